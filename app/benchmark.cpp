@@ -48,7 +48,7 @@ struct BenchmarkRequest {
   std::string stage = {};
   std::vector<std::string> pictures = {};
   MeasureOptions measure = {};
-  std::string plot = {};
+  std::string html = {};
   std::string baseline = {};
   double most_percent_slower = 5;
   int threads = 0;  ///< of the model
@@ -61,8 +61,8 @@ BenchmarkRequest benchmark_request(const ParsedOptions& options) {
                            {file, choose_benchmark_format(options.text("format"), file)},
                            options.texts("compare")};
   if (!request.compared.empty()) return request;
-  read.take("plot", request.plot);
-  if (!request.plot.empty()) check_chart_file(request.plot);
+  read.take("html", request.html);
+  if (!request.html.empty()) check_chart_file(request.html);
   read.take("stage", request.stage);
   request.pictures = options.positionals();
   if (!request.pictures.empty() && request.stage != "end_to_end" && request.stage != "both") {
@@ -321,7 +321,7 @@ int run_benchmark(const ParsedOptions& options) {
   progress.finish();
   writer.finish();
   output.close();
-  if (!request.plot.empty() && !result.rows.empty()) write_chart(result, request.plot);
+  if (!request.html.empty() && !result.rows.empty()) write_chart(result, request.html);
   if (stop_requested()) return exit_code_after_stop(kExitOk);
   if (failed > 0) return result.rows.empty() ? kExitUsage : kExitSomeInputsFailed;
   return check_baseline(request, result);

@@ -1,13 +1,12 @@
 // hydrascope classify: top-k classes of images, folders, globs, lists and video.
 #include "app/command.h"
 #include "app/model/auto_precision.h"
-#include "app/model/model_metadata.h"
 #include "app/model/model_source.h"
 #include "app/model/precision_check.h"
 #include "app/options/option_builders.h"
 #include "app/pictures/inputs.h"
+#include "app/pipeline/picture_records.h"
 #include "app/pipeline/pipeline.h"
-#include "app/pipeline/predictions.h"
 #include "app/results/classify_record.h"
 #include "app/results/npy_file.h"
 #include "app/results/resumed_records.h"
@@ -116,8 +115,7 @@ int run_classify(const ParsedOptions& options) {
   if (!request.save_logits.empty()) logits_file.emplace(team.own_file(request.save_logits));
   if (!request.save_input.empty()) input_file.emplace(team.own_file(request.save_input));
 
-  const std::string attention = model::to_text(source.config.attention);
-  const auto attention_options = computed_options(source.config);
+  const ClassifyRecords described(classifier, pipeline.transform, labels);
   std::int64_t failed = earlier ? earlier->num_failed() : 0;
   StoppableInput standard_input_buffer(STDIN_FILENO);
   std::istream standard_input(&standard_input_buffer);
@@ -139,31 +137,7 @@ int run_classify(const ParsedOptions& options) {
   PrecisionCheck check(run.check_precision);
   const auto report = [&](const PipelineResult& result) {
     check.add(result);
-    ClassifyRecord record;
-    record.input = result.input.given;
-    record.frame = result.frame;
-    record.error = result.error;
-    record.message = result.message;
-    if (!result.error) {
-      record.width = result.picture.width;
-      record.height = result.picture.height;
-      record.model_size = {result.model_size.height, result.model_size.width};
-      record.tokens = classifier.num_tokens(result.model_size.height, result.model_size.width);
-      if (result.views) {
-        record.views = image::views_name(pipeline.transform);
-        record.num_views = std::ssize(result.views->plans);
-      }
-      record.top = top_classes(result, request.topk, labels);
-      record.device = classifier.options().device.str();
-      record.precision = classifier.options().precision.name();
-      record.attention = attention;
-      record.attention_options = attention_options;
-      record.approximations = classifier.approximations();
-      const std::string kernels = classifier.describe().kernels;
-      if (kernels != "fused") record.kernels = kernels;
-      record.seconds = result.seconds;
-      record.note = result.note;
-    }
+    const ClassifyRecord record = described.of(result, request.topk);
     progress.hide();
     records.write(to_json(record), to_text(record, request.label_type, console.color));
     if (logits_file) {

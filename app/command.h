@@ -26,6 +26,7 @@ const CommandSpec* find_command(std::string_view name);
 // One table per command, in app/specs/NAME.cpp.
 CommandSpec classify_spec();
 CommandSpec visualize_spec();
+CommandSpec serve_spec();
 CommandSpec benchmark_spec();
 CommandSpec evaluate_spec();
 CommandSpec compare_spec();
@@ -40,6 +41,7 @@ CommandSpec doctor_spec();
 // What runs a command, in app/NAME.cpp: returns the exit code; errors leave as exceptions.
 int run_classify(const ParsedOptions& options);
 int run_visualize(const ParsedOptions& options);
+int run_serve(const ParsedOptions& options);
 int run_benchmark(const ParsedOptions& options);
 int run_evaluate(const ParsedOptions& options);
 int run_compare(const ParsedOptions& options);  // in evaluate.cpp, as the next two

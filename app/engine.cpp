@@ -22,9 +22,10 @@ namespace {
 using Run = int (*)(const ParsedOptions&);
 
 /// Of every table that does not answer by itself.
-constexpr std::array<std::pair<std::string_view, Run>, 12> kRuns{{
+constexpr std::array<std::pair<std::string_view, Run>, 13> kRuns{{
     {"classify", run_classify},
     {"visualize", run_visualize},
+    {"serve", run_serve},
     {"benchmark", run_benchmark},
     {"evaluate", run_evaluate},
     {"compare", run_compare},

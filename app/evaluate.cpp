@@ -137,7 +137,7 @@ int run_over_set(EvaluateRequest request) {
     const std::string& file = request.diagnostics;
     file == "-" ? results.add(std::move(report)) : write_diagnostics(report, file, "--diagnostics");
   }
-  evaluation.write_errors(labels);
+  evaluation.write_errors(labels, results.summary);
   results.write(request.output.format, output->stream(), console);
   output->close();
   console.detail(evaluation.timing().describe(model_threads(run), pipeline.workers));
@@ -200,7 +200,9 @@ int run_diagnose(const ParsedOptions& options) {
     report.write(request.output.format, output.stream());
     output.close();
   }
-  return exit_code_after_stop(report.images == 0 ? kExitFailed : kExitOk);
+  return exit_code_after_stop(report.images == 0  ? kExitFailed
+                              : report.failed > 0 ? kExitSomeInputsFailed
+                                                  : kExitOk);
 }
 
 }  // namespace hydrascope::app

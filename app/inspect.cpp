@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
+#include <iostream>
 #include <optional>
 #include <ostream>
 #include <span>
@@ -183,6 +184,8 @@ int run_inspect(const ParsedOptions& options) {
   if (wanted == Format::text) {
     write_summary(file, findings, out);
     if (verified) write_not_finite(*verified, out);
+  } else if (verified && !verified->empty() && !is_json(wanted)) {
+    write_not_finite(*verified, std::cerr);  // a table of tensors has no room for it
   }
   output.close();
   return verified && !verified->empty() ? kExitCheckFailed : kExitOk;

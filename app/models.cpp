@@ -86,7 +86,9 @@ int list(Format format, OutputFile& output) {
   report.add("models", bundled_models());
   report.add("architectures", model::architecture_names());
   report.add("mechanisms", mechanism_names());
-  report.add("position_rules", position_names());
+  std::vector<std::string> rules = position_names();
+  std::erase(rules, model::kNoRule);
+  report.add("position_rules", std::move(rules));
   report.write(format, output.stream());
   return kExitOk;
 }

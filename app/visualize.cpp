@@ -1,9 +1,9 @@
 // hydrascope visualize: which tokens a prediction rests on, drawn over the pictures and videos.
 #include "app/command.h"
 #include "app/model/auto_precision.h"
-#include "app/model/model_metadata.h"
 #include "app/model/model_source.h"
 #include "app/pictures/inputs.h"
+#include "app/pipeline/picture_records.h"
 #include "app/pipeline/pipeline.h"
 #include "app/results/table.h"
 #include "app/run/console.h"
@@ -11,6 +11,7 @@
 #include "app/run/signal_stop.h"
 #include "app/visualize/map_choice.h"
 #include "app/visualize/map_record.h"
+#include "app/visualize/other_model.h"
 #include "app/visualize/output_stage.h"
 #include "app/visualize/visualization.h"
 #include "app/visualize/visualize_options.h"
@@ -44,18 +45,8 @@ std::size_t most_maps(const MapSelection& selection, const ClassChoice& classes)
   return static_cast<std::size_t>(count);
 }
 
-MapRecord facts_of_run(const model::Classifier& classifier) {
-  MapRecord run;
-  run.attention = model::to_text(classifier.config().attention);
-  run.attention_options = computed_options(classifier.config());
-  run.approximations = classifier.approximations();
-  run.device = classifier.options().device.str();
-  run.precision = classifier.options().precision.name();
-  return run;
-}
-
 viz::ReportOptions with_facts(viz::ReportOptions report, const ModelSource& source,
-                              const MapRecord& run, const ResolvedTransform& transform) {
+                              const InputRecord& run, const ResolvedTransform& transform) {
   report.title = "hydrascope: what " + source.name + " looks at";
   report.facts = {{"model", source.name},
                   {"attention", run.attention},
@@ -83,21 +74,23 @@ int run_visualize(const ParsedOptions& options) {
   const MapSelection selection = choose_maps(source.config, map_choice);
   OutputOptions outputs =
       heatmap_outputs(request, most_maps(selection, classes), loader_workers(run));
+  std::optional<OtherModel> other;
+  if (request.against) other.emplace(*request.against, request.transform, source, map_choice);
   opened->announce(console, request.transform.is_printed);
   for (const std::string& note : selection.notes) console.note("note: " + note);
 
   const std::jthread encoders = viz::prepare_to_encode();
   run = with_fastest_precision(std::move(run), source.config, console);
+  const TracedFor wanted{selection.maps, map_choice.mapless};
   model::Classifier classifier = make_classifier(
-      run, source, transform.config, console,
-      MapExplainer::traced_layers(source.config, selection.maps, map_choice.mapless));
-  MapExplainer explainer(run.seed, source, selection.maps, map_choice.mapless,
-                         classifier.options().device);
+      run, source, transform.config, console, MapExplainer::traced_layers(source.config, wanted));
+  MapExplainer explainer(run.seed, source, wanted, classifier.options().device);
+  if (other) other->load(run, console);
   PipelineOptions pipeline = pipeline_options(run, transform.config);
   pipeline.keep_input = false;
   pipeline.keep_picture = true;
   pipeline.video_stride = request.video_stride;
-  pipeline.explained_classes = [classes](const BestViews& best) {
+  pipeline.explained_classes = [classes](const Input&, const BestViews& best) {
     return classes.resolve(best.first(classes.num_best()), /*keep_repeated=*/false);
   };
 
@@ -115,6 +108,11 @@ int run_visualize(const ParsedOptions& options) {
   visualization_options.run = facts_of_run(classifier);
   outputs.report =
       with_facts(std::move(outputs.report), source, visualization_options.run, transform);
+
+  if (other) {
+    outputs.report.models = names_of_two(source, other->source());
+    outputs.report.facts.emplace_back("against", outputs.report.models[1]);
+  }
 
   RecordStream records(request.output.format, std::cout, kMapColumns);
   Progress progress("visualize", std::nullopt, console.progress);
@@ -138,7 +136,7 @@ int run_visualize(const ParsedOptions& options) {
     }
   });
   Visualization visualization(std::move(visualization_options), std::move(classes), labels,
-                              source.config, explainer, output, progress);
+                              explainer, other ? &*other : nullptr, output, progress);
   pipeline.remark_on_size = note_on_large_sizes(source);
   pipeline.notice = [&](const std::string& text) {
     progress.hide();

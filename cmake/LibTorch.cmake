@@ -73,5 +73,4 @@ endif()
 # The modules of OpenCV lie beside the program, or above it where it is a test.
 list(APPEND HYDRASCOPE_RUNTIME_PATHS "$ORIGIN" "$ORIGIN/..")
 set(CMAKE_BUILD_RPATH ${HYDRASCOPE_RUNTIME_PATHS})
-set(CMAKE_INSTALL_RPATH ${HYDRASCOPE_RUNTIME_PATHS})
 message(STATUS "LibTorch ${HYDRASCOPE_TORCH_FOUND}: ${HYDRASCOPE_LIBTORCH}")

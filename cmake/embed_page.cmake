@@ -1,6 +1,6 @@
-# Writes the parts of the HTML report's page as string constants:
-#   cmake -D OUTPUT=FILE.cpp -D FOLDER=viz/html_report -D "SCRIPTS=a.js;b.js" -P embed_page.cmake
-# The scripts become one. The digests are for the page's Content-Security-Policy.
+# Writes the files that pages are made of as string constants:
+#   cmake -D OUTPUT=FILE.cpp -D "PARTS=a.html;..." -D STYLE=page.css -D "SCRIPTS=a.js;b.js" -D "LIVE_SCRIPTS=..." -P embed_page.cmake
+# shell.html is kShell. The scripts of a page become one. The digests are for the pages' Content-Security-Policy.
 set(constants "")
 function(embed constant text)
   if(text MATCHES "\\)page\"")
@@ -10,25 +10,30 @@ function(embed constant text)
   set(constants "${constants}" PARENT_SCOPE)
 endfunction()
 
-foreach(part page article picture failure)
-  file(READ "${FOLDER}/${part}.html" text)
-  string(SUBSTRING ${part} 0 1 first)
+foreach(part IN LISTS PARTS)
+  file(READ "${part}" text)
+  cmake_path(GET part STEM name)
+  string(SUBSTRING ${name} 0 1 first)
   string(TOUPPER ${first} first)
-  string(SUBSTRING ${part} 1 -1 rest)
+  string(SUBSTRING ${name} 1 -1 rest)
   embed(k${first}${rest} "${text}")
 endforeach()
-file(READ "${FOLDER}/page.css" style)
+file(READ "${STYLE}" style)
 embed(kStyle "${style}")
 string(SHA256 style_digest "${style}")
 embed(kStyleDigest "${style_digest}")
-set(script "")
-foreach(name IN LISTS SCRIPTS)
-  file(READ "${FOLDER}/${name}" text)
-  string(APPEND script "${text}")
+foreach(page "SCRIPTS,kScript" "LIVE_SCRIPTS,kLiveScript")
+  string(REPLACE "," ";" page ${page})
+  list(POP_FRONT page names constant)
+  set(script "")
+  foreach(name IN LISTS ${names})
+    file(READ "${name}" text)
+    string(APPEND script "${text}")
+  endforeach()
+  embed(${constant} "${script}")
+  string(SHA256 digest "${script}")
+  embed(${constant}Digest "${digest}")
 endforeach()
-embed(kScript "${script}")
-string(SHA256 script_digest "${script}")
-embed(kScriptDigest "${script_digest}")
 
 file(WRITE "${OUTPUT}"
-  "#include \"viz/html_report/page_parts.h\"\n\nnamespace hydrascope::viz::page {\n${constants}}\n")
+  "#include \"viz/page/page_parts.h\"\n\nnamespace hydrascope::viz::page {\n${constants}}\n")

@@ -1,7 +1,7 @@
 #include "model/position_embedding.h"
 
 #include "kernels/error.h"
-#include "model/attention/sparse/balanced_intervals.h"
+#include "model/attention/balanced_intervals.h"
 
 #include <ATen/ATen.h>
 

@@ -4,8 +4,8 @@
 #   HYDRASCOPE_CACHE=FOLDER     where what is fetched is unpacked, shared by all checkouts (default: below XDG_CACHE_HOME)
 #   HYDRASCOPE_LIBTORCH=FOLDER  an existing LibTorch (holds include/ and lib/): no wheel is fetched
 #   HYDRASCOPE_CUDA=AUTO|ON|OFF, HYDRASCOPE_OPENCV=AUTO|ON|OFF  as in the build
-# With the argument `tests` it also fetches what only tests use: TensorBoard's reader, clang-format 14, curl, and
-# clang 19 for libFuzzer.
+# With the argument `tests` it also fetches what only tests use: TensorBoard's reader, axe-core, clang-format 14, mandoc,
+# curl, Chromium, and clang 19 for libFuzzer.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -31,13 +31,16 @@ need_command git git
 need_command python3 python3
 if [ "${1:-}" = tests ]; then
   need_command clang-format-14 clang-format-14
+  need_command mandoc mandoc  # checks the manual page
+  python3 -c 'import ensurepip' >/dev/null 2>&1 || wanted+=(python3-venv)  # scripts/make_site.sh
   need_command curl curl
+  need_command chromium chromium  # 411 MB
   need_command clang++-19 clang-19  # libFuzzer
   need_package libclang-rt-19-dev
 fi
 python3 -m pip --version >/dev/null 2>&1 || wanted+=(python3-pip)
 if command -v dpkg-query >/dev/null 2>&1; then
-  for package in nlohmann-json3-dev libcxxopts-dev libstb-dev libhwy-dev libgtest-dev libgmock-dev ca-certificates; do
+  for package in nlohmann-json3-dev libcxxopts-dev libstb-dev libhwy-dev libboost-dev libgtest-dev libgmock-dev ca-certificates; do
     need_package "$package"
   done
   if [ "${opencv^^}" != OFF ]; then
@@ -64,21 +67,26 @@ cmake_version=$(cmake --version | sed -n 's/^cmake version //p')
 [ "$(printf '3.25\n%s\n' "$cmake_version" | sort -V | head -n 1)" = 3.25 ] ||
   fail "CMake 3.25 or newer is needed, found $cmake_version ($(command -v cmake))"
 
-# ---- TensorBoard ---------------------------------------------------------------------------------
-# One test has TensorBoard read the event files of a training run back; without it that test is skipped.
+# ---- TensorBoard, axe-core -----------------------------------------------------------------------
+# One test has TensorBoard read the event files of a training run back, one has axe-core look at pages; without
+# them these tests are skipped.
 cache=${HYDRASCOPE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/hydrascope}
-install_tensorboard() {
-  local folder=$cache/tensorboard lock=scripts/tensorboard.lock stamp
+install_for_tests() {
+  local folder=$cache/$1 lock=scripts/$1.lock stamp
   stamp="$(python3 --version) $(sha256sum <"$lock")"
   [ "$(cat "$folder/.installed" 2>/dev/null)" != "$stamp" ] || return 0
-  say "fetching TensorBoard's reader, for a test"
+  say "fetching $1, for a test"
   rm -rf "$folder.part" &&
     python3 -m pip install --quiet --disable-pip-version-check --root-user-action=ignore --no-deps \
       --only-binary=:all: --require-hashes -r "$lock" --target "$folder.part" >&2 &&
     echo "$stamp" >"$folder.part/.installed" && rm -rf "$folder" && mv "$folder.part" "$folder"
 }
-[ "${1:-}" != tests ] || { mkdir -p "$cache" && (flock 8 && install_tensorboard) 8>"$cache/.tensorboard-lock"; } ||
-  say "TensorBoard's reader is not there: that test will be skipped"
+if [ "${1:-}" = tests ]; then
+  for name in tensorboard axe; do
+    { mkdir -p "$cache" && (flock 8 && install_for_tests $name) 8>"$cache/.$name-lock"; } ||
+      say "$name is not there: that test will be skipped"
+  done
+fi
 
 # ---- LibTorch ------------------------------------------------------------------------------------
 if [ -n "${HYDRASCOPE_LIBTORCH:-}" ]; then

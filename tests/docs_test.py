@@ -5,6 +5,7 @@
 Without PROGRAM the options are not checked. Standard library only.
 """
 
+import json
 import re
 import subprocess
 import sys
@@ -15,7 +16,7 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 README = ROOT / "README.md"
 DOCS = ROOT / "docs"
-PAGES = [README, ROOT / "CHANGELOG.md", ROOT / "kernels" / "README.md", *sorted(DOCS.glob("*.md")),
+PAGES = [README, ROOT / "CHANGELOG.md", ROOT / "kernels" / "README.md", *sorted(DOCS.glob("*.md")), DOCS / "tutorials" / "README.md",
          *sorted((DOCS / "measurements").glob("*.md")), *sorted((ROOT / "assets" / "models").glob("*.md")),
          *sorted((ROOT / "tests").rglob("README.md"))]
 ROOMS = ("app", "assets", "cmake", "docs", "kernels", "model", "scripts", "tests", "viz")
@@ -72,6 +73,17 @@ class Docs(unittest.TestCase):
         for page in DOCS.glob("*.md"):
             if page.name != "README.md":
                 self.assertIn(f"]({page.name})", index)
+
+    def test_notebooks_have_no_outputs_and_sound_links(self) -> None:
+        notebooks = sorted((DOCS / "tutorials").glob("*.ipynb"))
+        self.assertEqual(len(notebooks), 3)
+        for notebook in notebooks:
+            cells = json.loads(notebook.read_text())["cells"]
+            for cell in cells:
+                self.assertFalse(cell.get("outputs") or cell.get("execution_count"), notebook.name)
+            text = "".join(line for cell in cells if cell["cell_type"] == "markdown" for line in cell["source"])
+            for target in re.findall(r"\]\(([^)\s#]+)", text):
+                self.assertTrue((notebook.parent / target).exists(), f"{notebook.name}: {target}")
 
     def test_the_readme_is_short(self) -> None:
         lines = README.read_text().splitlines()

@@ -61,7 +61,9 @@ foreach(library files formats image config viz cli)
   hydrascope_sanitized_copy(tsan_${library} hydrascope_${library} -fsanitize=thread)
   list(APPEND raced tsan_${library})
 endforeach()
-hydrascope_test_program(thread_tests_tsan SHARDS 1 LABELS slow
+hydrascope_test_program(thread_tests_tsan SHARDS 1 LABELS unit
   SOURCES app/pipeline/ordered_workers_test.cpp app/run/progress_test.cpp app/run/signal_stop_test.cpp
     app/pictures/inputs_test.cpp viz/picture/encode_test.cpp model/image/decode_test.cpp
   LIBRARIES ${raced} hydrascope_kernels)
+set_property(TEST thread_tests_tsan APPEND PROPERTY ENVIRONMENT
+  "TSAN_OPTIONS=halt_on_error=1:suppressions=${CMAKE_CURRENT_SOURCE_DIR}/race_suppressions.txt")

@@ -20,7 +20,7 @@ PHOTO = ROOT / "assets" / "images" / "otter-head.jpg"
 ROOMS = ("app", "kernels", "model", "viz")
 # Headers of the C library, the compiler and the kernel.
 SYSTEM = re.compile(r"^(arpa|linux|net|netinet|sys)/|^(cpuid|dlfcn|execinfo|fcntl|fnmatch|glob|immintrin|locale|malloc|math|poll|pthread|pwd|sched|signal"
-                    r"|spawn|stdint|stdio|stdlib|string|termios|time|unistd|x86intrin)\.h$|^[a-z_]+$")
+                    r"|spawn|stddef|stdint|stdio|stdlib|string|termios|time|unistd|x86intrin)\.h$|^[a-z_]+$")
 PROGRAM = Path()
 
 

@@ -292,10 +292,8 @@ std::vector<viz::LineChart> charts_of(const BenchmarkResult& result) {
 }
 
 std::string page_of(const BenchmarkResult& result) {
-  viz::ChartPage page("hydrascope benchmark", "hydrascope benchmark");
-  std::vector<std::string> facts;
-  for (const auto& [key, value] : result.header) facts.push_back(key + ": " + value);
-  page.add_list(facts);
+  constexpr std::string_view kTitle = "hydrascope benchmark";
+  viz::ChartPage page(kTitle, kTitle, {result.header.begin(), result.header.end()});
   page.add_charts(charts_of(result));
   ResultTable table({{"attention", "attention"},
                      {"size", "size"},
@@ -321,14 +319,14 @@ std::string chart_svg(const BenchmarkResult& result) { return viz::charts_svg(ch
 
 void check_chart_file(const std::string& file) {
   if (!file.ends_with(".svg") && !file.ends_with(".html")) {
-    throw UsageError("expected a file ending in .svg or .html", "--plot " + file);
+    throw UsageError("expected a file ending in .svg or .html", "--html " + file);
   }
-  check_output_file(file, "--plot");
+  check_output_file(file, "--html");
 }
 
 void write_chart(const BenchmarkResult& result, const std::string& file) {
   check_chart_file(file);
-  OutputFile output(file, "--plot");
+  OutputFile output(file, "--html");
   output.stream() << (file.ends_with(".svg") ? chart_svg(result) : page_of(result));
   output.close();
 }

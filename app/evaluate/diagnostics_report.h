@@ -31,6 +31,7 @@ struct DiagnosticsReport {
   std::string against;  ///< empty without a reference
   std::string against_attention;
   std::int64_t images = 0;
+  std::int64_t failed = 0;   ///< pictures that are not in it
   std::int64_t queries = 0;  ///< of a picture that rows were judged by
   std::vector<Column> columns;
   std::vector<Row> rows;           ///< by layer: the layer's, then its heads'

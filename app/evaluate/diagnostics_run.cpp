@@ -4,6 +4,7 @@
 #include "app/run/explanation_threads.h"
 #include "app/run/progress.h"
 #include "app/run/signal_stop.h"
+#include "app/run/terminal_text.h"
 #include "kernels/error.h"
 #include "model/explain/diagnostics.h"
 
@@ -81,8 +82,10 @@ DiagnosticsReport run_diagnostics(const RunRequest& run, const ModelSource& sour
                                        (image.size(2) / patch));
       diagnostics.add(image);
     } catch (const Error& error) {
+      ++report.failed;
       progress.hide();
-      console.note("note: not in the diagnostics: " + picture.file.string() + ": " + error.what());
+      console.note("note: not in the diagnostics: " +
+                   printable(picture.file.string() + ": " + error.what()));
     }
     progress.advance();
   }
@@ -94,7 +97,7 @@ DiagnosticsReport run_diagnostics(const RunRequest& run, const ModelSource& sour
         {std::string(entry.name), std::string(entry.title), std::string(entry.summary)});
   }
   if (report.images == 0)
-    report.notes.push_back("none of the pictures could be read");
+    report.notes.push_back("none of the pictures could be looked at");
   else
     report.rows = rows_of(diagnostics.means(), source.config);
   report.drop_empty_columns();

@@ -43,7 +43,7 @@ std::vector<std::string> map_names() {
 /// The option that cannot do without labels, as it was written; "" where there is none.
 std::string option_that_needs_labels(const ParsedOptions& options, const SetJobs& jobs) {
   if (jobs.scores) {
-    for (const char* name : {"require-top1", "per-class", "confusions", "save-errors"})
+    for (const char* name : {"require-top1", "per-class", "confusions", "save-errors", "html"})
       if (options.given(name)) return options.origin(name);
   }
   if (jobs.measures_maps) {
@@ -55,12 +55,28 @@ std::string option_that_needs_labels(const ParsedOptions& options, const SetJobs
   return "";
 }
 
-/// Whether another model is asked for, of which layers can be compared, too.
-bool names_another_model(const OptionReader& read) {
+ScoreRequest score_request(const OptionReader& read) {
+  ScoreRequest request;
+  read.take("save-logits", request.save_logits);
+  read.take("save-errors", request.save_errors);
+  read.take("html", request.html);
+  read.take("most-errors", request.most_errors);
+  read.take("per-class", request.per_class);
+  read.take("confusions", request.confusions);
+  read.take("require-top1", request.required_top1);
+  return request;
+}
+
+}  // namespace
+
+bool names_another_model(const ParsedOptions& options) {
+  const OptionReader read(options);
   return read.given("against") || read.given("against-attn") || read.given("against-attn-opt");
 }
-ReferenceRequest reference_request(const OptionReader& read, const ModelRequest& first,
+
+ReferenceRequest reference_request(const ParsedOptions& options, const ModelRequest& first,
                                    RunRequest run) {
+  const OptionReader read(options);
   ReferenceRequest reference{first, std::move(run)};
   ModelRequest& model = reference.model;
   if (read.given("against")) {
@@ -79,22 +95,8 @@ ReferenceRequest reference_request(const OptionReader& read, const ModelRequest&
   return reference;
 }
 
-ScoreRequest score_request(const OptionReader& read) {
-  ScoreRequest request;
-  read.take("save-logits", request.save_logits);
-  read.take("save-errors", request.save_errors);
-  read.take("most-errors", request.most_errors);
-  read.take("per-class", request.per_class);
-  read.take("confusions", request.confusions);
-  read.take("require-top1", request.required_top1);
-  return request;
-}
-
-}  // namespace
-
 bool compares_models(const ParsedOptions& options) {
-  const OptionReader read(options);
-  return names_another_model(read) || read.given("against-precision");
+  return names_another_model(options) || OptionReader(options).given("against-precision");
 }
 
 SetJobs jobs_of_evaluate(const ParsedOptions& options) {
@@ -154,6 +156,8 @@ std::vector<Option> score_options() {
        text("per-class", "write a table of accuracy by class; - prints it after the summary",
             takes("FILE|-"), completes_files),
        integer("confusions", "print the N most frequent confusions of two classes", at_least(1)),
+       text("html", "also write one page: scores, calibration, worst classes, surest errors",
+            takes("FILE.html"), completes_files),
        text("save-errors",
             "write contact sheets of misclassified pictures, worst first, and errors.csv",
             takes("FOLDER"), completes_files),
@@ -235,8 +239,8 @@ EvaluateRequest evaluate_request(const ParsedOptions& options, const SetJobs& jo
   if (jobs.scores) request.earlier = earlier_spellings(options);
   request.set = set_request(options, jobs);
   if (jobs.scores) request.score = score_request(read);
-  if (jobs.compares || (jobs.diagnoses && names_another_model(read))) {
-    request.reference = reference_request(read, request.model, request.run);
+  if (jobs.compares || (jobs.diagnoses && names_another_model(options))) {
+    request.reference = reference_request(options, request.model, request.run);
     // The first model runs without a calibration that is the reference's alone.
     if (read.is("against-precision", "int8") && request.run.precision != "int8")
       request.run.calibration.clear();
@@ -274,7 +278,7 @@ void check_evaluate_options(const ParsedOptions& options, Format format) {
     }
   }
   std::map<std::filesystem::path, std::string> files;
-  for (const char* name : {"output", "save-logits", "per-class", "diagnostics"}) {
+  for (const char* name : {"output", "save-logits", "per-class", "diagnostics", "html"}) {
     const std::string& file = options.text(name);
     if (file.empty() || file == "-") continue;
     check_output_file(file, options.origin(name));
@@ -284,6 +288,8 @@ void check_evaluate_options(const ParsedOptions& options, Format format) {
       throw UsageError("names the same file as " + other->second,
                        options.origin(name) + " " + file);
   }
+  if (const std::string& page = options.text("html"); !page.empty() && !page.ends_with(".html"))
+    throw UsageError("the page's name must end in .html", options.origin("html") + " " + page);
   if (options.given("diagnostics"))
     check_diagnostics_file(options.text("diagnostics"), options.origin("diagnostics"));
   if (options.given("diagnostics") && options.given("keep-tokens"))

@@ -67,12 +67,18 @@ struct SetRequest {
   std::optional<std::size_t> limit;
   std::string needs_labels;  ///< the option that cannot do without labels, as it was written
 };
+/// Whether another model is asked for, of which layers can be compared, too.
+bool names_another_model(const ParsedOptions& options);
+/// `first` and `run` are the first model's.
+ReferenceRequest reference_request(const ParsedOptions& options, const ModelRequest& first,
+                                   RunRequest run);
 SetRequest set_request(const ParsedOptions& options, const SetJobs& jobs);
 
 /// What `evaluate` writes besides its summary.
 struct ScoreRequest {
   std::string save_logits;
   std::string save_errors;
+  std::string html;
   std::size_t most_errors = 0;
   std::string per_class;  ///< a file, "-" or ""
   std::size_t confusions = 0;

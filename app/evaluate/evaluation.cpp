@@ -1,9 +1,11 @@
 #include "app/evaluate/evaluation.h"
 
 #include "app/evaluate/evaluated_set.h"
+#include "app/evaluate/evaluation_page.h"
 #include "app/model/model_metadata.h"
 #include "app/run/console.h"
 #include "app/run/signal_stop.h"
+#include "app/run/terminal_text.h"
 #include "app/run/usage_error.h"
 
 #include <ATen/ops/zeros.h>
@@ -108,6 +110,8 @@ Evaluation::Evaluation(const ScoreRequest& wanted, const SetJobs& jobs, bool fai
       classifier_(classifier),
       pipeline_(pipeline),
       fail_fast_(fail_fast),
+      page_(wanted.html),
+      has_sheets_(!wanted.save_errors.empty()),
       progress_(jobs.command, std::ssize(own_), console.progress),
       scores_(set) {
   pipeline_.notice = [&](const std::string& text) {
@@ -116,7 +120,7 @@ Evaluation::Evaluation(const ScoreRequest& wanted, const SetJobs& jobs, bool fai
   };
   if (!wanted.save_logits.empty())
     logits_.emplace(team, wanted.save_logits, classifier.config().num_classes);
-  if (!wanted.save_errors.empty() && team.is_first())
+  if ((has_sheets_ || !page_.empty()) && team.is_first())
     errors_.emplace(wanted.save_errors, wanted.most_errors);
 }
 
@@ -211,8 +215,8 @@ bool Evaluation::add(const PipelineResult& result, const at::Tensor& reference) 
     if (!team_.has_others()) scores_.add_failure();
     progress_.hide();
     // In one write: several processes may share the terminal.
-    std::cerr << "error: " + result.input.given + ": " + std::string(name(*result.error)) + ": " +
-                     result.message + '\n';
+    std::cerr << "error: " + printable(result.input.given) + ": " +
+                     std::string(name(*result.error)) + ": " + printable(result.message) + '\n';
     if (logits_) logits_->append_nan();
   } else {
     const std::span<const float> logits = values_of(result.logits);
@@ -231,8 +235,14 @@ bool Evaluation::add(const PipelineResult& result, const at::Tensor& reference) 
   return !(result.error && fail_fast_);
 }
 
-void Evaluation::write_errors(const image::Labels& labels) const {
-  if (errors_) errors_->write(set_, labels, pipeline_.decode, pipeline_.notice);
+void Evaluation::write_errors(const image::Labels& labels, const Summary& summary) const {
+  if (!errors_) return;
+  if (has_sheets_) errors_->write(set_, labels, pipeline_.decode, pipeline_.notice);
+  if (page_.empty()) return;
+  constexpr std::size_t kOnPage = 24;
+  write_evaluation_page(
+      page_, summary, scores_, labels,
+      errors_->pictures(0, kOnPage, set_, labels, pipeline_.decode, pipeline_.notice));
 }
 
 }  // namespace hydrascope::app

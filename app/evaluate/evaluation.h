@@ -73,7 +73,8 @@ class Evaluation {
   /// The scores of all processes become those of each, and the files of logits are completed. All
   /// processes call it.
   void gather();
-  void write_errors(const image::Labels& labels) const;
+  /// The sheets of the worst errors, and the page with them, as far as they are wanted.
+  void write_errors(const image::Labels& labels, const Summary& summary) const;
 
   [[nodiscard]] const Scores& scores() const noexcept { return scores_; }
   [[nodiscard]] const PipelineTiming& timing() const noexcept { return timing_; }
@@ -99,6 +100,8 @@ class Evaluation {
   model::Classifier& classifier_;
   PipelineOptions pipeline_;
   bool fail_fast_;
+  std::string page_;         ///< `--html`
+  bool has_sheets_ = false;  ///< `--save-errors`
   Progress progress_;
   Scores scores_;
   std::optional<LogitsFile> logits_;

@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
+#include <dlfcn.h>
 #include <fstream>
 #include <system_error>
 
@@ -19,17 +20,28 @@ bool holds_assets(const fs::path& folder) {
   return fs::is_directory(folder / "labels", ignored);
 }
 
+/// The folder of this program, or of the library that this code is in.
+fs::path own_folder() {
+  std::error_code ignored;
+  Dl_info own{};
+  if (::dladdr(reinterpret_cast<const void*>(&own_folder), &own) != 0 && own.dli_fname != nullptr &&
+      fs::path(own.dli_fname).filename().string().starts_with("libhydrascope"))
+    return fs::canonical(own.dli_fname, ignored).parent_path();
+  return fs::read_symlink("/proc/self/exe", ignored).parent_path();
+}
+
 fs::path find_assets() {
   if (const char* told = std::getenv("HYDRASCOPE_ASSETS"); told != nullptr && *told != '\0') {
     if (holds_assets(told)) return told;
     throw Error(ErrorCode::failed, "holds no folder labels/",
                 "HYDRASCOPE_ASSETS=" + std::string(told));
   }
-  std::error_code ignored;
-  const fs::path program = fs::read_symlink("/proc/self/exe", ignored).parent_path();
+  const fs::path program = own_folder();
   std::string tried;
-  // The build tree's program lies in build/PRESET, its tests one deeper.
-  for (const char* relative : {"../../assets", "../../../assets", "../../share/hydrascope"}) {
+  // The build tree's program lies in build/PRESET, its tests one deeper; installed, the engine lies in
+  // libexec/hydrascope, the front in bin, the library in lib.
+  for (const char* relative :
+       {"../../assets", "../../../assets", "../../share/hydrascope", "../share/hydrascope"}) {
     const fs::path candidate = (program / relative).lexically_normal();
     if (holds_assets(candidate)) return candidate;
     tried += (tried.empty() ? "" : ", ") + candidate.string();

@@ -1,5 +1,6 @@
 #include "app/model/hub_download.h"
 
+#include "app/run/file_lock.h"
 #include "app/run/local_ranks.h"
 #include "app/run/usage_error.h"
 #include "kernels/new_file.h"
@@ -22,7 +23,6 @@
 #include <optional>
 #include <span>
 #include <string_view>
-#include <sys/file.h>
 #include <sys/prctl.h>
 #include <sys/resource.h>
 #include <sys/wait.h>
@@ -55,10 +55,6 @@ struct Listing {
 [[noreturn]] void give_up(const std::string& what, const std::string& subject,
                           const std::string& hint = "") {
   throw Error(ErrorCode::failed, what, subject, hint);
-}
-
-[[noreturn]] void cannot_write(const fs::path& file) {
-  throw Error(ErrorCode::unwritable, std::strerror(errno), file.string());
 }
 
 void make_folders(const fs::path& folder) {
@@ -311,33 +307,6 @@ Listing list_files(const HubName& name, const std::string& revision, const std::
 
 // ---- the cache ----------------------------------------------------------------------------------
 
-/// Held while a blob is written, as Hugging Face's tools do; another process waits.
-class BlobLock {
- public:
-  BlobLock(const fs::path& file, const Console& console) {
-    make_folders(file.parent_path());
-    descriptor_ = ::open(file.c_str(), O_RDWR | O_CREAT | O_CLOEXEC, 0666);
-    if (descriptor_ < 0) cannot_write(file);
-    if (::flock(descriptor_, LOCK_EX | LOCK_NB) == 0) return;
-    console.note("note: another process is fetching the file; waiting for it");
-    while (::flock(descriptor_, LOCK_EX) != 0)
-      if (errno != EINTR) cannot_write(file);
-  }
-  ~BlobLock() { ::close(descriptor_); }
-  BlobLock(const BlobLock&) = delete;
-  BlobLock& operator=(const BlobLock&) = delete;
-
- private:
-  int descriptor_ = -1;
-};
-
-void sync_blob(const fs::path& file) {
-  const int descriptor = ::open(file.c_str(), O_RDONLY | O_CLOEXEC);
-  const bool is_synced = descriptor >= 0 && ::fsync(descriptor) == 0;
-  if (descriptor >= 0) ::close(descriptor);
-  if (!is_synced) cannot_write(file);
-}
-
 void fetch_blob(const HubFile& file, const std::string& url, const fs::path& blob,
                 const Console& console) {
   std::error_code ignored;
@@ -355,7 +324,8 @@ void fetch_blob(const HubFile& file, const std::string& url, const fs::path& blo
     return false;
   };
   if (!is_whole(true)) fetch(url, part, file.size, shows_progress, is_whole);
-  sync_blob(part);
+  if (const int error = FileLock(part).sync(); error != 0)
+    throw Error(ErrorCode::unwritable, std::generic_category().message(error), part.string());
   fs::rename(part, blob, ignored);
   if (ignored) throw Error(ErrorCode::unwritable, ignored.message(), blob.string());
 }
@@ -402,7 +372,13 @@ fs::path download_model(const HubName& name, const std::string& hub, const Conso
         hub_cache_folder() / ".locks" / repository.filename() / (file.blob + ".lock");
     const std::string url =
         hub + "/" + name.repository + "/resolve/" + listing.commit + "/" + file.name;
-    const BlobLock held(lock, console);
+    make_folders(lock.parent_path());
+    std::ofstream{lock, std::ios::app};
+    FileLock held(lock);  // as Hugging Face's tools do
+    if (held.is_taken()) {
+      console.note("note: another process is fetching the file; waiting for it");
+      held.wait();
+    }
     fetch_blob(file, url, blob, console);
     point_to(blob, snapshot / file.name);
   }

@@ -5,6 +5,7 @@
 #include "app/pictures/glob.h"
 #include "app/run/progress.h"
 #include "kernels/error.h"
+#include "model/image/decode.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -14,6 +15,7 @@
 #include <istream>
 #include <memory>
 #include <optional>
+#include <span>
 #include <string>
 #include <thread>
 #include <vector>
@@ -57,6 +59,21 @@ class PathLines {
   bool produced_ = false;
 };
 
+/// 8-bit RGB, rows from top to bottom, `row_stride` bytes apart.
+struct PixelRows {
+  const std::uint8_t* rgb = nullptr;
+  std::int64_t height = 0;
+  std::int64_t width = 0;
+  std::ptrdiff_t row_stride = 0;
+};
+
+/// A picture that is in no file. `owner` keeps what is looked at alive; without one the asker does.
+struct PictureInMemory {
+  std::span<const std::byte> encoded = {};  ///< what a file would hold, where there are no `pixels`
+  PixelRows pixels = {};
+  std::shared_ptr<const void> owner = {};
+};
+
 /// One input in the order the user gave them, or why there is none at that place.
 struct Input {
   std::string given;  ///< the path as it appears in records
@@ -64,7 +81,9 @@ struct Input {
   bool is_video = false;
   /// not_found (missing path), empty (a folder or glob without images), unreadable.
   std::optional<ErrorCode> error;
-  std::string message;  ///< text of the error
+  std::string message;                                 ///< text of the error
+  std::shared_ptr<const PictureInMemory> memory = {};  ///< in the place of the file at `path`
+  std::int64_t number = 0;                             ///< what its asker knows it by
 };
 Input file_input(std::string given, std::filesystem::path path);
 Input failed_input(std::string given, std::filesystem::path path, ErrorCode code,

@@ -5,6 +5,7 @@
 #include "app/run/signal_stop.h"
 #include "kernels/error.h"
 #include "kernels/stopwatch.h"
+#include "model/inference/one_torch_thread.h"
 
 #include <algorithm>
 #include <chrono>
@@ -25,6 +26,7 @@ namespace {
 struct Item {
   std::int64_t sequence = 0;
   PipelineResult result;
+  Clock::time_point ready = {};  ///< for the model
 };
 
 class Pipeline {
@@ -38,6 +40,7 @@ class Pipeline {
                                                           1, kMostAutomaticBatch);
     // Batches under way, one that is gathered meanwhile, and what the workers hold.
     window_ = (model.limits().most_under_way + 1) * largest_batch + 2 * options.workers;
+    in_order_ = options.in_order || has_tiles();
   }
   Pipeline(const Pipeline&) = delete;
   Pipeline& operator=(const Pipeline&) = delete;
@@ -86,6 +89,7 @@ class Pipeline {
   static constexpr std::int64_t kFewTokens = 25;  // of a small image
 
   void read() {
+    const model::inference::OneTorchThread serial(options_.serial_workers);
     try {
       while (std::optional<Input> input = next_()) {
         if (input->is_video && !input->error) {
@@ -154,6 +158,7 @@ class Pipeline {
   }
 
   void work() {
+    const model::inference::OneTorchThread serial(options_.serial_workers);
     while (true) {
       std::unique_lock lock(mutex_);
       changed_.wait(lock, [&] {
@@ -191,6 +196,7 @@ class Pipeline {
       finished_items_.emplace(item.sequence, std::move(item.result));
       return;
     }
+    item.ready = Clock::now();
     groups_[group_of(item.result)].push_back(std::move(item));
   }
 
@@ -234,27 +240,43 @@ class Pipeline {
         groups_, {}, [](const auto& group) { return group.second.front().sequence; });
   }
 
+  [[nodiscard]] bool is_stopped() const { return options_.ends_on_signal && stop_requested(); }
+
+  /// Whether a picture has waited long enough for others of its size.
+  [[nodiscard]] bool patience_ends() {
+    return options_.patience && !groups_.empty() &&
+           seconds_since(oldest_group()->second.front().ready) >= *options_.patience;
+  }
+
+  /// The next result that can be handed out.
+  std::map<std::int64_t, PipelineResult>::iterator first_finished() {
+    return in_order_ ? finished_items_.find(emitted_) : finished_items_.begin();
+  }
+
   /// The next batch; empty when there is something to emit or nothing will come any more
   /// (`finished_`); without `wait` also when there is no full one yet.
   std::vector<Item> take_batch(bool wait) {
     const Clock::time_point begin = Clock::now();
     std::unique_lock lock(mutex_);
-    if (!wait && !failure_ && !stop_requested() && full_group() == groups_.end()) return {};
+    if (!wait && !failure_ && !is_stopped() && full_group() == groups_.end()) return {};
     const auto nothing_comes = [&] { return in_flight_ == 0; };
-    const auto can_emit = [&] { return finished_items_.contains(emitted_); };
+    const auto can_emit = [&] { return first_finished() != finished_items_.end(); };
     const auto ready = [&] {
-      return failure_ || can_emit() || full_group() != groups_.end() ||
+      return failure_ || can_emit() || full_group() != groups_.end() || patience_ends() ||
              (nothing_comes() && !groups_.empty()) ||
              (waiting_bytes_ >= options_.memory_budget && !groups_.empty()) ||
              (nothing_comes() && !reading_);
     };
-    // A signal does not wake the condition variable, hence the time limit.
-    while (!changed_.wait_for(lock, std::chrono::milliseconds(100), ready)) {
-      if (stop_requested()) break;
+    // Neither a signal nor the end of patience wakes the condition variable, hence the time limit.
+    constexpr double kLongestWait = 0.1;
+    const std::chrono::duration<double> limit(
+        std::min(options_.patience.value_or(kLongestWait), kLongestWait));
+    while (!changed_.wait_for(lock, limit, ready)) {
+      if (is_stopped()) break;
     }
     timing_.wait_seconds += seconds_since(begin);
     std::vector<Item> batch;
-    if (failure_ || stop_requested()) {
+    if (failure_ || is_stopped()) {
       finished_ = true;
       return batch;
     }
@@ -338,6 +360,8 @@ class Pipeline {
         seconds_since(std::max(batch.begin, collected_)) / static_cast<double>(batch.items.size());
     collected_ = Clock::now();
     timing_.model_seconds += seconds_since(begin);
+    const auto images = static_cast<std::int64_t>(batch.items.size());
+    if (options_.batch_done) options_.batch_done(images, seconds * static_cast<double>(images));
     const std::lock_guard lock(mutex_);
     for (std::size_t i = 0; i < batch.items.size(); ++i) {
       PipelineResult& result = batch.items[i].result;
@@ -356,13 +380,13 @@ class Pipeline {
   /// Under the mutex.
   void finish(Item& item) { finished_items_.emplace(item.sequence, std::move(item.result)); }
 
-  /// Hands out what is complete, in order. Returns false when the caller has had enough.
+  /// Hands out what is complete. Returns false when the caller has had enough.
   bool emit() {
     while (true) {
       PipelineResult result;
       {
         const std::lock_guard lock(mutex_);
-        const auto first = finished_items_.find(emitted_);
+        const auto first = first_finished();
         if (first == finished_items_.end()) return true;
         result = std::move(first->second);
         finished_items_.erase(first);
@@ -380,6 +404,7 @@ class Pipeline {
   const PipelineOptions& options_;
   const std::function<bool(PipelineResult&)>& done_;
   std::int64_t window_ = 0;
+  bool in_order_ = true;
   std::deque<UnderWay> under_way_;
   Clock::time_point collected_{};  // when the last batch was
 
@@ -405,26 +430,6 @@ class Pipeline {
 
 }  // namespace
 
-PipelineTiming& PipelineTiming::operator+=(const PipelineTiming& other) {
-  images += other.images;
-  for (double PipelineTiming::*member :
-       {&PipelineTiming::seconds, &PipelineTiming::decode_core_seconds,
-        &PipelineTiming::transform_core_seconds, &PipelineTiming::model_seconds,
-        &PipelineTiming::wait_seconds})
-    this->*member += other.*member;
-  return *this;
-}
-
-std::string PipelineTiming::describe(int threads, int workers) const {
-  std::ostringstream text;
-  text.precision(6);
-  text << "timing: images=" << images << " seconds=" << seconds
-       << " decode_core_seconds=" << decode_core_seconds
-       << " transform_core_seconds=" << transform_core_seconds << " model_seconds=" << model_seconds
-       << " wait_seconds=" << wait_seconds << " threads=" << threads << " workers=" << workers;
-  return text.str();
-}
-
 PipelineTiming run_pipeline(const std::function<std::optional<Input>()>& next,
                             model::inference::Engine& model, const PipelineOptions& options,
                             const std::function<bool(PipelineResult&)>& done) {
@@ -437,12 +442,6 @@ PipelineTiming run_pipeline(const std::function<std::optional<Input>()>& next,
   PipelineTiming timing = Pipeline(next, model, options, add).run();
   timing.images = views.classified();
   return timing;
-}
-
-at::Tensor model_input(const PipelineOptions& options, const PipelineResult& result) {
-  return result.tensor.scalar_type() == at::kByte
-             ? image::normalise(options.transform, result.tensor, result.model_size)
-             : result.tensor;
 }
 
 }  // namespace hydrascope::app

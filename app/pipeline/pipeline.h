@@ -6,6 +6,7 @@
 
 #include "app/pictures/inputs.h"
 #include "app/pipeline/best_views.h"
+#include "app/pipeline/pipeline_timing.h"
 #include "model/image/decode.h"
 #include "model/image/video.h"
 #include "model/inference/engine.h"
@@ -36,11 +37,23 @@ struct PipelineOptions {
   bool keep_picture = false;  ///< results have their picture's pixels, as decoded
   /// Of a picture in several views, as far as they are known: the classes whose best view's tokens
   /// are kept. May be empty: none.
-  std::function<std::vector<std::int64_t>(const BestViews&)> explained_classes;
+  std::function<std::vector<std::int64_t>(const Input&, const BestViews&)> explained_classes;
   bool refuses_nan = true;    ///< logits that are not finite are their picture's failure
   bool halve_batches = true;  ///< what does not fit is tried in halves; else it ends the run
+  /// Whether results come in the order of their inputs. Else each comes as soon as it is there,
+  /// which pictures in several views do not do.
+  bool in_order = true;
+  bool ends_on_signal = true;  ///< `stop_requested` ends the run
+  /// LibTorch's loops of a worker stay on that worker's thread. In a process where OpenMP's threads
+  /// spin, which the program's front sees to that they do not, others would take the processors.
+  bool serial_workers = false;
+  /// Seconds that a picture waits for others of its size while some are being decoded and the model
+  /// has nothing to do; without, all that is decoded is waited for, or a whole batch.
+  std::optional<double> patience = {};
   /// Is told of what changes on the way; may be empty.
   std::function<void(const std::string&)> notice;
+  /// Is told of every batch, on the calling thread: its images, and their seconds; may be empty.
+  std::function<void(std::int64_t, double)> batch_done;
   /// What a batch of that size is worth being told of, "" for nothing; may be empty.
   std::function<std::string(const image::Size&)> remark_on_size;
 };
@@ -83,22 +96,9 @@ struct PipelineResult {
   std::string message;
 };
 
-/// Where the time went; "core seconds" add up over workers.
-struct PipelineTiming {
-  std::int64_t images = 0;  ///< classified, failed ones not counted
-  double seconds = 0;       ///< from the call's begin to its end
-  double decode_core_seconds = 0;
-  double transform_core_seconds = 0;
-  double model_seconds = 0;  ///< the calling thread inside the model
-  double wait_seconds = 0;   ///< the calling thread waiting for pictures
-  PipelineTiming& operator+=(const PipelineTiming& other);
-  /// "timing: images=500 seconds=... decode_core_seconds=..."
-  [[nodiscard]] std::string describe(int threads, int workers) const;
-};
-
 /// Calls `next` (on another thread, one call at a time) until it returns nothing and `done` (on
-/// this thread, in input order, as soon as a result and all before it exist) for every result,
-/// which `done` may take apart; it returns false to end early. A failing input becomes a result
+/// this thread, in input order, as soon as a result and all before it exist, unless the options say
+/// otherwise) for every result, which `done` may take apart; it returns false to end early. A failing input becomes a result
 /// with an error; an exception from `done`, `next` or the model's code (out of memory excepted: it
 /// halves the batch for pictures of that size, and fails the input that does not fit alone) ends
 /// the run and is rethrown here.

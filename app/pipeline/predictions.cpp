@@ -67,7 +67,7 @@ void ViewCombiner::take(PipelineResult& view, PipelineResult& picture) {
       {view.logits.const_data_ptr<float>(), static_cast<std::size_t>(view.logits.numel())}, number);
   if (!view.tokens.defined() || !options_.explained_classes) return;
   std::set<std::size_t> wanted;
-  for (const std::int64_t index : options_.explained_classes(views.best))
+  for (const std::int64_t index : options_.explained_classes(picture.input, views.best))
     wanted.insert(views.best.classes().at(static_cast<std::size_t>(index)).view);
   std::erase_if(views.tokens, [&](const auto& kept) { return !wanted.contains(kept.first); });
   // A copy: the tokens are a part of all its batch's.

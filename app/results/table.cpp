@@ -131,6 +131,15 @@ void Summary::add_size(std::string key, std::int64_t height, std::int64_t width)
                      std::to_string(height) + 'x' + std::to_string(width) + " (HxW)"});
 }
 
+std::vector<std::pair<std::string, std::string>> Summary::texts() const {
+  std::vector<std::pair<std::string, std::string>> pairs;
+  for (const Field& field : fields_) {
+    auto& [words, text] = pairs.emplace_back(field.key, field.text);
+    std::ranges::replace(words, '_', ' ');
+  }
+  return pairs;
+}
+
 void Summary::write(Format format, std::ostream& out) const {
   if (is_json(format)) {
     OrderedJson object;
@@ -139,11 +148,7 @@ void Summary::write(Format format, std::ostream& out) const {
     out << json_text(object, format == Format::json ? 2 : 0) << '\n';
   } else if (format == Format::text) {
     std::vector<std::vector<std::string>> lines;
-    for (const Field& field : fields_) {
-      std::string words = field.key;
-      std::ranges::replace(words, '_', ' ');
-      lines.push_back({std::move(words), field.text});
-    }
+    for (auto& [words, text] : texts()) lines.push_back({std::move(words), std::move(text)});
     write_columns(lines, {true, true}, out);
   } else {
     std::vector<std::string> keys;

@@ -9,6 +9,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace hydrascope::app {
@@ -64,6 +65,8 @@ class Summary {
   void add_size(std::string key, std::int64_t height, std::int64_t width);
   /// Throws Error(failed) when `out` cannot be written to.
   void write(Format format, std::ostream& out) const;
+  /// The pairs for people.
+  [[nodiscard]] std::vector<std::pair<std::string, std::string>> texts() const;
 
  private:
   struct Field {

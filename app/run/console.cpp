@@ -1,5 +1,6 @@
 #include "app/run/console.h"
 
+#include "app/run/terminal_text.h"
 #include "kernels/error.h"
 
 #include <nlohmann/json.hpp>
@@ -91,9 +92,9 @@ std::vector<std::string> with_flags(const std::vector<std::string>& texts) {
 void print_error(const Error& error) { std::cerr << error_text(error) + '\n'; }
 
 std::string error_text(const Error& error) {
-  std::string text = std::string("error: ") + error.what();
-  if (!error.subject().empty()) text += " (" + error.subject() + ")";
-  if (!error.hint().empty()) text += "\nhint: " + error.hint();
+  std::string text = "error: " + printable(error.what());
+  if (!error.subject().empty()) text += " (" + printable(error.subject()) + ")";
+  if (!error.hint().empty()) text += "\nhint: " + printable(error.hint());
   return with_flags(text);
 }
 

@@ -38,6 +38,18 @@ bool write_all(int descriptor, std::string_view text) {
   return true;
 }
 
+/// What `file` stands for where it is a link, be the end there or not.
+fs::path end_of_links(fs::path file) {
+  constexpr int kMostLinks = 40;  // Linux's own limit
+  std::error_code error;
+  for (int i = 0; i < kMostLinks && fs::is_symlink(fs::symlink_status(file, error)); ++i) {
+    const fs::path next = fs::read_symlink(file, error);
+    if (error) break;
+    file = file.parent_path() / next;
+  }
+  return file;
+}
+
 /// How many bytes of it are whole lines.
 std::uintmax_t size_of_whole_lines(const fs::path& file) {
   std::ifstream stream(file, std::ios::binary);
@@ -91,9 +103,7 @@ OutputFile::OutputFile(const std::string& output, std::string_view option, bool 
     if (!*file_) fail("the file cannot be written", errno);
     return;
   }
-  // A link stays one.
-  target_ = fs::is_symlink(fs::symlink_status(output, error)) ? fs::weakly_canonical(output)
-                                                              : fs::path(output);
+  target_ = end_of_links(output);  // a link stays one
   part_ = target_;
   part_ += ".part";
   open_part(start);

@@ -18,6 +18,7 @@ namespace hydrascope::app {
 namespace {
 
 constexpr std::size_t kOnSheet = 20;
+constexpr int kEdge = 256;
 
 std::string sheet_name(std::size_t place) {
   const std::string number = std::to_string(place / kOnSheet + 1);
@@ -36,18 +37,11 @@ std::string with_percent(const std::string& label, double probability) {
   return label + "  " + fixed(100 * probability, 1) + " %";
 }
 
-viz::Panel panel_of(const ScoredPicture& error, const image::Labels& labels,
-                    image::Picture picture) {
-  return {{picture.width, picture.height, std::move(picture.rgb)},
-          {"is " + with_percent(labels.at(error.target).short_name, error.target_probability),
-           "taken for " + with_percent(labels.at(error.predicted).short_name, error.confidence)},
-          std::nullopt};
-}
-
 }  // namespace
 
 ErrorGallery::ErrorGallery(std::filesystem::path folder, std::size_t most)
     : folder_(std::move(folder)), most_(most) {
+  if (folder_.empty()) return;
   std::error_code status;
   std::filesystem::create_directories(folder_, status);
   if (status) throw Error(ErrorCode::unwritable, status.message(), folder_.string());
@@ -81,31 +75,44 @@ void ErrorGallery::write_table(const LabelledSet& set, const image::Labels& labe
   file.close();
 }
 
+std::vector<viz::GalleryPicture> ErrorGallery::pictures(std::size_t first, std::size_t count,
+                                                        const LabelledSet& set,
+                                                        const image::Labels& labels,
+                                                        const image::DecodeOptions& decode,
+                                                        const Notice& notice) const {
+  std::vector<viz::GalleryPicture> found;
+  for (std::size_t i = first; i < std::min(first + count, worst_.size()); ++i) {
+    const ScoredPicture& error = worst_[i];
+    const std::filesystem::path& file = set.pictures[error.index].file;
+    try {
+      image::Picture picture = image::read_picture(file, decode);
+      // Many large photographs would not fit into memory.
+      found.push_back(
+          {file.string(),
+           viz::fitted({picture.width, picture.height, std::move(picture.rgb)}, kEdge, kEdge),
+           {"is " + with_percent(labels.at(error.target).short_name, error.target_probability),
+            "taken for " + with_percent(labels.at(error.predicted).short_name, error.confidence)}});
+    } catch (const Error& refusal) {
+      notice("note: error not shown: " + file.string() + ": " + refusal.what());
+    }
+  }
+  return found;
+}
+
 void ErrorGallery::write(const LabelledSet& set, const image::Labels& labels,
-                         const image::DecodeOptions& decode,
-                         const std::function<void(const std::string&)>& notice) const {
+                         const image::DecodeOptions& decode, const Notice& notice) const {
   write_table(set, labels);
   remove_sheets(folder_);
   if (worst_.empty()) return;
   const viz::Font font(bundled_fonts());
   constexpr int kColumns = 5;
-  constexpr int kEdge = 256;
   viz::FigureStyle style;
   style.columns = kColumns;
   style.panel_width = style.panel_height = kEdge;
   for (std::size_t first = 0; first < worst_.size(); first += kOnSheet) {
     std::vector<viz::Panel> panels;
-    const std::size_t end = std::min(first + kOnSheet, worst_.size());
-    for (std::size_t i = first; i < end; ++i) {
-      const std::filesystem::path& file = set.pictures[worst_[i].index].file;
-      try {
-        panels.push_back(panel_of(worst_[i], labels, image::read_picture(file, decode)));
-        // A sheet of large photographs would not fit into memory.
-        panels.back().picture = viz::fitted(panels.back().picture, kEdge, kEdge);
-      } catch (const Error& error) {
-        notice("note: not on a sheet: " + file.string() + ": " + error.what());
-      }
-    }
+    for (viz::GalleryPicture& error : pictures(first, kOnSheet, set, labels, decode, notice))
+      panels.push_back({std::move(error.picture), std::move(error.caption), std::nullopt});
     if (panels.empty()) continue;
     viz::write_image(folder_ / sheet_name(first), viz::make_figure(panels, style, font),
                      viz::ImageFormat::jpeg);

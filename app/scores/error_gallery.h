@@ -1,10 +1,12 @@
-// `evaluate --save-errors`: the worst misclassified pictures on contact sheets.
+// `evaluate --save-errors` and `--html`: the worst misclassified pictures, on contact sheets and on
+// a page.
 #pragma once
 
 #include "app/pictures/labelled_set.h"
 #include "app/scores/scores.h"
 #include "model/image/decode.h"
 #include "model/image/labels.h"
+#include "viz/charts/chart_page.h"
 
 #include <cstddef>
 #include <filesystem>
@@ -16,7 +18,7 @@ namespace hydrascope::app {
 
 class ErrorGallery {
  public:
-  /// Makes the folder. Throws Error(unwritable) where it cannot be made.
+  /// Makes the folder; "" is none. Throws Error(unwritable) where it cannot be made.
   ErrorGallery(std::filesystem::path folder, std::size_t most);
 
   /// Keeps the wrong pictures whose wrong class has the highest probability; of equal
@@ -25,11 +27,18 @@ class ErrorGallery {
   /// Worst first.
   [[nodiscard]] const std::vector<ScoredPicture>& worst() const noexcept { return worst_; }
 
-  /// errors.csv, and sheet-001.jpg, ... of 20 pictures each, which are decoded once more. `notice`
-  /// is told of one that cannot be. Throws Error(unreadable, failed) if writing fails.
+  using Notice = std::function<void(const std::string&)>;
+  /// The `count` worst from the `first`, decoded once more, shrunk to 256 pixels, with what they are
+  /// and what they were taken for. `notice` is told of one that cannot be.
+  [[nodiscard]] std::vector<viz::GalleryPicture> pictures(std::size_t first, std::size_t count,
+                                                          const LabelledSet& set,
+                                                          const image::Labels& labels,
+                                                          const image::DecodeOptions& decode,
+                                                          const Notice& notice) const;
+  /// errors.csv, and sheet-001.jpg, ... of 20 pictures each. Throws Error(unreadable, failed) if
+  /// writing fails.
   void write(const LabelledSet& set, const image::Labels& labels,
-             const image::DecodeOptions& decode,
-             const std::function<void(const std::string&)>& notice) const;
+             const image::DecodeOptions& decode, const Notice& notice) const;
 
  private:
   void write_table(const LabelledSet& set, const image::Labels& labels) const;

@@ -146,7 +146,16 @@ void ConfusionCounts::add(const ScoredPicture& picture) {
   }
 }
 
-ResultTable ConfusionCounts::classes(const image::Labels& labels) const {
+ResultTable ConfusionCounts::classes(const image::Labels& labels,
+                                     std::optional<std::size_t> worst) const {
+  std::vector<std::pair<std::int64_t, const Class*>> chosen;
+  for (const auto& [index, of] : classes_) chosen.emplace_back(index, &of);
+  if (worst) {
+    std::ranges::stable_sort(chosen, {}, [](const auto& entry) {
+      return percent_of(entry.second->right, entry.second->images);
+    });
+    chosen.resize(std::min(chosen.size(), *worst));
+  }
   ResultTable table({{"class", "class"},
                      {"id", "id"},
                      {"label", "label"},
@@ -157,7 +166,8 @@ ResultTable ConfusionCounts::classes(const image::Labels& labels) const {
                      {"taken_for", "taken for"},
                      {"taken_for_label", "label"},
                      {"taken_for_images", "images"}});
-  for (const auto& [index, of] : classes_) {
+  for (const auto& [index, counted] : chosen) {
+    const Class& of = *counted;
     const image::Label& label = labels.at(index);
     std::vector<OrderedJson> row{index,
                                  label.id,

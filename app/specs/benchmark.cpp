@@ -44,8 +44,8 @@ CommandSpec benchmark_spec() {
                at_least(0), in("Measurement")),
         text("preset", "softmax, Hedgehog, Hydra and both mixed at 1080x1920 (HxW)",
              one_of({"1080p"}), in("Measurement")),
-        text("plot", "also draw images/s and memory against image size", takes("FILE.html|.svg"),
-             in("Output"), completes_files),
+        text("html", "also write one page, images/s and memory against image size; .svg the charts",
+             takes("FILE.html|.svg"), also({{"plot"}}), in("Output"), completes_files),
         text("compare", "print the ratios of two results, with 95 % intervals, and stop",
              takes("A.json B.json"), values(2), in("Comparison"), completes_files),
         text("baseline", "exit with code 4 if a row is slower than in this result", takes("FILE"),
@@ -57,7 +57,7 @@ CommandSpec benchmark_spec() {
   spec.common = {"model",  "attn",  "img-size", "batch-size", "precision",
                  "device", "stage", "preset",   "output",     "format"};
   spec.examples = {
-      "hydrascope benchmark --attn softmax,hydra --img-size 224,512,1088x1920 --plot speed.html",
+      "hydrascope benchmark --attn softmax,hydra --img-size 224,512,1088x1920 --html speed.html",
       "hydrascope benchmark --preset 1080p -m deit_base_patch16_224 --format md",
       "hydrascope benchmark --compare before.json after.json",
   };

@@ -18,9 +18,9 @@ CommandSpec evaluate_spec() {
             views_options(), set_runtime_options(), precision_check_options(), launch_options(),
             output_options(), earlier_evaluate_options(), general_options()});
   spec.common = {"model",      "attn",         "views",        "img-size", "precision", "device",
-                 "labels-csv", "limit-images", "require-top1", "output",   "format"};
+                 "labels-csv", "limit-images", "require-top1", "html",     "output",    "format"};
   spec.examples = {
-      "hydrascope evaluate imagenet/val",
+      "hydrascope evaluate imagenet/val --html scores.html",
       "hydrascope evaluate pictures --labels-csv pictures/images.csv --format json",
       "hydrascope evaluate imagenet/val --img-size 384 --require-top1 70",
       "hydrascope evaluate imagenet/val --real-labels real.json --per-class classes.csv",

@@ -66,7 +66,11 @@ std::vector<Option> resolution_options() {
                                  text("scenes",
                                       "large backgrounds on which pictures are small, for --sizes; "
                                       "folder, quoted glob or @list.txt",
-                                      takes("PATH"), completes_files)});
+                                      takes("PATH"), completes_files),
+                                 share("mosaics",
+                                       "share of the batches of large --sizes whose pictures are "
+                                       "mosaics of four",
+                                       "0")});
 }
 
 std::vector<Option> mixing_options() {

@@ -1,5 +1,6 @@
 // The table of `hydrascope visualize`.
 #include "app/command.h"
+#include "app/evaluate/evaluate_options.h"
 #include "app/options/option_builders.h"
 #include "app/visualize/visualize_options.h"
 #include "viz/scale/colormap.h"
@@ -127,6 +128,17 @@ std::vector<Option> heatmap_video_options() {
       });
 }
 
+namespace {
+
+std::vector<Option> other_model_options() {
+  std::vector<Option> options = layer_reference_options();
+  named(options, "against").help =
+      "another model, whose maps stand beside these on the page of --html";
+  return options;
+}
+
+}  // namespace
+
 CommandSpec visualize_spec() {
   CommandSpec spec;
   spec.name = "visualize";
@@ -135,15 +147,18 @@ CommandSpec visualize_spec() {
   spec.group = "Look at pictures";
   spec.positionals = "[INPUT...]";
   spec.options = join({model_options(), input_options(), map_options(), drawing_options(),
-                       heatmap_output_options(), heatmap_video_options(), preprocessing_options(),
-                       views_options(), runtime_options(), label_options(), general_options()});
+                       heatmap_output_options(), other_model_options(), heatmap_video_options(),
+                       preprocessing_options(), views_options(), runtime_options(), label_options(),
+                       general_options()});
   spec.common = {"model", "attn",      "native", "views", "method",  "layer",
-                 "class", "precision", "output", "html",  "save-raw"};
+                 "class", "precision", "output", "html",  "against", "save-raw"};
   spec.examples = {
       "hydrascope visualize photo.jpg",
       "hydrascope visualize photo.jpg --method hydra --topk 3 --colorbar",
       "hydrascope visualize -m deit_tiny_patch16_224.hydra_last2 photo.jpg --save-raw",
       "hydrascope visualize pictures --layer all --html maps.html -o maps",
+      "hydrascope visualize pictures --html maps.html -m converted.safetensors --against "
+      "deit_tiny_patch16_224",
       "hydrascope visualize clip.mp4 --smooth 0.6",
   };
   return spec;

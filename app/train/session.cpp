@@ -4,6 +4,7 @@
 #include "app/run/local_ranks.h"
 #include "app/run/process_team.h"
 #include "app/run/signal_stop.h"
+#include "app/run/terminal_text.h"
 #include "app/run/usage_error.h"
 #include "app/scores/scores.h"
 #include "kernels/error.h"
@@ -232,7 +233,8 @@ model::training::FailureReport UnreadablePictures::report() {
   return [this](const std::string& file, const std::string& message) {
     if (ends_run_) throw Error(ErrorCode::failed, message, file);
     const std::lock_guard lock(mutex_);
-    if (files_.insert(file).second) std::cerr << "error: " + file + ": " + message + "\n";
+    if (files_.insert(file).second)
+      std::cerr << "error: " + printable(file + ": " + message) + "\n";
   };
 }
 

@@ -108,9 +108,10 @@ TrainingRequest training_request(const ParsedOptions& options) {
   for (const std::string& text : options.texts("sizes"))
     request.sizes.push_back(parse_size(text, "--sizes"));
   read.take("scenes", request.scenes);
-  if (!request.scenes.empty() && request.sizes.empty()) {
-    throw UsageError("scenes are for the sizes that are learned", "--scenes",
-                     "--sizes 512,1088x1920");
+  read.take("mosaics", request.mosaics);
+  if (request.sizes.empty() && (!request.scenes.empty() || request.mosaics > 0)) {
+    throw UsageError("scenes and mosaics are for the sizes that are learned",
+                     request.mosaics > 0 ? "--mosaics" : "--scenes", "--sizes 512,1088x1920");
   }
   read.take("model-ema", request.averages);
   read.take("model-ema-decay", request.average_decay);
@@ -167,17 +168,19 @@ std::vector<model::training::TrainingPicture> pictures_of(const std::string& wor
 
 model::training::ResolutionOptions resolutions_of(const TrainingRequest& request,
                                                   const image::TransformConfig& transform) {
-  model::training::ResolutionOptions resolutions{.sizes = request.sizes};
+  model::training::ResolutionOptions resolutions{.sizes = request.sizes,
+                                                 .mosaic_share = request.mosaics};
   for (const image::Size& size : request.sizes)
     require_whole_patches(size, transform.patch_size, "--sizes");
-  if (request.scenes.empty()) return resolutions;
-  resolutions.backgrounds = background_pictures(request.scenes);
+  const bool has_scenes = !request.scenes.empty();
+  if (has_scenes) resolutions.backgrounds = background_pictures(request.scenes);
+  if (!has_scenes && request.mosaics == 0) return resolutions;
   if (std::ranges::none_of(request.sizes, [&](const image::Size& size) {
-        return has_scenes(resolutions, size, transform.img_size);
+        return model::training::has_room(size, transform.img_size);
       })) {
-    throw UsageError(
-        "scenes need a size above " + size_text(transform.img_size) + " (HxW) in both edges",
-        "--scenes", "give such a size to --sizes, or leave --scenes out");
+    const std::string option = has_scenes ? "--scenes" : "--mosaics";
+    throw UsageError("needs a size above " + size_text(transform.img_size) + " (HxW) in both edges",
+                     option, "give such a size to --sizes, or leave " + option + " out");
   }
   return resolutions;
 }

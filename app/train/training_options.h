@@ -47,6 +47,7 @@ struct TrainingRequest {
   std::optional<model::training::Autocast> autocast;  ///< without: by the device
   std::vector<image::Size> sizes;                     ///< `--sizes`
   std::string scenes;
+  double mosaics = 0;
   bool averages = false;  ///< `--model-ema`
   double average_decay = 0;
   bool average_warms_up = false;

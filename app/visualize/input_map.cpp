@@ -2,7 +2,10 @@
 
 #include "app/results/json.h"
 
+#include <limits>
 #include <string_view>
+#include <tuple>
+#include <utility>
 
 namespace hydrascope::app {
 
@@ -25,6 +28,16 @@ std::string describe_rules(const std::vector<std::string>& rules) {
     i = last + 1;
   }
   return text;
+}
+
+std::pair<double, double> smallest_and_largest(const viz::HeatMap& map) {
+  double smallest = std::numeric_limits<double>::infinity();
+  double largest = -smallest;
+  for (const float value : map.values) {  // comparisons leave NaN out
+    if (value < smallest) smallest = value;
+    if (value > largest) largest = value;
+  }
+  return {smallest, largest};
 }
 
 }  // namespace
@@ -61,6 +74,20 @@ std::string note_of(const InputMap& map) {
   add(map.note);
   add(describe_rules(map.rules));
   return text;
+}
+
+MapRecord record_of(const MapRecord& facts, const InputMap& map) {
+  MapRecord record = facts;
+  record.of_class = map.of_class;
+  record.method = model::explain::entry_of(map.choice.method).name;
+  record.layer = map.choice.layer;
+  record.head = to_text(map.choice.head);
+  record.grid = {map.map.rows, map.map.columns};
+  std::tie(record.minimum, record.maximum) = smallest_and_largest(map.map);
+  record.cls_share = map.own_share;
+  const std::string note = note_of(map);
+  if (!note.empty()) record.note += (record.note.empty() ? "" : "; ") + note;
+  return record;
 }
 
 }  // namespace hydrascope::app

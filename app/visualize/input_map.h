@@ -3,6 +3,7 @@
 
 #include "app/results/classify_record.h"
 #include "app/visualize/map_choice.h"
+#include "app/visualize/map_record.h"
 #include "viz/heat/heat_map.h"
 #include "viz/heat/placement.h"
 
@@ -20,6 +21,8 @@ struct InputMap {
   viz::HeatMap map;     ///< raw; of a video's frame smoothed where that is asked for
   bool is_signed = false;
   double own_share = 0;            ///< the class token's
+  double total = 0;                ///< heat of all tokens, the class token's too
+  bool is_additive = false;        ///< `total` is what the layer adds to the class's logit
   std::string note;                ///< of the method; may be empty
   std::vector<std::string> rules;  ///< of rollouts, one rule per layer, from 0
   /// Of a map of one view of several; else the input's.
@@ -35,5 +38,7 @@ std::string quantity(const InputMap& map);
 /// What the reader of the record must know: the method's own note, what a rollout did layer by
 /// layer. Clauses joined by "; ", or "".
 std::string note_of(const InputMap& map);
+/// The record of a map of an input whose maps have `facts` in common.
+MapRecord record_of(const MapRecord& facts, const InputMap& map);
 
 }  // namespace hydrascope::app

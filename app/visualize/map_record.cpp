@@ -29,9 +29,11 @@ OrderedJson to_json(const MapRecord& record) {
   object["min"] = rounded(record.minimum);
   object["max"] = rounded(record.maximum);
   object["cls_share"] = rounded(decimal(record.cls_share, kShareDecimals));
-  OrderedJson& files = object["files"];
-  add_path(files, "heatmap", record.heatmap_file);
-  if (!record.map_file.empty()) add_path(files, "map", record.map_file);
+  if (!record.heatmap_file.empty()) {
+    OrderedJson& files = object["files"];
+    add_path(files, "heatmap", record.heatmap_file);
+    if (!record.map_file.empty()) add_path(files, "map", record.map_file);
+  }
   add_sizes(object, record);
   add_views(object, record);
   add_attention(object, record);

@@ -22,7 +22,7 @@ struct MapRecord : InputRecord {  ///< its seconds: of the model and all maps of
   double minimum = 0;                  ///< of the raw map; of a video with `--smooth` the smoothed
   double maximum = 0;
   double cls_share = 0;      ///< the class token's own share of the heat
-  std::string heatmap_file;  ///< as written
+  std::string heatmap_file;  ///< as written; "" where nothing is, then the field is left out
   std::string map_file;      ///< "" without --save-raw; then the field is left out
 };
 

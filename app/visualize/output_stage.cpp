@@ -80,30 +80,6 @@ void write_maps(const std::filesystem::path& file, std::span<const InputMap> map
   writer.close();
 }
 
-std::pair<double, double> smallest_and_largest(const viz::HeatMap& map) {
-  double smallest = std::numeric_limits<double>::infinity();
-  double largest = -smallest;
-  for (const float value : map.values) {  // comparisons leave NaN out
-    if (value < smallest) smallest = value;
-    if (value > largest) largest = value;
-  }
-  return {smallest, largest};
-}
-
-MapRecord record_of(const MapRecord& facts, const InputMap& map) {
-  MapRecord record = facts;
-  record.of_class = map.of_class;
-  record.method = model::explain::entry_of(map.choice.method).name;
-  record.layer = map.choice.layer;
-  record.head = to_text(map.choice.head);
-  record.grid = {map.map.rows, map.map.columns};
-  std::tie(record.minimum, record.maximum) = smallest_and_largest(map.map);
-  record.cls_share = map.own_share;
-  const std::string note = note_of(map);
-  if (!note.empty()) record.note += (record.note.empty() ? "" : "; ") + note;
-  return record;
-}
-
 /// Its message names the file, which is not the input.
 MapRecord failure_of(MapRecord facts, const Error& error) {
   facts.error = error.code();
@@ -115,24 +91,12 @@ viz::ReportPrediction report_prediction(const Prediction& prediction) {
   return {prediction.index, prediction.label, prediction.prob};
 }
 
-/// Takes the picture.
-viz::ReportPicture report_picture(ExplainedInput& input) {
-  viz::ReportPicture page;
-  const MapRecord& facts = input.facts;
-  page.name = facts.input;
-  if (facts.frame) page.name += " frame " + std::to_string(*facts.frame);
-  page.picture = std::move(input.picture);
-  page.placement = input.placement;
-  for (const Prediction& prediction : input.top) page.top.push_back(report_prediction(prediction));
-  const auto size = [](std::int64_t width, std::int64_t height) {
-    return std::to_string(height) + "x" + std::to_string(width) + " (HxW)";
-  };
-  page.facts = {{"size", size(facts.width, facts.height)},
-                {"model input", size(facts.model_size[1], facts.model_size[0])},
-                {"file", facts.heatmap_file}};
-  if (!facts.note.empty()) page.facts.emplace_back("note", facts.note);
-  for (std::size_t i = 0; i < input.maps.size(); ++i) {
-    const InputMap& map = input.maps[i];
+viz::ReportAnswer report_answer(const ModelAnswer& answer) {
+  viz::ReportAnswer page;
+  page.placement = answer.placement;
+  for (const Prediction& prediction : answer.top) page.top.push_back(report_prediction(prediction));
+  for (std::size_t i = 0; i < answer.maps.size(); ++i) {
+    const InputMap& map = answer.maps[i];
     const model::explain::MethodEntry& entry = model::explain::entry_of(map.choice.method);
     viz::ReportMap& shown = page.maps.emplace_back();
     shown.method = entry.name;
@@ -148,10 +112,31 @@ viz::ReportPicture report_picture(ExplainedInput& input) {
     }
     shown.map = map.map;
     shown.is_signed = map.is_signed;
-    shown.range = input.shown[i].range;
+    shown.range = answer.shown[i].range;
     shown.own_share = map.own_share;
+    shown.total = map.total;
+    shown.is_additive = map.is_additive;
     shown.note = note_of(map);
   }
+  return page;
+}
+
+/// Takes the picture.
+viz::ReportPicture report_picture(ExplainedInput& input) {
+  viz::ReportPicture page;
+  static_cast<viz::ReportAnswer&>(page) = report_answer(input);
+  if (input.against) page.against = report_answer(*input.against);
+  const MapRecord& facts = input.facts;
+  page.name = facts.input;
+  if (facts.frame) page.name += " frame " + std::to_string(*facts.frame);
+  page.picture = std::move(input.picture);
+  const auto size = [](std::int64_t width, std::int64_t height) {
+    return std::to_string(height) + "x" + std::to_string(width) + " (HxW)";
+  };
+  page.facts = {{"size", size(facts.width, facts.height)},
+                {"model input", size(facts.model_size[1], facts.model_size[0])},
+                {"file", facts.heatmap_file}};
+  if (!facts.note.empty()) page.facts.emplace_back("note", facts.note);
   return page;
 }
 

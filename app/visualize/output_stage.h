@@ -65,15 +65,20 @@ struct OutputOptions {
   int threads = 1;
 };
 
-/// An input, or a frame of a video.
-struct ExplainedInput {
-  MapRecord facts;   ///< what the records of its maps have in common
-  std::string name;  ///< of its files; unused with `video`
-  viz::Canvas picture;
+/// What a model says of a picture.
+struct ModelAnswer {
   viz::Placement placement;
   std::vector<Prediction> top;  ///< the best classes, for the page
   std::vector<InputMap> maps;   ///< one at least
   std::vector<ShownMap> shown;  ///< the same, ready to be drawn
+};
+
+/// An input, or a frame of a video.
+struct ExplainedInput : ModelAnswer {
+  MapRecord facts;   ///< what the records of its maps have in common
+  std::string name;  ///< of its files; unused with `video`
+  viz::Canvas picture;
+  std::optional<ModelAnswer> against;  ///< of `--against`, for the page
   std::shared_ptr<VideoOutput> video;
   std::optional<viz::Size> frame_size;  ///< with `video`: of its first picture
   bool on_page = true;                  ///< where there is a page

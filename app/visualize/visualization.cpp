@@ -1,104 +1,16 @@
 #include "app/visualize/visualization.h"
 
+#include "app/pipeline/picture_records.h"
 #include "app/pipeline/predictions.h"
-#include "app/run/explanation_threads.h"
+#include "app/visualize/other_model.h"
 #include "kernels/error.h"
 #include "kernels/stopwatch.h"
 
-#include <ATen/ops/amax.h>
-
 #include <algorithm>
 #include <chrono>
-#include <iterator>
-#include <set>
 #include <utility>
 
 namespace hydrascope::app {
-
-namespace {
-
-using model::explain::class_token_share;
-using model::explain::Explanation;
-using model::explain::Request;
-
-Request request_for(const MapChoice& choice, std::int64_t class_index,
-                    model::explain::MaplessLayers mapless) {
-  return {choice.method, choice.layer, class_index, choice.head.kind != Head::Kind::mean, mapless};
-}
-
-/// Nothing depends on the class until `explain`.
-std::vector<Request> requests_for(std::span<const MapChoice> choices,
-                                  model::explain::MaplessLayers mapless) {
-  std::vector<Request> requests;
-  for (const MapChoice& choice : choices) requests.push_back(request_for(choice, 0, mapless));
-  return requests;
-}
-
-/// The heat of the map or of its prefix tokens: all heads', the largest, or one's.
-at::Tensor heat_of(const at::Tensor& heat, const Head& head) {
-  if (head.kind == Head::Kind::maximum) return heat.amax(0);
-  return head.kind == Head::Kind::one ? heat.select(0, head.index) : heat;
-}
-
-viz::HeatMap heat_map(const at::Tensor& heat) {
-  const at::Tensor map = heat.contiguous();
-  viz::HeatMap result{map.size(0), map.size(1), {}};
-  const float* values = map.const_data_ptr<float>();
-  result.values.assign(values, values + map.numel());
-  return result;
-}
-
-}  // namespace
-
-std::vector<std::int64_t> MapExplainer::traced_layers(const model::VitConfig& config,
-                                                      std::span<const MapChoice> choices,
-                                                      model::explain::MaplessLayers mapless) {
-  return model::explain::Explainer::traced_layers(config, requests_for(choices, mapless));
-}
-
-MapExplainer::MapExplainer(std::uint64_t seed, const ModelSource& source,
-                           std::vector<MapChoice> choices, model::explain::MaplessLayers mapless,
-                           c10::Device device)
-    : config_(source.config),
-      choices_(std::move(choices)),
-      mapless_(mapless),
-      explainer_(make_explainer(seed, source, requests_for(choices_, mapless), device)) {}
-
-std::vector<InputMap> MapExplainer::explain(const at::Tensor& tokens, const model::TokenGrid& grid,
-                                            std::span<const Prediction> classes) {
-  std::vector<Request> requests;
-  struct Wanted {
-    const MapChoice* choice;
-    const Prediction* of_class;
-    std::size_t request;
-  };
-  std::vector<Wanted> wanted;
-  for (const MapChoice& choice : choices_) {
-    const bool of_class = model::explain::entry_of(choice.method).of_class;
-    for (const Prediction& one : classes.first(of_class ? classes.size() : 1)) {
-      const Request request = request_for(choice, one.index, mapless_);
-      // The heads of a layer share one request.
-      const auto same = std::ranges::find_if(requests, [&](const Request& other) {
-        return other.method == request.method && other.layer == request.layer &&
-               other.class_index == request.class_index && other.per_head == request.per_head;
-      });
-      wanted.push_back({&choice, &one, static_cast<std::size_t>(same - requests.begin())});
-      if (same == requests.end()) requests.push_back(request);
-    }
-  }
-  const ExplanationThreads threads(tokens.size(0) * tokens.size(1));
-  const std::vector<Explanation> explanations = explainer_.explain(tokens, grid, requests);
-  std::vector<InputMap> maps;
-  for (const auto& [choice, of_class, request] : wanted) {
-    const Explanation& explanation = explanations.at(request);
-    const at::Tensor map = heat_of(explanation.map, choice->head);
-    const double own_share =
-        class_token_share(config_, map, heat_of(explanation.prefix, choice->head));
-    maps.push_back({*choice, *of_class, heat_map(map), explanation.is_signed, own_share,
-                    explanation.note, explanation.rules});
-  }
-  return maps;
-}
 
 namespace {
 
@@ -115,13 +27,13 @@ std::filesystem::path folder_name(const std::filesystem::path& picture) {
 }  // namespace
 
 Visualization::Visualization(VisualizationOptions options, ClassChoice classes,
-                             const image::Labels& labels, const model::VitConfig& config,
-                             MapExplainer& explainer, OutputStage& output, Progress& progress)
+                             const image::Labels& labels, MapExplainer& explainer,
+                             OtherModel* other, OutputStage& output, Progress& progress)
     : options_(std::move(options)),
       classes_(std::move(classes)),
       labels_(labels),
-      config_(config),
       explainer_(explainer),
+      other_(other),
       output_(output),
       progress_(progress),
       names_(options_.folder, options_.endings, options_.inputs) {}
@@ -144,7 +56,7 @@ void Visualization::add(PipelineResult& result) {
       explain(result, facts);
       return;
     } catch (const Error& error) {
-      if (error.code() != ErrorCode::out_of_memory) throw;
+      if (error.code() != ErrorCode::out_of_memory && error.code() != ErrorCode::failed) throw;
       facts.error = error.code();
       facts.message = error.what();
     }
@@ -155,39 +67,25 @@ void Visualization::add(PipelineResult& result) {
 void Visualization::finish() { close_track(); }
 
 MapRecord Visualization::facts_of(const PipelineResult& result) const {
-  MapRecord facts = options_.run;
-  facts.input = result.input.given;
-  facts.frame = result.frame;
-  facts.error = result.error;
-  facts.message = result.message;
-  facts.width = result.picture.width;
-  facts.height = result.picture.height;
-  facts.model_size = {result.model_size.height, result.model_size.width};
-  if (result.views) {
-    facts.views = image::views_name(options_.transform);
-    facts.num_views = std::ssize(result.views->plans);
-  }
-  facts.note = result.note;
-  facts.seconds = result.seconds;
+  MapRecord facts;
+  static_cast<InputRecord&>(facts) = options_.run;
+  add_result(facts, result, options_.transform);
   return facts;
 }
 
 void Visualization::explain(PipelineResult& result, MapRecord facts) {
   const auto begin = Clock::now();
-  const image::TransformPlan plan =
-      image::plan_transform(options_.transform, result.picture, options_.max_pixels);
   ExplainedInput input;
-  input.placement = placement_of(plan, result.picture, config_.patch_size);
+  input.placement = explainer_.placement(result, options_.transform, options_.max_pixels);
   input.top = top_classes(result, std::max(kClassesOnPage, classes_.num_best()), labels_);
   std::vector<std::int64_t> best;
   for (const Prediction& prediction : input.top) {
     if (std::cmp_less(best.size(), classes_.num_best())) best.push_back(prediction.index);
   }
   const bool is_frame = result.frame.has_value();
-  const std::vector<Prediction> classes =
-      chosen_classes(result, classes_.resolve(best, /*keep_repeated=*/is_frame), labels_);
-  input.maps = result.views ? maps_of_views(result, classes)
-                            : explainer_.explain(result.tokens, grid_of(input.placement), classes);
+  const std::vector<std::int64_t> chosen = classes_.resolve(best, /*keep_repeated=*/is_frame);
+  const std::vector<Prediction> classes = chosen_classes(result, chosen, labels_);
+  input.maps = explainer_.explain(result, input.placement, classes, explainer_.wanted().maps);
   facts.seconds += seconds_since(begin);
 
   input.facts = std::move(facts);
@@ -203,36 +101,13 @@ void Visualization::explain(PipelineResult& result, MapRecord facts) {
     input.name = names_.name_for(result.input.path);
     for (const InputMap& map : input.maps) input.shown.push_back(shown_map(map, options_.figure));
   }
-  output_.add(std::move(input));
-}
-
-std::vector<InputMap> Visualization::maps_of_views(const PipelineResult& result,
-                                                   const std::vector<Prediction>& classes) {
-  const PictureInViews& views = *result.views;
-  const auto view_of = [&](const Prediction& one) {
-    return views.best.classes().at(static_cast<std::size_t>(one.index)).view;
-  };
-  std::vector<InputMap> maps;
-  std::set<std::size_t> explained;
-  for (const Prediction& first : classes) {
-    const std::size_t view = view_of(first);
-    if (!explained.insert(view).second) continue;
-    std::vector<Prediction> found_there;
-    std::ranges::copy_if(classes, std::back_inserter(found_there),
-                         [&](const Prediction& one) { return view_of(one) == view; });
-    const viz::Placement placement =
-        placement_of(views.plans.at(view), result.picture, config_.patch_size);
-    for (InputMap& map :
-         explainer_.explain(views.tokens.at(view), grid_of(placement), found_there)) {
-      map.placement = placement;
-      maps.push_back(std::move(map));
-    }
+  if (other_ != nullptr && input.on_page) {
+    image::Picture picture{input.picture.width, input.picture.height, std::move(input.picture.rgb)};
+    input.against = other_->explain(picture, chosen, kClassesOnPage, labels_, options_.figure,
+                                    options_.max_pixels);
+    input.picture.rgb = std::move(picture.rgb);
   }
-  return maps;
-}
-
-model::TokenGrid Visualization::grid_of(const viz::Placement& placement) const {
-  return config_.token_grid(placement.vertical.cells, placement.horizontal.cells);
+  output_.add(std::move(input));
 }
 
 Visualization::Track& Visualization::track_of(const PipelineResult& result, viz::Size frame_size) {
@@ -275,7 +150,8 @@ void Visualization::open_track(const PipelineResult& result, viz::Size frame_siz
 
 void Visualization::close_track() {
   if (!track_) return;
-  MapRecord facts = options_.run;
+  MapRecord facts;
+  static_cast<InputRecord&>(facts) = options_.run;
   facts.input = track_->input;
   output_.close(std::move(track_->video), std::move(facts));
   track_.reset();

@@ -2,50 +2,23 @@
 // writing in the output stage.
 #pragma once
 
-#include "app/model/model_source.h"
 #include "app/pipeline/pipeline.h"
 #include "app/run/progress.h"
-#include "app/visualize/input_map.h"
 #include "app/visualize/map_choice.h"
+#include "app/visualize/map_explainer.h"
 #include "app/visualize/output_stage.h"
-#include "model/attention/token_grid.h"
-#include "model/explain/explainer.h"
 #include "model/image/labels.h"
 
-#include <ATen/core/Tensor.h>
-
 #include <cstdint>
+#include <filesystem>
 #include <memory>
 #include <optional>
-#include <span>
 #include <string>
 #include <vector>
 
 namespace hydrascope::app {
 
-// From the tokens that a model traced to the maps that the command line asked for.
-
-class MapExplainer {
- public:
-  /// The blocks whose incoming tokens the classifier must trace.
-  static std::vector<std::int64_t> traced_layers(const model::VitConfig& config,
-                                                 std::span<const MapChoice> choices,
-                                                 model::explain::MaplessLayers mapless);
-
-  MapExplainer(std::uint64_t seed, const ModelSource& source, std::vector<MapChoice> choices,
-               model::explain::MaplessLayers mapless, c10::Device device);
-
-  /// tokens: PipelineResult::tokens. For each choice a map of every class, or of the first where
-  /// the method's is the same for all.
-  std::vector<InputMap> explain(const at::Tensor& tokens, const model::TokenGrid& grid,
-                                std::span<const Prediction> classes);
-
- private:
-  model::VitConfig config_;
-  std::vector<MapChoice> choices_;
-  model::explain::MaplessLayers mapless_;
-  model::explain::Explainer explainer_;
-};
+class OtherModel;
 
 struct VisualizationOptions {
   std::filesystem::path folder;
@@ -57,13 +30,14 @@ struct VisualizationOptions {
   std::optional<double> frames_as_video;  ///< frames a second; pictures become one video
   image::TransformConfig transform;
   std::int64_t max_pixels = 0;
-  MapRecord run;  ///< what the records of all inputs have in common: device, attention, ...
+  InputRecord run;  ///< what the records of all inputs have in common: device, attention, ...
 };
 
 class Visualization {
  public:
+  /// `other` may be null.
   Visualization(VisualizationOptions options, ClassChoice classes, const image::Labels& labels,
-                const model::VitConfig& config, MapExplainer& explainer, OutputStage& output,
+                MapExplainer& explainer, OtherModel* other, OutputStage& output,
                 Progress& progress);
 
   /// Takes the picture out of `result`. Throws what the output stage throws.
@@ -91,16 +65,12 @@ class Visualization {
   void open_track(const PipelineResult& result, viz::Size frame_size);
   void close_track();
   void explain(PipelineResult& result, MapRecord facts);
-  /// Of a picture in several views: maps of each class's best one, there.
-  std::vector<InputMap> maps_of_views(const PipelineResult& result,
-                                      const std::vector<Prediction>& classes);
-  [[nodiscard]] model::TokenGrid grid_of(const viz::Placement& placement) const;
 
   VisualizationOptions options_;
   ClassChoice classes_;
   const image::Labels& labels_;
-  const model::VitConfig& config_;
   MapExplainer& explainer_;
+  OtherModel* other_;
   OutputStage& output_;
   Progress& progress_;
   OutputNames names_;

@@ -1,5 +1,6 @@
 #include "app/visualize/visualize_options.h"
 
+#include "app/evaluate/evaluate_options.h"
 #include "app/model/assets.h"
 #include "app/options/option_builders.h"
 #include "app/run/usage_error.h"
@@ -16,15 +17,6 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// `--font` first, then those that come along: what one lacks, the next may have.
-std::shared_ptr<const viz::Font> open_font(const std::string& given) {
-  std::vector<fs::path> files = bundled_fonts();
-  if (!given.empty()) files.insert(files.begin(), given);
-  if (files.empty())
-    throw Error(ErrorCode::failed, "no font comes with this build", "captions", "give --font FILE");
-  return std::make_shared<const viz::Font>(files);
-}
-
 /// `-o maps.png` or `-o records.jsonl` means something else than a folder of that name.
 void refuse_file_for_folder(const fs::path& folder) {
   if (folder == "-")
@@ -37,6 +29,16 @@ void refuse_file_for_folder(const fs::path& folder) {
   if (std::ranges::find(kFiles, folder.extension().string()) == kFiles.end()) return;
   throw UsageError("names a folder, not a file", "--output " + folder.string(),
                    "records go to standard output");
+}
+
+}  // namespace
+
+std::shared_ptr<const viz::Font> open_font(const std::string& given) {
+  std::vector<fs::path> files = bundled_fonts();
+  if (!given.empty()) files.insert(files.begin(), given);
+  if (files.empty())
+    throw Error(ErrorCode::failed, "no font comes with this build", "captions", "give --font FILE");
+  return std::make_shared<const viz::Font>(files);
 }
 
 FigureOptions figure_options(const ParsedOptions& options) {
@@ -58,8 +60,8 @@ FigureOptions figure_options(const ParsedOptions& options) {
   return figure;
 }
 
-/// The page shows what the figures show.
 viz::ReportOptions report_options(const FigureOptions& figure) {
+  constexpr double kHalf = 0.5;
   viz::ReportOptions report;
   if (figure.colormap != nullptr) report.colormap = report.signed_colormap = figure.colormap->name;
   report.sign = figure.sign;
@@ -68,11 +70,19 @@ viz::ReportOptions report_options(const FigureOptions& figure) {
   report.alpha = figure.alpha;
   report.blocks = figure.sampling == viz::Sampling::nearest;
   report.fade = figure.fade;
-  report.beside = figure.beside;
+  if (figure.beside) report.split = kHalf;
   return report;
 }
 
-}  // namespace
+MapWords map_words(const ParsedOptions& options) {
+  MapWords words;
+  const OptionReader read(options);
+  read.take("method", words.methods);
+  read.take("layer", words.layers);
+  read.take("head", words.heads);
+  if (read.is("mapless", "cosine")) words.mapless = model::explain::MaplessLayers::cosine;
+  return words;
+}
 
 VisualizeRequest visualize_request(const ParsedOptions& options) {
   for (const char* name : {"keep-tokens", "keep-layer"}) {
@@ -82,10 +92,7 @@ VisualizeRequest visualize_request(const ParsedOptions& options) {
   VisualizeRequest request{pictures_request(options, AutoExif::upright)};
   refuse_beside_views(options, {"html", "frames-as-video", "smooth", "video-stride"});
   const OptionReader read(options);
-  read.take("method", request.maps.methods);
-  read.take("layer", request.maps.layers);
-  read.take("head", request.maps.heads);
-  if (read.is("mapless", "cosine")) request.maps.mapless = model::explain::MaplessLayers::cosine;
+  request.maps = map_words(options);
   read.take("class", request.classes);
   read.take("topk", request.topk);
   OutputOptions& outputs = request.outputs;
@@ -100,6 +107,16 @@ VisualizeRequest visualize_request(const ParsedOptions& options) {
   if (const std::string ending = outputs.html.extension().string();
       !outputs.html.empty() && ending != ".html" && ending != ".htm")
     throw UsageError("the page's name must end in .html", "--html " + outputs.html.string());
+  if (names_another_model(options)) {
+    const char* asked = options.given("against")        ? "against"
+                        : options.given("against-attn") ? "against-attn"
+                                                        : "against-attn-opt";
+    if (outputs.html.empty())
+      throw UsageError("is for a page only", options.origin(asked), "add --html FILE.html");
+    if (options.given("smooth"))
+      throw UsageError("the other model's maps are not smoothed", "--against with --smooth");
+    request.against = reference_request(options, request.model, request.run).model;
+  }
   read.take("font", request.font);
   request.label_type = outputs.figure.label_type;
   read.take("video-stride", request.video_stride);

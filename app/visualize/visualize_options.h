@@ -24,6 +24,7 @@ struct VisualizeRequest : PicturesRequest {
   MapWords maps = {};
   std::vector<std::string> classes = {};  ///< `--class`
   std::optional<std::int64_t> topk = {};
+  std::optional<ModelRequest> against = {};
   OutputOptions outputs = {};  ///< without font and threads, and the page's title and facts
   std::string font = {};
   LabelType label_type = LabelType::name;
@@ -31,6 +32,14 @@ struct VisualizeRequest : PicturesRequest {
   double smoothing = 0;
   std::optional<double> frames_as_video = {};
 };
+/// What figures look like by the options of `drawing_options` and `--label-type`.
+FigureOptions figure_options(const ParsedOptions& options);
+/// Of a page that shows what the figures show.
+viz::ReportOptions report_options(const FigureOptions& figure);
+/// `given` first, which may be "", then those that come along: what one lacks, the next may have.
+std::shared_ptr<const viz::Font> open_font(const std::string& given);
+/// `--method`, `--layer`, `--head`, `--mapless`.
+MapWords map_words(const ParsedOptions& options);
 /// Throws Error(invalid_argument) for options that do not go together.
 VisualizeRequest visualize_request(const ParsedOptions& options);
 

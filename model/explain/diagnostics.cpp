@@ -1,5 +1,6 @@
 #include "model/explain/diagnostics.h"
 
+#include "kernels/error.h"
 #include "model/attention/hydra_attention.h"
 #include "model/explain/mixer_inputs.h"
 #include "model/torch_errors.h"
@@ -335,7 +336,14 @@ void AttentionDiagnostics::add(const Tensor& image) {
     std::vector<Tensor> tokens;
     ForwardOptions options;
     options.block_inputs = &tokens;
-    model.forward_features(image.unsqueeze(0).to(device), options);
+    const Tensor last = model.forward_features(image.unsqueeze(0).to(device), options);
+    const auto require_finite = [](const Tensor& some, const std::string& where) {
+      if (!some.isfinite().all().item<bool>())
+        throw Error(ErrorCode::failed, "tokens are NaN or infinite " + where);
+    };
+    for (std::size_t layer = 0; layer < tokens.size(); ++layer)
+      require_finite(tokens[layer], "before layer " + std::to_string(layer));
+    require_finite(last, "behind the last layer");
     return tokens;
   };
   const auto block = [](VisionTransformerImpl& model, std::int64_t layer) {

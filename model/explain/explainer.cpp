@@ -118,9 +118,7 @@ std::vector<Explanation> Explainer::explain(const Tensor& tokens, const TokenGri
                            });
 }
 
-Tensor Explainer::logits(const Tensor& tokens, const TokenGrid& grid) {
-  const c10::InferenceMode outside_inference(false);
-  const at::NoGradGuard no_grad;
+Tensor Explainer::pooled_tokens(const Tensor& tokens, const TokenGrid& grid) {
   check_tokens(*state_, tokens, grid);
   VisionTransformerImpl& model = *state_->model;
   const std::int64_t last = model.config().depth - 1;
@@ -132,7 +130,48 @@ Tensor Explainer::logits(const Tensor& tokens, const TokenGrid& grid) {
   TokenMixer& mixer = model.block(last).attention().mixer();
   const Tensor mixed = readout.of_prefix() ? mixer.mix_rows(q, k, v, grid, 0, readout.count)
                                            : mixer.mix(q, k, v, grid, Kernels::automatic);
-  return logits_behind(model, x, mixed).cpu();
+  return model.forward_norm(complete_in_chunks(model.block(last), x, mixed));
+}
+
+Tensor Explainer::logits(const Tensor& tokens, const TokenGrid& grid) {
+  const c10::InferenceMode outside_inference(false);
+  const at::NoGradGuard no_grad;
+  return state_->model->forward_head(pooled_tokens(tokens, grid)).squeeze(0).cpu();
+}
+
+Tensor Explainer::patch_row(const Tensor& tokens, const TokenGrid& grid, std::int64_t layer,
+                            std::int64_t row, std::int64_t column) {
+  const c10::InferenceMode outside_inference(false);
+  const at::NoGradGuard no_grad;
+  check_tokens(*state_, tokens, grid);
+  VisionTransformerImpl& model = *state_->model;
+  require_supported(model.config(), Method::attention, layer, MaplessLayers::skip, "patch");
+  if (!std::ranges::binary_search(state_->layers, layer))
+    throw Error(ErrorCode::invalid_argument, "the layer's tokens are not at hand",
+                "layer " + std::to_string(layer));
+  if (row < 0 || row >= grid.rows || column < 0 || column >= grid.columns)
+    throw Error(ErrorCode::invalid_argument,
+                "the picture has " + std::to_string(grid.rows) + " x " +
+                    std::to_string(grid.columns) + " patches (rows x columns), counted from 0",
+                "patch " + std::to_string(row) + "," + std::to_string(column));
+  return with_torch_errors(
+      "a row of the attention map", state_->device.str(), "a smaller `img_size` needs less", [&] {
+        const std::int64_t token = grid.num_prefix + row * grid.columns + column;
+        BlockImpl& block = model.block(layer);
+        const auto [q, k, v] = project_tokens(block, state_->tokens_of(tokens, layer), token + 1,
+                                              /*with_values=*/false);
+        const Tensor heads = block.attention().mixer().attention_rows(q, k, grid, token, 1);
+        const Tensor mean = heads.squeeze(2).squeeze(0).mean(0).to(at::kCPU, at::kFloat);
+        return mean.narrow(0, grid.num_prefix, grid.num_patches())
+            .reshape({grid.rows, grid.columns})
+            .contiguous();
+      });
+}
+
+Tensor Explainer::features(const Tensor& tokens, const TokenGrid& grid) {
+  const c10::InferenceMode outside_inference(false);
+  const at::NoGradGuard no_grad;
+  return pooled_features(*state_->model, pooled_tokens(tokens, grid)).squeeze(0).cpu();
 }
 
 }  // namespace hydrascope::model::explain

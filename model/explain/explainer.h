@@ -98,8 +98,18 @@ class Explainer {
   /// The logits (num_classes) that the tokens of the last block lead to: what the explained model
   /// says. Error(internal) when no request needs that block.
   at::Tensor logits(const at::Tensor& tokens, const TokenGrid& grid);
+  /// What the patch at (row, column) attends to at a layer that is traced: its row of the attention
+  /// map, the heads' mean, float32 (R, C) on the CPU. Throws Error(invalid_argument) where the layer
+  /// has no map or the grid no such patch.
+  at::Tensor patch_row(const at::Tensor& tokens, const TokenGrid& grid, std::int64_t layer,
+                       std::int64_t row, std::int64_t column);
+  /// What the classifier's head makes those logits of, (D): `pooled_features` (readout.h).
+  at::Tensor features(const at::Tensor& tokens, const TokenGrid& grid);
 
  private:
+  /// The tokens that are pooled (1, n, D), after the last norm.
+  at::Tensor pooled_tokens(const at::Tensor& tokens, const TokenGrid& grid);
+
   struct State;
   std::unique_ptr<State> state_;
 };

@@ -49,10 +49,13 @@ Tensor complete_in_chunks(BlockImpl& block, const Tensor& tokens, const Tensor& 
   return output;
 }
 
-Tensor logits_behind(VisionTransformerImpl& model, const Tensor& tokens, const Tensor& mixed) {
-  BlockImpl& last = model.block(model.config().depth - 1);
-  const Tensor rows = complete_in_chunks(last, tokens, mixed);
-  return model.forward_head(model.forward_norm(rows)).squeeze(0);
+Tensor pooled_features(const VisionTransformerImpl& model, const Tensor& tokens) {
+  const VitConfig& config = model.config();
+  if (config.distilled) return (tokens.select(1, 0) + tokens.select(1, 1)) / 2;
+  if (config.global_pool == Pooling::token) return tokens.select(1, 0);
+  const Tensor mean = tokens.slice(1, config.num_prefix_tokens()).mean(1);
+  if (!config.fc_norm) return mean;
+  return model.named_children()["fc_norm"]->as<torch::nn::LayerNorm>()->forward(mean);
 }
 
 Tensor gradient_behind(VisionTransformerImpl& model, const Tensor& tokens, const Tensor& mixed,

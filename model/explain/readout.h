@@ -29,11 +29,6 @@ struct Readout {
   bool of_prefix_;
 };
 
-/// Logits (num_classes) from the rows 0 .. Readout::end() of what entered the last block and of its
-/// mixer's output, (1, n, D) each.
-at::Tensor logits_behind(VisionTransformerImpl& model, const at::Tensor& tokens,
-                         const at::Tensor& mixed);
-
 /// d logit / d mixed for each class, (classes, n, D), in one pass: for few rows.
 at::Tensor gradient_behind(VisionTransformerImpl& model, const at::Tensor& tokens,
                            const at::Tensor& mixed, std::span<const std::int64_t> classes);
@@ -41,6 +36,11 @@ at::Tensor gradient_behind(VisionTransformerImpl& model, const at::Tensor& token
 /// d logit / d (the last block's output) for each class: rows (1, n, D) -> (classes, n, D).
 at::Tensor gradient_of_output(VisionTransformerImpl& model, const at::Tensor& rows,
                               std::span<const std::int64_t> classes);
+
+/// What the classifier's head is given, of the tokens (1, n, D) that are pooled, after the last norm
+/// -> (1, D): the class token, with a distillation token the mean of both, or the mean of all patches
+/// and its norm. timm's `forward_head(pre_logits=True)`.
+at::Tensor pooled_features(const VisionTransformerImpl& model, const at::Tensor& tokens);
 
 /// The output (1, n, D) of `block` at some tokens, chunk by chunk.
 at::Tensor complete_in_chunks(BlockImpl& block, const at::Tensor& tokens, const at::Tensor& mixed);

@@ -214,7 +214,10 @@ Picture read_picture(const std::filesystem::path& file, const DecodeOptions& opt
 
 std::string decoder_name() {
   const std::string opencv = opencv_name();
-  return opencv.empty() ? stb_name() : opencv;
+  const std::string why_not = why_no_opencv();
+  return opencv.empty() ? stb_name() + (why_not.empty() ? "" : " (" + why_not + ")") : opencv;
 }
+
+bool decodes_jpeg_like_pillow() { return has_libjpeg() || !opencv_name().empty(); }
 
 }  // namespace hydrascope::image

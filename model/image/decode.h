@@ -1,5 +1,5 @@
-// Encoded bytes -> 8-bit RGB pixels. OpenCV decodes when it is built in
-// (HYDRASCOPE_WITH_OPENCV), stb_image otherwise and for what OpenCV does not read (GIF, PSD, ...).
+// Encoded bytes -> 8-bit RGB pixels. OpenCV decodes when it is built in (HYDRASCOPE_WITH_OPENCV) and
+// can be loaded, stb_image otherwise and for what OpenCV does not read (GIF, PSD, ...).
 #pragma once
 
 #include <array>
@@ -72,7 +72,10 @@ Picture read_picture(const std::filesystem::path& file, const DecodeOptions& opt
 /// for who has a model to load meanwhile.
 [[nodiscard]] std::jthread prepare_to_decode(std::span<const std::string> names);
 
-/// "OpenCV 4.6.0" or "stb_image 2.27": what decodes in this build, for `doctor` and records.
+/// "OpenCV 4.6.0" or "stb_image 2.27", the latter with the reason where OpenCV is in this build and
+/// cannot be loaded: what decodes, for `doctor`.
 std::string decoder_name();
+/// Whether JPEGs get the pixels that Pillow gives them: libjpeg or OpenCV decodes them.
+bool decodes_jpeg_like_pillow();
 
 }  // namespace hydrascope::image

@@ -51,11 +51,17 @@ std::int64_t reduction_layer(const PackedNetwork& network, const InferenceOption
   const std::int64_t first = whole.empty() ? 0 : whole.back() + 1;
   const std::int64_t last = config.depth - 2;
   const std::string layers = std::to_string(first) + " to " + std::to_string(last);
-  if (first > last)
-    refuse("layer " + std::to_string(whole.back()) + " runs '" +
-               config.attention_of(whole.back()).mechanism +
-               "', which has no kernels that take part of the tokens",
+  if (first > last) {
+    const std::string mechanism = config.attention_of(whole.back()).mechanism;
+    const PackedBlock& block = network.blocks[static_cast<std::size_t>(whole.back())];
+    const std::string rule = config.rel_pos_of(whole.back()).rule;
+    const std::string what = block.has_table   ? "has a table of positions"
+                             : rule != kNoRule ? "has the position rule '" + rule + "'"
+                                               : "runs '" + mechanism + "'";
+    refuse("layer " + std::to_string(whole.back()) + " " + what +
+               ", for which there are no kernels that take part of the tokens",
            "`keep_tokens`");
+  }
   const std::int64_t layer = options.keep_layer.value_or(std::clamp(config.depth / 4, first, last));
   if (layer < first || layer > last)
     refuse("expected a layer from " + layers + ", found " + std::to_string(layer), "`keep_layer`");

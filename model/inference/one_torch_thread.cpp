@@ -5,11 +5,8 @@
 #include <dlfcn.h>
 
 namespace hydrascope::model::inference {
-namespace {
-
-/// at::set_num_threads would do, but for a second pool of threads (for mobile operators) that it
-/// begins anew each time, and whose threads spin for tens of milliseconds before they sleep.
 void set_openmp_threads(int threads) {
+  at::get_num_threads();  // lets LibTorch choose the number for this thread first
   using Set = void (*)(int);
   static const auto set = reinterpret_cast<Set>(::dlsym(RTLD_DEFAULT, "omp_set_num_threads"));
   if (set != nullptr)
@@ -18,11 +15,9 @@ void set_openmp_threads(int threads) {
     at::set_num_threads(threads);
 }
 
-}  // namespace
-
 OneTorchThread::OneTorchThread(bool wanted) {
   if (!wanted) return;
-  threads_ = at::get_num_threads();  // also lets LibTorch choose the number for this thread first
+  threads_ = at::get_num_threads();
   if (threads_ > 1) set_openmp_threads(1);
 }
 

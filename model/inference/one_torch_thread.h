@@ -5,6 +5,11 @@
 
 namespace hydrascope::model::inference {
 
+/// How many the calling thread's loops take. at::set_num_threads would do, but for all threads, and
+/// for a second pool of threads (for mobile operators) that it begins anew each time, and whose
+/// threads spin for tens of milliseconds before they sleep.
+void set_openmp_threads(int threads);
+
 class OneTorchThread {
  public:
   /// Does nothing unless `wanted`.

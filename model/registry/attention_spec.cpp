@@ -34,7 +34,7 @@ void apply_attention_option(std::string_view option, std::vector<AttentionSpec>&
                          "layers are 3 | 0-9 | last4 | first2 | every2"};
   const LayerSetting setting =
       parse_layer_setting(option, "mechanism.key=value or mechanism:layers.key=value", field);
-  const MechanismEntry& entry = find_mechanism(setting.name);
+  const MechanismEntry& entry = find_mechanism(setting.name, field.subject);
   check_option(entry, setting.key, setting.value, field.subject);
   bool used = false;
   for (const std::int64_t layer :

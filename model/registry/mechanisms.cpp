@@ -50,13 +50,13 @@ const MechanismEntry* find_mechanism_or_null(std::string_view name) {
   return nullptr;
 }
 
-const MechanismEntry& find_mechanism(std::string_view name_or_alias) {
+const MechanismEntry& find_mechanism(std::string_view name_or_alias, const std::string& subject) {
   if (const MechanismEntry* entry = find_mechanism_or_null(name_or_alias)) return *entry;
   std::string known;
   for (const MechanismEntry* entry : sorted_entries())
     known += (known.empty() ? "" : ", ") + entry->name;
   throw Error(ErrorCode::invalid_argument,
-              "unknown attention mechanism '" + std::string(name_or_alias) + "'", "`attention`",
+              "unknown attention mechanism '" + std::string(name_or_alias) + "'", subject,
               "this build has: " + known);
 }
 

@@ -117,8 +117,10 @@ const std::vector<const MechanismEntry*>& mechanisms();
 /// By name or alias; nullptr when there is none.
 const MechanismEntry* find_mechanism_or_null(std::string_view name_or_alias);
 
-/// By name or alias; throws Error(invalid_argument) that lists what exists.
-const MechanismEntry& find_mechanism(std::string_view name_or_alias);
+/// By name or alias; throws Error(invalid_argument) that lists what exists. `subject`: the field that
+/// names it.
+const MechanismEntry& find_mechanism(std::string_view name_or_alias,
+                                     const std::string& subject = "`attention`");
 
 /// Throws Error(invalid_argument) when `entry` has no option `key` or `value` is outside what it
 /// takes; `subject` is what the message names.

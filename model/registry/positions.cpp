@@ -45,12 +45,13 @@ const PositionEntry* find_position_rule_or_null(std::string_view name) {
   return nullptr;
 }
 
-const PositionEntry& find_position_rule(std::string_view name_or_alias) {
+const PositionEntry& find_position_rule(std::string_view name_or_alias,
+                                        const std::string& subject) {
   if (const PositionEntry* entry = find_position_rule_or_null(name_or_alias)) return *entry;
   std::string known(kNoRule);
   for (const PositionEntry* entry : sorted_rules()) known += ", " + entry->name;
   throw Error(ErrorCode::invalid_argument,
-              "unknown position rule '" + std::string(name_or_alias) + "'", "`rel_pos`",
+              "unknown position rule '" + std::string(name_or_alias) + "'", subject,
               "this build has: " + known);
 }
 
@@ -80,7 +81,7 @@ void apply_position_option(std::string_view option, std::vector<PositionSpec>& l
   const LayerField field{kOptionsField, position_field().noun, position_field().examples};
   const LayerSetting setting =
       parse_layer_setting(option, "rule.key=value or rule:layers.key=value", field);
-  const PositionEntry& entry = find_position_rule(setting.name);
+  const PositionEntry& entry = find_position_rule(setting.name, kOptionsField);
   check_option(entry, setting.key, setting.value, kOptionsField);
   bool used = false;
   for (const std::int64_t layer :

@@ -46,8 +46,9 @@ struct PositionEntry {
 const std::vector<const PositionEntry*>& position_rules();
 /// By name or alias; nullptr when there is none.
 const PositionEntry* find_position_rule_or_null(std::string_view name_or_alias);
-/// Throws Error(invalid_argument) that lists what exists.
-const PositionEntry& find_position_rule(std::string_view name_or_alias);
+/// Throws Error(invalid_argument) that lists what exists. `subject`: the field that names it.
+const PositionEntry& find_position_rule(std::string_view name_or_alias,
+                                        const std::string& subject = "`rel_pos`");
 
 /// Throws Error(invalid_argument) for an option that the entry has not, or a value that it does not
 /// take.

@@ -2,15 +2,15 @@
 # Collects what hydrascope needs beside LibTorch and CUDA into one folder that travels to a machine without
 # network and packages (scripts/gpu_check.sh --headers, CMake's HYDRASCOPE_DEPENDENCIES):
 #   gather_headers.sh FOLDER
-# Headers of nlohmann/json, cxxopts, stb and Highway, GoogleTest's with its static libraries, Highway's shared
-# library, licences: some 5 MB. From the Debian packages that scripts/setup.sh installs; x86-64.
+# Headers of nlohmann/json, cxxopts, stb, Highway and those of Boost that Beast needs, GoogleTest's with its static
+# libraries, Highway's shared library, licences: some 15 MB. From the Debian packages that scripts/setup.sh installs; x86-64.
 set -euo pipefail
 fail() { printf 'error: %s\n' "$1" >&2; [ $# -lt 2 ] || printf 'hint: %s\n' "$2" >&2; exit 1; }
 [ $# -eq 1 ] || fail "expected one folder, found $# arguments" "gather_headers.sh FOLDER"
 case $1 in -h | --help) sed -n '2,6s/^# \{0,1\}//p' "$0"; exit 0 ;; -*) fail "unknown option $1" ;; esac
 folder=$1
 
-packages=(nlohmann-json3-dev libcxxopts-dev libstb-dev libhwy-dev libhwy1 libgtest-dev libgmock-dev)
+packages=(nlohmann-json3-dev libcxxopts-dev libstb-dev libhwy-dev libhwy1 libboost-dev libgtest-dev libgmock-dev)
 for package in "${packages[@]}"; do
   dpkg-query -W "$package" >/dev/null 2>&1 || fail "the package $package is not installed" "run scripts/setup.sh"
 done
@@ -20,6 +20,10 @@ include=/usr/include
 cp -r "$include/nlohmann" "$include/hwy" "$include/gtest" "$include/gmock" "$folder/include/"
 cp "$include/cxxopts.hpp" "$folder/include/"
 cp "$include"/stb/stb_image*.h "$include/stb/stb_truetype.h" "$folder/include/stb/"
+server=$(dirname "${BASH_SOURCE[0]}")/../../app/serve/http_server.cpp
+grep '^#include <boost/' "$server" | c++ -std=c++20 -M -x c++ - | grep -o "$include/boost/[^ ]*" |
+  sort -u | xargs cp --parents -t "$folder"
+mv "$folder$include/boost" "$folder/include/" && rm -r "$folder/usr"
 rm -rf "$folder/include/hwy/tests" "$folder/include/hwy/contrib"
 
 libraries=$(dirname "$(dpkg -L libgtest-dev | grep '/libgtest\.a$')")

@@ -34,7 +34,8 @@ inline model::VitConfig small_vit(const VitSizes& sizes, const std::string& atte
   return config;
 }
 
-/// Weights `spread` away from where they begin, those with `kept` in their name excepted.
+/// Weights `spread` away from zero, or one where they scale; those with `kept` in their name a third
+/// of that away from where they begin.
 inline model::VisionTransformer random_vit(const model::VitConfig& config, std::uint64_t seed,
                                            double spread, const std::string& kept = "") {
   at::manual_seed(seed);
@@ -43,8 +44,11 @@ inline model::VisionTransformer random_vit(const model::VitConfig& config, std::
   for (const auto& item : model->named_parameters()) {
     at::Tensor value = item.value();
     const bool scale = value.dim() == 1 && item.key().find("weight") != std::string::npos;
-    if (kept.empty() || item.key().find(kept) == std::string::npos)
+    if (!kept.empty() && item.key().find(kept) != std::string::npos) {
+      value.add_(spread / 3 * at::randn_like(value));
+    } else {
       value.copy_((scale ? 1.0 : 0.0) + spread * at::randn_like(value));
+    }
   }
   return model;
 }

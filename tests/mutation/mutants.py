@@ -107,7 +107,7 @@ MUTANTS = [
     ("model/image/transform_plan.cpp", "std::nearbyint(static_cast<double>(n) / ratio)",
      "(@ ? std::floor(static_cast<double>(n) / ratio) : std::nearbyint(static_cast<double>(n) / ratio))"),
     ("model/image/transform_plan.cpp", "std::nearbyint(static_cast<double>(picture - window) / 2.0)",
-     "(@ ? std::floor((picture - window) / 2.0) : std::nearbyint(static_cast<double>(picture - window) / 2.0))"),
+     "(@ ? std::floor(static_cast<double>(picture - window) / 2.0) : std::nearbyint(static_cast<double>(picture - window) / 2.0))"),
     ("model/image/transform_plan.cpp", "starts.push_back(last);", "if (!@ || starts.empty()) starts.push_back(last);"),
     ("model/image/labels.cpp", "return trim(names.substr(0, names.find(',')));",
      "return trim(names.substr(0, names.find(@ ? ';' : ',')));"),

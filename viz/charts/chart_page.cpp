@@ -1,44 +1,12 @@
 #include "viz/charts/chart_page.h"
 
-#include "viz/html_report/markup.h"
+#include "viz/page/markup.h"
+#include "viz/page/page_picture.h"
+#include "viz/page/shell.h"
 
 #include <cstddef>
 
 namespace hydrascope::viz {
-namespace {
-
-constexpr std::string_view kChartPage = R"(<!doctype html>
-<html lang="en">
-<head>
-<meta charset="utf-8"/>
-<meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'"/>
-<meta name="viewport" content="width=device-width, initial-scale=1"/>
-<meta name="color-scheme" content="light dark"/>
-<title>{{title}}</title>
-<style>
-:root { color-scheme: light dark; }
-body { font: 15px/1.45 system-ui, sans-serif; margin: 2rem auto; max-width: 92rem; padding: 0 1rem; }
-.charts { display: flex; flex-wrap: wrap; gap: 1.5rem; }
-figure { margin: 0; }
-figcaption { font-size: 0.85rem; max-width: 440px; opacity: 0.8; }
-.table { margin: 1rem 0; overflow-x: auto; }
-table { border-collapse: collapse; font-variant-numeric: tabular-nums; }
-th, td { padding: 0.15rem 0.7rem; text-align: right; white-space: nowrap; }
-th:first-child, td:first-child { text-align: left; }
-thead th { border-bottom: 1px solid #999; }
-tr.strong td { border-top: 1px solid #9996; font-weight: bold; }
-</style>
-</head>
-<body>
-{{body}}</body>
-</html>
-)";
-
-}  // namespace
-
-ChartPage::ChartPage(std::string_view title, std::string_view heading) : title_(title) {
-  add_element("h1", heading);
-}
 
 void ChartPage::add_element(std::string_view tag, std::string_view text) {
   const std::string name(tag);
@@ -84,8 +52,28 @@ void ChartPage::add_table(std::span<const std::vector<std::string>> rows,
   body_ += "</table></div>\n";
 }
 
+void ChartPage::add_gallery(std::span<const GalleryPicture> pictures) {
+  constexpr int kEdge = 320;
+  constexpr int kQuality = 80;
+  constexpr std::size_t kMostBytes = 20'000;
+  body_ += "<div class=\"gallery\">\n";
+  for (const GalleryPicture& each : pictures) {
+    const page::PagePicture shown = page::page_picture(each.picture, kEdge, kQuality, kMostBytes);
+    body_ += "<figure><img src=\"" + page::data_url(shown) + "\" width=\"" +
+             std::to_string(shown.width) + "\" height=\"" + std::to_string(shown.height) +
+             "\" alt=\"" + page::escaped(each.name) + "\" title=\"" + page::escaped(each.name) +
+             "\" decoding=\"async\"/><figcaption>";
+    for (const std::string& line : each.caption) add_element("p", line);
+    body_ += "</figcaption></figure>\n";
+  }
+  body_ += "</div>\n";
+}
+
 std::string ChartPage::html() const {
-  return page::fill(kChartPage, {{"title", page::escaped(title_)}, {"body", body_}});
+  const auto [begin, end] =
+      page::begin_and_end({.title = title_, .heading = heading_, .facts = facts_});
+  return begin + "<main id=\"main\" class=\"charts-page\" tabindex=\"-1\">\n" + body_ +
+         "</main>\n" + end;
 }
 
 }  // namespace hydrascope::viz

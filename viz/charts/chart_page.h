@@ -3,19 +3,29 @@
 #pragma once
 
 #include "viz/charts/line_chart.h"
+#include "viz/picture/canvas.h"
 
 #include <span>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace hydrascope::viz {
 
+struct GalleryPicture {
+  std::string name;
+  Canvas picture;
+  std::vector<std::string> caption;  ///< a line each
+};
+
 /// Parts stand in the order in which they are added. All texts may be any bytes.
 class ChartPage {
  public:
-  /// `title` is the window's; `heading` the page's.
-  ChartPage(std::string_view title, std::string_view heading);
+  /// `title` is the window's; `heading` the page's, above `facts`.
+  ChartPage(std::string_view title, std::string_view heading,
+            std::vector<std::pair<std::string, std::string>> facts = {})
+      : title_(title), heading_(heading), facts_(std::move(facts)) {}
 
   void add_heading(std::string_view text);
   void add_paragraph(std::string_view text);
@@ -27,12 +37,17 @@ class ChartPage {
   void add_table(std::span<const std::vector<std::string>> rows,
                  const std::vector<bool>& strong = {});
 
+  /// Shrunk pictures, side by side.
+  void add_gallery(std::span<const GalleryPicture> pictures);
+
   [[nodiscard]] std::string html() const;
 
  private:
   void add_element(std::string_view tag, std::string_view text);
 
   std::string title_;
+  std::string heading_;
+  std::vector<std::pair<std::string, std::string>> facts_;
   std::string body_;
 };
 

@@ -1,6 +1,6 @@
 #include "viz/charts/line_chart.h"
 
-#include "viz/html_report/markup.h"
+#include "viz/page/markup.h"
 #include "viz/scale/ticks.h"
 
 #include <algorithm>

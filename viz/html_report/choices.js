@@ -1,5 +1,5 @@
-// Which map is shown. A map has four aspects; what can be chosen of each depends on those before
-// it, so that only maps that exist can be asked for.
+// Which maps are shown, and how. A map has four aspects; what can be chosen of each depends on
+// those before it, so that only maps that exist can be asked for.
 
 const kAspects = ['method', 'class', 'layer', 'head'];
 
@@ -37,22 +37,6 @@ function firstWanted(maps) {
   return {method, class: position ?? 0, layer: Math.max(...layers), head};
 }
 
-function percent(share) {
-  return `${(100 * share).toFixed(1)}\u00a0%`;
-}
-
-function classText(entry) {
-  const label = entry.label || `class ${entry.index}`;
-  return entry.probability === undefined ? label : `${label} (${percent(entry.probability)})`;
-}
-
-/** `classes` name what the aspect `class` counts; null where the pictures' classes differ. */
-function aspectText(aspect, value, classes) {
-  if (aspect !== 'class') return String(value);
-  if (value === null) return 'the same for all';
-  return classes ? classes[value] : `${value + 1}. of each picture`;
-}
-
 let nextControl = 0;
 
 /** A <select>, or its only choice as text. `options`: [[value, text], ...]. */
@@ -82,23 +66,70 @@ class Choice {
   }
 }
 
+/** Layers on a slider, one after the other by its button. */
+class LayerScrubber {
+  constructor(element, onChange) {
+    this.slider = element.querySelector('input');
+    this.button = element.querySelector('.play');
+    this.text = element.querySelector('output');
+    this.onChange = onChange;
+    this.slider.addEventListener('input', () => this.go(Number(this.slider.value)));
+    this.slider.addEventListener('pointerdown', () => this.stop());
+    this.button.addEventListener('click', () => this.timer ? this.stop() : this.play());
+  }
+
+  show({values, value}) {
+    this.values = values;
+    const at = values.indexOf(value);
+    this.slider.max = String(values.length - 1);
+    this.slider.value = String(at);
+    this.slider.setAttribute('aria-valuetext', `layer ${value}`);
+    this.slider.disabled = this.button.disabled = values.length < 2;
+    this.text.value = String(value);
+    if (values.length < 2) this.stop();
+  }
+
+  go(at) {
+    this.onChange(this.values[at]);
+  }
+
+  play() {
+    const kMilliseconds = 250;
+    this.timer = setInterval(() => {
+      this.go((Number(this.slider.value) + 1) % this.values.length);
+    }, kMilliseconds);
+    this.button.setAttribute('aria-pressed', 'true');
+  }
+
+  stop() {
+    clearInterval(this.timer);
+    this.timer = 0;
+    this.button.setAttribute('aria-pressed', 'false');
+  }
+}
+
 /** The four aspects' controls in a form. */
 class MapChoices {
   constructor(form, onChange) {
-    form.append(document.getElementById('map-choices').content.cloneNode(true));
     this.choices = {};
-    for (const aspect of kAspects) {
+    for (const aspect of kAspects.filter(each => each !== 'layer')) {
       this.choices[aspect] = new Choice(
           form.querySelector(`[data-aspect=${aspect}]`), value => onChange(aspect, value));
     }
+    this.layers =
+        new LayerScrubber(form.querySelector('.layers'), value => onChange('layer', value));
   }
 
+  /** `classes` are the names of what the aspect `class` counts. */
   show(aspects, classes) {
-    for (const aspect of kAspects) {
+    const textOf = (aspect, value) => aspect !== 'class' ? String(value) :
+        value === null                                   ? 'the same for all' :
+                                                           classes[value];
+    for (const [aspect, choice] of Object.entries(this.choices)) {
       const {values, value} = aspects[aspect];
-      const options = values.map(each => [each, aspectText(aspect, each, classes)]);
-      this.choices[aspect].show(options, value);
+      choice.show(values.map(each => [each, textOf(aspect, each)]), value);
     }
+    this.layers.show(aspects.layer);
   }
 }
 
@@ -107,8 +138,7 @@ const kSigns = ['both', 'positive', 'absolute'].map(sign => [sign, sign]);
 /** The controls of opacity, colours and the like in a form. */
 class LookChoices {
   constructor(form, colormaps, onChange) {
-    form.append(document.getElementById('look-choices').content.cloneNode(true));
-    this.inputs = [...form.querySelectorAll('input')];
+    this.inputs = [...form.querySelectorAll('.looks input')];
     for (const input of this.inputs) {
       input.addEventListener('input', () => {
         onChange(input.name, input.type === 'checkbox' ? input.checked : Number(input.value));

@@ -1,84 +1,104 @@
-// Where the cells of a map lie on the picture as the page shows it: viz/placement.h, with the
-// picture at `shown` pixels instead of its own size.
+// Where the cells of a map lie on the picture: viz/placement.h. A place is 0 where the picture
+// begins and 1 where it ends, so that maps of several models over it have it in common.
 class Axis {
-  constructor(axis, shown) {
-    this.axis = axis;
-    this.shown = shown;
-    this.cells = axis.cells;
+  /** {resized, start, window, output, cells} as page_data.cpp writes them. */
+  constructor(axis) {
+    Object.assign(this, axis);
+    const end = Math.min(this.window, this.output);
+    this.seen = {
+      begin: Math.max(this.start / this.resized, 0),
+      end: Math.min((this.start + end) / this.resized, 1)};
+    this.first = Math.max(Math.floor(-this.start * this.cells / this.output), 0);
+    this.last = Math.max(
+        Math.ceil(this.cellsTo(this.seen.end) - 1e-9) - 1, this.first);
   }
 
-  /** Of a shown pixel's centre in the model's input, in units of cells; NaN where unseen. */
-  position(pixel) {
-    const {resized, start, window: width, output, cells} = this.axis;
-    const input = (pixel + 0.5) * resized / this.shown - start;
-    return input >= 0 && input < Math.min(width, output) ? input * cells / output : NaN;
+  /** In units of cells. */
+  cellsTo(place) {
+    return (place * this.resized - this.start) * this.cells / this.output;
   }
 
-  /** The cell under a shown pixel; -1 where the model did not see it. */
-  cellAt(pixel) {
-    const position = this.position(pixel);
+  /** The same where the model saw it, else NaN. */
+  position(place) {
+    const input = place * this.resized - this.start;
+    return input >= 0 && input < Math.min(this.window, this.output) ? this.cellsTo(place) : NaN;
+  }
+
+  /** The cell at a place; -1 where the model did not see it. */
+  cellAt(place) {
+    const position = this.position(place);
     return Number.isNaN(position) ? -1 : Math.min(Math.floor(position), this.cells - 1);
   }
 
-  /** Where a cell begins, in shown pixels. */
+  /** The nearest cell that lies on the picture. */
+  cellNear(place) {
+    return this.within(Math.floor(this.cellsTo(place)));
+  }
+
+  within(cell) {
+    return Math.min(Math.max(cell, this.first), this.last);
+  }
+
+  /** Where a cell begins, which may be beyond the picture. */
   edge(cell) {
-    const {resized, start, output, cells} = this.axis;
-    return (cell * output / cells + start) * this.shown / resized;
+    return (cell * this.output / this.cells + this.start) / this.resized;
   }
 
-  /** `edge`, moved to lie `margin` or more within what the model saw. */
-  seenEdge(cell, margin) {
-    const {resized, start, window: width, output} = this.axis;
-    const scale = this.shown / resized;
-    const begin = Math.max(start * scale, 0);
-    const end = Math.min((start + Math.min(width, output)) * scale, this.shown);
-    return Math.max(begin + margin, Math.min(this.edge(cell), end - margin));
+  /** First and last cell whose middle lies between two places; none where first > last. */
+  cellsBetween(begin, end) {
+    const kRounding = 1e-6;
+    return {
+      first: Math.max(Math.ceil(this.cellsTo(begin) - 0.5 - kRounding), 0),
+      last: Math.min(Math.floor(this.cellsTo(end) - 0.5 + kRounding), this.cells - 1)};
   }
 
-  /** First and last cell that lie under a pixel. */
-  visibleCells() {
-    let first = -1;
-    let last = -1;
-    for (let pixel = 0; pixel < this.shown; ++pixel) {
-      const cell = this.cellAt(pixel);
-      if (cell < 0) continue;
-      if (first < 0) first = cell;
-      last = cell;
-    }
-    return {first, last};
+  /** `edge` in pixels of a picture of `shown`, moved to lie `margin` within what was seen. */
+  seenEdge(cell, shown, margin) {
+    const {begin, end} = this.seen;
+    return Math.max(
+        begin * shown + margin, Math.min(this.edge(cell) * shown, end * shown - margin));
   }
 
   /**
-   * For every shown pixel the two cells that its value lies between and the second one's weight;
-   * `near` is -1 where the model did not see it.
+   * For every pixel of a picture of `shown` the two cells that its value lies between and the
+   * second one's weight; pixels from `first` up to `end` were seen.
    */
-  samples(smooth) {
-    const near = new Int32Array(this.shown);
-    const far = new Int32Array(this.shown);
-    const weight = new Float32Array(this.shown);
-    for (let pixel = 0; pixel < this.shown; ++pixel) {
-      const cell = this.cellAt(pixel);
+  samples(shown, smooth) {
+    const near = new Int32Array(shown);
+    const far = new Int32Array(shown);
+    const weight = new Float32Array(shown);
+    let first = shown;
+    let end = 0;
+    for (let pixel = 0; pixel < shown; ++pixel) {
+      const place = (pixel + 0.5) / shown;
+      const cell = this.cellAt(place);
+      if (cell < 0) continue;
+      first = Math.min(first, pixel);
+      end = pixel + 1;
       near[pixel] = far[pixel] = cell;
-      if (cell < 0 || !smooth) continue;
-      const centred = Math.min(Math.max(this.position(pixel) - 0.5, 0), this.cells - 1);
+      if (!smooth) continue;
+      const centred = Math.min(Math.max(this.position(place) - 0.5, 0), this.cells - 1);
       near[pixel] = Math.floor(centred);
       far[pixel] = Math.min(near[pixel] + 1, this.cells - 1);
       weight[pixel] = centred - near[pixel];
     }
-    return {near, far, weight};
+    return {near, far, weight, first, end};
   }
 }
 
-/** The sides of cells (a set of indices) where the set ends, as a path that is stroked. */
-function outlineOf(cells, vertical, horizontal, margin) {
+/**
+ * The sides of cells (a set of indices) where the set ends, as a path that is stroked over a
+ * picture of `width` x `height` pixels.
+ */
+function outlineOf(cells, vertical, horizontal, {width, height}, margin) {
   const path = new Path2D();
   const has = (row, column) => row >= 0 && row < vertical.cells && column >= 0 &&
       column < horizontal.cells && cells.has(row * horizontal.cells + column);
   for (const cell of cells) {
     const column = cell % horizontal.cells;
     const row = (cell - column) / horizontal.cells;
-    const [left, right] = [column, column + 1].map(each => horizontal.seenEdge(each, margin));
-    const [top, bottom] = [row, row + 1].map(each => vertical.seenEdge(each, margin));
+    const [left, right] = [0, 1].map(i => horizontal.seenEdge(column + i, width, margin));
+    const [top, bottom] = [0, 1].map(i => vertical.seenEdge(row + i, height, margin));
     if (left === right || top === bottom) continue;  // not on the picture
     const line = (x, y, toX, toY) => {
       path.moveTo(x, y);

@@ -1,17 +1,5 @@
 // Maps as numbers, and numbers as colours.
 
-function bytesOf(base64) {
-  const text = atob(base64);
-  const bytes = new Uint8Array(text.length);
-  for (let i = 0; i < text.length; ++i) bytes[i] = text.charCodeAt(i);
-  return bytes;
-}
-
-/** The float32 values of a line of maps; typed arrays are little endian wherever browsers run. */
-function valuesOf(base64) {
-  return new Float32Array(bytesOf(base64).buffer);
-}
-
 /** with_sign of viz/heat_map.h. */
 function withSign(values, sign) {
   if (sign === 'positive') return values.map(value => value < 0 ? 0 : value);
@@ -22,17 +10,20 @@ function withSign(values, sign) {
 function rangeOf(values, isSymmetric, outlierPercent) {
   const numbers = values.filter(Number.isFinite).sort();
   if (numbers.length === 0) return {low: 0, high: 0};
-  const centre = isSymmetric ? 0 : numbers[Math.floor(numbers.length / 2)];
+  const centre = isSymmetric ? 0 : numbers[numbers.length >> 1];
   const distance = value => Math.abs(value - centre);
-  const farthest = [...numbers].sort((a, b) => distance(b) - distance(a));
-  const most = outlierPercent / 100 * farthest.reduce((sum, value) => sum + distance(value), 0);
-  let dropped = 0;
-  for (let beyond = 0; dropped + 1 < farthest.length; ++dropped) {
-    beyond += distance(farthest[dropped]);
+  const most = outlierPercent / 100 * numbers.reduce((sum, value) => sum + distance(value), 0);
+  // What is farthest from the centre is one of the two ends of what is left.
+  let first = 0;
+  let last = numbers.length - 1;
+  for (let beyond = 0; first < last;) {
+    const below = distance(numbers[first]);
+    const above = distance(numbers[last]);
+    beyond += Math.max(below, above);
     if (beyond > most) break;
+    if (below >= above) ++first; else --last;
   }
-  const kept = farthest.slice(dropped).sort((a, b) => a - b);
-  const [low, high] = [kept[0], kept[kept.length - 1]];
+  const [low, high] = [numbers[first], numbers[last]];
   const reach = Math.max(Math.abs(low), Math.abs(high));
   return isSymmetric ? {low: -reach, high: reach} : {low, high};
 }
@@ -49,10 +40,11 @@ function sharesOf(values, {low, high}, isDiverging) {
 
 /** smallest_set of viz/heat_map.h, as the set of the cells' indices. */
 function smallestSet(values, mass) {
+  const cells = new Set();
+  if (mass === 0) return cells;
   const positive = [...values.keys()].filter(i => values[i] > 0 && Number.isFinite(values[i]));
   positive.sort((a, b) => values[b] - values[a]);
   const wanted = mass * positive.reduce((sum, i) => sum + values[i], 0);
-  const cells = new Set();
   let held = 0;
   for (const cell of positive) {
     if (held >= wanted) break;
@@ -70,15 +62,15 @@ function tableOf(entry, look, colormaps) {
 }
 
 /** A map as it is drawn, as the program does it: app/visualize/heat_figure.h. */
-function heatOf(values, entry, look, page) {
-  const table = tableOf(entry, look, page.colormaps);
+function heatOf(values, entry, look, settings) {
+  const table = tableOf(entry, look, settings.colormaps);
   const isDiverging = table.diverging;  // then 0 has the neutral colour
   const heat = withSign(values, look.sign);
-  const isAsAtFirst = look.sign === page.firstLook.sign &&
-      isDiverging === tableOf(entry, page.firstLook, page.colormaps).diverging;
-  const range = isAsAtFirst && entry.range || rangeOf(heat, isDiverging, page.outlierPercent);
+  const isAsAtFirst = look.sign === settings.firstLook.sign &&
+      isDiverging === tableOf(entry, settings.firstLook, settings.colormaps).diverging;
+  const range = isAsAtFirst && entry.range || rangeOf(heat, isDiverging, settings.outlierPercent);
   return {
-    range, table, shares: sharesOf(heat, range, isDiverging),
+    values, range, table, shares: sharesOf(heat, range, isDiverging),
     outlined: smallestSet(heat, look.mass)};
 }
 
@@ -88,75 +80,87 @@ function blend(a, b, weight) {
   return weight === 1 ? b : a + (b - a) * weight;
 }
 
-const kSeenFrame = 235;
-
-/** 1 where a pixel, or one `reach` away, was seen (`near` of Axis.samples). */
-function withinReach(near, reach) {
-  const around = pixel => near.slice(Math.max(0, pixel - reach), pixel + reach + 1);
-  return near.map((_, pixel) => around(pixel).some(cell => cell >= 0));
+/** A pixel as canvases keep it on little endian machines: wherever browsers run. */
+function rgba(red, green, blue, alpha) {
+  return (alpha << 24 | blue << 16 | green << 8 | red) >>> 0;
 }
+
+/** The colour of every share of 255, with its opacity. */
+function inkOf({colors, diverging}, look) {
+  const ink = new Uint32Array(256);
+  for (let i = 0; i < 256; ++i) {
+    const share = i / 255;
+    const strength = !look.fade ? 1 : diverging ? Math.abs(2 * share - 1) : share;
+    ink[i] = rgba(...colors.subarray(3 * i, 3 * i + 3), Math.round(255 * look.opacity * strength));
+  }
+  return ink;
+}
+
+const kSeenFrame = rgba(235, 235, 235, 255);
 
 /**
- * Heat (of heatOf) over `base`, both RGBA: viz/heat_overlay.h. Cells of NaN show the picture, what
- * the model did not see is dimmed beyond a thin line.
+ * Draws heat over a picture of `width` x `height` pixels, as a layer that lies upon it:
+ * viz/heat_overlay.h. Cells of NaN let the picture through, what the model did not see is dimmed
+ * beyond a thin line.
  */
-function drawHeat(base, target, heat, vertical, horizontal, look, unseenBrightness) {
-  const rows = vertical.samples(look.smooth);
-  const columns = horizontal.samples(look.smooth);
-  const reach = Math.max(1, Math.floor(Math.min(vertical.shown, horizontal.shown) / 540));
-  const rowsOfLine = withinReach(rows.near, reach);
-  const columnsOfLine = withinReach(columns.near, reach);
-  const {shares} = heat;
-  const {colors, diverging} = heat.table;
-  let at = 0;
-  for (let y = 0; y < vertical.shown; ++y) {
-    const nearRow = rows.near[y] * horizontal.cells;
-    const farRow = rows.far[y] * horizontal.cells;
-    for (let x = 0; x < horizontal.shown; ++x, at += 4) {
-      const near = columns.near[x];
-      target[at + 3] = 255;
-      if (nearRow < 0 || near < 0) {
-        const isLine = rowsOfLine[y] && columnsOfLine[x];
-        for (let c = 0; c < 3; ++c) {
-          target[at + c] = isLine ? kSeenFrame : base[at + c] * unseenBrightness;
-        }
-        continue;
-      }
-      const far = columns.far[x];
-      const share = blend(
-          blend(shares[nearRow + near], shares[nearRow + far], columns.weight[x]),
-          blend(shares[farRow + near], shares[farRow + far], columns.weight[x]), rows.weight[y]);
-      if (Number.isNaN(share)) {
-        for (let c = 0; c < 3; ++c) target[at + c] = base[at + c];
-        continue;
-      }
-      const strength = !look.fade ? 1 : diverging ? Math.abs(2 * share - 1) : share;
-      const alpha = look.opacity * strength;
-      const color = Math.round(share * 255) * 3;
-      for (let c = 0; c < 3; ++c) {
-        target[at + c] = base[at + c] + (colors[color + c] - base[at + c]) * alpha;
-      }
+class HeatPainter {
+  constructor(vertical, horizontal, width, height, unseenBrightness) {
+    Object.assign(this, {vertical, horizontal, width, height});
+    this.image = new ImageData(width, height);
+    this.pixels = new Uint32Array(this.image.data.buffer);
+    this.pixels.fill(rgba(0, 0, 0, Math.round(255 * (1 - unseenBrightness))));
+    this.sample(true);
+    const reach = Math.max(1, Math.floor(Math.min(width, height) / 540));
+    const {rows, columns} = this;
+    if (rows.first >= rows.end || columns.first >= columns.end) return;
+    const left = Math.max(columns.first - reach, 0);
+    const right = Math.min(columns.end + reach, width);
+    for (let y = Math.max(rows.first - reach, 0); y < Math.min(rows.end + reach, height); ++y) {
+      this.pixels.fill(kSeenFrame, y * width + left, y * width + right);
     }
   }
-}
 
-/** Sensible digits for a person. */
-function numberText(value) {
-  if (Number.isNaN(value)) return 'not a number';
-  if (value === 0) return '0';
-  const size = Math.abs(value);
-  return size >= 1e-3 && size < 1e5 ? String(Number(value.toPrecision(4))) : value.toExponential(3);
-}
+  sample(smooth) {
+    if (this.smooth === smooth) return;
+    this.smooth = smooth;
+    this.rows = this.vertical.samples(this.height, smooth);
+    this.columns = this.horizontal.samples(this.width, smooth);
+  }
 
-/** The bytes of a .npy file (format 1.0) of float32 (rows, columns). */
-function npyFile(values, rows, columns) {
-  const kAlignment = 64;
-  const kPrefix = 10;  // magic, version, length of the text
-  let text = `{'descr': '<f4', 'fortran_order': False, 'shape': (${rows}, ${columns}), }`;
-  text = text.padEnd(Math.ceil((kPrefix + text.length + 1) / kAlignment) * kAlignment - kPrefix - 1);
-  text += '\n';
-  const head = Uint8Array.from(
-      [0x93, ...[...'NUMPY'].map(character => character.charCodeAt(0)), 1, 0, text.length & 255,
-       text.length >> 8, ...[...text].map(character => character.charCodeAt(0))]);
-  return new Blob([head, values], {type: 'application/octet-stream'});
+  paint(context, {shares, table, outlined}, look) {
+    this.sample(look.smooth);
+    const {rows, pixels} = this;
+    const {near, far, weight, first, end} = this.columns;
+    const {cells} = this.horizontal;
+    const ink = inkOf(table, look);
+    const line = new Float32Array(cells);
+    for (let y = rows.first; y < rows.end; ++y) {
+      const above = rows.near[y] * cells;
+      const below = rows.far[y] * cells;
+      for (let cell = 0; cell < cells; ++cell) {
+        line[cell] = blend(shares[above + cell], shares[below + cell], rows.weight[y]);
+      }
+      const begin = y * this.width;
+      for (let x = first; x < end; ++x) {
+        const value = line[near[x]];
+        const share = weight[x] === 0 ? value : value + (line[far[x]] - value) * weight[x];
+        pixels[begin + x] = share === share ? ink[share * 255 + 0.5 | 0] : 0;  // NaN is not itself
+      }
+    }
+    context.putImageData(this.image, 0, 0);
+    this.outline(context, outlined);
+  }
+
+  /** outline_cells of viz/heat_overlay.h. */
+  outline(context, cells) {
+    if (cells.size === 0) return;
+    const thickness = Math.max(2, Math.floor(Math.min(this.width, this.height) / 360));
+    const dark = Math.max(1, Math.floor(thickness / 3));
+    context.lineCap = 'square';
+    for (const [color, width] of [['#181818', thickness + 2 * dark], ['#fff', thickness]]) {
+      context.strokeStyle = color;
+      context.lineWidth = width;
+      context.stroke(outlineOf(cells, this.vertical, this.horizontal, this, width / 2));
+    }
+  }
 }

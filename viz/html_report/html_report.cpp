@@ -2,10 +2,11 @@
 
 #include "kernels/error.h"
 #include "kernels/new_file.h"
-#include "viz/html_report/markup.h"
 #include "viz/html_report/page_data.h"
-#include "viz/html_report/page_parts.h"
-#include "viz/picture/encode.h"
+#include "viz/page/markup.h"
+#include "viz/page/page_parts.h"
+#include "viz/page/page_picture.h"
+#include "viz/page/shell.h"
 
 #include <algorithm>
 #include <array>
@@ -29,15 +30,6 @@ std::string counts_text(std::int64_t pictures, std::int64_t failures) {
   if (failures > 0) text += ", " + std::to_string(failures) + " could not be read";
   text.resize(kCountsLength, ' ');
   return text;
-}
-
-std::string fact_list(const std::vector<std::pair<std::string, std::string>>& facts) {
-  std::string markup;
-  for (const auto& [name, value] : facts) {
-    markup += "<div><dt>" + page::escaped(name) + "</dt><dd><bdi>" + page::escaped(value) +
-              "</bdi></dd></div>\n";
-  }
-  return markup.empty() ? markup : "<dl class=\"facts\">\n" + markup + "</dl>";
 }
 
 std::string fixed(double value, int decimals) {
@@ -65,52 +57,31 @@ std::string prediction_list(const std::vector<ReportPrediction>& top) {
   return markup.empty() ? markup : "<ol class=\"top\">\n" + markup + "</ol>";
 }
 
-struct PagePicture {
-  int width = 0;
-  int height = 0;
-  std::string jpeg;  ///< base64
-};
-
-/// Shrunk to fit the page, and as much further as the bytes for it demand: a page of 50 photographs
-/// has to stay small next to their maps.
-PagePicture page_picture(const Canvas& picture, const ReportOptions& options) {
-  constexpr std::size_t kMaxBytes = 60'000;
-  constexpr int kQualityStep = 10;
-  constexpr int kLowestQuality = 52;
-  constexpr int kShortestEdge = 64;
-  int quality = std::clamp(options.quality, 1, 100);
-  int edge = std::min(options.longest_edge, std::max(picture.width, picture.height));
-  Canvas shrunk = fitted(picture, edge, edge);
-  std::vector<std::byte> bytes = encode(shrunk, ImageFormat::jpeg, {.quality = quality});
-  while (bytes.size() > kMaxBytes && (quality > kLowestQuality || edge > kShortestEdge)) {
-    if (quality > kLowestQuality) {
-      quality = std::max(quality - kQualityStep, kLowestQuality);
-    } else {
-      edge = edge * 4 / 5;
-      shrunk = fitted(picture, edge, edge);
-    }
-    bytes = encode(shrunk, ImageFormat::jpeg, {.quality = quality});
-  }
-  return {shrunk.width, shrunk.height, page::base64(bytes)};
+/// A page of 50 photographs has to stay small next to their maps.
+page::PagePicture large_picture(const ReportPicture& picture, int quality) {
+  constexpr std::int64_t kFineGrid = 40;
+  constexpr int kEdge = 800;
+  constexpr std::size_t kMostBytes = 60'000;
+  const Placement& grid = picture.placement;
+  const int scale = std::max(grid.vertical.cells, grid.horizontal.cells) > kFineGrid ? 2 : 1;
+  return page::page_picture(picture.picture, scale * kEdge, quality, kMostBytes * scale * scale);
 }
 
-/// What stands before and after `place`.
-std::pair<std::string_view, std::string_view> cut(std::string_view page, std::string_view place) {
-  const std::size_t at = page.find(place);
-  if (at == page.npos)
-    throw Error(ErrorCode::internal, "the page lacks a place", std::string(place));
-  return {page.substr(0, at), page.substr(at + place.size())};
+page::PagePicture thumbnail(const Canvas& picture) {
+  constexpr int kEdge = 144;
+  constexpr int kQuality = 72;
+  constexpr std::size_t kMostBytes = 6'000;
+  return page::page_picture(picture, kEdge, kQuality, kMostBytes);
 }
 
-/// A source of Content-Security-Policy: 'sha256-BASE64', from the digest's hexadecimal digits.
-std::string policy_source(std::string_view digest) {
-  std::vector<std::byte> bytes;
-  for (std::size_t at = 0; at + 1 < digest.size(); at += 2) {
-    unsigned value = 0;
-    std::from_chars(digest.data() + at, digest.data() + at + 2, value, 16);
-    bytes.push_back(static_cast<std::byte>(value));
-  }
-  return "'sha256-" + page::base64(bytes) + "'";
+/// The best classes of each model, named where there are several.
+std::string answers(const ReportPicture& picture, const std::vector<std::string>& models) {
+  std::string markup = prediction_list(picture.top);
+  if (!picture.against) return markup;
+  const auto named = [&](std::size_t model, const std::string& list) {
+    return "<h3><bdi>" + page::escaped(models.at(model)) + "</bdi></h3>\n" + list;
+  };
+  return named(0, markup) + named(1, prediction_list(picture.against->top));
 }
 
 }  // namespace
@@ -142,7 +113,7 @@ struct HtmlReport::State {
 
   /// `name` and `content` are markup.
   void write_article(std::string_view kind, std::string_view name, std::string_view content) {
-    const auto [before, after] = cut(page::kArticle, "{{content}}");
+    const auto [before, after] = page::cut(page::kArticle, "{{content}}");
     const std::string number = std::to_string(pictures + failures + 1);
     const std::string opening =
         page::fill(before, {{"class", kind}, {"number", number}, {"name", name}});
@@ -152,42 +123,40 @@ struct HtmlReport::State {
 
 HtmlReport::HtmlReport(const std::filesystem::path& file, ReportOptions options)
     : state_(std::make_unique<State>(file, std::move(options))) {
-  const std::string policy =
-      "default-src 'none'; base-uri 'none'; form-action 'none'; img-src data:; style-src " +
-      policy_source(page::kStyleDigest) + "; script-src " + policy_source(page::kScriptDigest);
-  const std::string title = page::escaped(state_->options.title);
-  const std::string facts = fact_list(state_->options.facts);
+  const auto [begin, end] = page::begin_and_end({.title = state_->options.title,
+                                                 .facts = state_->options.facts,
+                                                 .tools = page::kTheme,
+                                                 .script_digest = page::kScriptDigest});
   const auto filled = [&](std::string_view part) {
-    return page::fill(part, {{"policy", policy},
-                             {"title", title},
-                             {"facts", facts},
-                             {"style", page::kStyle},
+    return page::fill(part, {{"controls", page::kControls},
+                             {"pane", page::kPane},
                              {"settings", state_->settings},
                              {"script", page::kScript}});
   };
   // Cut before anything is put in: no text that a caller gave can look like one of these places.
-  const auto [before_pictures, after_pictures] = cut(page::kPage, "{{pictures}}");
-  const auto [before_counts, after_counts] = cut(before_pictures, "{{counts}}");
-  const std::string start = filled(before_counts);
+  const auto [before_pictures, after_pictures] = page::cut(page::kReport, "{{pictures}}");
+  const auto [before_counts, after_counts] = page::cut(before_pictures, "{{counts}}");
+  const std::string start = begin + filled(before_counts);
   state_->counts_position = static_cast<std::int64_t>(start.size());
-  state_->end = filled(after_pictures);
+  state_->end = filled(after_pictures) + end;
   state_->write({start, counts_text(0, 0), filled(after_counts)});
 }
 
 HtmlReport::~HtmlReport() = default;
 
 PreparedPicture HtmlReport::prepare(const ReportPicture& picture) const {
-  const std::string about = page::about_json(picture);
-  const PagePicture shown = page_picture(picture.picture, state_->options);
+  const std::string about = page::about_json(picture, page::data_url(thumbnail(picture.picture)));
+  const page::PagePicture shown = large_picture(picture, state_->options.quality);
   std::string name = page::escaped(picture.name);
-  std::string content = page::fill(page::kPicture, {{"name", name},
-                                                    {"width", std::to_string(shown.width)},
-                                                    {"height", std::to_string(shown.height)},
-                                                    {"jpeg", shown.jpeg},
-                                                    {"top", prediction_list(picture.top)},
-                                                    {"facts", fact_list(picture.facts)},
-                                                    {"about", about},
-                                                    {"maps", page::map_lines(picture)}});
+  std::string content =
+      page::fill(page::kPicture, {{"name", name},
+                                  {"width", std::to_string(shown.width)},
+                                  {"height", std::to_string(shown.height)},
+                                  {"jpeg", shown.jpeg},
+                                  {"top", answers(picture, state_->options.models)},
+                                  {"facts", page::fact_list(picture.facts)},
+                                  {"about", about},
+                                  {"maps", page::map_lines(picture)}});
   return {std::move(name), std::move(content)};
 }
 

@@ -1,15 +1,17 @@
-// One self-contained page over any number of pictures: each with a map over it whose method, layer,
-// head, class, sign, colours and opacity are chosen in the page. No network; pictures and maps lie
-// in the file. Pictures are written as they come, so memory does not grow with their number.
+// One self-contained page over any number of pictures, one of them shown at a time, with a map over
+// it whose method, layer, head, class, sign, colours and opacity are chosen in the page; with two
+// models a map of each. No network; pictures and maps lie in the file. Pictures are written as they
+// come, so memory does not grow with their number.
 //
-// What is in the page: html_report/. Maps lie there as base64 of their float32 values, so that what
-// the page offers for download is what was computed. Pictures are shrunk and at most some 60 kB.
-// Names, labels and notes may hold any bytes. A Content-Security-Policy lets no script run but the
-// page's own, and nothing be loaded. Without scripts the page still shows pictures and predictions.
+// What is in the page: html_report/, and what all pages have in common: viz/page. Maps lie there as
+// base64 of their float32 values, so that what the page offers for download is what was computed.
+// Pictures are shrunk to 800 pixels and some 60 kB, where maps are finer than 40 cells to 1600 and
+// 240 kB. Names, labels and notes may hold any bytes. Without scripts the page still shows pictures
+// and predictions.
 //
 // A value of a map takes 5.3 bytes of the page: 36 maps of 14 x 14 cells 38 kB, of 68 x 120 cells
 // 1.6 MB per picture.
-// Test: tests/viz/html_report_test.cpp, in a browser tests/viz/browser/.
+// Test: tests/viz/html_report/, in a browser tests/viz/browser/.
 #pragma once
 
 #include "viz/heat/heat_map.h"
@@ -18,6 +20,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <limits>
 #include <memory>
 #include <optional>
 #include <string>
@@ -43,19 +46,26 @@ struct ReportMap {
   /// follows from more than the map; other signs and colours have a range of their own.
   std::optional<ValueRange> range;
   double own_share = 0;  ///< of the class token, -1..1; 0 or NaN: not shown
-  std::string note;      ///< what the reader of the map must know; may be empty
+  double total = std::numeric_limits<double>::quiet_NaN();  ///< heat of all tokens; NaN: unknown
+  bool is_additive = false;  ///< `total` is what the layer adds to the class's logit
+  std::string note;          ///< what the reader of the map must know; may be empty
 };
 
-struct ReportPicture {
-  std::string name;  ///< as given; any bytes
-  Canvas picture;    ///< its own size; the page holds a smaller one
+/// What a model says of a picture.
+struct ReportAnswer {
   Placement placement;
   std::vector<ReportPrediction> top;
-  std::vector<std::pair<std::string, std::string>> facts;  ///< "size" -> "1080x1920 (HxW)"
   /// In any order and number. Shown at first: method, class and head of the first, at their last
   /// layer.
   std::vector<ReportMap> maps;
   std::vector<ReportPrediction> others;  ///< classes of maps that are not among `top`
+};
+
+struct ReportPicture : ReportAnswer {
+  std::string name;  ///< as given; any bytes
+  Canvas picture;    ///< its own size; the page holds a smaller one
+  std::vector<std::pair<std::string, std::string>> facts;  ///< "size" -> "1080x1920 (HxW)"
+  std::optional<ReportAnswer> against;                     ///< of the options' second model
 };
 
 /// A picture's part of the page, as markup.
@@ -73,7 +83,7 @@ struct ReportFailure {
 struct ReportOptions {
   std::string title;
   std::vector<std::pair<std::string, std::string>> facts;  ///< of the run: model, attention, ...
-  int longest_edge = 800;                                  ///< of pictures in the page
+  std::vector<std::string> models = {};                    ///< their names, where there are two
   int quality = 82;                                        ///< of their JPEG, at most
 
   // Chosen at first. Empty names: the defaults of colormap.h.
@@ -82,7 +92,7 @@ struct ReportOptions {
   double alpha = 0.5;
   bool blocks = false;  ///< each cell in one colour instead of smoothly
   bool fade = false;    ///< the share of the colour falls with the heat
-  bool beside = false;  ///< the original beside the overlay
+  double split = 0;     ///< 0..1 of the width shows the picture without heat
   Sign sign = Sign::both;
   double outlined_mass = 0;    ///< 0..1: the smallest set of cells that holds it
   double outlier_percent = 0;  ///< of a map's heat: range_of. Not to be chosen in the page.

@@ -1,141 +1,129 @@
-// The page around the pictures: what is chosen for all of them, the index, the theme.
+// The page around the pictures: which one is shown, what is chosen, what the address keeps of it.
 
-const settings = JSON.parse(document.getElementById('settings').textContent);
-const articles = [...document.querySelectorAll('main > article')].map(element => {
-  const data = element.querySelector('.data');
-  const about = data && JSON.parse(data.textContent);
-  return {element, about, name: element.querySelector('h2').textContent, view: null};
-});
-const withMaps = articles.filter(article => article.about?.maps.length > 0);
-
-const page = {
-  colormaps: settings.colormaps.map(table => ({...table, colors: bytesOf(table.colors)})),
-  unseenBrightness: settings.unseenBrightness,
-  outlierPercent: settings.outlierPercent,
-  firstLook: {...settings.look},
+const source = new EmbeddedSource();
+const {settings} = source;
+const withMaps = source.pictures.filter(({about}) => about?.models[0].maps.length);
+const state = {
+  picture: 0,
+  wanted: withMaps.length > 0 ? firstWanted(withMaps[0].about.models[0].maps) : {},
   look: settings.look,
-  wanted: withMaps.length > 0 ? firstWanted(withMaps[0].about.maps) : {},
+  split: settings.split,
 };
+let view = null;
 
-/** Every map that some picture has; `class` counts positions in each picture's classes. */
-function allMaps() {
-  const maps = new Map();
-  for (const {about} of withMaps) {
-    for (const map of about.maps) maps.set(JSON.stringify(kAspects.map(name => map[name])), map);
+const controls = document.getElementById('controls');
+const mapChoices = new MapChoices(controls, (aspect, value) => {
+  state.wanted[aspect] = value;
+  refresh();
+});
+const lookChoices = new LookChoices(controls, settings.colormaps, (name, value) => {
+  state.look = {...state.look, [name]: value};
+  refresh();
+});
+const gallery = new Gallery(document.getElementById('index'), source.pictures, go);
+
+/** Shows what is chosen of the picture that is shown. */
+function refresh() {
+  if (view) {
+    const maps = view.maps();
+    const {classes, models} = view.picture;
+    const {aspects} = choose(maps, state.wanted);
+    mapChoices.show(
+        aspects, classes.map((each, i) => classText(each, models[0].probabilities[i])));
+    const shown = view.show(state.wanted, state.look, state.split);
+    lookChoices.show(state.look, {
+      signed: shown.some(map => map.signed), unsigned: shown.some(map => !map.signed)});
   }
-  return [...maps.values()];
+  remember();
 }
 
-/** The classes' names where all pictures have the same, else null. */
-function sharedClasses() {
-  const keys = new Set(withMaps.map(({about}) => JSON.stringify(about.classes.map(each => each.index))));
-  if (keys.size !== 1) return null;
-  return withMaps[0].about.classes.map(each => each.label || `class ${each.index}`);
-}
-
-function buildGlobalControls() {
-  const form = document.querySelector('#global form');
-  const maps = allMaps();
-  const classes = sharedClasses();
-  const mapChoices = new MapChoices(form, (aspect, value) => {
-    page.wanted[aspect] = value;
-    show();
-    for (const {view} of withMaps) view?.want(aspect, value);
-  });
-  const lookChoices = new LookChoices(form, page.colormaps, (name, value) => {
-    page.look[name] = value;
-    show();
-    for (const {view} of withMaps) view?.restyle(name, value);
-  });
-  const kinds = {signed: maps.some(map => map.signed), unsigned: maps.some(map => !map.signed)};
-  function show() {
-    mapChoices.show(choose(maps, page.wanted).aspects, classes);
-    lookChoices.show(page.look, kinds);
+function open(number) {
+  state.picture = number;
+  view?.close();
+  view = null;
+  source.pictures.forEach(({element}, i) => { element.hidden = i !== number; });
+  const picture = source.picture(number);
+  controls.hidden = !picture;
+  if (picture) {
+    const {element} = source.pictures[number];
+    view = new PictureView(
+        element.querySelector('.views'), picture, source.valuesOf(number), settings, split => {
+          state.split = split;
+          refresh();
+        });
+    element.classList.add('open');
   }
-  show();
+  gallery.mark(number);
 }
 
-/** Pictures are drawn when they come near the screen, and let go when they are far from it. */
-function drawWhatIsNear() {
-  const byElement = new Map(withMaps.map(article => [article.element, article]));
-  const observer = new IntersectionObserver(entries => {
-    for (const entry of entries) {
-      const article = byElement.get(entry.target);
-      if (entry.isIntersecting) {
-        article.view ??= new PictureView(article.element, article.about, page);
-        article.view.open();
-      } else {
-        article.view?.close();
-      }
-    }
-  }, {rootMargin: '600px 0px'});
-  for (const {element} of withMaps) observer.observe(element);
+function go(number) {
+  open(number);
+  refresh();
 }
 
-function buildIndex() {
-  const list = document.getElementById('entries');
-  const filter = document.getElementById('filter');
-  const failuresOnly = document.getElementById('failures-only');
-  const matches = document.getElementById('matches');
-  for (const article of articles) {
-    const link = document.createElement('a');
-    link.href = `#${article.element.id}`;
-    link.textContent = article.name;
-    link.dir = 'auto';
-    article.entry = document.createElement('li');
-    article.entry.append(link);
-    const best = article.element.querySelector('.top .label')?.textContent ?? '';
-    if (!article.about) article.entry.className = 'failed';
-    if (best) article.entry.append(` ${best}`);
-    article.text = `${article.name} ${best}`.toLowerCase();
-    list.append(article.entry);
+// The address: what a copy of it shows again. Words for people, classes by their index.
+
+let remembering = 0;
+
+/** Not at once: browsers allow some changes a second. */
+function remember() {
+  const kMilliseconds = 400;
+  clearTimeout(remembering);
+  remembering = setTimeout(() => history.replaceState(null, '', `#${addressOf()}`), kMilliseconds);
+}
+
+function addressOf() {
+  const words = new URLSearchParams({picture: state.picture + 1});
+  if (view) {
+    const {value: method} = choose(view.maps(), state.wanted).aspects.method;
+    const {layer, head} = state.wanted;
+    Object.entries({method, layer, head}).forEach(([key, value]) => words.set(key, value));
+    const entry = view.picture.classes[state.wanted.class];
+    if (entry) words.set('class', entry.index);
+    if (state.split > 0) words.set('split', state.split);
   }
-  failuresOnly.hidden = articles.every(article => article.about);
-  const box = failuresOnly.querySelector('input');
-  const apply = () => {
-    const words = filter.value.toLowerCase().split(/\s+/);
-    let count = 0;
-    for (const {element, entry, text, about} of articles) {
-      const matching = words.every(word => text.includes(word)) && !(box.checked && about);
-      element.hidden = entry.hidden = !matching;
-      count += Number(matching);
-    }
-    matches.value = `${count} of ${articles.length}`;
+  return words;
+}
+
+/** Takes over what an address says and is possible here; false for one that says nothing. */
+function recall(address) {
+  const words = new URLSearchParams(address.replace(/^#/, ''));
+  const number = Number(words.get('picture')) - 1;
+  if (!source.pictures[number]) return false;
+  open(number);
+  for (const aspect of ['method', 'head']) {
+    if (words.has(aspect)) state.wanted[aspect] = words.get(aspect);
+  }
+  const numberOf = (key, limit) => {
+    const value = words.get(key);
+    return value !== null && value !== '' && Number(value) >= 0 && Number(value) <= limit ?
+        Number(value) : null;
   };
-  filter.addEventListener('input', apply);
-  box.addEventListener('input', apply);
-  apply();
-}
-
-/** A choice against the system's theme changes when the style sheet's dark part holds. */
-function buildThemeSwitch() {
-  const rules = [...document.styleSheets[0].cssRules];
-  const dark = rules.find(rule => rule.media?.mediaText.includes('prefers-color-scheme'));
-  const media = {'': dark.media.mediaText, light: 'not all', dark: 'all'};
-  const select = document.getElementById('theme');
-  select.addEventListener('change', () => {
-    dark.media.mediaText = media[select.value];
-  });
-}
-
-/** What is jumped to must not hide behind the controls that stay at the top. */
-function keepJumpsVisible() {
-  const controls = document.getElementById('global');
-  new ResizeObserver(() => {
-    document.documentElement.style.setProperty('--controls-height', `${controls.offsetHeight}px`);
-  }).observe(controls);
+  state.wanted.layer = numberOf('layer', Infinity) ?? state.wanted.layer;
+  state.split = numberOf('split', 1) ?? 0;
+  const position =
+      view?.picture.classes.findIndex(each => String(each.index) === words.get('class'));
+  if (position >= 0) state.wanted.class = position;
+  refresh();
+  return true;
 }
 
 for (const element of document.querySelectorAll('.scripted')) element.classList.remove('scripted');
-document.getElementById('index').hidden = articles.length < 2;
-document.getElementById('global').hidden = withMaps.length === 0;
-// A phone's screen is for the pictures.
-if (matchMedia('(max-width: 720px)').matches) document.getElementById('global').open = false;
+document.getElementById('index').hidden = source.pictures.length < 2;
+controls.hidden = true;
 document.addEventListener('submit', event => event.preventDefault());
-keepJumpsVisible();
+document.getElementById('save-picture').addEventListener('click', () => view.savePicture());
+document.getElementById('save-map').addEventListener('click', () => view.saveNumbers());
+document.querySelector('.skip').addEventListener('click', event => {
+  event.preventDefault();  // the address is the page's state
+  document.getElementById('main').focus();
+});
+document.addEventListener('keydown', event => {
+  if (event.target === document.body) gallery.step(event);
+});
+addEventListener('hashchange', () => recall(location.hash));
 buildThemeSwitch();
-buildIndex();
-if (withMaps.length > 0) {
-  buildGlobalControls();
-  drawWhatIsNear();
+if (source.pictures.length > 0 && !recall(location.hash)) {
+  const first = Math.max(source.pictures.indexOf(withMaps[0]), 0);
+  go(first);
 }

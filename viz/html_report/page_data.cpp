@@ -2,7 +2,7 @@
 
 #include "kernels/error.h"
 #include "viz/heat/heat_overlay.h"
-#include "viz/html_report/markup.h"
+#include "viz/page/markup.h"
 #include "viz/scale/colormap.h"
 
 #include <nlohmann/json.hpp>
@@ -66,22 +66,17 @@ std::size_t position_in(std::vector<T>& values, const T& value) {
   return values.size() - 1;
 }
 
-Json class_json(std::int64_t index, const ReportPicture& picture) {
-  Json json = {{"index", index}};
-  for (const auto* predictions : {&picture.top, &picture.others}) {
-    for (const ReportPrediction& prediction : *predictions) {
-      if (prediction.index != index) continue;
-      json["label"] = valid_text(prediction.label);
-      json["probability"] = prediction.probability;
-      return json;
-    }
+const ReportPrediction* prediction_or_null(const ReportAnswer& answer, std::int64_t index) {
+  for (const auto* predictions : {&answer.top, &answer.others}) {
+    const auto found = std::ranges::find(*predictions, index, &ReportPrediction::index);
+    if (found != predictions->end()) return &*found;
   }
-  return json;
+  return nullptr;
 }
 
-void check_size(const ReportMap& map, const ReportPicture& picture) {
-  const std::int64_t rows = picture.placement.vertical.cells;
-  const std::int64_t columns = picture.placement.horizontal.cells;
+void check_size(const ReportMap& map, const ReportAnswer& answer, const std::string& name) {
+  const std::int64_t rows = answer.placement.vertical.cells;
+  const std::int64_t columns = answer.placement.horizontal.cells;
   const bool fits = map.map.rows == rows && map.map.columns == columns &&
                     map.map.values.size() == static_cast<std::size_t>(rows * columns);
   if (fits) return;
@@ -89,7 +84,14 @@ void check_size(const ReportMap& map, const ReportPicture& picture) {
               "a map of " + std::to_string(map.map.rows) + " x " + std::to_string(map.map.columns) +
                   " cells with " + std::to_string(map.map.values.size()) + " values, expected " +
                   std::to_string(rows) + " x " + std::to_string(columns),
-              picture.name);
+              name);
+}
+
+/// All of a picture's.
+std::vector<const ReportAnswer*> answers_of(const ReportPicture& picture) {
+  std::vector<const ReportAnswer*> answers{&picture};
+  if (picture.against) answers.push_back(&*picture.against);
+  return answers;
 }
 
 }  // namespace
@@ -101,9 +103,13 @@ std::string settings_json(const ReportOptions& options) {
                       {"diverging", colormap.diverging},
                       {"colors", base64(std::as_bytes(std::span(colormap.colors)))}});
   }
-  return text_of({{"colormaps", std::move(tables)},
+  Json models = Json::array();
+  for (const std::string& name : options.models) models.push_back(valid_text(name));
+  return text_of({{"models", std::move(models)},
+                  {"colormaps", std::move(tables)},
                   {"unseenBrightness", OverlayStyle().unseen_brightness},
                   {"outlierPercent", options.outlier_percent},
+                  {"split", std::clamp(options.split, 0.0, 1.0)},
                   {"look",
                    {{"opacity", std::clamp(options.alpha, 0.0, 1.0)},
                     {"colormap", chosen(options.colormap, kDefaultColormap)},
@@ -111,39 +117,62 @@ std::string settings_json(const ReportOptions& options) {
                     {"sign", sign_name(options.sign)},
                     {"mass", std::clamp(options.outlined_mass, 0.0, 1.0)},
                     {"smooth", !options.blocks},
-                    {"fade", options.fade},
-                    {"beside", options.beside}}}});
+                    {"fade", options.fade}}}});
 }
 
-std::string about_json(const ReportPicture& picture) {
+std::string about_json(const ReportPicture& picture, const std::string& thumbnail) {
   std::vector<std::int64_t> classes;
   std::vector<std::string> notes;
-  Json maps = Json::array();
-  for (const ReportMap& map : picture.maps) {
-    check_size(map, picture);
-    Json entry = {
-        {"method", valid_text(map.method)}, {"class", nullptr},        {"layer", map.layer},
-        {"head", valid_text(map.head)},     {"signed", map.is_signed}, {"ownShare", map.own_share}};
-    if (map.class_index) entry["class"] = position_in(classes, *map.class_index);
-    if (map.range) entry["range"] = {{"low", map.range->low}, {"high", map.range->high}};
-    if (!map.note.empty()) entry["note"] = position_in(notes, valid_text(map.note));
-    maps.push_back(std::move(entry));
+  Json models = Json::array();
+  std::size_t line = 0;
+  for (const ReportAnswer* answer : answers_of(picture)) {
+    Json maps = Json::array();
+    for (const ReportMap& map : answer->maps) {
+      check_size(map, *answer, picture.name);
+      Json entry = {{"line", line++},
+                    {"method", valid_text(map.method)},
+                    {"class", nullptr},
+                    {"layer", map.layer},
+                    {"head", valid_text(map.head)},
+                    {"signed", map.is_signed},
+                    {"ownShare", map.own_share},
+                    {"total", map.total},
+                    {"additive", map.is_additive}};
+      if (map.class_index) entry["class"] = position_in(classes, *map.class_index);
+      if (map.range) entry["range"] = {{"low", map.range->low}, {"high", map.range->high}};
+      if (!map.note.empty()) entry["note"] = position_in(notes, valid_text(map.note));
+      maps.push_back(std::move(entry));
+    }
+    models.push_back({{"vertical", axis_json(answer->placement.vertical)},
+                      {"horizontal", axis_json(answer->placement.horizontal)},
+                      {"maps", std::move(maps)}});
   }
   Json class_list = Json::array();
-  for (const std::int64_t index : classes) class_list.push_back(class_json(index, picture));
-  return text_of({{"name", valid_text(picture.name)},
-                  {"vertical", axis_json(picture.placement.vertical)},
-                  {"horizontal", axis_json(picture.placement.horizontal)},
+  for (const std::int64_t index : classes) {
+    Json& entry = class_list.emplace_back(Json{{"index", index}});
+    std::size_t model = 0;
+    for (const ReportAnswer* answer : answers_of(picture)) {
+      const ReportPrediction* prediction = prediction_or_null(*answer, index);
+      if (prediction != nullptr) entry["label"] = valid_text(prediction->label);
+      models[model++]["probabilities"].push_back(
+          prediction == nullptr ? Json() : Json(prediction->probability));
+    }
+  }
+  for (Json& model : models)
+    if (!model.contains("probabilities")) model["probabilities"] = Json::array();
+  return text_of({{"thumbnail", thumbnail},
                   {"classes", std::move(class_list)},
                   {"notes", notes},
-                  {"maps", std::move(maps)}});
+                  {"models", std::move(models)}});
 }
 
 std::string map_lines(const ReportPicture& picture) {
   std::string lines;
-  for (const ReportMap& map : picture.maps) {
-    lines += base64(std::as_bytes(std::span(map.map.values)));
-    lines += '\n';
+  for (const ReportAnswer* answer : answers_of(picture)) {
+    for (const ReportMap& map : answer->maps) {
+      lines += base64(std::as_bytes(std::span(map.map.values)));
+      lines += '\n';
+    }
   }
   return lines;
 }

@@ -11,11 +11,13 @@ namespace hydrascope::viz::page {
 /// Error(invalid_argument) for a colour map that does not exist.
 std::string settings_json(const ReportOptions& options);
 
-/// What describes one picture: where its grid lies, its classes and what its maps are, without
-/// their values. Throws Error(internal) for a map whose size is not the grid's.
-std::string about_json(const ReportPicture& picture);
+/// What describes one picture: its classes, and of each model where its grid lies and what its maps
+/// are, without their values. `thumbnail` is a URL. Throws Error(internal) for a map whose size is
+/// not the grid's.
+std::string about_json(const ReportPicture& picture, const std::string& thumbnail);
 
-/// The maps' values in their order, a line each: base64 of float32, little endian, row-major.
+/// The maps' values, one model's after the other's, a line each: base64 of float32, little endian,
+/// row-major.
 std::string map_lines(const ReportPicture& picture);
 
 }  // namespace hydrascope::viz::page

@@ -52,11 +52,13 @@ ImageFormat image_format(std::string_view name) {
 
 std::string_view extension(ImageFormat format) { return properties(format).extension; }
 
-void require_encoder([[maybe_unused]] ImageFormat format) {
-#ifndef HYDRASCOPE_WITH_OPENCV
-  if (format == ImageFormat::webp)
-    throw Error(ErrorCode::unsupported_format, "this build writes no WebP: it has no OpenCV",
-                "webp", "write .png or .jpg, or build with HYDRASCOPE_OPENCV=ON");
+void require_encoder(ImageFormat format) {
+  if (format != ImageFormat::webp) return;
+#ifdef HYDRASCOPE_WITH_OPENCV
+  static_cast<void>(opencv::picture_codecs());
+#else
+  throw Error(ErrorCode::unsupported_format, "this build writes no WebP: it has no OpenCV", "webp",
+              "write .png or .jpg, or build with HYDRASCOPE_OPENCV=ON");
 #endif
 }
 
@@ -75,7 +77,11 @@ std::vector<std::byte> encode(const Canvas& canvas, ImageFormat format,
     throw Error(ErrorCode::internal, "a canvas has 3 bytes per pixel", "canvas");
   const int quality = std::clamp(options.quality, 1, 100);
   try {
-    return encode_pixels(canvas, format, quality);
+#ifdef HYDRASCOPE_WITH_OPENCV
+    if (format == ImageFormat::webp || opencv::why_no_picture_codecs().empty())
+      return encode_with_opencv(canvas, format, quality);
+#endif
+    return encode_with_stb(canvas, format, quality);
   } catch (const std::bad_alloc&) {
     throw Error(ErrorCode::out_of_memory, "no memory to encode a picture of " +
                                               std::to_string(canvas.width) + " x " +

@@ -1,4 +1,5 @@
-// Canvas -> encoded file. OpenCV encodes where it is built in, stb_image_write PNG and JPEG else.
+// Canvas -> encoded file. OpenCV encodes where it is built in and can be loaded, stb_image_write PNG
+// and JPEG else.
 #pragma once
 
 #include "viz/picture/canvas.h"

@@ -8,7 +8,7 @@
 
 namespace hydrascope::viz {
 
-std::vector<std::byte> encode_pixels(const Canvas& canvas, ImageFormat format, int quality) {
+std::vector<std::byte> encode_with_opencv(const Canvas& canvas, ImageFormat format, int quality) {
   std::vector<std::byte> bytes;
   std::string why;
   const std::string extension(viz::extension(format));

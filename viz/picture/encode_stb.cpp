@@ -3,7 +3,6 @@
 #include "kernels/error.h"
 #include "viz/picture/encoders.h"
 
-#ifndef HYDRASCOPE_WITH_OPENCV
 #if defined(__GNUC__)
 #pragma GCC diagnostic push
 #pragma GCC diagnostic ignored "-Wconversion"
@@ -44,11 +43,11 @@ void append(void* context, void* data, int size) {
 
 }  // namespace
 
-std::vector<std::byte> encode_pixels(const Canvas& canvas, ImageFormat format, int quality) {
+std::vector<std::byte> encode_with_stb(const Canvas& canvas, ImageFormat format, int quality) {
   // It counts bytes in int.
   if (canvas.rgb.size() + static_cast<std::size_t>(canvas.height) > std::size_t{1} << 30)
     throw Error(ErrorCode::too_large, "stb_image_write encodes pictures of up to 2^30 bytes", {},
-                "build with OpenCV");
+                "OpenCV encodes larger ones");
   Sink sink;
   const int written = format == ImageFormat::png
                           ? stbi_write_png_to_func(append, &sink, canvas.width, canvas.height, 3,
@@ -62,4 +61,3 @@ std::vector<std::byte> encode_pixels(const Canvas& canvas, ImageFormat format, i
 }
 
 }  // namespace hydrascope::viz
-#endif

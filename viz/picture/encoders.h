@@ -1,11 +1,14 @@
-// What encodes in this build; encode.h is the door.
+// What encodes; encode.h is the door.
 #pragma once
 
 #include "viz/picture/encode.h"
 
 namespace hydrascope::viz {
 
-/// OpenCV's: every format. stb_image_write's: PNG and JPEG.
-std::vector<std::byte> encode_pixels(const Canvas& canvas, ImageFormat format, int quality);
+/// Every format; only in builds with OpenCV. Throws Error(unsupported_format) where it cannot be
+/// loaded, Error(failed) where it cannot encode.
+std::vector<std::byte> encode_with_opencv(const Canvas& canvas, ImageFormat format, int quality);
+/// PNG and JPEG. Throws Error(too_large, out_of_memory).
+std::vector<std::byte> encode_with_stb(const Canvas& canvas, ImageFormat format, int quality);
 
 }  // namespace hydrascope::viz

@@ -2,7 +2,7 @@
 // (mechanisms/sparse/fixed.cpp, blockwise.cpp, bigbird.cpp).
 #pragma once
 
-#include "model/attention/sparse/balanced_intervals.h"
+#include "model/attention/balanced_intervals.h"
 #include "model/attention/sparse/sparse_softmax.h"
 
 #include <cstdint>

@@ -1,7 +1,7 @@
 #include "model/attention/sparse/tile_sorting.h"
 
+#include "model/attention/balanced_intervals.h"
 #include "model/attention/compute_type.h"
-#include "model/attention/sparse/balanced_intervals.h"
 
 #include <ATen/ATen.h>
 

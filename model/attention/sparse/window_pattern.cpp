@@ -1,7 +1,7 @@
 #include "model/attention/sparse/window_pattern.h"
 
+#include "model/attention/balanced_intervals.h"
 #include "model/attention/sparse/axis_pattern.h"
-#include "model/attention/sparse/balanced_intervals.h"
 
 #include <algorithm>
 

@@ -63,11 +63,15 @@ std::optional<Picture> decode_with_libjpeg(std::span<const std::byte> bytes, con
   return picture;
 }
 
+bool has_libjpeg() { return true; }
+
 #else
 
 std::optional<Picture> decode_with_libjpeg(std::span<const std::byte>, const Header&) {
   return std::nullopt;
 }
+
+bool has_libjpeg() { return false; }
 
 #endif
 

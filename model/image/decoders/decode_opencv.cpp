@@ -113,9 +113,12 @@ bool is_16_bit_bmp(ByteView file) { return file.u32_little(14) >= 40 && file.u16
 
 bool opencv_decodes(const Header& header, std::span<const std::byte> bytes) {
   if (header.format == "gif" || header.format == "psd") return false;
-  if (header.format == "png") return !is_keyed_grey_png(ByteView(bytes));
-  if (header.format == "bmp") return !is_16_bit_bmp(ByteView(bytes));
-  return true;
+  if (header.format == "png" && is_keyed_grey_png(ByteView(bytes))) return false;
+  if (header.format == "bmp" && is_16_bit_bmp(ByteView(bytes))) return false;
+  // The others have no second decoder: what OpenCV lacks is their error.
+  const bool stb_decodes =
+      header.format == "png" || header.format == "bmp" || header.format == "jpeg";
+  return !stb_decodes || opencv::why_no_picture_codecs().empty();
 }
 
 Picture decode_with_opencv(std::span<const std::byte> bytes, const Header& header,
@@ -135,7 +138,11 @@ Picture decode_with_opencv(std::span<const std::byte> bytes, const Header& heade
   }
 }
 
-std::string opencv_name() { return "OpenCV " CV_VERSION; }
+std::string opencv_name() {
+  return opencv::why_no_picture_codecs().empty() ? "OpenCV " CV_VERSION : "";
+}
+
+std::string why_no_opencv() { return opencv::why_no_picture_codecs(); }
 
 std::jthread prepare_to_decode(std::span<const std::string> names) {
   const auto is_loaded_for = [](const std::string& name) {
@@ -157,6 +164,8 @@ Picture decode_with_opencv(std::span<const std::byte>, const Header&, const Colo
 }
 
 std::string opencv_name() { return ""; }
+
+std::string why_no_opencv() { return ""; }
 
 std::jthread prepare_to_decode(std::span<const std::string>) { return {}; }
 

@@ -39,7 +39,8 @@ struct SampleLayout {
 void to_rgb8(const std::uint8_t* samples, const SampleLayout& layout, const Colour& background,
              std::uint8_t* rgb, std::size_t count);
 
-/// Whether OpenCV is in this build and reads this file as Pillow does.
+/// Whether OpenCV is in this build, can be loaded or would be the only one that reads the format, and
+/// reads this file as Pillow does.
 bool opencv_decodes(const Header& header, std::span<const std::byte> bytes);
 
 /// Throws `Error` with `decode_failed`, `unsupported_format` or `out_of_memory`. The picture is as
@@ -50,6 +51,7 @@ Picture decode_with_opencv(std::span<const std::byte> bytes, const Header& heade
 /// without loading OpenCV. Nothing where this build lacks it and for what it cannot decode, of which
 /// OpenCV says why.
 std::optional<Picture> decode_with_libjpeg(std::span<const std::byte> bytes, const Header& header);
+bool has_libjpeg();
 Picture decode_with_stb(std::span<const std::byte> bytes, const Header& header,
                         const Colour& background);
 Picture decode_pnm(std::span<const std::byte> bytes);
@@ -58,8 +60,10 @@ Picture decode_pnm(std::span<const std::byte> bytes);
 /// Pillow's) apply it always.
 inline bool is_upright_when_decoded(const Header& header) { return header.format == "tiff"; }
 
-/// Empty when this build has no OpenCV, otherwise "OpenCV 4.6.0".
+/// Empty when this build has no OpenCV or cannot load it, otherwise "OpenCV 4.6.0".
 std::string opencv_name();
+/// Of a build with OpenCV that cannot load it; otherwise empty.
+std::string why_no_opencv();
 std::string stb_name();
 
 /// Why the picture cannot be whole, or "" when nothing is amiss. For what the decoders let

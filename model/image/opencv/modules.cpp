@@ -8,15 +8,18 @@ namespace hydrascope::opencv {
 namespace {
 
 /// The table that the module's only function gives. The run path of the program leads to it.
+/// `package` is Debian 12's with the libraries that the module needs.
 template <class Table>
-const Table& load_table(const char* module, const char* function) {
+const Table& load_table(const char* module, const char* function, const char* package) {
   // For good: the codecs' libraries do not all stand being unloaded.
   void* library = ::dlopen(module, RTLD_LAZY | RTLD_LOCAL);
   void* symbol = library == nullptr ? nullptr : ::dlsym(library, function);
   if (symbol == nullptr) {
     const char* reason = ::dlerror();
-    throw Error(ErrorCode::failed,
-                std::string("OpenCV cannot be loaded: ") + (reason != nullptr ? reason : "unknown"),
+    throw Error(ErrorCode::unsupported_format,
+                std::string("OpenCV cannot be loaded: ") +
+                    (reason != nullptr ? reason : "unknown") +
+                    "; Debian 12 has it in the package " + package,
                 module);
   }
   return *reinterpret_cast<const Table* (*)()>(symbol)();
@@ -25,24 +28,30 @@ const Table& load_table(const char* module, const char* function) {
 }  // namespace
 
 const PictureCodecs& picture_codecs() {
-  static const PictureCodecs& table =
-      load_table<PictureCodecs>("libhydrascope_opencv_pictures.so", "hydrascope_picture_codecs");
+  static const PictureCodecs& table = load_table<PictureCodecs>(
+      "libhydrascope_opencv_pictures.so", "hydrascope_picture_codecs", "libopencv-imgcodecs406");
   return table;
 }
 
-std::jthread load_picture_codecs_ahead() {
-  return std::jthread([] {
+const std::string& why_no_picture_codecs() {
+  static const std::string why = [] {
     try {
       picture_codecs();
-    } catch (const Error&) {
-      // Whoever needs them is told.
+      return std::string();
+    } catch (const Error& error) {
+      return std::string(error.what());
     }
-  });
+  }();
+  return why;
+}
+
+std::jthread load_picture_codecs_ahead() {
+  return std::jthread([] { static_cast<void>(why_no_picture_codecs()); });
 }
 
 const VideoCodecs& video_codecs() {
-  static const VideoCodecs& table =
-      load_table<VideoCodecs>("libhydrascope_opencv_video.so", "hydrascope_video_codecs");
+  static const VideoCodecs& table = load_table<VideoCodecs>(
+      "libhydrascope_opencv_video.so", "hydrascope_video_codecs", "libopencv-videoio406");
   return table;
 }
 

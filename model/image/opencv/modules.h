@@ -76,9 +76,12 @@ struct VideoCodecs {
                                        double frames_per_second, int width, int height);
 };
 
-/// Loads the module when it is first asked for. Throws Error(failed) where that fails.
+/// Loads the module when it is first asked for. Throws Error(unsupported_format) where that fails:
+/// OpenCV's libraries are packages of the system, which may lack them.
 const PictureCodecs& picture_codecs();
 const VideoCodecs& video_codecs();
+/// Why the module of pictures cannot be loaded, "" where it can, which it then is.
+const std::string& why_no_picture_codecs();
 /// Loads that of pictures on a thread of its own, for who has a model to load meanwhile. What fails
 /// then fails again where it is needed.
 [[nodiscard]] std::jthread load_picture_codecs_ahead();

@@ -1,6 +1,6 @@
 #include "model/inference/cpu/token_order.h"
 
-#include "model/attention/sparse/balanced_intervals.h"
+#include "model/attention/balanced_intervals.h"
 
 namespace hydrascope::model::inference {
 

@@ -23,7 +23,7 @@ struct TokenOrder {
   std::vector<std::int64_t> windows;  ///< the first token of each, and the end of the last
 };
 
-/// Windows are those of the balanced intervals (model/attention/sparse/balanced_intervals.h) of both axes,
+/// Windows are those of the balanced intervals (model/attention/balanced_intervals.h) of both axes,
 /// none longer than `window`, which is at least 1x1; the grid's own extent gives row-major order.
 TokenOrder token_order(const TokenGrid& grid, const GridExtent& window);
 

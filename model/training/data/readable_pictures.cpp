@@ -21,7 +21,10 @@ bool ReadablePictures::is_unreadable(const std::filesystem::path& file) const {
 
 void ReadablePictures::report(const std::filesystem::path& file, const std::string& message) {
   const std::lock_guard lock(mutex_);
-  if (unreadable_.insert(file.native()).second && on_failure_) on_failure_(file.string(), message);
+  if (unreadable_.contains(file.native())) return;
+  // One that throws is asked again: its error may lie in a batch that nobody takes.
+  if (on_failure_) on_failure_(file.string(), message);
+  unreadable_.insert(file.native());
 }
 
 ReadablePictures::Loaded ReadablePictures::load(std::size_t position) {

@@ -20,7 +20,7 @@ using FailureReport = std::function<void(const std::string& file, const std::str
 class ReadablePictures {
  public:
   /// `name` is what errors call the list; `most_bytes` and `side` are PictureCache's. `on_failure` is
-  /// called once per file, one call at a time, from any thread.
+  /// called once per file, and again where it threw, one call at a time, from any thread.
   ReadablePictures(std::vector<std::filesystem::path> files, std::string name,
                    std::int64_t most_bytes, std::int64_t side, const image::DecodeOptions& decode,
                    FailureReport on_failure);

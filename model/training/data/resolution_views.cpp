@@ -54,8 +54,8 @@ std::int64_t draw_edge(const ResolutionOptions& resolutions, std::int64_t most,
 
 }  // namespace
 
-bool has_scenes(const ResolutionOptions& options, image::Size view, image::Size teacher) {
-  return !options.backgrounds.empty() && view.height > teacher.height && view.width > teacher.width;
+bool has_room(image::Size view, image::Size teacher) {
+  return view.height > teacher.height && view.width > teacher.width;
 }
 
 void check_resolutions(const ResolutionOptions& options) {
@@ -79,7 +79,12 @@ ResolutionStep draw_resolution(const ResolutionOptions& options, image::Size tea
     drawn -= std::min(1.0, views_of(options.sizes[chosen++]));
 
   ResolutionStep step{.size = options.sizes[chosen]};
-  step.is_scene = has_scenes(options, step.size, teacher) && stream.chance(options.scene_share);
+  const bool has_parts = has_room(step.size, teacher);
+  if (has_parts && batch_size >= kMosaicParts && options.mosaic_share > 0 &&
+      stream.chance(options.mosaic_share))
+    step.parts = kMosaicParts;
+  step.is_scene = has_parts && step.parts == 1 && !options.backgrounds.empty() &&
+                  stream.chance(options.scene_share);
   constexpr double kTwoParts = 0.25;
   if (step.is_scene && batch_size > 1 && stream.chance(kTwoParts)) step.parts = 2;
   step.views =
@@ -107,13 +112,36 @@ at::Tensor make_view(const AugmentOptions& options, const ResolutionOptions& res
     seen_by_teacher = std::copy_n(seen.const_data_ptr<float>(), seen.numel(), seen_by_teacher);
     return large;
   };
-  const auto width_of_height = [](image::Size size) {
-    return static_cast<double>(size.width) / static_cast<double>(size.height);
+  /// Of the whole size, as large a part as the teacher sees, which has another aspect ratio.
+  const auto fill = [&](const image::Picture& picture, image::Size size) {
+    const auto width_of_height = [](image::Size of) {
+      return static_cast<double>(of.width) / static_cast<double>(of.height);
+    };
+    return cut(picture, size, width_of_height(size) / width_of_height(options.size));
   };
-  if (!step.is_scene) {
-    image::Picture view = cut(*pictures.front(), step.size,
-                              width_of_height(step.size) / width_of_height(options.size));
+  if (!step.is_scene && step.parts == 1) {
+    image::Picture view = fill(*pictures.front(), step.size);
     return normalise(options, view);
+  }
+  if (!step.is_scene) {
+    image::Picture mosaic;
+    mosaic.height = static_cast<int>(step.size.height);
+    mosaic.width = static_cast<int>(step.size.width);
+    mosaic.rgb.resize(static_cast<std::size_t>(step.size.height * step.size.width * 3));
+    const auto middle_of = [&](std::int64_t edge) {
+      return edge / 4 + static_cast<std::int64_t>(stream.below(edge / 2 + 1));
+    };
+    const std::int64_t down = middle_of(step.size.height);
+    const std::int64_t right = middle_of(step.size.width);
+    for (std::int64_t i = 0; i < kMosaicParts; ++i) {
+      const bool is_below = i >= 2;
+      const bool is_right = i % 2 == 1;
+      const image::Size cell{is_below ? step.size.height - down : down,
+                             is_right ? step.size.width - right : right};
+      paste(fill(*pictures[static_cast<std::size_t>(i)], cell), is_below ? down : 0,
+            is_right ? right : 0, mosaic);
+    }
+    return normalise(options, mosaic);
   }
   image::Picture canvas = canvas_of(*background, step.size, stream);
   const bool is_wide = step.size.width >= step.size.height;

@@ -1,6 +1,6 @@
 // What a student looks at that learns other picture sizes than its teacher's: pictures enlarged to
-// sizes drawn from a list, and scenes in which they are small parts of a large background. The
-// teacher looks at every picture by itself, at its own size.
+// sizes drawn from a list, scenes in which they are small parts of a large background, and mosaics
+// of four. The teacher looks at every picture by itself, at its own size.
 #pragma once
 
 #include "model/image/decode.h"
@@ -20,21 +20,26 @@ struct ResolutionOptions {
   std::vector<image::Size> sizes = {};  ///< of the student's pictures; empty: the teacher's alone
   std::vector<std::filesystem::path> backgrounds = {};  ///< of scenes; empty: there are none
   double scene_share = 0.4;  ///< of the batches at sizes larger than the teacher's in both edges
+  double mosaic_share = 0;   ///< of the same batches; the other ones are scenes or not
   double least_part = 112;   ///< shorter edge of a picture in a scene, pixels
 };
+
+/// Pictures that fill a mosaic, two by two.
+inline constexpr std::int64_t kMosaicParts = 4;
 
 /// Throws Error(invalid_argument) for sizes below one pixel.
 void check_resolutions(const ResolutionOptions& options);
 
-/// Whether some of the views of that size are scenes.
-bool has_scenes(const ResolutionOptions& options, image::Size view, image::Size teacher);
+/// Whether there is room in a view for scenes and mosaics: it is larger than the teacher's in both
+/// edges.
+bool has_room(image::Size view, image::Size teacher);
 
 /// What one batch looks like. All its views have one size.
 struct ResolutionStep {
   image::Size size = {};
   std::int64_t views = 1;
   std::int64_t parts = 1;  ///< pictures in a view
-  bool is_scene = false;
+  bool is_scene = false;   ///< on a background; else several parts are a mosaic
 };
 
 /// Draws the size so that each of the list takes about as much computation over a run as the others,
@@ -48,7 +53,8 @@ ResolutionStep draw_resolution(const ResolutionOptions& options, image::Size tea
 /// (3, options.size). Crops and flips are those of `augment`; colours stay. Without a background
 /// the one picture fills the view, and where the view's aspect ratio differs from the teacher's,
 /// the teacher sees it squashed. Parts of a scene lie in equal strips of its longer edge, so that
-/// none covers another; their sizes are drawn uniformly in their logarithm.
+/// none covers another; their sizes are drawn uniformly in their logarithm. The parts of a mosaic
+/// meet in a point that is drawn from its inner half.
 at::Tensor make_view(const AugmentOptions& options, const ResolutionOptions& resolutions,
                      const ResolutionStep& step,
                      const std::vector<std::shared_ptr<const image::Picture>>& pictures,

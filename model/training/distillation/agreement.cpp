@@ -31,7 +31,8 @@ AgreementMeter::AgreementMeter(Teacher& teacher, const HeldOutImages& images, Pr
                    /*side=*/0, loader.decode, loader.on_failure) {
   for (const image::Size size : resolutions_.sizes) {
     views_.push_back({size});
-    if (has_scenes(resolutions_, size, augment_.size)) views_.push_back({size, true});
+    if (!resolutions_.backgrounds.empty() && has_room(size, augment_.size))
+      views_.push_back({size, true});
   }
   if (views_.empty()) views_.push_back({});
   const AutocastScope scope(autocast_, device_.type());

@@ -35,10 +35,15 @@ ConvertedLayers converted_layers(const VitConfig& teacher, const VisionTransform
   // the teacher's tokens.
   same.pos_interp = teacher.pos_interp;
   same.overview = teacher.overview;
+  // Tables of layers begin as zeros.
+  if (same.pos_embed == PosEmbed::layers && teacher.pos_embed == PosEmbed::learned)
+    same.pos_embed = teacher.pos_embed;
   if (!(same == teacher)) {
-    throw Error(ErrorCode::invalid_argument,
-                "teacher and student differ in more than attention and what they do at other sizes",
-                teacher.arch);
+    throw Error(
+        ErrorCode::invalid_argument,
+        "teacher and student differ in more than attention, tables of positions in layers and "
+        "what they do at other sizes",
+        teacher.arch);
   }
   ConvertedLayers layers;
   for (std::int64_t layer = 0; layer < teacher.depth; ++layer) {

@@ -25,6 +25,8 @@ StepLoss FinetuneTask::loss(const Batch& batch, std::int64_t) {
   const bool compares_blocks = options_.blocks_weight > 0;
 
   at::Tensor tokens = seen.tokens[static_cast<std::size_t>(options_.first_layer)];
+  if (student_.config().pos_embed != config.pos_embed)  // tables that the teacher has not
+    tokens = student_.enter(options_.first_layer, tokens, seen.grid);
   at::Tensor blocks = at::zeros({}, batch.images.options());
   for (std::int64_t layer = options_.first_layer; layer < config.depth; ++layer) {
     tokens = run_block(student_, layer, tokens, seen.grid);

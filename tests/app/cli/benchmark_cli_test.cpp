@@ -64,7 +64,7 @@ TEST(BenchmarkCliTest, BaselineCompareAndPlot) {
   const TemporaryFolder folder;
   const std::string file = (folder.path() / "a.jsonl").string();
   const std::string plot = (folder.path() / "a.svg").string();
-  ASSERT_EQ(benchmark({"-o", file, "--plot", plot}).code, 0);
+  ASSERT_EQ(benchmark({"-o", file, "--html", plot}).code, 0);
   EXPECT_TRUE(std::filesystem::exists(plot));
   std::ifstream stream(file);
   std::string header;
@@ -113,7 +113,7 @@ TEST(BenchmarkCliTest, KeptTokensAreAnExperimentOfTheirOwn) {
 
 TEST(BenchmarkCliTest, WrongUseIsTwo) {
   EXPECT_EQ(benchmark({"--attn hydrra"}).code, 2);
-  EXPECT_EQ(benchmark({"--plot a.png"}).code, 2);
+  EXPECT_EQ(benchmark({"--html a.png"}).code, 2);
   EXPECT_EQ(run({"benchmark -m no_such_model"}).code, 2);
   EXPECT_EQ(benchmark({"--attn softmax --attn-opt hydra.scale=none"}).code, 2);
 }

@@ -252,6 +252,15 @@ TEST_F(DistillCli, TheOverviewIsAPartOfTheModel) {
   EXPECT_EQ(classify("teacher.safetensors", "32", {"--overview on"})["tokens"], 1 + 16 + 4);
 }
 
+TEST_F(DistillCli, ALayerMayGetATableOfPositions) {
+  run_well(command("out.safetensors", {"--attn hydra:last2 --pos-embed layers"}));
+  const auto file = checkpoint::SafetensorsFile::open(in("out.safetensors"));
+  EXPECT_NE(file.find("blocks.11.pos_embed"), nullptr);
+  run_well({"classify -m", in("out.safetensors"), in("pictures/even/0.ppm")});
+  expect_error(2, {"more than attention"},
+               command("other.safetensors", {"--attn hydra:last2 --pos-embed sincos"}));
+}
+
 TEST_F(DistillCli, TheTeacherMayLookAtAnotherSize) {
   const auto divergence_at_16 = [&](const Words& more) {
     Words words = Words{"--sizes 16 --steps-sizes 2 --force --format json"} + more;

@@ -105,8 +105,8 @@ TEST_F(DistillCli, TheSameNumberWrittenOtherwiseIsTheSameRun) {
 
 // Sizes alone are learned without another attention, too; interrupted and resumed it is the same run.
 TEST_F(DistillCli, LearnsSizesAndResumesTheirStage) {
-  const Words sizes{"--sizes", "16,24,16x32", "--scenes", in("pictures").string(), "--steps-sizes",
-                    "6"};
+  const Words sizes{"--sizes",   "16,24,16x32", "--scenes",      in("pictures").string(),
+                    "--mosaics", "0.3",         "--steps-sizes", "6"};
   const auto with = [&](Words words) {
     words += sizes;
     return words;

@@ -5,6 +5,7 @@
 #include <gmock/gmock.h>
 
 #include <algorithm>
+#include <cmath>
 #include <map>
 
 namespace hydrascope::testing {
@@ -88,6 +89,23 @@ TEST_F(EvaluateScoresCliTest, TablesAndCalibration) {
   const Outcome text = labelled({"--per-class -"});
   EXPECT_THAT(text.out, HasSubstr("top1"));
   EXPECT_THAT(text.out, HasSubstr("\nby class\nclass  "));
+}
+
+TEST_F(EvaluateScoresCliTest, OnePage) {
+  const auto file = folder_.path() / "scores.html";
+  const Json result = json(labelled({"--html", file, "--format json"}));
+  const std::string page = read_bytes(file);
+  for (const char* text :
+       {"<dt>top1</dt>", "<dt>ece</dt>", "Calibration", "Classes of the lowest top-1",
+        "Most frequent confusions", "Content-Security-Policy"})
+    EXPECT_THAT(page, HasSubstr(text));
+  EXPECT_EQ(page.find("Surest errors") == page.npos, result.at("top1") == 100.0);
+  std::size_t pictures = 0;
+  for (std::size_t at = page.find("<img "); at != page.npos; at = page.find("<img ", at + 1))
+    ++pictures;
+  EXPECT_EQ(pictures, 6U - std::lround(result.at("top1").get<double>() * 6 / 100));
+  refused(labelled({"--html scores.txt"}), ".html");
+  refused(evaluate({"--no-labels --against-attn softmax --html", file}), "no labels");
 }
 
 TEST_F(EvaluateScoresCliTest, SeveralValidLabels) {
@@ -261,7 +279,8 @@ TEST_F(EvaluateScoresCliTest, DiagnosticsLookIntoFoldersAndLeaveOutWhatIsNoPictu
   folder_.write("all/b/2.ppm", "no picture");
   const Words words{"diagnose", folder_.path() / "all", "-m", model_, "--format json"};
   const Outcome outcome = run(words);
-  EXPECT_EQ(json(outcome).at("images"), 1);
+  EXPECT_EQ(outcome.code, 3);
+  EXPECT_EQ(outcome.json().at("images"), 1);
   EXPECT_THAT(outcome.err, HasSubstr("not in the diagnostics"));
   std::filesystem::remove(folder_.path() / "all/a/1.ppm");
   EXPECT_EQ(run(words).code, 1);

@@ -174,9 +174,11 @@ TEST(HelpCliTest, SubcommandsShowWhatTheyTake) {
 }
 
 TEST(HelpCliTest, NamesEveryMechanismOfTheEngine) {
-  const std::vector<std::string> mechanisms =
-      run({"models list --format json"}).json().at("mechanisms");
+  const nlohmann::json listing = run({"models list --format json"}).json();
+  const std::vector<std::string> mechanisms = listing.at("mechanisms");
   ASSERT_FALSE(mechanisms.empty());
+  // What is listed has its page.
+  for (const std::string rule : listing.at("position_rules")) run_well({"models info", rule});
   std::string names;
   for (const std::string& name : mechanisms) names += name + "\t\n";
   const std::string nothing;

@@ -178,6 +178,9 @@ TEST_F(HostileFilesCliTest, NumbersThatAreNoneAreNamed) {
   EXPECT_EQ(text.code, 4);
   EXPECT_THAT(text.out, HasSubstr("is not finite: 1 NaN, 0 infinite\n"));
   EXPECT_EQ(run({"inspect bad.safetensors"}, here).code, 0);
+  const Outcome table = run({"inspect bad.safetensors --verify --format csv"}, here);
+  EXPECT_EQ(table.code, 4);
+  EXPECT_THAT(table.err, HasSubstr("is not finite: 1 NaN, 0 infinite\n"));
   const Outcome json = run({"inspect bad.safetensors --verify --format json"}, here);
   const Json found = json.json().at("not_finite");
   ASSERT_EQ(found.size(), 1U);

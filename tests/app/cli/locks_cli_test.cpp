@@ -23,6 +23,10 @@ TEST(LocksCliTest, TheSecondRunNamesTheFirst) {
   const fs::path part = folder.path() / "r.jsonl.part";
   Program::wait_until("a record", [&] { return fs::exists(part) && fs::file_size(part) > 0; });
   const Words second{"classify", picture, "-o", file};
+  const fs::path link = folder.path() / "link.jsonl";
+  fs::create_symlink("r.jsonl", link);
+  expect_error(2, {of_process(first.pid()) + "is writing this file"},
+               {"classify", picture, "-o", link});
   for (const Words& more : {Words{}, Words{"--resume"}}) {
     expect_error(2, {of_process(first.pid()) + "is writing this file", file.string()},
                  second + more);
@@ -31,8 +35,9 @@ TEST(LocksCliTest, TheSecondRunNamesTheFirst) {
   // A kill leaves no lock.
   first.signal(SIGKILL);
   first.wait_with_open_input();
-  run_well(second + Words{"--resume"});
-  EXPECT_TRUE(fs::exists(file));
+  run_well({"classify", picture, "--resume -o", link});
+  EXPECT_TRUE(fs::is_symlink(link));
+  EXPECT_TRUE(fs::is_regular_file(fs::symlink_status(file)));
 }
 
 TEST(LocksCliTest, FoldersOfTrainingAreOneRunsAlone) {

@@ -121,7 +121,8 @@ TEST_F(TrainCli, LearnsSizesAndResumesThem) {
 TEST_F(TrainCli, LearnsSizesFromATeacher) {
   const std::string teacher = in("teacher.safetensors").string();
   run_well({"models create --arch deit_tiny_patch8_16 --num-classes 2 -o", teacher});
-  run_well(command("out", {"--epochs 2 --sizes 16,32 --teacher", teacher, "--format json"}));
+  run_well(command("out",
+                   {"--epochs 2 --sizes 16,32 --mosaics 0.5 --teacher", teacher, "--format json"}));
   EXPECT_THAT(read_bytes(in("out") / "metrics.jsonl"), HasSubstr("teacher_agreement"));
 }
 
@@ -132,6 +133,8 @@ TEST_F(TrainCli, RefusesSizesThatCannotBeLearned) {
   expect({"--sizes 20"}, {"--sizes 20x20", "multiples of the patch, 8 pixels"});
   expect({"--sizes 0x8"}, {"--sizes", "0x8"});
   expect({"--scenes", in("train")}, {"--scenes", "--sizes"});
+  expect({"--mosaics 0.5"}, {"--mosaics", "--sizes"});
+  expect({"--sizes 16,16x32 --mosaics 0.5"}, {"--mosaics", "above 16x16 (HxW)"});
   expect({"--sizes 32 --scenes", in("missing")}, {"missing"});
   expect({"--sizes 8,16,16x32 --scenes", in("train")}, {"--scenes", "above 16x16 (HxW)"});
   for (const char* name : {"mixup", "cutmix", "vflip", "color-jitter", "reprob"})

@@ -85,6 +85,13 @@ TEST(Summary, JsonKeepsTheOrder) {
   EXPECT_EQ(OrderedJson::parse(json), OrderedJson::parse(written(evaluation(), Format::jsonl)));
 }
 
+TEST(Summary, PairsForPeople) {
+  const auto pairs = evaluation().texts();
+  ASSERT_EQ(pairs.size(), 8U);
+  EXPECT_EQ(pairs[0], (std::pair<std::string, std::string>("top1", "84.90")));
+  EXPECT_EQ(pairs[4], (std::pair<std::string, std::string>("img size", "160x224 (HxW)")));
+}
+
 TEST(Summary, TextIsAligned) {
   EXPECT_EQ(written(evaluation(), Format::text),
             "top1      84.90\n"

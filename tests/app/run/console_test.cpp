@@ -32,6 +32,8 @@ TEST(ErrorText, NamesWhatWhereAndWhatToDo) {
                              "`device` cpu has more")),
             "error: what --num-classes says (--keep-tokens)\nhint: --device cpu has more");
   EXPECT_EQ(error_text(Error(ErrorCode::failed, "what")), "error: what");
+  EXPECT_EQ(error_text(Error(ErrorCode::failed, "what\nelse", "a\x1b[31m.png", "do\tit")),
+            "error: what\\nelse (a\\x1b[31m.png)\nhint: do\\tit");
 }
 
 TEST(AtomicWritesTest, WritesAtAFlushOnly) {

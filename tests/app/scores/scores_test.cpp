@@ -166,6 +166,9 @@ TEST(ConfusionCountsTest, ClassesAndPairs) {
   EXPECT_EQ(classes[0].at("taken_for_images"), 2);
   EXPECT_EQ(classes[1].at("top5"), 100.0);
   EXPECT_EQ(classes[1].at("taken_for_label"), "f");
+  const Json worst = json_of(counts.classes(labels, 1));
+  ASSERT_EQ(worst.size(), 1U);
+  EXPECT_EQ(worst[0].at("class"), 4) << "never right";
   const Json pairs = json_of(counts.pairs(2, labels));
   ASSERT_EQ(pairs.size(), 2U);
   EXPECT_EQ(pairs[0].at("target"), 4);

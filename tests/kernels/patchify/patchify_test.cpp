@@ -5,6 +5,8 @@
 
 #include <gtest/gtest.h>
 
+#include <bit>
+
 namespace hydrascope::kernels::test {
 namespace patchify_test {
 
@@ -70,6 +72,8 @@ TYPED_TEST(PatchifyKernel, TensorsAreRoundedOnce) {
         std::vector<float> tensor(static_cast<std::size_t>(channels * height * width));
         fill(tensor, kAllFills[static_cast<std::size_t>(c.patch_size + channels) % 6], 1);
         tensor[tensor.size() / 2] = std::numeric_limits<float>::quiet_NaN();
+        // Halfway between two numbers of bfloat16: the even one.
+        tensor.front() = std::bit_cast<float>(0x3f808000U);
         compare<TypeParam>(c, channels, tensor, height, width);
       }
     }

@@ -7,6 +7,7 @@
 #include <torch/csrc/autograd/autograd.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace hydrascope::testing {
@@ -62,6 +63,23 @@ TEST(Bfloat16TrainingTest, BoundedFeaturesGiveTheTwinsNumbersAndGradients) {
       }
     }
   }
+}
+
+// A query whose features no key has: its weights vanish, and 0 / 0 would be NaN.
+TEST(Bfloat16TrainingTest, AQueryThatNoKeyAnswersGivesNoNan) {
+  const TokenGrid grid{1, 5, 6};
+  const MixerUnderTest mixer(spec_of("hedgehog", {{"variant", "softmax1"}}), grid, kShape);
+  const Tokens tokens =
+      random_tokens(1, grid.num_tokens(), kShape, at::kFloat).to(at::kBFloat16).leaves();
+  {
+    const at::NoGradGuard no_grad;
+    for (const auto& [rows, feature] : {std::pair{tokens.q, 0}, std::pair{tokens.k, 1}})
+      rows.zero_().select(-1, feature).fill_(300);
+  }
+  const at::Tensor y = mixer.mix(tokens, grid);
+  EXPECT_TRUE(y.isfinite().all().item<bool>());
+  const auto gradients = torch::autograd::grad({y.to(at::kFloat).sum()}, {tokens.q, tokens.v});
+  for (const at::Tensor& gradient : gradients) EXPECT_TRUE(gradient.isfinite().all().item<bool>());
 }
 
 }  // namespace bfloat16_training_test

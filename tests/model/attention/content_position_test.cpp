@@ -1,7 +1,7 @@
 // Position rules where learned spans, registers or the tokens themselves decide what a patch sees.
 #include "kernels/error.h"
 #include "tests/model/attention/mixer_under_test.h"
-#include "tests/model/attention/position_twins.h"
+#include "tests/model/attention/twins/position_twins.h"
 #include "tests/model/tensor_match.h"
 
 #include <ATen/ATen.h>

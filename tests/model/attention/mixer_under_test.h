@@ -6,7 +6,7 @@
 #include "model/registry/mechanisms.h"
 #include "model/registry/positions.h"
 #include "tests/model/attention/contributions.h"
-#include "tests/model/attention/twins.h"
+#include "tests/model/attention/twins/twins.h"
 
 #include <ATen/ATen.h>
 #include <torch/nn/module.h>

@@ -2,7 +2,7 @@
 #include "model/attention/positions/position_rule.h"
 #include "model/registry/positions.h"
 #include "tests/model/attention/mixer_under_test.h"
-#include "tests/model/attention/position_twins.h"
+#include "tests/model/attention/twins/position_twins.h"
 #include "tests/model/tensor_match.h"
 
 #include <ATen/ATen.h>
@@ -141,6 +141,18 @@ TEST_P(PositionRuleTest, RowsOfItsMapMakeTheOutput) {
   const at::Tensor column = at::randn({2, 3, kLarger.num_tokens(), 1}, at::kDouble);
   EXPECT_TRUE(all_near(mixer.mixer().mix(x.q, x.k, column, kLarger, Kernels::automatic),
                        model::merge_heads(map.matmul(column)), 1e-12));
+}
+
+// softmax(s * scores), scores with what the rule adds to them, by the plain map: its scores are the
+// logarithms, up to a constant a row.
+TEST_P(PositionRuleTest, LogitScaleSharpensTheScoresOfTheRule) {
+  const at::NoGradGuard no_grad;
+  const MixerUnderTest mixer = mixer_with(GetParam(), spec_of("softmax", {{"logit_scale", "log"}}));
+  const Tokens x = exact_tokens(kLarger);
+  const double scale = std::log(kLarger.num_tokens()) / std::log(kTrained.num_tokens());
+  const at::Tensor powers = mixer_with(GetParam()).map(x, kLarger).pow(scale);
+  EXPECT_TRUE(all_near(mixer.map(x, kLarger), powers / powers.sum(-1, true), 1e-12));
+  EXPECT_TRUE(all_near(mixer.mix(x, kLarger), mixer.mix(x, kLarger, Kernels::reference), 1e-12));
 }
 
 TEST_P(PositionRuleTest, SparseMechanismsTakeItToo) {

@@ -1,11 +1,13 @@
 #include "model/explain/diagnostics.h"
 
+#include "tests/error_matchers.h"
 #include "tests/model/explain/brute_force.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
 #include <cmath>
+#include <limits>
 #include <string>
 #include <vector>
 
@@ -237,6 +239,17 @@ TEST(DiagnosticsTest, MeansOverPicturesOfAllLayers) {
   model::VitConfig deeper = pair.exact.config();
   deeper.depth = 4;
   EXPECT_FALSE(AttentionDiagnostics::comparable(pair.exact.config(), deeper));
+}
+
+TEST(DiagnosticsTest, NumbersThatAreNoneAreAnError) {
+  Pair pair("softmax");
+  AttentionDiagnostics diagnostics(*pair.modules, nullptr);
+  const std::int64_t patch = pair.exact.config().patch_size;
+  const Tensor image = at::zeros({3, kRows * patch, kColumns * patch});
+  pair.modules->named_parameters()["blocks.1.mlp.fc2.bias"].fill_(
+      std::numeric_limits<double>::quiet_NaN());
+  EXPECT_ERROR(diagnostics.add(image), failed, "NaN or infinite before layer 2");
+  EXPECT_EQ(diagnostics.images(), 0);
 }
 
 TEST(DiagnosticsTest, LongSequencesAreJudgedBySomeQueries) {

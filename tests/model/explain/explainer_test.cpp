@@ -13,6 +13,8 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
+#include <map>
+#include <utility>
 #include <vector>
 
 namespace hydrascope::testing {
@@ -194,14 +196,51 @@ TEST(ExplainerTest, LogitsAreTheModels) {
     if (pooled) config.global_pool = model::Pooling::avg;
     const BruteForce truth(config, 6, 5, 18);
     const std::vector<Request> requests{{Method::attention, 2}};
-    Explainer explainer(config, requests, truth.fill());
+    std::map<std::string, at::Tensor> tensors;
+    Explainer explainer(
+        config, requests,
+        [&](model::VisionTransformerImpl& model, std::span<const std::int64_t> layers) {
+          truth.fill()(model, layers);
+          for (const auto& [name, tensor] : model::named_tensors(model)) tensors[name] = tensor;
+        });
     const at::Tensor logits = explainer.logits(truth.traced({2}), truth.grid());
     EXPECT_LT(relative_to_largest(logits, truth.logits().detach()), 1e-5);
+    const at::Tensor features = explainer.features(truth.traced({2}), truth.grid());
+    EXPECT_LT(relative_to_largest(
+                  tensors.at("head.weight").matmul(features) + tensors.at("head.bias"), logits),
+              1e-5);
   }
   const BruteForce truth(small_config(kMixed), 8, 8, 18);
   const std::vector<Request> requests{{Method::attention, 0}};
   Explainer explainer(truth.config(), requests, truth.fill());
   EXPECT_ERROR(explainer.logits(truth.traced({0}), truth.grid()), internal, "last layer");
+}
+
+TEST(ExplainerTest, APatchsRowIsThatOfTheMap) {
+  for (const char* mechanism : {"softmax", "hedgehog", "nystrom", "window"}) {
+    const BruteForce truth(mechanism_config(mechanism), 6, 5, 22);
+    const std::vector<Request> requests{{Method::hydra, 1, 0}};
+    Explainer explainer(truth.config(), requests, truth.fill());
+    for (const auto& [row, column] : {std::pair{0, 0}, {2, 3}, {5, 4}}) {
+      const at::Tensor found =
+          explainer.patch_row(truth.traced({1, 2}), truth.grid(), 1, row, column);
+      const std::int64_t first = truth.grid().num_prefix;
+      const at::Tensor expected =
+          truth.map(1).mean(0).select(0, first + row * 5 + column).narrow(0, first, 30);
+      EXPECT_EQ(found.sizes(), (at::IntArrayRef{6, 5}));
+      EXPECT_LT(relative_to_largest(found.flatten(), expected), 1e-4) << mechanism;
+    }
+  }
+  const BruteForce truth(small_config(kMixed), 8, 8, 22);
+  const std::vector<Request> requests{{Method::hydra, 1, 0}};
+  Explainer explainer(truth.config(), requests, truth.fill());
+  const at::Tensor tokens = truth.traced({1, 2});
+  EXPECT_ERROR(explainer.patch_row(tokens, truth.grid(), 1, 0, 0), invalid_argument,
+               "hydra has no attention map");
+  EXPECT_ERROR(explainer.patch_row(tokens, truth.grid(), 0, 0, 0), invalid_argument, "not at hand");
+  EXPECT_ERROR(explainer.patch_row(tokens, truth.grid(), 3, 0, 0), invalid_argument, "0 to 2");
+  EXPECT_ERROR(explainer.patch_row(tokens, truth.grid(), 2, 8, 0), invalid_argument, "8 x 8");
+  EXPECT_ERROR(explainer.patch_row(tokens, truth.grid(), 2, 0, -1), invalid_argument, "0,-1");
 }
 
 /// Tokens come out of a classifier: in inference mode, in half precision where it computes so.

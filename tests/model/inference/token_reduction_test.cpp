@@ -21,7 +21,7 @@ std::shared_ptr<Module> child(torch::nn::Module& parent, const std::string& name
   return std::dynamic_pointer_cast<Module>(parent.named_children()[name]);
 }
 
-/// What each token gives to the class token, as its mechanism counts it: (N), of normalised rows
+/// How much each token gives to the class token, as its mechanism counts it: (N), of normalised rows
 /// (1, N, D).
 at::Tensor class_heat(AttentionImpl& attention, const at::Tensor& rows, bool hydra,
                       const TokenGrid& grid) {
@@ -34,7 +34,7 @@ at::Tensor class_heat(AttentionImpl& attention, const at::Tensor& rows, bool hyd
     const at::Tensor gate = unit_rows(merge_heads(q)).narrow(1, 0, 1);
     return (gate * mixer.global_terms(k, v, grid)).square().sum(-1).squeeze(0);
   }
-  return attention.mixer().attention_rows(q, k, grid, 0, 1).mean(1).flatten();
+  return attention.mixer().attention_rows(q, k, grid, 0, 1).mean(1).flatten().abs();
 }
 
 /// The model's answer (1, classes) when behind the attention of `layer` only the class token and
@@ -56,7 +56,8 @@ at::Tensor reduced_logits(VisionTransformer& model, const at::Tensor& image, std
     const at::Tensor rows = child<torch::nn::LayerNormImpl>(block, "norm1")->forward(x);
     const at::Tensor heat = class_heat(block.attention(), rows, hydra, grid);
     x = x + block.attention().forward(rows, grid, Kernels::reference);
-    const at::Tensor best = std::get<1>(heat.narrow(0, 1, heat.size(0) - 1).topk(patches)) + 1;
+    const at::Tensor ranked = std::get<1>(heat.slice(0, 1).sort(/*stable=*/true, 0, true));
+    const at::Tensor best = ranked.narrow(0, 0, patches) + 1;
     const at::Tensor order = std::get<0>(at::cat({at::zeros({1}, best.options()), best}).sort());
     x = x.index_select(1, order);
     const at::Tensor norm2 = child<torch::nn::LayerNormImpl>(block, "norm2")->forward(x);
@@ -76,13 +77,16 @@ InferenceOptions keeping(double share, std::int64_t layer, at::ScalarType dtype 
 TEST(TokenReduction, EqualsTheModulesOnTheTokensThatAreKept) {
   at::manual_seed(11);
   const at::Tensor images = at::randn({2, 3, 64, 64});
-  for (const char* attention : {"softmax", "hydra", "hedgehog", "elu",
-                                "hydra:0,softmax:1,hedgehog:2", "softmax:0,hedgehog:1,hydra:2"}) {
+  for (const char* attention :
+       {"softmax", "hydra", "hedgehog", "elu", "hydra:0,softmax:1,hedgehog:2",
+        "softmax:0,hedgehog:1,hydra:2", "mla"}) {
     SCOPED_TRACE(attention);
     VitConfig config = small(attention);
     for (AttentionSpec& spec : config.attention) {
       // Its weight of a token would follow the number of tokens that are left.
-      if (spec.mechanism == "hydra") spec.options["scale"] = "none";
+      if (spec.mechanism == "hydra" || spec.mechanism == "mla") spec.options["scale"] = "none";
+      // Signed weights, and the form that has kernels.
+      if (spec.mechanism == "mla") spec.options["norm_scope"] = "head";
     }
     VisionTransformer model = filled(config);
     for (const std::int64_t layer : {0, 1}) {
@@ -98,6 +102,21 @@ TEST(TokenReduction, EqualsTheModulesOnTheTokensThatAreKept) {
       }
     }
   }
+}
+
+// Keys are zero, so all tokens give as much; values are not.
+TEST(TokenReduction, OfEqualTokensTheFirstAreKept) {
+  at::manual_seed(12);
+  const at::Tensor image = at::randn({1, 3, 64, 64});
+  VisionTransformer model = filled(small("softmax"));
+  {
+    const at::NoGradGuard no_grad;
+    for (const char* name : {"blocks.1.attn.qkv.weight", "blocks.1.attn.qkv.bias"})
+      model->named_parameters()[name].narrow(0, 96, 96).zero_();
+  }
+  InferencePlan plan(model, keeping(20.0 / 64, 1));
+  EXPECT_LT(relative(plan.logits(image), reduced_logits(model, image, 1, 20, /*hydra=*/false)),
+            1e-4);
 }
 
 // Their tokens lie in another order, in which those that are kept go on.
@@ -168,6 +187,15 @@ TEST(TokenReduction, RefusesWhatItCannotServe) {
                "`keep_layer`");
   EXPECT_ERROR(plan(small("hydra:0,window:1,hydra:2"), keeping(0.5, 0)), invalid_argument,
                "layer 1", "window", "`keep_tokens`");
+  VitConfig with_rule = small("softmax");
+  with_rule.rel_pos.resize(3);
+  with_rule.rel_pos[2].rule = "rope";
+  EXPECT_ERROR(plan(with_rule, keeping(0.5, 0)), invalid_argument,
+               "layer 2 has the position rule 'rope'", "`keep_tokens`");
+  VitConfig with_tables = small("softmax");
+  with_tables.pos_embed = PosEmbed::layers;
+  EXPECT_ERROR(plan(with_tables, keeping(0.5, 0)), invalid_argument,
+               "layer 2 has a table of positions", "`keep_tokens`");
   VitConfig average = small("hydra");
   average.global_pool = Pooling::avg;
   EXPECT_ERROR(plan(average, keeping(0.5, 1)), invalid_argument, "class token", "`keep_tokens`");

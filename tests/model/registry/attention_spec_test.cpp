@@ -90,6 +90,8 @@ TEST(AttentionSpecTest, ChecksOptions) {
   EXPECT_ERROR(apply_attention_option("test_alpha.norm", layers), invalid_argument,
                "mechanism.key=value");
   EXPECT_ERROR(apply_attention_option("norm=l1", layers), invalid_argument, "mechanism.key=value");
+  EXPECT_ERROR(apply_attention_option("test_alfa.norm=l1", layers), invalid_argument, "'test_alfa'",
+               "`attention_options`");
   EXPECT_ERROR(apply_attention_option("test_alpha.nrm=l1", layers), invalid_argument, "nrm",
                "norm, scale");
   EXPECT_ERROR(apply_attention_option("test_alpha.norm=l3", layers), invalid_argument, "l2|l1",

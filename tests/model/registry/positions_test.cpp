@@ -68,6 +68,8 @@ TEST(PositionSpecTest, RefusesWhatItCannotMean) {
   EXPECT_ERROR(apply_position_option("test_turn.size=1", layers), invalid_argument,
                "no option 'size'");
   EXPECT_ERROR(apply_position_option("test_turn", layers), invalid_argument, "rule.key=value");
+  EXPECT_ERROR(apply_position_option("test_tern.base=2", layers), invalid_argument, "'test_tern'",
+               "`rel_pos_options`");
   EXPECT_ERROR(PositionRegistration({.name = "none"}), internal, "twice");
 }
 

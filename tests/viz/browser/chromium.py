@@ -19,7 +19,7 @@ def find():
 
 
 class Chromium:
-    """One browser with one tab. `problems` collects what the console shows as errors."""
+    """One browser with one tab. `problems` collects what the console shows, and every request that leaves the page."""
 
     def __init__(self, program):
         self._profile = tempfile.mkdtemp(prefix="hydrascope-chromium-")
@@ -45,7 +45,7 @@ class Chromium:
         self.problems = []
         target = self.call("Target.createTarget", url="about:blank")["targetId"]
         self._session = self.call("Target.attachToTarget", targetId=target, flatten=True)["sessionId"]
-        for domain in ("Page", "Runtime", "Log"):
+        for domain in ("Page", "Runtime", "Log", "Network"):
             self.call(f"{domain}.enable")
 
     def close(self):
@@ -71,10 +71,14 @@ class Chromium:
         if method == "Runtime.exceptionThrown":
             details = parameters["exceptionDetails"]
             self.problems.append(details.get("exception", {}).get("description") or details["text"])
-        elif method == "Log.entryAdded" and parameters["entry"]["level"] in ("error", "warning"):
+        elif method == "Log.entryAdded":
             self.problems.append(parameters["entry"]["text"])
-        elif method == "Runtime.consoleAPICalled" and parameters["type"] in ("error", "assert", "warning"):
+        elif method == "Runtime.consoleAPICalled":
             self.problems.append(str(parameters["args"]))
+        elif method == "Network.requestWillBeSent":
+            url = parameters["request"]["url"]
+            if not url.startswith(("data:", "blob:", "file:", "about:")):
+                self.problems.append(f"a request for {url}")
         self._events.append(method)
 
     def call(self, method, **parameters):
@@ -138,9 +142,22 @@ class Chromium:
         self.call("Input.dispatchTouchEvent", type="touchEnd", touchPoints=[])
         self.call("Emulation.setTouchEmulationEnabled", enabled=False)
 
-    def press(self, key):
+    def drag(self, start, end, steps=4):
+        """With the mouse, from one point to another."""
+        self.move_mouse(*start)
+        self.call("Input.dispatchMouseEvent", type="mousePressed", x=start[0], y=start[1], button="left", clickCount=1)
+        for i in range(1, steps + 1):
+            x, y = (a + (b - a) * i / steps for a, b in zip(start, end))
+            self.call("Input.dispatchMouseEvent", type="mouseMoved", x=x, y=y, button="left", buttons=1)
+        self.call("Input.dispatchMouseEvent", type="mouseReleased", x=end[0], y=end[1], button="left", clickCount=1)
+
+    def press(self, key, shift=False):
+        code = {"Tab": 9, "Enter": 13, "Escape": 27, "End": 35, "Home": 36, "ArrowLeft": 37, "ArrowUp": 38,
+                "ArrowRight": 39, "ArrowDown": 40, " ": 32}[key]
+        text = {"text": {"Enter": "\r", " ": " "}[key]} if key in ("Enter", " ") else {}
         for kind in ("keyDown", "keyUp"):
-            self.call("Input.dispatchKeyEvent", type=kind, key=key, code=key)
+            self.call("Input.dispatchKeyEvent", type=kind, key=key, code="Space" if key == " " else key,
+                      windowsVirtualKeyCode=code, modifiers=8 if shift else 0, **(text if kind == "keyDown" else {}))
 
     def screenshot(self, whole_page=False):
         """A PNG in base64."""

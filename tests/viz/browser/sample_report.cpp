@@ -1,6 +1,8 @@
 // Writes reports over synthetic pictures for page_test.py, and what it must find in them, which is
 // what the program itself draws: report.html with expected.json, look-N.html of several options
-// with first_looks.json, and large.html.
+// with first_looks.json, pair.html of two models, fine.html of a fine grid, charts.html, and
+// large.html.
+#include "viz/charts/chart_page.h"
 #include "viz/heat/heat_overlay.h"
 #include "viz/html_report/html_report.h"
 #include "viz/picture/canvas.h"
@@ -51,6 +53,8 @@ ReportMap sample_map(std::string method, std::int64_t layer, std::string head,
   map.class_index = class_index;
   map.is_signed = map.method == "hydra";
   map.own_share = map.is_signed ? -0.125 : 0.25;
+  map.total = map.is_signed ? 8 : 1;
+  map.is_additive = map.is_signed;
   map.note = map.is_signed ? "signed: \u2265 0 speaks for the class" : "";
   map.map.rows = placement.vertical.cells;
   map.map.columns = placement.horizontal.cells;
@@ -144,6 +148,57 @@ const ReportMap& map_of(const ReportPicture& picture, std::string_view method, s
   return *std::find_if(picture.maps.begin(), picture.maps.end(), [&](const ReportMap& map) {
     return map.method == method && map.layer == layer;
   });
+}
+
+/// A second model over the same picture: its own transform, grid, layers and answers.
+ReportAnswer other_answer(const ReportPicture& picture) {
+  ReportAnswer other;
+  other.placement = {Axis::whole(picture.picture.height, 7), Axis::whole(picture.picture.width, 7)};
+  other.top = {{356, "weasel", 0.7}, {360, "otter", 0.2}};
+  other.others = picture.others;
+  for (const ReportMap& map : picture.maps) {
+    if (map.layer == 9) continue;
+    other.maps.push_back(
+        sample_map(map.method, map.layer, map.head, map.class_index, other.placement));
+  }
+  return other;
+}
+
+/// Two models, and a picture whose map is fine: 12 layers of 68 x 120 cells.
+void write_pair(const std::filesystem::path& folder) {
+  ReportOptions options;
+  options.title = "Two models";
+  options.models = {"first", "second <model>"};
+  HtmlReport report(folder / "pair.html", options);
+  for (const char* name : {"one.jpg", "two.jpg"}) {
+    ReportPicture picture = sample_picture(
+        name, 480, 360, {{360, 256, 16, 224, 224, 14}, {480, 341, 58, 224, 224, 14}});
+    picture.against = other_answer(picture);
+    report.add(report.prepare(picture));
+  }
+  report.finish();
+
+  HtmlReport fine(folder / "fine.html", {});
+  ReportPicture picture = sample_picture("fine.jpg", 1920, 1080,
+                                         {{1080, 1080, 0, 1080, 1088, 68}, Axis::whole(1920, 120)});
+  picture.maps.clear();
+  for (std::int64_t layer = 0; layer < 12; ++layer)
+    picture.maps.push_back(sample_map("hydra", layer, "mean", 360, picture.placement));
+  fine.add(fine.prepare(picture));
+  fine.finish();
+}
+
+/// What `evaluate` and `benchmark` write is made of the same parts.
+void write_charts(const std::filesystem::path& folder) {
+  ChartPage page("Charts", "Charts", {{"model", "deit_tiny_patch16_224"}});
+  page.add_warning("A warning.");
+  page.add_charts(std::vector<LineChart>{
+      {"loss", "steps", "nats", {{"one", {{0, 3}, {1, 2}}}, {"two", {{0, 2}, {1, 1}}, false}}}});
+  page.add_heading("Errors");
+  page.add_gallery(
+      std::vector<GalleryPicture>{{"a.jpg", landscape(400, 300), {"is otter", "taken for mink"}}});
+  page.add_table(std::vector<std::vector<std::string>>{{"class", "images"}, {"otter", "3"}});
+  std::ofstream(folder / "charts.html") << page.html();
 }
 
 void write_sample(const std::filesystem::path& folder) {
@@ -266,6 +321,8 @@ int main(int count, char** arguments) {
   }
   hydrascope::viz::write_sample(arguments[1]);
   hydrascope::viz::write_first_looks(arguments[1]);
+  hydrascope::viz::write_pair(arguments[1]);
+  hydrascope::viz::write_charts(arguments[1]);
   hydrascope::viz::write_large(arguments[1]);
   return EXIT_SUCCESS;
 }

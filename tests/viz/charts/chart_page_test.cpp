@@ -1,5 +1,7 @@
 #include "viz/charts/chart_page.h"
 
+#include "tests/viz/page/found_in_page.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
@@ -10,7 +12,7 @@ using ::testing::HasSubstr;
 using ::testing::Not;
 
 TEST(ChartPageTest, HoldsWhatWasAddedAndNothingOfItIsMarkup) {
-  ChartPage page("<t>", "<h>");
+  ChartPage page("<t>", "<h>", {{"<fact>", "<value>"}});
   page.add_paragraph("<p>&");
   page.add_warning("<w>");
   page.add_heading("<2>");
@@ -19,15 +21,23 @@ TEST(ChartPageTest, HoldsWhatWasAddedAndNothingOfItIsMarkup) {
       {"<chart>", "x", "y", {{"<line>", {{0, 1}, {1, 2}}}}, false, {}, "<caption>"}});
   page.add_table(std::vector<std::vector<std::string>>{{"<a>", "b"}, {"1", "<2>"}, {"3", "4"}},
                  {false, true, false});
+  page.add_gallery(
+      std::vector<GalleryPicture>{{"<picture>", filled(640, 320, {}), {"<first>", "second"}}});
   const std::string html = page.html();
+  EXPECT_EQ(malformed(html), "");
   for (const char* text :
-       {"<title>&lt;t&gt;</title>", "<h1>&lt;h&gt;</h1>", "<p>&lt;p&gt;&amp;</p>",
+       {"<title>&lt;t&gt;</title>", "<h1><bdi>&lt;h&gt;</bdi></h1>",
+        "<dt>&lt;fact&gt;</dt><dd><bdi>&lt;value&gt;</bdi></dd>", "<p>&lt;p&gt;&amp;</p>",
         "<p><strong>&lt;w&gt;</strong></p>", "<h2>&lt;2&gt;</h2>", "<li>&lt;l&gt;</li>",
         "<figcaption>&lt;caption&gt;</figcaption>", "<thead><tr><th>&lt;a&gt;</th><th>b</th>",
+        "width=\"320\" height=\"160\" alt=\"&lt;picture&gt;\"",
+        "<p>&lt;first&gt;</p>\n<p>second</p>",
         "<tr class=\"strong\"><td>1</td><td>&lt;2&gt;</td></tr>\n<tr><td>3</td>"})
     EXPECT_THAT(html, HasSubstr(text));
   EXPECT_THAT(html, Not(HasSubstr("{{")));
-  EXPECT_THAT(html, Not(HasSubstr("src=")));
+  EXPECT_THAT(html, HasSubstr("default-src 'none'"));
+  EXPECT_THAT(html, Not(HasSubstr("script-src"))) << "no script runs";
+  EXPECT_THAT(html, Not(HasSubstr("unsafe")));
 }
 
 }  // namespace

@@ -3,9 +3,9 @@
 #include "model/image/decode.h"
 #include "tests/error_matchers.h"
 #include "tests/temporary_folder.h"
-#include "tests/viz/html_report/found_in_page.h"
+#include "tests/viz/page/found_in_page.h"
 #include "viz/heat/heat_overlay.h"
-#include "viz/html_report/page_parts.h"
+#include "viz/page/page_parts.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -168,19 +168,20 @@ TEST_F(HtmlReportTest, TellsTheScriptWhatTheMapsAre) {
   picture.maps[0].own_share = std::numeric_limits<double>::quiet_NaN();
   picture.maps[2].note = "approximate";
   const nlohmann::json data = about(write({picture}));
-  EXPECT_EQ(data["vertical"], nlohmann::json::parse(R"({"picture": 60, "resized": 30, "start": 2,
+  const nlohmann::json& model = data["models"][0];
+  EXPECT_EQ(model["vertical"], nlohmann::json::parse(R"({"picture": 60, "resized": 30, "start": 2,
             "window": 24, "output": 24, "cells": 3})"));
-  EXPECT_EQ(data["horizontal"]["start"], 18);
-  ASSERT_EQ(data["maps"].size(), 3U);
-  EXPECT_TRUE(data["maps"][0]["class"].is_null());
-  EXPECT_TRUE(data["maps"][0]["ownShare"].is_null());
+  EXPECT_EQ(model["horizontal"]["start"], 18);
+  ASSERT_EQ(model["maps"].size(), 3U);
+  EXPECT_TRUE(model["maps"][0]["class"].is_null());
+  EXPECT_TRUE(model["maps"][0]["ownShare"].is_null());
   const auto class_of = [&](std::size_t map) {
-    return data["classes"][data["maps"][map]["class"].get<std::size_t>()];
+    return data["classes"][model["maps"][map]["class"].get<std::size_t>()];
   };
   EXPECT_EQ(class_of(1)["label"], "shark & \"co\"");
   EXPECT_EQ(class_of(2)["label"], "cock") << "of `others`";
-  EXPECT_EQ(data["notes"][data["maps"][2]["note"].get<std::size_t>()], "approximate");
-  EXPECT_FALSE(data["maps"][1].contains("note"));
+  EXPECT_EQ(data["notes"][model["maps"][2]["note"].get<std::size_t>()], "approximate");
+  EXPECT_FALSE(model["maps"][1].contains("note"));
 }
 
 TEST_F(HtmlReportTest, TellsTheScriptHowMapsAreDrawnAtFirst) {
@@ -193,17 +194,47 @@ TEST_F(HtmlReportTest, TellsTheScriptHowMapsAreDrawnAtFirst) {
   options.outlier_percent = 2;
   options.alpha = 0.75;
   const std::string page = write({picture}, options);
-  const nlohmann::json data = about(page);
-  EXPECT_FALSE(data["maps"][0].contains("range"));
-  EXPECT_EQ(data["maps"][1]["range"], nlohmann::json::parse(R"({"low": -0.5, "high": 0.5})"));
+  const nlohmann::json model = about(page)["models"][0];
+  EXPECT_FALSE(model["maps"][0].contains("range"));
+  EXPECT_EQ(model["maps"][1]["range"], nlohmann::json::parse(R"({"low": -0.5, "high": 0.5})"));
   const auto texts =
       between(page, R"(<script type="application/json" id="settings">)", "</script>");
   const nlohmann::json settings = nlohmann::json::parse(texts.at(0));
   EXPECT_EQ(settings["look"], nlohmann::json::parse(R"({"opacity": 0.75, "colormap": "viridis",
             "signedColormap": "viridis", "sign": "absolute", "mass": 0.25, "smooth": true,
-            "fade": false, "beside": false})"));
+            "fade": false})"));
   EXPECT_EQ(settings["outlierPercent"], 2);
   EXPECT_EQ(settings["unseenBrightness"], OverlayStyle().unseen_brightness);
+}
+
+TEST_F(HtmlReportTest, TwoModelsShareClassesAndHaveTheirOwnMaps) {
+  ReportPicture picture = sample("a.jpg");
+  ReportAnswer& other = picture.against.emplace();
+  other.placement = {Axis::whole(80, 2), Axis::whole(120, 4)};
+  other.top = {{2, "shark <other>", 0.75}};
+  other.maps = {picture.maps[1]};
+  other.maps[0].map = {2, 4, {1, 2, 3, 4, 5, 6, 7, 8}};
+  other.maps[0].total = 40;
+  other.maps[0].is_additive = true;
+  ReportOptions options;
+  options.models = {"one", "<two>"};
+  const std::string page = write({picture}, options);
+  EXPECT_EQ(malformed(page), "");
+  EXPECT_THAT(page, HasSubstr("<h3><bdi>&lt;two&gt;</bdi></h3>"));
+  EXPECT_THAT(page, HasSubstr("shark &lt;other&gt;"));
+  const nlohmann::json data = about(page);
+  ASSERT_EQ(data["models"].size(), 2U);
+  const nlohmann::json& map = data["models"][1]["maps"][0];
+  EXPECT_EQ(map["class"], data["models"][0]["maps"][1]["class"]);
+  EXPECT_EQ(map["line"], picture.maps.size());
+  EXPECT_EQ(map["total"], 40);
+  EXPECT_EQ(map["additive"], true);
+  EXPECT_TRUE(data["models"][0]["maps"][0]["total"].is_null()) << "nothing is known";
+  EXPECT_EQ(data["models"][1]["horizontal"]["cells"], 4);
+  const auto position = map["class"].get<std::size_t>();
+  EXPECT_EQ(data["models"][1]["probabilities"][position], 0.75);
+  other.placement.vertical.cells = 3;
+  EXPECT_ERROR(write({picture}, options), internal, "2 x 4", "3 x 4", "a.jpg");
 }
 
 TEST_F(HtmlReportTest, TitlesThatLookLikePlacesAreText) {
@@ -247,7 +278,7 @@ TEST_F(HtmlReportTest, NamesAreTextWhateverTheyHold) {
   EXPECT_THAT(page, HasSubstr("<title>" + shown + "</title>"));
   EXPECT_THAT(page, HasSubstr("<h2 id=\"name-1\"><bdi>" + shown + "</bdi></h2>"));
   EXPECT_THAT(page, HasSubstr("<h2 id=\"name-2\"><bdi>" + shown + "</bdi></h2>"));
-  EXPECT_EQ(about(page)["name"],
+  EXPECT_EQ(about(page)["models"][0]["maps"][0]["method"],
             "</script><!--<script>alert('1')</script>\" onload=\"x {{maps}} & \uFFFD\uFFFD(\uFFFD "
             "\uFFFD end");
   // Parsing it again fails where a byte that is no UTF-8 is left anywhere.
@@ -281,6 +312,13 @@ TEST_F(HtmlReportTest, PicturesAreShrunkAndStayAsTheyLook) {
   EXPECT_NEAR(shrunk.rgb[0], 0, 12);
   EXPECT_NEAR(shrunk.rgb[(499 * 800 + 799) * 3], 255, 12);
   EXPECT_THAT(page, HasSubstr("width=\"800\" height=\"500\""));
+  const std::string thumbnail = about(page)["thumbnail"].get<std::string>();
+  const std::string kPrefix = "data:image/jpeg;base64,";
+  ASSERT_TRUE(thumbnail.starts_with(kPrefix));
+  EXPECT_EQ(image::decode(decoded(thumbnail.substr(kPrefix.size())), {}).width, 144);
+  large.placement = {Axis::whole(1000, 3), Axis::whole(1600, 41)};
+  large.maps.clear();
+  EXPECT_THAT(write({large}), HasSubstr("width=\"1600\" height=\"1000\"")) << "a fine grid";
   EXPECT_EQ(image::decode(decoded(pictures[1]), {}).width, 120) << "never enlarged";
 }
 
@@ -314,7 +352,7 @@ TEST_F(HtmlReportTest, FiftyPicturesWithAllTheirMapsStaySmall) {
   with_maps(68, 120);
   for (int i = 0; i < 5; ++i) report.add(report.prepare(picture));
   report.finish();
-  EXPECT_LT(std::filesystem::file_size(file_), 25'000'000U);
+  EXPECT_LT(std::filesystem::file_size(file_), 27'000'000U);
 }
 
 TEST_F(HtmlReportTest, AnUnfinishedReportLeavesNothing) {

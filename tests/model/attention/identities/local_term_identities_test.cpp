@@ -2,7 +2,7 @@
 // held against all options in the conformance suite.
 #include "tests/error_matchers.h"
 #include "tests/model/attention/mixer_under_test.h"
-#include "tests/model/attention/twins.h"
+#include "tests/model/attention/twins/twins.h"
 #include "tests/model/tensor_match.h"
 
 #include <ATen/ATen.h>

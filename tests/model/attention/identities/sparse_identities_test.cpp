@@ -1,6 +1,6 @@
 // What softmax over some of the tokens has in common, whatever the pattern, and what the patterns
 // themselves promise. The twins are held against all options in the conformance suite.
-#include "model/attention/sparse/balanced_intervals.h"
+#include "model/attention/balanced_intervals.h"
 #include "tests/model/attention/identities/pattern_identities.h"
 
 #include <ATen/ATen.h>

@@ -213,6 +213,22 @@ TEST(BatchLoader, AWorkersExceptionReachesNext) {
   EXPECT_THROW(loader.next(), std::runtime_error);
 }
 
+// A batch that was prepared before `seek` is dropped; what made it fail must not be.
+TEST(BatchLoader, AnErrorOfADroppedBatchComesAgain) {
+  const TemporaryFolder folder;
+  auto pictures = write_pictures(folder, 4);
+  pictures[2].file = folder.path() / "absent.ppm";
+  LoaderOptions options = small_batches();
+  options.on_failure = [](const std::string& file, const std::string& message) {
+    throw Error(ErrorCode::failed, message, file);
+  };
+  BatchLoader loader(pictures, options);
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_ERROR(loader.next(), failed, "absent.ppm");
+    loader.seek(i, 0);
+  }
+}
+
 TEST(BatchLoader, EndsInTheMiddleOfPreparing) {
   const TemporaryFolder folder;
   const auto pictures = write_pictures(folder, 20);

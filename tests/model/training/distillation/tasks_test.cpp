@@ -364,5 +364,30 @@ TEST(FinetuneTask, ComparesLogitsAndBlocks) {
   EXPECT_NEAR(cost.loss.item<double>(), 0.7 * kl + 0.4 * blocks / 2, 1e-4);
 }
 
+TEST(FinetuneTask, LearnsTheTablesOfLayersThatItTrains) {
+  Teacher teacher(random_model(small_config()));
+  VitConfig config = small_config("elu:1");
+  config.pos_embed = PosEmbed::layers;
+  VisionTransformer student = student_of(teacher.model(), config);
+  EXPECT_EQ(converted_layers(teacher.config(), *student).all, (std::vector<std::int64_t>{1}));
+  {
+    const at::NoGradGuard no_grad;
+    parameter(*student, "blocks.1.pos_embed").normal_();
+  }
+  const at::Tensor images = random_images(3);
+  FinetuneOptions options;
+  options.first_layer = 1;
+  FinetuneTask task(teacher, *student, options);
+  const StepLoss cost = task.loss(batch_of(images), 0);
+  const double kl =
+      logit_divergence(student->forward(images), teacher.logits(images), options.temperature)
+          .item<double>();
+  EXPECT_GT(kl, 1e-4);
+  EXPECT_NEAR(cost.parts.at("kl").item<double>(), kl, 1e-4);
+  cost.loss.backward();
+  for (const char* name : {"blocks.1.pos_embed", "blocks.2.pos_embed"})
+    EXPECT_GT(parameter(*student, name).grad().abs().max().item<double>(), 0) << name;
+}
+
 }  // namespace
 }  // namespace hydrascope::model::training

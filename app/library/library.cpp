@@ -1,0 +1,311 @@
+// The C functions of libhydrascope.so (include/hydrascope/hydrascope.h), around a Service.
+#define HYDRASCOPE_WITHOUT_CLASSES
+#include "app/build_info.h"
+#include "app/library/include/hydrascope/hydrascope.h"
+#include "app/options/option_builders.h"
+#include "app/options/options.h"
+#include "app/results/json.h"
+#include "app/run/console.h"
+#include "app/run/usage_error.h"
+#include "app/service/service.h"
+#include "app/visualize/visualize_options.h"
+#include "kernels/error.h"
+
+#include <algorithm>
+#include <array>
+#include <exception>
+#include <future>
+#include <new>
+#include <span>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace hydrascope::app {
+namespace {
+
+struct LastError {
+  std::string code;
+  std::string text;
+};
+
+LastError& last_error() {
+  thread_local LastError last;
+  return last;
+}
+
+void remember(const Error& error) noexcept {
+  constexpr std::size_t kPrefix = std::string_view("error: ").size();
+  try {
+    last_error() = {std::string(name(error.code())), error_text(error).substr(kPrefix)};
+  } catch (...) {  // no memory for the text
+    last_error().code.clear();
+  }
+}
+
+/// Whether `work` threw nothing.
+template <class Work>
+bool succeeds(const Work& work) noexcept {
+  try {
+    work();
+    return true;
+  } catch (const Error& error) {
+    remember(error);
+  } catch (const std::bad_alloc&) {
+    remember(Error(ErrorCode::out_of_memory, "not enough memory"));
+  } catch (const std::exception& error) {
+    remember(Error(ErrorCode::internal, error.what(), "internal"));
+  } catch (...) {
+    remember(Error(ErrorCode::internal, "an unknown exception", "internal"));
+  }
+  return false;
+}
+
+std::vector<Option> only(std::vector<Option> options, std::span<const std::string_view> names) {
+  std::erase_if(options, [&](const Option& option) {
+    return std::ranges::find(names, option.name) == names.end();
+  });
+  return options;
+}
+
+/// What of the command line's tables a model is opened with. What is about files, records and the
+/// terminal is not among it.
+CommandSpec opening_spec(bool with_maps) {
+  static constexpr std::array<std::string_view, 2> kLimits{"max-pixels", "max-bytes"};
+  static constexpr std::array<std::string_view, 1> kNames{"labels"};
+  static constexpr std::array<std::string_view, 4> kMaps{"method", "layer", "head", "mapless"};
+  std::vector<Option> transform = preprocessing_options();
+  std::erase_if(transform, [](const Option& option) { return option.name == "print-transform"; });
+  CommandSpec spec;
+  spec.name = "classify";
+  spec.options = join({model_options(), only(input_options(), kLimits), transform, views_options(),
+                       runtime_options(), only(label_options(), kNames),
+                       with_maps ? only(map_options(), kMaps) : std::vector<Option>()});
+  if (with_maps) spec.name = "visualize";
+  return spec;
+}
+
+/// What a model is asked with: `--topk` is the command's.
+CommandSpec asking_spec(bool with_maps) {
+  static constexpr std::array<std::string_view, 5> kMaps{"method", "layer", "head", "class",
+                                                         "topk"};
+  CommandSpec spec;
+  spec.name = with_maps ? "visualize" : "classify";
+  spec.options =
+      with_maps
+          ? only(map_options(), kMaps)
+          : std::vector<Option>{integer("topk", "classes of an answer", takes("K"), at_least(1))};
+  // Without a word all maps that the model was opened for.
+  for (Option& option : spec.options) option.default_value.clear();
+  return spec;
+}
+
+ParsedOptions parsed(const CommandSpec& spec, const char* const* words, std::size_t count) {
+  return parse(spec, std::vector<std::string>(words, words + count), ConfigFile::left_alone);
+}
+
+std::string text_of(const char* text) { return text == nullptr ? "" : text; }
+
+Question question_of(const hydrascope_picture& given) {
+  Question question;
+  question.name = text_of(given.name != nullptr ? given.name : given.path);
+  if (given.pixels != nullptr) {
+    question.picture.emplace().pixels = {
+        given.pixels, given.height, given.width,
+        given.row_stride == 0 ? 3 * given.width : given.row_stride};
+  } else if (given.bytes != nullptr) {
+    question.picture.emplace().encoded = {static_cast<const std::byte*>(given.bytes),
+                                          given.num_bytes};
+  } else if (given.path != nullptr) {
+    question.file = given.path;
+  } else {
+    throw UsageError("expected a file, bytes or pixels", question.name);
+  }
+  return question;
+}
+
+/// What all pictures of a call are asked.
+Question asked_of_all(const ParsedOptions& options, unsigned wants) {
+  Question question;
+  std::optional<std::int64_t> topk;
+  OptionReader(options).take("topk", topk);
+  question.embeds = (wants & HYDRASCOPE_EMBEDDING) != 0;
+  if ((wants & HYDRASCOPE_MAPS) != 0) {
+    question.maps = {map_words(options), options.texts("class"), topk};
+    question.topk = std::max(question.topk, topk.value_or(1));
+  } else {
+    question.topk = topk.value_or(question.topk);
+  }
+  return question;
+}
+
+OrderedJson facts_of(const Service& service) {
+  const model::VitConfig& config = service.config();
+  const InputRecord& run = service.run_facts();
+  OrderedJson facts;
+  facts["version"] = kVersion;
+  facts["name"] = service.model_name();
+  facts["architecture"] = config.arch;
+  facts["num_classes"] = config.num_classes;
+  facts["embed_dim"] = config.embed_dim;
+  facts["depth"] = config.depth;
+  facts["num_heads"] = config.num_heads;
+  facts["patch_size"] = config.patch_size;
+  add_attention(facts, run);
+  facts["device"] = run.device;
+  facts["precision"] = run.precision;
+  facts["transform"] = service.transform();
+  OrderedJson& maps = facts["maps"] = OrderedJson::array();
+  for (const MapChoice& map : service.maps())
+    maps.push_back({{"method", model::explain::entry_of(map.method).name},
+                    {"layer", map.layer},
+                    {"head", to_text(map.head)}});
+  facts["notes"] = service.notes();
+  return facts;
+}
+
+/// Where cells of an edge begin, and how long all are, in pixels of the picture.
+std::pair<double, double> extent(const viz::Axis& axis) {
+  const double pixels = static_cast<double>(axis.picture) / static_cast<double>(axis.resized);
+  return {static_cast<double>(axis.window_start) * pixels,
+          static_cast<double>(axis.output) * pixels};
+}
+
+}  // namespace
+}  // namespace hydrascope::app
+
+struct hydrascope_model {
+  explicit hydrascope_model(hydrascope::app::ServiceRequest request)
+      : service(std::move(request)),
+        facts(hydrascope::app::json_text(hydrascope::app::facts_of(service))) {}
+  hydrascope::app::Service service;
+  std::string facts;
+};
+
+struct hydrascope_answer {
+  explicit hydrascope_answer(hydrascope::app::Answer answer);
+
+  hydrascope::app::Answer given;
+  std::string record;
+  std::string error_code;
+  std::vector<hydrascope_prediction> top;
+  std::vector<std::string> map_records;
+  std::vector<std::string> heads;
+  std::vector<hydrascope_map> maps;
+};
+
+hydrascope_answer::hydrascope_answer(hydrascope::app::Answer answer) : given(std::move(answer)) {
+  namespace app = hydrascope::app;
+  record = app::json_text(app::to_json(given.record));
+  if (given.record.error) error_code = app::record_error_code(*given.record.error);
+  for (const app::Prediction& one : given.record.top) {
+    const app::Box box = one.box.value_or(app::Box());
+    top.push_back({one.index, one.id.c_str(), one.label.c_str(), one.prob, one.logit,
+                   one.box.has_value() ? 1 : 0, box.left, box.top, box.width, box.height});
+  }
+  for (std::size_t i = 0; i < given.maps.size(); ++i) {
+    map_records.push_back(app::json_text(app::to_json(given.map_records[i])));
+    heads.push_back(app::to_text(given.maps[i].choice.head));
+  }
+  for (std::size_t i = 0; i < given.maps.size(); ++i) {
+    const app::InputMap& map = given.maps[i];
+    const auto [top_edge, height] = app::extent(map.placement->vertical);
+    const auto [left_edge, width] = app::extent(map.placement->horizontal);
+    maps.push_back({map.map.values.data(), map.map.rows, map.map.columns, left_edge, top_edge,
+                    width, height,
+                    hydrascope::model::explain::entry_of(map.choice.method).name.data(),
+                    map.choice.layer, heads[i].c_str(), map.of_class.index,
+                    map.of_class.label.c_str(), map.is_signed ? 1 : 0, map_records[i].c_str()});
+  }
+}
+
+const char* hydrascope_version() { return hydrascope::app::kVersion.data(); }
+const char* hydrascope_error_code() { return hydrascope::app::last_error().code.c_str(); }
+const char* hydrascope_error_text() { return hydrascope::app::last_error().text.c_str(); }
+
+hydrascope_model* hydrascope_open(const char* const* words, size_t num_words, unsigned wants) {
+  namespace app = hydrascope::app;
+  hydrascope_model* model = nullptr;
+  app::succeeds([&] {
+    const bool with_maps = (wants & HYDRASCOPE_MAPS) != 0;
+    app::ServiceRequest request = app::service_request(
+        app::parsed(app::opening_spec(with_maps), words, num_words), with_maps);
+    request.embeds = (wants & HYDRASCOPE_EMBEDDING) != 0;
+    request.console = app::Console{.quiet = true, .progress = false};
+    model = new hydrascope_model(std::move(request));
+  });
+  return model;
+}
+
+void hydrascope_close(hydrascope_model* model) { delete model; }
+const char* hydrascope_facts(const hydrascope_model* model) { return model->facts.c_str(); }
+
+const char* hydrascope_label(const hydrascope_model* model, int64_t index) {
+  if (index < 0 || index >= model->service.config().num_classes) return nullptr;
+  return model->service.labels().at(index).short_name.c_str();
+}
+
+int hydrascope_ask(hydrascope_model* model, const hydrascope_picture* pictures, size_t num_pictures,
+                   const char* const* words, size_t num_words, unsigned wants,
+                   hydrascope_answer** answers) {
+  namespace app = hydrascope::app;
+  std::fill_n(answers, num_pictures, nullptr);
+  // Bytes and pixels are read where they lie: nothing returns before all has been looked at.
+  std::vector<std::future<app::Answer>> futures;
+  const bool is_understood = app::succeeds([&] {
+    const app::ParsedOptions options =
+        app::parsed(app::asking_spec((wants & HYDRASCOPE_MAPS) != 0), words, num_words);
+    const app::Question common = app::asked_of_all(options, wants);
+    futures.reserve(num_pictures);
+    for (const hydrascope_picture& picture : std::span(pictures, num_pictures)) {
+      app::Question question = app::question_of(picture);
+      question.topk = common.topk;
+      question.embeds = common.embeds;
+      question.maps = common.maps;
+      futures.push_back(model->service.ask(std::move(question)));
+    }
+  });
+  bool has_answers = true;
+  for (std::size_t i = 0; i < futures.size(); ++i) {
+    has_answers =
+        app::succeeds([&] { answers[i] = new hydrascope_answer(futures[i].get()); }) && has_answers;
+  }
+  if (is_understood && has_answers) return 0;
+  for (std::size_t i = 0; i < num_pictures; ++i) delete std::exchange(answers[i], nullptr);
+  return 1;
+}
+
+void hydrascope_free(hydrascope_answer* answer) { delete answer; }
+
+const char* hydrascope_answer_error_code(const hydrascope_answer* answer) {
+  return answer->given.record.error ? answer->error_code.c_str() : nullptr;
+}
+const char* hydrascope_answer_error_text(const hydrascope_answer* answer) {
+  return answer->given.record.error ? answer->given.record.message.c_str() : nullptr;
+}
+const char* hydrascope_answer_record(const hydrascope_answer* answer) {
+  return answer->record.c_str();
+}
+
+namespace {
+
+template <class Item>
+const Item* listed(const std::vector<Item>& items, size_t* count) {
+  *count = items.size();
+  return items.data();
+}
+
+}  // namespace
+
+const hydrascope_prediction* hydrascope_answer_top(const hydrascope_answer* answer, size_t* count) {
+  return listed(answer->top, count);
+}
+const float* hydrascope_answer_logits(const hydrascope_answer* answer, size_t* count) {
+  return listed(answer->given.logits, count);
+}
+const float* hydrascope_answer_embedding(const hydrascope_answer* answer, size_t* count) {
+  return listed(answer->given.embedding, count);
+}
+const hydrascope_map* hydrascope_answer_maps(const hydrascope_answer* answer, size_t* count) {
+  return listed(answer->maps, count);
+}

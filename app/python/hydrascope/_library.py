@@ -1,0 +1,108 @@
+"""libhydrascope.so by ctypes: its structures, and where it and the program lie."""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import os
+from ctypes import POINTER, Structure, c_char_p, c_double, c_float, c_int, c_int64, c_size_t, c_uint, c_void_p
+from pathlib import Path
+
+from .errors import Error, make_error
+
+MAPS, EMBEDDING = 1, 2
+
+
+class Picture(Structure):
+    _fields_ = [("name", c_char_p), ("path", c_char_p), ("bytes", c_void_p), ("num_bytes", c_size_t),
+                ("pixels", c_void_p), ("height", c_int64), ("width", c_int64), ("row_stride", c_int64)]
+
+
+class PredictionFields(Structure):
+    _fields_ = [("index", c_int64), ("id", c_char_p), ("label", c_char_p), ("probability", c_double),
+                ("logit", c_double), ("has_box", c_int), ("left", c_int64), ("top", c_int64), ("width", c_int64),
+                ("height", c_int64)]
+
+
+class MapFields(Structure):
+    _fields_ = [("values", POINTER(c_float)), ("rows", c_int64), ("columns", c_int64), ("left", c_double),
+                ("top", c_double), ("width", c_double), ("height", c_double), ("method", c_char_p), ("layer", c_int64),
+                ("head", c_char_p), ("class_index", c_int64), ("label", c_char_p), ("is_signed", c_int),
+                ("record", c_char_p)]
+
+
+# Name -> result, arguments.
+_FUNCTIONS = {
+    "version": (c_char_p, []),
+    "error_code": (c_char_p, []),
+    "error_text": (c_char_p, []),
+    "open": (c_void_p, [POINTER(c_char_p), c_size_t, c_uint]),
+    "close": (None, [c_void_p]),
+    "facts": (c_char_p, [c_void_p]),
+    "label": (c_char_p, [c_void_p, c_int64]),
+    "ask": (c_int, [c_void_p, POINTER(Picture), c_size_t, POINTER(c_char_p), c_size_t, c_uint, POINTER(c_void_p)]),
+    "free": (None, [c_void_p]),
+    "answer_error_code": (c_char_p, [c_void_p]),
+    "answer_error_text": (c_char_p, [c_void_p]),
+    "answer_record": (c_char_p, [c_void_p]),
+    "answer_top": (POINTER(PredictionFields), [c_void_p, POINTER(c_size_t)]),
+    "answer_logits": (POINTER(c_float), [c_void_p, POINTER(c_size_t)]),
+    "answer_embedding": (POINTER(c_float), [c_void_p, POINTER(c_size_t)]),
+    "answer_maps": (POINTER(MapFields), [c_void_p, POINTER(c_size_t)]),
+}
+
+
+def find(*places: str) -> Path:
+    """The first of `places` that exists below HYDRASCOPE_TREE, or else below this package."""
+    tree = Path(os.environ.get("HYDRASCOPE_TREE") or Path(__file__).resolve().parent)
+    for place in places:
+        if (tree / place).exists():
+            return tree / place
+    raise Error(f"the package is not complete: {tree / places[0]} is missing; HYDRASCOPE_TREE names another folder "
+                "that holds it")
+
+
+def program() -> Path:
+    """The command-line program."""
+    return find("bin/hydrascope", "hydrascope")
+
+
+@functools.cache
+def library() -> ctypes.CDLL:
+    """The library, whose functions lack their prefix here: `library().ask`."""
+    loaded = ctypes.CDLL(str(find("lib/libhydrascope.so.0", "libhydrascope.so.0")))
+    for name, (result, arguments) in _FUNCTIONS.items():
+        function = getattr(loaded, f"hydrascope_{name}")
+        function.restype, function.argtypes = result, arguments
+        setattr(loaded, name, function)
+    return loaded
+
+
+def last_error() -> Error:
+    return make_error(library().error_code().decode(), library().error_text().decode(errors="replace"))
+
+
+def words_of(options: dict[str, object]) -> list[str]:
+    """Keyword arguments as options of the command line: img_size=512 -> --img-size=512, native=True -> --native.
+
+    False and None leave an option out. Several values of an option that may be repeated are repeated, those of others are
+    joined by commas, and the two of a size by an x.
+    """
+    words: list[str] = []
+    for name, value in options.items():
+        option = "--" + name.rstrip("_").replace("_", "-")
+        if value is None or value is False:
+            continue
+        if value is True:
+            words.append(option)
+        elif isinstance(value, (list, tuple)) and option in ("--attn-opt", "--rel-pos-opt", "--class", "--input"):
+            words += [f"{option}={one}" for one in value]
+        elif isinstance(value, (list, tuple)):
+            words.append(f"{option}=" + ("x" if option == "--img-size" else ",").join(map(str, value)))
+        else:
+            words.append(f"{option}={os.fspath(value) if isinstance(value, os.PathLike) else value}")
+    return words
+
+
+def c_words(words: list[str]) -> ctypes.Array[c_char_p]:
+    return (c_char_p * len(words))(*(word.encode(errors="surrogateescape") for word in words))

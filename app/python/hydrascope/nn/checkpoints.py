@@ -1,0 +1,103 @@
+"""Models of timm as files that the program reads, and back."""
+
+from __future__ import annotations
+
+import json
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from safetensors import safe_open
+from safetensors.torch import save_file
+from torch import Tensor, nn
+
+from ..errors import InvalidArgumentError
+from .replacement import attention_of, replace_attention
+
+
+def _is_identity(module: object) -> bool:
+    return module is None or isinstance(module, nn.Identity)
+
+
+def _config(model: Any, arch: str) -> dict[str, Any] | None:
+    """A `VitConfig` of the program; nothing where the model has parts that those lack."""
+    block = model.blocks[0]
+    plain = (_is_identity(getattr(model, "norm_pre", None)) and getattr(model, "rope", None) is None
+             and getattr(model, "attn_pool", None) is None and model.pos_embed is not None
+             and all(hasattr(block, name) for name in ("norm1", "norm2", "attn")) and hasattr(block.mlp, "fc2")
+             and not hasattr(block.mlp, "fc1_g") and block.mlp.fc1.out_features == block.mlp.fc2.in_features
+             and _is_identity(getattr(block.mlp, "norm", None)) and model.global_pool in ("token", "avg"))
+    if not plain:
+        return None
+    height, width = model.patch_embed.img_size
+    return {
+        "arch": arch, "img_height": height, "img_width": width, "patch_size": model.patch_embed.patch_size[0],
+        "in_chans": model.patch_embed.proj.in_channels, "num_classes": model.num_classes,
+        "embed_dim": model.embed_dim, "depth": len(model.blocks), "num_heads": block.attn.num_heads,
+        "mlp_ratio": block.mlp.fc1.out_features / model.embed_dim, "qkv_bias": block.attn.qkv.bias is not None,
+        "class_token": model.cls_token is not None, "distilled": getattr(model, "dist_token", None) is not None,
+        "reg_tokens": getattr(model, "num_reg_tokens", 0), "no_embed_class": bool(model.no_embed_class),
+        "layer_scale": hasattr(block.ls1, "gamma"), "init_values": 1e-5, "global_pool": model.global_pool,
+        "fc_norm": not _is_identity(model.fc_norm), "layer_norm_eps": block.norm1.eps,
+        "attention": [name if not options else {"mechanism": name, "options": options}
+                      for name, options in attention_of(model)]}
+
+
+def _transform(cfg: Mapping[str, Any]) -> dict[str, Any]:
+    names = ("input_size", "interpolation", "crop_pct", "crop_mode", "mean", "std")
+    return {name: cfg[name] for name in names if cfg.get(name) is not None}
+
+
+def save(model: nn.Module | Mapping[str, Tensor], file: str | os.PathLike[str], *, arch: str | None = None) -> None:
+    """Writes a timm vision transformer, its attention, size and transform included, or a state dict with the name of its
+    architecture, as safetensors that the program reads."""
+    metadata = {"format": "pt"}
+    if isinstance(model, nn.Module):
+        if not hasattr(model, "blocks") or not hasattr(model, "patch_embed"):
+            raise InvalidArgumentError(f"expected a vision transformer of timm or a state dict, found {type(model).__name__}")
+        cfg = getattr(model, "pretrained_cfg", None) or {}
+        arch = arch or cfg.get("architecture") or ""
+        config = _config(model, arch)
+        if config is not None:
+            metadata |= {"hydrascope.schema": "1", "hydrascope.config": json.dumps(config), "arch": arch,
+                         "complete": "yes", "created_by": "hydrascope.nn", "transform": json.dumps(_transform(cfg))}
+        elif any(name != "softmax" for name, _ in attention_of(model)):
+            raise InvalidArgumentError("the program has no such transformer: only one with plain blocks can have another "
+                                       "attention")
+        state = model.state_dict()
+    elif isinstance(model, Mapping) and all(isinstance(one, Tensor) for one in model.values()):
+        state = model
+    else:
+        raise InvalidArgumentError(f"expected a vision transformer of timm or a state dict, found {type(model).__name__}")
+    if arch:
+        metadata["arch"] = arch
+    save_file({name: one.detach().cpu().contiguous().clone() for name, one in state.items()}, os.fspath(file), metadata)
+
+
+def load(file: str | os.PathLike[str], model: nn.Module | None = None) -> nn.Module:
+    """A file of the program's, or of `save`, as a timm model with the file's attention; or into `model`, whose attention
+    becomes the file's. Needs mechanisms that have modules here."""
+    with safe_open(os.fspath(file), "pt") as opened:
+        metadata = opened.metadata() or {}
+        state = {name: opened.get_tensor(name) for name in opened.keys()}  # noqa: SIM118
+    if model is None:
+        if not metadata.get("arch"):
+            raise InvalidArgumentError("the file does not say which architecture it holds: give a model of it")
+        import timm
+        size = json.loads(metadata["hydrascope.config"]) if "hydrascope.config" in metadata else None
+        model = timm.create_model(metadata["arch"], num_classes=state["head.weight"].shape[0],
+                                  **({"img_size": (size["img_height"], size["img_width"])} if size else {}))
+    config = json.loads(metadata.get("hydrascope.config", "{}"))
+    for layer, one in enumerate(config.get("attention", [])):
+        name, options = (one, {}) if isinstance(one, str) else (one["mechanism"], one["options"])
+        if name == "softmax":
+            continue
+        # What a file holds for older programs, or as it is without, is no option here.
+        silent = {"small_tokens": "constant", "form": "bidirectional", "local": "none", "post_norm": "off"}
+        replace_attention(model, f"{name}:{layer}", attn_opt=[
+            f"{name}:{layer}.{key}={value}" for key, value in options.items() if silent.get(key) != value])
+    if not config and metadata.get("attention", "softmax") != "softmax":
+        replace_attention(model, metadata["attention"])
+    reference = next(model.parameters())
+    model.load_state_dict({name: one.to(reference.dtype) if one.is_floating_point() else one for name, one in state.items()})
+    return model

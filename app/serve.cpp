@@ -1,0 +1,127 @@
+// hydrascope serve: the model behind HTTP.
+#include "app/command.h"
+#include "app/evaluate/evaluate_options.h"
+#include "app/model/assets.h"
+#include "app/options/option_reader.h"
+#include "app/run/console.h"
+#include "app/run/signal_stop.h"
+#include "app/serve/api.h"
+#include "app/serve/http_server.h"
+#include "app/service/service.h"
+#include "app/visualize/visualize_options.h"
+#include "kernels/error.h"
+#include "viz/live_page/live_page.h"
+
+#include <algorithm>
+#include <chrono>
+#include <filesystem>
+#include <iostream>
+#include <limits>
+#include <thread>
+#include <utility>
+
+namespace hydrascope::app {
+namespace {
+
+struct ServeRequest {
+  ServiceRequest service;
+  std::optional<ServiceRequest> against = {};
+  HttpServerOptions server = {};
+  std::optional<std::int64_t> most_waiting = {};
+  FigureOptions figure = {};
+  std::string font = {};
+};
+
+ServeRequest serve_request(const ParsedOptions& options) {
+  ServeRequest request{service_request(options, /*wants_maps=*/true)};
+  ServiceRequest& service = request.service;
+  service.embeds = !service.transform.views;
+  // What is let in is counted where it comes in.
+  service.most_waiting = std::numeric_limits<std::int32_t>::max();
+  if (names_another_model(options)) {
+    request.against = service;
+    request.against->model = reference_request(options, service.model, service.run).model;
+    request.against->embeds = false;
+  }
+  const OptionReader read(options);
+  HttpServerOptions& server = request.server;
+  read.take("host", server.host);
+  read.take("port", server.port);
+  read.take("timeout", server.timeout);
+  server.max_body_bytes = static_cast<std::size_t>(service.run.decode.max_bytes);
+  read.take("max-waiting", request.most_waiting);
+  request.figure = figure_options(options);
+  read.take("font", request.font);
+  return request;
+}
+
+/// What bodies hold together, unless a single one is larger.
+constexpr std::int64_t kMostBytes = std::int64_t{1} << 30;
+
+ApiOptions api_options(const ServeRequest& request, const Service& service) {
+  ApiOptions options;
+  options.most_waiting = request.most_waiting.value_or(2 * service.batch_size());
+  options.most_bytes = std::max(kMostBytes, request.service.run.decode.max_bytes);
+  options.timeout = request.server.timeout;
+  options.figure = request.figure;
+  options.font = open_font(request.font);
+  options.decode = request.service.run.decode;
+  return options;
+}
+
+viz::ReportOptions page_options(const FigureOptions& figure, const Service& service,
+                                const Service* against) {
+  viz::ReportOptions page = report_options(figure);
+  const InputRecord& run = service.run_facts();
+  page.title = "hydrascope: " + service.model_name();
+  page.facts = {{"model", service.model_name()},
+                {"attention", run.attention},
+                {"device", run.device},
+                {"precision", run.precision},
+                {"transform", service.transform()}};
+  if (against == nullptr) return page;
+  page.models = {service.model_name(), against->model_name()};
+  if (page.models.front() == page.models.back()) {
+    page.models.front() += ", " + run.attention;
+    page.models.back() += ", " + against->run_facts().attention;
+  }
+  return page;
+}
+
+void wait_for_stop() {
+  constexpr std::chrono::milliseconds kStep(50);
+  while (!stop_requested()) std::this_thread::sleep_for(kStep);
+}
+
+}  // namespace
+
+int run_serve(const ParsedOptions& options) {
+  ServeRequest request = serve_request(options);
+  const Console& console = request.service.console;
+  ServeMetrics metrics;
+  request.service.batch_done = [&metrics](std::int64_t images, double seconds) {
+    metrics.batch(images, seconds);
+  };
+  auto service = std::make_unique<Service>(request.service);
+  auto against = request.against ? std::make_unique<Service>(*request.against) : nullptr;
+  ApiOptions api_settings = api_options(request, *service);
+  api_settings.page = viz::live_page(page_options(request.figure, *service, against.get()),
+                                     /*shows_patches=*/!request.service.transform.views);
+  ServeApi api(std::move(api_settings), metrics, std::move(service), std::move(against));
+  HttpServer server(request.server, api);
+  if (!server.is_loopback())
+    console.note("note: " + server.address() +
+                 " can be reached from other machines, without a password");
+  std::cout << "http://"
+            << (server.address().find(':') == std::string::npos ? server.address()
+                                                                : "[" + server.address() + "]")
+            << ":" << server.port() << "/" << std::endl;
+  wait_for_stop();
+  console.detail("stopping: what has been asked is answered");
+  const bool is_drained = server.drain(request.server.timeout);
+  server.stop();
+  api.close();
+  return is_drained ? kExitOk : kExitFailed;
+}
+
+}  // namespace hydrascope::app

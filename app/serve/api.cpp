@@ -1,0 +1,277 @@
+#include "app/serve/api.h"
+
+#include "app/results/json.h"
+#include "app/run/console.h"
+#include "app/serve/explained.h"
+#include "app/serve/http_text.h"
+#include "app/serve/routes.h"
+#include "kernels/error.h"
+
+#include <algorithm>
+#include <array>
+#include <atomic>
+#include <chrono>
+#include <exception>
+#include <new>
+#include <span>
+#include <utility>
+
+namespace hydrascope::app {
+namespace {
+
+using SteadyClock = std::chrono::steady_clock;
+
+constexpr std::size_t kMostPictures = 64;  ///< of one request
+
+HttpResponse busy() {
+  HttpResponse response = error_response(503, "busy", "the server has enough to do, try again");
+  response.headers.emplace_back("Retry-After", "1");
+  return response;
+}
+
+HttpResponse response_to(const std::exception_ptr& exception) {
+  try {
+    std::rethrow_exception(exception);
+  } catch (const Error& error) {
+    std::string text = error.what();
+    if (!error.subject().empty()) text += " (" + error.subject() + ")";
+    const bool is_askers = error.code() == ErrorCode::invalid_argument;
+    return error_response(is_askers ? 400 : status_of(error.code()), name(error.code()),
+                          with_flags(text));
+  } catch (const std::bad_alloc&) {
+    return error_response(503, "out_of_memory", "not enough memory");
+  } catch (const std::exception& error) {
+    return error_response(500, "internal", error.what());
+  }
+}
+
+}  // namespace
+
+/// A request on its way through the model.
+struct ServeApi::Exchange {
+  AskedOf asked;
+  Route route;
+  bool is_form = false;
+  std::shared_ptr<const std::string> body;  ///< which the pictures are parts of
+  std::vector<std::string_view> pictures;
+  std::vector<std::string> names;  ///< of the pictures
+  SteadyClock::time_point deadline;
+  std::function<void(HttpResponse)> respond;
+  std::vector<Answer> answers;    ///< of the pictures
+  std::optional<Answer> against;  ///< of the second model, where that is asked
+  std::atomic<std::size_t> missing;
+};
+
+ServeApi::ServeApi(ApiOptions options, ServeMetrics& metrics, std::unique_ptr<Service> service,
+                   std::unique_ptr<Service> against)
+    : options_(std::move(options)),
+      metrics_(metrics),
+      service_(std::move(service)),
+      against_(std::move(against)) {
+  constexpr int kThreads = 2;
+  gauges_.most_waiting = options_.most_waiting;
+  tasks_.emplace(kThreads);
+}
+
+ServeApi::~ServeApi() { close(); }
+
+void ServeApi::close() {
+  service_.reset();
+  against_.reset();
+  tasks_.reset();
+}
+
+std::optional<HttpResponse> ServeApi::admit(const HttpRequest& head, std::uint64_t bytes) {
+  const RouteEntry* route = find_route_or_null(head.path);
+  if (route == nullptr) return error_response(404, "not_found", "expected one of " + route_names());
+  if (head.method != route->method && !(head.method == "HEAD" && route->method == "GET")) {
+    HttpResponse response = error_response(405, "invalid_argument",
+                                           "expected the method " + std::string(route->method));
+    response.headers.emplace_back("Allow", std::string(route->method));
+    return response;
+  }
+  if (!route->asks_model) {
+    if (bytes > 0) return error_response(413, "too_large", "expected no body");
+    return std::nullopt;
+  }
+  try {
+    asked_of(head);
+  } catch (...) {
+    return response_to(std::current_exception());
+  }
+  const auto size = static_cast<std::int64_t>(bytes);
+  const std::lock_guard lock(mutex_);
+  if (gauges_.waiting >= options_.most_waiting ||
+      (gauges_.waiting > 0 && gauges_.held_bytes + size > options_.most_bytes))
+    return busy();
+  ++gauges_.waiting;
+  gauges_.held_bytes += size;
+  return std::nullopt;
+}
+
+void ServeApi::leave(const HttpRequest& head, std::uint64_t bytes) noexcept {
+  if (!find_route_or_null(head.path)->asks_model) return;
+  const std::lock_guard lock(mutex_);
+  --gauges_.waiting;
+  gauges_.held_bytes -= static_cast<std::int64_t>(bytes);
+}
+
+void ServeApi::answer(HttpRequest request, std::function<void(HttpResponse)> respond) {
+  const RouteEntry& route = *find_route_or_null(request.path);
+  if (route.asks_model) {
+    try {
+      ask(std::move(request), respond);
+    } catch (...) {
+      respond(response_to(std::current_exception()));
+    }
+    return;
+  }
+  HttpResponse response;
+  if (route.route == Route::metrics) {
+    response.type = "text/plain; version=0.0.4; charset=utf-8";
+    MetricGauges gauges;
+    {
+      const std::lock_guard lock(mutex_);
+      gauges = gauges_;
+    }
+    response.body = metrics_.text(gauges);
+  } else if (route.route == Route::page) {
+    response.type = "text/html; charset=utf-8";
+    response.body = options_.page;
+    response.headers = {{"Content-Security-Policy", "frame-ancestors 'none'"},
+                        {"Referrer-Policy", "no-referrer"},
+                        {"Cache-Control", "no-cache"}};
+  } else {
+    response.body = "{\"status\":\"ok\"}\n";
+  }
+  respond(std::move(response));
+}
+
+void ServeApi::ask(HttpRequest request, std::function<void(HttpResponse)> respond) {
+  const auto exchange = std::make_shared<Exchange>();
+  exchange->asked = asked_of(request);
+  exchange->route = find_route_or_null(request.path)->route;
+  const std::optional<std::string> boundary = form_boundary(request.header("content-type"));
+  exchange->body = std::make_shared<const std::string>(std::move(request.body));
+  std::vector<std::string>& names = exchange->names;
+  if (boundary) {
+    exchange->is_form = true;
+    for (const FormPart& part : parse_form(*exchange->body, *boundary, kMostPictures)) {
+      exchange->pictures.push_back(part.content);
+      names.push_back(part.filename.empty() ? part.name : part.filename);
+    }
+  } else {
+    exchange->pictures.emplace_back(*exchange->body);
+    names.push_back(exchange->asked.question.name);
+  }
+  const std::size_t count = exchange->pictures.size();
+  if (count == 0 || (count > 1 && exchange->route != Route::classify))
+    throw Error(ErrorCode::invalid_argument, "expected one picture",
+                std::to_string(count) + " parts");
+  exchange->respond = std::move(respond);
+  exchange->answers.resize(count);
+  exchange->missing = count;
+  exchange->deadline = SteadyClock::now() + std::chrono::duration_cast<SteadyClock::duration>(
+                                                std::chrono::duration<double>(options_.timeout));
+  // A question that is refused throws. The first one, of which the others are copies but for the
+  // picture, tells for all.
+  for (std::size_t i = 0; i < count; ++i)
+    ask_of(*service_, exchange, exchange->asked.question, i, exchange->answers[i]);
+}
+
+void ServeApi::ask_of(Service& service, const std::shared_ptr<Exchange>& exchange,
+                      Question question, std::size_t picture, Answer& place) {
+  question.name = exchange->names[picture];
+  question.picture = PictureInMemory{
+      .encoded = std::as_bytes(std::span(exchange->pictures[picture])), .owner = exchange->body};
+  question.deadline = exchange->deadline;
+  const auto done = [this, exchange, &place](Answer answer) {
+    metrics_.picture(answer.record.error.has_value());
+    place = std::move(answer);
+    const bool is_first = &place == exchange->answers.data();
+    if (is_first && exchange->asked.against && against_ && !place.maps.empty())
+      ask_against(exchange);
+    else
+      count_answer(exchange);
+  };
+  if (!service.try_ask(std::move(question), done))
+    throw Error(ErrorCode::out_of_memory, "the service has no place");
+}
+
+/// Of the classes that the first model was asked for.
+void ServeApi::ask_against(const std::shared_ptr<Exchange>& exchange) {
+  Question question = exchange->asked.question;
+  question.maps->topk.reset();
+  question.maps->classes.clear();
+  for (const InputMap& map : exchange->answers.front().maps) {
+    const std::string index = std::to_string(map.of_class.index);
+    std::vector<std::string>& classes = question.maps->classes;
+    if (std::ranges::find(classes, index) == classes.end()) classes.push_back(index);
+  }
+  Answer& place = exchange->against.emplace();
+  try {
+    ask_of(*against_, exchange, std::move(question), 0, place);
+  } catch (const Error& error) {
+    place.record.input = exchange->names.front();
+    place.record.error = error.code();
+    place.record.message = with_flags(error.what());
+    count_answer(exchange);
+  }
+}
+
+void ServeApi::count_answer(const std::shared_ptr<Exchange>& exchange) {
+  if (--exchange->missing == 0) tasks_->add([this, exchange] { finish(*exchange); });
+}
+
+void ServeApi::finish(Exchange& exchange) {
+  const auto& [question, format, label_type, against] = exchange.asked;
+  const Answer& answer = exchange.answers.front();
+  HttpResponse response;
+  try {
+    const bool failed = answer.record.error.has_value();
+    if (answer.record.error == ErrorCode::invalid_argument)  // of the question, not of the picture
+      throw Error(ErrorCode::invalid_argument, answer.record.message);
+    if (failed && !exchange.is_form) {
+      response.status =
+          SteadyClock::now() > exchange.deadline ? 504 : status_of(*answer.record.error);
+      if (response.status == 503) response.headers.emplace_back("Retry-After", "1");
+    }
+    if (format == "text") {
+      response.type = "text/plain; charset=utf-8";
+      for (const Answer& one : exchange.answers)
+        response.body += to_text(one.record, label_type, /*color=*/false);
+    } else if (failed || exchange.route == Route::classify) {
+      if (exchange.is_form) response.type = "application/x-ndjson";
+      for (const Answer& one : exchange.answers)
+        response.body += json_text(to_json(one.record)) + "\n";
+    } else if (format == "npy") {
+      response.type = "application/x-npy";
+      response.body =
+          exchange.route == Route::embed ? embedded_array(answer) : explained_array(answer);
+    } else if (format == "png") {
+      response.type = "image/png";
+      response.body = explained_picture(answer, std::as_bytes(std::span(exchange.pictures.front())),
+                                        options_.decode, options_.figure, options_.font.get());
+    } else {
+      OrderedJson object =
+          exchange.route == Route::embed ? embedded_json(answer) : explained_json(answer);
+      if (exchange.against) object["against"] = explained_json(*exchange.against);
+      response.body = json_text(object) + "\n";
+    }
+  } catch (...) {
+    response = response_to(std::current_exception());
+  }
+  exchange.respond(std::move(response));
+}
+
+HttpResponse ServeApi::refusal(int status, const std::string& message) {
+  return error_response(status, status == 413 ? "too_large" : "invalid_argument", message);
+}
+
+void ServeApi::note(const HttpRequest& head, const HttpResponse& response,
+                    double seconds) noexcept {
+  const RouteEntry* route = find_route_or_null(head.path);
+  metrics_.request(route == nullptr ? "other" : std::string(route->path), response.status, seconds);
+}
+
+}  // namespace hydrascope::app

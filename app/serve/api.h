@@ -1,0 +1,79 @@
+// The routes of `hydrascope serve`: what is asked over HTTP becomes questions of a service, and its
+// answers the records that the commands write. docs/serve.md is its reference.
+#pragma once
+
+#include "app/serve/http_server.h"
+#include "app/serve/metrics.h"
+#include "app/serve/task_threads.h"
+#include "app/service/service.h"
+#include "app/visualize/heat_figure.h"
+#include "viz/text/font.h"
+
+#include <cstdint>
+#include <memory>
+#include <mutex>
+#include <string>
+
+namespace hydrascope::app {
+
+struct ApiOptions {
+  std::int64_t most_waiting = 16;  ///< requests that are let in and not answered
+  std::int64_t most_bytes = 0;     ///< of their bodies together
+  double timeout = 60;             ///< seconds that a picture may wait for the model
+  FigureOptions figure;
+  std::shared_ptr<const viz::Font> font;  ///< may be null: then no figure has extras
+  image::DecodeOptions decode;            ///< of pictures that are drawn on
+  std::string page;                       ///< what "/" shows
+};
+
+/// What a request asks for, its words understood.
+struct AskedOf {
+  Question question;
+  std::string format;  ///< "json", "text", "png", "npy"
+  LabelType label_type = LabelType::name;
+  bool against = false;
+};
+
+class ServeApi final : public HttpHandler {
+ public:
+  /// `against` may be null.
+  ServeApi(ApiOptions options, ServeMetrics& metrics, std::unique_ptr<Service> service,
+           std::unique_ptr<Service> against);
+  ~ServeApi() override;
+
+  std::optional<HttpResponse> admit(const HttpRequest& head, std::uint64_t bytes) override;
+  void leave(const HttpRequest& head, std::uint64_t bytes) noexcept override;
+  void answer(HttpRequest request, std::function<void(HttpResponse)> respond) override;
+  HttpResponse refusal(int status, const std::string& message) override;
+  void note(const HttpRequest& head, const HttpResponse& response,
+            double seconds) noexcept override;
+
+  /// Answers what has been asked, and then nothing more: before the server goes.
+  void close();
+
+ private:
+  struct Exchange;
+  void ask(HttpRequest request, std::function<void(HttpResponse)> respond);
+  void ask_of(Service& service, const std::shared_ptr<Exchange>& exchange, Question question,
+              std::size_t picture, Answer& place);
+  void ask_against(const std::shared_ptr<Exchange>& exchange);
+  void count_answer(const std::shared_ptr<Exchange>& exchange);
+  void finish(Exchange& exchange);
+
+  ApiOptions options_;
+  ServeMetrics& metrics_;
+  std::unique_ptr<Service> service_;
+  std::unique_ptr<Service> against_;
+  std::mutex mutex_;
+  MetricGauges gauges_;  // guarded
+  std::optional<TaskThreads> tasks_;
+};
+
+/// Of a request that is let in: throws Error(invalid_argument) for what it does not mean.
+AskedOf asked_of(const HttpRequest& request);
+/// As HTTP has it: 400 for a picture that is broken, 413 for one that is too large, ...
+int status_of(ErrorCode code);
+/// {"schema":1,"error":{"code":..,"message":..}}
+HttpResponse error_response(int status, std::string_view code, const std::string& message);
+
+}  // namespace hydrascope::app

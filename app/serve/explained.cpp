@@ -1,0 +1,104 @@
+#include "app/serve/explained.h"
+
+#include "app/results/npy_file.h"
+#include "kernels/error.h"
+#include "model/image/decode.h"
+#include "viz/page/markup.h"
+#include "viz/picture/encode.h"
+
+#include <array>
+#include <cstring>
+
+namespace hydrascope::app {
+namespace {
+
+OrderedJson placed_axis(const viz::Axis& axis) {
+  return {{"picture", axis.picture}, {"resized", axis.resized}, {"start", axis.window_start},
+          {"window", axis.window},   {"output", axis.output},   {"cells", axis.cells}};
+}
+
+std::string npy_bytes(std::span<const std::int64_t> shape,
+                      const std::vector<std::span<const float>>& parts) {
+  std::string bytes = npy_header(shape);
+  for (const std::span<const float> part : parts)
+    bytes.append(reinterpret_cast<const char*>(part.data()), part.size_bytes());
+  return bytes;
+}
+
+}  // namespace
+
+OrderedJson explained_json(const Answer& answer) {
+  OrderedJson object = to_json(answer.record);
+  if (answer.record.error) return object;
+  if (answer.patch_row) {
+    object["patch"] = {
+        {"grid", {answer.patch_row->rows, answer.patch_row->columns}},
+        {"values", viz::page::base64(std::as_bytes(std::span(answer.patch_row->values)))}};
+    return object;
+  }
+  OrderedJson maps = OrderedJson::array();
+  for (std::size_t i = 0; i < answer.maps.size(); ++i) {
+    const InputMap& map = answer.maps[i];
+    OrderedJson entry = to_json(answer.map_records.at(i));
+    entry["of_class"] = model::explain::entry_of(map.choice.method).of_class;
+    entry["signed"] = map.is_signed;
+    entry["total"] = rounded(map.total);
+    entry["additive"] = map.is_additive;
+    entry["vertical"] = placed_axis(map.placement->vertical);
+    entry["horizontal"] = placed_axis(map.placement->horizontal);
+    entry["values"] = viz::page::base64(std::as_bytes(std::span(map.map.values)));
+    maps.push_back(std::move(entry));
+  }
+  object["maps"] = std::move(maps);
+  return object;
+}
+
+std::string explained_array(const Answer& answer) {
+  if (const auto& row = answer.patch_row)
+    return npy_bytes(std::array{row->rows, row->columns}, {row->values});
+  std::vector<std::span<const float>> parts;
+  const viz::HeatMap& first = answer.maps.front().map;
+  for (const InputMap& map : answer.maps) {
+    if (map.map.rows != first.rows || map.map.columns != first.columns)
+      throw Error(ErrorCode::invalid_argument, "the maps have several sizes", "format=npy");
+    parts.emplace_back(map.map.values);
+  }
+  std::vector<std::int64_t> shape{first.rows, first.columns};
+  if (parts.size() > 1) shape.insert(shape.begin(), static_cast<std::int64_t>(parts.size()));
+  return npy_bytes(shape, parts);
+}
+
+std::string explained_picture(const Answer& answer, std::span<const std::byte> encoded,
+                              const image::DecodeOptions& decode, const FigureOptions& figure,
+                              const viz::Font* font) {
+  image::Picture picture = image::decode(encoded, decode);
+  std::vector<ShownMap> shown;
+  const viz::Placement placement = *answer.maps.front().placement;
+  for (const InputMap& map : answer.maps) {
+    shown.push_back(shown_map(map, figure));
+    // As `visualize`: only of several views is a map labelled where it lies.
+    if (answer.record.views.empty()) shown.back().placement.reset();
+  }
+  const viz::Canvas drawn = draw_figure({picture.width, picture.height, std::move(picture.rgb)},
+                                        placement, shown, figure, font);
+  const std::vector<std::byte> bytes = viz::encode(drawn, viz::ImageFormat::png);
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+OrderedJson embedded_json(const Answer& answer) {
+  OrderedJson object = to_json(answer.record);
+  if (answer.record.error) return object;
+  object.erase("top");
+  constexpr int kDigits = 9;  // of a float32, all
+  OrderedJson values = OrderedJson::array();
+  for (const float value : answer.embedding) values.push_back(rounded(significant(value, kDigits)));
+  object["embedding"] = std::move(values);
+  return object;
+}
+
+std::string embedded_array(const Answer& answer) {
+  const std::array shape{static_cast<std::int64_t>(answer.embedding.size())};
+  return npy_bytes(shape, {answer.embedding});
+}
+
+}  // namespace hydrascope::app

@@ -1,0 +1,28 @@
+// Maps as responses: numbers in JSON, an array, a picture.
+#pragma once
+
+#include "app/results/json.h"
+#include "app/service/service.h"
+#include "app/visualize/heat_figure.h"
+#include "viz/text/font.h"
+
+#include <span>
+#include <string>
+
+namespace hydrascope::app {
+
+/// The record, its maps' records, and of each map where its cells lie and base64 of its values,
+/// float32 (rows, columns), little endian.
+OrderedJson explained_json(const Answer& answer);
+/// A .npy file of float32 (rows, columns), or (maps, rows, columns) where there are several. Throws
+/// Error(invalid_argument) for maps of several sizes.
+std::string explained_array(const Answer& answer);
+/// A PNG as `visualize` draws it over the picture. Throws what decoding throws.
+std::string explained_picture(const Answer& answer, std::span<const std::byte> encoded,
+                              const image::DecodeOptions& decode, const FigureOptions& figure,
+                              const viz::Font* font);
+/// The same three ways of an embedding: JSON with what the record says of the run.
+OrderedJson embedded_json(const Answer& answer);
+std::string embedded_array(const Answer& answer);
+
+}  // namespace hydrascope::app

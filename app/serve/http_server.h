@@ -1,0 +1,97 @@
+// HTTP/1.1 over TCP, with every limit that clients of bad will are met with: sizes and times of
+// headers and bodies, connections, names of the host. What is asked and answered is the handler's.
+// On Boost.Beast, which is in http_server.cpp alone.
+// Test: tests/app/serve/.
+#pragma once
+
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <memory>
+#include <optional>
+#include <string>
+#include <utility>
+#include <vector>
+
+namespace hydrascope::app {
+
+struct HttpRequest {
+  std::string method;
+  std::string path;  ///< without the query, percent signs decoded
+  std::vector<std::pair<std::string, std::string>> query = {};  ///< decoded, in its order
+  std::map<std::string, std::string> headers = {};              ///< names in lower case
+  std::string body = {};
+
+  /// "" where there is none.
+  [[nodiscard]] const std::string& header(const std::string& name) const;
+};
+
+struct HttpResponse {
+  int status = 200;
+  std::string type = "application/json";
+  std::string body = {};
+  std::vector<std::pair<std::string, std::string>> headers = {};
+};
+
+/// On threads of the server, several at a time.
+class HttpHandler {
+ public:
+  HttpHandler() = default;
+  HttpHandler(const HttpHandler&) = delete;
+  HttpHandler& operator=(const HttpHandler&) = delete;
+  virtual ~HttpHandler() = default;
+
+  /// Before the body of a request is read: what refuses it, or nothing. `bytes` are as many as the
+  /// body has, or may have where it is sent in pieces of unknown number. What was let in holds its
+  /// place until `leave`.
+  virtual std::optional<HttpResponse> admit(const HttpRequest& head, std::uint64_t bytes) = 0;
+  /// Whatever became of a request that `admit` let in; once.
+  virtual void leave(const HttpRequest& head, std::uint64_t bytes) noexcept = 0;
+  /// `respond` is called once, on any thread, perhaps after this returned.
+  virtual void answer(HttpRequest request, std::function<void(HttpResponse)> respond) = 0;
+  /// The response to a request that HTTP itself has something against.
+  virtual HttpResponse refusal(int status, const std::string& message) = 0;
+  /// Of every response, as it is sent; `seconds` after the request's header was read.
+  virtual void note(const HttpRequest& head, const HttpResponse& response,
+                    double seconds) noexcept = 0;
+};
+
+struct HttpServerOptions {
+  std::string host = "127.0.0.1";  ///< an address, or a name that has one
+  std::uint16_t port = 0;          ///< 0: a free one
+  int threads = 2;                 ///< that read and write; answers have theirs
+  std::size_t max_body_bytes = 0;
+  std::size_t max_connections = 512;  ///< more wait in the system's queue
+  /// Seconds for the header of a request, what comes before it included; for its body; for the
+  /// response's way out.
+  double timeout = 60;
+};
+
+class HttpServer {
+ public:
+  /// Listens. Throws Error(failed) where the address cannot be had. `handler` must outlive it.
+  HttpServer(const HttpServerOptions& options, HttpHandler& handler);
+  HttpServer(const HttpServer&) = delete;
+  HttpServer& operator=(const HttpServer&) = delete;
+  /// Closes what is open.
+  ~HttpServer();
+
+  /// As it is bound: numbers.
+  [[nodiscard]] std::string address() const;
+  [[nodiscard]] std::uint16_t port() const;
+  [[nodiscard]] bool is_loopback() const;
+  /// Takes no more connections, closes idle ones, and waits until all that was asked is answered, at
+  /// most so many seconds. Returns whether it is.
+  bool drain(double seconds);
+
+  /// From then on the handler is asked nothing, and what it says is dropped.
+  void stop();
+
+  struct State;
+
+ private:
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace hydrascope::app

@@ -1,0 +1,135 @@
+#include "app/serve/http_text.h"
+
+#include "kernels/error.h"
+
+#include <algorithm>
+#include <charconv>
+
+namespace hydrascope::app {
+namespace {
+
+char lower_ascii(char c) { return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c; }
+
+bool same_ignoring_case(std::string_view a, std::string_view b) {
+  return std::ranges::equal(a, b, [](char x, char y) { return lower_ascii(x) == lower_ascii(y); });
+}
+
+std::string_view without_blanks(std::string_view text) {
+  while (!text.empty() && (text.front() == ' ' || text.front() == '\t')) text.remove_prefix(1);
+  while (!text.empty() && (text.back() == ' ' || text.back() == '\t')) text.remove_suffix(1);
+  return text;
+}
+
+/// Of `form-data; name="a"; filename="b.jpg"`: that parameter, its quotes taken off.
+std::optional<std::string> header_parameter(std::string_view header, std::string_view wanted) {
+  std::size_t at = header.find(';');
+  while (at != header.npos && at < header.size()) {
+    const std::size_t equals = header.find('=', ++at);
+    if (equals == header.npos) return std::nullopt;
+    const std::string_view name = without_blanks(header.substr(at, equals - at));
+    std::string value;
+    at = equals + 1;
+    if (at < header.size() && header[at] == '"') {
+      for (++at; at < header.size() && header[at] != '"'; ++at) {
+        if (header[at] == '\\' && at + 1 < header.size()) ++at;
+        value += header[at];
+      }
+      at = header.find(';', at);
+    } else {
+      const std::size_t end = std::min(header.find(';', at), header.size());
+      value = without_blanks(header.substr(at, end - at));
+      at = end;
+    }
+    if (same_ignoring_case(name, wanted)) return value;
+  }
+  return std::nullopt;
+}
+
+[[noreturn]] void refuse_form(const std::string& what) {
+  throw Error(ErrorCode::invalid_argument, what, "multipart/form-data");
+}
+
+}  // namespace
+
+std::string decoded_url(std::string_view text, bool is_query) {
+  std::string result;
+  result.reserve(text.size());
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    unsigned byte = 0;
+    const char* digits = text.data() + i + 1;
+    if (text[i] == '%' && i + 2 < text.size() &&
+        std::from_chars(digits, digits + 2, byte, 16).ptr == digits + 2) {
+      result += static_cast<char>(byte);
+      i += 2;
+    } else {
+      result += is_query && text[i] == '+' ? ' ' : text[i];
+    }
+  }
+  return result;
+}
+
+std::vector<std::pair<std::string, std::string>> parse_query(std::string_view text) {
+  std::vector<std::pair<std::string, std::string>> query;
+  while (!text.empty()) {
+    const std::size_t end = std::min(text.find('&'), text.size());
+    const std::string_view one = text.substr(0, end);
+    const std::size_t equals = std::min(one.find('='), one.size());
+    if (!one.empty())
+      query.emplace_back(decoded_url(one.substr(0, equals), true),
+                         decoded_url(one.substr(std::min(equals + 1, one.size())), true));
+    text.remove_prefix(std::min(end + 1, text.size()));
+  }
+  return query;
+}
+
+std::optional<std::string> form_boundary(std::string_view content_type) {
+  const std::string_view type = without_blanks(content_type.substr(0, content_type.find(';')));
+  if (!same_ignoring_case(type, "multipart/form-data")) return std::nullopt;
+  const std::optional<std::string> boundary = header_parameter(content_type, "boundary");
+  constexpr std::size_t kLongest = 70;
+  if (!boundary || boundary->empty() || boundary->size() > kLongest)
+    refuse_form("expected a boundary");
+  return boundary;
+}
+
+std::vector<FormPart> parse_form(std::string_view body, std::string_view boundary,
+                                 std::size_t most) {
+  const std::string mark = "--" + std::string(boundary);
+  const std::string delimiter = "\r\n" + mark;
+  std::size_t at = 0;
+  if (!body.starts_with(mark)) {
+    at = body.find(delimiter);
+    if (at == body.npos) refuse_form("the body has no part");
+    at += 2;
+  }
+  at += mark.size();
+  std::vector<FormPart> parts;
+  while (!body.substr(at).starts_with("--")) {
+    const std::size_t line = body.find("\r\n", at);
+    if (line == body.npos || !without_blanks(body.substr(at, line - at)).empty())
+      refuse_form("a part has no begin");
+    FormPart part;
+    for (at = line + 2; !body.substr(at).starts_with("\r\n");) {
+      const std::size_t end = body.find("\r\n", at);
+      if (end == body.npos) refuse_form("a part has no end");
+      const std::string_view header = body.substr(at, end - at);
+      const std::size_t colon = header.find(':');
+      if (same_ignoring_case(header.substr(0, colon), "content-disposition")) {
+        part.name = header_parameter(header, "name").value_or("");
+        part.filename = header_parameter(header, "filename").value_or("");
+      }
+      at = end + 2;
+    }
+    at += 2;
+    // An empty part's delimiter may begin with the header's last line end.
+    const std::size_t end = body.find(delimiter, at - 2);
+    if (end == body.npos) refuse_form("a part has no end");
+    part.content = body.substr(at, end > at ? end - at : 0);
+    if (parts.size() == most) refuse_form("expected at most " + std::to_string(most) + " parts");
+    parts.push_back(std::move(part));
+    at = end + delimiter.size();
+  }
+  return parts;
+}
+
+}  // namespace hydrascope::app

@@ -1,0 +1,152 @@
+#include "app/serve/routes.h"
+
+#include "app/serve/api.h"
+#include "kernels/error.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+
+namespace hydrascope::app {
+namespace {
+
+constexpr std::array<RouteEntry, 6> kRoutes{{
+    {Route::page, "/", "GET", false},
+    {Route::health, "/healthz", "GET", false},
+    {Route::metrics, "/metrics", "GET", false},
+    {Route::classify, "/v1/classify", "POST", true},
+    {Route::explain, "/v1/explain", "POST", true},
+    {Route::embed, "/v1/embed", "POST", true},
+}};
+
+[[noreturn]] void refuse_parameter(const std::string& what, const std::string& subject) {
+  throw Error(ErrorCode::invalid_argument, what, subject);
+}
+
+std::int64_t parameter_number(const std::string& name, const std::string& text,
+                              std::int64_t least) {
+  std::int64_t value = 0;
+  const char* end = text.data() + text.size();
+  const auto [parsed, error] = std::from_chars(text.data(), end, value);
+  if (error != std::errc() || parsed != end || value < least)
+    refuse_parameter(
+        "expected a number from " + std::to_string(least) + " on, found '" + text + "'", name);
+  return value;
+}
+
+std::vector<std::string> parameter_words(const std::string& text) {
+  std::vector<std::string> list;
+  for (std::size_t at = 0; at <= text.size();) {
+    const std::size_t end = std::min(text.find(',', at), text.size());
+    if (end > at) list.push_back(text.substr(at, end - at));
+    at = end + 1;
+  }
+  return list;
+}
+
+/// By Accept, where the query names none.
+std::string accepted_format(const std::string& accept, Route route) {
+  if (accept.find("image/png") != accept.npos && route == Route::explain) return "png";
+  if (accept.find("application/x-npy") != accept.npos && route != Route::classify) return "npy";
+  if (accept.starts_with("text/plain") && route == Route::classify) return "text";
+  return "json";
+}
+
+void check_format(const std::string& format, Route route) {
+  const std::vector<std::string> known =
+      route == Route::classify ? std::vector<std::string>{"json", "text"}
+      : route == Route::embed  ? std::vector<std::string>{"json", "npy"}
+                               : std::vector<std::string>{"json", "npy", "png"};
+  if (std::ranges::find(known, format) != known.end()) return;
+  std::string names;
+  for (const std::string& name : known) names += (names.empty() ? "" : ", ") + name;
+  refuse_parameter("expected one of " + names + ", found '" + format + "'", "format");
+}
+
+}  // namespace
+
+const RouteEntry* find_route_or_null(std::string_view path) {
+  const auto found = std::ranges::find(kRoutes, path, &RouteEntry::path);
+  return found == kRoutes.end() ? nullptr : &*found;
+}
+
+std::string route_names() {
+  std::string names;
+  for (const RouteEntry& entry : kRoutes)
+    names += (names.empty() ? "" : ", ") + std::string(entry.path);
+  return names;
+}
+
+AskedOf asked_of(const HttpRequest& request) {
+  const Route route = find_route_or_null(request.path)->route;
+  AskedOf asked;
+  asked.format = accepted_format(request.header("accept"), route);
+  asked.question.name = "picture";
+  MapQuestion maps;
+  std::vector<std::string> patch;
+  for (const auto& [name, value] : request.query) {
+    const bool explains = route == Route::explain;
+    if (name == "name") {
+      asked.question.name = value;
+    } else if (name == "format") {
+      asked.format = value;
+    } else if (name == "topk" && route == Route::classify) {
+      asked.question.topk = parameter_number(name, value, 1);
+    } else if (name == "label_type" && route == Route::classify) {
+      if (value != "name" && value != "id" && value != "index")
+        refuse_parameter("expected one of name, id, index, found '" + value + "'", name);
+      asked.label_type = parse_label_type(value);
+    } else if (name == "topk" && explains) {
+      maps.topk = parameter_number(name, value, 1);
+    } else if (name == "method" && explains) {
+      maps.words.methods = parameter_words(value);
+    } else if (name == "layer" && explains) {
+      maps.words.layers = parameter_words(value);
+    } else if (name == "head" && explains) {
+      maps.words.heads = parameter_words(value);
+    } else if (name == "class" && explains) {
+      maps.classes.push_back(value);
+    } else if (name == "patch" && explains) {
+      patch = parameter_words(value);
+    } else if (name == "against" && explains) {
+      asked.against = parameter_number(name, value, 0) > 0;
+    } else {
+      refuse_parameter("is no parameter of " + request.path, "'" + name.substr(0, 100) + "'");
+    }
+  }
+  check_format(asked.format, route);
+  if (!patch.empty() && asked.format == "png")
+    refuse_parameter("expected json or npy, which have the row of a patch", "format");
+  if (!patch.empty()) {
+    const std::vector<std::string>& layers = maps.words.layers;
+    if (patch.size() != 2 || layers.size() != 1)
+      refuse_parameter("expected patch=ROW,COLUMN and layer=N", "patch");
+    asked.question.patch = {parameter_number("layer", layers.front(), 0),
+                            parameter_number("patch", patch[0], 0),
+                            parameter_number("patch", patch[1], 0)};
+  } else if (route == Route::explain) {
+    asked.question.maps = std::move(maps);
+  }
+  asked.question.embeds = route == Route::embed;
+  return asked;
+}
+
+int status_of(ErrorCode code) {
+  switch (code) {
+    case ErrorCode::decode_failed:
+    case ErrorCode::empty:
+    case ErrorCode::invalid_argument: return 400;
+    case ErrorCode::not_found: return 404;
+    case ErrorCode::too_large: return 413;
+    case ErrorCode::unsupported_format: return 415;
+    case ErrorCode::out_of_memory: return 503;
+    default: return 500;
+  }
+}
+
+HttpResponse error_response(int status, std::string_view code, const std::string& message) {
+  OrderedJson object{{"schema", 1}, {"error", {{"code", code}, {"message", message}}}};
+  return {.status = status, .body = json_text(object) + "\n"};
+}
+
+}  // namespace hydrascope::app

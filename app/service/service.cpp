@@ -1,0 +1,436 @@
+#include "app/service/service.h"
+
+#include "app/model/auto_precision.h"
+#include "app/model/model_source.h"
+#include "app/pipeline/picture_records.h"
+#include "app/pipeline/pipeline.h"
+#include "app/pipeline/predictions.h"
+#include "app/run/usage_error.h"
+#include "app/visualize/map_explainer.h"
+#include "app/visualize/visualize_options.h"
+#include "kernels/error.h"
+#include "model/inference/one_torch_thread.h"
+
+#include <ATen/CPUGeneratorImpl.h>
+
+#include <algorithm>
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <map>
+#include <mutex>
+#include <new>
+#include <set>
+#include <thread>
+#include <utility>
+
+namespace hydrascope::app {
+namespace {
+
+/// Seconds that a picture waits for company: little beside what a batch takes.
+constexpr double kPatience = 0.025;
+
+using Done = std::function<void(Answer)>;
+
+/// Seeding for what a checkpoint does not hold changes LibTorch's generator, which belongs to all of
+/// the process.
+class KeptGenerator {
+ public:
+  KeptGenerator() : generator_(at::detail::getDefaultCPUGenerator()), state_(state()) {}
+  KeptGenerator(const KeptGenerator&) = delete;
+  KeptGenerator& operator=(const KeptGenerator&) = delete;
+  ~KeptGenerator() {
+    const std::lock_guard lock(generator_.mutex());
+    generator_.set_state(state_);
+  }
+
+ private:
+  at::Tensor state() {
+    const std::lock_guard lock(generator_.mutex());
+    return generator_.get_state();
+  }
+  at::Generator generator_;
+  at::Tensor state_;
+};
+
+/// What is asked of a picture, its words understood.
+struct Unanswered {
+  Question question;
+  std::vector<MapChoice> maps = {};
+  std::optional<ClassChoice> classes = {};
+  Done done;
+};
+
+Error as_error(const std::exception_ptr& exception) {
+  try {
+    std::rethrow_exception(exception);
+  } catch (const Error& error) {
+    return error;
+  } catch (const std::bad_alloc&) {
+    return Error(ErrorCode::out_of_memory, "not enough memory");
+  } catch (const std::exception& error) {
+    return Error(ErrorCode::internal, error.what(), "internal");
+  }
+}
+
+void fail(ClassifyRecord& record, const Error& error) {
+  record.error = error.code();
+  record.message = with_flags(error.what());
+}
+
+void check_pixels(const PixelRows& rows) {
+  constexpr std::int64_t kMostAlongAnEdge = std::int64_t{1} << 24;
+  if (rows.rgb == nullptr || (rows.height >= 1 && rows.height <= kMostAlongAnEdge &&
+                              rows.width >= 1 && rows.width <= kMostAlongAnEdge))
+    return;
+  throw UsageError("expected pixels with a height and a width, found " +
+                   size_text({rows.height, rows.width}));
+}
+
+}  // namespace
+
+ServiceRequest service_request(const ParsedOptions& options, bool wants_maps) {
+  ServiceRequest request;
+  if (options.declares("quiet")) request.console = console_request(options);
+  request.model = model_request(options);
+  request.transform = transform_request(options);
+  request.run = run_request(options, AutoExif::upright);
+  OptionReader(options).take("labels", request.labels);
+  if (wants_maps) request.maps = map_words(options);
+  return request;
+}
+
+struct Service::State {
+  explicit State(ServiceRequest given) : request(std::move(given)) {}
+
+  void open();
+  /// Runs the pipeline until the service is closed; false when all is answered.
+  bool serve() noexcept;
+  std::optional<Input> next();
+  void report(PipelineResult& result);
+  void explain(const Unanswered& asked, const PipelineResult& result, Answer& answer);
+  std::vector<std::int64_t> explained_classes(const Input& input, const BestViews& best);
+  /// Of a run that ended with an error: answers what it was at work on, or else the next question;
+  /// false where there is none and the service is closed.
+  bool fail_taken(const Error& error);
+  /// Not under the mutex.
+  void deliver(const Done& done, Answer answer);
+  [[nodiscard]] std::vector<MapChoice> choose(const MapQuestion& question) const;
+  /// False where there is no place and `waits` is not set.
+  bool add(Question question, Done done, bool waits);
+
+  ServiceRequest request;
+  // Made by `open`.
+  std::optional<OpenedModel> opened;
+  image::Labels labels;
+  TracedFor traced;
+  std::optional<model::Classifier> classifier;
+  std::optional<MapExplainer> explainer;
+  PipelineOptions pipeline;
+  std::optional<ClassifyRecords> records;
+  InputRecord run_facts;
+  std::string transform;
+  std::vector<std::string> notes;
+
+  mutable std::mutex mutex;
+  std::condition_variable changed;
+  // Guarded by the mutex.
+  std::deque<std::int64_t> waiting;          // numbers of what nobody has looked at
+  std::map<std::int64_t, Unanswered> asked;  // all that is not answered
+  std::int64_t asked_so_far = 0;
+  ServiceCounts counts;
+  bool closing = false;
+  std::thread thread;
+};
+
+void Service::State::open() {
+  const KeptGenerator kept;
+  opened = open_for_pictures(request);
+  if (!opened) throw UsageError("is for the program", "--print-transform");
+  const auto& [source, resolved] = *opened;
+  const Console& console = request.console;
+  labels = resolve_labels(request.labels, source).labels;
+  notes = source.notes;
+  if (request.maps) {
+    MapSelection selection = choose_maps(source.config, *request.maps);
+    traced.maps = std::move(selection.maps);
+    traced.mapless = request.maps->mapless;
+    notes.insert(notes.end(), selection.notes.begin(), selection.notes.end());
+  }
+  if (request.embeds && request.transform.views)
+    throw UsageError("an embedding is of one view", request.transform.views->origin);
+  traced.embeddings = request.embeds;
+  for (const std::string& note : notes) console.note("note: " + note);
+  if (console.verbose) console.note(resolved.describe());
+  // The number of this thread alone: `make_classifier` finds what it would set for all.
+  model::inference::set_openmp_threads(model_threads(request.run));
+  const RunRequest run = with_fastest_precision(request.run, source.config, console);
+  classifier.emplace(make_classifier(run, source, resolved.config, console,
+                                     MapExplainer::traced_layers(source.config, traced)));
+  for (const std::string& note : describe(classifier->load_report())) notes.push_back(note);
+  if (!traced.maps.empty() || traced.embeddings)
+    explainer.emplace(run.seed, source, traced, classifier->options().device);
+  pipeline = pipeline_options(run, resolved.config);
+  pipeline.keep_input = false;
+  pipeline.in_order = false;
+  pipeline.ends_on_signal = false;
+  pipeline.serial_workers = true;
+  pipeline.patience = kPatience;
+  pipeline.explained_classes = [this](const Input& input, const BestViews& best) {
+    return explained_classes(input, best);
+  };
+  pipeline.batch_done = request.batch_done;
+  pipeline.remark_on_size = note_on_large_sizes(source);
+  pipeline.notice = [&console](const std::string& text) { console.note(text); };
+  records.emplace(*classifier, pipeline.transform, labels);
+  run_facts = facts_of_run(*classifier);
+  transform = image::describe(resolved.config);
+}
+
+bool Service::State::serve() noexcept {
+  try {
+    run_pipeline([this] { return next(); }, *classifier, pipeline,
+                 [this](PipelineResult& result) {
+                   report(result);
+                   return true;
+                 });
+    return false;
+  } catch (...) {
+    return fail_taken(as_error(std::current_exception()));
+  }
+}
+
+std::optional<Input> Service::State::next() {
+  while (true) {
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [&] { return closing || !waiting.empty(); });
+    if (waiting.empty()) return std::nullopt;
+    const std::int64_t number = waiting.front();
+    waiting.pop_front();
+    const Question& question = asked.at(number).question;
+    Input input;
+    if (question.picture) {
+      input.given = question.name;
+      input.memory = std::make_shared<PictureInMemory>(*question.picture);
+    } else {
+      input = file_input(question.name, question.file);
+    }
+    input.number = number;
+    if (question.deadline && std::chrono::steady_clock::now() > *question.deadline) {
+      input.error = ErrorCode::failed;
+      input.message = "nobody came to it in time";
+    } else if (input.is_video && !input.error) {
+      input.error = ErrorCode::unsupported_format;
+      input.message = "is a video; pictures are asked about one by one";
+    }
+    return input;
+  }
+}
+
+std::vector<std::int64_t> Service::State::explained_classes(const Input& input,
+                                                            const BestViews& best) {
+  const std::lock_guard lock(mutex);
+  const std::optional<ClassChoice>& classes = asked.at(input.number).classes;
+  if (!classes) return {};
+  return classes->resolve(best.first(classes->num_best()), /*keep_repeated=*/false);
+}
+
+void Service::State::report(PipelineResult& result) {
+  Unanswered one;
+  {
+    const std::lock_guard lock(mutex);
+    auto found = asked.extract(result.input.number);
+    one = std::move(found.mapped());
+  }
+  Answer answer;
+  answer.record = records->of(result, one.question.topk);
+  if (!result.error) {
+    const float* logits = result.logits.const_data_ptr<float>();
+    answer.logits.assign(logits, logits + result.logits.numel());
+    try {
+      explain(one, result, answer);
+    } catch (...) {
+      fail(answer.record, as_error(std::current_exception()));
+    }
+  }
+  deliver(one.done, std::move(answer));
+}
+
+void Service::State::explain(const Unanswered& one, const PipelineResult& result, Answer& answer) {
+  const std::optional<PatchQuestion>& patch = one.question.patch;
+  if (one.maps.empty() && !one.question.embeds && !patch) return;
+  const viz::Placement placement =
+      explainer->placement(result, pipeline.transform, pipeline.decode.max_pixels);
+  if (one.question.embeds) {
+    const at::Tensor embedding = explainer->embedding(result, placement).contiguous();
+    const float* values = embedding.const_data_ptr<float>();
+    answer.embedding.assign(values, values + embedding.numel());
+  }
+  if (patch) {
+    if (result.views)
+      throw Error(ErrorCode::invalid_argument, "has no patches of its own in several views",
+                  "patch");
+    answer.patch_row =
+        explainer->patch_row(result, placement, patch->layer, patch->row, patch->column);
+  }
+  if (one.maps.empty()) return;
+  std::vector<std::int64_t> best;
+  for (const Prediction& prediction : top_classes(result, one.classes->num_best(), labels))
+    best.push_back(prediction.index);
+  const std::vector<Prediction> classes =
+      chosen_classes(result, one.classes->resolve(best, /*keep_repeated=*/false), labels);
+  answer.maps = explainer->explain(result, placement, classes, one.maps);
+  MapRecord facts;
+  static_cast<InputRecord&>(facts) = answer.record;
+  for (InputMap& map : answer.maps) {
+    if (!map.placement) map.placement = placement;
+    answer.map_records.push_back(record_of(facts, map));
+  }
+}
+
+bool Service::State::fail_taken(const Error& error) {
+  std::vector<Unanswered> taken;
+  {
+    std::unique_lock lock(mutex);
+    const std::set<std::int64_t> untouched(waiting.begin(), waiting.end());
+    for (auto& [number, one] : asked)
+      if (!untouched.contains(number)) taken.push_back(std::move(one));
+    std::erase_if(asked, [&](const auto& one) { return !untouched.contains(one.first); });
+    if (taken.empty()) {
+      changed.wait(lock, [&] { return closing || !waiting.empty(); });
+      if (waiting.empty()) return false;
+      taken.push_back(std::move(asked.extract(waiting.front()).mapped()));
+      waiting.pop_front();
+    }
+  }
+  for (const Unanswered& one : taken) {
+    Answer answer;
+    answer.record.input = one.question.name;
+    fail(answer.record, error);
+    deliver(one.done, std::move(answer));
+  }
+  return true;
+}
+
+void Service::State::deliver(const Done& done, Answer answer) {
+  {
+    const std::lock_guard lock(mutex);
+    --counts.unanswered;
+    ++counts.answered;
+    if (answer.record.error) ++counts.failed;
+    counts.model_seconds += answer.record.seconds;
+  }
+  changed.notify_all();
+  done(std::move(answer));
+}
+
+std::vector<MapChoice> Service::State::choose(const MapQuestion& question) const {
+  if (traced.maps.empty())
+    throw UsageError("the model was opened without maps", "maps", "open it for them");
+  const MapWords& words = question.words;
+  if (words.methods.empty() && words.layers.empty() && words.heads.empty()) return traced.maps;
+  std::vector<MapChoice> maps = choose_maps(classifier->config(), words).maps;
+  for (const MapChoice& choice : maps) {
+    if (std::ranges::find(traced.maps, choice) != traced.maps.end()) continue;
+    throw UsageError("the model was opened for other maps",
+                     std::string(model::explain::entry_of(choice.method).name) + ", layer " +
+                         std::to_string(choice.layer) + ", head " + to_text(choice.head),
+                     "name it when the model is opened, too");
+  }
+  return maps;
+}
+
+bool Service::State::add(Question question, Done done, bool waits) {
+  if (question.picture) check_pixels(question.picture->pixels);
+  Unanswered one{.question = std::move(question), .done = std::move(done)};
+  if (const std::optional<MapQuestion>& wanted = one.question.maps) {
+    one.maps = choose(*wanted);
+    one.classes.emplace(wanted->classes, wanted->topk, labels);
+  }
+  if (one.question.patch && traced.maps.empty())
+    throw UsageError("the model was opened without maps", "patch", "open it for them");
+  if (one.question.embeds && !traced.embeddings)
+    throw UsageError("the model was opened without embeddings", "embed", "open it for them");
+  {
+    std::unique_lock lock(mutex);
+    const auto has_place = [&] {
+      return std::cmp_less(counts.unanswered, std::max<std::size_t>(request.most_waiting, 1));
+    };
+    if (!waits && !has_place()) return false;
+    changed.wait(lock, has_place);
+    ++counts.unanswered;
+    asked.emplace(asked_so_far, std::move(one));
+    waiting.push_back(asked_so_far++);
+  }
+  changed.notify_all();
+  return true;
+}
+
+Service::Service(ServiceRequest request) : state_(std::make_unique<State>(std::move(request))) {
+  std::promise<void> opening;
+  std::future<void> is_open = opening.get_future();
+  state_->thread = std::thread([state = state_.get(), opening = std::move(opening)]() mutable {
+    try {
+      state->open();
+    } catch (...) {
+      opening.set_exception(std::current_exception());
+      return;
+    }
+    opening.set_value();
+    while (state->serve()) {
+    }
+  });
+  try {
+    is_open.get();
+  } catch (...) {
+    state_->thread.join();
+    throw;
+  }
+}
+
+Service::~Service() {
+  {
+    const std::lock_guard lock(state_->mutex);
+    state_->closing = true;
+  }
+  state_->changed.notify_all();
+  state_->thread.join();
+}
+
+std::future<Answer> Service::ask(Question question) {
+  const auto answer = std::make_shared<std::promise<Answer>>();
+  std::future<Answer> result = answer->get_future();
+  state_->add(
+      std::move(question), [answer](Answer given) { answer->set_value(std::move(given)); },
+      /*waits=*/true);
+  return result;
+}
+
+bool Service::try_ask(Question question, std::function<void(Answer)> done) {
+  return state_->add(std::move(question), std::move(done), /*waits=*/false);
+}
+
+const std::string& Service::model_name() const noexcept { return state_->opened->source.name; }
+const model::VitConfig& Service::config() const noexcept { return state_->opened->source.config; }
+const image::Labels& Service::labels() const noexcept { return state_->labels; }
+const InputRecord& Service::run_facts() const noexcept { return state_->run_facts; }
+const std::string& Service::transform() const noexcept { return state_->transform; }
+const std::vector<MapChoice>& Service::maps() const noexcept { return state_->traced.maps; }
+const std::vector<std::string>& Service::notes() const noexcept { return state_->notes; }
+
+std::int64_t Service::batch_size() const {
+  const std::int64_t given = state_->pipeline.batch_size;
+  if (given > 0) return given;
+  const auto& [height, width] = state_->pipeline.transform.img_size;
+  const std::int64_t tokens = state_->classifier->num_tokens(height, width);
+  constexpr std::int64_t kMostAutomaticBatch = 256;
+  return std::clamp<std::int64_t>(state_->classifier->limits().enough_tokens / tokens, 1,
+                                  kMostAutomaticBatch);
+}
+
+ServiceCounts Service::counts() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->counts;
+}
+
+}  // namespace hydrascope::app

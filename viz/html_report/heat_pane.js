@@ -1,0 +1,352 @@
+// One model's map over a picture: drawn, pointed at, added up under a rectangle. Panes know neither
+// each other nor where maps come from.
+
+class HeatPane {
+  /**
+   * `picture`: {name, image (a URL), width, height}; `model`: {name, horizontal, vertical};
+   * `valuesOf(map)`: its float32 values, or a promise of them; `settings`: page_data.cpp.
+   * `on`: what is called with what a person does here: point(place {x, y} or null, "where it is no
+   * cell"), area({left, top, right, bottom} or null) and split(share), all places of 0 to 1; where
+   * there is one, pick({row, column}) is called for a cell that is clicked, or entered.
+   */
+  constructor(host, picture, model, valuesOf, settings, on) {
+    Object.assign(this, {picture, model, valuesOf, settings, on});
+    this.horizontal = new Axis(model.horizontal);
+    this.vertical = new Axis(model.vertical);
+    this.values = new Map();
+    this.heats = new Map();
+    host.append(document.getElementById('pane').content.cloneNode(true));
+    this.figure = host.lastElementChild;
+    const find = selector => this.figure.querySelector(selector);
+    this.image = find('img');
+    this.image.src = picture.image;
+    this.canvas = find('.heat');
+    this.context = this.canvas.getContext('2d');
+    this.surface = find('.surface');
+    this.cellMark = find('.mark.cell');
+    this.areaMark = find('.mark.area');
+    this.slider = find('.split');
+    this.caption = find('.caption');
+    this.gradient = find('.gradient').getContext('2d');
+    this.needle = find('.needle');
+    this.ticks = [...this.figure.querySelectorAll('.ticks span')];
+    this.readout = find('.readout');
+    this.sum = find('.sum');
+    this.note = find('.note');
+    const {width, height} = picture;
+    const stage = find('.stage');
+    stage.style.aspectRatio = `${width} / ${height}`;
+    stage.style.width = `min(100%, ${2 * width}px, ${(70 * width / height).toFixed(1)}vh)`;
+    const name = [picture.name, model.name].filter(Boolean).join(', ');
+    this.surface.setAttribute(
+        'aria-label',
+        `${name}: heat map. Arrow keys move over its cells, with shift they span a rectangle, ` +
+            'escape removes it.');
+    this.slider.setAttribute('aria-label', `${name}: where the heat begins`);
+    this.listen();
+    this.resizing = new ResizeObserver(() => this.resize());
+    this.resizing.observe(stage);
+    this.mark(null);
+    this.markArea(null);
+  }
+
+  listen() {
+    const {surface, slider} = this;
+    surface.addEventListener('pointermove', event => this.point(event));
+    surface.addEventListener('pointerdown', event => {
+      this.anchor = null;
+      this.on.area(null);
+      this.point(event);
+      if (event.button !== 0 || !this.cell) return;
+      this.anchor = this.cell;
+      this.isDragging = true;
+      surface.setPointerCapture(event.pointerId);
+    });
+    surface.addEventListener('pointerup', event => {
+      if (this.isDragging && event.button === 0 && !this.area) this.on.pick?.(this.anchor);
+    });
+    for (const end of ['pointerup', 'pointercancel']) {
+      surface.addEventListener(end, () => { this.isDragging = false; });
+    }
+    // A finger that is lifted leaves too, and what the keyboard chose stays while it may go on.
+    surface.addEventListener('pointerleave', event => {
+      if (event.pointerType === 'mouse' && document.activeElement !== surface) this.on.point(null);
+    });
+    // Whoever came by a pointer has chosen already.
+    surface.addEventListener('focus', () => {
+      if (surface.matches(':focus-visible') && !this.cell) this.pointAt(this.middle());
+    });
+    surface.addEventListener('blur', event => {
+      this.anchor = null;
+      if (!event.relatedTarget?.matches('.surface')) this.on.point(null);
+    });
+    surface.addEventListener('keydown', event => this.step(event));
+    slider.addEventListener('input', () => this.on.split(Number(slider.value)));
+  }
+
+  close() {
+    this.resizing.disconnect();
+    cancelAnimationFrame(this.frame);
+    this.figure.remove();
+  }
+
+  // What is drawn.
+
+  /** `caption` says what map it is. */
+  show(map, look, caption, note) {
+    if (this.look !== look) this.heats.clear();
+    this.map = map;
+    this.look = look;
+    this.caption.textContent = caption;
+    this.note.textContent = note;
+    this.request();
+  }
+
+  /** No more pixels than are on the screen, than the picture has, and than are drawn in time. */
+  resize() {
+    const kMostPixels = 700_000;
+    const {width, height} = this.picture;
+    const shown = Math.round(this.canvas.clientWidth * devicePixelRatio);
+    if (shown === 0) return;
+    const scale = Math.min(1, shown / width, Math.sqrt(kMostPixels / (width * height)));
+    const size = [Math.round(width * scale), Math.round(height * scale)].map(n => Math.max(n, 1));
+    if (this.painter?.width === size[0] && this.painter.height === size[1]) return;
+    [this.canvas.width, this.canvas.height] = size;
+    this.painter = this.painterOf(...size);
+    if (this.map) this.request();
+  }
+
+  painterOf(width, height) {
+    return new HeatPainter(
+        this.vertical, this.horizontal, width, height, this.settings.unseenBrightness);
+  }
+
+  request() {
+    this.frame ||= requestAnimationFrame(() => {
+      this.frame = 0;
+      this.draw();
+    });
+  }
+
+  /** The chosen map ready to be drawn; nothing while its values are on their way. */
+  heat() {
+    const {map} = this;
+    const known = this.heats.get(map);
+    if (known) return known;
+    const values = this.values.get(map) ?? this.valuesOf(map);
+    if (values instanceof Promise) {
+      values.then(found => {
+        this.values.set(map, found);
+        this.request();
+      });
+      return null;
+    }
+    this.values.set(map, values);
+    const heat = heatOf(values, map, this.look, this.settings);
+    this.heats.set(map, heat);
+    return heat;
+  }
+
+  draw() {
+    const heat = this.painter && this.heat();
+    if (!heat) return;
+    this.painter.paint(this.context, heat, this.look);
+    this.figure.classList.add('drawn');
+    this.drawScale(heat);
+    this.mark(this.place, this.elsewhere);
+    this.markArea(this.area);
+  }
+
+  drawScale({table: {colors, name}, range: {low, high}}) {
+    [low, (low + high) / 2, high].forEach((value, i) => {
+      this.ticks[i].textContent = numberText(value);
+    });
+    if (this.scaleName === name) return;
+    this.scaleName = name;
+    const scale = this.gradient.createImageData(256, 1);
+    for (let i = 0; i < 256; ++i) {
+      scale.data.set([...colors.subarray(3 * i, 3 * i + 3), 255], 4 * i);
+    }
+    this.gradient.putImageData(scale, 0, 0);
+  }
+
+  /** Heat from `share` of the width on, the picture before it. */
+  split(share) {
+    this.slider.value = String(share);
+    this.slider.setAttribute('aria-valuetext', `picture ${Math.round(100 * share)} percent`);
+    this.canvas.style.clipPath = share > 0 ? `inset(0 0 0 ${100 * share}%)` : '';
+  }
+
+  // What is read from it.
+
+  middle() {
+    return {
+      row: this.vertical.cellNear(0.5), column: this.horizontal.cellNear(0.5)};
+  }
+
+  /** Tells where a cell of this pane is. */
+  pointAt({row, column}) {
+    const {horizontal, vertical} = this;
+    this.on.point({
+      x: Math.min(Math.max(horizontal.edge(column + 0.5), 0), 1),
+      y: Math.min(Math.max(vertical.edge(row + 0.5), 0), 1)});
+  }
+
+  point(event) {
+    const box = this.surface.getBoundingClientRect();
+    const x = (event.clientX - box.left) / box.width;
+    const y = (event.clientY - box.top) / box.height;
+    if (this.isDragging) {
+      this.span({row: this.vertical.cellNear(y), column: this.horizontal.cellNear(x)});
+    } else if (x >= 0 && y >= 0 && x < 1 && y < 1) {  // a finger may have left the picture
+      this.on.point({x, y});
+    }
+  }
+
+  /** From the anchor to a cell; a single cell is no rectangle. */
+  span(cell) {
+    const {anchor, horizontal, vertical} = this;
+    this.pointAt(cell);
+    if (cell.row === anchor.row && cell.column === anchor.column) {
+      this.on.area(null);
+      return;
+    }
+    const edges = (axis, a, b) =>
+        [Math.min(a, b), Math.max(a, b) + 1].map(each => Math.min(Math.max(axis.edge(each), 0), 1));
+    const [left, right] = edges(horizontal, anchor.column, cell.column);
+    const [top, bottom] = edges(vertical, anchor.row, cell.row);
+    this.on.area({left, top, right, bottom});
+  }
+
+  step(event) {
+    if (event.ctrlKey || event.altKey || event.metaKey) return;
+    if (event.key === 'Escape') {
+      this.anchor = null;
+      this.on.area(null);
+      return;
+    }
+    if (event.key === 'Enter' && this.cell) {
+      this.on.pick?.(this.cell);
+      return;
+    }
+    const {horizontal, vertical} = this;
+    const from = this.cell ?? this.middle();
+    const moves = {
+      ArrowUp: {row: from.row - 1},
+      ArrowDown: {row: from.row + 1},
+      ArrowLeft: {column: from.column - 1},
+      ArrowRight: {column: from.column + 1},
+      Home: {column: horizontal.first},
+      End: {column: horizontal.last},
+      PageUp: {row: vertical.first},
+      PageDown: {row: vertical.last},
+    };
+    if (!(event.key in moves)) return;
+    event.preventDefault();
+    const {row, column} = {...from, ...moves[event.key]};
+    const cell = {row: vertical.within(row), column: horizontal.within(column)};
+    this.anchor = event.shiftKey ? this.anchor ?? from : null;
+    if (this.anchor) this.span(cell); else this.pointAt(cell);
+  }
+
+  /** Marks the cell at a place, which another pane may have been pointed at, and says its value. */
+  mark(place) {
+    this.place = place;
+    const row = place ? this.vertical.cellAt(place.y) : -1;
+    const column = place ? this.horizontal.cellAt(place.x) : -1;
+    this.cell = row < 0 || column < 0 ? null : {row, column};
+    this.cellMark.hidden = this.needle.hidden = !this.cell;
+    if (!this.cell) {
+      this.readout.value = place ? 'not seen by the model' :
+                                   'Point at the picture, or focus it and use the arrow keys.';
+      return;
+    }
+    const edges = (axis, cell) => [axis.edge(cell), axis.edge(cell + 1)];
+    this.lay(this.cellMark, edges(this.horizontal, column), edges(this.vertical, row));
+    const heat = this.map && this.heats.get(this.map);
+    if (!heat) return;
+    const index = row * this.horizontal.cells + column;
+    const span = spanText({first: row, last: row}, {first: column, last: column});
+    this.readout.value = `${span}: ${numberText(heat.values[index])}`;
+    this.needle.hidden = Number.isNaN(heat.shares[index]);
+    this.needle.style.left = `${100 * heat.shares[index]}%`;
+  }
+
+  /** Marks a rectangle, and says what the cells hold whose middle lies in it. */
+  markArea(area) {
+    this.area = area;
+    this.areaMark.hidden = !area;
+    this.sum.value = '';
+    if (!area) return;
+    this.lay(this.areaMark, [area.left, area.right], [area.top, area.bottom]);
+    const heat = this.map && this.heats.get(this.map);
+    if (heat) this.sum.value = this.sumText(heat.values, area);
+  }
+
+  sumText(values, area) {
+    const rows = this.vertical.cellsBetween(area.top, area.bottom);
+    const columns = this.horizontal.cellsBetween(area.left, area.right);
+    if (rows.first > rows.last || columns.first > columns.last) return 'not seen by the model';
+    let sum = 0;
+    for (let row = rows.first; row <= rows.last; ++row) {
+      for (let column = columns.first; column <= columns.last; ++column) {
+        const value = values[row * this.horizontal.cells + column];
+        if (Number.isFinite(value)) sum += value;
+      }
+    }
+    const {total, additive} = this.map;
+    const text = `${spanText(rows, columns)}: ${numberText(sum)} together`;
+    if (typeof total !== 'number') return text;
+    const share = total > 0 ? ` ${percent(sum / total)}` : '';
+    const whole = additive ? 'this layer adds to the logit' : 'all tokens hold';
+    return `${text},${share} of the ${numberText(total)} that ${whole}`;
+  }
+
+  lay(mark, [left, right], [top, bottom]) {
+    const within = places => places.map(place => 100 * Math.min(Math.max(place, 0), 1));
+    [left, right] = within([left, right]);
+    [top, bottom] = within([top, bottom]);
+    Object.assign(mark.style, {
+      left: `${left}%`, top: `${top}%`, width: `${right - left}%`, height: `${bottom - top}%`});
+  }
+
+  // What can be kept of it.
+
+  /** The picture at its own size with what is shown over it, and the caption below. */
+  async toCanvas() {
+    await this.image.decode();
+    const {width, height} = this.picture;
+    const size = Math.max(13, Math.round(width / 50));
+    const canvas = document.createElement('canvas');
+    canvas.width = width;
+    canvas.height = height + 2 * size;
+    const context = canvas.getContext('2d');
+    context.fillStyle = '#fff';
+    context.fillRect(0, 0, width, canvas.height);
+    context.drawImage(this.image, 0, 0, width, height);
+    const layer = document.createElement('canvas');
+    [layer.width, layer.height] = [width, height];
+    this.painterOf(width, height).paint(layer.getContext('2d'), this.heat(), this.look);
+    const from = Math.round(Number(this.slider.value) * width);
+    if (from < width) {
+      context.drawImage(layer, from, 0, width - from, height, from, 0, width - from, height);
+    }
+    if (this.area) {
+      const {left, top, right, bottom} = this.area;
+      for (const [color, thickness] of [['#000', 4], ['#fff', 2]]) {
+        context.strokeStyle = color;
+        context.lineWidth = thickness;
+        context.strokeRect(
+            left * width, top * height, (right - left) * width, (bottom - top) * height);
+      }
+    }
+    context.fillStyle = '#1c2430';
+    context.font = `${size}px system-ui, sans-serif`;
+    context.fillText(this.caption.textContent, size / 2, height + 1.4 * size, width - size);
+    return canvas;
+  }
+
+  npy() {
+    return npyFile(this.heat().values, this.vertical.cells, this.horizontal.cells);
+  }
+}
