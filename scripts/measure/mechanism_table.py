@@ -62,13 +62,13 @@ def measure(program: Path, name: str, rules: list[str], row: Json, arguments: ar
             if not isinstance(speed, str):
                 cells["ms"] = speed["rows"][0]["ms_p50"]
                 cells["peak_memory_mb"] = speed["rows"][0]["peak_memory_bytes"] / 1e6
-        if "answers" in arguments.measure:
-            pictures = 1 if label == LARGEST else 8
+        if "near_mass" in arguments.measure:
+            pictures = {"224x224": 5, "512x512": 2}.get(label, 1)
             cells["near_mass"] = near_mass(ask([program, "diagnose", arguments.near_pictures, *at_size, "--limit-images",
                                                 pictures], arguments.limit))
-            if label != LARGEST:
-                score = ask([program, "evaluate", *data, *at_size], 10 * arguments.limit)
-                cells["top1"] = value(score, "top1")
+        if "top1" in arguments.measure and label != LARGEST:
+            score = ask([program, "evaluate", *data, *at_size], 10 * arguments.limit)
+            cells["top1"] = value(score, "top1")
     print(json.dumps(row), flush=True)
     return row
 
@@ -133,7 +133,7 @@ def main() -> None:
     parser.add_argument("--build", type=Path, default=PROGRAM.parent)
     parser.add_argument("--rounds", type=int, default=10)
     parser.add_argument("--limit", type=float, default=240, help="seconds of a command; of evaluate ten times as many")
-    parser.add_argument("--measure", nargs="+", choices=["costs", "answers"], default=["costs", "answers"],
+    parser.add_argument("--measure", nargs="+", choices=["costs", "top1", "near_mass"], default=["costs", "top1", "near_mass"],
                         help="costs, for which nothing else may run, or top-1 and near mass; what was there stays")
     parser.add_argument("--only", nargs="+", help="measure these, on the machine of the others, whose rows stay")
     parser.add_argument("--from-json", action="store_true", help="only write the text again")
@@ -170,7 +170,8 @@ measurements ([raw](mechanisms.json)).
 
 The bundled DeiT-Tiny with the mechanism in all 12 layers and **no conversion**: weights trained with softmax, added
 parameters at their initialisation. Top-1 over {of_pictures}{result["data"]}; near mass is how much of the weight of softmax, of the layers'
-own queries and keys, lies on patches near the query and on the prefix, on average (`hydrascope diagnose`). GFLOP,
+own queries and keys, lies on patches near the query and on the prefix, on average (`hydrascope diagnose`, 5 bundled photographs at 224x224,
+2 at 512x512, 1 at 1088x1920). GFLOP,
 milliseconds (median) and peak resident memory of the process, libraries included, are those of a forward pass of one image in
 float32 as commands run it: kernels of the [inference plan](inference.md) where the mechanism has them, and elsewhere its
 LibTorch module; {doctor["cpu"]}, {doctor["processors"]} threads. "refuses": the mechanism is tied to the size it was made for;
