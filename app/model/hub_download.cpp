@@ -373,7 +373,8 @@ fs::path download_model(const HubName& name, const std::string& hub, const Conso
     const std::string url =
         hub + "/" + name.repository + "/resolve/" + listing.commit + "/" + file.name;
     make_folders(lock.parent_path());
-    std::ofstream{lock, std::ios::app};
+    if (!std::ofstream{lock, std::ios::app})
+      throw Error(ErrorCode::unwritable, std::strerror(errno), lock.string());
     FileLock held(lock);  // as Hugging Face's tools do
     if (held.is_taken()) {
       console.note("note: another process is fetching the file; waiting for it");
