@@ -9,17 +9,7 @@ cd "$(dirname "${BASH_SOURCE[0]}")/.."
 build=$(realpath "${HYDRASCOPE_BUILD:-build/release}")
 [ -x "$build/hydrascope" ] || { echo "error: there is no $build/hydrascope (scripts/build.sh makes it)" >&2; exit 1; }
 
-cache=${HYDRASCOPE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/hydrascope}
-environment=$cache/site-venv
-stamp="$(python3 --version) $(sha256sum <scripts/site.lock)"
-if [ "$(cat "$environment/.installed" 2>/dev/null)" != "$stamp" ]; then
-  rm -rf "$environment"
-  mkdir -p "$cache"
-  { python3 -m venv "$environment" &&
-    "$environment/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --only-binary=:all: \
-      --require-hashes -r scripts/site.lock >&2; } || { echo "skipped: the packages of scripts/site.lock cannot be installed"; exit 77; }
-  echo "$stamp" >"$environment/.installed"
-fi
+environment=$(scripts/locked_venv.sh site) || { status=$?; echo "$environment"; exit $status; }
 
 out=build/site
 rm -rf "$out"

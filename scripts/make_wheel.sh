@@ -13,17 +13,7 @@ version=$(value CMAKE_PROJECT_VERSION)
 torch=$(sed -n 's/^Version: //p' "$(dirname "$(value HYDRASCOPE_LIBTORCH)")"/torch-*.dist-info/METADATA | head -1)
 [ -n "$torch" ] || { echo "error: LibTorch does not say its version" >&2; exit 1; }
 
-cache=${HYDRASCOPE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/hydrascope}
-tools=$cache/wheel-venv
-stamp="$(python3 --version) $(sha256sum <scripts/wheel.lock)"
-if [ "$(cat "$tools/.installed" 2>/dev/null)" != "$stamp" ]; then
-  rm -rf "$tools"
-  mkdir -p "$cache"
-  { python3 -m venv "$tools" &&
-    "$tools/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --only-binary=:all: \
-      --require-hashes -r scripts/wheel.lock >&2; } || { echo "skipped: the packages of scripts/wheel.lock cannot be installed"; exit 77; }
-  echo "$stamp" >"$tools/.installed"
-fi
+tools=$(scripts/locked_venv.sh wheel) || { status=$?; echo "$tools"; exit $status; }
 
 out=${HYDRASCOPE_WHEEL:-build/wheel}
 mkdir -p "$out"
