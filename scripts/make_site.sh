@@ -20,7 +20,8 @@ if [ "${1:-}" != --without-tutorials ]; then
   cp docs/tutorials/*.ipynb "$out/tutorials/"
   (
     cd "$out/tutorials"
-    export PATH=$build:$environment/bin:$PATH HYDRASCOPE_PICTURES=$PWD/../../../assets/images JUPYTER_PLATFORM_DIRS=1
+    export PATH=$environment/bin:$PATH PYTHONPATH=$PWD/../../../app/python HYDRASCOPE_TREE=$build JUPYTER_PLATFORM_DIRS=1
+    export HYDRASCOPE_PICTURES=$PWD/../../../assets/images
     export IPYTHONDIR=$PWD/.ipython JUPYTER_CONFIG_DIR=$PWD/.jupyter PYDEVD_DISABLE_FILE_VALIDATION=1
     for notebook in *.ipynb; do
       began=$SECONDS
