@@ -25,8 +25,9 @@ PROGRAM = Path()
 
 
 def files() -> list[Path]:
-    """The front, the engine, and the modules beside them."""
-    found = [PROGRAM, PROGRAM.with_name("hydrascope-engine"), *sorted(PROGRAM.parent.glob("libhydrascope_*.so"))]
+    """The front, the engine, the library for programs of others, and the modules beside them."""
+    found = [PROGRAM, PROGRAM.with_name("hydrascope-engine"), PROGRAM.with_name("libhydrascope.so.0"),
+             *sorted(PROGRAM.parent.glob("libhydrascope_*.so"))]
     return [file for file in found if file.exists()]
 
 
@@ -93,7 +94,7 @@ class Hardening(unittest.TestCase):
     def test_buffers_are_checked(self) -> None:
         if is_sanitized() or not re.search(r"CMAKE_BUILD_TYPE:\w+=Release", (PROGRAM.parent / "CMakeCache.txt").read_text()):
             self.skipTest("a sanitizer, or no optimisation, takes the place of these checks")
-        for file in (PROGRAM, PROGRAM.with_name("hydrascope-engine")):
+        for file in files()[:3]:
             symbols = set(re.findall(r" UND (\w+)", readelf(file, "--dyn-syms")))
             self.assertTrue("__stack_chk_fail" in symbols, f"{file.name}: no -fstack-protector-strong")
             self.assertTrue(any(name.endswith("_chk") for name in symbols), f"{file.name}: no _FORTIFY_SOURCE")
