@@ -29,9 +29,9 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     for (const app::FormPart& part : form) {
       const char* begin = part.content.data();
       const char* end = begin + part.content.size();
-      fuzz::require(std::less_equal<>()(at, begin) &&
-                        std::less_equal<>()(end, body.data() + body.size()),
-                    "parts lie in the body, one after the other");
+      fuzz::require(
+          std::less_equal<>()(at, begin) && std::less_equal<>()(end, body.data() + body.size()),
+          "parts lie in the body, one after the other");
       at = end;
     }
   });

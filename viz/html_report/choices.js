@@ -171,3 +171,44 @@ class LookChoices {
     signedColormap.show(signed && isBoth ? this.colormaps : [], look.signedColormap);
   }
 }
+
+/** The form beside the views of a picture: what is wanted of its maps, how they look, what is kept of them. */
+class ViewControls {
+  /** `onChange()` after each choice; what is chosen is in `wanted`, `look` and `split`. */
+  constructor(settings, onChange) {
+    this.form = document.getElementById('controls');
+    this.wanted = {};
+    this.look = settings.look;
+    this.split = settings.split;
+    this.view = null;
+    this.maps = new MapChoices(this.form, (aspect, value) => {
+      this.wanted[aspect] = value;
+      onChange();
+    });
+    this.looks = new LookChoices(this.form, settings.colormaps, (name, value) => {
+      this.look = {...this.look, [name]: value};
+      onChange();
+    });
+    /** For a view, whose splits are here. */
+    this.onSplit = share => {
+      this.split = share;
+      onChange();
+    };
+    this.form.hidden = true;
+    document.addEventListener('submit', event => event.preventDefault());
+    const button = (id, act) => document.getElementById(id).addEventListener('click', act);
+    button('save-picture', () => this.view.savePicture());
+    button('save-map', () => this.view.saveNumbers());
+  }
+
+  /** Shows what is chosen in a PictureView, and offers what can be chosen there. */
+  show(view) {
+    this.view = view;
+    const {classes, models} = view.picture;
+    const {aspects} = choose(view.maps(), this.wanted);
+    this.maps.show(aspects, classes.map((each, i) => classText(each, models[0].probabilities[i])));
+    const shown = view.show(this.wanted, this.look, this.split);
+    this.looks.show(this.look, {
+      signed: shown.some(map => map.signed), unsigned: shown.some(map => !map.signed)});
+  }
+}

@@ -15,9 +15,8 @@ const settings = (() => {
   const colormaps = given.colormaps.map(table => ({...table, colors: bytesOf(table.colors)}));
   return {...given, colormaps, firstLook: given.look};
 })();
-const state = {wanted: null, look: settings.look, split: settings.split};
 const article = document.querySelector('article');
-const controls = document.getElementById('controls');
+const controls = new ViewControls(settings, refresh);
 let file = null;     // what is shown, as it is sent
 let answer = null;   // what came back of it: {picture, record}
 let view = null;
@@ -103,11 +102,7 @@ function openView(axes) {
   view?.close();
   view = new PictureView(
       article.querySelector('.views'), together(answer.picture, axes), map => map.values ??= map.ask(),
-      settings, split => {
-        state.split = split;
-        refresh();
-      },
-      settings.patches ? pick : undefined);
+      settings, controls.onSplit, settings.patches ? pick : undefined);
   view.axes = axes;
   showBoxes();
 }
@@ -132,15 +127,10 @@ function showBoxes() {
 
 function refresh() {
   if (!answer) return;
-  const {picture} = answer;
-  const maps = picture.models.flatMap(model => model.maps);
-  const {map, aspects} = choose(maps, state.wanted);
-  if (JSON.stringify(view?.axes) !== JSON.stringify(map.axes)) openView(map.axes);
-  mapChoices.show(
-      aspects, picture.classes.map((each, i) => classText(each, picture.models[0].probabilities[i])));
-  const shown = view.show(state.wanted, state.look, state.split);
-  lookChoices.show(state.look, {
-    signed: shown.some(each => each.signed), unsigned: shown.some(each => !each.signed)});
+  const maps = answer.picture.models.flatMap(model => model.maps);
+  const {axes} = choose(maps, controls.wanted).map;
+  if (JSON.stringify(view?.axes) !== JSON.stringify(axes)) openView(axes);
+  controls.show(view);
 }
 
 /** The row of a patch, of every layer, asked for layer by layer. */
@@ -163,7 +153,7 @@ function pick({row, column}, model) {
     answer.picture.models[0].maps = [...maps.filter(map => !map.ask), ...rows];
     view.axes = null;
   }
-  state.wanted.method = method;
+  controls.wanted.method = method;
   refresh();
 }
 
@@ -216,9 +206,9 @@ async function show(chosen) {
     answer = {record: json, picture: pictureOf(records, chosen.name, url)};
     view?.close();
     view = null;
-    state.wanted ??= firstWanted(answer.picture.models[0].maps);
-    state.wanted.class = 0;
-    article.hidden = controls.hidden = false;
+    if (!controls.view) controls.wanted = firstWanted(answer.picture.models[0].maps);
+    controls.wanted.class = 0;
+    article.hidden = controls.form.hidden = false;
     article.querySelector('h2 bdi').textContent = chosen.name;
     article.querySelector('.about').replaceChildren(...listOf(records));
     refresh();
@@ -233,20 +223,8 @@ function take(files) {
   if (chosen) show(chosen);
 }
 
-const mapChoices = new MapChoices(controls, (aspect, value) => {
-  state.wanted[aspect] = value;
-  refresh();
-});
-const lookChoices = new LookChoices(controls, settings.colormaps, (name, value) => {
-  state.look = {...state.look, [name]: value};
-  refresh();
-});
 for (const element of document.querySelectorAll('.scripted')) element.classList.remove('scripted');
-controls.hidden = true;
-document.addEventListener('submit', event => event.preventDefault());
 document.getElementById('file').addEventListener('change', event => take(event.target.files));
-document.getElementById('save-picture').addEventListener('click', () => view.savePicture());
-document.getElementById('save-map').addEventListener('click', () => view.saveNumbers());
 document.addEventListener('paste', event => take(event.clipboardData.files));
 document.addEventListener('dragover', event => {
   event.preventDefault();
