@@ -4,11 +4,11 @@
                                               [--only NAME..]
 
 For every mechanism of the registry, and softmax with every position rule, in all layers of the bundled DeiT-Tiny without
-any training: top-1 over N pictures of FOLDER (whatever `hydrascope evaluate` takes; default: all) at two sizes; and at three sizes GFLOP of the
-network, the time and peak memory of one forward pass by `hydrascope benchmark` and how much of softmax's weight lies near
-the query by `hydrascope diagnose`. --only takes names of both and leaves the other rows as they are, --near-pictures
-FOLDER is what is diagnosed. What takes more than --limit seconds is stopped and says so. A row is written when it is
-there. Only the standard library is used. Nothing else should run on the machine while costs are measured.
+any training: top-1 over N pictures of FOLDER (whatever `hydrascope evaluate` takes; default: all) at two sizes; and at
+three sizes GFLOP of the network, the time and peak memory of one forward pass by `hydrascope benchmark` and how much of
+softmax's weight lies near the query by `hydrascope diagnose`. --only takes names of both and leaves the other rows as they
+are, --near-pictures FOLDER is what is diagnosed. What takes more than --limit seconds is stopped and says so. A row is
+written when it is there. Only the standard library is used. Nothing else should run on the machine while costs are measured.
 """
 
 import argparse
@@ -169,13 +169,13 @@ hydra.scale=none`. This page is written by `scripts/measure/mechanism_table.py` 
 measurements ([raw](mechanisms.json)).
 
 The bundled DeiT-Tiny with the mechanism in all 12 layers and **no conversion**: weights trained with softmax, added
-parameters at their initialisation. Top-1 over {of_pictures}{result["data"]}; near mass is how much of the weight of softmax, of the layers'
-own queries and keys, lies on patches near the query and on the prefix, on average (`hydrascope diagnose`, 5 bundled photographs at 224x224,
-2 at 512x512, 1 at 1088x1920). GFLOP,
-milliseconds (median) and peak resident memory of the process, libraries included, are those of a forward pass of one image in
-float32 as commands run it: kernels of the [inference plan](inference.md) where the mechanism has them, and elsewhere its
-LibTorch module; {doctor["cpu"]}, {doctor["processors"]} threads. "refuses": the mechanism is tied to the size it was made for;
-"too slow": it was stopped; "-": not measured.
+parameters at their initialisation. Top-1 over {of_pictures}{result["data"]}; near mass is how much of the
+weight of softmax, of the layers' own queries and keys, lies on patches near the query and on the prefix, on average
+(`hydrascope diagnose`, 5 bundled photographs at 224x224, 2 at 512x512, 1 at 1088x1920). GFLOP, milliseconds (median) and
+peak resident memory of the process, libraries included, are those of a forward pass of one image in float32 as commands
+run it: kernels of the [inference plan](inference.md) where the mechanism has them, and elsewhere its LibTorch module;
+{doctor["cpu"]}, {doctor["processors"]} threads. "refuses": the mechanism is tied to the size it was made for; "too slow": it was
+stopped; "-": not measured.
 
 {cost_table(mechanisms, "mechanism")}
 {accuracy_table(mechanisms, "mechanism")}
