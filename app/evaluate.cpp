@@ -18,7 +18,7 @@
 #include "app/run/process_team.h"
 #include "app/run/signal_stop.h"
 #include "app/run/usage_error.h"
-#include "kernels/shortest_number.h"
+#include "kernels/number_text.h"
 
 #include <ATen/Parallel.h>
 

@@ -13,7 +13,7 @@
 #include "app/run/usage_error.h"
 #include "app/train/session.h"
 #include "app/train/training_options.h"
-#include "kernels/shortest_number.h"
+#include "kernels/number_text.h"
 #include "model/checkpoint/formats/sha256.h"
 #include "model/device.h"
 #include "model/training/distillation/conversion.h"

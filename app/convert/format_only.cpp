@@ -51,6 +51,14 @@ RewriteRequest rewrite_request(const ParsedOptions& options, const ModelRequest&
                          std::to_string(words.size()) + " names",
                      "convert", "hydrascope convert in.pth out.safetensors");
   }
+  // What a file of --config has may be another command's default.
+  for (const char* name :
+       {"input", "sizes", "scenes", "mosaics", "epochs", "stage", "start", "eval", "report"}) {
+    if (options.source(name) == Source::command_line) {
+      throw UsageError("a checkpoint that is only rewritten learns nothing",
+                       std::string("--") + name, "name the pictures to learn from by --input");
+    }
+  }
   return {console_request(options),
           model,
           architecture,

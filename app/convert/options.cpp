@@ -114,8 +114,14 @@ ConvertRequest convert_request(const ParsedOptions& options, ModelRequest model,
   read.take("evaluations", conversion.finetune.evaluations);
   conversion.sizes.evaluations = conversion.finetune.evaluations;
   read.take("steps-sizes", conversion.sizes.steps);
-  if (request.sizes.empty()) conversion.sizes.steps = 0;
   read.take("lr-sizes", conversion.sizes.learning_rate);
+  if (request.sizes.empty()) {
+    conversion.sizes.steps = 0;
+    for (const char* name : {"steps-sizes", "lr-sizes"}) {
+      if (options.source(name) == Source::command_line)
+        throw UsageError("there are no sizes to learn", std::string("--") + name, "--sizes 512");
+    }
+  }
   read.take("temperature", conversion.of_finetune.temperature);
   read.take("kl-weight", conversion.of_finetune.logits_weight);
   read.take("blocks-weight", conversion.of_finetune.blocks_weight);
@@ -134,6 +140,10 @@ ConvertRequest convert_request(const ParsedOptions& options, ModelRequest model,
   read.take("balance-sources", request.loader.sampler.balance_sources);
   read.take("stage", request.stage);
   if (request.stage == "finetune") conversion.maps.steps = 0;
+  if (request.stage == "maps" && !request.sizes.empty()) {
+    throw UsageError("sizes are learned end to end", "--stage maps",
+                     "--epochs 0 leaves the stage before them out");
+  }
   return request;
 }
 

@@ -6,7 +6,7 @@
 #include "app/options/option_builders.h"
 #include "app/run/console.h"
 #include "kernels/error.h"
-#include "kernels/shortest_number.h"
+#include "kernels/number_text.h"
 #include "model/config/architectures.h"
 #include "model/registry/mechanisms.h"
 

@@ -1,7 +1,7 @@
 #include "app/options/option_table.h"
 
 #include "app/run/usage_error.h"
-#include "kernels/shortest_number.h"
+#include "kernels/number_text.h"
 
 #include <algorithm>
 #include <charconv>

@@ -3,6 +3,7 @@
 #include "app/pictures/decoding_workers.h"
 #include "app/run/usage_error.h"
 #include "kernels/error.h"
+#include "kernels/number_text.h"
 
 #include <cstdlib>
 #include <string_view>
@@ -162,18 +163,18 @@ std::string size_text(const image::Size& size) {
 }
 
 image::Size parse_size(const std::string& text, const std::string& option) {
-  const auto cross = text.find('x');
-  image::Size size;
-  size.height = to_integer(text.substr(0, cross), option);
-  size.width =
-      cross == std::string::npos ? size.height : to_integer(text.substr(cross + 1), option);
+  const std::string_view word = text;
+  const auto cross = word.find('x');
+  const auto height = parse_number<std::int64_t>(word.substr(0, cross));
+  const auto width =
+      cross == word.npos ? height : parse_number<std::int64_t>(word.substr(cross + 1));
   constexpr std::int64_t kMost = 1 << 16;
-  if (size.height < 1 || size.width < 1 || size.height > kMost || size.width > kMost) {
+  if (!height || !width || *height < 1 || *width < 1 || *height > kMost || *width > kMost) {
     throw Error(ErrorCode::invalid_argument,
                 "expected N or HxW from 1 to " + std::to_string(kMost) + ", found '" + text + "'",
                 option);
   }
-  return size;
+  return {*height, *width};
 }
 
 }  // namespace hydrascope::app

@@ -1,7 +1,7 @@
 #include "app/pictures/decoding_workers.h"
 
 #include "kernels/error.h"
-#include "kernels/shortest_number.h"
+#include "kernels/number_text.h"
 
 #include <algorithm>
 #include <array>

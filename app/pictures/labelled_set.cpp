@@ -4,11 +4,11 @@
 #include "app/pictures/glob.h"
 #include "app/pictures/inputs.h"
 #include "app/run/usage_error.h"
+#include "kernels/number_text.h"
 
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <charconv>
 #include <fstream>
 #include <iterator>
 #include <optional>
@@ -232,11 +232,8 @@ std::optional<std::size_t> validation_number(const std::filesystem::path& file) 
   constexpr std::string_view kBegin = "ILSVRC2012_val_";
   const std::string stem = file.stem().string();
   if (!stem.starts_with(kBegin)) return std::nullopt;
-  std::size_t number = 0;
-  const char* end = stem.data() + stem.size();
-  const auto [rest, status] = std::from_chars(stem.data() + kBegin.size(), end, number);
-  if (status != std::errc() || rest != end || number == 0) return std::nullopt;
-  return number;
+  const auto number = parse_number<std::size_t>(std::string_view(stem).substr(kBegin.size()));
+  return number == 0U ? std::nullopt : number;
 }
 
 /// An entry of the file as class indices.

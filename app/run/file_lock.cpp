@@ -1,7 +1,8 @@
 #include "app/run/file_lock.h"
 
+#include "kernels/number_text.h"
+
 #include <cerrno>
-#include <charconv>
 #include <fcntl.h>
 #include <fstream>
 #include <optional>
@@ -39,11 +40,8 @@ bool has_lock(const fs::path& process, const struct stat& file) {
 std::optional<pid_t> process_with_lock(const struct stat& file) {
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator("/proc", ignored)) {
-    const std::string name = entry.path().filename().string();
-    pid_t process = 0;
-    const auto [end, error] = std::from_chars(name.data(), name.data() + name.size(), process);
-    const bool is_process = error == std::errc() && end == name.data() + name.size();
-    if (is_process && process != ::getpid() && has_lock(entry.path(), file)) return process;
+    const auto process = parse_number<pid_t>(entry.path().filename().native());
+    if (process && process != ::getpid() && has_lock(entry.path(), file)) return process;
   }
   return std::nullopt;
 }

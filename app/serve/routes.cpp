@@ -2,10 +2,10 @@
 
 #include "app/serve/api.h"
 #include "kernels/error.h"
+#include "kernels/number_text.h"
 
 #include <algorithm>
 #include <array>
-#include <charconv>
 
 namespace hydrascope::app {
 namespace {
@@ -25,13 +25,11 @@ constexpr std::array<RouteEntry, 6> kRoutes{{
 
 std::int64_t parameter_number(const std::string& name, const std::string& text,
                               std::int64_t least) {
-  std::int64_t value = 0;
-  const char* end = text.data() + text.size();
-  const auto [parsed, error] = std::from_chars(text.data(), end, value);
-  if (error != std::errc() || parsed != end || value < least)
+  const std::optional value = parse_number<std::int64_t>(text);
+  if (!value || *value < least)
     refuse_parameter(
         "expected a number from " + std::to_string(least) + " on, found '" + text + "'", name);
-  return value;
+  return *value;
 }
 
 std::vector<std::string> parameter_words(const std::string& text) {

@@ -4,7 +4,7 @@
 #include "app/options/option_table.h"
 #include "app/run/usage_error.h"
 #include "app/train/training_options.h"
-#include "kernels/shortest_number.h"
+#include "kernels/number_text.h"
 #include "model/config/architectures.h"
 
 #include <algorithm>

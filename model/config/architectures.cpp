@@ -1,6 +1,6 @@
 #include "model/config/architectures.h"
 
-#include "kernels/shortest_number.h"
+#include "kernels/number_text.h"
 
 #include <algorithm>
 #include <array>

@@ -1,7 +1,7 @@
 #include "model/config/config.h"
 
 #include "kernels/error.h"
-#include "kernels/shortest_number.h"
+#include "kernels/number_text.h"
 #include "model/checkpoint/formats/json_fields.h"
 #include "model/registry/mechanisms.h"
 #include "model/registry/positions.h"

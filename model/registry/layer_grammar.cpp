@@ -1,9 +1,9 @@
 #include "model/registry/layer_grammar.h"
 
 #include "kernels/error.h"
+#include "kernels/number_text.h"
 
 #include <algorithm>
-#include <charconv>
 #include <utility>
 
 namespace hydrascope::model {
@@ -15,13 +15,11 @@ namespace {
 }
 
 std::int64_t number(std::string_view word, std::string_view part, const LayerField& field) {
-  std::int64_t value = -1;
-  const auto [end, status] = std::from_chars(word.data(), word.data() + word.size(), value);
+  const std::optional value = parse_number<std::int64_t>(word);
   constexpr std::int64_t kMost = 1 << 20;  // beyond any depth, and safe to add to
-  if (status != std::errc{} || end != word.data() + word.size() || value < 0 || value > kMost) {
+  if (!value || *value < 0 || *value > kMost)
     refuse(part, "expected a layer number, found '" + std::string(word) + "'", field);
-  }
-  return value;
+  return *value;
 }
 
 }  // namespace

@@ -1,10 +1,9 @@
 #include "model/registry/mechanisms.h"
 
 #include "kernels/error.h"
-#include "kernels/shortest_number.h"
+#include "kernels/number_text.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <memory>
 #include <optional>
@@ -31,11 +30,9 @@ std::pair<std::string_view, std::string_view> axes_of(std::string_view text) {
   return {text.substr(0, cross), text.substr(cross + 1)};
 }
 
-std::optional<double> parse_number(std::string_view text) {
-  double value = 0;
-  const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (status != std::errc{} || end != text.data() + text.size() || !std::isfinite(value)) return {};
-  return value;
+std::optional<double> finite_number(std::string_view text) {
+  const auto value = parse_number<double>(text);
+  return value && std::isfinite(*value) ? value : std::nullopt;
 }
 
 }  // namespace
@@ -88,7 +85,7 @@ void check_option(const MechanismEntry& entry, std::string_view key, std::string
                 known.empty() ? entry.name + " takes no options" : "it has: " + known);
   }
   const auto is_in_range = [&](std::string_view text) {
-    const auto number = parse_number(text);
+    const auto number = finite_number(text);
     return number && *number >= option->minimum && *number <= option->maximum &&
            (!option->integer || std::trunc(*number) == *number);
   };
@@ -129,7 +126,7 @@ const std::string& MechanismOptions::text(const std::string& key) const {
 }
 
 double MechanismOptions::number(const std::string& key) const {
-  if (const auto value = parse_number(text(key))) return *value;
+  if (const auto value = finite_number(text(key))) return *value;
   throw Error(ErrorCode::internal, "option '" + key + "' is no number");
 }
 
@@ -140,7 +137,7 @@ std::int64_t MechanismOptions::integer(const std::string& key) const {
 GridExtent MechanismOptions::extent(const std::string& key, const TokenGrid& training) const {
   const auto [rows, columns] = axes_of(text(key));
   const auto patches = [&](std::string_view axis, std::int64_t trained) {
-    const auto value = static_cast<std::int64_t>(parse_number(axis).value_or(0));
+    const auto value = static_cast<std::int64_t>(finite_number(axis).value_or(0));
     return std::max<std::int64_t>(value > 0 ? value : trained, 1);
   };
   return {patches(rows, training.rows), patches(columns, training.columns)};

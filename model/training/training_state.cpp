@@ -1,13 +1,13 @@
 #include "model/training/training_state.h"
 
 #include "kernels/error.h"
+#include "kernels/number_text.h"
 #include "model/checkpoint/checkpoint.h"
 #include "model/vision_transformer.h"
 
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <charconv>
 #include <cstring>
 #include <string_view>
 #include <system_error>
@@ -73,12 +73,9 @@ NamedTensors read_tensors(const checkpoint::SafetensorsFile& file) {
 std::optional<std::int64_t> step_of(const std::string& name, std::string_view prefix,
                                     std::string_view ending) {
   if (!name.starts_with(prefix) || !name.ends_with(ending)) return std::nullopt;
-  const char* first = name.data() + prefix.size();
-  const char* last = name.data() + name.size() - ending.size();
-  std::int64_t step = 0;
-  const auto [end, error] = std::from_chars(first, last, step);
-  if (error != std::errc() || end != last) return std::nullopt;
-  return step;
+  if (name.size() < prefix.size() + ending.size()) return std::nullopt;
+  return parse_number<std::int64_t>(
+      std::string_view(name).substr(prefix.size(), name.size() - prefix.size() - ending.size()));
 }
 
 /// Those with a file of that ending, newest first.

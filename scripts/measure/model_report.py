@@ -170,7 +170,9 @@ def parents_of(recipe: Json) -> list[str]:
 
 def settings(recipe: Json, processes: int) -> str:
     if recipe.get("sizes"):
-        before = " A first run of as many steps, which saw the pictures in another order, came before." if recipe.get("start") else ""
+        before = (" It is the second of two such runs. The first one began with the softmax model, saw more scenes (60 %, now 40 %) and ended as "
+                  "the file that `start` in the recipe names, which is not kept. The script makes one run: its models differ from this one by what "
+                  "three seeds of it show ([tables](../../docs/resolution.md#what-it-was-to-reach)).") if recipe.get("start") else ""
         return (f"{recipe['steps-sizes']} steps, each as many pixels as {recipe['batch-size'] * processes} pictures of 224x224, learning rate "
                 f"{float(recipe['lr-sizes']):g}; sizes {', '.join(recipe['sizes'])}; scenes on {len(recipe.get('scenes', []))} backgrounds.{before}")
     number = {name: float(recipe[name]) for name in ("epochs", "batch-size", "lr", "mixup", "mixup-prob")}

@@ -11,7 +11,8 @@ picture at a time, in bfloat16.
 
 Every row is kept as soon as it is measured. One that is there with the same checkpoint (by SHA-256), the same labels and as many
 pictures is not measured again unless --again says so; --limit takes so many pictures per row, evenly spread, --parts some of the
-sizes (224 to 1088x1920 in L1, 150 299 600 in L2). `--sets` without a name only writes page and figure anew. Nothing else should run on the machine meanwhile. Only the standard library is used.
+sizes (224 to 1088x1920 in L1, 150 299 600 in L2). `--docs` keeps a quick look away from docs/. `--sets` without a name only
+writes page and figure anew. Nothing else should run on the machine meanwhile. Only the standard library is used.
 """
 
 from __future__ import annotations
@@ -78,8 +79,10 @@ class Case:
 
 
 def standard_error(percent: float, n: int) -> float:
-    """Of a share in percent, as binomial proportions have it."""
-    return math.sqrt(percent * (100 - percent) / n)
+    """Of a share in percent: the deviation of its posterior with Jeffreys' prior, which is a binomial share's but near 0 and 100."""
+    found = percent / 100 * n + 0.5
+    missed = n + 1 - found
+    return 100 * math.sqrt(found * missed / (n + 2)) / (n + 1)
 
 
 def named_model(word: str) -> Model:
@@ -373,7 +376,8 @@ def figure(record: Record) -> str:
 
 def write_pages(record: Record, docs: Path) -> None:
     page = docs / "resolution.md"
-    page.write_text(fill_in(page.read_text(encoding="utf-8"), record), encoding="utf-8")
+    text = (page if page.is_file() else ROOT / "docs" / "resolution.md").read_text(encoding="utf-8")
+    page.write_text(fill_in(text, record), encoding="utf-8")
     if record.of("L2"):
         (docs / "figures").mkdir(exist_ok=True)
         (docs / "figures" / "resolution.svg").write_text(figure(record), encoding="utf-8")

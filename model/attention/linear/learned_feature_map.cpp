@@ -1,6 +1,6 @@
 #include "model/attention/linear/learned_feature_map.h"
 
-#include "kernels/shortest_number.h"
+#include "kernels/number_text.h"
 
 #include <ATen/ATen.h>
 

@@ -1,10 +1,10 @@
 #include "model/checkpoint/hub/hub_config.h"
 
 #include "kernels/error.h"
+#include "kernels/number_text.h"
 #include "model/checkpoint/formats/json_fields.h"
 
 #include <algorithm>
-#include <charconv>
 #include <utility>
 
 namespace hydrascope::checkpoint {
@@ -135,12 +135,9 @@ void read_id2label(HubConfig& config, const JsonFields& fields) {
   std::vector<std::string> labels(names->size());
   bool named = false;
   for (const auto& [key, value] : names->items()) {
-    std::size_t index = labels.size();
-    const auto [end, status] = std::from_chars(key.data(), key.data() + key.size(), index);
+    const std::size_t index = parse_number<std::size_t>(key).value_or(labels.size());
     // Equal numbers with different digits ("1", "01") would leave another class without a name.
-    const bool is_index = status == std::errc{} && end == key.data() + key.size() &&
-                          index < labels.size() && std::to_string(index) == key;
-    if (!is_index)
+    if (index >= labels.size() || std::to_string(index) != key)
       fields.fail("id2label", "expected the keys \"0\" to \"" + std::to_string(labels.size() - 1) +
                                   "\", found \"" + key.substr(0, 40) + "\"");
     if (!value.is_string()) fields.refuse("id2label", "strings as names");

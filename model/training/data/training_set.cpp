@@ -1,10 +1,10 @@
 #include "model/training/data/training_set.h"
 
 #include "kernels/error.h"
+#include "kernels/number_text.h"
 #include "model/training/data/random_stream.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <limits>
 #include <sstream>
@@ -37,13 +37,10 @@ std::uint64_t hash(std::string_view text, std::uint64_t value = 0xCBF29CE4842223
 
 double parse_value(const std::string& text, const std::string& section, const std::string& digits,
                    double lowest, double highest) {
-  double value = 0;
-  const auto [end, error] = std::from_chars(digits.data(), digits.data() + digits.size(), value);
-  if (error != std::errc{} || end != digits.data() + digits.size() || !(value >= lowest) ||
-      !(value <= highest)) {
+  const std::optional value = parse_number<double>(digits);
+  if (!value || !(*value >= lowest) || !(*value <= highest))
     refuse(text, "has a part without sense: " + section);
-  }
-  return value;
+  return *value;
 }
 
 int parse_count(const std::string& text, const std::string& section, const std::string& digits,

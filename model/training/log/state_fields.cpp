@@ -1,11 +1,10 @@
 #include "model/training/log/state_fields.h"
 
 #include "kernels/error.h"
-#include "kernels/shortest_number.h"
+#include "kernels/number_text.h"
 
 #include <nlohmann/json.hpp>
 
-#include <charconv>
 #include <system_error>
 
 namespace hydrascope::model::training {
@@ -17,11 +16,10 @@ Number parsed_field(const checkpoint::Metadata& fields, const std::string& key,
   const auto found = fields.find(key);
   if (found == fields.end()) throw Error(ErrorCode::decode_failed, "the state has no " + key, file);
   const std::string& text = found->second;
-  Number value{};
-  const auto [end, error] = std::from_chars(text.data(), text.data() + text.size(), value);
-  if (error != std::errc() || end != text.data() + text.size())
+  const std::optional value = parse_number<Number>(text);
+  if (!value)
     throw Error(ErrorCode::decode_failed, key + " of the state is no number: " + text, file);
-  return value;
+  return *value;
 }
 
 }  // namespace

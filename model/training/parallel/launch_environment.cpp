@@ -1,9 +1,9 @@
 #include "model/training/parallel/launch_environment.h"
 
 #include "kernels/error.h"
+#include "kernels/number_text.h"
 
 #include <array>
-#include <charconv>
 #include <cstdlib>
 #include <limits>
 #include <optional>
@@ -23,10 +23,8 @@ std::optional<std::string> variable(const char* name) {
 std::optional<int> number(const char* name, int minimum, int maximum) {
   const std::optional<std::string> text = variable(name);
   if (!text) return std::nullopt;
-  int value = 0;
-  const char* end = text->data() + text->size();
-  const auto [stopped, code] = std::from_chars(text->data(), end, value);
-  if (code != std::errc{} || stopped != end || value < minimum || value > maximum) {
+  const std::optional value = parse_number<int>(*text);
+  if (!value || *value < minimum || *value > maximum) {
     throw Error(ErrorCode::invalid_argument,
                 "expected a number from " + std::to_string(minimum) + " to " +
                     std::to_string(maximum) + ", found '" + *text + "'",

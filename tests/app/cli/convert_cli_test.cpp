@@ -211,6 +211,8 @@ TEST(ConvertCliTest, RefusesWithAReason) {
     expect_error(code, texts, Words{"convert"} + more);
   };
   expect({"--format-only", in, out}, 2, {"the file exists", "--force"});
+  expect({"--format-only", in, out, "--force --sizes 32"}, 2, {"--sizes", "learns nothing"});
+  expect({in, out, "--force --mosaics 0.5"}, 2, {"--mosaics", "learns nothing"});
   EXPECT_EQ(read_bytes(out), "precious");
   expect({"--format-only", in}, 2, {"expected a checkpoint and the file to write"});
   expect({"--format-only", in, "b.pth"}, 2, {"safetensors", "b.safetensors"});

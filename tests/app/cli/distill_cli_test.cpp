@@ -294,6 +294,11 @@ TEST_F(DistillCli, RefusesWithAReason) {
   expect(command("o.safetensors", {"--attn hydra --scenes", in("pictures")}), 2,
          {"--scenes", "--sizes"});
   expect(command("o.safetensors", {"--attn hydra --sizes 32,0x5"}), 2, {"--sizes", "0x5"});
+  expect(command("o.safetensors", {"--attn hydra --steps-sizes 2"}), 2,
+         {"--steps-sizes", "no sizes"});
+  expect(command("o.safetensors", {"--attn hydra --sizes 32 --stage maps"}), 2,
+         {"--stage maps", "end to end"});
+  expect(command("o.safetensors", {"--attn hydra --sizes nix"}), 2, {"--sizes", "'nix'"});
   expect(command("o.safetensors", {"--sizes 20"}), 2, {"--sizes 20x20", "of the patch"});
   expect(command("o.safetensors", {"--sizes 32 --scenes", in("missing")}), 2, {"missing"});
   expect(command("o.safetensors", {"--sizes 8,16x32 --scenes", in("pictures")}), 2,

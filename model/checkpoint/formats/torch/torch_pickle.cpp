@@ -1,7 +1,7 @@
 #include "model/checkpoint/formats/torch/torch_pickle.h"
 
 #include "kernels/error.h"
-#include "kernels/shortest_number.h"
+#include "kernels/number_text.h"
 #include "model/checkpoint/formats/safetensors_header.h"
 #include "model/checkpoint/formats/strict_json.h"
 #include "model/checkpoint/formats/torch/pickle_value.h"
