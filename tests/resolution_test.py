@@ -204,7 +204,8 @@ class Figures(unittest.TestCase):
     def test_standard_errors_are_binomial(self) -> None:
         self.assertAlmostEqual(resolution.standard_error(50, 100), 5)
         self.assertAlmostEqual(resolution.standard_error(84.6, 500), 1.6142, places=4)
-        self.assertEqual(resolution.standard_error(100, 5), 0)
+        for percent in (0, 100):
+            self.assertAlmostEqual(resolution.standard_error(percent, 167), 0.4190, places=4)
 
     def test_pooling_weighs_pictures(self) -> None:
         rows = [{"n": 1, "top1": 100.0, "top5": 100.0, "ms": 4.0, "model_ms": 2.0, "peak_mb": 7},

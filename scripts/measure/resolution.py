@@ -79,10 +79,11 @@ class Case:
 
 
 def standard_error(percent: float, n: int) -> float:
-    """Of a share in percent: the deviation of its posterior with Jeffreys' prior, which is a binomial share's but near 0 and 100."""
-    found = percent / 100 * n + 0.5
-    missed = n + 1 - found
-    return 100 * math.sqrt(found * missed / (n + 2)) / (n + 1)
+    """Of a share in percent, as binomial proportions have it; of none or all of them the deviation of the posterior with
+    Jeffreys' prior, since a few pictures more could show others."""
+    if 0 < percent < 100:
+        return math.sqrt(percent * (100 - percent) / n)
+    return 100 * math.sqrt(0.5 * (n + 0.5) / (n + 2)) / (n + 1)
 
 
 def named_model(word: str) -> Model:
