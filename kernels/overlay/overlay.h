@@ -48,11 +48,6 @@ struct Edge {
   std::int64_t half_cell;   ///< half the units of a cell
   std::int64_t seen_begin;  ///< the half-open range of pixels that the grid was made from
   std::int64_t seen_end;
-
-  /// `cells` over `span` pixels from the picture's edge on: all of it, or more with padding.
-  static constexpr Edge from_corner(std::int64_t pixels, std::int64_t cells, std::int64_t span) {
-    return {pixels, cells, cells, 0, span, 0, pixels};
-  }
 };
 
 struct OverlayParams {

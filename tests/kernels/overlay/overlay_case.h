@@ -19,6 +19,12 @@
 
 namespace hydrascope::kernels::test {
 
+/// `cells` over `span` pixels from the picture's edge on: all of it, or more with padding.
+constexpr overlay::Edge edge_from_corner(std::int64_t pixels, std::int64_t cells,
+                                         std::int64_t span) {
+  return {pixels, cells, cells, 0, span, 0, pixels};
+}
+
 struct OverlayCase {
   std::int64_t height;
   std::int64_t width;
@@ -48,7 +54,7 @@ struct OverlayCase {
   /// cells of 5 of those pixels.
   [[nodiscard]] overlay::Edge edge(std::int64_t pixels, std::int64_t cells, std::int64_t more,
                                    std::int64_t resized, std::int64_t window) const {
-    if (!placed) return overlay::Edge::from_corner(pixels, cells, pixels + more);
+    if (!placed) return edge_from_corner(pixels, cells, pixels + more);
     return {
         pixels, cells, resized, 2 * window * pixels, 5 * pixels, pixels / 9, pixels - pixels / 5};
   }

@@ -56,7 +56,7 @@ struct Strip {
     std::vector<std::uint8_t> y(picture.size());
     const auto cells = static_cast<std::int64_t>(heat.size());
     overlay::overlay(
-        {picture.data(), 3 * width, Edge::from_corner(1, 1, 1), columns(width, cells), heat.data(),
+        {picture.data(), 3 * width, edge_from_corner(1, 1, 1), columns(width, cells), heat.data(),
          cells, 0, 1, colors.data(), sampling, opacity, alpha, 0.25F, y.data(), 3 * width},
         0, 1);
     std::vector<int> red;
@@ -65,7 +65,7 @@ struct Strip {
   }
   std::vector<std::uint8_t> colors;
   std::function<Edge(std::int64_t, std::int64_t)> columns =
-      [](std::int64_t width, std::int64_t cells) { return Edge::from_corner(width, cells, width); };
+      [](std::int64_t width, std::int64_t cells) { return edge_from_corner(width, cells, width); };
 };
 
 TEST(Overlay, ByHand) {
@@ -112,7 +112,7 @@ TEST(Overlay, PixelsThatAreNotSeenAreDimmedWhateverTheHeat) {
 TEST(Overlay, PositionsAreExact) {
   for (const std::int32_t cells : {1, 2, 7, 14, 24}) {
     for (const std::int32_t span : {1, 2, 13, 224, 1080}) {
-      const Edge edge = Edge::from_corner(span, cells, span);
+      const Edge edge = edge_from_corner(span, cells, span);
       for (std::int32_t pixel = 0; pixel < span; ++pixel) {
         const auto at = overlay::position(true, pixel, edge);
         const double exact =
@@ -130,7 +130,7 @@ TEST(Overlay, PositionsAreExact) {
 TEST(Overlay, PositionsOfTheLargestNumbersAreExact) {
   constexpr std::int64_t kMost = (std::int64_t{1} << 29) - 1;
   constexpr std::int64_t kUnits = std::int64_t{1} << 61;
-  const Edge longest = Edge::from_corner(kMost, 8, kMost);
+  const Edge longest = edge_from_corner(kMost, 8, kMost);
   EXPECT_EQ(overlay::position(true, kMost - 1, longest).cell, 7);
   EXPECT_EQ(overlay::position(false, kMost / 2, longest).cell, 4);
   EXPECT_EQ(overlay::position(false, kMost / 2 - 1, longest).cell, 3);
