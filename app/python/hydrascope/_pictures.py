@@ -78,7 +78,7 @@ def _of_pil(image: Any) -> np.ndarray:
     if mode in ("I", "F", "LAB"):
         raise InvalidArgumentError(f"an image of mode {mode} says nothing of its black and white: convert it to RGB")
     if mode in ("RGBA", "RGBa", "LA", "La", "PA") or "transparency" in image.info:
-        return _over_white(np.asarray(upright.convert("RGBA")))
+        return _over_white(np.asarray((upright.convert("LA") if mode == "La" else upright).convert("RGBA")))
     return np.asarray(upright.convert("RGB"))
 
 

@@ -23,8 +23,8 @@ _FAILED_JSON = re.compile(r'"input":(?P<input>"(?:[^"\\]|\\.)*")[^\n]*?"error":\
 
 def run(*words: object, **options: Any) -> str:
     """Runs a command of the program, `run("inspect", "model.safetensors", format="json")`, and returns what it writes to
-    standard output. What it says besides goes to standard error, where a failure's last line is the exception's, too; of
-    pictures that failed the exception is the first one's."""
+    standard output. What it says besides goes to standard error, whose first error is the exception; of pictures that
+    failed the exception is the first one's."""
     command = [str(_library.program()), *(os.fspath(word) if isinstance(word, os.PathLike) else str(word) for word in words)]
     process = subprocess.run(command + _library.words_of(options), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
                              text=True, errors="replace", check=False)
@@ -34,9 +34,9 @@ def run(*words: object, **options: Any) -> str:
 
 
 def _failure(process: subprocess.CompletedProcess[str]) -> Error:
-    _, mark, said = process.stderr.rpartition("error: ")
-    if mark:
-        return make_error("invalid_argument" if process.returncode == 2 else "failed", said.strip())
+    # Of several processes that end because one does, that one is the first to speak.
+    if said := re.search(r"^error: (.*?)(?=^error: |\Z)", process.stderr, re.MULTILINE | re.DOTALL):
+        return make_error("invalid_argument" if process.returncode == 2 else "failed", said[1].strip())
     if found := _FAILED_JSON.search(process.stdout):
         name, message = json.loads(found["input"]), json.loads(found["message"])
     elif found := _FAILED_TEXT.search(process.stdout):

@@ -27,6 +27,7 @@ OnError = Literal["fail", "skip"]
 # Several pictures are asked in pieces, because a call into the library cannot be interrupted; enough at once that the
 # model never waits for the next piece.
 _PIECE, _PIECES_AT_ONCE = 32, 3
+_NO_HEAD = "the model has no classifier (num_classes=0): it can embed, and nothing else"
 
 
 class Model:
@@ -47,13 +48,18 @@ class Model:
         self._handle: int | None = None
         self._process = os.getpid()
         self._asking = 0
+        self._is_closing = False
         self._changed = threading.Condition()
         maps = maps or any(options.get(name) is not None for name in ("method", "layer", "head", "mapless"))
         self._wants = _library.MAPS * maps + _library.EMBEDDING * embeddings
         is_path = model is None or isinstance(model, (str, os.PathLike))
-        self._has_head = is_path or getattr(model, "num_classes", None) != 0
+        makes_head = bool(options.get("num_classes") or options.get("reset_head"))
+        self._has_head = is_path or makes_head or getattr(model, "num_classes", None) != 0
+        if not self._has_head and self._wants != _library.EMBEDDING:
+            raise InvalidArgumentError(_NO_HEAD)
         if is_path and arch is not None:
             raise InvalidArgumentError("names the architecture of a state dict (arch)")
+        is_state = False
         with contextlib.ExitStack() as opening:
             if not is_path:
                 from .nn import checkpoints
@@ -61,17 +67,21 @@ class Model:
                 folder = opening.enter_context(tempfile.TemporaryDirectory(prefix="hydrascope-"))
                 file = Path(folder) / "model.safetensors"
                 checkpoints.save(model, file, arch=arch)
-                if checkpoints.is_state(model) and arch is not None:
+                is_state = checkpoints.is_state(model) and arch is not None
+                if is_state:
                     model, options = arch, {**options, "checkpoint": file}
                 else:
                     model = file
-                if not self._has_head and self._wants == _library.EMBEDDING:
+                if not self._has_head:
                     options = {"num_classes": 1, "reset_head": True, **options}
             words = _library.words_of({"model": model, "attn": attn, **options})
             self._library = _library.library()
             self._handle = self._library.open(_library.c_words(words), len(words), self._wants)
             if not self._handle:
-                raise make_error(*_library.last_error())
+                code, text = _library.last_error()
+                if is_state:
+                    text = text.replace("with --checkpoint, --model names an architecture", "there is no such architecture")
+                raise make_error("invalid_argument" if is_state and "does not fit" in text else code, text)
         self.facts: dict[str, Any] = json.loads(self._library.facts(self._handle))
         """name, num_classes, embed_dim, attention, device, precision, transform, maps, notes, ..."""
 
@@ -80,8 +90,9 @@ class Model:
         if self._process != os.getpid():  # the threads that would have to end are the other process's
             return
         with self._changed:
-            handle, self._handle = self._handle, None
+            self._is_closing = True
             self._changed.wait_for(lambda: self._asking == 0)
+            handle, self._handle = self._handle, None
         if handle:
             self._library.close(handle)
 
@@ -146,12 +157,13 @@ class Model:
             else np.empty((0, self.facts["embed_dim"]), np.float32)
 
     @contextlib.contextmanager
-    def _opened(self) -> Iterator[int]:
-        """The library's model, which stays open so long."""
+    def _opened(self, *, is_part: bool = False) -> Iterator[int]:
+        """The library's model, which stays open so long; a part of what is being asked is asked of a model that is being
+        closed, too."""
         if self._process != os.getpid():
             raise InvalidArgumentError("the model was opened by the process that this one was forked from: open it here")
         with self._changed:
-            if self._handle is None:
+            if self._handle is None or (self._is_closing and not is_part):
                 raise InvalidArgumentError("the model is closed")
             self._asking += 1
             handle = self._handle
@@ -166,24 +178,28 @@ class Model:
         if on_error not in ("fail", "skip"):
             raise InvalidArgumentError(f"expected fail or skip, found '{on_error}' (on_error)")
         if not self._has_head and wants != _library.EMBEDDING:
-            raise InvalidArgumentError("the model has no classifier (num_classes=0): it can embed alone")
+            raise InvalidArgumentError(_NO_HEAD)
         words = _library.words_of(options)
-        given = _pictures.one_by_one(pictures)
+        with self._opened():
+            answers = self._answers(_pictures.one_by_one(pictures), words, wants, is_strict=on_error == "fail")
+        return answers[0] if _pictures.is_one(pictures) else answers
+
+    def _answers(self, pictures: Iterator[Any], words: list[str], wants: int, *, is_strict: bool) -> list[Answer]:
         answers: list[Answer] = []
 
         def next_piece() -> list[Any]:
-            return list(itertools.islice(given, _PIECE))
+            return list(itertools.islice(pictures, _PIECE))
 
         def take(piece: list[Answer]) -> None:
             for answer in piece:
-                if answer.error is not None and on_error == "fail":
+                if answer.error is not None and is_strict:
                     raise answer.error
             answers.extend(piece)
 
         piece, following = next_piece(), next_piece()
         if not following:
             take(self._asked(*_described(piece, 0), words, wants))
-            return answers[0] if _pictures.is_one(pictures) else answers
+            return answers
         threads = ThreadPoolExecutor(_PIECES_AT_ONCE, "hydrascope")
         waiting: deque[Future[list[Answer]]] = deque()
         asked_so_far = 0
@@ -207,7 +223,7 @@ class Model:
     def _asked(self, pictures: Any, kept: list[object], words: list[str], wants: int) -> list[Answer]:
         """`kept` is what `pictures` point into."""
         handles = (ctypes.c_void_p * len(pictures))()
-        with self._opened() as model:
+        with self._opened(is_part=True) as model:
             if self._library.ask(model, pictures, len(pictures), _library.c_words(words), len(words), wants, handles) != 0:
                 raise make_error(*_library.last_error())
         del kept

@@ -46,10 +46,9 @@ def attention_of(model: nn.Module) -> list[tuple[str, dict[str, str]]]:
     return [(one.mechanism, one.options) if isinstance(one, OperatorAttention) else ("softmax", {}) for one in found]
 
 
-def _kinds(model: nn.Module) -> set[str]:
-    """The classes of blocks, and of what they have for attention."""
-    return {f"{type(block).__name__} with {type(getattr(block, 'attn', None)).__name__}"
-            for block in model.blocks}  # type: ignore[union-attr]
+def _name(module: object) -> str:
+    """timm has several classes of one name: beit.Block."""
+    return f"{type(module).__module__.rpartition('.')[2]}.{type(module).__name__}"
 
 
 def has_plain_blocks(model: nn.Module) -> bool:
@@ -71,8 +70,9 @@ def replace_attention(model: nn.Module, attn: str, *, attn_opt: str | Sequence[s
     if not hasattr(model, "blocks") or not hasattr(model, "patch_embed"):
         raise InvalidArgumentError(f"expected a vision transformer of timm, found {type(model).__name__}")
     if not has_plain_blocks(model):
-        raise InvalidArgumentError("expected timm's plain blocks and `Attention`, found "
-                                   f"{', '.join(sorted(_kinds(model)))} ({type(model).__name__})")
+        found = {f"{_name(one)} with {_name(getattr(one, 'attn', None))}" for one in model.blocks}  # type: ignore[union-attr]
+        raise InvalidArgumentError("expected vision_transformer.Block with attention.Attention, found "
+                                   f"{', '.join(sorted(found))} ({type(model).__name__})")
     if not isinstance(attn, str):
         raise InvalidArgumentError(f"expected mechanisms as in --attn, found {type(attn).__name__} (attn)")
     depth = len(model.blocks)  # type: ignore[arg-type]
