@@ -78,7 +78,7 @@ def _open(model: Any, wants: int, options: dict[str, Any]) -> Model:
 
 
 @overload
-def classify(pictures: PictureLike, *, model: Any = None, attn: str | None = None, topk: int = 5,  # type: ignore[overload-overlap]
+def classify(pictures: PictureLike, *, model: Any = None, attn: str | None = None, topk: int = 5,
              on_error: OnError = "fail", **options: Any) -> Answer: ...
 
 
@@ -100,7 +100,7 @@ def classify(pictures: PictureLike | Iterable[PictureLike], *, model: Any = None
 
 
 @overload
-def explain(pictures: PictureLike, *, model: Any = None, attn: str | None = None,  # type: ignore[overload-overlap]
+def explain(pictures: PictureLike, *, model: Any = None, attn: str | None = None,
             classes: Sequence[str | int] | str | int = (), topk: int | None = None, on_error: OnError = "fail",
             **options: Any) -> Answer: ...
 

@@ -143,9 +143,8 @@ class Model:
                 on_error: OnError = "fail") -> Answer | list[Answer]:
         """The same with `maps`: of the predicted class, or of `classes` and the `topk` best; of all maps that the model
         was opened for, or some."""
-        is_single = isinstance(classes, str) or not isinstance(classes, Iterable)
-        options = {"class": [classes] if is_single else list(classes), "topk": topk, "method": method, "layer": layer,
-                   "head": head}
+        of_class = list(classes) if isinstance(classes, Iterable) and not isinstance(classes, str) else [classes]
+        options = {"class": of_class, "topk": topk, "method": method, "layer": layer, "head": head}
         return self._ask(pictures, _library.MAPS, options, on_error)
 
     def embed(self, pictures: PictureLike | Iterable[PictureLike]) -> np.ndarray:

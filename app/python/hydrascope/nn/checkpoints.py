@@ -81,7 +81,7 @@ def save(model: nn.Module | Mapping[str, Tensor], file: str | os.PathLike[str], 
         elif any(name != "softmax" for name, _ in attention_of(model)):
             raise InvalidArgumentError("the program has no such transformer: only one with plain blocks can have another "
                                        "attention")
-        state = model.state_dict()
+        state: Mapping[str, Tensor] = model.state_dict()
     elif isinstance(model, Mapping) and is_state(model):
         state = model
     else:
