@@ -59,19 +59,11 @@ class Model:
             raise InvalidArgumentError(_NO_HEAD)
         if is_path and arch is not None:
             raise InvalidArgumentError("names the architecture of a state dict (arch)")
-        is_state = False
         with contextlib.ExitStack() as opening:
             if not is_path:
-                from .nn import checkpoints
                 # The library holds what it needs of the file, once it is open.
                 folder = opening.enter_context(tempfile.TemporaryDirectory(prefix="hydrascope-"))
-                file = Path(folder) / "model.safetensors"
-                checkpoints.save(model, file, arch=arch)
-                is_state = checkpoints.is_state(model) and arch is not None
-                if is_state:
-                    model, options = arch, {**options, "checkpoint": file}
-                else:
-                    model = file
+                model, options = _in_file(model, arch, Path(folder) / "model.safetensors", options)
                 if not self._has_head:
                     options = {"num_classes": 1, "reset_head": True, **options}
             words = _library.words_of({"model": model, "attn": attn, **options})
@@ -79,9 +71,9 @@ class Model:
             self._handle = self._library.open(_library.c_words(words), len(words), self._wants)
             if not self._handle:
                 code, text = _library.last_error()
-                if is_state:
+                if arch is not None:
                     text = text.replace("with --checkpoint, --model names an architecture", "there is no such architecture")
-                raise make_error("invalid_argument" if is_state and "does not fit" in text else code, text)
+                raise make_error("invalid_argument" if arch is not None and "does not fit" in text else code, text)
         self.facts: dict[str, Any] = json.loads(self._library.facts(self._handle))
         """name, num_classes, embed_dim, attention, device, precision, transform, maps, notes, ..."""
 
@@ -232,6 +224,18 @@ class Model:
         finally:
             for handle in handles:
                 self._library.free(handle)
+
+
+def _in_file(model: Any, arch: str | None, file: Path, options: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
+    """Saves an instance or a state dict; returns the model and the options that open it."""
+    from .nn import checkpoints
+    checkpoints.save(model, file, arch=arch)
+    if checkpoints.is_state(model):
+        return (file, options) if arch is None else (arch, {**options, "checkpoint": file})
+    # Files of transformers that only their architecture's name describes do not say it.
+    if all(options.get(name) is None for name in ("img_size", "imgsz", "input_size", "native", "views")):
+        options = {**options, "img_size": checkpoints.made_size(model)}
+    return file, options
 
 
 def _described(pictures: list[Any], first: int) -> tuple[Any, list[object]]:

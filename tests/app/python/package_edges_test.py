@@ -300,13 +300,15 @@ class ModelsOfTimm(unittest.TestCase):
         return timm.create_model(name, **options).eval()
 
     def test_the_size_is_the_models(self) -> None:
-        for height, width in ((96, 96), (64, 128)):
-            model = self.model(img_size=(height, width), num_classes=7, depth=2)
+        for name, (height, width) in (("vit_tiny_patch16_224", (96, 96)), ("vit_tiny_patch16_224", (64, 128)),
+                                      ("vit_small_patch16_rope_224", (96, 96))):
+            model = self.model(name, img_size=(height, width), num_classes=7, depth=2)
             pixels = np.random.default_rng(0).integers(0, 256, (height, width, 3), dtype=np.uint8)
             answer = hydrascope.classify(pixels, model=model, crop_pct=1.0, **EXACT)
             self.assertEqual(answer.record["model_size"], [height, width])
+            mean, std = (torch.tensor(model.pretrained_cfg[key])[:, None, None] for key in ("mean", "std"))
             with torch.no_grad():
-                expected = model((torch.from_numpy(pixels).permute(2, 0, 1)[None] / 255 - 0.5) / 0.5)[0]
+                expected = model((torch.from_numpy(pixels).permute(2, 0, 1)[None] / 255 - mean) / std)[0]
             np.testing.assert_allclose(answer.logits, expected.numpy(), atol=1e-4)
 
     def test_other_transformers_are_refused_and_left_alone(self) -> None:

@@ -56,6 +56,13 @@ def _transform(cfg: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, A
             **{name: cfg[name] for name in names if cfg.get(name) is not None}}
 
 
+def made_size(model: object) -> tuple[int, int] | None:
+    """Height and width that a model of timm was made for, where they are not its architecture's."""
+    size = getattr(getattr(model, "patch_embed", None), "img_size", None)
+    usual = (getattr(model, "pretrained_cfg", None) or {}).get("input_size")
+    return tuple(size) if size and usual and tuple(size) != tuple(usual[1:]) else None
+
+
 def is_state(model: object) -> bool:
     """Whether this is a state dict."""
     return isinstance(model, Mapping) and len(model) > 0 and all(isinstance(one, Tensor) for one in model.values())
