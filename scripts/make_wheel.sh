@@ -53,8 +53,7 @@ Name: hydrascope
 Version: $version
 Summary: High-resolution image classification with Hydra, Hedgehog and softmax attention
 License-Expression: Apache-2.0
-License-File: LICENSE
-License-File: NOTICE
+$(cd "$info/licenses" && printf 'License-File: %s\n' *)
 Requires-Python: >=3.10
 Requires-Dist: torch==${torch%.*}.*
 Requires-Dist: numpy

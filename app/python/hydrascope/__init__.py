@@ -7,11 +7,23 @@
 `Model` keeps a model open, `hydrascope.nn` has the attentions as modules of PyTorch.
 """
 
+from .answers import Answer, Map, Prediction
 from .conversion import convert, run
 from .errors import (DecodeError, EmptyError, Error, InternalError, InvalidArgumentError, NotFoundError,
                      OutOfMemoryError, TooLargeError, UnreadableError, UnsupportedFormatError, UnwritableError)
-from .model import Answer, Map, Model, Prediction, classify, embed, explain
+from .functions import classify, embed, explain
+from .model import Model
+
+__version__: str
 
 __all__ = ["Answer", "DecodeError", "EmptyError", "Error", "InternalError", "InvalidArgumentError", "Map", "Model",
            "NotFoundError", "OutOfMemoryError", "Prediction", "TooLargeError", "UnreadableError",
            "UnsupportedFormatError", "UnwritableError", "classify", "convert", "embed", "explain", "run"]
+
+
+def __getattr__(name: str) -> str:
+    """The library's version, where it is asked for: that loads it."""
+    if name != "__version__":
+        raise AttributeError(f"module 'hydrascope' has no attribute '{name}'")
+    from . import _library
+    return _library.library().version().decode()

@@ -5,10 +5,12 @@ from __future__ import annotations
 import ctypes
 import functools
 import os
+from collections.abc import Iterable, Mapping
 from ctypes import POINTER, Structure, c_char_p, c_double, c_float, c_int, c_int64, c_size_t, c_uint, c_void_p
 from pathlib import Path
+from typing import Any
 
-from .errors import Error, make_error
+from .errors import Error, InvalidArgumentError
 
 MAPS, EMBEDDING = 1, 2
 
@@ -81,31 +83,42 @@ def library() -> ctypes.CDLL:
     return loaded
 
 
-def last_error() -> Error:
-    return make_error(library().error_code().decode(), library().error_text().decode(errors="replace"))
+def last_error() -> tuple[str, str]:
+    """The code and the text of what the last call of this thread that failed said."""
+    return library().error_code().decode(), library().error_text().decode(errors="replace")
 
 
-def words_of(options: dict[str, object]) -> list[str]:
+_REPEATED = ("--attn-opt", "--rel-pos-opt", "--class", "--input")
+
+
+def words_of(options: dict[str, Any]) -> list[str]:
     """Keyword arguments as options of the command line: img_size=512 -> --img-size=512, native=True -> --native.
 
     False and None leave an option out. Several values of an option that may be repeated are repeated, those of others are
-    joined by commas, and the two of a size by an x.
+    joined by commas, and the two of a size by an x. Arrays and numbers of NumPy are taken as Python's.
     """
     words: list[str] = []
     for name, value in options.items():
         option = "--" + name.rstrip("_").replace("_", "-")
+        if hasattr(value, "tolist"):
+            value = value.tolist()
         if value is None or value is False:
             continue
+        if isinstance(value, (Mapping, bytes, bytearray)):
+            raise InvalidArgumentError(f"expected a word, a number or several of them, found {type(value).__name__} ({option})")
         if value is True:
             words.append(option)
-        elif isinstance(value, (list, tuple)) and option in ("--attn-opt", "--rel-pos-opt", "--class", "--input"):
-            words += [f"{option}={one}" for one in value]
-        elif isinstance(value, (list, tuple)):
-            words.append(f"{option}=" + ("x" if option == "--img-size" else ",").join(map(str, value)))
-        else:
+        elif isinstance(value, (str, os.PathLike)) or not isinstance(value, Iterable):
             words.append(f"{option}={os.fspath(value) if isinstance(value, os.PathLike) else value}")
+        elif option in _REPEATED:
+            words += [f"{option}={one}" for one in value]
+        else:
+            words.append(f"{option}=" + ("x" if option == "--img-size" else ",").join(map(str, value)))
     return words
 
 
 def c_words(words: list[str]) -> ctypes.Array[c_char_p]:
+    for word in words:
+        if "\0" in word:
+            raise InvalidArgumentError(f"expected words without a zero byte, found {word!r}")
     return (c_char_p * len(words))(*(word.encode(errors="surrogateescape") for word in words))

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import ctypes
+import mmap
 import os
 import sys
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any, Union
+from collections.abc import Iterable, Iterator, Mapping
+from typing import TYPE_CHECKING, Any, Protocol, Union
 
 import numpy as np
 
@@ -17,18 +18,32 @@ if TYPE_CHECKING:
     import PIL.Image
     import torch
 
-PictureLike = Union[str, "os.PathLike[str]", bytes, bytearray, memoryview, np.ndarray, "PIL.Image.Image", "torch.Tensor"]
+
+class Readable(Protocol):
+    """A file that is open for reading bytes, or what is like one."""
+
+    def read(self) -> bytes: ...
+
+
+PictureLike = Union[str, "os.PathLike[str]", bytes, bytearray, memoryview, mmap.mmap, Readable, np.ndarray, "PIL.Image.Image",
+                    "torch.Tensor"]
+
+_IN_MEMORY = (bytes, bytearray, memoryview, mmap.mmap)
 
 
 def is_one(pictures: object) -> bool:
     """Whether this is one picture, not several."""
-    if isinstance(pictures, (str, os.PathLike, bytes, bytearray, memoryview)) or _is_pil(pictures):
+    if isinstance(pictures, (str, os.PathLike, *_IN_MEMORY)) or _is_pil(pictures) or hasattr(pictures, "read"):
         return True
     return (isinstance(pictures, np.ndarray) or _is_tensor(pictures)) and pictures.ndim < 4  # type: ignore[attr-defined]
 
 
-def as_list(pictures: PictureLike | Iterable[PictureLike]) -> list[Any]:
-    return [pictures] if is_one(pictures) else list(pictures)  # type: ignore[arg-type]
+def one_by_one(pictures: PictureLike | Iterable[PictureLike]) -> Iterator[Any]:
+    if is_one(pictures):
+        return iter([pictures])
+    if isinstance(pictures, Mapping) or not isinstance(pictures, Iterable):
+        raise InvalidArgumentError(f"expected a picture or several, found {type(pictures).__name__}")
+    return iter(pictures)
 
 
 def _is_pil(value: object) -> bool:
@@ -41,15 +56,49 @@ def _is_tensor(value: object) -> bool:
     return module is not None and isinstance(value, module.Tensor)
 
 
+def _over_white(rgba: np.ndarray) -> np.ndarray:
+    """uint8 (H, W, 4) -> (H, W, 3), rounded to nearest as the program rounds."""
+    samples = rgba.astype(np.uint16)
+    colour, alpha = samples[:, :, :3], samples[:, :, 3:]
+    return ((colour * alpha + 255 * (255 - alpha) + 127) // 255).astype(np.uint8)
+
+
+def _of_pil(image: Any) -> np.ndarray:
+    """What the program makes of the file that the image is: upright, transparent pixels over white, of 16 bits the high
+    byte."""
+    from PIL import ImageOps
+    form, mode = image.format, image.mode
+    upright = ImageOps.exif_transpose(image)
+    # Pillow's versions differ in the mode of a grey file of 16 bits.
+    if mode.startswith("I;16") or (mode == "I" and form in ("PNG", "PPM")):
+        samples = np.asarray(upright)
+        grey = np.rint(samples / 65535 * 255) if form == "PPM" else samples >> 8
+        key = image.info.get("transparency")
+        return np.where(samples == key, 255, grey).astype(np.uint8) if key is not None else grey.astype(np.uint8)
+    if mode in ("I", "F", "LAB"):
+        raise InvalidArgumentError(f"an image of mode {mode} says nothing of its black and white: convert it to RGB")
+    if mode in ("RGBA", "RGBa", "LA", "La", "PA") or "transparency" in image.info:
+        return _over_white(np.asarray((upright.convert("LA") if mode == "La" else upright).convert("RGBA")))
+    return np.asarray(upright.convert("RGB"))
+
+
+def _of_tensor(tensor: Any) -> np.ndarray:
+    import torch
+    if tensor.dtype != torch.uint8 or tensor.layout != torch.strided or tensor.is_meta:
+        where = " on meta" if tensor.is_meta else "" if tensor.layout == torch.strided else f" {tensor.layout}"
+        raise InvalidArgumentError("expected pixels as uint8 (H, W, 3) or (3, H, W), found "
+                                   f"{tensor.dtype} {tuple(tensor.shape)}{where}")
+    pixels = tensor.detach().cpu().numpy()
+    is_planar = pixels.ndim == 3 and pixels.shape[0] in (1, 3) and pixels.shape[2] not in (1, 3)
+    return pixels.transpose(1, 2, 0) if is_planar else pixels
+
+
 def _pixels(value: Any) -> np.ndarray:
     """uint8 (H, W, 3) whose rows may lie anywhere; a view where that is possible."""
     if _is_pil(value):
-        from PIL import ImageOps
-        value = np.asarray(ImageOps.exif_transpose(value).convert("RGB"))
+        value = _of_pil(value)
     elif _is_tensor(value):
-        value = value.detach().cpu().numpy()
-        if value.ndim == 3 and value.shape[0] in (1, 3) and value.shape[2] not in (1, 3):
-            value = value.transpose(1, 2, 0)
+        value = _of_tensor(value)
     if value.dtype != np.uint8 or value.ndim not in (2, 3) or (value.ndim == 3 and value.shape[2] not in (1, 3)) or \
             0 in value.shape:
         raise InvalidArgumentError("expected pixels as uint8 (H, W, 3), of a tensor also (3, H, W), found "
@@ -61,19 +110,36 @@ def _pixels(value: Any) -> np.ndarray:
     return value if is_packed else np.ascontiguousarray(value)
 
 
+def _encoded(value: Any) -> np.ndarray:
+    """The bytes of a file, where they lie if they lie together."""
+    view = memoryview(value)
+    if view.nbytes == 0:
+        return np.empty(0, np.uint8)
+    return np.frombuffer(view if view.c_contiguous else view.tobytes(), np.uint8)
+
+
 def fill(picture: _library.Picture, value: Any, number: int) -> list[object]:
     """Describes `value` to the library; returns what must be kept until it has answered."""
     if isinstance(value, (str, os.PathLike)):
         path = os.fsencode(value)
+        if b"\0" in path:
+            raise InvalidArgumentError(f"expected a path without a zero byte, found {value!r}")
         picture.path = path
         return [path]
     picture.name = name = f"picture {number}".encode()
-    if isinstance(value, (bytes, bytearray, memoryview)):
-        encoded = np.frombuffer(value, np.uint8) if len(value) else np.zeros(1, np.uint8)
-        picture.bytes, picture.num_bytes = encoded.ctypes.data_as(ctypes.c_void_p), len(value)
-        return [name, encoded]
+    if hasattr(value, "read") and not isinstance(value, mmap.mmap):
+        given, value = value, value.read()
+        if not isinstance(value, _IN_MEMORY):
+            raise InvalidArgumentError(f"expected a file that is read as bytes, found {type(given).__name__}, "
+                                       f"which gives {type(value).__name__}")
+    if isinstance(value, _IN_MEMORY):
+        encoded = _encoded(value)
+        # No bytes are an empty file; a null pointer would be no picture.
+        kept = encoded if encoded.size else np.zeros(1, np.uint8)
+        picture.bytes, picture.num_bytes = kept.ctypes.data_as(ctypes.c_void_p), encoded.size
+        return [name, kept]
     if not (isinstance(value, np.ndarray) or _is_pil(value) or _is_tensor(value)):
-        raise InvalidArgumentError("expected a path, bytes, a PIL image, an array or a tensor, found "
+        raise InvalidArgumentError("expected a path, bytes, a file, a PIL image, an array or a tensor, found "
                                    f"{type(value).__name__}")
     pixels = _pixels(value)
     picture.pixels = pixels.ctypes.data_as(ctypes.c_void_p)

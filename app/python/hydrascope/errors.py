@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import errno
+import os
+import re
+
 
 class Error(Exception):
     """Base of all; `code` is "not_found", "invalid_argument", ..."""
@@ -9,15 +13,35 @@ class Error(Exception):
     code = "failed"
 
 
-class NotFoundError(Error, FileNotFoundError):
+class _FileError(Error, OSError):
+    """`filename` is what the program was given, where it is a file of the user's."""
+
+    _errno: int | None = None
+
+    def __init__(self, text: str, filename: str | None = None) -> None:
+        super().__init__(text)
+        self.filename = filename
+        if self._errno is not None:
+            self.errno, self.strerror = self._errno, os.strerror(self._errno)
+
+    # OSError's own leave out the text, and the file.
+    def __str__(self) -> str:
+        return str(self.args[0])
+
+    def __reduce__(self) -> tuple[type[Error], tuple[str, str | None]]:
+        return type(self), (str(self), self.filename)
+
+
+class NotFoundError(_FileError, FileNotFoundError):
     code = "not_found"
+    _errno = errno.ENOENT
 
 
-class UnreadableError(Error, OSError):
+class UnreadableError(_FileError):
     code = "unreadable"
 
 
-class UnwritableError(Error, OSError):
+class UnwritableError(_FileError):
     code = "unwritable"
 
 
@@ -52,8 +76,15 @@ class InvalidArgumentError(Error, ValueError):
 _OF_CODE: dict[str, type[Error]] = {
     kind.code: kind for kind in (NotFoundError, UnreadableError, UnwritableError, DecodeError, UnsupportedFormatError,
                                  TooLargeError, EmptyError, OutOfMemoryError, InternalError, InvalidArgumentError)}
+# To the program a wrong name on its command line is wrong usage.
+_MISSING = re.compile(r"(?:there is )?no (?:such (?:file|folder)|(?:bundled )?model of that name)\b[^(\n]*"
+                      r"\((?:--[\w-]+ )?(.*)\)$", re.MULTILINE)
 
 
-def make_error(code: str, text: str) -> Error:
+def make_error(code: str, text: str, filename: str | None = None) -> Error:
     """The exception of that code; `Error` itself for "failed" and codes that are new."""
-    return _OF_CODE.get(code, Error)(text)
+    missing = _MISSING.match(text) if code in ("invalid_argument", "failed") else None
+    if missing:
+        return NotFoundError(text, filename or missing[1])
+    kind = _OF_CODE.get(code, Error)
+    return kind(text, filename) if issubclass(kind, _FileError) else kind(text)

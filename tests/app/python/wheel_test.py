@@ -47,6 +47,12 @@ def main(build: Path) -> int:
         for wanted in ("hydrascope/py.typed", "hydrascope/bin/hydrascope", "hydrascope/lib/libhydrascope.so.0", "dist-info/licenses/NOTICE"):
             check(any(wanted in one for one in names), f"{wanted} is missing")
 
+        text, = (zipfile.ZipFile(wheel).read(one).decode() for one in names if one.endswith("dist-info/METADATA"))
+        head = text.partition("\n\n")[0].splitlines()
+        named = {one.removeprefix("License-File: ") for one in head if one.startswith("License-File: ")}
+        held = {one.partition("dist-info/licenses/")[2] for one in names} - {""}
+        check(named == held, f"License-File names {sorted(named)}, the wheel holds {sorted(held)}")
+
         run(sys.executable, "-m", "venv", folder / "venv")
         python = folder / "venv" / "bin" / "python"
         site, = (folder / "venv" / "lib").glob("python3*/site-packages")
@@ -58,10 +64,11 @@ def main(build: Path) -> int:
         clean = {key: value for key, value in os.environ.items() if not key.startswith(("HYDRASCOPE", "PYTHON", "LD_"))}
         answer = run(folder / "venv" / "bin" / "hydrascope", "classify", ROOT / "assets" / "images" / "otter-head.jpg", env=clean)
         check(answer.returncode == 0 and "otter" in answer.stdout, answer.stdout + answer.stderr)
-        tests = run(python, "-B", ROOT / "tests" / "app" / "python" / "package_test.py", "--torch", ".".join(torch.__version__.split(".")[:2]),
-                    env=clean)
-        print(tests.stderr[-3000:])
-        check(tests.returncode == 0, "the package's tests, installed")
+        for name in ("package_test.py", "package_edges_test.py"):
+            tests = run(python, "-B", ROOT / "tests" / "app" / "python" / name, "--torch",
+                        ".".join(torch.__version__.split(".")[:2]), env=clean)
+            print(tests.stderr[-3000:])
+            check(tests.returncode == 0, f"{name}, installed")
     return 0
 
 

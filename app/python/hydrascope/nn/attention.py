@@ -28,6 +28,8 @@ class OperatorAttention(nn.Module):
     mechanism: ClassVar[str]
     defaults: ClassVar[dict[str, str]] = {}
     choices: ClassVar[dict[str, tuple[str, ...]]] = {}
+    bounds: ClassVar[dict[str, tuple[float, float]]] = {}
+    """Of options that are numbers; integers where the bounds are."""
 
     def __init__(self, dim: int, num_heads: int = 8, qkv_bias: bool = True, proj_drop: float = 0.0, *,
                  num_prefix_tokens: int = 1, training_tokens: int = 197, **options: Any) -> None:
@@ -68,8 +70,21 @@ class OperatorAttention(nn.Module):
             if name in self.choices and text not in self.choices[name]:
                 raise InvalidArgumentError(f"expected {' or '.join(self.choices[name])}, found '{text}' "
                                            f"({self.mechanism}.{name})")
+            if name in self.bounds:
+                self._check_number(name, text)
             options[name] = text
         return options
+
+    def _check_number(self, name: str, text: str) -> None:
+        least, most = self.bounds[name]
+        kind = type(least)
+        try:
+            if least <= kind(text) <= most:
+                return
+        except ValueError:
+            pass
+        raise InvalidArgumentError(f"{self.mechanism}.{name} expects {'an integer' if kind is int else 'a number'} from "
+                                   f"{least:g} to {most:g}, found '{text}'")
 
     def add_parameters(self) -> None:
         """What the mechanism has beside the projections."""
@@ -100,6 +115,7 @@ class HydraAttention(OperatorAttention):
     choices = {"phi_q": ("cosine", "l1", "tanh", "sigmoid", "relu"), "phi_k": ("cosine", "l1", "tanh", "sigmoid", "relu"),
                "scale": ("none", "linear", "patch", "sqrt"), "eps_policy": ("max", "rsqrt", "add"),
                "feature_scale": _SWITCH}
+    bounds = {"eps": (1e-12, 1.0)}
     _NORMS: ClassVar[dict[str, str]] = {"cosine": "l2", "l1": "l1"}
 
     def add_parameters(self) -> None:
@@ -152,6 +168,7 @@ class ExpAttention(OperatorAttention):
 
     mechanism = "exp"
     defaults = {"t": "1"}
+    bounds = {"t": (0.01, 100.0)}
 
     def mix(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         t = float(self.options["t"])
@@ -180,6 +197,7 @@ class _LearnedAttention(OperatorAttention):
     noise: ClassVar[float] = 0.0
     defaults = {"width": "0", "share_qk": "off", "per_head": "on", "bias": "on"}
     choices = {"share_qk": _SWITCH, "per_head": _SWITCH, "bias": _SWITCH}
+    bounds = {"width": (0, 4096)}
 
     def add_parameters(self) -> None:
         def network() -> _FeatureMap:

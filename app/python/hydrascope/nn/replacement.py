@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Sequence
 
 from torch import nn
@@ -41,8 +42,21 @@ def _mechanism(name: str, subject: str) -> str:
 
 def attention_of(model: nn.Module) -> list[tuple[str, dict[str, str]]]:
     """What each layer runs: the mechanism and its options."""
-    return [(one.attn.mechanism, one.attn.options) if isinstance(one.attn, OperatorAttention) else ("softmax", {})
-            for one in model.blocks]  # type: ignore[union-attr]
+    found = [getattr(one, "attn", None) for one in model.blocks]  # type: ignore[union-attr]
+    return [(one.mechanism, one.options) if isinstance(one, OperatorAttention) else ("softmax", {}) for one in found]
+
+
+def _name(module: object) -> str:
+    """timm has several classes of one name: beit.Block."""
+    return f"{type(module).__module__.rpartition('.')[2]}.{type(module).__name__}"
+
+
+def has_plain_blocks(model: nn.Module) -> bool:
+    """Whether every block is timm's `vision_transformer.Block` with its `Attention`, or with one of these."""
+    timm = sys.modules.get("timm.models.vision_transformer")
+    return timm is not None and all(
+        type(block) is timm.Block and (type(block.attn) is timm.Attention or isinstance(block.attn, OperatorAttention))
+        for block in model.blocks)  # type: ignore[union-attr]
 
 
 def replace_attention(model: nn.Module, attn: str, *, attn_opt: str | Sequence[str] = ()) -> nn.Module:
@@ -50,10 +64,17 @@ def replace_attention(model: nn.Module, attn: str, *, attn_opt: str | Sequence[s
 
     `attn` is as `--attn`: "hydra:last2", "softmax:0-9,hydra:10-11", "hedgehog"; `attn_opt` as `--attn-opt`:
     "hydra.feature_scale=on", "hedgehog:0-5.variant=softmax2". The projections stay; what a mechanism adds starts as the
-    program starts it.
+    program starts it. Refused, and left as they are, are models with other blocks or another attention than those of timm's
+    `vision_transformer`: EVA, BEiT, CaiT, DINOv3, rotary and relative positions, norms of queries and keys.
     """
     if not hasattr(model, "blocks") or not hasattr(model, "patch_embed"):
         raise InvalidArgumentError(f"expected a vision transformer of timm, found {type(model).__name__}")
+    if not has_plain_blocks(model):
+        found = {f"{_name(one)} with {_name(getattr(one, 'attn', None))}" for one in model.blocks}  # type: ignore[union-attr]
+        raise InvalidArgumentError("expected vision_transformer.Block with attention.Attention, found "
+                                   f"{', '.join(sorted(found))} ({type(model).__name__})")
+    if not isinstance(attn, str):
+        raise InvalidArgumentError(f"expected mechanisms as in --attn, found {type(attn).__name__} (attn)")
     depth = len(model.blocks)  # type: ignore[arg-type]
     wanted: list[tuple[str, dict[str, str]]] = attention_of(model)
     for part in attn.split(","):
@@ -74,11 +95,14 @@ def replace_attention(model: nn.Module, attn: str, *, attn_opt: str | Sequence[s
             wanted[layer] = (name, {**wanted[layer][1], match[3]: match[4]})
     rows, columns = model.patch_embed.grid_size  # type: ignore[union-attr]
     prefix = int(model.num_prefix_tokens)  # type: ignore[arg-type]
+    made: list[tuple[nn.Module, OperatorAttention]] = []
     for block, before, (name, options) in zip(model.blocks, attention_of(model), wanted):  # type: ignore[arg-type]
         if (name, options) == before:
             continue
         if name == "softmax":
             raise InvalidArgumentError("softmax cannot be put back: make the model anew, and load its weights")
-        block.attn = MECHANISMS[name].in_place_of(block.attn, num_prefix_tokens=prefix,
-                                                  training_tokens=prefix + rows * columns, **options)
+        made.append((block, MECHANISMS[name].in_place_of(block.attn, num_prefix_tokens=prefix,
+                                                         training_tokens=prefix + rows * columns, **options)))
+    for block, attention in made:  # all or none
+        block.attn = attention
     return model
