@@ -117,7 +117,7 @@ class OneModel(LivePage):
         self.js("(() => { const {toBlob} = HTMLCanvasElement.prototype; HTMLCanvasElement.prototype.toBlob = function(done, ...more) {"
                 "toBlob.call(this, blob => { window.saved = blob.size; }, ...more); }; })()")
         self.js("document.getElementById('save-picture').click()")
-        self.browser.wait_for("window.saved > 1000")
+        self.browser.wait_for("window.saved > 0")
         self.drop()
         self.assertEqual(self.message(), "")
 
@@ -189,6 +189,7 @@ class TwoMaps(LivePage):
         self.assertEqual(self.message(), "")
         self.click_the_middle(0)
         self.browser.wait_for("document.querySelectorAll('.caption')[0].textContent.includes('attention of patch')")
+        self.browser.wait_for("document.querySelectorAll('.pane.drawn').length === 2")
         self.assertNotIn("attention of patch", self.js(captions)[1])
         self.assertNotIn("against=1", self.asked()[-1])
 
