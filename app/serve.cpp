@@ -17,11 +17,15 @@
 #include <filesystem>
 #include <iostream>
 #include <limits>
+#include <map>
 #include <thread>
 #include <utility>
 
 namespace hydrascope::app {
 namespace {
+
+/// Of a request; with their values in text about 2 MiB of the default size.
+constexpr std::int64_t kMostMaps = 1024;
 
 struct ServeRequest {
   ServiceRequest service;
@@ -38,6 +42,7 @@ ServeRequest serve_request(const ParsedOptions& options) {
   service.embeds = !service.transform.views;
   // What is let in is counted where it comes in.
   service.most_waiting = std::numeric_limits<std::int32_t>::max();
+  service.most_maps = kMostMaps;
   if (names_another_model(options)) {
     request.against = service;
     request.against->model = reference_request(options, service.model, service.run).model;
@@ -54,6 +59,9 @@ ServeRequest serve_request(const ParsedOptions& options) {
   read.take("font", request.font);
   return request;
 }
+
+/// What has been let in has an answer within the timeout and a step of its work, which takes less.
+constexpr double kSecondsOfAStep = 5;
 
 /// What bodies hold together, unless a single one is larger.
 constexpr std::int64_t kMostBytes = std::int64_t{1} << 30;
@@ -85,7 +93,27 @@ viz::ReportOptions page_options(const FigureOptions& figure, const Service& serv
     page.models.front() += ", " + run.attention;
     page.models.back() += ", " + against->run_facts().attention;
   }
+  page.facts.emplace_back("beside", page.models.back());
   return page;
+}
+
+/// Asks for what the page shows at first: the last layer of the first map's kind that all models
+/// have, of one class. Empty where there is none.
+std::map<std::string, std::string> first_query(const Service& service, const Service* against) {
+  const MapChoice* first = nullptr;
+  for (const MapChoice& choice : service.maps()) {
+    const MapChoice& kind = service.maps().front();
+    const bool is_in_both =
+        against == nullptr || std::ranges::find(against->maps(), choice) != against->maps().end();
+    if (is_in_both && choice.method == kind.method && choice.head == kind.head &&
+        (first == nullptr || choice.layer > first->layer))
+      first = &choice;
+  }
+  if (first == nullptr) return {};
+  return {{"topk", "1"},
+          {"method", std::string(model::explain::entry_of(first->method).name)},
+          {"layer", std::to_string(first->layer)},
+          {"head", to_text(first->head)}};
 }
 
 void wait_for_stop() {
@@ -105,8 +133,10 @@ int run_serve(const ParsedOptions& options) {
   auto service = std::make_unique<Service>(request.service);
   auto against = request.against ? std::make_unique<Service>(*request.against) : nullptr;
   ApiOptions api_settings = api_options(request, *service);
+  std::vector<std::vector<std::int64_t>> patch_layers{service->patch_layers()};
+  if (against) patch_layers.push_back(against->patch_layers());
   api_settings.page = viz::live_page(page_options(request.figure, *service, against.get()),
-                                     /*shows_patches=*/!request.service.transform.views);
+                                     patch_layers, first_query(*service, against.get()));
   ServeApi api(std::move(api_settings), metrics, std::move(service), std::move(against));
   HttpServer server(request.server, api);
   if (!server.is_loopback())
@@ -118,7 +148,7 @@ int run_serve(const ParsedOptions& options) {
             << ":" << server.port() << "/" << std::endl;
   wait_for_stop();
   console.detail("stopping: what has been asked is answered");
-  const bool is_drained = server.drain(request.server.timeout);
+  const bool is_drained = server.drain(request.server.timeout + kSecondsOfAStep);
   server.stop();
   api.close();
   return is_drained ? kExitOk : kExitFailed;

@@ -309,7 +309,7 @@ std::string page_of(const BenchmarkResult& result) {
                row.images_per_second, row.ms_p50, row.peak_memory_bytes / 1'000'000,
                row.pct_of_peak});
   }
-  page.add_table(table.texts());
+  page.add_table(table.texts(), table.to_left());
   return page.html();
 }
 

@@ -195,10 +195,10 @@ std::string page_of(const ConversionReport& report) {
   page.add_table(facts);
   page.add_charts(charts(history));
   page.add_heading("Stages");
-  page.add_table(stage_table(history).texts());
+  page.add_table(stage_table(history).texts(), stage_table(history).to_left());
   page.add_heading("Layers");
   page.add_paragraph("Relative squared error of attention's output on the teacher's tokens.");
-  page.add_table(layer_table(history).texts());
+  page.add_table(layer_table(history).texts(), layer_table(history).to_left());
   page.add_heading("Pictures");
   page.add_paragraph("Learned from + held out.");
   page.add_list(report.sources);
@@ -207,7 +207,7 @@ std::string page_of(const ConversionReport& report) {
   for (const auto& [key, value] : settings.items())
     recipe.push_back({key, value.is_string() ? value.get<std::string>() : value.dump()});
   page.add_heading("Recipe");
-  page.add_table(recipe);
+  page.add_table(recipe, {true, true});
   return page.html();
 }
 

@@ -140,7 +140,7 @@ std::string DiagnosticsReport::page() const {
   page.add_heading("All numbers");
   std::vector<bool> of_layers{false};  // the titles
   for (const Row& row : rows) of_layers.push_back(row.is_of_layer());
-  page.add_table(table().texts(), of_layers);
+  page.add_table(table().texts(), table().to_left(), of_layers);
   return page.html();
 }
 

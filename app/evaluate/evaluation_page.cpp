@@ -35,7 +35,7 @@ void write_evaluation_page(const std::string& file, const Summary& summary, cons
   const auto add_table = [&](std::string_view heading, const ResultTable& table) {
     if (table.size() == 0) return;
     page.add_heading(heading);
-    page.add_table(table.texts());
+    page.add_table(table.texts(), table.to_left());
   };
   if (!errors.empty()) {
     page.add_heading("Surest errors");

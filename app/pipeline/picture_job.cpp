@@ -107,6 +107,7 @@ std::vector<PictureJob> cut_into_views(PictureJob job, const PipelineOptions& op
                                        CoreSeconds& seconds) {
   std::vector<PictureJob> views;
   try {
+    if (options.check_wanted) options.check_wanted(job.input);
     const double begin = thread_cpu_seconds();
     if (!job.picture)
       job.picture = std::make_shared<image::Picture>(picture_of(job.input, options.decode));
@@ -154,6 +155,7 @@ PipelineResult prepare(PictureJob job, const PipelineOptions& options, bool take
   const double begin = thread_cpu_seconds();
   double decoded = begin;
   try {
+    if (options.check_wanted) options.check_wanted(result.input);
     if (!job.picture)
       job.picture = std::make_shared<image::Picture>(picture_of(result.input, options.decode));
     decoded = thread_cpu_seconds();

@@ -1,5 +1,6 @@
 #include "app/pipeline/pipeline.h"
 
+#include "app/pipeline/batch_groups.h"
 #include "app/pipeline/picture_job.h"
 #include "app/pipeline/predictions.h"
 #include "app/run/signal_stop.h"
@@ -9,7 +10,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <compare>
 #include <condition_variable>
 #include <deque>
 #include <exception>
@@ -23,21 +23,21 @@
 namespace hydrascope::app {
 namespace {
 
-struct Item {
-  std::int64_t sequence = 0;
-  PipelineResult result;
-  Clock::time_point ready = {};  ///< for the model
-};
+using Item = PipelineItem;
 
 class Pipeline {
  public:
   Pipeline(const std::function<std::optional<Input>()>& next, model::inference::Engine& model,
            const PipelineOptions& options, const std::function<bool(PipelineResult&)>& done)
-      : next_(next), model_(model), options_(options), done_(done) {
+      : next_(next),
+        model_(model),
+        options_(options),
+        done_(done),
+        groups_(model, options.batch_size) {
     const std::int64_t largest_batch =
         options.batch_size > 0 ? options.batch_size
                                : std::clamp<std::int64_t>(model.limits().enough_tokens / kFewTokens,
-                                                          1, kMostAutomaticBatch);
+                                                          1, BatchGroups::kMostAutomaticBatch);
     // Batches under way, one that is gathered meanwhile, and what the workers hold.
     window_ = (model.limits().most_under_way + 1) * largest_batch + 2 * options.workers;
     in_order_ = options.in_order || has_tiles();
@@ -85,7 +85,6 @@ class Pipeline {
   }
 
  private:
-  static constexpr std::int64_t kMostAutomaticBatch = 256;
   static constexpr std::int64_t kFewTokens = 25;  // of a small image
 
   void read() {
@@ -197,55 +196,21 @@ class Pipeline {
       return;
     }
     item.ready = Clock::now();
-    groups_[group_of(item.result)].push_back(std::move(item));
+    groups_.add(std::move(item));
   }
 
-  /// What a batch has in common: the model's input size, and that of the tensors, which differ
-  /// where bytes are padded without this program's knowledge.
-  struct Group {
-    std::pair<std::int64_t, std::int64_t> model_size;
-    std::pair<std::int64_t, std::int64_t> tensor_size;
-    auto operator<=>(const Group&) const = default;
-  };
-  static Group group_of(const PipelineResult& result) {
-    return {{result.model_size.height, result.model_size.width},
-            {result.tensor.size(0), result.tensor.size(1)}};
-  }
-
-  [[nodiscard]] std::int64_t batch_for(const Group& group) const {
-    const auto& size = group.model_size;
-    const auto limit = batch_limits_.find(size);
-    if (limit != batch_limits_.end()) return limit->second;
-    if (options_.batch_size > 0) return options_.batch_size;
-    const std::int64_t tokens = model_.num_tokens(size.first, size.second);
-    return std::clamp<std::int64_t>(model_.limits().enough_tokens / tokens, 1, kMostAutomaticBatch);
-  }
-
-  using Groups = std::map<Group, std::deque<Item>>;
   /// A batch that the model computes, and since when.
   struct UnderWay {
     std::vector<Item> items;
     Clock::time_point begin;
   };
 
-  Groups::iterator full_group() {
-    for (auto group = groups_.begin(); group != groups_.end(); ++group) {
-      if (static_cast<std::int64_t>(group->second.size()) >= batch_for(group->first)) return group;
-    }
-    return groups_.end();
-  }
-
-  Groups::iterator oldest_group() {
-    return std::ranges::min_element(
-        groups_, {}, [](const auto& group) { return group.second.front().sequence; });
-  }
-
   [[nodiscard]] bool is_stopped() const { return options_.ends_on_signal && stop_requested(); }
 
   /// Whether a picture has waited long enough for others of its size.
   [[nodiscard]] bool patience_ends() {
     return options_.patience && !groups_.empty() &&
-           seconds_since(oldest_group()->second.front().ready) >= *options_.patience;
+           seconds_since(groups_.waiting_since()) >= *options_.patience;
   }
 
   /// The next result that can be handed out.
@@ -258,11 +223,11 @@ class Pipeline {
   std::vector<Item> take_batch(bool wait) {
     const Clock::time_point begin = Clock::now();
     std::unique_lock lock(mutex_);
-    if (!wait && !failure_ && !is_stopped() && full_group() == groups_.end()) return {};
+    if (!wait && !failure_ && !is_stopped() && !groups_.has_full()) return {};
     const auto nothing_comes = [&] { return in_flight_ == 0; };
     const auto can_emit = [&] { return first_finished() != finished_items_.end(); };
     const auto ready = [&] {
-      return failure_ || can_emit() || full_group() != groups_.end() || patience_ends() ||
+      return failure_ || can_emit() || groups_.has_full() || patience_ends() ||
              (nothing_comes() && !groups_.empty()) ||
              (waiting_bytes_ >= options_.memory_budget && !groups_.empty()) ||
              (nothing_comes() && !reading_);
@@ -280,27 +245,17 @@ class Pipeline {
       finished_ = true;
       return batch;
     }
-    if (can_emit() && full_group() == groups_.end()) return batch;
+    if (can_emit() && !groups_.has_full()) return batch;
     // What waits for the oldest input could fill the memory.
-    const bool enough = waiting_bytes_ >= options_.memory_budget;
-    auto group = enough ? groups_.end() : full_group();
-    if (group == groups_.end()) group = groups_.empty() ? groups_.end() : oldest_group();
-    if (group == groups_.end()) {
-      finished_ = !reading_ && in_flight_ == 0;
-      return batch;
-    }
-    const std::int64_t size = std::min<std::int64_t>(
-        batch_for(group->first), static_cast<std::int64_t>(group->second.size()));
-    for (std::int64_t i = 0; i < size; ++i) {
-      batch.push_back(std::move(group->second.front()));
-      group->second.pop_front();
-    }
-    if (group->second.empty()) groups_.erase(group);
+    batch = groups_.take(/*full_first=*/waiting_bytes_ < options_.memory_budget);
+    if (batch.empty()) finished_ = !reading_ && in_flight_ == 0;
     return batch;
   }
 
   void submit(std::vector<Item> items) {
     const Clock::time_point begin = Clock::now();
+    drop_unwanted(items);
+    if (items.empty()) return;
     UnderWay batch{std::move(items), begin};
     const image::Size size = batch.items.front().result.model_size;
     if (options_.remark_on_size && options_.notice) {
@@ -323,30 +278,43 @@ class Pipeline {
     timing_.model_seconds += seconds_since(begin);
   }
 
+  /// What nobody waits for any more fails instead of being computed.
+  void drop_unwanted(std::vector<Item>& items) {
+    if (!options_.check_wanted) return;
+    std::erase_if(items, [this](Item& item) {
+      try {
+        options_.check_wanted(item.result.input);
+        return false;
+      } catch (const Error& error) {
+        fail(item, error);
+        return true;
+      }
+    });
+  }
+
+  void fail(Item& item, const Error& error) {
+    item.result.error = error.code();
+    item.result.message = error.what();
+    const std::lock_guard lock(mutex_);
+    waiting_bytes_ -= byte_size(item.result);
+    item.result.tensor.reset();
+    item.result.pixels = {};
+    finish(item);
+  }
+
   /// The batch did not fit: half of it is tried next, or its only input has failed.
   void halve(std::vector<Item> items, const Error& error) {
     const image::Size size = items.front().result.model_size;
     const auto half = static_cast<std::int64_t>(items.size()) / 2;
-    if (half == 0) {
-      items.front().result.error = error.code();
-      items.front().result.message = error.what();
-    } else if (options_.notice) {
+    if (half == 0) return fail(items.front(), error);
+    if (options_.notice) {
       std::ostringstream text;
       text << "note: not enough memory for " << items.size() << " pictures of " << size.height
            << "x" << size.width << " at once, going on with " << half;
       options_.notice(text.str());
     }
     const std::lock_guard lock(mutex_);
-    if (half == 0) {
-      waiting_bytes_ -= byte_size(items.front().result);
-      items.front().result.tensor.reset();
-      items.front().result.pixels = {};
-      finish(items.front());
-      return;
-    }
-    batch_limits_[{size.height, size.width}] = half;
-    std::deque<Item>& group = groups_[group_of(items.front().result)];
-    for (; !items.empty(); items.pop_back()) group.push_front(std::move(items.back()));
+    groups_.put_back(std::move(items), half);
   }
 
   void collect() {
@@ -414,8 +382,7 @@ class Pipeline {
   // Everything below is guarded by mutex_; timing_'s model and wait parts belong to the calling
   // thread.
   std::deque<PictureJob> jobs_;
-  Groups groups_;
-  std::map<std::pair<std::int64_t, std::int64_t>, std::int64_t> batch_limits_;  // found by trying
+  BatchGroups groups_;
   std::map<std::int64_t, PipelineResult> finished_items_;
   std::int64_t sequence_ = 0;       // of the next input
   std::int64_t emitted_ = 0;        // inputs handed out

@@ -54,6 +54,10 @@ struct PipelineOptions {
   std::function<void(const std::string&)> notice;
   /// Is told of every batch, on the calling thread: its images, and their seconds; may be empty.
   std::function<void(std::int64_t, double)> batch_done;
+  /// Throws Error for an input whose result nobody wants any more, which then fails with it: asked
+  /// on several threads, before the picture is decoded and before its batch is computed; may be
+  /// empty.
+  std::function<void(const Input&)> check_wanted;
   /// What a batch of that size is worth being told of, "" for nothing; may be empty.
   std::function<std::string(const image::Size&)> remark_on_size;
 };

@@ -27,6 +27,13 @@ std::string people_text(const OrderedJson& cell, int decimals) {
   if (is_nothing(cell)) return "-";
   if (cell.is_boolean()) return cell.get<bool>() ? "yes" : "no";
   if (cell.is_number_float()) return fixed(cell.get<double>(), decimals);
+  if (cell.is_object() &&
+      std::ranges::all_of(cell, [](const OrderedJson& value) { return value.is_primitive(); })) {
+    std::string text;
+    for (const auto& [key, value] : cell.items())
+      text += (text.empty() ? "" : ", ") + key + "=" + cell_text(value);
+    return printable(text);
+  }
   return printable(cell_text(cell));
 }
 
@@ -92,18 +99,18 @@ std::vector<std::vector<std::string>> ResultTable::texts() const {
   return lines;
 }
 
-void ResultTable::write_text(std::ostream& out) const {
+std::vector<bool> ResultTable::to_left() const {
   std::vector<bool> to_left(columns_.size());
   for (const auto& row : rows_) {
     for (std::size_t i = 0; i < row.size(); ++i)
       if (row[i].is_string()) to_left[i] = true;
   }
-  write_columns(texts(), to_left, out);
+  return to_left;
 }
 
 void ResultTable::write(Format format, std::ostream& out) const {
   if (format == Format::text) {
-    write_text(out);
+    write_columns(texts(), to_left(), out);
   } else if (format == Format::json) {
     out << json_text(json()) << '\n';
   } else if (format == Format::jsonl) {

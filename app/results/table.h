@@ -42,13 +42,14 @@ class ResultTable {
   [[nodiscard]] OrderedJson json() const;
   /// What people see: the titles, then a row each.
   [[nodiscard]] std::vector<std::vector<std::string>> texts() const;
+  /// Of each column whether it holds words, which people read flush left.
+  [[nodiscard]] std::vector<bool> to_left() const;
   /// text: columns with titles; csv, tsv and md: a header and rows; json: `json`, jsonl: an object a
   /// line. Throws Error(failed) when `out` cannot be written to.
   void write(Format format, std::ostream& out) const;
 
  private:
   [[nodiscard]] OrderedJson object(const std::vector<OrderedJson>& row) const;
-  void write_text(std::ostream& out) const;
 
   std::vector<TableColumn> columns_;
   std::vector<std::vector<OrderedJson>> rows_;  ///< as they were added
@@ -59,7 +60,7 @@ class ResultTable {
 /// tsv a header and a row.
 class Summary {
  public:
-  /// An object or array is shown to people as JSON.
+  /// An object of words and numbers is shown to people as "a=1, b=none", others and arrays as JSON.
   void add(std::string key, OrderedJson value, int text_decimals = 2);
   /// [HEIGHT,WIDTH], for people "160x320 (HxW)".
   void add_size(std::string key, std::int64_t height, std::int64_t width);

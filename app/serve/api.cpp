@@ -22,11 +22,26 @@ namespace {
 using SteadyClock = std::chrono::steady_clock;
 
 constexpr std::size_t kMostPictures = 64;  ///< of one request
+constexpr std::size_t kMostFields = 16;    ///< of its form, beside them
 
 HttpResponse busy() {
   HttpResponse response = error_response(503, "busy", "the server has enough to do, try again");
   response.headers.emplace_back("Retry-After", "1");
   return response;
+}
+
+/// Parameters are named by flags in what the commands say of them, too.
+std::string with_parameters(std::string text) {
+  for (const std::string_view name : {"method", "layer", "head", "class", "topk"}) {
+    const std::string flag = "--" + std::string(name);
+    for (std::size_t at = text.find(flag); at != text.npos; at = text.find(flag, at + 1)) {
+      const std::size_t end = at + flag.size();
+      const bool is_longer =
+          end < text.size() && (text[end] == '-' || (text[end] >= 'a' && text[end] <= 'z'));
+      if (!is_longer) text.erase(at, 2);
+    }
+  }
+  return text;
 }
 
 HttpResponse response_to(const std::exception_ptr& exception) {
@@ -36,8 +51,9 @@ HttpResponse response_to(const std::exception_ptr& exception) {
     std::string text = error.what();
     if (!error.subject().empty()) text += " (" + error.subject() + ")";
     const bool is_askers = error.code() == ErrorCode::invalid_argument;
+    text = with_flags(text);
     return error_response(is_askers ? 400 : status_of(error.code()), name(error.code()),
-                          with_flags(text));
+                          is_askers ? with_parameters(text) : text);
   } catch (const std::bad_alloc&) {
     return error_response(503, "out_of_memory", "not enough memory");
   } catch (const std::exception& error) {
@@ -56,6 +72,7 @@ struct ServeApi::Exchange {
   std::vector<std::string_view> pictures;
   std::vector<std::string> names;  ///< of the pictures
   SteadyClock::time_point deadline;
+  std::function<bool()> given_up;
   std::function<void(HttpResponse)> respond;
   std::vector<Answer> answers;    ///< of the pictures
   std::optional<Answer> against;  ///< of the second model, where that is asked
@@ -76,12 +93,13 @@ ServeApi::ServeApi(ApiOptions options, ServeMetrics& metrics, std::unique_ptr<Se
 ServeApi::~ServeApi() { close(); }
 
 void ServeApi::close() {
+  closing_ = true;
   service_.reset();
   against_.reset();
   tasks_.reset();
 }
 
-std::optional<HttpResponse> ServeApi::admit(const HttpRequest& head, std::uint64_t bytes) {
+std::optional<HttpResponse> ServeApi::admit(const HttpRequest& head, bool has_body) {
   const RouteEntry* route = find_route_or_null(head.path);
   if (route == nullptr) return error_response(404, "not_found", "expected one of " + route_names());
   if (head.method != route->method && !(head.method == "HEAD" && route->method == "GET")) {
@@ -91,38 +109,63 @@ std::optional<HttpResponse> ServeApi::admit(const HttpRequest& head, std::uint64
     return response;
   }
   if (!route->asks_model) {
-    if (bytes > 0) return error_response(413, "too_large", "expected no body");
+    if (has_body) return error_response(413, "too_large", "expected no body");
     return std::nullopt;
   }
   try {
-    asked_of(head);
+    understood(head);
   } catch (...) {
     return response_to(std::current_exception());
   }
+  // A body that will find no place need not come; it takes its place when all of it is there.
+  const std::lock_guard lock(mutex_);
+  return gauges_.waiting >= options_.most_waiting ? std::optional(busy()) : std::nullopt;
+}
+
+std::optional<HttpResponse> ServeApi::hold(std::uint64_t bytes) {
   const auto size = static_cast<std::int64_t>(bytes);
   const std::lock_guard lock(mutex_);
-  if (gauges_.waiting >= options_.most_waiting ||
-      (gauges_.waiting > 0 && gauges_.held_bytes + size > options_.most_bytes))
-    return busy();
-  ++gauges_.waiting;
+  if (gauges_.held_bytes + size > options_.most_bytes) return busy();
   gauges_.held_bytes += size;
   return std::nullopt;
 }
 
-void ServeApi::leave(const HttpRequest& head, std::uint64_t bytes) noexcept {
-  if (!find_route_or_null(head.path)->asks_model) return;
+void ServeApi::release(std::uint64_t bytes) noexcept {
+  const std::lock_guard lock(mutex_);
+  gauges_.held_bytes -= static_cast<std::int64_t>(bytes);
+}
+
+bool ServeApi::enter() {
+  const std::lock_guard lock(mutex_);
+  if (gauges_.waiting >= options_.most_waiting) return false;
+  ++gauges_.waiting;
+  return true;
+}
+
+void ServeApi::leave() noexcept {
   const std::lock_guard lock(mutex_);
   --gauges_.waiting;
-  gauges_.held_bytes -= static_cast<std::int64_t>(bytes);
+}
+
+AskedOf ServeApi::understood(const HttpRequest& request) const {
+  AskedOf asked = asked_of(request);
+  if (asked.against && !against_)
+    throw Error(ErrorCode::invalid_argument, "the server was started with one model", "against");
+  return asked;
 }
 
 void ServeApi::answer(HttpRequest request, std::function<void(HttpResponse)> respond) {
   const RouteEntry& route = *find_route_or_null(request.path);
   if (route.asks_model) {
+    if (!enter()) return respond(busy());
+    const auto leave_and_respond = [this, respond](HttpResponse response) {
+      leave();
+      respond(std::move(response));
+    };
     try {
-      ask(std::move(request), respond);
+      ask(std::move(request), leave_and_respond);
     } catch (...) {
-      respond(response_to(std::current_exception()));
+      leave_and_respond(response_to(std::current_exception()));
     }
     return;
   }
@@ -149,22 +192,32 @@ void ServeApi::answer(HttpRequest request, std::function<void(HttpResponse)> res
 
 void ServeApi::ask(HttpRequest request, std::function<void(HttpResponse)> respond) {
   const auto exchange = std::make_shared<Exchange>();
-  exchange->asked = asked_of(request);
   exchange->route = find_route_or_null(request.path)->route;
   const std::optional<std::string> boundary = form_boundary(request.header("content-type"));
   exchange->body = std::make_shared<const std::string>(std::move(request.body));
   std::vector<std::string>& names = exchange->names;
   if (boundary) {
     exchange->is_form = true;
-    for (const FormPart& part : parse_form(*exchange->body, *boundary, kMostPictures)) {
+    for (const FormPart& part :
+         parse_form(*exchange->body, *boundary, kMostPictures + kMostFields)) {
+      if (!part.is_file) {
+        request.query.emplace_back(part.name, part.content);
+        continue;
+      }
       exchange->pictures.push_back(part.content);
       names.push_back(part.filename.empty() ? part.name : part.filename);
     }
-  } else {
+  }
+  exchange->asked = understood(request);
+  if (!boundary) {
     exchange->pictures.emplace_back(*exchange->body);
     names.push_back(exchange->asked.question.name);
   }
   const std::size_t count = exchange->pictures.size();
+  if (count > kMostPictures)
+    throw Error(ErrorCode::invalid_argument,
+                "expected at most " + std::to_string(kMostPictures) + " pictures",
+                std::to_string(count) + " parts");
   if (count == 0 || (count > 1 && exchange->route != Route::classify))
     throw Error(ErrorCode::invalid_argument, "expected one picture",
                 std::to_string(count) + " parts");
@@ -173,10 +226,13 @@ void ServeApi::ask(HttpRequest request, std::function<void(HttpResponse)> respon
   exchange->missing = count;
   exchange->deadline = SteadyClock::now() + std::chrono::duration_cast<SteadyClock::duration>(
                                                 std::chrono::duration<double>(options_.timeout));
+  exchange->given_up = [this, gone = request.gone] { return closing_ || (gone && *gone); };
+  const AskedOf& asked = exchange->asked;
+  Service& service = asked.against && asked.question.patch ? *against_ : *service_;
   // A question that is refused throws. The first one, of which the others are copies but for the
   // picture, tells for all.
   for (std::size_t i = 0; i < count; ++i)
-    ask_of(*service_, exchange, exchange->asked.question, i, exchange->answers[i]);
+    ask_of(service, exchange, asked.question, i, exchange->answers[i]);
 }
 
 void ServeApi::ask_of(Service& service, const std::shared_ptr<Exchange>& exchange,
@@ -185,6 +241,7 @@ void ServeApi::ask_of(Service& service, const std::shared_ptr<Exchange>& exchang
   question.picture = PictureInMemory{
       .encoded = std::as_bytes(std::span(exchange->pictures[picture])), .owner = exchange->body};
   question.deadline = exchange->deadline;
+  question.given_up = exchange->given_up;
   const auto done = [this, exchange, &place](Answer answer) {
     metrics_.picture(answer.record.error.has_value());
     place = std::move(answer);
@@ -214,7 +271,7 @@ void ServeApi::ask_against(const std::shared_ptr<Exchange>& exchange) {
   } catch (const Error& error) {
     place.record.input = exchange->names.front();
     place.record.error = error.code();
-    place.record.message = with_flags(error.what());
+    place.record.message = with_parameters(with_flags(error.what()));
     count_answer(exchange);
   }
 }
@@ -232,8 +289,11 @@ void ServeApi::finish(Exchange& exchange) {
     if (answer.record.error == ErrorCode::invalid_argument)  // of the question, not of the picture
       throw Error(ErrorCode::invalid_argument, answer.record.message);
     if (failed && !exchange.is_form) {
-      response.status =
-          SteadyClock::now() > exchange.deadline ? 504 : status_of(*answer.record.error);
+      response.status = status_of(*answer.record.error);
+      if (answer.record.error == ErrorCode::failed && exchange.given_up())
+        response.status = 503;
+      else if (answer.record.error == ErrorCode::failed && SteadyClock::now() > exchange.deadline)
+        response.status = 504;
       if (response.status == 503) response.headers.emplace_back("Retry-After", "1");
     }
     if (format == "text") {

@@ -9,6 +9,7 @@
 #include "app/visualize/heat_figure.h"
 #include "viz/text/font.h"
 
+#include <atomic>
 #include <cstdint>
 #include <memory>
 #include <mutex>
@@ -18,8 +19,8 @@ namespace hydrascope::app {
 
 struct ApiOptions {
   std::int64_t most_waiting = 16;  ///< requests that are let in and not answered
-  std::int64_t most_bytes = 0;     ///< of their bodies together
-  double timeout = 60;             ///< seconds that a picture may wait for the model
+  std::int64_t most_bytes = 0;     ///< of all bodies together, as far as they have come
+  double timeout = 60;             ///< seconds from the end of a body to its answer
   FigureOptions figure;
   std::shared_ptr<const viz::Font> font;  ///< may be null: then no figure has extras
   image::DecodeOptions decode;            ///< of pictures that are drawn on
@@ -41,18 +42,24 @@ class ServeApi final : public HttpHandler {
            std::unique_ptr<Service> against);
   ~ServeApi() override;
 
-  std::optional<HttpResponse> admit(const HttpRequest& head, std::uint64_t bytes) override;
-  void leave(const HttpRequest& head, std::uint64_t bytes) noexcept override;
+  std::optional<HttpResponse> admit(const HttpRequest& head, bool has_body) override;
+  std::optional<HttpResponse> hold(std::uint64_t bytes) override;
+  void release(std::uint64_t bytes) noexcept override;
   void answer(HttpRequest request, std::function<void(HttpResponse)> respond) override;
   HttpResponse refusal(int status, const std::string& message) override;
   void note(const HttpRequest& head, const HttpResponse& response,
             double seconds) noexcept override;
 
-  /// Answers what has been asked, and then nothing more: before the server goes.
+  /// Gives up what has been asked, and answers nothing more: before the server goes.
   void close();
 
  private:
   struct Exchange;
+  /// A place among those that are let in, where there is one.
+  bool enter();
+  void leave() noexcept;
+  /// `asked_of`, of what this server has.
+  AskedOf understood(const HttpRequest& request) const;
   void ask(HttpRequest request, std::function<void(HttpResponse)> respond);
   void ask_of(Service& service, const std::shared_ptr<Exchange>& exchange, Question question,
               std::size_t picture, Answer& place);
@@ -66,6 +73,7 @@ class ServeApi final : public HttpHandler {
   std::unique_ptr<Service> against_;
   std::mutex mutex_;
   MetricGauges gauges_;  // guarded
+  std::atomic<bool> closing_ = false;
   std::optional<TaskThreads> tasks_;
 };
 

@@ -37,40 +37,22 @@ std::chrono::milliseconds milliseconds_of(double seconds) {
   return std::chrono::milliseconds(static_cast<std::int64_t>(1000 * seconds));
 }
 
-std::string lower_text(std::string_view text) {
-  std::string result(text);
-  std::ranges::transform(result, result.begin(), [](char c) {
-    return c >= 'A' && c <= 'Z' ? static_cast<char>(c - 'A' + 'a') : c;
-  });
-  return result;
-}
-
 std::string_view text_of(beast::string_view text) { return {text.data(), text.size()}; }
 
 HttpRequest head_of(const Parser& parser) {
   const auto& message = parser.get();
   HttpRequest head;
   head.method = text_of(message.method_string());
-  const std::string_view target = text_of(message.target());
-  const std::size_t mark = target.find('?');
-  head.path = decoded_url(target.substr(0, mark), /*is_query=*/false);
-  if (mark != target.npos) head.query = parse_query(target.substr(mark + 1));
+  const Target target = split_target(text_of(message.target()));
+  head.path = decoded_url(target.path, /*is_query=*/false);
+  head.query = parse_query(target.query);
   for (const auto& field : message) {
     std::string& value = head.headers[lower_text(text_of(field.name_string()))];
     if (!value.empty()) value += ", ";
     value += text_of(field.value());
   }
+  if (target.authority) head.headers["host"] = *target.authority;
   return head;
-}
-
-/// Whether a Host header names this machine to itself: else a page of a stranger whose name was
-/// pointed here (DNS rebinding) would be of the same origin as ours.
-bool names_loopback(std::string_view host) {
-  std::string name = lower_text(host);
-  if (const std::size_t colon = name.rfind(':');
-      colon != name.npos && name.find_first_not_of("0123456789", colon + 1) == name.npos)
-    name.resize(colon);
-  return name == "localhost" || name == "127.0.0.1" || name == "[::1]";
 }
 
 }  // namespace
@@ -126,13 +108,14 @@ class Session : public std::enable_shared_from_this<Session> {
   Session(const Session&) = delete;
   Session& operator=(const Session&) = delete;
   ~Session() {
-    leave();
+    release();
     server_.remove(this);
   }
 
   void run() {
     error_code ignored;
     stream_.socket().set_option(tcp::no_delay(true), ignored);
+    stream_.socket().non_blocking(true, ignored);  // of what is read by hand
     asio::dispatch(stream_.get_executor(), [self = shared_from_this()] { self->read_head(); });
   }
   /// Ends it where no request is under way.
@@ -172,19 +155,21 @@ class Session : public std::enable_shared_from_this<Session> {
     const auto hosts = message.count(http::field::host);
     if (hosts > 1 || (hosts == 0 && message.version() >= 11))
       return refuse(400, "expected one Host header");
-    if (server_.endpoint.address().is_loopback() && !names_loopback(head_.header("host")))
+    if (server_.endpoint.address().is_loopback() && head_.headers.contains("host") &&
+        !names_loopback(head_.header("host"), server_.options.host))
       return refuse(403, "expected localhost or its address as the host, found '" +
                              head_.header("host").substr(0, 100) + "'");
     if (head_.header("sec-fetch-site") == "cross-site")
       return refuse(403, "a page of another site asks");
-    const bool has_length = parser_->content_length().has_value();
-    if (head_.method == "POST" && !has_length && !parser_->chunked())
+    if (const std::string& coding = head_.header("transfer-encoding");
+        !coding.empty() && lower_text(coding) != "chunked")
+      return refuse(501, "expected no transfer coding but chunked");
+    const auto length = parser_->content_length();
+    if (head_.method == "POST" && !length && !parser_->chunked())
       return refuse(411, "expected Content-Length");
-    bytes_ = has_length ? *parser_->content_length()
-                        : (parser_->chunked() ? server_.options.max_body_bytes : 0);
-    if (const std::optional<HttpResponse> refusal = server_.handler.admit(head_, bytes_))
+    const bool has_body = parser_->chunked() || (length && *length > 0);
+    if (const std::optional<HttpResponse> refusal = server_.handler.admit(head_, has_body))
       return refuse(*refusal);
-    is_in_ = true;
     if (lower_text(head_.header("expect")) == "100-continue" && buffer_.size() == 0)
       return say_continue();
     read_body();
@@ -213,19 +198,35 @@ class Session : public std::enable_shared_from_this<Session> {
 
   void read_body() {
     limit_to(server_.options.timeout);
-    http::async_read(
-        stream_, buffer_, *parser_,
-        [self = shared_from_this()](error_code error, std::size_t) { self->on_body(error); });
+    read_part();
   }
 
-  void on_body(error_code error) {
+  void read_part() {
+    if (parser_->is_done()) return on_body();
+    http::async_read_some(
+        stream_, buffer_, *parser_,
+        [self = shared_from_this()](error_code error, std::size_t) { self->on_part(error); });
+  }
+
+  void on_part(error_code error) {
     if (error == http::error::body_limit) return refuse(413, too_large());
+    if (is_late_ && !error) error = asio::error::operation_aborted;  // between two parts
     if (error) return end_reading(error);
+    const std::uint64_t bytes = parser_->get().body().size() - held_bytes_;
+    if (const std::optional<HttpResponse> refusal = server_.handler.hold(bytes))
+      return refuse(*refusal);
+    held_bytes_ += bytes;
+    read_part();
+  }
+
+  void on_body() {
     limit_to({});
     keep_alive_ = parser_->get().keep_alive();
     version_ = parser_->get().version();
     HttpRequest request = head_;
     request.body = std::move(parser_->get().body());
+    request.gone = gone_ = std::make_shared<std::atomic<bool>>(false);
+    watch();
     // The answer comes from other threads, perhaps when this server is no more; then nobody waits.
     const auto respond = [self = shared_from_this()](HttpResponse response) {
       asio::post(self->stream_.get_executor(), [self, response = std::move(response)]() mutable {
@@ -233,6 +234,19 @@ class Session : public std::enable_shared_from_this<Session> {
       });
     };
     server_.handler.answer(std::move(request), respond);
+  }
+
+  /// While the request is answered: whether the client closes its side. What it sends instead is of
+  /// the next request, and ends the watch.
+  void watch() {
+    stream_.socket().async_wait(
+        tcp::socket::wait_read, [weak = weak_from_this(), gone = gone_](error_code error) {
+          const auto self = error ? nullptr : weak.lock();
+          if (!self) return;
+          char byte = 0;
+          self->stream_.socket().receive(asio::buffer(&byte, 1), tcp::socket::message_peek, error);
+          if (error && error != asio::error::would_block) *gone = true;
+        });
   }
 
   [[nodiscard]] std::string too_large() const {
@@ -250,7 +264,7 @@ class Session : public std::enable_shared_from_this<Session> {
   }
 
   void write(HttpResponse response, bool keep_alive) {
-    leave();
+    release();
     server_.handler.note(head_, response, seconds_since(begin_));
     response_.emplace();
     response_->version(version_);
@@ -270,7 +284,6 @@ class Session : public std::enable_shared_from_this<Session> {
                         if (error) return self->close();
                         if (!keep_alive) return self->linger();
                         self->head_ = {};
-                        self->bytes_ = 0;
                         self->read_head();
                       });
   }
@@ -307,13 +320,9 @@ class Session : public std::enable_shared_from_this<Session> {
     });
   }
 
-  void leave() noexcept {
-    if (!is_in_) return;
-    is_in_ = false;
-    server_.handler.leave(head_, bytes_);
-  }
+  void release() noexcept { server_.handler.release(std::exchange(held_bytes_, 0)); }
   void close() {
-    leave();
+    release();
     limit_to({});
     error_code ignored;
     stream_.socket().shutdown(tcp::socket::shutdown_both, ignored);
@@ -328,8 +337,8 @@ class Session : public std::enable_shared_from_this<Session> {
   std::optional<http::response<http::string_body>> response_;
   HttpRequest head_;
   Clock::time_point begin_{};
-  std::uint64_t bytes_ = 0;
-  bool is_in_ = false;    ///< the handler let the request in
+  std::uint64_t held_bytes_ = 0;  ///< of the body, as the handler counts them
+  std::shared_ptr<std::atomic<bool>> gone_;
   bool is_idle_ = false;  ///< between two requests, or in a header
   bool keep_alive_ = false;
   bool is_late_ = false;

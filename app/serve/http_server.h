@@ -4,6 +4,7 @@
 // Test: tests/app/serve/.
 #pragma once
 
+#include <atomic>
 #include <cstddef>
 #include <cstdint>
 #include <functional>
@@ -22,6 +23,8 @@ struct HttpRequest {
   std::vector<std::pair<std::string, std::string>> query = {};  ///< decoded, in its order
   std::map<std::string, std::string> headers = {};              ///< names in lower case
   std::string body = {};
+  /// Set when the client has closed its side while the request is answered.
+  std::shared_ptr<const std::atomic<bool>> gone = {};
 
   /// "" where there is none.
   [[nodiscard]] const std::string& header(const std::string& name) const;
@@ -42,12 +45,12 @@ class HttpHandler {
   HttpHandler& operator=(const HttpHandler&) = delete;
   virtual ~HttpHandler() = default;
 
-  /// Before the body of a request is read: what refuses it, or nothing. `bytes` are as many as the
-  /// body has, or may have where it is sent in pieces of unknown number. What was let in holds its
-  /// place until `leave`.
-  virtual std::optional<HttpResponse> admit(const HttpRequest& head, std::uint64_t bytes) = 0;
-  /// Whatever became of a request that `admit` let in; once.
-  virtual void leave(const HttpRequest& head, std::uint64_t bytes) noexcept = 0;
+  /// Before the body of a request is read: what refuses it, or nothing.
+  virtual std::optional<HttpResponse> admit(const HttpRequest& head, bool has_body) = 0;
+  /// So many bytes of a body have come: what refuses them, or nothing. They count until `release`.
+  virtual std::optional<HttpResponse> hold(std::uint64_t bytes) = 0;
+  /// Of what `hold` let in.
+  virtual void release(std::uint64_t bytes) noexcept = 0;
   /// `respond` is called once, on any thread, perhaps after this returned.
   virtual void answer(HttpRequest request, std::function<void(HttpResponse)> respond) = 0;
   /// The response to a request that HTTP itself has something against.

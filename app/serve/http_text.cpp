@@ -3,7 +3,10 @@
 #include "kernels/error.h"
 
 #include <algorithm>
+#include <arpa/inet.h>
 #include <charconv>
+#include <cstddef>
+#include <netinet/in.h>
 
 namespace hydrascope::app {
 namespace {
@@ -49,7 +52,97 @@ std::optional<std::string> header_parameter(std::string_view header, std::string
   throw Error(ErrorCode::invalid_argument, what, "multipart/form-data");
 }
 
+/// A range of an Accept header.
+struct AcceptedRange {
+  std::string_view type;  ///< "image/png", "image/*", "*/*"
+  double quality = 1;
+};
+
+AcceptedRange accepted_range(std::string_view text) {
+  AcceptedRange range{without_blanks(text.substr(0, text.find(';')))};
+  const std::optional<std::string> quality = header_parameter(text, "q");
+  if (!quality || quality->empty() || quality->front() < '0' || quality->front() > '9')
+    return range;
+  std::from_chars(quality->data(), quality->data() + quality->size(), range.quality);
+  range.quality = std::min(range.quality, 1.0);
+  return range;
+}
+
+/// How closely a range names a type; 0: not at all.
+int closeness(std::string_view range, std::string_view type) {
+  if (same_ignoring_case(range, type)) return 3;
+  if (range == "*/*") return 1;
+  return range.ends_with("/*") && same_ignoring_case(range.substr(0, range.size() - 1),
+                                                     type.substr(0, type.find('/') + 1))
+             ? 2
+             : 0;
+}
+
 }  // namespace
+
+std::string lower_text(std::string_view text) {
+  std::string result(text);
+  std::ranges::transform(result, result.begin(), lower_ascii);
+  return result;
+}
+
+bool names_loopback(std::string_view host, std::string_view own) {
+  std::string name = lower_text(host);
+  if (const std::size_t colon = name.rfind(':');
+      colon != name.npos && name.find_first_not_of("0123456789", colon + 1) == name.npos)
+    name.resize(colon);
+  const bool has_brackets = name.starts_with('[') && name.ends_with(']');
+  if (has_brackets) name = name.substr(1, name.size() - 2);
+  if (name.empty()) return false;
+  if (name == "localhost" || name == lower_text(own)) return true;
+  if (in6_addr address{}; has_brackets && ::inet_pton(AF_INET6, name.c_str(), &address) == 1)
+    return IN6_IS_ADDR_LOOPBACK(&address);
+  in_addr address{};
+  return ::inet_pton(AF_INET, name.c_str(), &address) == 1 && ntohl(address.s_addr) >> 24 == 127;
+}
+
+Target split_target(std::string_view target) {
+  Target result;
+  for (const std::string_view scheme : {"http://", "https://"}) {
+    if (!same_ignoring_case(target.substr(0, scheme.size()), scheme)) continue;
+    target.remove_prefix(scheme.size());
+    const std::size_t end = std::min(target.find_first_of("/?"), target.size());
+    result.authority = target.substr(0, end);
+    target.remove_prefix(end);
+  }
+  const std::size_t mark = std::min(target.find('?'), target.size());
+  result.path = target.substr(0, mark);
+  if (result.authority && result.path.empty()) result.path = "/";
+  result.query = target.substr(std::min(mark + 1, target.size()));
+  return result;
+}
+
+std::string_view preferred_type(std::string_view accept,
+                                std::span<const std::string_view> offered) {
+  if (without_blanks(accept).empty()) return offered.empty() ? "" : offered.front();
+  std::vector<AcceptedRange> ranges;
+  while (!accept.empty()) {
+    const std::size_t end = std::min(accept.find(','), accept.size());
+    ranges.push_back(accepted_range(accept.substr(0, end)));
+    accept.remove_prefix(std::min(end + 1, accept.size()));
+  }
+  std::string_view best;
+  double best_quality = 0;
+  std::size_t best_place = 0;
+  for (const std::string_view type : offered) {
+    const auto found = std::ranges::max_element(
+        ranges, {}, [&](const AcceptedRange& range) { return closeness(range.type, type); });
+    if (closeness(found->type, type) == 0) continue;
+    const auto place = static_cast<std::size_t>(found - ranges.begin());
+    if (found->quality > best_quality ||
+        (found->quality == best_quality && found->quality > 0 && place < best_place)) {
+      best = type;
+      best_quality = found->quality;
+      best_place = place;
+    }
+  }
+  return best;
+}
 
 std::string decoded_url(std::string_view text, bool is_query) {
   std::string result;
@@ -116,7 +209,12 @@ std::vector<FormPart> parse_form(std::string_view body, std::string_view boundar
       const std::size_t colon = header.find(':');
       if (same_ignoring_case(header.substr(0, colon), "content-disposition")) {
         part.name = header_parameter(header, "name").value_or("");
-        part.filename = header_parameter(header, "filename").value_or("");
+        const std::optional<std::string> filename = header_parameter(header, "filename");
+        part.filename = filename.value_or("");
+        part.is_file = part.is_file || filename.has_value();
+      } else if (same_ignoring_case(header.substr(0, colon), "content-type")) {
+        const std::string_view type = without_blanks(header.substr(colon + 1));
+        part.is_file = part.is_file || !same_ignoring_case(type.substr(0, 10), "text/plain");
       }
       at = end + 2;
     }

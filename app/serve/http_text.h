@@ -1,13 +1,36 @@
-// What is written in requests: percent signs, queries, and bodies of several parts.
+// What is written in requests: targets, percent signs, queries, what is accepted, and bodies of
+// several parts.
 #pragma once
 
 #include <optional>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 namespace hydrascope::app {
+
+/// Of ASCII letters.
+std::string lower_text(std::string_view text);
+
+/// A target "/a?b=1", or "http://host:1/a?b=1", as RFC 9112, section 3.2, has them.
+struct Target {
+  std::optional<std::string_view> authority;  ///< counts in the place of the Host header
+  std::string_view path;                      ///< percent signs as they are
+  std::string_view query;
+};
+Target split_target(std::string_view target);
+
+/// Whether a Host header names this machine to itself, or as its server was told (`own`): else a
+/// page of a stranger whose name was pointed here (DNS rebinding) would be of the same origin as
+/// ours.
+bool names_loopback(std::string_view host, std::string_view own);
+
+/// The one of the media types `offered` that an Accept header (RFC 9110, section 12.5.1) wants most:
+/// by q, then by what stands first in the header, then in `offered`. An empty header takes the first
+/// one; "" where none is accepted.
+std::string_view preferred_type(std::string_view accept, std::span<const std::string_view> offered);
 
 /// Percent-decoded (RFC 3986); in a query "+" is a blank. What is no escape stays as it is.
 std::string decoded_url(std::string_view text, bool is_query);
@@ -17,7 +40,8 @@ std::vector<std::pair<std::string, std::string>> parse_query(std::string_view te
 
 struct FormPart {
   std::string name;      ///< of the field
-  std::string filename;  ///< "" where it is no file
+  std::string filename;  ///< may be "" of a file, too
+  bool is_file = false;  ///< has a filename, or a type other than text/plain
   std::string_view content;
 };
 

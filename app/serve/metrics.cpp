@@ -95,7 +95,8 @@ std::string ServeMetrics::text(const MetricGauges& gauges) const {
   add_sample(text, "hydrascope_queue_requests", "", std::to_string(gauges.waiting));
   describe_metric(text, "hydrascope_queue_limit_requests", "gauge", "As many are let in at most.");
   add_sample(text, "hydrascope_queue_limit_requests", "", std::to_string(gauges.most_waiting));
-  describe_metric(text, "hydrascope_queue_bytes", "gauge", "Bytes of their bodies.");
+  describe_metric(text, "hydrascope_queue_bytes", "gauge",
+                  "Bytes of bodies, as far as they have come.");
   add_sample(text, "hydrascope_queue_bytes", "", std::to_string(gauges.held_bytes));
   describe_metric(text, "process_resident_memory_bytes", "gauge", "Resident memory size in bytes.");
   add_sample(text, "process_resident_memory_bytes", "", std::to_string(resident_bytes()));

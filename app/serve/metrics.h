@@ -15,7 +15,7 @@ namespace hydrascope::app {
 struct MetricGauges {
   std::int64_t waiting = 0;  ///< requests in the queue
   std::int64_t most_waiting = 0;
-  std::int64_t held_bytes = 0;  ///< of their bodies
+  std::int64_t held_bytes = 0;  ///< of bodies, those that are still coming included
 };
 
 class ServeMetrics {

@@ -1,6 +1,7 @@
 #include "app/serve/routes.h"
 
 #include "app/serve/api.h"
+#include "app/serve/http_text.h"
 #include "kernels/error.h"
 #include "kernels/number_text.h"
 
@@ -9,6 +10,9 @@
 
 namespace hydrascope::app {
 namespace {
+
+/// Of one picture: each takes about as long as the model itself.
+constexpr std::int64_t kMostClasses = 20;
 
 constexpr std::array<RouteEntry, 6> kRoutes{{
     {Route::page, "/", "GET", false},
@@ -42,22 +46,36 @@ std::vector<std::string> parameter_words(const std::string& text) {
   return list;
 }
 
-/// By Accept, where the query names none.
+struct FormatEntry {
+  std::string_view name;
+  std::string_view type;
+};
+constexpr FormatEntry kJson{"json", "application/json"};
+constexpr FormatEntry kText{"text", "text/plain"};
+constexpr FormatEntry kNpy{"npy", "application/x-npy"};
+constexpr FormatEntry kPng{"png", "image/png"};
+
+std::vector<FormatEntry> formats_of(Route route) {
+  if (route == Route::classify) return {kJson, kText};
+  if (route == Route::embed) return {kJson, kNpy};
+  return {kJson, kNpy, kPng};
+}
+
+/// By Accept, where the query names none; JSON where nothing that there is is accepted.
 std::string accepted_format(const std::string& accept, Route route) {
-  if (accept.find("image/png") != accept.npos && route == Route::explain) return "png";
-  if (accept.find("application/x-npy") != accept.npos && route != Route::classify) return "npy";
-  if (accept.starts_with("text/plain") && route == Route::classify) return "text";
-  return "json";
+  const std::vector<FormatEntry> known = formats_of(route);
+  std::vector<std::string_view> types;
+  for (const FormatEntry& entry : known) types.push_back(entry.type);
+  const auto found = std::ranges::find(known, preferred_type(accept, types), &FormatEntry::type);
+  return std::string(found == known.end() ? kJson.name : found->name);
 }
 
 void check_format(const std::string& format, Route route) {
-  const std::vector<std::string> known =
-      route == Route::classify ? std::vector<std::string>{"json", "text"}
-      : route == Route::embed  ? std::vector<std::string>{"json", "npy"}
-                               : std::vector<std::string>{"json", "npy", "png"};
-  if (std::ranges::find(known, format) != known.end()) return;
+  const std::vector<FormatEntry> known = formats_of(route);
+  if (std::ranges::find(known, format, &FormatEntry::name) != known.end()) return;
   std::string names;
-  for (const std::string& name : known) names += (names.empty() ? "" : ", ") + name;
+  for (const FormatEntry& entry : known)
+    names += (names.empty() ? "" : ", ") + std::string(entry.name);
   refuse_parameter("expected one of " + names + ", found '" + format + "'", "format");
 }
 
@@ -113,16 +131,25 @@ AskedOf asked_of(const HttpRequest& request) {
     }
   }
   check_format(asked.format, route);
+  const std::int64_t most_named = kMostClasses - maps.topk.value_or(0);
+  if (std::ssize(maps.classes) > most_named)
+    refuse_parameter("expected at most " + std::to_string(kMostClasses) + " classes of a picture",
+                     maps.topk ? "topk" : "class");
   if (!patch.empty() && asked.format == "png")
     refuse_parameter("expected json or npy, which have the row of a patch", "format");
   if (!patch.empty()) {
     const std::vector<std::string>& layers = maps.words.layers;
     if (patch.size() != 2 || layers.size() != 1)
       refuse_parameter("expected patch=ROW,COLUMN and layer=N", "patch");
+    if (!maps.classes.empty() || !maps.words.methods.empty() || !maps.words.heads.empty() ||
+        maps.topk)
+      refuse_parameter("goes with layer, format, against and name alone", "patch");
     asked.question.patch = {parameter_number("layer", layers.front(), 0),
                             parameter_number("patch", patch[0], 0),
                             parameter_number("patch", patch[1], 0)};
   } else if (route == Route::explain) {
+    if (asked.against && asked.format != "json")
+      refuse_parameter("expected json, which has the maps of both models", "against");
     asked.question.maps = std::move(maps);
   }
   asked.question.embeds = route == Route::embed;

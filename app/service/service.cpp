@@ -6,12 +6,11 @@
 #include "app/pipeline/pipeline.h"
 #include "app/pipeline/predictions.h"
 #include "app/run/usage_error.h"
+#include "app/service/kept_generator.h"
 #include "app/visualize/map_explainer.h"
 #include "app/visualize/visualize_options.h"
 #include "kernels/error.h"
 #include "model/inference/one_torch_thread.h"
-
-#include <ATen/CPUGeneratorImpl.h>
 
 #include <algorithm>
 #include <condition_variable>
@@ -31,27 +30,6 @@ namespace {
 constexpr double kPatience = 0.025;
 
 using Done = std::function<void(Answer)>;
-
-/// Seeding for what a checkpoint does not hold changes LibTorch's generator, which belongs to all of
-/// the process.
-class KeptGenerator {
- public:
-  KeptGenerator() : generator_(at::detail::getDefaultCPUGenerator()), state_(state()) {}
-  KeptGenerator(const KeptGenerator&) = delete;
-  KeptGenerator& operator=(const KeptGenerator&) = delete;
-  ~KeptGenerator() {
-    const std::lock_guard lock(generator_.mutex());
-    generator_.set_state(state_);
-  }
-
- private:
-  at::Tensor state() {
-    const std::lock_guard lock(generator_.mutex());
-    return generator_.get_state();
-  }
-  at::Generator generator_;
-  at::Tensor state_;
-};
 
 /// What is asked of a picture, its words understood.
 struct Unanswered {
@@ -76,6 +54,14 @@ Error as_error(const std::exception_ptr& exception) {
 void fail(ClassifyRecord& record, const Error& error) {
   record.error = error.code();
   record.message = with_flags(error.what());
+}
+
+/// Throws where a question's answer is not wanted any more.
+void check_wanted(const Question& question) {
+  if (question.given_up && question.given_up())
+    throw Error(ErrorCode::failed, "nobody waits for the answer any more");
+  if (question.deadline && std::chrono::steady_clock::now() > *question.deadline)
+    throw Error(ErrorCode::failed, "there was no answer in time");
 }
 
 void check_pixels(const PixelRows& rows) {
@@ -179,6 +165,11 @@ void Service::State::open() {
   pipeline.explained_classes = [this](const Input& input, const BestViews& best) {
     return explained_classes(input, best);
   };
+  pipeline.check_wanted = [this](const Input& input) {
+    const std::lock_guard lock(mutex);
+    if (const auto found = asked.find(input.number); found != asked.end())
+      check_wanted(found->second.question);
+  };
   pipeline.batch_done = request.batch_done;
   pipeline.remark_on_size = note_on_large_sizes(source);
   pipeline.notice = [&console](const std::string& text) { console.note(text); };
@@ -216,10 +207,7 @@ std::optional<Input> Service::State::next() {
       input = file_input(question.name, question.file);
     }
     input.number = number;
-    if (question.deadline && std::chrono::steady_clock::now() > *question.deadline) {
-      input.error = ErrorCode::failed;
-      input.message = "nobody came to it in time";
-    } else if (input.is_video && !input.error) {
+    if (input.is_video && !input.error) {
       input.error = ErrorCode::unsupported_format;
       input.message = "is a video; pictures are asked about one by one";
     }
@@ -259,6 +247,8 @@ void Service::State::report(PipelineResult& result) {
 void Service::State::explain(const Unanswered& one, const PipelineResult& result, Answer& answer) {
   const std::optional<PatchQuestion>& patch = one.question.patch;
   if (one.maps.empty() && !one.question.embeds && !patch) return;
+  const auto still_wanted = [&] { check_wanted(one.question); };
+  still_wanted();
   const viz::Placement placement =
       explainer->placement(result, pipeline.transform, pipeline.decode.max_pixels);
   if (one.question.embeds) {
@@ -279,7 +269,7 @@ void Service::State::explain(const Unanswered& one, const PipelineResult& result
     best.push_back(prediction.index);
   const std::vector<Prediction> classes =
       chosen_classes(result, one.classes->resolve(best, /*keep_repeated=*/false), labels);
-  answer.maps = explainer->explain(result, placement, classes, one.maps);
+  answer.maps = explainer->explain(result, placement, classes, one.maps, still_wanted);
   MapRecord facts;
   static_cast<InputRecord&>(facts) = answer.record;
   for (InputMap& map : answer.maps) {
@@ -346,6 +336,11 @@ bool Service::State::add(Question question, Done done, bool waits) {
   if (const std::optional<MapQuestion>& wanted = one.question.maps) {
     one.maps = choose(*wanted);
     one.classes.emplace(wanted->classes, wanted->topk, labels);
+    const std::int64_t count = one.classes->most_classes() * std::ssize(one.maps);
+    if (request.most_maps && count > *request.most_maps)
+      throw UsageError("expected at most " + std::to_string(*request.most_maps) +
+                           " maps of a picture, found " + std::to_string(count),
+                       "maps", "fewer classes, layers or heads have fewer");
   }
   if (one.question.patch && traced.maps.empty())
     throw UsageError("the model was opened without maps", "patch", "open it for them");
@@ -415,6 +410,15 @@ const model::VitConfig& Service::config() const noexcept { return state_->opened
 const image::Labels& Service::labels() const noexcept { return state_->labels; }
 const InputRecord& Service::run_facts() const noexcept { return state_->run_facts; }
 const std::string& Service::transform() const noexcept { return state_->transform; }
+std::vector<std::int64_t> Service::patch_layers() const {
+  const model::VitConfig& config = this->config();
+  std::vector<std::int64_t> layers;
+  if (state_->traced.maps.empty() || state_->request.transform.views) return layers;
+  for (const std::int64_t layer : MapExplainer::traced_layers(config, state_->traced))
+    if (model::explain::why_not(config, model::explain::Method::attention, layer).empty())
+      layers.push_back(layer);
+  return layers;
+}
 const std::vector<MapChoice>& Service::maps() const noexcept { return state_->traced.maps; }
 const std::vector<std::string>& Service::notes() const noexcept { return state_->notes; }
 

@@ -24,10 +24,11 @@
 
 namespace hydrascope::app {
 
-struct ServiceRequest : PicturesRequest {  ///< its words and its output play no part
-  std::optional<MapWords> maps = {};       ///< which maps can be asked for; nothing: none
-  bool embeds = false;                     ///< whether embeddings can be asked for
-  std::size_t most_waiting = 1024;         ///< questions that have no answer yet
+struct ServiceRequest : PicturesRequest {      ///< its words and its output play no part
+  std::optional<MapWords> maps = {};           ///< which maps can be asked for; nothing: none
+  bool embeds = false;                         ///< whether embeddings can be asked for
+  std::size_t most_waiting = 1024;             ///< questions that have no answer yet
+  std::optional<std::int64_t> most_maps = {};  ///< of one question; nothing: as many as it asks for
   /// Is told of every batch, on the service's thread: pictures or views, and seconds of the model;
   /// may be empty.
   std::function<void(std::int64_t, double)> batch_done = {};
@@ -58,8 +59,11 @@ struct Question {
   std::optional<MapQuestion> maps = {};
   std::optional<PatchQuestion> patch = {};  ///< where the model was opened for maps
   bool embeds = false;
-  /// A question that nobody has looked at by then is answered by a failure.
+  /// By then, or when `given_up` says that nobody waits any more, what is left of the work is not
+  /// begun: decoding, the batch, a layer of maps, a class of it. The answer is a failure.
   std::optional<std::chrono::steady_clock::time_point> deadline = {};
+  /// Called on the service's threads, which it must not keep; may be empty.
+  std::function<bool()> given_up = {};
 };
 
 struct Answer {
@@ -105,6 +109,8 @@ class Service {
   [[nodiscard]] const InputRecord& run_facts() const noexcept;
   /// "resize 256 (bicubic, antialias) -> ..."
   [[nodiscard]] const std::string& transform() const noexcept;
+  /// Those whose patches can be asked about, ascending.
+  [[nodiscard]] std::vector<std::int64_t> patch_layers() const;
   /// The maps that the service was opened for.
   [[nodiscard]] const std::vector<MapChoice>& maps() const noexcept;
   /// What the user must know of the model, a sentence each.

@@ -84,8 +84,9 @@ at::Tensor MapExplainer::embedding(const PipelineResult& result, const viz::Plac
 std::vector<InputMap> MapExplainer::explain(const PipelineResult& result,
                                             const viz::Placement& placement,
                                             std::span<const Prediction> classes,
-                                            std::span<const MapChoice> choices) {
-  if (!result.views) return explain(result.tokens, placement, classes, choices);
+                                            std::span<const MapChoice> choices,
+                                            const model::explain::BeforeStep& before_step) {
+  if (!result.views) return explain(result.tokens, placement, classes, choices, before_step);
   const PictureInViews& views = *result.views;
   const auto view_of = [&](const Prediction& one) {
     return views.best.classes().at(static_cast<std::size_t>(one.index)).view;
@@ -100,7 +101,7 @@ std::vector<InputMap> MapExplainer::explain(const PipelineResult& result,
                          [&](const Prediction& one) { return view_of(one) == view; });
     const viz::Placement there =
         placement_of(views.plans.at(view), result.picture, config_.patch_size);
-    for (InputMap& map : explain(views.tokens.at(view), there, found_there, choices)) {
+    for (InputMap& map : explain(views.tokens.at(view), there, found_there, choices, before_step)) {
       map.placement = there;
       maps.push_back(std::move(map));
     }
@@ -111,7 +112,8 @@ std::vector<InputMap> MapExplainer::explain(const PipelineResult& result,
 std::vector<InputMap> MapExplainer::explain(const at::Tensor& tokens,
                                             const viz::Placement& placement,
                                             std::span<const Prediction> classes,
-                                            std::span<const MapChoice> choices) {
+                                            std::span<const MapChoice> choices,
+                                            const model::explain::BeforeStep& before_step) {
   std::vector<Request> requests;
   struct Wanted {
     const MapChoice* choice;
@@ -134,7 +136,7 @@ std::vector<InputMap> MapExplainer::explain(const at::Tensor& tokens,
   }
   const ExplanationThreads threads(tokens.size(0) * tokens.size(1));
   const std::vector<Explanation> explanations =
-      explainer_.explain(tokens, grid_of(placement), requests);
+      explainer_.explain(tokens, grid_of(placement), requests, before_step);
   std::vector<InputMap> maps;
   for (const auto& [choice, of_class, request] : wanted) {
     const Explanation& explanation = explanations.at(request);

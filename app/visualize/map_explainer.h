@@ -41,7 +41,8 @@ class MapExplainer {
   /// views, maps of each class's best one.
   std::vector<InputMap> explain(const PipelineResult& result, const viz::Placement& placement,
                                 std::span<const Prediction> classes,
-                                std::span<const MapChoice> choices);
+                                std::span<const MapChoice> choices,
+                                const model::explain::BeforeStep& before_step = {});
   /// `Explainer::patch_row`, of a result in one view.
   viz::HeatMap patch_row(const PipelineResult& result, const viz::Placement& placement,
                          std::int64_t layer, std::int64_t row, std::int64_t column);
@@ -52,7 +53,8 @@ class MapExplainer {
  private:
   std::vector<InputMap> explain(const at::Tensor& tokens, const viz::Placement& placement,
                                 std::span<const Prediction> classes,
-                                std::span<const MapChoice> choices);
+                                std::span<const MapChoice> choices,
+                                const model::explain::BeforeStep& before_step);
   [[nodiscard]] model::TokenGrid grid_of(const viz::Placement& placement) const;
 
   model::VitConfig config_;

@@ -104,7 +104,8 @@ Explainer::Explainer(Explainer&&) noexcept = default;
 Explainer& Explainer::operator=(Explainer&&) noexcept = default;
 
 std::vector<Explanation> Explainer::explain(const Tensor& tokens, const TokenGrid& grid,
-                                            std::span<const Request> requests) {
+                                            std::span<const Request> requests,
+                                            const BeforeStep& before_step) {
   const c10::InferenceMode outside_inference(false);
   const at::NoGradGuard no_grad;
   check_tokens(*state_, tokens, grid);
@@ -112,10 +113,10 @@ std::vector<Explanation> Explainer::explain(const Tensor& tokens, const TokenGri
   if (!std::ranges::includes(state_->layers, needed))
     throw Error(ErrorCode::internal, "a request needs layers that the first ones did not",
                 "Explainer");
-  return with_torch_errors("the maps of " + std::to_string(grid.num_tokens()) + " tokens",
-                           state_->device.str(), "a smaller `img_size` needs less", [&] {
-                             return ImageExplanations(*state_, tokens, grid, requests).run();
-                           });
+  return with_torch_errors(
+      "the maps of " + std::to_string(grid.num_tokens()) + " tokens", state_->device.str(),
+      "a smaller `img_size` needs less",
+      [&] { return ImageExplanations(*state_, tokens, grid, requests, before_step).run(); });
 }
 
 Tensor Explainer::pooled_tokens(const Tensor& tokens, const TokenGrid& grid) {

@@ -73,6 +73,10 @@ struct ExplainerOptions {
   c10::Device device{c10::kCPU};
 };
 
+/// Called between the steps of an explanation (a layer, a class, some tokens of gradients), none of
+/// which takes longer than a layer of the model; what it throws ends the explanation. May be empty.
+using BeforeStep = std::function<void()>;
+
 class Explainer {
  public:
   /// The layers whose incoming tokens `requests` need, ascending.
@@ -94,7 +98,8 @@ class Explainer {
   /// request, in their order. `grid` is the image's. The classes of `requests` may differ from the
   /// constructor's; methods and layers may not go beyond them.
   std::vector<Explanation> explain(const at::Tensor& tokens, const TokenGrid& grid,
-                                   std::span<const Request> requests);
+                                   std::span<const Request> requests,
+                                   const BeforeStep& before_step = {});
   /// The logits (num_classes) that the tokens of the last block lead to: what the explained model
   /// says. Error(internal) when no request needs that block.
   at::Tensor logits(const at::Tensor& tokens, const TokenGrid& grid);

@@ -27,14 +27,17 @@ Tensor padded_to(const Tensor& x, std::int64_t num_tokens) {
 }  // namespace
 
 GradientSweep::GradientSweep(VisionTransformerImpl& model, const TokenGrid& grid,
-                             std::span<const std::int64_t> classes)
+                             std::span<const std::int64_t> classes,
+                             std::function<void()> before_step)
     : model_(model),
       grid_(grid),
       readout_(model.config(), grid),
       classes_(classes.begin(), classes.end()),
+      before_step_(std::move(before_step)),
       layer_(model.config().depth - 1) {}
 
 SweptBlock GradientSweep::step(const Tensor& tokens, Depth depth) {
+  begin_step();
   BlockImpl& block = model_.block(layer_);
   const bool is_last = d_output_.empty();
   const std::int64_t num_rows = is_last ? readout_.end() : grid_.num_tokens();
@@ -57,6 +60,7 @@ SweptBlock GradientSweep::step(const Tensor& tokens, Depth depth) {
   through_branches(block, tokens, mixed.detach(), swept.of_class);
   std::vector<MixerInputs> d_inputs;
   for (std::size_t c = 0; c < classes_.size() && depth != Depth::mixed; ++c) {
+    begin_step();
     const bool retain = c + 1 < classes_.size();
     std::vector<Tensor> wanted{leaves.v};
     if (depth == Depth::input) wanted = {leaves.v, leaves.q, leaves.k};
@@ -92,6 +96,7 @@ void GradientSweep::through_branches(BlockImpl& block, const Tensor& tokens, con
     const Tensor x = leaf(rows_of(tokens, first, count));
     const Tensor y = leaf(rows_of(mixed, first, count));
     const Tensor output = block.complete(x, y);
+    begin_step();
     for (std::size_t c = 0; c < gradients.size(); ++c) {
       const auto d = grad({output}, {x, y}, {rows_of(d_output_[c], first, count)},
                           /*retain_graph=*/c + 1 < gradients.size());
@@ -113,6 +118,7 @@ void GradientSweep::through_projection(BlockImpl& block, const Tensor& tokens,
     const Tensor x = leaf(rows_of(tokens, first, count));
     const Tensor normalised = block.normalise(x);
     const auto [q, k, v] = block.attention().project(normalised);
+    begin_step();
     for (std::size_t c = 0; c < gradients.size(); ++c) {
       const auto chunk = [&](const Tensor& all) { return all.narrow(2, first, count); };
       const auto d = grad({q, k, v}, {normalised, x},

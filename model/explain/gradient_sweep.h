@@ -11,6 +11,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <vector>
 
@@ -30,8 +31,9 @@ struct SweptBlock {
 
 class GradientSweep {
  public:
+  /// `before_step` as of an Explainer.
   GradientSweep(VisionTransformerImpl& model, const TokenGrid& grid,
-                std::span<const std::int64_t> classes);
+                std::span<const std::int64_t> classes, std::function<void()> before_step = {});
 
   /// How much of a block's gradient is wanted; each implies those before it. `mixed` and `values`
   /// end the sweep.
@@ -41,6 +43,9 @@ class GradientSweep {
   SweptBlock step(const at::Tensor& tokens, Depth depth);
 
  private:
+  void begin_step() const {
+    if (before_step_) before_step_();
+  }
   void start(BlockImpl& block, const at::Tensor& tokens, const at::Tensor& mixed);
   /// d_output_ -> the gradients at both things that `complete` adds up.
   void through_branches(BlockImpl& block, const at::Tensor& tokens, const at::Tensor& mixed,
@@ -54,6 +59,7 @@ class GradientSweep {
   TokenGrid grid_;
   Readout readout_;
   std::vector<std::int64_t> classes_;
+  std::function<void()> before_step_;
   std::int64_t layer_;                ///< of the next step
   std::vector<at::Tensor> d_output_;  ///< (1, n, D) per class, for the first n tokens
 };

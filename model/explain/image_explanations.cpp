@@ -69,7 +69,8 @@ Tensor ExplainedModel::tokens_of(const Tensor& traced, std::int64_t layer) const
 }
 
 ImageExplanations::ImageExplanations(ExplainedModel& model, const Tensor& traced,
-                                     const TokenGrid& grid, std::span<const Request> requests)
+                                     const TokenGrid& grid, std::span<const Request> requests,
+                                     const BeforeStep& before_step)
     : model_(model),
       config_(model.model->config()),
       traced_(traced),
@@ -77,6 +78,7 @@ ImageExplanations::ImageExplanations(ExplainedModel& model, const Tensor& traced
       readout_(config_, grid),
       last_(config_.depth - 1),
       requests_(requests),
+      before_step_(before_step),
       explanations_(requests.size()) {}
 
 std::vector<Explanation> ImageExplanations::run() {
@@ -120,6 +122,7 @@ void ImageExplanations::explain_rows(std::int64_t layer) {
   const Indices contributions = requests_where(
       [&](const Request& request) { return request.layer == layer && is_of_readout(request); });
   if (attention.empty() && contributions.empty()) return;
+  begin_step();
   const Tensor tokens = model_.tokens_of(traced_, layer);
   const MixerInputs inputs =
       project_tokens(block(layer), tokens, readout_.end(), !contributions.empty());
@@ -170,6 +173,7 @@ void ImageExplanations::roll_maps(MaplessLayers mapless) {
   std::int64_t first = -1;
   for (const std::size_t i : indices) first = std::max(first, requests_[i].layer);
   for (std::int64_t layer = first; layer >= 0; --layer) {
+    begin_step();
     const Tensor tokens = model_.tokens_of(traced_, layer);
     const MixerInputs inputs =
         project_tokens(block(layer), tokens, grid_.num_tokens(), /*with_values=*/false);
@@ -201,7 +205,7 @@ void ImageExplanations::sweep() {
                                             : GradientSweep::Depth::values);
   }
   std::vector<Tensor> rolled(requests_.size());
-  GradientSweep gradients(*model_.model, grid_, classes);
+  GradientSweep gradients(*model_.model, grid_, classes, before_step_);
   for (std::int64_t layer = last_; layer >= lowest; --layer) {
     const Tensor tokens = model_.tokens_of(traced_, layer);
     const SweptBlock swept =
@@ -222,6 +226,7 @@ void ImageExplanations::explain_swept(std::int64_t layer, const Tensor& tokens,
     const BlockGradient& gradient = swept.of_class[static_cast<std::size_t>(c)];
     if (is_rollout(request.method)) {
       if (layer > request.layer) continue;
+      begin_step();
       if (!rolled[i].defined()) rolled[i] = first_row(tokens);
       rolled[i] = roll_gradient(request.method, block(layer).attention().mixer(), swept.inputs,
                                 gradient.mixed, grid_, rolled[i]);

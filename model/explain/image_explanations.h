@@ -35,7 +35,7 @@ class ImageExplanations {
  public:
   /// All of it must outlive this. Requests are checked.
   ImageExplanations(ExplainedModel& model, const at::Tensor& traced, const TokenGrid& grid,
-                    std::span<const Request> requests);
+                    std::span<const Request> requests, const BeforeStep& before_step);
   std::vector<Explanation> run();
 
  private:
@@ -50,6 +50,9 @@ class ImageExplanations {
   [[nodiscard]] const MechanismEntry& mechanism(std::int64_t layer) const;
   [[nodiscard]] at::Tensor first_row(const at::Tensor& like) const;
 
+  void begin_step() const {
+    if (before_step_) before_step_();
+  }
   void explain_rows(std::int64_t layer);
   /// `rows` (1, H, n, N) of the map for the readout's tokens; undefined where those are not a few,
   /// or there is no map.
@@ -75,6 +78,7 @@ class ImageExplanations {
   Readout readout_;
   std::int64_t last_;
   std::span<const Request> requests_;
+  const BeforeStep& before_step_;
   std::vector<Explanation> explanations_;
 };
 

@@ -1,7 +1,10 @@
-// What the server reads of requests: the query, the Content-Type, and a form's body.
+// What the server reads of requests: the target, the query, Accept, the Content-Type, and a form's
+// body.
 #include "app/serve/http_text.h"
 #include "tests/fuzz/fuzz.h"
 
+#include <algorithm>
+#include <array>
 #include <functional>
 #include <optional>
 
@@ -18,6 +21,15 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   std::size_t length = 0;
   for (const auto& [name, value] : app::parse_query(parts[0])) length += name.size() + value.size();
   fuzz::require(length <= parts[0].size(), "a query's fields are in it");
+
+  const app::Target target = app::split_target(parts[0]);
+  fuzz::require(
+      target.path.size() + target.query.size() <= std::max<std::size_t>(parts[0].size(), 1),
+      "a target's parts are in it");
+  constexpr std::array<std::string_view, 2> kOffered{"application/json", "image/png"};
+  const std::string_view type = app::preferred_type(parts[1], kOffered);
+  fuzz::require(type.empty() || std::ranges::find(kOffered, type) != kOffered.end(),
+                "what is offered is taken");
 
   std::optional<std::string> boundary;
   fuzz::gives_result([&] { boundary = app::form_boundary(parts[1]); });

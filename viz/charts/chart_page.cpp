@@ -39,14 +39,16 @@ void ChartPage::add_charts(std::span<const LineChart> charts) {
 }
 
 void ChartPage::add_table(std::span<const std::vector<std::string>> rows,
-                          const std::vector<bool>& strong) {
+                          const std::vector<bool>& to_left, const std::vector<bool>& strong) {
   body_ += "<div class=\"table\"><table>\n";
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const std::string tag = i == 0 ? "th" : "td";
     body_ += i == 0 ? "<thead>" : "";
     body_ += i < strong.size() && strong[i] ? "<tr class=\"strong\">" : "<tr>";
-    for (const std::string& cell : rows[i])
-      body_ += "<" + tag + ">" + page::escaped(cell) + "</" + tag + ">";
+    for (std::size_t j = 0; j < rows[i].size(); ++j) {
+      const char* kind = j < to_left.size() && to_left[j] ? " class=\"words\"" : "";
+      body_ += "<" + tag + kind + ">" + page::escaped(rows[i][j]) + "</" + tag + ">";
+    }
     body_ += i == 0 ? "</tr></thead>\n" : "</tr>\n";
   }
   body_ += "</table></div>\n";

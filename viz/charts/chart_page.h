@@ -33,9 +33,10 @@ class ChartPage {
   void add_list(std::span<const std::string> items);
   /// Side by side as far as the window is wide.
   void add_charts(std::span<const LineChart> charts);
-  /// `rows` begin with the titles. Those of `strong` are bold.
+  /// `rows` begin with the titles. Columns of `to_left` and the first are flush left, others right;
+  /// rows of `strong` are bold.
   void add_table(std::span<const std::vector<std::string>> rows,
-                 const std::vector<bool>& strong = {});
+                 const std::vector<bool>& to_left = {}, const std::vector<bool>& strong = {});
 
   /// Shrunk pictures, side by side.
   void add_gallery(std::span<const GalleryPicture> pictures);

@@ -58,7 +58,11 @@ struct ChartAxis {
     return begin + (end - begin) * (place - range.low) / (double{range.high} - range.low);
   }
   [[nodiscard]] Ticks ticks(int most) const {
-    return logarithmic ? decade_ticks(range) : ticks_of(range, most);
+    if (!logarithmic) return ticks_of(range, most);
+    Ticks decades = decade_ticks(range);
+    // Within less than a decade there may be none, and a number alone says nothing of its axis.
+    if (decades.ticks.size() >= 2) return decades;
+    return ticks_of({std::pow(10.0F, range.low), std::pow(10.0F, range.high)}, most);
   }
 };
 

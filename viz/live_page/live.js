@@ -19,6 +19,7 @@ const article = document.querySelector('article');
 const controls = new ViewControls(settings, refresh);
 let file = null;     // what is shown, as it is sent
 let answer = null;   // what came back of it: {picture, record}
+let picked = null;   // a patch of it: {model, row, column}
 let view = null;
 let number = 0;      // of the picture: what comes late is of an earlier one
 
@@ -102,7 +103,7 @@ function openView(axes) {
   view?.close();
   view = new PictureView(
       article.querySelector('.views'), together(answer.picture, axes), map => map.values ??= map.ask(),
-      settings, controls.onSplit, settings.patches ? pick : undefined);
+      settings, controls.onSplit, settings.patches.some(layers => layers.length > 0) ? pick : undefined);
   view.axes = axes;
   showBoxes();
 }
@@ -131,30 +132,53 @@ function refresh() {
   const {axes} = choose(maps, controls.wanted).map;
   if (JSON.stringify(view?.axes) !== JSON.stringify(axes)) openView(axes);
   controls.show(view);
+  showPicked();
 }
 
-/** The row of a patch, of every layer, asked for layer by layer. */
-function pick({row, column}, model) {
-  if (model > 0) return;
-  const [{maps}] = answer.picture.models;
+function methodOf({row, column}) {
+  return `attention of patch ${row},${column}`;
+}
+
+/** What the picked patch attends to, beside its model's maps; each layer is asked for when it is shown. */
+function addRows() {
+  const {model, row, column} = picked;
+  for (const each of answer.picture.models) each.maps = each.maps.filter(map => !map.ask);
+  const {maps} = answer.picture.models[model];
   const [{axes}] = maps;
-  const method = `attention of patch ${row},${column}`;
-  if (!maps.some(map => map.method === method)) {
-    const sent = file;
-    const layers = distinct(maps.filter(map => !map.ask).map(map => map.layer));
-    const rows = layers.map(layer => ({
-      method, class: null, layer, head: 'mean', signed: false, ownShare: 0, axes,
-      ask: () => ask({patch: `${row},${column}`, layer}, sent)
-          .then(({patch}) => floatsOf(patch.values))
-          .catch(error => {
-            say('', error.message);
-            return new Float32Array(axes.vertical.cells * axes.horizontal.cells).fill(NaN);
-          })}));
-    answer.picture.models[0].maps = [...maps.filter(map => !map.ask), ...rows];
-    view.axes = null;
+  const sent = file;
+  const query = {patch: `${row},${column}`};
+  if (model > 0) query.against = 1;
+  maps.push(...settings.patches[model].map(layer => ({
+    method: methodOf(picked), class: null, layer, head: 'mean', signed: false, ownShare: 0, axes,
+    ask: () => ask({...query, layer}, sent)
+        .then(({patch}) => floatsOf(patch.values))
+        .catch(error => {
+          say('', error.message);
+          return new Float32Array(axes.vertical.cells * axes.horizontal.cells).fill(NaN);
+        })})));
+}
+
+function pick({row, column}, model) {
+  if (settings.patches[model].length === 0) {
+    say('', `${settings.models[model] || 'the model'} has no layer with an attention map`);
+    return;
   }
-  controls.wanted.method = method;
+  picked = {model, row, column};
+  addRows();
+  view.axes = null;
+  controls.wanted.method = methodOf(picked);
   refresh();
+}
+
+function showPicked() {
+  for (const mark of article.querySelectorAll('.mark.picked')) mark.remove();
+  if (!picked || controls.wanted.method !== methodOf(picked)) return;
+  const {figure, horizontal, vertical} = view.panes[picked.model];
+  const mark = document.createElement('div');
+  mark.className = 'mark picked';
+  figure.querySelector('.stage').append(mark);
+  const edges = (axis, cell) => [axis.edge(cell), axis.edge(cell + 1)];
+  view.panes[picked.model].lay(mark, edges(horizontal, picked.column), edges(vertical, picked.row));
 }
 
 function listOf(records) {
@@ -188,34 +212,77 @@ function listOf(records) {
   });
 }
 
-async function show(chosen) {
-  const mine = ++number;
-  const begin = performance.now();
-  say(`${chosen.name} is being looked at`);
+/** A picture's URL, a grey one where the browser cannot show it. */
+async function imageOf(body, type) {
+  const image = new Image();
+  image.src = URL.createObjectURL(new Blob([body], {type}));
   try {
-    const body = await chosen.arrayBuffer();  // a file that changes meanwhile is no other picture
-    const query = {topk: 3, name: chosen.name};
-    if (settings.models.length > 1) query.against = 1;
-    const json = await ask(query, body);
-    if (mine !== number) return;
-    const records = [json, json.against].filter(record => record?.maps?.length);
-    if (records.length === 0) throw new Error('the server has no map of this picture');
+    await image.decode();
+    return {url: image.src, isShown: true};
+  } catch {
+    URL.revokeObjectURL(image.src);
+    const canvas = document.createElement('canvas');
+    canvas.width = canvas.height = 1;
+    const context = canvas.getContext('2d');
+    context.fillStyle = '#888';
+    context.fillRect(0, 0, 1, 1);
+    return {url: canvas.toDataURL(), isShown: false};
+  }
+}
+
+/** Shows what the server says of a picture: at first, or more of the one that is shown. */
+function present(json, name, body, image) {
+  const records = [json, json.against].filter(record => record?.maps?.length);
+  if (records.length === 0) throw new Error('the server has no map of this picture');
+  const isFirst = file !== body;
+  if (isFirst) {
     if (answer) URL.revokeObjectURL(answer.picture.image);
     file = body;
-    const url = URL.createObjectURL(new Blob([body], {type: chosen.type}));
-    answer = {record: json, picture: pictureOf(records, chosen.name, url)};
-    view?.close();
-    view = null;
+    picked = null;
+  }
+  answer = {record: json, picture: pictureOf(records, name, image.url)};
+  if (picked) addRows();
+  view?.close();
+  view = null;
+  if (isFirst) {
     if (!controls.view) controls.wanted = firstWanted(answer.picture.models[0].maps);
     controls.wanted.class = 0;
-    article.hidden = controls.form.hidden = false;
-    article.querySelector('h2 bdi').textContent = chosen.name;
-    article.querySelector('.about').replaceChildren(...listOf(records));
-    refresh();
-    say(`${chosen.name}: ${Math.round(performance.now() - begin)} ms`, json.against?.error?.message);
-  } catch (error) {
-    if (mine === number) say('', `${chosen.name}: ${error.message}`);
   }
+  article.hidden = controls.form.hidden = false;
+  article.querySelector('h2 bdi').textContent = name;
+  article.querySelector('.about').replaceChildren(...listOf(records));
+  refresh();
+}
+
+/** One map is asked for first, as those of all layers and classes may take many times as long. */
+async function show(chosen) {
+  const {name, type} = chosen;
+  const mine = ++number;
+  const begin = performance.now();
+  article.ariaBusy = 'true';
+  say(`${name} is being looked at`);
+  try {
+    const body = await chosen.arrayBuffer();  // a file that changes meanwhile is no other picture
+    const image = await imageOf(body, type);
+    const query = {name};
+    if (settings.models.length > 1) query.against = 1;
+    const notes = json => [
+      image.isShown ? '' : `this browser cannot show ${type || 'such a picture'}; the maps lie on grey`,
+      json.against?.error?.message].filter(Boolean).join('. ');
+    if (settings.first) {
+      const json = await ask({...query, ...settings.first}, body);
+      if (mine !== number) return;
+      present(json, name, body, image);
+      say(`${name}: other layers and classes are being computed`, notes(json));
+    }
+    const json = await ask({...query, topk: 3}, body);
+    if (mine !== number) return;
+    present(json, name, body, image);
+    say(`${name}: ${Math.round(performance.now() - begin)} ms`, notes(json));
+  } catch (error) {
+    if (mine === number) say('', `${name}: ${error.message}`);
+  }
+  if (mine === number) article.ariaBusy = 'false';
 }
 
 function take(files) {

@@ -5,16 +5,23 @@
 #include "viz/page/page_parts.h"
 #include "viz/page/shell.h"
 
+#include <nlohmann/json.hpp>
+
 namespace hydrascope::viz {
 
-std::string live_page(const ReportOptions& options, bool shows_patches) {
+std::string live_page(const ReportOptions& options,
+                      const std::vector<std::vector<std::int64_t>>& patch_layers,
+                      const std::map<std::string, std::string>& first_query) {
   const auto [begin, end] = page::begin_and_end({.title = options.title,
                                                  .facts = options.facts,
                                                  .tools = page::kTheme,
                                                  .script_digest = page::kLiveScriptDigest,
                                                  .asks_server = true});
   std::string settings = page::settings_json(options);
-  settings.insert(1, shows_patches ? "\"patches\":true," : "\"patches\":false,");
+  nlohmann::json more = {{"patches", patch_layers}, {"first", nullptr}};
+  if (!first_query.empty()) more["first"] = first_query;
+  const std::string text = more.dump();
+  settings.insert(1, text.substr(1, text.size() - 2) + ",");
   return begin +
          page::fill(page::kLive, {{"controls", page::kControls},
                                   {"pane", page::kPane},

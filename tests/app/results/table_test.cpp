@@ -115,8 +115,12 @@ TEST(Summary, OddValues) {
   Summary report;
   report.add("speed", std::nan(""));
   report.add("name", "a\nb");
-  EXPECT_EQ(written(report, Format::jsonl), "{\"schema\":1,\"speed\":null,\"name\":\"a\\nb\"}\n");
-  EXPECT_EQ(written(report, Format::text), "speed  -\nname   a\\nb\n");
+  report.add("options", OrderedJson::parse(R"({"softmax.logit_scale":"none","taps":3})"));
+  EXPECT_EQ(written(report, Format::jsonl), R"({"schema":1,"speed":null,"name":"a\nb",)"
+                                            R"("options":{"softmax.logit_scale":"none","taps":3}})"
+                                            "\n");
+  EXPECT_EQ(written(report, Format::text),
+            "speed    -\nname     a\\nb\noptions  softmax.logit_scale=none, taps=3\n");
   EXPECT_EQ(written(Summary(), Format::json), "{\n  \"schema\":1\n}\n");
 }
 

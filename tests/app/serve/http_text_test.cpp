@@ -5,6 +5,8 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <array>
+
 namespace hydrascope::app {
 namespace {
 
@@ -25,6 +27,51 @@ TEST(HttpText, QueriesKeepTheirOrder) {
       parse_query("b=1&a=x%26y&b=&c&&=d"),
       ElementsAre(Pair("b", "1"), Pair("a", "x&y"), Pair("b", ""), Pair("c", ""), Pair("", "d")));
   EXPECT_TRUE(parse_query("").empty());
+}
+
+TEST(HttpText, TargetsMayNameTheirHost) {
+  const auto parts = [](std::string_view text) {
+    const Target target = split_target(text);
+    return std::vector{std::string(target.authority.value_or("none")), std::string(target.path),
+                       std::string(target.query)};
+  };
+  EXPECT_THAT(parts("/a/b?c=1?2"), ElementsAre("none", "/a/b", "c=1?2"));
+  EXPECT_THAT(parts("HTTP://localhost:80/a?b"), ElementsAre("localhost:80", "/a", "b"));
+  EXPECT_THAT(parts("https://[::1]?b"), ElementsAre("[::1]", "/", "b"));
+  EXPECT_THAT(parts("http://"), ElementsAre("", "/", ""));
+  EXPECT_THAT(parts("/http://a"), ElementsAre("none", "/http://a", ""));
+  EXPECT_THAT(parts(""), ElementsAre("none", "", ""));
+}
+
+TEST(HttpText, NamesOfThisMachine) {
+  for (const char* host : {"localhost", "LocalHost:80", "127.0.0.1", "127.0.0.2:8080",
+                           "127.255.1.1", "[::1]", "[::1]:80", "[0:0::1]", "mine.example:80"})
+    EXPECT_TRUE(names_loopback(host, "Mine.example")) << host;
+  for (const char* host : {"", ":80", "[]", "example.org", "localhost.example.org", "128.0.0.1",
+                           "127.0.0.1.example.org:80", "127.1", "[::2]", "[::]", "[127.0.0.1",
+                           "user@localhost", "10.0.0.1", "0.0.0.0"})
+    EXPECT_FALSE(names_loopback(host, "Mine.example")) << host;
+  EXPECT_TRUE(names_loopback("[fd00::1]:80", "fd00::1"));
+}
+
+TEST(HttpText, WhatIsAcceptedByQualityAndOrder) {
+  constexpr std::array<std::string_view, 3> kOffered{"application/json", "application/x-npy",
+                                                     "image/png"};
+  const auto preferred = [&](std::string_view accept) { return preferred_type(accept, kOffered); };
+  EXPECT_EQ(preferred(""), "application/json");
+  EXPECT_EQ(preferred("*/*"), "application/json");
+  EXPECT_EQ(preferred("image/png"), "image/png");
+  EXPECT_EQ(preferred("IMAGE/PNG ; Q=0.5"), "image/png");
+  EXPECT_EQ(preferred("application/json, image/png;q=0.1"), "application/json");
+  EXPECT_EQ(preferred("image/png;q=0.1, application/json"), "application/json");
+  EXPECT_EQ(preferred("image/png, application/json"), "image/png");
+  EXPECT_EQ(preferred("image/png;q=0, application/json"), "application/json");
+  EXPECT_EQ(preferred("image/png;q=0, */*"), "application/json");
+  EXPECT_EQ(preferred("image/avif,image/*,*/*;q=0.8"), "image/png");
+  EXPECT_EQ(preferred("application/x-npy;q=1.0, */*;q=0.9"), "application/x-npy");
+  EXPECT_EQ(preferred("text/html"), "");
+  EXPECT_EQ(preferred("image/png;q=0"), "");
+  EXPECT_EQ(preferred(",;,q=,image/png;q=x"), "image/png");
 }
 
 TEST(HttpText, BoundariesOfForms) {
@@ -56,8 +103,22 @@ TEST(HttpText, PartsOfForms) {
   EXPECT_EQ(parts[1].name, "q");
   EXPECT_EQ(parts[1].filename, "");
   EXPECT_EQ(parts[1].content, "");
+  EXPECT_TRUE(parts[0].is_file);
+  EXPECT_TRUE(parts[1].is_file) << "it has a type";
   EXPECT_THROW(parse_form(body, "b", 1), Error);
   EXPECT_TRUE(parse_form("--b--", "b", 1).empty());
+}
+
+TEST(HttpText, FieldsOfFormsAreNoFiles) {
+  const std::string field = "Content-Disposition: form-data; name=\"topk\"";
+  const std::string body = form_part(field + "\r\n", "2") +
+                           form_part(field + "\r\nContent-Type: text/plain; charset=x\r\n", "2") +
+                           form_part(field + "; filename=\"\"\r\n", "2") + "--b--";
+  const std::vector<FormPart> parts = parse_form(body, "b", 3);
+  ASSERT_EQ(parts.size(), 3U);
+  EXPECT_FALSE(parts[0].is_file);
+  EXPECT_FALSE(parts[1].is_file);
+  EXPECT_TRUE(parts[2].is_file);
 }
 
 TEST(HttpText, FormsThatEndAnywhereAreRefused) {

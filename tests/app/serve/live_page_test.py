@@ -60,6 +60,17 @@ class LivePage(unittest.TestCase):
         self.give(PHOTO)
         self.browser.wait_for(DRAWN)
 
+    def click_the_middle(self, pane=0):
+        self.js(f"document.querySelectorAll('.surface')[{pane}].scrollIntoView({{block: 'center'}})")
+        self.browser.click(*self.js(f"(() => {{ const {{left, top, width, height}} = document.querySelectorAll('.surface')[{pane}].getBoundingClientRect();"
+                                    "return [left + width / 2, top + height / 2]; })()"))
+
+    def message(self):
+        return self.js("document.getElementById('message').textContent")
+
+    def asked(self):
+        return [text.partition("v1/")[2] for text in self.browser.problems if "v1/" in text]
+
     def top(self):
         return self.js("[...document.querySelectorAll('.about .top')[0].querySelectorAll('.label')].map(each => each.textContent)")
 
@@ -83,14 +94,39 @@ class OneModel(LivePage):
         self.assertNotEqual(self.js("document.querySelector('.caption').textContent"), before)
         self.assertEqual(self.browser.problems, [])
 
+    def test_one_map_comes_before_all_others(self):
+        self.js("window.said = []; new MutationObserver(() => said.push(document.getElementById('status').value))"
+                ".observe(document.getElementById('status'), {childList: true, characterData: true, subtree: true})")
+        self.drop()
+        asked = self.asked()
+        self.assertEqual(len(asked), 2)
+        self.assertIn("layer=11", asked[0])
+        self.assertIn("topk=1", asked[0])
+        self.assertNotIn("layer=", asked[1])
+        self.assertEqual(len([text for text in self.js("said") if "are being computed" in text]), 1)
+        self.assertEqual(self.js("document.querySelector('article').ariaBusy"), "false")
+        self.assertEqual(self.js("document.getElementById('layer').max"), "11")
+        self.assertEqual(self.js("document.querySelector('[data-aspect=class] select').options.length"), 3)
+
+    def test_a_picture_that_the_browser_cannot_show(self):
+        tiff = PICTURES / "good/lzw.tif"
+        self.give(tiff, "image/tiff")
+        self.browser.wait_for(DRAWN)
+        self.assertIn("cannot show image/tiff", self.message())
+        self.assertEqual(len(self.top()), 5)
+        self.js("(() => { const {toBlob} = HTMLCanvasElement.prototype; HTMLCanvasElement.prototype.toBlob = function(done, ...more) {"
+                "toBlob.call(this, blob => { window.saved = blob.size; }, ...more); }; })()")
+        self.js("document.getElementById('save-picture').click()")
+        self.browser.wait_for("window.saved > 0")
+        self.drop()
+        self.assertEqual(self.message(), "")
+
     def test_a_click_shows_what_a_patch_attends_to(self):
         self.drop()
-        self.js("document.querySelector('.surface').scrollIntoView({block: 'center'})")
-        box = self.js("(() => { const {left, top, width, height} = document.querySelector('.surface').getBoundingClientRect();"
-                      "return [left + width / 2, top + height / 2]; })()")
-        self.browser.click(*box)
+        self.click_the_middle()
         self.browser.wait_for("document.querySelector('.caption').textContent.includes('attention of patch')")
         self.browser.wait_for("document.querySelector('.pane.drawn') !== null")
+        self.assertEqual(self.js("document.querySelectorAll('.mark.picked').length"), 1)
         self.assertIn("v1/explain?patch=", str(self.browser.problems))
         self.assertEqual(self.js("document.getElementById('message').textContent"), "")
         self.js("(() => { const layer = document.getElementById('layer'); layer.value = 0; layer.dispatchEvent(new Event('input')); })()")
@@ -122,6 +158,40 @@ class TwoModels(LivePage):
         self.assertEqual(self.js("new Set([...document.querySelectorAll('.caption')].map(each => each.textContent)).size"), 2)
         classes = self.js("[...document.querySelectorAll('.caption')].map(each => each.textContent.split(' \\u00b7 ')[1].split(' (')[0])")
         self.assertEqual(classes[0], classes[1])
+
+    def test_both_are_named_before_a_picture_comes(self):
+        facts = self.js("document.querySelector('.facts').textContent")
+        self.assertIn("softmax", facts)
+        self.assertIn("hydra", facts)
+
+    def test_a_click_on_a_model_without_attention_maps(self):
+        self.drop()
+        before = self.asked()
+        self.click_the_middle(1)
+        self.browser.wait_for("document.getElementById('message').textContent.includes('no layer with an attention map')")
+        self.assertEqual(self.asked(), before)
+        self.assertEqual(self.js("document.querySelectorAll('.mark.picked').length"), 0)
+
+
+class TwoMaps(LivePage):
+    options = ("--against-attn", "linear")
+
+    def test_a_click_on_the_second_model(self):
+        self.drop()
+        captions = "[...document.querySelectorAll('.caption')].map(each => each.textContent)"
+        before = self.js(captions)
+        self.click_the_middle(1)
+        self.browser.wait_for("document.querySelectorAll('.caption')[1].textContent.includes('attention of patch')")
+        self.browser.wait_for("document.querySelectorAll('.pane.drawn').length === 2")
+        self.assertEqual(self.js(captions)[0], before[0])
+        self.assertEqual(self.js("[...document.querySelectorAll('.stage')].map(each => each.querySelectorAll('.mark.picked').length)"), [0, 1])
+        self.assertIn("against=1", self.asked()[-1])
+        self.assertEqual(self.message(), "")
+        self.click_the_middle(0)
+        self.browser.wait_for("document.querySelectorAll('.caption')[0].textContent.includes('attention of patch')")
+        self.browser.wait_for("document.querySelectorAll('.pane.drawn').length === 2")
+        self.assertNotIn("attention of patch", self.js(captions)[1])
+        self.assertNotIn("against=1", self.asked()[-1])
 
 
 class Tiles(LivePage):

@@ -17,10 +17,13 @@ import tempfile
 import threading
 import time
 import unittest
+import urllib.request
 
 from serving import ENVIRONMENT, PICTURES, SECONDS, TINY, Server, everything, form, records, samples, wait_until, without_seconds
 
 PROGRAM = None
+MODEL = "deit_tiny_patch16_224"  # the bundled one, which has layers and patches enough
+LONG = "/v1/explain?topk=20"  # takes seconds
 GOOD = [PICTURES / "good" / name for name in ("baseline.jpg", "progressive.jpg", "colour.bmp", "grey.jpg")]
 
 
@@ -90,17 +93,47 @@ class Classify(OfOneServer):
         for target, kind in (("/v1/classify?topk=0", ""), ("/v1/classify?topk=x", ""), ("/v1/classify?depth=3", ""),
                              ("/v1/classify?format=png", ""), ("/v1/explain?method=hidra", ""), ("/v1/explain?class=no+class", ""),
                              ("/v1/explain?patch=1", ""), ("/v1/explain?patch=99,0&layer=0", ""),
+                             ("/v1/explain?patch=0,0&layer=0&class=1", ""), ("/v1/explain?patch=0,0&layer=0&method=hydra", ""),
+                             ("/v1/explain?patch=0,0&layer=0&head=1", ""), ("/v1/explain?patch=0,0&layer=0&topk=1", ""),
+                             ("/v1/explain?against=1", ""), ("/v1/explain?topk=21", ""), ("/v1/explain?topk=9223372036854775807&class=0", ""),
+                             ("/v1/explain?topk=19" + "&class=0" * 2, ""),
                              ("/v1/classify", "multipart/form-data"), ("/v1/classify", "multipart/form-data; boundary=x")):
             with self.subTest(target + kind):
                 _, body = self.post(target, picture, 400, Content_Type=kind)
                 self.assertEqual(error_of(body)["code"], "invalid_argument")
                 self.assertNotIn("\n", error_of(body)["message"])
+        self.assertIn("at most 20 classes", error_of(self.post("/v1/explain?topk=1000", picture, 400)[1])["message"])
+        for target in ("/v1/explain?layer=99", "/v1/explain?method=hydra&layer=x", "/v1/explain?head=99"):
+            self.assertNotIn("--", error_of(self.post(target, picture, 400)[1])["message"])
+
+    def test_fields_of_a_form_are_parameters(self):
+        kind, body = form([("a.jpg", GOOD[0].read_bytes())])
+        boundary = re.search('boundary="(.*)"', kind)[1].encode()
+        field = b'--%s\r\nContent-Disposition: form-data; name="topk"\r\n\r\n%s\r\n'
+        _, found = self.post("/v1/classify", field % (boundary, b"2") + body, Content_Type=kind)
+        records_of = [json.loads(line) for line in found.splitlines()]
+        self.assertEqual([(record["input"], len(record["top"])) for record in records_of], [("a.jpg", 2)])
+        _, found = self.post("/v1/classify", field % (boundary, b"0") + body, 400, Content_Type=kind)
+        self.assertIn("topk", error_of(found)["message"])
+        _, found = self.post("/v1/classify", field.replace(b"topk", b"picture") % (boundary, b"abc") + body, 400, Content_Type=kind)
+        self.assertIn("picture", error_of(found)["message"])
+
+    def test_the_format_that_is_accepted_most(self):
+        picture = GOOD[0].read_bytes()
+        for accept, kind in (("application/json, image/png;q=0.1", "application/json"), ("image/png;q=0, application/json", "application/json"),
+                             ("image/png;q=0.9, application/x-npy", "application/x-npy"), ("*/*", "application/json"),
+                             ("text/html", "application/json"), ("image/*, */*;q=0.5", "image/png")):
+            with self.subTest(accept):
+                fields, _ = self.post("/v1/explain?layer=last", picture, Accept=accept)
+                self.assertEqual(fields["Content-Type"], kind)
+        fields, _ = self.post("/v1/classify", picture, Accept="image/png, text/plain")
+        self.assertEqual(fields["Content-Type"], "text/plain; charset=utf-8")
 
 
 class Explain(OfOneServer):
     """Of the bundled model, which has layers and patches enough."""
 
-    model = "deit_tiny_patch16_224"
+    model = MODEL
     options = ("--precision", "float32")
 
     @classmethod
@@ -157,6 +190,22 @@ class Explain(OfOneServer):
         self.assertGreater(len(set(embedding)), 8)
 
 
+class TwoModels(OfOneServer):
+    options = ("--against-attn", "linear", "--layer", "all")
+
+    def test_rows_of_patches_of_both(self):
+        picture = GOOD[0].read_bytes()
+        rows = [json.loads(self.post(f"/v1/explain?patch=0,0&layer=0{words}", picture)[1])["patch"]["values"] for words in ("", "&against=1")]
+        self.assertNotEqual(*rows)
+        _, array = self.post("/v1/explain?patch=0,0&layer=0&against=1&format=npy", picture)
+        self.assertTrue(array.endswith(base64.b64decode(rows[1])))
+
+    def test_maps_of_both_are_json(self):
+        picture = GOOD[0].read_bytes()
+        self.assertTrue(json.loads(self.post("/v1/explain?against=1&layer=last", picture)[1])["against"]["maps"])
+        self.post("/v1/explain?against=1&format=png", picture, 400)
+
+
 class Http(OfOneServer):
     def test_routes(self):
         self.assertEqual(self.server.ask("GET", "/healthz")[::2], (200, b'{"status":"ok"}\n'))
@@ -178,14 +227,23 @@ class Http(OfOneServer):
         self.assertNotIn("Access-Control-Allow-Origin", fields)
 
     def test_hosts_and_sites(self):
-        for host in ("localhost", "localhost:80", "127.0.0.1:1", "[::1]:8080"):
+        for host in ("localhost", "localhost:80", "127.0.0.1:1", "[::1]:8080", "127.0.1.1:1"):
             self.assertEqual(self.server.ask("GET", "/healthz", Host=host)[0], 200, host)
         for host in ("example.org", "localhost.example.org", "127.0.0.1.example.org:80", ""):
             self.assertEqual(self.server.ask("GET", "/healthz", Host=host)[0], 403, host)
         self.assertEqual(self.server.ask("GET", "/healthz", Sec_Fetch_Site="cross-site")[0], 403)
         self.assertEqual(self.server.ask("GET", "/healthz", Sec_Fetch_Site="same-origin")[0], 200)
 
+    def test_targets_that_name_a_host(self):
+        absolute = b"GET http://%s/healthz HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n\r\n"
+        self.assertIn(b" 200 OK", self.server.raw(absolute % (b"localhost:80", b"example.org")))  # the target's counts
+        self.assertIn(b" 403 ", self.server.raw(absolute % (b"example.org", b"localhost")))
+        self.assertIn(b" 400 ", self.server.raw(b"GET http://localhost/healthz HTTP/1.1\r\n\r\n"))  # Host is required all the same
+        self.assertIn(b" 200 OK", self.server.raw(b"GET /healthz HTTP/1.0\r\n\r\n"))
+
     def test_what_is_no_request(self):
+        zipped = b"POST /v1/classify HTTP/1.1\r\nHost: localhost\r\nTransfer-Encoding: gzip, chunked\r\n\r\n0\r\n\r\n"
+        self.assertIn(b" 501 ", self.server.raw(zipped))
         self.assertIn(b" 400 ", self.server.raw(b"\x16\x03\x01\x02\x00\x01\x00\x01\xfc\x03\x03\r\n\r\n"))
         self.assertIn(b" 400 ", self.server.raw(b"GET /healthz HTTP/1.1\r\n\r\n"))  # no host
         self.assertIn(b" 400 ", self.server.raw(b"GET /healthz HTTP/1.1\r\nHost: localhost\r\nHost: localhost\r\n\r\n"))
@@ -234,10 +292,19 @@ class Http(OfOneServer):
 
 
 class Limits(unittest.TestCase):
-    def server(self, *options):
-        server = Server(PROGRAM, *options)
+    def server(self, *options, **words):
+        server = Server(PROGRAM, *options, **words)
         self.addCleanup(server.stop)
         return server
+
+    def long_request(self, server):
+        """A list that will hold its status, and the thread that asks."""
+        found = []
+        thread = threading.Thread(target=lambda: found.append(server.ask("POST", LONG, GOOD[0].read_bytes())[0]))
+        thread.start()
+        self.addCleanup(thread.join)
+        wait_until(lambda: server.metrics()["hydrascope_queue_requests"] == 1)
+        return found, thread
 
     def half_a_request(self, server, picture, path=b"/v1/classify"):
         connection = server.connect()
@@ -255,16 +322,67 @@ class Limits(unittest.TestCase):
         self.assertEqual((status, error_of(body)["code"]), (413, "too_large"))
 
     def test_a_full_queue_refuses(self):
-        server = self.server("--max-waiting", "1")
+        server = self.server("--max-waiting", "1", model=MODEL)
         picture = GOOD[0].read_bytes()
-        first = self.half_a_request(server, picture)
-        wait_until(lambda: server.metrics()["hydrascope_queue_requests"] == 1)
+        first, thread = self.long_request(server)
         status, fields, body = server.ask("POST", "/v1/classify", picture)
         self.assertEqual((status, fields["Retry-After"], error_of(body)["code"]), (503, "1", "busy"))
         self.assertEqual(server.ask("GET", "/healthz")[0], 200)
-        first.sendall(picture[10:])
-        self.assertIn(b" 200 OK", everything(first))
+        thread.join()
+        self.assertEqual(first, [200])
         self.assertEqual(server.ask("POST", "/v1/classify", picture)[0], 200)
+
+    def test_bodies_that_stall_take_no_place(self):
+        server = self.server("--max-waiting", "2")
+        picture = GOOD[0].read_bytes()
+        slow = [self.half_a_request(server, picture) for _ in range(5)]
+        wait_until(lambda: server.metrics()["hydrascope_queue_bytes"] == 50)
+        self.assertEqual(server.metrics()["hydrascope_queue_requests"], 0)
+        self.assertEqual(server.ask("POST", "/v1/classify", picture)[0], 200)
+        for connection in slow:
+            connection.sendall(picture[10:])
+            self.assertIn(b" 200 OK", everything(connection))
+        self.assertEqual(server.metrics()["hydrascope_queue_bytes"], 0)
+
+    def test_what_takes_too_long(self):
+        server = self.server("--timeout", "0.5", model=MODEL)
+        picture = GOOD[0].read_bytes()
+        self.assertEqual(server.ask("POST", "/v1/classify", picture)[0], 200)
+        first, thread = self.long_request(server)
+        begin = time.monotonic()
+        thread.join()
+        self.assertEqual(first, [504])
+        self.assertLess(time.monotonic() - begin, 5)
+        self.assertEqual(server.ask("POST", "/v1/classify", picture)[0], 200)
+        self.long_request(server)
+        begin = time.monotonic()
+        self.assertEqual(server.stop(), 0)
+        self.assertLess(time.monotonic() - begin, 5)
+
+    def test_work_ends_when_its_client_goes(self):
+        server = self.server(model=MODEL)
+        picture = GOOD[0].read_bytes()
+        with server.connect() as connection:
+            connection.sendall(b"POST %s HTTP/1.1\r\nHost: localhost\r\nContent-Length: %d\r\n\r\n" % (LONG.encode(), len(picture)) + picture)
+            wait_until(lambda: server.metrics()["hydrascope_queue_requests"] == 1)
+        wait_until(lambda: server.metrics()["hydrascope_queue_requests"] == 0)
+        self.assertEqual(server.metrics()["hydrascope_pictures_failed_total"], 1)
+        self.assertEqual(server.metrics()['hydrascope_requests_total{route="/v1/explain",status="503"}'], 1)
+        self.assertEqual(server.ask("POST", "/v1/classify", picture)[0], 200)
+
+    def test_maps_are_limited(self):
+        server = self.server("--head", "all,mean,max", model=MODEL)
+        picture = GOOD[0].read_bytes()
+        status, _, body = server.ask("POST", "/v1/explain?topk=20", picture)  # 12 layers, 3 heads and 2 of all
+        self.assertEqual(status, 400)
+        self.assertIn("at most 1024 maps of a picture, found 1200", error_of(body)["message"])
+        self.assertEqual(server.ask("POST", "/v1/explain?topk=20&layer=last", picture)[0], 200)
+
+    def test_an_address_of_this_machine_alone(self):
+        server = self.server("--host", "127.0.0.2")
+        self.assertEqual(server.url, f"http://127.0.0.2:{server.port}/")
+        with urllib.request.urlopen(server.url + "healthz", timeout=SECONDS) as response:
+            self.assertEqual(response.status, 200)
 
     def test_clients_that_are_slow(self):
         server = self.server("--timeout", "1")
@@ -309,7 +427,7 @@ class Limits(unittest.TestCase):
             idle = server.connect()
             self.addCleanup(idle.close)
             half = self.half_a_request(server, picture)
-            wait_until(lambda server=server: server.metrics()["hydrascope_queue_requests"] == 1)
+            wait_until(lambda server=server: server.metrics()["hydrascope_queue_bytes"] == 10)
             server.process.send_signal(number)
             self.assertEqual(everything(idle), b"")
             with self.assertRaises(OSError):

@@ -7,6 +7,7 @@
 #include "tests/error_matchers.h"
 #include "tests/picture_files.h"
 
+#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 #include <atomic>
@@ -205,6 +206,45 @@ TEST(ServiceTest, RefusesWhatIsLateAndWhatIsNoPicture) {
   without_pixels.picture->pixels = {&one, 0, 4, 12};
   EXPECT_ERROR(service.ask(without_pixels), invalid_argument, "expected pixels with a height");
   EXPECT_ERROR(Service(request_of(Words{"--attn hydrra"})), invalid_argument, "hydrra");
+}
+
+TEST(ServiceTest, WhatNobodyWaitsForIsNotComputed) {
+  ServiceRequest request = request_of(Words{"--layer all"}, true);
+  std::atomic<int> batches = 0;
+  request.batch_done = [&](std::int64_t, double) { ++batches; };
+  Service service(std::move(request));
+  std::atomic<int> times = 0;
+  Question question = about(ppm(64, 64));
+  question.maps = MapQuestion{.topk = 3};
+  question.given_up = [&] {
+    ++times;
+    return false;
+  };
+  ASSERT_EQ(service.ask(question).get().maps.size(), 36U);
+  const int steps = times;
+  EXPECT_GE(steps, 2 + 12 * 3) << "before decoding, before the batch, before each class of a layer";
+  for (const int last : {0, 1, 2, 3, 20, steps - 1}) {
+    times = 0;
+    batches = 0;
+    question.given_up = [&] { return times++ >= last; };
+    const Answer answer = service.ask(question).get();
+    EXPECT_EQ(answer.record.error, ErrorCode::failed) << last;
+    EXPECT_THAT(answer.record.message, ::testing::HasSubstr("nobody waits"));
+    EXPECT_TRUE(answer.maps.empty());
+    EXPECT_EQ(times, last + 1) << "nothing is begun after that";
+    EXPECT_EQ(batches, last < 2 ? 0 : 1);
+  }
+}
+
+TEST(ServiceTest, MapsOfAQuestionAreLimited) {
+  ServiceRequest request = request_of(Words{"--layer 10,11"}, true);
+  request.most_maps = 4;
+  Service service(std::move(request));
+  Question question = about(ppm(64, 64));
+  question.maps = MapQuestion{.topk = 2};
+  EXPECT_EQ(service.ask(question).get().maps.size(), 4U);
+  question.maps->topk = 3;
+  EXPECT_ERROR(service.ask(question), invalid_argument, "at most 4 maps of a picture, found 6");
 }
 
 TEST(ServiceTest, AnEmbeddingIsWhatTheHeadIsGiven) {

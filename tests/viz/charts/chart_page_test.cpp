@@ -20,7 +20,7 @@ TEST(ChartPageTest, HoldsWhatWasAddedAndNothingOfItIsMarkup) {
   page.add_charts(std::vector<LineChart>{
       {"<chart>", "x", "y", {{"<line>", {{0, 1}, {1, 2}}}}, false, {}, "<caption>"}});
   page.add_table(std::vector<std::vector<std::string>>{{"<a>", "b"}, {"1", "<2>"}, {"3", "4"}},
-                 {false, true, false});
+                 {false, true}, {false, true, false});
   page.add_gallery(
       std::vector<GalleryPicture>{{"<picture>", filled(640, 320, {}), {"<first>", "second"}}});
   const std::string html = page.html();
@@ -29,10 +29,11 @@ TEST(ChartPageTest, HoldsWhatWasAddedAndNothingOfItIsMarkup) {
        {"<title>&lt;t&gt;</title>", "<h1><bdi>&lt;h&gt;</bdi></h1>",
         "<dt>&lt;fact&gt;</dt><dd><bdi>&lt;value&gt;</bdi></dd>", "<p>&lt;p&gt;&amp;</p>",
         "<p><strong>&lt;w&gt;</strong></p>", "<h2>&lt;2&gt;</h2>", "<li>&lt;l&gt;</li>",
-        "<figcaption>&lt;caption&gt;</figcaption>", "<thead><tr><th>&lt;a&gt;</th><th>b</th>",
+        "<figcaption>&lt;caption&gt;</figcaption>",
+        "<thead><tr><th>&lt;a&gt;</th><th class=\"words\">b</th>",
         "width=\"320\" height=\"160\" alt=\"&lt;picture&gt;\"",
         "<p>&lt;first&gt;</p>\n<p>second</p>",
-        "<tr class=\"strong\"><td>1</td><td>&lt;2&gt;</td></tr>\n<tr><td>3</td>"})
+        "<tr class=\"strong\"><td>1</td><td class=\"words\">&lt;2&gt;</td></tr>\n<tr><td>3</td>"})
     EXPECT_THAT(html, HasSubstr(text));
   EXPECT_THAT(html, Not(HasSubstr("{{")));
   EXPECT_THAT(html, HasSubstr("default-src 'none'"));

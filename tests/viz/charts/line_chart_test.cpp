@@ -3,7 +3,10 @@
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <iomanip>
 #include <limits>
+#include <sstream>
 
 namespace hydrascope::viz {
 namespace {
@@ -69,6 +72,21 @@ TEST(LineChartTest, LogarithmicAxesHaveDecadesAndNothingThatIsNotPositive) {
   const std::string both = charts_svg(std::vector<LineChart>{chart, chart});
   EXPECT_THAT(both, HasSubstr("width=\"880\" height=\"280\""));
   EXPECT_THAT(both, HasSubstr("translate(440 0)"));
+}
+
+TEST(LineChartTest, LogarithmicAxesOfLessThanADecadeHaveNumbers) {
+  const LineChart chart{
+      "t", "size", "memory in MB", {{"one", {{112, 156}, {160, 161}, {224, 167}}}}, true};
+  const std::string svg = line_chart_svg(chart);
+  for (const char* text : {">120<", ">140<", ">200<", ">220<", ">156<", ">160<", ">166<"})
+    EXPECT_EQ(occurrences(svg, text), 1U) << text << " of\n" << svg;
+  // log10(160 / 156) of the way up the range, which is 4 % wider on both sides.
+  const double low = std::log10(156.0);
+  const double size = std::log10(167.0) - low;
+  const double place = (std::log10(160.0) - low + 0.04 * size) / (1.08 * size);
+  std::ostringstream y;
+  y << std::fixed << std::setprecision(1) << 238 - place * (238 - 34);
+  EXPECT_THAT(svg, HasSubstr("y1=\"" + y.str() + "\" y2=\"" + y.str() + "\""));
 }
 
 TEST(LineChartTest, WithoutPointsThereAreAxes) {
