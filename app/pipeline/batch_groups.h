@@ -38,9 +38,7 @@ class BatchGroups {
   }
 
   /// Since when the oldest picture waits; there must be one.
-  [[nodiscard]] Clock::time_point waiting_since() const {
-    return oldest()->second.front().ready;
-  }
+  [[nodiscard]] Clock::time_point waiting_since() const { return oldest()->second.front().ready; }
 
   /// The next batch: a whole one where `full_first` and there is one, else the oldest picture and
   /// others of its size. Empty where nothing waits.

@@ -10,14 +10,13 @@ import pathlib
 import sys
 import unittest
 
-from serving import PICTURES, Server, records
+from serving import MODEL, PICTURES, Server, records
 
 sys.path.insert(0, str(pathlib.Path(__file__).resolve().parents[2] / "viz/browser"))
 import chromium  # noqa: E402  pylint: disable=wrong-import-position
 
 SKIPPED = 77
 ARGUMENTS = None
-MODEL = "deit_tiny_patch16_224"
 PHOTO = PICTURES / "good/baseline.jpg"
 DRAWN = "document.querySelector('.pane.drawn') !== null && document.getElementById('status').value.includes(' ms')"
 GIVE = """(() => {

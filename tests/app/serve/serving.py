@@ -13,7 +13,9 @@ import time
 
 SOURCE = pathlib.Path(__file__).resolve().parents[3]
 TINY = SOURCE / "tests/corpus/states/0.1/tiny"
+MODEL = "deit_tiny_patch16_224"  # the bundled one, which has layers and patches enough
 PICTURES = SOURCE / "tests/corpus/pictures"
+GOOD = [PICTURES / "good" / name for name in ("baseline.jpg", "progressive.jpg", "colour.bmp", "grey.jpg")]
 ENVIRONMENT = dict(os.environ, OMP_WAIT_POLICY="passive", NO_COLOR="1")
 SECONDS = 60  # that nothing takes
 
@@ -89,6 +91,10 @@ def samples(text):
                 raise ValueError(f"twice: {key}")
             values[key] = float(value)
     return values
+
+
+def error_of(body):
+    return json.loads(body)["error"]
 
 
 def without_seconds(record):
