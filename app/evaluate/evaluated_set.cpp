@@ -1,6 +1,6 @@
 #include "app/evaluate/evaluated_set.h"
 
-#include "app/pictures/glob.h"
+#include "app/pictures/folder_listing.h"
 #include "app/pictures/labelled_set.h"
 #include "app/run/usage_error.h"
 

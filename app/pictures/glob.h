@@ -2,76 +2,16 @@
 // shells that did not expand them (quoted, or more files than an argument list holds).
 #pragma once
 
+#include "app/pictures/folder_listing.h"
 #include "kernels/error.h"
 
-#include <compare>
 #include <cstddef>
-#include <filesystem>
 #include <optional>
-#include <set>
-#include <span>
 #include <string>
 #include <string_view>
-#include <sys/types.h>
 #include <vector>
 
 namespace hydrascope::app {
-
-// One folder's entries in the order in which walks visit them, and the guard against links that
-// lead back. Shared by folder walks and globs.
-
-enum class EntryKind { file, folder, broken_link };
-
-struct FolderEntry {
-  std::string name;                  ///< bytes as the file system has them, without the folder
-  EntryKind kind = EntryKind::file;  ///< of the target, where the entry is a link
-  bool is_link = false;
-};
-
-enum class NameOrder {
-  bytes,
-  numbers  ///< runs of digits by the number they are (frame_2, frame_10), the rest by bytes
-};
-
-/// Regular files, folders and links to either, in the order of their paths: a folder sorts as
-/// `name/`, so a depth-first walk by bytes has the order of `find | LC_ALL=C sort`. Devices,
-/// sockets and pipes are left out: opening what nobody named could block. Throws Error(not_found)
-/// or Error(unreadable).
-std::vector<FolderEntry> list_folder(const std::filesystem::path& folder,
-                                     NameOrder order = NameOrder::bytes);
-
-/// Whether it holds a folder that is not hidden. Throws as `list_folder` does.
-bool has_subfolders(const std::filesystem::path& folder);
-
-/// The entry `name` of `folder` without listing the folder (which may be searchable but not
-/// readable), or nothing when there is none that `list_folder` would show.
-std::optional<FolderEntry> find_entry(const std::filesystem::path& folder, std::string_view name);
-
-/// What tells two folders apart whatever path leads to them.
-struct FolderId {
-  dev_t device = 0;
-  ino_t inode = 0;
-  friend auto operator<=>(const FolderId&, const FolderId&) = default;
-};
-/// Follows links; nothing when the folder is gone or out of reach.
-std::optional<FolderId> folder_id(const std::filesystem::path& folder);
-
-/// Keeps a recursive walk through linked folders finite: no link back to a folder on the way down
-/// is followed, and no target twice, without which folders that all link to one another would be
-/// walked in every permutation.
-class LinkGuard {
- public:
-  /// Whether to go through a link to `target` from below `ancestors`; remembers a yes.
-  bool may_follow(FolderId target, std::span<const FolderId> ancestors);
-
- private:
-  std::set<FolderId> followed_;
-};
-
-/// `folder` and `name` with exactly one separator between them; an empty folder gives `name`.
-std::string join_path(std::string_view folder, std::string_view name);
-
-inline bool is_hidden(std::string_view name) { return name.starts_with('.'); }
 
 /// Whether `text` holds `*`, `?` or a closed `[...]`.
 bool has_wildcard(std::string_view text);

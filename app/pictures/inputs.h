@@ -2,7 +2,7 @@
 // folders and lists; nothing is kept but the listing of the folder being walked.
 #pragma once
 
-#include "app/pictures/glob.h"
+#include "app/pictures/folder_listing.h"
 #include "app/run/progress.h"
 #include "kernels/error.h"
 #include "model/image/decode.h"

@@ -1,7 +1,7 @@
 #include "app/pictures/labelled_set.h"
 
 #include "app/options/options.h"
-#include "app/pictures/glob.h"
+#include "app/pictures/folder_listing.h"
 #include "app/pictures/inputs.h"
 #include "app/run/usage_error.h"
 #include "kernels/number_text.h"

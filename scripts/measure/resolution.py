@@ -43,8 +43,7 @@ VIEWS = {
     "tiles": ["--views", "tiles"],
     "pyramid": ["--views", "pyramid"],
 }
-PRECISION = "bfloat16"
-TOP = 5
+PRECISION, TOP = "bfloat16", 5
 # What the bundled photographs show, by the names of the classes. ImageNet has none for an amphitheatre.
 SHOWN = {
     "colosseum-arches.jpg": {"triumphal arch"},

@@ -1,0 +1,128 @@
+#include "app/pictures/folder_listing.h"
+
+#include "kernels/error.h"
+
+#include <algorithm>
+#include <sys/stat.h>
+#include <system_error>
+#include <utility>
+
+namespace hydrascope::app {
+
+namespace fs = std::filesystem;
+
+namespace {
+
+bool path_order(const FolderEntry& left, const FolderEntry& right) {
+  const auto byte_at = [](const FolderEntry& entry, std::size_t index) {
+    if (index < entry.name.size())
+      return static_cast<int>(static_cast<unsigned char>(entry.name[index]));
+    return index == entry.name.size() && entry.kind == EntryKind::folder ? int{'/'} : -1;
+  };
+  const auto [end, other_end] =
+      std::mismatch(left.name.begin(), left.name.end(), right.name.begin(), right.name.end());
+  const auto same = static_cast<std::size_t>(end - left.name.begin());
+  return byte_at(left, same) < byte_at(right, same);
+}
+
+bool is_digit(char character) { return character >= '0' && character <= '9'; }
+
+/// Takes the digits that `text` begins with off it; the number without leading zeros.
+std::string_view take_number(std::string_view& text) {
+  const auto end = std::ranges::find_if_not(text, is_digit);
+  std::string_view number = text.substr(0, static_cast<std::size_t>(end - text.begin()));
+  text.remove_prefix(number.size());
+  number.remove_prefix(std::min(number.find_first_not_of('0'), number.size()));
+  return number;
+}
+
+bool number_order(const FolderEntry& left, const FolderEntry& right) {
+  std::string_view a = left.name;
+  std::string_view b = right.name;
+  while (!a.empty() && !b.empty()) {
+    if (is_digit(a.front()) && is_digit(b.front())) {
+      const std::string_view number = take_number(a);
+      const std::string_view other = take_number(b);
+      if (number.size() != other.size()) return number.size() < other.size();
+      if (number != other) return number < other;
+    } else if (a.front() == b.front()) {
+      a.remove_prefix(1);
+      b.remove_prefix(1);
+    } else {
+      break;
+    }
+  }
+  // What is left differs at once; names of the same numbers (1 and 01) are told apart as a whole.
+  if (a.empty() && b.empty()) return path_order(left, right);
+  return path_order({std::string(a), left.kind}, {std::string(b), right.kind});
+}
+
+std::optional<FolderEntry> describe(const fs::directory_entry& entry, std::string name) {
+  std::error_code ignored;
+  FolderEntry described{.name = std::move(name), .is_link = entry.is_symlink(ignored)};
+  if (entry.is_directory(ignored)) {
+    described.kind = EntryKind::folder;
+  } else if (entry.is_regular_file(ignored)) {
+    described.kind = EntryKind::file;
+  } else if (described.is_link && !entry.exists(ignored)) {
+    described.kind = EntryKind::broken_link;
+  } else {
+    return std::nullopt;
+  }
+  return described;
+}
+
+}  // namespace
+
+std::vector<FolderEntry> list_folder(const fs::path& folder, NameOrder order) {
+  std::vector<FolderEntry> entries;
+  std::error_code error;
+  for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
+       entry.increment(error)) {
+    if (auto described = describe(*entry, entry->path().filename().native())) {
+      entries.push_back(std::move(*described));
+    }
+  }
+  if (error) {
+    const bool missing = error == std::errc::no_such_file_or_directory;
+    throw Error(missing ? ErrorCode::not_found : ErrorCode::unreadable,
+                "cannot list the folder: " + error.message(), folder.native());
+  }
+  std::ranges::sort(entries, order == NameOrder::numbers ? number_order : path_order);
+  return entries;
+}
+
+bool has_subfolders(const fs::path& folder) {
+  return std::ranges::any_of(list_folder(folder), [](const FolderEntry& entry) {
+    return entry.kind == EntryKind::folder && !is_hidden(entry.name);
+  });
+}
+
+std::optional<FolderEntry> find_entry(const fs::path& folder, std::string_view name) {
+  // The system would take what stands before a zero byte for the name.
+  if (name.find('\0') != std::string_view::npos) return std::nullopt;
+  std::error_code error;
+  const fs::directory_entry entry(folder / name, error);
+  if (error) return std::nullopt;
+  return describe(entry, std::string(name));
+}
+
+std::optional<FolderId> folder_id(const fs::path& folder) {
+  struct stat status {};
+  if (::stat(folder.c_str(), &status) != 0) return std::nullopt;
+  return FolderId{status.st_dev, status.st_ino};
+}
+
+bool LinkGuard::may_follow(FolderId target, std::span<const FolderId> ancestors) {
+  if (std::find(ancestors.begin(), ancestors.end(), target) != ancestors.end()) return false;
+  return followed_.insert(target).second;
+}
+
+std::string join_path(std::string_view folder, std::string_view name) {
+  std::string joined(folder);
+  if (!joined.empty() && joined.back() != '/') joined += '/';
+  joined += name;
+  return joined;
+}
+
+}  // namespace hydrascope::app
