@@ -195,10 +195,12 @@ std::string page_of(const ConversionReport& report) {
   page.add_table(facts);
   page.add_charts(charts(history));
   page.add_heading("Stages");
-  page.add_table(stage_table(history).texts(), stage_table(history).to_left());
+  const ResultTable stages = stage_table(history);
+  page.add_table(stages.texts(), stages.to_left());
   page.add_heading("Layers");
   page.add_paragraph("Relative squared error of attention's output on the teacher's tokens.");
-  page.add_table(layer_table(history).texts(), layer_table(history).to_left());
+  const ResultTable layers = layer_table(history);
+  page.add_table(layers.texts(), layers.to_left());
   page.add_heading("Pictures");
   page.add_paragraph("Learned from + held out.");
   page.add_list(report.sources);

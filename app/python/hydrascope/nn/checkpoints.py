@@ -116,16 +116,15 @@ def load(file: str | os.PathLike[str], model: nn.Module | None = None) -> nn.Mod
         raise UnreadableError(f"{error} ({path})", path) from error
     except SafetensorError as error:
         raise UnsupportedFormatError(f"expected a safetensors file, found something else: {error} ({path})") from error
+    config = json.loads(metadata.get("hydrascope.config", "{}"))
     if model is None:
         if not metadata.get("arch"):
             raise InvalidArgumentError(f"the file does not say which architecture it holds: give a model of it ({path})")
         import timm
         if not timm.is_model(metadata["arch"]):
             raise InvalidArgumentError(f"timm has no model '{metadata['arch']}': give a model like the file's ({path})")
-        size = json.loads(metadata["hydrascope.config"]) if "hydrascope.config" in metadata else None
-        model = timm.create_model(metadata["arch"], num_classes=len(state.get("head.weight", ())),
-                                  **({"img_size": (size["img_height"], size["img_width"])} if size else {}))
-    config = json.loads(metadata.get("hydrascope.config", "{}"))
+        size = {"img_size": (config["img_height"], config["img_width"])} if config else {}
+        model = timm.create_model(metadata["arch"], num_classes=len(state.get("head.weight", ())), **size)
     for layer, one in enumerate(config.get("attention", [])):
         name, options = (one, {}) if isinstance(one, str) else (one["mechanism"], one["options"])
         if name == "softmax":
