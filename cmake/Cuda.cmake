@@ -52,6 +52,18 @@ if(NOT HYDRASCOPE_CUDA STREQUAL "OFF")
     cmake_path(GET HYDRASCOPE_NVCC PARENT_PATH nvcc_folder)
     set(CUDAToolkit_ROOT ${nvcc_folder}/..)
     find_package(CUDAToolkit REQUIRED)
+    # A toolkit may be nvcc and the runtime alone; pip's packages for LibTorch have the headers, too.
+    foreach(header cublasLt.h nvtx3/nvToolsExt.h)
+      string(MAKE_C_IDENTIFIER "HYDRASCOPE_${header}" variable)
+      find_path(${variable} ${header} HINTS ${CUDAToolkit_INCLUDE_DIRS} "${torch_parent}/nvidia/cu13/include")
+      if(NOT ${variable})
+        message(FATAL_ERROR "${header} is neither in the CUDA toolkit (${CUDAToolkit_INCLUDE_DIRS}) nor in "
+                            "${torch_parent}/nvidia/cu13/include: install cuBLAS and NVTX of CUDA 13, by the toolkit or by pip.")
+      endif()
+      list(APPEND HYDRASCOPE_CUDA_HEADERS "${${variable}}")
+    endforeach()
+    list(REMOVE_DUPLICATES HYDRASCOPE_CUDA_HEADERS)
+    list(REMOVE_ITEM HYDRASCOPE_CUDA_HEADERS ${CUDAToolkit_INCLUDE_DIRS})
     set(CMAKE_CUDA_COMPILER ${HYDRASCOPE_NVCC})
     set(HYDRASCOPE_CUDA_ARCHITECTURES ${architectures})  # for the others; the cache keeps what was asked
     set(CMAKE_CUDA_ARCHITECTURES ${architectures})

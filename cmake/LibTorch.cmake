@@ -70,6 +70,10 @@ if(NOT EXISTS "${torch_parent}/nvidia/cu13/lib/libcupti.so.13")
     message(FATAL_ERROR "libcupti.so.13 is missing in ${torch_parent}/nvidia/cu13/lib. Run scripts/setup.sh again.")
   endif()
 endif()
+# pip's CUDA packages: cuBLASLt's library is there where the toolkit has none.
+if(IS_DIRECTORY "${torch_parent}/nvidia/cu13/lib")
+  list(APPEND HYDRASCOPE_RUNTIME_PATHS "${torch_parent}/nvidia/cu13/lib")
+endif()
 # The modules of OpenCV lie beside the program, or above it where it is a test.
 list(APPEND HYDRASCOPE_RUNTIME_PATHS "$ORIGIN" "$ORIGIN/..")
 set(CMAKE_BUILD_RPATH ${HYDRASCOPE_RUNTIME_PATHS})

@@ -3,10 +3,14 @@
 #include "kernels/device/gpu_info.h"
 #include "kernels/error.h"
 
+#include <ATen/CPUGeneratorImpl.h>
 #include <ATen/Context.h>
+#include <ATen/core/Generator.h>
 
 #include <algorithm>
+#include <atomic>
 #include <dlfcn.h>
+#include <mutex>
 
 namespace hydrascope::model {
 namespace {
@@ -16,6 +20,8 @@ std::string without_code(const kernels::device::GpuInfo& info, const kernels::de
          " and none for " + gpu.name + " (" + std::to_string(gpu.major) + "." +
          std::to_string(gpu.minor) + "); set HYDRASCOPE_CUDA_ARCHITECTURES";
 }
+
+std::atomic<bool> cuda_is_loaded = false;
 
 std::string load_cuda() {
   const kernels::device::GpuInfo gpus = kernels::device::gpu_info();
@@ -29,6 +35,7 @@ std::string load_cuda() {
     return std::string("LibTorch's CUDA library does not load: ") +
            (reason != nullptr ? reason : "unknown");
   }
+  cuda_is_loaded = true;
   if (!at::globalContext().hasCUDA()) return "LibTorch finds no usable GPU";
   return "";
 }
@@ -38,6 +45,16 @@ std::string load_cuda() {
 const std::string& cuda_unavailable_reason() {
   static const std::string reason = load_cuda();
   return reason;
+}
+
+void seed_generators(std::uint64_t seed) {
+  if (cuda_is_loaded) {
+    at::manual_seed(seed);
+    return;
+  }
+  at::Generator generator = at::detail::getDefaultCPUGenerator();
+  const std::lock_guard<std::mutex> lock(generator.mutex());
+  generator.set_current_seed(seed);
 }
 
 c10::Device resolve_device(std::string_view word) {

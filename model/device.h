@@ -5,6 +5,7 @@
 #include <c10/core/Device.h>
 #include <c10/core/ScalarType.h>
 
+#include <cstdint>
 #include <string>
 #include <string_view>
 
@@ -13,6 +14,10 @@ namespace hydrascope::model {
 /// Loads LibTorch's CUDA library the first time it is called. Returns "" when CUDA can be used,
 /// else why not. Must run before anything asks LibTorch for CUDA, which remembers the answer.
 const std::string& cuda_unavailable_reason();
+
+/// Seeds LibTorch's generators: the processor's, and those of GPUs where CUDA is loaded. LibTorch's
+/// own at::manual_seed asks for CUDA: before the library is loaded the answer is no, and stays no.
+void seed_generators(std::uint64_t seed);
 
 /// "auto" (a GPU when one can be used, else the CPU), "cpu", "cuda", "cuda:N". A device that is
 /// named and cannot be used is Error(failed) with the reason; another word is

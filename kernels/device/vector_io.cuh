@@ -9,6 +9,7 @@
 #include <cuda_fp16.h>
 #endif
 
+#include <array>
 #include <bit>
 #include <cstdint>
 
@@ -31,6 +32,23 @@ __device__ __forceinline__ Pack<T, count> load_pack(const T* from) {
 template <int count, class T>
 __device__ __forceinline__ void store_pack(T* to, const Pack<T, count>& pack) {
   *reinterpret_cast<Pack<T, count>*>(to) = pack;
+}
+/// store_pack to global memory, always in one access. A plain store of 16 bytes whose values were
+/// computed one by one is taken apart by the compiler, into one of 2 bytes for each.
+template <int count, class T>
+__device__ __forceinline__ void store_global(T* to, const Pack<T, count>& pack) {
+#ifdef __CUDACC__
+  if constexpr (sizeof(pack) == 16) {
+    const auto words = std::bit_cast<std::array<std::uint32_t, 4>>(pack);
+    asm volatile("st.global.v4.b32 [%0], {%1, %2, %3, %4};"
+                 :
+                 : "l"(__cvta_generic_to_global(to)), "r"(words[0]), "r"(words[1]), "r"(words[2]),
+                   "r"(words[3])
+                 : "memory");
+    return;
+  }
+#endif
+  store_pack(to, pack);
 }
 
 /// `count` neighbouring float32 values from an address that 16 divides.

@@ -382,7 +382,7 @@ __global__ void __launch_bounds__(kThreads, 2) gate_kernel(const GateArguments<T
 #pragma unroll
         for (int i = 0; i < kWidth; ++i)
           values[i] = device::value_of(q[r].pack[pack], i) * inverse[r] * g[pack][i];
-        device::store_pack(y + at, device::from_floats<T>(values));
+        device::store_global(y + at, device::from_floats<T>(values));
       }
     }
   }

@@ -158,8 +158,8 @@ __global__ void __launch_bounds__(kThreads, packs == 6 ? 1 : 2)
         for (int i = 0; i < kWidth; ++i)
           gradients[i] = derived[r](device::value_of(q[r].pack[pack], i),
                                     device::value_of(grad_y[r].pack[pack], i) * g[i]);
-        device::store_pack(row_of(p.grad_q, split.image, token + r) + at,
-                           device::from_floats<T>(gradients));
+        device::store_global(row_of(p.grad_q, split.image, token + r) + at,
+                             device::from_floats<T>(gradients));
         device::forget_values(q[r].pack[pack]);
         device::forget_values(grad_y[r].pack[pack]);
       }
@@ -269,10 +269,10 @@ __global__ void __launch_bounds__(kThreads, 2)
           of_k[i] = weight[r] * derived[r](key, device::value_of(v[r].pack[pack], i) * of_c[i]);
           of_v[i] = weight[r] * (key * derived[r].inverse) * of_c[i];
         }
-        device::store_pack(row_of(p.grad_k, rows.image, token + r) + at,
-                           device::from_floats<T>(of_k));
-        device::store_pack(row_of(p.grad_v, rows.image, token + r) + at,
-                           device::from_floats<T>(of_v));
+        device::store_global(row_of(p.grad_k, rows.image, token + r) + at,
+                             device::from_floats<T>(of_k));
+        device::store_global(row_of(p.grad_v, rows.image, token + r) + at,
+                             device::from_floats<T>(of_v));
       }
     }
   }

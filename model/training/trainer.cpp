@@ -2,6 +2,7 @@
 
 #include "kernels/error.h"
 #include "kernels/stopwatch.h"
+#include "model/device.h"
 #include "model/training/parallel/gradient_reducer.h"
 
 #include <ATen/ATen.h>
@@ -129,7 +130,7 @@ struct Trainer::State {
   void update() {
     // A step draws the same numbers whether the run came here or was resumed here.
     constexpr std::uint64_t kStepsApart = 0x9E3779B97F4A7C15;  // 2^64 / golden ratio
-    at::manual_seed(options.seed + kStepsApart * static_cast<std::uint64_t>(position.step) +
+    seed_generators(options.seed + kStepsApart * static_cast<std::uint64_t>(position.step) +
                     static_cast<std::uint64_t>(group.rank()));
     optimizer.zero_grad();
     Sums of_step;

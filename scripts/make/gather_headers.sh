@@ -3,14 +3,14 @@
 # network and packages (scripts/gpu_check.sh --headers, CMake's HYDRASCOPE_DEPENDENCIES):
 #   gather_headers.sh FOLDER
 # Headers of nlohmann/json, cxxopts, stb, Highway and those of Boost that Beast needs, GoogleTest's with its static
-# libraries, Highway's shared library, licences: some 15 MB. From the Debian packages that scripts/setup.sh installs; x86-64.
+# libraries, Highway's and zlib's shared libraries, licences: some 15 MB. From the Debian packages that scripts/setup.sh installs; x86-64.
 set -euo pipefail
 fail() { printf 'error: %s\n' "$1" >&2; [ $# -lt 2 ] || printf 'hint: %s\n' "$2" >&2; exit 1; }
 [ $# -eq 1 ] || fail "expected one folder, found $# arguments" "gather_headers.sh FOLDER"
 case $1 in -h | --help) sed -n '2,6s/^# \{0,1\}//p' "$0"; exit 0 ;; -*) fail "unknown option $1" ;; esac
 folder=$1
 
-packages=(nlohmann-json3-dev libcxxopts-dev libstb-dev libhwy-dev libhwy1 libboost-dev libgtest-dev libgmock-dev)
+packages=(nlohmann-json3-dev libcxxopts-dev libstb-dev libhwy-dev libhwy1 libboost-dev zlib1g-dev libgtest-dev libgmock-dev)
 for package in "${packages[@]}"; do
   dpkg-query -W "$package" >/dev/null 2>&1 || fail "the package $package is not installed" "run scripts/setup.sh"
 done
@@ -18,7 +18,7 @@ done
 mkdir -p "$folder/include/stb" "$folder/lib" "$folder/licences"
 include=/usr/include
 cp -r "$include/nlohmann" "$include/hwy" "$include/gtest" "$include/gmock" "$folder/include/"
-cp "$include/cxxopts.hpp" "$folder/include/"
+cp "$include/cxxopts.hpp" "$include/zlib.h" "$include/zconf.h" "$folder/include/"
 cp "$include"/stb/stb_image*.h "$include/stb/stb_truetype.h" "$folder/include/stb/"
 server=$(dirname "${BASH_SOURCE[0]}")/../../app/serve/http_server.cpp
 grep '^#include <boost/' "$server" | c++ -std=c++20 -M -x c++ - | grep -o "$include/boost/[^ ]*" |
@@ -31,6 +31,8 @@ cp "$libraries"/libgtest.a "$libraries"/libgtest_main.a "$libraries"/libgmock.a 
 # Under both names and not as links, which do not survive every way of copying.
 cp --dereference "$libraries/libhwy.so" "$folder/lib/libhwy.so"
 cp --dereference "$libraries/libhwy.so.1" "$folder/lib/libhwy.so.1"
+cp --dereference "$libraries/libz.so" "$folder/lib/libz.so"
+cp --dereference "$libraries/libz.so" "$folder/lib/libz.so.1"
 
 # Debian's own file names places of Debian.
 mkdir -p "$folder/lib/cmake/GTest"
