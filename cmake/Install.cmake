@@ -2,7 +2,7 @@
 #   bin/hydrascope           the program
 #   libexec/hydrascope/      the engine that it starts
 #   lib/hydrascope/          OpenCV's modules, and the libraries that the programs are linked with: LibTorch's, libjpeg,
-#                            Highway. The C and C++ libraries are the system's, as is OpenCV, which brings 140 libraries
+#                            zlib, Highway. The C and C++ libraries are the system's, as is OpenCV, which brings 140 libraries
 #                            with it, some of them under the GPL; without it there are no WebP, TIFF and video.
 #   lib/, include/           the library for other programs, its header and what find_package needs
 #   share/hydrascope/        models, class names, pictures, fonts
@@ -82,7 +82,7 @@ foreach(wheel torch nvidia_cuda_runtime nvidia_cuda_cupti)
   file(GLOB texts ${wheels}/${wheel}-*.dist-info/licenses/*)
   install(FILES ${texts} DESTINATION ${pages}/licences/${wheel})
 endforeach()
-foreach(package nlohmann-json3-dev libcxxopts-dev libstb-dev libhwy-dev libboost-dev libjpeg62-turbo-dev libgcc-s1)
+foreach(package nlohmann-json3-dev libcxxopts-dev libstb-dev libhwy-dev libboost-dev libjpeg62-turbo-dev zlib1g-dev libgcc-s1)
   foreach(text /usr/share/doc/${package}/copyright ${HYDRASCOPE_DEPENDENCIES}/licences/${package})
     if(EXISTS ${text} AND NOT IS_DIRECTORY ${text})
       install(FILES ${text} DESTINATION ${pages}/licences RENAME ${package})

@@ -30,6 +30,7 @@ find_library(HYDRASCOPE_HIGHWAY_LIBRARY hwy REQUIRED)
 target_link_libraries(hydrascope_highway INTERFACE ${HYDRASCOPE_HIGHWAY_LIBRARY})
 
 find_package(Threads REQUIRED)
+find_package(ZLIB REQUIRED)  # PNG
 
 # The wanted OpenCV modules only: Debian's OpenCVConfig.cmake demands every module's package.
 set(HYDRASCOPE_WITH_OPENCV OFF)

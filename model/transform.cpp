@@ -1,88 +1,17 @@
 #include "model/transform.h"
 
+#include "model/image/resample.h"
+
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/_upsample_bicubic2d_aa.h>
-#include <ATen/ops/_upsample_bilinear2d_aa.h>
 #include <ATen/ops/empty.h>
-#include <ATen/ops/from_blob.h>
 
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <vector>
+#include <utility>
 
 namespace hydrascope::image {
 namespace {
-
-/// Bytes of an RGB picture in ATen's or in our own memory: sample (y, x, c) is at
-/// `y * row + x * pixel + c * channel`.
-struct Pixels {
-  const std::uint8_t* data = nullptr;
-  std::int64_t row = 0;
-  std::int64_t pixel = 3;
-  std::int64_t channel = 1;
-  at::Tensor owner;  ///< keeps a resized picture alive
-};
-
-/// Pillow's NEAREST: the source index is a running sum of the scale, begun at half of it; summing
-/// in double, as Pillow does, decides ties the same way.
-std::vector<std::int64_t> nearest_indices(std::int64_t from, std::int64_t to) {
-  const double scale = static_cast<double>(from) / static_cast<double>(to);
-  std::vector<std::int64_t> indices(static_cast<std::size_t>(to));
-  double position = scale * 0.5;
-  for (std::int64_t& index : indices) {
-    index = std::min(static_cast<std::int64_t>(position), from - 1);
-    position += scale;
-  }
-  return indices;
-}
-
-at::Tensor resize_nearest(const Picture& picture, Size size) {
-  at::Tensor resized = at::empty({size.height, size.width, 3}, at::kByte);
-  const std::vector<std::int64_t> rows = nearest_indices(picture.height, size.height);
-  const std::vector<std::int64_t> columns = nearest_indices(picture.width, size.width);
-  auto* out = resized.mutable_data_ptr<std::uint8_t>();
-  for (const std::int64_t y : rows) {
-    const std::uint8_t* row = picture.rgb.data() + y * picture.width * 3;
-    for (const std::int64_t x : columns) out = std::copy_n(row + x * 3, 3, out);
-  }
-  return resized.permute({2, 0, 1}).unsqueeze(0);
-}
-
-/// (1, 3, height, width) with channels last. ATen's antialiased kernels for bytes are Pillow's
-/// algorithm: a pass along the rows, rounding to bytes, a pass along the columns, each left out
-/// where the size stays (pytorch/pytorch pull 96651).
-at::Tensor resample(const at::Tensor& pixels, Size size, Interpolation interpolation) {
-  const std::array<std::int64_t, 2> output{size.height, size.width};
-  constexpr bool kAlignCorners = false;
-  return interpolation == Interpolation::bicubic
-             ? at::_upsample_bicubic2d_aa(pixels, output, kAlignCorners)
-             : at::_upsample_bilinear2d_aa(pixels, output, kAlignCorners);
-}
-
-at::Tensor resize(const Picture& picture, Size size, Interpolation interpolation) {
-  if (interpolation == Interpolation::nearest) return resize_nearest(picture, size);
-  const std::int64_t height = picture.height;
-  const std::int64_t width = picture.width;
-  // from_blob needs a mutable pointer for what is only read.
-  auto* data = const_cast<std::uint8_t*>(picture.rgb.data());
-  at::Tensor pixels =
-      at::from_blob(data, {1, 3, height, width}, {height * width * 3, 1, width * 3, 3}, at::kByte);
-  if (resamples_columns_first({height, width}, size)) {
-    pixels = resample(pixels, {size.height, width}, interpolation);
-  }
-  return resample(pixels, size, interpolation);
-}
-
-Pixels resized_pixels(const Picture& picture, const TransformPlan& plan,
-                      Interpolation interpolation) {
-  if (plan.resized == Size{picture.height, picture.width}) {
-    return {picture.rgb.data(), std::int64_t{picture.width} * 3, 3, 1, {}};
-  }
-  const at::Tensor resized = resize(picture, plan.resized, interpolation);
-  return {resized.const_data_ptr<std::uint8_t>(), resized.stride(2), resized.stride(3),
-          resized.stride(1), resized};
-}
 
 /// Where the centred window meets the picture along one edge.
 struct Overlap {
@@ -122,52 +51,31 @@ at::Tensor transform_pixels(const TransformConfig& config, const Picture& pictur
 
 at::Tensor transform_pixels(const TransformConfig& config, const Picture& picture,
                             const TransformPlan& plan) {
-  const at::NoGradGuard no_grad;
-  const Pixels pixels = resized_pixels(picture, plan, config.interpolation);
   const Overlap rows = overlap(plan.resized.height, plan.cropped.height, plan.window_top);
   const Overlap columns = overlap(plan.resized.width, plan.cropped.width, plan.window_left);
 
   at::Tensor cropped = at::empty({plan.cropped.height, plan.cropped.width, 3}, at::kByte);
   auto* out = cropped.mutable_data_ptr<std::uint8_t>();
-  std::array<std::uint8_t, 3> fill{};
-  for (std::size_t c = 0; c < 3; ++c) fill[c] = fill_value(config.crop_mode, config.mean[c]);
-  const auto fill_to = [&](const std::uint8_t* end) {
-    while (out != end) out = std::copy_n(fill.begin(), 3, out);
-  };
-  for (std::int64_t y = 0; y < plan.cropped.height; ++y) {
-    const std::uint8_t* end = out + plan.cropped.width * 3;
-    const std::int64_t source = y - rows.to;
-    if (source >= 0 && source < rows.count) {
-      fill_to(out + columns.to * 3);
-      const std::uint8_t* in =
-          pixels.data + (rows.from + source) * pixels.row + columns.from * pixels.pixel;
-      if (pixels.pixel == 3 && pixels.channel == 1) {
-        out = std::copy_n(in, columns.count * 3, out);
-      } else {
-        for (std::int64_t x = 0; x < columns.count; ++x, in += pixels.pixel)
-          for (std::int64_t c = 0; c < 3; ++c) *out++ = in[c * pixels.channel];
-      }
-    }
-    fill_to(end);
+  const std::int64_t stride = plan.cropped.width * 3;
+  if (rows.count != plan.cropped.height || columns.count != plan.cropped.width) {
+    std::array<std::uint8_t, 3> fill{};
+    for (std::size_t c = 0; c < 3; ++c) fill[c] = fill_value(config.crop_mode, config.mean[c]);
+    for (std::uint8_t* pixel = out; pixel != out + cropped.numel();)
+      pixel = std::copy_n(fill.begin(), 3, pixel);
   }
+  resample(picture, plan.resized, {rows.from, columns.from, rows.count, columns.count},
+           config.interpolation, config.in_chans == 1, out + rows.to * stride + columns.to * 3,
+           stride);
   return cropped;
-}
-
-Picture resized_picture(const Picture& picture, Size size, Interpolation interpolation) {
-  const at::NoGradGuard no_grad;
-  const at::Tensor rgb =
-      resize(picture, size, interpolation).squeeze(0).permute({1, 2, 0}).contiguous();
-  const auto* data = rgb.const_data_ptr<std::uint8_t>();
-  return {static_cast<int>(size.width), static_cast<int>(size.height), {data, data + rgb.numel()}};
 }
 
 at::Tensor normalise(const TransformConfig& config, const at::Tensor& pixels, Size output) {
   const at::NoGradGuard no_grad;
   const std::int64_t height = pixels.size(0);
   const std::int64_t width = pixels.size(1);
-  at::Tensor input = at::empty({3, output.height, output.width}, at::kFloat);
+  at::Tensor input = at::empty({config.in_chans, output.height, output.width}, at::kFloat);
   auto* out = input.mutable_data_ptr<float>();
-  for (std::size_t c = 0; c < 3; ++c) {
+  for (std::size_t c = 0; std::cmp_less(c, config.in_chans); ++c) {
     const std::array<float, 256> table = normalisation(config.mean[c], config.std[c]);
     const std::uint8_t* in = pixels.const_data_ptr<std::uint8_t>() + c;
     for (std::int64_t y = 0; y < height; ++y) {
@@ -188,7 +96,7 @@ at::Tensor renormalise(const at::Tensor& images, const TransformConfig& from,
                        const TransformConfig& to) {
   if (from.mean == to.mean && from.std == to.std) return images;
   at::Tensor result = images.clone();
-  for (std::int64_t channel = 0; channel < 3; ++channel) {
+  for (std::int64_t channel = 0; channel < to.in_chans; ++channel) {
     const auto c = static_cast<std::size_t>(channel);
     result.select(1, channel)
         .mul_(from.std[c] / to.std[c])

@@ -10,25 +10,19 @@
 namespace hydrascope::image {
 
 /// Picture -> resized and cropped, still bytes: uint8 (h, w, 3) of `plan.cropped`'s size,
-/// contiguous, on the CPU. Runs on the calling thread only (on processors without AVX2, ATen
-/// resamples on its pool). Equal to Pillow bit for bit where nothing is resampled and with
-/// `nearest`; otherwise within two steps of 255 (ATen's resampling weights have 16 bits, Pillow's
-/// 22). Errors as `plan_transform`.
+/// contiguous, on the CPU; with `in_chans` 1 in grey, three times. Only what the crop keeps is
+/// resized (`resample`), on the calling thread. Errors as `plan_transform`.
 at::Tensor transform_pixels(const TransformConfig& config, const Picture& picture);
-/// The same with a plan that is there already: one of several views. `picture` may have
-/// `plan.resized`'s size already.
+/// The same with a plan that is there already: one of several views.
 at::Tensor transform_pixels(const TransformConfig& config, const Picture& picture,
                             const TransformPlan& plan);
 
-/// The whole picture at another size, for several views of it.
-Picture resized_picture(const Picture& picture, Size size, Interpolation interpolation);
-
-/// Those bytes -> float32 (3, output.height, output.width), contiguous: (value / 255 - mean) / std,
+/// Those bytes -> float32 (in_chans, output.height, output.width), contiguous: (value / 255 - mean) / std,
 /// and 0 to the right and below, where padding has made the output larger. Equal to timm's bit
 /// for bit.
 at::Tensor normalise(const TransformConfig& config, const at::Tensor& pixels, Size output);
 
-/// Tensors (B, 3, H, W) that were normalised with the mean and deviation of `from`, as those of
+/// Tensors (B, in_chans, H, W) that were normalised with the mean and deviation of `from`, as those of
 /// `to` would have it; the same tensor where they agree.
 at::Tensor renormalise(const at::Tensor& images, const TransformConfig& from,
                        const TransformConfig& to);

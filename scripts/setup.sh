@@ -40,7 +40,7 @@ if [ "${1:-}" = tests ]; then
 fi
 python3 -m pip --version >/dev/null 2>&1 || wanted+=(python3-pip)
 if command -v dpkg-query >/dev/null 2>&1; then
-  for package in nlohmann-json3-dev libcxxopts-dev libstb-dev libhwy-dev libboost-dev libgtest-dev libgmock-dev ca-certificates; do
+  for package in nlohmann-json3-dev libcxxopts-dev libstb-dev libhwy-dev libboost-dev zlib1g-dev libgtest-dev libgmock-dev ca-certificates; do
     need_package "$package"
   done
   if [ "${opencv^^}" != OFF ]; then

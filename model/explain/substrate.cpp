@@ -23,8 +23,10 @@ at::Tensor PictureSubstrates::make(Substrate substrate) const {
     return blurred(image_, blur_sigma(image_.size(1), image_.size(2)));
   at::Tensor flat = at::zeros_like(image_);
   if (substrate == Substrate::black) {
-    for (std::size_t channel = 0; channel < mean_.size(); ++channel)
-      flat.select(0, static_cast<std::int64_t>(channel)).fill_(-mean_[channel] / std_[channel]);
+    for (std::int64_t channel = 0; channel < flat.size(0); ++channel) {
+      const auto c = static_cast<std::size_t>(channel);
+      flat.select(0, channel).fill_(-mean_[c] / std_[c]);
+    }
   }
   return flat;
 }

@@ -15,7 +15,7 @@ namespace hydrascope::model::explain {
 /// The substrates of one picture, each made when it is first wanted.
 class PictureSubstrates {
  public:
-  /// image: float (3, H, W), normalised as (value - mean) / std. Must outlive this.
+  /// image: float (3 or 1, H, W), normalised as (value - mean) / std. Must outlive this.
   PictureSubstrates(const at::Tensor& image, const std::array<double, 3>& mean,
                     const std::array<double, 3>& std)
       : image_(image), mean_(mean), std_(std) {}

@@ -2,6 +2,8 @@
 
 #include "kernels/error.h"
 #include "model/image/decoders/decoders.h"
+#include "model/image/picture_formats.h"
+#include "model/image/upright.h"
 
 #include <algorithm>
 #include <cerrno>
@@ -11,7 +13,9 @@
 #include <new>
 #include <optional>
 #include <string_view>
+#include <sys/mman.h>
 #include <system_error>
+#include <unistd.h>
 #include <utility>
 
 namespace hydrascope::image {
@@ -21,19 +25,28 @@ std::string size_text(std::int64_t width, std::int64_t height) {
   return std::to_string(height) + "x" + std::to_string(width) + " pixels (HxW)";
 }
 
+[[noreturn]] void refuse(const PictureFormat& format) {
+  throw Error(ErrorCode::unsupported_format,
+              std::string(format.title) + " pictures are not supported", {},
+              "convert it to JPEG or PNG first");
+}
+
+/// Most camera raw files are TIFFs whose first picture is a small preview.
+void refuse_preview(const std::filesystem::path& file, std::span<const std::byte> bytes) {
+  const PictureFormat* named = format_of_name(file);
+  if (named == nullptr || named->name != "raw") return;
+  const PictureFormat* format = format_of_bytes(bytes);
+  if (format != nullptr && format->name == "tiff") refuse(*named);
+}
+
 /// Refuses what cannot be decoded before a decoder sees it.
 void check_header(const Header& header, const DecodeOptions& options) {
   if (header.format.empty()) {
     throw Error(ErrorCode::unsupported_format, "the content is no picture in a known format", {},
-                "JPEG, PNG, WebP, TIFF, BMP, GIF, PNM, JPEG 2000 and PSD are read; the name of the "
-                "file plays no part");
+                readable_formats() + " are read; the name of the file plays no part");
   }
-  constexpr std::array<std::string_view, 4> kKnownByNameOnly{"avif", "heif", "jpegxl", "bigtiff"};
-  if (std::find(kKnownByNameOnly.begin(), kKnownByNameOnly.end(), header.format) !=
-      kKnownByNameOnly.end()) {
-    throw Error(ErrorCode::unsupported_format, header.format + " pictures are not supported", {},
-                "convert it to JPEG or PNG first");
-  }
+  const auto format = std::ranges::find(picture_formats(), header.format, &PictureFormat::name);
+  if (format->decoders == Decoders::none) refuse(*format);
   if (header.width <= 0 || header.height <= 0) {
     throw Error(ErrorCode::decode_failed, "the " + header.format +
                                               " header is damaged or truncated: it declares " +
@@ -48,46 +61,38 @@ void check_header(const Header& header, const DecodeOptions& options) {
   }
 }
 
-Picture decode_as_stored(std::span<const std::byte> bytes, const Header& header,
-                         const Colour& background) {
-  if (header.format == "pnm") return decode_pnm(bytes);
-  if (bytes.size() > static_cast<std::size_t>(std::numeric_limits<int>::max())) {
+Picture decode_as_stored(const Encoded& encoded, const Header& header, const Colour& background) {
+  if (header.format == "bmp") return decode_bmp(encoded, header, background);
+  if (header.format == "gif") return decode_gif(encoded, header, background);
+  if (header.format == "png") return decode_png(encoded, background);
+  if (header.format == "pnm") return decode_pnm(encoded);
+  if (header.format == "psd") return decode_psd(encoded, header, background);
+  if (header.format == "tiff") return decode_tiff(encoded, background);
+  if (header.format == "jpeg" && has_libjpeg()) return decode_with_libjpeg(encoded, header);
+  if (std::cmp_greater(encoded.bytes.size(), std::numeric_limits<int>::max())) {
     throw Error(ErrorCode::too_large, "the file is larger than 2 GiB");
   }
-  if (header.format == "jpeg") {
-    if (std::optional<Picture> picture = decode_with_libjpeg(bytes, header))
-      return *std::move(picture);
+  if (header.format != "jpeg") return decode_with_opencv(encoded, header, background);
+  if (const std::string damage = find_jpeg_damage(encoded.bytes); !damage.empty()) {
+    throw Error(ErrorCode::decode_failed, damage);
   }
-  if (opencv_decodes(header, bytes)) return decode_with_opencv(bytes, header, background);
-  return decode_with_stb(bytes, header, background);
+  return opencv_decodes(header) ? decode_with_opencv(encoded, header, background)
+                                : decode_with_stb(encoded);
 }
 
-/// Rotates and mirrors `picture` so that it is upright. Every orientation is a walk over the stored
-/// pixels from one of the four corners, along rows or columns (Exif 2.32, 4.6.4 A, tag 0x0112).
-Picture make_upright(Picture picture, int orientation) {
-  if (orientation < 2 || orientation > 8) return picture;
-  const bool swaps_axes = orientation >= 5;
-  const bool from_right =
-      orientation == 2 || orientation == 3 || orientation == 7 || orientation == 8;
-  const bool from_bottom =
-      orientation == 3 || orientation == 4 || orientation == 6 || orientation == 7;
-  const std::ptrdiff_t row = std::ptrdiff_t{3} * picture.width;
-  const std::ptrdiff_t step_x = from_right ? -3 : 3;
-  const std::ptrdiff_t step_y = from_bottom ? -row : row;
-
-  Picture upright = make_picture(swaps_axes ? picture.height : picture.width,
-                                 swaps_axes ? picture.width : picture.height);
-  const std::ptrdiff_t along = swaps_axes ? step_y : step_x;
-  const std::ptrdiff_t across = swaps_axes ? step_x : step_y;
-  const std::ptrdiff_t corner =
-      (from_right ? row - 3 : 0) + (from_bottom ? row * (picture.height - 1) : 0);
-  std::uint8_t* out = upright.rgb.data();
-  for (std::ptrdiff_t y = 0; y < upright.height; ++y) {
-    for (std::ptrdiff_t x = 0; x < upright.width; ++x, out += 3) {
-      std::copy_n(picture.rgb.data() + corner + y * across + x * along, 3, out);
-    }
+Picture decode(const Encoded& encoded, const DecodeOptions& options) {
+  if (encoded.bytes.empty()) throw Error(ErrorCode::empty, "the file is empty");
+  const Header header = probe(encoded.bytes);
+  check_header(header, options);
+  Picture picture = decode_as_stored(encoded, header, options.background);
+  if (picture.width != header.width || picture.height != header.height) {
+    throw Error(ErrorCode::decode_failed,
+                "the header declares " + size_text(header.width, header.height) +
+                    ", decoded were " + size_text(picture.width, picture.height));
   }
-  return upright;
+  // TIFF's orientation is part of the format: it is applied always, as Pillow does.
+  if (options.apply_exif || header.format == "tiff") make_upright(picture, header.orientation);
+  return picture;
 }
 
 /// Pipes have no size, so the stream is read piece by piece. What is refused by its size, or by the
@@ -128,15 +133,43 @@ std::vector<std::byte> read_all(std::ifstream& stream, const std::filesystem::pa
 
 }  // namespace
 
-Picture make_picture(std::int64_t width, std::int64_t height) {
+void forget_pages(const void* begin, std::size_t size) {
+  const auto page = static_cast<std::uintptr_t>(::sysconf(_SC_PAGESIZE));
+  const auto address = reinterpret_cast<std::uintptr_t>(begin);
+  const std::uintptr_t first = (address + page - 1) / page * page;
+  const std::uintptr_t end = (address + size) / page * page;
+  if (first < end) ::madvise(reinterpret_cast<void*>(first), end - first, MADV_DONTNEED);
+}
+
+void Encoded::forget(std::size_t& begin, std::size_t end) const {
+  constexpr std::size_t kWorthIt = std::size_t{1} << 22;
+  end = std::min(end, bytes.size());
+  if (!is_own_ || end < begin + kWorthIt) return;
+  forget_pages(bytes.data() + begin, end - begin);
+  begin = end;
+}
+
+Picture reserve_picture(std::int64_t width, std::int64_t height) {
   Picture picture;
   picture.width = static_cast<int>(width);
   picture.height = static_cast<int>(height);
   try {
-    picture.rgb.resize(static_cast<std::size_t>(width) * static_cast<std::size_t>(height) * 3);
+    picture.rgb.reserve(static_cast<std::size_t>(width) * static_cast<std::size_t>(height) * 3);
   } catch (const std::bad_alloc&) {
     throw Error(ErrorCode::out_of_memory, "no memory for a picture of " + size_text(width, height));
   }
+  return picture;
+}
+
+std::uint8_t* add_row(Picture& picture) {
+  const std::size_t at = picture.rgb.size();
+  picture.rgb.resize(at + static_cast<std::size_t>(picture.width) * 3);
+  return picture.rgb.data() + at;
+}
+
+Picture make_picture(std::int64_t width, std::int64_t height) {
+  Picture picture = reserve_picture(width, height);
+  picture.rgb.resize(static_cast<std::size_t>(width) * static_cast<std::size_t>(height) * 3);
   return picture;
 }
 
@@ -164,26 +197,7 @@ void to_rgb8(const std::uint8_t* samples, const SampleLayout& layout, const Colo
 }
 
 Picture decode(std::span<const std::byte> bytes, const DecodeOptions& options) {
-  if (bytes.empty()) throw Error(ErrorCode::empty, "the file is empty");
-  const Header header = probe(bytes);
-  check_header(header, options);
-  if (const std::string damage = find_damage(bytes, header); !damage.empty()) {
-    throw Error(ErrorCode::decode_failed, damage);
-  }
-  std::optional<std::vector<std::byte>> restored;
-  if (header.format == "png") restored = restore_png_end(bytes);
-  Picture picture = decode_as_stored(restored ? std::span<const std::byte>(*restored) : bytes,
-                                     header, options.background);
-  const bool is_upright = is_upright_when_decoded(header);
-  const bool is_turned = is_upright && header.orientation >= 5;
-  if (picture.width != (is_turned ? header.height : header.width) ||
-      picture.height != (is_turned ? header.width : header.height)) {
-    throw Error(ErrorCode::decode_failed,
-                "the header declares " + size_text(header.width, header.height) +
-                    ", decoded were " + size_text(picture.width, picture.height));
-  }
-  if (!options.apply_exif || is_upright) return picture;
-  return make_upright(std::move(picture), header.orientation);
+  return decode(Encoded(bytes), options);
 }
 
 Picture read_picture(const std::filesystem::path& file, const DecodeOptions& options) {
@@ -206,7 +220,9 @@ Picture read_picture(const std::filesystem::path& file, const DecodeOptions& opt
                 file.string());
   }
   try {
-    return decode(read_all(stream, file, options), options);
+    const std::vector<std::byte> bytes = read_all(stream, file, options);
+    refuse_preview(file, bytes);
+    return decode(Encoded(bytes, /*is_own=*/true), options);
   } catch (const Error& error) {
     throw Error(error.code(), error.what(), file.string(), error.hint(), error.where());
   }

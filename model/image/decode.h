@@ -1,5 +1,5 @@
-// Encoded bytes -> 8-bit RGB pixels. OpenCV decodes when it is built in (HYDRASCOPE_WITH_OPENCV) and
-// can be loaded, stb_image otherwise and for what OpenCV does not read (GIF, PSD, ...).
+// Encoded bytes -> 8-bit RGB pixels, row by row. WebP and JPEG 2000 are decoded by OpenCV when it is
+// built in (HYDRASCOPE_WITH_OPENCV) and can be loaded.
 #pragma once
 
 #include <array>
@@ -26,7 +26,7 @@ struct Header {
   std::string format;  ///< "jpeg", "png", "webp", "tiff", "bmp", "gif", "pnm"...; empty if unknown
   std::int64_t width = 0;  ///< as stored, before EXIF orientation; 0 if the format hides it
   std::int64_t height = 0;
-  int orientation = 1;  ///< EXIF orientation 1..8 (1 when there is none)
+  int orientation = 1;  ///< 1..8 of Exif or XMP, as Pillow finds it (1 when there is none)
 };
 
 class PictureReader;
@@ -59,8 +59,8 @@ Header probe(std::span<const std::byte> bytes);
 /// Decodes any supported file to 8-bit RGB: 16-bit samples keep their high byte (as libpng and
 /// Pillow do; PNM scales by its maximum), grey and palette are expanded, alpha is composed over
 /// `background` (rounded to nearest), CMYK/YCCK is converted. Of several pictures in a file the
-/// first is taken. TIFF's orientation is applied always, as Pillow does. stb_image reads no WebP,
-/// TIFF and JPEG 2000. Throws `Error` with `empty` (no bytes), `unsupported_format`, `too_large`,
+/// first is taken. TIFF's orientation is applied always, as Pillow does. Without OpenCV no WebP and no
+/// JPEG 2000 are read. Throws `Error` with `empty` (no bytes), `unsupported_format`, `too_large`,
 /// `decode_failed` (truncated or corrupt: a picture that is only partly there is an error),
 /// `out_of_memory`.
 Picture decode(std::span<const std::byte> bytes, const DecodeOptions& options);

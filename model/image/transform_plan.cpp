@@ -1,6 +1,7 @@
 #include "model/image/transform_plan.h"
 
 #include "kernels/error.h"
+#include "model/image/resample.h"
 
 #include <algorithm>
 #include <cmath>
@@ -9,9 +10,8 @@
 namespace hydrascope::image {
 namespace {
 
-/// Resampling weights take 32 bytes per pixel of the longer edge; this bounds them to half a
-/// gigabyte.
-constexpr std::int64_t kMaxResampledEdge = std::int64_t{1} << 24;
+/// What a resampling may hold beside the picture: an edge of three million pixels needs that.
+constexpr double kMostResampleBytes = 80e6;
 
 std::string size_text(Size size) {
   return std::to_string(size.height) + "x" + std::to_string(size.width);
@@ -23,7 +23,8 @@ std::string number(double value) {
   return digits;
 }
 
-std::string triple(const std::array<double, 3>& values) {
+std::string triple(const std::array<double, 3>& values, std::int64_t count = 3) {
+  if (count == 1) return "(" + number(values[0]) + ")";
   return "(" + number(values[0]) + ", " + number(values[1]) + ", " + number(values[2]) + ")";
 }
 
@@ -113,25 +114,17 @@ void check_config(const TransformConfig& config) {
   }
 }
 
-/// Refuses what would take more memory than a picture of `max_pixels`, the one between the two
-/// passes of a resampling included.
-void check_pixels(const TransformPlan& plan, Size picture, std::int64_t max_pixels) {
-  const auto exceeds = [&](std::int64_t height, std::int64_t width) {
-    return width > max_pixels / height;
-  };
-  if (plan.resized != picture) {
-    const Size between = resamples_columns_first(picture, plan.resized)
-                             ? Size{plan.resized.height, picture.width}
-                             : Size{picture.height, plan.resized.width};
-    if (exceeds(plan.resized.height, plan.resized.width) ||
-        exceeds(between.height, between.width) ||
-        std::max(picture.height, picture.width) > kMaxResampledEdge) {
-      throw Error(ErrorCode::too_large,
-                  size_text(picture) + " pixels would become " + size_text(plan.resized) +
-                      " (HxW), above the limit of " + std::to_string(max_pixels) + " pixels");
-    }
+/// Refuses what would take more memory than a picture of `max_pixels`, and resamplings of edges of
+/// millions of pixels.
+void check_memory(const TransformPlan& plan, Size picture, std::int64_t max_pixels) {
+  const Window window{0, 0, std::min(plan.cropped.height, plan.resized.height),
+                      std::min(plan.cropped.width, plan.resized.width)};
+  if (resample_bytes(picture, plan.resized, window) > kMostResampleBytes) {
+    throw Error(ErrorCode::too_large,
+                size_text(picture) + " pixels (HxW) are too many along one edge to be resized to " +
+                    size_text(plan.resized) + "; `native` with `fit` pad takes them as they are");
   }
-  if (exceeds(plan.output.height, plan.output.width)) {
+  if (plan.output.width > max_pixels / plan.output.height) {
     throw Error(ErrorCode::too_large, "an input of " + size_text(plan.output) +
                                           " is above the limit of " + std::to_string(max_pixels) +
                                           " pixels");
@@ -159,10 +152,17 @@ std::int64_t window_start(std::int64_t picture, std::int64_t window) {
 /// Tiles of a picture that has to be enlarged to hold one: a line of 4000 pixels would be 5333.
 constexpr std::int64_t kMostEnlarged = 500;
 
+std::int64_t step_of(std::int64_t tile) { return tile - tile / 4; }
+
+/// How many `tile_starts` gives.
+std::int64_t count_tiles(std::int64_t edge, std::int64_t tile) {
+  return (edge - tile + step_of(tile) - 1) / step_of(tile) + 1;
+}
+
 /// Where tiles begin along an edge: none reaches beyond its end.
 std::vector<std::int64_t> tile_starts(std::int64_t edge, std::int64_t tile) {
   const std::int64_t last = edge - tile;
-  const std::int64_t step = tile - tile / 4;
+  const std::int64_t step = step_of(tile);
   std::vector<std::int64_t> starts;
   for (std::int64_t start = 0; start < last; start += step) starts.push_back(start);
   starts.push_back(last);
@@ -192,11 +192,13 @@ TransformPlan plan_transform(const TransformConfig& config, Size picture, std::i
   const Size wanted =
       config.fit == Fit::resize ? round_to_nearest(plan.fitted_from, patch) : plan.fitted_from;
   plan.resized = config.native ? wanted : resized_size(config, wanted, picture);
-  plan.cropped = config.fit == Fit::crop ? round_down(wanted, patch) : wanted;
+  const bool cuts = config.fit == Fit::crop || config.fit == Fit::corner;
+  plan.cropped = cuts ? round_down(wanted, patch) : wanted;
   plan.output = round_up(plan.cropped, patch);
-  plan.window_top = window_start(plan.resized.height, plan.cropped.height);
-  plan.window_left = window_start(plan.resized.width, plan.cropped.width);
-  check_pixels(plan, picture, max_pixels);
+  const Size window = config.fit == Fit::corner ? wanted : plan.cropped;
+  plan.window_top = window_start(plan.resized.height, window.height);
+  plan.window_left = window_start(plan.resized.width, window.width);
+  check_memory(plan, picture, max_pixels);
   return plan;
 }
 
@@ -209,15 +211,17 @@ std::vector<TransformPlan> plan_views(const TransformConfig& config, Size pictur
   const auto add_tiles = [&](Size resized) {
     TransformPlan view = whole;
     view.resized = resized;
-    check_pixels(view, picture, max_pixels);
-    const std::vector<std::int64_t> rows = tile_starts(resized.height, tile.height);
-    const std::vector<std::int64_t> columns = tile_starts(resized.width, tile.width);
-    if (resized.height > picture.height && std::ssize(rows) * std::ssize(columns) > kMostEnlarged) {
-      throw Error(ErrorCode::too_large, "too thin for tiles: " + size_text(picture) +
-                                            " pixels (HxW) would be enlarged to " +
-                                            size_text(resized));
+    check_memory(view, picture, max_pixels);
+    const std::int64_t count =
+        count_tiles(resized.height, tile.height) * count_tiles(resized.width, tile.width);
+    if (resized.height > picture.height && count > kMostEnlarged) {
+      throw Error(ErrorCode::too_large,
+                  "too thin for tiles: " + size_text(picture) +
+                      " pixels (HxW) would be enlarged to " + size_text(resized) +
+                      "; `views` whole shows the middle, with `crop_mode` squash all at once");
     }
-    for (const std::int64_t top : rows) {
+    const std::vector<std::int64_t> columns = tile_starts(resized.width, tile.width);
+    for (const std::int64_t top : tile_starts(resized.height, tile.height)) {
       view.window_top = top;
       for (const std::int64_t left : columns) {
         view.window_left = left;
@@ -273,7 +277,8 @@ std::string describe(const TransformConfig& config) {
     line += " -> " + std::string(name(config.fit)) + " to multiples of " +
             std::to_string(config.patch_size);
   }
-  return line + " -> mean " + triple(config.mean) + " std " + triple(config.std);
+  return line + (config.in_chans == 1 ? " -> grey" : "") + " -> mean " +
+         triple(config.mean, config.in_chans) + " std " + triple(config.std, config.in_chans);
 }
 
 std::string describe_fit(const TransformConfig& config, const TransformPlan& plan) {
@@ -283,6 +288,7 @@ std::string describe_fit(const TransformConfig& config, const TransformPlan& pla
     case Fit::pad: done = "padded "; break;
     case Fit::crop: done = "cropped "; break;
     case Fit::resize: done = "resized "; break;
+    case Fit::corner: done = "cut at the right and bottom from "; break;
   }
   return std::string(done) + size_text(plan.fitted_from) + " to " + size_text(plan.output) +
          " (HxW)";
@@ -311,6 +317,7 @@ std::string_view name(Fit value) {
     case Fit::pad: return "pad";
     case Fit::crop: return "crop";
     case Fit::resize: return "resize";
+    case Fit::corner: return "cut at the right and bottom";
   }
   return "";
 }

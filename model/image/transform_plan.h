@@ -12,8 +12,8 @@ namespace hydrascope::image {
 
 enum class Interpolation { bicubic, bilinear, nearest };
 enum class CropMode { center, squash, border };
-/// What to do with an input size that the patch does not divide.
-enum class Fit { pad, crop, resize };
+/// What to do with an input size that the patch does not divide. `corner` is no user's choice.
+enum class Fit { pad, crop, resize, corner };
 /// Whether a picture is seen at once, in tiles of the model's size, or as a whole and in tiles of
 /// several scales.
 enum class Tiling { none, tiles, pyramid };
@@ -37,19 +37,22 @@ struct TransformConfig {
   Fit fit = Fit::pad;
   Tiling tiling = Tiling::none;  ///< not with `native`
   std::int64_t patch_size = 16;  ///< the model's patch, what `fit` makes the size a multiple of
+  /// 3, or 1: the picture in grey, as Pillow's `L`; the first of `mean` and of `std` are used.
+  std::int64_t in_chans = 3;
 
   friend bool operator==(const TransformConfig&, const TransformConfig&) = default;
 };
 
 /// The steps for one picture size: resize the whole picture to `resized`, cut (or pad, where the
 /// resized picture is smaller) the centred window `cropped`, normalise, then pad with zeros (the
-/// mean colour) at right and bottom to `output`.
+/// mean colour) at right and bottom to `output`. Only the window of the resized picture is computed.
 ///
 /// `fit` changes a size that the patch does not divide:
 ///   pad     the window stays, `output` is the next multiple;
 ///   crop    the window becomes the multiple below, centred; an edge shorter than a patch is
 ///   padded; resize  `img_size`, or with `native` the picture itself, becomes the nearest multiple
-///   (half up).
+///   (half up);
+///   corner  as crop, but the window keeps its top left corner: what timm's models of such a size see.
 struct TransformPlan {
   Size resized;  ///< equal to the picture's size when nothing is resized
   Size cropped;
@@ -61,8 +64,8 @@ struct TransformPlan {
 };
 
 /// Pure arithmetic; follows torchvision's Resize/CenterCrop and timm's ResizeKeepRatio roundings.
-/// Throws `Error(empty)` for a picture without pixels, `Error(too_large)` when a step would exceed
-/// `max_pixels` (extreme aspect ratios), `Error(invalid_argument)` for a config without sense
+/// Throws `Error(empty)` for a picture without pixels, `Error(too_large)` when the input would have
+/// more than `max_pixels` or its resampling would take 80 MB, `Error(invalid_argument)` for a config without sense
 /// (sizes below 1, crop_pct outside (0, 1], std of zero). Deviation from timm: an edge that
 /// `border` would scale to nothing keeps one pixel, where Pillow fails.
 TransformPlan plan_transform(const TransformConfig& config, Size picture,

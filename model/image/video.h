@@ -12,13 +12,22 @@ namespace hydrascope::image {
 
 /// What a video's container says; 0 where it does not.
 struct VideoFacts {
-  double frames_per_second = 0;  ///< a stride of 0 gives every frame where it is unknown
+  double frames_per_second = 0;  ///< on the average
   std::int64_t num_frames = 0;   ///< of all, whatever the stride; some containers guess
   std::int64_t stride = 1;       ///< of the frames that are read
+  double copy_rate = 0;          ///< see `VideoReader::copy_rate`, where it was asked for
+};
+
+struct VideoFrame {
+  Picture picture;
+  std::int64_t number = 0;             ///< from 0, of all frames of the file
+  std::optional<double> seconds = {};  ///< from the first frame, by its time stamp
+  bool is_estimated = false;           ///< there is no stamp: by the average rate, or unknown
 };
 
 /// Yields every `stride`th frame, the first included; stride 0 means one frame a second of the
-/// video's own time. Frames between are skipped without converting them.
+/// video's own time: the first one at or after each whole second, at most one in a second. Frames
+/// between are skipped without converting them.
 class VideoReader {
  public:
   /// Throws Error(unsupported_format) in a build without OpenCV, not_found, decode_failed.
@@ -27,12 +36,17 @@ class VideoReader {
   VideoReader& operator=(const VideoReader&) = delete;
   ~VideoReader();
 
-  /// The next frame, or nothing at the end, which is also where a truncated file stops making
-  /// sense. Throws Error(decode_failed, unsupported_format, out_of_memory).
-  std::optional<Picture> next();
-  /// Number (from 0) of the frame that `next` gave last.
-  [[nodiscard]] std::int64_t frame_index() const noexcept;
+  /// The next frame, or nothing at the end. Throws Error(decode_failed) once at the end of a video
+  /// of which frames are missing, with how many there were and should be (a file that was cut,
+  /// damage in the middle, not one frame); unsupported_format, out_of_memory.
+  std::optional<VideoFrame> next();
+  /// How many frames were passed so far: the number of what comes next.
+  [[nodiscard]] std::int64_t position() const noexcept;
   [[nodiscard]] VideoFacts facts() const noexcept;
+  /// Frames a second of a video of constant rate that shows each frame at its time: the average
+  /// where frames are even, as many as the shortest distance asks for where they are not (at most 10
+  /// times the average). Reads the container's structure to its end. 0 where nothing is known.
+  double copy_rate();
 
  private:
   struct State;

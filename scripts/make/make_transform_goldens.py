@@ -36,6 +36,9 @@ CASES: list[tuple[str, tuple[int, int], tuple[int, int], float, str, str]] = [
     ("border_wide", (30, 70), (24, 24), 0.95, "border", "bicubic"),
     ("border_tall_columns_first", (90, 30), (25, 22), 1.0, "border", "bilinear"),
     ("no_multiple_of_16", (45, 64), (27, 30), 0.9, "center", "bicubic"),
+    ("thin_wide", (1, 1500), (24, 24), 0.875, "center", "bicubic"),
+    ("thin_tall_bilinear", (2000, 3), (24, 20), 0.9, "center", "bilinear"),
+    ("thin_nearest", (1, 701), (24, 24), 0.875, "center", "nearest"),
     ("nothing_to_resample", (28, 32), (24, 24), 0.857, "center", "bicubic"),
 ]
 

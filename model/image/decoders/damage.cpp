@@ -1,13 +1,10 @@
 #include "model/image/decoders/byte_view.h"
-#include "model/image/decoders/crc32.h"
 #include "model/image/decoders/decoders.h"
 
 #include <algorithm>
 #include <cstring>
-#include <optional>
 #include <string>
 #include <string_view>
-#include <vector>
 
 namespace hydrascope::image {
 namespace {
@@ -42,11 +39,14 @@ bool has_sound_huffman_tables(ByteView file, std::size_t at, std::size_t end) {
   return true;
 }
 
-/// Every scan must be followed by a marker. One scan that holds all components is the whole
-/// picture, and Pillow takes it with nothing after it that makes sense; several scans must reach
-/// the end of the image (0xD9). What follows that is of no interest. stb_image makes pictures
-/// without a scan, and without a table of steps.
-std::string find_jpeg_damage(ByteView file) {
+}  // namespace
+
+// Every scan must be followed by a marker. One scan that holds all components is the whole
+// picture, and Pillow takes it with nothing after it that makes sense; several scans must reach
+// the end of the image (0xD9). What follows that is of no interest. stb_image makes pictures
+// without a scan, and without a table of steps.
+std::string find_jpeg_damage(std::span<const std::byte> bytes) {
+  const ByteView file(bytes);
   bool progressive = false;
   bool is_complete = false;
   bool has_steps = false;
@@ -87,105 +87,6 @@ std::string find_jpeg_damage(ByteView file) {
     }
   }
   return is_complete ? "" : "the file is truncated: it ends before the end-of-image marker";
-}
-
-/// Moves past a chain of length-prefixed blocks; false when the file ends first.
-bool skip_gif_blocks(ByteView file, std::size_t& at) {
-  while (at < file.size()) {
-    const std::uint32_t length = file.u8(at);
-    at += 1 + length;
-    if (length == 0) return true;
-  }
-  return false;
-}
-
-/// The first picture's blocks must end in a terminator; later frames are not read.
-std::string find_gif_damage(ByteView file) {
-  const auto colour_table_bytes = [](std::uint32_t flags) {
-    return (flags & 0x80) != 0 ? std::size_t{3} << ((flags & 7) + 1) : 0;
-  };
-  const std::string truncated = "the file is truncated: it ends inside the first picture";
-  std::size_t at = 13 + colour_table_bytes(file.u8(10));
-  while (at < file.size()) {
-    const std::uint32_t block = file.u8(at);
-    if (block == 0x21) {  // extension: label, blocks
-      at += 2;
-      if (!skip_gif_blocks(file, at)) return truncated;
-    } else if (block == 0x2C) {  // picture: descriptor, colours, code size, blocks
-      at += 10 + colour_table_bytes(file.u8(at + 9)) + 1;
-      return skip_gif_blocks(file, at) ? "" : truncated;
-    } else if (block == 0x3B) {
-      return "there is no picture in the file";
-    } else {
-      ++at;
-    }
-  }
-  return truncated;
-}
-
-std::string find_bmp_damage(ByteView file, const Header& header) {
-  const bool is_os2 = file.u32_little(14) == 12;
-  const std::uint64_t bits = is_os2 ? file.u16_little(24) : file.u16_little(28);
-  const std::uint32_t compression = is_os2 ? 0 : file.u32_little(30);
-  constexpr std::uint32_t kUncompressed = 0;
-  constexpr std::uint32_t kBitFields = 3;
-  if (compression != kUncompressed && compression != kBitFields) return "";
-  const std::uint64_t stride = (static_cast<std::uint64_t>(header.width) * bits + 31) / 32 * 4;
-  const std::uint64_t needed = stride * static_cast<std::uint64_t>(header.height);
-  const std::uint64_t offset = file.u32_little(10);
-  if (offset <= file.size() && needed <= file.size() - offset) return "";
-  return "the file is truncated: " + std::to_string(offset + needed) + " bytes expected, " +
-         std::to_string(file.size()) + " found";
-}
-
-}  // namespace
-
-std::string find_damage(std::span<const std::byte> bytes, const Header& header) {
-  const ByteView file(bytes);
-  if (header.format == "jpeg") return find_jpeg_damage(file);
-  if (header.format == "gif") return find_gif_damage(file);
-  if (header.format == "bmp") return find_bmp_damage(file, header);
-  return "";
-}
-
-bool has_sound_png_checksums(std::span<const std::byte> bytes) {
-  const ByteView file(bytes);
-  for (std::size_t at = 8; at + 12 <= file.size();) {
-    const std::size_t length = file.u32_big(at);
-    if (length > file.size() - at - 12) return false;
-    constexpr std::uint32_t kLowerCase = 0x20;
-    const bool is_critical = (file.u8(at + 4) & kLowerCase) == 0;
-    if (is_critical && crc32(bytes.subspan(at + 4, 4 + length)) != file.u32_big(at + 8 + length)) {
-      return false;
-    }
-    if (file.holds(at + 4, "IEND")) return true;
-    at += 12 + length;
-  }
-  return false;
-}
-
-std::optional<std::vector<std::byte>> restore_png_end(std::span<const std::byte> bytes) {
-  using std::string_view_literals::operator""sv;
-  constexpr std::string_view kEnd = "\0\0\0\0IEND\xAE\x42\x60\x82"sv;
-  const ByteView file(bytes);
-  bool has_data = false;
-  std::size_t at = 8;
-  while (at + 12 <= file.size()) {
-    const std::size_t length = file.u32_big(at);
-    if (file.holds(at + 4, "IEND")) return std::nullopt;
-    const bool is_data = file.holds(at + 4, "IDAT");
-    if (length > file.size() - at - 12) {
-      if (is_data) return std::nullopt;
-      break;
-    }
-    has_data = has_data || is_data;
-    at += 12 + length;
-  }
-  if (!has_data) return std::nullopt;
-  std::vector<std::byte> restored(bytes.begin(), bytes.begin() + static_cast<std::ptrdiff_t>(at));
-  const auto* end = reinterpret_cast<const std::byte*>(kEnd.data());
-  restored.insert(restored.end(), end, end + kEnd.size());
-  return restored;
 }
 
 }  // namespace hydrascope::image

@@ -1,4 +1,10 @@
+#include "kernels/error.h"
 #include "model/image/decoders/decoders.h"
+
+#include <algorithm>
+#include <array>
+#include <string>
+#include <vector>
 
 #ifdef HYDRASCOPE_WITH_JPEG
 #include <csetjmp>
@@ -14,64 +20,128 @@ namespace {
 struct JpegFailure {
   jpeg_error_mgr manager;  // first: libjpeg's pointer to it is one to this
   std::jmp_buf back;
+  bool is_error;  ///< its message is of one: it has others, too
 };
 
 [[noreturn]] void leave_jpeg(j_common_ptr codec) {
-  std::longjmp(reinterpret_cast<JpegFailure*>(codec->err)->back, 1);
+  auto* failure = reinterpret_cast<JpegFailure*>(codec->err);
+  failure->is_error = true;
+  std::longjmp(failure->back, 1);
 }
 
 void say_nothing(j_common_ptr, int) {}
 
-/// Nothing here has a destructor: libjpeg leaves by longjmp.
-bool decode_rows(const unsigned char* file, unsigned long size, int width, int height,
-                 std::uint8_t* rgb) {
-  jpeg_decompress_struct codec{};
-  JpegFailure failure{};
-  codec.err = jpeg_std_error(&failure.manager);
-  failure.manager.error_exit = leave_jpeg;
-  failure.manager.emit_message = say_nothing;
-  if (setjmp(failure.back) != 0) {
-    jpeg_destroy_decompress(&codec);
-    return false;
-  }
-  jpeg_create_decompress(&codec);
-  jpeg_mem_src(&codec, file, size);
-  jpeg_read_header(&codec, TRUE);
-  const bool is_taken = (codec.num_components == 1 || codec.num_components == 3) &&
-                        static_cast<int>(codec.image_width) == width &&
-                        static_cast<int>(codec.image_height) == height;
-  if (is_taken) {
-    codec.out_color_space = JCS_RGB;
-    jpeg_start_decompress(&codec);
-    while (codec.output_scanline < codec.output_height) {
-      JSAMPROW row = rgb + std::size_t{3} * codec.output_scanline * codec.output_width;
-      jpeg_read_scanlines(&codec, &row, 1);
-    }
-    jpeg_finish_decompress(&codec);
-  }
-  jpeg_destroy_decompress(&codec);
-  return is_taken;
+/// libjpeg's own source puts an end where the data ends, and grey where rows are missing; this one
+/// leaves them undecoded, as Pillow's does.
+boolean have_no_more(j_decompress_ptr) { return FALSE; }
+
+void skip_jpeg_bytes(j_decompress_ptr codec, long count) {
+  jpeg_source_mgr& source = *codec->src;
+  const auto skipped =
+      std::min(static_cast<std::size_t>(std::max(count, 0L)), source.bytes_in_buffer);
+  source.next_input_byte += skipped;
+  source.bytes_in_buffer -= skipped;
 }
+
+/// A JPEG that is decoded row by row, in the colours of the file: grey, RGB or inverted CMYK.
+/// Functions give false where `why` says what is amiss; libjpeg leaves them by longjmp, so that
+/// nothing in them has a destructor.
+class JpegRows {
+ public:
+  explicit JpegRows(std::span<const std::byte> bytes) {
+    codec_.err = jpeg_std_error(&failure_.manager);
+    failure_.manager.error_exit = leave_jpeg;
+    failure_.manager.emit_message = say_nothing;
+    source_.init_source = [](j_decompress_ptr) {};
+    source_.fill_input_buffer = have_no_more;
+    source_.skip_input_data = skip_jpeg_bytes;
+    source_.resync_to_restart = jpeg_resync_to_restart;
+    source_.term_source = [](j_decompress_ptr) {};
+    source_.next_input_byte = reinterpret_cast<const JOCTET*>(bytes.data());
+    source_.bytes_in_buffer = bytes.size();
+  }
+  JpegRows(const JpegRows&) = delete;
+  JpegRows& operator=(const JpegRows&) = delete;
+  ~JpegRows() { jpeg_destroy_decompress(&codec_); }
+
+  bool begin() {
+    if (setjmp(failure_.back) != 0) return false;
+    jpeg_create_decompress(&codec_);
+    codec_.src = &source_;
+    if (jpeg_read_header(&codec_, TRUE) == JPEG_SUSPENDED) return false;
+    channels_ = codec_.num_components;
+    if (channels_ == 3) codec_.out_color_space = JCS_RGB;
+    if (channels_ == 4) codec_.out_color_space = JCS_CMYK;
+    return jpeg_start_decompress(&codec_) == TRUE;
+  }
+  bool read(std::uint8_t* row) {
+    if (setjmp(failure_.back) != 0) return false;
+    JSAMPROW rows = row;
+    return jpeg_read_scanlines(&codec_, &rows, 1) == 1;
+  }
+  [[nodiscard]] std::int64_t width() const { return codec_.image_width; }
+  [[nodiscard]] std::int64_t height() const { return codec_.image_height; }
+  [[nodiscard]] int channels() const { return channels_; }
+  [[nodiscard]] std::size_t num_unread() const { return source_.bytes_in_buffer; }
+  /// libjpeg's words, or "" where the data ended.
+  [[nodiscard]] std::string why() {
+    if (!failure_.is_error) return "";
+    std::array<char, JMSG_LENGTH_MAX> text{};
+    failure_.manager.format_message(reinterpret_cast<j_common_ptr>(&codec_), text.data());
+    return text.data();
+  }
+
+ private:
+  jpeg_decompress_struct codec_{};
+  JpegFailure failure_{};
+  jpeg_source_mgr source_{};
+  int channels_ = 0;
+};
 
 }  // namespace
 
-std::optional<Picture> decode_with_libjpeg(std::span<const std::byte> bytes, const Header& header) {
-  Picture picture = make_picture(header.width, header.height);
-  if (!decode_rows(reinterpret_cast<const unsigned char*>(bytes.data()), bytes.size(),
-                   picture.width, picture.height, picture.rgb.data()))
-    return std::nullopt;
+bool has_libjpeg() { return true; }
+
+Picture decode_with_libjpeg(const Encoded& encoded, const Header& header) {
+  JpegRows jpeg(encoded.bytes);
+  const auto fail = [&] {
+    const std::string why = jpeg.why();
+    throw Error(ErrorCode::decode_failed, why.empty()
+                                              ? "the file is truncated inside the picture's data"
+                                              : "the JPEG is damaged: " + why);
+  };
+  if (!jpeg.begin()) fail();
+  const int channels = jpeg.channels();
+  if ((channels != 1 && channels != 3 && channels != 4) || jpeg.width() != header.width ||
+      jpeg.height() != header.height)
+    throw Error(ErrorCode::decode_failed, "the JPEG is damaged: its headers contradict each other");
+  Picture picture = reserve_picture(header.width, header.height);
+  std::vector<std::uint8_t> row(channels == 3 ? 0
+                                              : static_cast<std::size_t>(header.width) *
+                                                    static_cast<std::size_t>(channels));
+  for (std::int64_t y = 0; y < header.height; ++y) {
+    std::uint8_t* rgb = add_row(picture);
+    if (!jpeg.read(channels == 3 ? rgb : row.data())) fail();
+    encoded.forget_before(encoded.bytes.size() - jpeg.num_unread());
+    for (std::int64_t x = 0; channels != 3 && x < header.width; ++x) {
+      const std::uint8_t* pixel = row.data() + x * channels;
+      for (int c = 0; c < 3; ++c, ++rgb) {
+        // Adobe's programs, which write such files, invert them.
+        const auto ink = [](std::uint8_t value) { return static_cast<std::uint8_t>(255 - value); };
+        *rgb = channels == 1 ? *pixel : cmyk_to_rgb(ink(pixel[c]), ink(pixel[3]));
+      }
+    }
+  }
   return picture;
 }
 
-bool has_libjpeg() { return true; }
-
 #else
 
-std::optional<Picture> decode_with_libjpeg(std::span<const std::byte>, const Header&) {
-  return std::nullopt;
-}
-
 bool has_libjpeg() { return false; }
+
+Picture decode_with_libjpeg(const Encoded&, const Header&) {
+  throw Error(ErrorCode::unsupported_format, "this build has no libjpeg");
+}
 
 #endif
 

@@ -4,9 +4,9 @@
 
 #ifdef HYDRASCOPE_WITH_OPENCV
 #include "model/image/decoders/captured_messages.h"
-#include "model/image/decoders/tiff_directory.h"
 #include "model/image/decoders/webp_still.h"
 #include "model/image/opencv/modules.h"
+#include "model/image/picture_formats.h"
 
 #include <opencv2/core/version.hpp>
 #endif
@@ -14,7 +14,6 @@
 #include <algorithm>
 #include <array>
 #include <bit>
-#include <cctype>
 #include <new>
 #include <string>
 #include <string_view>
@@ -41,22 +40,6 @@ std::string unwrap(std::string reason) {
               "OpenCV cannot decode it" + (unwrapped.empty() ? "" : ": " + unwrapped));
 }
 
-constexpr std::array<std::string_view, 5> kLoadedFor{".png", ".webp", ".tif", ".tiff", ".bmp"};
-
-/// OpenCV drops the alpha of grey TIFFs and takes CIELab for something else; neither is right.
-void check_tiff(ByteView file) {
-  constexpr std::uint32_t kLastGreyPhotometric = 1;
-  constexpr std::uint32_t kCieLab = 8;
-  const TiffDirectory directory = read_tiff_directory(file);
-  const bool is_grey_with_alpha =
-      directory.photometric <= kLastGreyPhotometric && directory.samples_per_pixel > 1;
-  if (is_grey_with_alpha || directory.photometric == kCieLab) {
-    throw Error(ErrorCode::unsupported_format,
-                is_grey_with_alpha ? "grey TIFF with alpha" : "TIFF in CIELab colours", {},
-                "convert it to PNG first");
-  }
-}
-
 /// For formats of 8-bit grey or colour without alpha: no second copy of the pixels.
 Picture decode_opaque(std::span<const std::byte> bytes, const Header& header,
                       const CapturedMessages& messages) {
@@ -68,71 +51,70 @@ Picture decode_opaque(std::span<const std::byte> bytes, const Header& header,
   return picture;
 }
 
-/// Drops the low byte of 16-bit samples, as libpng's png_set_strip_16 does.
-void keep_high_bytes(std::vector<std::uint8_t>& bytes) {
-  static_assert(std::endian::native == std::endian::little);
-  for (std::size_t i = 0; i < bytes.size() / 2; ++i) bytes[i] = bytes[2 * i + 1];
-}
-
-Picture decode_any(std::span<const std::byte> bytes, const Header& header, const Colour& background,
+Picture decode_any(const Encoded& encoded, const Colour& background,
                    const CapturedMessages& messages) {
   opencv::Samples samples;
   std::string why;
-  if (!opencv::picture_codecs().decode(bytes, samples, why)) fail(why, messages);
-  // OpenCV reads 8-bit TIFF through libtiff's RGBA interface, which multiplies by alpha.
-  const bool premultiplied = header.format == "tiff" && samples.bits == 8;
-  const SampleLayout layout{.channels = samples.channels,
-                            .order = ChannelOrder::bgr,
-                            .alpha = premultiplied ? Alpha::premultiplied : Alpha::straight};
-  if (samples.bits == 16) keep_high_bytes(samples.bytes);
+  if (!opencv::picture_codecs().decode(encoded.bytes, samples, why)) fail(why, messages);
+  encoded.forget_before(encoded.bytes.size());
   if (samples.bits == 0 || samples.channels > 4) {
     throw Error(ErrorCode::unsupported_format,
                 "samples that are neither 8-bit nor 16-bit unsigned integers, or more than four "
                 "channels");
   }
-  Picture picture = make_picture(samples.width, samples.height);
-  to_rgb8(samples.bytes.data(), layout, background, picture.rgb.data(), picture.rgb.size() / 3);
+  const SampleLayout layout{.channels = samples.channels, .order = ChannelOrder::bgr};
+  const auto count = static_cast<std::size_t>(samples.width);
+  // Of 16 bits the high byte is kept.
+  static_assert(std::endian::native == std::endian::little);
+  std::vector<std::uint8_t> high(
+      samples.bits == 16 ? count * static_cast<std::size_t>(samples.channels) : 0);
+  Picture picture = reserve_picture(samples.width, samples.height);
+  for (int y = 0; y < samples.height; ++y) {
+    const std::uint8_t* row = samples.data + static_cast<std::size_t>(y) * samples.row;
+    for (std::size_t i = 0; i < high.size(); ++i) high[i] = row[2 * i + 1];
+    to_rgb8(high.empty() ? row : high.data(), layout, background, add_row(picture), count);
+    forget_pages(row, samples.row);
+  }
   return picture;
 }
 
-/// A grey PNG whose transparency is one grey value: OpenCV drops the transparency.
-bool is_keyed_grey_png(ByteView file) {
-  constexpr std::uint32_t kGrey = 0;
-  if (file.u8(25) != kGrey) return false;
-  for (std::size_t at = 8; at + 12 <= file.size() && !file.holds(at + 4, "IDAT");) {
-    if (file.holds(at + 4, "tRNS")) return true;
-    at += 12 + std::size_t{file.u32_big(at)};
+/// Whether a JPEG 2000's box of colours says sYCC (ISO 15444-1, I.5.3.3), which OpenCV converts to
+/// other colours than Pillow.
+bool is_ycc_jpeg2000(ByteView file) {
+  constexpr std::uint32_t kEnumerated = 1;
+  constexpr std::uint32_t kSycc = 18;
+  for (std::size_t at = 0; at + 8 <= file.size() && !file.holds(at + 4, "jp2c");) {
+    const std::size_t length = file.u32_big(at);
+    if (file.holds(at + 4, "colr") && file.u8(at + 8) == kEnumerated)
+      return file.u32_big(at + 11) == kSycc;
+    if (!file.holds(at + 4, "jp2h") && length < 8) return false;
+    at += file.holds(at + 4, "jp2h") ? 8 : length;
   }
   return false;
 }
 
-/// OpenCV widens the 5 or 6 bits of a 16-bit BMP's colours by a shift, so that white is not white.
-bool is_16_bit_bmp(ByteView file) { return file.u32_little(14) >= 40 && file.u16_little(28) == 16; }
-
 }  // namespace
 
-bool opencv_decodes(const Header& header, std::span<const std::byte> bytes) {
-  if (header.format == "gif" || header.format == "psd") return false;
-  if (header.format == "png" && is_keyed_grey_png(ByteView(bytes))) return false;
-  if (header.format == "bmp" && is_16_bit_bmp(ByteView(bytes))) return false;
-  // The others have no second decoder: what OpenCV lacks is their error.
-  const bool stb_decodes =
-      header.format == "png" || header.format == "bmp" || header.format == "jpeg";
-  return !stb_decodes || opencv::why_no_picture_codecs().empty();
+bool opencv_decodes(const Header& header) {
+  // WebP and JPEG 2000 have no second decoder: what OpenCV lacks is their error.
+  return header.format != "jpeg" || opencv::why_no_picture_codecs().empty();
 }
 
-Picture decode_with_opencv(std::span<const std::byte> bytes, const Header& header,
-                           const Colour& background) {
+Picture decode_with_opencv(const Encoded& encoded, const Header& header, const Colour& background) {
+  const std::span<const std::byte> bytes = encoded.bytes;
   const CapturedMessages messages;
   try {
     if (header.format == "jpeg") return decode_opaque(bytes, header, messages);
     if (header.format == "webp") {
       if (const auto still = extract_first_webp_frame(bytes)) {
-        return decode_any(*still, header, background, messages);
+        return decode_any(Encoded(*still), background, messages);
       }
     }
-    if (header.format == "tiff") check_tiff(ByteView(bytes));
-    return decode_any(bytes, header, background, messages);
+    if (header.format == "jpeg2000" && is_ycc_jpeg2000(ByteView(bytes))) {
+      throw Error(ErrorCode::unsupported_format, "JPEG 2000 in luma and chroma", {},
+                  "convert it to PNG first");
+    }
+    return decode_any(encoded, background, messages);
   } catch (const std::bad_alloc&) {
     throw Error(ErrorCode::out_of_memory, "no memory to decode the picture");
   }
@@ -146,10 +128,8 @@ std::string why_no_opencv() { return opencv::why_no_picture_codecs(); }
 
 std::jthread prepare_to_decode(std::span<const std::string> names) {
   const auto is_loaded_for = [](const std::string& name) {
-    std::string extension = name.substr(std::min(name.rfind('.'), name.size()));
-    std::ranges::transform(extension, extension.begin(),
-                           [](unsigned char c) { return static_cast<char>(std::tolower(c)); });
-    return std::ranges::find(kLoadedFor, extension) != kLoadedFor.end();
+    const PictureFormat* format = format_of_name(name);
+    return format != nullptr && format->decoders == Decoders::opencv;
   };
   return std::ranges::any_of(names, is_loaded_for) ? opencv::load_picture_codecs_ahead()
                                                    : std::jthread();
@@ -157,10 +137,12 @@ std::jthread prepare_to_decode(std::span<const std::string> names) {
 
 #else
 
-bool opencv_decodes(const Header&, std::span<const std::byte>) { return false; }
+bool opencv_decodes(const Header&) { return false; }
 
-Picture decode_with_opencv(std::span<const std::byte>, const Header&, const Colour&) {
-  throw Error(ErrorCode::unsupported_format, "this build has no OpenCV");
+Picture decode_with_opencv(const Encoded&, const Header& header, const Colour&) {
+  throw Error(ErrorCode::unsupported_format,
+              "this build has no OpenCV, which reads " + header.format, {},
+              "build with OpenCV, or convert it to JPEG or PNG");
 }
 
 std::string opencv_name() { return ""; }

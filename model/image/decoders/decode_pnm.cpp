@@ -62,6 +62,8 @@ class SampleReader {
     return value;
   }
 
+  [[nodiscard]] std::size_t position() const { return at_; }
+
   /// Rows of packed bits begin on a byte.
   void end_row() {
     if (bit_ != 0) ++at_;
@@ -134,15 +136,16 @@ std::optional<PnmHeader> read_pnm_header(ByteView file) {
   return header;
 }
 
-Picture decode_pnm(std::span<const std::byte> bytes) {
-  const ByteView file(bytes);
+Picture decode_pnm(const Encoded& encoded) {
+  const ByteView file(encoded.bytes);
   const std::optional<PnmHeader> header = read_pnm_header(file);
   if (!header) throw Error(ErrorCode::decode_failed, "the PNM header is damaged");
   if (!is_complete(file, *header)) throw truncated(*header);
-  Picture picture = make_picture(header->width, header->height);
+  Picture picture = reserve_picture(header->width, header->height);
   SampleReader samples(file, *header);
-  std::uint8_t* out = picture.rgb.data();
   for (int y = 0; y < picture.height; ++y) {
+    encoded.forget_before(samples.position());
+    std::uint8_t* out = add_row(picture);
     for (int x = 0; x < picture.width; ++x, out += 3) {
       out[0] = scale(samples.next(), header->max_value);
       const bool is_colour = header->channels() == 3;

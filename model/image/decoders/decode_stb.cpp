@@ -1,9 +1,9 @@
 // stb_image, https://github.com/nothings/stb (public domain). The implementation is compiled here,
 // with internal linkage so that another copy in the process cannot clash with it.
 #include "kernels/error.h"
-#include "model/image/decoders/byte_view.h"
 #include "model/image/decoders/decoders.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <memory>
 #include <string>
@@ -24,11 +24,7 @@
 #define STB_IMAGE_IMPLEMENTATION
 #define STB_IMAGE_STATIC
 #define STBI_NO_STDIO
-#define STBI_NO_HDR
-#define STBI_NO_LINEAR
-#define STBI_NO_PIC
-#define STBI_NO_PNM
-#define STBI_NO_TGA
+#define STBI_ONLY_JPEG
 #include <stb/stb_image.h>
 #if defined(__GNUC__)
 #pragma GCC diagnostic pop
@@ -49,50 +45,25 @@ ErrorCode code_of(std::string_view reason) {
   return is_unread_variant ? ErrorCode::unsupported_format : ErrorCode::decode_failed;
 }
 
-/// The fourth byte of a BMP's pixel is alpha only where a mask says so; stb takes it for alpha
-/// always.
-bool has_meaningless_alpha(std::span<const std::byte> bytes, const Header& header) {
-  if (header.format != "bmp") return false;
-  const ByteView file(bytes);
-  constexpr std::uint32_t kBitFields = 3;
-  const bool has_alpha_mask =
-      file.u32_little(14) >= 56 && file.u32_little(30) == kBitFields && file.u32_little(66) != 0;
-  return !has_alpha_mask;
-}
-
 }  // namespace
 
-Picture decode_with_stb(std::span<const std::byte> bytes, const Header& header,
-                        const Colour& background) {
+Picture decode_with_stb(const Encoded& encoded) {
   int width = 0;
   int height = 0;
   int channels = 0;
-  if (header.format == "webp" || header.format == "tiff" || header.format == "jpeg2000") {
-    throw Error(ErrorCode::unsupported_format,
-                "stb_image, which decodes in this build, does not read " + header.format, {},
-                "build with OpenCV, or convert it to JPEG or PNG");
-  }
-  if (header.format == "png" && !has_sound_png_checksums(bytes)) {
-    throw Error(ErrorCode::decode_failed, "the PNG is damaged: a checksum does not fit");
-  }
-  const int wanted_channels = has_meaningless_alpha(bytes, header) ? 3 : 0;
-  // Samples of 16 bits come as their high bytes.
-  const std::unique_ptr<stbi_uc, decltype(&stbi_image_free)> samples(
-      stbi_load_from_memory(reinterpret_cast<const stbi_uc*>(bytes.data()),
-                            static_cast<int>(bytes.size()), &width, &height, &channels,
-                            wanted_channels),
+  constexpr int kRgb = 3;
+  const std::unique_ptr<stbi_uc, decltype(&stbi_image_free)> rgb(
+      stbi_load_from_memory(reinterpret_cast<const stbi_uc*>(encoded.bytes.data()),
+                            static_cast<int>(encoded.bytes.size()), &width, &height, &channels,
+                            kRgb),
       &stbi_image_free);
-  if (samples == nullptr) {
+  if (rgb == nullptr) {
     const char* reason = stbi_failure_reason();
-    // A chunk with a name of zeros, which is what it sees after the end of a PNG, gives an empty
-    // text.
-    const bool has_reason = reason != nullptr && *reason != '\0';
-    const std::string text = has_reason ? reason : "damaged or truncated";
+    const std::string text = reason != nullptr && *reason != '\0' ? reason : "damaged or truncated";
     throw Error(code_of(text), "stb_image cannot decode it: " + text);
   }
   Picture picture = make_picture(width, height);
-  const SampleLayout layout{.channels = wanted_channels != 0 ? wanted_channels : channels};
-  to_rgb8(samples.get(), layout, background, picture.rgb.data(), picture.rgb.size() / 3);
+  std::copy_n(rgb.get(), picture.rgb.size(), picture.rgb.data());
   return picture;
 }
 

@@ -4,6 +4,7 @@
 
 #include "model/image/decode.h"
 
+#include <algorithm>
 #include <array>
 #include <cstddef>
 #include <cstdint>
@@ -16,9 +17,41 @@ namespace hydrascope::image {
 
 using Colour = std::array<std::uint8_t, 3>;
 
-/// A picture with room for its pixels. Sizes were checked by the caller (`decode` does).
-/// Throws `Error(out_of_memory)`.
+/// A file in memory. Where that is the decoder's own, what was decoded goes back to the system: the
+/// file of a large picture and its pixels are never there at once.
+class Encoded {
+ public:
+  Encoded(std::span<const std::byte> all, bool is_own = false) : bytes(all), is_own_(is_own) {}
+
+  std::span<const std::byte> bytes;
+
+  /// Nobody will read what lies before `end`.
+  void forget_before(std::size_t end) const { forget(forgotten_, end); }
+  /// Nor what lies between the two; `begin` moves there once that is worth its while.
+  void forget(std::size_t& begin, std::size_t end) const;
+
+ private:
+  bool is_own_;
+  mutable std::size_t forgotten_ = 0;
+};
+
+/// Whole pages of memory that is not read any more go back to the system.
+void forget_pages(const void* begin, std::size_t size);
+
+/// A picture without rows, with room for all of them, which takes memory as rows are added. Sizes
+/// were checked by the caller (`decode` does). Throws `Error(out_of_memory)`.
+Picture reserve_picture(std::int64_t width, std::int64_t height);
+/// The pixels of a new row, which are zeros.
+std::uint8_t* add_row(Picture& picture);
+/// The same with all its rows, black.
 Picture make_picture(std::int64_t width, std::int64_t height);
+
+/// One of three colours, of inks that are not inverted; Pillow's formula.
+constexpr std::uint8_t cmyk_to_rgb(std::uint8_t ink, std::uint8_t black) {
+  const std::uint32_t light = 255U - black;
+  const std::uint32_t product = ink * light + 128;
+  return static_cast<std::uint8_t>(light - std::min(light, (product + (product >> 8)) >> 8));
+}
 
 /// The channel order of interleaved samples: OpenCV's decoders give blue first.
 enum class ChannelOrder { rgb, bgr };
@@ -39,26 +72,23 @@ struct SampleLayout {
 void to_rgb8(const std::uint8_t* samples, const SampleLayout& layout, const Colour& background,
              std::uint8_t* rgb, std::size_t count);
 
-/// Whether OpenCV is in this build, can be loaded or would be the only one that reads the format, and
-/// reads this file as Pillow does.
-bool opencv_decodes(const Header& header, std::span<const std::byte> bytes);
+/// Whether OpenCV is in this build, and can be loaded or would be the only one that reads the format.
+bool opencv_decodes(const Header& header);
 
-/// Throws `Error` with `decode_failed`, `unsupported_format` or `out_of_memory`. The picture is as
-/// stored: the Exif orientation is not applied, save for TIFF (`is_upright_when_decoded`).
-Picture decode_with_opencv(std::span<const std::byte> bytes, const Header& header,
-                           const Colour& background);
-/// JPEG in grey or three colours with the library that OpenCV decodes it with, to the same pixels but
-/// without loading OpenCV. Nothing where this build lacks it and for what it cannot decode, of which
-/// OpenCV says why.
-std::optional<Picture> decode_with_libjpeg(std::span<const std::byte> bytes, const Header& header);
+/// Throws `Error` with `decode_failed`, `unsupported_format` or `out_of_memory`. All give pictures as
+/// they are stored: no orientation is applied.
+Picture decode_with_opencv(const Encoded& encoded, const Header& header, const Colour& background);
+/// JPEG as Pillow reads it: what ends within the picture is an error, what only lacks its end is none.
+Picture decode_with_libjpeg(const Encoded& encoded, const Header& header);
 bool has_libjpeg();
-Picture decode_with_stb(std::span<const std::byte> bytes, const Header& header,
-                        const Colour& background);
-Picture decode_pnm(std::span<const std::byte> bytes);
-
-/// TIFF's orientation tag is part of the format, not of an Exif block: decoders (OpenCV's and
-/// Pillow's) apply it always.
-inline bool is_upright_when_decoded(const Header& header) { return header.format == "tiff"; }
+Picture decode_bmp(const Encoded& encoded, const Header& header, const Colour& background);
+Picture decode_gif(const Encoded& encoded, const Header& header, const Colour& background);
+Picture decode_png(const Encoded& encoded, const Colour& background);
+Picture decode_psd(const Encoded& encoded, const Header& header, const Colour& background);
+Picture decode_tiff(const Encoded& encoded, const Colour& background);
+/// JPEG, in a build without libjpeg and OpenCV.
+Picture decode_with_stb(const Encoded& encoded);
+Picture decode_pnm(const Encoded& encoded);
 
 /// Empty when this build has no OpenCV or cannot load it, otherwise "OpenCV 4.6.0".
 std::string opencv_name();
@@ -66,15 +96,8 @@ std::string opencv_name();
 std::string why_no_opencv();
 std::string stb_name();
 
-/// Why the picture cannot be whole, or "" when nothing is amiss. For what the decoders let
-/// pass: they fill up a JPEG or a GIF that ends early (stb_image also a BMP) with grey or black.
-std::string find_damage(std::span<const std::byte> bytes, const Header& header);
-
-/// Whether the critical chunks of a PNG are as they were written, which stb_image does not look at.
-bool has_sound_png_checksums(std::span<const std::byte> bytes);
-
-/// A PNG whose picture is all there but whose end is cut off, with the end put back: Pillow takes
-/// such a file, the decoders do not. Nothing when there is nothing to restore.
-std::optional<std::vector<std::byte>> restore_png_end(std::span<const std::byte> bytes);
+/// Why a JPEG cannot be whole, or "" when nothing is amiss. For what OpenCV and stb_image let pass:
+/// they fill up one that ends early with grey or black.
+std::string find_jpeg_damage(std::span<const std::byte> bytes);
 
 }  // namespace hydrascope::image

@@ -3,26 +3,27 @@
 // manual pages, ISO 15444-1 annexes A and I, Adobe's PSD specification.
 #include "model/image/decode.h"
 #include "model/image/decoders/byte_view.h"
+#include "model/image/decoders/gif_frame.h"
+#include "model/image/decoders/orientation.h"
 #include "model/image/decoders/pnm_header.h"
 #include "model/image/decoders/tiff_directory.h"
+#include "model/image/picture_formats.h"
 
 #include <algorithm>
 #include <array>
 #include <optional>
 #include <string_view>
+#include <vector>
 
 namespace hydrascope::image {
 namespace {
 
-/// Exif blocks begin with "Exif\0\0" in JPEG, and sometimes (wrongly) in PNG and WebP.
-int exif_orientation(ByteView block) {
-  using std::string_view_literals::operator""sv;
-  if (block.holds(0, "Exif\0\0"sv)) block = block.part(6, block.size());
-  return read_tiff_directory(block).orientation;
-}
+using std::string_view_literals::operator""sv;
 
-void read_jpeg(ByteView file, Header& header) {
-  bool has_exif = false;
+void read_jpeg_segments(ByteView file, Header& header, std::vector<std::byte>& exif,
+                        std::optional<ByteView>& xmp) {
+  constexpr std::string_view kExif = "Exif\0\0"sv;
+  constexpr std::string_view kXmp = "http://ns.adobe.com/xap/1.0/\0"sv;
   std::size_t at = 2;
   while (at + 4 <= file.size()) {
     if (file.u8(at) != 0xFF) {
@@ -44,28 +45,31 @@ void read_jpeg(ByteView file, Header& header) {
       header.height = file.u16_big(at + 5);
       header.width = file.u16_big(at + 7);
     }
-    if (marker == 0xE1 && !has_exif && file.holds(at + 4, "Exif")) {
-      has_exif = true;
-      header.orientation = exif_orientation(file.part(at + 4, length - 2));
+    const ByteView segment = file.part(at + 4, length - 2);
+    if (marker == 0xE1 && segment.holds(0, kExif)) {
+      // A block may go on in segments of its own.
+      exif.insert(exif.end(), segment.data() + kExif.size(), segment.data() + segment.size());
+    } else if (marker == 0xE1 && segment.holds(0, kXmp)) {
+      xmp = segment.part(kXmp.size(), segment.size());
     }
     at += 2 + length;
   }
+}
+
+void read_jpeg(ByteView file, Header& header) {
+  std::vector<std::byte> exif;
+  std::optional<ByteView> xmp;
+  read_jpeg_segments(file, header, exif, xmp);
+  std::optional<int> orientation = exif_orientation(ByteView(exif));
+  if (!orientation && xmp) orientation = xmp_orientation(*xmp);
+  header.orientation = orientation.value_or(1);
 }
 
 void read_png(ByteView file, Header& header) {
   if (!file.holds(12, "IHDR")) return;
   header.width = file.u32_big(16);
   header.height = file.u32_big(20);
-  // The chunk may stand after the picture data; a chunk is at least 12 bytes, so this ends.
-  for (std::size_t at = 8; at + 12 <= file.size();) {
-    const std::size_t length = file.u32_big(at);
-    if (file.holds(at + 4, "eXIf")) {
-      header.orientation = exif_orientation(file.part(at + 8, length));
-      return;
-    }
-    if (file.holds(at + 4, "IEND")) return;
-    at += 12 + length;
-  }
+  header.orientation = png_orientation(file);
 }
 
 void read_webp(ByteView file, Header& header) {
@@ -84,14 +88,21 @@ void read_webp(ByteView file, Header& header) {
     if (file.size() < kPayload + 10) return;
     header.width = std::int64_t{file.u24_little(kPayload + 4)} + 1;
     header.height = std::int64_t{file.u24_little(kPayload + 7)} + 1;
+    constexpr std::uint32_t kHasExif = 0x08;
+    constexpr std::uint32_t kHasXmp = 0x04;
+    const std::uint32_t flags = file.u8(kPayload);
+    std::optional<ByteView> exif;
+    std::optional<ByteView> xmp;
     for (std::size_t at = kFirstChunk; at + 8 <= file.size();) {
       const std::size_t length = file.u32_little(at + 4);
-      if (file.holds(at, "EXIF")) {
-        header.orientation = exif_orientation(file.part(at + 8, length));
-        return;
-      }
+      const ByteView data = file.part(at + 8, length);
+      if ((flags & kHasExif) != 0 && !exif && file.holds(at, "EXIF")) exif = data;
+      if ((flags & kHasXmp) != 0 && !xmp && file.holds(at, "XMP ")) xmp = data;
       at += 8 + length + length % 2;
     }
+    std::optional<int> orientation = exif ? exif_orientation(*exif) : std::nullopt;
+    if (!orientation && xmp) orientation = xmp_orientation(*xmp);
+    header.orientation = orientation.value_or(1);
   }
 }
 
@@ -99,7 +110,8 @@ void read_tiff(ByteView file, Header& header) {
   const TiffDirectory directory = read_tiff_directory(file);
   header.width = directory.width;
   header.height = directory.height;
-  header.orientation = directory.orientation;
+  header.orientation = directory.has_orientation ? directory.orientation
+                                                 : xmp_orientation(directory.xmp).value_or(1);
 }
 
 void read_bmp(ByteView file, Header& header) {
@@ -117,11 +129,23 @@ void read_bmp(ByteView file, Header& header) {
 void read_gif(ByteView file, Header& header) {
   header.width = file.u16_little(6);
   header.height = file.u16_little(8);
+  // As in Pillow the screen grows where its first picture is larger.
+  if (const std::optional<GifFrame> frame = find_gif_frame(file)) {
+    header.width = std::max(header.width, frame->left + frame->width);
+    header.height = std::max(header.height, frame->top + frame->height);
+  }
 }
 
 void read_psd(ByteView file, Header& header) {
   header.height = file.u32_big(14);
   header.width = file.u32_big(18);
+}
+
+void read_pnm(ByteView file, Header& header) {
+  const std::optional<PnmHeader> pnm = read_pnm_header(file);
+  if (!pnm) return;
+  header.width = pnm->width;
+  header.height = pnm->height;
 }
 
 /// SIZ marker segment: the reference grid less the offset of the picture on it.
@@ -131,6 +155,7 @@ void read_jpeg2000_codestream(ByteView file, Header& header) {
 }
 
 void read_jpeg2000(ByteView file, Header& header) {
+  if (file.u8(0) == 0xFF) return read_jpeg2000_codestream(file, header);
   for (std::size_t at = 0; at + 8 <= file.size();) {
     const std::size_t length = file.u32_big(at);
     if (file.holds(at + 4, "jp2h")) {
@@ -147,63 +172,27 @@ void read_jpeg2000(ByteView file, Header& header) {
   }
 }
 
-bool is_bmp(ByteView file) {
-  constexpr std::array<std::uint32_t, 7> kHeaderSizes{12, 40, 52, 56, 64, 108, 124};
-  return file.holds(0, "BM") && std::find(kHeaderSizes.begin(), kHeaderSizes.end(),
-                                          file.u32_little(14)) != kHeaderSizes.end();
-}
-
-bool is_iso_media(ByteView file, std::string_view brand) {
-  return file.holds(4, "ftyp") && file.holds(8, brand);
-}
+/// How the formats that are read say their sizes.
+struct HeaderReader {
+  std::string_view format;
+  void (*read)(ByteView file, Header& header);
+};
+constexpr std::array kHeaderReaders{
+    HeaderReader{"jpeg", read_jpeg},        HeaderReader{"png", read_png},
+    HeaderReader{"webp", read_webp},        HeaderReader{"tiff", read_tiff},
+    HeaderReader{"bmp", read_bmp},          HeaderReader{"gif", read_gif},
+    HeaderReader{"pnm", read_pnm},          HeaderReader{"psd", read_psd},
+    HeaderReader{"jpeg2000", read_jpeg2000}};
 
 }  // namespace
 
 Header probe(std::span<const std::byte> bytes) {
-  using std::string_view_literals::operator""sv;
-  const ByteView file(bytes);
+  const PictureFormat* format = format_of_bytes(bytes);
+  if (format == nullptr) return {};
   Header header;
-  if (file.holds(0, "\xFF\xD8\xFF")) {
-    header.format = "jpeg";
-    read_jpeg(file, header);
-  } else if (file.holds(0, "\x89PNG\r\n\x1A\n")) {
-    header.format = "png";
-    read_png(file, header);
-  } else if (file.holds(0, "RIFF") && file.holds(8, "WEBP")) {
-    header.format = "webp";
-    read_webp(file, header);
-  } else if (file.holds(0, "II*\0"sv) || file.holds(0, "MM\0*"sv)) {
-    header.format = "tiff";
-    read_tiff(file, header);
-  } else if (is_bmp(file)) {
-    header.format = "bmp";
-    read_bmp(file, header);
-  } else if (file.holds(0, "GIF87a") || file.holds(0, "GIF89a")) {
-    header.format = "gif";
-    read_gif(file, header);
-  } else if (const std::optional<PnmHeader> pnm = read_pnm_header(file)) {
-    header.format = "pnm";
-    header.width = pnm->width;
-    header.height = pnm->height;
-  } else if (file.holds(0, "8BPS\0\1"sv)) {
-    header.format = "psd";
-    read_psd(file, header);
-  } else if (file.holds(0, "\0\0\0\x0CjP  "sv)) {
-    header.format = "jpeg2000";
-    read_jpeg2000(file, header);
-  } else if (file.holds(0, "\xFF\x4F\xFF\x51")) {
-    header.format = "jpeg2000";
-    read_jpeg2000_codestream(file, header);
-  } else if (is_iso_media(file, "avif") || is_iso_media(file, "avis")) {
-    header.format = "avif";
-  } else if (is_iso_media(file, "hei") || is_iso_media(file, "mif1") ||
-             is_iso_media(file, "msf1")) {
-    header.format = "heif";
-  } else if (file.holds(0, "\xFF\x0A") || file.holds(0, "\0\0\0\x0CJXL "sv)) {
-    header.format = "jpegxl";
-  } else if (file.holds(0, "II+\0"sv) || file.holds(0, "MM\0+"sv)) {
-    header.format = "bigtiff";
-  }
+  header.format = format->name;
+  const auto* reader = std::ranges::find(kHeaderReaders, format->name, &HeaderReader::format);
+  if (reader != kHeaderReaders.end()) reader->read(ByteView(bytes), header);
   header.width = std::max<std::int64_t>(header.width, 0);
   header.height = std::max<std::int64_t>(header.height, 0);
   return header;

@@ -19,8 +19,10 @@ struct Samples {
   int width = 0;
   int height = 0;
   int channels = 0;
-  int bits = 0;                     ///< 8 or 16 unsigned, 0: another type, and no bytes
-  std::vector<std::uint8_t> bytes;  ///< rows one after the other
+  int bits = 0;  ///< 8 or 16 unsigned, 0: another type
+  const std::uint8_t* data = nullptr;
+  std::size_t row = 0;           ///< bytes from one row to the next
+  std::shared_ptr<void> memory;  ///< keeps them
 };
 
 /// Functions that give false say why; what OpenCV prints may say more. All throw std::bad_alloc.
@@ -44,6 +46,10 @@ class VideoSource {
   virtual ~VideoSource() = default;
   [[nodiscard]] virtual double frames_per_second() const = 0;
   [[nodiscard]] virtual double num_frames() const = 0;
+  /// Of the frame that was grabbed last, from the beginning of its stream. OpenCV 4.6 knows none of
+  /// what the decoder gives after the end of the file, and says 0; other streams without give any
+  /// number.
+  [[nodiscard]] virtual double seconds() const = 0;
   /// Moves to the next frame without converting it; false at the end, and with `why` on failure.
   virtual bool grab(std::string& why) = 0;
   /// Converts it; false where it does not decode. `is_colour`: 8-bit, three channels.

@@ -6,11 +6,8 @@
 #include <opencv2/imgcodecs.hpp>
 #include <opencv2/imgproc.hpp>
 
-#include <array>
-#include <cstdarg>
-#include <cstdio>
 #include <cstring>
-#include <dlfcn.h>
+#include <memory>
 #include <new>
 #include <string>
 #include <string_view>
@@ -44,33 +41,6 @@ bool guarded(std::string& why, Work work) {
   }
 }
 
-/// What libtiff says is wrong with the file that this thread decodes. OpenCV has it go on behind
-/// damaged data, and throws its messages away.
-thread_local std::string g_tiff_error;
-
-void keep_tiff_error(const char*, const char* format, std::va_list values) {
-  std::array<char, 200> text{};
-  std::vsnprintf(text.data(), text.size(), format, values);
-  g_tiff_error = text.data();
-}
-
-/// Listens to libtiff, where OpenCV uses the system's. It sets its own handler with the first TIFF
-/// that it reads: that one is read twice.
-void listen_to_tiff(std::span<const std::byte> file) {
-  const bool is_tiff = file.size() > 1 && file[0] == file[1] &&
-                       (file[0] == std::byte{'I'} || file[0] == std::byte{'M'});
-  if (!is_tiff) return;
-  static const bool is_listening = [&] {
-    std::string ignored;
-    guarded(ignored, [&] { return cv::imdecode(view_of(file), cv::IMREAD_UNCHANGED).empty(); });
-    using Handler = void (*)(const char*, const char*, std::va_list);
-    void* found = ::dlsym(RTLD_DEFAULT, "TIFFSetErrorHandler");
-    if (found != nullptr) reinterpret_cast<Handler (*)(Handler)>(found)(keep_tiff_error);
-    return found != nullptr;
-  }();
-  static_cast<void>(is_listening);
-}
-
 bool decode_opaque(std::span<const std::byte> file, int width, int height, std::uint8_t* rgb,
                    std::string& why) {
   return guarded(why, [&] {
@@ -90,23 +60,19 @@ bool decode_opaque(std::span<const std::byte> file, int width, int height, std::
 
 bool decode(std::span<const std::byte> file, Samples& samples, std::string& why) {
   return guarded(why, [&] {
-    listen_to_tiff(file);
-    g_tiff_error.clear();
-    const cv::Mat pixels = cv::imdecode(view_of(file), cv::IMREAD_UNCHANGED);
-    why = g_tiff_error;
-    if (pixels.empty() || !why.empty()) return false;
-    samples = {pixels.cols,
-               pixels.rows,
-               pixels.channels(),
-               pixels.depth() == CV_8U    ? 8
-               : pixels.depth() == CV_16U ? 16
-                                          : 0,
-               {}};
-    if (samples.bits == 0) return true;
-    const std::size_t row = static_cast<std::size_t>(pixels.cols) * pixels.elemSize();
-    samples.bytes.resize(row * static_cast<std::size_t>(pixels.rows));
-    for (int y = 0; y < pixels.rows; ++y)
-      std::memcpy(samples.bytes.data() + static_cast<std::size_t>(y) * row, pixels.ptr(y), row);
+    const auto pixels =
+        std::make_shared<cv::Mat>(cv::imdecode(view_of(file), cv::IMREAD_UNCHANGED));
+    if (pixels->empty()) return false;
+    const int depth = pixels->depth();
+    samples = {pixels->cols,
+               pixels->rows,
+               pixels->channels(),
+               depth == CV_8U    ? 8
+               : depth == CV_16U ? 16
+                                 : 0,
+               pixels->ptr(),
+               pixels->step[0],
+               pixels};
     return true;
   });
 }

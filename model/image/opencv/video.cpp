@@ -43,6 +43,9 @@ class Source final : public VideoSource {
   [[nodiscard]] double num_frames() const override {
     return capture_.get(cv::CAP_PROP_FRAME_COUNT);
   }
+  [[nodiscard]] double seconds() const override {
+    return capture_.get(cv::CAP_PROP_POS_MSEC) * 1e-3;
+  }
   bool grab(std::string& why) override {
     return guarded(why, [&] { return capture_.grab(); });
   }

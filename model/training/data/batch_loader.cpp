@@ -1,5 +1,6 @@
 #include "model/training/data/batch_loader.h"
 
+#include "kernels/device/processors.h"
 #include "kernels/error.h"
 #include "model/training/data/augment.h"
 #include "model/training/data/random_stream.h"
@@ -226,9 +227,8 @@ struct BatchLoader::State {
 
 BatchLoader::BatchLoader(std::vector<TrainingPicture> pictures, LoaderOptions options)
     : state_(std::make_unique<State>(std::move(pictures), std::move(options))) {
-  const int count = std::max(1, state_->options.workers);
-  for (int i = 0; i < count; ++i)
-    state_->workers.emplace_back([state = state_.get()] { state->work(); });
+  kernels::device::start_threads(state_->workers, std::max(1, state_->options.workers),
+                                 [state = state_.get()](int) { state->work(); });
 }
 
 BatchLoader::~BatchLoader() = default;

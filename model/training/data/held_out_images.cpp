@@ -67,7 +67,7 @@ Batch HeldOutImages::batch(std::int64_t first, std::int64_t count) const {
   }
   Batch batch;
   const auto [height, width] = state_->output;
-  batch.images = at::empty({count, 3, height, width}, at::kFloat);
+  batch.images = at::empty({count, state_->transform.in_chans, height, width}, at::kFloat);
   auto* out = batch.images.mutable_data_ptr<float>();
   for (std::int64_t i = first; i < first + count; ++i) {
     const at::Tensor image = image::normalise(state_->transform, state_->images[i], state_->output);

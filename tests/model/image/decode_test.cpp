@@ -63,16 +63,16 @@ TEST(Decode, JpegWithoutOpencvHasItsPixels) {
        {"baseline.jpg", "progressive.jpg", "grey.jpg", "exif.jpg", "restarts.jpg"}) {
     const std::string text = sample(file);
     const Header header = probe(bytes_of(text));
-    const std::optional<Picture> picture = decode_with_libjpeg(bytes_of(text), header);
-    if (!picture) GTEST_SKIP() << "this build has no header of libjpeg";
-    EXPECT_EQ(picture->rgb, decode_with_opencv(bytes_of(text), header, {}).rgb) << file;
+    if (!has_libjpeg()) GTEST_SKIP() << "this build has no header of libjpeg";
+    EXPECT_EQ(decode_with_libjpeg(bytes_of(text), header).rgb,
+              decode_with_opencv(bytes_of(text), header, {}).rgb)
+        << file;
   }
-  const std::string four_colours = sample("cmyk.jpg");
-  EXPECT_FALSE(decode_with_libjpeg(bytes_of(four_colours), probe(bytes_of(four_colours))));
   std::string damaged = sample("baseline.jpg");
   const std::size_t table = damaged.find("\xFF\xDB");
   damaged.replace(table, 2, "\xFF\xFE");  // a comment instead of the first table of steps
-  EXPECT_FALSE(decode_with_libjpeg(bytes_of(damaged), probe(bytes_of(damaged))));
+  EXPECT_ERROR(decode_with_libjpeg(bytes_of(damaged), probe(bytes_of(damaged))), decode_failed,
+               "Quantization table");
 }
 
 TEST(Decode, PnmInEveryForm) {
@@ -155,7 +155,7 @@ TEST(Decode, RefusesWhatIsNoPicture) {
   EXPECT_ERROR(decode_text("hello, I am called holiday.jpg"), unsupported_format, "no picture");
   EXPECT_ERROR(decode_text("\0\0\0\x20"
                            "ftypavif"s),
-               unsupported_format, "avif");
+               unsupported_format, "AVIF");
   EXPECT_ERROR(decode_text("\xFF\xD8\xFF"), decode_failed, "jpeg");
 }
 
@@ -183,6 +183,16 @@ TEST(Decode, JpegCutAnywhereIsAnError) {
   }
 }
 
+// Zeros, as a file system leaves them, behind all rows or within them.
+TEST(Decode, JpegWhoseEndIsLost) {
+  if (!has_libjpeg()) GTEST_SKIP() << "this build has no header of libjpeg";
+  const std::string whole = sample("baseline.jpg");
+  const std::string zeros(5000, '\0');
+  EXPECT_EQ(decode_text(whole.substr(0, whole.size() - 2) + zeros).rgb, decode_text(whole).rgb);
+  EXPECT_ERROR(decode_text(whole.substr(0, whole.size() - 2)), decode_failed, "truncated");
+  EXPECT_ERROR(decode_text(whole.substr(0, whole.size() - 80)), decode_failed, "truncated");
+}
+
 TEST(Decode, EveryFormatCutInTheMiddleIsAnError) {
   for (const auto& entry : std::filesystem::directory_iterator(testing::good_picture(""))) {
     const std::string whole = read_file(entry.path());
@@ -207,7 +217,8 @@ TEST(Decode, BytesBehindThePictureAreIgnored) {
 TEST(Decode, OnlyTheEndMarkIsMissing) {
   const std::string png = sample("colour.png");
   const Picture clean = decode_text(png);
-  for (std::size_t cut = 1; cut <= 12; ++cut) {
+  // The last 4 bytes of the data are their sum, the 4 behind them the chunk's.
+  for (std::size_t cut = 1; cut <= 12 + 4 + 4; ++cut) {
     EXPECT_EQ(decode_text(std::string_view(png).substr(0, png.size() - cut)).rgb, clean.rgb) << cut;
   }
 }
@@ -217,7 +228,7 @@ TEST(Decode, HuffmanTableWithTooManyCodes) {
   const std::size_t table = bytes.find("\xFF\xC4");
   ASSERT_NE(table, std::string::npos);
   bytes.replace(table + 5, 2, "\xFF\xFF");
-  EXPECT_ERROR(decode_text(bytes), decode_failed, "256 codes");
+  EXPECT_ERROR(decode_text(bytes), decode_failed, has_libjpeg() ? "Huffman table" : "256 codes");
 }
 
 // Codecs like to print; a program's standard error belongs to the program.
@@ -243,7 +254,7 @@ TEST(Decode, BmpRowsMustBeComplete) {
   EXPECT_EQ(pixel(picture, 0, 0), (std::array<std::uint8_t, 3>{1, 2, 3}));
   EXPECT_EQ(pixel(picture, 1, 0), (std::array<std::uint8_t, 3>{4, 5, 6}));
   EXPECT_ERROR(decode_text(two_pixel_bmp("\x03\x02\x01"s)), decode_failed,
-               "62 bytes expected, 57 found");
+               "60 bytes expected, 57 found");
 }
 
 TEST(ReadPicture, FromFile) {

@@ -64,6 +64,22 @@ TEST(TransformPlan, FitOfAModelSize) {
   EXPECT_EQ(plan_transform(config, {500, 500}).output, (Size{224, 256}));
 }
 
+TEST(TransformPlan, ACornerKeepsTheWindowsTopLeft) {
+  // 384 pixels are 27.4 patches of 14: timm's convolution leaves 6 out at the right and bottom.
+  TransformConfig config = config_of({384, 384}, 1.0, CropMode::center);
+  config.patch_size = 14;
+  config.fit = Fit::corner;
+  const TransformPlan plan = plan_transform(config, {500, 700});
+  EXPECT_EQ(plan.resized, (Size{384, 537}));
+  EXPECT_EQ(plan.window_top, 0);
+  // (537 - 384) / 2 rounded half to even, as of the whole 384.
+  EXPECT_EQ(plan.window_left, 76);
+  EXPECT_EQ(plan.cropped, (Size{378, 378}));
+  EXPECT_EQ(plan.output, (Size{378, 378}));
+  EXPECT_EQ(describe_fit(config, plan),
+            "cut at the right and bottom from 384x384 to 378x378 (HxW)");
+}
+
 TEST(TransformPlan, FitOfANativePicture) {
   EXPECT_EQ(plan_transform(native(Fit::pad), {1080, 1920}).resized, (Size{1080, 1920}));
   EXPECT_EQ(plan_transform(native(Fit::pad), {1080, 1920}).output, (Size{1088, 1920}));
@@ -88,13 +104,19 @@ TEST(TransformPlan, TakesEveryPictureThatHasAPixel) {
   EXPECT_NO_THROW(plan_transform({}, {2, 2}));
 }
 
-TEST(TransformPlan, RefusesExtremeAspectRatios) {
-  EXPECT_ERROR(plan_transform({}, {1, 30000}), too_large,
-               "1x30000 pixels would become 256x7680000 (HxW)");
-  EXPECT_NO_THROW(plan_transform({}, {100, 30000}));
+// Only the crop is computed, so that its picture may be of any size.
+TEST(TransformPlan, TakesExtremeAspectRatios) {
+  for (const Size picture : {Size{1, 30000}, Size{30000, 1}, Size{100, 30000}, Size{1, 1 << 29}})
+    EXPECT_EQ(plan_transform({}, picture).cropped, (Size{224, 224}));
+  EXPECT_EQ(plan_transform({}, {1, 30000}).resized, (Size{256, 7680000}));
+  EXPECT_EQ(plan_transform({}, {1, 30000}).window_left, 7680000 / 2 - 112);
+}
+
+TEST(TransformPlan, RefusesWhatTakesTooMuchMemory) {
   // Neither end of the squash is large, but what lies between its two passes is.
   const TransformConfig squash = config_of({224, 1024}, 1.0, CropMode::squash);
   EXPECT_ERROR(plan_transform(squash, {40000000, 2}), too_large, "40000000x2");
+  EXPECT_NO_THROW(plan_transform(squash, {1000000, 2}));
   EXPECT_ERROR(plan_transform(native(Fit::pad), {2000, 1000}, 1999999), too_large, "2000x1008");
 }
 
@@ -193,7 +215,9 @@ TEST(PlanViews, TilesThatThePatchDoesNotDivideAreFitted) {
 }
 
 TEST(PlanViews, WhatWouldTakeTooMuchMemory) {
-  EXPECT_ERROR(plan_views(tiled({224, 224}), {1, 30000}), too_large, "1x30000 pixels would become");
+  EXPECT_ERROR(plan_views(tiled({224, 224}), {1, 30000}), too_large, "too thin for tiles",
+               "1x30000");
+  EXPECT_ERROR(plan_views(tiled({224, 224}), {1, 1 << 29}), too_large, "too thin for tiles");
   EXPECT_ERROR(plan_views(tiled({224, 224}), {1, 4000}), too_large, "too thin for tiles", "1x4000");
   EXPECT_EQ(plan_views(tiled({224, 224}), {20, 6000}).size(), 400U);
   EXPECT_ERROR(plan_views(tiled({224, 224}), {0, 5}), empty, "0x5 pixels (HxW)");

@@ -1,0 +1,149 @@
+#include "model/image/picture_formats.h"
+
+#include "model/image/decoders/byte_view.h"
+#include "model/image/decoders/pnm_header.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <utility>
+#include <vector>
+
+namespace hydrascope::image {
+namespace {
+
+using std::string_view_literals::operator""sv;
+using Bytes = std::span<const std::byte>;
+
+bool starts(Bytes bytes, std::string_view text, std::size_t at = 0) {
+  return ByteView(bytes).holds(at, text);
+}
+
+/// A file of boxes (ISO 14496-12) whose brand begins so.
+bool has_brand(Bytes bytes, std::string_view brand) {
+  return starts(bytes, "ftyp"sv, 4) && starts(bytes, brand, 8);
+}
+
+bool is_bmp(Bytes bytes) {
+  constexpr std::array<std::uint32_t, 7> kHeaderSizes{12, 40, 52, 56, 64, 108, 124};
+  return starts(bytes, "BM"sv) &&
+         std::ranges::find(kHeaderSizes, ByteView(bytes).u32_little(14)) != kHeaderSizes.end();
+}
+
+bool is_tiff(Bytes bytes) { return starts(bytes, "II*\0"sv) || starts(bytes, "MM\0*"sv); }
+bool is_big_tiff(Bytes bytes) { return starts(bytes, "II+\0"sv) || starts(bytes, "MM\0+"sv); }
+
+/// Canon's, Fujifilm's, Olympus', Panasonic's and Sigma's; others are TIFF to their last byte and
+/// told by their names alone.
+bool is_raw(Bytes bytes) {
+  return (is_tiff(bytes) && starts(bytes, "CR"sv, 8)) || has_brand(bytes, "crx"sv) ||
+         starts(bytes, "HEAPCCDR"sv, 6) || starts(bytes, "FUJIFILMCCD-RAW"sv) ||
+         starts(bytes, "IIR"sv) || starts(bytes, "MMOR"sv) || starts(bytes, "IIU\0"sv) ||
+         starts(bytes, "FOVb"sv);
+}
+
+bool is_svg(Bytes bytes) { return starts(bytes, "<svg"sv) || starts(bytes, "<!DOCTYPE svg"sv); }
+
+// What begins as another format does comes before it.
+constexpr std::array kFormats{
+    PictureFormat{"jpeg", "JPEG", ".jpg .jpeg .jpe .jfif .jfi .jif .pjpeg .pjp .mpo .jps",
+                  Decoders::any, [](Bytes b) { return starts(b, "\xFF\xD8\xFF"sv); }},
+    PictureFormat{"png", "PNG", ".png .apng", Decoders::any,
+                  [](Bytes b) { return starts(b, "\x89PNG\r\n\x1A\n"sv); }},
+    PictureFormat{"webp", "WebP", ".webp", Decoders::opencv,
+                  [](Bytes b) { return starts(b, "RIFF"sv) && starts(b, "WEBP"sv, 8); }},
+    PictureFormat{"raw", "camera raw",
+                  ".cr2 .cr3 .crw .nef .nrw .arw .srf .sr2 .dng .raf .orf .rw2 .rwl .pef .srw .x3f "
+                  ".3fr .fff .iiq .erf .mrw .kdc .dcr .mos .mef .gpr",
+                  Decoders::none, is_raw},
+    PictureFormat{"tiff", "TIFF", ".tif .tiff .btf .tf8", Decoders::any,
+                  [](Bytes b) { return is_tiff(b) || is_big_tiff(b); }},
+    PictureFormat{"bmp", "BMP", ".bmp .dib", Decoders::any, is_bmp},
+    PictureFormat{"gif", "GIF", ".gif", Decoders::any,
+                  [](Bytes b) { return starts(b, "GIF87a"sv) || starts(b, "GIF89a"sv); }},
+    PictureFormat{"pnm", "PNM", ".pnm .ppm .pgm .pbm", Decoders::any,
+                  [](Bytes b) { return read_pnm_header(ByteView(b)).has_value(); }},
+    PictureFormat{
+        "jpeg2000", "JPEG 2000", ".jp2 .j2k .j2c .jpc .jpf .jpx", Decoders::opencv,
+        [](Bytes b) { return starts(b, "\0\0\0\x0CjP  "sv) || starts(b, "\xFF\x4F\xFF\x51"sv); }},
+    PictureFormat{"psd", "PSD", ".psd", Decoders::any,
+                  [](Bytes b) { return starts(b, "8BPS\0\1"sv); }},
+    PictureFormat{"avif", "AVIF", ".avif .avifs", Decoders::none,
+                  [](Bytes b) { return has_brand(b, "avi"sv); }},
+    PictureFormat{"heif", "HEIF", ".heic .heif .heics .heifs .hif", Decoders::none,
+                  [](Bytes b) {
+                    return has_brand(b, "he"sv) || has_brand(b, "mif"sv) || has_brand(b, "msf"sv);
+                  }},
+    PictureFormat{"jpegxl", "JPEG XL", ".jxl", Decoders::none,
+                  [](Bytes b) { return starts(b, "\xFF\x0A"sv) || starts(b, "\0\0\0\x0CJXL "sv); }},
+    PictureFormat{"jpegxr", "JPEG XR", ".jxr .wdp .hdp", Decoders::none,
+                  [](Bytes b) { return starts(b, "II\xBC"sv); }},
+    PictureFormat{"psb", "PSB", ".psb", Decoders::none,
+                  [](Bytes b) { return starts(b, "8BPS\0\2"sv); }},
+    PictureFormat{"svg", "SVG", ".svg .svgz", Decoders::none, is_svg},
+    PictureFormat{"exr", "OpenEXR", ".exr", Decoders::none,
+                  [](Bytes b) { return starts(b, "\x76\x2F\x31\x01"sv); }},
+    PictureFormat{"hdr", "Radiance HDR", ".hdr", Decoders::none,
+                  [](Bytes b) { return starts(b, "#?RADIANCE"sv) || starts(b, "#?RGBE"sv); }},
+    PictureFormat{"pfm", "PFM", ".pfm", Decoders::none,
+                  [](Bytes b) { return starts(b, "PF\n"sv) || starts(b, "Pf\n"sv); }},
+    PictureFormat{"pam", "PAM", ".pam", Decoders::none,
+                  [](Bytes b) { return starts(b, "P7\n"sv); }},
+    PictureFormat{"qoi", "QOI", ".qoi", Decoders::none,
+                  [](Bytes b) { return starts(b, "qoif"sv); }},
+    PictureFormat{"dds", "DDS", ".dds", Decoders::none,
+                  [](Bytes b) { return starts(b, "DDS "sv); }},
+    PictureFormat{"ico", "icon", ".ico .cur .icns", Decoders::none,
+                  [](Bytes b) {
+                    return starts(b, "\0\0\1\0"sv) || starts(b, "\0\0\2\0"sv) ||
+                           starts(b, "icns"sv);
+                  }},
+    PictureFormat{"xcf", "XCF", ".xcf", Decoders::none,
+                  [](Bytes b) { return starts(b, "gimp xcf"sv); }},
+    PictureFormat{"sun", "Sun raster", ".ras", Decoders::none,
+                  [](Bytes b) { return starts(b, "\x59\xA6\x6A\x95"sv); }},
+    PictureFormat{"dicom", "DICOM", ".dcm .dicom", Decoders::none,
+                  [](Bytes b) { return starts(b, "DICM"sv, 128); }},
+    PictureFormat{"tga", "TGA", ".tga", Decoders::none, nullptr},
+    PictureFormat{"pcx", "PCX", ".pcx", Decoders::none, nullptr},
+    PictureFormat{"sgi", "SGI", ".sgi", Decoders::none,
+                  [](Bytes b) { return starts(b, "\x01\xDA\0"sv) || starts(b, "\x01\xDA\1"sv); }},
+    PictureFormat{"metafile", "metafile", ".emf .wmf .eps", Decoders::none, nullptr},
+};
+
+}  // namespace
+
+std::span<const PictureFormat> picture_formats() { return kFormats; }
+
+const PictureFormat* format_of_bytes(std::span<const std::byte> bytes) {
+  const auto found = std::ranges::find_if(kFormats, [&](const PictureFormat& format) {
+    return format.begins != nullptr && format.begins(bytes);
+  });
+  return found == kFormats.end() ? nullptr : &*found;
+}
+
+const PictureFormat* format_of_name(const std::filesystem::path& file) {
+  std::string extension = file.extension().native();
+  if (extension.size() < 2 || extension.find(' ') != std::string::npos) return nullptr;
+  std::ranges::transform(extension, extension.begin(), [](unsigned char letter) {
+    return static_cast<char>(std::tolower(letter));
+  });
+  const auto found = std::ranges::find_if(kFormats, [&](const PictureFormat& format) {
+    return (std::string(format.extensions) + ' ').find(extension + ' ') != std::string::npos;
+  });
+  return found == kFormats.end() ? nullptr : &*found;
+}
+
+std::string readable_formats() {
+  std::vector<std::string_view> titles;
+  for (const PictureFormat& format : kFormats)
+    if (format.decoders != Decoders::none) titles.push_back(format.title);
+  std::string text;
+  for (std::size_t i = 0; i < titles.size(); ++i) {
+    text += i == 0 ? "" : i + 1 == titles.size() ? " and " : ", ";
+    text += titles[i];
+  }
+  return text;
+}
+
+}  // namespace hydrascope::image

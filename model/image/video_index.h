@@ -1,0 +1,25 @@
+// What the container of a video says of its frames: MP4 and MOV, Matroska and WebM, AVI. OpenCV tells
+// neither the times of the last frames, which the decoder gives after the end of the file, nor whether
+// the file is whole.
+#pragma once
+
+#include <cstdint>
+#include <istream>
+#include <vector>
+
+namespace hydrascope::image {
+
+struct VideoIndex {
+  /// Seconds from the first frame, ascending, of the frames of the first track of video that are to
+  /// be shown, as far as the file lists them; empty where that is not known.
+  std::vector<double> times;
+  std::int64_t num_frames = 0;  ///< that there must be; 0: not said
+  double duration = 0;          ///< in seconds; 0: not said
+  bool is_broken = false;       ///< the file ends, or makes no sense, before what it announces
+};
+
+/// Reads the structure, not the frames. What is no such container, or says too little, is an empty
+/// index; nothing is thrown but std::bad_alloc.
+VideoIndex read_video_index(std::istream& file);
+
+}  // namespace hydrascope::image
