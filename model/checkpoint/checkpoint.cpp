@@ -1,10 +1,13 @@
 #include "model/checkpoint/checkpoint.h"
 
 #include "kernels/error.h"
+#include "model/checkpoint/formats/refused_weights.h"
 #include "model/checkpoint/formats/safetensors_header.h"
 #include "model/config/architectures.h"
+#include "model/config/timm_models.h"
 
 #include <algorithm>
+#include <charconv>
 #include <iterator>
 #include <map>
 #include <span>
@@ -33,13 +36,26 @@ std::optional<std::vector<std::int64_t>> joined_shape(const std::vector<const Te
 bool NamedTensor::is_complete() const { return std::ranges::find(parts, nullptr) == parts.end(); }
 
 Checkpoint::Checkpoint(WeightFile file) : contents_(std::move(file)) {
+  check_is_model(tensors(), this->file());
   std::vector<std::string> keys;
   for (const TensorView& view : tensors()) keys.push_back(view.name);
-  mapping_ = map_keys(keys, this->file().string());
+  // What the configuration says of the model is worth more than that its names are unknown.
+  try {
+    hub_ = read_hub_config(this->file().parent_path());
+  } catch (const Error& error) {
+    if (!is_own()) throw;
+    notes_.push_back(error.subject() + " is not used: " + error.what());
+  }
+  try {
+    mapping_ = map_keys(keys, this->file().string());
+  } catch (const Error&) {
+    if (const HubConfig* hub = hub_of_others()) hub->check_is_known();
+    throw;
+  }
   name_tensors();
   add_notes();
-  read_hub();
-  note_assumed_heads();
+  settle_hub();
+  note_assumptions();
 }
 
 Checkpoint Checkpoint::open(const std::filesystem::path& path, const WeightFileOptions& options) {
@@ -87,6 +103,17 @@ void Checkpoint::name_tensors() {
     named.erase("dist_token");
     notes_.push_back("the distillation token has no classifier of its own: it is a register here");
   }
+  // A norm behind the choice of the class token is the norm before it.
+  if (const HubConfig* hub = hub_of_others(); hub != nullptr &&
+                                              hub->global_pool == model::Pooling::token &&
+                                              !named.contains("norm.weight")) {
+    for (const std::string of : {"weight", "bias"}) {
+      const auto found = named.find("fc_norm." + of);
+      if (found == named.end()) continue;
+      named["norm." + of] = std::move(found->second);
+      named.erase("fc_norm." + of);
+    }
+  }
   for (auto& [name, tensor] : named) {
     tensor.name = name;
     tensor.shape = joined_shape(tensor.parts);
@@ -118,6 +145,7 @@ void Checkpoint::share_out(const TensorView& of_all, std::map<std::string, Named
 }
 
 void Checkpoint::add_notes() {
+  std::ranges::copy(contents_.notes(), std::back_inserter(notes_));
   if (!entry().empty()) notes_.push_back("the weights are '" + entry() + "' of the file");
   if (contents_.has_unused_ema())
     notes_.push_back("the file also holds averaged weights: `use_ema` takes them");
@@ -131,45 +159,104 @@ void Checkpoint::add_notes() {
   }
 }
 
-void Checkpoint::read_hub() {
-  HubConfig hub;
-  try {
-    hub = read_hub_config(file().parent_path());
-    if (is_own() && hub.kind != HubConfig::Kind::none) {
+void Checkpoint::settle_hub() {
+  if (is_own() && hub_.kind != HubConfig::Kind::none) {
+    try {
       const model::VitConfig config = deduce_config();
-      hub.check(config);
-      if (!hub.labels.empty() && std::cmp_not_equal(hub.labels.size(), config.num_classes)) {
+      hub_.check(config);
+      if (!hub_.labels.empty() && std::cmp_not_equal(hub_.labels.size(), config.num_classes)) {
         if (metadata("labels").empty() && metadata(kLabelNamesKey).empty())
-          notes_.push_back(hub.file.string() + " names " + std::to_string(hub.labels.size()) +
+          notes_.push_back(hub_.file.string() + " names " + std::to_string(hub_.labels.size()) +
                            " classes, the model has " + std::to_string(config.num_classes) +
                            ": the names are not used");
-        hub.labels.clear();
+        hub_.labels.clear();
       }
+    } catch (const Error& error) {
+      notes_.push_back(error.subject() + " is not used: " + error.what());
+      hub_ = {};
     }
-  } catch (const Error& error) {
-    if (!is_own()) throw;
-    notes_.push_back(error.subject() + " is not used: " + error.what());
-    return;
   }
-  hub_ = std::move(hub);
   if (is_own()) return;
   std::ranges::copy(hub_.notes, std::back_inserter(notes_));
   if (!mapping_.layout->native && hub_.kind == HubConfig::Kind::none) {
     notes_.push_back(
-        "no config.json of Hugging Face beside the weights: its LayerNorm eps of 1e-12 is assumed");
+        "no config.json of Hugging Face beside the weights: its LayerNorm eps of 1e-12 and exact "
+        "GELU are assumed");
   }
 }
 
-void Checkpoint::note_assumed_heads() {
+std::int64_t Checkpoint::count_blocks() const {
+  std::int64_t depth = 0;
+  for (const NamedTensor& tensor : named_) {
+    constexpr std::string_view kPrefix = "blocks.";
+    if (!tensor.name.starts_with(kPrefix)) continue;
+    std::int64_t layer = 0;
+    std::from_chars(tensor.name.data() + kPrefix.size(), tensor.name.data() + tensor.name.size(),
+                    layer);
+    // A hostile name must not ask for a million layers; validate() bounds the rest.
+    depth = std::max(depth, std::min<std::int64_t>(layer, 1 << 20) + 1);
+  }
+  return depth;
+}
+
+void Checkpoint::refuse_foreign_parts(bool new_head) const {
+  std::vector<std::string> foreign;
+  for (const NamedTensor& tensor : named_) {
+    const bool is_of_head =
+        tensor.name.starts_with("head.") || tensor.name.starts_with("head_dist.");
+    if (is_computed(tensor.name) || (is_of_head && new_head)) continue;
+    for (const TensorView* part : tensor.parts)
+      if (part != nullptr) foreign.push_back(part->name);
+  }
+  if (foreign.empty()) return;
+  constexpr std::size_t kLongest = 80;
+  const std::string first = foreign.front().substr(0, kLongest);
+  throw Error(ErrorCode::unsupported_format,
+              foreign.size() == 1 ? first + " is a part that this program does not compute"
+                                  : first + " and " + std::to_string(foreign.size() - 1) +
+                                        " more are parts that this program does not compute",
+              file().string());
+}
+
+void Checkpoint::note_assumptions() {
   if (is_own() && !metadata(kConfigKey).empty()) return;
   const NamedTensor* patch = find("patch_embed.proj.weight");
-  if (patch == nullptr || !patch->shape || patch->shape->empty()) return;
+  if (patch == nullptr || !patch->shape || patch->shape->size() != 4) return;
   const std::int64_t width = patch->shape->front();
+  const std::string name = architecture_name();
+  const HubConfig* hub = hub_of_others();
   const auto heads = model::usual_num_heads(width, find("cls_token") != nullptr);
-  if (!heads || said_num_heads(width)) return;
-  assumed_heads_ = "nothing says how many attention heads it has: " + std::to_string(*heads) +
+  if (heads && !said_num_heads(width)) {
+    assumptions_ = "nothing says how many attention heads it has: " + std::to_string(*heads) +
                    " are assumed, as in timm's models of " + std::to_string(width) + " features";
-  notes_.push_back(assumed_heads_);
+    if (hub == nullptr && mapping_.layout->native && name.empty())
+      assumptions_ += std::string(", as are norms before attention and MLP, ") +
+                      (find("blocks.0.attn.rope.freqs") == nullptr ? "no rotations, " : "") +
+                      (find("pos_embed") == nullptr ? "pictures of 224 pixels, " : "") +
+                      "exact GELU and an eps of 1e-6";
+    notes_.push_back(assumptions_);
+  }
+  if (hub == nullptr) return;
+  const std::int64_t depth = count_blocks();
+  if (const auto* timm = model::find_timm_model(name);
+      timm != nullptr && timm->depth != depth &&
+      std::ranges::find(hub->claims, "depth", &HubConfig::Claim::key) == hub->claims.end()) {
+    notes_.push_back(hub->file.string() + ": " + name + " has " + std::to_string(timm->depth) +
+                     " blocks, the file " + std::to_string(depth) + ", which are computed");
+  }
+  const NamedTensor* table = find("pos_embed");
+  const std::int64_t edge = patch->shape->back();
+  if (hub->kind != HubConfig::Kind::timm || !hub->img_height || table == nullptr || !table->shape ||
+      table->shape->size() != 3 || edge < 1)
+    return;
+  const std::int64_t said = (*hub->img_height / edge) * (*hub->img_width / edge);
+  const std::int64_t others = table->shape->at(1) - said;
+  constexpr std::int64_t kMostPrefixTokens = 32;
+  if (others < 0 || others > kMostPrefixTokens)
+    notes_.push_back(
+        hub->file.string() + " says " + std::to_string(*hub->img_height) + "x" +
+        std::to_string(*hub->img_width) +
+        " pixels, the table of positions is for another size: it is resampled, as timm does");
 }
 
 std::string Checkpoint::label_lines() const {

@@ -83,8 +83,8 @@ class Loading {
 class Checkpoint {
  public:
   Checkpoint() = default;
-  /// Maps the names and reads the configuration beside the file. Throws what `map_keys` and
-  /// `read_hub_config` throw, and Error(failed) when two tensors stand for one.
+  /// Maps the names and reads the configuration beside the file. Throws what `check_is_model`,
+  /// `map_keys` and `read_hub_config` throw, and Error(failed) when two tensors stand for one.
   explicit Checkpoint(WeightFile file);
   static Checkpoint open(const std::filesystem::path& path, const WeightFileOptions& options = {});
 
@@ -122,16 +122,19 @@ class Checkpoint {
   /// what the configuration beside the file says, corrected by what the shapes prove. No shape
   /// shows the number of heads: where nothing says it, `model::usual_num_heads` does, with a note.
   /// Throws Error(failed) when the shapes fit no vision transformer or the number of heads is not
-  /// known, Error(invalid_argument) when the configuration beside the file contradicts the shapes.
+  /// known, Error(invalid_argument) when the configuration beside the file contradicts the shapes,
+  /// Error(unsupported_format) for parts, or an architecture, that this program does not compute or know.
   [[nodiscard]] model::VitConfig deduce_config(const HeadOptions& head = {}) const;
 
   /// Gives `config`, of an architecture that the user named, what the name does not settle: the
   /// number of classes, LayerNorm's eps, whether the mean of the tokens is classified, and the
-  /// attention of the layers. A note that heads are assumed goes.
+  /// attention of the layers. A note that heads are assumed goes. Throws Error(invalid_argument) where the
+  /// file or the configuration beside it says another number of heads.
   void complete(model::VitConfig& config, const HeadOptions& head = {});
 
-  /// Copies every tensor into `model` (float dtypes are converted). Parameters that mechanisms
-  /// added (`is_mechanism_tensor`) may be missing on either side; the head may with `head`. Throws
+  /// Copies every tensor into `model` (float dtypes are converted). Parameters inside attention
+  /// (`is_mechanism_tensor`) may be missing on either side in layers whose attention, or positions, are
+  /// others than the file's; the head may with `head`. Throws
   /// one Error(failed) that lists all other missing, unexpected and mismatched tensors together, by
   /// the file's own names.
   LoadReport load_into(model::VisionTransformerImpl& model, const HeadOptions& head = {}) const;
@@ -143,9 +146,16 @@ class Checkpoint {
   void name_tensors();
   /// Gives blocks their parts of a tensor of all of them: timm's rope.freqs (2, depth, H, d / 2).
   void share_out(const TensorView& of_all, std::map<std::string, NamedTensor>& named);
-  void read_hub();
+  /// Of our own files the metadata win over the configuration beside them, which is left out where it contradicts them.
+  void settle_hub();
   void add_notes();
-  void note_assumed_heads();
+  /// What is assumed of what no tensor shows, and what of a configuration is not as the tensors are.
+  void note_assumptions();
+  [[nodiscard]] std::int64_t count_blocks() const;
+  /// Throws Error(unsupported_format) that names tensors which no part of the network has.
+  void refuse_foreign_parts(bool new_head) const;
+  /// Attention, positions and table as the file has them, of `depth` layers.
+  [[nodiscard]] model::VitConfig stored_layers(std::int64_t depth) const;
   /// What `hydrascope.config` in the metadata of our own files says.
   [[nodiscard]] std::optional<model::VitConfig> own_config() const;
   /// The configuration beside files that are not ours; nullptr without one.
@@ -169,7 +179,9 @@ class Checkpoint {
   std::vector<std::byte> zeros_;
   std::vector<NamedTensor> named_;  ///< sorted by name
   std::vector<std::string> notes_;
-  std::string assumed_heads_;  ///< the note of it
+  std::string assumptions_;  ///< the note of them
+  std::optional<std::vector<model::PositionSpec>>
+      named_positions_;  ///< of the architecture that the user named
 };
 
 /// Writes the model's tensors as `dtype` (F32, F16 or BF16) with `metadata` and what describes the

@@ -4,16 +4,21 @@
 #include "model/checkpoint/formats/mapped_file.h"
 #include "model/checkpoint/formats/safetensors_header.h"
 #include "model/checkpoint/scalar_type.h"
+#include "model/registry/positions.h"
 #include "model/vision_transformer.h"
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
+#include <charconv>
 #include <cstring>
 #include <set>
 #include <utility>
 
 namespace hydrascope::checkpoint {
 namespace {
+
+using model::VitConfig;
 
 /// "a, b, c and 7 more": enough names to see the pattern.
 std::string join_names(const std::vector<std::string>& names) {
@@ -29,19 +34,21 @@ bool is_head_tensor(std::string_view name) {
   return name.starts_with("head.") || name.starts_with("head_dist.");
 }
 
-/// Around the file's memory, whose pages are given back when nobody uses the tensor any more.
+/// Around the file's memory, whose pages are given back when nobody uses the tensor any more; of
+/// eight bits as float32, which holds the same numbers.
 at::Tensor tensor_of(const TensorView& view) {
   const at::TensorOptions options(scalar_type(view.dtype, view.name));
   // The format allows any alignment; a tensor over misaligned memory is undefined behaviour.
   if (reinterpret_cast<std::uintptr_t>(view.data.data()) % size_of(view.dtype) != 0) {
     at::Tensor copy = at::empty(view.shape, options);
     std::memcpy(copy.mutable_data_ptr(), view.data.data(), view.data.size());
-    return copy;
+    return copy;  // of wide types only: bytes are aligned anywhere
   }
   // from_blob wants a mutable pointer; the mapping is read-only, and so is what is done with it.
-  return at::from_blob(
+  const at::Tensor tensor = at::from_blob(
       const_cast<std::byte*>(view.data.data()), view.shape,
       [bytes = view.data](void*) { release_pages(bytes); }, options);
+  return is_float8(view.dtype) ? tensor.to(at::kFloat) : tensor;
 }
 
 /// The rows of all parts, one after the other.
@@ -63,6 +70,39 @@ std::pair<std::string, std::string> describe(const NamedTensor& tensor) {
   return {names, shapes};
 }
 
+/// The layer of `blocks.LAYER.`; -1 for anything else.
+std::int64_t layer_of(std::string_view name) {
+  constexpr std::string_view kBlocks = "blocks.";
+  std::int64_t layer = -1;
+  if (name.starts_with(kBlocks)) {
+    name.remove_prefix(kBlocks.size());
+    std::from_chars(name.data(), name.data() + name.size(), layer);
+  }
+  return layer;
+}
+
+/// Does `name` belong to attention or positions that the model has otherwise than the file, or only one of them has?
+bool differs_there(const VitConfig& stored, const VitConfig& wanted, std::string_view name) {
+  if (is_layer_table(name)) return stored.pos_embed != wanted.pos_embed;
+  const std::int64_t layer = layer_of(name);
+  if (!is_mechanism_tensor(name) || layer < 0 || layer >= wanted.depth) return false;
+  const auto attention = [&](const VitConfig& config) {
+    return model::with_all_options({config.attention_of(layer)}, wanted.training_grid()).front();
+  };
+  if (!(attention(stored) == attention(wanted))) return true;
+  const std::string_view inside = name.substr(name.find(".attn.") + 6);
+  const auto member = [](std::string_view text) { return text.substr(0, text.find('.')); };
+  const bool is_of_positions = std::ranges::any_of(model::position_rules(), [&](const auto* rule) {
+    return std::ranges::any_of(rule->parameters, [&](const auto& parameter) {
+      return member(inside) == member(parameter.name);
+    });
+  });
+  const auto rule = [&](const VitConfig& config) {
+    return model::with_all_options(std::vector{config.rel_pos_of(layer)}).front();
+  };
+  return is_of_positions && !(rule(stored) == rule(wanted));
+}
+
 struct Differences {
   std::vector<std::string> missing;
   std::vector<std::string> unexpected;
@@ -74,9 +114,10 @@ struct Differences {
   }
   [[nodiscard]] std::string text() const {
     std::string text;
-    for (const auto& [label, names] : {std::pair{"missing", &missing},
-                                       {"unexpected", &unexpected},
-                                       {"mismatched", &mismatched}}) {
+    for (const auto& [label, names] :
+         {std::pair{"missing", &missing},
+          {"unexpected, which this program does not compute", &unexpected},
+          {"mismatched", &mismatched}}) {
       if (!names->empty())
         text += "; " + std::to_string(names->size()) + " " + label + ": " + join_names(*names);
     }
@@ -130,14 +171,17 @@ Loading Checkpoint::start_loading(model::VisionTransformerImpl& model,
     if (head.num_classes && is_head_tensor(name) && !fits(find(name), target)) new_head = true;
   }
 
+  const model::VitConfig stored = stored_layers(model.config().depth);
+  const auto is_replaced = [&](std::string_view name) {
+    return differs_there(stored, model.config(), name);
+  };
   Loading loading;
   LoadReport& report = loading.report_;
   Differences differences;
   std::set<std::string_view> used;
   for (const auto& [name, target] : table) {
     const NamedTensor* tensor = find(name);
-    const bool may_begin = is_mechanism_tensor(name) || is_layer_table(name);
-    if ((new_head && is_head_tensor(name)) || (tensor == nullptr && may_begin)) {
+    if ((new_head && is_head_tensor(name)) || (tensor == nullptr && is_replaced(name))) {
       report.initialised.push_back(name);
       continue;
     }
@@ -167,8 +211,8 @@ Loading Checkpoint::start_loading(model::VisionTransformerImpl& model,
     if (used.contains(tensor.name)) continue;
     const bool is_replaced_table =
         tensor.name == "pos_embed" && !model::has_table(model.config().pos_embed);
-    const bool may_stay = is_mechanism_tensor(tensor.name) || is_layer_table(tensor.name) ||
-                          is_replaced_table || (new_head && is_head_tensor(tensor.name));
+    const bool may_stay =
+        is_replaced(tensor.name) || is_replaced_table || (new_head && is_head_tensor(tensor.name));
     for (const TensorView* part : tensor.parts) {
       if (part != nullptr)
         (may_stay ? report.unused : differences.unexpected).push_back(part->name);
@@ -182,7 +226,7 @@ Loading Checkpoint::start_loading(model::VisionTransformerImpl& model,
   // Nothing is copied before everything is known to be copied.
   for (const auto& [name, copy] : loading.copies_) {
     for (const TensorView* part : copy.first->parts)
-      static_cast<void>(scalar_type(part->dtype, part->name));
+      static_cast<void>(scalar_type(part->dtype, part->name, file().string()));
   }
   return loading;
 }

@@ -1,13 +1,14 @@
 // Checkpoint::deduce_config: what metadata and a configuration beside the file say, corrected by
 // what the shapes of the tensors prove.
 #include "kernels/error.h"
+#include "kernels/number_text.h"
 #include "model/checkpoint/checkpoint.h"
 #include "model/checkpoint/formats/safetensors_header.h"
 #include "model/config/architectures.h"
+#include "model/config/timm_models.h"
 #include "model/registry/mechanisms.h"
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <utility>
 
@@ -23,20 +24,6 @@ std::int64_t square_root(std::int64_t value) {
   const auto root = static_cast<std::int64_t>(
       std::llround(std::sqrt(static_cast<double>(std::max<std::int64_t>(value, 0)))));
   return root * root == value && root > 0 ? root : 0;
-}
-
-std::int64_t count_blocks(const std::vector<NamedTensor>& tensors) {
-  std::int64_t depth = 0;
-  for (const NamedTensor& tensor : tensors) {
-    constexpr std::string_view kPrefix = "blocks.";
-    if (!tensor.name.starts_with(kPrefix)) continue;
-    std::int64_t layer = 0;
-    std::from_chars(tensor.name.data() + kPrefix.size(), tensor.name.data() + tensor.name.size(),
-                    layer);
-    // A hostile name must not ask for a million layers; validate() bounds the rest.
-    depth = std::max(depth, std::min<std::int64_t>(layer, 1 << 20) + 1);
-  }
-  return depth;
 }
 
 /// The size that pos_embed, `length` positions, was trained at, and whether it has slots for the
@@ -68,13 +55,33 @@ void deduce_grid(VitConfig& config, std::int64_t length, const std::string& subj
 /// Any number of heads fits the tensors, and a wrong one gives wrong answers.
 [[noreturn]] void refuse_unknown_heads(const VitConfig& config, const std::string& subject) {
   const std::string like = model::architecture_of_shape(config);
-  throw Error(ErrorCode::failed,
-              "nothing says how many attention heads it has, and models of " +
-                  std::to_string(config.embed_dim) + " features differ in it",
-              subject,
-              "name the architecture: `model` " + (like.empty() ? "NAME" : like) +
-                  " `checkpoint` FILE, or put {\"architecture\": \"vit\", \"model_args\": "
-                  "{\"num_heads\": N}} into a config.json beside it");
+  throw Error(
+      ErrorCode::failed,
+      "nothing says how many attention heads it has, and models of " +
+          std::to_string(config.embed_dim) + " features differ in it",
+      subject,
+      "name the architecture: `model` " + (like.empty() ? "NAME" : like) +
+          " `checkpoint` FILE, or put {\"architecture\": \"NAME\"}, timm's, into a config.json "
+          "beside it");
+}
+
+/// EVA-02 counts 16 x 16 patches at every size, coords=train those of the file's own.
+void scale_rotations(VitConfig& config, const std::string& subject) {
+  for (model::PositionSpec& layer : config.rel_pos) {
+    const auto coords = layer.options.find("coords");
+    if (layer.rule != "rope" || coords == layer.options.end() || coords->second != "train")
+      continue;
+    if (config.grid_rows() != config.grid_columns()) {
+      throw Error(ErrorCode::unsupported_format,
+                  "the rotations of an EVA-02 that was made for " +
+                      std::to_string(config.img_height) + "x" + std::to_string(config.img_width) +
+                      " pixels, no square, are not computed",
+                  subject);
+    }
+    const double scale = 16.0 / static_cast<double>(config.grid_rows());
+    layer.options.erase("scale");
+    if (scale != 1) layer.options["scale"] = shortest_number(scale);
+  }
 }
 
 /// A few bytes of header can claim a model of terabytes; what is there bounds what is built.
@@ -191,26 +198,65 @@ std::optional<std::int64_t> Checkpoint::said_num_heads(std::int64_t embed_dim) c
   if (const auto own = own_config()) return own->num_heads;
   if (const HubConfig* hub = hub_of_others(); hub != nullptr && hub->num_heads)
     return hub->num_heads;
-  const auto architecture = model::find_architecture(architecture_name());
+  const std::string name = architecture_name();
+  if (const auto* timm = model::find_timm_model(name);
+      timm != nullptr && timm->embed_dim == embed_dim)
+    return timm->num_heads;
+  const auto architecture = model::find_architecture(name);
   if (architecture && architecture->config.embed_dim == embed_dim)
     return architecture->config.num_heads;
   return std::nullopt;
 }
 
+VitConfig Checkpoint::stored_layers(std::int64_t depth) const {
+  VitConfig stored;
+  if (const auto own = own_config()) {
+    stored = *own;
+  } else if (named_positions_) {
+    stored.rel_pos = *named_positions_;
+  } else if (const auto architecture = model::find_architecture(architecture_name())) {
+    stored = architecture->config;
+  }
+  stored.depth = depth;
+  stored.attention = stored_attention(depth);
+  deduce_positions(stored);
+  stored.attention.resize(static_cast<std::size_t>(depth));
+  stored.rel_pos.resize(static_cast<std::size_t>(depth));
+  return stored;
+}
+
 void Checkpoint::complete(VitConfig& config, const HeadOptions& head) {
   config.num_classes = num_classes(head, config.num_classes);
   config.layer_norm_eps = said_layer_norm_eps().value_or(config.layer_norm_eps);
+  // Of another width it does not fit at all, which loading says.
+  const NamedTensor* patch = find("patch_embed.proj.weight");
+  const bool is_as_wide = patch != nullptr && patch->shape && !patch->shape->empty() &&
+                          patch->shape->front() == config.embed_dim;
+  if (const auto said = said_num_heads(config.embed_dim);
+      is_as_wide && said && *said != config.num_heads) {
+    throw Error(ErrorCode::invalid_argument,
+                config.arch + " has " + std::to_string(config.num_heads) +
+                    " attention heads, the file's " +
+                    (hub_of_others() != nullptr ? "config.json" : "metadata") + " says " +
+                    std::to_string(*said),
+                file().string());
+  }
   config.fc_norm = find("fc_norm.weight") != nullptr;
   if (config.fc_norm) config.global_pool = model::Pooling::avg;
+  if (const HubConfig* hub = hub_of_others(); hub != nullptr && hub->global_pool)
+    config.global_pool = *hub->global_pool;
   config.attention = stored_attention(config.depth);
+  if (!mapping_.layout->native) config.pos_interp = model::PosInterp::hf;
+  named_positions_ = config.rel_pos;
   if (const auto own = own_config()) {
+    config.global_pool = own->global_pool;
     config.pos_interp = own->pos_interp;
     config.overview = own->overview;
     config.pos_embed = own->pos_embed;
     config.rel_pos = own->rel_pos;
   }
   deduce_positions(config);
-  std::erase(notes_, assumed_heads_);
+  std::erase(notes_, assumptions_);
 }
 
 VitConfig Checkpoint::deduce_config(const HeadOptions& head) const {
@@ -233,8 +279,13 @@ VitConfig Checkpoint::deduce_config(const HeadOptions& head) const {
   const std::optional<VitConfig> own = own_config();
   const HubConfig* hub = hub_of_others();
   const std::string arch = architecture_name();
+  if (hub != nullptr) hub->check_is_known();
+  if (const std::string why = is_own() ? "" : model::why_not_computed(arch); !why.empty())
+    throw Error(ErrorCode::unsupported_format, "the architecture " + arch + " " + why, subject);
+  if (!is_own()) refuse_foreign_parts(head.reset || head.num_classes);
   VitConfig config;
   std::optional<std::int64_t> said_classes;
+  const bool says_pooling = own || (hub != nullptr && hub->global_pool);
   if (own) {
     config = *own;
     said_classes = config.num_classes;
@@ -248,7 +299,9 @@ VitConfig Checkpoint::deduce_config(const HeadOptions& head) const {
       if (hub->num_classes) said_classes = hub->num_classes;
     }
     config.layer_norm_eps = said_layer_norm_eps().value_or(config.layer_norm_eps);
+    if (!mapping_.layout->native) config.pos_interp = model::PosInterp::hf;
   }
+  const image::Size said_size{config.img_height, config.img_width};
 
   const std::vector<std::int64_t>& patch = expect_rank("patch_embed.proj.weight", 4);
   config.embed_dim = patch[0];
@@ -256,14 +309,15 @@ VitConfig Checkpoint::deduce_config(const HeadOptions& head) const {
   if (patch[2] != patch[3])
     throw Error(ErrorCode::failed, "patches that are not square: " + shape_text(patch), subject);
   config.patch_size = patch[2];
-  config.depth = count_blocks(named_);
+  config.depth = count_blocks();
   config.class_token = find("cls_token") != nullptr;
   config.distilled = find("dist_token") != nullptr;
   config.reg_tokens = find("reg_token") != nullptr ? expect_rank("reg_token", 3)[1] : 0;
   config.layer_scale = find("blocks.0.ls1.gamma") != nullptr;
   config.fc_norm = find("fc_norm.weight") != nullptr;
   config.qkv_bias = find("blocks.0.attn.qkv.bias") != nullptr;
-  if (!config.class_token || config.fc_norm) config.global_pool = model::Pooling::avg;
+  if (!says_pooling && (!config.class_token || config.fc_norm))
+    config.global_pool = model::Pooling::avg;
   config.num_classes = num_classes(head, said_classes);
   std::int64_t hidden = expect_rank("blocks.0.mlp.fc1.weight", 2)[0];
   // With twice what the last layer reads, half of it is a gate.
@@ -290,8 +344,15 @@ VitConfig Checkpoint::deduce_config(const HeadOptions& head) const {
   if (!own && mapping_.layout->native && config.swiglu_mlp && config.rel_pos.empty() &&
       bias != nullptr && bias->parts.size() == kJoined)
     throw Error(ErrorCode::failed,
-                "gated MLPs and biases of queries and values by themselves are EVA-02's, and '" +
-                    arch + "' does not say how its queries and keys are turned",
+                "gated MLPs and biases of queries and values by themselves are EVA-02's, and " +
+                    (arch.empty() ? "nothing says" : "'" + arch + "' does not say") +
+                    " how its queries and keys are turned",
+                subject, kNameIt);
+  // timm's models of relative positions normalise before their branches where they have LayerScale, else behind them.
+  if (!own && arch.empty() && find("blocks.0.attn.rel_pos.mlp.fc1.weight") != nullptr &&
+      !config.layer_scale)
+    throw Error(ErrorCode::failed,
+                "nothing says whether its blocks normalise before or behind their branches",
                 subject, kNameIt);
   const bool has_table = model::has_table(config.pos_embed);
   if (has_table && find("pos_embed") == nullptr)
@@ -308,10 +369,25 @@ VitConfig Checkpoint::deduce_config(const HeadOptions& head) const {
     config.img_height -= config.img_height % config.patch_size;
     config.img_width -= config.img_width % config.patch_size;
   }
+  if (!own) scale_rotations(config, subject);
+  // timm resamples a table of another size when it loads it, Hugging Face does not.
+  if (hub != nullptr && hub->kind == HubConfig::Kind::hugging_face && hub->img_height &&
+      has_table &&
+      (config.grid_rows() != said_size.height / config.patch_size ||
+       config.grid_columns() != said_size.width / config.patch_size)) {
+    throw Error(ErrorCode::invalid_argument,
+                "image_size says " + std::to_string(said_size.height) + "x" +
+                    std::to_string(said_size.width) + ", the table of positions is of " +
+                    std::to_string(config.img_height) + "x" + std::to_string(config.img_width),
+                hub->file.string(), "does it belong to these weights?");
+  }
   config.arch = arch.empty() ? "vit" : arch;
   if (!own && config.depth >= 1 && config.depth <= 1024)
     config.attention = stored_attention(config.depth);
-  if (hub != nullptr) hub->check(config);
+  if (hub != nullptr) {
+    hub->check(config);
+    if (!head.reset && !head.num_classes) hub->check_classes(config.num_classes);
+  }
   if (const auto heads = said_num_heads(config.embed_dim)) {
     config.num_heads = *heads;
   } else if (const auto usual = model::usual_num_heads(config.embed_dim, config.class_token)) {

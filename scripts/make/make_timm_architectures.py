@@ -1,8 +1,9 @@
 #!/usr/bin/env python3
-"""Writes tests/data/architectures.json: what timm builds under each of its names for vision transformers.
+"""Writes what timm builds under each of its names for vision transformers: tests/data/architectures.json with all of it,
+and model/config/timm_models.inc with what a checkpoint's reader needs: heads, eps, pooling, or the parts that are lacking.
 
 Every number is read off the modules that timm makes (on the meta device: no memory, no weights) and off its
-pretrained configuration, so that tests/model/config/architectures_test.cpp compares our table with timm itself.
+pretrained configuration, so that tests/model/config/architectures_test.cpp compares our tables with timm itself.
 
     python -m venv venv && venv/bin/pip install torch timm==1.0.31
     venv/bin/python scripts/make/make_timm_architectures.py
@@ -13,16 +14,17 @@ import re
 
 import timm
 import torch
-from timm.models import is_model_in_modules
+from timm.models import _registry
 
+ROOT = pathlib.Path(__file__).resolve().parents[2]
+# timm's files of plain vision transformers; every other file is a family of its own.
+PLAIN = ("vision_transformer", "deit", "beit", "eva", "vision_transformer_relpos")
 VERSION = "1.0.31"
-# Of the models with position rules those that are Vision Transformers but for the rule.
-WITH_RULE = re.compile(
+# The models whose rotations of queries and keys have the settings of a row of model/config/architectures.cpp.
+WITH_ROTATIONS = re.compile(
     r"vit_(small|base|large)_patch16_(rope(_mixed)?(_ape)?_224|dinov3(_qkvb)?)"
     r"|vit_(small|huge)_plus_patch16_dinov3(_qkvb)?"
     r"|eva02_(tiny|small)_patch14_(224|336)|eva02_(base|large)_patch14_(224|448)"
-    r"|beit(v2)?_(base|large)_patch16_(224|384|512)"
-    r"|vit_relpos_(small_patch16|medium_patch16(_cls)?|base_patch16(_clsgap)?)_224"
 )
 TRANSFORM = ("input_size", "crop_pct", "crop_mode", "interpolation", "mean", "std")
 
@@ -33,6 +35,45 @@ def transform_of(config):
 
 def kind(module):
     return type(module).__name__
+
+
+def is_norm(module):
+    return kind(module) not in ("NoneType", "Identity")
+
+
+def lacking_parts(name, model):
+    """The parts of timm's model that the network of this project does not have."""
+    block = model.blocks[0]
+    attention, mlp, patches = getattr(block, "attn", None), getattr(block, "mlp", None), model.patch_embed
+    kinds = {kind(module) for module in model.modules()}
+    bare = [key for key, module in model.named_modules()
+            if key.endswith((".proj", ".fc1", ".fc2")) and getattr(module, "bias", 0) is None]
+    gamma = [getattr(block, f"gamma_{i}", None) is not None for i in (1, 2)]
+    parts = {
+        "post-norm blocks": "Post" in kind(block),
+        "differential attention": kind(attention).startswith("Diff") or kind(block).startswith("Diff"),
+        "parallel blocks": "Parallel" in kind(block),
+        "RMSNorm": "RmsNorm" in kinds,
+        "QuickGELU": "QuickGELU" in kinds,
+        "tanh GELU": "GELUTanh" in kinds,
+        "norms of queries and keys": is_norm(getattr(attention, "q_norm", None)),
+        "a norm inside attention": is_norm(getattr(attention, "norm", None)),
+        "grouped-query attention": getattr(attention, "num_kv_heads", None) not in (
+            None, getattr(attention, "num_heads", None)),
+        "a LayerScale of attention alone": gamma == [True, False],
+        "one table of relative positions for all layers": (
+            getattr(model, "shared_rel_pos", None) or getattr(model, "rel_pos_bias", None)) is not None,
+        "rotations with settings of its own": (
+            getattr(model, "rope", None) is not None and not WITH_ROTATIONS.fullmatch(name)),
+        "a norm of the patches": is_norm(getattr(patches, "norm", None)),
+        "a norm before the blocks": is_norm(getattr(model, "norm_pre", None)),
+        "an embedding of patches without a bias": "patch_embed.proj" in bare,
+        "linear layers without biases": any(key.startswith("blocks") for key in bare),
+        "attention pooling": getattr(model, "global_pool", None) == "map",
+        "no norm after the blocks": not is_norm(getattr(model, "norm", None)) and not is_norm(
+            getattr(model, "fc_norm", None)),
+    }
+    return ", ".join(part for part, found in parts.items() if found)
 
 
 def describe(name):
@@ -73,6 +114,7 @@ def describe(name):
             "norm_pre": kind(getattr(model, "norm_pre", None)), "q_norm": kind(getattr(attention, "q_norm", None)),
             "last_norm": "LayerNorm" if "LayerNorm" in {kind(getattr(model, "norm", None)), kind(getattr(model, "fc_norm", None))} else "",
         },
+        "lacks": lacking_parts(name, model),
         "tag": config.tag or "",
         "transform": transform_of(config),
     }
@@ -91,13 +133,50 @@ def describe(name):
     return row
 
 
+def module_of(name):
+    return timm.models.model_entrypoint(name).__module__.split(".")[-1]
+
+
+def prefixes(names, others):
+    """The fewest beginnings, of a whole word at least, that all of `names` have and none of `others` has."""
+    found = []
+    for name in sorted(names):
+        if found and name.startswith(tuple(found)):
+            continue
+        word = len(re.match("[a-z]+", name)[0])
+        lengths = [at for at in range(word, len(name) + 1) if not any(other.startswith(name[:at]) for other in others)]
+        found.append(name[:lengths[0]] if lengths else name)
+    return found
+
+
+def write_table(models):
+    """One line a name."""
+    lines = [f"// Made by scripts/make/make_timm_architectures.py from timm {VERSION}: its plain vision transformers, names",
+             "// that it has given up for them, and its other families with the beginnings of their names.",
+             "// COMPUTED(name, embed_dim, patch_size, depth, num_heads, layer_norm_eps, global_pool)"]
+    for name, row in sorted(models.items()):
+        if row["lacks"]:
+            lines.append(f'LACKS("{name}", "{row["lacks"]}")')
+        else:
+            lines.append(f'COMPUTED("{name}", {row["embed_dim"]}, {row["patch_size"]}, {row["depth"]}, '
+                         f'{row["num_heads"]}, {row["layer_norm_eps"]:g}, {row["global_pool"]})')
+    for old, new in sorted(_registry._deprecated_models.items()):
+        if new.split(".")[0] in models:
+            lines.append(f'FORMER("{old}", "{new}")')
+    everything = timm.list_models()
+    for family in sorted({module_of(name) for name in everything} - set(PLAIN)):
+        own = [name for name in everything if module_of(name) == family]
+        lines.append(f'FAMILY("{family}", "{" ".join(prefixes(own, set(everything) - set(own)))}")')
+    (ROOT / "model/config/timm_models.inc").write_text("\n".join(lines) + "\n")
+
+
 def main():
     if timm.__version__ != VERSION:
         raise SystemExit(f"expected timm {VERSION}, found {timm.__version__}")
-    names = [name for name in timm.list_models()
-             if is_model_in_modules(name, ["vision_transformer", "deit"]) or WITH_RULE.fullmatch(name)]
-    rows = [f"    {json.dumps(name)}: {json.dumps(describe(name), separators=(',', ':'))}" for name in sorted(names)]
-    file = pathlib.Path(__file__).resolve().parents[2] / "tests/data/architectures.json"
+    models = {name: describe(name) for name in timm.list_models() if module_of(name) in PLAIN}
+    write_table(models)
+    rows = [f"    {json.dumps(name)}: {json.dumps(row, separators=(',', ':'))}" for name, row in sorted(models.items())]
+    file = ROOT / "tests/data/architectures.json"
     file.write_text('{\n  "timm": "%s",\n  "models": {\n%s\n  }\n}\n' % (VERSION, ",\n".join(rows)))
     print(f"{len(rows)} models -> {file}")
 

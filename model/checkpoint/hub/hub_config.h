@@ -7,6 +7,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <functional>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -18,8 +19,10 @@ struct HubConfig {
   enum class Kind { none, timm, hugging_face };
 
   Kind kind = Kind::none;
-  std::filesystem::path file;       ///< config.json
-  std::string architecture;         ///< timm's name, "" for Hugging Face
+  std::filesystem::path file;  ///< config.json
+  std::string architecture;    ///< timm's name, "" for Hugging Face
+  /// Nothing is known of that name, so that tensors alone would have to say what it computes.
+  bool is_unknown = false;
   std::string license;              ///< "" when it says nothing
   std::vector<std::string> labels;  ///< of the classes in order; empty when it names none
   TransformHints transform;
@@ -36,23 +39,31 @@ struct HubConfig {
   /// A key that says what the tensors show too.
   struct Claim {
     std::string key;
-    std::int64_t model::VitConfig::*field;
+    std::function<std::int64_t(const model::VitConfig&)> shown;
     std::int64_t value;
   };
   std::vector<Claim> claims;
+  bool says_gelu = false;      ///< by name, which is not what gated MLPs have
+  bool pads_pictures = false;  ///< timm's dynamic_img_pad
+  std::string says_classes;    ///< the key that `num_classes` comes from
 
   /// Writes what is set and shown by no tensor into `config`.
   void apply_to(model::VitConfig& config) const;
   /// Throws Error(invalid_argument) that names file and key where the file contradicts `config`,
   /// which the tensors have corrected.
   void check(const model::VitConfig& config) const;
+  /// The same for the number of rows of the file's classifier, which is kept.
+  void check_classes(std::int64_t rows) const;
+  /// Throws Error(unsupported_format) for an architecture of which nothing is known.
+  void check_is_known() const;
 };
 
 /// Reads what `folder` holds; kind `none` when there is no config.json, or one that is about
 /// something else (a note says so). Throws Error(decode_failed) for bad JSON,
 /// Error(invalid_argument) for wrong types and impossible values, Error(unsupported_format) for a
-/// `model_type` other than vit and deit and for what changes the computation in a way that this
-/// build does not know.
+/// `model_type` other than vit and deit, for an architecture of timm's with a part that this program
+/// does not compute, and for every argument that may change the computation in a way that it does not
+/// know.
 HubConfig read_hub_config(const std::filesystem::path& folder);
 
 /// Names of classes as a JSON array of strings, each a line of a label file: how our own files keep

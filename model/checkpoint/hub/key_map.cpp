@@ -5,6 +5,7 @@
 #include <algorithm>
 #include <array>
 #include <iterator>
+#include <map>
 
 namespace hydrascope::checkpoint {
 namespace {
@@ -55,6 +56,9 @@ constexpr std::array kRules{
     Rule{kTimm, "rope.t_x", ""},
     Rule{kTimm, "rope.t_y", ""},
     Rule{kTimm, "head.fc_cls.*", "head.*"},
+    // Classifiers beside a backbone.
+    Rule{kTimm, "fc.*", "head.*"},
+    Rule{kTimm, "classifier.*", "head.*"},
     Rule{kTimm, "pre_logits.*", ""},
     Rule{kTimm, "mask_token", ""},
 
@@ -88,13 +92,24 @@ constexpr std::array kRules{
     Rule{kHf5, "layers.#.mlp.fc2.*", "blocks.#.mlp.fc2.*"},
 };
 
-constexpr std::array<std::string_view, 4> kWrappers{"module.", "_orig_mod.", "model.", "backbone."};
 constexpr std::array<std::string_view, 2> kHuggingFaceModels{"vit.", "deit."};
+/// Prefixes of other models of Hugging Face whose blocks have ViT's names.
+constexpr std::array<std::string_view, 8> kOtherModels{
+    "beit.", "data2vec_vision.", "ijepa.", "audio_spectrogram_transformer.",
+    "vilt.", "videomae.",        "vivit.", "dpt."};
 /// Names of the classifier, which wrappers leave outside.
-constexpr std::array<std::string_view, 5> kHeads{"head", "head_dist", "classifier",
-                                                 "cls_classifier", "distillation_classifier"};
+constexpr std::array<std::string_view, 6> kHeads{
+    "head", "head_dist", "fc", "classifier", "cls_classifier", "distillation_classifier"};
+/// What wrappers keep beside the model: torch's AveragedModel its count, losses the weights of classes.
+constexpr std::array<std::string_view, 4> kBeside{"n_averaged", "criterion.", "loss.", "loss_fn."};
 /// How many wrappers around wrappers are taken off at most.
 constexpr std::size_t kMostWrappers = 8;
+
+/// What messages show of a key.
+std::string shown_key(std::string_view key) {
+  constexpr std::size_t kLongest = 80;
+  return std::string(key.substr(0, kLongest));
+}
 
 bool is_head(std::string_view key) {
   return std::ranges::find(kHeads, key.substr(0, key.find('.'))) != kHeads.end();
@@ -156,43 +171,50 @@ MappedKey map_key(const Layout& layout, std::string_view key) {
   return {std::string(key)};
 }
 
-/// Removes `prefix` where it stands, if the model's own keys all carry it.
-bool strip(std::string_view prefix, std::span<std::string_view> keys, KeyMapping& mapping) {
-  bool found = false;
-  bool in_head = false;
-  for (const std::string_view key : keys) {
-    if (key.starts_with(prefix)) {
-      const bool of_head = is_head(key.substr(prefix.size()));
-      (of_head ? in_head : found) = true;
-    } else if (!is_head(key)) {
-      return false;
-    }
+/// What stands in front of the layout's marker in `key`; nothing when it is not there.
+std::optional<std::string_view> prefix_of(const Layout& layout, std::string_view key) {
+  for (std::size_t start = 0; start < key.size();) {
+    if (match(layout.marker, key.substr(start))) return key.substr(0, start);
+    const std::size_t dot = key.find('.', start);
+    if (dot == std::string_view::npos) break;
+    start = dot + 1;
   }
-  if (!found) return false;
-  for (std::string_view& key : keys) {
-    if (key.starts_with(prefix)) key.remove_prefix(prefix.size());
-  }
-  mapping.prefix += prefix;
-  if (in_head) mapping.head_prefix += prefix;
-  return true;
+  return std::nullopt;
 }
 
-const Layout* detect(std::span<const std::string_view> keys) {
-  for (const Layout& layout : kLayouts) {
-    for (const std::string_view key : keys) {
-      if (match(layout.marker, key)) return &layout;
-    }
+/// The parts of a prefix, each with its dot.
+std::vector<std::string> parts_of(std::string_view prefix) {
+  std::vector<std::string> parts;
+  while (!prefix.empty()) {
+    const std::size_t size = prefix.find('.') + 1;
+    parts.emplace_back(prefix.substr(0, size));
+    prefix.remove_prefix(size);
   }
-  return nullptr;
+  return parts;
+}
+
+/// The classifier may stand outside of some wrappers: its prefix is a beginning of `prefix`.
+std::optional<std::string_view> prefix_of_head(std::string_view prefix, std::string_view key) {
+  for (std::size_t size = 0;;) {
+    if (!key.starts_with(prefix.substr(0, size))) return std::nullopt;
+    if (is_head(key.substr(size))) return prefix.substr(0, size);
+    if (size == prefix.size()) return std::nullopt;
+    size = prefix.find('.', size) + 1;
+  }
+}
+
+bool is_beside(std::string_view key) {
+  return std::ranges::any_of(kBeside, [&](std::string_view name) {
+    return key == name || (name.ends_with('.') && key.starts_with(name));
+  });
 }
 
 [[noreturn]] void refuse(std::span<const std::string> keys, const std::string& subject) {
   if (keys.empty()) throw Error(ErrorCode::unsupported_format, "holds no tensors", subject);
   constexpr std::size_t kShown = 3;
-  constexpr std::size_t kLongest = 80;
   std::string shown;
   for (const std::string& key : keys.first(std::min(keys.size(), kShown)))
-    shown += (shown.empty() ? "" : ", ") + key.substr(0, kLongest);
+    shown += (shown.empty() ? "" : ", ") + shown_key(key);
   std::string known;
   for (const Layout& layout : kLayouts)
     known += (known.empty() ? "" : ", ") + std::string(layout.name);
@@ -222,25 +244,81 @@ std::vector<std::string> KeyMapping::file_names(std::string_view target) const {
 
 KeyMapping map_keys(std::span<const std::string> keys, const std::string& subject) {
   KeyMapping mapping;
-  std::vector<std::string_view> bare(keys.begin(), keys.end());
-  for (bool again = true; again && mapping.stripped.size() < kMostWrappers;) {
-    again = false;
-    for (const std::string_view wrapper : kWrappers) {
-      if (!strip(wrapper, bare, mapping)) continue;
-      mapping.stripped.emplace_back(wrapper);
-      again = true;
+  std::map<std::string_view, std::string_view> models;  // prefix -> a key that has it
+  for (const Layout& layout : kLayouts) {
+    for (const std::string& key : keys)
+      if (const auto prefix = prefix_of(layout, key)) models.emplace(*prefix, key);
+    if (models.empty()) continue;
+    mapping.layout = &layout;
+    break;
+  }
+  if (models.empty()) refuse(keys, subject);
+  if (models.size() > 1) {
+    throw Error(ErrorCode::unsupported_format,
+                "holds more than one model: " + shown_key(models.begin()->second) + " and " +
+                    shown_key(std::next(models.begin())->second),
+                subject, "save the one that is wanted by itself");
+  }
+  mapping.prefix = models.begin()->first;
+  mapping.stripped = parts_of(mapping.prefix);
+  if (mapping.stripped.size() > kMostWrappers) refuse(keys, subject);
+  mapping.head_prefix = mapping.prefix;
+  if (!mapping.layout->native && !mapping.stripped.empty()) {
+    const std::string& last = mapping.stripped.back();
+    if (std::ranges::find(kOtherModels, last) != kOtherModels.end()) {
+      throw Error(ErrorCode::unsupported_format,
+                  "'" + last +
+                      "' in front of the names is another model's: this program reads vit and deit "
+                      "of Hugging Face",
+                  subject);
+    }
+    // They are part of the layout.
+    if (std::ranges::find(kHuggingFaceModels, last) != kHuggingFaceModels.end())
+      mapping.stripped.pop_back();
+  }
+  mapping.keys.reserve(keys.size());
+  for (const std::string_view key : keys) {
+    if (const auto of_head = prefix_of_head(mapping.prefix, key)) {
+      mapping.head_prefix = *of_head;
+      mapping.keys.push_back(map_key(*mapping.layout, key.substr(of_head->size())));
+    } else if (is_beside(key)) {
+      mapping.keys.emplace_back();
+    } else if (key.starts_with(mapping.prefix)) {
+      mapping.keys.push_back(map_key(*mapping.layout, key.substr(mapping.prefix.size())));
+    } else {
+      throw Error(ErrorCode::unsupported_format,
+                  "the model's names begin with '" + mapping.prefix +
+                      "', beside it the file holds " + shown_key(key),
+                  subject, "save the vision transformer by itself");
     }
   }
-  std::vector<std::string> models;
-  for (const std::string_view model : kHuggingFaceModels) {
-    if (strip(model, bare, mapping)) models.emplace_back(model);
-  }
-  mapping.layout = detect(bare);
-  if (mapping.layout == nullptr) refuse(keys, subject);
-  if (mapping.layout->native) std::ranges::move(models, std::back_inserter(mapping.stripped));
-  mapping.keys.reserve(bare.size());
-  for (const std::string_view key : bare) mapping.keys.push_back(map_key(*mapping.layout, key));
   return mapping;
+}
+
+bool is_computed(std::string_view name) {
+  constexpr std::array kPatterns{"cls_token",
+                                 "dist_token",
+                                 "reg_token",
+                                 "pos_embed",
+                                 "patch_embed.proj.weight",
+                                 "patch_embed.proj.bias",
+                                 "blocks.#.pos_embed",
+                                 "blocks.#.norm1.*",
+                                 "blocks.#.norm2.*",
+                                 "blocks.#.attn.*",
+                                 "blocks.#.ls1.gamma",
+                                 "blocks.#.ls2.gamma",
+                                 "blocks.#.mlp.fc1.*",
+                                 "blocks.#.mlp.fc2.*",
+                                 "blocks.#.mlp.norm.*",
+                                 "norm.*",
+                                 "fc_norm.*",
+                                 "head.weight",
+                                 "head.bias",
+                                 "head_dist.weight",
+                                 "head_dist.bias"};
+  return std::ranges::any_of(
+      kPatterns, [&](std::string_view pattern) { return match(pattern, name).has_value(); });
 }
 
 bool is_layer_table(std::string_view name) { return match("blocks.#.pos_embed", name).has_value(); }

@@ -51,11 +51,16 @@ struct KeyMapping {
   std::string head_prefix;  ///< the same for those of the classifier ("module.")
 };
 
-/// Detects the layout and maps every key. Prefixes of wrappers (`module.`, `_orig_mod.`, `model.`,
-/// `backbone.`) that all keys, or all but the classifier's, carry are stripped, repeatedly; so are
-/// `vit.` and `deit.`, which are not listed where they are part of the layout. Throws
-/// Error(unsupported_format) that names some keys when they are of no known layout.
+/// Detects the layout and maps every key. What stands in front of the layout's marker (`module.`,
+/// `_orig_mod.`, `timm_model.`, `student.backbone.`) is cut off all keys; the classifier's may have a
+/// beginning of it. `vit.` and `deit.` are part of a layout and not listed as stripped. Throws
+/// Error(unsupported_format) that names some keys when they are of no known layout, both prefixes when
+/// they are two models', and a key that belongs to another part than the model and its classifier.
 KeyMapping map_keys(std::span<const std::string> keys, const std::string& subject);
+
+/// Does the network have a part of that name, of the modules' names? Of what is inside attention its mechanism and its
+/// positions decide.
+bool is_computed(std::string_view name);
 
 /// Is `name` a parameter that an attention mechanism added to its layer: `blocks.i.attn.*`, but not
 /// `qkv`, `proj`, `q_norm`, `k_norm` or `norm`?

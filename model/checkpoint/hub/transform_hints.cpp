@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <numeric>
 #include <optional>
 
 namespace hydrascope::checkpoint {
@@ -19,6 +20,24 @@ constexpr std::int64_t kMaxEdge = 1 << 16;
 
 std::array<double, 3> three(const std::vector<double>& values) {
   return {values[0], values[1], values[2]};
+}
+
+/// A number for each of `channels`. Where these are not the three that pictures have, their mean
+/// stands for each, as in timm, which takes one for all, too; `one_for_all` takes that as a number.
+std::optional<std::vector<double>> numbers_of_channels(const JsonFields& fields, const char* key,
+                                                       std::int64_t channels,
+                                                       bool one_for_all = false) {
+  const nlohmann::json* value = fields.find(key);
+  const auto size = static_cast<std::int64_t>(value != nullptr ? value->size() : 0);
+  const bool is_other =
+      value != nullptr && value->is_array() && (size == channels || (size == 1 && !one_for_all));
+  const auto count = static_cast<std::size_t>(is_other ? size : 3);
+  std::optional<std::vector<double>> numbers = fields.numbers(key, count, one_for_all);
+  if (numbers && count != 3) {
+    const double sum = std::accumulate(numbers->begin(), numbers->end(), 0.0);
+    numbers->assign(3, sum / static_cast<double>(count));
+  }
+  return numbers;
 }
 
 void check_std(const JsonFields& fields, const char* key, const std::vector<double>& values) {
@@ -131,8 +150,8 @@ void read_normalisation(const JsonFields& fields, const std::string& origin,
   const bool normalises = fields.flag("do_normalize").value_or(true);
   const bool rescales = fields.flag("do_rescale").value_or(true);
   const auto given_factor = fields.number("rescale_factor");
-  const auto mean = fields.numbers("image_mean", 3, true);
-  const auto deviation = fields.numbers("image_std", 3, true);
+  const auto mean = numbers_of_channels(fields, "image_mean", defaults.channels, true);
+  const auto deviation = numbers_of_channels(fields, "image_std", defaults.channels, true);
   if (deviation) check_std(fields, "image_std", *deviation);
   if (given_factor && !(*given_factor > 0)) fields.refuse("rescale_factor", "a number above 0");
   hints.origins["mean"] = mean || !normalises ? origin : defaults.origin;
@@ -185,7 +204,9 @@ void TransformHints::apply_to(image::TransformConfig& config,
 TransformHints read_timm_transform(const JsonFields& fields, const std::string& origin) {
   TransformHints hints;
   image::TransformConfig& values = hints.values;
+  std::int64_t channels = 3;
   if (const auto size = fields.integers("input_size", 3, 1, kMaxEdge)) {
+    channels = size->front();
     values.img_size = {(*size)[1], (*size)[2]};
     hints.origins["img_size"] = origin;
   }
@@ -202,11 +223,11 @@ TransformHints read_timm_transform(const JsonFields& fields, const std::string& 
     values.interpolation = parse_word(fields, "interpolation", *word, image::parse_interpolation);
     hints.origins["interpolation"] = origin;
   }
-  if (const auto mean = fields.numbers("mean", 3)) {
+  if (const auto mean = numbers_of_channels(fields, "mean", channels)) {
     values.mean = three(*mean);
     hints.origins["mean"] = origin;
   }
-  if (const auto deviation = fields.numbers("std", 3)) {
+  if (const auto deviation = numbers_of_channels(fields, "std", channels)) {
     check_std(fields, "std", *deviation);
     values.std = three(*deviation);
     hints.origins["std"] = origin;
@@ -221,13 +242,17 @@ TransformHints parse_timm_transform(std::string_view json, const std::string& or
 }
 
 std::string to_timm_transform(const image::TransformConfig& config, std::int64_t in_chans) {
+  const auto of_channels = [&](const std::array<double, 3>& values) {
+    return std::vector<double>(values.begin(),
+                               values.begin() + std::min<std::int64_t>(in_chans, 3));
+  };
   const nlohmann::ordered_json json{
       {"input_size", {in_chans, config.img_size.height, config.img_size.width}},
       {"interpolation", name(config.interpolation)},
       {"crop_pct", config.crop_pct},
       {"crop_mode", name(config.crop_mode)},
-      {"mean", config.mean},
-      {"std", config.std}};
+      {"mean", of_channels(config.mean)},
+      {"std", of_channels(config.std)}};
   return json.dump();
 }
 

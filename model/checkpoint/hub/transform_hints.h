@@ -39,6 +39,7 @@ struct ProcessorDefaults {
   bool deit = false;     ///< DeiTImageProcessor: bicubic, 256 -> crop 224; else ViTImageProcessor
   image::Size img_size;  ///< `image_size` of the model's configuration
   std::string origin;    ///< of those values: "Hugging Face's defaults for vit"
+  std::int64_t channels = 3;  ///< `num_channels` of the model's configuration
 };
 
 /// `size` (a number, {height, width} or {shortest_edge}), `resample` 0, 2 or 3, `do_resize`,

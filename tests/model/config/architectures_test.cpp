@@ -2,6 +2,8 @@
 // wrote down.
 #include "model/config/architectures.h"
 
+#include "model/config/timm_models.h"
+
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
@@ -110,6 +112,43 @@ TEST(ArchitecturesTest, EveryOfferedNameIsTimmsWithAllThatTimmSaysOfIt) {
     EXPECT_EQ(found->transform.patch_size, ours.patch_size);
     expect_transform(found->transform, timm.at("transform"), name);
   }
+}
+
+TEST(TimmModelsTest, EveryNameOfTimmsIsComputedOrRefusedByItsParts) {
+  EXPECT_EQ(timms_models().size(), 265U);
+  std::size_t computed = 0;
+  for (const auto& [name, timm] : timms_models().items()) {
+    SCOPED_TRACE(name);
+    const std::string lacks = timm.at("lacks");
+    const TimmModel* const found = find_timm_model(name + ".a_tag");
+    if (!lacks.empty()) {
+      EXPECT_EQ(found, nullptr);
+      EXPECT_EQ(why_not_computed(name), "has " + lacks + ", which this program does not compute");
+      EXPECT_FALSE(find_architecture(name));
+      continue;
+    }
+    ++computed;
+    ASSERT_NE(found, nullptr);
+    EXPECT_EQ(why_not_computed(name), "");
+    EXPECT_EQ(json(found->embed_dim), timm.at("embed_dim"));
+    EXPECT_EQ(json(found->patch_size), timm.at("patch_size"));
+    EXPECT_EQ(json(found->depth), timm.at("depth"));
+    EXPECT_EQ(json(found->num_heads), timm.at("num_heads"));
+    EXPECT_EQ(json(found->layer_norm_eps), timm.at("layer_norm_eps"));
+    EXPECT_EQ(model::name(found->global_pool), timm.at("global_pool").get<std::string>());
+    if (const auto ours = find_architecture(name)) {
+      EXPECT_EQ(ours->config.num_heads, found->num_heads);
+      EXPECT_EQ(ours->config.layer_norm_eps, found->layer_norm_eps);
+      EXPECT_EQ(ours->config.global_pool, found->global_pool);
+    }
+  }
+  EXPECT_EQ(computed, 143U);
+  EXPECT_EQ(why_not_computed("swin_tiny_patch4_window7_224"),
+            "is of timm's swin_transformer, which is no plain vision transformer");
+  for (const char* name : {"", "vit", "mine", "vit_tiny_patch16_96", "vit_base"})
+    EXPECT_EQ(why_not_computed(name), "") << name;
+  EXPECT_EQ(present_name("vit_small_patch16_224_in21k"), "vit_small_patch16_224.augreg_in21k");
+  EXPECT_EQ(present_name("vit_small_patch16_224"), "vit_small_patch16_224");
 }
 
 TEST(ArchitecturesTest, ATagOfTimmsBringsItsTransform) {

@@ -5,6 +5,9 @@
 
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <tuple>
+
 namespace hydrascope::checkpoint {
 namespace hub_config_test {
 
@@ -46,7 +49,7 @@ TEST(HubConfigTest, ReadsTimms) {
   EXPECT_EQ(config.img_width, 224) << "model_args say what the weights are for";
   EXPECT_EQ(config.global_pool, model::Pooling::token);
   EXPECT_EQ(config.license, "apache-2.0");
-  EXPECT_FALSE(config.layer_norm_eps);
+  EXPECT_EQ(config.layer_norm_eps, 1e-6) << "of that architecture";
   const image::TransformConfig& transform = config.transform.values;
   EXPECT_EQ(transform.img_size, (image::Size{224, 200}));
   EXPECT_EQ(transform.interpolation, image::Interpolation::bilinear);
@@ -123,8 +126,126 @@ TEST(HubConfigTest, RefusesOtherModelsByName) {
                "config.json");
   EXPECT_ERROR(read(R"({"model_type": "vit", "hidden_act": "quick_gelu"})"), unsupported_format,
                "quick_gelu");
-  EXPECT_ERROR(read(R"({"architecture": "vit", "model_args": {"act_layer": "relu"}})"),
-               unsupported_format, "act_layer");
+  EXPECT_ERROR(read(R"({"hidden_size": 64})"), unsupported_format, "model_type", "vit and deit");
+}
+
+TEST(HubConfigTest, AnArchitectureWithAnotherPartIsRefusedByItsName) {
+  for (const auto& [name, part] : {
+           std::pair{"vit_relpos_medium_patch16_rpn_224", "post-norm blocks"},
+           {"vit_base_patch16_rpn_224.sw_in1k", "post-norm blocks"},
+           {"eva02_enormous_patch14_clip_224", "post-norm blocks"},
+           {"vit_dlittle_patch16_reg1_gap_256", "differential attention"},
+           {"vit_large_patch16_siglip_gap_512", "tanh GELU"},
+           {"vit_base_patch32_clip_quickgelu_224", "QuickGELU"},
+           {"vit_base_patch16_siglip_224", "attention pooling"},
+           {"vit_base_patch16_clip_224", "a norm before the blocks"},
+           {"vit_base_patch32_224_clip_laion2b", "a norm before the blocks"},
+           {"aimv2_large_patch14_224", "RMSNorm"},
+           {"vit_pwee_patch16_reg1_gap_256", "parallel blocks"},
+           {"eva02_base_patch16_clip_224", "a norm inside attention"},
+           {"vit_huge_patch16_radio_v3", "no norm after the blocks"},
+           {"swin_tiny_patch4_window7_224", "timm's swin_transformer"},
+           {"vit_base_r50_s16_224", "timm's vision_transformer_hybrid"},
+           {"samvit_base_patch16", "timm's vision_transformer_sam"},
+           {"resnet18", "timm's resnet"},
+       }) {
+    // The number of heads, which a hint once asked for, changes nothing.
+    EXPECT_ERROR(read(R"({"architecture": ")" + std::string(name) +
+                      R"(", "model_args": {"num_heads": 12}})"),
+                 unsupported_format, part, "config.json");
+  }
+}
+
+TEST(HubConfigTest, WhatATimmsNameSaysBesideTheTensors) {
+  const HubConfig giant = read(R"({"architecture": "eva_giant_patch14_224"})");
+  EXPECT_EQ(giant.num_heads, 16);
+  EXPECT_EQ(giant.global_pool, model::Pooling::avg);
+  const HubConfig former = read(R"({"architecture": "vit_base_patch16_224_in21k"})");
+  EXPECT_EQ(former.architecture, "vit_base_patch16_224.augreg_in21k");
+  EXPECT_EQ(former.num_heads, 12);
+  const HubConfig dinov3 = read(R"({"architecture": "vit_small_patch16_dinov3"})");
+  EXPECT_EQ(dinov3.layer_norm_eps, 1e-5);
+  for (const char* known : {"vit", "vit_tiny_patch16_96", "vit_tiny_patch16_224.a_tag_of_mine"})
+    EXPECT_NO_THROW(read(R"({"architecture": ")" + std::string(known) + "\"}").check_is_known());
+  for (const char* unknown : {"", "mine", "vit_little_patch8_32", "VIT"}) {
+    EXPECT_ERROR(read(R"({"architecture": ")" + std::string(unknown) + "\"}").check_is_known(),
+                 unsupported_format, "is not known", "config.json", "`model` NAME");
+  }
+}
+
+TEST(HubConfigTest, ArgumentsOfTimmAreReadOrRefused) {
+  const auto with = [](const std::string& architecture, const std::string& arguments) {
+    return read(R"({"architecture": ")" + architecture + R"(", "model_args": )" + arguments + "}");
+  };
+  for (const char* harmless :
+       {R"({"act_layer": "gelu", "norm_layer": "layernorm"})", R"({"num_classes": 0})",
+        R"({"drop_path_rate": 0.1, "weight_init": "jax", "dynamic_img_size": true})",
+        R"({"pool_include_prefix": false, "fc_norm": null, "act_layer": null, "unheard_of": null})",
+        R"({"rope_temperature": 10.0})", R"({"use_rot_pos_emb": false})"})
+    EXPECT_NO_THROW(with("vit_tiny_patch16_224", harmless)) << harmless;
+  EXPECT_FALSE(with("vit_tiny_patch16_224", R"({"num_classes": 0})").num_classes);
+  for (const auto& [arguments, key] : {
+           std::pair{R"({"act_layer": "gelu_tanh"})", "act_layer"},
+           {R"({"norm_layer": "rmsnorm"})", "norm_layer"},
+           {R"({"attn_layer": "diff"})", "attn_layer"},
+           {R"({"block_fn": "ResPostBlock"})", "block_fn"},
+           {R"({"mlp_layer": "swiglu"})", "mlp_layer"},
+           {R"({"pool_include_prefix": true})", "pool_include_prefix"},
+           {R"({"use_post_norm": true})", "use_post_norm"},
+           {R"({"use_rot_pos_emb": true})", "use_rot_pos_emb"},
+           {R"({"rel_pos_type": "mlp-swin"})", "rel_pos_type"},
+           {R"({"unheard_of": 3})", "unheard_of"},
+       })
+    EXPECT_ERROR(with("vit_tiny_patch16_224", arguments), unsupported_format, key, "config.json");
+  // Rotations are the architecture's own, or refused.
+  for (const auto& [architecture, same, other] : {
+           std::tuple{"eva02_tiny_patch14_224", R"({"rope_temperature": 10000})",
+                      R"({"rope_temperature": 100.0})"},
+           {"eva02_tiny_patch14_224", R"({"ref_feat_shape": [16, 16]})",
+            R"({"ref_feat_shape": null})"},
+           {"eva02_tiny_patch14_224", R"({"ref_feat_shape": 16})", R"({"ref_feat_shape": [8, 8]})"},
+           {"eva02_tiny_patch14_224", R"({"use_rot_pos_emb": true})",
+            R"({"use_rot_pos_emb": false})"},
+           {"eva02_tiny_patch14_224", R"({"rope_type": "cat"})", R"({"rope_type": "mixed"})"},
+           {"vit_small_patch16_rope_224", R"({"rope_grid_indexing": "xy"})",
+            R"({"rope_grid_indexing": "ij"})"},
+           {"vit_small_patch16_rope_224", R"({"ref_feat_shape": null})",
+            R"({"ref_feat_shape": [7, 7]})"},
+           {"vit_small_patch16_rope_mixed_224", R"({"rope_type": "mixed"})",
+            R"({"rope_type": "cat"})"},
+           {"vit_small_patch16_dinov3", R"({"rope_rotate_half": true})",
+            R"({"rope_rotate_half": false})"},
+           {"vit_small_patch16_dinov3", R"({"rope_grid_offset": 0.0})",
+            R"({"rope_grid_offset": 0.5})"},
+       }) {
+    EXPECT_NO_THROW(with(architecture, same)) << same;
+    EXPECT_ERROR(with(architecture, other), unsupported_format, "model_args.");
+  }
+  EXPECT_ERROR(read(R"({"architecture": "vit_tiny_patch16_224", "global_pool": "max"})"),
+               invalid_argument, "global_pool");
+  EXPECT_ERROR(with("vit_tiny_patch16_224", R"({"in_chans": 4})"), unsupported_format,
+               "takes 4 channels");
+}
+
+TEST(HubConfigTest, ALinkThatLeadsNowhereIsNoAbsentFile) {
+  for (const char* name : {"config.json", "preprocessor_config.json"}) {
+    const TemporaryFolder folder;
+    folder.write("config.json", R"({"model_type": "vit"})");
+    const auto file = folder.path() / name;
+    std::filesystem::remove(file);
+    std::filesystem::create_symlink("../../blobs/gone", file);
+    EXPECT_ERROR(read_hub_config(folder.path()), not_found, "link to a file that does not exist",
+                 "../../blobs/gone", name);
+    std::filesystem::remove(file);
+    std::filesystem::create_symlink(name, file);
+    EXPECT_ERROR(read_hub_config(folder.path()), not_found, "link", name);
+    std::filesystem::remove(file);
+    std::filesystem::create_directory(file);
+    EXPECT_ERROR(read_hub_config(folder.path()), unreadable, "folder", name);
+    std::filesystem::remove(file);
+    folder.write(name, "");
+    EXPECT_ERROR(read_hub_config(folder.path()), decode_failed, "empty", name);
+  }
 }
 
 TEST(HubConfigTest, ErrorsNameFileAndKey) {
@@ -158,8 +279,7 @@ TEST(HubConfigTest, ErrorsNameFileAndKey) {
                 "pretrained_cfg.interpolation"},
            Case{R"({"architecture": "v", "pretrained_cfg": {"input_size": [3, 0, 9]}})",
                 "pretrained_cfg.input_size"},
-           Case{R"({"architecture": "v", "pretrained_cfg": {"mean": [1, 2]}})",
-                "pretrained_cfg.mean"},
+           Case{R"({"architecture": "v", "pretrained_cfg": {"mean": []}})", "pretrained_cfg.mean"},
            Case{R"({"architecture": "v", "pretrained_cfg": {"std": [1, 0, 1]}})",
                 "pretrained_cfg.std"},
        }) {
@@ -192,6 +312,34 @@ TEST(HubConfigTest, AppliesWhatTensorsDoNotShowAndChecksTheRest) {
                "config.json");
   EXPECT_ERROR(read(R"({"model_type": "vit", "num_attention_heads": 5})").check(vit),
                invalid_argument, "5 attention heads", "64");
+  const auto contradicts = [](const char* json, model::VitConfig shown, const char* what) {
+    EXPECT_ERROR(read(json).check(shown), invalid_argument, what, "the tensors show",
+                 "config.json");
+  };
+  vit = {};  // 192 features, patches of 16
+  contradicts(R"({"architecture": "vit_tiny_patch16_224", "num_features": 768})", vit,
+              "num_features says 768");
+  contradicts(R"({"model_type": "vit", "intermediate_size": 3072})", vit,
+              "intermediate_size says 3072");
+  contradicts(R"({"model_type": "vit", "qkv_bias": false})", vit, "qkv_bias says 0");
+  contradicts(R"({"architecture": "vit", "model_args": {"reg_tokens": 4}})", vit,
+              "reg_tokens says 4");
+  contradicts(R"({"architecture": "vit_base_patch16_224"})", vit,
+              "vit_base_patch16_224 (embed_dim) says 768");
+  contradicts(R"({"architecture": "vit_tiny_patch8_96"})", vit,
+              "vit_tiny_patch8_96 (patch_size) says 8");
+  EXPECT_NO_THROW(read(R"({"architecture": "vit_base_patch8_224",
+                           "model_args": {"embed_dim": 192, "patch_size": 16, "num_heads": 3}})")
+                      .check(vit));
+  EXPECT_ERROR(
+      read(R"({"architecture": "vit_tiny_patch16_224", "num_classes": 10})").check_classes(5),
+      invalid_argument, "num_classes says 10", "5 rows");
+  EXPECT_ERROR(read(R"({"model_type": "vit", "num_labels": 3})").check_classes(5), invalid_argument,
+               "num_labels says 3", "5 rows");
+  EXPECT_ERROR(read(R"({"model_type": "vit", "id2label": {"0": "a", "1": "b"}})").check_classes(3),
+               invalid_argument, "id2label says 2", "3 rows");
+  EXPECT_ERROR(read(R"({"architecture": "vit", "label_names": ["a", "b"]})").check_classes(3),
+               invalid_argument, "label_names says 2", "3 rows");
 }
 
 }  // namespace hub_config_test

@@ -149,7 +149,11 @@ TEST(KeyMapTest, HeadsOfHuggingFace) {
 TEST(KeyMapTest, StripsWrappersRepeatedlyAndSaysSo) {
   for (const Names& wrappers :
        {Names{"module."}, Names{"_orig_mod."}, Names{"model."}, Names{"backbone."},
-        Names{"module.", "_orig_mod."}, Names{"_orig_mod.", "module.", "model.", "backbone."}}) {
+        Names{"module.", "_orig_mod."}, Names{"_orig_mod.", "module.", "model.", "backbone."},
+        Names{"timm_model."}, Names{"net."}, Names{"encoder."}, Names{"trunk."},
+        Names{"ema_model."}, Names{"base_model.", "model."}, Names{"student.", "backbone."},
+        Names{"visual.", "trunk."}, Names{"image_encoder."}, Names{"model.", "model."},
+        Names{"module.", "module."}, Names{"any.", "thing.", "0."}}) {
     std::string prefix;
     for (const std::string& wrapper : wrappers) prefix += wrapper;
     const KeyMapping mapping = map_keys(with_prefix(prefix, kTimm), "a");
@@ -168,9 +172,71 @@ TEST(KeyMapTest, HeadsMayStandOutsideAWrapper) {
   EXPECT_EQ(mapping.file_names("norm.bias"), Names{"module.backbone.norm.bias"});
 }
 
+TEST(KeyMapTest, ClassifiersOfOtherNamesBesideABackbone) {
+  for (const char* head : {"head", "fc", "classifier"}) {
+    for (const auto& [prefix, of_head] : {std::pair{"backbone.", ""},
+                                          {"model.backbone.", "model."},
+                                          {"model.backbone.", "model.backbone."},
+                                          {"", ""}}) {
+      const Names keys{std::string(prefix) + "patch_embed.proj.weight",
+                       std::string(of_head) + head + ".weight"};
+      EXPECT_EQ(targets(map_keys(keys, "a")), (Names{"patch_embed.proj.weight", "head.weight"}))
+          << keys[1];
+    }
+  }
+}
+
+TEST(KeyMapTest, TwoModelsAreNotOne) {
+  for (const auto& [one, other] : {std::pair{"student.", "teacher."},
+                                   {"model.", "ema_model."},
+                                   {"", "model_ema."},
+                                   {"teacher.backbone.", "student.backbone."}}) {
+    Names keys = with_prefix(one, kTimm);
+    for (const std::string& key : with_prefix(other, kTimm)) keys.push_back(key);
+    const std::string first = std::string(one) + "patch_embed.proj.weight";
+    const std::string second = std::string(other) + "patch_embed.proj.weight";
+    EXPECT_ERROR(map_keys(keys, "x.pth"), unsupported_format, "more than one model", first.c_str(),
+                 second.c_str(), "x.pth");
+  }
+  Names towers = with_prefix("image_encoder.", kTimm);
+  towers.emplace_back("text_encoder.token_embedding.weight");
+  EXPECT_ERROR(map_keys(towers, "x.pth"), unsupported_format, "image_encoder.",
+               "text_encoder.token_embedding.weight");
+}
+
+TEST(KeyMapTest, WhatWrappersKeepBesideTheModelIsLeft) {
+  Names keys = with_prefix("module.", kTimm);
+  keys.insert(keys.begin(), "n_averaged");
+  keys.emplace_back("criterion.weight");
+  Names expected = kTimm;
+  expected.insert(expected.begin(), "");
+  expected.emplace_back("");
+  EXPECT_EQ(targets(map_keys(keys, "a")), expected);
+}
+
+TEST(KeyMapTest, OtherModelsOfHuggingFaceWithViTsNames) {
+  for (const char* model :
+       {"beit.", "ijepa.", "data2vec_vision.", "audio_spectrogram_transformer."})
+    EXPECT_ERROR(
+        map_keys(Names{std::string(model) + "encoder.layer.0.layernorm_before.weight"}, "a"),
+        unsupported_format, model, "vit and deit");
+}
+
+TEST(KeyMapTest, TellsPartsThatAreNotComputed) {
+  for (const char* name : {"cls_token", "blocks.11.norm1.weight", "blocks.0.attn.anything",
+                           "blocks.3.mlp.norm.bias", "head_dist.bias", "fc_norm.weight"})
+    EXPECT_TRUE(is_computed(name)) << name;
+  for (const char* name :
+       {"norm_pre.weight", "patch_embed.norm.weight", "blocks.0.ls3.gamma",
+        "blocks.0.mlp.w12.weight", "blocks.0.attns.0.qkv.weight", "blocks.0.0.norm1.weight",
+        "layers.0.blocks.0.norm1.weight", "attn_pool.q.weight", "head.fc.weight", "register_tokens",
+        "blocks.0.surprise", "neck.0.weight"})
+    EXPECT_FALSE(is_computed(name)) << name;
+}
+
 TEST(KeyMapTest, APrefixThatAnotherKeyLacksIsNone) {
   EXPECT_ERROR(map_keys(Names{"model.patch_embed.proj.weight", "teacher.norm.weight"}, "x.pth"),
-               unsupported_format, "model.patch_embed.proj.weight", "x.pth");
+               unsupported_format, "'model.'", "teacher.norm.weight", "x.pth");
   const Names keys{"patch_embed.proj.weight", "model.norm.weight"};
   EXPECT_EQ(targets(map_keys(keys, "a")), keys);
 }

@@ -114,7 +114,7 @@ TEST(PreprocessorTest, RefusesWhatCannotBe) {
            {R"({"do_resize": 1})", "do_resize"},
            {R"({"do_resize": false, "do_center_crop": true})", "do_resize"},
            {R"({"image_std": [0, 1, 1]})", "image_std"},
-           {R"({"image_mean": [0.5]})", "image_mean: expected a number or 3 numbers"},
+           {R"({"image_mean": []})", "image_mean: expected a number or 3 numbers"},
            {R"({"rescale_factor": 0})", "rescale_factor"},
        }) {
     EXPECT_ERROR(preprocessor(json), invalid_argument, key, "preprocessor_config.json");
@@ -139,6 +139,33 @@ TEST(TimmTransformTest, ReadsBackWhatItWrites) {
   EXPECT_EQ(origins.at("img_size"), "metadata");
   EXPECT_ERROR(parse_timm_transform("[]", "metadata", "a.safetensors"), decode_failed,
                "a.safetensors");
+}
+
+// adapt_to_chs of timm's loader: what is not for as many channels is averaged.
+TEST(TimmTransformTest, OtherChannelsTakeTheMean) {
+  const auto mean_of = [](const std::string& json) {
+    return parse_timm_transform(json, "o", "s").values.mean;
+  };
+  EXPECT_EQ(mean_of(R"({"mean": [0.5], "std": [0.25]})"), (std::array{0.5, 0.5, 0.5}));
+  EXPECT_EQ(mean_of(R"({"input_size": [1, 9, 9], "mean": [0.3]})"), (std::array{0.3, 0.3, 0.3}));
+  EXPECT_EQ(mean_of(R"({"input_size": [2, 9, 9], "mean": [0.25, 0.75]})"),
+            (std::array{0.5, 0.5, 0.5}));
+  EXPECT_ERROR(mean_of(R"({"mean": [0.25, 0.75]})"), invalid_argument, "mean");
+  image::TransformConfig grey;
+  grey.mean.fill(0.4);
+  grey.std.fill(0.2);
+  const std::string written = to_timm_transform(grey, 1);
+  EXPECT_NE(written.find(R"("mean":[0.4],"std":[0.2])"), std::string::npos) << written;
+  EXPECT_EQ(mean_of(written), grey.mean);
+}
+
+TEST(PreprocessorTest, OneChannelHasOneMean) {
+  const nlohmann::json object =
+      parse_json_object(R"({"image_mean": [0.4], "image_std": 0.2})", "preprocessor_config.json");
+  const TransformHints hints = read_preprocessor(JsonFields(object, "preprocessor_config.json"),
+                                                 "file", {false, {224, 224}, "defaults", 1});
+  EXPECT_EQ(hints.values.mean, (std::array{0.4, 0.4, 0.4}));
+  EXPECT_EQ(hints.values.std, (std::array{0.2, 0.2, 0.2}));
 }
 
 TEST(TimmTransformTest, SaysNothingOfWhatIsAbsent) {

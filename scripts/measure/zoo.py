@@ -1,0 +1,307 @@
+"""Every plain vision transformer of timm's, with random weights: hydrascope's logits are timm's, or it refuses the model with the reason.
+
+    python scripts/measure/zoo.py [NAME...] [--modes folder,hint,export,bare,named,size] [--others] [--output FILE.jsonl]
+    python scripts/measure/zoo.py --arguments      # constructor arguments that a config.json can hold
+    python scripts/measure/zoo.py --table FILE.jsonl     # the table of docs/checkpoints.md
+
+Models have two blocks. Weights have the scale of trained ones: a small residual stream, so that an eps shows, and nothing
+that is zero or one. `classify --save-input` says what hydrascope's model sees, and timm's sees the same.
+
+    folder  weights and config.json as repositories timm/NAME have it      hint   the same and model_args.num_heads
+    export  config.json as timm's save_config_for_hf writes it             bare   weights alone
+    named   --model NAME --checkpoint FILE, at full depth                  size   as export, made for another image size
+
+The exit code is 1 where an answer with exit code 0 is off by more than 1e-4 of the spread of timm's logits, or where the program
+crashes. What a bare file does not say is assumed with a note; an answer with that note does not count. Needs numpy, Pillow, timm, torch
+and safetensors, and for the largest models 16 GB of memory.
+"""
+
+from __future__ import annotations
+
+import argparse
+import collections
+import json
+import math
+import re
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import timm
+import torch
+from PIL import Image
+from program import PROGRAM, ROOT, table
+from safetensors.torch import save_file
+from timm.models import _hub
+
+Json = dict[str, Any]
+PLAIN = ("vision_transformer", "deit", "beit", "eva", "vision_transformer_relpos")
+LIMIT = 1e-4
+PICTURE = ROOT / "assets/images/otter-head.jpg"
+ENDINGS = re.compile(r"(^|\.)(proj|fc2|w3|out)\.(weight|bias)$")
+
+VIT = ("fc_norm=True global_pool=token", "global_pool=avg", "global_pool=avg fc_norm=False", "global_pool=avg pool_include_prefix=True",
+       "global_pool=max", "class_token=False global_pool=avg", "class_token=False global_pool=avg fc_norm=False", "no_embed_class=True",
+       "reg_tokens=4", "reg_tokens=1 class_token=False global_pool=token", "pre_norm=True", "final_norm=False", "qkv_bias=False",
+       "qk_norm=True", "scale_attn_norm=True", "scale_mlp_norm=True", "proj_bias=False", "init_values=0.1", "pos_embed=none",
+       "dynamic_img_size=True", "act_layer=gelu", "act_layer=gelu_tanh", "act_layer=quick_gelu", "norm_layer=layernorm", "norm_layer=rmsnorm",
+       "attn_layer=diff", "num_heads=6", "mlp_ratio=2.7", "img_size=[128,64]", "img_size=100", "patch_size=8 img_size=64",
+       "patch_size=[16,8]", "in_chans=4", "embed_norm_layer=layernorm", "drop_path_rate=0.1", "embed_dim=160 num_heads=5", "num_classes=2")
+ROTATIONS = ("rope_temperature=10.0", "rope_temperature=100.0", "rope_grid_offset=0.5", "rope_grid_indexing=xy", "rope_grid_indexing=ij",
+             "rope_rotate_half=True", "rope_rotate_half=False", "ref_feat_shape=[8,8]", "ref_feat_shape=None", "rope_type=mixed",
+             "rope_type=dinov3", "use_rot_pos_emb=False", "use_post_norm=True", "use_fc_norm=True global_pool=token", "global_pool=token",
+             "use_pre_transformer_norm=True", "img_size=112", "img_size=[112,224]", "img_size=448", "num_heads=3", "no_embed_class=True",
+             "class_token=False", "num_reg_tokens=4", "qkv_bias=False", "init_values=0.1", "scale_attn_inner=True", "norm_layer=layernorm")
+TABLES = ("use_rel_pos_bias=False use_shared_rel_pos_bias=True", "use_rel_pos_bias=False", "use_abs_pos_emb=True", "swiglu_mlp=True",
+          "qkv_bias=False", "init_values=None", "global_pool=token", "img_size=112", "shared_rel_pos=True", "rel_pos_type=bias",
+          "rel_pos_type=mlpswin", "rel_pos_dim=64", "class_token=True", "class_token=True global_pool=token", "fc_norm=False", "qk_norm=True")
+ARGUMENTS = {"vit_tiny_patch16_224": VIT, "deit_tiny_distilled_patch16_224": ("global_pool=avg", "reg_tokens=2", "img_size=112"),
+             "eva02_tiny_patch14_224": ROTATIONS, "vit_small_patch16_rope_224": ROTATIONS, "vit_small_patch16_dinov3": ROTATIONS,
+             "beit_base_patch16_224": TABLES, "vit_relpos_small_patch16_224": TABLES}
+OTHERS = ("vit_tiny_r_s16_p8_224", "vitamin_small_224", "hiera_tiny_224", "davit_tiny", "samvit_base_patch16_224", "cait_xxs24_224",
+          "xcit_nano_12_p16_224", "levit_128s", "crossvit_tiny_240", "swin_tiny_patch4_window7_224", "swinv2_tiny_window8_256",
+          "swinv2_cr_tiny_224", "pit_ti_224", "volo_d1_224", "tiny_vit_5m_224", "maxvit_tiny_tf_224", "mvitv2_tiny", "twins_svt_small",
+          "nest_tiny", "tnt_s_legacy_patch16_224", "convit_tiny", "coat_tiny", "mixer_s32_224", "naflexvit_base_patch16_gap", "resnet18")
+
+
+def fill(model: torch.nn.Module) -> torch.nn.Module:
+    generator = torch.Generator().manual_seed(0)
+    norms = {id(value) for module in model.modules() if "norm" in type(module).__name__.lower() for value in module.parameters(recurse=False)}
+    with torch.no_grad():
+        for name, value in model.named_parameters():
+            random = torch.empty(value.shape).normal_(generator=generator)
+            ends_branch = ENDINGS.search(name) is not None
+            if id(value) in norms:
+                scaled = 1 + 0.3 * random if name.endswith("weight") else 0.1 * random
+            elif re.search(r"(gamma|gamma_\d|lambda_?\w*)$", name):
+                scaled = 0.7 + 0.3 * random
+            elif "relative_position_bias_table" in name:
+                scaled = 0.7 * random
+            elif "rope.freqs" in name:
+                scaled = value.detach() * (1 + 0.2 * random) + 0.02 * random
+            elif value.ndim == 4:
+                scaled = 0.04 * random / math.sqrt(value[0].numel())
+            elif re.search(r"(pos_embed|cls_token|reg_token|dist_token|latent)", name):
+                scaled = 0.03 * random
+            elif value.ndim == 2:
+                scaled = 1.3 * (0.05 if ends_branch else 1) / math.sqrt(value.shape[1]) * random
+            else:
+                scaled = (0.005 if ends_branch else 0.1) * random
+            value.copy_(scaled)
+    return model.eval()
+
+
+def build(name: str, depth: int | None, **arguments: Any) -> torch.nn.Module:
+    """With a classifier, also where timm's weights have none."""
+    if timm.get_pretrained_cfg(name).num_classes == 0:
+        arguments.setdefault("num_classes", 10)
+    if depth is not None and re.search(r"_(7b|5b|3b)_|enormous|sapiens2", name):
+        depth = 1
+    if "sapiens2" in name:  # its own are a number for each block
+        arguments.setdefault("num_kv_heads", 1)
+    if depth is None:
+        return fill(timm.create_model(name, **arguments))
+    try:
+        return fill(timm.create_model(name, depth=depth, **arguments))
+    except TypeError:  # a family of other parts
+        return fill(timm.create_model(name, **arguments))
+
+
+def write_weights(model: torch.nn.Module, file: Path) -> None:
+    tensors = {}
+    seen = set()
+    for name, value in model.state_dict().items():
+        value = value.detach().contiguous()
+        tensors[name] = value.clone() if value.data_ptr() in seen else value
+        seen.add(value.data_ptr())
+    save_file(tensors, file)
+
+
+def hub_config(model: torch.nn.Module, arguments: Json | None = None) -> Json:
+    """As the repositories timm/NAME have it, which know no model_args."""
+    pretrained = {key: value for key, value in model.pretrained_cfg.items() if value is not None and key not in ("state_dict", "source")}
+    config = {"architecture": pretrained.pop("architecture"), "num_classes": model.num_classes, "num_features": model.num_features}
+    if getattr(model, "global_pool", None):
+        config["global_pool"] = model.global_pool
+    if arguments:
+        config["model_args"] = arguments
+    return {**config, "pretrained_cfg": {**pretrained, "num_classes": model.num_classes}}
+
+
+def logits_of(model: torch.nn.Module, pixels: np.ndarray) -> np.ndarray:
+    """timm leaves out what fills no patch at the right and bottom; hydrascope's input has it no more."""
+    images = torch.from_numpy(pixels)
+    size = getattr(getattr(model, "patch_embed", None), "img_size", None)
+    if size is not None:
+        rest = [edge - found if 0 < edge - found < patch else 0
+                for edge, found, patch in zip(size, images.shape[2:], model.patch_embed.patch_size)]
+        images = torch.nn.functional.pad(images, (0, rest[1], 0, rest[0]))
+    with torch.no_grad():
+        found = model(images)
+    return (sum(found) / 2 if isinstance(found, tuple) else found).double().numpy()
+
+
+def ask(options: argparse.Namespace, folder: Path, model: torch.nn.Module, words: list[str], is_bare: bool = False) -> Json:
+    for name in ("x.npy", "l.npy"):
+        (folder / name).unlink(missing_ok=True)
+    command = [options.program, "classify", "--precision", "float32", "--device", "cpu", "--threads", "1", "--no-progress", "--save-input",
+               folder / "x.npy", "--save-logits", folder / "l.npy", *words, PICTURE]
+    process = subprocess.run([str(word) for word in command], capture_output=True, text=True, errors="replace")
+    row: Json = {"code": process.returncode, "said": process.stderr.strip().replace(str(folder), "FOLDER")}
+    if process.returncode != 0:
+        is_refusal = process.returncode in (1, 2) and "error: " in process.stderr
+        return {**row, "verdict": "refused" if is_refusal else "crashed"}
+    pixels = np.load(folder / "x.npy")
+    try:
+        expected = logits_of(model, pixels)
+    except Exception as error:
+        assumes = is_bare and "assumed" in process.stderr
+        return {**row, "verdict": "assumed" if assumes else "differs", "said": f"{row['said']} | timm: {error}"}
+    found = np.load(folder / "l.npy").astype(np.float64)
+    row["difference"] = float(np.abs(found - expected).max() / expected.std()) if found.shape == expected.shape else math.inf
+    if row["difference"] <= LIMIT:
+        return {**row, "verdict": "equal"}
+    return {**row, "verdict": "assumed" if is_bare and "assumed" in process.stderr else "differs"}
+
+
+def transform_difference(model: torch.nn.Module, folder: Path) -> float:
+    """The mean difference of hydrascope's input from timm's; timm's weights are for the size of its configuration."""
+    pixels = np.load(folder / "x.npy")
+    data = timm.data.resolve_data_config({}, pretrained_cfg=model.pretrained_cfg)
+    theirs = timm.data.create_transform(**data, is_training=False)(Image.open(PICTURE).convert("RGB"))[None].numpy()
+    return float(np.abs(theirs[:, :, : pixels.shape[2], : pixels.shape[3]] - pixels).mean())
+
+
+def measure(options: argparse.Namespace, name: str, modes: list[str], emit: Any) -> None:
+    with tempfile.TemporaryDirectory(dir=options.work) as temporary:
+        folder = Path(temporary)
+        weights, config = folder / "m/model.safetensors", folder / "m/config.json"
+        weights.parent.mkdir()
+        model = None
+        for mode in modes:
+            words = ["-m", str(weights.parent)]
+            if mode in ("named", "size"):
+                model = None
+                if mode == "size" and timm.models.model_entrypoint(name).__module__.split(".")[-1] == "vision_transformer":
+                    continue
+                if mode == "named":
+                    with torch.device("meta"):
+                        count = sum(value.numel() for value in timm.create_model(name).parameters())
+                    if count > 1.2e8:
+                        continue
+                own = build(name, None) if mode == "named" else build(name, 2, img_size=(112 if "patch14" in name else 128))
+            else:
+                own = model = build(name, 2) if model is None else model
+            if mode in ("named", "size") or not weights.exists():
+                write_weights(own, weights)
+            config.unlink(missing_ok=True)
+            if mode == "folder":
+                config.write_text(json.dumps(hub_config(own), default=str))
+            elif mode == "hint":
+                first = own.blocks[0]
+                heads = (first.attn if hasattr(first, "attn") else first).__dict__.get("num_heads") if hasattr(own, "blocks") else None
+                config.write_text(json.dumps(hub_config(own, {"num_heads": heads or 12}), default=str))
+            elif mode in ("export", "size"):
+                _hub.save_config_for_hf(own, str(config))
+            else:
+                words = ["-m", str(weights)] if mode == "bare" else ["--model", name, "--checkpoint", str(weights)]
+            row = ask(options, folder, own, words, mode == "bare")
+            if mode == "folder" and row["code"] == 0:
+                row["input"] = transform_difference(own, folder)
+                if row["input"] > 1e-3:
+                    row["verdict"] = "differs"
+            emit({"name": name, "mode": mode, **row})
+            if mode in ("named", "size"):
+                weights.unlink()
+
+
+def value_of(text: str) -> Any:
+    try:
+        return json.loads({"True": "true", "False": "false", "None": "null"}.get(text, text))
+    except ValueError:
+        return text
+
+
+def measure_arguments(options: argparse.Namespace, names: list[str], emit: Any) -> None:
+    for name, cases in ARGUMENTS.items():
+        if names and name not in names:
+            continue
+        for case in cases:
+            arguments = {key: value_of(text) for key, text in (word.split("=") for word in case.split())}
+            with tempfile.TemporaryDirectory(dir=options.work) as temporary:
+                folder = Path(temporary)
+                (folder / "m").mkdir()
+                try:
+                    model = build(name, 2, **arguments)
+                    _hub.save_config_for_hf(model, str(folder / "m/config.json"))
+                except Exception as error:  # timm has no such model
+                    print(f"timm has no {name} with {case}: {str(error)[:80]}")
+                    continue
+                write_weights(model, folder / "m/model.safetensors")
+                emit({"name": name, "mode": case, **ask(options, folder, model, ["-m", str(folder / "m")])})
+
+
+def print_table(file: Path) -> None:
+    """Of the mode `folder`: names and weights by the file of timm that makes them."""
+    rows = [row for row in map(json.loads, file.read_text().splitlines()) if row["mode"] == "folder"]
+    weights = collections.Counter(full.partition(".")[0] for full in timm.list_pretrained())
+    lines = []
+    for module in (*PLAIN, "sum"):
+        own = [row for row in rows if module == "sum" or timm.models.model_entrypoint(row["name"]).__module__.endswith("." + module)]
+        equal = [row["name"] for row in own if row["verdict"] == "equal"]
+        published = [sum(weights[name] for name in names) for names in (equal, [row["name"] for row in own])]
+        share = f"{100 * len(equal) / max(1, len(own)):.0f} %"
+        refused = sum(row["verdict"] == "refused" for row in own)
+        lines.append([f"`{module}`" if module != "sum" else "sum", str(len(own)), f"{len(equal)} ({share})", str(refused),
+                      f"{published[0]} of {published[1]}"])
+    print(table(["file of timm", "names", "equal", "refused", "published weights that are equal"], lines))
+    print("largest difference:", max((row["difference"] for row in rows if row["verdict"] == "equal"), default=0))
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
+    parser.add_argument("names", nargs="*", help="timm's names; all plain vision transformers without any")
+    parser.add_argument("--modes", default="folder,hint,export,bare,named,size")
+    parser.add_argument("--others", action="store_true", help="models of timm's other families, none of which may be computed")
+    parser.add_argument("--arguments", action="store_true")
+    parser.add_argument("--program", type=Path, default=PROGRAM)
+    parser.add_argument("--work", type=Path, help="where weights are written for a while")
+    parser.add_argument("--output", type=Path, help="a JSON line for each answer, added to the file; what it has is not asked again")
+    parser.add_argument("--table", type=Path)
+    options = parser.parse_args()
+    if options.table:
+        print_table(options.table)
+        return
+    torch.set_num_threads(1)
+    names = options.names or [name for module in PLAIN for name in timm.list_models(module=module)]
+    earlier = [json.loads(line) for line in options.output.read_text().splitlines()] if options.output and options.output.exists() else []
+    verdicts: collections.Counter[str] = collections.Counter(row["verdict"] for row in earlier)
+    done = {(row["name"], row["mode"]) for row in earlier}
+
+    def emit(row: Json) -> None:
+        verdicts[row["verdict"]] += 1
+        if options.output:
+            with options.output.open("a") as file:
+                file.write(json.dumps(row) + "\n")
+        said = row["said"].replace("\n", " | ")[:200]
+        print(row["mode"], row["name"], row["verdict"], f"{row['difference']:.1e}" if "difference" in row else "", said, flush=True)
+
+    if options.arguments:
+        measure_arguments(options, options.names, emit)
+    else:
+        for name in OTHERS if options.others else names:
+            modes = [mode for mode in options.modes.split(",") if (name, mode) not in done]
+            if options.others:
+                modes = [mode for mode in modes if mode in ("folder", "bare")]
+            if modes:
+                measure(options, name, modes, emit)
+    print(dict(verdicts))
+    if verdicts["differs"] + verdicts["crashed"] + (verdicts["equal"] if options.others else 0) > 0:
+        sys.exit(1)
+
+
+if __name__ == "__main__":
+    main()
