@@ -86,7 +86,8 @@ void convert_checkpoint(const std::filesystem::path& file, const Checkpoint& sou
                         std::optional<Dtype> dtype, Metadata metadata) {
   describe_model(model.config(), metadata);
   const NamedTensor* patch = source.find("patch_embed.proj.weight");
-  const Dtype usual = dtype.value_or(patch == nullptr ? Dtype::F32 : patch->parts.front()->dtype);
+  const bool has_usual = patch != nullptr && !is_float8(patch->parts.front()->dtype);
+  const Dtype usual = dtype.value_or(has_usual ? patch->parts.front()->dtype : Dtype::F32);
   Table table;
   for (const auto& [name, tensor] : model::named_tensors(model)) {
     const bool is_new = std::ranges::find(report.initialised, name) != report.initialised.end();

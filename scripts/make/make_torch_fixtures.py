@@ -2,14 +2,23 @@
 
     python scripts/make/make_torch_fixtures.py
 
-Writes tests/data/torch/*.pth and its README.md. Every tensor is `ramp(k, shape)`: element i
+Writes tests/data/torch/*.pth, float8.safetensors and its README.md. Every tensor is `ramp(k, shape)`: element i
 (row-major) is i / 8 - k, which every float type below holds exactly. The two hostile files only ask
 for what they contain: writing them executes nothing. Needs torch and numpy.
 """
 
 import argparse
 import collections
+import copyreg
+import dataclasses
+import datetime
+import decimal
+import enum
+import functools
+import json
 import os
+import struct
+import types
 from pathlib import Path
 
 import numpy
@@ -88,6 +97,162 @@ def training() -> dict:
     }
 
 
+class Colour(enum.Enum):
+    RED = 1
+
+
+@dataclasses.dataclass
+class Settings:
+    lr: float = 0.1
+    size: tuple = (3, 4)
+
+
+class Plain:
+    def __init__(self) -> None:
+        self.tensor = ramp(3, 2)
+
+
+class Slots:
+    __slots__ = ("a",)
+
+
+class AttributeDict(dict):
+    """Lightning's hyper_parameters, yacs's CfgNode: a dict with more."""
+
+    def __init__(self, items: dict) -> None:
+        super().__init__(items)
+        self.__dict__["frozen"] = True
+
+
+class DictConfig:
+    """OmegaConf's: a state with members of typing."""
+
+    def __init__(self) -> None:
+        self.state = {"type": dict, "any": types.SimpleNamespace(a=1)}
+
+    def __getstate__(self) -> dict:
+        return dict(self.state, self=self)
+
+
+class WithKeywords:
+    """Pickled by NEWOBJ_EX, before protocol 4 by functools.partial and getattr."""
+
+    def __new__(cls, *, size: int = 1):
+        return super().__new__(cls)
+
+    def __getnewargs_ex__(self):
+        return (), {"size": 2}
+
+
+class Reduced:
+    """All that __reduce_ex__ may give: arguments, state, items of a list and of a dict."""
+
+    def __init__(self, size: int = 0) -> None:
+        self.size = size
+
+    def append(self, value: object) -> None:
+        pass
+
+    def __setitem__(self, key: object, value: object) -> None:
+        pass
+
+    def __reduce_ex__(self, protocol):
+        return Reduced, (2,), {"size": 3}, iter([1, 2, 3]), iter([("a", 1), (Colour.RED, 2)])
+
+
+class Reconstructed:
+    def __reduce_ex__(self, protocol):
+        return copyreg._reconstructor, (Reconstructed, object, None), {"a": 1}
+
+
+class Pixels(torch.Tensor):
+    """A tensor that only its class can make."""
+
+
+class StateDict(collections.OrderedDict):
+    """A state dict that only its class can make."""
+
+
+def beside() -> dict:
+    """Weights and what trainers put beside them: nothing of it is a weight, most of it unknown."""
+    return {
+        "model": linear().state_dict(),
+        "args": argparse.Namespace(out=Path("/a"), lr=0.5),
+        "array": numpy.arange(6, dtype=numpy.float32).reshape(2, 3),
+        "scalar": numpy.float64(1.5),
+        "dtype": numpy.dtype("float32"),
+        "random": numpy.random.RandomState(0),
+        "generator": numpy.random.default_rng(0),
+        "torch_random": torch.arange(16, dtype=torch.uint8),
+        "history": collections.defaultdict(list, loss=[1.0, 2.0]),
+        "counter": collections.Counter("aab"),
+        "deque": collections.deque([1, 2], 3),
+        "when": datetime.datetime(2024, 1, 2),
+        "took": datetime.timedelta(seconds=5),
+        "colour": Colour.RED,
+        "by_colour": {Colour.RED: 1, (Colour.RED, 2): Colour.RED},
+        "hyper_parameters": AttributeDict({"lr": 0.1, "path": Path("b")}),
+        "config": DictConfig(),
+        "norm": functools.partial(nn.LayerNorm, eps=1e-6),
+        "settings": Settings(),
+        "plain": Plain(),
+        "slots": Slots(),
+        "keywords": WithKeywords(),
+        "reduced": Reduced(),
+        "reconstructed": Reconstructed(),
+        "set": {1, Colour.RED},
+        "frozen": frozenset([1]),
+        "complex": 1 + 2j,
+        "bytes": bytearray(b"ab"),
+        "decimal": decimal.Decimal("1.5"),
+        "range": range(3),
+        "slice": slice(1, 2),
+        "method": decimal.Decimal(1).sqrt,
+        "function": ramp,
+        "class": nn.GELU,
+        "module": nn.Linear(1, 1),
+        "pixels": ramp(1, 2).as_subclass(Pixels),
+        "size": torch.Size([1]),
+        "device": torch.device("cpu"),
+        "layout": torch.strided,
+        "complex_tensor": torch.zeros(2, dtype=torch.complex128),
+        "conjugated": torch.ones(2, dtype=torch.complex64).conj(),
+    }
+
+
+FLOAT8 = {
+    "F8_E4M3": torch.float8_e4m3fn,
+    "F8_E5M2": torch.float8_e5m2,
+    "F8_E4M3FNUZ": torch.float8_e4m3fnuz,
+    "F8_E5M2FNUZ": torch.float8_e5m2fnuz,
+}
+
+
+def float8() -> dict:
+    """All codes of each kind."""
+    codes = torch.arange(256, dtype=torch.uint8)
+    return {name: codes.view(dtype).reshape(16, 16) for name, dtype in FLOAT8.items()}
+
+
+def write_float8_values(file: Path) -> None:
+    """What torch says the codes are, as float32."""
+    data = {name: codes.to(torch.float32).contiguous().numpy().tobytes() for name, codes in float8().items()}
+    header, at = {}, 0
+    for name, values in data.items():
+        header[name] = {"dtype": "F32", "shape": [16, 16], "data_offsets": [at, at + len(values)]}
+        at += len(values)
+    text = json.dumps(header).encode()
+    text += b" " * (-len(text) % 8)
+    file.write_bytes(struct.pack("<Q", len(text)) + text + b"".join(data.values()))
+
+
+def with_attribute() -> dict:
+    """A plain tensor that bears an attribute is saved by _rebuild_from_type_v2."""
+    tensor = ramp(0, 2, 3)
+    tensor.note = "an attribute"
+    return {"weight": tensor, "bias": ramp(1, 3)}
+
+
 def dtypes() -> dict:
     return {
         "bf16": ramp(1, 3, dtype=torch.bfloat16),
@@ -117,6 +282,12 @@ def views() -> dict:
         "element": base[3, 5],
         "column": base[:, 2:3],
     }
+
+
+def for_legacy(values: dict) -> dict:
+    """Without modules: the format stores the source of their classes, with its path."""
+    left_out = ("norm", "class", "module")
+    return {key: value for key, value in values.items() if key not in left_out}
 
 
 # Made without source text: the legacy format stores the source of a module's class, with its path.
@@ -155,6 +326,20 @@ def main() -> None:
         ("legacy", legacy, old, "the format before PyTorch 1.6, with a shared storage"),
         ("module", linear(), {}, "a whole `nn.Linear`"),
         ("module_legacy", Net(), old, "a whole module in the legacy format"),
+        ("beside_2", beside(), {}, "weights, and 41 kinds of values beside them, by protocol 2"),
+        ("beside_4", beside(), {"pickle_protocol": 4}, "`beside_2` with pickle protocol 4"),
+        ("beside_5", beside(), {"pickle_protocol": 5}, "`beside_2` with pickle protocol 5"),
+        ("beside_legacy", for_legacy(beside()), old, "`beside_2` in the legacy format"),
+        ("attribute", with_attribute(), {}, "a tensor with an attribute"),
+        ("subclass", {"model": {"weight": ramp(0, 2).as_subclass(Pixels)}}, {}, "a subclass of tensors as a weight"),
+        ("custom_dict", {"state_dict": StateDict(linear().state_dict())}, {}, "a subclass of dicts as the state dict"),
+        ("arrays", {"model": {"weight": numpy.zeros(2), "bias": ramp(0, 2)}}, {}, "a weight that is NumPy's"),
+        ("module_beside", {"model": linear(), "state_dict": linear().state_dict()}, {}, "a whole module beside its weights"),
+        ("module_inside", {"net": linear(), "epoch": 1}, {}, "a whole module, and no weights"),
+        ("two_dicts", {"teacher": linear().state_dict(), "student": linear().state_dict()}, {}, "two state dicts of other names"),
+        ("one_dict", {"teacher": linear().state_dict(), "epoch": 1}, {}, "one state dict of another name"),
+        ("conjugated", {"weight": torch.ones(2, dtype=torch.complex64).conj()}, {}, "a conjugated view as a weight"),
+        ("float8", float8(), {}, "all codes of four kinds of float8; `float8.safetensors` has torch's float32 of them"),
         ("no_tensors", no_tensors, {}, "no tensor anywhere"),
         ("os_system", {"weight": ramp(0, 2), "x": OsSystem()}, {}, "calls `os.system`"),
         ("builtins_eval", {"weight": ramp(0, 2), "x": Eval()}, {}, "calls `eval`"),
@@ -163,6 +348,7 @@ def main() -> None:
     for name, value, options, what in files:
         torch.save(value, FOLDER / f"{name}.pth", **options)
         rows.append(f"| `{name}.pth` | {what} |")
+    write_float8_values(FOLDER / "float8.safetensors")
     versions = {"torch": torch.__version__, "numpy": numpy.__version__}
     (FOLDER / "README.md").write_text(README.format(rows="\n".join(rows), **versions))
 

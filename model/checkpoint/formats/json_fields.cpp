@@ -158,10 +158,22 @@ Json parse_json_object(std::string_view text, const std::string& subject) {
 }
 
 std::optional<Json> load_json_object(const std::filesystem::path& file) {
-  std::error_code ignored;
-  if (!std::filesystem::exists(file, ignored)) return std::nullopt;
+  // A link that leads nowhere is a file that somebody meant to be there.
+  std::error_code error;
+  const auto status = std::filesystem::symlink_status(file, error);
+  if (status.type() == std::filesystem::file_type::not_found) return std::nullopt;
+  if (std::filesystem::is_symlink(status) && !std::filesystem::exists(file, error)) {
+    throw Error(ErrorCode::not_found,
+                error ? "is a link that cannot be followed: " + error.message()
+                      : "is a link to a file that does not exist: " +
+                            std::filesystem::read_symlink(file, error).string(),
+                file.string());
+  }
   const MappedFile mapped(file);
   const std::span<const std::byte> bytes = mapped.bytes();
+  if (bytes.empty())
+    throw Error(ErrorCode::decode_failed, "the file is empty, expected a JSON object",
+                file.string());
   if (bytes.size() > kMaxFileBytes) {
     throw Error(ErrorCode::too_large, "a configuration of more than 16 MiB", file.string());
   }

@@ -59,7 +59,8 @@ std::int64_t whole_number(const nlohmann::json& value);
 /// JSON, keys that come twice and nesting without end.
 nlohmann::json parse_json_object(std::string_view text, const std::string& subject);
 
-/// The same from a file of at most 16 MiB; nothing when there is no such file.
+/// The same from a file of at most 16 MiB; nothing when there is no such file. A link that leads nowhere is
+/// Error(not_found), what cannot be read Error(unreadable).
 std::optional<nlohmann::json> load_json_object(const std::filesystem::path& file);
 
 }  // namespace hydrascope::checkpoint

@@ -55,7 +55,12 @@ MappedFile::MappedFile(const std::filesystem::path& file) {
   if (descriptor.value < 0) {
     const int error = errno;
     if (error == ENOENT || error == ENOTDIR) {
-      throw Error(ErrorCode::not_found, "there is no such file", file.native());
+      std::error_code ignored;
+      throw Error(ErrorCode::not_found,
+                  std::filesystem::is_symlink(file, ignored)
+                      ? "the file is a link to one that does not exist"
+                      : "there is no such file",
+                  file.native());
     }
     throw Error(ErrorCode::unreadable, "the file cannot be opened: " + reason(error),
                 file.native());

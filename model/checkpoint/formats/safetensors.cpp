@@ -1,6 +1,7 @@
 #include "model/checkpoint/formats/safetensors.h"
 
 #include "kernels/error.h"
+#include "model/checkpoint/formats/foreign_formats.h"
 #include "model/checkpoint/formats/safetensors_header.h"
 #include "model/checkpoint/formats/strict_json.h"
 
@@ -24,15 +25,25 @@ struct DtypeRow {
 
 /// In the order of the enumeration.
 constexpr std::array kDtypes{
-    DtypeRow{Dtype::BOOL, "BOOL", 1},       DtypeRow{Dtype::U8, "U8", 1},
-    DtypeRow{Dtype::I8, "I8", 1},           DtypeRow{Dtype::I16, "I16", 2},
-    DtypeRow{Dtype::U16, "U16", 2},         DtypeRow{Dtype::F16, "F16", 2},
-    DtypeRow{Dtype::BF16, "BF16", 2},       DtypeRow{Dtype::I32, "I32", 4},
-    DtypeRow{Dtype::U32, "U32", 4},         DtypeRow{Dtype::F32, "F32", 4},
-    DtypeRow{Dtype::I64, "I64", 8},         DtypeRow{Dtype::U64, "U64", 8},
-    DtypeRow{Dtype::F64, "F64", 8},         DtypeRow{Dtype::F8_E4M3, "F8_E4M3", 1},
-    DtypeRow{Dtype::F8_E5M2, "F8_E5M2", 1}, DtypeRow{Dtype::F8_E8M0, "F8_E8M0", 1},
+    DtypeRow{Dtype::BOOL, "BOOL", 1},
+    DtypeRow{Dtype::U8, "U8", 1},
+    DtypeRow{Dtype::I8, "I8", 1},
+    DtypeRow{Dtype::I16, "I16", 2},
+    DtypeRow{Dtype::U16, "U16", 2},
+    DtypeRow{Dtype::F16, "F16", 2},
+    DtypeRow{Dtype::BF16, "BF16", 2},
+    DtypeRow{Dtype::I32, "I32", 4},
+    DtypeRow{Dtype::U32, "U32", 4},
+    DtypeRow{Dtype::F32, "F32", 4},
+    DtypeRow{Dtype::I64, "I64", 8},
+    DtypeRow{Dtype::U64, "U64", 8},
+    DtypeRow{Dtype::F64, "F64", 8},
+    DtypeRow{Dtype::F8_E4M3, "F8_E4M3", 1},
+    DtypeRow{Dtype::F8_E5M2, "F8_E5M2", 1},
+    DtypeRow{Dtype::F8_E8M0, "F8_E8M0", 1},
     DtypeRow{Dtype::C64, "C64", 8},
+    DtypeRow{Dtype::F8_E4M3FNUZ, "F8_E4M3FNUZ", 1},
+    DtypeRow{Dtype::F8_E5M2FNUZ, "F8_E5M2FNUZ", 1},
 };
 
 const DtypeRow& row_of(Dtype dtype) { return kDtypes.at(static_cast<std::size_t>(dtype)); }
@@ -58,49 +69,6 @@ std::uint64_t read_length(std::span<const std::byte> bytes) {
 
 constexpr const char* kDownloadAgain = "the file was cut off or damaged: download or copy it again";
 
-bool looks_like_html(std::string_view text) {
-  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
-  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
-  text.remove_prefix(std::min(text.find_first_not_of(" \t\r\n\f"), text.size()));
-  const auto begins_with = [text](std::string_view tag) {
-    return text.size() >= tag.size() &&
-           std::equal(tag.begin(), tag.end(), text.begin(), [](char expected, char found) {
-             return expected == (found >= 'A' && found <= 'Z' ? found - 'A' + 'a' : found);
-           });
-  };
-  return begins_with("<!doctype") || begins_with("<html");
-}
-
-struct ForeignFormat {
-  std::string_view name;
-  const char* what;
-  const char* hint;
-};
-
-constexpr std::array kForeignFormats{
-    ForeignFormat{"git_lfs_pointer", "a Git LFS pointer, which only names the weights",
-                  "fetch what it points to: git lfs pull in its repository"},
-    ForeignFormat{"html", "an HTML page: a failed download",
-                  "check the link and whether it asks for a login, then download the file again"},
-    ForeignFormat{"torch_zip", "a zip archive, as torch.save writes it",
-                  "convert it to safetensors, which `format_only` does"},
-    ForeignFormat{"torch_legacy", "a pickle, as torch.save wrote it before PyTorch 1.6",
-                  "convert it to safetensors, which `format_only` does"},
-    ForeignFormat{"gguf", "a GGUF file", "get the same weights as safetensors"},
-};
-
-void refuse_foreign_format(std::span<const std::byte> bytes, const std::string& subject) {
-  const std::string_view format = sniff_format(bytes);
-  if (format == "empty") {
-    throw Error(ErrorCode::empty, "the file is empty", subject, kDownloadAgain);
-  }
-  const auto found = std::ranges::find(kForeignFormats, format, &ForeignFormat::name);
-  if (found == kForeignFormats.end()) return;
-  throw Error(ErrorCode::unsupported_format,
-              "expected a safetensors file, found " + std::string(found->what), subject,
-              found->hint);
-}
-
 std::string_view header_text(std::span<const std::byte> bytes, const std::string& subject) {
   if (bytes.size() < kLengthBytes) {
     fail("expected at least 8 bytes, which say the header's length, found " +
@@ -108,15 +76,18 @@ std::string_view header_text(std::span<const std::byte> bytes, const std::string
          subject, kDownloadAgain);
   }
   const std::uint64_t length = read_length(bytes);
-  if (length > kMaxHeaderBytes) {
-    fail("neither a safetensors nor a torch file: a header of " + std::to_string(length) +
-             " bytes is more than the format's limit of " + std::to_string(kMaxHeaderBytes),
-         subject);
-  }
   const std::size_t available = bytes.size() - kLengthBytes;
-  if (length > available) {
-    fail("the header takes " + std::to_string(length) + " bytes, the file has " +
-             std::to_string(available) + " after the header's length",
+  if (length > std::min<std::uint64_t>(kMaxHeaderBytes, available)) {
+    // No length at all, but the first bytes of something else.
+    if (available > 0 && bytes[kLengthBytes] != std::byte{'{'})
+      refuse_format(sniff_format(bytes), bytes, "a safetensors file", subject);
+    if (length > kMaxHeaderBytes) {
+      fail("the header's length is damaged: it says " + std::to_string(length) +
+               " bytes, more than the format's limit of " + std::to_string(kMaxHeaderBytes),
+           subject, kDownloadAgain);
+    }
+    fail("the file was cut off: its header takes " + std::to_string(length) +
+             " bytes, the file has " + std::to_string(available) + " after the header's length",
          subject, kDownloadAgain);
   }
   const std::string_view text = text_of(bytes.subspan(kLengthBytes, length));
@@ -153,8 +124,8 @@ void check_place(const TensorEntry& entry, std::uint64_t previous_end, std::size
   if (entry.begin > previous_end) refuse(offsets() + " leave a hole" + expected());
   if (entry.begin < previous_end) refuse(offsets() + " overlap the tensor before" + expected());
   if (entry.end > buffer_size) {
-    refuse(offsets() + " end outside the file, whose buffer has " + std::to_string(buffer_size) +
-               " bytes",
+    refuse(offsets() + " end outside the file, which was cut off: the buffer has " +
+               std::to_string(buffer_size) + " bytes",
            kDownloadAgain);
   }
 }
@@ -169,25 +140,16 @@ std::optional<Dtype> find_dtype(std::string_view name) {
   return found == kDtypes.end() ? std::nullopt : std::optional(found->dtype);
 }
 
-std::string_view sniff_format(std::span<const std::byte> bytes) {
-  const std::string_view text = text_of(bytes);
-  if (text.empty()) return "empty";
-  // First, because a length is any eight bytes: a header of 640 begins like a pickle (80 02), one
-  // of 67,324,752 like a zip. Neither of the two has a '{' after a length within the limit.
-  if (text.size() > kLengthBytes && text[kLengthBytes] == '{' &&
-      read_length(bytes) <= kMaxHeaderBytes) {
-    return "safetensors";
-  }
-  if (text.starts_with("version https://git-lfs")) return "git_lfs_pointer";
-  if (text.starts_with("PK\x03\x04")) return "torch_zip";
-  // Protocol 2 is what torch.save asks for by default; its callers may ask for up to 5.
-  if (text.size() >= 2 && text[0] == '\x80' && text[1] >= 2 && text[1] <= 5) return "torch_legacy";
-  if (text.starts_with("GGUF")) return "gguf";
-  return looks_like_html(text) ? "html" : "unknown";
+bool is_safetensors(std::span<const std::byte> bytes) {
+  return bytes.size() > kLengthBytes && bytes[kLengthBytes] == std::byte{'{'} &&
+         read_length(bytes) <= kMaxHeaderBytes;
 }
 
 SafetensorsIndex parse_safetensors(std::span<const std::byte> bytes, const std::string& subject) {
-  refuse_foreign_format(bytes, subject);
+  if (const std::string_view format = sniff_format(bytes);
+      format != "safetensors" && format != "unknown" && format != "text" && format != "zeros") {
+    refuse_format(format, bytes, "a safetensors file", subject);
+  }
   const std::string_view text = header_text(bytes, subject);
   SafetensorsHeader header = read_header(text, subject);
   // JSON would allow line ends, too; the format pads with spaces only.

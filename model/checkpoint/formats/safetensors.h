@@ -37,6 +37,8 @@ enum class Dtype {
   F8_E5M2,
   F8_E8M0,
   C64,
+  F8_E4M3FNUZ,
+  F8_E5M2FNUZ,
 };
 /// The spelling in files: "F32", "F8_E4M3".
 std::string_view name(Dtype dtype);
@@ -68,13 +70,11 @@ struct SafetensorsIndex {
 
 /// Parses and checks every rule of the format. Throws Error(decode_failed) that names the rule,
 /// what was expected and what was found, Error(empty) for no bytes, and Error(unsupported_format)
-/// with a hint for a file that is something else: an LFS pointer, an HTML page, a torch zip, a
-/// pickle, GGUF. `subject` is what errors name.
+/// with a hint for a file that is something else (`refuse_format`). `subject` is what errors name.
 SafetensorsIndex parse_safetensors(std::span<const std::byte> bytes, const std::string& subject);
 
-/// What the first bytes say: "safetensors", "torch_zip", "torch_legacy", "gguf", "git_lfs_pointer",
-/// "html", "empty" or "unknown". Pure; a few hundred bytes are enough.
-std::string_view sniff_format(std::span<const std::byte> bytes);
+/// A length within the limit and the begin of a JSON object behind it.
+bool is_safetensors(std::span<const std::byte> bytes);
 
 /// Of a sharded checkpoint: tensor name to file name.
 using WeightMap = std::map<std::string, std::string>;
@@ -83,13 +83,21 @@ using WeightMap = std::map<std::string, std::string>;
 /// could lead out of the index's folder.
 WeightMap read_weight_map(std::string_view text, const std::string& subject);
 
-/// One mapped file, or all shards of a `*.safetensors.index.json`, as one table of tensors.
+/// By its name, or by its content: JSON with a "weight_map".
+bool is_shard_index(const std::filesystem::path& file, std::span<const std::byte> bytes);
+
+/// One mapped file, or all shards of an index, as one table of tensors.
 class SafetensorsFile {
  public:
-  /// Opens `FILE.safetensors` or `*.index.json`, whose shards lie beside it. Throws what
-  /// `MappedFile` and `parse_safetensors` throw, and Error(decode_failed) where index and shards
-  /// disagree.
+  /// Opens `FILE.safetensors` or an index, whose shards, of safetensors or of torch.save, lie beside
+  /// it. Throws what `MappedFile`, `parse_safetensors` and `TorchPickleFile` throw, and
+  /// Error(decode_failed) where index and shards disagree.
   static SafetensorsFile open(const std::filesystem::path& file);
+
+  /// "safetensors", or that of the last shard of torch.save.
+  [[nodiscard]] const std::string& format() const noexcept { return format_; }
+  /// What was left out of shards of torch.save.
+  [[nodiscard]] const std::vector<std::string>& notes() const noexcept { return notes_; }
 
   /// The metadata of all shards together; an entry on which two shards disagree is an error.
   [[nodiscard]] const Metadata& metadata() const noexcept { return metadata_; }
@@ -100,9 +108,12 @@ class SafetensorsFile {
 
  private:
   void append(const std::filesystem::path& file);
+  void append_torch(const std::filesystem::path& file);
   void append_shards(const std::filesystem::path& index_file);
 
-  std::vector<std::shared_ptr<MappedFile>> files_;  ///< own what `tensors_` points to
+  std::vector<std::shared_ptr<const void>> owners_;  ///< of what `tensors_` points to
+  std::string format_ = "safetensors";
+  std::vector<std::string> notes_;
   Metadata metadata_;
   std::vector<TensorView> tensors_;
 };

@@ -1,10 +1,13 @@
 #include "kernels/error.h"
+#include "model/checkpoint/formats/foreign_formats.h"
 #include "model/checkpoint/formats/safetensors.h"
 #include "model/checkpoint/formats/strict_json.h"
+#include "model/checkpoint/formats/torch/torch_pickle.h"
 
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <iterator>
 #include <set>
 #include <utility>
 
@@ -80,9 +83,18 @@ WeightMap read_weight_map(std::string_view text, const std::string& subject) {
   return map;
 }
 
+bool is_shard_index(const fs::path& file, std::span<const std::byte> bytes) {
+  const std::string_view format = sniff_format(bytes);
+  if (file.native().ends_with(".index.json"))
+    return format != "git_lfs_pointer" && format != "git_annex_pointer" && format != "html";
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  return format == "json" && bytes.size() <= kMaxHeaderBytes &&
+         text.find("\"weight_map\"") != std::string_view::npos;
+}
+
 SafetensorsFile SafetensorsFile::open(const fs::path& file) {
   SafetensorsFile result;
-  if (file.native().ends_with(".index.json")) {
+  if (is_shard_index(file, MappedFile(file).bytes())) {
     result.append_shards(file);
   } else {
     result.append(file);
@@ -90,8 +102,18 @@ SafetensorsFile SafetensorsFile::open(const fs::path& file) {
   return result;
 }
 
+void SafetensorsFile::append_torch(const fs::path& file) {
+  auto shard = std::make_shared<const TorchPickleFile>(TorchPickleFile::open(file));
+  format_ = shard->format();
+  if (!shard->note().empty()) notes_.push_back(file.filename().string() + ": " + shard->note());
+  std::ranges::copy(shard->tensors(), std::back_inserter(tensors_));
+  owners_.push_back(std::move(shard));
+}
+
 void SafetensorsFile::append(const fs::path& file) {
   auto mapped = std::make_shared<MappedFile>(file);
+  const std::string_view format = sniff_format(mapped->bytes());
+  if (format == "torch_zip" || format == "torch_legacy") return append_torch(file);
   SafetensorsIndex index = parse_safetensors(mapped->bytes(), file.native());
   for (auto& [key, value] : index.metadata) {
     const auto [entry, is_new] = metadata_.try_emplace(key, value);
@@ -101,7 +123,7 @@ void SafetensorsFile::append(const fs::path& file) {
                 file);
     }
   }
-  files_.push_back(std::move(mapped));
+  owners_.push_back(std::move(mapped));
   std::ranges::move(index.tensors, std::back_inserter(tensors_));
 }
 

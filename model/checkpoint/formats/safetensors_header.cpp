@@ -45,6 +45,12 @@ class EntryReader {
     expect(value.is_string(), place_ + ": dtype", "a string", value, subject_);
     const auto& text = value.get_ref<const std::string&>();
     const std::optional<Dtype> dtype = find_dtype(text);
+    if (!dtype && (text.starts_with("F4") || text.starts_with("F6_"))) {
+      throw Error(ErrorCode::unsupported_format,
+                  place_ + ": its dtype " + quote(text) +
+                      " has less than a byte for a number and is not read",
+                  subject_, "save the weights as F32, F16 or BF16");
+    }
     if (!dtype) fail_header(place_ + ": unknown dtype " + quote(text), subject_);
     return *dtype;
   }

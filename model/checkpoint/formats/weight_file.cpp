@@ -1,10 +1,10 @@
 #include "model/checkpoint/formats/weight_file.h"
 
 #include "kernels/error.h"
+#include "model/checkpoint/formats/foreign_formats.h"
 #include "model/checkpoint/formats/torch/torch_pickle.h"
+#include "model/checkpoint/formats/weight_folder.h"
 
-#include <algorithm>
-#include <array>
 #include <string_view>
 #include <system_error>
 #include <utility>
@@ -14,42 +14,26 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The file that a folder stands for.
-fs::path choose_file(const fs::path& folder) {
-  std::error_code ignored;
-  for (const char* candidate :
-       {"model.safetensors", "model.safetensors.index.json", "pytorch_model.bin"}) {
-    if (fs::exists(folder / candidate, ignored)) return folder / candidate;
-  }
-  std::vector<std::string> found;
-  for (const auto& entry : fs::directory_iterator(folder, ignored)) {
-    const std::string extension = entry.path().extension().string();
-    if (extension == ".safetensors" || extension == ".pth" || extension == ".pt")
-      found.push_back(entry.path().filename().string());
-  }
-  if (found.size() == 1) return folder / found.front();
-  if (found.empty()) {
-    throw Error(ErrorCode::not_found,
-                "the folder holds no model.safetensors, pytorch_model.bin or other weights",
-                folder.string());
-  }
-  std::ranges::sort(found);
-  constexpr std::size_t kShown = 4;
-  std::string names;
-  for (std::size_t i = 0; i < std::min(found.size(), kShown); ++i)
-    names += (i == 0 ? "" : ", ") + found[i];
-  throw Error(ErrorCode::invalid_argument,
-              "the folder holds " + std::to_string(found.size()) + " files of weights (" + names +
-                  (found.size() > kShown ? ", ..." : "") + ")",
-              folder.string(), "name one of them");
-}
-
+/// What the file begins with; refuses what is no weights.
 std::string_view format_of(const fs::path& file) {
-  if (file.native().ends_with(".index.json")) return "safetensors";
-  constexpr std::size_t kEnough = 512;
   const MappedFile mapped(file);
   const std::span<const std::byte> bytes = mapped.bytes();
-  return sniff_format(bytes.first(std::min(bytes.size(), kEnough)));
+  std::string_view format = sniff_format(bytes);
+  if (format == "safetensors" || format == "torch_zip" || format == "torch_legacy") return format;
+  if (is_shard_index(file, bytes)) return "safetensors";
+  // The index of a TensorFlow checkpoint has its mark at the end.
+  constexpr std::string_view kTableEnd{"\x57\xFB\x80\x8B\x24\x75\x47\xDB"};
+  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+  if (text.ends_with(kTableEnd)) format = "tensorflow";
+  // The numbers of an OpenVINO model have none, but a description beside them.
+  std::error_code ignored;
+  if (format == "unknown" && fs::exists(fs::path(file).replace_extension(".xml"), ignored))
+    format = "openvino";
+  // With a damaged length it begins like nothing.
+  const bool is_damaged = file.extension() == ".safetensors" && format == "unknown";
+  if (!is_damaged)
+    refuse_format(format, bytes, "a safetensors file or one of torch.save", file.native());
+  return "safetensors";
 }
 
 }  // namespace
@@ -68,23 +52,24 @@ void WeightFile::keep(Reader reader) {
 WeightFile WeightFile::open(const fs::path& path, const WeightFileOptions& options) {
   WeightFile result;
   std::error_code ignored;
-  result.file_ = fs::is_directory(path, ignored) ? choose_file(path) : path;
+  result.file_ = fs::is_directory(path, ignored) ? choose_weights(path, result.notes_) : path;
   const std::string_view format = format_of(result.file_);
   if (format == "torch_zip" || format == "torch_legacy") {
     TorchPickleFile reader = TorchPickleFile::open(result.file_, {options.use_ema});
     result.format_ = reader.format();
     result.entry_ = reader.entry();
     result.has_unused_ema_ = reader.has_ema();
+    if (!reader.note().empty()) result.notes_.push_back(reader.note());
     result.keep(std::move(reader));
     return result;
   }
-  // Whatever else it is, this reader says it best.
   SafetensorsFile reader = SafetensorsFile::open(result.file_);
   if (options.use_ema) {
-    throw Error(ErrorCode::invalid_argument, "safetensors files hold one set of weights",
+    throw Error(ErrorCode::invalid_argument, "safetensors files and shards hold one set of weights",
                 "`use_ema`");
   }
-  result.format_ = "safetensors";
+  result.format_ = reader.format();
+  result.notes_.insert(result.notes_.end(), reader.notes().begin(), reader.notes().end());
   result.keep(std::move(reader));
   return result;
 }

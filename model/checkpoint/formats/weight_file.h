@@ -21,9 +21,8 @@ struct WeightFileOptions {
 class WeightFile {
  public:
   WeightFile();
-  /// A file, a `*.safetensors.index.json`, or a folder: its model.safetensors,
-  /// model.safetensors.index.json or pytorch_model.bin, else the only *.safetensors, *.pth or *.pt.
-  /// Throws Error(not_found) for what is not there, and what the readers of the formats throw.
+  /// A file, the index of shards, or a folder (`choose_weights`). Throws Error(not_found) for what
+  /// is not there, what `refuse_format` throws for other formats, and what the readers throw.
   static WeightFile open(const std::filesystem::path& path, const WeightFileOptions& options = {});
 
   /// The file that was opened.
@@ -35,6 +34,8 @@ class WeightFile {
   [[nodiscard]] const std::string& entry() const noexcept { return entry_; }
   /// A torch file that holds averaged weights which were not asked for.
   [[nodiscard]] bool has_unused_ema() const noexcept { return has_unused_ema_; }
+  /// Which file of a folder was taken, and what of it was left out; a sentence each.
+  [[nodiscard]] const std::vector<std::string>& notes() const noexcept { return notes_; }
   [[nodiscard]] const Metadata& metadata() const noexcept { return *metadata_; }
   [[nodiscard]] const std::vector<TensorView>& tensors() const noexcept { return *tensors_; }
 
@@ -46,6 +47,7 @@ class WeightFile {
   std::string format_;
   std::string entry_;
   bool has_unused_ema_ = false;
+  std::vector<std::string> notes_;
   // Into the reader, which each of them keeps alive.
   std::shared_ptr<const Metadata> metadata_;
   std::shared_ptr<const std::vector<TensorView>> tensors_;

@@ -10,6 +10,7 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
 #include <cstring>
 
 namespace hydrascope::checkpoint {
@@ -234,7 +235,7 @@ TEST(CheckpointTest, HeadsAreNotGuessedWhereTimmsModelsDiffer) {
   Checkpoint bare = Checkpoint::open(file);
   EXPECT_TRUE(bare.notes().empty());
   EXPECT_ERROR(bare.deduce_config(), failed, "how many attention heads", "1280", "a.safetensors",
-               "`model` vit_huge_patch14_224 `checkpoint` FILE", "num_heads");
+               "`model` vit_huge_patch14_224 `checkpoint` FILE", "config.json");
   // Who names it, in words or beside the file, gets its 16 heads; width / 64 would be 20.
   VitConfig named = model::find_architecture("vit_huge_patch14_224")->config;
   bare.complete(named);
@@ -247,12 +248,12 @@ TEST(CheckpointTest, HeadsAreNotGuessedWhereTimmsModelsDiffer) {
   shallow.write(file);
   for (const auto& [config, heads] :
        {std::pair{R"({"architecture": "vit_huge_patch14_224"})", 16},
-        {R"({"architecture": "mine", "model_args": {"num_heads": 8}})", 8},
+        {R"({"architecture": "vit", "model_args": {"num_heads": 8}})", 8},
         {R"({"model_type": "vit", "num_attention_heads": 10})", 10}}) {
     folder.write("config.json", config);
     EXPECT_EQ(huge_heads(file), heads) << config;
   }
-  folder.write("config.json", R"({"architecture": "mine"})");
+  folder.write("config.json", R"({"architecture": "vit"})");
   EXPECT_ERROR(huge_heads(file), failed, "how many attention heads");
 }
 
@@ -262,17 +263,19 @@ TEST(CheckpointTest, AssumedHeadsAreNoted) {
   Checkpoint assumed = Checkpoint::open(file);
   EXPECT_EQ(assumed.deduce_config().num_heads, 3);
   ASSERT_EQ(assumed.notes().size(), 1U);
-  EXPECT_EQ(assumed.notes()[0],
-            "nothing says how many attention heads it has: 3 are assumed, as in timm's models of "
-            "192 features");
+  EXPECT_EQ(
+      assumed.notes()[0],
+      "nothing says how many attention heads it has: 3 are assumed, as in timm's models of "
+      "192 features, as are norms before attention and MLP, no rotations, exact GELU and an eps of "
+      "1e-6");
   VitConfig named = small();
   assumed.complete(named);
   EXPECT_TRUE(assumed.notes().empty()) << "the user has named the architecture";
-  folder.write("config.json", R"({"architecture": "mine", "model_args": {"num_heads": 2}})");
-  EXPECT_TRUE(Checkpoint::open(file).notes().empty());
+  folder.write("config.json", R"({"architecture": "vit", "model_args": {"num_heads": 2}})");
+  EXPECT_TRUE(Checkpoint::open(file).notes().empty()) << "the user has said what it is";
   EXPECT_EQ(Checkpoint::open(file).deduce_config().num_heads, 2);
   // A configuration that does not say it is no answer.
-  folder.write("config.json", R"({"architecture": "mine"})");
+  folder.write("config.json", R"({"architecture": "vit"})");
   EXPECT_EQ(Checkpoint::open(file).notes().size(), 1U);
 }
 
@@ -320,7 +323,51 @@ TEST(CheckpointTest, RefusesIntegersAsWeights) {
   }
   const Checkpoint file = Checkpoint::open(contents.write(folder.path() / "a.safetensors"));
   VisionTransformer model(small());
-  EXPECT_ERROR(file.load_into(*model), unsupported_format, "I32", "norm.bias");
+  EXPECT_ERROR(file.load_into(*model), unsupported_format, "I32", "norm.bias", "a.safetensors");
+}
+
+/// All codes against what torch says of them: its float32, in a file of make_torch_fixtures.py.
+TEST(CheckpointTest, ReadsEveryCodeOfFloat8AsTorchDoes) {
+  const auto table = SafetensorsFile::open(fs::path(HYDRASCOPE_SOURCE_DIR) /
+                                           "tests/data/torch/float8.safetensors");
+  std::string codes(256, '\0');
+  for (std::size_t i = 0; i < codes.size(); ++i) codes[i] = static_cast<char>(i);
+  const testing::TemporaryFolder folder;
+  const VitConfig config = testing::small_vit({.dim = 16, .depth = 1, .heads = 2, .classes = 16});
+  for (const char* kind : {"F8_E4M3", "F8_E5M2", "F8_E4M3FNUZ", "F8_E5M2FNUZ"}) {
+    Contents contents{VisionTransformer(config)};
+    for (TensorView& view : contents.views) {
+      if (view.name != "head.weight") continue;
+      view.dtype = *find_dtype(kind);
+      view.data = std::as_bytes(std::span(codes));
+    }
+    const Checkpoint file = Checkpoint::open(contents.write(folder.path() / "a.safetensors"));
+    VisionTransformer model(config);
+    file.load_into(*model);
+    at::Tensor read;
+    for (const auto& [name, tensor] : model::named_tensors(*model))
+      if (name == "head.weight") read = tensor;
+    const TensorView* expected = table.find(kind);
+    ASSERT_NE(expected, nullptr);
+    ASSERT_EQ(expected->shape, read.sizes().vec());
+    std::vector<float> values(codes.size());
+    std::memcpy(values.data(), expected->data.data(), expected->data.size());
+    int nans = 0;
+    for (std::size_t i = 0; i < values.size(); ++i) {
+      const float found = read.const_data_ptr<float>()[i];
+      EXPECT_TRUE(found == values[i] || (std::isnan(found) && std::isnan(values[i])))
+          << kind << ", code " << i << ": " << found << ", torch says " << values[i];
+      nans += std::isnan(values[i]) ? 1 : 0;
+    }
+    EXPECT_EQ(nans, kind == std::string("F8_E5M2") ? 6 : kind == std::string("F8_E4M3") ? 2 : 1);
+    // Converted, the codes stay as they are.
+    const fs::path again = folder.path() / "b.safetensors";
+    convert_checkpoint(again, file, *model, {}, std::nullopt, {});
+    EXPECT_EQ(SafetensorsFile::open(again).find("head.weight")->dtype, *find_dtype(kind));
+    EXPECT_EQ(std::memcmp(SafetensorsFile::open(again).find("head.weight")->data.data(),
+                          codes.data(), codes.size()),
+              0);
+  }
 }
 
 TEST(CheckpointTest, BundledModelIsWhatItSays) {

@@ -11,6 +11,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <optional>
 
 namespace hydrascope::checkpoint {
 namespace layouts_test {
@@ -75,12 +76,17 @@ at::Tensor logits_of(VisionTransformer& model, const at::Tensor& images) {
 }
 
 void expect_equal_logits(VisionTransformer& saved, const fs::path& path,
-                         const HeadOptions& head = {}) {
+                         const HeadOptions& head = {},
+                         std::optional<model::PosInterp> interpolation = {}) {
   const VitConfig& config = saved->config();
   const Checkpoint file = Checkpoint::open(path);
   VitConfig deduced = file.deduce_config(head);
   deduced.arch = config.arch;
-  EXPECT_EQ(model::to_json(deduced), model::to_json(config));
+  // Names of Hugging Face mean its interpolation of positions at another size.
+  VitConfig expected = config;
+  expected.pos_interp = interpolation.value_or(file.layout() == "timm" ? model::PosInterp::timm
+                                                                       : model::PosInterp::hf);
+  EXPECT_EQ(model::to_json(deduced), model::to_json(expected));
   VisionTransformer loaded(deduced);
   const LoadReport report = file.load_into(*loaded, head);
   EXPECT_TRUE(report.initialised.empty());
@@ -177,10 +183,10 @@ TEST(LayoutsTest, TimmsConfigurationNamesTheArchitecture) {
   config.num_heads = 4;
   VisionTransformer model = random_model(config);
   write_as(model, folder.path() / "model.safetensors", Names::timm, "");
-  folder.write("config.json", R"({"architecture": "vit_little_patch8_32",
+  folder.write("config.json", R"({"architecture": "vit_tiny_patch8_32",
       "model_args": {"num_heads": 4}, "pretrained_cfg": {"input_size": [3, 32, 32]}})");
   expect_equal_logits(model, folder.path());
-  EXPECT_EQ(Checkpoint::open(folder.path()).deduce_config().arch, "vit_little_patch8_32");
+  EXPECT_EQ(Checkpoint::open(folder.path()).deduce_config().arch, "vit_tiny_patch8_32");
 }
 
 TEST(LayoutsTest, OwnFilesAreNotBentByTheirNeighbours) {
@@ -313,28 +319,142 @@ TEST(LayoutsTest, ANewClassifierOnlyWhenAskedFor) {
   EXPECT_EQ(whole.load_into(*again, reset).initialised.size(), 2U);
 }
 
-TEST(LayoutsTest, TensorsOfMechanismsMayBeMissingOrLeft) {
+/// `plain` with one tensor more.
+fs::path with_tensor(const fs::path& plain, const fs::path& file, const std::string& name) {
+  const SafetensorsFile contents = SafetensorsFile::open(plain);
+  std::vector<TensorView> views = contents.tensors();
+  views.push_back(*contents.find("norm.weight"));
+  views.back().name = name;
+  write_safetensors(file, views, {});
+  return file;
+}
+
+TEST(LayoutsTest, ATensorOfAnotherPartIsAnError) {
   const testing::TemporaryFolder folder;
   VisionTransformer model = random_model(small());
   const fs::path plain = folder.path() / "plain.safetensors";
-  const fs::path file = folder.path() / "a.safetensors";
   write_as(model, plain, Names::timm, "");
-  const SafetensorsFile contents = SafetensorsFile::open(plain);
-  std::vector<TensorView> views = contents.tensors();
-  views.push_back(views.front());
-  views.back().name = "blocks.1.attn.feature_map.weight";
-  write_safetensors(file, views, {});
-  const Checkpoint checkpoint = Checkpoint::open(file);
-  VisionTransformer target(small());
-  EXPECT_EQ(checkpoint.load_into(*target).unused,
-            std::vector<std::string>{"blocks.1.attn.feature_map.weight"});
-  // As a mechanism does when it is built.
-  VisionTransformer with_map(small());
-  for (const auto& module : with_map->named_modules()) {
-    if (module.key() == "blocks.0.attn") module.value()->register_parameter("scale", at::ones({3}));
+  for (const char* name :
+       {"blocks.0.attn.gate", "blocks.1.attn.foo.weight", "blocks.0.attn.inner_attn_ln.weight",
+        "blocks.0.attn.rel_pos_h", "blocks.0.attn.logit_scale", "blocks.0.attn.norm.weight",
+        "blocks.0.attn.q_norm.weight", "blocks.1.attn.rel_pos.mlp.fc1.weight", "blocks.1.pos_embed",
+        "blocks.0.attn.lambda_k1", "blocks.0.attn.relative_position_bias_table2"}) {
+    const Checkpoint file =
+        Checkpoint::open(with_tensor(plain, folder.path() / "a.safetensors", name));
+    VisionTransformer target(small());
+    EXPECT_ERROR(file.load_into(*target), failed, "this program does not compute", name);
   }
-  const LoadReport report = checkpoint.load_into(*with_map);
-  EXPECT_EQ(report.initialised, std::vector<std::string>{"blocks.0.attn.scale"});
+  for (const char* name :
+       {"norm_pre.weight", "blocks.0.ls3.gamma", "blocks.0.norm3.weight", "blocks.0.mlp.w12.weight",
+        "patch_embed.norm.weight", "register_tokens", "decoder_embed.weight", "head.fc.weight"}) {
+    const Checkpoint file =
+        Checkpoint::open(with_tensor(plain, folder.path() / "a.safetensors", name));
+    EXPECT_ERROR(file.deduce_config(), unsupported_format, "this program does not compute", name);
+  }
+  for (const char* name : {"mask_token", "rope.periods", "blocks.0.attn.relative_position_index"})
+    expect_equal_logits(model, with_tensor(plain, folder.path() / "a.safetensors", name));
+}
+
+TEST(LayoutsTest, AnotherAttentionNeedsNotWhatTheOneBeforeHad) {
+  const testing::TemporaryFolder folder;
+  VisionTransformer model = random_model(small());
+  const fs::path plain = folder.path() / "plain.safetensors";
+  write_as(model, plain, Names::timm, "");
+  VitConfig config = small();
+  config.attention.resize(2);
+  config.attention[1] = {"hydra", {}};
+  VisionTransformer hydra(config);
+  const std::string left = "blocks.1.attn.logit_scale";
+  const fs::path file = folder.path() / "a.safetensors";
+  EXPECT_EQ(Checkpoint::open(with_tensor(plain, file, left)).load_into(*hydra).unused,
+            std::vector<std::string>{left});
+  // In the layer that keeps its attention it is one.
+  EXPECT_ERROR(
+      Checkpoint::open(with_tensor(plain, file, "blocks.0.attn.logit_scale")).load_into(*hydra),
+      failed, "blocks.0.attn.logit_scale");
+  // As is a tensor of a mechanism that our own file should have and has not.
+  config.attention[1] = {"hedgehog", {}};
+  VisionTransformer hedgehog(config);
+  save_checkpoint(file, *hedgehog, Dtype::F32, {});
+  EXPECT_TRUE(Checkpoint::open(file).load_into(*hedgehog).initialised.empty());
+  EXPECT_FALSE(Checkpoint::open(file).load_into(*model).unused.empty());
+  const SafetensorsFile whole = SafetensorsFile::open(file);
+  std::vector<TensorView> views = whole.tensors();
+  std::erase_if(views, [](const TensorView& view) { return is_mechanism_tensor(view.name); });
+  ASSERT_LT(views.size(), whole.tensors().size());
+  const fs::path torn = folder.path() / "torn.safetensors";
+  write_safetensors(torn, views, whole.metadata());
+  EXPECT_ERROR(Checkpoint::open(torn).load_into(*hedgehog), failed, "missing: blocks.1.attn.");
+  EXPECT_FALSE(Checkpoint::open(plain).load_into(*hedgehog).initialised.empty());
+}
+
+TEST(LayoutsTest, ConfigurationsThatContradictTheWeightsAreErrors) {
+  const testing::TemporaryFolder folder;
+  VisionTransformer model =
+      random_model(small());  // of 192 features, patch 8, 32 pixels, 5 classes
+  write_as(model, folder.path() / "model.safetensors", Names::timm, "");
+  for (const auto& [config, words] : {
+           std::pair{R"({"architecture": "vit_tiny_patch8_32", "num_features": 768})",
+                     "num_features says 768"},
+           {R"({"architecture": "vit_base_patch8_224"})",
+            "(embed_dim) says 768, the tensors show 192"},
+           {R"({"architecture": "vit_tiny_patch16_224"})",
+            "(patch_size) says 16, the tensors show 8"},
+           {R"({"architecture": "vit_tiny_patch8_32", "num_classes": 1000})",
+            "num_classes says 1000"},
+           {R"({"architecture": "vit", "label_names": ["a"]})", "label_names says 1"},
+           {R"({"model_type": "vit", "image_size": 96})", "image_size says 96x96"},
+           {R"({"model_type": "vit", "id2label": {"0": "ant", "1": "bee"}})", "id2label says 2"},
+       }) {
+    folder.write("config.json", config);
+    EXPECT_ERROR(Checkpoint::open(folder.path()).deduce_config(), invalid_argument, words);
+  }
+  // A new classifier is of another size.
+  folder.write("config.json", R"({"architecture": "vit_tiny_patch8_32", "num_classes": 1000})");
+  EXPECT_EQ(Checkpoint::open(folder.path()).deduce_config({.num_classes = 7}).num_classes, 7);
+  folder.write("config.json", R"({"architecture": "mine", "model_args": {"num_heads": 3}})");
+  EXPECT_ERROR(Checkpoint::open(folder.path()).deduce_config(), unsupported_format,
+               "'mine' is not known");
+  folder.write("config.json", R"({"architecture": "vit", "model_args": {"num_heads": 4}})");
+  Checkpoint file = Checkpoint::open(folder.path());
+  VitConfig named = small();
+  EXPECT_ERROR(file.complete(named), invalid_argument, "3 attention heads", "says 4");
+}
+
+TEST(LayoutsTest, TheConfigurationIsReadBeforeNamesAreJudged) {
+  const testing::TemporaryFolder folder;
+  VisionTransformer model = random_model(small());
+  write_as(model, folder.path() / "model.safetensors", [](const std::string& name) {
+    return std::vector<std::string>{"vision_model." + name.substr(0, name.size() - 2)};
+  });
+  for (const auto& [config, words] : {
+           std::pair{
+               R"({"model_type": "dinov2", "architectures": ["Dinov2ForImageClassification"]})",
+               "model_type 'dinov2': this program reads vit and deit of Hugging Face"},
+           {R"({"model_type": "siglip"})", "model_type 'siglip'"},
+           {R"({"architecture": "swin_tiny_patch4_window7_224"})", "swin_transformer"},
+       }) {
+    folder.write("config.json", config);
+    EXPECT_ERROR(Checkpoint::open(folder.path()), unsupported_format, words, "config.json");
+  }
+  folder.write("config.json", R"({"architecture": "my_tower"})");
+  EXPECT_ERROR(Checkpoint::open(folder.path()), unsupported_format, "'my_tower' is not known");
+}
+
+TEST(LayoutsTest, PoolingIsWhatTheConfigurationSays) {
+  const testing::TemporaryFolder folder;
+  VisionTransformer model = random_model(small());
+  // timm's fc_norm behind the class token is the norm before it.
+  write_as(model, folder.path() / "model.safetensors", [](const std::string& name) {
+    return std::vector<std::string>{name.starts_with("norm.") ? "fc_" + name : name};
+  });
+  folder.write("config.json", R"({"architecture": "vit_tiny_patch8_32", "global_pool": "token",
+                                  "model_args": {"fc_norm": true, "global_pool": "token"}})");
+  expect_equal_logits(model, folder.path());
+  folder.write("config.json", R"({"architecture": "vit_tiny_patch8_32", "global_pool": "avg"})");
+  const VitConfig mean = Checkpoint::open(folder.path()).deduce_config();
+  EXPECT_EQ(mean.global_pool, model::Pooling::avg);
+  EXPECT_TRUE(mean.fc_norm);
 }
 
 TEST(LayoutsTest, ConvertingKeepsEveryBit) {
@@ -348,7 +468,7 @@ TEST(LayoutsTest, ConvertingKeepsEveryBit) {
   const fs::path out = folder.path() / "out" / "a.safetensors";
   fs::create_directories(out.parent_path());
   convert_checkpoint(out, source, *loaded, report, {}, {{"license", "mine"}});
-  expect_equal_logits(model, out);
+  expect_equal_logits(model, out, {}, model::PosInterp::hf);
   const Checkpoint converted = Checkpoint::open(out);
   EXPECT_TRUE(converted.is_own());
   EXPECT_EQ(converted.metadata("license"), "mine");
@@ -383,13 +503,13 @@ TEST(TorchCheckpointTest, CheckpointsOfTraining) {
   EXPECT_EQ(plain.entry(), "state_dict");
   EXPECT_EQ(plain.stripped(), std::vector<std::string>{"module."});
   EXPECT_FALSE(plain.is_own());
-  ASSERT_EQ(plain.notes().size(), 3U);
+  ASSERT_EQ(plain.notes().size(), 4U);
   EXPECT_NE(plain.notes()[1].find("`use_ema`"), std::string::npos);
   expect_deterministic(load(plain), 1);
 
   const Checkpoint averaged = Checkpoint::open(folder / "timm_training.pth", {.use_ema = true});
   EXPECT_EQ(averaged.entry(), "state_dict_ema");
-  EXPECT_EQ(averaged.notes().size(), 2U);
+  EXPECT_EQ(averaged.notes().size(), 3U);
   expect_deterministic(load(averaged), 2);
 
   const Checkpoint legacy = Checkpoint::open(folder / "deit_legacy.pth");

@@ -5,6 +5,7 @@
 
 #include <algorithm>
 #include <string>
+#include <tuple>
 #include <utility>
 
 namespace hydrascope::checkpoint::pickle {
@@ -37,10 +38,16 @@ class Arguments {
     return *found;
   }
 
-  [[nodiscard]] const Global& global(std::size_t i, Role role, std::string_view expected) const {
+  /// The name of a dtype or of a storage's type, and which one it is, if it is one of ours.
+  [[nodiscard]] std::pair<std::string_view, std::optional<Dtype>> type(
+      std::size_t i, Role role, std::string_view expected) const {
+    if (const auto* foreign = std::get_if<Foreign*>(&value(i));
+        foreign != nullptr && (*foreign)->module == "torch") {
+      return {(*foreign)->name, std::nullopt};
+    }
     const Global& found = *get<const Global*>(i, expected);
     if (found.role != role) refuse(i, expected);
-    return found;
+    return {found.name, found.dtype};
   }
 
   [[nodiscard]] std::int64_t not_negative(std::size_t i) const {
@@ -123,8 +130,9 @@ Value make_tensor(const Arguments& arguments, bool has_dtype, Heap& heap) {
   arguments.expect_count(has_dtype ? 7 : 4, has_dtype ? 8 : 7);
   Tensor tensor;
   tensor.storage = arguments.get<Storage*>(0, "a storage");
-  tensor.dtype =
-      has_dtype ? arguments.global(6, Role::dtype, "a dtype").dtype : tensor.storage->dtype;
+  std::tie(tensor.type, tensor.dtype) =
+      has_dtype ? arguments.type(6, Role::dtype, "a dtype")
+                : std::pair(tensor.storage->type, tensor.storage->dtype);
   tensor.offset = arguments.not_negative(1);
   tensor.shape = arguments.extents(2);
   tensor.strides = arguments.extents(3);
@@ -134,19 +142,38 @@ Value make_tensor(const Arguments& arguments, bool has_dtype, Heap& heap) {
   const std::size_t metadata = has_dtype ? 7 : 6;
   if (arguments.count() > metadata) {
     const auto* marks = std::get_if<Dict*>(&arguments.value(metadata));
-    if (marks != nullptr && !(*marks)->items.empty()) {
-      throw Error(ErrorCode::unsupported_format,
-                  "the file holds a tensor that is a negated or conjugated view", heap.subject(),
-                  "call resolve_neg() and resolve_conj() before torch.save");
-    }
+    tensor.is_marked = marks != nullptr && !(*marks)->items.empty();
   }
   return heap.make(std::move(tensor));
 }
 
-Value apply(const Global& function, const Tuple& tuple, Heap& heap) {
-  const Arguments arguments(function.name, tuple, heap);
+bool is_object(const Value& value) { return std::holds_alternative<Object*>(value); }
+
+/// _rebuild_from_type_v2(function, type, arguments, state): a tensor with attributes, of
+/// torch.Tensor or of a class of its own.
+Value make_typed_tensor(const Arguments& arguments, Tuple* tuple, Heap& heap) {
+  arguments.expect_count(4, 4);
+  const auto* function = std::get_if<const Global*>(&arguments.value(0));
+  const auto* type = std::get_if<Foreign*>(&arguments.value(1));
+  const bool is_plain = type != nullptr && (*type)->module == "torch" && (*type)->name == "Tensor";
+  // Not of itself, which would make this function's depth the pickle's to choose.
+  if (!is_plain || function == nullptr || (*function)->role == Role::typed_tensor) {
+    return heap.make(Object{arguments.value(1), {tuple}});
+  }
+  (*type)->is_called = true;
+  return call(*function, arguments.get<Tuple*>(2, "a tuple"), heap);
+}
+
+Value apply(const Global& function, Tuple* tuple, Heap& heap) {
+  const Arguments arguments(function.name, *tuple, heap);
+  const bool takes_anything = function.role == Role::opaque || function.role == Role::typed_tensor;
+  // Of a subclass of tensors, or of a class of dicts: what is made of an unknown value is unknown.
+  if (!takes_anything && std::ranges::any_of(tuple->items, is_object)) {
+    return heap.make(Object{&function, {tuple}});
+  }
   switch (function.role) {
     case Role::dict: return make_dict(arguments, heap);
+    case Role::default_dict: return arguments.expect_count(0, 1), heap.make(Dict{});
     case Role::name_space: return arguments.expect_count(0, 0), heap.make(Namespace{});
     case Role::torch_size: return arguments.get<Tuple*>(0, "a tuple");
     case Role::opaque: return Opaque{};
@@ -154,11 +181,30 @@ Value apply(const Global& function, const Tuple& tuple, Heap& heap) {
     case Role::encode: return encode(arguments, heap);
     case Role::tensor: return make_tensor(arguments, false, heap);
     case Role::tensor_v3: return make_tensor(arguments, true, heap);
+    case Role::typed_tensor: return make_typed_tensor(arguments, tuple, heap);
     case Role::parameter: return arguments.get<Tensor*>(0, "a tensor");
     case Role::storage_type:
     case Role::dtype: break;
   }
   heap.fail(std::string(function.name) + " is called, expected it as an argument only");
+}
+
+/// What a name outside the allow-list would make. Of `getattr` a method, as pickles name those of
+/// classes and values, or the `__new__` of a class: no way to what runs it.
+Value make_object(Foreign& function, Tuple* arguments, Heap& heap) {
+  const std::vector<Value>& items = arguments->items;
+  if (function.risk == Risk::attribute) {
+    const auto* member = items.size() == 2 ? std::get_if<Text>(&items[1]) : nullptr;
+    if (member == nullptr || (member->text.starts_with("__") && member->text != "__new__") ||
+        risk_of("", member->text) != Risk::unknown) {
+      refuse_call(function, heap.subject());
+    }
+  }
+  function.is_called = true;
+  const bool names_its_class = (function.module == "copyreg" || function.module == "copy_reg") &&
+                               !items.empty() && std::holds_alternative<Foreign*>(items[0]);
+  if (names_its_class) std::get<Foreign*>(items[0])->is_called = true;
+  return heap.make(Object{names_its_class ? items[0] : Value(&function), {arguments}});
 }
 
 [[noreturn]] void fail_uncallable(const Value& value, const Heap& heap) {
@@ -168,7 +214,7 @@ Value apply(const Global& function, const Tuple& tuple, Heap& heap) {
 Value load_storage(const Arguments& id, Heap& heap) {
   id.expect_count(5, 6);
   Storage storage;
-  storage.dtype = id.global(1, Role::storage_type, "a storage type").dtype;
+  std::tie(storage.type, storage.dtype) = id.type(1, Role::storage_type, "a storage type");
   storage.key = id.get<Text>(2, "text").text;
   storage.length = id.not_negative(4);
   if (id.count() == 6 && !std::holds_alternative<None>(id.value(5))) {
@@ -182,25 +228,32 @@ Value load_storage(const Arguments& id, Heap& heap) {
 
 }  // namespace
 
-Value call(const Value& callable, const Tuple& arguments, Heap& heap) {
-  if (const auto* foreign = std::get_if<const Foreign*>(&callable)) {
-    refuse_call(**foreign, heap.subject());
+Value call(const Value& callable, Tuple* arguments, Heap& heap, Dict* keywords) {
+  Value made;
+  if (const auto* foreign = std::get_if<Foreign*>(&callable)) {
+    if ((*foreign)->risk == Risk::dangerous) refuse_call(**foreign, heap.subject());
+    made = make_object(**foreign, arguments, heap);
+  } else if (is_object(callable)) {
+    made = heap.make(Object{callable, {arguments}});
+  } else if (const auto* global = std::get_if<const Global*>(&callable)) {
+    if (keywords != nullptr && !keywords->items.empty()) {
+      heap.fail(std::string((*global)->name) + ": found keyword arguments");
+    }
+    return apply(**global, arguments, heap);
+  } else {
+    fail_uncallable(callable, heap);
   }
-  const auto* global = std::get_if<const Global*>(&callable);
-  if (global == nullptr) fail_uncallable(callable, heap);
-  return apply(**global, arguments, heap);
-}
-
-Value create(const Value& type, const Tuple& arguments, Heap& heap) {
-  if (const auto* foreign = std::get_if<const Foreign*>(&type)) {
-    refuse_object(**foreign, heap.subject());
-  }
-  return call(type, arguments, heap);
+  if (keywords != nullptr) std::get<Object*>(made)->parts.emplace_back(keywords);
+  return made;
 }
 
 void set_state(const Value& object, const Value& state, const Heap& heap) {
   // Attributes of an OrderedDict: state dicts carry versions of their modules in `_metadata`.
   if (std::holds_alternative<Dict*>(object) || std::holds_alternative<Opaque>(object)) return;
+  if (const auto* unknown = std::get_if<Object*>(&object)) {
+    (*unknown)->parts.push_back(state);
+    return;
+  }
   if (const auto* name_space = std::get_if<Namespace*>(&object)) {
     const auto* fields = std::get_if<Dict*>(&state);
     if (fields == nullptr) {
@@ -222,7 +275,7 @@ Value load_persistent(const Value& id, Heap& heap) {
   const std::string_view kind = arguments.get<Text>(0, "text").text;
   if (kind == "storage") return load_storage(arguments, heap);
   if (kind != "module") arguments.refuse(0, "'storage'");
-  refuse_object(*arguments.get<const Foreign*>(1, "a class"), heap.subject());
+  return arguments.get<Foreign*>(1, "a class");
 }
 
 }  // namespace hydrascope::checkpoint::pickle

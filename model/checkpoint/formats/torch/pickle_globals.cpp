@@ -5,6 +5,8 @@
 
 #include <algorithm>
 #include <array>
+#include <span>
+#include <string>
 
 namespace hydrascope::checkpoint::pickle {
 namespace {
@@ -14,6 +16,7 @@ constexpr auto kNothing = std::nullopt;
 constexpr std::array kGlobals{
     Global{"collections.OrderedDict", Role::dict, kNothing},
     Global{"collections.Counter", Role::dict, kNothing},
+    Global{"collections.defaultdict", Role::default_dict, kNothing},
     Global{"argparse.Namespace", Role::name_space, kNothing},
     Global{"builtins.set", Role::opaque, kNothing},
     Global{"builtins.frozenset", Role::opaque, kNothing},
@@ -29,6 +32,7 @@ constexpr std::array kGlobals{
     Global{"torch._utils._rebuild_tensor", Role::tensor, kNothing},
     Global{"torch._utils._rebuild_tensor_v2", Role::tensor, kNothing},
     Global{"torch._utils._rebuild_tensor_v3", Role::tensor_v3, kNothing},
+    Global{"torch._tensor._rebuild_from_type_v2", Role::typed_tensor, kNothing},
     Global{"torch._utils._rebuild_parameter", Role::parameter, kNothing},
     Global{"torch._utils._rebuild_parameter_with_state", Role::parameter, kNothing},
 
@@ -69,8 +73,8 @@ constexpr std::array kGlobals{
     Global{"torch.float8_e4m3fn", Role::dtype, Dtype::F8_E4M3},
     Global{"torch.float8_e5m2", Role::dtype, Dtype::F8_E5M2},
     Global{"torch.float8_e8m0fnu", Role::dtype, Dtype::F8_E8M0},
-    Global{"torch.float8_e4m3fnuz", Role::dtype, kNothing},
-    Global{"torch.float8_e5m2fnuz", Role::dtype, kNothing},
+    Global{"torch.float8_e4m3fnuz", Role::dtype, Dtype::F8_E4M3FNUZ},
+    Global{"torch.float8_e5m2fnuz", Role::dtype, Dtype::F8_E5M2FNUZ},
     Global{"torch.complex32", Role::dtype, kNothing},
     Global{"torch.complex64", Role::dtype, Dtype::C64},
     Global{"torch.complex128", Role::dtype, kNothing},
@@ -89,11 +93,44 @@ constexpr std::array kAliases{
     Alias{"copy_reg", "copyreg"},
     Alias{"posix", "os"},
     Alias{"nt", "os"},
+    Alias{"commands", "subprocess"},
+    Alias{"urllib2", "urllib.request"},
+    Alias{"_winreg", "winreg"},
 };
 
 std::string_view imported_module(std::string_view module) {
   const auto alias = std::ranges::find(kAliases, module, &Alias::pickled);
   return alias == kAliases.end() ? module : alias->imported;
+}
+
+/// Modules, classes and functions that run code or reach the system. Nothing of a pickle is run, so
+/// that the list keeps nothing away: it tells files that were made to do harm from the others.
+constexpr auto kDangerous = std::to_array<std::string_view>(
+    {// Attributes of other modules bear these names, too.
+     "builtins", "ctypes", "importlib", "nt", "os", "posix", "pty", "runpy", "shutil", "socket",
+     "subprocess", "sys",
+     // Those not.
+     "_ctypes", "_io.FileIO", "_io.open", "_operator.attrgetter", "_operator.methodcaller",
+     "_pickle", "_posixsubprocess", "_socket", "_winapi", "aiohttp", "asyncio", "atexit", "bdb",
+     "builtins.apply", "builtins.breakpoint", "builtins.compile", "builtins.delattr",
+     "builtins.eval", "builtins.exec", "builtins.execfile", "builtins.exit", "builtins.file",
+     "builtins.globals", "builtins.help", "builtins.input", "builtins.locals", "builtins.open",
+     "builtins.quit", "builtins.raw_input", "builtins.reload", "builtins.setattr", "builtins.vars",
+     "cPickle", "cProfile", "code.InteractiveConsole", "code.InteractiveInterpreter",
+     "code.interact", "codecs.open", "doctest", "ensurepip", "ftplib", "httplib", "imp",
+     "io.FileIO", "io.open", "marshal", "msvcrt", "numpy.load", "operator.attrgetter",
+     "operator.methodcaller", "pdb", "pickle.Unpickler", "pickle.load", "pickle.loads", "pip",
+     "pkgutil", "platform.popen", "popen2", "profile.run", "pydoc", "requests.api", "requests.get",
+     "requests.post", "smtplib", "telnetlib", "timeit", "torch.hub", "torch.load",
+     "torch.serialization.load", "torch.utils.cpp_extension", "urllib.request", "venv",
+     "webbrowser", "winreg", "zipimport"});
+constexpr std::size_t kAnywhere = 12;
+
+/// `path` is one of them or lies in one.
+bool lies_in(std::string_view path, std::span<const std::string_view> places) {
+  return std::ranges::any_of(places, [&](std::string_view place) {
+    return path.starts_with(place) && (path.size() == place.size() || path[place.size()] == '.');
+  });
 }
 
 bool is_plain(char c) {
@@ -104,9 +141,6 @@ bool is_plain(char c) {
 constexpr std::string_view kNothingWasExecuted =
     "nothing of the file was executed; if you trust it, save its tensors alone in Python: "
     "torch.save(model.state_dict(), \"weights.pth\")";
-constexpr std::string_view kSaveStateDict =
-    "in Python, save model.state_dict() instead of whole objects: torch.save(model.state_dict(), "
-    "\"weights.pth\")";
 
 }  // namespace
 
@@ -136,11 +170,26 @@ void refuse_call(const Foreign& function, const std::string& subject) {
               std::string(kNothingWasExecuted));
 }
 
-void refuse_object(const Foreign& type, const std::string& subject) {
-  throw Error(ErrorCode::unsupported_format,
-              "refused to build an object of the class " + python_name(type) +
-                  ": expected a state dict, found whole pickled objects",
-              subject, std::string(kSaveStateDict));
+Risk risk_of(std::string_view module, std::string_view name) {
+  // More than any of the names has; a pickle may repeat a long text at no cost.
+  constexpr std::size_t kLongest = 64;
+  const std::span<const std::string_view> places(kDangerous);
+  module = imported_module(module).substr(0, kLongest);
+  name = name.substr(0, kLongest);
+  if (module == "builtins") {
+    if (name == "getattr") return Risk::attribute;
+    if (name.starts_with("__")) return Risk::dangerous;
+  } else if (lies_in(module, places)) {
+    return Risk::dangerous;
+  }
+  if (lies_in(std::string(module) + '.' + std::string(name), places.subspan(1)))
+    return Risk::dangerous;
+  // A path through attributes, "os.system" of "torch.serialization", leads there as well.
+  for (std::size_t at = 0; at < name.size(); ++at) {
+    if (lies_in(name.substr(at), places.first(kAnywhere))) return Risk::dangerous;
+    at = std::min(name.find('.', at), name.size());
+  }
+  return Risk::unknown;
 }
 
 }  // namespace hydrascope::checkpoint::pickle

@@ -1,4 +1,4 @@
-// The allow-list: every function and class that a pickle may name.
+// The allow-list: every function and class whose results are read, and the names that are refused.
 #pragma once
 
 #include "model/checkpoint/formats/torch/pickle_value.h"
@@ -12,14 +12,14 @@ namespace hydrascope::checkpoint::pickle {
 /// them.
 const Global* find_global(std::string_view module, std::string_view name);
 
+/// Of a name that is not on the list.
+Risk risk_of(std::string_view module, std::string_view name);
+
 /// "os.system" for "posix" and "system": as a user of Python knows it, cut when long, in quotes
 /// when it is no plain name.
 std::string python_name(const Foreign& foreign);
 
 /// Throws Error(unsupported_format): "refused to call os.system".
 [[noreturn]] void refuse_call(const Foreign& function, const std::string& subject);
-
-/// Throws Error(unsupported_format) for an object of a class, as whole pickled modules are.
-[[noreturn]] void refuse_object(const Foreign& type, const std::string& subject);
 
 }  // namespace hydrascope::checkpoint::pickle

@@ -34,8 +34,11 @@ class Machine {
       execute(opcode);
     }
     const Value value = pop();
-    // A name that nothing calls does no harm, but it is outside the allow-list all the same.
-    if (foreign_ != nullptr) refuse("refused to load " + python_name(*foreign_));
+    // A name that nothing calls does no harm, but no file of weights has a use for it.
+    for (const Foreign& foreign : heap_.all<Foreign>()) {
+      if (foreign.risk != Risk::unknown && !foreign.is_called)
+        refuse("refused to load " + python_name(foreign));
+    }
     return {.value = value, .length = cursor_.position()};
   }
 
@@ -100,16 +103,15 @@ class Machine {
         const auto name = pop_as<Text>("text").text;
         return push_global(pop_as<Text>("text").text, name);
       }
-      case Opcode::reduce: {
-        const Tuple& arguments = *pop_as<Tuple*>("a tuple");
+      case Opcode::reduce:
+      case Opcode::newobj: {
+        auto* arguments = pop_as<Tuple*>("a tuple");
         return push(call(pop(), arguments, heap_));
       }
-      case Opcode::newobj_ex:
-        if (!pop_as<Dict*>("a dict")->items.empty()) fail("keyword arguments");
-        [[fallthrough]];
-      case Opcode::newobj: {
-        const Tuple& arguments = *pop_as<Tuple*>("a tuple");
-        return push(create(pop(), arguments, heap_));
+      case Opcode::newobj_ex: {
+        auto* keywords = pop_as<Dict*>("a dict");
+        auto* arguments = pop_as<Tuple*>("a tuple");
+        return push(call(pop(), arguments, heap_, keywords));
       }
       case Opcode::build: {
         const Value state = pop();
@@ -252,17 +254,25 @@ class Machine {
     std::vector<Value> items = pop_some(count);
     push(heap_.make(Tuple{std::move(items)}));
   }
-  void append(std::vector<Value> values) {
+  /// Objects of unknown classes of lists, sets and dicts take items, too; `top` is what they go to.
+  [[nodiscard]] bool took(const std::vector<Value>& values) const {
+    const auto* object = std::get_if<Object*>(&top());
+    if (object == nullptr) return false;
+    (*object)->parts.insert((*object)->parts.end(), values.begin(), values.end());
+    return true;
+  }
+  void append(const std::vector<Value>& values) {
+    if (took(values)) return;
     std::vector<Value>& items = as<List*>(top(), "a list")->items;
     items.insert(items.end(), values.begin(), values.end());
   }
   void add_items() {
-    pop_to_mark();
-    as<Opaque>(top(), "a set");
+    if (!took(pop_to_mark())) as<Opaque>(top(), "a set");
   }
-  void set_items(const std::vector<Value>& values) { insert(*as<Dict*>(top(), "a dict"), values); }
-  void insert(Dict& dict, const std::vector<Value>& values) const {
+  void set_items(const std::vector<Value>& values) {
     if (values.size() % 2 != 0) fail("a key without a value");
+    if (took(values)) return;
+    Dict& dict = *as<Dict*>(top(), "a dict");
     for (std::size_t i = 0; i < values.size(); i += 2) {
       dict.items.emplace_back(values[i], values[i + 1]);
     }
@@ -272,9 +282,7 @@ class Machine {
 
   void push_global(std::string_view module, std::string_view name) {
     if (const Global* global = find_global(module, name)) return push(global);
-    const Foreign* foreign = heap_.make(Foreign{module, name});
-    if (foreign_ == nullptr) foreign_ = foreign;
-    push(foreign);
+    push(heap_.make(Foreign{module, name, risk_of(module, name)}));
   }
 
   Heap& heap_;
@@ -283,7 +291,6 @@ class Machine {
   std::vector<Value> stack_;
   std::vector<std::size_t> marks_;  ///< sizes that the stack had
   std::vector<std::optional<Value>> memo_;
-  const Foreign* foreign_ = nullptr;  ///< the first one named
 };
 
 }  // namespace

@@ -1,6 +1,7 @@
 // Interprets the pickle format, protocols 2 to 5 (Python's Lib/pickletools.py describes the
 // opcodes), for the files of torch.save. It builds values from an allow-list and calls nothing of
-// Python: every other name is refused as soon as the pickle uses it.
+// Python: what another name would make is an `Object`, which nobody looks into, and names that reach
+// code or the system are refused.
 #pragma once
 
 #include "model/checkpoint/formats/torch/pickle_value.h"
@@ -23,7 +24,7 @@ struct Result {
 
 /// Runs the pickle at the front of `bytes`, which must outlive `heap`. Throws Error(decode_failed)
 /// for a damaged one or one beyond the limits, Error(unsupported_format) that names the function or
-/// class for one that asks for anything outside the allow-list ("refused to call os.system").
+/// class for one that asks for a dangerous one ("refused to call os.system").
 Result run(std::span<const std::byte> bytes, Heap& heap);
 
 }  // namespace hydrascope::checkpoint::pickle

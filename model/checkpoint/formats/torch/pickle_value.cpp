@@ -7,7 +7,7 @@
 namespace hydrascope::checkpoint::pickle {
 
 std::string_view describe(const Value& value) {
-  constexpr std::array<std::string_view, 16> kDescriptions{
+  constexpr std::array<std::string_view, 17> kDescriptions{
       "None",
       "an opaque value",
       "a boolean",
@@ -20,6 +20,7 @@ std::string_view describe(const Value& value) {
       "a list",
       "a dict",
       "a namespace",
+      "an object of unknown code",
       "a storage",
       "a tensor",
       "a function or class",

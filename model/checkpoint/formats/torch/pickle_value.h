@@ -23,6 +23,7 @@ struct Dict;
 struct List;
 struct Tuple;
 struct Namespace;
+struct Object;
 struct Storage;
 struct Tensor;
 struct Global;
@@ -44,7 +45,7 @@ struct BigInteger {
 
 using Value =
     std::variant<None, Opaque, bool, std::int64_t, double, BigInteger, Text, Bytes, Tuple*, List*,
-                 Dict*, Namespace*, Storage*, Tensor*, const Global*, const Foreign*>;
+                 Dict*, Namespace*, Object*, Storage*, Tensor*, const Global*, Foreign*>;
 
 /// What a message says of `value`: "a list", "None".
 std::string_view describe(const Value& value);
@@ -65,9 +66,15 @@ const Value* find(const Dict& dict, std::string_view key);
 struct Namespace {
   Dict* fields = nullptr;
 };
+/// What unknown code would make, were it run: of a class, or by a function.
+struct Object {
+  Value maker;               ///< the class or function
+  std::vector<Value> parts;  ///< what it was given: arguments, state, items
+};
 /// The bytes of one or more tensors, which lie elsewhere in the file.
 struct Storage {
   std::string_view key;
+  std::string_view type;         ///< as Python names it: "torch.FloatStorage"
   std::optional<Dtype> dtype;    ///< nothing for one that is no tensor of ours (complex128, qint8)
   std::int64_t length = 0;       ///< elements of the whole storage
   std::int64_t view_offset = 0;  ///< of the legacy format's views of storages
@@ -78,7 +85,9 @@ struct Storage {
 /// storage.
 struct Tensor {
   Storage* storage = nullptr;
+  std::string_view type;  ///< as `Storage::type`, or the dtype's name
   std::optional<Dtype> dtype;
+  bool is_marked = false;  ///< a negated or conjugated view, whose elements are not the storage's
   std::int64_t offset = 0;
   std::vector<std::int64_t> shape;
   std::vector<std::int64_t> strides;
@@ -87,6 +96,7 @@ struct Tensor {
 /// What a name on the allow-list does.
 enum class Role {
   dict,
+  default_dict,
   name_space,
   torch_size,
   opaque,
@@ -94,6 +104,7 @@ enum class Role {
   encode,
   tensor,
   tensor_v3,
+  typed_tensor,
   parameter,
   storage_type,
   dtype,
@@ -103,10 +114,18 @@ struct Global {
   Role role;
   std::optional<Dtype> dtype;  ///< of a storage type or dtype
 };
+/// What is known of a name outside the allow-list.
+enum class Risk {
+  unknown,    ///< stands for what it makes, which nobody looks into
+  attribute,  ///< builtins.getattr, which plain pickles call for members of classes
+  dangerous,  ///< reaches the system or code: no file of weights has a use for it
+};
 /// A name outside the allow-list, as the pickle spells it: "posix", "system".
 struct Foreign {
   std::string_view module;
   std::string_view name;
+  Risk risk = Risk::unknown;
+  bool is_called = false;
 };
 
 /// Objects and tensors in one file. A tensor takes about eight objects; the largest training
@@ -153,7 +172,8 @@ class Heap {
   [[noreturn]] void fail_full() const;
 
   std::tuple<std::deque<std::string>, std::deque<Tuple>, std::deque<List>, std::deque<Dict>,
-             std::deque<Namespace>, std::deque<Storage>, std::deque<Tensor>, std::deque<Foreign>>
+             std::deque<Namespace>, std::deque<Object>, std::deque<Storage>, std::deque<Tensor>,
+             std::deque<Foreign>>
       arenas_;
   std::size_t objects_ = 0;
   std::size_t copies_;

@@ -41,10 +41,13 @@ class PickleSequence {
   pickle::Heap& heap_;
 };
 
-void check_magic(const pickle::Value& value, const std::string& subject) {
+/// `of` is what the pickle seems to be of.
+void check_magic(const pickle::Value& value, const std::string& subject, std::string_view of = {}) {
   const auto* number = std::get_if<pickle::BigInteger>(&value);
   if (number != nullptr && number->bytes == kMagic) return;
-  refuse_legacy("expected a file of torch.save, found another pickle", subject);
+  throw Error(ErrorCode::unsupported_format,
+              "expected a file of torch.save, found another pickle" + std::string(of), subject,
+              "in Python, save the weights with torch.save(state_dict, \"weights.pth\")");
 }
 
 void check_machine(const pickle::Value& facts, const std::string& subject) {
@@ -57,6 +60,14 @@ void check_machine(const pickle::Value& facts, const std::string& subject) {
   }
 }
 
+/// Bytes; 0 for a type that is not known.
+std::size_t element_size(const pickle::Storage& storage) {
+  if (storage.dtype) return size_of(*storage.dtype);
+  if (storage.type == "torch.ComplexDoubleStorage") return 16;
+  if (storage.type == "torch.QInt32Storage") return 4;
+  return storage.type.starts_with("torch.Q") ? 1 : 0;
+}
+
 using StorageTypes = std::map<std::string_view, const pickle::Storage*>;
 
 /// The elements of the storage `key`, whose type only the pickle tells.
@@ -65,7 +76,8 @@ std::span<const std::byte> read_storage(ByteCursor& cursor, std::string_view key
   const auto found = types.find(key);
   if (found == types.end()) heap.fail("no tensor uses the storage " + quote(key));
   const pickle::Storage& storage = *found->second;
-  if (!storage.dtype) {
+  const std::size_t size = element_size(storage);
+  if (size == 0) {
     refuse_legacy("the storage " + quote(key) + " has a type that is not supported",
                   heap.subject());
   }
@@ -74,7 +86,6 @@ std::span<const std::byte> read_storage(ByteCursor& cursor, std::string_view key
     heap.fail("the storage " + quote(key) + " has " + std::to_string(length) +
               " elements, the pickle says " + std::to_string(storage.length));
   }
-  const std::size_t size = size_of(*storage.dtype);
   if (length > std::numeric_limits<std::uint64_t>::max() / size) {
     heap.fail("the size of the storage " + quote(key) + " overflows");
   }
@@ -88,9 +99,15 @@ TorchContents read_torch_legacy(std::span<const std::byte> bytes, pickle::Heap& 
   // Looked for before anything is interpreted: pickles of other programs would be refused for what
   // they call, which helps nobody.
   constexpr std::size_t kFirstPickle = 32;
+  constexpr std::size_t kFirstNames = 1024;
   const std::string_view front(reinterpret_cast<const char*>(bytes.data()),
-                               std::min(bytes.size(), kFirstPickle));
-  if (front.find(kMagic) == std::string_view::npos) check_magic({}, subject);
+                               std::min(bytes.size(), kFirstNames));
+  if (front.substr(0, kFirstPickle).find(kMagic) == std::string_view::npos) {
+    check_magic({}, subject,
+                front.find("sklearn") != std::string_view::npos ? " (of scikit-learn)"
+                : front.find("numpy") != std::string_view::npos ? " (of NumPy arrays)"
+                                                                : "");
+  }
 
   PickleSequence pickles(bytes, heap);
   check_magic(pickles.next(), subject);

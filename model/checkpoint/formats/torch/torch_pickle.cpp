@@ -2,9 +2,11 @@
 
 #include "kernels/error.h"
 #include "kernels/number_text.h"
+#include "model/checkpoint/formats/foreign_formats.h"
 #include "model/checkpoint/formats/safetensors_header.h"
 #include "model/checkpoint/formats/strict_json.h"
 #include "model/checkpoint/formats/torch/pickle_value.h"
+#include "model/checkpoint/formats/torch/state_dict.h"
 #include "model/checkpoint/formats/torch/strided_view.h"
 #include "model/checkpoint/formats/torch/torch_container.h"
 
@@ -21,74 +23,9 @@ namespace {
 
 using pickle::Value;
 
-constexpr std::array<std::string_view, 2> kAveragedEntries{"state_dict_ema", "model_ema"};
-constexpr std::array<std::string_view, 3> kEntries{"state_dict", "model", "module"};
-
 [[noreturn]] void refuse(const std::string& what, const std::string& subject,
                          std::string hint = {}) {
   throw Error(ErrorCode::unsupported_format, what, subject, std::move(hint));
-}
-
-/// The dict of tensors and the name under which it was found.
-struct StateDict {
-  std::string entry;
-  const pickle::Dict* dict = nullptr;
-};
-
-const pickle::Dict* as_state_dict(const Value& value) {
-  const auto* dict = std::get_if<pickle::Dict*>(&value);
-  if (dict == nullptr) return nullptr;
-  const bool has_tensors = std::ranges::any_of((*dict)->items, [](const auto& item) {
-    return std::holds_alternative<pickle::Tensor*>(item.second);
-  });
-  return has_tensors ? *dict : nullptr;
-}
-
-/// The first of `entries` that holds tensors.
-StateDict find_entry(const pickle::Dict& root, std::span<const std::string_view> entries) {
-  for (const std::string_view entry : entries) {
-    const Value* value = find(root, entry);
-    const pickle::Dict* dict = value == nullptr ? nullptr : as_state_dict(*value);
-    if (dict != nullptr) return {std::string(entry), dict};
-  }
-  return {};
-}
-
-std::string list_keys(const pickle::Dict& dict) {
-  constexpr std::size_t kShown = 8;
-  std::string text;
-  for (std::size_t i = 0; i < std::min(dict.items.size(), kShown); ++i) {
-    const auto* key = std::get_if<pickle::Text>(&dict.items[i].first);
-    text +=
-        (i == 0 ? "" : ", ") +
-        (key != nullptr ? quote(key->text) : std::string(pickle::describe(dict.items[i].first)));
-  }
-  if (dict.items.size() > kShown) {
-    text += " and " + std::to_string(dict.items.size() - kShown) + " more";
-  }
-  return text;
-}
-
-StateDict find_state_dict(const Value& root, bool use_ema, const std::string& subject) {
-  const auto* dict = std::get_if<pickle::Dict*>(&root);
-  if (dict == nullptr) {
-    refuse("expected a state dict, found " + std::string(pickle::describe(root)), subject,
-           "in Python: torch.save(model.state_dict(), \"weights.pth\")");
-  }
-  if (use_ema) {
-    StateDict averaged = find_entry(**dict, kAveragedEntries);
-    if (averaged.dict != nullptr) return averaged;
-    throw Error(ErrorCode::invalid_argument,
-                "the file has no averaged weights (state_dict_ema, model_ema)", subject);
-  }
-  StateDict found = find_entry(**dict, kEntries);
-  if (found.dict != nullptr) return found;
-  if (as_state_dict(root) != nullptr) return {"", *dict};
-  refuse(
-      "the file holds no tensors where a state dict is expected: in the file itself, "
-      "\"state_dict\", \"model\" or \"module\"; found " +
-          ((*dict)->items.empty() ? "nothing" : "the keys " + list_keys(**dict)),
-      subject);
 }
 
 /// Makes row-major tensors out of views of storages.
@@ -105,8 +42,13 @@ class TensorReader {
   TensorView read(std::string name, const pickle::Tensor& tensor) {
     const auto place = [&] { return "tensor " + quote(name) + ": "; };
     if (!tensor.dtype || !tensor.storage->dtype) {
-      refuse(place() + "its dtype is not supported (complex128, a quantized or a rare one)",
+      refuse(place() + "its dtype " + quote(tensor.type) +
+                 " is not read (a complex, a quantized or a rare one)",
              subject_);
+    }
+    if (tensor.is_marked) {
+      refuse(place() + "it is a negated or conjugated view", subject_,
+             "call resolve_neg() and resolve_conj() before torch.save");
     }
     const StridedView view{.dtype = *tensor.dtype,
                            .offset = tensor.offset,
@@ -211,13 +153,7 @@ std::vector<TensorView> read_tensors(const pickle::Dict& dict, TensorReader& rea
 std::string find_format(std::span<const std::byte> bytes, const std::string& subject) {
   const std::string_view format = sniff_format(bytes);
   if (format == "torch_zip" || format == "torch_legacy") return std::string(format);
-  if (format == "empty") throw Error(ErrorCode::empty, "the file is empty", subject);
-  const std::string_view found = format == "safetensors"       ? "a safetensors file"
-                                 : format == "git_lfs_pointer" ? "a Git LFS pointer"
-                                 : format == "html"            ? "an HTML page: a failed download"
-                                 : format == "gguf"            ? "a GGUF file"
-                                                    : "neither a zip archive nor a pickle";
-  refuse("expected a file of torch.save, found " + std::string(found), subject);
+  refuse_format(format, bytes, "a file of torch.save", subject);
 }
 
 constexpr std::size_t kMaxEntries = 1024;
@@ -274,11 +210,17 @@ TorchPickleFile TorchPickleFile::parse(std::span<const std::byte> bytes, const s
   pickle::Heap heap(bytes.size(), subject);
   const TorchContents contents =
       file.format_ == "torch_zip" ? read_torch_zip(bytes, heap) : read_torch_legacy(bytes, heap);
-  StateDict found = find_state_dict(contents.root, options.use_ema, subject);
+  StateDict found = options.use_ema ? find_averaged_dict(contents.root, heap)
+                                    : find_state_dict(contents.root, heap);
+  if (found.dict == nullptr) {
+    throw Error(ErrorCode::invalid_argument,
+                "the file has no averaged weights (state_dict_ema, model_ema)", subject);
+  }
   const pickle::Dict& root = *std::get<pickle::Dict*>(contents.root);
   file.entry_ = std::move(found.entry);
-  file.has_ema_ = !options.use_ema && find_entry(root, kAveragedEntries).dict != nullptr;
+  file.has_ema_ = !options.use_ema && has_averaged_dict(root);
   file.metadata_ = read_metadata(root);
+  file.note_ = note_of_unknown(heap);
   TensorReader reader(contents, bytes.size(), subject);
   file.tensors_ = read_tensors(*found.dict, reader, subject);
   file.owners_ = reader.take_owners();

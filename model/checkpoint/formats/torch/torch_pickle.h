@@ -1,6 +1,6 @@
 // Checkpoints that Python's `torch.save` writes (.pth, .pt): the zip format since PyTorch 1.6 and
 // the legacy one before it. The pickle inside is interpreted by a machine that builds values from
-// an allow-list and executes nothing. Free of LibTorch, so that it can be fuzzed.
+// an allow-list and executes nothing; what is unknown and no weight is left out. Free of LibTorch, so that it can be fuzzed.
 #pragma once
 
 #include "model/checkpoint/formats/safetensors.h"
@@ -28,9 +28,10 @@ inline constexpr std::size_t kMaxCopiedFactor = 8;
 class TorchPickleFile {
  public:
   /// Maps and reads `file`. Throws Error(decode_failed) for a damaged file, and
-  /// Error(unsupported_format) that names the callable for a pickle that asks for anything outside
-  /// the allow-list ("refused to call os.system"), for a whole pickled module, for big-endian and
-  /// repacked files, for TorchScript, for other formats and for a file without tensors.
+  /// Error(unsupported_format) for a pickle that asks for code or the system ("refused to call
+  /// os.system"), for weights that only unknown code could make, for a whole pickled module, for
+  /// big-endian and repacked files, for TorchScript, for other formats and for a file without
+  /// tensors.
   static TorchPickleFile open(const std::filesystem::path& file,
                               const TorchPickleOptions& options = {});
   /// The same over `bytes`, which must outlive the result. `subject` is what errors name.
@@ -51,11 +52,14 @@ class TorchPickleFile {
   [[nodiscard]] const std::string& entry() const noexcept { return entry_; }
   /// The file holds averaged weights that were not asked for.
   [[nodiscard]] bool has_ema() const noexcept { return has_ema_; }
+  /// What of the file only unknown code could make; "" where there is nothing of it.
+  [[nodiscard]] const std::string& note() const noexcept { return note_; }
 
  private:
   std::string format_;
   std::string entry_;
   bool has_ema_ = false;
+  std::string note_;
   Metadata metadata_;
   std::vector<TensorView> tensors_;
   std::vector<std::shared_ptr<const void>> owners_;  ///< the mapping and what was made row-major

@@ -4,6 +4,7 @@
 #include "model/checkpoint/formats/torch/torch_container.h"
 #include "model/checkpoint/formats/torch/zip_archive.h"
 
+#include <array>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -16,6 +17,37 @@ namespace {
   throw Error(ErrorCode::unsupported_format, what, subject, std::move(hint));
 }
 
+/// Says what an archive without a pickle is.
+[[noreturn]] void refuse_archive(const ZipArchive& archive, const std::string& subject) {
+  struct Known {
+    std::string_view ending;  ///< of an entry's name
+    const char* what;
+    const char* hint;
+  };
+  constexpr const char* kAround = "a zip archive around weights";
+  constexpr const char* kUnpack = "unpack it and name the weights inside";
+  constexpr std::array kKnown{
+      Known{"/archive_format", "an exported program (torch.export)",
+            "in Python: torch.save(torch.export.load(FILE).state_dict, \"weights.pth\")"},
+      Known{".npy", "an archive of NumPy arrays (.npz)",
+            "timm reads those of Google's models in Python: model.load_pretrained(FILE), then "
+            "torch.save(model.state_dict(), \"weights.pth\")"},
+      Known{"model.weights.h5", "a Keras model",
+            "in Python, open it with Keras and save the weights as safetensors"},
+      Known{".safetensors", kAround, kUnpack},
+      Known{".pth", kAround, kUnpack},
+      Known{".pt", kAround, kUnpack},
+      Known{".bin", kAround, kUnpack},
+      Known{".ckpt", kAround, kUnpack}};
+  for (const auto& [ending, what, hint] : kKnown) {
+    for (const auto& [name, entry] : archive.entries()) {
+      if (name.ends_with(ending))
+        refuse_zip("expected a file of torch.save, found " + std::string(what), subject, hint);
+    }
+  }
+  refuse_zip("expected a file of torch.save, found a zip archive without a data.pkl", subject);
+}
+
 /// "NAME/": every entry lies in one folder, which is mostly called as the file was.
 std::string find_folder(const ZipArchive& archive, const std::string& subject) {
   constexpr std::string_view kPickle = "/data.pkl";
@@ -25,9 +57,7 @@ std::string find_folder(const ZipArchive& archive, const std::string& subject) {
     if (!folder.empty()) refuse_zip("the zip archive has more than one data.pkl", subject);
     folder = name.substr(0, name.size() - kPickle.size() + 1);
   }
-  if (folder.empty()) {
-    refuse_zip("expected a file of torch.save, found a zip archive without a data.pkl", subject);
-  }
+  if (folder.empty()) refuse_archive(archive, subject);
   return folder;
 }
 

@@ -70,7 +70,9 @@ std::size_t ZipArchive::find_end_record() const {
       if (cursor.number<std::uint16_t>() == cursor.remaining()) return at;
     }
   }
-  fail_archive("expected a zip archive to end with its central directory, found none", subject_);
+  fail_archive("expected a zip archive to end with its central directory, found none in " +
+                   std::to_string(bytes_.size()) + " bytes",
+               subject_);
 }
 
 ZipArchive::Directory ZipArchive::find_directory() const {

@@ -4,6 +4,7 @@
 #include "tests/as_nobody.h"
 #include "tests/error_matchers.h"
 #include "tests/model/checkpoint/formats/safetensors_bytes.h"
+#include "tests/model/checkpoint/formats/torch/pickle_bytes.h"
 #include "tests/temporary_folder.h"
 
 #include <gmock/gmock.h>
@@ -53,6 +54,8 @@ TEST(MappedFileTest, RefusesWhatIsNoReadableFile) {
   EXPECT_ERROR(MappedFile(folder.path() / "absent"), not_found, "no such file", "absent");
   EXPECT_ERROR(MappedFile(folder.write("file", "") / "below"), not_found, "no such file");
   EXPECT_ERROR(MappedFile(folder.path()), unreadable, "found a folder");
+  fs::create_symlink("/absent", folder.path() / "dead");
+  EXPECT_ERROR(MappedFile(folder.path() / "dead"), not_found, "a link to one that does not exist");
   const fs::path pipe = folder.path() / "pipe";
   ASSERT_EQ(::mkfifo(pipe.c_str(), 0600), 0);
   EXPECT_ERROR(MappedFile(pipe), unreadable, "found a pipe or a device");
@@ -122,9 +125,39 @@ TEST_F(ShardedSafetensorsTest, IsOneTable) {
   EXPECT_EQ(text_of(file.find("c")->data), "c");
 }
 
+TEST_F(ShardedSafetensorsTest, ShardsMayBeTorchFiles) {
+  using hydrascope::testing::dict;
+  const auto shard = [](const char* name) {
+    return hydrascope::testing::torch_zip(
+        dict({{name, hydrascope::testing::tensor(
+                         hydrascope::testing::storage("ByteStorage", "0", 1), 0, {1}, {1})}}),
+        {{"0", name}});
+  };
+  folder_.write("pytorch_model-00001-of-00002.bin", shard("a"));
+  folder_.write("pytorch_model-00002-of-00002.bin", shard("b"));
+  const fs::path index = folder_.write(
+      "pytorch_model.bin.index.json",
+      R"({"weight_map":{"a":"pytorch_model-00001-of-00002.bin","b":"pytorch_model-00002-of-00002.bin"}})");
+  const SafetensorsFile file = SafetensorsFile::open(index);
+  EXPECT_EQ(file.format(), "torch_zip");
+  EXPECT_THAT(names(file.tensors()), ElementsAre("a", "b"));
+  EXPECT_EQ(text_of(file.find("b")->data), "b");
+  folder_.write("pytorch_model-00002-of-00002.bin", shard("c"));
+  EXPECT_ERROR(SafetensorsFile::open(index), decode_failed, "tensor \"b\" is not in");
+}
+
+TEST_F(ShardedSafetensorsTest, AnIndexIsKnownByItsContent) {
+  const fs::path file = folder_.write("index.txt", R"({"weight_map": )" + std::string(kMap) + "}");
+  EXPECT_THAT(names(SafetensorsFile::open(file).tensors()), ElementsAre("a", "b", "c"));
+  EXPECT_ERROR(SafetensorsFile::open(folder_.write("a.json", "{\"a\": 1}")), unsupported_format,
+               "a JSON text");
+}
+
 TEST_F(ShardedSafetensorsTest, RefusesBrokenIndexes) {
   EXPECT_ERROR(open(""), empty, "index.json");
   EXPECT_ERROR(open("{"), decode_failed, "the index: not valid JSON", "index.json");
+  EXPECT_ERROR(open("version https://git-lfs.github.com/spec/v1\n"), unsupported_format,
+               "Git LFS pointer", "index.json");
   EXPECT_ERROR(open("\xFF"), decode_failed, "the index: not valid UTF-8");
   EXPECT_ERROR(open("[]"), decode_failed, "the index: expected an object, found an array");
   EXPECT_ERROR(open("{}"), decode_failed, "weight_map is missing or empty");

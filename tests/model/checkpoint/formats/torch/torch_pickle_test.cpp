@@ -1,5 +1,6 @@
 #include "model/checkpoint/formats/torch/torch_pickle.h"
 
+#include "model/checkpoint/formats/foreign_formats.h"
 #include "tests/error_matchers.h"
 #include "tests/model/checkpoint/formats/safetensors_bytes.h"
 #include "tests/model/checkpoint/formats/torch/pickle_bytes.h"
@@ -17,6 +18,7 @@ namespace torch_pickle_test {
 
 namespace fs = std::filesystem;
 using namespace std::string_literals;
+using hydrascope::testing::call;
 using hydrascope::testing::dict;
 using hydrascope::testing::global;
 using hydrascope::testing::little;
@@ -224,10 +226,68 @@ TEST(TorchPickleTest, ExecutesNothing) {
 }
 
 TEST(TorchPickleTest, RefusesWholeModules) {
-  EXPECT_ERROR(open("module"), unsupported_format, "torch.nn.modules.linear.Linear",
-               "save model.state_dict() instead");
-  EXPECT_ERROR(open("module_legacy"), unsupported_format, "__main__.Net",
-               "save model.state_dict() instead");
+  EXPECT_ERROR(open("module"), unsupported_format,
+               "the file is a whole pickled module of the class torch.nn.modules.linear.Linear",
+               "save its state_dict");
+  EXPECT_ERROR(open("module_legacy"), unsupported_format,
+               "the file is a whole pickled module of the class __main__.Net");
+  EXPECT_ERROR(open("module_inside"), unsupported_format,
+               "\"net\" of the file is a whole pickled module of the class");
+  const TorchPickleFile beside = open("module_beside");
+  EXPECT_EQ(beside.entry(), "state_dict");
+  EXPECT_THAT(beside.note(), ::testing::HasSubstr("torch.nn.modules.linear.Linear"));
+}
+
+TEST(TorchPickleTest, LeavesOutWhatIsUnknownAndNoWeight) {
+  for (const char* name : {"beside_2", "beside_4", "beside_5", "beside_legacy"}) {
+    const TorchPickleFile file = open(name);
+    EXPECT_EQ(file.entry(), "model") << name;
+    EXPECT_THAT(names(file.tensors()), ElementsAre("weight", "bias"));
+    EXPECT_EQ(floats(find(file, "weight")), ramp(0, 6));
+    EXPECT_EQ(floats(find(file, "bias")), ramp(1, 2));
+    EXPECT_THAT(file.metadata(), ElementsAre(Pair("args.lr", "0.5")));
+    EXPECT_THAT(file.note(), ::testing::HasSubstr("values beside the weights cannot be read"));
+    EXPECT_THAT(file.note(), ::testing::HasSubstr(": pathlib.PosixPath, "));
+  }
+  EXPECT_EQ(open("training").note(), "");
+}
+
+TEST(TorchPickleTest, RefusesWeightsThatOnlyUnknownCodeCouldMake) {
+  EXPECT_ERROR(open("subclass"), unsupported_format,
+               "the tensor \"weight\" of the weights is made by", "__main__.Pixels");
+  EXPECT_ERROR(open("custom_dict"), unsupported_format, "\"state_dict\" of the file is made by",
+               "__main__.StateDict");
+  EXPECT_ERROR(open("arrays"), unsupported_format,
+               "the tensor \"weight\" of the weights is an array of NumPy");
+  EXPECT_ERROR(open("conjugated"), unsupported_format, "negated or conjugated", "resolve_conj");
+  const std::string config = call(global("omegaconf.dictconfig", "DictConfig"), {});
+  EXPECT_ERROR(
+      parse(torch_zip(config)), unsupported_format,
+      "expected a state dict, found an object of the class omegaconf.dictconfig.DictConfig");
+}
+
+TEST(TorchPickleTest, TakesTheOnlyStateDictWhateverItsName) {
+  const TorchPickleFile one = open("one_dict");
+  EXPECT_EQ(one.entry(), "teacher");
+  EXPECT_EQ(floats(find(one, "weight")), ramp(0, 6));
+  EXPECT_ERROR(open("two_dicts"), unsupported_format,
+               "2 entries of the file hold tensors (\"teacher\", \"student\")");
+}
+
+TEST(TorchPickleTest, TensorsMayHaveAttributes) {
+  const TorchPickleFile file = open("attribute");
+  EXPECT_EQ(floats(find(file, "weight")), ramp(0, 6));
+  EXPECT_EQ(file.note(), "");
+}
+
+TEST(TorchPickleTest, ReadsAllCodesOfFloat8) {
+  std::string codes(256, '\0');
+  for (std::size_t i = 0; i < codes.size(); ++i) codes[i] = static_cast<char>(i);
+  const TorchPickleFile file = open("float8");
+  for (const char* name : {"F8_E4M3", "F8_E5M2", "F8_E4M3FNUZ", "F8_E5M2FNUZ"}) {
+    EXPECT_EQ(checkpoint::name(find(file, name).dtype), name);
+    EXPECT_EQ(text_of(find(file, name).data), codes) << name;
+  }
 }
 
 TEST(TorchPickleTest, SaysWhatIsThereInsteadOfTensors) {
@@ -299,7 +359,7 @@ TEST(TorchPickleTest, ChecksViewsAgainstTheirStorage) {
   EXPECT_ERROR(with(tensor(storage("FloatStorage", "9", 6), 0, {1}, {1})), decode_failed,
                "its storage \"9\" is missing");
   EXPECT_ERROR(with(tensor(storage("ComplexDoubleStorage", "0", 1), 0, {1}, {1})),
-               unsupported_format, "its dtype is not supported");
+               unsupported_format, "its dtype \"torch.ComplexDoubleStorage\" is not read");
 }
 
 TEST(TorchPickleTest, BoundsExpandedViews) {
@@ -395,12 +455,21 @@ TEST(TorchPickleTest, KnowsTheProtocolsOfLegacyFiles) {
 
 TEST(TorchPickleTest, RefusesOtherFormats) {
   EXPECT_ERROR(parse(""), empty, "empty");
-  EXPECT_ERROR(parse("hello, world"), unsupported_format, "neither a zip archive nor a pickle");
+  EXPECT_ERROR(parse("hello, world"), unsupported_format,
+               "a text that begins with \"hello, world\"");
   EXPECT_ERROR(parse("<!DOCTYPE html>"), unsupported_format, "an HTML page");
   EXPECT_ERROR(parse("version https://git-lfs"), unsupported_format, "Git LFS pointer");
   EXPECT_ERROR(parse(file_of("{}")), unsupported_format, "a safetensors file");
   EXPECT_ERROR(parse(hydrascope::testing::pickle_of("}")), unsupported_format, "another pickle");
+  EXPECT_ERROR(parse(hydrascope::testing::pickle_of(global("sklearn.svm", "SVC"))),
+               unsupported_format, "another pickle (of scikit-learn)");
   EXPECT_ERROR(parse(zip_of({{.name = "readme"}})), unsupported_format, "without a data.pkl");
+  EXPECT_ERROR(parse(zip_of({{.name = "Transformer/encoder_norm/bias.npy"}})), unsupported_format,
+               "NumPy arrays (.npz)", "load_pretrained");
+  EXPECT_ERROR(parse(zip_of({{.name = "metadata.json"}, {.name = "model.weights.h5"}})),
+               unsupported_format, "a Keras model");
+  EXPECT_ERROR(parse(zip_of({{.name = "m/pytorch_model.bin"}})), unsupported_format,
+               "a zip archive around weights", "unpack it");
   EXPECT_ERROR(parse(zip_of({{.name = "a/data.pkl"}, {.name = "b/data.pkl"}})), unsupported_format,
                "more than one data.pkl");
   EXPECT_ERROR(parse(zip_of({{.name = "a/data.pkl"}, {.name = "a/constants.pkl"}})),

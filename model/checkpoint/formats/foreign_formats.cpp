@@ -1,0 +1,277 @@
+#include "model/checkpoint/formats/foreign_formats.h"
+
+#include "kernels/error.h"
+#include "model/checkpoint/formats/safetensors.h"
+#include "model/checkpoint/formats/strict_json.h"
+
+#include <algorithm>
+#include <array>
+
+namespace hydrascope::checkpoint {
+namespace {
+
+using namespace std::string_view_literals;
+
+constexpr std::size_t kSniffed = 512;
+
+/// `bytes` at `offset` say `format`.
+struct Signature {
+  std::string_view format;
+  std::string_view bytes;
+  std::size_t offset = 0;
+};
+
+constexpr std::array kSignatures{
+    Signature{"git_lfs_pointer", "version https://git-lfs"},
+    Signature{"git_lfs_pointer", "version https://hawser"},
+    Signature{"git_annex_pointer", "/annex/objects/"},
+    Signature{"torch_zip", "PK\x03\x04"},
+    Signature{"torch_zip", "PK\x05\x06"},
+    Signature{"gguf", "GGUF"},
+    Signature{"gguf", "FUGG"},
+    // Numbers of four letters, of which a little-endian file begins with the last.
+    Signature{"ggml", "lmgg"},
+    Signature{"ggml", "fmgg"},
+    Signature{"ggml", "tjgg"},
+    Signature{"ggml", "algg"},
+    Signature{"ggml", "ggml"},
+    Signature{"ggml", "ggmf"},
+    Signature{"ggml", "ggjt"},
+    Signature{"ggml", "ggla"},
+    Signature{"hdf5", "\x89HDF\r\n\x1A\n"},
+    Signature{"npy", "\x93NUMPY"},
+    Signature{"tflite", "TFL3", 4},
+    Signature{"executorch", "ET12", 4},
+    Signature{"onnx", "ORTM", 4},
+    Signature{"tensorrt", "ftrt"},
+    Signature{"tensorrt", "ptrt"},
+    Signature{"openvino", "<net "},
+    Signature{"archive", "\x1F\x8B"},
+    Signature{"archive", "BZh"},
+    Signature{"archive", "x\x9C"},
+    Signature{"archive", "\xFD\x37zXZ\0"sv},
+    Signature{"archive", "\x28\xB5\x2F\xFD"},
+    Signature{"archive", "\x04\x22\x4D\x18"},
+    Signature{"archive", "7z\xBC\xAF\x27\x1C"},
+    Signature{"archive", "Rar!\x1A\x07"},
+    Signature{"archive", "ustar", 257},
+    Signature{"picture", "\xFF\xD8\xFF"},
+    Signature{"picture", "\x89PNG\r\n"},
+    Signature{"picture", "GIF8"},
+    Signature{"picture", "WEBP", 8},
+    Signature{"picture", "II*\0"sv},
+    Signature{"picture", "MM\0*"sv},
+    Signature{"picture", "\0\0\0\x0CjP  \r\n"sv},
+    Signature{"picture", "ftyphei", 4},
+    Signature{"picture", "ftypavi", 4},
+    Signature{"picture", "ftypmif", 4},
+    Signature{"video", "ftyp", 4},
+    Signature{"video", "AVI ", 8},
+    Signature{"video", "\x1A\x45\xDF\xA3"},
+    Signature{"pdf", "%PDF-"},
+    Signature{"program",
+              "\x7F"
+              "ELF"},
+    Signature{"mxnet", "\x12\x01\0\0\0\0\0\0"sv},
+    Signature{"old_pickle", "L119547037146038801333356L"},
+    Signature{"darknet", "\0\0\0\0\x02\0\0\0"sv},
+};
+
+struct ForeignFormat {
+  std::string_view name;
+  std::string_view what;
+  std::string_view hint;
+};
+
+constexpr std::string_view kWeightsBehind =
+    "it is an export: take the safetensors or .pth file of which it was made";
+constexpr std::string_view kSaveAsSafetensors =
+    "open it in Python with what wrote it, and save the weights as safetensors";
+
+constexpr std::array kFormats{
+    ForeignFormat{"safetensors", "a safetensors file", ""},
+    ForeignFormat{"torch_zip", "a zip archive, as torch.save writes it",
+                  "convert it to safetensors, which `format_only` does"},
+    ForeignFormat{"torch_legacy", "a pickle, as torch.save wrote it before PyTorch 1.6",
+                  "convert it to safetensors, which `format_only` does"},
+    ForeignFormat{"git_lfs_pointer", "a Git LFS pointer, which only names the weights",
+                  "fetch what it points to: git lfs pull in its repository"},
+    ForeignFormat{"git_annex_pointer", "a git-annex pointer, which only names the weights",
+                  "fetch what it points to: git annex get in its repository"},
+    ForeignFormat{"html", "an HTML page: a failed download",
+                  "check the link and whether it asks for a login, then download the file again"},
+    ForeignFormat{"xml", "an XML text: a failed download, or a description of a model",
+                  "name the file of weights; if this should be it, download it again"},
+    ForeignFormat{"json", "a JSON text",
+                  "a configuration is read beside the weights: name their file or the folder"},
+    ForeignFormat{"zeros", "zeros: a download that was not finished", "download the file again"},
+    ForeignFormat{"gguf", "a GGUF file", "get the same weights as safetensors"},
+    ForeignFormat{"ggml", "a file of ggml, from before GGUF",
+                  "get the same weights as safetensors"},
+    ForeignFormat{"hdf5", "an HDF5 file, as Keras and TensorFlow write it",
+                  "of Hugging Face's models Python makes safetensors: from_pretrained(FOLDER, "
+                  "from_tf=True), then save_pretrained(FOLDER)"},
+    ForeignFormat{"msgpack", "a msgpack file, as Flax writes it",
+                  "of Hugging Face's models Python makes safetensors: from_pretrained(FOLDER, "
+                  "from_flax=True), then save_pretrained(FOLDER)"},
+    ForeignFormat{"npy", "an array of NumPy", kSaveAsSafetensors},
+    ForeignFormat{"onnx", "an ONNX model", kWeightsBehind},
+    ForeignFormat{"tflite", "a TensorFlow Lite model", kWeightsBehind},
+    ForeignFormat{"executorch", "an ExecuTorch program", kWeightsBehind},
+    ForeignFormat{"coreml", "a Core ML model", kWeightsBehind},
+    ForeignFormat{"openvino", "an OpenVINO model", kWeightsBehind},
+    ForeignFormat{"tensorrt", "a TensorRT engine", kWeightsBehind},
+    ForeignFormat{"tensorflow", "a file of TensorFlow (SavedModel, graph or checkpoint)",
+                  kSaveAsSafetensors},
+    ForeignFormat{"caffe", "a Caffe model", kSaveAsSafetensors},
+    ForeignFormat{"mxnet", "an MXNet file", kSaveAsSafetensors},
+    ForeignFormat{"darknet", "a Darknet file", kSaveAsSafetensors},
+    ForeignFormat{"old_pickle", "a pickle of the protocol 0 or 1",
+                  "in Python, save the weights again: torch.save(state_dict, \"weights.pth\")"},
+    ForeignFormat{"archive", "a compressed or packed archive",
+                  "unpack it and name the weights inside"},
+    ForeignFormat{"picture", "a picture", "-m takes weights; pictures are named without an option"},
+    ForeignFormat{"video", "a video", "-m takes weights; videos are named without an option"},
+    ForeignFormat{"pdf", "a PDF document", ""},
+    ForeignFormat{"program", "a program or library (ELF)", ""},
+};
+
+std::string_view as_text(std::span<const std::byte> bytes) {
+  return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
+}
+
+std::uint8_t byte_at(std::string_view text, std::size_t at) {
+  return at < text.size() ? static_cast<std::uint8_t>(text[at]) : 0;
+}
+
+bool is_printable(char c) {
+  return static_cast<unsigned char>(c) >= 0x20 || c == '\n' || c == '\r' || c == '\t' || c == '\f';
+}
+
+/// Letters that could begin a name stand at `at`.
+bool names_something(std::string_view text, std::size_t at) {
+  const std::uint8_t c = byte_at(text, at);
+  return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
+}
+
+/// Markup and JSON, whatever blanks and byte order mark stand before it; "" for anything else.
+std::string_view sniff_markup(std::string_view text) {
+  constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
+  if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
+  text.remove_prefix(std::min(text.find_first_not_of(" \t\r\n\f"), text.size()));
+  const auto begins_with = [text](std::string_view tag) {
+    return text.size() >= tag.size() &&
+           std::equal(tag.begin(), tag.end(), text.begin(), [](char expected, char found) {
+             return expected == (found >= 'A' && found <= 'Z' ? found - 'A' + 'a' : found);
+           });
+  };
+  if (begins_with("<!doctype") || begins_with("<html")) return "html";
+  if (begins_with("<?xml")) return text.find("<net ") != text.npos ? "openvino" : "xml";
+  const bool is_object = text.size() > 1 && text.front() == '{' &&
+                         text.find_first_of("\"}", 1) == text.find_first_not_of(" \t\r\n", 1);
+  return is_object ? "json" : "";
+}
+
+/// Messages of protobuf have no signature; their first fields do for one. A field begins with its
+/// number times 8, and 2 more where a length follows.
+std::string_view sniff_protobuf(std::string_view text) {
+  constexpr auto field = [](int number) { return static_cast<std::uint8_t>(number * 8 + 2); };
+  constexpr std::uint8_t kLong = 0x80;     // a length that goes on in the next byte
+  constexpr std::uint8_t kNewest = 20;     // of ONNX's and Core ML's versions
+  constexpr std::uint8_t kVersion = 0x08;  // field 1, a number
+  const std::uint8_t version = byte_at(text, 1);
+  const std::uint8_t length = byte_at(text, 3);
+  if (byte_at(text, 0) == kVersion && version >= 1 && version <= kNewest) {
+    const std::uint8_t second = byte_at(text, 2);
+    if (second == field(2)) {  // ONNX: the producer's name; the others: a message
+      if (length < kLong && (length == 0 || names_something(text, 4))) return "onnx";
+      return version == 1 ? "tensorflow" : "coreml";
+    }
+    constexpr std::uint8_t kModelVersion = 0x28;
+    for (const std::uint8_t of_onnx : {field(3), field(4), field(6), field(7), field(8)})
+      if (second == of_onnx) return "onnx";
+    return second == kModelVersion ? "onnx" : "";
+  }
+  if (byte_at(text, 0) != field(1)) return "";
+  const std::size_t content = byte_at(text, 1) < kLong ? 2 : 3;
+  if (byte_at(text, content) == field(1) && names_something(text, content + 2)) return "tensorflow";
+  const std::size_t behind_name = std::size_t{2} + byte_at(text, 1);
+  const bool has_layers = byte_at(text, behind_name) == 0xA2 && byte_at(text, behind_name + 1) == 6;
+  return names_something(text, 2) && has_layers ? "caffe" : "";
+}
+
+/// A map of msgpack whose first key is a name: "params".
+bool is_msgpack(std::string_view text) {
+  const std::uint8_t first = byte_at(text, 0);
+  const std::size_t key = first == 0xDE ? 3 : first == 0xDF ? 5 : 1;
+  if (key == 1 && (first < 0x81 || first > 0x8F)) return false;
+  const std::uint8_t kind = byte_at(text, key);
+  return (kind >= 0xA1 && kind <= 0xBF && names_something(text, key + 1)) ||
+         (kind == 0xD9 && names_something(text, key + 2));
+}
+
+}  // namespace
+
+std::string_view sniff_format(std::span<const std::byte> bytes) {
+  const std::string_view text = as_text(bytes.first(std::min(bytes.size(), kSniffed)));
+  if (text.empty()) return "empty";
+  // First, because a length is any eight bytes: a header of 640 begins like a pickle (80 02), one
+  // of 67,324,752 like a zip. Neither of the two has a '{' after a length within the limit.
+  if (is_safetensors(bytes)) return "safetensors";
+  for (const Signature& signature : kSignatures) {
+    if (text.size() > signature.offset &&
+        text.substr(signature.offset).starts_with(signature.bytes))
+      return signature.format;
+  }
+  // Protocol 2 is what torch.save asks for by default; its callers may ask for up to 5.
+  if (text.size() >= 2 && text[0] == '\x80' && text[1] >= 2 && text[1] <= 5) return "torch_legacy";
+  if (const std::string_view format = sniff_markup(text); !format.empty()) return format;
+  if (const std::string_view format = sniff_protobuf(text); !format.empty()) return format;
+  if (is_msgpack(text)) return "msgpack";
+  constexpr std::size_t kManyZeros = 64;
+  if (text.size() >= kManyZeros && text.find_first_not_of('\0') == text.npos) return "zeros";
+  if (text.starts_with("(dp") || text.starts_with("(lp") || text.starts_with("}q") ||
+      text.starts_with("ccopy_reg\n") || text.starts_with("ccollections\n")) {
+    return "old_pickle";
+  }
+  constexpr std::size_t kLongestCharacter = 3;  // what the cut may leave of one
+  const bool is_text = std::ranges::all_of(text, is_printable) &&
+                       find_bad_utf8(text) + kLongestCharacter >= text.size();
+  return is_text ? "text" : "unknown";
+}
+
+void refuse_format(std::string_view format, std::span<const std::byte> bytes,
+                   std::string_view expected, const std::string& subject) {
+  if (format == "empty") {
+    throw Error(ErrorCode::empty, "the file is empty", subject,
+                "the file was cut off or damaged: download or copy it again");
+  }
+  const std::string_view begin = as_text(bytes.first(std::min(bytes.size(), kSniffed)));
+  const std::string found = "expected " + std::string(expected) + ", found ";
+  if (const auto known = std::ranges::find(kFormats, format, &ForeignFormat::name);
+      known != kFormats.end()) {
+    throw Error(ErrorCode::unsupported_format, found + std::string(known->what), subject,
+                std::string(known->hint));
+  }
+  constexpr std::size_t kShown = 40;
+  if (format == "text") {
+    const std::string_view line =
+        begin.substr(std::min(begin.find_first_not_of(" \r\n\t\f"), begin.size()));
+    throw Error(ErrorCode::unsupported_format,
+                found + "a text that begins with " +
+                    quote(line.substr(0, std::min(line.find_first_of("\r\n"), kShown))),
+                subject, "name the file of weights; if this should be it, download it again");
+  }
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string shown;
+  for (const char c : begin.substr(0, 8)) {
+    const auto byte = static_cast<unsigned char>(c);
+    shown += {' ', kDigits[byte >> 4U], kDigits[byte & 0xFU]};
+  }
+  throw Error(
+      ErrorCode::unsupported_format,
+      found + "no known format: " + std::to_string(bytes.size()) + " bytes that begin with" + shown,
+      subject, "the file is damaged, or numbers without a header");
+}
+
+}  // namespace hydrascope::checkpoint

@@ -1,0 +1,22 @@
+// What a file is that holds no weights which this library reads, by its first bytes.
+#pragma once
+
+#include <cstddef>
+#include <span>
+#include <string>
+#include <string_view>
+
+namespace hydrascope::checkpoint {
+
+/// What the first bytes say: "safetensors", "torch_zip" (any zip archive), "torch_legacy" (any
+/// pickle), "json", "empty", the name of a format that is not read ("gguf", "onnx", "hdf5",
+/// "git_lfs_pointer", "html", "picture", ...), "text", "zeros" or "unknown". Pure; a few hundred
+/// bytes are enough.
+std::string_view sniff_format(std::span<const std::byte> bytes);
+
+/// Throws Error(unsupported_format), and Error(empty) for "empty": "expected EXPECTED, found an
+/// ONNX model", with what there is to do as the hint. `bytes` is the file, or its begin.
+[[noreturn]] void refuse_format(std::string_view format, std::span<const std::byte> bytes,
+                                std::string_view expected, const std::string& subject);
+
+}  // namespace hydrascope::checkpoint
