@@ -47,7 +47,10 @@ void add_run(Summary& summary, const ModelSource& source, const image::Transform
   if (const auto values = classifier.approximations(); !values.empty())
     summary.add("approximations", values);
   summary.add("images_per_second",
-              static_cast<double>(timing.images) / std::max(timing.seconds, 1e-9), 1);
+              timing.images == 0 ? OrderedJson()
+                                 : OrderedJson(static_cast<double>(timing.images) /
+                                               std::max(timing.seconds, 1e-9)),
+              1);
 }
 
 /// The pass over a set that `evaluate`, `compare` and `faithfulness` are. Returns the exit code.
@@ -69,11 +72,7 @@ int run_over_set(EvaluateRequest request) {
   std::optional<ReferenceModel> reference;
   if (jobs.compares) reference.emplace(std::move(*request.reference), request.transform, source);
   opened->announce(console, request.transform.is_printed && team.is_first());
-  if (set.is_by_order) {
-    console.note(
-        "note: no folder is named after a class of the model; taken for its classes in "
-        "sorted order");
-  }
+  for (const std::string& note : set.notes()) console.note(note);
   console.detail("labels: " + set.rule + ", " + std::to_string(set.pictures.size()) + " pictures");
   std::optional<FaithfulnessPlan> plan;
   if (jobs.measures_maps)
@@ -90,7 +89,7 @@ int run_over_set(EvaluateRequest request) {
   pipeline.keep_input = plan.has_value();
   std::optional<FaithfulnessRun> faithfulness;
   if (plan) faithfulness.emplace(std::move(*plan), source, classifier, pipeline);
-  pipeline.remark_on_size = note_on_large_sizes(source);
+  pipeline.remark_on_size = remark_on_large_sizes(source);
   std::optional<OutputFile> output;
   if (team.is_first()) output.emplace(request.output.file);
   Evaluation evaluation(score, jobs, run.fail_fast, set, classifier, pipeline, console, team);
@@ -104,13 +103,23 @@ int run_over_set(EvaluateRequest request) {
   const Scores& scores = evaluation.scores();
   const auto exit_code = [&]() -> int {
     if (stop_requested()) return exit_code_after_stop(kExitOk);
-    if (score.required_top1 && scores.top1() < *score.required_top1) return kExitCheckFailed;
+    // Of nothing it is no number, which is below everything.
+    if (score.required_top1 && !(scores.top1() >= *score.required_top1)) return kExitCheckFailed;
     if (scores.failed() > 0) return evaluation.fails_fast() ? kExitFailed : kExitSomeInputsFailed;
     return kExitOk;
   };
   if (!team.is_first()) {
     team.wait_for_all();
     return exit_code();
+  }
+  if (stop_requested()) {
+    const std::int64_t done = scores.images() + scores.failed();
+    console.note("note: stopped after " + std::to_string(done) + " of " +
+                 std::to_string(set.pictures.size()) + " pictures");
+    if (done == 0) {
+      team.wait_for_all();
+      return exit_code();
+    }
   }
   EvaluationResults results;
   scores.add_accuracy(results.summary);
@@ -130,7 +139,7 @@ int run_over_set(EvaluateRequest request) {
   }
   if (faithfulness) results.add(faithfulness->report());
   if (jobs.scores && set.has_labels) add_score_tables(score, scores, labels, results);
-  if (jobs.diagnoses) {
+  if (jobs.diagnoses && !stop_requested()) {
     DiagnosticsReport report =
         run_diagnostics(run, source, reference ? &reference->source() : nullptr, set,
                         request.diagnosed_images, transform.config, console);
@@ -179,9 +188,9 @@ int run_diagnose(const ParsedOptions& options) {
   const Console& console = request.console;
   const std::string& file = request.output.file;
   // Then the extension says what is written, .html a page.
-  const bool by_extension = !file.empty() && file != "-" && !options.given("format");
+  const bool by_extension = !is_stream(file) && !options.given("format");
   if (by_extension) check_diagnostics_file(file, "--output");
-  if (!file.empty() && file != "-") check_output_file(file, "--output");
+  if (!is_stream(file)) check_output_file(file, "--output");
   const std::optional<OpenedModel> opened = open_for_pictures(request);
   if (!opened) return kExitOk;
   const auto& [source, transform] = *opened;
@@ -189,10 +198,19 @@ int run_diagnose(const ParsedOptions& options) {
   std::optional<ModelSource> reference;
   if (request.reference) reference = open_reference(request.reference->model, source);
   opened->announce(console, request.transform.is_printed);
+  for (const std::string& note : set.notes()) console.note(note);
   at::set_num_threads(model_threads(request.run));
   const DiagnosticsReport report =
       run_diagnostics(request.run, source, reference ? &*reference : nullptr, set,
                       request.diagnosed_images, transform.config, console);
+  if (stop_requested()) {
+    const std::int64_t done = report.images + report.failed;
+    console.note(
+        "note: stopped after " + std::to_string(done) + " of " +
+        std::to_string(std::min<std::int64_t>(request.diagnosed_images, std::ssize(set.pictures))) +
+        " pictures");
+    if (report.images == 0) return exit_code_after_stop(kExitFailed);
+  }
   if (by_extension) {
     write_diagnostics(report, file, "--output");
   } else {
@@ -200,6 +218,8 @@ int run_diagnose(const ParsedOptions& options) {
     report.write(request.output.format, output.stream());
     output.close();
   }
+  if (is_rows(request.output.format))  // which have no room for them
+    for (const std::string& note : report.notes) console.note("note: " + note);
   return exit_code_after_stop(report.images == 0  ? kExitFailed
                               : report.failed > 0 ? kExitSomeInputsFailed
                                                   : kExitOk);

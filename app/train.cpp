@@ -21,7 +21,6 @@
 #include "model/training/training_state.h"
 #include "model/vision_transformer.h"
 
-#include <ATen/Context.h>
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/zeros.h>
 #include <nlohmann/json.hpp>
@@ -111,7 +110,7 @@ class TrainingRun : TrainingSession {
 
 void TrainingRun::build_model() {
   const ModelSource& source = subject_.source;
-  at::manual_seed(run_.seed);
+  model::seed_generators(run_.seed);
   model_ = model::VisionTransformer(source.config);
   if (!source.random_weights) {
     const checkpoint::LoadReport loaded = source.weights.load_into(*model_, source.head);
@@ -314,6 +313,7 @@ int TrainingRun::report() {
 int TrainingRun::run() {
   for (const std::string& note : subject_.source.notes) console_.note("note: " + note);
   if (request_.transform.is_printed) console_.note(subject_.transform.describe());
+  report_found(subject_.failed, subject_.notes);
   build_model();
   about_ = describe_descendant(subject_.source, "train", subject_.transform, subject_.labels);
   std::optional<ModelSource> teacher;

@@ -52,6 +52,7 @@ OrderedJson DiagnosticsReport::json() const {
     object["against_attention"] = against_attention;
   }
   object["images"] = images;
+  object["failed"] = failed;
   object["queries"] = queries;
   OrderedJson& summaries = object["columns"] = OrderedJson::object();
   for (const Column& column : columns) summaries[column.key] = column.summary;
@@ -64,8 +65,9 @@ void DiagnosticsReport::write_text(std::ostream& out) const {
   table().write(Format::text, out);
   out << '\n';
   for (const Column& column : columns) out << column.title << ": " << column.summary << '\n';
-  out << "over " << images << (images == 1 ? " picture, " : " pictures, ") << queries
-      << " queries each; rows without a head are their layer's\n";
+  out << "over " << images << (images == 1 ? " picture, " : " pictures, ");
+  if (failed > 0) out << failed << " more failed, ";
+  out << queries << " queries each; rows without a head are their layer's\n";
   for (const std::string& note : notes) out << "note: " << note << '\n';
   flush_results(out);
 }

@@ -6,9 +6,8 @@
 #include "app/run/signal_stop.h"
 #include "app/run/terminal_text.h"
 #include "kernels/error.h"
+#include "model/device.h"
 #include "model/explain/diagnostics.h"
-
-#include <ATen/Context.h>
 
 #include <cstdint>
 #include <utility>
@@ -20,7 +19,7 @@ namespace explain = model::explain;
 
 model::VisionTransformer load_modules(const RunRequest& run, const ModelSource& source,
                                       c10::Device device) {
-  at::manual_seed(run.seed);
+  model::seed_generators(run.seed);
   model::VisionTransformer modules(source.config, model::Initialisation::for_loading);
   source.weights.load_into(*modules, source.head);
   modules->eval();
@@ -75,6 +74,7 @@ DiagnosticsReport run_diagnostics(const RunRequest& run, const ModelSource& sour
   for (const LabelledPicture& picture : set.pictures) {
     if (stop_requested()) break;
     try {
+      if (picture.error) throw Error(*picture.error, picture.message);
       const at::Tensor image =
           image::apply_transform(transform, image::read_picture(picture.file, run.decode));
       const std::int64_t patch = source.config.patch_size;

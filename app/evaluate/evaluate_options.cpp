@@ -137,7 +137,8 @@ std::vector<Option> set_runtime_options() {
 std::vector<Option> labelled_set_options() {
   std::vector<Option> labels = in_group(
       "Labels",
-      {text("labels-csv", "labels of a flat folder: columns file and class_index (or synset)",
+      {text("labels-csv",
+            "labels of the pictures: a table with columns file and label (id, name or index)",
             takes("FILE"), completes_files),
        flag("no-labels", "the pictures have no labels, whatever folders they lie in")});
   labels.push_back(integer("limit-images", "use N pictures only, evenly spread over the set",

@@ -2,13 +2,15 @@
 
 #include "app/pictures/folder_listing.h"
 #include "app/pictures/labelled_set.h"
+#include "app/run/signal_stop.h"
 #include "app/run/usage_error.h"
 
 #include <algorithm>
 #include <filesystem>
-#include <iostream>
+#include <istream>
 #include <optional>
 #include <string>
+#include <unistd.h>
 #include <utility>
 #include <vector>
 
@@ -58,10 +60,19 @@ void check_targets(const LabelledSet& set, std::int64_t num_classes) {
   }
 }
 
+/// `compare` and its sisters look at a picture more than once, in its file.
+void refuse_what_is_no_file(Input& input, const std::string& command) {
+  if (!input.is_video && !input.memory) return;
+  input.error = ErrorCode::unsupported_format;
+  input.message = input.is_video
+                      ? "is a video; " + command + " takes pictures"
+                      : "standard input is a picture; " + command + " takes the names of files";
+}
+
 }  // namespace
 
 Input input_of(const LabelledPicture& picture) {
-  return {picture.file.string(), picture.file, false, std::nullopt, ""};
+  return {picture.file.string(), picture.file, false, picture.error, picture.message};
 }
 
 void thin_out(LabelledSet& set, std::size_t count) {
@@ -77,16 +88,22 @@ LabelledSet read_unlabelled(const std::vector<std::string>& words, bool recursiv
   LabelledSet set;
   set.has_labels = false;
   set.rule = "none";
-  InputStream inputs(words, recursive, std::cin);
-  while (const std::optional<Input> input = inputs.next()) {
-    if (input->error) {
-      throw Error(
-          *input->error == ErrorCode::not_found ? ErrorCode::invalid_argument : *input->error,
-          input->message, input->given);
-    }
-    if (!input->is_video) set.pictures.push_back({input->path});
+  StoppableInput standard_input_buffer(STDIN_FILENO);
+  std::istream standard_input(&standard_input_buffer);
+  InputStream inputs(words, recursive, standard_input);
+  std::optional<Input> misnamed;  // by the user
+  while (std::optional<Input> input = inputs.next()) {
+    if (!input->error) refuse_what_is_no_file(*input, command);
+    set.pictures.push_back(labelled_picture(*input));
+    const bool is_named = std::ranges::find(words, input->given) != words.end();
+    if (input->error && is_named && !misnamed) misnamed = std::move(input);
   }
-  if (set.pictures.empty()) throw Error(ErrorCode::empty, "no pictures, videos alone", command);
+  set.passed = inputs.passed();
+  if (set.readable() == 0 && misnamed) {
+    const bool is_missing = misnamed->error == ErrorCode::not_found;
+    throw Error(is_missing ? ErrorCode::invalid_argument : *misnamed->error, misnamed->message,
+                misnamed->given);
+  }
   return set;
 }
 

@@ -20,8 +20,9 @@ namespace hydrascope::app {
 LabelledSet read_evaluated_set(const SetRequest& request, const image::Labels& labels,
                                std::int64_t num_classes);
 
-/// Pictures without labels: files, folders, globs and lists, as InputStream has them; videos are
-/// left out. Throws Error with `command` as its subject where `words` name nothing.
+/// Pictures without labels: files, folders, globs and lists, as InputStream has them, with what fails;
+/// videos and pictures on standard input do. Throws Error with `command` as its subject where `words`
+/// name nothing, and the first word's failure where there is nothing else.
 LabelledSet read_unlabelled(const std::vector<std::string>& words, bool recursive,
                             const std::string& command);
 

@@ -13,12 +13,18 @@ namespace {
 
 constexpr int kDecimals = 4;  // for people
 
-std::string percent(double share) { return fixed(100 * share, 0) + " %"; }
+std::string number_or_dash(double value) {
+  return std::isfinite(value) ? fixed(value, kDecimals) : "-";
+}
 
-std::string with_sign(double value) { return (value < 0 ? "" : "+") + fixed(value, kDecimals); }
+std::string percent(double share) {
+  return std::isfinite(share) ? fixed(100 * share, 0) + " %" : "-";
+}
+
+std::string with_sign(double value) { return (value >= 0 ? "+" : "") + number_or_dash(value); }
 
 std::string with_margin(const MeanOverPictures& mean, std::string text) {
-  return std::move(text) + " ± " + fixed(mean.margin, kDecimals);
+  return std::move(text) + " ± " + number_or_dash(mean.margin);
 }
 
 bool is_baseline(const FaithfulnessRow& row) {
@@ -132,21 +138,28 @@ OrderedJson FaithfulnessReport::json_of(const FaithfulnessRow& row) const {
 }
 
 OrderedJson FaithfulnessReport::json() const {
-  OrderedJson object = {{"images", images},
-                        {"class", of_class},
-                        {"layer", layer},
-                        {"steps", steps},
-                        {"blur_sigma", rounded(blur_sigma)},
-                        {"random_draws", random_draws},
-                        {"seed", seed},
-                        {"map_seconds", rounded(map_seconds)}};
+  OrderedJson object = {
+      {"images", images},
+      {"class", of_class},
+      {"layer", layer},
+      {"steps", steps},
+      {"blur_sigma", images == 0 ? OrderedJson() : OrderedJson(rounded(blur_sigma))},
+      {"random_draws", random_draws},
+      {"seed", seed},
+      {"map_seconds", rounded(map_seconds)}};
   OrderedJson& items = object["rows"] = OrderedJson::array();
-  for (const FaithfulnessRow& row : rows) items.push_back(json_of(row));
+  if (images > 0)
+    for (const FaithfulnessRow& row : rows) items.push_back(json_of(row));
   object["notes"] = all_notes();
   return object;
 }
 
 void FaithfulnessReport::write_text(std::ostream& out) const {
+  if (images == 0) {
+    out << "\nno picture was measured\n";
+    flush_results(out);
+    return;
+  }
   for (const FaithfulnessMeasure& measure : measures) {
     out << '\n'
         << measure.name << ": " << measure.summary << "; "
@@ -162,7 +175,7 @@ void FaithfulnessReport::write_text(std::ostream& out) const {
       const auto random = against(row, kRandomMap);
       const auto center = against(row, kCenterMap);
       lines.push_back(
-          {row.map, with_margin(area, fixed(area.mean, kDecimals)), fixed(area.stddev, kDecimals),
+          {row.map, with_margin(area, number_or_dash(area.mean)), number_or_dash(area.stddev),
            random ? with_margin(random->difference, with_sign(random->difference.mean)) : "-",
            random ? percent(random->wins) : "-", center ? percent(center->wins) : "-",
            fixed(row.seconds, 1)});
@@ -195,6 +208,7 @@ void FaithfulnessReport::write_rows(Format format, std::ostream& out) const {
       values.push_back(cell_text(cell));
     }
     if (std::exchange(is_first, false)) out << header_row(keys, format);
+    if (images == 0) break;
     out << delimited_row(values, format);
   }
   flush_results(out);

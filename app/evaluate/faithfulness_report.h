@@ -5,6 +5,7 @@
 #include "app/results/table.h"
 
 #include <cstdint>
+#include <limits>
 #include <optional>
 #include <ostream>
 #include <string>
@@ -32,19 +33,21 @@ struct FaithfulnessRow {
   double seconds = 0;              ///< of the model
 };
 
-/// A mean over pictures; margins are half of a 95 % interval by Student's t.
+/// A mean over pictures; margins are half of a 95 % interval by Student's t. NaN where there are too
+/// few: no picture has a mean, and one no spread.
 struct MeanOverPictures {
-  double mean = 0;
-  double stddev = 0;  ///< of a sample (n - 1); 0 for a single picture
-  double standard_error = 0;
-  double margin = 0;
+  double mean = std::numeric_limits<double>::quiet_NaN();
+  double stddev = std::numeric_limits<double>::quiet_NaN();  ///< of a sample (n - 1)
+  double standard_error = std::numeric_limits<double>::quiet_NaN();
+  double margin = std::numeric_limits<double>::quiet_NaN();
 };
 MeanOverPictures mean_over(const std::vector<double>& values);
 
 /// One map against another on the same pictures, by the differences picture by picture.
 struct PairedComparison {
   MeanOverPictures difference;  ///< first minus second
-  double wins = 0;              ///< share of pictures on which the first is strictly better
+  double wins = std::numeric_limits<
+      double>::quiet_NaN();  ///< share of pictures on which the first is strictly better
 };
 PairedComparison compare(const FaithfulnessRow& first, const FaithfulnessRow& second,
                          bool lower_is_better);

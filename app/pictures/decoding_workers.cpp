@@ -1,5 +1,6 @@
 #include "app/pictures/decoding_workers.h"
 
+#include "app/run/own_program.h"
 #include "kernels/error.h"
 #include "kernels/number_text.h"
 
@@ -16,8 +17,10 @@
 #include <span>
 #include <spawn.h>
 #include <string>
+#include <sys/mman.h>
 #include <sys/resource.h>
 #include <sys/socket.h>
+#include <sys/stat.h>
 #include <sys/time.h>
 #include <sys/wait.h>
 #include <system_error>
@@ -42,7 +45,7 @@ struct Question {
 
 constexpr std::uint32_t kLongestText = 1 << 16;
 
-/// Before the pixels, or why there are none and what the user can do.
+/// Of the pixels in the file, or before why there are none and what the user can do.
 struct Answer {
   std::int32_t error = -1;  ///< an ErrorCode
   std::int32_t width = 0;
@@ -90,6 +93,22 @@ bool receive_one(int socket, Value& value) {
   return receive_all(socket, std::as_writable_bytes(std::span(&value, 1)));
 }
 
+/// Maps the first `size` bytes of a file in memory, which has them and never shrinks, so that what
+/// is mapped can be read whatever its writer does. Throws std::bad_alloc.
+std::uint8_t* mapped(int file, std::size_t size, int protection) {
+  void* const begin = ::mmap(nullptr, size, protection, MAP_SHARED, file, 0);
+  if (begin == MAP_FAILED) throw std::bad_alloc();
+  return static_cast<std::uint8_t*>(begin);
+}
+
+/// What is larger than most pictures is given back.
+void forget_large(int file, std::size_t size) {
+  constexpr std::size_t kKept = std::size_t{1} << 24;
+  if (size > kKept)
+    ::fallocate(file, FALLOC_FL_PUNCH_HOLE | FALLOC_FL_KEEP_SIZE, kKept,
+                static_cast<off_t>(size - kKept));
+}
+
 std::string how_it_ended(int status, double seconds) {
   if (WIFSIGNALED(status) && WTERMSIG(status) == SIGALRM)
     return "decoding took longer than " + shortest_number(seconds) + " seconds";
@@ -124,28 +143,56 @@ DecodingWorkers::Worker DecodingWorkers::start() const {
   // No other process gets them, or an end would not be noticed.
   std::array<int, 2> sockets{};
   if (::socketpair(AF_UNIX, SOCK_STREAM | SOCK_CLOEXEC, 0, sockets.data()) != 0) fail(errno);
+  Worker worker{.socket = sockets[0],
+                .pixels = ::memfd_create("pixels", MFD_CLOEXEC | MFD_ALLOW_SEALING)};
+  if (worker.pixels < 0 || ::fcntl(worker.pixels, F_ADD_SEALS, F_SEAL_SHRINK) != 0) {
+    const int error = errno;
+    for (const int descriptor : {sockets[0], sockets[1], worker.pixels}) ::close(descriptor);
+    fail(error);
+  }
   std::string name = program_.string();
   std::string command(kDecodePictures);
-  std::string descriptor = std::to_string(sockets[1]);
-  const std::array<char*, 4> words{name.data(), command.data(), descriptor.data(), nullptr};
+  std::string socket = std::to_string(sockets[1]);
+  std::string pixels = std::to_string(worker.pixels);
+  const std::array<char*, 5> words{name.data(), command.data(), socket.data(), pixels.data(),
+                                   nullptr};
   posix_spawn_file_actions_t actions;
   ::posix_spawn_file_actions_init(&actions);
-  ::posix_spawn_file_actions_adddup2(&actions, sockets[1], sockets[1]);
-  ::posix_spawn_file_actions_addopen(&actions, STDOUT_FILENO, "/dev/null", O_WRONLY, 0);
-  Worker worker{.socket = sockets[0]};
+  for (const int descriptor : {sockets[1], worker.pixels})
+    ::posix_spawn_file_actions_adddup2(&actions, descriptor, descriptor);
+  // Results go there, which nothing that a decoder prints belongs to.
+  ::posix_spawn_file_actions_adddup2(&actions, STDERR_FILENO, STDOUT_FILENO);
   const int error =
       ::posix_spawn(&worker.process, name.c_str(), &actions, nullptr, words.data(), ::environ);
   ::posix_spawn_file_actions_destroy(&actions);
   ::close(sockets[1]);
   if (error != 0) {
     ::close(sockets[0]);
+    ::close(worker.pixels);
     fail(error);
   }
   return worker;
 }
 
+bool DecodingWorkers::read_pixels(Worker& worker, std::size_t size,
+                                  std::vector<std::uint8_t>& pixels) {
+  if (worker.size < size) {
+    struct stat facts {};
+    if (::fstat(worker.pixels, &facts) != 0 || std::cmp_less(facts.st_size, size)) return false;
+    std::uint8_t* const larger = mapped(worker.pixels, size, PROT_READ);
+    if (worker.mapped != nullptr) ::munmap(worker.mapped, worker.size);
+    worker.mapped = larger;
+    worker.size = size;
+  }
+  pixels.assign(worker.mapped, worker.mapped + size);
+  forget_large(worker.pixels, size);
+  return true;
+}
+
 int DecodingWorkers::end(const Worker& worker) noexcept {
   ::close(worker.socket);
+  if (worker.mapped != nullptr) ::munmap(worker.mapped, worker.size);
+  ::close(worker.pixels);
   ::kill(worker.process, SIGKILL);  // changes nothing where it has ended
   int status = 0;
   while (::waitpid(worker.process, &status, 0) < 0 && errno == EINTR) continue;
@@ -171,8 +218,7 @@ image::Picture DecodingWorkers::read(const fs::path& file, const image::DecodeOp
         const std::int64_t pixels = std::int64_t{answer.width} * answer.height;
         if (answer.width <= 0 || answer.height <= 0 || pixels > options.max_pixels) return false;
         picture = {answer.width, answer.height, {}};
-        picture.rgb.resize(static_cast<std::size_t>(3 * pixels));
-        return receive(worker.socket, picture.rgb);
+        return read_pixels(worker, static_cast<std::size_t>(3 * pixels), picture.rgb);
       }
       // What a hostile picture has taken over may say anything.
       if (std::max(answer.text_size, answer.hint_size) > kLongestText) return false;
@@ -210,13 +256,42 @@ image::PictureReader& decoding_workers(double seconds) {
       [] {
         // Beside the engine where it was built; the engine is in libexec/ where it was installed.
         std::error_code error;
-        const fs::path folder = fs::read_symlink("/proc/self/exe", error).parent_path();
+        const fs::path folder = own_file().parent_path();
         const fs::path built = folder / "hydrascope";
         return fs::exists(built, error) ? built
                                         : folder.parent_path().parent_path() / "bin/hydrascope";
       }(),
       seconds);
   return workers;
+}
+
+namespace {
+
+struct ClosedAtEnd {
+  int descriptor;
+  ~ClosedAtEnd() {
+    if (descriptor >= 0) ::close(descriptor);
+  }
+};
+
+}  // namespace
+
+image::Picture decode_bytes(std::span<const std::byte> bytes, const image::DecodeOptions& options) {
+  if (options.reader == nullptr) return image::decode(bytes, options);
+  const ClosedAtEnd file{::memfd_create("picture", MFD_CLOEXEC)};
+  const auto fail = [] {
+    throw Error(ErrorCode::failed,
+                "no file in memory can be made: " + std::generic_category().message(errno));
+  };
+  if (file.descriptor < 0) fail();
+  while (!bytes.empty()) {
+    const ssize_t count = ::write(file.descriptor, bytes.data(), bytes.size());
+    if (count < 0 && errno == EINTR) continue;
+    if (count <= 0) fail();
+    bytes = bytes.subspan(static_cast<std::size_t>(count));
+  }
+  return options.reader->read(
+      "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(file.descriptor), options);
 }
 
 namespace {
@@ -231,9 +306,10 @@ void set_alarm(double seconds) {
 
 void limit_memory([[maybe_unused]] const Question& question) {
 #ifndef __SANITIZE_ADDRESS__  // it reserves more than any limit
-  // Libraries, the file, and a pixel as it is stored (four channels of 16 bits), as RGB, and turned.
+  // Libraries, the file, and a pixel as it is stored (four channels of 16 bits), as RGB, turned, and
+  // handed over.
   constexpr rlim_t kProgram = rlim_t{1} << 30;
-  constexpr rlim_t kOfPixel = 8 + 3 + 3;
+  constexpr rlim_t kOfPixel = 8 + 3 + 3 + 3;
   rlimit limit{};
   if (::getrlimit(RLIMIT_AS, &limit) != 0) return;
   const rlim_t wanted = kProgram + 2 * static_cast<rlim_t>(question.max_bytes) +
@@ -265,20 +341,52 @@ image::Picture answer_to(const Question& question, const fs::path& file,
 
 }  // namespace
 
-int decode_pictures_for(int descriptor) {
+namespace {
+
+/// The file that pictures are written into, mapped once for those of a size.
+class SharedPixels {
+ public:
+  explicit SharedPixels(int file) : file_(file) {}
+  /// False, with `errno`, where the file cannot grow.
+  bool write(std::span<const std::uint8_t> pixels) {
+    if (size_ < pixels.size()) {
+      if (::ftruncate(file_, static_cast<off_t>(pixels.size())) != 0) return false;
+      if (begin_ != nullptr) ::munmap(begin_, size_);
+      size_ = 0;
+      begin_ = mapped(file_, pixels.size(), PROT_READ | PROT_WRITE);
+      size_ = pixels.size();
+    }
+    std::ranges::copy(pixels, begin_);
+    return true;
+  }
+
+ private:
+  int file_;
+  std::uint8_t* begin_ = nullptr;
+  std::size_t size_ = 0;
+};
+
+}  // namespace
+
+int decode_pictures_for(int socket, int pixels) {
   // What a terminal or a service manager sends to all is for the process that asks, which ends this
   // one by ending.
   for (const int number : {SIGINT, SIGTERM, SIGHUP}) std::signal(number, SIG_IGN);
+  std::signal(SIGXFSZ, SIG_IGN);  // a file in memory, too, may be too large: then writing fails
   std::signal(SIGALRM, SIG_DFL);
+  SharedPixels shared(pixels);
   Question question;
-  while (receive_one(descriptor, question)) {
+  while (receive_one(socket, question)) {
     std::string name(question.name_size, '\0');
-    if (!receive(descriptor, name)) break;
+    if (!receive(socket, name)) break;
     limit_memory(question);
     set_alarm(question.seconds);
     std::optional<Error> error;
     const image::Picture picture = answer_to(question, name, error);
     set_alarm(0);
+    if (!error && !shared.write(picture.rgb))
+      error = Error(ErrorCode::out_of_memory, "the decoded picture cannot be handed over: " +
+                                                  std::generic_category().message(errno));
     Answer answer{.width = picture.width, .height = picture.height};
     std::string text;
     std::string hint;
@@ -289,9 +397,8 @@ int decode_pictures_for(int descriptor) {
                 .text_size = static_cast<std::uint32_t>(text.size()),
                 .hint_size = static_cast<std::uint32_t>(hint.size())};
     }
-    if (!send_all(descriptor, bytes_of(answer)) ||
-        !send_all(descriptor, std::as_bytes(std::span(picture.rgb))) ||
-        !send_all(descriptor, bytes_of(text)) || !send_all(descriptor, bytes_of(hint)))
+    if (!send_all(socket, bytes_of(answer)) || !send_all(socket, bytes_of(text)) ||
+        !send_all(socket, bytes_of(hint)))
       break;
   }
   return 0;

@@ -1,18 +1,22 @@
-// `--isolate-decoding`: other processes decode the pictures, so that a decoder that crashes or hangs
-// costs one of them.
+// `--isolate-decoding`, and always `serve`: other processes decode the pictures, so that a decoder
+// that crashes or hangs costs one of them.
 #pragma once
 
 #include "model/image/decode.h"
 
+#include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <mutex>
+#include <span>
 #include <string_view>
 #include <sys/types.h>
 #include <vector>
 
 namespace hydrascope::app {
 
-/// Asked by this program of itself, no command: `hydrascope decode-pictures DESCRIPTOR`.
+/// Asked by this program of itself, no command: `hydrascope decode-pictures SOCKET PIXELS`, two
+/// descriptors.
 inline constexpr std::string_view kDecodePictures = "decode-pictures";
 
 /// As many processes as there are threads that read at once. Each ends itself when a picture takes
@@ -33,10 +37,15 @@ class DecodingWorkers final : public image::PictureReader {
   struct Worker {
     pid_t process = -1;
     int socket = -1;
+    int pixels = -1;  ///< a file in memory, which the process writes and this one reads
+    std::uint8_t* mapped = nullptr;  ///< its first `size` bytes
+    std::size_t size = 0;
     bool is_new = true;
   };
   Worker take();
   [[nodiscard]] Worker start() const;
+  /// False where the file has less.
+  static bool read_pixels(Worker& worker, std::size_t size, std::vector<std::uint8_t>& pixels);
   /// How it ended.
   static int end(const Worker& worker) noexcept;
 
@@ -50,8 +59,12 @@ class DecodingWorkers final : public image::PictureReader {
 /// take.
 image::PictureReader& decoding_workers(double seconds);
 
-/// What such a process does until nobody is at the other end of the socket `descriptor`. Returns its
-/// exit code.
-int decode_pictures_for(int descriptor);
+/// `image::decode`, by the options' reader where they have one: it gets the bytes as a file that is
+/// in memory alone.
+image::Picture decode_bytes(std::span<const std::byte> bytes, const image::DecodeOptions& options);
+
+/// What such a process does until nobody is at the other end of the socket: pictures go into the
+/// file `pixels`. Returns its exit code.
+int decode_pictures_for(int socket, int pixels);
 
 }  // namespace hydrascope::app

@@ -57,17 +57,38 @@ bool number_order(const FolderEntry& left, const FolderEntry& right) {
   return path_order({std::string(a), left.kind}, {std::string(b), right.kind});
 }
 
-std::optional<FolderEntry> describe(const fs::directory_entry& entry, std::string name) {
+/// What is no file, "" for what is one.
+std::string special_kind(fs::file_type type) {
+  switch (type) {
+    case fs::file_type::fifo: return "a pipe";
+    case fs::file_type::socket: return "a socket";
+    case fs::file_type::block:
+    case fs::file_type::character: return "a device";
+    default: return "";
+  }
+}
+
+FolderEntry describe(const fs::directory_entry& entry, std::string name) {
   std::error_code ignored;
   FolderEntry described{.name = std::move(name), .is_link = entry.is_symlink(ignored)};
   if (entry.is_directory(ignored)) {
     described.kind = EntryKind::folder;
-  } else if (entry.is_regular_file(ignored)) {
-    described.kind = EntryKind::file;
-  } else if (described.is_link && !entry.exists(ignored)) {
-    described.kind = EntryKind::broken_link;
+    return described;
+  }
+  if (entry.is_regular_file(ignored)) return described;
+  described.kind = EntryKind::no_file;
+  std::error_code error;
+  const fs::file_type type = fs::status(entry.path(), error).type();
+  const std::string special = special_kind(type);
+  if (!special.empty()) {
+    described.why = special + ": it is read only where it is named";
+  } else if (type == fs::file_type::not_found) {
+    described.error = ErrorCode::not_found;
+    described.why = described.is_link ? "a link to a file that does not exist" : "no longer there";
   } else {
-    return std::nullopt;
+    described.why = error == std::errc::too_many_symbolic_link_levels
+                        ? "a link that leads to itself"
+                        : "cannot be looked at: " + error.message();
   }
   return described;
 }
@@ -79,9 +100,7 @@ std::vector<FolderEntry> list_folder(const fs::path& folder, NameOrder order) {
   std::error_code error;
   for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
        entry.increment(error)) {
-    if (auto described = describe(*entry, entry->path().filename().native())) {
-      entries.push_back(std::move(*described));
-    }
+    entries.push_back(describe(*entry, entry->path().filename().native()));
   }
   if (error) {
     const bool missing = error == std::errc::no_such_file_or_directory;
@@ -103,7 +122,7 @@ std::optional<FolderEntry> find_entry(const fs::path& folder, std::string_view n
   if (name.find('\0') != std::string_view::npos) return std::nullopt;
   std::error_code error;
   const fs::directory_entry entry(folder / name, error);
-  if (error) return std::nullopt;
+  if (error || !(entry.is_symlink(error) || entry.exists(error))) return std::nullopt;
   return describe(entry, std::string(name));
 }
 
@@ -111,6 +130,21 @@ std::optional<FolderId> folder_id(const fs::path& folder) {
   struct stat status {};
   if (::stat(folder.c_str(), &status) != 0) return std::nullopt;
   return FolderId{status.st_dev, status.st_ino};
+}
+
+std::vector<FolderId> folders_above(const fs::path& folder) {
+  std::vector<FolderId> above;
+  std::error_code ignored;
+  for (fs::path path :
+       {fs::absolute(folder, ignored).lexically_normal(), fs::canonical(folder, ignored)}) {
+    // A path that ends in a slash has the folder itself for its parent.
+    if (!path.has_filename()) path = path.parent_path();
+    while (path.has_relative_path()) {
+      path = path.parent_path();
+      if (const auto id = folder_id(path)) above.push_back(*id);
+    }
+  }
+  return above;
 }
 
 bool LinkGuard::may_follow(FolderId target, std::span<const FolderId> ancestors) {

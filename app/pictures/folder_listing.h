@@ -2,7 +2,10 @@
 // lead back. Shared by folder walks and globs (glob.h).
 #pragma once
 
+#include "kernels/error.h"
+
 #include <compare>
+#include <cstdint>
 #include <filesystem>
 #include <optional>
 #include <set>
@@ -14,12 +17,15 @@
 
 namespace hydrascope::app {
 
-enum class EntryKind { file, folder, broken_link };
+enum class EntryKind { file, folder, no_file };
 
 struct FolderEntry {
   std::string name;                  ///< bytes as the file system has them, without the folder
   EntryKind kind = EntryKind::file;  ///< of the target, where the entry is a link
   bool is_link = false;
+  // Of `no_file`: why there is nothing to read.
+  ErrorCode error = ErrorCode::unreadable;
+  std::string why = {};
 };
 
 enum class NameOrder {
@@ -27,10 +33,10 @@ enum class NameOrder {
   numbers  ///< runs of digits by the number they are (frame_2, frame_10), the rest by bytes
 };
 
-/// Regular files, folders and links to either, in the order of their paths: a folder sorts as
-/// `name/`, so a depth-first walk by bytes has the order of `find | LC_ALL=C sort`. Devices,
-/// sockets and pipes are left out: opening what nobody named could block. Throws Error(not_found)
-/// or Error(unreadable).
+/// All entries, in the order of their paths: a folder sorts as `name/`, so a depth-first walk by
+/// bytes has the order of `find | LC_ALL=C sort`. Links that lead nowhere, devices, sockets and pipes
+/// are `no_file`: opening what nobody named could block. Throws Error(not_found) or
+/// Error(unreadable).
 std::vector<FolderEntry> list_folder(const std::filesystem::path& folder,
                                      NameOrder order = NameOrder::bytes);
 
@@ -38,7 +44,7 @@ std::vector<FolderEntry> list_folder(const std::filesystem::path& folder,
 bool has_subfolders(const std::filesystem::path& folder);
 
 /// The entry `name` of `folder` without listing the folder (which may be searchable but not
-/// readable), or nothing when there is none that `list_folder` would show.
+/// readable), or nothing when there is none.
 std::optional<FolderEntry> find_entry(const std::filesystem::path& folder, std::string_view name);
 
 /// What tells two folders apart whatever path leads to them.
@@ -61,6 +67,24 @@ class LinkGuard {
  private:
   std::set<FolderId> followed_;
 };
+
+/// Files or links that a walk came by and did not take.
+struct PassedBy {
+  std::int64_t count = 0;
+  std::string first;
+  void add(std::string_view path) {
+    if (count++ == 0) first = path;
+  }
+  PassedBy& operator+=(const PassedBy& more) {
+    if (count == 0) first = more.first;
+    count += more.count;
+    return *this;
+  }
+};
+
+/// The folders that `folder` lies in, up to the root: those of its path, and those of the folder
+/// that its links lead to.
+std::vector<FolderId> folders_above(const std::filesystem::path& folder);
 
 /// `folder` and `name` with exactly one separator between them; an empty folder gives `name`.
 std::string join_path(std::string_view folder, std::string_view name);

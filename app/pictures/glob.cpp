@@ -3,6 +3,7 @@
 #include "kernels/error.h"
 
 #include <algorithm>
+#include <filesystem>
 #include <fnmatch.h>
 #include <locale.h>
 #include <utility>
@@ -16,6 +17,17 @@ std::size_t closing_bracket(std::string_view pattern, std::size_t open) {
   std::size_t first = open + 1;
   if (first < pattern.size() && (pattern[first] == '!' || pattern[first] == '^')) ++first;
   return first < pattern.size() ? pattern.find(']', first + 1) : std::string_view::npos;
+}
+
+/// Whether a walk through `whole` comes by where `link` leads.
+bool is_walked_in(const std::filesystem::path& whole, const std::string& link) {
+  if (whole.empty()) return false;
+  std::error_code ignored;
+  const std::filesystem::path inside =
+      std::filesystem::canonical(link, ignored).lexically_relative(whole);
+  return !inside.empty() && std::none_of(inside.begin(), inside.end(), [](const auto& part) {
+    return is_hidden(part.native());  // ".." leads out of it
+  });
 }
 
 }  // namespace
@@ -63,7 +75,11 @@ GlobWalk::SegmentKind GlobWalk::kind_of(std::string_view segment) {
 GlobWalk::GlobWalk(std::string_view pattern, NameOrder order)
     : GlobWalk(pattern.starts_with('/') ? "/" : "", pattern, order) {}
 
-GlobWalk::GlobWalk(std::string folder, std::string_view pattern, NameOrder order) : order_(order) {
+GlobWalk::GlobWalk(std::string folder, std::string_view pattern, NameOrder order,
+                   const std::filesystem::path& whole)
+    : order_(order) {
+  std::error_code ignored;
+  if (!whole.empty()) whole_ = std::filesystem::canonical(whole, ignored);
   std::size_t begin = 0;
   while (begin <= pattern.size()) {
     const std::size_t end = std::min(pattern.find('/', begin), pattern.size());
@@ -72,7 +88,9 @@ GlobWalk::GlobWalk(std::string folder, std::string_view pattern, NameOrder order
     if (!text.empty() && !repeats) segments_.push_back({std::string(text), kind_of(text)});
     begin = end + 1;
   }
-  if (!segments_.empty()) first_failure_ = enter(std::move(folder), {0});
+  if (segments_.empty()) return;
+  above_ = folders_above(folder.empty() ? "." : folder);
+  first_failure_ = enter(std::move(folder), {0});
 }
 
 std::optional<GlobWalk::Match> GlobWalk::enter(std::string folder,
@@ -98,7 +116,7 @@ std::optional<GlobWalk::Match> GlobWalk::enter(std::string folder,
     try {
       frame.entries = list_folder(path, order_);
     } catch (const Error& error) {
-      return Match{path, error.code(), error.what()};
+      return Match{path, error.code(), error.what(), /*is_folder=*/true};
     }
   }
   for (State& state : frame.states) {
@@ -119,6 +137,14 @@ struct GlobWalk::Step {
   std::vector<std::size_t> inside;  ///< segments to compare the entry's own entries with
 };
 
+bool GlobWalk::may_follow(const std::string& link) {
+  const auto target = folder_id(link);
+  if (!target || std::find(above_.begin(), above_.end(), *target) != above_.end() ||
+      is_walked_in(whole_, link))
+    return false;
+  return guard_.may_follow(*target, ancestors_);
+}
+
 GlobWalk::Step GlobWalk::step(const Frame& frame, const FolderEntry& entry) {
   Step result;
   const bool is_folder = entry.kind == EntryKind::folder;
@@ -126,8 +152,9 @@ GlobWalk::Step GlobWalk::step(const Frame& frame, const FolderEntry& entry) {
   std::optional<bool> may_descend;
   const auto descends = [&] {
     if (!may_descend) {
-      const auto target = folder_id(join_path(frame.folder, entry.name));
-      may_descend = target && guard_.may_follow(*target, ancestors_);
+      const std::string link = join_path(frame.folder, entry.name);
+      may_descend = may_follow(link);
+      if (!*may_descend) passed_links_.add(link);
     }
     return *may_descend;
   };
@@ -166,8 +193,8 @@ std::optional<GlobWalk::Match> GlobWalk::next() {
     const Step found = step(frame, entry);
     std::string path = join_path(frame.folder, entry.name);
     if (found.is_match) {
-      if (entry.kind != EntryKind::broken_link) return Match{std::move(path), {}, {}};
-      return Match{std::move(path), ErrorCode::not_found, "a link to a file that does not exist"};
+      if (entry.kind != EntryKind::no_file) return Match{std::move(path), {}, {}};
+      return Match{std::move(path), entry.error, entry.why, /*is_folder=*/false, entry.is_link};
     }
     if (!found.inside.empty()) {
       if (auto failure = enter(std::move(path), found.inside)) return failure;

@@ -24,22 +24,28 @@ bool matches_segment(std::string_view segment, std::string_view name);
 
 /// The files that match a pattern, one after the other, each once, in byte order of their paths.
 /// Folders are not files. Hidden names are skipped where their segment does not begin with a dot,
-/// always by `**`. `**` goes through linked folders, but never round in a circle (LinkGuard). A
+/// always by `**`. `**` goes through linked folders, but never round in a circle (LinkGuard), nor to
+/// a folder above the one where it begins. A
 /// segment that holds `[...]` and is the very name of an entry means that entry. Memory: the
 /// listings of the folders between the root and the current match.
 class GlobWalk {
  public:
   struct Match {
     std::string path;                ///< a file, or the folder that could not be listed
-    std::optional<ErrorCode> error;  ///< unreadable (a folder), not_found (a link to nothing)
+    std::optional<ErrorCode> error;  ///< unreadable, not_found (a link to nothing)
     std::string message;
+    bool is_folder = false;  ///< one that could not be listed
+    bool is_link = false;
   };
 
   explicit GlobWalk(std::string_view pattern, NameOrder order = NameOrder::bytes);
-  /// Of what lies in `folder`.
-  GlobWalk(std::string folder, std::string_view pattern, NameOrder order);
+  /// Of what lies in `folder`. Links into `whole`, which others walk, are not followed.
+  GlobWalk(std::string folder, std::string_view pattern, NameOrder order,
+           const std::filesystem::path& whole = {});
   /// The next match, or nothing at the end.
   std::optional<Match> next();
+  /// Links that were not followed.
+  [[nodiscard]] const PassedBy& passed_links() const noexcept { return passed_links_; }
 
  private:
   enum class SegmentKind { literal, wildcard, any_depth };
@@ -63,12 +69,16 @@ class GlobWalk {
   static SegmentKind kind_of(std::string_view segment);
   std::optional<Match> enter(std::string folder, const std::vector<std::size_t>& segments);
   Step step(const Frame& frame, const FolderEntry& entry);
+  bool may_follow(const std::string& link);
 
   NameOrder order_;
+  std::filesystem::path whole_;  ///< without links; empty: none
   std::vector<Segment> segments_;
   std::vector<Frame> frames_;
+  std::vector<FolderId> above_;      ///< the folders above the first frame's
   std::vector<FolderId> ancestors_;  ///< of `frames_`, one each
   LinkGuard guard_;
+  PassedBy passed_links_;
   std::optional<Match> first_failure_;
 };
 

@@ -2,13 +2,19 @@
 
 #include "app/pictures/file_extension.h"
 #include "app/pictures/glob.h"
+#include "app/run/terminal_text.h"
 #include "app/run/usage_error.h"
+#include "model/image/picture_formats.h"
 
 #include <algorithm>
 #include <array>
+#include <cctype>
+#include <charconv>
 #include <filesystem>
 #include <fstream>
 #include <ios>
+#include <limits>
+#include <memory>
 #include <optional>
 #include <span>
 #include <sstream>
@@ -19,69 +25,12 @@
 
 namespace hydrascope::app {
 
-namespace {
-
-constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
-constexpr std::size_t kMaxLength = 4096;  // PATH_MAX of Linux
-
-}  // namespace
-
-PathLines::PathLines(std::string given, std::istream& stream)
-    : given_(std::move(given)), stream_(stream) {}
-
-PathLines::PathLines(std::string given, std::unique_ptr<std::ifstream> file,
-                     std::filesystem::path folder)
-    : given_(std::move(given)),
-      file_(std::move(file)),
-      stream_(*file_),
-      folder_(std::move(folder)) {}
-
-std::optional<PathLines::Line> PathLines::next() try {
-  while (auto line = read()) {
-    if (std::exchange(is_first_, false) && line->text.starts_with(kByteOrderMark)) {
-      line->text.erase(0, kByteOrderMark.size());
-    }
-    if (line->text.empty() || line->text == "\r") continue;
-    produced_ = true;
-    return line;
-  }
-  return std::nullopt;
-} catch (const std::ios_base::failure&) {
-  throw Error(ErrorCode::unreadable, "the list cannot be read", given_);
-}
-
-std::optional<PathLines::Line> PathLines::read() {
-  using Traits = std::istream::traits_type;
-  std::streambuf* buffer = stream_.rdbuf();
-  const auto at_end = [](Traits::int_type byte) {
-    return Traits::eq_int_type(byte, Traits::eof());
-  };
-  auto byte = buffer->sbumpc();
-  if (at_end(byte)) return std::nullopt;
-  Line line;
-  for (; !at_end(byte) && byte != '\n'; byte = buffer->sbumpc()) {
-    if (line.text.size() < kMaxLength) {
-      line.text += Traits::to_char_type(byte);
-    } else {
-      line.too_long = true;
-    }
-  }
-  return line;
-}
-
 namespace fs = std::filesystem;
 
 namespace {
 
-constexpr std::array<std::string_view, 16> kImageExtensions{
-    ".jpg", ".jpeg", ".jpe", ".jfif", ".png", ".webp", ".tif", ".tiff",
-    ".bmp", ".dib",  ".gif", ".pnm",  ".ppm", ".pgm",  ".pbm", ".psd"};
 constexpr std::array<std::string_view, 8> kVideoExtensions{".mp4",  ".mov", ".mkv", ".avi",
                                                            ".webm", ".m4v", ".mpg", ".mpeg"};
-
-bool has_extension(const fs::path& file, std::span<const std::string_view> extensions) {
-  return std::ranges::find(extensions, lower_extension(file)) != extensions.end();
-}
 
 bool is_there(const fs::path& path) {
   std::error_code ignored;
@@ -97,22 +46,31 @@ bool spells_extension(std::string_view pattern) {
          segment.find_first_of("*?[]", dot) == std::string_view::npos;
 }
 
+/// Whether it begins as a picture does, whatever it is called.
+bool begins_as_picture(const std::string& file) {
+  std::ifstream stream(file, std::ios::binary);
+  std::array<char, 64> head{};
+  stream.read(head.data(), head.size());
+  const auto count = static_cast<std::size_t>(stream.gcount());
+  return image::format_of_bytes(std::as_bytes(std::span(head.data(), count))) != nullptr;
+}
+
 /// The pictures that a pattern matches or a folder holds.
 class PictureWalk {
  public:
   PictureWalk(const std::string& pattern, NameOrder order)
       : given_(pattern), glob_(pattern, order), take_all_(spells_extension(pattern)) {}
   /// `given` is what `folder` is called in records.
-  PictureWalk(std::string given, fs::path folder, bool recursive, NameOrder order)
+  PictureWalk(std::string given, fs::path folder, bool recursive, NameOrder order,
+              const fs::path& whole)
       : given_(std::move(given)),
         folder_(std::move(folder)),
         recursive_(recursive),
-        glob_(folder_.native(), recursive ? "**" : "*", order) {}
+        glob_(folder_.native(), recursive ? "**" : "*", order, whole) {}
 
   std::optional<Input> next() {
     while (auto match = glob_.next()) {
-      const bool is_folder = match->error == ErrorCode::unreadable;
-      if (!is_folder && !take_all_ && !has_image_extension(match->path)) continue;
+      if (!take_all_ && !is_input(*match)) continue;
       produced_ = true;
       std::string given = match->path;
       if (!folder_.empty()) given.replace(0, folder_.native().size(), given_);
@@ -129,14 +87,82 @@ class PictureWalk {
                             : "no pictures in this folder");
   }
 
+  [[nodiscard]] PassedFiles passed() const {
+    PassedFiles passed = passed_;
+    passed.links += glob_.passed_links();
+    return passed;
+  }
+
  private:
+  bool is_input(const GlobWalk::Match& match) {
+    if (match.is_folder || has_image_extension(match.path)) return true;
+    // A link without an extension may have led to a folder.
+    if (match.error) return match.is_link && lower_extension(match.path).empty();
+    if (has_video_extension(match.path)) {
+      passed_.videos.add(match.path);
+    } else if (begins_as_picture(match.path)) {
+      passed_.pictures.add(match.path);
+    }
+    return false;
+  }
+
   std::string given_;
   fs::path folder_;  ///< "" for a pattern
   bool recursive_ = false;
   GlobWalk glob_;
   bool take_all_ = false;
   bool produced_ = false;
+  PassedFiles passed_;
 };
+
+/// The path that an address "file:///a%20b.jpg" names, "" where it is none or another machine's.
+std::string path_of_address(std::string_view text) {
+  constexpr std::string_view kScheme = "file:";
+  const auto is_same = [](char a, char b) {
+    return std::tolower(static_cast<unsigned char>(a)) == b;
+  };
+  if (text.size() < kScheme.size() || !std::equal(kScheme.begin(), kScheme.end(), text.begin(),
+                                                  [&](char a, char b) { return is_same(b, a); }))
+    return "";
+  text.remove_prefix(kScheme.size());
+  if (text.starts_with("//")) {
+    text.remove_prefix(2);
+    if (text.starts_with("localhost/")) text.remove_prefix(text.find('/'));
+  }
+  if (!text.starts_with('/')) return "";
+  std::string path;
+  for (std::size_t i = 0; i < text.size(); ++i) {
+    const std::string_view digits = text.substr(i + 1, 2);
+    unsigned byte = 0;
+    const bool is_escape =
+        text[i] == '%' && digits.size() == 2 &&
+        std::from_chars(digits.data(), digits.data() + 2, byte, 16).ptr == digits.data() + 2;
+    path += is_escape ? static_cast<char>(byte) : text[i];
+    if (is_escape) i += 2;
+  }
+  return path.find('\0') == std::string::npos ? path : "";
+}
+
+/// What a path that names nothing may have been meant as.
+std::string why_missing(const std::string& given) {
+  const std::size_t colon = given.find(':');
+  const std::string scheme = given.substr(0, colon);
+  const auto is_letter = [](unsigned char c) { return std::isalnum(c) != 0 || c == '+'; };
+  const bool has_scheme =
+      colon != std::string::npos && colon > 1 && std::ranges::all_of(scheme, is_letter);
+  if (has_scheme && (given.substr(colon).starts_with("://") || given.starts_with("data:"))) {
+    return "an address (" + scheme +
+           ":), and no file: hydrascope fetches nothing; download it first";
+  }
+  const bool is_quoted = given.size() > 2 && given.front() == given.back() &&
+                         (given.front() == '"' || given.front() == '\'');
+  if (is_quoted) {
+    const std::string inner = given.substr(1, given.size() - 2);
+    return is_there(inner) ? "no such file or folder; there is one without the quotes"
+                           : "no such file or folder; the quotes were taken for a part of the name";
+  }
+  return "no such file or folder";
+}
 
 }  // namespace
 
@@ -155,22 +181,50 @@ void require_inputs(const std::vector<std::string>& words, const std::string& co
                    "name pictures, folders or globs; see `hydrascope help " + command + "`");
 }
 
-bool has_image_extension(const fs::path& file) { return has_extension(file, kImageExtensions); }
-bool has_video_extension(const fs::path& file) { return has_extension(file, kVideoExtensions); }
+bool has_image_extension(const fs::path& file) { return image::format_of_name(file) != nullptr; }
+bool has_video_extension(const fs::path& file) {
+  return std::ranges::find(kVideoExtensions, lower_extension(file)) != kVideoExtensions.end();
+}
+
+PassedFiles& PassedFiles::operator+=(const PassedFiles& more) {
+  links += more.links;
+  videos += more.videos;
+  pictures += more.pictures;
+  return *this;
+}
+
+std::vector<std::string> PassedFiles::notes() const {
+  std::vector<std::string> notes;
+  const auto add = [&](const PassedBy& passed, const char* one, const char* many) {
+    if (passed.count == 0) return;
+    notes.push_back(
+        "note: " + (passed.count == 1 ? std::string(one) : std::to_string(passed.count) + many) +
+        ": " + printable(passed.first) + (passed.count == 1 ? "" : ", ..."));
+  };
+  add(links, "not followed, a link to a folder that leads back or is walked anyway",
+      " links were not followed, to folders that lead back or are walked anyway");
+  add(videos, "passed over, a video in a folder, which is read only where it is named",
+      " videos in folders were passed over, which are read only where they are named");
+  add(pictures, "passed over, a file that begins as a picture and is not named as one; name it",
+      " files were passed over that begin as pictures and are not named as such; name them");
+  return notes;
+}
 
 /// At most one list and, inside it or alone, one walk are open at a time.
 struct InputStream::State {
   State(std::vector<std::string> given_specs, bool is_recursive, std::istream& input,
-        NameOrder found_order)
+        NameOrder found_order, fs::path whole_set)
       : specs(std::move(given_specs)),
         recursive(is_recursive),
         standard_input(input),
-        order(found_order) {}
+        order(found_order),
+        whole(std::move(whole_set)) {}
 
   std::optional<Input> next() {
     for (;;) {
       if (walk) {
         if (auto input = walk->next()) return input;
+        passed += walk->passed();
         walk.reset();
       } else if (lines) {
         if (auto input = next_of_lines()) return input;
@@ -186,6 +240,11 @@ struct InputStream::State {
 
   std::optional<Input> next_of_lines() {
     try {
+      if (lines->content() != PathLines::Content::paths) {
+        Input input = what_is_no_list(*lines);
+        lines.reset();
+        return input;
+      }
       if (auto line = lines->next()) return open_line(std::move(*line));
     } catch (const Error& error) {
       const auto failed = std::exchange(lines, nullptr);
@@ -195,6 +254,21 @@ struct InputStream::State {
     if (finished->produced()) return std::nullopt;
     return failed_input(finished->given(), finished->given(), ErrorCode::empty,
                         "the list holds no paths");
+  }
+
+  static Input what_is_no_list(PathLines& list) {
+    const std::string& given = list.given();
+    const bool is_picture = list.content() == PathLines::Content::picture;
+    if (!is_picture || !list.is_standard_input()) {
+      return failed_input(given, given, ErrorCode::unsupported_format,
+                          (list.is_standard_input() ? "standard input is " : "the list is ") +
+                              list.describe() + (is_picture ? "; without the @ it is taken" : ""));
+    }
+    constexpr std::size_t kMost = std::numeric_limits<int>::max();
+    const auto owner = std::make_shared<const std::vector<std::byte>>(list.bytes(kMost));
+    Input input = file_input(given, "stdin");
+    input.memory = std::make_shared<PictureInMemory>(PictureInMemory{*owner, {}, owner});
+    return input;
   }
 
   std::optional<Input> open_spec(const std::string& spec) {
@@ -207,7 +281,7 @@ struct InputStream::State {
     }
     if (!is_there(spec)) {
       if (spec.starts_with('@')) return open_list(spec);
-      if (has_wildcard(spec)) {
+      if (has_wildcard(spec) && spec.find("://") == std::string::npos) {
         walk.emplace(spec, order);
         return std::nullopt;
       }
@@ -231,7 +305,9 @@ struct InputStream::State {
 
   std::optional<Input> open_line(PathLines::Line line) {
     if (line.too_long) {
-      return failed_input(line.text, {}, ErrorCode::not_found, "a line too long to be a path");
+      const bool is_data = line.text.starts_with("data:");
+      return failed_input(line.text, {}, ErrorCode::not_found,
+                          is_data ? why_missing(line.text) : "a line too long to be a path");
     }
     // A carriage return may end a line or, on Linux, a name: the file system decides.
     fs::path path = locate(line.text);
@@ -252,17 +328,23 @@ struct InputStream::State {
       return failed_input(std::move(given), {}, ErrorCode::not_found, "a path with a zero byte");
     }
     std::error_code error;
-    const fs::file_type type = fs::status(path, error).type();
+    fs::file_type type = fs::status(path, error).type();
+    const std::string addressed =
+        type == fs::file_type::not_found ? path_of_address(given) : std::string();
+    if (!addressed.empty()) {
+      path = addressed;
+      type = fs::status(path, error).type();
+    }
     if (type == fs::file_type::directory) {
-      walk.emplace(std::move(given), std::move(path), recursive, order);
+      walk.emplace(std::move(given), std::move(path), recursive, order, whole);
       return std::nullopt;
     }
     if (type == fs::file_type::not_found || error == std::errc::filename_too_long) {
       std::error_code ignored;
-      const bool is_link = fs::is_symlink(path, ignored);
-      return failed_input(
-          std::move(given), std::move(path), ErrorCode::not_found,
-          is_link ? "a link to a file that does not exist" : "no such file or folder");
+      std::string why = fs::is_symlink(path, ignored) ? "a link to a file that does not exist"
+                        : addressed.empty()           ? why_missing(given)
+                                                      : "no such file or folder: " + addressed;
+      return failed_input(std::move(given), std::move(path), ErrorCode::not_found, std::move(why));
     }
     if (error) {
       return failed_input(std::move(given), std::move(path), ErrorCode::unreadable,
@@ -275,18 +357,27 @@ struct InputStream::State {
   bool recursive;
   std::istream& standard_input;
   NameOrder order;
+  fs::path whole;
   std::size_t next_spec = 0;
   bool standard_input_taken = false;
   std::unique_ptr<PathLines> lines;
   std::optional<PictureWalk> walk;
+  PassedFiles passed;  ///< of walks that have ended
 };
 
 InputStream::InputStream(std::vector<std::string> specs, bool recursive,
-                         std::istream& standard_input, NameOrder order)
-    : state_(std::make_unique<State>(std::move(specs), recursive, standard_input, order)) {}
+                         std::istream& standard_input, NameOrder order, fs::path whole)
+    : state_(std::make_unique<State>(std::move(specs), recursive, standard_input, order,
+                                     std::move(whole))) {}
 InputStream::~InputStream() = default;
 
 std::optional<Input> InputStream::next() { return state_->next(); }
+
+PassedFiles InputStream::passed() const {
+  PassedFiles passed = state_->passed;
+  if (state_->walk) passed += state_->walk->passed();
+  return passed;
+}
 
 namespace {
 

@@ -3,6 +3,7 @@
 #pragma once
 
 #include "app/pictures/folder_listing.h"
+#include "app/pictures/path_lines.h"
 #include "app/run/progress.h"
 #include "kernels/error.h"
 #include "model/image/decode.h"
@@ -10,7 +11,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
-#include <fstream>
 #include <functional>
 #include <istream>
 #include <memory>
@@ -21,43 +21,6 @@
 #include <vector>
 
 namespace hydrascope::app {
-
-// A list of paths, one per line: a file or standard input.
-
-/// The lines that are not empty, each read when it is asked for, so that a pipe's paths are worked
-/// on as they come. A byte order mark is dropped; a carriage return at the end is kept (it may
-/// belong to the name). A line longer than any path is cut instead of kept: the "list" may be a
-/// picture.
-class PathLines {
- public:
-  struct Line {
-    std::string text;
-    bool too_long = false;  ///< `text` is only its beginning
-  };
-
-  /// `given` is what the user called the list; `stream` must outlive this.
-  PathLines(std::string given, std::istream& stream);
-  /// `folder` is what paths may be relative to.
-  PathLines(std::string given, std::unique_ptr<std::ifstream> file, std::filesystem::path folder);
-
-  /// The next line, or nothing at the end. Throws Error(unreadable) when reading fails.
-  std::optional<Line> next();
-  [[nodiscard]] const std::string& given() const noexcept { return given_; }
-  /// "" for standard input.
-  [[nodiscard]] const std::filesystem::path& folder() const noexcept { return folder_; }
-  /// Whether there was any line.
-  [[nodiscard]] bool produced() const noexcept { return produced_; }
-
- private:
-  std::optional<Line> read();
-
-  std::string given_;
-  std::unique_ptr<std::ifstream> file_;
-  std::istream& stream_;
-  std::filesystem::path folder_;
-  bool is_first_ = true;
-  bool produced_ = false;
-};
 
 /// 8-bit RGB, rows from top to bottom, `row_stride` bytes apart.
 struct PixelRows {
@@ -89,25 +52,40 @@ Input file_input(std::string given, std::filesystem::path path);
 Input failed_input(std::string given, std::filesystem::path path, ErrorCode code,
                    std::string message);
 
+/// What lies in the folders that were walked and is no input.
+struct PassedFiles {
+  PassedBy links;     ///< to folders that lead back or are walked anyway
+  PassedBy videos;    ///< which are read only where they are named
+  PassedBy pictures;  ///< by their first bytes, but not by their names
+  PassedFiles& operator+=(const PassedFiles& more);
+  /// A line for people for each kind that there is.
+  [[nodiscard]] std::vector<std::string> notes() const;
+};
+
 /// Expands files, folders (images in the order of their paths; sub-folders with `recursive`),
 /// quoted globs with `*`, `?`, `[...]` and `**`, `@list.txt` (one path per line, relative to the
 /// list's folder unless it exists as given; `#` is not a comment), `-` (one path per line on
-/// `standard_input`, once) and video files. A name that exists is that file, whatever characters it
-/// holds. A line of a list is a file or a folder, never a pattern or another list.
+/// `standard_input`, once, or a picture), `file:` addresses and video files. A name that exists is
+/// that file, whatever characters it holds. A line of a list is a file or a folder, never a pattern
+/// or another list.
 ///
-/// What is named is taken whatever its extension, what is found must have an image's: a folder scan
-/// and `x/*` find, `x/*.mp4` names. Hidden files and folders are not found. What goes wrong at one
-/// place is an Input with an error there; nothing is thrown.
+/// What is named is taken whatever its extension, what is found must have that of a picture, of
+/// whatever format (`image::picture_formats`): a folder scan and `x/*` find, `x/*.mp4` names. Hidden
+/// files and folders are not found. What goes wrong at one place is an Input with an error there;
+/// nothing is thrown.
 class InputStream {
  public:
-  /// `order` is that of what folders and globs find.
+  /// `order` is that of what folders and globs find. Links into `whole`, which others walk, are not
+  /// followed.
   InputStream(std::vector<std::string> specs, bool recursive, std::istream& standard_input,
-              NameOrder order = NameOrder::bytes);
+              NameOrder order = NameOrder::bytes, std::filesystem::path whole = {});
   ~InputStream();
   InputStream(const InputStream&) = delete;
   InputStream& operator=(const InputStream&) = delete;
   /// The next input, or nothing at the end.
   std::optional<Input> next();
+  /// Of the folders that were walked so far.
+  [[nodiscard]] PassedFiles passed() const;
 
  private:
   struct State;
@@ -117,7 +95,7 @@ class InputStream {
 /// Throws Error(invalid_argument) where nothing is named, with `command` as its subject.
 void require_inputs(const std::vector<std::string>& words, const std::string& command);
 
-/// By extension, case-insensitive.
+/// By extension, case-insensitive; of every known format, read or not.
 bool has_image_extension(const std::filesystem::path& file);
 bool has_video_extension(const std::filesystem::path& file);
 

@@ -1,16 +1,17 @@
 #include "app/pictures/labelled_set.h"
 
-#include "app/options/options.h"
+#include "app/options/option_table.h"
+#include "app/pictures/class_words.h"
 #include "app/pictures/folder_listing.h"
-#include "app/pictures/inputs.h"
 #include "app/run/usage_error.h"
 #include "kernels/number_text.h"
 
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <cctype>
 #include <fstream>
-#include <iterator>
+#include <map>
 #include <optional>
 #include <sstream>
 #include <string>
@@ -23,120 +24,117 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Also those of folders within, as torchvision and timm have it.
-std::vector<fs::path> pictures_of(const fs::path& folder) {
-  std::vector<fs::path> pictures;
-  std::istringstream nothing;
-  InputStream walk({folder.string()}, /*recursive=*/true, nothing);
-  while (const auto input = walk.next()) {
-    if (!input->error) {
-      pictures.push_back(input->path);
-    } else if (*input->error == ErrorCode::unreadable) {
-      throw Error(*input->error, input->message, input->given);
-    }
-  }
-  return pictures;
+bool is_digit_of_name(char character) { return character >= '0' && character <= '9'; }
+
+/// Takes what `text` begins with off it, as long as characters are digits or are none.
+std::string_view take_run(std::string_view& text, bool of_digits) {
+  const auto end = std::ranges::find_if(
+      text, [&](char character) { return is_digit_of_name(character) != of_digits; });
+  const std::string_view run = text.substr(0, static_cast<std::size_t>(end - text.begin()));
+  text.remove_prefix(run.size());
+  return run;
 }
 
-std::optional<std::int64_t> class_of(const std::string& word, const image::Labels& labels) {
-  if (const auto index = labels.find_id(word)) return index;
-  const std::vector<std::int64_t> named = labels.find_name(word);
-  if (named.size() == 1) return named.front();
-  // Where several classes share a name, the one that has no other name is meant.
-  std::optional<std::int64_t> exact;
-  for (const std::int64_t index : named) {
-    if (labels.at(index).names != word) continue;
-    if (exact) return std::nullopt;
-    exact = index;
-  }
-  return exact;
-}
-
-/// Rows of an RFC 4180 file: quoted fields may hold commas, doubled quotes and newlines.
-std::vector<std::vector<std::string>> read_csv(const fs::path& file) {
-  std::ifstream stream(file, std::ios::binary);
-  if (!stream) throw UsageError("cannot be read", "--labels-csv " + file.string());
-  std::string text(std::istreambuf_iterator<char>(stream), {});
-  // Spreadsheets begin UTF-8 with a byte order mark.
-  if (constexpr std::string_view kMark = "\xEF\xBB\xBF"; text.starts_with(kMark))
-    text.erase(0, kMark.size());
-  std::vector<std::vector<std::string>> rows;
-  std::vector<std::string> row(1);
-  bool quoted = false;
-  const auto end_row = [&] {
-    if (row.size() > 1 || !row.front().empty()) rows.push_back(row);
-    row.assign(1, "");
+/// timm's order of folders: text in lower case (ASCII) and numbers in turns; equal ones by bytes.
+bool natural_order(const fs::path& left, const fs::path& right) {
+  const std::string names[] = {left.filename().string(), right.filename().string()};
+  std::string_view a = names[0];
+  std::string_view b = names[1];
+  const auto lower = [](std::string_view text) {
+    std::string result(text);
+    std::ranges::transform(result, result.begin(), [](unsigned char letter) {
+      return letter < 0x80 ? static_cast<char>(std::tolower(letter)) : static_cast<char>(letter);
+    });
+    return result;
   };
-  for (std::size_t i = 0; i < text.size(); ++i) {
-    const char c = text[i];
-    if (quoted) {
-      if (c != '"') {
-        row.back() += c;
-      } else if (i + 1 < text.size() && text[i + 1] == '"') {
-        row.back() += text[++i];
-      } else {
-        quoted = false;
-      }
-    } else if (c == '"' && row.back().empty()) {
-      quoted = true;
-    } else if (c == ',') {
-      row.emplace_back();
-    } else if (c == '\n') {
-      end_row();
-    } else if (c != '\r') {
-      row.back() += c;
+  while (!a.empty() || !b.empty()) {
+    if (const int order = lower(take_run(a, false)).compare(lower(take_run(b, false))); order != 0)
+      return order < 0;
+    if (a.empty() || b.empty()) break;
+    std::string_view number = take_run(a, true);
+    std::string_view other = take_run(b, true);
+    number.remove_prefix(std::min(number.find_first_not_of('0'), number.size()));
+    other.remove_prefix(std::min(other.find_first_not_of('0'), other.size()));
+    if (number.size() != other.size()) return number.size() < other.size();
+    if (number != other) return number < other;
+  }
+  return a.empty() && b.empty() ? names[0] < names[1] : a.empty();
+}
+
+/// "a, b, c and 12 more".
+std::string some_of(const std::vector<std::string>& names) {
+  constexpr std::size_t kShown = 10;
+  if (names.size() <= kShown) return join_words(names, ", ", ", ");
+  return join_words({names.begin(), names.begin() + kShown}, ", ", ", ") + " and " +
+         std::to_string(names.size() - kShown) + " more";
+}
+
+/// The class of each folder. Throws Error(invalid_argument) where any has none.
+struct FolderClasses {
+  std::vector<std::int64_t> targets;
+  bool are_indices = false;
+};
+FolderClasses classes_of_folders(const std::vector<fs::path>& folders, const image::Labels& labels,
+                                 const std::string& subject, const std::string& hint) {
+  const ClassWords words(labels);
+  constexpr const char* kClassMap = "name them by synset id, or give --class-map FILE";
+  FolderClasses result;
+  std::vector<std::string> named;
+  std::vector<std::string> numbered;
+  std::vector<std::string> unknown;
+  std::map<std::int64_t, std::string> name_of_index;
+  for (const fs::path& folder : folders) {
+    const std::string name = folder.filename().string();
+    const auto [classes, is_name, is_index] = words.meaning_of(name);
+    result.targets.push_back(classes.size() == 1 ? classes.front() : kNoClass);
+    if (classes.empty()) {
+      unknown.push_back(name);
+    } else if (classes.size() > 1) {
+      unknown.push_back(name + ", which is one of " + words.describe(classes));
+    } else if (is_name != is_index) {
+      (is_index ? numbered : named).push_back(name);
+    }
+    if (!is_index) continue;
+    if (const auto [same, is_new] = name_of_index.emplace(classes.front(), name); !is_new) {
+      throw UsageError("two folders are class " + std::to_string(same->first) + ": " +
+                           same->second + " and " + name,
+                       subject);
     }
   }
-  end_row();
-  return rows;
-}
-
-std::int64_t checked_class(std::int64_t index, const std::string& word, const image::Labels& labels,
-                           const std::string& place) {
-  if (index >= 0 && std::cmp_less(index, labels.size())) return index;
-  throw UsageError(
-      "'" + word + "' is no class of the model (" + std::to_string(labels.size()) + " classes)",
-      place);
-}
-
-std::int64_t class_of_id(const std::string& word, const image::Labels& labels,
-                         const std::string& place) {
-  return checked_class(labels.find_id(word).value_or(kNoClass), word, labels, place);
-}
-
-/// The classes that indices or ids with blanks between them name.
-std::vector<std::int64_t> classes_of(const std::string& text, const image::Labels& labels,
-                                     const std::string& place) {
-  std::vector<std::int64_t> classes;
-  std::istringstream words(text);
-  for (std::string word; words >> word;) {
-    classes.push_back(labels.find_id(word)
-                          ? class_of_id(word, labels, place)
-                          : checked_class(to_integer(word, place), word, labels, place));
+  result.are_indices = !numbered.empty();
+  if (!named.empty() && !numbered.empty()) {
+    throw UsageError("some folders have names of classes, others are numbers: " + some_of(numbered),
+                     subject, kClassMap);
   }
-  return classes;
-}
-
-std::optional<std::size_t> column_of(const std::vector<std::string>& header,
-                                     std::initializer_list<const char*> names) {
-  for (const char* name : names) {
-    const auto found = std::ranges::find(header, name);
-    if (found != header.end()) return static_cast<std::size_t>(found - header.begin());
+  if (unknown.empty()) return result;
+  const bool all_are_numbers = std::ranges::all_of(
+      folders, [](const fs::path& folder) { return is_whole_number(folder.filename().string()); });
+  if (all_are_numbers && !name_of_index.empty()) {
+    const bool from_one = !name_of_index.contains(0) && unknown.size() == 1 &&
+                          unknown.front() == std::to_string(labels.size());
+    throw UsageError("folders named by numbers are classes from 0 to " +
+                         std::to_string(labels.size() - 1) + ", found " +
+                         (from_one ? "folders that count from 1 to " : "") + some_of(unknown),
+                     subject,
+                     "--class-map FILE names the classes after the folders, line by line" +
+                         std::string(from_one ? " (seq " + unknown.front() + " > FILE)" : ""));
   }
-  return std::nullopt;
+  if (unknown.size() == folders.size()) {
+    throw UsageError("no folder is named after a class of the model, found " + some_of(unknown),
+                     subject, hint);
+  }
+  throw UsageError("folders that name no class, or more than one: " + some_of(unknown), subject,
+                   kClassMap);
 }
 
 }  // namespace
 
 std::vector<fs::path> class_folders(const fs::path& folder) {
   std::vector<fs::path> folders;
-  std::error_code status;
-  for (const auto& entry : fs::directory_iterator(folder, status)) {
-    if (entry.is_directory() && !is_hidden(entry.path().filename().string()))
-      folders.push_back(entry.path());
-  }
-  if (status) throw Error(ErrorCode::unreadable, status.message(), folder.string());
-  std::ranges::sort(folders);
+  for (const FolderEntry& entry : list_folder(folder))
+    if (entry.kind == EntryKind::folder && !is_hidden(entry.name))
+      folders.push_back(folder / entry.name);
+  std::ranges::sort(folders, natural_order);
   return folders;
 }
 
@@ -147,81 +145,17 @@ LabelledSet read_folder_classes(const fs::path& folder, const image::Labels& lab
     throw UsageError("expected a folder per class, found no folders", folder.string(),
                      "for a flat folder give --labels-csv FILE");
   }
-  std::vector<std::optional<std::int64_t>> targets;
-  for (const fs::path& path : folders)
-    targets.push_back(class_of(path.filename().string(), labels));
+  const FolderClasses classes = classes_of_folders(folders, labels, folder.string(), hint);
   LabelledSet set;
-  set.rule = "folders named by synset id or class name";
-  const auto matched =
-      std::ranges::count_if(targets, [](const auto& target) { return target.has_value(); });
-  if (matched == 0) {
-    if (folders.size() != labels.size()) {
-      throw UsageError("no folder is named after a class, and there are " +
-                           std::to_string(folders.size()) + " folders for " +
-                           std::to_string(labels.size()) + " classes",
-                       folder.string(), hint);
-    }
-    for (std::size_t i = 0; i < targets.size(); ++i) targets[i] = static_cast<std::int64_t>(i);
-    set.rule = "folders in sorted order";
-    set.is_by_order = true;
-  }
-  std::string unknown;
+  set.is_by_index = classes.are_indices;
+  set.rule = classes.are_indices ? "folders named by class index"
+                                 : "folders named by synset id or class name";
   for (std::size_t i = 0; i < folders.size(); ++i) {
-    if (!targets[i]) {
-      unknown += (unknown.empty() ? "" : ", ") + folders[i].filename().string();
-      continue;
-    }
-    for (const fs::path& file : pictures_of(folders[i]))
-      set.pictures.push_back({file, *targets[i]});
+    add_class_folder(folders[i], classes.targets[i], set);
   }
-  if (!unknown.empty()) {
-    throw UsageError("folders that name no class, or more than one: " + unknown, folder.string(),
-                     "name them by synset id, or give --class-map FILE");
-  }
+  add_beside_classes(folder, set);
   if (set.pictures.empty())
     throw Error(ErrorCode::empty, "the class folders hold no pictures", folder.string());
-  return set;
-}
-
-LabelledSet read_labels_csv(const fs::path& csv, const fs::path& folder,
-                            const image::Labels& labels) {
-  const std::vector<std::vector<std::string>> rows = read_csv(csv);
-  const std::string subject = "--labels-csv " + csv.string();
-  if (rows.size() < 2) throw UsageError("expected a header and rows", subject);
-  const auto file_column = column_of(rows[0], {"file", "filename", "image"});
-  const auto index_column = column_of(rows[0], {"class_index", "label", "index"});
-  const auto id_column = column_of(rows[0], {"synset", "id"});
-  const auto real_column = column_of(rows[0], {"real_labels", "real", "labels"});
-  if (!file_column || (!index_column && !id_column && !real_column)) {
-    throw UsageError(
-        "the header needs a column file, filename or image and one of class_index, label, "
-        "index, synset, id, real_labels",
-        subject);
-  }
-  LabelledSet set;
-  set.has_labels = index_column || id_column;
-  set.has_real_labels = real_column.has_value();
-  set.rule = index_column ? "class index column"
-             : id_column  ? "synset id column"
-                          : "column of valid labels";
-  for (std::size_t i = 1; i < rows.size(); ++i) {
-    const std::string place = subject + ", row " + std::to_string(i + 1);
-    const auto cell = [&](const std::optional<std::size_t>& column) -> const std::string& {
-      if (*column < rows[i].size()) return rows[i][*column];
-      throw UsageError("expected " + std::to_string(rows[0].size()) + " columns, found " +
-                           std::to_string(rows[i].size()),
-                       place);
-    };
-    LabelledPicture picture{folder / cell(file_column)};
-    if (index_column) {
-      picture.target =
-          checked_class(to_integer(cell(index_column), place), cell(index_column), labels, place);
-    } else if (id_column) {
-      picture.target = class_of_id(cell(id_column), labels, place);
-    }
-    if (real_column) picture.valid = classes_of(cell(real_column), labels, place);
-    set.pictures.push_back(std::move(picture));
-  }
   return set;
 }
 

@@ -1,10 +1,13 @@
 // A labelled set of pictures: files and the class index of each.
 #pragma once
 
+#include "app/pictures/inputs.h"
+#include "kernels/error.h"
 #include "model/image/labels.h"
 
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -16,6 +19,9 @@ struct LabelledPicture {
   std::filesystem::path file;
   std::int64_t target = kNoClass;        ///< 0-based index among the model's classes
   std::vector<std::int64_t> valid = {};  ///< of `has_real_labels`: all labels that are right
+  /// Why there is nothing to read at `file`, which counts as a failed picture.
+  std::optional<ErrorCode> error = {};
+  std::string message = {};
 };
 
 struct LabelledSet {
@@ -24,27 +30,52 @@ struct LabelledSet {
   bool has_real_labels = false;
   /// How classes were told from folders or columns, for messages: "folders are synset ids".
   std::string rule;
-  bool is_by_order = false;  ///< of the folders, none of which has a class's name
+  bool is_by_index = false;  ///< the folders' names are class indices
+  PassedFiles passed = {};
+  PassedBy beside_classes = {};                 ///< pictures beside the class folders
+  std::vector<std::string> empty_folders = {};  ///< class folders without a picture
+
+  /// How many pictures are there to be read.
+  [[nodiscard]] std::size_t readable() const;
+  /// A line for people for each kind of what is in no folder of a class, or in a folder and no
+  /// picture.
+  [[nodiscard]] std::vector<std::string> notes() const;
 };
 
-inline constexpr const char* kHintOfEvaluation =
-    "name the classes of the folders with --class-map FILE; pictures without labels: --no-labels "
-    "--recursive";
+/// The picture that an input is, or its failure.
+LabelledPicture labelled_picture(const Input& input, std::int64_t target = kNoClass);
 
-/// The folders of `folder` in the order that numbers classes, hidden ones left out.
+inline constexpr const char* kHintOfEvaluation =
+    "--class-map FILE names the classes after the folders, one a line in the model's order; "
+    "pictures without labels: --no-labels --recursive";
+
+/// Adds what a class's folder holds, with the folders within, as torchvision and timm have it.
+void add_class_folder(const std::filesystem::path& folder, std::int64_t target, LabelledSet& set);
+/// Adds what lies beside the class folders: pictures as `beside_classes`, links to folders that are
+/// not there as failures.
+void add_beside_classes(const std::filesystem::path& folder, LabelledSet& set);
+
+/// The folders of `folder`, hidden ones left out, in timm's natural order (2 before 10, small and
+/// capital letters alike), which numbers the classes of a new classifier.
 std::vector<std::filesystem::path> class_folders(const std::filesystem::path& folder);
 
-/// One folder per class: the folder's name is a synset id or a class name of `labels`; when no
-/// folder matches, the sorted order of the folders is the class index, provided there are as many
-/// as classes. Throws Error(invalid_argument) that names folders that match nothing, with `hint`
-/// where none matches, Error(empty) without pictures.
+/// One folder per class, which its name says (`ClassWords`). Throws Error(invalid_argument) that
+/// lists the folders where some name no class or several, some are numbers and others names, or two
+/// numbers are one index (0 and 00); with `hint` where none names a class. Throws Error(empty)
+/// without pictures.
 LabelledSet read_folder_classes(const std::filesystem::path& folder, const image::Labels& labels,
                                 const std::string& hint = kHintOfEvaluation);
 
-/// `--labels-csv`: a header naming a file column (file, filename, image) and a 0-based index column
-/// (class_index, label, index) or an id column (synset, id), or a column of any number of valid
-/// indices or ids with blanks between them (real_labels, real, labels), or both. Paths are relative
-/// to `folder`. RFC 4180 quoting.
+/// `--labels-csv`: a table of files and classes (label_table.cpp). The delimiter is that of the
+/// header: comma, semicolon, tab, bar or blanks; UTF-8 or UTF-16; RFC 4180 quoting. Columns are
+/// found by name, in any case:
+/// - the file (file, filename, path, image, image_id, ...; id beside a column of classes): relative
+///   to `folder`, to the table's folder or as given, with or without the extension;
+/// - its class: class_index (0-based), synset, label, class, target, ... (`ClassWords`), or
+///   ImageNet's PredictionString; several such columns must agree;
+/// - any number of valid classes with blanks between them (real_labels, real, labels).
+/// Without a header there are two columns, and the first one names a picture that exists. Files that
+/// do not exist are part of the set. Throws Error(invalid_argument) with the row.
 LabelledSet read_labels_csv(const std::filesystem::path& csv, const std::filesystem::path& folder,
                             const image::Labels& labels);
 

@@ -120,6 +120,10 @@ void Agreement::add(const ScoredPicture& model, const ScoredPicture& reference,
            : (reference_right ? counts_.only_reference : counts_.neither));
 }
 
+double Agreement::largest_difference() const {
+  return images_ == 0 ? std::numeric_limits<double>::quiet_NaN() : largest_difference_;
+}
+
 double Agreement::divergence() const { return divergences_ / static_cast<double>(images_); }
 
 Agreement::Difference Agreement::top1_difference() const {
@@ -291,16 +295,10 @@ void Scores::add_reference(const ScoredPicture& picture, std::span<const float> 
                  compare_logits(logits, reference_logits));
 }
 
-double Scores::top1() const { return accuracy_.images() == 0 ? 0 : accuracy_.top1(); }
-
 void Scores::add_accuracy(Summary& summary) const {
-  if (set_.has_labels) {
-    summary.add("top1", top1(), 2);
-    summary.add("top5", accuracy_.images() == 0 ? 0 : accuracy_.top5(), 2);
-  } else {
-    summary.add("top1", nullptr);
-    summary.add("top5", nullptr);
-  }
+  // Of nothing, and without labels, they are no numbers.
+  summary.add("top1", top1(), 2);
+  summary.add("top5", accuracy_.top5(), 2);
   summary.add("images", images_);
   summary.add("failed", failed_);
 }
@@ -336,7 +334,12 @@ void Scores::add_agreement(Summary& summary) const {
   summary.add("only_model_right", counts.only_model);
   summary.add("only_against_right", counts.only_reference);
   summary.add("both_wrong", counts.neither);
-  summary.add("mcnemar_p", mcnemar_p(counts.only_model, counts.only_reference), 6);
+  const bool has_both =
+      counts.both + counts.neither + counts.only_model + counts.only_reference > 0;
+  summary.add(
+      "mcnemar_p",
+      has_both ? OrderedJson(mcnemar_p(counts.only_model, counts.only_reference)) : OrderedJson(),
+      6);
 }
 
 }  // namespace hydrascope::app

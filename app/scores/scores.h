@@ -114,7 +114,7 @@ class Agreement {
   [[nodiscard]] std::int64_t images() const noexcept { return images_; }
   [[nodiscard]] double top1() const { return percent_of(same_, images_); }  ///< the same class
   [[nodiscard]] double divergence() const;                                  ///< mean over pictures
-  [[nodiscard]] double largest_difference() const noexcept { return largest_difference_; }
+  [[nodiscard]] double largest_difference() const;
   [[nodiscard]] double mean_difference() const;
   /// The reference's, over the labelled pictures that both classified.
   [[nodiscard]] const Accuracy& reference() const noexcept { return reference_; }
@@ -225,8 +225,9 @@ class Scores {
                      std::span<const float> reference_logits);
 
   [[nodiscard]] std::int64_t failed() const noexcept { return failed_; }
-  /// 0 where no labelled picture was classified.
-  [[nodiscard]] double top1() const;
+  [[nodiscard]] std::int64_t images() const noexcept { return images_; }
+  /// NaN where no labelled picture was classified.
+  [[nodiscard]] double top1() const { return accuracy_.top1(); }
   [[nodiscard]] const CalibrationScore& calibration() const noexcept { return calibration_; }
   [[nodiscard]] const ConfusionCounts& confusions() const noexcept { return confusions_; }
 

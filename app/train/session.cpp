@@ -270,6 +270,15 @@ TrainingSession::TrainingSession(const TrainingRequest& request)
       unreadable_(run_.fail_fast) {
   at::set_num_threads(model_threads(run_));
   if (run_.deterministic) at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
+  const FoundPictures scenes = backgrounds_of(request);
+  report_found(scenes.failed, scenes.passed.notes());
+}
+
+void TrainingSession::report_found(const std::vector<Input>& failed,
+                                   const std::vector<std::string>& notes) {
+  if (!is_first()) return;
+  for (const Input& input : failed) unreadable_.report()(input.path.string(), input.message);
+  for (const std::string& note : notes) console_.note(note);
 }
 
 std::optional<std::filesystem::path> TrainingSession::begin_in(

@@ -111,6 +111,9 @@ class TrainingSession {
   explicit TrainingSession(const TrainingRequest& request);
 
   [[nodiscard]] bool is_first() const { return group_->is_first(); }
+  /// Says what of the named pictures cannot be taken, which counts as unreadable pictures do, and
+  /// what was passed over. The first process's part.
+  void report_found(const std::vector<Input>& failed, const std::vector<std::string>& notes);
   /// Keeps other runs out of `folder` and says which state to go on from, as `state_to_resume` does.
   std::optional<std::filesystem::path> begin_in(const std::filesystem::path& folder,
                                                 const std::optional<std::filesystem::path>& newest);

@@ -1,5 +1,6 @@
 #include "app/train/subject.h"
 
+#include "app/evaluate/evaluated_set.h"
 #include "app/model/assets.h"
 #include "app/options/option_table.h"
 #include "app/run/usage_error.h"
@@ -8,6 +9,7 @@
 #include "model/config/architectures.h"
 
 #include <algorithm>
+#include <iterator>
 #include <optional>
 #include <system_error>
 #include <utility>
@@ -64,7 +66,7 @@ std::vector<fs::path> folders_of_classes(const fs::path& folder) {
   return folders;
 }
 
-/// One class per folder, in sorted order; synsets with the names that ImageNet has for them.
+/// One class per folder, in their order; synsets with the names that ImageNet has for them.
 ResolvedLabels labels_of_folders(const fs::path& folder) {
   const std::vector<fs::path> folders = folders_of_classes(folder);
   std::optional<image::Labels> imagenet;
@@ -80,13 +82,14 @@ ResolvedLabels labels_of_folders(const fs::path& folder) {
   return {image::Labels::parse(lines, folder.string()), LabelOrigin::names, ""};
 }
 
-/// Pictures whose folders say their classes. Told by the folders' order alone, a model would keep
-/// the names of what it no longer tells apart, and be judged by other classes than it learns.
+/// Pictures whose folders say their classes. Numbers are indices where the model's classes have no
+/// other names or `may_be_indices`; else a model that learns the digits 0 to 9 would keep the names
+/// of what it no longer tells apart.
 LabelledSet read_named_classes(const fs::path& folder, const ResolvedLabels& labels,
-                               const std::string& hint) {
+                               bool may_be_indices, const std::string& hint) {
   (void)folders_of_classes(folder);
   LabelledSet set = read_folder_classes(folder, labels.labels, hint);
-  if (set.is_by_order && labels.origin != LabelOrigin::numbers) {
+  if (set.is_by_index && labels.origin != LabelOrigin::numbers && !may_be_indices) {
     throw UsageError("no folder is named after a class of the model", folder.string(), hint);
   }
   return set;
@@ -96,7 +99,7 @@ LabelledSet read_named_classes(const fs::path& folder, const ResolvedLabels& lab
 std::string classes_without_pictures(const LabelledSet& set, const image::Labels& labels) {
   std::vector<bool> has_some(labels.size());
   for (const LabelledPicture& picture : set.pictures)
-    has_some[static_cast<std::size_t>(picture.target)] = true;
+    if (!picture.error) has_some[static_cast<std::size_t>(picture.target)] = true;
   constexpr std::size_t kNamed = 5;
   std::vector<std::string> names;
   std::size_t count = 0;
@@ -160,15 +163,27 @@ TrainingSubject open_subject(const DataRequest& data, const ModelRequest& model,
     throw UsageError("there are pictures to validate on: " + folders.validation->string(),
                      "--held-out");
   }
-  constexpr const char* kNewHead = "--reset-head trains a classifier of these folders' classes";
-  const LabelledSet set = read_named_classes(
-      folders.training, subject.labels, has_new_head ? "name the folders after classes" : kNewHead);
-  for (const LabelledPicture& picture : set.pictures)
-    subject.training.push_back({picture.file, picture.target});
+  constexpr const char* kNewHead =
+      "--reset-head trains a classifier of these folders' classes, --labels FILE names the model's "
+      "own";
+  // Then the user says which class an index is.
+  const bool names_classes = !data.labels.empty();
+  const LabelledSet set =
+      read_named_classes(folders.training, subject.labels, names_classes,
+                         has_new_head ? "name the folders after classes" : kNewHead);
+  for (const LabelledPicture& picture : set.pictures) {
+    if (picture.error) {
+      subject.failed.push_back(input_of(picture));
+    } else {
+      subject.training.push_back({picture.file, picture.target});
+    }
+  }
+  subject.notes = set.notes();
   if (folders.validation) {
-    subject.validation = read_named_classes(*folders.validation, subject.labels,
-                                            "name its folders as those that are learned from")
-                             .pictures;
+    LabelledSet validation = read_named_classes(*folders.validation, subject.labels, names_classes,
+                                                "name its folders as those that are learned from");
+    std::ranges::move(validation.notes(), std::back_inserter(subject.notes));
+    subject.validation = std::move(validation.pictures);
   } else if (const double held_out = data.held_out; held_out > 0) {
     constexpr double kMostShare = 0.9;
     const double share =

@@ -19,6 +19,8 @@ struct TrainingSubject {
   ResolvedLabels labels;
   std::vector<model::training::TrainingPicture> training;
   std::vector<LabelledPicture> validation;  ///< may be empty
+  std::vector<Input> failed;                ///< what cannot be learned from
+  std::vector<std::string> notes;           ///< on what was passed over
   std::string about_data;                   ///< "9469 pictures of 10 classes, validated on 3925"
 };
 
@@ -34,8 +36,8 @@ struct DataRequest {
 };
 
 /// `-m` is a model or an architecture (random weights). A new classifier has one class per folder
-/// of the training pictures, in sorted order. Throws Error(invalid_argument) where the folders and
-/// the model's classes do not fit.
+/// of the training pictures, in the order of `class_folders`. Throws Error(invalid_argument) where
+/// the folders and the model's classes do not fit.
 TrainingSubject open_subject(const DataRequest& data, const ModelRequest& model,
                              const TransformRequest& transform);
 

@@ -79,10 +79,9 @@ void require_whole_patches(const image::Size& size, std::int64_t patch, const ch
 }
 
 /// In order.
-std::vector<std::filesystem::path> background_pictures(const std::string& word) {
-  std::set<std::filesystem::path> known;
+std::vector<std::filesystem::path> background_pictures(const TrainingRequest& request) {
   std::vector<std::filesystem::path> files;
-  for (model::training::TrainingPicture& picture : pictures_of(word, 0, known))
+  for (model::training::TrainingPicture& picture : backgrounds_of(request).pictures)
     files.push_back(std::move(picture.file));
   return files;
 }
@@ -145,25 +144,50 @@ image::TransformConfig training_transform(const ResolvedTransform& transform) {
   if (transform.config.native) {
     throw UsageError("pictures of a batch need one size", "--native", "--img-size sets it");
   }
+  if (transform.config.in_chans != 3) {
+    throw Error(ErrorCode::invalid_argument, "training pictures have 3 channels, the model takes " +
+                                                 std::to_string(transform.config.in_chans));
+  }
   require_whole_patches(transform.config.img_size, transform.config.patch_size, "--img-size");
   return transform.config;
 }
 
-std::vector<model::training::TrainingPicture> pictures_of(const std::string& word,
-                                                          std::int32_t source,
-                                                          std::set<std::filesystem::path>& known) {
-  std::vector<model::training::TrainingPicture> pictures;
+void add_pictures(const std::string& word, std::int32_t source,
+                  std::set<std::filesystem::path>& known, FoundPictures& found) {
+  const std::size_t before = found.pictures.size();
   InputStream inputs({word}, /*recursive=*/true, std::cin);
-  while (const auto input = inputs.next()) {
-    if (input->error) throw UsageError(input->message, input->given);
-    if (input->is_video) continue;
-    if (known.insert(std::filesystem::weakly_canonical(input->path)).second)
-      pictures.push_back({input->path, -1, source});
+  while (auto input = inputs.next()) {
+    if (input->memory)
+      throw UsageError("standard input is a picture, where the names of files are expected", word);
+    if (input->is_video) {
+      input->error = ErrorCode::unsupported_format;
+      input->message = "is a video, where pictures are learned from";
+    }
+    if (!input->error) {
+      if (known.insert(std::filesystem::weakly_canonical(input->path)).second)
+        found.pictures.push_back({input->path, -1, source});
+    } else if (input->given == word) {
+      throw UsageError(input->message, word);
+    } else {
+      found.failed.push_back(std::move(*input));
+    }
   }
-  if (pictures.empty()) {
-    throw UsageError("found no pictures, or none that no other input has named", word);
+  found.passed += inputs.passed();
+  if (found.pictures.size() == before) {
+    const bool has_failed = !found.failed.empty();
+    throw UsageError(
+        "found no pictures, or none that no other input has named" +
+            (has_failed ? "; " + found.failed.back().given + ": " + found.failed.back().message
+                        : std::string()),
+        word);
   }
-  return pictures;
+}
+
+FoundPictures backgrounds_of(const TrainingRequest& request) {
+  std::set<std::filesystem::path> known;
+  FoundPictures found;
+  if (!request.scenes.empty()) add_pictures(request.scenes, 0, known, found);
+  return found;
 }
 
 model::training::ResolutionOptions resolutions_of(const TrainingRequest& request,
@@ -173,7 +197,7 @@ model::training::ResolutionOptions resolutions_of(const TrainingRequest& request
   for (const image::Size& size : request.sizes)
     require_whole_patches(size, transform.patch_size, "--sizes");
   const bool has_scenes = !request.scenes.empty();
-  if (has_scenes) resolutions.backgrounds = background_pictures(request.scenes);
+  if (has_scenes) resolutions.backgrounds = background_pictures(request);
   if (!has_scenes && request.mosaics == 0) return resolutions;
   if (std::ranges::none_of(request.sizes, [&](const image::Size& size) {
         return model::training::has_room(size, transform.img_size);
@@ -213,7 +237,7 @@ std::string recipe_of(const TrainingRequest& request, model::training::Autocast 
     recipe.erase(name);
   if (!request.scenes.empty()) {
     recipe["scenes"] = Json::array();
-    for (const std::filesystem::path& file : background_pictures(request.scenes))
+    for (const std::filesystem::path& file : background_pictures(request))
       recipe["scenes"].push_back(file.filename().string());
   }
   // States of before there were any go on.

@@ -4,6 +4,7 @@
 
 #include "app/model/model_source.h"
 #include "app/options/requests.h"
+#include "app/pictures/inputs.h"
 #include "model/image/transform_plan.h"
 #include "model/training/autocast.h"
 #include "model/training/data/batch_loader.h"
@@ -69,16 +70,23 @@ TrainingRequest training_request(const ParsedOptions& options);
 /// The transform of pictures in batches, which have one size. Throws Error(invalid_argument) for
 /// `--native` and for a size that the patch does not divide.
 image::TransformConfig training_transform(const ResolvedTransform& transform);
-/// The pictures that a folder with all its folders, a quoted glob or a list names and `known` lacks,
-/// which then has them: a picture of two sources is one of the first. Throws
-/// Error(invalid_argument) where there are none.
-std::vector<model::training::TrainingPicture> pictures_of(const std::string& word,
-                                                          std::int32_t source,
-                                                          std::set<std::filesystem::path>& known);
+/// What the user named to learn from and what of it cannot be taken.
+struct FoundPictures {
+  std::vector<model::training::TrainingPicture> pictures;
+  std::vector<Input> failed;
+  PassedFiles passed;
+};
+/// Adds the pictures that a folder with all its folders, a quoted glob or a list names and `known`
+/// lacks, which then has them: a picture of two sources is one of the first. Throws
+/// Error(invalid_argument) where there are none, and for a word that names nothing.
+void add_pictures(const std::string& word, std::int32_t source,
+                  std::set<std::filesystem::path>& known, FoundPictures& found);
 /// Throws Error(invalid_argument) for sizes that the patch does not divide, and for backgrounds
 /// where no size is large enough for a scene.
 model::training::ResolutionOptions resolutions_of(const TrainingRequest& request,
                                                   const image::TransformConfig& transform);
+/// What `--scenes` names; nothing without it.
+FoundPictures backgrounds_of(const TrainingRequest& request);
 /// The request's loader: crops of `transform`'s size, normalised as it says, by the workers that
 /// `run` gives this process; batches and their order are the caller's.
 model::training::LoaderOptions loader_of(const TrainingRequest& request, const RunRequest& run,

@@ -108,11 +108,59 @@ TEST_F(EvaluatedSetTest, WhatNeedsNoLabelsTakesAnyPictures) {
   EXPECT_ERROR(read_of(options({"/nonexistent"}), compare), invalid_argument, "no such file",
                "/nonexistent");
   EXPECT_ERROR(read_of(options({}), compare), invalid_argument, "name pictures", "compare");
-  EXPECT_ERROR(read_of(options({(folder_.path() / "two/film.mp4").string()}), compare), empty,
-               "videos");
+  const std::string film = (folder_.path() / "two/film.mp4").string();
+  EXPECT_ERROR(read_of(options({film}), compare), unsupported_format, "is a video", film.c_str());
+  const std::string gone = (folder_.path() / "gone.jpg").string();
+  const LabelledSet mixed = read_of(options({film, a, gone}), compare);
+  ASSERT_EQ(mixed.pictures.size(), 3U);
+  EXPECT_EQ(mixed.pictures[0].error, ErrorCode::unsupported_format);
+  EXPECT_FALSE(mixed.pictures[1].error.has_value());
+  EXPECT_EQ(mixed.pictures[2].error, ErrorCode::not_found);
+  EXPECT_EQ(mixed.readable(), 1U);
   const SetJobs evaluate{.command = "evaluate", .scores = true};
   EXPECT_ERROR(read_of(options({a, b}), evaluate), invalid_argument, "expected one folder",
                "evaluate");
+}
+
+TEST_F(EvaluatedSetTest, WhatClassFoldersHoldAddsUp) {
+  namespace fs = std::filesystem;
+  folder_.write("a/1.jpg");
+  folder_.write("a/deep/2.jpg");
+  folder_.write("b/3.jpg");
+  folder_.write("b/clip.mp4");
+  folder_.write("c/notes.txt");
+  folder_.write("stray.jpg");
+  fs::create_symlink("/nonexistent.jpg", folder_.path() / "b/dead.jpg");
+  fs::create_symlink("/nonexistent", folder_.path() / "gone");
+  fs::create_directory_symlink("..", folder_.path() / "b/loop");
+  fs::create_directory_symlink("../..", folder_.path() / "b/above");
+  fs::create_directory_symlink("../a", folder_.path() / "b/other");
+  folder_.write(".pool/4.jpg");
+  fs::create_directory_symlink("../.pool", folder_.path() / "b/pool");
+  const LabelledSet set = read({});
+  std::vector<std::string> found;
+  for (const LabelledPicture& picture : set.pictures) {
+    found.push_back(std::to_string(picture.target) + " " +
+                    picture.file.lexically_relative(folder_.path()).string() +
+                    (picture.error ? " !" + std::string(name(*picture.error)) : ""));
+  }
+  EXPECT_THAT(found,
+              ElementsAre("0 a/1.jpg", "0 a/deep/2.jpg", "1 b/3.jpg", "1 b/dead.jpg !not_found",
+                          "1 b/pool/4.jpg", "-1 gone !not_found"));
+  EXPECT_EQ(set.passed.links.count, 3);
+  EXPECT_EQ(set.passed.videos.count, 1);
+  EXPECT_EQ(set.beside_classes.count, 1);
+  EXPECT_THAT(set.empty_folders, ElementsAre("c"));
+  EXPECT_EQ(set.notes().size(), 4U);
+}
+
+TEST_F(EvaluatedSetTest, AFolderOfAClassThatIsTheSetItself) {
+  folder_.write("a/1.jpg");
+  folder_.write("b/2.jpg");
+  std::filesystem::create_directory_symlink(".", folder_.path() / "c");
+  const LabelledSet set = read({});
+  EXPECT_EQ(set.pictures.size(), 2U);
+  EXPECT_EQ(set.passed.links.count, 1);
 }
 
 TEST_F(EvaluatedSetTest, EarlierSpellingsNameTheirCommands) {

@@ -162,10 +162,10 @@ TEST_F(GlobWalkTest, AFolderWhoseNameLooksLikeASetIsThatFolder) {
   EXPECT_THAT(glob("trip [2]/*.jpg"), ElementsAre("trip 2/a.jpg"));
 }
 
-TEST_F(GlobWalkTest, DeadLinksAreReportedAndPipesLeftOut) {
+TEST_F(GlobWalkTest, DeadLinksAndPipesAreReported) {
   fs::create_symlink("nowhere", folder_.path() / "dead.jpg");
   ASSERT_EQ(::mkfifo((folder_.path() / "pipe.jpg").c_str(), 0600), 0);
-  EXPECT_THAT(glob("*.jpg"), ElementsAre("dead.jpg !not_found"));
+  EXPECT_THAT(glob("*.jpg"), ElementsAre("dead.jpg !not_found", "pipe.jpg !unreadable"));
 }
 
 TEST(GlobWalk, RelativeAndEmptyPatterns) {

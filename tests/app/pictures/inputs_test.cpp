@@ -7,12 +7,15 @@
 #include <gtest/gtest.h>
 
 #include <chrono>
+#include <cstring>
 #include <sstream>
 #include <streambuf>
 #include <string>
+#include <string_view>
 #include <sys/stat.h>
 #include <thread>
 #include <unistd.h>
+#include <utility>
 #include <vector>
 
 namespace hydrascope::app {
@@ -20,6 +23,7 @@ namespace {
 
 namespace fs = std::filesystem;
 using hydrascope::testing::TemporaryFolder;
+using std::string_literals::operator""s;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -67,8 +71,10 @@ class InputStreamTest : public ::testing::Test {
 
 TEST(Extensions, AreCaseInsensitive) {
   for (const char* name :
-       {"a.jpg", "a.JPG", "a.jpeg", "a.jpe", "a.jfif", "a.png", "a.webp", "a.tif", "a.tiff",
-        "a.bmp", "a.dib", "a.gif", "a.pnm", "a.ppm", "a.pgm", "a.pbm", "a.Psd", "x.y/a.b.jpg"}) {
+       {"a.jpg",  "a.JPG",       "a.jpeg", "a.jpe", "a.jfif", "a.png", "a.webp", "a.tif",
+        "a.tiff", "a.bmp",       "a.dib",  "a.gif", "a.pnm",  "a.ppm", "a.pgm",  "a.pbm",
+        "a.Psd",  "x.y/a.b.jpg", "a.jp2",  "a.J2K", "a.jpf",  "a.mpo", "a.apng", "a.HEIC",
+        "a.avif", "a.svg",       "a.CR2",  "a.nef", "a.jxl"}) {
     EXPECT_TRUE(has_image_extension(name)) << name;
     EXPECT_FALSE(has_video_extension(name)) << name;
   }
@@ -199,10 +205,61 @@ TEST_F(InputStreamTest, FoldersThatAllLinkToOneAnotherAreWalkedInPolynomialTime)
   EXPECT_LE(found.size(), 3 * kFolders);
 }
 
-TEST_F(InputStreamTest, PipesInAFolderAreLeftOutButMayBeNamed) {
+TEST_F(InputStreamTest, PipesInAFolderAreNotOpenedButMayBeNamed) {
   folder_.write("a.jpg");
   ASSERT_EQ(::mkfifo(at("pipe.jpg").c_str(), 0600), 0);
-  EXPECT_THAT(names({folder_.path(), at("pipe.jpg")}), ElementsAre("~/a.jpg", "~/pipe.jpg"));
+  ASSERT_EQ(::mkfifo(at("control").c_str(), 0600), 0);
+  EXPECT_THAT(names({folder_.path(), at("pipe.jpg")}),
+              ElementsAre("~/a.jpg", "~/pipe.jpg !unreadable", "~/pipe.jpg"));
+}
+
+TEST_F(InputStreamTest, LinksThatLeadNowhereAreFound) {
+  folder_.write("a.jpg");
+  for (const char* name : {"b.jpg", "folder", "c.HEIC", "notes.txt", ".hidden.jpg"})
+    fs::create_symlink("/nonexistent/x", folder_.path() / name);
+  fs::create_symlink("self.jpg", folder_.path() / "self.jpg");
+  EXPECT_THAT(names({folder_.path()}),
+              ElementsAre("~/a.jpg", "~/b.jpg !not_found", "~/c.HEIC !not_found",
+                          "~/folder !not_found", "~/self.jpg !unreadable"))
+      << "one without an extension may have been a folder";
+}
+
+TEST_F(InputStreamTest, LinksToFoldersAboveAreNotFollowed) {
+  folder_.write("outside.jpg");
+  folder_.write("set/a/x.jpg");
+  fs::create_directory_symlink("..", folder_.path() / "set/a/set");
+  fs::create_directory_symlink("../..", folder_.path() / "set/a/above");
+  fs::create_directory_symlink("/", folder_.path() / "set/a/root");
+  fs::create_directory_symlink("set", folder_.path() / "linked");
+  for (const char* word : {"set", "set/a", "set/", "linked", "set/**/*.jpg"}) {
+    std::istringstream nothing;
+    InputStream source({at(word)}, true, nothing);
+    int found = 0;
+    while (const auto input = source.next()) {
+      ++found;
+      EXPECT_TRUE(input->given.ends_with("a/x.jpg") || input->given.ends_with("a//x.jpg"));
+    }
+    EXPECT_EQ(found, 1) << word;
+    EXPECT_EQ(source.passed().links.count, 3) << word;
+    EXPECT_THAT(source.passed().notes(), ElementsAre(HasSubstr("a/above, ...")));
+  }
+}
+
+TEST_F(InputStreamTest, WhatIsPassedOverIsCounted) {
+  for (const char* name : {"a.jpg", "clip.mp4", "film.MKV", "notes.txt", "empty"})
+    folder_.write(name);
+  folder_.write("IMG_1", "\xFF\xD8\xFF\xE0");
+  folder_.write("b.jpg.part", "GIF89a");
+  std::istringstream nothing;
+  InputStream source({folder_.path()}, false, nothing);
+  EXPECT_EQ(source.next()->given, at("a.jpg"));
+  EXPECT_FALSE(source.next().has_value());
+  EXPECT_EQ(source.passed().videos.count, 2);
+  EXPECT_EQ(source.passed().pictures.count, 2);
+  EXPECT_EQ(source.passed().links.count, 0);
+  EXPECT_THAT(source.passed().notes(),
+              ElementsAre(AllOf(HasSubstr("2 videos"), HasSubstr("clip.mp4")),
+                          AllOf(HasSubstr("2 files"), HasSubstr("IMG_1"))));
 }
 
 TEST_F(InputStreamTest, AFolderThatCannotBeListed) {
@@ -311,6 +368,101 @@ class CountingBuffer final : public std::streambuf {
   std::string text_;
   std::size_t taken_ = 0;
 };
+
+TEST_F(InputStreamTest, APictureOnStandardInputIsTaken) {
+  using std::string_view_literals::operator""sv;
+  for (const std::string_view head :
+       {"\xFF\xD8\xFF\xE0\0\x10JFIF"sv, "\x89PNG\r\n\x1A\n\0\0\0\rIHDR"sv, "GIF89a\1\0\1\0"sv,
+        "RIFF\n\0\0\0WEBPVP8 "sv, "II*\0\x08\0\0\0"sv, "MM\0*\0\0\0\x08"sv, "P6\n4 4\n255\n"sv,
+        "BM\n\0\0\0\0\0\0\0\x36\0\0\0\x28\0\0\0"sv, "8BPS\0\1"sv, "\0\0\0\x0CjP  \r\n\x87\n"sv,
+        "\xFF\x4F\xFF\x51"sv,
+        "\0\0\0\x18"
+        "ftypheic"sv}) {
+    const std::string bytes = std::string(head) + "\nmore\0\n"s;
+    const std::vector<Input> found = inputs({"-"}, false, bytes);
+    ASSERT_EQ(found.size(), 1U) << head;
+    EXPECT_EQ(found[0].given, "-");
+    ASSERT_FALSE(found[0].error.has_value()) << found[0].message;
+    ASSERT_NE(found[0].memory, nullptr);
+    EXPECT_EQ(found[0].memory->encoded.size(), bytes.size());
+    EXPECT_EQ(std::memcmp(found[0].memory->encoded.data(), bytes.data(), bytes.size()), 0);
+    // The same with each byte by itself, as a slow pipe gives them, and as a list.
+    CountingBuffer buffer(bytes);
+    std::istream slow(&buffer);
+    InputStream source({"-"}, false, slow);
+    const std::optional<Input> input = source.next();
+    ASSERT_TRUE(input && input->memory) << head;
+    EXPECT_EQ(input->memory->encoded.size(), bytes.size());
+    folder_.write("list", bytes);
+    const std::vector<Input> listed = inputs({"@" + at("list")});
+    ASSERT_EQ(listed.size(), 1U);
+    EXPECT_EQ(listed[0].error, ErrorCode::unsupported_format);
+    EXPECT_THAT(listed[0].message, HasSubstr("without the @"));
+  }
+}
+
+TEST_F(InputStreamTest, OtherFilesOnStandardInputAreOneError) {
+  using std::string_view_literals::operator""sv;
+  using Case = std::pair<std::string_view, const char*>;
+  for (const auto& [bytes, words] :
+       std::initializer_list<Case>{{"\0\0\0\x18"
+                                    "ftypisom\0\0\2\0"sv,
+                                    "video"},
+                                   {"\x1A\x45\xDF\xA3\x01\0\0\0\n"sv, "video"},
+                                   {"RIFF\1\2\3\4AVI LIST"sv, "video"},
+                                   {"\xFF\xFE"
+                                    "a\0.\0j\0p\0g\0\n\0"sv,
+                                    "UTF-16"},
+                                   {"PK\3\4\n\0\0"sv, "neither"},
+                                   {"%PDF-1.7\n%\xE2\n"sv, "neither"},
+                                   {"\x1F\x8B\x08\0\n\n\n"sv, "neither"}}) {
+    const std::vector<Input> found = inputs({"-"}, false, std::string(bytes));
+    ASSERT_EQ(found.size(), 1U) << words;
+    EXPECT_EQ(found[0].given, "-");
+    EXPECT_EQ(found[0].error, ErrorCode::unsupported_format);
+    EXPECT_THAT(found[0].message, HasSubstr(words));
+  }
+}
+
+TEST_F(InputStreamTest, ZeroBytesSeparateWhereThereAreSome) {
+  for (const char* name : {"a.jpg", "b\nc.jpg", "d \"e.jpg"}) folder_.write(name);
+  const std::string zero(1, '\0');
+  const std::string text = at("b\nc.jpg") + zero + at("a.jpg") + zero + at("d \"e.jpg") + zero;
+  EXPECT_THAT(names({"-"}, false, text), ElementsAre("~/b\nc.jpg", "~/a.jpg", "~/d \"e.jpg"));
+  folder_.write("list", "a.jpg" + zero + "b\nc.jpg" + zero);
+  EXPECT_THAT(names({"@" + at("list")}), ElementsAre("a.jpg", "b\nc.jpg"));
+  // A slow pipe shows no more than its first path.
+  CountingBuffer buffer(at("a.jpg") + zero + at("d \"e.jpg") + zero);
+  std::istream slow(&buffer);
+  InputStream source({"-"}, false, slow);
+  EXPECT_EQ(source.next()->given, at("a.jpg"));
+  EXPECT_EQ(source.next()->given, at("d \"e.jpg"));
+}
+
+TEST_F(InputStreamTest, AddressesAndQuotes) {
+  folder_.write("a b.jpg");
+  const std::string path = at("a%20b.jpg");
+  EXPECT_THAT(names({"file://" + path, "file://localhost" + path, "FILE:" + path}),
+              ElementsAre("file://~/a%20b.jpg", "file://localhost~/a%20b.jpg", "FILE:~/a%20b.jpg"));
+  EXPECT_EQ(inputs({"file://" + path}).front().path, at("a b.jpg"));
+  EXPECT_THAT(names({"-"}, false, "file://" + path + "\r\n"), ElementsAre("file://~/a%20b.jpg"));
+  EXPECT_THAT(names({"file://" + at("none.jpg"), "file://" + at("a%00.jpg"), "file://host/a.jpg"}),
+              ::testing::Each(HasSubstr("!not_found")));
+  for (const char* word : {"https://example.org/a.jpg?b=1&c=*", "http://x/[1].jpg", "s3://b/a.jpg",
+                           "FTP://x/a.jpg", "data:image/png;base64,iVBORw0KGgo="}) {
+    for (const Input& input : {inputs({word}).front(), inputs({"-"}, false, word).front()}) {
+      EXPECT_EQ(input.error, ErrorCode::not_found) << word;
+      EXPECT_THAT(input.message, HasSubstr("fetches nothing"));
+    }
+  }
+  for (const std::string quote : {"\"", "'"}) {
+    EXPECT_THAT(inputs({"-"}, false, quote + at("a b.jpg") + quote).front().message,
+                HasSubstr("without the quotes"));
+    EXPECT_THAT(inputs({"-"}, false, quote + "none.jpg" + quote).front().message,
+                HasSubstr("quotes"));
+  }
+  EXPECT_EQ(inputs({"-"}, false, "none.jpg").front().message, "no such file or folder");
+}
 
 TEST_F(InputStreamTest, StandardInputIsReadNoFurtherThanNeeded) {
   folder_.write("a.jpg");

@@ -7,8 +7,10 @@
 #include <array>
 #include <cmath>
 #include <limits>
+#include <set>
 #include <sstream>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace hydrascope::app {
@@ -259,6 +261,34 @@ TEST(ScoresTest, WithoutLabelsThereIsNoAccuracy) {
   EXPECT_EQ(json.at("agreement_top1"), 100.0);
   for (const char* key : {"ece", "nll", "both_right", "mcnemar_p"})
     EXPECT_FALSE(json.contains(key)) << key;
+}
+
+TEST(ScoresTest, AMeanOverNothingIsNoNumber) {
+  LabelledSet set;
+  set.pictures = {{"1", 0}};
+  set.has_real_labels = true;
+  Scores scores(set);
+  scores.add_failure();
+  Summary summary;
+  scores.add_accuracy(summary);
+  scores.add_calibration(summary);
+  scores.add_agreement(summary);
+  const Json json = json_of(summary);
+  EXPECT_EQ(json.at("images"), 0);
+  EXPECT_EQ(json.at("failed"), 1);
+  const std::set<std::string> counts{"schema",
+                                     "images",
+                                     "failed",
+                                     "agreement_images",
+                                     "both_right",
+                                     "only_model_right",
+                                     "only_against_right",
+                                     "both_wrong",
+                                     "images_real"};
+  for (const auto& [key, value] : json.items())
+    EXPECT_EQ(value.is_null(), !counts.contains(key)) << key;
+  for (const auto& [key, text] : summary.texts()) EXPECT_NE(text.find_first_of("-01"), text.npos);
+  EXPECT_EQ(summary.texts()[0], (std::pair<std::string, std::string>("top1", "-")));
 }
 
 }  // namespace scores_test

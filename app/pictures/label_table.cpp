@@ -1,0 +1,400 @@
+// The labels of a table (labelled_set.h): its columns, the pictures and classes that its cells name.
+#include "app/options/option_table.h"
+#include "app/pictures/class_words.h"
+#include "app/pictures/inputs.h"
+#include "app/pictures/labelled_set.h"
+#include "app/pictures/text_table.h"
+#include "app/run/usage_error.h"
+
+#include <algorithm>
+#include <array>
+#include <cctype>
+#include <map>
+#include <optional>
+#include <span>
+#include <sstream>
+#include <string>
+#include <string_view>
+#include <utility>
+
+namespace hydrascope::app {
+
+namespace {
+
+namespace fs = std::filesystem;
+using Names = std::span<const std::string_view>;
+
+/// What a column's cells say of a class.
+enum class LabelKind {
+  index,  ///< a number is an index, whatever classes are called; else a word
+  id,     ///< a word, but no bare number
+  word,   ///< as `ClassWords` has it
+  boxes   ///< ids, each with the four numbers of a box (ImageNet's LOC_val_solution.csv)
+};
+
+/// Columns by their names in lower case, without blanks, `_` and other signs. Earlier kinds and
+/// names go before later ones.
+constexpr std::array<std::string_view, 19> kFileNames{
+    "file",    "filename",      "filepath", "path",  "image",     "imagefile", "imagefilename",
+    "imgfile", "imagepath",     "imgpath",  "img",   "imagename", "imgname",   "picture",
+    "fname",   "imagefilepath", "imageid",  "imgid", "fileid"};
+constexpr std::array<std::string_view, 5> kIndexNames{"classindex", "classidx", "labelindex",
+                                                      "labelidx", "targetindex"};
+constexpr std::array<std::string_view, 5> kIdNames{"synset", "synsetid", "wnid", "wordnetid",
+                                                   "wordnet"};
+constexpr std::array<std::string_view, 10> kWordNames{
+    "label",    "class",   "target",  "classname", "labelname",
+    "category", "classid", "labelid", "targetid",  "classlabel"};
+constexpr std::array<std::string_view, 1> kBoxNames{"predictionstring"};
+constexpr std::array<std::string_view, 3> kRealNames{"reallabels", "real", "labels"};
+
+struct LabelColumn {
+  std::size_t place = 0;
+  LabelKind kind = LabelKind::word;
+};
+
+/// Which column holds what.
+struct TableColumns {
+  std::vector<std::size_t> files = {};   ///< the first that names a file is meant
+  std::vector<LabelColumn> labels = {};  ///< the first decides, the others must not contradict
+  std::optional<std::size_t> real = {};
+  [[nodiscard]] bool suffice() const { return !files.empty() && (!labels.empty() || real); }
+};
+
+std::string plain_name(std::string_view title) {
+  std::string name;
+  for (const char letter : title) {
+    if (const auto byte = static_cast<unsigned char>(letter); std::isalnum(byte) != 0)
+      name += static_cast<char>(std::tolower(byte));
+  }
+  return name;
+}
+
+std::vector<std::size_t> places_of(Names wanted, const std::vector<std::string>& titles) {
+  std::vector<std::size_t> places;
+  for (const std::string_view name : wanted) {
+    for (std::size_t i = 0; i < titles.size(); ++i)
+      if (plain_name(titles[i]) == name) places.push_back(i);
+  }
+  return places;
+}
+
+TableColumns find_columns(const std::vector<std::string>& titles) {
+  TableColumns columns;
+  const auto add = [&](LabelKind kind, Names names) {
+    for (const std::size_t place : places_of(names, titles))
+      columns.labels.push_back({place, kind});
+  };
+  columns.files = places_of(kFileNames, titles);
+  add(LabelKind::index, kIndexNames);
+  add(LabelKind::id, kIdNames);
+  add(LabelKind::word, kWordNames);
+  add(LabelKind::boxes, kBoxNames);
+  const std::vector<std::size_t> real = places_of(kRealNames, titles);
+  if (!real.empty()) columns.real = real.front();
+  // Words of several meanings are taken where nothing clearer is there: `id,label` has the
+  // pictures' names in `id`, `file,id` synset ids.
+  constexpr std::array<std::string_view, 1> kIndex{"index"};
+  constexpr std::array<std::string_view, 1> kId{"id"};
+  constexpr std::array<std::string_view, 1> kName{"name"};
+  const bool has_labels = !columns.labels.empty() || columns.real;
+  if (columns.files.empty() && has_labels) columns.files = places_of(kId, titles);
+  if (!has_labels) {
+    add(LabelKind::index, kIndex);
+    add(LabelKind::id, kId);
+    add(LabelKind::word, kName);
+  }
+  return columns;
+}
+
+/// The files that the cells of a table mean.
+class PictureFinder {
+ public:
+  PictureFinder(const fs::path& folder, const fs::path& table)
+      : bases_{folder, table.parent_path(), ""} {}
+
+  /// Relative to the folder, to the table's folder or as given, also with a backslash for a slash,
+  /// or without the extension of a picture. Throws Error(invalid_argument) with `place` where
+  /// several pictures have the name. Nothing where there is no such file.
+  std::optional<fs::path> find(const std::string& cell, const std::string& place) {
+    std::vector<std::string> spellings{cell};
+    if (cell.find('\\') != std::string::npos) {
+      spellings.push_back(cell);
+      std::ranges::replace(spellings.back(), '\\', '/');
+    }
+    std::error_code ignored;
+    for (const std::string& spelling : spellings) {
+      for (const fs::path& base : bases_) {
+        const fs::path file = base / spelling;
+        if (const fs::file_status status = fs::status(file, ignored);
+            fs::exists(status) && !fs::is_directory(status))
+          return file;
+      }
+    }
+    if (has_image_extension(spellings.back())) return std::nullopt;
+    for (const fs::path& base : bases_) {
+      const fs::path wanted = base / spellings.back();
+      const auto& found = stems_of(wanted.parent_path())[wanted.filename().string()];
+      if (found.size() > 1) {
+        throw UsageError(
+            "several pictures have the name '" + cell + "': " + join_words(found, ", ", " and "),
+            place, "name the one that is meant with its extension");
+      }
+      if (!found.empty()) return wanted.parent_path() / found.front();
+    }
+    return std::nullopt;
+  }
+
+  [[nodiscard]] const fs::path& folder() const { return bases_.front(); }
+
+ private:
+  using Stems = std::map<std::string, std::vector<std::string>>;
+
+  /// The pictures of a folder by their names without extension.
+  Stems& stems_of(const fs::path& folder) {
+    const auto [known, is_new] = stems_.try_emplace(folder);
+    std::error_code ignored;
+    if (!is_new) return known->second;
+    for (const auto& entry : fs::directory_iterator(folder.empty() ? "." : folder, ignored)) {
+      const fs::path& file = entry.path();
+      if (has_image_extension(file))
+        known->second[file.stem().string()].push_back(file.filename().string());
+    }
+    for (auto& [stem, files] : known->second) std::ranges::sort(files);
+    return known->second;
+  }
+
+  std::array<fs::path, 3> bases_;
+  std::map<fs::path, Stems> stems_;
+};
+
+/// The first row and how it is cut.
+struct TableForm {
+  char delimiter = ',';
+  bool has_header = true;
+  std::vector<std::string> titles;  ///< "column 1", ... without a header
+  TableColumns columns;
+};
+
+[[noreturn]] void refuse_header(const std::vector<std::string>& titles,
+                                const std::string& subject) {
+  constexpr std::size_t kShown = 200;
+  std::string found = join_words(titles, ", ", ", ");
+  if (found.size() > kShown) found = found.substr(0, kShown) + "...";
+  throw UsageError(
+      "the header needs a column of files (file, filename, path, image, image_id; id) and one of "
+      "classes (label, class, target, class_index, synset, PredictionString; real_labels); "
+      "found: " +
+          found,
+      subject, "without a header, two columns: a picture that exists and its class");
+}
+
+TableForm find_form(std::string_view text, PictureFinder& files, const std::string& subject) {
+  constexpr std::string_view kDelimiters = ",;\t| ";
+  std::vector<std::string> longest;
+  const auto first_row = [&](char delimiter) -> std::vector<std::string> {
+    const std::vector<TableRow> rows = split_table(text, delimiter, subject, 1);
+    if (rows.empty()) throw UsageError("expected a header and rows", subject);
+    return rows.front().cells;
+  };
+  for (const char delimiter : kDelimiters) {
+    const std::vector<std::string> titles = first_row(delimiter);
+    if (TableColumns columns = find_columns(titles); columns.suffice())
+      return {delimiter, true, titles, std::move(columns)};
+    if (titles.size() > longest.size()) longest = titles;
+  }
+  for (const char delimiter : kDelimiters) {
+    const std::vector<std::string> cells = first_row(delimiter);
+    if (cells.size() == 2 && files.find(cells[0], subject + ", row 1"))
+      return {delimiter, false, {"column 1", "column 2"}, {.files = {0}, .labels = {{.place = 1}}}};
+  }
+  refuse_header(longest, subject);
+}
+
+/// The classes that words with blanks, commas or semicolons between them name; a cell that is one
+/// word as a whole is that class.
+std::vector<std::int64_t> listed_classes(const std::string& cell, const ClassWords& words,
+                                         const std::string& place) {
+  if (const auto whole = words.meaning_of(cell).classes; whole.size() == 1) return whole;
+  std::string spaced = cell;
+  std::ranges::replace_if(
+      spaced, [](char c) { return std::string_view(",;|[]").find(c) != std::string_view::npos; },
+      ' ');
+  std::vector<std::int64_t> classes;
+  std::istringstream list(spaced);
+  for (std::string word; list >> word;)
+    classes.push_back(words.find(word, place + ", '" + word + "'"));
+  return classes;
+}
+
+/// The classes of "n02444819 12 3 480 270 n02444819 ...", each once.
+std::vector<std::int64_t> classes_of_boxes(const std::string& cell, const image::Labels& labels,
+                                           const std::string& place) {
+  constexpr std::size_t kWordsOfABox = 5;
+  std::vector<std::int64_t> classes;
+  std::istringstream list(cell);
+  std::size_t count = 0;
+  for (std::string word; list >> word; ++count) {
+    if (count % kWordsOfABox != 0) continue;
+    const auto index = labels.find_id(word);
+    if (!index) throw UsageError("'" + word + "' is no synset id of the model", place);
+    if (std::ranges::find(classes, *index) == classes.end()) classes.push_back(*index);
+  }
+  if (count != 1 && count % kWordsOfABox != 0)
+    throw UsageError("expected a synset id and four numbers for each box", place);
+  return classes;
+}
+
+/// One table that is being read.
+class LabelTable {
+ public:
+  LabelTable(const fs::path& csv, const fs::path& folder, const image::Labels& labels)
+      : subject_("--labels-csv " + csv.string()), files_(folder, csv), words_(labels) {
+    const std::string text = read_table_text(csv, subject_);
+    form_ = find_form(text, files_, subject_);
+    rows_ = split_table(text, form_.delimiter, subject_);
+    if (form_.has_header) rows_.erase(rows_.begin());
+    if (rows_.empty()) throw UsageError("expected a header and rows", subject_);
+  }
+
+  LabelledSet read();
+
+ private:
+  [[nodiscard]] LabelledPicture read_row(const TableRow& row);
+  /// Throws where the row ends before it.
+  [[nodiscard]] const std::string& cell(const TableRow& row, std::size_t column) const;
+  /// Throws for an empty one as well.
+  [[nodiscard]] const std::string& full_cell(const TableRow& row, std::size_t column) const;
+  [[nodiscard]] std::string place_of(const TableRow& row) const {
+    return subject_ + ", row " + std::to_string(row.number);
+  }
+  [[nodiscard]] std::int64_t target_of(const TableRow& row) const;
+  /// Whether the class that another column has decided may be the one of this column.
+  [[nodiscard]] bool agrees(const TableRow& row, LabelColumn column, std::int64_t target) const;
+  /// The class of the column that decides.
+  [[nodiscard]] std::int64_t decide(const std::string& text, LabelKind kind,
+                                    const std::string& place) const;
+
+  std::string subject_;
+  PictureFinder files_;
+  ClassWords words_;
+  TableForm form_;
+  std::vector<TableRow> rows_;
+};
+
+const std::string& LabelTable::cell(const TableRow& row, std::size_t column) const {
+  if (column >= row.cells.size()) {
+    throw UsageError("expected " + std::to_string(form_.titles.size()) + " columns, found " +
+                         std::to_string(row.cells.size()),
+                     place_of(row));
+  }
+  return row.cells[column];
+}
+
+const std::string& LabelTable::full_cell(const TableRow& row, std::size_t column) const {
+  const std::string& text = cell(row, column);
+  if (text.empty())
+    throw UsageError("the cell of column '" + form_.titles[column] + "' is empty", place_of(row));
+  return text;
+}
+
+std::int64_t LabelTable::decide(const std::string& text, LabelKind kind,
+                                const std::string& place) const {
+  const std::string subject = place + ", '" + text + "'";
+  switch (kind) {
+    case LabelKind::index:
+      if (!is_whole_number(text)) break;
+      return words_.find(std::string(kIndexMark) + text, subject);
+    case LabelKind::id:
+      if (!is_whole_number(text)) break;
+      throw UsageError("expected a synset id or a name, found a number", subject,
+                       "class_index is the column of indices");
+    case LabelKind::boxes: {
+      const std::vector<std::int64_t> classes = classes_of_boxes(text, words_.labels(), place);
+      if (classes.size() == 1) return classes.front();
+      throw UsageError("expected one class, found " + words_.describe(classes), place);
+    }
+    case LabelKind::word: break;
+  }
+  return words_.find(text, subject);
+}
+
+bool LabelTable::agrees(const TableRow& row, LabelColumn column, std::int64_t target) const {
+  if (column.place >= row.cells.size() || row.cells[column.place].empty()) return true;
+  const std::string& text = row.cells[column.place];
+  if (column.kind != LabelKind::word) return decide(text, column.kind, place_of(row)) == target;
+  const std::vector<std::int64_t> classes = words_.meaning_of(text).classes;
+  // Words of a language that the model does not speak are no contradiction, numbers are.
+  if (classes.empty()) return !is_whole_number(text);
+  return std::ranges::find(classes, target) != classes.end();
+}
+
+std::int64_t LabelTable::target_of(const TableRow& row) const {
+  const LabelColumn first = form_.columns.labels.front();
+  const std::string& text = full_cell(row, first.place);
+  const std::int64_t target = decide(text, first.kind, place_of(row));
+  for (const LabelColumn other : form_.columns.labels) {
+    if (agrees(row, other, target)) continue;
+    throw UsageError("the columns contradict one another: " + form_.titles[first.place] + " '" +
+                         text + "', " + form_.titles[other.place] + " '" + row.cells[other.place] +
+                         "'",
+                     place_of(row), "leave out the column that is not of this model's classes");
+  }
+  return target;
+}
+
+LabelledPicture LabelTable::read_row(const TableRow& row) {
+  const std::size_t count = form_.titles.size();
+  // An empty cell too many is a delimiter at the end of the line, another one a shifted row.
+  for (std::size_t i = count; i < row.cells.size(); ++i) {
+    if (row.cells[i].empty()) continue;
+    throw UsageError(
+        "expected " + std::to_string(count) + " columns, found " + std::to_string(row.cells.size()),
+        place_of(row), "a cell that holds the delimiter stands in quotes");
+  }
+  std::optional<fs::path> file;
+  for (const std::size_t column : form_.columns.files) {
+    if (!file) file = files_.find(full_cell(row, column), place_of(row));
+  }
+  const std::size_t first = form_.columns.files.front();
+  LabelledPicture picture{file.value_or(files_.folder() / full_cell(row, first))};
+  if (!form_.columns.labels.empty()) picture.target = target_of(row);
+  if (const auto real = form_.columns.real)
+    picture.valid = listed_classes(cell(row, *real), words_, place_of(row));
+  return picture;
+}
+
+LabelledSet LabelTable::read() {
+  LabelledSet set;
+  set.has_labels = !form_.columns.labels.empty();
+  set.has_real_labels = form_.columns.real.has_value();
+  const std::size_t column =
+      set.has_labels ? form_.columns.labels.front().place : form_.columns.real.value_or(0);
+  set.rule = "column " + form_.titles[column];
+  std::map<fs::path, std::pair<std::size_t, std::int64_t>> seen;  // place and row of each file
+  for (const TableRow& row : rows_) {
+    LabelledPicture picture = read_row(row);
+    std::error_code error;
+    const fs::path file = fs::absolute(picture.file, error);
+    const auto [known, is_new] = seen.try_emplace((error ? picture.file : file).lexically_normal(),
+                                                  set.pictures.size(), row.number);
+    if (const auto& [earlier, number] = known->second;
+        !is_new && (set.pictures[earlier].target != picture.target ||
+                    set.pictures[earlier].valid != picture.valid)) {
+      throw UsageError("'" + row.cells[form_.columns.files.front()] +
+                           "' has another class in row " + std::to_string(number),
+                       place_of(row));
+    }
+    set.pictures.push_back(std::move(picture));
+  }
+  return set;
+}
+
+}  // namespace
+
+LabelledSet read_labels_csv(const fs::path& csv, const fs::path& folder,
+                            const image::Labels& labels) {
+  return LabelTable(csv, folder, labels).read();
+}
+
+}  // namespace hydrascope::app
