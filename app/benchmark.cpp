@@ -148,8 +148,8 @@ void fill_timings(const Timings& timings, double images_per_call, BenchmarkRow& 
 /// Tensor in, logits out; the tensor lies on the device that computes.
 Timings measure_model(Subject& subject, const image::Size& size, std::int64_t batch,
                       const MeasureOptions& options) {
-  const at::Tensor input =
-      at::randn({batch, 3, size.height, size.width}).to(subject.classifier.options().device);
+  const at::Tensor input = at::randn({batch, subject.config.in_chans, size.height, size.width})
+                               .to(subject.classifier.options().device);
   return measure(
       [&] {
         if (!subject.classifier.logits(input).isfinite().all().item<bool>())
@@ -164,7 +164,8 @@ void describe_stages(Subject& subject, const image::Size& size, std::int64_t bat
   if (!console.verbose) return;
   model::inference::StageTimes times;
   if (!subject.classifier.collect_stage_times(&times)) return;
-  (void)subject.classifier.logits(at::randn({batch, 3, size.height, size.width}));
+  (void)subject.classifier.logits(
+      at::randn({batch, subject.config.in_chans, size.height, size.width}));
   subject.classifier.collect_stage_times(nullptr);
   const double total = std::accumulate(times.seconds.begin(), times.seconds.end(), 0.0);
   std::string line = "stages:";
@@ -203,7 +204,7 @@ Timings measure_end_to_end(Subject& subject, const RunRequest& run,
 int compare_files(const BenchmarkRequest& request) {
   OutputFile output(request.output.file);
   write(compare(read_benchmark(request.compared[0]), read_benchmark(request.compared[1])),
-        request.output.format, output.stream());
+        request.output.format, output.stream(), std::cerr);
   output.close();
   return kExitOk;
 }
@@ -319,6 +320,10 @@ int run_benchmark(const ParsedOptions& options) {
     }
   }
   progress.finish();
+  if (stop_requested()) {
+    console.note("note: stopped after " + std::to_string(result.rows.size()) + " measurements");
+    if (result.rows.empty()) return exit_code_after_stop(kExitOk);
+  }
   writer.finish();
   output.close();
   if (!request.html.empty() && !result.rows.empty()) write_chart(result, request.html);

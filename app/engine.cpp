@@ -2,9 +2,14 @@
 #include "app/command.h"
 #include "app/command_line.h"
 #include "app/model/mechanism_listing.h"
+#include "app/run/last_words.h"
 #include "app/run/signal_stop.h"
+#include "kernels/device/processors.h"
 #include "kernels/error.h"
 #include "model/checkpoint/formats/mapped_file.h"
+#include "model/inference/one_torch_thread.h"
+
+#include <ATen/Parallel.h>
 
 #include <algorithm>
 #include <array>
@@ -73,6 +78,10 @@ void notice_shortened_files() {
 }
 
 int run(std::vector<std::string> words) {
+  if (words.size() == 1 && words.front() == kDoNothing) return kExitOk;
+  // What no command sets the number for; LibTorch knows nothing of a cgroup's quota.
+  if (const int usable = kernels::device::available_processors(); usable < at::get_num_threads())
+    model::inference::set_openmp_threads(usable);
   if (words.size() == 2 && words.front() == kWriteMechanisms)
     return write_registrations(words.back());
   words = with_command(std::move(words));
@@ -87,6 +96,10 @@ int run(std::vector<std::string> words) {
 
 }  // namespace
 }  // namespace hydrascope::app
+
+/// Before the initialisers of all libraries, LibTorch's among them, which take memory.
+[[gnu::section(".preinit_array"),
+  gnu::used]] static void (*const g_before_all)() noexcept = hydrascope::app::install_last_words;
 
 int main(int argc, char** argv) {
   namespace app = hydrascope::app;

@@ -1,15 +1,20 @@
 // hydrascope COMMAND [OPTIONS] [INPUT...]: answers what the tables of options know and leaves the
 // rest to hydrascope-engine. Linked without LibTorch, whose libraries take longer to load than all
 // that this does.
+#include "app/command.h"
 #include "app/command_line.h"
 #include "app/pictures/decoding_workers.h"
-#include "app/run/local_ranks.h"
+#include "app/run/last_words.h"
+#include "app/run/own_program.h"
 #include "kernels/error.h"
 
 #include <cerrno>
 #include <cstdlib>
 #include <cstring>
 #include <filesystem>
+#include <spawn.h>
+#include <sys/resource.h>
+#include <sys/wait.h>
 #include <unistd.h>
 
 namespace hydrascope::app {
@@ -21,7 +26,7 @@ namespace fs = std::filesystem;
 fs::path engine_file() {
   constexpr const char* kName = "hydrascope-engine";
   std::error_code error;
-  const fs::path folder = fs::read_symlink("/proc/self/exe", error).parent_path();
+  const fs::path folder = own_file().parent_path();
   const fs::path installed = folder.parent_path() / "libexec/hydrascope" / kName;
   for (const fs::path& file : {folder / kName, installed})
     if (fs::exists(file, error)) return file;
@@ -40,9 +45,31 @@ void wait_briefly_for_threads() {
     ::setenv("GOMP_SPINCOUNT", kSpins, /*overwrite=*/0);
 }
 
+/// Where memory is limited the loader may find no room for LibTorch's libraries, and its message
+/// says little. An engine that does nothing shows it beforehand.
+void require_memory_for(const std::string& file) {
+  rlimit limit{};
+  if (::getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return;
+  std::vector<std::string> words{file, std::string(kDoNothing)};
+  posix_spawn_file_actions_t actions;
+  ::posix_spawn_file_actions_init(&actions);
+  for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO})
+    ::posix_spawn_file_actions_addclose(&actions, stream);
+  pid_t engine = -1;
+  int status =
+      ::posix_spawn(&engine, file.c_str(), &actions, nullptr, exec_words(words).data(), environ);
+  ::posix_spawn_file_actions_destroy(&actions);
+  if (status == 0)
+    while (::waitpid(engine, &status, 0) < 0 && errno == EINTR) continue;
+  if (status == 0) return;
+  throw Error(ErrorCode::out_of_memory, "not enough memory to load LibTorch",
+              std::to_string(limit.rlim_cur >> 20) + " MiB", "`ulimit -v` sets the limit");
+}
+
 [[noreturn]] void run_engine(const char* name, std::vector<std::string> words) {
   const std::string file = engine_file().string();
   wait_briefly_for_threads();
+  require_memory_for(file);
   words.insert(words.begin(), name);
   ::execv(file.c_str(), exec_words(words).data());
   throw Error(ErrorCode::failed, std::string("cannot be started: ") + std::strerror(errno), file);
@@ -51,11 +78,15 @@ void wait_briefly_for_threads() {
 }  // namespace
 }  // namespace hydrascope::app
 
+/// Before the initialisers of all libraries, which take memory, too.
+[[gnu::section(".preinit_array"),
+  gnu::used]] static void (*const g_before_all)() noexcept = hydrascope::app::install_last_words;
+
 int main(int argc, char** argv) {
   namespace app = hydrascope::app;
   const std::vector<std::string> given(argv + 1, argv + argc);
-  if (given.size() == 2 && given.front() == app::kDecodePictures)
-    return app::decode_pictures_for(std::atoi(given.back().c_str()));
+  if (given.size() == 3 && given.front() == app::kDecodePictures)
+    return app::decode_pictures_for(std::atoi(given[1].c_str()), std::atoi(given[2].c_str()));
   return app::guarded(given, [&] {
     const std::vector<std::string> words = app::with_command(given);
     if (const auto code = app::answer_from_tables(words)) return *code;

@@ -4,11 +4,13 @@
 #include "app/options/requests.h"
 #include "app/results/format.h"
 #include "app/results/json.h"
+#include "app/results/table.h"
 #include "app/run/console.h"
 #include "app/run/output_file.h"
 #include "app/run/usage_error.h"
 #include "model/checkpoint/checkpoint.h"
 
+#include <algorithm>
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
@@ -40,6 +42,7 @@ struct Findings {
 
 Findings look_at(const checkpoint::WeightFile& file) {
   Findings findings;
+  findings.notes = with_flags(file.notes());
   try {
     const checkpoint::Checkpoint weights{file};
     findings.layout = weights.layout();
@@ -87,6 +90,11 @@ std::vector<NotFinite> not_finite(const checkpoint::WeightFile& file) {
       case Dtype::F64:
         count<std::uint64_t>(view.data, 0x7FF0000000000000, 0x000FFFFFFFFFFFFF, found);
         break;
+      case Dtype::F8_E5M2: count<std::uint8_t>(view.data, 0x7C, 0x03, found); break;
+      // Has one NaN with either sign, and no infinity.
+      case Dtype::F8_E4M3: count<std::uint8_t>(view.data, 0x7F, 0x7F, found); break;
+      case Dtype::F8_E4M3FNUZ:
+      case Dtype::F8_E5M2FNUZ: found.nan = std::ranges::count(view.data, std::byte{0x80}); break;
       default: break;
     }
     if (found.nan + found.infinite > 0) all.push_back(std::move(found));
@@ -129,11 +137,16 @@ OrderedJson json_of(const checkpoint::WeightFile& file, const Findings& findings
           {"notes", findings.notes}};
 }
 
-void write_tensors(const checkpoint::WeightFile& file, std::ostream& out) {
+void write_tensors(const checkpoint::WeightFile& file, Format format, std::ostream& out) {
+  ResultTable table({{"name", ""}, {"dtype", ""}, {"shape", ""}, {"bytes", ""}});
   for (const checkpoint::TensorView& view : file.tensors()) {
-    out << view.name << '\t' << name(view.dtype) << '\t' << shape_text(view.shape) << '\t'
-        << view.data.size() << '\n';
+    const std::vector<std::string> cells{view.name, std::string(name(view.dtype)),
+                                         shape_text(view.shape), std::to_string(view.data.size())};
+    if (format == Format::text)
+      out << cells[0] << '\t' << cells[1] << '\t' << cells[2] << '\t' << cells[3] << '\n';
+    table.add({cells.begin(), cells.end()});
   }
+  if (format != Format::text) table.write(format, out);
 }
 
 void write_summary(const checkpoint::WeightFile& file, const Findings& findings,
@@ -179,7 +192,7 @@ int run_inspect(const ParsedOptions& options) {
                      OrderedJson::error_handler_t::replace)
         << '\n';
   } else {
-    write_tensors(file, out);
+    write_tensors(file, wanted, out);
   }
   if (wanted == Format::text) {
     write_summary(file, findings, out);

@@ -12,10 +12,10 @@
 #include "app/run/usage_error.h"
 #include "model/config/architectures.h"
 #include "model/config/network_cost.h"
+#include "model/device.h"
 #include "model/registry/mechanisms.h"
 #include "model/vision_transformer.h"
 
-#include <ATen/Context.h>
 #include <ATen/core/grad_mode.h>
 
 #include <filesystem>
@@ -80,6 +80,19 @@ int list(Format format, OutputFile& output) {
                               : "  (also " + join_words(entry->aliases, ", ", ", ") + ")")
                       << '\n';
     }
+    return kExitOk;
+  }
+  if (is_rows(format)) {
+    ResultTable table({{"kind", ""}, {"name", ""}, {"summary", ""}, {"aliases", ""}});
+    for (const std::string& name : bundled_models()) table.add({"model", name, "", ""});
+    for (const std::string& name : model::architecture_names())
+      table.add({"architecture", name, "", ""});
+    for (const model::MechanismEntry* entry : model::mechanisms())
+      table.add({"mechanism", entry->name, entry->summary, join_words(entry->aliases, " ", " ")});
+    for (const model::PositionEntry* entry : model::position_rules())
+      table.add(
+          {"position_rule", entry->name, entry->summary, join_words(entry->aliases, " ", " ")});
+    table.write(format, output.stream());
     return kExitOk;
   }
   Summary report;
@@ -177,7 +190,7 @@ int create(const ModelsRequest& request) {
     config.img_width = size->value.width;
   }
   model::validate(config);
-  at::manual_seed(request.seed);
+  model::seed_generators(request.seed);
   const model::VisionTransformer model(config);
   checkpoint::save_checkpoint(
       file, *model, request.dtype,

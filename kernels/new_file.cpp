@@ -77,9 +77,11 @@ int take(const fs::path& path) {
 
 }  // namespace
 
-PendingFile::PendingFile(const fs::path& target)
-    : target_(target), folder_(target.has_parent_path() ? target.parent_path() : fs::path(".")) {
-  // Renaming would replace a device such as /dev/null by a file.
+PendingFile::PendingFile(const fs::path& target) : target_(target), folder_(target) {
+  // Renaming would replace a device such as /dev/null by a file, and the file that a stream appends to.
+  if (open_stream(target))
+    throw Error(ErrorCode::unwritable, "cannot be written: expected a file, found an open stream",
+                target.native());
   std::error_code ignored;
   const fs::file_status status = fs::status(target, ignored);
   if (fs::exists(status) && !fs::is_regular_file(status))
@@ -88,7 +90,7 @@ PendingFile::PendingFile(const fs::path& target)
   constexpr int kAttempts = 100;  // other writers of the same file
   const std::string name = hidden_name(target);
   for (int i = 0; i < kAttempts && descriptor_ < 0; ++i) {
-    path_ = folder_ / (name + "-" + std::to_string(i) + ".tmp" + short_extension(target));
+    path_ = folder_.path() / (name + "-" + std::to_string(i) + ".tmp" + short_extension(target));
     descriptor_ = take(path_);
     if (descriptor_ < 0 && errno != EEXIST) break;
   }
@@ -106,7 +108,9 @@ void PendingFile::commit(bool sync_name) {
   if (::rename(path_.c_str(), target_.c_str()) != 0) fail("cannot be renamed into place", target_);
   committed_ = true;
   if (!sync_name) return;
-  const int folder = ::open(folder_.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
+  const fs::path& place = folder_.path();
+  const int folder =
+      ::open(place.empty() ? "." : place.c_str(), O_RDONLY | O_DIRECTORY | O_CLOEXEC);
   if (folder < 0) return;  // a folder that may be written but not listed
   const int error = ::fsync(folder) == 0 ? 0 : errno;
   ::close(folder);

@@ -2,6 +2,8 @@
 // because weights, pictures and arrays are all written so.
 #pragma once
 
+#include "kernels/file_place.h"
+
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -15,7 +17,8 @@ namespace hydrascope {
 /// writes the same file.
 class PendingFile {
  public:
-  /// Throws Error(unwritable) if no file can be made there, and where the target is no file.
+  /// Throws Error(unwritable) if no file can be made there, and where the target is no file: a
+  /// folder, a device or an open stream.
   explicit PendingFile(const std::filesystem::path& target);
   ~PendingFile();
   PendingFile(const PendingFile&) = delete;
@@ -31,7 +34,7 @@ class PendingFile {
 
  private:
   std::filesystem::path target_;
-  std::filesystem::path folder_;
+  FolderOf folder_;
   std::filesystem::path path_;
   int descriptor_ = -1;  ///< locked while the file is pending
   bool committed_ = false;

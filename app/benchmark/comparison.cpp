@@ -1,6 +1,7 @@
 #include "app/benchmark/comparison.h"
 
 #include "app/results/json.h"
+#include "app/results/table.h"
 #include "kernels/error.h"
 
 #include <algorithm>
@@ -98,44 +99,75 @@ Comparison compare(const BenchmarkResult& a, const BenchmarkResult& b) {
   return comparison;
 }
 
-void write(const Comparison& comparison, Format format, std::ostream& out) {
+namespace {
+
+double memory_ratio(const ComparedRow& row) {
+  return static_cast<double>(row.b.peak_memory_bytes) /
+         static_cast<double>(std::max<std::int64_t>(1, row.a.peak_memory_bytes));
+}
+
+OrderedJson json_of(const Comparison& comparison) {
+  OrderedJson rows = OrderedJson::array();
+  for (const ComparedRow& row : comparison.rows) {
+    rows.push_back({{"experiment", row.a.key()},
+                    {"images_per_second_a", row.a.images_per_second},
+                    {"images_per_second_b", row.b.images_per_second},
+                    {"ratio", row.speed.value},
+                    {"ratio_low", row.speed.low},
+                    {"ratio_high", row.speed.high},
+                    {"memory_ratio", memory_ratio(row)}});
+  }
+  return {{"schema", 1},
+          {"rows", rows},
+          {"only_a", comparison.only_a},
+          {"only_b", comparison.only_b},
+          {"header_differences", comparison.header_differences}};
+}
+
+/// The members of a row of JSON.
+ResultTable table_of(const Comparison& comparison) {
+  ResultTable table({{"experiment", ""},
+                     {"images_per_second_a", ""},
+                     {"images_per_second_b", ""},
+                     {"ratio", ""},
+                     {"ratio_low", ""},
+                     {"ratio_high", ""},
+                     {"memory_ratio", ""}});
+  for (const ComparedRow& row : comparison.rows)
+    table.add({row.a.key(), row.a.images_per_second, row.b.images_per_second, row.speed.value,
+               row.speed.low, row.speed.high, memory_ratio(row)});
+  return table;
+}
+
+void write_for_people(const Comparison& comparison, bool markdown, std::ostream& out) {
+  const std::string between = markdown ? " | " : "  ";
+  const std::string edge = markdown ? "| " : "";
+  const std::string end = markdown ? " |\n" : "\n";
+  out << edge << "images/s A" << between << "images/s B" << between << "B/A" << between
+      << "95 % interval" << between << "experiment" << end;
+  if (markdown) out << "|---:|---:|---:|---|---|\n";
+  for (const ComparedRow& row : comparison.rows) {
+    out << edge << fixed(row.a.images_per_second, 2) << between << fixed(row.b.images_per_second, 2)
+        << between << fixed(row.speed.value, 3) << between << fixed(row.speed.low, 3) << " to "
+        << fixed(row.speed.high, 3) << between << row.a.key() << end;
+  }
+}
+
+}  // namespace
+
+void write(const Comparison& comparison, Format format, std::ostream& out, std::ostream& notes) {
   if (is_json(format)) {
-    OrderedJson rows = OrderedJson::array();
-    for (const ComparedRow& row : comparison.rows) {
-      rows.push_back({{"experiment", row.a.key()},
-                      {"images_per_second_a", row.a.images_per_second},
-                      {"images_per_second_b", row.b.images_per_second},
-                      {"ratio", row.speed.value},
-                      {"ratio_low", row.speed.low},
-                      {"ratio_high", row.speed.high},
-                      {"memory_ratio", static_cast<double>(row.b.peak_memory_bytes) /
-                                           static_cast<double>(std::max<std::int64_t>(
-                                               1, row.a.peak_memory_bytes))}});
-    }
-    const OrderedJson whole = {{"schema", 1},
-                               {"rows", rows},
-                               {"only_a", comparison.only_a},
-                               {"only_b", comparison.only_b},
-                               {"header_differences", comparison.header_differences}};
-    out << whole.dump(format == Format::json ? 1 : -1) << '\n';
+    out << json_of(comparison).dump(format == Format::json ? 1 : -1) << '\n';
   } else {
-    const bool markdown = format == Format::md;
-    const std::string between = markdown ? " | " : "  ";
-    const std::string edge = markdown ? "| " : "";
-    const std::string end = markdown ? " |\n" : "\n";
-    out << edge << "images/s A" << between << "images/s B" << between << "B/A" << between
-        << "95 % interval" << between << "experiment" << end;
-    if (markdown) out << "|---:|---:|---:|---|---|\n";
-    for (const ComparedRow& row : comparison.rows) {
-      out << edge << fixed(row.a.images_per_second, 2) << between
-          << fixed(row.b.images_per_second, 2) << between << fixed(row.speed.value, 3) << between
-          << fixed(row.speed.low, 3) << " to " << fixed(row.speed.high, 3) << between << row.a.key()
-          << end;
-    }
-    for (const std::string& key : comparison.only_a) out << "only in A: " << key << '\n';
-    for (const std::string& key : comparison.only_b) out << "only in B: " << key << '\n';
+    if (is_rows(format))
+      table_of(comparison).write(format, out);
+    else
+      write_for_people(comparison, format == Format::md, out);
+    std::ostream& beside = is_rows(format) ? notes : out;
+    for (const std::string& key : comparison.only_a) beside << "only in A: " << key << '\n';
+    for (const std::string& key : comparison.only_b) beside << "only in B: " << key << '\n';
     for (const std::string& line : comparison.header_differences)
-      out << "differs: " << line << '\n';
+      beside << "differs: " << line << '\n';
   }
   flush_results(out);
 }

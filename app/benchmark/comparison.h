@@ -55,7 +55,8 @@ struct Comparison {
 };
 
 Comparison compare(const BenchmarkResult& a, const BenchmarkResult& b);
-void write(const Comparison& comparison, Format format, std::ostream& out);
+/// csv and tsv hold the rows alone; what else there is to say goes to `notes`.
+void write(const Comparison& comparison, Format format, std::ostream& out, std::ostream& notes);
 
 /// What got slower than `baseline` by more than `percent` of its images/s, and rows that it lacks:
 /// a check that compares nothing must not pass.

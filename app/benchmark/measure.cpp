@@ -218,7 +218,7 @@ Timings measure_train_step(const model::VitConfig& config, const image::Size& si
   model->to(device);
   model->train();
   training::Optimizer optimizer(training::parameter_groups(*model, {}), {});
-  const at::Tensor images = at::randn({batch, 3, size.height, size.width}).to(device);
+  const at::Tensor images = at::randn({batch, config.in_chans, size.height, size.width}).to(device);
   const at::Tensor targets = at::randint(config.num_classes, {batch}, at::kLong).to(device);
   constexpr double kLearningRate = 1e-4;
   constexpr double kSmoothing = 0.1;

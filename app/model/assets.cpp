@@ -1,13 +1,17 @@
 #include "app/model/assets.h"
 
+#include "app/run/own_program.h"
 #include "app/run/usage_error.h"
+#include "model/checkpoint/formats/weight_folder.h"
 
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
 #include <dlfcn.h>
 #include <fstream>
+#include <pwd.h>
 #include <system_error>
+#include <unistd.h>
 
 namespace hydrascope::app {
 
@@ -27,7 +31,7 @@ fs::path own_folder() {
   if (::dladdr(reinterpret_cast<const void*>(&own_folder), &own) != 0 && own.dli_fname != nullptr &&
       fs::path(own.dli_fname).filename().string().starts_with("libhydrascope"))
     return fs::canonical(own.dli_fname, ignored).parent_path();
-  return fs::read_symlink("/proc/self/exe", ignored).parent_path();
+  return own_file().parent_path();
 }
 
 fs::path find_assets() {
@@ -121,6 +125,51 @@ std::string environment(const char* name) {
   return value == nullptr ? "" : value;
 }
 
+/// Always absolute; / for a user without one, as containers have it.
+fs::path home_folder() {
+  const fs::path told = environment("HOME");
+  if (told.is_absolute()) return told;
+  const passwd* user = ::getpwuid(::getuid());
+  const fs::path listed = user == nullptr ? "" : user->pw_dir;
+  return listed.is_absolute() ? listed : fs::path("/");
+}
+
+/// With the values of variables for $NAME and ${NAME}, where there are such.
+std::string with_variables(std::string_view text) {
+  std::string result;
+  while (true) {
+    const std::size_t dollar = text.find('$');
+    result += text.substr(0, dollar);
+    if (dollar == text.npos) return result;
+    text.remove_prefix(dollar);
+    const bool is_braced = text.size() > 1 && text[1] == '{';
+    const std::size_t begin = is_braced ? 2 : 1;
+    std::size_t end = begin;
+    while (end < text.size() &&
+           (is_braced
+                ? text[end] != '}'
+                : text[end] == '_' || std::isalnum(static_cast<unsigned char>(text[end])) != 0))
+      ++end;
+    const std::string name(text.substr(begin, end - begin));
+    end = std::min(text.size(), end + (is_braced ? 1 : 0));
+    const char* value = std::getenv(name.c_str());
+    result += value != nullptr ? std::string_view(value) : text.substr(0, end);
+    text.remove_prefix(end);
+  }
+}
+
+/// As Python's expanduser and expandvars do it.
+fs::path expanded(const std::string& given) {
+  if (!given.starts_with('~')) return with_variables(given);
+  const std::size_t slash = std::min(given.find('/'), given.size());
+  std::string home = home_folder().string();
+  if (slash > 1) {
+    const passwd* user = ::getpwnam(given.substr(1, slash - 1).c_str());
+    home = user == nullptr ? given.substr(0, slash) : user->pw_dir;
+  }
+  return with_variables(home + given.substr(slash));
+}
+
 /// Letters, digits, '-', '_' and '.', as Hugging Face allows them; no part that leads elsewhere.
 bool is_name_part(std::string_view text) {
   return !text.empty() && text.front() != '.' && text.find("..") == std::string_view::npos &&
@@ -142,16 +191,6 @@ bool is_revision(std::string_view text) {
 constexpr std::size_t kHubPrefixLength = 7;
 bool has_hub_prefix(std::string_view word) {
   return word.starts_with("hf-hub:") || word.starts_with("hf_hub:");
-}
-
-bool holds_weights(const fs::path& folder) {
-  std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(folder, ignored)) {
-    const fs::path extension = entry.path().extension();
-    for (const char* known : {".safetensors", ".bin", ".pt", ".pth"})
-      if (extension == known) return true;
-  }
-  return false;
 }
 
 /// Whether or not it is there.
@@ -184,12 +223,10 @@ std::optional<HubName> parse_hub_name(std::string_view word) {
 
 fs::path hub_cache_folder() {
   for (const char* variable : {"HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"})
-    if (const std::string folder = environment(variable); !folder.empty()) return folder;
-  if (const std::string home = environment("HF_HOME"); !home.empty()) return fs::path(home) / "hub";
-  const std::string caches = environment("XDG_CACHE_HOME");
-  const fs::path cache =
-      caches.empty() ? fs::path(environment("HOME")) / ".cache" : fs::path(caches);
-  return cache / "huggingface" / "hub";
+    if (const std::string folder = environment(variable); !folder.empty()) return expanded(folder);
+  if (const std::string home = environment("HF_HOME"); !home.empty()) return expanded(home) / "hub";
+  const fs::path caches = environment("XDG_CACHE_HOME");
+  return (caches.is_absolute() ? caches : home_folder() / ".cache") / "huggingface" / "hub";
 }
 
 fs::path repository_folder(const HubName& name) {
@@ -200,7 +237,7 @@ fs::path repository_folder(const HubName& name) {
 
 std::optional<fs::path> find_in_hub_cache(const HubName& name) {
   fs::path snapshot = snapshot_folder(name);
-  if (!holds_weights(snapshot)) return std::nullopt;
+  if (!checkpoint::holds_weights(snapshot)) return std::nullopt;
   return snapshot;
 }
 

@@ -5,6 +5,7 @@
 #include "app/pictures/inputs.h"
 #include "app/results/json.h"
 #include "app/run/console.h"
+#include "app/run/terminal_text.h"
 #include "app/run/usage_error.h"
 #include "model/image/decode.h"
 #include "model/inference/cpu/precision_choice.h"
@@ -111,7 +112,7 @@ at::Tensor calibration_images(const std::string& word, const ModelSource& source
       if (input.error) throw Error(*input.error, input.message, input.given);
       images.push_back(image::apply_transform(transform, image::read_picture(input.path, {})));
     } catch (const Error& error) {
-      console.note("note: not calibrated on " + input.given + ": " + error.what());
+      console.note("note: not calibrated on " + printable(input.given + ": " + error.what()));
     }
   }
   if (images.empty()) {

@@ -1,7 +1,7 @@
 #include "app/model/hub_download.h"
 
 #include "app/run/file_lock.h"
-#include "app/run/local_ranks.h"
+#include "app/run/own_program.h"
 #include "app/run/usage_error.h"
 #include "kernels/new_file.h"
 #include "model/checkpoint/formats/sha256.h"
@@ -229,10 +229,10 @@ void check_name(const std::string& name, const std::string& hub) {
   if (leads_away) give_up("the hub lists a file whose name leads out of its folder", hub);
 }
 
-bool is_shard(std::string_view name) {
-  constexpr std::string_view kForm = "model-00000-of-00000.safetensors";
-  return name.size() == kForm.size() && std::ranges::equal(name, kForm, [](char c, char form) {
-           return form == '0' ? c >= '0' && c <= '9' : c == form;
+/// `form` has zeros for digits.
+bool is_shard(std::string_view name, std::string_view form) {
+  return name.size() == form.size() && std::ranges::equal(name, form, [](char c, char of_form) {
+           return of_form == '0' ? c >= '0' && c <= '9' : c == of_form;
          });
 }
 
@@ -243,13 +243,22 @@ std::vector<HubFile> wanted_of(const std::vector<HubFile>& files) {
   std::vector<HubFile> whole;
   std::vector<HubFile> shards;
   std::vector<HubFile> pickles;
+  std::vector<HubFile> pickle_shards;
   for (const HubFile& file : files) {
     if (std::ranges::find(kSettings, file.name) != kSettings.end()) settings.push_back(file);
     if (file.name == "model.safetensors") whole.push_back(file);
-    if (file.name == "model.safetensors.index.json" || is_shard(file.name)) shards.push_back(file);
+    if (file.name == "model.safetensors.index.json" ||
+        is_shard(file.name, "model-00000-of-00000.safetensors"))
+      shards.push_back(file);
     if (file.name == "pytorch_model.bin") pickles.push_back(file);
+    if (file.name == "pytorch_model.bin.index.json" ||
+        is_shard(file.name, "pytorch_model-00000-of-00000.bin"))
+      pickle_shards.push_back(file);
   }
-  const std::vector<HubFile>& weights = !whole.empty() ? whole : !shards.empty() ? shards : pickles;
+  const std::vector<HubFile>& weights = !whole.empty()     ? whole
+                                        : !shards.empty()  ? shards
+                                        : !pickles.empty() ? pickles
+                                                           : pickle_shards;
   if (weights.empty()) return {};
   settings.insert(settings.end(), weights.begin(), weights.end());
   return settings;
@@ -333,7 +342,7 @@ void fetch_blob(const HubFile& file, const std::string& url, const fs::path& blo
 /// snapshots/COMMIT/NAME -> ../../blobs/DIGEST.
 void point_to(const fs::path& blob, const fs::path& file) {
   std::error_code error;
-  const fs::path fresh = file.string() + ".incomplete";
+  const fs::path fresh = beside(file, ".incomplete");
   fs::remove(fresh, error);
   fs::create_symlink(fs::path("../../blobs") / blob.filename(), fresh, error);
   if (!error) fs::rename(fresh, file, error);

@@ -2,12 +2,14 @@
 
 #include "app/command.h"
 #include "app/results/json.h"
+#include "app/results/table.h"
 #include "kernels/error.h"
 #include "model/registry/mechanisms.h"
 #include "model/registry/positions.h"
 
 #include <fstream>
 #include <ostream>
+#include <utility>
 
 namespace hydrascope::app {
 namespace {
@@ -202,8 +204,14 @@ std::vector<std::string> position_settings() { return settings_of(model::positio
 namespace {
 
 void write_entry(const auto& entry, Format format, std::ostream& out) {
+  OrderedJson facts = to_json(entry);
   if (is_json(format)) {
-    out << to_json(entry).dump(format == Format::json ? 2 : -1) << '\n';
+    out << facts.dump(format == Format::json ? 2 : -1) << '\n';
+  } else if (is_rows(format)) {
+    facts.erase("schema");
+    Summary row;
+    for (auto& [key, value] : facts.items()) row.add(key, std::move(value));
+    row.write(format, out);
   } else {
     write_text(entry, out);
   }

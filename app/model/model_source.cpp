@@ -5,9 +5,12 @@
 #include "app/model/mechanism_listing.h"
 #include "app/options/option_builders.h"
 #include "app/run/console.h"
+#include "kernels/device/processors.h"
 #include "kernels/error.h"
 #include "kernels/number_text.h"
 #include "model/config/architectures.h"
+#include "model/config/timm_models.h"
+#include "model/device.h"
 #include "model/registry/mechanisms.h"
 
 #include <ATen/Context.h>
@@ -17,7 +20,6 @@
 #include <algorithm>
 #include <filesystem>
 #include <iostream>
-#include <sched.h>
 #include <utility>
 
 namespace hydrascope::app {
@@ -26,9 +28,10 @@ namespace {
 
 namespace fs = std::filesystem;
 
+/// A link to nothing is there, too: what opens it says so.
 bool exists(const fs::path& path) {
   std::error_code ignored;
-  return fs::exists(path, ignored);
+  return fs::exists(path, ignored) || fs::is_symlink(path, ignored);
 }
 
 [[noreturn]] void refuse_model(const std::string& word) {
@@ -92,6 +95,30 @@ void apply_request(const ModelRequest& request, model::VitConfig& config) {
   if (request.overview) config.overview = *request.overview;
 }
 
+/// A model of a size that its patches do not divide has a table of whole patches, and timm and Hugging Face leave out
+/// the pixels at the right and bottom.
+bool keeps_corner(const image::TransformConfig& transform, const model::VitConfig& config) {
+  const auto whole = [&](std::int64_t edge) { return edge - edge % config.patch_size; };
+  const image::Size& size = transform.img_size;
+  const image::Size own{config.img_height, config.img_width};
+  return !transform.native && size != own &&
+         image::Size{whole(size.height), whole(size.width)} == own;
+}
+
+/// `--model NAME` that is none of ours, or `models create NAME`.
+[[noreturn]] void refuse_architecture(const std::string& what, const std::string& name) {
+  if (const std::string why = model::why_not_computed(name); !why.empty())
+    throw Error(ErrorCode::unsupported_format, "the architecture " + why, name);
+  if (model::find_timm_model(name) != nullptr) {
+    throw Error(ErrorCode::invalid_argument,
+                "is known from timm's config.json alone, which says its transform", name,
+                "put that file beside the weights and name their folder");
+  }
+  throw Error(ErrorCode::invalid_argument, what, name,
+              "names have the form " + model::architecture_pattern() +
+                  "; `hydrascope models list` shows some");
+}
+
 }  // namespace
 
 std::vector<std::string> describe(const checkpoint::LoadReport& report) {
@@ -142,10 +169,8 @@ ModelSource open_weights(const ModelRequest& request, const std::string& name,
     source.config = source.weights.deduce_config(source.head);
   } else {
     const auto architecture = model::find_architecture(architecture_name);
-    if (!architecture) {
-      throw Error(ErrorCode::invalid_argument, "with --checkpoint, --model names an architecture",
-                  architecture_name, "names have the form " + model::architecture_pattern());
-    }
+    if (!architecture)
+      refuse_architecture("with --checkpoint, --model names an architecture", architecture_name);
     source.config = architecture->config;
     source.weights.complete(source.config, source.head);
   }
@@ -182,11 +207,7 @@ bool names_architecture(const ModelRequest& request) {
 ModelSource random_model(const ModelRequest& request) {
   const std::string& name = request.word;
   const auto architecture = model::find_architecture(name);
-  if (!architecture) {
-    throw Error(ErrorCode::invalid_argument, "unknown architecture", name,
-                "names have the form " + model::architecture_pattern() +
-                    "; `hydrascope models list` shows some");
-  }
+  if (!architecture) refuse_architecture("unknown architecture", name);
   ModelSource source;
   source.name = name;
   source.random_weights = true;
@@ -223,9 +244,12 @@ ResolvedTransform resolve_transform(const TransformRequest& request, const Model
   if (architecture) config = architecture->transform;
   config.img_size = {source.config.img_height, source.config.img_width};
   config.patch_size = source.config.patch_size;
+  if (source.config.in_chans == 1) config.in_chans = 1;
   source.weights.hub().transform.apply_to(config, result.origins);
-  if (const std::string text = source.weights.metadata("transform");
-      !text.empty() && source.weights.is_own()) {
+  // The Python package also saves models of timm that are no configuration of this program's.
+  const bool is_ours =
+      source.weights.is_own() || source.weights.metadata("created_by") == "hydrascope.nn";
+  if (const std::string text = source.weights.metadata("transform"); !text.empty() && is_ours) {
     const fs::path& file = source.weights.file();
     checkpoint::parse_timm_transform(text, "metadata of " + file.filename().string(),
                                      file.string() + ": metadata 'transform'")
@@ -251,7 +275,13 @@ ResolvedTransform resolve_transform(const TransformRequest& request, const Model
   take(request.mean, "mean", config.mean);
   take(request.std, "std", config.std);
   take(request.native, "size", config.native);
-  config.fit = request.fit;
+  config.fit = request.fit.value_or(keeps_corner(config, source.config) ? image::Fit::corner
+                                                                        : image::Fit::pad);
+  // As timm does where a model takes another number of channels than the values are for.
+  if (config.in_chans == 1) {
+    config.mean.fill((config.mean[0] + config.mean[1] + config.mean[2]) / 3);
+    config.std.fill((config.std[0] + config.std[1] + config.std[2]) / 3);
+  }
   if (config.native) {
     for (const char* unused : {"img_size", "crop_pct", "crop_mode", "interpolation"})
       result.origins.erase(unused);
@@ -291,17 +321,11 @@ c10::Device choose_device(const RunRequest& request) {
   return model::resolve_device("cuda:" + std::to_string(launch.local_rank));
 }
 
-int available_processors() {
-  cpu_set_t set;
-  CPU_ZERO(&set);
-  if (sched_getaffinity(0, sizeof(set), &set) != 0) return 1;
-  return std::max(1, CPU_COUNT(&set));
-}
-
 namespace {
 
 int of_processors(const std::optional<int>& count, const RunRequest& request) {
-  return count.value_or(std::max(1, available_processors() / request.launch.local_world_size));
+  if (count) return *count;
+  return std::max(1, kernels::device::available_processors() / request.launch.local_world_size);
 }
 
 }  // namespace
@@ -312,7 +336,7 @@ int loader_workers(const RunRequest& request) { return of_processors(request.wor
 model::Classifier make_classifier(const RunRequest& request, const ModelSource& source,
                                   const image::TransformConfig& transform, const Console& console,
                                   std::vector<std::int64_t> trace_layers) {
-  if (source.config.in_chans != 3) {
+  if (source.config.in_chans != 3 && source.config.in_chans != 1) {
     throw Error(
         ErrorCode::invalid_argument,
         "pictures have 3 channels, the model takes " + std::to_string(source.config.in_chans),
@@ -342,7 +366,7 @@ model::Classifier make_classifier(const RunRequest& request, const ModelSource& 
   // Setting the number begins a pool of threads that spin, see one_torch_thread.cpp.
   if (const int threads = model_threads(request); threads != at::get_num_threads())
     at::set_num_threads(threads);
-  at::manual_seed(request.seed);
+  model::seed_generators(request.seed);
   if (source.random_weights) return {source.config, wanted};
   if (wanted.precision.int8) {
     wanted.calibration = calibration_images(request.calibration, source, transform, console);
@@ -362,7 +386,7 @@ model::explain::Explainer make_explainer(std::uint64_t seed, const ModelSource& 
     for (const std::int64_t layer : layers) loading.copy_block(layer);
     loading.copy_rest();
   };
-  at::manual_seed(seed);
+  model::seed_generators(seed);
   return {source.config, requests, fill, {device}};
 }
 
@@ -376,19 +400,23 @@ PipelineOptions pipeline_options(const RunRequest& request,
   return pipeline;
 }
 
-std::function<std::string(const image::Size&)> note_on_large_sizes(const ModelSource& source) {
+std::function<std::string(const image::Size&)> remark_on_large_sizes(const ModelSource& source) {
   for (const char* of : {"recipe", "training"}) {  // of convert, of train
     const auto recipe = nlohmann::json::parse(source.weights.metadata(of), nullptr, false);
     if (recipe.is_object() && recipe.contains("sizes") && !recipe["sizes"].empty()) return {};
   }
+  constexpr std::string_view kMadeForThem = "deit_tiny_patch16_224.window";
+  constexpr std::int64_t kItsClasses = 1000;
+  std::string advice;
+  if (source.config.num_classes == kItsClasses && bundled_model(kMadeForThem))
+    advice = "; " + std::string(kMadeForThem) + " is made for large pictures";
   const image::Size trained{source.config.img_height, source.config.img_width};
-  return [trained, name = source.name, is_said = false](const image::Size& size) mutable {
+  return [trained, advice, name = source.name](const image::Size& size) {
     constexpr double kFar = 2.5;  // times the edge
     const auto area = [](const image::Size& s) { return static_cast<double>(s.height * s.width); };
-    if (is_said || area(size) <= kFar * kFar * area(trained)) return std::string();
-    is_said = true;
-    return "note: " + name + " was trained at " + size_text(trained) + " (HxW); answers at " +
-           size_text(size) + " are less accurate";
+    if (area(size) <= kFar * kFar * area(trained)) return std::string();
+    return name + " was trained at " + size_text(trained) + " (HxW); answers at " +
+           size_text(size) + " are less accurate" + advice;
   };
 }
 

@@ -100,15 +100,14 @@ model::explain::Explainer make_explainer(std::uint64_t seed, const ModelSource& 
 PipelineOptions pipeline_options(const RunRequest& request,
                                  const image::TransformConfig& transform);
 
-/// For `PipelineOptions::remark_on_size`: a note, once, on a size that is far above the one that
-/// the model was trained at, unless its file says that it learned others.
-std::function<std::string(const image::Size&)> note_on_large_sizes(const ModelSource& source);
+/// For `PipelineOptions::remark_on_size`: what there is to say of a size that is far above the one
+/// that the model was trained at, unless its file says that it learned others. Names the bundled
+/// model that did, where that knows the same classes.
+std::function<std::string(const image::Size&)> remark_on_large_sizes(const ModelSource& source);
 
 /// `--device`. Where that names no GPU by its number and several processes share the GPUs of a
 /// machine, each process takes the GPU of its LOCAL_RANK.
 c10::Device choose_device(const RunRequest& request);
-/// How many processors this process may run on.
-int available_processors();
 /// `--threads`, or the available processors divided among the processes of this machine.
 int model_threads(const RunRequest& request);
 /// `--workers`, with the same default.

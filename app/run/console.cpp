@@ -22,11 +22,14 @@ Console Console::errors_only() const {
   console.verbose = false;
   console.quiet = true;
   console.progress = false;
+  console.heard = {};
   return console;
 }
 
 void Console::note(std::string_view text) const {
-  if (!quiet) std::cerr << with_flags(text) << '\n';
+  const std::string said = with_flags(text);
+  if (!quiet) std::cerr << said << '\n';
+  if (heard) heard(said);
 }
 
 void Console::detail(std::string_view text) const {
@@ -39,7 +42,7 @@ void fill_closed_streams() {
     // The lowest number is free, hence this one is taken. What nobody hears of errors is no error,
     // but results that nobody gets are: writing them fails.
     const int mode = stream == STDERR_FILENO ? O_WRONLY : O_RDONLY;
-    static_cast<void>(::open("/dev/null", mode));
+    if (::open("/dev/null", mode) < 0) static_cast<void>(::open("/", O_RDONLY));
   }
 }
 
@@ -53,11 +56,12 @@ std::string flag_of(std::string_view field) {
        {"auto_augment", "--aa"},
        {"format_only", "convert --format-only"},
        {"rel_pos_options", "--rel-pos-opt"}}};
-  constexpr std::array<std::string_view, 22> kSameNames{
-      "batch_size", "checkpoint",  "clip_grad",   "device",    "force",   "from",
-      "img_size",   "keep_layer",  "keep_tokens", "kernels",   "lr",      "mapless",
-      "model",      "num_classes", "pos_embed",   "precision", "rel_pos", "reset_head",
-      "resume",     "start",       "train_from",  "use_ema"};
+  constexpr std::array<std::string_view, 26> kSameNames{
+      "batch_size", "checkpoint", "clip_grad",  "crop_mode",  "device",      "fit",
+      "force",      "from",       "img_size",   "keep_layer", "keep_tokens", "kernels",
+      "lr",         "mapless",    "model",      "native",     "num_classes", "pos_embed",
+      "precision",  "rel_pos",    "reset_head", "resume",     "start",       "train_from",
+      "use_ema",    "views"};
   for (const auto& [name, flag] : kOtherNames)
     if (name == field) return std::string(flag);
   if (std::ranges::find(kSameNames, field) == kSameNames.end()) return {};

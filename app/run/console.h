@@ -4,6 +4,7 @@
 #include "app/run/output_file.h"
 #include "kernels/error.h"
 
+#include <functional>
 #include <iostream>
 #include <string>
 #include <string_view>
@@ -17,6 +18,8 @@ struct Console {
   bool quiet = false;
   bool color = false;  ///< for standard output
   bool progress = true;
+  /// Is told what `note` says, with flags, --quiet or not; may be empty.
+  std::function<void(const std::string&)> heard = {};
 
   /// For the processes beside the first one, which would say the same.
   [[nodiscard]] Console errors_only() const;

@@ -1,5 +1,6 @@
 #include "app/run/local_ranks.h"
 
+#include "app/run/own_program.h"
 #include "kernels/error.h"
 
 #include <arpa/inet.h>
@@ -8,9 +9,8 @@
 #include <cstdlib>
 #include <cstring>
 #include <fcntl.h>
-#include <filesystem>
-#include <fstream>
 #include <netinet/in.h>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <sys/prctl.h>
@@ -145,22 +145,5 @@ void LocalRanks::require_all_running() {
 }
 
 bool LocalRanks::started_this_process() noexcept { return std::getenv(kMark) != nullptr; }
-
-std::optional<OwnProgram> own_program() {
-  OwnProgram program;
-  std::ifstream file("/proc/self/cmdline", std::ios::binary);
-  for (std::string word; std::getline(file, word, '\0');) program.words.push_back(word);
-  std::error_code error;
-  program.file = std::filesystem::read_symlink("/proc/self/exe", error).string();
-  if (error || program.words.empty()) return std::nullopt;
-  return program;
-}
-
-std::vector<char*> exec_words(std::vector<std::string>& words) {
-  std::vector<char*> pointers;
-  for (std::string& word : words) pointers.push_back(word.data());
-  pointers.push_back(nullptr);
-  return pointers;
-}
 
 }  // namespace hydrascope::app

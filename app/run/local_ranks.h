@@ -2,8 +2,6 @@
 // does there, without it.
 #pragma once
 
-#include <optional>
-#include <string>
 #include <sys/types.h>
 #include <vector>
 
@@ -36,18 +34,5 @@ class LocalRanks {
  private:
   std::vector<pid_t> running_;
 };
-
-// This program as it was started, for starting it again.
-
-struct OwnProgram {
-  std::string file;                ///< its real path: a process that runs it keeps its name
-  std::vector<std::string> words;  ///< argv, with the name it was called by
-};
-
-/// Nothing where the system does not say.
-std::optional<OwnProgram> own_program();
-
-/// `words` for execv: pointers into them, then a null pointer.
-std::vector<char*> exec_words(std::vector<std::string>& words);
 
 }  // namespace hydrascope::app

@@ -9,6 +9,7 @@
 #include <fcntl.h>
 #include <fstream>
 #include <iostream>
+#include <optional>
 #include <string_view>
 #include <system_error>
 #include <unistd.h>
@@ -36,18 +37,6 @@ bool write_all(int descriptor, std::string_view text) {
     text.remove_prefix(static_cast<std::size_t>(count));
   }
   return true;
-}
-
-/// What `file` stands for where it is a link, be the end there or not.
-fs::path end_of_links(fs::path file) {
-  constexpr int kMostLinks = 40;  // Linux's own limit
-  std::error_code error;
-  for (int i = 0; i < kMostLinks && fs::is_symlink(fs::symlink_status(file, error)); ++i) {
-    const fs::path next = fs::read_symlink(file, error);
-    if (error) break;
-    file = file.parent_path() / next;
-  }
-  return file;
 }
 
 /// How many bytes of it are whole lines.
@@ -85,28 +74,56 @@ int AtomicWrites::sync() {
   return is_written ? 0 : -1;
 }
 
+bool is_standard_output(const std::string& output) {
+  if (output.empty() || output == "-") return true;
+  const auto stream = open_stream(output);
+  return stream && stream->descriptor == STDOUT_FILENO;
+}
+
+bool is_stream(const std::string& output) {
+  if (output.empty() || output == "-") return true;
+  const auto stream = open_stream(output);
+  return stream && stream->descriptor;
+}
+
 OutputFile::OutputFile(const std::string& output, std::string_view option, bool among_others,
                        Start start)
     : place_(std::string(option) + " " + output),
-      is_standard_output_(output.empty() || output == "-") {
+      is_standard_output_(app::is_standard_output(output)) {
   if (is_standard_output_) {
-    if (!among_others) return;
-    atomic_writes_ = std::make_unique<AtomicWrites>(STDOUT_FILENO);
-    file_ = std::make_unique<std::ostream>(atomic_writes_.get());
+    if (among_others) open_descriptor(STDOUT_FILENO);
+    return;
+  }
+  const std::optional<OpenStream> stream = open_stream(output);
+  if (stream && stream->descriptor) {
+    // A program that is started inherits what closes with it as little as what is closed.
+    const int number = *stream->descriptor;
+    const int flags = ::fcntl(number, F_GETFD);
+    if (flags == -1 || (flags & FD_CLOEXEC) != 0) fail("the descriptor is not open", 0);
+    if ((::fcntl(number, F_GETFL) & O_ACCMODE) == O_RDONLY)
+      fail("the descriptor is open for reading only", 0);
+    open_descriptor(number);
     return;
   }
   std::error_code error;
   const fs::file_status status = fs::status(output, error);
-  if (fs::exists(status) && !fs::is_regular_file(status)) {  // a device, a pipe; a folder fails
+  if (fs::is_block_file(status)) fail("expected a file, found a disk", 0);
+  // Another process's stream, a device, a pipe; a folder fails.
+  if (stream || (fs::exists(status) && !fs::is_regular_file(status))) {
     errno = 0;
     file_ = std::make_unique<std::ofstream>(output, std::ios::binary | std::ios::app);
     if (!*file_) fail("the file cannot be written", errno);
     return;
   }
   target_ = end_of_links(output);  // a link stays one
-  part_ = target_;
-  part_ += ".part";
+  folder_ = std::make_unique<FolderOf>(target_);
+  part_ = folder_->path() / beside(target_, ".part").filename();
   open_part(start);
+}
+
+void OutputFile::open_descriptor(int descriptor) {
+  atomic_writes_ = std::make_unique<AtomicWrites>(descriptor);
+  file_ = std::make_unique<std::ostream>(atomic_writes_.get());
 }
 
 void OutputFile::open_part(Start start) {
@@ -175,6 +192,7 @@ void OutputFile::close() {
 }
 
 void check_output_file(const std::string& file, std::string_view option) {
+  if (is_stream(file)) return OutputFile(file, option).close();
   const std::string place = std::string(option) + " " + file;
   const fs::path folder = fs::path(file).parent_path();
   std::error_code ignored;

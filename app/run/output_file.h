@@ -2,6 +2,7 @@
 #pragma once
 
 #include "app/run/file_lock.h"
+#include "kernels/file_place.h"
 
 #include <cstdint>
 #include <filesystem>
@@ -31,9 +32,15 @@ class AtomicWrites final : public std::streambuf {
   std::string pending_;
 };
 
-/// `-o`: standard output for "" and "-", else a file. It grows as FILE.part, which is locked meanwhile and takes the file's name on
-/// `close`: what the name stood for before stays until then, and what a killed run has written is found in FILE.part. Devices and pipes
-/// are written as they are. Throws Error(unwritable), and Error(invalid_argument) where another run writes that file.
+/// Whether `-o` means standard output: "", "-", /dev/stdout and other names of descriptor 1.
+bool is_standard_output(const std::string& output);
+/// Whether `-o` means what is open already, descriptors of other numbers (/dev/fd/3) included.
+bool is_stream(const std::string& output);
+
+/// `-o`: standard output or another descriptor where it means one, else a file. It grows as FILE.part, which is locked meanwhile and takes
+/// the file's name on `close`: what the name stood for before stays until then, and what a killed run has written is found in FILE.part.
+/// Descriptors, devices and pipes are written as they are. Throws Error(unwritable), and Error(invalid_argument) where another run writes
+/// that file.
 class OutputFile {
  public:
   enum class Start { anew, after_whole_lines };
@@ -58,10 +65,12 @@ class OutputFile {
 
  private:
   [[noreturn]] void fail(std::string_view what, int error) const;
+  void open_descriptor(int descriptor);
   void open_part(Start start);
 
   std::string place_;  ///< for messages
   std::filesystem::path target_;
+  std::unique_ptr<FolderOf> folder_;
   std::filesystem::path part_;
   std::unique_ptr<std::streambuf> atomic_writes_;
   std::unique_ptr<std::ostream> file_;  ///< none: std::cout

@@ -1,5 +1,6 @@
 #include "app/run/process_team.h"
 
+#include "app/run/output_file.h"
 #include "app/run/signal_stop.h"
 #include "app/run/usage_error.h"
 
@@ -43,7 +44,7 @@ void ProcessTeam::join(double timeout) {
 }
 
 std::string ProcessTeam::own_file(const std::string& file) const {
-  if (!has_others() || file.empty() || file == "-") return file;
+  if (!has_others() || is_stream(file)) return file;
   const std::filesystem::path path(file);
   std::filesystem::path name = path.stem();
   name += ".rank" + std::to_string(launch_.rank);

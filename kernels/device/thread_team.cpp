@@ -1,5 +1,7 @@
 #include "kernels/device/thread_team.h"
 
+#include "kernels/device/processors.h"
+
 #include <utility>
 
 namespace hydrascope::kernels::device {
@@ -26,8 +28,7 @@ bool spin_until(Done done) {
 }  // namespace
 
 ThreadTeam::ThreadTeam(int size) {
-  for (int thread = 1; thread < size; ++thread)
-    workers_.emplace_back([this, thread] { worker(thread); });
+  if (size > 1) start_threads(workers_, size - 1, [this](int place) { worker(place + 1); });
 }
 
 ThreadTeam::~ThreadTeam() {

@@ -2,6 +2,7 @@
 //   crash    ends the process as a decoder does that writes where it must not
 //   hang     never returns
 //   hungry   ends the process, unless it may map a terabyte
+// as does a file without a name (/proc/PID/fd/N) that begins so,
 // and the file whose name begins with "shortened" loses all but its first SHORTENED_TO bytes when it has been mapped to be read.
 #include <climits>
 #include <csignal>
@@ -9,6 +10,7 @@
 #include <cstdlib>
 #include <cstring>
 #include <dlfcn.h>
+#include <fcntl.h>
 #include <string_view>
 #include <sys/mman.h>
 #include <unistd.h>
@@ -21,6 +23,13 @@ Function* next(const char* name) {
 }
 
 bool is_named(const char* path, std::string_view begin) {
+  if (std::string_view(path).starts_with("/proc/") && std::strstr(path, "/fd/") != nullptr) {
+    char bytes[8] = {};
+    const int file = open(path, O_RDONLY | O_CLOEXEC);
+    const bool is_read = file >= 0 && read(file, bytes, sizeof bytes) == sizeof bytes;
+    close(file);
+    return is_read && std::string_view(bytes, sizeof bytes).starts_with(begin);
+  }
   const char* slash = std::strrchr(path, '/');
   return std::string_view(slash == nullptr ? path : slash + 1).starts_with(begin);
 }
@@ -61,9 +70,9 @@ void* mmap(void* address, size_t size, int protection, int flags, int file, off_
   const ssize_t count = readlink(link, path, sizeof path - 1);
   if (count <= 0) return mapped;
   path[count] = 0;
-  // It is mapped twice: first to see what it is, then to be read.
+  // It is mapped three times: to see what it is, whether it is a list of shards, and to be read.
   static int times = 0;
-  if (is_named(path, "shortened") && ++times == 2 && truncate(path, std::atol(length)) != 0)
+  if (is_named(path, "shortened") && ++times == 3 && truncate(path, std::atol(length)) != 0)
     abort();
   return mapped;
 }

@@ -16,13 +16,13 @@ namespace hydrascope::kernels::device {
 namespace {
 
 /// Teams larger than the machine must sleep and wake as well.
-class ThreadTeamOfSize : public testing::TestWithParam<int> {
+class ThreadTeamOfSize : public ::testing::TestWithParam<int> {
  protected:
   /// Thousands of runs, but few where threads share a core: there each may cost a time slice.
   static int many() { return GetParam() <= 2 ? 5000 : 300; }
 };
-INSTANTIATE_TEST_SUITE_P(All, ThreadTeamOfSize, testing::Values(1, 2, 3, 8),
-                         testing::PrintToStringParamName());
+INSTANTIATE_TEST_SUITE_P(All, ThreadTeamOfSize, ::testing::Values(1, 2, 3, 8),
+                         ::testing::PrintToStringParamName());
 
 TEST_P(ThreadTeamOfSize, HandsOutEveryItemOnce) {
   ThreadTeam team(GetParam());

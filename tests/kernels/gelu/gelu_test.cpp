@@ -57,7 +57,7 @@ TEST(GeluKernel, ForBfloat16ErrorOfErfIsBelowOneHundredThousandth) {
 }
 
 template <class T>
-class GeluTails : public testing::Test {};
+class GeluTails : public ::testing::Test {};
 TYPED_TEST_SUITE(GeluTails, CpuTypes);
 
 TYPED_TEST(GeluTails, AreFlatAndNanStays) {

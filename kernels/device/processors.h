@@ -1,0 +1,62 @@
+// What the system gives this process: processors, memory, threads.
+#pragma once
+
+#include "kernels/error.h"
+
+#include <cstdint>
+#include <exception>
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <thread>
+#include <vector>
+
+namespace hydrascope::kernels::device {
+
+/// How many processors there are for this process, and what makes them so few.
+struct Processors {
+  int machine = 1;                ///< that are there
+  int allowed = 1;                ///< of these, by the process's affinity
+  std::optional<double> quota{};  ///< the time of that many, by the narrowest of its cgroups
+
+  /// As many threads as compute at once: a part of a processor counts as one.
+  [[nodiscard]] int usable() const noexcept;
+  /// "8 processors, 4 by the affinity, 1.5 by the cgroup's quota".
+  [[nodiscard]] std::string describe() const;
+};
+
+/// `root` stands for / in the names of the files that are read, for tests.
+Processors processors(const std::filesystem::path& root = "/");
+/// processors().usable().
+int available_processors();
+
+/// Bytes that this process's cgroups let it have at most, and what they hold now without the pages
+/// that only repeat files.
+struct MemoryLimit {
+  std::int64_t bytes = 0;
+  std::int64_t used = 0;
+};
+/// Of the cgroup that leaves the least; nothing where none has a limit.
+std::optional<MemoryLimit> memory_limit(const std::filesystem::path& root = "/");
+/// Bytes that this process can have without swapping, by the system and by its cgroups; nothing
+/// where neither says.
+std::optional<std::int64_t> available_memory(const std::filesystem::path& root = "/");
+/// Bytes that the machine has; nothing where the system does not say.
+std::optional<std::int64_t> total_memory(const std::filesystem::path& root = "/");
+
+/// Adds `count` threads, each of which calls run(i) with its place in `threads`. Where the system
+/// gives fewer, those do the work; throws Error(failed) where it gives none.
+template <class Run>
+void start_threads(std::vector<std::thread>& threads, int count, Run run) {
+  const std::size_t before = threads.size();
+  threads.reserve(before + static_cast<std::size_t>(count));
+  try {
+    for (int i = 0; i < count; ++i)
+      threads.emplace_back([run, place = static_cast<int>(threads.size())] { run(place); });
+  } catch (const std::exception& error) {
+    if (threads.size() == before)
+      throw Error(ErrorCode::failed, std::string("cannot start a thread: ") + error.what());
+  }
+}
+
+}  // namespace hydrascope::kernels::device

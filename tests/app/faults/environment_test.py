@@ -1,0 +1,386 @@
+"""The program where its surroundings are odd: open streams as names of files, long names, narrow limits, no /proc, no home, few processors.
+
+    environment_test.py PROGRAM [unittest's words]
+
+Each case is right, or one line of error with the exit code that docs/cli.md has for it; nothing that was there is harmed.
+"""
+
+import json
+import os
+import pathlib
+import pwd
+import resource
+import shutil
+import stat
+import subprocess
+import sys
+import tempfile
+import unittest
+
+SOURCE = pathlib.Path(__file__).resolve().parents[3]
+TINY = SOURCE / "tests/corpus/states/0.1/tiny"
+PHOTO = str(SOURCE / "assets/images/otter-head.jpg")
+CLASSIFY = ["classify", PHOTO, "-m", str(TINY), "--topk", "1", "--format", "csv", "--precision", "float32", "--device", "cpu", "-q"]
+PROGRAM = ""
+
+
+class Case(unittest.TestCase):
+    maxDiff = None
+
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp())
+        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+
+    def run_program(self, *words, environment=None, prefix=(), **more):
+        everything = dict(os.environ, OMP_WAIT_POLICY="passive", **(environment or {}))
+        everything = {key: value for key, value in everything.items() if value is not None}
+        more.setdefault("stdout", subprocess.PIPE)
+        more.setdefault("stderr", subprocess.PIPE)
+        more.setdefault("cwd", self.folder)
+        return subprocess.run([*prefix, PROGRAM, *words], env=everything, timeout=240, check=False, **more)
+
+    def assert_refused(self, done, *texts, codes=(1, 2)):
+        """One line of error, perhaps a hint."""
+        said = done.stderr.decode(errors="replace")
+        self.assertIn(done.returncode, codes, said)
+        lines = [line for line in said.splitlines() if not line.startswith(("hint: ", "note: "))]
+        self.assertEqual(len(lines), 1, said)
+        self.assertTrue(lines[0].startswith("error: "), said)
+        for text in texts:
+            self.assertIn(text, said)
+
+    def names(self):
+        return sorted(entry.name for entry in self.folder.iterdir())
+
+
+class Streams(Case):
+    """/dev/stdout, /dev/fd/N and what leads to them are streams: what they append to is never replaced."""
+
+    def spellings(self, number):
+        known = {1: "/dev/stdout", 2: "/dev/stderr"}
+        plain = [f"/dev/fd/{number}", f"/proc/self/fd/{number}", f"/proc/thread-self/fd/{number}"] + [known[number] for _ in range(number in known)]
+        for place, target in enumerate(plain):
+            (self.folder / f"link{place}").symlink_to(target)
+            (self.folder / f"link{place}of").symlink_to(f"link{place}")
+        return plain + [f"link{place}{end}" for place in range(len(plain)) for end in ("", "of")] + [f"/dev/../dev/fd/{number}"]
+
+    def test_a_log_keeps_what_it_has(self):
+        whole = self.run_program(*CLASSIFY).stdout
+        self.assertEqual(whole.count(b"\n"), 2)
+        log = self.folder / "log"
+        for number in (1, 2, 0):
+            with open(log, "wb") as opened:
+                spellings = self.spellings(number or opened.fileno())
+            before = self.names()
+            for spelling in spellings:
+                with self.subTest(spelling):
+                    log.write_bytes(b"old\n")
+                    with open(log, "ab") as opened:
+                        streams = {1: {"stdout": opened}, 2: {"stderr": opened}, 0: {"pass_fds": (opened.fileno(),)}}[number]
+                        done = self.run_program(*CLASSIFY, "-o", spelling, **streams)
+                    self.assertEqual(done.returncode, 0, done.stderr)
+                    self.assertEqual(self.without_times(log.read_bytes()), self.without_times(b"old\n" + whole))
+                    self.assertEqual(self.names(), before)
+            for link in self.folder.glob("link*"):
+                link.unlink()
+
+    @staticmethod
+    def without_times(text):
+        """A record's milliseconds differ from run to run."""
+        return [line.split(b",")[:3] for line in text.splitlines()]
+
+    def test_writing_begins_where_the_stream_stands(self):
+        log = self.folder / "log"
+        with open(log, "wb") as opened:
+            opened.write(b"first\n")
+            opened.flush()
+            done = self.run_program(*CLASSIFY, "-o", "/dev/stdout", stdout=opened)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            opened.seek(0, os.SEEK_END)
+            opened.write(b"last\n")
+        lines = log.read_bytes().splitlines()
+        self.assertEqual((len(lines), lines[0], lines[-1]), (4, b"first", b"last"))
+
+    def test_other_processes_streams_are_appended_to(self):
+        log = self.folder / "log"
+        log.write_bytes(b"old\n")
+        with open(log, "ab") as opened:
+            done = self.run_program(*CLASSIFY, "-o", f"/proc/{os.getpid()}/fd/{opened.fileno()}")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(len(log.read_bytes().splitlines()), 3)
+        self.assertEqual(self.names(), ["log"])
+
+    def test_pipes(self):
+        for name in ("/dev/stdout", "/dev/fd/1", "-"):
+            self.assertEqual(len(self.run_program(*CLASSIFY, "-o", name).stdout.splitlines()), 2)
+        done = subprocess.run(["bash", "-c", '"$@" -o >(cat > got); wait', "bash", PROGRAM, *CLASSIFY], cwd=self.folder, check=False, timeout=240)
+        self.assertEqual(done.returncode, 0)
+        self.assertEqual(len((self.folder / "got").read_bytes().splitlines()), 2)
+
+    def test_streams_that_cannot_be_written(self):
+        (self.folder / "log").write_bytes(b"old\n")
+        self.assert_refused(self.run_program(*CLASSIFY, "-o", "/dev/fd/77"), "not open", "/dev/fd/77", codes=(1,))
+        with open(self.folder / "log", "rb") as opened:
+            self.assert_refused(self.run_program(*CLASSIFY, "-o", f"/dev/fd/{opened.fileno()}", pass_fds=(opened.fileno(),)), "for reading only",
+                                codes=(1,))
+            self.assert_refused(self.run_program(*CLASSIFY, "-o", "/dev/stdout", stdout=opened), codes=(1,))
+        self.assertEqual((self.folder / "log").read_bytes(), b"old\n")
+
+    def test_whole_files_are_no_streams(self):
+        (self.folder / "log").write_bytes(b"old\n")
+        for ending in (".npy", ".html", ".safetensors"):
+            (self.folder / f"link{ending}").symlink_to("/dev/fd/1")
+        (self.folder / "set/a").mkdir(parents=True)
+        shutil.copy(PHOTO, self.folder / "set/a/1.jpg")
+        before = self.names()
+        tiny = ["-m", str(TINY)]
+        for words in ([*CLASSIFY, "--save-logits", "/dev/stdout"], [*CLASSIFY, "--save-input", "link.npy"],
+                      ["evaluate", "set", *tiny, "--no-labels", "--save-logits", "/dev/fd/1"],
+                      ["visualize", PHOTO, *tiny, "-o", "maps", "--html", "link.html"],
+                      ["visualize", PHOTO, *tiny, "-o", "/dev/stdout"],
+                      ["models", "create", "vit_tiny_patch16_224", "-o", "/dev/stdout"],
+                      ["models", "create", "vit_tiny_patch16_224", "-o", "link.safetensors"],
+                      ["convert", str(TINY), "/dev/stdout"], ["convert", str(TINY), "link.safetensors", "--force"],
+                      ["convert", "--attn", "hydra", *tiny, "-i", "set", "-o", "link.safetensors", "--force", "--processes", "1"],
+                      ["train", "set", *tiny, "-o", "/dev/stdout"],
+                      [*CLASSIFY, "--format", "jsonl", "--resume", "-o", "/dev/stdout"]):
+            with self.subTest(words[0] + " " + words[-1]), open(self.folder / "log", "ab") as log:
+                self.assert_refused(self.run_program(*words, stdout=log))
+                self.assertEqual((self.folder / "log").read_bytes(), b"old\n")
+                self.assertTrue(stat.S_ISLNK(os.lstat("/dev/stdout").st_mode))
+                self.assertEqual([name for name in self.names() if name != "maps"], before)
+
+    def test_other_special_files(self):
+        os.mkfifo(self.folder / "pipe")
+        reader = subprocess.Popen(["cat", "pipe"], cwd=self.folder, stdout=subprocess.PIPE)
+        self.assertEqual(self.run_program(*CLASSIFY, "-o", "pipe").returncode, 0)
+        self.assertEqual(len(reader.communicate()[0].splitlines()), 2)
+        self.assertEqual(self.run_program(*CLASSIFY, "-o", "/dev/null").returncode, 0)
+        self.assert_refused(self.run_program(*CLASSIFY, "-o", "/dev/full"), codes=(1,))
+        self.assert_refused(self.run_program(*CLASSIFY, "-o", "."), codes=(1, 2))
+        if os.geteuid() == 0:
+            try:
+                os.mknod(self.folder / "disk", 0o600 | stat.S_IFBLK, os.makedev(7, 255))
+            except OSError:
+                return
+            self.assert_refused(self.run_program(*CLASSIFY, "-o", "disk"), "found a disk", codes=(1,))
+
+
+class LongNames(Case):
+    """Names of as many bytes as the file system takes."""
+
+    def test_every_length_up_to_the_longest(self):
+        for length in (240, 250, 251, 255):
+            for letter in ("x", "é", "文"):
+                stem = (letter * 255).encode()[: length - 4].decode(errors="ignore")
+                name = stem + "x" * (length - 4 - len(stem.encode()))
+                with self.subTest(f"{length} {letter}"):
+                    done = self.run_program(*CLASSIFY, "-o", name + ".csv", "--save-logits", name + ".npy")
+                    self.assertEqual(done.returncode, 0, done.stderr)
+                    self.assertEqual(self.names(), [name + ".csv", name + ".npy"])
+                    for file in self.folder.iterdir():
+                        file.unlink()
+
+    def test_interrupted_records_go_on(self):
+        name = "y" * 249 + ".jsonl"
+        words = ["classify", PHOTO, "-m", str(TINY), "--format", "jsonl", "-o", name]
+        self.assertEqual(self.run_program(*words).returncode, 0)
+        whole = (self.folder / name).read_bytes()
+        done = self.run_program(*words, "--resume")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertIn(b"1 inputs have their records", done.stderr)
+        self.assertEqual((self.folder / name).read_bytes(), whole)
+
+    def test_other_files(self):
+        for letter in "ab":
+            (self.folder / "set" / letter).mkdir(parents=True)
+            for number in range(2):
+                pixels = bytes((x * 7 + number * 31) % 256 for x in range(40 * 32 * 3))
+                (self.folder / "set" / letter / f"{number}.ppm").write_bytes(b"P6\n40 32\n255\n" + pixels)
+        tiny = ["-m", str(TINY)]
+        learn = ["--batch-size", "2", "--batch-size-maps", "2", "--steps-maps", "1", "--steps-outputs", "1", "--epochs", "1", "--held-out", "1",
+                 "--threads", "1", "--workers", "1", "--device", "cpu"]
+        name = "z" * 243
+        for words in (["visualize", "set/a/0.ppm", *tiny, "-o", "maps", "--html", name + ".html"],
+                      ["evaluate", "set", *tiny, "--recursive", "--no-labels", "-o", name + ".json"],
+                      ["models", "create", "vit_tiny_patch16_224", "-o", name + ".safetensors", "-q"],
+                      ["convert", str(TINY), name[:-1] + "2.safetensors"],
+                      ["convert", "--attn", "hedgehog", *tiny, "-i", "set", "-o", "q" * 243 + ".safetensors", *learn],
+                      ["diagnose", "set", *tiny, "-o", name + ".html"]):
+            with self.subTest(words[0]):
+                done = self.run_program(*words)
+                self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual([entry for entry in self.names() if entry.startswith(".") or entry.endswith(".part")], [])
+
+    def test_paths_as_long_as_paths_can_be(self):
+        # A path of 4095 bytes with its folder, made step by step.
+        folder = os.open(self.folder, os.O_RDONLY)
+        self.addCleanup(os.close, folder)
+        path, most = str(self.folder), os.pathconf("/", "PC_PATH_MAX") - 1
+        while most - len(path) > 30:
+            name = "d" * min(200, most - len(path) - 20)
+            os.mkdir(name, dir_fd=folder)
+            deeper = os.open(name, os.O_RDONLY, dir_fd=folder)
+            self.addCleanup(os.close, deeper)
+            folder, path = deeper, f"{path}/{name}"
+        short = f"{path}/" + "r" * (most - len(path) - 1)
+        self.assertEqual(len(short), most)
+        for option in ("-o", "--save-logits"):
+            done = self.run_program(*CLASSIFY, option, short, cwd="/")
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertGreater(os.stat(short).st_size, 10)
+            self.assertEqual(len(os.listdir(folder)), 1)
+
+
+class Limits(Case):
+    """What the shell's ulimit narrows."""
+
+    def limited(self, what, amount, *words, **more):
+        def narrow():
+            resource.setrlimit(what, (amount, amount))
+        return self.run_program(*words, preexec_fn=narrow, **more)
+
+    def test_memory(self):
+        (self.folder / "set/a").mkdir(parents=True)
+        shutil.copy(PHOTO, self.folder / "set/a/1.jpg")
+        tiny = ["-m", str(TINY)]
+        commands = [["version"], ["help"], ["doctor"], ["models", "list"], ["inspect", str(TINY)], CLASSIFY, ["visualize", PHOTO, *tiny, "-o", "m"],
+                    ["evaluate", "set", *tiny, "--no-labels"], ["convert", str(TINY), "o.safetensors", "--force"]]
+        for megabytes in (50, 100, 200, 300, 400, 450, 500, 600, 700, 800, 1000, 1400, 2000):
+            for words in commands:
+                # There memory ends inside LibTorch, between what it needs to load and what it needs to draw; it may crash.
+                if words[0] == "visualize" and 400 < megabytes < 600:
+                    continue
+                with self.subTest(f"{megabytes} MB {words[0]}"):
+                    done = self.limited(resource.RLIMIT_AS, megabytes << 20, *words)
+                    said = done.stderr.decode(errors="replace")
+                    self.assertIn(done.returncode, (0, 1, 3), said)
+                    self.assertNotIn("terminate", said)
+                    if done.returncode == 1:
+                        self.assert_refused(done, codes=(1,))
+
+    def test_sizes_of_files(self):
+        (self.folder / "old.csv").write_bytes(b"old\n")
+        old = ["-o", "old.csv"]
+        self.assert_refused(self.limited(resource.RLIMIT_FSIZE, 0, *CLASSIFY, *old), "File too large", codes=(1,))
+        self.assert_refused(self.limited(resource.RLIMIT_FSIZE, 100, *CLASSIFY, "--save-logits", "l.npy"), "File too large", codes=(1,))
+        self.assert_refused(self.limited(resource.RLIMIT_FSIZE, 1000, "convert", str(TINY), "o.safetensors"), "File too large", codes=(1,))
+        for words in (CLASSIFY, ["help"], ["models", "list"]):
+            with open(self.folder / "log", "wb") as log:
+                self.assert_refused(self.limited(resource.RLIMIT_FSIZE, 0, *words, stdout=log), codes=(1,))
+        self.assertEqual((self.folder / "old.csv").read_bytes(), b"old\n")
+        self.assertEqual(self.names(), ["log", "old.csv"])
+
+    def test_open_files(self):
+        for most in range(3, 20):
+            done = self.limited(resource.RLIMIT_NOFILE, most, *CLASSIFY)
+            if done.returncode not in (0, 3, 127):  # 127: the loader's
+                self.assert_refused(done, codes=(1, 2))
+
+
+class Surroundings(Case):
+    """Namespaces without /proc and without devices."""
+
+    def inside(self, script, *words, **more):
+        tried = subprocess.run(["unshare", "-m", "true"], capture_output=True, check=False)
+        if tried.returncode != 0:
+            self.skipTest("no namespace of its own for a program: " + tried.stderr.decode().strip())
+        return self.run_program(*words, prefix=("unshare", "-m", "bash", "-c", script + ' && exec "$@"', "bash"), **more)
+
+    def test_without_proc(self):
+        hide = "mount -t tmpfs none /proc"
+        whole = self.run_program(*CLASSIFY, "-o", "whole.csv")
+        self.assertEqual(whole.returncode, 0)
+        for words in ([*CLASSIFY, "-o", "r.csv"], [*CLASSIFY, "--isolate-decoding"], ["doctor"], ["models", "path"], ["version"]):
+            with self.subTest(words[0] + words[-1]):
+                done = self.inside(hide, *words)
+                self.assertEqual(done.returncode, 0, done.stderr)
+        self.assertEqual(len((self.folder / "r.csv").read_bytes().splitlines()), 2)
+        # By a relative name, and by a name that is looked up in PATH.
+        home = pathlib.Path(PROGRAM).parent
+        self.assertEqual(subprocess.run(["unshare", "-m", "bash", "-c", hide + " && ./hydrascope models path"], cwd=home, stdout=subprocess.DEVNULL,
+                                        check=False).returncode, 0)
+        self.assertEqual(subprocess.run(["unshare", "-m", "bash", "-c", hide + " && PATH=.:$PATH hydrascope models path"], cwd=home,
+                                        stdout=subprocess.DEVNULL, check=False).returncode, 0)
+        log = self.folder / "log"
+        log.write_bytes(b"old\n")
+        with open(log, "ab") as opened:
+            self.assertEqual(self.inside(hide, *CLASSIFY, "-o", "/dev/stdout", stdout=opened).returncode, 0)
+        self.assertEqual(len(log.read_bytes().splitlines()), 3)
+
+    def test_without_devices(self):
+        # LibTorch wants random numbers.
+        hide = "touch random && mount --bind /dev/urandom random && mount -t tmpfs none /dev && touch /dev/urandom && mount --bind random /dev/urandom"
+        for words in (CLASSIFY, [*CLASSIFY, "--isolate-decoding"], ["doctor", "--self-test"]):
+            done = self.inside(hide, *words)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            self.assertGreater(len(done.stdout.splitlines()), 1)
+        done = self.inside("mount -t tmpfs none /dev", *CLASSIFY)
+        self.assert_refused(done, "/dev/urandom", codes=(1,))
+
+    def test_a_folder_for_temporary_files_that_cannot_be_written(self):
+        for place in ("/tmp", "/dev/shm"):
+            hide = f"mount --bind {place} {place} && mount -o remount,ro,bind {place}"
+            done = self.inside(hide, *CLASSIFY, "--isolate-decoding", cwd="/")
+            self.assertEqual(done.returncode, 0, done.stderr)
+
+
+class Processors(Case):
+    def test_doctor_counts_what_the_quota_leaves(self):
+        place = pathlib.Path("/sys/fs/cgroup/cpu")
+        group = place / f"hydrascope-{os.getpid()}"
+        if not (place / "cpu.cfs_quota_us").exists() and not os.access("/sys/fs/cgroup/cgroup.procs", os.W_OK):
+            self.skipTest("no cgroup can be made here")
+        is_old = place.exists()
+        group = group if is_old else pathlib.Path(f"/sys/fs/cgroup/hydrascope-{os.getpid()}")
+        try:
+            group.mkdir()
+        except OSError:
+            self.skipTest("no cgroup can be made here")
+        self.addCleanup(group.rmdir)
+        try:
+            (group / "cpu.cfs_quota_us").write_text("90000") if is_old else (group / "cpu.max").write_text("90000 100000")
+        except OSError:
+            self.skipTest("no cgroup can be made here")
+        done = subprocess.run(["bash", "-c", f'echo $$ > {group}/cgroup.procs && exec "$@"', "bash", PROGRAM, "doctor", "--format", "json"],
+                              capture_output=True, check=False, timeout=240)
+        self.assertEqual(json.loads(done.stdout)["processors"], 1)
+        done = subprocess.run(["bash", "-c", f'echo $$ > {group}/cgroup.procs && exec "$@"', "bash", PROGRAM, *CLASSIFY[:-1], "-v"],
+                              capture_output=True, check=False, timeout=240)
+        self.assertIn(b"threads=1 workers=1", done.stderr)
+
+
+class Home(Case):
+    """Where Hugging Face's cache is looked for."""
+
+    def cache(self, **environment):
+        unset = {name: None for name in ("HOME", "XDG_CACHE_HOME", "HF_HOME", "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE")}
+        done = self.run_program("models", "path", "hf-hub:no/such", environment={**unset, **environment})
+        self.assert_refused(done, "is not in Hugging Face's cache", codes=(2,))
+        self.assertEqual(self.names(), [])
+        return done.stderr.decode().partition("cache, ")[2].partition(" (hf-hub")[0]
+
+    def test_as_hugging_faces_tools_have_it(self):
+        home = pwd.getpwuid(os.getuid()).pw_dir
+        usual = f"{home}/.cache/huggingface/hub"
+        for environment, expected in (
+            ({}, usual), ({"HOME": ""}, usual), ({"HOME": "relative"}, usual), ({"HOME": "/h"}, "/h/.cache/huggingface/hub"),
+            ({"XDG_CACHE_HOME": "/x"}, "/x/huggingface/hub"), ({"XDG_CACHE_HOME": ""}, usual), ({"XDG_CACHE_HOME": "x/y"}, usual),
+            ({"HF_HOME": "/f", "XDG_CACHE_HOME": "/x"}, "/f/hub"), ({"HF_HOME": "~/f", "HOME": "/h"}, "/h/f/hub"), ({"HF_HOME": "~/f"}, f"{home}/f/hub"),
+            ({"HF_HOME": "$PLACE/f/${PLACE}", "PLACE": "/p"}, "/p/f//p/hub"), ({"HF_HOME": "/a/$NOWHERE"}, "/a/$NOWHERE/hub"),
+            ({"HF_HUB_CACHE": "/c", "HF_HOME": "/f"}, "/c"), ({"HF_HUB_CACHE": "~root/c"}, f"{pwd.getpwnam('root').pw_dir}/c"),
+            ({"HUGGINGFACE_HUB_CACHE": "/old"}, "/old"),
+        ):
+            with self.subTest(environment):
+                self.assertEqual(self.cache(**environment), expected)
+
+    def test_nothing_is_made_in_the_working_folder(self):
+        done = self.run_program("models", "download", "no/such", "--hub", "http://127.0.0.1:9",
+                                environment={"HOME": None, "XDG_CACHE_HOME": "relative", "HF_HOME": str(self.folder / "hf")})
+        self.assertNotEqual(done.returncode, 0)
+        self.assertEqual(self.names(), ["hf"])
+
+
+if __name__ == "__main__":
+    PROGRAM = str(pathlib.Path(sys.argv.pop(1)).resolve())
+    unittest.main()

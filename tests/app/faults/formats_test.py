@@ -1,0 +1,153 @@
+"""Every command in every format of its --format: csv and tsv are tables that Python's csv reads, json and jsonl are JSON.
+
+    formats_test.py PROGRAM [unittest's words]
+"""
+
+import csv
+import io
+import json
+import os
+import pathlib
+import re
+import shutil
+import subprocess
+import sys
+import tempfile
+import unittest
+
+SOURCE = pathlib.Path(__file__).resolve().parents[3]
+TINY = SOURCE / "tests/corpus/states/0.1/tiny"
+NUMBER = re.compile(r"-?[0-9]+([.,][0-9]+)?([eE][-+]?[0-9]+)?")
+PROGRAM = ""
+
+LOOK = ["-m", str(TINY), "--device", "cpu", "--precision", "float32", "--threads", "1"]
+LEARN = ["-m", str(TINY), "--device", "cpu", "--batch-size", "2", "--held-out", "2", "--epochs", "1", "--threads", "1", "--workers", "1", "--force"]
+# Each command as it is asked, and the columns that its table begins with.
+COMMANDS = {
+    "classify": (["classify", "set", "--recursive", *LOOK], "input"),
+    "classify of odd names": (["classify", "odd, \"name\".ppm", "missing.jpg", *LOOK], "input"),
+    "visualize": (["visualize", "set/0/0.ppm", "missing.jpg", *LOOK, "--save-raw"], "input"),
+    "evaluate": (["evaluate", "set", *LOOK], "top1"),
+    "evaluate with its classes": (["evaluate", "set", *LOOK, "--per-class", "-"], "class,id,label"),
+    "evaluate with confusions": (["evaluate", "set", *LOOK, "--confusions", "3"], "target"),
+    "compare": (["compare", "set", *LOOK, "--against-attn", "hydra"], "top1"),
+    "faithfulness": (["faithfulness", "set", *LOOK, "--steps", "2", "--method", "rollout"], "model"),
+    "diagnose": (["diagnose", "set", *LOOK[:4], "--against-attn", "hydra"], "layer"),
+    "benchmark": (["benchmark", *LOOK, "--iters", "1", "--warmup", "0"], "model"),
+    "benchmark --compare": (["benchmark", "--compare", "before.json", "after.json"], "experiment"),
+    "models list": (["models", "list"], "kind,name,summary,aliases"),
+    "models": (["models"], "kind,name,summary,aliases"),
+    "models info of a model": (["models", "info", str(TINY)], "model"),
+    "models info of an architecture": (["models", "info", "deit_tiny_patch16_224"], "model"),
+    "models info of a mechanism": (["models", "info", "hedgehog"], "mechanism"),
+    "models info of a rule": (["models", "info", "alibi"], "rule"),
+    "inspect": (["inspect", str(TINY)], "name,dtype,shape,bytes"),
+    "inspect --verify": (["inspect", "nan.safetensors", "--verify"], "name,dtype,shape,bytes"),
+    "doctor": (["doctor"], "version"),
+    "doctor --self-test": (["doctor", "--self-test"], ""),
+    "train": (["train", "set", *LEARN, "-o", "run"], ""),
+    "convert": (["convert", "--attn", "hydra", "-i", "set", "-o", "new.safetensors", "--steps-outputs", "1", *LEARN], ""),
+}
+CODES = {"inspect --verify": 4, "classify of odd names": 3, "visualize": 3}
+
+
+class Formats(unittest.TestCase):
+    def setUp(self):
+        self.folder = pathlib.Path(tempfile.mkdtemp())
+        self.addCleanup(shutil.rmtree, self.folder, ignore_errors=True)
+        for number in range(8):
+            file = self.folder / "set" / "01"[number % 2] / f"{number}.ppm"
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(b"P6\n40 32\n255\n" + bytes((place * 5 + number * 37) % 256 for place in range(40 * 32 * 3)))
+        shutil.copy(self.folder / "set/0/0.ppm", self.folder / 'odd, "name".ppm')
+        weights = bytearray((TINY / "model.safetensors").read_bytes())
+        weights[-4:] = b"\0\0\xc0\x7f"
+        (self.folder / "nan.safetensors").write_bytes(weights)
+        shutil.copy(TINY / "config.json", self.folder / "config.json")
+
+    def run_program(self, *words):
+        return subprocess.run([PROGRAM, *words], cwd=self.folder, env=dict(os.environ, OMP_WAIT_POLICY="passive", LC_ALL="de_DE.UTF-8"),
+                              capture_output=True, text=True, timeout=240, check=False)
+
+    def formats_of(self, command):
+        """What its help lists; nothing where it has no --format."""
+        said = " ".join(self.run_program("help", *command.split()).stdout.split())
+        _, found, rest = said.partition("--format FORMAT")
+        listed = re.search(r"[(;] ?((?:[a-z]+, )+[a-z]+); default: text", rest)
+        return listed[1].split(", ") if found else []
+
+    def check_table(self, text, begin, delimiter):
+        """A header and rows of as many cells."""
+        if delimiter == ",":
+            rows = list(csv.reader(io.StringIO(text, newline=""), strict=True))
+        else:
+            rows = [line.split("\t") for line in text.split("\n")[:-1]]
+        self.assertGreater(len(rows), 1, text)
+        header = rows[0]
+        self.assertTrue(delimiter.join(header).startswith(begin.replace(",", delimiter)), header)
+        self.assertEqual(len(set(header)), len(header), header)
+        self.assertNotIn("", header)
+        for row in rows:
+            self.assertEqual(len(row), len(header), row)
+        for row in rows[1:]:
+            for cell in row:
+                self.assertFalse(NUMBER.fullmatch(cell) and "," in cell, f"a decimal comma: {cell}")
+
+    def check(self, name, format_name):
+        words, begin = COMMANDS[name]
+        done = self.run_program(*words, "--format", format_name)
+        self.assertEqual(done.returncode, CODES.get(name, 0), done.stderr)
+        self.assertTrue(done.stdout.strip(), done.stderr)
+        if format_name in ("csv", "tsv"):
+            self.check_table(done.stdout, begin, "," if format_name == "csv" else "\t")
+        elif format_name == "json":
+            json.loads(done.stdout)
+        elif format_name == "jsonl":
+            for line in done.stdout.splitlines():
+                json.loads(line)
+
+    def test_all_that_help_lists(self):
+        for name in ("before", "after"):
+            done = self.run_program("benchmark", *LOOK, "--iters", "1", "--warmup", "0", "--img-size", "32,64", "-o", name + ".json")
+            self.assertEqual(done.returncode, 0, done.stderr)
+        for name, (words, _) in COMMANDS.items():
+            formats = self.formats_of(words[0])
+            self.assertIn("csv", formats, name)
+            for format_name in formats:
+                with self.subTest(f"{name} --format {format_name}"):
+                    self.check(name, format_name)
+
+    def test_no_command_is_forgotten(self):
+        listed = re.findall(r"^  ([a-z]+) ", self.run_program("help").stdout, re.MULTILINE)
+        self.assertIn("classify", listed)
+        with_formats = {command for command in listed if self.formats_of(command)}
+        self.assertEqual(with_formats, {words[0] for words, _ in COMMANDS.values()})
+
+    def test_other_formats_are_refused_with_the_list(self):
+        for command in sorted({words[0] for words, _ in COMMANDS.values()}):
+            for other in ("xml", "md", "CSV"):
+                if other in self.formats_of(command):
+                    continue
+                done = self.run_program(command, "--format", other)
+                self.assertEqual(done.returncode, 2, command)
+                self.assertIn("text, json, jsonl, csv, tsv", done.stderr.replace(" or ", ", "))
+
+    def test_notes_go_to_standard_error(self):
+        done = self.run_program("benchmark", *LOOK, "--iters", "1", "--warmup", "0", "--img-size", "32", "-o", "a.json")
+        self.assertEqual(done.returncode, 0, done.stderr)
+        one = json.loads((self.folder / "a.json").read_text())
+        one["rows"][0]["batch"] = 7
+        one["header"]["cpu"] = "another"
+        (self.folder / "b.json").write_text(json.dumps(one))
+        done = self.run_program("benchmark", "--compare", "a.json", "b.json", "--format", "csv")
+        self.assertEqual(done.stdout, "experiment,images_per_second_a,images_per_second_b,ratio,ratio_low,ratio_high,memory_ratio\n")
+        for text in ("only in A: ", "only in B: ", "differs: cpu: "):
+            self.assertIn(text, done.stderr)
+        done = self.run_program("inspect", "nan.safetensors", "--verify", "--format", "csv")
+        self.assertIn("is not finite", done.stderr)
+        self.assertNotIn("finite", done.stdout)
+
+
+if __name__ == "__main__":
+    PROGRAM = str(pathlib.Path(sys.argv.pop(1)).resolve())
+    unittest.main()
