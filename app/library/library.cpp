@@ -240,6 +240,14 @@ hydrascope_model* hydrascope_open(const char* const* words, size_t num_words, un
 void hydrascope_close(hydrascope_model* model) { delete model; }
 const char* hydrascope_facts(const hydrascope_model* model) { return model->facts.c_str(); }
 
+const char* hydrascope_notes(const hydrascope_model* model) {
+  namespace app = hydrascope::app;
+  thread_local std::string text;
+  if (!app::succeeds([&] { text = app::json_text(app::OrderedJson(model->service.notes())); }))
+    return "[]";
+  return text.c_str();
+}
+
 const char* hydrascope_label(const hydrascope_model* model, int64_t index) {
   if (index < 0 || index >= model->service.config().num_classes) return nullptr;
   return model->service.labels().at(index).short_name.c_str();

@@ -6,6 +6,7 @@
 #include "app/pipeline/pipeline.h"
 #include "app/pipeline/predictions.h"
 #include "app/run/usage_error.h"
+#include "app/service/heard_notes.h"
 #include "app/service/kept_generator.h"
 #include "app/visualize/map_explainer.h"
 #include "app/visualize/visualize_options.h"
@@ -116,7 +117,8 @@ struct Service::State {
   std::optional<ClassifyRecords> records;
   InputRecord run_facts;
   std::string transform;
-  std::vector<std::string> notes;
+  HeardNotes notes;
+  std::vector<std::string> notes_on_model;
 
   mutable std::mutex mutex;
   std::condition_variable changed;
@@ -131,29 +133,27 @@ struct Service::State {
 
 void Service::State::open() {
   const KeptGenerator kept;
+  request.console.heard = [this](const std::string& text) { notes.hear(text); };
   opened = open_for_pictures(request);
   if (!opened) throw UsageError("is for the program", "--print-transform");
   const auto& [source, resolved] = *opened;
   const Console& console = request.console;
   labels = resolve_labels(request.labels, source).labels;
-  notes = source.notes;
+  opened->announce(console, false);
   if (request.maps) {
     MapSelection selection = choose_maps(source.config, *request.maps);
     traced.maps = std::move(selection.maps);
     traced.mapless = request.maps->mapless;
-    notes.insert(notes.end(), selection.notes.begin(), selection.notes.end());
+    for (const std::string& note : selection.notes) console.note("note: " + note);
   }
   if (request.embeds && request.transform.views)
     throw UsageError("an embedding is of one view", request.transform.views->origin);
   traced.embeddings = request.embeds;
-  for (const std::string& note : notes) console.note("note: " + note);
-  if (console.verbose) console.note(resolved.describe());
   // The number of this thread alone: `make_classifier` finds what it would set for all.
   model::inference::set_openmp_threads(model_threads(request.run));
   const RunRequest run = with_fastest_precision(request.run, source.config, console);
   classifier.emplace(make_classifier(run, source, resolved.config, console,
                                      MapExplainer::traced_layers(source.config, traced)));
-  for (const std::string& note : describe(classifier->load_report())) notes.push_back(note);
   if (!traced.maps.empty() || traced.embeddings)
     explainer.emplace(run.seed, source, traced, classifier->options().device);
   pipeline = pipeline_options(run, resolved.config);
@@ -171,11 +171,12 @@ void Service::State::open() {
       check_wanted(found->second.question);
   };
   pipeline.batch_done = request.batch_done;
-  pipeline.remark_on_size = note_on_large_sizes(source);
+  pipeline.remark_on_size = remark_on_large_sizes(source);
   pipeline.notice = [&console](const std::string& text) { console.note(text); };
   records.emplace(*classifier, pipeline.transform, labels);
   run_facts = facts_of_run(*classifier);
   transform = image::describe(resolved.config);
+  notes_on_model = notes.all();
 }
 
 bool Service::State::serve() noexcept {
@@ -240,6 +241,10 @@ void Service::State::report(PipelineResult& result) {
     } catch (...) {
       fail(answer.record, as_error(std::current_exception()));
     }
+    answer.record.notes = notes_on_model;
+    if (pipeline.remark_on_size)
+      answer.record.notes.push_back(pipeline.remark_on_size(result.model_size));
+    std::erase(answer.record.notes, "");
   }
   deliver(one.done, std::move(answer));
 }
@@ -420,7 +425,7 @@ std::vector<std::int64_t> Service::patch_layers() const {
   return layers;
 }
 const std::vector<MapChoice>& Service::maps() const noexcept { return state_->traced.maps; }
-const std::vector<std::string>& Service::notes() const noexcept { return state_->notes; }
+std::vector<std::string> Service::notes() const { return state_->notes.all(); }
 
 std::int64_t Service::batch_size() const {
   const std::int64_t given = state_->pipeline.batch_size;

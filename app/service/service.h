@@ -67,7 +67,8 @@ struct Question {
 };
 
 struct Answer {
-  ClassifyRecord record;      ///< what `classify` writes, also of a picture that failed
+  /// What `classify` writes, also of a picture that failed, with the notes on it.
+  ClassifyRecord record;
   std::vector<float> logits;  ///< (num_classes); of several views each class's in its best one
   std::vector<MapRecord> map_records;     ///< what `visualize` writes, without files
   std::vector<InputMap> maps;             ///< the same maps; every one has its placement
@@ -113,8 +114,8 @@ class Service {
   [[nodiscard]] std::vector<std::int64_t> patch_layers() const;
   /// The maps that the service was opened for.
   [[nodiscard]] const std::vector<MapChoice>& maps() const noexcept;
-  /// What the user must know of the model, a sentence each.
-  [[nodiscard]] const std::vector<std::string>& notes() const noexcept;
+  /// What the console was told so far, each once: of the model, and on the way of its answers.
+  [[nodiscard]] std::vector<std::string> notes() const;
   /// Pictures of the model's own size that are classified together.
   [[nodiscard]] std::int64_t batch_size() const;
   [[nodiscard]] ServiceCounts counts() const;

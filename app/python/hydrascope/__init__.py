@@ -9,15 +9,15 @@
 
 from .answers import Answer, Map, Prediction
 from .conversion import convert, run
-from .errors import (DecodeError, EmptyError, Error, InternalError, InvalidArgumentError, NotFoundError,
-                     OutOfMemoryError, TooLargeError, UnreadableError, UnsupportedFormatError, UnwritableError)
+from .errors import (DecodeError, EmptyError, Error, HydrascopeWarning, InternalError, InvalidArgumentError, NotFoundError,
+                     OutOfMemoryError, TooLargeError, TorchError, UnreadableError, UnsupportedFormatError, UnwritableError)
 from .functions import classify, embed, explain
 from .model import Model
 
 __version__: str
 
-__all__ = ["Answer", "DecodeError", "EmptyError", "Error", "InternalError", "InvalidArgumentError", "Map", "Model",
-           "NotFoundError", "OutOfMemoryError", "Prediction", "TooLargeError", "UnreadableError",
+__all__ = ["Answer", "DecodeError", "EmptyError", "Error", "HydrascopeWarning", "InternalError", "InvalidArgumentError", "Map",
+           "Model", "NotFoundError", "OutOfMemoryError", "Prediction", "TooLargeError", "TorchError", "UnreadableError",
            "UnsupportedFormatError", "UnwritableError", "classify", "convert", "embed", "explain", "run"]
 
 

@@ -13,6 +13,7 @@ from typing import Any
 from .errors import Error, InvalidArgumentError
 
 MAPS, EMBEDDING = 1, 2
+PROGRAM = ("bin/hydrascope", "hydrascope")
 
 
 class Picture(Structure):
@@ -41,6 +42,7 @@ _FUNCTIONS = {
     "open": (c_void_p, [POINTER(c_char_p), c_size_t, c_uint]),
     "close": (None, [c_void_p]),
     "facts": (c_char_p, [c_void_p]),
+    "notes": (c_char_p, [c_void_p]),
     "label": (c_char_p, [c_void_p, c_int64]),
     "ask": (c_int, [c_void_p, POINTER(Picture), c_size_t, POINTER(c_char_p), c_size_t, c_uint, POINTER(c_void_p)]),
     "free": (None, [c_void_p]),
@@ -65,17 +67,29 @@ def find(*places: str) -> Path:
 
 
 def program() -> Path:
-    """The command-line program."""
-    return find("bin/hydrascope", "hydrascope")
+    """The command-line program, which runs with the PyTorch that is here."""
+    from . import _torch
+    _torch.check_beside()
+    return find(*PROGRAM)
 
 
 @functools.cache
 def library() -> ctypes.CDLL:
     """The library, whose functions lack their prefix here: `library().ask`."""
+    from . import _torch
+    _torch.check()
     # As the program does: OpenMP's threads that spin while they wait take processors from those that decode. Read when
     # PyTorch is loaded, so it changes nothing where that is there already.
     os.environ.setdefault("GOMP_SPINCOUNT", "1000")
-    loaded = ctypes.CDLL(str(find("lib/libhydrascope.so.0", "libhydrascope.so.0")))
+    path = str(find("lib/libhydrascope.so.0", "libhydrascope.so.0"))
+    try:
+        loaded = ctypes.CDLL(path)
+    except OSError:
+        try:
+            import torch  # noqa: F401  # which does not lie beside the package, perhaps
+            loaded = ctypes.CDLL(path)
+        except (ImportError, OSError) as error:
+            raise _torch.unloadable(error) from error
     for name, (result, arguments) in _FUNCTIONS.items():
         function = getattr(loaded, f"hydrascope_{name}")
         function.restype, function.argtypes = result, arguments

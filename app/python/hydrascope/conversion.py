@@ -6,15 +6,19 @@ import contextlib
 import json
 import os
 import re
+import signal
 import subprocess
+import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from . import _library
-from .errors import Error, NotFoundError, make_error
+from .errors import Error, NotFoundError, as_keywords, make_error, warn
 
+_SOME_FAILED = 3
 # How a picture that failed is written as text, and in JSON.
 _FAILED_TEXT = re.compile(r"^(?P<input>.*?)  error: (?P<code>\w+): (?P<message>.*)$", re.MULTILINE)
 _FAILED_JSON = re.compile(r'"input":(?P<input>"(?:[^"\\]|\\.)*")[^\n]*?"error":\{"code":"(?P<code>\w+)",'
@@ -23,27 +27,63 @@ _FAILED_JSON = re.compile(r'"input":(?P<input>"(?:[^"\\]|\\.)*")[^\n]*?"error":\
 
 def run(*words: object, **options: Any) -> str:
     """Runs a command of the program, `run("inspect", "model.safetensors", format="json")`, and returns what it writes to
-    standard output. What it says besides goes to standard error, whose first error is the exception; of pictures that
-    failed the exception is the first one's."""
+    standard output. Its notes are warnings, and what else it says comes to `sys.stderr` while it runs. Its first error is
+    the exception; of pictures that failed that is the first one's. The exception's `output` is what was written by then.
+    An interrupt ends the program in order, a second one at once."""
     command = [str(_library.program()), *(os.fspath(word) if isinstance(word, os.PathLike) else str(word) for word in words)]
-    process = subprocess.run(command + _library.words_of(options), stdout=subprocess.PIPE, stderr=subprocess.PIPE,
-                             text=True, errors="replace", check=False)
+    named = {name.rstrip("_") for name, value in options.items() if value is not None}
+    with ThreadPoolExecutor(1) as reader, \
+            subprocess.Popen(command + _library.words_of(options), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
+                             errors="replace") as process:
+        assert process.stdout is not None and process.stderr is not None
+        reading = reader.submit(process.stdout.read)
+        errors, last = "", ""
+        try:
+            for line in process.stderr:
+                if errors or line.startswith("error: "):
+                    errors += line
+                elif line.startswith("note: "):
+                    warn(as_keywords(line.removeprefix("note: ").rstrip("\n"), named))
+                else:
+                    last = line
+                    print(line, end="", file=sys.stderr, flush=True)
+            output = reading.result()
+            process.wait()
+        except KeyboardInterrupt:
+            _end(process)
+            raise
+        finally:
+            process.kill()  # nothing, where it has ended
     if process.returncode != 0:
-        raise _failure(process)
-    return process.stdout
+        error = _failure(process.returncode, output, errors or last, named)
+        error.output = output
+        raise error
+    return output
 
 
-def _failure(process: subprocess.CompletedProcess[str]) -> Error:
+def _end(process: subprocess.Popen[str]) -> None:
+    """Waits until it has written what is finished. A terminal interrupts both of us, a notebook this process alone."""
+    is_told = False
+    with contextlib.suppress(OSError), open("/dev/tty", "rb") as terminal:
+        is_told = os.tcgetpgrp(terminal.fileno()) == os.getpgrp()
+    if not is_told:
+        process.send_signal(signal.SIGINT)
+    process.wait()
+
+
+def _failure(code: int, output: str, errors: str, options: Collection[str]) -> Error:
     # Of several processes that end because one does, that one is the first to speak.
-    if said := re.search(r"^error: (.*?)(?=^error: |\Z)", process.stderr, re.MULTILINE | re.DOTALL):
-        return make_error("invalid_argument" if process.returncode == 2 else "failed", said[1].strip())
-    if found := _FAILED_JSON.search(process.stdout):
+    if said := re.search(r"^error: (.*?)(?=^error: |\Z)", errors, re.MULTILINE | re.DOTALL):
+        return make_error("invalid_argument" if code == 2 else "failed", said[1].strip(), options=options)
+    if found := _FAILED_JSON.search(output):
         name, message = json.loads(found["input"]), json.loads(found["message"])
-    elif found := _FAILED_TEXT.search(process.stdout):
+    elif found := _FAILED_TEXT.search(output):
         name, message = found["input"], found["message"]
+    elif code == _SOME_FAILED:
+        return Error("some pictures failed; the exception's output has the others (exit code 3)")
     else:
-        return Error(process.stderr.strip() or f"exit code {process.returncode}")
-    return make_error(found["code"], f"{message} ({name})", name)
+        return Error((f"exit code {code}" if code >= 0 else f"ended by signal {-code}") + (errors and f": {errors.strip()}"))
+    return make_error(found["code"], f"{message} ({name})", name, options)
 
 
 def convert(model: Any, output: str | os.PathLike[str], *, attn: str | None = None,

@@ -5,12 +5,17 @@ from __future__ import annotations
 import errno
 import os
 import re
+import sys
+import warnings
+from collections.abc import Collection
 
 
 class Error(Exception):
     """Base of all; `code` is "not_found", "invalid_argument", ..."""
 
     code = "failed"
+    output = ""
+    """Of `run`: what the program had written to standard output."""
 
 
 class _FileError(Error, OSError):
@@ -73,6 +78,33 @@ class InvalidArgumentError(Error, ValueError):
     code = "invalid_argument"
 
 
+class TorchError(Error, ImportError):
+    """PyTorch is missing, or not the one that this package is built for."""
+
+
+class HydrascopeWarning(UserWarning):
+    """What the command line says as a note: the answer is not what the caller may expect."""
+
+
+def warn(note: str) -> None:
+    """As a warning at the line that called the package."""
+    level, frame = 1, sys._getframe()
+    while frame.f_back is not None and frame.f_globals.get("__name__", "").partition(".")[0] == __package__:
+        level, frame = level + 1, frame.f_back
+    warnings.warn(note, HydrascopeWarning, stacklevel=level)
+
+
+_OPTION = re.compile(r"(?<![\w./-])--([a-z][a-z0-9-]*)")
+
+
+def as_keywords(text: str, options: Collection[str] | None = None) -> str:
+    """Options of the command line as arguments of Python: "--img-size" -> "img_size"; all, or those of these names."""
+    def spelled(match: re.Match[str]) -> str:
+        name = {"class": "classes"}.get(match[1], match[1].replace("-", "_"))
+        return name if options is None or name in options else match[0]
+    return _OPTION.sub(spelled, text)
+
+
 _OF_CODE: dict[str, type[Error]] = {
     kind.code: kind for kind in (NotFoundError, UnreadableError, UnwritableError, DecodeError, UnsupportedFormatError,
                                  TooLargeError, EmptyError, OutOfMemoryError, InternalError, InvalidArgumentError)}
@@ -81,9 +113,10 @@ _MISSING = re.compile(r"(?:there is )?no (?:such (?:file|folder)|(?:bundled )?mo
                       r"\((?:--[\w-]+ )?(.*)\)$", re.MULTILINE)
 
 
-def make_error(code: str, text: str, filename: str | None = None) -> Error:
-    """The exception of that code; `Error` itself for "failed" and codes that are new."""
+def make_error(code: str, text: str, filename: str | None = None, options: Collection[str] | None = None) -> Error:
+    """The exception of that code; `Error` itself for "failed" and codes that are new. `options`: see `as_keywords`."""
     missing = _MISSING.match(text) if code in ("invalid_argument", "failed") else None
+    text = as_keywords(text, options)
     if missing:
         return NotFoundError(text, filename or missing[1])
     kind = _OF_CODE.get(code, Error)

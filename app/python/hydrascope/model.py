@@ -11,7 +11,9 @@ import tempfile
 import threading
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from concurrent import futures
 from concurrent.futures import Future, ThreadPoolExecutor
+from numbers import Integral
 from pathlib import Path
 from typing import Any, Literal, overload
 
@@ -20,13 +22,16 @@ import numpy as np
 from . import _library, _pictures
 from ._pictures import PictureLike
 from .answers import Answer, answer_of
-from .errors import InvalidArgumentError, make_error
+from .errors import Error, HydrascopeWarning, InvalidArgumentError, as_keywords, make_error, warn
 
 OnError = Literal["fail", "skip"]
 
 # Several pictures are asked in pieces, because a call into the library cannot be interrupted; enough at once that the
 # model never waits for the next piece.
 _PIECE, _PIECES_AT_ONCE = 32, 3
+_LOOK_FOR_NOTES = 0.1
+"""Seconds, while pictures are computed."""
+_NEW_HEAD = "newly initialised, not from the file: head.weight, head.bias"
 _NO_HEAD = "the model has no classifier (num_classes=0): it can embed, and nothing else"
 
 
@@ -76,6 +81,12 @@ class Model:
                 raise make_error("invalid_argument" if arch is not None and "does not fit" in text else code, text)
         self.facts: dict[str, Any] = json.loads(self._library.facts(self._handle))
         """name, num_classes, embed_dim, attention, device, precision, transform, maps, notes, ..."""
+        self._notes_said = 0
+        try:
+            self._say_notes(self._handle)
+        except HydrascopeWarning:
+            self.close()
+            raise
 
     def close(self) -> None:
         """Frees the model; what is being asked is answered first."""
@@ -136,6 +147,8 @@ class Model:
         """The same with `maps`: of the predicted class, or of `classes` and the `topk` best; of all maps that the model
         was opened for, or some."""
         of_class = list(classes) if isinstance(classes, Iterable) and not isinstance(classes, str) else [classes]
+        # A number of Python is an index, also where classes have numbers for names.
+        of_class = [f"index:{one}" if isinstance(one, Integral) else one for one in of_class]
         options = {"class": of_class, "topk": topk, "method": method, "layer": layer, "head": head}
         return self._ask(pictures, _library.MAPS, options, on_error)
 
@@ -175,55 +188,68 @@ class Model:
             answers = self._answers(_pictures.one_by_one(pictures), words, wants, is_strict=on_error == "fail")
         return answers[0] if _pictures.is_one(pictures) else answers
 
+    def _say_notes(self, handle: int) -> None:
+        """Warns of what the program has noted since the last time."""
+        notes = json.loads(self._library.notes(handle))
+        with self._changed:
+            said, self._notes_said = self._notes_said, len(notes)
+        for note in notes[said:]:
+            if self._has_head or note != _NEW_HEAD:  # which nobody asks
+                warn(as_keywords(note))
+
     def _answers(self, pictures: Iterator[Any], words: list[str], wants: int, *, is_strict: bool) -> list[Answer]:
         answers: list[Answer] = []
 
-        def next_piece() -> list[Any]:
-            return list(itertools.islice(pictures, _PIECE))
-
-        def take(piece: list[Answer]) -> None:
+        def take(asked: Future[list[Answer]]) -> None:
+            is_done = False
+            while not is_done:  # a large picture takes minutes, and what is to be said of it is said before
+                is_done = bool(futures.wait([asked], _LOOK_FOR_NOTES).done)
+                with self._opened(is_part=True) as handle:
+                    self._say_notes(handle)
+            piece = asked.result()
             for answer in piece:
                 if answer.error is not None and is_strict:
                     raise answer.error
             answers.extend(piece)
 
-        piece, following = next_piece(), next_piece()
-        if not following:
-            take(self._asked(*_described(piece, 0), words, wants))
-            return answers
         threads = ThreadPoolExecutor(_PIECES_AT_ONCE, "hydrascope")
         waiting: deque[Future[list[Answer]]] = deque()
         asked_so_far = 0
         is_stopped = False
         try:
-            while piece:
+            while piece := list(itertools.islice(pictures, _PIECE)):
                 if len(waiting) == _PIECES_AT_ONCE:
-                    take(waiting.popleft().result())
-                waiting.append(threads.submit(self._asked, *_described(piece, asked_so_far), words, wants))
+                    take(waiting.popleft())
+                described = _pictures.described(piece, asked_so_far, is_strict=is_strict)
+                waiting.append(threads.submit(self._asked, *described, words, wants))
                 asked_so_far += len(piece)
-                piece, following = following, next_piece()
             while waiting:
-                take(waiting.popleft().result())
-        except KeyboardInterrupt:  # what the threads are at is answered behind the scenes
+                take(waiting.popleft())
+        except (KeyboardInterrupt, HydrascopeWarning):  # what the threads are at is answered behind the scenes
             is_stopped = True
             raise
         finally:
             threads.shutdown(wait=not is_stopped, cancel_futures=True)
         return answers
 
-    def _asked(self, pictures: Any, kept: list[object], words: list[str], wants: int) -> list[Answer]:
-        """`kept` is what `pictures` point into."""
+    def _asked(self, pictures: Any, kept: list[object], errors: dict[int, Error], words: list[str],
+               wants: int) -> list[Answer]:
+        """`kept` is what `pictures` point into; those that have `errors` are not asked about."""
         handles = (ctypes.c_void_p * len(pictures))()
         with self._opened(is_part=True) as model:
             if self._library.ask(model, pictures, len(pictures), _library.c_words(words), len(words), wants, handles) != 0:
                 raise make_error(*_library.last_error())
         del kept
         try:
-            return [answer_of(handle, os.fsdecode(picture.path) if picture.path else None)
-                    for picture, handle in zip(pictures, handles)]
+            answers = [answer_of(handle, os.fsdecode(picture.path) if picture.path else None)
+                       for picture, handle in zip(pictures, handles)]
         finally:
             for handle in handles:
                 self._library.free(handle)
+        for place, error in errors.items():
+            record = {**answers[place].record, "error": {"code": error.code, "message": str(error)}}
+            answers[place] = Answer(record, error=error)
+        return answers
 
 
 def _in_file(model: Any, arch: str | None, file: Path, options: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
@@ -232,14 +258,4 @@ def _in_file(model: Any, arch: str | None, file: Path, options: dict[str, Any]) 
     checkpoints.save(model, file, arch=arch)
     if checkpoints.is_state(model):
         return (file, options) if arch is None else (arch, {**options, "checkpoint": file})
-    # Files of transformers that only their architecture's name describes do not say it.
-    if all(options.get(name) is None for name in ("img_size", "imgsz", "input_size", "native", "views")):
-        options = {**options, "img_size": checkpoints.made_size(model)}
     return file, options
-
-
-def _described(pictures: list[Any], first: int) -> tuple[Any, list[object]]:
-    """For the library, and what must be kept until it has answered; `first` is the number of the first."""
-    described = (_library.Picture * len(pictures))()
-    return described, [_pictures.fill(one, value, first + number)
-                       for number, (one, value) in enumerate(zip(described, pictures))]

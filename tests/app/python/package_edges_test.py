@@ -1,5 +1,5 @@
 """The Python package where programs around it do something of their own: forks, interrupts, threads, changed files, forms
-of pictures and options, models that do not fit.
+of pictures and options, notes.
 
     python tests/app/python/package_edges_test.py [--tree BUILD_FOLDER]
 
@@ -19,10 +19,11 @@ import tempfile
 import threading
 import typing
 import unittest
+import warnings
 from pathlib import Path
 from unittest import mock
 
-from under_test import ENVIRONMENT, EXACT, OTTER, PIL, ROOT, command, rest, timm  # first: sets the path
+from under_test import ENVIRONMENT, EXACT, OTTER, PIL, ROOT, command, rest  # first: sets the path
 
 import hydrascope
 import numpy as np
@@ -228,6 +229,42 @@ class Forms(unittest.TestCase):
             with self.assertRaisesRegex(hydrascope.InvalidArgumentError, text):
                 self.model.classify(wrong)
 
+    def test_a_way_out_for_numbers_that_are_no_pixels(self) -> None:
+        whole = np.random.default_rng(0).integers(0, 256, (40, 50, 3), dtype=np.uint8)
+        for wrong, text in ((whole / 255, "multiplied by 255"), (whole.astype(np.float32) / 255, "multiplied by 255"),
+                            (torch.from_numpy(whole) / 255, "multiplied by 255"), (whole.astype(np.uint16) * 257, "x >> 8"),
+                            (np.dstack([whole, whole[:, :, :1]]), "PIL.Image.fromarray")):
+            with self.assertRaisesRegex(hydrascope.InvalidArgumentError, text):
+                self.model.classify(wrong)
+
+    @unittest.skipIf(PIL is None, "no Pillow")
+    def test_an_image_that_pillow_cannot_decode_is_one_of_the_answers(self) -> None:
+        cut = PIL.Image.open(io.BytesIO(OTTER.read_bytes()[:20000]))
+        answers = self.model.classify([OTTER, cut, None, OTTER], on_error="skip")
+        self.assertEqual([type(one.error) for one in answers],
+                         [type(None), hydrascope.DecodeError, hydrascope.InvalidArgumentError, type(None)])
+        self.assertEqual((answers[1].record["input"], answers[1].record["error"]["code"]), ("picture 1", "decode_failed"))
+        np.testing.assert_array_equal(answers[3].logits, self.model.classify(OTTER).logits)
+        cut = PIL.Image.open(io.BytesIO(OTTER.read_bytes()[:20000]))
+        with self.assertRaisesRegex(hydrascope.DecodeError, r"truncated.*\(picture 1\)"):
+            self.model.explain([OTTER, cut])
+
+    @unittest.skipIf(PIL is None, "no Pillow")
+    def test_orientation_is_that_of_the_file(self) -> None:
+        picture = PIL.Image.fromarray(np.random.default_rng(0).integers(0, 256, (40, 60, 3), dtype=np.uint8))
+        exif = PIL.Image.Exif()
+        exif[0x0112] = 6
+        with tempfile.TemporaryDirectory() as folder:
+            for name in ("a.png", "a.jpg"):
+                file = Path(folder) / name
+                picture.save(file, exif=exif, **({"quality": 100, "subsampling": 0} if name == "a.jpg" else {}))
+                of_file = self.model.classify(file)
+                with PIL.Image.open(file) as opened:
+                    of_image = self.model.classify(opened)
+                    of_pixels = self.model.classify(np.asarray(opened))
+                self.assertEqual((of_file.record["height"], of_image.record["height"], of_pixels.record["height"]), (60, 60, 40))
+                np.testing.assert_allclose(of_image.logits, of_file.logits, atol=0.1)
+
     def test_values_of_options(self) -> None:
         maps = self.model.explain(OTTER, classes=np.int64(3), layer=range(2)).maps
         self.assertEqual([(one.layer, one.class_index) for one in maps], [(0, 3), (1, 3)])
@@ -238,6 +275,14 @@ class Forms(unittest.TestCase):
             hydrascope.classify(OTTER, attn_opt={"hydra.scale": "none"})
         with self.assertRaisesRegex(hydrascope.InvalidArgumentError, "zero byte"):
             hydrascope.classify(OTTER, attn="hydra\0")
+
+    def test_a_number_is_an_index_where_classes_are_called_by_numbers(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            names = Path(folder) / "names.txt"
+            names.write_text("".join(f"{i}\n" for i in range(1, 1001)))
+            with hydrascope.Model(maps=True, labels=names) as model:
+                found = [model.explain(OTTER, classes=one, layer=11).maps[0] for one in (360, "360", "index:360")]
+        self.assertEqual([(one.class_index, one.label) for one in found], [(360, "361"), (359, "360"), (360, "361")])
 
     def test_no_pictures(self) -> None:
         self.assertEqual((self.model.classify(()), self.model.explain(iter([]))), ([], []))
@@ -256,6 +301,52 @@ class Forms(unittest.TestCase):
             _ = answers[140].label
         with self.assertRaisesRegex(hydrascope.UnsupportedFormatError, "picture 140"):
             self.model.classify(pictures)
+
+
+class Notes(unittest.TestCase):
+    def said(self, ask: typing.Callable[[], object]) -> tuple[typing.Any, list[str]]:
+        """What it gives, and the warnings, each at a line of this file."""
+        with warnings.catch_warnings(record=True) as caught:
+            warnings.simplefilter("always")
+            given = ask()
+        self.assertEqual({(one.category, one.filename) for one in caught} - {(hydrascope.HydrascopeWarning, __file__)}, set())
+        return given, [str(one.message) for one in caught]
+
+    def test_a_picture_far_above_the_models_size(self) -> None:
+        picture = np.random.default_rng(0).integers(0, 256, (576, 576, 3), dtype=np.uint8)
+        with hydrascope.Model(native=True, maps=True, **EXACT) as model:
+            note = "deit_tiny_patch16_224.softmax was trained at 224x224 (HxW); answers at 576x576 are less accurate; " \
+                   "deit_tiny_patch16_224.window is made for large pictures"
+            answer, said = self.said(lambda: model.classify(picture))
+            self.assertEqual((said, answer.record["notes"], model.facts["notes"]), ([note], [note], []))
+            (small, explained), said = self.said(lambda: (model.classify(picture[:224, :224]), model.explain(picture)))
+            self.assertEqual((said, explained.record["notes"]), ([], [note]))
+            self.assertNotIn("notes", small.record)
+            self.assertNotIn("notes", explained.maps[0].record)
+        with hydrascope.Model("deit_tiny_patch16_224.window", native=True, **EXACT) as model:
+            answer, said = self.said(lambda: model.classify(picture))
+            self.assertEqual((said, answer.record.get("notes")), ([], None))
+        done = command("classify", "--native", OTTER)
+        self.assertIn("deit_tiny_patch16_224.window is made for large pictures", done.stderr)
+
+    def test_an_attention_that_the_weights_were_not_trained_with(self) -> None:
+        note = "attention changed from softmax to hydra after training: accuracy needs `hydrascope convert`"
+        functions._opened.clear()
+        answer, said = self.said(lambda: hydrascope.classify(OTTER, attn="hydra", **EXACT))
+        self.assertEqual((said, answer.record["notes"]), ([note], [note]))
+        _, said = self.said(lambda: hydrascope.classify(OTTER, attn="hydra", **EXACT))
+        self.assertEqual(said, [], "the model is open already")
+        model, said = self.said(lambda: hydrascope.Model(attn="hydra", **EXACT))
+        self.assertEqual((said, model.facts["notes"]), ([note], [note]))
+        model.close()
+        with warnings.catch_warnings():
+            warnings.simplefilter("error")
+            with self.assertRaisesRegex(hydrascope.HydrascopeWarning, "attention changed"):
+                hydrascope.classify(OTTER, attn="hydra", **EXACT, threads=1)
+
+    def test_those_of_commands(self) -> None:
+        _, said = self.said(lambda: hydrascope.run("classify", OTTER, attn="hydra"))
+        self.assertRegex(said[0], "attention changed from softmax to hydra")
 
 
 class Errors(unittest.TestCase):
@@ -291,93 +382,6 @@ class Errors(unittest.TestCase):
             for one in (hydrascope.classify, hydrascope.explain, hydrascope.Model.classify, hydrascope.Model.explain):
                 self.assertEqual([form.__annotations__["return"] for form in typing.get_overloads(one)],
                                  ["Answer", "list[Answer]"])
-
-
-@unittest.skipIf(timm is None, "no timm")
-class ModelsOfTimm(unittest.TestCase):
-    def model(self, name: str = "vit_tiny_patch16_224", **options: object) -> torch.nn.Module:
-        torch.manual_seed(1)
-        return timm.create_model(name, **options).eval()
-
-    def test_the_size_is_the_models(self) -> None:
-        for name, (height, width) in (("vit_tiny_patch16_224", (96, 96)), ("vit_tiny_patch16_224", (64, 128)),
-                                      ("vit_small_patch16_rope_224", (96, 96))):
-            model = self.model(name, img_size=(height, width), num_classes=7, depth=2)
-            pixels = np.random.default_rng(0).integers(0, 256, (height, width, 3), dtype=np.uint8)
-            answer = hydrascope.classify(pixels, model=model, crop_pct=1.0, **EXACT)
-            self.assertEqual(answer.record["model_size"], [height, width])
-            mean, std = (torch.tensor(model.pretrained_cfg[key])[:, None, None] for key in ("mean", "std"))
-            with torch.no_grad():
-                expected = model((torch.from_numpy(pixels).permute(2, 0, 1)[None] / 255 - mean) / std)[0]
-            np.testing.assert_allclose(answer.logits, expected.numpy(), atol=1e-4)
-
-    def test_other_transformers_are_refused_and_left_alone(self) -> None:
-        from timm.models.beit import Beit
-        small = {"depth": 2, "embed_dim": 24, "num_heads": 2}
-        given = [self.model(name) for name in ("eva02_tiny_patch14_224", "cait_xxs24_224", "vit_small_patch16_rope_224",
-                                               "crossvit_tiny_240", "xcit_nano_12_p16_224", "vit_relpos_small_patch16_224")]
-        given += [Beit(**small), self.model("hiera_tiny_224"), self.model("vit_tiny_patch16_224", qk_norm=True)]
-        for model in given:
-            with self.subTest(type(model).__name__):
-                before = [type(one) for one in model.modules()]
-                with self.assertRaisesRegex(hydrascope.InvalidArgumentError, "found|cannot be replaced"):
-                    nn.replace_attention(model, "hydra:last1,hedgehog:0")
-                self.assertEqual([type(one) for one in model.modules()], before)
-        half = self.model(depth=2)
-        half.blocks[1].attn.q_norm = torch.nn.LayerNorm(64)
-        with self.assertRaisesRegex(hydrascope.InvalidArgumentError, "q_norm"):
-            nn.replace_attention(half, "hydra")
-        self.assertEqual(type(half.blocks[0].attn).__name__, "Attention")
-
-    def test_values_of_mechanisms_options(self) -> None:
-        for option in ("hydra.eps=abc", "hydra.eps=0", "hydra.eps=nan", "exp.t=-1", "hedgehog.width=-1", "t2r.width=1.5"):
-            with self.assertRaisesRegex(hydrascope.InvalidArgumentError, f"{option.partition('=')[0]} expects a"):
-                nn.replace_attention(self.model(depth=2), option.partition(".")[0], attn_opt=option)
-
-    def test_without_a_classifier(self) -> None:
-        model = self.model(num_classes=0, depth=2)
-        pixels = np.random.default_rng(0).integers(0, 256, (224, 224, 3), dtype=np.uint8)
-        with torch.no_grad():
-            expected = model((torch.from_numpy(pixels).permute(2, 0, 1)[None] / 255 - 0.5) / 0.5)[0]
-        np.testing.assert_allclose(hydrascope.embed(pixels, model=model, crop_pct=1.0, **EXACT), expected.numpy(), atol=1e-4)
-        with self.assertRaisesRegex(hydrascope.InvalidArgumentError, "no classifier"):
-            hydrascope.classify(pixels, model=model)
-        with hydrascope.Model(model, embeddings=True, **EXACT) as opened, \
-                self.assertRaisesRegex(hydrascope.InvalidArgumentError, "no classifier"):
-            opened.classify(pixels)
-        with tempfile.TemporaryDirectory() as folder:
-            nn.save(model, Path(folder) / "m.safetensors")
-            back = nn.load(Path(folder) / "m.safetensors", self.model(num_classes=0, depth=2))
-            self.assertEqual((back.num_classes, type(back.head)), (0, torch.nn.Identity))
-            self.assertTrue(torch.equal(back.pos_embed, model.pos_embed))
-
-    def test_a_state_dict_that_does_not_fit(self) -> None:
-        state = self.model(depth=2).state_dict()
-        with self.assertRaisesRegex(hydrascope.InvalidArgumentError, "does not fit vit_tiny_patch16_224; .*blocks.2.norm1"):
-            hydrascope.Model(state, arch="vit_tiny_patch16_224")
-        with self.assertRaisesRegex(hydrascope.InvalidArgumentError, "no such architecture .zzz"):
-            hydrascope.Model(state, arch="zzz")
-        with self.assertRaisesRegex(hydrascope.InvalidArgumentError, "found dict"):
-            hydrascope.Model({}, arch="vit_tiny_patch16_224")
-        with tempfile.TemporaryDirectory() as folder:
-            with self.assertRaisesRegex(hydrascope.Error, "does not fit vit_tiny_patch16_224"):
-                hydrascope.convert(state, Path(folder) / "o.safetensors", arch="vit_tiny_patch16_224")
-
-    def test_files_of_modules(self) -> None:
-        model = self.model(depth=2)
-        with tempfile.TemporaryDirectory() as folder:
-            with self.assertRaisesRegex(hydrascope.UnwritableError, "no such folder") as caught:
-                nn.save(model, Path(folder) / "missing" / "m.safetensors")
-            self.assertIsInstance(caught.exception, OSError)
-            file = Path(folder) / "m.safetensors"
-            file.write_bytes(b"x" * 100)
-            with self.assertRaisesRegex(hydrascope.UnsupportedFormatError, "safetensors"):
-                nn.load(file)
-            nn.save(model, file)
-            with self.assertRaisesRegex(hydrascope.InvalidArgumentError, "does not fit"):
-                nn.load(file, self.model(depth=3))
-        with self.assertRaisesRegex(hydrascope.InvalidArgumentError, "ReLU"):
-            hydrascope.Model(self.model(depth=2, act_layer="relu"))
 
 
 if __name__ == "__main__":

@@ -78,7 +78,7 @@ class Pictures(unittest.TestCase):
                 self.model.classify([wrong])
         with self.assertRaisesRegex(hydrascope.InvalidArgumentError, "did you mean hydra"):
             hydrascope.Model(attn="hydrra")
-        with self.assertRaisesRegex(hydrascope.InvalidArgumentError, "unknown option --img-sise"):
+        with self.assertRaisesRegex(hydrascope.InvalidArgumentError, "unknown option img_sise"):
             hydrascope.classify(OTTER, img_sise=3)
         with self.assertRaisesRegex(hydrascope.TooLargeError, "above the limit of 100 pixels"):
             hydrascope.classify(OTTER, max_pixels=100)

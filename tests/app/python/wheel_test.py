@@ -64,7 +64,7 @@ def main(build: Path) -> int:
         clean = {key: value for key, value in os.environ.items() if not key.startswith(("HYDRASCOPE", "PYTHON", "LD_"))}
         answer = run(folder / "venv" / "bin" / "hydrascope", "classify", ROOT / "assets" / "images" / "otter-head.jpg", env=clean)
         check(answer.returncode == 0 and "otter" in answer.stdout, answer.stdout + answer.stderr)
-        for name in ("package_test.py", "package_edges_test.py"):
+        for name in ("package_test.py", "package_edges_test.py", "package_timm_test.py"):
             tests = run(python, "-B", ROOT / "tests" / "app" / "python" / name, "--torch",
                         ".".join(torch.__version__.split(".")[:2]), env=clean)
             print(tests.stderr[-3000:])

@@ -77,6 +77,9 @@ HYDRASCOPE_API void hydrascope_close(hydrascope_model* model);
 /* JSON: name, num_classes, embed_dim, patch_size, attention, device, precision, transform, maps,
    notes. */
 HYDRASCOPE_API const char* hydrascope_facts(const hydrascope_model* model);
+/* JSON: the notes that the command line would have printed by now, those of `facts` and what came to
+   them while pictures were computed. Lives until this thread's next call. */
+HYDRASCOPE_API const char* hydrascope_notes(const hydrascope_model* model);
 /* Of a class from 0 on; null where there is none. */
 HYDRASCOPE_API const char* hydrascope_label(const hydrascope_model* model, int64_t index);
 
@@ -93,7 +96,7 @@ HYDRASCOPE_API void hydrascope_free(hydrascope_answer* answer);
 /* Null where all went well. */
 HYDRASCOPE_API const char* hydrascope_answer_error_code(const hydrascope_answer* answer);
 HYDRASCOPE_API const char* hydrascope_answer_error_text(const hydrascope_answer* answer);
-/* JSON, as `classify` writes it. */
+/* JSON, as `classify` writes it, with `notes` where there are some on the answer. */
 HYDRASCOPE_API const char* hydrascope_answer_record(const hydrascope_answer* answer);
 /* These write how many there are to `count`. */
 HYDRASCOPE_API const hydrascope_prediction* hydrascope_answer_top(const hydrascope_answer* answer,

@@ -8,6 +8,10 @@
 The operators themselves are `torch.ops.hydrascope` (docs/python.md).
 """
 
+from .. import _torch
+
+_torch.check()  # before PyTorch is imported
+
 from .attention import (ExpAttention, HedgehogAttention, HydraAttention, LinearAttention, OperatorAttention,
                         ReluAttention, T2RAttention)
 from .checkpoints import load, save

@@ -2,15 +2,22 @@
 
 from __future__ import annotations
 
+import contextlib
+import functools
 import json
 import os
+import tempfile
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any
 
+import torch
 from safetensors import SafetensorError, safe_open
+from safetensors.torch import save as to_bytes
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
+from .. import _metadata
 from ..errors import (InvalidArgumentError, NotFoundError, UnreadableError, UnsupportedFormatError,
                       UnwritableError)
 from .replacement import attention_of, has_plain_blocks, replace_attention
@@ -22,7 +29,7 @@ def _is_identity(module: object) -> bool:
 
 def _config(model: Any, arch: str) -> dict[str, Any] | None:
     """A `VitConfig` of the program; nothing where the model has parts that those lack."""
-    if not has_plain_blocks(model):
+    if not has_plain_blocks(model) or not _metadata.are_known(model.state_dict()):
         return None
     block = model.blocks[0]
     plain = (_is_identity(getattr(model, "norm_pre", None)) and getattr(model, "rope", None) is None
@@ -31,9 +38,10 @@ def _config(model: Any, arch: str) -> dict[str, Any] | None:
              and _is_identity(getattr(block.mlp, "norm", None)) and model.global_pool in ("token", "avg"))
     if not plain:
         return None
-    if not isinstance(block.norm1, nn.LayerNorm) or not isinstance(block.mlp.act, nn.GELU):
+    act = block.mlp.act
+    if not isinstance(block.norm1, nn.LayerNorm) or not isinstance(act, nn.GELU) or act.approximate != "none":
         raise InvalidArgumentError("the program has no such transformer: its blocks have LayerNorm and GELU, found "
-                                   f"{type(block.norm1).__name__} and {type(block.mlp.act).__name__}")
+                                   f"{type(block.norm1).__name__} and {act!r}")
     height, width = model.patch_embed.img_size
     return {
         "arch": arch, "img_height": height, "img_width": width, "patch_size": model.patch_embed.patch_size[0],
@@ -45,22 +53,61 @@ def _config(model: Any, arch: str) -> dict[str, Any] | None:
         "reg_tokens": getattr(model, "num_reg_tokens", 0), "no_embed_class": bool(model.no_embed_class),
         "layer_scale": hasattr(block.ls1, "gamma"), "init_values": 1e-5, "global_pool": model.global_pool,
         "fc_norm": not _is_identity(model.fc_norm), "layer_norm_eps": block.norm1.eps,
+        **_metadata.kept_config(_kept(model)),
         "attention": [name if not options else {"mechanism": name, "options": options}
                       for name, options in attention_of(model)]}
 
 
-def _transform(cfg: Mapping[str, Any], config: Mapping[str, Any]) -> dict[str, Any]:
-    """timm's `pretrained_cfg` at the size that the model was made for."""
-    names = ("interpolation", "crop_pct", "crop_mode", "mean", "std")
-    return {"input_size": (config["in_chans"], config["img_height"], config["img_width"]),
-            **{name: cfg[name] for name in names if cfg.get(name) is not None}}
+def _unseen(model: Any) -> dict[str, object]:
+    """What no tensor's name or shape says of a transformer's answers."""
+    parts = [(type(one).__name__, getattr(one, "eps", None), getattr(one, "approximate", None))
+             for one in model.blocks[0].modules() if not isinstance(one, (nn.Identity, nn.Dropout)) and "Drop" not in type(one).__name__]
+    return {"global_pool": getattr(model, "global_pool", None), "parts of a block": parts}
 
 
-def made_size(model: object) -> tuple[int, int] | None:
-    """Height and width that a model of timm was made for, where they are not its architecture's."""
-    size = getattr(getattr(model, "patch_embed", None), "img_size", None)
-    usual = (getattr(model, "pretrained_cfg", None) or {}).get("input_size")
-    return tuple(size) if size and usual and tuple(size) != tuple(usual[1:]) else None
+def _check_as_made(model: Any, arch: str) -> None:
+    """Refuses a transformer that the program knows by its architecture's name alone, and that is not as timm makes it."""
+    pool = getattr(model, "global_pool", None)
+    import timm
+    if timm.is_model(arch):
+        with torch.device("meta"):
+            made = _unseen(timm.create_model(arch, num_classes=model.num_classes))
+        differ = [name for name, value in _unseen(model).items() if value != made[name]]
+    else:
+        differ = ["global_pool"] if pool not in ("token", "avg") else []
+    if differ:
+        raise InvalidArgumentError(f"the program has no such transformer: unlike timm's {arch or 'plain ones'} in its "
+                                   f"{' and '.join(differ)} (global_pool {pool})")
+
+
+def _arguments(config: Mapping[str, Any]) -> dict[str, Any]:
+    """What makes timm's transformer of that `VitConfig`."""
+    same = ("patch_size", "in_chans", "embed_dim", "depth", "num_heads", "mlp_ratio", "qkv_bias", "class_token", "reg_tokens",
+            "no_embed_class", "global_pool", "fc_norm")
+    made = {name: config[name] for name in same if name in config}
+    if "layer_scale" in config:
+        made["init_values"] = config.get("init_values", 1e-5) if config["layer_scale"] else None
+    if "layer_norm_eps" in config:
+        made["norm_layer"] = functools.partial(nn.LayerNorm, eps=config["layer_norm_eps"])
+    if "img_height" in config:
+        made["img_size"] = (config["img_height"], config["img_width"])
+    return made
+
+
+def _cfg(model: nn.Module) -> dict[str, Any]:
+    """timm's facts of the model, how its pictures are prepared among them."""
+    return getattr(model, "pretrained_cfg", None) or {}
+
+
+def _kept(model: nn.Module) -> dict[str, Any]:
+    return getattr(model, _metadata.KEPT, {})
+
+
+def _input_size(model: Any) -> tuple[int, int, int]:
+    """Channels, height and width that a model of timm was made for."""
+    usual = _cfg(model).get("input_size") or (3, 224, 224)
+    size = getattr(model.patch_embed, "img_size", None) or usual[1:]
+    return getattr(getattr(model.patch_embed, "proj", None), "in_channels", usual[0]), *size
 
 
 def is_state(model: object) -> bool:
@@ -69,25 +116,31 @@ def is_state(model: object) -> bool:
 
 
 def save(model: nn.Module | Mapping[str, Tensor], file: str | os.PathLike[str], *, arch: str | None = None) -> None:
-    """Writes a timm vision transformer, its attention, size and transform included, or a state dict with the name of its
-    architecture, as safetensors that the program reads. A model without a classifier (`num_classes=0`) makes a file without
-    one, which `embed` takes, and the program with --num-classes N --reset-head."""
-    folder = os.path.dirname(os.fspath(file)) or "."
-    if not os.path.isdir(folder):
-        raise UnwritableError(f"there is no such folder ({folder})", os.fspath(file))
+    """Writes a timm vision transformer, its attention, size and transform (`pretrained_cfg`) included, or a state dict with
+    the name of its architecture, as safetensors that the program reads. A model that `load` made keeps what its file said
+    of its classes, licence and origin. A model without a classifier (`num_classes=0`) makes a file without one, which
+    `embed` takes, and the program with --num-classes N --reset-head."""
+    path = os.fspath(file)
+    if not path.startswith(("/dev/", "/proc/")):  # descriptors of this process
+        path = os.path.realpath(path)
+    if not os.path.isdir(os.path.dirname(path)):
+        raise UnwritableError(f"there is no such folder ({os.path.dirname(os.fspath(file))})", os.fspath(file))
     metadata = {"format": "pt"}
     if isinstance(model, nn.Module):
         if not hasattr(model, "blocks") or not hasattr(model, "patch_embed"):
             raise InvalidArgumentError(f"expected a vision transformer of timm or a state dict, found {type(model).__name__}")
-        cfg = getattr(model, "pretrained_cfg", None) or {}
+        cfg = _cfg(model)
         arch = arch or cfg.get("architecture") or ""
         config = _config(model, arch)
+        metadata |= {"created_by": _metadata.CREATED_BY, "transform": json.dumps(_metadata.transform_of(cfg, _input_size(model)))}
         if config is not None:
-            metadata |= {"hydrascope.schema": "1", "hydrascope.config": json.dumps(config), "arch": arch,
-                         "complete": "yes", "created_by": "hydrascope.nn", "transform": json.dumps(_transform(cfg, config))}
+            metadata |= _metadata.kept_metadata(_kept(model), cfg, model.num_classes)  # type: ignore[arg-type]
+            metadata |= {"hydrascope.schema": "1", "hydrascope.config": json.dumps(config), "arch": arch, "complete": "yes"}
         elif any(name != "softmax" for name, _ in attention_of(model)):
             raise InvalidArgumentError("the program has no such transformer: only one with plain blocks can have another "
                                        "attention")
+        else:
+            _check_as_made(model, arch)
         state: Mapping[str, Tensor] = model.state_dict()
     elif isinstance(model, Mapping) and is_state(model):
         state = model
@@ -97,15 +150,41 @@ def save(model: nn.Module | Mapping[str, Tensor], file: str | os.PathLike[str], 
         metadata["arch"] = arch
     tensors = {name: one.detach().cpu().contiguous().clone() for name, one in state.items()}
     try:
-        save_file(tensors, os.fspath(file), metadata)
+        _write(tensors, path, metadata)
     except (OSError, SafetensorError) as error:
         raise UnwritableError(f"{error} ({os.fspath(file)})", os.fspath(file)) from error
 
 
+def _write(tensors: dict[str, Tensor], path: str, metadata: dict[str, str]) -> None:
+    """The file is whole or as it was, and has the mode that others have here: safetensors makes files for their owner alone."""
+    if path.startswith(("/dev/", "/proc/")) or (os.path.exists(path) and not os.path.isfile(path)):  # no file to replace
+        with open(path, "ab") as stream:
+            stream.write(to_bytes(tensors, metadata))
+        return
+    with tempfile.TemporaryDirectory(prefix=".hydrascope-", dir=os.path.dirname(path)) as folder:
+        inside = os.path.join(folder, "model")
+        with open(inside, "xb") as empty:
+            mode = os.fstat(empty.fileno()).st_mode
+        with contextlib.suppress(FileNotFoundError):
+            mode = os.stat(path).st_mode
+        save_file(tensors, inside, metadata)
+        os.chmod(inside, mode & 0o777)
+        os.replace(inside, path)
+
+
 def load(file: str | os.PathLike[str], model: nn.Module | None = None) -> nn.Module:
-    """A file of the program's, or of `save`, as a timm model with the file's attention; or into `model`, whose attention
-    becomes the file's. Needs mechanisms that have modules here. A file without a classifier makes a model without one."""
+    """A file of the program's, or of `save`, as a timm model with the file's attention and transform (`pretrained_cfg`); or
+    into `model`, whose attention and transform become the file's. `file` may also be the name of a bundled model, or a
+    folder of timm's with its config.json. Needs mechanisms that have modules here. A file without a classifier makes a
+    model without one."""
     path = os.fspath(file)
+    if not os.path.exists(path) and os.sep not in path:
+        from ..conversion import run
+        path = run("models", "path", path).rstrip("\n")
+    if os.path.isdir(path):
+        if (Path(path) / "config.json").exists():
+            return _of_folder(path, model)
+        path = os.path.join(path, "model.safetensors")
     try:
         with safe_open(path, "pt") as opened:
             metadata = opened.metadata() or {}
@@ -117,14 +196,18 @@ def load(file: str | os.PathLike[str], model: nn.Module | None = None) -> nn.Mod
     except SafetensorError as error:
         raise UnsupportedFormatError(f"expected a safetensors file, found something else: {error} ({path})") from error
     config = json.loads(metadata.get("hydrascope.config", "{}"))
+    _metadata.check_rules(config, path)
     if model is None:
         if not metadata.get("arch"):
             raise InvalidArgumentError(f"the file does not say which architecture it holds: give a model of it ({path})")
         import timm
         if not timm.is_model(metadata["arch"]):
             raise InvalidArgumentError(f"timm has no model '{metadata['arch']}': give a model like the file's ({path})")
-        size = {"img_size": (config["img_height"], config["img_width"])} if config else {}
-        model = timm.create_model(metadata["arch"], num_classes=len(state.get("head.weight", ())), **size)
+        arguments = _arguments(config)
+        size = _metadata.said_transform(metadata).get("input_size")
+        if not config and size and size[1:] != list(timm.get_pretrained_cfg(metadata["arch"]).input_size[1:]):
+            arguments["img_size"] = tuple(size[1:])
+        model = timm.create_model(metadata["arch"], num_classes=len(state.get("head.weight", ())), **arguments)
     for layer, one in enumerate(config.get("attention", [])):
         name, options = (one, {}) if isinstance(one, str) else (one["mechanism"], one["options"])
         if name == "softmax":
@@ -135,9 +218,31 @@ def load(file: str | os.PathLike[str], model: nn.Module | None = None) -> nn.Mod
             f"{name}:{layer}.{key}={value}" for key, value in options.items() if silent.get(key) != value])
     if not config and metadata.get("attention", "softmax") != "softmax":
         replace_attention(model, metadata["attention"])
+    if config:
+        _metadata.check_same(config, _config(model, ""), path)
     reference = next(model.parameters())
     try:
         model.load_state_dict({name: one.to(reference.dtype) if one.is_floating_point() else one for name, one in state.items()})
     except RuntimeError as error:
         raise InvalidArgumentError(f"the file does not fit the model: {error} ({path})") from error
+    _set_cfg(model, _metadata.with_transform(_cfg(model), metadata))
+    setattr(model, _metadata.KEPT, _metadata.kept_of(metadata, len(state.get("head.weight", ()))))
+    return model
+
+
+def _set_cfg(model: Any, cfg: dict[str, Any]) -> None:
+    model.pretrained_cfg = model.default_cfg = cfg
+
+
+def _of_folder(folder: str, model: nn.Module | None) -> nn.Module:
+    """As timm opens a folder of its own, or of a hub's."""
+    import timm
+    try:
+        made = timm.create_model(f"local-dir:{folder}", pretrained=True)
+        if model is None:
+            return made
+        model.load_state_dict(made.state_dict())
+    except (RuntimeError, KeyError, ValueError, OSError) as error:
+        raise InvalidArgumentError(f"timm cannot open the folder: {error} ({folder})") from error
+    _set_cfg(model, dict(_cfg(made)))
     return model
