@@ -37,7 +37,7 @@ struct ClassifyRequest : PicturesRequest {
 
 void check_resumable(const ClassifyRequest& request) {
   const auto& [file, format] = request.output;
-  if (file.empty() || file == "-" || format != Format::jsonl)
+  if (is_stream(file) || format != Format::jsonl)
     throw UsageError("needs the records of a file in jsonl", "--resume", "--output FILE.jsonl");
   if (!request.save_logits.empty() || !request.save_input.empty())
     throw UsageError("arrays begin anew", "--resume beside --save-logits or --save-input");
@@ -65,7 +65,7 @@ void check_shareable(const ProcessTeam& team, const ClassifyRequest& request) {
                      "write them to a file and name it as @list.txt");
   }
   const auto& [file, format] = request.output;
-  if (!file.empty() && file != "-") return;
+  if (!is_stream(file)) return;
   if (format != Format::text && format != Format::jsonl) {
     throw UsageError("is one table or list, which several processes cannot write to one output",
                      "--format " + std::string(format_name(format)),
@@ -107,6 +107,8 @@ int run_classify(const ParsedOptions& options) {
       team.own_file(request.output.file), "--output", team.has_others(),
       request.resume ? OutputFile::Start::after_whole_lines : OutputFile::Start::anew);
   std::optional<ResumedRecords> earlier;
+  if (request.resume && output.part().empty())
+    throw UsageError("a device or a pipe holds no records", "--resume", "--output FILE.jsonl");
   if (request.resume) earlier.emplace(output.part());
   if (earlier) output.cut(earlier->bytes());
   RecordStream records(request.output.format, output.stream(), kClassifyColumns, kClassifyRows);
@@ -163,13 +165,14 @@ int run_classify(const ParsedOptions& options) {
     if (result.error) ++failed;
     return !(result.error && run.fail_fast) && static_cast<bool>(output.stream());
   };
-  pipeline.remark_on_size = note_on_large_sizes(source);
+  pipeline.remark_on_size = remark_on_large_sizes(source);
   pipeline.notice = [&](const std::string& text) {
     progress.hide();
     console.note(text);
   };
   const PipelineTiming timing = run_pipeline(next_input, classifier, pipeline, report);
   progress.finish();
+  for (const std::string& note : inputs.passed().notes()) console.note(note);
   records.finish();
   if (logits_file) logits_file->close();
   if (input_file) input_file->close();

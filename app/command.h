@@ -18,6 +18,9 @@ enum ExitCode : int {
   kExitCheckFailed = 4,
 };
 
+/// Asked by the front of the engine, no command: it ends at once, with 0.
+inline constexpr std::string_view kDoNothing = "do-nothing";
+
 /// All tables, in the order of the overview.
 const std::vector<CommandSpec>& command_specs();
 /// By name or alias; nullptr when there is none.

@@ -12,10 +12,12 @@
 #include "app/run/usage_error.h"
 
 #include <algorithm>
+#include <csignal>
 #include <exception>
 #include <filesystem>
 #include <iostream>
 #include <new>
+#include <system_error>
 
 namespace hydrascope::app {
 namespace {
@@ -90,6 +92,23 @@ int report(const Error& error, bool verbose) {
   return exit_code_after_stop(is_usage ? kExitUsage : kExitFailed);
 }
 
+/// What no command has named more closely.
+Error error_of(const std::exception& error) {
+  const auto* system = dynamic_cast<const std::system_error*>(&error);
+  if (system != nullptr && (system->code() == std::errc::resource_unavailable_try_again ||
+                            system->code() == std::errc::not_enough_memory)) {
+    return Error(ErrorCode::out_of_memory, "the system gives no more threads or memory", "",
+                 "`ulimit -a` shows the limits on processes (-u) and on memory (-v)");
+  }
+  // LibTorch's allocator and the loader of libraries have no type for it.
+  const std::string_view text = error.what();
+  for (const char* word : {"allocate memory", "map segment"})
+    if (text.find(word) != text.npos) return Error(ErrorCode::out_of_memory, "not enough memory");
+  // Behind its message LibTorch has a list of functions.
+  return Error(ErrorCode::internal, std::string(text.substr(0, text.find("\nException raised"))),
+               "internal");
+}
+
 }  // namespace
 
 std::vector<std::string> with_command(std::vector<std::string> words) {
@@ -130,6 +149,9 @@ std::optional<int> answer_from_tables(std::span<const std::string> words) {
 
 int guarded(std::span<const std::string> words, const std::function<int()>& run) {
   fill_closed_streams();
+  // A file that reaches the limit on sizes of files then fails like one on a full disk; the signal
+  // would end the process without a word.
+  std::signal(SIGXFSZ, SIG_IGN);
   const bool verbose = std::ranges::any_of(
       words, [](const std::string& word) { return word == "-v" || word == "--verbose"; });
   try {
@@ -146,7 +168,7 @@ int guarded(std::span<const std::string> words, const std::function<int()>& run)
     return report(Error(ErrorCode::out_of_memory, "not enough memory"), verbose);
   } catch (const std::exception& error) {
     std::cout.flush();
-    return report(Error(ErrorCode::internal, error.what(), "internal"), verbose);
+    return report(error_of(error), verbose);
   }
 }
 

@@ -11,6 +11,7 @@
 #include "app/run/output_file.h"
 #include "kernels/device/cpu_features.h"
 #include "kernels/device/gpu_info.h"
+#include "kernels/device/processors.h"
 #include "model/device.h"
 #include "model/image/decode.h"
 
@@ -19,22 +20,10 @@
 #include <ATen/Version.h>
 #include <torch/version.h>
 
-#include <fstream>
-#include <thread>
 #include <utility>
 
 namespace hydrascope::app {
 namespace {
-
-std::int64_t total_memory_bytes() {
-  std::ifstream stream("/proc/meminfo");
-  std::string word;
-  while (stream >> word) {
-    std::int64_t kib = 0;
-    if (word == "MemTotal:" && stream >> kib) return kib * 1024;
-  }
-  return 0;
-}
 
 int report_self_test(const OutputRequest& request) {
   OutputFile output(request.file);
@@ -67,8 +56,11 @@ int run_doctor(const ParsedOptions& options) {
   report.add("instruction_sets",
              instruction_sets.empty() ? "none beyond x86-64" : instruction_sets);
   report.add("libtorch_instruction_set", at::get_cpu_capability());
-  report.add("processors", static_cast<std::int64_t>(std::thread::hardware_concurrency()));
-  report.add("memory_bytes", total_memory_bytes());
+  const device::Processors processors = device::processors();
+  report.add("processors", processors.usable());
+  report.add("processors_of", processors.describe());
+  report.add("memory_bytes", device::total_memory().value_or(0));
+  report.add("memory_available_bytes", device::available_memory().value_or(0));
   report.add("auto_precision", describe_fastest_precision());
   report.add("cuda_built_in", gpus.built_in);
   report.add("cuda_runtime", gpus.runtime.empty() ? "none" : gpus.runtime);

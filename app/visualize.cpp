@@ -137,7 +137,7 @@ int run_visualize(const ParsedOptions& options) {
   });
   Visualization visualization(std::move(visualization_options), std::move(classes), labels,
                               explainer, other ? &*other : nullptr, output, progress);
-  pipeline.remark_on_size = note_on_large_sizes(source);
+  pipeline.remark_on_size = remark_on_large_sizes(source);
   pipeline.notice = [&](const std::string& text) {
     progress.hide();
     console.note(text);
@@ -163,6 +163,7 @@ int run_visualize(const ParsedOptions& options) {
   visualization.finish();
   output.finish();
   progress.finish();
+  for (const std::string& note : inputs.passed().notes()) console.note(note);
   if (reader_gone) HeldPipeSignal::end_quietly();
   records.finish();
   console.detail(timing.describe(model_threads(run), pipeline.workers));

@@ -13,6 +13,7 @@
 #include "app/run/usage_error.h"
 #include "app/train/session.h"
 #include "app/train/training_options.h"
+#include "kernels/file_place.h"
 #include "kernels/number_text.h"
 #include "model/checkpoint/formats/sha256.h"
 #include "model/device.h"
@@ -89,8 +90,7 @@ ModelSource open_source(const ModelRequest& request, const std::string& architec
 }
 
 /// The pictures of `--eval`, read before the work begins.
-std::vector<LabelledPicture> evaluation_pictures(const ConvertRequest& request,
-                                                 const image::Labels& labels) {
+LabelledSet evaluation_pictures(const ConvertRequest& request, const image::Labels& labels) {
   const std::string& folder = request.evaluated_folder;
   if (folder.empty()) {
     if (request.required_top1) {
@@ -107,7 +107,9 @@ std::vector<LabelledPicture> evaluation_pictures(const ConvertRequest& request,
   if (!set.has_labels) {
     throw UsageError("top-1 needs one label per picture", "--labels-csv " + csv);
   }
-  return std::move(set.pictures);
+  if (set.readable() == 0)
+    throw Error(ErrorCode::empty, "none of the labelled pictures can be read", "--eval " + folder);
+  return set;
 }
 
 /// One conversion from its options to its report.
@@ -123,7 +125,7 @@ class Distillation : TrainingSession {
 
  private:
   void check_files() const;
-  [[nodiscard]] fs::path states_folder() const { return output_.string() + ".training"; }
+  [[nodiscard]] fs::path states_folder() const { return beside(output_, ".training"); }
   void build_models();
   /// The layers that `--start` gives, from `train_from` on.
   std::vector<std::int64_t> take_over_starts(std::int64_t train_from);
@@ -177,7 +179,7 @@ void Distillation::build_models() {
   source_.weights.load_into(*teacher, source_.head);
   teacher->to(device_);
   teacher_ = std::make_unique<training::Teacher>(teacher);
-  at::manual_seed(run_.seed);
+  model::seed_generators(run_.seed);
   student_ = model::VisionTransformer(source_.config);
   source_.weights.load_into(*student_, source_.head);
 }
@@ -327,9 +329,12 @@ int Distillation::run() {
   if (!request_.sizes.empty()) of_result.img_size.reset();
   transform_ = resolve_transform(of_result, source_);
   const ResolvedLabels labels = resolve_labels(request_.labels, source_);
-  evaluated_ = evaluation_pictures(request_, labels.labels);
+  LabelledSet evaluated = evaluation_pictures(request_, labels.labels);
+  report_found({}, evaluated.notes());
+  evaluated_ = std::move(evaluated.pictures);
   const image::TransformConfig transform = training_transform(shown_);
   pictures_ = conversion_pictures(request_.words, request_.held_out, run_.seed);
+  report_found(pictures_.failed, pictures_.passed.notes());
   build_models();
   const training::ConvertedLayers layers =
       training::converted_layers(teacher_->config(), *student_);

@@ -5,9 +5,9 @@
 #include "app/model/model_source.h"
 #include "app/run/console.h"
 #include "app/run/usage_error.h"
+#include "kernels/file_place.h"
+#include "model/device.h"
 #include "model/vision_transformer.h"
-
-#include <ATen/Context.h>
 
 #include <iostream>
 #include <system_error>
@@ -22,6 +22,7 @@ void prepare_output(const fs::path& file, bool force) {
     throw UsageError("convert writes safetensors files", file.string(),
                      "give the file that extension: " + file.stem().string() + ".safetensors");
   }
+  if (open_stream(file)) throw UsageError("expected a file, found an open stream", file.string());
   std::error_code error;
   if (fs::exists(file, error) && !force) {
     throw UsageError("the file exists", file.string(), "--force replaces it");
@@ -83,7 +84,7 @@ int rewrite_checkpoint(const RewriteRequest& request) {
   if (request.transform.is_printed) std::cout << transform.describe() << '\n';
 
   // Building the model proves that the file is complete and makes what it lacks.
-  at::manual_seed(request.seed);
+  model::seed_generators(request.seed);
   model::VisionTransformer modules(source.config);
   const checkpoint::LoadReport report = source.weights.load_into(*modules, source.head);
   for (const std::string& note : describe(report)) console.note("note: " + note);

@@ -5,6 +5,7 @@
 #include "app/run/usage_error.h"
 #include "app/specs/training.h"
 #include "app/train/training_options.h"
+#include "kernels/device/processors.h"
 #include "model/device.h"
 
 #include <nlohmann/json.hpp>
@@ -12,11 +13,8 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
-#include <fstream>
 #include <iterator>
-#include <limits>
 #include <set>
-#include <sstream>
 #include <string_view>
 #include <utility>
 
@@ -38,26 +36,6 @@ void choose(std::optional<Number>& number, std::string_view option, bool learns_
   if (number) return;
   number = static_cast<Number>(recipe_default(option).of(learns_maps, world_size));
   recipe[std::string(option)] = *number;
-}
-
-/// Bytes that processes can have without swapping; all there could be where the system does not
-/// say.
-std::int64_t available_memory() {
-  std::int64_t available = std::numeric_limits<std::int64_t>::max();
-  std::ifstream file("/proc/meminfo");
-  for (std::string line; std::getline(file, line);) {
-    std::istringstream words(line);
-    std::string name;
-    std::int64_t kilobytes = 0;
-    if (words >> name >> kilobytes && name == "MemAvailable:") available = kilobytes << 10;
-  }
-  // A container's limit; "max" is none.
-  std::int64_t limit = 0;
-  std::int64_t used = 0;
-  if (std::ifstream("/sys/fs/cgroup/memory.max") >> limit &&
-      std::ifstream("/sys/fs/cgroup/memory.current") >> used)
-    available = std::min(available, std::max<std::int64_t>(0, limit - used));
-  return available;
 }
 
 /// Bytes that a process takes at most. Measured, as recipes share their batches between two:
@@ -162,10 +140,10 @@ int default_processes(const ConvertRequest& request, const model::VitConfig& con
   const bool reads_input = std::ranges::find(request.words, "-") != request.words.end();
   if (reads_input || !model::resolve_device(request.run.device).is_cpu()) return 1;
   constexpr std::int64_t kMost = 4;
-  const std::int64_t most =
-      std::min({kMost, std::int64_t{available_processors()},
-                static_cast<std::int64_t>(static_cast<double>(available_memory()) /
-                                          bytes_of_process(config))});
+  std::int64_t most = std::min(kMost, std::int64_t{kernels::device::available_processors()});
+  if (const auto memory = kernels::device::available_memory())
+    most = std::min(
+        most, static_cast<std::int64_t>(static_cast<double>(*memory) / bytes_of_process(config)));
   // Powers of two, which divide the batches.
   return most >= 4 ? 4 : most >= 2 ? 2 : 1;
 }
@@ -233,13 +211,17 @@ ConversionPictures conversion_pictures(const std::vector<std::string>& words, do
   std::vector<std::vector<TrainingPicture>> sources;
   std::set<std::filesystem::path> known;
   std::size_t all = 0;
+  ConversionPictures result;
   for (const std::string& word : words) {
-    sources.push_back(pictures_of(word, static_cast<std::int32_t>(sources.size()), known));
-    all += sources.back().size();
+    FoundPictures found;
+    add_pictures(word, static_cast<std::int32_t>(sources.size()), known, found);
+    all += found.pictures.size();
+    sources.push_back(std::move(found.pictures));
+    std::ranges::move(found.failed, std::back_inserter(result.failed));
+    result.passed += found.passed;
   }
   const double count = held_out < 1 ? held_out * static_cast<double>(all) : held_out;
   const double of_each = count / static_cast<double>(sources.size());
-  ConversionPictures result;
   for (std::size_t i = 0; i < sources.size(); ++i) {
     constexpr double kMostShare = 0.25;
     const double share = std::min(kMostShare, of_each / static_cast<double>(sources[i].size()));

@@ -74,6 +74,8 @@ struct ConversionPictures {
   std::vector<model::training::TrainingPicture> training;
   std::vector<model::training::TrainingPicture> held_out;
   std::vector<std::string> sources;  ///< words of the command line, "photos/ (4000 + 120)"
+  std::vector<Input> failed;         ///< what of them cannot be taken
+  PassedFiles passed;
 };
 
 /// Each word is a source: a folder with all its folders, a quoted glob, a list, a file. Equally

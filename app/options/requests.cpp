@@ -53,7 +53,7 @@ TransformRequest transform_request(const ParsedOptions& options) {
             [&] { return image::parse_interpolation(options.text("interpolation")); });
   read.take("mean", request.mean, [&] { return three_values("mean"); });
   read.take("std", request.std, [&] { return three_values("std"); });
-  request.fit = image::parse_fit(options.text("fit"));
+  read.take("fit", request.fit, [&] { return image::parse_fit(options.text("fit")); });
   read.take("print-transform", request.is_printed);
   bool is_native = false;
   read.take("native", is_native);
@@ -98,7 +98,8 @@ RunRequest run_request(const ParsedOptions& options, AutoExif exif) {
   if (read.given("batch-size")) read.take("batch-size", request.batch_size);
   read.take("max-pixels", request.decode.max_pixels);
   read.take("max-bytes", request.decode.max_bytes);
-  bool isolates = false;
+  // Where the time is an option and the flag is none, others decode always: `serve`.
+  bool isolates = options.declares("decode-timeout") && !options.declares("isolate-decoding");
   read.take("isolate-decoding", isolates);
   if (isolates) request.decode.reader = &decoding_workers(options.number("decode-timeout"));
   if (!isolates && read.given("decode-timeout"))
@@ -120,7 +121,7 @@ Console console_request(const ParsedOptions& options) {
   const char* no_color = std::getenv("NO_COLOR");  // https://no-color.org: set and not empty
   std::string output;
   read.take("output", output);
-  const bool is_shown = output.empty() || output == "-";
+  const bool is_shown = is_standard_output(output);
   console.color = read.is("color", "always") ||
                   (read.is("color", "auto") && (no_color == nullptr || *no_color == '\0') &&
                    is_shown && isatty(STDOUT_FILENO) == 1);

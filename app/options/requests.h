@@ -46,7 +46,7 @@ struct TransformRequest {
   std::optional<Asked<image::Interpolation>> interpolation = {};
   std::optional<Asked<std::array<double, 3>>> mean = {};
   std::optional<Asked<std::array<double, 3>>> std = {};
-  image::Fit fit = image::Fit::pad;
+  std::optional<image::Fit> fit = {};  ///< otherwise pad; corner at the size that the model is for
   std::optional<Asked<bool>> native = {};
   std::optional<Asked<image::Tiling>> views = {};  ///< where a picture is several
   bool is_printed = false;                         ///< `--print-transform`

@@ -1,23 +1,15 @@
 #include "app/pipeline/ordered_workers.h"
 
-#include "kernels/error.h"
+#include "kernels/device/processors.h"
 
 #include <algorithm>
-#include <string>
-#include <system_error>
 #include <utility>
 
 namespace hydrascope::app {
 
 OrderedWorkers::OrderedWorkers(int threads, std::int64_t most_pending)
     : most_pending_(std::max<std::int64_t>(most_pending, 1)) {
-  try {
-    for (int i = 0; i < std::max(threads, 1); ++i) threads_.emplace_back([this] { run(); });
-  } catch (const std::system_error& error) {
-    // Where the system gives fewer threads, those do the work.
-    if (threads_.empty())
-      throw Error(ErrorCode::failed, std::string("cannot start a thread: ") + error.what());
-  }
+  kernels::device::start_threads(threads_, std::max(threads, 1), [this](int) { run(); });
 }
 
 OrderedWorkers::~OrderedWorkers() {

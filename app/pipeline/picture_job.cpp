@@ -1,51 +1,29 @@
 #include "app/pipeline/picture_job.h"
 
 #include "app/options/requests.h"
+#include "app/pictures/decoding_workers.h"
+#include "app/run/console.h"
 #include "kernels/error.h"
+#include "model/image/several_pictures.h"
 
-#include <cerrno>
+#include <filesystem>
+#include <fstream>
+#include <istream>
 #include <new>
 #include <span>
+#include <streambuf>
 #include <string>
-#include <sys/mman.h>
 #include <system_error>
 #include <time.h>
-#include <unistd.h>
 #include <utility>
 
 namespace hydrascope::app {
 namespace {
 
-struct ClosedAtEnd {
-  int descriptor;
-  ~ClosedAtEnd() {
-    if (descriptor >= 0) ::close(descriptor);
-  }
-};
-
 double thread_cpu_seconds() {
   timespec now{};
   clock_gettime(CLOCK_THREAD_CPUTIME_ID, &now);
   return static_cast<double>(now.tv_sec) + 1e-9 * static_cast<double>(now.tv_nsec);
-}
-
-/// Where other processes decode they get the bytes as a file that is in memory alone.
-image::Picture read_elsewhere(std::span<const std::byte> bytes,
-                              const image::DecodeOptions& options) {
-  const ClosedAtEnd file{::memfd_create("picture", MFD_CLOEXEC)};
-  const auto fail = [] {
-    throw Error(ErrorCode::failed,
-                "no file in memory can be made: " + std::generic_category().message(errno));
-  };
-  if (file.descriptor < 0) fail();
-  while (!bytes.empty()) {
-    const ssize_t count = ::write(file.descriptor, bytes.data(), bytes.size());
-    if (count < 0 && errno == EINTR) continue;
-    if (count <= 0) fail();
-    bytes = bytes.subspan(static_cast<std::size_t>(count));
-  }
-  return options.reader->read(
-      "/proc/" + std::to_string(::getpid()) + "/fd/" + std::to_string(file.descriptor), options);
 }
 
 image::Picture copy_of(const PixelRows& rows, const image::DecodeOptions& options) {
@@ -71,8 +49,44 @@ image::Picture picture_of(const Input& input, const image::DecodeOptions& option
   if (std::cmp_greater(memory.encoded.size(), options.max_bytes))
     throw Error(ErrorCode::too_large,
                 "the file has more than " + std::to_string(options.max_bytes) + " bytes");
-  return options.reader == nullptr ? image::decode(memory.encoded, options)
-                                   : read_elsewhere(memory.encoded, options);
+  return decode_bytes(memory.encoded, options);
+}
+
+/// Bytes that stay where they are.
+class MemoryBuffer final : public std::streambuf {
+ public:
+  explicit MemoryBuffer(std::span<const std::byte> bytes) {
+    char* begin = reinterpret_cast<char*>(const_cast<std::byte*>(bytes.data()));  // never written
+    setg(begin, begin, begin + bytes.size());
+  }
+
+ private:
+  pos_type seekoff(off_type offset, std::ios::seekdir from, std::ios::openmode which) override {
+    const off_type base = from == std::ios::beg   ? 0
+                          : from == std::ios::cur ? gptr() - eback()
+                                                  : egptr() - eback();
+    return seekpos(base + offset, which);
+  }
+  pos_type seekpos(pos_type place, std::ios::openmode /*which*/) override {
+    if (place < 0 || place > egptr() - eback()) return pos_type(off_type(-1));
+    setg(eback(), eback() + place, egptr());
+    return place;
+  }
+};
+
+/// What is in a file and is not looked at. A pipe is read once only.
+std::string remark_on(const Input& input) {
+  bool is_first = false;
+  std::error_code ignored;
+  if (input.memory && !input.memory->encoded.empty()) {
+    MemoryBuffer buffer(input.memory->encoded);
+    std::istream stream(&buffer);
+    is_first = image::holds_several_pictures(stream);
+  } else if (!input.memory && std::filesystem::is_regular_file(input.path, ignored)) {
+    std::ifstream stream(input.path, std::ios::binary);
+    is_first = image::holds_several_pictures(stream);
+  }
+  return is_first ? "the first of several pictures in the file" : "";
 }
 
 /// The exception under way becomes the result's.
@@ -81,7 +95,7 @@ void fail(PipelineResult& result) {
     throw;
   } catch (const Error& error) {
     result.error = error.code();
-    result.message = error.what();
+    result.message = with_flags(error.what());
   } catch (const std::bad_alloc&) {
     result.error = ErrorCode::out_of_memory;
     result.message = "not enough memory to decode the picture";
@@ -109,22 +123,16 @@ std::vector<PictureJob> cut_into_views(PictureJob job, const PipelineOptions& op
   try {
     if (options.check_wanted) options.check_wanted(job.input);
     const double begin = thread_cpu_seconds();
-    if (!job.picture)
+    if (!job.picture) {
       job.picture = std::make_shared<image::Picture>(picture_of(job.input, options.decode));
+      job.note = remark_on(job.input);
+    }
     const double decoded = thread_cpu_seconds();
-    const std::shared_ptr<image::Picture> source = job.picture;
-    const image::Size size{source->height, source->width};
+    const image::Size size{job.picture->height, job.picture->width};
     const std::vector<image::TransformPlan> plans =
         image::plan_views(options.transform, size, options.decode.max_pixels);
-    std::optional<image::Size> scale;
     for (std::size_t i = 0; i < plans.size(); ++i) {
-      if (scale != plans[i].resized) {
-        scale = plans[i].resized;
-        job.picture = *scale == size ? source
-                                     : std::make_shared<image::Picture>(image::resized_picture(
-                                           *source, *scale, options.transform.interpolation));
-      }
-      job.view = PictureView{plans[i], i, plans.size(), source};
+      job.view = PictureView{plans[i], i, plans.size(), job.picture};
       views.push_back(job);
     }
     seconds = {decoded - begin, thread_cpu_seconds() - decoded};
@@ -144,6 +152,7 @@ PipelineResult prepare(PictureJob job, const PipelineOptions& options, bool take
                        CoreSeconds& seconds) {
   PipelineResult result;
   result.frame = job.frame;
+  result.time = job.time;
   result.video = job.video;
   result.input = std::move(job.input);
   if (job.view) result.view = *job.view;
@@ -156,19 +165,21 @@ PipelineResult prepare(PictureJob job, const PipelineOptions& options, bool take
   double decoded = begin;
   try {
     if (options.check_wanted) options.check_wanted(result.input);
-    if (!job.picture)
+    if (!job.picture) {
       job.picture = std::make_shared<image::Picture>(picture_of(result.input, options.decode));
+      job.note = remark_on(result.input);
+    }
     decoded = thread_cpu_seconds();
-    const image::Picture& picture = job.view ? *job.view->source : *job.picture;
-    result.picture = {picture.height, picture.width};
+    result.picture = {job.picture->height, job.picture->width};
     const image::TransformPlan plan =
         job.view
             ? job.view->plan
             : image::plan_transform(options.transform, result.picture, options.decode.max_pixels);
     result.note = image::describe_fit(options.transform, plan);
+    if (!job.note.empty()) result.note += (result.note.empty() ? "" : "; ") + job.note;
     result.model_size = plan.output;
     result.tensor = image::transform_pixels(options.transform, *job.picture, plan);
-    if (!takes_bytes)
+    if (!takes_bytes || options.transform.in_chans != 3)
       result.tensor = image::normalise(options.transform, result.tensor, plan.output);
     if (options.keep_picture && !job.view) result.pixels = std::move(*job.picture);
   } catch (...) {

@@ -8,17 +8,20 @@
 #include <exception>
 #include <memory>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace hydrascope::app {
 
 /// A picture or one of its views. Video frames arrive decoded: their reader is sequential. So do
-/// views, which share a picture, resized where its scale wants that.
+/// views, which share a picture.
 struct PictureJob {
   std::int64_t sequence = 0;
   Input input;
   std::optional<std::int64_t> frame = {};
+  std::optional<double> time = {};
   image::VideoFacts video = {};
+  std::string note = {};  ///< what the record says of the frame
   std::shared_ptr<image::Picture> picture = {};
   std::optional<PictureView> view = {};
 };

@@ -23,6 +23,7 @@ void add_result(InputRecord& record, const PipelineResult& result,
                 const image::TransformConfig& transform) {
   record.input = result.input.given;
   record.frame = result.frame;
+  record.time = result.time;
   record.error = result.error;
   record.message = result.message;
   record.width = result.picture.width;

@@ -4,6 +4,7 @@
 #include "app/pipeline/picture_job.h"
 #include "app/pipeline/predictions.h"
 #include "app/run/signal_stop.h"
+#include "kernels/device/processors.h"
 #include "kernels/error.h"
 #include "kernels/stopwatch.h"
 #include "model/inference/one_torch_thread.h"
@@ -62,8 +63,8 @@ class Pipeline {
 
   PipelineTiming run() {
     const Clock::time_point begin = Clock::now();
-    threads_.emplace_back([this] { read(); });
-    for (int i = 0; i < options_.workers; ++i) threads_.emplace_back([this] { work(); });
+    kernels::device::start_threads(threads_, 1, [this](int) { read(); });
+    kernels::device::start_threads(threads_, options_.workers, [this](int) { work(); });
     bool go_on = true;
     while (go_on) {
       // While the model is at work nothing is waited for but the model.
@@ -108,26 +109,35 @@ class Pipeline {
     changed_.notify_all();
   }
 
+  static std::string remark_on(const image::VideoFrame& frame) {
+    if (!frame.is_estimated) return {};
+    return frame.seconds ? "no time stamp: timed by the average frame rate" : "no time stamp";
+  }
+
   bool read_video(const Input& input) {
-    std::optional<std::int64_t> index;
+    std::optional<image::VideoReader> video;
+    bool has_frames = false;
     try {
-      image::VideoReader video(input.path, options_.video_stride);
-      const image::VideoFacts facts = video.facts();
-      while (true) {
-        std::optional<image::Picture> picture = video.next();
-        if (!picture) return true;
-        index = video.frame_index();
+      video.emplace(input.path, options_.video_stride);
+      image::VideoFacts facts = video->facts();
+      if (options_.keep_picture) facts.copy_rate = video->copy_rate();
+      while (std::optional<image::VideoFrame> read = video->next()) {
+        has_frames = true;
         PictureJob frame{.input = input,
-                         .frame = index,
+                         .frame = read->number,
+                         .time = read->seconds,
                          .video = facts,
-                         .picture = std::make_shared<image::Picture>(std::move(*picture))};
+                         .note = remark_on(*read),
+                         .picture = std::make_shared<image::Picture>(std::move(read->picture))};
         if (!(has_tiles() ? read_views(std::move(frame)) : push(std::move(frame)))) return false;
       }
+      return true;
     } catch (const Error& error) {
-      Input failed = input;
-      failed.error = error.code();
-      failed.message = error.what();
-      return push({.input = std::move(failed), .frame = index});
+      PictureJob failed{.input = input};
+      failed.input.error = error.code();
+      failed.input.message = error.what();
+      if (has_frames) failed.frame = video->position();
+      return push(std::move(failed));
     }
   }
 
@@ -258,9 +268,10 @@ class Pipeline {
     if (items.empty()) return;
     UnderWay batch{std::move(items), begin};
     const image::Size size = batch.items.front().result.model_size;
-    if (options_.remark_on_size && options_.notice) {
-      if (const std::string remark = options_.remark_on_size(size); !remark.empty())
-        options_.notice(remark);
+    if (options_.remark_on_size && options_.notice && !is_size_remarked_) {
+      const std::string remark = options_.remark_on_size(size);
+      is_size_remarked_ = !remark.empty();
+      if (is_size_remarked_) options_.notice("note: " + remark);
     }
     model::inference::ImageBatch images;
     images.height = size.height;
@@ -375,6 +386,7 @@ class Pipeline {
   bool in_order_ = true;
   std::deque<UnderWay> under_way_;
   Clock::time_point collected_{};  // when the last batch was
+  bool is_size_remarked_ = false;
 
   std::mutex mutex_;
   std::condition_variable changed_;

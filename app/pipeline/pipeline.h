@@ -30,7 +30,7 @@ struct PipelineOptions {
   image::DecodeOptions decode;
   int workers = 1;
   std::int64_t batch_size = 0;    ///< 0: chosen by the number of tokens
-  std::int64_t video_stride = 0;  ///< frames between two classified ones; 0: one frame a second
+  std::int64_t video_stride = 0;  ///< every so many frames; 0: one a second, by their time stamps
   /// Bytes of pictures and tokens that may wait.
   std::int64_t memory_budget = std::int64_t{1} << 30;
   bool keep_input = true;     ///< results have their `tensor`
@@ -58,7 +58,8 @@ struct PipelineOptions {
   /// on several threads, before the picture is decoded and before its batch is computed; may be
   /// empty.
   std::function<void(const Input&)> check_wanted;
-  /// What a batch of that size is worth being told of, "" for nothing; may be empty.
+  /// What there is to say of a batch of that size, "" for nothing, of which `notice` is told the
+  /// first, before the batch is computed; may be empty.
   std::function<std::string(const image::Size&)> remark_on_size;
 };
 
@@ -82,8 +83,9 @@ struct PictureInViews {
 struct PipelineResult {
   Input input;
   std::optional<std::int64_t> frame;
-  image::VideoFacts video;  ///< of a frame
-  image::Size picture;      ///< after EXIF orientation
+  std::optional<double> time;  ///< of a frame, in seconds from the first
+  image::VideoFacts video;     ///< of a frame
+  image::Size picture;         ///< after EXIF orientation
   image::Size model_size;
   std::string note;   ///< "padded 1080x1920 to 1088x1920 (HxW)"
   at::Tensor tensor;  ///< for the model: (3, H, W) float32, or bytes (h, w, 3) where it takes those

@@ -23,11 +23,16 @@ std::string record_error_code(ErrorCode code) {
   return std::string(name(is_foreign ? ErrorCode::internal : code));
 }
 
+namespace {
+constexpr int kSecondsDecimals = 6;
+}
+
 OrderedJson begin_json(const InputRecord& record) {
   OrderedJson object;
   object["schema"] = 1;
   add_path(object, "input", record.input);
   if (record.frame) object["frame"] = *record.frame;
+  if (record.time) object["time"] = rounded(decimal(*record.time, kSecondsDecimals));
   if (record.error)
     object["error"] = {{"code", record_error_code(*record.error)}, {"message", record.message}};
   return object;
@@ -36,6 +41,7 @@ OrderedJson begin_json(const InputRecord& record) {
 std::string begin_text(const InputRecord& record, bool color) {
   std::string line = styled(printable(record.input), Style::bold, color);
   if (record.frame) line += "  frame " + std::to_string(*record.frame);
+  if (record.time) line += " at " + fixed(*record.time, 3) + " s";
   if (!record.error) return line;
   const std::string text =
       "error: " + record_error_code(*record.error) + ": " + printable(record.message);
@@ -75,8 +81,8 @@ void add_box(OrderedJson& object, const Prediction& prediction) {
 }
 
 void add_end(OrderedJson& object, const InputRecord& record) {
-  constexpr int kSecondsDecimals = 6;
   if (!record.note.empty()) object["note"] = record.note;
+  if (!record.notes.empty()) object["notes"] = record.notes;
   object["seconds"] = rounded(decimal(record.seconds, kSecondsDecimals));
 }
 

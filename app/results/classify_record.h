@@ -48,6 +48,7 @@ std::string label_text(const Prediction& prediction, LabelType label_type);
 struct InputRecord {
   std::string input;                  ///< bytes as given
   std::optional<std::int64_t> frame;  ///< frame number of a video, from 0
+  std::optional<double> time;         ///< of the frame, in seconds from the video's first
   std::int64_t width = 0;             ///< of the picture, after orientation
   std::int64_t height = 0;
   std::array<std::int64_t, 2> model_size{};  ///< height, width fed to the model
@@ -60,8 +61,11 @@ struct InputRecord {
   std::map<std::string, std::string> approximations = {};     ///< "keep_tokens" -> "0.5"
   /// What the user must know ("padded 1080x1920 to 1088x1920 (HxW)"); left out when this is empty.
   std::string note;
-  double seconds = 0;              ///< of the model
-  std::optional<ErrorCode> error;  ///< set: only `input` (and `frame`) and the error are written
+  /// What else the user must know, which a command says on stderr; left out when this is empty.
+  std::vector<std::string> notes = {};
+  double seconds = 0;  ///< of the model
+  /// Set: only `input` (and `frame`, `time`) and the error are written.
+  std::optional<ErrorCode> error;
   std::string message;
 };
 
@@ -69,7 +73,7 @@ struct InputRecord {
 /// "internal".
 std::string record_error_code(ErrorCode code);
 
-/// {"schema":1,"input":...,"frame":...}; a failed input's has its error, and is complete.
+/// {"schema":1,"input":...,"frame":...,"time":...}; a failed input's has its error, and is complete.
 OrderedJson begin_json(const InputRecord& record);
 /// The same for people; a failed input's is a whole line.
 std::string begin_text(const InputRecord& record, bool color);
@@ -104,7 +108,7 @@ OrderedJson to_json(const ClassifyRecord& record);
 /// Of csv and tsv: one row a prediction (`kClassifyRows`); a failed input is one row whose numbers
 /// are empty.
 inline constexpr std::string_view kClassifyColumns =
-    "input frame width height model_height=/model_size/0 model_width=/model_size/1 "
+    "input frame time width height model_height=/model_size/0 model_width=/model_size/1 "
     "tokens views num_views rank=/top/rank index=/top/index id=/top/id "
     "label=/top/label prob=/top/prob logit=/top/logit box_left=/top/box/left "
     "box_top=/top/box/top box_width=/top/box/width box_height=/top/box/height device "

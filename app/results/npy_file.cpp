@@ -1,7 +1,6 @@
 #include "app/results/npy_file.h"
 
 #include "app/run/usage_error.h"
-#include "model/image/decoders/crc32.h"
 
 #include <algorithm>
 #include <array>
@@ -11,6 +10,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <zlib.h>
 
 namespace hydrascope::app {
 
@@ -208,9 +208,9 @@ void NpzWriter::add(const std::string& name, std::span<const float> values,
       entry_name.size() > std::numeric_limits<std::uint16_t>::max())
     throw Error(ErrorCode::too_large, "more than a zip archive of 32 bits holds", subject);
 
-  std::uint32_t crc = image::crc32(std::as_bytes(std::span(header)));
-  crc = image::crc32(std::as_bytes(values), crc);
-  const Entry entry{entry_name, crc, static_cast<std::uint32_t>(size),
+  auto crc = crc32_z(0, reinterpret_cast<const Bytef*>(header.data()), header.size());
+  crc = crc32_z(crc, reinterpret_cast<const Bytef*>(values.data()), values.size_bytes());
+  const Entry entry{entry_name, static_cast<std::uint32_t>(crc), static_cast<std::uint32_t>(size),
                     static_cast<std::uint32_t>(written_)};
   Fields local;
   local.u32(0x04034B50);

@@ -1,7 +1,9 @@
 #include "app/serve/api.h"
 
+#include "app/pictures/class_words.h"
 #include "app/results/json.h"
 #include "app/run/console.h"
+#include "app/serve/body_kind.h"
 #include "app/serve/explained.h"
 #include "app/serve/http_text.h"
 #include "app/serve/routes.h"
@@ -71,6 +73,7 @@ struct ServeApi::Exchange {
   std::shared_ptr<const std::string> body;  ///< which the pictures are parts of
   std::vector<std::string_view> pictures;
   std::vector<std::string> names;  ///< of the pictures
+  std::vector<std::string> types;  ///< what their sender calls them: media types, may be ""
   SteadyClock::time_point deadline;
   std::function<bool()> given_up;
   std::function<void(HttpResponse)> respond;
@@ -193,24 +196,31 @@ void ServeApi::answer(HttpRequest request, std::function<void(HttpResponse)> res
 void ServeApi::ask(HttpRequest request, std::function<void(HttpResponse)> respond) {
   const auto exchange = std::make_shared<Exchange>();
   exchange->route = find_route_or_null(request.path)->route;
-  const std::optional<std::string> boundary = form_boundary(request.header("content-type"));
+  if (const std::string coding = lower_text(request.header("content-encoding"));
+      !coding.empty() && coding != "identity")
+    throw Error(ErrorCode::unsupported_format, "expected a body that is not compressed",
+                "Content-Encoding: " + coding);
+  const std::string& type = request.header("content-type");
+  const std::optional<std::string> boundary = form_boundary(type);
   exchange->body = std::make_shared<const std::string>(std::move(request.body));
   std::vector<std::string>& names = exchange->names;
   if (boundary) {
     exchange->is_form = true;
     for (const FormPart& part :
          parse_form(*exchange->body, *boundary, kMostPictures + kMostFields)) {
-      if (!part.is_file) {
+      if (!part.is_file && image::probe(std::as_bytes(std::span(part.content))).format.empty()) {
         request.query.emplace_back(part.name, part.content);
         continue;
       }
       exchange->pictures.push_back(part.content);
+      exchange->types.push_back(part.type);
       names.push_back(part.filename.empty() ? part.name : part.filename);
     }
   }
   exchange->asked = understood(request);
   if (!boundary) {
     exchange->pictures.emplace_back(*exchange->body);
+    exchange->types.push_back(media_type(type));
     names.push_back(exchange->asked.question.name);
   }
   const std::size_t count = exchange->pictures.size();
@@ -242,8 +252,15 @@ void ServeApi::ask_of(Service& service, const std::shared_ptr<Exchange>& exchang
       .encoded = std::as_bytes(std::span(exchange->pictures[picture])), .owner = exchange->body};
   question.deadline = exchange->deadline;
   question.given_up = exchange->given_up;
-  const auto done = [this, exchange, &place](Answer answer) {
+  const auto done = [this, exchange, picture, &place](Answer answer) {
     metrics_.picture(answer.record.error.has_value());
+    if (std::optional<ErrorCode>& error = answer.record.error) {
+      if (auto complaint =
+              complaint_about(exchange->pictures[picture], exchange->types[picture], *error)) {
+        answer.record.message = *std::move(complaint);
+        if (error == ErrorCode::decode_failed) error = ErrorCode::unsupported_format;
+      }
+    }
     place = std::move(answer);
     const bool is_first = &place == exchange->answers.data();
     if (is_first && exchange->asked.against && against_ && !place.maps.empty())
@@ -261,7 +278,7 @@ void ServeApi::ask_against(const std::shared_ptr<Exchange>& exchange) {
   question.maps->topk.reset();
   question.maps->classes.clear();
   for (const InputMap& map : exchange->answers.front().maps) {
-    const std::string index = std::to_string(map.of_class.index);
+    const std::string index = std::string(kIndexMark) + std::to_string(map.of_class.index);
     std::vector<std::string>& classes = question.maps->classes;
     if (std::ranges::find(classes, index) == classes.end()) classes.push_back(index);
   }

@@ -1,5 +1,6 @@
 #include "app/serve/explained.h"
 
+#include "app/pictures/decoding_workers.h"
 #include "app/results/npy_file.h"
 #include "kernels/error.h"
 #include "model/image/decode.h"
@@ -71,7 +72,7 @@ std::string explained_array(const Answer& answer) {
 std::string explained_picture(const Answer& answer, std::span<const std::byte> encoded,
                               const image::DecodeOptions& decode, const FigureOptions& figure,
                               const viz::Font* font) {
-  image::Picture picture = image::decode(encoded, decode);
+  image::Picture picture = decode_bytes(encoded, decode);
   std::vector<ShownMap> shown;
   const viz::Placement placement = *answer.maps.front().placement;
   for (const InputMap& map : answer.maps) {

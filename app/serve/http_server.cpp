@@ -1,6 +1,7 @@
 #include "app/serve/http_server.h"
 
 #include "app/serve/http_text.h"
+#include "kernels/device/processors.h"
 #include "kernels/error.h"
 #include "kernels/stopwatch.h"
 
@@ -412,8 +413,8 @@ HttpServer::HttpServer(const HttpServerOptions& options, HttpHandler& handler)
   State& state = *state_;
   state.listen();
   asio::post(state.acceptor.get_executor(), [&state] { state.accept(); });
-  for (int i = 0; i < options.threads; ++i)
-    state.threads.emplace_back([&state] { run(state.context); });
+  kernels::device::start_threads(state.threads, options.threads,
+                                 [&state](int) { run(state.context); });
 }
 
 HttpServer::~HttpServer() {

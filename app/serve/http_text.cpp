@@ -23,15 +23,20 @@ std::string_view without_blanks(std::string_view text) {
   return text;
 }
 
-/// Of `form-data; name="a"; filename="b.jpg"`: that parameter, its quotes taken off.
+/// Of `form-data; name="a"; filename="b.jpg"`: that parameter, its quotes taken off. One that has no
+/// value is passed over.
 std::optional<std::string> header_parameter(std::string_view header, std::string_view wanted) {
   std::size_t at = header.find(';');
   while (at != header.npos && at < header.size()) {
-    const std::size_t equals = header.find('=', ++at);
+    const std::size_t equals = header.find_first_of("=;", ++at);
     if (equals == header.npos) return std::nullopt;
+    if (header[equals] == ';') {
+      at = equals;
+      continue;
+    }
     const std::string_view name = without_blanks(header.substr(at, equals - at));
     std::string value;
-    at = equals + 1;
+    at = std::min(header.find_first_not_of(" \t", equals + 1), header.size());
     if (at < header.size() && header[at] == '"') {
       for (++at; at < header.size() && header[at] != '"'; ++at) {
         if (header[at] == '\\' && at + 1 < header.size()) ++at;
@@ -46,6 +51,22 @@ std::optional<std::string> header_parameter(std::string_view header, std::string
     if (same_ignoring_case(name, wanted)) return value;
   }
   return std::nullopt;
+}
+
+/// Of `filename*=utf-8''a%20b.jpg` (RFC 8187); a name in ISO-8859-1 becomes UTF-8, too.
+std::string extended_value(std::string_view text) {
+  const std::size_t charset = text.find('\'');
+  const std::size_t language = charset == text.npos ? text.npos : text.find('\'', charset + 1);
+  if (language == text.npos) return decoded_url(text, /*is_query=*/false);
+  const std::string value = decoded_url(text.substr(language + 1), /*is_query=*/false);
+  if (!same_ignoring_case(text.substr(0, charset), "iso-8859-1")) return value;
+  std::string utf8;
+  for (const char character : value) {
+    const auto byte = static_cast<unsigned char>(character);
+    if (byte >= 0x80U) utf8 += static_cast<char>(0xC0U | byte >> 6U);
+    utf8 += byte < 0x80U ? character : static_cast<char>(0x80U | (byte & 0x3FU));
+  }
+  return utf8;
 }
 
 [[noreturn]] void refuse_form(const std::string& what) {
@@ -175,9 +196,12 @@ std::vector<std::pair<std::string, std::string>> parse_query(std::string_view te
   return query;
 }
 
+std::string media_type(std::string_view content_type) {
+  return lower_text(without_blanks(content_type.substr(0, content_type.find(';'))));
+}
+
 std::optional<std::string> form_boundary(std::string_view content_type) {
-  const std::string_view type = without_blanks(content_type.substr(0, content_type.find(';')));
-  if (!same_ignoring_case(type, "multipart/form-data")) return std::nullopt;
+  if (media_type(content_type) != "multipart/form-data") return std::nullopt;
   const std::optional<std::string> boundary = header_parameter(content_type, "boundary");
   constexpr std::size_t kLongest = 70;
   if (!boundary || boundary->empty() || boundary->size() > kLongest)
@@ -210,11 +234,12 @@ std::vector<FormPart> parse_form(std::string_view body, std::string_view boundar
       if (same_ignoring_case(header.substr(0, colon), "content-disposition")) {
         part.name = header_parameter(header, "name").value_or("");
         const std::optional<std::string> filename = header_parameter(header, "filename");
-        part.filename = filename.value_or("");
-        part.is_file = part.is_file || filename.has_value();
+        const std::optional<std::string> extended = header_parameter(header, "filename*");
+        part.filename = extended ? extended_value(*extended) : filename.value_or("");
+        part.is_file = part.is_file || filename || extended;
       } else if (same_ignoring_case(header.substr(0, colon), "content-type")) {
-        const std::string_view type = without_blanks(header.substr(colon + 1));
-        part.is_file = part.is_file || !same_ignoring_case(type.substr(0, 10), "text/plain");
+        part.type = media_type(header.substr(colon + 1));
+        part.is_file = part.is_file || part.type != "text/plain";
       }
       at = end + 2;
     }

@@ -41,9 +41,13 @@ std::vector<std::pair<std::string, std::string>> parse_query(std::string_view te
 struct FormPart {
   std::string name;      ///< of the field
   std::string filename;  ///< may be "" of a file, too
+  std::string type;      ///< "image/jpeg", in lower case; "" where it has none
   bool is_file = false;  ///< has a filename, or a type other than text/plain
   std::string_view content;
 };
+
+/// "Image/JPEG; q=1" -> "image/jpeg".
+std::string media_type(std::string_view content_type);
 
 /// The boundary of a Content-Type "multipart/form-data; boundary=..."; nothing for other types.
 std::optional<std::string> form_boundary(std::string_view content_type);

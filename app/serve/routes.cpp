@@ -127,7 +127,12 @@ AskedOf asked_of(const HttpRequest& request) {
     } else if (name == "against" && explains) {
       asked.against = parameter_number(name, value, 0) > 0;
     } else {
-      refuse_parameter("is no parameter of " + request.path, "'" + name.substr(0, 100) + "'");
+      const bool is_form = media_type(request.header("content-type")) == "multipart/form-data";
+      refuse_parameter("is no parameter of " + request.path +
+                           (is_form ? ", and a picture's part has a file name: curl -F "
+                                      "picture=@photo.jpg"
+                                    : ""),
+                       "'" + name.substr(0, 100) + "'");
     }
   }
   check_format(asked.format, route);

@@ -1,6 +1,8 @@
 // Threads for what is left of answers when the model is done with them: drawing, encoding, text.
 #pragma once
 
+#include "kernels/device/processors.h"
+
 #include <condition_variable>
 #include <deque>
 #include <functional>
@@ -13,7 +15,7 @@ namespace hydrascope::app {
 class TaskThreads {
  public:
   explicit TaskThreads(int threads) {
-    for (int i = 0; i < threads; ++i) threads_.emplace_back([this] { work(); });
+    kernels::device::start_threads(threads_, threads, [this](int) { work(); });
   }
   TaskThreads(const TaskThreads&) = delete;
   TaskThreads& operator=(const TaskThreads&) = delete;

@@ -77,7 +77,7 @@ std::vector<Option> picture_options() {
        text("eval", "labelled pictures to measure top-1 of the finished model on", takes("FOLDER"),
             completes_files),
        text("labels-csv",
-            "labels of a flat --eval folder: columns file and class_index (or synset)",
+            "labels of --eval: a table with columns file and label (id, name or index)",
             takes("FILE"), completes_files)});
 }
 

@@ -26,6 +26,10 @@ std::vector<Option> server_options() {
                   by_default("33554432"), at_least(1), at_most(2147483647)),
           integer("max-pixels", "refuse pictures of more pixels than that before decoding them",
                   by_default("67108864"), at_least(1)),
+          number("decode-timeout",
+                 "seconds that decoding a picture may take; it is done in processes of its own, so "
+                 "that a decoder that crashes, hangs or takes too much memory costs one answer",
+                 by_default("10"), at_least(0.1), at_most(1e6)),
       });
 }
 

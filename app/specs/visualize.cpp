@@ -39,7 +39,7 @@ std::vector<Option> map_options() {
                takes("mean|max|all|N,..."), by_default("mean"), comma_list,
                suggests({"mean", "max", "all"})),
           text("class",
-               "class that is explained, by index, name or synset; pred is the predicted one",
+               "class that is explained, by synset id, name or index; pred is the predicted one",
                takes("CLASS"), otherwise("pred"), repeatable, suggests({"pred"})),
           integer("topk", "explain the K best classes of every input", takes("K"), otherwise("1"),
                   at_least(1)),

@@ -16,14 +16,9 @@ namespace hydrascope::app {
 
 // `--class` and `--topk`: which classes maps are made for.
 
-/// The class that an index, a synset id or a name means. Throws Error(invalid_argument) with the
-/// nearest names for a word that is none, and with the indices for a name that several classes
-/// have.
-std::int64_t find_class(std::string_view word, const image::Labels& labels);
-
 class ClassChoice {
  public:
-  /// Each word names a class, `pred` those that an input is taken for: the `topk` best. No
+  /// Each word names a class (`ClassWords`), `pred` those that an input is taken for: the `topk` best. No
   /// word is `pred`; with `topk` given and no `pred` among the words, it stands in front of them.
   ClassChoice(std::span<const std::string> words, std::optional<std::int64_t> topk,
               const image::Labels& labels);

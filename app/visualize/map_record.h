@@ -29,7 +29,7 @@ struct MapRecord : InputRecord {  ///< its seconds: of the model and all maps of
 /// Minimum and maximum have six significant digits, null where the map holds no number.
 OrderedJson to_json(const MapRecord& record);
 inline constexpr std::string_view kMapColumns =
-    "input frame index=/class/index id=/class/id label=/class/label prob=/class/prob "
+    "input frame time index=/class/index id=/class/id label=/class/label prob=/class/prob "
     "box_left=/class/box/left box_top=/class/box/top box_width=/class/box/width "
     "box_height=/class/box/height method layer head?mean rows=/grid/0 "
     "columns=/grid/1 min max cls_share heatmap=/files/heatmap map=/files/map width "

@@ -129,6 +129,7 @@ viz::ReportPicture report_picture(ExplainedInput& input) {
   const MapRecord& facts = input.facts;
   page.name = facts.input;
   if (facts.frame) page.name += " frame " + std::to_string(*facts.frame);
+  if (facts.time) page.name += " at " + fixed(*facts.time, 3) + " s";
   page.picture = std::move(input.picture);
   const auto size = [](std::int64_t width, std::int64_t height) {
     return std::to_string(height) + "x" + std::to_string(width) + " (HxW)";
@@ -212,7 +213,7 @@ OrderedWorkers::Second OutputStage::produce(const std::shared_ptr<ExplainedInput
 
 void OutputStage::add_to_video(ExplainedInput& input, const viz::Canvas& figure) {
   try {
-    input.video->add(figure, input.maps);
+    input.video->add(figure, input.maps, input.facts.time);
   } catch (const Error& error) {
     if (error.code() == ErrorCode::internal) throw;
     report(failure_of(input.facts, error), input.on_page);

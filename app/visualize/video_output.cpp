@@ -3,6 +3,8 @@
 #include "model/image/decoders/captured_messages.h"
 #include "viz/figure/figure.h"
 
+#include <algorithm>
+#include <cmath>
 #include <string>
 #include <utility>
 
@@ -38,13 +40,14 @@ VideoOutput::~VideoOutput() {
   }
 }
 
-void VideoOutput::add(const viz::Canvas& frame, std::span<const InputMap> maps) {
+void VideoOutput::add(const viz::Canvas& frame, std::span<const InputMap> maps,
+                      std::optional<double> seconds) {
   if (failure_)
     throw Error(*failure_, "the video could not be written at a frame before", heatmap_file_);
   check_shape_of(maps);
   try {
     if (!video_) open(frame);
-    write(frame, maps);
+    write(frame, maps, seconds);
   } catch (const Error& error) {
     failure_ = error.code();
     throw;
@@ -69,15 +72,21 @@ void VideoOutput::check_shape_of(std::span<const InputMap> maps) {
                 map_file_, "give --img-size");
 }
 
-void VideoOutput::write(const viz::Canvas& frame, std::span<const InputMap> maps) {
+void VideoOutput::write(const viz::Canvas& frame, std::span<const InputMap> maps,
+                        std::optional<double> seconds) {
   const image::CapturedMessages of_codecs;
+  constexpr double kLongest = 60;
+  const double behind =
+      seconds ? *seconds * frames_per_second_ - static_cast<double>(video_->frames()) : 0;
+  const auto repeats = std::llround(std::clamp(behind, 0.0, kLongest * frames_per_second_));
+  for (std::int64_t i = 0; i < repeats && video_->frames() > 0; ++i) video_->add(last_);
   if (viz::size_of(frame) == size_) {
-    video_->add(frame);
+    last_ = frame;
   } else {
-    viz::Canvas canvas = viz::filled(size_.width, size_.height, viz::FigureStyle().background);
-    viz::paste(canvas, frame, 0, 0);
-    video_->add(canvas);
+    last_ = viz::filled(size_.width, size_.height, viz::FigureStyle().background);
+    viz::paste(last_, frame, 0, 0);
   }
+  video_->add(last_);
   if (!maps_) return;
   std::vector<float> values;
   for (const InputMap& map : maps)

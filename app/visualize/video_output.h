@@ -34,7 +34,11 @@ class VideoOutput {
   /// Throws Error(unsupported_format) for maps of another shape than the first frame's, which
   /// leaves both files as they were, and what the two writers throw: then the video has failed, and
   /// every frame after that is told so.
-  void add(const viz::Canvas& frame, std::span<const InputMap> maps);
+  ///
+  /// `seconds`: when it is to be shown. The frame before is repeated until then (for a minute at
+  /// most), none is left out, and one that comes too early is late.
+  void add(const viz::Canvas& frame, std::span<const InputMap> maps,
+           std::optional<double> seconds = {});
   /// Makes both files complete; nothing comes after it. Throws what the two writers throw, unless
   /// `add` did already.
   void close();
@@ -42,7 +46,8 @@ class VideoOutput {
  private:
   void open(const viz::Canvas& frame);
   void check_shape_of(std::span<const InputMap> maps);
-  void write(const viz::Canvas& frame, std::span<const InputMap> maps);
+  void write(const viz::Canvas& frame, std::span<const InputMap> maps,
+             std::optional<double> seconds);
 
   std::filesystem::path heatmap_file_;
   std::filesystem::path map_file_;
@@ -50,6 +55,7 @@ class VideoOutput {
   viz::Size size_;
   std::vector<std::int64_t> map_shape_;  ///< of a frame, once one came
   std::optional<viz::VideoWriter> video_;
+  viz::Canvas last_;  ///< frame that was written
   std::optional<NpyWriter> maps_;
   std::optional<ErrorCode> failure_;
 };

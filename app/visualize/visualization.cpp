@@ -46,7 +46,9 @@ void Visualization::add(PipelineResult& result) {
       result.error = ErrorCode::unsupported_format;
       result.message = "is a video; --frames-as-video makes one of pictures";
       result.frame.reset();
+      result.time.reset();
     } else {
+      result.time = static_cast<double>(frames_) / *options_.frames_as_video;
       result.frame = frames_++;
     }
   }
@@ -94,7 +96,7 @@ void Visualization::explain(PipelineResult& result, MapRecord facts) {
     Track& track = track_of(result, viz::size_of(input.picture));
     input.video = track.video;
     input.frame_size = track.frame_size;
-    input.on_page = track.takes_for_page(*result.frame);
+    input.on_page = track.takes_for_page(result);
     input.shown = track.steady.add(input.maps, options_.figure);
   } else {
     close_track();
@@ -121,16 +123,17 @@ Visualization::Track& Visualization::track_of(const PipelineResult& result, viz:
   return *track_;
 }
 
-bool Visualization::Track::takes_for_page(std::int64_t frame) {
+bool Visualization::Track::takes_for_page(const PipelineResult& frame) {
   constexpr double kRounding = 1e-6;
-  const double second = static_cast<double>(frame) / frames_per_second;
+  const double second =
+      frame.time.value_or(static_cast<double>(*frame.frame) / kUsualFramesPerSecond);
   if (second < next_on_page - kRounding) return false;
   next_on_page = second + 1;
   return true;
 }
 
 void Visualization::open_track(const PipelineResult& result, viz::Size frame_size) {
-  double frames_per_second = result.video.frames_per_second;
+  double frames_per_second = result.video.copy_rate;
   if (!(frames_per_second > 0)) frames_per_second = kUsualFramesPerSecond;
   if (options_.frames_as_video) frames_per_second = *options_.frames_as_video;
   const std::string name = names_.name_for(options_.frames_as_video ? folder_name(result.input.path)
@@ -140,8 +143,8 @@ void Visualization::open_track(const PipelineResult& result, viz::Size frame_siz
   auto video =
       std::make_shared<VideoOutput>(options_.folder / (name + ".heatmap.mp4"), maps,
                                     frames_per_second / static_cast<double>(result.video.stride));
-  track_.emplace(Track{result.input.given, frames_per_second, frame_size, std::move(video),
-                       SteadyMaps(options_.smoothing)});
+  track_.emplace(
+      Track{result.input.given, frame_size, std::move(video), SteadyMaps(options_.smoothing)});
   if (result.video.num_frames > 0) {
     const std::int64_t stride = result.video.stride;
     progress_.set_total(seen_ - 1 + (result.video.num_frames + stride - 1) / stride);

@@ -49,15 +49,14 @@ class Visualization {
   /// A video in the making.
   struct Track {
     std::string input;
-    double frames_per_second;  ///< of what `last_frame` counts
-    viz::Size frame_size;      ///< of the first picture
+    viz::Size frame_size;  ///< of the first picture
     std::shared_ptr<VideoOutput> video;
     SteadyMaps steady;
     std::int64_t last_frame = -1;
     double next_on_page = 0;  ///< second from which on a frame may go into the page
 
     /// At most one frame a second goes there: a page of thousands is none.
-    bool takes_for_page(std::int64_t frame);
+    bool takes_for_page(const PipelineResult& frame);
   };
   [[nodiscard]] MapRecord facts_of(const PipelineResult& result) const;
   /// The track that a frame belongs to, opened if it is the first.

@@ -1,0 +1,19 @@
+// What a body is that is no picture, told to who sent it.
+#pragma once
+
+#include "kernels/error.h"
+
+#include <optional>
+#include <string>
+#include <string_view>
+
+namespace hydrascope::app {
+
+/// What a body that could not be decoded (`code`) is in its sender's own words (`type`, a media type
+/// in lower case, may be "") or by its first characters, and how a picture is sent; nothing where
+/// the decoder knows better. What `curl -d` has taken bytes from is no broken picture, but a wrong
+/// form.
+std::optional<std::string> complaint_about(std::string_view body, std::string_view type,
+                                           ErrorCode code);
+
+}  // namespace hydrascope::app
