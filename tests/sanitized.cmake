@@ -14,7 +14,7 @@ function(hydrascope_sanitized_copy target library)
   add_dependencies(${target} ${library})  # makes the sources that are generated
   target_include_directories(${target} PRIVATE ${PROJECT_BINARY_DIR}/generated)
   target_link_libraries(${target} PUBLIC hydrascope_compiler hydrascope_json hydrascope_stb hydrascope_cxxopts
-    hydrascope_opencv_modules Threads::Threads)
+    hydrascope_opencv_modules ZLIB::ZLIB ${CMAKE_DL_LIBS} Threads::Threads)
   if(HYDRASCOPE_WITH_OPENCV)
     target_link_libraries(${target} PUBLIC hydrascope_opencv)
   endif()

@@ -222,6 +222,7 @@ class States(unittest.TestCase):
             with self.subTest(row["arguments"]), tempfile.TemporaryDirectory() as name:
                 folder = Path(name) / "run"
                 shutil.copytree(CORPUS / row["file"], folder)
+                (folder / "classes.txt").write_text("a\nb\n")
                 for number in range(4):
                     path = folder / "set" / "ab"[number % 2] / f"{number}.ppm"
                     path.parent.mkdir(parents=True, exist_ok=True)

@@ -1,6 +1,6 @@
 // Patterns of files, and lists of paths.
 #include "app/pictures/glob.h"
-#include "app/pictures/inputs.h"
+#include "app/pictures/path_lines.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <algorithm>
@@ -51,8 +51,11 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
   std::istringstream stream{std::string(parts[2])};
   hydrascope::fuzz::gives_result([&] {
     app::PathLines lines("-", stream);
-    while (const auto line = lines.next())
-      require(!line->text.empty() && line->text.find('\n') == std::string::npos, "a line is one");
+    while (const auto line = lines.next()) {
+      const bool is_one =
+          line->text.find('\n') == std::string::npos || line->text.find('\0') == std::string::npos;
+      require(!line->text.empty() && is_one, "a line is one");
+    }
   });
   return 0;
 }

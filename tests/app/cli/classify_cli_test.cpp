@@ -81,7 +81,6 @@ TEST(ClassifyCliTest, BadInputsHaveTheirOwnRecordsAndTheGoodOnesAreClassified) {
       {folder.write("text.jpg", "this is no picture at all").string(), "unsupported_format"},
       {(folder.path() / "without_images").string(), "empty"},
       {(folder.path() / "missing.jpg").string(), "not_found"},
-      {folder.write("wide.ppm", ppm(30000, 1)).string(), "too_large"},
       {folder.write("huge.png", huge).string(), "too_large"},
   };
   Words arguments{"classify --format jsonl", good};
@@ -102,6 +101,21 @@ TEST(ClassifyCliTest, BadInputsHaveTheirOwnRecordsAndTheGoodOnesAreClassified) {
     EXPECT_EQ(bad.size(), 3U) << "schema, input, error";
     EXPECT_TRUE(records[2 * i + 2].contains("top")) << records[2 * i + 2].dump();
   }
+}
+
+// Only the crop of what would be 256x7680000 pixels is computed.
+TEST(ClassifyCliTest, ThinPicturesAreClassified) {
+  const TemporaryFolder folder;
+  const std::string wide = folder.write("wide.ppm", ppm(30000, 1)).string();
+  const std::string tall = folder.write("tall.ppm", ppm(1, 20000)).string();
+  const Outcome outcome = run({"classify --format jsonl", wide, tall});
+  EXPECT_EQ(outcome.code, 0) << outcome.err;
+  for (const Json& record : outcome.records()) EXPECT_TRUE(record.contains("top")) << record.dump();
+  const Outcome tiles = run({"classify --format jsonl --views tiles", wide});
+  EXPECT_EQ(tiles.code, 3);
+  const Json error = tiles.records().at(0).at("error");
+  EXPECT_EQ(error.at("code"), "too_large");
+  EXPECT_NE(error.at("message").get<std::string>().find("--views whole"), std::string::npos);
 }
 
 TEST(ClassifyCliTest, UnreadableFile) {

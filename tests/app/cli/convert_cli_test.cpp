@@ -168,7 +168,12 @@ TEST(ConvertCliTest, PrecisionAttentionAndArchitectureAreStored) {
   EXPECT_EQ(convert(source, out, {"--force", "--num-classes", "9", "--attn", "softmax"}).code, 0);
   EXPECT_EQ(SafetensorsFile::open(out).metadata().at("num_classes"), "9");
   EXPECT_EQ(SafetensorsFile::open(out).find("head.weight")->dtype, checkpoint::Dtype::F16);
-  const Outcome wrong = convert(source, out, {"--force", "--arch", "deit_tiny_patch16_224"});
+  const Outcome contradicted = convert(source, out, {"--force", "--arch", "deit_tiny_patch16_224"});
+  EXPECT_EQ(contradicted.code, 2);
+  expect_text(contradicted.err, {"has 3 attention heads, the file's config.json says 1"});
+  const fs::path bare = folder.path() / "bare.pth";
+  fs::copy_file(source, bare);
+  const Outcome wrong = convert(bare, out, {"--force", "--arch", "deit_tiny_patch16_224"});
   EXPECT_EQ(wrong.code, 1);
   expect_text(wrong.err, {"does not fit deit_tiny_patch16_224", "mismatched", "pos_embed"});
   EXPECT_EQ(wrong.err.find("note: -m"), std::string::npos);
@@ -260,7 +265,7 @@ TEST(ConfigurationBesideCliTest, TheTransformSaysWhereEveryValueComesFrom) {
   const fs::path model = folder.path() / "a.pth";
   folder.write("config.json", R"({"architecture": "vit", "model_args": {"num_heads": 1}})");
   expect_text(transform_of(model), {"[from the defaults]"});
-  folder.write("config.json", R"({"architecture": "deit_tiny_patch16_224", "pretrained_cfg": {
+  folder.write("config.json", R"({"architecture": "vit", "pretrained_cfg": {
       "input_size": [3, 32, 32], "crop_pct": 0.5, "crop_mode": "center", "interpolation": "bilinear",
       "mean": [0.1, 0.2, 0.3], "std": [0.4, 0.5, 0.6]}, "model_args": {"num_heads": 1}})");
   const std::string beside = transform_of(model);
@@ -294,7 +299,15 @@ TEST(ConfigurationBesideCliTest, WrongFilesAreErrorsThatNameThem) {
   expect(R"({"model_type": "swin"})", 1, {"swin", "config.json"});
   expect(R"({"model_type": "vit", "hidden_size": "64"})", 2, {"hidden_size", "config.json"});
   expect(R"({"model_type": "vit", "hidden_size": 768})", 2, {"hidden_size says 768", "show 64"});
+  expect(R"({"architecture": "vit_relpos_medium_patch16_rpn_224"})", 1,
+         {"post-norm blocks", "config.json"});
+  expect(R"({"architecture": "mine"})", 1,
+         {"'mine' is not known", "--model NAME --checkpoint FILE"});
   expect("{", 1, {"config.json", "JSON"});
+  fs::remove(folder.path() / "config.json");
+  fs::create_symlink("/gone/config.json", folder.path() / "config.json");
+  expect_error(1, {"link to a file that does not exist", "config.json"},
+               {"classify -m", folder.path(), "--print-transform"});
 }
 
 TEST(HeadCliTest, ANewClassifierIsAskedFor) {

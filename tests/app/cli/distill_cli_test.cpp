@@ -267,7 +267,8 @@ TEST_F(DistillCli, TheTeacherMayLookAtAnotherSize) {
     const Outcome outcome = run_well(command("out.safetensors", words));
     return outcome.code == 0 ? outcome.json()["divergence_before"].get<double>() : -1;
   };
-  EXPECT_LT(divergence_at_16({}), 1e-6) << "the student is its teacher";
+  // But for the rounding of plan and modules, which processors with AMX do by other instructions.
+  EXPECT_LT(divergence_at_16({}), 3e-6) << "the student is its teacher";
   const double at_24 = divergence_at_16({"--img-size 24"});
   EXPECT_GT(at_24, 1e-5);
   const Outcome classified =

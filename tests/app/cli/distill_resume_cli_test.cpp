@@ -1,4 +1,5 @@
 // Conversions that were ended and go on.
+#include "model/checkpoint/formats/safetensors.h"
 #include "tests/app/cli/distill_cli.h"
 
 #include <gmock/gmock.h>

@@ -82,6 +82,44 @@ TEST(EvaluateCliTest, ScoresFoldersByIdAndByName) {
   EXPECT_EQ(json.at("crop_pct"), 0.875);
 }
 
+TEST(EvaluateCliTest, FoldersByIndexIdAndNameScoreTheSame) {
+  const auto top1 = [](const std::string& otter, const std::string& arch) {
+    const TemporaryFolder folder;
+    fs::create_directories(folder.path() / otter);
+    fs::create_directories(folder.path() / arch);
+    fs::copy(kOtters, folder.path() / otter / "a.jpg");
+    fs::copy(asset("images/colosseum-arches.jpg"), folder.path() / arch / "b.jpg");
+    const Json json = run_well({"evaluate", folder.path(), "--format json --device cpu"}).json();
+    EXPECT_EQ(json.at("images"), 2);
+    return json.at("top1").get<double>();
+  };
+  EXPECT_EQ(top1("n02444819", "n04486054"), 100);
+  EXPECT_EQ(top1("otter", "Triumphal_Arch"), 100);
+  EXPECT_EQ(top1("360", "873"), 100);
+  EXPECT_EQ(top1("0360", "0873"), 100);
+  EXPECT_EQ(top1("360", "872"), 50);
+}
+
+TEST(EvaluateCliTest, TablesOfEveryFormScoreTheSame) {
+  const TemporaryFolder folder;
+  fs::create_directories(folder.path() / "set");
+  fs::copy(kOtters, folder.path() / "set/a.jpg");
+  fs::copy(asset("images/colosseum-arches.jpg"), folder.path() / "set/b.jpg");
+  const auto top1 = [&](const std::string& table) {
+    return run_well({"evaluate", folder.path() / "set", "--labels-csv",
+                     folder.write("labels.csv", table), "--format json --device cpu"})
+        .json()
+        .at("top1")
+        .get<double>();
+  };
+  EXPECT_EQ(top1("file,class_index\na.jpg,360\nb.jpg,873\n"), 100);
+  EXPECT_EQ(top1("filename;label\r\na.jpg;otter\r\nb.jpg;triumphal arch\r\n"), 100);
+  EXPECT_EQ(top1("id\tlabel\na\tn02444819\nb\t872\n"), 50);
+  EXPECT_EQ(top1("ImageId,PredictionString\na,n02444819 1 2 30 40 \nb,n04486054 1 2 30 40 \n"),
+            100);
+  EXPECT_EQ(top1("set/a.jpg 360\nset\\b.jpg 873\n"), 100) << "relative to the table";
+}
+
 TEST(EvaluateCliTest, ScoresACsvAndChecksTheLimit) {
   const TemporaryFolder folder;
   fs::copy(kOtters, folder.path() / "a, b.jpg");

@@ -305,9 +305,13 @@ TEST_F(TrainCli, KeepsNoNamesOfClassesThatItDoesNotLearn) {
   expect_error(2, {"no folder is named after a class of the model", "--reset-head"},
                command("tuned", {"--epochs 1 -m", model}));
   run_well(command("tuned", {"--epochs 1 -m", model, "--reset-head"}));
-  // Told by the order of the folders, which is worth a note.
-  const Outcome judged = run_well({"evaluate", in("val"), "-m", model});
-  EXPECT_THAT(judged.err, HasSubstr("in sorted order"));
+  expect_error(2, {"no folder is named after a class of the model", "cat, dog", "--class-map"},
+               {"evaluate", in("val"), "-m", model});
+  const std::string map = folder_.write("map.txt", "cat\ndog\n").string();
+  EXPECT_EQ(run_well({"evaluate", in("val"), "--class-map", map, "--format json -m", model})
+                .json()
+                .at("images"),
+            16);
   // As many classes as there are is no new classifier.
   expect_error(2, {"--reset-head"},
                {"train", in("train"), "--num-classes 1000 -o", in("bundled"), "--epochs 1"});
@@ -330,7 +334,10 @@ TEST_F(TrainCli, AModelThatIsLostEndsTheRun) {
   const fs::path model = in("model.safetensors");
   run_well({"models create --arch deit_tiny_patch8_16 --num-classes 2 -o", model});
   folder_.write("model.safetensors", with_a_nan(read_bytes(model)));
-  const Outcome outcome = run(command("out", {"--epochs 3 -m", model}));
+  expect_error(2, {"no folder is named after a class of the model", "--labels FILE"},
+               command("out", {"--epochs 3 -m", model}));
+  const fs::path labels = folder_.write("labels.txt", "dark\nlight\n");
+  const Outcome outcome = run(command("out", {"--epochs 3 -m", model, "--labels", labels}));
   EXPECT_EQ(outcome.code, 1);
   EXPECT_THAT(outcome.err, HasSubstr("after epoch 1, in which no gradient was finite"));
   EXPECT_EQ(outcome.out, "");

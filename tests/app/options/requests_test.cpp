@@ -53,6 +53,16 @@ TEST(RequestsTest, ModelAndRunHoldWhatIsAskedAndNothingElse) {
   EXPECT_TRUE(run.fail_fast);
 }
 
+TEST(RequestsTest, OthersDecodeForTheServerAndForWhoAsks) {
+  const auto reader = [](const ParsedOptions& options) {
+    return run_request(options, AutoExif::upright).decode.reader;
+  };
+  EXPECT_EQ(reader(classify({})), nullptr);
+  EXPECT_NE(reader(classify({"--isolate-decoding"})), nullptr);
+  EXPECT_NE(reader(parse(serve_spec(), Words{})), nullptr);
+  EXPECT_NE(reader(parse(serve_spec(), Words{"--decode-timeout", "3"})), nullptr);
+}
+
 TEST(RequestsTest, ExifIsAppliedWhereTheCommandOrTheUserWantsIt) {
   for (const auto& [word, upright, stored] :
        {std::tuple("auto", true, false), {"apply", true, true}, {"ignore", false, false}}) {

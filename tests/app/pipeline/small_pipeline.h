@@ -11,8 +11,12 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <chrono>
+#include <deque>
 #include <optional>
 #include <string>
+#include <thread>
 #include <vector>
 
 namespace hydrascope::app::pipeline_test {
@@ -71,5 +75,70 @@ class PipelineTest : public ::testing::Test {
   model::Classifier classifier_ = small_classifier(folder_);
   PipelineOptions options_;
 };
+
+/// A GPU's manners: takes bytes, has two batches under way, and no room for more than `most`.
+class TwoSlotModel final : public model::inference::Engine {
+ public:
+  explicit TwoSlotModel(std::int64_t most) : Engine(of_sixteen_tokens()), most_(most) {}
+
+  void submit(const model::inference::ImageBatch& batch) override {
+    if (batch.size() > most_) throw Error(ErrorCode::out_of_memory, "does not fit", "a test");
+    EXPECT_LT(under_way(), limits().most_under_way);
+    EXPECT_TRUE(batch.is_bytes());
+    for (const at::Tensor& image : batch.images)
+      EXPECT_EQ(image.sizes(), batch.images.front().sizes());
+    at::Tensor logits = at::empty({batch.size(), 1});
+    for (std::int64_t i = 0; i < batch.size(); ++i)
+      logits[i] = batch.images[static_cast<std::size_t>(i)].to(at::kFloat).mean();
+    batches_.push_back(logits);
+    largest_ = std::max(largest_, under_way());
+    sizes_.push_back(batch.size());
+  }
+  at::Tensor collect() override {
+    // Long enough for the workers to gather the next batch.
+    if (slow_) std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    at::Tensor oldest = batches_.front();
+    batches_.pop_front();
+    return oldest;
+  }
+  [[nodiscard]] int under_way() const noexcept override {
+    return static_cast<int>(batches_.size());
+  }
+  [[nodiscard]] model::inference::EngineLimits limits() const noexcept override {
+    return {2, /*takes_bytes=*/true, 128};
+  }
+
+  bool slow_ = false;
+  int largest_ = 0;  ///< batches under way at once
+  std::vector<std::int64_t> sizes_;
+
+ private:
+  static model::VitConfig of_sixteen_tokens() {
+    model::VitConfig config;
+    config.patch_size = 8;
+    config.class_token = false;
+    return config;
+  }
+
+  std::int64_t most_;
+  std::deque<at::Tensor> batches_;
+};
+
+inline std::vector<PipelineResult> results_of(model::inference::Engine& model,
+                                              const PipelineOptions& options,
+                                              const std::vector<Input>& inputs) {
+  std::vector<PipelineResult> results;
+  std::size_t next = 0;
+  run_pipeline(
+      [&]() -> std::optional<Input> {
+        return next < inputs.size() ? std::optional(inputs[next++]) : std::nullopt;
+      },
+      model, options,
+      [&](const PipelineResult& result) {
+        results.push_back(result);
+        return true;
+      });
+  return results;
+}
 
 }  // namespace hydrascope::app::pipeline_test

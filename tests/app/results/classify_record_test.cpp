@@ -95,9 +95,11 @@ TEST(JsonLines, IsTheSchemaInItsOrder) {
 TEST(JsonLines, FrameAndNoteOnlyWhereThereAre) {
   ClassifyRecord record = otter();
   record.frame = 0;
+  record.time = 1001.0 / 30;
   record.note = "padded";
   const std::string line = written(Format::jsonl, {record});
-  EXPECT_THAT(line, StartsWith(R"({"schema":1,"input":"otters.jpg","frame":0,"width")"));
+  EXPECT_THAT(line,
+              StartsWith(R"({"schema":1,"input":"otters.jpg","frame":0,"time":33.366667,"width")"));
   EXPECT_THAT(line, HasSubstr(R"("attention":"softmax","note":"padded","seconds":0.0134})"));
   ClassifyRecord failed = broken();
   failed.frame = 7;
@@ -156,7 +158,8 @@ TEST(JsonArray, IsStreamedAndValidWhereverItEnds) {
 }
 
 constexpr std::string_view kHeader =
-    "input,frame,width,height,model_height,model_width,tokens,views,num_views,rank,index,id,label,"
+    "input,frame,time,width,height,model_height,model_width,tokens,views,num_views,rank,index,id,"
+    "label,"
     "prob,logit,box_left,box_top,box_width,box_height,device,precision,attention,attention_options,"
     "approximations,kernels,note,seconds,error_code,error_"
     "message\n";
@@ -165,11 +168,11 @@ TEST(Csv, ARowAPredictionAndAFailure) {
   EXPECT_EQ(
       written(Format::csv, {otter(), broken()}),
       std::string(kHeader) +
-          "otters.jpg,,3840,2160,224,256,225,,,1,360,n02444819,otter,0.9312,11.84,,,,,cpu,float32,"
+          "otters.jpg,,,3840,2160,224,256,225,,,1,360,n02444819,otter,0.9312,11.84,,,,,cpu,float32,"
           "softmax,,,,,0.0134,,\n"
-          "otters.jpg,,3840,2160,224,256,225,,,2,357,n02442845,mink,0.034,8.5,,,,,cpu,float32,"
+          "otters.jpg,,,3840,2160,224,256,225,,,2,357,n02442845,mink,0.034,8.5,,,,,cpu,float32,"
           "softmax,,,,,0.0134,,\n"
-          "bad.jpg,,,,,,,,,,,,,,,,,,,,,,,,,,,decode_failed,ends after 12 rows\n");
+          "bad.jpg,,,,,,,,,,,,,,,,,,,,,,,,,,,,decode_failed,ends after 12 rows\n");
   EXPECT_EQ(written(Format::csv, {}), kHeader);
 }
 
@@ -207,7 +210,7 @@ TEST(Csv, QuotesAsRfc4180Does) {
 }
 
 TEST(Tsv, HasTheSameColumns) {
-  EXPECT_THAT(written(Format::tsv, {broken()}), StartsWith("input\tframe\twidth\t"));
+  EXPECT_THAT(written(Format::tsv, {broken()}), StartsWith("input\tframe\ttime\twidth\t"));
 }
 
 TEST(Text, IsACompactTable) {
@@ -221,11 +224,13 @@ TEST(Text, IsACompactTable) {
 TEST(Text, FrameNoteAndSeconds) {
   ClassifyRecord record = otter();
   record.frame = 12;
+  record.time = 0.4004;
   record.note = "padded";
   record.seconds = 2.345;
   EXPECT_THAT(
       written(Format::text, {record}),
-      StartsWith("otters.jpg  frame 12  2160x3840 -> 224x256 (HxW)  225 tokens  padded  2.3"));
+      StartsWith(
+          "otters.jpg  frame 12 at 0.400 s  2160x3840 -> 224x256 (HxW)  225 tokens  padded  2.3"));
 }
 
 TEST(Text, ColumnsKeepTheirPlaces) {

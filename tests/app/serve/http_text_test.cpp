@@ -121,6 +121,36 @@ TEST(HttpText, FieldsOfFormsAreNoFiles) {
   EXPECT_TRUE(parts[2].is_file);
 }
 
+TEST(HttpText, FilesOfFormsHaveTheirNameInAnyForm) {
+  const auto part = [](const std::string& parameters) {
+    const std::string body =
+        form_part("content-DISPOSITION:form-data" + parameters + "\r\n", "x") + "--b--";
+    FormPart found = parse_form(body, "b", 1).at(0);
+    EXPECT_EQ(found.type, "");
+    found.content = {};
+    return found;
+  };
+  for (const char* parameters :
+       {"; name=p; filename*=utf-8''x%20y.jpg", ";filename*=UTF-8'en'x%20y.jpg;name=\"p\"",
+        "; FileName*=iso-8859-1''x%20y.jpg; NAME=p", "; filename=\"x y.jpg\"; name=p",
+        "; name=p; filename=\"other.jpg\"; filename*=utf-8''x%20y.jpg",
+        "; name = p ;filename= \"x y.jpg\"", "; attachment; name=p; filename=x y.jpg",
+        "; filename*=x%20y.jpg; name=p"}) {
+    const FormPart found = part(parameters);
+    EXPECT_TRUE(found.is_file) << parameters;
+    EXPECT_EQ(found.filename, "x y.jpg") << parameters;
+    EXPECT_EQ(found.name, "p") << parameters;
+  }
+  EXPECT_EQ(part("; name=p; filename*=iso-8859-1''%FCber.jpg").filename,
+            "\xC3\xBC"
+            "ber.jpg");
+  EXPECT_EQ(part("; name=p; filename*=utf-8''%C3%BCber.jpg").filename,
+            "\xC3\xBC"
+            "ber.jpg");
+  EXPECT_TRUE(part("; name=p; filename*=").is_file);
+  EXPECT_FALSE(part("; name=\"filename*=\"").is_file) << "within quotes";
+}
+
 TEST(HttpText, FormsThatEndAnywhereAreRefused) {
   const std::string body =
       form_part("Content-Disposition: form-data; name=\"p\"\r\n", "content") + "--b--";

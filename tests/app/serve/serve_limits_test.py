@@ -5,6 +5,7 @@
 
 import contextlib
 import json
+import os
 import re
 import signal
 import socket
@@ -42,6 +43,27 @@ class Limits(unittest.TestCase):
         self.addCleanup(connection.close)
         connection.sendall(b"POST %s HTTP/1.1\r\nHost: localhost\r\nConnection: close\r\nContent-Length: %d\r\n\r\n" % (path, len(picture)) + picture[:10])
         return connection
+
+    def test_a_decoder_that_crashes_or_hangs_costs_one_answer(self):
+        module = os.environ.get("HYDRASCOPE_HOSTILE_FILES")
+        if not module:
+            self.skipTest("HYDRASCOPE_HOSTILE_FILES names no module")
+        server = self.server("--decode-timeout", "0.5", environment={"LD_PRELOAD": module})
+        for kind, words in ((b"crash", "the decoder crashed: Segmentation fault"), (b"hungry", "the decoder crashed: Aborted"),
+                            (b"hang", "decoding took longer than 0.5 seconds")):
+            pictures, answers = [picture.read_bytes() for picture in GOOD], []
+            threads = [threading.Thread(target=lambda body=body: answers.append(server.ask("POST", "/v1/classify", body)[0])) for body in pictures]
+            for thread in threads:
+                thread.start()
+            for path in ("/v1/classify", "/v1/explain?format=png", "/v1/embed"):
+                status, _, body = server.ask("POST", path, kind + b" and more bytes")
+                self.assertEqual((status, error_of(body)["code"], error_of(body)["message"]), (400, "decode_failed", words), path)
+            for thread in threads:
+                thread.join()
+            self.assertEqual(answers, [200] * len(pictures))
+        self.assertEqual(server.ask("POST", "/v1/explain?format=png&topk=1&layer=0", GOOD[0].read_bytes())[0], 200)
+        self.assertEqual(server.metrics()["hydrascope_queue_requests"], 0)
+        self.assertEqual(server.stop(), 0)
 
     def test_bodies_that_are_too_large(self):
         server = self.server("--max-bytes", "5000")

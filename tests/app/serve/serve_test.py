@@ -76,6 +76,50 @@ class Classify(OfOneServer):
                 self.assertEqual(json.loads(body)["input"], "x")
         self.post("/v1/classify", GOOD[0].read_bytes())
 
+    def test_bodies_that_are_no_pictures_are_named(self):
+        picture = GOOD[0].read_bytes()
+        text = base64.b64encode(picture)
+        stripped = b"\xff\xd8" + bytes(byte for byte in picture[2:] * 3 if byte not in b"\r\n\0")
+        urlencoded = "application/x-www-form-urlencoded"
+        for body, kind, words in (
+                (json.dumps({"image": text.decode()}).encode(), "application/json", "JSON (application/json)"),
+                (json.dumps({"image": text.decode()}).encode(), "Application/JSON; charset=latin-9", "JSON (application/json)"),
+                (b"  {\"image\": 1}", "", "JSON"), (text, "text/plain", "base64"), (text, "", "base64"),
+                (b"data:image/jpeg;base64," + text, "", "a data: URL"), (b"<!DOCTYPE html><html>", "text/html", "HTML"),
+                (b"a,b", "text/csv", "text/csv"), (b"\0\0\0\x20ftypisom", "video/mp4", "video"), (b"\x1aE\xdf\xa3", urlencoded, "a video (Matroska)"),
+                (stripped, urlencoded, "--data-binary"), (b"image=" + text, urlencoded, "--data-binary"),
+                (b"x", "multipart/mixed; boundary=x", "multipart/mixed"), (b"\x1f\x8b\x08", "", "gzip")):
+            with self.subTest(words, kind=kind):
+                _, answer = self.post("/v1/classify", body, 415, Content_Type=kind)
+                self.assertEqual(error_of(answer)["code"], "unsupported_format")
+                self.assertIn(words, error_of(answer)["message"])
+                self.assertNotIn("\n", error_of(answer)["message"])
+        self.assertIn("the body is empty", error_of(self.post("/v1/classify", b"", 400)[1])["message"])
+        # What is a picture is one whatever it is called, and what is broken stays broken.
+        for kind in ("application/json", urlencoded, "text/html", "image/png"):
+            self.post("/v1/classify", picture, Content_Type=kind)
+        self.assertEqual(error_of(self.post("/v1/classify", picture[: len(picture) // 2], 400, Content_Type=urlencoded)[1])["code"], "decode_failed")
+        for coding, status in (("gzip", 415), ("br", 415), ("identity", 200)):
+            _, answer = self.post("/v1/classify", picture, status, Content_Encoding=coding)
+            if status == 415:
+                self.assertIn("Content-Encoding: " + coding, error_of(answer)["message"])
+
+    def test_parts_of_forms_by_any_spelling(self):
+        picture = GOOD[0].read_bytes()
+        for head in ("form-data; name=image; filename*=utf-8''a%20b.jpg", "form-data; filename*=UTF-8'en'a%20b.jpg; name=image",
+                     "form-data; filename=\"a b.jpg\"; NAME=image", "form-data; name=\"a b.jpg\""):
+            body = b"--x\r\nContent-Disposition: " + head.encode() + b"\r\n\r\n" + picture + b"\r\n--x--\r\n"
+            with self.subTest(head):
+                _, answer = self.post("/v1/classify", body, Content_Type="multipart/form-data; boundary=x")
+                self.assertEqual(json.loads(answer)["input"], "a b.jpg")
+                self.assertIn("top", json.loads(answer))
+        body = b"--x\r\nContent-Disposition: form-data; name=image\r\n\r\n" + base64.b64encode(picture) + b"\r\n--x--\r\n"
+        _, answer = self.post("/v1/classify", body, 400, Content_Type="multipart/form-data; boundary=x")
+        self.assertIn("a picture's part has a file name", error_of(answer)["message"])
+        body = b"--x\r\nContent-Disposition: form-data; name=a; filename=b\r\nContent-Type: application/json\r\n\r\n{}\r\n--x--\r\n"
+        _, answer = self.post("/v1/classify", body, Content_Type="multipart/form-data; boundary=x")
+        self.assertIn("JSON", error_of(answer)["message"])
+
     def test_what_is_asked_wrongly(self):
         picture = GOOD[0].read_bytes()
         for target, kind in (("/v1/classify?topk=0", ""), ("/v1/classify?topk=x", ""), ("/v1/classify?depth=3", ""),

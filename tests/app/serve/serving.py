@@ -21,11 +21,11 @@ SECONDS = 60  # that nothing takes
 
 
 class Server:
-    def __init__(self, program, *options, model=TINY):
+    def __init__(self, program, *options, model=TINY, environment=None):
         self._errors = tempfile.TemporaryFile()  # pylint: disable=consider-using-with
         self.process = subprocess.Popen(  # pylint: disable=consider-using-with
             [program, "serve", "-m", model, "--port", "0", "--device", "cpu", *options], stdout=subprocess.PIPE, stderr=self._errors,
-            env=ENVIRONMENT, text=True)
+            env=ENVIRONMENT | (environment or {}), text=True)
         self.url = self.process.stdout.readline().strip()
         if not self.url:
             raise RuntimeError(f"no server: {self.errors()}")

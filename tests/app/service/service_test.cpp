@@ -54,6 +54,30 @@ OrderedJson command_record(const Words& words) {
   return timeless(OrderedJson::parse(run_well(words).out));
 }
 
+TEST(ServiceTest, WhatTheConsoleIsToldStandsInTheRecords) {
+  Service service(request_of({"--native --attn hydra"}));
+  const std::string of_attention =
+      "attention changed from softmax to hydra after training: accuracy needs `hydrascope convert`";
+  const std::string of_size =
+      "deit_tiny_patch16_224.softmax was trained at 224x224 (HxW); answers at 576x576 are less "
+      "accurate; deit_tiny_patch16_224.window is made for large pictures";
+  EXPECT_THAT(service.notes(), ::testing::ElementsAre(of_attention));
+  const auto asked = [&](std::int64_t edge) {
+    const std::vector<std::uint8_t> rgb(static_cast<std::size_t>(3 * edge * edge), 100);
+    PictureInMemory picture;
+    picture.pixels = {rgb.data(), edge, edge, 3 * edge};
+    return service.ask({.name = "grey", .picture = picture}).get().record;
+  };
+  EXPECT_THAT(asked(224).notes, ::testing::ElementsAre(of_attention));
+  for (int i = 0; i < 2; ++i) {
+    const ClassifyRecord record = asked(576);
+    EXPECT_THAT(record.notes, ::testing::ElementsAre(of_attention, of_size));
+    EXPECT_EQ(to_json(record).at("notes"), OrderedJson({of_attention, of_size}));
+  }
+  EXPECT_THAT(service.notes(), ::testing::ElementsAre(of_attention, of_size)) << "each once";
+  EXPECT_FALSE(to_json(ClassifyRecord()).contains("notes"));
+}
+
 TEST(ServiceTest, SaysWhatClassifyWrites) {
   const std::string file = asset("images/otter-head.jpg").string();
   const TemporaryFolder folder;

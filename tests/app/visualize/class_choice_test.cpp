@@ -23,26 +23,9 @@ ClassChoice choice(const std::vector<std::string>& words, std::optional<std::int
   return {words, topk, labels()};
 }
 
-TEST(FindClassTest, IndicesIdsAndNames) {
-  EXPECT_EQ(find_class("0", labels()), 0);
-  EXPECT_EQ(find_class("4", labels()), 4);
-  EXPECT_EQ(find_class("n02444819", labels()), 2);
-  EXPECT_EQ(find_class("Tinca tinca", labels()), 0);
-  EXPECT_EQ(find_class("OTTER", labels()), 2);
-}
-
-TEST(FindClassTest, WhatIsNoClass) {
-  EXPECT_ERROR(find_class("oter", labels()), invalid_argument, "--class oter",
-               "did you mean otter");
-  EXPECT_ERROR(find_class("5", labels()), invalid_argument, "0 to 4");
-  EXPECT_ERROR(find_class("99999999999999999999", labels()), invalid_argument, "--class");
-  EXPECT_ERROR(find_class("zeppelin", labels()), invalid_argument, "no class of that name");
-  EXPECT_ERROR(find_class("", labels()), invalid_argument, "no class of that name");
-}
-
-TEST(FindClassTest, ANameOfTwoClassesListsBoth) {
-  EXPECT_ERROR(find_class("crane", labels()), invalid_argument, "2 classes have this name",
-               "1 (n02012849: crane), 3 (n03126707: crane)");
+TEST(ClassChoiceTest, WordsMeanClassesByTheRuleOfAll) {
+  EXPECT_EQ(choice({"otter", "n01440764", "4"}).resolve(Classes{}, false), (Classes{2, 0, 4}));
+  EXPECT_ERROR(choice({"oter"}), invalid_argument, "--class oter", "did you mean otter");
 }
 
 TEST(ClassChoiceTest, WithoutWordsItIsThePrediction) {

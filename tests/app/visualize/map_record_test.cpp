@@ -72,12 +72,14 @@ TEST(MapRecordTest, WhatIsNotUsualHasItsOwnFields) {
   MapRecord record = example();
   record.head = "max";
   record.frame = 7;
+  record.time = 0.28;
   record.map_file = "heatmaps/otters.map.npy";
   record.note = "approximate";
   record.minimum = std::numeric_limits<double>::infinity();
   const auto json = nlohmann::json::parse(json_text(to_json(record)));
   EXPECT_EQ(json.at("head"), "max");
   EXPECT_EQ(json.at("frame"), 7);
+  EXPECT_EQ(json.at("time"), 0.28);
   EXPECT_EQ(json.at("files").at("map"), "heatmaps/otters.map.npy");
   EXPECT_EQ(json.at("note"), "approximate");
   EXPECT_TRUE(json.at("min").is_null());
@@ -144,9 +146,10 @@ TEST(MapRecordTest, TextIsALineThatNamesTheFileAndItsClasses) {
             "otters.jpg  n02444819 67.5 %  -> heatmaps/otters.heatmap.png\n");
   MapRecord saved = example();
   saved.frame = 3;
+  saved.time = 0.12;
   saved.map_file = "heatmaps/otters.map.npy";
   EXPECT_EQ(text({saved}),
-            "otters.jpg  frame 3  otter 67.5 %  -> heatmaps/otters.heatmap.png, "
+            "otters.jpg  frame 3 at 0.120 s  otter 67.5 %  -> heatmaps/otters.heatmap.png, "
             "heatmaps/otters.map.npy\n");
   const std::vector<MapRecord> one{example()};
   EXPECT_NE(to_text(one, LabelType::name, true).find('\x1b'), std::string::npos);

@@ -152,11 +152,11 @@ TEST_F(VideoOutputTest, FramesOfAnotherSizeAreCutOrFilledAndNeverScaled) {
   ASSERT_TRUE(reader.next().has_value());
   const auto second = reader.next();
   ASSERT_TRUE(second.has_value());
-  ASSERT_EQ(second->width, 96);
-  ASSERT_EQ(second->height, 64);
-  EXPECT_TRUE(is_near(*second, 8, 8, kGrey));
-  EXPECT_TRUE(is_near(*second, 40, 60, kGrey)) << "cut below";
-  EXPECT_TRUE(is_near(*second, 60, 8, kWhite)) << "filled beside";
+  ASSERT_EQ(second->picture.width, 96);
+  ASSERT_EQ(second->picture.height, 64);
+  EXPECT_TRUE(is_near(second->picture, 8, 8, kGrey));
+  EXPECT_TRUE(is_near(second->picture, 40, 60, kGrey)) << "cut below";
+  EXPECT_TRUE(is_near(second->picture, 60, 8, kWhite)) << "filled beside";
 }
 
 TEST_F(VideoOutputTest, MapsOfAnotherSizeFailTheirFrameAlone) {
@@ -174,6 +174,24 @@ TEST_F(VideoOutputTest, MapsOfAnotherSizeFailTheirFrameAlone) {
   EXPECT_TRUE(reader.next().has_value());
   EXPECT_TRUE(reader.next().has_value());
   EXPECT_FALSE(reader.next().has_value()) << "a row of the array is a frame of the video";
+}
+
+TEST_F(VideoOutputTest, FramesAreShownAtTheirTimes) {
+  const auto grey = [](std::uint8_t level) { return viz::filled(96, 64, {level, level, level}); };
+  const std::vector<InputMap> maps{map_of(2, 3)};
+  {
+    VideoOutput video(path("clip.mp4"), path("clip.npy"), 10);
+    video.add(grey(20), maps, 0);
+    video.add(grey(120), maps, 0.5);   // the first one is shown for five frames
+    video.add(grey(220), maps, 0.52);  // late by less than a frame
+    video.close();
+  }
+  std::vector<int> levels;
+  image::VideoReader reader(path("clip.mp4"), 1);
+  while (const auto frame = reader.next()) levels.push_back((frame->picture.rgb.at(0) + 30) / 100);
+  EXPECT_EQ(levels, (std::vector<int>{0, 0, 0, 0, 0, 1, 2}));
+  EXPECT_NE(read_bytes(path("clip.npy")).find("'shape': (3, 2, 3), }"), std::string::npos)
+      << "a row for each frame that was given";
 }
 
 TEST_F(VideoOutputTest, CodecsAreSilent) {

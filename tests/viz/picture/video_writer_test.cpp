@@ -81,11 +81,12 @@ TEST_P(VideoFormatTest, FramesAreReadBack) {
   for (int i = 0; i < kFrames; ++i) {
     const auto picture = reader.next();
     ASSERT_TRUE(picture.has_value()) << "frame " << i << " of " << writer->codec();
-    ASSERT_EQ(picture->width, 96);
-    ASSERT_EQ(picture->height, 64);
-    const double difference = mean_difference(*picture, frame(i, 96, 64));
+    ASSERT_EQ(picture->picture.width, 96);
+    ASSERT_EQ(picture->picture.height, 64);
+    const double difference = mean_difference(picture->picture, frame(i, 96, 64));
     EXPECT_LT(difference, 4) << "frame " << i;
-    EXPECT_GT(mean_difference(*picture, frame(i + 3, 96, 64)), difference + 3) << "frame " << i;
+    EXPECT_GT(mean_difference(picture->picture, frame(i + 3, 96, 64)), difference + 3)
+        << "frame " << i;
   }
   EXPECT_FALSE(reader.next().has_value());
 }
@@ -102,9 +103,9 @@ TEST_F(VideoWriterTest, OddEdgesLoseAPixel) {
   image::VideoReader reader(file, 1);
   const auto picture = reader.next();
   ASSERT_TRUE(picture.has_value());
-  EXPECT_EQ(picture->width, 96);
-  EXPECT_EQ(picture->height, 64);
-  EXPECT_LT(mean_difference(*picture, frame(2, 97, 65)), 5);
+  EXPECT_EQ(picture->picture.width, 96);
+  EXPECT_EQ(picture->picture.height, 64);
+  EXPECT_LT(mean_difference(picture->picture, frame(2, 97, 65)), 5);
 }
 
 TEST_F(VideoWriterTest, WhatIsNotClosedCanBePlayed) {

@@ -248,7 +248,7 @@ TEST_F(VisualizeCliTest, RecordFormats) {
   EXPECT_TRUE(array[1].contains("error"));
   const Outcome csv = printed("csv");
   ASSERT_EQ(csv.lines().size(), 3U);
-  EXPECT_TRUE(csv.lines().at(0).starts_with("input,frame,index,"));
+  EXPECT_TRUE(csv.lines().at(0).starts_with("input,frame,time,index,"));
   EXPECT_EQ(printed("tsv").lines().size(), 3U);
   const Outcome text = printed("text");
   ASSERT_EQ(text.lines().size(), 2U);

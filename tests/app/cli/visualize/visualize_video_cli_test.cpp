@@ -30,6 +30,40 @@ TEST_F(VisualizeCliTest, AVideoInAndAVideoOut) {
   EXPECT_EQ(records({"heatmaps/six_frames.heatmap.mp4 --video-stride 2 -o again"}).size(), 3U);
 }
 
+TEST_F(VisualizeCliTest, AVideoOfUnevenFramesKeepsItsTimes) {
+  const std::string video =
+      (fs::path(HYDRASCOPE_SOURCE_DIR) / "tests/corpus/videos/uneven.mp4").string();
+  const Outcome outcome = visualize({video, "--video-stride 10 --html page.html"});
+  if (outcome.out.find("unsupported_format") != std::string::npos)
+    GTEST_SKIP() << "this build has no OpenCV";
+  ASSERT_EQ(outcome.code, 0) << outcome.err << outcome.out;
+  std::vector<double> times;
+  for (const Json& record : outcome.records()) times.push_back(record.at("time"));
+  EXPECT_EQ(times, (std::vector<double>{0, 0.25, 0.5, 0.75, 1}));
+  const std::string page = read_bytes(path("page.html"));
+  EXPECT_NE(page.find("uneven.mp4 frame 40 at 1.000 s"), std::string::npos);
+  EXPECT_EQ(page.find("uneven.mp4 frame 10 "), std::string::npos) << "at most one in a second";
+}
+
+TEST_F(VisualizeCliTest, AVideoThatWasCutFailsBehindItsFrames) {
+  const std::string whole =
+      read_bytes(fs::path(HYDRASCOPE_SOURCE_DIR) / "tests/corpus/videos/six_frames.avi");
+  folder_.write("cut.avi", whole.substr(0, 2600));
+  const Outcome outcome = visualize({"cut.avi"});
+  if (outcome.out.find("unsupported_format") != std::string::npos)
+    GTEST_SKIP() << "this build has no OpenCV";
+  EXPECT_EQ(outcome.code, 3) << outcome.err << outcome.out;
+  const std::vector<Json> records = outcome.records();
+  ASSERT_GE(records.size(), 2U);
+  EXPECT_LT(records.size(), 7U);
+  for (std::size_t i = 0; i < records.size(); ++i) EXPECT_EQ(records[i].at("frame"), i);
+  EXPECT_EQ(records.back().at("error").at("code"), "decode_failed");
+  EXPECT_NE(records.back().at("error").at("message").get<std::string>().find(
+                std::to_string(records.size() - 1) + " of 6"),
+            std::string::npos);
+  EXPECT_TRUE(fs::exists(path("heatmaps/cut.heatmap.mp4"))) << "what there is can be played";
+}
+
 TEST_F(VisualizeCliTest, PicturesBecomeFramesOfOneVideo) {
   for (const char* name : {"frames/1.ppm", "frames/2.ppm", "frames/3.ppm"}) picture(name, 64, 48);
   picture("frames/4.ppm", 48, 64);
