@@ -51,6 +51,7 @@ seeds_of() {
     safetensors) find tests/data tests/corpus -type f -name '*.safetensors*' ;;
     torch_file) find tests/data tests/corpus -type f -regex '.*[.]\(pt\|pth\|bin\)' ;;
     picture | decode) find tests/corpus/pictures -type f ;;
+    video_index) find tests/corpus/videos -type f ;;
     json | hub | state | results) find tests/data tests/corpus -type f -name '*.json' ;;
     labels | csv) find assets/labels tests/corpus -type f -regex '.*[.]\(txt\|csv\)' ;;
   esac 2>/dev/null || true

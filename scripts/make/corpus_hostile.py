@@ -155,4 +155,14 @@ def weights() -> dict[str, tuple[bytes, str]]:
         "no_pickle.pth": (zip_of(("archive/version", b"3\n")), "data.pkl"),
         "zip_bomb.pth": (zip_of(("archive/data.pkl", bytes(1 << 24)), compression=zipfile.ZIP_DEFLATED), "compressed"),
         "cut.pth": (called.getvalue()[:-200], "cut"),
+        "model.onnx": (b"\x08\x08\x12\x07pytorch\x1a\x05", "an ONNX model"),
+        "ggml.bin": (b"lmgg" + struct.pack("<6I", 2, 224, 16, 192, 3, 12), "from before GGUF"),
+        "flax.msgpack": (b"\x81\xa6params\x80", "a msgpack file"),
+        "tensorflow/tf_model.h5": (b"\x89HDF\r\n\x1a\n", "an HDF5 file"),
+        "arrays.npz": (zip_of(("embedding/kernel.npy", b"\x93NUMPY")), "NumPy arrays"),
+        "adapter/adapter_config.json": (json.dumps({"peft_type": "LORA", "base_model_name_or_path": "google/vit"}).encode(), "merge it first"),
+        "quantised.safetensors": (
+            safetensors({"fc.weight": {"dtype": "F8_E4M3", "shape": [2, 2], "data_offsets": [4, 8]}, "fc.weight_scale": {"dtype": "F32", "shape": [1], "data_offsets": [0, 4]}}, bytes(8)),
+            "quantised",
+        ),
     }

@@ -9,9 +9,11 @@ larger than the models, with the position table stretched as the peer does. RESU
 """
 
 import argparse
+import datetime
+import enum
 import json
 import sys
-from collections import OrderedDict
+from collections import OrderedDict, defaultdict
 from pathlib import Path
 
 import numpy as np
@@ -33,8 +35,8 @@ def randomise(model: torch.nn.Module) -> None:
 def tensor_of(file: Path, mean: list[float], std: list[float]) -> torch.Tensor:
     from PIL import Image
 
-    pixels = np.asarray(Image.open(file).convert("RGB")).astype(np.float64) / 255
-    return torch.from_numpy(((pixels - mean) / std).transpose(2, 0, 1)[None])
+    pixels = np.asarray(Image.open(file).convert("L" if len(mean) == 1 else "RGB")).astype(np.float64) / 255
+    return torch.from_numpy(((pixels.reshape(*pixels.shape[:2], -1) - mean) / std).transpose(2, 0, 1)[None])
 
 
 def judged(model: torch.nn.Module, answer, pictures: list[torch.Tensor]) -> dict:
@@ -55,11 +57,49 @@ def timm_models():
         "distilled": ("deit_tiny_distilled_patch16_224", {}),
         "registers": ("vit_tiny_patch16_224", {"reg_tokens": 3, "init_values": 1e-5, "no_embed_class": True}),
         "average": ("vit_tiny_patch16_224", {"global_pool": "avg", "class_token": False, "qkv_bias": False}),
+        "grey": ("vit_tiny_patch16_224", {"in_chans": 1}),
     }
     for name, (architecture, more) in cases.items():
         model = timm.create_model(architecture, dynamic_img_size=True, **SIZES, **more)
         randomise(model)
         yield name, model.eval(), {**SIZES, **more}
+
+
+class Colour(enum.Enum):
+    RED = 1
+
+
+def write_more(weights: Path, model: torch.nn.Module, row, versions: str) -> None:
+    """Weights beside what only Python could make, in a folder of a trainer, in shards, in eight bits."""
+    from safetensors.torch import save_file
+
+    state = {key: value.clone() for key, value in model.state_dict().items()}
+    config = (weights / "timm" / "vit" / "config.json").read_text()
+    for folder in ("trained", "shards"):
+        (weights / folder).mkdir(exist_ok=True)
+        (weights / folder / "config.json").write_text(config)
+    beside = {
+        "args": argparse.Namespace(output=Path("/out"), lr=1e-3), "mean": np.arange(3.0), "random": np.random.RandomState(0).get_state(),
+        "history": defaultdict(list, loss=[1.0]), "when": datetime.datetime(2024, 1, 2), "by_colour": {Colour.RED: Colour.RED},
+    }
+    torch.save({**beside, "model": state}, weights / "torch_2" / "beside.pth")
+    row("torch_2/beside.pth", model, f"{versions}, torch.save")
+    others = {key: torch.zeros_like(value) for key, value in state.items()}
+    torch.save({"epoch": 1, "state_dict": state, "metric": 71.5}, weights / "trained" / "model_best.pth.tar")
+    torch.save({"epoch": 2, "state_dict": others, "metric": 0.5}, weights / "trained" / "last.pth.tar")
+    row("trained", model, f"{versions}, the files of timm's train.py")
+    names, weight_map = list(state), {}
+    for number, part in enumerate((names[:9], names[9:]), 1):
+        file = f"pytorch_model-{number:05}-of-00002.bin"
+        torch.save({key: state[key] for key in part}, weights / "shards" / file)
+        weight_map.update(dict.fromkeys(part, file))
+    (weights / "shards" / "pytorch_model.bin.index.json").write_text(json.dumps({"metadata": {}, "weight_map": weight_map}))
+    row("shards", model, f"{versions}, torch.save")
+    narrow = {key: value.to(torch.float8_e4m3fn) for key, value in state.items()}
+    save_file(narrow, weights / "safetensors" / "float8.safetensors")
+    model.load_state_dict({key: value.float() for key, value in narrow.items()})
+    row("safetensors/float8.safetensors", model, "safetensors.torch.save_file")
+    model.load_state_dict(state)
 
 
 def step_timm(corpus: Path, rows: list, answers: dict) -> None:
@@ -76,8 +116,8 @@ def step_timm(corpus: Path, rows: list, answers: dict) -> None:
         Image.fromarray(noise.integers(0, 256, (height, width, 3)).astype(np.uint8)).save(weights / name)
 
     def row(file: str, model: torch.nn.Module, writer: str, arguments: str = "") -> None:
-        config = model.pretrained_cfg
-        pictures = [tensor_of(weights / name, config["mean"], config["std"]) for name in INPUTS]
+        mean, std = (model.pretrained_cfg[key][: model.patch_embed.proj.in_channels] for key in ("mean", "std"))
+        pictures = [tensor_of(weights / name, mean, std) for name in INPUTS]
         expected = judged(model, lambda made, picture: made(picture), pictures)
         rows.append({"kind": "weights", "file": f"weights/{file}", "by": writer, "arguments": arguments, **expected})
 
@@ -117,6 +157,7 @@ def step_timm(corpus: Path, rows: list, answers: dict) -> None:
         row("torch_2/training.pth", model, f"{versions}, its average", "--use-ema")
         row("torch_2/protocol_5.pth", model, f"{versions}, torch.save")
         row("torch_2/legacy.pth", model, f"{versions}, torch.save before 1.6's format")
+        write_more(weights, model, row, versions)
         for file in ("plain.pth", "legacy.pth", "training.pth"):
             row(f"torch_1/{file}", model, "torch 1.13.1, torch.save")
         np.savez(STATE, **{key: value.numpy() for key, value in state.items()})
@@ -181,7 +222,7 @@ def step_transformers(corpus: Path, rows: list, answers: dict) -> None:
         answers[str(folder.relative_to(corpus))] = pixels
         rows.append(
             {"kind": "weights", "file": str(folder.relative_to(corpus)), "by": f"transformers {transformers.__version__}",
-             "arguments": "--pos-interp hf", **expected, "processed": "pictures/good/colour.png"}
+             "arguments": "", **expected, "processed": "pictures/good/colour.png"}
         )
 
 

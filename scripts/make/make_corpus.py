@@ -38,13 +38,15 @@ def environment(folder: Path, packages: list[str]) -> str:
 
 def write_pictures() -> tuple[list[dict], dict]:
     """In the environment `timm`."""
+    import corpus_forms as forms
     import corpus_hostile
     import corpus_pictures as made
     import numpy as np
     from PIL import Image
 
-    rows, answers, other = [], {}, made.instead()
-    kinds = {"good": made.good(), "odd": {**made.odd_jpegs(), **made.odd_pngs(), **made.odd_others()}}
+    rows, answers, other, not_read = [], {}, made.instead() | forms.instead(), made.NOT_READ | forms.NOT_READ
+    odd = {**made.odd_jpegs(), **made.odd_pngs(), **made.odd_others(), **forms.tiff_forms(), **forms.orientations(), **forms.ends()}
+    kinds = {"good": made.good(), "odd": odd}
     for kind, files in kinds.items():
         for name, data in files.items():
             file = f"pictures/{kind}/{name}"
@@ -53,8 +55,8 @@ def write_pictures() -> tuple[list[dict], dict]:
             answered = data
             if name in other:
                 answered, row["note"] = other[name]
-            if name in made.NOT_READ:
-                rows.append({**row, "error": made.NOT_READ[name], "note": "Pillow reads it"})
+            if name in not_read:
+                rows.append({**row, "error": not_read[name], "note": "Pillow reads it"})
                 continue
             try:
                 picture = made.upright(answered)

@@ -30,7 +30,6 @@ SMALL = {"embed_dim": 48, "depth": 2, "num_heads": 3, "num_classes": 10}
 ROPE = "vit_small_patch16_rope"
 DINOV3 = "vit_small_patch16_dinov3"
 DINOV3_PLUS = "vit_small_plus_patch16_dinov3"
-# timm counts 16 x 16 patches at every size of EVA-02, where hydrascope names the sizes: 224 and 336.
 EVA02 = "eva02_tiny_patch14"
 EVA02_BASE = "eva02_base_patch14"
 
@@ -60,9 +59,9 @@ CASES = [
     Case("dinov3_plus", DINOV3_PLUS),
     Case("dinov3_plus_resized", DINOV3_PLUS, (96, 160)),
     Case("dinov3_plus_qkvb", f"{DINOV3_PLUS}_qkvb"),
-    Case("eva02", f"{EVA02}_224", (56, 56), {"ref_feat_shape": (4, 4)}, (56, 56)),
-    Case("eva02_resized", f"{EVA02}_224", (84, 140), {"ref_feat_shape": (4, 4)}, (56, 56)),
-    Case("eva02_base", f"{EVA02_BASE}_224", (56, 56), {"ref_feat_shape": (4, 4)}, (56, 56)),
+    Case("eva02", f"{EVA02}_224", (56, 56), trained=(56, 56)),
+    Case("eva02_resized", f"{EVA02}_224", (84, 140), trained=(56, 56)),
+    Case("eva02_base", f"{EVA02_BASE}_224", (56, 56), trained=(56, 56)),
     Case("beit", "beit_base_patch16_224"),
     Case("relpos_mlp", "vit_relpos_small_patch16_224"),
     Case("relpos_mlp_resized", "vit_relpos_small_patch16_224", (96, 160)),
