@@ -29,7 +29,7 @@ extern "C" int LLVMFuzzerTestOneInput(const std::uint8_t* data, std::size_t size
     std::ostringstream out;
     const app::Comparison comparison = app::compare(results[0], results[1]);
     for (const app::Format format : {app::Format::text, app::Format::json, app::Format::csv})
-      app::write(comparison, format, out);
+      app::write(comparison, format, out, out);
     static_cast<void>(app::slower_rows(results[0], results[1], 5));
     static_cast<void>(app::chart_svg(results[0]));
   });
