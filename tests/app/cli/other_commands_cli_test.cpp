@@ -254,7 +254,7 @@ TEST(OtherCommandsCliTest, InspectSaysWhatAFileIs) {
   const TemporaryFolder folder;
   expect_error(1, {"zip"}, {"inspect", folder.write("a.pth", "PK\x03\x04 and more")});
   EXPECT_EQ(run({"inspect /nonexistent"}).code, 1);
-  expect_error(1, {"neither a safetensors nor a torch file"}, {"inspect", kOtters});
+  expect_error(1, {"found a picture"}, {"inspect", kOtters});
   EXPECT_EQ(run({"inspect"}).code, 2);
 }
 
