@@ -53,6 +53,8 @@ TEST(LocksCliTest, FoldersOfTrainingAreOneRunsAlone) {
                             tiny,
                             "-o",
                             folder.path() / "run",
+                            "--labels",
+                            folder.write("classes.txt", "a\nb\n"),
                             "--held-out 2 --epochs 1000000"} +
                       common;
   const Words convert =
