@@ -39,7 +39,9 @@ TIMES = re.compile(r'"(?:seconds|time|images_per_second|wall_time|ms|elapsed)":\
 
 
 def write_pictures(folder):
-    """Eight of two classes, to learn from and to look at."""
+    """Eight of two classes, to learn from and to look at, and the names of the classes."""
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / "classes.txt").write_text("a\nb\n")
     for number in range(8):
         path = folder / "set" / "ab"[number % 2] / f"{number}.ppm"
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -62,7 +64,7 @@ class Case:
 LEARN = ["--batch-size", "2", "--threads", "1", "--workers", "1", "--device", "cpu", "--seed", "1", "--resume", "auto"]
 LOOK = ["--threads", "1", "--device", "cpu", "--precision", "float32"]
 CASES = [
-    Case("train", ["train", "set", "-m", "../tiny", "-o", "out/run", "--epochs", "3", "--held-out", "2", *LEARN],
+    Case("train", ["train", "set", "-m", "../tiny", "--labels", "classes.txt", "-o", "out/run", "--epochs", "3", "--held-out", "2", *LEARN],
          results=("run/step-*[0-9].safetensors", "run/best.safetensors", "run/last.safetensors", "run/summary.csv")),
     Case("convert", ["convert", "-m", "../tiny", "--attn", "hedgehog", "-i", "set", "-o", "out/new.safetensors", "--held-out", "2",
                      "--batch-size-maps", "2", "--steps-maps", "2", "--steps-outputs", "2", "--epochs", "2", "--evaluations", "2", *LEARN],
