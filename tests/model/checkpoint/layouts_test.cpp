@@ -503,7 +503,7 @@ TEST(TorchCheckpointTest, CheckpointsOfTraining) {
   EXPECT_EQ(plain.entry(), "state_dict");
   EXPECT_EQ(plain.stripped(), std::vector<std::string>{"module."});
   EXPECT_FALSE(plain.is_own());
-  ASSERT_EQ(plain.notes().size(), 4U);
+  ASSERT_EQ(plain.notes().size(), 3U);
   EXPECT_NE(plain.notes()[1].find("`use_ema`"), std::string::npos);
   expect_deterministic(load(plain), 1);
 
