@@ -509,7 +509,7 @@ TEST(TorchCheckpointTest, CheckpointsOfTraining) {
 
   const Checkpoint averaged = Checkpoint::open(folder / "timm_training.pth", {.use_ema = true});
   EXPECT_EQ(averaged.entry(), "state_dict_ema");
-  EXPECT_EQ(averaged.notes().size(), 3U);
+  EXPECT_EQ(averaged.notes().size(), 2U);
   expect_deterministic(load(averaged), 2);
 
   const Checkpoint legacy = Checkpoint::open(folder / "deit_legacy.pth");
