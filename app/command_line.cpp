@@ -92,7 +92,7 @@ int report(const Error& error, bool verbose) {
   return exit_code_after_stop(is_usage ? kExitUsage : kExitFailed);
 }
 
-/// What no command has named more closely.
+/// An error that no command has named more closely.
 Error error_of(const std::exception& error) {
   const auto* system = dynamic_cast<const std::system_error*>(&error);
   if (system != nullptr && (system->code() == std::errc::resource_unavailable_try_again ||

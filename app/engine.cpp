@@ -79,7 +79,7 @@ void notice_shortened_files() {
 
 int run(std::vector<std::string> words) {
   if (words.size() == 1 && words.front() == kDoNothing) return kExitOk;
-  // What no command sets the number for; LibTorch knows nothing of a cgroup's quota.
+  // Some loops have no number of threads from a command; LibTorch knows nothing of a cgroup's quota.
   if (const int usable = kernels::device::available_processors(); usable < at::get_num_threads())
     model::inference::set_openmp_threads(usable);
   if (words.size() == 2 && words.front() == kWriteMechanisms)

@@ -53,6 +53,11 @@ void add_run(Summary& summary, const ModelSource& source, const image::Transform
               1);
 }
 
+void note_stop(const Console& console, std::int64_t done, std::int64_t all) {
+  console.note("note: stopped after " + std::to_string(done) + " of " + std::to_string(all) +
+               " pictures");
+}
+
 /// The pass over a set that `evaluate`, `compare` and `faithfulness` are. Returns the exit code.
 int run_over_set(EvaluateRequest request) {
   ProcessTeam team;
@@ -103,7 +108,7 @@ int run_over_set(EvaluateRequest request) {
   const Scores& scores = evaluation.scores();
   const auto exit_code = [&]() -> int {
     if (stop_requested()) return exit_code_after_stop(kExitOk);
-    // Of nothing it is no number, which is below everything.
+    // Top-1 over no picture is no number, which counts as below every demand.
     if (score.required_top1 && !(scores.top1() >= *score.required_top1)) return kExitCheckFailed;
     if (scores.failed() > 0) return evaluation.fails_fast() ? kExitFailed : kExitSomeInputsFailed;
     return kExitOk;
@@ -114,8 +119,7 @@ int run_over_set(EvaluateRequest request) {
   }
   if (stop_requested()) {
     const std::int64_t done = scores.images() + scores.failed();
-    console.note("note: stopped after " + std::to_string(done) + " of " +
-                 std::to_string(set.pictures.size()) + " pictures");
+    note_stop(console, done, std::ssize(set.pictures));
     if (done == 0) {
       team.wait_for_all();
       return exit_code();
@@ -204,11 +208,8 @@ int run_diagnose(const ParsedOptions& options) {
       run_diagnostics(request.run, source, reference ? &*reference : nullptr, set,
                       request.diagnosed_images, transform.config, console);
   if (stop_requested()) {
-    const std::int64_t done = report.images + report.failed;
-    console.note(
-        "note: stopped after " + std::to_string(done) + " of " +
-        std::to_string(std::min<std::int64_t>(request.diagnosed_images, std::ssize(set.pictures))) +
-        " pictures");
+    note_stop(console, report.images + report.failed,
+              std::min<std::int64_t>(request.diagnosed_images, std::ssize(set.pictures)));
     if (report.images == 0) return exit_code_after_stop(kExitFailed);
   }
   if (by_extension) {

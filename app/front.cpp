@@ -45,7 +45,7 @@ void wait_briefly_for_threads() {
     ::setenv("GOMP_SPINCOUNT", kSpins, /*overwrite=*/0);
 }
 
-/// Where memory is limited the loader may find no room for LibTorch's libraries, and its message
+/// Under a limit of memory the loader may find no room for LibTorch's libraries, and its message
 /// says little. An engine that does nothing shows it beforehand.
 void require_memory_for(const std::string& file) {
   rlimit limit{};

@@ -24,7 +24,7 @@ namespace {
 
 constexpr int kMostLinks = 40;  // Linux's own limit
 
-/// Of a folder that holds a process's descriptors: whether the process is this one. Nothing for
+/// Whether a folder that holds a process's descriptors is this process's. Nothing for
 /// other folders. /proc may be mounted anywhere, and may count processes as another container does.
 std::optional<bool> holds_own_descriptors(const fs::path& folder) {
   for (const char* known : {"/dev/fd", "/proc/self/fd", "/proc/thread-self/fd"})
@@ -54,7 +54,7 @@ std::optional<OpenStream> named_stream(const fs::path& file) {
   return OpenStream{*is_own ? number : std::nullopt};
 }
 
-/// What the link `file` names, from the same place; nothing where it is no link.
+/// The path that the link `file` names, from the same place; nothing where it is no link.
 std::optional<fs::path> next_of_link(const fs::path& file) {
   std::error_code error;
   if (!fs::is_symlink(fs::symlink_status(file, error))) return std::nullopt;

@@ -1,4 +1,4 @@
-// Where a name leads that a file is to be written under, and names beside it. It sits beside
+// The place that a name of a file to be written leads to, and names beside it. It sits beside
 // new_file.h, for all that write files.
 #pragma once
 
@@ -18,7 +18,7 @@ struct OpenStream {
 /// say it. The file behind a descriptor must never be replaced: others write to it as well.
 std::optional<OpenStream> open_stream(const std::filesystem::path& file);
 
-/// What `file` stands for where it is a link, be the end there or not.
+/// The file that `file` stands for where it is a link, be the end there or not.
 std::filesystem::path end_of_links(std::filesystem::path file);
 
 /// The name of a file or folder beside `target`: its name with `suffix` behind it. A name that
@@ -26,7 +26,7 @@ std::filesystem::path end_of_links(std::filesystem::path file);
 /// of it takes the place of the rest: the same target always has the same neighbour.
 std::filesystem::path beside(const std::filesystem::path& target, std::string_view suffix);
 
-/// The folder of a file. Where its path is nearly as long as paths can be, a short one through
+/// The folder of a file. If its path is nearly as long as paths can be, a short one through
 /// /proc, which lasts as long as this does: what lies beside the file may have a longer name.
 class FolderOf {
  public:

@@ -15,7 +15,7 @@ namespace hydrascope::model {
 /// else why not. Must run before anything asks LibTorch for CUDA, which remembers the answer.
 const std::string& cuda_unavailable_reason();
 
-/// Seeds LibTorch's generators: the processor's, and those of GPUs where CUDA is loaded. LibTorch's
+/// Seeds LibTorch's generators: the processor's, and the GPUs' where CUDA is loaded. LibTorch's
 /// own at::manual_seed asks for CUDA: before the library is loaded the answer is no, and stays no.
 void seed_generators(std::uint64_t seed);
 

@@ -22,7 +22,7 @@ at::Tensor transform_pixels(const TransformConfig& config, const Picture& pictur
 /// for bit.
 at::Tensor normalise(const TransformConfig& config, const at::Tensor& pixels, Size output);
 
-/// Tensors (B, in_chans, H, W) that were normalised with the mean and deviation of `from`, as those of
+/// Tensors (B, in_chans, H, W) that were normalised with the mean and deviation of `from`, as the tensors of
 /// `to` would have it; the same tensor where they agree.
 at::Tensor renormalise(const at::Tensor& images, const TransformConfig& from,
                        const TransformConfig& to);

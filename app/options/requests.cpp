@@ -98,7 +98,7 @@ RunRequest run_request(const ParsedOptions& options, AutoExif exif) {
   if (read.given("batch-size")) read.take("batch-size", request.batch_size);
   read.take("max-pixels", request.decode.max_pixels);
   read.take("max-bytes", request.decode.max_bytes);
-  // Where the time is an option and the flag is none, others decode always: `serve`.
+  // `serve` has the time as an option and no flag: other processes decode there, always.
   bool isolates = options.declares("decode-timeout") && !options.declares("isolate-decoding");
   read.take("isolate-decoding", isolates);
   if (isolates) request.decode.reader = &decoding_workers(options.number("decode-timeout"));

@@ -1,4 +1,4 @@
-// What the folders of a labelled set hold.
+// The contents of a labelled set's folders.
 #include "app/options/option_table.h"
 #include "app/pictures/file_extension.h"
 #include "app/pictures/folder_listing.h"

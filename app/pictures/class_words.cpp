@@ -43,7 +43,7 @@ std::string nearest_names(std::string_view word, const image::Labels& labels) {
   return join_words(found, ", ", " or ");
 }
 
-/// Those of `classes` for which `is_meant` holds, if there are any.
+/// The `classes` for which `is_meant` holds, if there are any.
 template <class IsMeant>
 void narrow(std::vector<std::int64_t>& classes, const IsMeant& is_meant) {
   std::vector<std::int64_t> meant;

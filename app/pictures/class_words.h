@@ -37,7 +37,7 @@ class ClassWords {
     bool is_index = false;                   ///< may be both: "7" of classes without other names
   };
   [[nodiscard]] Meaning meaning_of(std::string_view word) const;
-  /// Of digits below the number of classes, whatever classes are called.
+  /// The word is digits below the number of classes, whatever classes are called.
   [[nodiscard]] std::optional<std::int64_t> index_of(std::string_view word) const;
   /// The one class. Throws Error(invalid_argument) with `subject`: with the candidates for a name
   /// that several classes have, with the nearest names for a word that is none.

@@ -45,7 +45,7 @@ struct Question {
 
 constexpr std::uint32_t kLongestText = 1 << 16;
 
-/// Of the pixels in the file, or before why there are none and what the user can do.
+/// The sizes of the pixels in the file, or of the reason why there are none and of the hint.
 struct Answer {
   std::int32_t error = -1;  ///< an ErrorCode
   std::int32_t width = 0;
@@ -101,7 +101,7 @@ std::uint8_t* mapped(int file, std::size_t size, int protection) {
   return static_cast<std::uint8_t*>(begin);
 }
 
-/// What is larger than most pictures is given back.
+/// Memory beyond the size of most pictures is given back.
 void forget_large(int file, std::size_t size) {
   constexpr std::size_t kKept = std::size_t{1} << 24;
   if (size > kKept)
@@ -343,7 +343,7 @@ image::Picture answer_to(const Question& question, const fs::path& file,
 
 namespace {
 
-/// The file that pictures are written into, mapped once for those of a size.
+/// The file that pictures are written into, mapped once for all pictures of a size.
 class SharedPixels {
  public:
   explicit SharedPixels(int file) : file_(file) {}

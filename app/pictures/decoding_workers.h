@@ -63,7 +63,7 @@ image::PictureReader& decoding_workers(double seconds);
 /// in memory alone.
 image::Picture decode_bytes(std::span<const std::byte> bytes, const image::DecodeOptions& options);
 
-/// What such a process does until nobody is at the other end of the socket: pictures go into the
+/// The work of such a process until nobody is at the other end of the socket: pictures go into the
 /// file `pixels`. Returns its exit code.
 int decode_pictures_for(int socket, int pixels);
 

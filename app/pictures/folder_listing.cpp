@@ -57,7 +57,7 @@ bool number_order(const FolderEntry& left, const FolderEntry& right) {
   return path_order({std::string(a), left.kind}, {std::string(b), right.kind});
 }
 
-/// What is no file, "" for what is one.
+/// The kind of an entry that is no file, "" for a file.
 std::string special_kind(fs::file_type type) {
   switch (type) {
     case fs::file_type::fifo: return "a pipe";

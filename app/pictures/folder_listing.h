@@ -23,7 +23,7 @@ struct FolderEntry {
   std::string name;                  ///< bytes as the file system has them, without the folder
   EntryKind kind = EntryKind::file;  ///< of the target, where the entry is a link
   bool is_link = false;
-  // Of `no_file`: why there is nothing to read.
+  // For `no_file`: why there is nothing to read.
   ErrorCode error = ErrorCode::unreadable;
   std::string why = {};
 };
@@ -82,8 +82,8 @@ struct PassedBy {
   }
 };
 
-/// The folders that `folder` lies in, up to the root: those of its path, and those of the folder
-/// that its links lead to.
+/// The folders that `folder` lies in, up to the root: the folders of its path, and the folders
+/// above the one that its links lead to.
 std::vector<FolderId> folders_above(const std::filesystem::path& folder);
 
 /// `folder` and `name` with exactly one separator between them; an empty folder gives `name`.

@@ -39,7 +39,7 @@ class GlobWalk {
   };
 
   explicit GlobWalk(std::string_view pattern, NameOrder order = NameOrder::bytes);
-  /// Of what lies in `folder`. Links into `whole`, which others walk, are not followed.
+  /// Walks `folder`. Links into `whole`, which others walk, are not followed.
   GlobWalk(std::string folder, std::string_view pattern, NameOrder order,
            const std::filesystem::path& whole = {});
   /// The next match, or nothing at the end.

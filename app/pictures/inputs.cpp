@@ -143,7 +143,7 @@ std::string path_of_address(std::string_view text) {
   return path.find('\0') == std::string::npos ? path : "";
 }
 
-/// What a path that names nothing may have been meant as.
+/// The likely meaning of a path that names nothing.
 std::string why_missing(const std::string& given) {
   const std::size_t colon = given.find(':');
   const std::string scheme = given.substr(0, colon);

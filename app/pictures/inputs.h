@@ -52,7 +52,7 @@ Input file_input(std::string given, std::filesystem::path path);
 Input failed_input(std::string given, std::filesystem::path path, ErrorCode code,
                    std::string message);
 
-/// What lies in the folders that were walked and is no input.
+/// Files and links that a walk came by and that are no inputs.
 struct PassedFiles {
   PassedBy links;     ///< to folders that lead back or are walked anyway
   PassedBy videos;    ///< which are read only where they are named
@@ -69,14 +69,14 @@ struct PassedFiles {
 /// that file, whatever characters it holds. A line of a list is a file or a folder, never a pattern
 /// or another list.
 ///
-/// What is named is taken whatever its extension, what is found must have that of a picture, of
+/// A named file is taken whatever its extension; a found file must have a picture's extension, of
 /// whatever format (`image::picture_formats`): a folder scan and `x/*` find, `x/*.mp4` names. Hidden
-/// files and folders are not found. What goes wrong at one place is an Input with an error there;
-/// nothing is thrown.
+/// files and folders are not found. A failure at one place is an Input with an error there; nothing
+/// is thrown.
 class InputStream {
  public:
-  /// `order` is that of what folders and globs find. Links into `whole`, which others walk, are not
-  /// followed.
+  /// `order` is the order in which folders and globs give their files. Links into `whole`, which
+  /// others walk, are not followed.
   InputStream(std::vector<std::string> specs, bool recursive, std::istream& standard_input,
               NameOrder order = NameOrder::bytes, std::filesystem::path whole = {});
   ~InputStream();
@@ -84,7 +84,7 @@ class InputStream {
   InputStream& operator=(const InputStream&) = delete;
   /// The next input, or nothing at the end.
   std::optional<Input> next();
-  /// Of the folders that were walked so far.
+  /// The files that walks have passed over so far.
   [[nodiscard]] PassedFiles passed() const;
 
  private:

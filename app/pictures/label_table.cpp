@@ -24,7 +24,7 @@ namespace {
 namespace fs = std::filesystem;
 using Names = std::span<const std::string_view>;
 
-/// What a column's cells say of a class.
+/// The ways in which a column's cells name a class.
 enum class LabelKind {
   index,  ///< a number is an index, whatever classes are called; else a word
   id,     ///< a word, but no bare number

@@ -66,8 +66,8 @@ std::vector<std::filesystem::path> class_folders(const std::filesystem::path& fo
 LabelledSet read_folder_classes(const std::filesystem::path& folder, const image::Labels& labels,
                                 const std::string& hint = kHintOfEvaluation);
 
-/// `--labels-csv`: a table of files and classes (label_table.cpp). The delimiter is that of the
-/// header: comma, semicolon, tab, bar or blanks; UTF-8 or UTF-16; RFC 4180 quoting. Columns are
+/// `--labels-csv`: a table of files and classes (label_table.cpp). The header has the
+/// delimiter: comma, semicolon, tab, bar or blanks; UTF-8 or UTF-16; RFC 4180 quoting. Columns are
 /// found by name, in any case:
 /// - the file (file, filename, path, image, image_id, ...; id beside a column of classes): relative
 ///   to `folder`, to the table's folder or as given, with or without the extension;

@@ -74,7 +74,7 @@ class MemoryBuffer final : public std::streambuf {
   }
 };
 
-/// What is in a file and is not looked at. A pipe is read once only.
+/// A note on pictures in a file that are not looked at. A pipe is read once only.
 std::string remark_on(const Input& input) {
   bool is_first = false;
   std::error_code ignored;

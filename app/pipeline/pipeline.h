@@ -58,8 +58,8 @@ struct PipelineOptions {
   /// on several threads, before the picture is decoded and before its batch is computed; may be
   /// empty.
   std::function<void(const Input&)> check_wanted;
-  /// What there is to say of a batch of that size, "" for nothing, of which `notice` is told the
-  /// first, before the batch is computed; may be empty.
+  /// A remark on a batch of that size, "" for none; `notice` is told the first remark, before the
+  /// batch is computed; may be empty.
   std::function<std::string(const image::Size&)> remark_on_size;
 };
 

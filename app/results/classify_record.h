@@ -61,7 +61,7 @@ struct InputRecord {
   std::map<std::string, std::string> approximations = {};     ///< "keep_tokens" -> "0.5"
   /// What the user must know ("padded 1080x1920 to 1088x1920 (HxW)"); left out when this is empty.
   std::string note;
-  /// What else the user must know, which a command says on stderr; left out when this is empty.
+  /// Further notes for the user, which a command says on stderr; left out when this is empty.
   std::vector<std::string> notes = {};
   double seconds = 0;  ///< of the model
   /// Set: only `input` (and `frame`, `time`) and the error are written.

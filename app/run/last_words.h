@@ -1,4 +1,4 @@
-// What the program says when nothing is left that could catch an exception.
+// The program's message when nothing is left that could catch an exception.
 #pragma once
 
 namespace hydrascope::app {

@@ -296,7 +296,7 @@ void Scores::add_reference(const ScoredPicture& picture, std::span<const float> 
 }
 
 void Scores::add_accuracy(Summary& summary) const {
-  // Of nothing, and without labels, they are no numbers.
+  // Means over no picture, and means without labels, are no numbers.
   summary.add("top1", top1(), 2);
   summary.add("top5", accuracy_.top5(), 2);
   summary.add("images", images_);

@@ -10,7 +10,7 @@ namespace {
 
 constexpr std::string_view kForm = "application/x-www-form-urlencoded";
 
-/// Of picture files in base64: JPEG, PNG, GIF, WebP, BMP.
+/// The beginnings of picture files in base64: JPEG, PNG, GIF, WebP, BMP.
 constexpr std::array<std::string_view, 5> kBase64{"/9j/", "iVBORw0KGgo", "R0lGOD", "UklGR", "Qk"};
 
 bool is_base64(std::string_view text) {
@@ -22,7 +22,7 @@ bool is_base64(std::string_view text) {
          });
 }
 
-/// What `curl -d` takes out of a file.
+/// The bytes that `curl -d` takes out of a file.
 bool has_no_line_ends(std::string_view body) {
   return body.find_first_of(std::string_view("\r\n\0", 3)) == body.npos;
 }
@@ -33,7 +33,7 @@ struct Beginning {
   std::string_view kind;
 };
 
-/// Of what is sent in the place of a picture.
+/// The signs of bodies that are sent in the place of a picture.
 constexpr std::array<Beginning, 11> kBeginnings{{
     {4, "ftypisom", "a video (MP4)"},
     {4, "ftypmp4", "a video (MP4)"},

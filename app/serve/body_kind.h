@@ -1,4 +1,4 @@
-// What a body is that is no picture, told to who sent it.
+// The kind of a body that is no picture, told to its sender.
 #pragma once
 
 #include "kernels/error.h"
@@ -9,9 +9,9 @@
 
 namespace hydrascope::app {
 
-/// What a body that could not be decoded (`code`) is in its sender's own words (`type`, a media type
+/// The kind of a body that could not be decoded (`code`), in its sender's own words (`type`, a media type
 /// in lower case, may be "") or by its first characters, and how a picture is sent; nothing where
-/// the decoder knows better. What `curl -d` has taken bytes from is no broken picture, but a wrong
+/// the decoder knows better. A picture that `curl -d` has taken bytes from is no broken picture, but a wrong
 /// form.
 std::optional<std::string> complaint_about(std::string_view body, std::string_view type,
                                            ErrorCode code);

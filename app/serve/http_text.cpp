@@ -23,7 +23,7 @@ std::string_view without_blanks(std::string_view text) {
   return text;
 }
 
-/// Of `form-data; name="a"; filename="b.jpg"`: that parameter, its quotes taken off. One that has no
+/// A parameter of `form-data; name="a"; filename="b.jpg"`, its quotes taken off. One that has no
 /// value is passed over.
 std::optional<std::string> header_parameter(std::string_view header, std::string_view wanted) {
   std::size_t at = header.find(';');
@@ -53,7 +53,7 @@ std::optional<std::string> header_parameter(std::string_view header, std::string
   return std::nullopt;
 }
 
-/// Of `filename*=utf-8''a%20b.jpg` (RFC 8187); a name in ISO-8859-1 becomes UTF-8, too.
+/// The name in `filename*=utf-8''a%20b.jpg` (RFC 8187); a name in ISO-8859-1 becomes UTF-8, too.
 std::string extended_value(std::string_view text) {
   const std::size_t charset = text.find('\'');
   const std::size_t language = charset == text.npos ? text.npos : text.find('\'', charset + 1);

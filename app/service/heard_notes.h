@@ -1,4 +1,4 @@
-// What a console was told, kept for those who do not read its terminal.
+// Notes that a console was told, kept for callers who do not read its terminal.
 #pragma once
 
 #include <algorithm>

@@ -67,7 +67,7 @@ struct Question {
 };
 
 struct Answer {
-  /// What `classify` writes, also of a picture that failed, with the notes on it.
+  /// The record that `classify` writes, also of a picture that failed, with the notes on it.
   ClassifyRecord record;
   std::vector<float> logits;  ///< (num_classes); of several views each class's in its best one
   std::vector<MapRecord> map_records;     ///< what `visualize` writes, without files
@@ -114,7 +114,7 @@ class Service {
   [[nodiscard]] std::vector<std::int64_t> patch_layers() const;
   /// The maps that the service was opened for.
   [[nodiscard]] const std::vector<MapChoice>& maps() const noexcept;
-  /// What the console was told so far, each once: of the model, and on the way of its answers.
+  /// The notes that the console was told so far, each once: of the model, and on the way of its answers.
   [[nodiscard]] std::vector<std::string> notes() const;
   /// Pictures of the model's own size that are classified together.
   [[nodiscard]] std::int64_t batch_size() const;

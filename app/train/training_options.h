@@ -70,7 +70,7 @@ TrainingRequest training_request(const ParsedOptions& options);
 /// The transform of pictures in batches, which have one size. Throws Error(invalid_argument) for
 /// `--native` and for a size that the patch does not divide.
 image::TransformConfig training_transform(const ResolvedTransform& transform);
-/// What the user named to learn from and what of it cannot be taken.
+/// The pictures that the user named to learn from, and the named inputs that cannot be taken.
 struct FoundPictures {
   std::vector<model::training::TrainingPicture> pictures;
   std::vector<Input> failed;
@@ -85,7 +85,7 @@ void add_pictures(const std::string& word, std::int32_t source,
 /// where no size is large enough for a scene.
 model::training::ResolutionOptions resolutions_of(const TrainingRequest& request,
                                                   const image::TransformConfig& transform);
-/// What `--scenes` names; nothing without it.
+/// The pictures that `--scenes` names; nothing without it.
 FoundPictures backgrounds_of(const TrainingRequest& request);
 /// The request's loader: crops of `transform`'s size, normalised as it says, by the workers that
 /// `run` gives this process; batches and their order are the caller's.

@@ -73,7 +73,7 @@ struct Hierarchy {
   bool is_unified = false;
 };
 
-/// Of version 2, and of version 1 with `controller`.
+/// Hierarchies of version 2, and of version 1 with `controller`.
 std::vector<Hierarchy> hierarchies(const fs::path& root, std::string_view controller) {
   std::vector<Hierarchy> found;
   std::ifstream file(root / "proc/self/mountinfo");

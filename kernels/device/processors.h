@@ -1,4 +1,4 @@
-// What the system gives this process: processors, memory, threads.
+// The processors, memory and threads that the system gives this process.
 #pragma once
 
 #include "kernels/error.h"
@@ -36,7 +36,7 @@ struct MemoryLimit {
   std::int64_t bytes = 0;
   std::int64_t used = 0;
 };
-/// Of the cgroup that leaves the least; nothing where none has a limit.
+/// The limit of the cgroup that leaves the least; nothing where none has a limit.
 std::optional<MemoryLimit> memory_limit(const std::filesystem::path& root = "/");
 /// Bytes that this process can have without swapping, by the system and by its cgroups; nothing
 /// where neither says.
@@ -44,7 +44,7 @@ std::optional<std::int64_t> available_memory(const std::filesystem::path& root =
 /// Bytes that the machine has; nothing where the system does not say.
 std::optional<std::int64_t> total_memory(const std::filesystem::path& root = "/");
 
-/// Adds `count` threads, each of which calls run(i) with its place in `threads`. Where the system
+/// Adds `count` threads, each of which calls run(i) with its place in `threads`. If the system
 /// gives fewer, those do the work; throws Error(failed) where it gives none.
 template <class Run>
 void start_threads(std::vector<std::thread>& threads, int count, Run run) {

@@ -39,7 +39,7 @@ Checkpoint::Checkpoint(WeightFile file) : contents_(std::move(file)) {
   check_is_model(tensors(), this->file());
   std::vector<std::string> keys;
   for (const TensorView& view : tensors()) keys.push_back(view.name);
-  // What the configuration says of the model is worth more than that its names are unknown.
+  // The configuration's word on the model says more than unknown names do.
   try {
     hub_ = read_hub_config(this->file().parent_path());
   } catch (const Error& error) {

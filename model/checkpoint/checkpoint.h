@@ -146,10 +146,10 @@ class Checkpoint {
   void name_tensors();
   /// Gives blocks their parts of a tensor of all of them: timm's rope.freqs (2, depth, H, d / 2).
   void share_out(const TensorView& of_all, std::map<std::string, NamedTensor>& named);
-  /// Of our own files the metadata win over the configuration beside them, which is left out where it contradicts them.
+  /// In our own files the metadata win over the configuration beside them, which is left out where it contradicts them.
   void settle_hub();
   void add_notes();
-  /// What is assumed of what no tensor shows, and what of a configuration is not as the tensors are.
+  /// Assumptions about facts that no tensor shows, and claims of a configuration that the tensors contradict.
   void note_assumptions();
   [[nodiscard]] std::int64_t count_blocks() const;
   /// Throws Error(unsupported_format) that names tensors which no part of the network has.

@@ -65,7 +65,7 @@ void deduce_grid(VitConfig& config, std::int64_t length, const std::string& subj
           "beside it");
 }
 
-/// EVA-02 counts 16 x 16 patches at every size, coords=train those of the file's own.
+/// EVA-02 counts 16 x 16 patches at every size; coords=train counts the patches of the file's own size.
 void scale_rotations(VitConfig& config, const std::string& subject) {
   for (model::PositionSpec& layer : config.rel_pos) {
     const auto coords = layer.options.find("coords");
@@ -228,7 +228,7 @@ VitConfig Checkpoint::stored_layers(std::int64_t depth) const {
 void Checkpoint::complete(VitConfig& config, const HeadOptions& head) {
   config.num_classes = num_classes(head, config.num_classes);
   config.layer_norm_eps = said_layer_norm_eps().value_or(config.layer_norm_eps);
-  // Of another width it does not fit at all, which loading says.
+  // A file of another width does not fit at all, which loading says.
   const NamedTensor* patch = find("patch_embed.proj.weight");
   const bool is_as_wide = patch != nullptr && patch->shape && !patch->shape->empty() &&
                           patch->shape->front() == config.embed_dim;

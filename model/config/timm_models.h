@@ -22,7 +22,7 @@ struct TimmModel {
   Pooling global_pool;
 };
 
-/// nullptr when timm has no such model, or one that is not computed. What stands behind a dot, timm's tag, is not looked at.
+/// nullptr when timm has no such model, or one that is not computed. A tag of timm's, behind a dot, is not looked at.
 const TimmModel* find_timm_model(std::string_view name);
 
 /// Why a model of that name is not computed: "has post-norm blocks, which this program does not compute", "is of timm's

@@ -44,7 +44,7 @@ bool is_raw(Bytes bytes) {
 
 bool is_svg(Bytes bytes) { return starts(bytes, "<svg"sv) || starts(bytes, "<!DOCTYPE svg"sv); }
 
-// What begins as another format does comes before it.
+// A format whose files begin as another's comes before it.
 constexpr std::array kFormats{
     PictureFormat{"jpeg", "JPEG", ".jpg .jpeg .jpe .jfif .jfi .jif .pjpeg .pjp .mpo .jps",
                   Decoders::any, [](Bytes b) { return starts(b, "\xFF\xD8\xFF"sv); }},

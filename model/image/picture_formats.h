@@ -1,5 +1,5 @@
-// The formats of picture files: how files are named, how they begin, what reads them. What is found in folders, what `probe`
-// knows and what errors name all follow from this one table.
+// The formats of picture files: how files are named, how they begin, what reads them. Walks of folders, `probe`
+// and the formats that errors name all follow from this one table.
 #pragma once
 
 #include <cstddef>

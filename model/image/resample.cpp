@@ -24,7 +24,7 @@ double cubic(double x) {
 
 double triangle(double x) { return std::max(1 - std::abs(x), 0.0); }
 
-/// What each output pixel of an axis is made of: `count` source pixels from `first` on.
+/// The parts of each output pixel of an axis: `count` source pixels from `first` on.
 class Filter {
  public:
   Filter(std::int64_t from, std::int64_t to, Interpolation interpolation)
@@ -177,7 +177,7 @@ void resample_row(const std::uint8_t* x, std::int64_t origin, const Taps& taps, 
   }
 }
 
-/// A weighted sum of `count` rows, `bytes` of each. What a pair reads of a row that is not there has
+/// A weighted sum of `count` rows, `bytes` of each. A pair's second row that is not there has
 /// a weight of zero.
 void weigh_rows(const std::uint8_t* const* rows, std::int64_t count, const std::int16_t* weights,
                 int precision, std::int64_t bytes, std::uint8_t* y) {
@@ -217,7 +217,7 @@ std::uint8_t luma(const std::uint8_t* rgb) {
 }
 
 /// The pixels of the picture's rows that a window needs, one row after the other: as they are, in
-/// grey, resampled along the row, or both. What is computed is kept as long as it may be needed.
+/// grey, resampled along the row, or both. Computed rows are kept as long as they may be needed.
 class Rows {
  public:
   /// The pixels [first, first + count) of each row, of which the last `kept` are needed at a time;

@@ -5,7 +5,7 @@
 
 namespace hydrascope::image {
 
-/// Of an animation (GIF, APNG, WebP) and of a TIFF of several pages, thumbnails and masks not
+/// True of an animation (GIF, APNG, WebP) and of a TIFF of several pages, thumbnails and masks not
 /// counted; false where the file is none, or makes no sense. Reads little of it, of a GIF its first
 /// picture.
 bool holds_several_pictures(std::istream& file);

@@ -10,7 +10,7 @@
 namespace hydrascope::image {
 namespace {
 
-/// What a resampling may hold beside the picture: an edge of three million pixels needs that.
+/// Bytes that a resampling may hold beside the picture: an edge of three million pixels needs that.
 constexpr double kMostResampleBytes = 80e6;
 
 std::string size_text(Size size) {

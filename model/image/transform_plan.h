@@ -12,7 +12,7 @@ namespace hydrascope::image {
 
 enum class Interpolation { bicubic, bilinear, nearest };
 enum class CropMode { center, squash, border };
-/// What to do with an input size that the patch does not divide. `corner` is no user's choice.
+/// The treatment of an input size that the patch does not divide. `corner` is no user's choice.
 enum class Fit { pad, crop, resize, corner };
 /// Whether a picture is seen at once, in tiles of the model's size, or as a whole and in tiles of
 /// several scales.

@@ -97,7 +97,7 @@ struct VideoReader::State {
   void find_time() {
     constexpr double kLongest = 1e9;
     const double stamp = source->seconds();
-    // Where the first one is none, the others count from nowhere.
+    // If the first stamp is none, the others count from nowhere.
     const bool is_stamp = last_stamp ? stamp > *last_stamp && stamp < kLongest
                                      : !seconds && decoded == 0 && std::abs(stamp) < kLongest;
     is_estimated = false;

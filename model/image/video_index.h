@@ -1,4 +1,4 @@
-// What the container of a video says of its frames: MP4 and MOV, Matroska and WebM, AVI. OpenCV tells
+// A video's frames as its container lists them: MP4 and MOV, Matroska and WebM, AVI. OpenCV tells
 // neither the times of the last frames, which the decoder gives after the end of the file, nor whether
 // the file is whole.
 #pragma once
@@ -18,7 +18,7 @@ struct VideoIndex {
   bool is_broken = false;       ///< the file ends, or makes no sense, before what it announces
 };
 
-/// Reads the structure, not the frames. What is no such container, or says too little, is an empty
+/// Reads the structure, not the frames. Another file, or a container that says too little, is an empty
 /// index; nothing is thrown but std::bad_alloc.
 VideoIndex read_video_index(std::istream& file);
 

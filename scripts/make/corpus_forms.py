@@ -107,7 +107,7 @@ def instead() -> dict[str, tuple[bytes, str]]:
     }
 
 
-# What Pillow reads, and this project does not.
+# Forms that Pillow reads, and this project does not.
 NOT_READ = {"float.tif": "unsupported_format", "cielab.tif": "unsupported_format", "alpha_behind_extra.tif": "unsupported_format", "ycc.jp2": "unsupported_format"}
 
 XMP = """<x:xmpmeta xmlns:x="adobe:ns:meta/"><rdf:RDF xmlns:rdf="http://www.w3.org/1999/02/22-rdf-syntax-ns#"><rdf:Description xmlns:tiff="http://ns.adobe.com/tiff/1.0/"%s</rdf:RDF></x:xmpmeta>"""

@@ -235,7 +235,7 @@ def float8() -> dict:
 
 
 def write_float8_values(file: Path) -> None:
-    """What torch says the codes are, as float32."""
+    """The codes by torch's word, as float32."""
     data = {name: codes.to(torch.float32).contiguous().numpy().tobytes() for name, codes in float8().items()}
     header, at = {}, 0
     for name, values in data.items():

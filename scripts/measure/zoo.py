@@ -12,7 +12,7 @@ that is zero or one. `classify --save-input` says what hydrascope's model sees, 
     named   --model NAME --checkpoint FILE, at full depth                  size   as export, made for another image size
 
 The exit code is 1 where an answer with exit code 0 is off by more than 1e-4 of the spread of timm's logits, or where the program
-crashes. What a bare file does not say is assumed with a note; an answer with that note does not count. Needs numpy, Pillow, timm, torch
+crashes. A fact that a bare file does not say is assumed with a note; an answer with that note does not count. Needs numpy, Pillow, timm, torch
 and safetensors, and for the largest models 16 GB of memory.
 """
 
@@ -245,7 +245,7 @@ def measure_arguments(options: argparse.Namespace, names: list[str], emit: Any) 
 
 
 def print_table(file: Path) -> None:
-    """Of the mode `folder`: names and weights by the file of timm that makes them."""
+    """A table of the mode `folder`: names and weights by the file of timm that makes them."""
     rows = [row for row in map(json.loads, file.read_text().splitlines()) if row["mode"] == "folder"]
     weights = collections.Counter(full.partition(".")[0] for full in timm.list_pretrained())
     lines = []

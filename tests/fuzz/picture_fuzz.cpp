@@ -1,4 +1,4 @@
-// What is read of pictures before and beside the decoders: headers, signs of damage, stills of
+// The readers of pictures before and beside the decoders: headers, signs of damage, stills of
 // WebP, and portable maps.
 #include "model/image/decode.h"
 #include "model/image/decoders/decoders.h"

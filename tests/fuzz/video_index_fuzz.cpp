@@ -1,4 +1,4 @@
-// What containers of video say of their frames, and whether a file holds several pictures.
+// The lists of frames in containers of video, and whether a file holds several pictures.
 #include "model/image/several_pictures.h"
 #include "model/image/video_index.h"
 #include "tests/fuzz/fuzz.h"

@@ -1,4 +1,4 @@
-// What a model on the CPU's own kernels leaves behind for CUDA. LibTorch asks for its CUDA library once and keeps
+// The traces that a model on the CPU's own kernels leaves behind for CUDA. LibTorch asks for its CUDA library once and keeps
 // the answer, so that whoever asks before the library is loaded hides the GPU from the process for
 // good; its convolution, which modules call, is one that asks. A program of its own: any other test
 // could have asked.
@@ -15,7 +15,7 @@
 namespace hydrascope::model {
 namespace {
 
-/// What libtorch_cuda registers when it is loaded.
+/// The hooks that libtorch_cuda registers when it is loaded.
 struct LoadedHooks : at::CUDAHooksInterface {
   bool hasCUDA() const override { return true; }
 };

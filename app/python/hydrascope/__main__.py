@@ -6,7 +6,7 @@ import sys
 from . import _library
 from .errors import Error
 
-# What the program answers without PyTorch.
+# Commands that the program answers without PyTorch.
 _ABOUT_ITSELF = {"version", "help", "completion", "-h", "--help", "--version"}
 
 

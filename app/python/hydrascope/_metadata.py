@@ -1,4 +1,4 @@
-"""What a checkpoint's metadata say beside its weights, for models of timm: dictionaries in and out, without PyTorch."""
+"""A checkpoint's metadata beside its weights, for models of timm: dictionaries in and out, without PyTorch."""
 
 from __future__ import annotations
 
@@ -13,17 +13,17 @@ CREATED_BY = "hydrascope.nn"
 KEPT = "hydrascope_kept"
 """The attribute of a model that holds `kept_of`."""
 
-# What timm takes where its configuration says nothing (timm.data.resolve_data_config).
+# The values that timm takes where its configuration says nothing (timm.data.resolve_data_config).
 _TIMM = {"interpolation": "bicubic", "crop_pct": 0.875, "crop_mode": "center", "mean": (0.485, 0.456, 0.406),
          "std": (0.229, 0.224, 0.225)}
 # For timm's --use-test-size; nothing here reads them.
 _ONLY_TIMMS = ("test_input_size", "test_crop_pct")
 
-# What `save` writes itself, or what is of the weights as they were.
+# Keys that `save` writes itself, and keys about the weights as they were.
 _NOT_KEPT = {"format", "hydrascope.schema", "hydrascope.config", "arch", "complete", "created_by", "transform", "attention",
              "attention_options", "img_size", "num_classes", "agreement"}
 _OF_CLASSES = ("labels", "label_names")
-# What a transformer of timm cannot do, and does not need at the size that it was made for.
+# Settings that timm's transformers lack, and do not need at the size that they were made for.
 _OTHER_SIZES = ("pos_interp", "overview")
 
 _KNOWN_TENSORS = re.compile(
@@ -67,14 +67,14 @@ def said_transform(metadata: Mapping[str, str]) -> dict[str, Any]:
 
 
 def kept_of(metadata: Mapping[str, str], num_classes: int) -> dict[str, Any]:
-    """What a model takes along from its file to its next one, and timm has no word for."""
+    """Metadata that a model takes along from its file to its next one, and that timm has no word for."""
     config = json.loads(metadata.get("hydrascope.config", "{}"))
     return {"num_classes": num_classes, "config": {name: config[name] for name in _OTHER_SIZES if name in config},
             "metadata": {name: text for name, text in metadata.items() if name not in _NOT_KEPT}}
 
 
 def kept_config(kept: Mapping[str, Any]) -> dict[str, Any]:
-    """Of a `VitConfig`."""
+    """The fields of a `VitConfig`."""
     return dict(kept.get("config", {}))
 
 

@@ -90,7 +90,7 @@ def _of_pil(image: Any) -> np.ndarray:
 
 
 def _way_out(pixels: Any) -> str:
-    """What makes pixels of this array or tensor, where its type or shape tells."""
+    """The way to make pixels of this array or tensor, where its type or shape tells."""
     kind = str(pixels.dtype)
     if "float" in kind:
         return "; numbers from 0 to 1 become pixels when they are multiplied by 255, rounded and converted to uint8"

@@ -43,7 +43,7 @@ def release(version: str | None) -> tuple[int, int] | None:
 
 
 def mismatch(built: dict[str, str], version: str | None, reason: str = "") -> TorchError:
-    """What to say of a PyTorch that does not do, with the way out."""
+    """The sentence about a PyTorch that does not do, with the way out."""
     major, minor = release(built["torch"]) or (0, 0)
     packages = [f"torch=={major}.{minor}.*"]
     if major == 2:
@@ -76,7 +76,7 @@ def check_beside() -> None:
 
 
 def unloadable(error: Exception) -> Error:
-    """What to say where PyTorch's version is right, and the library still cannot be loaded."""
+    """The sentence for a machine where PyTorch's version is right, and the library still cannot be loaded."""
     facts = built()
     is_torchs = isinstance(error, ImportError) or re.search(r"torch|c10|cuda|nvidia|undefined symbol", str(error))
     if release(facts.get("torch")) is None or not is_torchs:

@@ -15,7 +15,7 @@ class Error(Exception):
 
     code = "failed"
     output = ""
-    """Of `run`: what the program had written to standard output."""
+    """Set by `run`: the text that the program had written to standard output."""
 
 
 class _FileError(Error, OSError):
@@ -83,7 +83,7 @@ class TorchError(Error, ImportError):
 
 
 class HydrascopeWarning(UserWarning):
-    """What the command line says as a note: the answer is not what the caller may expect."""
+    """A note of the command line: the answer is not what the caller may expect."""
 
 
 def warn(note: str) -> None:
@@ -98,7 +98,7 @@ _OPTION = re.compile(r"(?<![\w./-])--([a-z][a-z0-9-]*)")
 
 
 def as_keywords(text: str, options: Collection[str] | None = None) -> str:
-    """Options of the command line as arguments of Python: "--img-size" -> "img_size"; all, or those of these names."""
+    """Options of the command line as arguments of Python: "--img-size" -> "img_size"; all options, or the named ones."""
     def spelled(match: re.Match[str]) -> str:
         name = {"class": "classes"}.get(match[1], match[1].replace("-", "_"))
         return name if options is None or name in options else match[0]

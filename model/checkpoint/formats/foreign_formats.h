@@ -1,4 +1,4 @@
-// What a file is that holds no weights which this library reads, by its first bytes.
+// The kind of a file without readable weights, by its first bytes.
 #pragma once
 
 #include <cstddef>
@@ -8,7 +8,7 @@
 
 namespace hydrascope::checkpoint {
 
-/// What the first bytes say: "safetensors", "torch_zip" (any zip archive), "torch_legacy" (any
+/// The format by the first bytes: "safetensors", "torch_zip" (any zip archive), "torch_legacy" (any
 /// pickle), "json", "empty", the name of a format that is not read ("gguf", "onnx", "hdf5",
 /// "git_lfs_pointer", "html", "picture", ...), "text", "zeros" or "unknown". Pure; a few hundred
 /// bytes are enough.

@@ -9,14 +9,14 @@
 
 namespace hydrascope::checkpoint {
 
-/// What PEFT writes beside an adapter.
+/// The file that PEFT writes beside an adapter.
 inline constexpr std::string_view kAdapterConfig = "adapter_config.json";
 
 /// Throws Error(unsupported_format): "a LoRA adapter of BASE, ...: merge it first", by the
 /// adapter_config.json in `folder`, which must be there, and what `load_json_object` throws.
 [[noreturn]] void refuse_adapter(const std::filesystem::path& folder);
 
-/// Throws Error(unsupported_format) where the tensors of `file` are those of an adapter, or have
+/// Throws Error(unsupported_format) where the tensors of `file` belong to an adapter, or have
 /// scales beside them that their numbers are to be multiplied by.
 void check_is_model(std::span<const TensorView> tensors, const std::filesystem::path& file);
 

@@ -94,9 +94,9 @@ class SafetensorsFile {
   /// Error(decode_failed) where index and shards disagree.
   static SafetensorsFile open(const std::filesystem::path& file);
 
-  /// "safetensors", or that of the last shard of torch.save.
+  /// "safetensors", or the format of the last shard of torch.save.
   [[nodiscard]] const std::string& format() const noexcept { return format_; }
-  /// What was left out of shards of torch.save.
+  /// Notes on values left out of shards of torch.save.
   [[nodiscard]] const std::vector<std::string>& notes() const noexcept { return notes_; }
 
   /// The metadata of all shards together; an entry on which two shards disagree is an error.

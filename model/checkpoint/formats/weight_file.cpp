@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// What the file begins with; refuses what is no weights.
+/// The format by the file's beginning; refuses a file of no weights.
 std::string_view format_of(const fs::path& file) {
   const MappedFile mapped(file);
   const std::span<const std::byte> bytes = mapped.bytes();

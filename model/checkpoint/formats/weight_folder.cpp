@@ -20,11 +20,11 @@ constexpr std::array<std::string_view, 4> kUsual{
     "pytorch_model.bin.index.json"};
 constexpr std::array<std::string_view, 8> kEndings{
     ".safetensors", ".pth", ".pt", ".bin", ".ckpt", ".pth.tar", ".pt.tar", ".ckpt.tar"};
-/// What trainers keep beside the weights.
+/// Files that trainers keep beside the weights.
 constexpr std::array<std::string_view, 7> kNoWeights{
     "optimizer",     "scheduler",     "scaler",       "rng_state",
     "random_states", "training_args", "adapter_model"};
-/// Of formats that are named where nothing else is there.
+/// Extensions of formats that are named where nothing else is there.
 constexpr std::array<std::string_view, 21> kForeignEndings{
     ".h5",         ".hdf5",    ".keras",  ".msgpack", ".npz",   ".npy",      ".onnx",
     ".gguf",       ".ggml",    ".xml",    ".tflite",  ".pb",    ".engine",   ".params",

@@ -10,7 +10,7 @@ namespace hydrascope::checkpoint {
 /// The file that a folder stands for: model.safetensors, model.safetensors.index.json,
 /// pytorch_model.bin or pytorch_model.bin.index.json, in this order; else the only file of weights
 /// by its extension, else of several the one with "best" in its name, else the one with "last".
-/// Without any, those of its only subfolder that has some, or a file of another format, for its
+/// Without any, the weights of its only subfolder that has some, or a file of another format, for its
 /// reader to refuse. A note says which of several it is. Throws Error(invalid_argument) that lists
 /// several, Error(not_found) where there are none, Error(unreadable) for a folder that cannot be
 /// listed and what `refuse_adapter` throws.

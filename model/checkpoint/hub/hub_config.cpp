@@ -203,7 +203,7 @@ void read_model_args(HubConfig& config, const JsonFields& args, const nlohmann::
   }
 }
 
-/// What a name of timm's says beside the tensors, and claims of what they show. Refuses what is not computed.
+/// Facts that a name of timm's says beside the tensors, and claims that the tensors can contradict. Refuses names that are not computed.
 void read_architecture(HubConfig& config, const JsonFields& fields) {
   config.architecture = model::present_name(fields.text("architecture").value_or(""));
   if (const std::string why = model::why_not_computed(config.architecture); !why.empty())

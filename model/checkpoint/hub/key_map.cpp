@@ -100,12 +100,12 @@ constexpr std::array<std::string_view, 8> kOtherModels{
 /// Names of the classifier, which wrappers leave outside.
 constexpr std::array<std::string_view, 6> kHeads{
     "head", "head_dist", "fc", "classifier", "cls_classifier", "distillation_classifier"};
-/// What wrappers keep beside the model: torch's AveragedModel its count, losses the weights of classes.
+/// Entries that wrappers keep beside the model: torch's AveragedModel its count, losses the weights of classes.
 constexpr std::array<std::string_view, 4> kBeside{"n_averaged", "criterion.", "loss.", "loss_fn."};
 /// How many wrappers around wrappers are taken off at most.
 constexpr std::size_t kMostWrappers = 8;
 
-/// What messages show of a key.
+/// The part of a key that messages show.
 std::string shown_key(std::string_view key) {
   constexpr std::size_t kLongest = 80;
   return std::string(key.substr(0, kLongest));
@@ -171,7 +171,7 @@ MappedKey map_key(const Layout& layout, std::string_view key) {
   return {std::string(key)};
 }
 
-/// What stands in front of the layout's marker in `key`; nothing when it is not there.
+/// The prefix in front of the layout's marker in `key`; nothing without a marker.
 std::optional<std::string_view> prefix_of(const Layout& layout, std::string_view key) {
   for (std::size_t start = 0; start < key.size();) {
     if (match(layout.marker, key.substr(start))) return key.substr(0, start);

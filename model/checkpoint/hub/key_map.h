@@ -51,7 +51,7 @@ struct KeyMapping {
   std::string head_prefix;  ///< the same for those of the classifier ("module.")
 };
 
-/// Detects the layout and maps every key. What stands in front of the layout's marker (`module.`,
+/// Detects the layout and maps every key. The prefix in front of the layout's marker (`module.`,
 /// `_orig_mod.`, `timm_model.`, `student.backbone.`) is cut off all keys; the classifier's may have a
 /// beginning of it. `vit.` and `deit.` are part of a layout and not listed as stripped. Throws
 /// Error(unsupported_format) that names some keys when they are of no known layout, both prefixes when

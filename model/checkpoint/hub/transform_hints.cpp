@@ -22,7 +22,7 @@ std::array<double, 3> three(const std::vector<double>& values) {
   return {values[0], values[1], values[2]};
 }
 
-/// A number for each of `channels`. Where these are not the three that pictures have, their mean
+/// A number for each of `channels`. If these are not the three that pictures have, their mean
 /// stands for each, as in timm, which takes one for all, too; `one_for_all` takes that as a number.
 std::optional<std::vector<double>> numbers_of_channels(const JsonFields& fields, const char* key,
                                                        std::int64_t channels,

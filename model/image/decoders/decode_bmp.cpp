@@ -128,7 +128,7 @@ std::size_t byte_of_mask(std::uint32_t mask) {
   return static_cast<std::size_t>(found - kBytes.begin());
 }
 
-/// Where the samples of a pixel of 24 or 32 bits are.
+/// The places of the samples of a pixel of 24 or 32 bits.
 struct BmpBytes {
   std::array<std::size_t, 3> colours{2, 1, 0};
   std::optional<std::size_t> alpha;

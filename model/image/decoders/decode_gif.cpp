@@ -145,7 +145,7 @@ Picture decode_gif(const Encoded& encoded, const Header& header, const Colour& b
   const ByteView file(encoded.bytes);
   const std::optional<GifFrame> frame = find_gif_frame(file);
   if (!frame) fail_gif("there is no picture in the file");
-  // What no colour of the frame covers is transparent.
+  // A pixel that no colour of the frame covers is transparent.
   std::array<Colour, 256> palette{};
   for (std::size_t i = 0; i < palette.size(); ++i) {
     if (frame->palette == 0) palette[i].fill(static_cast<std::uint8_t>(i));

@@ -64,7 +64,7 @@ Picture decode_any(const Encoded& encoded, const Colour& background,
   }
   const SampleLayout layout{.channels = samples.channels, .order = ChannelOrder::bgr};
   const auto count = static_cast<std::size_t>(samples.width);
-  // Of 16 bits the high byte is kept.
+  // The high byte of 16 bits is kept.
   static_assert(std::endian::native == std::endian::little);
   std::vector<std::uint8_t> high(
       samples.bits == 16 ? count * static_cast<std::size_t>(samples.channels) : 0);

@@ -65,7 +65,7 @@ PngHeader read_png_header(ByteView file) {
   return header;
 }
 
-/// What stands before the picture's data, and its transparency.
+/// The colours that stand before the picture's data, and its transparency.
 struct PngColourTables {
   std::array<Colour, 256> palette{};
   std::array<std::uint8_t, 256> palette_alpha{};
@@ -108,7 +108,7 @@ class PngData {
     constexpr std::size_t kLongest = 0x7FFFFFFF;
     if (at_ + 8 > file_.size() || !is_at("IDAT")) return {};
     if (length() > kLongest) fail_png("a chunk is longer than it may be");
-    // What is cut off has no sum, and may hold all rows.
+    // A chunk that is cut off has no sum, and may hold all rows.
     if (at_ + 12 + length() <= file_.size()) check_sum();
     const ByteView data = file_.part(at_ + 8, length());
     encoded_.forget_before(at_);
@@ -242,7 +242,7 @@ class PngRows {
   std::vector<std::uint8_t> above_;
 };
 
-/// Samples of a row -> RGB over the background; those of 16 bits keep the high byte.
+/// Samples of a row -> RGB over the background; samples of 16 bits keep the high byte.
 class PngColouring {
  public:
   PngColouring(const PngHeader& header, const PngColourTables& tables, const Colour& background)

@@ -17,7 +17,7 @@ namespace {
 
 enum class TiffColours { grey, rgb, palette, cmyk, ycbcr };
 
-/// What the samples of a pixel are.
+/// The meaning of a pixel's samples.
 struct TiffForm {
   TiffColours colours = TiffColours::grey;
   std::uint32_t bits = 8;
@@ -55,7 +55,7 @@ TiffColours colours_of(const TiffDirectory& directory) {
     case 2: return TiffColours::rgb;
     case 3: return TiffColours::palette;
     case 5: return TiffColours::cmyk;
-    // Of one sample it is the luma alone.
+    // With one sample it is the luma alone.
     case 6: return directory.samples_per_pixel == 1 ? TiffColours::grey : TiffColours::ycbcr;
     case 8: refuse_tiff("TIFF in CIELab colours");
     default: refuse_tiff("TIFF in colours of kind " + std::to_string(directory.photometric));
@@ -258,7 +258,7 @@ class TiffRows {
   std::vector<std::uint8_t> samples_;
 };
 
-/// Where the data of each row begin, of a file whose strips or tiles follow each other: what lies
+/// The place where the data of each row begin, for a file whose strips or tiles follow each other: what lies
 /// before them is read. 0 of other files.
 class TiffProgress {
  public:

@@ -17,7 +17,7 @@ namespace hydrascope::image {
 
 using Colour = std::array<std::uint8_t, 3>;
 
-/// A file in memory. Where that is the decoder's own, what was decoded goes back to the system: the
+/// A file in memory. If the memory is the decoder's own, what was decoded goes back to the system: the
 /// file of a large picture and its pixels are never there at once.
 class Encoded {
  public:

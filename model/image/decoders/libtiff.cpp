@@ -30,7 +30,7 @@ struct LibTiff {
   int (*read_rgba)(void*, std::uint32_t, std::uint32_t, std::uint32_t*, int, int) = nullptr;
 };
 
-/// What libtiff says is wrong with the file that this thread decodes.
+/// Libtiff's complaint about the file that this thread decodes.
 thread_local std::string g_tiff_error;
 
 void keep_tiff_error(const char*, const char* format, std::va_list values) {

@@ -9,10 +9,10 @@
 
 namespace hydrascope::image {
 
-/// One TIFF in memory, its first directory. What is damaged is an error: `Error(decode_failed)`.
+/// One TIFF in memory, its first directory. Damage is an error: `Error(decode_failed)`.
 class TiffFile {
  public:
-  /// Where libtiff reads.
+  /// The bytes that libtiff reads, and its place in them.
   struct Memory {
     std::span<const std::byte> bytes;
     std::size_t at = 0;

@@ -8,12 +8,12 @@
 
 namespace hydrascope::image {
 
-/// Of a block of Exif, which may begin with "Exif\0\0"; nothing where that has no orientation, 1 for
+/// The orientation in a block of Exif, which may begin with "Exif\0\0"; nothing where that has no orientation, 1 for
 /// one that means nothing.
 std::optional<int> exif_orientation(ByteView block);
-/// Of XMP: the first `tiff:Orientation`, as an attribute or as an element.
+/// The orientation in XMP: the first `tiff:Orientation`, as an attribute or as an element.
 std::optional<int> xmp_orientation(ByteView text);
-/// Of a PNG's chunks: `eXIf`, then the "Raw profile type exif" that ImageMagick writes as text, then
+/// The orientation in a PNG's chunks: `eXIf`, then the "Raw profile type exif" that ImageMagick writes as text, then
 /// XMP; of several the last. Compressed texts are read up to a megabyte, as Pillow does.
 int png_orientation(ByteView file);
 

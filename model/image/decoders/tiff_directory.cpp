@@ -18,7 +18,7 @@ struct TiffReader {
   [[nodiscard]] std::uint32_t u32(std::size_t at) const {
     return is_big_endian ? file.u32_big(at) : file.u32_little(at);
   }
-  /// What does not fit into 32 bits lies outside any file that is read.
+  /// An offset beyond 32 bits lies outside any file that is read.
   [[nodiscard]] std::uint32_t u64(std::size_t at) const {
     const std::uint32_t low = u32(is_big_endian ? at + 4 : at);
     const std::uint32_t high = u32(is_big_endian ? at : at + 4);

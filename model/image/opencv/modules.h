@@ -46,7 +46,7 @@ class VideoSource {
   virtual ~VideoSource() = default;
   [[nodiscard]] virtual double frames_per_second() const = 0;
   [[nodiscard]] virtual double num_frames() const = 0;
-  /// Of the frame that was grabbed last, from the beginning of its stream. OpenCV 4.6 knows none of
+  /// The time of the frame that was grabbed last, from the beginning of its stream. OpenCV 4.6 knows none of
   /// what the decoder gives after the end of the file, and says 0; other streams without give any
   /// number.
   [[nodiscard]] virtual double seconds() const = 0;

@@ -233,7 +233,7 @@ class LongNames(Case):
 
 
 class Limits(Case):
-    """What the shell's ulimit narrows."""
+    """Limits that the shell's ulimit sets."""
 
     def limited(self, what, amount, *words, **more):
         def narrow():
@@ -351,7 +351,7 @@ class Processors(Case):
 
 
 class Home(Case):
-    """Where Hugging Face's cache is looked for."""
+    """The place of Hugging Face's cache."""
 
     def cache(self, **environment):
         unset = {name: None for name in ("HOME", "XDG_CACHE_HOME", "HF_HOME", "HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE")}

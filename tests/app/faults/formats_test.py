@@ -70,7 +70,7 @@ class Formats(unittest.TestCase):
                               capture_output=True, text=True, timeout=240, check=False)
 
     def formats_of(self, command):
-        """What its help lists; nothing where it has no --format."""
+        """The formats that its help lists; nothing where it has no --format."""
         said = " ".join(self.run_program("help", *command.split()).stdout.split())
         _, found, rest = said.partition("--format FORMAT")
         listed = re.search(r"[(;] ?((?:[a-z]+, )+[a-z]+); default: text", rest)

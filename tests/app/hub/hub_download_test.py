@@ -226,7 +226,7 @@ class Download(unittest.TestCase):
         self.assertEqual(self.asks_for_weights()[1], "bytes=3000-")
 
     def test_a_killed_download_goes_on(self) -> None:
-        reached = threading.Event()
+        reached, killed = threading.Event(), threading.Event()
 
         def stall(hub: Hub) -> None:
             hub.send_response(200)
@@ -235,7 +235,7 @@ class Download(unittest.TestCase):
             hub.wfile.write(WEIGHTS[:5000])
             hub.wfile.flush()
             reached.set()
-            time.sleep(5)
+            killed.wait(60)
             hub.close_connection = True
 
         self.server.answer_weights = stall
@@ -246,6 +246,7 @@ class Download(unittest.TestCase):
         while not (part.exists() and part.stat().st_size == 5000) and time.monotonic() < deadline:
             time.sleep(0.02)
         program.kill()
+        killed.set()
         program.communicate(timeout=60)
         self.assertEqual(self.run_program("models", "path", "hf-hub:test/tiny")[0], 2, "half a model is none")
         self.server.answer_weights = lambda hub: hub.give_range(WEIGHTS)

@@ -305,7 +305,7 @@ class Forms(unittest.TestCase):
 
 class Notes(unittest.TestCase):
     def said(self, ask: typing.Callable[[], object]) -> tuple[typing.Any, list[str]]:
-        """What it gives, and the warnings, each at a line of this file."""
+        """The result, and the warnings, each at a line of this file."""
         with warnings.catch_warnings(record=True) as caught:
             warnings.simplefilter("always")
             given = ask()

@@ -52,7 +52,7 @@ class ModelsOfTimm(unittest.TestCase):
                 self.assertEqual(second.facts["transform"], first.facts["transform"])
                 self.assertEqual(second.classify(OTTER).top, answer.top)
             self.assertEqual(file.stat().st_mode & 0o777, 0o644)
-            # What timm makes of the picture, and of the model.
+            # Timm's reading of the picture, and of the model.
             image = PIL.Image.open(OTTER).convert("L" if channels == 1 else "RGB")
             transform = timm.data.create_transform(**timm.data.resolve_data_config({}, model=back))
             with torch.no_grad():

@@ -1,4 +1,4 @@
-"""What of the Python package needs neither PyTorch nor NumPy nor the built library: versions, notes and warnings, metadata
+"""The parts of the Python package that need neither PyTorch nor NumPy nor the built library: versions, notes and warnings, metadata
 of checkpoints, the program's processes.
 
     python tests/app/python/plain_test.py

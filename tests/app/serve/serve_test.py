@@ -95,7 +95,7 @@ class Classify(OfOneServer):
                 self.assertIn(words, error_of(answer)["message"])
                 self.assertNotIn("\n", error_of(answer)["message"])
         self.assertIn("the body is empty", error_of(self.post("/v1/classify", b"", 400)[1])["message"])
-        # What is a picture is one whatever it is called, and what is broken stays broken.
+        # A picture is one whatever it is called, and a broken one stays broken.
         for kind in ("application/json", urlencoded, "text/html", "image/png"):
             self.post("/v1/classify", picture, Content_Type=kind)
         self.assertEqual(error_of(self.post("/v1/classify", picture[: len(picture) // 2], 400, Content_Type=urlencoded)[1])["code"], "decode_failed")

@@ -59,7 +59,7 @@ TEST(VideoIndex, WhatEndsEarlyIsBroken) {
     for (std::size_t size = 0; size < whole.size(); ++size) {
       const VideoIndex index = index_of(whole.substr(0, size));
       EXPECT_LE(index.times.size(), 50U);
-      // What ends between two fragments looks whole.
+      // A file that ends between two fragments looks whole.
       if (size > 64 && size % 97 == 0 && name != std::string("fragments.mp4")) {
         EXPECT_TRUE(index.is_broken) << name << " of " << size;
       }

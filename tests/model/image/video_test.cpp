@@ -45,7 +45,7 @@ struct Read {
   std::string error;
 };
 
-/// Of videos whose frame k is of grey level 5 k.
+/// Frames of videos whose frame k is of grey level 5 k.
 Read read_all(const std::filesystem::path& file, std::int64_t stride) {
   Read read;
   try {

@@ -77,7 +77,7 @@ HYDRASCOPE_API void hydrascope_close(hydrascope_model* model);
 /* JSON: name, num_classes, embed_dim, patch_size, attention, device, precision, transform, maps,
    notes. */
 HYDRASCOPE_API const char* hydrascope_facts(const hydrascope_model* model);
-/* JSON: the notes that the command line would have printed by now, those of `facts` and what came to
+/* JSON: the notes that the command line would have printed by now, the notes of `facts` and what came to
    them while pictures were computed. Lives until this thread's next call. */
 HYDRASCOPE_API const char* hydrascope_notes(const hydrascope_model* model);
 /* Of a class from 0 on; null where there is none. */

@@ -59,7 +59,7 @@ def _config(model: Any, arch: str) -> dict[str, Any] | None:
 
 
 def _unseen(model: Any) -> dict[str, object]:
-    """What no tensor's name or shape says of a transformer's answers."""
+    """Facts about a transformer's answers that no tensor's name or shape shows."""
     parts = [(type(one).__name__, getattr(one, "eps", None), getattr(one, "approximate", None))
              for one in model.blocks[0].modules() if not isinstance(one, (nn.Identity, nn.Dropout)) and "Drop" not in type(one).__name__]
     return {"global_pool": getattr(model, "global_pool", None), "parts of a block": parts}
@@ -81,7 +81,7 @@ def _check_as_made(model: Any, arch: str) -> None:
 
 
 def _arguments(config: Mapping[str, Any]) -> dict[str, Any]:
-    """What makes timm's transformer of that `VitConfig`."""
+    """The arguments that make timm's transformer of a `VitConfig`."""
     same = ("patch_size", "in_chans", "embed_dim", "depth", "num_heads", "mlp_ratio", "qkv_bias", "class_token", "reg_tokens",
             "no_embed_class", "global_pool", "fc_norm")
     made = {name: config[name] for name in same if name in config}

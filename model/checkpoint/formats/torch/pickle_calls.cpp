@@ -167,7 +167,7 @@ Value make_typed_tensor(const Arguments& arguments, Tuple* tuple, Heap& heap) {
 Value apply(const Global& function, Tuple* tuple, Heap& heap) {
   const Arguments arguments(function.name, *tuple, heap);
   const bool takes_anything = function.role == Role::opaque || function.role == Role::typed_tensor;
-  // Of a subclass of tensors, or of a class of dicts: what is made of an unknown value is unknown.
+  // A subclass of tensors or a class of dicts: a value made of an unknown value is unknown.
   if (!takes_anything && std::ranges::any_of(tuple->items, is_object)) {
     return heap.make(Object{&function, {tuple}});
   }
@@ -189,7 +189,7 @@ Value apply(const Global& function, Tuple* tuple, Heap& heap) {
   heap.fail(std::string(function.name) + " is called, expected it as an argument only");
 }
 
-/// What a name outside the allow-list would make. Of `getattr` a method, as pickles name those of
+/// The object that a name outside the allow-list would make. For `getattr` a method, as pickles name methods of
 /// classes and values, or the `__new__` of a class: no way to what runs it.
 Value make_object(Foreign& function, Tuple* arguments, Heap& heap) {
   const std::vector<Value>& items = arguments->items;

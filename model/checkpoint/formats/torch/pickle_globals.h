@@ -12,7 +12,7 @@ namespace hydrascope::checkpoint::pickle {
 /// them.
 const Global* find_global(std::string_view module, std::string_view name);
 
-/// Of a name that is not on the list.
+/// The verdict on a name that is not on the list.
 Risk risk_of(std::string_view module, std::string_view name);
 
 /// "os.system" for "posix" and "system": as a user of Python knows it, cut when long, in quotes

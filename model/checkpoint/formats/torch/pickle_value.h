@@ -66,7 +66,7 @@ const Value* find(const Dict& dict, std::string_view key);
 struct Namespace {
   Dict* fields = nullptr;
 };
-/// What unknown code would make, were it run: of a class, or by a function.
+/// An object that unknown code would make, were it run: of a class, or by a function.
 struct Object {
   Value maker;               ///< the class or function
   std::vector<Value> parts;  ///< what it was given: arguments, state, items
@@ -114,7 +114,7 @@ struct Global {
   Role role;
   std::optional<Dtype> dtype;  ///< of a storage type or dtype
 };
-/// What is known of a name outside the allow-list.
+/// Facts about a name outside the allow-list.
 enum class Risk {
   unknown,    ///< stands for what it makes, which nobody looks into
   attribute,  ///< builtins.getattr, which plain pickles call for members of classes

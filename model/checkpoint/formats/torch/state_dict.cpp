@@ -34,7 +34,7 @@ constexpr const char* kSaveStateDict =
   throw Error(ErrorCode::unsupported_format, what, heap.subject(), hint);
 }
 
-/// What made `object`: a class, or a function of unknown code.
+/// The maker of `object`: a class, or a function of unknown code.
 std::string maker_name(const pickle::Object& object) {
   constexpr int kMostCalls = 8;  // of what a call gave; a pickle may chain a million
   const Value* maker = &object.maker;
@@ -82,7 +82,7 @@ class Walk {
   std::set<const void*> seen_;
 };
 
-/// What torch.nn.Module keeps, whatever its class.
+/// Attributes that every torch.nn.Module keeps, whatever its class.
 bool is_module(const pickle::Object& object) {
   if (object.parts.empty()) return false;
   const auto* state = std::get_if<pickle::Dict*>(&object.parts.back());

@@ -25,7 +25,7 @@ StateDict find_averaged_dict(const pickle::Value& root, const pickle::Heap& heap
 
 bool has_averaged_dict(const pickle::Dict& root);
 
-/// What a user should know of values that only unknown code could make: how many, and whose; ""
+/// A note on values that only unknown code could make: how many, and whose; ""
 /// where there are none.
 std::string note_of_unknown(const pickle::Heap& heap);
 

@@ -52,7 +52,7 @@ class TorchPickleFile {
   [[nodiscard]] const std::string& entry() const noexcept { return entry_; }
   /// The file holds averaged weights that were not asked for.
   [[nodiscard]] bool has_ema() const noexcept { return has_ema_; }
-  /// What of the file only unknown code could make; "" where there is nothing of it.
+  /// A note on the file's values that only unknown code could make; "" without such values.
   [[nodiscard]] const std::string& note() const noexcept { return note_; }
 
  private:

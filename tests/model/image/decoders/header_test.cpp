@@ -123,7 +123,7 @@ std::string jpeg_with(const std::string& exif, const std::string& xmp) {
          "\xFF\xC0\x00\x0B\x08\x00\x10\x00\x20\x01\x01\x11\x00"s;
 }
 
-// What Pillow's regular expression finds: tiff:Orientation(="|>)([0-9]).
+// Pillow's regular expression finds tiff:Orientation(="|>)([0-9]).
 TEST(Header, OrientationOfXmpWhereExifHasNone) {
   const auto expect = [](const std::string& exif, const std::string& xmp, int orientation) {
     SCOPED_TRACE(xmp);
