@@ -75,9 +75,7 @@ if(NOT HYDRASCOPE_CUDA STREQUAL "OFF")
     # CMake 3.25 does not know that nvcc 13 has C++20.
     set(CMAKE_CUDA20_STANDARD_COMPILE_OPTION "-std=c++20")
     set(CMAKE_CUDA20_EXTENSION_COMPILE_OPTION "-std=c++20")
-    # Keeps ptxas' report (registers, spills, shared memory) beside every object, for
-    # tests/kernels/resources_test.cpp.
-    set(CMAKE_CUDA_COMPILER_LAUNCHER ${PROJECT_SOURCE_DIR}/cmake/keep_ptxas_report.sh ${CCACHE_PROGRAM})
+    set(CMAKE_CUDA_COMPILER_LAUNCHER ${CCACHE_PROGRAM})
     message(STATUS "CUDA: ${HYDRASCOPE_NVCC_VERSION} (${HYDRASCOPE_NVCC}) for ${architectures}")
   endif()
 else()

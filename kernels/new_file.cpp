@@ -1,6 +1,7 @@
 #include "kernels/new_file.h"
 
 #include "kernels/error.h"
+#include "kernels/limits.h"
 
 #include <array>
 #include <cerrno>
@@ -20,8 +21,10 @@ namespace fs = std::filesystem;
 namespace {
 
 [[noreturn]] void fail(const char* what, const fs::path& target) {
-  const std::string reason = std::generic_category().message(errno);
-  throw Error(ErrorCode::unwritable, std::string(what) + ": " + reason, target.native());
+  const int error = errno;
+  throw Error(ErrorCode::unwritable,
+              std::string(what) + ": " + std::generic_category().message(error), target.native(),
+              hint_of_write(error));
 }
 
 /// Encoders choose their format by it. A name that is nearly all extension would grow too long.
@@ -82,8 +85,12 @@ PendingFile::PendingFile(const fs::path& target) : target_(target), folder_(targ
   if (open_stream(target))
     throw Error(ErrorCode::unwritable, "cannot be written: expected a file, found an open stream",
                 target.native());
-  std::error_code ignored;
-  const fs::file_status status = fs::status(target, ignored);
+  std::error_code error;
+  const fs::file_status status = fs::status(target, error);
+  if (error == std::errc::filename_too_long) {  // the hidden name is not
+    errno = ENAMETOOLONG;
+    fail("cannot be created", target);
+  }
   if (fs::exists(status) && !fs::is_regular_file(status))
     throw Error(ErrorCode::unwritable,
                 "cannot be written: expected a file, found a folder or a device", target.native());

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "kernels/device/cuda_language.cuh"
+#include "kernels/device/last_block.h"
 
 #include <cstdint>
 
@@ -39,22 +40,24 @@ __device__ __forceinline__ T shuffle(T value, int source) {
 /// Adds one to a counter in global memory that is shared by `blocks` blocks, after what this
 /// block's threads have written before has become visible to all; true in every thread of the block
 /// that came last, which may read what the others wrote and finds the counter at 0 again. A
-/// collective of the block.
-///
-/// Ordered as cooperative groups' grid sync is: the barrier hands the block's writes to the first
-/// thread, whose fence, being cumulative, publishes them with its own; its second fence and the
-/// barrier after it do the same for what the block reads afterwards. Two fences per block, then,
-/// not two per thread.
+/// collective of the block. last_block.h says in which order, and why.
 __device__ __forceinline__ bool last_block(unsigned* counter, unsigned blocks) {
   __shared__ bool last;
-  __syncthreads();
-  if (threadIdx.x == 0 && threadIdx.y == 0 && threadIdx.z == 0) {
-    __threadfence();
-    last = atomicInc(counter, blocks - 1) == blocks - 1;
-    __threadfence();
-  }
-  __syncthreads();
-  return last;
+  struct Machine {
+    unsigned* counter;
+    unsigned blocks;
+    bool* last;
+    __device__ __forceinline__ void barrier() const { __syncthreads(); }
+    __device__ __forceinline__ bool is_first_thread() const {
+      return threadIdx.x == 0 && threadIdx.y == 0 && threadIdx.z == 0;
+    }
+    __device__ __forceinline__ void fence() const { __threadfence(); }
+    __device__ __forceinline__ void count() const {
+      *last = atomicInc(counter, blocks - 1) == blocks - 1;
+    }
+    __device__ __forceinline__ bool was_last() const { return *last; }
+  } machine{counter, blocks, &last};
+  return last_block_by(machine);
 }
 
 #else

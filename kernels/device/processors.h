@@ -1,13 +1,13 @@
 // The processors, memory and threads that the system gives this process.
 #pragma once
 
-#include "kernels/error.h"
+#include "kernels/limits.h"
 
 #include <cstdint>
-#include <exception>
 #include <filesystem>
 #include <optional>
 #include <string>
+#include <system_error>
 #include <thread>
 #include <vector>
 
@@ -45,7 +45,7 @@ std::optional<std::int64_t> available_memory(const std::filesystem::path& root =
 std::optional<std::int64_t> total_memory(const std::filesystem::path& root = "/");
 
 /// Adds `count` threads, each of which calls run(i) with its place in `threads`. If the system
-/// gives fewer, those do the work; throws Error(failed) where it gives none.
+/// gives fewer, those do the work; throws Error(out_of_memory) where it gives none.
 template <class Run>
 void start_threads(std::vector<std::thread>& threads, int count, Run run) {
   const std::size_t before = threads.size();
@@ -53,9 +53,8 @@ void start_threads(std::vector<std::thread>& threads, int count, Run run) {
   try {
     for (int i = 0; i < count; ++i)
       threads.emplace_back([run, place = static_cast<int>(threads.size())] { run(place); });
-  } catch (const std::exception& error) {
-    if (threads.size() == before)
-      throw Error(ErrorCode::failed, std::string("cannot start a thread: ") + error.what());
+  } catch (const std::system_error&) {
+    if (threads.size() == before) throw no_more_threads();
   }
 }
 

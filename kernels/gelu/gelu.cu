@@ -1,12 +1,13 @@
 // The kernels of gelu_cuda.h, which has the equations and the traffic, and what launches them.
 //
-// Geometry: 256 threads, each with two packs of 16 bytes a block's width apart;
-// the few values before and after the aligned middle are the first block's.
+// Geometry: 256 threads, each with two packs of 16 bytes a block's width apart.
 //
-// Budget: gelu_kernel: 40 registers, 0 shared bytes
+// Budget: gelu_kernel: 40 registers, 0 shared bytes, 6 blocks of 256
+// Access: gelu_kernel: loads 128; stores 128
 #include "kernels/device/block.cuh"
 #include "kernels/device/launch.cuh"
 #include "kernels/device/vector_io.cuh"
+#include "kernels/error.h"
 #include "kernels/gelu/gelu_cuda.h"
 
 #include <cstdint>
@@ -21,37 +22,33 @@ __device__ __forceinline__ float gelu_of(float x) {
 
 struct GeluParams {
   float* values;
-  Parts parts;
+  std::int64_t packs;
 };
 
 __global__ void __launch_bounds__(kThreads) gelu_kernel(const GeluParams p) {
   constexpr int kPack = device::kPackSize<float>;
-  const auto thread = static_cast<std::int64_t>(threadIdx.x);
-  float* middle = p.values + p.parts.head;
-  const std::int64_t first = static_cast<std::int64_t>(blockIdx.x) * (kThreads * kPacks) + thread;
+  const std::int64_t first =
+      static_cast<std::int64_t>(blockIdx.x) * (kThreads * kPacks) + threadIdx.x;
   device::Pack<float, kPack> packs[kPacks];
 #pragma unroll
   for (int k = 0; k < kPacks; ++k)
-    if (const std::int64_t i = first + k * kThreads; i < p.parts.packs)
-      packs[k] = device::load_pack<kPack>(middle + i * kPack);
+    if (const std::int64_t i = first + k * kThreads; i < p.packs)
+      packs[k] = device::load_pack<kPack>(p.values + i * kPack);
 #pragma unroll
   for (int k = 0; k < kPacks; ++k) {
     const std::int64_t i = first + k * kThreads;
-    if (i >= p.parts.packs) continue;
+    if (i >= p.packs) continue;
 #pragma unroll
     for (int j = 0; j < kPack; ++j) packs[k].values[j] = gelu_of(packs[k].values[j]);
-    device::store_pack(middle + i * kPack, packs[k]);
+    device::store_pack(p.values + i * kPack, packs[k]);
   }
-  if (blockIdx.x != 0) return;
-  const auto scalar = [](float* value) { *value = gelu_of(*value); };
-  if (thread < p.parts.head) scalar(p.values + thread);
-  if (thread < p.parts.tail) scalar(middle + p.parts.packs * kPack + thread);
 }
 
 void gelu(float* values, std::int64_t count, device::Stream stream) {
   if (count <= 0) return;
-  const Parts cut = parts(reinterpret_cast<std::uintptr_t>(values), count, sizeof(float));
-  device::launch("gelu_kernel", gelu_kernel, geometry(cut.packs), stream, GeluParams{values, cut});
+  if (!device::can_pack(values, count, 4))
+    throw Error(ErrorCode::internal, "values are not whole packs of 16 bytes", "gelu");
+  device::launch("gelu_kernel", gelu_kernel, geometry(count / 4), stream, {values, count / 4});
 }
 
 }  // namespace hydrascope::kernels::gelu::cuda

@@ -7,34 +7,37 @@
 #include "kernels/hydra/hydra_cuda.h"
 
 #include <string>
-#include <type_traits>
 
 namespace hydrascope::kernels::hydra::cuda {
 
-void check(const Shape& shape, const void* workspace) {
+template <class T, class... Tensors>
+void check(const Shape& shape, const void* workspace, const Tensors&... rows) {
   const auto refuse = [](const char* what, std::int64_t found) {
     throw Error(ErrorCode::invalid_argument,
                 std::string("hydra needs ") + what + ", not " + std::to_string(found));
   };
   constexpr std::int64_t kMax = std::int64_t{1} << 29;
   if (shape.images < 0) refuse("a number of images", shape.images);
-  if (shape.dim < 0 || shape.dim >= kMax) refuse("0 to 2^29 features", shape.dim);
+  if (shape.dim != 0 && !serves<T>(shape.dim)) refuse("rows of whole packs of 16 bytes", shape.dim);
   if (shape.tokens < 0 || shape.tokens >= kMax) refuse("0 to 2^29 tokens", shape.tokens);
   if (shape.queries < 0 || shape.queries > shape.tokens)
     refuse("queries of its tokens only", shape.queries);
+  if (shape.images > 0 && !(device::in_packs(rows) && ...))
+    throw Error(ErrorCode::invalid_argument, "rows begin where 16 bytes do not", "hydra");
   if (workspace == nullptr && shape.images > 0 && shape.dim > 0)
     throw Error(ErrorCode::internal, "has no workspace", "hydra");
 }
 
-/// Calls `function` with an integral_constant: packs_of(dim), or 0 unless all `can`.
-template <class T, class Function>
-void with_packs(std::int64_t dim, bool can, const Function& function) {
-  switch (can ? packs_of(dim, device::kPackSize<T>) : 0) {
-    case 1: return function(std::integral_constant<int, 1>());
-    case 3: return function(std::integral_constant<int, 3>());
-    case 4: return function(std::integral_constant<int, 4>());
-    case 6: return function(std::integral_constant<int, 6>());
-    default: return function(std::integral_constant<int, 0>());
+/// Calls run.operator()<packs>() with packs_of(dim), which is not 0.
+template <class T, class Run>
+void with_packs(std::int64_t dim, const Run& run) {
+  switch (packs_of<T>(dim)) {
+    case 1: return run.template operator()<1>();
+    case 3: return run.template operator()<3>();
+    case 4: return run.template operator()<4>();
+    case 6: return run.template operator()<6>();
+    default:
+      if constexpr (sizeof(T) == 4) run.template operator()<8>();
   }
 }
 
@@ -45,7 +48,8 @@ device::TokenWeights token_weights(const Shape& shape) {
 template <class T>
 void forward(const ForwardParams<T>& params, device::Stream stream) {
   const Shape& shape = params.shape;
-  check(shape, params.workspace);
+  check<T>(shape, params.workspace, params.q, params.k, params.v, params.y,
+           Rows<float>{params.global, shape.dim, 0});
   if (shape.images == 0 || shape.dim == 0) return;
 
   const ProjectArguments<T> project{params.k,
@@ -57,12 +61,8 @@ void forward(const ForwardParams<T>& params, device::Stream stream) {
                                     params.global,
                                     params.sum};
   const device::Geometry splits = project_geometry(shape.images, shape.tokens);
-  with_packs<T>(shape.dim, in_packs(params.k) && in_packs(params.v), [&](auto packs) {
-    if constexpr (packs > 0) {
-      device::launch("project_kernel", project_kernel<T, packs>, splits, stream, project);
-    } else {
-      device::launch("project_strided_kernel", project_strided_kernel<T>, splits, stream, project);
-    }
+  with_packs<T>(shape.dim, [&]<int packs>() {
+    device::launch("project_kernel", project_kernel<T, packs>, splits, stream, project);
   });
 
   if (shape.queries == 0) return;
@@ -74,21 +74,16 @@ void forward(const ForwardParams<T>& params, device::Stream stream) {
                               query_rule(shape.kernel),
                               static_cast<int>(shape.dim),
                               static_cast<int>(rows.grid.x / shape.images)};
-  const bool can =
-      in_packs(params.q) && in_packs(params.y) && device::can_pack(params.global, shape.dim, 4);
-  with_packs<T>(shape.dim, can, [&](auto packs) {
-    if constexpr (packs > 0) {
-      device::launch("gate_kernel", gate_kernel<T, packs>, rows, stream, gate);
-    } else {
-      device::launch("gate_strided_kernel", gate_strided_kernel<T>, rows, stream, gate);
-    }
+  with_packs<T>(shape.dim, [&]<int packs>() {
+    device::launch("gate_kernel", gate_kernel<T, packs>, rows, stream, gate);
   });
 }
 
 template <class T>
 void backward(const BackwardParams<T>& params, device::Stream stream) {
   const Shape& shape = params.shape;
-  check(shape, params.workspace);
+  check<T>(shape, params.workspace, params.q, params.k, params.v, params.grad_y, params.grad_q,
+           params.grad_k, params.grad_v, Rows<const float>{params.global, shape.dim, 0});
   if (shape.queries != shape.tokens)
     throw Error(ErrorCode::invalid_argument, "hydra's backward pass needs a query of every token");
   if (shape.images == 0 || shape.dim == 0) return;
@@ -111,16 +106,9 @@ void backward(const BackwardParams<T>& params, device::Stream stream) {
       params.feature_scale == nullptr ? params.global : params.sum,
       params.grad_feature_scale};
   const device::Geometry splits = project_geometry(shape.images, shape.tokens);
-  const bool can_query = in_packs(params.q) && in_packs(params.grad_y) && in_packs(params.grad_q) &&
-                         device::can_pack(params.global, shape.dim, 4);
-  with_packs<T>(shape.dim, can_query, [&](auto packs) {
-    if constexpr (packs > 0) {
-      device::launch("query_gradient_kernel", query_gradient_kernel<T, packs>, splits, stream,
-                     queries);
-    } else {
-      device::launch("query_gradient_strided_kernel", query_gradient_strided_kernel<T>, splits,
-                     stream, queries);
-    }
+  with_packs<T>(shape.dim, [&]<int packs>() {
+    device::launch("query_gradient_kernel", query_gradient_kernel<T, packs>, splits, stream,
+                   queries);
   });
 
   if (shape.tokens == 0) return;
@@ -135,15 +123,8 @@ void backward(const BackwardParams<T>& params, device::Stream stream) {
                                      key_rule(shape.kernel),
                                      static_cast<int>(shape.dim),
                                      static_cast<int>(rows.grid.x / shape.images)};
-  const bool can_key = in_packs(params.k) && in_packs(params.v) && in_packs(params.grad_k) &&
-                       in_packs(params.grad_v) && device::can_pack(dc, shape.dim, 4);
-  with_packs<T>(shape.dim, can_key, [&](auto packs) {
-    if constexpr (packs > 0) {
-      device::launch("key_gradient_kernel", key_gradient_kernel<T, packs>, rows, stream, keys);
-    } else {
-      device::launch("key_gradient_strided_kernel", key_gradient_strided_kernel<T>, rows, stream,
-                     keys);
-    }
+  with_packs<T>(shape.dim, [&]<int packs>() {
+    device::launch("key_gradient_kernel", key_gradient_kernel<T, packs>, rows, stream, keys);
   });
 }
 
@@ -159,6 +140,5 @@ template void forward(const ForwardParams<BFloat16>&, device::Stream);
 template void forward(const ForwardParams<Float16>&, device::Stream);
 template void backward(const BackwardParams<float>&, device::Stream);
 template void backward(const BackwardParams<BFloat16>&, device::Stream);
-template void backward(const BackwardParams<Float16>&, device::Stream);
 
 }  // namespace hydrascope::kernels::hydra::cuda

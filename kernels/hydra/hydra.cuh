@@ -1,33 +1,29 @@
 // Hydra attention on a GPU, forward, from a row in registers to the result; what it computes and
-// from where says hydra_cuda.h, how it is cut hydra_geometry.h. hydra.cu launches it.
+// from where, and how it is cut, says hydra_cuda.h. hydra.cu launches it.
 //
-// project_kernel, project_strided_kernel: grid images * splits, block 256. A block sums its share of
-//   an image's tokens (each warp one row at a time), writes the sum (D floats) to the workspace; the
-//   last block of every 16 adds theirs, the last of those writes c and g. Order of every sum: the
-//   rows of a warp in theirs, the warps in theirs, splits in theirs; nothing depends on which block
-//   is last.
-// gate_kernel, gate_strided_kernel: grid images * ceil(queries / 32), block 256, a warp four rows.
-// The kernels without `strided` hold rows in registers as packs of 16 bytes; the strided ones read a
-//   row twice, a value at a time, and take every dim, stride and alignment.
+// project_kernel: grid images * splits, block 256. A block sums its share of an image's tokens (each
+//   warp one row at a time, in registers as packs of 16 bytes), writes the sum (D floats) to the
+//   workspace; the last block of every 16 adds theirs, the last of those writes c and g. Order of
+//   every sum: the rows of a warp in theirs, the warps in theirs, splits in theirs; nothing depends
+//   on which block is last.
+// gate_kernel: grid images * ceil(queries / 32), block 256, a warp four rows.
 //
-// Budget: project_kernel: 128 registers, 8448 shared bytes
-// Budget: project_strided_kernel: 64 registers, 1024 shared bytes
-// Budget: gate_kernel: 128 registers, 0 shared bytes
-// Budget: gate_strided_kernel: 64 registers, 0 shared bytes
+// Budget: project_kernel: 128 registers, 8448 shared bytes, 2 blocks of 256
+// Access: project_kernel: loads 128, 99 x 32; stores 15 x 32; fences
+// Budget: gate_kernel: 128 registers, 0 shared bytes, 2 blocks of 256
+// Access: gate_kernel: loads 128; stores 128
 #pragma once
 
 #include "kernels/device/block.cuh"
 #include "kernels/device/rows.cuh"
 #include "kernels/device/vector_io.cuh"
 #include "kernels/hydra/hydra_cuda.h"
-#include "kernels/hydra/hydra_geometry.h"
 #include "kernels/hydra/norm.h"
 
 #include <cstdint>
 
 namespace hydrascope::kernels::hydra::cuda {
 
-using device::in_packs;
 using device::load_floats;
 using device::row_of;
 
@@ -79,15 +75,6 @@ __device__ __forceinline__ float inverse_norm_of(RowShare<T, packs>& x, const No
   }
   return inverse_norm(device::warp_reduce(sum, device::Sum{}), rule);
 }
-/// The same of a row in memory, a value at a time.
-template <class T>
-__device__ __forceinline__ float inverse_norm_of(const T* x, int dim, const NormRule& rule) {
-  float sum = 0;
-  for (int f = device::lane_index(); f < dim; f += device::kWarpSize)
-    sum = add_to_norm(device::to_float(x[f]), rule.norm, sum);
-  return inverse_norm(device::warp_reduce(sum, device::Sum{}), rule);
-}
-
 // ---- project: c = sum_t w_t (k_t / r(k_t)) * v_t ------------------------------------------------
 
 /// A sum over an image's tokens that several blocks share.
@@ -289,39 +276,6 @@ __global__ void __launch_bounds__(kThreads, 2) project_kernel(const ProjectArgum
   finish_project(p, split);
 }
 
-/// w / r of the rows whose columns are summed next.
-struct ProjectStridedShared {
-  float factor[kRowsOfBlock];
-};
-
-template <class T>
-__global__ void __launch_bounds__(kThreads) project_strided_kernel(const ProjectArguments<T> p) {
-  auto& shared = device::block_shared<ProjectStridedShared>();
-  const Split split = split_of_block(p.split_sum);
-  const int dim = p.split_sum.dim;
-  if (split.rows <= 0)
-    for (int f = static_cast<int>(threadIdx.x); f < dim; f += kThreads) split.partial[f] = 0;
-  for (int first = 0; first < split.rows; first += kRowsOfBlock) {
-    const std::int64_t token = split.begin + first;
-    const int rows = split.rows - first < kRowsOfBlock ? split.rows - first : kRowsOfBlock;
-    for (int r = device::warp_index(); r < rows; r += kWarps) {
-      const float inverse = inverse_norm_of(row_of(p.k, split.image, token + r), dim, p.rule);
-      if (device::lane_index() == 0) shared.factor[r] = p.weights.of(token + r) * inverse;
-    }
-    device::block_sync();
-    for (int f = static_cast<int>(threadIdx.x); f < dim; f += kThreads) {
-      float sum = first == 0 ? 0.0F : split.partial[f];
-#pragma unroll 1
-      for (int r = 0; r < rows; ++r)
-        sum = fmaf(device::to_float(row_of(p.k, split.image, token + r)[f]) * shared.factor[r],
-                   device::to_float(row_of(p.v, split.image, token + r)[f]), sum);
-      split.partial[f] = sum;
-    }
-    device::block_sync();  // before the next rows' factors
-  }
-  finish_project(p, split);
-}
-
 // ---- gate: y_i = (q_i / r(q_i)) * g -------------------------------------------------------------
 
 /// The rows of a block of the kernels that do not sum over tokens.
@@ -385,19 +339,6 @@ __global__ void __launch_bounds__(kThreads, 2) gate_kernel(const GateArguments<T
         device::store_global(y + at, device::from_floats<T>(values));
       }
     }
-  }
-}
-
-template <class T>
-__global__ void __launch_bounds__(kThreads) gate_strided_kernel(const GateArguments<T> p) {
-  const BlockRows rows = rows_of_block(p.queries, p.blocks_of_image);
-  const float* g = p.global + rows.image * p.dim;
-  for (int r = device::warp_index(); r < rows.count; r += kWarps) {
-    const T* q = row_of(p.q, rows.image, rows.begin + r);
-    T* y = row_of(p.y, rows.image, rows.begin + r);
-    const float inverse = inverse_norm_of(q, p.dim, p.rule);
-    for (int f = device::lane_index(); f < p.dim; f += device::kWarpSize)
-      y[f] = device::from_float<T>(device::to_float(q[f]) * inverse * g[f]);
   }
 }
 

@@ -2,18 +2,17 @@
 // the forward pass): of q and grad_y the sum that becomes dc and, as both are in registers, grad_q;
 // then grad_k and grad_v from k, v and dc.
 //
-// query_gradient_kernel, query_gradient_strided_kernel: laid out and summed as project_kernel. Where
-//   a lane holds 6 packs, the sums, both rows and the gradient need more than the registers of two
-//   blocks per multiprocessor; one has 48 KB on their way.
-// key_gradient_kernel, key_gradient_strided_kernel: grid images * ceil(N / 32), block 256, one warp
-//   per row (or rows_in_flight of them) at a time; no row knows of another. dc comes from L1, twice:
-//   with k and v there are no registers for it, and L1 should be a fifth busy (an estimate, from
-//   bytes).
+// query_gradient_kernel: laid out and summed as project_kernel. Where a lane holds 6 packs, the sums,
+//   both rows and the gradient need more than the registers of two blocks per multiprocessor; one
+//   has 48 KB on their way.
+// key_gradient_kernel: grid images * ceil(N / 32), block 256, one warp per row (or rows_in_flight of
+//   them) at a time; no row knows of another. dc comes from L1, twice: with k and v there are no
+//   registers for it, and L1 should be a fifth busy (an estimate, from bytes).
 //
-// Budget: query_gradient_kernel: 255 registers, 8448 shared bytes
-// Budget: query_gradient_strided_kernel: 64 registers, 1024 shared bytes
-// Budget: key_gradient_kernel: 128 registers, 0 shared bytes
-// Budget: key_gradient_strided_kernel: 64 registers, 0 shared bytes
+// Budget: query_gradient_kernel: 255 registers, 8448 shared bytes, 1 block of 256
+// Access: query_gradient_kernel: loads 128, 102 x 32; stores 128, 15 x 32; fences
+// Budget: key_gradient_kernel: 128 registers, 0 shared bytes, 2 blocks of 256
+// Access: key_gradient_kernel: loads 128; stores 128
 #pragma once
 
 #include "kernels/hydra/hydra.cuh"
@@ -82,20 +81,6 @@ __device__ __forceinline__ void gradients_of_rows(RowShare<T, packs> (&x)[rows],
 #pragma unroll
   for (int r = 0; r < rows; ++r) gradients[r] = norm_gradient(norms[r], products[r], rule);
 }
-/// The same of one row in memory, a value at a time.
-template <class T>
-__device__ __forceinline__ NormGradient gradient_of_row(const T* x, const T* y, const float* by,
-                                                        int dim, const NormRule& rule) {
-  float norm = 0;
-  float product = 0;
-  for (int f = device::lane_index(); f < dim; f += device::kWarpSize) {
-    const float value = device::to_float(x[f]);
-    norm = add_to_norm(value, rule.norm, norm);
-    product = fmaf(value * by[f], device::to_float(y[f]), product);
-  }
-  return norm_gradient(norm, product, rule);
-}
-
 // ---- queries: s = sum_i qh_i * grad_y_i, grad_q_i = J(q_i, grad_y_i * g) -------------------------
 
 template <class T>
@@ -123,7 +108,7 @@ __device__ __forceinline__ void finish_query_gradient(const QueryGradientArgumen
 }
 
 template <class T, int packs>
-__global__ void __launch_bounds__(kThreads, packs == 6 ? 1 : 2)
+__global__ void __launch_bounds__(kThreads, packs >= 6 ? 1 : 2)
     query_gradient_kernel(const QueryGradientArguments<T> p) {
   constexpr int kWidth = device::kPackSize<T>;
   constexpr int kRows = rows_in_flight(packs);
@@ -170,47 +155,6 @@ __global__ void __launch_bounds__(kThreads, packs == 6 ? 1 : 2)
     add_products(q, grad_y, factor, sums);
   }
   add_warps<T, packs>(sums, shared, split.partial, dim);
-  finish_query_gradient(p, split);
-}
-
-struct QueryGradientStridedShared {
-  NormGradient derived[kRowsOfBlock];
-};
-
-template <class T>
-__global__ void __launch_bounds__(kThreads)
-    query_gradient_strided_kernel(const QueryGradientArguments<T> p) {
-  auto& shared = device::block_shared<QueryGradientStridedShared>();
-  const Split split = split_of_block(p.split_sum);
-  const int dim = p.split_sum.dim;
-  const float* global = p.global + split.image * dim;
-  if (split.rows <= 0)
-    for (int f = static_cast<int>(threadIdx.x); f < dim; f += kThreads) split.partial[f] = 0;
-  for (int first = 0; first < split.rows; first += kRowsOfBlock) {
-    const std::int64_t token = split.begin + first;
-    const int rows = split.rows - first < kRowsOfBlock ? split.rows - first : kRowsOfBlock;
-    for (int r = device::warp_index(); r < rows; r += kWarps) {
-      const NormGradient derived =
-          gradient_of_row(row_of(p.q, split.image, token + r),
-                          row_of(p.grad_y, split.image, token + r), global, dim, p.rule);
-      if (device::lane_index() == 0) shared.derived[r] = derived;
-    }
-    device::block_sync();
-    for (int f = static_cast<int>(threadIdx.x); f < dim; f += kThreads) {
-      float sum = first == 0 ? 0.0F : split.partial[f];
-      const float g = global[f];
-#pragma unroll 1
-      for (int r = 0; r < rows; ++r) {
-        const float q = device::to_float(row_of(p.q, split.image, token + r)[f]);
-        const float grad_y = device::to_float(row_of(p.grad_y, split.image, token + r)[f]);
-        sum = fmaf(q * shared.derived[r].inverse, grad_y, sum);
-        row_of(p.grad_q, split.image, token + r)[f] =
-            device::from_float<T>(shared.derived[r](q, grad_y * g));
-      }
-      split.partial[f] = sum;
-    }
-    device::block_sync();  // before the next rows' gradients
-  }
   finish_query_gradient(p, split);
 }
 
@@ -274,27 +218,6 @@ __global__ void __launch_bounds__(kThreads, 2)
         device::store_global(row_of(p.grad_v, rows.image, token + r) + at,
                              device::from_floats<T>(of_v));
       }
-    }
-  }
-}
-
-template <class T>
-__global__ void __launch_bounds__(kThreads)
-    key_gradient_strided_kernel(const KeyGradientArguments<T> p) {
-  const BlockRows rows = rows_of_block(p.tokens, p.blocks_of_image);
-  const float* dc = p.dc + rows.image * p.dim;
-  for (int r = device::warp_index(); r < rows.count; r += kWarps) {
-    const std::int64_t token = rows.begin + r;
-    const T* k = row_of(p.k, rows.image, token);
-    const T* v = row_of(p.v, rows.image, token);
-    T* grad_k = row_of(p.grad_k, rows.image, token);
-    T* grad_v = row_of(p.grad_v, rows.image, token);
-    const float weight = p.weights.of(token);
-    const NormGradient derived = gradient_of_row(k, v, dc, p.dim, p.rule);
-    for (int f = device::lane_index(); f < p.dim; f += device::kWarpSize) {
-      const float key = device::to_float(k[f]);
-      grad_k[f] = device::from_float<T>(weight * derived(key, device::to_float(v[f]) * dc[f]));
-      grad_v[f] = device::from_float<T>(weight * (key * derived.inverse) * dc[f]);
     }
   }
 }

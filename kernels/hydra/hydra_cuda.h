@@ -10,36 +10,124 @@
 // A token with |x| < eps is a constant: grad_q, grad_k are 0 there (by every Eps, as the modules'
 // default has it), grad_v is not.
 //
-// Tensors: rows contiguous, any strides, alignment and dim; fastest (rows in registers as packs of
-//   16 bytes) where 16 bytes divide rows, strides and addresses, for D <= 1536 (float32: 768). y
-//   may be q; nothing else may overlap. `global`, `sum` are written where there are images, for no
-//   tokens with the empty sum.
-// Geometry: hydra_geometry.h; kernels: hydra.cuh, hydra_backward.cuh. Two launches each.
-// Traffic: forward 4 N D s bytes (2 N D s by project, 2 N D s by gate) and N D / 8 floats of
+// Tensors: rows contiguous, of whole packs of 16 bytes (`serves`: D <= 1536, float32 1024), with
+//   strides and addresses that 16 bytes divide. y may be q; nothing else may overlap. `global`,
+//   `sum` are written where there are images, for no tokens with the empty sum.
+// Kernels: hydra.cuh, hydra_backward.cuh. Two launches each.
+// Traffic: forward 4 N D s bytes (2 N D s by project, 2 N D s by gate) and N D / 8 bytes of
 //   partial sums, in L2 (50 MB and 0.8 MB per image for D = 768, N = 8161, bfloat16: by estimate
 //   11.7 us at an H200's 4.3 TB/s); about 8 N D FLOPs, so bound by memory. Backward 7 N D s (q,
 //   grad_y once, k, v once, three gradients), about 24 N D FLOPs.
 // Numerics: float32; 1/r is formed once per row and multiplied; one rounding to T when stored. Sums
-//   over tokens in an order that N, D and alignment alone fix: not the batch, not the GPU; no
+//   over tokens in an order that N and D alone fix: not the batch, not the GPU; no
 //   floating-point atomics, so every run gives the same bits. NaN in k reaches its image's c, in v
 //   its feature, in q its row.
-// Preconditions: a workspace, else Error(internal); 0 <= queries <= tokens < 2^29, dim < 2^29, else
-//   Error(invalid_argument). No image or no feature: nothing is launched.
+// Tolerance: 4e-6 of the sum of magnitudes (chains of at most 60 additions), and a rounding to T.
+// Preconditions: a workspace, else Error(internal); 0 <= queries <= tokens < 2^29, `serves` and
+//   aligned rows, else Error(invalid_argument). No image or no feature: nothing is launched.
 // Test: tests/kernels/hydra/hydra_cuda_test.cpp; twins: forward_reference and backward_reference of
 //   hydra_reference.h beside it.
 #pragma once
 
+#include "kernels/device/geometry.h"
 #include "kernels/device/rows.h"
 #include "kernels/device/stream.h"
 #include "kernels/hydra/hydra.h"
 #include "kernels/vector/scalar_types.h"
 
+#include <algorithm>
 #include <cstddef>
 #include <cstdint>
 
 namespace hydrascope::kernels::hydra::cuda {
 
 using device::Rows;
+
+// How the kernels share their work: plain numbers that a test without a GPU asks for.
+
+inline constexpr int kThreads = 256;
+inline constexpr int kWarps = kThreads / 32;
+
+/// Packs of 16 bytes that a lane holds of a row of T; 0 where no kernel holds that much, or where a
+/// row does not consist of packs. Few sizes, because each is compiled for every architecture, and a
+/// lane's packs after the row cost a predicate, not a transfer: D = 384 in bfloat16 has the same
+/// two rows in flight in three packs as it would have in two. Eight are ViT-L's in float32.
+template <class T>
+constexpr int packs_of(std::int64_t dim) {
+  constexpr int kWidth = 16 / sizeof(T);
+  if (dim % kWidth != 0) return 0;
+  for (const int packs : {1, 3, 4, 6, 8})
+    if (packs <= (sizeof(T) == 4 ? 8 : 6) && dim <= std::int64_t{32} * packs * kWidth) return packs;
+  return 0;
+}
+
+/// Rows of two tensors that a warp asks for before it waits: 48 registers a lane at most, beside
+/// the sums of a row. Two blocks per multiprocessor then have 48 to 96 KB on their way; the least
+/// that hides the latency of an H200's memory is, if that is 0.8 us (an estimate),
+/// 4.3 TB/s * 0.8 us / 132 = 26 KB.
+constexpr int rows_in_flight(int packs) { return packs == 1 ? 4 : packs <= 3 ? 2 : 1; }
+/// How many rows of one tensor a warp loads ahead.
+constexpr int gate_rows_in_flight(int packs) { return packs <= 3 ? 4 : 2; }
+
+/// Tokens that one block sums. 32 give each warp two passes at D = 768, and 8161 tokens (1088 x
+/// 1920 pixels) 256 blocks, two on each of an H200's 132 multiprocessors: one picture is enough to
+/// fill it. Partial sums are then 1/32 of what bfloat16 rows of k and v are, and lie in L2. Longer
+/// rows of tokens get longer shares, so that partial sums stay below a megabyte per image at D =
+/// 768. A function of the tokens alone: an image's sum must depend neither on its batch nor on the
+/// GPU.
+inline constexpr std::int64_t kShare = 32;
+inline constexpr std::int64_t kMaxShares = 256;
+constexpr std::int64_t project_share(std::int64_t tokens) {
+  return kShare * std::max<std::int64_t>(1, device::ceil_div(tokens, kShare * kMaxShares));
+}
+/// Blocks per image; one also where there is no token, which writes the empty sum.
+constexpr std::int64_t project_splits(std::int64_t tokens) {
+  return std::max<std::int64_t>(1, device::ceil_div(tokens, project_share(tokens)));
+}
+/// The splits are added by a tree of two levels, of at most 16 sums each. Estimates, not measured:
+/// one block alone would take 8 us to read 256 sums of 768 features from L2, two in a row 16 each
+/// 1 us.
+inline constexpr std::int64_t kGroup = 16;
+constexpr std::int64_t project_groups(std::int64_t tokens) {
+  return device::ceil_div(project_splits(tokens), kGroup);
+}
+
+/// Rows of one block of the kernels that do not sum over tokens.
+inline constexpr std::int64_t kRowsOfBlock = 32;
+
+constexpr device::Geometry project_geometry(std::int64_t images, std::int64_t tokens) {
+  return {{images * project_splits(tokens)}, {kThreads}};
+}
+constexpr device::Geometry rows_geometry(std::int64_t images, std::int64_t rows) {
+  return {{images * device::ceil_div(rows, kRowsOfBlock)}, {kThreads}};
+}
+
+/// The workspace: counters (zero between calls) first, then partial sums (B, splits, D), then what
+/// `backward` keeps of dc (B, D).
+struct WorkspaceLayout {
+  std::int64_t counters_of_image;  ///< one per group, one for the groups
+  std::size_t partial;             ///< offsets in bytes
+  std::size_t dc;
+  std::size_t bytes;
+};
+constexpr WorkspaceLayout workspace_layout(std::int64_t images, std::int64_t tokens,
+                                           std::int64_t dim) {
+  const auto aligned = [](std::int64_t bytes) {
+    return static_cast<std::size_t>(device::ceil_div(bytes, 256) * 256);
+  };
+  WorkspaceLayout layout{};
+  layout.counters_of_image = project_groups(tokens) + 1;
+  layout.partial = aligned(images * layout.counters_of_image * 4);
+  layout.dc = layout.partial + aligned(images * project_splits(tokens) * dim * 4);
+  layout.bytes = layout.dc + aligned(images * dim * 4);
+  return layout;
+}
+
+/// Whether there are kernels for rows of `dim` values of T.
+template <class T>
+constexpr bool serves(std::int64_t dim) {
+  return packs_of<T>(dim) > 0;
+}
 
 struct Shape {
   std::int64_t images;
@@ -92,7 +180,7 @@ struct BackwardParams {
   /// What `forward` wrote; needed where feature_scale and its gradient are given.
   const float* sum = nullptr;
 };
-/// T: float, BFloat16 or Float16.
+/// T: float or BFloat16, what training knows.
 template <class T>
 void backward(const BackwardParams<T>& params, device::Stream stream);
 

@@ -1,12 +1,10 @@
 // The kernels of layer_norm_cuda.h, which has the equations and the traffic, and what launches them.
 //
-// Geometry: 128 threads, one warp per row; no shared memory, no barrier.
-//   layer_norm_kernel<T, packs>: the row lies in the registers of its warp, `packs` packs of 16
-//   bytes per lane, read once in accesses that are 512 bytes wide. layer_norm_strided_kernel<T>:
-//   any width and alignment, value by value; the row is read three times, twice from the caches.
+// Geometry: 128 threads, one warp per row; no shared memory, no barrier. The row lies in the registers
+//   of its warp, `packs` packs of 16 bytes per lane, read once in accesses that are 512 bytes wide.
 //
-// Budget: layer_norm_kernel: 144 registers, 0 shared bytes
-// Budget: layer_norm_strided_kernel: 40 registers, 0 shared bytes
+// Budget: layer_norm_kernel: 144 registers, 0 shared bytes, 5 blocks of 128
+// Access: layer_norm_kernel: loads 128; stores 128
 #include "kernels/device/block.cuh"
 #include "kernels/device/launch.cuh"
 #include "kernels/device/vector_io.cuh"
@@ -14,6 +12,8 @@
 #include "kernels/layer_norm/layer_norm_cuda.h"
 
 #include <cstdint>
+#include <iterator>
+#include <utility>
 
 namespace hydrascope::kernels::layer_norm::cuda {
 
@@ -107,78 +107,25 @@ __global__ void __launch_bounds__(kThreads) layer_norm_kernel(const LayerNormPar
   }
 }
 
-/// Where y is x, a lane writes only what it alone has read: no barrier.
-template <class T>
-__global__ void __launch_bounds__(kThreads) layer_norm_strided_kernel(const LayerNormParams<T> p) {
-  const std::int64_t row =
-      static_cast<std::int64_t>(blockIdx.x) * kRowsPerBlock + device::warp_index();
-  if (row >= p.rows) return;
-  const int lane = device::lane_index();
-  const T* x = p.x + row * p.x_stride;
-  float total = 0;
-  for (std::int64_t i = lane; i < p.dim; i += device::kWarpSize) total += device::to_float(x[i]);
-
-  const float each = 1.0F / static_cast<float>(p.dim);
-  const float mean = device::warp_reduce(total, device::Sum{}) * each;
-  float deviations = 0;
-  float squares = 0;
-  for (std::int64_t i = lane; i < p.dim; i += device::kWarpSize) {
-    const float value = device::to_float(x[i]) - mean;
-    deviations += value;
-    squares += value * value;
-  }
-  deviations = device::warp_reduce(deviations, device::Sum{});
-  squares = device::warp_reduce(squares, device::Sum{});
-  const Standard to = standard(deviations, squares, each, p.eps);
-
-  T* y = p.y + row * p.y_stride;
-  for (std::int64_t i = lane; i < p.dim; i += device::kWarpSize) {
-    float value = (device::to_float(x[i]) - mean) * to.scale + to.shift;
-    if (p.weight != nullptr) value *= p.weight[i];
-    if (p.bias != nullptr) value += p.bias[i];
-    y[i] = device::from_float<T>(value);
-  }
-}
-
-template <class T>
-bool in_packs(const LayerNormParams<T>& p) {
-  constexpr int kPack = device::kPackSize<T>;
-  return device::can_pack(p.x, p.x_stride, kPack) && device::can_pack(p.y, p.y_stride, kPack) &&
-         device::can_pack(p.weight, 0, 4) && device::can_pack(p.bias, 0, 4);
-}
-
 template <class T>
 void layer_norm(const LayerNormParams<T>& p, device::Stream stream) {
-  if (p.dim < 1)
-    throw Error(ErrorCode::internal, "layer_norm needs a dim of 1 or more", "layer_norm");
+  constexpr int kPack = device::kPackSize<T>;
+  if (!serves<T>(p.dim) || !device::can_pack(p.x, p.x_stride, kPack) ||
+      !device::can_pack(p.y, p.y_stride, kPack) || !device::can_pack(p.weight, 0, 4) ||
+      !device::can_pack(p.bias, 0, 4))
+    throw Error(ErrorCode::internal,
+                "rows are not whole packs of 16 bytes, or longer than registers hold",
+                "layer_norm");
   if (p.rows == 0) return;
-  const device::Geometry layout = geometry(p.rows);
   const auto run = [&]<int packs>() {
-    device::launch("layer_norm_kernel", layer_norm_kernel<T, packs>, layout, stream, p);
+    device::launch("layer_norm_kernel", layer_norm_kernel<T, packs>, geometry(p.rows), stream, p);
   };
-  const int packs = in_packs(p) ? packs_per_lane(p.dim, sizeof(T)) : 0;
-  if constexpr (sizeof(T) == 2) {
-    static_assert(std::size(kPacksOf16Bits) == 6 && std::size(kPacksOfFloats) == 5);
-    switch (packs) {
-      case kPacksOf16Bits[0]: return run.template operator()<kPacksOf16Bits[0]>();
-      case kPacksOf16Bits[1]: return run.template operator()<kPacksOf16Bits[1]>();
-      case kPacksOf16Bits[2]: return run.template operator()<kPacksOf16Bits[2]>();
-      case kPacksOf16Bits[3]: return run.template operator()<kPacksOf16Bits[3]>();
-      case kPacksOf16Bits[4]: return run.template operator()<kPacksOf16Bits[4]>();
-      case kPacksOf16Bits[5]: return run.template operator()<kPacksOf16Bits[5]>();
-      default: break;
-    }
-  } else {
-    switch (packs) {
-      case kPacksOfFloats[0]: return run.template operator()<kPacksOfFloats[0]>();
-      case kPacksOfFloats[1]: return run.template operator()<kPacksOfFloats[1]>();
-      case kPacksOfFloats[2]: return run.template operator()<kPacksOfFloats[2]>();
-      case kPacksOfFloats[3]: return run.template operator()<kPacksOfFloats[3]>();
-      case kPacksOfFloats[4]: return run.template operator()<kPacksOfFloats[4]>();
-      default: break;
-    }
+  const int packs = packs_per_lane<T>(p.dim);
+  // One of kPacks<T>, which are few.
+  [&]<std::size_t... i>(std::index_sequence<i...>) {
+    (void)((packs == kPacks<T>[i] && (run.template operator()<kPacks<T>[i]>(), true)) || ...);
   }
-  device::launch("layer_norm_strided_kernel", layer_norm_strided_kernel<T>, layout, stream, p);
+  (std::make_index_sequence<std::size(kPacks<T>)>());
 }
 
 template void layer_norm(const LayerNormParams<float>&, device::Stream);

@@ -3,11 +3,10 @@
 //
 // Equation: y = (x - mean) / sqrt(var + eps) * weight + bias, mean and (biased) var over the row
 //   (Ba et al. 2016, arXiv 1607.06450, equation 3; eps as in torch).
-// Tensors: see the fields; T = float, BFloat16 or Float16, rows contiguous, any stride, any
-//   alignment. y may be x (with the same stride); nothing else may overlap.
-// Geometry: 128 threads, one warp per row, no shared memory. Where all
-//   rows, weight and bias are aligned to 16 bytes and dim <= 2048 (1536 in float32) the row stays
-//   in registers; else a kernel reads it value by value, three times, twice from the caches.
+// Tensors: see the fields; T = float, BFloat16 or Float16, rows contiguous, of whole packs of 16
+//   bytes (`serves`: dim <= 2048, float32 1536); 16 bytes divide strides and addresses. y may be x
+//   (with the same stride); nothing else may overlap.
+// Geometry: 128 threads, one warp per row, no shared memory; the row stays in registers.
 // Memory: rows dim sizeof(T) times 2 (read x, write y); weight and bias (8 dim bytes) come from the
 //   L1 cache. ViT-B at 1088x1920 in bfloat16 (8161 x 768): 25 MB per image; about 10 FLOPs per
 //   element, 1 to 3 per byte: bound by memory.
@@ -15,9 +14,10 @@
 //   mean and then the squares around it; the sum of what is left around the rounded mean corrects
 //   both (Chan, Golub, LeVeque 1983). Rows whose squares exceed float32 are not finite. NaN or
 //   infinity in a row makes that row NaN and no other. A constant row gives bias (eps > 0).
-// Deterministic: the order of the sums depends on T, dim and alignment only, so a row is the same
-//   in every batch.
-// Preconditions: dim >= 1, rows >= 0 (0: nothing is launched), else Error(internal).
+// Tolerance: a rounding to T, and 2e-6 of values of order one.
+// Deterministic: the order of the sums depends on T and dim only, so a row is the same in every
+//   batch.
+// Preconditions: as above, and rows >= 0 (0: nothing is launched), else Error(internal).
 // Test: tests/kernels/layer_norm/layer_norm_cuda_test.cpp; twin: layer_norm_reference.h beside it.
 #pragma once
 
@@ -25,6 +25,7 @@
 #include "kernels/device/stream.h"
 #include "kernels/vector/scalar_types.h"
 
+#include <array>
 #include <cstdint>
 
 namespace hydrascope::kernels::layer_norm::cuda {
@@ -60,23 +61,24 @@ constexpr device::Geometry geometry(std::int64_t rows) {
 /// vision transformers (192, 384, 768, 1024, 1280 or 1536, 2048), the next larger for all others.
 /// 64 values of 16 bits or 48 of float32 are the most: beyond, registers would cost more warps
 /// than the second and third reading of the row costs.
-inline constexpr int kPacksOf16Bits[] = {1, 2, 3, 4, 6, 8};
-inline constexpr int kPacksOfFloats[] = {2, 3, 6, 8, 12};
+template <class T>
+inline constexpr std::array<int, 6> kPacks{1, 2, 3, 4, 6, 8};
+template <>
+inline constexpr std::array<int, 5> kPacks<float>{2, 3, 6, 8, 12};
 
-/// The smallest of those that hold a row of `dim` values of `size` bytes; 0: none, or `dim` is not
-/// a whole number of packs.
-constexpr int packs_per_lane(std::int64_t dim, std::int64_t size) {
-  const std::int64_t pack = 16 / size;
-  if (dim % pack != 0) return 0;
-  const std::int64_t needed = device::ceil_div(dim / pack, 32);
-  if (size == 2) {
-    for (const int packs : kPacksOf16Bits)
-      if (needed <= packs) return packs;
-  } else {
-    for (const int packs : kPacksOfFloats)
-      if (needed <= packs) return packs;
-  }
+/// The smallest of those that hold a row of `dim` values of T; 0: none, or `dim` is not a whole
+/// number of packs.
+template <class T>
+constexpr int packs_per_lane(std::int64_t dim) {
+  constexpr std::int64_t kPack = 16 / sizeof(T);
+  if (dim < 1 || dim % kPack != 0) return 0;
+  for (const int packs : kPacks<T>)
+    if (dim <= 32 * packs * kPack) return packs;
   return 0;
+}
+template <class T>
+constexpr bool serves(std::int64_t dim) {
+  return packs_per_lane<T>(dim) > 0;
 }
 
 }  // namespace hydrascope::kernels::layer_norm::cuda

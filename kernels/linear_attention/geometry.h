@@ -10,7 +10,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <cstdint>
-#include <type_traits>
 
 namespace hydrascope::kernels::linear_attention::cuda {
 
@@ -43,13 +42,13 @@ struct Workspace {
 /// The runs of a row of S are added four columns a thread.
 inline constexpr int kCombineThreads = 256;
 constexpr std::int64_t combine_blocks(const Shape& shape) {  // of a head
-  return device::ceil_div(shape.features() * device::ceil_div(shape.head_dim, 4), kCombineThreads);
+  return device::ceil_div(shape.features() * (shape.head_dim / 4), kCombineThreads);
 }
 constexpr device::Geometry combine_geometry(const Shape& shape, std::int64_t images) {
   return {{images * combine_blocks(shape), shape.num_heads, 1}, {kCombineThreads, 1, 1}};
 }
 
-/// The general kernels, in float32 arithmetic.
+/// The kernels in float32 arithmetic.
 namespace simt {
 
 /// Products are made in tiles of 64 x 64 sums, 8 x 4 of them per thread: the three 16-byte reads of
@@ -126,14 +125,6 @@ constexpr Kind kind_of(Feature feature) {
   return feature == Feature::exp_pair ? Kind::pair : Kind::shifted_pair;
 }
 
-/// Heads of 64 in 16 bits; float16 where features cannot leave its range, that is where they are
-/// stabilised exponentials.
-template <class T>
-constexpr bool serves(const Shape& shape) {
-  return sizeof(T) == 2 && shape.width == kWidth && shape.head_dim == kWidth &&
-         (std::is_same_v<T, BFloat16> || is_exponential(shape.feature));
-}
-
 constexpr std::int64_t tiles_of(std::int64_t rows) { return device::ceil_div(rows, kTileRows); }
 
 /// Into how many parts the tokens of an image are summed. Never of the batch, so that an image's
@@ -146,12 +137,10 @@ constexpr std::int64_t splits_of(std::int64_t tokens, std::int64_t heads) {
 
 /// Tiles of rows that one block reads out, after it has loaded S once (32 KB against 16 KB per
 /// tile): as many as leave three blocks for every multiprocessor, up to 8. Rows do not depend on
-/// each other, so this may depend on the batch; a test asks for few multiprocessors, so that few
-/// rows are several tiles per block.
-constexpr std::int64_t tiles_a_block(std::int64_t images, std::int64_t heads, std::int64_t rows,
-                                     std::int64_t multiprocessors = device::kMultiprocessors) {
+/// each other, so this may depend on the batch.
+constexpr std::int64_t tiles_a_block(std::int64_t images, std::int64_t heads, std::int64_t rows) {
   const std::int64_t tiles = tiles_of(rows);
-  return std::clamp<std::int64_t>(images * heads * tiles / (3 * multiprocessors), 1,
+  return std::clamp<std::int64_t>(images * heads * tiles / (3 * device::kMultiprocessors), 1,
                                   std::clamp<std::int64_t>(tiles, 1, 8));
 }
 
@@ -161,9 +150,9 @@ constexpr device::Geometry state_geometry(std::int64_t images, std::int64_t head
   return {{images * splits_of(tokens, heads), heads, 1}, {kThreads, 1, 1}};
 }
 /// Grid of the kernels whose rows are independent.
-constexpr device::Geometry rows_geometry(std::int64_t images, std::int64_t heads, std::int64_t rows,
-                                         std::int64_t multiprocessors = device::kMultiprocessors) {
-  const std::int64_t tiles = tiles_a_block(images, heads, rows, multiprocessors);
+constexpr device::Geometry rows_geometry(std::int64_t images, std::int64_t heads,
+                                         std::int64_t rows) {
+  const std::int64_t tiles = tiles_a_block(images, heads, rows);
   return {{images * device::ceil_div(tiles_of(rows), tiles), heads, 1}, {kThreads, 1, 1}};
 }
 
@@ -174,5 +163,20 @@ constexpr Workspace workspace(const Shape& shape, const Extent& extent, bool bac
                    backward ? kQueryValues : 0);
 }
 
+// The calls themselves (tensor_core.cu), of what has been checked. Without images or tokens nothing is
+// launched nor written; without queries the state is.
+
+/// T: BFloat16 or Float16.
+template <class T>
+void forward(const ForwardParams<T>& params, device::Stream stream);
+/// Every key has a query: queries = tokens.
+void backward(const BackwardParams<BFloat16>& params, device::Stream stream);
+
 }  // namespace tensor_core
+
+template <class T>
+constexpr Workspace workspace(const Shape& shape, const Extent& extent, bool backward) {
+  return sizeof(T) == 2 ? tensor_core::workspace(shape, extent, backward)
+                        : simt::workspace(shape, extent, backward);
+}
 }  // namespace hydrascope::kernels::linear_attention::cuda

@@ -12,15 +12,17 @@
 //   grad_k_t = J(k_t)^T w_t (dS v_t + dz)
 // J as linear_attention_reference.h has it where a map is not differentiable.
 //
-// Two families of kernels serve it: tensor_core.h says which calls of 16-bit types run on
-// tensor cores, everything else is float32 arithmetic (simt_state.cuh, simt_read_out.cuh,
-// simt_backward.cuh). `state` and `denominator` mean the same to both.
-// Tensors: rows by Rows, any strides and alignment (fastest: 16 bytes divide addresses and
-//   strides); state and denominator float32. Nothing may overlap. Features are never stored.
+// Two families of kernels, by T: 16-bit rows in heads of 64 on tensor cores (tensor_core_*.cuh),
+// float32 rows in heads of any multiple of four in float32 arithmetic (simt_*.cuh). `serves` says what
+// there is, `state` and `denominator` mean the same to both.
+// Tensors: rows by Rows, 16 bytes divide addresses and strides; state and denominator float32. Nothing
+//   may overlap. Features are never stored.
 // Geometry, traffic, numerics: the kernels' files. FLOPs: forward 4 N F d per head, backward 8 N F
 //   d. Deterministic, and the same bits for every batch that an image is in.
-// Preconditions: 0 <= queries <= tokens, at least one head with elements, a workspace where one is
-//   needed, else Error(internal).
+// Tolerance: float32 4e-6 of the sum of magnitudes, gradients 8e-6; 16-bit types 2.5 roundings of T
+//   of the largest of a head (tensor_core_cuda_test.cpp has them by kind).
+// Preconditions: `serves` and aligned rows, 0 <= queries <= tokens, at least one head with elements, a
+//   workspace where one is needed, else Error(internal).
 //   Without images or tokens nothing is launched or written, without queries the state alone.
 // Tests: tests/kernels/linear_attention/{linear_attention,tensor_core}_cuda_test.cpp; twins:
 //   linear_attention_reference.h beside it.
@@ -33,6 +35,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <type_traits>
 
 namespace hydrascope::kernels::linear_attention::cuda {
 
@@ -48,6 +51,22 @@ struct Extent {
   float prefix_weight;
   float patch_weight;
 };
+
+/// Whether there are kernels for it. T: float, heads of any multiple of four; BFloat16, heads of 64;
+/// Float16, the forward pass of heads of 64 by maps of exponentials, which alone cannot leave its
+/// range. Tensor cores want no negative weight of a map with exponents: it is a shift of theirs.
+template <class T>
+constexpr bool serves(const Shape& shape, const Extent& extent) {
+  if constexpr (sizeof(T) == 4) {
+    return shape.width % 4 == 0 && shape.head_dim % 4 == 0;
+  } else {
+    const bool exponential = is_exponential(shape.feature);
+    return shape.width == 64 && shape.head_dim == 64 &&
+           (exponential || std::is_same_v<T, BFloat16>)&&(
+               !exponential ||
+               ((extent.num_prefix <= 0 || extent.prefix_weight >= 0) && extent.patch_weight >= 0));
+  }
+}
 
 /// What `forward` leaves of the keys: S (B, H, F, d), z (B, H, F), M (B, H, F), float32; M is 0 for
 /// maps without exponents.
@@ -77,7 +96,7 @@ void forward(const ForwardParams<T>& params, device::Stream stream);
 template <class T>
 struct BackwardParams {
   Shape shape;
-  Extent extent;  ///< as it was; tensor cores want queries = tokens
+  Extent extent;  ///< as it was; on tensor cores queries = tokens
   Rows<const T> q;
   Rows<const T> k;
   Rows<const T> v;
@@ -90,7 +109,7 @@ struct BackwardParams {
   Rows<T> grad_v;
   void* workspace;  ///< backward_workspace_bytes, 256-byte aligned
 };
-/// T: float, BFloat16 or Float16.
+/// T: float or BFloat16, what training knows.
 template <class T>
 void backward(const BackwardParams<T>& params, device::Stream stream);
 

@@ -1,6 +1,6 @@
 // What the backward pass of linear attention needs beside sums over tokens (simt_state.cuh) and
-// rows read out (simt_read_out.cuh), in float32 arithmetic, for any w, d, H, N, type, stride and
-// alignment. M, max_i and m are constants of the derivative (linear_attention_cuda.h):
+// rows read out (simt_read_out.cuh), in float32 arithmetic. M, max_i and m are constants of the
+// derivative (linear_attention_cuda.h):
 //   delta_i = (g_i . y_i) / m_i               query_rows_kernel (without a normaliser 0, m_i = 1)
 //   dS = sum_i a_i g_i^T / m_i                state_kernel
 //   dz = -sum_i delta_i a_i
@@ -18,8 +18,10 @@
 //   at a time, of both parts of the features, in steps of 32 of the d columns; the products then
 //   take the operands' place in shared memory. Maps whose J^T sums over a row make the products
 //   twice where w > 64.
-// Budget: query_rows_kernel: 56 registers, 0 shared bytes
-// Budget: gradient_kernel: 184 registers, 37120 shared bytes
+// Budget: query_rows_kernel: 56 registers, 0 shared bytes, 10 blocks of 128
+// Access: query_rows_kernel: loads 95 x 32; stores 5 x 32
+// Budget: gradient_kernel: 184 registers, 37120 shared bytes, 3 blocks of 128
+// Access: gradient_kernel: loads 113 x 32; stores 128
 // Traffic: query_rows: N (w + 2 d) s read, 20 N written per head. gradient: N (d + 2 w) s per head,
 //   S once for 64 tokens from L2. FLOPs 2 N F d per head and side, 8 N F d in the whole backward
 //   pass. ViT-B, Hedgehog, float32: 155 MFLOP and 10 MB per image and layer; bound by the
@@ -35,12 +37,11 @@
 
 namespace hydrascope::kernels::linear_attention::cuda::simt {
 
-template <class T>
 struct QueryRowsParams {
   Map map;
-  Rows<const T> q;
-  Rows<const T> y;
-  Rows<const T> grad_y;
+  Rows<const float> q;
+  Rows<const float> y;
+  Rows<const float> grad_y;
   std::int64_t tokens;
   int dim;
   State state;
@@ -49,8 +50,7 @@ struct QueryRowsParams {
   QueryRows to;
 };
 
-template <class T>
-__global__ void __launch_bounds__(kThreads, 9) query_rows_kernel(const QueryRowsParams<T> p) {
+__global__ void __launch_bounds__(kThreads, 9) query_rows_kernel(const QueryRowsParams p) {
   const int tiles = static_cast<int>(device::ceil_div(p.tokens, kTile));
   const int block = static_cast<int>(blockIdx.x);
   const std::int64_t first_token = static_cast<std::int64_t>(block % tiles) * kTile;
@@ -61,17 +61,16 @@ __global__ void __launch_bounds__(kThreads, 9) query_rows_kernel(const QueryRows
     const bool inside = first_token + i < p.tokens;
     const std::int64_t token = inside ? first_token + i : first_token;
     const int width = inside ? p.map.width : 0;
-    const T* u = at(p.q, image, token, p.map.width, 0);
+    const float* u = at(p.q, image, token, p.map.width, 0);
     const OfRow of = of_row<kRowLanes>(p.map.feature, u, width, p.map.unit_eps, lane);
     float row_max = 0;
     if (is_exponential(p.map.feature))
       row_max = largest_exponent<kRowLanes>(p.map, u, width, of,
                                             p.state.maximum(head * p.map.features), lane);
-    const T* y = at(p.y, image, token, p.dim, 0);
-    const T* g = at(p.grad_y, image, token, p.dim, 0);
+    const float* y = at(p.y, image, token, p.dim, 0);
+    const float* g = at(p.grad_y, image, token, p.dim, 0);
     float along = 0;
-    for (int c = lane; inside && c < p.dim; c += kRowLanes)
-      along += to_float(g[c]) * to_float(y[c]);
+    for (int c = lane; inside && c < p.dim; c += kRowLanes) along += g[c] * y[c];
     along = device::warp_reduce<kRowLanes>(along, device::Sum());
     if (lane != 0 || !inside) continue;
     const std::int64_t row = head * p.tokens + token;
@@ -84,19 +83,17 @@ __global__ void __launch_bounds__(kThreads, 9) query_rows_kernel(const QueryRows
   }
 }
 
-template <class T>
 struct GradientParams {
   Map map;
-  Rows<const T> rows;    ///< q, or k
-  Rows<const T> values;  ///< grad_y, or v
+  Rows<const float> rows;    ///< q, or k
+  Rows<const float> values;  ///< grad_y, or v
   std::int64_t tokens;
-  int dim;             ///< d
-  TokenWeights weigh;  ///< keys
-  State state;         ///< of the forward pass: M
-  State matrix;        ///< queries: S and z, keys: dS and dz
-  QueryRows queries;   ///< queries
-  Rows<T> gradient;    ///< grad_q, or grad_k
-  bool packed;         ///< it can be stored four elements at a time
+  int dim;               ///< d
+  TokenWeights weigh;    ///< keys
+  State state;           ///< of the forward pass: M
+  State matrix;          ///< queries: S and z, keys: dS and dz
+  QueryRows queries;     ///< queries
+  Rows<float> gradient;  ///< grad_q, or grad_k
 };
 
 /// The gradient that one element has as a feature or, where the map has exponents, as the exponents
@@ -154,9 +151,9 @@ __device__ __forceinline__ GradientSums of_lanes(Feature feature, GradientSums s
 
 /// products = values . matrix^T for elements `tile` and the next 63, of each part. A collective
 /// that ends with a block_sync.
-template <class T, int parts>
+template <int parts>
 __device__ __forceinline__ void multiply_by_matrix(GradientShared<parts>& shared,
-                                                   const GradientParams<T>& p, std::int64_t image,
+                                                   const GradientParams& p, std::int64_t image,
                                                    std::int64_t token, int count,
                                                    std::int64_t state_row, int tile) {
   const int lane = device::lane_index();
@@ -194,9 +191,9 @@ __device__ __forceinline__ void multiply_by_matrix(GradientShared<parts>& shared
 }
 
 /// The gradient of one feature or, where the map has exponents, of one exponent.
-template <class T, Side side, int parts>
+template <Side side, int parts>
 __device__ __forceinline__ float gradient_of_feature(const GradientShared<parts>& shared,
-                                                     const GradientParams<T>& p,
+                                                     const GradientParams& p,
                                                      const TileWeights& weigh, int row,
                                                      std::int64_t state_row, int element, int part,
                                                      float u, OfRow of) {
@@ -213,9 +210,9 @@ __device__ __forceinline__ float gradient_of_feature(const GradientShared<parts>
   return value * expf(side == Side::query ? x + maximum - shared.rows.row_max[row] : x - maximum);
 }
 
-template <class T, Side side, int parts>
+template <Side side, int parts>
 __global__ void __launch_bounds__(kThreads, parts == 2 ? 2 : 3)
-    gradient_kernel(const GradientParams<T> p) {
+    gradient_kernel(const GradientParams p) {
   auto& shared = device::block_shared<GradientShared<parts>>();
   const Feature feature = p.map.feature;
   const int token_tiles = static_cast<int>(device::ceil_div(p.tokens, kTile));
@@ -236,7 +233,7 @@ __global__ void __launch_bounds__(kThreads, parts == 2 ? 2 : 3)
   const bool sums_first = needs_row(feature) && p.map.width > kTile;
   for (int pass = sums_first ? 0 : 1; pass < 2; ++pass) {
     for (int tile = 0; tile < p.map.width; tile += kTile) {
-      multiply_by_matrix<T, parts>(shared, p, image, token, count, state_row, tile);
+      multiply_by_matrix<parts>(shared, p, image, token, count, state_row, tile);
       // 16 lanes have a row, four elements each.
       const int element = tile + tile_column();
 #pragma unroll 1
@@ -244,7 +241,7 @@ __global__ void __launch_bounds__(kThreads, parts == 2 ? 2 : 3)
         const OfRow of = has_rows<side>(feature)
                              ? OfRow{shared.rows.first[row], shared.rows.second[row]}
                              : OfRow{};
-        const T* from = at(p.rows, image, token + row, p.map.width, element);
+        const float* from = at(p.rows, image, token + row, p.map.width, element);
         float u[4];
         OfParts gradient[4];
         GradientSums of_all;
@@ -253,11 +250,11 @@ __global__ void __launch_bounds__(kThreads, parts == 2 ? 2 : 3)
           u[c] = 0;
           gradient[c] = {0, 0};
           if (row >= count || element + c >= p.map.width) continue;
-          u[c] = to_float(from[c]);
+          u[c] = from[c];
           float of_part[2] = {0, 0};
 #pragma unroll
           for (int part = 0; part < parts; ++part)
-            of_part[part] = gradient_of_feature<T, side>(
+            of_part[part] = gradient_of_feature<side>(
                 shared, p, weigh, row, state_row + part * p.map.width, element + c, part, u[c], of);
           gradient[c] = {of_part[0], of_part[1]};
           if (!needs_row(feature)) continue;
@@ -288,7 +285,7 @@ __global__ void __launch_bounds__(kThreads, parts == 2 ? 2 : 3)
 #pragma unroll
         for (int c = 0; c < 4; ++c) du[c] = pulled_back(feature, u[c], of, gradient[c], of_all);
         store_four(at(p.gradient, image, token + row, p.map.width, element), du,
-                   p.map.width - element, p.packed);
+                   element < p.map.width);
       }
     }
   }

@@ -1,4 +1,4 @@
-// Rows read out of a state in float32 arithmetic, for any w, d, H, N, type, stride and alignment:
+// Rows read out of a state in float32 arithmetic:
 //   queries:  y_i = (a_i^T S) / m_i    m_i = a_i . z (+ eps)    a_if = exp(U_if + M_f - max_i)
 //   keys:     dv_j = b_j^T dS          b_jf = w_j exp(W_jf - M_f)                   (backward)
 // with max_i the largest U_if + M_f of the row (linear_attention_cuda.h).
@@ -8,7 +8,8 @@
 // Geometry: a block of 128 threads makes 64 tokens x 64 columns of one head, 32 features at a time:
 //   operands in shared memory, sums in registers, the next operands on their way to registers
 //   during the product.
-// Budget: read_out_kernel: 160 registers, 18816 shared bytes
+// Budget: read_out_kernel: 160 registers, 18816 shared bytes, 3 blocks of 128
+// Access: read_out_kernel: loads 134 x 32; stores 128, 1 x 32
 // Traffic: N (F ceil(d / 64) + d) s per head read and written; S once for 64 tokens, from L2. FLOPs
 //   2 N F d per head. ViT-B, Hedgehog, float32: 39 MFLOP, 1.8 MB and 1.6 MB of S per image and
 //   layer; bound by the arithmetic.
@@ -24,17 +25,15 @@
 
 namespace hydrascope::kernels::linear_attention::cuda::simt {
 
-template <class T>
 struct ReadOutParams {
   Map map;
-  Rows<const T> rows;
+  Rows<const float> rows;
   std::int64_t tokens;
   int dim;             ///< d
   TokenWeights weigh;  ///< keys
   State state;         ///< z and M of the forward pass
   State matrix;        ///< queries: S, keys: dS
-  Rows<T> y;
-  bool packed;  ///< y can be stored four elements at a time
+  Rows<float> y;
   bool divides;
   float eps;           ///< added to a.z
   float* denominator;  ///< queries; may be null
@@ -47,8 +46,8 @@ struct ReadOutShared {
   float z[kStep];
 };
 
-template <class T, Side side>
-__global__ void __launch_bounds__(kThreads, 2) read_out_kernel(const ReadOutParams<T> p) {
+template <Side side>
+__global__ void __launch_bounds__(kThreads, 2) read_out_kernel(const ReadOutParams p) {
   auto& shared = device::block_shared<ReadOutShared>();
   const Feature feature = p.map.feature;
   const bool exponential = is_exponential(feature);
@@ -66,7 +65,7 @@ __global__ void __launch_bounds__(kThreads, 2) read_out_kernel(const ReadOutPara
   const int lane = device::lane_index();
   const int first_token = device::warp_index() * kFetched;
   const int own_count = count - first_token;
-  const T* rows = at(p.rows, image, token + first_token, p.map.width, 0);
+  const float* rows = at(p.rows, image, token + first_token, p.map.width, 0);
   const int half = static_cast<int>(threadIdx.x) / kTile;
   const int own = static_cast<int>(threadIdx.x) % kTile;
   const int column = column_tile * kTile + own;
@@ -158,8 +157,7 @@ __global__ void __launch_bounds__(kThreads, 2) read_out_kernel(const ReadOutPara
 #pragma unroll
       for (int c = 0; c < 4; ++c) sums[0][i][c] *= shared.rows.inverse[row];
     }
-    store_four(at(p.y, image, token + row, p.dim, first_column), sums[0][i], p.dim - first_column,
-               p.packed);
+    store_four(at(p.y, image, token + row, p.dim, first_column), sums[0][i], first_column < p.dim);
   }
 }
 

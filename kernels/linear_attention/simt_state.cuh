@@ -1,14 +1,15 @@
 // The sums over tokens of linear attention (linear_attention.h) in float32 arithmetic:
 //   keys:     S_f = sum_t b_tf v_t              z_f = sum_t b_tf    b_tf = w_t exp(W_tf - M_f)
 //   queries:  dS_f = sum_i a_if g_i / m_i       dz_f = -sum_i delta_i a_if          (backward)
-// for any w, d, H, N, type, stride and alignment; then state.cu brings the runs of tokens to one M.
+// then state.cu brings the runs of tokens to one M.
 //
 // Tensors: k (B, N, H w) or q, v (B, N, H d) or grad_y, by Rows; S (B, H, F, d), z, M (B, H, F)
 //   float32, written; of several runs one such set each, to the workspace.
 // Geometry: a block of 128 threads sums 64 features x 64 columns of one head over one run of tokens
 //   (geometry.h), 32 tokens at a time: operands in shared memory, sums in registers, the next
 //   operands on their way to registers during the product.
-// Budget: state_kernel: 184 registers, 18816 shared bytes
+// Budget: state_kernel: 184 registers, 18816 shared bytes, 3 blocks of 128
+// Access: state_kernel: loads 109 x 32; stores 128, 2 x 32
 // Traffic: N (F ceil(d / 64) + d ceil(F / 64)) s per head read, F (d + 2) float32 per run written
 //   and, with several, read again. FLOPs 2 N F d per head. ViT-B, Hedgehog, float32: 39 MFLOP and
 //   2.4 MB read per image and layer, half of it from L2: 16 FLOP per byte, so bound by the
@@ -27,11 +28,10 @@
 
 namespace hydrascope::kernels::linear_attention::cuda::simt {
 
-template <class T>
 struct StateParams {
   Map map;
-  Rows<const T> rows;    ///< k, or q
-  Rows<const T> values;  ///< v, or grad_y
+  Rows<const float> rows;    ///< k, or q
+  Rows<const float> values;  ///< v, or grad_y
   Split split;
   std::int64_t tokens;
   int dim;             ///< d
@@ -40,7 +40,6 @@ struct StateParams {
   QueryRows queries;   ///< queries
   State sums;          ///< of the first run
   std::int64_t run_stride;
-  bool packed;  ///< rows of S can be stored four elements at a time
 };
 
 struct StateShared {
@@ -51,8 +50,8 @@ struct StateShared {
   float factor[kTile];
 };
 
-template <class T, Side side>
-__global__ void __launch_bounds__(kThreads, 2) state_kernel(const StateParams<T> p) {
+template <Side side>
+__global__ void __launch_bounds__(kThreads, 2) state_kernel(const StateParams p) {
   auto& shared = device::block_shared<StateShared>();
   const Feature feature = p.map.feature;
   const bool exponential = is_exponential(feature);
@@ -78,9 +77,9 @@ __global__ void __launch_bounds__(kThreads, 2) state_kernel(const StateParams<T>
   const int column = column_tile * kTile + own;
   const bool inside = f < p.map.features;
   const bool second = f >= p.map.width;
-  const T* rows =
+  const float* rows =
       at(p.rows, image, begin + half * kFetched, p.map.width, second ? f - p.map.width : f);
-  const T* values = at(p.values, image, begin + half * kFetched, p.dim, column);
+  const float* values = at(p.values, image, begin + half * kFetched, p.dim, column);
   const auto tokens_left = [&](std::int64_t token) {
     const std::int64_t left = end - token - half * kFetched;
     return left < kFetched ? static_cast<int>(left) : kFetched;
@@ -177,8 +176,8 @@ __global__ void __launch_bounds__(kThreads, 2) state_kernel(const StateParams<T>
     const int row = feature_tile * kTile + tile_row(i);
     const int first_column = column_tile * kTile + tile_column();
     if (row < p.map.features)
-      store_four(to.s(head * p.map.features + row) + first_column, sums[0][i], p.dim - first_column,
-                 p.packed);
+      store_four(to.s(head * p.map.features + row) + first_column, sums[0][i],
+                 first_column < p.dim);
   }
   if (column_tile != 0) return;
   shared.halves[half][own] = z;

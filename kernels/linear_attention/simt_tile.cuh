@@ -1,9 +1,8 @@
-// What the general kernels of linear attention are made of: operands of 32 x 64 numbers in shared
-// memory as float32, how they come there from rows of any type, stride and alignment, and their
-// product in registers.
+// What the float32 kernels of linear attention are made of: operands of 32 x 64 numbers in shared
+// memory, how they come there from rows, and their product in registers.
 //
 // Loads are one element per lane, neighbouring lanes neighbouring elements, 16 rows per thread:
-// whole sectors however rows are aligned, and no tails. They are a thirtieth of the instructions of
+// whole sectors, and no tails. They are a thirtieth of the instructions of
 // a product, so that wider ones should gain little (not measured).
 #pragma once
 
@@ -20,7 +19,6 @@ namespace hydrascope::kernels::linear_attention::cuda::simt {
 using device::load_pack;
 using device::Pack;
 using device::store_pack;
-using device::to_float;
 using device::TokenWeights;
 
 /// Whose features: they differ in how exponents are kept from overflowing.
@@ -43,11 +41,11 @@ struct Map {
 /// OfRow of row u (`width` values), as a collective of groups of `lanes` neighbouring lanes, each with
 /// its own row and width (0: nothing is read, the result means nothing). `lane` counts within the
 /// group.
-template <int lanes, class T>
-__device__ __forceinline__ OfRow of_row(Feature feature, const T* u, int width, float unit_eps,
+template <int lanes>
+__device__ __forceinline__ OfRow of_row(Feature feature, const float* u, int width, float unit_eps,
                                         int lane) {
   const auto for_each = [&](const auto& function) {
-    for (int j = lane; j < width; j += lanes) function(to_float(u[j]));
+    for (int j = lane; j < width; j += lanes) function(u[j]);
   };
   if (feature == Feature::unit) return norms_of_row<lanes>(unit_eps, for_each);
   if (!needs_row(feature)) return {};
@@ -61,12 +59,12 @@ __device__ __forceinline__ float exponent(Feature feature, float u, bool second,
 }
 
 /// The largest U_f + M_f of a row of queries; a collective like of_row, whose result `row` is.
-template <int lanes, class T>
-__device__ __forceinline__ float largest_exponent(const Map& map, const T* u, int width, OfRow row,
-                                                  const float* maximum, int lane) {
+template <int lanes>
+__device__ __forceinline__ float largest_exponent(const Map& map, const float* u, int width,
+                                                  OfRow row, const float* maximum, int lane) {
   float largest = -INFINITY;
   for (int j = lane; j < width; j += lanes) {
-    const float x = device::to_float(u[j]);
+    const float x = u[j];
     largest = device::Max()(largest, exponent(map.feature, x, false, row) + maximum[j]);
     if (map.features > map.width)
       largest =
@@ -100,12 +98,10 @@ __device__ __forceinline__ void clear(Sums& sums) {
 }
 
 /// Elements from[i * stride], i < count; zeros for the rest and where not `inside`.
-template <class T>
-__device__ __forceinline__ void fetch(float (&values)[kFetched], const T* from, std::int64_t stride,
-                                      int count, bool inside) {
+__device__ __forceinline__ void fetch(float (&values)[kFetched], const float* from,
+                                      std::int64_t stride, int count, bool inside) {
 #pragma unroll
-  for (int i = 0; i < kFetched; ++i, from += stride)
-    values[i] = inside && i < count ? to_float(*from) : 0.0F;
+  for (int i = 0; i < kFetched; ++i, from += stride) values[i] = inside && i < count ? *from : 0.0F;
 }
 /// As rows first .. first + 16 of column `column`.
 __device__ __forceinline__ void put_column(Operand& operand, int first, int column,
@@ -150,6 +146,12 @@ __device__ __forceinline__ void multiply(Sums (&sums)[parts], const Operand& lef
       }
     }
   }
+}
+
+/// Four neighbouring elements, where the row has them: its length is a multiple of four.
+__device__ __forceinline__ void store_four(float* to, const float (&values)[4], bool inside) {
+  if (inside)
+    device::store_global(to, Pack<float, 4>{{values[0], values[1], values[2], values[3]}});
 }
 
 /// Row `token` of a head, elements from `column` on.
@@ -209,16 +211,16 @@ inline constexpr int kRowLanes = 8;
 
 /// OfRow of `count` tokens from `token` on, and with a state (queries) the largest U + M.
 /// Collective; wants a block_sync after it.
-template <int tokens, class T>
+template <int tokens>
 __device__ __forceinline__ void make_rows(RowValues<tokens>& values, const Map& map,
-                                          const Rows<const T>& rows, std::int64_t image,
+                                          const Rows<const float>& rows, std::int64_t image,
                                           std::int64_t token, int count,
                                           const float* maximum = nullptr) {
   const int lane = static_cast<int>(threadIdx.x) % kRowLanes;
   for (int row = static_cast<int>(threadIdx.x) / kRowLanes; row < tokens;
        row += kThreads / kRowLanes) {
     const int width = row < count ? map.width : 0;
-    const T* u = at(rows, image, token + (row < count ? row : 0), map.width, 0);
+    const float* u = at(rows, image, token + (row < count ? row : 0), map.width, 0);
     const OfRow of = of_row<kRowLanes>(map.feature, u, width, map.unit_eps, lane);
     float row_max = 0;
     if (maximum != nullptr) row_max = largest_exponent<kRowLanes>(map, u, width, of, maximum, lane);

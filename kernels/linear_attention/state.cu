@@ -5,7 +5,8 @@
 // combine_kernel: a thread adds four columns of a row, runs in their order: deterministic, and the
 //   same for an image whatever its batch. NaN stays. Traffic: F (d + 2) floats per run and head.
 //
-// Budget: combine_kernel: 48 registers, 0 shared bytes
+// Budget: combine_kernel: 48 registers, 0 shared bytes, 5 blocks of 256
+// Access: combine_kernel: loads 128, 22 x 32; stores 128, 2 x 32
 #include "kernels/device/launch.cuh"
 #include "kernels/linear_attention/state.cuh"
 
@@ -21,13 +22,12 @@ struct CombineParams {
   int blocks;        ///< of a head
   bool rescales;     ///< M differs from run to run
   bool has_maximum;  ///< M is to be written
-  bool packed;       ///< rows can be taken four elements at a time
   State to;
 };
 
 __global__ void __launch_bounds__(kCombineThreads, 5) combine_kernel(const CombineParams p) {
   const auto blocks = static_cast<unsigned>(p.blocks);
-  const int groups = (p.runs.dim + 3) / 4;
+  const int groups = p.runs.dim / 4;
   const int item =
       static_cast<int>(blockIdx.x % blocks) * kCombineThreads + static_cast<int>(threadIdx.x);
   const int feature = item / groups;
@@ -53,12 +53,13 @@ __global__ void __launch_bounds__(kCombineThreads, 5) combine_kernel(const Combi
     const std::int64_t at = run * p.run_stride;
     const float factor = p.rescales ? expf(maximum[at] - largest) : 1.0F;
     float values[4];
-    load_four(values, s + at, p.runs.dim - column, p.packed);
+    device::load_floats(s + at, values);
 #pragma unroll
     for (int i = 0; i < 4; ++i) sum[i] = fmaf(values[i], factor, sum[i]);
     z_sum = fmaf(z[at], factor, z_sum);
   }
-  store_four(p.to.s(row) + column, sum, p.runs.dim - column, p.packed);
+  device::store_pack(p.to.s(row) + column,
+                     device::Pack<float, 4>{{sum[0], sum[1], sum[2], sum[3]}});
   if (column != 0) return;
   *p.to.z(row) = z_sum;
   if (p.has_maximum) *p.to.maximum(row) = largest;
@@ -66,9 +67,6 @@ __global__ void __launch_bounds__(kCombineThreads, 5) combine_kernel(const Combi
 
 void combine(const Shape& shape, std::int64_t images, const float* runs, std::int64_t run_stride,
              std::int64_t count, bool keys, float* to, device::Stream stream) {
-  const bool packed =
-      packs_of_four(Rows<const float>{runs, shape.head_dim, run_stride}, shape.head_dim) &&
-      device::can_pack(to, shape.head_dim, 4);
   const CombineParams params{State(runs, shape, images),
                              run_stride,
                              static_cast<int>(count),
@@ -76,7 +74,6 @@ void combine(const Shape& shape, std::int64_t images, const float* runs, std::in
                              static_cast<int>(combine_blocks(shape)),
                              keys && is_exponential(shape.feature),
                              keys,
-                             packed,
                              State(to, shape, images)};
   device::launch("linear_attention_combine_kernel", combine_kernel, combine_geometry(shape, images),
                  stream, params);

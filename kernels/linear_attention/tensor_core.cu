@@ -1,8 +1,6 @@
-// Linear attention on tensor cores: which calls it serves, and the launches of
-// tensor_core_state.cuh, tensor_core_read_out.cuh, tensor_core_query_sums.cuh and
-// tensor_core_backward.cuh.
+// Linear attention on tensor cores: the launches of tensor_core_state.cuh, tensor_core_read_out.cuh,
+// tensor_core_query_sums.cuh and tensor_core_backward.cuh.
 #include "kernels/device/launch.cuh"
-#include "kernels/linear_attention/tensor_core.h"
 #include "kernels/linear_attention/tensor_core_backward.cuh"
 #include "kernels/linear_attention/tensor_core_query_sums.cuh"
 #include "kernels/linear_attention/tensor_core_read_out.cuh"
@@ -16,11 +14,6 @@ namespace hydrascope::kernels::linear_attention::cuda::tensor_core {
 bool weigh_one(const Extent& extent) {
   return (extent.num_prefix <= 0 || extent.prefix_weight == 1) && extent.patch_weight == 1;
 }
-bool can_weigh(const Shape& shape, const Extent& extent) {
-  return !is_exponential(shape.feature) ||
-         ((extent.num_prefix <= 0 || extent.prefix_weight >= 0) && extent.patch_weight >= 0);
-}
-
 /// Sums over tokens on their way to `to`, by `workspace` where there are several runs of them.
 template <class T>
 TokenSums<T> token_sums(const Rows<const T>& u, const Rows<const T>& x, std::int64_t tokens,
@@ -44,7 +37,7 @@ void combine_splits(const TokenSums<T>& sums, const Shape& shape, std::int64_t i
 }
 
 template <class T, Kind kind>
-void forward_of(const ForwardParams<T>& p, device::Stream stream, std::int64_t multiprocessors) {
+void forward_of(const ForwardParams<T>& p, device::Stream stream) {
   const Extent& extent = p.extent;
   if (extent.images == 0 || extent.tokens == 0) return;
   const State state(p.state, p.shape, extent.images);
@@ -60,8 +53,7 @@ void forward_of(const ForwardParams<T>& p, device::Stream stream, std::int64_t m
   read.q = p.q;
   read.y = p.y;
   read.queries = extent.queries;
-  read.tiles_a_block =
-      tiles_a_block(extent.images, p.shape.num_heads, extent.queries, multiprocessors);
+  read.tiles_a_block = tiles_a_block(extent.images, p.shape.num_heads, extent.queries);
   read.blocks = device::ceil_div(tiles_of(extent.queries), read.tiles_a_block);
   read.map = MapParams(p.shape);
   read.divides = p.shape.divides();
@@ -69,12 +61,11 @@ void forward_of(const ForwardParams<T>& p, device::Stream stream, std::int64_t m
   read.state = state;
   read.denominator = p.denominator;
   device::launch("tensor_core_read_out_kernel", tensor_core_read_out_kernel<T, kind>,
-                 rows_geometry(extent.images, p.shape.num_heads, extent.queries, multiprocessors),
-                 stream, read);
+                 rows_geometry(extent.images, p.shape.num_heads, extent.queries), stream, read);
 }
 
-template <class T, Kind kind>
-void backward_of(const BackwardParams<T>& p, device::Stream stream, std::int64_t multiprocessors) {
+template <Kind kind>
+void backward_of(const BackwardParams<BFloat16>& p, device::Stream stream) {
   const std::int64_t images = p.extent.images;
   const std::int64_t tokens = p.extent.tokens;
   if (images == 0 || tokens == 0) return;
@@ -84,31 +75,24 @@ void backward_of(const BackwardParams<T>& p, device::Stream stream, std::int64_t
   float* const gradient = memory + parts.gradient;
   auto* const terms = reinterpret_cast<Term*>(memory + parts.queries);
 
-  RowsBackwardParams<T> rows{};
+  RowsParams rows{};
   rows.rows = tokens;
-  rows.tiles_a_block = tiles_a_block(images, p.shape.num_heads, tokens, multiprocessors);
+  rows.tiles_a_block = tiles_a_block(images, p.shape.num_heads, tokens);
   rows.blocks = device::ceil_div(tiles_of(tokens), rows.tiles_a_block);
   rows.map = MapParams(p.shape);
-  rows.weights = token_weights(p.extent);
-  rows.weigh_one = weigh_one(p.extent);
-  rows.divides = p.shape.divides();
-  rows.denominator = p.denominator;
   rows.state = state;
-  rows.terms = terms;
-  const device::Geometry geometry =
-      rows_geometry(images, p.shape.num_heads, tokens, multiprocessors);
+  const device::Geometry geometry = rows_geometry(images, p.shape.num_heads, tokens);
 
   rows.u = p.q;
   rows.x = p.grad_y;
-  rows.y = p.y;
   rows.grad_u = p.grad_q;
   rows.matrix = state;
-  device::launch("tensor_core_backward_kernel", tensor_core_backward_kernel<T, kind, true>,
-                 geometry, stream, rows);
+  device::launch("tensor_core_query_gradient_kernel", tensor_core_query_gradient_kernel<kind>,
+                 geometry, stream, {rows, p.y, p.shape.divides(), p.denominator, terms});
 
-  const TokenSums<T> queries =
+  const TokenSums<BFloat16> queries =
       token_sums(p.q, p.grad_y, tokens, p.shape, images, parts, memory, gradient);
-  device::launch("tensor_core_query_sums_kernel", tensor_core_query_sums_kernel<T, kind>,
+  device::launch("tensor_core_query_sums_kernel", tensor_core_query_sums_kernel<kind>,
                  state_geometry(images, p.shape.num_heads, tokens), stream,
                  {queries, terms, state});
   combine_splits(queries, p.shape, images, false, gradient, stream);
@@ -116,58 +100,32 @@ void backward_of(const BackwardParams<T>& p, device::Stream stream, std::int64_t
   rows.u = p.k;
   rows.x = p.v;
   rows.grad_u = p.grad_k;
-  rows.grad_x = p.grad_v;
   rows.matrix = State(gradient, p.shape, images);
-  device::launch("tensor_core_backward_kernel", tensor_core_backward_kernel<T, kind, false>,
-                 geometry, stream, rows);
+  device::launch("tensor_core_key_gradient_kernel", tensor_core_key_gradient_kernel<kind>, geometry,
+                 stream, {rows, p.grad_v, token_weights(p.extent), weigh_one(p.extent)});
 }
 
-template <class T>
-bool serves(const ForwardParams<T>& p) {
-  using device::in_packs;
-  return serves<T>(p.shape) && can_weigh(p.shape, p.extent) && in_packs(p.q) && in_packs(p.k) &&
-         in_packs(p.v) && in_packs(p.y) && device::can_pack(p.state, 0, 4);
-}
-template <class T>
-bool serves(const BackwardParams<T>& p) {
-  using device::in_packs;
-  return serves<T>(p.shape) && can_weigh(p.shape, p.extent) &&
-         p.extent.queries == p.extent.tokens && in_packs(p.q) && in_packs(p.k) && in_packs(p.v) &&
-         in_packs(p.y) && in_packs(p.grad_y) && in_packs(p.grad_q) && in_packs(p.grad_k) &&
-         in_packs(p.grad_v) && device::can_pack(p.state, 0, 4);
-}
-
-/// Calls `function` with an integral_constant: the kind of the map.
-template <class T, class Function>
-void with_kind(Feature feature, const Function& function) {
+/// Calls run.operator()<kind>() with the kind of the map.
+template <class T, class Run>
+void with_kind(Feature feature, const Run& run) {
   switch (kind_of(feature)) {
-    case Kind::pair: return function(std::integral_constant<Kind, Kind::pair>());
-    case Kind::shifted_pair: return function(std::integral_constant<Kind, Kind::shifted_pair>());
-    case Kind::single: return function(std::integral_constant<Kind, Kind::single>());
+    case Kind::pair: return run.template operator()<Kind::pair>();
+    case Kind::shifted_pair: return run.template operator()<Kind::shifted_pair>();
+    case Kind::single: return run.template operator()<Kind::single>();
     case Kind::plain:
-      if constexpr (std::is_same_v<T, BFloat16>)
-        return function(std::integral_constant<Kind, Kind::plain>());
+      if constexpr (std::is_same_v<T, BFloat16>) run.template operator()<Kind::plain>();
   }
 }
 template <class T>
-void forward(const ForwardParams<T>& params, device::Stream stream, std::int64_t multiprocessors) {
-  with_kind<T>(params.shape.feature,
-               [&](auto kind) { forward_of<T, kind>(params, stream, multiprocessors); });
+void forward(const ForwardParams<T>& params, device::Stream stream) {
+  with_kind<T>(params.shape.feature, [&]<Kind kind>() { forward_of<T, kind>(params, stream); });
 }
-template <class T>
-void backward(const BackwardParams<T>& params, device::Stream stream,
-              std::int64_t multiprocessors) {
-  with_kind<T>(params.shape.feature,
-               [&](auto kind) { backward_of<T, kind>(params, stream, multiprocessors); });
+void backward(const BackwardParams<BFloat16>& params, device::Stream stream) {
+  with_kind<BFloat16>(params.shape.feature,
+                      [&]<Kind kind>() { backward_of<kind>(params, stream); });
 }
 
-template bool serves(const ForwardParams<BFloat16>&);
-template bool serves(const ForwardParams<Float16>&);
-template bool serves(const BackwardParams<BFloat16>&);
-template bool serves(const BackwardParams<Float16>&);
-template void forward(const ForwardParams<BFloat16>&, device::Stream, std::int64_t);
-template void forward(const ForwardParams<Float16>&, device::Stream, std::int64_t);
-template void backward(const BackwardParams<BFloat16>&, device::Stream, std::int64_t);
-template void backward(const BackwardParams<Float16>&, device::Stream, std::int64_t);
+template void forward(const ForwardParams<BFloat16>&, device::Stream);
+template void forward(const ForwardParams<Float16>&, device::Stream);
 
 }  // namespace hydrascope::kernels::linear_attention::cuda::tensor_core

@@ -16,103 +16,54 @@
 // Tensors: u (q or k), x (grad_y or v), y, grad_u, grad_x (grad_v) as Rows, 16-byte aligned,
 //   strides multiples of 8; state and sums float32; terms (B, H, N), written by the pass over
 //   queries.
-// Geometry: as tensor_core_read_out.cuh: the matrix (S or dS) is rounded to T once per block; every
-//   warp goes through its own 16 rows of each tile. Products with the transposed matrix come out
-//   where the words of u lie, so that J^T is element-wise in registers but for sums over a row by
-//   four lanes.
+// Geometry: as tensor_core_read_out.cuh: the matrix (S or dS) is rounded to bfloat16 once per block;
+//   every warp goes through its own 16 rows of each tile. Products with the transposed matrix come
+//   out where the words of u lie, so that J^T is element-wise in registers but for sums over a row
+//   by four lanes. The gradients of maps that may need such sums wait for them in shared memory, where
+//   the next tile would be on its way.
 // Traffic: queries 8 N D bytes and 16 N H, keys 8 N D, the sums 4 N D and 16 N H; 2, 4 and 2 N F d
 //   FLOPs per head. ViT-B, N = 8161, one layer: 129 MB, 6.4 GFLOP; bound by memory on an H200
 //   (estimated: 30 us at 4.3 TB/s).
-// Numerics: P or a and b, S / z and dS are rounded to T once; sums and gradients float32. For
-//   float16 dS is scaled by a power of two that brings its largest element to 2^13. Deterministic
-//   as the forward pass. NaN goes where the mathematics says.
+// Numerics: P or a and b, S / z and dS are rounded to bfloat16 once; sums and gradients float32.
+//   Deterministic as the forward pass. NaN goes where the mathematics says.
 // Preconditions: serves() and the alignments, which the launcher has checked; N >= 1.
 // Test: tests/kernels/linear_attention/tensor_core_cuda_test.cpp; twin:
 //   linear_attention_backward_reference.
 //
-// Budget: tensor_core_backward_kernel: 168 registers, 42000 shared bytes
+// Budget: tensor_core_query_gradient_kernel: 168 registers, 42000 shared bytes, 3 blocks of 128
+// Access: tensor_core_query_gradient_kernel: loads 128, 6 x 32; stores 128; copies 128; products
+// Budget: tensor_core_key_gradient_kernel: 168 registers, 42000 shared bytes, 3 blocks of 128
+// Access: tensor_core_key_gradient_kernel: loads 128, 3 x 32; stores 128; copies 128; products
 #pragma once
 
+#include "kernels/linear_attention/tensor_core_gradients.cuh"
 #include "kernels/linear_attention/tensor_core_query_sums.cuh"
-#include "kernels/linear_attention/tensor_core_read_out.cuh"
 
 namespace hydrascope::kernels::linear_attention::cuda::tensor_core {
 
-template <class T>
-struct RowsBackwardParams {
-  Rows<const T> u;
-  Rows<const T> x;
-  Rows<const T> y;  ///< of queries
-  Rows<T> grad_u;
-  Rows<T> grad_x;  ///< of keys: grad_v
-  std::int64_t rows;
-  std::int64_t blocks;  ///< of an image's head
-  std::int64_t tiles_a_block;
-  MapParams map;
-  device::TokenWeights weights;  ///< of keys
-  bool weigh_one;                ///< all of them
-  bool divides;                  ///< whether y is divided by m
-  const float* denominator;      ///< of queries (B, H, N)
-  State state;                   ///< of the forward pass: z, M
-  State matrix;                  ///< of queries: S; of keys: the sums over queries
-  Term* terms;                   ///< of queries, written
+// ---- queries: dq and the terms ------------------------------------------------------------------
+
+struct QueryGradientParams {
+  RowsParams rows;
+  Rows<const BFloat16> y;
+  bool divides;              ///< whether y is divided by m
+  const float* denominator;  ///< (B, H, N)
+  Term* terms;               ///< (B, H, N), written
 };
 
-template <class T, int features>
-struct RowsBackwardShared {
-  T matrix[features * kWidth];
-  T u[kWarps][2][kWarpRows * kWidth];  ///< a tile's gradient takes its place
-  T x[kWarps][kWarpRows * kWidth];
-  float offsets[features];  ///< of the features' exponents, in powers of two
-  float feature_values
-      [features];  ///< factors of the matrix's rows; then of queries M or z, of keys dz
-  float largest[kWarps];
-};
-
-/// The power of two that brings the largest of the block's sums, times their rows' factors, to
-/// 2^13, for types of a narrow range; 1 for others. A collective of the block.
-template <class T, int features>
-__device__ __forceinline__ float scale_of(const HeldSums<features>& held, const float* factors,
-                                          float* largest) {
-  if constexpr (std::is_same_v<T, BFloat16>) {
-    return 1;
-  } else {
-    float magnitude = held.largest(factors);
-    magnitude = device::warp_reduce(magnitude, device::Max());
-    if (device::lane_index() == 0) largest[device::warp_index()] = magnitude;
-    device::block_sync();
-    magnitude = fmaxf(fmaxf(largest[0], largest[1]), fmaxf(largest[2], largest[3]));
-    // 2^(13 - e) for a largest of 2^e to 2^(e + 1), as far as float32 has it.
-    const auto exponent = static_cast<int>(std::bit_cast<std::uint32_t>(magnitude) >> 23);
-    const int wanted = 127 + 13 + 127 - exponent;
-    return std::bit_cast<float>(static_cast<std::uint32_t>(wanted < 1     ? 1
-                                                           : wanted > 253 ? 253
-                                                                          : wanted)
-                                << 23);
-  }
+/// Two lanes have a row's y, in chunks that follow each other.
+using HeldRow = device::Pack<BFloat16, kChunk>[kRowChunks / 2];
+__device__ __forceinline__ void load_held_row(const BFloat16* head, std::int64_t stride,
+                                              std::int64_t first, std::int64_t end, HeldRow& y) {
+  const int lane = device::lane_index();
+  const std::int64_t row = first + lane / 2;
+#pragma unroll
+  for (int i = 0; i < kRowChunks / 2; ++i)
+    y[i] = row < end ? device::load_pack<kChunk>(head + row * stride + (2 * i + lane % 2) * kChunk)
+                     : device::Pack<BFloat16, kChunk>{};
 }
-
-/// J^T of maps that look at a whole row: `du` is what they would give if they did not, `sums` the
-/// sums of both halves' gradients over the row (of `unit`: feature times gradient).
-template <Kind kind>
-__device__ __forceinline__ float through_row(const MapParams& map, float du, float u,
-                                             const OfRow& row, const float (&sums)[4], bool query) {
-  if constexpr (kind == Kind::plain) {
-    return through_norm(u, du, row, sums[0]);
-  } else {
-    // Of a query, what is the same for all features changes nothing.
-    if (query && map.feature == Feature::softmax_both) return du;
-    return du - through_shifts<Binary>(map.feature,
-                                       exponent_in_twos<kind>(map, u, 0, 0.0F, row.first),
-                                       exponent_in_twos<kind>(map, u, 1, 0.0F, row.second),
-                                       {sums[0], sums[1], sums[2], sums[3]});
-  }
-}
-
-/// g_i . y_i of rows g and g + 8; two lanes have a row's y, in chunks that follow each other.
-template <class T>
-__device__ __forceinline__ void find_products(const T* x_rows,
-                                              const device::Pack<T, kChunk> (&y)[kRowChunks / 2],
+/// g_i . y_i of rows g and g + 8.
+__device__ __forceinline__ void find_products(const BFloat16* x_rows, const HeldRow& y,
                                               float (&products)[2]) {
   const int lane = device::lane_index();
   float sum = 0;
@@ -127,281 +78,219 @@ __device__ __forceinline__ void find_products(const T* x_rows,
   products[0] = device::shuffle(sum, 2 * (lane / 4));
   products[1] = device::shuffle(sum, 2 * (lane / 4) + 16);
 }
-template <class T>
-__device__ __forceinline__ void load_products_rows(const T* head, std::int64_t stride,
-                                                   std::int64_t first, std::int64_t end,
-                                                   device::Pack<T, kChunk> (&y)[kRowChunks / 2]) {
-  const int lane = device::lane_index();
-  const std::int64_t row = first + lane / 2;
-#pragma unroll
-  for (int i = 0; i < kRowChunks / 2; ++i)
-    y[i] = row < end ? device::load_pack<kChunk>(head + row * stride + (2 * i + lane % 2) * kChunk)
-                     : device::Pack<T, kChunk>{};
-}
 
-/// Puts a warp's gradients of columns 16 columns ... where its u was.
-template <class T>
-__device__ __forceinline__ void put_gradients(T* rows, int columns,
-                                              const float (&gradients)[4][2]) {
-#pragma unroll
-  for (int word = 0; word < 4; ++word)
-    put_word(rows, word % 2, 2 * columns + word / 2,
-             device::round_pair(gradients[word][0], gradients[word][1], T{}));
-}
-
-/// dq and the terms of queries, or dk and dv of keys.
-template <class T, Kind kind, bool queries>
+template <Kind kind>
 __global__ void __launch_bounds__(kThreads, 3)
-    tensor_core_backward_kernel(const RowsBackwardParams<T> p) {
+    tensor_core_query_gradient_kernel(const QueryGradientParams p) {
   using Traits = KindTraits<kind>;
   constexpr bool kExponential = Traits::kExponential;
-  constexpr int kHalves = Traits::kHalves;
-  constexpr int kFeatures = Traits::kFeatures;
-  // Gradients of u may have to wait for sums over the row. They do so in float32, each lane's own,
-  // where the next tile would be on its way, which is started when they have gone.
-  constexpr bool kWaits = Traits::kMayNeedRow;
-  auto& shared = device::block_shared<RowsBackwardShared<T, kFeatures>>();
-  const int thread = static_cast<int>(threadIdx.x);
+  constexpr bool kWait = WarpRows<kind>::kWait;
+  auto& shared = device::block_shared<RowsShared<kind>>();
+  WarpRows<kind>& own = shared.warps[device::warp_index()];
+  const MapParams& map = p.rows.map;
+  const Place at(p.rows);
+  const BFloat16* const y_head = head_of(p.y, at.image, at.head);
   const int lane = device::lane_index();
-  const int warp = device::warp_index();
-  const int group = lane / 4;
-  const int head = static_cast<int>(blockIdx.y);
-  const auto blocks = static_cast<unsigned>(p.blocks);
-  const std::int64_t image = blockIdx.x / blocks;
-  const std::int64_t image_head = image * gridDim.y + head;
-  const std::int64_t first_tile = blockIdx.x % blocks * p.tiles_a_block;
-  const T* const u_head = head_of(p.u, image, head);
-  const T* const x_head = head_of(p.x, image, head);
-  const T* const y_head = queries ? head_of(p.y, image, head) : nullptr;
-  T* const x_rows = shared.x[warp];
-  const auto first_row = [&](std::int64_t tile) {
-    return (first_tile + tile) * kTileRows + warp * kWarpRows;
+  HeldRow y;
+  const auto start = [&](std::int64_t tile) {
+    start_tile(p.rows, at, own, tile);
+    load_held_row(y_head, p.y.stride, at.row(tile), p.rows.rows, y);
   };
-  device::Pack<T, kChunk> y[kRowChunks / 2];
-  const auto start_tile = [&](std::int64_t tile) {
-    start_rows<kWarpRows, 32, false>(shared.u[warp][tile % 2], u_head, p.u.stride, first_row(tile),
-                                     p.rows, lane);
-    start_rows<kWarpRows, 32, false>(x_rows, x_head, p.x.stride, first_row(tile), p.rows, lane);
-    device::copy_commit();
-    if constexpr (queries) load_products_rows(y_head, p.y.stride, first_row(tile), p.rows, y);
-  };
+  start(0);
+  load_matrix<kind, /*queries=*/true>(p.rows, at, shared);
 
-  start_tile(0);
-  HeldSums<kFeatures> held;
-  held.load(p.matrix.data + image_head * kFeatures * kWidth);
-  const std::int64_t feature = image_head * kFeatures + thread;
-  if (thread < kFeatures) {
-    shared.feature_values[thread] = kExponential ? inverse_of_sum(*p.state.z(feature)) : 1.0F;
-    float offset = 0;
-    if constexpr (kExponential) {
-      offset = *p.state.maximum(feature) * kLog2E;
-      offset = queries ? offset + binary_logarithm(*p.state.z(feature)) : -offset;
-    }
-    shared.offsets[thread] = offset;
-  }
-  device::block_sync();
-  const float scale = queries ? 1.0F : scale_of<T>(held, shared.feature_values, shared.largest);
-  const float unscale = 1 / scale;
-  held.put(shared.matrix, shared.feature_values, scale);
-  device::block_sync();
-  if (thread < kFeatures) {
-    if constexpr (!queries) {
-      shared.feature_values[thread] *= *p.matrix.z(feature);
-    } else {
-      shared.feature_values[thread] =
-          kExponential ? *p.state.maximum(feature) * kLog2E : *p.state.z(feature);
-    }
-  }
-  device::block_sync();
-
-  for (std::int64_t tile = 0; tile < p.tiles_a_block && first_row(tile) < p.rows; ++tile) {
+  for (std::int64_t tile = 0; tile < p.rows.tiles_a_block && at.row(tile) < p.rows.rows; ++tile) {
     device::copy_wait<0>();
     device::warp_sync();
-    T* const u_rows = shared.u[warp][tile % 2];
-    std::uint32_t x_words[kGroups][4];
+    BFloat16* const u_rows = own.u_of(tile);
+    std::uint32_t x[kGroups][4];
 #pragma unroll
     for (int columns = 0; columns < kGroups; ++columns)
-      load_left(x_words[columns], x_rows, 0, columns);
-    float product[2] = {};
-    if constexpr (queries) {
-      find_products(x_rows, y, product);
-      if (!p.divides) product[0] = product[1] = 0;
-    }
+      load_left(x[columns], own.rows.x, 0, columns);
+    float product[2];
+    find_products(own.rows.x, y, product);
+    if (!p.divides) product[0] = product[1] = 0;
     device::warp_sync();
-    if (!kWaits && tile + 1 < p.tiles_a_block) start_tile(tile + 1);
+    if (!kWait && tile + 1 < p.rows.tiles_a_block) start(tile + 1);
 
     OfRow terms[2];
-    const bool by_row = Traits::kMayNeedRow && needs_row_of<kind>(p.map);
     if constexpr (Traits::kMayNeedRow) {
-      if (by_row) find_terms<T, kind>(p.map, u_rows, queries, terms);
+      if (needs_row_of<kind>(map)) find_terms<BFloat16, kind>(map, u_rows, true, terms);
     }
-    // Shifts of both halves and what a feature is multiplied by: 1 / m or the token's weight.
-    float shifts[2][2];
-    float factor[2] = {1, 1};
+    float row_max[2] = {};
+    if constexpr (kExponential)
+      find_row_max<BFloat16, kind>(map, u_rows, shared.feature_values, terms, row_max);
+    float shifts[2][2];        // of both halves' exponents
+    float factor[2] = {1, 1};  // 1 / m, where it is no shift
 #pragma unroll
     for (int row = 0; row < 2; ++row) {
-      shifts[row][0] = terms[row].first;
-      shifts[row][1] = terms[row].second;
-    }
-    if constexpr (queries) {
-      float row_max[2] = {};
-      if constexpr (kExponential)
-        find_row_max<T, kind>(p.map, u_rows, shared.feature_values, terms, row_max);
-#pragma unroll
-      for (int row = 0; row < 2; ++row) {
-        const std::int64_t token = first_row(tile) + group + 8 * row;
-        const bool inside = token < p.rows;
-        const float m = inside ? p.denominator[image_head * p.rows + token] : 1.0F;
-        if constexpr (kExponential) {
-          const float shift = row_max[row] + binary_logarithm(m);
-          shifts[row][0] += shift;
-          shifts[row][1] += shift;
-        } else if (p.divides) {
-          factor[row] = 1 / m;
-        }
-        if (inside && lane % 4 == 0)
-          p.terms[image_head * p.rows + token] = {kExponential ? shifts[row][0] : factor[row],
-                                                  kExponential ? shifts[row][1] : terms[row].first,
-                                                  product[row], 0};
+      const std::int64_t token = at.row(tile) + lane / 4 + 8 * row;
+      const bool inside = token < p.rows.rows;
+      const float m = inside ? p.denominator[at.image_head * p.rows.rows + token] : 1.0F;
+      if constexpr (kExponential) {
+        const float shift = row_max[row] + binary_logarithm(m);
+        shifts[row][0] = terms[row].first + shift;
+        shifts[row][1] = terms[row].second + shift;
+      } else if (p.divides) {
+        factor[row] = 1 / m;
       }
-    } else if (!p.weigh_one) {
+      if (inside && lane % 4 == 0)
+        p.terms[at.image_head * p.rows.rows + token] = {
+            kExponential ? shifts[row][0] : factor[row],
+            kExponential ? shifts[row][1] : terms[row].first, product[row], 0};
+    }
+
+    float sums[2][4] = {};
+#pragma unroll(kWait ? 1 : 2)
+    for (int columns = 0; columns < kGroups; ++columns) {
+      std::uint32_t words[4];
+      load_left(words, u_rows, 0, columns);
+      float du[4][2];
+#pragma unroll
+      for (int half = 0; half < Traits::kHalves; ++half) {
+        const int chunk = half * kRowChunks + 2 * columns;
+        float products[2][4] = {};
+        multiply_by_rows(x, shared.matrix, chunk, products);
+#pragma unroll
+        for (int word = 0; word < 4; ++word) {
+          const int row = word % 2;
+          float u[2];
+          float of_feature[2];  // the exponent's offset, or z
+          unpack<BFloat16>(words[word], u);
+          load_two(kExponential ? shared.offsets : shared.feature_values, chunk + word / 2,
+                   of_feature);
+#pragma unroll
+          for (int i = 0; i < 2; ++i) {
+            const float of_matrix = products[word / 2][2 * row + i];
+            float gradient = 0;
+            if constexpr (kExponential) {
+              gradient = (of_matrix - product[row]) *
+                         power_of_two(exponent_in_twos<kind>(map, u[i], half, of_feature[i],
+                                                             shifts[row][half]));
+            } else {
+              gradient = (of_matrix - product[row] * of_feature[i]) * factor[row];
+            }
+            pull_back<kind>(map, half, u[i], gradient, terms[row], du[word][i], sums[row]);
+          }
+        }
+      }
+      keep_gradients(own, u_rows, columns, du);
+    }
+    if constexpr (kWait) release_gradients(map, own, terms, sums, true);
+    write_rows(u_rows, head_of(p.rows.grad_u, at.image, at.head), p.rows.grad_u.stride,
+               at.row(tile), p.rows.rows);
+    if (kWait && tile + 1 < p.rows.tiles_a_block) start(tile + 1);
+  }
+  device::copy_wait<0>();
+}
+
+// ---- keys: dk and dv ----------------------------------------------------------------------------
+
+struct KeyGradientParams {
+  RowsParams rows;
+  Rows<BFloat16> grad_v;
+  device::TokenWeights weights;
+  bool weigh_one;  ///< all of them
+};
+
+template <Kind kind>
+__global__ void __launch_bounds__(kThreads, 3)
+    tensor_core_key_gradient_kernel(const KeyGradientParams p) {
+  using Traits = KindTraits<kind>;
+  constexpr bool kExponential = Traits::kExponential;
+  constexpr bool kWait = WarpRows<kind>::kWait;
+  auto& shared = device::block_shared<RowsShared<kind>>();
+  WarpRows<kind>& own = shared.warps[device::warp_index()];
+  const MapParams& map = p.rows.map;
+  const Place at(p.rows);
+  start_tile(p.rows, at, own, 0);
+  load_matrix<kind, /*queries=*/false>(p.rows, at, shared);
+
+  for (std::int64_t tile = 0; tile < p.rows.tiles_a_block && at.row(tile) < p.rows.rows; ++tile) {
+    device::copy_wait<0>();
+    device::warp_sync();
+    BFloat16* const u_rows = own.u_of(tile);
+    std::uint32_t x[kGroups][4];
+#pragma unroll
+    for (int columns = 0; columns < kGroups; ++columns)
+      load_left(x[columns], own.rows.x, 0, columns);
+    device::warp_sync();
+    if (!kWait && tile + 1 < p.rows.tiles_a_block) start_tile(p.rows, at, own, tile + 1);
+
+    OfRow terms[2];
+    if constexpr (Traits::kMayNeedRow) {
+      if (needs_row_of<kind>(map)) find_terms<BFloat16, kind>(map, u_rows, false, terms);
+    }
+    float shifts[2][2] = {{terms[0].first, terms[0].second}, {terms[1].first, terms[1].second}};
+    float weight[2] = {1, 1};
+    if (!p.weigh_one) {
 #pragma unroll
       for (int row = 0; row < 2; ++row) {
-        factor[row] = p.weights.of(first_row(tile) + group + 8 * row);
+        weight[row] = p.weights.of(at.row(tile) + device::lane_index() / 4 + 8 * row);
         if constexpr (kExponential) {
-          const float shift = binary_logarithm(factor[row]);
+          const float shift = binary_logarithm(weight[row]);
           shifts[row][0] -= shift;
           shifts[row][1] -= shift;
         }
       }
     }
 
-    // Where a float32 of a lane waits, in tiles of T.
-    const auto waiting = [&](int columns, int i) {
-      T* const rows = columns < 2 ? x_rows : shared.u[warp][(tile + 1) % 2];
-      return rows + 2 * ((columns % 2 * 8 + i) * 32 + lane);
-    };
     float sums[2][4] = {};
     float dv[kRowChunks][4] = {};
-#pragma unroll(kWaits ? 1 : 2)
+#pragma unroll(kWait ? 1 : 2)
     for (int columns = 0; columns < kGroups; ++columns) {
       std::uint32_t words[4];
       load_left(words, u_rows, 0, columns);
       float du[4][2];
 #pragma unroll
-      for (int half = 0; half < kHalves; ++half) {
+      for (int half = 0; half < Traits::kHalves; ++half) {
         const int chunk = half * kRowChunks + 2 * columns;
         float products[2][4] = {};
-#pragma unroll
-        for (int over = 0; over < kGroups; ++over) {
-          std::uint32_t right[4];
-          load_right_transposed(right, shared.matrix, kChunk * chunk, over);
-          multiply_add_both<T>(products[0], products[1], x_words[over], right);
-        }
+        multiply_by_rows(x, shared.matrix, chunk, products);
         std::uint32_t left[4];
 #pragma unroll
         for (int word = 0; word < 4; ++word) {
           const int row = word % 2;
           float u[2];
           float offset[2] = {};
-          float feature_value[2] = {1, 1};
+          float dz[2];
           float value[2];
-          unpack<T>(words[word], u);
+          unpack<BFloat16>(words[word], u);
           if constexpr (kExponential) load_two(shared.offsets, chunk + word / 2, offset);
-          if constexpr (!queries || !kExponential)
-            load_two(shared.feature_values, chunk + word / 2, feature_value);
+          load_two(shared.feature_values, chunk + word / 2, dz);
 #pragma unroll
           for (int i = 0; i < 2; ++i) {
             value[i] =
-                feature_of<kind>(p.map, u[i], half, offset[i], shifts[row][half], terms[row].first);
-            if constexpr (!queries && !kExponential) value[i] *= factor[row];
-            const float of_matrix = products[word / 2][2 * row + i];
-            float gradient = queries ? of_matrix - product[row] * feature_value[i]
-                                     : fmaf(of_matrix, unscale, feature_value[i]);
-            gradient *= kExponential ? value[i] : factor[row];
-            if constexpr (kExponential) {
-              const float slope = Traits::kShifted ? p.map.slope * kLn2 : 1.0F;
-              if (half == 0) {
-                du[word][i] = slope * gradient;
-              } else {
-                du[word][i] -= slope * gradient;
-              }
-              if constexpr (Traits::kShifted) {
-                sums[row][half] += gradient;
-                if (p.map.feature == Feature::exp_centred) {
-                  const float largest = half == 0 ? terms[row].first : terms[row].second;
-                  if ((half == 0 ? u[i] : -u[i]) * kLog2E == largest) sums[row][2 + half] += 1;
-                }
-              }
-            } else {
-              if (p.map.feature == Feature::unit) {
-                sums[row][0] = fmaf(u[i] * terms[row].first, gradient, sums[row][0]);
-              } else {
-                gradient = plain_gradient<Binary>(p.map.feature, u[i], gradient);
-              }
-              du[word][i] = gradient;
-            }
+                feature_of<kind>(map, u[i], half, offset[i], shifts[row][half], terms[row].first);
+            if constexpr (!kExponential) value[i] *= weight[row];
+            const float gradient =
+                (products[word / 2][2 * row + i] + dz[i]) * (kExponential ? value[i] : weight[row]);
+            pull_back<kind>(map, half, u[i], gradient, terms[row], du[word][i], sums[row]);
           }
-          left[word] = device::round_pair(value[0], value[1], T{});
+          left[word] = device::round_pair(value[0], value[1], BFloat16{});
         }
-        if constexpr (!queries) {
 #pragma unroll
-          for (int to = 0; to < kGroups; ++to) {
-            std::uint32_t right[4];
-            load_right(right, shared.matrix, kChunk * chunk, to);
-            multiply_add_both<T>(dv[2 * to], dv[2 * to + 1], left, right);
-          }
+        for (int to = 0; to < kGroups; ++to) {
+          std::uint32_t right[4];
+          load_right(right, shared.matrix, kChunk * chunk, to);
+          multiply_add_both<BFloat16>(dv[2 * to], dv[2 * to + 1], left, right);
         }
       }
-      if constexpr (kWaits) {
-#pragma unroll
-        for (int i = 0; i < 8; ++i) device::store_word(waiting(columns, i), du[i / 2][i % 2]);
-      } else {
-        device::warp_sync();  // all lanes have taken their words of u, whose place they get
-        put_gradients(u_rows, columns, du);
-      }
+      keep_gradients(own, u_rows, columns, du);
     }
-    if constexpr (kWaits) {
+    if constexpr (kWait) release_gradients(map, own, terms, sums, false);
+    write_rows(u_rows, head_of(p.rows.grad_u, at.image, at.head), p.rows.grad_u.stride,
+               at.row(tile), p.rows.rows);
 #pragma unroll
-      for (int row = 0; row < 2; ++row) {
+    for (int chunk = 0; chunk < kRowChunks; ++chunk) {
 #pragma unroll
-        for (float& sum : sums[row]) sum = device::warp_reduce<4>(sum, device::Sum());
-      }
-#pragma unroll 2
-      for (int columns = 0; columns < kGroups; ++columns) {
-        std::uint32_t words[4];
-        load_left(words, u_rows, 0, columns);
-        float du[4][2];
-#pragma unroll
-        for (int word = 0; word < 4; ++word) {
-          float u[2];
-          unpack<T>(words[word], u);
-#pragma unroll
-          for (int i = 0; i < 2; ++i) {
-            du[word][i] = device::load_word<float>(waiting(columns, 2 * word + i));
-            if (by_row)
-              du[word][i] = through_row<kind>(p.map, du[word][i], u[i], terms[word % 2],
-                                              sums[word % 2], queries);
-          }
-        }
-        device::warp_sync();
-        put_gradients(u_rows, columns, du);
-      }
-      // Every lane has taken its own before the last barrier.
-      if (tile + 1 < p.tiles_a_block) start_tile(tile + 1);
+      for (int row = 0; row < 2; ++row)
+        put_word(u_rows, row, chunk,
+                 device::round_pair(dv[chunk][2 * row], dv[chunk][2 * row + 1], BFloat16{}));
     }
-    write_rows(u_rows, head_of(p.grad_u, image, head), p.grad_u.stride, first_row(tile), p.rows);
-    if constexpr (!queries) {
-#pragma unroll
-      for (int chunk = 0; chunk < kRowChunks; ++chunk) {
-#pragma unroll
-        for (int row = 0; row < 2; ++row)
-          put_word(u_rows, row, chunk,
-                   device::round_pair(dv[chunk][2 * row] * unscale,
-                                      dv[chunk][2 * row + 1] * unscale, T{}));
-      }
-      write_rows(u_rows, head_of(p.grad_x, image, head), p.grad_x.stride, first_row(tile), p.rows);
-    }
+    write_rows(u_rows, head_of(p.grad_v, at.image, at.head), p.grad_v.stride, at.row(tile),
+               p.rows.rows);
+    if (kWait && tile + 1 < p.rows.tiles_a_block) start_tile(p.rows, at, own, tile + 1);
   }
   device::copy_wait<0>();
 }

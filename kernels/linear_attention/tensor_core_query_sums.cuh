@@ -9,7 +9,8 @@
 //   rounded a. Features a_f z_f / m sum to 1. Deterministic as the forward pass.
 // Preconditions, test, twin: as tensor_core_backward.cuh.
 //
-// Budget: tensor_core_query_sums_kernel: 168 registers, 34816 shared bytes
+// Budget: tensor_core_query_sums_kernel: 168 registers, 34816 shared bytes, 3 blocks of 128
+// Access: tensor_core_query_sums_kernel: loads 8 x 32; stores 128, 4 x 32; copies 128; products
 #pragma once
 
 #include "kernels/linear_attention/tensor_core_state.cuh"
@@ -25,27 +26,25 @@ struct alignas(16) Term {
   float unused;
 };
 
-template <class T>
 struct QuerySumsParams {
-  TokenSums<T> queries;
+  TokenSums<BFloat16> queries;
   const Term* terms;  ///< (B, H, tokens)
   State state;        ///< of the keys
 };
 
-template <class T>
 struct QuerySumsShared {
-  Tiles<T> tiles;
+  Tiles<BFloat16> tiles;
   Term terms[2][kTileRows];
 };
 
-template <class T, Kind kind>
+template <Kind kind>
 __global__ void __launch_bounds__(kThreads, 3)
-    tensor_core_query_sums_kernel(const QuerySumsParams<T> p) {
+    tensor_core_query_sums_kernel(const QuerySumsParams p) {
   using Traits = KindTraits<kind>;
   constexpr int kHalves = Traits::kHalves;
-  auto& shared = device::block_shared<QuerySumsShared<T>>();
-  const TokenSums<T>& all = p.queries;
-  const Part<T> part = part_of_block(all);
+  auto& shared = device::block_shared<QuerySumsShared>();
+  const TokenSums<BFloat16>& all = p.queries;
+  const Part<BFloat16> part = part_of_block(all);
   const int pair = pair_of_lane();
   FeatureSums<kind> sums;
   float offset[kHalves][2] = {};
@@ -94,7 +93,7 @@ __global__ void __launch_bounds__(kThreads, 3)
 #pragma unroll
         for (int word = 0; word < 4; ++word) {
           float u[2];
-          unpack<T>(words[word], u);
+          unpack<BFloat16>(words[word], u);
           float a[2];
 #pragma unroll
           for (int i = 0; i < 2; ++i) {
@@ -103,7 +102,7 @@ __global__ void __launch_bounds__(kThreads, 3)
                                     half == 0 ? of.first : of.second, of.second);
             if constexpr (!Traits::kExponential) a[i] *= of.first;
           }
-          features[half][word] = device::round_pair(a[0], a[1], T{});
+          features[half][word] = device::round_pair(a[0], a[1], BFloat16{});
         }
       }
       sums.add(features, shared.tiles.x[slot], step);
@@ -112,7 +111,7 @@ __global__ void __launch_bounds__(kThreads, 3)
 #pragma unroll
         for (int word = 0; word < 4; ++word) {
           float rounded[2];
-          unpack<T>(features[half][word], rounded);
+          unpack<BFloat16>(features[half][word], rounded);
 #pragma unroll
           for (int i = 0; i < 2; ++i) {
             const bool inside = 16 * step + word / 2 * 8 + pair + i < count;

@@ -151,24 +151,13 @@ struct HeldSums {
   __device__ __forceinline__ static int row_of(int i) {
     return (static_cast<int>(threadIdx.x) + i * kThreads) / (kWidth / 4);
   }
-  /// The largest absolute value of this thread's, row f times factors[f].
-  __device__ __forceinline__ float largest(const float* factors) const {
-    float magnitude = 0;
-#pragma unroll
-    for (int i = 0; i < kPacks; ++i) {
-#pragma unroll
-      for (const float value : packs[i].values)
-        magnitude = fmaxf(magnitude, fabsf(value * factors[row_of(i)]));
-    }
-    return magnitude;
-  }
-  /// Into the tile, row f times factors[f] times `scale`, rounded to T; the caller synchronises.
+  /// Into the tile, row f times factors[f], rounded to T; the caller synchronises.
   template <class T>
-  __device__ __forceinline__ void put(T* tile, const float* factors, float scale) const {
+  __device__ __forceinline__ void put(T* tile, const float* factors) const {
     const int column = static_cast<int>(threadIdx.x) % (kWidth / 4) * 4;
 #pragma unroll
     for (int i = 0; i < kPacks; ++i) {
-      const float factor = factors[row_of(i)] * scale;
+      const float factor = factors[row_of(i)];
       float values[4];
 #pragma unroll
       for (int j = 0; j < 4; ++j) values[j] = packs[i].values[j] * factor;

@@ -1,6 +1,7 @@
 // The kernels of local_convolution_cuda.h, which has the equations and the traffic, and what launches them.
 //
-// Budget: add_kernel: 128 registers, 0 shared bytes
+// Budget: add_kernel: 128 registers, 0 shared bytes, 4 blocks of 128
+// Access: add_kernel: loads 128; stores 128
 #include "kernels/device/block.cuh"
 #include "kernels/device/launch.cuh"
 #include "kernels/device/vector_io.cuh"
@@ -12,14 +13,14 @@
 
 namespace hydrascope::kernels::local_convolution::cuda {
 
-/// `pack` > 1: rows can be read in packs of it, and dim is a multiple.
-template <class T, int size, int pack>
+template <class T, int size>
 __global__ void __launch_bounds__(kThreads) add_kernel(const AddParams<T> p) {
+  constexpr int kPack = device::kPackSize<T>;
   constexpr int kReach = size / 2;
-  const std::int64_t packs = p.shape.dim / pack;
+  const std::int64_t packs = p.shape.dim / kPack;
   const std::int64_t groups = (p.shape.columns + kNeighbours - 1) / kNeighbours;
   std::int64_t item = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
-  const std::int64_t f = item % packs * pack;
+  const std::int64_t f = item % packs * kPack;
   item /= packs;
   const std::int64_t column = item % groups * kNeighbours;
   item /= groups;
@@ -28,65 +29,58 @@ __global__ void __launch_bounds__(kThreads) add_kernel(const AddParams<T> p) {
   if (image >= p.images) return;
 
   T* y = p.y + image * p.y_image_stride + (row * p.shape.columns + column) * p.y_stride + f;
-  float sums[kNeighbours][pack] = {};
+  float sums[kNeighbours][kPack] = {};
 #pragma unroll
   for (int i = 0; i < kNeighbours; ++i)
     if (column + i < p.shape.columns)
-      device::to_floats(device::load_pack<pack>(y + i * p.y_stride), sums[i]);
+      device::to_floats(device::load_pack<kPack>(y + i * p.y_stride), sums[i]);
 #pragma unroll 1
   for (int dy = -kReach; dy <= kReach; ++dy) {
     if (row + dy < 0 || row + dy >= p.shape.rows) continue;
     const float* weight = p.weight + (dy + kReach) * size * p.shape.dim + f;
-    float w[size][pack];
+    float w[size][kPack];
 #pragma unroll
-    for (int dx = 0; dx < size; ++dx)
-#pragma unroll
-      for (int j = 0; j < pack; ++j) w[dx][j] = weight[dx * p.shape.dim + j];
+    for (int dx = 0; dx < size; ++dx) device::load_floats(weight + dx * p.shape.dim, w[dx]);
     const T* v = p.v + image * p.v_image_stride +
                  ((row + dy) * p.shape.columns + column - kReach) * p.v_stride + f;
 #pragma unroll
     for (int c = 0; c < size + kNeighbours - 1; ++c) {
       const std::int64_t at = column - kReach + c;
       if (at < 0 || at >= p.shape.columns) continue;
-      float values[pack];
-      device::to_floats(device::load_pack<pack>(v + c * p.v_stride), values);
+      float values[kPack];
+      device::to_floats(device::load_pack<kPack>(v + c * p.v_stride), values);
 #pragma unroll
       for (int i = 0; i < kNeighbours; ++i) {
         const int dx = c - i;
         if (dx < 0 || dx >= size) continue;
 #pragma unroll
-        for (int j = 0; j < pack; ++j) sums[i][j] += w[dx][j] * values[j];
+        for (int j = 0; j < kPack; ++j) sums[i][j] += w[dx][j] * values[j];
       }
     }
   }
 #pragma unroll
   for (int i = 0; i < kNeighbours; ++i)
     if (column + i < p.shape.columns)
-      device::store_pack(y + i * p.y_stride, device::from_floats<T>(sums[i]));
+      device::store_global(y + i * p.y_stride, device::from_floats<T>(sums[i]));
 }
 
 template <class T>
 void add(const AddParams<T>& p, device::Stream stream) {
   if (p.images * p.shape.rows * p.shape.columns * p.shape.dim == 0) return;
   constexpr int kPack = device::kPackSize<T>;
-  const bool packed = device::can_pack(p.v, p.v_stride, kPack) &&
-                      device::can_pack(p.y, p.y_stride, kPack) && p.v_image_stride % kPack == 0 &&
-                      p.y_image_stride % kPack == 0 && p.shape.dim % kPack == 0;
-  const auto run = [&]<int size, int pack>() {
-    device::launch("add_kernel", add_kernel<T, size, pack>,
-                   geometry(p.images, p.shape.rows, p.shape.columns, p.shape.dim / pack), stream,
+  if (!device::can_pack(p.v, p.v_stride, kPack) || !device::can_pack(p.y, p.y_stride, kPack) ||
+      p.v_image_stride % kPack != 0 || p.y_image_stride % kPack != 0 || p.shape.dim % kPack != 0 ||
+      !device::can_pack(p.weight, 0, 4))
+    throw Error(ErrorCode::internal, "rows are not whole packs of 16 bytes", "local_convolution");
+  const auto run = [&]<int size>() {
+    device::launch("add_kernel", add_kernel<T, size>,
+                   geometry(p.images, p.shape.rows, p.shape.columns, p.shape.dim / kPack), stream,
                    p);
   };
-  const auto of_size = [&]<int size>() {
-    if (packed)
-      run.template operator()<size, kPack>();
-    else
-      run.template operator()<size, 1>();
-  };
   switch (p.shape.size) {
-    case 3: of_size.template operator()<3>(); return;
-    case 5: of_size.template operator()<5>(); return;
-    case 7: of_size.template operator()<7>(); return;
+    case 3: run.template operator()<3>(); return;
+    case 5: run.template operator()<5>(); return;
+    case 7: run.template operator()<7>(); return;
     default:
       throw Error(ErrorCode::internal, "there is no kernel of size " + std::to_string(p.shape.size),
                   "local_convolution");

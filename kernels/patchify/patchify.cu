@@ -5,12 +5,15 @@
 //   shared memory, since a patch row of y is written channel after channel and read pixel after
 //   pixel. patch_tensor_kernel<T, patch>: one thread per pack of y; rows of the tensor are read in
 //   pieces of `patch` floats, whole sectors, so that nothing needs to wait in shared memory.
-//   *_any_*: one block per patch, any size and alignment, value by value.
 //
-// Budget: patch_pixels_kernel: 48 registers, 15360 shared bytes
-// Budget: patch_tensor_kernel: 32 registers, 0 shared bytes
-// Budget: patch_pixels_any_kernel: 40 registers, 0 shared bytes
-// Budget: patch_tensor_any_kernel: 32 registers, 0 shared bytes
+// Budget: patch_pixels_kernel: 48 registers, 15360 shared bytes, 6 blocks of 256
+// Access: patch_pixels_kernel: loads 128, 5 x 32, 315 x 8; stores 128
+// Access: patch_pixels_kernel<*, 14>: loads 128, 5 x 32, 315 x 8; stores 64
+// Access: patch_pixels_kernel<float, 14>: loads 128, 5 x 32, 315 x 8; stores 128
+// Budget: patch_tensor_kernel: 32 registers, 0 shared bytes, 8 blocks of 256
+// Access: patch_tensor_kernel: loads 128; stores 128
+// Access: patch_tensor_kernel<*, 14>: loads 64; stores 64
+// Access: patch_tensor_kernel<float, 14>: loads 64; stores 128
 #include "kernels/device/block.cuh"
 #include "kernels/device/launch.cuh"
 #include "kernels/device/vector_io.cuh"
@@ -19,6 +22,7 @@
 #include "kernels/patchify/patchify_geometry.h"
 
 #include <cstdint>
+#include <string>
 
 namespace hydrascope::kernels::patchify::cuda {
 
@@ -153,57 +157,6 @@ __global__ void __launch_bounds__(kThreads) patch_tensor_kernel(const TensorPara
                      device::from_floats<T>(values));
 }
 
-/// A patch of the grid, by the number of its block.
-struct Cell {
-  unsigned image;
-  std::int64_t top;
-  std::int64_t left;
-};
-template <class Params>
-__device__ __forceinline__ Cell cell_of_block(const Params& p) {
-  const auto grid_columns = static_cast<unsigned>(p.grid_columns);
-  const auto grid_rows = static_cast<unsigned>(p.grid_rows);
-  const unsigned strip = blockIdx.x / grid_columns;
-  return {strip / grid_rows, strip % grid_rows * p.patch_size,
-          blockIdx.x % grid_columns * p.patch_size};
-}
-
-template <class T>
-__global__ void __launch_bounds__(kThreads) patch_pixels_any_kernel(const PixelParams<T> p) {
-  const Cell cell = cell_of_block(p);
-  const auto size = static_cast<unsigned>(p.patch_size);
-  const unsigned count = 3 * size * size;
-  T* y = p.y + static_cast<std::int64_t>(blockIdx.x) * count;
-  const std::uint8_t* from = p.pixels + cell.image * p.image_bytes;
-  for (unsigned i = threadIdx.x; i < count; i += kThreads) {
-    const unsigned channel = i / (size * size);
-    const std::int64_t row = cell.top + i / size % size;
-    const std::int64_t column = cell.left + i % size;
-    const bool inside = row < p.valid_height && column < p.valid_width;
-    // Chosen, not indexed: parameters have no address in registers.
-    const float scale = channel == 0 ? p.scale[0] : channel == 1 ? p.scale[1] : p.scale[2];
-    const float shift = channel == 0 ? p.shift[0] : channel == 1 ? p.shift[1] : p.shift[2];
-    y[i] = device::from_float<T>(
-        inside ? static_cast<float>(from[row * p.row_bytes + 3 * column + channel]) * scale + shift
-               : 0.0F);
-  }
-}
-
-template <class T>
-__global__ void __launch_bounds__(kThreads) patch_tensor_any_kernel(const TensorParams<T> p) {
-  const Cell cell = cell_of_block(p);
-  const auto size = static_cast<unsigned>(p.patch_size);
-  const unsigned count = static_cast<unsigned>(p.channels) * size * size;
-  T* y = p.y + static_cast<std::int64_t>(blockIdx.x) * count;
-  for (unsigned i = threadIdx.x; i < count; i += kThreads) {
-    const unsigned channel = i / (size * size);
-    const std::int64_t row = cell.top + i / size % size;
-    const std::int64_t column = cell.left + i % size;
-    y[i] = device::from_float<T>(
-        p.tensor[((cell.image * p.channels + channel) * p.height + row) * p.width + column]);
-  }
-}
-
 /// The kernels count patches and the values of one in 32 bits.
 template <class Params>
 void check_size(const Params& p, std::int64_t channels) {
@@ -214,16 +167,21 @@ void check_size(const Params& p, std::int64_t channels) {
                 "patchify");
 }
 
-/// Calls run.operator()<size>() for a size that kernels are compiled for.
+/// Calls run.operator()<size>() for a size that `serves`.
 template <class Run>
-bool with_patch_size(std::int64_t size, const Run& run) {
+void with_patch_size(std::int64_t size, const Run& run) {
   switch (size) {
     case 8: return run.template operator()<8>();
     case 14: return run.template operator()<14>();
     case 16: return run.template operator()<16>();
     case 32: return run.template operator()<32>();
-    default: return false;
+    default:
+      throw Error(ErrorCode::internal, "there is no kernel of patches of " + std::to_string(size),
+                  "patchify");
   }
+}
+void require_packs(bool can) {
+  if (!can) throw Error(ErrorCode::internal, "rows begin where packs do not", "patchify");
 }
 
 template <class T>
@@ -231,17 +189,13 @@ void from_pixels(const PixelParams<T>& p, device::Stream stream) {
   check_size(p, 3);
   const std::int64_t patches = p.images * p.grid_rows * p.grid_columns;
   if (patches == 0) return;
-  const bool done = with_patch_size(p.patch_size, [&]<int patch>() {
-    if (!device::can_pack(p.y, 0, PatchShape<patch, sizeof(T)>::kPack)) return false;
+  with_patch_size(p.patch_size, [&]<int patch>() {
+    require_packs(device::can_pack(p.y, 0, PatchShape<patch, sizeof(T)>::kPack));
     device::launch(
         "patch_pixels_kernel", patch_pixels_kernel<T, patch>,
         pixel_geometry(p.images, p.grid_rows, p.grid_columns, PixelTile<patch>::kPatches), stream,
         p);
-    return true;
   });
-  if (!done)
-    device::launch("patch_pixels_any_kernel", patch_pixels_any_kernel<T>, patch_geometry(patches),
-                   stream, p);
 }
 
 template <class T>
@@ -250,19 +204,14 @@ void from_tensor(const TensorParams<T>& p, device::Stream stream) {
   const std::int64_t patches = p.images * p.grid_rows * p.grid_columns;
   const std::int64_t planes = patches * p.channels;
   if (planes == 0) return;
-  const bool done = with_patch_size(p.patch_size, [&]<int patch>() {
+  with_patch_size(p.patch_size, [&]<int patch>() {
     using Shape = PatchShape<patch, sizeof(T)>;
     constexpr int kRead = Shape::kUnit < 4 ? Shape::kUnit : 4;
-    if (!device::can_pack(p.y, 0, Shape::kPack) || !device::can_pack(p.tensor, p.width, kRead) ||
-        planes > 4294967295)
-      return false;
+    require_packs(device::can_pack(p.y, 0, Shape::kPack) &&
+                  device::can_pack(p.tensor, p.width, kRead) && planes <= 4294967295);
     device::launch("patch_tensor_kernel", patch_tensor_kernel<T, patch>,
                    pack_geometry(planes * Shape::kPacksOfPlane), stream, p);
-    return true;
   });
-  if (!done)
-    device::launch("patch_tensor_any_kernel", patch_tensor_any_kernel<T>, patch_geometry(patches),
-                   stream, p);
 }
 
 template void from_pixels(const PixelParams<float>&, device::Stream);

@@ -5,21 +5,22 @@
 //   equation 1: x_p E). From pixels, a value v of channel c becomes v scale[c] + shift[c] (unlike
 //   the CPU's from_pixels, whose scale and shift are part of the weight); what lies outside of
 //   valid_height x valid_width, and only that, is 0 whatever shift is: the mean colour.
-// Tensors: see the fields; T = float, BFloat16 or Float16; any alignment; y must not overlap the
-//   image. Fastest where pixels, row_bytes and image_bytes are multiples of 16 (4 and 1 work) and y
-//   is aligned to 16 bytes.
-// Geometry (patchify_geometry.h): patches of 8, 14, 16 and 32: 256 threads; from pixels a block
-//   takes a run of patches (16 of 16) of one row of the grid, `patch_size` image rows, through up
-//   to 15 KiB of shared memory; from a tensor a thread writes one pack of y. Other sizes, and y
-//   that is not aligned: one block per patch, value by value.
+// Tensors: see the fields; T = float, BFloat16 or Float16; patches of 8, 14, 16 or 32; y aligned to 16
+//   bytes, a tensor's rows to 16 (patches of 14: 8); y must not overlap the image. Pixels lie
+//   anywhere, fastest where 16 divides their address, row_bytes and image_bytes (then 4, then 1).
+// Geometry (patchify_geometry.h): 256 threads; from pixels a block takes a run of patches (16 of 16)
+//   of one row of the grid, `patch_size` image rows, through up to 15 KiB of shared memory; from a
+//   tensor a thread writes one pack of y.
 // Memory: P P 3 bytes read and P P 3 sizeof(T) written per patch, each once (floats: 4 C P P read).
 //   ViT-B (P = 16) at 1088x1920 in bfloat16: 6.3 MB + 12.5 MB per image; two FLOPs per element:
 //   bound by memory.
 // Numerics: float32, v scale + shift with one or two roundings (fused or not), one more to T.
 //   Floats are rounded once, to nearest even; NaN stays.
+// Tolerance: 6e-7 and a rounding to T; floats exactly that rounding.
 // Deterministic: every value is computed from one other.
-// Preconditions: 1 <= patch_size, 3 (channels) patch_size^2 < 2^31; pixels beyond valid_* are not
-//   read. Nothing to do: no launch. A grid that no GPU can launch (2^31 patches): Error(internal).
+// Preconditions: as above, 3 (channels) patch_size^2 < 2^31, else Error(internal); pixels beyond
+//   valid_* are not read. Nothing to do: no launch. A grid that no GPU can launch (2^31 patches):
+//   Error(internal).
 // Test: tests/kernels/patchify/patchify_cuda_test.cpp; twins: patchify_reference.h beside it.
 #pragma once
 

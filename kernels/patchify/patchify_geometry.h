@@ -55,9 +55,9 @@ constexpr device::Geometry pack_geometry(std::int64_t count) {
   return {{device::ceil_div(count, kThreads), 1, 1}, {kThreads, 1, 1}};
 }
 
-/// One block per patch, for sizes that no kernel is compiled for.
-constexpr device::Geometry patch_geometry(std::int64_t patches) {
-  return {{patches, 1, 1}, {kThreads, 1, 1}};
+/// Whether kernels are compiled for patches of that size.
+constexpr bool serves(std::int64_t patch_size) {
+  return patch_size == 8 || patch_size == 14 || patch_size == 16 || patch_size == 32;
 }
 
 }  // namespace hydrascope::kernels::patchify::cuda

@@ -6,20 +6,20 @@
 //   registers) + their positions (Dosovitskiy et al. 2020, arXiv 2010.11929, equation 1: the same
 //   for every image). mean_of_patches: y[b, :] = mean over P <= t < N of x[b, t, :] (timm's
 //   global_pool="avg"; the prefix does not count).
-// Tensors: see the fields; T = float, BFloat16 or Float16; any strides and alignment; y must not
-//   overlap x.
+// Tensors: see the fields; T = float, BFloat16 or Float16; rows of whole packs of 16 bytes, which divide
+//   strides and addresses; y must not overlap x.
 // Geometry: prefix_tokens: one block per row, 256 threads. mean_of_patches:
-//   a block 8 packs of columns of one image (64 of 16 bits, 32 of float32, 8 where rows cannot be
-//   read in packs), 512 threads as 64 token lanes of 8 packs; their sums meet in shared memory (8
-//   or 16 KiB; 2 KiB where rows are not read in packs).
+//   a block 8 packs of columns of one image (64 of 16 bits, 32 of float32), 512 threads as 64 token
+//   lanes of 8 packs; their sums meet in shared memory (8 or 16 KiB).
 // Memory: prefix: P D (4 + sizeof(T)) bytes per image, nothing. Mean: N D sizeof(T) bytes read;
 //   ViT-B at 1088x1920 in bfloat16: 12.5 MB per image, one FLOP per element: bound by memory, at
 //   few images by the D / 64 multiprocessors that work.
 // Numerics: float32. A prefix value is rounded once. A mean is 64 sums of every 64th token, then
 //   these from the first to the last, divided, in float32: errors as of a sum of N / 64 + 64
 //   values. NaN and infinity in a column make that column of that image so.
+// Tolerance: a prefix exactly its rounding; a mean 1e-6 of values of order one, and a rounding.
 // Deterministic: the order of a sum depends on N - P only.
-// Preconditions: mean_of_patches: tokens > num_prefix, else Error(internal). Nothing to do (images,
+// Preconditions: as above, mean_of_patches: tokens > num_prefix, else Error(internal). Nothing to do (images,
 //   num_prefix or dim 0): no launch.
 // Test: tests/kernels/token_rows/token_rows_cuda_test.cpp; twin: token_rows_reference.h beside it.
 #pragma once

@@ -1,0 +1,29 @@
+// The steps of block.cuh's last_block in their order, apart from the machine that takes them, so that a
+// test can try them on every machine that PTX allows (tests/kernels/device/last_block_test.cpp).
+#pragma once
+
+#ifdef __CUDACC__
+#define HYDRASCOPE_LAST_BLOCK __device__ __forceinline__
+#else
+#define HYDRASCOPE_LAST_BLOCK
+#endif
+
+namespace hydrascope::kernels::device {
+
+/// What each thread of a block does. Ordered as cooperative groups' grid sync is: the barrier hands the
+/// block's writes to the first thread, whose fence, being cumulative (PTX ISA, "Causality order"),
+/// publishes them with its own; its second fence and the barrier after it do the same for what the
+/// block reads afterwards. Two fences a block, then, not two a thread.
+template <class Machine>
+HYDRASCOPE_LAST_BLOCK bool last_block_by(Machine& machine) {
+  machine.barrier();
+  if (machine.is_first_thread()) {
+    machine.fence();
+    machine.count();
+    machine.fence();
+  }
+  machine.barrier();
+  return machine.was_last();
+}
+
+}  // namespace hydrascope::kernels::device
