@@ -58,9 +58,12 @@ void seed_generators(std::uint64_t seed) {
 }
 
 c10::Device resolve_device(std::string_view word) {
+  // LibTorch's operators on the processor ask for CUDA, too, and LibTorch keeps the first answer:
+  // where there is a GPU its library comes first, or the next model could not have it.
+  const std::string& reason = cuda_unavailable_reason();
   if (word == "cpu") return c10::Device(c10::kCPU);
   if (word == "auto" || word.empty()) {
-    if (!cuda_unavailable_reason().empty()) return c10::Device(c10::kCPU);
+    if (!reason.empty()) return c10::Device(c10::kCPU);
     const kernels::device::GpuInfo info = kernels::device::gpu_info();
     const auto usable = std::ranges::find(info.gpus, true, &kernels::device::Gpu::has_code);
     return c10::Device(c10::kCUDA, static_cast<c10::DeviceIndex>(usable->index));
@@ -74,7 +77,7 @@ c10::Device resolve_device(std::string_view word) {
                 "expected auto, cpu, cuda or cuda:N, found '" + std::string(word) + "'",
                 "`device`");
   }
-  if (const std::string& reason = cuda_unavailable_reason(); !reason.empty()) {
+  if (!reason.empty()) {
     throw Error(ErrorCode::failed, "CUDA cannot be used: " + reason,
                 "`device` " + std::string(word),
                 "`device` cpu runs on the processor; `hydrascope doctor` says more");

@@ -19,7 +19,8 @@ const std::string& cuda_unavailable_reason();
 /// own at::manual_seed asks for CUDA: before the library is loaded the answer is no, and stays no.
 void seed_generators(std::uint64_t seed);
 
-/// "auto" (a GPU when one can be used, else the CPU), "cpu", "cuda", "cuda:N". A device that is
+/// "auto" (a GPU when one can be used, else the CPU), "cpu", "cuda", "cuda:N". Loads CUDA where there
+/// is a GPU, whatever the word: to be called before LibTorch's first operator. A device that is
 /// named and cannot be used is Error(failed) with the reason; another word is
 /// Error(invalid_argument).
 c10::Device resolve_device(std::string_view word);

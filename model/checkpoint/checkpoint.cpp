@@ -46,6 +46,11 @@ Checkpoint::Checkpoint(WeightFile file) : contents_(std::move(file)) {
     if (!is_own()) throw;
     notes_.push_back(error.subject() + " is not used: " + error.what());
   }
+  if (!is_own() && hub_.kind == HubConfig::Kind::none) {
+    std::vector<std::string> notes = std::move(hub_.notes);
+    hub_ = read_training_arguments(metadata(), this->file());
+    hub_.notes = std::move(notes);
+  }
   try {
     mapping_ = map_keys(keys, this->file().string());
   } catch (const Error&) {
@@ -75,7 +80,13 @@ void Checkpoint::name_tensors() {
     if (tensor.parts.empty()) tensor.parts.resize(part == kWhole ? 1 : parts);
     const auto slot = static_cast<std::size_t>(part == kWhole ? 0 : part);
     if (slot >= tensor.parts.size() || tensor.parts[slot] != nullptr) {
-      throw Error(ErrorCode::failed, "two tensors stand for " + target, file().string());
+      const TensorView* other = slot < tensor.parts.size() ? tensor.parts[slot] : nullptr;
+      if (other == nullptr)
+        for (const TensorView* each : tensor.parts) other = each != nullptr ? each : other;
+      throw Error(ErrorCode::failed,
+                  (other == nullptr ? "" : other->name + " and ") + tensors()[i].name +
+                      " stand both for " + target,
+                  file().string());
     }
     tensor.parts[slot] = &tensors()[i];
   }
@@ -104,9 +115,9 @@ void Checkpoint::name_tensors() {
     notes_.push_back("the distillation token has no classifier of its own: it is a register here");
   }
   // A norm behind the choice of the class token is the norm before it.
-  if (const HubConfig* hub = hub_of_others(); hub != nullptr &&
-                                              hub->global_pool == model::Pooling::token &&
-                                              !named.contains("norm.weight")) {
+  if (const HubConfig* hub = hub_of_others();
+      hub != nullptr && hub->global_pool == model::Pooling::token && !hub->pooling_is_of_name &&
+      !named.contains("norm.weight")) {
     for (const std::string of : {"weight", "bias"}) {
       const auto found = named.find("fc_norm." + of);
       if (found == named.end()) continue;
@@ -132,8 +143,12 @@ void Checkpoint::share_out(const TensorView& of_all, std::map<std::string, Named
   const std::size_t bytes = of_all.data.size() / static_cast<std::size_t>(2 * shape[1]);
   for (std::int64_t layer = 0; layer < shape[1]; ++layer) {
     NamedTensor& tensor = named["blocks." + std::to_string(layer) + ".attn.rope.freqs"];
-    if (!tensor.parts.empty())
-      throw Error(ErrorCode::failed, "two tensors stand for its rope.freqs", file().string());
+    if (!tensor.parts.empty()) {
+      throw Error(ErrorCode::failed,
+                  of_all.name + " and a tensor of the block's own stand both for blocks." +
+                      std::to_string(layer) + ".attn.rope.freqs",
+                  file().string());
+    }
     for (std::int64_t axis = 0; axis < 2; ++axis) {
       TensorView& part = derived_.emplace_back(of_all);
       part.shape = {1, shape[2], shape[3]};
@@ -178,7 +193,7 @@ void Checkpoint::settle_hub() {
   }
   if (is_own()) return;
   std::ranges::copy(hub_.notes, std::back_inserter(notes_));
-  if (!mapping_.layout->native && hub_.kind == HubConfig::Kind::none) {
+  if (!mapping_.layout->native && hub_.kind != HubConfig::Kind::hugging_face) {
     notes_.push_back(
         "no config.json of Hugging Face beside the weights: its LayerNorm eps of 1e-12 and exact "
         "GELU are assumed");
@@ -202,9 +217,7 @@ std::int64_t Checkpoint::count_blocks() const {
 void Checkpoint::refuse_foreign_parts(bool new_head) const {
   std::vector<std::string> foreign;
   for (const NamedTensor& tensor : named_) {
-    const bool is_of_head =
-        tensor.name.starts_with("head.") || tensor.name.starts_with("head_dist.");
-    if (is_computed(tensor.name) || (is_of_head && new_head)) continue;
+    if (is_computed(tensor.name) || (new_head && is_of_head(tensor.name))) continue;
     for (const TensorView* part : tensor.parts)
       if (part != nullptr) foreign.push_back(part->name);
   }

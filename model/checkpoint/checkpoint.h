@@ -27,10 +27,6 @@ inline constexpr std::string_view kConfigKey = "hydrascope.config";
 /// A JSON array of the classes' names, where `labels` names no bundled list.
 inline constexpr std::string_view kLabelNamesKey = "label_names";
 
-/// What to do about a classifier that is missing or of another size.
-inline constexpr const char* kNewHeadHint =
-    "`num_classes` N or `reset_head` makes a new classifier";
-
 /// What the file holds of one tensor of the modules.
 struct NamedTensor {
   std::string name;  ///< the modules' name
@@ -47,7 +43,14 @@ struct NamedTensor {
 struct HeadOptions {
   std::optional<std::int64_t> num_classes;  ///< another size than the file's makes a new one
   bool reset = false;                       ///< a new one in any case
+  bool may_be_random = false;  ///< the caller trains or writes the model, and answers nothing
 };
+
+/// What to do about a classifier that is missing or of another size: answers of a new one are random.
+inline const char* new_head_hint(const HeadOptions& head) {
+  return head.may_be_random ? "`num_classes` N or `reset_head` makes a new classifier"
+                            : "a classifier has to be learned first: `hydrascope train` does that";
+}
 
 /// What loading did besides copying.
 struct LoadReport {

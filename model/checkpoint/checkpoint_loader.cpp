@@ -13,6 +13,7 @@
 #include <charconv>
 #include <cstring>
 #include <set>
+#include <unistd.h>
 #include <utility>
 
 namespace hydrascope::checkpoint {
@@ -30,10 +31,6 @@ std::string join_names(const std::vector<std::string>& names) {
   return text;
 }
 
-bool is_head_tensor(std::string_view name) {
-  return name.starts_with("head.") || name.starts_with("head_dist.");
-}
-
 /// Around the file's memory, whose pages are given back when nobody uses the tensor any more; of
 /// eight bits as float32, which holds the same numbers.
 at::Tensor tensor_of(const TensorView& view) {
@@ -48,7 +45,11 @@ at::Tensor tensor_of(const TensorView& view) {
   const at::Tensor tensor = at::from_blob(
       const_cast<std::byte*>(view.data.data()), view.shape,
       [bytes = view.data](void*) { release_pages(bytes); }, options);
-  return is_float8(view.dtype) ? tensor.to(at::kFloat) : tensor;
+  if (is_float8(view.dtype)) return tensor.to(at::kFloat);
+  // LibTorch turns half precision into float32 by FBGEMM alone, which knows no processor without
+  // /proc.
+  static const bool without_proc = ::access("/proc/cpuinfo", R_OK) != 0;
+  return without_proc && view.dtype == Dtype::F16 ? tensor.to(at::kDouble).to(at::kFloat) : tensor;
 }
 
 /// The rows of all parts, one after the other.
@@ -168,7 +169,7 @@ Loading Checkpoint::start_loading(model::VisionTransformerImpl& model,
   };
   bool new_head = head.reset;
   for (const auto& [name, target] : table) {
-    if (head.num_classes && is_head_tensor(name) && !fits(find(name), target)) new_head = true;
+    if (head.num_classes && is_of_head(name) && !fits(find(name), target)) new_head = true;
   }
 
   const model::VitConfig stored = stored_layers(model.config().depth);
@@ -181,7 +182,7 @@ Loading Checkpoint::start_loading(model::VisionTransformerImpl& model,
   std::set<std::string_view> used;
   for (const auto& [name, target] : table) {
     const NamedTensor* tensor = find(name);
-    if ((new_head && is_head_tensor(name)) || (tensor == nullptr && is_replaced(name))) {
+    if ((new_head && is_of_head(name)) || (tensor == nullptr && is_replaced(name))) {
       report.initialised.push_back(name);
       continue;
     }
@@ -190,7 +191,7 @@ Loading Checkpoint::start_loading(model::VisionTransformerImpl& model,
       loading.copies_.emplace(name, std::pair(tensor, target));
       continue;
     }
-    differences.of_head = differences.of_head || is_head_tensor(name);
+    differences.of_head = differences.of_head || is_of_head(name);
     if (tensor != nullptr) used.insert(tensor->name);
     if (tensor != nullptr && tensor->is_complete()) {
       const auto [names, shapes] = describe(*tensor);
@@ -207,12 +208,14 @@ Loading Checkpoint::start_loading(model::VisionTransformerImpl& model,
       if (tensor == nullptr || tensor->parts[i] == nullptr) differences.missing.push_back(names[i]);
     }
   }
+  const bool turns =
+      std::ranges::any_of(stored.rel_pos, [](const auto& layer) { return layer.rule == "rope"; });
   for (const NamedTensor& tensor : named_) {
-    if (used.contains(tensor.name)) continue;
+    if (used.contains(tensor.name) || (turns && is_of_rotation(tensor.name))) continue;
     const bool is_replaced_table =
         tensor.name == "pos_embed" && !model::has_table(model.config().pos_embed);
     const bool may_stay =
-        is_replaced(tensor.name) || is_replaced_table || (new_head && is_head_tensor(tensor.name));
+        is_replaced(tensor.name) || is_replaced_table || (new_head && is_of_head(tensor.name));
     for (const TensorView* part : tensor.parts) {
       if (part != nullptr)
         (may_stay ? report.unused : differences.unexpected).push_back(part->name);
@@ -221,7 +224,7 @@ Loading Checkpoint::start_loading(model::VisionTransformerImpl& model,
   if (!differences.none()) {
     throw Error(ErrorCode::failed,
                 "the file does not fit " + model.config().arch + differences.text(),
-                file().string(), differences.of_head ? kNewHeadHint : "");
+                file().string(), differences.of_head ? new_head_hint(head) : "");
   }
   // Nothing is copied before everything is known to be copied.
   for (const auto& [name, copy] : loading.copies_) {

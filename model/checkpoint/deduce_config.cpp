@@ -9,6 +9,7 @@
 #include "model/registry/mechanisms.h"
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <utility>
 
@@ -84,6 +85,38 @@ void scale_rotations(VitConfig& config, const std::string& subject) {
   }
 }
 
+/// Tensors of a bare file that timm's models of different networks have.
+void refuse_ambiguous(const VitConfig& config, bool has_gammas, const std::string& subject) {
+  const auto refuse = [&](const std::string& what, const char* hint = kNameIt) {
+    throw Error(ErrorCode::failed, what, subject, hint);
+  };
+  if (has_gammas && config.class_token && config.no_embed_class && config.reg_tokens == 0 &&
+      config.rel_pos.empty())
+    refuse(
+        "nothing says whether it is a DeiT-III or a RoPE-ViT with a table, which have the same "
+        "tensors");
+  constexpr std::int64_t kWidth = 1024;
+  constexpr std::int64_t kEdge = 512;
+  if (!config.class_token && config.reg_tokens == 0 && config.embed_dim == kWidth &&
+      config.img_height == kEdge && !config.fc_norm)
+    refuse(
+        "nothing says whether its GELU is exact: SigLIP 2 of this shape has tanh GELU, which "
+        "this program does not compute",
+        "put timm's config.json beside it");
+}
+
+/// Without a table of positions no tensor shows it.
+void refuse_unknown_size(const VitConfig& config, const std::string& subject) {
+  constexpr std::array<std::int64_t, 4> kWidths{384, 512, 768, 1024};  // timm's for 224 pixels
+  if (model::has_table(config.pos_embed) ||
+      std::ranges::find(kWidths, config.embed_dim) != kWidths.end())
+    return;
+  throw Error(ErrorCode::failed,
+              "nothing says which size of pictures it was made for, and models of " +
+                  std::to_string(config.embed_dim) + " features differ in it",
+              subject, "put timm's config.json with its pretrained_cfg beside it");
+}
+
 /// A few bytes of header can claim a model of terabytes; what is there bounds what is built.
 void check_size(const VitConfig& config, const std::vector<TensorView>& tensors,
                 const std::string& subject) {
@@ -142,7 +175,7 @@ std::int64_t Checkpoint::num_classes(const HeadOptions& head,
                 file().string());
   }
   if (!head.reset)
-    throw Error(ErrorCode::failed, name + " is missing", file().string(), kNewHeadHint);
+    throw Error(ErrorCode::failed, name + " is missing", file().string(), new_head_hint(head));
   if (!said) {
     throw Error(ErrorCode::invalid_argument, "how many classes the new classifier has is not known",
                 "`reset_head`", "say it: `num_classes` N");
@@ -234,16 +267,17 @@ void Checkpoint::complete(VitConfig& config, const HeadOptions& head) {
                           patch->shape->front() == config.embed_dim;
   if (const auto said = said_num_heads(config.embed_dim);
       is_as_wide && said && *said != config.num_heads) {
-    throw Error(ErrorCode::invalid_argument,
-                config.arch + " has " + std::to_string(config.num_heads) +
-                    " attention heads, the file's " +
-                    (hub_of_others() != nullptr ? "config.json" : "metadata") + " says " +
-                    std::to_string(*said),
-                file().string());
+    throw Error(
+        ErrorCode::invalid_argument,
+        config.arch + " has " + std::to_string(config.num_heads) + " attention heads, the file's " +
+            (hub_of_others() != nullptr && hub_.file != file() ? "config.json" : "metadata") +
+            " says " + std::to_string(*said),
+        file().string());
   }
   config.fc_norm = find("fc_norm.weight") != nullptr;
   if (config.fc_norm) config.global_pool = model::Pooling::avg;
-  if (const HubConfig* hub = hub_of_others(); hub != nullptr && hub->global_pool)
+  if (const HubConfig* hub = hub_of_others();
+      hub != nullptr && hub->global_pool && !hub->pooling_is_of_name)
     config.global_pool = *hub->global_pool;
   config.attention = stored_attention(config.depth);
   if (!mapping_.layout->native) config.pos_interp = model::PosInterp::hf;
@@ -370,6 +404,17 @@ VitConfig Checkpoint::deduce_config(const HeadOptions& head) const {
     config.img_width -= config.img_width % config.patch_size;
   }
   if (!own) scale_rotations(config, subject);
+  if (!own && mapping_.layout->native) {
+    const NamedTensor* scale = find("blocks.0.ls1.gamma");
+    const bool has_gammas = scale != nullptr && scale->parts.front() != nullptr &&
+                            scale->parts.front()->name.ends_with("gamma_1");
+    // EasyCV's have the wrapper, and a note of their own.
+    const bool is_of_easycv = !stripped().empty() && stripped().back() == "backbone.";
+    if (hub == nullptr && arch.empty())
+      refuse_ambiguous(config, has_gammas && !is_of_easycv, subject);
+    if (!model::find_architecture(arch) && (hub == nullptr || !hub->img_height))
+      refuse_unknown_size(config, subject);
+  }
   // timm resamples a table of another size when it loads it, Hugging Face does not.
   if (hub != nullptr && hub->kind == HubConfig::Kind::hugging_face && hub->img_height &&
       has_table &&

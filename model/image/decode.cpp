@@ -31,12 +31,13 @@ std::string size_text(std::int64_t width, std::int64_t height) {
               "convert it to JPEG or PNG first");
 }
 
-/// Most camera raw files are TIFFs whose first picture is a small preview.
-void refuse_preview(const std::filesystem::path& file, std::span<const std::byte> bytes) {
+/// What the name alone tells: most camera raw files are TIFFs whose first picture is a small preview,
+/// and some formats have no beginning of their own.
+void refuse_by_name(const std::filesystem::path& file, std::span<const std::byte> bytes) {
   const PictureFormat* named = format_of_name(file);
-  if (named == nullptr || named->name != "raw") return;
+  if (named == nullptr || named->decoders != Decoders::none || bytes.empty()) return;
   const PictureFormat* format = format_of_bytes(bytes);
-  if (format != nullptr && format->name == "tiff") refuse(*named);
+  if (format == nullptr || (named->name == "raw" && format->name == "tiff")) refuse(*named);
 }
 
 /// Refuses what cannot be decoded before a decoder sees it.
@@ -221,7 +222,7 @@ Picture read_picture(const std::filesystem::path& file, const DecodeOptions& opt
   }
   try {
     const std::vector<std::byte> bytes = read_all(stream, file, options);
-    refuse_preview(file, bytes);
+    refuse_by_name(file, bytes);
     return decode(Encoded(bytes, /*is_own=*/true), options);
   } catch (const Error& error) {
     throw Error(error.code(), error.what(), file.string(), error.hint(), error.where());

@@ -44,6 +44,15 @@ bool is_raw(Bytes bytes) {
 
 bool is_svg(Bytes bytes) { return starts(bytes, "<svg"sv) || starts(bytes, "<!DOCTYPE svg"sv); }
 
+/// Icons and cursors: type, number of entries, and in the first entry a byte of zero. TGA has zeros for
+/// the number.
+bool is_icon(Bytes bytes) {
+  const ByteView view(bytes);
+  constexpr std::uint32_t kMostEntries = 255;
+  return (starts(bytes, "\0\0\1\0"sv) || starts(bytes, "\0\0\2\0"sv)) && view.u16_little(4) > 0 &&
+         view.u16_little(4) <= kMostEntries && view.u8(9) == 0;
+}
+
 // A format whose files begin as another's comes before it.
 constexpr std::array kFormats{
     PictureFormat{"jpeg", "JPEG", ".jpg .jpeg .jpe .jfif .jfi .jif .pjpeg .pjp .mpo .jps",
@@ -94,10 +103,7 @@ constexpr std::array kFormats{
     PictureFormat{"dds", "DDS", ".dds", Decoders::none,
                   [](Bytes b) { return starts(b, "DDS "sv); }},
     PictureFormat{"ico", "icon", ".ico .cur .icns", Decoders::none,
-                  [](Bytes b) {
-                    return starts(b, "\0\0\1\0"sv) || starts(b, "\0\0\2\0"sv) ||
-                           starts(b, "icns"sv);
-                  }},
+                  [](Bytes b) { return is_icon(b) || starts(b, "icns"sv); }},
     PictureFormat{"xcf", "XCF", ".xcf", Decoders::none,
                   [](Bytes b) { return starts(b, "gimp xcf"sv); }},
     PictureFormat{"sun", "Sun raster", ".ras", Decoders::none,
@@ -111,6 +117,24 @@ constexpr std::array kFormats{
     PictureFormat{"metafile", "metafile", ".emf .wmf .eps", Decoders::none, nullptr},
 };
 
+/// Containers and raw streams. `.gif` and its like are pictures.
+constexpr std::string_view kVideoExtensions =
+    ".mp4 .m4v .mp4v .mov .qt .3gp .3gpp .3g2 .f4v .mj2 .mkv .mk3d .webm .avi .divx .xvid "
+    ".mpg .mpeg .mpe .mpv .m1v .m2v .m2p .vob .ts .mts .m2t .m2ts .tod .trp .flv .wmv .asf .wtv "
+    ".ogv .ogm .ogx .rm .rmvb .mxf .gxf .nut .dv .ivf .y4m .swf .nsv .amv .h261 .h263 .h264 .264 "
+    ".avc "
+    ".h265 .265 .hevc .h266 .266 .vvc .vc1 .obu .mjpg .mjpeg .fli .flc .bik .smk";
+
+/// Whether `extensions` have the one of `file`, in whatever case.
+bool has_one_of(std::string_view extensions, const std::filesystem::path& file) {
+  std::string extension = file.extension().native();
+  if (extension.size() < 2 || extension.find(' ') != std::string::npos) return false;
+  std::ranges::transform(extension, extension.begin(), [](unsigned char letter) {
+    return static_cast<char>(std::tolower(letter));
+  });
+  return (std::string(extensions) + ' ').find(extension + ' ') != std::string::npos;
+}
+
 }  // namespace
 
 std::span<const PictureFormat> picture_formats() { return kFormats; }
@@ -122,15 +146,13 @@ const PictureFormat* format_of_bytes(std::span<const std::byte> bytes) {
   return found == kFormats.end() ? nullptr : &*found;
 }
 
+bool is_named_as_video(const std::filesystem::path& file) {
+  return has_one_of(kVideoExtensions, file);
+}
+
 const PictureFormat* format_of_name(const std::filesystem::path& file) {
-  std::string extension = file.extension().native();
-  if (extension.size() < 2 || extension.find(' ') != std::string::npos) return nullptr;
-  std::ranges::transform(extension, extension.begin(), [](unsigned char letter) {
-    return static_cast<char>(std::tolower(letter));
-  });
-  const auto found = std::ranges::find_if(kFormats, [&](const PictureFormat& format) {
-    return (std::string(format.extensions) + ' ').find(extension + ' ') != std::string::npos;
-  });
+  const auto found = std::ranges::find_if(
+      kFormats, [&](const PictureFormat& format) { return has_one_of(format.extensions, file); });
   return found == kFormats.end() ? nullptr : &*found;
 }
 

@@ -33,6 +33,9 @@ const PictureFormat* format_of_bytes(std::span<const std::byte> bytes);
 /// By a name's extension, in whatever case; null where no format has it.
 const PictureFormat* format_of_name(const std::filesystem::path& file);
 
+/// Whether the name's extension is one of a video that FFmpeg opens, which OpenCV reads video with.
+bool is_named_as_video(const std::filesystem::path& file);
+
 /// "JPEG, PNG, ... and PSD": what this program reads.
 std::string readable_formats();
 

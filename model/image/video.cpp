@@ -103,8 +103,11 @@ struct VideoReader::State {
     is_estimated = false;
     if (is_stamp) {
       last_stamp = stamp;
-      if (!first_stamp) first_stamp = stamp;
+      // Some streams do not begin at zero. Where frames have failed, the first one that can be decoded is
+      // not the stream's, which stamps are counted from.
+      if (!first_stamp) first_stamp = failed > 0 ? std::min(stamp, 0.0) : stamp;
       seconds = stamp - *first_stamp;
+      if (failed > 0) find_number();
       return;
     }
     const std::vector<double>& times = index().times;
@@ -123,6 +126,13 @@ struct VideoReader::State {
       seconds = decoded > 0 ? seconds.value_or(0) + 1 / facts.frames_per_second : 0;
     else
       seconds.reset();
+  }
+
+  /// One failure may be several frames': those that need a frame that failed.
+  void find_number() {
+    const std::vector<double>& times = index().times;
+    const auto here = std::ranges::lower_bound(times, *seconds - kRounding / 2) - times.begin();
+    if (std::cmp_less(here, times.size())) position = std::max<std::int64_t>(position, here + 1);
   }
 
   [[nodiscard]] bool is_wanted() const {

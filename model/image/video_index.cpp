@@ -14,6 +14,8 @@
 namespace hydrascope::image {
 namespace {
 
+using std::string_view_literals::operator""sv;
+
 bool is_name(std::string_view name) {
   return std::ranges::all_of(name, [](char c) { return c >= ' ' && c <= '~'; });
 }
@@ -346,6 +348,78 @@ VideoIndex index_of_avi(FileBytes& file) {
   return index;
 }
 
+// Containers that list no frames: whether they have lost their end.
+
+/// The place behind a piece of the file; the end of the file where there is none.
+using NextPiece = std::uint64_t (*)(FileBytes& file, std::uint64_t at);
+
+/// Whether pieces that follow one another end where the file does.
+bool ends_within(FileBytes& file, std::uint64_t at, NextPiece next) {
+  while (at < file.size()) {
+    const std::uint64_t behind = next(file, at);
+    if (behind <= at) return false;  // no such piece: what others have put behind them
+    at = behind;
+  }
+  return at > file.size();
+}
+
+std::uint64_t behind_flv_tag(FileBytes& file, std::uint64_t at) {
+  const std::uint64_t kind = file.u8(at) & 0x1FU;
+  if (kind != 8 && kind != 9 && kind != 18) return at;  // sound, picture, script
+  return at + 15 + file.big(at + 1, 3);  // its header and, behind it, its size once more
+}
+std::uint64_t behind_ivf_frame(FileBytes& file, std::uint64_t at) {
+  return at + 12 + file.little(at, 4);
+}
+std::uint64_t behind_ogg_page(FileBytes& file, std::uint64_t at) {
+  if (file.text(at, 4) != "OggS") return at;
+  const std::uint64_t segments = file.u8(at + 26);
+  std::uint64_t behind = at + 27 + segments;
+  for (std::uint64_t i = 0; i < segments; ++i) behind += file.u8(at + 27 + i);
+  return behind;
+}
+
+/// ASF (WMV) says how long the file is, unless it is of something that goes on.
+bool asf_is_cut(FileBytes& file) {
+  constexpr std::string_view kProperties =
+      "\xA1\xDC\xAB\x8C\x47\xA9\xCF\x11\x8E\xE4\x00\xC0\x0C\x20\x53\x65"sv;
+  const std::uint64_t end = std::min(file.size(), file.little(16, 8));
+  for (std::uint64_t at = 30; at + 24 <= end;) {
+    const std::uint64_t size = file.little(at + 16, 8);
+    if (file.text(at, 16) == kProperties)
+      return (file.little(at + 88, 4) & 1U) == 0 && file.little(at + 40, 8) > file.size();
+    if (size < 24 || size > end - at) return false;
+    at += size;
+  }
+  return false;
+}
+
+/// MPEG-TS is packets of 188 bytes, four more in front of each on cameras and discs.
+bool mpeg_ts_is_cut(FileBytes& file) {
+  for (const std::uint64_t front : {0U, 4U}) {
+    const std::uint64_t packet = 188 + front;
+    if (file.u8(front) == 0x47 && file.u8(front + packet) == 0x47 &&
+        file.u8(front + 2 * packet) == 0x47)
+      return file.size() % packet != 0;
+  }
+  return false;
+}
+
+bool ends_early(FileBytes& file) {
+  const std::string begin = file.text(0, 4);
+  if (begin == "FLV\1") return ends_within(file, 4 + file.big(5, 4), behind_flv_tag);
+  if (begin == "DKIF") return ends_within(file, file.little(6, 2), behind_ivf_frame);
+  if (begin == "OggS") return ends_within(file, 0, behind_ogg_page);
+  if (begin == "\x30\x26\xB2\x75") return asf_is_cut(file);
+  // JPEGs in a row; writers may fill up the last one with zeros.
+  if (begin.starts_with("\xFF\xD8\xFF")) {
+    std::uint64_t end = file.size();
+    while (end > 2 && file.u8(end - 1) == 0) --end;
+    return file.big(end - 2, 2) != 0xFFD9;
+  }
+  return mpeg_ts_is_cut(file);
+}
+
 }  // namespace
 
 VideoIndex read_video_index(std::istream& stream) {
@@ -360,6 +434,8 @@ VideoIndex read_video_index(std::istream& stream) {
     index = index_of_avi(file);
   else if (std::ranges::find(kFirstBoxes, file.text(4, 4)) != kFirstBoxes.end())
     index = Mp4(file).index();
+  else
+    index.is_broken = ends_early(file);
   std::vector<double>& times = index.times;
   if (!std::ranges::all_of(times, [](double time) { return std::isfinite(time); })) times.clear();
   std::ranges::sort(times);

@@ -1,6 +1,8 @@
 #include "model/inference/classifier.h"
 
 #include "kernels/error.h"
+#include "kernels/layer_norm/layer_norm_cuda.h"
+#include "kernels/patchify/patchify_geometry.h"
 #include "model/autocast_guard.h"
 #include "model/config/network_cost.h"
 #include "model/inference/gpu/cuda_plan.h"
@@ -17,6 +19,7 @@
 #include <ATen/ops/unbind.h>
 
 #include <sstream>
+#include <string>
 
 namespace hydrascope::model {
 
@@ -46,6 +49,11 @@ bool plan_serves(const InferenceOptions& options, const VitConfig& config) {
     no_plan = "the GPU's kernels have plain MLPs alone";
   else if (config.pos_embed == PosEmbed::layers)
     no_plan = "the GPU's plan has one table of positions";
+  else if (!kernels::patchify::cuda::serves(config.patch_size))
+    no_plan = "the GPU's kernels cut patches of 8, 14, 16 and 32 pixels";
+  else if (!kernels::layer_norm::cuda::serves<kernels::BFloat16>(config.embed_dim) ||
+           !kernels::layer_norm::cuda::serves<float>(config.embed_dim))
+    no_plan = "the GPU's kernels have no rows of " + std::to_string(config.embed_dim);
   if (options.precision.int8 && options.kernels == Kernels::reference)
     throw Error(ErrorCode::invalid_argument, "the reference modules have no 8-bit form",
                 "`precision` int8 with `kernels` reference");

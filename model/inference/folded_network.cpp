@@ -85,7 +85,7 @@ bool serves(SparseKernels kernels, const FusedMixing& fused) {
 }  // namespace
 
 FoldedBlock fold_block(const EngineSource& source, std::int64_t layer, SparseKernels kernels,
-                       bool rotations) {
+                       bool rotations, bool with_mixing) {
   const at::NoGradGuard no_grad;
   VisionTransformerImpl& model = *source.model.ptr();
   const VitConfig& config = model.config();
@@ -104,7 +104,7 @@ FoldedBlock fold_block(const EngineSource& source, std::int64_t layer, SparseKer
   Affine key = rows(qkv, dim, dim);
   FoldedBlock block;
   FusedMixing fused = module.attention().mixer().fused();
-  if (!serves(kernels, fused)) fused = std::monostate{};
+  if (!with_mixing || !serves(kernels, fused)) fused = std::monostate{};
   if (!rotations && module.attention().mixer().position() != nullptr) fused = std::monostate{};
   if (window_of(fused) || std::holds_alternative<FusedSparse>(fused) ||
       std::holds_alternative<FusedSoftmax>(fused)) {

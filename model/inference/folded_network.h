@@ -51,9 +51,10 @@ struct FoldedBlock {
 };
 
 /// A layer that `kernels` does not serve has none; without `rotations` neither has one whose position
-/// rule turns queries and keys.
+/// rule turns queries and keys, without `with_mixing` none.
 FoldedBlock fold_block(const EngineSource& source, std::int64_t layer,
-                       SparseKernels kernels = SparseKernels::none, bool rotations = false);
+                       SparseKernels kernels = SparseKernels::none, bool rotations = false,
+                       bool with_mixing = true);
 
 /// What becomes of the tokens after the last block.
 struct FoldedHead {

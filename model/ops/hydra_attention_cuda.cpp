@@ -34,9 +34,9 @@ cuda::Shape hydra_shape(const Tensor& q, const HydraOptions& options) {
 
 template <class T>
 AttentionForward hydra_forward_of(const AttentionInputs& in, const HydraOptions& options) {
-  const Tensor q = with_token_rows(in.q);
-  const Tensor k = with_token_rows(in.k);
-  const Tensor v = with_token_rows(in.v);
+  const Tensor q = with_packed_rows(in.q);
+  const Tensor k = with_packed_rows(in.k);
+  const Tensor v = with_packed_rows(in.v);
   const Tensor scale = single_precision(in.feature_scale);
   const Tensor y = empty_token_rows(q);
   cuda::ForwardParams<T> p{};
@@ -60,10 +60,10 @@ AttentionForward hydra_forward_of(const AttentionInputs& in, const HydraOptions&
 template <class T>
 AttentionBackward hydra_backward_of(const AttentionInputs& in, const AttentionSaved& saved,
                                     const HydraOptions& options) {
-  const Tensor q = with_token_rows(in.q);
-  const Tensor k = with_token_rows(in.k);
-  const Tensor v = with_token_rows(in.v);
-  const Tensor grad_y = with_token_rows(saved.grad_y);
+  const Tensor q = with_packed_rows(in.q);
+  const Tensor k = with_packed_rows(in.k);
+  const Tensor v = with_packed_rows(in.v);
+  const Tensor grad_y = with_packed_rows(saved.grad_y);
   const Tensor& c = saved.sums;
   const Tensor scale = single_precision(in.feature_scale);
   const Tensor g = scale.defined() ? c * scale : c;
@@ -92,8 +92,16 @@ AttentionBackward hydra_backward_of(const AttentionInputs& in, const AttentionSa
           saved.with_feature_scale ? dscale.sum(0).to(in.feature_scale->scalar_type()) : dscale};
 }
 
-/// The kernels have no float64, and nothing to do for no values.
-bool hydra_by_formula(const Tensor& q) { return q.scalar_type() == at::kDouble || q.numel() == 0; }
+/// What there are no kernels for, and no values, for which there is nothing to do.
+bool hydra_by_formula(const Tensor& q) {
+  const std::int64_t dim = q.size(1) * q.size(3);
+  switch (q.scalar_type()) {
+    case at::kFloat: return q.numel() == 0 || !cuda::serves<float>(dim);
+    case at::kHalf:
+    case at::kBFloat16: return q.numel() == 0 || !cuda::serves<kernels::BFloat16>(dim);
+    default: return true;
+  }
+}
 
 AttentionForward hydra_on_gpu(const AttentionInputs& in, bool save, const HydraOptions& options) {
   const c10::DeviceGuard guard(in.q.device());
@@ -108,12 +116,10 @@ AttentionForward hydra_on_gpu(const AttentionInputs& in, bool save, const HydraO
 AttentionBackward hydra_gradient_on_gpu(const AttentionInputs& in, const AttentionSaved& saved,
                                         const HydraOptions& options) {
   const c10::DeviceGuard guard(in.q.device());
-  if (hydra_by_formula(in.q)) return hydra_formula_backward(in, saved, options);
-  switch (in.q.scalar_type()) {
-    case at::kFloat: return hydra_backward_of<float>(in, saved, options);
-    case at::kHalf: return hydra_backward_of<kernels::Float16>(in, saved, options);
-    default: return hydra_backward_of<kernels::BFloat16>(in, saved, options);
-  }
+  if (hydra_by_formula(in.q) || in.q.scalar_type() == at::kHalf)
+    return hydra_formula_backward(in, saved, options);
+  if (in.q.scalar_type() == at::kFloat) return hydra_backward_of<float>(in, saved, options);
+  return hydra_backward_of<kernels::BFloat16>(in, saved, options);
 }
 
 }  // namespace

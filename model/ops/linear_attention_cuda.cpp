@@ -26,9 +26,9 @@ cuda::Extent extent_of(const Tensor& q, const LinearOptions& options) {
 template <class T>
 AttentionForward linear_forward_of(const AttentionInputs& in, bool save,
                                    const LinearOptions& options) {
-  const Tensor q = with_token_rows(in.q);
-  const Tensor k = with_token_rows(in.k);
-  const Tensor v = with_token_rows(in.v);
+  const Tensor q = with_packed_rows(in.q);
+  const Tensor k = with_packed_rows(in.k);
+  const Tensor v = with_packed_rows(in.v);
   // The kernels keep their sums in `state`, whether anybody reads them later or not.
   const auto [y, state, denominator] = empty_linear_outputs(in, /*save=*/true, options);
   cuda::ForwardParams<T> p{};
@@ -53,11 +53,11 @@ AttentionForward linear_forward_of(const AttentionInputs& in, bool save,
 template <class T>
 AttentionBackward linear_backward_of(const AttentionInputs& in, const AttentionSaved& saved,
                                      const LinearOptions& options) {
-  const Tensor q = with_token_rows(in.q);
-  const Tensor k = with_token_rows(in.k);
-  const Tensor v = with_token_rows(in.v);
-  const Tensor y = with_token_rows(saved.y);
-  const Tensor grad_y = with_token_rows(saved.grad_y);
+  const Tensor q = with_packed_rows(in.q);
+  const Tensor k = with_packed_rows(in.k);
+  const Tensor v = with_packed_rows(in.v);
+  const Tensor y = with_packed_rows(saved.y);
+  const Tensor grad_y = with_packed_rows(saved.grad_y);
   const Tensor dq = empty_token_rows(q);
   const Tensor dk = empty_token_rows(k);
   const Tensor dv = empty_token_rows(v);
@@ -80,14 +80,22 @@ AttentionBackward linear_backward_of(const AttentionInputs& in, const AttentionS
   return {dq, dk, dv, at::empty({0}, saved.sums.options())};
 }
 
-/// The kernels have no float64, and nothing to do for no values.
-bool without_kernels(const AttentionInputs& in) {
-  return in.q.scalar_type() == at::kDouble || in.q.numel() == 0 || in.v.numel() == 0;
+/// What there are no kernels for, and no values, for which there is nothing to do.
+bool without_kernels(const AttentionInputs& in, const LinearOptions& options) {
+  if (in.q.numel() == 0 || in.v.numel() == 0) return true;
+  const auto shape = options.shape(in.q.size(1), in.q, in.v);
+  const cuda::Extent extent = extent_of(in.q, options);
+  switch (in.q.scalar_type()) {
+    case at::kFloat: return !cuda::serves<float>(shape, extent);
+    case at::kHalf: return !cuda::serves<kernels::Float16>(shape, extent);
+    case at::kBFloat16: return !cuda::serves<kernels::BFloat16>(shape, extent);
+    default: return true;
+  }
 }
 
 AttentionForward linear_on_gpu(const AttentionInputs& in, bool save, const LinearOptions& options) {
   const c10::DeviceGuard guard(in.q.device());
-  if (without_kernels(in)) return linear_by_formula(in, save, options);
+  if (without_kernels(in, options)) return linear_by_formula(in, save, options);
   switch (in.q.scalar_type()) {
     case at::kFloat: return linear_forward_of<float>(in, save, options);
     case at::kHalf: return linear_forward_of<kernels::Float16>(in, save, options);
@@ -98,12 +106,10 @@ AttentionForward linear_on_gpu(const AttentionInputs& in, bool save, const Linea
 AttentionBackward linear_gradient_on_gpu(const AttentionInputs& in, const AttentionSaved& saved,
                                          const LinearOptions& options) {
   const c10::DeviceGuard guard(in.q.device());
-  if (without_kernels(in)) return linear_gradient_by_formula(in, saved, options);
-  switch (in.q.scalar_type()) {
-    case at::kFloat: return linear_backward_of<float>(in, saved, options);
-    case at::kHalf: return linear_backward_of<kernels::Float16>(in, saved, options);
-    default: return linear_backward_of<kernels::BFloat16>(in, saved, options);
-  }
+  if (without_kernels(in, options) || in.q.scalar_type() == at::kHalf)
+    return linear_gradient_by_formula(in, saved, options);
+  if (in.q.scalar_type() == at::kFloat) return linear_backward_of<float>(in, saved, options);
+  return linear_backward_of<kernels::BFloat16>(in, saved, options);
 }
 
 }  // namespace

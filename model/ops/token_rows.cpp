@@ -12,6 +12,15 @@ Tensor with_token_rows(const Tensor& x) {
   return values_adjoin && heads_adjoin ? x : x.transpose(1, 2).contiguous().transpose(1, 2);
 }
 
+Tensor with_packed_rows(const Tensor& x) {
+  const Tensor rows = with_token_rows(x);
+  constexpr std::int64_t kPack = 16;
+  const auto size = static_cast<std::int64_t>(rows.element_size());
+  const bool aligned = reinterpret_cast<std::uintptr_t>(rows.const_data_ptr()) % kPack == 0 &&
+                       token_stride(rows) * size % kPack == 0 && rows.stride(0) * size % kPack == 0;
+  return aligned ? rows : empty_token_rows(rows).copy_(rows);
+}
+
 Tensor empty_token_rows(const Tensor& x, const c10::SymInt& head_dim) {
   const c10::SymInt heads = x.sym_size(1);
   const c10::SymInt tokens = x.sym_size(2);

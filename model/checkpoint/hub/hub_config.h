@@ -8,6 +8,7 @@
 #include <cstdint>
 #include <filesystem>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <string_view>
@@ -23,6 +24,8 @@ struct HubConfig {
   std::string architecture;    ///< timm's name, "" for Hugging Face
   /// Nothing is known of that name, so that tensors alone would have to say what it computes.
   bool is_unknown = false;
+  /// The name says `global_pool`, no key does.
+  bool pooling_is_of_name = false;
   std::string license;              ///< "" when it says nothing
   std::vector<std::string> labels;  ///< of the classes in order; empty when it names none
   TransformHints transform;
@@ -39,8 +42,8 @@ struct HubConfig {
   /// A key that says what the tensors show too.
   struct Claim {
     std::string key;
-    std::function<std::int64_t(const model::VitConfig&)> shown;
-    std::int64_t value;
+    std::function<std::string(const model::VitConfig&)> shown;
+    std::string value;
   };
   std::vector<Claim> claims;
   bool says_gelu = false;      ///< by name, which is not what gated MLPs have
@@ -65,6 +68,11 @@ struct HubConfig {
 /// does not compute, and for every argument that may change the computation in a way that it does not
 /// know.
 HubConfig read_hub_config(const std::filesystem::path& folder);
+
+/// The same of what timm's train.py writes into its files: the architecture's name as `arch` or `args.model`, its arguments as
+/// `args.gp` and `args.model_kwargs`. Kind `none` where there is no name. `file` is what errors name.
+HubConfig read_training_arguments(const std::map<std::string, std::string>& metadata,
+                                  const std::filesystem::path& file);
 
 /// Names of classes as a JSON array of strings, each a line of a label file: how our own files keep
 /// them. Throws Error(decode_failed), Error(invalid_argument).

@@ -51,15 +51,10 @@ constexpr std::array kRules{
     // What timm computes from the configuration, in files of its earlier versions.
     Rule{kTimm, "blocks.#.attn.rel_pos.relative_position_index", ""},
     Rule{kTimm, "blocks.#.attn.rel_pos.rel_coords_log", ""},
-    Rule{kTimm, "rope.periods", ""},
-    Rule{kTimm, "rope.bands", ""},
-    Rule{kTimm, "rope.t_x", ""},
-    Rule{kTimm, "rope.t_y", ""},
     Rule{kTimm, "head.fc_cls.*", "head.*"},
     // Classifiers beside a backbone.
     Rule{kTimm, "fc.*", "head.*"},
     Rule{kTimm, "classifier.*", "head.*"},
-    Rule{kTimm, "pre_logits.*", ""},
     Rule{kTimm, "mask_token", ""},
 
     Rule{kHf, "embeddings.cls_token", "cls_token"},
@@ -317,8 +312,20 @@ bool is_computed(std::string_view name) {
                                  "head.bias",
                                  "head_dist.weight",
                                  "head_dist.bias"};
-  return std::ranges::any_of(
-      kPatterns, [&](std::string_view pattern) { return match(pattern, name).has_value(); });
+  return is_of_rotation(name) || std::ranges::any_of(kPatterns, [&](std::string_view pattern) {
+           return match(pattern, name).has_value();
+         });
+}
+
+bool is_of_head(std::string_view name) {
+  return name.starts_with("head.") || name.starts_with("head_dist.") ||
+         name.starts_with("pre_logits.");
+}
+
+bool is_of_rotation(std::string_view name) {
+  constexpr std::array<std::string_view, 4> kNames{"rope.periods", "rope.bands", "rope.t_x",
+                                                   "rope.t_y"};
+  return std::ranges::find(kNames, name) != kNames.end();
 }
 
 bool is_layer_table(std::string_view name) { return match("blocks.#.pos_embed", name).has_value(); }

@@ -62,6 +62,11 @@ KeyMapping map_keys(std::span<const std::string> keys, const std::string& subjec
 /// positions decide.
 bool is_computed(std::string_view name);
 
+/// Does it belong to the classifier, or to a layer right before it (`pre_logits`, which is not computed)?
+bool is_of_head(std::string_view name);
+/// Is it a table that timm computes from the settings of rotations?
+bool is_of_rotation(std::string_view name);
+
 /// Is `name` a parameter that an attention mechanism added to its layer: `blocks.i.attn.*`, but not
 /// `qkv`, `proj`, `q_norm`, `k_norm` or `norm`?
 bool is_mechanism_tensor(std::string_view name);

@@ -68,6 +68,9 @@ class JpegRows {
     if (setjmp(failure_.back) != 0) return false;
     jpeg_create_decompress(&codec_);
     codec_.src = &source_;
+    codec_.client_data = this;
+    access_ = codec_.mem->access_virt_barray;
+    codec_.mem->access_virt_barray = access_and_forget;
     if (jpeg_read_header(&codec_, TRUE) == JPEG_SUSPENDED) return false;
     channels_ = codec_.num_components;
     if (channels_ == 3) codec_.out_color_space = JCS_RGB;
@@ -92,10 +95,39 @@ class JpegRows {
   }
 
  private:
+  /// Several scans need all coefficients in memory, two bytes each, before the first row. Those of rows
+  /// that were given out go back to the system.
+  static JBLOCKARRAY access_and_forget(j_common_ptr codec, jvirt_barray_ptr array, JDIMENSION begin,
+                                       JDIMENSION count, boolean is_writable) {
+    constexpr JDIMENSION kStillRead = 8;  // that smoothing looks back at
+    auto& jpeg = *static_cast<JpegRows*>(codec->client_data);
+    if (is_writable == FALSE && begin > kStillRead) {
+      JDIMENSION& forgotten = jpeg.forgotten_of(array);
+      while (forgotten + 1 < begin - kStillRead) {
+        // A row reaches to where the next one begins, unless that one was allocated elsewhere.
+        const JBLOCKROW row = *jpeg.access_(codec, array, forgotten, 1, FALSE);
+        const JBLOCKROW next = *jpeg.access_(codec, array, ++forgotten, 1, FALSE);
+        const auto blocks = static_cast<std::size_t>(next > row ? next - row : 0);
+        if (blocks <= jpeg.codec_.image_width / DCTSIZE + 2 * MAX_SAMP_FACTOR)
+          forget_pages(row, blocks * sizeof(JBLOCK));
+      }
+    }
+    return jpeg.access_(codec, array, begin, count, is_writable);
+  }
+  JDIMENSION& forgotten_of(jvirt_barray_ptr array) {
+    std::size_t i = 0;
+    while (i + 1 < arrays_.size() && arrays_[i] != array && arrays_[i] != nullptr) ++i;
+    arrays_[i] = array;
+    return forgotten_[i];
+  }
+
   jpeg_decompress_struct codec_{};
   JpegFailure failure_{};
   jpeg_source_mgr source_{};
   int channels_ = 0;
+  decltype(jpeg_memory_mgr::access_virt_barray) access_ = nullptr;
+  std::array<jvirt_barray_ptr, MAX_COMPONENTS> arrays_{};  ///< one each component
+  std::array<JDIMENSION, MAX_COMPONENTS> forgotten_{};     ///< their first rows
 };
 
 }  // namespace

@@ -73,10 +73,7 @@ std::uint32_t bits_of(const TiffDirectory& directory) {
   const bool is_grey_byte = bits.front() == 8 && directory.photometric == 1 &&
                             directory.samples_per_pixel == 1 &&
                             directory.sample_format.front() == kSigned;
-  // Nor does it invert 16 bits where zero is white, in one order of bytes; the other it refuses.
-  const bool is_white_zero16 =
-      bits.front() == 16 && directory.photometric == 0 && directory.is_big_endian;
-  if (!is_uniform || (!is_unsigned && !is_grey_byte) || bits.front() > 16 || is_white_zero16)
+  if (!is_uniform || (!is_unsigned && !is_grey_byte) || bits.front() > 16)
     refuse_tiff("TIFF with samples that are not unsigned integers of 1, 2, 4, 8 or 16 bits");
   return bits.front();
 }
@@ -91,7 +88,8 @@ TiffForm form_of(const TiffDirectory& directory) {
   const bool are_unspecified = std::ranges::all_of(extra, is_unspecified);
   // Planes of their own that mean nothing are not looked at.
   if (directory.planar_configuration == 2 && are_unspecified) extra.clear();
-  form.is_inverted = directory.photometric == 0 && form.bits < 16;
+  // Pillow leaves 16 bits as they are, in one order of bytes, and refuses the other: a negative.
+  form.is_inverted = directory.photometric == 0;
   // In planes Pillow takes it for associated alpha or not, by the compression.
   const bool is_alpha_unsaid = form.colours == TiffColours::rgb && form.samples == 4 &&
                                directory.extra_samples.empty() &&

@@ -3,6 +3,7 @@
 #include "kernels/error.h"
 
 #include <dlfcn.h>
+#include <system_error>
 
 namespace hydrascope::opencv {
 namespace {
@@ -46,7 +47,11 @@ const std::string& why_no_picture_codecs() {
 }
 
 std::jthread load_picture_codecs_ahead() {
-  return std::jthread([] { static_cast<void>(why_no_picture_codecs()); });
+  try {
+    return std::jthread([] { static_cast<void>(why_no_picture_codecs()); });
+  } catch (const std::system_error&) {  // then they are loaded when they are needed
+    return {};
+  }
 }
 
 const VideoCodecs& video_codecs() {

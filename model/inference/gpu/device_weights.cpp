@@ -1,5 +1,9 @@
 #include "model/inference/gpu/device_weights.h"
 
+#include "kernels/error.h"
+#include "kernels/hydra/hydra_cuda.h"
+#include "kernels/linear_attention/linear_attention_cuda.h"
+
 #include <ATen/ATen.h>
 
 #include <algorithm>
@@ -20,6 +24,15 @@ ProductType product_type(const Precision& precision) {
   }
 }
 
+/// Whether there are kernels of T for a mixing; else its module does it.
+template <class T>
+bool has_kernels(const FoldedMixing& mixing, std::int64_t dim) {
+  namespace linear = kernels::linear_attention;
+  if (std::holds_alternative<FusedHydra>(mixing)) return kernels::hydra::cuda::serves<T>(dim);
+  const auto* shape = std::get_if<linear::Shape>(&mixing);
+  return shape == nullptr || linear::cuda::serves<T>(*shape, {1, 1, 1, 0, 1, 1});
+}
+
 }  // namespace
 
 DeviceWeights::DeviceWeights(const EngineSource& source, const InferenceOptions& options)
@@ -33,7 +46,15 @@ DeviceWeights::DeviceWeights(const EngineSource& source, const InferenceOptions&
   num_prefix = config.num_prefix_tokens();
   patch_embed = load(fold_patch_embed(*model), scalar_type());
   for (std::int64_t layer = 0; layer < config.depth; ++layer) {
-    const FoldedBlock folded = fold_block(source, layer);
+    FoldedBlock folded = fold_block(source, layer);
+    with_storage(type, [&]<class T>() {
+      if (has_kernels<T>(folded.mixing, config.embed_dim)) return;
+      if (chosen_kernels == Kernels::fused)
+        throw Error(ErrorCode::invalid_argument,
+                    "the GPU has no kernels for heads or rows of this size in this precision",
+                    "layer " + std::to_string(layer), "`kernels` auto runs its module");
+      folded = fold_block(source, layer, SparseKernels::none, false, /*with_mixing=*/false);
+    });
     DeviceBlock block;
     block.qkv = load({at::cat({folded.query.weight, folded.key_value.weight}),
                       at::cat({folded.query.bias, folded.key_value.bias})},

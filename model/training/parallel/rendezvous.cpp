@@ -99,7 +99,9 @@ void Rendezvous::connect(const JoinOptions& options) {
                     "rank 0 cannot serve at " + address + ": " + plain_message(error),
                     "MASTER_PORT", "is another run using the port?");
       }
-      if (Clock::now() < deadline && !(options.interrupted && options.interrupted())) continue;
+      if (options.interrupted && options.interrupted())
+        throw Error(ErrorCode::failed, "stopped while the processes were joining");
+      if (Clock::now() < deadline) continue;
       throw Error(ErrorCode::failed,
                   "rank " + std::to_string(launch_.rank) + " waited " +
                       seconds_text(options.join_timeout) + " for the store at " + address,
@@ -123,7 +125,9 @@ void Rendezvous::wait_for_all(const JoinOptions& options) {
   std::vector<std::string> all;
   for (int rank = 0; rank < launch_.world_size; ++rank) all.push_back(key("joined", rank));
   while (!store_->check(all)) {
-    if (Clock::now() > deadline || (options.interrupted && options.interrupted())) {
+    if (options.interrupted && options.interrupted())
+      throw Error(ErrorCode::failed, "stopped while the processes were joining");
+    if (Clock::now() > deadline) {
       throw Error(ErrorCode::failed,
                   "rank " + std::to_string(launch_.rank) + " waited for " +
                       ranks_text(without("joined")) + " of " + std::to_string(launch_.world_size) +

@@ -163,16 +163,41 @@ std::string list_keys(const pickle::Dict& dict) {
   return text;
 }
 
-/// Tensors that stand where unknown code would put them, and nothing of the dict may be such.
+/// "blocks." of "blocks.0.norm1.weight"; the whole name where it has no dot.
+std::string_view first_part(std::string_view name) { return name.substr(0, name.find('.') + 1); }
+
+/// Tensors that stand where unknown code would put them, and other values under names of parts that have tensors: nothing of
+/// the dict may be such. None is as if it were not there.
 StateDict checked(StateDict found, const pickle::Heap& heap) {
+  constexpr std::array<std::string_view, 4> kTokens{"cls_token", "dist_token", "reg_token",
+                                                    "pos_embed"};
   Walk walk;
+  std::set<std::string_view> parts;
   for (const auto& [key, value] : found.dict->items) {
-    const auto* object = std::get_if<pickle::Object*>(&value);
-    if (object == nullptr || !(is_array(**object) || walk.reaches_tensor(value))) continue;
     const auto* name = std::get_if<pickle::Text>(&key);
-    refuse_dict("the tensor " + (name == nullptr ? "" : quote(name->text) + " ") +
-                    "of the weights is " + what_it_is(**object),
-                heap, kMakeTensors);
+    if (name != nullptr && std::holds_alternative<pickle::Tensor*>(value))
+      parts.insert(first_part(name->text));
+  }
+  for (const auto& [key, value] : found.dict->items) {
+    if (std::holds_alternative<pickle::Tensor*>(value) ||
+        std::holds_alternative<pickle::None>(value))
+      continue;
+    const auto* name = std::get_if<pickle::Text>(&key);
+    const std::string_view text = name == nullptr ? "" : name->text;
+    const bool is_of_part =
+        !parts.empty() && (std::ranges::find(kTokens, text) != kTokens.end() ||
+                           (!first_part(text).empty() && parts.contains(first_part(text))));
+    const auto* object = std::get_if<pickle::Object*>(&value);
+    if (object != nullptr && (is_of_part || is_array(**object) || walk.reaches_tensor(value))) {
+      refuse_dict("the tensor " + (name == nullptr ? "" : quote(text) + " ") +
+                      "of the weights is " + what_it_is(**object),
+                  heap, kMakeTensors);
+    }
+    if (object == nullptr && is_of_part) {
+      refuse_dict("the tensor " + quote(text) + " of the weights is " +
+                      std::string(pickle::describe(value)),
+                  heap, kMakeTensors);
+    }
   }
   return found;
 }

@@ -159,6 +159,7 @@ std::string find_format(std::span<const std::byte> bytes, const std::string& sub
 constexpr std::size_t kMaxEntries = 1024;
 constexpr std::size_t kMaxText = 4096;
 constexpr std::string_view kArguments = "args";
+constexpr std::string_view kModelArguments = "model_kwargs";  // of timm's train.py
 
 std::optional<std::string> plain_text(std::string_view text) {
   if (text.size() > kMaxText || find_bad_utf8(text) != text.size()) return std::nullopt;
@@ -185,7 +186,7 @@ void add_plain_values(const pickle::Dict& dict, const std::string& prefix, Metad
 }
 
 /// The text, numbers and booleans ("true") of `root`, and of its entry `args` (a namespace or a
-/// dict) as "args.NAME". Left out: everything else, names and text that are not UTF-8 or longer
+/// dict) as "args.NAME", of its `model_kwargs` as "args.model_kwargs.NAME". Left out: everything else, names and text that are not UTF-8 or longer
 /// than 4096 bytes, and what comes after the first 1024 entries.
 Metadata read_metadata(const pickle::Dict& root) {
   Metadata metadata;
@@ -196,7 +197,12 @@ Metadata read_metadata(const pickle::Dict& root) {
     if (const auto* name_space = std::get_if<pickle::Namespace*>(arguments)) {
       fields = (*name_space)->fields;
     }
-    if (fields != nullptr) add_plain_values(*fields, std::string(kArguments) + '.', metadata);
+    if (fields == nullptr) return metadata;
+    const std::string prefix = std::string(kArguments) + '.';
+    add_plain_values(*fields, prefix, metadata);
+    const pickle::Value* of_model = find(*fields, kModelArguments);
+    if (const auto* dict = of_model == nullptr ? nullptr : std::get_if<pickle::Dict*>(of_model))
+      add_plain_values(**dict, prefix + std::string(kModelArguments) + '.', metadata);
   }
   return metadata;
 }
