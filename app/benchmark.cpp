@@ -209,10 +209,9 @@ int compare_files(const BenchmarkRequest& request) {
   return kExitOk;
 }
 
-int check_baseline(const BenchmarkRequest& request, const BenchmarkResult& result) {
-  if (request.baseline.empty()) return kExitOk;
-  const auto slower =
-      slower_rows(read_benchmark(request.baseline), result, request.most_percent_slower);
+int check_baseline(const BenchmarkResult& baseline, const BenchmarkResult& result,
+                   double most_percent_slower) {
+  const auto slower = slower_rows(baseline, result, most_percent_slower);
   for (const std::string& line : slower) std::cerr << "check failed: " << line << '\n';
   return slower.empty() ? kExitOk : kExitCheckFailed;
 }
@@ -226,6 +225,8 @@ int run_benchmark(const ParsedOptions& options) {
   const std::string& stage = request.stage;
   const std::vector<std::string>& files = request.pictures;
   const std::vector<BenchmarkRun>& runs = request.runs;
+  std::optional<BenchmarkResult> baseline;
+  if (!request.baseline.empty()) baseline = read_benchmark(request.baseline);
   OutputFile output(request.output.file);
   BenchmarkResult result{header_of(request), {}};
   BenchmarkWriter writer(request.output.format, output.stream(), result.header);
@@ -329,7 +330,7 @@ int run_benchmark(const ParsedOptions& options) {
   if (!request.html.empty() && !result.rows.empty()) write_chart(result, request.html);
   if (stop_requested()) return exit_code_after_stop(kExitOk);
   if (failed > 0) return result.rows.empty() ? kExitUsage : kExitSomeInputsFailed;
-  return check_baseline(request, result);
+  return baseline ? check_baseline(*baseline, result, request.most_percent_slower) : kExitOk;
 }
 
 }  // namespace hydrascope::app

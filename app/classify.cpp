@@ -53,6 +53,8 @@ ClassifyRequest classify_request(const ParsedOptions& options) {
   read.take("save-input", request.save_input);
   read.take("video-stride", request.video_stride);
   read.take("resume", request.resume);
+  for (const char* name : {"save-logits", "save-input"})
+    if (options.given(name)) check_output_file(options.text(name), options.origin(name));
   if (request.resume) check_resumable(request);
   return request;
 }

@@ -10,6 +10,7 @@
 #include "app/run/signal_stop.h"
 #include "app/run/terminal_text.h"
 #include "app/run/usage_error.h"
+#include "kernels/limits.h"
 
 #include <algorithm>
 #include <csignal>
@@ -96,14 +97,12 @@ int report(const Error& error, bool verbose) {
 Error error_of(const std::exception& error) {
   const auto* system = dynamic_cast<const std::system_error*>(&error);
   if (system != nullptr && (system->code() == std::errc::resource_unavailable_try_again ||
-                            system->code() == std::errc::not_enough_memory)) {
-    return Error(ErrorCode::out_of_memory, "the system gives no more threads or memory", "",
-                 "`ulimit -a` shows the limits on processes (-u) and on memory (-v)");
-  }
+                            system->code() == std::errc::not_enough_memory))
+    return no_more_threads();
   // LibTorch's allocator and the loader of libraries have no type for it.
   const std::string_view text = error.what();
   for (const char* word : {"allocate memory", "map segment"})
-    if (text.find(word) != text.npos) return Error(ErrorCode::out_of_memory, "not enough memory");
+    if (text.find(word) != text.npos) return not_enough_memory();
   // Behind its message LibTorch has a list of functions.
   return Error(ErrorCode::internal, std::string(text.substr(0, text.find("\nException raised"))),
                "internal");
@@ -165,7 +164,7 @@ int guarded(std::span<const std::string> words, const std::function<int()>& run)
     std::cout.flush();
     return report(error, verbose);
   } catch (const std::bad_alloc&) {
-    return report(Error(ErrorCode::out_of_memory, "not enough memory"), verbose);
+    return report(not_enough_memory(), verbose);
   } catch (const std::exception& error) {
     std::cout.flush();
     return report(error_of(error), verbose);

@@ -20,6 +20,7 @@ bool only_rewrites(const ParsedOptions& options) {
 int run_convert(const ParsedOptions& options) {
   const bool rewrites = only_rewrites(options);
   ModelRequest model = model_request(options);
+  model.may_be_random = true;
   std::string architecture = options.text("arch");
   // `-m` was the architecture once, and `--from` the model.
   const bool is_named_elsewhere =

@@ -2,6 +2,7 @@
 #include "app/command.h"
 #include "app/command_line.h"
 #include "app/model/mechanism_listing.h"
+#include "app/options/written_files.h"
 #include "app/run/last_words.h"
 #include "app/run/signal_stop.h"
 #include "kernels/device/processors.h"
@@ -10,11 +11,13 @@
 #include "model/inference/one_torch_thread.h"
 
 #include <ATen/Parallel.h>
+#include <ATen/Version.h>
 
 #include <algorithm>
 #include <array>
 #include <csignal>
 #include <cstdio>
+#include <fcntl.h>
 #include <iostream>
 #include <malloc.h>
 #include <string_view>
@@ -77,8 +80,24 @@ void notice_shortened_files() {
   sigaction(SIGBUS, &action, nullptr);
 }
 
+/// LibTorch looks at the processor once, and without /proc it complains on standard error, whatever
+/// comes of it.
+void look_at_processor_quietly() {
+  if (::access("/proc/cpuinfo", R_OK) == 0) return;
+  const int kept = ::fcntl(STDERR_FILENO, F_DUPFD_CLOEXEC, STDERR_FILENO + 1);
+  const int nothing = ::open("/dev/null", O_WRONLY | O_CLOEXEC);
+  if (kept >= 0 && nothing >= 0) {
+    ::dup2(nothing, STDERR_FILENO);
+    at::get_cpu_capability();
+    ::dup2(kept, STDERR_FILENO);
+  }
+  for (const int descriptor : {kept, nothing})
+    if (descriptor >= 0) ::close(descriptor);
+}
+
 int run(std::vector<std::string> words) {
   if (words.size() == 1 && words.front() == kDoNothing) return kExitOk;
+  look_at_processor_quietly();
   // Some loops have no number of threads from a command; LibTorch knows nothing of a cgroup's quota.
   if (const int usable = kernels::device::available_processors(); usable < at::get_num_threads())
     model::inference::set_openmp_threads(usable);
@@ -91,7 +110,9 @@ int run(std::vector<std::string> words) {
   const auto found = std::ranges::find(kRuns, command.name, &decltype(kRuns)::value_type::first);
   if (found == kRuns.end())
     throw Error(ErrorCode::internal, "nothing runs the command", command.name);
-  return found->second(parse(command, words));
+  const ParsedOptions options = parse(command, words);
+  check_written_files(options);
+  return found->second(options);
 }
 
 }  // namespace

@@ -7,6 +7,7 @@
 #include "app/run/last_words.h"
 #include "app/run/own_program.h"
 #include "kernels/error.h"
+#include "kernels/limits.h"
 
 #include <cerrno>
 #include <cstdlib>
@@ -48,8 +49,7 @@ void wait_briefly_for_threads() {
 /// Under a limit of memory the loader may find no room for LibTorch's libraries, and its message
 /// says little. An engine that does nothing shows it beforehand.
 void require_memory_for(const std::string& file) {
-  rlimit limit{};
-  if (::getrlimit(RLIMIT_AS, &limit) != 0 || limit.rlim_cur == RLIM_INFINITY) return;
+  if (!limit_on(RLIMIT_AS)) return;
   std::vector<std::string> words{file, std::string(kDoNothing)};
   posix_spawn_file_actions_t actions;
   ::posix_spawn_file_actions_init(&actions);
@@ -62,12 +62,16 @@ void require_memory_for(const std::string& file) {
   if (status == 0)
     while (::waitpid(engine, &status, 0) < 0 && errno == EINTR) continue;
   if (status == 0) return;
-  throw Error(ErrorCode::out_of_memory, "not enough memory to load LibTorch",
-              std::to_string(limit.rlim_cur >> 20) + " MiB", "`ulimit -v` sets the limit");
+  throw not_enough_memory("not enough memory to load LibTorch");
 }
 
 [[noreturn]] void run_engine(const char* name, std::vector<std::string> words) {
   const std::string file = engine_file().string();
+  std::error_code error;
+  static_cast<void>(fs::current_path(error));  // LibTorch loads parts of itself from there
+  if (error)
+    throw Error(ErrorCode::failed, "the working folder is not there any more: " + error.message(),
+                "", "start the program in another one");
   wait_briefly_for_threads();
   require_memory_for(file);
   words.insert(words.begin(), name);

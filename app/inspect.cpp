@@ -7,6 +7,7 @@
 #include "app/results/table.h"
 #include "app/run/console.h"
 #include "app/run/output_file.h"
+#include "app/run/terminal_text.h"
 #include "app/run/usage_error.h"
 #include "model/checkpoint/checkpoint.h"
 
@@ -104,7 +105,8 @@ std::vector<NotFinite> not_finite(const checkpoint::WeightFile& file) {
 
 void write_not_finite(const std::vector<NotFinite>& all, std::ostream& out) {
   for (const NotFinite& one : all)
-    out << one.tensor << " is not finite: " << one.nan << " NaN, " << one.infinite << " infinite\n";
+    out << printable(one.tensor) << " is not finite: " << one.nan << " NaN, " << one.infinite
+        << " infinite\n";
   if (all.empty()) out << "all weights are finite\n";
 }
 
@@ -143,7 +145,8 @@ void write_tensors(const checkpoint::WeightFile& file, Format format, std::ostre
     const std::vector<std::string> cells{view.name, std::string(name(view.dtype)),
                                          shape_text(view.shape), std::to_string(view.data.size())};
     if (format == Format::text)
-      out << cells[0] << '\t' << cells[1] << '\t' << cells[2] << '\t' << cells[3] << '\n';
+      out << printable(cells[0]) << '\t' << cells[1] << '\t' << cells[2] << '\t' << cells[3]
+          << '\n';
     table.add({cells.begin(), cells.end()});
   }
   if (format != Format::text) table.write(format, out);
@@ -154,13 +157,13 @@ void write_summary(const checkpoint::WeightFile& file, const Findings& findings,
   std::size_t total = 0;
   for (const checkpoint::TensorView& view : file.tensors()) total += view.data.size();
   for (const auto& [key, value] : file.metadata())
-    out << "metadata " << key << " = " << value << '\n';
+    out << "metadata " << printable(key) << " = " << printable(value) << '\n';
   out << "format " << file.format() << ", " << file.tensors().size() << " tensors, " << total
       << " bytes\n";
   if (!findings.layout.empty()) out << "names of " << findings.layout << '\n';
-  for (const std::string& note : findings.notes) out << "note: " << note << '\n';
+  for (const std::string& note : findings.notes) out << "note: " << printable(note) << '\n';
   if (findings.arch.empty()) {
-    out << "no vision transformer: " << findings.problem << '\n';
+    out << "no vision transformer: " << printable(findings.problem) << '\n';
   } else {
     out << "architecture " << findings.arch << ", attention " << findings.attention << '\n';
   }

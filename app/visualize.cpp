@@ -98,7 +98,8 @@ int run_visualize(const ParsedOptions& options) {
   visualization_options.folder = outputs.folder;
   visualization_options.endings = {".heatmap" + std::string(viz::extension(outputs.image_format)),
                                    ".heatmap.mp4", ".map.npy", ".map.npz"};
-  visualization_options.inputs.assign(words.begin(), words.end());
+  visualization_options.words = words;
+  visualization_options.recursive = request.recursive;
   visualization_options.figure = outputs.figure;
   visualization_options.save_raw = outputs.save_raw;
   visualization_options.smoothing = request.smoothing;

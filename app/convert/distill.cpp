@@ -7,6 +7,7 @@
 #include "app/model/model_metadata.h"
 #include "app/model/model_source.h"
 #include "app/options/option_table.h"
+#include "app/options/written_files.h"
 #include "app/pictures/labelled_set.h"
 #include "app/run/local_ranks.h"
 #include "app/run/signal_stop.h"
@@ -161,11 +162,7 @@ void Distillation::check_files() const {
   }
   std::vector<std::string> read = request_.starts;
   read.push_back(source_.weights.file().string());
-  for (const std::string& file : read) {
-    if (std::error_code ignored; fs::equivalent(output_, file, ignored)) {
-      throw UsageError("this is a model to convert from", "-o " + output_.string());
-    }
-  }
+  for (const std::string& file : read) refuse_input(output_, "-o " + output_.string(), file);
   // A file is replaced by the run that wrote it, or by one that is told to.
   const std::string& resume = resume_.word;
   const bool goes_on =
@@ -203,6 +200,7 @@ std::vector<std::int64_t> Distillation::take_over_starts(std::int64_t train_from
 void Distillation::say_what_happens(const training::ConversionOptions& chosen,
                                     std::int64_t steps) const {
   for (const std::string& note : source_.notes) console_.note("note: " + note);
+  shown_.say_assumed(console_);
   const image::Size own_size{source_.config.img_height, source_.config.img_width};
   if (const image::Size size = shown_.config.img_size; size != own_size) {
     console_.note("note: the model looks at pictures of " + size_text(size) + ", it was made for " +

@@ -3,6 +3,7 @@
 #include "app/command.h"
 #include "app/model/model_metadata.h"
 #include "app/model/model_source.h"
+#include "app/options/written_files.h"
 #include "app/run/console.h"
 #include "app/run/usage_error.h"
 #include "kernels/file_place.h"
@@ -19,7 +20,7 @@ namespace fs = std::filesystem;
 
 void prepare_output(const fs::path& file, bool force) {
   if (file.extension() != ".safetensors") {
-    throw UsageError("convert writes safetensors files", file.string(),
+    throw UsageError("weights are written as safetensors", file.string(),
                      "give the file that extension: " + file.stem().string() + ".safetensors");
   }
   if (open_stream(file)) throw UsageError("expected a file, found an open stream", file.string());
@@ -27,6 +28,8 @@ void prepare_output(const fs::path& file, bool force) {
   if (fs::exists(file, error) && !force) {
     throw UsageError("the file exists", file.string(), "--force replaces it");
   }
+  if (error == std::errc::filename_too_long)
+    throw UsageError("the name is too long", file.string());
   if (!file.has_parent_path()) return;
   fs::create_directories(file.parent_path(), error);
   if (error) {
@@ -77,10 +80,12 @@ int rewrite_checkpoint(const RewriteRequest& request) {
   const std::string& to = request.to;
   const ModelSource source =
       open_weights(request.model, request.from, request.from, request.architecture);
+  refuse_input(to, to, source.weights.file());
   prepare_output(to, request.force);
   for (const std::string& note : source.notes) console.note("note: " + note);
 
   const ResolvedTransform transform = resolve_transform(request.transform, source);
+  transform.say_assumed(console);
   if (request.transform.is_printed) std::cout << transform.describe() << '\n';
 
   // Building the model proves that the file is complete and makes what it lacks.

@@ -2,6 +2,7 @@
 
 #include "app/pictures/file_extension.h"
 #include "app/run/console.h"
+#include "app/run/terminal_text.h"
 #include "app/run/usage_error.h"
 #include "viz/charts/chart_page.h"
 
@@ -68,7 +69,7 @@ void DiagnosticsReport::write_text(std::ostream& out) const {
   out << "over " << images << (images == 1 ? " picture, " : " pictures, ");
   if (failed > 0) out << failed << " more failed, ";
   out << queries << " queries each; rows without a head are their layer's\n";
-  for (const std::string& note : notes) out << "note: " << note << '\n';
+  for (const std::string& note : notes) out << "note: " << printable(note) << '\n';
   flush_results(out);
 }
 

@@ -155,17 +155,17 @@ std::vector<Option> score_options() {
             takes("FILE.json"), completes_files),
        number("require-top1", "exit with code 4 if top-1 is below PCT percent", takes("PCT")),
        text("per-class", "write a table of accuracy by class; - prints it after the summary",
-            takes("FILE|-"), completes_files),
+            takes("FILE|-"), written),
        integer("confusions", "print the N most frequent confusions of two classes", at_least(1)),
        text("html", "also write one page: scores, calibration, worst classes, surest errors",
-            takes("FILE.html"), completes_files),
+            takes("FILE.html"), written),
        text("save-errors",
             "write contact sheets of misclassified pictures, worst first, and errors.csv",
-            takes("FOLDER"), completes_files),
+            takes("FOLDER"), written),
        integer("most-errors", "put at most N pictures on the sheets of --save-errors",
                by_default("100"), at_least(1)),
        text("save-logits", "write the logits, float32 (pictures, classes)", takes("FILE.npy"),
-            completes_files)});
+            written)});
 }
 
 std::vector<Option> layer_reference_options() {
@@ -209,7 +209,7 @@ std::vector<Option> earlier_evaluate_options() {
   std::vector<Option> options =
       join({agreement_options(),
             faithfulness_options(),
-            {text("diagnostics", "", takes("FILE.json|FILE.html|-"), completes_files),
+            {text("diagnostics", "", takes("FILE.json|FILE.html|-"), written),
              integer("diagnostics-images", "", by_default("32"), at_least(1))}});
   for (Option& option : options) {
     option.hidden = true;
@@ -278,16 +278,10 @@ void check_evaluate_options(const ParsedOptions& options, Format format) {
                          "hydrascope faithfulness measures them");
     }
   }
-  std::map<std::filesystem::path, std::string> files;
   for (const char* name : {"output", "save-logits", "per-class", "diagnostics", "html"}) {
     const std::string& file = options.text(name);
     if (file.empty() || file == "-") continue;
     check_output_file(file, options.origin(name));
-    const auto [other, is_new] =
-        files.emplace(std::filesystem::absolute(file).lexically_normal(), options.origin(name));
-    if (!is_new)
-      throw UsageError("names the same file as " + other->second,
-                       options.origin(name) + " " + file);
   }
   if (const std::string& page = options.text("html"); !page.empty() && !page.ends_with(".html"))
     throw UsageError("the page's name must end in .html", options.origin("html") + " " + page);

@@ -53,6 +53,7 @@ ReferenceModel::ReferenceModel(ReferenceRequest request, const TransformRequest&
 
 void ReferenceModel::load(const Console& console) {
   for (const std::string& note : source_.notes) console.note("note: --against: " + note);
+  transform_.say_assumed(console, "--against: ");
   console.detail("against: " + transform_.describe());
   classifier_.emplace(make_classifier(run_, source_, transform_.config, console));
 }

@@ -1,6 +1,7 @@
 #include "app/evaluate/faithfulness_report.h"
 
 #include "app/results/table.h"
+#include "app/run/terminal_text.h"
 
 #include <algorithm>
 #include <array>
@@ -188,7 +189,7 @@ void FaithfulnessReport::write_text(std::ostream& out) const {
   if (std::ranges::find(measures, "blur", &FaithfulnessMeasure::substrate) != measures.end())
     out << "; blur: Gaussian, sigma " << fixed(blur_sigma, 1) << " pixels";
   out << '\n';
-  for (const std::string& note : all_notes()) out << "note: " << note << '\n';
+  for (const std::string& note : all_notes()) out << "note: " << printable(note) << '\n';
   flush_results(out);
 }
 

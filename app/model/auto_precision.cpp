@@ -85,6 +85,7 @@ std::vector<Input> named_inputs(const std::string& word) {
   }
   std::istringstream nothing;
   InputStream stream({word}, /*recursive=*/true, nothing);
+  stream.count_alone();
   while (std::optional<Input> input = stream.next())
     if (!input->is_video) inputs.push_back(std::move(*input));
   return inputs;

@@ -60,7 +60,9 @@ struct Listing {
 void make_folders(const fs::path& folder) {
   std::error_code error;
   fs::create_directories(folder, error);
-  if (error) throw Error(ErrorCode::unwritable, error.message(), folder.string());
+  if (error)
+    throw Error(ErrorCode::unwritable, "the folder cannot be created: " + error.message(),
+                folder.string());
 }
 
 bool is_on_this_machine(std::string_view hub) {

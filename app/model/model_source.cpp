@@ -64,6 +64,9 @@ void suggest_mechanisms(std::string_view spec) {
   }
 }
 
+/// The origin of values that nothing says.
+constexpr std::string_view kNoArchitecture = "the defaults";
+
 void check_transform(const image::TransformConfig& config) {
   if (!(config.crop_pct > 0 && config.crop_pct <= 1)) {
     throw Error(ErrorCode::invalid_argument,
@@ -164,6 +167,7 @@ ModelSource open_weights(const ModelRequest& request, const std::string& name,
   source.name = name;
   source.head.num_classes = request.num_classes;
   source.head.reset = request.reset_head;
+  source.head.may_be_random = request.may_be_random;
   source.weights = checkpoint::Checkpoint::open(file, {request.use_ema});
   if (architecture_name.empty()) {
     source.config = source.weights.deduce_config(source.head);
@@ -216,6 +220,23 @@ ModelSource random_model(const ModelRequest& request) {
   return source;
 }
 
+void ResolvedTransform::say_assumed(const Console& console, const std::string& of) const {
+  std::string fields;
+  std::string flags;
+  for (const auto& [field, flag] : {std::pair{"mean", "--mean"},
+                                    {"std", "--std"},
+                                    {"crop_pct", "--crop-pct"},
+                                    {"interpolation", "--interpolation"}}) {
+    const auto origin = origins.find(field);
+    if (origin == origins.end() || origin->second != kNoArchitecture) continue;
+    fields += (fields.empty() ? "" : ", ") + std::string(field);
+    flags += (flags.empty() ? "" : ", ") + std::string(flag);
+  }
+  if (fields.empty()) return;
+  console.note("note: " + of + "nothing says how its pictures are prepared (" + fields +
+               "): " + image::describe(config) + " is assumed; " + flags + " say otherwise");
+}
+
 std::string ResolvedTransform::describe() const {
   // Values of one origin are named together: "[img_size, mean from metadata of x; crop_pct from
   // --crop-pct]".
@@ -237,7 +258,7 @@ ResolvedTransform resolve_transform(const TransformRequest& request, const Model
   image::TransformConfig& config = result.config;
   const auto architecture = model::find_architecture(source.config.arch);
   const std::string fallback =
-      architecture ? "the defaults of " + source.config.arch : "the defaults";
+      architecture ? "the defaults of " + source.config.arch : std::string(kNoArchitecture);
   for (const char* field : {"img_size", "crop_pct", "crop_mode", "interpolation", "mean", "std"}) {
     result.origins[field] = fallback;
   }
@@ -298,6 +319,7 @@ ResolvedTransform resolve_transform(const TransformRequest& request, const Model
 
 void OpenedModel::announce(const Console& console, bool shows_transform) const {
   for (const std::string& note : source.notes) console.note("note: " + note);
+  transform.say_assumed(console);
   // Beside records it is no result, so it goes where notes go.
   if (shows_transform || console.verbose) console.note(transform.describe());
 }

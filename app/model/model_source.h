@@ -52,6 +52,8 @@ struct ResolvedTransform {
   image::TransformConfig config;
   /// Field -> "--crop-pct", "metadata of x.safetensors", "default".
   std::map<std::string, std::string> origins;
+  /// A note on values that are assumed because nothing says them, with the options that do. `of` names another model.
+  void say_assumed(const Console& console, const std::string& of = "") const;
   /// `transform: resize 256 (bicubic, antialias) -> ... [from ...]`
   [[nodiscard]] std::string describe() const;
 };

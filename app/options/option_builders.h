@@ -55,6 +55,10 @@ inline auto in(std::string group) {
 inline constexpr auto comma_list = [](Option& option) { option.comma_list = true; };
 inline constexpr auto repeatable = [](Option& option) { option.repeatable = true; };
 inline constexpr auto completes_files = [](Option& option) { option.completes_files = true; };
+/// Names files, and to write.
+inline constexpr auto written = [](Option& option) {
+  option.completes_files = option.is_written = true;
+};
 inline constexpr auto hidden = [](Option& option) { option.hidden = true; };
 
 template <class... Traits>

@@ -44,6 +44,7 @@ struct Option {
   std::optional<double> maximum = {};         ///< largest number accepted
   std::string group = {};                     ///< heading in --help ("Model", "Input", ...)
   bool completes_files = false;               ///< shell completion offers files
+  bool is_written = false;                    ///< its values name files or folders to write
   std::vector<std::string> suggestions = {};  ///< or these words, of an open set
   bool hidden = false;  ///< an earlier spelling: it works, but help and completion do not show it
   std::vector<std::string> subcommands = {};  ///< those that take it; empty = all
@@ -116,6 +117,10 @@ class ParsedOptions {
     Source source = Source::default_value;
     std::string spelling = {};  ///< the alias that set it, or its name
   };
+  /// By name, every option that the command has.
+  [[nodiscard]] const std::map<std::string, Entry, std::less<>>& entries() const noexcept {
+    return entries_;
+  }
 
  private:
   friend ParsedOptions parse(const CommandSpec&, std::span<const std::string>, ConfigFile);

@@ -27,6 +27,7 @@ struct ModelRequest {
   bool use_ema = false;
   std::optional<std::int64_t> num_classes = {};
   bool reset_head = false;
+  bool may_be_random = false;  ///< the command trains or writes a model, and answers nothing
   std::string attention = {};  ///< a spec; "" is the checkpoint's
   std::vector<std::string> attention_options = {};
   std::string rel_pos = {};  ///< a spec of position rules; "" is the checkpoint's

@@ -177,7 +177,7 @@ std::vector<Option> output_options() {
       "Output",
       {
           text("output", "file that results are written to", letter('o'), takes("FILE|-"),
-               otherwise("standard output"), also({{"results-file"}}), completes_files),
+               otherwise("standard output"), also({{"results-file"}}), written),
           text("format",
                "form of the results; where it is not given, the extension of --output decides",
                takes("FORMAT"), otherwise("text"), one_of({"text", "json", "jsonl", "csv", "tsv"}),

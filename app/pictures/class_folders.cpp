@@ -49,9 +49,11 @@ void add_beside_classes(const std::filesystem::path& folder, LabelledSet& set) {
     const std::string path = join_path(folder.native(), entry.name);
     if (has_image_extension(entry.name)) {
       set.beside_classes.add(path);
-    } else if (entry.kind == EntryKind::no_file && entry.is_link &&
-               lower_extension(entry.name).empty()) {
-      set.pictures.push_back(labelled_picture(failed_input(path, path, entry.error, entry.why)));
+    } else if (entry.kind == EntryKind::no_file) {
+      if (entry.is_link && may_have_led_to_inputs(entry.name))
+        set.pictures.push_back(labelled_picture(failed_input(path, path, entry.error, entry.why)));
+    } else if (has_video_extension(entry.name)) {
+      set.passed.videos.add(path);
     }
   }
 }

@@ -127,8 +127,11 @@ DecodingWorkers::~DecodingWorkers() {
 }
 
 DecodingWorkers::Worker DecodingWorkers::take() {
-  const std::lock_guard lock(mutex_);
-  if (idle_.empty()) return start();
+  std::unique_lock lock(mutex_);
+  if (idle_.empty()) {
+    lock.unlock();  // a start takes milliseconds, in which others ask theirs
+    return start();
+  }
   Worker worker = idle_.back();
   idle_.pop_back();
   return worker;

@@ -77,9 +77,9 @@ GlobWalk::GlobWalk(std::string_view pattern, NameOrder order)
 
 GlobWalk::GlobWalk(std::string folder, std::string_view pattern, NameOrder order,
                    const std::filesystem::path& whole)
-    : order_(order) {
+    : order_(order), is_whole_given_(!whole.empty()) {
   std::error_code ignored;
-  if (!whole.empty()) whole_ = std::filesystem::canonical(whole, ignored);
+  if (is_whole_given_) whole_ = std::filesystem::canonical(whole, ignored);
   std::size_t begin = 0;
   while (begin <= pattern.size()) {
     const std::size_t end = std::min(pattern.find('/', begin), pattern.size());
@@ -90,12 +90,14 @@ GlobWalk::GlobWalk(std::string folder, std::string_view pattern, NameOrder order
   }
   if (segments_.empty()) return;
   above_ = folders_above(folder.empty() ? "." : folder);
-  first_failure_ = enter(std::move(folder), {0});
+  has_one_any_depth_ = std::ranges::count(segments_, SegmentKind::any_depth, &Segment::kind) == 1;
+  first_failure_ = enter(std::move(folder), {0}, /*is_linked=*/false);
 }
 
 std::optional<GlobWalk::Match> GlobWalk::enter(std::string folder,
-                                               const std::vector<std::size_t>& segments) {
-  Frame frame{.folder = std::move(folder), .states = {}, .entries = {}};
+                                               const std::vector<std::size_t>& segments,
+                                               bool is_linked) {
+  Frame frame{.folder = std::move(folder), .states = {}, .entries = {}, .is_linked = is_linked};
   const auto add = [&frame](std::size_t segment) {
     const bool known = std::any_of(frame.states.begin(), frame.states.end(),
                                    [&](const State& state) { return state.segment == segment; });
@@ -109,6 +111,16 @@ std::optional<GlobWalk::Match> GlobWalk::enter(std::string folder,
   }
 
   const std::string path = frame.folder.empty() ? "." : frame.folder;
+  if (has_one_any_depth_ && !is_whole_given_) {
+    const auto is_in_any_depth = [&](const State& state) {
+      return segments_[state.segment].kind == SegmentKind::any_depth;
+    };
+    const bool was_in =
+        !frames_.empty() && std::ranges::any_of(frames_.back().states, is_in_any_depth);
+    std::error_code ignored;
+    if (!was_in && std::ranges::any_of(frame.states, is_in_any_depth))
+      whole_ = std::filesystem::canonical(path, ignored);
+  }
   const Segment& only = segments_[frame.states.front().segment];
   if (frame.states.size() == 1 && only.kind == SegmentKind::literal) {
     if (auto entry = find_entry(path, only.text)) frame.entries.push_back(std::move(*entry));
@@ -135,6 +147,7 @@ std::optional<GlobWalk::Match> GlobWalk::enter(std::string folder,
 struct GlobWalk::Step {
   bool is_match = false;
   std::vector<std::size_t> inside;  ///< segments to compare the entry's own entries with
+  bool is_linked = false;           ///< see Frame
 };
 
 bool GlobWalk::may_follow(const std::string& link) {
@@ -165,8 +178,9 @@ GlobWalk::Step GlobWalk::step(const Frame& frame, const FolderEntry& entry) {
       if (is_hidden(entry.name)) continue;
       if (!is_folder) {
         result.is_match = result.is_match || is_last;
-      } else if (!entry.is_link || descends()) {
+      } else if ((!entry.is_link && !frame.is_linked) || descends()) {
         result.inside.push_back(state.segment);
+        result.is_linked = has_one_any_depth_ && (entry.is_link || frame.is_linked);
       }
     } else if (state.verbatim ? segment.text == entry.name
                               : matches_segment(segment.text, entry.name)) {
@@ -197,7 +211,7 @@ std::optional<GlobWalk::Match> GlobWalk::next() {
       return Match{std::move(path), entry.error, entry.why, /*is_folder=*/false, entry.is_link};
     }
     if (!found.inside.empty()) {
-      if (auto failure = enter(std::move(path), found.inside)) return failure;
+      if (auto failure = enter(std::move(path), found.inside, found.is_linked)) return failure;
     }
   }
   return std::nullopt;

@@ -25,8 +25,8 @@ bool matches_segment(std::string_view segment, std::string_view name);
 /// The files that match a pattern, one after the other, each once, in byte order of their paths.
 /// Folders are not files. Hidden names are skipped where their segment does not begin with a dot,
 /// always by `**`. `**` goes through linked folders, but never round in a circle (LinkGuard), nor to
-/// a folder above the one where it begins. A
-/// segment that holds `[...]` and is the very name of an entry means that entry. Memory: the
+/// a folder above the one where it begins. The only `**` of a pattern comes by every folder once: links
+/// into the folder where it begins are not followed. A segment that holds `[...]` and is the very name of an entry means that entry. Memory: the
 /// listings of the folders between the root and the current match.
 class GlobWalk {
  public:
@@ -63,16 +63,20 @@ class GlobWalk {
     std::vector<State> states;
     std::vector<FolderEntry> entries;
     std::size_t next_entry = 0;
+    bool is_linked = false;  ///< lies behind a link that the only `**` went through
   };
   struct Step;
 
   static SegmentKind kind_of(std::string_view segment);
-  std::optional<Match> enter(std::string folder, const std::vector<std::size_t>& segments);
+  std::optional<Match> enter(std::string folder, const std::vector<std::size_t>& segments,
+                             bool is_linked);
   Step step(const Frame& frame, const FolderEntry& entry);
   bool may_follow(const std::string& link);
 
   NameOrder order_;
   std::filesystem::path whole_;  ///< without links; empty: none
+  bool is_whole_given_;
+  bool has_one_any_depth_ = false;
   std::vector<Segment> segments_;
   std::vector<Frame> frames_;
   std::vector<FolderId> above_;      ///< the folders above the first frame's

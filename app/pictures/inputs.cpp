@@ -29,9 +29,6 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr std::array<std::string_view, 8> kVideoExtensions{".mp4",  ".mov", ".mkv", ".avi",
-                                                           ".webm", ".m4v", ".mpg", ".mpeg"};
-
 bool is_there(const fs::path& path) {
   std::error_code ignored;
   return fs::exists(path, ignored);
@@ -68,9 +65,10 @@ class PictureWalk {
         recursive_(recursive),
         glob_(folder_.native(), recursive ? "**" : "*", order, whole) {}
 
-  std::optional<Input> next() {
+  /// `looks`: opens what is no input to see whether it is a picture.
+  std::optional<Input> next(bool looks) {
     while (auto match = glob_.next()) {
-      if (!take_all_ && !is_input(*match)) continue;
+      if (!take_all_ && !is_input(*match, looks)) continue;
       produced_ = true;
       std::string given = match->path;
       if (!folder_.empty()) given.replace(0, folder_.native().size(), given_);
@@ -94,13 +92,12 @@ class PictureWalk {
   }
 
  private:
-  bool is_input(const GlobWalk::Match& match) {
+  bool is_input(const GlobWalk::Match& match, bool looks) {
     if (match.is_folder || has_image_extension(match.path)) return true;
-    // A link without an extension may have led to a folder.
-    if (match.error) return match.is_link && lower_extension(match.path).empty();
+    if (match.error) return match.is_link && may_have_led_to_inputs(match.path);
     if (has_video_extension(match.path)) {
       passed_.videos.add(match.path);
-    } else if (begins_as_picture(match.path)) {
+    } else if (looks && begins_as_picture(match.path)) {
       passed_.pictures.add(match.path);
     }
     return false;
@@ -115,7 +112,29 @@ class PictureWalk {
   PassedFiles passed_;
 };
 
-/// The path that an address "file:///a%20b.jpg" names, "" where it is none or another machine's.
+/// The likely meaning of a path that names nothing.
+std::string why_missing(const std::string& given) {
+  const std::size_t colon = given.find(':');
+  const std::string scheme = given.substr(0, colon);
+  const auto is_letter = [](unsigned char c) { return std::isalnum(c) != 0 || c == '+'; };
+  const bool has_scheme =
+      colon != std::string::npos && colon > 1 && std::ranges::all_of(scheme, is_letter);
+  if (has_scheme && (given.substr(colon).starts_with("://") || given.starts_with("data:"))) {
+    return "an address (" + scheme +
+           ":), and no file: hydrascope fetches nothing; download it first";
+  }
+  const bool is_quoted = given.size() > 2 && given.front() == given.back() &&
+                         (given.front() == '"' || given.front() == '\'');
+  if (is_quoted) {
+    const std::string inner = given.substr(1, given.size() - 2);
+    return is_there(inner) ? "no such file or folder; there is one without the quotes"
+                           : "no such file or folder; the quotes were taken for a part of the name";
+  }
+  return "no such file or folder";
+}
+
+}  // namespace
+
 std::string path_of_address(std::string_view text) {
   constexpr std::string_view kScheme = "file:";
   const auto is_same = [](char a, char b) {
@@ -143,29 +162,6 @@ std::string path_of_address(std::string_view text) {
   return path.find('\0') == std::string::npos ? path : "";
 }
 
-/// The likely meaning of a path that names nothing.
-std::string why_missing(const std::string& given) {
-  const std::size_t colon = given.find(':');
-  const std::string scheme = given.substr(0, colon);
-  const auto is_letter = [](unsigned char c) { return std::isalnum(c) != 0 || c == '+'; };
-  const bool has_scheme =
-      colon != std::string::npos && colon > 1 && std::ranges::all_of(scheme, is_letter);
-  if (has_scheme && (given.substr(colon).starts_with("://") || given.starts_with("data:"))) {
-    return "an address (" + scheme +
-           ":), and no file: hydrascope fetches nothing; download it first";
-  }
-  const bool is_quoted = given.size() > 2 && given.front() == given.back() &&
-                         (given.front() == '"' || given.front() == '\'');
-  if (is_quoted) {
-    const std::string inner = given.substr(1, given.size() - 2);
-    return is_there(inner) ? "no such file or folder; there is one without the quotes"
-                           : "no such file or folder; the quotes were taken for a part of the name";
-  }
-  return "no such file or folder";
-}
-
-}  // namespace
-
 Input file_input(std::string given, fs::path path) {
   const bool is_video = has_video_extension(path);
   return {std::move(given), std::move(path), is_video, std::nullopt, {}};
@@ -175,6 +171,13 @@ Input failed_input(std::string given, fs::path path, ErrorCode code, std::string
   return {std::move(given), std::move(path), false, code, std::move(message)};
 }
 
+bool can_be_walked_twice(const std::string& word) {
+  if (word == "-") return false;
+  std::error_code ignored;
+  if (fs::exists(word, ignored) || !word.starts_with('@')) return true;
+  return fs::is_regular_file(word.substr(1), ignored);
+}
+
 void require_inputs(const std::vector<std::string>& words, const std::string& command) {
   if (!words.empty()) return;
   throw UsageError("no input given", command,
@@ -182,8 +185,9 @@ void require_inputs(const std::vector<std::string>& words, const std::string& co
 }
 
 bool has_image_extension(const fs::path& file) { return image::format_of_name(file) != nullptr; }
-bool has_video_extension(const fs::path& file) {
-  return std::ranges::find(kVideoExtensions, lower_extension(file)) != kVideoExtensions.end();
+bool has_video_extension(const fs::path& file) { return image::is_named_as_video(file); }
+bool may_have_led_to_inputs(const fs::path& link) {
+  return lower_extension(link).empty() || has_image_extension(link) || has_video_extension(link);
 }
 
 PassedFiles& PassedFiles::operator+=(const PassedFiles& more) {
@@ -223,7 +227,7 @@ struct InputStream::State {
   std::optional<Input> next() {
     for (;;) {
       if (walk) {
-        if (auto input = walk->next()) return input;
+        if (auto input = walk->next(looks)) return input;
         passed += walk->passed();
         walk.reset();
       } else if (lines) {
@@ -360,6 +364,7 @@ struct InputStream::State {
   fs::path whole;
   std::size_t next_spec = 0;
   bool standard_input_taken = false;
+  bool looks = true;
   std::unique_ptr<PathLines> lines;
   std::optional<PictureWalk> walk;
   PassedFiles passed;  ///< of walks that have ended
@@ -371,6 +376,8 @@ InputStream::InputStream(std::vector<std::string> specs, bool recursive,
                                      std::move(whole))) {}
 InputStream::~InputStream() = default;
 
+void InputStream::count_alone() { state_->looks = false; }
+
 std::optional<Input> InputStream::next() { return state_->next(); }
 
 PassedFiles InputStream::passed() const {
@@ -381,20 +388,12 @@ PassedFiles InputStream::passed() const {
 
 namespace {
 
-/// Whether reading `word` once more changes nothing.
-bool can_be_walked_twice(const std::string& word) {
-  namespace fs = std::filesystem;
-  if (word == "-") return false;
-  std::error_code ignored;
-  if (fs::exists(word, ignored) || !word.starts_with('@')) return true;
-  return fs::is_regular_file(word.substr(1), ignored);
-}
-
 std::optional<std::int64_t> count_inputs(const std::stop_token& stop,
                                          const std::vector<std::string>& words, bool recursive,
                                          const std::function<bool(std::int64_t)>& takes) {
   std::istringstream nothing;
   InputStream inputs(words, recursive, nothing);
+  inputs.count_alone();
   std::int64_t count = 0;
   for (std::int64_t number = 0; const std::optional<Input> input = inputs.next(); ++number) {
     if (stop.stop_requested() || input->is_video) return std::nullopt;

@@ -17,6 +17,7 @@
 #include <optional>
 #include <span>
 #include <string>
+#include <string_view>
 #include <thread>
 #include <vector>
 
@@ -54,7 +55,8 @@ Input failed_input(std::string given, std::filesystem::path path, ErrorCode code
 
 /// Files and links that a walk came by and that are no inputs.
 struct PassedFiles {
-  PassedBy links;     ///< to folders that lead back or are walked anyway
+  PassedBy
+      links;  ///< to folders that lead back or are walked anyway, and such folders behind links
   PassedBy videos;    ///< which are read only where they are named
   PassedBy pictures;  ///< by their first bytes, but not by their names
   PassedFiles& operator+=(const PassedFiles& more);
@@ -82,6 +84,8 @@ class InputStream {
   ~InputStream();
   InputStream(const InputStream&) = delete;
   InputStream& operator=(const InputStream&) = delete;
+  /// From now on files that are no inputs are not opened, and are not in `passed`.
+  void count_alone();
   /// The next input, or nothing at the end.
   std::optional<Input> next();
   /// The files that walks have passed over so far.
@@ -92,16 +96,24 @@ class InputStream {
   std::unique_ptr<State> state_;
 };
 
+/// The path that an address "file:///a%20b.jpg" names, "" where it is none or another machine's.
+std::string path_of_address(std::string_view text);
+
+/// Whether reading `word` once more changes nothing.
+bool can_be_walked_twice(const std::string& word);
+
 /// Throws Error(invalid_argument) where nothing is named, with `command` as its subject.
 void require_inputs(const std::vector<std::string>& words, const std::string& command);
 
 /// By extension, case-insensitive; of every known format, read or not.
 bool has_image_extension(const std::filesystem::path& file);
 bool has_video_extension(const std::filesystem::path& file);
+/// Of a link that leads nowhere: a name with neither of both may be a folder's if it has no extension.
+bool may_have_led_to_inputs(const std::filesystem::path& link);
 
 // How many inputs a command will see, counted beside its work so that progress has a total.
 
-/// Walks what the words name a second time, on a thread of its own, and gives `progress` the total.
+/// Walks what the words name a second time, opening none of it, on a thread of its own, and gives `progress` the total.
 /// It begins when it is told to, after the first answer, so that it delays none. There is no total
 /// where walking twice would take something away (standard input, a list that is a pipe), nor with
 /// a video, whose frames are not known.

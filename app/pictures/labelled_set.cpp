@@ -112,12 +112,14 @@ FolderClasses classes_of_folders(const std::vector<fs::path>& folders, const ima
   if (all_are_numbers && !name_of_index.empty()) {
     const bool from_one = !name_of_index.contains(0) && unknown.size() == 1 &&
                           unknown.front() == std::to_string(labels.size());
-    throw UsageError("folders named by numbers are classes from 0 to " +
-                         std::to_string(labels.size() - 1) + ", found " +
-                         (from_one ? "folders that count from 1 to " : "") + some_of(unknown),
-                     subject,
-                     "--class-map FILE names the classes after the folders, line by line" +
-                         std::string(from_one ? " (seq " + unknown.front() + " > FILE)" : ""));
+    throw UsageError(
+        "folders named by numbers are classes from 0 to " + std::to_string(labels.size() - 1) +
+            ", found " + (from_one ? "folders that count from 1 to " : "") + some_of(unknown),
+        subject,
+        hint != kHintOfEvaluation
+            ? hint
+            : "--class-map FILE names the classes after the folders, line by line" +
+                  std::string(from_one ? " (seq " + unknown.front() + " > FILE)" : ""));
   }
   if (unknown.size() == folders.size()) {
     throw UsageError("no folder is named after a class of the model, found " + some_of(unknown),

@@ -66,6 +66,11 @@ std::string read_table_text(const std::filesystem::path& file, const std::string
   if (stream.bad() || !stream.is_open()) throw UsageError("cannot be read", subject);
   if (stream.eof()) throw UsageError("the file is empty", subject);
   std::string text(std::istreambuf_iterator<char>(stream), {});
+  for (const std::string_view mark :
+       {std::string_view("\xFF\xFE\0\0", 4), std::string_view("\0\0\xFE\xFF", 4)}) {
+    if (text.starts_with(mark))
+      throw UsageError("the file is in UTF-32, which is not read", subject, "save it in UTF-8");
+  }
   constexpr std::string_view kZero("\0", 1);
   const std::string_view begin = std::string_view(text).substr(0, 2);
   const bool is_little = begin == "\xFF\xFE" || (begin.substr(1) == kZero && begin[0] != '\0');

@@ -20,7 +20,7 @@ class OrderedWorkers {
   using First = std::function<Second()>;
 
   /// At most `most_pending` pieces of work (1 or more) are handed in and not done. Takes fewer
-  /// threads where the system gives no more. Throws Error(failed) where it gives none.
+  /// threads where the system gives no more. Throws Error(out_of_memory) where it gives none.
   OrderedWorkers(int threads, std::int64_t most_pending);
   OrderedWorkers(const OrderedWorkers&) = delete;
   OrderedWorkers& operator=(const OrderedWorkers&) = delete;

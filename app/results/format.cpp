@@ -2,12 +2,16 @@
 
 #include "app/pictures/file_extension.h"
 #include "app/run/usage_error.h"
+#include "kernels/limits.h"
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <fcntl.h>
+#include <ios>
 #include <optional>
 #include <system_error>
+#include <unistd.h>
 #include <utility>
 #include <vector>
 
@@ -98,18 +102,42 @@ std::string header_row(std::span<const std::string> names, Format format) {
   return row;
 }
 
-void flush_results(std::ostream& out) {
-  errno = 0;
-  out.flush();
-  if (!out)
-    throw Error(ErrorCode::failed, "cannot write the results", "output", why_not_written(errno));
+namespace {
+
+/// Where a stream keeps the address of its name.
+int name_slot() {
+  static const int slot = std::ios_base::xalloc();
+  return slot;
 }
 
+/// `error` is errno, which may be of another call: the write that failed may be long ago. Mostly it
+/// is a full disk.
 std::string why_not_written(int error) {
-  // The write that failed may be long ago, and mostly it is a full disk.
-  if (error == 0 || error == ENOSPC) return "is there space left on the disk?";
-  if (error == EBADF) return "standard output is closed";
-  return std::generic_category().message(error);
+  const std::string limit = hint_of_write(EFBIG);
+  if (error == EFBIG && !limit.empty()) return limit;
+  for (const int known : {EDQUOT, EFBIG, EIO, EPIPE})
+    if (error == known) return std::generic_category().message(error);
+  return "is there space left on the disk?" + (limit.empty() ? "" : " " + limit);
+}
+
+}  // namespace
+
+void name_stream(std::ostream& out, const std::string& place) {
+  out.pword(name_slot()) = const_cast<std::string*>(&place);
+}
+
+void flush_results(std::ostream& out) {
+  if (out) errno = 0;
+  out.flush();
+  if (out) return;
+  const int error = errno;
+  const auto* const place = static_cast<const std::string*>(out.pword(name_slot()));
+  // A stream that was closed can only be read (fill_closed_streams).
+  const bool is_closed =
+      place == nullptr && (::fcntl(STDOUT_FILENO, F_GETFL) & O_ACCMODE) == O_RDONLY;
+  throw Error(ErrorCode::unwritable, "not everything could be written",
+              place == nullptr ? "standard output" : *place,
+              is_closed ? "standard output is closed" : why_not_written(error));
 }
 
 }  // namespace hydrascope::app

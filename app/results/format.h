@@ -26,9 +26,10 @@ std::string delimited_row(std::span<const std::string> fields, Format format);
 /// The names of the columns; md has its rule below them.
 std::string header_row(std::span<const std::string> names, Format format);
 
-/// Flushes `out`; throws Error(failed) if it, or a write before, did not succeed.
+/// What messages call `out`, which lives no longer than `place`: "--output x.csv".
+void name_stream(std::ostream& out, const std::string& place);
+/// Flushes `out`; throws Error(unwritable) with its name, else "standard output", if that, or a
+/// write before, did not succeed.
 void flush_results(std::ostream& out);
-/// A hint at why a stream could not be written; `error` is errno after its flush, 0 if unknown.
-std::string why_not_written(int error);
 
 }  // namespace hydrascope::app

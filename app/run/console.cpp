@@ -27,13 +27,13 @@ Console Console::errors_only() const {
 }
 
 void Console::note(std::string_view text) const {
-  const std::string said = with_flags(text);
+  const std::string said = printable_lines(with_flags(text));
   if (!quiet) std::cerr << said << '\n';
   if (heard) heard(said);
 }
 
 void Console::detail(std::string_view text) const {
-  if (verbose) std::cerr << text << '\n';
+  if (verbose) std::cerr << printable_lines(text) << '\n';
 }
 
 void fill_closed_streams() {
@@ -56,12 +56,11 @@ std::string flag_of(std::string_view field) {
        {"auto_augment", "--aa"},
        {"format_only", "convert --format-only"},
        {"rel_pos_options", "--rel-pos-opt"}}};
-  constexpr std::array<std::string_view, 26> kSameNames{
-      "batch_size", "checkpoint", "clip_grad",  "crop_mode",  "device",      "fit",
-      "force",      "from",       "img_size",   "keep_layer", "keep_tokens", "kernels",
-      "lr",         "mapless",    "model",      "native",     "num_classes", "pos_embed",
-      "precision",  "rel_pos",    "reset_head", "resume",     "start",       "train_from",
-      "use_ema",    "views"};
+  constexpr std::array<std::string_view, 27> kSameNames{
+      "batch_size", "checkpoint", "clip_grad",   "crop_mode",   "device",    "fit",       "force",
+      "from",       "img_size",   "keep_layer",  "keep_tokens", "kernels",   "lr",        "mapless",
+      "model",      "native",     "num_classes", "port",        "pos_embed", "precision", "rel_pos",
+      "reset_head", "resume",     "start",       "train_from",  "use_ema",   "views"};
   for (const auto& [name, flag] : kOtherNames)
     if (name == field) return std::string(flag);
   if (std::ranges::find(kSameNames, field) == kSameNames.end()) return {};

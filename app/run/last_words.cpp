@@ -1,10 +1,12 @@
 #include "app/run/last_words.h"
 
 #include "app/command.h"
+#include "kernels/limits.h"
 
 #include <exception>
 #include <new>
 #include <string_view>
+#include <sys/resource.h>
 #include <system_error>
 #include <unistd.h>
 
@@ -25,7 +27,9 @@ std::terminate_handler g_earlier = nullptr;
     } catch (const std::bad_alloc&) {
       end_with("error: not enough memory\n");
     } catch (const std::system_error&) {
-      end_with("error: the system gives no more threads or memory (ulimit -u, ulimit -v)\n");
+      end_with(limit_on(RLIMIT_AS)
+                   ? "error: not enough memory to start a thread (ulimit -v sets the limit)\n"
+                   : "error: the system starts no more threads (ulimit -u, a cgroup's pids.max)\n");
     } catch (...) {  // a fault of the program
     }
   }

@@ -2,7 +2,9 @@
 
 #include "app/results/format.h"
 #include "app/run/usage_error.h"
+#include "model/image/picture_formats.h"
 
+#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cstddef>
@@ -10,6 +12,7 @@
 #include <fstream>
 #include <iostream>
 #include <optional>
+#include <span>
 #include <string_view>
 #include <system_error>
 #include <unistd.h>
@@ -50,6 +53,28 @@ std::uintmax_t size_of_whole_lines(const fs::path& file) {
     if (const std::size_t end = text.rfind('\n'); end != text.npos) size = begin + end + 1;
   }
   return size;
+}
+
+/// Whether a file holds what no results do: a picture, a video or weights, as its first bytes say.
+bool holds_other_things(const fs::path& file) {
+  std::error_code ignored;
+  if (!fs::is_regular_file(file, ignored)) return false;
+  std::array<char, 4096> bytes{};
+  std::ifstream stream(file, std::ios::binary);
+  stream.read(bytes.data(), bytes.size());
+  const std::string_view head(bytes.data(), static_cast<std::size_t>(stream.gcount()));
+  if (head.starts_with("\x93NUMPY")) return false;
+  return image::format_of_bytes(std::as_bytes(std::span(head))) != nullptr ||
+         std::ranges::any_of(head, [](unsigned char byte) {
+           return byte < ' ' &&
+                  std::string_view("\t\n\v\f\r\x1b").find(byte) == std::string_view::npos;
+         });
+}
+
+void refuse_to_replace(const fs::path& file, const std::string& place) {
+  if (holds_other_things(file))
+    throw UsageError("would replace a file that holds no results", place,
+                     "give the results another name");
 }
 
 }  // namespace
@@ -107,23 +132,27 @@ OutputFile::OutputFile(const std::string& output, std::string_view option, bool 
   }
   std::error_code error;
   const fs::file_status status = fs::status(output, error);
+  if (error == std::errc::filename_too_long) fail("the file cannot be written", error.value());
   if (fs::is_block_file(status)) fail("expected a file, found a disk", 0);
   // Another process's stream, a device, a pipe; a folder fails.
   if (stream || (fs::exists(status) && !fs::is_regular_file(status))) {
     errno = 0;
     file_ = std::make_unique<std::ofstream>(output, std::ios::binary | std::ios::app);
     if (!*file_) fail("the file cannot be written", errno);
+    name_stream(*file_, place_);
     return;
   }
   target_ = end_of_links(output);  // a link stays one
   folder_ = std::make_unique<FolderOf>(target_);
   part_ = folder_->path() / beside(target_, ".part").filename();
+  for (const fs::path& file : {target_, part_}) refuse_to_replace(file, place_);
   open_part(start);
 }
 
 void OutputFile::open_descriptor(int descriptor) {
   atomic_writes_ = std::make_unique<AtomicWrites>(descriptor);
   file_ = std::make_unique<std::ostream>(atomic_writes_.get());
+  if (!is_standard_output_) name_stream(*file_, place_);
 }
 
 void OutputFile::open_part(Start start) {
@@ -132,6 +161,7 @@ void OutputFile::open_part(Start start) {
     errno = 0;
     file_ = std::make_unique<std::ofstream>(part_, std::ios::binary | std::ios::app);
     if (!*file_) fail("the file cannot be written", errno);
+    name_stream(*file_, place_);
     lock_ = std::make_unique<FileLock>(part_);
     if (lock_->is_taken()) {
       part_.clear();  // it is another's
@@ -171,18 +201,7 @@ void OutputFile::fail(std::string_view what, int error) const {
 }
 
 void OutputFile::close() {
-  errno = 0;
-  stream().flush();
-  if (!stream()) {
-    int error = errno;
-    // The write that failed may be long ago. A stream that was closed can only be read
-    // (fill_closed_streams).
-    if (error == 0 && is_standard_output() &&
-        (::fcntl(STDOUT_FILENO, F_GETFL) & O_ACCMODE) == O_RDONLY)
-      error = EBADF;
-    throw Error(ErrorCode::unwritable, "not everything could be written",
-                is_standard_output() ? "standard output" : place_, why_not_written(error));
-  }
+  flush_results(stream());
   if (part_.empty()) return;
   if (const int error = lock_->sync(); error != 0) fail("the file cannot be synced", error);
   std::error_code error;
@@ -198,7 +217,10 @@ void check_output_file(const std::string& file, std::string_view option) {
   std::error_code ignored;
   if (!folder.empty() && !fs::is_directory(folder, ignored))
     throw UsageError("no such folder: " + folder.string(), place);
-  if (fs::is_directory(file, ignored)) throw UsageError("expected a file, found a folder", place);
+  std::error_code error;
+  if (fs::is_directory(file, error)) throw UsageError("expected a file, found a folder", place);
+  if (error == std::errc::filename_too_long) throw UsageError("the name is too long", place);
+  refuse_to_replace(file, place);
 }
 
 }  // namespace hydrascope::app

@@ -40,7 +40,7 @@ bool is_stream(const std::string& output);
 /// `-o`: standard output or another descriptor where it means one, else a file. It grows as FILE.part, which is locked meanwhile and takes
 /// the file's name on `close`: what the name stood for before stays until then, and what a killed run has written is found in FILE.part.
 /// Descriptors, devices and pipes are written as they are. Throws Error(unwritable), and Error(invalid_argument) where another run writes
-/// that file.
+/// that file, or where a picture, a video or weights have its name.
 class OutputFile {
  public:
   enum class Start { anew, after_whole_lines };
@@ -79,7 +79,9 @@ class OutputFile {
 };
 
 /// For a file that is written when everything is computed: throws Error(invalid_argument) where it
-/// could not be, for want of its folder or because a folder has its name. `option` named it.
+/// could not be, for want of its folder or because a folder has its name, and where it would replace
+/// a picture, a video or weights: text and NumPy's arrays take the place of their like alone.
+/// `option` named it.
 void check_output_file(const std::string& file, std::string_view option);
 
 }  // namespace hydrascope::app

@@ -19,24 +19,53 @@ std::string escape(unsigned char control) {
   return {'\\', 'x', kDigits[control >> 4], kDigits[control & 0xF]};
 }
 
+/// Bytes of the character that `text` begins with, 0 where they are no UTF-8.
+std::size_t utf8_size(std::string_view text) {
+  const auto first = static_cast<unsigned char>(text.front());
+  const std::size_t size = first < 0x80                    ? 1
+                           : first >= 0xC2 && first < 0xE0 ? 2
+                           : first >= 0xE0 && first < 0xF0 ? 3
+                           : first >= 0xF0 && first < 0xF5 ? 4
+                                                           : 0;
+  if (size == 0 || text.size() < size) return 0;
+  const bool goes_on = std::ranges::all_of(text.substr(1, size - 1), [](char byte) {
+    return (static_cast<unsigned char>(byte) & 0xC0) == 0x80;
+  });
+  return goes_on ? size : 0;
+}
+
 }  // namespace
 
 std::string printable(std::string_view text) {
   std::string shown;
   shown.reserve(text.size());
-  for (std::size_t index = 0; index < text.size(); ++index) {
+  for (std::size_t index = 0; index < text.size();) {
     const auto byte = static_cast<unsigned char>(text[index]);
     const auto next = index + 1 < text.size() ? static_cast<unsigned char>(text[index + 1]) : 0;
-    if (byte < 0x20 || byte == 0x7F) {
+    const std::size_t size = utf8_size(text.substr(index));
+    const bool is_control =
+        byte < 0x20 || byte == 0x7F || (size == 0 && byte >= 0x80 && byte < 0xA0);
+    if (is_control) {
       shown += escape(byte);
-    } else if (byte == 0xC2 && next >= 0x80 && next < 0xA0) {
+    } else if (size == 2 && byte == 0xC2 && next < 0xA0) {
       shown += escape(static_cast<unsigned char>(next));
-      ++index;
     } else {
-      shown += text[index];
+      shown += text.substr(index, std::max<std::size_t>(size, 1));
     }
+    index += std::max<std::size_t>(size, 1);
   }
   return shown;
+}
+
+std::string printable_lines(std::string_view text) {
+  std::string shown;
+  while (true) {
+    const std::size_t end = text.find('\n');
+    shown += printable(text.substr(0, end));
+    if (end == text.npos) return shown;
+    shown += '\n';
+    text.remove_prefix(end + 1);
+  }
 }
 
 std::size_t columns(std::string_view text) {

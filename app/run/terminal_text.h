@@ -8,8 +8,11 @@
 namespace hydrascope::app {
 
 /// `text` on one line and unable to command the terminal: control characters (C0, DEL, C1) become
-/// `\n`, `\t`, `\r` or `\x1b`; every other byte is kept, UTF-8 or not.
+/// `\n`, `\t`, `\r` or `\x1b`, C1 both as a character of UTF-8 and as a byte outside of one; every
+/// other byte is kept, UTF-8 or not.
 std::string printable(std::string_view text);
+/// The same of each line.
+std::string printable_lines(std::string_view text);
 
 /// Code points of UTF-8; wide and combining characters are counted as one column.
 std::size_t columns(std::string_view text);

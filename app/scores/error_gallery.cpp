@@ -44,7 +44,9 @@ ErrorGallery::ErrorGallery(std::filesystem::path folder, std::size_t most)
   if (folder_.empty()) return;
   std::error_code status;
   std::filesystem::create_directories(folder_, status);
-  if (status) throw Error(ErrorCode::unwritable, status.message(), folder_.string());
+  if (status)
+    throw Error(ErrorCode::unwritable, "the folder cannot be created: " + status.message(),
+                folder_.string());
 }
 
 void ErrorGallery::add(const ScoredPicture& picture) {

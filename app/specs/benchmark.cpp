@@ -45,7 +45,7 @@ CommandSpec benchmark_spec() {
         text("preset", "softmax, Hedgehog, Hydra and both mixed at 1080x1920 (HxW)",
              one_of({"1080p"}), in("Measurement")),
         text("html", "also write one page, images/s and memory against image size; .svg the charts",
-             takes("FILE.html|.svg"), also({{"plot"}}), in("Output"), completes_files),
+             takes("FILE.html|.svg"), also({{"plot"}}), in("Output"), written),
         text("compare", "print the ratios of two results, with 95 % intervals, and stop",
              takes("A.json B.json"), values(2), in("Comparison"), completes_files),
         text("baseline", "exit with code 4 if a row is slower than in this result", takes("FILE"),

@@ -36,9 +36,9 @@ CommandSpec classify_spec() {
                      at_least(1), in("Output")),
              text("save-logits",
                   "also write float32 logits (inputs, classes); failed inputs are NaN rows",
-                  takes("FILE.npy"), in("Output"), completes_files),
+                  takes("FILE.npy"), in("Output"), written),
              text("save-input", "also write the model's input tensor, float32 (inputs, 3, H, W)",
-                  takes("FILE.npy"), in("Output"), completes_files),
+                  takes("FILE.npy"), in("Output"), written),
              flag("resume",
                   "go on where a run was stopped; inputs that have their records in --output, a "
                   "jsonl file, are not looked at again",

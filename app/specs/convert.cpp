@@ -44,7 +44,7 @@ std::vector<Option> result_options() {
   return in_group(
       "Conversion",
       {text("output", "safetensors file to write; states and logs lie beside it, in FILE.training",
-            letter('o'), takes("FILE"), completes_files),
+            letter('o'), takes("FILE"), written),
        text("stage",
             "train converted layers alone (maps), the model end to end (finetune), or both",
             by_default("both"), one_of({"maps", "finetune", "both"})),
@@ -130,7 +130,7 @@ std::vector<Option> optimizer() {
 std::vector<Option> report_options() {
   std::vector<Option> options = without(output_options(), {"output"});
   options.push_back(text("report", "also write the report into a file; HTML has curves",
-                         takes("FILE.json|FILE.html"), repeatable, in("Output"), completes_files));
+                         takes("FILE.json|FILE.html"), repeatable, in("Output"), written));
   options.push_back(number("require-top1",
                            "exit with code 4 if top-1 on --eval is below PCT percent", takes("PCT"),
                            in("Output")));

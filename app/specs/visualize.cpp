@@ -106,7 +106,7 @@ std::vector<Option> heatmap_output_options() {
           text("html",
                "also write one page with all pictures, their maps and classes; of a video at most "
                "one frame per second",
-               takes("FILE.html"), completes_files),
+               takes("FILE.html"), written),
       });
   options.insert(options.end(), more.begin(), more.end());
   return options;

@@ -164,8 +164,8 @@ TrainingSubject open_subject(const DataRequest& data, const ModelRequest& model,
                      "--held-out");
   }
   constexpr const char* kNewHead =
-      "--reset-head trains a classifier of these folders' classes, --labels FILE names the model's "
-      "own";
+      "--reset-head trains a classifier of these folders' classes; --labels FILE names the model's "
+      "own, a line each, and folders named by numbers are its lines, from 0";
   // Then the user says which class an index is.
   const bool names_classes = !data.labels.empty();
   const LabelledSet set =

@@ -94,6 +94,7 @@ TrainingRequest training_request(const ParsedOptions& options) {
   TrainingRequest request;
   request.console = console_request(options);
   request.model = model_request(options);
+  request.model.may_be_random = true;
   request.transform = transform_request(options);
   request.run = run_request(options, AutoExif::as_stored);
   request.words = input_words(options);

@@ -44,6 +44,7 @@ OtherModel::OtherModel(const ModelRequest& request, const TransformRequest& tran
 void OtherModel::load(const RunRequest& run, const Console& console) {
   for (const auto* notes : {&source_.notes, &selection_.notes})
     for (const std::string& note : *notes) console.note("note: --against: " + note);
+  transform_.say_assumed(console, "--against: ");
   console.detail("against: " + transform_.describe());
   const TracedFor wanted{selection_.maps, mapless_};
   classifier_.emplace(make_classifier(run, source_, transform_.config, console,

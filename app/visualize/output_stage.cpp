@@ -1,5 +1,6 @@
 #include "app/visualize/output_stage.h"
 
+#include "app/pictures/inputs.h"
 #include "app/results/npy_file.h"
 #include "kernels/error.h"
 #include "kernels/new_file.h"
@@ -8,6 +9,8 @@
 #include <array>
 #include <limits>
 #include <new>
+#include <sstream>
+#include <sys/stat.h>
 #include <system_error>
 #include <tuple>
 #include <utility>
@@ -43,14 +46,25 @@ std::string OutputNames::name_for(const std::filesystem::path& input) {
   return name;
 }
 
-bool OutputNames::is_input(const std::string& name) const {
+bool OutputNames::is_input(const std::string& name) {
   return std::ranges::any_of(endings_, [&](const std::string& ending) {
-    const std::filesystem::path file = folder_ / (name + ending);
-    std::error_code none;
-    return std::ranges::any_of(inputs_, [&](const std::filesystem::path& input) {
-      return std::filesystem::equivalent(file, input, none);
-    });
+    struct stat file {};
+    if (::stat((folder_ / (name + ending)).c_str(), &file) != 0) return false;
+    if (!inputs_) inputs_ = find_inputs();
+    return inputs_->contains({file.st_dev, file.st_ino});
   });
+}
+
+std::set<OutputNames::FileNumber> OutputNames::find_inputs() const {
+  std::vector<std::string> words = words_;
+  std::erase_if(words, [](const std::string& word) { return !can_be_walked_twice(word); });
+  std::istringstream nothing;
+  InputStream inputs(std::move(words), recursive_, nothing);
+  std::set<FileNumber> numbers;
+  while (const std::optional<Input> input = inputs.next())
+    if (struct stat file{}; ::stat(input->path.c_str(), &file) == 0)
+      numbers.emplace(file.st_dev, file.st_ino);
+  return numbers;
 }
 
 namespace {
@@ -58,9 +72,9 @@ namespace {
 std::filesystem::path make_folder(const std::filesystem::path& folder) {
   std::error_code error;
   std::filesystem::create_directories(folder, error);
-  if (!std::filesystem::is_directory(folder, error))
-    throw Error(ErrorCode::unwritable, "cannot make the folder for heatmaps", folder.string(),
-                "--output names a folder");
+  if (std::error_code ignored; !std::filesystem::is_directory(folder, ignored))
+    throw Error(ErrorCode::unwritable, "cannot make the folder for heatmaps: " + error.message(),
+                folder.string(), "--output names a folder");
   return folder;
 }
 

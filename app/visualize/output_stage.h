@@ -14,6 +14,7 @@
 #include "viz/text/font.h"
 
 #include <atomic>
+#include <cstdint>
 #include <filesystem>
 #include <functional>
 #include <map>
@@ -34,21 +35,29 @@ class OutputNames {
  public:
   OutputNames() = default;
   /// `endings` are what is written after a name ("a" + ".heatmap.png") in `folder`: a name whose
-  /// file is one of `inputs` is not given.
+  /// file is one of the inputs is not given. `words` name the inputs as for an InputStream; they are
+  /// walked once a file has such a name.
   OutputNames(std::filesystem::path folder, std::vector<std::string> endings,
-              std::vector<std::filesystem::path> inputs)
-      : folder_(std::move(folder)), endings_(std::move(endings)), inputs_(std::move(inputs)) {}
+              std::vector<std::string> words, bool recursive)
+      : folder_(std::move(folder)),
+        endings_(std::move(endings)),
+        words_(std::move(words)),
+        recursive_(recursive) {}
 
   /// The file's name without its extension; "NAME-2", "NAME-3", ... where that is taken. Cut to
   /// what leaves room for ".heatmap.png" in a file name. "input" where nothing is left of it.
   std::string name_for(const std::filesystem::path& input);
 
  private:
-  [[nodiscard]] bool is_input(const std::string& name) const;
+  using FileNumber = std::pair<std::uintmax_t, std::uintmax_t>;  ///< device and inode
+  [[nodiscard]] bool is_input(const std::string& name);
+  [[nodiscard]] std::set<FileNumber> find_inputs() const;
 
   std::filesystem::path folder_;
   std::vector<std::string> endings_;
-  std::vector<std::filesystem::path> inputs_;
+  std::vector<std::string> words_;
+  bool recursive_ = false;
+  std::optional<std::set<FileNumber>> inputs_;
   std::set<std::string> taken_;
   std::map<std::string, int> last_number_;  ///< of a name that came before
 };

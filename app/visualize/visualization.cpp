@@ -36,7 +36,7 @@ Visualization::Visualization(VisualizationOptions options, ClassChoice classes,
       other_(other),
       output_(output),
       progress_(progress),
-      names_(options_.folder, options_.endings, options_.inputs) {}
+      names_(options_.folder, options_.endings, options_.words, options_.recursive) {}
 
 void Visualization::add(PipelineResult& result) {
   ++seen_;

@@ -22,8 +22,9 @@ class OtherModel;
 
 struct VisualizationOptions {
   std::filesystem::path folder;
-  std::vector<std::string> endings;           ///< of what is written into it
-  std::vector<std::filesystem::path> inputs;  ///< files that were named, which nothing overwrites
+  std::vector<std::string> endings;  ///< of what is written into it
+  std::vector<std::string> words;    ///< that name the inputs, which nothing overwrites
+  bool recursive = false;
   FigureOptions figure;
   bool save_raw = false;
   double smoothing = 0;                   ///< of maps over the frames of a video

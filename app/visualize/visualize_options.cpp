@@ -3,6 +3,7 @@
 #include "app/evaluate/evaluate_options.h"
 #include "app/model/assets.h"
 #include "app/options/option_builders.h"
+#include "app/run/output_file.h"
 #include "app/run/usage_error.h"
 #include "viz/scale/colormap.h"
 
@@ -104,6 +105,7 @@ VisualizeRequest visualize_request(const ParsedOptions& options) {
   outputs.report = report_options(outputs.figure);
   read.take("save-raw", outputs.save_raw);
   outputs.html = options.text("html");
+  if (!outputs.html.empty()) check_output_file(outputs.html, options.origin("html"));
   if (const std::string ending = outputs.html.extension().string();
       !outputs.html.empty() && ending != ".html" && ending != ".htm")
     throw UsageError("the page's name must end in .html", "--html " + outputs.html.string());

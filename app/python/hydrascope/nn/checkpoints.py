@@ -27,6 +27,44 @@ def _is_identity(module: object) -> bool:
     return module is None or isinstance(module, nn.Identity)
 
 
+_SETTINGS = ("eps", "approximate", "num_heads", "rotate_half", "temperature", "grid_offset", "grid_indexing", "ref_feat_shape")
+
+
+def _parts(module: nn.Module) -> list[tuple[str, Any]]:
+    """What a part computes beside its tensors: classes and settings of what it is made of, but for what is for training alone."""
+    return [(name, (type(one).__name__, *(getattr(one, setting, None) for setting in _SETTINGS)))
+            for name, one in module.named_modules() if not _is_identity(one) and "Drop" not in type(one).__name__]
+
+
+def _check_parts(model: Any) -> None:
+    """Refuses plain blocks with another part in them, a block that is not as the first is, and what else no tensor shows."""
+    def refuse(name: str, found: object, wanted: str) -> None:
+        raise InvalidArgumentError(f"the program has no such transformer: {name} is {found}, not {wanted}")
+    first = model.blocks[0]
+    for name, one in model.named_modules():
+        place = name.partition(".")[2].partition(".")[2] if name.startswith("blocks.") else name
+        if place in ("norm1", "norm2", "norm", "fc_norm"):
+            if not _is_identity(one) and not isinstance(one, nn.LayerNorm):
+                refuse(name, type(one).__name__, "LayerNorm")
+            if not _is_identity(one) and one.eps != first.norm1.eps:
+                refuse(f"{name}.eps", one.eps, f"{first.norm1.eps} as blocks.0.norm1's")
+        elif place == "mlp.act":
+            if not isinstance(one, nn.GELU) or one.approximate != "none":
+                refuse(name, repr(one), "exact GELU")
+        elif place.endswith(("_drop", "drop1", "drop2", "drop_path1", "drop_path2", "attn.norm", "q_norm", "k_norm")):
+            if not _is_identity(one) and "Drop" not in type(one).__name__:
+                refuse(name, type(one).__name__, "nothing or a dropout")
+    for index, block in enumerate(model.blocks):
+        for what in ("attn.num_heads", "mlp.fc1.out_features"):
+            found, wanted = (functools.reduce(getattr, what.split("."), one) for one in (block, first))
+            if found != wanted:
+                refuse(f"blocks.{index}.{what}", found, f"{wanted} as blocks.0's")
+        for what in ("attn.qkv.bias", "ls1.gamma", "ls2.gamma"):
+            found, wanted = (what in dict(one.named_parameters()) for one in (block, first))
+            if found != wanted:
+                refuse(f"blocks.{index}.{what}", "there" if found else "missing", f"{'there' if wanted else 'missing'} as in blocks.0")
+
+
 def _config(model: Any, arch: str) -> dict[str, Any] | None:
     """A `VitConfig` of the program; nothing where the model has parts that those lack."""
     if not has_plain_blocks(model) or not _metadata.are_known(model.state_dict()):
@@ -38,10 +76,7 @@ def _config(model: Any, arch: str) -> dict[str, Any] | None:
              and _is_identity(getattr(block.mlp, "norm", None)) and model.global_pool in ("token", "avg"))
     if not plain:
         return None
-    act = block.mlp.act
-    if not isinstance(block.norm1, nn.LayerNorm) or not isinstance(act, nn.GELU) or act.approximate != "none":
-        raise InvalidArgumentError("the program has no such transformer: its blocks have LayerNorm and GELU, found "
-                                   f"{type(block.norm1).__name__} and {act!r}")
+    _check_parts(model)
     height, width = model.patch_embed.img_size
     return {
         "arch": arch, "img_height": height, "img_width": width, "patch_size": model.patch_embed.patch_size[0],
@@ -58,11 +93,11 @@ def _config(model: Any, arch: str) -> dict[str, Any] | None:
                       for name, options in attention_of(model)]}
 
 
-def _unseen(model: Any) -> dict[str, object]:
+def _unseen(model: Any, blocks: list[Any]) -> dict[str, object]:
     """Facts about a transformer's answers that no tensor's name or shape shows."""
-    parts = [(type(one).__name__, getattr(one, "eps", None), getattr(one, "approximate", None))
-             for one in model.blocks[0].modules() if not isinstance(one, (nn.Identity, nn.Dropout)) and "Drop" not in type(one).__name__]
-    return {"global_pool": getattr(model, "global_pool", None), "parts of a block": parts}
+    beside = [(name, _parts(one)) for name, one in model.named_children() if name not in ("blocks", "patch_embed", "head")]
+    return {"global_pool": getattr(model, "global_pool", None), "parts beside its blocks": beside,
+            **{f"blocks.{index}": _parts(block) for index, block in enumerate(blocks)}}
 
 
 def _check_as_made(model: Any, arch: str) -> None:
@@ -71,8 +106,9 @@ def _check_as_made(model: Any, arch: str) -> None:
     import timm
     if timm.is_model(arch):
         with torch.device("meta"):
-            made = _unseen(timm.create_model(arch, num_classes=model.num_classes))
-        differ = [name for name, value in _unseen(model).items() if value != made[name]]
+            like = timm.create_model(arch, num_classes=model.num_classes)
+        made = _unseen(like, [like.blocks[0]] * len(model.blocks))
+        differ = [name for name, value in _unseen(model, list(model.blocks)).items() if value != made[name]]
     else:
         differ = ["global_pool"] if pool not in ("token", "avg") else []
     if differ:
@@ -104,9 +140,11 @@ def _kept(model: nn.Module) -> dict[str, Any]:
 
 
 def _input_size(model: Any) -> tuple[int, int, int]:
-    """Channels, height and width that a model of timm was made for."""
+    """Channels, height and width of the pictures that a model of timm is for: of its table, or where it takes every size, of
+    its configuration."""
     usual = _cfg(model).get("input_size") or (3, 224, 224)
-    size = getattr(model.patch_embed, "img_size", None) or usual[1:]
+    own = None if getattr(model, "dynamic_img_size", False) else getattr(model.patch_embed, "img_size", None)
+    size = own or usual[1:]
     return getattr(getattr(model.patch_embed, "proj", None), "in_channels", usual[0]), *size
 
 
@@ -119,7 +157,7 @@ def save(model: nn.Module | Mapping[str, Tensor], file: str | os.PathLike[str], 
     """Writes a timm vision transformer, its attention, size and transform (`pretrained_cfg`) included, or a state dict with
     the name of its architecture, as safetensors that the program reads. A model that `load` made keeps what its file said
     of its classes, licence and origin. A model without a classifier (`num_classes=0`) makes a file without one, which
-    `embed` takes, and the program with --num-classes N --reset-head."""
+    `embed` takes, and `hydrascope train`, which makes one."""
     path = os.fspath(file)
     if not path.startswith(("/dev/", "/proc/")):  # descriptors of this process
         path = os.path.realpath(path)
@@ -207,6 +245,8 @@ def load(file: str | os.PathLike[str], model: nn.Module | None = None) -> nn.Mod
         size = _metadata.said_transform(metadata).get("input_size")
         if not config and size and size[1:] != list(timm.get_pretrained_cfg(metadata["arch"]).input_size[1:]):
             arguments["img_size"] = tuple(size[1:])
+        if config and size and size[1:] != [config.get("img_height"), config.get("img_width")]:
+            arguments["dynamic_img_size"] = True
         model = timm.create_model(metadata["arch"], num_classes=len(state.get("head.weight", ())), **arguments)
     for layer, one in enumerate(config.get("attention", [])):
         name, options = (one, {}) if isinstance(one, str) else (one["mechanism"], one["options"])
