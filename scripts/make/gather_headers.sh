@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Collects what hydrascope needs beside LibTorch and CUDA into one folder that travels to a machine without
-# network and packages (scripts/gpu_check.sh --headers, CMake's HYDRASCOPE_DEPENDENCIES):
+# network and packages (scripts/gpu_kit.sh make; CMake's HYDRASCOPE_DEPENDENCIES):
 #   gather_headers.sh FOLDER
 # Headers of nlohmann/json, cxxopts, stb, Highway and those of Boost that Beast needs, GoogleTest's with its static
 # libraries, Highway's and zlib's shared libraries, licences: some 15 MB. From the Debian packages that scripts/setup.sh installs; x86-64.
@@ -15,24 +15,24 @@ for package in "${packages[@]}"; do
   dpkg-query -W "$package" >/dev/null 2>&1 || fail "the package $package is not installed" "run scripts/setup.sh"
 done
 
+# Times stay as they are: made once more, the folder does not make a build compile everything again.
 mkdir -p "$folder/include/stb" "$folder/lib" "$folder/licences"
 include=/usr/include
-cp -r "$include/nlohmann" "$include/hwy" "$include/gtest" "$include/gmock" "$folder/include/"
-cp "$include/cxxopts.hpp" "$include/zlib.h" "$include/zconf.h" "$folder/include/"
-cp "$include"/stb/stb_image*.h "$include/stb/stb_truetype.h" "$folder/include/stb/"
+cp -rp "$include/nlohmann" "$include/hwy" "$include/gtest" "$include/gmock" "$folder/include/"
+cp -p "$include/cxxopts.hpp" "$include/zlib.h" "$include/zconf.h" "$folder/include/"
+cp -p "$include"/stb/stb_image*.h "$include/stb/stb_truetype.h" "$folder/include/stb/"
 server=$(dirname "${BASH_SOURCE[0]}")/../../app/serve/http_server.cpp
 grep '^#include <boost/' "$server" | c++ -std=c++20 -M -x c++ - | grep -o "$include/boost/[^ ]*" |
-  sort -u | xargs cp --parents -t "$folder"
-mv "$folder$include/boost" "$folder/include/" && rm -r "$folder/usr"
+  sed "s#^$include/##" | sort -u | tar -C "$include" -cT - | tar -C "$folder/include" -x
 rm -rf "$folder/include/hwy/tests" "$folder/include/hwy/contrib"
 
 libraries=$(dirname "$(dpkg -L libgtest-dev | grep '/libgtest\.a$')")
-cp "$libraries"/libgtest.a "$libraries"/libgtest_main.a "$libraries"/libgmock.a "$libraries"/libgmock_main.a "$folder/lib/"
+cp -p "$libraries"/libgtest.a "$libraries"/libgtest_main.a "$libraries"/libgmock.a "$libraries"/libgmock_main.a "$folder/lib/"
 # Under both names and not as links, which do not survive every way of copying.
-cp --dereference "$libraries/libhwy.so" "$folder/lib/libhwy.so"
-cp --dereference "$libraries/libhwy.so.1" "$folder/lib/libhwy.so.1"
-cp --dereference "$libraries/libz.so" "$folder/lib/libz.so"
-cp --dereference "$libraries/libz.so" "$folder/lib/libz.so.1"
+cp -p --dereference "$libraries/libhwy.so" "$folder/lib/libhwy.so"
+cp -p --dereference "$libraries/libhwy.so.1" "$folder/lib/libhwy.so.1"
+cp -p --dereference "$libraries/libz.so" "$folder/lib/libz.so"
+cp -p --dereference "$libraries/libz.so" "$folder/lib/libz.so.1"
 
 # Debian's own file names places of Debian.
 mkdir -p "$folder/lib/cmake/GTest"

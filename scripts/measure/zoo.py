@@ -12,8 +12,7 @@ that is zero or one. `classify --save-input` says what hydrascope's model sees, 
     named   --model NAME --checkpoint FILE, at full depth                  size   as export, made for another image size
 
 The exit code is 1 where an answer with exit code 0 is off by more than 1e-4 of the spread of timm's logits, or where the program
-crashes. A fact that a bare file does not say is assumed with a note; an answer with that note does not count. Needs numpy, Pillow, timm, torch
-and safetensors, and for the largest models 16 GB of memory.
+crashes. Needs numpy, Pillow, timm, torch and safetensors, and for the largest models 16 GB of memory.
 """
 
 from __future__ import annotations
@@ -144,7 +143,7 @@ def logits_of(model: torch.nn.Module, pixels: np.ndarray) -> np.ndarray:
     return (sum(found) / 2 if isinstance(found, tuple) else found).double().numpy()
 
 
-def ask(options: argparse.Namespace, folder: Path, model: torch.nn.Module, words: list[str], is_bare: bool = False) -> Json:
+def ask(options: argparse.Namespace, folder: Path, model: torch.nn.Module, words: list[str]) -> Json:
     for name in ("x.npy", "l.npy"):
         (folder / name).unlink(missing_ok=True)
     command = [options.program, "classify", "--precision", "float32", "--device", "cpu", "--threads", "1", "--no-progress", "--save-input",
@@ -158,13 +157,10 @@ def ask(options: argparse.Namespace, folder: Path, model: torch.nn.Module, words
     try:
         expected = logits_of(model, pixels)
     except Exception as error:
-        assumes = is_bare and "assumed" in process.stderr
-        return {**row, "verdict": "assumed" if assumes else "differs", "said": f"{row['said']} | timm: {error}"}
+        return {**row, "verdict": "differs", "said": f"{row['said']} | timm: {error}"}
     found = np.load(folder / "l.npy").astype(np.float64)
     row["difference"] = float(np.abs(found - expected).max() / expected.std()) if found.shape == expected.shape else math.inf
-    if row["difference"] <= LIMIT:
-        return {**row, "verdict": "equal"}
-    return {**row, "verdict": "assumed" if is_bare and "assumed" in process.stderr else "differs"}
+    return {**row, "verdict": "equal" if row["difference"] <= LIMIT else "differs"}
 
 
 def transform_difference(model: torch.nn.Module, folder: Path) -> float:
@@ -208,7 +204,7 @@ def measure(options: argparse.Namespace, name: str, modes: list[str], emit: Any)
                 _hub.save_config_for_hf(own, str(config))
             else:
                 words = ["-m", str(weights)] if mode == "bare" else ["--model", name, "--checkpoint", str(weights)]
-            row = ask(options, folder, own, words, mode == "bare")
+            row = ask(options, folder, own, words)
             if mode == "folder" and row["code"] == 0:
                 row["input"] = transform_difference(own, folder)
                 if row["input"] > 1e-3:
