@@ -1,8 +1,10 @@
 // Every CUDA kernel at the sizes of ViT-B at 1088x1920, on the current GPU: time, counted bytes and
 // FLOPs, and the share of the copy rate that the same run measured. No LibTorch. docs/gpu.md says
 // how the numbers are taken.
-//   kernel_bench [--format jsonl|md] [--filter REGEX] [--launches N] [--list]
-// Exit codes: 0; 1 a kernel failed or left something that is not finite; 2 wrong usage; 77 no GPU.
+//   kernel_bench [--filter REGEX] [--launches N] [--list]
+//   kernel_bench --replays N [--filter REGEX]     instead: N calls of each that must agree bit by bit
+// Rows are lines of JSON.
+// Exit codes: 0; 1 a kernel failed, differed or left something that is not finite; 2 wrong usage; 77 no GPU.
 #include "kernels/device/gpu_info.h"
 #include "kernels/error.h"
 #include "tests/bench/kernel_bench/row.h"
@@ -12,6 +14,8 @@
 #include <cxxopts.hpp>
 
 #include <algorithm>
+#include <cstdint>
+#include <functional>
 #include <iostream>
 #include <iterator>
 #include <regex>
@@ -29,7 +33,8 @@ constexpr int kFewestLaunches = 30;
 
 std::vector<Case> all_cases() {
   std::vector<Case> all;
-  for (auto family : {hydra_cases, linear_attention_cases, row_cases, picture_cases, product_cases})
+  for (auto family :
+       {hydra_cases, linear_attention_cases, row_cases, picture_cases, product_cases, fp8_cases})
     std::ranges::move(family(), std::back_inserter(all));
   return all;
 }
@@ -41,40 +46,54 @@ void write_copy(Stopwatch& stopwatch, const std::string& when, RowWriter& writer
   writer.write(copy, "cold", stopwatch.copy(), /*finite=*/true);
 }
 
-/// Whether all went well.
-bool write_case(const Case& each, Stopwatch& stopwatch, RowWriter& writer) {
+/// Cold and warm times. Whether all went well.
+bool measure(const Case& each, Stopwatch& stopwatch, RowWriter& writer) {
+  const Work work = each.prepare(stopwatch.stream());
+  bool finite = true;
+  for (const bool cold : {true, false}) {
+    const Times times = cold ? stopwatch.cold(work) : stopwatch.warm(work);
+    finite = work.finite();
+    writer.write(each, cold ? "cold" : "warm", times, finite);
+  }
+  return finite;
+}
+
+/// Nothing of calls whose output is not known. Whether all were equal.
+bool replay(const Case& each, int count, Stopwatch& stopwatch, RowWriter& writer) {
+  const Work work = each.prepare(stopwatch.stream());
+  if (work.written.empty()) return true;
+  const std::uint64_t different = stopwatch.replay(work, count);
+  writer.write_replays(each, count, different);
+  return different == 0;
+}
+
+/// Whether `body` says so; a failure is a row of its own.
+bool with_row_of_failure(const Case& each, RowWriter& writer, const std::function<bool()>& body) {
   try {
-    const Work work = each.prepare(stopwatch.stream());
-    bool finite = true;
-    for (const bool cold : {true, false}) {
-      const Times times = cold ? stopwatch.cold(work) : stopwatch.warm(work);
-      finite = work.finite();
-      writer.write(each, cold ? "cold" : "warm", times, finite);
-    }
-    return finite;
+    return body();
   } catch (const Error& error) {
     writer.write_failure(each, error.subject() + ": " + error.what());
-    return false;
+    return each.may_refuse;
   }
 }
 
 int run(int argc, char** argv) {
   cxxopts::Options options("kernel_bench", "CUDA kernels beside the copy rate of the same run");
-  options.add_options()("format", "jsonl or md",
-                        cxxopts::value<std::string>()->default_value("jsonl"))(
-      "filter", "kernels and shapes that match", cxxopts::value<std::string>()->default_value(""))(
+  options.add_options()("filter", "kernels and shapes that match",
+                        cxxopts::value<std::string>()->default_value(""))(
       "launches", "measured of each kernel", cxxopts::value<int>()->default_value("50"))(
-      "list", "print their names and stop")("help", "print this and stop");
+      "replays", "calls of each that are compared, instead of measuring",
+      cxxopts::value<int>()->default_value("0"))("list", "print their names and stop")(
+      "help", "print this and stop");
   const auto given = options.parse(argc, argv);
   if (given.count("help") > 0) {
     std::cout << options.help();
     return 0;
   }
-  const std::string format = given["format"].as<std::string>();
   const int launches = given["launches"].as<int>();
-  if ((format != "jsonl" && format != "md") || launches < kFewestLaunches ||
-      !given.unmatched().empty())
-    throw std::invalid_argument("--format is jsonl or md, --launches at least 30");
+  const int replays = given["replays"].as<int>();
+  if (launches < kFewestLaunches || replays < 0 || !given.unmatched().empty())
+    throw std::invalid_argument("--launches is at least 30, --replays at least 0");
   const std::regex filter(given["filter"].as<std::string>());
   std::vector<Case> cases = all_cases();
   std::erase_if(cases, [&](const Case& each) { return !std::regex_search(name_of(each), filter); });
@@ -87,11 +106,17 @@ int run(int argc, char** argv) {
     return kExitNoGpu;
   }
   Stopwatch stopwatch(launches);
-  RowWriter writer(format == "md" ? Format::md : Format::jsonl, std::cout);
-  write_copy(stopwatch, "at the start", writer);
+  RowWriter writer(std::cout);
+  if (replays == 0) write_copy(stopwatch, "at the start", writer);
   bool good = true;
-  for (const Case& each : cases) good = write_case(each, stopwatch, writer) && good;
-  write_copy(stopwatch, "at the end", writer);
+  for (const Case& each : cases) {
+    const bool well = with_row_of_failure(each, writer, [&] {
+      return replays > 0 ? replay(each, replays, stopwatch, writer)
+                         : measure(each, stopwatch, writer);
+    });
+    good = well && good;
+  }
+  if (replays == 0) write_copy(stopwatch, "at the end", writer);
   return good ? 0 : kExitFailed;
 }
 

@@ -1,7 +1,7 @@
 // Every kernel's grid and blocks are legal for every model, image size and batch of the table.
 #include "kernels/device/geometry.h"
 #include "kernels/gelu/gelu_cuda.h"
-#include "kernels/hydra/hydra_geometry.h"
+#include "kernels/hydra/hydra_cuda.h"
 #include "kernels/layer_norm/layer_norm_cuda.h"
 #include "kernels/linear_attention/geometry.h"
 #include "kernels/patchify/patchify_geometry.h"
@@ -74,7 +74,6 @@ TEST(LaunchGeometry, IsLegalForEveryModelSizeAndBatch) {
         expect_legal(patchify::cuda::pixel_geometry(images, rows, columns, 1), "pixels, " + where);
         expect_legal(patchify::cuda::pack_geometry(images * (tokens - 1) * 3 * patch * patch),
                      "patch packs, " + where);
-        expect_legal(patchify::cuda::patch_geometry(images * (tokens - 1)), "patches, " + where);
       }
     }
   }
@@ -99,6 +98,31 @@ TEST(LaunchGeometry, WhatCudaRefusesIsToldApart) {
   EXPECT_NE(device::illegal({{1}, {1, 1, 65}}), "");
   EXPECT_NE(device::illegal({{1, 65536}, {1}}), "");
   EXPECT_NE(device::illegal({{std::int64_t{1} << 31}, {1}}), "");
+}
+
+TEST(LinearAttentionTensorCoresGeometry, PartsDependOnTheTokensAndFillTheGpuAtBatchOne) {
+  EXPECT_EQ(tensor_core::splits_of(1, 12), 1);
+  EXPECT_EQ(tensor_core::splits_of(197, 12), 1);
+  EXPECT_EQ(tensor_core::splits_of(577, 12), 2);
+  EXPECT_EQ(tensor_core::splits_of(8161, 12), 22);
+  EXPECT_EQ(tensor_core::splits_of(8161, 3), 32);
+  EXPECT_EQ(tensor_core::splits_of(32401, 12), 22);
+  EXPECT_EQ(tensor_core::splits_of(32401, 1000), 1);
+  for (const std::int64_t tokens : {1, 63, 64, 65, 500, 8161, 100000})
+    for (const std::int64_t heads : {1, 3, 12, 300}) {
+      const std::int64_t splits = tensor_core::splits_of(tokens, heads);
+      EXPECT_LE(splits, tensor_core::tiles_of(tokens));  // none is empty
+      for (const std::int64_t images : {1, 7, 4096}) {
+        EXPECT_EQ(device::illegal(tensor_core::state_geometry(images, heads, tokens)), "");
+        const device::Geometry rows = tensor_core::rows_geometry(images, heads, tokens);
+        EXPECT_EQ(device::illegal(rows), "");
+        // Every tile has a block, and no block is without a tile.
+        const std::int64_t a_block = tensor_core::tiles_a_block(images, heads, tokens);
+        const std::int64_t blocks = rows.grid.x / images;
+        EXPECT_GE(blocks * a_block, tensor_core::tiles_of(tokens));
+        EXPECT_LT((blocks - 1) * a_block, tensor_core::tiles_of(tokens));
+      }
+    }
 }
 
 }  // namespace

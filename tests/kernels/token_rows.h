@@ -18,19 +18,14 @@
 
 namespace hydrascope::kernels::test {
 
-/// What lies beside rows, in elements: `packed` leaves them where packs of 16 bytes can be read, `odd`
-/// does not.
+/// What lies beside rows, in elements: `packed` leaves them where packs of 16 bytes can be read.
 struct Layout {
-  std::int64_t row_gap;     ///< behind every row
-  std::int64_t image_gap;   ///< behind every image
-  std::int64_t offset = 0;  ///< before the first row
+  std::int64_t row_gap;    ///< behind every row
+  std::int64_t image_gap;  ///< behind every image
 
   static const Layout packed;
-  static const Layout odd;
-  bool operator==(const Layout&) const = default;
 };
 inline constexpr Layout Layout::packed{16, 8};
-inline constexpr Layout Layout::odd{5, 3};
 
 /// On the host, where `at` reads and writes, and on the device, where kernels do.
 template <class T>
@@ -41,10 +36,9 @@ class TokenRows {
       : images_(images),
         tokens_(tokens),
         dim_(dim),
-        offset_(layout.offset),
         stride_(dim + layout.row_gap),
         image_stride_(tokens * stride_ + layout.image_gap),
-        host_(static_cast<std::size_t>(offset_ + images * image_stride_), nan()),
+        host_(static_cast<std::size_t>(images * image_stride_), nan()),
         device_(host_) {}
   /// NaN but in the rows, which are `values` one after the other.
   TokenRows(std::int64_t images, std::int64_t tokens, std::int64_t dim, Layout layout,
@@ -64,7 +58,7 @@ class TokenRows {
 
   static T nan() { return T(std::numeric_limits<float>::quiet_NaN()); }
   T& at(std::int64_t b, std::int64_t t, std::int64_t f) {
-    return host_[static_cast<std::size_t>(offset_ + b * image_stride_ + t * stride_ + f)];
+    return host_[static_cast<std::size_t>(b * image_stride_ + t * stride_ + f)];
   }
   /// function(value) for all values of all rows, in their order.
   template <class Function>
@@ -97,20 +91,18 @@ class TokenRows {
     host_ = device_.download();
     EXPECT_TRUE(device_.intact()) << what;
     for (std::int64_t i = 0; i < static_cast<std::int64_t>(host_.size()); ++i) {
-      const std::int64_t in_image = i < offset_ ? -1 : (i - offset_) % image_stride_;
-      if (in_image >= 0 && in_image % stride_ < dim_ && in_image < tokens_ * stride_) continue;
+      const std::int64_t in_image = i % image_stride_;
+      if (in_image % stride_ < dim_ && in_image < tokens_ * stride_) continue;
       ASSERT_TRUE(std::isnan(static_cast<float>(host_[static_cast<std::size_t>(i)])))
           << what << ": written beside the rows, at " << i;
     }
   }
 
-  T* data() { return device_.data() + offset_; }
-  const T* data() const { return device_.data() + offset_; }
+  T* data() { return device_.data(); }
+  const T* data() const { return device_.data(); }
   [[nodiscard]] device::Rows<const T> read() const { return {data(), stride_, image_stride_}; }
   device::Rows<T> write() { return {data(), stride_, image_stride_}; }
-  const T* host_of(std::int64_t image) const {
-    return host_.data() + offset_ + image * image_stride_;
-  }
+  const T* host_of(std::int64_t image) const { return host_.data() + image * image_stride_; }
   [[nodiscard]] std::int64_t stride() const { return stride_; }
   [[nodiscard]] std::int64_t image_stride() const { return image_stride_; }
   [[nodiscard]] std::int64_t tokens() const { return tokens_; }
@@ -141,7 +133,6 @@ class TokenRows {
   std::int64_t images_;
   std::int64_t tokens_;
   std::int64_t dim_;
-  std::int64_t offset_;
   std::int64_t stride_;
   std::int64_t image_stride_;
   std::vector<T> host_;

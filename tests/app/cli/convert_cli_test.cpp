@@ -220,7 +220,7 @@ TEST(ConvertCliTest, RefusesWithAReason) {
   expect({"--format-only", in, out, "--force --use-ema"}, 2, {"averaged"});
   expect({"--format-only --from", in, "-o", out, "--force"}, 0, {"wrote"});
   expect({"--format-only --use-ema", out, out, "--force"}, 2, {"one set of weights"});
-  expect({"--format-only", out, out, "--force"}, 0, {"wrote"});
+  expect({"--format-only", out, out, "--force"}, 2, {"input of this run"});
 }
 
 TEST(InspectCliTest, ShowsTorchFilesAndOtherLayouts) {
@@ -305,6 +305,21 @@ TEST(ConfigurationBesideCliTest, WrongFilesAreErrorsThatNameThem) {
                {"classify -m", folder.path(), "--print-transform"});
 }
 
+TEST(ConfigurationBesideCliTest, WhatNothingSaysOfPicturesIsNamed) {
+  const TemporaryFolder folder;
+  fs::copy(training_checkpoint("deit_legacy.pth"), folder.path() / "a.pth");
+  const fs::path bare = folder.path() / "a.pth";
+  folder.write("config.json", R"({"architecture": "vit", "model_args": {"num_heads": 1}})");
+  const char* note = "nothing says how its pictures are prepared";
+  expect_text(classify(bare, {}).err,
+              {note, "mean, std, crop_pct, interpolation", "--mean, --std, --crop-pct, --inter"});
+  const std::string some = classify(bare, {"--mean 0.5 0.5 0.5 --std 0.5 0.5 0.5"}).err;
+  expect_text(some, {note, "(crop_pct, interpolation)"});
+  folder.write("config.json", R"({"architecture": "vit", "model_args": {"num_heads": 1},
+      "pretrained_cfg": {"crop_pct": 0.9, "mean": [0.5, 0.5, 0.5], "std": [0.5, 0.5, 0.5], "interpolation": "bicubic"}})");
+  EXPECT_EQ(classify(bare, {}).err.find(note), std::string::npos);
+}
+
 TEST(HeadCliTest, ANewClassifierIsAskedFor) {
   const TemporaryFolder folder;
   const fs::path whole = folder.path() / "whole.safetensors";
@@ -323,7 +338,11 @@ TEST(HeadCliTest, ANewClassifierIsAskedFor) {
   checkpoint::write_safetensors(headless, views, file.metadata());
   const Outcome outcome = run({"classify -m", headless, "--print-transform"});
   EXPECT_EQ(outcome.code, 1);
-  expect_text(outcome.err, {"head.weight is missing", "--num-classes", "--reset-head"});
+  expect_text(outcome.err, {"head.weight is missing", "hydrascope train"});
+  EXPECT_EQ(outcome.err.find("--reset-head"), std::string::npos) << "which would answer at random";
+  const Outcome written = run({"convert", headless, folder.path() / "o.safetensors"});
+  EXPECT_EQ(written.code, 1);
+  expect_text(written.err, {"head.weight is missing", "--num-classes", "--reset-head"});
   EXPECT_EQ(classify(headless, {"--num-classes 4"}).top.size(), 3U);
 }
 

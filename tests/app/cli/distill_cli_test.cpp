@@ -171,7 +171,7 @@ TEST_F(DistillCli, ReplacesNoFileOfSomebodyElse) {
   expect_error(2, {"the file exists"},
                command("mine.safetensors", {"--attn hydra:last1 --resume auto"}));
   EXPECT_TRUE(read_bytes(in("mine.safetensors")) == read_bytes(in("teacher.safetensors")));
-  expect_error(2, {"a model to convert from"},
+  expect_error(2, {"an input of this run"},
                command("teacher.safetensors", {"--attn hydra:last1 --force"}));
 }
 

@@ -312,6 +312,13 @@ TEST_F(TrainCli, KeepsNoNamesOfClassesThatItDoesNotLearn) {
                 .json()
                 .at("images"),
             16);
+  for (const char* name : {"cat", "dog"})
+    fs::rename(in("train") / name, in("train") / (name == std::string("cat") ? "0" : "7"));
+  expect_error(2, {"from 0 to 1, found 7", "--reset-head"},
+               {"train", in("train"), "-m", model, "-o", in("bundled"), "--epochs 1"});
+  fs::rename(in("train/7"), in("train/1"));
+  expect_error(2, {"no folder is named after a class", "--reset-head", "its lines, from 0"},
+               {"train", in("train"), "-m", model, "-o", in("bundled"), "--epochs 1"});
   // As many classes as there are is no new classifier.
   expect_error(2, {"--reset-head"},
                {"train", in("train"), "--num-classes 1000 -o", in("bundled"), "--epochs 1"});

@@ -1,6 +1,7 @@
 #include "app/evaluate/evaluated_set.h"
 
 #include "app/evaluate/evaluate_options.h"
+#include "app/options/written_files.h"
 #include "tests/error_matchers.h"
 #include "tests/temporary_folder.h"
 
@@ -195,7 +196,8 @@ TEST_F(EvaluatedSetTest, OptionsThatDoNotGoTogether) {
   refuse({"--diagnostics", "/nonexistent/x.json"}, Format::text, "no such folder");
   refuse({"--per-class", "/nonexistent/x.csv"}, Format::text, "no such folder");
   refuse({"--per-class", "/tmp"}, Format::text, "found a folder");
-  refuse({"--per-class", "a.csv", "-o", "./a.csv"}, Format::text, "same file as");
+  EXPECT_ERROR(check_written_files(options({"--per-class", "a.csv", "-o", "./a.csv"})),
+               invalid_argument, "same file as");
   EXPECT_NO_THROW(check_evaluate_options(options({"--diagnostics", "A.HTML"}), Format::text));
   refuse({"--diagnostics", "-", "--keep-tokens", "0.5"}, Format::text, "all tokens");
   refuse({"--diagnostics", "-", "--per-class", "-"}, Format::csv, "one table");

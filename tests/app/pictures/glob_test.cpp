@@ -150,7 +150,8 @@ TEST_F(GlobWalkTest, LinksAreFollowedButNotRoundInACircle) {
   fs::create_directory_symlink("..", folder_.path() / "a/up");
   fs::create_directory_symlink("../a", folder_.path() / "b/to_a");
   fs::create_directory_symlink("../b", folder_.path() / "a/to_b");
-  EXPECT_THAT(glob("**/*.jpg"), ElementsAre("a/to_b/y.jpg", "a/x.jpg", "b/to_a/x.jpg", "b/y.jpg"));
+  EXPECT_THAT(glob("**/*.jpg"), ElementsAre("a/x.jpg", "b/y.jpg")) << "which are walked anyway";
+  EXPECT_THAT(glob("a/**"), ElementsAre("a/to_b/y.jpg", "a/x.jpg"));
   EXPECT_THAT(glob("a/up/b/*.jpg"), ElementsAre("a/up/b/y.jpg")) << "asked for by name";
   EXPECT_THAT(glob("*/*/*.jpg"), ElementsAre("a/to_b/y.jpg", "b/to_a/x.jpg"));
 }

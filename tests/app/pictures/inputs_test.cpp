@@ -111,6 +111,15 @@ TEST_F(InputStreamTest, NamedFilesAreTakenWhateverTheyAreCalled) {
 TEST_F(InputStreamTest, VideosAreToldApart) {
   folder_.write("clip.MP4");
   EXPECT_THAT(names({at("clip.MP4")}), ElementsAre("~/clip.MP4 +video"));
+  for (const char* name : {"a.flv", "a.ts", "a.MTS", "a.m2ts", "a.3gp", "a.wmv", "a.vob", "a.m2v",
+                           "a.ogv", "a.mjpeg", "a.h264"}) {
+    folder_.write(name);
+    EXPECT_THAT(names({at(name)}), ElementsAre("~/" + std::string(name) + " +video"));
+  }
+  std::istringstream nothing;
+  InputStream source({folder_.path()}, false, nothing);
+  while (source.next()) continue;
+  EXPECT_EQ(source.passed().videos.count, 12);
 }
 
 TEST_F(InputStreamTest, MissingPaths) {
@@ -186,8 +195,32 @@ TEST_F(InputStreamTest, LinkedFoldersAreWalkedWithoutEnd) {
   EXPECT_THAT(names({at("linked")}),
               ElementsAre("~/linked/x.jpg", "~/linked/y.jpg", "~/linked/z.jpg !not_found"));
   EXPECT_THAT(names({folder_.path()}, true),
-              ElementsAre("~/data/x.jpg", "~/data/y.jpg", "~/data/z.jpg !not_found",
-                          "~/linked/x.jpg", "~/linked/y.jpg", "~/linked/z.jpg !not_found"));
+              ElementsAre("~/data/x.jpg", "~/data/y.jpg", "~/data/z.jpg !not_found"))
+      << "what a walk comes by anyway is an input once";
+}
+
+TEST_F(InputStreamTest, NoPictureIsAnInputTwice) {
+  for (const char* name : {"d/a/1.jpg", "d/b/2.jpg", "d/b/in/3.jpg", "out/4.jpg", "out/sub/5.jpg"})
+    folder_.write(name);
+  const auto link = [&](const char* to, const char* from) {
+    fs::create_directory_symlink(folder_.path() / to, folder_.path() / from);
+  };
+  link("d/b", "d/a/l");
+  link("d/b/in", "d/z");
+  const auto inner = ElementsAre("~/d/a/1.jpg", "~/d/b/2.jpg", "~/d/b/in/3.jpg");
+  EXPECT_THAT(names({at("d")}, true), inner);
+  EXPECT_THAT(names({at("d/**/*.jpg")}), inner);
+  EXPECT_THAT(names({at("*/**/2.jpg")}), ElementsAre("~/d/b/2.jpg"));
+  EXPECT_THAT(names({at("d/**/l/*.jpg")}), ElementsAre("~/d/a/l/2.jpg")) << "the link is named";
+  EXPECT_THAT(names({at("d/**/a/**/*.jpg")}),
+              ElementsAre("~/d/a/1.jpg", "~/d/a/l/2.jpg", "~/d/a/l/in/3.jpg"))
+      << "no other way leads there";
+  // Behind links, whichever comes first.
+  link("out", "d/m");
+  link("out/sub", "d/n");
+  link("out/sub", "d/k");
+  EXPECT_THAT(names({at("d")}, true), ElementsAre("~/d/a/1.jpg", "~/d/b/2.jpg", "~/d/b/in/3.jpg",
+                                                  "~/d/k/5.jpg", "~/d/m/4.jpg"));
 }
 
 TEST_F(InputStreamTest, FoldersThatAllLinkToOneAnotherAreWalkedInPolynomialTime) {
@@ -215,12 +248,12 @@ TEST_F(InputStreamTest, PipesInAFolderAreNotOpenedButMayBeNamed) {
 
 TEST_F(InputStreamTest, LinksThatLeadNowhereAreFound) {
   folder_.write("a.jpg");
-  for (const char* name : {"b.jpg", "folder", "c.HEIC", "notes.txt", ".hidden.jpg"})
+  for (const char* name : {"b.jpg", "folder", "c.HEIC", "clip.MP4", "notes.txt", ".hidden.jpg"})
     fs::create_symlink("/nonexistent/x", folder_.path() / name);
   fs::create_symlink("self.jpg", folder_.path() / "self.jpg");
   EXPECT_THAT(names({folder_.path()}),
               ElementsAre("~/a.jpg", "~/b.jpg !not_found", "~/c.HEIC !not_found",
-                          "~/folder !not_found", "~/self.jpg !unreadable"))
+                          "~/clip.MP4 !not_found", "~/folder !not_found", "~/self.jpg !unreadable"))
       << "one without an extension may have been a folder";
 }
 
@@ -257,6 +290,10 @@ TEST_F(InputStreamTest, WhatIsPassedOverIsCounted) {
   EXPECT_EQ(source.passed().videos.count, 2);
   EXPECT_EQ(source.passed().pictures.count, 2);
   EXPECT_EQ(source.passed().links.count, 0);
+  InputStream counted({folder_.path()}, false, nothing);
+  counted.count_alone();
+  while (counted.next()) continue;
+  EXPECT_EQ(counted.passed().pictures.count, 0) << "which a count does not open";
   EXPECT_THAT(source.passed().notes(),
               ElementsAre(AllOf(HasSubstr("2 videos"), HasSubstr("clip.mp4")),
                           AllOf(HasSubstr("2 files"), HasSubstr("IMG_1"))));

@@ -67,6 +67,10 @@ TEST_F(LabelTableTest, EveryFormSaysTheSame) {
       "\"filename\";\"label\"\n\"a.jpg\";\"1\"\n\"b, c.jpg\";\"0\"\n",
       "label,author,image_path\n1,\"x \"\"y\"\"\nz\",a.jpg\n0,,\"b, c.jpg\"\n",
       "\xEF\xBB\xBF" + std::string(kPlain),
+      "sep=;\nfilename;label\na.jpg;1\nb, c.jpg;0\n",
+      "\"sep=\t\"\r\nfilename\tlabel\r\na.jpg\t1\r\nb, c.jpg\t0\r\n",
+      "# made by hand, in May\n#\n" + std::string(kPlain),
+      "# filename,label\na.jpg,1\n\"b, c.jpg\",0\n",
       "\xFF\xFE" + utf16(kPlain, false),
       "\xFE\xFF" + utf16(kPlain, true),
       utf16(kPlain, false),
@@ -165,6 +169,9 @@ TEST_F(LabelTableTest, WhatIsRefusedAndWhy) {
          "row 2");
   refuse("ImageId,PredictionString\na,n02363005 1 2 3\n", "four numbers", "row 2");
   refuse("file,label\na.jpg,\0\n"s, "zero bytes");
+  refuse("\xFF\xFE\0\0f\0\0\0"s, "UTF-32");
+  refuse("\0\0\xFE\xFF\0\0\0f"s, "UTF-32");
+  refuse("file,label\n# of May\na.jpg,1\n", "expected 2 columns, found 1", "row 2");
   refuse("PK\x03\x04\0\0"s, "zero bytes");
   EXPECT_ERROR(read_labels_csv(folder_.path(), folder_.path(), labels_), invalid_argument,
                "cannot be read");

@@ -216,6 +216,31 @@ class ModelsOfTimm(unittest.TestCase):
         for name in ("vit_small_patch16_rope_224", "vit_relpos_small_patch16_224"):
             self.assert_comes_back(self.model(name, num_classes=7))
 
+    def test_one_block_does_not_stand_for_all(self) -> None:
+        def of_block(name: str, value: object) -> torch.nn.Module:
+            model = self.model(depth=2)
+            place, _, last = name.rpartition(".")
+            setattr(model.get_submodule(place), last, value)
+            return model
+
+        for name, value in (("blocks.1.mlp.act", torch.nn.GELU(approximate="tanh")), ("blocks.1.attn.num_heads", 6),
+                            ("blocks.1.norm2.eps", 1e-3), ("norm.eps", 1e-3), ("blocks.1.drop_path2", torch.nn.Tanh()),
+                            ("blocks.0.attn.attn_drop", torch.nn.Tanh()), ("head_drop", torch.nn.Tanh()),
+                            ("blocks.1.attn.qkv.bias", None), ("blocks.1.norm1", torch.nn.RMSNorm(192))):
+            with self.subTest(name), tempfile.TemporaryDirectory() as folder, \
+                    self.assertRaisesRegex(hydrascope.InvalidArgumentError, f"no such transformer: {name}"):
+                nn.save(of_block(name, value), Path(folder) / "m.safetensors")
+        turned = self.model("vit_small_patch16_rope_224", num_classes=7, depth=2)
+        turned.blocks[1].norm1.eps = 1e-3
+        with tempfile.TemporaryDirectory() as folder, self.assertRaisesRegex(hydrascope.InvalidArgumentError, "blocks.1 "):
+            nn.save(turned, Path(folder) / "m.safetensors")
+
+    @unittest.skipIf(PIL is None, "no Pillow")
+    def test_a_model_of_every_size_has_that_of_its_configuration(self) -> None:
+        model = self.model(depth=2, dynamic_img_size=True)
+        model.pretrained_cfg = {**model.pretrained_cfg, "input_size": (3, 96, 96)}
+        self.assertIn("96x96", self.assert_comes_back(model))
+
     @unittest.skipIf(PIL is None, "no Pillow")
     def test_grey(self) -> None:
         self.assertIn("grey", self.assert_comes_back(self.model(in_chans=1, num_classes=7, depth=2), channels=1))

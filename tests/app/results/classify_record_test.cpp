@@ -75,6 +75,9 @@ TEST(TerminalText, ControlCharactersCannotReachTheTerminal) {
                       "31m\xC2\xA0"),
             "\\x9b31m\xC2\xA0");
   EXPECT_EQ(printable("\xFF\xC3\xA9\xC2"), "\xFF\xC3\xA9\xC2") << "other bytes stay";
+  EXPECT_EQ(printable("a\x9B\x80z\x9F"), "a\\x9b\\x80z\\x9f") << "bytes of C1 outside of UTF-8";
+  EXPECT_EQ(printable("\xE2\x82\xAC \xE2\x9B"), "\xE2\x82\xAC \xE2\\x9b") << "and within it none";
+  EXPECT_EQ(printable_lines("a\x1b[2J\nb\x9B"), "a\\x1b[2J\nb\\x9b");
   EXPECT_EQ(columns("\xC3\xA9t\xC3\xA9"), 3);
 }
 
@@ -293,7 +296,7 @@ TEST(Writers, AFullDiskIsAnError) {
       write(stream, otter());
       FAIL() << "nothing was written";
     } catch (const Error& error) {
-      EXPECT_EQ(error.code(), ErrorCode::failed);
+      EXPECT_EQ(error.code(), ErrorCode::unwritable);
     }
   }
 }

@@ -15,7 +15,8 @@ namespace linear = kernels::linear_attention;
 
 constexpr std::int64_t kDim = 768;  // ViT-B
 constexpr std::int64_t kHeads = 12;
-constexpr std::int64_t kFullHd = 8161;  // tokens of 1088x1920
+constexpr std::int64_t kFullHd = 8161;    // tokens of 1088x1920
+constexpr std::int64_t kUltraHd = 32401;  // of 2160x3840
 
 std::string shape_text(std::int64_t images, std::int64_t tokens, const std::string& rest) {
   return "B " + std::to_string(images) + ", N " + std::to_string(tokens) + ", " + rest;
@@ -77,23 +78,24 @@ std::shared_ptr<Tensors> hydra_tensors(std::int64_t images, std::int64_t tokens,
   return tensors;
 }
 
-Case hydra_case(std::int64_t images, bool backward) {
-  const double values = static_cast<double>(images * kFullHd * kDim);
+Case hydra_case(std::int64_t images, std::int64_t tokens, bool backward) {
+  const double values = static_cast<double>(images * tokens * kDim);
   const double passes = backward ? 7 : 4;
   const double flops = backward ? 24 : 8;
   Case result{backward ? "hydra backward" : "hydra forward",
-              shape_text(images, kFullHd, "D " + std::to_string(kDim)),
+              shape_text(images, tokens, "D " + std::to_string(kDim)),
               "bfloat16",
               passes * values * sizeof(BFloat16),
               flops * values,
               {}};
-  result.prepare = [images, backward](Stream stream) -> Work {
-    auto t = hydra_tensors(images, kFullHd, backward);
+  result.prepare = [=](Stream stream) -> Work {
+    auto t = hydra_tensors(images, tokens, backward);
     const auto forward = hydra_forward(*t);
     if (!backward) {
       return {[=](Stream s) { hydra::cuda::forward(forward, s); },
               {},
-              [t] { return is_finite(t->y) && is_finite(t->global); }};
+              [t] { return is_finite(t->y) && is_finite(t->global); },
+              {{t->y.data(), t->y.bytes()}, {t->global.data(), t->global.bytes()}}};
     }
     using Write = hydra::cuda::Rows<BFloat16>;
     hydra::cuda::forward(forward, stream);
@@ -199,7 +201,12 @@ Case linear_case(const std::string& name, linear::Feature feature, std::int64_t 
 }  // namespace
 
 std::vector<Case> hydra_cases() {
-  return {hydra_case(8, false), hydra_case(1, false), hydra_case(8, true), hydra_case(1, true)};
+  std::vector<Case> cases;
+  for (const bool backward : {false, true})
+    for (const std::int64_t tokens : {kFullHd, kUltraHd})
+      for (const std::int64_t images : {1, 8})
+        cases.push_back(hydra_case(images, tokens, backward));
+  return cases;
 }
 
 std::vector<Case> linear_attention_cases() {

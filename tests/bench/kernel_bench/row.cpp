@@ -6,9 +6,6 @@
 #include <cuda_runtime_api.h>
 #include <nlohmann/json.hpp>
 
-#include <array>
-#include <cstdio>
-#include <initializer_list>
 #include <ostream>
 
 namespace hydrascope::bench {
@@ -40,66 +37,46 @@ Json current_device() {
           {"runtime", info.runtime}};
 }
 
-std::string text(const char* format, double value) {
-  std::array<char, 32> buffer{};
-  std::snprintf(buffer.data(), buffer.size(), format, value);
-  return buffer.data();
-}
-
-void write_cells(std::ostream& out, std::initializer_list<std::string> cells) {
-  for (const std::string& cell : cells) out << "| " << cell << (cell.empty() ? "" : " ");
-  out << '|' << std::endl;
+/// What every row begins with.
+Json row_of(const Case& each) {
+  return {{"kernel", each.kernel}, {"shape", each.shape}, {"type", each.type}};
 }
 
 }  // namespace
 
-RowWriter::RowWriter(Format format, std::ostream& out) : format_(format), out_(out) {
-  const Json device = current_device();
-  if (format_ == Format::jsonl) {
-    out_ << Json{{"header", device}}.dump() << std::endl;
-    return;
-  }
-  const auto word = [&](const char* key) { return device[key].get<std::string>(); };
-  out_ << word("gpu") << ", compute capability " << word("compute_capability") << ", "
-       << device["multiprocessors"] << " multiprocessors, L2 "
-       << device["l2_bytes"].get<std::int64_t>() / (1 << 20) << " MiB, CUDA " << word("runtime")
-       << ", driver " << word("driver") << "\n\n";
-  write_cells(out_, {"kernel", "shape", "type", "L2", "us (p10 to p90)", "GB/s", "of the copy",
-                     "TFLOP/s", "output"});
-  out_ << "|---|---|---|---|---:|---:|---:|---:|---|" << std::endl;
+RowWriter::RowWriter(std::ostream& out) : out_(out) {
+  out_ << Json{{"header", current_device()}}.dump() << std::endl;
 }
 
 void RowWriter::write_failure(const Case& each, const std::string& why) {
-  if (format_ == Format::md) {
-    write_cells(out_, {each.kernel, each.shape, each.type, "", "failed", "", "", "", why});
-    return;
-  }
-  const Json row{
-      {"kernel", each.kernel}, {"shape", each.shape}, {"type", each.type}, {"error", why}};
+  Json row = row_of(each);
+  row[each.may_refuse ? "refused" : "error"] = why;
+  out_ << row.dump() << std::endl;
+}
+
+void RowWriter::write_replays(const Case& each, int calls, std::uint64_t different) {
+  Json row = row_of(each);
+  row.update({{"replays", calls}, {"different_words", different}});
   out_ << row.dump() << std::endl;
 }
 
 void RowWriter::write(const Case& each, const std::string& cache, const Times& times, bool finite) {
   const double gb_per_s = each.bytes / times.median / 1e3;
-  const double tflop_per_s = each.flops / times.median / 1e6;
   if (copy_gb_per_s_ == 0) copy_gb_per_s_ = gb_per_s;
-  const double share = gb_per_s / copy_gb_per_s_;
-  if (format_ == Format::md) {
-    write_cells(out_, {each.kernel, each.shape, each.type, cache,
-                       text("%.1f", times.median) + text(" (%.1f", times.p10) +
-                           text(" to %.1f)", times.p90),
-                       text("%.0f", gb_per_s), text("%.1f %%", 100 * share),
-                       text("%.2f", tflop_per_s), finite ? "finite" : "NOT FINITE"});
-    return;
-  }
-  const Json row{{"kernel", each.kernel},      {"shape", each.shape},
-                 {"type", each.type},          {"cache", cache},
-                 {"launches", times.launches}, {"runs_per_launch", times.runs_per_launch},
-                 {"us_median", times.median},  {"us_p10", times.p10},
-                 {"us_p90", times.p90},        {"bytes", each.bytes},
-                 {"flops", each.flops},        {"gb_per_s", gb_per_s},
-                 {"tflop_per_s", tflop_per_s}, {"copy_gb_per_s", copy_gb_per_s_},
-                 {"share_of_copy", share},     {"finite", finite}};
+  Json row = row_of(each);
+  row.update({{"cache", cache},
+              {"launches", times.launches},
+              {"runs_per_launch", times.runs_per_launch},
+              {"us_median", times.median},
+              {"us_p10", times.p10},
+              {"us_p90", times.p90},
+              {"bytes", each.bytes},
+              {"flops", each.flops},
+              {"gb_per_s", gb_per_s},
+              {"tflop_per_s", each.flops / times.median / 1e6},
+              {"copy_gb_per_s", copy_gb_per_s_},
+              {"share_of_copy", gb_per_s / copy_gb_per_s_},
+              {"finite", finite}});
   out_ << row.dump() << std::endl;
 }
 

@@ -1,7 +1,7 @@
 #include "tests/bench/kernel_bench/stopwatch.h"
 
 #include "kernels/device/launch.h"
-#include "tests/bench/kernel_bench/read_memory.h"
+#include "tests/bench/kernel_bench/memory_kernels.h"
 
 #include <cuda_runtime_api.h>
 
@@ -160,6 +160,37 @@ Times Stopwatch::warm(const Work& work) {
   times.p90 /= runs;
   times.runs_per_launch = runs;
   return times;
+}
+
+std::uint64_t Stopwatch::replay(const Work& work, int count) {
+  constexpr int kCallsOfGraph = 20;
+  constexpr std::size_t kWord = 16;
+  work.run(stream());
+  std::vector<DeviceMemory<std::uint8_t>> first;
+  for (const Work::Written& written : work.written) {
+    first.emplace_back(written.bytes);
+    check_cuda(cudaMemcpyAsync(first.back().data(), written.data, written.bytes,
+                               cudaMemcpyDeviceToDevice, stream()),
+               "cudaMemcpyAsync");
+  }
+  std::uint64_t result = 0;
+  const auto different = zeroed_memory<std::uint8_t>(sizeof result);
+  const Graph graph(stream(), [&] {
+    for (const Work::Written& written : work.written)
+      check_cuda(cudaMemsetAsync(written.data, 0xff, written.bytes, stream()), "cudaMemsetAsync");
+    for (int call = 0; call < kCallsOfGraph; ++call) {
+      work.run(stream());
+      for (std::size_t i = 0; i < first.size(); ++i)
+        compare_memory(first[i].data(), work.written[i].data, first[i].bytes() / kWord,
+                       reinterpret_cast<std::uint64_t*>(different.data()), stream());
+    }
+  });
+  for (int calls = 0; calls < count; calls += kCallsOfGraph) graph.launch(stream());
+  check_cuda(
+      cudaMemcpyAsync(&result, different.data(), sizeof result, cudaMemcpyDeviceToHost, stream()),
+      "cudaMemcpyAsync");
+  check_cuda(cudaStreamSynchronize(stream()), "replays");
+  return result;
 }
 
 double Stopwatch::copy_bytes() { return 2.0 * static_cast<double>(kCopied); }

@@ -36,6 +36,10 @@ class Stopwatch {
   Times cold(const Work& work);
   /// Calls follow each other inside a CUDA graph, as in the plan; what fits into L2 stays there.
   Times warm(const Work& work);
+  /// Calls it `count` times and compares what it writes with the first call's on the device, bit by
+  /// bit: how many 16-byte words differed, over all calls. Every twentieth call finds its output
+  /// overwritten.
+  std::uint64_t replay(const Work& work, int count);
   /// Device to device, 1 GiB; bytes read and bytes written count.
   Times copy();
   [[nodiscard]] static double copy_bytes();

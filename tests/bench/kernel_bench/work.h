@@ -3,6 +3,7 @@
 
 #include "kernels/device/stream.h"
 
+#include <cstddef>
 #include <functional>
 #include <string>
 #include <vector>
@@ -17,6 +18,12 @@ struct Work {
   std::function<void(kernels::device::Stream)> restore;
   /// Whether what `run` wrote is finite.
   std::function<bool()> finite;
+  /// What `run` writes, whole 16-byte words; empty for calls that are not replayed.
+  struct Written {
+    void* data;
+    std::size_t bytes;
+  };
+  std::vector<Written> written = {};
 };
 
 struct Case {
@@ -26,6 +33,7 @@ struct Case {
   double bytes;        ///< each input read once, each output written once
   double flops;        ///< 2 a multiply-add
   std::function<Work(kernels::device::Stream)> prepare;
+  bool may_refuse = false;  ///< a probe: that the library refuses is its result
 };
 
 std::vector<Case> hydra_cases();
@@ -33,5 +41,6 @@ std::vector<Case> linear_attention_cases();
 std::vector<Case> row_cases();      ///< layer_norm, gelu, token_rows
 std::vector<Case> picture_cases();  ///< patchify
 std::vector<Case> product_cases();  ///< cuBLASLt, with the epilogues of a block
+std::vector<Case> fp8_cases();  ///< the same products of FP8 numbers, which nothing else uses yet
 
 }  // namespace hydrascope::bench

@@ -1,11 +1,11 @@
-"""Measures hydrascope on this machine's GPU beside PyTorch's fastest softmax, in one run.
+"""Measures hydrascope on this machine's GPU beside PyTorch, in one run.
 
-    gpu_measure.py --hydrascope PROGRAM --kernel-bench PROGRAM [--images FOLDER] [--out FOLDER]
+    gpu_measure.py --hydrascope PROGRAM --kernel-bench PROGRAM --images FOLDER --out FOLDER --time-limit SECONDS
 
-Called by scripts/gpu_check.sh; docs/gpu.md says what is measured and how. What decides a target is
-measured in turns, so that a clock that changes hits both sides. Steps come in the order of their
-weight and what --time-limit does not allow is left out and named; the result is written after every
-step. Standard library only: PyTorch runs in worker.py under --python.
+scripts/gpu_kit.sh calls it with the Python that has torch; docs/gpu.md says what is measured and
+how. What decides a target is measured in turns, so that a clock that changes hits both sides. Steps
+come in the order of their worth; what the time does not allow is left out and named. The result,
+model.json, is written after every step. PyTorch runs in a process of its own, worker.py.
 
 Exit codes: 0; 1 a step failed; 2 wrong usage; 77 no GPU.
 """
@@ -21,7 +21,6 @@ import agreement
 import gpu_targets as targets
 from processes import (
     HERE,
-    ROOT,
     Clock,
     Failure,
     Json,
@@ -40,30 +39,30 @@ SEES_NO_GPU = "torch sees no GPU"  # as gpu_peers.py says it
 
 ARCH = "deit_base_patch16_224"
 LARGE, SMALL = targets.LARGE, [224, 224]
-BACKENDS = ["flash", "cudnn", "efficient"]
+BACKENDS = ["flash", "cudnn", "efficient", "math"]
 BATCHES = [1, 2, 4, 8, 16]
-SMALL_BATCH = 256
+LARGE_BATCH, SMALL_BATCH = 8, 256
 HEDGEHOG = {"tokens": 32768, "batch": 1}
+DURATION = 1.0  # seconds of every measurement
 
 
 class Run:
     """Everything that one run measures, and the result as it grows."""
 
-    def __init__(self, arguments: argparse.Namespace) -> None:
+    rounds = 3  # of what is measured in turns
+    compile_limit = 100.0  # seconds that one torch.compile may take
+
+    def __init__(self, arguments: argparse.Namespace, worker: Path = HERE / "worker.py") -> None:
         self.arguments = arguments
         self.clock = Clock(arguments.time_limit)
         self.out: Path = arguments.out
-        worker = [arguments.python, "-B", str(arguments.worker)]
-        self.worker = Worker(worker, self.out / "worker.log", self.clock)
+        command = [sys.executable, "-B", str(worker)]
+        self.worker = Worker(command, self.out / "worker.log", self.clock)
         self.failed = False
         self.rows: list[Json] = []
         self.result: Json = {
-            "schema": 2,
-            "header": {
-                "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="minutes"),
-                "rounds": arguments.rounds,
-                "duration": arguments.duration,
-            },
+            "schema": 3,
+            "header": {"date": datetime.datetime.now(datetime.UTC).isoformat(timespec="minutes")},
             "matrix_rate": [],
             "rows": self.rows,
             "turns": {},
@@ -73,37 +72,47 @@ class Run:
 
     # What is asked of the programs. Rows are those of `hydrascope benchmark`; `setting` says who.
 
-    def benchmark(self, most: float = 200, **options: object) -> list[Json]:
-        """Rows of one `hydrascope benchmark`; what it measured before it failed counts."""
+    def hydrascope(self, attention: str, img_size: list[int], *batches: int) -> Json:
+        """The fastest of its rows; what it measured before it failed counts."""
         words: Json = {
             "model": ARCH,
             "precision": "bfloat16",
-            "device": self.arguments.device,
-            "duration": self.arguments.duration,
-        } | {name.replace("_", "-"): value for name, value in options.items()}
-        header, rows, why = benchmark(self.arguments.hydrascope, words, self.clock, most)
+            "device": "cuda",
+            "duration": DURATION,
+            "attn": attention,
+            "img-size": "x".join(map(str, img_size)),
+            "batch-size": ",".join(map(str, dict.fromkeys(batches))),
+        }
+        header, rows, why = benchmark(self.arguments.hydrascope, words, self.clock)
         self.result["header"].setdefault("hydrascope", header)
         if why:
-            asked = " ".join(f"--{name} {value}" for name, value in options.items())
-            self.remark(f"hydrascope benchmark {asked}: {why}")
-        setting = "hydrascope" if "preset" not in options else f"--preset {options['preset']}"
-        rows = [{"who": "hydrascope", "setting": setting} | row for row in rows]
+            self.remark(f"hydrascope, {attention}, {words['img-size']}: {why}")
+        rows = [{"who": "hydrascope", "setting": "hydrascope"} | row for row in rows]
         self.rows += rows
-        return rows
+        best = targets.fastest([row for row in rows if not row.get("error")])
+        if best is None:
+            raise Failure(rows[-1]["error"])
+        return best
 
-    def vit(self, img_size: list[int], batch: int, most: float = 120, **job: object) -> Json:
-        """A row of PyTorch's softmax; `backend` and `compile` say how."""
-        setting = "timm" if "timm" in self.result["header"].get("versions", {}) else "plain torch"
-        setting += f", {job['backend']}" if job.get("backend") else ""
-        setting += f", torch.compile {job['compile']}" if job.get("compile") else ", eager"
-        work = {"attention": "softmax", "img_size": img_size, "batch": batch}
-        row = {"who": "torch", "setting": setting, "precision": "bfloat16", "job": job} | work
-        asked = {"do": "measure", "kind": "gpu", "arch": ARCH, "duration": self.arguments.duration}
+    def torch(self, attention: str, img_size: list[int], batch: int, **job: object) -> Json:
+        """A row of timm's model; `backend` and `compile` say how. Its failure is a row, too."""
+        words = [
+            f"timm {attention}",
+            str(job.get("backend", "")),
+            "torch.compile" if job.get("compile") else "eager",
+        ]
+        row: Json = {
+            "who": "torch", "setting": ", ".join(filter(None, words)), "attention": attention,
+            "img_size": img_size, "batch": batch, "precision": "bfloat16", "job": job,
+        }  # fmt: skip
+        self.rows.append(row)
+        asked = {"do": "measure", "kind": "gpu", "arch": ARCH, "duration": DURATION}
+        work = {"attention": attention, "img_size": img_size, "batch": batch}
         try:
-            row |= self.worker.ask(most, **asked, **work, **job)
+            row |= self.worker.ask(self.compile_limit, **asked, **work, **job)
         except Failure as failure:
             row["error"] = str(failure)
-        self.rows.append(row)
+            raise
         return row
 
     def remark(self, text: str) -> None:
@@ -115,7 +124,7 @@ class Run:
         records = {who: new_record() for who in contenders}
         self.result["turns"][name] = records
         turns = [Turn(f"{name}, {who}", records[who], each) for who, each in contenders.items()]
-        take_turns(turns, self.arguments.rounds)
+        take_turns(turns, self.rounds)
         if records[own]["message"]:
             raise Failure(records[own]["message"])
 
@@ -124,9 +133,67 @@ class Run:
     def matrix_rate(self) -> None:
         self.result["matrix_rate"].append(self.worker.ask(do="matrix_rate", side=8192))
 
+    def peers_of_hydra(self) -> None:
+        """The same formula of PyTorch, compiled and not, and softmax by every backend; one that
+        fails does not end the others."""
+        trials: list[tuple[str, Json]] = [("hydra", {"compile": "default"}), ("hydra", {})]
+        trials += [("softmax", {"backend": backend}) for backend in BACKENDS]
+        for attention, job in trials:
+            try:
+                self.torch(attention, LARGE, LARGE_BATCH, **job)
+            except Failure as failure:
+                self.remark(f"{self.rows[-1]['setting']} at 1088x1920: {failure}")
+        best = targets.fastest(targets.good(self.rows, "torch", "softmax", LARGE))
+        if best is None:
+            raise Failure("no backend of softmax runs")
+        self.torch("softmax", LARGE, LARGE_BATCH, compile="default", **best["job"])
+
+    def models_in_turns(self) -> None:
+        """Hydra at its best batch against the fastest of each kind of peer."""
+        contenders = {}
+        for who, attention in (("hydrascope", "hydra"), ("torch", "hydra"),
+                               ("torch", "softmax"), ("hydrascope", "softmax")):  # fmt: skip
+            best = targets.fastest(targets.good(self.rows, who, attention, LARGE))
+            if best is None:
+                continue
+            batch, job = best["batch"], best.get("job", {})
+            if who == "torch":
+                name = best["setting"]
+                contenders[name] = self.turn_of_torch(attention, LARGE, batch, job)
+            else:
+                alone = [1] if attention == "hydra" else []
+                contenders[f"{who} {attention}"] = self.turn_of_hydrascope(
+                    attention, LARGE, *alone, batch
+                )
+        self.in_turns("hydra", "hydrascope hydra", contenders)
+
+    def turn_of_hydrascope(
+        self, attention: str, img_size: list[int], *batches: int
+    ) -> Callable[[], Json]:
+        return lambda: targets.turn(self.hydrascope(attention, img_size, *batches))
+
+    def turn_of_torch(
+        self, attention: str, img_size: list[int], batch: int, job: Json
+    ) -> Callable[[], Json]:
+        return lambda: targets.turn(self.torch(attention, img_size, batch, **job))
+
+    def small_in_turns(self) -> None:
+        """224 pixels: softmax of both, timm's compiled if that works."""
+        job: Json = {"compile": "default"}
+        try:
+            self.torch("softmax", SMALL, SMALL_BATCH, **job)
+        except Failure as failure:
+            self.remark(f"{self.rows[-1]['setting']} at 224: {failure}")
+            job = {}
+        self.in_turns("small", "hydrascope", {
+            "hydrascope": self.turn_of_hydrascope("softmax", SMALL, SMALL_BATCH),
+            "timm, torch.compile" if job else "timm, eager":
+                self.turn_of_torch("softmax", SMALL, SMALL_BATCH, job),
+        })  # fmt: skip
+
     def hedgehog_kernel(self) -> Json:
-        program = str(self.arguments.kernel_bench)
-        command = [program, "--launches", "30", "--filter", "^hedgehog forward.*32768"]
+        command = [str(self.arguments.kernel_bench), "--launches", "30"]
+        command += ["--filter", "^hedgehog forward.*32768"]
         output, why = run(command, self.clock)
         for line in json_lines(output):
             if line.get("cache") == "cold" and line["kernel"] == "hedgehog forward" and not why:
@@ -142,81 +209,9 @@ class Run:
             )
         self.in_turns("hedgehog", "hedgehog", contenders)
 
-    def hydrascope_at_1080p(self, attention: str) -> None:
-        batches = ",".join(map(str, BATCHES))
-        self.benchmark(attn=attention, img_size="1088x1920", batch_size=batches)
-
-    def softmax_of_torch(self) -> None:
-        """Eager at one batch by every backend, then the fastest backend at all batches, then
-        compiled at its best batch."""
-        trial = [self.vit(LARGE, 4, backend=backend) for backend in BACKENDS]
-        best = targets.fastest([row for row in trial if not row.get("error")])
-        if best is None:
-            raise Failure("; ".join(str(row["error"]) for row in trial))
-        for batch in BATCHES:
-            if batch != 4:
-                self.vit(LARGE, batch, **best["job"])
-        best = targets.fastest(targets.good(self.rows, "torch", "softmax", LARGE))
-        assert best is not None
-        limit = self.arguments.compile_limit
-        row = self.vit(LARGE, best["batch"], limit, compile="default", **best["job"])
-        if row.get("error"):
-            self.remark(f"{row['setting']} at 1088x1920: {row['error']}")
-
-    def turn_of_hydrascope(
-        self, attention: str, img_size: str, *batches: int
-    ) -> Callable[[], Json]:
-        """The fastest of the batches."""
-
-        def measure() -> Json:
-            words = ",".join(map(str, dict.fromkeys(batches)))
-            rows = self.benchmark(attn=attention, img_size=img_size, batch_size=words)
-            best = targets.fastest([row for row in rows if not row.get("error")])
-            if best is None:
-                raise Failure(rows[-1]["error"])
-            return targets.turn(best)
-
-        return measure
-
-    def turn_of_torch(self, img_size: list[int], batch: int, job: Json) -> Callable[[], Json]:
-        def measure() -> Json:
-            row = self.vit(img_size, batch, **job)
-            if row.get("error"):
-                raise Failure(row["error"])
-            return targets.turn(row)
-
-        return measure
-
-    def models_in_turns(self) -> None:
-        """Hydra at its best batch against the fastest softmax of PyTorch and of hydrascope."""
-        hydra = targets.fastest(targets.good(self.rows, "hydrascope", "hydra", LARGE))
-        own = targets.fastest(targets.good(self.rows, "hydrascope", "softmax", LARGE))
-        torch = targets.fastest(targets.good(self.rows, "torch", "softmax", LARGE))
-        if hydra is None:
-            raise Failure("no row of Hydra to repeat")
-        contenders = {"hydra": self.turn_of_hydrascope("hydra", "1088x1920", 1, hydra["batch"])}
-        if torch is not None:
-            contenders[torch["setting"]] = self.turn_of_torch(LARGE, torch["batch"], torch["job"])
-        if own is not None:
-            contenders["hydrascope"] = self.turn_of_hydrascope("softmax", "1088x1920", own["batch"])
-        self.in_turns("hydra", "hydra", contenders)
-
-    def small_in_turns(self) -> None:
-        """224 pixels, batch 256: hydrascope's softmax against PyTorch's, compiled if that works."""
-        job: Json = {"compile": "default"}
-        first = self.vit(SMALL, SMALL_BATCH, self.arguments.compile_limit, **job)
-        if first.get("error"):
-            self.remark(f"{first['setting']} at 224: {first['error']}")
-            job = {}
-        setting = first["setting"] if job else first["setting"].split(", ")[0] + ", eager"
-        self.in_turns("small", "hydrascope", {
-            "hydrascope": self.turn_of_hydrascope("softmax", "224", SMALL_BATCH),
-            setting: self.turn_of_torch(SMALL, SMALL_BATCH, job),
-        })  # fmt: skip
-
     def agreement(self) -> None:
         self.result["agreement"] = agreement.measure(
-            self.arguments.hydrascope, self.arguments.images, self.out, self.clock
+            self.arguments.hydrascope, self.arguments.images, self.clock
         )
 
     def run(self) -> int:
@@ -230,15 +225,14 @@ class Run:
             self.failed = True  # without PyTorch, hydrascope is measured all the same
         steps: list[tuple[str, float, Callable[[], object]]] = [
             ("the matrix rate", 10, self.matrix_rate),
-            ("hedgehog against fused softmax", 20, self.hedgehog_against_softmax),
-            ("Hydra at 1088x1920", 15, lambda: self.hydrascope_at_1080p("hydra")),
-            ("softmax at 1088x1920", 15, lambda: self.hydrascope_at_1080p("softmax")),
-            ("softmax of PyTorch at 1088x1920", 20, self.softmax_of_torch),
+            ("Hydra at 1088x1920", 15, lambda: self.hydrascope("hydra", LARGE, *BATCHES)),
+            ("softmax at 1088x1920", 15, lambda: self.hydrascope("softmax", LARGE, *BATCHES)),
+            ("peers at 1088x1920", 20, self.peers_of_hydra),
             ("models in turns", 20, self.models_in_turns),
             ("224 pixels in turns", 20, self.small_in_turns),
             ("agreement of CPU and GPU", 10, self.agreement),
-            ("Hedgehog at 1088x1920", 15, lambda: self.hydrascope_at_1080p("hedgehog")),
-            ("the preset 1080p", 15, lambda: self.benchmark(preset="1080p")),
+            ("hedgehog against softmax", 20, self.hedgehog_against_softmax),
+            ("Hedgehog at 1088x1920", 15, lambda: self.hydrascope("hedgehog", LARGE, *BATCHES)),
             ("the matrix rate again", 10, self.matrix_rate),
         ]
         for name, needed, step in steps:
@@ -260,34 +254,16 @@ def parse(words: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    build = ROOT / "build/gpu"
-    parser.add_argument("--hydrascope", type=Path, default=build / "hydrascope")
-    parser.add_argument("--kernel-bench", type=Path, default=build / "tests/kernel_bench")
-    parser.add_argument(
-        "--images", type=Path, metavar="FOLDER", default=ROOT / "assets/images",
-        help="pictures for the agreement of logits, labelled or not (default: the bundled ones)",
-    )  # fmt: skip
-    parser.add_argument("--out", type=Path, metavar="FOLDER", default=ROOT / "out/gpu/model")
-    parser.add_argument("--python", default=sys.executable, help="interpreter that has torch")
-    parser.add_argument("--worker", type=Path, default=HERE / "worker.py", help=argparse.SUPPRESS)
-    parser.add_argument("--device", default="cuda")
-    parser.add_argument("--rounds", type=int, default=3, help="of what is measured in turns")
-    parser.add_argument("--duration", type=float, default=1, help="seconds of every measurement")
-    parser.add_argument("--time-limit", type=float, default=450, help="seconds of the whole run")
-    parser.add_argument(
-        "--compile-limit", type=float, default=100, help="seconds that one torch.compile may take"
-    )
-    arguments = parser.parse_args(words)
-    if arguments.rounds < 1 or arguments.duration < 0 or arguments.time_limit <= 0:
-        parser.error("--rounds must be at least 1, --duration at least 0, --time-limit positive")
-    if not arguments.images.is_dir():
-        parser.error(f"--images {arguments.images}: no such folder")
-    return arguments
+    parser.add_argument("--hydrascope", type=Path, required=True)
+    parser.add_argument("--kernel-bench", type=Path, required=True)
+    parser.add_argument("--images", type=Path, required=True, help="labelled pictures")
+    parser.add_argument("--out", type=Path, required=True)
+    parser.add_argument("--time-limit", type=float, required=True, help="seconds of the whole run")
+    return parser.parse_args(words)
 
 
 def main() -> int:
     arguments = parse(sys.argv[1:])
-    arguments.out.mkdir(parents=True, exist_ok=True)
     # `timeout` ends this process only; leaving by an exception ends what it started.
     signal.signal(signal.SIGTERM, lambda *_: sys.exit(128 + signal.SIGTERM))
     measuring = Run(arguments)

@@ -1,4 +1,4 @@
-"""PyTorch on a GPU: ViT as timm has it, one pass of it, and single kernels."""
+"""PyTorch on a GPU: timm's ViT, one pass of it, and single kernels."""
 
 import contextlib
 import importlib.metadata
@@ -9,7 +9,6 @@ from typing import Any
 import torch
 from cpu_peers import Job, Pass, make_model
 from timing import Json, settled, summary
-from torch import nn
 from torch.nn import functional
 from torch.nn.attention import SDPBackend, sdpa_kernel
 
@@ -17,65 +16,15 @@ BACKENDS = {
     "flash": SDPBackend.FLASH_ATTENTION,
     "cudnn": SDPBackend.CUDNN_ATTENTION,
     "efficient": SDPBackend.EFFICIENT_ATTENTION,
+    "math": SDPBackend.MATH,
 }
 HEADS, HEAD_DIM = 12, 64
 NO_GPU = "torch sees no GPU"
 clear_peak, peak = torch.cuda.reset_peak_memory_stats, torch.cuda.max_memory_allocated
 
 
-class Attention(nn.Module):
-    def __init__(self, dim: int, heads: int) -> None:
-        super().__init__()
-        self.heads = heads
-        self.qkv = nn.Linear(dim, 3 * dim)
-        self.proj = nn.Linear(dim, dim)
-
-    def forward(self, x: Any) -> Any:
-        batch, tokens, dim = x.shape
-        qkv = self.qkv(x).reshape(batch, tokens, 3, self.heads, dim // self.heads)
-        q, k, v = qkv.permute(2, 0, 3, 1, 4).unbind(0)
-        y = functional.scaled_dot_product_attention(q, k, v)
-        return self.proj(y.transpose(1, 2).reshape(batch, tokens, dim))
-
-
-class Block(nn.Module):
-    def __init__(self, dim: int, heads: int) -> None:
-        super().__init__()
-        self.norm1 = nn.LayerNorm(dim, eps=1e-6)
-        self.attn = Attention(dim, heads)
-        self.norm2 = nn.LayerNorm(dim, eps=1e-6)
-        self.fc1 = nn.Linear(dim, 4 * dim)
-        self.fc2 = nn.Linear(4 * dim, dim)
-
-    def forward(self, x: Any) -> Any:
-        x = x + self.attn(self.norm1(x))
-        return x + self.fc2(functional.gelu(self.fc1(self.norm2(x))))
-
-
-class PlainViT(nn.Module):
-    """With timm's layers, for machines without timm; random weights."""
-
-    def __init__(
-        self, img_size: tuple[int, int], dim: int = 768, depth: int = 12, heads: int = 12
-    ) -> None:
-        super().__init__()
-        patch = 16
-        patches = (img_size[0] // patch) * (img_size[1] // patch)
-        self.patch_embed = nn.Conv2d(3, dim, patch, patch)
-        self.cls_token = nn.Parameter(0.02 * torch.randn(1, 1, dim))
-        self.pos_embed = nn.Parameter(0.02 * torch.randn(1, patches + 1, dim))
-        self.blocks = nn.Sequential(*(Block(dim, heads) for _ in range(depth)))
-        self.norm = nn.LayerNorm(dim, eps=1e-6)
-        self.head = nn.Linear(dim, 1000)
-
-    def forward(self, images: Any) -> Any:
-        x = self.patch_embed(images).flatten(2).transpose(1, 2)
-        x = torch.cat([self.cls_token.expand(x.shape[0], -1, -1), x], dim=1) + self.pos_embed
-        return self.head(self.norm(self.blocks(x))[:, 0])
-
-
 def sdpa_by(backend: str | None) -> Any:
-    """Within it, scaled_dot_product_attention is computed by the backend, or by any fused one."""
+    """Within it, scaled_dot_product_attention is computed by the backend, or by PyTorch's choice."""
     return sdpa_kernel([BACKENDS[backend]] if backend else list(BACKENDS.values()))
 
 
@@ -84,20 +33,16 @@ models: dict[tuple[Any, ...], Any] = {}
 
 def model_on_gpu(job: Job) -> Any:
     """As it is or compiled; kept for the next turn."""
-    img_size = tuple(job["img_size"])
-    if (img_size,) not in models:
+    plain = (tuple(job["img_size"]), job["attention"])
+    if plain not in models:
         torch.manual_seed(0)
-        try:
-            model = make_model(job)
-        except ImportError:
-            model = PlainViT(img_size).eval()
-        models[(img_size,)] = model.requires_grad_(False).to("cuda", torch.bfloat16)
+        models[plain] = make_model(job).requires_grad_(False).to("cuda", torch.bfloat16)
     if not job.get("compile"):
-        return models[(img_size,)]
+        return models[plain]
     # A backend is fixed while tracing, and shapes are, so each is a model of its own.
-    key = (img_size, job["batch"], job.get("backend"), job["compile"])
+    key = (*plain, job["batch"], job.get("backend"), job["compile"])
     if key not in models:
-        models[key] = torch.compile(models[(img_size,)], mode=job["compile"], dynamic=False)
+        models[key] = torch.compile(models[plain], mode=job["compile"], dynamic=False)
     return models[key]
 
 

@@ -30,15 +30,10 @@ struct Case {
   Fill how = Fill::normal;
   bool weight = true;
   bool bias = true;
-  float mean = 0;           ///< added to every x
-  std::int64_t gap = 5;     ///< NaN between rows; 16: rows stay aligned
-  std::int64_t offset = 0;  ///< elements before the first row: 1 takes its alignment away
+  float mean = 0;  ///< added to every x
 };
 
-std::string name(const Case& c) {
-  return std::to_string(c.rows) + "x" + std::to_string(c.dim) + " gap " + std::to_string(c.gap) +
-         " offset " + std::to_string(c.offset);
-}
+std::string name(const Case& c) { return std::to_string(c.rows) + "x" + std::to_string(c.dim); }
 
 /// Where the results go.
 enum class Place { apart, in_place };
@@ -62,10 +57,9 @@ void compare(const Case& c, Place place) {
 
   const DeviceArray<float> device_weight(weight);
   const DeviceArray<float> device_bias(bias);
-  const Layout layout{c.gap, 0, c.offset};
   for_each_schedule([&] {
-    TokenRows<T> rows(1, c.rows, c.dim, layout, x);
-    TokenRows<T> others(1, c.rows, c.dim, layout);
+    TokenRows<T> rows(1, c.rows, c.dim, Layout::packed, x);
+    TokenRows<T> others(1, c.rows, c.dim, Layout::packed);
     TokenRows<T>& y = place == Place::in_place ? rows : others;
     layer_norm::cuda::layer_norm(
         LayerNormParams<T>{rows.data(), rows.stride(), c.rows, c.dim,
@@ -81,53 +75,44 @@ void compare(const Case& c, Place place) {
 
 TYPED_TEST(LayerNormCuda, EqualsTheEquationOnEveryShape) {
   for (const std::int64_t rows : {1, 2, 31, 33})
-    for (const std::int64_t dim : {1, 3, 8, 63, 70}) compare<TypeParam>({rows, dim}, Place::apart);
+    for (const std::int64_t dim : {8, 64, 72}) compare<TypeParam>({rows, dim}, Place::apart);
   for (const std::int64_t rows : {32, 196, 197, 198, 577})
-    compare<TypeParam>({rows, 40, Fill::normal, true, true, 0, 16}, Place::in_place);
+    compare<TypeParam>({rows, 40}, Place::in_place);
 }
 
-// Each number of packs a lane may hold, whole and with lanes that have none; beyond, the row is
-// strided.
+// Each number of packs a lane may hold, whole and with lanes that have none.
 TYPED_TEST(LayerNormCuda, EqualsTheEquationOnEveryWidth) {
   for (const std::int64_t dim :
-       {16, 192, 256, 264, 384, 512, 520, 768, 776, 1000, 1024, 1032, 1280, 1536, 2048, 2056}) {
-    const Case c{5, dim, Fill::normal, true, true, 0, 16};
+       {16, 192, 256, 264, 384, 512, 520, 768, 776, 1000, 1024, 1032, 1280, 1536, 2048}) {
+    if (!layer_norm::cuda::serves<TypeParam>(dim)) continue;
+    const Case c{5, dim};
     compare<TypeParam>(c, dim % 5 == 0 ? Place::in_place : Place::apart);
   }
-}
-
-TYPED_TEST(LayerNormCuda, EveryAlignmentIsServed) {
-  for (const std::int64_t gap : {0, 1, 2, 4, 8})
-    for (const std::int64_t offset : {0, 1, 4})
-      compare<TypeParam>({3, 64, Fill::normal, true, true, 0, gap, offset}, Place::apart);
 }
 
 TYPED_TEST(LayerNormCuda, WeightAndBiasMayBeAbsent) {
   for (const bool weight : {false, true})
     for (const bool bias : {false, true})
-      for (const std::int64_t dim : {77, 80, 192})
-        compare<TypeParam>({3, dim, Fill::normal, weight, bias, 0, 16}, Place::in_place);
+      for (const std::int64_t dim : {80, 192})
+        compare<TypeParam>({3, dim, Fill::normal, weight, bias}, Place::in_place);
 }
 
 TYPED_TEST(LayerNormCuda, EqualsTheEquationOnEveryKindOfInput) {
-  for (const Fill how : kAllFills) {
-    compare<TypeParam>({5, 77, how, true, true}, Place::apart);
-    compare<TypeParam>({5, 192, how, true, true, 0, 16}, Place::apart);
-  }
+  for (const Fill how : kAllFills) compare<TypeParam>({5, 192, how}, Place::apart);
 }
 
 // Of x = mean + noise float32 keeps 2^-24 mean; what it keeps is normalised exactly. A variance as
 // E[x^2] - E[x]^2 would be wrong from the first digit here.
 TYPED_TEST(LayerNormCuda, LargeMeanCostsNoDigits) {
   for (const float mean : {-300.0F, 1e4F})
-    for (const std::int64_t dim : {192, 777})
-      compare<TypeParam>({3, dim, Fill::large, true, true, mean, 16}, Place::apart);
+    for (const std::int64_t dim : {192, 776})
+      compare<TypeParam>({3, dim, Fill::large, true, true, mean}, Place::apart);
 }
 
 TYPED_TEST(LayerNormCuda, AConstantRowGivesTheBias) {
   for (const float value : {0.1F, -3.3F, 1234.567F, 54321.9F, 1e6F + 0.3F, 123456789.0F}) {
     if (std::isinf(static_cast<float>(TypeParam(value)))) continue;  // beyond float16
-    for (const std::int64_t dim : {3, 100, 192, 768}) {
+    for (const std::int64_t dim : {8, 192, 768}) {
       const auto size = static_cast<std::size_t>(dim);
       const std::vector<TypeParam> x(size, TypeParam(value));
       const std::vector<float> bias(size, 0.5F);
@@ -158,7 +143,7 @@ std::vector<T> normalised(const std::vector<T>& x, std::int64_t dim, std::int64_
 }
 
 TYPED_TEST(LayerNormCuda, NanAndInfinityStayInTheirRow) {
-  for (const std::int64_t dim : {70, 192}) {
+  for (const std::int64_t dim : {72, 192}) {
     for (const float bad : {kNan, std::numeric_limits<float>::infinity()}) {
       for (const std::int64_t at : {std::int64_t{0}, std::int64_t{37}, dim - 1}) {
         std::vector<TypeParam> x(static_cast<std::size_t>(3 * dim));
@@ -173,7 +158,7 @@ TYPED_TEST(LayerNormCuda, NanAndInfinityStayInTheirRow) {
 }
 
 TYPED_TEST(LayerNormCuda, ARowDependsOnNoOtherAndOnNoSchedule) {
-  for (const std::int64_t dim : {70, 192, 384}) {
+  for (const std::int64_t dim : {72, 192, 384}) {
     std::vector<TypeParam> x(static_cast<std::size_t>(6 * dim));
     fill(x, Fill::normal, 1);
     const std::vector<TypeParam> first = normalised(x, dim, 0, 6);
@@ -195,27 +180,33 @@ TYPED_TEST(LayerNormCuda, NothingIsLaunchedForNoRows) {
       LayerNormParams<TypeParam>{nullptr, 8, 0, 8, nullptr, nullptr, kEps, nullptr, 8}, nullptr);
 }
 
-TYPED_TEST(LayerNormCuda, ARowNeedsAnElement) {
-  const DeviceArray<TypeParam> x(8);
-  DeviceArray<TypeParam> y(8);
-  EXPECT_THROW(layer_norm::cuda::layer_norm(LayerNormParams<TypeParam>{x.data(), 8, 1, 0, nullptr,
-                                                                       nullptr, kEps, y.data(), 8},
-                                            nullptr),
-               Error);
+TYPED_TEST(LayerNormCuda, RowsThatAreNotWholePacksAreRefused) {
+  const DeviceArray<TypeParam> x(64);
+  DeviceArray<TypeParam> y(64);
+  const auto run = [&](const TypeParam* from, std::int64_t stride, std::int64_t dim) {
+    layer_norm::cuda::layer_norm(
+        LayerNormParams<TypeParam>{from, stride, 2, dim, nullptr, nullptr, kEps, y.data(), 16},
+        nullptr);
+  };
+  run(x.data(), 16, 8);
+  EXPECT_THROW(run(x.data(), 16, 0), Error);
+  EXPECT_THROW(run(x.data(), 16, 6), Error);
+  EXPECT_THROW(run(x.data(), 17, 8), Error);
+  EXPECT_THROW(run(x.data() + 1, 16, 8), Error);
 }
 
 TEST(LayerNormGeometry, RowsOfCommonModelsStayInRegisters) {
   using layer_norm::cuda::packs_per_lane;
-  EXPECT_EQ(packs_per_lane(192, 2), 1);
-  EXPECT_EQ(packs_per_lane(768, 2), 3);
-  EXPECT_EQ(packs_per_lane(1024, 2), 4);
-  EXPECT_EQ(packs_per_lane(1280, 2), 6);
-  EXPECT_EQ(packs_per_lane(2048, 2), 8);
-  EXPECT_EQ(packs_per_lane(2056, 2), 0);
-  EXPECT_EQ(packs_per_lane(100, 2), 0);  // no whole number of packs
-  EXPECT_EQ(packs_per_lane(768, 4), 6);
-  EXPECT_EQ(packs_per_lane(1536, 4), 12);
-  EXPECT_EQ(packs_per_lane(1540, 4), 0);
+  EXPECT_EQ(packs_per_lane<BFloat16>(192), 1);
+  EXPECT_EQ(packs_per_lane<BFloat16>(768), 3);
+  EXPECT_EQ(packs_per_lane<BFloat16>(1024), 4);
+  EXPECT_EQ(packs_per_lane<BFloat16>(1280), 6);
+  EXPECT_EQ(packs_per_lane<BFloat16>(2048), 8);
+  EXPECT_EQ(packs_per_lane<BFloat16>(2056), 0);
+  EXPECT_EQ(packs_per_lane<BFloat16>(100), 0);  // no whole number of packs
+  EXPECT_EQ(packs_per_lane<float>(768), 6);
+  EXPECT_EQ(packs_per_lane<float>(1536), 12);
+  EXPECT_EQ(packs_per_lane<float>(1540), 0);
   EXPECT_EQ(layer_norm::cuda::geometry(197).grid.x, 50);
 }
 

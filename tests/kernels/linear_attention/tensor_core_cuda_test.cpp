@@ -1,5 +1,5 @@
 // Linear attention on tensor cores against the float64 twins.
-#include "kernels/linear_attention/tensor_core.h"
+#include "kernels/error.h"
 #include "tests/kernels/linear_attention/linear_attention_problem.h"
 
 #include <gtest/gtest.h>
@@ -15,41 +15,18 @@
 namespace hydrascope::kernels::test {
 namespace tensor_core_cuda_test {
 
-namespace tensor_core = linear_attention::cuda::tensor_core;
-
 /// One map of each kind of kernel.
 constexpr Feature kOfEachKind[] = {Feature::exp_pair, Feature::softmax_pair, Feature::exp,
                                    Feature::elu_plus_one};
 
-/// The functions of tensor_core.h, where nothing falls back on float32 arithmetic.
-template <class T>
-struct Passes {
-  std::int64_t multiprocessors = device::kMultiprocessors;
-
-  [[nodiscard]] std::size_t workspace_bytes(const la::Shape& shape, const cuda::Extent& extent,
-                                            bool backward) const {
-    return tensor_core::workspace(shape, extent, backward).bytes();
-  }
-  void forward(const cuda::ForwardParams<T>& params) const {
-    ASSERT_TRUE(tensor_core::serves(params));
-    tensor_core::forward(params, nullptr, multiprocessors);
-  }
-  void backward(const cuda::BackwardParams<T>& params) const {
-    ASSERT_TRUE(tensor_core::serves(params));
-    tensor_core::backward(params, nullptr, multiprocessors);
-  }
-};
-
 template <class T>
 struct Packed : Problem<T> {
-  bool ordinary;           ///< gradients are no differences of large terms
-  bool subnormal = false;  ///< nor are they, in float16
+  bool ordinary;  ///< gradients are no differences of large terms
 
   Packed(const la::Shape& of, std::int64_t images, std::int64_t tokens, Fill how = Fill::normal,
          std::optional<std::int64_t> queries = {})
-      : Problem<T>(of, images, tokens, how, Layout::packed, queries),
+      : Problem<T>(of, images, tokens, how, queries),
         ordinary(how == Fill::normal && tokens > 17) {}
-  void run(bool backward) { this->run_by(Passes<T>(), backward); }
 
   /// Features of both sides, S and y are rounded once each: in all four half units, that seldom add
   /// up. Exponents are sums of three terms, each rounded to 2^-24 of itself, powers of two and
@@ -60,14 +37,14 @@ struct Packed : Problem<T> {
     const Bounds bounds{2.5 * rounding<T>(),  4 * rounding<T>(),     1e-6, 1e-6,
                         kNarrow ? 4e-6 : 0.0, kNarrow ? 6e-8 : 1e-30};
     if (ordinary) {
-      expected.compare(*this, bounds, 2 * rounding<T>() + (subnormal ? 0.01 : 0));
+      expected.compare(*this, bounds, 2 * rounding<T>());
     } else {
       expected.compare(*this, bounds);
     }
   }
   void check(bool backward = true, std::int64_t step = 1) {
     const Expected<T> expected(*this, backward, step);
-    run(backward);
+    this->run(backward);
     compare(expected);
   }
 };
@@ -76,7 +53,7 @@ template <class T>
 class LinearAttentionTensorCores : public DeviceTest {
  protected:
   static bool serves(Feature feature) {
-    return tensor_core::serves<T>(shape_of(feature, 1, 64, 64));
+    return cuda::serves<T>(shape_of(feature, 1, 64, 64), {1, 1, 1, 0, 1, 1});
   }
 };
 using Stored = testing::Types<BFloat16, Float16>;
@@ -129,7 +106,7 @@ TYPED_TEST(LinearAttentionTensorCores, EqualsTheTwinForManyTokens) {
 using LinearAttentionTensorCoresParts = DeviceTest;
 TEST_F(LinearAttentionTensorCoresParts, GradientsEqualTheTwin) {
   constexpr std::int64_t kTokens = 450;
-  ASSERT_EQ(tensor_core::splits_of(kTokens, 1), 2);
+  ASSERT_EQ(cuda::tensor_core::splits_of(kTokens, 1), 2);
   // Keys and queries rise and fall with the tokens, so that every tile and the second part raise
   // half of the maxima.
   Packed<BFloat16> problem(shape_of(Feature::exp_pair, 1, 64, 64), 1, kTokens);
@@ -155,11 +132,10 @@ TYPED_TEST(LinearAttentionTensorCores, EqualsTheTwinsOnEveryKindOfInput) {
   }
 }
 
-TYPED_TEST(LinearAttentionTensorCores, SmallGradientsAreNotLost) {
-  Packed<TypeParam> problem(shape_of(Feature::exp_pair, 1, 64, 64), 1, 66);
+TEST_F(LinearAttentionTensorCoresParts, SmallGradientsAreNotLost) {
+  Packed<BFloat16> problem(shape_of(Feature::exp_pair, 1, 64, 64), 1, 66);
   problem.grad_y.for_each(
-      [](TypeParam& value) { value = TypeParam(static_cast<float>(value) * 1e-3F); });
-  problem.subnormal = std::is_same_v<TypeParam, Float16>;
+      [](BFloat16& value) { value = BFloat16(static_cast<float>(value) * 1e-3F); });
   problem.check();
 }
 
@@ -187,7 +163,7 @@ TYPED_TEST(LinearAttentionTensorCores, TokensOfNoWeightAreNotThere) {
 TYPED_TEST(LinearAttentionTensorCores, QueriesMayBeFewerThanKeys) {
   Packed<TypeParam> problem(shape_of(Feature::exp_pair, 2, 64, 64), 2, 70, Fill::normal, 3);
   const Expected<TypeParam> expected(problem, false, 1);
-  problem.run_by(Passes<TypeParam>(), /*backward=*/false, /*want_denominator=*/false);
+  problem.run(/*backward=*/false, /*want_denominator=*/false);
   problem.compare(expected);
   Packed<TypeParam> none(shape_of(Feature::exp_pair, 2, 64, 64), 2, 70, Fill::normal, 0);
   none.run(false);
@@ -278,6 +254,7 @@ TYPED_TEST(LinearAttentionTensorCores, NanReachesWhatDependsOnItAndNothingElse) 
         ASSERT_EQ(std::isnan(static_cast<float>(problem.y.at(0, r, c))), expected)
             << "row " << r << ", column " << c;
       }
+    if (!Problem<TypeParam>::kHasBackward) continue;
     // Gradients: a NaN in grad_y spoils its query, and all keys of its head.
     Packed<TypeParam> reversed(shape_of(feature, 2, 64, 64), 1, 20);
     reversed.grad_y.at(0, 4, 7) = nan;
@@ -319,87 +296,69 @@ TYPED_TEST(LinearAttentionTensorCores, AnImageIsTheSameAloneAndAmongOthersAndAga
 }
 
 /// Blocks of several tiles, the last of which has no rows, against blocks of one.
-TYPED_TEST(LinearAttentionTensorCores, RowsDoNotDependOnTheBlockTheyAreIn) {
-  constexpr std::int64_t kTokens = 261;
-  for (const Feature feature : kOfEachKind) {
-    if (!this->serves(feature)) continue;
+TEST_F(LinearAttentionTensorCoresParts, RowsDoNotDependOnTheBlockTheyAreIn) {
+  constexpr std::int64_t kImages = 66;
+  constexpr std::int64_t kTokens = 130;
+  ASSERT_EQ(cuda::tensor_core::tiles_a_block(kImages, 4, kTokens), 2);
+  ASSERT_EQ(cuda::tensor_core::tiles_a_block(1, 4, kTokens), 1);
+  for (const Feature feature : {Feature::exp_pair, Feature::softmax_pair}) {
     SCOPED_TRACE(name_of(feature));
-    Packed<TypeParam> alone(shape_of(feature, 2, 64, 64), 1, kTokens);
-    alone.run(true);
-    ASSERT_EQ(tensor_core::tiles_a_block(1, 2, kTokens), 1);
-    Packed<TypeParam> together(shape_of(feature, 2, 64, 64), 1, kTokens);
-    EXPECT_EQ(tensor_core::tiles_a_block(1, 2, kTokens, 1), 3);
-    together.run_by(Passes<TypeParam>{1}, true);
-    for (const auto part : {&Problem<TypeParam>::y, &Problem<TypeParam>::grad_q,
-                            &Problem<TypeParam>::grad_k, &Problem<TypeParam>::grad_v})
-      ASSERT_TRUE(same_bits((alone.*part).values(), (together.*part).values()));
-    EXPECT_EQ(alone.denominator, together.denominator);
+    Packed<BFloat16> together(shape_of(feature, 4, 64, 64), kImages, kTokens);
+    together.run(true);
+    for (const std::int64_t b : {std::int64_t{0}, kImages - 1}) {
+      Packed<BFloat16> alone(shape_of(feature, 4, 64, 64), 1, kTokens);
+      for (const auto part : {&Problem<BFloat16>::q, &Problem<BFloat16>::k, &Problem<BFloat16>::v,
+                              &Problem<BFloat16>::grad_y})
+        (alone.*part).take(together.*part, b);
+      alone.run(true);
+      for (const auto part : {&Problem<BFloat16>::y, &Problem<BFloat16>::grad_q,
+                              &Problem<BFloat16>::grad_k, &Problem<BFloat16>::grad_v})
+        ASSERT_TRUE(same_bits((alone.*part).values(), (together.*part).values(b, 1)));
+    }
   }
 }
 
-TEST(LinearAttentionTensorCoresDoor, ServesWhatItSaysAndRefusesTheRest) {
+TEST(LinearAttentionServes, HeadsMapsAndWeightsThatKernelsKnow) {
+  const cuda::Extent extent{1, 4, 4, 0, 1, 1};
   la::Shape shape = shape_of(Feature::exp_pair, 12, 64, 64);
-  EXPECT_TRUE(tensor_core::serves<BFloat16>(shape));
-  EXPECT_TRUE(tensor_core::serves<Float16>(shape));
-  EXPECT_FALSE(tensor_core::serves<float>(shape));
-  EXPECT_TRUE(tensor_core::serves<BFloat16>(shape_of(Feature::unit, 1, 64, 64)));
-  EXPECT_FALSE(tensor_core::serves<Float16>(shape_of(Feature::unit, 1, 64, 64)));
+  EXPECT_TRUE(cuda::serves<float>(shape, extent));
+  EXPECT_TRUE(cuda::serves<BFloat16>(shape, extent));
+  EXPECT_TRUE(cuda::serves<Float16>(shape, extent));
+  EXPECT_TRUE(cuda::serves<BFloat16>(shape_of(Feature::unit, 1, 64, 64), extent));
+  EXPECT_FALSE(cuda::serves<Float16>(shape_of(Feature::unit, 1, 64, 64), extent));
+  EXPECT_FALSE(cuda::serves<BFloat16>(shape, {1, 4, 4, 0, 1, -1}));
+  EXPECT_TRUE(cuda::serves<float>(shape, {1, 4, 4, 0, 1, -1}));
   shape.head_dim = 32;
-  EXPECT_FALSE(tensor_core::serves<BFloat16>(shape));
-  shape.head_dim = 64;
-  shape.width = 48;
-  EXPECT_FALSE(tensor_core::serves<BFloat16>(shape));
+  EXPECT_FALSE(cuda::serves<BFloat16>(shape, extent));
+  EXPECT_TRUE(cuda::serves<float>(shape, extent));
+  shape.head_dim = 33;
+  EXPECT_FALSE(cuda::serves<float>(shape, extent));
+}
 
-  const Packed<BFloat16> problem(shape_of(Feature::exp_pair, 1, 64, 64), 1, 4);
+TEST_F(LinearAttentionTensorCoresParts, WhatNoKernelServesIsRefused) {
   alignas(16) BFloat16 memory[24] = {};
   const cuda::Rows<const BFloat16> rows{memory, 64, 256};
   alignas(16) float state[8] = {};
-  const cuda::ForwardParams<BFloat16> good{problem.shape,    problem.extent, rows,    rows,   rows,
-                                           {memory, 64, 64}, state,          nullptr, nullptr};
-  EXPECT_TRUE(tensor_core::serves(good));
-  auto bad = good;
-  bad.q.data = memory + 4;
-  EXPECT_FALSE(tensor_core::serves(bad));
-  bad = good;
-  bad.v.stride = 68;
-  EXPECT_FALSE(tensor_core::serves(bad));
-  bad = good;
-  bad.y.image_stride = 100;
-  EXPECT_FALSE(tensor_core::serves(bad));
-  bad = good;
-  bad.state = state + 1;
-  EXPECT_FALSE(tensor_core::serves(bad));
-  bad = good;
-  bad.extent.patch_weight = -1;
-  EXPECT_FALSE(tensor_core::serves(bad));
-}
-
-TEST(LinearAttentionTensorCoresGeometry, PartsDependOnTheTokensAndFillTheGpuAtBatchOne) {
-  EXPECT_EQ(tensor_core::splits_of(1, 12), 1);
-  EXPECT_EQ(tensor_core::splits_of(197, 12), 1);
-  EXPECT_EQ(tensor_core::splits_of(577, 12), 2);
-  EXPECT_EQ(tensor_core::splits_of(8161, 12), 22);
-  EXPECT_EQ(tensor_core::splits_of(8161, 3), 32);
-  EXPECT_EQ(tensor_core::splits_of(32401, 12), 22);
-  EXPECT_EQ(tensor_core::splits_of(32401, 1000), 1);
-  for (const std::int64_t tokens : {1, 63, 64, 65, 500, 8161, 100000})
-    for (const std::int64_t heads : {1, 3, 12, 300}) {
-      const std::int64_t splits = tensor_core::splits_of(tokens, heads);
-      EXPECT_LE(splits, tensor_core::tiles_of(tokens));  // none is empty
-      for (const std::int64_t images : {1, 7, 4096}) {
-        EXPECT_EQ(device::illegal(tensor_core::state_geometry(images, heads, tokens)), "");
-        const device::Geometry rows = tensor_core::rows_geometry(images, heads, tokens);
-        EXPECT_EQ(device::illegal(rows), "");
-        // Every tile has a block, and no block is without a tile.
-        const std::int64_t a_block = tensor_core::tiles_a_block(images, heads, tokens);
-        const std::int64_t blocks = rows.grid.x / images;
-        EXPECT_GE(blocks * a_block, tensor_core::tiles_of(tokens));
-        EXPECT_LT((blocks - 1) * a_block, tensor_core::tiles_of(tokens));
-        EXPECT_EQ(device::illegal(
-                      cuda::combine_geometry(shape_of(Feature::exp_pair, heads, 64, 64), images)),
-                  "");
-      }
-    }
+  const cuda::ForwardParams<BFloat16> good{shape_of(Feature::exp_pair, 1, 64, 64),
+                                           {1, 4, 4, 0, 1, 1},
+                                           rows,
+                                           rows,
+                                           rows,
+                                           {memory, 64, 64},
+                                           state,
+                                           nullptr,
+                                           nullptr};
+  const auto refused = [&](auto change) {
+    auto params = good;
+    change(params);
+    EXPECT_THROW(cuda::forward(params, nullptr), Error);
+  };
+  refused([&](auto& p) { p.q.data = memory + 4; });
+  refused([](auto& p) { p.v.stride = 68; });
+  refused([](auto& p) { p.y.image_stride = 100; });
+  refused([&](auto& p) { p.state = state + 1; });
+  refused([](auto& p) { p.extent.patch_weight = -1; });
+  refused([](auto& p) { p.shape.width = 48; });
 }
 
 }  // namespace tensor_core_cuda_test

@@ -264,7 +264,7 @@ TEST(LayoutsTest, DifferencesAreListedByTheFilesNames) {
                "module.vit.encoder.layer.0.attention.attention.value.bias",
                "module.vit.encoder.layer.1.attention.attention.key.weight", "2 unexpected",
                "module.vit.surprise", "2 mismatched", "classifier.weight expected (6, 192)",
-               "`num_classes`");
+               "hydrascope train");
 }
 
 TEST(LayoutsTest, PartsThatDoNotFitTogetherAreShown) {
@@ -295,8 +295,9 @@ TEST(LayoutsTest, ANewClassifierOnlyWhenAskedFor) {
     return name.starts_with("head.") ? std::vector<std::string>{} : std::vector{name};
   });
   const Checkpoint headless = Checkpoint::open(file);
-  EXPECT_ERROR(headless.deduce_config(), failed, "head.weight is missing", "`num_classes`",
-               "`reset_head`");
+  EXPECT_ERROR(headless.deduce_config(), failed, "head.weight is missing", "hydrascope train");
+  EXPECT_ERROR(headless.deduce_config({.num_classes = {}, .may_be_random = true}), failed,
+               "head.weight is missing", "`num_classes`", "`reset_head`");
   EXPECT_ERROR(headless.deduce_config({.num_classes = {}, .reset = true}), invalid_argument,
                "`reset_head`", "`num_classes` N");
   const HeadOptions seven{.num_classes = 7};
@@ -344,15 +345,103 @@ TEST(LayoutsTest, ATensorOfAnotherPartIsAnError) {
     VisionTransformer target(small());
     EXPECT_ERROR(file.load_into(*target), failed, "this program does not compute", name);
   }
-  for (const char* name :
-       {"norm_pre.weight", "blocks.0.ls3.gamma", "blocks.0.norm3.weight", "blocks.0.mlp.w12.weight",
-        "patch_embed.norm.weight", "register_tokens", "decoder_embed.weight", "head.fc.weight"}) {
+  for (const char* name : {"norm_pre.weight", "blocks.0.ls3.gamma", "blocks.0.norm3.weight",
+                           "blocks.0.mlp.w12.weight", "patch_embed.norm.weight", "register_tokens",
+                           "decoder_embed.weight", "head.fc.weight", "pre_logits.fc.weight"}) {
     const Checkpoint file =
         Checkpoint::open(with_tensor(plain, folder.path() / "a.safetensors", name));
     EXPECT_ERROR(file.deduce_config(), unsupported_format, "this program does not compute", name);
   }
-  for (const char* name : {"mask_token", "rope.periods", "blocks.0.attn.relative_position_index"})
+  for (const char* name : {"mask_token", "blocks.0.attn.relative_position_index"})
     expect_equal_logits(model, with_tensor(plain, folder.path() / "a.safetensors", name));
+  // Rotations, which a plain ViT lacks, and a layer before the classifier, which a new one may replace.
+  const fs::path other = folder.path() / "a.safetensors";
+  for (const char* name : {"rope.periods", "rope.bands"}) {
+    VisionTransformer target(small());
+    EXPECT_ERROR(Checkpoint::open(with_tensor(plain, other, name)).load_into(*target), failed,
+                 "this program does not compute", name);
+    VitConfig turned = small();
+    turned.rel_pos.assign(static_cast<std::size_t>(turned.depth), {"rope", {}});
+    VisionTransformer of_rotations(turned);
+    Checkpoint file = Checkpoint::open(other);
+    file.complete(turned);
+    EXPECT_NO_THROW(file.load_into(*of_rotations));
+  }
+  const HeadOptions reset{.num_classes = {}, .reset = true};
+  const Checkpoint file = Checkpoint::open(with_tensor(plain, other, "pre_logits.fc.weight"));
+  VisionTransformer fresh(file.deduce_config(reset));
+  EXPECT_EQ(file.load_into(*fresh, reset).unused.size(), 3U);
+}
+
+TEST(LayoutsTest, TwoTensorsForOneAreNamed) {
+  const testing::TemporaryFolder folder;
+  VisionTransformer model = random_model(small());
+  const fs::path plain = folder.path() / "plain.safetensors";
+  write_as(model, plain, Names::timm, "");
+  const fs::path file = with_tensor(plain, folder.path() / "a.safetensors", "classifier.bias");
+  EXPECT_ERROR(Checkpoint::open(file), failed, "classifier.bias", "head.bias",
+               "stand both for head.bias");
+  with_tensor(plain, file, "blocks.0.attn.q_bias");
+  EXPECT_ERROR(Checkpoint::open(file), failed, "blocks.0.attn.q_bias", "blocks.0.attn.qkv.bias",
+               "stand both for");
+}
+
+TEST(LayoutsTest, BareFilesThatTwoNetworksHaveAreRefused) {
+  const testing::TemporaryFolder folder;
+  const fs::path file = folder.path() / "model.safetensors";
+  VitConfig config = small();
+  config.no_embed_class = true;
+  config.layer_scale = true;
+  VisionTransformer model = random_model(config);
+  write_as(model, file, Names::timm, "");
+  expect_equal_logits(model, file);  // timm's DeiT-III
+  write_as(model, file, [](std::string name) -> std::vector<std::string> {
+    const std::size_t scale = name.find(".ls");
+    if (scale != std::string::npos) name = name.substr(0, scale) + ".gamma_" + name[scale + 3];
+    return {name};
+  });
+  EXPECT_ERROR(Checkpoint::open(file).deduce_config(), failed, "DeiT-III or a RoPE-ViT",
+               "`model` NAME");
+  folder.write("config.json", R"({"architecture": "vit_tiny_patch8_32"})");
+  EXPECT_NO_THROW(Checkpoint::open(file).deduce_config());
+
+  // timm's relative positions of unusual widths are for 240 or 256 pixels, which no tensor shows.
+  VitConfig sizeless = small();
+  sizeless.embed_dim = 256;
+  sizeless.num_heads = 4;
+  sizeless.layer_scale = true;
+  sizeless.pos_embed = model::PosEmbed::none;
+  sizeless.rel_pos.assign(2, {"relbias", {{"table", "mlp"}, {"hidden", "16"}}});
+  VisionTransformer relative = random_model(sizeless);
+  std::filesystem::remove(folder.path() / "config.json");
+  write_as(relative, file, Names::timm, "");
+  EXPECT_ERROR(Checkpoint::open(file).deduce_config(), failed, "which size of pictures", "256");
+  folder.write("config.json",
+               R"({"architecture": "vit", "pretrained_cfg": {"input_size": [3, 32, 32]}})");
+  EXPECT_EQ(Checkpoint::open(file).deduce_config().img_height, 32);
+}
+
+TEST(LayoutsTest, ANameInTheFileIsCheckedLikeAConfiguration) {
+  const testing::TemporaryFolder folder;
+  VisionTransformer model = random_model(small());
+  const fs::path plain = folder.path() / "plain.safetensors";
+  write_as(model, plain, Names::timm, "");
+  const SafetensorsFile contents = SafetensorsFile::open(plain);
+  const auto deduce = [&](const Metadata& metadata) {
+    const fs::path file = folder.path() / "a.safetensors";
+    write_safetensors(file, contents.tensors(), metadata);
+    return Checkpoint::open(file).deduce_config();
+  };
+  EXPECT_EQ(deduce({{"args.model", "vit_tiny_patch8_32"}}).arch, "vit_tiny_patch8_32");
+  EXPECT_EQ(
+      deduce({{"arch", "vit_tiny_patch8_32"}, {"args.model_kwargs.num_heads", "6"}}).num_heads, 6);
+  EXPECT_ERROR(deduce({{"args.model", "vit_base_patch16_rpn_224"}}), unsupported_format,
+               "post-norm blocks", "a.safetensors");
+  EXPECT_ERROR(deduce({{"arch", "mine"}}), unsupported_format, "'mine' is not known");
+  EXPECT_ERROR(deduce({{"arch", "vit_base_patch8_224"}}), invalid_argument,
+               "(embed_dim) says 768, the tensors show 192");
+  EXPECT_ERROR(deduce({{"arch", "vit_tiny_patch8_32"}, {"args.gp", "avg"}}), invalid_argument,
+               "global_pool says avg with an fc_norm");
 }
 
 TEST(LayoutsTest, AnotherAttentionNeedsNotWhatTheOneBeforeHad) {

@@ -75,6 +75,46 @@ TEST(Decode, JpegWithoutOpencvHasItsPixels) {
                "Quantization table");
 }
 
+/// Coefficients of rows that were given out are forgotten; those of the rows to come are not.
+TEST(Decode, AJpegOfSeveralScansIsThatOfOne) {
+  const auto read = [](const char* name) {
+    return decode_text(testing::read_file(testing::data_folder("jpeg") / name));
+  };
+  const Picture progressive = read("wide_progressive.jpg");
+  EXPECT_EQ(progressive.width, 1040);
+  EXPECT_EQ(progressive.height, 640);
+  EXPECT_EQ(progressive.rgb, read("wide_baseline.jpg").rgb);
+}
+
+/// TIFF 6.0, WhiteIsZero, also of 16 bits, which Pillow shows as a negative or not at all.
+TEST(Decode, ZeroIsWhiteInTiffWhereItSaysSo) {
+  for (const bool is_big : {false, true}) {
+    std::string file = is_big ? "MM" : "II";
+    const auto add = [&](std::uint32_t value, std::size_t bytes) {
+      for (std::size_t i = 0; i < bytes; ++i)
+        file += static_cast<char>(value >> 8 * (is_big ? bytes - 1 - i : i) & 0xFF);
+    };
+    add(42, 2);
+    add(8, 4);
+    constexpr std::uint32_t kEntries[][2] = {{256, 3},   {257, 1}, {258, 16}, {259, 1}, {262, 0},
+                                             {273, 122}, {277, 1}, {278, 1},  {279, 6}};
+    add(std::size(kEntries), 2);
+    for (const auto& [tag, value] : kEntries) {
+      add(tag, 2);
+      add(4, 2);  // a long
+      add(1, 4);
+      add(value, 4);
+    }
+    add(0, 4);
+    for (const std::uint32_t sample : {0x0000U, 0xFFFFU, 0x40FFU}) add(sample, 2);
+    const Picture picture = decode_text(file);
+    ASSERT_EQ(picture.width, 3);
+    EXPECT_EQ(pixel(picture, 0, 0), (std::array<std::uint8_t, 3>{255, 255, 255}));
+    EXPECT_EQ(pixel(picture, 1, 0), (std::array<std::uint8_t, 3>{0, 0, 0}));
+    EXPECT_EQ(pixel(picture, 2, 0), (std::array<std::uint8_t, 3>{0xBF, 0xBF, 0xBF}));
+  }
+}
+
 TEST(Decode, PnmInEveryForm) {
   const std::array<std::uint8_t, 3> black{0, 0, 0};
   const std::array<std::uint8_t, 3> white{255, 255, 255};

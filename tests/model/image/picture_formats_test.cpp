@@ -57,12 +57,17 @@ TEST(PictureFormatsTest, EachHasNamesThatNoOtherHas) {
     for (const std::string& extension : extensions_of(format)) {
       EXPECT_TRUE(known.insert(extension).second) << extension;
       EXPECT_EQ(format_of_name("x/a.b" + extension), &format) << extension;
+      EXPECT_FALSE(is_named_as_video("a" + extension)) << extension;
     }
     EXPECT_TRUE(format.decoders == Decoders::none || format.begins != nullptr) << format.name;
   }
   EXPECT_EQ(format_of_name("A.JPG"), format_of_name("a.jpeg"));
   for (const char* name : {"a", ".jpg", "a.txt", "a.", "a.jp", "a.jpg ", "a. ", ""})
     EXPECT_EQ(format_of_name(name), nullptr) << name;
+  for (const char* name : {"a.MP4", "a.ts", "x.y/a.mjpeg", "a.h264", "a.3gp"})
+    EXPECT_TRUE(is_named_as_video(name)) << name;
+  for (const char* name : {"a", ".mp4", "a.txt", "a.m", "a.", "a. "})
+    EXPECT_FALSE(is_named_as_video(name)) << name;
 }
 
 TEST(PictureFormatsTest, WhatIsReadIsKnownByItsBytesAndDecoded) {
@@ -87,6 +92,38 @@ TEST(PictureFormatsTest, WhatIsReadIsKnownByItsBytesAndDecoded) {
       EXPECT_GT(decode(bytes, options).width, 0) << format.name;
     }
     EXPECT_NE(readable_formats().find(format.title), std::string::npos);
+  }
+}
+
+TEST(PictureFormatsTest, NoFormatBeginsAsAnother) {
+  using std::string_view_literals::operator""sv;
+  // The first bytes of pictures that Pillow and FFmpeg write.
+  std::map<std::string, std::string> beginnings = samples();
+  const std::pair<const char*, std::string_view> others[] = {
+      {"", "\0\0\2\0\0\0\0\0\0\0\0\0\x0C\0\x0C\0\x18\x20"sv},    // TGA, colours
+      {"", "\0\1\1\0\0\0\1\x18\0\0\0\0\x0C\0\x0C\0\x08\x20"sv},  // TGA, palette
+      {"", "\0\0\3\0\0\0\0\0\0\0\0\0\x0C\0\x0C\0\x08\x20"sv},    // TGA, grey
+      {"", "\x0A\5\1\x08\0\0\0\0\x0B\0\x0B\0\x64\0\x64\0"sv},    // PCX
+      {"", "\0\0\1\xBA\x44\0\4\0\4\1"sv},                        // MPEG
+      {"", "\0\0\0\1\x67\x64\0\x0A\xAC\xD9"sv},                  // H.264
+      {"", "\0\0\1\0\0\x0F\xFF\xF8"sv},                          // MPEG's picture
+      {"", "\0\1\0\0\0\x0F\0\x80\0\3\0\x70"sv},                  // TrueType
+      {"ico", "\0\0\1\0\1\0\x10\x10\0\0\0\0\x20\0\x56\0\0\0\x16\0\0\0"sv},
+      {"ico", "\0\0\2\0\1\0\x20\x20\0\0\1\0\1\0\x30\1\0\0\x16\0\0\0"sv},
+      {"sgi", "\x01\xDA\0\1\0\3\0\x0C\0\x0C\0\3"sv},
+      {"dds", "DDS \x7C\0\0\0\x0F\x10\0\0"sv},
+  };
+  for (const auto& [name, bytes] : others) {
+    const PictureFormat* format = format_of_bytes(bytes_of(std::string(bytes)));
+    EXPECT_EQ(format == nullptr ? "" : format->name, name) << ::testing::PrintToString(bytes);
+    beginnings[name] = bytes;
+  }
+  for (const auto& [name, bytes] : beginnings) {
+    const std::string head = bytes.substr(0, 64);
+    for (const PictureFormat& format : picture_formats()) {
+      const bool is_taken = format.begins != nullptr && format.begins(bytes_of(head));
+      EXPECT_TRUE(!is_taken || format.name == name) << format.name << " takes one of " << name;
+    }
   }
 }
 
@@ -120,6 +157,10 @@ TEST(PictureFormatsTest, WhatIsNotReadIsNamed) {
   expect("a.raf", "FUJIFILMCCD-RAW 0201"sv, "camera raw");
   expect("a.psb", "8BPS\0\2\0\0\0\0\0\0"sv, "PSB");
   expect("a.exr", "\x76\x2F\x31\x01\2\0\0\0"sv, "OpenEXR");
+  expect("a.tga", "\0\0\2\0\0\0\0\0\0\0\0\0\x0C\0\x0C\0\x18\x20"sv, "TGA");
+  expect("a.pcx", "\x0A\5\1\x08"sv, "PCX");
+  expect("a.svg", "<?xml version='1.0'?>\n<svg/>"sv, "SVG");
+  expect("a.dat", "\0\0\2\0\0\0\0\0\0\0\0\0\x0C\0\x0C\0\x18\x20"sv, "no picture in a known format");
   // Most camera raw files are TIFFs, whose first picture is a preview.
   const std::string tiff =
       hydrascope::testing::read_bytes(hydrascope::testing::good_picture("lzw.tif"));

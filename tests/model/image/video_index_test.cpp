@@ -37,6 +37,34 @@ void expect_times(const VideoIndex& index, const std::vector<double>& expected) 
     EXPECT_NEAR(index.times[i], expected[i], 1e-9) << i;
 }
 
+/// What ends early says so where its pieces have sizes.
+TEST(VideoIndex, AFileThatListsNoFramesMayBeCut) {
+  using std::string_literals::operator""s;
+  const std::string flv = "FLV\1\1\0\0\0\x09\0\0\0\0"s + "\x09\0\0\2\0\0\0\0\0\0\0ab\0\0\0\x0D"s +
+                          "\x09\0\0\1\0\0\0\0\0\0\0c\0\0\0\x0C"s;
+  std::string ivf = "DKIF\0\0\x20\0VP80"s;
+  ivf.resize(32);
+  ivf += "\2\0\0\0"s + std::string(8, '\0') + "ab" + "\1\0\0\0"s + std::string(8, '\0') + "c";
+  const std::string page = "OggS" + std::string(22, '\0') + "\2\1\2"s + "abc";
+  std::string transport;
+  for (int i = 0; i < 4; ++i) transport += "\x47" + std::string(187, 'x');
+  const std::string properties =
+      "\xA1\xDC\xAB\x8C\x47\xA9\xCF\x11\x8E\xE4\x00\xC0\x0C\x20\x53\x65\x68\0\0\0\0\0\0\0"s;
+  std::string asf =
+      "\x30\x26\xB2\x75\x8E\x66\xCF\x11\xA6\xD9\0\xAA\0\x62\xCE\x6C\x86\0\0\0\0\0\0\0\1\0\0\0\1\2"s +
+      properties + std::string(16, 'i') + "\xA0\0\0\0\0\0\0\0"s;
+  asf.resize(160);
+  const std::string jpegs = "\xFF\xD8\xFF\xDBone\xFF\xD9\xFF\xD8\xFF\xDBtwo\xFF\xD9";
+  for (const std::string& whole : {flv, ivf, page + page, transport, asf, jpegs}) {
+    EXPECT_FALSE(index_of(whole).is_broken) << whole.substr(0, 4);
+    EXPECT_TRUE(index_of(whole.substr(0, whole.size() - 1)).is_broken) << whole.substr(0, 4);
+  }
+  EXPECT_FALSE(index_of(jpegs + std::string(5, '\0')).is_broken);
+  EXPECT_FALSE(index_of(flv + "more").is_broken) << "what others have put behind it";
+  asf[30 + 88] = 1;
+  EXPECT_FALSE(index_of(asf.substr(0, 150)).is_broken) << "one that goes on has no size";
+}
+
 TEST(VideoIndex, TimesAreThoseThatFramesWereGiven) {
   for (const char* name : {"uneven.mp4", "uneven.mkv", "uneven.webm", "fragments.mp4"}) {
     SCOPED_TRACE(name);

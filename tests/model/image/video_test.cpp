@@ -111,6 +111,28 @@ TEST_F(Video, OneFrameASecondIsByTimeStamps) {
   }
 }
 
+TEST_F(Video, TimesAreTheStreamsWhereFirstFramesAreDamaged) {
+  const testing::TemporaryFolder folder;
+  std::string bytes = read_file(file_);
+  std::size_t at = 0;
+  for (int i = 0; i < 2; ++i) {
+    at = bytes.find("00dc", at);
+    ASSERT_NE(at, bytes.npos);
+    std::size_t size = 0;
+    for (std::size_t byte = 0; byte < 4; ++byte)
+      size |= static_cast<std::size_t>(static_cast<unsigned char>(bytes[at + 4 + byte]))
+              << 8 * byte;
+    bytes.replace(at + 8, size, size, '\0');
+    at += 8 + size;
+  }
+  VideoReader video(folder.write("damaged.avi", bytes), 1);
+  const std::optional<VideoFrame> first = video.next();
+  ASSERT_TRUE(first.has_value());
+  EXPECT_EQ(first->number, 2);
+  EXPECT_NEAR(first->seconds.value_or(-1), 0.2, 1e-9);
+  EXPECT_NEAR(first->picture.rgb.at(0), 80, 6);
+}
+
 TEST_F(Video, TimesBeginAtTheFirstFrame) {
   const Read late = read_all(file_.parent_path() / "late.mkv", 0);
   EXPECT_EQ(late.error, "");

@@ -3,12 +3,17 @@
 #include "model/image/decode.h"
 #include "tests/error_matchers.h"
 #include "tests/temporary_folder.h"
+#include "viz/picture/encoders.h"
 
 #include <gtest/gtest.h>
 
 #include <cstdlib>
 #include <filesystem>
+#include <fstream>
 #include <iterator>
+#include <new>
+#include <sys/resource.h>
+#include <unistd.h>
 #include <utility>
 
 namespace hydrascope::viz {
@@ -107,6 +112,37 @@ TEST(WriteImageTest, PlacesThatCannotBeWrittenAreNamed) {
   EXPECT_ERROR(write_image(folder.path(), gradient(2, 2), ImageFormat::png), unwritable, "folder");
   EXPECT_ERROR(write_image("/dev/null", gradient(2, 2), ImageFormat::png), unwritable, "device");
 }
+
+#ifndef __SANITIZE_ADDRESS__  // it reserves more than any limit
+/// Encodes in a process that may take so much more than it has. Exits with 0, or 1 where that was
+/// too little.
+[[noreturn]] void encode_within(const Canvas& canvas, ImageFormat format, rlim_t more) {
+  std::size_t pages = 0;
+  std::ifstream("/proc/self/statm") >> pages;
+  const rlim_t limit = pages * static_cast<rlim_t>(::sysconf(_SC_PAGESIZE)) + more;
+  const rlimit narrow{limit, limit};
+  ::setrlimit(RLIMIT_AS, &narrow);
+  try {
+    _exit(encode_with_stb(canvas, format, 90).empty() ? 2 : 0);
+  } catch (const std::bad_alloc&) {
+    _exit(1);
+  }
+}
+
+TEST(EncodeDeathTest, StbNeverWritesIntoMemoryThatIsNotThere) {
+  const Canvas canvas = gradient(3000, 2000);
+  for (const ImageFormat format : {ImageFormat::png, ImageFormat::jpeg}) {
+    for (rlim_t more = 0; more <= rlim_t{64} << 20; more += rlim_t{2} << 20) {
+      EXPECT_EXIT(
+          encode_within(canvas, format, more),
+          [](int status) { return WIFEXITED(status) && WEXITSTATUS(status) <= 1; }, "")
+          << more;
+    }
+    EXPECT_EXIT(encode_within(canvas, format, rlim_t{1} << 30), ::testing::ExitedWithCode(0), "");
+  }
+  EXPECT_EXIT(encode_within(canvas, ImageFormat::png, 0), ::testing::ExitedWithCode(1), "");
+}
+#endif
 
 }  // namespace
 }  // namespace hydrascope::viz

@@ -299,7 +299,7 @@ TEST_F(VisualizeCliTest, WrongUsageSaysWhatIsRight) {
   refused({"--alpha 1.5"}, {"--alpha"});
   refused({"--keep-tokens 0.5"}, {"every token"});
   refused({"-o -"}, {"expected a folder"});
-  refused({"-o p.ppm"}, {"cannot make the folder"}, 1);
+  refused({"-o p.ppm"}, {"is an input of this run"});
   refused({"--caption --font p.ppm"}, {"p.ppm"}, 1);
   refused({"--font missing.ttf"}, {"missing.ttf"}, 1);
   const Outcome none = visualize({});
@@ -342,7 +342,7 @@ TEST_F(VisualizeCliTest, InputsAreNotOverwritten) {
   EXPECT_EQ(png_size(path("a-2.heatmap.png")), (std::pair{64, 48}));
   const Outcome page = visualize({"a.ppm --html a.ppm"});
   EXPECT_EQ(page.code, 2);
-  EXPECT_NE(page.err.find("must end in .html"), std::string::npos) << page.err;
+  EXPECT_NE(page.err.find("is an input of this run"), std::string::npos) << page.err;
   const Outcome file = visualize({"a.ppm -o records.jsonl"});
   EXPECT_EQ(file.code, 2);
   EXPECT_NE(file.err.find("names a folder"), std::string::npos) << file.err;

@@ -181,6 +181,8 @@ TEST(HubConfigTest, ArgumentsOfTimmAreReadOrRefused) {
        {R"({"act_layer": "gelu", "norm_layer": "layernorm"})", R"({"num_classes": 0})",
         R"({"drop_path_rate": 0.1, "weight_init": "jax", "dynamic_img_size": true})",
         R"({"pool_include_prefix": false, "fc_norm": null, "act_layer": null, "unheard_of": null})",
+        R"({"qk_norm": false, "pre_norm": false, "scale_attn_norm": false, "proj_bias": true})",
+        R"({"final_norm": true, "pos_embed": "learn", "use_shared_rel_pos_bias": false})",
         R"({"rope_temperature": 10.0})", R"({"use_rot_pos_emb": false})"})
     EXPECT_NO_THROW(with("vit_tiny_patch16_224", harmless)) << harmless;
   EXPECT_FALSE(with("vit_tiny_patch16_224", R"({"num_classes": 0})").num_classes);
@@ -195,6 +197,19 @@ TEST(HubConfigTest, ArgumentsOfTimmAreReadOrRefused) {
            {R"({"use_rot_pos_emb": true})", "use_rot_pos_emb"},
            {R"({"rel_pos_type": "mlp-swin"})", "rel_pos_type"},
            {R"({"unheard_of": 3})", "unheard_of"},
+           {R"({"qk_norm": true})", "qk_norm"},
+           {R"({"pre_norm": true})", "pre_norm"},
+           {R"({"use_pre_transformer_norm": true})", "use_pre_transformer_norm"},
+           {R"({"final_norm": false})", "final_norm"},
+           {R"({"proj_bias": false})", "proj_bias"},
+           {R"({"scale_attn_norm": true})", "scale_attn_norm"},
+           {R"({"scale_attn_inner": true})", "scale_attn_inner"},
+           {R"({"attn_only_layer_scale": true})", "attn_only_layer_scale"},
+           {R"({"shared_rel_pos": true})", "shared_rel_pos"},
+           {R"({"use_rel_pos_bias": false})", "use_rel_pos_bias"},
+           {R"({"num_kv_heads": 1})", "num_kv_heads"},
+           {R"({"embed_norm_layer": "layernorm"})", "embed_norm_layer"},
+           {R"({"pos_embed": "none"})", "pos_embed"},
        })
     EXPECT_ERROR(with("vit_tiny_patch16_224", arguments), unsupported_format, key, "config.json");
   // Rotations are the architecture's own, or refused.
@@ -225,6 +240,36 @@ TEST(HubConfigTest, ArgumentsOfTimmAreReadOrRefused) {
                invalid_argument, "global_pool");
   EXPECT_ERROR(with("vit_tiny_patch16_224", R"({"in_chans": 4})"), unsupported_format,
                "takes 4 channels");
+}
+
+TEST(HubConfigTest, ArgumentsOfTraining) {
+  const auto of = [](const std::map<std::string, std::string>& metadata) {
+    return read_training_arguments(metadata, "a.pth");
+  };
+  EXPECT_EQ(of({{"epoch", "3"}, {"args.lr", "0.1"}}).kind, Kind::none);
+  for (const char* name : {"vit_small_patch16_dinov3", "timm/vit_small_patch16_dinov3.lvd1689m",
+                           "hf-hub:timm/vit_small_patch16_dinov3"}) {
+    const HubConfig config = of({{"args.model", name}});
+    EXPECT_EQ(config.num_heads, 6) << name;
+    EXPECT_EQ(config.layer_norm_eps, 1e-5);
+    EXPECT_TRUE(config.transform.origins.empty());
+  }
+  const HubConfig given = of({{"arch", "vit_tiny_patch16_224"},
+                              {"args.model", "vit_base_patch16_224"},
+                              {"args.gp", "avg"},
+                              {"args.model_kwargs.num_heads", "6"}});
+  EXPECT_EQ(given.architecture, "vit_tiny_patch16_224");
+  EXPECT_EQ(given.num_heads, 6);
+  EXPECT_EQ(given.global_pool, model::Pooling::avg);
+  EXPECT_ERROR(of({{"arch", "vit_base_patch16_rpn_224"}}), unsupported_format, "post-norm blocks",
+               "a.pth");
+  EXPECT_ERROR(
+      of({{"arch", "vit_tiny_patch16_224"}, {"args.model_kwargs.act_layer", "quick_gelu"}}),
+      unsupported_format, "model_args.act_layer", "a.pth");
+  EXPECT_ERROR(of({{"arch", "mine"}}).check_is_known(), unsupported_format, "is not known",
+               "a.pth");
+  EXPECT_ERROR(of({{"arch", "vit_base_patch16_224"}}).check({}), invalid_argument,
+               "(embed_dim) says 768, the tensors show 192", "a.pth");
 }
 
 TEST(HubConfigTest, ALinkThatLeadsNowhereIsNoAbsentFile) {
@@ -321,9 +366,51 @@ TEST(HubConfigTest, AppliesWhatTensorsDoNotShowAndChecksTheRest) {
               "num_features says 768");
   contradicts(R"({"model_type": "vit", "intermediate_size": 3072})", vit,
               "intermediate_size says 3072");
-  contradicts(R"({"model_type": "vit", "qkv_bias": false})", vit, "qkv_bias says 0");
+  contradicts(R"({"model_type": "vit", "qkv_bias": false})", vit, "qkv_bias says false");
   contradicts(R"({"architecture": "vit", "model_args": {"reg_tokens": 4}})", vit,
               "reg_tokens says 4");
+  const auto arguments = [&](const char* json, const char* what) {
+    contradicts(
+        (R"({"architecture": "vit_tiny_patch16_224", "model_args": )" + std::string(json) + "}")
+            .c_str(),
+        vit, what);
+  };
+  arguments(R"({"class_token": false})", "class_token says false, the tensors show true");
+  arguments(R"({"no_embed_class": true})", "no_embed_class says true, the tensors show false");
+  arguments(R"({"init_values": 1e-5})", "init_values says a LayerScale, the tensors show no Layer");
+  arguments(R"({"mlp_ratio": 2.5})", "mlp_ratio says 2.5, the tensors show 4");
+  arguments(R"({"scale_mlp_norm": true})", "scale_mlp_norm says true");
+  arguments(R"({"swiglu_mlp": true})", "swiglu_mlp says true");
+  arguments(R"({"use_abs_pos_emb": false})", "use_abs_pos_emb says false");
+  arguments(R"({"use_rel_pos_bias": true})", "use_rel_pos_bias says true");
+  arguments(R"({"rel_pos_dim": 64})", "rel_pos_dim says 64, the tensors show no network");
+  arguments(R"({"global_pool": "avg"})", "global_pool says avg with an fc_norm, the tensors show");
+  contradicts(R"({"architecture": "vit_tiny_patch16_224", "global_pool": "avg"})", vit,
+              "global_pool says avg with an fc_norm");
+  contradicts(R"({"architecture": "deit_tiny_distilled_patch16_224.fb_in1k"})", vit,
+              "(dist_token) says true, the tensors show false");
+  contradicts(R"({"architecture": "vit_tiny_patch16_224",
+                  "pretrained_cfg": {"input_size": [1, 224, 224]}})",
+              vit, "input_size (channels) says 1, the tensors show 3");
+  for (const char* agrees :
+       {R"({"class_token": true, "no_embed_class": false, "mlp_ratio": 4, "init_values": null})",
+        R"({"mlp_ratio": 4.001, "scale_mlp_norm": false, "use_abs_pos_emb": true})",
+        R"({"global_pool": "avg", "fc_norm": false})", R"({"fc_norm": true})"}) {
+    EXPECT_NO_THROW(read(R"({"architecture": "vit_tiny_patch16_224", "model_args": )" +
+                         std::string(agrees) + "}")
+                        .check(vit))
+        << agrees;
+  }
+  vit.fc_norm = true;
+  vit.global_pool = model::Pooling::avg;
+  contradicts(R"({"architecture": "vit_tiny_patch16_224"})", vit,
+              "(global_pool) says a norm before the pooling, the tensors show avg with an fc_norm");
+  contradicts(R"({"architecture": "vit_tiny_patch16_224", "model_args": {"fc_norm": false}})", vit,
+              "fc_norm says false, the tensors show true");
+  vit = {};
+  vit.distilled = true;
+  contradicts(R"({"architecture": "vit_tiny_patch16_224"})", vit, "(dist_token) says false");
+  vit = {};
   contradicts(R"({"architecture": "vit_base_patch16_224"})", vit,
               "vit_base_patch16_224 (embed_dim) says 768");
   contradicts(R"({"architecture": "vit_tiny_patch8_96"})", vit,

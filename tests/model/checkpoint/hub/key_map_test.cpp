@@ -45,8 +45,8 @@ TEST(KeyMapTest, TimmsOldAndDeitsNames) {
                    "head.fc_cls.bias",
                    "gamma_1"};
   EXPECT_EQ(targets(map_keys(keys, "a")),
-            (Names{"patch_embed.proj.weight", "blocks.11.ls1.gamma", "blocks.0.ls2.gamma", "", "",
-                   "head.bias", "gamma_1"}));
+            (Names{"patch_embed.proj.weight", "blocks.11.ls1.gamma", "blocks.0.ls2.gamma",
+                   "pre_logits.fc.weight", "", "head.bias", "gamma_1"}));
 }
 
 TEST(KeyMapTest, HuggingFace4) {

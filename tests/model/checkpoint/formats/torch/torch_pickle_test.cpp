@@ -266,6 +266,27 @@ TEST(TorchPickleTest, RefusesWeightsThatOnlyUnknownCodeCouldMake) {
       "expected a state dict, found an object of the class omegaconf.dictconfig.DictConfig");
 }
 
+TEST(TorchPickleTest, RefusesOtherValuesUnderNamesOfParts) {
+  const std::string of_four = tensor(storage("FloatStorage", "0", 4), 0, {4}, {1});
+  const auto with = [&](const std::string& name, const std::string& value) {
+    const std::string weights = dict({{"blocks.0.norm1.weight", of_four}, {name, value}});
+    return parse(torch_zip(dict({{"state_dict", weights}}), {{"0", std::string(16, '\0')}}));
+  };
+  const std::string unknown = call(global("mine", "Gate"), {});
+  EXPECT_ERROR(with("blocks.0.ls1.gamma", number(1)), unsupported_format,
+               "the tensor \"blocks.0.ls1.gamma\" of the weights is an integer");
+  EXPECT_ERROR(with("blocks.0.attn.gate", unknown), unsupported_format,
+               "\"blocks.0.attn.gate\" of the weights is made by mine.Gate");
+  EXPECT_ERROR(with("cls_token", "]"), unsupported_format,
+               "\"cls_token\" of the weights is a list");
+  // None is nothing, and what is no part's is no weight.
+  EXPECT_EQ(with("blocks.0.attn.qkv.bias", "N").tensors().size(), 1U);
+  EXPECT_EQ(with("epoch", number(3)).tensors().size(), 1U);
+  EXPECT_EQ(with("args.lr", number(3)).tensors().size(), 1U);
+  EXPECT_EQ(with("blocks", text("plain")).tensors().size(), 1U);
+  EXPECT_EQ(with("config", unknown).tensors().size(), 1U);
+}
+
 TEST(TorchPickleTest, TakesTheOnlyStateDictWhateverItsName) {
   const TorchPickleFile one = open("one_dict");
   EXPECT_EQ(one.entry(), "teacher");

@@ -1,0 +1,318 @@
+// What kernels move between global memory and multiprocessors, in sectors of 32 bytes that a warp's
+// accesses by packs and copies touch, is what their headers state; and no sector is touched for a
+// part of it. Accesses of one element (float32 linear attention, partial sums of Hydra, z and M)
+// are not counted.
+#include "kernels/device/vector_io.cuh"
+#include "kernels/gelu/gelu_cuda.h"
+#include "kernels/hydra/hydra_cuda.h"
+#include "kernels/layer_norm/layer_norm_cuda.h"
+#include "kernels/local_convolution/local_convolution_cuda.h"
+#include "kernels/patchify/patchify_cuda.h"
+#include "kernels/token_rows/token_rows_cuda.h"
+#include "tests/emulator/small_kernels.h"
+#include "tests/kernels/linear_attention/linear_attention_problem.h"
+
+#include <gtest/gtest-spi.h>
+#include <gtest/gtest.h>
+
+#include <map>
+#include <set>
+#include <string>
+#include <tuple>
+#include <vector>
+
+namespace hydrascope::kernels::test {
+namespace traffic_test {
+
+constexpr std::int64_t kSector = 32;
+
+/// An array and the bytes of it that a kernel should ask for.
+struct Array {
+  const char* name;
+  const void* first;
+  std::int64_t bytes;
+  std::int64_t read;
+  std::int64_t written;
+  /// Times that each of its sectors is touched: 2 where a lane reads 8 float32 values in two accesses;
+  /// the second comes from L1.
+  std::int64_t touches = 1;
+};
+template <class T>
+Array whole(const char* name, const DeviceArray<T>& a, std::int64_t read, std::int64_t written = 0,
+            std::int64_t touches = 1) {
+  const auto bytes = static_cast<std::int64_t>(a.size() * sizeof(T));
+  return {name, a.data(), bytes, read, written, touches};
+}
+/// Rows of one image, so many of which are read and written.
+template <class T>
+Array some_rows(const char* name, const TokenRows<T>& a, std::int64_t read, std::int64_t written) {
+  const auto size = static_cast<std::int64_t>(sizeof(T));
+  return {name, a.data(), a.image_stride() * size, read * a.dim() * size, written * a.dim() * size};
+}
+/// All of them, so many times.
+template <class T>
+Array rows(const char* name, const TokenRows<T>& a, std::int64_t read, std::int64_t written) {
+  return some_rows(name, a, read * a.tokens(), written * a.tokens());
+}
+
+/// One access of a warp: those of its lanes that are the same turn of theirs at one place.
+struct WarpAccess {
+  std::set<std::uintptr_t> sectors;
+  std::set<std::uintptr_t> words;
+};
+
+template <class Body>
+void expect_traffic(const std::vector<Array>& arrays, const Body& body) {
+  using emulator::Access;
+  emulator::watch_accesses(true);
+  body();
+  emulator::watch_accesses(false);
+  const auto place = [](const Access& a) {
+    return std::tuple(a.site.file_name(), a.site.line(), a.site.column(), a.writes, a.warp);
+  };
+  using Place = decltype(place(Access{}));
+  std::map<std::pair<Place, int>, int> turns;  // of a lane
+  std::map<std::pair<Place, int>, WarpAccess> of_warps;
+  for (const Access& access : emulator::accesses()) {
+    const int turn = turns[{place(access), access.lane}]++;
+    WarpAccess& of_warp = of_warps[{place(access), turn}];
+    const auto first = reinterpret_cast<std::uintptr_t>(access.at);
+    for (std::uintptr_t at = first; at < first + static_cast<unsigned>(access.bytes); at += 4) {
+      of_warp.sectors.insert(at / kSector);
+      of_warp.words.insert(at / 4);
+    }
+  }
+  std::map<std::string, std::pair<std::int64_t, std::int64_t>> moved;
+  for (const auto& [where, access] : of_warps) {
+    const auto& [file, line, column, writes, warp] = where.first;
+    const std::uintptr_t first = *access.words.begin() * 4;
+    const Array* of = nullptr;
+    for (const Array& array : arrays)
+      if (first - reinterpret_cast<std::uintptr_t>(array.first) <
+          static_cast<std::uintptr_t>(array.bytes))
+        of = &array;
+    ASSERT_NE(of, nullptr) << file << ":" << line << " is at an unknown array";
+    const auto bytes = static_cast<std::int64_t>(access.sectors.size()) * kSector;
+    ASSERT_EQ(bytes, static_cast<std::int64_t>(access.words.size()) * 4 * of->touches)
+        << of->name << ": bytes of sectors and bytes asked for at " << file << ":" << line;
+    (writes ? moved[of->name].second : moved[of->name].first) += bytes;
+  }
+  for (const Array& array : arrays) {
+    EXPECT_EQ(moved[array.name].first, array.read * array.touches) << array.name << ", read";
+    EXPECT_EQ(moved[array.name].second, array.written * array.touches) << array.name << ", written";
+  }
+}
+
+template <class T>
+class Traffic : public ::testing::Test {};
+TYPED_TEST_SUITE(Traffic, CpuTypes);
+
+/// Touches of each sector where a lane has float32 numbers for a pack of T.
+template <class T>
+constexpr std::int64_t kTouches = sizeof(T) == 4 ? 1 : 2;
+
+TYPED_TEST(Traffic, OfLayerNormIsTwoRows) {
+  using T = TypeParam;
+  constexpr std::int64_t kRows = 9;
+  constexpr std::int64_t kDim = 768;
+  const TokenRows<T> x(1, kRows, kDim, Layout::packed, Fill::normal, 1);
+  TokenRows<T> y(1, kRows, kDim, Layout::packed);
+  const DeviceArray<float> weight(std::vector<float>(kDim, 1));
+  const DeviceArray<float> bias(std::vector<float>(kDim, 0));
+  const std::int64_t vector = kRows * kDim * 4;
+  expect_traffic(
+      {rows("x", x, 1, 0), rows("y", y, 0, 1), whole("weight", weight, vector, 0, kTouches<T>),
+       whole("bias", bias, vector, 0, kTouches<T>)},
+      [&] {
+        layer_norm::cuda::layer_norm<T>({x.data(), x.stride(), kRows, kDim, weight.data(),
+                                         bias.data(), 1e-6F, y.data(), y.stride()},
+                                        nullptr);
+      });
+}
+
+// 4 N D s forward, 7 N D s backward; what each warp holds for all its rows comes from L1.
+TYPED_TEST(Traffic, OfHydraIsEachRowOnce) {
+  using T = TypeParam;
+  constexpr std::int64_t kTokens = 64;
+  constexpr std::int64_t kDim = 768;
+  const hydra::cuda::Shape shape{1, kTokens, kTokens, kDim, {}, 1, 1, 1};
+  const auto given = [&](unsigned seed) {
+    return TokenRows<T>(1, kTokens, kDim, Layout::packed, Fill::normal, seed);
+  };
+  const auto made = [&] { return TokenRows<T>(1, kTokens, kDim, Layout::packed); };
+  const TokenRows<T> q = given(1), k = given(2), v = given(3), grad_y = given(4);
+  TokenRows<T> y = made(), grad_q = made(), grad_k = made(), grad_v = made();
+  DeviceArray<float> global(kDim);
+  DeviceArray<unsigned char> workspace(
+      std::vector<unsigned char>(hydra::cuda::workspace_bytes(shape)));
+  // g once a warp of the gate, g or dc twice for the rows that a warp has in flight.
+  constexpr std::int64_t kGate =
+      kTokens / hydra::cuda::kRowsOfBlock * hydra::cuda::kWarps * kDim * 4;
+  constexpr std::int64_t kBack =
+      2 * kTokens / hydra::cuda::rows_in_flight(hydra::cuda::packs_of<T>(kDim)) * kDim * 4;
+  expect_traffic({rows("q", q, 1, 0), rows("k", k, 1, 0), rows("v", v, 1, 0), rows("y", y, 0, 1),
+                  whole("global", global, kGate, 0, kTouches<T>)},
+                 [&] {
+                   hydra::cuda::forward<T>({shape, q.read(), k.read(), v.read(), nullptr,
+                                            global.data(), y.write(), workspace.data()},
+                                           nullptr);
+                 });
+  expect_traffic(
+      {rows("q", q, 1, 0), rows("k", k, 1, 0), rows("v", v, 1, 0), rows("grad_y", grad_y, 1, 0),
+       rows("grad_q", grad_q, 0, 1), rows("grad_k", grad_k, 0, 1), rows("grad_v", grad_v, 0, 1),
+       whole("global", global, kBack, 0, kTouches<T>),
+       whole("workspace", workspace, kBack, 0, kTouches<T>)},
+      [&] {
+        hydra::cuda::backward<T>(
+            {shape, q.read(), k.read(), v.read(), nullptr, global.data(), grad_y.read(),
+             grad_q.write(), grad_k.write(), grad_v.write(), nullptr, workspace.data()},
+            nullptr);
+      });
+}
+
+// y read and written once, v (s + 3) s / 4 times but for what lies outside of the grid.
+TYPED_TEST(Traffic, OfLocalConvolutionIsItsNeighbours) {
+  using T = TypeParam;
+  for (const std::int64_t size : {3, 5, 7}) {
+    const local_convolution::Shape shape{6, 12, 256, size};
+    const std::int64_t patches = shape.rows * shape.columns;
+    const std::int64_t reach = size / 2;
+    std::int64_t seen_rows = 0;  // of all rows
+    for (std::int64_t row = 0; row < shape.rows; ++row)
+      seen_rows +=
+          std::min(row + reach, shape.rows - 1) - std::max<std::int64_t>(row - reach, 0) + 1;
+    // Of three groups of four columns; the outer ones do without `reach` of theirs.
+    const std::int64_t seen_columns = 3 * (size + 3) - 2 * reach;
+    const TokenRows<T> v(1, patches, shape.dim, Layout::packed, Fill::normal, 1);
+    TokenRows<T> y(1, patches, shape.dim, Layout::packed, Fill::normal, 2);
+    DeviceArray<float> weight(
+        std::vector<float>(static_cast<std::size_t>(size * size * shape.dim), 0.1F));
+    expect_traffic({some_rows("v", v, seen_rows * seen_columns, 0), rows("y", y, 1, 1),
+                    whole("weight", weight, seen_rows * size * 3 * shape.dim * 4, 0, kTouches<T>)},
+                   [&] {
+                     local_convolution::cuda::add(
+                         local_convolution::cuda::AddParams<T>{
+                             shape, 1, v.data(), v.stride(), v.image_stride(), weight.data(),
+                             y.data(), y.stride(), y.image_stride()},
+                         nullptr);
+                   });
+  }
+}
+
+TYPED_TEST(Traffic, OfPatchifyIsPixelsAndPatches) {
+  using T = TypeParam;
+  constexpr std::int64_t kRows = 2;
+  constexpr std::int64_t kColumns = 20;
+  constexpr std::int64_t kPixels = kRows * kColumns * 16 * 16;
+  const DeviceArray<std::uint8_t> pixels(std::vector<std::uint8_t>(3 * kPixels));
+  const DeviceArray<float> tensor(std::vector<float>(3 * kPixels));
+  DeviceArray<T> y(3 * kPixels);
+  const auto written = static_cast<std::int64_t>(3 * kPixels * sizeof(T));
+  expect_traffic({whole("pixels", pixels, 3 * kPixels), whole("y", y, 0, written)}, [&] {
+    patchify::cuda::from_pixels<T>({pixels.data(),
+                                    kColumns * 48,
+                                    3 * kPixels,
+                                    1,
+                                    kRows,
+                                    kColumns,
+                                    16,
+                                    kRows * 16,
+                                    kColumns * 16,
+                                    {1, 1, 1},
+                                    {},
+                                    y.data()},
+                                   nullptr);
+  });
+  expect_traffic(
+      {whole("tensor", tensor, 12 * kPixels, 0, kTouches<T>), whole("y", y, 0, written)}, [&] {
+        patchify::cuda::from_tensor<T>(
+            {tensor.data(), 1, 3, kRows * 16, kColumns * 16, kRows, kColumns, 16, y.data()},
+            nullptr);
+      });
+}
+
+TYPED_TEST(Traffic, OfTokenRowsIsThePrefixAndThePatches) {
+  using T = TypeParam;
+  constexpr std::int64_t kPrefix = 5;
+  constexpr std::int64_t kDim = 256;
+  TokenRows<T> x(1, 150, kDim, Layout::packed, Fill::normal, 1);
+  const DeviceArray<float> prefix(std::vector<float>(kPrefix * kDim));
+  DeviceArray<float> mean(kDim);
+  expect_traffic(
+      {some_rows("x", x, 0, kPrefix), whole("prefix", prefix, kPrefix * kDim * 4, 0, kTouches<T>)},
+      [&] {
+        token_rows::cuda::prefix_tokens<T>(
+            {x.data(), x.stride(), x.image_stride(), 1, kPrefix, kDim, prefix.data()}, nullptr);
+      });
+  expect_traffic({some_rows("x", x, 150 - kPrefix, 0)}, [&] {
+    token_rows::cuda::mean_of_patches<T>(
+        {x.data(), x.stride(), x.image_stride(), 1, 150, kPrefix, kDim, mean.data(), kDim},
+        nullptr);
+  });
+}
+
+TEST(TrafficOf, GeluIsItsArrayTwice) {
+  DeviceArray<float> values(std::vector<float>(5000, 1));
+  expect_traffic({whole("values", values, 20000, 20000)},
+                 [&] { gelu::cuda::gelu(values.data(), 5000, nullptr); });
+}
+
+// Rows as the kernels' headers state them; S (F d 4 bytes) of each part of the tokens written and
+// read again, the whole once written, and read once per block of rows.
+TEST(TrafficOf, TensorCoresIsEachRowOncePerPass) {
+  using T = BFloat16;
+  constexpr std::int64_t kHeads = 2;
+  constexpr std::int64_t kTokens = 576;
+  Problem<T> p(shape_of(Feature::exp_pair, kHeads, 64, 64), 1, kTokens);
+  namespace tc = cuda::tensor_core;
+  const std::int64_t sums = kHeads * p.shape.features() * 64 * 4;
+  const std::int64_t parts = tc::splits_of(kTokens, kHeads);
+  ASSERT_EQ(parts, 2);
+  const std::int64_t of_blocks = sums * tc::rows_geometry(1, kHeads, kTokens).grid.x;
+  const std::int64_t terms = 16 * kTokens * kHeads;
+  DeviceArray<float> state(cuda::state_floats(p.shape, p.extent));
+  DeviceArray<float> denominator(to_size(kHeads * kTokens));
+  DeviceArray<unsigned char> workspace(cuda::backward_workspace_bytes<T>(p.shape, p.extent));
+  expect_traffic({rows("q", p.q, 1, 0), rows("k", p.k, 1, 0), rows("v", p.v, 1, 0),
+                  rows("y", p.y, 0, 1), whole("state", state, of_blocks, sums),
+                  whole("workspace", workspace, parts * sums, parts * sums)},
+                 [&] {
+                   cuda::forward<T>(
+                       {p.shape, p.extent, p.q.read(), p.k.read(), p.v.read(), p.y.write(),
+                        state.data(), denominator.data(), workspace.data()},
+                       nullptr);
+                 });
+  expect_traffic(
+      {rows("q", p.q, 2, 0), rows("k", p.k, 1, 0), rows("v", p.v, 1, 0), rows("y", p.y, 1, 0),
+       rows("grad_y", p.grad_y, 2, 0), rows("grad_q", p.grad_q, 0, 1),
+       rows("grad_k", p.grad_k, 0, 1), rows("grad_v", p.grad_v, 0, 1),
+       whole("state", state, of_blocks, 0),
+       whole("workspace", workspace, parts * sums + of_blocks + terms, (parts + 1) * sums)},
+      [&] {
+        cuda::backward<T>({p.shape, p.extent, p.q.read(), p.k.read(), p.v.read(), p.y.read(),
+                           state.data(), denominator.data(), p.grad_y.read(), p.grad_q.write(),
+                           p.grad_k.write(), p.grad_v.write(), workspace.data()},
+                          nullptr);
+      });
+}
+
+/// A warp copies 32 packs that lie `step` packs apart, and reads the first two once more.
+void copy_packs(unsigned step) {
+  const DeviceArray<float> from(std::vector<float>(128 * step));
+  DeviceArray<float> to(128);
+  expect_traffic({whole("from", from, 512 + 16), whole("to", to, 0, 512)}, [&] {
+    run({1}, {32}, [&] {
+      device::store_global(to.data() + 4 * threadIdx.x,
+                           device::load_pack<4>(from.data() + 4 * step * threadIdx.x));
+      if (threadIdx.x < 2) device::load_pack<4>(from.data() + 4 * threadIdx.x);
+    });
+  });
+}
+
+TEST(TrafficOf, HalvesOfSectorsAndReadingTwiceAreReported) {
+  EXPECT_FATAL_FAILURE(copy_packs(2), "bytes of sectors and bytes asked for");
+  EXPECT_NONFATAL_FAILURE(copy_packs(1), "from, read");
+}
+
+}  // namespace traffic_test
+}  // namespace hydrascope::kernels::test
