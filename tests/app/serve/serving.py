@@ -13,6 +13,8 @@ import time
 
 SOURCE = pathlib.Path(__file__).resolve().parents[3]
 TINY = SOURCE / "tests/corpus/states/0.1/tiny"
+# It does not say how its pictures are prepared, which would be a note of every answer.
+PREPARED = ("--mean", "0.5", "0.5", "0.5", "--std", "0.5", "0.5", "0.5", "--crop-pct", "0.9", "--interpolation", "bicubic")
 MODEL = "deit_tiny_patch16_224"  # the bundled one, which has layers and patches enough
 PICTURES = SOURCE / "tests/corpus/pictures"
 GOOD = [PICTURES / "good" / name for name in ("baseline.jpg", "progressive.jpg", "colour.bmp", "grey.jpg")]
@@ -24,8 +26,8 @@ class Server:
     def __init__(self, program, *options, model=TINY, environment=None):
         self._errors = tempfile.TemporaryFile()  # pylint: disable=consider-using-with
         self.process = subprocess.Popen(  # pylint: disable=consider-using-with
-            [program, "serve", "-m", model, "--port", "0", "--device", "cpu", *options], stdout=subprocess.PIPE, stderr=self._errors,
-            env=ENVIRONMENT | (environment or {}), text=True)
+            [program, "serve", "-m", model, *(PREPARED if model == TINY else ()), "--port", "0", "--device", "cpu", *options],
+            stdout=subprocess.PIPE, stderr=self._errors, env=ENVIRONMENT | (environment or {}), text=True)
         self.url = self.process.stdout.readline().strip()
         if not self.url:
             raise RuntimeError(f"no server: {self.errors()}")
@@ -108,7 +110,7 @@ def form(pictures, boundary="=a boundary="):
     return f'multipart/form-data; boundary="{boundary}"', b"".join(parts) + f"--{boundary}--\r\n".encode()
 
 
-def records(program, *inputs, words=("-m", TINY, "--device", "cpu")):
+def records(program, *inputs, words=("-m", TINY, *PREPARED, "--device", "cpu")):
     """Of `classify`."""
     done = subprocess.run([program, "classify", *words, "--format", "jsonl", *inputs], capture_output=True, env=ENVIRONMENT, timeout=SECONDS,
                           check=False)
