@@ -1,4 +1,4 @@
-// What the shell's limits (`ulimit`) have to do with a failure, for messages. It sits in the lowest
+// Failures that the shell's limits (`ulimit`) explain, for messages. It sits in the lowest
 // room, beside error.h: files, threads and memory are asked for everywhere.
 #pragma once
 

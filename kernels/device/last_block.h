@@ -10,7 +10,7 @@
 
 namespace hydrascope::kernels::device {
 
-/// What each thread of a block does. Ordered as cooperative groups' grid sync is: the barrier hands the
+/// The steps of each thread of a block. Ordered as cooperative groups' grid sync is: the barrier hands the
 /// block's writes to the first thread, whose fence, being cumulative (PTX ISA, "Causality order"),
 /// publishes them with its own; its second fence and the barrier after it do the same for what the
 /// block reads afterwards. Two fences a block, then, not two a thread.

@@ -19,6 +19,10 @@ void check_geometry(const char* name, const Geometry& geometry) {
     throw Error(ErrorCode::internal, "no GPU can launch a " + why, name);
 }
 
+void require_packs(bool whole, const char* name) {
+  if (!whole) throw Error(ErrorCode::internal, "rows are not whole packs of 16 bytes", name);
+}
+
 bool synchronous_launches() {
   static const bool synchronous = [] {
     const char* word = std::getenv("HYDRASCOPE_SYNC_LAUNCHES");

@@ -9,6 +9,9 @@ namespace hydrascope::kernels::device {
 /// Error(internal) that names the kernel where the geometry is illegal.
 void check_geometry(const char* name, const Geometry& geometry);
 
+/// Error(internal) that names the kernel unless its rows are whole packs of 16 bytes.
+void require_packs(bool whole, const char* name);
+
 /// `status` is a cudaError_t. Anything but success is Error(out_of_memory) or Error(failed) that
 /// says what CUDA says; `what` is what was asked for.
 void check_cuda(int status, const char* what);

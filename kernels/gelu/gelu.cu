@@ -7,7 +7,6 @@
 #include "kernels/device/block.cuh"
 #include "kernels/device/launch.cuh"
 #include "kernels/device/vector_io.cuh"
-#include "kernels/error.h"
 #include "kernels/gelu/gelu_cuda.h"
 
 #include <cstdint>
@@ -46,8 +45,7 @@ __global__ void __launch_bounds__(kThreads) gelu_kernel(const GeluParams p) {
 
 void gelu(float* values, std::int64_t count, device::Stream stream) {
   if (count <= 0) return;
-  if (!device::can_pack(values, count, 4))
-    throw Error(ErrorCode::internal, "values are not whole packs of 16 bytes", "gelu");
+  device::require_packs(device::can_pack(values, count, 4), "gelu");
   device::launch("gelu_kernel", gelu_kernel, geometry(count / 4), stream, {values, count / 4});
 }
 

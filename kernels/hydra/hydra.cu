@@ -1,5 +1,6 @@
 // What launches hydra.cuh and hydra_backward.cuh: checks, the choice between the kernels, their
 // arguments, and the functions of hydra_cuda.h.
+#include "kernels/device/choice.h"
 #include "kernels/device/launch.cuh"
 #include "kernels/error.h"
 #include "kernels/hydra/hydra.cuh"
@@ -31,14 +32,7 @@ void check(const Shape& shape, const void* workspace, const Tensors&... rows) {
 /// Calls run.operator()<packs>() with packs_of(dim), which is not 0.
 template <class T, class Run>
 void with_packs(std::int64_t dim, const Run& run) {
-  switch (packs_of<T>(dim)) {
-    case 1: return run.template operator()<1>();
-    case 3: return run.template operator()<3>();
-    case 4: return run.template operator()<4>();
-    case 6: return run.template operator()<6>();
-    default:
-      if constexpr (sizeof(T) == 4) run.template operator()<8>();
-  }
+  device::with_one_of<kPacks<T>>(packs_of<T>(dim), run);
 }
 
 device::TokenWeights token_weights(const Shape& shape) {

@@ -36,6 +36,7 @@
 #include "kernels/vector/scalar_types.h"
 
 #include <algorithm>
+#include <array>
 #include <cstddef>
 #include <cstdint>
 
@@ -48,16 +49,22 @@ using device::Rows;
 inline constexpr int kThreads = 256;
 inline constexpr int kWarps = kThreads / 32;
 
-/// Packs of 16 bytes that a lane holds of a row of T; 0 where no kernel holds that much, or where a
-/// row does not consist of packs. Few sizes, because each is compiled for every architecture, and a
-/// lane's packs after the row cost a predicate, not a transfer: D = 384 in bfloat16 has the same
-/// two rows in flight in three packs as it would have in two. Eight are ViT-L's in float32.
+/// Packs of 16 bytes that a lane holds of a row of T, as kernels are compiled. Few sizes, because each
+/// is compiled for every architecture, and a lane's packs after the row cost a predicate, not a
+/// transfer: D = 384 in bfloat16 has the same two rows in flight in three packs as it would have in
+/// two. Eight are ViT-L's in float32.
+template <class T>
+inline constexpr std::array<int, 4> kPacks{1, 3, 4, 6};
+template <>
+inline constexpr std::array<int, 5> kPacks<float>{1, 3, 4, 6, 8};
+
+/// The fewest that hold a row; 0 where none does, or where a row does not consist of packs.
 template <class T>
 constexpr int packs_of(std::int64_t dim) {
-  constexpr int kWidth = 16 / sizeof(T);
+  constexpr std::int64_t kWidth = 16 / sizeof(T);
   if (dim % kWidth != 0) return 0;
-  for (const int packs : {1, 3, 4, 6, 8})
-    if (packs <= (sizeof(T) == 4 ? 8 : 6) && dim <= std::int64_t{32} * packs * kWidth) return packs;
+  for (const int packs : kPacks<T>)
+    if (dim <= 32 * packs * kWidth) return packs;
   return 0;
 }
 

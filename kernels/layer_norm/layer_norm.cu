@@ -6,14 +6,12 @@
 // Budget: layer_norm_kernel: 144 registers, 0 shared bytes, 5 blocks of 128
 // Access: layer_norm_kernel: loads 128; stores 128
 #include "kernels/device/block.cuh"
+#include "kernels/device/choice.h"
 #include "kernels/device/launch.cuh"
 #include "kernels/device/vector_io.cuh"
-#include "kernels/error.h"
 #include "kernels/layer_norm/layer_norm_cuda.h"
 
 #include <cstdint>
-#include <iterator>
-#include <utility>
 
 namespace hydrascope::kernels::layer_norm::cuda {
 
@@ -110,22 +108,14 @@ __global__ void __launch_bounds__(kThreads) layer_norm_kernel(const LayerNormPar
 template <class T>
 void layer_norm(const LayerNormParams<T>& p, device::Stream stream) {
   constexpr int kPack = device::kPackSize<T>;
-  if (!serves<T>(p.dim) || !device::can_pack(p.x, p.x_stride, kPack) ||
-      !device::can_pack(p.y, p.y_stride, kPack) || !device::can_pack(p.weight, 0, 4) ||
-      !device::can_pack(p.bias, 0, 4))
-    throw Error(ErrorCode::internal,
-                "rows are not whole packs of 16 bytes, or longer than registers hold",
-                "layer_norm");
+  device::require_packs(serves<T>(p.dim) && device::can_pack(p.x, p.x_stride, kPack) &&
+                            device::can_pack(p.y, p.y_stride, kPack) &&
+                            device::can_pack(p.weight, 0, 4) && device::can_pack(p.bias, 0, 4),
+                        "layer_norm");
   if (p.rows == 0) return;
-  const auto run = [&]<int packs>() {
+  device::with_one_of<kPacks<T>>(packs_per_lane<T>(p.dim), [&]<int packs>() {
     device::launch("layer_norm_kernel", layer_norm_kernel<T, packs>, geometry(p.rows), stream, p);
-  };
-  const int packs = packs_per_lane<T>(p.dim);
-  // One of kPacks<T>, which are few.
-  [&]<std::size_t... i>(std::index_sequence<i...>) {
-    (void)((packs == kPacks<T>[i] && (run.template operator()<kPacks<T>[i]>(), true)) || ...);
-  }
-  (std::make_index_sequence<std::size(kPacks<T>)>());
+  });
 }
 
 template void layer_norm(const LayerNormParams<float>&, device::Stream);

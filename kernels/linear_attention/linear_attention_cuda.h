@@ -60,11 +60,9 @@ constexpr bool serves(const Shape& shape, const Extent& extent) {
   if constexpr (sizeof(T) == 4) {
     return shape.width % 4 == 0 && shape.head_dim % 4 == 0;
   } else {
-    const bool exponential = is_exponential(shape.feature);
-    return shape.width == 64 && shape.head_dim == 64 &&
-           (exponential || std::is_same_v<T, BFloat16>)&&(
-               !exponential ||
-               ((extent.num_prefix <= 0 || extent.prefix_weight >= 0) && extent.patch_weight >= 0));
+    if (shape.width != 64 || shape.head_dim != 64) return false;
+    if (!is_exponential(shape.feature)) return std::is_same_v<T, BFloat16>;
+    return (extent.num_prefix <= 0 || extent.prefix_weight >= 0) && extent.patch_weight >= 0;
   }
 }
 

@@ -1,4 +1,4 @@
-// What the float32 kernels of linear attention are made of: operands of 32 x 64 numbers in shared
+// The parts of the float32 kernels of linear attention: operands of 32 x 64 numbers in shared
 // memory, how they come there from rows, and their product in registers.
 //
 // Loads are one element per lane, neighbouring lanes neighbouring elements, 16 rows per thread:

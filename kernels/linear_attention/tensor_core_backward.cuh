@@ -104,9 +104,7 @@ __global__ void __launch_bounds__(kThreads, 3)
     device::warp_sync();
     BFloat16* const u_rows = own.u_of(tile);
     std::uint32_t x[kGroups][4];
-#pragma unroll
-    for (int columns = 0; columns < kGroups; ++columns)
-      load_left(x[columns], own.rows.x, 0, columns);
+    load_left_rows(x, own.rows.x);
     float product[2];
     find_products(own.rows.x, y, product);
     if (!p.divides) product[0] = product[1] = 0;
@@ -211,9 +209,7 @@ __global__ void __launch_bounds__(kThreads, 3)
     device::warp_sync();
     BFloat16* const u_rows = own.u_of(tile);
     std::uint32_t x[kGroups][4];
-#pragma unroll
-    for (int columns = 0; columns < kGroups; ++columns)
-      load_left(x[columns], own.rows.x, 0, columns);
+    load_left_rows(x, own.rows.x);
     device::warp_sync();
     if (!kWait && tile + 1 < p.rows.tiles_a_block) start_tile(p.rows, at, own, tile + 1);
 

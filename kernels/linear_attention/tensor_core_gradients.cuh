@@ -1,12 +1,12 @@
-// What the two kernels of tensor_core_backward.cuh, which has the equations, do alike: a warp's rows, the
-// matrix they are multiplied by, and J^T from the gradients of features to those of u.
+// The common parts of the two kernels of tensor_core_backward.cuh, which has the equations: a warp's rows,
+// the matrix they are multiplied by, and J^T from the gradients of features to the gradients of u.
 #pragma once
 
 #include "kernels/linear_attention/tensor_core_read_out.cuh"
 
 namespace hydrascope::kernels::linear_attention::cuda::tensor_core {
 
-/// What both kernels are told; u is q or k, x is grad_y or v.
+/// The parameters of both kernels; u is q or k, x is grad_y or v.
 struct RowsParams {
   Rows<const BFloat16> u;
   Rows<const BFloat16> x;
@@ -49,7 +49,7 @@ struct RowsShared {
       [kFeatures];  ///< factors of the matrix's rows; then of queries M or z, of keys dz
 };
 
-/// Where a warp is: its 16 rows of each of the block's tiles.
+/// A warp's place: its 16 rows of each of the block's tiles.
 struct Place {
   int head;
   std::int64_t image;
@@ -124,7 +124,7 @@ __device__ __forceinline__ void multiply_by_rows(const std::uint32_t (&x)[kGroup
   }
 }
 
-/// J^T of one element, as if its row were nothing to it: `gradient` is that of an exponent in `half`
+/// J^T of one element, as if its row were nothing to it: `gradient` belongs to an exponent in `half`
 /// or of a feature, `du` is set by the first half and changed by the second, `sums` are those over the
 /// row that through_row takes.
 template <Kind kind>
@@ -161,7 +161,7 @@ __device__ __forceinline__ float through_row(const MapParams& map, float du, flo
   if constexpr (kind == Kind::plain) {
     return through_norm(u, du, row, sums[0]);
   } else {
-    // Of a query, what is the same for all features changes nothing.
+    // A part that is the same for all features of a query changes nothing.
     if (query && map.feature == Feature::softmax_both) return du;
     return du - through_shifts<Binary>(map.feature,
                                        exponent_in_twos<kind>(map, u, 0, 0.0F, row.first),
@@ -190,7 +190,7 @@ __device__ __forceinline__ void keep_gradients(WarpRows<kind>& own, BFloat16* u_
     put_gradients(u_rows, columns, du);
   }
 }
-/// What waits goes to where u was, through the sums over its row.
+/// The waiting gradients go to where u was, through the sums over their row.
 template <Kind kind>
 __device__ __forceinline__ void release_gradients(const MapParams& map, WarpRows<kind>& own,
                                                   const OfRow (&terms)[2], float (&sums)[2][4],

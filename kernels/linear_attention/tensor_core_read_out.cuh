@@ -98,8 +98,7 @@ template <class T, Kind kind>
 __device__ __forceinline__ void find_terms(const MapParams& map, const T* rows, bool query,
                                            OfRow (&terms)[2]) {
   std::uint32_t words[kGroups][4];
-#pragma unroll
-  for (int columns = 0; columns < kGroups; ++columns) load_left(words[columns], rows, 0, columns);
+  load_left_rows(words, rows);
 #pragma unroll
   for (int row = 0; row < 2; ++row) {
     float u[kWidth / 4];

@@ -52,6 +52,12 @@ __device__ __forceinline__ void load_left(std::uint32_t (&words)[4], const T* ti
   const int lane = device::lane_index();
   device::load_matrices<false>(words, tile + place(first + lane % 16, 2 * group + lane / 16));
 }
+/// Left operands of all columns of the first 16 rows.
+template <class T>
+__device__ __forceinline__ void load_left_rows(std::uint32_t (&words)[kGroups][4], const T* tile) {
+#pragma unroll
+  for (int columns = 0; columns < kGroups; ++columns) load_left(words[columns], tile, 0, columns);
+}
 /// Left operand of the transposed tile: its columns 16 group ... as rows, its rows from `first` to
 /// sum over.
 template <class T>

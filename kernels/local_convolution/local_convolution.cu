@@ -3,6 +3,7 @@
 // Budget: add_kernel: 128 registers, 0 shared bytes, 4 blocks of 128
 // Access: add_kernel: loads 128; stores 128
 #include "kernels/device/block.cuh"
+#include "kernels/device/choice.h"
 #include "kernels/device/launch.cuh"
 #include "kernels/device/vector_io.cuh"
 #include "kernels/error.h"
@@ -68,23 +69,19 @@ template <class T>
 void add(const AddParams<T>& p, device::Stream stream) {
   if (p.images * p.shape.rows * p.shape.columns * p.shape.dim == 0) return;
   constexpr int kPack = device::kPackSize<T>;
-  if (!device::can_pack(p.v, p.v_stride, kPack) || !device::can_pack(p.y, p.y_stride, kPack) ||
-      p.v_image_stride % kPack != 0 || p.y_image_stride % kPack != 0 || p.shape.dim % kPack != 0 ||
-      !device::can_pack(p.weight, 0, 4))
-    throw Error(ErrorCode::internal, "rows are not whole packs of 16 bytes", "local_convolution");
-  const auto run = [&]<int size>() {
+  device::require_packs(device::can_pack(p.v, p.v_stride, kPack) &&
+                            device::can_pack(p.y, p.y_stride, kPack) &&
+                            p.v_image_stride % kPack == 0 && p.y_image_stride % kPack == 0 &&
+                            p.shape.dim % kPack == 0 && device::can_pack(p.weight, 0, 4),
+                        "local_convolution");
+  const bool done = device::with_one_of<kSizes>(p.shape.size, [&]<int size>() {
     device::launch("add_kernel", add_kernel<T, size>,
                    geometry(p.images, p.shape.rows, p.shape.columns, p.shape.dim / kPack), stream,
                    p);
-  };
-  switch (p.shape.size) {
-    case 3: run.template operator()<3>(); return;
-    case 5: run.template operator()<5>(); return;
-    case 7: run.template operator()<7>(); return;
-    default:
-      throw Error(ErrorCode::internal, "there is no kernel of size " + std::to_string(p.shape.size),
-                  "local_convolution");
-  }
+  });
+  if (!done)
+    throw Error(ErrorCode::internal, "there is no kernel of size " + std::to_string(p.shape.size),
+                "local_convolution");
 }
 
 template void add(const AddParams<float>&, device::Stream);

@@ -48,6 +48,8 @@ void add(const AddParams<T>& params, device::Stream stream);
 // How the kernels are laid out; numbers that tests ask for without a GPU.
 
 inline constexpr int kThreads = 128;
+/// Displacements in a row, s.
+inline constexpr int kSizes[] = {3, 5, 7};
 /// Neighbours in a row of the grid that a thread computes: a value serves as many of them as it
 /// has displacements, so that a row of s + 3 values is read once for four sums of s.
 inline constexpr int kNeighbours = 4;

@@ -15,6 +15,7 @@
 // Access: patch_tensor_kernel<*, 14>: loads 64; stores 64
 // Access: patch_tensor_kernel<float, 14>: loads 64; stores 128
 #include "kernels/device/block.cuh"
+#include "kernels/device/choice.h"
 #include "kernels/device/launch.cuh"
 #include "kernels/device/vector_io.cuh"
 #include "kernels/error.h"
@@ -170,18 +171,9 @@ void check_size(const Params& p, std::int64_t channels) {
 /// Calls run.operator()<size>() for a size that `serves`.
 template <class Run>
 void with_patch_size(std::int64_t size, const Run& run) {
-  switch (size) {
-    case 8: return run.template operator()<8>();
-    case 14: return run.template operator()<14>();
-    case 16: return run.template operator()<16>();
-    case 32: return run.template operator()<32>();
-    default:
-      throw Error(ErrorCode::internal, "there is no kernel of patches of " + std::to_string(size),
-                  "patchify");
-  }
-}
-void require_packs(bool can) {
-  if (!can) throw Error(ErrorCode::internal, "rows begin where packs do not", "patchify");
+  if (!device::with_one_of<kPatchSizes>(size, run))
+    throw Error(ErrorCode::internal, "there is no kernel of patches of " + std::to_string(size),
+                "patchify");
 }
 
 template <class T>
@@ -190,7 +182,8 @@ void from_pixels(const PixelParams<T>& p, device::Stream stream) {
   const std::int64_t patches = p.images * p.grid_rows * p.grid_columns;
   if (patches == 0) return;
   with_patch_size(p.patch_size, [&]<int patch>() {
-    require_packs(device::can_pack(p.y, 0, PatchShape<patch, sizeof(T)>::kPack));
+    device::require_packs(device::can_pack(p.y, 0, PatchShape<patch, sizeof(T)>::kPack),
+                          "patchify");
     device::launch(
         "patch_pixels_kernel", patch_pixels_kernel<T, patch>,
         pixel_geometry(p.images, p.grid_rows, p.grid_columns, PixelTile<patch>::kPatches), stream,
@@ -207,8 +200,9 @@ void from_tensor(const TensorParams<T>& p, device::Stream stream) {
   with_patch_size(p.patch_size, [&]<int patch>() {
     using Shape = PatchShape<patch, sizeof(T)>;
     constexpr int kRead = Shape::kUnit < 4 ? Shape::kUnit : 4;
-    require_packs(device::can_pack(p.y, 0, Shape::kPack) &&
-                  device::can_pack(p.tensor, p.width, kRead) && planes <= 4294967295);
+    device::require_packs(device::can_pack(p.y, 0, Shape::kPack) &&
+                              device::can_pack(p.tensor, p.width, kRead) && planes <= 4294967295,
+                          "patchify");
     device::launch("patch_tensor_kernel", patch_tensor_kernel<T, patch>,
                    pack_geometry(planes * Shape::kPacksOfPlane), stream, p);
   });

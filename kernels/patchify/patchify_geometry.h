@@ -4,7 +4,9 @@
 
 #include "kernels/device/geometry.h"
 
+#include <algorithm>
 #include <cstdint>
+#include <iterator>
 
 namespace hydrascope::kernels::patchify::cuda {
 
@@ -55,9 +57,10 @@ constexpr device::Geometry pack_geometry(std::int64_t count) {
   return {{device::ceil_div(count, kThreads), 1, 1}, {kThreads, 1, 1}};
 }
 
-/// Whether kernels are compiled for patches of that size.
+/// The sizes of patches that kernels are compiled for.
+inline constexpr int kPatchSizes[] = {8, 14, 16, 32};
 constexpr bool serves(std::int64_t patch_size) {
-  return patch_size == 8 || patch_size == 14 || patch_size == 16 || patch_size == 32;
+  return std::ranges::find(kPatchSizes, patch_size) != std::end(kPatchSizes);
 }
 
 }  // namespace hydrascope::kernels::patchify::cuda

@@ -75,16 +75,13 @@ __global__ void __launch_bounds__(kMeanThreads)
       sum / static_cast<float>(p.tokens - p.num_prefix);
 }
 
-void require_packs(bool can) {
-  if (!can) throw Error(ErrorCode::internal, "rows are not whole packs of 16 bytes", "token_rows");
-}
-
 template <class T>
 void prefix_tokens(const PrefixTokensParams<T>& p, device::Stream stream) {
   if (p.images * p.num_prefix * p.dim == 0) return;
-  require_packs(device::can_pack(p.x, p.x_stride, device::kPackSize<T>) &&
-                p.image_stride % device::kPackSize<T> == 0 && p.dim % device::kPackSize<T> == 0 &&
-                device::can_pack(p.prefix, p.dim, 4));
+  constexpr int kPack = device::kPackSize<T>;
+  device::require_packs(device::can_pack(p.x, p.x_stride, kPack) && p.image_stride % kPack == 0 &&
+                            p.dim % kPack == 0 && device::can_pack(p.prefix, p.dim, 4),
+                        "prefix_tokens");
   device::launch("prefix_tokens_kernel", prefix_tokens_kernel<T>,
                  prefix_geometry(p.images, p.num_prefix), stream, p);
 }
@@ -96,8 +93,9 @@ void mean_of_patches(const MeanOfPatchesParams<T>& p, device::Stream stream) {
                 "mean_of_patches");
   if (p.images * p.dim == 0) return;
   constexpr int kPack = device::kPackSize<T>;
-  require_packs(device::can_pack(p.x, p.x_stride, kPack) && p.image_stride % kPack == 0 &&
-                p.dim % kPack == 0);
+  device::require_packs(
+      device::can_pack(p.x, p.x_stride, kPack) && p.image_stride % kPack == 0 && p.dim % kPack == 0,
+      "mean_of_patches");
   device::launch("mean_of_patches_kernel", mean_of_patches_kernel<T>,
                  mean_geometry(p.images, p.dim, kPack), stream, p);
 }
