@@ -151,7 +151,7 @@ find_tool() {
   ls "/usr/local/cuda/bin/$1" /opt/nvidia/nsight-compute/*/"$1" 2>/dev/null | head -n 1 | grep .
 }
 
-# What was brought does not load: built again on all cores, by a process that outlives this command.
+# Programs that do not load are built again on all cores, by a process that outlives this command.
 start_rebuild() {
   exec 9>"$kit/out/rebuild.lock"
   if flock -n 9; then # and that process and its compilers hold it
@@ -200,7 +200,7 @@ step() { # NAME SECONDS COMMAND...
 }
 note() { printf '%s\t%s\t%s\n' "$@" >>"$work/steps.tsv"; }
 
-# What there is so far, with long logs cut in their middle; exit code 1 where a step failed.
+# Packs the results so far, with long logs cut in their middle; exit code 1 where a step failed.
 pack() {
   (
     flock 8

@@ -38,7 +38,7 @@ struct WrittenFile {
   std::string place;  ///< "--output x.csv"
 };
 
-/// What comes into being for the value of an option: the file, what it is called until it is whole,
+/// The files that come into being for the value of an option: the file, what it is called until it is whole,
 /// and of a folder what is not called after the inputs.
 std::vector<WrittenFile> written_for(const ParsedOptions& options, const std::string& name,
                                      const std::string& value) {

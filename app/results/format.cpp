@@ -104,7 +104,7 @@ std::string header_row(std::span<const std::string> names, Format format) {
 
 namespace {
 
-/// Where a stream keeps the address of its name.
+/// The slot in which a stream keeps the address of its name.
 int name_slot() {
   static const int slot = std::ios_base::xalloc();
   return slot;

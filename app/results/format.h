@@ -26,7 +26,7 @@ std::string delimited_row(std::span<const std::string> fields, Format format);
 /// The names of the columns; md has its rule below them.
 std::string header_row(std::span<const std::string> names, Format format);
 
-/// What messages call `out`, which lives no longer than `place`: "--output x.csv".
+/// Gives `out`, which lives no longer than `place`, the name that messages use: "--output x.csv".
 void name_stream(std::ostream& out, const std::string& place);
 /// Flushes `out`; throws Error(unwritable) with its name, else "standard output", if that, or a
 /// write before, did not succeed.

@@ -46,7 +46,7 @@ struct HeadOptions {
   bool may_be_random = false;  ///< the caller trains or writes the model, and answers nothing
 };
 
-/// What to do about a classifier that is missing or of another size: answers of a new one are random.
+/// A way out where a classifier is missing or of another size: answers of a new one are random.
 inline const char* new_head_hint(const HeadOptions& head) {
   return head.may_be_random ? "`num_classes` N or `reset_head` makes a new classifier"
                             : "a classifier has to be learned first: `hydrascope train` does that";

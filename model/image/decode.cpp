@@ -31,7 +31,7 @@ std::string size_text(std::int64_t width, std::int64_t height) {
               "convert it to JPEG or PNG first");
 }
 
-/// What the name alone tells: most camera raw files are TIFFs whose first picture is a small preview,
+/// A fact that the name alone tells: most camera raw files are TIFFs whose first picture is a small preview,
 /// and some formats have no beginning of their own.
 void refuse_by_name(const std::filesystem::path& file, std::span<const std::byte> bytes) {
   const PictureFormat* named = format_of_name(file);

@@ -92,7 +92,7 @@ AttentionBackward hydra_backward_of(const AttentionInputs& in, const AttentionSa
           saved.with_feature_scale ? dscale.sum(0).to(in.feature_scale->scalar_type()) : dscale};
 }
 
-/// What there are no kernels for, and no values, for which there is nothing to do.
+/// Whether there are no kernels, or no values and so nothing to do.
 bool hydra_by_formula(const Tensor& q) {
   const std::int64_t dim = q.size(1) * q.size(3);
   switch (q.scalar_type()) {

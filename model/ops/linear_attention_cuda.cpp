@@ -80,7 +80,7 @@ AttentionBackward linear_backward_of(const AttentionInputs& in, const AttentionS
   return {dq, dk, dv, at::empty({0}, saved.sums.options())};
 }
 
-/// What there are no kernels for, and no values, for which there is nothing to do.
+/// Whether there are no kernels, or no values and so nothing to do.
 bool without_kernels(const AttentionInputs& in, const LinearOptions& options) {
   if (in.q.numel() == 0 || in.v.numel() == 0) return true;
   const auto shape = options.shape(in.q.size(1), in.q, in.v);

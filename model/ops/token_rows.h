@@ -17,8 +17,8 @@ namespace hydrascope::model::ops {
 /// x (B, H, N, d), or a copy of it, whose tokens are rows: strides (any, d, any, 1).
 at::Tensor with_token_rows(const at::Tensor& x);
 
-/// The same for GPUs' kernels, whose rows begin where 16 bytes do; those of whole packs of 16 bytes do in
-/// a copy.
+/// The same for GPUs' kernels: the rows begin where 16 bytes do, if need be in a copy, which is right for
+/// rows of whole packs of 16 bytes.
 at::Tensor with_packed_rows(const at::Tensor& x);
 
 /// Uninitialised (B, H, N, head_dim), with B, H and N, dtype and device of x; tokens are rows that

@@ -103,7 +103,7 @@ class Block {
   void* shared(std::size_t bytes, const std::type_info& type);
   [[nodiscard]] bool in_shared(const void* from, std::size_t bytes) const;
   bool last(unsigned* counter, unsigned blocks, const Site& site);
-  /// Of the block, counted over all launches.
+  /// The number of the block, counted over all launches.
   [[nodiscard]] std::int64_t number() const { return number_; }
 
   ~Block();

@@ -32,7 +32,7 @@ int exponent_of(double value) {
   return biased < 1023 - 126 ? -126 : biased - 1023;
 }
 
-/// Of `exact`, whose rounding `value` is. That stays where a GPU is exact too: 0, infinity, NaN, and 1
+/// An inexact form of `exact`, whose rounding is `value`. The value stays where a GPU is exact too: 0, infinity, NaN, and 1
 /// of e^0 and 2^0.
 float perturbed(float value, double exact, float x, std::uint32_t function,
                 int least_exponent = -126) {

@@ -1,4 +1,4 @@
-// What kernels move between global memory and multiprocessors, in sectors of 32 bytes that a warp's
+// The traffic of kernels between global memory and multiprocessors, in sectors of 32 bytes that a warp's
 // accesses by packs and copies touch, is what their headers state; and no sector is touched for a
 // part of it. Accesses of one element (float32 linear attention, partial sums of Hydra, z and M)
 // are not counted.
@@ -55,7 +55,7 @@ Array rows(const char* name, const TokenRows<T>& a, std::int64_t read, std::int6
   return some_rows(name, a, read * a.tokens(), written * a.tokens());
 }
 
-/// One access of a warp: those of its lanes that are the same turn of theirs at one place.
+/// One access of a warp: the accesses of its lanes that are the same turn of their lane at one place.
 struct WarpAccess {
   std::set<std::uintptr_t> sectors;
   std::set<std::uintptr_t> words;
@@ -181,7 +181,7 @@ TYPED_TEST(Traffic, OfLocalConvolutionIsItsNeighbours) {
     for (std::int64_t row = 0; row < shape.rows; ++row)
       seen_rows +=
           std::min(row + reach, shape.rows - 1) - std::max<std::int64_t>(row - reach, 0) + 1;
-    // Of three groups of four columns; the outer ones do without `reach` of theirs.
+    // There are three groups of four columns; the outer ones do without `reach` columns each.
     const std::int64_t seen_columns = 3 * (size + 3) - 2 * reach;
     const TokenRows<T> v(1, patches, shape.dim, Layout::packed, Fill::normal, 1);
     TokenRows<T> y(1, patches, shape.dim, Layout::packed, Fill::normal, 2);

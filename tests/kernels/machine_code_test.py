@@ -8,7 +8,7 @@ Budget: at most so many registers and bytes of shared memory, no spill and no st
 on sm_90 so many blocks of so many threads on a multiprocessor, whichever instance of the kernel it is.
 Access, on sm_90, per instance: the widths in bits of the loads and stores of global memory. "128" must occur,
 "9 x 32" may, at most so often; nothing else. "copies 128" are those to shared memory in the background,
-"products" those of the tensor cores, "fences" last_block's. A line may name some instances of a kernel by a
+"products" are made by tensor cores, "fences" by last_block. A line may name some instances of a kernel by a
 pattern, "patch_pixels_kernel<*, 14>"; the longest that matches holds.
 
     machine_code_test.py [--architectures 80,90] [--nvcc PATH] [--nvdisasm PATH]

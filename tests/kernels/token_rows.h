@@ -18,7 +18,7 @@
 
 namespace hydrascope::kernels::test {
 
-/// What lies beside rows, in elements: `packed` leaves them where packs of 16 bytes can be read.
+/// The gaps beside rows, in elements: `packed` leaves them where packs of 16 bytes can be read.
 struct Layout {
   std::int64_t row_gap;    ///< behind every row
   std::int64_t image_gap;  ///< behind every image

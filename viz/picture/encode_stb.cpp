@@ -11,7 +11,7 @@
 namespace hydrascope::viz {
 namespace {
 
-/// What stb_image_write takes on this thread. It writes into what it is given without a look
+/// The memory that stb_image_write takes on this thread. It writes into what it is given without a look
 /// whether there is any, so a failure is an exception here; then all that it has taken is freed.
 thread_local std::pmr::memory_resource* g_encoder_memory = nullptr;
 

@@ -1,4 +1,4 @@
-// What the readers of timm's and of Hugging Face's configurations share.
+// The common parts of the readers of timm's and of Hugging Face's configurations.
 #pragma once
 
 #include "model/checkpoint/formats/json_fields.h"

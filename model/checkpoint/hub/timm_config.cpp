@@ -57,7 +57,7 @@ constexpr std::string_view kKnownArguments[] = {
     "num_heads", "mlp_ratio", "qkv_bias", "scale_mlp_norm", "scale_mlp", "swiglu_mlp",
     "init_values", "class_token", "reg_tokens", "num_reg_tokens", "no_embed_class",
     "use_abs_pos_emb", "rel_pos_dim", "fc_norm", "use_fc_norm",
-    // Names and shapes of tensors are those of either value.
+    // Either value gives the same names and shapes of tensors.
     "qkv_fused", "attn_type", "swiglu_align_to",
     // Pooling by attention is refused where it is said.
     "attn_pool_num_heads", "attn_pool_mlp_ratio",

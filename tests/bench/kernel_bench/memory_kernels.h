@@ -1,4 +1,4 @@
-// What measurements do to memory on the device. Words are of 16 bytes.
+// Kernels by which measurements write, read and compare memory on the device. Words are of 16 bytes.
 #pragma once
 
 #include "kernels/device/stream.h"

@@ -37,7 +37,7 @@ Json current_device() {
           {"runtime", info.runtime}};
 }
 
-/// What every row begins with.
+/// The beginning of every row.
 Json row_of(const Case& each) {
   return {{"kernel", each.kernel}, {"shape", each.shape}, {"type", each.type}};
 }

@@ -1,4 +1,4 @@
-// What kernel_bench prints: a JSON object a line.
+// The output of kernel_bench: a JSON object a line.
 #pragma once
 
 #include "tests/bench/kernel_bench/stopwatch.h"

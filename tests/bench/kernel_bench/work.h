@@ -18,7 +18,7 @@ struct Work {
   std::function<void(kernels::device::Stream)> restore;
   /// Whether what `run` wrote is finite.
   std::function<bool()> finite;
-  /// What `run` writes, whole 16-byte words; empty for calls that are not replayed.
+  /// The memory that `run` writes, whole 16-byte words; empty for calls that are not replayed.
   struct Written {
     void* data;
     std::size_t bytes;

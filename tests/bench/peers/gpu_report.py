@@ -16,7 +16,7 @@ import gpu_targets as targets
 from pages import Page, lines_of_table, number
 from processes import Json, json_lines, last_line
 
-# What a tool says that cannot watch programs on this machine at all.
+# The words of a tool that cannot watch programs on this machine at all.
 UNUSABLE = re.compile(
     r"Device not supported|not supported on this|Unable to|failed to initialize|"
     r"No attachable process|Internal Sanitizer Error|LibraryNotLoaded|is not installed$",

@@ -251,7 +251,7 @@ TYPED_TEST(HydraCuda, WritesTheEmptySumOfNoTokens) {
   if constexpr (kHasBackward<TypeParam>) none.backward();
 }
 
-/// What both passes, or the one there is, leave of image b.
+/// The results of both passes, or of the one there is, for image b.
 template <class T>
 std::vector<std::vector<T>> results(Batch<T>& batch, std::int64_t b = 0) {
   batch.forward();

@@ -24,7 +24,7 @@ void check(Problem<float> problem, const char* what, bool backward = true) {
                std::to_string(problem.extent.tokens) + " tokens, w " +
                std::to_string(problem.shape.width) + ", d " +
                std::to_string(problem.shape.head_dim));
-  // A few roundings of the result, and those of exponents, which are sums of three terms, each
+  // A few roundings of the result, and the roundings of exponents, which are sums of three terms, each
   // rounded to 2^-24 of itself; of gradients twice that: y was rounded before it was used.
   const Bounds bounds{4e-6, 8e-6, 4e-7, 8e-7, 0, 1e-30};
   const Expected<float> expected(problem, backward, problem.extent.queries / 12 + 1);

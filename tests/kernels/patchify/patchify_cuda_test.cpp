@@ -55,7 +55,7 @@ std::vector<std::uint8_t> noise(std::int64_t count) {
   return pixels;
 }
 
-/// What launch(y) writes.
+/// The values that launch(y) writes.
 template <class T, class Launch>
 std::vector<T> written(std::int64_t values, Launch launch) {
   DeviceArray<T> y(static_cast<std::size_t>(values));

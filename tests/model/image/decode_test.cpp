@@ -75,7 +75,7 @@ TEST(Decode, JpegWithoutOpencvHasItsPixels) {
                "Quantization table");
 }
 
-/// Coefficients of rows that were given out are forgotten; those of the rows to come are not.
+/// Coefficients of rows that were given out are forgotten; coefficients of the rows to come are not.
 TEST(Decode, AJpegOfSeveralScansIsThatOfOne) {
   const auto read = [](const char* name) {
     return decode_text(testing::read_file(testing::data_folder("jpeg") / name));

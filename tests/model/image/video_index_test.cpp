@@ -37,7 +37,7 @@ void expect_times(const VideoIndex& index, const std::vector<double>& expected) 
     EXPECT_NEAR(index.times[i], expected[i], 1e-9) << i;
 }
 
-/// What ends early says so where its pieces have sizes.
+/// A file that ends early says so where its pieces have sizes.
 TEST(VideoIndex, AFileThatListsNoFramesMayBeCut) {
   using std::string_literals::operator""s;
   const std::string flv = "FLV\1\1\0\0\0\x09\0\0\0\0"s + "\x09\0\0\2\0\0\0\0\0\0\0ab\0\0\0\x0D"s +
