@@ -14,7 +14,8 @@ template <const auto& choices, class Run>
 bool with_one_of(std::int64_t value, const Run& run) {
   return [&]<std::size_t... i>(std::index_sequence<i...>) {
     return ((choices[i] == value && (run.template operator()<choices[i]>(), true)) || ...);
-  }(std::make_index_sequence<std::size(choices)>());
+  }
+  (std::make_index_sequence<std::size(choices)>());
 }
 
 }  // namespace hydrascope::kernels::device

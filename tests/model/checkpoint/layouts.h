@@ -43,7 +43,7 @@ using Rename = std::function<std::vector<std::string>(const std::string&)>;
 
 /// Writes the tensors under other names; several names share a tensor's rows.
 inline void write_as(const VisionTransformer& model, const fs::path& file, const Rename& rename,
-              const Metadata& metadata = {}) {
+                     const Metadata& metadata = {}) {
   std::vector<at::Tensor> kept;
   std::vector<std::pair<std::string, at::Tensor>> table;
   for (const auto& [name, tensor] : model::named_tensors(*model)) {
@@ -64,7 +64,7 @@ inline void write_as(const VisionTransformer& model, const fs::path& file, const
 }
 
 inline void write_as(const VisionTransformer& model, const fs::path& file, Names names,
-              const std::string& prefix) {
+                     const std::string& prefix) {
   const bool distilled = model->config().distilled;
   write_as(model, file, [&](const std::string& name) -> std::vector<std::string> {
     const std::string head = testing::head_name(name, names, distilled);
@@ -78,8 +78,8 @@ inline at::Tensor logits_of(VisionTransformer& model, const at::Tensor& images) 
 }
 
 inline void expect_equal_logits(VisionTransformer& saved, const fs::path& path,
-                         const HeadOptions& head = {},
-                         std::optional<model::PosInterp> interpolation = {}) {
+                                const HeadOptions& head = {},
+                                std::optional<model::PosInterp> interpolation = {}) {
   const VitConfig& config = saved->config();
   const Checkpoint file = Checkpoint::open(path);
   VitConfig deduced = file.deduce_config(head);

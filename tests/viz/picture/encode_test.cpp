@@ -113,7 +113,8 @@ TEST(WriteImageTest, PlacesThatCannotBeWrittenAreNamed) {
   EXPECT_ERROR(write_image("/dev/null", gradient(2, 2), ImageFormat::png), unwritable, "device");
 }
 
-#ifndef __SANITIZE_ADDRESS__  // it reserves more than any limit
+#if !defined(__SANITIZE_ADDRESS__) && \
+    !defined(__SANITIZE_THREAD__)  // they reserve more than any limit
 /// Encodes in a process that may take so much more than it has. Exits with 0, or 1 where that was
 /// too little.
 [[noreturn]] void encode_within(const Canvas& canvas, ImageFormat format, rlim_t more) {
