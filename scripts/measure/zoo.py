@@ -105,7 +105,7 @@ def build(name: str, depth: int | None, **arguments: Any) -> torch.nn.Module:
         return fill(timm.create_model(name, **arguments))
     try:
         return fill(timm.create_model(name, depth=depth, **arguments))
-    except TypeError:  # a family of other parts
+    except (TypeError, ValueError):  # a family of other parts
         return fill(timm.create_model(name, **arguments))
 
 
