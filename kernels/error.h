@@ -47,7 +47,7 @@ constexpr std::string_view name(ErrorCode code) {
 /// Thrown by library code, which never exits and never prints. `what()` says what is wrong with
 /// what was expected against what was found, `subject` names the thing (a file, a tensor, an
 /// option), `hint` what the user can do, `where` the line of code that noticed. Options are named as
-/// fields in backquotes, "`keep_tokens`": how they are spelled is the caller's to say.
+/// fields in backquotes, "`img_size`": how they are spelled is the caller's to say.
 class Error : public std::runtime_error {
  public:
   explicit Error(ErrorCode code, const std::string& what, std::string subject = {},

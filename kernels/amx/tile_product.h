@@ -25,6 +25,7 @@
 #pragma once
 
 #include "kernels/amx/tile_configuration.h"
+#include "kernels/linear/panel.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -35,7 +36,7 @@ enum class Elements { bfloat16, uint8_int8 };
 
 inline constexpr std::int64_t kBfloat16StepDepth = 32;  ///< k of a step
 inline constexpr std::int64_t kInt8StepDepth = 64;
-inline constexpr std::int64_t kPanelColumns = 64;
+using linear::kPanelColumns;
 inline constexpr std::int64_t kPanelRowBytes = 256;  ///< one group of k, 64 columns
 inline constexpr std::int64_t kPanelStepBytes = 16 * kPanelRowBytes;
 inline constexpr std::int64_t kSumRowBytes = 4 * kPanelColumns;

@@ -7,6 +7,8 @@
 
 #include <cuda_runtime_api.h>
 
+#include <functional>
+
 namespace hydrascope::kernels::device {
 
 /// Made when it is first recorded, on the device that is current then: its stream's.
@@ -44,5 +46,18 @@ class Event {
   Timing timing_;
   cudaEvent_t event_ = nullptr;
 };
+
+/// How long `stream` takes for what `work` puts on it `runs` times; waits for it. `what` is what
+/// errors say was waited for.
+inline float milliseconds_of(Stream stream, int runs, const char* what,
+                             const std::function<void()>& work) {
+  Event begin(Event::Timing::on);
+  Event end(Event::Timing::on);
+  begin.record(stream);
+  for (int i = 0; i < runs; ++i) work();
+  end.record(stream);
+  end.wait(what);
+  return end.milliseconds_since(begin);
+}
 
 }  // namespace hydrascope::kernels::device

@@ -2,9 +2,7 @@
 
 #include "kernels/error.h"
 
-#include <cstdlib>
 #include <string>
-#include <string_view>
 
 #ifdef HYDRASCOPE_WITH_CUDA
 #include <cuda_runtime_api.h>
@@ -21,14 +19,6 @@ void check_geometry(const char* name, const Geometry& geometry) {
 
 void require_packs(bool whole, const char* name) {
   if (!whole) throw Error(ErrorCode::internal, "rows are not whole packs of 16 bytes", name);
-}
-
-bool synchronous_launches() {
-  static const bool synchronous = [] {
-    const char* word = std::getenv("HYDRASCOPE_SYNC_LAUNCHES");
-    return word != nullptr && std::string_view(word) == "1";
-  }();
-  return synchronous;
 }
 
 #ifdef HYDRASCOPE_WITH_CUDA
@@ -54,10 +44,6 @@ void launch_kernel(const char* name, const void* kernel, const Geometry& geometr
       cudaLaunchKernel(kernel, extent(geometry.grid), extent(geometry.block), arguments, 0, stream);
   nvtxRangePop();
   check_cuda(status, name);
-  if (!synchronous_launches()) return;
-  cudaStreamCaptureStatus capture = cudaStreamCaptureStatusNone;
-  check_cuda(cudaStreamIsCapturing(stream, &capture), name);
-  if (capture == cudaStreamCaptureStatusNone) check_cuda(cudaStreamSynchronize(stream), name);
 }
 
 #else

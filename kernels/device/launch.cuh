@@ -8,6 +8,10 @@
 
 #include <type_traits>
 
+#ifndef __CUDACC__
+#include <emulated_kernel.h>
+#endif
+
 namespace hydrascope::kernels::device {
 
 /// Runs kernel(params) with `geometry` on `stream`; see launch.h. `name` is what errors and
@@ -16,14 +20,14 @@ template <class Params>
 void launch(const char* name, void (*kernel)(Params), const Geometry& geometry, Stream stream,
             const std::type_identity_t<Params>& params) {
 #ifdef __CUDACC__
-  Params copy = params;
-  void* arguments[] = {&copy};
-  launch_kernel(name, reinterpret_cast<const void*>(kernel), geometry, stream, arguments);
+  Params call = params;
+  const auto* code = reinterpret_cast<const void*>(kernel);
 #else
-  static_cast<void>(stream);
-  check_geometry(name, geometry);
-  emulator::launch(name, geometry, [&] { kernel(params); });
+  emulator::KernelCall<Params> call{kernel, params};
+  const void* code = &emulator::kernel_code<Params>;
 #endif
+  void* arguments[] = {&call};
+  launch_kernel(name, code, geometry, stream, arguments);
 }
 
 }  // namespace hydrascope::kernels::device

@@ -16,13 +16,9 @@ void require_packs(bool whole, const char* name);
 /// says what CUDA says; `what` is what was asked for.
 void check_cuda(int status, const char* what);
 
-/// Launches `kernel` (a __global__ function) with `arguments` (addresses of its parameters) inside
-/// an NVTX range, checks, and with HYDRASCOPE_SYNC_LAUNCHES=1 waits for its end and checks again,
-/// so that a fault is reported where it happened (not while the stream is being captured).
+/// Launches `kernel` (a __global__ function; launch.cuh says what stands for one on the host) with
+/// `arguments` (addresses of its parameters) inside an NVTX range, and checks.
 void launch_kernel(const char* name, const void* kernel, const Geometry& geometry, Stream stream,
                    void** arguments);
-
-/// Whether HYDRASCOPE_SYNC_LAUNCHES=1.
-bool synchronous_launches();
 
 }  // namespace hydrascope::kernels::device

@@ -209,7 +209,7 @@ void add_gated_with(const hydra::AddGatedParams<T>& p) {
   for (std::int64_t row = 0; row < p.rows; ++row) {
     const T* q = p.q + row * p.q_stride;
     T* y = p.y + row * p.y_stride;
-    const float by = inverse_norm_of(q, dim, hydra::query_rule(p.kernel));
+    const float by = inverse_norm_of(q, dim, p.rule);
     std::size_t f = 0;
     for (; f + step <= dim; f += step)
       store_pair(with_gated(load_pair(y + f), load_pair(q + f), by, load_gate<T>(p.g + f)), y + f);

@@ -3,7 +3,7 @@
 //   project   qh_t = q_t / r(q_t);  c_tile = sum over the tile's tokens of w_t (k_t / r(k_t)) * v_t
 //   combine   g = scale * sum of all tiles' c
 //   gate      y_t = qh_t * g, or, added to what is there, of queries that were kept as they are
-// r is a norm over the whole row of D features. Deviations from the paper: r's epsilon, the token
+// r is a norm over the whole row of D features, at least eps. Deviations from the paper: eps, the token
 // weights w (tests/model/attention/hydra_growth_test.cpp says why) and an optional per-feature
 // scale.
 //
@@ -31,18 +31,22 @@ enum class Norm {
   l1,   ///< sum |x_f|
   none  ///< 1
 };
-/// How a norm is kept from zero.
-enum class Eps {
-  max,    ///< max(r, eps)
-  rsqrt,  ///< sqrt(r^2 + eps^2)
-  add     ///< r + eps
-};
 struct Kernel {
   Norm norm_q = Norm::l2;
   Norm norm_k = Norm::l2;
-  Eps eps_rule = Eps::max;
-  float eps = 1e-6F;
+  double eps = 1e-6;  ///< r = max(norm, eps)
 };
+/// The same of the queries or of the keys, as kernels compute it.
+struct NormRule {
+  Norm norm;
+  float eps;
+};
+constexpr NormRule query_rule(const Kernel& kernel) {
+  return {kernel.norm_q, static_cast<float>(kernel.eps)};
+}
+constexpr NormRule key_rule(const Kernel& kernel) {
+  return {kernel.norm_k, static_cast<float>(kernel.eps)};
+}
 
 template <class T>
 struct ProjectParams {
@@ -91,7 +95,7 @@ struct AddGatedParams {
   std::int64_t q_stride;
   std::int64_t rows;
   std::int64_t dim;
-  Kernel kernel;
+  NormRule rule;
   const float* g;  ///< (dim)
   T* y;            ///< (rows, dim), rows `y_stride` apart; not q
   std::int64_t y_stride;

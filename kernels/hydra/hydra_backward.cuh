@@ -2,9 +2,9 @@
 // the forward pass): of q and grad_y the sum that becomes dc and, as both are in registers, grad_q;
 // then grad_k and grad_v from k, v and dc.
 //
-// query_gradient_kernel: laid out and summed as project_kernel. Where a lane holds 6 packs, the sums,
-//   both rows and the gradient need more than the registers of two blocks per multiprocessor; one
-//   has 48 KB on their way.
+// query_gradient_kernel: laid out and summed as project_kernel. The sums, both rows and the gradient
+//   need more than the registers of two blocks per multiprocessor where a lane holds 6 packs; one
+//   block has 48 KB on their way.
 // key_gradient_kernel: grid images * ceil(N / 32), block 256, one warp per row (or rows_in_flight of
 //   them) at a time; no row knows of another. dc comes from L1, twice: with k and v there are no
 //   registers for it, and L1 should be a fifth busy (an estimate, from bytes).
@@ -22,8 +22,8 @@ namespace hydrascope::kernels::hydra::cuda {
 // ---- the derivative through the norm ------------------------------------------------------------
 
 /// The derivative of xh = x / r(x) in one row, of a gradient dxh:
-///   dx = (dxh - r' (xh . dxh) d|x|/dx) / r,  d|x|/dx = x / |x| (l2) or sign x (l1),
-/// r' = dr/d|x|; 0 where |x| < eps, as the modules have it: 1 / eps would be a spike of a million.
+///   dx = (dxh - (xh . dxh) d|x|/dx) / r,  d|x|/dx = x / |x| (l2) or sign x (l1);
+/// 0 where |x| < eps, as the modules have it: 1 / eps would be a spike of a million.
 struct NormGradient {
   float inverse;     ///< 1 / r
   float correction;  ///< times x (l2) or its sign (l1)
@@ -43,11 +43,8 @@ __device__ __forceinline__ NormGradient norm_gradient(float norm, float product,
   if (rule.norm == Norm::none) return {1.0F, 0.0F, false, false};
   const float length = length_of(sum, rule);
   const float inverse = inverse_norm(sum, rule);
-  float slope = 1;
-  if (rule.eps_rule == Eps::rsqrt) slope = length * inverse;
-  float correction = product * inverse * slope;
-  // Below eps, where `max` has no slope, and at a zero row the gradient is zero as a whole. Asked
-  // this way round a NaN stays.
+  float correction = product * inverse;
+  // Below eps and at a zero row the gradient is zero as a whole. Asked this way round a NaN stays.
   if (rule.norm == Norm::l2) correction = length <= 0 ? 0.0F : correction / length;
   return {inverse, correction, length < rule.eps, rule.norm == Norm::l1};
 }

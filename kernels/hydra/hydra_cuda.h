@@ -7,8 +7,7 @@
 //   s_b = sum_i qh_i * grad_y_i               dc_b = feature_scale * s_b
 //   grad_q_i = J(q_i, grad_y_i * g_b)         grad_k_t = J(k_t, w_t dc_b * v_t)
 //   grad_v_t = w_t dc_b * kh_t                grad_feature_scale_b = c_b * s_b
-// A token with |x| < eps is a constant: grad_q, grad_k are 0 there (by every Eps, as the modules'
-// default has it), grad_v is not.
+// A token with |x| < eps is a constant: grad_q, grad_k are 0 there, grad_v is not.
 //
 // Tensors: rows contiguous, of whole packs of 16 bytes (`serves`: D <= 1536, float32 1024), with
 //   strides and addresses that 16 bytes divide. y may be q; nothing else may overlap. `global`,
@@ -184,7 +183,7 @@ struct BackwardParams {
   Rows<T> grad_v;
   float* grad_feature_scale;  ///< (B, D), one row per image, or null
   void* workspace;
-  /// What `forward` wrote; needed where feature_scale and its gradient are given.
+  /// The sum that `forward` wrote; needed where feature_scale and its gradient are given.
   const float* sum = nullptr;
 };
 /// T: float or BFloat16, what training knows.

@@ -5,37 +5,29 @@
 
 #include <dlfcn.h>
 #include <string>
+#include <type_traits>
 
 namespace hydrascope::kernels::linear::cuda {
-namespace {
 
-template <class Function>
-void find(void* library, const char* name, Function& function) {
-  function = reinterpret_cast<Function>(dlsym(library, name));
-  if (function == nullptr)
-    throw Error(ErrorCode::failed, std::string("the library has no function ") + name,
-                "libcublasLt.so");
-}
-
-CublasLtLibrary load() {
-  const std::string name = "libcublasLt.so." + std::to_string(CUBLAS_VER_MAJOR);
-  void* library = dlopen(name.c_str(), RTLD_NOW | RTLD_LOCAL);
+CublasLtLibrary::CublasLtLibrary(const std::string& file) {
+  void* library = dlopen(file.c_str(), RTLD_NOW | RTLD_LOCAL);
   if (library == nullptr) {
     const char* reason = dlerror();
-    throw Error(ErrorCode::failed, reason != nullptr ? reason : "it does not load", name,
+    throw Error(ErrorCode::failed, reason != nullptr ? reason : "it does not load", file,
                 "it belongs to the CUDA toolkit and to LibTorch's CUDA packages");
   }
-  CublasLtLibrary functions;
-#define HYDRASCOPE_CUBLAS_LT(function) find(library, "cublasLt" #function, functions.function);
+  const auto find = [&](const char* name, auto& function) {
+    function = reinterpret_cast<std::remove_reference_t<decltype(function)>>(dlsym(library, name));
+    if (function == nullptr)
+      throw Error(ErrorCode::failed, std::string("the library has no function ") + name, file);
+  };
+#define HYDRASCOPE_CUBLAS_LT(function) find("cublasLt" #function, function);
   HYDRASCOPE_CUBLAS_LT_FUNCTIONS(HYDRASCOPE_CUBLAS_LT)
 #undef HYDRASCOPE_CUBLAS_LT
-  return functions;
 }
 
-}  // namespace
-
 const CublasLtLibrary& CublasLtLibrary::get() {
-  static const CublasLtLibrary library = load();
+  static const CublasLtLibrary library("libcublasLt.so." + std::to_string(CUBLAS_VER_MAJOR));
   return library;
 }
 

@@ -2,15 +2,16 @@
 #pragma once
 
 #include <cublasLt.h>
+#include <string>
 
 namespace hydrascope::kernels::linear::cuda {
 
 /// The functions by name; `each` is expanded for every one of them.
-#define HYDRASCOPE_CUBLAS_LT_FUNCTIONS(each)                                                 \
-  each(Create) each(Destroy) each(GetStatusString) each(Matmul) each(MatmulAlgoGetHeuristic) \
-      each(MatmulDescCreate) each(MatmulDescDestroy) each(MatmulDescSetAttribute)            \
-          each(MatmulPreferenceCreate) each(MatmulPreferenceDestroy)                         \
-              each(MatmulPreferenceSetAttribute) each(MatrixLayoutCreate)                    \
+#define HYDRASCOPE_CUBLAS_LT_FUNCTIONS(each)                                                      \
+  each(Create) each(Destroy) each(GetStatusString) each(Matmul) each(MatmulAlgoGetHeuristic)      \
+      each(MatmulAlgoConfigGetAttribute) each(MatmulDescCreate) each(MatmulDescDestroy)           \
+          each(MatmulDescSetAttribute) each(MatmulPreferenceCreate) each(MatmulPreferenceDestroy) \
+              each(MatmulPreferenceSetAttribute) each(MatrixLayoutCreate)                         \
                   each(MatrixLayoutDestroy) each(MatrixLayoutSetAttribute)
 
 struct CublasLtLibrary {
@@ -18,6 +19,8 @@ struct CublasLtLibrary {
   HYDRASCOPE_CUBLAS_LT_FUNCTIONS(HYDRASCOPE_CUBLAS_LT)
 #undef HYDRASCOPE_CUBLAS_LT
 
+  /// Loads the file; Error(failed) where it cannot be loaded, or lacks a function.
+  explicit CublasLtLibrary(const std::string& file);
   /// The library of this process, loaded by the first call; Error(failed) where it cannot be.
   static const CublasLtLibrary& get();
   void check(cublasStatus_t status, const char* what) const;

@@ -1,11 +1,13 @@
-// Matrix products as GPUs run them, behind one interface: cublas_lt_products.h on a GPU, plain
-// loops where a test runs the rest of a plan on the host.
+// Matrix products as GPUs run them, free of cuBLASLt's header: cublas_lt_products.h makes them.
 //
 //   y = gelu?(x W^T + b) + c?
 #pragma once
 
+#include <algorithm>
 #include <compare>
 #include <cstdint>
+#include <string>
+#include <vector>
 
 namespace hydrascope::kernels::linear::cuda {
 
@@ -41,7 +43,7 @@ struct ProductShape {
   bool add = false;  ///< c is added; it may be y
   std::int64_t c_stride = 0;
   std::int64_t c_batch_stride = 0;  ///< 0: the same c for all
-  /// The tanh form of GELU (Hendrycks and Gimpel 2016, arXiv 1606.08415, section 2), which differs
+  /// Of 16-bit types: the tanh form of GELU (Hendrycks and Gimpel 2016, arXiv 1606.08415, section 2), which differs
   /// from the erf form by at most 5e-4; not together with `add`.
   bool gelu = false;
   /// Bytes, powers of two up to kMaxAlignment, that the pointers given to `run` are multiples of
@@ -55,6 +57,23 @@ struct ProductShape {
 
   auto operator<=>(const ProductShape&) const = default;  ///< any order, to find it by
 };
+
+/// Bytes of an element.
+inline std::int64_t size_of(ProductType type) {
+  return type == ProductType::bfloat16 || type == ProductType::float16 ? 2 : 4;
+}
+
+/// The shape with the alignments that every matrix of a batch has, not the first one alone.
+inline ProductShape every_matrix_of(ProductShape s) {
+  const auto lower = [&](std::int64_t& alignment, std::int64_t batch_stride) {
+    const std::int64_t bytes = batch_stride * size_of(s.type);
+    if (s.batch > 1 && bytes != 0) alignment = std::min(alignment, bytes & -bytes);
+  };
+  lower(s.x_alignment, s.x_batch_stride);
+  lower(s.c_alignment, s.c_batch_stride);
+  lower(s.y_alignment, s.y_batch_stride);
+  return s;
+}
 
 /// Whether pointers keep what the shape says of them.
 inline bool are_aligned(const ProductShape& shape, const void* x, const void* weight,
@@ -79,6 +98,8 @@ class Products {
   /// in the shape's type, aligned as it says; c null unless it adds. Returns at once.
   virtual void run(int product, const void* x, const void* weight, const void* bias, const void* c,
                    void* y) = 0;
+  /// A line for each product with the algorithm that was chosen, so that runs can be compared.
+  [[nodiscard]] virtual std::vector<std::string> describe() const = 0;
 };
 
 }  // namespace hydrascope::kernels::linear::cuda

@@ -9,8 +9,8 @@
 #include <hwy/highway.h>
 // clang-format on
 
-#include "kernels/attention_map/head_products-inl.h"
 #include "kernels/exp/exp-inl.h"
+#include "kernels/softmax_attention/head_products-inl.h"
 #include "kernels/vector/weigh_rows-inl.h"
 
 #include <limits>
