@@ -108,16 +108,18 @@ Precision resolve_precision(std::string_view word, const c10::Device& device) {
   }
   if (word == "float32") return {c10::ScalarType::Float, false};
   if (word == "bfloat16") return {c10::ScalarType::BFloat16, false};
-  if (word == "float16") return {c10::ScalarType::Half, false};
+  if (word == "float16" && device.is_cuda()) return {c10::ScalarType::Half, false};
   if (word == "tf32" && device.is_cuda()) return {c10::ScalarType::Float, true};
   if (word == "int8" && device.is_cpu()) return {c10::ScalarType::BFloat16, false, true};
-  const std::string reason = word == "tf32"   ? "tf32 exists on GPUs only"
-                             : word == "int8" ? "int8 exists on the CPU only"
-                                              : "this build does not run it";
-  throw Error(
-      ErrorCode::invalid_argument,
-      "cannot use '" + std::string(word) + "' on " + device.str() + ": " + reason, "`precision`",
-      device.is_cuda() ? "float32, tf32, float16, bfloat16" : "float32, float16, bfloat16, int8");
+  const std::string reason = word == "tf32" || word == "float16" ? "it exists on GPUs only"
+                             : word == "int8"                    ? "it exists on the CPU only"
+                                                                 : "this build does not run it";
+  throw Error(ErrorCode::invalid_argument,
+              "cannot use '" + std::string(word) + "' on " + device.str() + ": " + reason,
+              "`precision`",
+              device.is_cuda()    ? "float32, tf32, float16, bfloat16"
+              : word == "float16" ? "`precision` bfloat16 takes as little memory"
+                                  : "float32, bfloat16, int8");
 }
 
 }  // namespace hydrascope::model

@@ -3,7 +3,7 @@
 #pragma once
 
 #include "model/attention/compute_type.h"
-#include "model/attention/fused_mixing.h"
+#include "model/attention/kernel_form.h"
 #include "model/attention/positions/position_rule.h"
 #include "model/attention/token_grid.h"
 #include "model/config/config.h"
@@ -20,13 +20,13 @@
 
 namespace hydrascope::model {
 
-/// What a layer does on its way.
+/// The intermediate results of a layer.
 struct AttentionTrace {
   torch::Tensor q, k, v;  ///< (B, H, N, d), as the mixer got them
   torch::Tensor output;   ///< (B, N, D), before proj
 };
 
-/// What a mixer gets when it is built.
+/// The arguments that a mixer is built with.
 struct TokenMixerArguments {
   std::int64_t num_heads = 1;
   std::int64_t head_dim = 1;
@@ -74,21 +74,11 @@ class TokenMixer {
                                       std::int64_t count);
   /// Whether a row depends on other queries than its own (landmarks, means over the tokens).
   [[nodiscard]] virtual bool needs_all_queries() const { return false; }
-  /// The kernels that compute the same as `mix`, if there are any; of queries and keys that
-  /// `position()`, where it is not null, has turned.
-  [[nodiscard]] virtual FusedMixing fused() const { return {}; }
-  /// What the fused mixing's queries are multiplied by at that size.
-  [[nodiscard]] virtual double query_scale(const TokenGrid&) const { return 1; }
-  /// w_t of the fused mixing's sums over tokens, for mechanisms without a denominator.
-  [[nodiscard]] virtual TokenWeights token_weights(const TokenGrid&) const { return {}; }
-  /// Of FusedSparse and FusedWindow.
-  [[nodiscard]] virtual PrefixWeighing prefix_weighing(const TokenGrid&) const { return {}; }
-  /// w of the convolution that is added to the fused mixing (local_convolution.h), (D, s, s);
-  /// undefined without one.
-  [[nodiscard]] virtual torch::Tensor local_weight() const { return {}; }
+  /// The kernels that compute the same as `mix`; null without them.
+  [[nodiscard]] virtual std::unique_ptr<KernelForm> kernel_form() const { return nullptr; }
   /// What training adds to its loss for this layer, a number that has a gradient; undefined: nothing.
   [[nodiscard]] virtual torch::Tensor penalty() const { return {}; }
-  /// What changes its scores by where tokens lie; null without one.
+  /// The rule that changes its scores by the places of tokens; null without one.
   [[nodiscard]] virtual const PositionRule* position() const { return nullptr; }
   /// The mixer without its local term.
   [[nodiscard]] virtual const TokenMixer& global_part() const { return *this; }

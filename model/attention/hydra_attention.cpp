@@ -1,6 +1,8 @@
 #include "model/attention/hydra_attention.h"
 
 #include "kernels/error.h"
+#include "model/attention/sparse/sparse_form.h"
+#include "model/inference/cpu/mixings/hydra.h"
 #include "model/ops/hydra_attention.h"
 
 #include <ATen/ATen.h>
@@ -23,6 +25,56 @@ Tensor weighted(const Tensor& x, std::int64_t num_prefix, const TokenWeights& we
                   x.narrow(1, num_prefix, x.size(1) - num_prefix) * weights.patch},
                  1);
 }
+
+/// phi of q or k (B, H, N, d): (B, N, D) in the type of the computation.
+Tensor phi(const HydraKernel& kernel, const HydraSettings& settings, const Tensor& x) {
+  const Tensor tokens = to_compute_type(merge_heads(x));
+  return kernel.norm ? unit_rows(tokens, {*kernel.norm, settings.eps, settings.policy})
+                     : kernel.formula(tokens);
+}
+
+/// The norm by which the operator makes phi; none where it has none that does.
+std::optional<Norm> norm_of(const HydraKernel& kernel, const HydraSettings& settings) {
+  return settings.policy == EpsPolicy::max ? kernel.norm : std::nullopt;
+}
+
+/// The operator's part of it.
+kernels::hydra::Kernel kernel_of(const HydraSettings& settings) {
+  return {norm_of(settings.phi_q, settings).value_or(Norm::none),
+          norm_of(settings.phi_k, settings).value_or(Norm::none), settings.eps};
+}
+
+inference::HydraParameters parameters_of(const HydraForm& form, const TokenGrid& grid) {
+  inference::HydraParameters parameters{form.kernel(), {}, form.token_weights(grid)};
+  if (form.feature_scale().defined()) {
+    const Tensor scale = form.feature_scale().detach().to(at::kFloat).contiguous();
+    parameters.feature_scale.assign(scale.const_data_ptr<float>(),
+                                    scale.const_data_ptr<float>() + scale.numel());
+  }
+  return parameters;
+}
+
+/// Its kernels want the windows' order.
+class HydraBesideWindowsForm final : public KernelForm {
+ public:
+  HydraBesideWindowsForm(std::unique_ptr<HydraForm> hydra, std::unique_ptr<SparseForm> windows)
+      : hydra_(std::move(hydra)), windows_(std::move(windows)) {}
+
+  [[nodiscard]] HeadNetwork query(std::int64_t head_dim) const override {
+    return windows_->query(head_dim);
+  }
+  [[nodiscard]] std::optional<GridExtent> windows() const override { return windows_->windows(); }
+  [[nodiscard]] bool serves_rows() const override { return false; }
+  [[nodiscard]] inference::AnyMixing on_cpu(const inference::MixingSite& site,
+                                            kernels::Storage storage) const override {
+    return inference::make_mixing<inference::HydraBesideWindowsMixing>(
+        storage, site, parameters_of(*hydra_, site.grid), windows_->prefix_weights(site));
+  }
+
+ private:
+  std::unique_ptr<HydraForm> hydra_;
+  std::unique_ptr<SparseForm> windows_;
+};
 
 }  // namespace
 
@@ -54,21 +106,18 @@ Tensor hydra_attention(const Tensor& q, const Tensor& k, const Tensor& v, const 
                        const TokenWeights& weights, const HydraSettings& settings,
                        const Tensor& feature_scale) {
   ops::HydraOptions options;
-  options.norm_q = settings.phi_q.norm.value_or(Norm::none);
-  options.norm_k = settings.phi_k.norm.value_or(Norm::none);
-  options.eps_rule = settings.eps_rule;
-  options.eps = settings.eps;
+  options.kernel = kernel_of(settings);
   options.num_prefix = grid.num_prefix;
   options.weights = weights;
   const auto scale = feature_scale.defined() ? std::optional(feature_scale) : std::nullopt;
-  if (settings.phi_q.norm && settings.phi_k.norm)
+  if (norm_of(settings.phi_q, settings) && norm_of(settings.phi_k, settings))
     return merge_heads(ops::attend({q, k, v, scale}, options));
-  const auto phi = [](const HydraKernel& kernel, const Tensor& x) {
-    const Tensor exact = to_compute_type(x);
-    return kernel.norm ? exact : split_heads(kernel.formula(merge_heads(exact)), x.size(1));
+  const auto before = [&](const HydraKernel& kernel, const Tensor& x) {
+    return norm_of(kernel, settings) ? to_compute_type(x)
+                                     : split_heads(phi(kernel, settings, x), x.size(1));
   };
   const Tensor y = ops::attend(
-      {phi(settings.phi_q, q), phi(settings.phi_k, k), to_compute_type(v), scale}, options);
+      {before(settings.phi_q, q), before(settings.phi_k, k), to_compute_type(v), scale}, options);
   return merge_heads(y).to(v.scalar_type());
 }
 
@@ -84,19 +133,23 @@ TokenWeights HydraMixer::token_weights(const TokenGrid& grid) const {
   return model::token_weights(scale_, training_grid_, grid, std::max(0.0, 1 - held));
 }
 
-FusedMixing HydraMixer::fused() const {
-  if (!settings_.phi_q.norm || !settings_.phi_k.norm) return {};
-  FusedHydra hydra;
-  hydra.kernel = {*settings_.phi_q.norm, *settings_.phi_k.norm, settings_.eps_rule,
-                  static_cast<float>(settings_.eps)};
-  hydra.feature_scale = feature_scale_;
-  return hydra;
+std::unique_ptr<KernelForm> HydraMixer::kernel_form() const {
+  if (!norm_of(settings_.phi_q, settings_) || !norm_of(settings_.phi_k, settings_)) return nullptr;
+  return std::make_unique<HydraForm>(*this, kernel_of(settings_), feature_scale_);
 }
 
-Tensor HydraMixer::phi(const HydraKernel& kernel, const Tensor& x) const {
-  const Tensor tokens = to_compute_type(merge_heads(x));
-  return kernel.norm ? unit_rows(tokens, {*kernel.norm, settings_.eps_rule, settings_.eps})
-                     : kernel.formula(tokens);
+inference::AnyMixing HydraForm::on_cpu(const inference::MixingSite& site,
+                                       kernels::Storage storage) const {
+  return inference::make_mixing<inference::HydraMixing>(storage, site,
+                                                        parameters_of(*this, site.grid));
+}
+
+std::unique_ptr<KernelForm> HydraForm::beside(std::unique_ptr<KernelForm> local) const {
+  const auto* const windows = dynamic_cast<const SparseForm*>(local.get());
+  if (windows == nullptr || !windows->windows()) return nullptr;
+  return std::make_unique<HydraBesideWindowsForm>(
+      std::make_unique<HydraForm>(mixer_, kernel_, feature_scale_),
+      std::unique_ptr<SparseForm>(static_cast<SparseForm*>(local.release())));
 }
 
 Tensor HydraMixer::mix(const Tensor& q, const Tensor& k, const Tensor& v, const TokenGrid& grid,
@@ -112,7 +165,7 @@ Tensor HydraMixer::attention_rows(const Tensor&, const Tensor&, const TokenGrid&
 
 Tensor HydraMixer::terms(const Tensor& k, const Tensor& v, const TokenGrid& grid) const {
   const TokenWeights weights = token_weights(grid);
-  const Tensor kh = phi(settings_.phi_k, k);
+  const Tensor kh = phi(settings_.phi_k, settings_, k);
   const Tensor values = to_compute_type(merge_heads(v));
   if (wants_gradient({kh, values})) return weighted(kh * values, grid.num_prefix, weights);
   // In place: at 8161 tokens of 768 features each copy takes 25 MB.
@@ -129,7 +182,7 @@ Tensor HydraMixer::global_terms(const Tensor& k, const Tensor& v, const TokenGri
 }
 
 Tensor HydraMixer::gates(const Tensor& q, std::int64_t first, std::int64_t count) const {
-  const Tensor qh = phi(settings_.phi_q, q).narrow(1, first, count);
+  const Tensor qh = phi(settings_.phi_q, settings_, q).narrow(1, first, count);
   return feature_scale_.defined() ? qh * feature_scale_ : qh;
 }
 

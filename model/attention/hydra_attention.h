@@ -5,13 +5,16 @@
 #pragma once
 
 #include "model/attention/attention.h"
+#include "model/attention/kernel_form.h"
 #include "model/attention/token_scale.h"
 #include "model/attention/unit_rows.h"
 #include "model/registry/mechanisms.h"
 
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace hydrascope::model {
@@ -19,7 +22,7 @@ namespace hydrascope::model {
 /// A kernel phi. It acts on whole tokens, x (B, N, D): the cosine of two scalars is only a sign.
 struct HydraKernel {
   std::string_view name;
-  std::optional<kernels::hydra::Norm> norm = {};  ///< x / |x|, which the operator knows; else
+  std::optional<kernels::hydra::Norm> norm = {};  ///< x / |x|; else
   at::Tensor (*formula)(const at::Tensor& x) = nullptr;
   double token_exponent = 0;  ///< e where phi already holds N^-e: `mean` 1/2, `softmax_token` 1
 };
@@ -31,12 +34,12 @@ const HydraKernel& find_hydra_kernel(std::string_view name);
 struct HydraSettings {
   const HydraKernel& phi_q;
   const HydraKernel& phi_k;
-  kernels::hydra::Eps eps_rule = kernels::hydra::Eps::max;
   double eps = 1e-6;
+  EpsPolicy policy = EpsPolicy::max;  ///< others than `max` are formulas in front of the operator
 };
 
 /// y (B, N, D) of q, k, v (B, H, N, d), in v's dtype: the operator of model/ops/hydra_attention.h, and
-/// other kernels than norms in front of it. `feature_scale` (D) may be undefined.
+/// what is no norm of at least eps in front of it. `feature_scale` (D) may be undefined.
 at::Tensor hydra_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                            const TokenGrid& grid, const TokenWeights& weights,
                            const HydraSettings& settings, const at::Tensor& feature_scale = {});
@@ -60,8 +63,9 @@ class HydraMixer : public TokenMixer {
   [[nodiscard]] bool needs_all_queries() const override {
     return settings_.phi_q.token_exponent != 0;
   }
-  [[nodiscard]] FusedMixing fused() const override;
-  [[nodiscard]] TokenWeights token_weights(const TokenGrid& grid) const override;
+  [[nodiscard]] std::unique_ptr<KernelForm> kernel_form() const override;
+  /// w_t of c at a size.
+  [[nodiscard]] TokenWeights token_weights(const TokenGrid& grid) const;
   /// What each token gives to the global vector that gates multiply, feature scale included:
   /// (B, N, D), the sum over N is that vector.
   [[nodiscard]] torch::Tensor global_terms(const torch::Tensor& k, const torch::Tensor& v,
@@ -71,16 +75,37 @@ class HydraMixer : public TokenMixer {
   /// w_t phi_k(k_t) * v_t (B, N, D); they sum to c.
   [[nodiscard]] torch::Tensor terms(const torch::Tensor& k, const torch::Tensor& v,
                                     const TokenGrid& grid) const;
-  /// What multiplies c: rows of phi_q(q), and the feature scale (B, count, D).
+  /// The factors of c: rows of phi_q(q), and the feature scale (B, count, D).
   [[nodiscard]] torch::Tensor gates(const torch::Tensor& q, std::int64_t first,
                                     std::int64_t count) const;
-  /// phi of q or k (B, H, N, d): (B, N, D) in the type of the computation.
-  [[nodiscard]] torch::Tensor phi(const HydraKernel& kernel, const torch::Tensor& x) const;
-
   HydraSettings settings_;
   TokenScale scale_;
   TokenGrid training_grid_;
   at::Tensor feature_scale_;
+};
+
+/// Hydra of kernels that are norms, as kernels compute it.
+class HydraForm final : public KernelForm {
+ public:
+  HydraForm(const HydraMixer& mixer, const kernels::hydra::Kernel& kernel, at::Tensor feature_scale)
+      : mixer_(mixer), kernel_(kernel), feature_scale_(std::move(feature_scale)) {}
+
+  [[nodiscard]] inference::AnyMixing on_cpu(const inference::MixingSite& site,
+                                            kernels::Storage storage) const override;
+  /// Beside windows alone.
+  [[nodiscard]] std::unique_ptr<KernelForm> beside(
+      std::unique_ptr<KernelForm> local) const override;
+
+  [[nodiscard]] const kernels::hydra::Kernel& kernel() const { return kernel_; }
+  [[nodiscard]] const at::Tensor& feature_scale() const { return feature_scale_; }
+  [[nodiscard]] TokenWeights token_weights(const TokenGrid& grid) const {
+    return mixer_.token_weights(grid);
+  }
+
+ private:
+  const HydraMixer& mixer_;
+  kernels::hydra::Kernel kernel_;
+  at::Tensor feature_scale_;  ///< (D) or undefined
 };
 
 /// 2 N D multiply-adds and the kernels' passes (some 4 N D); 4 N D s bytes and one D-vector.

@@ -1,4 +1,4 @@
-// The order of tokens in a sequence.
+// The order of tokens in a sequence, and weights by a token's place in it.
 #pragma once
 
 #include <cstdint>
@@ -26,6 +26,12 @@ struct TokenGrid {
   /// All but the prefix.
   [[nodiscard]] std::int64_t num_image_tokens() const { return num_patches() + num_overview(); }
   [[nodiscard]] std::int64_t num_tokens() const { return num_prefix + num_image_tokens(); }
+};
+
+/// w_t: one weight for the prefix tokens and one for the patches.
+struct TokenWeights {
+  double prefix = 1;
+  double patch = 1;
 };
 
 }  // namespace hydrascope::model

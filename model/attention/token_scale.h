@@ -8,7 +8,7 @@
 
 namespace hydrascope::model {
 
-/// What is done to a sum c over N tokens in a model that was trained with N_train.
+/// The change of a sum c over N tokens in a model that was trained with N_train.
 enum class TokenScale {
   none,    ///< as published: right at the training resolution
   linear,  ///< c times N_train / N
@@ -18,11 +18,6 @@ enum class TokenScale {
 /// `scale=none|linear|patch|sqrt`.
 ChoiceOption<TokenScale> token_scale_option();
 
-/// w_t: one weight for the prefix tokens and one for the patches.
-struct TokenWeights {
-  double prefix = 1;
-  double patch = 1;
-};
 /// `growth`: the power of N with which coherent features grow; less than 1 where the sum already
 /// holds a part of 1/N.
 TokenWeights token_weights(TokenScale scale, const TokenGrid& training, const TokenGrid& grid,
@@ -32,8 +27,7 @@ TokenWeights token_weights(TokenScale scale, const TokenGrid& training, const To
 /// flatter distribution and what a query looks for drowns in the rest (Chiang and Cholak 2022, arXiv
 /// 2202.12172, multiply scores by ln N; the constant keeps a model that was trained without it as it
 /// is at its own size: Su 2021, kexue.fm/archives/8823). Never below 1: with fewer tokens than in
-/// training nothing drowns. Both counts include the prefix tokens, and tokens that a reduction drops
-/// on the way still count.
+/// training nothing drowns. Both counts include the prefix tokens.
 double log_scale(const TokenGrid& training, const TokenGrid& grid);
 
 }  // namespace hydrascope::model

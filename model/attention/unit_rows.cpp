@@ -7,7 +7,6 @@ namespace hydrascope::model {
 namespace {
 
 using at::Tensor;
-using kernels::hydra::Eps;
 using kernels::hydra::Norm;
 
 Tensor row_norm(const Tensor& x, const UnitRule& rule) {
@@ -17,10 +16,10 @@ Tensor row_norm(const Tensor& x, const UnitRule& rule) {
 
 /// r, what stands in the place of the norm.
 Tensor divisor(const Tensor& norm, const UnitRule& rule) {
-  switch (rule.eps_rule) {
-    case Eps::max: return norm.clamp_min(rule.eps);
-    case Eps::rsqrt: return (norm * norm + rule.eps * rule.eps).sqrt();
-    case Eps::add: return norm + rule.eps;
+  switch (rule.policy) {
+    case EpsPolicy::max: return norm.clamp_min(rule.eps);
+    case EpsPolicy::rsqrt: return (norm * norm + rule.eps * rule.eps).sqrt();
+    case EpsPolicy::add: return norm + rule.eps;
   }
   return norm;
 }
@@ -38,12 +37,11 @@ Tensor unit_rows(const Tensor& x, const UnitRule& rule) {
 
 Tensor unit_rows_vjp(const Tensor& x, const Tensor& unit, const Tensor& g, const UnitRule& rule) {
   if (rule.norm == Norm::none) return g;
-  // (g - (dr/d|x|) (d|x|/dx) (unit.g)) / r; for the L2 norm that is (g - unit (unit.g)) / |x|.
+  // (g - (d|x|/dx) (unit.g)) / r; for the L2 norm that is (g - unit (unit.g)) / |x|.
   const Tensor norm = row_norm(x, rule);
   const Tensor r = divisor(norm, rule);
   const Tensor direction = rule.norm == Norm::l1 ? x.sign() : at::where(norm > 0, x / norm, 0);
-  Tensor along = (unit * g).sum(-1, /*keepdim=*/true);
-  if (rule.eps_rule == Eps::rsqrt) along = along * (norm / r);
+  const Tensor along = (unit * g).sum(-1, /*keepdim=*/true);
   return ((g - direction * along) / r).masked_fill(norm < rule.eps, 0);
 }
 

@@ -5,9 +5,8 @@
 
 namespace hydrascope::model {
 
-double gflops_per_image(const VitConfig& config, const TokenGrid& grid,
-                        const std::optional<DroppedTokens>& dropped) {
-  const std::int64_t tokens = grid.num_tokens();
+double gflops_per_image(const VitConfig& config, const TokenGrid& grid) {
+  const auto tokens = static_cast<double>(grid.num_tokens());
   const auto d = static_cast<double>(config.embed_dim);
   const auto patches = static_cast<double>(grid.num_image_tokens());
   double flops = 2 * patches * d *
@@ -16,13 +15,9 @@ double gflops_per_image(const VitConfig& config, const TokenGrid& grid,
   const double mlp = static_cast<double>(config.mlp_matrices()) * config.mlp_ratio;
   for (std::int64_t layer = 0; layer < config.depth; ++layer) {
     const MechanismEntry& mechanism = find_mechanism(config.attention_of(layer).mechanism);
-    const std::int64_t in = dropped && layer > dropped->layer ? dropped->left : tokens;
-    const std::int64_t out = dropped && layer >= dropped->layer ? dropped->left : tokens;
     const double qkv = mechanism.query_is_input ? 2 : 3;
-    flops += 2 * d * d * (static_cast<double>(in) * qkv + static_cast<double>(out) * (1 + mlp));
-    // Tokens that are left of a grid lie in none; mechanisms that ask for one do not come there.
-    const TokenGrid now = in == tokens ? grid : TokenGrid{grid.num_prefix, 1, in - grid.num_prefix};
-    const MixerSize size{now,   config.embed_dim, config.num_heads, 4, config.training_grid(),
+    flops += 2 * d * d * tokens * (qkv + 1 + mlp);
+    const MixerSize size{grid,  config.embed_dim, config.num_heads, 4, config.training_grid(),
                          layer, config.depth};
     const MixerCost mixing = mechanism.cost(size, config.attention_of(layer));
     flops += mixing.flops;

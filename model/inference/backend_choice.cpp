@@ -1,5 +1,7 @@
 #include "model/inference/backend_choice.h"
 
+#include "kernels/device/fastest_way.h"
+
 #include <c10/util/Exception.h>
 
 #include <algorithm>
@@ -30,25 +32,31 @@ at::Tensor BackendChoice::compute(const std::vector<std::int64_t>& shape, const 
 }
 
 void BackendChoice::choose(Entry& entry, const Run& run, const Time& time) const {
-  float best = std::numeric_limits<float>::infinity();
+  if (std::ranges::find(entry.refused, false) == entry.refused.end())
+    entry.refused.flip();  // all failed the last time: whatever that was may be over
   std::exception_ptr reason;
-  for (int backend = 0; backend < count_; ++backend) {
+  const auto runs = [&](int backend) {
     const auto index = static_cast<std::size_t>(backend);
-    if (entry.refused[index]) continue;
-    if (entry.chosen >= 0 && (deterministic_ || backend + 1 == count_)) break;
+    if (entry.refused[index]) return false;
     try {
       run(backend);
-      const float taken = time([&] { run(backend); });
-      if (taken >= best) continue;
-      best = taken;
-      entry.chosen = backend;
+      return true;
     } catch (const c10::OutOfMemoryError&) {
       reason = std::current_exception();  // another one may need less
     } catch (const c10::Error&) {
       reason = std::current_exception();
       entry.refused[index] = true;
     }
-  }
+    return false;
+  };
+  const auto timed = [&](int backend) {
+    bool all_run = true;
+    const float taken = time([&] { all_run = all_run && runs(backend); });
+    return all_run ? taken : std::numeric_limits<float>::infinity();
+  };
+  const int last = count_ - 1;
+  entry.chosen = kernels::device::fastest_way(last, deterministic_, runs, timed);
+  if (entry.chosen < 0 && runs(last)) entry.chosen = last;
   if (entry.chosen < 0) std::rethrow_exception(reason);
 }
 

@@ -32,41 +32,36 @@ namespace {
 
 constexpr const char* kLessOfABatch = "a smaller `batch_size` or `img_size` needs less";
 
-/// What a model that finds no memory for its weights can do instead.
+/// The way out of a model that finds no memory for its weights.
 std::string less_memory(const InferenceOptions& options) {
   if (options.precision.dtype == at::kFloat) return "`precision` bfloat16 needs half as much";
   if (options.device.is_cuda()) return "`device` cpu may have more";
   return options.precision.int8 ? "" : "`precision` int8 needs less";
 }
 
+/// The reason why a model has no plan on a device; empty where it has one.
+std::string without_plan(const c10::Device& device, const VitConfig& config) {
+  if (!device.is_cuda()) return {};
+  if (config.swiglu_mlp || config.scale_mlp) return "the GPU's kernels have plain MLPs alone";
+  if (config.pos_embed == PosEmbed::layers) return "the GPU's plan has one table of positions";
+  if (!kernels::patchify::cuda::serves(config.patch_size))
+    return "the GPU's kernels cut patches of 8, 14, 16 and 32 pixels";
+  if (!kernels::layer_norm::cuda::serves<kernels::BFloat16>(config.embed_dim) ||
+      !kernels::layer_norm::cuda::serves<float>(config.embed_dim))
+    return "the GPU's kernels have no rows of " + std::to_string(config.embed_dim);
+  return {};
+}
+
 /// Whether a plan runs, not the modules. Error(invalid_argument) where the options want what neither
 /// gives.
 bool plan_serves(const InferenceOptions& options, const VitConfig& config) {
-  std::string no_plan;
-  if (!options.device.is_cuda())
-    no_plan = inference::InferencePlan::unsupported(options.precision.dtype);
-  else if (config.swiglu_mlp || config.scale_mlp)
-    no_plan = "the GPU's kernels have plain MLPs alone";
-  else if (config.pos_embed == PosEmbed::layers)
-    no_plan = "the GPU's plan has one table of positions";
-  else if (!kernels::patchify::cuda::serves(config.patch_size))
-    no_plan = "the GPU's kernels cut patches of 8, 14, 16 and 32 pixels";
-  else if (!kernels::layer_norm::cuda::serves<kernels::BFloat16>(config.embed_dim) ||
-           !kernels::layer_norm::cuda::serves<float>(config.embed_dim))
-    no_plan = "the GPU's kernels have no rows of " + std::to_string(config.embed_dim);
+  const std::string no_plan = without_plan(options.device, config);
   if (options.precision.int8 && options.kernels == Kernels::reference)
     throw Error(ErrorCode::invalid_argument, "the reference modules have no 8-bit form",
                 "`precision` int8 with `kernels` reference");
-  if (options.keep_tokens != 1 && (options.kernels == Kernels::reference || !no_plan.empty()))
-    throw Error(ErrorCode::invalid_argument,
-                no_plan.empty() ? "the reference modules keep all tokens" : no_plan,
-                "`keep_tokens`");
   if (options.kernels == Kernels::fused && !no_plan.empty())
     throw Error(ErrorCode::invalid_argument, no_plan, "`kernels` fused",
                 "`kernels` auto runs the modules there");
-  if (options.keep_tokens != 1 && options.device.is_cuda())
-    throw Error(ErrorCode::invalid_argument, "tokens are dropped on the CPU only", "`keep_tokens`",
-                "`device` cpu");
   return options.kernels != Kernels::reference && no_plan.empty();
 }
 
@@ -159,21 +154,11 @@ std::map<std::string, std::string> Classifier::approximations() const {
   std::map<std::string, std::string> list;
   if (options().precision.int8)
     list["calibration"] = options().calibration.defined() ? options().calibration_source : "none";
-  if (const std::int64_t layer = describe().keep_layer; layer >= 0) {
-    std::ostringstream share;
-    share << options().keep_tokens;
-    list["keep_tokens"] = share.str();
-    list["keep_layer"] = std::to_string(layer);
-  }
   return list;
 }
 
 double Classifier::gflops_per_image(std::int64_t height, std::int64_t width) const {
-  const TokenGrid grid = config().token_grid_of_pixels(height, width);
-  const std::int64_t layer = describe().keep_layer;
-  if (layer < 0) return model::gflops_per_image(config(), grid);
-  const std::int64_t kept = inference::kept_patches(options(), grid.num_image_tokens());
-  return model::gflops_per_image(config(), grid, DroppedTokens{layer, grid.num_prefix + kept});
+  return model::gflops_per_image(config(), config().token_grid_of_pixels(height, width));
 }
 
 }  // namespace hydrascope::model

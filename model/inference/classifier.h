@@ -18,8 +18,8 @@ namespace hydrascope::model {
 
 class Classifier final : public inference::Engine {
  public:
-  /// Builds `config`, loads `weights` into it and moves it to the device. What is not loaded is
-  /// random: seed the generator first.
+  /// Builds `config`, loads `weights` into it and moves it to the device. Weights that are not loaded
+  /// are random: seed the generator first.
   Classifier(const VitConfig& config, const checkpoint::Checkpoint& weights,
              const inference::InferenceOptions& options, const checkpoint::HeadOptions& head = {});
   /// With random weights, for measurements.
@@ -42,12 +42,11 @@ class Classifier final : public inference::Engine {
   bool collect_stage_times(inference::StageTimes* times) noexcept override;
 
   [[nodiscard]] const inference::InferenceOptions& options() const noexcept;
-  /// What changes answers besides the precision, for records: "keep_tokens" -> "0.5", "keep_layer"
-  /// -> "3", "calibration" -> "bundled".
+  /// Everything that changes answers besides the precision, for records: "calibration" -> "bundled".
   [[nodiscard]] std::map<std::string, std::string> approximations() const;
-  /// What one image of that size costs, before tokens are dropped: 1e9 FLOPs.
+  /// The cost of one image of that size: 1e9 FLOPs.
   [[nodiscard]] double gflops_per_image(std::int64_t height, std::int64_t width) const;
-  /// What was not loaded.
+  /// The report of weights that were not loaded.
   [[nodiscard]] const checkpoint::LoadReport& load_report() const noexcept;
 
  private:

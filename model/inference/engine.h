@@ -1,4 +1,4 @@
-// What runs a model: batches in, logits out, perhaps several under way. The plan of the CPU
+// The interface of everything that runs a model: batches in, logits out, perhaps several under way. The plan of the CPU
 // (inference_plan.h), that of a GPU (cuda_plan.h) and the modules (modules_engine.h) are engines; a
 // Classifier owns one of them, and whoever feeds pictures knows none of the three.
 #pragma once
@@ -13,6 +13,7 @@
 #include <deque>
 #include <string>
 #include <utility>
+#include <vector>
 
 namespace hydrascope::model::inference {
 
@@ -30,8 +31,8 @@ struct EngineDescription {
   /// "fused", "fused+modules" (some mechanisms have no kernels), "modules" or "reference"; on a GPU
   /// after it what LibTorch runs softmax layers on, once that is chosen: "fused+softmax:cudnn".
   std::string kernels;
-  /// The block after whose attention tokens are dropped (TokenReduction); -1: none are.
-  std::int64_t keep_layer = -1;
+  /// On a GPU: a line for each matrix product with its algorithm, so that runs can be compared.
+  std::vector<std::string> products = {};
 };
 
 class Engine {
@@ -61,7 +62,7 @@ class Engine {
   virtual bool collect_stage_times(StageTimes* /*times*/) noexcept { return false; }
 
  protected:
-  /// Of a model of that configuration.
+  /// An engine of a model of that configuration.
   explicit Engine(VitConfig config) : config_(std::move(config)) {}
   Engine(const Engine&) = default;
   Engine(Engine&&) = default;

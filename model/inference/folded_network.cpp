@@ -60,6 +60,7 @@ Affine rows(const Affine& linear, std::int64_t first, std::int64_t count) {
 
 /// scale * network(linear(x)) of every head.
 Affine through(const HeadNetwork& network, const Affine& linear, std::int64_t num_heads) {
+  if (!network.weight.defined() && network.scale == 1) return linear;
   if (!network.weight.defined())
     return {linear.weight * network.scale, linear.bias * network.scale};
   Tensor weight = network.weight.detach().to(at::kDouble);  // (H, d, w)
@@ -75,17 +76,9 @@ Affine stacked(const Affine& a, const Affine& b) {
   return {at::cat({a.weight, b.weight}), at::cat({a.bias, b.bias})};
 }
 
-/// Windows beside something else have kernels in the windows' order alone.
-bool serves(SparseKernels kernels, const FusedMixing& fused) {
-  if (std::holds_alternative<std::monostate>(fused)) return false;
-  if (std::holds_alternative<FusedSparse>(fused)) return kernels != SparseKernels::none;
-  return kernels == SparseKernels::windows || !window_of(fused);
-}
-
 }  // namespace
 
-FoldedBlock fold_block(const EngineSource& source, std::int64_t layer, SparseKernels kernels,
-                       bool rotations, bool with_mixing) {
+FoldedBlock fold_block(const EngineSource& source, std::int64_t layer, const KernelForm* form) {
   const at::NoGradGuard no_grad;
   VisionTransformerImpl& model = *source.model.ptr();
   const VitConfig& config = model.config();
@@ -102,40 +95,11 @@ FoldedBlock fold_block(const EngineSource& source, std::int64_t layer, SparseKer
   if (module.attention().query_is_input())
     query = {at::eye(dim, at::kDouble), at::zeros({dim}, at::kDouble)};
   Affine key = rows(qkv, dim, dim);
+  if (form != nullptr) {
+    query = through(form->query(config.head_dim()), query, heads);
+    key = through(form->key(config.head_dim()), key, heads);
+  }
   FoldedBlock block;
-  FusedMixing fused = module.attention().mixer().fused();
-  if (!with_mixing || !serves(kernels, fused)) fused = std::monostate{};
-  if (!rotations && module.attention().mixer().position() != nullptr) fused = std::monostate{};
-  if (window_of(fused) || std::holds_alternative<FusedSparse>(fused) ||
-      std::holds_alternative<FusedSoftmax>(fused)) {
-    const double scale = 1 / std::sqrt(static_cast<double>(config.head_dim()));
-    query = {query.weight * scale, query.bias * scale};
-  }
-  if (std::holds_alternative<FusedSoftmax>(fused)) {
-    block.mixing = FusedSoftmax{};
-  } else if (const auto* sparse = std::get_if<FusedSparse>(&fused)) {
-    if (sparse->window && kernels == SparseKernels::windows)
-      block.mixing = *sparse->window;
-    else
-      block.mixing = *sparse;
-  } else if (const auto* hydra = std::get_if<FusedHydra>(&fused)) {
-    FusedHydra mixing = *hydra;
-    if (mixing.feature_scale.defined()) mixing.feature_scale = mixing.feature_scale.detach();
-    block.mixing = mixing;
-  } else if (const auto* linear = std::get_if<FusedLinear>(&fused)) {
-    query = through(linear->map.query, query, heads);
-    key = through(linear->map.key, key, heads);
-    block.mixing = kernels::linear_attention::Shape{heads,
-                                                    query.weight.size(0) / heads,
-                                                    config.head_dim(),
-                                                    linear->map.feature,
-                                                    linear->normaliser,
-                                                    static_cast<float>(linear->eps),
-                                                    static_cast<float>(linear->map.unit_eps)};
-  }
-  if (const Tensor local = module.attention().mixer().local_weight();
-      local.defined() && !std::holds_alternative<std::monostate>(block.mixing))
-    block.local = local.detach().to(at::kFloat).permute({1, 2, 0}).contiguous();
   block.query = behind_norm(query, norm1_weight, norm1_bias);
   block.key_value = behind_norm(stacked(key, rows(qkv, 2 * dim, dim)), norm1_weight, norm1_bias);
 
@@ -203,13 +167,6 @@ Embeddings make_embeddings(VisionTransformerImpl& model, std::int64_t grid_rows,
           layer_position_embedding(table.to(at::kFloat), config, grid).squeeze(0));
     else
       embeddings.layer_positions.emplace_back();
-    const TokenMixer& mixer = model.block(layer).attention().mixer();
-    embeddings.token_weights.push_back(mixer.token_weights(grid));
-    embeddings.query_scales.push_back(mixer.query_scale(grid));
-    embeddings.prefix_weighings.push_back(mixer.prefix_weighing(grid));
-    const PositionRule* rule = mixer.position();
-    embeddings.rotations.push_back(rule != nullptr ? rule->rotation(grid, config.head_dim())
-                                                   : std::nullopt);
   }
   return embeddings;
 }
@@ -217,14 +174,11 @@ Embeddings make_embeddings(VisionTransformerImpl& model, std::int64_t grid_rows,
 std::optional<GridExtent> common_window(VisionTransformerImpl& model) {
   std::optional<GridExtent> common;
   for (std::int64_t layer = 0; layer < model.config().depth; ++layer) {
-    const TokenMixer& mixer = model.block(layer).attention().mixer();
-    const FusedMixing fused = mixer.fused();
-    if (std::holds_alternative<std::monostate>(fused) || mixer.local_weight().defined())
-      return std::nullopt;
-    if (const std::optional<FusedWindow> window = window_of(fused)) {
-      if (common && *common != window->size) return std::nullopt;
-      common = window->size;
-    }
+    const auto form = model.block(layer).attention().mixer().kernel_form();
+    if (!form) return std::nullopt;
+    const std::optional<GridExtent> windows = form->windows();
+    if (windows && common && *common != *windows) return std::nullopt;
+    if (windows) common = windows;
   }
   return common;
 }
@@ -241,14 +195,16 @@ void move_mixer(AttentionImpl& attention, c10::Device device, at::ScalarType typ
   move(attention.named_buffers());
 }
 
-void require_kernels_everywhere(VisionTransformerImpl& model, SparseKernels kernels,
-                                bool rotations) {
+void require_kernels_everywhere(
+    VisionTransformerImpl& model,
+    const std::function<bool(std::int64_t layer, const KernelForm& form)>& serves) {
   const VitConfig& config = model.config();
   // First what has no kernels anywhere: windows beside it have none for its sake.
-  for (const SparseKernels most : {SparseKernels::windows, kernels}) {
+  for (const bool anywhere : {true, false}) {
     for (std::int64_t layer = 0; layer < config.depth; ++layer) {
       const TokenMixer& mixer = model.block(layer).attention().mixer();
-      if (!serves(most, mixer.fused()) || (!rotations && mixer.position() != nullptr))
+      const auto form = mixer.kernel_form();
+      if (!form || (!anywhere && !serves(layer, *form)))
         throw Error(ErrorCode::invalid_argument,
                     "there are no kernels for '" + config.attention_of(layer).mechanism +
                         (mixer.position() != nullptr

@@ -1,4 +1,4 @@
-// What a caller may choose of how a model runs. One struct for all engines, handed down as it is.
+// A caller's choices of how a model runs. One struct for all engines, handed down as it is.
 #pragma once
 
 #include "model/device.h"
@@ -8,7 +8,6 @@
 #include <c10/core/Device.h>
 
 #include <cstdint>
-#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,15 +21,11 @@ struct InferenceOptions {
   /// The same bits in every run. On the CPU the same tiles whatever the batch and the number of
   /// threads; on a GPU the same algorithms instead of the fastest ones of this run.
   bool deterministic = false;
-  /// Share of the patch tokens that go on after block `keep_layer`, see TokenReduction; 1: all.
-  double keep_tokens = 1;
-  /// By default the first layer that can drop tokens, from a quarter of the depth on.
-  std::optional<std::int64_t> keep_layer;
   /// For int8: images (B, C, H, W), normalised, that show how large the channels get; may be
   /// undefined.
   at::Tensor calibration;
   std::string calibration_source;  ///< what they are, for records
-  /// Blocks whose incoming tokens `take_traced_tokens` gives, ascending; not with `keep_tokens`.
+  /// Blocks whose incoming tokens `take_traced_tokens` gives, ascending.
   std::vector<std::int64_t> trace_layers;
   int threads = 1;  ///< of the plan on the CPU
 };

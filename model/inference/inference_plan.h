@@ -13,19 +13,13 @@
 #include <cstdint>
 #include <memory>
 #include <string>
+#include <vector>
 
 namespace hydrascope::model::inference {
 
-/// How many of an image's patches go on where tokens are dropped.
-std::int64_t kept_patches(const InferenceOptions& options, std::int64_t patches);
-
 class InferencePlan final : public SynchronousEngine {
  public:
-  /// Why there is no plan for this dtype; empty where there is one.
-  static std::string unsupported(at::ScalarType dtype);
-
-  /// Error(invalid_argument) says which layer has no kernels, with Kernels::fused, or why
-  /// `keep_tokens` cannot serve the model.
+  /// Error(invalid_argument) says which layer has no kernels, with Kernels::fused.
   InferencePlan(const EngineSource& source, const InferenceOptions& options);
   ~InferencePlan() override;
   InferencePlan(InferencePlan&&) noexcept;
@@ -34,9 +28,14 @@ class InferencePlan final : public SynchronousEngine {
   /// Plans the workspace for `batch` images of that size, unless the current one serves.
   void prepare(std::int64_t batch, std::int64_t height, std::int64_t width);
   /// images: float32 (B, C, H, W) on the CPU, normalised -> float32 (B, num_classes). `trace` may be
-  /// null; it becomes the tokens that enter the blocks of `trace_layers`, float32 (B, layers, N, D).
-  /// One call at a time.
+  /// null; it becomes `tokens` of `trace_layers`. One call at a time.
   at::Tensor logits(const at::Tensor& images, at::Tensor* trace = nullptr);
+  /// The tokens that enter the blocks `layers` (ascending, at least one), float32 (B, layers, N,
+  /// D). The number of blocks stands for the tokens that leave the last block; of these only the
+  /// tokens that the classifier reads are set. Where `logits` is null, blocks behind the last of
+  /// `layers` are not computed. One call at a time.
+  at::Tensor tokens(const at::Tensor& images, const std::vector<std::int64_t>& layers,
+                    at::Tensor* logits = nullptr);
 
   [[nodiscard]] EngineLimits limits() const noexcept override { return {}; }
   [[nodiscard]] EngineDescription describe() const override;
@@ -46,6 +45,7 @@ class InferencePlan final : public SynchronousEngine {
   Outputs compute(const at::Tensor& images) override;
 
  private:
+  void check(const at::Tensor& images) const;
   at::Tensor run(const at::Tensor& images, const Observers& observers);
 
   struct State;

@@ -2,13 +2,14 @@
 
 #include "kernels/error.h"
 #include "model/inference/folded_network.h"
-#include "model/inference/key_grouping.h"
+#include "model/inference/module_mixing.h"
 #include "model/inference/one_torch_thread.h"
 
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <cmath>
+#include <memory>
+#include <optional>
 #include <utility>
 #ifdef __GLIBC__
 #include <malloc.h>
@@ -36,8 +37,7 @@ PackedLinear pack(kernels::Storage storage, const Affine& linear) {
   return packed;
 }
 
-/// What the input's channels are multiplied by before they are quantised, and the weight's columns
-/// divided by: sqrt(max |W_k| / max |x_k|), which gives both the same range (Xiao et al. 2022,
+/// Factors of the input's channels before they are quantised, and divisors of the weight's columns: sqrt(max |W_k| / max |x_k|), which gives both the same range (Xiao et al. 2022,
 /// arXiv 2211.10438, equation 4 with alpha 0.5). Undefined without ranges.
 Tensor channel_multiplier(const Tensor& weight, const std::vector<float>& range) {
   if (range.empty()) return {};
@@ -64,7 +64,7 @@ kernels::Storage storage_of(const InferenceOptions& options) {
                                                : kernels::Storage::bfloat16;
 }
 
-/// Of its matrices in float32.
+/// The bytes of its matrices in float32.
 std::int64_t bytes_of_a_block(const VitConfig& config) {
   constexpr double kAttention = 4;  // matrices of D x D
   const double matrices =
@@ -80,33 +80,18 @@ void give_back_freed_memory() {
 #endif
 }
 
-constexpr std::int64_t kManyElements = 1 << 20;  // worth LibTorch's threads
-
-/// The mixer as a step of the plan.
-ModuleLayer module_layer(TokenMixer& mixer, kernels::Storage storage, Kernels kernels,
-                         const VitConfig& config) {
-  const auto dtype = storage == kernels::Storage::float32 ? at::kFloat : at::kBFloat16;
-  const std::int64_t dim = config.embed_dim;
-  const std::int64_t num_heads = config.num_heads;
-  return {[&mixer, kernels, dtype, dim, num_heads](std::int64_t count, const TokenGrid& grid,
-                                                   void* queries, std::int64_t query_stride,
-                                                   void* keys_values, void* mixed) {
-    const std::int64_t n = grid.num_tokens();
-    const OneTorchThread few(count * n * dim < kManyElements);
-    const Tensor q =
-        at::from_blob(queries, {count, n, dim}, {n * query_stride, query_stride, 1}, dtype);
-    const Tensor kv = at::from_blob(keys_values, {count, n, 2 * dim}, dtype);
-    at::from_blob(mixed, {count, n, dim}, dtype)
-        .copy_(mixer.mix(split_heads(q, num_heads), split_heads(kv.narrow(2, 0, dim), num_heads),
-                         split_heads(kv.narrow(2, dim, dim), num_heads), grid, kernels));
-  }};
+/// The kernels of a layer; null: it runs as a module. Patches lie row after row beside any module.
+std::unique_ptr<KernelForm> form_of(VisionTransformerImpl& model, std::int64_t layer,
+                                    bool in_windows) {
+  auto form = model.block(layer).attention().mixer().kernel_form();
+  return form && (in_windows || form->serves_rows()) ? std::move(form) : nullptr;
 }
 
 PackedBlock pack_block(const EngineSource& source, std::int64_t layer, const BlockRanges& ranges,
-                       const InferenceOptions& options, SparseKernels kernels) {
-  const VitConfig& config = source.model->config();
+                       const InferenceOptions& options, bool in_windows) {
   const kernels::Storage storage = storage_of(options);
-  FoldedBlock folded = fold_block(source, layer, kernels, /*rotations=*/true);
+  const auto form = form_of(*source.model.ptr(), layer, in_windows);
+  FoldedBlock folded = fold_block(source, layer, form.get());
   const auto packed = [&](const Affine& linear, const Tensor& multiplier) {
     return options.precision.int8 ? pack_int8(linear, multiplier) : pack(storage, linear);
   };
@@ -125,43 +110,8 @@ PackedBlock pack_block(const EngineSource& source, std::int64_t layer, const Blo
   block.proj = packed_alone(folded.proj(), ranges.proj);
   block.fc1 = packed_alone(folded.fc1(), ranges.fc1);
   block.fc2 = packed_alone(folded.fc2(), ranges.fc2);
-  if (std::holds_alternative<FusedSoftmax>(folded.mixing)) {
-    block.mixing = SoftmaxLayer{};
-  } else if (const auto* hydra = std::get_if<FusedHydra>(&folded.mixing)) {
-    HydraLayer mixing{hydra->kernel, {}, {}};
-    if (hydra->window) {
-      mixing.beside_window = hydra->kernel;
-      // With s = 1 / sqrt(d): s q / max(|s q|, s eps) = q / max(|q|, eps), and so the other rules.
-      mixing.beside_window->eps /= std::sqrt(static_cast<float>(config.head_dim()));
-    }
-    if (hydra->feature_scale.defined()) mixing.feature_scale = to_buffer(hydra->feature_scale);
-    block.mixing = std::move(mixing);
-  } else if (const auto* linear = std::get_if<kernels::linear_attention::Shape>(&folded.mixing)) {
-    block.mixing = LinearLayer{*linear};
-  } else if (std::holds_alternative<FusedWindow>(folded.mixing)) {
-    block.mixing = WindowLayer{};
-  } else if (std::holds_alternative<FusedSparse>(folded.mixing)) {
-    block.mixing = GroupLayer{};
-  } else {
-    block.mixing = module_layer(source.model.ptr()->block(layer).attention().mixer(), storage,
-                                options.kernels, config);
-  }
-  block.has_table = source.model.ptr()->block(layer).pos_embed().defined();
-  block.turns = source.model.ptr()->block(layer).attention().mixer().position() != nullptr &&
-                !std::holds_alternative<ModuleLayer>(block.mixing);
-  if (folded.local.defined()) block.local = {folded.local.size(0), to_buffer(folded.local)};
+  block.has_kernels = form != nullptr;
   return block;
-}
-
-template <class Chosen>
-std::vector<std::int64_t> layers_that(const PackedNetwork& network, Chosen chosen) {
-  std::vector<std::int64_t> layers;
-  for (std::size_t layer = 0; layer < network.blocks.size(); ++layer)
-    if (chosen(network.blocks[layer])) layers.push_back(static_cast<std::int64_t>(layer));
-  return layers;
-}
-bool is_module(const PackedBlock& block) {
-  return std::holds_alternative<ModuleLayer>(block.mixing);
 }
 
 }  // namespace
@@ -190,8 +140,6 @@ PackedNetwork pack_network(const EngineSource& source, const InferenceOptions& o
   network.layer_norm_eps = static_cast<float>(config.layer_norm_eps);
 
   network.window = common_window(model);
-  const SparseKernels sparse = network.window ? SparseKernels::windows : SparseKernels::groups;
-
   network.patch_embed = pack(network.storage, fold_patch_embed(model));
 
   network.blocks.resize(static_cast<std::size_t>(config.depth));
@@ -202,8 +150,9 @@ PackedNetwork pack_network(const EngineSource& source, const InferenceOptions& o
     const at::NoGradGuard of_this_thread;
     const OneTorchThread beside_the_others(together);
     const auto index = static_cast<std::size_t>(layer);
-    network.blocks[index] = pack_block(
-        source, layer, ranges != nullptr ? ranges->at(index) : BlockRanges{}, options, sparse);
+    network.blocks[index] =
+        pack_block(source, layer, ranges != nullptr ? ranges->at(index) : BlockRanges{}, options,
+                   network.window.has_value());
   };
   if (together) {
     team.run(config.depth, pack_layer);
@@ -226,9 +175,9 @@ PackedNetwork pack_network(const EngineSource& source, const InferenceOptions& o
 }
 
 ImageGeometry make_geometry(VisionTransformerImpl& model, const PackedNetwork& network,
-                            std::int64_t grid_rows, std::int64_t grid_columns) {
+                            Kernels kernels, std::int64_t grid_rows, std::int64_t grid_columns) {
   const std::int64_t dim = network.embed_dim;
-  const OneTorchThread few(grid_rows * grid_columns * dim < kManyElements);
+  const OneTorchThread few(is_little_work(grid_rows * grid_columns * dim));
   const Embeddings embeddings = make_embeddings(model, grid_rows, grid_columns);
   ImageGeometry geometry;
   geometry.grid = model.config().token_grid(grid_rows, grid_columns);
@@ -244,33 +193,24 @@ ImageGeometry make_geometry(VisionTransformerImpl& model, const PackedNetwork& n
     return ordered;
   };
   geometry.position = in_order(embeddings.position);
-  for (const Tensor& position : embeddings.layer_positions)
-    geometry.layer_positions.push_back(position.defined() ? in_order(position)
-                                                          : AlignedBuffer<float>());
-  for (const TokenWeights& weights : embeddings.token_weights)
-    geometry.token_weights.push_back(
-        {static_cast<float>(weights.prefix), static_cast<float>(weights.patch)});
-  for (const double scale : embeddings.query_scales)
-    geometry.query_scales.push_back(static_cast<float>(scale));
-  const auto of_heads = [&](const Tensor& values) {
-    if (!values.defined()) return std::vector<float>();
-    const Tensor all = values.to(at::kFloat).expand({network.num_heads}).contiguous();
-    return std::vector<float>(all.const_data_ptr<float>(),
-                              all.const_data_ptr<float>() + all.numel());
-  };
-  for (const PrefixWeighing& weighing : embeddings.prefix_weighings)
-    geometry.prefix_weights.push_back({of_heads(weighing.factor), of_heads(weighing.overview)});
-  geometry.grouped.resize(network.blocks.size());
-  for (std::size_t layer = 0; layer < network.blocks.size(); ++layer) {
-    if (!network.blocks[layer].has_groups()) continue;
-    const TokenMixer& mixer = model.block(static_cast<std::int64_t>(layer)).attention().mixer();
-    geometry.grouped[layer] = group_keys(std::get<FusedSparse>(mixer.fused()), geometry.grid,
-                                         geometry.order, network.storage);
-  }
-  for (std::size_t layer = 0; layer < network.blocks.size(); ++layer) {
-    RotationTable& table = geometry.rotations.emplace_back();
-    const std::optional<Rotation>& rotation = embeddings.rotations[layer];
-    if (!network.blocks[layer].turns || !rotation) continue;
+  const MixingSite site{geometry.grid, geometry.order, network.window.has_value(),
+                        network.num_heads, dim / network.num_heads};
+  for (std::size_t index = 0; index < network.blocks.size(); ++index) {
+    const auto layer = static_cast<std::int64_t>(index);
+    TokenMixer& mixer = model.block(layer).attention().mixer();
+    ImageGeometry::Layer& of_layer = geometry.layers.emplace_back();
+    if (const Tensor& table = embeddings.layer_positions[index]; table.defined())
+      of_layer.position = in_order(table);
+    if (!network.blocks[index].has_kernels) {
+      of_layer.mixing = module_mixing(mixer, kernels, site, network.storage);
+      continue;
+    }
+    of_layer.mixing = mixer.kernel_form()->on_cpu(site, network.storage);
+    const PositionRule* const rule = mixer.position();
+    const auto rotation =
+        rule != nullptr ? rule->rotation(geometry.grid, site.head_dim) : std::nullopt;
+    if (!rotation) continue;
+    RotationTable& table = of_layer.rotation;
     table.cosine = to_buffer(rotation->cosine);
     table.sine = to_buffer(rotation->sine);
     table.table_heads = rotation->cosine.size(1);
@@ -281,14 +221,10 @@ ImageGeometry make_geometry(VisionTransformerImpl& model, const PackedNetwork& n
 }
 
 std::vector<std::int64_t> module_layers(const PackedNetwork& network) {
-  return layers_that(network, is_module);
-}
-
-std::vector<std::int64_t> layers_of_all_tokens(const PackedNetwork& network) {
-  return layers_that(network, [](const PackedBlock& block) {
-    return is_module(block) || block.has_windows() || block.has_groups() || block.local.size > 0 ||
-           block.turns || block.has_table;
-  });
+  std::vector<std::int64_t> layers;
+  for (std::size_t layer = 0; layer < network.blocks.size(); ++layer)
+    if (!network.blocks[layer].has_kernels) layers.push_back(static_cast<std::int64_t>(layer));
+  return layers;
 }
 
 }  // namespace hydrascope::model::inference

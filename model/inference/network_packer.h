@@ -22,11 +22,9 @@ bool has_large_blocks(const VitConfig& config);
 
 /// Tables of `network`, which was packed from `model`, for images of rows x columns patches.
 ImageGeometry make_geometry(VisionTransformerImpl& model, const PackedNetwork& network,
-                            std::int64_t rows, std::int64_t columns);
+                            Kernels kernels, std::int64_t rows, std::int64_t columns);
 
 /// Layers that run as modules inside the plan.
 std::vector<std::int64_t> module_layers(const PackedNetwork& network);
-/// Layers that need all tokens at their places in the grid: modules, windows, groups.
-std::vector<std::int64_t> layers_of_all_tokens(const PackedNetwork& network);
 
 }  // namespace hydrascope::model::inference

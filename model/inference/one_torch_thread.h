@@ -3,12 +3,17 @@
 // is busy every loop waits for the slowest of them: what has few elements is sooner done alone.
 #pragma once
 
+#include <cstdint>
+
 namespace hydrascope::model::inference {
 
 /// How many the calling thread's loops take. at::set_num_threads would do, but for all threads, and
 /// for a second pool of threads (for mobile operators) that it begins anew each time, and whose
 /// threads spin for tens of milliseconds before they sleep.
 void set_openmp_threads(int threads);
+
+/// Whether LibTorch's threads cost more than they save for so many elements.
+constexpr bool is_little_work(std::int64_t elements) { return elements < std::int64_t{1} << 20; }
 
 class OneTorchThread {
  public:

@@ -7,7 +7,6 @@ namespace hydrascope::model::ops {
 namespace {
 
 using at::Tensor;
-using kernels::hydra::Eps;
 using kernels::hydra::Norm;
 
 Norm norm_called(const char* argument, std::string_view name) {
@@ -16,16 +15,12 @@ Norm norm_called(const char* argument, std::string_view name) {
 }
 
 Tensor hydra_attention(const Tensor& q, const Tensor& k, const Tensor& v, std::string_view norm_q,
-                       std::string_view norm_k, std::string_view eps_rule, double eps,
+                       std::string_view norm_k, double eps,
                        const std::optional<Tensor>& feature_scale, std::int64_t num_prefix,
                        double prefix_weight, double patch_weight) {
   TORCH_CHECK(eps >= 0, "hydrascope::hydra_attention: eps is ", eps, ", expected at least 0");
   HydraOptions options;
-  options.norm_q = norm_called("norm_q", norm_q);
-  options.norm_k = norm_called("norm_k", norm_k);
-  options.eps_rule = choice_of<Eps>(HydraOptions::kName, "eps_rule", eps_rule,
-                                    {{"max", Eps::max}, {"rsqrt", Eps::rsqrt}, {"add", Eps::add}});
-  options.eps = eps;
+  options.kernel = {norm_called("norm_q", norm_q), norm_called("norm_k", norm_k), eps};
   options.num_prefix = num_prefix;
   options.weights = {prefix_weight, patch_weight};
   return attend({q, k, v, feature_scale}, options);
@@ -51,19 +46,18 @@ AttentionBackward hydra_gradient_shapes(const AttentionInputs& in, const Attenti
 }  // namespace
 
 HydraOptions::HydraOptions(Choices choices, Numbers numbers)
-    : norm_q(static_cast<Norm>(choices[0])),
-      norm_k(static_cast<Norm>(choices[1])),
-      eps_rule(static_cast<Eps>(choices[2])),
-      eps(numbers[0]),
-      num_prefix(choices[3]),
+    : kernel{static_cast<Norm>(choices[0]), static_cast<Norm>(choices[1]), numbers[0]},
+      num_prefix(choices[2]),
       weights{numbers[1], numbers[2]} {}
 
 std::vector<std::int64_t> HydraOptions::choices() const {
-  return {static_cast<std::int64_t>(norm_q), static_cast<std::int64_t>(norm_k),
-          static_cast<std::int64_t>(eps_rule), num_prefix};
+  return {static_cast<std::int64_t>(kernel.norm_q), static_cast<std::int64_t>(kernel.norm_k),
+          num_prefix};
 }
 
-std::vector<double> HydraOptions::numbers() const { return {eps, weights.prefix, weights.patch}; }
+std::vector<double> HydraOptions::numbers() const {
+  return {kernel.eps, weights.prefix, weights.patch};
+}
 
 void HydraOptions::check(const AttentionInputs& in) const {
   check_tokens(kName, in.q, in.k, in.v, /*one_width=*/true);

@@ -2,7 +2,7 @@
 // not the state-space model of that name), the differentiable operator of the modules and of Python.
 // A token's H heads are one vector of D = H d values:
 //   c = sum_t w_t (k_t / r(k_t)) * v_t      g = feature_scale * c      y_i = (q_i / r(q_i)) * g
-// r is a norm kept from zero by eps (kernels/hydra/hydra.h), w_t = weights.prefix for the first
+// r is a norm of at least eps (kernels/hydra/hydra.h), w_t = weights.prefix for the first
 // num_prefix tokens and weights.patch for the others. With q^ = q / r(q), k^ = k / r(k) and G =
 // dL/dy the gradient is
 //   dg = sum_i q^_i * G_i    dfeature_scale = sum over images of dg * c    dc = dg * feature_scale
@@ -26,10 +26,7 @@ struct HydraOptions {
   static constexpr const char* kForward = "hydrascope::_hydra_attention_forward";
   static constexpr const char* kBackward = "hydrascope::_hydra_attention_backward";
 
-  kernels::hydra::Norm norm_q = kernels::hydra::Norm::l2;
-  kernels::hydra::Norm norm_k = kernels::hydra::Norm::l2;
-  kernels::hydra::Eps eps_rule = kernels::hydra::Eps::max;
-  double eps = 1e-6;
+  kernels::hydra::Kernel kernel = {};
   std::int64_t num_prefix = 0;
   TokenWeights weights = {};
 
@@ -39,10 +36,6 @@ struct HydraOptions {
   [[nodiscard]] std::vector<double> numbers() const;
   /// An error unless the inputs fit together.
   void check(const AttentionInputs& in) const;
-
-  [[nodiscard]] kernels::hydra::Kernel kernel() const {
-    return {norm_q, norm_k, eps_rule, static_cast<float>(eps)};
-  }
 };
 
 /// The equations in ATen's operations and `compute_type`, on any device; the sums are c (B, D).

@@ -61,7 +61,7 @@ AttentionForward hydra_forward_of(const AttentionInputs& in, const HydraOptions&
     p.stride = token_stride(k);
     p.rows = rows;
     p.dim = dim;
-    p.kernel = options.kernel();
+    p.kernel = options.kernel;
     p.num_prefix = std::clamp<std::int64_t>(options.num_prefix - first, 0, rows);
     p.prefix_weight = static_cast<float>(options.weights.prefix);
     p.patch_weight = static_cast<float>(options.weights.patch);

@@ -26,7 +26,7 @@ cuda::Shape hydra_shape(const Tensor& q, const HydraOptions& options) {
           q.size(2),
           q.size(2),
           q.size(1) * q.size(3),
-          options.kernel(),
+          options.kernel,
           options.num_prefix,
           static_cast<float>(options.weights.prefix),
           static_cast<float>(options.weights.patch)};

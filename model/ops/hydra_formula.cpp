@@ -18,10 +18,6 @@ Tensor split_like(const Tensor& x, const Tensor& like) {
       .transpose(1, 2);
 }
 
-UnitRule rule_of(kernels::hydra::Norm norm, const HydraOptions& options) {
-  return {norm, options.eps_rule, options.eps};
-}
-
 /// w_t x_t
 Tensor weighted(const Tensor& x, const HydraOptions& options) {
   const auto [prefix, patch] = options.weights;
@@ -39,18 +35,19 @@ Tensor scale_of(const AttentionInputs& in) {
 }  // namespace
 
 AttentionForward hydra_formula(const AttentionInputs& in, bool, const HydraOptions& options) {
-  const Tensor unit_k = unit_rows(merged(in.k), rule_of(options.norm_k, options));
+  const Tensor unit_k = unit_rows(merged(in.k), {options.kernel.norm_k, options.kernel.eps});
   const Tensor c = weighted(unit_k * merged(in.v), options).sum(1);
   const Tensor scale = scale_of(in);
   const Tensor g = scale.defined() ? c * scale : c;
-  const Tensor y = unit_rows(merged(in.q), rule_of(options.norm_q, options)) * g.unsqueeze(1);
+  const Tensor y =
+      unit_rows(merged(in.q), {options.kernel.norm_q, options.kernel.eps}) * g.unsqueeze(1);
   return {split_like(y, in.q), c, at::empty({0}, c.options())};
 }
 
 AttentionBackward hydra_formula_backward(const AttentionInputs& in, const AttentionSaved& saved,
                                          const HydraOptions& options) {
-  const UnitRule of_q = rule_of(options.norm_q, options);
-  const UnitRule of_k = rule_of(options.norm_k, options);
+  const UnitRule of_q{options.kernel.norm_q, options.kernel.eps};
+  const UnitRule of_k{options.kernel.norm_k, options.kernel.eps};
   const Tensor& c = saved.sums;
   const Tensor scale = scale_of(in);
   const Tensor gradient = merged(saved.grad_y);

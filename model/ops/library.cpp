@@ -1,4 +1,4 @@
-// The operators' names and signatures. What begins with an underscore is the machinery of autograd
+// The operators' names and signatures. Names that begin with an underscore are the machinery of autograd
 // and torch.compile: a forward that also gives what the backward pass reads, and the backward pass,
 // as operators of their own so that both can be traced (attention_operator.h).
 #include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
@@ -11,7 +11,7 @@ TORCH_LIBRARY(hydrascope, library) {
   const std::vector<at::Tag> tags{at::Tag::pt2_compliant_tag};
   library.def(
       "hydra_attention(Tensor q, Tensor k, Tensor v, *, str norm_q='l2', str norm_k='l2', "
-      "str eps_rule='max', float eps=1e-6, Tensor? feature_scale=None, int num_prefix=0, "
+      "float eps=1e-6, Tensor? feature_scale=None, int num_prefix=0, "
       "float prefix_weight=1, float patch_weight=1) -> Tensor",
       tags);
   library.def(

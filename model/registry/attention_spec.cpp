@@ -1,71 +1,48 @@
 #include "model/registry/attention_spec.h"
 
 #include "kernels/error.h"
-#include "model/registry/layer_grammar.h"
+#include "model/registry/layer_choices.h"
 #include "model/registry/mechanisms.h"
 
 #include <algorithm>
-#include <set>
-#include <utility>
 
 namespace hydrascope::model {
 namespace {
 
-const LayerField kAttentionField{"`attention`", "a mechanism's name",
-                                 "examples: hydra | softmax:0-9,hydra:10-11 | hydra:last4 | "
-                                 "hydra:every2"};
+const LayerChoices<AttentionSpec>& mechanism_choices() {
+  static const LayerChoices<AttentionSpec> of_mechanisms{
+      &AttentionSpec::mechanism,
+      {"`attention`", "a mechanism's name",
+       "examples: hydra | softmax:0-9,hydra:10-11 | hydra:last4 | hydra:every2"},
+      "`attention_options`",
+      "mechanism.key=value or mechanism:layers.key=value",
+      "layers are 3 | 0-9 | last4 | first2 | every2",
+      "runs",
+      {},
+      [](std::string_view word, const std::string& subject) {
+        return find_mechanism(word, subject).name;
+      },
+      [](const std::string& name, std::string_view key, std::string_view value,
+         const std::string& subject) {
+        check_option(find_mechanism(name, subject), key, value, subject);
+      },
+      [](const AttentionSpec& spec) { return MechanismOptions(spec); }};
+  return of_mechanisms;
+}
 
 }  // namespace
 
 void apply_attention_spec(std::string_view spec, std::vector<AttentionSpec>& layers) {
-  const auto depth = static_cast<std::int64_t>(layers.size());
-  const auto canonical = [](std::string_view word) { return find_mechanism(word).name; };
-  for (const LayerPart& part : parse_layers(spec, depth, kAttentionField, canonical)) {
-    for (const std::int64_t layer : part.layers) {
-      AttentionSpec& current = layers[static_cast<std::size_t>(layer)];
-      // A layer that already runs the mechanism keeps the options its checkpoint was trained with.
-      if (current.mechanism != part.name) current = {part.name, {}};
-    }
-  }
+  mechanism_choices().apply(spec, layers);
 }
-
 void apply_attention_option(std::string_view option, std::vector<AttentionSpec>& layers) {
-  const LayerField field{"`attention_options`", kAttentionField.noun,
-                         "layers are 3 | 0-9 | last4 | first2 | every2"};
-  const LayerSetting setting =
-      parse_layer_setting(option, "mechanism.key=value or mechanism:layers.key=value", field);
-  const MechanismEntry& entry = find_mechanism(setting.name, field.subject);
-  check_option(entry, setting.key, setting.value, field.subject);
-  bool used = false;
-  for (const std::int64_t layer :
-       select_layers(setting.layers, std::ssize(layers), option, field)) {
-    AttentionSpec& current = layers[static_cast<std::size_t>(layer)];
-    if (current.mechanism != entry.name) continue;
-    current.options[setting.key] = setting.value;
-    used = true;
-  }
-  if (!used) {
-    throw Error(ErrorCode::invalid_argument,
-                (setting.layers ? "none of the layers '" + std::string(*setting.layers) + "' runs "
-                                : "no layer runs ") +
-                    entry.name,
-                field.subject, "choose it with `attention`");
-  }
+  mechanism_choices().apply_option(option, layers);
 }
-
 std::map<std::string, std::string> attention_options(const std::vector<AttentionSpec>& layers) {
-  std::map<std::string, std::set<std::string>> values;
-  for (const AttentionSpec& layer : layers) {
-    const MechanismOptions options(layer);
-    for (const auto& [key, value] : options.all())
-      values[layer.mechanism + "." + key].insert(value);
-  }
-  std::map<std::string, std::string> result;
-  for (const auto& [key, distinct] : values) {
-    std::string& text = result[key];
-    for (const std::string& value : distinct) text += (text.empty() ? "" : "|") + value;
-  }
-  return result;
+  return mechanism_choices().values(layers);
+}
+std::string to_text(const std::vector<AttentionSpec>& layers) {
+  return mechanism_choices().text(layers);
 }
 
 void check_stored_options(const std::vector<AttentionSpec>& trained,
@@ -98,13 +75,6 @@ std::vector<AttentionSpec> with_all_options(std::vector<AttentionSpec> layers,
     }
   }
   return layers;
-}
-
-std::string to_text(const std::vector<AttentionSpec>& layers) {
-  if (layers.empty()) return "softmax";
-  std::vector<std::string> names;
-  for (const AttentionSpec& layer : layers) names.push_back(layer.mechanism);
-  return layers_text(names);
 }
 
 }  // namespace hydrascope::model

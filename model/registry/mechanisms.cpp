@@ -2,24 +2,18 @@
 
 #include "kernels/error.h"
 #include "kernels/number_text.h"
+#include "model/registry/catalogue.h"
 
 #include <algorithm>
 #include <cmath>
-#include <memory>
 #include <optional>
 #include <utility>
 
 namespace hydrascope::model {
 namespace {
 
-// Function-local, because registrations run before main in an unspecified order.
-std::vector<std::unique_ptr<MechanismEntry>>& storage() {
-  static std::vector<std::unique_ptr<MechanismEntry>> entries;
-  return entries;
-}
-
-std::vector<const MechanismEntry*>& sorted_entries() {
-  static std::vector<const MechanismEntry*> entries;
+Catalogue<MechanismEntry>& catalogue() {
+  static Catalogue<MechanismEntry> entries("attention mechanism");
   return entries;
 }
 
@@ -37,24 +31,12 @@ std::optional<double> finite_number(std::string_view text) {
 
 }  // namespace
 
-const std::vector<const MechanismEntry*>& mechanisms() { return sorted_entries(); }
-
+const std::vector<const MechanismEntry*>& mechanisms() { return catalogue().all(); }
 const MechanismEntry* find_mechanism_or_null(std::string_view name) {
-  for (const MechanismEntry* entry : sorted_entries()) {
-    if (entry->name == name) return entry;
-    if (std::ranges::find(entry->aliases, name) != entry->aliases.end()) return entry;
-  }
-  return nullptr;
+  return catalogue().find_or_null(name);
 }
-
 const MechanismEntry& find_mechanism(std::string_view name_or_alias, const std::string& subject) {
-  if (const MechanismEntry* entry = find_mechanism_or_null(name_or_alias)) return *entry;
-  std::string known;
-  for (const MechanismEntry* entry : sorted_entries())
-    known += (known.empty() ? "" : ", ") + entry->name;
-  throw Error(ErrorCode::invalid_argument,
-              "unknown attention mechanism '" + std::string(name_or_alias) + "'", subject,
-              "this build has: " + known);
+  return catalogue().find(name_or_alias, subject);
 }
 
 std::string describe_values(const MechanismOption& option) {
@@ -97,10 +79,16 @@ void check_option(const MechanismEntry& entry, std::string_view key, std::string
   } else if (is_in_range(value)) {
     return;
   }
-  throw Error(ErrorCode::invalid_argument,
-              entry.name + "." + option->key + " expects " + describe_values(*option) +
-                  ", found '" + std::string(value) + "'",
-              subject);
+  const std::string name = entry.name + "." + option->key;
+  if (std::ranges::find(option->former_choices, value) != option->former_choices.end())
+    throw Error(ErrorCode::invalid_argument,
+                name + "=" + std::string(value) + " is gone; convert the model again with " + name +
+                    "=" + option->choices.back(),
+                subject);
+  throw Error(
+      ErrorCode::invalid_argument,
+      name + " expects " + describe_values(*option) + ", found '" + std::string(value) + "'",
+      subject);
 }
 
 MechanismOptions::MechanismOptions(const AttentionSpec& spec) {
@@ -165,18 +153,7 @@ SwitchOption::SwitchOption(std::string of_key, bool by_default, std::string of_h
 }
 
 MechanismRegistration::MechanismRegistration(MechanismEntry entry) {
-  for (const std::string& alias : entry.aliases) {
-    if (find_mechanism_or_null(alias) != nullptr) {
-      throw Error(ErrorCode::internal, "attention mechanism '" + alias + "' is registered twice");
-    }
-  }
-  if (find_mechanism_or_null(entry.name) != nullptr) {
-    throw Error(ErrorCode::internal,
-                "attention mechanism '" + entry.name + "' is registered twice");
-  }
-  storage().push_back(std::make_unique<MechanismEntry>(std::move(entry)));
-  sorted_entries().push_back(storage().back().get());
-  std::ranges::sort(sorted_entries(), {}, &MechanismEntry::name);
+  catalogue().add(std::move(entry));
 }
 
 }  // namespace hydrascope::model

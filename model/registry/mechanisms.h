@@ -34,6 +34,8 @@ struct MechanismOption {
   bool is_extent = false;
   /// It says how tensors that a checkpoint holds were made: where they are, it cannot be changed.
   bool of_stored_tensors = false;
+  /// Choices of earlier versions, which the last of `choices` replaces; checkpoints name them.
+  std::vector<std::string> former_choices = {};
 };
 
 /// A tensor that a mechanism adds below `attn.` of its layer.
@@ -84,7 +86,8 @@ class MechanismOptions {
   std::map<std::string, std::string> values_;
 };
 
-/// What a mechanism is; the command line, the documentation and the conformance tests believe it.
+/// The description of a mechanism; the command line, the documentation and the conformance tests
+/// believe it.
 struct MechanismEntry {
   std::string name;
   std::vector<std::string> aliases = {};
@@ -153,7 +156,7 @@ class ExtentOption : public IntegerOption {
   }
 };
 
-/// Of several words, the first one by default; each stands for a value.
+/// One of several words, the first one by default; each stands for a value.
 template <class T>
 class ChoiceOption : public MechanismOption {
  public:

@@ -2,7 +2,7 @@
 #pragma once
 
 #include "model/training/mixup.h"
-#include "model/training/trainer.h"
+#include "model/training/training_task.h"
 #include "model/vision_transformer.h"
 
 #include <ATen/core/Tensor.h>
@@ -23,11 +23,12 @@ struct ClassificationOptions {
   double temperature = 1;            ///< tau, of the soft form
 };
 
-class ClassificationTask final : public TrainingTask {
+class ClassificationTask final : public LossTask {
  public:
-  /// Logits (B, C) of the teacher for a batch as the student sees it, of views for their parts;
-  /// empty: no teacher. A distilled model learns the labels with its class token and the teacher
-  /// with its distillation token; of others the one head learns both.
+  /// Logits (B, C) of the teacher for a batch as the student sees it, for a batch of views the
+  /// logits of their parts; empty: no teacher. A distilled model learns the labels with its class
+  /// token and the teacher with its distillation token; other models learn both with their one
+  /// head.
   using Teacher = std::function<at::Tensor(const at::Tensor& images)>;
 
   /// `rank` keeps the mixing of two processes apart; views are not mixed.

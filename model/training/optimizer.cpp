@@ -13,7 +13,6 @@
 #include <ATen/ops/zeros.h>
 #include <ATen/ops/zeros_like.h>
 
-#include <optional>
 #include <unordered_map>
 
 namespace hydrascope::model::training {
@@ -45,9 +44,8 @@ Optimizer::Optimizer(std::vector<ParameterGroup> groups, OptimizerOptions option
   }
 }
 
-void Optimizer::step(double learning_rate, const at::Tensor& skip) {
+void Optimizer::step(double learning_rate) {
   const at::NoGradGuard no_grad;
-  const auto found_inf = skip.defined() ? std::optional(skip) : std::nullopt;
   for (std::size_t index = 0; index < groups_.size(); ++index) {
     const ParameterGroup& group = groups_[index];
     std::vector<at::Tensor> parameters, gradients, first, second, steps;
@@ -64,19 +62,15 @@ void Optimizer::step(double learning_rate, const at::Tensor& skip) {
     if (parameters.empty()) continue;
     const double rate = learning_rate * group.learning_rate_scale;
     if (options_.kind == OptimizerKind::adamw) {
-      if (skip.defined()) {
-        at::_foreach_add_(steps, 1 - skip);
-      } else {
-        at::_foreach_add_(steps, 1);
-      }
+      at::_foreach_add_(steps, 1);
       at::_fused_adamw_(parameters, gradients, first, second, /*max_exp_avg_sqs=*/{}, steps, rate,
                         options_.betas[0], options_.betas[1], group.weight_decay, options_.eps,
-                        /*amsgrad=*/false, /*maximize=*/false, /*grad_scale=*/{}, found_inf);
+                        /*amsgrad=*/false, /*maximize=*/false);
     } else {
-      // A momentum of zeros makes the first step what it is: the gradient alone.
+      // A momentum of zeros makes the first step's momentum the gradient alone.
       at::_fused_sgd_(parameters, gradients, first, group.weight_decay, options_.momentum, rate,
                       /*dampening=*/0.0, /*nesterov=*/true, /*maximize=*/false,
-                      /*is_first_step=*/false, /*grad_scale=*/{}, found_inf);
+                      /*is_first_step=*/false);
     }
   }
 }
@@ -141,18 +135,14 @@ void copy_named(const NamedTensors& source, const NamedTensors& destination,
   for (const auto& [name, tensor] : destination) tensor.copy_(by_name.at(name));
 }
 
-at::Tensor clip_gradients(const std::vector<at::Tensor>& parameters, double max_norm) {
+double clip_gradients(const std::vector<at::Tensor>& parameters, double max_norm) {
   const at::NoGradGuard no_grad;
   std::vector<at::Tensor> gradients;
   for (const at::Tensor& parameter : parameters)
     if (parameter.grad().defined()) gradients.push_back(parameter.grad());
-  if (gradients.empty()) return at::zeros({}, at::kDouble);
-  const at::Tensor norm = at::stack(at::_foreach_norm(gradients)).to(at::kDouble).norm();
-  const bool is_within = max_norm <= 0 || (norm.is_cpu() && norm.item<double>() <= max_norm);
-  if (!is_within) {
-    const at::Tensor factor = (max_norm / norm).clamp_max(1);
-    at::_foreach_mul_(gradients, factor.to(gradients.front().scalar_type()));
-  }
+  if (gradients.empty()) return 0;
+  const double norm = at::stack(at::_foreach_norm(gradients)).to(at::kDouble).norm().item<double>();
+  if (max_norm > 0 && norm > max_norm) at::_foreach_mul_(gradients, max_norm / norm);
   return norm;
 }
 

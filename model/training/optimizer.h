@@ -37,9 +37,8 @@ class Optimizer {
   Optimizer(std::vector<ParameterGroup> groups, OptimizerOptions options);
 
   /// One update with `learning_rate` times each group's scale; parameters without a gradient stay.
-  /// LibTorch's fused kernels. Where `skip`, a float32 scalar on the parameters' device, is 1
-  /// nothing changes: who does not know yet leaves it to the device.
-  void step(double learning_rate, const at::Tensor& skip = {});
+  /// LibTorch's fused kernels.
+  void step(double learning_rate);
   /// Gradients become undefined.
   void zero_grad();
   [[nodiscard]] std::vector<at::Tensor> parameters() const;
@@ -50,11 +49,11 @@ class Optimizer {
   /// The tensors themselves, not copies: "exp_avg.blocks.0.attn.qkv.weight", "exp_avg_sq...",
   /// "step..." of AdamW, "momentum_buffer..." of SGD; of parameters that were never stepped too.
   [[nodiscard]] NamedTensors state() const;
-  /// Copies what `state` gave; throws what `copy_named` throws.
+  /// Copies a `state`; throws what `copy_named` throws.
   void load_state(const NamedTensors& state);
 
  private:
-  /// What the optimizer keeps of one parameter.
+  /// The optimizer's state of one parameter.
   struct Slot {
     at::Tensor first;   ///< mean of gradients, or momentum where there is one
     at::Tensor second;  ///< AdamW
@@ -72,8 +71,7 @@ void copy_named(const NamedTensors& source, const NamedTensors& destination,
                 const std::string& subject);
 
 /// Scales the gradients so that their joint L2 norm is at most `max_norm` (`<= 0`: never); returns
-/// the norm before, a float64 scalar on their device, which is not read. Of a norm that is not
-/// finite the gradients are of no use afterwards.
-at::Tensor clip_gradients(const std::vector<at::Tensor>& parameters, double max_norm);
+/// the norm before. Gradients whose norm is not finite are of no use afterwards.
+double clip_gradients(const std::vector<at::Tensor>& parameters, double max_norm);
 
 }  // namespace hydrascope::model::training

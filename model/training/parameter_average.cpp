@@ -1,10 +1,7 @@
 #include "model/training/parameter_average.h"
 
 #include <ATen/core/grad_mode.h>
-#include <ATen/ops/_foreach_add.h>
 #include <ATen/ops/_foreach_lerp.h>
-#include <ATen/ops/_foreach_mul.h>
-#include <ATen/ops/_foreach_sub.h>
 #include <ATen/ops/zeros.h>
 
 #include <algorithm>
@@ -19,23 +16,15 @@ ParameterAverage::ParameterAverage(NamedTensors parameters, double decay, bool w
     averages_.push_back(parameter.detach().to(at::kFloat, /*non_blocking=*/false, /*copy=*/true));
 }
 
-void ParameterAverage::update(const at::Tensor& skip) {
+void ParameterAverage::update() {
   const at::NoGradGuard no_grad;
   const auto t = static_cast<double>(updates_.item<std::int64_t>());
   const double decay = warmup_ ? std::min(decay_, 1 - std::pow(1 + t, -2.0 / 3)) : decay_;
   std::vector<at::Tensor> values;
   for (const auto& [name, parameter] : parameters_) values.push_back(parameter.to(at::kFloat));
-  if (skip.defined()) {
-    const std::vector<at::Tensor> differences = at::_foreach_sub(values, averages_);
-    at::_foreach_mul_(differences, (1 - skip) * (1 - decay));
-    at::_foreach_add_(averages_, differences);
-  } else {
-    at::_foreach_lerp_(averages_, values, 1 - decay);
-  }
+  at::_foreach_lerp_(averages_, values, 1 - decay);
   updates_.add_(1);
 }
-
-void ParameterAverage::forget_update() { updates_.sub_(1); }
 
 void ParameterAverage::swap() {
   const at::NoGradGuard no_grad;

@@ -14,11 +14,8 @@ class ParameterAverage {
   /// Starts as a copy of `parameters` in float32. With `warmup` the decay of update t (from 0) is
   /// min(decay, 1 - (1 + t)^(-2/3)), timm's (ModelEmaV3), so that a short run is not all beginning.
   ParameterAverage(NamedTensors parameters, double decay, bool warmup);
-  /// average <- d average + (1 - d) parameter. Where `skip`, a float32 scalar on the parameters'
-  /// device, is 1 the averages stay, and `forget_update` takes it back once that is known.
-  void update(const at::Tensor& skip = {});
-  /// Of the updates the last one does not count.
-  void forget_update();
+  /// average <- d average + (1 - d) parameter.
+  void update();
   /// Exchanges the averages with the parameters' values: once to evaluate, once to go back. Between
   /// the two neither `update` nor `state` means anything.
   void swap();
@@ -36,7 +33,7 @@ class ParameterAverage {
   at::Tensor updates_;  ///< int64 scalar
 };
 
-/// What both keep between two steps; `average` may be null.
+/// The tensors that both keep between two steps; `average` may be null.
 NamedTensors state_of(const Optimizer& optimizer, const ParameterAverage* average);
 
 }  // namespace hydrascope::model::training

@@ -1,7 +1,7 @@
-// What attention adds to a loss: terms of its own parameters, as the spans of adaptive_span.
+// Terms that attention adds to a loss, of its own parameters, as the spans of adaptive_span.
 #pragma once
 
-#include "model/training/trainer.h"
+#include "model/training/training_task.h"
 #include "model/vision_transformer.h"
 
 #include <cstdint>

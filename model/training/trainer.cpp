@@ -6,67 +6,34 @@
 #include "model/training/parallel/gradient_reducer.h"
 
 #include <ATen/ATen.h>
-#include <c10/core/Event.h>
-#include <c10/core/impl/VirtualGuardImpl.h>
 
 #include <cmath>
 #include <limits>
-#include <optional>
 #include <utility>
+#include <vector>
 
 namespace hydrascope::model::training {
 namespace {
 
-/// Sums of the numbers between two records, on the device: reading them every step would make a GPU
-/// wait.
-class Sums {
- public:
-  void add(const std::string& name, const at::Tensor& value, double weight) {
-    const at::Tensor weighted = value.detach().to(at::kDouble) * weight;
-    const auto [entry, is_new] = sums_.try_emplace(name, weighted);
-    if (!is_new) entry->second += weighted;
-  }
-  void add(Sums&& others) {
-    for (const auto& [name, sum] : others.sums_) add(name, sum, 1);
-    others.sums_.clear();
-  }
-  /// Means over `steps` and the ranks.
-  std::map<std::string, double> take_means(std::int64_t steps, ProcessGroup& group) {
-    std::map<std::string, double> means;
-    if (sums_.empty()) return {{"loss", std::numeric_limits<double>::quiet_NaN()}};
-    std::vector<at::Tensor> values;
-    for (const auto& [name, sum] : sums_) values.push_back(sum.reshape({1}));
-    at::Tensor all = at::cat(values);
-    group.sum({all});
-    all = all.cpu() / static_cast<double>(steps * group.world_size());
-    const double* value = all.const_data_ptr<double>();
-    for (const auto& [name, sum] : sums_) means[name] = *value++;
-    sums_.clear();
-    return means;
-  }
+/// Numbers of a step, or their sums over several.
+using Sums = std::map<std::string, double>;
 
- private:
-  std::map<std::string, at::Tensor> sums_;
-};
+void add(Sums& sums, const Sums& more) {
+  for (const auto& [name, value] : more) sums[name] += value;
+}
 
-/// What a step leaves to be looked at when its gradients' norm is on the host.
-struct Unsettled {
-  at::Tensor norm;  ///< float64 scalar on the host, once `copied` has happened
-  std::optional<c10::Event> copied;
-  Sums sums;
-  std::int64_t step = 0;
-};
-
-/// Starts the way of `norm` to the host.
-Unsettled on_its_way(const at::Tensor& norm) {
-  if (norm.is_cpu()) return {norm, {}, {}, 0};
-  Unsettled reading;
-  reading.norm = at::empty({}, at::TensorOptions(at::kDouble).pinned_memory(true));
-  reading.norm.copy_(norm, /*non_blocking=*/true);
-  reading.copied.emplace(norm.device().type());
-  reading.copied->record(
-      c10::impl::VirtualGuardImpl(norm.device().type()).getStream(norm.device()));
-  return reading;
+/// Means over `steps` and the ranks.
+Sums means_of(const Sums& sums, std::int64_t steps, ProcessGroup& group) {
+  if (sums.empty()) return {{"loss", std::numeric_limits<double>::quiet_NaN()}};
+  std::vector<double> values;
+  for (const auto& [name, sum] : sums) values.push_back(sum);
+  at::Tensor all = at::tensor(values, at::kDouble);
+  group.sum({all});
+  all = all / static_cast<double>(steps * group.world_size());
+  const double* value = all.const_data_ptr<double>();
+  Sums means;
+  for (const auto& [name, sum] : sums) means[name] = *value++;
+  return means;
 }
 
 }  // namespace
@@ -83,14 +50,12 @@ struct Trainer::State {
   TrainerPosition position;
   bool loader_is_there = false;  ///< at the position's batch
   bool was_stopped = false;
-  int bad_steps = 0;
-  bool reads_late;
-  std::optional<Unsettled> unsettled;  ///< the last step
+  int bad_steps = 0;  ///< in a row
 
   // Since the last record.
   Sums sums;
-  std::int64_t steps = 0;          ///< that changed the weights: of the others nothing is recorded
-  std::int64_t skipped_steps = 0;  ///< the others
+  std::int64_t steps = 0;  ///< that changed the weights; the sums are over these
+  std::int64_t skipped_steps = 0;
   std::int64_t images = 0;
   double gradient_norm = 0;
   Clock::time_point started = Clock::now();
@@ -104,27 +69,19 @@ struct Trainer::State {
         group(its_group),
         options(std::move(its_options)),
         parameters(optimizer.parameters()),
-        reducer(optimizer.named_parameters(), group),
-        reads_late(options.reads_late || options.device.is_cuda()) {}
+        reducer(optimizer.named_parameters(), group) {}
 
-  /// Adds the gradients of one batch.
-  void accumulate(bool exchange, Sums& of_step) {
+  /// Adds the gradients of one batch, and its numbers.
+  void accumulate(Sums& of_step) {
     Batch batch = loader.next();
     images += batch.images.size(0);
-    batch.images = batch.images.to(options.device, /*non_blocking=*/true);
-    if (batch.views.defined()) batch.views = batch.views.to(options.device, /*non_blocking=*/true);
-    if (batch.targets.defined())
-      batch.targets = batch.targets.to(options.device, /*non_blocking=*/true);
+    batch.images = batch.images.to(options.device);
+    if (batch.views.defined()) batch.views = batch.views.to(options.device);
+    if (batch.targets.defined()) batch.targets = batch.targets.to(options.device);
     const double weight = 1.0 / static_cast<double>(options.accumulation);
-    StepLoss cost;
-    {
-      const AutocastScope scope(options.autocast, options.device.type());
-      cost = task.loss(batch, position.step);
-    }
-    reducer.begin(exchange);
-    (cost.loss * weight).backward();
-    of_step.add("loss", cost.loss, weight);
-    for (const auto& [name, value] : cost.parts) of_step.add(name, value, weight);
+    const StepLoss cost = task.accumulate(batch, {position.step, weight, options.autocast});
+    of_step["loss"] += cost.loss.item<double>() * weight;
+    for (const auto& [name, value] : cost.parts) of_step[name] += value.item<double>() * weight;
   }
 
   void update() {
@@ -134,63 +91,36 @@ struct Trainer::State {
                     static_cast<std::uint64_t>(group.rank()));
     optimizer.zero_grad();
     Sums of_step;
-    for (std::int64_t part = 1; part <= options.accumulation; ++part)
-      accumulate(/*exchange=*/part == options.accumulation, of_step);
-    reducer.finish();
-    settle();
+    for (std::int64_t part = 0; part < options.accumulation; ++part) accumulate(of_step);
+    reducer.average();
     // The same on all ranks, which hold the same gradients: they skip the same steps.
-    const at::Tensor norm = clip_gradients(parameters, options.clip_norm);
-    unsettled = on_its_way(norm);
-    unsettled->sums = std::move(of_step);
-    unsettled->step = position.step;
-    const double rate = learning_rate(options.schedule, position.step);
-    if (reads_late) {
-      const at::Tensor skip = norm.isfinite().logical_not().to(at::kFloat);
-      optimizer.step(rate, skip);
-      if (average != nullptr) average->update(skip);
-    } else if (settle()) {
-      optimizer.step(rate);
+    const double norm = clip_gradients(parameters, options.clip_norm);
+    if (std::isfinite(norm)) {
+      optimizer.step(learning_rate(options.schedule, position.step));
       if (average != nullptr) average->update();
+      bad_steps = 0;
+      add(sums, of_step);
+      gradient_norm = norm;
+      ++steps;
+    } else {
+      skip();
     }
     ++position.step;
     if (options.check_ranks_every > 0 && position.step % options.check_ranks_every == 0)
       reducer.check_equal();
   }
 
-  /// Takes the last step into account, or not: whether its gradients were finite.
-  bool settle() {
-    if (!unsettled) return true;
-    Unsettled last = std::move(*unsettled);
-    unsettled.reset();
-    if (last.copied) last.copied->synchronize();
-    const double norm = last.norm.item<double>();
-    if (std::isfinite(norm)) {
-      bad_steps = 0;
-      sums.add(std::move(last.sums));
-      gradient_norm = norm;
-      ++steps;
-      return true;
-    }
-    if (reads_late && average != nullptr) average->forget_update();
+  void skip() {
     ++skipped_steps;
-    if (++bad_steps < options.most_bad_steps) return false;
+    if (++bad_steps < options.most_bad_steps) return;
     throw NotFiniteError(ErrorCode::failed,
                          "the gradients were not finite in " + std::to_string(bad_steps) +
                              " steps in a row, the last of them step " +
-                             std::to_string(last.step + 1),
+                             std::to_string(position.step + 1),
                          "training", "a smaller `lr` or a `clip_grad` may keep them finite");
   }
 
-  /// Whether rank 0 wants to stop. Several GPUs would wait for the answer: they ask now and then.
-  bool first_stops(bool mine) {
-    constexpr std::int64_t kAskEvery = 10;
-    const bool waits = group.world_size() > 1 && options.device.is_cuda();
-    if (waits && position.step % kAskEvery != 0) return false;
-    return number_of_first(group, options.device, mine ? 1 : 0) != 0;
-  }
-
   StepRecord take_record() {
-    settle();
     StepRecord record;
     record.step = position.step;
     record.steps = steps;
@@ -199,7 +129,7 @@ struct Trainer::State {
                    std::max<std::int64_t>(1, loader.batches_per_epoch());
     record.learning_rate = learning_rate(options.schedule, position.step - 1);
     record.gradient_norm = gradient_norm;
-    record.losses = sums.take_means(steps, group);
+    record.losses = means_of(sums, steps, group);
     const double elapsed = seconds_since(started);
     record.images = images * group.world_size();
     record.images_per_second = static_cast<double>(record.images) / std::max(elapsed, 1e-9);
@@ -262,9 +192,8 @@ std::int64_t Trainer::run(std::int64_t until) {
     if (state.position.step % state.options.log_every == 0) record_steps();
     state.position.seconds += seconds_since(start);
     stops = stops || (keep_going && !keep_going());
-    state.was_stopped = state.first_stops(stops);
+    state.was_stopped = number_of_first(state.group, stops ? 1 : 0) != 0;
   }
-  state.settle();
   if (state.steps + state.skipped_steps > 0) record_steps();
   return state.position.step - first;
 }

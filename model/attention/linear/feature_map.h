@@ -1,7 +1,8 @@
 // Feature maps phi of linear attention: sim(q, k) = phi(q) . phi(k).
 #pragma once
 
-#include "model/attention/fused_mixing.h"
+#include "kernels/linear_attention/linear_attention.h"
+#include "model/attention/kernel_form.h"
 #include "model/attention/token_grid.h"
 
 #include <ATen/core/Tensor.h>
@@ -12,6 +13,14 @@
 #include <optional>
 
 namespace hydrascope::model {
+
+/// A feature map as the kernels know it.
+struct FusedFeature {
+  kernels::linear_attention::Feature feature;
+  double unit_eps = 0;  ///< of Feature::unit
+  HeadNetwork query;
+  HeadNetwork key;
+};
 
 /// Which of the two sides of the dot product a map is asked for.
 enum class Side { query, key };

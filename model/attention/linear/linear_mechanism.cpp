@@ -1,5 +1,6 @@
 #include "model/attention/linear/linear_mechanism.h"
 
+#include "model/attention/linear/linear_form.h"
 #include "model/attention/local_term.h"
 
 #include <ATen/ATen.h>
@@ -27,21 +28,9 @@ class LinearMixer final : public TokenMixer {
     return linear_attention_rows(map_, q, k, grid, normaliser_, first, count);
   }
 
-  [[nodiscard]] FusedMixing fused() const override {
-    const std::optional<FusedFeature> map = map_->fused();
-    if (!map) return {};
-    using kernels::linear_attention::Normaliser;
-    switch (normaliser_.rule) {
-      case model::Normaliser::Rule::add_eps:
-        return FusedLinear{*map, Normaliser::add_eps, normaliser_.eps};
-      case model::Normaliser::Rule::none: return FusedLinear{*map, Normaliser::none, 0};
-      case model::Normaliser::Rule::signed_clamp: break;
-    }
-    return {};
-  }
-
-  [[nodiscard]] TokenWeights token_weights(const TokenGrid& grid) const override {
-    return map_->token_weights(grid);
+  [[nodiscard]] std::unique_ptr<KernelForm> kernel_form() const override {
+    if (!map_->fused() || normaliser_.rule == Normaliser::Rule::signed_clamp) return nullptr;
+    return std::make_unique<LinearForm>(map_, normaliser_);
   }
 
  private:

@@ -4,7 +4,8 @@
 // Deviations from the paper: zero tokens (`eps_policy`), sizes other than the training size
 // (`scale`, w_t; kernels that hold a power of 1/N already are scaled by the rest only), and an
 // optional learned s (`feature_scale`) for converted models. `post_norm` is the article's LayerNorm
-// behind the operation.
+// behind the operation. Layers with another `eps_policy` than `max`, or with `post_norm`, have no
+// kernels.
 #include "model/attention/hydra_attention.h"
 #include "model/attention/local_term.h"
 #include "model/attention/post_norm.h"
@@ -19,8 +20,6 @@
 namespace hydrascope::model {
 namespace {
 
-using kernels::hydra::Eps;
-
 ChoiceOption<const HydraKernel*> kernel_option(std::string key, std::string help) {
   std::vector<std::pair<std::string, const HydraKernel*>> choices;
   for (const HydraKernel& kernel : hydra_kernels()) choices.emplace_back(kernel.name, &kernel);
@@ -30,9 +29,9 @@ ChoiceOption<const HydraKernel*> kernel_option(std::string key, std::string help
 const auto kPhiQ = kernel_option("phi_q", "kernel of the queries");
 const auto kPhiK = kernel_option("phi_k", "kernel of the keys");
 const auto kHydraScale = token_scale_option();
-const ChoiceOption<Eps> kEpsPolicy("eps_policy",
-                                   {{"max", Eps::max}, {"rsqrt", Eps::rsqrt}, {"add", Eps::add}},
-                                   "what replaces the norm of a token");
+const ChoiceOption<EpsPolicy> kEpsPolicy(
+    "eps_policy", {{"max", EpsPolicy::max}, {"rsqrt", EpsPolicy::rsqrt}, {"add", EpsPolicy::add}},
+    "what replaces the norm of a token");
 const NumberOption kHydraEps("eps", "1e-6", 1e-12, 1, "smallest norm");
 const SwitchOption kFeatureScale("feature_scale", false,
                                  "learn a scale for each feature of the global vector");
@@ -61,8 +60,8 @@ const MechanismRegistration kHydra(with_local_term({
         feature_scale = arguments.add_parameter(
             "feature_scale", at::ones({arguments.num_heads * arguments.head_dim}));
       }
-      const HydraSettings settings{*kPhiQ(options), *kPhiK(options), kEpsPolicy(options),
-                                   kHydraEps(options)};
+      const HydraSettings settings{*kPhiQ(options), *kPhiK(options), kHydraEps(options),
+                                   kEpsPolicy(options)};
       auto mixer = std::make_unique<HydraMixer>(settings, kHydraScale(options),
                                                 arguments.training_grid, feature_scale);
       if (!kPostNorm(options)) return mixer;

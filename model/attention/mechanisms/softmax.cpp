@@ -6,6 +6,7 @@
 // rule (positions/position_rule.h) may change the scores; rows are then made in pieces, unless it turns
 // q and k alone.
 #include "model/attention/attention.h"
+#include "model/attention/softmax_form.h"
 #include "model/attention/token_scale.h"
 #include "model/registry/mechanisms.h"
 
@@ -50,16 +51,18 @@ class SoftmaxMixer : public TokenMixer {
     return queries.matmul(to_compute_type(k).transpose(-2, -1)).softmax(-1);
   }
 
-  [[nodiscard]] FusedMixing fused() const override {
-    if (position_ && position_->changes_scores()) return {};
-    return FusedSoftmax{};
-  }
-  [[nodiscard]] double query_scale(const TokenGrid& grid) const override {
-    return log_scale_ ? log_scale(training_, grid) : 1;
+  [[nodiscard]] std::unique_ptr<KernelForm> kernel_form() const override {
+    if (position_ && position_->changes_scores()) return nullptr;
+    return std::make_unique<SoftmaxForm>(
+        [this](const TokenGrid& grid) { return query_scale(grid); });
   }
   [[nodiscard]] const PositionRule* position() const override { return position_.get(); }
 
  private:
+  [[nodiscard]] double query_scale(const TokenGrid& grid) const {
+    return log_scale_ ? log_scale(training_, grid) : 1;
+  }
+
   TokenGrid training_;
   bool log_scale_;
   std::shared_ptr<const PositionRule> position_;

@@ -35,8 +35,9 @@ Tensor k_means(const Tensor& keys, std::int64_t num_clusters, std::int64_t steps
   Tensor centroids = at::cat(chosen, 1);
   for (std::int64_t step = 0; step < steps; ++step) {
     const Tensor cluster = keys.matmul(centroids.transpose(1, 2)).argmax(2).unsqueeze(2);
-    const Tensor sums =
-        at::zeros_like(centroids).scatter_add_(1, cluster.expand_as(keys).contiguous(), keys);
+    // A product gives the same bits every time, which sums by atomics on a GPU do not.
+    const Tensor members = at::one_hot(cluster.squeeze(2), num_clusters).to(keys.scalar_type());
+    const Tensor sums = members.transpose(1, 2).matmul(keys);
     // A cluster without keys stays where it is.
     const Tensor is_empty = sums.norm(2, -1, true).lt(kLeastNorm);
     centroids = at::where(is_empty, centroids, unit(sums));

@@ -2,6 +2,7 @@
 
 #include "model/attention/pieces.h"
 #include "model/attention/sparse/softmax_sums.h"
+#include "model/attention/sparse/sparse_form.h"
 #include "model/attention/token_scale.h"
 
 #include <ATen/ATen.h>
@@ -161,13 +162,9 @@ double SparseSoftmaxMixer::excess(const TokenGrid& grid) const {
   return scales_prefix_rows_ ? log_scale(training_, grid) - 1 : 0;
 }
 
-FusedMixing SparseSoftmaxMixer::fused() const {
-  if (position_ && position_->changes_scores()) return {};
-  FusedSparse sparse;
-  for (const HeadPattern& head : heads_)
-    sparse.heads.push_back({head.num_heads, head.pattern.get()});
-  if (windows_) sparse.window = FusedWindow{*windows_};
-  return sparse;
+std::unique_ptr<KernelForm> SparseSoftmaxMixer::kernel_form() const {
+  if (position_ && position_->changes_scores()) return nullptr;
+  return std::make_unique<SparseForm>(*this);
 }
 
 PrefixWeighing SparseSoftmaxMixer::prefix_weighing(const TokenGrid& grid) const {

@@ -79,16 +79,23 @@ using HeadPatterns = std::function<std::vector<HeadPattern>(const MechanismOptio
                                                             const SparseLayer& layer)>;
 
 /// The mechanism of these patterns, with the option `prefix_rows`. `windows`: their size, if all
-/// heads of a layer see the windows of FusedWindow; may be empty.
+/// heads of a layer see the windows of SparseSoftmaxMixer; may be empty.
 MechanismEntry sparse_mechanism(
     MechanismEntry entry, HeadPatterns heads,
     std::function<std::optional<GridExtent>(const MechanismOptions&, const SparseLayer&)> windows =
         {});
 
+/// The scores s of prefix tokens become factor * s at some size, and factor * s + overview for keys of
+/// the overview. (H) or (1), one value for all heads; undefined: they stay as they are.
+struct PrefixWeighing {
+  at::Tensor factor;
+  at::Tensor overview;  ///< undefined without an overview
+};
+
 class SparseSoftmaxMixer final : public TokenMixer {
  public:
   /// `heads`: of all heads, in their order. `windows`: their size where all heads see the windows of
-  /// FusedWindow.
+  /// the balanced intervals (balanced_intervals.h) of both axes, none longer than that.
   SparseSoftmaxMixer(std::vector<HeadPattern> heads, const TokenMixerArguments& arguments,
                      PrefixRows prefix_rows, std::optional<GridExtent> windows = std::nullopt);
   torch::Tensor mix(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
@@ -96,11 +103,12 @@ class SparseSoftmaxMixer final : public TokenMixer {
   torch::Tensor attention_rows(const torch::Tensor& q, const torch::Tensor& k,
                                const TokenGrid& grid, std::int64_t first,
                                std::int64_t count) override;
-  [[nodiscard]] FusedMixing fused() const override;
-  [[nodiscard]] PrefixWeighing prefix_weighing(const TokenGrid& grid) const override;
+  [[nodiscard]] std::unique_ptr<KernelForm> kernel_form() const override;
   [[nodiscard]] const PositionRule* position() const override { return position_.get(); }
 
  private:
+  friend class SparseForm;
+  [[nodiscard]] PrefixWeighing prefix_weighing(const TokenGrid& grid) const;
   /// ln N / ln N_train - 1, at least 0; 0 for plain rows.
   [[nodiscard]] double excess(const TokenGrid& grid) const;
   /// Scores of prefix rows (B, H, n, N), weighed as `prefix_rows` says.

@@ -1,4 +1,4 @@
-// What a run of the plan notes down beside its logits.
+// Notes of a run of the plan, beside its logits.
 #pragma once
 
 #include "model/inference/cpu/channel_ranges.h"
@@ -9,10 +9,14 @@
 
 namespace hydrascope::model::inference {
 
-/// The tokens that enter some blocks, for explanations (model/explain).
+/// The tokens that enter some blocks, for explanations (model/explain) and for students
+/// (model/training/distillation).
 struct TokenTrace {
-  std::vector<std::int64_t> layers;  ///< ascending
-  float* tokens = nullptr;           ///< (images, layers, N, D)
+  /// Ascending. The number of blocks stands for the tokens that leave the last block, of which only
+  /// the tokens with a query are written there.
+  std::vector<std::int64_t> layers;
+  float* tokens = nullptr;  ///< (images, layers, N, D)
+  bool is_all = false;  ///< nothing else is wanted: neither later blocks nor logits are computed
 };
 
 /// Each may be null and costs nothing then.

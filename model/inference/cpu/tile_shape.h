@@ -1,12 +1,16 @@
 // How many tokens pass through a block together.
 #pragma once
 
+#include "kernels/linear/panel.h"
+
+#include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <vector>
 
 namespace hydrascope::model::inference {
 
-inline constexpr std::int64_t kStripRows = 6;  ///< of the vectors' micro-kernels; even
+using kernels::linear::kStripRows;  // of the vectors' micro-kernels; even
 /// Where products run on AMX, whose micro-kernel takes 16 rows, beside strips in the rest.
 inline constexpr std::int64_t kMatrixTileRows = 48;
 
@@ -35,5 +39,36 @@ Borders even_borders(std::int64_t num_tokens, const TileShape& shape);
 /// the largest, comes first.
 Borders window_borders(const Borders& windows, const TileShape& shape, std::int64_t batch,
                        int threads);
+
+/// The tokens of an image, and how they are cut.
+struct Extent {
+  std::int64_t num_tokens = 0;
+  Borders borders;  ///< of the tiles
+  [[nodiscard]] std::int64_t num_tiles() const { return std::ssize(borders) - 1; }
+  [[nodiscard]] std::int64_t most_rows() const {
+    std::int64_t most = 0;
+    for (std::size_t i = 1; i < borders.size(); ++i)
+      most = std::max(most, borders[i] - borders[i - 1]);
+    return most;
+  }
+  /// Tiles that hold the first `count` tokens.
+  [[nodiscard]] std::int64_t tiles_before(std::int64_t count) const {
+    return std::ranges::lower_bound(borders, count) - borders.begin();
+  }
+};
+
+/// Rows first .. first + rows of image `image`.
+struct Tile {
+  std::int64_t image = 0;
+  std::int64_t index = 0;
+  std::int64_t first = 0;
+  std::int64_t rows = 0;
+};
+/// Tiles of all images of a batch in order.
+inline Tile tile_of(std::int64_t item, const Extent& extent) {
+  const std::int64_t index = item % extent.num_tiles();
+  const auto border = extent.borders.begin() + index;
+  return {item / extent.num_tiles(), index, border[0], border[1] - border[0]};
+}
 
 }  // namespace hydrascope::model::inference

@@ -5,7 +5,6 @@
 #include "kernels/error.h"
 #include "kernels/linear/cublas_lt_products.h"
 #include "model/inference/gpu/device_plan.h"
-#include "model/inference/gpu/softmax_backend.h"
 
 #include <ATen/ATen.h>
 #include <c10/core/StreamGuard.h>
@@ -46,82 +45,6 @@ c10::Stream new_stream(const c10::Device& device) {
 }
 Stream native(const c10::Stream& stream) { return static_cast<Stream>(stream.native_handle()); }
 
-/// Each stretch runs once as it is, which loads the kernels; then it is captured; then repeated.
-class GraphRecorder final : public LaunchRecorder {
- public:
-  explicit GraphRecorder(Stream stream) : stream_(stream) {}
-  GraphRecorder(const GraphRecorder&) = delete;
-  GraphRecorder& operator=(const GraphRecorder&) = delete;
-  ~GraphRecorder() override {
-    for (const Recorded& each : graphs_) {
-      if (each.graph != nullptr) cudaGraphExecDestroy(each.graph);
-    }
-  }
-
-  void run(std::size_t stretch, const std::function<void()>& launches) override {
-    if (stretch >= graphs_.size()) graphs_.resize(stretch + 1);
-    Recorded& recorded = graphs_[stretch];
-    // Faults can be told apart only where each launch is waited for, which a graph cannot.
-    if (!recorded.warm || kernels::device::synchronous_launches()) {
-      launches();
-      recorded.warm = true;
-      return;
-    }
-    if (recorded.graph == nullptr) recorded.graph = capture(launches);
-    check_cuda(cudaGraphLaunch(recorded.graph, stream_), "cudaGraphLaunch");
-  }
-
- private:
-  struct Recorded {
-    bool warm = false;
-    cudaGraphExec_t graph = nullptr;
-  };
-
-  cudaGraphExec_t capture(const std::function<void()>& launches) {
-    cudaGraph_t graph = nullptr;
-    check_cuda(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal),
-               "cudaStreamBeginCapture");
-    try {
-      launches();
-    } catch (...) {
-      cudaStreamEndCapture(stream_, &graph);
-      if (graph != nullptr) cudaGraphDestroy(graph);
-      cudaGetLastError();  // of ending it; LibTorch would report it as that of its own next launch
-      throw;
-    }
-    check_cuda(cudaStreamEndCapture(stream_, &graph), "cudaStreamEndCapture");
-    cudaGraphExec_t executable = nullptr;
-    const cudaError_t status = cudaGraphInstantiate(&executable, graph, 0);
-    cudaGraphDestroy(graph);
-    check_cuda(status, "cudaGraphInstantiate");
-    return executable;
-  }
-
-  Stream stream_;
-  std::vector<Recorded> graphs_;
-};
-
-/// What is kept of an image size: memory, products, graphs, the softmax that is fastest there.
-struct PlannedShape {
-  PlannedShape(DeviceWeights& weights, DevicePlanOptions options, bool deterministic,
-               kernels::linear::cuda::Products& products, const DevicePlan::Shape& shape)
-      : recorder(options.stream),
-        softmax(options.stream, deterministic),
-        plan(weights, with_softmax(std::move(options)), products, recorder, shape) {}
-
-  GraphRecorder recorder;
-  SoftmaxBackend softmax;
-  DevicePlan plan;
-
- private:
-  DevicePlanOptions with_softmax(DevicePlanOptions options) {
-    options.softmax = [this](const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
-      return softmax.attend(q, k, v);
-    };
-    return options;
-  }
-};
-
 /// One of the batches on their way.
 struct Slot {
   at::Tensor input;     ///< images of the batch, one after the other, on the device
@@ -139,8 +62,7 @@ class StreamedPlan final : public Engine {
   StreamedPlan(const EngineSource& source, const InferenceOptions& options)
       : Engine(source.model->config()),
         stream_(new_stream(options.device)),
-        copies_(new_stream(options.device)),
-        deterministic_(options.deterministic) {
+        copies_(new_stream(options.device)) {
     const c10::StreamGuard guard(stream_);
     kernels::linear::cuda::CublasLtOptions library;
     library.stream = native(stream_);
@@ -152,8 +74,7 @@ class StreamedPlan final : public Engine {
     };
     products_ = kernels::linear::cuda::make_cublas_lt_products(std::move(library));
     weights_.emplace(source, options);
-    plan_options_.stream = native(stream_);
-    plan_options_.trace_layers = options.trace_layers;
+    plan_options_ = {native(stream_), options.deterministic, options.trace_layers};
   }
 
   ~StreamedPlan() override {
@@ -173,8 +94,9 @@ class StreamedPlan final : public Engine {
   /// The softmax that is named is that of the shape at hand.
   [[nodiscard]] EngineDescription describe() const override {
     const bool chosen = weights_->has_softmax() && !shapes_.empty();
-    const std::string backend = chosen ? shapes_.front().softmax.name() : "";
-    return {weights_->what_runs() + (backend.empty() ? "" : "+softmax:" + backend)};
+    const std::string backend = chosen ? shapes_.front().softmax() : "";
+    return {weights_->what_runs() + (backend.empty() ? "" : "+softmax:" + backend),
+            products_->describe()};
   }
 
  private:
@@ -192,11 +114,10 @@ class StreamedPlan final : public Engine {
 
   c10::Stream stream_;
   c10::Stream copies_;
-  bool deterministic_;
   std::unique_ptr<kernels::linear::cuda::Products> products_;
   std::optional<DeviceWeights> weights_;
   DevicePlanOptions plan_options_;
-  std::list<PlannedShape> shapes_;  ///< the latest first
+  std::list<DevicePlan> shapes_;  ///< the latest first
   std::array<Slot, kSlots> slots_;
   Event ready_;
   at::Tensor trace_;           ///< of the batch collected last
@@ -205,19 +126,18 @@ class StreamedPlan final : public Engine {
 
 DevicePlan& StreamedPlan::plan_for(const DevicePlan::Shape& wanted) {
   for (auto each = shapes_.begin(); each != shapes_.end(); ++each) {
-    const DevicePlan::Shape& shape = each->plan.shape();
+    const DevicePlan::Shape& shape = each->shape();
     if (shape.height != wanted.height || shape.width != wanted.width) continue;
     // The last batch of many may be a small one: up to half of the work may be in vain.
     if (wanted.batch <= shape.batch && shape.batch <= 2 * wanted.batch) {
       shapes_.splice(shapes_.begin(), shapes_, each);
-      return each->plan;
+      return *each;
     }
   }
   // Memory of the oldest goes to the newest, and no launch may be in the middle of it.
   check_cuda(cudaStreamSynchronize(native(stream_)), "the model on the GPU");
   if (shapes_.size() == kMostShapes) shapes_.pop_back();
-  shapes_.emplace_front(*weights_, plan_options_, deterministic_, *products_, wanted);
-  return shapes_.front().plan;
+  return shapes_.emplace_front(*weights_, plan_options_, *products_, wanted);
 }
 
 void StreamedPlan::stage(Slot& slot, const ImageBatch& batch) {
@@ -301,10 +221,10 @@ void StreamedPlan::submit(const ImageBatch& batch) {
   try {
     start(slot, batch);
   } catch (...) {
-    // Memory of other sizes may be what was missing; else it is what a smaller batch would lack.
-    const bool others = shapes_.size() > 1;
+    // Memory of plans may be what was missing; else it is what a smaller batch would lack.
+    const bool any_plan = !shapes_.empty();
     release(slot);
-    if (!others || !is_out_of_memory(std::current_exception())) throw;
+    if (!any_plan || !is_out_of_memory(std::current_exception())) throw;
     try {
       start(slot, batch);
     } catch (...) {
@@ -319,6 +239,7 @@ void StreamedPlan::release(Slot& slot) {
   // What is under way has its logits when the stream is idle.
   cudaStreamSynchronize(native(copies_));
   cudaStreamSynchronize(native(stream_));
+  cudaGetLastError();  // of what failed; LibTorch would report it as that of its own next launch
   shapes_.clear();
   slot.input.reset();
   slot.pinned.reset();

@@ -1,10 +1,8 @@
 #include "model/inference/gpu/device_plan.h"
 
 #include "kernels/error.h"
-#include "kernels/hydra/hydra_cuda.h"
+#include "kernels/gelu/gelu_cuda.h"
 #include "kernels/layer_norm/layer_norm_cuda.h"
-#include "kernels/linear_attention/linear_attention_cuda.h"
-#include "kernels/local_convolution/local_convolution_cuda.h"
 #include "kernels/token_rows/token_rows_cuda.h"
 
 #include <ATen/ATen.h>
@@ -15,7 +13,6 @@
 namespace hydrascope::model::inference {
 
 namespace linear = kernels::linear::cuda;
-namespace linear_attention = kernels::linear_attention;
 
 namespace {
 
@@ -24,25 +21,15 @@ T* data(const at::Tensor& tensor) {
   return static_cast<T*>(tensor.mutable_data_ptr());
 }
 
-linear_attention::cuda::Extent extent(std::int64_t images, std::int64_t tokens,
-                                      std::int64_t queries, std::int64_t num_prefix,
-                                      const TokenWeights& weights) {
-  return {images,
-          tokens,
-          queries,
-          num_prefix,
-          static_cast<float>(weights.prefix),
-          static_cast<float>(weights.patch)};
-}
-
 }  // namespace
 
 DevicePlan::DevicePlan(DeviceWeights& weights, DevicePlanOptions options,
-                       linear::Products& products, LaunchRecorder& recorder, const Shape& shape)
+                       linear::Products& products, const Shape& shape)
     : weights_(weights),
       options_(std::move(options)),
-      products_(weights, products, options_.stream),
-      recorder_(recorder),
+      products_(products),
+      recorder_(options_.stream),
+      softmax_(options_.stream, options_.deterministic),
       shape_(shape) {
   const c10::InferenceMode inference;
   const VitConfig& config = weights_.model->config();
@@ -56,8 +43,6 @@ DevicePlan::DevicePlan(DeviceWeights& weights, DevicePlanOptions options,
   batch_ = shape.batch;
   grid_ = config.token_grid_of_pixels(shape.height, shape.width);
   const Embeddings embeddings = make_embeddings(*weights_.model, grid_.rows, grid_.columns);
-  token_weights_ = embeddings.token_weights;
-  query_scales_ = embeddings.query_scales;
   if (embeddings.prefix.defined()) prefix_ = embeddings.prefix.to(weights_.device).contiguous();
   position_ = embeddings.position.to(scalar_type()).to(weights_.device).contiguous();
   with_storage(weights_.type, [this]<class T>() { build<T>(); });
@@ -73,24 +58,16 @@ void DevicePlan::build() {
 
   std::int64_t widest = weights_.patch_embed.in();
   std::int64_t query_width = 0;
-  std::size_t state = 0;
-  std::size_t workspace = 0;
-  std::size_t hydra_workspace = 0;
+  DeviceMixing::Room most;
   for (std::size_t layer = 0; layer < weights_.blocks.size(); ++layer) {
     const DeviceBlock& block = weights_.blocks[layer];
     widest = std::max({widest, block.qkv.out(), block.fc1.out()});
     query_width = std::max(query_width, block.query_width);
-    if (const auto* hydra = std::get_if<FusedHydra>(&block.mixing)) {
-      state = std::max(state, static_cast<std::size_t>(batch_ * dim) * sizeof(float));
-      hydra_workspace =
-          std::max(hydra_workspace,
-                   kernels::hydra::cuda::workspace_bytes(
-                       {batch_, tokens, tokens, dim, hydra->kernel, weights_.num_prefix, 1, 1}));
-    } else if (const auto* shape = std::get_if<linear_attention::Shape>(&block.mixing)) {
-      const auto all = extent(batch_, tokens, tokens, weights_.num_prefix, {});
-      state = std::max(state, linear_attention::cuda::state_floats(*shape, all) * sizeof(float));
-      workspace = std::max(workspace, linear_attention::cuda::workspace_bytes<T>(*shape, all));
-    }
+    if (!block.mixing) continue;
+    const DeviceMixing::Room room = block.mixing->room({batch_, tokens, grid_});
+    most.state = std::max(most.state, room.state);
+    most.workspace = std::max(most.workspace, room.workspace);
+    most.counters = std::max(most.counters, room.counters);
   }
   x_ = at::empty({batch_, tokens, dim}, options);
   normed_ = at::empty_like(x_);
@@ -98,9 +75,9 @@ void DevicePlan::build() {
   wide_ = at::empty({batch_, tokens, widest}, options);
   queries_ = at::empty({batch_, weights_.num_prefix, query_width}, options);
   ends_ = at::empty({batch_, weights_.num_prefix, dim}, options);
-  global_ = at::empty({static_cast<std::int64_t>(state)}, bytes);
-  workspace_ = at::empty({static_cast<std::int64_t>(workspace)}, bytes);
-  hydra_workspace_ = at::zeros({static_cast<std::int64_t>(hydra_workspace)}, bytes);
+  global_ = at::empty({static_cast<std::int64_t>(most.state)}, bytes);
+  workspace_ = at::empty({static_cast<std::int64_t>(most.workspace)}, bytes);
+  counters_ = at::zeros({static_cast<std::int64_t>(most.counters)}, bytes);
   pooled_ = at::empty({2, batch_, dim}, options.dtype(at::kFloat));
   logits_ = at::empty({batch_, config.num_classes}, options.dtype(at::kFloat));
   if (!options_.trace_layers.empty())
@@ -118,7 +95,7 @@ void DevicePlan::build() {
     embed.rows = count;
     embed.x_image_stride = count * weights_.patch_embed.in();
     embed.y_image_stride = tokens * dim;
-    add(products_.step(embed));
+    add_product(embed);
   };
   add_embedding(0, grid_.num_patches());
   if (grid_.num_overview() > 0) add_embedding(grid_.num_patches(), grid_.num_overview());
@@ -162,7 +139,7 @@ void DevicePlan::add_block(std::size_t layer) {
   const bool is_last = layer + 1 == weights_.blocks.size();
   // A module mixes all tokens or none.
   const bool only_ends = is_last && config.global_pool != Pooling::avg && weights_.num_prefix > 0 &&
-                         !std::holds_alternative<std::monostate>(block.mixing);
+                         block.mixing != nullptr;
   T* x = data<T>(x_);
   T* normed = data<T>(normed_);
   T* wide = data<T>(wide_);
@@ -196,12 +173,12 @@ void DevicePlan::add_block(std::size_t layer) {
     call.rows = weights_.num_prefix;
     call.y_image_stride = weights_.num_prefix * block.query_width;
     call.x_image_stride = tokens * dim;
-    add(products_.step(call));
-    add(products_.step(all(*part(block.query_width, width - block.query_width), normed, wide)));
+    add_product(call);
+    add_product(all(*part(block.query_width, width - block.query_width), normed, wide));
     rest = {data<T>(ends_), weights_.num_prefix, weights_.num_prefix * dim};
     add_mixing<T>(layer, rest, queries, block.query_width, wide, width - block.query_width);
   } else {
-    add(products_.step(all(block.qkv, normed, wide)));
+    add_product(all(block.qkv, normed, wide));
     add_mixing<T>(layer, rest, wide, width, wide + block.query_width, width);
   }
 
@@ -216,7 +193,7 @@ void DevicePlan::add_block(std::size_t layer) {
   call.y = wide;
   call.y_image_stride = rest.count * block.fc1.out();
   call.gelu = true;
-  add(products_.step(call));
+  add_product(call);
   call.linear = &block.fc2;
   call.x = wide;
   call.x_image_stride = call.y_image_stride;
@@ -224,7 +201,7 @@ void DevicePlan::add_block(std::size_t layer) {
   call.c = y;
   call.y_image_stride = call.c_image_stride = rest.image_stride;
   call.gelu = false;
-  add(products_.step(call));
+  add_product(call);
   if (is_last) add_head<T>(rest);
 }
 
@@ -238,7 +215,6 @@ void DevicePlan::add_mixing(std::size_t layer, const Tokens& rest, const T* q,
   const std::int64_t queries = rest.count;
   const T* v = kv + (block.qkv.out() - block.query_width - dim);
   T* y = data<T>(mixed_);
-  const TokenWeights weights = token_weights_[layer];
 
   ProductCall proj;
   proj.linear = &block.proj;
@@ -251,44 +227,34 @@ void DevicePlan::add_mixing(std::size_t layer, const Tokens& rest, const T* q,
   proj.images = batch_;
   proj.rows = queries;
 
-  if (const auto* hydra = std::get_if<FusedHydra>(&block.mixing)) {
-    kernels::hydra::cuda::ForwardParams<T> params{};
-    params.shape = {batch_,
-                    tokens,
-                    queries,
-                    dim,
-                    hydra->kernel,
-                    weights_.num_prefix,
-                    static_cast<float>(weights.prefix),
-                    static_cast<float>(weights.patch)};
-    params.q = {q, q_stride, queries * q_stride};
-    params.k = {kv, kv_stride, tokens * kv_stride};
-    params.v = {v, kv_stride, tokens * kv_stride};
-    params.feature_scale =
-        hydra->feature_scale.defined() ? data<float>(hydra->feature_scale) : nullptr;
-    params.global = data<float>(global_);
-    params.y = {y, dim, queries * dim};
-    params.workspace = hydra_workspace_.mutable_data_ptr();
-    add([params, stream = options_.stream] { kernels::hydra::cuda::forward(params, stream); });
-    add_local_term<T>(block, queries, v, kv_stride, y);
-    add(products_.step(proj));
+  std::function<void()> launches;
+  if (block.mixing)
+    launches = block.mixing->launches({{batch_, queries, grid_},
+                                       q,
+                                       q_stride,
+                                       kv,
+                                       v,
+                                       kv_stride,
+                                       y,
+                                       data<float>(global_),
+                                       workspace_.mutable_data_ptr(),
+                                       counters_.mutable_data_ptr(),
+                                       options_.stream});
+  if (launches) {
+    add(std::move(launches));
+    add_product(proj);
     return;
   }
-  if (const auto* shape = std::get_if<linear_attention::Shape>(&block.mixing)) {
-    linear_attention::cuda::ForwardParams<T> params{};
-    params.shape = *shape;
-    params.extent = extent(batch_, tokens, queries, weights_.num_prefix, weights);
-    params.q = {q, q_stride, queries * q_stride};
-    params.k = {kv, kv_stride, tokens * kv_stride};
-    params.v = {v, kv_stride, tokens * kv_stride};
-    params.y = {y, dim, queries * dim};
-    params.state = data<float>(global_);
-    params.workspace = workspace_.mutable_data_ptr();
-    add([params, stream = options_.stream] { linear_attention::cuda::forward(params, stream); });
-    add_local_term<T>(block, queries, v, kv_stride, y);
-    add(products_.step(proj));
-    return;
-  }
+  add_foreign_mixing<T>(layer, proj, q, q_stride, kv, kv_stride);
+}
+
+template <class T>
+void DevicePlan::add_foreign_mixing(std::size_t layer, ProductCall proj, const T* q,
+                                    std::int64_t q_stride, const T* kv, std::int64_t kv_stride) {
+  const VitConfig& config = weights_.model->config();
+  const DeviceBlock& block = weights_.blocks[layer];
+  const std::int64_t dim = config.embed_dim;
+  const T* v = kv + (block.qkv.out() - block.query_width - dim);
   // LibTorch's: its result lies where its allocator puts it, so proj reads it there.
   const std::int64_t heads = config.num_heads;
   const auto rows = [&](const T* from, std::int64_t stride, std::int64_t count) {
@@ -296,15 +262,15 @@ void DevicePlan::add_mixing(std::size_t layer, const Tokens& rest, const T* q,
                                      {count * stride, stride, 1}, x_.options()),
                        heads);
   };
-  const at::Tensor q_heads = rows(q, q_stride, queries);
-  const at::Tensor k_heads = rows(kv, kv_stride, tokens);
-  const at::Tensor v_heads = rows(v, kv_stride, tokens);
+  const at::Tensor q_heads = rows(q, q_stride, proj.rows);
+  const at::Tensor k_heads = rows(kv, kv_stride, num_tokens());
+  const at::Tensor v_heads = rows(v, kv_stride, num_tokens());
   std::function<at::Tensor()> mix;
-  if (std::holds_alternative<FusedSoftmax>(block.mixing)) {
-    const double scale = query_scales_[layer];
+  if (block.mixing) {
+    const double scale = block.mixing->softmax_scale(grid_).value();
     mix = [this, q_heads, k_heads, v_heads, scale] {
       const at::Tensor scaled = scale == 1 ? q_heads : q_heads * scale;
-      return merge_heads(options_.softmax(scaled, k_heads, v_heads));
+      return merge_heads(softmax_.attend(scaled, k_heads, v_heads));
     };
   } else {
     TokenMixer& mixer = weights_.model->block(static_cast<std::int64_t>(layer)).attention().mixer();
@@ -315,38 +281,26 @@ void DevicePlan::add_mixing(std::size_t layer, const Tokens& rest, const T* q,
   // A result may be a view that begins anywhere; what it is copied to then does not.
   constexpr int kTensorAlignment = 64;  // of LibTorch's allocators: 64 on the CPU, 512 on a GPU
   proj.x_alignment = kTensorAlignment;
-  const int number = products_.plan(proj);
+  const int number = products_.plan(proj.shape(weights_.type));
   add_foreign([this, mix, proj, number] {
     at::Tensor result = mix().to(scalar_type()).contiguous();
     if (linear::alignment_of(result.const_data_ptr()) < kTensorAlignment) result = result.clone();
-    products_.run(number, proj, result.const_data_ptr());
+    run(number, proj, result.const_data_ptr());
   });
 }
 
-template <class T>
-void DevicePlan::add_local_term(const DeviceBlock& block, std::int64_t queries, const T* v,
-                                std::int64_t v_stride, T* y) {
-  // The prefix tokens, which alone have queries in the last block, have no local term.
-  if (!block.local.defined() || queries <= weights_.num_prefix) return;
-  const std::int64_t dim = weights_.model->config().embed_dim;
-  const auto add_plane = [&](std::int64_t first, std::int64_t rows, std::int64_t columns) {
-    const kernels::local_convolution::cuda::AddParams<T> params{
-        {rows, columns, dim, block.local.size(0)},
-        batch_,
-        v + first * v_stride,
-        v_stride,
-        num_tokens() * v_stride,
-        data<float>(block.local),
-        y + first * dim,
-        dim,
-        queries * dim};
-    add([params, stream = options_.stream] {
-      kernels::local_convolution::cuda::add(params, stream);
-    });
-  };
-  add_plane(grid_.num_prefix, grid_.rows, grid_.columns);
-  if (grid_.num_overview() > 0)
-    add_plane(grid_.num_prefix + grid_.num_patches(), grid_.overview_rows, grid_.overview_columns);
+void DevicePlan::run(int product, const ProductCall& call, const void* x) {
+  products_.run(product, x, call.linear->weight.const_data_ptr(),
+                call.linear->bias.const_data_ptr(), call.c, call.y);
+}
+
+void DevicePlan::add_product(const ProductCall& call) {
+  add([this, call, number = products_.plan(call.shape(weights_.type))] {
+    run(number, call, call.x);
+    if (call.gelu_apart())
+      kernels::gelu::cuda::gelu(static_cast<float*>(call.y),
+                                call.images * call.rows * call.linear->out(), options_.stream);
+  });
 }
 
 template <class T>
@@ -396,7 +350,7 @@ void DevicePlan::add_head(const Tokens& tokens) {
     call.y = logits_.mutable_data_ptr();
     call.y_image_stride = call.c_image_stride = config.num_classes;
     call.c = head == 0 ? nullptr : logits_.const_data_ptr();
-    add(products_.step(call));
+    add_product(call);
   }
 }
 

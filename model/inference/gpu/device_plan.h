@@ -1,8 +1,7 @@
 // A model as a GPU runs it, for one number and size of images: matrix products by
 // kernels::linear::cuda::Products, what lies between them by the kernels' CUDA functions, softmax
-// and mechanisms without kernels by LibTorch. It knows LibTorch's device-independent interfaces
-// only, so that a test runs all of it on the host with emulated kernels
-// (tests/model/inference/gpu/device_plan_test.cpp); cuda_plan.h adds streams, graphs and copies.
+// and mechanisms without kernels by LibTorch, of which it knows the device-independent interfaces
+// only; cuda_plan.h adds streams and copies.
 //
 // A block, for B images of N tokens (x: B N rows of D in the plan's type):
 //   n = norm(x); [q k v] = n W^T + b; y = mixing(q, k, v); x += y W^T + b
@@ -17,6 +16,8 @@
 #include "model/inference/gpu/device_patches.h"
 #include "model/inference/gpu/device_products.h"
 #include "model/inference/gpu/device_weights.h"
+#include "model/inference/gpu/launch_recorder.h"
+#include "model/inference/gpu/softmax_backend.h"
 
 #include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>
@@ -30,22 +31,10 @@
 
 namespace hydrascope::model::inference {
 
-/// Runs the launches between two calls of LibTorch. The same stretch always launches the same, so
-/// that an implementation may record it once and repeat the record.
-class LaunchRecorder {
- public:
-  LaunchRecorder() = default;
-  LaunchRecorder(const LaunchRecorder&) = delete;
-  LaunchRecorder& operator=(const LaunchRecorder&) = delete;
-  virtual ~LaunchRecorder() = default;
-  virtual void run(std::size_t stretch, const std::function<void()>& launches) = 0;
-};
-
 struct DevicePlanOptions {
-  kernels::device::Stream stream = nullptr;
+  kernels::device::Stream stream = nullptr;  ///< LibTorch's current one whenever the plan is called
+  bool deterministic = false;
   std::vector<std::int64_t> trace_layers;  ///< blocks whose incoming tokens are kept, ascending
-  /// softmax(q k^T) v for (B, H, N, d), q already scaled; on the stream, as LibTorch's current one.
-  std::function<at::Tensor(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v)> softmax;
 };
 
 class DevicePlan {
@@ -56,11 +45,10 @@ class DevicePlan {
     std::int64_t width;
   };
 
-  /// Plans memory and products for `shape.batch` images of that size. All references must outlive
-  /// the plan.
+  /// Plans memory and products for `shape.batch` images of that size. References must outlive the
+  /// plan.
   DevicePlan(DeviceWeights& weights, DevicePlanOptions options,
-             kernels::linear::cuda::Products& products, LaunchRecorder& recorder,
-             const Shape& shape);
+             kernels::linear::cuda::Products& products, const Shape& shape);
   DevicePlan(const DevicePlan&) = delete;  // steps point into it
   DevicePlan& operator=(const DevicePlan&) = delete;
 
@@ -77,6 +65,8 @@ class DevicePlan {
   [[nodiscard]] const at::Tensor& logits() const { return logits_; }
   /// (batch, trace_layers, N, D) in the plan's type, written by `run`; undefined without layers.
   [[nodiscard]] const at::Tensor& trace() const { return trace_; }
+  /// What LibTorch's softmax runs on; see SoftmaxBackend::name.
+  [[nodiscard]] std::string softmax() const { return softmax_.name(); }
 
  private:
   /// One launch or several of ours, or a call of LibTorch.
@@ -107,36 +97,38 @@ class DevicePlan {
   template <class T>
   void add_mixing(std::size_t layer, const Tokens& rest, const T* q, std::int64_t q_stride,
                   const T* kv, std::int64_t kv_stride);
-  /// The local term of the `queries` first tokens of every image, added to y.
+  /// By LibTorch, then `proj`.
   template <class T>
-  void add_local_term(const DeviceBlock& block, std::int64_t queries, const T* v,
-                      std::int64_t v_stride, T* y);
+  void add_foreign_mixing(std::size_t layer, ProductCall proj, const T* q, std::int64_t q_stride,
+                          const T* kv, std::int64_t kv_stride);
   template <class T>
   void add_head(const Tokens& tokens);
+  /// A call of the product and, where the library has not that form of it, of its GELU.
+  void add_product(const ProductCall& call);
+  void run(int product, const ProductCall& call, const void* x);
   void add(std::function<void()> launches) { steps_.push_back({true, std::move(launches)}); }
   void add_foreign(std::function<void()> call) { steps_.push_back({false, std::move(call)}); }
   DeviceWeights& weights_;
   DevicePlanOptions options_;
-  DeviceProducts products_;
-  LaunchRecorder& recorder_;
+  kernels::linear::cuda::Products& products_;
+  LaunchRecorder recorder_;
+  SoftmaxBackend softmax_;
   Shape shape_;
 
   std::int64_t batch_ = 0;
   TokenGrid grid_;
-  std::vector<TokenWeights> token_weights_;
-  std::vector<double> query_scales_;
-  at::Tensor prefix_;           ///< (num_prefix, D) float32
-  at::Tensor position_;         ///< (patches and overview, D)
-  at::Tensor x_;                ///< (B, N, D)
-  at::Tensor normed_;           ///< (B, N, D)
-  at::Tensor mixed_;            ///< (B, N, D)
-  at::Tensor wide_;             ///< patch rows, then [q k v] and the MLP's hidden features in turns
-  at::Tensor queries_;          ///< of the last block, (B, num_prefix, query width)
-  at::Tensor ends_;             ///< of the last block, (B, num_prefix, D)
-  at::Tensor global_;           ///< what hydra's and linear attention's kernels leave of the keys
-  at::Tensor workspace_;        ///< of linear attention
-  at::Tensor hydra_workspace_;  ///< apart, because its counters must be zero between calls
-  at::Tensor pooled_;           ///< (B, D) float32, twice
+  at::Tensor prefix_;     ///< (num_prefix, D) float32
+  at::Tensor position_;   ///< (patches and overview, D)
+  at::Tensor x_;          ///< (B, N, D)
+  at::Tensor normed_;     ///< (B, N, D)
+  at::Tensor mixed_;      ///< (B, N, D)
+  at::Tensor wide_;       ///< patch rows, then [q k v] and the MLP's hidden features in turns
+  at::Tensor queries_;    ///< of the last block, (B, num_prefix, query width)
+  at::Tensor ends_;       ///< of the last block, (B, num_prefix, D)
+  at::Tensor global_;     ///< what mixings leave of the keys
+  at::Tensor workspace_;  ///< of mixings
+  at::Tensor counters_;   ///< zero between calls
+  at::Tensor pooled_;     ///< (B, D) float32, twice
   at::Tensor logits_;
   at::Tensor trace_;
   /// Rows of a block's weights, as steps need them.

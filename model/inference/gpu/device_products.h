@@ -1,12 +1,10 @@
 // A plan's linear layers as matrix products of the device's library.
 #pragma once
 
-#include "kernels/device/stream.h"
 #include "kernels/linear/products.h"
 #include "model/inference/gpu/device_weights.h"
 
 #include <cstdint>
-#include <functional>
 
 namespace hydrascope::model::inference {
 
@@ -23,25 +21,14 @@ struct ProductCall {
   std::int64_t c_image_stride = 0;
   bool gelu = false;
   int x_alignment = 0;  ///< bytes that any later x is aligned to; 0: as x is
-};
 
-class DeviceProducts {
- public:
-  /// Both must outlive it, and what it returns.
-  DeviceProducts(const DeviceWeights& weights, kernels::linear::cuda::Products& library,
-                 kernels::device::Stream stream)
-      : weights_(weights), library_(library), stream_(stream) {}
-
-  /// A call of the product and, where the library has not that form of it, of its GELU.
-  std::function<void()> step(const ProductCall& call);
-  /// Plans the product alone, for `run`.
-  int plan(const ProductCall& call);
-  void run(int number, const ProductCall& call, const void* x) const;
-
- private:
-  const DeviceWeights& weights_;
-  kernels::linear::cuda::Products& library_;
-  kernels::device::Stream stream_;
+  /// cuBLASLt has no erf form of GELU; in float32 its tanh form would be seen.
+  [[nodiscard]] bool gelu_apart() const {
+    return gelu && linear->weight.scalar_type() == at::kFloat;
+  }
+  /// In `type`, or in float32 where the weights are.
+  [[nodiscard]] kernels::linear::cuda::ProductShape shape(
+      kernels::linear::cuda::ProductType type) const;
 };
 
 }  // namespace hydrascope::model::inference

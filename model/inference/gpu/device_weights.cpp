@@ -1,14 +1,9 @@
 #include "model/inference/gpu/device_weights.h"
 
-#include "kernels/error.h"
-#include "kernels/hydra/hydra_cuda.h"
-#include "kernels/linear_attention/linear_attention_cuda.h"
-
 #include <ATen/ATen.h>
 
 #include <algorithm>
 #include <utility>
-#include <variant>
 
 namespace hydrascope::model::inference {
 
@@ -24,15 +19,6 @@ ProductType product_type(const Precision& precision) {
   }
 }
 
-/// Whether there are kernels of T for a mixing; else its module does it.
-template <class T>
-bool has_kernels(const FoldedMixing& mixing, std::int64_t dim) {
-  namespace linear = kernels::linear_attention;
-  if (std::holds_alternative<FusedHydra>(mixing)) return kernels::hydra::cuda::serves<T>(dim);
-  const auto* shape = std::get_if<linear::Shape>(&mixing);
-  return shape == nullptr || linear::cuda::serves<T>(*shape, {1, 1, 1, 0, 1, 1});
-}
-
 }  // namespace
 
 DeviceWeights::DeviceWeights(const EngineSource& source, const InferenceOptions& options)
@@ -42,20 +28,23 @@ DeviceWeights::DeviceWeights(const EngineSource& source, const InferenceOptions&
       model(source.model) {
   const at::NoGradGuard no_grad;
   const VitConfig& config = model->config();
-  if (chosen_kernels == Kernels::fused) require_kernels_everywhere(*model, SparseKernels::none);
+  const auto mixing_of = [&](std::int64_t layer, const KernelForm& form) {
+    // Kernels know no rule that turns queries and keys.
+    return model->block(layer).attention().mixer().position() != nullptr
+               ? nullptr
+               : device_mixing(form, type, device, config.num_heads, config.head_dim());
+  };
+  if (chosen_kernels == Kernels::fused)
+    require_kernels_everywhere(*model, [&](std::int64_t layer, const KernelForm& form) {
+      return mixing_of(layer, form) != nullptr;
+    });
   num_prefix = config.num_prefix_tokens();
   patch_embed = load(fold_patch_embed(*model), scalar_type());
   for (std::int64_t layer = 0; layer < config.depth; ++layer) {
-    FoldedBlock folded = fold_block(source, layer);
-    with_storage(type, [&]<class T>() {
-      if (has_kernels<T>(folded.mixing, config.embed_dim)) return;
-      if (chosen_kernels == Kernels::fused)
-        throw Error(ErrorCode::invalid_argument,
-                    "the GPU has no kernels for heads or rows of this size in this precision",
-                    "layer " + std::to_string(layer), "`kernels` auto runs its module");
-      folded = fold_block(source, layer, SparseKernels::none, false, /*with_mixing=*/false);
-    });
     DeviceBlock block;
+    block.form = model->block(layer).attention().mixer().kernel_form();
+    if (block.form) block.mixing = mixing_of(layer, *block.form);
+    FoldedBlock folded = fold_block(source, layer, block.mixing ? block.form.get() : nullptr);
     block.qkv = load({at::cat({folded.query.weight, folded.key_value.weight}),
                       at::cat({folded.query.bias, folded.key_value.bias})},
                      scalar_type());
@@ -63,14 +52,7 @@ DeviceWeights::DeviceWeights(const EngineSource& source, const InferenceOptions&
     block.proj = load(folded.proj(), scalar_type());
     block.fc1 = load(folded.fc1(), scalar_type());
     block.fc2 = load(folded.fc2(), scalar_type());
-    block.mixing = folded.mixing;
-    if (folded.local.defined()) block.local = folded.local.to(device);
-    if (auto* hydra = std::get_if<FusedHydra>(&block.mixing)) {
-      if (hydra->feature_scale.defined())
-        hydra->feature_scale = hydra->feature_scale.to(device, at::kFloat).contiguous();
-    } else if (std::holds_alternative<std::monostate>(block.mixing)) {
-      move_mixer(model->block(layer).attention(), device, scalar_type());
-    }
+    if (!block.mixing) move_mixer(model->block(layer).attention(), device, scalar_type());
     blocks.push_back(std::move(block));
   }
   FoldedHead head = fold_head(*model);
@@ -101,14 +83,13 @@ DeviceLinear DeviceWeights::load(const Affine& affine, at::ScalarType as) const 
 
 bool DeviceWeights::has_softmax() const {
   return std::ranges::any_of(blocks, [](const DeviceBlock& block) {
-    return std::holds_alternative<FusedSoftmax>(block.mixing);
+    return block.mixing && block.mixing->softmax_scale({}).has_value();
   });
 }
 
 std::string DeviceWeights::what_runs() const {
-  const bool modules = std::ranges::any_of(blocks, [](const DeviceBlock& block) {
-    return std::holds_alternative<std::monostate>(block.mixing);
-  });
+  const bool modules =
+      std::ranges::any_of(blocks, [](const DeviceBlock& block) { return !block.mixing; });
   return modules ? "fused+modules" : "fused";
 }
 

@@ -4,30 +4,18 @@
 
 #include "kernels/linear/products.h"
 #include "model/inference/folded_network.h"
+#include "model/inference/gpu/device_mixing.h"
 #include "model/inference/inference_options.h"
 
 #include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>
 
 #include <cstdint>
+#include <memory>
 #include <string>
 #include <vector>
 
 namespace hydrascope::model::inference {
-
-/// Calls body.operator()<T>() with the kernels' T of a product type.
-template <class Body>
-void with_storage(kernels::linear::cuda::ProductType type, Body body) {
-  switch (type) {
-    case kernels::linear::cuda::ProductType::bfloat16:
-      body.template operator()<kernels::BFloat16>();
-      return;
-    case kernels::linear::cuda::ProductType::float16:
-      body.template operator()<kernels::Float16>();
-      return;
-    default: body.template operator()<float>(); return;
-  }
-}
 
 /// y = x weight^T + bias.
 struct DeviceLinear {
@@ -43,8 +31,8 @@ struct DeviceBlock {
   DeviceLinear proj;
   DeviceLinear fc1;
   DeviceLinear fc2;
-  FoldedMixing mixing;  ///< its tensors on the device
-  at::Tensor local;     ///< as FoldedBlock's, on the device
+  std::unique_ptr<KernelForm> form;      ///< of `mixing`
+  std::unique_ptr<DeviceMixing> mixing;  ///< null: the layer's module
 };
 
 class DeviceWeights {

@@ -14,8 +14,6 @@
 namespace hydrascope::model::inference {
 namespace {
 
-using kernels::device::Event;
-
 struct Backend {
   const char* name;
   void (at::Context::*enable)(bool);
@@ -72,13 +70,7 @@ at::Tensor SoftmaxBackend::attend(const at::Tensor& q, const at::Tensor& k, cons
     return at::scaled_dot_product_attention(q, k, v, {}, 0.0, /*is_causal=*/false, /*scale=*/1.0);
   };
   const auto time = [&](const std::function<void()>& work) {
-    Event begin(Event::Timing::on);
-    Event end(Event::Timing::on);
-    begin.record(stream_);
-    for (int i = 0; i < kTimedRuns; ++i) work();
-    end.record(stream_);
-    end.wait("softmax attention");
-    return end.milliseconds_since(begin);
+    return kernels::device::milliseconds_of(stream_, kTimedRuns, "softmax attention", work);
   };
   NoWarnings handler;
   const c10::WarningUtils::WarningHandlerGuard quiet(&handler);

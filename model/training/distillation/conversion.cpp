@@ -70,11 +70,11 @@ struct Conversion::State {
         options(stages.options()),
         layers(stages.layers()),
         states(std::move(folder), options.recent_states) {
-    history.held_out_images = sum_of_all(group, device(), held_out.count());
+    history.held_out_images = sum_of_all(group, held_out.count());
     if (history.held_out_images == 0)
       throw Error(ErrorCode::empty, "no images are held out to judge the conversion by");
     if (device().is_cpu())
-      teacher.compile(autocast() == Autocast::off ? at::kFloat : at::kBFloat16, options.train_from);
+      teacher.compile(autocast() == Autocast::off ? at::kFloat : at::kBFloat16);
     LoaderOptions shown = options.loader;
     if (options.sizes.steps > 0) shown.resolutions = options.resolutions;
     meter.emplace(teacher, held_out, group, device(), autocast(), shown);
@@ -237,7 +237,7 @@ bool Conversion::State::run_stage() {
     position = trainer.position();
     summary.steps = position.step;
     summary.seconds = position.seconds;
-    answer = number_of_first(group, device(), answer);
+    answer = number_of_first(group, answer);
     if (position.step < next_look && answer != out_of_time) {
       save(state_of(optimizer, average.get()));
       if (answer == stop) return false;
@@ -257,7 +257,7 @@ bool Conversion::State::run_stage() {
     }
   }
   summary.ended_early = !trainer.finished();
-  // The next stage starts from the averages, which are what was judged.
+  // The next stage starts from the averages, which were judged.
   if (average) average->swap();
   ++stage;
   position = {};
@@ -335,7 +335,7 @@ Resumption Conversion::resume(const std::filesystem::path& file) {
     }
   }
   const std::int64_t step = state.stages.steps_before(state.stage) + state.position.step;
-  // What older versions wrote has no such field.
+  // Files of older versions have no such field.
   const std::int64_t steps_done = loaded.fields.contains(kStepsDoneField)
                                       ? integer_field(loaded.fields, kStepsDoneField, name)
                                       : loaded.step;

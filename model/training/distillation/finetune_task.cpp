@@ -10,7 +10,10 @@ namespace hydrascope::model::training {
 
 FinetuneTask::FinetuneTask(Teacher& teacher, VisionTransformerImpl& student,
                            FinetuneOptions options)
-    : teacher_(teacher), student_(student), options_(options) {}
+    : teacher_(teacher), student_(student), options_(options) {
+  for (std::int64_t layer = options_.first_layer; layer <= teacher_.config().depth; ++layer)
+    layers_.push_back(layer);
+}
 
 at::Tensor FinetuneTask::mixed(const Batch& batch) const {
   if (!options_.mixup.is_on()) return batch.images;
@@ -19,20 +22,19 @@ at::Tensor FinetuneTask::mixed(const Batch& batch) const {
 }
 
 StepLoss FinetuneTask::loss(const Batch& batch, std::int64_t) {
-  const TeacherPass seen = teacher_.look(mixed(batch));
+  const TeacherPass seen = teacher_.look(mixed(batch), layers_);
   const VitConfig& config = teacher_.config();
   const std::int64_t class_tokens = num_class_tokens(config);
   const bool compares_blocks = options_.blocks_weight > 0;
 
-  at::Tensor tokens = seen.tokens[static_cast<std::size_t>(options_.first_layer)];
+  at::Tensor tokens = seen.tokens.front();
   if (student_.config().pos_embed != config.pos_embed)  // tables that the teacher has not
     tokens = student_.enter(options_.first_layer, tokens, seen.grid);
   at::Tensor blocks = at::zeros({}, batch.images.options());
-  for (std::int64_t layer = options_.first_layer; layer < config.depth; ++layer) {
-    tokens = run_block(student_, layer, tokens, seen.grid);
-    if (!compares_blocks) continue;
-    blocks = blocks + token_error(tokens, seen.tokens[static_cast<std::size_t>(layer) + 1],
-                                  class_tokens, options_.cls_weight);
+  for (std::size_t i = 1; i < layers_.size(); ++i) {
+    tokens = run_block(student_, layers_[i - 1], tokens, seen.grid);
+    if (compares_blocks)
+      blocks = blocks + token_error(tokens, seen.tokens[i], class_tokens, options_.cls_weight);
   }
   blocks = blocks / static_cast<double>(config.depth - options_.first_layer);
   const at::Tensor kl =

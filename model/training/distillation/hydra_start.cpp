@@ -1,7 +1,6 @@
 #include "model/training/distillation/hydra_start.h"
 
 #include "kernels/error.h"
-#include "model/attention/local_convolution.h"
 
 #include <ATen/ATen.h>
 #include <ATen/core/grad_mode.h>
@@ -24,7 +23,7 @@ at::Tensor parameter_of(VisionTransformerImpl& model, std::int64_t layer, const 
 /// Whether softmax within windows is added, which reads the same queries and keys.
 bool has_windows(VisionTransformerImpl& model, std::int64_t layer) {
   const TokenMixer& mixer = model.block(layer).attention().mixer();
-  return &mixer.global_part() != &mixer && !mixer.local_weight().defined();
+  return &mixer.global_part() != &mixer;
 }
 
 /// Sums over tokens (B, n, D), in double.
@@ -79,10 +78,11 @@ void standardise_queries_and_keys(Teacher& teacher, VisionTransformerImpl& stude
   std::vector<Moments> keys(layers.size());
   std::int64_t batches = 0;
   for (auto batch = images(0); batch; batch = images(++batches)) {
-    const TeacherAttention attention = teacher.look_at_attention(*batch, layers);
+    const TeacherPass seen = teacher.look(*batch, layers);
     for (std::size_t i = 0; i < layers.size(); ++i) {
-      queries[i].add(merge_heads(attention.layers[i].trace.q));
-      keys[i].add(merge_heads(attention.layers[i].trace.k));
+      const auto [q, k] = queries_and_keys(teacher.model(), layers[i], seen.tokens[i]);
+      queries[i].add(merge_heads(q));
+      keys[i].add(merge_heads(k));
     }
   }
   if (batches == 0) throw Error(ErrorCode::empty, "no images to start Hydra layers from");
@@ -97,42 +97,36 @@ void standardise_queries_and_keys(Teacher& teacher, VisionTransformerImpl& stude
   }
 }
 
-/// Least squares of what a layer's output is linear in: its global term and, where it has a local
-/// one, the neighbours' values, one weight each and feature.
+/// Least squares of one weight for each feature of a layer's global term.
 class OutputFit {
  public:
-  /// terms (B, n, D, K), wanted (B, n, D).
-  void add(const at::Tensor& terms, const at::Tensor& wanted) {
-    const at::Tensor x = terms.to(at::kDouble).flatten(0, 1).transpose(0, 1);  // (D, B n, K)
-    const at::Tensor y = wanted.to(at::kDouble).flatten(0, 1).transpose(0, 1).unsqueeze(2);
-    const at::Tensor square = x.transpose(1, 2).matmul(x);
-    const at::Tensor product = x.transpose(1, 2).matmul(y);
+  /// term, wanted (B, n, D).
+  void add(const at::Tensor& term, const at::Tensor& wanted) {
+    const at::Tensor x = term.to(at::kDouble);
+    const at::Tensor square = sum_of_tokens(x.square());
+    const at::Tensor product = sum_of_tokens(x * wanted);
     squares_ = squares_.defined() ? squares_ + square : square;
     products_ = products_.defined() ? products_ + product : product;
   }
-  /// (D, K): the weights that fit the images of all ranks best. Terms that never differ from zero,
-  /// or from one another, share what there is: a small ridge, relative to each term's own size.
+  /// (D): the weights that fit the images of all ranks best; 0 where the term is.
   [[nodiscard]] at::Tensor weights(ProcessGroup& group) {
-    constexpr double kRidge = 1e-4;
     constexpr double kSmallestSquare = 1e-30;
     group.sum({squares_, products_});
-    const at::Tensor diagonal = squares_.diagonal(0, 1, 2);
-    const at::Tensor ridge = diagonal.size(1) == 1 ? at::zeros_like(diagonal) : kRidge * diagonal;
-    const at::Tensor added = at::maximum(ridge, kSmallestSquare - diagonal);
-    return at::linalg_solve(squares_ + added.diag_embed(), products_).squeeze(2);
+    return products_ / squares_.clamp_min(kSmallestSquare);
   }
 
  private:
-  at::Tensor squares_;   ///< (D, K, K)
-  at::Tensor products_;  ///< (D, K, 1)
+  at::Tensor squares_;   ///< (D)
+  at::Tensor products_;  ///< (D)
 };
 
-/// What the layer gives without its global term.
-at::Tensor local_output(VisionTransformerImpl& student, const TeacherAttention::Layer& layer,
-                        const TokenGrid& grid, const at::Tensor& feature_scale) {
+/// The layer's output without its global term.
+at::Tensor local_output(VisionTransformerImpl& student, std::int64_t layer,
+                        const at::Tensor& tokens, const TokenGrid& grid,
+                        const at::Tensor& feature_scale) {
   const at::Tensor kept = feature_scale.clone();
   feature_scale.zero_();
-  const AttentionTrace trace = trace_attention(student, layer.index, layer.tokens, grid);
+  const AttentionTrace trace = trace_attention(student, layer, tokens, grid);
   feature_scale.copy_(kept);
   return trace.output;
 }
@@ -143,43 +137,30 @@ void fit_outputs(Teacher& teacher, VisionTransformerImpl& student,
   std::vector<OutputFit> fits(layers.size());
   std::int64_t batches = 0;
   for (auto batch = images(0); batch; batch = images(++batches)) {
-    const TeacherAttention attention = teacher.look_at_attention(*batch, layers);
+    const TeacherPass seen = teacher.look(*batch, layers);
     for (std::size_t i = 0; i < layers.size(); ++i) {
-      const std::int64_t count = num_compared_tokens(teacher.config(), layers[i], attention.grid);
-      const TeacherAttention::Layer& layer = attention.layers[i];
-      const AttentionTrace trace =
-          trace_attention(student, layers[i], layer.tokens, attention.grid);
-      at::Tensor wanted = layer.trace.output;
-      at::Tensor terms = trace.output.unsqueeze(3);  // a convolution's weights are still zero
+      const std::int64_t count = num_compared_tokens(teacher.config(), layers[i], seen.grid);
+      const at::Tensor& tokens = seen.tokens[i];
+      at::Tensor wanted = trace_attention(teacher.model(), layers[i], tokens, seen.grid).output;
+      at::Tensor term = trace_attention(student, layers[i], tokens, seen.grid).output;
       if (has_windows(student, layers[i])) {
-        const at::Tensor local = local_output(student, layer, attention.grid,
+        const at::Tensor local = local_output(student, layers[i], tokens, seen.grid,
                                               parameter_of(student, layers[i], "feature_scale"));
         wanted = wanted - local;
-        terms = terms - local.unsqueeze(3);
+        term = term - local;
       }
-      if (const at::Tensor local = parameter_of(student, layers[i], "local.weight");
-          local.defined()) {
-        terms = at::cat(
-            {terms, neighbouring_values(merge_heads(trace.v), local.size(2), attention.grid)}, 3);
-      }
-      fits[i].add(terms.narrow(1, 0, count), wanted.narrow(1, 0, count));
+      fits[i].add(term.narrow(1, 0, count), wanted.narrow(1, 0, count));
     }
   }
   for (std::size_t i = 0; i < layers.size(); ++i) {
-    const at::Tensor weights = fits[i].weights(group);
-    const at::Tensor factor = weights.select(1, 0);
-    at::Tensor of_neighbours = weights.slice(1, 1);
+    const at::Tensor factor = fits[i].weights(group);
     if (const at::Tensor scale = parameter_of(student, layers[i], "feature_scale");
         scale.defined()) {
       scale.copy_(scale.to(at::kDouble) * factor);
     } else {
       const at::Tensor proj = parameter_of(student, layers[i], "proj.weight");  // (D, D): out, in
       proj.copy_(proj.to(at::kDouble) * factor);
-      // These columns multiply the local term, too.
-      of_neighbours = of_neighbours / factor.unsqueeze(1);
     }
-    if (const at::Tensor local = parameter_of(student, layers[i], "local.weight"); local.defined())
-      local.copy_(of_neighbours.view(local.sizes()));
   }
 }
 

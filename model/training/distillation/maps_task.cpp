@@ -11,47 +11,48 @@ namespace hydrascope::model::training {
 
 MapsTask::MapsTask(Teacher& teacher, VisionTransformerImpl& student,
                    std::vector<std::int64_t> layers, MapsOptions options)
-    : LayersTask(teacher, student, std::move(layers), mechanism_parameters), options_(options) {}
+    : teacher_(teacher), student_(student), layers_(std::move(layers)), options_(options) {}
 
-StepLoss MapsTask::loss(const Batch& batch, std::int64_t step) {
-  const TeacherAttention attention = look(batch);
-  // The same rows on all ranks: W of them do what one does with W times the batch.
+StepLoss MapsTask::accumulate(const Batch& batch, const StepPart& part) {
+  const c10::Device device = batch.images.device();
+  const TeacherPass seen = [&] {
+    const AutocastScope scope(part.autocast, device.type());
+    return teacher_.look(batch.images, layers_);
+  }();
+  // The same rows on all ranks: W ranks compute the loss of one rank with W times the batch.
   constexpr std::uint64_t kRowsStream = 0x726F7773;  // "rows": not the pictures' streams
-  // Logarithms of small weights: half types are too coarse for the rows, and they cost little.
-  const AutocastScope exact(Autocast::off, batch.images.device().type());
-  const at::Tensor rows =
-      sample_queries(attention.grid, options_.query_rows,
-                     RandomStream{options_.seed, kRowsStream, static_cast<std::uint64_t>(step)})
-          .to(batch.images.device());
+  const at::Tensor rows = sample_queries(seen.grid, options_.query_rows,
+                                         RandomStream{options_.seed, kRowsStream,
+                                                      static_cast<std::uint64_t>(part.step)})
+                              .to(device);
   const std::int64_t num_rows = rows.size(0);
-  const auto num_layers = static_cast<double>(attention.layers.size());
-
+  StepLoss cost{at::zeros({}, batch.images.options())};
   at::Tensor entropy = at::zeros({}, batch.images.options());
-  std::size_t layer = 0;
-  std::int64_t first = 0;
-  const auto next = [&]() -> at::Tensor {
-    if (layer == attention.layers.size()) return {};
-    const auto& [index, tokens, trace] = attention.layers[layer];
-    const std::int64_t count = std::min(options_.row_chunk, num_rows - first);
-    const double weight = static_cast<double>(count) / static_cast<double>(num_rows) / num_layers;
-    const at::Tensor k = to_compute_type(trace.k);
-    // Maps are functions of a token's values, not of its place: the sampled queries come first.
-    const at::Tensor q = to_compute_type(trace.q.index_select(2, rows.narrow(0, first, count)));
-    TokenMixer& mixer = student().block(index).attention().mixer();
-    const at::Tensor wanted = teacher().model().block(index).attention().mixer().attention_rows(
-        q, k, attention.grid, 0, count);
-    const at::Tensor found = mixer.attention_rows(q, k, attention.grid, 0, count);
-    entropy += weight * row_entropy(wanted);
-    first += count;
-    if (first == num_rows) {
-      first = 0;
-      ++layer;
+  for (std::size_t i = 0; i < layers_.size(); ++i) {
+    const QueriesAndKeys projected = [&] {
+      const AutocastScope scope(part.autocast, device.type());
+      return queries_and_keys(teacher_.model(), layers_[i], seen.tokens[i]);
+    }();
+    // Logarithms of small weights: half types are too coarse for the rows, and they cost little.
+    const at::Tensor k = to_compute_type(projected.keys);
+    TokenMixer& of_teacher = teacher_.model().block(layers_[i]).attention().mixer();
+    TokenMixer& of_student = student_.block(layers_[i]).attention().mixer();
+    for (std::int64_t first = 0; first < num_rows; first += options_.row_chunk) {
+      const std::int64_t count = std::min(options_.row_chunk, num_rows - first);
+      const double weight = static_cast<double>(count) / static_cast<double>(num_rows) /
+                            static_cast<double>(layers_.size());
+      // Maps are functions of a token's values, not of its place: the sampled queries come first.
+      const at::Tensor q =
+          to_compute_type(projected.queries.index_select(2, rows.narrow(0, first, count)));
+      const at::Tensor wanted = of_teacher.attention_rows(q, k, seen.grid, 0, count);
+      const at::Tensor found = of_student.attention_rows(q, k, seen.grid, 0, count);
+      const at::Tensor loss = weight * row_cross_entropy(found, wanted);
+      (loss * part.weight).backward();
+      cost.loss += loss.detach();
+      entropy += weight * row_entropy(wanted);
     }
-    return weight * row_cross_entropy(found, wanted);
-  };
-  StepLoss cost;
-  cost.loss = sum_differentiated_at_once(parameters(), next);
-  cost.parts["kl"] = cost.loss.detach() - entropy;
+  }
+  cost.parts["kl"] = cost.loss - entropy;
   return cost;
 }
 

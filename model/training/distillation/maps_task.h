@@ -1,9 +1,11 @@
 // First stage of a conversion: learned feature maps imitate the teacher's attention rows on the
-// teacher's own q and k, all layers at once, before anything else is touched (Zhang et al. 2024,
-// arXiv 2402.04347, section 4.2).
+// teacher's own q and k, before anything else is touched (Zhang et al. 2024, arXiv 2402.04347,
+// section 4.2). All layers learn in every step, and share nothing: the backward pass of each piece
+// of the loss runs as soon as the piece is known, so memory is the memory of one piece.
 #pragma once
 
-#include "model/training/distillation/layers_task.h"
+#include "model/training/distillation/teacher.h"
+#include "model/training/training_task.h"
 
 #include <cstdint>
 #include <vector>
@@ -11,20 +13,24 @@
 namespace hydrascope::model::training {
 
 struct MapsOptions {
-  std::int64_t query_rows = 49;  ///< of an image, the class token's among them
+  std::int64_t query_rows = 49;  ///< of an image, the class token's row among them
   std::int64_t row_chunk = 64;   ///< rows whose N weights are in memory at once
-  std::uint64_t seed = 42;       ///< of the rows, others in every step
+  std::uint64_t seed = 42;       ///< of the rows, which are others in every step
 };
 
-class MapsTask final : public LayersTask {
+class MapsTask final : public TrainingTask {
  public:
-  /// `layers` is what ConvertedLayers::maps holds; teacher and student must outlive the task.
+  /// `layers` are ConvertedLayers::maps, whose mechanisms' parameters alone learn; teacher and
+  /// student must outlive the task.
   MapsTask(Teacher& teacher, VisionTransformerImpl& student, std::vector<std::int64_t> layers,
            MapsOptions options);
-  /// Mean cross-entropy of the layers; part "kl" is what of it a student can lose.
-  StepLoss loss(const Batch& batch, std::int64_t step) override;
+  /// Mean cross-entropy of the layers; part "kl" is the share of it that a student can lose.
+  StepLoss accumulate(const Batch& batch, const StepPart& part) override;
 
  private:
+  Teacher& teacher_;
+  VisionTransformerImpl& student_;
+  std::vector<std::int64_t> layers_;
   MapsOptions options_;
 };
 

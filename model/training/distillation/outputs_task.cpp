@@ -11,39 +11,46 @@
 namespace hydrascope::model::training {
 
 AttentionOutputs attention_outputs(Teacher& teacher, VisionTransformerImpl& student,
-                                   const TeacherAttention::Layer& layer, const TokenGrid& grid) {
-  const std::int64_t count = num_compared_tokens(teacher.config(), layer.index, grid);
-  const auto output = [&](VisionTransformerImpl& model, const at::Tensor& mixed) {
-    return model.block(layer.index).attention().project_out(mixed.narrow(1, 0, count));
+                                   std::int64_t layer, const at::Tensor& tokens,
+                                   const TokenGrid& grid) {
+  const std::int64_t count = num_compared_tokens(teacher.config(), layer, grid);
+  const auto output = [&](VisionTransformerImpl& model) {
+    const at::Tensor mixed = trace_attention(model, layer, tokens, grid).output;
+    return model.block(layer).attention().project_out(mixed.narrow(1, 0, count));
   };
   AttentionOutputs outputs;
   {
     const at::NoGradGuard no_grad;
-    outputs.teacher = output(teacher.model(), layer.trace.output);
+    outputs.teacher = output(teacher.model());
   }
-  outputs.student =
-      output(student, trace_attention(student, layer.index, layer.tokens, grid).output);
+  outputs.student = output(student);
   return outputs;
 }
 
 OutputsTask::OutputsTask(Teacher& teacher, VisionTransformerImpl& student,
                          std::vector<std::int64_t> layers, double cls_weight)
-    : LayersTask(teacher, student, std::move(layers), attention_parameters),
-      class_weight_(cls_weight) {}
+    : teacher_(teacher), student_(student), layers_(std::move(layers)), class_weight_(cls_weight) {}
 
-StepLoss OutputsTask::loss(const Batch& batch, std::int64_t) {
-  const TeacherAttention attention = look(batch);
-  const std::int64_t class_tokens = num_class_tokens(teacher().config());
-  std::size_t layer = 0;
-  const auto next = [&]() -> at::Tensor {
-    if (layer == attention.layers.size()) return {};
-    const AttentionOutputs outputs =
-        attention_outputs(teacher(), student(), attention.layers[layer++], attention.grid);
-    return token_error(outputs.student, outputs.teacher, class_tokens, class_weight_);
-  };
-  StepLoss cost;
-  cost.loss = sum_differentiated_at_once(parameters(), next);
-  cost.parts["error"] = cost.loss.detach() / static_cast<double>(attention.layers.size());
+StepLoss OutputsTask::accumulate(const Batch& batch, const StepPart& part) {
+  const c10::DeviceType device = batch.images.device().type();
+  const TeacherPass seen = [&] {
+    const AutocastScope scope(part.autocast, device);
+    return teacher_.look(batch.images, layers_);
+  }();
+  const std::int64_t class_tokens = num_class_tokens(teacher_.config());
+  StepLoss cost{at::zeros({}, batch.images.options())};
+  for (std::size_t i = 0; i < layers_.size(); ++i) {
+    at::Tensor error;
+    {
+      const AutocastScope scope(part.autocast, device);
+      const AttentionOutputs outputs =
+          attention_outputs(teacher_, student_, layers_[i], seen.tokens[i], seen.grid);
+      error = token_error(outputs.student, outputs.teacher, class_tokens, class_weight_);
+    }
+    (error * part.weight).backward();
+    cost.loss += error.detach();
+  }
+  cost.parts["error"] = cost.loss / static_cast<double>(layers_.size());
   return cost;
 }
 
@@ -61,19 +68,17 @@ std::vector<double> attention_errors(Teacher& teacher, VisionTransformerImpl& st
     const std::int64_t size = std::min(kBatch, count - first);
     const at::Tensor batch = images.batch(first, size).images.to(device);
     const AutocastScope scope(autocast, device.type());
-    const TeacherAttention attention = teacher.look_at_attention(batch, layers);
+    const TeacherPass seen = teacher.look(batch, layers);
     for (std::size_t i = 0; i < layers.size(); ++i) {
       const AttentionOutputs outputs =
-          attention_outputs(teacher, student, attention.layers[i], attention.grid);
+          attention_outputs(teacher, student, layers[i], seen.tokens[i], seen.grid);
       sums[static_cast<std::int64_t>(i)] +=
           static_cast<double>(size) *
           relative_error(outputs.student, outputs.teacher).item<double>();
     }
     sums[-1] += size;
   }
-  sums = sums.to(device);
   group.sum({sums});
-  sums = sums.cpu();
   sums /= sums[-1].clone().clamp_min(1);
   const double* sum = sums.const_data_ptr<double>();
   return {sum, sum + layers.size()};

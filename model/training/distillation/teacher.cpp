@@ -4,8 +4,6 @@
 #include <ATen/Parallel.h>
 #include <ATen/core/grad_mode.h>
 
-#include <utility>
-
 namespace hydrascope::model::training {
 
 std::int64_t num_read_tokens(const VitConfig& config, const TokenGrid& grid) {
@@ -28,6 +26,14 @@ AttentionTrace trace_attention(VisionTransformerImpl& model, std::int64_t layer,
   return block.attention().trace(block.normalise(tokens), grid, Kernels::automatic);
 }
 
+QueriesAndKeys queries_and_keys(VisionTransformerImpl& model, std::int64_t layer,
+                                const at::Tensor& tokens) {
+  BlockImpl& block = model.block(layer);
+  const at::Tensor normalised = block.normalise(tokens);
+  return {block.attention().project(normalised, AttentionImpl::Part::query),
+          block.attention().project(normalised, AttentionImpl::Part::key)};
+}
+
 at::Tensor run_block(VisionTransformerImpl& model, std::int64_t layer, const at::Tensor& tokens,
                      const TokenGrid& grid) {
   BlockImpl& block = model.block(layer);
@@ -48,65 +54,43 @@ Teacher::Teacher(VisionTransformer model) : model_(std::move(model)) {
   for (at::Tensor& parameter : model_->parameters()) parameter.set_requires_grad(false);
 }
 
-void Teacher::compile(at::ScalarType dtype, std::int64_t first_layer) {
+void Teacher::compile(at::ScalarType dtype) {
   inference::InferenceOptions options;
   options.precision.dtype = dtype;
   options.threads = at::get_num_threads();
-  for (std::int64_t layer = first_layer; layer < config().depth; ++layer)
-    options.trace_layers.push_back(layer);
   plan_ = std::make_unique<inference::InferencePlan>(model_, options);
-  first_layer_ = first_layer;
 }
 
-std::vector<at::Tensor> Teacher::look_at_blocks(const at::Tensor& images) {
-  at::Tensor traced;  // (B, layers, N, D)
-  plan_->logits(images, &traced);
-  std::vector<at::Tensor> tokens(static_cast<std::size_t>(first_layer_));
-  for (std::int64_t i = 0; i < traced.size(1); ++i) tokens.push_back(traced.select(1, i));
-  return tokens;
-}
-
-TeacherPass Teacher::look(const at::Tensor& images) {
-  // Not inference mode: its tensors may not be saved for the student's backward pass.
+// Not inference mode, whose tensors may not be saved for the student's backward pass: the plan's
+// logits are copied out of it.
+TeacherPass Teacher::look(const at::Tensor& images, const std::vector<std::int64_t>& layers) {
   const at::NoGradGuard no_grad;
+  const bool has_logits = layers.back() == config().depth;
   TeacherPass pass;
   pass.grid = model_->grid_of(images);
-  pass.tokens =
-      plan_ ? look_at_blocks(images) : std::vector<at::Tensor>{model_->embed(images, pass.grid)};
-  for (std::int64_t layer = std::ssize(pass.tokens) - 1; layer < config().depth; ++layer)
-    pass.tokens.push_back(run_block(*model_, layer, pass.tokens.back(), pass.grid));
-  pass.logits = classify_tokens(*model_, pass.tokens.back());
+  if (plan_) {
+    at::Tensor logits;
+    const at::Tensor traced = plan_->tokens(images, layers, has_logits ? &logits : nullptr);
+    for (std::int64_t i = 0; i < traced.size(1); ++i) pass.tokens.push_back(traced.select(1, i));
+    if (!has_logits) return pass;
+    pass.tokens.back() = pass.tokens.back().narrow(1, 0, num_read_tokens(config(), pass.grid));
+    pass.logits = logits.clone();
+    return pass;
+  }
+  at::Tensor tokens = model_->embed(images, pass.grid);
+  std::int64_t layer = 0;
+  for (const std::int64_t wanted : layers) {
+    for (; layer < wanted; ++layer) tokens = run_block(*model_, layer, tokens, pass.grid);
+    pass.tokens.push_back(tokens);
+  }
+  if (has_logits) pass.logits = classify_tokens(*model_, tokens);
   return pass;
 }
 
-TeacherAttention Teacher::look_at_attention(const at::Tensor& images,
-                                            const std::vector<std::int64_t>& layers) {
+at::Tensor Teacher::logits(const at::Tensor& images) {
+  if (!plan_) return look(images, {config().depth}).logits;
   const at::NoGradGuard no_grad;
-  TeacherAttention attention;
-  attention.grid = model_->grid_of(images);
-  if (plan_ && layers.front() >= first_layer_) {
-    const std::vector<at::Tensor> tokens = look_at_blocks(images);
-    for (const std::int64_t layer : layers) {
-      const at::Tensor& entering = tokens[static_cast<std::size_t>(layer)];
-      attention.layers.push_back(
-          {layer, entering, trace_attention(*model_, layer, entering, attention.grid)});
-    }
-    return attention;
-  }
-  at::Tensor tokens = model_->embed(images, attention.grid);
-  std::int64_t layer = 0;
-  for (const std::int64_t wanted : layers) {
-    for (; layer < wanted; ++layer) tokens = run_block(*model_, layer, tokens, attention.grid);
-    AttentionTrace trace = trace_attention(*model_, layer, tokens, attention.grid);
-    const bool is_last = wanted == layers.back();
-    at::Tensor next;
-    if (!is_last)
-      next = model_->enter(layer + 1, model_->block(layer).complete(tokens, trace.output),
-                           attention.grid);
-    attention.layers.push_back({layer, std::exchange(tokens, std::move(next)), std::move(trace)});
-    ++layer;
-  }
-  return attention;
+  return plan_->logits(images).clone();
 }
 
 }  // namespace hydrascope::model::training

@@ -13,29 +13,10 @@
 
 #include <torch/csrc/distributed/c10d/ProcessGroupGloo.hpp>
 
-#include <optional>
+#include <vector>
 
 namespace hydrascope::model::training {
 namespace {
-
-/// What a backend can exchange: whole, in C order, on the CPU.
-struct Staged {
-  explicit Staged(const at::Tensor& tensor)
-      : original(tensor.detach()), exchanged(original.cpu().contiguous()) {}
-  /// For values that are moved and not computed with.
-  static Staged as_bytes(const at::Tensor& tensor) {
-    Staged staged(tensor);
-    staged.bytes = staged.exchanged.reshape({-1}).view(at::kByte);
-    return staged;
-  }
-  void copy_back() const {
-    if (!original.is_alias_of(exchanged)) original.copy_(exchanged);
-  }
-
-  at::Tensor original;
-  at::Tensor exchanged;
-  at::Tensor bytes;
-};
 
 class GlooGroup final : public ProcessGroup {
  public:
@@ -54,28 +35,18 @@ class GlooGroup final : public ProcessGroup {
   }
 
   void broadcast(const std::vector<at::Tensor>& tensors) override {
-    guarded("a broadcast", [&] {
-      std::vector<Staged> staged;
-      std::vector<c10::intrusive_ptr<c10d::Work>> works;
-      for (const at::Tensor& tensor : tensors) {
-        if (tensor.numel() == 0) continue;
-        staged.push_back(Staged::as_bytes(tensor));
-        std::vector<at::Tensor> one = {staged.back().bytes};
-        works.push_back(backend_->broadcast(one));
-      }
-      for (const auto& work : works) work->wait();
-      for (const Staged& tensor : staged) tensor.copy_back();
+    exchange("a broadcast", tensors, [&](const at::Tensor& tensor) {
+      // Values that are moved and not computed with: of any type.
+      std::vector<at::Tensor> one = {tensor.reshape({-1}).view(at::kByte)};
+      return backend_->broadcast(one);
     });
   }
 
   void sum(const std::vector<at::Tensor>& tensors) override {
-    std::vector<std::unique_ptr<Pending>> sums;
-    for (const at::Tensor& tensor : tensors) sums.push_back(start_sum(tensor));
-    for (const auto& pending : sums) pending->wait();
-  }
-
-  std::unique_ptr<Pending> start_sum(const at::Tensor& tensor) override {
-    return std::make_unique<Sum>(*this, tensor);
+    exchange("a sum", tensors, [&](const at::Tensor& tensor) {
+      std::vector<at::Tensor> one = {tensor};
+      return backend_->allreduce(one);
+    });
   }
 
   void barrier() override {
@@ -83,25 +54,21 @@ class GlooGroup final : public ProcessGroup {
   }
 
  private:
-  class Sum final : public Pending {
-   public:
-    Sum(GlooGroup& group, const at::Tensor& tensor) : group_(group), staged_(tensor) {
-      if (tensor.numel() == 0) return;
-      std::vector<at::Tensor> one = {staged_.exchanged};
-      group_.guarded("a sum", [&] { work_ = group_.backend_->allreduce(one); });
-    }
-    void wait() override {
-      if (!work_) return;
-      group_.guarded("a sum", [&] { work_->wait(); });
-      staged_.copy_back();
-      work_.reset();
-    }
-
-   private:
-    GlooGroup& group_;
-    Staged staged_;
-    c10::intrusive_ptr<c10d::Work> work_;
-  };
+  /// `start` begins the operation on a tensor as Gloo takes it: whole, in C order, on the CPU.
+  template <typename Start>
+  void exchange(const char* operation, const std::vector<at::Tensor>& tensors, const Start& start) {
+    guarded(operation, [&] {
+      std::vector<at::Tensor> exchanged;
+      std::vector<c10::intrusive_ptr<c10d::Work>> works;
+      for (const at::Tensor& tensor : tensors) {
+        exchanged.push_back(tensor.detach().cpu().contiguous());
+        if (tensor.numel() > 0) works.push_back(start(exchanged.back()));
+      }
+      for (const auto& work : works) work->wait();
+      for (std::size_t i = 0; i < tensors.size(); ++i)
+        if (!tensors[i].is_alias_of(exchanged[i])) tensors[i].detach().copy_(exchanged[i]);
+    });
+  }
 
   template <typename Body>
   void guarded(const char* operation, const Body& body) {

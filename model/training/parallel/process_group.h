@@ -26,30 +26,23 @@ class ProcessGroup {
   virtual void broadcast(const std::vector<at::Tensor>& tensors) = 0;
   /// Sums over the ranks, in place.
   virtual void sum(const std::vector<at::Tensor>& tensors) = 0;
-  /// Starts a sum; the result is there when the handle's `wait` returns.
-  class Pending {
-   public:
-    virtual ~Pending() = default;
-    virtual void wait() = 0;
-  };
-  virtual std::unique_ptr<Pending> start_sum(const at::Tensor& tensor) = 0;
   virtual void barrier() = 0;
 
   [[nodiscard]] bool is_first() const noexcept { return rank() == 0; }
 };
 
-/// Rank 0's number, on all ranks; `device` is where the group exchanges.
-std::int64_t number_of_first(ProcessGroup& group, c10::Device device, std::int64_t mine);
+/// Rank 0's number, on all ranks.
+std::int64_t number_of_first(ProcessGroup& group, std::int64_t mine);
 
 /// The sum of all ranks' numbers, on all of them.
-std::int64_t sum_of_all(ProcessGroup& group, c10::Device device, std::int64_t mine);
+std::int64_t sum_of_all(ProcessGroup& group, std::int64_t mine);
 
 /// One process: nothing to exchange.
 std::unique_ptr<ProcessGroup> make_single_process();
 
 struct JoinOptions {
-  /// How long a rank waits for the others to join, and for them in each operation afterwards. One
-  /// that dies is noticed at once; this is for those that hang or never come.
+  /// How long a rank waits for the others to join, and for them in each operation afterwards. A
+  /// rank that dies is noticed at once; the limits are for ranks that hang or never come.
   std::chrono::milliseconds join_timeout = std::chrono::minutes(10);
   std::chrono::milliseconds timeout = std::chrono::minutes(10);
   /// Asked now and then while others are waited for in joining; true gives up.
@@ -57,10 +50,9 @@ struct JoinOptions {
 };
 
 /// The group that the environment describes (launch_environment.h), once all its ranks are there;
-/// the single process where it describes none. Tensors are exchanged where they are: over Gloo on
-/// the CPU, over NCCL on `device` when that is a GPU, and then a GPU for each rank. Throws
-/// Error(invalid_argument) naming the variable that is wrong, Error(failed) when others do not
-/// come.
+/// the single process where it describes none. Tensors are exchanged over Gloo, on the CPU. Throws
+/// Error(invalid_argument) naming the variable that is wrong, and for several processes whose
+/// `device` is a GPU; Error(failed) when others do not come.
 std::unique_ptr<ProcessGroup> join_process_group(c10::Device device,
                                                  const JoinOptions& options = {});
 

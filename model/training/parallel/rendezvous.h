@@ -1,5 +1,5 @@
-// Where the ranks of a run find each other: c10d's TCPStore, served by torchrun or by rank 0. Later
-// it tells who is missing when an operation fails.
+// The ranks of a run find each other in c10d's TCPStore, which torchrun or rank 0 serves. Later the
+// store tells which ranks are missing when an operation fails.
 #pragma once
 
 #include "model/training/parallel/launch_environment.h"
@@ -27,8 +27,8 @@ class Rendezvous {
   /// For a backend, below keys of this run and of this group.
   [[nodiscard]] const c10::intrusive_ptr<c10d::Store>& store() const noexcept { return store_; }
 
-  /// Throws Error(failed) in place of what went wrong in `operation` ("a sum"): says which ranks
-  /// give no sign of life. They have a moment to give one.
+  /// Throws Error(failed) for `operation` ("a sum"), which failed by `cause`: says which ranks give
+  /// no sign of life. They have a moment to give one.
   [[noreturn]] void fail(const std::string& operation, const std::string& cause);
 
  private:
@@ -43,13 +43,10 @@ class Rendezvous {
   c10::intrusive_ptr<c10d::Store> store_;
 };
 
-/// Processes that exchange tensors on the CPU, and between GPUs: `device` is one that no other rank
-/// uses.
+/// Processes that exchange tensors over Gloo, on the CPU.
 std::unique_ptr<ProcessGroup> make_gloo_group(std::unique_ptr<Rendezvous> rendezvous);
-std::unique_ptr<ProcessGroup> make_nccl_group(std::unique_ptr<Rendezvous> rendezvous,
-                                              c10::Device device);
 
-/// What an exception says, in one line: LibTorch's without the stack.
+/// An exception's message in one line, LibTorch's without the stack.
 std::string plain_message(const std::exception& error);
 
 }  // namespace hydrascope::model::training

@@ -1,8 +1,9 @@
-#include "model/inference/key_grouping.h"
+#include "model/attention/sparse/sparse_form.h"
 
+#include "kernels/linear/panel.h"
 #include "kernels/softmax_attention/softmax_attention.h"
-#include "model/attention/sparse/sparse_softmax.h"
-#include "model/inference/cpu/tile_shape.h"
+#include "model/inference/cpu/mixings/groups.h"
+#include "model/inference/cpu/mixings/windows.h"
 
 #include <ATen/ATen.h>
 
@@ -10,11 +11,15 @@
 #include <utility>
 #include <vector>
 
-namespace hydrascope::model::inference {
+namespace hydrascope::model {
 namespace {
 
 namespace softmax_attention = kernels::softmax_attention;
 using at::Tensor;
+using inference::GroupedKeys;
+using inference::KeyGroup;
+using inference::TokenOrder;
+using kernels::linear::kStripRows;
 
 /// Queries of a group, at most: packing the keys for so many is little beside computing with them.
 constexpr std::int64_t kMostQueries = 384;
@@ -97,22 +102,42 @@ class Grouping {
   GroupedKeys grouped_;
 };
 
-}  // namespace
-
-GroupedKeys group_keys(const FusedSparse& sparse, const TokenGrid& grid, const TokenOrder& order,
+/// From a layer's patterns to the groups that the CPU plan computes. Many queries that share their
+/// keys are several groups: threads share them.
+GroupedKeys group_keys(const std::vector<HeadPattern>& heads, const inference::MixingSite& site,
                        kernels::Storage storage) {
-  Grouping grouping(grid, order, storage);
+  Grouping grouping(site.grid, site.order, storage);
   KeyGroup place{};
-  for (const FusedSparse::Heads& heads : sparse.heads) {
-    place.num_heads = heads.count;
-    const auto passes = image_passes(*heads.pattern, grid);
+  for (const HeadPattern& head : heads) {
+    place.num_heads = head.num_heads;
+    const auto passes = image_passes(*head.pattern, site.grid);
     for (std::size_t pass = 0; pass < passes.size(); ++pass) {
       place.is_last = pass + 1 == passes.size();
       for (const KeyGroups& groups : passes[pass]) grouping.add(groups, pass, place);
     }
-    place.first_head += heads.count;
+    place.first_head += head.num_heads;
   }
   return grouping.take();
 }
 
-}  // namespace hydrascope::model::inference
+}  // namespace
+
+inference::PrefixWeights SparseForm::prefix_weights(const inference::MixingSite& site) const {
+  const auto of_heads = [&](const at::Tensor& values) -> std::vector<float> {
+    if (!values.defined()) return {};
+    const at::Tensor all = values.to(at::kFloat).expand({site.num_heads}).contiguous();
+    return {all.const_data_ptr<float>(), all.const_data_ptr<float>() + all.numel()};
+  };
+  const PrefixWeighing weighing = mixer_.prefix_weighing(site.grid);
+  return {of_heads(weighing.factor), of_heads(weighing.overview)};
+}
+
+inference::AnyMixing SparseForm::on_cpu(const inference::MixingSite& site,
+                                        kernels::Storage storage) const {
+  if (site.in_windows && mixer_.windows_)
+    return inference::make_mixing<inference::WindowMixing>(storage, site, prefix_weights(site));
+  return inference::make_mixing<inference::GroupMixing>(
+      storage, site, group_keys(mixer_.heads_, site, storage), prefix_weights(site));
+}
+
+}  // namespace hydrascope::model

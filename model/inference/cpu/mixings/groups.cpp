@@ -1,4 +1,4 @@
-#include "model/inference/cpu/group_mixing.h"
+#include "model/inference/cpu/mixings/groups.h"
 
 #include "kernels/softmax_attention/few_queries.h"
 #include "kernels/softmax_attention/softmax_attention.h"
@@ -147,105 +147,69 @@ struct HeadRows {
 }  // namespace
 
 template <class T>
-std::size_t group_scratch_bytes(std::int64_t most_queries, std::int64_t most_keys,
-                                std::size_t passes, std::int64_t head_dim) {
-  return GroupScratch<T>(nullptr, most_queries, most_keys, passes, head_dim).bytes;
+MixingRoom GroupMixing<T>::plan(const Extent& extent) {
+  parts_at_ = padded(prefix_.plan(extent));
+  // (H, N, d + 2) of each pass.
+  part_stride_ = num_heads_ * extent.num_tokens * (head_dim_ + 2);
+  const std::size_t passes = grouped_.passes.size();
+  const std::size_t parts =
+      passes > 1 ? (passes - 1) * static_cast<std::size_t>(part_stride_) * sizeof(float) : 0;
+  return {.image = parts_at_ + parts,
+          .thread = GroupScratch<T>(nullptr, most_queries_, most_keys_, passes, head_dim_).bytes};
 }
 
 template <class T>
-void mix_groups(const PackedNetwork& net, const ImageGeometry& geometry, std::size_t layer,
-                bool with_patches, std::int64_t images, bool timed, Workspace<T>& work,
-                kernels::device::ThreadTeam& team) {
-  const PackedBlock& block = net.blocks[layer];
-  const GroupedKeys& grouped = geometry.grouped[layer];
-  const std::int64_t head_dim = net.embed_dim / net.num_heads;
-  const std::int64_t stride = block.key_value.out();
-  const auto keys_of = [&](std::int64_t image) {
-    return work.stored_keys(layer, {image, 0, 0, 0});
-  };
-  const auto mix_head = [&](std::int64_t image, std::size_t pass, const KeyGroup& group,
-                            std::int64_t head, int thread) {
-    if (head < group.first_head || head >= group.first_head + group.num_heads) return;
-    const std::int64_t column = head * head_dim;
-    const T* const keys = keys_of(image) + column;
-    const HeadRows<T> rows{head_dim,
-                           work.queries({image, 0, 0, 0}) + column,
-                           work.query_stride,
-                           keys,
-                           keys + block.key_width(net.embed_dim),
-                           stride,
-                           work.mixed.data() + image * work.num_tokens * net.embed_dim + column,
-                           net.embed_dim,
-                           work.group_parts(image, head),
-                           work.group_part_stride()};
-    rows.mix(
-        grouped, pass, group,
-        GroupScratch<T>(work.scratch[static_cast<std::size_t>(thread)].group,
-                        work.most_group_queries, work.most_group_keys, work.most_passes, head_dim));
-  };
+void GroupMixing<T>::mix_group(std::int64_t image, std::size_t pass, const KeyGroup& group,
+                               std::int64_t head, const MixingMemory<T>& memory, int thread) const {
+  if (head < group.first_head || head >= group.first_head + group.num_heads) return;
+  const MixingRows<T> all = memory.rows_of(image);
+  const std::int64_t column = head * head_dim_;
+  const HeadRows<T> rows{head_dim_,
+                         all.queries + column,
+                         all.query_stride,
+                         all.keys + column,
+                         all.values + column,
+                         all.stride,
+                         memory.mixed + image * memory.num_tokens * memory.dim + column,
+                         memory.dim,
+                         memory.images.behind(parts_at_).template at<float>(image) +
+                             head * memory.num_tokens * (head_dim_ + 2),
+                         part_stride_};
+  rows.mix(grouped_, pass, group,
+           GroupScratch<T>(memory.threads.template at<void>(thread), most_queries_, most_keys_,
+                           grouped_.passes.size(), head_dim_));
+}
+
+template <class T>
+void GroupMixing<T>::combine(const Meeting& meeting, const MixingMemory<T>& memory) const {
   // Prefix tokens are asked for beside the first pass: threads need not meet in between.
-  const auto num_parts = net.num_prefix > 0 ? std::ssize(work.parts) : 0;
-  const std::size_t passes = with_patches ? grouped.passes.size() : 1;
+  const std::int64_t num_parts = std::ssize(prefix_.parts());
+  const std::size_t passes = meeting.patches_have_queries ? grouped_.passes.size() : 1;
+  const auto sums = [&](std::int64_t image) { return memory.images.template at<float>(image); };
   for (std::size_t pass = 0; pass < passes; ++pass) {
-    const std::int64_t groups = with_patches ? std::ssize(grouped.passes[pass]) : 0;
-    const std::int64_t in_groups = images * groups * net.num_heads;
-    const auto item_of = [&](std::int64_t item, int thread) {
-      StageTimes& times = work.scratch[static_cast<std::size_t>(thread)].times;
-      StageClock clock(timed ? &times : nullptr);
+    const std::vector<KeyGroup>& groups = grouped_.passes[pass];
+    const std::int64_t in_image =
+        meeting.patches_have_queries ? std::ssize(groups) * num_heads_ : 0;
+    const std::int64_t in_groups = meeting.images * in_image;
+    meeting.run(in_groups + (pass == 0 ? meeting.images * num_parts : 0), [&](std::int64_t item,
+                                                                              int thread) {
       if (item < in_groups) {
-        const std::int64_t in_image = item % (groups * net.num_heads);
-        const auto group = static_cast<std::size_t>(in_image / net.num_heads);
-        mix_head(item / (groups * net.num_heads), pass, grouped.passes[pass][group],
-                 in_image % net.num_heads, thread);
-      } else {
-        const std::int64_t image = (item - in_groups) / num_parts;
-        const auto part = static_cast<std::size_t>((item - in_groups) % num_parts);
-        ask_for_prefix(net, geometry, layer, image, part,
-                       keys_of(image) + work.parts[part].first * stride, work);
+        const auto group = static_cast<std::size_t>(item % in_image / num_heads_);
+        mix_group(item / in_image, pass, groups[group], item % num_heads_, memory, thread);
+        return;
       }
-      clock.lap(Stage::attention);
-    };
-    team.run(in_groups + (pass == 0 ? images * num_parts : 0), item_of);
+      const std::int64_t image = (item - in_groups) / num_parts;
+      const auto part = static_cast<std::size_t>((item - in_groups) % num_parts);
+      const MixingRows<T> all = memory.rows_of(image);
+      const std::int64_t at = prefix_.parts()[part].first * all.stride;
+      prefix_.ask(part, all, all.keys + at, all.values + at, sums(image));
+    });
   }
-  for (std::int64_t image = 0; image < images; ++image)
-    merge_prefix(net, image, net.num_prefix, work,
-                 work.mixed.data() + image * work.num_tokens * net.embed_dim);
+  for (std::int64_t image = 0; image < meeting.images; ++image)
+    prefix_.merge(num_prefix_, sums(image), memory.mixed + image * memory.num_tokens * memory.dim);
 }
 
-template <class T>
-void ask_for_prefix(const PackedNetwork& net, const ImageGeometry& geometry, std::size_t layer,
-                    std::int64_t image, std::size_t index, const T* keys, Workspace<T>& work) {
-  const PackedBlock& block = net.blocks[layer];
-  const ImageGeometry::PrefixWeights& weights = geometry.prefix_weights[layer];
-  const KeyPart& part = work.parts[index];
-  const bool biased = part.of_overview && !weights.overview.empty();
-  softmax_attention::attend_part(softmax_attention::PartParams<T>{
-      work.softmax_shape(part.count), work.queries({image, 0, 0, 0}), work.query_stride,
-      net.num_prefix, keys, keys + block.key_width(net.embed_dim), block.key_value.out(),
-      weights.factor.empty() ? nullptr : weights.factor.data(),
-      biased ? weights.overview.data() : nullptr,
-      work.prefix_parts(image) + index * work.part_size});
-}
-
-template <class T>
-void merge_prefix(const PackedNetwork& net, std::int64_t image, std::int64_t rows,
-                  Workspace<T>& work, T* mixed) {
-  if (rows == 0) return;
-  softmax_attention::merge_parts(softmax_attention::MergeParams<T>{
-      net.num_heads, net.embed_dim / net.num_heads, rows, work.prefix_parts(image),
-      static_cast<std::int64_t>(work.part_size), std::ssize(work.parts), mixed, net.embed_dim});
-}
-
-#define HYDRASCOPE_GROUP_MIXING(T)                                                           \
-  template std::size_t group_scratch_bytes<T>(std::int64_t, std::int64_t, std::size_t,       \
-                                              std::int64_t);                                 \
-  template void mix_groups(const PackedNetwork&, const ImageGeometry&, std::size_t, bool,    \
-                           std::int64_t, bool, Workspace<T>&, kernels::device::ThreadTeam&); \
-  template void ask_for_prefix(const PackedNetwork&, const ImageGeometry&, std::size_t,      \
-                               std::int64_t, std::size_t, const T*, Workspace<T>&);          \
-  template void merge_prefix(const PackedNetwork&, std::int64_t, std::int64_t, Workspace<T>&, T*);
-HYDRASCOPE_GROUP_MIXING(float)
-HYDRASCOPE_GROUP_MIXING(kernels::BFloat16)
-#undef HYDRASCOPE_GROUP_MIXING
+template class GroupMixing<float>;
+template class GroupMixing<kernels::BFloat16>;
 
 }  // namespace hydrascope::model::inference

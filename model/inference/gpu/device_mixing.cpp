@@ -1,0 +1,153 @@
+#include "model/inference/gpu/device_mixing.h"
+
+#include "kernels/hydra/hydra_cuda.h"
+#include "kernels/linear_attention/linear_attention_cuda.h"
+#include "model/attention/hydra_attention.h"
+#include "model/attention/linear/linear_form.h"
+#include "model/attention/softmax_form.h"
+
+#include <ATen/ATen.h>
+
+namespace hydrascope::model::inference {
+namespace {
+
+namespace hydra = kernels::hydra::cuda;
+namespace linear = kernels::linear_attention::cuda;
+using kernels::linear::cuda::ProductType;
+
+template <class T>
+kernels::device::Rows<T> rows(T* first, std::int64_t stride, std::int64_t count) {
+  return {first, stride, count * stride};
+}
+
+class DeviceSoftmax final : public DeviceMixing {
+ public:
+  explicit DeviceSoftmax(const SoftmaxForm& form) : form_(form) {}
+  [[nodiscard]] std::optional<double> softmax_scale(const TokenGrid& grid) const override {
+    return form_.query_scale(grid);
+  }
+
+ private:
+  const SoftmaxForm& form_;
+};
+
+class DeviceHydra final : public DeviceMixing {
+ public:
+  DeviceHydra(const HydraForm& form, ProductType type, c10::Device device, std::int64_t dim)
+      : form_(form), type_(type), dim_(dim) {
+    if (form.feature_scale().defined())
+      feature_scale_ = form.feature_scale().detach().to(device, at::kFloat).contiguous();
+  }
+
+  [[nodiscard]] Room room(const Extent& extent) const override {
+    return {.state = static_cast<std::size_t>(extent.images * dim_) * sizeof(float),
+            .counters = hydra::workspace_bytes(shape(extent))};
+  }
+  [[nodiscard]] std::function<void()> launches(const Call& call) const override {
+    std::function<void()> launch;
+    with_storage(type_, [&]<class T>() {
+      const std::int64_t tokens = call.extent.grid.num_tokens();
+      hydra::ForwardParams<T> params{};
+      params.shape = shape(call.extent);
+      params.q = rows(static_cast<const T*>(call.q), call.q_stride, call.extent.queries);
+      params.k = rows(static_cast<const T*>(call.k), call.kv_stride, tokens);
+      params.v = rows(static_cast<const T*>(call.v), call.kv_stride, tokens);
+      params.feature_scale =
+          feature_scale_.defined() ? feature_scale_.const_data_ptr<float>() : nullptr;
+      params.global = call.state;
+      params.y = rows(static_cast<T*>(call.y), dim_, call.extent.queries);
+      params.workspace = call.counters;
+      launch = [params, stream = call.stream] { hydra::forward(params, stream); };
+    });
+    return launch;
+  }
+
+ private:
+  [[nodiscard]] hydra::Shape shape(const Extent& extent) const {
+    const TokenWeights weights = form_.token_weights(extent.grid);
+    return {extent.images,
+            extent.grid.num_tokens(),
+            extent.queries,
+            dim_,
+            form_.kernel(),
+            extent.grid.num_prefix,
+            static_cast<float>(weights.prefix),
+            static_cast<float>(weights.patch)};
+  }
+
+  const HydraForm& form_;
+  ProductType type_;
+  std::int64_t dim_;
+  at::Tensor feature_scale_;
+};
+
+class DeviceLinearAttention final : public DeviceMixing {
+ public:
+  DeviceLinearAttention(const LinearForm& form, ProductType type, std::int64_t num_heads,
+                        std::int64_t head_dim)
+      : form_(form), type_(type), shape_(form.shape(num_heads, head_dim)) {}
+
+  [[nodiscard]] Room room(const Extent& extent) const override {
+    Room room;
+    with_storage(type_, [&]<class T>() {
+      room.state = linear::state_floats(shape_, tokens_of(extent)) * sizeof(float);
+      room.workspace = linear::workspace_bytes<T>(shape_, tokens_of(extent));
+    });
+    return room;
+  }
+  [[nodiscard]] std::function<void()> launches(const Call& call) const override {
+    std::function<void()> launch;
+    with_storage(type_, [&]<class T>() {
+      const std::int64_t tokens = call.extent.grid.num_tokens();
+      linear::ForwardParams<T> params{};
+      params.shape = shape_;
+      params.extent = tokens_of(call.extent);
+      params.q = rows(static_cast<const T*>(call.q), call.q_stride, call.extent.queries);
+      params.k = rows(static_cast<const T*>(call.k), call.kv_stride, tokens);
+      params.v = rows(static_cast<const T*>(call.v), call.kv_stride, tokens);
+      params.y =
+          rows(static_cast<T*>(call.y), shape_.num_heads * shape_.head_dim, call.extent.queries);
+      params.state = call.state;
+      params.workspace = call.workspace;
+      launch = [params, stream = call.stream] { linear::forward(params, stream); };
+    });
+    return launch;
+  }
+
+ private:
+  [[nodiscard]] linear::Extent tokens_of(const Extent& extent) const {
+    const TokenWeights weights = form_.token_weights(extent.grid);
+    return {extent.images,
+            extent.grid.num_tokens(),
+            extent.queries,
+            extent.grid.num_prefix,
+            static_cast<float>(weights.prefix),
+            static_cast<float>(weights.patch)};
+  }
+
+  const LinearForm& form_;
+  ProductType type_;
+  kernels::linear_attention::Shape shape_;
+};
+
+}  // namespace
+
+std::unique_ptr<DeviceMixing> device_mixing(const KernelForm& form, ProductType type,
+                                            c10::Device device, std::int64_t num_heads,
+                                            std::int64_t head_dim) {
+  std::unique_ptr<DeviceMixing> mixing;
+  if (const auto* softmax = dynamic_cast<const SoftmaxForm*>(&form))
+    return std::make_unique<DeviceSoftmax>(*softmax);
+  with_storage(type, [&]<class T>() {
+    if (const auto* of_hydra = dynamic_cast<const HydraForm*>(&form)) {
+      if (hydra::serves<T>(num_heads * head_dim))
+        mixing = std::make_unique<DeviceHydra>(*of_hydra, type, device, num_heads * head_dim);
+    } else if (const auto* of_linear = dynamic_cast<const LinearForm*>(&form)) {
+      if (linear::serves<T>(of_linear->shape(num_heads, head_dim), {1, 1, 1, 0, 1, 1}))
+        mixing = std::make_unique<DeviceLinearAttention>(*of_linear, type, num_heads, head_dim);
+    }
+  });
+  return mixing;
+}
+
+}  // namespace hydrascope::model::inference
