@@ -158,10 +158,13 @@ Timings measure_model(Subject& subject, const image::Size& size, std::int64_t ba
       options, subject.classifier.options().device);
 }
 
-/// With -v: where one more call spends its time, by stage, all threads together.
+/// With -v: how a GPU multiplies; on the processor, where one more call spends its time, by stage,
+/// all threads together.
 void describe_stages(Subject& subject, const image::Size& size, std::int64_t batch,
                      const Console& console) {
   if (!console.verbose) return;
+  for (const std::string& product : subject.classifier.describe().products)
+    console.detail("product: " + product);
   model::inference::StageTimes times;
   if (!subject.classifier.collect_stage_times(&times)) return;
   (void)subject.classifier.logits(

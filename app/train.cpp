@@ -257,7 +257,7 @@ bool TrainingRun::end_epoch(std::int64_t epoch) {
   const bool is_lost =
       steps == 0 || (!subject_.validation.empty() && !std::isfinite(last_score_.loss));
   if (is_first()) {
-    log_->add_epoch({updates(), epoch, numbers});
+    log_->add({updates(), epoch, numbers});
     progress_->hide();
   }
   if (is_lost) {
@@ -279,7 +279,7 @@ bool TrainingRun::end_epoch(std::int64_t epoch) {
 }
 
 int TrainingRun::report() {
-  const std::int64_t unreadable = unreadable_.count(*group_, device_);
+  const std::int64_t unreadable = unreadable_.count(*group_);
   const int code = exit_code_after_stop(unreadable > 0 ? kExitSomeInputsFailed : kExitOk);
   if (!is_first()) return code;
   Summary report;
@@ -289,7 +289,7 @@ int TrainingRun::report() {
   report.add("epochs", trainer_->position().step / length_.steps_per_epoch);
   if (progress_state_.best_top1 >= 0) {
     report.add("best_top1", progress_state_.best_top1);
-    report.add("best_epoch", progress_state_.best_epoch);  // as summary.csv counts
+    report.add("best_epoch", progress_state_.best_epoch);  // as metrics.jsonl counts
   }
   const training::TrainerPosition& end = trainer_->position();
   if (end.step > begin_.step) {
@@ -323,7 +323,7 @@ int TrainingRun::run() {
       training_recipe(request_, subject_.source.config, teacher, autocast_, group_->world_size());
   // A run may go on for more epochs.
   identity_ = identity_of_run(about_["training"], about_, subject_.training, {"epochs"});
-  require_same_on_all(about_["training"], identity_, *group_, device_);
+  require_same_on_all(about_["training"], identity_, *group_);
   const training::LoaderOptions shown = loader_options();
   try_sizes(shown.resolutions.sizes);
   loader_ = std::make_unique<training::BatchLoader>(subject_.training, shown);

@@ -41,7 +41,7 @@ struct BenchmarkRow {
   std::string stage;                ///< "model", "end_to_end" or "train_step"
   // Beyond the contract's fields:
   std::string attention_options;  ///< "hydra.scale=linear,..."
-  std::string approximations;     ///< "keep_tokens=0.5,keep_layer=3", int8's calibration
+  std::string approximations;     ///< "calibration=bundled", of int8
   std::string error;  ///< "out_of_memory": nothing was measured, all figures are 0; else empty
 
   template <class Self, class Visitor>
@@ -73,7 +73,7 @@ struct BenchmarkRow {
     visitor("error", self.error);
   }
 
-  /// What makes two rows the same experiment: everything but what was measured. A row with an error
+  /// Two rows are the same experiment where all but the measured figures is the same. A row with an error
   /// is another one than the row that was measured.
   [[nodiscard]] std::string key() const;
 };
@@ -81,7 +81,7 @@ struct BenchmarkRow {
 /// "1088x1920": height x width.
 std::string size_text(const BenchmarkRow& row);
 
-/// What ran where: build, commit, compiler, LibTorch, CUDA, driver, processor, threads.
+/// The program and the machine: build, commit, compiler, LibTorch, CUDA, driver, processor, threads.
 using BenchmarkHeader = std::map<std::string, std::string>;
 
 struct BenchmarkResult {

@@ -102,8 +102,6 @@ std::vector<BenchmarkRun> sweep(const ParsedOptions& options) {
   multiply(runs, options.texts("kernels"), [](BenchmarkRun& run, const std::string& word) {
     run.run.kernels = parse_kernels(word);
   });
-  multiply(runs, options.numbers("keep-tokens"),
-           [](BenchmarkRun& run, double share) { run.run.keep_tokens = share; });
   return runs;
 }
 

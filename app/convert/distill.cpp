@@ -132,7 +132,7 @@ class Distillation : TrainingSession {
   std::vector<std::int64_t> take_over_starts(std::int64_t train_from);
   void say_what_happens(const training::ConversionOptions& chosen, std::int64_t steps) const;
   training::ConversionEvents events(std::int64_t last_step);
-  /// Top-1 of what was written, with its rounding, into `report`.
+  /// Top-1 of the written weights, with their rounding, into `report`.
   void evaluate(ConversionReport& report);
   int finish(const training::ConversionHistory& history);
 
@@ -244,11 +244,11 @@ training::ConversionEvents Distillation::events(std::int64_t last_step) {
         evaluation.stage + (evaluation.step > 0 ? " " + std::to_string(evaluation.step) : "") +
         " (" + std::to_string(step) + "/" + std::to_string(last_step) + "): " + agreement_ +
         ", divergence " + fixed(evaluation.agreement.divergence, 4) + (is_best ? "  (best)" : ""));
-    log_->add_epoch({step + renumbered_,
-                     0,
-                     {{"agreement", evaluation.agreement.top1},
-                      {"divergence", evaluation.agreement.divergence},
-                      {"minutes", evaluation.seconds / 60}}});
+    log_->add({step + renumbered_,
+               0,
+               {{"agreement", evaluation.agreement.top1},
+                {"divergence", evaluation.agreement.divergence},
+                {"minutes", evaluation.seconds / 60}}});
   };
   return events;
 }
@@ -292,9 +292,9 @@ int Distillation::finish(const training::ConversionHistory& history) {
   report.computed = device_.str() + ", " + std::string(name(autocast_of(request_, device_))) +
                     ", " + std::to_string(group_->world_size()) +
                     (group_->world_size() == 1 ? " process" : " processes");
-  const bool stops = training::number_of_first(*group_, device_, stop_requested() ? 1 : 0) != 0;
+  const bool stops = training::number_of_first(*group_, stop_requested() ? 1 : 0) != 0;
   if (!evaluated_.empty() && !stops) evaluate(report);
-  report.unreadable = unreadable_.count(*group_, device_);
+  report.unreadable = unreadable_.count(*group_);
   const bool is_below =
       request_.required_top1 && report.top1 && *report.top1 < *request_.required_top1;
   const int code = exit_code_after_stop(!history.failure.empty() ? kExitFailed
@@ -361,7 +361,7 @@ int Distillation::run() {
   about_ = describe_descendant(source_, "convert", transform_, labels);
   about_["recipe"] = recipe_;
   chosen.identity = identity_of_run(recipe_, about_, pictures_.training);
-  require_same_on_all(recipe_, chosen.identity, *group_, device_);
+  require_same_on_all(recipe_, chosen.identity, *group_);
   // Each process holds its share.
   std::vector<training::TrainingPicture> mine;
   for (std::size_t i = run_.launch.rank; i < pictures_.held_out.size(); i += run_.launch.world_size)

@@ -90,8 +90,6 @@ ReferenceRequest reference_request(const ParsedOptions& options, const ModelRequ
   if (read.given("against-attn-opt")) read.take("against-attn-opt", model.attention_options);
   if (read.given("against-precision")) read.take("against-precision", reference.run.precision);
   if (reference.run.precision != "int8") reference.run.calibration.clear();
-  reference.run.keep_tokens.reset();
-  reference.run.keep_layer.reset();
   return reference;
 }
 
@@ -247,8 +245,6 @@ EvaluateRequest evaluate_request(const ParsedOptions& options, const SetJobs& jo
       request.run.calibration.clear();
   }
   if (jobs.measures_maps) {
-    if (read.given("keep-tokens"))
-      throw UsageError("maps need all tokens", options.origin("keep-tokens"));
     FaithfulnessRequest& maps = request.faithfulness;
     read.take("measure", maps.measures);
     read.take("method", maps.methods);
@@ -287,8 +283,6 @@ void check_evaluate_options(const ParsedOptions& options, Format format) {
     throw UsageError("the page's name must end in .html", options.origin("html") + " " + page);
   if (options.given("diagnostics"))
     check_diagnostics_file(options.text("diagnostics"), options.origin("diagnostics"));
-  if (options.given("diagnostics") && options.given("keep-tokens"))
-    throw UsageError("diagnostics need all tokens", "--diagnostics with --keep-tokens");
   if (format != Format::csv && format != Format::tsv) return;
   std::vector<std::string> tables;
   for (const char* name : {"measure", "confusions", "per-class", "diagnostics"}) {

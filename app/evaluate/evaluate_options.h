@@ -13,7 +13,7 @@
 
 namespace hydrascope::app {
 
-/// What a pass over a set of pictures is for. Each is a command; `evaluate` still takes the options
+/// The purposes of a pass over a set of pictures. Each is a command; `evaluate` still takes the options
 /// of the others, which it once was.
 struct SetJobs {
   std::string command;
@@ -46,11 +46,11 @@ std::vector<Option> score_options();         // real-labels, require-top1, save-
 std::vector<Option> layer_reference_options();  // against, against-attn, against-attn-opt
 std::vector<Option> agreement_options();        // the same, against-precision
 std::vector<Option> faithfulness_options();     // measure, method, steps, substrate, class, layer
-/// What was `evaluate`'s: the two before, and diagnostics, diagnostics-images; hidden.
+/// Options that were `evaluate`'s: the two before, and diagnostics, diagnostics-images; hidden.
 std::vector<Option> earlier_evaluate_options();
 
-/// The other model of a comparison. Where `--against` names one, the options of the first model's
-/// weights and attention are that one's alone; `--keep-tokens` and `--keep-layer` always are.
+/// The other model of a comparison. The options of the first model's weights and attention are that one's
+/// alone where `--against` names another.
 struct ReferenceRequest {
   ModelRequest model;
   RunRequest run;
@@ -74,7 +74,7 @@ ReferenceRequest reference_request(const ParsedOptions& options, const ModelRequ
                                    RunRequest run);
 SetRequest set_request(const ParsedOptions& options, const SetJobs& jobs);
 
-/// What `evaluate` writes besides its summary.
+/// The files that `evaluate` writes besides its summary.
 struct ScoreRequest {
   std::string save_logits;
   std::string save_errors;
@@ -106,7 +106,7 @@ struct EvaluateRequest : PicturesRequest {
   std::string diagnostics = {};  ///< a file or "-"
   std::int64_t diagnosed_images = 32;
 };
-/// Of any of these commands.
+/// The request of any of these commands.
 EvaluateRequest evaluate_request(const ParsedOptions& options, const SetJobs& jobs);
 
 /// Throws Error(invalid_argument) where options of `evaluate` ask for more tables than `format`

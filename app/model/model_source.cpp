@@ -373,17 +373,9 @@ model::Classifier make_classifier(const RunRequest& request, const ModelSource& 
                 "--calibration with --precision " + std::string(wanted.precision.name()),
                 "add --precision int8");
   wanted.deterministic = request.deterministic;
-  // What explains the classifier's answers has to keep to it, too.
+  // Explanations of the classifier's answers have to keep to it, too.
   if (wanted.deterministic)
     at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
-  if (request.keep_tokens) wanted.keep_tokens = *request.keep_tokens;
-  if (request.keep_layer) {
-    if (!request.keep_tokens)
-      throw Error(ErrorCode::invalid_argument,
-                  "the layer where tokens are dropped is given, but not how many stay",
-                  "--keep-layer without --keep-tokens", "add --keep-tokens 0.7, for example");
-    wanted.keep_layer = *request.keep_layer;
-  }
   wanted.trace_layers = std::move(trace_layers);
   // Setting the number begins a pool of threads that spin, see one_torch_thread.cpp.
   if (const int threads = model_threads(request); threads != at::get_num_threads())

@@ -88,13 +88,11 @@ RunRequest run_request(const ParsedOptions& options, AutoExif exif) {
   read.take("precision", request.precision);
   if (options.takes_one_value("kernels")) request.kernels = parse_kernels(options.text("kernels"));
   read.take("calibration", request.calibration);
-  read.take("keep-tokens", request.keep_tokens);
-  read.take("keep-layer", request.keep_layer);
   read.take("seed", request.seed);
   read.take("deterministic", request.deterministic);
   read.take("threads", request.threads);
   read.take("workers", request.workers);
-  // What training has by default is of its steps.
+  // The default of training is one of its steps.
   if (read.given("batch-size")) read.take("batch-size", request.batch_size);
   read.take("max-pixels", request.decode.max_pixels);
   read.take("max-bytes", request.decode.max_bytes);

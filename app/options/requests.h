@@ -1,5 +1,5 @@
-// What the options that several commands share ask for, as values: each command fills these once
-// from its command line, and what works for it takes them.
+// The values of the options that several commands share: each command fills these once from its
+// command line, and its parts take them.
 #pragma once
 
 #include "app/options/option_reader.h"
@@ -55,7 +55,7 @@ struct TransformRequest {
 /// Throws Error(invalid_argument) for options that do not go together.
 TransformRequest transform_request(const ParsedOptions& options);
 
-/// What `--exif auto` is: people look at pictures upright; to learn and to score they stay as they
+/// The meaning of `--exif auto`: people look at pictures upright; to learn and to score they stay as they
 /// are stored, as the tools do that published scores come from.
 enum class AutoExif { upright, as_stored };
 
@@ -65,8 +65,6 @@ struct RunRequest {
   std::string precision = "auto";
   model::Kernels kernels = model::Kernels::automatic;
   std::string calibration = {};  ///< pictures that int8 is calibrated on; "" are the bundled ones
-  std::optional<double> keep_tokens = {};
-  std::optional<std::int64_t> keep_layer = {};
   std::uint64_t seed = 42;
   bool deterministic = false;
   std::optional<int> threads = {};  ///< without: the processors, shared with `launch`'s processes
@@ -94,7 +92,7 @@ struct OutputRequest {
 };
 OutputRequest output_request(const ParsedOptions& options);
 
-/// What every command is asked for that runs a model on pictures.
+/// The request of every command that runs a model on pictures.
 struct PicturesRequest {
   Console console;
   ModelRequest model;

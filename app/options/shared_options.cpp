@@ -143,13 +143,6 @@ std::vector<Option> runtime_options() {
           text("calibration", "pictures that int8 is calibrated on",
                takes("FOLDER|FILE|@LIST|none"), otherwise("the bundled photographs"),
                completes_files),
-          number("keep-tokens",
-                 "keep this share of the patch tokens; those stay that give most to the class "
-                 "token, which is faster and not quite the same answer",
-                 takes("FRACTION"), otherwise("all"), at_most(1)),
-          integer("keep-layer",
-                  "layer after whose attention --keep-tokens drops the others, from 0",
-                  otherwise("a quarter of the way"), at_least(0)),
           text("kernels", "compute with fused kernels, or with the readable reference",
                by_default("auto"), one_of({"auto", "fused", "reference"})),
           integer("seed", "seed of the random numbers", by_default("42"), at_least(0)),

@@ -116,8 +116,6 @@ std::string input_line(const ClassifyRecord& record, bool color) {
     if (!how.empty() && !part->empty()) how += ' ';
     how += printable(*part);
   }
-  for (const auto& [key, value] : record.approximations)
-    if (key == "keep_tokens") how += " keep-tokens " + value;
   if (!how.empty()) line += "  " + styled(how, Style::dim, color);
   return line + '\n';
 }

@@ -16,7 +16,7 @@
 
 namespace hydrascope::app {
 
-// What the records of `classify` and of `visualize` have in common: whose they are, or why there is
+// The common part of the records of `classify` and of `visualize`: whose they are, or why there is
 // no more to say, and what ran.
 
 /// A part of a picture, in its pixels after EXIF orientation.
@@ -42,7 +42,7 @@ struct Prediction {
 enum class LabelType { name, id, index };
 /// "id", "index", else the name.
 LabelType parse_label_type(std::string_view word);
-/// What a class is called; its name where there is no id.
+/// The name or id of a class; its name where there is no id.
 std::string label_text(const Prediction& prediction, LabelType label_type);
 
 struct InputRecord {
@@ -58,8 +58,8 @@ struct InputRecord {
   std::string precision;  ///< "float32", ...
   std::string attention;  ///< "softmax", "softmax:0-9,hydra:10-11"
   std::map<std::string, std::string> attention_options = {};  ///< "hydra.scale" -> "linear"
-  std::map<std::string, std::string> approximations = {};     ///< "keep_tokens" -> "0.5"
-  /// What the user must know ("padded 1080x1920 to 1088x1920 (HxW)"); left out when this is empty.
+  std::map<std::string, std::string> approximations = {};     ///< "calibration" -> "none"
+  /// A fact that the user must know ("padded 1080x1920 to 1088x1920 (HxW)"); left out when this is empty.
   std::string note;
   /// Further notes for the user, which a command says on stderr; left out when this is empty.
   std::vector<std::string> notes = {};
@@ -86,7 +86,7 @@ void add_views(OrderedJson& object, const InputRecord& record);
 void add_attention(OrderedJson& object, const InputRecord& record);
 /// index, id, label, prob.
 void add_class(OrderedJson& object, const Prediction& prediction);
-/// Where a class was found, if that is a part of the picture.
+/// The place where a class was found, if that is a part of the picture.
 void add_box(OrderedJson& object, const Prediction& prediction);
 /// note, where there is one, and seconds.
 void add_end(OrderedJson& object, const InputRecord& record);
@@ -105,7 +105,7 @@ struct ClassifyRecord : InputRecord {  ///< its seconds: its batch's / batch siz
 /// decimals, seconds six.
 OrderedJson to_json(const ClassifyRecord& record);
 
-/// Of csv and tsv: one row a prediction (`kClassifyRows`); a failed input is one row whose numbers
+/// The columns of csv and tsv: one row a prediction (`kClassifyRows`); a failed input is one row whose numbers
 /// are empty.
 inline constexpr std::string_view kClassifyColumns =
     "input frame time width height model_height=/model_size/0 model_width=/model_size/1 "
@@ -122,7 +122,7 @@ inline constexpr const char* kClassifyRows = "top";
 ///       1  93.12 %  otter  (n02444819)
 ///       2   3.40 %  mink   (n02442845)
 ///
-/// Of a picture in several views each prediction says where its box begins, left,top, and its size,
+/// Each prediction of a picture in several views says where its box begins, left,top, and its size,
 /// height x width: "at 448,336 224x224". `label_type`: what the label column shows.
 std::string to_text(const ClassifyRecord& record, LabelType label_type, bool color);
 

@@ -39,7 +39,7 @@ void Console::detail(std::string_view text) const {
 void fill_closed_streams() {
   for (const int stream : {STDIN_FILENO, STDOUT_FILENO, STDERR_FILENO}) {
     if (::fcntl(stream, F_GETFD) != -1) continue;
-    // The lowest number is free, hence this one is taken. What nobody hears of errors is no error,
+    // The lowest number is free, hence this one is taken. An error that nobody hears is no error,
     // but results that nobody gets are: writing them fails.
     const int mode = stream == STDERR_FILENO ? O_WRONLY : O_RDONLY;
     if (::open("/dev/null", mode) < 0) static_cast<void>(::open("/", O_RDONLY));
@@ -56,11 +56,11 @@ std::string flag_of(std::string_view field) {
        {"auto_augment", "--aa"},
        {"format_only", "convert --format-only"},
        {"rel_pos_options", "--rel-pos-opt"}}};
-  constexpr std::array<std::string_view, 27> kSameNames{
-      "batch_size", "checkpoint", "clip_grad",   "crop_mode",   "device",    "fit",       "force",
-      "from",       "img_size",   "keep_layer",  "keep_tokens", "kernels",   "lr",        "mapless",
-      "model",      "native",     "num_classes", "port",        "pos_embed", "precision", "rel_pos",
-      "reset_head", "resume",     "start",       "train_from",  "use_ema",   "views"};
+  constexpr std::array<std::string_view, 25> kSameNames{
+      "batch_size",  "checkpoint", "clip_grad", "crop_mode", "device",  "fit",        "force",
+      "from",        "img_size",   "kernels",   "lr",        "mapless", "model",      "native",
+      "num_classes", "port",       "pos_embed", "precision", "rel_pos", "reset_head", "resume",
+      "start",       "train_from", "use_ema",   "views"};
   for (const auto& [name, flag] : kOtherNames)
     if (name == field) return std::string(flag);
   if (std::ranges::find(kSameNames, field) == kSameNames.end()) return {};
@@ -79,7 +79,7 @@ std::string with_flags(std::string_view text) {
     if (close == text.npos) return result.append(text);
     const std::string_view field = text.substr(open + 1, close - open - 1);
     const std::string flag = flag_of(field);
-    // What is quoted and no field stays; its end may be another one's begin.
+    // A quotation that is no field stays; its end may be another one's begin.
     result += text.substr(0, open);
     result += flag.empty() ? text.substr(open, close - open) : flag;
     text.remove_prefix(flag.empty() ? close : close + 1);

@@ -1,4 +1,4 @@
-// What a command says besides its results, on stderr.
+// The messages of a command besides its results, on stderr.
 #pragma once
 
 #include "app/run/output_file.h"
@@ -12,7 +12,7 @@
 
 namespace hydrascope::app {
 
-/// What is said, and how.
+/// The choice of messages and their form.
 struct Console {
   bool verbose = false;
   bool quiet = false;
@@ -33,8 +33,8 @@ struct Console {
 /// opened would get their number, and what is meant for the screen. Writing results still fails.
 void fill_closed_streams();
 
-/// The text of other rooms, which name what can be chosen as fields in backquotes ("`keep_tokens`"),
-/// with this program's options in their place ("--keep-tokens").
+/// The text of other rooms, which name what can be chosen as fields in backquotes ("`img_size`"),
+/// with this program's options in their place ("--img-size").
 std::string with_flags(std::string_view text);
 std::vector<std::string> with_flags(const std::vector<std::string>& texts);
 
@@ -43,7 +43,7 @@ std::string error_text(const Error& error);
 /// That on stderr, in one write: several processes may share it.
 void print_error(const Error& error);
 
-// What torchrun learns of a process that failed.
+// The message that torchrun gets of a process that failed.
 
 /// Writes `message` to the file that TORCHELASTIC_ERROR_FILE names, in the form that
 /// torch.distributed.elastic reads and shows; does nothing where it names none, or nothing can be

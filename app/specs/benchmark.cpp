@@ -15,8 +15,7 @@ std::vector<Option> swept_options() {
   std::vector<Option> pictures = preprocessing_options();
   std::vector<Option> list = join(
       {model_options(), runtime_options(), {named(pictures, "img-size"), named(pictures, "fit")}});
-  for (const char* name :
-       {"model", "img-size", "batch-size", "precision", "device", "kernels", "keep-tokens"})
+  for (const char* name : {"model", "img-size", "batch-size", "precision", "device", "kernels"})
     named(list, name).comma_list = true;
   named(list, "attn").repeatable = true;
   return list;

@@ -59,8 +59,7 @@ CommandSpec faithfulness_spec() {
   spec.options =
       join({model_options(), faithfulness_options(), set_input_options(), labelled_set_options(),
             without(label_options(), {"label-type"}), preprocessing_options(),
-            hide(set_runtime_options(), {"keep-tokens", "keep-layer"}), output_options(),
-            general_options()});
+            set_runtime_options(), output_options(), general_options()});
   spec.common = {"model", "attn",     "method",       "measure", "layer",
                  "class", "img-size", "limit-images", "output",  "format"};
   spec.examples = {
@@ -91,13 +90,12 @@ CommandSpec diagnose_spec() {
   spec.summary = "measure the attention of every layer and head, and its distance from softmax";
   spec.group = "Measure";
   spec.positionals = "PICTURES...";
-  spec.options =
-      join({model_options(), layer_reference_options(),
-            without(set_input_options(), {"recursive", "on-error"}), table_options(),
-            preprocessing_options(),
-            without(runtime_options(), {"batch-size", "workers", "precision", "calibration",
-                                        "keep-tokens", "keep-layer", "kernels", "deterministic"}),
-            general_options()});
+  spec.options = join({model_options(), layer_reference_options(),
+                       without(set_input_options(), {"recursive", "on-error"}), table_options(),
+                       preprocessing_options(),
+                       without(runtime_options(), {"batch-size", "workers", "precision",
+                                                   "calibration", "kernels", "deterministic"}),
+                       general_options()});
   spec.common = {"model",    "attn",         "against", "against-attn",
                  "img-size", "limit-images", "output",  "format"};
   spec.examples = {

@@ -51,8 +51,7 @@ CommandSpec serve_spec() {
   spec.options =
       join({model_options(), server_options(), served_map_options(), drawing_options(),
             layer_reference_options(), without(preprocessing_options(), {"print-transform"}),
-            views_options(), without(runtime_options(), {"keep-tokens", "keep-layer"}),
-            label_options(), general_options()});
+            views_options(), runtime_options(), label_options(), general_options()});
   spec.common = {"model",  "attn",      "native", "views", "method",     "against",
                  "device", "precision", "host",   "port",  "max-waiting"};
   spec.examples = {

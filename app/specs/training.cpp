@@ -123,8 +123,7 @@ std::vector<Option> training_run_options() {
 
 std::vector<Option> training_runtime_options(const std::string& batch_size,
                                              const std::string& processes) {
-  std::vector<Option> options = without(
-      runtime_options(), {"precision", "calibration", "keep-tokens", "keep-layer", "kernels"});
+  std::vector<Option> options = without(runtime_options(), {"precision", "calibration", "kernels"});
   Option& batch = named(options, "batch-size");
   batch.help = "pictures per batch and process";
   batch.default_note = "";

@@ -98,11 +98,7 @@ ValidationScore validate_model(model::VisionTransformerImpl& model, c10::Device 
   };
   run_pipeline(next_input, modules, pipeline, add);
   if (stop_requested()) sum[kInterrupted] = 1;
-  const at::Tensor sums =
-      at::from_blob(sum.data(), {static_cast<std::int64_t>(sum.size())}, at::kDouble);
-  const at::Tensor all = sums.to(device, at::kDouble, /*non_blocking=*/false, /*copy=*/true);
-  group.sum({all});
-  sums.copy_(all);
+  group.sum({at::from_blob(sum.data(), {static_cast<std::int64_t>(sum.size())}, at::kDouble)});
   const bool is_whole = sum[kInterrupted] == 0;
   if (is_whole && sum[kImages] == 0)
     throw Error(ErrorCode::empty, "none of the labelled pictures can be read", "validation");
@@ -146,7 +142,7 @@ std::unique_ptr<FileLock> lock_run(const fs::path& folder) {
 
 std::optional<fs::path> state_to_resume(const ResumeRequest& request, const fs::path& folder,
                                         const std::optional<fs::path>& newest,
-                                        model::training::ProcessGroup& group, c10::Device device) {
+                                        model::training::ProcessGroup& group) {
   const std::string& word = request.word;
   std::error_code ignored;
   if (group.is_first() && !word.empty() && word != "auto") check_state(word, folder, newest);
@@ -155,11 +151,11 @@ std::optional<fs::path> state_to_resume(const ResumeRequest& request, const fs::
     throw UsageError("the folder holds a run", folder.string(),
                      "--resume auto goes on with it, --force begins anew");
   }
-  const bool all_begin = model::training::number_of_first(group, device, begins ? 1 : 0) != 0;
+  const bool all_begin = model::training::number_of_first(group, begins ? 1 : 0) != 0;
   const std::optional<fs::path> file =
       begins ? std::optional<fs::path>() : (word == "auto" ? *newest : fs::path(word));
   const bool sees_it = all_begin || (file && fs::exists(*file, ignored));
-  const std::int64_t blind = model::training::sum_of_all(group, device, sees_it ? 0 : 1);
+  const std::int64_t blind = model::training::sum_of_all(group, sees_it ? 0 : 1);
   if (!all_begin && group.world_size() > 1 && blind > 0) {
     throw Error(ErrorCode::failed, "some process does not see the state that rank 0 sees",
                 folder.string(), "the folder has to be the same for all of them");
@@ -173,9 +169,9 @@ std::string identity_of_run(const std::string& recipe, const checkpoint::Metadat
   Json identity = Json::parse(recipe);
   for (const char* name :
        {"processes", "batch-size", "batch-size-maps", "grad-accum-steps",
-        // What decides how a step is computed or when a run ends, not what it learns.
+        // These decide how a step is computed or when a run ends, not its result.
         "grad-checkpointing", "patience",
-        // Where the weights lie and what the result is called; which they are is below.
+        // Places and names; the weights themselves are below.
         "checkpoint", "labels", "model", "arch", "save-dtype",
         // The transform is below, wherever it comes from.
         "img-size", "input-size", "crop-pct", "crop-mode", "interpolation", "mean", "std"})
@@ -192,10 +188,10 @@ std::string identity_of_run(const std::string& recipe, const checkpoint::Metadat
 }
 
 void require_same_on_all(const std::string& recipe, const std::string& identity,
-                         model::training::ProcessGroup& group, c10::Device device) {
+                         model::training::ProcessGroup& group) {
   const auto mine = static_cast<std::int64_t>(std::hash<std::string>{}(recipe + identity));
-  const std::int64_t of_first = model::training::number_of_first(group, device, mine);
-  if (model::training::sum_of_all(group, device, mine == of_first ? 0 : 1) > 0) {
+  const std::int64_t of_first = model::training::number_of_first(group, mine);
+  if (model::training::sum_of_all(group, mine == of_first ? 0 : 1) > 0) {
     throw UsageError("the processes were given different options or pictures", "training",
                      "start all of them with the same command line, on the same files");
   }
@@ -238,8 +234,7 @@ model::training::FailureReport UnreadablePictures::report() {
   };
 }
 
-std::int64_t UnreadablePictures::count(model::training::ProcessGroup& group,
-                                       c10::Device device) const {
+std::int64_t UnreadablePictures::count(model::training::ProcessGroup& group) const {
   std::vector<std::int64_t> mine;
   {
     const std::lock_guard lock(mutex_);
@@ -249,16 +244,13 @@ std::int64_t UnreadablePictures::count(model::training::ProcessGroup& group,
   // The names' hashes of all, each process's at its own place.
   at::Tensor counts = at::zeros({group.world_size()}, at::kLong);
   counts[group.rank()] = std::ssize(mine);
-  counts = counts.to(device);
   group.sum({counts});
-  counts = counts.cpu();
   at::Tensor all = at::zeros({counts.sum().item<std::int64_t>()}, at::kLong);
   if (all.numel() == 0) return 0;
   const auto before = counts.narrow(0, 0, group.rank()).sum().item<std::int64_t>();
   std::ranges::copy(mine, all.mutable_data_ptr<std::int64_t>() + before);
-  all = all.to(device);
   group.sum({all});
-  return std::get<0>(at::_unique(all.cpu())).numel();
+  return std::get<0>(at::_unique(all)).numel();
 }
 
 TrainingSession::TrainingSession(const TrainingRequest& request)
@@ -284,7 +276,7 @@ void TrainingSession::report_found(const std::vector<Input>& failed,
 std::optional<std::filesystem::path> TrainingSession::begin_in(
     const std::filesystem::path& folder, const std::optional<std::filesystem::path>& newest) {
   if (is_first()) lock_ = lock_run(folder);
-  return state_to_resume(resume_, folder, newest, *group_, device_);
+  return state_to_resume(resume_, folder, newest, *group_);
 }
 
 ValidationScore TrainingSession::validate(model::VisionTransformerImpl& model,

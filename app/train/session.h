@@ -1,5 +1,5 @@
-// What a run of `train` or `convert` has from its first moment, whatever it trains: with whom it
-// computes and how, what it says, and which pictures could not be read.
+// The common part of `train` and `convert`: processes and device, messages, and the list of
+// pictures that could not be read.
 #pragma once
 
 #include "app/model/model_source.h"
@@ -68,13 +68,12 @@ std::unique_ptr<FileLock> lock_run(const std::filesystem::path& folder);
 /// state that rank 0 sees.
 std::optional<std::filesystem::path> state_to_resume(
     const ResumeRequest& request, const std::filesystem::path& folder,
-    const std::optional<std::filesystem::path>& newest, model::training::ProcessGroup& group,
-    c10::Device device);
+    const std::optional<std::filesystem::path>& newest, model::training::ProcessGroup& group);
 
-/// What a resumed run must have in common with the one that it goes on with, as a JSON object:
-/// `recipe` (one too) without what may differ between two numbers of processes, what decides only
-/// how steps are computed and when a run ends, and `may_change`, the weights that it began with and
-/// the transform (`describe_descendant`), and which pictures it learns from.
+/// A JSON object that must be the same in a resumed run and in the run that it goes on with:
+/// `recipe` (one too), the weights that the run began with, the transform (`describe_descendant`)
+/// and the pictures that it learns from. Settings are left out that follow the number of processes,
+/// that decide only how steps are computed or when a run ends, and `may_change`.
 std::string identity_of_run(const std::string& recipe, const checkpoint::Metadata& about,
                             const std::vector<model::training::TrainingPicture>& pictures,
                             std::initializer_list<const char*> may_change = {});
@@ -82,10 +81,10 @@ std::string identity_of_run(const std::string& recipe, const checkpoint::Metadat
 /// That all processes were given the same `recipe` and the same pictures: Error(invalid_argument)
 /// on all of them otherwise.
 void require_same_on_all(const std::string& recipe, const std::string& identity,
-                         model::training::ProcessGroup& group, c10::Device device);
+                         model::training::ProcessGroup& group);
 
-/// What is asked for, or `otherwise`; 1 in a process that was started as one of several. Throws
-/// Error(invalid_argument) where a launcher says how many there are, too.
+/// The number that is asked for, or `otherwise`; 1 in a process that was started as one of several.
+/// Throws Error(invalid_argument) where a launcher says how many there are, too.
 int local_processes(const std::optional<Asked<int>>& asked, int otherwise);
 
 /// Says on standard error which pictures cannot be read, each once, whatever the rank and however
@@ -96,8 +95,8 @@ class UnreadablePictures {
   explicit UnreadablePictures(bool ends_run) : ends_run_(ends_run) {}
   /// For loaders; this object must outlive them.
   [[nodiscard]] model::training::FailureReport report();
-  /// Of all processes, which must ask alike.
-  [[nodiscard]] std::int64_t count(model::training::ProcessGroup& group, c10::Device device) const;
+  /// The number over all processes, which must all call it.
+  [[nodiscard]] std::int64_t count(model::training::ProcessGroup& group) const;
 
  private:
   mutable std::mutex mutex_;
@@ -111,8 +110,8 @@ class TrainingSession {
   explicit TrainingSession(const TrainingRequest& request);
 
   [[nodiscard]] bool is_first() const { return group_->is_first(); }
-  /// Says what of the named pictures cannot be taken, which counts as unreadable pictures do, and
-  /// what was passed over. The first process's part.
+  /// Says which of the named pictures cannot be taken and which were passed over; the first count
+  /// as unreadable. The first process does this.
   void report_found(const std::vector<Input>& failed, const std::vector<std::string>& notes);
   /// Keeps other runs out of `folder` and says which state to go on from, as `state_to_resume` does.
   std::optional<std::filesystem::path> begin_in(const std::filesystem::path& folder,

@@ -86,10 +86,6 @@ MapWords map_words(const ParsedOptions& options) {
 }
 
 VisualizeRequest visualize_request(const ParsedOptions& options) {
-  for (const char* name : {"keep-tokens", "keep-layer"}) {
-    if (options.given(name))
-      throw UsageError("a map needs every token", "--" + std::string(name) + " with visualize");
-  }
   VisualizeRequest request{pictures_request(options, AutoExif::upright)};
   refuse_beside_views(options, {"html", "frames-as-video", "smooth", "video-stride"});
   const OptionReader read(options);

@@ -110,11 +110,10 @@ class HydraAttention(OperatorAttention):
     """Hydra Attention (Bolya et al. 2022, arXiv 2209.07484): one vector of D values for all tokens."""
 
     mechanism = "hydra"
-    defaults = {"phi_q": "cosine", "phi_k": "cosine", "scale": "linear", "eps_policy": "max", "eps": "1e-6",
+    defaults = {"phi_q": "cosine", "phi_k": "cosine", "scale": "linear", "eps": "1e-6",
                 "feature_scale": "off"}
     choices = {"phi_q": ("cosine", "l1", "tanh", "sigmoid", "relu"), "phi_k": ("cosine", "l1", "tanh", "sigmoid", "relu"),
-               "scale": ("none", "linear", "patch", "sqrt"), "eps_policy": ("max", "rsqrt", "add"),
-               "feature_scale": _SWITCH}
+               "scale": ("none", "linear", "patch", "sqrt"), "feature_scale": _SWITCH}
     bounds = {"eps": (1e-12, 1.0)}
     _NORMS: ClassVar[dict[str, str]] = {"cosine": "l2", "l1": "l1"}
 
@@ -140,9 +139,8 @@ class HydraAttention(OperatorAttention):
                 x = getattr(torch, phi)(x)
             q, k = (x, k) if name == "phi_q" else (q, x)
         return _ops.hydra_attention(
-            q, k, v, norm_q=norms[0], norm_k=norms[1], eps_rule=self.options["eps_policy"],
-            eps=float(self.options["eps"]), feature_scale=self.feature_scale, num_prefix=self.num_prefix_tokens,
-            prefix_weight=of_prefix, patch_weight=of_patch)
+            q, k, v, norm_q=norms[0], norm_k=norms[1], eps=float(self.options["eps"]), feature_scale=self.feature_scale,
+            num_prefix=self.num_prefix_tokens, prefix_weight=of_prefix, patch_weight=of_patch)
 
 
 class LinearAttention(OperatorAttention):

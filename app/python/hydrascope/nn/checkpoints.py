@@ -253,7 +253,8 @@ def load(file: str | os.PathLike[str], model: nn.Module | None = None) -> nn.Mod
         if name == "softmax":
             continue
         # What a file holds for older programs, or as it is without, is no option here.
-        silent = {"small_tokens": "constant", "form": "bidirectional", "local": "none", "post_norm": "off"}
+        silent = {"small_tokens": "constant", "form": "bidirectional", "local": "none", "post_norm": "off",
+                  "eps_policy": "max"}
         replace_attention(model, f"{name}:{layer}", attn_opt=[
             f"{name}:{layer}.{key}={value}" for key, value in options.items() if silent.get(key) != value])
     if not config and metadata.get("attention", "softmax") != "softmax":
