@@ -61,7 +61,7 @@ dictionary_of() {
     safetensors) echo safetensors ;;
     torch_file | pickle) echo pickle ;;
     picture | decode) echo picture ;;
-    json | hub | state | results | events) echo json ;;
+    json | hub | state | results | metrics) echo json ;;
     *) echo text ;;
   esac
 }

@@ -50,6 +50,9 @@ while [ $# -gt 0 ]; do
   printf -v "${1#--}" %s "$2"
   shift 2
 done
+case $python in
+  */*) python=$(cd "$(dirname "$python")" && pwd)/${python##*/} || wrong "--python '$python' is not there" ;;
+esac
 [[ $seconds =~ ^[1-9][0-9]*$ ]] || wrong "--seconds is a whole number above 0, not '$seconds'"
 configure() { # FOLDER HEADERS OPTION...
   local folder=$1 headers=$2 generator=()
@@ -113,7 +116,7 @@ torch=''
 find_python() {
   local each
   # shellcheck disable=SC2086  # one word where it is given
-  for each in ${python:-python3 /opt/*/.venv/bin/python3 /opt/venv/bin/python3 "$HOME"/venv/bin/python3}; do
+  for each in ${python:-python3 /opt/*/.venv/bin/python3 /opt/venv/bin/python3 "${HOME:-/root}"/venv/bin/python3}; do
     torch=$("$each" -c 'import importlib.metadata, importlib.util
 assert importlib.metadata.version("torch").startswith("2.11.")
 print(importlib.util.find_spec("torch").submodule_search_locations[0])' 2>/dev/null) || torch=''
@@ -133,6 +136,7 @@ probe() {
     echo "no GPU: nvidia-smi says so, or there is none"
   echo "$(nproc) processors, $(awk '/MemTotal/ {print int($2 / 1048576)}' /proc/meminfo) GiB, Linux $(uname -r), $(ldd --version | head -n 1)"
   echo "python: $python, torch: ${torch:-no torch 2.11 with CUDA}"
+  "$python" -c 'import timm; print("timm:", timm.__version__)' 2>/dev/null || echo "timm: none, so that the peers of whole networks are left out"
   local tool file
   for tool in nvcc cmake ninja c++ ncu compute-sanitizer; do
     echo "$tool: $(find_tool "$tool" || echo none)"

@@ -4,7 +4,7 @@
 #   HYDRASCOPE_CACHE=FOLDER     where what is fetched is unpacked, shared by all checkouts (default: below XDG_CACHE_HOME)
 #   HYDRASCOPE_LIBTORCH=FOLDER  an existing LibTorch (holds include/ and lib/): no wheel is fetched
 #   HYDRASCOPE_CUDA=AUTO|ON|OFF, HYDRASCOPE_OPENCV=AUTO|ON|OFF  as in the build
-# With the argument `tests` it also fetches what only tests use: TensorBoard's reader, axe-core, clang-format 14, mandoc,
+# With the argument `tests` it also fetches what only tests use: axe-core, clang-format 14, mandoc,
 # curl, Chromium, and clang 19 for libFuzzer.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -67,25 +67,21 @@ cmake_version=$(cmake --version | sed -n 's/^cmake version //p')
 [ "$(printf '3.25\n%s\n' "$cmake_version" | sort -V | head -n 1)" = 3.25 ] ||
   fail "CMake 3.25 or newer is needed, found $cmake_version ($(command -v cmake))"
 
-# ---- TensorBoard, axe-core -----------------------------------------------------------------------
-# One test has TensorBoard read the event files of a training run back, one has axe-core look at pages; without
-# them these tests are skipped.
+# ---- axe-core ------------------------------------------------------------------------------------
+# One test has axe-core look at pages; without it that test is skipped.
 cache=${HYDRASCOPE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/hydrascope}
-install_for_tests() {
-  local folder=$cache/$1 lock=scripts/$1.lock stamp
+install_axe() {
+  local folder=$cache/axe lock=scripts/axe.lock stamp
   stamp="$(python3 --version) $(sha256sum <"$lock")"
   [ "$(cat "$folder/.installed" 2>/dev/null)" != "$stamp" ] || return 0
-  say "fetching $1, for a test"
+  say "fetching axe, for a test"
   rm -rf "$folder.part" &&
     python3 -m pip install --quiet --disable-pip-version-check --root-user-action=ignore --no-deps \
       --only-binary=:all: --require-hashes -r "$lock" --target "$folder.part" >&2 &&
     echo "$stamp" >"$folder.part/.installed" && rm -rf "$folder" && mv "$folder.part" "$folder"
 }
 if [ "${1:-}" = tests ]; then
-  for name in tensorboard axe; do
-    { mkdir -p "$cache" && (flock 8 && install_for_tests $name) 8>"$cache/.$name-lock"; } ||
-      say "$name is not there: that test will be skipped"
-  done
+  { mkdir -p "$cache" && (flock 8 && install_axe) 8>"$cache/.axe-lock"; } || say "axe is not there: that test will be skipped"
 fi
 
 # ---- LibTorch ------------------------------------------------------------------------------------

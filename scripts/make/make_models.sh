@@ -2,14 +2,14 @@
 # Makes the converted DeiT-Tiny models out of the bundled softmax one:
 #
 #   make_models.sh PICTURES OUTPUT [SEED] [MODEL...]      MODEL: hydra_last2 hedgehog window, which are bundled
-#                                                         and the default, or hydra_last1 hydra_last4 mixed hydra hydra_local
+#                                                         and the default, or hydra_last1 hydra_last4 mixed hydra
 #                                                         hydra_window hydra_window_sizes softmax_sizes
 #
 # PICTURES holds three folders to learn from, whose labels are not used (imagenette/train, imagenet_1k_one_each,
 # caltech101_unlabelled), and ccby_1k_eval, which is only measured at the end. `mixed` puts the hedgehog and hydra_last2 models of
 # the same seed together. `window` learns sizes up to 1088x1920, and to find small things there, on the training half of
 # PICTURES/backgrounds (backgrounds_of in make_scenes.py) and on some of Caltech's pictures without an object. `hydra` has it in all
-# layers, `hydra_local` with a convolution beside it, `hydra_window` with softmax windows; `hydra_window_sizes` takes the last one and
+# layers, `hydra_window` with softmax windows beside it; `hydra_window_sizes` takes the last one and
 # learns sizes, `softmax_sizes` learns them with softmax. The bundled models are copied to assets/models without the seed in their
 # names; which seed it was is in their cards. A run that is stopped goes on when it is started again. HYDRASCOPE names the program,
 # default build/release/hydrascope; PROCESSES how many work on a model together, if not as many as `convert` chooses.
@@ -68,7 +68,6 @@ for model in "${models[@]}"; do
     hydra_last2) recipe=(--attn hydra:last2) ;;
     hydra_last4) recipe=(--attn hydra:last4) ;;
     hydra) recipe=(--attn hydra) ;;
-    hydra_local) recipe=(--attn hydra --attn-opt hydra.feature_scale=on --attn-opt hydra.local=conv5 --epochs 3) ;;
     hydra_window | hydra_window_sizes)
       recipe=(--attn hydra --attn-opt hydra.feature_scale=on --attn-opt hydra.local=window7)
       if [ "$model" = hydra_window ]; then

@@ -3,8 +3,8 @@
 #
 #   train_from_scratch.sh PICTURES OUTPUT [ATTENTION...]      default: softmax hydra
 #
-# PICTURES holds train and val with one folder per class (imagenette). OUTPUT/ATTENTION/summary.csv has one row per epoch; those of the
-# docs are docs/measurements/from_scratch/ATTENTION.csv. A run that is stopped goes on when it is started again. HYDRASCOPE names
+# PICTURES holds train and val with one folder per class (imagenette). The lines of OUTPUT/ATTENTION/metrics.jsonl with a train_loss, one per
+# epoch, are docs/measurements/from_scratch/ATTENTION.jsonl. A run that is stopped goes on when it is started again. HYDRASCOPE names
 # the program, default build/release/hydrascope.
 set -euo pipefail
 if [ $# -lt 2 ]; then

@@ -3,11 +3,10 @@
     python scripts/measure/training_curves.py
 
 docs/figures/conversion.svg: KL divergence from the softmax model on the held-out pictures over minutes, every seed of every
-conversion in models.json. docs/figures/from_scratch.svg: loss and top-1 over epochs of every from_scratch/NAME.csv, which is the summary.csv of a
-`hydrascope train`. Needs matplotlib.
+conversion in models.json. docs/figures/from_scratch.svg: loss and top-1 over epochs of every from_scratch/NAME.jsonl: the lines of a
+`hydrascope train`'s metrics.jsonl that have a train_loss, one per epoch. Needs matplotlib.
 """
 
-import csv
 import json
 from pathlib import Path
 
@@ -48,14 +47,13 @@ def draw_conversions() -> None:
 
 def draw_from_scratch() -> None:
     figure, (loss_axes, top1_axes) = plt.subplots(1, 2, figsize=(9, 3.5))
-    for color, file in enumerate(sorted((MEASUREMENTS / "from_scratch").glob("*.csv"))):
-        with file.open(newline="") as stream:
-            rows = list(csv.DictReader(stream))
-        epochs = [int(row["epoch"]) + 1 for row in rows]
-        loss_axes.plot(epochs, [float(row["train_loss"]) for row in rows], color=f"C{color}", label=f"{file.stem}, learned from")
-        loss_axes.plot(epochs, [float(row["eval_loss"]) for row in rows], color=f"C{color}", linestyle="--",
+    for color, file in enumerate(sorted((MEASUREMENTS / "from_scratch").glob("*.jsonl"))):
+        rows = [row for row in map(json.loads, file.read_text().splitlines()) if "train_loss" in row]
+        epochs = [row["epoch"] + 1 for row in rows]
+        loss_axes.plot(epochs, [row["train_loss"] for row in rows], color=f"C{color}", label=f"{file.stem}, learned from")
+        loss_axes.plot(epochs, [row["eval_loss"] for row in rows], color=f"C{color}", linestyle="--",
                        label=f"{file.stem}, validation")
-        top1_axes.plot(epochs, [float(row["eval_top1"]) for row in rows], color=f"C{color}", label=file.stem)
+        top1_axes.plot(epochs, [row["eval_top1"] for row in rows], color=f"C{color}", label=file.stem)
     loss_axes.set_ylabel("loss")
     top1_axes.set_ylabel("top-1 of the validation pictures, %")
     for axes in (loss_axes, top1_axes):
