@@ -6,7 +6,6 @@
 #include "kernels/gelu/gelu_cuda.h"
 #include "kernels/hydra/hydra_cuda.h"
 #include "kernels/layer_norm/layer_norm_cuda.h"
-#include "kernels/local_convolution/local_convolution_cuda.h"
 #include "kernels/patchify/patchify_cuda.h"
 #include "kernels/token_rows/token_rows_cuda.h"
 #include "tests/emulator/small_kernels.h"
@@ -168,35 +167,6 @@ TYPED_TEST(Traffic, OfHydraIsEachRowOnce) {
              grad_q.write(), grad_k.write(), grad_v.write(), nullptr, workspace.data()},
             nullptr);
       });
-}
-
-// y read and written once, v (s + 3) s / 4 times but for what lies outside of the grid.
-TYPED_TEST(Traffic, OfLocalConvolutionIsItsNeighbours) {
-  using T = TypeParam;
-  for (const std::int64_t size : {3, 5, 7}) {
-    const local_convolution::Shape shape{6, 12, 256, size};
-    const std::int64_t patches = shape.rows * shape.columns;
-    const std::int64_t reach = size / 2;
-    std::int64_t seen_rows = 0;  // of all rows
-    for (std::int64_t row = 0; row < shape.rows; ++row)
-      seen_rows +=
-          std::min(row + reach, shape.rows - 1) - std::max<std::int64_t>(row - reach, 0) + 1;
-    // There are three groups of four columns; the outer ones do without `reach` columns each.
-    const std::int64_t seen_columns = 3 * (size + 3) - 2 * reach;
-    const TokenRows<T> v(1, patches, shape.dim, Layout::packed, Fill::normal, 1);
-    TokenRows<T> y(1, patches, shape.dim, Layout::packed, Fill::normal, 2);
-    DeviceArray<float> weight(
-        std::vector<float>(static_cast<std::size_t>(size * size * shape.dim), 0.1F));
-    expect_traffic({some_rows("v", v, seen_rows * seen_columns, 0), rows("y", y, 1, 1),
-                    whole("weight", weight, seen_rows * size * 3 * shape.dim * 4, 0, kTouches<T>)},
-                   [&] {
-                     local_convolution::cuda::add(
-                         local_convolution::cuda::AddParams<T>{
-                             shape, 1, v.data(), v.stride(), v.image_stride(), weight.data(),
-                             y.data(), y.stride(), y.image_stride()},
-                         nullptr);
-                   });
-  }
 }
 
 TYPED_TEST(Traffic, OfPatchifyIsPixelsAndPatches) {

@@ -162,7 +162,9 @@ TEST(PrecisionTest, WordsAndTheirLimits) {
   const c10::Device cpu(c10::kCPU);
   EXPECT_EQ(resolve_precision("auto", cpu).name(), "float32");
   EXPECT_EQ(resolve_precision("bfloat16", cpu).name(), "bfloat16");
-  EXPECT_EQ(resolve_precision("float16", cpu).name(), "float16");
+  EXPECT_EQ(resolve_precision("float16", c10::Device(c10::kCUDA, 0)).name(), "float16");
+  EXPECT_ERROR(resolve_precision("float16", cpu), invalid_argument, "GPUs only",
+               "`precision` bfloat16");
   EXPECT_ERROR(resolve_precision("tf32", cpu), invalid_argument, "GPUs only");
   EXPECT_EQ(resolve_precision("int8", cpu).name(), "int8");
   EXPECT_EQ(resolve_precision("int8", cpu).dtype, at::kBFloat16) << "what is not 8 bits";

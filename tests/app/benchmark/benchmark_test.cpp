@@ -119,15 +119,14 @@ TEST(BenchmarkWriterTest, TextRowsComeAsTheyAreMeasuredInAHundredColumns) {
             "2.500   0.000\n");
   text.str("");
   BenchmarkRow unusual = row("softmax:0-9,hydra:10-11", 123456.7);
-  unusual.approximations = "keep_tokens=0.5,keep_layer=3";
+  unusual.approximations = "calibration=bundled";
   unusual.kernels = "fused+modules";
   unusual.stage = "end_to_end";
   unusual.img_size = {1088, 1920};
   unusual.peak_memory_bytes = 123'456'000'000;
   writer.write(unusual);
-  EXPECT_THAT(text.str(),
-              ::testing::StartsWith("softmax:0-9,hydra:10-11 keep_tokens=0.5,keep_layer=3 "
-                                    "fused+modules end_to_end\n            "));
+  EXPECT_THAT(text.str(), ::testing::StartsWith("softmax:0-9,hydra:10-11 calibration=bundled "
+                                                "fused+modules end_to_end\n            "));
   unusual.device = "cuda:0";
   unusual.error = "out_of_memory";
   writer.write(unusual);
@@ -207,11 +206,11 @@ TEST(SweepTest, IsTheCrossProduct) {
 }
 
 TEST(SweepTest, GivesEachRunWhatIsItsOwn) {
-  const std::vector<BenchmarkRun> runs = sweep(parse(
-      benchmark_spec(),
-      std::vector<std::string>{"-m", "a,b", "--attn", "test_first,test_second", "--attn-opt",
-                               "test_first.t=2", "--img-size", "224,32x64", "--precision",
-                               "float32,int8", "--calibration", "none", "--keep-tokens", "0.5"}));
+  const std::vector<BenchmarkRun> runs =
+      sweep(parse(benchmark_spec(), std::vector<std::string>{
+                                        "-m", "a,b", "--attn", "test_first,test_second",
+                                        "--attn-opt", "test_first.t=2", "--img-size", "224,32x64",
+                                        "--precision", "float32,int8", "--calibration", "none"}));
   ASSERT_EQ(runs.size(), 16U);
   EXPECT_EQ(runs[0].model.word, "a");
   EXPECT_EQ(runs[8].model.word, "b");
@@ -220,7 +219,6 @@ TEST(SweepTest, GivesEachRunWhatIsItsOwn) {
   EXPECT_EQ(runs[2].transform.img_size->value, (image::Size{32, 64}));
   EXPECT_EQ(runs[0].run.calibration, "");
   EXPECT_EQ(runs[1].run.calibration, "none");
-  EXPECT_EQ(runs[1].run.keep_tokens, 0.5);
 }
 
 TEST(ChartTest, DrawsOneLineAMechanism) {

@@ -100,17 +100,6 @@ TEST(BenchmarkCliTest, ARefusedCombinationLosesNothingOfTheOthers) {
   EXPECT_EQ(benchmark({"--precision int8 --kernels reference"}).code, 2);
 }
 
-TEST(BenchmarkCliTest, KeptTokensAreAnExperimentOfTheirOwn) {
-  const Outcome outcome =
-      benchmark({"--keep-tokens 0.5,1 --attn hydra --img-size 224 --format json"});
-  ASSERT_EQ(outcome.code, 0) << outcome.err;
-  const Json rows = outcome.json().at("rows");
-  ASSERT_EQ(rows.size(), 2U);
-  EXPECT_EQ(rows[0].at("approximations"), "keep_layer=3,keep_tokens=0.5");
-  EXPECT_EQ(rows[1].at("approximations"), "");
-  EXPECT_LT(rows[0].at("gflops_per_image"), rows[1].at("gflops_per_image"));
-}
-
 TEST(BenchmarkCliTest, WrongUseIsTwo) {
   EXPECT_EQ(benchmark({"--attn hydrra"}).code, 2);
   EXPECT_EQ(benchmark({"--html a.png"}).code, 2);

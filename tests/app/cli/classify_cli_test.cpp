@@ -349,7 +349,7 @@ TEST(ClassifyCliTest, ConfigFilesAreOverruledByFlags) {
   EXPECT_EQ(dumped.json().at("topk"), 4);
 }
 
-TEST(ClassifyCliTest, Int8AndFewerTokensAreInTheRecord) {
+TEST(ClassifyCliTest, Int8IsInTheRecord) {
   const auto record = [](Words more) {
     Words words = Words{"classify", kOtters, "--format jsonl --device cpu"} + more;
     const Outcome outcome = run_well(words);
@@ -361,11 +361,7 @@ TEST(ClassifyCliTest, Int8AndFewerTokensAreInTheRecord) {
   EXPECT_EQ(int8.at("top")[0].at("index"), 360);
   EXPECT_EQ(record({"--precision int8 --calibration none"}).at("approximations"),
             Json({{"calibration", "none"}}));
-  const Json fewer = record({"--precision bf16 --keep-tokens 0.7"});
-  EXPECT_EQ(fewer.at("precision"), "bfloat16");
-  EXPECT_EQ(fewer.at("approximations"), Json({{"keep_tokens", "0.7"}, {"keep_layer", "3"}}));
-  EXPECT_EQ(fewer.at("top")[0].at("index"), 360);
-  EXPECT_FALSE(fewer.contains("kernels"));
+  EXPECT_FALSE(int8.contains("kernels"));
   EXPECT_EQ(record({"--attn aft:11"}).at("kernels"), "fused+modules");
 }
 
@@ -396,10 +392,7 @@ TEST(ClassifyCliTest, WrongUsageIsExitCodeTwoWithAHint) {
       {{"classify", kOtters, "--precision", "int4"}, "int8"},
       {{"classify", kOtters, "--precision", "int8", "--kernels", "reference"}, "8-bit"},
       {{"classify", kOtters, "--calibration", "none"}, "only int8"},
-      {{"classify", kOtters, "--keep-layer", "3"}, "--keep-tokens"},
-      {{"classify", kOtters, "--keep-tokens", "0"}, "above 0"},
-      {{"classify", kOtters, "--keep-tokens", "1.5"}, "at most 1"},
-      {{"classify", kOtters, "--keep-tokens", "0.5", "--kernels", "reference"}, "all tokens"},
+      {{"classify", kOtters, "--device", "cpu", "--fp16"}, "--precision bfloat16"},
       {{"classify", kOtters, "--attn", "hydra,aft"}, "'hydra'"},
       {{"classify", kOtters, "--topk", "0"}, "--topk"},
       {{"classify", kOtters, "--topk", "5abc"}, "5abc"},

@@ -59,7 +59,7 @@ TEST_F(DistillCli, WritesAWholeModelAndAReport) {
   EXPECT_FALSE(recipe.contains("from"));
   EXPECT_EQ(file.metadata().at("complete"), "yes");
   EXPECT_NE(file.metadata().at("transform"), "");
-  for (const char* name : {"metrics.jsonl", "summary.csv", "best.safetensors"})
+  for (const char* name : {"metrics.jsonl", "best.safetensors"})
     EXPECT_TRUE(fs::exists(in("out.safetensors.training") / name)) << name;
   const Outcome classified = run_well({"classify -m", in("out.safetensors"),
                                        in("pictures/even/0.ppm"), "--format jsonl --device cpu"});

@@ -134,7 +134,6 @@ TEST_F(FaithfulnessCliTest, WhatDoesNotFitIsRefusedWithAReason) {
   expect({"--measure deletion --layer 12"}, "0 to 11");
   expect({"--measure deletion --layer first"}, "--layer");
   expect({"--measure deletion --steps 0"}, "--steps");
-  expect({"--measure deletion --keep-tokens 0.5"}, "all tokens");
   expect({"--measure deletion --attn hydra --method attention"}, "hydra");
 }
 

@@ -199,7 +199,6 @@ TEST_F(EvaluatedSetTest, OptionsThatDoNotGoTogether) {
   EXPECT_ERROR(check_written_files(options({"--per-class", "a.csv", "-o", "./a.csv"})),
                invalid_argument, "same file as");
   EXPECT_NO_THROW(check_evaluate_options(options({"--diagnostics", "A.HTML"}), Format::text));
-  refuse({"--diagnostics", "-", "--keep-tokens", "0.5"}, Format::text, "all tokens");
   refuse({"--diagnostics", "-", "--per-class", "-"}, Format::csv, "one table");
   EXPECT_NO_THROW(
       check_evaluate_options(options({"--diagnostics", "-", "--per-class", "-"}), Format::json));

@@ -42,7 +42,7 @@ TEST(RequestsTest, ModelAndRunHoldWhatIsAskedAndNothingElse) {
   EXPECT_EQ(usual.seed, RunRequest().seed);
   EXPECT_EQ(usual.batch_size, 0);
   EXPECT_EQ(usual.decode.max_pixels, image::DecodeOptions().max_pixels);
-  EXPECT_FALSE(usual.threads || usual.workers || usual.keep_tokens);
+  EXPECT_FALSE(usual.threads || usual.workers);
   const RunRequest run = run_request(
       classify({"-b", "4", "--fp16", "--threads", "2", "--kernels", "reference", "--strict"}),
       AutoExif::upright);

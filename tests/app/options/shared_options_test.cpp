@@ -64,8 +64,6 @@ const std::vector<Row> kContract = {
     {"device", 'd', {}},
     {"precision", 0, {"dtype", "fp16", "bf16"}},
     {"calibration", 0, {}},
-    {"keep-tokens", 0, {}},
-    {"keep-layer", 0, {}},
     {"kernels", 0, {}},
     {"seed", 0, {}},
     {"deterministic", 0, {}},

@@ -28,9 +28,9 @@ TEST(WithFlags, SpellsTheFieldsOfOtherRoomsAsOptions) {
 }
 
 TEST(ErrorText, NamesWhatWhereAndWhatToDo) {
-  EXPECT_EQ(error_text(Error(ErrorCode::failed, "what `num_classes` says", "`keep_tokens`",
+  EXPECT_EQ(error_text(Error(ErrorCode::failed, "what `num_classes` says", "`img_size`",
                              "`device` cpu has more")),
-            "error: what --num-classes says (--keep-tokens)\nhint: --device cpu has more");
+            "error: what --num-classes says (--img-size)\nhint: --device cpu has more");
   EXPECT_EQ(error_text(Error(ErrorCode::failed, "what")), "error: what");
   EXPECT_EQ(error_text(Error(ErrorCode::failed, "what\nelse", "a\x1b[31m.png", "do\tit")),
             "error: what\\nelse (a\\x1b[31m.png)\nhint: do\\tit");

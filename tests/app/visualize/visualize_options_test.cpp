@@ -91,7 +91,6 @@ TEST(HeatmapOutputsTest, FilesAndThePage) {
   EXPECT_ERROR(requested({"-o", "-"}), invalid_argument, "a folder");
   EXPECT_ERROR(requested({"-o", "maps.png"}), invalid_argument, "a folder");
   EXPECT_ERROR(requested({"--html", "photo.jpg"}), invalid_argument, ".html");
-  EXPECT_ERROR(requested({"--keep-tokens", "0.5"}), invalid_argument, "every token");
 }
 
 }  // namespace visualize_options_test

@@ -16,10 +16,10 @@ import gpu_targets as targets
 from pages import Page, lines_of_table, number
 from processes import Json, json_lines, last_line
 
-# The words of a tool that cannot watch programs on this machine at all.
+# A tool of NVIDIA's says that it cannot watch programs on this machine at all.
 UNUSABLE = re.compile(
-    r"Device not supported|not supported on this|Unable to|failed to initialize|"
-    r"No attachable process|Internal Sanitizer Error|LibraryNotLoaded|is not installed$",
+    r"^==.*(Device not supported|not supported on this|Unable to|failed to initialize|"
+    r"No attachable process|Internal Sanitizer Error|LibraryNotLoaded)|is not installed$",
     re.IGNORECASE,
 )
 # Lines that say what went wrong.
@@ -81,9 +81,9 @@ def verdict(code: str, seconds: str, log: str) -> tuple[str, str]:
         return "stopped", "; ".join(filter(None, [f"after {seconds} s", said]))
     if code == "77":
         return "not run", last_line(log)
-    if unusable and code != "0" and not sums:
+    if unusable and code != "0" and not sums and not counts:
         return "not run", unusable.strip("= ")
-    if code != "0":
+    if code != "0" or (sums and errors):
         return "failed", said if counts.get("failed") or sums else f"exit code {code}: {last_line(log)}"
     if counts.get("skipped") and not counts.get("passed"):
         return "not run", why_skipped(log) or said

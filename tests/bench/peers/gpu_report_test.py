@@ -32,6 +32,9 @@ class Verdicts(unittest.TestCase):
             ("123", RACECHECK + RACECHECK, "failed", "4 errors in 2 processes"),
             ("123", "========= Error: Device not supported", "not run", "Device not supported"),
             ("123", "ncu is not installed\n", "not run", "ncu is not installed"),
+            ("0", PASSED + RACECHECK, "failed", "2 errors in 1 processes"),
+            ("1", PASSED + FAILED + "RuntimeError: Unable to find an engine\n", "failed", "1 failed"),
+            ("1", "CUDA says: operation not supported on this platform\n", "failed", "exit code 1"),
         ]:
             with self.subTest(log):
                 found = report.verdict(code, "7", log)

@@ -63,16 +63,10 @@ double length_of(const T* x, std::int64_t dim, Norm norm) {
 
 /// r of a row.
 template <class T>
-double divisor(const T* x, std::int64_t dim, Norm norm, const Kernel& kernel) {
+double divisor(const T* x, std::int64_t dim, Norm norm, double eps) {
   if (norm == Norm::none) return 1;
   const double length = length_of(x, dim, norm);
-  const auto eps = static_cast<double>(kernel.eps);
-  switch (kernel.eps_rule) {
-    case Eps::max: return length < eps ? eps : length;
-    case Eps::rsqrt: return std::sqrt(length * length + eps * eps);
-    case Eps::add: return length + eps;
-  }
-  return length;
+  return length < eps ? eps : length;
 }
 
 template <class T>
@@ -86,13 +80,12 @@ double scale_of(const Tokens<T>& p, std::size_t f) {
 }
 
 /// Appends J^T g of one row, J the derivative of x / r(x):
-///   dx = (g - (dr/d|x|) (d|x|/dx) (p . g)) / r,  p = x / r.
+///   dx = (g - (d|x|/dx) (p . g)) / r,  p = x / r.
 template <class T>
-void append_gradient(Sums& gradient, const T* x, const Sums& g, Norm norm, const Kernel& kernel) {
+void append_gradient(Sums& gradient, const T* x, const Sums& g, Norm norm, double eps) {
   const auto dim = static_cast<std::int64_t>(g.values.size());
-  const double r = divisor(x, dim, norm, kernel);
+  const double r = divisor(x, dim, norm, eps);
   const double length = length_of(x, dim, norm);
-  const auto eps = static_cast<double>(kernel.eps);
   const bool constant = norm != Norm::none && length < eps;
   double along = 0;
   double along_magnitude = 0;
@@ -105,7 +98,6 @@ void append_gradient(Sums& gradient, const T* x, const Sums& g, Norm norm, const
     double slope = 0;  // of r in x_f
     if (norm == Norm::l1) slope = value > 0 ? 1 : (value < 0 ? -1 : 0);
     if (norm == Norm::l2) slope = length > 0 ? value / length : 0;
-    if (kernel.eps_rule == Eps::rsqrt) slope *= length / r;
     if (constant) {
       gradient.append(0, 0);
     } else {
@@ -115,7 +107,7 @@ void append_gradient(Sums& gradient, const T* x, const Sums& g, Norm norm, const
   }
 }
 
-/// What `project` writes, unrounded.
+/// The results of `project`, unrounded.
 template <class T>
 ProjectResult project_reference(const ProjectParams<T>& p) {
   ProjectResult result;
@@ -125,8 +117,8 @@ ProjectResult project_reference(const ProjectParams<T>& p) {
     const T* k = p.k + row * p.stride;
     const T* v = p.v + row * p.stride;
     const T* q = p.q + row * p.q_stride;
-    const double r_q = has_query ? divisor(q, p.dim, p.kernel.norm_q, p.kernel) : 1;
-    const double r_k = divisor(k, p.dim, p.kernel.norm_k, p.kernel);
+    const double r_q = has_query ? divisor(q, p.dim, p.kernel.norm_q, p.kernel.eps) : 1;
+    const double r_k = divisor(k, p.dim, p.kernel.norm_k, p.kernel.eps);
     const auto weight = static_cast<double>(row < p.num_prefix ? p.prefix_weight : p.patch_weight);
     for (std::int64_t f = 0; f < p.dim; ++f) {
       const double given = widened(k[f]) / r_k * widened(v[f]);
@@ -167,7 +159,7 @@ std::vector<double> add_gated_reference(const AddGatedParams<T>& p) {
   std::vector<double> y;
   for (std::int64_t row = 0; row < p.rows; ++row) {
     const T* q = p.q + row * p.q_stride;
-    const double r = divisor(q, p.dim, p.kernel.norm_q, p.kernel);
+    const double r = divisor(q, p.dim, p.rule.norm, static_cast<double>(p.rule.eps));
     for (std::int64_t f = 0; f < p.dim; ++f)
       y.push_back(widened(p.y[row * p.y_stride + f]) +
                   widened(q[f]) / r * static_cast<double>(p.g[f]));
@@ -182,7 +174,7 @@ ForwardResult forward_reference(const Tokens<T>& p) {
   for (std::int64_t t = 0; t < p.tokens; ++t) {
     const T* k = p.k + t * p.k_stride;
     const T* v = p.v + t * p.v_stride;
-    const double by = weight_of(p, t) / divisor(k, p.dim, p.kernel.norm_k, p.kernel);
+    const double by = weight_of(p, t) / divisor(k, p.dim, p.kernel.norm_k, p.kernel.eps);
     for (std::size_t f = 0; f < dim; ++f) {
       const double given = by * widened(k[f]) * widened(v[f]);
       result.sum.add(f, given, std::abs(given));
@@ -193,7 +185,7 @@ ForwardResult forward_reference(const Tokens<T>& p) {
                          std::abs(scale_of(p, f)) * result.sum.magnitudes[f]);
   for (std::int64_t i = 0; i < p.queries; ++i) {
     const T* q = p.q + i * p.q_stride;
-    const double r = divisor(q, p.dim, p.kernel.norm_q, p.kernel);
+    const double r = divisor(q, p.dim, p.kernel.norm_q, p.kernel.eps);
     for (std::size_t f = 0; f < dim; ++f)
       result.y.append(widened(q[f]) / r * result.global.values[f],
                       std::abs(widened(q[f]) / r) * result.global.magnitudes[f]);
@@ -210,7 +202,7 @@ BackwardResult backward_reference(const Tokens<T>& p, const T* grad_y, std::int6
   for (std::int64_t i = 0; i < p.queries; ++i) {
     const T* q = p.q + i * p.q_stride;
     const T* given = grad_y + i * grad_y_stride;
-    const double r = divisor(q, p.dim, p.kernel.norm_q, p.kernel);
+    const double r = divisor(q, p.dim, p.kernel.norm_q, p.kernel.eps);
     Sums of_q_hat;
     for (std::size_t f = 0; f < dim; ++f) {
       const double product = widened(q[f]) / r * widened(given[f]);
@@ -218,7 +210,7 @@ BackwardResult backward_reference(const Tokens<T>& p, const T* grad_y, std::int6
       of_q_hat.append(widened(given[f]) * forward.global.values[f],
                       std::abs(widened(given[f])) * forward.global.magnitudes[f]);
     }
-    append_gradient(result.grad_q, q, of_q_hat, p.kernel.norm_q, p.kernel);
+    append_gradient(result.grad_q, q, of_q_hat, p.kernel.norm_q, p.kernel.eps);
   }
   for (std::size_t f = 0; f < dim; ++f)
     result.grad_feature_scale.append(forward.sum.values[f] * gated.values[f],
@@ -226,7 +218,7 @@ BackwardResult backward_reference(const Tokens<T>& p, const T* grad_y, std::int6
   for (std::int64_t t = 0; t < p.tokens; ++t) {
     const T* k = p.k + t * p.k_stride;
     const T* v = p.v + t * p.v_stride;
-    const double r = divisor(k, p.dim, p.kernel.norm_k, p.kernel);
+    const double r = divisor(k, p.dim, p.kernel.norm_k, p.kernel.eps);
     Sums of_k_hat;
     for (std::size_t f = 0; f < dim; ++f) {
       const double by = weight_of(p, t) * scale_of(p, f);
@@ -235,7 +227,7 @@ BackwardResult backward_reference(const Tokens<T>& p, const T* grad_y, std::int6
       result.grad_v.append(by * gated.values[f] * widened(k[f]) / r,
                            std::abs(by * widened(k[f]) / r) * gated.magnitudes[f]);
     }
-    append_gradient(result.grad_k, k, of_k_hat, p.kernel.norm_k, p.kernel);
+    append_gradient(result.grad_k, k, of_k_hat, p.kernel.norm_k, p.kernel.eps);
   }
   return result;
 }

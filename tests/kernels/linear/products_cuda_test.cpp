@@ -1,8 +1,9 @@
-// Products by cuBLASLt against plain loops. For a GPU only: the emulator has no cuBLASLt.
+// Products by cuBLASLt, or by its stand-in (tests/stand_in), against plain loops.
+#include "kernels/error.h"
 #include "kernels/linear/cublas_lt_products.h"
 #include "tests/kernels/device_array.h"
 #include "tests/kernels/fills.h"
-#include "tests/kernels/linear/host_products.h"
+#include "tests/kernels/linear/host_product.h"
 
 #include <cuda_runtime_api.h>
 #include <gtest/gtest.h>
@@ -96,6 +97,12 @@ ProductCase part_behind(std::int64_t query_width, ProductCase base) {
   return base;
 }
 
+#ifdef HYDRASCOPE_STAND_IN
+constexpr std::int64_t kTokens = 9;  // its plain loops take their time
+#else
+constexpr std::int64_t kTokens = 197;
+#endif
+
 std::vector<ProductCase> cases() {
   ProductCase gaps = batch_of(3, 7, rows_of(5, 64, 40));
   gaps.what += ", gaps between rows";
@@ -104,23 +111,23 @@ std::vector<ProductCase> cases() {
   gaps.shape.x_batch_stride = 7 * 72;
   gaps.shape.y_batch_stride = 7 * 56;
   return {
-      rows_of(394, 192, 576),
+      rows_of(2 * kTokens, 192, 576),
       rows_of(1, 768, 768),
       rows_of(3, 768, 1000),
       rows_of(5, 192, 11),  // rows of y are aligned to an element
       rows_of(7, 75, 33),   // and those of x and W
-      with_gelu(rows_of(394, 192, 768)),
+      with_gelu(rows_of(2 * kTokens, 192, 768)),
       with_gelu(batch_of(2, 5, rows_of(1, 192, 768))),
-      adding(rows_of(394, 768, 192), true),
-      adding(rows_of(394, 768, 192), false),
+      adding(rows_of(2 * kTokens, 768, 192), true),
+      adding(rows_of(2 * kTokens, 768, 192), false),
       adding(rows_of(4, 192, 1000), true),
-      batch_of(3, 197, rows_of(1, 192, 192)),
+      batch_of(3, kTokens, rows_of(1, 192, 192)),
       gaps,
       adding(gaps, true),
       adding(gaps, false),
-      embedding(3, 196, 1, 768, 192),  // DeiT-Ti: 384 bytes in, of 16-bit types
-      embedding(2, 196, 2, 768, 192),
-      embedding(2, 49, 1, 3072, 384),
+      embedding(3, kTokens - 1, 1, 768, 192),  // DeiT-Ti: 384 bytes in, of 16-bit types
+      embedding(2, kTokens - 1, 2, 768, 192),
+      embedding(2, kTokens / 4, 1, 3072, 384),
       embedding(3, 9, 1, 27, 20),
       embedding(3, 9, 0, 64, 64),
       part_behind(60, rows_of(50, 192, 384)),  // 20 a head
@@ -189,16 +196,11 @@ struct Operands {
   /// What y holds after one product, gaps and all.
   [[nodiscard]] std::vector<T> expected() const {
     std::vector<T> result = y;
-    HostProducts products;
-    ProductShape anywhere = shape;
-    anywhere.x_alignment = anywhere.weight_alignment = anywhere.bias_alignment =
-        anywhere.c_alignment = anywhere.y_alignment = 1;
     T* to = result.data() + offsets.y_offset;
     const T* added = nullptr;
     if (shape.add) added = in_place ? to : c.data() + offsets.c_offset;
-    products.run(products.plan(anywhere), x.data() + offsets.x_offset,
-                 weight.data() + offsets.weight_offset, bias.data() + offsets.bias_offset, added,
-                 to);
+    host_product<T>(shape, x.data() + offsets.x_offset, weight.data() + offsets.weight_offset,
+                    bias.data() + offsets.bias_offset, added, to);
     return result;
   }
 
@@ -302,12 +304,20 @@ class CublasLt : public ::testing::TestWithParam<ProductType> {
     for (ProductCase each : cases()) {
       SCOPED_TRACE(each.what);
       each.shape.type = GetParam();
-      with_type(GetParam(), [&]<class T>() {
-        Operands<T> operands(each);
-        operands.run(products, products.plan(operands.shape));
-        wait();
-        operands.expect_equal_to_the_twin(each.what);
-      });
+      const std::int64_t size = linear::cuda::size_of(GetParam());
+      if (each.shape.gelu && size == 4) continue;  // nobody asks
+      // Nor for rows of 16-bit types that begin between two words.
+      if (size == 2 && (each.shape.in % 2 != 0 || each.y_offset % 2 != 0)) continue;
+      try {
+        with_type(GetParam(), [&]<class T>() {
+          Operands<T> operands(each);
+          operands.run(products, products.plan(operands.shape));
+          wait();
+          operands.expect_equal_to_the_twin(each.what);
+        });
+      } catch (const Error& error) {
+        ADD_FAILURE() << error.what();  // and what becomes of the others
+      }
     }
   }
 
@@ -329,8 +339,8 @@ TEST_P(CublasLt, NeedsNoMemoryToMeasureIn) {
 }
 
 TEST_P(CublasLt, IsTheSameFromOneInstanceToTheNextIfDeterministic) {
-  for (ProductCase each : {rows_of(394, 768, 192), rows_of(2, 3072, 768), rows_of(3, 768, 1000),
-                           embedding(2, 196, 1, 768, 192)}) {
+  for (ProductCase each : {rows_of(2 * kTokens, 768, 192), rows_of(2, 3072, 768),
+                           rows_of(3, 768, 1000), embedding(2, kTokens - 1, 1, 768, 192)}) {
     SCOPED_TRACE(each.what);
     each.shape.type = GetParam();
     with_type(GetParam(), [&]<class T>() {
@@ -352,9 +362,10 @@ TEST_P(CublasLt, IsTheSameFromOneInstanceToTheNextIfDeterministic) {
 TEST_P(CublasLt, ReplaysFromAGraph) {
   const auto products = make();
   for (ProductCase each : {with_gelu(rows_of(50, 192, 768)), adding(rows_of(50, 768, 192), false),
-                           embedding(3, 196, 1, 768, 192)}) {
+                           embedding(3, kTokens - 1, 1, 768, 192)}) {
     SCOPED_TRACE(each.what);
     each.shape.type = GetParam();
+    if (each.shape.gelu && linear::cuda::size_of(GetParam()) == 4) continue;
     with_type(GetParam(), [&]<class T>() {
       Operands<T> operands(each);
       const int product = products->plan(operands.shape);

@@ -1,7 +1,8 @@
 // A mechanism is one file: this one is registered here, in the tests alone, and nothing else names it.
 // Being linked is all it takes for `--attn` to know it and for every suite over the registry to run
-// on it.
+// on it. One with a kernel is three files (added/), which nothing else names either.
 #include "model/attention/linear/linear_mechanism.h"
+#include "model/inference/inference_plan.h"
 #include "model/vision_transformer.h"
 
 #include <ATen/ATen.h>
@@ -28,12 +29,34 @@ TEST(AddedMechanismTest, IsChosenAndRuns) {
   config.depth = 3;
   config.attention.resize(3);
   model::apply_attention_spec("test_sigmoid:last2", config.attention);
-  model::apply_attention_option("test_sigmoid.local=conv3", config.attention);
+  model::apply_attention_option("test_sigmoid.local=window7", config.attention);
   EXPECT_EQ(model::to_text(config.attention), "softmax:0,test_sigmoid:1-2");
   EXPECT_EQ(model::config_from_json(model::to_json(config, -1), "x"), config);
   const c10::InferenceMode inference;
   model::VisionTransformer module(config);
   EXPECT_TRUE(at::isfinite(module->forward(at::randn({1, 3, 32, 32}))).all().item<bool>());
+}
+
+TEST(AddedMechanismTest, WithAKernelItRunsInThePlan) {
+  model::VitConfig config;
+  config.img_height = 48;
+  config.img_width = 32;
+  config.embed_dim = 24;
+  config.num_heads = 3;
+  config.depth = 4;
+  config.attention.resize(4);
+  for (const char* attention : {"test_mean", "test_mean:last2"}) {
+    model::apply_attention_spec(attention, config.attention);
+    const c10::InferenceMode inference;
+    const model::VisionTransformer module(config);
+    model::inference::InferenceOptions options;
+    options.kernels = model::Kernels::fused;
+    options.threads = 2;
+    model::inference::InferencePlan plan({module}, options);
+    const at::Tensor images = at::randn({2, 3, 320, 480});
+    EXPECT_EQ(plan.describe().kernels, "fused");
+    EXPECT_TRUE(at::allclose(plan.logits(images), module.ptr()->forward(images), 1e-4, 1e-5));
+  }
 }
 
 TEST(AddedMechanismTest, EverySuiteOverTheRegistryHasACaseForIt) {

@@ -195,8 +195,7 @@ at::Tensor MixerUnderTest::twin(const Tokens& tokens, const model::TokenGrid& gr
     const AttentionSpec window = spec_of("window", {{"size", "7"}, {"prefix_rows", "scaled"}});
     return y + testing::twin(window, exact.q, exact.k, exact.v, grid, training_grid_, {});
   }
-  if (!parameters.contains("local.weight")) return y;
-  return y + local_term_twin(model::merge_heads(exact.v), parameters.at("local.weight"), grid);
+  return y;
 }
 
 at::Tensor MixerUnderTest::tensor(const std::string& name) const {

@@ -66,6 +66,8 @@ TEST(VitConfigTest, OptionsOfEarlierVersionsMayHaveTheValueThatIsLeft) {
   EXPECT_ERROR(read(R"("form":"causal")"), invalid_argument, "cosformer.form=causal is gone",
                "form=bidirectional");
   EXPECT_ERROR(read(R"("max_grid":"14")"), invalid_argument, "cosformer.max_grid=14 is gone");
+  EXPECT_ERROR(read(R"("local":"conv5")"), invalid_argument, "cosformer.local=conv5 is gone",
+               "convert the model again with cosformer.local=window7");
 }
 
 TEST(VitConfigTest, ComparisonSeesEveryField) {

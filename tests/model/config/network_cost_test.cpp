@@ -93,17 +93,5 @@ TEST(NetworkCostTest, PositionRulesAddWhatTheyDoToPairsAndTokens) {
   expect(added_by("rope", k512, {"window", {}}), kLayers * 6 * 1024 * 768);
 }
 
-TEST(NetworkCostTest, DroppedTokensCostNothingBehindTheirLayer) {
-  VitConfig config = find_architecture("vit_base_patch16_224")->config;
-  config.attention.assign(12, {"hydra", {}});
-  const double whole = gflops_per_image(config, k224);
-  EXPECT_EQ(gflops_per_image(config, k224, DroppedTokens{3, 197}), whole);
-  // Three whole blocks, qkv and attention of the fourth; proj, MLP and eight blocks for half the tokens.
-  const double block = (whole - 2 * 196 * 768 * 768e-9 - 2 * 768 * 1000e-9) / 12;
-  const double kept = gflops_per_image(config, k224, DroppedTokens{3, 99});
-  const double behind = block * 9.0 / 12 * 98 / 197 + 8 * block * 98 / 197;
-  EXPECT_NEAR(kept, whole - behind, 0.01 * whole);
-}
-
 }  // namespace
 }  // namespace hydrascope::model

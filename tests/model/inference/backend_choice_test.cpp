@@ -68,7 +68,9 @@ TEST(BackendChoiceTest, WhatRefusesAShapeIsLeftOut) {
   backends.failures[0] = refuses;
   EXPECT_EQ(backends.compute({2, 100}), 2) << "nothing else serves it";
   backends.failures[2] = refuses;
-  EXPECT_THROW(backends.compute({3, 100}), c10::Error);
+  for (int i = 0; i < 2; ++i) EXPECT_THROW(backends.compute({3, 100}), c10::Error);
+  backends.failures.clear();
+  EXPECT_EQ(backends.compute({3, 100}), 1) << "where all refused they are asked again";
 }
 
 TEST(BackendChoiceTest, TheNextOneStepsInForOneThatFailsLater) {

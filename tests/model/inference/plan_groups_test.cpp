@@ -143,17 +143,5 @@ TEST(PlanOfGroups, TracesAreThoseOfTheModules) {
   }
 }
 
-TEST(PlanOfGroups, WantAllTokensAtTheirPlaces) {
-  InferenceOptions keeping = options();
-  keeping.keep_tokens = 0.5;
-  EXPECT_ERROR(InferencePlan(filled(small("neighborhood")), keeping), invalid_argument,
-               "layer 2 runs 'neighborhood'", "`keep_tokens`");
-  at::manual_seed(5);
-  VisionTransformer model = filled(small("strided:0,softmax:1-2"));
-  InferencePlan plan(model, keeping);
-  EXPECT_EQ(plan.describe().keep_layer, 1);
-  EXPECT_TRUE(plan.logits(at::randn({2, 3, 64, 64})).isfinite().all().item<bool>());
-}
-
 }  // namespace plan_groups_test
 }  // namespace hydrascope::model::inference

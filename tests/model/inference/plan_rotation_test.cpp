@@ -64,7 +64,7 @@ TEST(PlanRotationTest, AgreesWithTheModulesInEveryPrecision) {
   }
 }
 
-TEST(PlanRotationTest, OtherRulesRunAsModulesAndDroppedTokensAreRefused) {
+TEST(PlanRotationTest, OtherRulesRunAsModules) {
   const c10::InferenceMode inference;
   const VisionTransformer biased = turned_model(small(), "alibi:1", {});
   expect_fused_in_part(biased, at::randn({1, 3, 64, 64}));
@@ -72,10 +72,6 @@ TEST(PlanRotationTest, OtherRulesRunAsModulesAndDroppedTokensAreRefused) {
   fused.kernels = Kernels::fused;
   EXPECT_ERROR(InferencePlan(EngineSource{biased}, fused), invalid_argument,
                "'softmax' with the position rule 'alibi'", "blocks.1.attn");
-  InferenceOptions fewer;
-  fewer.keep_tokens = 0.5;
-  EXPECT_ERROR(InferencePlan(EngineSource{turned_model(small(), "rope", {})}, fewer),
-               invalid_argument, "`keep_tokens`");
 }
 
 }  // namespace plan_rotation_test

@@ -297,8 +297,7 @@ TEST(PlanTest, CalibrationKeepsALargeChannelFromTheOthers) {
   at::manual_seed(5);
   VisionTransformer model = filled(small("softmax"));
   {
-    // What the first MLP's activation has in a few channels of trained models: hundreds of times
-    // the rest.
+    // The first MLP's activation is hundreds of times as large in a few channels of trained models.
     const at::NoGradGuard no_grad;
     for (std::int64_t layer = 0; layer < 3; ++layer) {
       auto parameters = model->block(layer).named_parameters();
@@ -326,8 +325,7 @@ TEST(PlanTest, SaysWhatRunsAndRefusesWhatItCannot) {
   EXPECT_NO_THROW(InferencePlan(filled(small("hydra")), fused));
   EXPECT_ERROR(InferencePlan(filled(small("hydra:0,aft:1-2")), fused), invalid_argument, "aft",
                "blocks.1.attn");
-  EXPECT_FALSE(InferencePlan::unsupported(at::kHalf).empty());
-  EXPECT_TRUE(InferencePlan::unsupported(at::kFloat).empty());
+  EXPECT_ERROR(InferencePlan(filled(small("hydra")), options(at::kHalf)), internal, "Half");
 }
 
 TEST(PlanTest, StageTimesCoverTheRun) {

@@ -33,25 +33,6 @@ VisionTransformer filled_with_learned_rows(const VitConfig& config) {
   return model;
 }
 
-TEST(PlanOfLocalTerms, EqualsTheModules) {
-  at::manual_seed(5);
-  for (const char* attention : {"hydra", "hydra:0,softmax:1,hedgehog:2", "elu:0-1,hydra:2"}) {
-    for (const char* local : {"conv3", "conv5", "conv7"}) {
-      for (const bool overview : {false, true}) {
-        SCOPED_TRACE(std::string(attention) + " " + local + (overview ? " with an overview" : ""));
-        VitConfig config = with_local_terms(small(attention), local);
-        config.overview = overview;
-        expect_fused(filled(config), at::randn({2, 3, 104, 136}));
-      }
-    }
-  }
-  for (const auto& change : shapes_of_model()) {
-    VitConfig config = with_local_terms(small("hydra"), "conv5");
-    change(config);
-    expect_fused(filled(config), at::randn({2, 3, 40, 72}));
-  }
-}
-
 TEST(PlanOfLocalTerms, WindowsBesideHydraEqualTheModules) {
   at::manual_seed(5);
   const auto with = [](const std::string& attention,
@@ -74,29 +55,17 @@ TEST(PlanOfLocalTerms, WindowsBesideHydraEqualTheModules) {
     expect_fused(filled(config), images);
   }
   // The windows' queries are scaled, which Hydra's are not: seen where the norms are small.
-  for (const char* rule : {"max", "rsqrt", "add"}) {
-    SCOPED_TRACE(rule);
-    expect_fused(filled(with("hydra", {{"eps_policy", rule}, {"eps", "0.9"}})), images);
-    expect_fused(filled(with("hydra", {{"eps_policy", rule}, {"eps", "0.9"}, {"phi_q", "l1"}})),
-                 images);
-  }
+  expect_fused(filled(with("hydra", {{"eps", "0.9"}})), images);
+  expect_fused(filled(with("hydra", {{"eps", "0.9"}, {"phi_q", "l1"}})), images);
+  // Other policies than `max` have no kernels.
+  for (const char* policy : {"rsqrt", "add"})
+    expect_fused_in_part(filled(with("hydra", {{"eps_policy", policy}, {"eps", "0.9"}})), images);
   for (const auto& change : shapes_of_model()) {
     VitConfig config = with("hydra", {{"feature_scale", "on"}});
     change(config);
     expect_fused(filled(config), images);
   }
   expect_fused_in_part(filled(with_local_terms(small("hedgehog"), "window7")), images);
-}
-
-// The convolution knows row-major patches, so that the windows beside it lie in that order.
-TEST(PlanOfLocalTerms, KeepTheOrderOfTheGrid) {
-  at::manual_seed(5);
-  const VitConfig config = with_local_terms(small("window:0,hydra:1,window:2"), "conv3");
-  expect_fused(filled(config), at::randn({2, 3, 104, 136}));
-  InferenceOptions keeping = options();
-  keeping.keep_tokens = 0.5;
-  EXPECT_ERROR(InferencePlan(filled(with_local_terms(small("hydra"), "conv3")), keeping),
-               invalid_argument, "layer 2 runs 'hydra'");
 }
 
 /// Smaller than the training grid of 8x8 patches, as large, larger in one direction, in both.

@@ -3,6 +3,8 @@
 #pragma once
 
 #include "model/attention/attention.h"
+#include "model/attention/hydra_attention.h"
+#include "model/attention/softmax_form.h"
 #include "model/inference/folded_network.h"
 #include "model/vision_transformer.h"
 
@@ -11,12 +13,10 @@
 #include <cmath>
 #include <stdexcept>
 #include <string>
-#include <tuple>
-#include <variant>
 
 namespace hydrascope::model::inference {
 
-/// What could be wrong with a plan; a twin that makes it shows whether a test would see it.
+/// A fault that a plan could have; a twin that makes it shows whether a test would see it.
 enum class Mistake {
   none,
   quick_gelu,
@@ -32,15 +32,12 @@ class RoundingTwin {
   RoundingTwin(VisionTransformer model, bool int8, Mistake mistake = Mistake::none)
       : model_(std::move(model)), int8_(int8), mistake_(mistake) {}
 
-  /// `keep_layer` and `patches`: as InferenceOptions::keep_layer and what `kept_patches` says; all
-  /// patches go on by default.
-  at::Tensor logits(const at::Tensor& images, std::int64_t keep_layer = -1,
-                    std::int64_t patches = 0) {
+  at::Tensor logits(const at::Tensor& images) {
     const at::NoGradGuard no_grad;
     const VitConfig& config = model_->config();
     const std::int64_t size = config.patch_size;
-    const Embeddings embeddings =
-        make_embeddings(*model_, images.size(2) / size, images.size(3) / size);
+    const TokenGrid grid = config.token_grid_of_pixels(images.size(2), images.size(3));
+    const Embeddings embeddings = make_embeddings(*model_, grid.rows, grid.columns);
     const Affine embed = fold_patch_embed(*model_);
     const EngineSource source(model_);
     const at::Tensor pixels = at::im2col(images, {size, size}, {1, 1}, {0, 0}, {size, size});
@@ -50,12 +47,12 @@ class RoundingTwin {
     at::Tensor x =
         at::cat({stored(embeddings.prefix).expand({images.size(0), -1, -1}), patch_tokens}, 1);
     for (std::int64_t layer = 0; layer < config.depth; ++layer) {
-      const FoldedBlock block = fold_block(source, layer);
+      const auto form = model_->block(layer).attention().mixer().kernel_form();
+      const FoldedBlock block = fold_block(source, layer, form.get());
       const at::Tensor rows = norm(x);
       const Parts parts{stored(linear(rows, block.query, Mistake::no_query_bias)),
                         stored(linear(rows, block.key_value))};
-      auto [mixed, heat] = mix(parts, block, embeddings.token_weights.at(as_index(layer)));
-      if (layer == keep_layer) keep_best(patches, heat, x, mixed);
+      const at::Tensor mixed = mix(parts, *form, grid);
       x = stored(x + linear(mixed, block.proj(), Mistake::no_proj_bias));
       const at::Tensor hidden = linear(norm(x), block.fc1());
       const at::Tensor active =
@@ -75,7 +72,6 @@ class RoundingTwin {
     at::Tensor key_value;  ///< (B, N, 2 D)
   };
 
-  static std::size_t as_index(std::int64_t i) { return static_cast<std::size_t>(i); }
   static at::Tensor stored(const at::Tensor& x) { return x.to(at::kBFloat16).to(at::kDouble); }
   [[nodiscard]] at::Tensor plain_norm(const at::Tensor& x) const {
     const at::Tensor centred = x - x.mean(-1, true);
@@ -107,14 +103,14 @@ class RoundingTwin {
     return scale.to(at::kDouble) * (values / scale).round().to(at::kDouble);
   }
 
-  /// Mixed tokens (B, N, D), and what each token gives to the class token (B, N).
-  [[nodiscard]] std::tuple<at::Tensor, at::Tensor> mix(const Parts& parts, const FoldedBlock& block,
-                                                       const TokenWeights& weights) const {
+  /// Mixed tokens (B, N, D).
+  [[nodiscard]] at::Tensor mix(const Parts& parts, const KernelForm& form,
+                               const TokenGrid& grid) const {
     const at::Tensor k = parts.key_value.chunk(2, 2)[0];
     const at::Tensor v = parts.key_value.chunk(2, 2)[1];
-    if (const auto* hydra = std::get_if<FusedHydra>(&block.mixing))
-      return mix_hydra(*hydra, parts.q, k, v, weights);
-    if (!std::holds_alternative<FusedSoftmax>(block.mixing))
+    if (const auto* hydra = dynamic_cast<const HydraForm*>(&form))
+      return mix_hydra(*hydra, parts.q, k, v, hydra->token_weights(grid));
+    if (dynamic_cast<const SoftmaxForm*>(&form) == nullptr)
       throw std::logic_error("a twin of softmax and Hydra");
     const std::int64_t heads = model_->config().num_heads;
     at::Tensor scores = split_heads(parts.q, heads).matmul(split_heads(k, heads).transpose(-1, -2));
@@ -122,38 +118,22 @@ class RoundingTwin {
     const at::Tensor raised = (scores - scores.amax(-1, true)).exp();
     const at::Tensor rounded = stored(raised);
     const at::Tensor mixed = rounded.matmul(split_heads(v, heads)) / rounded.sum(-1, true);
-    const at::Tensor heat = (raised / raised.sum(-1, true)).select(2, 0).mean(1);
-    return {stored(mixed.transpose(1, 2).flatten(2)), heat};
+    return stored(mixed.transpose(1, 2).flatten(2));
   }
 
-  [[nodiscard]] std::tuple<at::Tensor, at::Tensor> mix_hydra(const FusedHydra& hydra,
-                                                             const at::Tensor& q,
-                                                             const at::Tensor& k,
-                                                             const at::Tensor& v,
-                                                             const TokenWeights& weights) const {
+  [[nodiscard]] at::Tensor mix_hydra(const HydraForm& hydra, const at::Tensor& q,
+                                     const at::Tensor& k, const at::Tensor& v,
+                                     const TokenWeights& weights) const {
     const auto length = [&](const at::Tensor& x) {
-      return x.norm(2, {-1}, true).clamp_min(static_cast<double>(hydra.kernel.eps));
+      return x.norm(2, {-1}, true).clamp_min(hydra.kernel().eps);
     };
     at::Tensor of_token = at::full({q.size(1), 1}, weights.patch, at::kDouble);
     of_token[0] = weights.prefix;
     if (mistake_ == Mistake::no_last_key) of_token[-1] = 0;
     at::Tensor given = of_token * (k / length(k)) * v;
-    if (hydra.feature_scale.defined()) given = given * hydra.feature_scale.to(at::kDouble);
+    if (hydra.feature_scale().defined()) given = given * hydra.feature_scale().to(at::kDouble);
     const at::Tensor q_hat = stored(q / length(q));
-    const at::Tensor heat = (q_hat.narrow(1, 0, 1) * given).square().sum(-1);
-    return {stored(q_hat * given.sum(1, true)), heat};
-  }
-
-  /// The class token and the best patches of each image, in their order.
-  static void keep_best(std::int64_t patches, const at::Tensor& heat, at::Tensor& x,
-                        at::Tensor& mixed) {
-    const at::Tensor best =
-        std::get<1>(heat.narrow(1, 1, heat.size(1) - 1).topk(patches)) + 1;  // (B, patches)
-    const at::Tensor first = at::zeros({best.size(0), 1}, best.options());
-    const at::Tensor order = std::get<0>(at::cat({first, best}, 1).sort(1));
-    const at::Tensor index = order.unsqueeze(-1).expand({-1, -1, x.size(2)});
-    x = x.gather(1, index);
-    mixed = mixed.gather(1, index);
+    return stored(q_hat * given.sum(1, true));
   }
 
   VisionTransformer model_;

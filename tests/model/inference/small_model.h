@@ -26,7 +26,7 @@ inline VitConfig with_local_terms(VitConfig config, const std::string& local) {
   return config;
 }
 
-/// What may differ from one vision transformer to the next.
+/// The differences from one vision transformer to the next.
 inline std::vector<std::function<void(VitConfig&)>> shapes_of_model() {
   return {[](VitConfig&) {},
           [](VitConfig& c) { c.distilled = true; },
@@ -69,15 +69,12 @@ inline std::vector<std::pair<std::string, VitConfig>> fused_variants() {
            {"hedgehog", "per_head", {"on", "off"}},
            {"hedgehog", "bias", {"on", "off"}},
            {"hedgehog", "width", {"48"}},
-           {"hedgehog", "local", {"conv3"}},
            {"t2r", "width", {"20"}},
            {"exp", "t", {"2"}},
            {"mla", "norm_scope", {"head"}},
            {"hydra", "scale", {"none", "linear", "patch", "sqrt"}},
            {"hydra", "phi_k", {"cosine", "l1", "mean", "tanh", "softmax_token"}},
-           {"hydra", "feature_scale", {"on"}},
-           {"hydra", "eps_policy", {"rsqrt"}},
-           {"hydra", "local", {"conv3", "conv5", "conv7"}}}) {
+           {"hydra", "feature_scale", {"on"}}}) {
     for (const char* value : option.values) {
       VitConfig config = small(option.mechanism);
       for (AttentionSpec& spec : config.attention) spec.options[option.key] = value;
@@ -152,7 +149,7 @@ inline void expect_fused_in_part(VisionTransformer model, const at::Tensor& imag
   EXPECT_LT(relative(plan.logits(images), module_logits(model, images)), bound);
 }
 
-/// What enters the modules' blocks.
+/// The inputs of the modules' blocks.
 inline std::vector<at::Tensor> block_inputs_of(VisionTransformer& model, const at::Tensor& images) {
   std::vector<at::Tensor> inputs;
   ForwardOptions forward{Kernels::reference};
@@ -182,7 +179,7 @@ inline void expect_traces(VisionTransformer model, const at::Tensor& images,
   }
 }
 
-/// Of a deterministic plan, whatever the threads and the images beside one.
+/// A deterministic plan gives the same bits whatever the threads and the images beside one.
 inline void expect_same_bits(const VisionTransformer& model, const at::Tensor& images, bool int8) {
   InferenceOptions chosen = options(int8 ? at::kBFloat16 : at::kFloat);
   chosen.precision.int8 = int8;

@@ -17,20 +17,20 @@ def token_weights(tokens, num_prefix, prefix, patch, like):
     return weights
 
 
-def unit_rows(x, norm, rule, eps):
+def unit_rows(x, norm, eps):
     if norm == "none":
         return x
     r = x.norm(dim=-1, keepdim=True) if norm == "l2" else x.abs().sum(-1, keepdim=True)
-    return x / {"max": r.clamp_min(eps), "rsqrt": (r * r + eps * eps).sqrt(), "add": r + eps}[rule]
+    return x / r.clamp_min(eps)
 
 
-def hydra(q, k, v, norm_q="l2", norm_k="l2", eps_rule="max", eps=1e-6, feature_scale=None, num_prefix=0,
+def hydra(q, k, v, norm_q="l2", norm_k="l2", eps=1e-6, feature_scale=None, num_prefix=0,
           prefix_weight=1.0, patch_weight=1.0):
     w = token_weights(q.shape[2], num_prefix, prefix_weight, patch_weight, q)
-    c = (w[None, :, None] * unit_rows(merged(k), norm_k, eps_rule, eps) * merged(v)).sum(1, keepdim=True)
+    c = (w[None, :, None] * unit_rows(merged(k), norm_k, eps) * merged(v)).sum(1, keepdim=True)
     if feature_scale is not None:
         c = c * feature_scale
-    y = unit_rows(merged(q), norm_q, eps_rule, eps) * c
+    y = unit_rows(merged(q), norm_q, eps) * c
     return y.unflatten(2, (q.shape[1], q.shape[3])).transpose(1, 2)
 
 

@@ -78,9 +78,9 @@ ScheduleOptions constant_rate(double rate, std::int64_t steps) {
   return schedule;
 }
 
-/// Call i costs values[i], which is the gradient of each weight, too: what the trainer makes of its
-/// costs shows without a model.
-class ScriptedTask final : public TrainingTask {
+/// Call i costs values[i], which is the gradient of each weight, too: the trainer's use of costs
+/// shows without a model.
+class ScriptedTask final : public LossTask {
  public:
   ScriptedTask(at::Tensor weight, std::vector<double> values)
       : weight_(std::move(weight)), values_(std::move(values)) {}
@@ -230,7 +230,7 @@ TEST_F(TrainerTest, AccumulatedPartsAreOneLargeBatch) {
     EXPECT_NEAR(of_parts[i].losses.at("loss"), of_large[i].losses.at("loss"), kTolerance);
   }
 
-  // What a trainer would do that clips as the parts come: the comparison above tells it apart.
+  // A trainer that clips as the parts come is wrong: the comparison above tells it apart.
   ModelRun wrong(in_parts, pictures_, *group_);
   for (int step = 0; step < kSteps; ++step) {
     wrong.optimizer.zero_grad();
@@ -243,21 +243,8 @@ TEST_F(TrainerTest, AccumulatedPartsAreOneLargeBatch) {
   EXPECT_GT(distance(weights(wrong.optimizer), end), 50 * kTolerance * moved);
 }
 
-/// With the norm read at once, and one step later as on a GPU.
-class TrainerReadsTest : public TrainerTest, public ::testing::WithParamInterface<bool> {
- protected:
-  static TrainerOptions reading() {
-    TrainerOptions options;
-    options.reads_late = GetParam();
-    return options;
-  }
-};
-INSTANTIATE_TEST_SUITE_P(All, TrainerReadsTest, ::testing::Bool(), [](const auto& late) {
-  return std::string(late.param ? "Late" : "AtOnce");
-});
-
-TEST_P(TrainerReadsTest, SkipsStepsThatAreNotFinite) {
-  TrainerOptions options = reading();
+TEST_F(TrainerTest, SkipsStepsThatAreNotFinite) {
+  TrainerOptions options;
   options.schedule = constant_rate(0.1, 4);
   options.clip_norm = 1;
   const auto run = scripted({1, kNan, kInfinity, 2}, options);
@@ -272,8 +259,8 @@ TEST_P(TrainerReadsTest, SkipsStepsThatAreNotFinite) {
   EXPECT_FALSE(at::equal(run->weight, before.front().second));
 }
 
-TEST_P(TrainerReadsTest, OneBadPartSpoilsItsWholeUpdate) {
-  TrainerOptions options = reading();
+TEST_F(TrainerTest, OneBadPartSpoilsItsWholeUpdate) {
+  TrainerOptions options;
   options.schedule = constant_rate(0.1, 3);
   options.accumulation = 2;
   const auto run = scripted({1, 1, 1, kNan, 1, 1}, options);
@@ -286,24 +273,22 @@ TEST_P(TrainerReadsTest, OneBadPartSpoilsItsWholeUpdate) {
   EXPECT_FALSE(at::equal(run->weight, before.front().second));
 }
 
-TEST_P(TrainerReadsTest, GivesUpAfterTenBadStepsInARow) {
-  TrainerOptions options = reading();  // its default is ten
-  options.log_every = 1000;            // a record would settle the step before it
+TEST_F(TrainerTest, GivesUpAfterTenBadStepsInARow) {
+  TrainerOptions options;  // its default is ten
   options.schedule = constant_rate(0.1, 100);
   std::vector<double> values(9, kNan);
   values.push_back(1);  // nine are borne, and the count begins anew
   values.insert(values.end(), 10, kNan);
-  values.push_back(1);  // begun, but never taken, before the tenth is known when that is read late
   const auto run = scripted(values, options);
   EXPECT_EQ(run->trainer.run(10), 10);
   const NamedTensors before = snapshot(run->optimizer, run->average);
   EXPECT_ERROR(run->trainer.run(100), failed, "10 steps in a row", "step 20");
-  EXPECT_EQ(run->task.calls(), GetParam() ? 21 : 20);
+  EXPECT_EQ(run->task.calls(), 20);
   expect_same_bits(snapshot(run->optimizer, run->average), before);
 }
 
-TEST_P(TrainerReadsTest, ARecordHoldsMeansOverItsSteps) {
-  TrainerOptions options = reading();
+TEST_F(TrainerTest, ARecordHoldsMeansOverItsSteps) {
+  TrainerOptions options;
   options.schedule = constant_rate(0.1, 6);
   options.schedule.kind = "linear";
   options.accumulation = 2;  // of the epoch's four batches
@@ -329,8 +314,8 @@ TEST_P(TrainerReadsTest, ARecordHoldsMeansOverItsSteps) {
   }
 }
 
-TEST_P(TrainerReadsTest, WhatIsLeftAtTheEndOfARunIsRecordedWithItsSteps) {
-  TrainerOptions options = reading();
+TEST_F(TrainerTest, WhatIsLeftAtTheEndOfARunIsRecordedWithItsSteps) {
+  TrainerOptions options;
   options.schedule = constant_rate(0.1, 6);
   options.log_every = 3;
   const auto run = scripted({1, 2, 3, 10, 20, 40}, options);
@@ -356,30 +341,11 @@ TEST_F(TrainerTest, CostsAreTakenUnderAutocastAndNothingElseIs) {
   EXPECT_EQ(run->weight.grad().scalar_type(), at::kFloat);
 }
 
-// The same updates; the average adds in another order when it does not know whether to.
-TEST_F(TrainerTest, ReadingLateChangesNoWeight) {
-  std::vector<NamedTensors> ends;
-  for (const bool late : {false, true}) {
-    ModelRunOptions options;
-    options.config.num_classes = kPictures;
-    options.loader = batches_of(8);
-    options.trainer.schedule = constant_rate(1e-2, 5);
-    options.trainer.clip_norm = 0.5;
-    options.trainer.reads_late = late;
-    ModelRun run(options, pictures_, *group_);
-    ASSERT_EQ(run.trainer.run(5), 5);
-    ends.push_back(parameters_of(run.optimizer));
-    for (const auto& entry : run.optimizer.state()) ends.back().push_back(entry);
-  }
-  expect_same_bits(ends[0], ends[1]);
-}
-
 // In the middle of an epoch, with all that draws: pictures, mixing, drop-path.
-TEST_P(TrainerReadsTest, AResumedRunEndsWithTheSameBits) {
+TEST_F(TrainerTest, AResumedRunEndsWithTheSameBits) {
   constexpr std::int64_t kSteps = 6;
   constexpr std::int64_t kStop = 3;
   ModelRunOptions options;
-  options.trainer = reading();
   options.config.num_classes = kPictures;
   options.loader = batches_of(4);
   options.loader.workers = 2;

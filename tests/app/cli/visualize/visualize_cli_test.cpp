@@ -134,7 +134,7 @@ TEST_F(VisualizeCliTest, EveryMethodForSoftmaxHydraAndAMixture) {
   }
 }
 
-/// What the bundled pictures show has to be where the heat is.
+/// The objects of the bundled pictures have to be where the heat is.
 TEST_F(VisualizeCliTest, TheHeatLiesOnTheObject) {
   struct Case {
     const char* picture;
@@ -297,7 +297,6 @@ TEST_F(VisualizeCliTest, WrongUsageSaysWhatIsRight) {
   refused({"--head max --method gradcam"}, {"one map for all heads"});
   refused({"--cmap jet"}, {"--cmap"});
   refused({"--alpha 1.5"}, {"--alpha"});
-  refused({"--keep-tokens 0.5"}, {"every token"});
   refused({"-o -"}, {"expected a folder"});
   refused({"-o p.ppm"}, {"is an input of this run"});
   refused({"--caption --font p.ppm"}, {"p.ppm"}, 1);

@@ -307,23 +307,4 @@ at::Tensor twin(const model::AttentionSpec& spec, const at::Tensor& q, const at:
   throw std::out_of_range("no twin of " + spec.mechanism);
 }
 
-at::Tensor local_term_twin(const at::Tensor& v, const at::Tensor& weight,
-                           const model::TokenGrid& grid) {
-  const std::int64_t reach = weight.size(1) / 2;
-  at::Tensor y = at::zeros_like(v);
-  const auto add = [&](std::int64_t first, std::int64_t rows, std::int64_t columns) {
-    for (std::int64_t i = 0; i < rows * columns; ++i)
-      for (std::int64_t j = 0; j < rows * columns; ++j) {
-        const std::int64_t dy = j / columns - i / columns;
-        const std::int64_t dx = j % columns - i % columns;
-        if (std::max(std::abs(dy), std::abs(dx)) > reach) continue;
-        y.select(1, first + i)
-            .add_(v.select(1, first + j) * weight.select(2, dx + reach).select(1, dy + reach));
-      }
-  };
-  add(grid.num_prefix, grid.rows, grid.columns);
-  add(grid.num_prefix + grid.num_patches(), grid.overview_rows, grid.overview_columns);
-  return y;
-}
-
 }  // namespace hydrascope::testing

@@ -25,8 +25,4 @@ at::Tensor twin(const model::AttentionSpec& spec, const at::Tensor& q, const at:
                 const at::Tensor& v, const model::TokenGrid& grid,
                 const model::TokenGrid& training_grid, const Parameters& parameters);
 
-/// What option `local` adds: v (B, N, D), weight (D, s, s), both double -> (B, N, D).
-at::Tensor local_term_twin(const at::Tensor& v, const at::Tensor& weight,
-                           const model::TokenGrid& grid);
-
 }  // namespace hydrascope::testing

@@ -2,10 +2,15 @@
 // right thing is plan_test.cpp's matter.
 #include "model/inference/cpu/streaming_executor.h"
 
+#include "model/inference/cpu/mixings/hydra.h"
+#include "model/inference/cpu/mixings/linear.h"
+#include "model/inference/cpu/mixings/softmax.h"
+#include "model/inference/cpu/mixings/windows.h"
+
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <random>
 #include <utility>
 #include <vector>
@@ -47,9 +52,54 @@ PackedLinear quantised_linear(std::int64_t out, std::int64_t in, unsigned seed) 
   return linear;
 }
 
-/// Softmax, Hydra, Hedgehog's map and a "module" that averages each token's key and value.
-PackedNetwork make_network(Storage storage, bool average) {
-  PackedNetwork network;
+/// Gives each token its query, for all tokens at once as modules do.
+template <class T>
+class CopyMixing final : public Mixing<T> {
+ public:
+  [[nodiscard]] MixingManner manner() const override {
+    return {.rows = MixingManner::Rows::until_combined,
+            .mixes_all_at_once = true,
+            .wants_all_queries = true};
+  }
+  MixingRoom plan(const Extent&) override { return {}; }
+  void combine(const Meeting& meeting, const MixingMemory<T>& memory) const override {
+    for (std::int64_t token = 0; token < meeting.images * memory.num_tokens; ++token)
+      std::copy_n(memory.kept.queries + token * memory.kept.query_stride, memory.dim,
+                  memory.mixed + token * memory.dim);
+  }
+};
+
+enum class Kind { softmax, hydra, hedgehog, copy, windows };
+
+/// A network, and what its layers mix with.
+struct Network : PackedNetwork {
+  std::vector<Kind> kinds;
+  PrefixWeights first_windows;  ///< of layer 0
+
+  [[nodiscard]] AnyMixing mixing(std::size_t layer, const MixingSite& site) const {
+    switch (kinds[layer]) {
+      case Kind::softmax: return make_mixing<SoftmaxMixing>(storage, site, 1.0F);
+      case Kind::hydra: return make_mixing<HydraMixing>(storage, site, HydraParameters{});
+      case Kind::hedgehog:
+        return make_mixing<LinearMixing>(
+            storage, site,
+            kernels::linear_attention::Shape{kHeads, 2 * kDim / kHeads, kDim / kHeads,
+                                             kernels::linear_attention::Feature::exp_pair,
+                                             kernels::linear_attention::Normaliser::add_eps, 1e-6F,
+                                             1e-6F},
+            TokenWeights{});
+      case Kind::copy: return make_mixing<CopyMixing>(storage);
+      case Kind::windows:
+        return make_mixing<WindowMixing>(storage, site,
+                                         layer == 0 ? first_windows : PrefixWeights{});
+    }
+    return {};
+  }
+};
+
+Network make_network(Storage storage, bool average) {
+  Network network;
+  network.kinds = {Kind::softmax, Kind::hydra, Kind::hedgehog, Kind::copy, Kind::softmax};
   network.storage = storage;
   network.embed_dim = kDim;
   network.hidden_dim = 3 * kDim;
@@ -67,26 +117,10 @@ PackedNetwork make_network(Storage storage, bool average) {
     block.proj = random_linear(storage, kDim, kDim, 10 * layer + 4);
     block.fc1 = random_linear(storage, 3 * kDim, kDim, 10 * layer + 5);
     block.fc2 = random_linear(storage, kDim, 3 * kDim, 10 * layer + 6);
-    if (layer == 1) {
-      block.mixing = HydraLayer{};
-    } else if (layer == 2) {
+    if (layer == 2) {
       // Wider queries than its neighbours'.
       block.query = random_linear(storage, 2 * kDim, kDim, 10 * layer + 2);
       block.key_value = random_linear(storage, 3 * kDim, kDim, 10 * layer + 3);
-      block.mixing = LinearLayer{{kHeads, 2 * kDim / kHeads, kDim / kHeads,
-                                  kernels::linear_attention::Feature::exp_pair,
-                                  kernels::linear_attention::Normaliser::add_eps, 1e-6F, 1e-6F}};
-    } else if (layer == 3) {
-      const auto element = static_cast<std::size_t>(kernels::size_of(storage));
-      block.mixing = ModuleLayer{[element](std::int64_t count, const TokenGrid& grid, void* queries,
-                                           std::int64_t query_stride, void*, void* mixed) {
-        const auto stride = static_cast<std::size_t>(query_stride);
-        for (std::size_t token = 0; token < static_cast<std::size_t>(count * grid.num_tokens());
-             ++token)
-          std::memcpy(static_cast<std::byte*>(mixed) + token * kDim * element,
-                      static_cast<const std::byte*>(queries) + token * stride * element,
-                      kDim * element);
-      }};
     }
     network.blocks.push_back(std::move(block));
   }
@@ -98,34 +132,35 @@ PackedNetwork make_network(Storage storage, bool average) {
 }
 
 /// The same with windows of 7x6 before, between and behind other mechanisms.
-PackedNetwork make_windowed_network(Storage storage, bool average) {
-  PackedNetwork network = make_network(storage, average);
-  for (const std::size_t layer : {0U, 3U, 4U}) network.blocks[layer].mixing = WindowLayer{};
+Network make_windowed_network(Storage storage, bool average) {
+  Network network = make_network(storage, average);
+  for (const std::size_t layer : {0U, 3U, 4U}) network.kinds[layer] = Kind::windows;
+  network.first_windows = {{1.25F, 0.5F}, {2, 1}};
   network.window = GridExtent{7, 6};
   return network;
 }
 
 /// Networks with windows see an overview of 3x4 patches beside any picture.
-TokenGrid make_grid(const PackedNetwork& network, std::int64_t rows, std::int64_t columns) {
+TokenGrid make_grid(const Network& network, std::int64_t rows, std::int64_t columns) {
   if (!network.window) return {1, rows, columns};
   return {1, rows, columns, 3, 4};
 }
 
-ImageGeometry make_geometry(const PackedNetwork& network, const TokenGrid& grid) {
+ImageGeometry make_geometry(const Network& network, const TokenGrid& grid) {
   ImageGeometry geometry;
   geometry.grid = grid;
   geometry.prefix = random_values(kDim, 1, 20);
   geometry.order = token_order(grid, network.window.value_or(GridExtent{grid.rows, grid.columns}));
   geometry.position =
       random_values(static_cast<std::size_t>(grid.num_image_tokens() * kDim), 1, 21);
-  geometry.token_weights.resize(network.blocks.size());
-  geometry.query_scales.assign(network.blocks.size(), 1.0F);
-  geometry.prefix_weights.resize(network.blocks.size());
-  geometry.prefix_weights[0] = {{1.25F, 0.5F}, {2, 1}};
+  const MixingSite site{geometry.grid, geometry.order, network.window.has_value(), kHeads,
+                        kDim / kHeads};
+  for (std::size_t layer = 0; layer < network.blocks.size(); ++layer)
+    geometry.layers.push_back({network.mixing(layer, site), {}, {}});
   return geometry;
 }
 
-std::vector<float> logits_of(const PackedNetwork& network, std::int64_t rows, std::int64_t columns,
+std::vector<float> logits_of(const Network& network, std::int64_t rows, std::int64_t columns,
                              std::int64_t batch, std::int64_t count, int threads,
                              const ExecutionOptions& options = {}) {
   kernels::device::ThreadTeam team(threads);
@@ -150,7 +185,7 @@ void expect_near(const std::vector<float>& a, const std::vector<float>& b, float
 class StreamingExecutorTest : public ::testing::TestWithParam<std::pair<Storage, bool>> {};
 
 TEST_P(StreamingExecutorTest, ThreadsChangeNothingButTheOrderOfSums) {
-  const PackedNetwork network = make_network(GetParam().first, GetParam().second);
+  const Network network = make_network(GetParam().first, GetParam().second);
   const float tolerance = GetParam().first == Storage::float32 ? 1e-5F : 0.02F;
   for (const auto& [rows, columns] :
        {std::pair<std::int64_t, std::int64_t>{1, 1}, {7, 11}, {20, 19}}) {
@@ -161,14 +196,14 @@ TEST_P(StreamingExecutorTest, ThreadsChangeNothingButTheOrderOfSums) {
 }
 
 TEST_P(StreamingExecutorTest, FewerImagesThanPlannedAreServed) {
-  const PackedNetwork network = make_network(GetParam().first, GetParam().second);
+  const Network network = make_network(GetParam().first, GetParam().second);
   const std::vector<float> three = logits_of(network, 6, 5, 3, 3, 2);
   std::vector<float> two = logits_of(network, 6, 5, 3, 2, 2);
   expect_near(two, {three.begin(), three.begin() + 2 * kClasses}, 0);
 }
 
 TEST(StreamingExecutorOptions, QuantisedLayersAndTheirRanges) {
-  PackedNetwork network = make_network(Storage::bfloat16, false);
+  Network network = make_network(Storage::bfloat16, false);
   const std::vector<float> wide = logits_of(network, 9, 12, 2, 2, 2);
   kernels::device::ThreadTeam team(3);
   ChannelRanges ranges;
@@ -196,24 +231,18 @@ TEST(StreamingExecutorOptions, QuantisedLayersAndTheirRanges) {
   expect_near(logits_of(network, 9, 12, 2, 2, 2), wide, 0.05F);
 }
 
-TEST(StreamingExecutorOptions, DroppedTokensAndFixedTiles) {
-  PackedNetwork network = make_network(Storage::float32, false);
-  network.blocks[3].mixing = SoftmaxLayer{};  // a module needs all tokens
+TEST(StreamingExecutorOptions, FixedTilesGiveTheSameBits) {
+  const Network network = make_network(Storage::float32, false);
   ExecutionOptions options;
   options.fixed_tiles = true;
-  for (const std::int64_t layer : {0, 1, 2, 3}) {
-    for (const std::int64_t patches : {1, 50, 379}) {
-      options.reduction = TokenReduction{layer, patches};
-      const std::vector<float> one = logits_of(network, 20, 19, 2, 2, 1, options);
-      for (const float value : one) ASSERT_TRUE(std::isfinite(value));
-      EXPECT_EQ(logits_of(network, 20, 19, 2, 2, 4, options), one);
-      EXPECT_EQ(logits_of(network, 20, 19, 5, 2, 3, options), one) << "another batch";
-    }
-  }
+  const std::vector<float> one = logits_of(network, 20, 19, 2, 2, 1, options);
+  for (const float value : one) ASSERT_TRUE(std::isfinite(value));
+  EXPECT_EQ(logits_of(network, 20, 19, 2, 2, 4, options), one);
+  EXPECT_EQ(logits_of(network, 20, 19, 5, 2, 3, options), one) << "another batch";
 }
 
 TEST_P(StreamingExecutorTest, WindowsAreTheSameWhateverTilesAndThreadsCutThem) {
-  const PackedNetwork network = make_windowed_network(GetParam().first, GetParam().second);
+  const Network network = make_windowed_network(GetParam().first, GetParam().second);
   const float tolerance = GetParam().first == Storage::float32 ? 1e-5F : 0.02F;
   ExecutionOptions fixed;
   fixed.fixed_tiles = true;
@@ -228,13 +257,12 @@ TEST_P(StreamingExecutorTest, WindowsAreTheSameWhateverTilesAndThreadsCutThem) {
 }
 
 TEST(StreamingExecutorOptions, OneWindowIsSoftmax) {
-  PackedNetwork network = make_network(Storage::float32, true);
-  network.blocks[3].mixing = HydraLayer{};  // a module needs row-major order
+  Network network = make_network(Storage::float32, true);
+  network.kinds[3] = Kind::hydra;  // a module needs row-major order
   const std::vector<float> softmax = logits_of(network, 12, 13, 2, 2, 2);
-  ImageGeometry geometry = make_geometry(network, {1, 12, 13});
-  geometry.prefix_weights[0] = {};
   network.window = GridExtent{12, 13};
-  for (const std::size_t layer : {0U, 4U}) network.blocks[layer].mixing = WindowLayer{};
+  for (const std::size_t layer : {0U, 4U}) network.kinds[layer] = Kind::windows;
+  ImageGeometry geometry = make_geometry(network, {1, 12, 13});
   kernels::device::ThreadTeam team(2);
   const auto images = random_values(2 * 3 * 12 * 13 * kPatch * kPatch, 1, 30);
   std::vector<float> logits(2 * kClasses);

@@ -1,17 +1,16 @@
-// The GPU's plan against the modules, on the host: its kernels run under the block emulator, its
-// products are plain loops, softmax is LibTorch's.
-#include "model/inference/gpu/device_plan.h"
-
+// The GPU's plan against the modules, on the host: its kernels run under the block emulator, CUDA
+// and cuBLASLt are stand-ins (tests/stand_in), softmax is LibTorch's.
 #include "kernels/error.h"
-#include "tests/kernels/linear/host_products.h"
+#include "kernels/linear/products.h"
+#include "tests/error_matchers.h"
+#include "tests/model/inference/gpu/host_device.h"
 #include "tests/model/inference/small_model.h"
 #include "tests/model/tensor_match.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
-#include <map>
-#include <optional>
+#include <memory>
 #include <string>
 #include <utility>
 #include <vector>
@@ -21,19 +20,10 @@ namespace device_plan_test {
 
 using kernels::linear::cuda::ProductType;
 
-/// What a graph does: the first run of a stretch launches, and so does every later one; counts
-/// both.
-class CountingRecorder final : public LaunchRecorder {
- public:
-  void run(std::size_t stretch, const std::function<void()>& launches) override {
-    ++runs[stretch];
-    launches();
-  }
-  std::map<std::size_t, int> runs;
-};
-
-InferenceOptions options_of(ProductType type, Kernels kernels) {
+InferenceOptions options_of(ProductType type, Kernels kernels,
+                            std::vector<std::int64_t> trace_layers) {
   InferenceOptions options;
+  options.trace_layers = std::move(trace_layers);
   options.precision.tf32 = type == ProductType::tf32;
   if (type == ProductType::bfloat16) options.precision.dtype = at::kBFloat16;
   if (type == ProductType::float16) options.precision.dtype = at::kHalf;
@@ -41,35 +31,21 @@ InferenceOptions options_of(ProductType type, Kernels kernels) {
   return options;
 }
 
-/// Weights, the plan of the last shape, and what they need around them.
+/// A GPU's engine on the host.
 struct HostPlan {
-  HostPlan(VisionTransformer model, ProductType type, Kernels kernels = Kernels::automatic)
-      : weights(std::move(model), options_of(type, kernels)) {}
+  HostPlan(const VisionTransformer& model, ProductType type, Kernels kernels = Kernels::automatic,
+           std::vector<std::int64_t> trace_layers = {})
+      : engine(make_cuda_plan(EngineSource(model),
+                              options_of(type, kernels, std::move(trace_layers)))) {}
 
-  at::Tensor logits(const at::Tensor& images) {
-    const DevicePlan::Shape shape{images.size(0), images.size(2), images.size(3)};
-    if (!plan || plan->shape().batch != shape.batch || plan->shape().height != shape.height ||
-        plan->shape().width != shape.width)
-      prepare(shape);
-    plan->patchify(images);
-    plan->run();
-    return plan->logits().clone();
+  at::Tensor logits(const at::Tensor& images) const { return logits(batch_on_device(images)); }
+  at::Tensor logits(const ImageBatch& batch) const {
+    engine->submit(batch);
+    return engine->collect();
   }
-  void prepare(const DevicePlan::Shape& shape) {
-    DevicePlanOptions chosen;
-    chosen.softmax = [](const at::Tensor& q, const at::Tensor& k, const at::Tensor& v) {
-      return at::scaled_dot_product_attention(q, k, v, {}, 0.0, false, 1.0);
-    };
-    chosen.trace_layers = trace_layers;
-    recorder.runs.clear();
-    plan.emplace(weights, std::move(chosen), products, recorder, shape);
-  }
+  [[nodiscard]] std::string kernels() const { return engine->describe().kernels; }
 
-  DeviceWeights weights;
-  kernels::test::HostProducts products;
-  CountingRecorder recorder;
-  std::vector<std::int64_t> trace_layers;
-  std::optional<DevicePlan> plan;
+  std::unique_ptr<Engine> engine;
 };
 
 at::Tensor device_logits(const VitConfig& config, ProductType type, const at::Tensor& images) {
@@ -122,7 +98,7 @@ TEST(DevicePlanTest, EqualsTheModulesInFloat16) {
 
 TEST(DevicePlanTest, EqualsTheModulesForEveryShapeOfModel) {
   at::manual_seed(5);
-  const at::Tensor images = at::randn({2, 3, 48, 80});
+  const at::Tensor images = at::randn({2, 3, 24, 40});
   for (const auto& change : shapes_of_model()) {
     VitConfig config = small("softmax:0,hydra:1,hedgehog:2");
     change(config);
@@ -132,7 +108,7 @@ TEST(DevicePlanTest, EqualsTheModulesForEveryShapeOfModel) {
 
 TEST(DevicePlanTest, EqualsTheModulesForEveryFusedOption) {
   at::manual_seed(5);
-  const at::Tensor images = at::randn({1, 3, 40, 72});
+  const at::Tensor images = at::randn({1, 3, 24, 40});
   for (const auto& [name, config] : fused_variants()) {
     SCOPED_TRACE(name);
     EXPECT_LT(relative(device_logits(config, ProductType::float32, images),
@@ -156,8 +132,7 @@ TEST(DevicePlanTest, EqualsTheModulesWithAnOverview) {
     expect_equal_to_modules(config, images);
   };
   for (const char* attention : {"softmax", "window:0,hedgehog:1-2"}) expect_equal(small(attention));
-  for (const char* local : {"conv5", "window7"})
-    expect_equal(with_local_terms(small("hydra"), local));
+  expect_equal(with_local_terms(small("hydra"), "window7"));
   VitConfig config = small("window:0,hydra:1,hedgehog:2");
   config.pos_interp = PosInterp::tile;
   config.distilled = true;
@@ -170,16 +145,25 @@ TEST(DevicePlanTest, EqualsTheModulesWithAnOverview) {
 }
 
 TEST(DevicePlanTest, WhatIsRecordedIsOneStretchBetweenCallsOfLibTorch) {
-  HostPlan hydra(filled(small("hydra")), ProductType::float32);
-  hydra.logits(at::zeros({1, 3, 64, 64}));
-  EXPECT_EQ(hydra.recorder.runs.size(), 1U) << "no call of LibTorch, one graph";
-  EXPECT_EQ(hydra.weights.what_runs(), "fused");
-  EXPECT_FALSE(hydra.weights.has_softmax());
-  HostPlan mixed(filled(small("softmax:0,hydra:1,nystrom:2")), ProductType::float32);
-  mixed.logits(at::zeros({1, 3, 64, 64}));
-  EXPECT_EQ(mixed.recorder.runs.size(), 3U);
-  EXPECT_EQ(mixed.weights.what_runs(), "fused+modules");
-  EXPECT_TRUE(mixed.weights.has_softmax());
+  const auto graphs_of = [](const HostPlan& plan) {
+    stand_in::reset();
+    at::Tensor first = plan.logits(at::ones({1, 3, 64, 64}));
+    EXPECT_EQ(stand_in::calls("cudaGraphInstantiate"), 0) << "the first call loads kernels";
+    for (int i = 0; i < 2; ++i)
+      EXPECT_TRUE(at::equal(plan.logits(at::ones({1, 3, 64, 64})), first));
+    EXPECT_EQ(stand_in::calls("cudaGraphLaunch"), 2 * stand_in::calls("cudaGraphInstantiate"));
+    return stand_in::calls("cudaGraphInstantiate");
+  };
+  const HostPlan hydra(filled(small("hydra")), ProductType::float32);
+  EXPECT_EQ(graphs_of(hydra), 1) << "no call of LibTorch, one graph";
+  EXPECT_EQ(hydra.kernels(), "fused");
+  const HostPlan mixed(filled(small("softmax:0,hydra:1,nystrom:2")), ProductType::float32);
+  EXPECT_EQ(mixed.kernels(), "fused+modules") << "no softmax has been chosen";
+  EXPECT_EQ(graphs_of(mixed), 3);
+  EXPECT_EQ(mixed.kernels(), "fused+modules+softmax:flash");
+  setenv("CUDA_LAUNCH_BLOCKING", "1", 1);
+  EXPECT_EQ(graphs_of(HostPlan(filled(small("hydra")), ProductType::float32)), 0);
+  unsetenv("CUDA_LAUNCH_BLOCKING");
 }
 
 TEST(DevicePlanTest, ASmallerBatchLeavesTheOthersAlone) {
@@ -187,44 +171,12 @@ TEST(DevicePlanTest, ASmallerBatchLeavesTheOthersAlone) {
   const at::Tensor images = at::randn({3, 3, 64, 64});
   for (const char* attention : {"hydra", "hedgehog", "hydra:0,hedgehog:1,hydra:2"}) {
     SCOPED_TRACE(attention);
-    HostPlan host(filled(small(attention)), ProductType::bfloat16);
+    const HostPlan host(filled(small(attention)), ProductType::bfloat16);
     const at::Tensor all = host.logits(images);
     EXPECT_TRUE(at::equal(host.logits(images), all)) << "the same call, the same bits";
-    host.plan->patchify(images.narrow(0, 2, 1).contiguous());
-    host.plan->run();
-    EXPECT_TRUE(at::equal(host.plan->logits()[0], all[2]))
+    EXPECT_TRUE(at::equal(host.logits(images.narrow(0, 1, 2).contiguous()), all.narrow(0, 1, 2)))
         << "an image's logits depend neither on its place nor on what is beside it";
   }
-}
-
-TEST(DevicePlanTest, SizesMayChangeBetweenCalls) {
-  at::manual_seed(5);
-  HostPlan host(filled(small("hydra:0,hedgehog:1,softmax:2")), ProductType::float32);
-  for (const auto& [height, width] :
-       {std::pair<std::int64_t, std::int64_t>{64, 64}, {40, 88}, {64, 64}}) {
-    const at::Tensor images = at::randn({2, 3, height, width});
-    EXPECT_LT(relative(host.logits(images),
-                       expected_logits(small("hydra:0,hedgehog:1,softmax:2"), images)),
-              1e-4);
-  }
-}
-
-TEST(DevicePlanTest, AFailureInTheMiddleLeavesTheWeightsUsable) {
-  at::manual_seed(5);
-  HostPlan host(filled(small("softmax:0,hydra:1,softmax:2")), ProductType::float32);
-  const at::Tensor images = at::randn({2, 3, 64, 64});
-  const at::Tensor expected = host.logits(images);
-  DevicePlanOptions failing;
-  failing.softmax = [](const at::Tensor&, const at::Tensor&, const at::Tensor&) -> at::Tensor {
-    throw Error(ErrorCode::out_of_memory, "no memory", "softmax");
-  };
-  {
-    DevicePlan plan(host.weights, failing, host.products, host.recorder, {2, 64, 64});
-    plan.patchify(images);
-    EXPECT_THROW(plan.run(), Error);
-  }
-  host.plan.reset();
-  EXPECT_TRUE(at::equal(host.logits(images), expected));
 }
 
 TEST(DevicePlanTest, BytesAreNormalisedOnTheDevice) {
@@ -234,20 +186,19 @@ TEST(DevicePlanTest, BytesAreNormalisedOnTheDevice) {
     VitConfig config = small("hydra");
     config.overview = overview;
     HostPlan host(filled(config), ProductType::float32);
-    PixelImages bytes;
-    bytes.pixels = at::randint(256, {2, 92, 93, 3}, at::kByte);  // the rest is padding
+    ImageBatch bytes;
+    const at::Tensor pixels = at::randint(256, {2, 92, 93, 3}, at::kByte);  // the rest is padding
+    bytes.images = pixels.unbind();
     bytes.mean = {0.485, 0.456, 0.406};
     bytes.std = {0.229, 0.224, 0.225};
     bytes.height = bytes.width = 96;
     at::Tensor images = at::zeros({2, 3, 96, 96});
     images.narrow(2, 0, 92).narrow(3, 0, 93).copy_(
-        (bytes.pixels.permute({0, 3, 1, 2}).to(at::kFloat) / 255 -
+        (pixels.permute({0, 3, 1, 2}).to(at::kFloat) / 255 -
          at::tensor({0.485F, 0.456F, 0.406F}).view({1, 3, 1, 1})) /
         at::tensor({0.229F, 0.224F, 0.225F}).view({1, 3, 1, 1}));
     const at::Tensor expected = host.logits(images);
-    host.plan->patchify(bytes);
-    host.plan->run();
-    EXPECT_LT(relative(host.plan->logits(), expected), 1e-5);
+    EXPECT_LT(relative(host.logits(bytes), expected), 1e-5);
   }
 }
 
@@ -260,11 +211,10 @@ TEST(DevicePlanTest, TracedTokensAreTheModules) {
   for (const auto& [type, tolerance] :
        {std::pair{ProductType::float32, 1e-4}, {ProductType::bfloat16, 5e-2}}) {
     HostPlan plain(filled(config), type);
-    HostPlan traced(filled(config), type);
-    traced.trace_layers = {0, 2};
+    HostPlan traced(filled(config), type, Kernels::automatic, {0, 2});
     EXPECT_TRUE(at::equal(traced.logits(images), plain.logits(images)));
-    EXPECT_FALSE(plain.plan->trace().defined());
-    const at::Tensor trace = traced.plan->trace().to(at::kFloat);
+    EXPECT_FALSE(plain.engine->take_traced_tokens().defined());
+    const at::Tensor trace = traced.engine->take_traced_tokens();
     ASSERT_EQ(trace.sizes(), (std::vector<std::int64_t>{2, 2, 1 + 6 * 10, config.embed_dim}));
     EXPECT_LT(relative(trace.select(1, 0), inputs[0]), tolerance);
     EXPECT_LT(relative(trace.select(1, 1), inputs[2]), tolerance);
@@ -274,9 +224,11 @@ TEST(DevicePlanTest, TracedTokensAreTheModules) {
 TEST(DevicePlanTest, MechanismsWithoutKernelsAreRefusedWhereFusedIsAskedFor) {
   for (const char* attention : {"nystrom", "window"})
     EXPECT_THROW(HostPlan(filled(small(attention)), ProductType::float32, Kernels::fused), Error);
-  // Windows have kernels on the CPU only.
-  EXPECT_EQ(HostPlan(filled(small("window")), ProductType::float32).weights.what_runs(),
-            "fused+modules");
+  // Windows have kernels on the CPU only, tensor cores want heads of 64.
+  EXPECT_EQ(HostPlan(filled(small("window")), ProductType::float32).kernels(), "fused+modules");
+  EXPECT_EQ(HostPlan(filled(small("hedgehog")), ProductType::bfloat16).kernels(), "fused+modules");
+  EXPECT_ERROR(HostPlan(filled(small("hedgehog")), ProductType::bfloat16, Kernels::fused),
+               invalid_argument, "no kernels for heads or rows of this size", "layer 0");
 }
 
 }  // namespace device_plan_test

@@ -1,7 +1,7 @@
 #include "kernels/error.h"
 #include "model/training/autocast.h"
+#include "model/training/distillation/converted_layers.h"
 #include "model/training/distillation/finetune_task.h"
-#include "model/training/distillation/layers_task.h"
 #include "model/training/distillation/maps_task.h"
 #include "model/training/distillation/matching_losses.h"
 #include "model/training/distillation/outputs_task.h"
@@ -12,9 +12,9 @@
 #include <ATen/ATen.h>
 #include <ATen/autocast_mode.h>
 #include <gtest/gtest.h>
-#include <torch/csrc/autograd/autograd.h>
 
 #include <algorithm>
+#include <fnmatch.h>
 #include <utility>
 
 namespace hydrascope::model::training {
@@ -64,173 +64,77 @@ TEST(ConvertedLayers, RefusesWhatIsNoConversion) {
   EXPECT_ERROR(converted_layers(small_config(), *other), invalid_argument, "more than attention");
 }
 
-TEST(ImmediateGradient, EqualsTheGradientOfTheSum) {
-  at::manual_seed(1);
-  const at::Tensor a = at::randn({3}, at::kDouble).requires_grad_();
-  const at::Tensor b = at::randn({3}, at::kDouble).requires_grad_();
-  const at::Tensor unused = at::randn({3}, at::kDouble).requires_grad_();
-  std::vector<std::function<at::Tensor()>> parts{[&] { return (a * b).sum(); },
-                                                 [&] { return (a * a).sum() * 0.5; }};
-  std::size_t i = 0;
-  const at::Tensor sum = sum_differentiated_at_once({{"a", a}, {"b", b}, {"unused", unused}}, [&] {
-    return i < parts.size() ? parts[i++]() : at::Tensor();
-  });
-  EXPECT_NEAR(sum.item<double>(), ((a * b).sum() + (a * a).sum() * 0.5).item<double>(), 1e-12);
-  (2 * sum).backward();
-  EXPECT_TRUE(at::allclose(a.grad(), 2 * (a + b).detach(), 1e-12));
-  EXPECT_TRUE(at::allclose(b.grad(), 2 * a.detach(), 1e-12));
-  EXPECT_FALSE(unused.grad().defined());
-}
-
-// As the backward pass of a trainer is.
-TEST(ImmediateGradient, IsOutsideOfAutocast) {
-  const at::Tensor a = at::ones({3}).requires_grad_(true);
-  bool is_cast = true;
-  bool is_done = false;
-  const AutocastScope scope(Autocast::bfloat16, c10::kCPU);
-  sum_differentiated_at_once({{"a", a}}, [&]() -> at::Tensor {
-    if (std::exchange(is_done, true)) return {};
-    const at::Tensor doubled = 2 * a;
-    doubled.register_hook(
-        [&](const at::Tensor&) { is_cast = at::autocast::is_autocast_enabled(c10::kCPU); });
-    return doubled.sum();
-  });
-  EXPECT_FALSE(is_cast);
-}
-
-TEST(Teacher, SeesWhatTheModelComputes) {
-  for (const Pooling pooling : {Pooling::token, Pooling::avg}) {
-    VitConfig config = small_config();
-    config.global_pool = pooling;
-    config.distilled = pooling == Pooling::token;
-    VisionTransformer model = random_model(config);
-    const at::Tensor images = random_images(2);
-    std::vector<at::Tensor> inputs;
-    ForwardOptions options;
-    options.block_inputs = &inputs;
-    const at::NoGradGuard no_grad;
-    const at::Tensor logits = model->forward(images, options);
-    Teacher teacher(model);
-    const TeacherPass seen = teacher.look(images);
-    ASSERT_EQ(seen.tokens.size(), 4);
-    for (std::size_t i = 0; i < 3; ++i) EXPECT_TRUE(at::equal(seen.tokens[i], inputs[i])) << i;
-    EXPECT_EQ(seen.tokens[3].size(1), pooling == Pooling::token ? 2 : 17);
-    EXPECT_TRUE(at::allclose(seen.logits, logits, 1e-5, 1e-5));
-    EXPECT_FALSE(seen.logits.requires_grad());
-
-    std::vector<AttentionTrace> traces;
-    for (std::int64_t layer = 0; layer < 3; ++layer)
-      traces.push_back(trace_attention(*model, layer, inputs[static_cast<std::size_t>(layer)],
-                                       model->grid_of(images)));
-    const TeacherAttention attention = teacher.look_at_attention(images, {0, 2});
-    ASSERT_EQ(attention.layers.size(), 2);
-    for (const TeacherAttention::Layer& layer : attention.layers) {
-      const auto index = static_cast<std::size_t>(layer.index);
-      EXPECT_TRUE(at::allclose(layer.tokens, inputs[index], 1e-5, 1e-5));
-      EXPECT_TRUE(at::allclose(layer.trace.output, traces[index].output, 1e-5, 1e-5));
-    }
-
-    teacher.compile(at::kFloat, 1);
-    const TeacherPass compiled = teacher.look(images);
-    ASSERT_EQ(compiled.tokens.size(), 4);
-    EXPECT_FALSE(compiled.tokens[0].defined());
-    for (std::size_t i = 1; i < 4; ++i)
-      EXPECT_TRUE(at::allclose(compiled.tokens[i], seen.tokens[i], 1e-4, 1e-4)) << i;
-    EXPECT_TRUE(at::allclose(compiled.logits, seen.logits, 1e-4, 1e-4));
-    for (const std::vector<std::int64_t>& layers : {std::vector<std::int64_t>{1, 2}, {0, 2}}) {
-      const TeacherAttention again = teacher.look_at_attention(images, layers);
-      ASSERT_EQ(again.layers.size(), 2);
-      for (const TeacherAttention::Layer& layer : again.layers) {
-        const auto index = static_cast<std::size_t>(layer.index);
-        EXPECT_TRUE(at::allclose(layer.tokens, inputs[index], 1e-4, 1e-4));
-        EXPECT_TRUE(at::allclose(layer.trace.output, traces[index].output, 1e-4, 1e-4));
-      }
-    }
-  }
-}
-
-TEST(Teacher, KeepsItsWeightsWhenItIsCompiledInAnotherType) {
-  VisionTransformer model = random_model(small_config("performer:0,softmax:1-2"));
-  Teacher teacher(model);
-  const at::Tensor images = random_images(2);
-  const TeacherPass seen = teacher.look(images);
-  teacher.compile(at::kBFloat16, 0);
-  const TeacherPass compiled = teacher.look(images);
-  EXPECT_FALSE(at::equal(compiled.tokens[2], seen.tokens[2]));
-  EXPECT_LT((compiled.logits - seen.logits).norm().item<double>(),
-            0.05 * seen.logits.norm().item<double>());
-  for (const auto& item : model->named_parameters())
-    EXPECT_EQ(item.value().scalar_type(), at::kFloat) << item.key();
-}
-
 TEST(MapsTask, IsTheCrossEntropyOfTheRowsOnTheTeachersQueriesAndKeys) {
   Teacher teacher(random_model(small_config()));
   VisionTransformer student =
       student_of(teacher.model(), small_config("hedgehog", {"hedgehog.variant=softmax2"}));
   const at::Tensor images = random_images(3);
-  const TeacherAttention seen = teacher.look_at_attention(images, {0, 1, 2});
+  const TeacherPass seen = teacher.look(images, {0, 1, 2});
 
   // All rows: nothing is drawn. The map of the equation, from its parameters.
   double expected = 0;
   double entropy = 0;
-  for (const TeacherAttention::Layer& layer : seen.layers) {
+  for (std::int64_t layer = 0; layer < 3; ++layer) {
     const at::NoGradGuard no_grad;
-    const std::string name = "blocks." + std::to_string(layer.index) + ".attn.feature_map.";
+    const auto [q, k] =
+        queries_and_keys(teacher.model(), layer, seen.tokens[static_cast<std::size_t>(layer)]);
+    const std::string name = "blocks." + std::to_string(layer) + ".attn.feature_map.";
     const auto phi = [&](const at::Tensor& x, const std::string& side) {
       const at::Tensor u = x.matmul(parameter(*student, name + side + ".weight")) +
                            parameter(*student, name + side + ".bias").unsqueeze(1);
       return at::cat({u.softmax(-1), (-u).softmax(-1)}, -1);
     };
-    const at::Tensor scores = layer.trace.q.matmul(layer.trace.k.transpose(-2, -1));
+    const at::Tensor scores = q.matmul(k.transpose(-2, -1));
     const at::Tensor p = (scores / std::sqrt(8.0)).softmax(-1);
-    const at::Tensor w = phi(layer.trace.q, "q").matmul(phi(layer.trace.k, "k").transpose(-2, -1));
+    const at::Tensor w = phi(q, "q").matmul(phi(k, "k").transpose(-2, -1));
     const at::Tensor a = w / w.sum(-1, true);
     expected -= (p * a.log()).sum(-1).mean().item<double>() / 3;
     entropy -= (p * p.log()).sum(-1).mean().item<double>() / 3;
   }
   MapsTask task(teacher, *student, {0, 1, 2}, {.query_rows = 17, .row_chunk = 5});
-  const StepLoss cost = task.loss(batch_of(images), 0);
+  const StepLoss cost = task.accumulate(batch_of(images), {});
   EXPECT_NEAR(cost.loss.item<double>(), expected, 1e-4);
   EXPECT_NEAR(cost.parts.at("kl").item<double>(), expected - entropy, 1e-4);
 
   // Chunks change nothing.
-  cost.loss.backward();
   const at::Tensor chunked = parameter(*student, "blocks.1.attn.feature_map.k.weight").grad();
   const at::Tensor gradient = chunked.clone();
   chunked.zero_();
   MapsTask whole(teacher, *student, {0, 1, 2}, {.query_rows = 17, .row_chunk = 64});
-  whole.loss(batch_of(images), 0).loss.backward();
+  whole.accumulate(batch_of(images), {});
   EXPECT_TRUE(at::allclose(gradient, chunked, 1e-4, 1e-7));
 
   // Only maps have a gradient.
   for (const std::string& moved : moved_names(*student))
     EXPECT_NE(moved.find("feature_map"), std::string::npos) << moved;
-  EXPECT_EQ(task.parameters().size(), 12);
+  EXPECT_EQ(moved_names(*student).size(), 12);
 }
 
 /// The gradients of `task`, in double, at some elements of `weights`, against central differences.
 void expect_gradient_of_differences(TrainingTask& task, VisionTransformerImpl& student,
                                     const at::Tensor& images,
                                     const std::vector<std::string>& weights) {
-  const auto value = [&] { return task.loss(batch_of(images), 0).loss; };
-  value().backward();
-  const at::NoGradGuard no_grad;
+  constexpr double kWeight = 0.5;
+  const auto value = [&] {
+    for (const at::Tensor& weight : student.parameters()) weight.mutable_grad().reset();
+    return task.accumulate(batch_of(images), {0, kWeight}).loss.item<double>();
+  };
   for (const std::string& name : weights) {
+    value();
     const at::Tensor weight = parameter(student, name);
     ASSERT_TRUE(weight.grad().defined()) << name;
+    const at::Tensor gradient = weight.grad().reshape({-1}) / kWeight;
     for (const std::int64_t i : {0, 37, 150}) {
       constexpr double kStep = 1e-5;
-      const at::Tensor element = weight.view(-1)[i];
+      const at::Tensor element = weight.detach().view(-1)[i];
       const double old = element.item<double>();
       const auto value_at = [&](double shifted) {
         element.fill_(shifted);
-        const at::AutoGradMode grad(true);  // tasks may differentiate on the way
-        return value().item<double>();
+        return value();
       };
       const double difference = (value_at(old + kStep) - value_at(old - kStep)) / (2 * kStep);
       element.fill_(old);
-      EXPECT_NEAR(weight.grad().view(-1)[i].item<double>(), difference,
-                  1e-6 * (1 + std::abs(difference)))
+      EXPECT_NEAR(gradient[i].item<double>(), difference, 1e-6 * (1 + std::abs(difference)))
           << name << " " << i;
     }
   }
@@ -276,16 +180,18 @@ TEST(OutputsTask, IsTheErrorBehindTheProjectionOfEachLayer) {
   VisionTransformer student = student_of(teacher.model(), small_config("elu:0,hydra:2"));
   const at::Tensor images = random_images(3);
   OutputsTask task(teacher, *student, {0, 2}, 0.5);
-  const StepLoss cost = task.loss(batch_of(images), 0);
+  const StepLoss cost = task.accumulate(batch_of(images), {});
+  EXPECT_FALSE(cost.loss.requires_grad());
 
-  const TeacherAttention seen = teacher.look_at_attention(images, {0, 2});
+  const std::vector<std::int64_t> layers{0, 2};
+  const TeacherPass seen = teacher.look(images, layers);
   double expected = 0;
-  for (const TeacherAttention::Layer& layer : seen.layers) {
+  for (std::size_t i = 0; i < layers.size(); ++i) {
     const at::NoGradGuard no_grad;
-    BlockImpl& of_teacher = teacher.model().block(layer.index);
-    BlockImpl& of_student = student->block(layer.index);
+    BlockImpl& of_teacher = teacher.model().block(layers[i]);
+    BlockImpl& of_student = student->block(layers[i]);
     const auto attend = [&](BlockImpl& block) {
-      return block.attention().forward(block.normalise(layer.tokens), seen.grid,
+      return block.attention().forward(block.normalise(seen.tokens[i]), seen.grid,
                                        Kernels::automatic);
     };
     at::Tensor wanted = attend(of_teacher);
@@ -293,19 +199,42 @@ TEST(OutputsTask, IsTheErrorBehindTheProjectionOfEachLayer) {
     const double of_class =
         relative_error(found.narrow(1, 0, 1), wanted.narrow(1, 0, 1)).item<double>();
     expected +=
-        layer.index == 2 ? of_class : relative_error(found, wanted).item<double>() + 0.5 * of_class;
+        layers[i] == 2 ? of_class : relative_error(found, wanted).item<double>() + 0.5 * of_class;
   }
   EXPECT_NEAR(cost.loss.item<double>(), expected, 1e-4);
   EXPECT_NEAR(cost.parts.at("error").item<double>(), expected / 2, 1e-4);
-  cost.loss.backward();
   const auto moved = moved_names(*student);
-  for (const char* layer : {"blocks.0.attn.", "blocks.2.attn."}) {
+  for (const char* layer : {"blocks.0.", "blocks.2."}) {
     EXPECT_TRUE(std::ranges::any_of(moved, [&](const std::string& name) {
-      return name.starts_with(layer);
+      return name.starts_with(std::string(layer) + "attn.");
     })) << layer;
   }
+  // The norm before attention learns, too, where it is not frozen.
   for (const std::string& name : moved)
-    EXPECT_TRUE(name.starts_with("blocks.0.attn.") || name.starts_with("blocks.2.attn.")) << name;
+    EXPECT_TRUE(::fnmatch("blocks.[02].attn.*", name.c_str(), 0) == 0 ||
+                ::fnmatch("blocks.[02].norm1.*", name.c_str(), 0) == 0)
+        << name;
+}
+
+// Each layer has a forward pass under autocast and a backward pass without.
+TEST(OutputsTask, ForwardPassesAreUnderAutocastAndBackwardPassesAreNot) {
+  Teacher teacher(random_model(small_config()));
+  VisionTransformer student = student_of(teacher.model(), small_config("elu:0,hydra:2"));
+  const at::Tensor weight = parameter(*student, "blocks.0.attn.qkv.weight");
+  int backward_passes = 0;
+  weight.register_hook([&](const at::Tensor&) {
+    ++backward_passes;
+    EXPECT_FALSE(at::autocast::is_autocast_enabled(c10::kCPU));
+  });
+  const at::Tensor images = random_images(2);
+  OutputsTask task(teacher, *student, {0, 2}, 0);
+  const double in_float = task.accumulate(batch_of(images), {}).loss.item<double>();
+  const double cast =
+      task.accumulate(batch_of(images), {0, 1, Autocast::bfloat16}).loss.item<double>();
+  EXPECT_EQ(backward_passes, 2);
+  EXPECT_NE(in_float, cast);
+  EXPECT_NEAR(in_float, cast, 0.05 * in_float);
+  EXPECT_FALSE(at::autocast::is_autocast_enabled(c10::kCPU));
 }
 
 TEST(FinetuneTask, AddsThePenaltiesOfTheLayersItTrains) {

@@ -5,8 +5,101 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <string>
+#include <string_view>
+#include <vector>
+
 namespace hydrascope::model::training {
 namespace teacher_test {
+
+class TeacherViewTest : public ::testing::TestWithParam<const char*> {};
+INSTANTIATE_TEST_SUITE_P(All, TeacherViewTest,
+                         ::testing::Values("softmax", "window:0,hydra:1,window:2"),
+                         [](const auto& attention) {
+                           return std::string(attention.index == 0 ? "Softmax" : "Windows");
+                         });
+
+TEST_P(TeacherViewTest, SeesWhatTheModelComputes) {
+  for (const Pooling pooling : {Pooling::token, Pooling::avg}) {
+    const bool has_windows = std::string_view(GetParam()).starts_with("window");
+    VitConfig config =
+        small_config(GetParam(), has_windows ? std::vector<std::string>{"window.size=2"}
+                                             : std::vector<std::string>{});
+    config.global_pool = pooling;
+    config.distilled = pooling == Pooling::token;
+    VisionTransformer model = random_model(config);
+    const at::Tensor images = random_images(2);
+    std::vector<at::Tensor> inputs;
+    ForwardOptions options;
+    options.block_inputs = &inputs;
+    const at::NoGradGuard no_grad;
+    const at::Tensor logits = model->forward(images, options);
+    Teacher teacher(model);
+    const TeacherPass seen = teacher.look(images, {0, 1, 2, 3});
+    ASSERT_EQ(seen.tokens.size(), 4);
+    for (std::size_t i = 0; i < 3; ++i) EXPECT_TRUE(at::equal(seen.tokens[i], inputs[i])) << i;
+    EXPECT_EQ(seen.tokens[3].size(1), pooling == Pooling::token ? 2 : 17);
+    EXPECT_TRUE(at::allclose(seen.logits, logits, 1e-5, 1e-5));
+    EXPECT_TRUE(at::equal(teacher.logits(images), seen.logits));
+    EXPECT_FALSE(seen.logits.requires_grad());
+
+    const TeacherPass some = teacher.look(images, {0, 2});
+    ASSERT_EQ(some.tokens.size(), 2);
+    EXPECT_TRUE(at::equal(some.tokens[0], inputs[0]));
+    EXPECT_TRUE(at::equal(some.tokens[1], inputs[2]));
+    EXPECT_FALSE(some.logits.defined());
+
+    teacher.compile(at::kFloat);
+    for (const std::vector<std::int64_t>& layers :
+         {std::vector<std::int64_t>{0, 1, 2, 3}, {1, 3}, {0, 2}, {0}, {3}}) {
+      const TeacherPass compiled = teacher.look(images, layers);
+      ASSERT_EQ(compiled.tokens.size(), layers.size());
+      for (std::size_t i = 0; i < layers.size(); ++i) {
+        const at::Tensor& expected = seen.tokens[static_cast<std::size_t>(layers[i])];
+        ASSERT_EQ(compiled.tokens[i].sizes(), expected.sizes());
+        EXPECT_TRUE(at::allclose(compiled.tokens[i], expected, 1e-4, 1e-4)) << layers[i];
+      }
+      ASSERT_EQ(compiled.logits.defined(), layers.back() == 3);
+      if (compiled.logits.defined()) {
+        EXPECT_TRUE(at::allclose(compiled.logits, seen.logits, 1e-4, 1e-4));
+      }
+    }
+    // A graph may keep the logits.
+    const at::AutoGradMode with_grad(true);
+    const at::Tensor weight = at::ones({5}).requires_grad_();
+    (teacher.logits(images) * weight).sum().backward();
+    EXPECT_TRUE(at::allclose(weight.grad(), logits.sum(0), 1e-4, 1e-4));
+  }
+}
+
+// The maps stage asks for these alone.
+TEST(TeacherTest, QueriesAndKeysAreWhatTheMixerGets) {
+  for (const char* mechanism : {"softmax", "polynl"}) {
+    VisionTransformer model = random_model(small_config(mechanism));
+    const at::NoGradGuard no_grad;
+    const at::Tensor images = random_images(2);
+    const TokenGrid grid = model->grid_of(images);
+    const at::Tensor tokens = model->embed(images, grid);
+    const AttentionTrace trace = trace_attention(*model, 0, tokens, grid);
+    const auto [q, k] = queries_and_keys(*model, 0, tokens);
+    EXPECT_TRUE(at::allclose(q, trace.q, 1e-6, 1e-6)) << mechanism;
+    EXPECT_TRUE(at::allclose(k, trace.k, 1e-6, 1e-6)) << mechanism;
+  }
+}
+
+TEST(TeacherTest, KeepsItsWeightsWhenItIsCompiledInAnotherType) {
+  VisionTransformer model = random_model(small_config("performer:0,softmax:1-2"));
+  Teacher teacher(model);
+  const at::Tensor images = random_images(2);
+  const TeacherPass seen = teacher.look(images, {2, 3});
+  teacher.compile(at::kBFloat16);
+  const TeacherPass compiled = teacher.look(images, {2, 3});
+  EXPECT_FALSE(at::equal(compiled.tokens[0], seen.tokens[0]));
+  EXPECT_LT((compiled.logits - seen.logits).norm().item<double>(),
+            0.05 * seen.logits.norm().item<double>());
+  for (const auto& item : model->named_parameters())
+    EXPECT_EQ(item.value().scalar_type(), at::kFloat) << item.key();
+}
 
 // A layer that the plan runs as a module, whose parameters it takes along in its own type.
 TEST(TeacherTest, CompilingLeavesTheTeachersWeightsAlone) {
@@ -18,7 +111,7 @@ TEST(TeacherTest, CompilingLeavesTheTeachersWeightsAlone) {
     std::vector<at::Tensor> before;
     for (const at::Tensor& parameter : teacher.model().parameters())
       before.push_back(parameter.clone());
-    teacher.compile(dtype, 1);
+    teacher.compile(dtype);
     const at::Tensor compiled = teacher.logits(images);
     EXPECT_LT((compiled - expected).norm().item<double>() / expected.norm().item<double>(),
               dtype == at::kFloat ? 1e-4 : 5e-2);
@@ -42,19 +135,14 @@ TEST(TeacherTest, WhatEntersABlockIsTheSameCompiledOrNot) {
   }
   Teacher teacher(model);
   const at::Tensor images = random_images(2);
-  const TeacherPass expected = teacher.look(images);
-  const TeacherAttention attention = teacher.look_at_attention(images, {0, 2});
-  teacher.compile(at::kFloat, 1);
-  const TeacherPass found = teacher.look(images);
-  const TeacherAttention compiled = teacher.look_at_attention(images, {1, 2});
+  const TeacherPass expected = teacher.look(images, {1, 2, 3});
+  teacher.compile(at::kFloat);
+  const TeacherPass found = teacher.look(images, {1, 2, 3});
   const auto error = [](const at::Tensor& a, const at::Tensor& b) {
     return (a - b).norm().item<double>() / b.norm().item<double>();
   };
-  for (const std::size_t layer : {1U, 2U})
-    EXPECT_LT(error(found.tokens[layer], expected.tokens[layer]), 1e-5);
+  for (std::size_t i = 0; i < 3; ++i) EXPECT_LT(error(found.tokens[i], expected.tokens[i]), 1e-5);
   EXPECT_LT(error(found.logits, expected.logits), 1e-5);
-  EXPECT_LT(error(attention.layers[1].tokens, expected.tokens[2]), 1e-5);
-  EXPECT_LT(error(compiled.layers[1].tokens, expected.tokens[2]), 1e-5);
 }
 
 TEST(TeacherTest, CompilingInitialisesNoBlocksOfItsOwn) {
@@ -64,7 +152,7 @@ TEST(TeacherTest, CompilingInitialisesNoBlocksOfItsOwn) {
     config.mlp_ratio = mlp_ratio;
     Teacher teacher(random_model(config));
     at::manual_seed(1);
-    teacher.compile(at::kFloat, 0);
+    teacher.compile(at::kFloat);
     drawn_next.push_back(at::rand({4}));
   }
   EXPECT_TRUE(at::equal(drawn_next[0], drawn_next[1])) << "random numbers were drawn for blocks";

@@ -47,12 +47,9 @@ TEST(ProcessGroupTest, SumsThatRunAtOnceDoNotMix) {
   if (run_as_ranks(2)) return;
   const auto group = join_process_group(c10::kCPU);
   std::vector<at::Tensor> tensors;
-  std::vector<std::unique_ptr<ProcessGroup::Pending>> sums;
-  for (int i = 0; i < 32; ++i) {
+  for (int i = 0; i < 32; ++i)
     tensors.push_back(at::full({1000 + i}, i + group->rank(), at::kFloat));
-    sums.push_back(group->start_sum(tensors.back()));
-  }
-  for (const auto& sum : sums) sum->wait();
+  group->sum(tensors);
   for (int i = 0; i < 32; ++i)
     EXPECT_TRUE(at::equal(tensors[i], at::full({1000 + i}, 2.0 * i + 1, at::kFloat))) << i;
 }
@@ -119,6 +116,12 @@ TEST(ProcessGroupTest, AMasterThatIsNotThere) {
     return;
   EXPECT_ERROR(join_process_group(c10::kCPU, {.join_timeout = std::chrono::milliseconds(500)}),
                failed, "rank 1 waited 0.5 s", "127.0.0.1:1", "rank 0 serves it");
+}
+
+TEST(ProcessGroupTest, SeveralProcessesDoNotTrainOnGpus) {
+  if (run_as_ranks(2)) return;
+  EXPECT_ERROR(join_process_group(c10::Device(c10::kCUDA, 1)), invalid_argument,
+               "several processes cannot train on GPUs", "`device` cuda:1", "`device` cpu");
 }
 
 TEST(ProcessGroupTest, RankZeroServesTheStoreOfAShellLoop) {

@@ -1,0 +1,7 @@
+// What host code here uses of NVTX.
+#pragma once
+
+extern "C" {
+int nvtxRangePushA(const char* name);
+int nvtxRangePop();
+}
