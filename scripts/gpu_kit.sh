@@ -136,7 +136,7 @@ probe() {
     echo "no GPU: nvidia-smi says so, or there is none"
   echo "$(nproc) processors, $(awk '/MemTotal/ {print int($2 / 1048576)}' /proc/meminfo) GiB, Linux $(uname -r), $(ldd --version | head -n 1)"
   echo "python: $python, torch: ${torch:-no torch 2.11 with CUDA}"
-  "$python" -c 'import timm; print("timm:", timm.__version__)' 2>/dev/null || echo "timm: none, so that the peers of whole networks are left out"
+  "$python" -c 'import timm; print("timm:", timm.__version__)' 2>/dev/null || echo "timm: none, its network is written out"
   local tool file
   for tool in nvcc cmake ninja c++ ncu compute-sanitizer; do
     echo "$tool: $(find_tool "$tool" || echo none)"

@@ -7,6 +7,8 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
 
+import plain_vit
+
 Job = dict[str, Any]
 PACKAGES = {
     "timm": ("torch", "torchvision", "timm"),
@@ -19,9 +21,13 @@ M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of malloc.h
 
 
 def make_model(job: Job, *, exportable: bool = False) -> Any:
-    """timm's model; `exportable` is timm's word for operations that ONNX has."""
-    import timm
+    """timm's model, or the same written out; `exportable` is timm's word for operations that ONNX has."""
     import torch
+
+    try:
+        import timm
+    except ImportError:
+        timm = None
 
     class HydraAttention(torch.nn.Module):
         """The plain formula: q and k of unit length over D, y = q * sum over tokens of k * v."""
@@ -37,7 +43,11 @@ def make_model(job: Job, *, exportable: bool = False) -> Any:
             k = torch.nn.functional.normalize(k, dim=-1)
             return self.proj(q * (k * v).sum(dim=1, keepdim=True))
 
-    model = timm.create_model(job["arch"], img_size=tuple(job["img_size"]), exportable=exportable)
+    size = tuple(job["img_size"])
+    if timm is None:
+        model = plain_vit.create_model(job["arch"], size)
+    else:
+        model = timm.create_model(job["arch"], img_size=size, exportable=exportable)
     if job["attention"] == "hydra":
         for block in model.blocks:
             block.attn = HydraAttention(block.attn)
