@@ -197,21 +197,26 @@ void move_mixer(AttentionImpl& attention, c10::Device device, at::ScalarType typ
 
 void require_kernels_everywhere(
     VisionTransformerImpl& model,
-    const std::function<bool(std::int64_t layer, const KernelForm& form)>& serves) {
+    const std::function<std::string(std::int64_t layer, const KernelForm& form)>& lacking) {
   const VitConfig& config = model.config();
   // First what has no kernels anywhere: windows beside it have none for its sake.
   for (const bool anywhere : {true, false}) {
     for (std::int64_t layer = 0; layer < config.depth; ++layer) {
       const TokenMixer& mixer = model.block(layer).attention().mixer();
       const auto form = mixer.kernel_form();
-      if (!form || (!anywhere && !serves(layer, *form)))
-        throw Error(ErrorCode::invalid_argument,
-                    "there are no kernels for '" + config.attention_of(layer).mechanism +
-                        (mixer.position() != nullptr
-                             ? "' with the position rule '" + config.rel_pos_of(layer).rule + "'"
-                             : "' with these options"),
-                    "blocks." + std::to_string(layer) + ".attn",
-                    "`kernels` auto runs such layers as modules inside the plan");
+      std::string why;
+      if (form)
+        why = anywhere ? "" : lacking(layer, *form);
+      else if (mixer.position() != nullptr)
+        why = "with the position rule '" + config.rel_pos_of(layer).rule + "'";
+      else
+        why = "with these options";
+      if (!why.empty())
+        throw Error(
+            ErrorCode::invalid_argument,
+            "there are no kernels for '" + config.attention_of(layer).mechanism + "' " + why,
+            "blocks." + std::to_string(layer) + ".attn",
+            "`kernels` auto runs such layers as modules inside the plan");
     }
   }
 }

@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <string>
 #include <vector>
 
 namespace hydrascope::model::inference {
@@ -66,9 +67,9 @@ std::optional<GridExtent> common_window(VisionTransformerImpl& model);
 void move_mixer(AttentionImpl& attention, c10::Device device, at::ScalarType type);
 
 /// Error(invalid_argument) that names the first layer whose mechanism has no kernels: no form, or one
-/// that a plan does not serve.
+/// of which `lacking` says why a plan does not serve it; empty: it does.
 void require_kernels_everywhere(
     VisionTransformerImpl& model,
-    const std::function<bool(std::int64_t layer, const KernelForm& form)>& serves);
+    const std::function<std::string(std::int64_t layer, const KernelForm& form)>& lacking);
 
 }  // namespace hydrascope::model::inference

@@ -39,7 +39,7 @@ InferencePlan::InferencePlan(const EngineSource& source, const InferenceOptions&
   if (options.kernels == Kernels::fused)
     require_kernels_everywhere(*s.model, [in_windows = common_window(*s.model).has_value()](
                                              std::int64_t, const KernelForm& form) {
-      return in_windows || form.serves_rows();
+      return in_windows || form.serves_rows() ? "" : "beside layers that have none";
     });
   ChannelRanges ranges;
   if (options.precision.int8 && options.calibration.defined()) {

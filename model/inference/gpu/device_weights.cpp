@@ -35,9 +35,13 @@ DeviceWeights::DeviceWeights(const EngineSource& source, const InferenceOptions&
                : device_mixing(form, type, device, config.num_heads, config.head_dim());
   };
   if (chosen_kernels == Kernels::fused)
-    require_kernels_everywhere(*model, [&](std::int64_t layer, const KernelForm& form) {
-      return mixing_of(layer, form) != nullptr;
-    });
+    require_kernels_everywhere(
+        *model, [&](std::int64_t layer, const KernelForm& form) -> std::string {
+          if (mixing_of(layer, form)) return "";
+          if (model->block(layer).attention().mixer().position() != nullptr)
+            return "with the position rule '" + config.rel_pos_of(layer).rule + "' on a GPU";
+          return "of this size in this precision on a GPU";
+        });
   num_prefix = config.num_prefix_tokens();
   patch_embed = load(fold_patch_embed(*model), scalar_type());
   for (std::int64_t layer = 0; layer < config.depth; ++layer) {

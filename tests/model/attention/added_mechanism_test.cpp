@@ -45,7 +45,7 @@ TEST(AddedMechanismTest, WithAKernelItRunsInThePlan) {
   config.num_heads = 3;
   config.depth = 4;
   config.attention.resize(4);
-  for (const char* attention : {"test_mean", "test_mean:last2"}) {
+  for (const char* attention : {"test_dot", "test_dot:last2"}) {
     model::apply_attention_spec(attention, config.attention);
     const c10::InferenceMode inference;
     const model::VisionTransformer module(config);

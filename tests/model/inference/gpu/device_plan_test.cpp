@@ -228,7 +228,8 @@ TEST(DevicePlanTest, MechanismsWithoutKernelsAreRefusedWhereFusedIsAskedFor) {
   EXPECT_EQ(HostPlan(filled(small("window")), ProductType::float32).kernels(), "fused+modules");
   EXPECT_EQ(HostPlan(filled(small("hedgehog")), ProductType::bfloat16).kernels(), "fused+modules");
   EXPECT_ERROR(HostPlan(filled(small("hedgehog")), ProductType::bfloat16, Kernels::fused),
-               invalid_argument, "no kernels for heads or rows of this size", "layer 0");
+               invalid_argument, "no kernels for 'hedgehog' of this size in this precision",
+               "blocks.0.attn");
 }
 
 }  // namespace device_plan_test
