@@ -22,8 +22,7 @@ class DotMixer final : public model::TokenMixer {
     return mix_rows(q, k, v, grid, 0, q.size(2));
   }
   torch::Tensor mix_rows(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
-                         const model::TokenGrid&, std::int64_t first,
-                         std::int64_t count) override {
+                         const model::TokenGrid&, std::int64_t first, std::int64_t count) override {
     const torch::Tensor sums =
         model::to_compute_type(k).transpose(2, 3).matmul(model::to_compute_type(v));
     const torch::Tensor rows = model::to_compute_type(q.narrow(2, first, count)).matmul(sums);
@@ -33,8 +32,7 @@ class DotMixer final : public model::TokenMixer {
                                const model::TokenGrid&, std::int64_t first,
                                std::int64_t count) override {
     const torch::Tensor rows = model::to_compute_type(q.narrow(2, first, count));
-    return rows.matmul(model::to_compute_type(k).transpose(2, 3)) /
-           static_cast<double>(k.size(2));
+    return rows.matmul(model::to_compute_type(k).transpose(2, 3)) / static_cast<double>(k.size(2));
   }
   [[nodiscard]] std::unique_ptr<model::KernelForm> kernel_form() const override {
     return std::make_unique<DotForm>();

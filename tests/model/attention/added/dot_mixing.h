@@ -24,8 +24,8 @@ class DotMixing final : public model::inference::Mixing<T> {
     return {.tile = sums, .image = sums};
   }
   void absorb(const Rows& rows, const Memory& memory, int) const override {
-    auto* const sums = memory.tiles.template at<double>(
-        rows.tile.image * memory.tiles_per_image + rows.tile.index);
+    auto* const sums = memory.tiles.template at<double>(rows.tile.image * memory.tiles_per_image +
+                                                        rows.tile.index);
     std::fill_n(sums, size(), 0);
     for (std::int64_t head = 0; head < heads_; ++head)
       add_outer_products(rows.keys + head * dim_, rows.values + head * dim_, rows.stride,
@@ -36,8 +36,7 @@ class DotMixing final : public model::inference::Mixing<T> {
       auto* const mean = memory.images.template at<double>(image);
       std::fill_n(mean, size(), 0);
       for (std::int64_t tile = 0; tile < memory.tiles_per_image; ++tile) {
-        const auto* sums =
-            memory.tiles.template at<double>(image * memory.tiles_per_image + tile);
+        const auto* sums = memory.tiles.template at<double>(image * memory.tiles_per_image + tile);
         for (std::int64_t i = 0; i < size(); ++i)
           mean[i] += sums[i] / static_cast<double>(memory.num_tokens);
       }
