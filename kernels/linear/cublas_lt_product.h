@@ -15,7 +15,7 @@
 
 namespace hydrascope::kernels::linear::cuda {
 
-/// What NVIDIA advises for Hopper; older GPUs need 4 MiB.
+/// The size that NVIDIA advises for Hopper; older GPUs need 4 MiB.
 inline constexpr std::size_t kWorkspaceBytes = std::size_t{32} << 20;
 
 /// A descriptor of cuBLASLt and the function that ends it.
@@ -29,7 +29,7 @@ class CublasLtProduct {
   CublasLtProduct(const CublasLtLibrary& library, const ProductShape& shape);
 
   [[nodiscard]] const ProductShape& shape() const { return shape_; }
-  /// What the library offers, its first choice first; nothing where it has none.
+  /// The algorithms that the library offers, its first choice first; may be none.
   [[nodiscard]] std::vector<cublasLtMatmulAlgo_t> algorithms(cublasLtHandle_t handle);
   void choose(const cublasLtMatmulAlgo_t& algorithm) { algorithm_ = algorithm; }
   /// By the algorithm that was chosen; c null unless it adds.

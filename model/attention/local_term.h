@@ -8,7 +8,7 @@
 namespace hydrascope::model {
 
 /// The entry with the option `local=none|window7`. Windows read the mechanism's own queries and keys.
-/// The layer's map stays that of the mechanism; `weighted_rows` hold the local term too.
+/// The layer's map stays the mechanism's map; `weighted_rows` hold the local term too.
 MechanismEntry with_local_term(MechanismEntry entry);
 
 }  // namespace hydrascope::model

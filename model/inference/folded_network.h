@@ -60,7 +60,7 @@ struct Embeddings {
 Embeddings make_embeddings(VisionTransformerImpl& model, std::int64_t rows, std::int64_t columns);
 
 /// The one size of the model's windows, where patches may lie in their order: all layers have
-/// kernels, and those of windows, of which there is at least one, agree.
+/// kernels, and its layers of windows, at least one, agree.
 std::optional<GridExtent> common_window(VisionTransformerImpl& model);
 
 /// Puts what the mixer has of its own on a device, in that type: it is to run as a module.

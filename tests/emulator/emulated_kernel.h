@@ -1,4 +1,4 @@
-// What launch_kernel (kernels/device/launch.h) gets on the host: a KernelCode, and as its only
+// launch_kernel (kernels/device/launch.h) gets on the host: a KernelCode, and as its only
 // argument a KernelCall.
 #pragma once
 

@@ -1,4 +1,4 @@
-// What stands for a kernel's code on the host; apart from the emulator, whose words are CUDA's.
+// It stands for a kernel's code on the host; apart from the emulator, whose words are CUDA's.
 #pragma once
 
 #include "kernels/device/geometry.h"

@@ -86,7 +86,7 @@ struct Matrix {
       *reinterpret_cast<float*>(to) = value;
     }
   }
-  /// Of an image, column after column.
+  /// The numbers of an image, column after column.
   [[nodiscard]] std::vector<float> values(std::int64_t image) const {
     std::vector<float> all(static_cast<std::size_t>(rows * columns));
     for (std::int64_t i = 0; i < rows * columns; ++i)
@@ -105,7 +105,7 @@ struct Matrix {
   std::int64_t rows, columns, stride, batch, batch_stride;
 };
 
-/// Of our own copies: the sanitizers have nothing to see here, and would take most of the time.
+/// It serves our own copies: the sanitizers have nothing to see here, and would take most of the time.
 __attribute__((no_sanitize("address", "undefined"), optimize("O3"))) double dot(
     const float* x, const float* y, std::int64_t count) {
   double sums[8] = {};
@@ -126,7 +126,7 @@ struct Matmul {
   const void* bias;
   float beta;
 
-  /// What no algorithm does.
+  /// Whether some algorithm serves the request.
   [[nodiscard]] bool is_possible() const {
     for (const Matrix* each : {&a, &b, &c, &d})
       if (each->type != d.type || each->batch != d.batch || each->stride < each->rows) return false;
@@ -160,7 +160,7 @@ struct Matmul {
   }
 };
 
-/// Where an algorithm's number lies in it.
+/// The place of an algorithm's number in it.
 int number_of(const cublasLtMatmulAlgo_t& algorithm) { return static_cast<int>(algorithm.data[0]); }
 
 }  // namespace
@@ -247,7 +247,7 @@ cublasStatus_t cublasLtMatmulAlgoGetHeuristic(cublasLtHandle_t /*handle*/,
        {CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_B_BYTES,
         CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES})
     alignment = std::min(alignment, descriptor(preference).get(what, 256));
-  // What is added is known when it runs; gaps between rows count, too.
+  // The matrix that is added is known when it runs; gaps between rows count, too.
   const Matmul product{Matrix(descriptor(a)),
                        Matrix(descriptor(b)),
                        Matrix(descriptor(c)),

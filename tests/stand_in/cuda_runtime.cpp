@@ -79,7 +79,7 @@ bool breaks_capture() {
   return any;
 }
 
-/// What failed is the device's, and met by whoever waits.
+/// The failure is the device's, and met by whoever waits.
 cudaError_t finish(CUstream_st& stream) {
   while (!stream.queue.empty()) {
     const Work work = std::move(stream.queue.front());
@@ -428,7 +428,7 @@ cudaError_t cudaLaunchKernel(const void* kernel, dim3 grid, dim3 block, void** a
   const auto* first = static_cast<const std::byte*>(arguments[0]);
   const hydrascope::kernels::device::Geometry geometry{{grid.x, grid.y, grid.z},
                                                        {block.x, block.y, block.z}};
-  // On the heap, where alignment is that of any type.
+  // On the heap, whose alignment serves any type.
   auto call = std::make_shared<std::vector<std::byte>>(first, first + code.call_bytes);
   stand_in::put(stream, [&code, geometry, call, name = stand_in::range()] {
     code.run(name.c_str(), geometry, call->data());

@@ -1,5 +1,6 @@
-// A layer of the CPU plan mixes its tokens by one object, which is made for one size of the picture. The executor knows this interface alone. Each kind is a file of mixings/; a mechanism
-// chooses one by its KernelForm (model/attention/kernel_form.h).
+// A layer of the CPU plan mixes its tokens by one object, which is made for one size of the picture.
+// The executor knows this interface alone. Each kind is a file of mixings/; a mechanism chooses one by
+// its KernelForm (model/attention/kernel_form.h).
 //
 // A layer runs in three steps, and threads meet before and after the second one:
 //   absorb    a tile's queries, keys and values, as soon as they are projected

@@ -239,7 +239,7 @@ void StreamedPlan::release(Slot& slot) {
   // What is under way has its logits when the stream is idle.
   cudaStreamSynchronize(native(copies_));
   cudaStreamSynchronize(native(stream_));
-  cudaGetLastError();  // of what failed; LibTorch would report it as that of its own next launch
+  cudaGetLastError();  // else LibTorch reports it for its own next launch
   shapes_.clear();
   slot.input.reset();
   slot.pinned.reset();

@@ -65,7 +65,7 @@ class DevicePlan {
   [[nodiscard]] const at::Tensor& logits() const { return logits_; }
   /// (batch, trace_layers, N, D) in the plan's type, written by `run`; undefined without layers.
   [[nodiscard]] const at::Tensor& trace() const { return trace_; }
-  /// What LibTorch's softmax runs on; see SoftmaxBackend::name.
+  /// The backend of LibTorch's softmax; see SoftmaxBackend::name.
   [[nodiscard]] std::string softmax() const { return softmax_.name(); }
 
  private:

@@ -38,7 +38,7 @@ cudaGraphExec_t LaunchRecorder::capture(const std::function<void()>& launches) c
   } catch (...) {
     cudaStreamEndCapture(stream_, &graph);
     if (graph != nullptr) cudaGraphDestroy(graph);
-    cudaGetLastError();  // of ending it; LibTorch would report it as that of its own next launch
+    cudaGetLastError();  // else LibTorch reports it for its own next launch
     throw;
   }
   check_cuda(cudaStreamEndCapture(stream_, &graph), "cudaStreamEndCapture");

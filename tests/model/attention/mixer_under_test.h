@@ -26,7 +26,7 @@ std::string describe(const model::AttentionSpec& spec);
 /// combinations that one option alone cannot show.
 std::vector<model::AttentionSpec> variants(const model::MechanismEntry& entry);
 
-/// The map is that of the mechanism alone, and the grid is part of the function.
+/// The map is the mechanism's alone, and the grid is part of the function.
 bool has_local_term(const model::AttentionSpec& spec);
 
 struct HeadShape {
@@ -81,7 +81,7 @@ class MixerUnderTest {
                                          std::int64_t query) const {
     return testing::contributions(*mixer_, tokens.q, tokens.k, tokens.v, grid, query);
   }
-  /// The twin's output, in double, or that of the mixer's plain form where there is none; differentiable.
+  /// The twin's output, in double, or the output of the mixer's plain form without a twin; differentiable.
   [[nodiscard]] at::Tensor twin(const Tokens& tokens, const model::TokenGrid& grid) const;
 
   [[nodiscard]] model::TokenMixer& mixer() const { return *mixer_; }

@@ -1,4 +1,4 @@
-// What host code here uses of cuBLASLt, declared as CUDA 13's own header declares it; see
+// The part of cuBLASLt that host code here uses, declared as CUDA 13's own header declares it; see
 // cuda_runtime_api.h.
 #pragma once
 

@@ -1,4 +1,4 @@
-// What host code here uses of the CUDA runtime, declared as CUDA 13's own header declares it (builds
+// The part of the CUDA runtime that host code here uses, declared as CUDA 13's own header declares it (builds
 // with CUDA compile the stand-in against that one): the host needs no toolkit.
 #pragma once
 

@@ -1,4 +1,4 @@
-// What a GPU's engine does around its plan: batches on their way, sizes in turns, failures in the
+// A GPU's engine around its plan: batches on their way, sizes in turns, failures in the
 // middle. Whatever is not waited for has not happened (tests/stand_in).
 #include "kernels/error.h"
 #include "tests/error_matchers.h"

@@ -1,4 +1,4 @@
-// What tests of a GPU's engine on the host share: tests/stand_in.
+// Shared by tests of a GPU's engine on the host: tests/stand_in.
 #pragma once
 
 #include "model/inference/engine.h"

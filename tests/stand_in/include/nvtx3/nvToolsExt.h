@@ -1,4 +1,4 @@
-// What host code here uses of NVTX.
+// The part of NVTX that host code here uses.
 #pragma once
 
 extern "C" {
