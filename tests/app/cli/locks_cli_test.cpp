@@ -2,13 +2,12 @@
 #include "tests/app/cli/program.h"
 #include "tests/picture_files.h"
 
-#include <gmock/gmock.h>
+#include <sys/file.h>
 
 namespace hydrascope::testing {
 namespace locks_cli_test {
 
 namespace fs = std::filesystem;
-using ::testing::HasSubstr;
 
 std::string of_process(pid_t process) {
   return "another run (process " + std::to_string(process) + ") ";

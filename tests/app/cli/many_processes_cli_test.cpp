@@ -85,49 +85,10 @@ TEST(ManyProcessesCliTest, ClassifyWritesAFileARank) {
   EXPECT_FALSE(fs::exists(folder.path() / "records.jsonl"));
 }
 
-TEST(ManyProcessesCliTest, WhatCannotBeSharedIsRefusedBeforeAnythingRuns) {
-  const TemporaryFolder folder;
-  write_set(folder);
-  const RunOptions second{.working_directory = folder.path(),
-                          .environment = rank_environment(1, 2, 1)};
-  const std::vector<std::pair<Words, std::string>> cases = {
-      {{"classify", "-"}, "standard input cannot be shared"},
-      {{"classify", "set", "--format", "csv"}, "--format csv"},
-      {{"classify", "set", "--format", "json", "-o", "-"}, "--format json"},
-      {{"evaluate", "set", "--faithfulness", "deletion"}, "--faithfulness"},
-      {{"compare", "set", "--against-attn", "hydra"}, "(compare)"},
-      {{"diagnose", "set"}, "(diagnose)"}};
-  for (const auto& [arguments, text] : cases) {
-    expect_error(2, {text}, arguments, second);
-  }
-}
-
-TEST(ManyProcessesCliTest, HalfAnEnvironmentIsAnErrorThatNamesTheVariable) {
-  for (const char* command : {"classify", "evaluate"}) {
-    expect_error(2, {"WORLD_SIZE"}, {command, asset("images").string()},
-                 {.environment = {{"RANK", "0"}}});
-  }
-}
-
 TEST(ManyProcessesCliTest, ARankThatNeverComesIsNamed) {
   expect_error(1, {"waited for rank 1 of 2 to join"},
                {"classify", asset("images"), "--device cpu --ddp-timeout 0.5"},
                {.environment = rank_environment(0, 2, free_port())});
-}
-
-TEST(ManyProcessesCliTest, TorchrunLearnsTheError) {
-  const TemporaryFolder folder;
-  const fs::path file = folder.path() / "error.json";
-  const Outcome outcome = run({"inspect nothing.safetensors"},
-                              {.environment = {{"TORCHELASTIC_ERROR_FILE", file.string()}}});
-  ASSERT_NE(outcome.code, 0);
-  const auto message = nlohmann::json::parse(read_bytes(file)).at("message");
-  const std::string said = message.at("message").get<std::string>();
-  EXPECT_EQ(said.rfind("error: ", 0), 0U) << said;
-  EXPECT_NE(said.find("nothing.safetensors"), std::string::npos) << said;
-  const auto& extra = message.at("extraInfo");
-  EXPECT_EQ(extra.at("py_callstack").get<std::string>(), said);
-  EXPECT_GT(std::stoll(extra.at("timestamp").get<std::string>()), 1'700'000'000);
 }
 
 /// Python imports all of PyTorch first, hence slow.

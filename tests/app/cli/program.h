@@ -19,8 +19,6 @@
 #include <sstream>
 #include <stdexcept>
 #include <string>
-#include <string_view>
-#include <sys/file.h>
 #include <sys/wait.h>
 #include <thread>
 #include <unistd.h>
@@ -80,9 +78,6 @@ struct RunOptions {
   std::string standard_input = {};
   std::filesystem::path working_directory = {};
   std::map<std::string, std::string> environment = {};
-  std::filesystem::path standard_output = {};  ///< instead of what `Outcome::out` gets
-  std::vector<int> closed = {};                ///< streams that the program begins without
-  std::filesystem::path program = HYDRASCOPE_PROGRAM;
 };
 
 /// A child process with its three streams.
@@ -97,19 +92,17 @@ class Program {
     child_ = fork();
     if (child_ == 0) {
       dup2(in[0], STDIN_FILENO);
-      const auto& output = options.standard_output.empty() ? out_file : options.standard_output;
-      dup2(open(output.c_str(), O_WRONLY | O_CREAT, 0600), STDOUT_FILENO);
+      dup2(open(out_file.c_str(), O_WRONLY | O_CREAT, 0600), STDOUT_FILENO);
       dup2(open(err_file.c_str(), O_WRONLY | O_CREAT, 0600), STDERR_FILENO);
-      for (const int stream : options.closed) close(stream);
       if (!options.working_directory.empty() && chdir(options.working_directory.c_str()) != 0)
         _exit(126);
       for (const auto& [key, value] : options.environment) setenv(key.c_str(), value.c_str(), 1);
       std::vector<std::string> words = arguments;
-      words.insert(words.begin(), options.program.string());
+      words.insert(words.begin(), HYDRASCOPE_PROGRAM);
       std::vector<char*> pointers;
       for (std::string& word : words) pointers.push_back(word.data());
       pointers.push_back(nullptr);
-      execv(options.program.c_str(), pointers.data());
+      execv(HYDRASCOPE_PROGRAM, pointers.data());
       _exit(127);
     }
     close(in[0]);
@@ -196,28 +189,6 @@ inline void expect_error(int code, const std::vector<std::string>& texts, const 
   for (const std::string& text : texts)
     EXPECT_NE(outcome.err.find(text), std::string::npos) << text << " in " << outcome.err;
 }
-
-/// A safetensors file of float32 whose last number is none.
-inline std::string with_a_nan(std::string bytes) {
-  constexpr std::string_view kNan("\0\0\xC0\x7F", 4);
-  return bytes.replace(bytes.size() - kNan.size(), kNan.size(), kNan);
-}
-
-/// What another run holds while it writes a file or into a folder.
-class LockOfAnother {
- public:
-  explicit LockOfAnother(const std::filesystem::path& path)
-      : descriptor_(::open(path.c_str(), O_RDONLY | O_CLOEXEC)) {
-    if (descriptor_ < 0 || ::flock(descriptor_, LOCK_EX) != 0)
-      throw std::runtime_error("cannot lock " + path.string());
-  }
-  LockOfAnother(const LockOfAnother&) = delete;
-  LockOfAnother& operator=(const LockOfAnother&) = delete;
-  ~LockOfAnother() { ::close(descriptor_); }
-
- private:
-  int descriptor_;
-};
 
 /// Shape and values of a float32 .npy file, as `--save-logits` and `--save-input` write it.
 struct Npy {

@@ -4,7 +4,6 @@
 #include "tests/app/cli/program.h"
 
 #include <algorithm>
-#include <array>
 #include <cmath>
 #include <cstring>
 #include <span>
@@ -109,48 +108,6 @@ TEST(SelfTestCliTest, PicturesGiveTimmsLogitsInEveryPrecision) {
     ASSERT_EQ(means.size(), wanted.size());
     EXPECT_LT(distance(means, wanted).largest, 1e-3);
   }
-}
-
-TEST(SelfTestCliTest, DoctorComparesAndSaysHowFar) {
-  const Outcome outcome = run({"doctor --self-test --format json"});
-  ASSERT_EQ(outcome.code, 0) << outcome.err << outcome.out;
-  const Json rows = outcome.json();
-  ASSERT_EQ(rows.size(), 3U);
-  const std::array precisions{"float32", "bfloat16", "int8"};
-  for (std::size_t row = 0; row < precisions.size(); ++row) {
-    EXPECT_EQ(rows[row].at("precision"), precisions[row]);
-    EXPECT_EQ(rows[row].at("result"), "ok");
-    EXPECT_EQ(rows[row].at("top1_equal"), rows[row].at("pictures"));
-    EXPECT_GT(rows[row].at("relative_error"), 0);
-    EXPECT_LT(rows[row].at("relative_error"), rows[row].at("bound"));
-    EXPECT_GT(rows[row].at("largest_difference"), 0);
-  }
-  EXPECT_LT(rows[0].at("relative_error"), rows[1].at("relative_error"));
-  EXPECT_NE(run({"doctor --self-test"}).out.find("bfloat16"), std::string::npos);
-}
-
-TEST(SelfTestCliTest, DoctorNoticesWrongAnswers) {
-  // An installation whose stored answers are others, in one class of one picture.
-  const TemporaryFolder folder;
-  for (const char* name : {"models", "labels", "images", "fonts"})
-    fs::create_directory_symlink(asset(name), folder.path() / name);
-  const auto golden = SafetensorsFile::open(asset("self_test.safetensors"));
-  std::vector<float> logits = values_of(golden, "logits");
-  logits[123] += 100;
-  std::vector<checkpoint::TensorView> tensors = golden.tensors();
-  std::ranges::find(tensors, "logits", &checkpoint::TensorView::name)->data =
-      std::as_bytes(std::span(logits));
-  write_safetensors(folder.path() / "self_test.safetensors", tensors, golden.metadata());
-  RunOptions elsewhere;
-  elsewhere.environment = {{"HYDRASCOPE_ASSETS", folder.path().string()}};
-  const Outcome outcome = run({"doctor --self-test --format jsonl"}, elsewhere);
-  EXPECT_EQ(outcome.code, 4) << outcome.err;
-  for (const Json& row : outcome.records()) {
-    EXPECT_EQ(row.at("result"), "wrong");
-    EXPECT_EQ(row.at("top1_equal").get<int>() + 1, row.at("pictures").get<int>());
-  }
-  fs::remove(folder.path() / "self_test.safetensors");
-  expect_error(1, {"self_test.safetensors"}, {"doctor --self-test"}, elsewhere);
 }
 
 }  // namespace self_test_cli_test

@@ -238,11 +238,6 @@ TEST(TrainingProcessesCliTest, ASignalToTheFirstEndsAllInGoodOrder) {
   EXPECT_NE(outcome.err.find("--resume auto"), std::string::npos) << outcome.err;
 }
 
-TEST(TrainingProcessesCliTest, ALauncherAlreadySaysHowMany) {
-  expect_error(2, {"--processes"}, words_of("train set -m deit_tiny_patch8_16 --processes 2"),
-               {.environment = rank_environment(0, 2, 1)});
-}
-
 // Whatever rank meets a broken picture, all end with the same code and rank 0 counts them all.
 TEST(TrainingProcessesCliTest, ConvertingRanksEndAlike) {
   const TemporaryFolder folder;

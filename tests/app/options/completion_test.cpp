@@ -1,4 +1,4 @@
-// What the tables offer for the word at the cursor; what shells make of it: app/cli/completion_cli_test.
+// What the tables offer for the word at the cursor; what shells make of it: tests/contract/front.case.
 #include "app/options/options.h"
 #include "tests/error_matchers.h"
 
