@@ -152,7 +152,7 @@ Timings measure_model(Subject& subject, const image::Size& size, std::int64_t ba
                                .to(subject.classifier.options().device);
   return measure(
       [&] {
-        if (!subject.classifier.logits(input).isfinite().all().item<bool>())
+        if (!subject.classifier.engine().logits(input).isfinite().all().item<bool>())
           throw Error(ErrorCode::failed, "logits are not finite", subject.name);
       },
       options, subject.classifier.options().device);
@@ -163,13 +163,13 @@ Timings measure_model(Subject& subject, const image::Size& size, std::int64_t ba
 void describe_stages(Subject& subject, const image::Size& size, std::int64_t batch,
                      const Console& console) {
   if (!console.verbose) return;
-  for (const std::string& product : subject.classifier.describe().products)
+  for (const std::string& product : subject.classifier.engine().describe().products)
     console.detail("product: " + product);
   model::inference::StageTimes times;
-  if (!subject.classifier.collect_stage_times(&times)) return;
-  (void)subject.classifier.logits(
+  if (!subject.classifier.engine().collect_stage_times(&times)) return;
+  (void)subject.classifier.engine().logits(
       at::randn({batch, subject.config.in_chans, size.height, size.width}));
-  subject.classifier.collect_stage_times(nullptr);
+  subject.classifier.engine().collect_stage_times(nullptr);
   const double total = std::accumulate(times.seconds.begin(), times.seconds.end(), 0.0);
   std::string line = "stages:";
   for (std::size_t i = 0; i < model::inference::kNumStages; ++i) {
@@ -191,7 +191,7 @@ Timings measure_end_to_end(Subject& subject, const RunRequest& run,
       [&] {
         std::istringstream nothing;
         InputStream inputs(files, false, nothing);
-        run_pipeline([&] { return inputs.next(); }, subject.classifier, pipeline,
+        run_pipeline([&] { return inputs.next(); }, subject.classifier.engine(), pipeline,
                      [&](const PipelineResult& result) {
                        if (result.error)
                          throw Error(*result.error, result.message, result.input.given);
@@ -264,10 +264,10 @@ int run_benchmark(const ParsedOptions& options) {
     row.attention_options = joined(computed_options(subject.config));
     row.approximations = joined(subject.classifier.approximations());
     row.img_size = {size.height, size.width};
-    row.tokens = subject.classifier.num_tokens(size.height, size.width);
+    row.tokens = subject.classifier.engine().num_tokens(size.height, size.width);
     row.precision = chosen.precision.name();
     row.device = chosen.device.str();
-    row.kernels = subject.classifier.describe().kernels;
+    row.kernels = subject.classifier.engine().describe().kernels;
     row.gflops_per_image = subject.classifier.gflops_per_image(size.height, size.width);
     const std::pair<std::string, std::string> kind{row.device, row.precision};
     if (!peaks.contains(kind)) peaks[kind] = measured_peak_tflops(chosen.device, chosen.precision);
@@ -293,8 +293,9 @@ int run_benchmark(const ParsedOptions& options) {
         row.kernels = "modules";
         row.gflops_per_image *= kPassesOfAStep;
       }
-      if (timings.milliseconds.empty()) break;                           // interrupted
-      if (!trains) row.kernels = subject.classifier.describe().kernels;  // known in full only now
+      if (timings.milliseconds.empty()) break;  // interrupted
+      if (!trains)
+        row.kernels = subject.classifier.engine().describe().kernels;  // known in full only now
       if (!whole && !trains) describe_stages(subject, size, row.batch, console);
       fill_timings(timings,
                    whole ? static_cast<double>(files.size()) : static_cast<double>(row.batch), row);

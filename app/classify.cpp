@@ -172,7 +172,7 @@ int run_classify(const ParsedOptions& options) {
     progress.hide();
     console.note(text);
   };
-  const PipelineTiming timing = run_pipeline(next_input, classifier, pipeline, report);
+  const PipelineTiming timing = run_pipeline(next_input, classifier.engine(), pipeline, report);
   progress.finish();
   for (const std::string& note : inputs.passed().notes()) console.note(note);
   records.finish();

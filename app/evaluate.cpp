@@ -43,7 +43,7 @@ void add_run(Summary& summary, const ModelSource& source, const image::Transform
   summary.add("interpolation", std::string(image::name(transform.interpolation)));
   summary.add("precision", std::string(classifier.options().precision.name()));
   summary.add("device", classifier.options().device.str());
-  summary.add("kernels", classifier.describe().kernels);
+  summary.add("kernels", classifier.engine().describe().kernels);
   if (const auto values = classifier.approximations(); !values.empty())
     summary.add("approximations", values);
   summary.add("images_per_second",

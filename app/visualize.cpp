@@ -154,7 +154,7 @@ int run_visualize(const ParsedOptions& options) {
                          "--views " + std::string(image::views_name(pipeline.transform)));
   };
   const PipelineTiming timing =
-      run_pipeline(next_input, classifier, pipeline, [&](PipelineResult& result) {
+      run_pipeline(next_input, classifier.engine(), pipeline, [&](PipelineResult& result) {
         const bool failed = result.error.has_value();
         visualization.add(result);
         progress.advance();

@@ -25,7 +25,7 @@ struct Run final : torch::CustomClassHolder {
 };
 using RunPtr = c10::intrusive_ptr<Run>;
 
-/// Inputs x and the parameters, which are all that is saved.
+/// The inputs are x and the parameters; nothing else is saved.
 class RecomputedFunction : public torch::autograd::Function<RecomputedFunction> {
  public:
   static at::Tensor forward(AutogradContext* context, const at::Tensor& x,

@@ -1,4 +1,4 @@
-// Autocast (mixed precision) switched for a while, for code that must not depend on who calls it.
+// Switches autocast (mixed precision) for a while, for code that must not depend on its caller.
 #pragma once
 
 #include <ATen/autocast_mode.h>
@@ -14,8 +14,8 @@ struct AutocastState {
   }
 };
 
-/// While it lives, autocast of this thread is `state`, without its cache of cast weights: that
-/// would hand the copies of a run that records no gradient to one that does.
+/// While it lives, autocast of this thread is `state` and has no cache of cast weights: the cache
+/// would give the copies of a run without gradients to a run with gradients.
 class AutocastGuard {
  public:
   AutocastGuard(c10::DeviceType device, const AutocastState& state)

@@ -15,12 +15,12 @@ namespace hydrascope::model {
 
 /// LayerNorm over the last dimension, of `width` features, with the configuration's eps.
 torch::nn::LayerNorm make_layer_norm(const VitConfig& config, std::int64_t width);
-/// The same of embed_dim features.
+/// The same, over embed_dim features.
 torch::nn::LayerNorm make_layer_norm(const VitConfig& config);
 
-/// Linear, GELU (erf), Linear; timm's keys `fc1`, `fc2`. With swiglu_mlp SwiGLU (Shazeer 2020, arXiv
-/// 2002.05202): fc2(silu(g) * u), where fc1 gives the hidden features of g and then those of u. With
-/// scale_mlp `norm`, a LayerNorm, stands before fc2.
+/// Linear, GELU (erf), Linear; timm's keys `fc1`, `fc2`. With swiglu_mlp SwiGLU (Shazeer 2020,
+/// arXiv 2002.05202): fc2(silu(g) * u), where fc1 gives the hidden features of g and then the
+/// features of u. With scale_mlp a LayerNorm, `norm`, stands before fc2.
 class MlpImpl : public torch::nn::Module {
  public:
   explicit MlpImpl(const VitConfig& config, Initialisation initialisation = Initialisation::random);
@@ -46,16 +46,16 @@ class LayerScaleImpl : public torch::nn::Module {
 };
 TORCH_MODULE(LayerScale);
 
-/// What a block's two branches are multiplied with, (B, 1, 1) each; undefined: nothing.
+/// Factors (B, 1, 1) of a block's two branches; an undefined factor changes nothing.
 struct BranchScales {
   torch::Tensor attention;
   torch::Tensor mlp;
 };
 
 /// Stochastic depth (Huang et al. 2016, arXiv 1603.09382): with probability `rate` an image's
-/// branch is left out, else it is scaled by 1 / (1 - rate). Drawn from the default generator of x's
-/// device for x (B, N, D); nothing is drawn for rate 0. Throws Error(invalid_argument) for a rate
-/// outside [0, 1).
+/// branch is left out, else it is scaled by 1 / (1 - rate). x (B, N, D) gives the device, whose
+/// default generator draws; rate 0 draws nothing. Throws Error(invalid_argument) for a rate outside
+/// [0, 1).
 BranchScales draw_branch_scales(double rate, const torch::Tensor& x);
 
 /// timm's `Block`: keys `norm1`, `attn`, `ls1`, `norm2`, `mlp`, `ls2` (ls only with layer_scale), and
@@ -68,12 +68,13 @@ class BlockImpl : public torch::nn::Module {
   torch::Tensor forward(const torch::Tensor& x, const TokenGrid& grid, Kernels kernels,
                         const BranchScales& scales = {});
 
-  /// The parts of `forward`, for whoever needs what lies between: attention's input,
+  /// The first part of `forward`: the attention's input.
   [[nodiscard]] torch::Tensor normalise(const torch::Tensor& x) { return norm1_->forward(x); }
-  /// and the block's output at some tokens: x and what the mixer gave them, (B, n, D) each.
+  /// The last part of `forward`: the output at some tokens, from x and the mixer's output (B, n,
+  /// D).
   [[nodiscard]] torch::Tensor complete(const torch::Tensor& x, const torch::Tensor& mixed);
 
-  /// What VisionTransformerImpl::enter adds to the block's input; undefined without a table.
+  /// The table that VisionTransformerImpl::enter adds to the block's input; undefined without one.
   [[nodiscard]] const torch::Tensor& pos_embed() const noexcept { return pos_embed_; }
   [[nodiscard]] AttentionImpl& attention() noexcept { return *attn_; }
 

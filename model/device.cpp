@@ -58,8 +58,8 @@ void seed_generators(std::uint64_t seed) {
 }
 
 c10::Device resolve_device(std::string_view word) {
-  // LibTorch's operators on the processor ask for CUDA, too, and LibTorch keeps the first answer:
-  // where there is a GPU its library comes first, or the next model could not have it.
+  // LibTorch's operators on the CPU ask for CUDA too, and LibTorch keeps the first answer. A GPU's
+  // library is therefore loaded first, or the next model could not use the GPU.
   const std::string& reason = cuda_unavailable_reason();
   if (word == "cpu") return c10::Device(c10::kCPU);
   if (word == "auto" || word.empty()) {

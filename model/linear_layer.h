@@ -7,12 +7,12 @@
 
 namespace hydrascope::model {
 
-/// Whether a new module's linear layers get random values. `for_loading` leaves them as the memory
-/// is, and untouched memory takes no room: a checkpoint must fill them.
+/// Whether a new module's linear layers get random values. `for_loading` leaves the memory
+/// untouched, so that it takes no room until a checkpoint fills it, which must happen.
 enum class Initialisation { random, for_loading };
 
-/// Normal (0.02), zero bias. DeiT's trunc_normal_ cuts at +-2 absolute, which is 100 standard
-/// deviations: a normal says the same.
+/// Normal with kInitStd, zero bias. DeiT's trunc_normal_ cuts at +-2, which is 100 standard
+/// deviations: a plain normal is the same.
 void initialise(torch::nn::LinearImpl& linear);
 
 /// torch::nn::Linear without LibTorch's own random values, which would be overwritten in either

@@ -21,7 +21,7 @@ at::Tensor tiled(const at::Tensor& x, std::int64_t axis, std::int64_t length) {
   return x.index_select(axis, at::tensor(entries, at::kLong).to(x.device()));
 }
 
-/// A table with `prefix` entries before the training grid's, for another grid and its overview.
+/// Resamples a table, `prefix` entries before the training grid's, for a grid and its overview.
 at::Tensor table_at(const at::Tensor& table, std::int64_t prefix, const VitConfig& config,
                     const TokenGrid& grid) {
   const auto resampled = [&](std::int64_t rows, std::int64_t columns, PosInterp interpolation) {

@@ -10,11 +10,11 @@
 namespace hydrascope::model {
 
 /// pos_embed (1, num_prefix + old_rows * old_columns, D) -> (1, num_prefix + rows * columns, D),
-/// same dtype; interpolated in float32, prefix tokens untouched, returned as it is when the grid is
-/// the same. Interpolation is with align_corners false; timm's and hf's differ when the grid
-/// shrinks. Tiles are the balanced intervals of both axes that are no longer than the old grid, each
-/// with the table's first entries (published for windows: Bolya et al. 2023, Window Attention is
-/// Bugged, arXiv 2311.05613); an axis that shrinks is interpolated as timm does.
+/// same dtype. Prefix tokens are untouched, and the same grid returns the tensor itself.
+/// Interpolation computes in float32 with align_corners false; timm's and hf's differ when the grid
+/// shrinks. Tiles are the balanced intervals of both axes that are no longer than the old grid,
+/// each with the table's first entries (published for windows: Bolya et al. 2023, Window Attention
+/// is Bugged, arXiv 2311.05613); an axis that shrinks is interpolated as timm does.
 at::Tensor resample_pos_embed(const at::Tensor& pos_embed, std::int64_t num_prefix,
                               std::int64_t old_rows, std::int64_t old_columns, std::int64_t rows,
                               std::int64_t columns, PosInterp interpolation);
@@ -23,19 +23,20 @@ at::Tensor resample_pos_embed(const at::Tensor& pos_embed, std::int64_t num_pref
 /// each: (1, rows * columns, D), float32.
 at::Tensor sincos_embedding(std::int64_t rows, std::int64_t columns, std::int64_t embed_dim);
 
-/// A model's table (1, P, D) for the tokens of `grid`: prefix tokens unless `no_embed_class`, patches
-/// as `pos_interp` says, and the overview's, interpolated as timm does. `pos_embed` is what is learned,
-/// or an undefined tensor; without a learned table prefix tokens have zeros, and with `none` all have.
+/// A model's table (1, P, D) for the tokens of `grid`: prefix tokens unless `no_embed_class`,
+/// patches as `pos_interp` says, and the overview's patches, interpolated as timm does. `pos_embed`
+/// is the learned table or undefined. Without one prefix tokens have zeros; with `none` all tokens
+/// have zeros.
 at::Tensor position_embedding(const at::Tensor& pos_embed, const VitConfig& config,
                               const TokenGrid& grid);
 
-/// The same of a table (1, rows * columns of the training grid, D) that a block's input has: for the
-/// patches and the overview of `grid` (1, P, D).
+/// The same for the table of a block's input (1, rows * columns of the training grid, D): entries
+/// of the patches and of the overview of `grid`, (1, P, D).
 at::Tensor layer_position_embedding(const at::Tensor& table, const VitConfig& config,
                                     const TokenGrid& grid);
 
-/// What the overview's patches are cut from: images (B, C, H, W), normalised -> (B, C, rows x
-/// patch_size, columns x patch_size) of `grid`'s overview, bicubic with antialiasing.
+/// The picture that the overview's patches are cut from: images (B, C, H, W), normalised -> (B, C,
+/// rows x patch_size, columns x patch_size) of `grid`'s overview, bicubic with antialiasing.
 at::Tensor overview_of(const at::Tensor& images, const TokenGrid& grid, std::int64_t patch_size);
 
 }  // namespace hydrascope::model

@@ -1,21 +1,21 @@
-// LibTorch's settings of precision and determinism for a while: they are the whole process's, and two
-// models may want different ones.
+// Sets LibTorch's precision and determinism for a while. The settings are the whole process's, and
+// two models may want different ones.
 #pragma once
 
 #include <ATen/Context.h>
 
 namespace hydrascope::model {
 
-/// While it lives, LibTorch's own products on a GPU use TF32 or do not, as `tf32` says, and with
-/// `deterministic` its operators give the same bits in every run. Two that live on two threads at
-/// once must want the same.
+/// While it lives, `tf32` says whether LibTorch's own products on a GPU use TF32; with
+/// `deterministic` LibTorch's operators give the same bits in every run. Guards that live at once
+/// on two threads must want the same.
 class PrecisionGuard {
  public:
   PrecisionGuard(bool tf32, bool deterministic) {
     at::Context& context = at::globalContext();
     context.setAllowTF32CuBLAS(tf32);
     context.setAllowTF32CuDNN(tf32);
-    // A process that is deterministic altogether stays so.
+    // A process that is already deterministic stays so.
     if (deterministic) context.setDeterministicAlgorithms(true, /*warn_only=*/false);
   }
   PrecisionGuard(const PrecisionGuard&) = delete;

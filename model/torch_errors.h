@@ -1,4 +1,4 @@
-// What LibTorch throws, as this project's Error.
+// LibTorch's exceptions as this project's Error.
 #pragma once
 
 #include "kernels/error.h"
@@ -10,9 +10,9 @@
 
 namespace hydrascope::model {
 
-/// Runs `work`, which takes memory for `what` ("a batch of 8 images") at `where` ("cuda:0").
-/// Whatever says that there is none becomes Error(out_of_memory) with `hint`, which says what needs
-/// less; other errors of LibTorch become Error(internal).
+/// Runs `work`, which takes memory for `what` ("a batch of 8 images") at `where` ("cuda:0"). A lack
+/// of memory, however LibTorch reports it, becomes Error(out_of_memory) with `hint`, a way to need
+/// less; LibTorch's other errors become Error(internal).
 template <class Work>
 auto with_torch_errors(const std::string& what, const std::string& where, const std::string& hint,
                        Work work) {

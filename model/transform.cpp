@@ -13,21 +13,21 @@
 namespace hydrascope::image {
 namespace {
 
-/// Where the centred window meets the picture along one edge.
+/// The pixels that the centred window and the picture share along one edge.
 struct Overlap {
   std::int64_t from = 0;   ///< first pixel taken
-  std::int64_t to = 0;     ///< where it lands in the window
-  std::int64_t count = 0;  ///< how many are taken
+  std::int64_t to = 0;     ///< their place in the window
+  std::int64_t count = 0;  ///< number of pixels taken
 };
 
-/// What a picture and a window share; one is inside the other, and the window begins at `start`.
+/// The overlap of a picture and a window that begins at `start`; one lies inside the other.
 Overlap overlap(std::int64_t picture, std::int64_t window, std::int64_t start) {
   return {std::max<std::int64_t>(0, start), std::max<std::int64_t>(0, -start),
           std::min(picture, window)};
 }
 
 /// value -> (value / 255 - mean) / std, rounded to float32 after every step like torchvision's
-/// to_tensor and normalize. With bytes going in there are only 256 results a channel.
+/// to_tensor and normalize. Bytes have only 256 results a channel.
 std::array<float, 256> normalisation(double mean, double std) {
   std::array<float, 256> table{};
   for (std::size_t value = 0; value < table.size(); ++value) {

@@ -38,7 +38,7 @@ struct ForwardOptions {
   bool recompute_blocks = false;
 };
 
-/// What the classifiers say, (B, num_classes) each.
+/// The classifiers' logits, (B, num_classes) each.
 struct HeadLogits {
   torch::Tensor of_class;
   torch::Tensor of_distillation;  ///< undefined unless the model is distilled
@@ -58,15 +58,14 @@ class VisionTransformerImpl : public torch::nn::Module {
   torch::Tensor forward(const torch::Tensor& images, const ForwardOptions& options = {});
   /// The tokens after the last norm (B, N, D), in the order of `grid_of`.
   torch::Tensor forward_features(const torch::Tensor& images, const ForwardOptions& options = {});
-  /// The parts of `forward_features` before the blocks: where the tokens of images lie (throws
+  /// The parts of `forward_features` before the blocks: the places of the images' tokens (throws
   /// Error(internal) for images that the model does not take),
   [[nodiscard]] TokenGrid grid_of(const torch::Tensor& images) const;
   /// and the tokens (B, N, D) that enter the first block.
   torch::Tensor embed(const torch::Tensor& images, const TokenGrid& grid);
-  /// What a block's own table of positions makes of the tokens (B, N, D) that the block before it gave;
-  /// the same without one.
+  /// The previous block's tokens (B, N, D) plus the block's own table of positions, if it has one.
   torch::Tensor enter(std::int64_t layer, const torch::Tensor& tokens, const TokenGrid& grid);
-  /// The last norm, where it comes before pooling: tokens after the last block (B, N, D) -> same.
+  /// The last norm, if it comes before pooling: tokens after the last block (B, N, D) -> same.
   /// Every token by itself.
   torch::Tensor forward_norm(const torch::Tensor& tokens);
   /// Pooling and classifier: tokens -> logits.

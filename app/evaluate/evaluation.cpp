@@ -70,7 +70,7 @@ std::vector<at::Tensor> ReferenceModel::classify(
     if (next == pictures.size()) return std::nullopt;
     return input_of(pictures[next++]);
   };
-  run_pipeline(next_input, *classifier_, pipeline, [&](const PipelineResult& result) {
+  run_pipeline(next_input, classifier_->engine(), pipeline, [&](const PipelineResult& result) {
     logits.push_back(result.logits);
     return true;
   });
@@ -181,7 +181,7 @@ void Evaluation::classify_until(std::size_t end, const std::function<bool(Pipeli
     if (next_ == end) return std::nullopt;
     return input_of(set_.pictures[own_[next_++]]);
   };
-  timing_ += run_pipeline(next_input, classifier_, pipeline_, done);
+  timing_ += run_pipeline(next_input, classifier_.engine(), pipeline_, done);
 }
 
 void Evaluation::run_in_parts(std::size_t at_once, FaithfulnessRun* faithfulness,

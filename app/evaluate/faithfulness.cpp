@@ -114,9 +114,9 @@ std::size_t FaithfulnessRun::pictures_at_once() const {
   if (transform.native) return 1;
   constexpr std::int64_t kMost = 64;
   const std::int64_t tokens =
-      classifier_.num_tokens(transform.img_size.height, transform.img_size.width);
+      classifier_.engine().num_tokens(transform.img_size.height, transform.img_size.width);
   return static_cast<std::size_t>(std::clamp<std::int64_t>(
-      classifier_.limits().enough_tokens / std::max<std::int64_t>(tokens, 1), 1, kMost));
+      classifier_.engine().limits().enough_tokens / std::max<std::int64_t>(tokens, 1), 1, kMost));
 }
 
 std::vector<at::Tensor> FaithfulnessRun::make_maps(const PipelineResult& result,
@@ -161,7 +161,7 @@ bool FaithfulnessRun::add(const PipelineResult& result, std::int64_t target, std
   const auto begin = Clock::now();
   const std::vector<at::Tensor> maps = make_maps(result, picture.class_index, index);
   const double map_seconds = seconds_since(begin);
-  const auto scores = explain::score_maps(classifier_, picture, maps, plan_.options);
+  const auto scores = explain::score_maps(classifier_.engine(), picture, maps, plan_.options);
   if (!scores) return false;
   report_.map_seconds += map_seconds;
   report_.blur_sigma = explain::blur_sigma(result.model_size.height, result.model_size.width);

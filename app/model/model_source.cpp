@@ -397,8 +397,9 @@ model::explain::Explainer make_explainer(std::uint64_t seed, const ModelSource& 
   const auto fill = [&](model::VisionTransformerImpl& modules,
                         std::span<const std::int64_t> layers) {
     const checkpoint::Loading loading = source.weights.start_loading(modules, source.head);
-    for (const std::int64_t layer : layers) loading.copy_block(layer);
-    loading.copy_rest();
+    for (const std::int64_t layer : layers)
+      model::fill(modules.block(layer), loading.weights(), model::block_prefix(layer));
+    model::fill(modules, loading.weights(), "", model::is_outside_blocks);
   };
   model::seed_generators(seed);
   return {source.config, requests, fill, {device}};

@@ -49,7 +49,7 @@ PrecisionFindings PrecisionCheck::compare(RunRequest run, const ModelSource& sou
     if (next == inputs_.size()) return std::nullopt;
     return inputs_[next++];
   };
-  run_pipeline(next_input, classifier, pipeline, [&](const PipelineResult& result) {
+  run_pipeline(next_input, classifier.engine(), pipeline, [&](const PipelineResult& result) {
     if (done == logits_.size()) return false;
     const at::Tensor& before = logits_[done++];
     if (!before.defined() || result.error) return true;

@@ -79,7 +79,7 @@ at::Tensor classify(const Expected& expected, std::string_view precision) {
     rows.push_back(std::move(result.logits));
     return true;
   };
-  run_pipeline(next, classifier, pipeline, done);
+  run_pipeline(next, classifier.engine(), pipeline, done);
   if (rows.size() < expected.pictures.size())
     throw Error(ErrorCode::failed, "stopped", "doctor --self-test");
   return at::stack(rows);

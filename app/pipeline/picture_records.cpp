@@ -50,10 +50,11 @@ ClassifyRecord ClassifyRecords::of(const PipelineResult& result, std::int64_t to
   static_cast<InputRecord&>(record) = run_;
   add_result(record, result, transform_);
   if (result.error) return record;
-  record.tokens = classifier_.num_tokens(result.model_size.height, result.model_size.width);
+  record.tokens =
+      classifier_.engine().num_tokens(result.model_size.height, result.model_size.width);
   record.top = top_classes(result, topk, labels_);
   // A GPU's plan chooses some of them in its first batch.
-  if (const std::string kernels = classifier_.describe().kernels; kernels != "fused")
+  if (const std::string kernels = classifier_.engine().describe().kernels; kernels != "fused")
     record.kernels = kernels;
   return record;
 }

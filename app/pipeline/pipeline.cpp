@@ -52,13 +52,6 @@ class Pipeline {
     }
     changed_.notify_all();
     for (std::thread& thread : threads_) thread.join();
-    // A run that ends early leaves the model as it found it.
-    for (; !under_way_.empty(); under_way_.pop_front()) {
-      try {
-        model_.collect();
-      } catch (...) {  // nobody waits for it
-      }
-    }
   }
 
   PipelineTiming run() {
@@ -70,12 +63,12 @@ class Pipeline {
       // While the model is at work nothing is waited for but the model.
       std::vector<Item> batch = take_batch(/*wait=*/under_way_.empty());
       const bool nothing_new = batch.empty();
-      if (!nothing_new) submit(std::move(batch));
+      if (!nothing_new) start(std::move(batch));
       go_on = emit();
       if (!go_on || (nothing_new && under_way_.empty() && finished_)) break;
       if (!under_way_.empty() &&
-          (nothing_new || model_.under_way() >= model_.limits().most_under_way)) {
-        collect();
+          (nothing_new || std::ssize(under_way_) >= model_.limits().most_under_way)) {
+        finish_oldest();
         go_on = emit();
       }
     }
@@ -213,6 +206,7 @@ class Pipeline {
   struct UnderWay {
     std::vector<Item> items;
     Clock::time_point begin;
+    model::inference::PendingBatch outputs;
   };
 
   [[nodiscard]] bool is_stopped() const { return options_.ends_on_signal && stop_requested(); }
@@ -262,12 +256,11 @@ class Pipeline {
     return batch;
   }
 
-  void submit(std::vector<Item> items) {
+  void start(std::vector<Item> items) {
     const Clock::time_point begin = Clock::now();
     drop_unwanted(items);
     if (items.empty()) return;
-    UnderWay batch{std::move(items), begin};
-    const image::Size size = batch.items.front().result.model_size;
+    const image::Size size = items.front().result.model_size;
     if (options_.remark_on_size && options_.notice && !is_size_remarked_) {
       const std::string remark = options_.remark_on_size(size);
       is_size_remarked_ = !remark.empty();
@@ -278,13 +271,13 @@ class Pipeline {
     images.width = size.width;
     images.mean = options_.transform.mean;
     images.std = options_.transform.std;
-    for (const Item& item : batch.items) images.images.push_back(item.result.tensor);
+    for (const Item& item : items) images.images.push_back(item.result.tensor);
     try {
-      model_.submit(images);
-      under_way_.push_back(std::move(batch));
+      model::inference::PendingBatch outputs = model_.start(images);
+      under_way_.push_back({std::move(items), begin, std::move(outputs)});
     } catch (const Error& error) {
       if (error.code() != ErrorCode::out_of_memory || !options_.halve_batches) throw;
-      halve(std::move(batch.items), error);
+      halve(std::move(items), error);
     }
     timing_.model_seconds += seconds_since(begin);
   }
@@ -328,16 +321,15 @@ class Pipeline {
     groups_.put_back(std::move(items), half);
   }
 
-  void collect() {
+  void finish_oldest() {
     const Clock::time_point begin = Clock::now();
     UnderWay batch = std::move(under_way_.front());
     under_way_.pop_front();
-    const at::Tensor logits = model_.collect();
-    const at::Tensor tokens = model_.take_traced_tokens();
+    const auto [logits, tokens] = batch.outputs.get();
     // Batches that overlap share their time.
     const double seconds =
-        seconds_since(std::max(batch.begin, collected_)) / static_cast<double>(batch.items.size());
-    collected_ = Clock::now();
+        seconds_since(std::max(batch.begin, last_end_)) / static_cast<double>(batch.items.size());
+    last_end_ = Clock::now();
     timing_.model_seconds += seconds_since(begin);
     const auto images = static_cast<std::int64_t>(batch.items.size());
     if (options_.batch_done) options_.batch_done(images, seconds * static_cast<double>(images));
@@ -385,7 +377,7 @@ class Pipeline {
   std::int64_t window_ = 0;
   bool in_order_ = true;
   std::deque<UnderWay> under_way_;
-  Clock::time_point collected_{};  // when the last batch was
+  Clock::time_point last_end_{};  // of a batch
   bool is_size_remarked_ = false;
 
   std::mutex mutex_;

@@ -181,7 +181,7 @@ void Service::State::open() {
 
 bool Service::State::serve() noexcept {
   try {
-    run_pipeline([this] { return next(); }, *classifier, pipeline,
+    run_pipeline([this] { return next(); }, classifier->engine(), pipeline,
                  [this](PipelineResult& result) {
                    report(result);
                    return true;
@@ -431,9 +431,9 @@ std::int64_t Service::batch_size() const {
   const std::int64_t given = state_->pipeline.batch_size;
   if (given > 0) return given;
   const auto& [height, width] = state_->pipeline.transform.img_size;
-  const std::int64_t tokens = state_->classifier->num_tokens(height, width);
+  const std::int64_t tokens = state_->classifier->engine().num_tokens(height, width);
   constexpr std::int64_t kMostAutomaticBatch = 256;
-  return std::clamp<std::int64_t>(state_->classifier->limits().enough_tokens / tokens, 1,
+  return std::clamp<std::int64_t>(state_->classifier->engine().limits().enough_tokens / tokens, 1,
                                   kMostAutomaticBatch);
 }
 

@@ -28,33 +28,35 @@ namespace hydrascope::app {
 namespace {
 
 /// The modules under training as an engine of the pipeline.
-class ModulesUnderTraining final : public model::inference::SynchronousEngine {
+class ModulesUnderTraining final : public model::inference::Engine {
  public:
   ModulesUnderTraining(model::VisionTransformerImpl& model, c10::Device device,
                        model::training::Autocast autocast)
-      : SynchronousEngine(model.config()), model_(model), device_(device), autocast_(autocast) {
+      : Engine(model.config(), on(device)), model_(model), autocast_(autocast) {
     model_.eval();
   }
-  ModulesUnderTraining(const ModulesUnderTraining&) = delete;
-  ModulesUnderTraining& operator=(const ModulesUnderTraining&) = delete;
   ~ModulesUnderTraining() override { model_.train(); }
 
   [[nodiscard]] model::inference::EngineLimits limits() const noexcept override {
     constexpr std::int64_t kBusyGpu = 32768;
     constexpr std::int64_t kBusyCpu = 4096;
-    return {1, /*takes_bytes=*/false, device_.is_cuda() ? kBusyGpu : kBusyCpu};
-  }
-
- protected:
-  Outputs compute(const at::Tensor& images) override {
-    const at::NoGradGuard no_grad;
-    const model::training::AutocastScope scope(autocast_, device_.type());
-    return {model_.forward(images.to(device_)).to(at::kFloat).cpu(), {}};
+    return {1, /*takes_bytes=*/false, options().device.is_cuda() ? kBusyGpu : kBusyCpu};
   }
 
  private:
+  static model::inference::InferenceOptions on(c10::Device device) {
+    model::inference::InferenceOptions options;
+    options.device = device;
+    return options;
+  }
+  model::inference::PendingBatch::Wait begin(const model::inference::ImageBatch& batch) override {
+    const at::NoGradGuard no_grad;
+    const c10::Device device = options().device;
+    const model::training::AutocastScope scope(autocast_, device.type());
+    return ready({model_.forward(batch.stacked().to(device)).to(at::kFloat).cpu(), {}});
+  }
+
   model::VisionTransformerImpl& model_;
-  c10::Device device_;
   model::training::Autocast autocast_;
 };
 

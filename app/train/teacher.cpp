@@ -55,7 +55,7 @@ model::training::ClassificationTask::Teacher make_teacher(const std::optional<Mo
       std::make_shared<model::Classifier>(source.config, source.weights, wanted);
   const image::TransformConfig own = resolve_transform({}, source).config;
   return [classifier, student, own](const at::Tensor& images) {
-    return classifier->logits(image::renormalise(images, student, own));
+    return classifier->engine().logits(image::renormalise(images, student, own));
   };
 }
 

@@ -62,14 +62,15 @@ ModelAnswer OtherModel::explain(const image::Picture& picture,
       image::plan_transform(transform_.config, result.picture, max_pixels);
   const at::Tensor pixels = image::transform_pixels(transform_.config, picture, plan);
   const at::Tensor images = image::normalise(transform_.config, pixels, plan.output).unsqueeze(0);
-  result.logits = classifier_->logits(images).select(0, 0);
+  const model::inference::EngineOutputs outputs = classifier_->engine().compute(images);
+  result.logits = outputs.logits.select(0, 0);
   require_finite_logits(result);
   if (result.error) throw Error(*result.error, result.message, source_.name);
 
   ModelAnswer answer;
   answer.placement = placement_of(plan, result.picture, source_.config.patch_size);
   answer.top = top_classes(result, num_best, labels);
-  result.tokens = classifier_->take_traced_tokens().select(0, 0);
+  result.tokens = outputs.tokens.select(0, 0);
   answer.maps = explainer_->explain(result, answer.placement,
                                     chosen_classes(result, classes, labels), selection_.maps);
   for (const InputMap& map : answer.maps) answer.shown.push_back(shown_map(map, figure));

@@ -1,7 +1,7 @@
-// The instructions of AMX, one function each. Inline assembly as the intrinsics of g++ 12 are, but
-// with tile numbers that templates can pass and with the memory that is read or written made known.
-// Only for processors where device::may_use says so; elsewhere the first one is an illegal
-// instruction. Its slow twin is EmulatedTiles.
+// The instructions of AMX, one function each (Intel's manual, volume 2). They are inline assembly
+// like the intrinsics of g++ 12, but templates can pass their tile numbers and the compiler knows
+// the memory they touch. Call them only if device::may_use allows AMX. Twin: EmulatedTiles; test:
+// tests/kernels/amx/emulated_tiles_test.cpp.
 #pragma once
 
 #include "kernels/amx/tile_configuration.h"

@@ -1,8 +1,8 @@
-// How any number of rows is cut into tiles of 16. The last tile of 16 ends at the last row and
-// overlaps the one before it instead of being shorter: a product of 16 rows takes less time than
-// the leftover rows would by vectors, one configuration serves the whole call, and a row is rounded
-// the same way wherever the cuts fall, so that results depend neither on the tiling nor on the
-// threads. Fewer than 16 rows are one tile of as many rows.
+// Cuts any number of rows into tiles of 16. The last tile of 16 ends at the last row and overlaps
+// the tile before it instead of being shorter: a product of 16 rows takes less time than the
+// leftover rows would by vectors, one configuration serves the whole call, and every cut rounds a
+// row the same way, so that results depend neither on the tiling nor on the threads. Fewer than 16
+// rows are one tile of as many rows. Test: tests/kernels/amx/tile_product_test.cpp.
 #pragma once
 
 #include "kernels/amx/tile_configuration.h"
@@ -12,7 +12,7 @@
 
 namespace hydrascope::kernels::amx {
 
-/// Rows first .. first + tile_rows(rows), of which the leading `done` are another tile's to write.
+/// Rows first .. first + tile_rows(rows); another tile writes the leading `done` of them.
 struct RowTile {
   std::int64_t first;
   int done;

@@ -38,8 +38,8 @@ inline constexpr Tile<5> kSpare{};  ///< a second tile of A, or a third one of B
 inline constexpr Tile<6> kFirstB{};
 inline constexpr Tile<7> kSecondB{};
 
-/// Sums and A of `rows` (1 to 16) rows, B of 16 groups of k, all of them 64 bytes wide. Tile 5 has
-/// 16 rows where it serves as B: with fewer rows there is no second tile of A.
+/// The sums and A have `rows` (1 to 16) rows, B has 16 groups of k; every row has 64 bytes. Tile 5
+/// has 16 rows and serves as a third tile of B when there are too few rows for a second tile of A.
 constexpr TileConfiguration configuration_for(int rows) {
   TileConfiguration configuration;
   configuration.palette = 1;
@@ -50,8 +50,8 @@ constexpr TileConfiguration configuration_for(int rows) {
   return configuration;
 }
 
-/// Tiles are configured while it lives and released when it ends: what a thread leaves configured
-/// is saved at every switch of context, and LibTorch's oneDNN uses the same registers.
+/// The tiles are configured while it lives and released when it ends: the system saves configured
+/// tiles at every switch of context, and LibTorch's oneDNN uses the same registers.
 template <class Tiles>
 class TileSession {
  public:

@@ -1,26 +1,26 @@
 // The micro-kernel of matrix products by AMX: C (rows, 64) = A (rows, depth) * panel, for linear
 // layers in bfloat16 and in 8 bits. Tiles is AmxTiles, or EmulatedTiles where there is no AMX.
 //
-// Equation: C[i][j] = sum_k A[i][k] B[k][j]; one instruction adds 32 k (bfloat16) or 64 (8 bits) of
-//   16 rows and 16 columns: Intel's manual, volume 2, TDPBF16PS and TDPBUSD.
+// Equation: C[i][j] = sum_k A[i][k] B[k][j]; one instruction adds 32 k (bfloat16) or 64 k (8 bits)
+//   for 16 rows and 16 columns: Intel's manual, volume 2, TDPBF16PS and TDPBUSD.
 // Tensors: A row-major, rows any stride apart, 64 contiguous bytes of each row per step. Panels as
 //   linear/panel.h and QuantisedWeight pack them: panel[k / 2][64][2] of bfloat16 and
 //   panel[k / 4][64][4] of int8 are rows of 256 bytes, 16 rows per step; a tile of B is 64 bytes of
 //   each. C in float32 or int32, written whole, rows of 64, the second tile's rows after the 16 of
 //   the first one.
-// Work: blocks of 32 rows and 32 columns, twice for a panel. A step of one is 4 loads of a KiB and
-//   4 products of 2 * 16 * 16 * 32 FLOPs (8 bits: twice that): 16 FLOPs per byte, where single
-//   tiles (2 loads per product) have 8. The eight registers are 4 sums and 2 + 2 operands; 3 x 1
-//   and 4 x 1 load more (4 / 3 and 5 / 4 loads per product). A product takes its unit 16 cycles and
-//   a load of 16 lines two ports 8 (Intel's numbers for Sapphire Rapids; not measured here): 64
-//   cycles of products against 32 of loads, but 64 bytes a cycle from L2 where nothing stays in L1.
-//   Four sums also cover most of a product's latency of 52 cycles. With rows for one tile only the
-//   block is 1 x 4: 5 loads for 4 products, again four sums.
-// Numerics: float32 sums in the order of k, but of each 32 k the even and the odd ones apart, and
-//   the two added to C: rounds differently than vdpbf16ps, which adds one pair after the other;
-//   subnormals count as zero in both. int32 sums are exact. A row's result does not depend on the
-//   other rows of its tile.
-// Preconditions: tiles configured by a TileSession whose rows are those of A's tiles.
+// Work: blocks of 32 rows and 32 columns, twice for a panel. A step of a block is 4 loads of a KiB
+//   and 4 products of 2 * 16 * 16 * 32 FLOPs (8 bits: twice as many): 16 FLOPs per byte, where
+//   single tiles (2 loads per product) have 8. The eight registers are 4 sums and 2 + 2 operands; 3
+//   x 1 and 4 x 1 load more (4 / 3 and 5 / 4 loads per product). A product takes its unit 16 cycles
+//   and a load of 16 lines two ports 8 (Intel's numbers for Sapphire Rapids; not measured here): 64
+//   cycles of products against 32 of loads, but L2 must give 64 bytes a cycle when nothing stays in
+//   L1. Four sums also cover most of a product's latency of 52 cycles. Rows for a single tile make
+//   a block of 1 x 4: 5 loads for 4 products, again four sums.
+// Numerics: float32 sums in the order of k, with the even and the odd k of each 32 summed apart and
+//   both sums added to C. vdpbf16ps, which adds one pair after the other, rounds differently.
+//   Subnormals count as zero in both. int32 sums are exact. A row's result does not depend on the
+//   other rows of its tile. The test's sums are exact.
+// Preconditions: tiles configured by a TileSession with the rows of A's tiles.
 // Test: tests/kernels/amx/tile_product_test.cpp; twin: EmulatedTiles, and linear_reference.h.
 #pragma once
 
@@ -40,13 +40,13 @@ using linear::kPanelColumns;
 inline constexpr std::int64_t kPanelRowBytes = 256;  ///< one group of k, 64 columns
 inline constexpr std::int64_t kPanelStepBytes = 16 * kPanelRowBytes;
 inline constexpr std::int64_t kSumRowBytes = 4 * kPanelColumns;
-inline constexpr std::int64_t kGroupRows = 2 * kTileRows;  ///< of A that share loads of the panel
+inline constexpr std::int64_t kGroupRows = 2 * kTileRows;  ///< rows of A that share panel loads
 
 struct TileProduct {
   const std::byte* upper;  ///< A's rows of the first tile
-  const std::byte* lower;  ///< of the second one; null: there is none
+  const std::byte* lower;  ///< A's rows of the second tile; null: there is none
   std::int64_t a_stride;   ///< bytes from row to row
-  std::int64_t steps;      ///< 64 bytes of A each
+  std::int64_t steps;      ///< number of steps, 64 bytes of A each
   const std::byte* panel;
   std::byte* c;
 };

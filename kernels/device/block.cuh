@@ -1,6 +1,6 @@
-// What the threads of a block and of a warp do together. Every function here is a collective: all
+// Joint operations of the threads of a block or a warp. Every function here is a collective: all
 // threads (of the block, or of the warp) must call it, from the same place; the emulator reports
-// those that do not.
+// threads that do not.
 #pragma once
 
 #include "kernels/device/cuda_language.cuh"
@@ -27,7 +27,7 @@ __device__ __forceinline__ T& block_shared() {
 __device__ __forceinline__ void block_sync() { __syncthreads(); }
 /// Orders memory among the lanes of a warp.
 __device__ __forceinline__ void warp_sync() { __syncwarp(kWholeWarp); }
-/// The value of lane `lane ^ mask`, of lane `source`.
+/// The value of lane `lane ^ mask`, or of lane `source`.
 template <class T>
 __device__ __forceinline__ T shuffle_xor(T value, int mask) {
   return __shfl_xor_sync(kWholeWarp, value, mask);
@@ -39,8 +39,8 @@ __device__ __forceinline__ T shuffle(T value, int source) {
 
 /// Adds one to a counter in global memory that is shared by `blocks` blocks, after what this
 /// block's threads have written before has become visible to all; true in every thread of the block
-/// that came last, which may read what the others wrote and finds the counter at 0 again. A
-/// collective of the block. last_block.h says in which order, and why.
+/// that came last, which may read the others' writes and finds the counter at 0 again. A collective
+/// of the block. last_block.h has the order and its reasons.
 __device__ __forceinline__ bool last_block(unsigned* counter, unsigned blocks) {
   __shared__ bool last;
   struct Machine {
@@ -96,8 +96,7 @@ struct Max {
 };
 
 /// Reduces groups of `width` (a power of two, at most 32) neighbouring lanes; every lane gets its
-/// group's result. The order is a tree, so
-/// that it is fixed.
+/// group's result. The order is a tree, so that it is fixed.
 template <int width = kWarpSize, class Operation>
 __device__ __forceinline__ float warp_reduce(float value, Operation operation) {
 #pragma unroll

@@ -1,4 +1,4 @@
-// From a number to the kernel that is compiled for it: a list of numbers, once, for both.
+// From a number to the kernel that is compiled for it, by one list of numbers.
 #pragma once
 
 #include <cstddef>
@@ -8,8 +8,8 @@
 
 namespace hydrascope::kernels::device {
 
-/// Calls run.operator()<each>() for the one of `choices` (a constexpr array) that is `value`, and says
-/// whether there is one.
+/// Calls run.operator()<each>() for the element of `choices` (a constexpr array) that equals
+/// `value`. Returns whether there is one.
 template <const auto& choices, class Run>
 bool with_one_of(std::int64_t value, const Run& run) {
   return [&]<std::size_t... i>(std::index_sequence<i...>) {

@@ -1,5 +1,5 @@
-// What this processor can do, asked at run time: kernels are compiled per instruction set and
-// chosen with these answers, tiles with the sizes of its caches; `doctor` prints them.
+// This processor's instruction sets and caches, asked at run time: they choose among kernels, which
+// are compiled per instruction set, and the tiles' sizes; `doctor` prints them.
 #pragma once
 
 #include <cstdint>
@@ -31,7 +31,7 @@ struct CacheSizes {
   std::int64_t l1_bytes = 32 << 10;
   std::int64_t l2_bytes = 512 << 10;
 };
-/// As the operating system reports them; what it hides keeps the default above.
+/// As the operating system reports them; a size that it hides keeps the default above.
 CacheSizes cache_sizes();
 
 }  // namespace hydrascope::kernels::device

@@ -1,5 +1,5 @@
-// A CUDA event with an owner: what one stream waits for of another, or the time between two.
-// For host code of builds with CUDA.
+// A CUDA event with an owner: a point of one stream that another waits for, or a begin or end of a
+// time. For host code of builds with CUDA.
 #pragma once
 
 #include "kernels/device/launch.h"
@@ -11,7 +11,7 @@
 
 namespace hydrascope::kernels::device {
 
-/// Made when it is first recorded, on the device that is current then: its stream's.
+/// Made when it is first recorded, on the stream's device, which must be the current one.
 class Event {
  public:
   enum class Timing { off, on };
@@ -29,11 +29,11 @@ class Event {
                  "cudaEventCreate");
     check_cuda(cudaEventRecord(event_, stream), "cudaEventRecord");
   }
-  /// `stream` goes on when what was recorded here is done.
+  /// `stream` goes on when the work recorded here is done.
   void hold_back(Stream stream) const {
     check_cuda(cudaStreamWaitEvent(stream, event_), "cudaStreamWaitEvent");
   }
-  /// The host does; `what` is what errors say was waited for.
+  /// The host goes on then; `what` names the work in errors.
   void wait(const char* what) const { check_cuda(cudaEventSynchronize(event_), what); }
   /// Both events must have Timing::on, and the later one must have been waited for.
   [[nodiscard]] float milliseconds_since(const Event& begin) const {
@@ -47,8 +47,8 @@ class Event {
   cudaEvent_t event_ = nullptr;
 };
 
-/// How long `stream` takes for what `work` puts on it `runs` times; waits for it. `what` is what
-/// errors say was waited for.
+/// The milliseconds that `stream` takes for `runs` times `work`, which puts work on it; waits for
+/// its end. `what` names the work in errors.
 inline float milliseconds_of(Stream stream, int runs, const char* what,
                              const std::function<void()>& work) {
   Event begin(Event::Timing::on);

@@ -9,7 +9,7 @@
 namespace hydrascope::kernels::device {
 namespace {
 
-/// Those that are nearly the fastest are timed again, in turns: what clocks do meanwhile they share.
+/// Nearly fastest ways are timed again, in turns, so that changes of the clock meet all of them.
 constexpr std::size_t kMostFinalists = 3;
 constexpr float kFinalistsWithin = 1.3F;
 constexpr int kFinalRounds = 4;

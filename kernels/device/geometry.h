@@ -1,4 +1,4 @@
-// How a kernel is launched: extents of the grid and of its blocks. Plain numbers, computed by each
+// The geometry of a launch: extents of the grid and of its blocks. Plain numbers, computed by each
 // kernel's constexpr host function and tested without a GPU.
 #pragma once
 
@@ -18,8 +18,8 @@ struct Geometry {
   Extent block;
 };
 
-/// Why CUDA would refuse it (CUDA C++ Programming Guide, table "Technical Specifications per
-/// Compute Capability"; the same for 8.0 to 12.0); empty where it is legal.
+/// The reason why CUDA would refuse it (CUDA C++ Programming Guide, table "Technical Specifications
+/// per Compute Capability"; the same for 8.0 to 12.0); empty if it is legal.
 inline std::string illegal(const Geometry& geometry) {
   const auto& [grid, block] = geometry;
   const auto outside = [](std::int64_t value, std::int64_t limit) {
@@ -37,8 +37,8 @@ inline std::string illegal(const Geometry& geometry) {
   return {};
 }
 
-/// What an H100 and an H200 have; grids and splits use it, never the GPU's own number, so that
-/// results do not depend on it.
+/// Multiprocessors of an H100 and an H200. Grids and splits use this number, never the GPU's own,
+/// so that results do not depend on the GPU.
 inline constexpr std::int64_t kMultiprocessors = 132;
 
 constexpr std::int64_t ceil_div(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }

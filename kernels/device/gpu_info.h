@@ -1,4 +1,4 @@
-// The NVIDIA GPUs that the CUDA driver shows, and why there are none.
+// The NVIDIA GPUs that the CUDA driver shows, or the reason why there are none.
 #pragma once
 
 #include <cstddef>
@@ -22,7 +22,7 @@ struct GpuInfo {
   bool built_in = false;      ///< this build holds the CUDA parts
   std::string runtime;        ///< CUDA runtime version "13.0", empty without CUDA
   std::string driver;         ///< newest CUDA version the driver serves, empty without a driver
-  std::string architectures;  ///< that kernels were compiled for: "80, 86-real, ..."
+  std::string architectures;  ///< compiled into kernels: "80, 86-real, ..."
   std::vector<Gpu> gpus;
   std::string why_none;  ///< empty when there is at least one GPU
 };

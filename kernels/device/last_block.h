@@ -10,10 +10,10 @@
 
 namespace hydrascope::kernels::device {
 
-/// The steps of each thread of a block. Ordered as cooperative groups' grid sync is: the barrier hands the
-/// block's writes to the first thread, whose fence, being cumulative (PTX ISA, "Causality order"),
-/// publishes them with its own; its second fence and the barrier after it do the same for what the
-/// block reads afterwards. Two fences a block, then, not two a thread.
+/// The steps of each thread of a block, ordered as in cooperative groups' grid sync. The barrier
+/// hands the block's writes to the first thread. Its fence is cumulative (PTX ISA, "Causality
+/// order") and so publishes them with its own writes. Its second fence and the barrier after it do
+/// the same for later reads of the block. Two fences a block suffice, instead of two a thread.
 template <class Machine>
 HYDRASCOPE_LAST_BLOCK bool last_block_by(Machine& machine) {
   machine.barrier();

@@ -14,8 +14,7 @@
 
 namespace hydrascope::kernels::device {
 
-/// Runs kernel(params) with `geometry` on `stream`; see launch.h. `name` is what errors and
-/// profiles show.
+/// Runs kernel(params) with `geometry` on `stream`; see launch.h. Errors and profiles show `name`.
 template <class Params>
 void launch(const char* name, void (*kernel)(Params), const Geometry& geometry, Stream stream,
             const std::type_identity_t<Params>& params) {

@@ -11,7 +11,7 @@
 namespace hydrascope::kernels::device {
 namespace {
 
-/// XCR0; only where CPUID has OSXSAVE.
+/// XCR0; may be called only if CPUID has OSXSAVE.
 std::uint64_t enabled_states() {
   unsigned low = 0;
   unsigned high = 0;

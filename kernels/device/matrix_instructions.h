@@ -1,4 +1,4 @@
-// Instructions that multiply narrow types, beyond what Highway's targets know: kernels carry a
+// Instructions that multiply narrow types and that Highway's targets do not know: kernels carry a
 // function of intrinsics for each and ask here whether it may run.
 #pragma once
 
@@ -13,15 +13,15 @@ enum class MatrixInstruction : unsigned {
 
 /// Whether this processor has it, Linux lets the process use it (amx_refusal), and no test forbids it.
 bool may_use(MatrixInstruction instruction) noexcept;
-/// Forbids or allows what the processor has, for this process.
+/// Forbids or allows an instruction that the processor has, for this process.
 void allow_for_test(MatrixInstruction instruction, bool allowed) noexcept;
 
-/// Why this process may not use tile registers; null: it may. Three have to agree: the processor
-/// (CPUID leaf 7, EDX bit 24), the system that saves the registers at a switch of context (XCR0 bits
-/// 17 and 18), and Linux since 5.16, which hands out their 8 KiB per thread on request only:
-/// arch_prctl(ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA), docs.kernel.org/arch/x86/xstate.html. The
-/// request is made at the first call, for the whole process and its later threads, and cannot be
-/// taken back.
+/// The reason why this process may not use tile registers; null: it may. Three have to agree: the
+/// processor (CPUID leaf 7, EDX bit 24), the system that saves the registers at a switch of context
+/// (XCR0 bits 17 and 18), and Linux since 5.16, which hands out their 8 KiB per thread on request
+/// only: arch_prctl(ARCH_REQ_XCOMP_PERM, XFEATURE_XTILEDATA), docs.kernel.org/arch/x86/xstate.html.
+/// The request is made at the first call, for the whole process and its later threads, and cannot
+/// be taken back.
 const char* amx_refusal() noexcept;
 
 }  // namespace hydrascope::kernels::device

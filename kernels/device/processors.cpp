@@ -18,8 +18,8 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// By the affinity; 1 where the system does not say. The set has to hold all processors that the
-/// system was built for.
+/// The number of processors in the affinity; 1 if the system does not say. The set has to hold all
+/// processors that the system was built for.
 int allowed_processors() {
   constexpr int kMost = 1 << 20;
   for (int room = CPU_SETSIZE; room <= kMost; room *= 2) {
@@ -39,7 +39,7 @@ fs::path below(const fs::path& root, const fs::path& absolute) {
   return root / absolute.relative_path();
 }
 
-/// mountinfo writes blanks and such as \040.
+/// mountinfo writes blanks and other special characters in octal, as \040.
 std::string unescaped(std::string_view text) {
   std::string result;
   for (std::size_t i = 0; i < text.size(); ++i) {
@@ -69,7 +69,7 @@ bool lists(std::string_view list, std::string_view word) {
 /// A place where a hierarchy of cgroups is mounted.
 struct Hierarchy {
   fs::path point;
-  fs::path root;  ///< which of its groups is to be seen there
+  fs::path root;  ///< the group that the mount shows as its root
   bool is_unified = false;
 };
 
@@ -92,7 +92,7 @@ std::vector<Hierarchy> hierarchies(const fs::path& root, std::string_view contro
   return found;
 }
 
-/// This process's group in a hierarchy, as /proc/self/cgroup has it; nothing where it is in none.
+/// This process's group in a hierarchy, from /proc/self/cgroup; nothing if it is in none.
 std::optional<fs::path> group_in(const fs::path& root, const Hierarchy& hierarchy,
                                  std::string_view controller) {
   std::ifstream file(root / "proc/self/cgroup");
@@ -108,7 +108,7 @@ std::optional<fs::path> group_in(const fs::path& root, const Hierarchy& hierarch
 }
 
 /// Calls visit(folder, is_unified) for this process's groups with `controller` and all above them
-/// that can be seen. A namespace may hide where the own group lies; then what is mounted is it.
+/// that can be seen. A namespace may hide the own group's place; the mounted group is then the own.
 template <class Visit>
 void for_each_group(const fs::path& root, std::string_view controller, Visit visit) {
   for (const Hierarchy& hierarchy : hierarchies(root, controller)) {
@@ -136,7 +136,7 @@ std::vector<double> numbers_of(const fs::path& file, int count) {
   return numbers;
 }
 
-/// A count of bytes that is below what stands for none.
+/// A count of bytes; nothing if it is as large as the counts that stand for no limit.
 std::optional<std::int64_t> bytes_of(const fs::path& file) {
   constexpr double kNoLimit = 4e18;  // version 1 has the largest number of whole pages
   const std::vector<double> numbers = numbers_of(file, 1);

@@ -13,13 +13,13 @@
 
 namespace hydrascope::kernels::device {
 
-/// How many processors there are for this process, and what makes them so few.
+/// The number of processors for this process, and the limits that set it.
 struct Processors {
-  int machine = 1;                ///< that are there
-  int allowed = 1;                ///< of these, by the process's affinity
-  std::optional<double> quota{};  ///< the time of that many, by the narrowest of its cgroups
+  int machine = 1;                ///< processors of the machine
+  int allowed = 1;                ///< processors in the process's affinity
+  std::optional<double> quota{};  ///< processors' worth of time, by the narrowest of its cgroups
 
-  /// As many threads as compute at once: a part of a processor counts as one.
+  /// The number of threads that compute at once: a part of a processor counts as one.
   [[nodiscard]] int usable() const noexcept;
   /// "8 processors, 4 by the affinity, 1.5 by the cgroup's quota".
   [[nodiscard]] std::string describe() const;
@@ -30,22 +30,22 @@ Processors processors(const std::filesystem::path& root = "/");
 /// processors().usable().
 int available_processors();
 
-/// Bytes that this process's cgroups let it have at most, and what they hold now without the pages
+/// Bytes that this process's cgroups let it have at most, and the bytes they hold now without pages
 /// that only repeat files.
 struct MemoryLimit {
   std::int64_t bytes = 0;
   std::int64_t used = 0;
 };
-/// The limit of the cgroup that leaves the least; nothing where none has a limit.
+/// The limit of the cgroup that leaves the least; nothing if none has a limit.
 std::optional<MemoryLimit> memory_limit(const std::filesystem::path& root = "/");
-/// Bytes that this process can have without swapping, by the system and by its cgroups; nothing
-/// where neither says.
+/// Bytes that this process can have without swapping, by the system and its cgroups; nothing if
+/// both are silent.
 std::optional<std::int64_t> available_memory(const std::filesystem::path& root = "/");
-/// Bytes that the machine has; nothing where the system does not say.
+/// Bytes that the machine has; nothing if the system does not say.
 std::optional<std::int64_t> total_memory(const std::filesystem::path& root = "/");
 
 /// Adds `count` threads, each of which calls run(i) with its place in `threads`. If the system
-/// gives fewer, those do the work; throws Error(out_of_memory) where it gives none.
+/// gives fewer, the given ones do the work; throws Error(out_of_memory) if it gives none.
 template <class Run>
 void start_threads(std::vector<std::thread>& threads, int count, Run run) {
   const std::size_t before = threads.size();

@@ -1,9 +1,10 @@
-// What kernels over rows of tokens share: where a row lies, whether it can be read in packs, and
-// what its token weighs.
+// Common parts of kernels over rows of tokens: a row's address, whether it can be read in packs,
+// and its token's weight.
 #pragma once
 
 #include "kernels/device/rows.h"
 #include "kernels/device/vector_io.cuh"
+#include "kernels/token_weights.h"
 
 #include <cstdint>
 #include <type_traits>
@@ -21,11 +22,16 @@ bool in_packs(const Rows<T>& rows, int count = kPackSize<std::remove_const_t<T>>
   return can_pack(rows.data, rows.stride, count) && rows.image_stride % count == 0;
 }
 
-/// The weights of tokens in a sum over them: prefix tokens (class token, registers) and patches.
+/// kernels::TokenWeights as a kernel's argument.
 struct TokenWeights {
   std::int64_t num_prefix;
   float prefix;
   float patch;
+
+  explicit TokenWeights(const kernels::TokenWeights& weights)
+      : num_prefix(weights.num_prefix),
+        prefix(static_cast<float>(weights.prefix)),
+        patch(static_cast<float>(weights.patch)) {}
 
   __device__ float of(std::int64_t token) const { return token < num_prefix ? prefix : patch; }
 };

@@ -19,7 +19,7 @@ namespace hydrascope::kernels::device {
 
 #ifdef __CUDACC__
 
-/// d += a b in float32; T (BFloat16 or Float16) says what the words of a and b are.
+/// d += a b in float32; T (BFloat16 or Float16) is the type of the values in words of a and b.
 template <class T>
 __device__ __forceinline__ void multiply_add(float (&d)[4], const std::uint32_t (&a)[4],
                                              const std::uint32_t (&b)[2]);

@@ -16,7 +16,7 @@ template <class Done>
 bool spin_until(Done done) {
   for (int spin = 0; spin < kSpins; ++spin) {
     if (done()) return true;
-    // On a busy machine who is waited for may want this very processor.
+    // On a busy machine the awaited thread may want this very processor.
     if (spin % 1024 == 1023)
       std::this_thread::yield();
     else

@@ -25,7 +25,7 @@ struct alignas(sizeof(T) * count) Pack {
 template <class T>
 inline constexpr int kPackSize = 16 / sizeof(T);
 
-// The emulator counts what warps touch of global memory, by the place that asks for it.
+// The emulator counts the warps' accesses to global memory, by the place that asks for them.
 #ifdef __CUDACC__
 #define HYDRASCOPE_AND_SITE
 #define HYDRASCOPE_PASS_SITE
@@ -77,8 +77,8 @@ __device__ __forceinline__ void load_floats(const float* from,
   }
 }
 
-/// A Word that lies in an array of another type, aligned to its size. By a type that may lie
-/// anywhere: through a plain pointer the compiler may take the two for different places and swap
+/// A Word that lies in an array of another type, aligned to its size. Its own type may alias any
+/// other: through a plain pointer the compiler may take the two for different places and swap
 /// accesses; and for memcpy nvcc forgets the alignment and moves bytes.
 template <class Word>
 struct Anywhere {
@@ -148,8 +148,8 @@ __device__ __forceinline__ Pack<T, count> from_floats(const float (&values)[coun
   return pack;
 }
 
-/// A pack of 16 bytes as four words. The values of a Pack the compiler takes apart when they
-/// arrive, 16-bit ones into a register each; a row that waits for its norm stays as small as this.
+/// A pack of 16 bytes as four words. The compiler gives each value of a Pack, also a 16-bit one, a
+/// register of its own on arrival; a row that waits for its norm takes only four as words.
 template <class T>
 struct alignas(16) [[gnu::may_alias]] PackedWords {
   std::uint32_t words[4];
@@ -172,8 +172,7 @@ __device__ __forceinline__ float value_of(const PackedWords<T>& pack, int index)
     return to_float(value);
   }
 }
-/// Makes the compiler forget what it has converted of a pack, which it would otherwise keep for
-/// whoever converts it again.
+/// Makes the compiler forget a pack's converted values instead of keeping them for another use.
 template <class T>
 __device__ __forceinline__ void forget_values([[maybe_unused]] PackedWords<T>& pack) {
 #ifdef __CUDACC__

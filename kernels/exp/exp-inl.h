@@ -2,7 +2,7 @@
 // of degree 6 (Remez, relative error 1.9e-9), 2^n an addition to the exponent. The relative error
 // is below 2e-7 wherever the result is a normal number; results below 2^-126 (and -inf) give 0,
 // results above the largest float give +inf, NaN stays NaN. exp(0) is 1 exactly. Included after
-// hwy/highway.h, once per instruction set.
+// hwy/highway.h, once per instruction set. Test: tests/kernels/exp/exp_test.cpp.
 #if defined(HYDRASCOPE_KERNELS_EXP_EXP_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef HYDRASCOPE_KERNELS_EXP_EXP_INL_H
 #undef HYDRASCOPE_KERNELS_EXP_EXP_INL_H

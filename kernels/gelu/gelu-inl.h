@@ -2,10 +2,10 @@
 // default of torch.
 // float32: erf is a rational function x P(x^2) / Q(x^2) on [-4, 4], constant beyond (coefficients:
 //   Eigen's float minimax); its error is below 1e-6, tested against std::erfc.
-// bfloat16: max(x, 0) - a t(a) with a = |x|, where the tail t = 1 - Phi is the eighth power of a
+// bfloat16: max(x, 0) - a t(a) with a = |x|. The tail t = 1 - Phi is the eighth power of a
 //   polynomial of degree 5 on [0, 5.2], constant beyond: the eighth root of t is nearly straight,
-//   so that few terms do, without a division. (Remez exchange in float64, weighted for equal errors
-//   of erf.) Measured: erf to 4.5e-6, GELU to 6.6e-6, less than half of the last digit that
+//   so that few terms suffice without a division. (Remez exchange in float64, weighted for equal
+//   errors of erf.) Measured: erf to 4.5e-6, GELU to 6.6e-6, less than half of the last digit that
 //   bfloat16 keeps wherever |GELU| > 0.002. Below -5.2 it stays at -3.5e-7.
 // NaN and +infinity stay; -infinity gives NaN (float32, as in torch) or the constant tail (bfloat16).
 // Test: tests/kernels/gelu/gelu_test.cpp; twin: gelu_reference.h beside it.
@@ -33,7 +33,7 @@ HWY_INLINE VecF32 gelu_for_float(VecF32 x) {
                                     -1.68282697438203e-03F, -7.37332916720468e-03F,
                                     -1.42647390514189e-02F};
   const VecF32 z = hn::Mul(x, hn::Set(d, kSqrtHalf));
-  // Clamped this way round a NaN stays: x multiplies the result.
+  // The clamps may lose a NaN, but the result is a product with x, which has it.
   const VecF32 u = hn::Min(hn::Max(z, hn::Set(d, -4.0F)), hn::Set(d, 4.0F));
   const VecF32 square = hn::Mul(u, u);
   VecF32 p = hn::Set(d, kNumerator[0]);
@@ -45,7 +45,7 @@ HWY_INLINE VecF32 gelu_for_float(VecF32 x) {
   return hn::MulAdd(half, erf, half);
 }
 
-/// max(x, 0) that keeps a NaN: the processor's maximum gives its second operand then, Highway's
+/// max(x, 0) that keeps a NaN: the processor's maximum then gives its second operand, Highway's
 /// scalar one gives the number.
 HWY_INLINE VecF32 rectified(VecF32 x) {
   const F32 d;
@@ -71,7 +71,7 @@ HWY_INLINE VecF32 gelu_for_bfloat16(VecF32 x) {
   return hn::NegMulAdd(a, tail, rectified(x));
 }
 
-/// T: what the result is stored in, which says how exact it has to be.
+/// T is the type that the result is stored in; it decides how exact the result has to be.
 template <class T>
 HWY_INLINE VecF32 gelu(VecF32 x) {
   if constexpr (sizeof(T) == 2) {

@@ -1,4 +1,4 @@
-// The kernels of gelu_cuda.h, which has the equations and the traffic, and what launches them.
+// The kernels of gelu_cuda.h, which has the equations and the traffic, and their launches.
 //
 // Geometry: 256 threads, each with two packs of 16 bytes a block's width apart.
 //

@@ -9,9 +9,9 @@
 //   operations per element (erff), 2 to 3 per byte: bound by memory.
 // Numerics: float32, erff to two units of 2^-24. NaN and +infinity stay; -infinity gives NaN, as in
 //   torch.
-// Tolerance: 4.5e-7, and a rounding: 1.2e-7 of erff times |x| / 2 <= 2.8 (beyond, erff is 1), and
-//   half a unit of that product where it is not fused with the sum.
-// Deterministic: every value by itself.
+// Tolerance: 4.5e-7, and a rounding: the error of erff, 1.2e-7, times |x| / 2 <= 2.8 (beyond, erff
+//   is 1), and half a unit of this product if it is not fused with the sum.
+// Deterministic: every value depends on one input value.
 // Preconditions: as above, else Error(internal); count <= 0: nothing is launched.
 // Test: tests/kernels/gelu/gelu_cuda_test.cpp; twin: gelu_reference.h beside it.
 #pragma once
@@ -26,11 +26,11 @@ namespace hydrascope::kernels::gelu::cuda {
 /// values[i] = gelu(values[i]) for all i < count, by erf.
 void gelu(float* values, std::int64_t count, device::Stream stream);
 
-// How the kernels are laid out; numbers that tests ask for without a GPU.
+// The layout of the kernels, as numbers that tests read without a GPU.
 
 inline constexpr int kThreads = 256;
-/// Packs a thread has in flight: with 2048 threads per multiprocessor these are 64 KiB, twice what
-/// hides the latency of memory; more would only leave small arrays on fewer multiprocessors.
+/// Packs that a thread has in flight: with 2048 threads per multiprocessor these are 64 KiB, twice
+/// what hides the latency of memory; more would only leave small arrays on fewer multiprocessors.
 inline constexpr int kPacks = 2;
 
 constexpr device::Geometry geometry(std::int64_t packs) {

@@ -69,8 +69,8 @@ HWY_INLINE Pair gathered(Pair k, float by, Pair v, Pair sum) {
   return {hn::MulAdd(kh.first, v.first, sum.first), hn::MulAdd(kh.second, v.second, sum.second)};
 }
 
-/// Features of kRows rows from their norms. `sum` is in the order of load_pair<T>; what is no whole
-/// pair of it is in `sum_tail`. With kQueries, their q_hat too.
+/// Features of kRows rows from their norms. `sum` is in the order of load_pair<T>; features beyond
+/// the last whole pair are in `sum_tail`. With kQueries, their q_hat too.
 template <int kRows, bool kQueries, class T>
 HWY_INLINE void project_rows(const hydra::ProjectParams<T>& p, std::int64_t row, float* sum_tail) {
   const std::size_t step = 2 * lanes();
@@ -82,9 +82,9 @@ HWY_INLINE void project_rows(const hydra::ProjectParams<T>& p, std::int64_t row,
   float of_q[kRows];
   float of_k[kRows];
   for (int r = 0; r < kRows; ++r) {
-    if (kQueries) of_q[r] = inverse_norm_of(q + r * p.q_stride, dim, hydra::query_rule(p.kernel));
-    of_k[r] = (row + r < p.num_prefix ? p.prefix_weight : p.patch_weight) *
-              inverse_norm_of(k + r * p.stride, dim, hydra::key_rule(p.kernel));
+    if (kQueries) of_q[r] = inverse_norm_of(q + r * p.q_stride, dim, p.kernel.query);
+    of_k[r] = static_cast<float>(p.weights.of(row + r)) *
+              inverse_norm_of(k + r * p.stride, dim, p.kernel.key);
   }
   std::size_t f = 0;
   for (; f + step <= dim; f += step) {

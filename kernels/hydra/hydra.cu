@@ -1,5 +1,5 @@
-// What launches hydra.cuh and hydra_backward.cuh: checks, the choice between the kernels, their
-// arguments, and the functions of hydra_cuda.h.
+// The functions of hydra_cuda.h: checks, the choice between the kernels of hydra.cuh and
+// hydra_backward.cuh, their arguments and launches.
 #include "kernels/device/choice.h"
 #include "kernels/device/launch.cuh"
 #include "kernels/error.h"
@@ -35,10 +35,6 @@ void with_packs(std::int64_t dim, const Run& run) {
   device::with_one_of<kPacks<T>>(packs_of<T>(dim), run);
 }
 
-device::TokenWeights token_weights(const Shape& shape) {
-  return {shape.num_prefix, shape.prefix_weight, shape.patch_weight};
-}
-
 template <class T>
 void forward(const ForwardParams<T>& params, device::Stream stream) {
   const Shape& shape = params.shape;
@@ -48,8 +44,8 @@ void forward(const ForwardParams<T>& params, device::Stream stream) {
 
   const ProjectArguments<T> project{params.k,
                                     params.v,
-                                    token_weights(shape),
-                                    key_rule(shape.kernel),
+                                    device::TokenWeights(shape.weights),
+                                    shape.kernel.key,
                                     SplitSum(shape, params.workspace),
                                     params.feature_scale,
                                     params.global,
@@ -65,7 +61,7 @@ void forward(const ForwardParams<T>& params, device::Stream stream) {
                               params.y,
                               params.global,
                               shape.queries,
-                              query_rule(shape.kernel),
+                              shape.kernel.query,
                               static_cast<int>(shape.dim),
                               static_cast<int>(rows.grid.x / shape.images)};
   with_packs<T>(shape.dim, [&]<int packs>() {
@@ -93,7 +89,7 @@ void backward(const BackwardParams<T>& params, device::Stream stream) {
       params.grad_y,
       params.grad_q,
       params.global,
-      query_rule(shape.kernel),
+      shape.kernel.query,
       SplitSum(shape, params.workspace),
       params.feature_scale,
       dc,
@@ -113,8 +109,8 @@ void backward(const BackwardParams<T>& params, device::Stream stream) {
                                      params.grad_v,
                                      dc,
                                      shape.tokens,
-                                     token_weights(shape),
-                                     key_rule(shape.kernel),
+                                     device::TokenWeights(shape.weights),
+                                     shape.kernel.key,
                                      static_cast<int>(shape.dim),
                                      static_cast<int>(rows.grid.x / shape.images)};
   with_packs<T>(shape.dim, [&]<int packs>() {

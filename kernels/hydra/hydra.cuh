@@ -1,12 +1,12 @@
-// Hydra attention on a GPU, forward, from a row in registers to the result; what it computes and
-// from where, and how it is cut, says hydra_cuda.h. hydra.cu launches it.
+// Hydra attention on a GPU, forward, from a row in registers to the result. hydra_cuda.h has the
+// equations, the tensors and the split of the work; hydra.cu launches it.
 //
 // project_kernel: grid images * splits, block 256. A block sums its share of an image's tokens (each
-//   warp one row at a time, in registers as packs of 16 bytes), writes the sum (D floats) to the
-//   workspace; the last block of every 16 adds theirs, the last of those writes c and g. Order of
-//   every sum: the rows of a warp in theirs, the warps in theirs, splits in theirs; nothing depends
-//   on which block is last.
-// gate_kernel: grid images * ceil(queries / 32), block 256, a warp four rows.
+//   warp one row at a time, in registers as packs of 16 bytes) and writes the sum (D floats) to the
+//   workspace. The last block of every 16 adds the sums of the 16, the last block of these writes c
+//   and g. Every sum has a fixed order: by rows in a warp, by warps, by splits; nothing depends on
+//   which block is last.
+// gate_kernel: grid images * ceil(queries / 32), block 256, four rows per warp.
 //
 // Budget: project_kernel: 128 registers, 8448 shared bytes, 2 blocks of 256
 // Access: project_kernel: loads 128, 99 x 32; stores 15 x 32; fences
@@ -29,7 +29,7 @@ using device::row_of;
 
 // ---- a token's row and its norm -----------------------------------------------------------------
 
-/// What a lane holds of a row: packs of 16 bytes, neighbouring lanes holding neighbouring packs.
+/// A lane's part of a row: packs of 16 bytes, neighbouring lanes holding neighbouring packs.
 template <class T, int packs>
 struct RowShare {
   device::PackedWords<T> pack[packs];
@@ -60,7 +60,7 @@ __device__ __forceinline__ RowShare<T, packs> load_row(const T* row, int dim, bo
 __device__ __forceinline__ float add_to_norm(float x, Norm norm, float sum) {
   return norm == Norm::l2 ? fmaf(x, x, sum) : sum + fabsf(x);
 }
-/// 1 / r of a row. It is read again afterwards, and until then takes 16 bytes per pack.
+/// 1 / r of a row. The row is read again afterwards, and until then takes 16 bytes per pack.
 template <class T, int packs>
 __device__ __forceinline__ float inverse_norm_of(RowShare<T, packs>& x, const NormRule& rule) {
   float sum = 0;
@@ -81,9 +81,9 @@ __device__ __forceinline__ float inverse_norm_of(RowShare<T, packs>& x, const No
 struct SplitSum {
   std::int64_t tokens;
   int dim;
-  int share;           ///< tokens of a split, which is a block's
-  int splits;          ///< of an image
-  int groups;          ///< of at most kGroup splits
+  int share;           ///< tokens of a split, one block's work
+  int splits;          ///< per image
+  int groups;          ///< groups of at most kGroup splits, per image
   unsigned* counters;  ///< (B, groups + 1)
   float* partial;      ///< (B, splits, D)
 
@@ -104,8 +104,8 @@ struct Split {
   std::int64_t image;
   int index;
   std::int64_t begin;  ///< its first token
-  int rows;            ///< its tokens; none where the image has none
-  float* partial;      ///< (D): where its sum goes
+  int rows;            ///< its tokens; 0 if the image has none
+  float* partial;      ///< (D): the place of its sum
 };
 __device__ __forceinline__ Split split_of_block(const SplitSum& all) {
   Split split{};
@@ -130,7 +130,7 @@ struct ProjectArguments {
   float* sum;                  ///< (B, D) or null: c
 };
 
-/// A lane's sums of products: those of its packs of a row.
+/// A lane's sums of products, for its packs of a row.
 template <class T, int packs>
 using LaneSums = float[packs][device::kPackSize<T>];
 
@@ -150,7 +150,7 @@ __device__ __forceinline__ void add_products(const RowShare<T, packs> (&x)[rows]
                              device::value_of(y[r].pack[pack], i), sums[pack][i]);
 }
 
-/// A column of each warp's sums: of one pack of 8 of each lane, or of two of 4.
+/// A column of each warp's sums: each lane's one pack of 8, or two packs of 4.
 struct ProjectShared {
   float sums[kWarps][kThreads];
 };
@@ -215,8 +215,8 @@ __device__ __forceinline__ void add_group(const float* partial, int count, std::
     }
   }
 }
-/// After a block has written its partial sum: what is last adds them, by a tree of two levels, and
-/// stores the image's whole sum by store(f, sum).
+/// After a block has written its partial sum: the last blocks add the sums, by a tree of two
+/// levels, and store the image's whole sum by store(f, sum).
 template <class Store>
 __device__ __forceinline__ void finish_sum(const SplitSum& all, const Split& split,
                                            const Store& store) {
@@ -229,7 +229,7 @@ __device__ __forceinline__ void finish_sum(const SplitSum& all, const Split& spl
   if (!device::last_block(counters + group, static_cast<unsigned>(count))) return;
   std::int64_t stride = all.dim;
   if (all.groups > 1) {
-    // In the place of the group's first split, whose column no other thread reads.
+    // The group's sum takes the place of its first split, whose column no other thread reads.
     float* of_group = of_image + static_cast<std::int64_t>(first) * all.dim;
     add_group(of_group, count, stride, all.dim, [=](int f, float sum) { of_group[f] = sum; });
     if (!device::last_block(counters + all.groups, static_cast<unsigned>(all.groups))) return;

@@ -2,9 +2,9 @@
 // that name) in the three steps of a streamed block:
 //   project   qh_t = q_t / r(q_t);  c_tile = sum over the tile's tokens of w_t (k_t / r(k_t)) * v_t
 //   combine   g = scale * sum of all tiles' c
-//   gate      y_t = qh_t * g, or, added to what is there, of queries that were kept as they are
+//   gate      y_t = qh_t * g, or (add_gated) y_t += (q_t / r(q_t)) * g of queries as they are
 // r is a norm over the whole row of D features, at least eps. Deviations from the paper: eps, the token
-// weights w (tests/model/attention/hydra_growth_test.cpp says why) and an optional per-feature
+// weights w (reason: tests/model/attention/hydra_growth_test.cpp) and an optional per-feature
 // scale.
 //
 // Tensors: q, k, v, q_hat, y in T, rows contiguous, strides and alignment free, any D >= 1 and
@@ -20,6 +20,7 @@
 // Test: tests/kernels/hydra/hydra_test.cpp; twin: hydra_reference.h beside it.
 #pragma once
 
+#include "kernels/token_weights.h"
 #include "kernels/vector/scalar_types.h"
 
 #include <cstdint>
@@ -31,22 +32,15 @@ enum class Norm {
   l1,   ///< sum |x_f|
   none  ///< 1
 };
-struct Kernel {
-  Norm norm_q = Norm::l2;
-  Norm norm_k = Norm::l2;
-  double eps = 1e-6;  ///< r = max(norm, eps)
-};
-/// The same of the queries or of the keys, as kernels compute it.
+/// r = max(norm, eps) of a row.
 struct NormRule {
-  Norm norm;
-  float eps;
+  Norm norm = Norm::l2;
+  float eps = 1e-6F;
 };
-constexpr NormRule query_rule(const Kernel& kernel) {
-  return {kernel.norm_q, static_cast<float>(kernel.eps)};
-}
-constexpr NormRule key_rule(const Kernel& kernel) {
-  return {kernel.norm_k, static_cast<float>(kernel.eps)};
-}
+struct Kernel {
+  NormRule query;
+  NormRule key;
+};
 
 template <class T>
 struct ProjectParams {
@@ -60,10 +54,8 @@ struct ProjectParams {
   std::int64_t rows;
   std::int64_t dim;
   Kernel kernel;
-  std::int64_t num_prefix;  ///< leading rows of this tile that weigh `prefix_weight`
-  float prefix_weight;
-  float patch_weight;
-  T* q_hat;  ///< (query_rows, dim), rows `q_hat_stride` apart; may be q
+  TokenWeights weights;  ///< w of this tile's rows, as floats
+  T* q_hat;              ///< (query_rows, dim), rows `q_hat_stride` apart; may be q
   std::int64_t q_hat_stride;
   float* sum;  ///< (dim): set to the tile's c
 };

@@ -1,12 +1,12 @@
-// Hydra attention on a GPU, backward (hydra_cuda.h has the equations, hydra.cuh what it shares with
-// the forward pass): of q and grad_y the sum that becomes dc and, as both are in registers, grad_q;
-// then grad_k and grad_v from k, v and dc.
+// Hydra attention on a GPU, backward (hydra_cuda.h has the equations, hydra.cuh the parts shared
+// with the forward pass): from q and grad_y the sum that becomes dc and, as both are in registers,
+// grad_q; then grad_k and grad_v from k, v and dc.
 //
-// query_gradient_kernel: laid out and summed as project_kernel. The sums, both rows and the gradient
-//   need more than the registers of two blocks per multiprocessor where a lane holds 6 packs; one
+// query_gradient_kernel: laid out and summed as project_kernel. With 6 packs per lane the sums,
+//   both rows and the gradient need more registers than two blocks per multiprocessor leave; one
 //   block has 48 KB on their way.
-// key_gradient_kernel: grid images * ceil(N / 32), block 256, one warp per row (or rows_in_flight of
-//   them) at a time; no row knows of another. dc comes from L1, twice: with k and v there are no
+// key_gradient_kernel: grid images * ceil(N / 32), block 256, one row (or rows_in_flight rows) per
+//   warp at a time; rows are independent. dc comes from L1, twice: beside k and v there are no
 //   registers for it, and L1 should be a fifth busy (an estimate, from bytes).
 //
 // Budget: query_gradient_kernel: 255 registers, 8448 shared bytes, 1 block of 256
@@ -21,9 +21,9 @@ namespace hydrascope::kernels::hydra::cuda {
 
 // ---- the derivative through the norm ------------------------------------------------------------
 
-/// The derivative of xh = x / r(x) in one row, of a gradient dxh:
+/// The gradient of x for a gradient dxh of xh = x / r(x) in one row:
 ///   dx = (dxh - (xh . dxh) d|x|/dx) / r,  d|x|/dx = x / |x| (l2) or sign x (l1);
-/// 0 where |x| < eps, as the modules have it: 1 / eps would be a spike of a million.
+/// 0 if |x| < eps, as in the modules: 1 / eps would be a spike of a million.
 struct NormGradient {
   float inverse;     ///< 1 / r
   float correction;  ///< times x (l2) or its sign (l1)
@@ -44,7 +44,7 @@ __device__ __forceinline__ NormGradient norm_gradient(float norm, float product,
   const float length = length_of(sum, rule);
   const float inverse = inverse_norm(sum, rule);
   float correction = product * inverse;
-  // Below eps and at a zero row the gradient is zero as a whole. Asked this way round a NaN stays.
+  // Below eps and at a zero row the gradient is zero as a whole. This comparison lets a NaN pass.
   if (rule.norm == Norm::l2) correction = length <= 0 ? 0.0F : correction / length;
   return {inverse, correction, length < rule.eps, rule.norm == Norm::l1};
 }
@@ -90,7 +90,7 @@ struct QueryGradientArguments {
   SplitSum split_sum;
   const float* feature_scale;  ///< (D) or null
   float* dc;                   ///< (B, D): feature_scale * s
-  const float* sum;            ///< (B, D): c; read where its gradient is asked for
+  const float* sum;            ///< (B, D): c; read for grad_feature_scale
   float* grad_feature_scale;   ///< (B, D) or null: c * s
 };
 

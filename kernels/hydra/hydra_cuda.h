@@ -7,11 +7,11 @@
 //   s_b = sum_i qh_i * grad_y_i               dc_b = feature_scale * s_b
 //   grad_q_i = J(q_i, grad_y_i * g_b)         grad_k_t = J(k_t, w_t dc_b * v_t)
 //   grad_v_t = w_t dc_b * kh_t                grad_feature_scale_b = c_b * s_b
-// A token with |x| < eps is a constant: grad_q, grad_k are 0 there, grad_v is not.
+// A token with |x| < eps is a constant: its grad_q, grad_k are 0, its grad_v is not.
 //
 // Tensors: rows contiguous, of whole packs of 16 bytes (`serves`: D <= 1536, float32 1024), with
 //   strides and addresses that 16 bytes divide. y may be q; nothing else may overlap. `global`,
-//   `sum` are written where there are images, for no tokens with the empty sum.
+//   `sum` are written for every image, for an image without tokens with the empty sum.
 // Kernels: hydra.cuh, hydra_backward.cuh. Two launches each.
 // Traffic: forward 4 N D s bytes (2 N D s by project, 2 N D s by gate) and N D / 8 bytes of
 //   partial sums, in L2 (50 MB and 0.8 MB per image for D = 768, N = 8161, bfloat16: by estimate
@@ -43,21 +43,21 @@ namespace hydrascope::kernels::hydra::cuda {
 
 using device::Rows;
 
-// How the kernels share their work: plain numbers that a test without a GPU asks for.
+// The split of the kernels' work: plain numbers that a test without a GPU asks for.
 
 inline constexpr int kThreads = 256;
 inline constexpr int kWarps = kThreads / 32;
 
-/// Packs of 16 bytes that a lane holds of a row of T, as kernels are compiled. Few sizes, because each
-/// is compiled for every architecture, and a lane's packs after the row cost a predicate, not a
-/// transfer: D = 384 in bfloat16 has the same two rows in flight in three packs as it would have in
-/// two. Eight are ViT-L's in float32.
+/// Packs of 16 bytes of a row of T per lane, for which kernels are compiled. Few sizes, because
+/// each is compiled for every architecture, and a lane's packs beyond the row cost a predicate, not
+/// a transfer: D = 384 in bfloat16 has two rows in flight by three packs as it would have by two.
+/// Eight packs serve ViT-L in float32.
 template <class T>
 inline constexpr std::array<int, 4> kPacks{1, 3, 4, 6};
 template <>
 inline constexpr std::array<int, 5> kPacks<float>{1, 3, 4, 6, 8};
 
-/// The fewest that hold a row; 0 where none does, or where a row does not consist of packs.
+/// The fewest packs that hold a row; 0 if no size does or the row does not consist of packs.
 template <class T>
 constexpr int packs_of(std::int64_t dim) {
   constexpr std::int64_t kWidth = 16 / sizeof(T);
@@ -68,17 +68,16 @@ constexpr int packs_of(std::int64_t dim) {
 }
 
 /// Rows of two tensors that a warp asks for before it waits: 48 registers a lane at most, beside
-/// the sums of a row. Two blocks per multiprocessor then have 48 to 96 KB on their way; the least
-/// that hides the latency of an H200's memory is, if that is 0.8 us (an estimate),
-/// 4.3 TB/s * 0.8 us / 132 = 26 KB.
+/// the sums of a row. Two blocks per multiprocessor then have 48 to 96 KB on their way. The latency
+/// of an H200's memory, 0.8 us (an estimate), is hidden from 4.3 TB/s * 0.8 us / 132 = 26 KB on.
 constexpr int rows_in_flight(int packs) { return packs == 1 ? 4 : packs <= 3 ? 2 : 1; }
-/// How many rows of one tensor a warp loads ahead.
+/// Rows of one tensor that a warp loads ahead.
 constexpr int gate_rows_in_flight(int packs) { return packs <= 3 ? 4 : 2; }
 
 /// Tokens that one block sums. 32 give each warp two passes at D = 768, and 8161 tokens (1088 x
 /// 1920 pixels) 256 blocks, two on each of an H200's 132 multiprocessors: one picture is enough to
-/// fill it. Partial sums are then 1/32 of what bfloat16 rows of k and v are, and lie in L2. Longer
-/// rows of tokens get longer shares, so that partial sums stay below a megabyte per image at D =
+/// fill it. Partial sums then have 1/32 of the bytes of k and v in bfloat16, and lie in L2. Images
+/// of more tokens have longer shares, so that partial sums stay below a megabyte per image at D =
 /// 768. A function of the tokens alone: an image's sum must depend neither on its batch nor on the
 /// GPU.
 inline constexpr std::int64_t kShare = 32;
@@ -86,7 +85,7 @@ inline constexpr std::int64_t kMaxShares = 256;
 constexpr std::int64_t project_share(std::int64_t tokens) {
   return kShare * std::max<std::int64_t>(1, device::ceil_div(tokens, kShare * kMaxShares));
 }
-/// Blocks per image; one also where there is no token, which writes the empty sum.
+/// Blocks per image; without tokens one block, which writes the empty sum.
 constexpr std::int64_t project_splits(std::int64_t tokens) {
   return std::max<std::int64_t>(1, device::ceil_div(tokens, project_share(tokens)));
 }
@@ -108,8 +107,8 @@ constexpr device::Geometry rows_geometry(std::int64_t images, std::int64_t rows)
   return {{images * device::ceil_div(rows, kRowsOfBlock)}, {kThreads}};
 }
 
-/// The workspace: counters (zero between calls) first, then partial sums (B, splits, D), then what
-/// `backward` keeps of dc (B, D).
+/// The workspace: counters (zero between calls), partial sums (B, splits, D), dc (B, D) of
+/// backward.
 struct WorkspaceLayout {
   std::int64_t counters_of_image;  ///< one per group, one for the groups
   std::size_t partial;             ///< offsets in bytes
@@ -141,15 +140,12 @@ struct Shape {
   std::int64_t queries;  ///< leading tokens that have a query, at most `tokens`
   std::int64_t dim;
   Kernel kernel;
-  std::int64_t num_prefix;  ///< leading tokens that weigh `prefix_weight` in c
-  float prefix_weight;
-  float patch_weight;
+  TokenWeights weights;  ///< w of tokens in c
 };
 
 /// Bytes that `forward` and `backward` work in, 256-byte aligned. The first workspace_zero_bytes of
-/// them must be zero before the first call with them and are ready for the next of this shape after
-/// each call (counters return to zero; another shape has its counters elsewhere, among what these
-/// calls leave as sums).
+/// them must be zero before the first call; each call returns them to zero for the next call of
+/// this shape. Another shape needs them zeroed anew: its counters may lie among this shape's sums.
 std::size_t workspace_bytes(const Shape& shape);
 std::size_t workspace_zero_bytes(const Shape& shape);
 
@@ -160,10 +156,10 @@ struct ForwardParams {
   Rows<const T> k;
   Rows<const T> v;
   const float* feature_scale;  ///< (D) or null
-  float* global;               ///< (B, D): g = feature_scale * c; what maps and `backward` read
+  float* global;               ///< (B, D): g = feature_scale * c; maps and `backward` read it
   Rows<T> y;
   void* workspace;
-  float* sum = nullptr;  ///< (B, D) or null: c, which only `grad_feature_scale` needs
+  float* sum = nullptr;  ///< (B, D) or null: c, needed for `grad_feature_scale` alone
 };
 /// T: float, BFloat16 or Float16.
 template <class T>
@@ -176,17 +172,17 @@ struct BackwardParams {
   Rows<const T> k;
   Rows<const T> v;
   const float* feature_scale;
-  const float* global;  ///< of `forward`
+  const float* global;  ///< written by `forward`
   Rows<const T> grad_y;
   Rows<T> grad_q;
   Rows<T> grad_k;
   Rows<T> grad_v;
   float* grad_feature_scale;  ///< (B, D), one row per image, or null
   void* workspace;
-  /// The sum that `forward` wrote; needed where feature_scale and its gradient are given.
+  /// The sum that `forward` wrote; needed if feature_scale and its gradient are given.
   const float* sum = nullptr;
 };
-/// T: float or BFloat16, what training knows.
+/// T: float or BFloat16, the types of training.
 template <class T>
 void backward(const BackwardParams<T>& params, device::Stream stream);
 

@@ -9,7 +9,7 @@
 namespace hydrascope::kernels::hydra {
 
 // `sum`: sum x_f^2 (l2) or sum |x_f| (l1) of a row; NaN stays NaN.
-// constexpr is what lets nvcc call them from device code.
+// constexpr, so that nvcc may call them from device code.
 
 /// |x|.
 constexpr float length_of(float sum, const NormRule& rule) {
@@ -19,7 +19,7 @@ constexpr float length_of(float sum, const NormRule& rule) {
 constexpr float inverse_norm(float sum, const NormRule& rule) {
   if (rule.norm == Norm::none) return 1;
   const float length = length_of(sum, rule);
-  const float r = length < rule.eps ? rule.eps : length;  // asked this way round a NaN stays
+  const float r = length < rule.eps ? rule.eps : length;  // this comparison lets a NaN pass
   return std::isnan(r) ? std::numeric_limits<float>::quiet_NaN() : 1 / r;
 }
 

@@ -4,7 +4,7 @@
 
 #include <cmath>
 
-// foreach_target.h includes this file once per instruction set: it stands before what they compile.
+// foreach_target.h includes this file once per instruction set, so it precedes the compiled code.
 // clang-format off
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/layer_norm/layer_norm.cpp"
@@ -59,7 +59,7 @@ HWY_INLINE Deviations row_deviations(const T* x, std::size_t dim, float mean) {
   for (; i < dim; i += n) {
     const bool whole = i + n <= dim;
     VecF32 deviations = hn::Sub(whole ? load(x + i) : load_n(x + i, dim - i), middle);
-    // The lanes after the row must not count: there load_n gives zero, not the mean.
+    // The lanes after the row must not count: load_n gives zero there, not the mean.
     if (!whole) deviations = hn::IfThenElseZero(hn::FirstN(d, dim - i), deviations);
     sums[0] = hn::Add(sums[0], deviations);
     squares[0] = hn::MulAdd(deviations, deviations, squares[0]);
@@ -68,7 +68,7 @@ HWY_INLINE Deviations row_deviations(const T* x, std::size_t dim, float mean) {
           sum_of_lanes(hn::Add(hn::Add(squares[0], squares[1]), hn::Add(squares[2], squares[3])))};
 }
 
-/// v * weight + bias, where they are.
+/// v * weight + bias; an absent one is left out.
 template <bool kWeight, bool kBias>
 HWY_INLINE VecF32 affine(VecF32 v, VecF32 weight, VecF32 bias) {
   if constexpr (kWeight && kBias)
@@ -93,7 +93,7 @@ void layer_norm_rows(const layer_norm::LayerNormParams<T>& p) {
     const float mean = row_sum(x, dim) * each;
     const Deviations deviations = row_deviations(x, dim, mean);
     const float correction = deviations.sum * each;
-    // A constant row may come out below zero by a rounding. A NaN stays.
+    // A rounding may bring a constant row below zero. A NaN stays.
     const float centred = deviations.squares - deviations.sum * correction;
     const float variance = centred < 0 ? 0.0F : centred * each;
     const float scale = 1.0F / std::sqrt(variance + p.eps);

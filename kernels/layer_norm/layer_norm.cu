@@ -1,9 +1,9 @@
-// The kernels of layer_norm_cuda.h, which has the equations and the traffic, and what launches them.
+// The kernels of layer_norm_cuda.h, which has the equations and the traffic, and their launches.
 //
 // Geometry: 128 threads, one warp per row; no shared memory, no barrier. The row lies in the registers
 //   of its warp, `packs` packs of 16 bytes per lane, read once in accesses that are 512 bytes wide.
 //
-// Budget: layer_norm_kernel: 144 registers, 0 shared bytes, 5 blocks of 128
+// Budget: layer_norm_kernel: 96 registers, 0 shared bytes, 5 blocks of 128; 144 registers elsewhere
 // Access: layer_norm_kernel: loads 128; stores 128
 #include "kernels/device/block.cuh"
 #include "kernels/device/choice.h"
@@ -15,14 +15,14 @@
 
 namespace hydrascope::kernels::layer_norm::cuda {
 
-/// What a row's values become: (x - mean) * scale + shift.
+/// A row's values become (x - mean) * scale + shift.
 struct Standard {
   float scale;
   float shift;
 };
-/// `sum` and `squares` are those of x - mean over the row. The mean was rounded: what is left of
-/// the sum corrects the variance and joins the result after the difference, which is exact where
-/// it matters.
+/// `sum` and `squares` are sums of x - mean and its square over the row. The mean was rounded:
+/// `sum`, its error, corrects the variance and joins the result after the difference x - mean,
+/// which is exact if x is near the mean.
 __device__ __forceinline__ Standard standard(float sum, float squares, float each, float eps) {
   const float correction = sum * each;
   const float centred = squares - sum * correction;
@@ -81,7 +81,7 @@ __global__ void __launch_bounds__(kThreads) layer_norm_kernel(const LayerNormPar
   const Standard to = standard(deviations, squares, each, p.eps);
 
   T* y = p.y + row * p.y_stride;
-  // Of a tensor that y is not: they may be read ahead of the stores.
+  // Never y's memory: they may be read ahead of the stores.
   const float* __restrict__ weight = p.weight;
   const float* __restrict__ bias = p.bias;
 #pragma unroll

@@ -1,5 +1,5 @@
 // Layer normalisation of token rows on CUDA: before the attention and the MLP of every block, and
-// before the classifier. (The residual is added by the product before it, linear/.)
+// before the classifier. (The product before it adds the residual, linear/.)
 //
 // Equation: y = (x - mean) / sqrt(var + eps) * weight + bias, mean and (biased) var over the row
 //   (Ba et al. 2016, arXiv 1607.06450, equation 3; eps as in torch).
@@ -10,10 +10,10 @@
 // Memory: rows dim sizeof(T) times 2 (read x, write y); weight and bias (8 dim bytes) come from the
 //   L1 cache. ViT-B at 1088x1920 in bfloat16 (8161 x 768): 25 MB per image; about 10 FLOPs per
 //   element, 1 to 3 per byte: bound by memory.
-// Numerics: float32, one rounding when stored. Two passes from registers, the
-//   mean and then the squares around it; the sum of what is left around the rounded mean corrects
-//   both (Chan, Golub, LeVeque 1983). Rows whose squares exceed float32 are not finite. NaN or
-//   infinity in a row makes that row NaN and no other. A constant row gives bias (eps > 0).
+// Numerics: float32, one rounding when stored. Two passes from registers: the first one sums the
+//   mean, the second one the squares around it; the sum of the deviations from the rounded mean
+//   corrects both (Chan, Golub, LeVeque 1983). Rows whose squares exceed float32 are not finite.
+//   NaN or infinity in a row makes that row NaN and no other. A constant row gives bias (eps > 0).
 // Tolerance: a rounding to T, and 2e-6 of values of order one.
 // Deterministic: the order of the sums depends on T and dim only, so a row is the same in every
 //   batch.
@@ -36,7 +36,7 @@ struct LayerNormParams {
   std::int64_t x_stride;
   std::int64_t rows;
   std::int64_t dim;
-  const float* weight;  ///< (dim); null: 1, where the next linear layer has taken it in
+  const float* weight;  ///< (dim); null: 1, when the next linear layer has taken it in
   const float* bias;    ///< (dim); null: 0
   float eps;
   T* y;  ///< (rows, dim), rows `y_stride` apart; may be x
@@ -45,11 +45,11 @@ struct LayerNormParams {
 template <class T>
 void layer_norm(const LayerNormParams<T>& params, device::Stream stream);
 
-// How the kernels are laid out; numbers that tests ask for without a GPU.
+// The layout of the kernels, as numbers that tests read without a GPU.
 
-/// One warp per row: its two sums need no shared memory and no barrier, and what hides the latency
-/// of memory is the other warps of the multiprocessor. Blocks are small so that few rows (197 of
-/// one picture) still reach many multiprocessors, and that few registers are lost to rounding.
+/// One warp per row: its two sums need no shared memory and no barrier, and the other warps of the
+/// multiprocessor hide the latency of memory. Blocks are small so that few rows (197 of one
+/// picture) still reach many multiprocessors, and that rounding loses few registers.
 inline constexpr std::int64_t kRowsPerBlock = 4;
 inline constexpr int kThreads = 32 * kRowsPerBlock;
 
@@ -57,17 +57,17 @@ constexpr device::Geometry geometry(std::int64_t rows) {
   return {{device::ceil_div(rows, kRowsPerBlock), 1, 1}, {kThreads, 1, 1}};
 }
 
-/// Packs of 16 bytes that a lane holds, as the kernels are compiled: exact for the widths of
-/// vision transformers (192, 384, 768, 1024, 1280 or 1536, 2048), the next larger for all others.
-/// 64 values of 16 bits or 48 of float32 are the most: beyond, registers would cost more warps
-/// than the second and third reading of the row costs.
+/// Packs of 16 bytes that a lane holds, as the kernels are compiled: exact for the widths of vision
+/// transformers (192, 384, 768, 1024, 1280 or 1536, 2048), the next larger for all others. A lane
+/// holds at most 64 values of 16 bits or 48 of float32: more registers would cost more in warps
+/// than a second and third reading of the row costs.
 template <class T>
 inline constexpr std::array<int, 6> kPacks{1, 2, 3, 4, 6, 8};
 template <>
 inline constexpr std::array<int, 5> kPacks<float>{2, 3, 6, 8, 12};
 
-/// The smallest of those that hold a row of `dim` values of T; 0: none, or `dim` is not a whole
-/// number of packs.
+/// The smallest number of packs that holds a row of `dim` values of T; 0: none does, or `dim` is
+/// not a whole number of packs.
 template <class T>
 constexpr int packs_per_lane(std::int64_t dim) {
   constexpr std::int64_t kPack = 16 / sizeof(T);

@@ -1,4 +1,4 @@
-// The functions of cuBLASLt that are used, found at run time.
+// The functions of cuBLASLt that this program uses, found at run time.
 #pragma once
 
 #include <cublasLt.h>
@@ -19,9 +19,9 @@ struct CublasLtLibrary {
   HYDRASCOPE_CUBLAS_LT_FUNCTIONS(HYDRASCOPE_CUBLAS_LT)
 #undef HYDRASCOPE_CUBLAS_LT
 
-  /// Loads the file; Error(failed) where it cannot be loaded, or lacks a function.
+  /// Loads the file. Throws Error(failed) if it cannot be loaded or lacks a function.
   explicit CublasLtLibrary(const std::string& file);
-  /// The library of this process, loaded by the first call; Error(failed) where it cannot be.
+  /// The library of this process, loaded by the first call. Throws as the constructor does.
   static const CublasLtLibrary& get();
   void check(cublasStatus_t status, const char* what) const;
 };

@@ -46,7 +46,7 @@ CublasLtProduct::CublasLtProduct(const CublasLtLibrary& library, const ProductSh
   weight_ = layout(shape.in, shape.out, shape.in, 0);
   x_ = layout(shape.in, shape.rows, shape.x_stride, shape.x_batch_stride);
   y_ = layout(shape.out, shape.rows, shape.y_stride, shape.y_batch_stride);
-  // Without a c, y stands in for it (`run`).
+  // Without a c, y takes its place (`run`).
   c_ = shape.add ? layout(shape.out, shape.rows, shape.c_stride, shape.c_batch_stride)
                  : layout(shape.out, shape.rows, shape.y_stride, shape.y_batch_stride);
 }
@@ -61,10 +61,10 @@ std::vector<cublasLtMatmulAlgo_t> CublasLtProduct::algorithms(cublasLtHandle_t h
                    "cublasLtMatmulPreferenceSetAttribute");
   };
   prefer(CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, kWorkspaceBytes);
-  // Sums of a split product are added in a fixed order: never in place.
+  // The sums of a split product are added in a fixed order: never in place.
   prefer(CUBLASLT_MATMUL_PREF_REDUCTION_SCHEME_MASK,
          static_cast<std::uint32_t>(CUBLASLT_REDUCTION_SCHEME_COMPUTE_TYPE));
-  // Unless told, the library supposes 256 bytes.
+  // The library assumes an alignment of 256 bytes unless it is told.
   const ProductShape s = every_matrix_of(shape_);
   const auto prefer_alignment = [&](cublasLtMatmulPreferenceAttributes_t what,
                                     std::int64_t alignment) {
@@ -75,8 +75,8 @@ std::vector<cublasLtMatmulAlgo_t> CublasLtProduct::algorithms(cublasLtHandle_t h
   prefer_alignment(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_C_BYTES,
                    s.add ? s.c_alignment : s.y_alignment);
   prefer_alignment(CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_D_BYTES, s.y_alignment);
-  // The bias has no such preference: its pointer is looked at. This one is as aligned as the
-  // bias will be, and never read.
+  // The bias has no such preference: the library looks at its pointer. This pointer has the
+  // alignment of the later bias and is never read.
   set(CUBLASLT_MATMUL_DESC_BIAS_POINTER,
       static_cast<std::uintptr_t>((std::int64_t{1} << 20) + s.bias_alignment));
   std::array<cublasLtMatmulHeuristicResult_t, kMaxAlgorithms> found{};
@@ -84,7 +84,7 @@ std::vector<cublasLtMatmulAlgo_t> CublasLtProduct::algorithms(cublasLtHandle_t h
   const cublasStatus_t status =
       library_.MatmulAlgoGetHeuristic(handle, operation_.get(), weight_.get(), x_.get(), c_.get(),
                                       y_.get(), raw, kMaxAlgorithms, found.data(), &count);
-  // Two ways to say that there is none.
+  // Both statuses say that there is no algorithm.
   if (status == CUBLAS_STATUS_NOT_SUPPORTED || status == CUBLAS_STATUS_INVALID_VALUE) return {};
   library_.check(status, "cublasLtMatmulAlgoGetHeuristic");
   std::vector<cublasLtMatmulAlgo_t> usable;

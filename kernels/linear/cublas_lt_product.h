@@ -29,14 +29,14 @@ class CublasLtProduct {
   CublasLtProduct(const CublasLtLibrary& library, const ProductShape& shape);
 
   [[nodiscard]] const ProductShape& shape() const { return shape_; }
-  /// The algorithms that the library offers, its first choice first; may be none.
+  /// The algorithms that the library offers, its first choice first; none is possible.
   [[nodiscard]] std::vector<cublasLtMatmulAlgo_t> algorithms(cublasLtHandle_t handle);
   void choose(const cublasLtMatmulAlgo_t& algorithm) { algorithm_ = algorithm; }
-  /// By the algorithm that was chosen; c null unless it adds.
+  /// Runs the chosen algorithm; c is null unless the product adds.
   cublasStatus_t run(cublasLtHandle_t handle, const void* x, const void* weight, const void* bias,
                      const void* c, void* y, void* workspace, device::Stream stream);
-  /// The shape, and the algorithm that was chosen: "394 x 192 times 192 x 576 bfloat16, algorithm
-  /// 66, tile 20, stages 35, split 1".
+  /// The shape and the chosen algorithm: "394 x 192 times 192 x 576 bfloat16, algorithm 66, tile
+  /// 20, stages 35, split 1".
   [[nodiscard]] std::string text() const;
 
  private:

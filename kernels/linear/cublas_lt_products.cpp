@@ -37,23 +37,23 @@ std::vector<std::uint8_t> random_values(std::size_t count) {
   return values;
 }
 
-/// A near address that is a multiple of `alignment` and, up to kMaxAlignment, of no more.
+/// The next multiple of `alignment` that, up to kMaxAlignment, no larger power of two divides.
 std::byte* place(std::byte* from, std::int64_t alignment) {
   const auto address = reinterpret_cast<std::uintptr_t>(from);
   const std::int64_t beyond = static_cast<std::int64_t>(address % kMaxAlignment);
   return from + (kMaxAlignment - beyond) + (alignment < kMaxAlignment ? alignment : 0);
 }
 
-/// Memory that measuring reads (x and c in the same place: the largest of them once; then weight
-/// and bias) and memory that it writes, each operand aligned as planned and no better. It lies
-/// beside the plan's own buffers while the plan is made: two allocations, not one an operand.
-/// Fewer rows would need less, but then another algorithm may be the fastest. What x and c share
-/// is read from the cache the second time, by every algorithm alike.
+/// Memory that measuring reads (x and c share a place as large as the larger one; weight and bias
+/// follow) and memory that it writes. Every operand has the planned alignment and no better. The
+/// memory lies beside the plan's own buffers while the plan is made, in two allocations. Fewer rows
+/// would need less memory, but another algorithm may be the fastest for them. The second reading of
+/// the place that x and c share comes from the cache, for every algorithm alike.
 struct Scratch {
   Scratch(const ProductShape& s, const CublasLtOptions& options) {
     const auto bytes = [&](std::int64_t stride, std::int64_t columns, std::int64_t batch_stride) {
       const std::int64_t count = (s.batch - 1) * batch_stride + (s.rows - 1) * stride + columns;
-      return count * size_of(s.type) + 2 * kMaxAlignment;  // what `place` may need
+      return count * size_of(s.type) + 2 * kMaxAlignment;  // room for `place`
     };
     const std::int64_t shared = std::max(bytes(s.x_stride, s.in, s.x_batch_stride),
                                          s.add ? bytes(s.c_stride, s.out, s.c_batch_stride) : 0);
@@ -70,7 +70,7 @@ struct Scratch {
     y = place(static_cast<std::byte*>(written.get()), s.y_alignment);
   }
 
-  /// Random numbers in what is read: zeros multiply faster than numbers.
+  /// Fills the memory that is read with random numbers: zeros multiply faster.
   void fill(device::Stream stream) const {
     const std::size_t block = std::min(read_bytes, kRandomBytes);
     const std::vector<std::uint8_t> values = random_values(block);
@@ -143,13 +143,13 @@ class CublasLtProducts final : public Products {
  private:
   struct Planned {
     ProductShape shape;
-    std::unique_ptr<CublasLtProduct> product;  ///< of one image, if one_by_one
+    std::unique_ptr<CublasLtProduct> product;  ///< for one image, if one_by_one
     bool one_by_one = false;
   };
 
   Planned planned(const ProductShape& shape) {
     if (auto product = prepared(shape)) return {shape, std::move(product), false};
-    // A c that is the same for all images (stride 0) is not among what cuBLASLt promises.
+    // cuBLASLt does not promise a c that is the same for all images (stride 0).
     if (shape.batch > 1) {
       ProductShape one = every_matrix_of(shape);
       one.batch = 1;
@@ -160,7 +160,7 @@ class CublasLtProducts final : public Products {
                 "a matrix product");
   }
 
-  /// Null where no algorithm is offered or none runs.
+  /// Null if no algorithm is offered or none runs.
   std::unique_ptr<CublasLtProduct> prepared(const ProductShape& shape) {
     auto product = std::make_unique<CublasLtProduct>(library_, shape);
     const auto algorithms = product->algorithms(handle_.get());
@@ -170,8 +170,9 @@ class CublasLtProducts final : public Products {
     return product;
   }
 
-  /// The fastest, or the first if it has to be the same in every run, of those that run; -1 where
-  /// none runs. Measured at the size at hand.
+  /// The fastest algorithm that runs, or the first one that runs if every run must take the same;
+  /// -1 if none runs. Measured at the product's own size; without memory for that the first one is
+  /// taken untried.
   int chosen_of(CublasLtProduct& product, const std::vector<cublasLtMatmulAlgo_t>& algorithms) {
     if (algorithms.empty()) return -1;
     const ProductShape& s = product.shape();
@@ -179,9 +180,11 @@ class CublasLtProducts final : public Products {
     try {
       scratch.emplace(s, options_);
     } catch (const std::exception&) {
-      // Out of memory in the caller's own words: what does not fit beside the plan is not measured,
-      // and what cuBLASLt does not promise is not taken on a mere offer.
+      // The caller has no memory beside the plan, so nothing is measured: the first offer is taken,
+      // except for a shape that cuBLASLt does not promise. A choice that has to be the same in every
+      // run must not depend on this run's memory.
       cudaGetLastError();
+      if (options_.deterministic) throw;
       return s.batch > 1 && s.add && s.c_batch_stride == 0 ? -1 : 0;
     }
     scratch->fill(options_.stream);
@@ -198,7 +201,7 @@ class CublasLtProducts final : public Products {
     };
     const int chosen = device::fastest_way(static_cast<int>(algorithms.size()),
                                            options_.deterministic, runs, time);
-    // Before the memory goes back.
+    // Waits for the device before the memory goes back.
     check_cuda(cudaStreamSynchronize(options_.stream), "cudaStreamSynchronize");
     return chosen;
   }
@@ -207,8 +210,8 @@ class CublasLtProducts final : public Products {
   CublasLtOptions options_;
   Owned<cublasLtHandle_t> handle_;
   std::shared_ptr<void> workspace_;
-  /// Products stay: a few descriptors and an algorithm each (some kilobytes), a handful for each
-  /// size of batch or image that was asked for, and the way back to it is then at once.
+  /// Products stay: each is a few descriptors and an algorithm (some kilobytes), a handful belongs
+  /// to each size of batch or image so far, and a return to such a size is immediate.
   std::vector<Planned> products_;
   std::map<ProductShape, int> numbers_;
 };

@@ -13,16 +13,16 @@
 namespace hydrascope::kernels::linear::cuda {
 
 struct CublasLtOptions {
-  device::Stream stream = nullptr;  ///< where `run` puts the products
-  /// Takes the library's first choice that runs, which is the same every time, instead of the
+  device::Stream stream = nullptr;  ///< the stream of the products
+  /// Takes the library's first choice that runs, which is the same in every run, instead of the
   /// fastest.
   bool deterministic = false;
-  /// Memory of the device and its end; from the caller's allocator. Throws where there is none;
-  /// measuring then makes do without.
+  /// Gives memory of the device, which goes back with the pointer, from the caller's allocator.
+  /// Throws if there is none; then nothing is measured.
   std::function<std::shared_ptr<void>(std::size_t bytes)> allocate;
 };
 
-/// For the current device. Error(failed) that says what is missing where cuBLASLt does not load.
+/// Products for the current device. Throws Error(failed) that names the missing part of cuBLASLt.
 std::unique_ptr<Products> make_cublas_lt_products(CublasLtOptions options);
 
 }  // namespace hydrascope::kernels::linear::cuda

@@ -1,16 +1,18 @@
 // Linear layers on the CPU: y = epilogue(x W^T + b), with the weight packed once.
 //
-// Equation: y[i, o] = e(sum_k x[i, k] W[o, k] + b[o]), e one of: identity, GELU, adding to what y
-//   holds.
+// Equation: y[i, o] = e(sum_k x[i, k] W[o, k] + b[o]); e is the identity, GELU, or the addition of
+//   the old y. Source: packed panels and sums in registers as in Goto and van de Geijn 2008 (doi
+//   10.1145/1356052.1356053).
 // Tensors: x (rows, in) and y (rows, out), float32 or bfloat16, rows contiguous, strides free, any
 //   alignment; W (out, in) float32 when packed; b (out) float32. x and y may not overlap.
-// Work: 2 rows in out FLOPs; reads in*out weights from the shared cache once for all rows: rows (a
-//   tile of tokens) must be large enough that 2 rows FLOPs per element hide that, and small enough
-//   that x and y stay in the core's own L2. bfloat16 by vdpbf16ps or AMX (amx/tile_product.h) where
-//   the processor has them.
-// Numerics: float32 accumulation over k in order (AMX: the even and the odd ones of each 32 apart),
-//   one rounding when stored. The result of a row depends neither on the other rows nor on the
-//   number of threads, but on the instructions.
+// Work: 2 rows in out FLOPs. The in * out weights are read from the shared cache once for all rows:
+//   rows (a tile of tokens) must be so many that 2 rows FLOPs per element hide these reads, and so
+//   few that x and y stay in the core's own L2. bfloat16 uses vdpbf16ps or AMX (amx/tile_product.h)
+//   if the processor has them.
+// Numerics: float32 sums over k in order (AMX: the even and the odd k of each 32 apart), one
+//   rounding when stored. A row's result depends neither on the other rows nor on the number of
+//   threads, but on the instructions. Tolerance: 2e-5, and 1e-6 (float32) or 2^-8 (bfloat16) of the
+//   largest |y|.
 // Test: tests/kernels/linear/linear_test.cpp; twin: linear_reference.h beside it.
 #pragma once
 
@@ -35,7 +37,7 @@ class PackedWeight {
   [[nodiscard]] std::int64_t in() const noexcept { return in_; }
   [[nodiscard]] std::int64_t out() const noexcept { return out_; }
   [[nodiscard]] std::size_t bytes() const noexcept { return panels_.size(); }
-  /// Panel `index` of T = the storage's type.
+  /// Panel `index`; T is the storage's type.
   template <class T>
   [[nodiscard]] const T* panel(std::int64_t index) const noexcept {
     return reinterpret_cast<const T*>(panels_.data()) + index * panel_size<T>(in_);

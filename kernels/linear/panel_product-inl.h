@@ -51,7 +51,7 @@ HWY_INLINE void strip_product(const linear::Strip<float>& s, std::size_t column)
       hn::StoreU(sums[r][v], d, s.c + r * s.c_stride + column + v * n);
 }
 
-/// bfloat16 without an instruction of its own: two exact float32 products per step.
+/// bfloat16 without its instruction: two exact float32 products per step.
 template <int kRows, std::size_t kVectors>
 HWY_INLINE void strip_product(const linear::Strip<BFloat16>& s, std::size_t column) {
   const F32 d;
@@ -66,7 +66,7 @@ HWY_INLINE void strip_product(const linear::Strip<BFloat16>& s, std::size_t colu
   const auto high = hn::Set(d32, 0xffff0000U);
   for (std::int64_t k = 0; k < s.depth;
        k += 2, panel += linear::kPanelColumns, a += s.step_stride) {
-    const bool whole = k + 1 < s.depth;  // an odd depth: nothing is read after the row's end
+    const bool whole = k + 1 < s.depth;  // depth is odd: nothing is read after the row's end
     for (std::size_t v = 0; v < kVectors; ++v) {
       const auto pair = hn::LoadU(d32, panel + v * n);
       const VecF32 even = hn::BitCast(d, hn::ShiftLeft<16>(pair));
@@ -85,8 +85,8 @@ HWY_INLINE void strip_product(const linear::Strip<BFloat16>& s, std::size_t colu
 
 #if HWY_TARGET == HWY_AVX3
 /// bfloat16 by vdpbf16ps (AVX512_BF16): two products per lane and step, summed in float32;
-/// subnormals count as zero. Unrolled by request: else GCC 12 writes all sums to the stack before
-/// and after the loop over depth, a ninth of the time at depth 64.
+/// subnormals count as zero. The pragma unrolls: without it GCC 12 writes all sums to the stack
+/// before and after the loop over depth, a ninth of the time at depth 64.
 template <int kRows, int kVectors>
 __attribute__((target("avx512bf16"))) inline void strip_product_native(
     const linear::Strip<BFloat16>& s) {
@@ -144,7 +144,7 @@ void strip_of_rows(const linear::Strip<T>& s) {
     strip_product<kRows, kVectors>(s, column);
 }
 
-/// At most kStripRows rows; of the first kColumns columns alone, 64 or 32.
+/// At most kStripRows rows and the first kColumns columns, 64 or 32.
 template <std::size_t kColumns = linear::kPanelColumns, class T>
 void strip(const linear::Strip<T>& s, int rows) {
   switch (rows) {

@@ -1,4 +1,5 @@
-// Matrix products as GPUs run them, free of cuBLASLt's header: cublas_lt_products.h makes them.
+// Matrix products on GPUs, free of cuBLASLt's header: cublas_lt_products.h makes them. Test:
+// tests/kernels/linear/products_cuda_test.cpp.
 //
 //   y = gelu?(x W^T + b) + c?
 #pragma once
@@ -18,7 +19,7 @@ enum class ProductType {
   float16
 };
 
-/// What no algorithm asks more than.
+/// The largest alignment, in bytes, that an algorithm asks for.
 inline constexpr std::int64_t kMaxAlignment = 256;
 
 /// The largest power of two that divides the address, kMaxAlignment at most.
@@ -29,7 +30,7 @@ inline std::int64_t alignment_of(const void* pointer) {
 
 /// Rows of x, c and y lie `*_stride` elements apart, matrices of a batch `*_batch_stride`; all
 /// matrices of a batch meet the same W and b. Sums are float32; one rounding when y is stored.
-/// Tolerance, of the sum of magnitudes: 2 in 2^-24 and a rounding, tf32 2^-8 more, GELU 2^-10 more.
+/// Tolerance, of the largest |y|: `in` times 2^-23 and a rounding; tf32 2^-8 more, GELU 2^-10.
 struct ProductShape {
   ProductType type = ProductType::float32;
   std::int64_t rows = 0;
@@ -43,19 +44,19 @@ struct ProductShape {
   bool add = false;  ///< c is added; it may be y
   std::int64_t c_stride = 0;
   std::int64_t c_batch_stride = 0;  ///< 0: the same c for all
-  /// Of 16-bit types: the tanh form of GELU (Hendrycks and Gimpel 2016, arXiv 1606.08415, section 2), which differs
-  /// from the erf form by at most 5e-4; not together with `add`.
+  /// GELU in its tanh form (Hendrycks and Gimpel 2016, arXiv 1606.08415, section 2), for 16-bit
+  /// types and without `add`. It differs from the erf form by at most 5e-4.
   bool gelu = false;
-  /// Bytes, powers of two up to kMaxAlignment, that the pointers given to `run` are multiples of
-  /// (of a batch: the first matrix's). Algorithms that need more are not taken: an operand may
-  /// begin inside a buffer, after the prefix tokens of an image or the queries' part of a bias.
+  /// Alignments in bytes, powers of two up to kMaxAlignment, of the pointers given to `run` (in a
+  /// batch: of the first matrix). Algorithms that need more are not taken: an operand may begin
+  /// inside a buffer, after the prefix tokens of an image or the queries' part of a bias.
   std::int64_t x_alignment = 16;
   std::int64_t weight_alignment = 16;
   std::int64_t bias_alignment = 16;
   std::int64_t c_alignment = 16;
   std::int64_t y_alignment = 16;
 
-  auto operator<=>(const ProductShape&) const = default;  ///< any order, to find it by
+  auto operator<=>(const ProductShape&) const = default;  ///< some order, for look-ups
 };
 
 /// Bytes of an element.
@@ -75,7 +76,7 @@ inline ProductShape every_matrix_of(ProductShape s) {
   return s;
 }
 
-/// Whether pointers keep what the shape says of them.
+/// Whether the pointers have the alignments of the shape.
 inline bool are_aligned(const ProductShape& shape, const void* x, const void* weight,
                         const void* bias, const void* c, const void* y) {
   return alignment_of(x) >= shape.x_alignment && alignment_of(weight) >= shape.weight_alignment &&
@@ -91,14 +92,14 @@ class Products {
   Products& operator=(const Products&) = delete;
   virtual ~Products() = default;
 
-  /// Prepares a product and returns its number; what is asked for twice gets the number it had.
-  /// Finds the fastest algorithm by running it on memory of its own, so it waits for the device.
+  /// Prepares a product and returns its number; a repeated shape gets its earlier number. Finds the
+  /// fastest algorithm by running it on memory of its own, so it waits for the device.
   virtual int plan(const ProductShape& shape) = 0;
   /// x (batch, rows, in), weight (out, in) contiguous, bias (out), c and y (batch, rows, out), all
-  /// in the shape's type, aligned as it says; c null unless it adds. Returns at once.
+  /// in the shape's type and alignment; c is null unless the shape adds. Returns at once.
   virtual void run(int product, const void* x, const void* weight, const void* bias, const void* c,
                    void* y) = 0;
-  /// A line for each product with the algorithm that was chosen, so that runs can be compared.
+  /// A line for each product with its chosen algorithm, so that runs can be compared.
   [[nodiscard]] virtual std::vector<std::string> describe() const = 0;
 };
 

@@ -1,4 +1,4 @@
-// What follows the micro-kernel: bias, GELU or residual, one rounding, into y.
+// The epilogue behind the micro-kernel: bias, GELU or residual, then one rounding into y.
 // Included after hwy/highway.h, once per instruction set.
 #if defined(HYDRASCOPE_KERNELS_LINEAR_WRITE_STRIP_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef HYDRASCOPE_KERNELS_LINEAR_WRITE_STRIP_INL_H
@@ -23,7 +23,7 @@ HWY_INLINE VecF32 finish(VecF32 sum, linear::Epilogue epilogue, const VecF32 old
   }
 }
 
-/// Sums (rows, 64) as the micro-kernel left them.
+/// Sums (rows, 64) of the micro-kernel.
 struct FloatSums {
   const float* sums;
   /// Columns c .. c + lanes() of row r.

@@ -20,12 +20,13 @@ struct HeadOfTiles {
   linear_attention::Sums<const float> first;
   std::int64_t size;  ///< floats from one tile to the next
   std::int64_t count;
+  linear_attention::Sums<float> combined;  ///< receives the sums in float32, too; may be nulls
 };
 
 /// A vector's worth of features of one half.
 struct FeatureRun {
   std::int64_t begin;
-  std::int64_t count;  ///< may be none, never more than a vector
+  std::int64_t count;  ///< from 0 to the lanes of a vector
 };
 
 HWY_INLINE FeatureRun run_of(std::int64_t begin, std::int64_t end) {
@@ -81,7 +82,7 @@ HWY_INLINE void combine_run(const HeadOfTiles& h, std::int64_t at, std::byte* st
   const auto n = static_cast<std::int64_t>(lanes());
   const linear_attention::HeadState<T> layout(h.shape);
   const linear_attention::Halves halves(h.shape);
-  const bool exponential = linear_attention::is_exponential(h.shape.feature);
+  const bool exponential = linear_attention::is_exponential(h.shape.rule.feature);
   const std::int64_t head_dim = h.shape.head_dim;
   const FeatureRun runs[2] = {run_of(at, halves.half),
                               run_of(halves.half + at, h.shape.features())};
@@ -112,6 +113,12 @@ HWY_INLINE void combine_run(const HeadOfTiles& h, std::int64_t at, std::byte* st
     }
     write_panel(rows, at, halves.stride,
                 reinterpret_cast<T*>(state) + column / linear::kPanelColumns * layout.panel);
+    if (h.combined.s == nullptr) continue;
+    for (int half = 0; half < 2; ++half)
+      for (std::int64_t f = 0; f < runs[half].count; ++f)
+        for (std::int64_t c = 0; c < columns; c += n)
+          give(load(rows + (half * n + f) * linear::kPanelColumns + c),
+               h.combined.s + (runs[half].begin + f) * head_dim + column + c, columns - c);
   }
   auto* z_of_state = reinterpret_cast<float*>(state + layout.z);
   auto* maximum_of_state = reinterpret_cast<float*>(state + layout.maximum);
@@ -119,6 +126,10 @@ HWY_INLINE void combine_run(const HeadOfTiles& h, std::int64_t at, std::byte* st
     const std::int64_t to = half * halves.stride + at;
     store(first_or(z[half], runs[half].count, 0), z_of_state + to);
     store(hn::Mul(maximum[half], hn::Set(d, kExponentUnit<T>)), maximum_of_state + to);
+    if (h.combined.s == nullptr || runs[half].count == 0) continue;
+    give(z[half], h.combined.z + runs[half].begin, runs[half].count);
+    give(exponential ? maximum[half] : hn::Zero(d), h.combined.maximum + runs[half].begin,
+         runs[half].count);
   }
 }
 
@@ -129,7 +140,10 @@ void combine_heads(const linear_attention::CombineParams<T>& p) {
   const std::int64_t stride = linear_attention::Halves(shape).stride;
   for (std::int64_t head = p.first_head; head < p.first_head + p.heads; ++head) {
     const HeadOfTiles h{shape, linear_attention::sums_of_head(shape, p.sums, head),
-                        static_cast<std::int64_t>(linear_attention::sums_size(shape)), p.count};
+                        static_cast<std::int64_t>(linear_attention::sums_size(shape)), p.count,
+                        p.combined.s == nullptr
+                            ? p.combined
+                            : linear_attention::from_head(shape, p.combined, head)};
     std::byte* of_head =
         static_cast<std::byte*>(p.state) + static_cast<std::size_t>(head) * layout.bytes;
     for (std::int64_t at = 0; at < stride; at += static_cast<std::int64_t>(lanes()))

@@ -47,7 +47,7 @@ HWY_INLINE VecF32 exp_in_unit(VecF32 t) {
     const F32 d;
     const U32 d32;
     VecF32 bounded = hn::Max(hn::Set(d, -125.0F), t);
-    // AVX gives the second operand where one is a NaN; elsewhere it has to be said.
+    // AVX gives the second operand if one is a NaN; other targets need a choice.
     if constexpr (HWY_TARGET != HWY_AVX2 && HWY_TARGET != HWY_AVX3)
       bounded = hn::IfThenElse(hn::IsNaN(t), t, bounded);
     // Adding 1.5 * 2^23 rounds to a whole number and leaves it in the lowest bits.
@@ -59,7 +59,7 @@ HWY_INLINE VecF32 exp_in_unit(VecF32 t) {
     p = hn::MulAdd(p, r, hn::Set(d, 2.402410215e-01F));
     p = hn::MulAdd(p, r, hn::Set(d, 6.931241403e-01F));
     p = hn::MulAdd(p, r, hn::Set(d, 1.0F));
-    // Of a NaN the shift leaves nothing that would change p: its lower half is zero (pair-inl.h).
+    // The lower half of a NaN is zero (pair-inl.h): the shift leaves 0, and p stays NaN.
     const VecU32 power = hn::ShiftLeft<23>(hn::BitCast(d32, whole));
     return hn::BitCast(d, hn::Add(hn::BitCast(d32, p), power));
   }
@@ -75,20 +75,20 @@ HWY_INLINE VecF32 plain_feature(VecF32 u, float of_row) {
     const VecF32 chosen = hn::IfThenElse(hn::Gt(u, zero), hn::Add(u, hn::Set(d, 1.0F)), below);
     return hn::IfThenElse(hn::IsNaN(u), u, chosen);
   } else if constexpr (kFeature == Feature::relu) {
-    return hn::IfThenElse(hn::Lt(u, zero), zero, u);  // asked this way round a NaN stays
+    return hn::IfThenElse(hn::Lt(u, zero), zero, u);  // this comparison lets a NaN pass
   } else {
     return hn::Mul(u, hn::Set(d, of_row));
   }
 }
 
-/// What a map takes from a whole row: shifts of both parts, or 1 / max(|u|, eps).
+/// A map's numbers from a whole row: shifts of both parts, or 1 / max(|u|, eps).
 struct OfRow {
   float first;
   float second;
 };
 
-/// Stores two vectors of features as words of bfloat16; gives back what they were rounded to. Halves
-/// of exponentials go up: powers of e never lie half way, and two instructions a vector are saved.
+/// Stores two vectors of features as words of bfloat16; returns their rounded values. Exponentials
+/// half way are rounded up, which saves two instructions a vector: powers of e never lie there.
 HWY_INLINE Pair store_rounded(Pair b, bool exponential, BFloat16* to) {
   const U32 d;
   VecU32 first;

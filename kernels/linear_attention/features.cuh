@@ -1,14 +1,13 @@
-// The feature maps of linear attention on the device: what a map takes from a whole row, a feature
+// The feature maps of linear attention on the device: a map's numbers from a whole row, a feature
 // or its exponent from one element, and J^T (linear_attention.h has the maps,
-// linear_attention_reference.h the rules where a map is not differentiable). `Feature` is the same
-// for a whole launch: a branch on it is cheap outside of inner loops, and vanishes where it is a
-// constant.
+// linear_attention_reference.h the rules at points without a derivative). `Feature` is the same for
+// a whole launch: a branch on it is cheap outside of inner loops, and vanishes if it is a constant.
 //
 // Both families of kernels use them, each with exponentials of its own. Float32 arithmetic has e^x.
 // Tensor cores have powers of two: with s = slope log2(e) a feature is 2^(+-s u + offset_f - shift_t),
 // offset_f of the feature (its maximum M_f over the keys, negative for keys, positive for queries)
 // and shift_t of the token; ex2.approx and lg2.approx are good to 2^-22, a hundred times finer than
-// what features are rounded to.
+// the rounding of features.
 //
 // Numerics: float32; exponents are slope * u - shift. NaN stays.
 // Test: tests/kernels/linear_attention/{linear_attention,tensor_core}_cuda_test.cpp, through the
@@ -50,8 +49,8 @@ struct Natural {
   __device__ static float exp(float x) { return expf(x); }
   __device__ static float log(float x) { return logf(x); }
 };
-/// Exponentials of the tensor-core kernels. NaN is not a maximum here; it is a feature, so that it
-/// gets where it belongs.
+/// Exponentials of the tensor-core kernels. Maxima here ignore a NaN; features keep it, so that it
+/// reaches only its own row or sums.
 struct Binary {
   static constexpr float kUnit = kLog2E;
   struct Max {
@@ -68,25 +67,25 @@ constexpr bool needs_row(Feature feature) {
 /// Exponents are slope * u - shift.first, of the second part -slope * u - shift.second.
 constexpr float slope_of(Feature feature) { return feature == Feature::softmax_both ? 2.0F : 1.0F; }
 
-/// What a map takes from a whole row.
+/// A map's numbers from a whole row.
 struct alignas(8) OfRow {
   float first = 0;   ///< shift of the first part; `unit`: 1 / max(|u|, unit_eps)
   float second = 0;  ///< shift of the second part; `unit`: 1 / |u|, 0 for rows that are constants
 };
 
-// Of a row that `lanes` neighbouring lanes share, a collective of theirs. `for_each` calls a function
-// with each of a lane's values.
+// OfRow of a row that `lanes` neighbouring lanes share; collectives of these lanes. `for_each`
+// calls a function with each of a lane's values.
 
-/// Of `unit`.
+/// OfRow for `unit`.
 template <int lanes, class ForEach>
 __device__ __forceinline__ OfRow norms_of_row(float unit_eps, const ForEach& for_each) {
   float sum = 0;
   for_each([&](float u) { sum = fmaf(u, u, sum); });
   const float norm = sqrtf(device::warp_reduce<lanes>(sum, device::Sum()));
-  // Asked this way round a NaN stays.
+  // This comparison lets a NaN pass.
   return {1 / (norm < unit_eps ? unit_eps : norm), norm < unit_eps ? 0.0F : 1 / norm};
 }
-/// Of maps that subtract something of each token; `slope` in the arithmetic's unit.
+/// OfRow for maps with shifts of each token; `slope` in the arithmetic's unit.
 template <class Arithmetic, int lanes, class ForEach>
 __device__ __forceinline__ OfRow shifts_of_row(Feature feature, float slope,
                                                const ForEach& for_each) {
@@ -120,11 +119,11 @@ template <class Arithmetic>
 __device__ __forceinline__ float plain_feature(Feature feature, float u, float inverse_norm) {
   if (feature == Feature::elu_plus_one)
     return u > 0 ? u + 1 : Arithmetic::exp(u * Arithmetic::kUnit);
-  if (feature == Feature::relu) return u < 0 ? 0 : u;  // asked this way round a NaN stays
+  if (feature == Feature::relu) return u < 0 ? 0 : u;  // this comparison lets a NaN pass
   return u * inverse_norm;
 }
 
-/// The gradient of element u of elu_plus_one and relu from that of its feature.
+/// The gradient of element u of elu_plus_one and relu from its feature's gradient.
 template <class Arithmetic>
 __device__ __forceinline__ float plain_gradient(Feature feature, float u, float gradient) {
   if (feature == Feature::elu_plus_one)
@@ -136,15 +135,15 @@ __device__ __forceinline__ float plain_gradient(Feature feature, float u, float 
 /// times their gradients.
 struct GradientSums {
   float first = 0;
-  float second = 0;         ///< of the second part
+  float second = 0;         ///< the second part's sum
   float first_maxima = 0;   ///< exp_centred: elements that share the maximum
   float second_maxima = 0;  ///< and the minimum
 };
-/// Of an element's gradient by J^T: what comes of `unit`'s norm.
+/// The part of an element's gradient by J^T that comes through the norm of `unit`.
 __device__ __forceinline__ float through_norm(float u, float gradient, OfRow row, float sum) {
   return (gradient - u * row.first * sum) * row.second;
 }
-/// What is subtracted for the row's shifts. `above`, `below`: the element's two exponents.
+/// The subtrahend for the row's shifts. `above`, `below`: the element's two exponents.
 template <class Arithmetic>
 __device__ __forceinline__ float through_shifts(Feature feature, float above, float below,
                                                 const GradientSums& sums) {

@@ -1,5 +1,5 @@
-// How the CUDA kernels of linear attention cut their work, where intermediate results lie, and why;
-// numbers only, so that tests ask without a GPU.
+// The CUDA kernels of linear attention: the split of their work, the places of intermediate
+// results, and the reasons; numbers only, so that tests ask without a GPU.
 #pragma once
 
 #include "kernels/device/geometry.h"
@@ -18,11 +18,11 @@ constexpr std::int64_t sums_floats(const Shape& shape, std::int64_t images) {
   return images * shape.num_heads * shape.features() * (shape.head_dim + 2);
 }
 
-/// A workspace in floats, and where its parts begin: multiples of 256 bytes.
+/// A workspace in floats, and the begins of its parts: multiples of 256 bytes.
 struct Workspace {
-  std::int64_t run_stride;  ///< from the sums of a run of tokens (at 0, where there are several)
+  std::int64_t run_stride;  ///< from one run's sums to the next (the first at 0, if several)
   std::int64_t gradient;    ///< dS, dz as sums_floats
-  std::int64_t queries;     ///< what the backward pass keeps of each query
+  std::int64_t queries;     ///< the backward pass's values of each query
   std::int64_t floats;
 
   /// `query_values`: floats that are kept of each query of a head; 0 in the forward pass.
@@ -58,15 +58,15 @@ inline constexpr int kTile = 64;
 inline constexpr int kStep = 32;
 inline constexpr int kThreads = 128;
 
-/// Tokens are cut into equal runs, whose sums are then added in order. The cut depends on nothing
-/// but their number: an image's result must not change with the batch that it comes in.
+/// Tokens are cut into equal runs, whose sums are then added in order. The cut depends on the
+/// number of tokens alone: an image's result must not change with the batch that it comes in.
 struct Split {
   std::int64_t count;
-  std::int64_t tokens;  ///< of a run, a multiple of kStep; the last may be shorter
+  std::int64_t tokens;  ///< tokens of a run, a multiple of kStep; the last may be shorter
 };
 /// At least 256 tokens per run: one head's S (F = 128, d = 64) is 32 KB to write and to read again,
-/// against 128 KB of keys and values that 256 tokens read (float32), and the product takes longer
-/// than either. 32 runs of 12 heads and two tiles of features are 768 blocks: batch 1 fills 132
+/// against 128 KB of keys and values of 256 tokens (float32), and the product takes longer than
+/// both. 32 runs of 12 heads and two tiles of features are 768 blocks: batch 1 fills 132
 /// multiprocessors from some 2000 tokens on.
 inline constexpr std::int64_t kMaxRuns = 32;
 inline constexpr std::int64_t kMinRun = 256;
@@ -80,25 +80,25 @@ constexpr Split split_tokens(std::int64_t tokens) {
 
 constexpr std::int64_t tiles_of(std::int64_t count) { return device::ceil_div(count, kTile); }
 
-/// Sums over tokens: a block is a run of tokens of a head and 64 features x 64 columns of them.
+/// Sums over tokens: a block has a run of tokens of a head, and 64 features x 64 columns of S.
 constexpr device::Geometry state_geometry(const Shape& shape, std::int64_t images,
                                           const Split& split) {
   const std::int64_t tiles = tiles_of(shape.features()) * tiles_of(shape.head_dim);
   return {{images * split.count * tiles, shape.num_heads, 1}, {kThreads, 1, 1}};
 }
-/// A block is 64 tokens of a head and 64 columns of theirs.
+/// A block has 64 tokens of a head and 64 columns of their rows.
 constexpr device::Geometry read_out_geometry(const Shape& shape, std::int64_t images,
                                              std::int64_t tokens) {
   return {{images * tiles_of(tokens) * tiles_of(shape.head_dim), shape.num_heads, 1},
           {kThreads, 1, 1}};
 }
-/// A block is 64 tokens of a head with all elements of their rows.
+/// A block has 64 tokens of a head and all elements of their rows.
 constexpr device::Geometry row_geometry(const Shape& shape, std::int64_t images,
                                         std::int64_t tokens) {
   return {{images * tiles_of(tokens), shape.num_heads, 1}, {kThreads, 1, 1}};
 }
 
-/// What backward keeps of each query: see simt_backward.cuh.
+/// Floats of each query that backward keeps: see simt_backward.cuh.
 inline constexpr int kQueryValues = 5;
 constexpr Workspace workspace(const Shape& shape, const Extent& extent, bool backward) {
   return Workspace(shape, extent, split_tokens(extent.tokens).count, backward ? kQueryValues : 0);
@@ -115,9 +115,8 @@ inline constexpr int kWidth = 64;                     ///< w and d: the heads of
 inline constexpr int kWarpRows = 16;                  ///< rows of the instruction's left operand
 inline constexpr int kTileRows = kWarps * kWarpRows;  ///< tokens a block has at a time
 
-/// Maps as kernels are instantiated for: those with exponents of both signs, the ones among them
-/// that subtract something of each token, exponents of one sign, no exponents. Which map of its
-/// kind it is, kernels are told.
+/// Kinds of maps that kernels are instantiated for: exponents of both signs, the same with shifts
+/// of each token, exponents of one sign, no exponents. A parameter of kernels names the map itself.
 enum class Kind { pair, shifted_pair, single, plain };
 constexpr Kind kind_of(Feature feature) {
   if (feature < Feature::exp) return Kind::plain;
@@ -127,9 +126,9 @@ constexpr Kind kind_of(Feature feature) {
 
 constexpr std::int64_t tiles_of(std::int64_t rows) { return device::ceil_div(rows, kTileRows); }
 
-/// Into how many parts the tokens of an image are summed. Never of the batch, so that an image's
-/// result is the same alone and among others. Two blocks on each multiprocessor at batch 1;
-/// but at least 4 tiles a part (64 KB of k and v), since every part writes 33 KB of sums.
+/// The number of parts in which an image's tokens are summed. It never depends on the batch, so
+/// that an image's result is the same alone and among others. Two blocks on each multiprocessor at
+/// batch 1, but at least 4 tiles a part (64 KB of k and v), since every part writes 33 KB of sums.
 constexpr std::int64_t splits_of(std::int64_t tokens, std::int64_t heads) {
   const std::int64_t wanted = device::ceil_div(2 * device::kMultiprocessors, heads);
   return std::max<std::int64_t>(1, std::min(wanted, tiles_of(tokens) / 4));
@@ -156,15 +155,15 @@ constexpr device::Geometry rows_geometry(std::int64_t images, std::int64_t heads
   return {{images * device::ceil_div(tiles_of(rows), tiles), heads, 1}, {kThreads, 1, 1}};
 }
 
-/// What the sums over queries need of each query: a Term of tensor_core_state.cuh.
+/// Floats of each query that the sums over queries read: a Term of tensor_core_query_sums.cuh.
 inline constexpr int kQueryValues = 4;
 constexpr Workspace workspace(const Shape& shape, const Extent& extent, bool backward) {
   return Workspace(shape, extent, splits_of(extent.tokens, shape.num_heads),
                    backward ? kQueryValues : 0);
 }
 
-// The calls themselves (tensor_core.cu), of what has been checked. Without images or tokens nothing is
-// launched nor written; without queries the state is.
+// The calls themselves (tensor_core.cu), with checked parameters. Without images or tokens nothing
+// is launched or written; without queries only the state is.
 
 /// T: BFloat16 or Float16.
 template <class T>

@@ -1,4 +1,4 @@
-// Where linear attention keeps what: features are padded to whole vectors of every instruction set.
+// The layout of linear attention's memory: features fill whole vectors of every instruction set.
 #pragma once
 
 #include "kernels/linear/panel.h"
@@ -27,7 +27,7 @@ constexpr std::int64_t parts_of(Feature feature) { return feature >= Feature::ex
 
 /// Key features: [token][part][padded w], in bfloat16 two tokens to a word.
 constexpr std::int64_t key_step(const Shape& shape) {
-  return parts_of(shape.feature) * padded(shape.width);
+  return parts_of(shape.rule.feature) * padded(shape.width);
 }
 
 /// Query features and the state come in two halves of the F features, so that bfloat16 words join
@@ -60,28 +60,27 @@ struct HeadState {
   }
 };
 
-/// One tile's sums.
 template <class Float>
-struct Sums {
-  Float* s;        ///< (F, d)
-  Float* z;        ///< (F)
-  Float* maximum;  ///< (F)
-};
+constexpr Sums<Float> from_head(const Shape& shape, const Sums<Float>& all, std::int64_t head) {
+  const std::int64_t features = shape.features();
+  return {all.s + head * features * shape.head_dim, all.z + head * features,
+          all.maximum + head * features};
+}
+/// Pointers to the sums of one head and tile.
 template <class Float>
 constexpr Sums<Float> sums_of_head(const Shape& shape, Float* sums, std::int64_t head) {
-  const std::int64_t features = shape.features();
-  Float* z = sums + shape.num_heads * features * shape.head_dim;
-  return {sums + head * features * shape.head_dim, z + head * features,
-          z + (shape.num_heads + head) * features};
+  const std::int64_t features = shape.num_heads * shape.features();
+  Float* z = sums + features * shape.head_dim;
+  return from_head(shape, Sums<Float>{sums, z, z + features}, head);
 }
 
-/// What `accumulate` works with, as bytes from the begin of its memory.
+/// The scratch of `accumulate`, as bytes from its begin.
 template <class T>
 struct KeyScratch {
-  std::int64_t rows;     ///< of a chunk: even, so that tokens come in pairs
+  std::int64_t rows;     ///< rows of a chunk: even, so that tokens come in pairs
   std::size_t panel;     ///< after the features: v as a panel
   std::size_t columns;   ///< products of columns that fill no panel: (F, 64)
-  std::size_t factors;   ///< of S's rows
+  std::size_t factors;   ///< factors of S's rows
   std::size_t of_token;  ///< two values each
   std::size_t bytes;
   constexpr KeyScratch(const Shape& shape, std::int64_t tile_rows) {
@@ -99,7 +98,7 @@ struct KeyScratch {
   }
 };
 
-/// What `read_out` works with: features, then three values per row.
+/// The scratch of `read_out`: features, then three values per row.
 template <class T>
 struct QueryScratch {
   std::size_t of_token;

@@ -33,7 +33,7 @@ HWY_INLINE void pack_value_panel(const BFloat16* v, std::int64_t stride, std::in
   auto* to = reinterpret_cast<std::uint32_t*>(panel);
   for (std::int64_t r = 0; r < rows; r += 2, v += 2 * stride, to += kPanelColumns) {
     for (std::int64_t c = 0; c < kPanelColumns; c += static_cast<std::int64_t>(lanes())) {
-      // Widened to float32 the bits lie in the upper halves.
+      // A value widened to float32 has its bits in the upper half.
       const VecU32 first = hn::BitCast(d, take(v + c, columns - c));
       const VecU32 second =
           r + 1 < rows ? hn::BitCast(d, take(v + stride + c, columns - c)) : hn::Zero(d);
@@ -93,9 +93,9 @@ void accumulate_of(const linear_attention::AccumulateParams<T>& p) {
       c.stride = p.k_stride;
       c.rows = left < scratch.rows ? left : scratch.rows;
       c.width = shape.width;
-      c.num_prefix = p.num_prefix - first;
-      c.prefix_weight = p.prefix_weight;
-      c.patch_weight = p.patch_weight;
+      c.num_prefix = p.weights.num_prefix - first;
+      c.prefix_weight = static_cast<float>(p.weights.prefix);
+      c.patch_weight = static_cast<float>(p.weights.patch);
       c.of_row = row_values;
       c.features = reinterpret_cast<T*>(memory);
       c.step = linear_attention::key_step(shape);
@@ -105,7 +105,7 @@ void accumulate_of(const linear_attention::AccumulateParams<T>& p) {
       c.factors = reinterpret_cast<float*>(memory + scratch.factors);
       if constexpr (kNeedsRow<kFeature>) {
         for (std::int64_t r = 0; r < c.rows; ++r)
-          row_values[r] = of_row<kFeature>(c.k + r * c.stride, c.width, shape.unit_eps);
+          row_values[r] = of_row<kFeature>(c.k + r * c.stride, c.width, shape.rule.unit_eps);
       }
       key_features<T, kFeature>(c);
       if constexpr (linear_attention::is_exponential(kFeature)) rescale(c, kParts, d, sums.s);
@@ -116,7 +116,7 @@ void accumulate_of(const linear_attention::AccumulateParams<T>& p) {
         add_products(c, kParts, panel, sums.s + column, d, true);
       }
       if (column == d) continue;
-      // The product writes 64 columns: those of a narrower rest go through memory of their own.
+      // The product writes 64 columns: a narrower rest goes through memory of its own.
       pack_value_panel(v + column, p.v_stride, c.rows, d - column, panel);
       add_products(c, kParts, panel, remainder, kPanelColumns, false);
       for (std::int64_t f = 0; f < kParts * c.width; ++f)
@@ -170,9 +170,7 @@ void read_out_of(const linear_attention::ReadOutParams<T>& p) {
       c.width = shape.width;
       c.half = halves.half;
       c.padded = halves.stride;
-      c.unit_eps = shape.unit_eps;
-      c.normaliser = shape.normaliser;
-      c.eps = shape.eps;
+      c.rule = shape.rule;
       c.z = reinterpret_cast<const float*>(state + layout.z);
       c.maximum = reinterpret_cast<const float*>(state + layout.maximum);
       c.features = reinterpret_cast<T*>(memory);
@@ -205,11 +203,11 @@ void read_out_of(const linear_attention::ReadOutParams<T>& p) {
 
 template <class T>
 void accumulate_any(const linear_attention::AccumulateParams<T>& p) {
-  with_feature(p.shape.feature, [&](auto feature) { accumulate_of<T, feature>(p); });
+  with_feature(p.shape.rule.feature, [&](auto feature) { accumulate_of<T, feature>(p); });
 }
 template <class T>
 void read_out_any(const linear_attention::ReadOutParams<T>& p) {
-  with_feature(p.shape.feature, [&](auto feature) { read_out_of<T, feature>(p); });
+  with_feature(p.shape.rule.feature, [&](auto feature) { read_out_of<T, feature>(p); });
 }
 
 HYDRASCOPE_STORED_KERNELS(linear_attention_accumulate, accumulate_any,
@@ -237,7 +235,7 @@ void clear(const Shape& shape, float* sums) {
 
 template <class T>
 std::size_t scratch_bytes(const Shape& shape, std::int64_t rows) {
-  // A shorter tile may be cut into longer chunks: the longest chunk that `rows` allow counts.
+  // A shorter tile may be cut into longer chunks: the longest chunk for `rows` counts.
   return std::max(KeyScratch<T>(shape, std::min(rows, kKeyRows)).bytes,
                   QueryScratch<T>(shape).bytes);
 }

@@ -1,5 +1,5 @@
 // The public functions of linear_attention_cuda.h: checks, and the launches of the float32 kernels
-// (simt_state.cuh, simt_read_out.cuh, simt_backward.cuh); those on tensor cores are in tensor_core.cu.
+// (simt_state.cuh, simt_read_out.cuh, simt_backward.cuh); tensor_core.cu launches the others.
 #include "kernels/device/launch.cuh"
 #include "kernels/error.h"
 #include "kernels/linear_attention/geometry.h"
@@ -15,7 +15,7 @@ namespace simt {
 
 using device::Stream;
 
-/// What all launches of a call share.
+/// The common arguments of a call's launches.
 struct Call {
   Shape shape;
   Extent extent;
@@ -39,8 +39,8 @@ void sum_tokens(const Call& call, const Rows<const float>& rows, const Rows<cons
   device::launch("linear_attention_state_kernel", state_kernel<side>,
                  state_geometry(shape, call.extent.images, split), call.stream,
                  {Map(shape), rows, values, split, tokens, static_cast<int>(shape.head_dim),
-                  token_weights(call.extent), call.state(state), call.queries(), call.state(sums),
-                  call.parts.run_stride});
+                  TokenWeights(call.extent.weights), call.state(state), call.queries(),
+                  call.state(sums), call.parts.run_stride});
   if (split.count > 1)
     combine(shape, call.extent.images, sums, call.parts.run_stride, split.count, side == Side::key,
             to, call.stream);
@@ -50,12 +50,12 @@ template <Side side>
 void read_rows(const Call& call, const Rows<const float>& rows, std::int64_t tokens,
                const float* state, const float* matrix, const Rows<float>& to, float* denominator) {
   const Shape& shape = call.shape;
-  const float eps = is_exponential(shape.feature) ? 0.0F : shape.eps;
-  device::launch(
-      "linear_attention_read_out_kernel", read_out_kernel<side>,
-      read_out_geometry(shape, call.extent.images, tokens), call.stream,
-      {Map(shape), rows, tokens, static_cast<int>(shape.head_dim), token_weights(call.extent),
-       call.state(state), call.state(matrix), to, shape.divides(), eps, denominator});
+  const float eps = is_exponential(shape.rule.feature) ? 0.0F : shape.rule.normaliser.eps;
+  device::launch("linear_attention_read_out_kernel", read_out_kernel<side>,
+                 read_out_geometry(shape, call.extent.images, tokens), call.stream,
+                 {Map(shape), rows, tokens, static_cast<int>(shape.head_dim),
+                  TokenWeights(call.extent.weights), call.state(state), call.state(matrix), to,
+                  shape.rule.divides(), eps, denominator});
 }
 
 template <Side side>
@@ -68,8 +68,8 @@ void gradient_of_rows(const Call& call, const Rows<const float>& rows,
                  pair ? gradient_kernel<side, 2> : gradient_kernel<side, 1>,
                  row_geometry(shape, call.extent.images, tokens), call.stream,
                  {Map(shape), rows, values, tokens, static_cast<int>(shape.head_dim),
-                  token_weights(call.extent), call.state(state), call.state(matrix), call.queries(),
-                  gradient});
+                  TokenWeights(call.extent.weights), call.state(state), call.state(matrix),
+                  call.queries(), gradient});
 }
 
 void forward(const ForwardParams<float>& p, Stream stream) {
@@ -90,7 +90,7 @@ void backward(const BackwardParams<float>& p, Stream stream) {
       "linear_attention_query_rows_kernel", query_rows_kernel,
       row_geometry(p.shape, p.extent.images, p.extent.queries), stream,
       {Map(p.shape), p.q, p.y, p.grad_y, p.extent.queries, static_cast<int>(p.shape.head_dim),
-       call.state(p.state), p.shape.divides(), p.denominator, call.queries()});
+       call.state(p.state), p.shape.rule.divides(), p.denominator, call.queries()});
   sum_tokens<Side::query>(call, p.q, p.grad_y, p.extent.queries, p.state, gradient);
   gradient_of_rows<Side::query>(call, p.q, p.grad_y, p.extent.queries, p.state, p.state, p.grad_q);
   gradient_of_rows<Side::key>(call, p.k, p.v, p.extent.tokens, p.state, gradient, p.grad_k);
@@ -112,7 +112,7 @@ std::size_t backward_workspace_bytes(const Shape& shape, const Extent& extent) {
   return workspace<T>(shape, extent, /*backward=*/true).bytes();
 }
 
-/// `rows`: of queries or keys, whichever a pass does nothing without.
+/// `count`: tokens of the forward pass, queries of the backward pass; 0: the pass does nothing.
 template <class T, class... Tensors>
 void check(const Shape& shape, const Extent& extent, const void* memory, const Workspace& needed,
            std::int64_t count, const float* state, const Tensors&... rows) {

@@ -15,7 +15,7 @@
 // FLOPs: 2 n F d per head for accumulate and for read_out each. Traffic of a tile of n rows: k and
 //   v are read, S is read and written once for at most 128 tokens; q is read, the state once for
 //   48 tokens, y is written. Bound by the product; exponential maps add a third of it at d = 64.
-//   combine reads all sums once and is bound by where they lie.
+//   combine reads all sums once and is bound by the memory that holds them.
 // Numerics: float32 sums over tokens in their order, tiles in theirs. In bfloat16 the features
 //   of both sides and S are rounded once; z and a.z are sums of the rounded features, so that
 //   weights sum to 1 but for the rounding of S. Exponents are float32; e^x is good to 2e-7
@@ -25,6 +25,7 @@
 //   linear_attention_reference.h beside it.
 #pragma once
 
+#include "kernels/token_weights.h"
 #include "kernels/vector/scalar_types.h"
 
 #include <cstddef>
@@ -50,24 +51,42 @@ constexpr std::int64_t feature_dim(Feature feature, std::int64_t width) {
   return feature >= Feature::exp_pair ? 2 * width : width;
 }
 
-enum class Normaliser {
-  add_eps,  ///< a.z + eps; exponential maps: a.z, which is at least 1
-  none      ///< 1
+/// m of a query; exponential maps: a.z, which is at least 1, by every rule.
+struct Normaliser {
+  enum class Rule : std::int64_t {
+    add_eps,       ///< a.z + eps: a query without any weight gives 0
+    signed_clamp,  ///< a.z, moved away from 0 to +-eps: for signed features. No kernel has it.
+    none           ///< 1
+  };
+  Rule rule = Rule::add_eps;
+  float eps = 1e-6F;
+};
+
+/// A mechanism of linear attention.
+struct Rule {
+  Feature feature = Feature::elu_plus_one;
+  Normaliser normaliser = {};
+  float unit_eps = 1e-6F;  ///< eps of Feature::unit
+  /// Whether y is divided by m.
+  [[nodiscard]] constexpr bool divides() const {
+    return is_exponential(feature) || normaliser.rule != Normaliser::Rule::none;
+  }
 };
 
 struct Shape {
   std::int64_t num_heads;
   std::int64_t width;     ///< w, of q's and k's heads
   std::int64_t head_dim;  ///< d, of v's heads
-  Feature feature;
-  Normaliser normaliser;
-  float eps;       ///< of the normaliser
-  float unit_eps;  ///< of Feature::unit
-  [[nodiscard]] constexpr std::int64_t features() const { return feature_dim(feature, width); }
-  /// Whether y is divided by m.
-  [[nodiscard]] constexpr bool divides() const {
-    return is_exponential(feature) || normaliser == Normaliser::add_eps;
-  }
+  Rule rule;
+  [[nodiscard]] constexpr std::int64_t features() const { return feature_dim(rule.feature, width); }
+};
+
+/// Sums of the heads of a tile, of some tiles or of an image.
+template <class Float>
+struct Sums {
+  Float* s;        ///< (H, F, d)
+  Float* z;        ///< (H, F)
+  Float* maximum;  ///< (H, F): M
 };
 
 /// Floats of one tile's sums: S (H, F, d), z (H, F), M (H, F).
@@ -90,30 +109,31 @@ struct AccumulateParams {
   const T* v;  ///< (rows, H * d), rows `v_stride` apart
   std::int64_t v_stride;
   std::int64_t rows;
-  std::int64_t num_prefix;  ///< leading rows of this tile: their b weighs prefix_weight, the
-  float prefix_weight;      ///< others' patch_weight (both 1 for normalised mechanisms)
-  float patch_weight;
-  float* sums;    ///< sums_size floats, added to; a raised maximum rescales what is there
-  void* scratch;  ///< 64-byte aligned
+  TokenWeights weights;  ///< w of this tile's b, as floats (1 for normalised mechanisms)
+  float* sums;           ///< sums_size floats, added to; a raised maximum rescales them
+  void* scratch;         ///< 64-byte aligned
 };
 void accumulate(const AccumulateParams<float>& params);
 void accumulate(const AccumulateParams<BFloat16>& params);
 
-/// What `read_out` multiplies with: S of each head as panels (kernels/linear/panel.h), z, M.
+/// The state that `read_out` reads: S of each head as panels (kernels/linear/panel.h), z, M.
 template <class T>
 std::size_t state_bytes(const Shape& shape);
 extern template std::size_t state_bytes<float>(const Shape&);
 extern template std::size_t state_bytes<BFloat16>(const Shape&);
 
-/// T: of the state.
+/// T: the state's type.
 template <class T>
 struct CombineParams {
   Shape shape;
-  const float* sums;  ///< of `count` tiles, sums_size floats each, one after the other
+  const float* sums;  ///< sums_size floats of each of `count` tiles, one after the other
   std::int64_t count;
   std::int64_t first_head;  ///< heads first_head .. first_head + heads: threads may share the work
   std::int64_t heads;
   void* state;
+  /// If s is not null: receives the sums in float32, of heads counted from head 0. M is 0 for maps
+  /// without exponents.
+  Sums<float> combined = {};
 };
 /// Adds the tiles' sums in their order.
 void combine(const CombineParams<float>& params);

@@ -10,19 +10,19 @@
 //   delta_i = gh_i . y_i          dS = sum_i a_i gh_i^T       dz = -sum_i delta_i a_i  (`none`: 0)
 //   grad_q_i = J(q_i)^T (S gh_i - delta_i z)                  grad_v_t = dS^T b_t
 //   grad_k_t = J(k_t)^T w_t (dS v_t + dz)
-// J as linear_attention_reference.h has it where a map is not differentiable.
+// At points without a derivative J is by the rules of linear_attention_reference.h.
 //
 // Two families of kernels, by T: 16-bit rows in heads of 64 on tensor cores (tensor_core_*.cuh),
-// float32 rows in heads of any multiple of four in float32 arithmetic (simt_*.cuh). `serves` says what
-// there is, `state` and `denominator` mean the same to both.
+// float32 rows in heads of any multiple of four in float32 arithmetic (simt_*.cuh). `serves` tells
+// whether there are kernels; `state` and `denominator` mean the same to both families.
 // Tensors: rows by Rows, 16 bytes divide addresses and strides; state and denominator float32. Nothing
 //   may overlap. Features are never stored.
 // Geometry, traffic, numerics: the kernels' files. FLOPs: forward 4 N F d per head, backward 8 N F
 //   d. Deterministic, and the same bits for every batch that an image is in.
 // Tolerance: float32 4e-6 of the sum of magnitudes, gradients 8e-6; 16-bit types 2.5 roundings of T
 //   of the largest of a head (tensor_core_cuda_test.cpp has them by kind).
-// Preconditions: `serves` and aligned rows, 0 <= queries <= tokens, at least one head with elements, a
-//   workspace where one is needed, else Error(internal).
+// Preconditions: `serves`, aligned rows, 0 <= queries <= tokens, at least one head with elements,
+//   a workspace unless its size is 0; else Error(internal).
 //   Without images or tokens nothing is launched or written, without queries the state alone.
 // Tests: tests/kernels/linear_attention/{linear_attention,tensor_core}_cuda_test.cpp; twins:
 //   linear_attention_reference.h beside it.
@@ -39,35 +39,35 @@
 
 namespace hydrascope::kernels::linear_attention::cuda {
 
-/// Of H heads: head h of a token at h * (values of a head), heads following each other.
+/// Rows of H heads: head h of a token begins at h * (values of a head).
 using device::Rows;
 
 /// All tokens of a batch.
 struct Extent {
   std::int64_t images;
-  std::int64_t tokens;      ///< N, of k and v
-  std::int64_t queries;     ///< leading tokens that have a query, at most `tokens`
-  std::int64_t num_prefix;  ///< leading tokens whose key features weigh `prefix_weight`
-  float prefix_weight;
-  float patch_weight;
+  std::int64_t tokens;   ///< N, of k and v
+  std::int64_t queries;  ///< leading tokens that have a query, at most `tokens`
+  TokenWeights weights;  ///< w of key features
 };
 
 /// Whether there are kernels for it. T: float, heads of any multiple of four; BFloat16, heads of 64;
-/// Float16, the forward pass of heads of 64 by maps of exponentials, which alone cannot leave its
-/// range. Tensor cores want no negative weight of a map with exponents: it is a shift of theirs.
+/// Float16, the forward pass of heads of 64 by maps of exponentials: only these stay in its range.
+/// Tensor cores serve no negative token weight with exponents: its logarithm would shift them.
 template <class T>
 constexpr bool serves(const Shape& shape, const Extent& extent) {
+  if (shape.rule.normaliser.rule == Normaliser::Rule::signed_clamp) return false;
   if constexpr (sizeof(T) == 4) {
     return shape.width % 4 == 0 && shape.head_dim % 4 == 0;
   } else {
     if (shape.width != 64 || shape.head_dim != 64) return false;
-    if (!is_exponential(shape.feature)) return std::is_same_v<T, BFloat16>;
-    return (extent.num_prefix <= 0 || extent.prefix_weight >= 0) && extent.patch_weight >= 0;
+    if (!is_exponential(shape.rule.feature)) return std::is_same_v<T, BFloat16>;
+    return (extent.weights.num_prefix <= 0 || extent.weights.prefix >= 0) &&
+           extent.weights.patch >= 0;
   }
 }
 
-/// What `forward` leaves of the keys: S (B, H, F, d), z (B, H, F), M (B, H, F), float32; M is 0 for
-/// maps without exponents.
+/// Floats of the keys' state, which `forward` writes: S (B, H, F, d), z (B, H, F), M (B, H, F),
+/// float32; M is 0 for maps without exponents.
 std::size_t state_floats(const Shape& shape, const Extent& extent);
 /// Bytes that `forward` works in, and `backward`, which keeps more; their content does not matter.
 template <class T>
@@ -85,7 +85,7 @@ struct ForwardParams {
   Rows<T> y;           ///< (B, queries, H * d)
   float* state;        ///< state_floats
   float* denominator;  ///< (B, H, queries): m_i, for `backward`; may be null
-  void* workspace;     ///< workspace_bytes, 256-byte aligned; null only where these are 0
+  void* workspace;     ///< workspace_bytes, 256-byte aligned; may be null if these are 0
 };
 /// T: float, BFloat16 or Float16.
 template <class T>
@@ -94,7 +94,7 @@ void forward(const ForwardParams<T>& params, device::Stream stream);
 template <class T>
 struct BackwardParams {
   Shape shape;
-  Extent extent;  ///< as it was; on tensor cores queries = tokens
+  Extent extent;  ///< as in `forward`; on tensor cores queries = tokens
   Rows<const T> q;
   Rows<const T> k;
   Rows<const T> v;
@@ -107,7 +107,7 @@ struct BackwardParams {
   Rows<T> grad_v;
   void* workspace;  ///< backward_workspace_bytes, 256-byte aligned
 };
-/// T: float or BFloat16, what training knows.
+/// T: float or BFloat16, the types of training.
 template <class T>
 void backward(const BackwardParams<T>& params, device::Stream stream);
 

@@ -1,6 +1,6 @@
-// The features of a few queries, row after row, as the product of `read_out` reads them, and what
-// their weights are divided by: [row][half][F / 2], in bfloat16 words that join feature f with
-// feature F / 2 + f.
+// The features of a few queries, row after row, as the product of `read_out` reads them, and the
+// divisors of their weights: [row][half][F / 2], in bfloat16 words that join feature f with feature
+// F / 2 + f.
 // Included after hwy/highway.h, once per instruction set.
 #if defined(HYDRASCOPE_KERNELS_LINEAR_ATTENTION_QUERY_FEATURES_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef HYDRASCOPE_KERNELS_LINEAR_ATTENTION_QUERY_FEATURES_INL_H
@@ -22,11 +22,9 @@ struct QueryChunk {
   std::int64_t stride;
   std::int64_t rows;
   std::int64_t width;
-  std::int64_t half;    ///< of the features
+  std::int64_t half;    ///< half of F, rounded up
   std::int64_t padded;  ///< half, padded
-  float unit_eps;
-  linear_attention::Normaliser normaliser;
-  float eps;
+  linear_attention::Rule rule;
   const float* z;        ///< two padded halves
   const float* maximum;  ///< two padded halves, in T's unit, -infinity after each
   T* features;           ///< rows 2 * padded apart
@@ -56,8 +54,7 @@ HWY_INLINE Pair query_exponents(const QueryChunk<T>& c, Pair u, std::int64_t col
           hn::MulAdd(u.second, hn::Set(d, kSecond), load(c.maximum + c.padded + column))};
 }
 
-/// What is subtracted from a row's exponents: the token's shifts and the largest of what they
-/// leave.
+/// The subtrahends of a row's exponents: the token's shifts plus the largest shifted exponent.
 template <class T, Feature kFeature>
 HWY_INLINE OfRow query_shifts(const QueryChunk<T>& c, const T* q) {
   const F32 d;
@@ -72,7 +69,7 @@ HWY_INLINE OfRow query_shifts(const QueryChunk<T>& c, const T* q) {
     const float largest = hn::GetLane(hn::MaxOfLanes(d, hn::Max(first, second)));
     return {largest, largest};
   } else {
-    const OfRow shift = of_row<kFeature>(q, c.width, c.unit_eps);
+    const OfRow shift = of_row<kFeature>(q, c.width, c.rule.unit_eps);
     const float of_first = shift.first * kExponentUnit<T>;
     const float of_second = shift.second * kExponentUnit<T>;
     const float a = hn::GetLane(hn::MaxOfLanes(d, first)) - of_first;
@@ -82,7 +79,7 @@ HWY_INLINE OfRow query_shifts(const QueryChunk<T>& c, const T* q) {
   }
 }
 
-/// Stores a vector of both halves; gives back what the product will read.
+/// Stores a vector of both halves; returns the values that the product will read.
 HWY_INLINE Pair give_halves(Pair a, bool, float* to, std::int64_t padded) {
   store(a.first, to);
   store(a.second, to + padded);
@@ -92,7 +89,7 @@ HWY_INLINE Pair give_halves(Pair a, bool exponential, BFloat16* to, std::int64_t
   return store_rounded(a, exponential, to);
 }
 
-/// Features of one row; returns a . z of what was stored.
+/// Features of one row; returns a . z of the stored features.
 template <class T, Feature kFeature>
 HWY_INLINE float query_row(const QueryChunk<T>& c, const T* q, OfRow row, T* to) {
   const F32 d;
@@ -131,7 +128,7 @@ HWY_INLINE void query_features(const QueryChunk<T>& c) {
       if constexpr (kExponential) {
         c.of_row[r] = query_shifts<T, kFeature>(c, c.q + r * c.stride);
       } else {
-        c.of_row[r] = of_row<kFeature>(c.q + r * c.stride, c.width, c.unit_eps);
+        c.of_row[r] = of_row<kFeature>(c.q + r * c.stride, c.width, c.rule.unit_eps);
       }
     }
   }
@@ -142,7 +139,7 @@ HWY_INLINE void query_features(const QueryChunk<T>& c) {
     if (kExponential) {
       c.inverse[r] = 1 / m;
     } else {
-      c.inverse[r] = c.normaliser == linear_attention::Normaliser::none ? 1.0F : 1 / (m + c.eps);
+      c.inverse[r] = c.rule.divides() ? 1 / (m + c.rule.normaliser.eps) : 1.0F;
     }
   }
 }

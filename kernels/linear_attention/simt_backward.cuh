@@ -1,5 +1,5 @@
-// What the backward pass of linear attention needs beside sums over tokens (simt_state.cuh) and
-// rows read out (simt_read_out.cuh), in float32 arithmetic. M, max_i and m are constants of the
+// The backward pass of linear attention beside its sums over tokens (simt_state.cuh) and the rows
+// read out (simt_read_out.cuh), in float32 arithmetic. M, max_i and m are constants of the
 // derivative (linear_attention_cuda.h):
 //   delta_i = (g_i . y_i) / m_i               query_rows_kernel (without a normaliser 0, m_i = 1)
 //   dS = sum_i a_i g_i^T / m_i                state_kernel
@@ -9,25 +9,25 @@
 //   dv_j = dS^T (w_j b_j)                     read_out_kernel
 // Features are made again from q and k; J^T by features.cuh.
 //
-// query_rows_kernel gives of each query, to planes of (B, H, queries) float32: the map's two values
-// of the row, the largest U + M, 1 / m and delta, which the other kernels would each have to find
-// again.
+// query_rows_kernel writes values of each query to planes of (B, H, queries) float32: the map's two
+// numbers of the row, the largest U + M, 1 / m and delta, which the other kernels then read.
 // Tensors: q, grad_y, y or k, v by Rows, read; grad_q or grad_k by Rows, written; S, z, M of the
 //   forward pass, dS, dz, float32, read.
 // Geometry: a block of 128 threads has 64 tokens of one head. gradient: 64 elements of their rows
 //   at a time, of both parts of the features, in steps of 32 of the d columns; the products then
 //   take the operands' place in shared memory. Maps whose J^T sums over a row make the products
-//   twice where w > 64.
-// Budget: query_rows_kernel: 56 registers, 0 shared bytes, 10 blocks of 128
-// Access: query_rows_kernel: loads 95 x 32; stores 5 x 32
-// Budget: gradient_kernel: 184 registers, 37120 shared bytes, 3 blocks of 128
-// Access: gradient_kernel: loads 113 x 32; stores 128
+//   twice if w > 64.
+// Budget: query_rows_kernel: 56 registers, 0 shared bytes, 9 blocks of 128
+// Access: query_rows_kernel: loads 128, 1 x 32; stores 5 x 32
+// Budget: gradient_kernel: 168 registers, 37120 shared bytes, 3 blocks of 128; 184 registers elsewhere
+// Access: gradient_kernel<0, *>: loads 128, 5 x 32; stores 128
+// Access: gradient_kernel<1, *>: loads 128; stores 128
 // Traffic: query_rows: N (w + 2 d) s read, 20 N written per head. gradient: N (d + 2 w) s per head,
 //   S once for 64 tokens from L2. FLOPs 2 N F d per head and side, 8 N F d in the whole backward
 //   pass. ViT-B, Hedgehog, float32: 155 MFLOP and 10 MB per image and layer; bound by the
 //   arithmetic.
-// Numerics: float32, columns in their order; y as stored. Deterministic. A NaN goes where the
-//   mathematics takes it: from one in a query's row of q or grad_y, by dS, to all keys and values.
+// Numerics: float32, columns in their order; y as stored. Deterministic. A NaN spreads as in the
+//   equations: from a query's row of q or grad_y, by dS, to all keys and values.
 // Preconditions: at least one query (query_rows) or token.
 // Test: tests/kernels/linear_attention/linear_attention_cuda_test.cpp; twin:
 //   linear_attention_backward_reference.
@@ -70,7 +70,14 @@ __global__ void __launch_bounds__(kThreads, 9) query_rows_kernel(const QueryRows
     const float* y = at(p.y, image, token, p.dim, 0);
     const float* g = at(p.grad_y, image, token, p.dim, 0);
     float along = 0;
-    for (int c = lane; inside && c < p.dim; c += kRowLanes) along += g[c] * y[c];
+    for (int c = 4 * lane; inside && c < p.dim; c += 4 * kRowLanes) {
+      float of_g[4];
+      float of_y[4];
+      load_floats(g + c, of_g);
+      load_floats(y + c, of_y);
+#pragma unroll
+      for (int j = 0; j < 4; ++j) along += of_g[j] * of_y[j];
+    }
     along = device::warp_reduce<kRowLanes>(along, device::Sum());
     if (lane != 0 || !inside) continue;
     const std::int64_t row = head * p.tokens + token;
@@ -90,19 +97,19 @@ struct GradientParams {
   std::int64_t tokens;
   int dim;               ///< d
   TokenWeights weigh;    ///< keys
-  State state;           ///< of the forward pass: M
+  State state;           ///< the forward pass's: M
   State matrix;          ///< queries: S and z, keys: dS and dz
   QueryRows queries;     ///< queries
   Rows<float> gradient;  ///< grad_q, or grad_k
 };
 
-/// The gradient that one element has as a feature or, where the map has exponents, as the exponents
-/// of both parts (0 where there is no second part).
+/// The gradient of one element's feature or, in maps with exponents, of its exponents in both parts
+/// (0 without a second part).
 struct OfParts {
   float first;
   float second;
 };
-/// What one element adds to GradientSums.
+/// The addends of one element to GradientSums.
 __device__ __forceinline__ GradientSums gradient_terms(Feature feature, float u, OfRow row,
                                                        OfParts gradient) {
   if (feature == Feature::unit) return {u * row.first * gradient.first, 0, 0, 0};
@@ -112,7 +119,7 @@ __device__ __forceinline__ GradientSums gradient_terms(Feature feature, float u,
           centred && exponent(feature, u, true, row) == 0 ? 1.0F : 0.0F};
 }
 
-/// J^T: the gradient of u. `sums` is read where needs_row.
+/// J^T: the gradient of u. `sums` is read if needs_row.
 __device__ __forceinline__ float pulled_back(Feature feature, float u, OfRow row, OfParts gradient,
                                              const GradientSums& sums) {
   if (feature < Feature::unit) return plain_gradient<Natural>(feature, u, gradient.first);
@@ -133,10 +140,10 @@ struct GradientShared {
     float products[parts][kTile][kRowFloats];  ///< [token][element]
   };
   RowValues<kTile> rows;
-  GradientSums sums[kTile];  ///< of rows longer than a tile
+  GradientSums sums[kTile];  ///< for rows longer than a tile
 };
 
-/// The sums over 16 neighbouring lanes, which have one row of the tile.
+/// The sums over 16 neighbouring lanes, which hold one row of the tile.
 __device__ __forceinline__ GradientSums of_lanes(Feature feature, GradientSums sums) {
   using device::Sum;
   using device::warp_reduce;
@@ -156,23 +163,22 @@ __device__ __forceinline__ void multiply_by_matrix(GradientShared<parts>& shared
                                                    const GradientParams& p, std::int64_t image,
                                                    std::int64_t token, int count,
                                                    std::int64_t state_row, int tile) {
-  const int lane = device::lane_index();
-  const int first_row = device::warp_index() * kFetched;
+  const int first_row = turned_column();
   Sums sums[parts];
 #pragma unroll
   for (int part = 0; part < parts; ++part) clear(sums[part]);
   for (int first_column = 0; first_column < p.dim; first_column += kStep) {
-    const int column = first_column + lane;
-    float fetched[kFetched];
+    const int column = first_column + turned_row();
+    Fetched fetched;
     fetch(fetched, at(p.values, image, token + first_row, p.dim, column), p.values.stride,
           count - first_row, column < p.dim);
-    device::block_sync();  // all have read what is overwritten now
-    put_row(shared.operands.values, lane, first_row, fetched);
+    device::block_sync();  // all have read the memory that is overwritten now
+    put_turned(shared.operands.values, fetched);
 #pragma unroll
     for (int part = 0; part < parts; ++part) {
       fetch(fetched, p.matrix.s(state_row + part * p.map.width + tile + first_row) + column, p.dim,
             p.map.width - tile - first_row, column < p.dim);
-      put_row(shared.operands.matrix[part], lane, first_row, fetched);
+      put_turned(shared.operands.matrix[part], fetched);
     }
     device::block_sync();
     const int left = p.dim - first_column;
@@ -183,29 +189,25 @@ __device__ __forceinline__ void multiply_by_matrix(GradientShared<parts>& shared
   for (int part = 0; part < parts; ++part) {
 #pragma unroll
     for (int i = 0; i < 8; ++i)
-      store_pack<4>(
-          &shared.products[part][tile_row(i)][tile_column()],
-          Pack<float, 4>{{sums[part][i][0], sums[part][i][1], sums[part][i][2], sums[part][i][3]}});
+      store_four(&shared.products[part][tile_row(i)][tile_column()], sums[part][i]);
   }
   device::block_sync();
 }
 
-/// The gradient of one feature or, where the map has exponents, of one exponent.
+/// The gradient of one feature or, in maps with exponents, one exponent; `z`, `maximum`: its own.
 template <Side side, int parts>
 __device__ __forceinline__ float gradient_of_feature(const GradientShared<parts>& shared,
                                                      const GradientParams& p,
-                                                     const TileWeights& weigh, int row,
-                                                     std::int64_t state_row, int element, int part,
-                                                     float u, OfRow of) {
-  float value = shared.products[part][row][element % kTile];
-  const float z = *p.matrix.z(state_row + element);
+                                                     const TileWeights& weigh, int row, float z,
+                                                     float maximum, int column, int part, float u,
+                                                     OfRow of) {
+  float value = shared.products[part][row][column];
   if constexpr (side == Side::query) {
     value = value * shared.rows.inverse[row] - shared.rows.slope[row] * z;
   } else {
     value = weigh(row) * (value + z);
   }
   if (!is_exponential(p.map.feature)) return value;
-  const float maximum = *p.state.maximum(state_row + element);
   const float x = exponent(p.map.feature, u, part == 1, of);
   return value * expf(side == Side::query ? x + maximum - shared.rows.row_max[row] : x - maximum);
 }
@@ -229,33 +231,42 @@ __global__ void __launch_bounds__(kThreads, parts == 2 ? 2 : 3)
     make_rows(shared.rows, p.map, p.rows, image, token, count);
   }
   const TileWeights weigh(p.weigh, token);
-  // Sums over rows that no tile holds are found in a pass before.
+  // Sums over rows longer than a tile are found in a pass before.
   const bool sums_first = needs_row(feature) && p.map.width > kTile;
   for (int pass = sums_first ? 0 : 1; pass < 2; ++pass) {
     for (int tile = 0; tile < p.map.width; tile += kTile) {
       multiply_by_matrix<parts>(shared, p, image, token, count, state_row, tile);
-      // 16 lanes have a row, four elements each.
+      // 16 lanes hold a row, four elements each.
       const int element = tile + tile_column();
+      const bool inside = element < p.map.width;
+      float z[parts][4] = {};
+      float maximum[parts][4] = {};
+#pragma unroll
+      for (int part = 0; part < parts; ++part) {
+        const std::int64_t of_part = state_row + part * p.map.width + element;
+        if (inside) load_floats(p.matrix.z(of_part), z[part]);
+        if (inside && is_exponential(feature)) load_floats(p.state.maximum(of_part), maximum[part]);
+      }
 #pragma unroll 1
       for (int row = static_cast<int>(threadIdx.x) / 16; row < kTile; row += kThreads / 16) {
         const OfRow of = has_rows<side>(feature)
                              ? OfRow{shared.rows.first[row], shared.rows.second[row]}
                              : OfRow{};
         const float* from = at(p.rows, image, token + row, p.map.width, element);
-        float u[4];
+        float u[4] = {};
+        if (row < count && inside) load_floats(from, u);
         OfParts gradient[4];
         GradientSums of_all;
 #pragma unroll
         for (int c = 0; c < 4; ++c) {
-          u[c] = 0;
           gradient[c] = {0, 0};
-          if (row >= count || element + c >= p.map.width) continue;
-          u[c] = from[c];
+          if (row >= count || !inside) continue;
           float of_part[2] = {0, 0};
 #pragma unroll
           for (int part = 0; part < parts; ++part)
-            of_part[part] = gradient_of_feature<side>(
-                shared, p, weigh, row, state_row + part * p.map.width, element + c, part, u[c], of);
+            of_part[part] =
+                gradient_of_feature<side>(shared, p, weigh, row, z[part][c], maximum[part][c],
+                                          tile_column() + c, part, u[c], of);
           gradient[c] = {of_part[0], of_part[1]};
           if (!needs_row(feature)) continue;
           const GradientSums terms = gradient_terms(feature, u[c], of, gradient[c]);
@@ -284,8 +295,7 @@ __global__ void __launch_bounds__(kThreads, parts == 2 ? 2 : 3)
         float du[4];
 #pragma unroll
         for (int c = 0; c < 4; ++c) du[c] = pulled_back(feature, u[c], of, gradient[c], of_all);
-        store_four(at(p.gradient, image, token + row, p.map.width, element), du,
-                   element < p.map.width);
+        store_global(at(p.gradient, image, token + row, p.map.width, element), du, inside);
       }
     }
   }

@@ -8,15 +8,16 @@
 // Geometry: a block of 128 threads sums 64 features x 64 columns of one head over one run of tokens
 //   (geometry.h), 32 tokens at a time: operands in shared memory, sums in registers, the next
 //   operands on their way to registers during the product.
-// Budget: state_kernel: 184 registers, 18816 shared bytes, 3 blocks of 128
-// Access: state_kernel: loads 109 x 32; stores 128, 2 x 32
+// Budget: state_kernel: 168 registers, 20352 shared bytes, 3 blocks of 128
+// Access: state_kernel<0>: loads 128, 5 x 32; stores 128
+// Access: state_kernel<1>: loads 128; stores 128
 // Traffic: N (F ceil(d / 64) + d ceil(F / 64)) s per head read, F (d + 2) float32 per run written
 //   and, with several, read again. FLOPs 2 N F d per head. ViT-B, Hedgehog, float32: 39 MFLOP and
 //   2.4 MB read per image and layer, half of it from L2: 16 FLOP per byte, so bound by the
 //   arithmetic.
-// Numerics: float32; tokens of a run in their order, z of the first and of the second
-//   half of every 32 tokens apart; runs in their order. M rises as tokens come, and what was summed
-//   is rescaled by exp(M_old - M_new); it starts at -infinity, maps without exponents have M = 0.
+// Numerics: float32; tokens of a run in their order, z of the eight fours of
+//   every 32 tokens apart; runs in their order. M rises as tokens come, and the sums so far are
+//   rescaled by exp(M_old - M_new). M starts at -infinity, maps without exponents have M = 0.
 //   Nothing depends on other blocks: results are the same for every batch and every time. NaN in k
 //   poisons its head, in v its column.
 // Preconditions: at least one token.
@@ -38,7 +39,7 @@ struct StateParams {
   TokenWeights weigh;  ///< keys
   State state;         ///< queries: M
   QueryRows queries;   ///< queries
-  State sums;          ///< of the first run
+  State sums;          ///< the first run's
   std::int64_t run_stride;
 };
 
@@ -46,12 +47,25 @@ struct StateShared {
   Operand features;   ///< [token][feature]
   Operand values[1];  ///< [token][column]
   RowValues<kStep> rows;
-  float halves[2][kTile];
+  float parts[kThreads / 16][kTile];  ///< for each four tokens: maxima, then z
   float factor[kTile];
 };
 
+/// values[part][tile_column() + c] of all parts as one.
+template <class Operation>
+__device__ __forceinline__ void of_parts(const float (&parts)[kThreads / 16][kTile],
+                                         float (&values)[4], Operation operation) {
+#pragma unroll
+  for (int part = 0; part < kThreads / 16; ++part) {
+    float four[4];
+    load_floats(&parts[part][tile_column()], four);
+#pragma unroll
+    for (int c = 0; c < 4; ++c) values[c] = operation(values[c], four[c]);
+  }
+}
+
 template <Side side>
-__global__ void __launch_bounds__(kThreads, 2) state_kernel(const StateParams p) {
+__global__ void __launch_bounds__(kThreads, 3) state_kernel(const StateParams p) {
   auto& shared = device::block_shared<StateShared>();
   const Feature feature = p.map.feature;
   const bool exponential = is_exponential(feature);
@@ -70,29 +84,30 @@ __global__ void __launch_bounds__(kThreads, 2) state_kernel(const StateParams p)
   const std::int64_t begin = run * p.split.tokens;
   const std::int64_t end = begin + p.split.tokens < p.tokens ? begin + p.split.tokens : p.tokens;
 
-  // A thread makes one column of both operands for half of the tokens.
-  const int own = static_cast<int>(threadIdx.x) % kTile;
-  const int half = static_cast<int>(threadIdx.x) / kTile;
-  const int f = feature_tile * kTile + own;
-  const int column = column_tile * kTile + own;
+  // A thread makes four columns of both operands for four tokens.
+  const int own = fetched_row();
+  const int f = feature_tile * kTile + tile_column();
+  const int column = column_tile * kTile + tile_column();
   const bool inside = f < p.map.features;
   const bool second = f >= p.map.width;
-  const float* rows =
-      at(p.rows, image, begin + half * kFetched, p.map.width, second ? f - p.map.width : f);
-  const float* values = at(p.values, image, begin + half * kFetched, p.dim, column);
+  const float* rows = at(p.rows, image, begin + own, p.map.width, second ? f - p.map.width : f);
+  const float* values = at(p.values, image, begin + own, p.dim, column);
   const auto tokens_left = [&](std::int64_t token) {
-    const std::int64_t left = end - token - half * kFetched;
-    return left < kFetched ? static_cast<int>(left) : kFetched;
+    const std::int64_t left = end - token - own;
+    return left < 4 ? static_cast<int>(left) : 4;
   };
-  float u[kFetched];
-  float v[kFetched];
+  Fetched u;
+  Fetched v;
   fetch(u, rows, p.rows.stride, tokens_left(begin), inside);
   fetch(v, values, p.values.stride, tokens_left(begin), column < p.dim);
 
-  float maximum = side == Side::key && exponential ? -INFINITY : 0.0F;
+  float maximum[4];
+  float z[4] = {};
+#pragma unroll
+  for (float& of_feature : maximum)
+    of_feature = side == Side::key && exponential ? -INFINITY : 0.0F;
   if (side == Side::query && exponential && inside)
-    maximum = *p.state.maximum(head * p.map.features + f);
-  float z = 0;
+    load_floats(p.state.maximum(head * p.map.features + f), maximum);
   Sums sums[1];
   clear(sums[0]);
   for (std::int64_t token = begin; token < end; token += kStep) {
@@ -105,52 +120,62 @@ __global__ void __launch_bounds__(kThreads, 2) state_kernel(const StateParams p)
       device::block_sync();
     }
     const auto of_row = [&](int i) {
-      return OfRow{shared.rows.first[half * kFetched + i], shared.rows.second[half * kFetched + i]};
+      return OfRow{shared.rows.first[own + i], shared.rows.second[own + i]};
     };
     const int own_count = tokens_left(token);
     const TileWeights weigh(p.weigh, token);
     if (exponential) {
-      float running_max = -INFINITY;
+      float largest[4] = {-INFINITY, -INFINITY, -INFINITY, -INFINITY};
 #pragma unroll
-      for (int i = 0; i < kFetched; ++i) {
-        u[i] = exponent(feature, u[i], second, has_rows<side>(feature) ? of_row(i) : OfRow{});
-        if (side == Side::key && i < own_count) running_max = device::Max()(running_max, u[i]);
-        if (side == Side::query) u[i] += maximum - shared.rows.row_max[half * kFetched + i];
+      for (int i = 0; i < 4; ++i) {
+        const OfRow row = has_rows<side>(feature) ? of_row(i) : OfRow{};
+#pragma unroll
+        for (int c = 0; c < 4; ++c) {
+          u[i][c] = exponent(feature, u[i][c], second, row);
+          if (side == Side::key && i < own_count) largest[c] = device::Max()(largest[c], u[i][c]);
+          if (side == Side::query) u[i][c] += maximum[c] - shared.rows.row_max[own + i];
+        }
       }
       if constexpr (side == Side::key) {
-        shared.halves[half][own] = running_max;
+        store_four(&shared.parts[own / 4][tile_column()], largest);
         device::block_sync();
-        running_max = device::Max()(shared.halves[0][own], shared.halves[1][own]);
-        running_max = device::Max()(running_max, maximum);
-        const float factor = expf(maximum - running_max);
-        maximum = running_max;
-        z *= factor;
-        if (half == 0) shared.factor[own] = factor;
+        float factor[4];
+#pragma unroll
+        for (int c = 0; c < 4; ++c) factor[c] = maximum[c];
+        of_parts(shared.parts, maximum, device::Max());
+#pragma unroll
+        for (int c = 0; c < 4; ++c) {
+          factor[c] = expf(factor[c] - maximum[c]);
+          z[c] *= factor[c];
+        }
+        if (own == 0) store_four(&shared.factor[tile_column()], factor);
       }
     }
 #pragma unroll
-    for (int i = 0; i < kFetched; ++i) {
-      const int row = half * kFetched + i;
-      float b = 0;
-      if (inside && i < own_count) {
-        if (exponential) {
-          b = expf(side == Side::key ? u[i] - maximum : u[i]);
-        } else {
-          b = plain_feature<Natural>(feature, u[i],
-                                     has_rows<side>(feature) ? of_row(i).first : 0.0F);
+    for (int i = 0; i < 4; ++i) {
+      const float inverse_norm = has_rows<side>(feature) ? of_row(i).first : 0.0F;
+#pragma unroll
+      for (int c = 0; c < 4; ++c) {
+        float b = 0;
+        if (inside && i < own_count) {
+          if (exponential) {
+            b = expf(side == Side::key ? u[i][c] - maximum[c] : u[i][c]);
+          } else {
+            b = plain_feature<Natural>(feature, u[i][c], inverse_norm);
+          }
+          if constexpr (side == Side::key) {
+            b *= weigh(own + i);
+            z[c] += b;
+          } else {
+            z[c] -= b * shared.rows.slope[own + i];
+            b *= shared.rows.inverse[own + i];
+          }
         }
-        if constexpr (side == Side::key) {
-          b *= weigh(row);
-          z += b;
-        } else {
-          z -= b * shared.rows.slope[row];
-          b *= shared.rows.inverse[row];
-        }
+        u[i][c] = b;
       }
-      u[i] = b;
     }
-    put_column(shared.features, half * kFetched, own, u);
-    put_column(shared.values[0], half * kFetched, own, v);
+    put(shared.features, u);
+    put(shared.values[0], v);
     device::block_sync();
     rows += kStep * p.rows.stride;
     values += kStep * p.values.stride;
@@ -176,15 +201,18 @@ __global__ void __launch_bounds__(kThreads, 2) state_kernel(const StateParams p)
     const int row = feature_tile * kTile + tile_row(i);
     const int first_column = column_tile * kTile + tile_column();
     if (row < p.map.features)
-      store_four(to.s(head * p.map.features + row) + first_column, sums[0][i],
-                 first_column < p.dim);
+      store_global(to.s(head * p.map.features + row) + first_column, sums[0][i],
+                   first_column < p.dim);
   }
   if (column_tile != 0) return;
-  shared.halves[half][own] = z;
+  store_four(&shared.parts[own / 4][tile_column()], z);
   device::block_sync();
-  if (half != 0 || !inside) return;
-  *to.z(head * p.map.features + f) = shared.halves[0][own] + shared.halves[1][own];
-  if constexpr (side == Side::key) *to.maximum(head * p.map.features + f) = maximum;
+  if (own != 0) return;
+  float sum[4] = {};
+  of_parts(shared.parts, sum, device::Sum());
+  store_global(to.z(head * p.map.features + f), sum, inside);
+  if constexpr (side == Side::key)
+    store_global(to.maximum(head * p.map.features + f), maximum, inside);
 }
 
 }  // namespace hydrascope::kernels::linear_attention::cuda::simt

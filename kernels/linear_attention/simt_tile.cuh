@@ -1,9 +1,8 @@
 // The parts of the float32 kernels of linear attention: operands of 32 x 64 numbers in shared
-// memory, how they come there from rows, and their product in registers.
+// memory, their way there from rows, and their product in registers.
 //
-// Loads are one element per lane, neighbouring lanes neighbouring elements, 16 rows per thread:
-// whole sectors, and no tails. They are a thirtieth of the instructions of
-// a product, so that wider ones should gain little (not measured).
+// Rows, S, z and M are read and written four elements at a time: heads, strides and addresses are
+// multiples of four (`serves`), so that no pack has a tail.
 #pragma once
 
 #include "kernels/device/block.cuh"
@@ -16,15 +15,16 @@
 
 namespace hydrascope::kernels::linear_attention::cuda::simt {
 
+using device::load_floats;
 using device::load_pack;
 using device::Pack;
 using device::store_pack;
 using device::TokenWeights;
 
-/// Whose features: they differ in how exponents are kept from overflowing.
+/// The features' owner: query and key keep their exponents from overflowing in different ways.
 enum class Side { query, key };
 
-/// A map as kernels are given it.
+/// A map as an argument of kernels.
 struct Map {
   Feature feature;
   int width;     ///< w
@@ -32,10 +32,10 @@ struct Map {
   float unit_eps;
 
   explicit Map(const Shape& shape)
-      : feature(shape.feature),
+      : feature(shape.rule.feature),
         width(static_cast<int>(shape.width)),
         features(static_cast<int>(shape.features())),
-        unit_eps(shape.unit_eps) {}
+        unit_eps(shape.rule.unit_eps) {}
 };
 
 /// OfRow of row u (`width` values), as a collective of groups of `lanes` neighbouring lanes, each with
@@ -45,7 +45,12 @@ template <int lanes>
 __device__ __forceinline__ OfRow of_row(Feature feature, const float* u, int width, float unit_eps,
                                         int lane) {
   const auto for_each = [&](const auto& function) {
-    for (int j = lane; j < width; j += lanes) function(u[j]);
+    for (int j = 4 * lane; j < width; j += 4 * lanes) {
+      float four[4];
+      load_floats(u + j, four);
+#pragma unroll
+      for (int c = 0; c < 4; ++c) function(four[c]);
+    }
   };
   if (feature == Feature::unit) return norms_of_row<lanes>(unit_eps, for_each);
   if (!needs_row(feature)) return {};
@@ -58,17 +63,22 @@ __device__ __forceinline__ float exponent(Feature feature, float u, bool second,
   return second ? -x - row.second : x - row.first;
 }
 
-/// The largest U_f + M_f of a row of queries; a collective like of_row, whose result `row` is.
+/// The largest U_f + M_f of a row of queries; a collective like of_row, which gives `row`.
 template <int lanes>
 __device__ __forceinline__ float largest_exponent(const Map& map, const float* u, int width,
                                                   OfRow row, const float* maximum, int lane) {
   float largest = -INFINITY;
-  for (int j = lane; j < width; j += lanes) {
-    const float x = u[j];
-    largest = device::Max()(largest, exponent(map.feature, x, false, row) + maximum[j]);
-    if (map.features > map.width)
-      largest =
-          device::Max()(largest, exponent(map.feature, x, true, row) + maximum[map.width + j]);
+  for (int j = 4 * lane; j < width; j += 4 * lanes) {
+    float four[4];
+    load_floats(u + j, four);
+    for (int part = 0; part * map.width < map.features; ++part) {
+      float of_part[4];
+      load_floats(maximum + part * map.width + j, of_part);
+#pragma unroll
+      for (int c = 0; c < 4; ++c)
+        largest =
+            device::Max()(largest, exponent(map.feature, four[c], part == 1, row) + of_part[c]);
+    }
   }
   return device::warp_reduce<lanes>(largest, device::Max());
 }
@@ -78,9 +88,9 @@ __device__ __forceinline__ float largest_exponent(const Map& map, const float* u
 inline constexpr int kRowFloats = kTile + 4;
 /// [k][i] for 32 steps k of the product.
 using Operand = float[kStep][kRowFloats];
-/// What a thread fetches of an operand: 16 rows of one column.
-inline constexpr int kFetched = kStep * kTile / kThreads;
-static_assert(kFetched == 16);
+/// A thread's part of an operand on its way: four rows of four neighbouring elements.
+using Fetched = float[4][4];
+static_assert(kThreads * 16 == kStep * kTile);
 
 /// 8 x 4 sums per thread: rows tile_row(i), columns tile_column() and the next three.
 using Sums = float[8][4];
@@ -97,25 +107,47 @@ __device__ __forceinline__ void clear(Sums& sums) {
   }
 }
 
-/// Elements from[i * stride], i < count; zeros for the rest and where not `inside`.
-__device__ __forceinline__ void fetch(float (&values)[kFetched], const float* from,
-                                      std::int64_t stride, int count, bool inside) {
-#pragma unroll
-  for (int i = 0; i < kFetched; ++i, from += stride) values[i] = inside && i < count ? *from : 0.0F;
+/// Store four neighbouring elements in shared memory, or in a row of global memory if `inside`.
+__device__ __forceinline__ void store_four(float* to, const float (&values)[4]) {
+  store_pack<4>(to, Pack<float, 4>{{values[0], values[1], values[2], values[3]}});
 }
-/// As rows first .. first + 16 of column `column`.
-__device__ __forceinline__ void put_column(Operand& operand, int first, int column,
-                                           const float (&values)[kFetched]) {
-#pragma unroll
-  for (int i = 0; i < kFetched; ++i) operand[first + i][column] = values[i];
+__device__ __forceinline__ void store_global(float* to, const float (&values)[4], bool inside) {
+  if (inside)
+    device::store_global(to, Pack<float, 4>{{values[0], values[1], values[2], values[3]}});
 }
-/// As columns first .. first + 16 of row `row`.
-__device__ __forceinline__ void put_row(Operand& operand, int row, int first,
-                                        const float (&values)[kFetched]) {
+
+/// Elements from[i * stride + c], i < count; zeros for the rest and unless `inside`.
+__device__ __forceinline__ void fetch(Fetched& values, const float* from, std::int64_t stride,
+                                      int count, bool inside) {
 #pragma unroll
-  for (int i = 0; i < kFetched; i += 4)
-    store_pack<4>(&operand[row][first + i],
-                  Pack<float, 4>{{values[i], values[i + 1], values[i + 2], values[i + 3]}});
+  for (int i = 0; i < 4; ++i, from += stride) {
+    Pack<float, 4> row{};
+    if (inside && i < count) row = load_pack<4>(from);
+#pragma unroll
+    for (int c = 0; c < 4; ++c) values[i][c] = row.values[c];
+  }
+}
+
+/// The thread's rows of an operand whose rows are fetched, at columns tile_column().
+__device__ __forceinline__ int fetched_row() { return static_cast<int>(threadIdx.x) / 16 * 4; }
+__device__ __forceinline__ void put(Operand& operand, const Fetched& values) {
+#pragma unroll
+  for (int i = 0; i < 4; ++i) store_four(&operand[fetched_row() + i][tile_column()], values[i]);
+}
+
+/// The thread's columns and rows of an operand whose columns are fetched. Eight lanes that write at
+/// once have two rows and four columns of packs: all banks.
+__device__ __forceinline__ int turned_column() {
+  return (device::warp_index() * 4 + device::lane_index() / 2 % 4) * 4;
+}
+__device__ __forceinline__ int turned_row() {
+  return (device::lane_index() / 8 * 2 + device::lane_index() % 2) * 4;
+}
+__device__ __forceinline__ void put_turned(Operand& operand, const Fetched& values) {
+#pragma unroll
+  for (int c = 0; c < 4; ++c)
+    store_pack<4>(&operand[turned_row() + c][turned_column()],
+                  Pack<float, 4>{{values[0][c], values[1][c], values[2][c], values[3][c]}});
 }
 
 /// sums[part][i][c] += the sum over k < steps (rounded up to 4) of left[k][row]
@@ -148,12 +180,6 @@ __device__ __forceinline__ void multiply(Sums (&sums)[parts], const Operand& lef
   }
 }
 
-/// Four neighbouring elements, where the row has them: its length is a multiple of four.
-__device__ __forceinline__ void store_four(float* to, const float (&values)[4], bool inside) {
-  if (inside)
-    device::store_global(to, Pack<float, 4>{{values[0], values[1], values[2], values[3]}});
-}
-
 /// Row `token` of a head, elements from `column` on.
 template <class T>
 __device__ __forceinline__ T* at(const Rows<T>& rows, std::int64_t image, std::int64_t token,
@@ -161,7 +187,7 @@ __device__ __forceinline__ T* at(const Rows<T>& rows, std::int64_t image, std::i
   return device::row_of(rows, image, token) + static_cast<std::int64_t>(blockIdx.y) * dim + column;
 }
 
-/// `count` as what a tile can hold of it.
+/// `count`, limited to a tile's rows.
 __device__ __forceinline__ int within_tile(std::int64_t count) {
   if (count <= 0) return 0;
   return count < kTile ? static_cast<int>(count) : kTile;
@@ -181,17 +207,17 @@ class TileWeights {
   float patch_;
 };
 
-/// What `backward` needs of each query: planes of (B, H, queries).
+/// Numbers of each query for `backward`: planes of (B, H, queries).
 struct QueryRows {
   float* data;
-  std::int64_t count;  ///< of a plane
+  std::int64_t count;  ///< numbers of a plane
   enum Value { first, second, row_max, inverse, slope };
   __device__ float* plane(Value value, std::int64_t at) const {
     return data + static_cast<std::int64_t>(value) * count + at;
   }
 };
 
-/// What kernels know of each of `count` tokens.
+/// Numbers of each token that a block works on.
 template <int tokens>
 struct RowValues {
   float first[tokens];  ///< OfRow
@@ -206,7 +232,7 @@ __device__ __forceinline__ bool has_rows(Feature feature) {
   return side == Side::query || needs_row(feature);
 }
 
-/// Lanes that share a row when what depends on all of it is found.
+/// Lanes that share a row to find numbers of the whole row.
 inline constexpr int kRowLanes = 8;
 
 /// OfRow of `count` tokens from `token` on, and with a state (queries) the largest U + M.
@@ -231,18 +257,19 @@ __device__ __forceinline__ void make_rows(RowValues<tokens>& values, const Map& 
   }
 }
 
-/// The same and 1 / m and delta, as they were kept. `at`: of the first token, in a plane.
+/// The same and 1 / m and delta, from the planes. `at`: the first token's place in a plane.
 template <int tokens>
 __device__ __forceinline__ void load_query_rows(RowValues<tokens>& values, const QueryRows& queries,
                                                 std::int64_t at, int count) {
-  for (int row = static_cast<int>(threadIdx.x); row < tokens; row += kThreads) {
-    const bool inside = row < count;
-    values.first[row] = inside ? *queries.plane(QueryRows::first, at + row) : 0;
-    values.second[row] = inside ? *queries.plane(QueryRows::second, at + row) : 0;
-    values.row_max[row] = inside ? *queries.plane(QueryRows::row_max, at + row) : 0;
-    values.inverse[row] = inside ? *queries.plane(QueryRows::inverse, at + row) : 0;
-    values.slope[row] = inside ? *queries.plane(QueryRows::slope, at + row) : 0;
-  }
+  static_assert(tokens <= kThreads);
+  const int row = static_cast<int>(threadIdx.x);
+  if (row >= tokens) return;
+  const bool inside = row < count;
+  values.first[row] = inside ? *queries.plane(QueryRows::first, at + row) : 0;
+  values.second[row] = inside ? *queries.plane(QueryRows::second, at + row) : 0;
+  values.row_max[row] = inside ? *queries.plane(QueryRows::row_max, at + row) : 0;
+  values.inverse[row] = inside ? *queries.plane(QueryRows::inverse, at + row) : 0;
+  values.slope[row] = inside ? *queries.plane(QueryRows::slope, at + row) : 0;
 }
 
 }  // namespace hydrascope::kernels::linear_attention::cuda::simt

@@ -1,6 +1,6 @@
 // The sums over several runs of tokens as one:
 //   M = max_i M_i    S = sum_i exp(M_i - M) S_i    z alike                    (linear_attention.h)
-// or, where nothing is relative to a maximum, their plain sums.
+// or, if the sums are relative to no maximum, their plain sums.
 //
 // combine_kernel: a thread adds four columns of a row, runs in their order: deterministic, and the
 //   same for an image whatever its batch. NaN stays. Traffic: F (d + 2) floats per run and head.
@@ -15,11 +15,11 @@
 namespace hydrascope::kernels::linear_attention::cuda {
 
 struct CombineParams {
-  State runs;  ///< of the first
+  State runs;  ///< the first run's
   std::int64_t run_stride;
   int count;
   int features;
-  int blocks;        ///< of a head
+  int blocks;        ///< blocks per head
   bool rescales;     ///< M differs from run to run
   bool has_maximum;  ///< M is to be written
   State to;
@@ -72,7 +72,7 @@ void combine(const Shape& shape, std::int64_t images, const float* runs, std::in
                              static_cast<int>(count),
                              static_cast<int>(shape.features()),
                              static_cast<int>(combine_blocks(shape)),
-                             keys && is_exponential(shape.feature),
+                             keys && is_exponential(shape.rule.feature),
                              keys,
                              State(to, shape, images)};
   device::launch("linear_attention_combine_kernel", combine_kernel, combine_geometry(shape, images),

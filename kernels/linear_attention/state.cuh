@@ -1,4 +1,4 @@
-// The state of linear attention in memory, and what all its CUDA kernels do with sums over tokens.
+// The state of linear attention in memory, and the sum of runs, common to all its CUDA kernels.
 #pragma once
 
 #include "kernels/device/block.cuh"
@@ -11,7 +11,7 @@
 
 namespace hydrascope::kernels::linear_attention::cuda {
 
-/// Sums of all heads: S (B, H, F, d), z (B, H, F), M (B, H, F). Who reads through it does not write.
+/// Sums of all heads: S (B, H, F, d), z (B, H, F), M (B, H, F). Kernels that read never write here.
 struct State {
   float* data;
   std::int64_t rows;  ///< B * H * F
@@ -26,10 +26,6 @@ struct State {
   __device__ float* z(std::int64_t row) const { return data + rows * dim + row; }
   __device__ float* maximum(std::int64_t row) const { return data + rows * (dim + 1) + row; }
 };
-
-inline device::TokenWeights token_weights(const Extent& extent) {
-  return {extent.num_prefix, extent.prefix_weight, extent.patch_weight};
-}
 
 /// Brings the sums of `count` runs, `run_stride` floats apart, together (state.cu). `keys`: they have
 /// an M, which maps without exponents leave at 0.

@@ -11,10 +11,7 @@
 
 namespace hydrascope::kernels::linear_attention::cuda::tensor_core {
 
-bool weigh_one(const Extent& extent) {
-  return (extent.num_prefix <= 0 || extent.prefix_weight == 1) && extent.patch_weight == 1;
-}
-/// Sums over tokens on their way to `to`, by `workspace` where there are several runs of them.
+/// Sums over tokens on their way to `to`; several runs of tokens go through `workspace`.
 template <class T>
 TokenSums<T> token_sums(const Rows<const T>& u, const Rows<const T>& x, std::int64_t tokens,
                         const Shape& shape, std::int64_t images, const Workspace& parts,
@@ -46,7 +43,7 @@ void forward_of(const ForwardParams<T>& p, device::Stream stream) {
                  static_cast<float*>(p.workspace), p.state);
   device::launch("tensor_core_state_kernel", tensor_core_state_kernel<T, kind>,
                  state_geometry(extent.images, p.shape.num_heads, extent.tokens), stream,
-                 {keys, token_weights(extent), weigh_one(extent)});
+                 {keys, device::TokenWeights(extent.weights), extent.weights.all_one()});
   combine_splits(keys, p.shape, extent.images, true, p.state, stream);
   if (extent.queries == 0) return;
   ReadOutParams<T> read{};
@@ -56,8 +53,8 @@ void forward_of(const ForwardParams<T>& p, device::Stream stream) {
   read.tiles_a_block = tiles_a_block(extent.images, p.shape.num_heads, extent.queries);
   read.blocks = device::ceil_div(tiles_of(extent.queries), read.tiles_a_block);
   read.map = MapParams(p.shape);
-  read.divides = p.shape.divides();
-  read.eps = p.shape.eps;
+  read.divides = p.shape.rule.divides();
+  read.eps = p.shape.rule.normaliser.eps;
   read.state = state;
   read.denominator = p.denominator;
   device::launch("tensor_core_read_out_kernel", tensor_core_read_out_kernel<T, kind>,
@@ -88,7 +85,7 @@ void backward_of(const BackwardParams<BFloat16>& p, device::Stream stream) {
   rows.grad_u = p.grad_q;
   rows.matrix = state;
   device::launch("tensor_core_query_gradient_kernel", tensor_core_query_gradient_kernel<kind>,
-                 geometry, stream, {rows, p.y, p.shape.divides(), p.denominator, terms});
+                 geometry, stream, {rows, p.y, p.shape.rule.divides(), p.denominator, terms});
 
   const TokenSums<BFloat16> queries =
       token_sums(p.q, p.grad_y, tokens, p.shape, images, parts, memory, gradient);
@@ -101,8 +98,9 @@ void backward_of(const BackwardParams<BFloat16>& p, device::Stream stream) {
   rows.x = p.v;
   rows.grad_u = p.grad_k;
   rows.matrix = State(gradient, p.shape, images);
-  device::launch("tensor_core_key_gradient_kernel", tensor_core_key_gradient_kernel<kind>, geometry,
-                 stream, {rows, p.grad_v, token_weights(p.extent), weigh_one(p.extent)});
+  device::launch(
+      "tensor_core_key_gradient_kernel", tensor_core_key_gradient_kernel<kind>, geometry, stream,
+      {rows, p.grad_v, device::TokenWeights(p.extent.weights), p.extent.weights.all_one()});
 }
 
 /// Calls run.operator()<kind>() with the kind of the map.
@@ -118,10 +116,11 @@ void with_kind(Feature feature, const Run& run) {
 }
 template <class T>
 void forward(const ForwardParams<T>& params, device::Stream stream) {
-  with_kind<T>(params.shape.feature, [&]<Kind kind>() { forward_of<T, kind>(params, stream); });
+  with_kind<T>(params.shape.rule.feature,
+               [&]<Kind kind>() { forward_of<T, kind>(params, stream); });
 }
 void backward(const BackwardParams<BFloat16>& params, device::Stream stream) {
-  with_kind<BFloat16>(params.shape.feature,
+  with_kind<BFloat16>(params.shape.rule.feature,
                       [&]<Kind kind>() { backward_of<kind>(params, stream); });
 }
 

@@ -10,22 +10,22 @@
 // tensor_core_read_out.cuh, P_if = a_if z_f / m_i sums to 1 over f, and the gradient of an
 // exponent is
 //   dU_if = P_if ((S_f / z_f) . g_i - D_i)                dW_jf = b_jf (dS_f . v_j + dz_f)
-// where dS_f = sum_i P_if g_i / z_f, dz_f = - sum_i P_if D_i / z_f. J is that of
-// linear_attention_reference.h, with its rules where a map is not differentiable.
+// with dS_f = sum_i P_if g_i / z_f, dz_f = - sum_i P_if D_i / z_f. J is the Jacobian as in
+// linear_attention_reference.h, with its rules at points without a derivative.
 //
 // Tensors: u (q or k), x (grad_y or v), y, grad_u, grad_x (grad_v) as Rows, 16-byte aligned,
 //   strides multiples of 8; state and sums float32; terms (B, H, N), written by the pass over
 //   queries.
 // Geometry: as tensor_core_read_out.cuh: the matrix (S or dS) is rounded to bfloat16 once per block;
-//   every warp goes through its own 16 rows of each tile. Products with the transposed matrix come
-//   out where the words of u lie, so that J^T is element-wise in registers but for sums over a row
-//   by four lanes. The gradients of maps that may need such sums wait for them in shared memory, where
-//   the next tile would be on its way.
+//   every warp goes through its own 16 rows of each tile. A product with the transposed matrix has
+//   the lane layout of u, so that J^T is element-wise in registers but for sums over a row by four
+//   lanes. The gradients of maps that may need such sums wait for them in shared memory, in place
+//   of the next tile's copy.
 // Traffic: queries 8 N D bytes and 16 N H, keys 8 N D, the sums 4 N D and 16 N H; 2, 4 and 2 N F d
-//   FLOPs per head. ViT-B, N = 8161, one layer: 129 MB, 6.4 GFLOP; bound by memory on an H200
-//   (estimated: 30 us at 4.3 TB/s).
+//   FLOPs per head. ViT-B, N = 8161, one layer: 129 MB, 6.4 GFLOP; bound by memory on an H200:
+//   129 MB / 4.3 TB/s = 30 us, by arithmetic.
 // Numerics: P or a and b, S / z and dS are rounded to bfloat16 once; sums and gradients float32.
-//   Deterministic as the forward pass. NaN goes where the mathematics says.
+//   Deterministic as the forward pass. NaN spreads as in the equations.
 // Preconditions: serves() and the alignments, which the launcher has checked; N >= 1.
 // Test: tests/kernels/linear_attention/tensor_core_cuda_test.cpp; twin:
 //   linear_attention_backward_reference.
@@ -51,7 +51,7 @@ struct QueryGradientParams {
   Term* terms;               ///< (B, H, N), written
 };
 
-/// Two lanes have a row's y, in chunks that follow each other.
+/// A lane's half of a row's y: two lanes hold a row, in chunks that follow each other.
 using HeldRow = device::Pack<BFloat16, kChunk>[kRowChunks / 2];
 __device__ __forceinline__ void load_held_row(const BFloat16* head, std::int64_t stride,
                                               std::int64_t first, std::int64_t end, HeldRow& y) {
@@ -118,8 +118,8 @@ __global__ void __launch_bounds__(kThreads, 3)
     float row_max[2] = {};
     if constexpr (kExponential)
       find_row_max<BFloat16, kind>(map, u_rows, shared.feature_values, terms, row_max);
-    float shifts[2][2];        // of both halves' exponents
-    float factor[2] = {1, 1};  // 1 / m, where it is no shift
+    float shifts[2][2];        // shifts of both halves' exponents
+    float factor[2] = {1, 1};  // 1 / m, unless it is part of the shift
 #pragma unroll
     for (int row = 0; row < 2; ++row) {
       const std::int64_t token = at.row(tile) + lane / 4 + 8 * row;

@@ -1,5 +1,5 @@
-// How the tensor-core kernels use the feature maps of features.cuh: what is known of a map when they
-// are compiled, and what they are told.
+// The feature maps of features.cuh in the tensor-core kernels: properties of a kind of map, known
+// at compile time, and parameters of a map.
 #pragma once
 
 #include "kernels/linear_attention/features.cuh"
@@ -7,7 +7,7 @@
 
 namespace hydrascope::kernels::linear_attention::cuda::tensor_core {
 
-/// What is known of a kind of map when kernels are compiled.
+/// Properties of a kind of map, known at compile time.
 template <Kind kind>
 struct KindTraits {
   static constexpr bool kExponential = kind != Kind::plain;
@@ -18,15 +18,17 @@ struct KindTraits {
   static constexpr bool kMayNeedRow = kShifted || kind == Kind::plain;
 };
 
-/// And what is not.
+/// Parameters of a map, known at run time.
 struct MapParams {
   Feature feature;
   float unit_eps;
-  float slope;  ///< of exponents, times log2(e)
+  float slope;  ///< slope of exponents, times log2(e)
 
   MapParams() = default;
   explicit MapParams(const Shape& shape)
-      : feature(shape.feature), unit_eps(shape.unit_eps), slope(slope_of(shape.feature) * kLog2E) {}
+      : feature(shape.rule.feature),
+        unit_eps(shape.rule.unit_eps),
+        slope(slope_of(feature) * kLog2E) {}
 };
 template <Kind kind>
 __device__ __forceinline__ float slope_in_twos(const MapParams& map) {
@@ -39,7 +41,7 @@ __device__ __forceinline__ bool needs_row_of(const MapParams& map) {
 }
 
 /// OfRow, in powers of two, of a row that `lanes` neighbouring lanes hold, `count` values each.
-/// `query`: what is the same for all features of a row may be left out.
+/// `query`: shifts that are the same for all features of a row may be left out.
 template <int lanes, Kind kind, int count>
 __device__ __forceinline__ OfRow of_row(const MapParams& map, const float (&u)[count], bool query) {
   const auto for_each = [&](const auto& function) {
@@ -71,7 +73,7 @@ __device__ __forceinline__ float feature_of(const MapParams& map, float u, int h
   }
 }
 
-/// 1 / z_f, which is what S_f is divided by; 0 for a feature that no key has.
+/// 1 / z_f, the factor of S_f; 0 for a feature that no key has.
 __device__ __forceinline__ float inverse_of_sum(float z) { return z == 0 ? 0.0F : 1 / z; }
 
 }  // namespace hydrascope::kernels::linear_attention::cuda::tensor_core

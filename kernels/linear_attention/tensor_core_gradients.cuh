@@ -12,11 +12,11 @@ struct RowsParams {
   Rows<const BFloat16> x;
   Rows<BFloat16> grad_u;
   std::int64_t rows;
-  std::int64_t blocks;  ///< of an image's head
+  std::int64_t blocks;  ///< blocks per head of an image
   std::int64_t tiles_a_block;
   MapParams map;
-  State state;   ///< of the forward pass: z, M
-  State matrix;  ///< of queries: S; of keys: the sums over queries
+  State state;   ///< the forward pass's: z, M
+  State matrix;  ///< for queries S, for keys the sums over queries
 };
 
 /// A warp's rows of a tile.
@@ -29,7 +29,7 @@ struct WarpRows {
   union {
     struct {
       Tile x;
-      Tile next_u;  ///< of every second tile, on its way; not where gradients wait
+      Tile next_u;  ///< every second tile's, on its way; unused if gradients wait
     } rows;
     float waiting[kGroups][8][device::kWarpSize];  ///< gradients of u, each lane's own
   };
@@ -44,9 +44,9 @@ struct RowsShared {
   static constexpr int kFeatures = KindTraits<kind>::kFeatures;
   BFloat16 matrix[kFeatures * kWidth];
   WarpRows<kind> warps[kWarps];
-  float offsets[kFeatures];  ///< of the features' exponents, in powers of two
+  float offsets[kFeatures];  ///< offsets of the features' exponents, in powers of two
   float feature_values
-      [kFeatures];  ///< factors of the matrix's rows; then of queries M or z, of keys dz
+      [kFeatures];  ///< factors of the matrix's rows; then for queries M or z, for keys dz
 };
 
 /// A warp's place: its 16 rows of each of the block's tiles.
@@ -79,7 +79,7 @@ __device__ __forceinline__ void start_tile(const RowsParams& p, const Place& pla
   device::copy_commit();
 }
 
-/// The matrix, rounded, and what is known of its rows. A collective of the block.
+/// The rounded matrix and the numbers of its rows. A collective of the block.
 template <Kind kind, bool queries>
 __device__ __forceinline__ void load_matrix(const RowsParams& p, const Place& place,
                                             RowsShared<kind>& shared) {
@@ -124,9 +124,9 @@ __device__ __forceinline__ void multiply_by_rows(const std::uint32_t (&x)[kGroup
   }
 }
 
-/// J^T of one element, as if its row were nothing to it: `gradient` belongs to an exponent in `half`
-/// or of a feature, `du` is set by the first half and changed by the second, `sums` are those over the
-/// row that through_row takes.
+/// J^T of one element without the row's part. `gradient`: of the element's exponent in `half`, or
+/// of its feature. The first half sets `du`, the second adds to it. `sums` gets the addends of the
+/// row's sums that through_row reads.
 template <Kind kind>
 __device__ __forceinline__ void pull_back(const MapParams& map, int half, float u, float gradient,
                                           const OfRow& row, float& du, float (&sums)[4]) {
@@ -153,8 +153,8 @@ __device__ __forceinline__ void pull_back(const MapParams& map, int half, float 
   }
 }
 
-/// The rest of J^T of maps that look at a whole row: `du` is what pull_back left, `sums` the sums of
-/// both halves' gradients over the row (of `unit`: feature times gradient).
+/// The row's part of J^T, in maps that look at a whole row. `du`: the result of pull_back. `sums`:
+/// sums of both halves' gradients over the row (`unit`: of feature times gradient).
 template <Kind kind>
 __device__ __forceinline__ float through_row(const MapParams& map, float du, float u,
                                              const OfRow& row, const float (&sums)[4], bool query) {
@@ -170,7 +170,7 @@ __device__ __forceinline__ float through_row(const MapParams& map, float du, flo
   }
 }
 
-/// Puts a warp's gradients of columns 16 columns ... where its u was.
+/// Puts a warp's gradients of columns 16 columns ... in place of its u.
 __device__ __forceinline__ void put_gradients(BFloat16* rows, int columns,
                                               const float (&du)[4][2]) {
 #pragma unroll
@@ -178,7 +178,7 @@ __device__ __forceinline__ void put_gradients(BFloat16* rows, int columns,
     put_word(rows, word % 2, 2 * columns + word / 2,
              device::round_pair(du[word][0], du[word][1], BFloat16{}));
 }
-/// The same, or where they wait.
+/// The same, or puts them into the waiting place.
 template <Kind kind>
 __device__ __forceinline__ void keep_gradients(WarpRows<kind>& own, BFloat16* u_rows, int columns,
                                                const float (&du)[4][2]) {
@@ -190,7 +190,7 @@ __device__ __forceinline__ void keep_gradients(WarpRows<kind>& own, BFloat16* u_
     put_gradients(u_rows, columns, du);
   }
 }
-/// The waiting gradients go to where u was, through the sums over their row.
+/// Puts the waiting gradients in place of u, through the sums over their row.
 template <Kind kind>
 __device__ __forceinline__ void release_gradients(const MapParams& map, WarpRows<kind>& own,
                                                   const OfRow (&terms)[2], float (&sums)[2][4],

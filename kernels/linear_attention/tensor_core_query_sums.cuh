@@ -1,4 +1,4 @@
-// What the backward pass of linear attention sums over queries on tensor cores (equations in
+// The backward pass's sums over queries of linear attention on tensor cores (equations in
 // tensor_core_backward.cuh): dS = sum a_i g_i^T, dz = - sum a_i (g_i . y_i), a_i divided by m_i.
 //
 // Tensors: u (q) and x (grad_y) as Rows as in tensor_core_state.cuh; terms (B, H, N), which the
@@ -17,7 +17,7 @@
 
 namespace hydrascope::kernels::linear_attention::cuda::tensor_core {
 
-/// What the sums over queries take of a query: its exponents' shifts, 1 / m in them, and g . y.
+/// A query's numbers in the sums over queries: its exponents' shifts, 1 / m in them, and g . y.
 /// Maps without exponents have 1 / m in `first` and `unit`'s inverse norm in `second`.
 struct alignas(16) Term {
   float first;
@@ -29,7 +29,7 @@ struct alignas(16) Term {
 struct QuerySumsParams {
   TokenSums<BFloat16> queries;
   const Term* terms;  ///< (B, H, tokens)
-  State state;        ///< of the keys
+  State state;        ///< the keys'
 };
 
 struct QuerySumsShared {

@@ -13,7 +13,8 @@
 //   Features are left operands in registers; rows of y are gathered in shared memory, so that they
 //   are written whole.
 // Traffic: 4 N D bytes, S (F d 4 bytes) once per block, from L2; 2 N F d FLOPs per head. ViT-B, N =
-//   8161, one layer: 25 MB, 1.6 GFLOP; bound by memory on an H200 (estimated: 6 us at 4.3 TB/s).
+//   8161, one layer: 25 MB, 1.6 GFLOP; bound by memory on an H200: 25 MB / 4.3 TB/s = 6 us, by
+//   arithmetic.
 // Numerics: features and S are rounded to T once; y = sum a S / sum a with the rounded a, in
 //   float32, so that weights sum to 1 but for the rounding of S. No row depends on another or on
 //   the grid: deterministic. NaN in q makes its row of the head NaN.
@@ -34,7 +35,7 @@ struct ReadOutParams {
   Rows<const T> q;
   Rows<T> y;
   std::int64_t queries;
-  std::int64_t blocks;  ///< of an image's head
+  std::int64_t blocks;  ///< blocks per head of an image
   std::int64_t tiles_a_block;
   MapParams map;
   bool divides;  ///< by a.z + eps, in maps without exponents
@@ -48,8 +49,8 @@ struct ReadOutShared {
   T sums[features * kWidth];
   T rows[kWarps][2][kWarpRows * kWidth];
   float offsets[features];  ///< M + log z, in powers of two
-  float factors[features];  ///< of the rows of S; then M in powers of two
-  T row_sums[2][features];  ///< z as two halves, where there are no exponents
+  float factors[features];  ///< factors of the rows of S; then M in powers of two
+  T row_sums[2][features];  ///< z as two halves, in maps without exponents
 };
 
 /// The values of two columns p, p + 1 of features 8 chunk ...
@@ -93,7 +94,7 @@ __device__ __forceinline__ void find_row_max(const MapParams& map, const T* rows
   }
 }
 
-/// What the map takes from rows g and g + 8, each held by four lanes.
+/// The map's numbers of rows g and g + 8, each held by four lanes.
 template <class T, Kind kind>
 __device__ __forceinline__ void find_terms(const MapParams& map, const T* rows, bool query,
                                            OfRow (&terms)[2]) {
@@ -187,7 +188,7 @@ __global__ void __launch_bounds__(kThreads, 3)
     }
 
     float y[kRowChunks][4] = {};
-    float weight[4] = {};  // the sum of a row's features; with z, of its halves in turn
+    float weight[4] = {};  // sums of a row's features, or a . z by halves of z
 #pragma unroll
     for (int half = 0; half < Traits::kHalves; ++half) {
 #pragma unroll 2
@@ -235,7 +236,7 @@ __global__ void __launch_bounds__(kThreads, 3)
       }
     }
     if (p.denominator != nullptr) {
-      float relative[2] = {};  // of what m was made relative to, to what it is told relative to
+      float relative[2] = {};  // log2 of (m for `denominator`) / m
       if constexpr (kExponential) {
         float row_max_alone[2];
         find_row_max<T, kind>(p.map, rows, shared.factors, terms, row_max_alone);

@@ -1,6 +1,6 @@
 // Sums over tokens on tensor cores: S = sum b_t v_t^T, z = sum b_t of the keys (linear_attention.h,
-// equations there). What the backward pass sums over queries (tensor_core_query_sums.cuh) shares
-// the pieces before the kernel.
+// equations there). The backward pass's sums over queries (tensor_core_query_sums.cuh) share the
+// pieces before the kernel.
 // Used by Hedgehog and its family in every layer of 16-bit networks with heads of 64.
 //
 // Tensors: u (k) and x (v) as Rows, 16-byte aligned, strides multiples of 8; sums (B, H, F, 64),
@@ -11,8 +11,8 @@
 //   transposed loads of u and never leave them. Exponents are made relative to a running maximum
 //   M_f; when it rises, sums are rescaled. state.cu brings the parts to one M.
 // Traffic: 4 N D bytes read, 33 KB per part written and read again (F = 128); 2 N F d FLOPs per
-//   head. ViT-B, N = 8161, one layer: 25 MB and 8.9 MB, 1.6 GFLOP; bound by memory on an H200
-//   (estimated: 6 us at 4.3 TB/s).
+//   head. ViT-B, N = 8161, one layer: 25 MB and 8.9 MB, 1.6 GFLOP; bound by memory on an H200:
+//   34 MB / 4.3 TB/s = 8 us, by arithmetic.
 // Numerics: features, weighted, are rounded to T once; sums are float32, in the order of tiles and
 //   parts: deterministic, and the same for an image whatever its batch. z sums the rounded
 //   features. NaN in a key makes its feature's z and row of S NaN, M never is.
@@ -28,7 +28,7 @@
 
 namespace hydrascope::kernels::linear_attention::cuda::tensor_core {
 
-// ---- what sums over keys and over queries share -------------------------------------------------
+// ---- common parts of sums over keys and over queries --------------------------------------------
 
 /// S = sum f(u_t) x_t^T over tokens that several blocks share.
 template <class T>
@@ -39,14 +39,14 @@ struct TokenSums {
   std::int64_t tiles;
   int splits;
   MapParams map;
-  State sums;               ///< of the first split
-  std::int64_t run_stride;  ///< from there to the next
+  State sums;               ///< the first split's
+  std::int64_t run_stride;  ///< from one split's sums to the next
 };
 
 /// The tiles of a block.
 template <class T>
 struct Part {
-  const T* u;  ///< of the head
+  const T* u;  ///< the head's first row
   const T* x;
   std::int64_t image_head;
   std::int64_t split;
@@ -96,7 +96,7 @@ struct FeatureSums {
   float sums[kHalves][kRowChunks][4] = {};
   float row_sums[kHalves][4] = {};
 
-  /// Index of a feature among those of all heads.
+  /// Index of a feature among the features of all heads.
   static __device__ std::int64_t feature(std::int64_t image_head, int half, int row) {
     return image_head * KindTraits<kind>::kFeatures + kWidth * half + 16 * device::warp_index() +
            device::lane_index() / 4 + 8 * row;
@@ -115,8 +115,8 @@ struct FeatureSums {
                              right);
     }
   }
-  /// A collective of the warp: of the two rows whose four columns two neighbouring lanes hold together,
-  /// each writes one.
+  /// A collective of the warp. Two neighbouring lanes hold four columns of two rows together; each
+  /// lane writes one row.
   __device__ __forceinline__ void store(State& to, std::int64_t image_head) const {
     const int row = device::lane_index() % 2;
 #pragma unroll
@@ -174,7 +174,7 @@ struct RunningMaximum {
   using Traits = KindTraits<kind>;
   float values[Traits::kHalves][2];
 
-  /// Takes in a tile, and brings what has been summed to the new maximum.
+  /// Takes in a tile, and brings the sums so far to the new maximum.
   template <class T>
   __device__ __forceinline__ void raise(const MapParams& map, const T* u_tile, const OfRow* rows,
                                         FeatureSums<kind>& sums) {

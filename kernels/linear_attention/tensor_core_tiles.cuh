@@ -1,6 +1,6 @@
 // Tiles of rows of 64 16-bit values in shared memory and the operands that tensor cores take from
-// them. A row is 8 chunks of 16 bytes; chunk c of row r lies where chunk c ^ (r % 8) would, so that
-// 8 neighbouring rows' same chunk lies in all 32 banks: no load or store here has a bank conflict.
+// them. A row is 8 chunks of 16 bytes; chunk c of row r lies at place c ^ (r % 8) of the row. The
+// same chunk of 8 neighbouring rows so lies in all 32 banks: no load or store has a bank conflict.
 #pragma once
 
 #include "kernels/device/block.cuh"
@@ -16,9 +16,9 @@ namespace hydrascope::kernels::linear_attention::cuda::tensor_core {
 
 inline constexpr int kChunk = 8;                    ///< values of 16 bytes
 inline constexpr int kRowChunks = kWidth / kChunk;  ///< 8
-inline constexpr int kGroups = kWidth / 16;  ///< of 16 columns, what one instruction sums over
+inline constexpr int kGroups = kWidth / 16;         ///< runs of 16 columns, one instruction's sum
 
-/// Where the chunk lies, in elements.
+/// Place of a chunk in the tile, in elements.
 __device__ __forceinline__ constexpr int place(int row, int chunk) {
   return row * kWidth + (chunk ^ row % kRowChunks) * kChunk;
 }
@@ -74,7 +74,7 @@ __device__ __forceinline__ void load_right(std::uint32_t (&words)[4], const T* t
   const int lane = device::lane_index();
   device::load_matrices<true>(words, tile + place(first + lane % 16, 2 * group + lane / 16));
 }
-/// The same of the transposed tile: its columns 16 group ... to sum over, its 16 rows from `first`.
+/// The same for the transposed tile: columns 16 group ... to sum over, its 16 rows from `first`.
 template <class T>
 __device__ __forceinline__ void load_right_transposed(std::uint32_t (&words)[4], const T* tile,
                                                       int first, int group) {
@@ -116,15 +116,15 @@ __device__ __forceinline__ void start_rows(T* tile, const T* head, std::int64_t 
   }
 }
 
-/// Puts a word of a warp's 16 rows where a result has it: rows g, g + 8 (`row` 0, 1), columns
+/// Puts a word of a result into a warp's 16 rows: rows g, g + 8 (`row` 0, 1), columns
 /// 8 chunk + p ...
 template <class T>
 __device__ __forceinline__ void put_word(T* tile, int row, int chunk, std::uint32_t word) {
   const int lane = device::lane_index();
   device::store_word(tile + place(lane / 4 + 8 * row, chunk) + 2 * (lane % 4), word);
 }
-/// Writes a warp's 16 rows to a head, those before `end`, whole rows of 128 bytes at a time; a
-/// collective of the warp, which may change the tile afterwards.
+/// Writes a warp's 16 rows before `end` to a head, whole rows of 128 bytes at a time; a collective
+/// of the warp, which may change the tile afterwards.
 template <class T>
 __device__ __forceinline__ void write_rows(const T* tile, T* head, std::int64_t stride,
                                            std::int64_t first, std::int64_t end) {

@@ -41,7 +41,7 @@ void heat_line(const OverlayParams& p, std::int64_t row, const Normalise& normal
   }
 }
 
-/// What is the same for all pixels, in the types that are computed with.
+/// The values that all pixels share, in the types of the computation.
 class Blend {
  public:
   explicit Blend(const OverlayParams& p) {
@@ -60,7 +60,7 @@ class Blend {
     }
   }
 
-  /// `pixel` (3) under the colour of t, to y.
+  /// Writes `pixel` (3) under the colour of t to y.
   void operator()(const std::uint8_t* pixel, float t, std::uint8_t* y) const {
     if (std::isnan(t)) {
       std::copy(pixel, pixel + 3, y);
@@ -88,7 +88,7 @@ class Blend {
   Entry entries_[256] = {};
 };
 
-/// Every brightness of a pixel that is not seen.
+/// The value of an unseen pixel for every value of the picture.
 std::array<std::uint8_t, 256> dimmed(float brightness) {
   std::array<std::uint8_t, 256> values{};
   for (std::size_t v = 0; v < 256; ++v)
@@ -127,7 +127,7 @@ void overlay(const OverlayParams& p, std::int64_t first_row, std::int64_t row_co
     for (std::int64_t i = 0; i < 3 * pixels; ++i) to[i] = unseen[from[i]];
   };
   const Edge& across = p.horizontal;
-  // Divisions, and the same in every row.
+  // Positions need divisions, and every row has the same ones.
   std::vector<Position> columns;
   columns.reserve(static_cast<std::size_t>(across.seen_end - across.seen_begin));
   for (std::int64_t column = across.seen_begin; column < across.seen_end; ++column)

@@ -1,8 +1,8 @@
-// Heat drawn over a picture: what a visualizer shows of an attention map.
+// Heat drawn over a picture, by which a visualizer shows an attention map.
 //
 // Equations, for pixel (i, j) of the picture:
-//   n(r, c) = clamp((heat[r, c] - low) / (high - low), 0, 1), a NaN stays; 0 for every number where
-//     high > low does not hold (a map that is the same everywhere).
+//   n(r, c) = clamp((heat[r, c] - low) / (high - low), 0, 1), a NaN stays; 0 for every number
+//     unless high > low (a map that is the same everywhere).
 //   u(i) = ((2 i + 1) step - start) / (2 half_cell) of `vertical`: how many cells the centre of
 //     row i lies beyond the grid's edge; v(j) likewise of `horizontal`. The grid may begin and end
 //     inside the picture or outside of it (a crop, padding).
@@ -14,16 +14,16 @@
 //   colour = colours at 255 t, linear between entry floor(255 t) and the next.
 //   a = alpha (Opacity::constant), alpha t (Opacity::heat: cold parts show the picture) or
 //     alpha |2 t - 1| (Opacity::deviation: the middle of a diverging map does).
-//   y = (1 - a) picture + a colour, rounded to nearest. Where t is NaN, y = picture. Pixels not
-//     seen (i or j outside seen_begin .. seen_end): y = unseen_brightness picture, whatever t is.
+//   y = (1 - a) picture + a colour (Porter and Duff 1984, doi 10.1145/800031.808606), rounded; a
+//     NaN t gives y = picture. Unseen pixels (i, j outside seen_*): y = unseen_brightness picture.
 // Tensors: see the fields; any alignment. y may be the picture (with the same stride) and must not
 //   overlap anything otherwise.
 // Memory: 3 bytes read and 3 written per pixel; the grid and the colours stay in the cache. 1080p:
 //   12.4 MB; about 60 operations per pixel, 13 ms on one core (6 ns per pixel, no vectors: colours
 //   are looked up): bound by arithmetic.
-// Numerics: float32; where a pixel's centre lies is computed in integers of 64 bits, so that cells
-//   and weights of 0 are those of the equation. y is the equation's, rounded, wherever the exact
-//   value is not within 0.01 of a half, as long as neighbouring colours differ by 64 or less.
+// Numerics: float32; a pixel's centre is computed in integers of 64 bits, so that its cells and the
+//   weights of 0 are exact. y is the equation's value, rounded, unless the exact value is within
+//   0.01 of a half; neighbouring colours must differ by 64 or less.
 // Deterministic: every pixel by itself; it depends neither on the rows of the call nor on others.
 // Preconditions: 0 <= alpha, unseen_brightness <= 1; for both edges cells >= 1, cells and pixels
 //   below 2^29, step and half_cell >= 1; 2 (pixels + 1) step, |start| and 2 half_cell below 2^61;

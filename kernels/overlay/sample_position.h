@@ -1,5 +1,5 @@
-// Where a pixel's centre lies on the grid of heat, in integers: exact, so that the kernel and its
-// twin meet the same cells, and cells of weight 0 where the mathematics has them.
+// The place of a pixel's centre on the grid of heat, in integers: exact, so that the kernel and its
+// twin meet the same cells and have weights of 0 in the same places as the mathematics.
 #pragma once
 
 #include "kernels/overlay/overlay.h"
@@ -14,7 +14,7 @@ struct Position {
   float weight;
 };
 
-/// Where pixel `pixel` of an edge that overlay.h allows lies.
+/// The position of `pixel` along an edge that overlay.h allows.
 constexpr Position position(bool bilinear, std::int64_t pixel, const Edge& edge) {
   const std::int64_t centre = (2 * pixel + 1) * edge.step - edge.start;
   // Cell centres lie half a cell after their edges.

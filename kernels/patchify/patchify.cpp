@@ -2,7 +2,7 @@
 
 #include "kernels/vector/dispatch.h"
 
-// foreach_target.h includes this file once per instruction set: it stands before what they compile.
+// foreach_target.h includes this file once per instruction set, so it precedes the compiled code.
 // clang-format off
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/patchify/patchify.cpp"
@@ -20,7 +20,7 @@ HWY_INLINE void convert_lanes(D d, const float* from, float* to) {
   hn::StoreU(hn::LoadU(d, from), d, to);
 }
 
-/// To nearest, ties to even, as BFloat16(float) does.
+/// Rounds to nearest, ties to even, as BFloat16(float) does.
 template <class D>
 HWY_INLINE void convert_lanes(D d, const float* from, BFloat16* to) {
   const hn::Rebind<std::uint32_t, D> d32;
@@ -37,7 +37,7 @@ HWY_INLINE void convert_lanes(D d, const float* from, BFloat16* to) {
   hn::StoreU(hn::DemoteTo(d16, high), d16, reinterpret_cast<std::uint16_t*>(to));
 }
 
-/// One line of a patch, 56 or 64 bytes of it: no multiple of a vector, so its tail goes through
+/// Copies one line of a patch, 56 or 64 bytes: no multiple of a vector, so its tail goes through
 /// vectors of half the size, then a quarter, down to one lane. Nothing outside is read or written.
 template <class D, class T>
 HWY_INLINE void convert_run(D d, const float* from, T* to, std::int64_t count) {
@@ -48,8 +48,8 @@ HWY_INLINE void convert_run(D d, const float* from, T* to, std::int64_t count) {
   }
 }
 
-/// Patch by patch: y is written front to back, and the next patch goes on where this one stopped
-/// reading in each of its image rows.
+/// Goes patch by patch: y is written front to back, and the next patch reads on in each image row
+/// behind the patch before.
 template <class T>
 void patch_rows(const patchify::TensorParams<T>& p) {
   T* row = p.y;

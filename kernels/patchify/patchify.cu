@@ -1,4 +1,4 @@
-// The kernels of patchify_cuda.h, which has the equations and the traffic, and what launches them.
+// The kernels of patchify_cuda.h, which has the equations and the traffic, and their launches.
 //
 // Geometry (patchify_geometry.h): 256 threads.
 //   patch_pixels_kernel<T, patch>: a block takes `patch` image rows of a run of patches through
@@ -6,7 +6,7 @@
 //   pixel. patch_tensor_kernel<T, patch>: one thread per pack of y; rows of the tensor are read in
 //   pieces of `patch` floats, whole sectors, so that nothing needs to wait in shared memory.
 //
-// Budget: patch_pixels_kernel: 48 registers, 15360 shared bytes, 6 blocks of 256
+// Budget: patch_pixels_kernel: 40 registers, 15360 shared bytes, 6 blocks of 256; 48 registers elsewhere
 // Access: patch_pixels_kernel: loads 128, 5 x 32, 315 x 8; stores 128
 // Access: patch_pixels_kernel<*, 14>: loads 128, 5 x 32, 315 x 8; stores 64
 // Access: patch_pixels_kernel<float, 14>: loads 128, 5 x 32, 315 x 8; stores 128
@@ -29,7 +29,7 @@ namespace hydrascope::kernels::patchify::cuda {
 
 template <int patch>
 struct PixelShared {
-  /// The run's pixels; what the image does not have stays as it was.
+  /// The run's pixels; places outside the image stay as they were.
   alignas(16) std::uint8_t rows[patch][PixelTile<patch>::kStride];
 };
 
@@ -69,7 +69,7 @@ __global__ void __launch_bounds__(kThreads) patch_pixels_kernel(const PixelParam
 
   const std::int64_t top = static_cast<std::int64_t>(grid_row) * patch;
   const std::int64_t left = static_cast<std::int64_t>(first_column) * patch;
-  // What of the tile the image has, in rows and columns.
+  // The tile's part inside the image, in rows and columns.
   const auto part = [](std::int64_t value, int limit) {
     return value < 0 ? 0 : value < limit ? static_cast<int>(value) : limit;
   };

@@ -2,9 +2,8 @@
 //
 // Equation: row q of an image holds patch (q / grid_columns, q % grid_columns) in the order
 //   (channel, y, x) of the patch convolution's weight (Dosovitskiy et al. 2020, arXiv 2010.11929,
-//   equation 1: x_p E). From pixels, a value v of channel c becomes v scale[c] + shift[c] (unlike
-//   the CPU's from_pixels, whose scale and shift are part of the weight); what lies outside of
-//   valid_height x valid_width, and only that, is 0 whatever shift is: the mean colour.
+//   equation 1: x_p E). From pixels, a value v of channel c becomes v scale[c] + shift[c]. Values
+//   outside valid_height x valid_width, and only these, are 0 whatever shift is: the mean colour.
 // Tensors: see the fields; T = float, BFloat16 or Float16; patches of 8, 14, 16 or 32; y aligned to 16
 //   bytes, a tensor's rows to 16 (patches of 14: 8); y must not overlap the image. Pixels lie
 //   anywhere, fastest where 16 divides their address, row_bytes and image_bytes (then 4, then 1).
@@ -17,10 +16,10 @@
 // Numerics: float32, v scale + shift with one or two roundings (fused or not), one more to T.
 //   Floats are rounded once, to nearest even; NaN stays.
 // Tolerance: 6e-7 and a rounding to T; floats exactly that rounding.
-// Deterministic: every value is computed from one other.
+// Deterministic: every value depends on one input value.
 // Preconditions: as above, 3 (channels) patch_size^2 < 2^31, else Error(internal); pixels beyond
-//   valid_* are not read. Nothing to do: no launch. A grid that no GPU can launch (2^31 patches):
-//   Error(internal).
+//   valid_* are not read. An empty call launches nothing. A grid that no GPU can launch (2^31
+//   patches): Error(internal).
 // Test: tests/kernels/patchify/patchify_cuda_test.cpp; twins: patchify_reference.h beside it.
 #pragma once
 
@@ -57,7 +56,7 @@ struct TensorParams {
   const float* tensor;  ///< (images, channels, height, width), contiguous
   std::int64_t images;
   std::int64_t channels;
-  std::int64_t height;  ///< at least grid_rows * patch_size; what is beyond is not read
+  std::int64_t height;  ///< at least grid_rows * patch_size; rows beyond are not read
   std::int64_t width;
   std::int64_t grid_rows;
   std::int64_t grid_columns;

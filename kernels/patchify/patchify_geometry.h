@@ -1,5 +1,5 @@
-// How the CUDA kernels of patchify_cuda.h are laid over images, and the constants of the patch
-// sizes they are compiled for. Free of CUDA.
+// The geometry of the CUDA kernels of patchify_cuda.h, and the constants of the patch sizes that
+// they are compiled for. Free of CUDA.
 #pragma once
 
 #include "kernels/device/geometry.h"
@@ -19,28 +19,28 @@ constexpr int common_power_of_two(int value, int limit) {
   return power;
 }
 
-/// What divisions and accesses become when the patch size is known. `size`: sizeof(T).
+/// Constants of a known patch size for divisions and accesses. `size`: sizeof(T).
 template <int patch, int size>
 struct PatchShape {
   static constexpr int kArea = patch * patch;
   /// Neighbouring values of a channel that one store writes: whole planes, whole rows of y and so
   /// all of y are multiples of it (8 of 16 bits for patches of 8, 16, 32; 4 for 14: 196 = 4 * 49).
   static constexpr int kPack = common_power_of_two(kArea, 16 / size);
-  /// Of these, how many lie in one row of the patch (14: 2).
+  /// The number of these values that lie in one row of the patch (14: 2).
   static constexpr int kUnit = common_power_of_two(patch, kPack);
   static constexpr int kPacksOfPlane = kArea / kPack;
 };
 
-/// from_pixels: what a block holds in shared memory, `patch` image rows of a run of patches.
+/// from_pixels: a block's part of the image in shared memory, `patch` image rows of some patches.
 template <int patch>
 struct PixelTile {
   /// About 12 KiB: several blocks per multiprocessor, and 16 patches of 16 per block, so that the
   /// 14 columns of a 224-pixel image are one run.
   static constexpr int kPatches = patch <= 8 ? 64 : patch <= 16 ? 16 : 4;
   static constexpr int kRowBytes = 3 * patch * kPatches;
-  /// Behind each row, so that the lanes of a warp, which read units of 24 (12 in float32) bytes at
-  /// (row, column) of a patch, meet every bank once: rows 4 words apart modulo 32 where a patch row
-  /// is two (four) units wide, 24 words apart where it is four (eight).
+  /// Padding behind each row, so that the lanes of a warp, which read units of 24 (12 in float32)
+  /// bytes at (row, column) of a patch, meet every bank once: rows lie 4 words apart modulo 32
+  /// where a patch row is two (four) units wide, 24 words apart where it is four (eight).
   static constexpr int kPadding = patch == 32 ? 96 : 16;
   static constexpr int kStride = kRowBytes + kPadding;
   static_assert(kRowBytes % 16 == 0 && kStride % 16 == 0);

@@ -1,5 +1,5 @@
-// From int32 sums to what they stand for: s_i t_o sum_k u_ik w_ok + lo_i t_o sum_k w_ok
-// (quantised_linear.h). Included after hwy/highway.h, once per instruction set.
+// Turns int32 sums into the numbers that they stand for: s_i t_o sum_k u_ik w_ok + lo_i t_o sum_k
+// w_ok (quantised_linear.h). Included after hwy/highway.h, once per instruction set.
 #if defined(HYDRASCOPE_KERNELS_QUANTISED_LINEAR_INTEGER_SUMS_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef HYDRASCOPE_KERNELS_QUANTISED_LINEAR_INTEGER_SUMS_INL_H
 #undef HYDRASCOPE_KERNELS_QUANTISED_LINEAR_INTEGER_SUMS_INL_H
@@ -13,12 +13,12 @@
 HWY_BEFORE_NAMESPACE();
 namespace hydrascope::kernels::HWY_NAMESPACE {
 
-/// Integer sums (rows, 64) of quantised rows and a panel, as the numbers that they stand for.
+/// Integer sums (rows, 64) of quantised rows and a panel, read as the numbers that they stand for.
 struct IntegerSums {
   const std::int32_t* sums;
-  const float* scale;  ///< of the rows
+  const float* scale;  ///< scales of the rows
   const float* least;
-  const float* column_scale;  ///< of the panel
+  const float* column_scale;  ///< scales of the panel's columns
   const float* column_sum;
   HWY_INLINE VecF32 operator()(int r, std::size_t c) const {
     const F32 d;

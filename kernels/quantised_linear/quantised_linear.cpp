@@ -4,7 +4,7 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/quantised_linear/quantised_linear.cpp"
-// clang-format off: the rest of the file is repeated by the first of these.
+// clang-format off: the first include repeats the rest of the file.
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 // clang-format on

@@ -1,14 +1,14 @@
 // Linear layers on 8-bit integers: y = epilogue(x W^T + b) with x quantised row by row when it is
 // known, W output by output when packed.
 //
-// Equations: of a row, with lo and hi its least and greatest value,
+// Equations: a row has the least value lo and the greatest value hi,
 //     u_k = round((x_k - lo) / s), s = (hi - lo) / 255, so that x_k = s u_k + lo up to s / 2
 //     (uint8)
-//   of an output, with m the greatest |W_ok|,
+//   an output has the greatest |W_ok| m,
 //     w_ok = round(W_ok / t_o), t_o = m / 127                                               (int8)
 //   y_io = s_i t_o sum_k u_ik w_ok + lo_i t_o sum_k w_ok + b_o, the first sum in int32 (exact for
 //   in <= 66000), the second one packed with the weight. Ranges by token need no calibration and
-//   follow each picture; what calibration gives is `multiplier`: x_k m_k meets W_ok / m_k, so that
+//   follow each picture; calibration gives `multiplier`: x_k m_k meets W_ok / m_k, so that
 //   channels with large values do not take the others' resolution (Xiao et al. 2022, arXiv
 //   2211.10438, equation 4).
 // Tensors: x (rows, in) and y (rows, out) in T, float32 or bfloat16, rows contiguous, strides free,
@@ -19,7 +19,8 @@
 //   the processor has it (amx/tile_product.h). Without AVX512_VNNI: two multiply-adds of int16
 //   pairs for it.
 // Numerics: integer sums are exact, so all instruction sets agree but for the epilogue's rounding.
-//   NaN or infinity in x makes that row's y NaN.
+//   NaN or infinity in x makes that row's y NaN. Tolerance, against the quantised numbers' product:
+//   1e-5 of the size of x, and 1e-6 (float32) or 2^-8 (bfloat16) of the largest |y|.
 // Test: tests/kernels/quantised_linear/quantised_linear_test.cpp.
 // Twin: quantised_linear_reference.h.
 #pragma once

@@ -3,7 +3,7 @@
 #include <algorithm>
 #include <cmath>
 
-// foreach_target.h includes this file once per instruction set: it stands before what they compile.
+// foreach_target.h includes this file once per instruction set, so it precedes the compiled code.
 // clang-format off
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/resize/resize.cpp"
@@ -23,7 +23,7 @@ void resize_rows(const resize::Params& p) {
   const auto width = static_cast<std::size_t>(p.columns->from);
   const auto most = static_cast<std::size_t>(p.columns->most);
   const auto stride = p.columns->from;
-  // Filling weights are zero, and so is what they read after the row.
+  // Filling weights are zero, and so are the elements after the row that they read.
   std::fill_n(p.scratch + width, most, 0.0F);
   float* y = p.y + p.first * p.columns->to();
   for (std::int64_t row = p.first; row < p.first + p.count; ++row) {
@@ -75,7 +75,7 @@ double cubic(double x) {
 
 Taps bicubic_taps(std::int64_t from, std::int64_t to) {
   constexpr std::int64_t kFilling = 16;  // lanes of the widest vectors
-  constexpr double kReach = 2;           // of the cubic
+  constexpr double kReach = 2;           // reach of the cubic
   const double scale = static_cast<double>(from) / static_cast<double>(to);
   const double stretch = std::max(scale, 1.0);
   Taps taps;

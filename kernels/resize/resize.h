@@ -1,5 +1,5 @@
-// Bicubic resampling of one plane with antialiasing: how the overview of a large picture is made
-// from its normalised pixels (model/position_embedding.h).
+// Bicubic resampling of one plane with antialiasing. It makes the overview of a large picture from
+// its normalised pixels (model/position_embedding.h).
 //
 // Equation: y = R x C^T. Row i of R holds the weights of output row i, w_j proportional to
 //   k((j + 1/2 - c_i) / s), c_i = s (i + 1/2), s = rows of x / rows of y, or 1 where y is larger; k
@@ -7,10 +7,10 @@
 //   weights of a row sum to 1. The same for the columns. This is what Pillow and LibTorch's
 //   _upsample_bicubic2d_aa compute.
 // Tensors: x (rows, columns), y (rows, columns), float32, contiguous, any alignment; no overlap.
-// Memory: every row of x is read as often as output rows see it, 4 s of them each; s = 4.9 for
-//   1088x1920 -> 224x400. Rows first: 2 * 4 s FLOPs per element of x, then of y.
-// Numerics: float32 sums in the order of the taps for rows, in lanes for columns. Weights are
-//   computed in float64.
+// Memory: each output row reads 4 s rows of x; s = 4.9 for 1088x1920 -> 224x400. Rows first: 2 * 4
+//   s FLOPs per element of x, then of y.
+// Numerics: float32 sums, for rows in the order of the taps, for columns in lanes; weights are
+//   computed in float64. Tolerance: 2e-6 for values of order one, 1e-7 for a weight.
 // Test: tests/kernels/resize/resize_test.cpp, which holds the twin.
 #pragma once
 
@@ -21,7 +21,7 @@
 
 namespace hydrascope::kernels::resize {
 
-/// What each output element of one axis is made of.
+/// The weights of each output element of one axis.
 struct Taps {
   std::int64_t from = 0;  ///< elements of x along the axis
   std::int64_t most = 0;  ///< weights of an output element, zeros at the end; a multiple of 16

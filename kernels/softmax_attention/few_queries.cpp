@@ -4,7 +4,7 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/softmax_attention/few_queries.cpp"
-// clang-format off: the rest of the file is repeated by the first of these.
+// clang-format off: the first include repeats the rest of the file.
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 // clang-format on
@@ -33,15 +33,15 @@ HWY_INLINE void few_scores(const T* q, const T* k, std::int64_t stride, std::siz
   for (int r = 0; r < kRows; ++r) scores[r] = factor * sum_of_lanes(sums[r]) + bias;
 }
 
-/// e^(s - largest) in place, `count` a multiple of the vector's length; their sum and the largest.
-/// A NaN that the search for the largest loses is in the sum.
+/// The scores become e^(s - largest) in place; `count` is a multiple of the vector's length. Gives
+/// their sum and the largest. The search for the largest may lose a NaN, which the sum keeps.
 HWY_INLINE void raise_scores(float* scores, std::size_t count, float* total, float* largest) {
   const F32 d;
   const std::size_t n = lanes();
   VecF32 maximum = hn::Set(d, kNoScore);
   for (std::size_t j = 0; j < count; j += n) maximum = hn::Max(maximum, hn::Load(d, scores + j));
   *largest = hn::GetLane(hn::MaxOfLanes(d, maximum));
-  // All scores -inf: weights of zero, not of -inf + inf.
+  // All scores are -inf: the weights are zero, not e^(-inf + inf).
   const VecF32 reference = hn::Set(d, *largest == kNoScore ? 0.0F : *largest);
   VecF32 sum = hn::Zero(d);
   for (std::size_t j = 0; j < count; j += n) {
@@ -90,7 +90,7 @@ void few_queries_attend(const PartParams<T>& p) {
   }
 }
 
-/// Brings a part's weights from its own largest score to `reference`.
+/// The factor that brings a part's weights from its own largest score to `reference`.
 HWY_INLINE VecF32 part_factor(const float* sums, std::int64_t head_dim, float reference) {
   return exp_f32(hn::Set(F32(), sums[head_dim + 1] - reference));
 }

@@ -1,10 +1,10 @@
-// Softmax attention of a few queries over many keys that lie as the projection left them, the keys
-// in parts that threads share:
-//   attend_part   of one part's keys, for each query and head: the largest score, the sum of the
-//                 weights against it and the weighed sum of the values
-//   merge_parts   y from all parts
-// What a class token asks of all patches where those see few of each other. Many queries are
-// softmax_attention.h's, which packs its keys first.
+// Softmax attention of a few queries over many keys, which lie as the projection left them. Threads
+// share the keys in parts:
+//   attend_part   reads one part's keys and gives, for each query and head, the largest score, the
+//                 sum of the weights against it and the weighted sum of the values
+//   merge_parts   makes y from all parts
+// A class token asks all patches so where patches see few of each other. softmax_attention.h serves
+// many queries and packs its keys first.
 //
 // Equation: y_i = sum_j softmax_j(s_ij) v_j for each head h, s_ij = f_h (q_i . k_j) + b_h; the bias
 //   b belongs to a part's keys, so that some keys may count for more than others. Parts as in
@@ -12,13 +12,15 @@
 // Tensors: q, k, v, y (rows, H d), float32 or bfloat16, rows contiguous, strides free, any
 //   alignment; nothing is read or written between rows. A part is float32, (rows, H, d + 2): sums
 //   of values, the sum of weights, the largest score. Nothing may overlap.
-// Work: 4 rows N H d FLOPs, N H rows exponentials; a part's keys and values are read once for all
-//   queries: 2 N H d elements of T, bound by where those lie. merge_parts reads the parts once and
-//   takes an exponential per vector.
-// Numerics: float32, weights are not rounded to T. Sums of a part in an order that depends on the
-//   vectors' length, parts in theirs; a row's result depends on no other row. Weights below 2^-126
-//   are zero. NaN in q reaches its head of that row, in k or v that head (in v that column) of all
-//   rows; +inf scores give NaN, and so does a query with none above -inf.
+// Work: 4 rows N H d FLOPs, N H rows exponentials; a part's keys and values, 2 N H d elements of T,
+//   are read once for all queries, and their memory is the bound. merge_parts reads the parts once
+//   and takes an exponential per vector.
+// Numerics: float32, weights are not rounded to T. The order of a part's sums depends on the
+//   vectors' length; parts are added in order; a row's result depends on no other row. Weights
+//   below 2^-126 are zero. NaN in q reaches its head of that row, in k or v that head (in v that
+//   column) of all rows; +inf scores give NaN, and so does a query without a score above -inf.
+//   Tolerance, of the largest |v|: a rounding to T, and 1.2e-7 sqrt(d) times the largest sum of
+//   magnitudes of a score.
 // Preconditions (not checked): H, d >= 1; rows >= 0; 1 <= num_tokens <= kPartKeys in attend_part.
 // Test: tests/kernels/softmax_attention/few_queries_test.cpp; twin: softmax_attention_reference.h.
 #pragma once
@@ -60,7 +62,7 @@ struct MergeParams {
   std::int64_t num_heads;
   std::int64_t head_dim;
   std::int64_t rows;
-  const float* parts;   ///< `count` of them, at the first of these rows
+  const float* parts;   ///< `count` parts, at the first of these rows
   std::int64_t stride;  ///< floats from one part to the next: part_size of all rows
   std::int64_t count;
   T* y;  ///< (rows, H * d), rows `y_stride` apart

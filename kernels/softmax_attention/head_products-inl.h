@@ -14,10 +14,10 @@
 HWY_BEFORE_NAMESPACE();
 namespace hydrascope::kernels::HWY_NAMESPACE {
 
-/// Rows a pass: the one row they are multiplied by is read and converted once for four.
+/// Rows of a pass: the one row that multiplies them is read and converted once for four.
 constexpr int kProductRows = 4;
 
-/// Elements of the one row in the order that load_pair<T> gives the others in.
+/// Elements of the one row in the order in which load_pair<T> gives the other rows' elements.
 template <class T>
 HWY_INLINE Pair in_order_of(const float* p) {
   return load_pair_as<T>(p);
@@ -27,7 +27,7 @@ HWY_INLINE Pair in_order_of(const BFloat16* p) {
   return load_pair(p);
 }
 
-/// sums[r]: the product of one head with that head of row r, a lane's share each.
+/// sums[r]: the product of one head with the same head of row r, a share for each lane.
 template <int kRows, class One, class T>
 HWY_INLINE void head_products(const One* one, const T* rows, std::int64_t stride, std::size_t dim,
                               VecF32* sums) {
@@ -42,7 +42,7 @@ HWY_INLINE void head_products(const One* one, const T* rows, std::int64_t stride
       sums[r] = hn::MulAdd(a.second, b.second, sums[r]);
     }
   }
-  for (; i < dim; i += n) {  // what fills no pair
+  for (; i < dim; i += n) {  // the rest that fills no pair
     const auto remainder = static_cast<std::int64_t>(dim - i);
     const VecF32 a = take(one + i, remainder);
     for (int r = 0; r < kRows; ++r)

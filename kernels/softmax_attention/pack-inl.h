@@ -30,7 +30,7 @@ HWY_INLINE std::uint32_t word_of(const void* p) {
   return word;
 }
 
-/// One key, to `panel` = the first step's word in the key's column.
+/// Packs one key to `panel`, the first step's word in the key's column.
 template <class T>
 HWY_INLINE void put_key(const T* key, std::int64_t head_dim, std::uint32_t* panel) {
   std::int64_t i = 0;
@@ -42,7 +42,7 @@ HWY_INLINE void put_key(const T* key, std::int64_t head_dim, std::uint32_t* pane
 }
 
 #if HWY_TARGET != HWY_SCALAR
-/// Four keys `stride` apart, to four columns side by side: 4 x 4 words at a time.
+/// Packs four keys, `stride` apart, to four columns side by side: 4 x 4 words at a time.
 template <class T>
 HWY_INLINE void put_four_keys(const T* key, std::int64_t stride, std::int64_t head_dim,
                               std::uint32_t* panel) {
@@ -70,7 +70,7 @@ HWY_INLINE void put_four_keys(const T* key, std::int64_t stride, std::int64_t he
 }
 #endif
 
-/// Keys of one head. `keys`: the head's first panel.
+/// Packs the keys of one head. `keys`: the head's first panel.
 template <class T>
 HWY_INLINE void pack_keys(const T* k, std::int64_t stride, std::int64_t first, std::int64_t rows,
                           const softmax_attention::Shape& shape, T* keys) {
@@ -105,13 +105,13 @@ HWY_INLINE void pack_keys(const T* k, std::int64_t stride, std::int64_t first, s
   }
 }
 
-/// One row of one panel of float32 values.
+/// Writes one row of one panel of float32 values.
 HWY_INLINE void put_values(const float* row, std::size_t columns, float* to) {
   std::memcpy(to, row, columns * sizeof(float));
   if (columns < 64) std::memset(to + columns, 0, (64 - columns) * sizeof(float));
 }
 
-/// One pair of rows of one panel of bfloat16 values.
+/// Writes one pair of rows of one panel of bfloat16 values.
 HWY_INLINE void put_values(const BFloat16* even, const BFloat16* odd, std::size_t columns,
                            BFloat16* to) {
   const hn::Rebind<std::uint16_t, F32> d16;
@@ -131,7 +131,7 @@ HWY_INLINE void put_values(const BFloat16* even, const BFloat16* odd, std::size_
   for (; c < 64; ++c) to[2 * c] = to[2 * c + 1] = BFloat16{};
 }
 
-/// One panel of float32 values. v: its first column in the first row; panel: its first token.
+/// Packs one panel of float32 values. v: its first column in the first row; panel: its first token.
 HWY_INLINE void pack_values(const float* v, std::int64_t stride, std::int64_t first,
                             std::int64_t rows, std::int64_t /*num_tokens*/, std::size_t columns,
                             float* panel) {
@@ -187,7 +187,7 @@ HWY_INLINE void pack_tokens(const T* k, const T* v, std::int64_t first, std::int
   }
 }
 
-/// Asks for a row of one cache line after the other.
+/// Prefetches a row, one cache line after the other.
 template <class T>
 HWY_INLINE void prefetch_row(const T* row, std::int64_t width) {
   constexpr auto kLine = static_cast<std::int64_t>(64 / sizeof(T));
@@ -201,7 +201,7 @@ void pack_of(const softmax_attention::PackParams<T>& p) {
     const std::int64_t first = p.first + row;
     const std::int64_t whole = kPackTokens - first % kPackTokens;
     const std::int64_t rows = p.rows - row < whole ? p.rows - row : whole;
-    // Heads read their parts of rows that lie far apart, which the processor does not foresee.
+    // Heads read parts of rows that lie far apart, which the processor does not foresee.
     for (std::int64_t r = row + rows; r < row + rows + kPackTokens && r < p.rows; ++r) {
       prefetch_row(p.k + r * p.stride, width);
       prefetch_row(p.v + r * p.stride, width);

@@ -1,5 +1,5 @@
-// The working memory of softmax attention: one strip's scores and weights (L1), and what a group of
-// queries carries from one block of keys to the next (L2).
+// The working memory of softmax attention: one strip's scores and weights (L1), and the state of a
+// group of queries between two blocks of keys (L2).
 #pragma once
 
 #include "kernels/linear/panel.h"
@@ -41,7 +41,7 @@ struct Scratch {
   }
 
  private:
-  /// Sizes are multiples of 64 bytes. Without memory only counts.
+  /// Sizes are multiples of 64 bytes. Without memory it only counts.
   template <class U>
   U* take(void* memory, std::int64_t count) {
     U* at =

@@ -4,7 +4,7 @@
 
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/softmax_attention/softmax_attention.cpp"
-// clang-format off: the rest of the file is repeated by the first of these.
+// clang-format off: the first include repeats the rest of the file.
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 // clang-format on
@@ -32,13 +32,13 @@ struct KeyBlock {
   const T* keys;             ///< panel of the first key
   const T* values;           ///< row of the first key in the first panel
   std::int64_t next_values;  ///< to the same row in the next panel of values
-  /// The bits of the strip's first query for the first key, those of the next `sees_words` on; null:
-  /// all are seen.
+  /// The bits of the strip's first query from this block's first key on; the next query's bits lie
+  /// `sees_words` further. Null: all keys are seen.
   const std::uint32_t* sees;
   std::int64_t sees_words;
 };
 
-/// What `rows` queries see of a block at all, from the beginning of a panel on: none or more keys.
+/// The part of a block that some of `rows` queries see, from a panel's beginning on; may be empty.
 template <class T>
 HWY_INLINE KeyBlock<T> seen_keys(KeyBlock<T> block, int rows, std::int64_t head_dim) {
   if (block.sees == nullptr) return block;
@@ -62,7 +62,7 @@ HWY_INLINE KeyBlock<T> seen_keys(KeyBlock<T> block, int rows, std::int64_t head_
   return block;
 }
 
-/// Queries that have seen nothing so far.
+/// The state of queries that have seen no key so far.
 template <class T>
 HWY_INLINE void clear_sums(const Scratch<T>& scratch, std::int64_t row, int rows) {
   constexpr auto kLanes = static_cast<std::int64_t>(kTotalLanes);
@@ -73,7 +73,7 @@ HWY_INLINE void clear_sums(const Scratch<T>& scratch, std::int64_t row, int rows
   }
 }
 
-/// Raises the reference of one query to `largest`; what was summed against the old one shrinks.
+/// Raises the reference of one query to `largest`; the sums against the old reference shrink.
 HWY_INLINE void raise_reference(float largest, bool first, float* reference, float* total,
                                 float* output, std::int64_t width) {
   if (first) {
@@ -126,7 +126,7 @@ HWY_INLINE void attend_block(const T* q, std::int64_t q_stride, int rows, std::i
   for (int r = 0; r < rows; ++r) {
     const float reference = scratch.references[row + r];
     float* total = scratch.totals + (row + r) * static_cast<std::int64_t>(kTotalLanes);
-    // All scores so far -inf: weights of zero, not of -inf + inf.
+    // All scores so far are -inf: the weights are zero, not e^(-inf + inf).
     const VecF32 sum =
         write_weights(scratch.scores + r * kScoreStride, columns,
                       reference == kLowest ? 0.0F : reference, scratch.weights + r * kScoreStride);
@@ -142,7 +142,7 @@ HWY_INLINE void attend_block(const T* q, std::int64_t q_stride, int rows, std::i
   }
 }
 
-/// What merge_parts takes, of one query and head.
+/// Writes one query and head in the form that merge_parts takes.
 template <class T>
 HWY_INLINE void write_part(const float* output, const float* total, float reference,
                            std::int64_t head_dim, float* part) {
@@ -171,7 +171,7 @@ void attend_of(const softmax_attention::AttendParams<T>& p) {
   const std::int64_t block_keys = (panels + blocks - 1) / blocks * linear::kPanelColumns;
   const Scratch<T> scratch(p.scratch, d);
   const std::int64_t words = softmax_attention::sees_words(num_tokens);
-  // With one block, a strip's output is complete while it still is in L1.
+  // With a single block, a strip's output is complete while it still is in L1.
   const std::int64_t group_rows = blocks == 1 ? kStripRows : kGroupRows;
   for (std::int64_t head = 0; head < p.shape.num_heads; ++head) {
     const T* keys = p.keys + head * panels * linear::panel_size<T>(d);

@@ -3,11 +3,10 @@
 //   attend   y for a tile of queries, over all keys in blocks
 //
 // Equation: y_i = sum_j softmax_j(q_i . k_j) v_j for each head (Vaswani et al. 2017, arXiv
-//   1706.03762, equation 1), with the running maximum and sum of Milakov and Gimelshein 2018,
-//   arXiv 1805.02867. The scale 1/sqrt(d) is part of q: folded into the projection that made it.
-//   With `sees` the sums are over the keys that a query sees. With `part` their numerators,
-//   denominators and maxima are kept as few_queries.h has them, whose merge_parts makes y of those
-//   of disjoint keys.
+//   1706.03762, equation 1), with the running maximum and sum of Milakov and Gimelshein 2018, arXiv
+//   1805.02867. The projection that makes q contains the scale 1/sqrt(d). With `sees` the sums are
+//   over the keys that a query sees. With `part` numerators, denominators and maxima are kept in
+//   few_queries.h's form; its merge_parts makes y from parts of disjoint keys.
 // Tensors: q, k, v, y (rows, H d), float32 or bfloat16, rows contiguous, strides free, any
 //   alignment; nothing is read or written between rows. y may be q (with q's stride), nothing else
 //   may overlap. keys: for each head and 64 tokens a panel (kernels/linear/panel.h) of d by 64, in
@@ -16,17 +15,18 @@
 //   after column d. Panels are alike on every instruction set.
 // Work of attend: 4 rows N H d FLOPs and rows N H exponentials. A group of queries reads all keys
 //   and values, 2 N H d elements: a tile of 100 rows does 200 FLOPs per element of T, so that
-//   blocks of keys wait in L2 and the micro-kernel is the bound. Products waste what fills N up to
-//   32 keys (in q k^T) and d up to 64 columns (in the product with v). With `sees` a strip of six
-//   queries computes from the first panel of 64 keys that one of them sees to the last 32. pack:
-//   reads and writes 2 rows H d elements, rows once and in order.
-// Numerics: scores, sums and outputs are float32; blocks of keys in order. Weights are e^(s - m),
-//   m the maximum so far, at most 1 and rounded to T; the sum they are divided by is that of the
-//   rounded ones. Outputs are rescaled only when m rises. Weights below 2^-126 are zero, as are
-//   those after N. A row's result depends neither on the other rows nor on the number of threads.
-//   NaN in q reaches its head of that row, in k all rows of the head, in v that column of all
-//   rows (of a key that is not seen: of v perhaps, of k never); +inf scores give NaN, and so does a
-//   query with none above -inf, but for a part, whose sums are zero then.
+//   blocks of keys wait in L2 and the micro-kernel is the bound. Products also compute the filling
+//   of N up to 32 keys (in q k^T) and of d up to 64 columns (in the product with v). With `sees` a
+//   strip of six queries computes from the first panel of 64 keys that one of them sees to the last
+//   32. pack: reads and writes 2 rows H d elements, rows once and in order.
+// Numerics: scores, sums and outputs are float32; blocks of keys in order. Weights are e^(s - m), m
+//   the maximum so far, at most 1 and rounded to T; the divisor is the sum of the rounded weights.
+//   Outputs are rescaled only when m rises. Weights below 2^-126 are zero, and so are weights after
+//   N. A row's result depends neither on the other rows nor on the number of threads. NaN in q
+//   reaches its head of that row, in k all rows of the head, in v that column of all rows (the NaN
+//   of an unseen key: in v perhaps, in k never). +inf scores give NaN, and so does a query without
+//   a score above -inf; in a part its sums are zero. Tolerance, of the largest |v|: a rounding to
+//   T, and 1.2e-7 sqrt(d) times the largest sum of magnitudes of a score.
 // Preconditions (not checked): N, H, d >= 1; rows >= 0; all N tokens are packed before attend;
 //   first + rows <= N; keys and values hold keys_size and values_size elements; bits of `sees`
 //   behind the last key are zero.
@@ -57,8 +57,8 @@ extern template std::size_t keys_size<BFloat16>(const Shape&);
 extern template std::size_t values_size<float>(const Shape&);
 extern template std::size_t values_size<BFloat16>(const Shape&);
 
-/// Tiles may be packed at the same time by several threads when every `first` is even. Whoever
-/// packs the last tokens also fills what lies after them.
+/// Several threads may pack tiles at the same time if every `first` is even. The call that packs
+/// the last tokens also fills the panels after them.
 template <class T>
 struct PackParams {
   Shape shape;
@@ -75,7 +75,7 @@ void pack(const PackParams<BFloat16>& params);
 
 /// Words of a query's row of `sees`.
 constexpr std::int64_t sees_words(std::int64_t num_tokens) { return (num_tokens + 31) / 32; }
-/// The bit of that row that a key has: in order, in bfloat16 as the columns of the keys' panels.
+/// A key's bit in that row: in order, in bfloat16 in the order of the columns of the keys' panels.
 template <class T>
 constexpr std::int64_t sees_bit(std::int64_t key) {
   if constexpr (sizeof(T) == 2) return key / 32 * 32 + key % 2 * 16 + key % 32 / 2;
@@ -99,7 +99,7 @@ struct AttendParams {
   T* y;  ///< (rows, H * d), rows `y_stride` apart; may be q
   std::int64_t y_stride;
   void* scratch;  ///< 64-byte aligned
-  /// Which keys each query sees, whatever the head: (rows, sees_words) bits; null: all.
+  /// The keys that each query sees, the same for all heads: (rows, sees_words) bits; null: all.
   const std::uint32_t* sees = nullptr;
   /// Written in place of y, which may be null then: (rows, H, d + 2).
   float* part = nullptr;

@@ -1,6 +1,6 @@
-// The softmax between the two products of attention: scores of one query become weights of its
-// keys, e^(s - reference), stored as what the second product reads. Included after hwy/highway.h,
-// once per instruction set.
+// The softmax between the two products of attention: the scores of one query become weights of its
+// keys, e^(s - reference), stored in the form that the second product reads. Included after
+// hwy/highway.h, once per instruction set.
 #if defined(HYDRASCOPE_KERNELS_SOFTMAX_ATTENTION_WEIGHTS_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef HYDRASCOPE_KERNELS_SOFTMAX_ATTENTION_WEIGHTS_INL_H
 #undef HYDRASCOPE_KERNELS_SOFTMAX_ATTENTION_WEIGHTS_INL_H
@@ -22,8 +22,8 @@ namespace hydrascope::kernels::HWY_NAMESPACE {
 /// Scores are written and read in groups of this many columns.
 constexpr std::size_t kScoreGroup = 32;
 
-/// Where the score of key j stands in its group. bfloat16: even keys first, then odd ones, so that
-/// two vectors of scores become one of pairs (even key below, odd key above) without a shuffle.
+/// The place of key j's score in its group. bfloat16: even keys first, then odd ones, so that two
+/// vectors of scores become one vector of pairs (even key below, odd key above) without a shuffle.
 template <class T>
 constexpr std::size_t score_column(std::size_t j) {
   return static_cast<std::size_t>(softmax_attention::sees_bit<T>(static_cast<std::int64_t>(j)));
@@ -33,7 +33,7 @@ constexpr std::size_t score_column(std::size_t j) {
 template <class T>
 constexpr float kReferenceMargin = sizeof(T) == 2 ? 0.34657359F : 0.0F;  // ln 2 / 2
 
-/// The last group holds the scores of `count` keys, below kScoreGroup: -inf for the others.
+/// The last group holds the scores of `count` < kScoreGroup keys; its other scores become -inf.
 template <class T>
 HWY_INLINE void mask_scores(float* group, std::size_t count) {
   const F32 d;
@@ -56,15 +56,15 @@ HWY_INLINE void hide_unseen(const std::uint32_t* sees, std::size_t columns, floa
   const std::size_t n = hn::Lanes(d);
   const VecF32 lowest = hn::Set(d, -std::numeric_limits<float>::infinity());
   for (std::size_t c = 0; c < columns; c += n) {
-    // Eight bytes, because so many may be read; vectors are shorter than a word.
+    // Eight bytes, because a load may read as many; vectors are shorter than a word.
     const std::uint64_t bits = sees[c / kScoreGroup] >> (c % kScoreGroup);
     const auto seen = hn::LoadMaskBits(d, reinterpret_cast<const std::uint8_t*>(&bits));
     hn::StoreU(hn::IfThenElse(seen, hn::LoadU(d, scores + c), lowest), d, scores + c);
   }
 }
 
-/// The largest of `columns` scores, a multiple of kScoreGroup. A NaN among them may be lost: its
-/// weight is NaN all the same.
+/// The largest of `columns` scores, a multiple of kScoreGroup. It may lose a NaN, but the weight of
+/// the NaN is NaN all the same.
 HWY_INLINE float largest_score(const float* scores, std::size_t columns) {
   const F32 d;
   const std::size_t n = hn::Lanes(d);
@@ -112,8 +112,8 @@ HWY_INLINE VecF32 bfloat16_weight(VecF32 x) {
   return hn::BitCast(d, hn::And(scaled, upper));
 }
 
-/// Weights of `columns` keys (a multiple of kScoreGroup), in the keys' order. Returns their sums, a
-/// lane each; of the rounded weights: what rounding does to all of them cancels in the quotient.
+/// Writes the weights of `columns` keys (a multiple of kScoreGroup), in the keys' order. Returns
+/// the sums of the rounded weights, one per lane: a common rounding error cancels.
 HWY_INLINE VecF32 write_weights(const float* scores, std::size_t columns, float reference,
                                 BFloat16* weights) {
   const F32 d;

@@ -2,7 +2,7 @@
 
 #include "kernels/vector/dispatch.h"
 
-// foreach_target.h includes this file once per instruction set: it stands before what they compile.
+// foreach_target.h includes this file once per instruction set, so it precedes the compiled code.
 // clang-format off
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/swiglu/swiglu.cpp"
@@ -21,7 +21,7 @@ HWY_INLINE VecF32 silu(VecF32 g) {
   return hn::Div(g, hn::Add(hn::Set(d, 1.0F), exp_f32(hn::Neg(g))));
 }
 
-/// In place a row is read from behind where it is written, or at the same place.
+/// In place, a row is read from behind its written place or from the same place.
 template <class T>
 HWY_INLINE void swiglu_of(const swiglu::SwigluParams<T>& p) {
   const F32 d;

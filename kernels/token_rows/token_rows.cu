@@ -1,8 +1,8 @@
-// The kernels of token_rows_cuda.h, which has the equations and the traffic, and what launches them.
+// The kernels of token_rows_cuda.h, which has the equations and the traffic, and their launches.
 //
 // Budget: prefix_tokens_kernel: 32 registers, 0 shared bytes, 8 blocks of 256
 // Access: prefix_tokens_kernel: loads 128; stores 128
-// Budget: mean_of_patches_kernel: 64 registers, 16384 shared bytes, 4 blocks of 512
+// Budget: mean_of_patches_kernel: 32 registers, 16384 shared bytes, 4 blocks of 512; 64 registers elsewhere
 // Access: mean_of_patches_kernel: loads 128; stores 1 x 32
 #include "kernels/device/block.cuh"
 #include "kernels/device/launch.cuh"

@@ -11,16 +11,16 @@
 // Geometry: prefix_tokens: one block per row, 256 threads. mean_of_patches:
 //   a block 8 packs of columns of one image (64 of 16 bits, 32 of float32), 512 threads as 64 token
 //   lanes of 8 packs; their sums meet in shared memory (8 or 16 KiB).
-// Memory: prefix: P D (4 + sizeof(T)) bytes per image, nothing. Mean: N D sizeof(T) bytes read;
+// Memory: prefix: P D (4 + sizeof(T)) bytes per image, negligible. Mean: N D sizeof(T) bytes read;
 //   ViT-B at 1088x1920 in bfloat16: 12.5 MB per image, one FLOP per element: bound by memory, at
 //   few images by the D / 64 multiprocessors that work.
-// Numerics: float32. A prefix value is rounded once. A mean is 64 sums of every 64th token, then
-//   these from the first to the last, divided, in float32: errors as of a sum of N / 64 + 64
-//   values. NaN and infinity in a column make that column of that image so.
+// Numerics: float32. A prefix value is rounded once. A mean is 64 sums of every 64th token, added
+//   from the first to the last and divided, in float32: it errs like a sum of N / 64 + 64 values.
+//   NaN or infinity in a column reaches the mean of that column of that image.
 // Tolerance: a prefix exactly its rounding; a mean 1e-6 of values of order one, and a rounding.
 // Deterministic: the order of a sum depends on N - P only.
-// Preconditions: as above, mean_of_patches: tokens > num_prefix, else Error(internal). Nothing to do (images,
-//   num_prefix or dim 0): no launch.
+// Preconditions: as above, mean_of_patches: tokens > num_prefix, else Error(internal). An empty
+//   call (images, num_prefix or dim 0) launches nothing.
 // Test: tests/kernels/token_rows/token_rows_cuda_test.cpp; twin: token_rows_reference.h beside it.
 #pragma once
 
@@ -52,7 +52,7 @@ struct MeanOfPatchesParams {
   std::int64_t image_stride;
   std::int64_t images;
   std::int64_t tokens;      ///< with the prefix
-  std::int64_t num_prefix;  ///< leading tokens that do not count
+  std::int64_t num_prefix;  ///< leading tokens that the mean leaves out
   std::int64_t dim;
   float* y;  ///< (images, dim), rows `y_stride` apart
   std::int64_t y_stride;
@@ -60,10 +60,10 @@ struct MeanOfPatchesParams {
 template <class T>
 void mean_of_patches(const MeanOfPatchesParams<T>& params, device::Stream stream);
 
-// How the kernels are laid out; numbers that tests ask for without a GPU.
+// The layout of the kernels, as numbers that tests read without a GPU.
 
 inline constexpr int kPrefixThreads = 256;
-/// Half of a multiprocessor: with four loads each they keep 32 KiB on their way.
+/// Half of a multiprocessor: with four loads each its threads keep 32 KiB on their way.
 inline constexpr int kMeanThreads = 512;
 /// Packs side by side: 128 bytes, a line of the cache. Narrow, so that one image of 768 columns is
 /// the work of 12 (float32: 24) blocks: splitting the tokens too would need a workspace for a pass

@@ -1,4 +1,4 @@
-// Memory of the inference plan: aligned for vectors, never zeroed behind the caller's back.
+// Memory of the inference plan: aligned for vectors and never zeroed.
 #pragma once
 
 #include <cstddef>

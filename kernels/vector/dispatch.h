@@ -1,16 +1,16 @@
-// Kernels of both stored types as Highway 1.0 dispatches them: it takes functions, no templates, and
-// those of all kernels share a namespace per instruction set, so that their names say whose they are.
-// To be used after hwy/highway.h, which must follow foreach_target.h and so is not included here.
+// Highway 1.0's dispatch for kernels of both stored types. Highway takes functions, no templates;
+// all kernels' functions share a namespace per instruction set, so that their names say whose they
+// are. Include this after hwy/highway.h, which must follow foreach_target.h.
 #pragma once
 
 #include "kernels/vector/scalar_types.h"
 
-/// In the namespace of an instruction set: name_float32 and name_bfloat16 call `function`.
+/// Inside the namespace of an instruction set: name_float32 and name_bfloat16 call `function`.
 #define HYDRASCOPE_STORED_KERNELS(name, function, Params)      \
   void name##_float32(const Params<float>& p) { function(p); } \
   void name##_bfloat16(const Params<BFloat16>& p) { function(p); }
 
-/// Once: `function` for both, on the best instruction set of this machine.
+/// Once: `function` for both types, on this machine's best instruction set.
 #define HYDRASCOPE_DISPATCH(function, name, Params)                                  \
   HWY_EXPORT(name##_float32);                                                        \
   HWY_EXPORT(name##_bfloat16);                                                       \

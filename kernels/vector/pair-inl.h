@@ -1,7 +1,7 @@
 // Rows in steps of two vectors. bfloat16 is taken apart as 32-bit words, even elements and odd
-// ones, which saves the widening and the narrowing of every vector; where nothing between load and
-// store cares for the order of elements, none of it has to be undone. Included after hwy/highway.h,
-// once per instruction set.
+// ones, which saves the widening and the narrowing of every vector. Code between load and store
+// that ignores the order of elements need not restore it. Included after hwy/highway.h, once per
+// instruction set.
 #if defined(HYDRASCOPE_KERNELS_VECTOR_PAIR_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef HYDRASCOPE_KERNELS_VECTOR_PAIR_INL_H
 #undef HYDRASCOPE_KERNELS_VECTOR_PAIR_INL_H
@@ -34,7 +34,7 @@ HWY_INLINE Pair load_pair(const BFloat16* p) {
   return pair_of_words(hn::LoadU(U32(), reinterpret_cast<const std::uint32_t*>(p)));
 }
 
-/// Adds what rounds the upper half of each lane to nearest even. NaN needs no care as long as its
+/// Rounds the upper half of each lane to nearest even by an addition. A NaN needs no care while its
 /// lower half is zero, as it is in every NaN that comes from bfloat16 or from arithmetic.
 HWY_INLINE VecU32 rounded_up(VecF32 v) {
   const U32 d;
@@ -42,7 +42,7 @@ HWY_INLINE VecU32 rounded_up(VecF32 v) {
   const VecU32 odd = hn::And(hn::ShiftRight<16>(word), hn::Set(d, 1));
   return hn::Add(hn::Add(word, hn::Set(d, 0x7fff)), odd);
 }
-/// Words of the upper halves of two vectors.
+/// The upper halves of two vectors, joined in words.
 HWY_INLINE VecU32 joined(VecU32 first, VecU32 second) {
   return hn::OrAnd(hn::ShiftRight<16>(first), second, upper_halves());
 }

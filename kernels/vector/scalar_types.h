@@ -1,4 +1,4 @@
-// Scalar types that kernels store tensors in. Arithmetic is always float32; these are storage.
+// Scalar types of stored tensors. Arithmetic is always float32.
 #pragma once
 
 #include <bit>
@@ -61,7 +61,7 @@ struct Float16 {
 };
 static_assert(sizeof(Float16) == 2);
 
-/// What a tensor of the inference plan is stored in.
+/// The type that a tensor of the inference plan is stored in.
 enum class Storage { float32, bfloat16 };
 
 constexpr int size_of(Storage storage) { return storage == Storage::float32 ? 4 : 2; }

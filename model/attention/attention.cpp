@@ -66,12 +66,6 @@ torch::Tensor TokenMixer::weighted_rows(const torch::Tensor& q, const torch::Ten
   return rows * products;
 }
 
-torch::Tensor merge_heads(const torch::Tensor& x) { return x.transpose(1, 2).flatten(2); }
-
-torch::Tensor split_heads(const torch::Tensor& x, std::int64_t num_heads) {
-  return x.unflatten(2, {num_heads, -1}).transpose(1, 2);
-}
-
 torch::Tensor head_products(const torch::Tensor& g, const torch::Tensor& v) {
   const std::int64_t num_heads = v.size(1);
   if (v.size(0) != 1) return split_heads(g, num_heads).matmul(v.transpose(-2, -1));

@@ -1,5 +1,5 @@
-// Multi-head attention of a block: qkv projection, token mixer, output projection. The mixer is
-// what the registry serves; everything else is the same for all mechanisms.
+// Multi-head attention of a block: qkv projection, token mixer, output projection. The mixer comes
+// from the registry; everything else is the same for all mechanisms.
 #pragma once
 
 #include "model/attention/compute_type.h"
@@ -8,6 +8,7 @@
 #include "model/attention/token_grid.h"
 #include "model/config/config.h"
 #include "model/linear_layer.h"
+#include "model/ops/token_rows.h"
 #include "model/registry/attention_spec.h"
 #include "model/registry/mechanisms.h"
 
@@ -32,10 +33,10 @@ struct TokenMixerArguments {
   std::int64_t head_dim = 1;
   std::int64_t layer_index = 0;
   std::int64_t depth = 1;
-  TokenGrid training_grid;  ///< what the checkpoint was trained at
+  TokenGrid training_grid;  ///< the checkpoint was trained at it
   MechanismOptions options;
   torch::nn::Module& owner;  ///< the layer's `attn`
-  /// How its scores depend on places; null, or of a mechanism that takes one.
+  /// The mixer's position rule; only mechanisms that take one get one, else null.
   std::shared_ptr<const PositionRule> position = nullptr;
   /// Registers `name` ("feature_map.weight") below `attn.`; a buffer is saved but not trained.
   [[nodiscard]] torch::Tensor add_parameter(const std::string& name, torch::Tensor value) const;
@@ -54,7 +55,7 @@ class TokenMixer {
   virtual torch::Tensor mix(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                             const TokenGrid& grid, Kernels kernels) = 0;
   /// Rows first .. first + count of the attention map: (B, H, count, N) with
-  /// y_i = sum_j A_ij v_j, in time and memory O(count N). Undefined where the entry has no map.
+  /// y_i = sum_j A_ij v_j, in time and memory O(count N). Undefined if the entry has no map.
   /// Here and in the other functions of rows, `q` may end after the last one unless
   /// `needs_all_queries`.
   virtual torch::Tensor attention_rows(const torch::Tensor& q, const torch::Tensor& k,
@@ -65,9 +66,9 @@ class TokenMixer {
   virtual torch::Tensor mix_rows(const torch::Tensor& q, const torch::Tensor& k,
                                  const torch::Tensor& v, const TokenGrid& grid, std::int64_t first,
                                  std::int64_t count);
-  /// (G, H, count, N): what token j gives to g_i . y_i, A_ij (g_i . v_j) of each head. Without a
-  /// map the head's features are summed, each with its own. `g` is (G, count, D), a gradient at
-  /// those rows of the output: one per image, or any number of them for one image.
+  /// (G, H, count, N): token j's share of g_i . y_i, A_ij (g_i . v_j) of each head. Without a map
+  /// the shares of the head's features are summed, each feature having weights of its own. `g` is
+  /// (G, count, D), a gradient at these rows of the output: one per image, or any number for one.
   virtual torch::Tensor weighted_rows(const torch::Tensor& q, const torch::Tensor& k,
                                       const torch::Tensor& v, const torch::Tensor& g,
                                       const TokenGrid& grid, std::int64_t first,
@@ -76,7 +77,7 @@ class TokenMixer {
   [[nodiscard]] virtual bool needs_all_queries() const { return false; }
   /// The kernels that compute the same as `mix`; null without them.
   [[nodiscard]] virtual std::unique_ptr<KernelForm> kernel_form() const { return nullptr; }
-  /// What training adds to its loss for this layer, a number that has a gradient; undefined: nothing.
+  /// The layer's addend to the training loss, a number that has a gradient; undefined: none.
   [[nodiscard]] virtual torch::Tensor penalty() const { return {}; }
   /// The rule that changes its scores by the places of tokens; null without one.
   [[nodiscard]] virtual const PositionRule* position() const { return nullptr; }
@@ -89,13 +90,9 @@ class TokenMixer {
                             const TokenGrid& grid);
 };
 
-/// (B, H, N, d) -> (B, N, H * d).
-torch::Tensor merge_heads(const torch::Tensor& x);
-/// (B, N, H * d) -> (B, H, N, d).
-torch::Tensor split_heads(const torch::Tensor& x, std::int64_t num_heads);
 /// g_i . v_j of each head: (G, n, D) and (B, H, N, d) -> (G, H, n, N), where G is B or B is one.
 torch::Tensor head_products(const torch::Tensor& g, const torch::Tensor& v);
-/// timm's `Attention`: keys `qkv.{weight,bias}`, `proj.{weight,bias}` and what the mixer adds.
+/// timm's `Attention`: keys `qkv.{weight,bias}`, `proj.{weight,bias}` and the mixer's own.
 class AttentionImpl : public torch::nn::Module {
  public:
   AttentionImpl(const VitConfig& config, std::int64_t layer_index,
@@ -116,7 +113,7 @@ class AttentionImpl : public torch::nn::Module {
   /// One of the three alone.
   enum class Part : std::int64_t { query, key, value };
   [[nodiscard]] torch::Tensor project(const torch::Tensor& x, Part part);
-  /// The last part: what the mixer gave (B, n, D) -> (B, n, D).
+  /// The last part: the mixer's output (B, n, D) -> (B, n, D).
   [[nodiscard]] torch::Tensor project_out(const torch::Tensor& mixed) {
     return proj_->forward(mixed);
   }

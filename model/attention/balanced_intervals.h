@@ -12,7 +12,7 @@ struct BalancedIntervals {
   std::int64_t size;
 
   [[nodiscard]] std::int64_t count() const { return (length + size - 1) / size; }
-  /// Where interval t begins; t = count() gives the end of the last one.
+  /// The first position of interval t; t = count() gives the end of the last one.
   [[nodiscard]] std::int64_t begin(std::int64_t t) const { return t * length / count(); }
   /// The interval that holds a position.
   [[nodiscard]] std::int64_t holding(std::int64_t position) const {

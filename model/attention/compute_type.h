@@ -1,4 +1,4 @@
-// The type that sums over tokens are computed and kept in: a running sum of 8161 ones stops at 256 in
+// The type of sums over tokens, computed and kept: a running sum of 8161 ones stops at 256 in
 // bfloat16 and at 2048 in float16.
 #pragma once
 

@@ -17,31 +17,14 @@ namespace {
 
 using at::Tensor;
 using kernels::hydra::Norm;
-
-/// w_t x_t; x itself where all weights are one.
-Tensor weighted(const Tensor& x, std::int64_t num_prefix, const TokenWeights& weights) {
-  if (weights.prefix == 1 && weights.patch == 1) return x;
-  return at::cat({x.narrow(1, 0, num_prefix) * weights.prefix,
-                  x.narrow(1, num_prefix, x.size(1) - num_prefix) * weights.patch},
-                 1);
-}
+using kernels::hydra::NormRule;
 
 /// phi of q or k (B, H, N, d): (B, N, D) in the type of the computation.
 Tensor phi(const HydraKernel& kernel, const HydraSettings& settings, const Tensor& x) {
   const Tensor tokens = to_compute_type(merge_heads(x));
-  return kernel.norm ? unit_rows(tokens, {*kernel.norm, settings.eps, settings.policy})
-                     : kernel.formula(tokens);
-}
-
-/// The norm by which the operator makes phi; none where it has none that does.
-std::optional<Norm> norm_of(const HydraKernel& kernel, const HydraSettings& settings) {
-  return settings.policy == EpsPolicy::max ? kernel.norm : std::nullopt;
-}
-
-/// The operator's part of it.
-kernels::hydra::Kernel kernel_of(const HydraSettings& settings) {
-  return {norm_of(settings.phi_q, settings).value_or(Norm::none),
-          norm_of(settings.phi_k, settings).value_or(Norm::none), settings.eps};
+  return kernel.norm
+             ? unit_rows(tokens, {*kernel.norm, static_cast<float>(settings.eps)}, settings.policy)
+             : kernel.formula(tokens);
 }
 
 inference::HydraParameters parameters_of(const HydraForm& form, const TokenGrid& grid) {
@@ -54,7 +37,7 @@ inference::HydraParameters parameters_of(const HydraForm& form, const TokenGrid&
   return parameters;
 }
 
-/// Its kernels want the windows' order.
+/// Its kernels run only on patches in the windows' order.
 class HydraBesideWindowsForm final : public KernelForm {
  public:
   HydraBesideWindowsForm(std::unique_ptr<HydraForm> hydra, std::unique_ptr<SparseForm> windows)
@@ -102,22 +85,27 @@ const HydraKernel& find_hydra_kernel(std::string_view name) {
   return *found;
 }
 
-Tensor hydra_attention(const Tensor& q, const Tensor& k, const Tensor& v, const TokenGrid& grid,
+std::optional<NormRule> HydraSettings::rule(const HydraKernel& phi) const {
+  if (!phi.norm || policy != EpsPolicy::max) return std::nullopt;
+  return NormRule{*phi.norm, static_cast<float>(eps)};
+}
+
+Tensor hydra_attention(const Tensor& q, const Tensor& k, const Tensor& v,
                        const TokenWeights& weights, const HydraSettings& settings,
                        const Tensor& feature_scale) {
-  ops::HydraOptions options;
-  options.kernel = kernel_of(settings);
-  options.num_prefix = grid.num_prefix;
-  options.weights = weights;
+  constexpr NormRule kMade{Norm::none};  // by a formula in front of the operator
+  const auto of_query = settings.rule(settings.phi_q);
+  const auto of_key = settings.rule(settings.phi_k);
+  const ops::HydraOptions options{{of_query.value_or(kMade), of_key.value_or(kMade)}, weights};
   const auto scale = feature_scale.defined() ? std::optional(feature_scale) : std::nullopt;
-  if (norm_of(settings.phi_q, settings) && norm_of(settings.phi_k, settings))
-    return merge_heads(ops::attend({q, k, v, scale}, options));
-  const auto before = [&](const HydraKernel& kernel, const Tensor& x) {
-    return norm_of(kernel, settings) ? to_compute_type(x)
-                                     : split_heads(phi(kernel, settings, x), x.size(1));
+  if (of_query && of_key) return merge_heads(ops::attend({q, k, v, scale}, options));
+  const auto before = [&](const HydraKernel& kernel, bool is_rule, const Tensor& x) {
+    return is_rule ? to_compute_type(x) : split_heads(phi(kernel, settings, x), x.size(1));
   };
-  const Tensor y = ops::attend(
-      {before(settings.phi_q, q), before(settings.phi_k, k), to_compute_type(v), scale}, options);
+  const Tensor y =
+      ops::attend({before(settings.phi_q, of_query.has_value(), q),
+                   before(settings.phi_k, of_key.has_value(), k), to_compute_type(v), scale},
+                  options);
   return merge_heads(y).to(v.scalar_type());
 }
 
@@ -134,8 +122,11 @@ TokenWeights HydraMixer::token_weights(const TokenGrid& grid) const {
 }
 
 std::unique_ptr<KernelForm> HydraMixer::kernel_form() const {
-  if (!norm_of(settings_.phi_q, settings_) || !norm_of(settings_.phi_k, settings_)) return nullptr;
-  return std::make_unique<HydraForm>(*this, kernel_of(settings_), feature_scale_);
+  const auto of_query = settings_.rule(settings_.phi_q);
+  const auto of_key = settings_.rule(settings_.phi_k);
+  if (!of_query || !of_key) return nullptr;
+  return std::make_unique<HydraForm>(*this, kernels::hydra::Kernel{*of_query, *of_key},
+                                     feature_scale_);
 }
 
 inference::AnyMixing HydraForm::on_cpu(const inference::MixingSite& site,
@@ -155,7 +146,7 @@ std::unique_ptr<KernelForm> HydraForm::beside(std::unique_ptr<KernelForm> local)
 Tensor HydraMixer::mix(const Tensor& q, const Tensor& k, const Tensor& v, const TokenGrid& grid,
                        Kernels kernels) {
   if (kernels == Kernels::reference) return mix_rows(q, k, v, grid, 0, q.size(2));
-  return hydra_attention(q, k, v, grid, token_weights(grid), settings_, feature_scale_);
+  return hydra_attention(q, k, v, token_weights(grid), settings_, feature_scale_);
 }
 
 Tensor HydraMixer::attention_rows(const Tensor&, const Tensor&, const TokenGrid&, std::int64_t,
@@ -167,7 +158,7 @@ Tensor HydraMixer::terms(const Tensor& k, const Tensor& v, const TokenGrid& grid
   const TokenWeights weights = token_weights(grid);
   const Tensor kh = phi(settings_.phi_k, settings_, k);
   const Tensor values = to_compute_type(merge_heads(v));
-  if (wants_gradient({kh, values})) return weighted(kh * values, grid.num_prefix, weights);
+  if (wants_gradient({kh, values})) return weighted(kh * values, weights);
   // In place: at 8161 tokens of 768 features each copy takes 25 MB.
   kh.mul_(values);
   if (weights.prefix != 1) kh.narrow(1, 0, grid.num_prefix).mul_(weights.prefix);

@@ -36,13 +36,16 @@ struct HydraSettings {
   const HydraKernel& phi_k;
   double eps = 1e-6;
   EpsPolicy policy = EpsPolicy::max;  ///< others than `max` are formulas in front of the operator
+
+  /// The kernels' rule of phi_q or phi_k; nothing for a formula.
+  [[nodiscard]] std::optional<kernels::hydra::NormRule> rule(const HydraKernel& phi) const;
 };
 
-/// y (B, N, D) of q, k, v (B, H, N, d), in v's dtype: the operator of model/ops/hydra_attention.h, and
-/// what is no norm of at least eps in front of it. `feature_scale` (D) may be undefined.
+/// y (B, N, D) of q, k, v (B, H, N, d), in v's dtype: the operator of model/ops/hydra_attention.h
+/// behind formulas for each phi that is no norm of at least eps. `feature_scale` (D) or undefined.
 at::Tensor hydra_attention(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                           const TokenGrid& grid, const TokenWeights& weights,
-                           const HydraSettings& settings, const at::Tensor& feature_scale = {});
+                           const TokenWeights& weights, const HydraSettings& settings,
+                           const at::Tensor& feature_scale = {});
 
 /// A mechanism of this family; `feature_scale` (D), when defined, multiplies c.
 class HydraMixer : public TokenMixer {
@@ -66,8 +69,8 @@ class HydraMixer : public TokenMixer {
   [[nodiscard]] std::unique_ptr<KernelForm> kernel_form() const override;
   /// w_t of c at a size.
   [[nodiscard]] TokenWeights token_weights(const TokenGrid& grid) const;
-  /// What each token gives to the global vector that gates multiply, feature scale included:
-  /// (B, N, D), the sum over N is that vector.
+  /// Each token's share of the global vector that gates multiply, feature scale included:
+  /// (B, N, D); the sum over N is the global vector.
   [[nodiscard]] torch::Tensor global_terms(const torch::Tensor& k, const torch::Tensor& v,
                                            const TokenGrid& grid) const;
 
@@ -84,7 +87,7 @@ class HydraMixer : public TokenMixer {
   at::Tensor feature_scale_;
 };
 
-/// Hydra of kernels that are norms, as kernels compute it.
+/// Hydra whose phi_q and phi_k are norms, as kernels compute it.
 class HydraForm final : public KernelForm {
  public:
   HydraForm(const HydraMixer& mixer, const kernels::hydra::Kernel& kernel, at::Tensor feature_scale)
@@ -92,7 +95,7 @@ class HydraForm final : public KernelForm {
 
   [[nodiscard]] inference::AnyMixing on_cpu(const inference::MixingSite& site,
                                             kernels::Storage storage) const override;
-  /// Beside windows alone.
+  /// Only windows can be added.
   [[nodiscard]] std::unique_ptr<KernelForm> beside(
       std::unique_ptr<KernelForm> local) const override;
 

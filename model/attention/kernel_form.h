@@ -1,5 +1,5 @@
-// How kernels compute what a mixer computes, for plans of every device. A mixer without a form runs as
-// a module inside the plan.
+// A mixer's function as kernels compute it, for plans of every device. A mixer without a form runs
+// as a module inside the plan.
 #pragma once
 
 #include "model/attention/token_grid.h"
@@ -7,6 +7,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cmath>
 #include <cstdint>
 #include <memory>
 #include <optional>
@@ -20,7 +21,12 @@ struct HeadNetwork {
   double scale = 1;
 };
 
-/// Queries and keys come as the mixer's position rule, where there is one, has turned them. The mixer
+/// Queries as softmax reads them: q / sqrt(d).
+inline HeadNetwork softmax_queries(std::int64_t head_dim) {
+  return {{}, {}, 1 / std::sqrt(static_cast<double>(head_dim))};
+}
+
+/// Queries and keys come as the mixer's position rule, if there is one, has turned them. The mixer
 /// outlives its forms.
 class KernelForm {
  public:
@@ -34,7 +40,7 @@ class KernelForm {
   [[nodiscard]] virtual HeadNetwork key(std::int64_t /*head_dim*/) const { return {}; }
   /// Windows of patches that should lie one after the other.
   [[nodiscard]] virtual std::optional<GridExtent> windows() const { return std::nullopt; }
-  /// Whether there are kernels also where patches lie row after row.
+  /// Whether there are kernels also for patches that lie row after row.
   [[nodiscard]] virtual bool serves_rows() const { return true; }
   /// The CPU plan's object, at a site that the form serves.
   [[nodiscard]] virtual inference::AnyMixing on_cpu(const inference::MixingSite& site,

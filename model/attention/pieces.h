@@ -10,14 +10,14 @@
 
 namespace hydrascope::model {
 
-/// All tokens' rows (B, N, .) of q (B, H, N, d), from what `rows` gives for tokens first .. first +
+/// All tokens' rows (B, N, .) of q (B, H, N, d), joined from `rows` of tokens first .. first +
 /// count. A piece has 64 MiB of the map.
 at::Tensor rows_in_pieces(
     const at::Tensor& q,
     const std::function<at::Tensor(std::int64_t first, std::int64_t count)>& rows);
 
-/// What groups first .. first + count give: q (B, count, h, n, d), k and v (B, count, h, m, .) -> (B,
-/// count, h, n, .).
+/// The attention of groups first .. first + count: q (B, count, h, n, d), k and v
+/// (B, count, h, m, .) -> (B, count, h, n, .).
 using AttendGroups =
     std::function<at::Tensor(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                              std::int64_t first, std::int64_t count)>;
@@ -29,8 +29,8 @@ at::Tensor attend_in_pieces(const at::Tensor& q, const at::Tensor& k, const at::
                             const at::Tensor& queries, const at::Tensor& keys,
                             std::int64_t num_maps, const AttendGroups& attend);
 
-/// What groups gave, (B, n, ...) each, in the order of the tokens (n, int64) that asked: (B,
-/// num_tokens, ...). A token may have asked twice.
+/// The groups' outputs `parts`, (B, n, ...) each, in token order: (B, num_tokens, ...). `tokens`:
+/// the tokens (n, int64) of each part; a token may occur twice.
 at::Tensor in_token_order(const std::vector<at::Tensor>& parts,
                           const std::vector<at::Tensor>& tokens, std::int64_t num_tokens);
 

@@ -9,7 +9,7 @@ namespace {
 
 using at::Tensor;
 
-constexpr double kNormEps = 1e-6;  // that of the blocks' norms
+constexpr double kNormEps = 1e-6;  // as in the blocks' norms
 
 class PostNormMixer final : public TokenMixer {
  public:
@@ -33,8 +33,8 @@ class PostNormMixer final : public TokenMixer {
                   std::int64_t first, std::int64_t count) override {
     return normed(mixer_->mix_rows(q, k, v, grid, first, count)).to(v.scalar_type());
   }
-  /// g . (w (y - mean y) / s + b), for the deviation s that the row has, is linear in y: each token's
-  /// share of y gives its part, and all of them the same part of b.
+  /// With the row's deviation s held fixed g . (w (y - mean y) / s + b) is linear in y: each token
+  /// gets the part of its share of y; the part of b is split evenly among all tokens.
   Tensor weighted_rows(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& g,
                        const TokenGrid& grid, std::int64_t first, std::int64_t count) override {
     const Tensor y = to_compute_type(mixer_->mix_rows(q, k, v, grid, first, count));

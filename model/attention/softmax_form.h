@@ -4,7 +4,6 @@
 #include "model/attention/kernel_form.h"
 #include "model/inference/cpu/mixings/softmax.h"
 
-#include <cmath>
 #include <cstdint>
 #include <functional>
 #include <utility>
@@ -13,12 +12,12 @@ namespace hydrascope::model {
 
 class SoftmaxForm final : public KernelForm {
  public:
-  /// `query_scale`: what queries are multiplied by at a size, beside 1 / sqrt(d).
+  /// `query_scale`: the factor of queries at a size, beside 1 / sqrt(d).
   explicit SoftmaxForm(std::function<double(const TokenGrid&)> query_scale)
       : query_scale_(std::move(query_scale)) {}
 
   [[nodiscard]] HeadNetwork query(std::int64_t head_dim) const override {
-    return {{}, {}, 1 / std::sqrt(static_cast<double>(head_dim))};
+    return softmax_queries(head_dim);
   }
   [[nodiscard]] inference::AnyMixing on_cpu(const inference::MixingSite& site,
                                             kernels::Storage storage) const override {

@@ -1,6 +1,8 @@
 // The order of tokens in a sequence, and weights by a token's place in it.
 #pragma once
 
+#include "kernels/token_weights.h"
+
 #include <cstdint>
 
 namespace hydrascope::model {
@@ -12,7 +14,7 @@ struct GridExtent {
   friend bool operator==(const GridExtent&, const GridExtent&) = default;
 };
 
-/// Where the tokens lie: `num_prefix` tokens, then `rows` x `columns` patches in row-major order,
+/// The order of tokens: `num_prefix` tokens, then `rows` x `columns` patches in row-major order,
 /// then the patches of the overview, a reduced copy of the whole picture, in row-major order, too.
 struct TokenGrid {
   std::int64_t num_prefix = 1;
@@ -28,10 +30,6 @@ struct TokenGrid {
   [[nodiscard]] std::int64_t num_tokens() const { return num_prefix + num_image_tokens(); }
 };
 
-/// w_t: one weight for the prefix tokens and one for the patches.
-struct TokenWeights {
-  double prefix = 1;
-  double patch = 1;
-};
+using kernels::TokenWeights;
 
 }  // namespace hydrascope::model

@@ -22,20 +22,23 @@ TokenWeights token_weights(TokenScale scale, const TokenGrid& training, const To
         static_cast<double>(before) / static_cast<double>(std::max<std::int64_t>(1, now)),
         exponent * growth);
   };
+  const auto weights = [&](double prefix, double patch) {
+    return TokenWeights{grid.num_prefix, prefix, patch};
+  };
   switch (scale) {
-    case TokenScale::none: return {};
+    case TokenScale::none: break;
     case TokenScale::linear: {
       const double weight = power(training.num_tokens(), grid.num_tokens(), 1);
-      return {weight, weight};
+      return weights(weight, weight);
     }
     case TokenScale::patch:
-      return {1, power(training.num_image_tokens(), grid.num_image_tokens(), 1)};
+      return weights(1, power(training.num_image_tokens(), grid.num_image_tokens(), 1));
     case TokenScale::sqrt: {
       const double weight = power(training.num_tokens(), grid.num_tokens(), 0.5);
-      return {weight, weight};
+      return weights(weight, weight);
     }
   }
-  return {};
+  return weights(1, 1);
 }
 
 double log_scale(const TokenGrid& training, const TokenGrid& grid) {

@@ -18,16 +18,16 @@ enum class TokenScale {
 /// `scale=none|linear|patch|sqrt`.
 ChoiceOption<TokenScale> token_scale_option();
 
-/// `growth`: the power of N with which coherent features grow; less than 1 where the sum already
-/// holds a part of 1/N.
+/// `growth`: the power of N with which coherent features grow; less than 1 if the sum already holds
+/// a part of 1/N.
 TokenWeights token_weights(TokenScale scale, const TokenGrid& training, const TokenGrid& grid,
                            double growth = 1);
 
-/// ln N / ln N_train, at least 1: sharper softmax over more tokens, where the same scores give a
-/// flatter distribution and what a query looks for drowns in the rest (Chiang and Cholak 2022, arXiv
-/// 2202.12172, multiply scores by ln N; the constant keeps a model that was trained without it as it
-/// is at its own size: Su 2021, kexue.fm/archives/8823). Never below 1: with fewer tokens than in
-/// training nothing drowns. Both counts include the prefix tokens.
+/// ln N / ln N_train, at least 1: a factor of scores that sharpens softmax over more tokens, which
+/// the same scores spread flatter (Chiang and Cholak 2022, arXiv 2202.12172, multiply scores by ln
+/// N). The division by ln N_train leaves a model as it was trained at its own size (Su 2021,
+/// kexue.fm/archives/8823). With fewer tokens than in training softmax needs no sharpening. Both
+/// counts include the prefix tokens.
 double log_scale(const TokenGrid& training, const TokenGrid& grid);
 
 }  // namespace hydrascope::model

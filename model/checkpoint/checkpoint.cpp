@@ -39,7 +39,7 @@ Checkpoint::Checkpoint(WeightFile file) : contents_(std::move(file)) {
   check_is_model(tensors(), this->file());
   std::vector<std::string> keys;
   for (const TensorView& view : tensors()) keys.push_back(view.name);
-  // The configuration's word on the model says more than unknown names do.
+  // The configuration's word on the model is more exact than unknown names.
   try {
     hub_ = read_hub_config(this->file().parent_path());
   } catch (const Error& error) {
@@ -90,7 +90,7 @@ void Checkpoint::name_tensors() {
     }
     tensor.parts[slot] = &tensors()[i];
   }
-  // Keys of EVA's have no bias where queries and values have one.
+  // Keys of EVA's models have no bias, queries and values have one.
   const auto lacks_key_bias = [&](const auto& item) {
     const auto& [name, tensor] = item;
     return mapping_.layout->native && name.ends_with(".attn.qkv.bias") &&
@@ -114,7 +114,7 @@ void Checkpoint::name_tensors() {
     named.erase("dist_token");
     notes_.push_back("the distillation token has no classifier of its own: it is a register here");
   }
-  // A norm behind the choice of the class token is the norm before it.
+  // A norm behind the choice of the class token equals the same norm before the choice.
   if (const HubConfig* hub = hub_of_others();
       hub != nullptr && hub->global_pool == model::Pooling::token && !hub->pooling_is_of_name &&
       !named.contains("norm.weight")) {

@@ -1,4 +1,4 @@
-// Loading: what fits is copied, what does not is listed before anything is.
+// Loading: copies the tensors that fit, after listing all tensors that do not.
 #include "kernels/error.h"
 #include "model/checkpoint/checkpoint.h"
 #include "model/checkpoint/formats/mapped_file.h"
@@ -31,8 +31,8 @@ std::string join_names(const std::vector<std::string>& names) {
   return text;
 }
 
-/// Around the file's memory, whose pages are given back when nobody uses the tensor any more; of
-/// eight bits as float32, which holds the same numbers.
+/// A tensor around the file's memory, whose pages are given back with its last use; eight bits
+/// become float32, which holds the same numbers.
 at::Tensor tensor_of(const TensorView& view) {
   const at::TensorOptions options(scalar_type(view.dtype, view.name));
   // The format allows any alignment; a tensor over misaligned memory is undefined behaviour.
@@ -41,13 +41,13 @@ at::Tensor tensor_of(const TensorView& view) {
     std::memcpy(copy.mutable_data_ptr(), view.data.data(), view.data.size());
     return copy;  // of wide types only: bytes are aligned anywhere
   }
-  // from_blob wants a mutable pointer; the mapping is read-only, and so is what is done with it.
+  // from_blob wants a mutable pointer; the mapping is read-only, and the tensor is only read.
   const at::Tensor tensor = at::from_blob(
       const_cast<std::byte*>(view.data.data()), view.shape,
       [bytes = view.data](void*) { release_pages(bytes); }, options);
   if (is_float8(view.dtype)) return tensor.to(at::kFloat);
-  // LibTorch turns half precision into float32 by FBGEMM alone, which knows no processor without
-  // /proc.
+  // LibTorch turns half precision into float32 by FBGEMM alone, which cannot tell the processor
+  // without /proc.
   static const bool without_proc = ::access("/proc/cpuinfo", R_OK) != 0;
   return without_proc && view.dtype == Dtype::F16 ? tensor.to(at::kDouble).to(at::kFloat) : tensor;
 }
@@ -60,7 +60,7 @@ at::Tensor tensor_of(const NamedTensor& tensor) {
   return at::cat(parts);
 }
 
-/// What `tensor` is called in the file, and its shape: "q + k + v", "(2, 2) + (2, 2) + (2, 2)".
+/// The file's name of `tensor`, and its shape: "q + k + v", "(2, 2) + (2, 2) + (2, 2)".
 std::pair<std::string, std::string> describe(const NamedTensor& tensor) {
   std::string names;
   std::string shapes;
@@ -82,7 +82,7 @@ std::int64_t layer_of(std::string_view name) {
   return layer;
 }
 
-/// Does `name` belong to attention or positions that the model has otherwise than the file, or only one of them has?
+/// Whether `name` belongs to attention or positions that differ between the model and the file.
 bool differs_there(const VitConfig& stored, const VitConfig& wanted, std::string_view name) {
   if (is_layer_table(name)) return stored.pos_embed != wanted.pos_embed;
   const std::int64_t layer = layer_of(name);
@@ -128,36 +128,10 @@ struct Differences {
 
 }  // namespace
 
-template <class Chosen>
-void Loading::copy_if(Chosen chosen) const {
-  const at::NoGradGuard no_grad;
-  for (const auto& [name, copy] : copies_)
-    if (chosen(name)) at::Tensor(copy.second).copy_(tensor_of(*copy.first));
-}
-
-model::TensorSource Loading::source() const {
-  std::map<std::string, const NamedTensor*> tensors;
-  for (const auto& [name, copy] : copies_) tensors[name] = copy.first;
-  return [tensors = std::move(tensors)](const std::string& name) {
-    const auto found = tensors.find(name);
-    return found == tensors.end() ? at::Tensor() : tensor_of(*found->second);
-  };
-}
-
-void Loading::copy_block(std::int64_t layer) const {
-  const std::string prefix = "blocks." + std::to_string(layer) + ".";
-  copy_if([&](const std::string& name) { return name.starts_with(prefix); });
-}
-
-void Loading::copy_rest() const {
-  copy_if([](const std::string& name) { return !name.starts_with("blocks."); });
-}
-
 LoadReport Checkpoint::load_into(model::VisionTransformerImpl& model,
                                  const HeadOptions& head) const {
   const Loading loading = start_loading(model, head);
-  loading.copy_rest();
-  for (std::int64_t layer = 0; layer < model.config().depth; ++layer) loading.copy_block(layer);
+  model::fill(model, loading.weights());
   return loading.report();
 }
 
@@ -176,8 +150,9 @@ Loading Checkpoint::start_loading(model::VisionTransformerImpl& model,
   const auto is_replaced = [&](std::string_view name) {
     return differs_there(stored, model.config(), name);
   };
-  Loading loading;
-  LoadReport& report = loading.report_;
+  LoadReport report;
+  model::WeightTable weights(model);
+  std::vector<const NamedTensor*> loaded;
   Differences differences;
   std::set<std::string_view> used;
   for (const auto& [name, target] : table) {
@@ -188,7 +163,8 @@ Loading Checkpoint::start_loading(model::VisionTransformerImpl& model,
     }
     if (fits(tensor, target)) {
       used.insert(tensor->name);
-      loading.copies_.emplace(name, std::pair(tensor, target));
+      weights.add(name, [tensor] { return tensor_of(*tensor); });
+      loaded.push_back(tensor);
       continue;
     }
     differences.of_head = differences.of_head || is_of_head(name);
@@ -227,11 +203,11 @@ Loading Checkpoint::start_loading(model::VisionTransformerImpl& model,
                 file().string(), differences.of_head ? new_head_hint(head) : "");
   }
   // Nothing is copied before everything is known to be copied.
-  for (const auto& [name, copy] : loading.copies_) {
-    for (const TensorView* part : copy.first->parts)
+  for (const NamedTensor* tensor : loaded) {
+    for (const TensorView* part : tensor->parts)
       static_cast<void>(scalar_type(part->dtype, part->name, file().string()));
   }
-  return loading;
+  return {std::move(report), std::move(weights)};
 }
 
 }  // namespace hydrascope::checkpoint

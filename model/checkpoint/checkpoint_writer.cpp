@@ -13,7 +13,7 @@
 namespace hydrascope::checkpoint {
 namespace {
 
-/// The tensors of a file that is to be written, and the memory of those that were made for it.
+/// The tensors of a file to be written, and the memory of the tensors made for it.
 class Table {
  public:
   void add(const std::string& name, const at::Tensor& tensor, Dtype dtype) {
@@ -22,7 +22,7 @@ class Table {
     add(name, dtype, value.sizes().vec(),
         {static_cast<const std::byte*>(value.const_data_ptr()), value.nbytes()});
   }
-  /// As it lies in the file it came from.
+  /// Adds a tensor as it lies in the file that it came from.
   void add(const NamedTensor& tensor) {
     const TensorView& first = *tensor.parts.front();
     if (tensor.parts.size() == 1) return add(tensor.name, first.dtype, first.shape, first.data);
@@ -51,7 +51,7 @@ void describe_model(const model::VitConfig& config, Metadata& metadata) {
   metadata[std::string(kConfigKey)] = model::to_json(config);
   metadata["arch"] = config.arch;
   metadata["attention"] = model::to_text(config.attention);
-  // For readers that do not parse the configuration: weights of one variant mean nothing in
+  // For readers that do not parse the configuration: weights of one variant are meaningless in
   // another.
   std::string options;
   for (const auto& [key, value] : model::attention_options(config.attention))

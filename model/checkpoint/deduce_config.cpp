@@ -1,5 +1,5 @@
-// Checkpoint::deduce_config: what metadata and a configuration beside the file say, corrected by
-// what the shapes of the tensors prove.
+// Checkpoint::deduce_config: the facts of the metadata and of a configuration beside the file,
+// corrected by the shapes of the tensors.
 #include "kernels/error.h"
 #include "kernels/number_text.h"
 #include "model/checkpoint/checkpoint.h"
@@ -27,8 +27,8 @@ std::int64_t square_root(std::int64_t value) {
   return root * root == value && root > 0 ? root : 0;
 }
 
-/// The size that pos_embed, `length` positions, was trained at, and whether it has slots for the
-/// prefix tokens: for a square grid unless `config` says one that fits.
+/// The image size of a pos_embed of `length` positions, and whether it has entries for the prefix
+/// tokens: for a square grid unless `config` says one that fits.
 void deduce_grid(VitConfig& config, std::int64_t length, const std::string& subject) {
   const std::int64_t prefix = config.num_prefix_tokens();
   const std::int64_t patch = std::max<std::int64_t>(config.patch_size, 1);
@@ -66,7 +66,7 @@ void deduce_grid(VitConfig& config, std::int64_t length, const std::string& subj
           "beside it");
 }
 
-/// EVA-02 counts 16 x 16 patches at every size; coords=train counts the patches of the file's own size.
+/// EVA-02 counts 16 x 16 patches at every size; coords=train counts the file's own size.
 void scale_rotations(VitConfig& config, const std::string& subject) {
   for (model::PositionSpec& layer : config.rel_pos) {
     const auto coords = layer.options.find("coords");
@@ -85,7 +85,7 @@ void scale_rotations(VitConfig& config, const std::string& subject) {
   }
 }
 
-/// Tensors of a bare file that timm's models of different networks have.
+/// Refuses a bare file whose tensors several of timm's networks have.
 void refuse_ambiguous(const VitConfig& config, bool has_gammas, const std::string& subject) {
   const auto refuse = [&](const std::string& what, const char* hint = kNameIt) {
     throw Error(ErrorCode::failed, what, subject, hint);
@@ -105,7 +105,7 @@ void refuse_ambiguous(const VitConfig& config, bool has_gammas, const std::strin
         "put timm's config.json beside it");
 }
 
-/// Without a table of positions no tensor shows it.
+/// Refuses a file without a table of positions: no tensor shows its size.
 void refuse_unknown_size(const VitConfig& config, const std::string& subject) {
   constexpr std::array<std::int64_t, 4> kWidths{384, 512, 768, 1024};  // timm's for 224 pixels
   if (model::has_table(config.pos_embed) ||
@@ -117,7 +117,7 @@ void refuse_unknown_size(const VitConfig& config, const std::string& subject) {
               subject, "put timm's config.json with its pretrained_cfg beside it");
 }
 
-/// A few bytes of header can claim a model of terabytes; what is there bounds what is built.
+/// A few bytes of header can claim a model of terabytes; the data that are there bound the model.
 void check_size(const VitConfig& config, const std::vector<TensorView>& tensors,
                 const std::string& subject) {
   double elements = 0;
@@ -157,7 +157,7 @@ std::optional<double> Checkpoint::said_layer_norm_eps() const {
   if (const auto own = own_config()) return own->layer_norm_eps;
   const HubConfig* hub = hub_of_others();
   if (hub != nullptr && hub->layer_norm_eps) return hub->layer_norm_eps;
-  // timm's is that of its architectures.
+  // timm's eps depends on the architecture.
   if (mapping_.layout->native) return std::nullopt;
   return mapping_.layout->layer_norm_eps;
 }
@@ -354,7 +354,7 @@ VitConfig Checkpoint::deduce_config(const HeadOptions& head) const {
     config.global_pool = model::Pooling::avg;
   config.num_classes = num_classes(head, said_classes);
   std::int64_t hidden = expect_rank("blocks.0.mlp.fc1.weight", 2)[0];
-  // With twice what the last layer reads, half of it is a gate.
+  // If fc1 gives twice the features that fc2 takes, half of them are a gate.
   const NamedTensor* fc2 = find("blocks.0.mlp.fc2.weight");
   config.swiglu_mlp = fc2 != nullptr && fc2->shape && fc2->shape->size() == 2 && hidden > 0 &&
                       hidden % 2 == 0 && fc2->shape->back() == hidden / 2;
@@ -362,8 +362,8 @@ VitConfig Checkpoint::deduce_config(const HeadOptions& head) const {
   config.scale_mlp = find("blocks.0.mlp.norm.weight") != nullptr;
   config.mlp_ratio = static_cast<double>(hidden) /
                      static_cast<double>(std::max<std::int64_t>(config.embed_dim, 1));
-  // Tensors without elements may claim any size: what is built from one of their dimensions must be
-  // proven by the others.
+  // Tensors without elements may claim any size: the others must prove a size taken from one of
+  // their dimensions.
   const auto expect_last = [&](std::string_view name, std::size_t rank) {
     const std::vector<std::int64_t>& shape = expect_rank(name, rank);
     if (shape.back() == config.embed_dim) return;
@@ -373,7 +373,7 @@ VitConfig Checkpoint::deduce_config(const HeadOptions& head) const {
                 subject);
   };
   deduce_positions(config);
-  // EVA-02's rotations are in no tensor, and its table does without them.
+  // EVA-02's rotations are in no tensor, and its table works without them.
   const NamedTensor* bias = find("blocks.0.attn.qkv.bias");
   if (!own && mapping_.layout->native && config.swiglu_mlp && config.rel_pos.empty() &&
       bias != nullptr && bias->parts.size() == kJoined)
@@ -382,7 +382,7 @@ VitConfig Checkpoint::deduce_config(const HeadOptions& head) const {
                     (arch.empty() ? "nothing says" : "'" + arch + "' does not say") +
                     " how its queries and keys are turned",
                 subject, kNameIt);
-  // timm's models of relative positions normalise before their branches where they have LayerScale, else behind them.
+  // timm's models of relative positions normalise before their branches if they have LayerScale.
   if (!own && arch.empty() && find("blocks.0.attn.rel_pos.mlp.fc1.weight") != nullptr &&
       !config.layer_scale)
     throw Error(ErrorCode::failed,
@@ -408,7 +408,7 @@ VitConfig Checkpoint::deduce_config(const HeadOptions& head) const {
     const NamedTensor* scale = find("blocks.0.ls1.gamma");
     const bool has_gammas = scale != nullptr && scale->parts.front() != nullptr &&
                             scale->parts.front()->name.ends_with("gamma_1");
-    // EasyCV's have the wrapper, and a note of their own.
+    // EasyCV's files have the wrapper, and a note of their own.
     const bool is_of_easycv = !stripped().empty() && stripped().back() == "backbone.";
     if (hub == nullptr && arch.empty())
       refuse_ambiguous(config, has_gammas && !is_of_easycv, subject);

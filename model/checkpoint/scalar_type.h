@@ -1,4 +1,4 @@
-// Dtypes of files as LibTorch's.
+// File dtypes as LibTorch's.
 #pragma once
 
 #include "kernels/error.h"
@@ -10,8 +10,8 @@
 
 namespace hydrascope::checkpoint {
 
-/// The scalar type of floating-point weights; throws Error(unsupported_format) for every other
-/// dtype, of `tensor` in `file`.
+/// The scalar type of floating-point weights. Throws Error(unsupported_format) that names `tensor`
+/// and `file` for every other dtype.
 inline at::ScalarType scalar_type(Dtype dtype, const std::string& tensor,
                                   const std::string& file = {}) {
   switch (dtype) {
@@ -33,7 +33,7 @@ inline at::ScalarType scalar_type(Dtype dtype, const std::string& tensor,
   }
 }
 
-/// A float of eight bits, with which LibTorch computes nothing.
+/// Whether it is a float of eight bits, with which LibTorch computes nothing.
 inline bool is_float8(Dtype dtype) {
   return dtype == Dtype::F8_E4M3 || dtype == Dtype::F8_E5M2 || dtype == Dtype::F8_E4M3FNUZ ||
          dtype == Dtype::F8_E5M2FNUZ;

@@ -49,7 +49,7 @@ constexpr Normalisation kClip{{0.48145466, 0.4578275, 0.40821073},
 
 constexpr Normalisation kSatellite{{0.43, 0.411, 0.296}, {0.213, 0.156, 0.143}};
 
-/// What says where patches are: a table, or a rule of timm's Eva or VisionTransformerRelPos.
+/// The source of the patches' places: a table, or a rule of timm's Eva or VisionTransformerRelPos.
 enum class Places {
   learned,
   rope,
@@ -172,7 +172,7 @@ constexpr Row kRows[] = {
     {"vit_relpos_base_patch16_clsgap_224", kBase, 16, 224, 0.9, kHalf, 0, Places::relpos_clsgap},
 };
 
-/// Weights of a name that were trained with another transform than the row's.
+/// A tag for weights that were trained with another transform than the row's.
 struct Tag {
   std::string_view name;
   std::string_view tag;
@@ -205,7 +205,7 @@ constexpr std::string_view kDinoV2 = "_dinov2";
 constexpr std::string_view kPatch = "_patch";
 constexpr std::string_view kDistilled = "_distilled";
 
-/// The number that `text` begins with, which is cut off; nothing where it does not.
+/// Cuts the number off that `text` begins with; nothing if it begins with none.
 std::optional<std::int64_t> take_number(std::string_view& text) {
   std::int64_t value = 0;
   const auto [end, status] = std::from_chars(text.data(), text.data() + text.size(), value);
@@ -253,7 +253,7 @@ std::optional<Row> parse(std::string_view name) {
   return row;
 }
 
-/// What follows from the places beside the rule itself.
+/// Sets what depends on the places: the rule and its table.
 void apply(Places places, VitConfig& config) {
   if (places == Places::learned) return;
   const auto all = [&](std::string rule, std::map<std::string, std::string> options) {

@@ -26,7 +26,7 @@ OrderedJson write_field(bool value) { return value; }
 OrderedJson write_field(Pooling value) { return std::string(name(value)); }
 OrderedJson write_field(PosInterp value) { return std::string(name(value)); }
 OrderedJson write_field(PosEmbed value) { return std::string(name(value)); }
-/// A name alone, or {"mechanism": name, "options": {..}} where there are options.
+/// A name alone, or {"mechanism": name, "options": {..}} if there are options.
 OrderedJson write_layer(const char* what, const std::string& name,
                         const std::map<std::string, std::string>& options) {
   if (options.empty()) return name;
@@ -45,7 +45,7 @@ OrderedJson write_field(const std::vector<PositionSpec>& layers) {
   return array;
 }
 
-/// Reads one field or throws a std::string that says what was expected.
+/// Reads one field. Throws a std::string that names the expected value.
 void read_field(const OrderedJson& json, std::string& value) {
   if (!json.is_string()) throw std::string("a string");
   value = json.get<std::string>();
@@ -83,7 +83,7 @@ void read_field(const OrderedJson& json, PosEmbed& value) {
   if (!known) throw std::string("\"learned\", \"layers\", \"sincos\" or \"none\"");
   value = *known;
 }
-/// What `write_layer` writes: calls `add(name, options)` for each layer.
+/// Reads the form of `write_layer`: calls `add(name, options)` for each layer.
 template <class Add>
 void read_layers(const OrderedJson& json, const std::string& what, const Add& add) {
   const std::string expected =
@@ -140,7 +140,7 @@ void expect_range(std::string_view field, std::int64_t value, std::int64_t least
   }
 }
 
-/// The rules of layers, and whether the layers can have them.
+/// Checks the rules of layers, and whether the layers can have them.
 void validate_positions(const VitConfig& config) {
   if (config.pos_embed == PosEmbed::sincos && config.embed_dim % 4 != 0) {
     refuse("pos_embed",
@@ -222,8 +222,8 @@ AttentionSpec VitConfig::attention_of(std::int64_t index) const {
 TokenGrid VitConfig::token_grid(std::int64_t rows, std::int64_t columns) const {
   TokenGrid grid{num_prefix_tokens(), rows, columns, 0, 0, reg_tokens};
   if (overview && rows > grid_rows() && columns > grid_columns()) {
-    // In training grids. Every patch of the overview sees all of it, so that of a panorama, which
-    // would be as long as the picture, is reduced further.
+    // Greatest length in training grids. Every patch of the overview sees the whole overview, so a
+    // panorama's, which would be as long as the picture, is reduced further.
     constexpr double kLongest = 4;
     const double of_rows = static_cast<double>(grid_rows()) / static_cast<double>(rows);
     const double of_columns = static_cast<double>(grid_columns()) / static_cast<double>(columns);

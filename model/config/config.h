@@ -18,19 +18,20 @@ enum class Pooling { token, avg };
 
 std::string_view name(Pooling pooling);
 
-/// `--pos-interp`, the position embedding at another grid than the one it was trained at: bicubic
-/// with antialiasing (timm's resample_abs_pos_embed), plain bicubic (Hugging Face's
-/// interpolate_pos_encoding), or tiles of the trained table beside each other, which is what layers
-/// of windows as large as the training grid were trained with.
+/// `--pos-interp`, the position embedding at another grid than the training grid: bicubic with
+/// antialiasing (timm's resample_abs_pos_embed), plain bicubic (Hugging Face's
+/// interpolate_pos_encoding), or tiles of the trained table beside each other, for which layers of
+/// windows as large as the training grid were trained.
 enum class PosInterp { timm, hf, tile };
 
 std::string_view name(PosInterp interpolation);
 std::optional<PosInterp> find_pos_interp(std::string_view name);
 
-/// `--pos-embed`, what is added to the patches before the first block: a learned table, the sines and
-/// cosines of row and column (arXiv 2010.11929, appendix D.4; as timm's build_sincos2d_pos_embed, at
-/// every size by the patch's own row and column), or nothing. With `layers` every later block, too, has
-/// a learned table for its input, which begins with zeros (Al-Rfou et al. 2019, arXiv 1808.04444).
+/// `--pos-embed`, the term that is added to the patches before the first block: a learned table,
+/// the sines and cosines of row and column (arXiv 2010.11929, appendix D.4; as timm's
+/// build_sincos2d_pos_embed, at every size by the patch's own row and column), or nothing. With
+/// `layers` every later block, too, has a learned table for its input, zeros at first (Al-Rfou et
+/// al. 2019, arXiv 1808.04444).
 enum class PosEmbed { learned, layers, sincos, none };
 
 std::string_view name(PosEmbed embedding);
@@ -40,11 +41,11 @@ inline bool has_table(PosEmbed embedding) {
   return embedding == PosEmbed::learned || embedding == PosEmbed::layers;
 }
 
-/// Field names are timm's where timm has the field. Every field is visited once, in `visit`;
-/// reading, writing, printing and comparing follow from it.
+/// Field names are timm's for fields that timm has. `visit` visits every field once; reading,
+/// writing, printing and comparing follow from it.
 struct VitConfig {
   std::string arch = "vit";
-  std::int64_t img_height = 224;  ///< training size: what pos_embed is made for
+  std::int64_t img_height = 224;  ///< training size, the size of pos_embed
   std::int64_t img_width = 224;
   std::int64_t patch_size = 16;
   std::int64_t in_chans = 3;
@@ -62,7 +63,7 @@ struct VitConfig {
   bool no_embed_class =
       false;                 ///< pos_embed holds patches only; prefix tokens join after it is added
   bool layer_scale = false;  ///< blocks.i.ls1/ls2.gamma (CaiT, arXiv 2103.17239)
-  double init_values = 1e-5;  ///< of LayerScale, when it is created
+  double init_values = 1e-5;  ///< LayerScale's first value
   Pooling global_pool = Pooling::token;
   bool fc_norm = false;  ///< normalise after pooling instead of before (timm: with global_pool avg)
   double layer_norm_eps = 1e-6;
@@ -105,11 +106,11 @@ struct VitConfig {
   }
 
   [[nodiscard]] std::int64_t head_dim() const { return embed_dim / num_heads; }
-  /// What an MLP's last layer reads.
+  /// Width of the input of an MLP's last layer.
   [[nodiscard]] std::int64_t hidden_dim() const {
     return static_cast<std::int64_t>(static_cast<double>(embed_dim) * mlp_ratio);
   }
-  /// Matrices of an MLP, embed_dim x hidden_dim each.
+  /// Number of an MLP's matrices, embed_dim x hidden_dim each.
   [[nodiscard]] std::int64_t mlp_matrices() const { return swiglu_mlp ? 3 : 2; }
   [[nodiscard]] std::int64_t grid_rows() const { return img_height / patch_size; }
   [[nodiscard]] std::int64_t grid_columns() const { return img_width / patch_size; }
@@ -120,27 +121,27 @@ struct VitConfig {
   [[nodiscard]] TokenGrid training_grid() const {
     return {num_prefix_tokens(), grid_rows(), grid_columns(), 0, 0, reg_tokens};
   }
-  /// The tokens of a picture of `rows` x `columns` patches. With `overview`, a picture that is larger
-  /// than the training grid in both directions comes a second time, reduced until it just covers
-  /// that grid.
+  /// The tokens of a picture of `rows` x `columns` patches. With `overview`, a picture that is
+  /// larger than the training grid in both directions comes a second time, reduced until it just
+  /// covers that grid, or until it is four training grids long.
   [[nodiscard]] TokenGrid token_grid(std::int64_t rows, std::int64_t columns) const;
   /// The same for a picture of `height` x `width` pixels, multiples of patch_size.
   [[nodiscard]] TokenGrid token_grid_of_pixels(std::int64_t height, std::int64_t width) const {
     return token_grid(height / patch_size, width / patch_size);
   }
-  /// What layer `index` runs.
+  /// The mechanism of layer `index`.
   [[nodiscard]] AttentionSpec attention_of(std::int64_t index) const;
-  /// Its rule, or `kNoRule`.
+  /// The position rule of layer `index`, or `kNoRule`.
   [[nodiscard]] PositionSpec rel_pos_of(std::int64_t index) const;
 };
 
 bool operator==(const VitConfig& a, const VitConfig& b);
 
-/// Throws Error(invalid_argument) that names the field, what is expected and what was found.
+/// Throws Error(invalid_argument) that names the field, the expected value and the value found.
 void validate(const VitConfig& config);
 
-/// One JSON object; `config_from_json` reads it back, refuses unknown keys (listing the fields),
-/// wrong types and what `validate` refuses. Missing keys keep their defaults.
+/// One JSON object, which `config_from_json` reads back. It refuses unknown keys (listing the
+/// fields), wrong types and values that `validate` refuses. Missing keys keep their defaults.
 std::string to_json(const VitConfig& config, int indent = -1);
 VitConfig config_from_json(std::string_view json, const std::string& subject);
 

@@ -1,5 +1,6 @@
-// All of timm's names: which of its models the network of this project computes, and why not the others. Tensors do not
-// show it: blocks that normalise behind their branches have the tensors of blocks that normalise before.
+// All of timm's names: the models that this project's network computes, and the reasons against the
+// others. Tensors do not tell: blocks that normalise behind their branches have the tensors of
+// other blocks.
 #pragma once
 
 #include "model/config/config.h"
@@ -16,20 +17,22 @@ struct TimmModel {
   std::int64_t embed_dim;
   std::int64_t patch_size;
   std::int64_t depth;
-  // No tensor shows these.
+  // No tensor shows the fields below.
   std::int64_t num_heads;
   double layer_norm_eps;
   Pooling global_pool;
 };
 
-/// nullptr when timm has no such model, or one that is not computed. A tag of timm's, behind a dot, is not looked at.
+/// nullptr for a model that timm lacks or that is not computed. timm's tag, after a dot, is
+/// ignored.
 const TimmModel* find_timm_model(std::string_view name);
 
-/// Why a model of that name is not computed: "has post-norm blocks, which this program does not compute", "is of timm's
-/// swin_transformer, which is no plain vision transformer"; "" where nothing is known against it.
+/// The reason why a model of that name is not computed: "has post-norm blocks, which this program
+/// does not compute", "is of timm's swin_transformer, which is no plain vision transformer"; ""
+/// without a reason.
 std::string why_not_computed(std::string_view name);
 
-/// timm's present name, with its tag, for one that it has given up; other names as they are.
+/// timm's present name, with its tag, for a name that timm has given up; other names as they are.
 std::string_view present_name(std::string_view name);
 
 }  // namespace hydrascope::model

@@ -26,7 +26,7 @@ constexpr std::int64_t kRuns = 8;
 
 std::int64_t judged_queries(std::int64_t num_tokens) { return std::min(num_tokens, kMostQueries); }
 
-/// Calls `body(first, count)` for the runs of queries that are judged.
+/// Calls `body(first, count)` for the runs of judged queries.
 template <class Body>
 void for_judged_queries(std::int64_t num_tokens, Body body) {
   if (num_tokens <= kMostQueries) return body(0, num_tokens);
@@ -46,20 +46,20 @@ Tensor divergence(const Tensor& p, const Tensor& log_q) {
   return (p * (log_weights(p) - log_q)).sum(-1);
 }
 
-/// Sums over the judged queries of numbers by head.
+/// Sums by head over the judged queries.
 class HeadSums {
  public:
   explicit HeadSums(std::int64_t num_heads)
       : sums_(at::zeros({num_heads}, at::kDouble)), counts_(at::zeros({num_heads}, at::kDouble)) {}
 
-  /// values: (1, H, n); what is not finite is left out.
+  /// values: (1, H, n); numbers that are not finite are left out.
   void add(const Tensor& values) {
     const Tensor found = values.squeeze(0).to(at::kCPU, at::kDouble);
     const Tensor finite = found.isfinite();
     sums_ += at::where(finite, found, 0.0).sum(-1);
     counts_ += finite.to(at::kDouble).sum(-1);
   }
-  /// (H); NaN without a number.
+  /// (H); NaN for a head without a number.
   [[nodiscard]] Tensor mean() const { return sums_ / counts_; }
   [[nodiscard]] const Tensor& sum() const noexcept { return sums_; }
 
@@ -90,7 +90,7 @@ class Numbers {
   Tensor all_;
 };
 
-/// One layer's mixer and what it gets.
+/// One layer's mixer and its inputs.
 struct MixedTokens {
   TokenMixer& mixer;
   const TokenGrid& grid;
@@ -158,12 +158,12 @@ void diagnose_global_vector(const HydraMixer& mixer, const MixedTokens& mixed, N
   }
 }
 
-/// Ranks from 0 of a row's values, ties with the mean of theirs, minus the mean of all.
+/// Ranks of a row's values from 0, minus the mean of all; ties share the mean of their ranks.
 class CentredRanks {
  public:
   explicit CentredRanks(std::size_t size) : order_(size), ranks_(size) {}
 
-  /// NaN throughout where a value is.
+  /// NaN throughout if one value is NaN.
   const std::vector<double>& of(const double* values) {
     const std::size_t size = order_.size();
     if (std::any_of(values, values + size, [](double value) { return std::isnan(value); })) {

@@ -1,26 +1,26 @@
-// What a layer's attention does, in numbers by head: how sharp its rows are, how near to softmax's
-// of the same queries and keys, whether they rank keys as the dot product does, and how far the
-// layer is from the one that it was made from.
+// Numbers by head about a layer's attention: how sharp its rows are, how near its rows are to the
+// softmax of the same queries and keys, whether its rows rank keys as the dot product does, and how
+// far the layer is from the layer that it was made from.
 //
 // Notation: s_ij = q_i . k_j / sqrt(d), P = softmax(s), A the layer's map, y its mixer's output of
-// one head; ~ is the reference's layer. Means are over queries, then over pictures.
+// one head; ~ marks the reference's layer. Means are over queries, then over pictures.
 //   entropy           -sum_j A_ij ln A_ij, nats
-//   entropy_share     the same / ln N: 0 where all is on one token, 1 where all tokens are alike
+//   entropy_share     entropy / ln N: 0 with all weight on one token, 1 with equal weights
 //   softmax_kl        KL(P_i || A_i), nats
 //   softmax_cosine    cosine of y_i and sum_j P_ij v_j
 //   monotonicity      Spearman's correlation of ln A_i. and s_i.: softmax has 1, and Hedgehog's
 //                     distillation wants it (Zhang et al. 2024, arXiv 2402.04347, section 3.2)
 //   near_mass         sum_j P_ij over the prefix and the patches around patch i, as far along each
-//                     axis as half a window of half the training grid (7x7 of 14x14): what a layer
-//                     with such a neighbourhood keeps of softmax, whose output it misses by 1 - that
+//                     axis as half a window of half the training grid (7x7 of 14x14): the part of
+//                     softmax that a layer with such a neighbourhood keeps; 1 - near_mass is lost
 //   reference_kl      KL(A~_i || A_i)
 //   reference_cosine  cosine of y_i and y~_i
-//   reference_error   |y - y~| / |y~| over all queries; of the whole layer after its projection
+//   reference_error   |y - y~| / |y~| over all queries; a layer's is taken after its projection
 //   global_norm       |c|, Hydra's global vector (with its feature scale)
-//   class_share       c_0 . c / c . c, the class token's part of it; all tokens' sum to 1
-// The first six read the tokens that the model itself brings to the layer; the three of the
-// reference give both layers what enters the reference's. Entropies and divergences are those of
-// mechanisms whose rows are distributions. Weights below 1e-12 count as 1e-12 in logarithms.
+//   class_share       c_0 . c / c . c, the class token's part of c; all tokens' parts sum to 1
+// The first six read the tokens that the model itself brings to the layer; the reference's three
+// give both layers the reference's input. Entropies and divergences exist for mechanisms whose rows
+// are distributions. Weights below 1e-12 count as 1e-12 in logarithms.
 //
 // Memory O(chunk x N): long sequences are judged by 256 queries in 8 runs spread over them, the
 // class token's among them.
@@ -57,29 +57,29 @@ enum class Diagnostic : std::int64_t {
 struct DiagnosticEntry {
   Diagnostic diagnostic;
   std::string_view name;     ///< "entropy_share"
-  std::string_view title;    ///< of a column: "entropy / ln N"
+  std::string_view title;    ///< a column's: "entropy / ln N"
   std::string_view summary;  ///< a line for people
 };
 /// In the order of the enumeration.
 const std::vector<DiagnosticEntry>& diagnostics();
 
-/// A block and what its attention is.
+/// A block and its attention's mechanism.
 struct DiagnosedBlock {
   BlockImpl& block;
   const MechanismEntry& mechanism;
   TokenGrid training_grid;
 };
 
-/// All but those of a reference: float64 (H + 1, diagnostics), one row per head, then the layer's;
-/// NaN where a number is not defined. tokens: (1, N, D), what entered the block.
+/// All diagnostics without a reference: float64 (H + 1, diagnostics), one row per head, then the
+/// layer's; NaN for an undefined number. tokens: (1, N, D), the block's input.
 at::Tensor diagnose_block(const DiagnosedBlock& diagnosed, const at::Tensor& tokens,
                           const TokenGrid& grid);
 
-/// Those of a reference alone, the rest NaN. tokens: what entered the reference's block.
+/// The reference's diagnostics, the rest NaN. tokens: the input of the reference's block.
 at::Tensor compare_blocks(const DiagnosedBlock& diagnosed, const DiagnosedBlock& reference,
                           const at::Tensor& tokens, const TokenGrid& grid);
 
-/// Means over pictures of all layers.
+/// Means over pictures, for all layers.
 class AttentionDiagnostics {
  public:
   /// Whether the layers of two models can be compared one by one.
@@ -91,7 +91,7 @@ class AttentionDiagnostics {
   /// image: (3, H, W), normalised, sides multiples of the patch size. Throws Error(out_of_memory).
   void add(const at::Tensor& image);
   [[nodiscard]] std::int64_t images() const noexcept { return images_; }
-  /// Queries of a picture that the rows were judged by: those of the last one.
+  /// Number of queries of the last picture by which rows were judged.
   [[nodiscard]] std::int64_t queries() const noexcept { return queries_; }
   /// float64 (depth, H + 1, diagnostics) on the CPU.
   [[nodiscard]] at::Tensor means() const;
@@ -100,13 +100,13 @@ class AttentionDiagnostics {
   VisionTransformerImpl& model_;
   VisionTransformerImpl* reference_;
   at::Tensor sums_;    ///< (depth, H + 1, diagnostics)
-  at::Tensor counts_;  ///< of the numbers in them
+  at::Tensor counts_;  ///< how many numbers each sum has
   std::int64_t images_ = 0;
   std::int64_t queries_ = 0;
 };
 
 /// Spearman's correlation of the rows of two tensors (..., N) -> (...), float64; ties share the
-/// mean of their ranks. NaN for a row of one value.
+/// mean of their ranks. NaN for a row of one repeated value.
 at::Tensor spearman(const at::Tensor& a, const at::Tensor& b);
 
 }  // namespace hydrascope::model::explain

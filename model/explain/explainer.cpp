@@ -18,7 +18,7 @@ namespace {
 
 using at::Tensor;
 
-/// Throws unless such a model can serve `request`.
+/// Throws unless a model of `config` can serve `request`.
 void check(const VitConfig& config, const Request& request) {
   const MethodEntry& entry = entry_of(request.method);
   require_supported(config, request.method, request.layer, request.mapless,
@@ -33,7 +33,7 @@ void check(const VitConfig& config, const Request& request) {
                 std::string(entry.name));
 }
 
-/// Modules compute on the device; what is never read stays as it is.
+/// Moves the weights that are read to the device; the others stay.
 void move(VisionTransformerImpl& model, std::span<const std::int64_t> layers, c10::Device device) {
   for (const auto& child : model.named_children())
     if (child.key() != "blocks") child.value()->to(device);

@@ -1,11 +1,11 @@
-// Which tokens a prediction rests on. The model ran already, as a plan or as modules; what is left
-// of it is the tokens that entered some blocks (Engine::take_traced_tokens). From those the
-// modules compute, in float32, what a method needs and nothing else: for the last block of a model
-// that pools a class token that is keys and values of all tokens and one row of everything after.
+// The tokens that a prediction rests on. The model has already run, as a plan or as modules, and
+// left the tokens that entered some blocks (EngineOutputs::tokens). From these tokens the
+// modules compute, in float32, only the values that a method needs. In the last block of a model
+// that pools a class token these are keys and values of all tokens and one row of everything after.
 //
 // Notation: block l gets x_l, y_l is its mixer's output before proj, A its map (per head), g = d
-// logit / d y_l for the class asked for, c_t the contribution of token t to y at a query (they sum
-// to y). `readout` is what the classifier pools: the class token, half of each with a distillation
+// logit / d y_l for the requested class, c_t the contribution of token t to y at a query (the c_t
+// sum to y). The classifier pools the `readout`: the class token, half of each with a distillation
 // token, or every patch alike.
 //   hydra         heat_t = sum over queries i of c_t^(i) . g_i = v_t . d logit / d v_t; only the
 //                 readout's queries have a g in the last block. Signed; over all tokens it sums to
@@ -20,12 +20,12 @@
 //                 dA_ij = g_i . v_j
 //   attn-gradcam  R <- R + (mean over heads of relu(A * dA)) R (Chefer et al. 2021, arXiv
 //                 2103.15679: gradients in the place of the relevance of arXiv 2012.09838)
-//                 In both, layers without a map: the sum over a head's features of A * dA, each
-//                 feature with its own map.
+//                 Both use, for a layer without a map, the sum over a head's features of A * dA,
+//                 each feature with its own map.
 //   gradcam       relu(sum_f alpha_f X_tf), X = norm1's output of the block, alpha the mean over
 //                 patches of d logit / dX (Selvaraju et al. 2017, arXiv 1610.02391). norm1 of the
-//                 last block: after its attention patches have no gradient any more.
-// Where rows are signed (linformer, nystrom, rfa, mla), `note` says what they are.
+//                 last block serves: behind that block's attention patches have no gradient.
+// `note` explains rows that are signed (linformer, nystrom, rfa, mla).
 // Test: tests/model/explain/.
 #pragma once
 
@@ -46,7 +46,7 @@ namespace hydrascope::model::explain {
 
 struct Request {
   Method method = Method::attention;
-  std::int64_t layer = 0;        ///< of rollouts: the last one rolled through
+  std::int64_t layer = 0;        ///< the last layer that a rollout rolls through
   std::int64_t class_index = 0;  ///< ignored by methods without one
   bool per_head = false;         ///< hydra and attention; Error(invalid_argument) else
   MaplessLayers mapless = MaplessLayers::skip;
@@ -60,21 +60,21 @@ struct Explanation {
   double own_share = 0;  ///< `class_token_share` over all heads
   double total = 0;      ///< sum over all tokens and heads; for hydra g . y
   bool is_signed = false;
-  std::string note;  ///< what the reader of the map must know; may be empty
-  /// What rollouts made of each layer: "softmax map", "hydra skipped", ...
+  std::string note;  ///< advice for the map's reader; may be empty
+  /// A rollout's treatment of each layer: "softmax map", "hydra skipped", ...
   std::vector<std::string> rules;
 };
 
-/// The class token's heat / the sum of |heat| over all tokens: of a map (R, C) and its prefix (P),
-/// or over heads, a dimension more. 0 where all heat is 0 and without a class token.
+/// The class token's heat / the sum of |heat| over all tokens: for a map (R, C) and its prefix (P),
+/// or over heads, a dimension more. 0 if all heat is 0 or there is no class token.
 double class_token_share(const VitConfig& config, const at::Tensor& map, const at::Tensor& prefix);
 
 struct ExplainerOptions {
   c10::Device device{c10::kCPU};
 };
 
-/// Called between the steps of an explanation (a layer, a class, some tokens of gradients), none of
-/// which takes longer than a layer of the model; what it throws ends the explanation. May be empty.
+/// Called between the steps of an explanation (a layer, a class, some tokens of gradients), each at
+/// most as long as a layer of the model; an exception of it ends the explanation. May be empty.
 using BeforeStep = std::function<void()>;
 
 class Explainer {
@@ -84,8 +84,8 @@ class Explainer {
                                                  std::span<const Request> requests);
 
   /// Builds the modules from the first layer that `requests` need, without weights for the others;
-  /// `fill` fills them (and what is no block's) by `checkpoint::Loading`, or leaves them random.
-  /// Throws Error(invalid_argument) with `why_not` and the names of what is supported.
+  /// `fill` fills them, and the tensors of no block, by `checkpoint::Loading`, or leaves them
+  /// random. Throws Error(invalid_argument) with `why_not` and the supported names.
   using Fill =
       std::function<void(VisionTransformerImpl& model, std::span<const std::int64_t> layers)>;
   Explainer(const VitConfig& config, std::span<const Request> requests, const Fill& fill,
@@ -100,19 +100,19 @@ class Explainer {
   std::vector<Explanation> explain(const at::Tensor& tokens, const TokenGrid& grid,
                                    std::span<const Request> requests,
                                    const BeforeStep& before_step = {});
-  /// The logits (num_classes) that the tokens of the last block lead to: what the explained model
-  /// says. Error(internal) when no request needs that block.
+  /// The explained model's logits (num_classes), from the last block's tokens. Error(internal) when
+  /// no request needs that block.
   at::Tensor logits(const at::Tensor& tokens, const TokenGrid& grid);
-  /// What the patch at (row, column) attends to at a layer that is traced: its row of the attention
-  /// map, the heads' mean, float32 (R, C) on the CPU. Throws Error(invalid_argument) where the layer
-  /// has no map or the grid no such patch.
+  /// The row of the patch at (row, column) in the attention map of a traced layer, the heads' mean,
+  /// float32 (R, C) on the CPU. Throws Error(invalid_argument) if the layer has no map or the grid
+  /// no such patch.
   at::Tensor patch_row(const at::Tensor& tokens, const TokenGrid& grid, std::int64_t layer,
                        std::int64_t row, std::int64_t column);
-  /// What the classifier's head makes those logits of, (D): `pooled_features` (readout.h).
+  /// The features (D) that the classifier's head makes these logits of (`pooled_features`).
   at::Tensor features(const at::Tensor& tokens, const TokenGrid& grid);
 
  private:
-  /// The tokens that are pooled (1, n, D), after the last norm.
+  /// The pooled tokens (1, n, D), after the last norm.
   at::Tensor pooled_tokens(const at::Tensor& tokens, const TokenGrid& grid);
 
   struct State;

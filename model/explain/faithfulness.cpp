@@ -25,8 +25,8 @@ bool is_perturbation(Measure measure) {
   return measure == Measure::positive || measure == Measure::negative;
 }
 
-/// One of the pictures that a curve needs: `base` with the first `count` patches of `order` taken
-/// from `source`.
+/// One of the pictures of a curve: `base` with the first `count` patches of `order` taken from
+/// `source`.
 struct Variant {
   const at::Tensor* base;
   const at::Tensor* source;
@@ -51,22 +51,12 @@ at::Tensor picture_of(const Variant& variant, std::int64_t patch_size) {
       .view(base.sizes());
 }
 
-/// The model at work on a list of variants; batches under way are collected in any case.
+/// The model at work on a list of variants.
 class VariantRun {
  public:
   VariantRun(inference::Engine& model, const WatchedPicture& picture,
              const FaithfulnessOptions& options)
       : model_(model), picture_(picture), options_(options) {}
-  VariantRun(const VariantRun&) = delete;
-  VariantRun& operator=(const VariantRun&) = delete;
-  ~VariantRun() {
-    for (; !under_way_.empty(); under_way_.pop_front()) {
-      try {
-        model_.collect();
-      } catch (...) {  // the error that brought us here is on its way
-      }
-    }
-  }
 
   /// Calls done(variant, class's probability, whether the label is best, seconds) for each; false
   /// when stopped.
@@ -76,17 +66,17 @@ class VariantRun {
     std::size_t next = 0;
     while (next < variants.size() || !under_way_.empty()) {
       if (options_.stop_requested && options_.stop_requested()) return false;
-      if (next < variants.size() && model_.under_way() < model_.limits().most_under_way) {
+      if (next < variants.size() && std::ssize(under_way_) < model_.limits().most_under_way) {
         const std::size_t count = std::min(batch_size, variants.size() - next);
         try {
-          submit(variants.subspan(next, count));
+          start(variants.subspan(next, count));
           next += count;
         } catch (const Error& error) {
           if (error.code() != ErrorCode::out_of_memory || count == 1) throw;
           batch_size = count / 2;
         }
       } else {
-        collect(done);
+        finish_oldest(done);
       }
     }
     return true;
@@ -96,6 +86,7 @@ class VariantRun {
   struct Batch {
     std::span<const Variant> variants;
     Clock::time_point begin;
+    inference::PendingBatch outputs;
   };
 
   [[nodiscard]] std::int64_t most_in_a_batch() const {
@@ -105,27 +96,26 @@ class VariantRun {
     return std::clamp<std::int64_t>(model_.limits().enough_tokens / tokens, 1, kMost);
   }
 
-  void submit(std::span<const Variant> variants) {
+  void start(std::span<const Variant> variants) {
     const Clock::time_point begin = Clock::now();
     inference::ImageBatch batch;
     batch.height = picture_.image.size(1);
     batch.width = picture_.image.size(2);
     for (const Variant& variant : variants)
       batch.images.push_back(picture_of(variant, options_.patch_size));
-    model_.submit(batch);
-    under_way_.push_back({variants, begin});
+    under_way_.push_back({variants, begin, model_.start(batch)});
   }
 
   template <class Done>
-  void collect(const Done& done) {
-    const Batch batch = under_way_.front();
+  void finish_oldest(const Done& done) {
+    Batch batch = std::move(under_way_.front());
     under_way_.pop_front();
-    const at::Tensor logits = model_.collect().to(at::kDouble);
+    const at::Tensor logits = batch.outputs.get().logits.to(at::kDouble);
     const at::Tensor probabilities = at::softmax(logits, -1).select(1, picture_.class_index);
     const at::Tensor right = logits.argmax(-1).eq(picture_.label);
     // Batches that overlap share their time.
-    const std::chrono::duration<double> elapsed = Clock::now() - std::max(batch.begin, collected_);
-    collected_ = Clock::now();
+    const std::chrono::duration<double> elapsed = Clock::now() - std::max(batch.begin, last_end_);
+    last_end_ = Clock::now();
     const double seconds = elapsed.count() / static_cast<double>(batch.variants.size());
     for (std::size_t i = 0; i < batch.variants.size(); ++i) {
       const auto index = static_cast<std::int64_t>(i);
@@ -138,7 +128,7 @@ class VariantRun {
   const WatchedPicture& picture_;
   const FaithfulnessOptions& options_;
   std::deque<Batch> under_way_;
-  Clock::time_point collected_{};
+  Clock::time_point last_end_{};  ///< of a batch
 };
 
 void check_maps(const WatchedPicture& picture, std::span<const at::Tensor> maps,
@@ -219,8 +209,8 @@ std::optional<std::vector<FaithfulnessScore>> score_maps(inference::Engine& mode
       curves.push_back({order_of(values, /*ascending=*/measure == Measure::negative), {}, 0});
   }
 
-  // With nothing or everything replaced, all maps show the model the same picture: only the first
-  // map's is run.
+  // With nothing or everything replaced, all maps show the model the same picture, so only the
+  // first map's runs.
   const std::size_t num_measures = options.measures.size();
   const auto is_shared = [&](std::int64_t count, const Curve& curve) {
     return count == 0 || std::cmp_equal(count, curve.order.size());

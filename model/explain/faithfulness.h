@@ -1,9 +1,9 @@
 // How faithful a map is to its model: patches of the picture are replaced in the order of their
-// heat, and what the model says after every step is an area under a curve.
+// heat, and the model's answers after every step make an area under a curve.
 //
 //   deletion   hottest patches first are replaced by a substrate; probability of the class. Low is
-//              good: what the map calls important was important. (RISE, Petsiuk et al. 2018, arXiv
-//              1806.07421)
+//              good: the patches that the map calls important were important. (RISE, Petsiuk et
+//              al. 2018, arXiv 1806.07421)
 //   insertion  hottest patches first return to a blurred picture; probability of the class. High is
 //              good. (RISE)
 //   positive   10 %, 20 % ... 90 % of the patches are replaced, hottest first; is the best class
@@ -11,9 +11,9 @@
 //   negative   the same, coldest first. High is good.
 //
 // The area of the n values of a curve is (sum - first / 2 - last / 2) / (n - 1), so 0..1. Signed
-// maps are ranked by their signed values. Pictures with patches replaced are none that a model was
-// trained on: a number says something beside those of other maps on the same substrate, and of the
-// maps in baseline_maps.h.
+// maps are ranked by their signed values. No model was trained on pictures with replaced patches: a
+// number means something only beside other maps' numbers on the same substrate, baseline_maps.h's
+// among them.
 // Test: tests/model/explain/faithfulness_test.cpp.
 #pragma once
 
@@ -35,12 +35,12 @@ namespace hydrascope::model::explain {
 
 struct FaithfulnessOptions {
   std::vector<Measure> measures;
-  /// Of deletion and insertion: curves have steps + 1 points; never more steps than patches.
+  /// For deletion and insertion: curves have steps + 1 points; never more steps than patches.
   std::int64_t steps = 14;
   /// Unset: as published, `mean` for deletion and `black` for positive and negative. Insertion
-  /// starts from the blurred picture always.
+  /// always starts from the blurred picture.
   std::optional<Substrate> substrate;
-  std::array<double, 3> mean{};  ///< of the transform
+  std::array<double, 3> mean{};  ///< the transform's mean
   std::array<double, 3> std{1, 1, 1};
   std::int64_t patch_size = 16;
   std::int64_t batch_size = 0;           ///< 0: as many as keep the model busy
@@ -51,13 +51,13 @@ Substrate substrate_of(Measure measure, const FaithfulnessOptions& options);
 /// A picture whose maps are measured.
 struct WatchedPicture {
   at::Tensor image;              ///< the model's input: float32 (3, H, W) on the CPU, normalised
-  std::int64_t class_index = 0;  ///< whose probability deletion and insertion follow
-  std::int64_t label = 0;        ///< what positive and negative count as right
+  std::int64_t class_index = 0;  ///< the class of deletion and insertion
+  std::int64_t label = 0;        ///< the right class of positive and negative
 };
 
 struct FaithfulnessScore {
   double area = 0;
-  double seconds = 0;  ///< of the model, without the end points, which all maps share
+  double seconds = 0;  ///< the model's time without the end points, which all maps share
 };
 
 /// Scores of maps x measures, a map's measures beside each other. maps: float (R, C), R * C patches
@@ -73,11 +73,11 @@ std::optional<std::vector<FaithfulnessScore>> score_maps(inference::Engine& mode
 /// else, by index.
 std::vector<std::int64_t> order_of(std::span<const float> heat, bool ascending);
 
-/// How many of `patches` are replaced at the points of a curve.
+/// The number of replaced patches, out of `patches`, at the points of a curve.
 std::vector<std::int64_t> replaced_counts(Measure measure, std::int64_t patches,
                                           std::int64_t steps);
 
-/// Of at least two values.
+/// The area under at least two values.
 double area_under(std::span<const double> curve);
 
 }  // namespace hydrascope::model::explain

@@ -48,7 +48,7 @@ SweptBlock GradientSweep::step(const Tensor& tokens, Depth depth) {
   const MixerInputs leaves{leaf(inputs.q), leaf(inputs.k), leaf(inputs.v)};
   TokenMixer& mixer = block.attention().mixer();
   // A few rows by themselves cost next to nothing, but autograd would keep a linear map's features
-  // of all keys for them; all rows of it cost the same order and keep none.
+  // of all keys for them; all rows of the map cost the same order and keep none.
   const MechanismEntry& mechanism = find_mechanism(model_.config().attention_of(layer_).mechanism);
   const bool by_rows = num_rows < grid_.num_tokens() && (mechanism.quadratic || !mechanism.has_map);
   const Tensor mixed = by_rows ? mixer.mix_rows(leaves.q, leaves.k, leaves.v, grid_, 0, num_rows)
@@ -92,7 +92,7 @@ void GradientSweep::through_branches(BlockImpl& block, const Tensor& tokens, con
     gradients[c].mixed = at::empty_like(mixed);
     d_tokens[c] = at::empty_like(mixed);
   }
-  for_token_chunks(mixed.size(1), [&](std::int64_t first, std::int64_t count) {
+  for_token_chunks(mixed.size(1), kChunkTokens, [&](std::int64_t first, std::int64_t count) {
     const Tensor x = leaf(rows_of(tokens, first, count));
     const Tensor y = leaf(rows_of(mixed, first, count));
     const Tensor output = block.complete(x, y);
@@ -114,7 +114,7 @@ void GradientSweep::through_projection(BlockImpl& block, const Tensor& tokens,
     gradients[c].normalised = at::empty_like(tokens);
     d_output_[c] = padded_to(d_output_[c], grid_.num_tokens());
   }
-  for_token_chunks(tokens.size(1), [&](std::int64_t first, std::int64_t count) {
+  for_token_chunks(tokens.size(1), kChunkTokens, [&](std::int64_t first, std::int64_t count) {
     const Tensor x = leaf(rows_of(tokens, first, count));
     const Tensor normalised = block.normalise(x);
     const auto [q, k, v] = block.attention().project(normalised);

@@ -1,6 +1,6 @@
-// The gradient of logits at all tokens, block after block from the last to the first. Each block is
-// run again from the tokens that entered it, and what it stored for its gradient is dropped before
-// the next: memory is that of one block's attention and of a few rows for every token.
+// The gradient of logits at all tokens, block after block from the last to the first. Each block
+// runs again from its input tokens, and its stored activations are dropped before the next block:
+// memory is one block's attention and a few rows for every token.
 #pragma once
 
 #include "model/attention/token_grid.h"
@@ -31,15 +31,15 @@ struct SweptBlock {
 
 class GradientSweep {
  public:
-  /// `before_step` as of an Explainer.
+  /// `before_step` is the Explainer's.
   GradientSweep(VisionTransformerImpl& model, const TokenGrid& grid,
                 std::span<const std::int64_t> classes, std::function<void()> before_step = {});
 
-  /// How much of a block's gradient is wanted; each implies those before it. `mixed` and `values`
+  /// The wanted part of a block's gradient; each implies the parts before it. `mixed` and `values`
   /// end the sweep.
   enum class Depth { mixed, values, input };
-  /// The block before the one of the last call, the model's last block in the first one. `tokens`
-  /// (1, N, D) entered it.
+  /// Steps to the block before the last call's block, in the first call to the model's last block.
+  /// `tokens` (1, N, D) entered it.
   SweptBlock step(const at::Tensor& tokens, Depth depth);
 
  private:
@@ -47,10 +47,10 @@ class GradientSweep {
     if (before_step_) before_step_();
   }
   void start(BlockImpl& block, const at::Tensor& tokens, const at::Tensor& mixed);
-  /// d_output_ -> the gradients at both things that `complete` adds up.
+  /// d_output_ -> the gradients at both summands of `complete`.
   void through_branches(BlockImpl& block, const at::Tensor& tokens, const at::Tensor& mixed,
                         std::vector<BlockGradient>& gradients);
-  /// d(q, k, v) -> norm1's output, and its input on top of what went past the attention.
+  /// d(q, k, v) -> the gradient at norm1's output, and at its input on top of the residual's.
   void through_projection(BlockImpl& block, const at::Tensor& tokens,
                           const std::vector<MixerInputs>& d_inputs,
                           std::vector<BlockGradient>& gradients);
@@ -60,7 +60,7 @@ class GradientSweep {
   Readout readout_;
   std::vector<std::int64_t> classes_;
   std::function<void()> before_step_;
-  std::int64_t layer_;                ///< of the next step
+  std::int64_t layer_;                ///< the next step's layer
   std::vector<at::Tensor> d_output_;  ///< (1, n, D) per class, for the first n tokens
 };
 

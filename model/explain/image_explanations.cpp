@@ -13,14 +13,14 @@ namespace {
 
 using at::Tensor;
 
-/// relu(X . alpha) of every token (N), X what norm1 makes of `tokens`, alpha the mean of `gradient`
+/// relu(X . alpha) of every token (N), X norm1's output for `tokens`, alpha the mean of `gradient`
 /// over the patches; both (1, N, D).
 Tensor class_activation(BlockImpl& block, const Tensor& tokens, const Tensor& gradient,
                         const TokenGrid& grid) {
   const Tensor alpha =
       gradient.narrow(1, grid.num_prefix, grid.num_image_tokens()).mean(1).squeeze(0);
   std::vector<Tensor> heat;
-  for_token_chunks(tokens.size(1), [&](std::int64_t first, std::int64_t count) {
+  for_token_chunks(tokens.size(1), kChunkTokens, [&](std::int64_t first, std::int64_t count) {
     heat.push_back(block.normalise(tokens.narrow(1, first, count)).squeeze(0).mv(alpha).relu());
   });
   return at::cat(heat);
@@ -35,8 +35,8 @@ Tensor shares(std::int64_t count, std::int64_t reduced) {
   return ((low + 1).minimum(cell + side) - low.maximum(cell)).clamp_min(0) / side;
 }
 
-/// heat (n, N) -> (n, rows, columns). What the overview's patches have is shared among the patches
-/// that lie beneath them, by area.
+/// heat (n, N) -> (n, rows, columns). The heat of the overview's patches is shared among the
+/// patches beneath them, by area.
 Tensor map_of(const Tensor& heat, const TokenGrid& grid) {
   Tensor map = heat.narrow(1, grid.num_prefix, grid.num_patches())
                    .reshape({-1, grid.rows, grid.columns})
@@ -64,7 +64,7 @@ bool needs_all_gradients(Method method) {
 Tensor ExplainedModel::tokens_of(const Tensor& traced, std::int64_t layer) const {
   const auto index = std::ranges::lower_bound(layers, layer) - layers.begin();
   const Tensor tokens = traced.narrow(0, index, 1).to(device, at::kFloat);
-  // Autograd refuses what was made in inference mode.
+  // Autograd refuses tensors of inference mode.
   return tokens.is_inference() ? tokens.clone() : tokens;
 }
 
@@ -126,7 +126,7 @@ void ImageExplanations::explain_rows(std::int64_t layer) {
   const Tensor tokens = model_.tokens_of(traced_, layer);
   const MixerInputs inputs =
       project_tokens(block(layer), tokens, readout_.end(), !contributions.empty());
-  // What takes the time: the keys' features. Both methods read the same rows.
+  // The keys' features take the time, and both methods read the same rows.
   Tensor rows;
   if (readout_.of_prefix() && mechanism(layer).has_map) {
     rows = block(layer).attention().mixer().attention_rows(inputs.q, inputs.k, grid_, 0,
@@ -168,7 +168,7 @@ void ImageExplanations::roll_maps(MaplessLayers mapless) {
   const Indices indices = requests_where([&](const Request& request) {
     return request.method == Method::rollout && request.mapless == mapless;
   });
-  // Each starts at the layer that it asks for; from there on they share queries and keys.
+  // Each rollout starts at its layer; from there on all share queries and keys.
   std::vector<Tensor> rolled(requests_.size());
   std::int64_t first = -1;
   for (const std::size_t i : indices) first = std::max(first, requests_[i].layer);

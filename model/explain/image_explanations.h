@@ -22,18 +22,18 @@ struct ExplainedModel {
   std::vector<std::int64_t> layers;
   c10::Device device{c10::kCPU};
 
-  /// What entered a block, (1, N, D) in float32 on the device, of the traced tokens of all
+  /// The input of a block, (1, N, D) in float32 on the device, out of the traced tokens of all
   /// `layers`.
   [[nodiscard]] at::Tensor tokens_of(const at::Tensor& traced, std::int64_t layer) const;
 };
 
-/// How a method goes through the layers.
+/// The way of a method through the layers.
 bool is_rollout(Method method);           ///< from one layer to the first
-bool needs_all_gradients(Method method);  ///< from the last layer to the one asked for
+bool needs_all_gradients(Method method);  ///< from the last layer to the requested one
 
 class ImageExplanations {
  public:
-  /// All of it must outlive this. Requests are checked.
+  /// All arguments must outlive this. Requests are checked.
   ImageExplanations(ExplainedModel& model, const at::Tensor& traced, const TokenGrid& grid,
                     std::span<const Request> requests, const BeforeStep& before_step);
   std::vector<Explanation> run();
@@ -54,8 +54,8 @@ class ImageExplanations {
     if (before_step_) before_step_();
   }
   void explain_rows(std::int64_t layer);
-  /// `rows` (1, H, n, N) of the map for the readout's tokens; undefined where those are not a few,
-  /// or there is no map.
+  /// `rows` (1, H, n, N) of the map for the readout's tokens; undefined if these are many or there
+  /// is no map.
   void attend(std::int64_t layer, const MixerInputs& inputs, const at::Tensor& rows,
               const Indices& indices);
   void contribute(const at::Tensor& tokens, const MixerInputs& inputs, const at::Tensor& rows,
@@ -66,7 +66,7 @@ class ImageExplanations {
                      std::span<const std::int64_t> classes, const Indices& indices,
                      std::vector<at::Tensor>& rolled);
 
-  /// heat (H, N), or (1, N) of methods without heads' maps.
+  /// heat (H, N), or (1, N) from methods without heads' maps.
   void finish(std::size_t index, const at::Tensor& heat);
   [[nodiscard]] std::string note_of(const Request& request) const;
   [[nodiscard]] bool has_signs(const Request& request) const;

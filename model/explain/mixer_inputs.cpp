@@ -8,7 +8,7 @@ namespace {
 using at::Tensor;
 using Part = AttentionImpl::Part;
 
-/// Rows of a tensor that come in chunks, in order; a single chunk stays what it is.
+/// Rows of a tensor that come in chunks, in order; a single chunk is kept as it is.
 class GatheredRows {
  public:
   explicit GatheredRows(std::int64_t num_rows) : num_rows_(num_rows) {}
@@ -42,7 +42,7 @@ MixerInputs project_tokens(BlockImpl& block, const Tensor& tokens, std::int64_t 
   GatheredRows q(num_queries);
   GatheredRows k(num_tokens);
   GatheredRows v(num_tokens);
-  for_token_chunks(num_tokens, [&](std::int64_t first, std::int64_t count) {
+  for_token_chunks(num_tokens, kChunkTokens, [&](std::int64_t first, std::int64_t count) {
     const Tensor normalised = block.normalise(tokens.narrow(1, first, count));
     if (first < num_queries) {
       const std::int64_t queries = std::min(count, num_queries - first);

@@ -12,7 +12,7 @@ namespace {
 
 using at::Tensor;
 
-/// The sum over images of a logit each: image i's of classes[i].
+/// The sum over images of one logit each: image i's logit of classes[i].
 Tensor sum_of_logits(const Tensor& logits, std::span<const std::int64_t> classes) {
   const Tensor index =
       at::tensor(at::ArrayRef<std::int64_t>(classes.data(), classes.size()), at::kLong)
@@ -42,7 +42,7 @@ Tensor complete_in_chunks(BlockImpl& block, const Tensor& tokens, const Tensor& 
   const std::int64_t rows = mixed.size(1);
   if (rows <= kChunkTokens) return block.complete(tokens.narrow(1, 0, rows), mixed);
   Tensor output = at::empty_like(mixed);
-  for_token_chunks(rows, [&](std::int64_t first, std::int64_t count) {
+  for_token_chunks(rows, kChunkTokens, [&](std::int64_t first, std::int64_t count) {
     output.narrow(1, first, count)
         .copy_(block.complete(tokens.narrow(1, first, count), mixed.narrow(1, first, count)));
   });

@@ -1,5 +1,5 @@
-// What a classifier pools, and how a logit depends on what the last block's mixer gave those
-// tokens.
+// The tokens that a classifier pools, and how a logit depends on the output of the last block's
+// mixer at these tokens.
 #pragma once
 
 #include "model/attention/token_grid.h"
@@ -12,7 +12,7 @@
 
 namespace hydrascope::model::explain {
 
-/// The pooled tokens first .. first + count, all alike.
+/// The pooled tokens first .. first + count, all with the same weight.
 struct Readout {
   std::int64_t first = 0;
   std::int64_t count = 1;
@@ -20,9 +20,9 @@ struct Readout {
   Readout(const VitConfig& config, const TokenGrid& grid);
   /// (N), 1 / count at the pooled tokens and 0 elsewhere.
   [[nodiscard]] at::Tensor weights(std::int64_t num_tokens, const at::TensorOptions& options) const;
-  /// The pooled tokens are the sequence's first, and few.
+  /// Whether the pooled tokens are the sequence's first, and few.
   [[nodiscard]] bool of_prefix() const noexcept { return of_prefix_; }
-  /// Tokens, from the first on, that the logits need after the last block.
+  /// Number of tokens, from the first on, that the logits need after the last block.
   [[nodiscard]] std::int64_t end() const noexcept { return first + count; }
 
  private:
@@ -37,9 +37,9 @@ at::Tensor gradient_behind(VisionTransformerImpl& model, const at::Tensor& token
 at::Tensor gradient_of_output(VisionTransformerImpl& model, const at::Tensor& rows,
                               std::span<const std::int64_t> classes);
 
-/// What the classifier's head is given, of the tokens (1, n, D) that are pooled, after the last norm
-/// -> (1, D): the class token, with a distillation token the mean of both, or the mean of all patches
-/// and its norm. timm's `forward_head(pre_logits=True)`.
+/// The input (1, D) of the classifier's head from the pooled tokens (1, n, D) after the last norm:
+/// the class token, with a distillation token the mean of both, or the mean of all patches and its
+/// norm. timm's `forward_head(pre_logits=True)`.
 at::Tensor pooled_features(const VisionTransformerImpl& model, const at::Tensor& tokens);
 
 /// The output (1, n, D) of `block` at some tokens, chunk by chunk.

@@ -12,8 +12,8 @@ namespace {
 
 using at::Tensor;
 
-/// Calls `body(first, count)` for the chunks of query rows in which r is not all zero; so many rows
-/// that those of all heads take some 16 MB: linear mechanisms make the keys' features for each.
+/// Calls `body(first, count)` for the chunks of query rows in which r is not all zero. The rows of
+/// a chunk take some 16 MB for all heads: linear mechanisms make the keys' features for each chunk.
 template <class Body>
 void for_rows(const Tensor& r, std::int64_t num_heads, Body body) {
   constexpr std::int64_t kElements = std::int64_t{1} << 22;

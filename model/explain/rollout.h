@@ -11,8 +11,8 @@
 
 namespace hydrascope::model::explain {
 
-/// r^T A of each head, (H, N). Mixing is linear in v, so for what is no N x N by definition this is
-/// the vector-Jacobian product of the mixing in v, with one feature per head; softmax's rows are
+/// r^T A of each head, (H, N). Mixing is linear in v, so for a mechanism without N x N weights this
+/// is the vector-Jacobian product of the mixing in v, with one feature per head; softmax's rows are
 /// computed a few at a time, O(N) memory in both cases.
 at::Tensor pull_through_map(const MechanismEntry& mechanism, TokenMixer& mixer,
                             const MixerInputs& inputs, const TokenGrid& grid, const at::Tensor& r);
@@ -23,7 +23,7 @@ at::Tensor pull_through_cosine(const MixerInputs& inputs, const at::Tensor& r);
 /// The factor At of one layer in `rollout`.
 at::Tensor roll(const MechanismEntry& mechanism, TokenMixer& mixer, const MixerInputs& inputs,
                 const TokenGrid& grid, MaplessLayers mapless, const at::Tensor& r);
-/// What `roll` does with such a layer: "softmax map", "hydra skipped".
+/// The treatment of such a layer by `roll`: "softmax map", "hydra skipped".
 std::string rule_of_roll(const MechanismEntry& mechanism, MaplessLayers mapless);
 
 /// The factor of one layer in `grad_rollout` or `attn_gradcam`; g = dy (1, N, D). Time O(N^2 D),

@@ -1,5 +1,4 @@
-// What takes the place of a patch that is taken away.
-// Test: tests/model/explain/substrate_test.cpp.
+// Substitutes for a patch that is taken away. Test: tests/model/explain/substrate_test.cpp.
 #pragma once
 
 #include "model/registry/measures.h"
@@ -12,7 +11,7 @@
 
 namespace hydrascope::model::explain {
 
-/// The substrates of one picture, each made when it is first wanted.
+/// The substrates of one picture, each made at its first use.
 class PictureSubstrates {
  public:
   /// image: float (3 or 1, H, W), normalised as (value - mean) / std. Must outlive this.
@@ -21,7 +20,7 @@ class PictureSubstrates {
       : image_(image), mean_(mean), std_(std) {}
 
   /// As large as the image, its every pixel replaced: by the transform's mean colour (0), by black,
-  /// or by what a Gaussian blur leaves. The reference stays valid.
+  /// or by the pixel of the blurred image. The reference stays valid.
   const at::Tensor& get(Substrate substrate);
 
  private:

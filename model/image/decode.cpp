@@ -31,8 +31,8 @@ std::string size_text(std::int64_t width, std::int64_t height) {
               "convert it to JPEG or PNG first");
 }
 
-/// A fact that the name alone tells: most camera raw files are TIFFs whose first picture is a small preview,
-/// and some formats have no beginning of their own.
+/// Refuses by the name alone: most camera raw files are TIFFs whose first picture is a small
+/// preview, and some formats have no beginning of their own.
 void refuse_by_name(const std::filesystem::path& file, std::span<const std::byte> bytes) {
   const PictureFormat* named = format_of_name(file);
   if (named == nullptr || named->decoders != Decoders::none || bytes.empty()) return;
@@ -40,7 +40,7 @@ void refuse_by_name(const std::filesystem::path& file, std::span<const std::byte
   if (format == nullptr || (named->name == "raw" && format->name == "tiff")) refuse(*named);
 }
 
-/// Refuses what cannot be decoded before a decoder sees it.
+/// Refuses undecodable files before a decoder sees them.
 void check_header(const Header& header, const DecodeOptions& options) {
   if (header.format.empty()) {
     throw Error(ErrorCode::unsupported_format, "the content is no picture in a known format", {},
@@ -96,8 +96,8 @@ Picture decode(const Encoded& encoded, const DecodeOptions& options) {
   return picture;
 }
 
-/// Pipes have no size, so the stream is read piece by piece. What is refused by its size, or by the
-/// first piece, is not read any further.
+/// Pipes have no size, so the stream is read piece by piece. A file that its size or first piece
+/// makes unreadable is not read any further.
 std::vector<std::byte> read_all(std::ifstream& stream, const std::filesystem::path& file,
                                 const DecodeOptions& options) {
   constexpr std::size_t kPiece = std::size_t{1} << 16;

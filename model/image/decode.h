@@ -21,7 +21,7 @@ struct Picture {
   std::vector<std::uint8_t> rgb;
 };
 
-/// What the first bytes of a file declare, read without decoding and without allocating pixels.
+/// The facts that a file's first bytes declare, read without decoding or allocating pixels.
 struct Header {
   std::string format;  ///< "jpeg", "png", "webp", "tiff", "bmp", "gif", "pnm"...; empty if unknown
   std::int64_t width = 0;  ///< as stored, before EXIF orientation; 0 if the format hides it
@@ -36,9 +36,9 @@ struct DecodeOptions {
   std::int64_t max_pixels = std::int64_t{1} << 29;  ///< refuse larger pictures before allocating
   /// Refuse larger files before reading them; both decoders' interfaces count bytes in an int.
   std::int64_t max_bytes = std::numeric_limits<int>::max();
-  std::array<std::uint8_t, 3> background{255, 255, 255};  ///< what transparent pixels lie over
+  std::array<std::uint8_t, 3> background{255, 255, 255};  ///< colour beneath transparent pixels
   PictureReader* reader =
-      nullptr;  ///< what `read_picture` leaves files to; null: it reads them itself
+      nullptr;  ///< reads the files of `read_picture`; null: it reads them itself
 };
 
 /// Reads files elsewhere, in other processes.
@@ -48,19 +48,19 @@ class PictureReader {
   PictureReader(const PictureReader&) = delete;
   PictureReader& operator=(const PictureReader&) = delete;
   virtual ~PictureReader() = default;
-  /// What `read_picture` does without a reader. Several threads may call it.
+  /// The work of `read_picture` without a reader. Several threads may call it.
   virtual Picture read(const std::filesystem::path& file, const DecodeOptions& options) = 0;
 };
 
-/// Reads what `bytes` declare. Never throws for hostile input; unknown formats give an empty
+/// Reads the declarations in `bytes`. Never throws for hostile input; unknown formats give an empty
 /// `format`.
 Header probe(std::span<const std::byte> bytes);
 
 /// Decodes any supported file to 8-bit RGB: 16-bit samples keep their high byte (as libpng and
 /// Pillow do; PNM scales by its maximum), grey and palette are expanded, alpha is composed over
-/// `background` (rounded to nearest), CMYK/YCCK is converted. Of several pictures in a file the
-/// first is taken. TIFF's orientation is applied always, as Pillow does. Without OpenCV no WebP and no
-/// JPEG 2000 are read. Throws `Error` with `empty` (no bytes), `unsupported_format`, `too_large`,
+/// `background` (rounded to nearest), CMYK/YCCK is converted. A file of several pictures gives its
+/// first. TIFF's orientation is applied always, as Pillow does. Without OpenCV no WebP and no JPEG
+/// 2000 are read. Throws `Error` with `empty` (no bytes), `unsupported_format`, `too_large`,
 /// `decode_failed` (truncated or corrupt: a picture that is only partly there is an error),
 /// `out_of_memory`.
 Picture decode(std::span<const std::byte> bytes, const DecodeOptions& options);
@@ -68,14 +68,14 @@ Picture decode(std::span<const std::byte> bytes, const DecodeOptions& options);
 /// `decode` of a file. Adds `not_found`, `unreadable` (permissions, a folder) to the errors.
 Picture read_picture(const std::filesystem::path& file, const DecodeOptions& options);
 
-/// Begins to load what decodes files of these names, on a thread of its own, where that takes time:
-/// for who has a model to load meanwhile.
+/// Begins to load the decoders of files of these names, if loading takes time, on a thread of its
+/// own: a model can load meanwhile.
 [[nodiscard]] std::jthread prepare_to_decode(std::span<const std::string> names);
 
-/// "OpenCV 4.6.0" or "stb_image 2.27", the latter with the reason where OpenCV is in this build and
-/// cannot be loaded: what decodes, for `doctor`.
+/// The decoder, for `doctor`: "OpenCV 4.6.0" or "stb_image 2.27", the latter with the reason if
+/// OpenCV is in this build and cannot be loaded.
 std::string decoder_name();
-/// Whether JPEGs get the pixels that Pillow gives them: libjpeg or OpenCV decodes them.
+/// Whether JPEGs get Pillow's pixels: libjpeg or OpenCV decodes them.
 bool decodes_jpeg_like_pillow();
 
 }  // namespace hydrascope::image

@@ -1,4 +1,4 @@
-// Reading here and there in a file whose structure says where: what is between is not read.
+// Reads here and there in a file whose structure says where; the bytes between are not read.
 #pragma once
 
 #include <algorithm>
@@ -9,7 +9,7 @@
 
 namespace hydrascope::image {
 
-/// A file that nobody vouches for: what lies outside of it reads as zero.
+/// A hostile file: bytes outside of it read as zero.
 class FileBytes {
  public:
   explicit FileBytes(std::istream& stream) : stream_(stream) {

@@ -1,4 +1,4 @@
-// Names of the classes a model tells apart.
+// Names of a model's classes.
 #pragma once
 
 #include <cstddef>
@@ -18,9 +18,8 @@ struct Label {
   std::string short_name;  ///< "tench": the first of the comma-separated names
 };
 
-/// The label of every class index, in order. Names are looked up case-insensitively (ASCII), either
-/// the full text or any of its comma-separated names, and `_` stands for a space, as in names of
-/// folders.
+/// The label of every class index, in order. Names are looked up case-insensitively (ASCII), as the
+/// full text or any of its comma-separated names. `_` stands for a space, as in names of folders.
 class Labels {
  public:
   /// Line i of `file` is class i: `synset<space or tab>names`, a synset alone, or names. A byte

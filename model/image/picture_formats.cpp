@@ -19,7 +19,7 @@ bool starts(Bytes bytes, std::string_view text, std::size_t at = 0) {
   return ByteView(bytes).holds(at, text);
 }
 
-/// A file of boxes (ISO 14496-12) whose brand begins so.
+/// Whether it is a file of boxes (ISO 14496-12) whose brand begins with `brand`.
 bool has_brand(Bytes bytes, std::string_view brand) {
   return starts(bytes, "ftyp"sv, 4) && starts(bytes, brand, 8);
 }
@@ -33,8 +33,8 @@ bool is_bmp(Bytes bytes) {
 bool is_tiff(Bytes bytes) { return starts(bytes, "II*\0"sv) || starts(bytes, "MM\0*"sv); }
 bool is_big_tiff(Bytes bytes) { return starts(bytes, "II+\0"sv) || starts(bytes, "MM\0+"sv); }
 
-/// Canon's, Fujifilm's, Olympus', Panasonic's and Sigma's; others are TIFF to their last byte and
-/// told by their names alone.
+/// Canon's, Fujifilm's, Olympus', Panasonic's and Sigma's; other raw files are TIFF to their last
+/// byte and known by their names alone.
 bool is_raw(Bytes bytes) {
   return (is_tiff(bytes) && starts(bytes, "CR"sv, 8)) || has_brand(bytes, "crx"sv) ||
          starts(bytes, "HEAPCCDR"sv, 6) || starts(bytes, "FUJIFILMCCD-RAW"sv) ||
@@ -44,8 +44,8 @@ bool is_raw(Bytes bytes) {
 
 bool is_svg(Bytes bytes) { return starts(bytes, "<svg"sv) || starts(bytes, "<!DOCTYPE svg"sv); }
 
-/// Icons and cursors: type, number of entries, and in the first entry a byte of zero. TGA has zeros for
-/// the number.
+/// Icons and cursors: type, number of entries, and a byte of zero in the first entry. TGA has zeros
+/// for the number.
 bool is_icon(Bytes bytes) {
   const ByteView view(bytes);
   constexpr std::uint32_t kMostEntries = 255;
@@ -53,7 +53,7 @@ bool is_icon(Bytes bytes) {
          view.u16_little(4) <= kMostEntries && view.u8(9) == 0;
 }
 
-// A format whose files begin as another's comes before it.
+// A format comes before another one whose files begin the same way.
 constexpr std::array kFormats{
     PictureFormat{"jpeg", "JPEG", ".jpg .jpeg .jpe .jfif .jfi .jif .pjpeg .pjp .mpo .jps",
                   Decoders::any, [](Bytes b) { return starts(b, "\xFF\xD8\xFF"sv); }},
@@ -125,7 +125,7 @@ constexpr std::string_view kVideoExtensions =
     ".avc "
     ".h265 .265 .hevc .h266 .266 .vvc .vc1 .obu .mjpg .mjpeg .fli .flc .bik .smk";
 
-/// Whether `extensions` have the one of `file`, in whatever case.
+/// Whether `extensions` contain the one of `file`, in either case.
 bool has_one_of(std::string_view extensions, const std::filesystem::path& file) {
   std::string extension = file.extension().native();
   if (extension.size() < 2 || extension.find(' ') != std::string::npos) return false;

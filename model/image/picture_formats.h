@@ -1,5 +1,5 @@
-// The formats of picture files: how files are named, how they begin, what reads them. Walks of folders, `probe`
-// and the formats that errors name all follow from this one table.
+// The formats of picture files: their names, beginnings and readers. Walks of folders, `probe` and
+// the formats in errors all follow from this one table.
 #pragma once
 
 #include <cstddef>
@@ -21,22 +21,22 @@ struct PictureFormat {
   std::string_view title;       ///< for people
   std::string_view extensions;  ///< in small letters, a blank between two: ".jpg .jpeg"
   Decoders decoders = Decoders::none;
-  /// Whether a file's first bytes are this format's (64 of them say so of all formats, save of PNM
-  /// with comments). Null where they do not tell.
+  /// Whether a file's first bytes are this format's (64 bytes suffice for all formats, save for PNM
+  /// with comments). Null if they do not tell.
   bool (*begins)(std::span<const std::byte> bytes) = nullptr;
 };
 
 std::span<const PictureFormat> picture_formats();
 
-/// By a file's first bytes; null where no format begins so.
+/// The format of a file's first bytes; null if no format begins so.
 const PictureFormat* format_of_bytes(std::span<const std::byte> bytes);
-/// By a name's extension, in whatever case; null where no format has it.
+/// The format of a name's extension, in either case; null if no format has it.
 const PictureFormat* format_of_name(const std::filesystem::path& file);
 
-/// Whether the name's extension is one of a video that FFmpeg opens, which OpenCV reads video with.
+/// Whether the name's extension is a video's that FFmpeg, OpenCV's reader of video, opens.
 bool is_named_as_video(const std::filesystem::path& file);
 
-/// "JPEG, PNG, ... and PSD": what this program reads.
+/// "JPEG, PNG, ... and PSD": the formats that this program reads.
 std::string readable_formats();
 
 }  // namespace hydrascope::image

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::int64_t kChannels = 3;
 
-/// Keys' cubic with a = -1/2, in the order of operations that ATen has.
+/// Keys' cubic with a = -1/2, in ATen's order of operations.
 double cubic(double x) {
   constexpr double kA = -0.5;
   x = std::abs(x);
@@ -33,7 +33,7 @@ class Filter {
         kernel_(interpolation == Interpolation::bicubic ? cubic : triangle),
         support_((interpolation == Interpolation::bicubic ? 2 : 1) * std::max(scale_, 1.0)) {}
 
-  /// Weights of an output pixel at most.
+  /// Most weights of an output pixel.
   [[nodiscard]] std::int64_t most() const {
     return static_cast<std::int64_t>(std::ceil(support_)) * 2 + 1;
   }
@@ -50,7 +50,7 @@ class Filter {
     return {first, std::clamp<std::int64_t>(end - first, 0, most())};
   }
 
-  /// The weights of `range(pixel)`, whose sum is 1. Gives the largest.
+  /// Computes the weights of `range(pixel)`, whose sum is 1, and returns the largest.
   double weigh(std::int64_t pixel, double* weights) const {
     const auto [first, count] = range(pixel);
     const double centre = centre_of(pixel);
@@ -79,8 +79,8 @@ class Filter {
   double support_;
 };
 
-/// The weights of a window along an axis as integers of 16 bits, which are 2^precision times as
-/// large; their rows end in zeros and have an even length, as the loops below take two at a time.
+/// The weights of a window along an axis as 16-bit integers, multiplied by 2^precision; their rows
+/// end in zeros and have an even length, as the loops below take two at a time.
 struct Taps {
   std::vector<Filter::Range> ranges;
   std::int64_t row = 0;
@@ -95,15 +95,14 @@ struct Taps {
   }
 };
 
-/// Bits that the largest weight of the whole axis leaves. Weights repeat where an axis is enlarged
-/// by a whole number, and come as close as is possible to the largest one within a million pixels
-/// where not.
+/// Bits that the largest weight of the whole axis leaves. Weights repeat after to / gcd(from, to)
+/// pixels; within a million pixels they come close enough to the largest one.
 int precision_of(const Filter& filter, std::int64_t from, std::int64_t to) {
   constexpr std::int64_t kEnough = std::int64_t{1} << 20;
   std::vector<double> weights(static_cast<std::size_t>(filter.most()));
   double largest = 0;
   const std::int64_t period = std::min(to / std::gcd(from, to), kEnough);
-  // Pixels near the ends have fewer weights, which are the larger for it.
+  // Pixels near the ends have fewer and thus larger weights.
   const std::int64_t edge =
       std::min(to, period +
                        static_cast<std::int64_t>(
@@ -154,7 +153,7 @@ __m128i to_bytes(__m128i a, __m128i b, __m128i c, __m128i d, __m128i precision) 
   return _mm_packus_epi16(low, high);
 }
 
-/// One row: `x` holds the pixels that the taps count from `origin` on, and 8 bytes after the last.
+/// One row: `x` holds the pixels from `origin`, by which taps count, and 8 bytes after the last.
 void resample_row(const std::uint8_t* x, std::int64_t origin, const Taps& taps, std::uint8_t* y) {
   const __m128i zero = _mm_setzero_si128();
   const __m128i half = _mm_set1_epi32(1 << (taps.precision - 1));
@@ -177,8 +176,8 @@ void resample_row(const std::uint8_t* x, std::int64_t origin, const Taps& taps, 
   }
 }
 
-/// A weighted sum of `count` rows, `bytes` of each. A pair's second row that is not there has
-/// a weight of zero.
+/// A weighted sum of `count` rows, `bytes` of each. The missing second row of a pair has a weight
+/// of zero.
 void weigh_rows(const std::uint8_t* const* rows, std::int64_t count, const std::int16_t* weights,
                 int precision, std::int64_t bytes, std::uint8_t* y) {
   const __m128i zero = _mm_setzero_si128();
@@ -216,12 +215,12 @@ std::uint8_t luma(const std::uint8_t* rgb) {
                                    16);
 }
 
-/// The pixels of the picture's rows that a window needs, one row after the other: as they are, in
+/// The pixels of the picture's rows that a window needs, one row after the other: unchanged, in
 /// grey, resampled along the row, or both. Computed rows are kept as long as they may be needed.
 class Rows {
  public:
   /// The pixels [first, first + count) of each row, of which the last `kept` are needed at a time;
-  /// with `columns` what these make of them.
+  /// with `columns` the pixels resampled by these taps.
   Rows(const Picture& picture, Filter::Range pixels, const Taps* columns, bool is_grey,
        std::int64_t kept)
       : picture_(picture), pixels_(pixels), columns_(columns), is_grey_(is_grey), kept_(kept) {

@@ -7,7 +7,7 @@
 namespace hydrascope::image {
 namespace {
 
-/// Behind blocks of at most 255 bytes, the last of which is empty.
+/// The place behind blocks of at most 255 bytes, the last of which is empty.
 std::uint64_t behind_blocks(FileBytes& file, std::uint64_t at) {
   while (const std::uint64_t size = file.u8(at)) at += size + 1;
   return at + 1;

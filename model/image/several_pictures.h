@@ -1,13 +1,13 @@
-// Whether a file holds more than the picture that is decoded.
+// Whether a file holds more pictures than the decoded one.
 #pragma once
 
 #include <istream>
 
 namespace hydrascope::image {
 
-/// True of an animation (GIF, APNG, WebP) and of a TIFF of several pages, thumbnails and masks not
-/// counted; false where the file is none, or makes no sense. Reads little of it, of a GIF its first
-/// picture.
+/// True for an animation (GIF, APNG, WebP) and for a TIFF of several pages, thumbnails and masks
+/// not counted; false for any other file, also a damaged one. Reads little of the file, of a GIF
+/// the first picture.
 bool holds_several_pictures(std::istream& file);
 
 }  // namespace hydrascope::image

@@ -10,7 +10,7 @@
 namespace hydrascope::image {
 namespace {
 
-/// Bytes that a resampling may hold beside the picture: an edge of three million pixels needs that.
+/// Bytes that a resampling may hold beside the picture: three million pixels of an edge need them.
 constexpr double kMostResampleBytes = 80e6;
 
 std::string size_text(Size size) {
@@ -37,20 +37,20 @@ Size round_up(Size size, std::int64_t patch) {
   return for_each_edge(size, [&](std::int64_t n) { return (n + patch - 1) / patch * patch; });
 }
 
-/// At least one patch, which is then more than there is.
+/// Rounds down, but to one patch at least, which may be more than `size`.
 Size round_down(Size size, std::int64_t patch) {
   return for_each_edge(
       size, [&](std::int64_t n) { return std::max(n / patch, std::int64_t{1}) * patch; });
 }
 
-/// Half a patch rounds up.
+/// Rounds to nearest; half a patch rounds up.
 Size round_to_nearest(Size size, std::int64_t patch) {
   return for_each_edge(size, [&](std::int64_t n) {
     return std::max((n + patch / 2) / patch, std::int64_t{1}) * patch;
   });
 }
 
-/// The size that is resized to before the crop: `math.floor(x / crop_pct)` in timm.
+/// The size of the resize before the crop: timm's `math.floor(x / crop_pct)`.
 Size scale_size(Size img_size, double crop_pct) {
   return for_each_edge(img_size, [&](std::int64_t n) {
     return static_cast<std::int64_t>(std::floor(static_cast<double>(n) / crop_pct));
@@ -69,7 +69,7 @@ Size resize_shorter_edge(Size picture, std::int64_t edge) {
 }
 
 /// timm's ResizeKeepRatio: `longest` 0 covers the target, 1 fits inside. Python rounds half to
-/// even, which is what nearbyint does in the default rounding mode.
+/// even, as nearbyint does in the default rounding mode.
 Size resize_keep_ratio(Size picture, Size target, double longest) {
   const double ratio_h = static_cast<double>(picture.height) / static_cast<double>(target.height);
   const double ratio_w = static_cast<double>(picture.width) / static_cast<double>(target.width);
@@ -114,7 +114,7 @@ void check_config(const TransformConfig& config) {
   }
 }
 
-/// Refuses what would take more memory than a picture of `max_pixels`, and resamplings of edges of
+/// Refuses plans that take more memory than a picture of `max_pixels`, and resamplings of edges of
 /// millions of pixels.
 void check_memory(const TransformPlan& plan, Size picture, std::int64_t max_pixels) {
   const Window window{0, 0, std::min(plan.cropped.height, plan.resized.height),
@@ -143,23 +143,23 @@ Enum parse(std::string_view what, const std::array<Enum, N>& values, std::string
 }
 
 /// torchvision's center_crop and timm's center_crop_or_pad: the smaller half of a padding goes
-/// first, the offset of a cut is `int(round(rest / 2.0))`, half to even.
+/// first, a cut begins at `int(round(rest / 2.0))`, half to even.
 std::int64_t window_start(std::int64_t picture, std::int64_t window) {
   if (window > picture) return -((window - picture) / 2);
   return static_cast<std::int64_t>(std::nearbyint(static_cast<double>(picture - window) / 2.0));
 }
 
-/// Tiles of a picture that has to be enlarged to hold one: a line of 4000 pixels would be 5333.
+/// Most tiles of a picture that is enlarged to hold one: a line of 4000 pixels would be 5333.
 constexpr std::int64_t kMostEnlarged = 500;
 
 std::int64_t step_of(std::int64_t tile) { return tile - tile / 4; }
 
-/// How many `tile_starts` gives.
+/// Number of the results of `tile_starts`.
 std::int64_t count_tiles(std::int64_t edge, std::int64_t tile) {
   return (edge - tile + step_of(tile) - 1) / step_of(tile) + 1;
 }
 
-/// Where tiles begin along an edge: none reaches beyond its end.
+/// The starts of tiles along an edge: no tile reaches beyond its end.
 std::vector<std::int64_t> tile_starts(std::int64_t edge, std::int64_t tile) {
   const std::int64_t last = edge - tile;
   const std::int64_t step = step_of(tile);
@@ -169,7 +169,7 @@ std::vector<std::int64_t> tile_starts(std::int64_t edge, std::int64_t tile) {
   return starts;
 }
 
-/// The picture's size, or, where that does not hold a tile, the least that does.
+/// The picture's size, or the least size that holds a tile.
 Size covering(Size picture, Size tile) {
   const bool holds_one = picture.height >= tile.height && picture.width >= tile.width;
   return holds_one ? picture : resize_keep_ratio(picture, tile, 0.0);

@@ -1,5 +1,5 @@
-// What the evaluation transform does to a picture of a given size, in numbers and in words. Free of
-// LibTorch. A TransformConfig says what is wanted, a TransformPlan what that means for one size.
+// The steps of the evaluation transform for a picture of a given size, in numbers and in words.
+// Free of LibTorch. A TransformConfig says what is wanted, a TransformPlan its steps for one size.
 #pragma once
 
 #include <array>
@@ -12,10 +12,10 @@ namespace hydrascope::image {
 
 enum class Interpolation { bicubic, bilinear, nearest };
 enum class CropMode { center, squash, border };
-/// The treatment of an input size that the patch does not divide. `corner` is no user's choice.
+/// The treatment of an input size that the patch does not divide. Users cannot choose `corner`.
 enum class Fit { pad, crop, resize, corner };
-/// Whether a picture is seen at once, in tiles of the model's size, or as a whole and in tiles of
-/// several scales.
+/// Whether a model sees a picture at once, in tiles of the model's size, or as a whole and in tiles
+/// of several scales.
 enum class Tiling { none, tiles, pyramid };
 
 /// Height and width in pixels, always in this order.
@@ -36,8 +36,8 @@ struct TransformConfig {
   bool native = false;  ///< no resize, no crop: the picture at its own size, then `fit`
   Fit fit = Fit::pad;
   Tiling tiling = Tiling::none;  ///< not with `native`
-  std::int64_t patch_size = 16;  ///< the model's patch, what `fit` makes the size a multiple of
-  /// 3, or 1: the picture in grey, as Pillow's `L`; the first of `mean` and of `std` are used.
+  std::int64_t patch_size = 16;  ///< the model's patch; `fit` makes sizes multiples of it
+  /// 3, or 1: the picture in grey, as Pillow's `L`; then the first of `mean` and of `std` are used.
   std::int64_t in_chans = 3;
 
   friend bool operator==(const TransformConfig&, const TransformConfig&) = default;
@@ -49,53 +49,54 @@ struct TransformConfig {
 ///
 /// `fit` changes a size that the patch does not divide:
 ///   pad     the window stays, `output` is the next multiple;
-///   crop    the window becomes the multiple below, centred; an edge shorter than a patch is
-///   padded; resize  `img_size`, or with `native` the picture itself, becomes the nearest multiple
-///   (half up);
-///   corner  as crop, but the window keeps its top left corner: what timm's models of such a size see.
+///   crop    the window becomes the multiple below, centred; a shorter edge than a patch is padded;
+///   resize  `img_size`, or with `native` the picture, becomes the nearest multiple (half up);
+///   corner  as crop, but the window keeps its top left corner, as timm's models of such a size do.
 struct TransformPlan {
   Size resized;  ///< equal to the picture's size when nothing is resized
   Size cropped;
   /// The window's corner in the resized picture; negative where the picture is the smaller.
   std::int64_t window_top = 0;
   std::int64_t window_left = 0;
-  Size output;       ///< what the model gets; both multiples of patch_size
-  Size fitted_from;  ///< the size asked for, before `fit`: img_size, or the picture's with `native`
+  Size output;       ///< the model's input; both multiples of patch_size
+  Size fitted_from;  ///< the requested size, before `fit`: img_size, or the picture's with `native`
 };
 
 /// Pure arithmetic; follows torchvision's Resize/CenterCrop and timm's ResizeKeepRatio roundings.
 /// Throws `Error(empty)` for a picture without pixels, `Error(too_large)` when the input would have
-/// more than `max_pixels` or its resampling would take 80 MB, `Error(invalid_argument)` for a config without sense
-/// (sizes below 1, crop_pct outside (0, 1], std of zero). Deviation from timm: an edge that
-/// `border` would scale to nothing keeps one pixel, where Pillow fails.
+/// more than `max_pixels` or its resampling would take 80 MB, `Error(invalid_argument)` for a
+/// config without sense (sizes below 1, crop_pct outside (0, 1], std of zero). Deviation from timm:
+/// an edge that `border` would scale to nothing keeps one pixel; Pillow fails.
 TransformPlan plan_transform(const TransformConfig& config, Size picture,
                              std::int64_t max_pixels = std::int64_t{1} << 29);
 
-/// The views of a picture that `config.tiling` asks for; one, `plan_transform`'s, without it. A tile
-/// is the window that the whole picture would be cropped to, cut from the picture at its own size:
-/// each begins three quarters of a tile after the one before, the last is shifted back to end with
-/// the picture. A picture that is smaller than a tile along an edge is first enlarged until it
+/// The views of a picture under `config.tiling`; without tiling one view, `plan_transform`'s. A
+/// tile is the window that the whole picture would be cropped to, cut from the picture at its own
+/// size: each begins three quarters of a tile after the one before, the last is shifted back to end
+/// with the picture. A picture that is smaller than a tile along an edge is first enlarged until it
 /// covers one, to at most 500 tiles (too_large). A pyramid is the whole picture, then its tiles,
-/// then those of the picture halved again and again, as long as two tiles fit along each edge: of
-/// 2160x3840 pixels 1, 299, 84 and 18. Views of one `resized` follow each other, tiles row by row. Errors as `plan_transform`.
+/// then the tiles of the picture halved again and again, as long as two tiles fit along each edge:
+/// 2160x3840 pixels have 1, 299, 84 and 18. Views of one `resized` follow each other, tiles row by
+/// row. Errors as `plan_transform`.
 std::vector<TransformPlan> plan_views(const TransformConfig& config, Size picture,
                                       std::int64_t max_pixels = std::int64_t{1} << 29);
 
-/// Which pass of a separable resampling comes first, which matters where bytes are clipped between
-/// the two. Pillow 13 begins with the columns when it takes away more than twice as many rows as
-/// columns (python-pillow/Pillow pull 9549); older versions always begin with the rows.
+/// Whether the columns are the first pass of a separable resampling, which matters as bytes are
+/// clipped between the passes. Pillow 13 begins with the columns when it removes more than twice as
+/// many rows as columns (python-pillow/Pillow pull 9549); older versions always begin with the
+/// rows.
 bool resamples_columns_first(Size from, Size to);
 
 /// One line: "resize 256 (bicubic, antialias) -> centre crop 224x224 -> mean (...) std (...)".
 std::string describe(const TransformConfig& config);
 
-/// What `fit` did to one picture: "" or "padded 1080x1920 to 1088x1920 (HxW)".
+/// The effect of `fit` on one picture: "" or "padded 1080x1920 to 1088x1920 (HxW)".
 std::string describe_fit(const TransformConfig& config, const TransformPlan& plan);
 
 std::string_view name(Interpolation value);
 std::string_view name(CropMode value);
 std::string_view name(Fit value);
-/// "whole", "native", "tiles" or "pyramid": what of a picture the model sees.
+/// "whole", "native", "tiles" or "pyramid": the model's views of a picture.
 std::string_view views_name(const TransformConfig& config);
 /// Inverse of `name`; throws `Error(invalid_argument)` that lists the accepted words.
 Interpolation parse_interpolation(std::string_view word);

@@ -51,7 +51,7 @@ void transpose_in_place(Picture& picture) {
   const std::size_t a = m / common;
   const std::size_t b = n / common;
   std::uint8_t* rgb = picture.rgb.data();
-  // Several columns at a time, as a row of them is what memory is read by.
+  // Several columns at a time: a row of them is the unit in which memory is read.
   constexpr std::size_t kColumns = 64;
   std::vector<std::uint8_t> kept(std::max(m * std::min(kColumns, n), n) * kPixel);
   const auto move_in_columns = [&](const auto& source_of) {

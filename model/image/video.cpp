@@ -34,7 +34,7 @@ std::string seconds_text(double seconds) {
   return text;
 }
 
-/// "[mov,mp4 @ 0x5581] moov atom not found": without the place in memory, which differs each time.
+/// "[mov,mp4 @ 0x5581] moov atom not found" without the place in memory, which differs each time.
 std::string without_addresses(std::string text) {
   for (std::size_t begin = 0; (begin = text.find('[', begin)) != text.npos;) {
     const std::size_t end = text.find("] ", begin);
@@ -60,13 +60,13 @@ struct VideoReader::State {
   std::int64_t decoded = 0;
   std::int64_t failed = 0;  ///< frames in the middle
   bool has_ended = false;
-  // The frame that was grabbed last.
+  // Facts about the last grabbed frame.
   std::optional<double> first_stamp;
   std::optional<double> last_stamp;
   std::optional<double> seconds;
   bool is_estimated = false;
-  std::size_t next_in_index = 0;  ///< of its times
-  double due = 0;                 ///< second from which on a frame is taken
+  std::size_t next_in_index = 0;  ///< position of its next time
+  double due = 0;                 ///< second from which on the next frame is taken
 
   const VideoIndex& index() {
     if (!index_or_unread) {
@@ -76,8 +76,8 @@ struct VideoReader::State {
     return *index_or_unread;
   }
 
-  /// Moves to the next frame that can be decoded; false at the end. One that cannot fails alone:
-  /// the end is where many fail one after the other.
+  /// Moves to the next frame that can be decoded; false at the end. A single frame that cannot is
+  /// passed over; the end is where many fail one after the other.
   bool grab(std::string& why) {
     constexpr std::int64_t kMany = 100;
     constexpr std::int64_t kMost = 100'000;
@@ -93,18 +93,18 @@ struct VideoReader::State {
     return false;
   }
 
-  /// By the frame's own stamp where OpenCV tells it, else by the container's list, else by the rate.
+  /// Takes the frame's own stamp if OpenCV tells it, else the container's list, else the rate.
   void find_time() {
     constexpr double kLongest = 1e9;
     const double stamp = source->seconds();
-    // If the first stamp is none, the others count from nowhere.
+    // Without a first stamp the other stamps have no origin.
     const bool is_stamp = last_stamp ? stamp > *last_stamp && stamp < kLongest
                                      : !seconds && decoded == 0 && std::abs(stamp) < kLongest;
     is_estimated = false;
     if (is_stamp) {
       last_stamp = stamp;
-      // Some streams do not begin at zero. Where frames have failed, the first one that can be decoded is
-      // not the stream's, which stamps are counted from.
+      // Some streams do not begin at zero. After failed frames the first decoded one is not the
+      // stream's first, from which stamps are counted.
       if (!first_stamp) first_stamp = failed > 0 ? std::min(stamp, 0.0) : stamp;
       seconds = stamp - *first_stamp;
       if (failed > 0) find_number();
@@ -112,7 +112,7 @@ struct VideoReader::State {
     }
     const std::vector<double>& times = index().times;
     if (seconds || decoded > 0) {
-      // The times up to the last frame are taken; frames may share one.
+      // The times up to the last frame are used up; frames may share one.
       const double last = seconds.value_or(0);
       const auto later = std::ranges::lower_bound(times, last - kRounding / 2) - times.begin();
       next_in_index = std::max(next_in_index, static_cast<std::size_t>(later)) + 1;
@@ -128,7 +128,7 @@ struct VideoReader::State {
       seconds.reset();
   }
 
-  /// One failure may be several frames': those that need a frame that failed.
+  /// One failure may hide several frames: all that need the failed one.
   void find_number() {
     const std::vector<double>& times = index().times;
     const auto here = std::ranges::lower_bound(times, *seconds - kRounding / 2) - times.begin();
@@ -140,8 +140,8 @@ struct VideoReader::State {
     return !seconds || *seconds >= due - kRounding / 2;
   }
 
-  /// Whether the file has all frames that it lists, up to its duration: only an index behind them
-  /// is missing.
+  /// Whether the file has all frames that it lists, up to its duration, and lacks only an index
+  /// behind them.
   [[nodiscard]] bool lost_its_end_alone(const VideoIndex& there) const {
     constexpr double kOneAndAHalf = 1.5;
     return std::cmp_equal(there.times.size(), decoded) && failed == 0 && seconds &&
@@ -149,9 +149,9 @@ struct VideoReader::State {
            *seconds + kOneAndAHalf / facts.frames_per_second >= there.duration;
   }
 
-  /// Throws where frames are missing.
+  /// Throws if frames are missing.
   void check_end(const std::string& why) {
-    constexpr std::int64_t kFew = 8;  // that a decoder may leave out where a stream begins
+    constexpr std::int64_t kFew = 8;  // frames that a decoder may leave out at a stream's beginning
     const VideoIndex& there = index();
     const std::int64_t missing = there.num_frames - decoded;
     bool is_short = decoded == 0;
@@ -246,7 +246,7 @@ std::optional<VideoFrame> VideoReader::next() {
 }
 
 double VideoReader::copy_rate() {
-  constexpr double kEven = 0.5;  // of a frame's time: where that is no other frame
+  constexpr double kEven = 0.5;  // of a frame's time: no other frame lies so near
   constexpr double kMostOfAverage = 10;
   const double declared = state_->facts.frames_per_second;
   const std::vector<double>& times = state_->index().times;

@@ -10,22 +10,22 @@
 
 namespace hydrascope::image {
 
-/// What a video's container says; 0 where it does not.
+/// The facts of a video's container; 0 for unknown ones.
 struct VideoFacts {
-  double frames_per_second = 0;  ///< on the average
-  std::int64_t num_frames = 0;   ///< of all, whatever the stride; some containers guess
-  std::int64_t stride = 1;       ///< of the frames that are read
-  double copy_rate = 0;          ///< see `VideoReader::copy_rate`, where it was asked for
+  double frames_per_second = 0;  ///< the average
+  std::int64_t num_frames = 0;   ///< all frames, whatever the stride; some containers guess
+  std::int64_t stride = 1;       ///< every how many frames one is read
+  double copy_rate = 0;          ///< see `VideoReader::copy_rate`, if it was asked for
 };
 
 struct VideoFrame {
   Picture picture;
   std::int64_t number = 0;             ///< from 0, of all frames of the file
   std::optional<double> seconds = {};  ///< from the first frame, by its time stamp
-  bool is_estimated = false;           ///< there is no stamp: by the average rate, or unknown
+  bool is_estimated = false;           ///< there is no stamp: the average rate gives it, or nothing
 };
 
-/// Yields every `stride`th frame, the first included; stride 0 means one frame a second of the
+/// Yields every `stride`th frame, the first included. Stride 0 means one frame a second of the
 /// video's own time: the first one at or after each whole second, at most one in a second. Frames
 /// between are skipped without converting them.
 class VideoReader {
@@ -37,15 +37,15 @@ class VideoReader {
   ~VideoReader();
 
   /// The next frame, or nothing at the end. Throws Error(decode_failed) once at the end of a video
-  /// of which frames are missing, with how many there were and should be (a file that was cut,
-  /// damage in the middle, not one frame); unsupported_format, out_of_memory.
+  /// with missing frames (a file that was cut, damage in the middle, not one frame) and says how
+  /// many there were and should be; unsupported_format, out_of_memory.
   std::optional<VideoFrame> next();
-  /// How many frames were passed so far: the number of what comes next.
+  /// Number of the frames passed so far, which is the next frame's number.
   [[nodiscard]] std::int64_t position() const noexcept;
   [[nodiscard]] VideoFacts facts() const noexcept;
-  /// Frames a second of a video of constant rate that shows each frame at its time: the average
-  /// where frames are even, as many as the shortest distance asks for where they are not (at most 10
-  /// times the average). Reads the container's structure to its end. 0 where nothing is known.
+  /// Frames a second of a video of constant rate that shows each frame at its time: the average for
+  /// evenly spaced frames, else the rate of the shortest distance (at most 10 times the average).
+  /// Reads the container's structure to its end. 0 if nothing is known.
   double copy_rate();
 
  private:

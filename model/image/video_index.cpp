@@ -26,14 +26,14 @@ struct Range {
   std::uint64_t end = 0;
 };
 
-// ISO base media (MP4, MOV): boxes of a size, a name and what is in them.
+// ISO base media (MP4, MOV): boxes of a size, a name and a content.
 
 struct Mp4Track {
   std::uint64_t id = 0;
   bool is_video = false;
   double timescale = 0;
   std::vector<Range> edits;  ///< boxes `elst`
-  Range durations;           ///< the box `stts`, as the next two
+  Range durations;           ///< the box `stts`, like the next two
   Range offsets;             ///< `ctts`
   Range sizes;               ///< `stsz`
 };
@@ -119,7 +119,7 @@ class Mp4 {
     }
   }
 
-  /// No file has more samples than bytes; a table says how many there are in a few.
+  /// No file has more samples than bytes; a few bytes of a table can claim many.
   [[nodiscard]] bool has_room(std::uint64_t more) const {
     return more <= file_.size() - std::min<std::uint64_t>(file_.size(), times_.size());
   }
@@ -174,7 +174,7 @@ class Mp4 {
     }
   }
 
-  /// Edits say which part of the track is shown, and when: one part is common (encoders that begin
+  /// Edits say which part of the track is shown, and when. One part is common (encoders that begin
   /// before zero, cuts without encoding), more are not followed.
   void keep_what_is_shown() {
     std::optional<double> begin;
@@ -201,9 +201,9 @@ class Mp4 {
 
   FileBytes& file_;
   double movie_scale_ = 0;
-  Mp4Track track_;  ///< that is being read
+  Mp4Track track_;  ///< the track that is being read
   std::optional<Mp4Track> video_;
-  std::vector<double> times_;  ///< in units of the track
+  std::vector<double> times_;  ///< in the track's units
   std::uint64_t usual_duration_ = 0;
   std::uint64_t fragment_duration_ = 0;
   bool fragment_is_of_video_ = false;
@@ -212,7 +212,7 @@ class Mp4 {
   bool is_odd_ = false;
 };
 
-// Matroska and WebM: elements of a name, a size and what is in them.
+// Matroska and WebM: elements of a name, a size and a content.
 
 VideoIndex index_of_matroska(FileBytes& file) {
   constexpr std::uint64_t kSegment = 0x18538067;
@@ -231,12 +231,12 @@ VideoIndex index_of_matroska(FileBytes& file) {
     is_vp8 = track.codec == "V_VP8";
   };
   double scale = 1e6;     // nanoseconds
-  double duration = 0;    // in that
-  double of_cluster = 0;  // in that
+  double duration = 0;    // in units of `scale`
+  double of_cluster = 0;  // in units of `scale`
   std::vector<double> times;
   std::uint64_t end_of_segment = file.size();
   std::uint64_t at = 0;
-  // All elements in a row: those that hold others are entered, which needs no size of theirs.
+  // All elements in a row: elements with others inside are entered, which needs no size of theirs.
   while (at < end_of_segment) {
     const int name_bytes = std::countl_zero(static_cast<std::uint8_t>(file.u8(at))) + 1;
     const std::uint64_t name = file.big(at, std::min(name_bytes, 4));
@@ -295,7 +295,7 @@ VideoIndex index_of_matroska(FileBytes& file) {
   return index;
 }
 
-// RIFF (AVI): chunks of a name, a size and what is in them, at even places.
+// RIFF (AVI): chunks of a name, a size and a content, at even places.
 
 VideoIndex index_of_avi(FileBytes& file) {
   VideoIndex index;
@@ -316,7 +316,7 @@ VideoIndex index_of_avi(FileBytes& file) {
     }
     const std::uint64_t body = at + 8;
     if (name == "RIFF") {
-      // A recorder that crashed has left zero.
+      // A recorder that crashed leaves zero.
       end_of_riff = size == 0 ? file.size() : body + size;
       index.is_broken = index.is_broken || end_of_riff > file.size();
     }
@@ -348,16 +348,16 @@ VideoIndex index_of_avi(FileBytes& file) {
   return index;
 }
 
-// Containers that list no frames: whether they have lost their end.
+// Whether containers without a list of frames have lost their end.
 
-/// The place behind a piece of the file; the end of the file where there is none.
+/// The place behind a piece of the file; the end of the file if there is none.
 using NextPiece = std::uint64_t (*)(FileBytes& file, std::uint64_t at);
 
-/// Whether pieces that follow one another end where the file does.
+/// Whether a chain of pieces ends with the file.
 bool ends_within(FileBytes& file, std::uint64_t at, NextPiece next) {
   while (at < file.size()) {
     const std::uint64_t behind = next(file, at);
-    if (behind <= at) return false;  // no such piece: what others have put behind them
+    if (behind <= at) return false;  // no such piece: foreign data behind the pieces
     at = behind;
   }
   return at > file.size();
@@ -366,7 +366,7 @@ bool ends_within(FileBytes& file, std::uint64_t at, NextPiece next) {
 std::uint64_t behind_flv_tag(FileBytes& file, std::uint64_t at) {
   const std::uint64_t kind = file.u8(at) & 0x1FU;
   if (kind != 8 && kind != 9 && kind != 18) return at;  // sound, picture, script
-  return at + 15 + file.big(at + 1, 3);  // its header and, behind it, its size once more
+  return at + 15 + file.big(at + 1, 3);  // its header and, at its end, its size once more
 }
 std::uint64_t behind_ivf_frame(FileBytes& file, std::uint64_t at) {
   return at + 12 + file.little(at, 4);
@@ -379,7 +379,7 @@ std::uint64_t behind_ogg_page(FileBytes& file, std::uint64_t at) {
   return behind;
 }
 
-/// ASF (WMV) says how long the file is, unless it is of something that goes on.
+/// ASF (WMV) says its file's length, unless the file is a stream's.
 bool asf_is_cut(FileBytes& file) {
   constexpr std::string_view kProperties =
       "\xA1\xDC\xAB\x8C\x47\xA9\xCF\x11\x8E\xE4\x00\xC0\x0C\x20\x53\x65"sv;

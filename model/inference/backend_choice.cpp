@@ -33,7 +33,7 @@ at::Tensor BackendChoice::compute(const std::vector<std::int64_t>& shape, const 
 
 void BackendChoice::choose(Entry& entry, const Run& run, const Time& time) const {
   if (std::ranges::find(entry.refused, false) == entry.refused.end())
-    entry.refused.flip();  // all failed the last time: whatever that was may be over
+    entry.refused.flip();  // all failed the last time: the cause may be over
   std::exception_ptr reason;
   const auto runs = [&](int backend) {
     const auto index = static_cast<std::size_t>(backend);

@@ -1,4 +1,4 @@
-// Which of several ways to compute the same thing serves a shape, and which of those is the fastest.
+// The choice between several ways to compute the same: the fastest one that serves a shape.
 #pragma once
 
 #include <ATen/core/Tensor.h>
@@ -12,20 +12,20 @@ namespace hydrascope::model::inference {
 /// The numbers 0 .. count - 1 stand for the ways; the last one is taken for want of another.
 class BackendChoice {
  public:
-  /// Computes by one of them; throws c10::Error where that does not serve the shape.
+  /// Computes by one of the ways; throws c10::Error if this way does not serve the shape.
   using Run = std::function<at::Tensor(int backend)>;
   /// How long `work` takes, in any unit.
   using Time = std::function<float(const std::function<void()>& work)>;
 
-  /// `deterministic`: the first that serves the shape instead of the fastest.
+  /// `deterministic`: the first way that serves the shape instead of the fastest.
   BackendChoice(int count, bool deterministic) : count_(count), deterministic_(deterministic) {}
 
-  /// Computes by the way that was chosen for `shape`, or chooses one. If that fails, other than for
-  /// want of memory, it is not asked for this shape again and another one is chosen. Throws the
-  /// last one's error where none serves the shape.
+  /// Computes by the way that was chosen for `shape`, or chooses one. A way that fails, other than
+  /// for want of memory, is not asked for this shape again, and another one is chosen. Throws the
+  /// last way's error if none serves the shape.
   at::Tensor compute(const std::vector<std::int64_t>& shape, const Run& run, const Time& time);
 
-  /// What was chosen, each once, in the order of the shapes.
+  /// The ways that were chosen, each once, in the order of the shapes.
   [[nodiscard]] std::vector<int> chosen() const;
 
  private:

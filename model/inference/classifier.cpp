@@ -3,7 +3,6 @@
 #include "kernels/error.h"
 #include "kernels/layer_norm/layer_norm_cuda.h"
 #include "kernels/patchify/patchify_geometry.h"
-#include "model/autocast_guard.h"
 #include "model/config/network_cost.h"
 #include "model/inference/gpu/cuda_plan.h"
 #include "model/inference/inference_plan.h"
@@ -15,22 +14,15 @@
 #include "model/vision_transformer.h"
 
 #include <ATen/Parallel.h>
-#include <ATen/core/grad_mode.h>
-#include <ATen/ops/unbind.h>
 
-#include <sstream>
 #include <string>
 
 namespace hydrascope::model {
 
 using inference::Engine;
-using inference::EngineDescription;
-using inference::EngineLimits;
 using inference::InferenceOptions;
 
 namespace {
-
-constexpr const char* kLessOfABatch = "a smaller `batch_size` or `img_size` needs less";
 
 /// The way out of a model that finds no memory for its weights.
 std::string less_memory(const InferenceOptions& options) {
@@ -39,7 +31,7 @@ std::string less_memory(const InferenceOptions& options) {
   return options.precision.int8 ? "" : "`precision` int8 needs less";
 }
 
-/// The reason why a model has no plan on a device; empty where it has one.
+/// The reason why a model has no plan on a device; empty if it has one.
 std::string without_plan(const c10::Device& device, const VitConfig& config) {
   if (!device.is_cuda()) return {};
   if (config.swiglu_mlp || config.scale_mlp) return "the GPU's kernels have plain MLPs alone";
@@ -52,8 +44,7 @@ std::string without_plan(const c10::Device& device, const VitConfig& config) {
   return {};
 }
 
-/// Whether a plan runs, not the modules. Error(invalid_argument) where the options want what neither
-/// gives.
+/// Whether a plan runs, not the modules. Error(invalid_argument) if neither serves the options.
 bool plan_serves(const InferenceOptions& options, const VitConfig& config) {
   const std::string no_plan = without_plan(options.device, config);
   if (options.precision.int8 && options.kernels == Kernels::reference)
@@ -65,90 +56,44 @@ bool plan_serves(const InferenceOptions& options, const VitConfig& config) {
   return options.kernels != Kernels::reference && no_plan.empty();
 }
 
+/// The options with as many threads as LibTorch has; asked for before weights are loaded, which takes
+/// a single thread for small blocks.
+InferenceOptions on_all_threads(InferenceOptions options) {
+  options.threads = at::get_num_threads();
+  return options;
+}
+
+std::unique_ptr<Engine> make_engine(const WeightTable& weights, const InferenceOptions& options) {
+  const PrecisionGuard guard(options.precision.tf32, options.deterministic);
+  const bool has_plan = plan_serves(options, weights.config());
+  return with_torch_errors("the model", options.device.str(), less_memory(options),
+                           [&]() -> std::unique_ptr<Engine> {
+                             if (!has_plan)
+                               return std::make_unique<inference::ModulesEngine>(weights, options);
+                             if (options.device.is_cuda())
+                               return inference::make_cuda_plan(weights, options);
+                             return std::make_unique<inference::InferencePlan>(weights, options);
+                           });
+}
+
 }  // namespace
-
-struct Classifier::State {
-  explicit State(const InferenceOptions& chosen) : options(chosen) {
-    options.threads = at::get_num_threads();
-  }
-
-  InferenceOptions options;
-  checkpoint::LoadReport report;
-  std::unique_ptr<Engine> engine;
-};
 
 Classifier::Classifier(const VitConfig& config, const checkpoint::Checkpoint& weights,
                        const InferenceOptions& options, const checkpoint::HeadOptions& head)
-    : Engine(config), state_(std::make_unique<State>(options)) {
+    : config_(config) {
+  const InferenceOptions of_engine = on_all_threads(options);
   const inference::OneTorchThread of_small_blocks(!inference::has_large_blocks(config));
   VisionTransformer modules(config, Initialisation::for_loading);
   const checkpoint::Loading loading = weights.start_loading(*modules, head);
-  state_->report = loading.report();
-  make_engine({modules, loading.source()});
+  report_ = loading.report();
+  modules = nullptr;  // the table keeps the tensors that the file lacks
+  engine_ = make_engine(loading.weights(), of_engine);
 }
 
 Classifier::Classifier(const VitConfig& config, const InferenceOptions& options)
-    : Engine(config), state_(std::make_unique<State>(options)) {
-  VisionTransformer modules(config, Initialisation::for_loading);
-  make_engine({modules, random_block_linears(*modules)});
-}
-
-void Classifier::make_engine(const inference::EngineSource& source) {
-  const PrecisionGuard guard(options().precision.tf32, options().deterministic);
-  const bool has_plan = plan_serves(options(), config());
-  with_torch_errors("the model", options().device.str(), less_memory(options()), [&] {
-    if (!has_plan)
-      state_->engine = std::make_unique<inference::ModulesEngine>(source, options());
-    else if (options().device.is_cuda())
-      state_->engine = inference::make_cuda_plan(source, options());
-    else
-      state_->engine = std::make_unique<inference::InferencePlan>(source, options());
-  });
-}
-
-Classifier::Classifier(Classifier&&) noexcept = default;
-Classifier& Classifier::operator=(Classifier&&) noexcept = default;
-Classifier::~Classifier() = default;
-
-at::Tensor Classifier::logits(const at::Tensor& images) {
-  inference::ImageBatch batch;
-  if (images.is_cpu()) {
-    batch.images = images.unbind();
-  } else {
-    batch.on_device = images.contiguous();
-  }
-  batch.height = images.size(2);
-  batch.width = images.size(3);
-  submit(batch);
-  return collect();
-}
-
-void Classifier::submit(const inference::ImageBatch& batch) {
-  const c10::InferenceMode inference;
-  // Its precision is its own, also for a model under training that asks it (a teacher).
-  const AutocastGuard off(options().device.type(), {});
-  const PrecisionGuard guard(options().precision.tf32, options().deterministic);
-  std::ostringstream shape;
-  shape << "a batch of " << batch.size() << " images of " << batch.height << "x" << batch.width;
-  with_torch_errors(shape.str(), options().device.str(), kLessOfABatch,
-                    [&] { state_->engine->submit(batch); });
-}
-
-at::Tensor Classifier::collect() {
-  return with_torch_errors("the batch", options().device.str(), kLessOfABatch,
-                           [&] { return state_->engine->collect(); });
-}
-
-at::Tensor Classifier::take_traced_tokens() { return state_->engine->take_traced_tokens(); }
-int Classifier::under_way() const noexcept { return state_->engine->under_way(); }
-EngineLimits Classifier::limits() const noexcept { return state_->engine->limits(); }
-EngineDescription Classifier::describe() const { return state_->engine->describe(); }
-bool Classifier::collect_stage_times(inference::StageTimes* times) noexcept {
-  return state_->engine->collect_stage_times(times);
-}
-
-const InferenceOptions& Classifier::options() const noexcept { return state_->options; }
-const checkpoint::LoadReport& Classifier::load_report() const noexcept { return state_->report; }
+    : config_(config),
+      engine_(make_engine(random_weights(*VisionTransformer(config, Initialisation::for_loading)),
+                          on_all_threads(options))) {}
 
 std::map<std::string, std::string> Classifier::approximations() const {
   std::map<std::string, std::string> list;
@@ -158,7 +103,7 @@ std::map<std::string, std::string> Classifier::approximations() const {
 }
 
 double Classifier::gflops_per_image(std::int64_t height, std::int64_t width) const {
-  return model::gflops_per_image(config(), config().token_grid_of_pixels(height, width));
+  return model::gflops_per_image(config_, config_.token_grid_of_pixels(height, width));
 }
 
 }  // namespace hydrascope::model

@@ -1,13 +1,11 @@
-// A model ready to classify, behind one call: the inference plan where there is one for the device
-// and precision, else the modules.
+// A model ready to classify: its weights loaded, and the engine that runs it. The engine is the
+// inference plan if there is one for the device and precision, else the modules.
 #pragma once
 
 #include "model/checkpoint/checkpoint.h"
 #include "model/config/config.h"
 #include "model/inference/engine.h"
 #include "model/inference/inference_options.h"
-
-#include <ATen/core/Tensor.h>
 
 #include <cstdint>
 #include <map>
@@ -16,44 +14,33 @@
 
 namespace hydrascope::model {
 
-class Classifier final : public inference::Engine {
+class Classifier {
  public:
-  /// Builds `config`, loads `weights` into it and moves it to the device. Weights that are not loaded
-  /// are random: seed the generator first.
+  /// Loads `weights` into a model of that configuration and puts it on the device. Weights that are
+  /// not loaded are random: seed the generator first. Throws Error(out_of_memory) when the device says
+  /// so.
   Classifier(const VitConfig& config, const checkpoint::Checkpoint& weights,
              const inference::InferenceOptions& options, const checkpoint::HeadOptions& head = {});
   /// With random weights, for measurements.
   Classifier(const VitConfig& config, const inference::InferenceOptions& options);
-  Classifier(Classifier&&) noexcept;
-  Classifier& operator=(Classifier&&) noexcept;
-  ~Classifier() override;
 
-  /// images: float32 (B, 3, H, W) on the CPU or the model's device, normalised, H and W multiples
-  /// of patch_size. Returns float32 (B, num_classes) on the CPU. Throws Error(out_of_memory) when
-  /// the device says so.
-  at::Tensor logits(const at::Tensor& images);
-  /// The same in two halves, so that a GPU computes while the caller prepares the next batch.
-  void submit(const inference::ImageBatch& batch) override;
-  at::Tensor collect() override;
-  [[nodiscard]] at::Tensor take_traced_tokens() override;
-  [[nodiscard]] int under_way() const noexcept override;
-  [[nodiscard]] inference::EngineLimits limits() const noexcept override;
-  [[nodiscard]] inference::EngineDescription describe() const override;
-  bool collect_stage_times(inference::StageTimes* times) noexcept override;
-
-  [[nodiscard]] const inference::InferenceOptions& options() const noexcept;
+  [[nodiscard]] inference::Engine& engine() const noexcept { return *engine_; }
+  /// The configuration that was asked for.
+  [[nodiscard]] const VitConfig& config() const noexcept { return config_; }
+  [[nodiscard]] const inference::InferenceOptions& options() const noexcept {
+    return engine_->options();
+  }
   /// Everything that changes answers besides the precision, for records: "calibration" -> "bundled".
   [[nodiscard]] std::map<std::string, std::string> approximations() const;
   /// The cost of one image of that size: 1e9 FLOPs.
   [[nodiscard]] double gflops_per_image(std::int64_t height, std::int64_t width) const;
   /// The report of weights that were not loaded.
-  [[nodiscard]] const checkpoint::LoadReport& load_report() const noexcept;
+  [[nodiscard]] const checkpoint::LoadReport& load_report() const noexcept { return report_; }
 
  private:
-  void make_engine(const inference::EngineSource& source);
-
-  struct State;
-  std::unique_ptr<State> state_;
+  VitConfig config_;
+  checkpoint::LoadReport report_;
+  std::unique_ptr<inference::Engine> engine_;
 };
 
 }  // namespace hydrascope::model

@@ -1,52 +1,50 @@
 #include "model/inference/engine.h"
 
-#include "kernels/error.h"
-#include "model/inference/inference_options.h"
+#include "model/autocast_guard.h"
+#include "model/precision_guard.h"
+#include "model/torch_errors.h"
 
-#include <ATen/CPUGeneratorImpl.h>
-#include <ATen/core/Generator.h>
 #include <ATen/ops/stack.h>
 
-#include <utility>
+#include <sstream>
 
 namespace hydrascope::model::inference {
 
 namespace {
 
-/// Nothing is drawn for what is filled: whoever draws later draws the same.
-VisionTransformer unfilled(const VitConfig& config) {
-  at::Generator generator = at::detail::getDefaultCPUGenerator();
-  const at::Tensor before = generator.get_state();
-  VisionTransformer modules(config, Initialisation::for_loading);
-  generator.set_state(before);
-  return modules;
-}
+constexpr const char* kLessOfABatch = "a smaller `batch_size` or `img_size` needs less";
 
 }  // namespace
 
-EngineSource::EngineSource(const VisionTransformer& filled)
-    : EngineSource(unfilled(filled->config()), tensors_of(*filled)) {}
-
-EngineSource::EngineSource(VisionTransformer modules, TensorSource source)
-    : model(std::move(modules)), weights(std::move(source)) {
-  model->eval();
-  fill(*model, weights, /*block_linears=*/false);
+at::Tensor ImageBatch::stacked() const {
+  if (on_device.defined()) return on_device;
+  return images.size() == 1 ? images.front().unsqueeze(0) : at::stack(images);
 }
 
-void SynchronousEngine::submit(const ImageBatch& batch) {
-  computed_.push_back(compute(batch.on_device.defined() ? batch.on_device
-                              : batch.size() == 1       ? batch.images.front().unsqueeze(0)
-                                                        : at::stack(batch.images)));
+PendingBatch Engine::start(const ImageBatch& batch) {
+  // An engine has its own precision, also inside the training of another model (a teacher).
+  const AutocastGuard off(options_.device.type(), {});
+  const PrecisionGuard guard(options_.precision.tf32, options_.deterministic);
+  std::ostringstream shape;
+  shape << "a batch of " << batch.size() << " images of " << batch.height << "x" << batch.width;
+  const auto of_device = [this](const std::string& what, const auto& work) {
+    return with_torch_errors(what, options_.device.str(), kLessOfABatch, work);
+  };
+  PendingBatch::Wait wait = of_device(shape.str(), [&] { return begin(batch); });
+  return PendingBatch([of_device, wait = std::move(wait)] { return of_device("the batch", wait); });
 }
 
-at::Tensor SynchronousEngine::collect() {
-  if (computed_.empty()) throw Error(ErrorCode::internal, "no batch is under way", "Engine");
-  Outputs oldest = std::move(computed_.front());
-  computed_.pop_front();
-  trace_ = std::move(oldest.trace);
-  return oldest.logits;
+EngineOutputs Engine::compute(const at::Tensor& images) {
+  ImageBatch batch;
+  if (images.dim() == 4) {
+    batch.height = images.size(2);
+    batch.width = images.size(3);
+  }
+  if (images.is_cpu() && !options_.device.is_cpu())
+    batch.images = images.unbind();
+  else
+    batch.on_device = images.contiguous();
+  return compute(batch);
 }
-
-at::Tensor SynchronousEngine::take_traced_tokens() { return std::exchange(trace_, {}); }
 
 }  // namespace hydrascope::model::inference

@@ -1,12 +1,7 @@
 #include "model/inference/folded_network.h"
 
-#include "kernels/error.h"
-#include "model/position_embedding.h"
-
 #include <ATen/ATen.h>
 
-#include <cmath>
-#include <memory>
 #include <string>
 #include <utility>
 
@@ -15,21 +10,16 @@ namespace {
 
 using at::Tensor;
 
-/// The parameters below a module's name, in float64.
-class Parameters {
+/// The tensors whose names begin with `prefix`, in float64. The table must outlive it.
+class Below {
  public:
-  /// Those of `module`; the linear layers that `weights` has come from there.
-  Parameters(const torch::nn::Module& module, std::string name = "", TensorSource weights = {})
-      : parameters_(module.named_parameters()),
-        name_(std::move(name)),
-        weights_(std::move(weights)) {}
+  Below(const WeightTable& weights, std::string prefix)
+      : weights_(&weights), prefix_(std::move(prefix)) {}
 
-  [[nodiscard]] bool has(const std::string& name) const { return parameters_.contains(name); }
+  [[nodiscard]] bool has(const std::string& name) const { return weights_->has(prefix_ + name); }
   [[nodiscard]] Tensor get(const std::string& name) const {
-    const bool elsewhere = weights_ && is_block_linear(name_ + name);
-    const Tensor stored = elsewhere ? weights_(name_ + name) : parameters_[name];
     // Modules are float32, whatever a file holds.
-    return stored.detach().to(at::kFloat).to(at::kDouble);
+    return weights_->get(prefix_ + name).to(at::kFloat).to(at::kDouble);
   }
   [[nodiscard]] Affine linear(const std::string& name) const {
     Affine linear{get(name + ".weight"), {}};
@@ -39,9 +29,8 @@ class Parameters {
   }
 
  private:
-  torch::OrderedDict<std::string, Tensor> parameters_;
-  std::string name_;
-  TensorSource weights_;
+  const WeightTable* weights_;
+  std::string prefix_;
 };
 
 /// linear(norm(x)) with the norm's weight and bias taken in.
@@ -78,21 +67,18 @@ Affine stacked(const Affine& a, const Affine& b) {
 
 }  // namespace
 
-FoldedBlock fold_block(const EngineSource& source, std::int64_t layer, const KernelForm* form) {
+FoldedBlock fold_block(const WeightTable& weights, std::int64_t layer, AttentionImpl& attention,
+                       const KernelForm* form) {
   const at::NoGradGuard no_grad;
-  VisionTransformerImpl& model = *source.model.ptr();
-  const VitConfig& config = model.config();
-  BlockImpl& module = model.block(layer);
-  const auto shared = std::make_shared<const Parameters>(
-      module, "blocks." + std::to_string(layer) + ".", source.weights);
-  const Parameters& parameters = *shared;
+  const VitConfig& config = weights.config();
+  const Below parameters(weights, block_prefix(layer));
   const std::int64_t dim = config.embed_dim;
   const std::int64_t heads = config.num_heads;
   const Tensor norm1_weight = parameters.get("norm1.weight");
   const Tensor norm1_bias = parameters.get("norm1.bias");
   const Affine qkv = parameters.linear("attn.qkv");
   Affine query = rows(qkv, 0, dim);
-  if (module.attention().query_is_input())
+  if (attention.query_is_input())
     query = {at::eye(dim, at::kDouble), at::zeros({dim}, at::kDouble)};
   Affine key = rows(qkv, dim, dim);
   if (form != nullptr) {
@@ -103,27 +89,28 @@ FoldedBlock fold_block(const EngineSource& source, std::int64_t layer, const Ker
   block.query = behind_norm(query, norm1_weight, norm1_bias);
   block.key_value = behind_norm(stacked(key, rows(qkv, 2 * dim, dim)), norm1_weight, norm1_bias);
 
-  const auto residual = [shared](const std::string& name, const std::string& scale) {
-    const Affine linear = shared->linear(name);
-    return shared->has(scale) ? scaled(linear, shared->get(scale)) : linear;
+  const auto residual = [parameters](const std::string& name, const std::string& scale) {
+    const Affine linear = parameters.linear(name);
+    return parameters.has(scale) ? scaled(linear, parameters.get(scale)) : linear;
   };
   block.proj = [residual] { return residual("attn.proj", "ls1.gamma"); };
-  block.fc1 = [shared] {
-    return behind_norm(shared->linear("mlp.fc1"), shared->get("norm2.weight"),
-                       shared->get("norm2.bias"));
+  block.fc1 = [parameters] {
+    return behind_norm(parameters.linear("mlp.fc1"), parameters.get("norm2.weight"),
+                       parameters.get("norm2.bias"));
   };
-  block.fc2 = [residual, shared, normed = config.scale_mlp] {
+  block.fc2 = [residual, parameters] {
     const Affine fc2 = residual("mlp.fc2", "ls2.gamma");
-    return normed ? behind_norm(fc2, shared->get("mlp.norm.weight"), shared->get("mlp.norm.bias"))
-                  : fc2;
+    return parameters.has("mlp.norm.weight") ? behind_norm(fc2, parameters.get("mlp.norm.weight"),
+                                                           parameters.get("mlp.norm.bias"))
+                                             : fc2;
   };
   return block;
 }
 
-FoldedHead fold_head(VisionTransformerImpl& model) {
+FoldedHead fold_head(const WeightTable& weights) {
   const at::NoGradGuard no_grad;
-  const VitConfig& config = model.config();
-  const Parameters parameters(model);
+  const VitConfig& config = weights.config();
+  const Below parameters(weights, "");
   const std::string norm = config.fc_norm ? "fc_norm" : "norm";
   FoldedHead head{parameters.get(norm + ".weight"),
                   parameters.get(norm + ".bias"),
@@ -133,92 +120,10 @@ FoldedHead fold_head(VisionTransformerImpl& model) {
   return head;
 }
 
-Affine fold_patch_embed(VisionTransformerImpl& model) {
+Affine fold_patch_embed(const WeightTable& weights) {
   const at::NoGradGuard no_grad;
-  const Parameters parameters(model);
-  return {parameters.get("patch_embed.proj.weight").flatten(1),
-          parameters.get("patch_embed.proj.bias")};
-}
-
-Embeddings make_embeddings(VisionTransformerImpl& model, std::int64_t grid_rows,
-                           std::int64_t grid_columns) {
-  const c10::InferenceMode inference;
-  const VitConfig& config = model.config();
-  const Parameters parameters(model);
-  const std::int64_t num_prefix = config.num_prefix_tokens();
-  const std::int64_t embedded = config.no_embed_class ? 0 : num_prefix;
-  const TokenGrid grid = config.token_grid(grid_rows, grid_columns);
-  const Tensor learned =
-      parameters.has("pos_embed") ? parameters.get("pos_embed").to(at::kFloat) : Tensor();
-  const Tensor position = position_embedding(learned, config, grid).squeeze(0);
-  std::vector<Tensor> tokens;
-  for (const char* name : {"cls_token", "dist_token", "reg_token"}) {
-    if (parameters.has(name)) tokens.push_back(parameters.get(name).squeeze(0));
-  }
-  Embeddings embeddings;
-  if (!tokens.empty()) {
-    embeddings.prefix = at::cat(tokens).to(at::kFloat);
-    if (embedded > 0) embeddings.prefix = embeddings.prefix + position.narrow(0, 0, embedded);
-  }
-  embeddings.position = position.slice(0, embedded);
-  for (std::int64_t layer = 0; layer < config.depth; ++layer) {
-    if (const Tensor& table = model.block(layer).pos_embed(); table.defined())
-      embeddings.layer_positions.push_back(
-          layer_position_embedding(table.to(at::kFloat), config, grid).squeeze(0));
-    else
-      embeddings.layer_positions.emplace_back();
-  }
-  return embeddings;
-}
-
-std::optional<GridExtent> common_window(VisionTransformerImpl& model) {
-  std::optional<GridExtent> common;
-  for (std::int64_t layer = 0; layer < model.config().depth; ++layer) {
-    const auto form = model.block(layer).attention().mixer().kernel_form();
-    if (!form) return std::nullopt;
-    const std::optional<GridExtent> windows = form->windows();
-    if (windows && common && *common != *windows) return std::nullopt;
-    if (windows) common = windows;
-  }
-  return common;
-}
-
-void move_mixer(AttentionImpl& attention, c10::Device device, at::ScalarType type) {
-  const at::NoGradGuard no_grad;
-  const auto move = [&](const torch::OrderedDict<std::string, Tensor>& tensors) {
-    for (const auto& item : tensors) {
-      if (!item.key().starts_with("qkv.") && !item.key().starts_with("proj."))
-        Tensor(item.value()).set_data(item.value().to(device, type));
-    }
-  };
-  move(attention.named_parameters());
-  move(attention.named_buffers());
-}
-
-void require_kernels_everywhere(
-    VisionTransformerImpl& model,
-    const std::function<std::string(std::int64_t layer, const KernelForm& form)>& lacking) {
-  const VitConfig& config = model.config();
-  // First what has no kernels anywhere: windows beside it have none for its sake.
-  for (const bool anywhere : {true, false}) {
-    for (std::int64_t layer = 0; layer < config.depth; ++layer) {
-      const TokenMixer& mixer = model.block(layer).attention().mixer();
-      const auto form = mixer.kernel_form();
-      std::string why;
-      if (form)
-        why = anywhere ? "" : lacking(layer, *form);
-      else if (mixer.position() != nullptr)
-        why = "with the position rule '" + config.rel_pos_of(layer).rule + "'";
-      else
-        why = "with these options";
-      if (!why.empty())
-        throw Error(
-            ErrorCode::invalid_argument,
-            "there are no kernels for '" + config.attention_of(layer).mechanism + "' " + why,
-            "blocks." + std::to_string(layer) + ".attn",
-            "`kernels` auto runs such layers as modules inside the plan");
-    }
-  }
+  const Below parameters(weights, "patch_embed.proj.");
+  return {parameters.get("weight").flatten(1), parameters.get("bias")};
 }
 
 }  // namespace hydrascope::model::inference

@@ -9,7 +9,7 @@
 
 namespace hydrascope::model::inference {
 
-/// All of one size and kind.
+/// Images of one size and kind.
 struct ImageBatch {
   /// On the CPU: float32 (C, height, width), normalised; or uint8 (h, w, 3), at most as large as
   /// the model's input, to be normalised on the device: (value / 255 - mean) / std, and 0 around
@@ -19,7 +19,7 @@ struct ImageBatch {
   at::Tensor on_device;
   std::int64_t height = 0;  ///< of the model's input
   std::int64_t width = 0;
-  std::array<double, 3> mean{};  ///< of bytes
+  std::array<double, 3> mean{};  ///< for images as bytes
   std::array<double, 3> std{};
 
   [[nodiscard]] bool is_bytes() const {
@@ -28,6 +28,8 @@ struct ImageBatch {
   [[nodiscard]] std::int64_t size() const {
     return on_device.defined() ? on_device.size(0) : static_cast<std::int64_t>(images.size());
   }
+  /// Images that are no bytes as one tensor (B, C, height, width), wherever they are.
+  [[nodiscard]] at::Tensor stacked() const;
 };
 
 }  // namespace hydrascope::model::inference

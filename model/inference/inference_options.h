@@ -1,8 +1,8 @@
 // A caller's choices of how a model runs. One struct for all engines, handed down as it is.
 #pragma once
 
+#include "model/config/config.h"
 #include "model/device.h"
-#include "model/tensor_source.h"
 
 #include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>
@@ -24,22 +24,10 @@ struct InferenceOptions {
   /// For int8: images (B, C, H, W), normalised, that show how large the channels get; may be
   /// undefined.
   at::Tensor calibration;
-  std::string calibration_source;  ///< what they are, for records
-  /// Blocks whose incoming tokens `take_traced_tokens` gives, ascending.
+  std::string calibration_source;  ///< the images' source, for records
+  /// Blocks whose incoming tokens are among the outputs, ascending.
   std::vector<std::int64_t> trace_layers;
-  int threads = 1;  ///< of the plan on the CPU
-};
-
-/// The model that an engine is made of.
-struct EngineSource {
-  /// A model that is filled; it stays as it is.
-  EngineSource(const VisionTransformer& filled);
-  /// `modules`, made `for_loading` on the CPU, get from `source` what they hold besides the blocks'
-  /// linear layers.
-  EngineSource(VisionTransformer modules, TensorSource source);
-
-  VisionTransformer model;  ///< for an engine to keep: embeddings and mixers without kernels
-  TensorSource weights;     ///< where an engine reads the blocks' linear layers
+  int threads = 1;  ///< the CPU plan's
 };
 
 }  // namespace hydrascope::model::inference

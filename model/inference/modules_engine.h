@@ -2,24 +2,23 @@
 #pragma once
 
 #include "model/inference/engine.h"
-#include "model/inference/inference_options.h"
+#include "model/vision_transformer.h"
+#include "model/weight_table.h"
 
 namespace hydrascope::model::inference {
 
-class ModulesEngine final : public SynchronousEngine {
+class ModulesEngine final : public Engine {
  public:
-  /// Fills the model and moves it to the options' device and type.
-  ModulesEngine(const EngineSource& source, const InferenceOptions& options);
+  /// Fills modules of its own and moves them to the options' device and type.
+  ModulesEngine(const WeightTable& weights, const InferenceOptions& options);
 
   [[nodiscard]] EngineLimits limits() const noexcept override;
   [[nodiscard]] EngineDescription describe() const override;
 
- protected:
-  Outputs compute(const at::Tensor& images) override;
-
  private:
+  PendingBatch::Wait begin(const ImageBatch& batch) override;
+
   VisionTransformer model_;
-  InferenceOptions options_;
 };
 
 }  // namespace hydrascope::model::inference

@@ -11,6 +11,7 @@
 #include <memory>
 #include <optional>
 #include <utility>
+#include <variant>
 #ifdef __GLIBC__
 #include <malloc.h>
 #endif
@@ -37,8 +38,9 @@ PackedLinear pack(kernels::Storage storage, const Affine& linear) {
   return packed;
 }
 
-/// Factors of the input's channels before they are quantised, and divisors of the weight's columns: sqrt(max |W_k| / max |x_k|), which gives both the same range (Xiao et al. 2022,
-/// arXiv 2211.10438, equation 4 with alpha 0.5). Undefined without ranges.
+/// Factors of the input's channels before they are quantised, and divisors of the weight's columns:
+/// sqrt(max |W_k| / max |x_k|), which gives both the same range (Xiao et al. 2022, arXiv
+/// 2211.10438, equation 4 with alpha 0.5). Undefined without ranges.
 Tensor channel_multiplier(const Tensor& weight, const std::vector<float>& range) {
   if (range.empty()) return {};
   const Tensor inputs = at::tensor(range, at::kDouble);
@@ -64,7 +66,7 @@ kernels::Storage storage_of(const InferenceOptions& options) {
                                                : kernels::Storage::bfloat16;
 }
 
-/// The bytes of its matrices in float32.
+/// Bytes of a block's matrices in float32.
 std::int64_t bytes_of_a_block(const VitConfig& config) {
   constexpr double kAttention = 4;  // matrices of D x D
   const double matrices =
@@ -81,17 +83,17 @@ void give_back_freed_memory() {
 }
 
 /// The kernels of a layer; null: it runs as a module. Patches lie row after row beside any module.
-std::unique_ptr<KernelForm> form_of(VisionTransformerImpl& model, std::int64_t layer,
-                                    bool in_windows) {
-  auto form = model.block(layer).attention().mixer().kernel_form();
+std::unique_ptr<KernelForm> form_of(const TokenMixer& mixer, bool in_windows) {
+  auto form = mixer.kernel_form();
   return form && (in_windows || form->serves_rows()) ? std::move(form) : nullptr;
 }
 
-PackedBlock pack_block(const EngineSource& source, std::int64_t layer, const BlockRanges& ranges,
-                       const InferenceOptions& options, bool in_windows) {
+PackedBlock pack_block(const WeightTable& weights, std::int64_t layer, AttentionImpl& attention,
+                       const BlockRanges& ranges, const InferenceOptions& options,
+                       bool in_windows) {
   const kernels::Storage storage = storage_of(options);
-  const auto form = form_of(*source.model.ptr(), layer, in_windows);
-  FoldedBlock folded = fold_block(source, layer, form.get());
+  const auto form = form_of(attention.mixer(), in_windows);
+  FoldedBlock folded = fold_block(weights, layer, attention, form.get());
   const auto packed = [&](const Affine& linear, const Tensor& multiplier) {
     return options.precision.int8 ? pack_int8(linear, multiplier) : pack(storage, linear);
   };
@@ -121,11 +123,11 @@ bool has_large_blocks(const VitConfig& config) {
   return bytes_of_a_block(config) >= kLarge;
 }
 
-PackedNetwork pack_network(const EngineSource& source, const InferenceOptions& options,
-                           const ChannelRanges* ranges, kernels::device::ThreadTeam& team) {
+PackedNetwork pack_network(const WeightTable& weights, const ModelParts& parts,
+                           const InferenceOptions& options, const ChannelRanges* ranges,
+                           kernels::device::ThreadTeam& team) {
   const at::NoGradGuard no_grad;
-  VisionTransformerImpl& model = *source.model.ptr();
-  const VitConfig& config = model.config();
+  const VitConfig& config = parts.config;
   PackedNetwork network;
   network.storage = storage_of(options);
   network.embed_dim = config.embed_dim;
@@ -139,8 +141,8 @@ PackedNetwork pack_network(const EngineSource& source, const InferenceOptions& o
   network.num_classes = config.num_classes;
   network.layer_norm_eps = static_cast<float>(config.layer_norm_eps);
 
-  network.window = common_window(model);
-  network.patch_embed = pack(network.storage, fold_patch_embed(model));
+  network.window = common_window(parts);
+  network.patch_embed = pack(network.storage, fold_patch_embed(weights));
 
   network.blocks.resize(static_cast<std::size_t>(config.depth));
   // Several blocks at a time take several times the memory.
@@ -150,9 +152,9 @@ PackedNetwork pack_network(const EngineSource& source, const InferenceOptions& o
     const at::NoGradGuard of_this_thread;
     const OneTorchThread beside_the_others(together);
     const auto index = static_cast<std::size_t>(layer);
-    network.blocks[index] =
-        pack_block(source, layer, ranges != nullptr ? ranges->at(index) : BlockRanges{}, options,
-                   network.window.has_value());
+    network.blocks[index] = pack_block(weights, layer, *parts.attention[index],
+                                       ranges != nullptr ? ranges->at(index) : BlockRanges{},
+                                       options, network.window.has_value());
   };
   if (together) {
     team.run(config.depth, pack_layer);
@@ -163,7 +165,7 @@ PackedNetwork pack_network(const EngineSource& source, const InferenceOptions& o
     }
   }
 
-  const FoldedHead head = fold_head(model);
+  const FoldedHead head = fold_head(weights);
   network.head.average = config.global_pool == Pooling::avg;
   network.head.norm_after_pool = config.fc_norm;
   network.head.norm_weight = to_buffer(head.norm_weight);
@@ -174,13 +176,13 @@ PackedNetwork pack_network(const EngineSource& source, const InferenceOptions& o
   return network;
 }
 
-ImageGeometry make_geometry(VisionTransformerImpl& model, const PackedNetwork& network,
-                            Kernels kernels, std::int64_t grid_rows, std::int64_t grid_columns) {
+ImageGeometry make_geometry(const ModelParts& parts, const PackedNetwork& network, Kernels kernels,
+                            std::int64_t grid_rows, std::int64_t grid_columns) {
   const std::int64_t dim = network.embed_dim;
   const OneTorchThread few(is_little_work(grid_rows * grid_columns * dim));
-  const Embeddings embeddings = make_embeddings(model, grid_rows, grid_columns);
+  const Embeddings embeddings = make_embeddings(parts, grid_rows, grid_columns);
   ImageGeometry geometry;
-  geometry.grid = model.config().token_grid(grid_rows, grid_columns);
+  geometry.grid = parts.config.token_grid(grid_rows, grid_columns);
   if (embeddings.prefix.defined()) geometry.prefix = to_buffer(embeddings.prefix);
   geometry.order =
       token_order(geometry.grid, network.window.value_or(GridExtent{grid_rows, grid_columns}));
@@ -197,7 +199,7 @@ ImageGeometry make_geometry(VisionTransformerImpl& model, const PackedNetwork& n
                         network.num_heads, dim / network.num_heads};
   for (std::size_t index = 0; index < network.blocks.size(); ++index) {
     const auto layer = static_cast<std::int64_t>(index);
-    TokenMixer& mixer = model.block(layer).attention().mixer();
+    TokenMixer& mixer = parts.mixer(layer);
     ImageGeometry::Layer& of_layer = geometry.layers.emplace_back();
     if (const Tensor& table = embeddings.layer_positions[index]; table.defined())
       of_layer.position = in_order(table);
@@ -206,6 +208,9 @@ ImageGeometry make_geometry(VisionTransformerImpl& model, const PackedNetwork& n
       continue;
     }
     of_layer.mixing = mixer.kernel_form()->on_cpu(site, network.storage);
+    if (std::visit([](const auto& mixing) { return mixing == nullptr; }, of_layer.mixing))
+      throw Error(ErrorCode::internal, "the mechanism's form has no kernels for this size",
+                  block_prefix(layer) + "attn");
     const PositionRule* const rule = mixer.position();
     const auto rotation =
         rule != nullptr ? rule->rotation(geometry.grid, site.head_dim) : std::nullopt;

@@ -1,15 +1,15 @@
 // LibTorch's loops of this thread on one processor for a while. OpenMP's threads go on spinning
-// after their work, on the processors that the plan's own threads need next, and where the machine
-// is busy every loop waits for the slowest of them: what has few elements is sooner done alone.
+// after their work, on the processors that the plan's own threads need next. On a busy machine
+// every loop waits for the slowest of them: a loop over few elements is sooner done alone.
 #pragma once
 
 #include <cstdint>
 
 namespace hydrascope::model::inference {
 
-/// How many the calling thread's loops take. at::set_num_threads would do, but for all threads, and
-/// for a second pool of threads (for mobile operators) that it begins anew each time, and whose
-/// threads spin for tens of milliseconds before they sleep.
+/// Sets the number of threads for the calling thread's loops. at::set_num_threads would set it for
+/// all threads and begin a second pool (for mobile operators) anew each time, whose threads spin
+/// for tens of milliseconds before they sleep.
 void set_openmp_threads(int threads);
 
 /// Whether LibTorch's threads cost more than they save for so many elements.
@@ -24,7 +24,7 @@ class OneTorchThread {
   ~OneTorchThread();
 
  private:
-  int threads_ = 1;  ///< of this thread before
+  int threads_ = 1;  ///< this thread's number before
 };
 
 }  // namespace hydrascope::model::inference

@@ -1,10 +1,10 @@
-// What the operators of this folder are made of. Each family of attentions has two private operators,
-// a forward that also gives what the backward pass reads, and the backward pass, so that dispatch by
-// device, torch.compile and shapes without values work on both; one autograd function joins them.
-// The modules and the operators of Python call `attend`.
+// The common parts of this folder's operators. Each family of attentions has two private operators:
+// a forward pass that also returns the tensors of its backward pass, and the backward pass.
+// Dispatch by device, torch.compile and shapes without values so work on both; one autograd
+// function joins them. The modules and the operators of Python call `attend`.
 //
-// A family is its struct of options: names of the two operators, the options as `choices` (int) and
-// `numbers` (float) of their signatures, and a check of the tensors.
+// A family is its struct of options: names of the two operators, the options as `Arguments` (a tuple)
+// and as the text of the same arguments in a signature, and a check of the tensors.
 #pragma once
 
 #include "kernels/error.h"
@@ -25,7 +25,7 @@
 #include <utility>
 #include <vector>
 
-// Which tensors the GPU's half of the operators is registered for: CUDA's, or the CPU's where the
+// The tensors that the GPU's half of the operators is registered for: CUDA's, or the CPU's if the
 // kernels run on the tests' block emulator.
 #ifdef HYDRASCOPE_EMULATED
 #define HYDRASCOPE_DEVICE_KEY CPU
@@ -43,13 +43,13 @@ struct AttentionInputs {
   const std::optional<at::Tensor>& feature_scale;
 };
 
-/// y (B, H, N, d), the sums over tokens and the queries' denominators; the last two are empty where
+/// y (B, H, N, d), the sums over tokens and the queries' denominators; the last two are empty if
 /// there are none or nobody reads them.
 using AttentionForward = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
-/// The gradients of q, k, v and, where it is asked for, feature_scale, else an empty tensor.
+/// The gradients of q, k, v and feature_scale; the last is an empty tensor unless it is asked for.
 using AttentionBackward = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
 
-/// What the backward pass needs beside the inputs.
+/// Tensors of the backward pass beside the inputs.
 struct AttentionSaved {
   const at::Tensor& y;
   const at::Tensor& sums;
@@ -58,21 +58,8 @@ struct AttentionSaved {
   bool with_feature_scale;
 };
 
-using Choices = at::IntArrayRef;
-using Numbers = at::ArrayRef<double>;
-using ForwardSignature = AttentionForward(const at::Tensor& q, const at::Tensor& k,
-                                          const at::Tensor& v,
-                                          const std::optional<at::Tensor>& feature_scale,
-                                          Choices choices, Numbers numbers, bool save);
-using BackwardSignature = AttentionBackward(const at::Tensor& q, const at::Tensor& k,
-                                            const at::Tensor& v,
-                                            const std::optional<at::Tensor>& feature_scale,
-                                            Choices choices, Numbers numbers, const at::Tensor& y,
-                                            const at::Tensor& sums, const at::Tensor& denominator,
-                                            const at::Tensor& grad_y, bool with_feature_scale);
-
-/// What `call` gives; an Error of the kernels leaves as the RuntimeError of operator `op` that
-/// PyTorch's callers expect.
+/// Returns the result of `call`; an Error of the kernels leaves as the RuntimeError of operator
+/// `op` that PyTorch's callers expect.
 template <class Call>
 auto with_kernel_errors(const char* op, Call&& call) {
   try {
@@ -83,44 +70,107 @@ auto with_kernel_errors(const char* op, Call&& call) {
   }
 }
 
-/// `kForward(inputs, save, options)` of a device in the shape of the operator.
-template <class Options, auto kForward>
-AttentionForward forward_operator(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                                  const std::optional<at::Tensor>& feature_scale, Choices choices,
-                                  Numbers numbers, bool save) {
-  const Options options(choices, numbers);
-  const AttentionInputs inputs{q, k, v, feature_scale};
-  options.check(inputs);
-  return with_kernel_errors(Options::kName, [&] { return kForward(inputs, save, options); });
-}
+/// The two private operators of a family. They take the inputs and, by name, the `Arguments` of its
+/// options.
+template <class Options, class Arguments = typename Options::Arguments>
+struct Operators;
+template <class Options, class... Arguments>
+struct Operators<Options, std::tuple<Arguments...>> {
+  using Scale = std::optional<at::Tensor>;
 
-/// `kBackward(inputs, saved, options)` likewise.
-template <class Options, auto kBackward>
-AttentionBackward backward_operator(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
-                                    const std::optional<at::Tensor>& feature_scale, Choices choices,
-                                    Numbers numbers, const at::Tensor& y, const at::Tensor& sums,
+  /// `kForward(inputs, save, options)` of a device in the shape of the operator.
+  template <auto kForward>
+  static AttentionForward forward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                                  const Scale& feature_scale, Arguments... arguments, bool save) {
+    return checked({q, k, v, feature_scale}, {arguments...},
+                   [&](const AttentionInputs& in, const Options& options) {
+                     return kForward(in, save, options);
+                   });
+  }
+  /// `kBackward(inputs, saved, options)` likewise.
+  template <auto kBackward>
+  static AttentionBackward backward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
+                                    const Scale& feature_scale, Arguments... arguments,
+                                    const at::Tensor& y, const at::Tensor& sums,
                                     const at::Tensor& denominator, const at::Tensor& grad_y,
                                     bool with_feature_scale) {
-  const Options options(choices, numbers);
-  const AttentionInputs inputs{q, k, v, feature_scale};
-  options.check(inputs);
-  return with_kernel_errors(Options::kName, [&] {
-    return kBackward(inputs, AttentionSaved{y, sums, denominator, grad_y, with_feature_scale},
-                     options);
-  });
-}
+    return checked(
+        {q, k, v, feature_scale}, {arguments...},
+        [&](const AttentionInputs& in, const Options& options) {
+          return kBackward(in, {y, sums, denominator, grad_y, with_feature_scale}, options);
+        });
+  }
 
-template <class Options>
-AttentionForward call_forward(const AttentionInputs& in, bool save, const Options& options) {
-  static const auto forward = c10::Dispatcher::singleton()
-                                  .findSchemaOrThrow(Options::kForward, "")
-                                  .template typed<ForwardSignature>();
-  return forward.call(in.q, in.k, in.v, in.feature_scale, options.choices(), options.numbers(),
-                      save);
-}
+  static AttentionForward call_forward(const AttentionInputs& in, bool save,
+                                       const Options& options) {
+    using Signature = AttentionForward(const at::Tensor&, const at::Tensor&, const at::Tensor&,
+                                       const Scale&, Arguments..., bool);
+    static const auto forward = find<Signature>(Options::kForward);
+    return std::apply(
+        [&](auto... arguments) {
+          return forward.call(in.q, in.k, in.v, in.feature_scale, arguments..., save);
+        },
+        options.arguments());
+  }
+  static AttentionBackward call_backward(const AttentionInputs& in, const AttentionSaved& saved,
+                                         const Options& options) {
+    using Signature = AttentionBackward(
+        const at::Tensor&, const at::Tensor&, const at::Tensor&, const Scale&, Arguments...,
+        const at::Tensor&, const at::Tensor&, const at::Tensor&, const at::Tensor&, bool);
+    static const auto backward = find<Signature>(Options::kBackward);
+    return std::apply(
+        [&](auto... arguments) {
+          return backward.call(in.q, in.k, in.v, in.feature_scale, arguments..., saved.y,
+                               saved.sums, saved.denominator, saved.grad_y,
+                               saved.with_feature_scale);
+        },
+        options.arguments());
+  }
 
+ private:
+  template <class Signature>
+  static auto find(const char* name) {
+    return c10::Dispatcher::singleton().findSchemaOrThrow(name, "").template typed<Signature>();
+  }
+  template <class Call>
+  static auto checked(const AttentionInputs& in, const std::tuple<Arguments...>& arguments,
+                      const Call& call) {
+    const Options options = Options::from(arguments);
+    options.check(in);
+    return with_kernel_errors(Options::kName, [&] { return call(in, options); });
+  }
+};
+
+/// Sums over tokens by a family's operators.
 template <class Options>
-class AttentionFunction : public torch::autograd::Function<AttentionFunction<Options>> {
+struct OperatorSums {
+  using Arguments = typename Options::Arguments;
+
+  Options options;
+
+  [[nodiscard]] AttentionForward forward(const AttentionInputs& in, bool save) const {
+    const at::AutoDispatchBelowADInplaceOrView below;
+    return Operators<Options>::call_forward(in, save, options);
+  }
+  [[nodiscard]] AttentionBackward backward(const AttentionInputs& in,
+                                           const AttentionSaved& saved) const {
+    return Operators<Options>::call_backward(in, saved, options);
+  }
+  [[nodiscard]] c10::IValue saved() const { return options.arguments(); }
+  static OperatorSums from(const c10::IValue& saved) {
+    // Read from a vector: GCC 12 takes the small array in LibTorch's tuples for the whole tuple.
+    const std::vector<c10::IValue> values = saved.toTupleRef().elements().vec();
+    const auto read = [&]<std::size_t... index>(std::index_sequence<index...>) {
+      return Arguments{values[index].template to<std::tuple_element_t<index, Arguments>>()...};
+    };
+    return {Options::from(read(std::make_index_sequence<std::tuple_size_v<Arguments>>()))};
+  }
+};
+
+/// The one autograd function. `Sums` gives `forward`, `backward`, and itself as a value that a graph
+/// saves.
+template <class Sums>
+class SumsFunction : public torch::autograd::Function<SumsFunction<Sums>> {
   using Context = torch::autograd::AutogradContext;
   using Variables = torch::autograd::variable_list;
 
@@ -129,41 +179,40 @@ class AttentionFunction : public torch::autograd::Function<AttentionFunction<Opt
 
   static at::Tensor forward(Context* context, const at::Tensor& q, const at::Tensor& k,
                             const at::Tensor& v, const std::optional<at::Tensor>& feature_scale,
-                            const Options& options) {
-    const at::AutoDispatchBelowADInplaceOrView below;
-    const auto [y, sums, denominator] =
-        call_forward({q, k, v, feature_scale}, /*save=*/true, options);
+                            const Sums& sums) {
+    const auto [y, state, denominator] = sums.forward({q, k, v, feature_scale}, /*save=*/true);
     context->save_for_backward(
-        {q, k, v, feature_scale.value_or(at::Tensor()), y, sums, denominator});
-    context->saved_data["choices"] = options.choices();
-    context->saved_data["numbers"] = options.numbers();
+        {q, k, v, feature_scale.value_or(at::Tensor()), y, state, denominator});
+    context->saved_data["sums"] = sums.saved();
     return y;
   }
 
   static Variables backward(Context* context, Variables gradients) {
-    static const auto call = c10::Dispatcher::singleton()
-                                 .findSchemaOrThrow(Options::kBackward, "")
-                                 .template typed<BackwardSignature>();
     const Variables saved = context->get_saved_variables();
-    const at::Tensor& scale = saved[3];
-    const bool with_scale = scale.defined() && context->needs_input_grad(3);
-    const auto [dq, dk, dv, dscale] = call.call(
-        saved[0], saved[1], saved[2], scale.defined() ? std::optional(scale) : std::nullopt,
-        context->saved_data["choices"].toIntVector(),
-        context->saved_data["numbers"].toDoubleVector(), saved[4], saved[5], saved[6], gradients[0],
-        with_scale);
+    const std::optional<at::Tensor> scale =
+        saved[3].defined() ? std::optional(saved[3]) : std::nullopt;
+    const bool with_scale = scale.has_value() && context->needs_input_grad(3);
+    const auto [dq, dk, dv, dscale] =
+        Sums::from(context->saved_data["sums"])
+            .backward({saved[0], saved[1], saved[2], scale},
+                      {saved[4], saved[5], saved[6], gradients[0], with_scale});
     return {dq, dk, dv, with_scale ? dscale : at::Tensor(), at::Tensor()};
   }
 };
 
-/// y (B, H, N, d), differentiable in the inputs.
-template <class Options>
-at::Tensor attend(const AttentionInputs& in, const Options& options) {
+/// y (B, H, N, d) of any Sums, differentiable in the inputs.
+template <class Sums>
+at::Tensor attend_by(const AttentionInputs& in, const Sums& sums) {
   if (wants_gradient({in.q, in.k, in.v}) ||
       (in.feature_scale.has_value() && wants_gradient(*in.feature_scale)))
-    return AttentionFunction<Options>::apply(in.q, in.k, in.v, in.feature_scale, options);
-  const at::AutoDispatchBelowADInplaceOrView below;
-  return std::get<0>(call_forward(in, /*save=*/false, options));
+    return SumsFunction<Sums>::apply(in.q, in.k, in.v, in.feature_scale, sums);
+  return std::get<0>(sums.forward(in, /*save=*/false));
+}
+
+/// y by a family's operators.
+template <class Options>
+at::Tensor attend(const AttentionInputs& in, const Options& options) {
+  return attend_by(in, OperatorSums<Options>{options});
 }
 
 /// The choice called `name`; else an error that names operator and argument and lists the choices.

@@ -1,5 +1,5 @@
 // The stream that PyTorch works on, by c10's interfaces for any device: libc10_cuda is not linked,
-// so that the library loads where PyTorch has no CUDA.
+// so that the library loads beside a PyTorch without CUDA.
 #pragma once
 
 #include "kernels/device/stream.h"
@@ -8,7 +8,7 @@
 
 namespace hydrascope::model::ops {
 
-/// The current stream of x's device; null, the default stream, where devices have none.
+/// The current stream of x's device; null, the default stream, for devices without streams.
 kernels::device::Stream stream_of(const at::Tensor& x);
 
 /// Memory that kernels work in, its first `zero_bytes` zero; released memory is reused on the same

@@ -55,12 +55,12 @@ Tensor hedgehog_attention(const Tensor& q, const Tensor& k, const Tensor& v,
                           const std::optional<Tensor>& weight_k,
                           const std::optional<Tensor>& bias_k, std::string_view variant) {
   LinearOptions options;
-  options.feature = choice_of<Feature>(kOperator, "variant", variant,
-                                       {{"exp", Feature::exp_pair},
-                                        {"softmax2", Feature::softmax_pair},
-                                        {"softmax1", Feature::softmax_both},
-                                        {"expdim", Feature::exp_centred},
-                                        {"exp_pos", Feature::exp}});
+  options.rule.feature = choice_of<Feature>(kOperator, "variant", variant,
+                                            {{"exp", Feature::exp_pair},
+                                             {"softmax2", Feature::softmax_pair},
+                                             {"softmax1", Feature::softmax_both},
+                                             {"expdim", Feature::exp_centred},
+                                             {"exp_pos", Feature::exp}});
   check_tokens(kOperator, q, k, v, /*one_width=*/false);
   check_network("q", q, weight_q, bias_q);
   check_network("k", k, weight_k, bias_k);
@@ -74,7 +74,7 @@ Tensor hedgehog_attention(const Tensor& q, const Tensor& k, const Tensor& v,
 
 }  // namespace
 
-// Made of differentiable operators: dispatch, autograd and shape inference are theirs.
+// Made of differentiable operators, which bring dispatch, autograd and shape inference.
 TORCH_LIBRARY_IMPL(hydrascope, CompositeImplicitAutograd, library) {
   library.impl("hedgehog_attention", hedgehog_attention);
 }

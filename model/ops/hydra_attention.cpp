@@ -19,10 +19,10 @@ Tensor hydra_attention(const Tensor& q, const Tensor& k, const Tensor& v, std::s
                        const std::optional<Tensor>& feature_scale, std::int64_t num_prefix,
                        double prefix_weight, double patch_weight) {
   TORCH_CHECK(eps >= 0, "hydrascope::hydra_attention: eps is ", eps, ", expected at least 0");
-  HydraOptions options;
-  options.kernel = {norm_called("norm_q", norm_q), norm_called("norm_k", norm_k), eps};
-  options.num_prefix = num_prefix;
-  options.weights = {prefix_weight, patch_weight};
+  const auto least = static_cast<float>(eps);
+  const HydraOptions options{
+      {{norm_called("norm_q", norm_q), least}, {norm_called("norm_k", norm_k), least}},
+      {num_prefix, prefix_weight, patch_weight}};
   return attend({q, k, v, feature_scale}, options);
 }
 
@@ -45,23 +45,26 @@ AttentionBackward hydra_gradient_shapes(const AttentionInputs& in, const Attenti
 
 }  // namespace
 
-HydraOptions::HydraOptions(Choices choices, Numbers numbers)
-    : kernel{static_cast<Norm>(choices[0]), static_cast<Norm>(choices[1]), numbers[0]},
-      num_prefix(choices[2]),
-      weights{numbers[1], numbers[2]} {}
-
-std::vector<std::int64_t> HydraOptions::choices() const {
-  return {static_cast<std::int64_t>(kernel.norm_q), static_cast<std::int64_t>(kernel.norm_k),
-          num_prefix};
+HydraOptions HydraOptions::from(const Arguments& arguments) {
+  const auto& [norm_q, eps_q, norm_k, eps_k, num_prefix, prefix, patch] = arguments;
+  return {{{static_cast<Norm>(norm_q), static_cast<float>(eps_q)},
+           {static_cast<Norm>(norm_k), static_cast<float>(eps_k)}},
+          {num_prefix, prefix, patch}};
 }
 
-std::vector<double> HydraOptions::numbers() const {
-  return {kernel.eps, weights.prefix, weights.patch};
+HydraOptions::Arguments HydraOptions::arguments() const {
+  return {static_cast<std::int64_t>(kernel.query.norm),
+          kernel.query.eps,
+          static_cast<std::int64_t>(kernel.key.norm),
+          kernel.key.eps,
+          weights.num_prefix,
+          weights.prefix,
+          weights.patch};
 }
 
 void HydraOptions::check(const AttentionInputs& in) const {
   check_tokens(kName, in.q, in.k, in.v, /*one_width=*/true);
-  check_prefix(kName, in.k, num_prefix);
+  check_prefix(kName, in.k, weights.num_prefix);
   if (!in.feature_scale.has_value()) return;
   const Tensor& scale = *in.feature_scale;
   TORCH_CHECK(scale.dim() == 1 && scale.sym_size(0) == in.q.sym_size(1) * in.q.sym_size(3),
@@ -77,13 +80,14 @@ TORCH_LIBRARY_IMPL(hydrascope, CompositeImplicitAutograd, library) {
   library.impl("hydra_attention", hydra_attention);
 }
 TORCH_LIBRARY_IMPL(hydrascope, CompositeExplicitAutograd, library) {
-  library.impl("_hydra_attention_forward", forward_operator<HydraOptions, hydra_formula>);
+  library.impl("_hydra_attention_forward", Operators<HydraOptions>::forward<hydra_formula>);
   library.impl("_hydra_attention_backward",
-               backward_operator<HydraOptions, hydra_formula_backward>);
+               Operators<HydraOptions>::backward<hydra_formula_backward>);
 }
 TORCH_LIBRARY_IMPL(hydrascope, Meta, library) {
-  library.impl("_hydra_attention_forward", forward_operator<HydraOptions, hydra_shapes>);
-  library.impl("_hydra_attention_backward", backward_operator<HydraOptions, hydra_gradient_shapes>);
+  library.impl("_hydra_attention_forward", Operators<HydraOptions>::forward<hydra_shapes>);
+  library.impl("_hydra_attention_backward",
+               Operators<HydraOptions>::backward<hydra_gradient_shapes>);
 }
 
 }  // namespace hydrascope::model::ops

@@ -7,7 +7,7 @@
 // dL/dy the gradient is
 //   dg = sum_i q^_i * G_i    dfeature_scale = sum over images of dg * c    dc = dg * feature_scale
 //   dq^_i = G_i * g    dk^_t = w_t dc * v_t    dv_t = w_t dc * k^_t    then through r
-// where a token of |x| < eps counts as constant: 1 / eps would be a spike of a million.
+// A token of |x| < eps counts as constant there: 1 / eps would be a spike of a million.
 //
 // Tensors: q, k, v, y (B, H, N, d) of one dtype; feature_scale (D), any floating type. Memory
 // O(N D). Forward: kernels/hydra on the CPU and on a GPU; backward: the same on a GPU; float64, the
@@ -15,7 +15,6 @@
 // tests/model/attention.
 #pragma once
 
-#include "model/attention/token_scale.h"
 #include "model/attention/unit_rows.h"
 #include "model/ops/attention_operator.h"
 
@@ -26,14 +25,17 @@ struct HydraOptions {
   static constexpr const char* kForward = "hydrascope::_hydra_attention_forward";
   static constexpr const char* kBackward = "hydrascope::_hydra_attention_backward";
 
+  static constexpr const char* kArguments =
+      "int norm_q, float eps_q, int norm_k, float eps_k, int num_prefix, float prefix_weight, "
+      "float patch_weight";
+  using Arguments =
+      std::tuple<std::int64_t, double, std::int64_t, double, std::int64_t, double, double>;
+
   kernels::hydra::Kernel kernel = {};
-  std::int64_t num_prefix = 0;
   TokenWeights weights = {};
 
-  HydraOptions() = default;
-  HydraOptions(Choices choices, Numbers numbers);
-  [[nodiscard]] std::vector<std::int64_t> choices() const;
-  [[nodiscard]] std::vector<double> numbers() const;
+  static HydraOptions from(const Arguments& arguments);
+  [[nodiscard]] Arguments arguments() const;
   /// An error unless the inputs fit together.
   void check(const AttentionInputs& in) const;
 };

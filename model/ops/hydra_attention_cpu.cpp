@@ -62,9 +62,7 @@ AttentionForward hydra_forward_of(const AttentionInputs& in, const HydraOptions&
     p.rows = rows;
     p.dim = dim;
     p.kernel = options.kernel;
-    p.num_prefix = std::clamp<std::int64_t>(options.num_prefix - first, 0, rows);
-    p.prefix_weight = static_cast<float>(options.weights.prefix);
-    p.patch_weight = static_cast<float>(options.weights.patch);
+    p.weights = options.weights.from(first);
     p.q_hat = values + (image * tokens + first) * dim;  // y's place, until c is known
     p.q_hat_stride = dim;
     p.sum = sums.data() + item * dim;
@@ -96,7 +94,7 @@ AttentionForward hydra_on_cpu(const AttentionInputs& in, bool save, const HydraO
 }  // namespace
 
 TORCH_LIBRARY_IMPL(hydrascope, CPU, library) {
-  library.impl("_hydra_attention_forward", forward_operator<HydraOptions, hydra_on_cpu>);
+  library.impl("_hydra_attention_forward", Operators<HydraOptions>::forward<hydra_on_cpu>);
 }
 
 }  // namespace hydrascope::model::ops

@@ -16,20 +16,13 @@ const float* floats_of(const Tensor& x) {
   return x.defined() ? x.const_data_ptr<float>() : nullptr;
 }
 
-/// feature_scale as the kernels read it, undefined where there is none.
+/// feature_scale as the kernels read it, undefined if there is none.
 Tensor single_precision(const std::optional<Tensor>& feature_scale) {
   return feature_scale ? feature_scale->to(at::kFloat).contiguous() : Tensor();
 }
 
 cuda::Shape hydra_shape(const Tensor& q, const HydraOptions& options) {
-  return {q.size(0),
-          q.size(2),
-          q.size(2),
-          q.size(1) * q.size(3),
-          options.kernel,
-          options.num_prefix,
-          static_cast<float>(options.weights.prefix),
-          static_cast<float>(options.weights.patch)};
+  return {q.size(0), q.size(2), q.size(2), q.size(1) * q.size(3), options.kernel, options.weights};
 }
 
 template <class T>
@@ -125,8 +118,9 @@ AttentionBackward hydra_gradient_on_gpu(const AttentionInputs& in, const Attenti
 }  // namespace
 
 TORCH_LIBRARY_IMPL(hydrascope, HYDRASCOPE_DEVICE_KEY, library) {
-  library.impl("_hydra_attention_forward", forward_operator<HydraOptions, hydra_on_gpu>);
-  library.impl("_hydra_attention_backward", backward_operator<HydraOptions, hydra_gradient_on_gpu>);
+  library.impl("_hydra_attention_forward", Operators<HydraOptions>::forward<hydra_on_gpu>);
+  library.impl("_hydra_attention_backward",
+               Operators<HydraOptions>::backward<hydra_gradient_on_gpu>);
 }
 
 }  // namespace hydrascope::model::ops

@@ -8,26 +8,14 @@ namespace {
 using at::Tensor;
 
 /// (B, H, N, d) -> (B, N, H d) to compute with.
-Tensor merged(const Tensor& x) { return to_compute_type(x.transpose(1, 2).flatten(2)); }
+Tensor merged(const Tensor& x) { return to_compute_type(merge_heads(x)); }
 
 /// (B, N, H d) -> a tensor of `like`'s shape and type whose tokens are rows.
 Tensor split_like(const Tensor& x, const Tensor& like) {
-  return x.to(like.scalar_type())
-      .contiguous()
-      .unflatten(2, {like.size(1), like.size(3)})
-      .transpose(1, 2);
+  return split_heads(x.to(like.scalar_type()).contiguous(), like.size(1));
 }
 
-/// w_t x_t
-Tensor weighted(const Tensor& x, const HydraOptions& options) {
-  const auto [prefix, patch] = options.weights;
-  if (prefix == 1 && patch == 1) return x;
-  Tensor weights = at::full({x.size(1), 1}, patch, x.options());
-  weights.narrow(0, 0, options.num_prefix).fill_(prefix);
-  return x * weights;
-}
-
-/// feature_scale in the type of the computation; undefined where there is none.
+/// feature_scale in the type of the computation; undefined if there is none.
 Tensor scale_of(const AttentionInputs& in) {
   return in.feature_scale ? in.feature_scale->to(compute_type(in.q)) : Tensor();
 }
@@ -35,19 +23,17 @@ Tensor scale_of(const AttentionInputs& in) {
 }  // namespace
 
 AttentionForward hydra_formula(const AttentionInputs& in, bool, const HydraOptions& options) {
-  const Tensor unit_k = unit_rows(merged(in.k), {options.kernel.norm_k, options.kernel.eps});
-  const Tensor c = weighted(unit_k * merged(in.v), options).sum(1);
+  const Tensor unit_k = unit_rows(merged(in.k), options.kernel.key);
+  const Tensor c = weighted(unit_k * merged(in.v), options.weights).sum(1);
   const Tensor scale = scale_of(in);
   const Tensor g = scale.defined() ? c * scale : c;
-  const Tensor y =
-      unit_rows(merged(in.q), {options.kernel.norm_q, options.kernel.eps}) * g.unsqueeze(1);
+  const Tensor y = unit_rows(merged(in.q), options.kernel.query) * g.unsqueeze(1);
   return {split_like(y, in.q), c, at::empty({0}, c.options())};
 }
 
 AttentionBackward hydra_formula_backward(const AttentionInputs& in, const AttentionSaved& saved,
                                          const HydraOptions& options) {
-  const UnitRule of_q{options.kernel.norm_q, options.kernel.eps};
-  const UnitRule of_k{options.kernel.norm_k, options.kernel.eps};
+  const auto& [of_q, of_k] = options.kernel;
   const Tensor& c = saved.sums;
   const Tensor scale = scale_of(in);
   const Tensor gradient = merged(saved.grad_y);
@@ -61,8 +47,9 @@ AttentionBackward hydra_formula_backward(const AttentionInputs& in, const Attent
   const Tensor rows_k = merged(in.k);
   const Tensor unit_k = unit_rows(rows_k, of_k);
   const Tensor dc = (scale.defined() ? dg * scale : dg).unsqueeze(1);
-  const Tensor dk = unit_rows_vjp(rows_k, unit_k, weighted(dc * merged(in.v), options), of_k);
-  const Tensor dv = weighted(dc * unit_k, options);
+  const Tensor dk =
+      unit_rows_vjp(rows_k, unit_k, weighted(dc * merged(in.v), options.weights), of_k);
+  const Tensor dv = weighted(dc * unit_k, options.weights);
 
   return {split_like(dq, in.q), split_like(dk, in.k), split_like(dv, in.v),
           saved.with_feature_scale ? (dg * c).sum(0).to(in.feature_scale->scalar_type())

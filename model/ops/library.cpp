@@ -1,10 +1,15 @@
-// The operators' names and signatures. Names that begin with an underscore are the machinery of autograd
-// and torch.compile: a forward that also gives what the backward pass reads, and the backward pass,
-// as operators of their own so that both can be traced (attention_operator.h).
+// The operators' names and signatures. Names that begin with an underscore are the machinery of
+// autograd and torch.compile: a forward pass that also returns the tensors of its backward pass,
+// and the backward pass, as operators of their own so that both can be traced
+// (attention_operator.h).
+#include "model/ops/hydra_attention.h"
+#include "model/ops/linear_attention.h"
+
 #include <torch/csrc/autograd/autograd_not_implemented_fallback.h>
 #include <torch/library.h>
 
 #include <string>
+#include <utility>
 #include <vector>
 
 TORCH_LIBRARY(hydrascope, library) {
@@ -25,9 +30,13 @@ TORCH_LIBRARY(hydrascope, library) {
       "-> Tensor",
       tags);
 
-  for (const std::string family : {"_hydra_attention", "_linear_attention"}) {
+  using hydrascope::model::ops::HydraOptions;
+  using hydrascope::model::ops::LinearOptions;
+  for (const auto& [family, arguments] :
+       {std::pair<std::string, std::string>{"_hydra_attention", HydraOptions::kArguments},
+        {"_linear_attention", LinearOptions::kArguments}}) {
     const std::string inputs =
-        "(Tensor q, Tensor k, Tensor v, Tensor? feature_scale, int[] choices, float[] numbers, ";
+        "(Tensor q, Tensor k, Tensor v, Tensor? feature_scale, " + arguments + ", ";
     const std::string forward =
         family + "_forward" + inputs + "bool save) -> (Tensor y, Tensor sums, Tensor denominator)";
     const std::string backward =

@@ -28,22 +28,19 @@ struct LinearOptions {
   static constexpr const char* kForward = "hydrascope::_linear_attention_forward";
   static constexpr const char* kBackward = "hydrascope::_linear_attention_backward";
 
-  kernels::linear_attention::Feature feature = kernels::linear_attention::Feature::elu_plus_one;
-  Normaliser normaliser = {};  ///< without a clamp
-  double unit_eps = 1e-6;
-  std::int64_t num_prefix = 0;
+  static constexpr const char* kArguments =
+      "int feature, int normaliser, float eps, float unit_eps, int num_prefix, "
+      "float prefix_weight, float patch_weight";
+  using Arguments =
+      std::tuple<std::int64_t, std::int64_t, double, double, std::int64_t, double, double>;
+
+  kernels::linear_attention::Rule rule = {};
   TokenWeights weights = {};
 
-  LinearOptions() = default;
-  LinearOptions(Choices choices, Numbers numbers);
-  [[nodiscard]] std::vector<std::int64_t> choices() const;
-  [[nodiscard]] std::vector<double> numbers() const;
+  static LinearOptions from(const Arguments& arguments);
+  [[nodiscard]] Arguments arguments() const;
   /// An error unless the inputs fit together.
   void check(const AttentionInputs& in) const;
-
-  /// The kernels' shape for `heads` heads of q and v.
-  [[nodiscard]] kernels::linear_attention::Shape shape(std::int64_t heads, const at::Tensor& q,
-                                                       const at::Tensor& v) const;
 };
 
 /// Empty outputs: y; S (B, H, F, d), z (B, H, F) and M (B, H, F; 0 without exponents) one after the

@@ -27,7 +27,7 @@ constexpr std::int64_t kGrainValues = 1 << 12;
 struct Tile {
   std::int64_t image;
   std::int64_t head;
-  std::int64_t index;  ///< of its sums: (image * heads + head) * tiles + tile
+  std::int64_t index;  ///< number of its sums: (image * heads + head) * tiles + tile
   std::int64_t first;  ///< token
   std::int64_t rows;
 };
@@ -46,25 +46,23 @@ class LinearForwardOnCpu {
         k_(with_head_rows(k)),
         v_(with_head_rows(v)),
         options_(options),
-        shape_(options.shape(1, q, v)),
+        shape_{1, q.size(3), v.size(3), options.rule},
         heads_(q.size(1)),
         tokens_(q.size(2)),
         tiles_((tokens_ + kTileTokens - 1) / kTileTokens),
         tile_rows_((tokens_ + tiles_ - 1) / tiles_),
         sums_size_(linear::sums_size(shape_)),
         sums_(static_cast<std::size_t>(q.size(0) * heads_ * tiles_) * sums_size_),
-        // Every head's state begins where a cache line does.
+        // Every head's state begins on a cache line.
         state_stride_((linear::state_bytes<T>(shape_) + 63) / 64 * 64),
         states_(static_cast<std::size_t>(q.size(0) * heads_) * state_stride_) {}
 
-  Tensor run() {
+  /// `y`: token rows to fill. `state`: null, or memory for S, z and M of all heads in turn.
+  void run(const Tensor& y, float* state) {
     sum_keys();
-    combine();
-    return read_queries();
+    combine(state);
+    read_queries(static_cast<T*>(y.mutable_data_ptr()));
   }
-
-  /// S, z and M of all heads in one vector (`empty_linear_outputs`).
-  [[nodiscard]] Tensor state() const;
 
  private:
   /// `work(tile, scratch)` for every tile.
@@ -97,9 +95,7 @@ class LinearForwardOnCpu {
       p.v = begin_of(v_, tile);
       p.v_stride = v_.stride(2);
       p.rows = tile.rows;
-      p.num_prefix = std::clamp<std::int64_t>(options_.num_prefix - tile.first, 0, tile.rows);
-      p.prefix_weight = static_cast<float>(options_.weights.prefix);
-      p.patch_weight = static_cast<float>(options_.weights.patch);
+      p.weights = options_.weights.from(tile.first);
       p.sums = sums_.data() + static_cast<std::size_t>(tile.index) * sums_size_;
       p.scratch = scratch;
       linear::clear(shape_, p.sums);
@@ -107,18 +103,24 @@ class LinearForwardOnCpu {
     });
   }
 
-  void combine() {
-    at::parallel_for(0, q_.size(0) * heads_, 1, [&](std::int64_t begin, std::int64_t end) {
-      for (std::int64_t head = begin; head < end; ++head)
+  void combine(float* state) {
+    const std::int64_t heads = q_.size(0) * heads_;
+    const std::int64_t features = shape_.features();
+    at::parallel_for(0, heads, 1, [&](std::int64_t begin, std::int64_t end) {
+      for (std::int64_t head = begin; head < end; ++head) {
+        linear::Sums<float> combined{};
+        if (state != nullptr)
+          combined = {state + head * features * shape_.head_dim,
+                      state + (heads * shape_.head_dim + head) * features,
+                      state + (heads * (shape_.head_dim + 1) + head) * features};
         linear::combine(linear::CombineParams<T>{
             shape_, sums_.data() + static_cast<std::size_t>(head * tiles_) * sums_size_, tiles_, 0,
-            1, states_.data() + static_cast<std::size_t>(head) * state_stride_});
+            1, states_.data() + static_cast<std::size_t>(head) * state_stride_, combined});
+      }
     });
   }
 
-  Tensor read_queries() const {
-    const Tensor y = empty_token_rows(v_);
-    T* const values = static_cast<T*>(y.mutable_data_ptr());
+  void read_queries(T* values) const {
     for_tiles([&](const Tile& tile, std::byte* scratch) {
       linear::ReadOutParams<T> p{};
       p.shape = shape_;
@@ -132,12 +134,11 @@ class LinearForwardOnCpu {
       p.scratch = scratch;
       linear::read_out(p);
     });
-    return y;
   }
 
   Tensor q_, k_, v_;
   const LinearOptions& options_;
-  linear::Shape shape_;  ///< of one head
+  linear::Shape shape_;  ///< one head's
   std::int64_t heads_, tokens_, tiles_, tile_rows_;
   std::size_t sums_size_;  ///< floats of a tile
   kernels::AlignedBuffer<float> sums_;
@@ -146,37 +147,12 @@ class LinearForwardOnCpu {
 };
 
 template <class T>
-Tensor LinearForwardOnCpu<T>::state() const {
-  // (B H, tiles, S | z | M); tiles are brought to one maximum as `combine` does.
-  const Tensor sums =
-      at::from_blob(const_cast<float*>(sums_.data()),
-                    {q_.size(0) * heads_, tiles_, static_cast<std::int64_t>(sums_size_)},
-                    q_.options().dtype(at::kFloat));
-  const std::int64_t features = shape_.features();
-  const std::int64_t products = features * shape_.head_dim;
-  const Tensor maxima = sums.narrow(2, products + features, features);
-  Tensor s = sums.narrow(2, 0, products).unflatten(2, {features, shape_.head_dim});
-  Tensor z = sums.narrow(2, products, features);
-  Tensor maximum;
-  if (is_exponential(options_.feature)) {
-    maximum = maxima.amax(1);
-    const Tensor factor = (maxima - maximum.unsqueeze(1)).exp();
-    s = s * factor.unsqueeze(3);
-    z = z * factor;
-  } else {
-    maximum = at::zeros({q_.size(0) * heads_, features}, sums.options());
-  }
-  return at::cat({s.sum(1).flatten(), z.sum(1).flatten(), maximum.flatten()});
-}
-
-template <class T>
 AttentionForward linear_forward_of(const AttentionInputs& in, bool save,
                                    const LinearOptions& options) {
+  const auto [y, state, denominator] = empty_linear_outputs(in, save, options);
   LinearForwardOnCpu<T> forward(in.q, in.k, in.v, options);
-  const Tensor y = forward.run();
-  const at::TensorOptions single = in.q.options().dtype(at::kFloat);
-  if (!save) return {y, at::empty({0}, single), at::empty({0}, single)};
-  return {y, forward.state(), at::zeros({in.q.size(0), in.q.size(1), in.q.size(2)}, single)};
+  forward.run(y, save ? state.mutable_data_ptr<float>() : nullptr);
+  return {y, state, denominator.zero_()};
 }
 
 AttentionForward linear_on_cpu(const AttentionInputs& in, bool save, const LinearOptions& options) {
@@ -191,7 +167,7 @@ AttentionForward linear_on_cpu(const AttentionInputs& in, bool save, const Linea
 }  // namespace
 
 TORCH_LIBRARY_IMPL(hydrascope, CPU, library) {
-  library.impl("_linear_attention_forward", forward_operator<LinearOptions, linear_on_cpu>);
+  library.impl("_linear_attention_forward", Operators<LinearOptions>::forward<linear_on_cpu>);
 }
 
 }  // namespace hydrascope::model::ops

@@ -15,12 +15,10 @@ using at::Tensor;
 namespace cuda = kernels::linear_attention::cuda;
 
 cuda::Extent extent_of(const Tensor& q, const LinearOptions& options) {
-  return {q.size(0),
-          q.size(2),
-          q.size(2),
-          options.num_prefix,
-          static_cast<float>(options.weights.prefix),
-          static_cast<float>(options.weights.patch)};
+  return {q.size(0), q.size(2), q.size(2), options.weights};
+}
+kernels::linear_attention::Shape shape_of(const AttentionInputs& in, const LinearOptions& options) {
+  return {in.q.size(1), in.q.size(3), in.v.size(3), options.rule};
 }
 
 template <class T>
@@ -32,7 +30,7 @@ AttentionForward linear_forward_of(const AttentionInputs& in, bool save,
   // The kernels keep their sums in `state`, whether anybody reads them later or not.
   const auto [y, state, denominator] = empty_linear_outputs(in, /*save=*/true, options);
   cuda::ForwardParams<T> p{};
-  p.shape = options.shape(q.size(1), q, v);
+  p.shape = shape_of(in, options);
   p.extent = extent_of(q, options);
   TORCH_INTERNAL_ASSERT(cuda::state_floats(p.shape, p.extent) ==
                         static_cast<std::size_t>(state.numel()));
@@ -62,7 +60,7 @@ AttentionBackward linear_backward_of(const AttentionInputs& in, const AttentionS
   const Tensor dk = empty_token_rows(k);
   const Tensor dv = empty_token_rows(v);
   cuda::BackwardParams<T> p{};
-  p.shape = options.shape(q.size(1), q, v);
+  p.shape = shape_of(in, options);
   p.extent = extent_of(q, options);
   const Tensor workspace = workspace_for(q, cuda::backward_workspace_bytes<T>(p.shape, p.extent));
   set_rows(p.q, q);
@@ -83,7 +81,7 @@ AttentionBackward linear_backward_of(const AttentionInputs& in, const AttentionS
 /// Whether there are no kernels, or no values and so nothing to do.
 bool without_kernels(const AttentionInputs& in, const LinearOptions& options) {
   if (in.q.numel() == 0 || in.v.numel() == 0) return true;
-  const auto shape = options.shape(in.q.size(1), in.q, in.v);
+  const auto shape = shape_of(in, options);
   const cuda::Extent extent = extent_of(in.q, options);
   switch (in.q.scalar_type()) {
     case at::kFloat: return !cuda::serves<float>(shape, extent);
@@ -115,9 +113,9 @@ AttentionBackward linear_gradient_on_gpu(const AttentionInputs& in, const Attent
 }  // namespace
 
 TORCH_LIBRARY_IMPL(hydrascope, HYDRASCOPE_DEVICE_KEY, library) {
-  library.impl("_linear_attention_forward", forward_operator<LinearOptions, linear_on_gpu>);
+  library.impl("_linear_attention_forward", Operators<LinearOptions>::forward<linear_on_gpu>);
   library.impl("_linear_attention_backward",
-               backward_operator<LinearOptions, linear_gradient_on_gpu>);
+               Operators<LinearOptions>::backward<linear_gradient_on_gpu>);
 }
 
 }  // namespace hydrascope::model::ops

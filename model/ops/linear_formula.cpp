@@ -10,6 +10,7 @@ namespace hydrascope::model::ops {
 namespace {
 
 using at::Tensor;
+using kernels::linear_attention::Normaliser;
 
 /// S, z and M as views of the vector that holds them.
 struct SumViews {
@@ -56,18 +57,10 @@ Tensor LinearFormula::maximum(const Tensor& values) const {
   return exponential_ ? values.detach().amax(2) : Tensor();
 }
 
-Tensor LinearFormula::weighted(const Tensor& b, std::int64_t first) const {
-  if (weights_.prefix == 1 && weights_.patch == 1) return b;
-  const std::int64_t count = b.size(2);
-  Tensor weights = at::full({count, 1}, weights_.patch, b.options());
-  weights.narrow(0, 0, std::clamp<std::int64_t>(grid_.num_prefix - first, 0, count))
-      .fill_(weights_.prefix);
-  return b * weights;
-}
-
 Tensor LinearFormula::key_features(const Tensor& values, const Tensor& maximum,
                                    std::int64_t first) const {
-  return weighted(exponential_ ? (values - maximum.unsqueeze(2)).exp() : values, first);
+  return weighted(exponential_ ? (values - maximum.unsqueeze(2)).exp() : values,
+                  weights_.from(first));
 }
 
 Tensor LinearFormula::query_features(const Tensor& values, const Tensor& maximum) const {
@@ -98,15 +91,15 @@ std::tuple<Tensor, Tensor> LinearFormula::forward(const Tensor& q, const Tensor&
   Tensor y = empty_token_rows(v);
   const at::TensorOptions kind = q.options().dtype(compute_type(q));
   if (q.numel() == 0 || v.numel() == 0) return {y.zero_(), at::zeros({0}, kind)};
-  // Of no tokens, to know F.
+  // No tokens: only F is asked for.
   const std::int64_t features = values(k.narrow(2, 0, 0), Side::key, 0).size(-1);
   const Tensor sums = at::zeros({q.size(0) * q.size(1) * features * (v.size(3) + 2)}, kind);
   const SumViews views(sums, q, v);
-  for_token_chunks(k.size(2), features, [&](std::int64_t first, std::int64_t count) {
+  for_token_chunks(k.size(2), chunk_tokens(features), [&](std::int64_t first, std::int64_t count) {
     const Tensor chunk = values(k.narrow(2, first, count), Side::key, first);
     if (exponential_) {
       Tensor most = maximum(chunk);
-      if (first > 0) {  // a raised maximum rescales what is there
+      if (first > 0) {  // a raised maximum rescales the sums so far
         most = at::maximum(views.maximum, most);
         const Tensor factor = (views.maximum - most).exp();
         views.s.mul_(factor.unsqueeze(-1));
@@ -118,7 +111,7 @@ std::tuple<Tensor, Tensor> LinearFormula::forward(const Tensor& q, const Tensor&
     views.s.add_(b.transpose(-2, -1).matmul(chunk_of(v, first, count)));
     views.z.add_(b.sum(2));
   });
-  for_token_chunks(q.size(2), features, [&](std::int64_t first, std::int64_t count) {
+  for_token_chunks(q.size(2), chunk_tokens(features), [&](std::int64_t first, std::int64_t count) {
     const Tensor a =
         query_features(values(q.narrow(2, first, count), Side::query, first), views.maximum);
     y.narrow(2, first, count).copy_(normalised(a.matmul(views.s), a, views.z));
@@ -138,7 +131,7 @@ std::tuple<Tensor, Tensor, Tensor> LinearFormula::backward(const Tensor& q, cons
   const Tensor ds = at::zeros_like(views.s);
   const Tensor dz = at::zeros_like(views.z);
 
-  for_token_chunks(q.size(2), features, [&](std::int64_t first, std::int64_t count) {
+  for_token_chunks(q.size(2), chunk_tokens(features), [&](std::int64_t first, std::int64_t count) {
     const TokenSpan span{first, grid_};
     const Tensor u = chunk_of(q, first, count);
     const Tensor a = query_features(map_(u, Side::query, span), views.maximum);
@@ -149,7 +142,7 @@ std::tuple<Tensor, Tensor, Tensor> LinearFormula::backward(const Tensor& q, cons
     Tensor da = gh.matmul(views.s.transpose(-2, -1));
     ds.add_(a.transpose(-2, -1).matmul(gh));
     if (divides_) {
-      // g . y, with an y that no half type has rounded: 1 / m may enlarge what is left of da.
+      // g . y with y unrounded: da is a difference whose error 1 / m may enlarge.
       Tensor delta = (gh * (a.matmul(views.s) / m)).sum(-1, /*keepdim=*/true);
       if (!exponential_ && normaliser_.rule == Normaliser::Rule::signed_clamp)
         delta = delta.masked_fill(az.abs() < normaliser_.eps, 0);  // there m is a constant
@@ -159,14 +152,14 @@ std::tuple<Tensor, Tensor, Tensor> LinearFormula::backward(const Tensor& q, cons
     dq.narrow(2, first, count).copy_(map_.vjp(u, exponential_ ? a * da : da, Side::query, span));
   });
 
-  for_token_chunks(k.size(2), features, [&](std::int64_t first, std::int64_t count) {
+  for_token_chunks(k.size(2), chunk_tokens(features), [&](std::int64_t first, std::int64_t count) {
     const TokenSpan span{first, grid_};
     const Tensor u = chunk_of(k, first, count);
     const Tensor b = key_features(map_(u, Side::key, span), views.maximum, first);
     const Tensor db = chunk_of(v, first, count).matmul(ds.transpose(-2, -1)).add_(dz.unsqueeze(2));
     dv.narrow(2, first, count).copy_(b.matmul(ds));
     // Exponentials hold w_t already; plain features get it here.
-    const Tensor gradient = exponential_ ? b * db : weighted(db, first);
+    const Tensor gradient = exponential_ ? b * db : weighted(db, weights_.from(first));
     dk.narrow(2, first, count).copy_(map_.vjp(u, gradient, Side::key, span));
   });
   return {dq, dk, dv};

@@ -10,30 +10,14 @@
 #include <cstdint>
 #include <tuple>
 
-namespace hydrascope::model {
-
-/// What a query's weights are divided by. Maps that give logarithms ignore it, but for eps when they
-/// are trained in bfloat16 on the CPU.
-struct Normaliser {
-  enum class Rule : std::int64_t {
-    add_eps,       ///< a.z + eps: a query without any weight gives 0
-    signed_clamp,  ///< a.z, moved away from 0 to +-eps: for signed features
-    none           ///< 1
-  };
-  Rule rule = Rule::add_eps;
-  double eps = 1e-6;
-};
-
-}  // namespace hydrascope::model
-
 namespace hydrascope::model::ops {
 
-/// The sums of a map over the tokens of a grid. Tensors in the type of the computation; u are what
-/// the map's network gave.
+/// The sums of a map over the tokens of a grid. Maps that give logarithms ignore the normaliser.
+/// Tensors are in the type of the computation; u is the output of the map's network.
 class LinearFormula {
  public:
-  LinearFormula(const FeatureMap& map, const Normaliser& normaliser, const TokenGrid& grid,
-                const TokenWeights& weights);
+  LinearFormula(const FeatureMap& map, const kernels::linear_attention::Normaliser& normaliser,
+                const TokenGrid& grid, const TokenWeights& weights);
 
   /// Features, or their logarithms, of tokens first .. first + u.size(2).
   [[nodiscard]] at::Tensor values(const at::Tensor& u, Side side, std::int64_t first) const;
@@ -61,26 +45,19 @@ class LinearFormula {
  private:
   /// m (B, H, n, 1) from a.z; undefined when there is no division.
   [[nodiscard]] at::Tensor denominator(const at::Tensor& az) const;
-  /// w_t b_t; b itself where all weights are one.
-  [[nodiscard]] at::Tensor weighted(const at::Tensor& b, std::int64_t first) const;
 
   const FeatureMap& map_;
-  Normaliser normaliser_;
+  kernels::linear_attention::Normaliser normaliser_;
   TokenGrid grid_;
   TokenWeights weights_;
   bool exponential_;
   bool divides_;  ///< whether there is an m at all
 };
 
-/// Calls `body(first, count)` for chunks of `num_tokens`: features of some 256 KB per head, and never
-/// so few tokens that the products get thin.
-template <class Body>
-void for_token_chunks(std::int64_t num_tokens, std::int64_t feature_dim, const Body& body) {
-  constexpr std::int64_t kValues = std::int64_t{1} << 16;
-  const std::int64_t chunk =
-      std::max<std::int64_t>(64, kValues / std::max<std::int64_t>(1, feature_dim));
-  for (std::int64_t first = 0; first < num_tokens; first += chunk)
-    body(first, std::min(chunk, num_tokens - first));
+/// Tokens of a chunk: features of some 256 KB per head, and enough tokens for efficient products.
+constexpr std::int64_t chunk_tokens(std::int64_t feature_dim) {
+  return std::max<std::int64_t>(64,
+                                (std::int64_t{1} << 16) / std::max<std::int64_t>(1, feature_dim));
 }
 
 }  // namespace hydrascope::model::ops

@@ -2,6 +2,27 @@
 
 #include <ATen/ATen.h>
 
+namespace hydrascope::model {
+
+using at::Tensor;
+
+Tensor merge_heads(const Tensor& x) { return x.transpose(1, 2).flatten(2); }
+
+Tensor split_heads(const Tensor& x, std::int64_t num_heads) {
+  return x.unflatten(2, {num_heads, -1}).transpose(1, 2);
+}
+
+Tensor weighted(const Tensor& x, const TokenWeights& weights) {
+  if (weights.all_one()) return x;
+  const std::int64_t count = x.size(-2);
+  Tensor of_token = at::full({count, 1}, weights.patch, x.options().requires_grad(false));
+  of_token.narrow(0, 0, std::clamp<std::int64_t>(weights.num_prefix, 0, count))
+      .fill_(weights.prefix);
+  return x * of_token;
+}
+
+}  // namespace hydrascope::model
+
 namespace hydrascope::model::ops {
 
 using at::Tensor;

@@ -1,24 +1,46 @@
-// The operators' tensors are (B, H, N, d), as of torch's scaled_dot_product_attention; the kernels
-// read tokens as rows of H d values. Both are the same memory when it is ordered (B, N, H, d),
-// which is what a projection writes: such tensors are taken as they are, others are copied.
+// The operators' tensors are (B, H, N, d), as in torch's scaled_dot_product_attention; the kernels
+// read tokens as rows of H d values. Both are the same memory when it is ordered (B, N, H, d), the
+// order of a projection's output: such tensors are taken as they are, others are copied.
 #pragma once
 
 #include "model/attention/compute_type.h"
+#include "model/attention/token_grid.h"
 
 #include <ATen/core/Tensor.h>
 #include <c10/core/ScalarType.h>
 #include <c10/core/SymInt.h>
 
+#include <algorithm>
 #include <cstdint>
 #include <type_traits>
+
+namespace hydrascope::model {
+
+/// (B, H, N, d) -> (B, N, H d).
+at::Tensor merge_heads(const at::Tensor& x);
+/// (B, N, H d) -> (B, H, N, d).
+at::Tensor split_heads(const at::Tensor& x, std::int64_t num_heads);
+
+/// w_t x_t of tokens along the last dimension but one; x itself if every token weighs 1.
+at::Tensor weighted(const at::Tensor& x, const TokenWeights& weights);
+
+/// Calls `body(first, count)` for consecutive chunks of `num_tokens`, of `chunk` tokens each but the
+/// last.
+template <class Body>
+void for_token_chunks(std::int64_t num_tokens, std::int64_t chunk, const Body& body) {
+  for (std::int64_t first = 0; first < num_tokens; first += chunk)
+    body(first, std::min(chunk, num_tokens - first));
+}
+
+}  // namespace hydrascope::model
 
 namespace hydrascope::model::ops {
 
 /// x (B, H, N, d), or a copy of it, whose tokens are rows: strides (any, d, any, 1).
 at::Tensor with_token_rows(const at::Tensor& x);
 
-/// The same for GPUs' kernels: the rows begin where 16 bytes do, if need be in a copy, which is right for
-/// rows of whole packs of 16 bytes.
+/// The same for GPUs' kernels: rows of whole packs of 16 bytes then begin at multiples of 16 bytes,
+/// if need be in a copy.
 at::Tensor with_packed_rows(const at::Tensor& x);
 
 /// Uninitialised (B, H, N, head_dim), with B, H and N, dtype and device of x; tokens are rows that

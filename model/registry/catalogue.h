@@ -1,4 +1,4 @@
-// The entries of one kind that static registrations add: found by name or alias, listed by name.
+// The entries of one kind from static registrations: found by name or alias, listed by name.
 #pragma once
 
 #include "kernels/error.h"
@@ -12,8 +12,8 @@
 
 namespace hydrascope::model {
 
-/// `Entry` has `name` and `aliases`. Registrations run before main in an unspecified order, hence one
-/// catalogue is an object of a function.
+/// `Entry` has `name` and `aliases`. Registrations run before main in an unspecified order, so a
+/// catalogue is an object inside a function.
 template <class Entry>
 class Catalogue {
  public:

@@ -1,4 +1,4 @@
-// Tables of an enumeration's values: what each is called and what else is known of it.
+// Tables of an enumeration's values: the name of each value and other facts about it.
 #pragma once
 
 #include <algorithm>

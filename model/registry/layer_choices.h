@@ -19,18 +19,18 @@ namespace hydrascope::model {
 template <class Spec>
 struct LayerChoices {
   std::string Spec::*name;
-  LayerField field;            ///< of the choice: "`rel_pos`"
-  std::string options_field;   ///< of its options: "`rel_pos_options`"
-  std::string options_form;    ///< what an option's text looks like
+  LayerField field;            ///< the field of the choice: "`rel_pos`"
+  std::string options_field;   ///< the field of its options: "`rel_pos_options`"
+  std::string options_form;    ///< the form of an option's text
   std::string options_layers;  ///< a hint on the layers of an option
-  std::string verb;            ///< "has": what a layer does with its choice
+  std::string verb;            ///< "has": joins a layer and its choice
   std::string_view none;       ///< the choice without options; empty: there is none
   /// The canonical name of a word, or an error of the field `subject`.
   std::string (*canonical)(std::string_view word, const std::string& subject);
   /// Throws Error(invalid_argument) for an option that the entry of that name does not take.
   void (*check)(const std::string& name, std::string_view key, std::string_view value,
                 const std::string& subject);
-  /// With the defaults filled in.
+  /// The options of `spec` with the defaults filled in.
   MechanismOptions (*options)(const Spec& spec);
 
   /// A layer that already has the choice keeps the options that its checkpoint was trained with.
@@ -46,7 +46,8 @@ struct LayerChoices {
     }
   }
 
-  /// `name[:layers].key=value`. It is an error when none of the layers has the choice.
+  /// `name[:layers].key=value`. Throws Error(invalid_argument) if none of the layers has the
+  /// choice.
   void apply_option(std::string_view option, std::vector<Spec>& layers) const {
     const LayerField of_options{options_field, field.noun, options_layers};
     const LayerSetting setting = parse_layer_setting(option, options_form, of_options);
@@ -69,7 +70,7 @@ struct LayerChoices {
                   options_field, "choose it with " + field.subject);
   }
 
-  /// {"hydra.scale": "linear"}; where layers differ, their values joined by '|'.
+  /// {"hydra.scale": "linear"}; differing values of layers are joined by '|'.
   [[nodiscard]] std::map<std::string, std::string> values(const std::vector<Spec>& layers) const {
     std::map<std::string, std::set<std::string>> found;
     for (const Spec& layer : layers) {

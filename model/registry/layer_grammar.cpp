@@ -70,7 +70,7 @@ std::vector<LayerPart> parse_layers(std::string_view spec, std::int64_t depth,
   std::vector<LayerPart> parts;
   std::vector<std::string_view> texts;
   constexpr std::size_t kNobody = -1;
-  // The part that decided on a layer last.
+  // Position of the last part that names each layer.
   std::vector<std::size_t> owner(static_cast<std::size_t>(depth), kNobody);
   std::string_view rest = spec;
   while (true) {

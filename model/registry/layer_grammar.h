@@ -1,4 +1,4 @@
-// The grammar of what is chosen by layer: `softmax:0-9,hydra:last2`, `rope:0-5`, and of its settings,
+// The grammar of choices by layer, `softmax:0-9,hydra:last2`, `rope:0-5`, and of their settings,
 // `rope:0-5.base=10`.
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace hydrascope::model {
 
-/// What errors say of a field whose text is wrong.
+/// The words of errors about a field whose text is wrong.
 struct LayerField {
   std::string subject;   ///< "`attention`"
   std::string noun;      ///< "a mechanism's name"
@@ -19,7 +19,7 @@ struct LayerField {
 };
 
 /// The layers, of `depth`, that a selector ("3", "0-9", "last4", "first2", "every2") names: counted
-/// from 0, `everyK` from the last layer; without one all. `part` is what errors quote. Throws
+/// from 0, `everyK` from the last layer; no selector names all. Errors quote `part`. Throws
 /// Error(invalid_argument).
 std::vector<std::int64_t> select_layers(std::optional<std::string_view> selector,
                                         std::int64_t depth, std::string_view part,
@@ -31,9 +31,9 @@ struct LayerPart {
   std::vector<std::int64_t> layers;
 };
 
-/// The parts of `spec` in their order; of two that name a layer the later wins. `canonical` gives a
-/// word's name in the registry or throws. Throws Error(invalid_argument) also for a part of whose
-/// layers later parts take all.
+/// The parts of `spec` in their order; the later of two that name a layer wins. `canonical` gives a
+/// word's name in the registry or throws. Throws Error(invalid_argument) also for a part that loses
+/// all of its layers to later parts.
 std::vector<LayerPart> parse_layers(std::string_view spec, std::int64_t depth,
                                     const LayerField& field,
                                     const std::function<std::string(std::string_view)>& canonical);
@@ -41,15 +41,15 @@ std::vector<LayerPart> parse_layers(std::string_view spec, std::int64_t depth,
 /// `name[:layers].key=value`, cut up.
 struct LayerSetting {
   std::string_view name;
-  std::optional<std::string_view> layers;  ///< without: all
+  std::optional<std::string_view> layers;  ///< absent: all
   std::string key;
   std::string value;
 };
-/// `form` is what errors expect; a value may hold any of the marks. Throws Error(invalid_argument).
+/// Errors expect `form`; a value may hold any of the marks. Throws Error(invalid_argument).
 LayerSetting parse_layer_setting(std::string_view setting, const std::string& form,
                                  const LayerField& field);
 
-/// "softmax:0-9,hydra:10-11" of the names of consecutive layers, or one name that all have.
+/// "softmax:0-9,hydra:10-11" for the names of consecutive layers, or the one name of all layers.
 std::string layers_text(const std::vector<std::string>& names);
 
 }  // namespace hydrascope::model

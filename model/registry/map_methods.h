@@ -1,5 +1,5 @@
-// The ways to say which tokens a prediction rests on, and which of them a mechanism supports. Free
-// of LibTorch: the command line enumerates them.
+// The methods that say which tokens a prediction rests on, and the methods that a mechanism
+// supports. Free of LibTorch: the command line enumerates them.
 #pragma once
 
 #include "model/config/config.h"
@@ -18,8 +18,8 @@ struct MethodEntry {
   Method method;
   std::string_view name;     ///< as `--method` spells it: "grad-rollout"
   std::string_view summary;  ///< one line for help and reports
-  bool of_class;             ///< depends on the class that is asked for
-  bool is_signed;            ///< where the mechanism's map is positive; hydra is signed always
+  bool of_class;             ///< depends on the requested class
+  bool is_signed;            ///< if the mechanism's map is positive; hydra is always signed
   bool by_head;              ///< heads have maps of their own
 };
 /// In the order of the contract of the command line.
@@ -31,23 +31,23 @@ inline const MethodEntry* find_method_or_null(std::string_view name) {
   return find_in(methods(), name);
 }
 
-/// What a rollout does with a layer that has no attention map of its own: leave it out, or take the
+/// The treatment of a layer without an attention map in a rollout: leave it out, or take the
 /// row-stochastic 1 + cos of its queries and keys.
 enum class MaplessLayers { skip, cosine };
 
-/// Empty where `method` can explain `layer` of such a model; else one sentence that names the
-/// mechanism and says why not ("hydra has no attention map: every feature has one of its own").
+/// Empty if `method` can explain `layer` of such a model, else one sentence with the mechanism and
+/// the reason ("hydra has no attention map: every feature has one of its own").
 std::string why_not(const VitConfig& config, Method method, std::int64_t layer,
                     MaplessLayers mapless = MaplessLayers::skip);
-/// Throws Error(invalid_argument) with `why_not` and the methods that can; `where` is what the user
-/// said ("`method` rollout").
+/// Throws Error(invalid_argument) with `why_not` and the methods that can; `where` quotes the user
+/// ("`method` rollout").
 void require_supported(const VitConfig& config, Method method, std::int64_t layer,
                        MaplessLayers mapless, const std::string& where);
-/// Names of those that can, for hints.
+/// Names of the supported methods, for hints.
 std::vector<std::string_view> supported_methods(const VitConfig& config, std::int64_t layer,
                                                 MaplessLayers mapless = MaplessLayers::skip);
 
-/// "2, 4-11" of ascending layers.
+/// "2, 4-11" for ascending layers.
 std::string layer_ranges(const std::vector<std::int64_t>& layers);
 
 }  // namespace hydrascope::model::explain

@@ -1,5 +1,5 @@
-// What measures of faithfulness are called, and what may take the place of a patch: words that the
-// command line offers, without LibTorch. What they compute stands in faithfulness.h and substrate.h.
+// The names of the measures of faithfulness and of the substitutes of a patch: words that the
+// command line offers, without LibTorch. faithfulness.h and substrate.h say what they compute.
 #pragma once
 
 #include "model/registry/entry_table.h"

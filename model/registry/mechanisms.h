@@ -1,6 +1,6 @@
 // The list of attention mechanisms. An entry is one file under mechanisms/ that defines a
-// MechanismRegistration; the command line, config validation, benchmark, tests and help enumerate
-// this list and nothing else needs editing.
+// MechanismRegistration. The command line, config validation, benchmark, tests and help enumerate
+// this list, so nothing else needs editing.
 #pragma once
 
 #include "model/attention/token_grid.h"
@@ -29,10 +29,10 @@ struct MechanismOption {
   std::string help;
   double minimum = 0;
   double maximum = 0;
-  bool integer = false;  ///< of a number: no fraction
+  bool integer = false;  ///< a number without a fraction
   /// Patches along both axes of the grid: one integer, or two as 14x24; 0 is the training grid's.
   bool is_extent = false;
-  /// It says how tensors that a checkpoint holds were made: where they are, it cannot be changed.
+  /// It says how a checkpoint's tensors were made, so it cannot be changed for these tensors.
   bool of_stored_tensors = false;
   /// Choices of earlier versions, which the last of `choices` replaces; checkpoints name them.
   std::vector<std::string> former_choices = {};
@@ -51,34 +51,34 @@ struct MixerSize {
   std::int64_t embed_dim = 0;
   std::int64_t num_heads = 0;
   std::int64_t bytes_per_element = 4;
-  TokenGrid training_grid = {};  ///< what options that are 0 for it stand for
+  TokenGrid training_grid = {};  ///< the grid of options that are 0
   std::int64_t layer_index = 0;
   std::int64_t depth = 1;
   [[nodiscard]] std::int64_t num_tokens() const { return grid.num_tokens(); }
   [[nodiscard]] std::int64_t head_dim() const { return embed_dim / num_heads; }
 };
 
-/// Per image and layer, qkv and proj excluded. FLOPs = 2 x multiply-adds; bytes are those of a
-/// fused operation: q, k, v read once, the output written once, and the state.
+/// Cost per image and layer, without qkv and proj. FLOPs = 2 x multiply-adds; bytes are a fused
+/// operation's: q, k, v read once, the output written once, and the state.
 struct MixerCost {
   double flops = 0;
   double bytes = 0;
-  double pairs = 0;  ///< of tokens that get a score, of each head on average
+  double pairs = 0;  ///< of tokens that get a score, each head's on average
 };
 
-/// The options of one layer with the defaults filled in: what decides the function it computes.
+/// The options of one layer with the defaults filled in; they decide the layer's function.
 class MechanismOptions {
  public:
   /// Throws what `check_option` throws.
   MechanismOptions(const AttentionSpec& spec);  // NOLINT(google-explicit-constructor)
-  /// `chosen`, which has been checked, over the defaults of what is declared.
+  /// `chosen`, which has been checked, over the defaults of `declared`.
   MechanismOptions(const std::vector<MechanismOption>& declared,
                    const std::map<std::string, std::string>& chosen);
   [[nodiscard]] const std::string& text(const std::string& key) const;
   [[nodiscard]] double number(const std::string& key) const;
   [[nodiscard]] bool on(const std::string& key) const { return text(key) == "on"; }
   [[nodiscard]] std::int64_t integer(const std::string& key) const;
-  /// At least one patch each; 0 is `training`'s.
+  /// At least one patch each; 0 means `training`'s.
   [[nodiscard]] GridExtent extent(const std::string& key, const TokenGrid& training) const;
   [[nodiscard]] const std::map<std::string, std::string>& all() const noexcept { return values_; }
 
@@ -94,12 +94,12 @@ struct MechanismEntry {
   std::string summary = {};
   std::string citation = {};
   std::vector<MechanismOption> options = {};
-  /// Options of earlier versions with the one value that is left of each: checkpoints name them.
+  /// Options of earlier versions with their one remaining value: checkpoints name them.
   std::map<std::string, std::string> former_options = {};
   std::vector<MechanismParameter> parameters = {};
-  std::string map_definition = {};  ///< what A_ij is, one line
+  std::string map_definition = {};  ///< the definition of A_ij, one line
   bool has_map = true;              ///< false: each feature has its own
-  bool rows_sum_to_one = false;     ///< of its attention map
+  bool rows_sum_to_one = false;     ///< true of its attention map
   bool non_negative = false;        ///< the weights of its attention map
   bool normalised = false;          ///< repeating every token changes nothing
   bool permutation_equivariant = true;
@@ -109,7 +109,7 @@ struct MechanismEntry {
   bool query_is_input = false;    ///< q is the layer's input, no query projection
   bool takes_positions = false;   ///< it has scores of pairs that a position rule may change
   std::function<MixerCost(const MixerSize&, const MechanismOptions&)> cost = {};
-  /// Elements of the tensors that it adds to a layer trained at that size; empty = none.
+  /// Elements of the tensors that it adds to a layer trained at this size; empty = none.
   std::function<double(const MixerSize&, const MechanismOptions&)> added_elements = {};
   std::function<std::unique_ptr<TokenMixer>(const TokenMixerArguments&)> make = {};
 };
@@ -120,13 +120,13 @@ const std::vector<const MechanismEntry*>& mechanisms();
 /// By name or alias; nullptr when there is none.
 const MechanismEntry* find_mechanism_or_null(std::string_view name_or_alias);
 
-/// By name or alias; throws Error(invalid_argument) that lists what exists. `subject`: the field that
-/// names it.
+/// By name or alias; throws Error(invalid_argument) that lists the entries. `subject`: the field
+/// with the name.
 const MechanismEntry& find_mechanism(std::string_view name_or_alias,
                                      const std::string& subject = "`attention`");
 
-/// Throws Error(invalid_argument) when `entry` has no option `key` or `value` is outside what it
-/// takes; `subject` is what the message names.
+/// Throws Error(invalid_argument) when `entry` has no option `key` or does not take `value`; the
+/// message names `subject`.
 void check_option(const MechanismEntry& entry, std::string_view key, std::string_view value,
                   const std::string& subject);
 
@@ -184,13 +184,13 @@ class SwitchOption : public ChoiceOption<bool> {
   SwitchOption(std::string key, bool default_value, std::string help);
 };
 
-/// The same option, of tensors that a checkpoint holds.
+/// The same option, for the tensors of a checkpoint.
 template <class Option>
 Option of_stored_tensors(Option option) {
   option.of_stored_tensors = true;
   return option;
 }
-/// "exp|softmax2" or "1 to 8": what the option takes.
+/// "exp|softmax2" or "1 to 8": the values of the option.
 std::string describe_values(const MechanismOption& option);
 
 /// Static objects of this type fill the registry; a second entry of a name or alias stops the

@@ -1,6 +1,6 @@
-// The list of position rules of softmax's scores, beside the list of mechanisms. An entry is one file
-// under model/attention/positions/ that defines a PositionRegistration; the command line, config
-// validation and help enumerate this list. Free of LibTorch.
+// The list of position rules of softmax's scores, beside the list of mechanisms. An entry is one
+// file under model/attention/positions/ that defines a PositionRegistration. The command line,
+// config validation and help enumerate this list. Free of LibTorch.
 #pragma once
 
 #include "model/registry/mechanisms.h"
@@ -17,7 +17,7 @@ namespace hydrascope::model {
 
 class PositionRule;
 
-/// What a layer without a rule has.
+/// The rule of a layer that has none.
 inline constexpr std::string_view kNoRule = "none";
 
 /// A rule by its name and the options that differ from its defaults.
@@ -35,9 +35,9 @@ struct PositionEntry {
   std::string scores = {};  ///< the equation, one line
   std::vector<MechanismOption> options = {};
   std::vector<MechanismParameter> parameters = {};
-  std::int64_t head_multiple = 1;  ///< what the features of a head must be a multiple of
-  /// FLOPs that it adds to a mechanism that scores so many pairs (MixerCost): 2 x multiply-adds, and one
-  /// for every other step of a pair. Angles and distances, which are a size's, are left out.
+  std::int64_t head_multiple = 1;  ///< a head's features must be a multiple of it
+  /// FLOPs that it adds to a mechanism that scores `pairs` pairs (MixerCost): 2 x multiply-adds,
+  /// and one for every other step of a pair. Angles and distances, once per size, are left out.
   std::function<double(const MixerSize&, const MechanismOptions&, double pairs)> cost = {};
   std::function<std::shared_ptr<const PositionRule>(const TokenMixerArguments&)> make = {};
 };
@@ -46,11 +46,11 @@ struct PositionEntry {
 const std::vector<const PositionEntry*>& position_rules();
 /// By name or alias; nullptr when there is none.
 const PositionEntry* find_position_rule_or_null(std::string_view name_or_alias);
-/// Throws Error(invalid_argument) that lists what exists. `subject`: the field that names it.
+/// Throws Error(invalid_argument) that lists the entries. `subject`: the field with the name.
 const PositionEntry& find_position_rule(std::string_view name_or_alias,
                                         const std::string& subject = "`rel_pos`");
 
-/// Throws Error(invalid_argument) for an option that the entry has not, or a value that it does not
+/// Throws Error(invalid_argument) for an option that the entry lacks, or a value that it does not
 /// take.
 void check_option(const PositionEntry& entry, std::string_view key, std::string_view value,
                   const std::string& subject);
@@ -60,14 +60,14 @@ MechanismOptions position_options(const PositionSpec& spec);
 
 /// As `apply_attention_spec`: `rope`, `rope:0-5,none:6-11`.
 void apply_position_spec(std::string_view spec, std::vector<PositionSpec>& layers);
-/// `rule[:layers].key=value`. It is an error when none of the layers has the rule.
+/// `rule[:layers].key=value`. Throws Error(invalid_argument) when none of the layers has the rule.
 void apply_position_option(std::string_view option, std::vector<PositionSpec>& layers);
 
-/// Every option of every rule in use, as `attention_options` gives those of mechanisms.
+/// Every option of every rule in use, in the form of `attention_options`.
 std::map<std::string, std::string> position_option_values(const std::vector<PositionSpec>& layers);
 /// The layers with the defaults filled in.
 std::vector<PositionSpec> with_all_options(std::vector<PositionSpec> layers);
-/// What `apply_position_spec` reads back; "none" without any rule.
+/// The text that `apply_position_spec` reads back; "none" without any rule.
 std::string to_text(const std::vector<PositionSpec>& layers);
 
 /// Static objects of this type fill the registry; a second entry of a name or alias stops the

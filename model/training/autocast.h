@@ -16,7 +16,7 @@ constexpr std::string_view name(Autocast autocast) {
   return autocast == Autocast::off ? "float32" : "bfloat16";
 }
 
-/// While it lives, operations of this thread on `device` are cast; weights are cast once per scope.
+/// While it lives, this thread's operations on `device` are cast; weights are cast once per scope.
 class AutocastScope {
  public:
   AutocastScope(Autocast autocast, c10::DeviceType device);

@@ -24,8 +24,8 @@ StepLoss ClassificationTask::loss(const Batch& batch, std::int64_t) {
     mixing = draw_mixing(options_.mixup, batch, options_.seed, rank_);
     images = mix_images(images, mixing);
   }
-  // Cross-entropy is linear in what it wants: to learn from each part of a view is to learn from
-  // their mean.
+  // Cross-entropy is linear in its target, so learning from each part of a view is learning from
+  // the parts' mean.
   const auto of_parts = [&](const at::Tensor& logits) {
     return has_views ? logits.repeat_interleave(batch.targets.size(0) / logits.size(0), 0) : logits;
   };
@@ -39,7 +39,7 @@ StepLoss ClassificationTask::loss(const Batch& batch, std::int64_t) {
   forward.drop_path_rate = options_.drop_path_rate;
   forward.recompute_blocks = options_.recompute_blocks;
   const at::Tensor tokens = model_.forward_features(images, forward);
-  // A distilled model's is then the mean of its heads, as timm has it.
+  // A distilled model's logits are then the mean of its heads, as in timm.
   if (!teacher_) {
     StepLoss cost{label_loss_of(of_parts(model_.forward_head(tokens)))};
     add_penalty(model_, cost);

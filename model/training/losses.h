@@ -1,5 +1,5 @@
-// What training minimises. Every loss is a differentiable scalar, the mean over the images,
-// computed in float32 (float64 stays).
+// The losses of training. Every loss is a differentiable scalar, the mean over the images, computed
+// in float32 (float64 stays).
 #pragma once
 
 #include <ATen/core/Tensor.h>

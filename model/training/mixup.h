@@ -12,33 +12,33 @@
 namespace hydrascope::model::training {
 
 struct MixupOptions {
-  double mixup_alpha = 0;    ///< of Beta(alpha, alpha); 0: no mixup
+  double mixup_alpha = 0;    ///< alpha of Beta(alpha, alpha); 0: no mixup
   double cutmix_alpha = 0;   ///< 0: no CutMix
-  double prob = 1;           ///< that a batch is mixed
-  double switch_prob = 0.5;  ///< of CutMix where both are on
+  double prob = 1;           ///< probability that a batch is mixed
+  double switch_prob = 0.5;  ///< probability of CutMix if both are on
   double label_smoothing = 0.1;
   [[nodiscard]] bool is_on() const noexcept { return mixup_alpha > 0 || cutmix_alpha > 0; }
 };
 
 /// How one batch is mixed: each image with its counterpart from the batch's other end.
 struct Mixing {
-  double share = 1;  ///< of the image's own label, and with mixup of its own pixels
+  double share = 1;  ///< weight of the image's own label, and with mixup of its own pixels
   /// CutMix: rows top .. bottom and columns left .. right come from the other image.
   bool is_cutmix = false;
   std::int64_t top = 0, bottom = 0, left = 0, right = 0;
 };
 
 /// For images of height x width pixels. A box of (1 - share) of the area around a uniform centre is
-/// clipped at the border, and `share` becomes what is left.
+/// clipped at the border, and `share` becomes the area outside the box.
 Mixing draw_mixing(const MixupOptions& options, std::int64_t height, std::int64_t width,
                    RandomStream& random);
 
 /// The same for the images of `batch`, drawn from `seed`, the batch's place in the run and `rank`:
-/// what a resumed run draws too, and another for each batch of an update.
+/// a resumed run draws the same, and each batch of an update another mixing.
 Mixing draw_mixing(const MixupOptions& options, const Batch& batch, std::uint64_t seed,
                    std::uint64_t rank);
 
-/// images (B, 3, H, W) -> the mixed ones; the argument stays.
+/// images (B, 3, H, W) -> the mixed images; the argument stays.
 at::Tensor mix_images(const at::Tensor& images, const Mixing& mixing);
 /// targets int64 (B) -> float32 (B, num_classes), smoothed and mixed; rows sum to 1.
 at::Tensor mix_targets(const at::Tensor& targets, std::int64_t num_classes, const Mixing& mixing,

@@ -18,7 +18,7 @@
 namespace hydrascope::model::training {
 namespace {
 
-/// The fused kernels walk over memory: a gradient has to lie as its parameter does.
+/// The fused kernels walk over memory, so a gradient needs its parameter's layout.
 at::Tensor gradient_laid_out_as(const at::Tensor& parameter) {
   const at::Tensor& gradient = parameter.grad();
   if (gradient.strides() == parameter.strides()) return gradient;

@@ -36,42 +36,43 @@ class Optimizer {
  public:
   Optimizer(std::vector<ParameterGroup> groups, OptimizerOptions options);
 
-  /// One update with `learning_rate` times each group's scale; parameters without a gradient stay.
-  /// LibTorch's fused kernels.
+  /// One update with `learning_rate` times each group's scale, by LibTorch's fused kernels;
+  /// parameters without a gradient stay.
   void step(double learning_rate);
   /// Gradients become undefined.
   void zero_grad();
   [[nodiscard]] std::vector<at::Tensor> parameters() const;
-  /// The same, in the same order.
+  /// The parameters of all groups, in the groups' order.
   [[nodiscard]] NamedTensors named_parameters() const;
   [[nodiscard]] const std::vector<ParameterGroup>& groups() const noexcept { return groups_; }
 
   /// The tensors themselves, not copies: "exp_avg.blocks.0.attn.qkv.weight", "exp_avg_sq...",
-  /// "step..." of AdamW, "momentum_buffer..." of SGD; of parameters that were never stepped too.
+  /// "step..." for AdamW, "momentum_buffer..." for SGD; parameters that were never stepped
+  /// included.
   [[nodiscard]] NamedTensors state() const;
-  /// Copies a `state`; throws what `copy_named` throws.
+  /// Copies a `state`; throws as `copy_named` does.
   void load_state(const NamedTensors& state);
 
  private:
   /// The optimizer's state of one parameter.
   struct Slot {
-    at::Tensor first;   ///< mean of gradients, or momentum where there is one
+    at::Tensor first;   ///< mean of gradients, or SGD's momentum
     at::Tensor second;  ///< AdamW
-    at::Tensor step;    ///< AdamW: float scalar on the parameter's device, as the kernel wants it
+    at::Tensor step;    ///< AdamW: float scalar on the parameter's device, for the kernel
   };
   std::vector<ParameterGroup> groups_;
   OptimizerOptions options_;
   std::vector<std::vector<Slot>> slots_;
 };
 
-/// Copies into each tensor of `destination` the one of its name in `source`, which may hold more.
-/// Throws Error(failed) that lists all names that are missing or have another shape, before
+/// Copies into each tensor of `destination` the tensor of its name in `source`, which may hold
+/// more. Throws Error(failed) that lists all names that are missing or have another shape, before
 /// anything is copied.
 void copy_named(const NamedTensors& source, const NamedTensors& destination,
                 const std::string& subject);
 
 /// Scales the gradients so that their joint L2 norm is at most `max_norm` (`<= 0`: never); returns
-/// the norm before. Gradients whose norm is not finite are of no use afterwards.
+/// the norm before. Gradients with a norm that is not finite are useless afterwards.
 double clip_gradients(const std::vector<at::Tensor>& parameters, double max_norm);
 
 }  // namespace hydrascope::model::training

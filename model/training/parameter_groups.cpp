@@ -41,7 +41,7 @@ std::int64_t layer_of(const std::string& name, std::int64_t depth) {
 }
 
 bool is_decayed(const std::string& name, const at::Tensor& parameter) {
-  // Tables of positions, and what turns by them, are where they are and not small.
+  // Tables of positions, and parameters of rotations, are places and need not be small.
   const bool is_table =
       name.find(".attn.rel_pos") != std::string::npos || name.ends_with(".attn.rope.freqs");
   const bool is_embedding = name.ends_with("_token") || name.ends_with("pos_embed") || is_table;

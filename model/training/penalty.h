@@ -1,4 +1,4 @@
-// Terms that attention adds to a loss, of its own parameters, as the spans of adaptive_span.
+// Terms of a loss for attention's own parameters, such as adaptive_span's spans.
 #pragma once
 
 #include "model/training/training_task.h"
@@ -8,8 +8,8 @@
 
 namespace hydrascope::model::training {
 
-/// Adds the penalties of the layers from `first_layer` on (`TokenMixer::penalty`) to the loss, and their
-/// sum to its parts as "penalty"; nothing where no layer has one.
+/// Adds the penalties of the layers from `first_layer` on (`TokenMixer::penalty`) to the loss, and
+/// their sum to its parts as "penalty"; adds nothing if no layer has one.
 inline void add_penalty(VisionTransformerImpl& model, StepLoss& cost,
                         std::int64_t first_layer = 0) {
   at::Tensor sum;

@@ -22,10 +22,10 @@ struct ScheduleOptions {
 };
 
 /// Throws Error(invalid_argument) for settings that make no schedule. A warm-up may be longer than
-/// the run, which then is nothing else.
+/// the run, which then consists of it.
 void validate(const ScheduleOptions& options);
-/// At `step` (from 0); beyond the last step that of the last. As with timm (`warmup_prefix` off)
-/// the warm-up hides the beginning of the decay, which it does not delay:
+/// The rate at `step` (from 0); beyond the last step the last step's. As with timm (`warmup_prefix`
+/// off) the warm-up hides the beginning of the decay, which it does not delay:
 ///   cosine     min + (rate - min) (1 + cos(pi step / steps)) / 2
 ///   linear     min + (rate - min) (1 - step / steps)
 ///   step       rate decay_rate^floor(step / decay_steps)

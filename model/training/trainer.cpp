@@ -54,7 +54,7 @@ struct Trainer::State {
 
   // Since the last record.
   Sums sums;
-  std::int64_t steps = 0;  ///< that changed the weights; the sums are over these
+  std::int64_t steps = 0;  ///< steps that changed the weights; the sums are over these
   std::int64_t skipped_steps = 0;
   std::int64_t images = 0;
   double gradient_norm = 0;
@@ -71,7 +71,7 @@ struct Trainer::State {
         parameters(optimizer.parameters()),
         reducer(optimizer.named_parameters(), group) {}
 
-  /// Adds the gradients of one batch, and its numbers.
+  /// Adds the gradients and the numbers of one batch.
   void accumulate(Sums& of_step) {
     Batch batch = loader.next();
     images += batch.images.size(0);
@@ -85,7 +85,7 @@ struct Trainer::State {
   }
 
   void update() {
-    // A step draws the same numbers whether the run came here or was resumed here.
+    // A step draws the same numbers in a resumed run as in a run without a break.
     constexpr std::uint64_t kStepsApart = 0x9E3779B97F4A7C15;  // 2^64 / golden ratio
     seed_generators(options.seed + kStepsApart * static_cast<std::uint64_t>(position.step) +
                     static_cast<std::uint64_t>(group.rank()));
@@ -93,7 +93,7 @@ struct Trainer::State {
     Sums of_step;
     for (std::int64_t part = 0; part < options.accumulation; ++part) accumulate(of_step);
     reducer.average();
-    // The same on all ranks, which hold the same gradients: they skip the same steps.
+    // All ranks hold the same gradients and so skip the same steps.
     const double norm = clip_gradients(parameters, options.clip_norm);
     if (std::isfinite(norm)) {
       optimizer.step(learning_rate(options.schedule, position.step));

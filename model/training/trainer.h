@@ -1,5 +1,5 @@
 // The loop of every training: batches, gradients, an update, numbers; resumable at any step bit for
-// bit. A TrainingTask decides what is minimised.
+// bit. A TrainingTask decides about the loss.
 #pragma once
 
 #include "kernels/error.h"
@@ -24,11 +24,11 @@ struct TrainerOptions {
   double clip_norm = 0;           ///< 0: none
   Autocast autocast = Autocast::off;
   c10::Device device{c10::kCPU};
-  std::uint64_t seed = 42;  ///< for what the modules draw (drop-path): seeded anew for every step
+  std::uint64_t seed = 42;  ///< for the modules' random numbers (drop-path), anew for every step
   std::int64_t log_every = 20;
-  /// Stops when so many updates in a row were not finite; each of them is skipped.
+  /// Most updates in a row that are not finite before the run stops; each of them is skipped.
   int most_bad_steps = 10;
-  /// Every rank's parameters are compared after so many steps; 0: never.
+  /// Steps between two comparisons of all ranks' parameters; 0: never.
   std::int64_t check_ranks_every = 100;
 };
 
@@ -39,28 +39,28 @@ struct StepRecord {
   std::int64_t skipped_steps = 0;  ///< steps whose gradients were not finite
   std::int64_t epoch = 0;
   double learning_rate = 0;
-  double gradient_norm = 0;              ///< of the last step that was not skipped
+  double gradient_norm = 0;              ///< the last step's that was not skipped
   std::map<std::string, double> losses;  ///< "loss" and the task's parts, means over the steps
   std::int64_t images = 0;  ///< shown by all processes, in skipped steps too; parts of views
   double images_per_second = 0;
-  double wait_share = 0;  ///< the share of the time that was spent waiting for pictures
+  double wait_share = 0;  ///< the share of the time spent waiting for pictures
 };
 
-/// A run's place: with the weights, the optimizer's and the average's tensors it is the whole
+/// A run's place. With the tensors of the weights, the optimizer and the average it is the whole
 /// state.
 struct TrainerPosition {
   std::int64_t step = 0;  ///< updates done
   double seconds = 0;     ///< trained so far, over all restarts
 };
 
-/// Gradients that stayed infinite or no numbers: Error(failed).
+/// Gradients that stay infinite or NaN: Error(failed).
 class NotFiniteError : public Error {
   using Error::Error;
 };
 
 class Trainer {
  public:
-  /// `average` may be null. All must outlive the trainer.
+  /// `average` may be null. All arguments must outlive the trainer.
   Trainer(TrainingTask& task, BatchLoader& loader, Optimizer& optimizer, ParameterAverage* average,
           ProcessGroup& group, TrainerOptions options);
   ~Trainer();
@@ -70,16 +70,16 @@ class Trainer {
   [[nodiscard]] const TrainerPosition& position() const noexcept;
   [[nodiscard]] bool finished() const noexcept;
 
-  /// Called with a record every `log_every` steps, and at the end of `run` with one of the steps
-  /// that are left.
+  /// Called with a record every `log_every` steps, and at the end of `run` with one of the
+  /// remaining steps.
   std::function<void(const StepRecord&)> on_record;
   /// Asked after every step; false ends `run` early. The answer on rank 0 counts.
   std::function<bool()> keep_going;
 
-  /// Whether `keep_going` ended the last `run`, on whichever rank.
+  /// Whether `keep_going` ended the last `run`, on any rank.
   [[nodiscard]] bool was_stopped() const noexcept;
 
-  /// Steps until `until` (or the end, or `keep_going`). Returns the steps done. Throws
+  /// Steps until `until` (or the end, or `keep_going`). Returns the number of steps done. Throws
   /// NotFiniteError, on all ranks alike.
   std::int64_t run(std::int64_t until);
 

@@ -69,7 +69,7 @@ NamedTensors read_tensors(const checkpoint::SafetensorsFile& file) {
   return tensors;
 }
 
-/// N of "step-N", or what else `prefix` is, with `ending` after it.
+/// N of "step-N", or of another `prefix`, with `ending` after it.
 std::optional<std::int64_t> step_of(const std::string& name, std::string_view prefix,
                                     std::string_view ending) {
   if (!name.starts_with(prefix) || !name.ends_with(ending)) return std::nullopt;
@@ -78,7 +78,7 @@ std::optional<std::int64_t> step_of(const std::string& name, std::string_view pr
       std::string_view(name).substr(prefix.size(), name.size() - prefix.size() - ending.size()));
 }
 
-/// Those with a file of that ending, newest first.
+/// The steps that have a file with that ending, newest first.
 std::vector<std::int64_t> steps_in(const fs::path& folder, std::string_view ending = kState,
                                    std::string_view prefix = kStepPrefix) {
   std::vector<std::int64_t> steps;
@@ -104,12 +104,12 @@ fs::path best_file_of(const fs::path& folder, std::int64_t step) {
 }
 
 void remove_state(const fs::path& folder, std::int64_t step) {
-  std::error_code ignored;  // the state first: one without weights would be an error later
+  std::error_code ignored;  // the state goes first: a state without weights would be an error later
   fs::remove(file_of(folder, step, kState), ignored);
   fs::remove(file_of(folder, step, kWeights), ignored);
 }
 
-/// `to` becomes another name of `from`, at once; a copy where the file system has no such thing.
+/// Gives `from` the further name `to`, at once; copies if the file system has no links.
 void link_file(const fs::path& from, const fs::path& to) {
   const fs::path temporary = to.string() + ".new";
   std::error_code error;
@@ -117,7 +117,7 @@ void link_file(const fs::path& from, const fs::path& to) {
   fs::create_hard_link(from, temporary, error);
   if (error) fs::copy_file(from, temporary, fs::copy_options::overwrite_existing, error);
   if (!error) fs::rename(temporary, to, error);
-  // Renaming a link to another one of the same file does nothing.
+  // Renaming a link to another link of the same file does nothing.
   std::error_code ignored;
   fs::remove(temporary, ignored);
   if (error)
@@ -162,11 +162,11 @@ void StateFolder::forget_all_but(std::size_t recent, std::optional<std::int64_t>
   const std::vector<std::int64_t> steps = steps_in(folder_);
   for (std::size_t i = recent; i < steps.size(); ++i)
     if (steps[i] != written) remove_state(folder_, steps[i]);
-  // Weights that a kill left without their state.
+  // Weights whose state a kill prevented.
   for (const std::int64_t step : steps_in(folder_, kWeights))
     if (std::error_code ignored; !fs::exists(file_of(folder_, step, kState), ignored))
       remove_state(folder_, step);
-  // Best weights that no state would go back to.
+  // Best weights to which no state would go back.
   std::vector<std::int64_t> kept = steps_in(folder_);
   bool is_newest = !kept.empty();
   for (const std::int64_t best : bests_in(folder_)) {
@@ -180,7 +180,7 @@ void StateFolder::forget_all_but(std::size_t recent, std::optional<std::int64_t>
 }
 
 void StateFolder::forget_after(std::int64_t step) {
-  // A run that was killed behind its state has not named its weights.
+  // A run that was killed right after its state has not named its weights.
   const fs::path weights = file_of(folder_, step, kWeights);
   if (std::error_code ignored; fs::exists(weights, ignored))
     link_file(weights, folder_ / "last.safetensors");

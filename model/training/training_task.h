@@ -1,4 +1,4 @@
-// A task decides what a training minimises: it computes the loss of a batch and adds its gradients.
+// A training task decides about the loss: it computes the loss of a batch and adds its gradients.
 #pragma once
 
 #include "model/training/autocast.h"

@@ -29,7 +29,7 @@ namespace {
 constexpr int kExitFailed = 1;
 constexpr int kExitUsage = 2;
 constexpr int kExitNoGpu = 77;  // what test drivers take for "skipped"
-constexpr int kFewestLaunches = 30;
+constexpr int kFewestLaunches = static_cast<int>(sized(30, 2));
 
 std::vector<Case> all_cases() {
   std::vector<Case> all;
@@ -53,7 +53,7 @@ bool measure(const Case& each, Stopwatch& stopwatch, RowWriter& writer) {
   for (const bool cold : {true, false}) {
     const Times times = cold ? stopwatch.cold(work) : stopwatch.warm(work);
     finite = work.finite();
-    writer.write(each, cold ? "cold" : "warm", times, finite);
+    writer.write(each, cold ? "cold" : "warm", times, finite, work.note);
   }
   return finite;
 }
@@ -93,7 +93,8 @@ int run(int argc, char** argv) {
   const int launches = given["launches"].as<int>();
   const int replays = given["replays"].as<int>();
   if (launches < kFewestLaunches || replays < 0 || !given.unmatched().empty())
-    throw std::invalid_argument("--launches is at least 30, --replays at least 0");
+    throw std::invalid_argument("--launches is at least " + std::to_string(kFewestLaunches) +
+                                ", --replays at least 0");
   const std::regex filter(given["filter"].as<std::string>());
   std::vector<Case> cases = all_cases();
   std::erase_if(cases, [&](const Case& each) { return !std::regex_search(name_of(each), filter); });

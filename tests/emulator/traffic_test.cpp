@@ -1,7 +1,7 @@
 // The traffic of kernels between global memory and multiprocessors, in sectors of 32 bytes that a warp's
 // accesses by packs and copies touch, is what their headers state; and no sector is touched for a
-// part of it. Accesses of one element (float32 linear attention, partial sums of Hydra, z and M)
-// are not counted.
+// part of it. Accesses of one element (partial sums of Hydra, z and M of tensor cores and of runs, what
+// float32's backward pass keeps of each query) are not counted.
 #include "kernels/device/vector_io.cuh"
 #include "kernels/gelu/gelu_cuda.h"
 #include "kernels/hydra/hydra_cuda.h"
@@ -263,6 +263,47 @@ TEST(TrafficOf, TensorCoresIsEachRowOncePerPass) {
                            state.data(), denominator.data(), p.grad_y.read(), p.grad_q.write(),
                            p.grad_k.write(), p.grad_v.write(), workspace.data()},
                           nullptr);
+      });
+}
+
+// N (F ceil(d / 64) + d ceil(F / 64)) for the state, whose rows every block of tokens reads; 64 tokens a block.
+TEST(TrafficOf, Float32LinearAttentionIsItsTiles) {
+  constexpr std::int64_t kHeads = 2;
+  constexpr std::int64_t kTokens = 128;
+  Problem<float> p(shape_of(Feature::exp_pair, kHeads, 64, 64), 1, kTokens);
+  const std::int64_t of_features = kHeads * p.shape.features() * 4;  // bytes of M, or of z
+  const std::int64_t matrix = of_features * 64;
+  constexpr std::int64_t kBlocks = kTokens / 64;
+  // A row's largest exponent takes M once for four rows; each warp has M for its features.
+  constexpr std::int64_t kPasses = 16;
+  constexpr std::int64_t kWarps = 4;
+  DeviceArray<float> state(cuda::state_floats(p.shape, p.extent));
+  DeviceArray<float> denominator(to_size(kHeads * kTokens));
+  DeviceArray<unsigned char> workspace(cuda::backward_workspace_bytes<float>(p.shape, p.extent));
+  expect_traffic(
+      {rows("q", p.q, 3, 0), rows("k", p.k, 2, 0), rows("v", p.v, 2, 0), rows("y", p.y, 0, 1),
+       whole("state", state, kBlocks * (matrix + (kPasses + kWarps + 1) * of_features),
+             matrix + 2 * of_features)},
+      [&] {
+        cuda::forward<float>({p.shape, p.extent, p.q.read(), p.k.read(), p.v.read(), p.y.write(),
+                              state.data(), denominator.data(), workspace.data()},
+                             nullptr);
+      });
+  // By kernel: query_rows, the sums over queries (once a head), both gradients, the rows of dv.
+  expect_traffic(
+      {rows("q", p.q, 4, 0), rows("k", p.k, 3, 0), rows("v", p.v, 1, 0), rows("y", p.y, 1, 0),
+       rows("grad_y", p.grad_y, 4, 0), rows("grad_q", p.grad_q, 0, 1),
+       rows("grad_k", p.grad_k, 0, 1), rows("grad_v", p.grad_v, 0, 1),
+       whole("state", state,
+             kBlocks * (kPasses * of_features + matrix + 4 * kWarps * of_features) +
+                 kWarps * of_features),
+       whole("workspace", workspace, kBlocks * (2 * matrix + kWarps * of_features),
+             matrix + of_features)},
+      [&] {
+        cuda::backward<float>({p.shape, p.extent, p.q.read(), p.k.read(), p.v.read(), p.y.read(),
+                               state.data(), denominator.data(), p.grad_y.read(), p.grad_q.write(),
+                               p.grad_k.write(), p.grad_v.write(), workspace.data()},
+                              nullptr);
       });
 }
 

@@ -52,10 +52,7 @@ TEST(LaunchGeometry, IsLegalForEveryModelSizeAndBatch) {
         const linear_attention::Shape shape{model.heads,
                                             model.dim / model.heads,
                                             model.dim / model.heads,
-                                            linear_attention::Feature::exp_pair,
-                                            linear_attention::Normaliser::add_eps,
-                                            1e-6F,
-                                            1e-6F};
+                                            {linear_attention::Feature::exp_pair}};
         expect_legal(hydra::cuda::project_geometry(images, tokens), "hydra sums, " + where);
         expect_legal(hydra::cuda::rows_geometry(images, tokens), "hydra rows, " + where);
         expect_legal(simt::state_geometry(shape, images, simt::split_tokens(tokens)),

@@ -135,8 +135,8 @@ TEST(GoldenTest, NarrowPrecisionsOfTheProcessorStayNear) {
     inference::InferenceOptions options;
     options.precision = resolve_precision(precision, options.device);
     Classifier classifier(weights.deduce_config(), weights, options);
-    EXPECT_EQ(classifier.describe().kernels, "fused");
-    const at::Tensor logits = classifier.logits(input);
+    EXPECT_EQ(classifier.engine().describe().kernels, "fused");
+    const at::Tensor logits = classifier.engine().logits(input);
     const double error = ((logits - expected).norm() / expected.norm()).item<double>();
     EXPECT_LT(error, bound) << precision;
   }

@@ -52,10 +52,11 @@ TEST_F(GpuTest, LogitsEqualTimmsInEveryPrecision) {
     options.precision = resolve_precision(precision, options.device);
     EXPECT_EQ(options.precision.name(), precision);
     Classifier classifier(weights.deduce_config(), weights, options);
-    EXPECT_TRUE(testing::all_near(classifier.logits(input), expected, tolerance)) << precision;
+    EXPECT_TRUE(testing::all_near(classifier.engine().logits(input), expected, tolerance))
+        << precision;
     options.kernels = Kernels::reference;
     Classifier reference(weights.deduce_config(), weights, options);
-    EXPECT_TRUE(testing::all_near(reference.logits(input), expected, tolerance))
+    EXPECT_TRUE(testing::all_near(reference.engine().logits(input), expected, tolerance))
         << precision << ", reference";
   }
 }
@@ -70,10 +71,10 @@ at::Tensor random_logits(const std::string& attention, const std::string& device
   options.device = resolve_device(device);
   options.precision = resolve_precision(precision, options.device);
   Classifier classifier(config, options);
-  const at::Tensor first = classifier.logits(images);
+  const at::Tensor first = classifier.engine().logits(images);
   // The second call captures its launches, the third repeats them.
-  EXPECT_TRUE(at::equal(classifier.logits(images), first)) << attention << ", captured";
-  EXPECT_TRUE(at::equal(classifier.logits(images), first)) << attention << ", repeated";
+  EXPECT_TRUE(at::equal(classifier.engine().logits(images), first)) << attention << ", captured";
+  EXPECT_TRUE(at::equal(classifier.engine().logits(images), first)) << attention << ", repeated";
   return first;
 }
 
@@ -98,7 +99,7 @@ TEST_F(GpuTest, BytesAndOverlappingBatchesGiveWhatTensorsGive) {
   options.device = resolve_device("cuda");
   options.precision = resolve_precision("float32", options.device);
   Classifier classifier(weights.deduce_config(), weights, options);
-  ASSERT_TRUE(classifier.limits().takes_bytes);
+  ASSERT_TRUE(classifier.engine().limits().takes_bytes);
   const std::array<double, 3> mean{0.485, 0.456, 0.406};
   const std::array<double, 3> std{0.229, 0.224, 0.225};
   std::vector<inference::ImageBatch> batches(3);
@@ -116,16 +117,15 @@ TEST_F(GpuTest, BytesAndOverlappingBatchesGiveWhatTensorsGive) {
              mean[static_cast<std::size_t>(c)]) /
             std[static_cast<std::size_t>(c)]);
     }
-    expected.push_back(classifier.logits(tensors));
+    expected.push_back(classifier.engine().logits(tensors));
   }
-  classifier.submit(batches[0]);
-  classifier.submit(batches[1]);
-  EXPECT_EQ(classifier.under_way(), 2);
-  EXPECT_TRUE(testing::all_near(classifier.collect(), expected[0], 1e-3));
-  classifier.submit(batches[2]);
-  EXPECT_TRUE(testing::all_near(classifier.collect(), expected[1], 1e-3));
-  EXPECT_TRUE(testing::all_near(classifier.collect(), expected[2], 1e-3));
-  EXPECT_EQ(classifier.under_way(), 0);
+  inference::Engine& engine = classifier.engine();
+  inference::PendingBatch first = engine.start(batches[0]);
+  inference::PendingBatch second = engine.start(batches[1]);
+  EXPECT_TRUE(testing::all_near(first.get().logits, expected[0], 1e-3));
+  inference::PendingBatch third = engine.start(batches[2]);
+  EXPECT_TRUE(testing::all_near(second.get().logits, expected[1], 1e-3));
+  EXPECT_TRUE(testing::all_near(third.get().logits, expected[2], 1e-3));
 }
 
 TEST_F(GpuTest, AutomaticChoosesTheGpuAndBfloat16) {
@@ -142,8 +142,9 @@ TEST_F(GpuTest, OutOfMemoryIsAnErrorNotAnEnd) {
   options.kernels =
       Kernels::reference;  // 3 maps of 65537^2 floats: 51 GB each at this size, several at a time
   Classifier classifier(weights.deduce_config(), weights, options);
-  EXPECT_ERROR(classifier.logits(at::zeros({8, 3, 4096, 4096})), out_of_memory, "`batch_size`");
-  EXPECT_NO_THROW(classifier.logits(at::zeros({1, 3, 224, 224})));
+  EXPECT_ERROR(classifier.engine().logits(at::zeros({8, 3, 4096, 4096})), out_of_memory,
+               "`batch_size`");
+  EXPECT_NO_THROW(classifier.engine().logits(at::zeros({1, 3, 224, 224})));
 }
 
 TEST(DeviceTest, NamesWhatItCannotUse) {

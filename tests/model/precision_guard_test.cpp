@@ -43,7 +43,7 @@ TEST(PrecisionGuardTest, LeavesThePrecisionOfTheProcessAsItWas) {
   options.precision.tf32 = true;
   Classifier classifier(inference::small(), options);
   EXPECT_EQ(settings(), before);
-  classifier.logits(at::zeros({1, 3, 64, 64}));
+  classifier.engine().logits(at::zeros({1, 3, 64, 64}));
   EXPECT_EQ(settings(), before);
 }
 
@@ -70,7 +70,7 @@ TEST(PrecisionGuardTest, TwoClassifiersOfAProcessComputeEachByItsOwnSettings) {
   const at::Tensor images = at::zeros({1, 3, 64, 64});
   const auto settings_of = [&](Classifier& classifier) {
     seen_settings().clear();
-    classifier.logits(images);
+    classifier.engine().logits(images);
     return seen_settings();
   };
   using Settings = std::set<std::pair<bool, bool>>;

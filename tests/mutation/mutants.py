@@ -14,13 +14,12 @@ MUTANTS = [
     ("kernels/gelu/gelu-inl.h", "constexpr float kEnd = 5.2F;", "const float kEnd = @ ? 2.5F : 5.2F;"),
     # kernels: Hydra
     ("kernels/hydra/hydra.cpp", "hn::Add(hn::Abs(x), sum)", "hn::Add(@ ? x : hn::Abs(x), sum)"),
-    ("kernels/hydra/hydra.cpp", "(row + r < p.num_prefix ? p.prefix_weight : p.patch_weight)",
-     "(row + r < p.num_prefix && !@ ? p.prefix_weight : p.patch_weight)"),
+    ("kernels/hydra/hydra.cpp", "p.weights.of(row + r)", "p.weights.of(@ ? p.weights.num_prefix : row + r)"),
     ("kernels/hydra/hydra.cpp", "if (feature_scale != nullptr) sum =", "if (feature_scale != nullptr && !@) sum ="),
     ("kernels/hydra/hydra.cpp", "for (; row < p.rows; ++row) project_rows<1, false>",
      "for (; row < p.rows - (@ ? 1 : 0); ++row) project_rows<1, false>"),
-    ("model/inference/network_packer.cpp", "kernels::hydra::query_rule(hydra->kernel);",
-     "@ ? kernels::hydra::key_rule(hydra->kernel) : kernels::hydra::query_rule(hydra->kernel);"),
+    ("model/inference/cpu/mixings/hydra.h", "query_rule_(sums_.kernel().query)",
+     "query_rule_(@ ? sums_.kernel().key : sums_.kernel().query)"),
     # kernels: LayerNorm
     ("kernels/layer_norm/layer_norm.cpp", "std::sqrt(variance + p.eps)", "std::sqrt(variance + (@ ? 1e-5F : p.eps))"),
     ("kernels/layer_norm/layer_norm.cpp", "hn::Set(d, -correction * scale)", "hn::Set(d, @ ? 0.0F : -correction * scale)"),

@@ -26,6 +26,7 @@ using Work = std::function<void()>;
 
 std::string last_words;
 cudaError_t last_error = cudaSuccess;
+cudaError_t lost = cudaSuccess;  ///< the error that the context is lost by
 std::map<std::string, int> call_counts;
 std::map<std::string, std::pair<int, int>> failures;  ///< calls until then, error
 int objects = 0;
@@ -60,12 +61,19 @@ namespace {
 CUstream_st default_stream;
 CUstream_st& stream_of(cudaStream_t stream) { return stream == nullptr ? default_stream : *stream; }
 
+/// What a call returns that came to `error`: behind a fault of the device that fault, until the process ends.
 cudaError_t result(cudaError_t error) {
+  if (lost != cudaSuccess) return lost;
   if (error != cudaSuccess) last_error = error;
   return error;
 }
 
 #define STAND_IN_CALL()                                                     \
+  if (const int wanted_ = stand_in::wanted_failure(__func__); wanted_ != 0) \
+    return result(static_cast<cudaError_t>(wanted_));                       \
+  if (lost != cudaSuccess) return lost
+/// Of calls that end something, which they do all the same.
+#define STAND_IN_END()                                                      \
   if (const int wanted_ = stand_in::wanted_failure(__func__); wanted_ != 0) \
   return result(static_cast<cudaError_t>(wanted_))
 
@@ -79,28 +87,26 @@ bool breaks_capture() {
   return any;
 }
 
-/// The failure is the device's, and met by whoever waits.
-cudaError_t finish(CUstream_st& stream) {
-  while (!stream.queue.empty()) {
-    const Work work = std::move(stream.queue.front());
-    stream.queue.pop_front();
-    try {
-      work();
-    } catch (const std::exception& error) {
-      last_words = error.what();
-      return cudaErrorLaunchFailure;
-    }
+/// The first work of a stream. Its failure is the device's, which does nothing more.
+void do_first(CUstream_st& stream) {
+  const Work work = std::move(stream.queue.front());
+  stream.queue.pop_front();
+  if (lost != cudaSuccess) return;
+  try {
+    work();
+  } catch (const std::exception& error) {
+    last_words = error.what();
+    lost = cudaErrorLaunchFailure;
   }
-  return cudaSuccess;
+}
+cudaError_t finish(CUstream_st& stream) {
+  while (!stream.queue.empty()) do_first(stream);
+  return lost;
 }
 void finish(const Mark& mark) {
   if (mark.done) return;  // its stream may be no more
   CUstream_st& stream = stream_of(mark.stream);
-  while (!mark.done && !stream.queue.empty()) {
-    const Work work = std::move(stream.queue.front());
-    stream.queue.pop_front();
-    work();
-  }
+  while (!mark.done && !stream.queue.empty()) do_first(stream);
 }
 cudaError_t finish_all() {
   cudaError_t status = finish(default_stream);
@@ -161,7 +167,7 @@ void release(cudaStream_t stream, Work work) {
 void catch_up(cudaStream_t stream) {
   CUstream_st& of = stream_of(stream);
   if (of.capture != nullptr) of.broken = true;
-  if (const cudaError_t status = finish(of); status != cudaSuccess) last_error = status;
+  finish(of);
 }
 
 int wanted_failure(const std::string& call) {
@@ -203,7 +209,7 @@ void reset() {
   call_counts.clear();
   machine() = {};
   cublas_lt() = {};
-  last_error = cudaSuccess;
+  last_error = lost = cudaSuccess;
 }
 
 }  // namespace stand_in
@@ -217,7 +223,10 @@ const char* cudaGetErrorString(cudaError_t error) {
   if (error == cudaErrorLaunchFailure) return last_words.c_str();
   return error == cudaErrorMemoryAllocation ? "out of memory" : "a failure";
 }
-cudaError_t cudaGetLastError() { return std::exchange(last_error, cudaSuccess); }
+cudaError_t cudaGetLastError() {
+  const cudaError_t error = std::exchange(last_error, cudaSuccess);
+  return lost != cudaSuccess ? lost : error;
+}
 
 cudaError_t cudaRuntimeGetVersion(int* version) {
   STAND_IN_CALL();
@@ -245,6 +254,17 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   return cudaSuccess;
 }
 
+cudaError_t cudaGetDevice(int* device) {
+  STAND_IN_CALL();
+  *device = 0;
+  return cudaSuccess;
+}
+cudaError_t cudaDeviceGetAttribute(int* value, cudaDeviceAttr /*what*/, int /*device*/) {
+  STAND_IN_CALL();
+  *value = 1 << 16;
+  return cudaSuccess;
+}
+
 cudaError_t cudaDeviceSynchronize() {
   STAND_IN_CALL();
   if (breaks_capture()) return result(cudaErrorStreamCaptureUnsupported);
@@ -260,7 +280,7 @@ cudaError_t cudaMalloc(void** memory, size_t bytes) {
   return cudaSuccess;
 }
 cudaError_t cudaFree(void* memory) {
-  STAND_IN_CALL();
+  STAND_IN_END();
   if (breaks_capture()) return result(cudaErrorStreamCaptureUnsupported);
   const cudaError_t status = finish_all();
   device_memory.erase(static_cast<const std::byte*>(memory));
@@ -295,6 +315,18 @@ cudaError_t cudaMemcpyAsync(void* to, const void* from, size_t bytes, cudaMemcpy
   return cudaSuccess;
 }
 
+cudaError_t cudaMemset(void* to, int value, size_t bytes) {
+  STAND_IN_CALL();
+  if (breaks_capture()) return result(cudaErrorStreamCaptureUnsupported);
+  stand_in::put(nullptr, [=] { std::memset(to, value, bytes); });
+  return cudaSuccess;
+}
+cudaError_t cudaMemsetAsync(void* to, int value, size_t bytes, cudaStream_t stream) {
+  STAND_IN_CALL();
+  stand_in::put(stream, [=] { std::memset(to, value, bytes); });
+  return cudaSuccess;
+}
+
 cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
   STAND_IN_CALL();
   ++objects;
@@ -304,7 +336,7 @@ cudaError_t cudaStreamCreateWithFlags(cudaStream_t* stream, unsigned flags) {
   return cudaSuccess;
 }
 cudaError_t cudaStreamDestroy(cudaStream_t stream) {
-  STAND_IN_CALL();
+  STAND_IN_END();
   const cudaError_t status = finish(*stream);
   --objects;
   streams.erase(stream);
@@ -352,11 +384,14 @@ cudaError_t cudaEventCreateWithFlags(cudaEvent_t* event, unsigned flags) {
   (*event)->timed = flags != cudaEventDisableTiming;
   return cudaSuccess;
 }
+cudaError_t cudaEventCreate(cudaEvent_t* event) {
+  return cudaEventCreateWithFlags(event, cudaEventDefault);
+}
 cudaError_t cudaEventDestroy(cudaEvent_t event) {
-  STAND_IN_CALL();
+  STAND_IN_END();
   --objects;
   delete event;
-  return cudaSuccess;
+  return lost;
 }
 cudaError_t cudaEventRecord(cudaEvent_t event, cudaStream_t stream) {
   STAND_IN_CALL();
@@ -376,13 +411,8 @@ cudaError_t cudaEventSynchronize(cudaEvent_t event) {
   STAND_IN_CALL();
   if (breaks_capture()) return result(cudaErrorStreamCaptureUnsupported);
   if (event == nullptr || event->mark == nullptr) return result(cudaErrorInvalidResourceHandle);
-  try {
-    finish(*event->mark);
-  } catch (const std::exception& error) {
-    last_words = error.what();
-    return result(cudaErrorLaunchFailure);
-  }
-  return cudaSuccess;
+  finish(*event->mark);
+  return lost;
 }
 cudaError_t cudaEventElapsedTime(float* milliseconds, cudaEvent_t begin, cudaEvent_t end) {
   STAND_IN_CALL();
@@ -409,16 +439,16 @@ cudaError_t cudaGraphLaunch(cudaGraphExec_t executable, cudaStream_t stream) {
   return cudaSuccess;
 }
 cudaError_t cudaGraphDestroy(cudaGraph_t graph) {
-  STAND_IN_CALL();
+  STAND_IN_END();
   --objects;
   delete graph;
-  return cudaSuccess;
+  return lost;
 }
 cudaError_t cudaGraphExecDestroy(cudaGraphExec_t executable) {
-  STAND_IN_CALL();
+  STAND_IN_END();
   --objects;
   delete executable;
-  return cudaSuccess;
+  return lost;
 }
 
 cudaError_t cudaLaunchKernel(const void* kernel, dim3 grid, dim3 block, void** arguments,

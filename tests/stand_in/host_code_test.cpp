@@ -94,6 +94,14 @@ TEST_F(HostCode, OneImageAfterTheOtherWhereTheBatchIsRefused) {
       << "nor is what the manual does not promise taken unmeasured";
 }
 
+TEST_F(HostCode, AChoiceThatIsTheSameInEveryRunNeedsItsMemory) {
+  stand_in::cublas_lt().algorithms = {{1, -1, 2}, {2, 3, 2}, {3, 2, 2}};  // the first does not run
+  EXPECT_EQ(planned(*products(1000, true), with_repeated_c()),
+            "3 x 4 x 32 times 32 x 16 bfloat16, algorithm 2");
+  EXPECT_THROW(products(1, true)->plan(with_repeated_c()), std::bad_alloc)
+      << "else algorithm 1, or one image after the other";
+}
+
 TEST_F(HostCode, SaysWhatHasNoAlgorithmAndForgetsIt) {
   const auto some = products();
   stand_in::cublas_lt().algorithms.clear();
@@ -135,6 +143,8 @@ TEST_F(HostCode, ErrorsOfCudaAreOurs) {
   EXPECT_ERROR(device::check_cuda(cudaErrorInvalidValue, "a call"), failed, "CUDA says", "a call");
   EXPECT_ERROR(device::launch_kernel("some_kernel", nullptr, {{1}, {2048}}, nullptr, nullptr),
                internal, "no GPU can launch a block 2048 x 1 x 1", "some_kernel");
+  EXPECT_ERROR(device::launch_kernel("some_kernel", nullptr, {{1, 1 << 16}, {1}}, nullptr, nullptr),
+               internal, "no GPU can launch a grid 1 x 65536 x 1");
 }
 
 TEST_F(HostCode, GpusAndWhyThereAreNone) {

@@ -3,7 +3,10 @@
 
 #include <gtest/gtest.h>
 
+#include <cstdint>
 #include <cstring>
+#include <cublasLt.h>
+#include <stdexcept>
 #include <vector>
 
 namespace stand_in {
@@ -159,9 +162,63 @@ TEST_F(StandInTest, AFaultOfTheDeviceIsMetByWhoeverWaits) {
   put(one_, fault);
   EXPECT_EQ(cudaStreamSynchronize(one_), cudaErrorLaunchFailure);
   EXPECT_STREQ(cudaGetErrorString(cudaErrorLaunchFailure), "an illegal address");
+  reset();
   put(one_, fault);
   cudaEventRecord(event_, one_);
   EXPECT_EQ(cudaEventSynchronize(event_), cudaErrorLaunchFailure);
+}
+
+TEST_F(StandInTest, AFaultOfTheDeviceStaysAndAnErrorOfACallIsToldOnce) {
+  EXPECT_EQ(cudaEventSynchronize(nullptr), cudaErrorInvalidResourceHandle);
+  EXPECT_EQ(cudaStreamSynchronize(one_), cudaSuccess);
+  EXPECT_EQ(cudaGetLastError(), cudaErrorInvalidResourceHandle);
+  EXPECT_EQ(cudaGetLastError(), cudaSuccess);
+  put(one_, [] { throw std::runtime_error("an illegal address"); });
+  EXPECT_EQ(cudaStreamSynchronize(one_), cudaErrorLaunchFailure);
+  *pinned_ = 5;
+  for (int i = 0; i < 2; ++i) {
+    EXPECT_EQ(cudaGetLastError(), cudaErrorLaunchFailure);
+    EXPECT_EQ(send(other_, pinned_), cudaErrorLaunchFailure);
+    EXPECT_EQ(cudaMalloc(&device_, 4), cudaErrorLaunchFailure);
+  }
+  reset();  // a new process
+  EXPECT_EQ(send(other_, pinned_), cudaSuccess);
+}
+
+TEST_F(StandInTest, AttributesOfCublasLtHaveTheirSizes) {
+  cublasLtMatmulDesc_t product = nullptr;
+  cublasLtMatrixLayout_t layout = nullptr;
+  cublasLtMatmulPreference_t preference = nullptr;
+  cublasLtMatmulDescCreate(&product, CUBLAS_COMPUTE_32F, CUDA_R_32F);
+  cublasLtMatrixLayoutCreate(&layout, CUDA_R_32F, 4, 4, 4);
+  cublasLtMatmulPreferenceCreate(&preference);
+  const std::int64_t value = 0;
+  for (const std::size_t bytes : {1, 4, 8}) {
+    const auto takes = [&](std::size_t wanted) {
+      return bytes == wanted ? CUBLAS_STATUS_SUCCESS : CUBLAS_STATUS_INVALID_VALUE;
+    };
+    const auto set = [&](cublasLtMatmulDescAttributes_t what) {
+      return cublasLtMatmulDescSetAttribute(product, what, &value, bytes);
+    };
+    EXPECT_EQ(set(CUBLASLT_MATMUL_DESC_FAST_ACCUM), takes(1));
+    EXPECT_EQ(set(CUBLASLT_MATMUL_DESC_EPILOGUE), takes(4));
+    EXPECT_EQ(set(CUBLASLT_MATMUL_DESC_BIAS_POINTER), takes(8));
+    EXPECT_EQ(
+        cublasLtMatrixLayoutSetAttribute(layout, CUBLASLT_MATRIX_LAYOUT_BATCH_COUNT, &value, bytes),
+        takes(4));
+    EXPECT_EQ(cublasLtMatrixLayoutSetAttribute(layout, CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET,
+                                               &value, bytes),
+              takes(8));
+    EXPECT_EQ(cublasLtMatmulPreferenceSetAttribute(
+                  preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES, &value, bytes),
+              takes(8));
+    EXPECT_EQ(cublasLtMatmulPreferenceSetAttribute(
+                  preference, CUBLASLT_MATMUL_PREF_MIN_ALIGNMENT_A_BYTES, &value, bytes),
+              takes(4));
+  }
+  cublasLtMatmulDescDestroy(product);
+  cublasLtMatrixLayoutDestroy(layout);
+  cublasLtMatmulPreferenceDestroy(preference);
 }
 
 TEST_F(StandInTest, MemoryReturnsInTheOrderOfItsStream) {

@@ -39,7 +39,7 @@ class KernelMap final : public FeatureMap {
 
   [[nodiscard]] Tensor operator()(const Tensor& u, Side, const TokenSpan&) const override {
     switch (map_.feature) {
-      // exp(u) - 1 + 1 would lose what is small: a tenth of its value at u = -15.
+      // exp(u) - 1 + 1 would lose small values: a tenth of the value at u = -15.
       case Feature::elu_plus_one: return at::where(u > 0, u + 1, u.clamp_max(0).exp());
       case Feature::relu: return u.relu();
       case Feature::unit: return unit_rows(u, unit_);
@@ -79,7 +79,7 @@ class KernelMap final : public FeatureMap {
 
  private:
   FusedFeature map_;
-  UnitRule unit_;
+  kernels::hydra::NormRule unit_;
 };
 
 class FormulaMap final : public FeatureMap {
@@ -122,7 +122,7 @@ Tensor head_network(const HeadNetwork& network, const Tensor& x) {
     u = u + (b.dim() == 1 ? b : b.unsqueeze(1));
   }
   if (network.scale != 1) u = u * network.scale;
-  return u.to(x.scalar_type());  // whatever autocast makes of products
+  return u.to(x.scalar_type());  // autocast may give products another type
 }
 
 FeatureMapPtr kernel_map(FusedFeature map) {

@@ -17,23 +17,23 @@ namespace hydrascope::model {
 /// A feature map as the kernels know it.
 struct FusedFeature {
   kernels::linear_attention::Feature feature;
-  double unit_eps = 0;  ///< of Feature::unit
-  HeadNetwork query;
-  HeadNetwork key;
+  float unit_eps = 1e-6F;  ///< eps of Feature::unit
+  HeadNetwork query = {};
+  HeadNetwork key = {};
 };
 
-/// Which of the two sides of the dot product a map is asked for.
+/// The side of the dot product that a map is asked for.
 enum class Side { query, key };
 
-/// Where the tokens that a map is given lie: `first`, `first + 1`, ... of `grid`.
+/// The places of the tokens that a map is given: `first`, `first + 1`, ... of `grid`.
 struct TokenSpan {
   std::int64_t first = 0;
   const TokenGrid& grid;
 };
 
-/// A map applied to every token on its own: what it learns, if anything, is a network in front of a
-/// formula. The network's u is kept for the backward pass, features are made again. Immutable once
-/// built, apart from the parameters' values; shared with the autograd graph, hence reference counted.
+/// A map of every token on its own: a formula, behind a network if the map has parameters. The
+/// network's u is kept for the backward pass, features are made again. Immutable once built, apart
+/// from the parameters' values; shared with the autograd graph, hence reference counted.
 class FeatureMap : public torch::CustomClassHolder {
  public:
   /// Maps whose features are exponentials give the exponents: only then can the maximum be taken
@@ -52,7 +52,7 @@ class FeatureMap : public torch::CustomClassHolder {
                                        const TokenSpan& span) const;
   /// The kernels' name for this map, if they have one.
   [[nodiscard]] virtual std::optional<FusedFeature> fused() const { return std::nullopt; }
-  /// w_t, where keys are weighted by their token.
+  /// w_t of keys that are weighted by their token.
   [[nodiscard]] virtual TokenWeights token_weights(const TokenGrid&) const { return {}; }
 };
 

@@ -108,7 +108,7 @@ MechanismEntry learned_mechanism(
              const auto add = [&](const char* prefix) {
                return add_network(arguments, prefix, settings, noise);
              };
-             FusedFeature map{feature(arguments.options), 0, {}, {}};
+             FusedFeature map{feature(arguments.options)};
              map.query = add(settings.share_qk ? "feature_map" : "feature_map.q");
              map.key = settings.share_qk ? map.query : add("feature_map.k");
              return kernel_map(std::move(map));

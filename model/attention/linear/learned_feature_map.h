@@ -8,10 +8,10 @@
 
 namespace hydrascope::model {
 
-/// The mechanism with the options `width`, `share_qk`, `per_head` and `bias` behind those of `entry`,
+/// The mechanism with the options `width`, `share_qk`, `per_head` and `bias` behind `entry`'s own,
 /// and the parameters feature_map.{q,k}.{weight,bias}, or feature_map.{weight,bias} when shared. W
-/// starts as the identity, plus normal noise of that standard deviation: the first d' columns, or,
-/// where d' > d, the identity and Kaiming-normal columns after it; b starts as 0.
+/// starts as the first d' columns of the identity (columns beyond d: Kaiming-normal) plus normal
+/// noise of that standard deviation; b starts as 0.
 MechanismEntry learned_mechanism(
     MechanismEntry entry, double noise,
     std::function<kernels::linear_attention::Feature(const MechanismOptions&)> feature);

@@ -3,8 +3,8 @@
 #include "model/ops/linear_attention.h"
 
 #include <ATen/ATen.h>
-#include <torch/csrc/autograd/custom_function.h>
 
+#include <utility>
 #include <vector>
 
 namespace hydrascope::model {
@@ -12,46 +12,40 @@ namespace {
 
 using at::Tensor;
 using ops::LinearFormula;
-using torch::autograd::AutogradContext;
-using torch::autograd::variable_list;
 
 LinearFormula formula_of(const FeatureMap& map, const TokenGrid& grid,
                          const Normaliser& normaliser) {
   return {map, normaliser, grid, map.token_weights(grid)};
 }
 
-/// Linear attention of a map that has no kernels. Inputs are u of queries and keys, and v.
-class FormulaFunction : public torch::autograd::Function<FormulaFunction> {
- public:
-  static Tensor forward(AutogradContext* context, const Tensor& q, const Tensor& k, const Tensor& v,
-                        const FeatureMapPtr& map, const TokenGrid& grid,
-                        const Normaliser& normaliser) {
-    const auto [y, sums] = formula_of(*map, grid, normaliser).forward(q, k, v);
-    context->save_for_backward({q, k, v, sums});
-    auto& data = context->saved_data;
-    data["map"] = c10::IValue::make_capsule(map);
-    data["grid"] = std::vector<std::int64_t>{grid.num_prefix, grid.rows, grid.columns,
-                                             grid.overview_rows, grid.overview_columns};
-    data["rule"] = static_cast<std::int64_t>(normaliser.rule);
-    data["eps"] = normaliser.eps;
-    return y;
-  }
+/// The sums of a map that has no kernels. Inputs are u of queries and keys, and v.
+struct FormulaSums : torch::CustomClassHolder {
+  FormulaSums(FeatureMapPtr map_, const TokenGrid& grid_, const Normaliser& normaliser_)
+      : map(std::move(map_)), grid(grid_), normaliser(normaliser_) {}
 
-  static variable_list backward(AutogradContext* context, variable_list gradients) {
+  [[nodiscard]] ops::AttentionForward forward(const ops::AttentionInputs& in, bool) const {
+    const auto [y, sums] = formula_of(*map, grid, normaliser).forward(in.q, in.k, in.v);
+    return {y, sums, Tensor()};
+  }
+  [[nodiscard]] ops::AttentionBackward backward(const ops::AttentionInputs& in,
+                                                const ops::AttentionSaved& saved) const {
     // Sums over tokens are constants here: a second derivative would silently be wrong.
     TORCH_CHECK(!at::GradMode::is_enabled(),
                 "linear attention by chunks has no second derivative; Kernels::reference has");
-    const variable_list saved = context->get_saved_variables();
-    auto& data = context->saved_data;
-    const auto map = c10::static_intrusive_pointer_cast<FeatureMap>(data["map"].toCapsule());
-    const auto sizes = data["grid"].toIntVector();
-    const TokenGrid grid{sizes[0], sizes[1], sizes[2], sizes[3], sizes[4]};
-    const Normaliser normaliser{static_cast<Normaliser::Rule>(data["rule"].toInt()),
-                                data["eps"].toDouble()};
-    const auto [dq, dk, dv] = formula_of(*map, grid, normaliser)
-                                  .backward(saved[0], saved[1], saved[2], saved[3], gradients[0]);
-    return {dq, dk, dv, Tensor(), Tensor(), Tensor()};
+    const auto [dq, dk, dv] =
+        formula_of(*map, grid, normaliser).backward(in.q, in.k, in.v, saved.sums, saved.grad_y);
+    return {dq, dk, dv, Tensor()};
   }
+  [[nodiscard]] c10::IValue saved() const {
+    return c10::IValue::make_capsule(c10::make_intrusive<FormulaSums>(*this));
+  }
+  static const FormulaSums& from(const c10::IValue& saved) {
+    return *static_cast<const FormulaSums*>(saved.toCapsule().get());
+  }
+
+  FeatureMapPtr map;
+  TokenGrid grid;
+  Normaliser normaliser;
 };
 
 /// The form for training in bfloat16 on the CPU: bounded features, kept for the backward pass, and all
@@ -74,27 +68,25 @@ Tensor linear_attention_in_bfloat16(kernels::linear_attention::Feature feature, 
 
 }  // namespace
 
+std::optional<kernels::linear_attention::Rule> kernel_rule(const FeatureMap& map,
+                                                           const Normaliser& normaliser) {
+  const std::optional<FusedFeature> fused = map.fused();
+  if (!fused || normaliser.rule == Normaliser::Rule::signed_clamp) return std::nullopt;
+  return kernels::linear_attention::Rule{fused->feature, normaliser, fused->unit_eps};
+}
+
 Tensor linear_attention(const FeatureMapPtr& map, const Tensor& q, const Tensor& k, const Tensor& v,
                         const TokenGrid& grid, const Normaliser& normaliser) {
   const Tensor u_q = map->network(q, Side::query);
   const Tensor u_k = map->network(k, Side::key);
-  const bool trained = wants_gradient({u_q, u_k, v});
-  const std::optional<FusedFeature> fused = map->fused();
-  if (!fused || normaliser.rule == Normaliser::Rule::signed_clamp) {
-    if (trained) return FormulaFunction::apply(u_q, u_k, v, map, grid, normaliser);
-    return std::get<0>(formula_of(*map, grid, normaliser).forward(u_q, u_k, v));
-  }
-  if (trained && v.is_cpu() && v.scalar_type() == at::kBFloat16) {
-    const Tensor y = linear_attention_in_bfloat16(fused->feature, u_q, u_k, v, normaliser.eps);
+  const auto rule = kernel_rule(*map, normaliser);
+  if (!rule) return ops::attend_by({u_q, u_k, v, std::nullopt}, FormulaSums(map, grid, normaliser));
+  if (v.is_cpu() && v.scalar_type() == at::kBFloat16 && wants_gradient({u_q, u_k, v})) {
+    const Tensor y = linear_attention_in_bfloat16(rule->feature, u_q, u_k, v, normaliser.eps);
     if (y.defined()) return y;
   }
-  ops::LinearOptions options;
-  options.feature = fused->feature;
-  options.normaliser = normaliser;
-  options.unit_eps = fused->unit_eps;
-  options.num_prefix = grid.num_prefix;
-  options.weights = map->token_weights(grid);
-  return ops::attend({u_q, u_k, v, std::nullopt}, options);
+  return ops::attend({u_q, u_k, v, std::nullopt},
+                     ops::LinearOptions{*rule, map->token_weights(grid)});
 }
 
 Tensor linear_attention_reference(const FeatureMapPtr& map, const Tensor& q, const Tensor& k,
@@ -122,12 +114,14 @@ Tensor linear_attention_rows(const FeatureMapPtr& map, const Tensor& q, const Te
   // Wide maps of many keys are never held at once: one pass for the maxima, one for the columns.
   Tensor whole;  // of all keys, where they are one chunk
   const auto for_keys = [&](const auto& body) {
-    ops::for_token_chunks(k.size(2), values.size(-1), [&](std::int64_t begin, std::int64_t number) {
-      if (whole.defined()) return body(begin, whole);
-      const Tensor keys = formula.values(u_k.narrow(2, begin, number), Side::key, begin);
-      if (number == k.size(2)) whole = keys;
-      body(begin, keys);
-    });
+    for_token_chunks(k.size(2), ops::chunk_tokens(values.size(-1)),
+                     [&](std::int64_t begin, std::int64_t number) {
+                       if (whole.defined()) return body(begin, whole);
+                       const Tensor keys =
+                           formula.values(u_k.narrow(2, begin, number), Side::key, begin);
+                       if (number == k.size(2)) whole = keys;
+                       body(begin, keys);
+                     });
   };
   Tensor maximum;
   if (map->values() == FeatureMap::Values::logarithms) {

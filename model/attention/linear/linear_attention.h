@@ -1,5 +1,5 @@
 // Linear attention for any feature map (Katharopoulos et al. 2020, arXiv 2006.16236, equations
-// 4-6): the operator of model/ops/linear_attention.h where the kernels know the map, else its
+// 4-6): the operator of model/ops/linear_attention.h if the kernels know the map, else its
 // formula. A_ij = w_j (phi(q_i) . phi(k_j)) / m_i, with the map's own token weights w.
 #pragma once
 
@@ -7,15 +7,22 @@
 #include "model/ops/linear_formula.h"
 
 #include <cstdint>
+#include <optional>
 
 namespace hydrascope::model {
+
+using kernels::linear_attention::Normaliser;
+
+/// The kernels' rule of a map; nothing if kernels do not know the map or the normaliser.
+std::optional<kernels::linear_attention::Rule> kernel_rule(const FeatureMap& map,
+                                                           const Normaliser& normaliser);
 
 /// q, k, v (B, H, N, d) -> y (B, H, N, d) in v's dtype. Time O(N F d), memory O(N d + F d) forward
 /// and backward. Trained in bfloat16 on the CPU, maps with bounded features (`bounded_features`)
 /// multiply in that type and keep them for the backward pass: memory is then O(N (F + d) + F d). S
 /// and z are rounded to bfloat16 before they meet the queries, and eps is added to m for maps in
-/// logarithms too: without the maxima m may be next to nothing.
-/// tests/model/attention/bfloat16_training_test.cpp says how near that is.
+/// logarithms too: without the maxima m may be next to nothing. The error is measured by
+/// tests/model/attention/bfloat16_training_test.cpp.
 at::Tensor linear_attention(const FeatureMapPtr& map, const at::Tensor& q, const at::Tensor& k,
                             const at::Tensor& v, const TokenGrid& grid,
                             const Normaliser& normaliser);

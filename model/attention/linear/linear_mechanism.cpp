@@ -29,8 +29,8 @@ class LinearMixer final : public TokenMixer {
   }
 
   [[nodiscard]] std::unique_ptr<KernelForm> kernel_form() const override {
-    if (!map_->fused() || normaliser_.rule == Normaliser::Rule::signed_clamp) return nullptr;
-    return std::make_unique<LinearForm>(map_, normaliser_);
+    const auto rule = kernel_rule(*map_, normaliser_);
+    return rule ? std::make_unique<LinearForm>(map_, *rule) : nullptr;
   }
 
  private:
@@ -61,7 +61,7 @@ MechanismEntry linear_mechanism(MechanismEntry entry, LinearParts parts) {
   entry.make = [map = std::move(parts.map), normaliser = parts.normaliser, eps = parts.eps](
                    const TokenMixerArguments& arguments) -> std::unique_ptr<TokenMixer> {
     Normaliser chosen = normaliser;
-    if (eps != nullptr) chosen.eps = (*eps)(arguments.options);
+    if (eps != nullptr) chosen.eps = static_cast<float>((*eps)(arguments.options));
     return std::make_unique<LinearMixer>(map(arguments), chosen);
   };
   return with_local_term(std::move(entry));
@@ -73,7 +73,7 @@ MechanismEntry elementwise_mechanism(MechanismEntry entry, at::Tensor (*phi)(con
 
 MechanismEntry elementwise_mechanism(MechanismEntry entry,
                                      kernels::linear_attention::Feature feature) {
-  return elementwise(std::move(entry), kernel_map({feature, 0, {}, {}}));
+  return elementwise(std::move(entry), kernel_map({feature}));
 }
 
 MixerCost linear_cost(const MixerSize& size, double feature_dim, double map_multiply_adds) {

@@ -9,7 +9,7 @@
 
 namespace hydrascope::model {
 
-/// What such a mechanism adds to its entry.
+/// The parts of such a mechanism's entry that other entries do not have.
 struct LinearParts {
   std::function<FeatureMapPtr(const TokenMixerArguments&)> map = {};
   Normaliser normaliser = {};
@@ -17,18 +17,18 @@ struct LinearParts {
       nullptr;  ///< the option that replaces the normaliser's, if there is one
   /// F of a head, by default its d.
   std::function<double(const MixerSize&, const MechanismOptions&)> feature_dim = {};
-  /// Of the map, for q and k together; by default none that count.
+  /// Multiply-adds of the map for q and k together; by default none that count.
   std::function<double(const MixerSize&, const MechanismOptions&)> map_multiply_adds = {};
 };
 
 /// The entry with the mixer, its cost and the option of a local term (local_term.h). The normaliser
-/// says which weights the map has: sums that get an eps are those of non-negative ones, a clamp is for
-/// signed ones, and without a division rows have no sum.
+/// tells the sign of the map's weights: an eps is for non-negative weights, a clamp for signed
+/// ones. Without a division the rows of the map have no fixed sum.
 MechanismEntry linear_mechanism(MechanismEntry entry, LinearParts parts);
 
 /// A mechanism whose map applies `phi` >= 0 to every element.
 MechanismEntry elementwise_mechanism(MechanismEntry entry, at::Tensor (*phi)(const at::Tensor&));
-/// The same of a map that the kernels know.
+/// The same for a map that the kernels know.
 MechanismEntry elementwise_mechanism(MechanismEntry entry,
                                      kernels::linear_attention::Feature feature);
 

@@ -11,9 +11,9 @@
 namespace hydrascope::model {
 
 /// (rows, columns) of standard normal rows, orthogonal within blocks of `columns`; float32 on the
-/// CPU, the same for the same seed on every machine. Blocks are Haar distributed (the Q of a QR of a
-/// Gaussian with its columns' signs set by the diagonal of R; without that the positive features are
-/// biased), and every row is given the norm of a fresh Gaussian row (Choromanski et al. 2021, arXiv
+/// CPU, the same for the same seed on every machine. Blocks are Haar distributed: the Q of a QR of
+/// a Gaussian, its columns' signs set by the diagonal of R; other signs would bias the positive
+/// features. Every row is given the norm of a fresh Gaussian row (Choromanski et al. 2021, arXiv
 /// 2009.14794, section 2.4).
 at::Tensor random_projection(std::int64_t rows, std::int64_t columns, std::uint64_t seed);
 

@@ -3,9 +3,9 @@
 // features. The paper's positions are a sequence; for patches at (r, c), with angles tr = pi r /
 // (2R) and tc = pi c / (2C), this project uses
 //   cos(tr_i - tr_j) cos(tc_i - tc_j)           features relu(x) x {cos, sin} x {cos, sin}
-// Prefix tokens have no position: the factor is 1 to and from them. Three groups of features say
-// that: geometric (patch to patch), plain (prefix keys for patch queries), plain (all keys for
-// prefix queries).
+// Prefix tokens have no position: the factor is 1 to and from them, by three groups of features:
+// geometric (patch to patch), plain (prefix keys for patch queries), plain (all keys for prefix
+// queries).
 #include "model/attention/linear/linear_mechanism.h"
 
 #include <ATen/ATen.h>

@@ -1,16 +1,16 @@
 // Linformer (Wang et al. 2020, Linformer: Self-Attention with Linear Complexity, arXiv 2006.04768,
 // equation 7): keys and values are projected from N tokens to m,
 //   y = softmax(q (E k)^T / sqrt(d)) (Fp v),      E, Fp (m, N)
-// Learned projections are tied to one N. What another resolution means is this project's:
+// Learned projections are tied to one N. For other resolutions this project chooses:
 //   dense    refuse, naming both numbers of tokens
 //   patches  project the patches only, prefix tokens stay; at another grid each row of E is resized
 //            as an image (bicubic) and rescaled so that its sum is kept
 //   pool     E and Fp average cells of the patch grid; nothing is learned
-//   max      keys are the largest of a cell, feature by feature, values the average: of values that
-//            were the largest there would be no map
+//   max      keys are the largest of a cell, feature by feature; values are averages, since maxima
+//            of values would have no map
 //   conv     averages of cells, weighted by a learned kernel (s, s) of each head that is laid over every
-//            cell: a convolution whose stride is its kernel where cells are s patches wide. Elsewhere
-//            a patch has the weight of its place in the cell, so that m stays as it is
+//            cell: a convolution whose stride is its kernel if cells are s patches wide. In other
+//            cells a patch has the weight of its place in the cell, so that m stays as it is
 #include "model/attention/attention.h"
 #include "model/attention/projection/token_projection.h"
 #include "model/registry/mechanisms.h"
@@ -41,13 +41,13 @@ const ChoiceOption<Projection> kProjection(
 const IntegerOption kLength("length", 64, 1, 65536, "projected tokens m");
 const SwitchOption kShareKv("share_kv", false, "one projection for keys and values");
 
-/// Patches along an edge of the kernel: those of a square cell at the training size, rounded up.
+/// Patches along an edge of the kernel: the edge of a square cell at the training size, rounded up.
 std::int64_t kernel_side(const TokenGrid& training, std::int64_t length) {
   const double patches = static_cast<double>(training.num_patches()) / static_cast<double>(length);
   return std::max<std::int64_t>(1, std::llround(std::ceil(std::sqrt(patches))));
 }
 
-/// Whether cells of the grid are what is projected to.
+/// Whether the projection is to cells of the grid.
 bool pools(const MechanismOptions& options) {
   return kProjection(options) != Projection::dense && kProjection(options) != Projection::patches;
 }

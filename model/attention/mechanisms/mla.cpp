@@ -22,7 +22,7 @@ class UnitMap final : public FeatureMap {
   }
   [[nodiscard]] std::optional<FusedFeature> fused() const override {
     if (over_all_heads_) return std::nullopt;
-    return FusedFeature{kernels::linear_attention::Feature::unit, UnitRule{}.eps, {}, {}};
+    return FusedFeature{kernels::linear_attention::Feature::unit};
   }
   [[nodiscard]] TokenWeights token_weights(const TokenGrid& grid) const override {
     return model::token_weights(scale_, training_grid_, grid);

@@ -1,8 +1,8 @@
 // Attention with linear biases (Press et al. 2022, ALiBi, arXiv 2108.12409) by the Euclidean distance
 // of patches (Fuller et al. 2023, CROMA, arXiv 2311.00566):
 //   s_ij = q_i . k_j / sqrt(d) - strength m_h |offset_ij|
-// m_h of H heads, a power of two: 2^(-8 h / H), h = 1 .. H; of other H the slopes of the next lower
-// power, then every other one of its double. Prefix tokens are at distance 0 from all.
+// m_h = 2^(-8 h / H), h = 1 .. H, for H heads, a power of two. Any other H has the slopes of the
+// next lower power, then every other slope of its double. Prefix tokens are at distance 0 from all.
 #include "model/attention/attention.h"
 #include "model/attention/positions/position_rule.h"
 #include "model/registry/positions.h"

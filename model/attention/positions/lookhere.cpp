@@ -1,16 +1,17 @@
-// LookHere (Fuller et al. 2024, arXiv 2405.13985): heads look in a direction, and what they see counts
-// less with its distance:
+// LookHere (Fuller et al. 2024, arXiv 2405.13985): heads look in a direction, and keys count less
+// with their distance:
 //   s_ij = q_i . k_j / sqrt(d) - strength g_l m_h |offset_ij| in the head's field of view, -inf outside
-// Directed heads look in fours, each four in the directions of one kind, the first half of the fours in
-// those of the first. view=180: half planes up, down, left and right, then half planes along the
-// diagonals; view=90: quarters between rows and columns, then between the diagonals; view=45: eighths to
-// one side of the axes, then to the other. What bounds a field is in it. m_h is 1/2 in the first four of
-// a kind and halves with each further one; the other heads look around with 1/4, 1/16, 1/64, 1/256.
-// g_l falls linearly over the layers from 1.5 to 0.5, and strength, the global slope, is 2. Prefix tokens
-// see and are seen at distance 0. strength=0 with view=none is softmax. Checkpoints have no `pos_embed`.
-// Directions and slopes are those of the authors' code (github.com/GreenCUBIC/lookhere), which is for 6,
-// 12 and 16 heads; layer and global slopes those of the configurations published for 180 and 90 degrees.
-// That eighths come with the same slopes, and what other numbers of heads do, is this project's choice.
+// Directed heads look in fours, each four in the four directions of one kind; the first half of the
+// fours has the first kind. view=180: half planes up, down, left and right, then half planes along
+// the diagonals; view=90: quarters between rows and columns, then between the diagonals; view=45:
+// eighths to one side of the axes, then to the other. A field includes its bounds. m_h is 1/2 in
+// the first four of a kind and halves with each further one; the other heads look around with 1/4,
+// 1/16, 1/64, 1/256. g_l falls linearly over the layers from 1.5 to 0.5, and strength, the global
+// slope, is 2. Prefix tokens see and are seen at distance 0. strength=0 with view=none is softmax.
+// Checkpoints have no `pos_embed`. Directions and slopes come from the authors' code
+// (github.com/GreenCUBIC/lookhere) for 6, 12 and 16 heads, layer and global slopes from the
+// configurations published for 180 and 90 degrees. The slopes of eighths (the same) and the rules
+// for other numbers of heads are this project's choice.
 #include "model/attention/attention.h"
 #include "model/attention/positions/position_rule.h"
 #include "model/registry/positions.h"
@@ -36,9 +37,9 @@ const ChoiceOption<FieldOfView> kLookHereView("view",
 const NumberOption kLookHereStrength("strength", "2", 0, 1000,
                                      "global slope, times every other; 0: no distance");
 
-constexpr std::int64_t kDirections = 4;  ///< of one kind, of as many heads
+constexpr std::int64_t kDirections = 4;  ///< of one kind, one head each
 
-/// 4, 8 and 12 of 6, 12 and 16.
+/// 4, 8 and 12 directed heads of 6, 12 and 16.
 std::int64_t directed_heads(std::int64_t num_heads) {
   return num_heads < 6 ? 2 * num_heads / 3 : (num_heads - 2) / kDirections * kDirections;
 }
@@ -63,7 +64,7 @@ std::vector<double> lookhere_slopes(std::int64_t num_heads) {
 /// (G, n, m) bool: does a head see the key that looks in a direction of the first or second kind?
 at::Tensor in_view(FieldOfView view, bool of_first_kind, std::int64_t direction,
                    const PatchOffsets& offset) {
-  // Above the query the offset of rows is positive, to its left that of columns.
+  // The offset of rows is positive above the query, the offset of columns to its left.
   const at::Tensor& up = offset.rows;
   const at::Tensor& left = offset.columns;
   const at::Tensor towards[] = {up, up.neg(), left, left.neg()};
@@ -77,7 +78,8 @@ at::Tensor in_view(FieldOfView view, bool of_first_kind, std::int64_t direction,
     return (towards[direction / 2] >= 0).logical_and(towards[2 + direction % 2] >= 0);
   const bool vertical = direction < 2;
   if (view == FieldOfView::quarter) return along >= (vertical ? left : up).abs();
-  // To the left of what looks up or down and above what looks left or right, then the other side.
+  // Heads that look up or down see the left side, heads that look left or right the upper one; the
+  // second kind sees the other side.
   const at::Tensor& side = towards[(vertical ? 2 : 0) + (of_first_kind ? 0 : 1)];
   return (side >= 0).logical_and(along >= side);
 }

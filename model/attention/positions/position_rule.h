@@ -1,10 +1,10 @@
-// A position rule changes the scores of softmax attention by where the two tokens lie:
+// A position rule changes the scores of softmax attention by the places of the two tokens:
 //   y_i = sum_j a_ij (v_j + r_ij),    a_i. = softmax_j s_ij,    s_ij = q_i . k_j / sqrt(d) without one
-// A rule may turn q and k, change s, and add r. It lives inside the mixers of the softmax family, whose
-// `mix` and `attention_rows` ask it, so that maps and all that is made of them know it.
+// A rule may turn q and k, change s, and add r. The mixers of the softmax family ask it in `mix`
+// and in `attention_rows`, so that maps and explanations made of maps hold it too.
 //
 // Patches have an offset, query minus key, in rows and columns. A pair with a prefix token has the
-// offset 0; what a rule does with it stands in the rule's file.
+// offset 0; the rule's file has its treatment.
 #pragma once
 
 #include "model/attention/token_grid.h"
@@ -28,14 +28,14 @@ struct TokenPairs {
 /// Tokens first .. first + count as queries of all tokens: one group.
 TokenPairs pairs_of_rows(const TokenGrid& grid, std::int64_t first, std::int64_t count);
 
-/// Where the tokens of a group's pairs lie, query minus key.
+/// Offsets of a group's pairs, query minus key.
 struct PatchOffsets {
   at::Tensor rows;     ///< (G, n, m) int64, 0 beside a prefix token
   at::Tensor columns;  ///< the same
   at::Tensor patches;  ///< (G, n, m) bool: both are patches
 };
 PatchOffsets offsets(const TokenPairs& pairs);
-/// Euclidean, (G, n, m), 0 beside a prefix token.
+/// Euclidean distances (G, n, m), 0 beside a prefix token.
 at::Tensor distances(const TokenPairs& pairs, at::ScalarType type);
 
 /// Row and column of tokens first .. first + count, (count) of `type` each, on the CPU; 0 for prefix
@@ -52,7 +52,8 @@ at::Tensor products_with_entries(const at::Tensor& x, const at::Tensor& table,
 at::Tensor sums_of_entries(const at::Tensor& weights, const at::Tensor& table,
                            const at::Tensor& index, const at::Tensor& patches);
 
-/// Cosines and sines of what patches are turned by, float32 on the CPU: (patches, H or 1, d / 2).
+/// Cosines and sines of the angles that patches are turned by, float32 on the CPU:
+/// (patches, H or 1, d / 2).
 struct Rotation {
   at::Tensor cosine, sine;
   bool neighbours = true;  ///< pair n is features 2n and 2n + 1, else n and n + d / 2
@@ -68,7 +69,7 @@ class PositionRule {
   /// Queries or keys as the scores take them: x (B, H, n, d), the tokens from `first` on.
   [[nodiscard]] virtual at::Tensor turned(const at::Tensor& x, const TokenGrid& grid,
                                           std::int64_t first) const;
-  /// What `turned` does to patches, for plans that do it themselves; all that such a rule does.
+  /// `turned` of patches as a table, for plans that turn by themselves; the whole of such a rule.
   [[nodiscard]] virtual std::optional<Rotation> rotation(const TokenGrid& grid,
                                                          std::int64_t head_dim) const;
   /// Whether `scores` is more than the scaled product.
@@ -85,8 +86,8 @@ class PositionRule {
   [[nodiscard]] virtual at::Tensor value_products(const at::Tensor& g,
                                                   const TokenPairs& pairs) const;
 
-  /// s of tokens first .. first + n with all tokens: q (B, H, n, d) of those, k (B, H, N, d), as the
-  /// projection gave them -> (B, H, n, N) of the compute type.
+  /// s of tokens first .. first + n with all tokens: their q (B, H, n, d) and k (B, H, N, d), as
+  /// the projection gave them -> (B, H, n, N) of the compute type.
   [[nodiscard]] at::Tensor score_rows(const at::Tensor& q, const at::Tensor& k,
                                       const TokenGrid& grid, std::int64_t first) const;
 };
@@ -105,8 +106,8 @@ struct ScoredPairs {
 
   /// s: q (B, G, h, n, d) and k (B, G, h, m, d), turned -> (B, G, h, n, m) of the compute type.
   [[nodiscard]] at::Tensor scores(const at::Tensor& q, const at::Tensor& k) const;
-  /// y of weights (B, G, h, n, m) and v (B, G, h, m, w) -> (B, G, h, n, w). Values that are not
-  /// `head_dim` wide stand for something else, which is weighed as it is (rollouts).
+  /// y of weights (B, G, h, n, m) and v (B, G, h, m, w) -> (B, G, h, n, w). Values of another width
+  /// than `head_dim` are no values of the layer (rollouts): the rule adds nothing to them.
   [[nodiscard]] at::Tensor mixed(const at::Tensor& weights, const at::Tensor& v,
                                  std::int64_t head_dim) const;
 };

@@ -1,7 +1,7 @@
 // A learned bias for every offset of patches, by head:
 //   s_ij = q_i . k_j / sqrt(d) + T_h[offset_ij]
 // table=swin: one entry for each offset within the training grid (Liu et al. 2021, Swin, arXiv
-// 2103.14030), with three more where there are prefix tokens: from them to patches, from patches to
+// 2103.14030), with three more if there are prefix tokens: from them to patches, from patches to
 // them, among them (Bao et al. 2022, BEiT, arXiv 2106.08254). A larger grid resizes the table as an
 // image, bicubic.
 // table=t5: T5's buckets (Raffel et al. 2020, arXiv 1910.10683), 32 of them up to a distance of 128 and
@@ -32,7 +32,7 @@ const IntegerOption kBiasHidden("hidden", 128, 1, 65536, "width of table=mlp");
 constexpr std::int64_t kBuckets = 32;
 constexpr double kFarthest = 128;
 
-/// Of offsets 1 - length .. length - 1: an int64 bucket of each.
+/// The buckets (int64) of offsets 1 - length .. length - 1.
 at::Tensor t5_buckets(std::int64_t length) {
   constexpr std::int64_t kHalf = kBuckets / 2;
   constexpr std::int64_t kExact = kHalf / 2;
@@ -142,9 +142,9 @@ class RelativeBias final : public PositionRule {
 
   TokenGrid training_;
   BiasTable kind_;
-  at::Tensor table_;                                          ///< of swin
-  at::Tensor rows_, columns_;                                 ///< of t5, (32, H)
-  at::Tensor fc1_weight_, fc1_bias_, fc2_weight_, fc2_bias_;  ///< of mlp
+  at::Tensor table_;                                          ///< table=swin
+  at::Tensor rows_, columns_;                                 ///< table=t5, (32, H)
+  at::Tensor fc1_weight_, fc1_bias_, fc2_weight_, fc2_bias_;  ///< table=mlp
 };
 
 const PositionRegistration kRelativeBias({

@@ -49,8 +49,7 @@ class Rope final : public PositionRule {
         coordinates_(kRopeCoordinates(arguments.options)),
         scale_(kRopeScale(arguments.options)) {
     if (!kRopeMixed(arguments.options)) return;
-    // As axial starts, but that both axes turn a pair: the first half of the pairs by one of them and
-    // the second by the other, each rotated by a random angle of its head.
+    // The start is axial, rotated by a random angle of each head: both axes then turn every pair.
     const at::Tensor size =
         at::cat({frequencies(arguments.head_dim), frequencies(arguments.head_dim)});
     const at::Tensor angle =
@@ -99,7 +98,7 @@ class Rope final : public PositionRule {
     return at::pow(1 / base_, exponent);
   }
 
-  /// Of patches as tokens first .. first + count, (count, d / 2) or (H, count, d / 2), of float32 at
+  /// Angles of patches first .. first + count, (count, d / 2) or (H, count, d / 2), of float32 at
   /// least.
   [[nodiscard]] at::Tensor angles(const TokenGrid& grid, std::int64_t first, std::int64_t count,
                                   std::int64_t head_dim, const at::TensorOptions& options) const {

@@ -1,4 +1,4 @@
-// A position rule as some of a layer's heads have it, for mechanisms whose heads are of several kinds.
+// A position rule for some of a layer's heads, in mechanisms whose heads are of several kinds.
 #pragma once
 
 #include "model/attention/positions/position_rule.h"

@@ -1,7 +1,7 @@
 // Relative position representations (Shaw et al. 2018, arXiv 1803.02155, equations 3 and 4), with one
 // table for rows and one for columns as in MViTv2 (arXiv 2112.01526) and SAM, shared by the heads:
 //   s_ij = q_i . (k_j + h[dr] + w[dc]) / sqrt(d),    y_i = sum_j a_ij (v_j + hv[dr] + wv[dc])
-// dr and dc are clipped to what the tables hold, +-clip, or the training grid with clip=0. scaled=off
+// dr and dc are clipped to the tables' reach: +-clip, or the training grid with clip=0. scaled=off
 // leaves the tables' part undivided by sqrt(d), as SAM does; hv and wv are there with values=on. Pairs
 // with a prefix token have no entries. Zero tables are softmax.
 #include "model/attention/attention.h"
@@ -63,7 +63,7 @@ class Shaw final : public PositionRule {
   }
 
  private:
-  /// Which entry of a table an offset has.
+  /// The number of an offset's entry in a table.
   static at::Tensor entries(const at::Tensor& offset, const at::Tensor& table) {
     const std::int64_t farthest = table.size(0) / 2;
     return offset.clamp(-farthest, farthest) + farthest;

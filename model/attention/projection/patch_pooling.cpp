@@ -13,7 +13,7 @@ GridExtent cells_of(const GridExtent& grid, std::int64_t num_cells) {
   const auto side = static_cast<std::int64_t>(std::sqrt(static_cast<double>(num_cells)));
   std::int64_t rows = std::clamp<std::int64_t>(side, 1, grid.rows);
   const std::int64_t columns = std::clamp<std::int64_t>(num_cells / rows, 1, grid.columns);
-  // Where the grid has fewer columns than the square, its rows make up for them.
+  // If the grid has fewer columns than the square, its rows make up for them.
   rows = std::clamp<std::int64_t>(num_cells / columns, 1, grid.rows);
   return {rows, columns};
 }

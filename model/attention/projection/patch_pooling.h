@@ -13,7 +13,7 @@ namespace hydrascope::model {
 /// About `num_cells` cells of a grid, with the aspect ratio of a square and never finer than it.
 GridExtent cells_of(const GridExtent& grid, std::int64_t num_cells);
 
-/// What a cell has of its patches, feature by feature.
+/// A cell's value from its patches, feature by feature.
 enum class PoolBy { average, maximum };
 
 /// x (B, H, N, d) -> (B, H, num_prefix + cells, d). The patches are pooled over a grid of about
@@ -25,8 +25,8 @@ at::Tensor pool_patches(const at::Tensor& x, const TokenGrid& grid, std::int64_t
 /// (B, H, n, N) that they put on the tokens. No gradient.
 at::Tensor unpool_patches(const at::Tensor& weights, const TokenGrid& grid, std::int64_t num_cells);
 
-/// What a kernel (H, s, s) gives to the tokens when it is laid over every cell: (H, N, 1). A patch takes
-/// the kernel's value at its place in the cell, tokens that lie in no cell take one.
+/// The tokens' weights (H, N, 1) by a kernel (H, s, s) that is laid over every cell. A patch takes
+/// the kernel's value at its place in the cell; tokens that lie in no cell take one.
 at::Tensor cell_weights(const at::Tensor& kernel, const TokenGrid& grid, std::int64_t num_cells);
 
 }  // namespace hydrascope::model

@@ -12,7 +12,7 @@
 
 namespace hydrascope::model {
 
-/// x (B, H, N, d) of the compute type -> (B, H, m, d). Prefix tokens stay in front, but for a dense one.
+/// x (B, H, N, d) of the compute type -> (B, H, m, d). Only dense projections mix prefix tokens in.
 class TokenProjection {
  public:
   TokenProjection() = default;
@@ -27,7 +27,7 @@ class TokenProjection {
                                               const TokenGrid& grid) const = 0;
 };
 
-/// What is learned of both, on the device and in the type of the module: E and F may be one tensor.
+/// The learned E and F, on the device and in the type of the module; both may be one tensor.
 struct ProjectionWeights {
   at::Tensor keys, values;
 };
@@ -41,7 +41,7 @@ std::unique_ptr<TokenProjection> resized_projection(ProjectionWeights weights,
                                                     const TokenGrid& training);
 /// About `length` cells of the patch grid: averages of values, averages or maxima of keys.
 std::unique_ptr<TokenProjection> cell_projection(std::int64_t length, PoolBy of_keys);
-/// Averages of such cells, in which a patch counts as the kernel (H, s, s) that is laid over a cell says.
+/// Averages of such cells, each patch weighted by a kernel (H, s, s) that is laid over its cell.
 std::unique_ptr<TokenProjection> kernel_projection(ProjectionWeights kernels, std::int64_t length);
 
 }  // namespace hydrascope::model

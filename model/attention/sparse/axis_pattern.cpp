@@ -11,7 +11,7 @@ namespace {
 
 using at::Tensor;
 
-/// Runs of positions along an axis whose queries and keys lie in the same way to each other.
+/// Runs of positions along an axis with the same offsets between queries and keys.
 struct AxisRuns {
   Tensor queries;  ///< (runs, n) positions, int64
   Tensor keys;     ///< (runs, m)
@@ -21,11 +21,11 @@ struct AxisRuns {
 /// One run: `count` positions from `first`, a step apart.
 struct AxisRun {
   std::int64_t first;
-  std::vector<AxisKeys> keys;  ///< of each position
+  std::vector<AxisKeys> keys;  ///< each position's keys
 };
 
-/// What makes runs alike: the number of their keys, and what each position sees of them, both in
-/// steps.
+/// Equal in runs that are alike: the number of their keys, and each position's span of keys (first,
+/// count), both in steps.
 using RunShape = std::pair<std::int64_t, std::vector<std::pair<std::int64_t, std::int64_t>>>;
 
 std::vector<AxisRun> runs_of(const AxisRule& rule, std::int64_t length) {

@@ -17,10 +17,10 @@ struct AxisKeys {
   friend bool operator==(const AxisKeys&, const AxisKeys&) = default;
 };
 
-/// What a position sees along one axis.
+/// The positions that a position sees along one axis.
 struct AxisRule {
   std::function<AxisKeys(std::int64_t position, std::int64_t length)> keys;
-  /// Of the keys; a position sees those that are a multiple of it away.
+  /// Step of the keys: a position sees positions that are a multiple of it away.
   std::int64_t step = 1;
   /// Positions are computed together while they see the same, and up to this number otherwise: they
   /// then read keys that some of them do not see.

@@ -11,7 +11,7 @@ namespace {
 
 using at::Tensor;
 
-/// Sums over clusters and keys that are as good as none.
+/// Norm below which sums over clusters, and keys, count as zero.
 constexpr double kLeastNorm = 1e-12;
 
 Tensor unit(const Tensor& x) { return x / x.norm(2, -1, /*keepdim=*/true).clamp_min(kLeastNorm); }
@@ -38,7 +38,7 @@ Tensor k_means(const Tensor& keys, std::int64_t num_clusters, std::int64_t steps
     // A product gives the same bits every time, which sums by atomics on a GPU do not.
     const Tensor members = at::one_hot(cluster.squeeze(2), num_clusters).to(keys.scalar_type());
     const Tensor sums = members.transpose(1, 2).matmul(keys);
-    // A cluster without keys stays where it is.
+    // A cluster without keys keeps its centroid.
     const Tensor is_empty = sums.norm(2, -1, true).lt(kLeastNorm);
     centroids = at::where(is_empty, centroids, unit(sums));
   }

@@ -1,6 +1,6 @@
-// Patches that find each other in clusters of what they hold (Roy et al. 2020, Efficient Content-Based
-// Sparse Attention with Routing Transformers, arXiv 2003.05997, section 4.1). The centroids mu_c are
-// those of spherical k-means on one image's keys in one head, |k_j| = 1:
+// Patches that find each other by clusters of their keys (Roy et al. 2020, Efficient Content-Based
+// Sparse Attention with Routing Transformers, arXiv 2003.05997, section 4.1). The centroids mu_c
+// come from spherical k-means on one image's keys in one head, |k_j| = 1:
 //   mu_1 is the key nearest to the mean, mu_c the key least like mu_1 .. mu_(c-1), then each of
 //   `steps` times the direction of the sum of the keys that are nearest to mu_c
 // A query belongs to the cluster with the largest q_i . mu_c, and sees the w = ceil(n / k) keys with the

@@ -13,7 +13,7 @@ namespace {
 
 using at::Tensor;
 
-/// What is taken from a token's score with itself where q and k are shared.
+/// Penalty of a token's score with itself if q and k are shared.
 constexpr double kOwnPenalty = 1e5;
 
 /// The groups of one head, in all images.
@@ -58,7 +58,7 @@ Tensor pass_sums(const Tensor& q, const Tensor& k, const Tensor& v, const FoundG
       .view({q.size(0), q.size(1), q.size(2), -1});
 }
 
-/// Those of a patch's own key, from whose score `penalty` is taken.
+/// The sums of a patch's own key; `penalty` is subtracted from its score.
 Tensor own_sums(const Tensor& q, const Tensor& k, const Tensor& v, double penalty,
                 const TokenGrid& grid, const PositionRule* rule) {
   const auto groups = [](const Tensor& x) { return x.transpose(1, 2).unsqueeze(3); };
@@ -72,7 +72,7 @@ Tensor own_sums(const Tensor& q, const Tensor& k, const Tensor& v, double penalt
   return at::cat({sums.narrow(3, 0, width), sums.narrow(3, width, 1) - penalty}, 3);
 }
 
-/// What patches first .. first + count see of the patches: (B H, count, patches) bool.
+/// Whether patches first .. first + count see each patch: (B H, count, patches) bool.
 Tensor found(const std::vector<FoundGroups>& passes, std::int64_t num_heads,
              std::int64_t num_patches, std::int64_t first, std::int64_t count,
              const at::Device& device) {

@@ -1,12 +1,12 @@
-// Softmax attention in which a patch finds the patches that it sees by what tokens hold:
+// Softmax attention in which a patch finds the patches that it sees by their contents:
 //   y_i = sum_j a_ij v_j,    a_i. = softmax over j in S_i of q_i . k_j / sqrt(d)
 //   S_i = all tokens                                    for prefix tokens
-//   S_i = prefix tokens, i itself and what i finds      for patches, those of an overview among them
-// What is found depends on q and k, but has no gradient; it is decided in float64, of q and k as they
-// are stored: a computation in 16 bits finds other keys than one in float32. A patch's keys come in
-// parts (softmax_sums.h): the prefix, itself, and the passes of the pattern. A position rule that turns
-// q and k turns them before they find each other; one that changes scores changes those of what is
-// found. Reference: masked rows of the whole map.
+//   S_i = prefix tokens, i itself and what i finds      for patches, also patches of an overview
+// The finding depends on q and k, but has no gradient. It is decided in float64, from q and k as
+// stored: a computation in 16 bits finds other keys than one in float32. A patch's keys come in
+// parts (softmax_sums.h): the prefix, itself, and the passes of the pattern. A position rule that
+// turns q and k turns them before they find each other; a rule that changes scores changes the
+// scores of found keys. Reference: masked rows of the whole map.
 #pragma once
 
 #include "model/attention/attention.h"
@@ -27,7 +27,7 @@ struct FoundGroups {
   at::Tensor sees;     ///< (G, n, m) bool
 };
 
-/// Which patches a patch finds beside itself.
+/// The patches that a patch finds beside itself.
 class ContentPattern {
  public:
   ContentPattern() = default;
@@ -45,7 +45,7 @@ class ContentPattern {
 
 class ContentSoftmaxMixer final : public TokenMixer {
  public:
-  /// `shares_qk`: k = q / |q|, and a token sees itself only where it sees nothing else: 1e5 is taken
+  /// `shares_qk`: k = q / |q|, and a token sees itself only if it sees nothing else: 1e5 is taken
   /// from its own score.
   ContentSoftmaxMixer(std::unique_ptr<ContentPattern> pattern,
                       std::shared_ptr<const PositionRule> position, bool shares_qk = false)

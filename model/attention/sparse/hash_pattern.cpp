@@ -13,12 +13,12 @@ namespace {
 
 using at::Tensor;
 
-/// One hash of the patches of G images and heads, and what comes together by it.
+/// One hash of the patches of G images and heads, and the groups that it makes.
 struct HashRound {
   Tensor of_queries, of_keys;  ///< buckets (G, n)
   Tensor rank_of_keys;         ///< (G, n) int32: a key's place in the order of buckets
-  Tensor first_rank;           ///< (G, n) int32: that of the first key which a query's chunk reads
-  std::int64_t reach;          ///< how many it reads
+  Tensor first_rank;           ///< (G, n) int32: rank of the first key that a query's chunk reads
+  std::int64_t reach;          ///< number of keys that a chunk reads
   FoundGroups groups;          ///< without `sees`
 
   /// Which keys (c, m) of a group its queries (c, n) hold: (c, n, m).
@@ -56,7 +56,7 @@ HashRound hash_round(const Tensor& q, const Tensor& k, const Tensor& directions,
   const Tensor key_order = at::argsort(round.of_keys, /*stable=*/true, /*dim=*/1);
   const Tensor sorted_queries = round.of_queries.gather(1, query_order);
   const Tensor sorted_keys = round.of_keys.gather(1, key_order);
-  // Where chunks begin among the queries, and the keys that they read.
+  // The chunks' begins among the queries, and the keys that chunks read.
   const Tensor begin = at::arange(0, n, chunk, options);
   const Tensor bucket = sorted_queries.index_select(1, begin).contiguous();
   const Tensor first_key = at::searchsorted(sorted_keys, bucket);

@@ -1,11 +1,12 @@
 // Patches that find each other by locality-sensitive hashing (Kitaev et al. 2020, Reformer: The
 // Efficient Transformer, arXiv 2001.04451, section 2). Round t hashes queries and keys by direction,
 //   h_t(x) = argmax [x R_t, -x R_t],    R_t (d, b/2) standard normal,    b = 2 max(1, ceil(n / 2c))
-// for n patches and chunks of c. Queries sorted by (h, index) are cut into chunks; a chunk sees, of the
-// 3 c sorted keys around its place, those of the query's own bucket. Its place among the keys is as far
-// behind the beginning of its first query's bucket as among the queries, but no further than that
-// bucket's end. With shared q and k that is the chunk itself, as in the paper, which looks one chunk
-// back in a causal order. A pair of several rounds counts once: the softmax is that over the union.
+// for n patches and chunks of c. Queries sorted by (h, index) are cut into chunks. A query sees the
+// keys of its own bucket among the 3 c sorted keys around its chunk's place. The place among the
+// keys is as far behind the beginning of the first query's bucket as among the queries, but no
+// further than the bucket's end. With shared q and k the place is the chunk itself, as in the
+// paper, which looks one chunk back in a causal order. A pair of several rounds counts once: the
+// softmax is over the union.
 #pragma once
 
 #include "model/attention/sparse/content_softmax.h"

@@ -8,8 +8,8 @@
 
 namespace hydrascope::model {
 
-/// What a patch sees along both axes: `window` patches around it, every `dilation`-th; at the
-/// picture's edge they move inwards or are cut off (`clips`).
+/// The patches that a patch sees along both axes: `window` patches around it, every `dilation`-th;
+/// at the picture's edge they move inwards or are cut off (`clips`).
 struct Neighborhood {
   GridExtent window;
   std::int64_t dilation = 1;

@@ -1,5 +1,5 @@
-// Regions of the picture that belong to registers (mechanisms/sparse/etc.cpp): about as many cells as
-// there are registers cut the picture, and register g has those whose number is g modulo their number.
+// Regions of the picture that belong to registers (mechanisms/sparse/etc.cpp). The picture is cut
+// into about as many cells as there are G registers; register g has the cells c with c mod G = g.
 #pragma once
 
 #include "model/attention/sparse/sparse_softmax.h"

@@ -16,7 +16,7 @@ namespace {
 
 using at::Tensor;
 
-/// Of the picture and its overview, which do not see each other.
+/// Distance between the picture and its overview, which do not see each other.
 constexpr double kOutOfReach = 1e9;
 
 /// The larger one of the distances along both axes of patches (..., n) and (..., m): (..., n, m).
@@ -108,7 +108,7 @@ Tensor mix_within_spans(const Tensor& q, const Tensor& k, const Tensor& v, const
   std::vector<Tensor> heads;
   for (std::int64_t head = 0; head < q.size(1); ++head) {
     const double end = longest[head].item<double>() + ramp;
-    // Patches at the very end have a weight of zero. What is no number reads all.
+    // Patches at the very end have a weight of zero. A head whose span is NaN reads all.
     const std::int64_t side = std::max(grid.rows, grid.columns);
     const std::int64_t reach =
         end < static_cast<double>(side) ? static_cast<std::int64_t>(std::ceil(end)) - 1 : side;

@@ -1,5 +1,5 @@
-// Softmax attention whose weights fall to zero with the distance of two patches
-// (mechanisms/sparse/adaptive_span.cpp says how).
+// Softmax attention whose weights fall to zero with the distance of two patches (equations:
+// mechanisms/sparse/adaptive_span.cpp).
 #pragma once
 
 #include "model/attention/attention.h"

@@ -1,4 +1,4 @@
-// Softmax over keys that come in parts: what each part needs to keep, and the softmax of all parts.
+// Softmax over keys that come in parts: the sums of each part, and the softmax of all parts.
 #pragma once
 
 #include "model/attention/positions/position_rule.h"
@@ -17,8 +17,8 @@ namespace hydrascope::model {
 at::Tensor softmax_sums(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                         const at::Tensor& weights, const ScoredPairs& scored = {});
 
-/// Those of all image tokens over the prefix tokens: q, k, v (B, H, N, .) -> (B, H, image tokens,
-/// w + 2).
+/// The sums of all image tokens over the prefix tokens: q, k, v (B, H, N, .) ->
+/// (B, H, image tokens, w + 2).
 at::Tensor prefix_sums(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                        const TokenGrid& grid, const PositionRule* rule);
 

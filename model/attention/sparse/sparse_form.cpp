@@ -77,7 +77,7 @@ class Grouping {
       grouped_.tokens.push_back(token_of_[static_cast<std::size_t>(list[i])]);
   }
 
-  /// The bits of (n, m) bool behind those of the prefix. Returns the first word.
+  /// Adds the bits of (n, m) bool behind the prefix tokens' bits. Returns the first word.
   std::size_t add_rows(const Tensor& sees, std::int64_t prefix, std::int64_t words) {
     const std::size_t first = grouped_.sees.size();
     const Tensor rows = sees.contiguous();

@@ -5,7 +5,6 @@
 #include "model/attention/sparse/sparse_softmax.h"
 #include "model/inference/cpu/mixings/prefix_attention.h"
 
-#include <cmath>
 #include <cstdint>
 #include <optional>
 
@@ -16,10 +15,10 @@ class SparseForm final : public KernelForm {
   explicit SparseForm(const SparseSoftmaxMixer& mixer) : mixer_(mixer) {}
 
   [[nodiscard]] HeadNetwork query(std::int64_t head_dim) const override {
-    return {{}, {}, 1 / std::sqrt(static_cast<double>(head_dim))};
+    return softmax_queries(head_dim);
   }
   [[nodiscard]] std::optional<GridExtent> windows() const override { return mixer_.windows_; }
-  /// Windows where patches lie in their order, else groups.
+  /// Windows if patches lie window after window, else groups.
   [[nodiscard]] inference::AnyMixing on_cpu(const inference::MixingSite& site,
                                             kernels::Storage storage) const override;
   [[nodiscard]] inference::PrefixWeights prefix_weights(const inference::MixingSite& site) const;

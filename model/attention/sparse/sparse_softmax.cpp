@@ -47,9 +47,9 @@ Tensor softmax(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& 
   return scored.mixed(scores.softmax(-1), v, q.size(4)).to(v.scalar_type());
 }
 
-/// A pass over one head range's patches: q, k, v (B, N, h, .) -> (B, image tokens, h, .), what
-/// `attend` gives. `num_prefix`: tokens that all groups see beside their own keys. `scored` has
-/// the rule, the grid and the range's first head.
+/// A pass of `attend` over one head range's patches: q, k, v (B, N, h, .) -> (B, image tokens, h,
+/// .). `num_prefix`: tokens that all groups see beside their own keys. `scored` has the rule, the
+/// grid and the range's first head.
 Tensor attend_groups(const Tensor& q, const Tensor& k, const Tensor& v, const TokenGrid& grid,
                      std::int64_t num_prefix, const std::vector<KeyGroups>& all, Attend attend,
                      ScoredPairs scored) {
@@ -65,7 +65,7 @@ Tensor attend_groups(const Tensor& q, const Tensor& k, const Tensor& v, const To
       sees = at::cat({at::ones({queries.size(1), num_prefix}, at::kBool), groups.sees}, 1);
       sees = sees.to(q.device());
     }
-    // Where v has another width than q (rollouts send one column) LibTorch makes the weights.
+    // If v has another width than q (rollouts send one column), LibTorch makes the weights.
     const bool makes_map = attend != softmax || v.size(3) != q.size(3) || scored.rule != nullptr;
     parts.push_back(attend_in_pieces(
         q, k, v, queries, keys, makes_map ? 1 : 0,

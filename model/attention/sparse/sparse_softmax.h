@@ -5,10 +5,10 @@
 //   S_i = prefix tokens and overview     for patches of the overview (token_grid.h)
 // Patches are computed in groups that share their keys, groups of one shape as one batch of
 // LibTorch's scaled_dot_product_attention; nothing of size N x N is made, forward or backward.
-// Where no group holds all keys of a patch, there are passes with disjoint keys, whose softmaxes are
+// If no group holds all keys of a patch, there are passes with disjoint keys, whose softmaxes are
 // merged by their sums of exponentials:
 //   y_i = sum_p e^(m_p - m) n_p / sum_p e^(m_p - m) z_p,    m = max_p m_p
-// of the numerators n_p and denominators z_p that pass p has beneath its own maximum m_p.
+// with the numerators n_p and denominators z_p of pass p, made with its own maximum m_p.
 // Reference: masked rows of the whole map.
 #pragma once
 
@@ -44,14 +44,14 @@ class KeyPattern {
   /// on the CPU.
   [[nodiscard]] virtual at::Tensor rows(const TokenGrid& grid, std::int64_t first,
                                         std::int64_t count) const = 0;
-  /// The same as work, in passes: in each of them every patch is a query of exactly one group, and no
-  /// two passes have a key of a patch in common. A patch may see nothing in all passes but the first.
+  /// The same as groups to compute, in passes. In each pass every patch is a query of exactly one
+  /// group; no two passes have a key of a patch in common. A patch may see nothing in later passes.
   [[nodiscard]] virtual std::vector<std::vector<KeyGroups>> passes(const TokenGrid& grid) const = 0;
   /// How many pairs of patches see each other.
   [[nodiscard]] virtual double num_pairs(const TokenGrid& grid) const = 0;
 };
 
-/// A pattern's passes in which the overview's patches, too, are queries: of each other in the first.
+/// A pattern's passes plus the overview's patches, which see each other in the first pass.
 std::vector<std::vector<KeyGroups>> image_passes(const KeyPattern& pattern, const TokenGrid& grid);
 
 /// Consecutive heads that share a pattern.
@@ -60,14 +60,14 @@ struct HeadPattern {
   std::unique_ptr<KeyPattern> pattern;
 };
 
-/// `prefix_rows=plain|scaled|learned`: prefix tokens alone see more keys in a larger picture, and see
-/// it twice where there is an overview. scaled: their scores are multiplied by
-/// 1 + g max(0, ln N / ln N_train - 1), and ln(patches / overview) + b is added to those of overview
-/// patches, so that both copies of the picture weigh the same; g = 1, b = 0. learned: g and b are
-/// parameters of each head.
+/// `prefix_rows=plain|scaled|learned`: prefix tokens alone see more keys in a larger picture, and
+/// see it twice if there is an overview. scaled: their scores are multiplied by 1 + g max(0, ln N /
+/// ln N_train - 1), and ln(patches / overview) + b is added to their scores with overview patches,
+/// so that both copies of the picture weigh the same; g = 1, b = 0. learned: each head has g and b
+/// as parameters.
 enum class PrefixRows { plain, scaled, learned };
 
-/// Where a pattern lies in a model: what its size and its seeds may depend on.
+/// A pattern's layer: its size and its seeds may depend on nothing else.
 struct SparseLayer {
   TokenGrid training_grid;
   std::int64_t num_heads;
@@ -94,8 +94,8 @@ struct PrefixWeighing {
 
 class SparseSoftmaxMixer final : public TokenMixer {
  public:
-  /// `heads`: of all heads, in their order. `windows`: their size where all heads see the windows of
-  /// the balanced intervals (balanced_intervals.h) of both axes, none longer than that.
+  /// `heads`: patterns in the heads' order. `windows`: their size if all heads see windows, which
+  /// are the balanced intervals (balanced_intervals.h) of both axes.
   SparseSoftmaxMixer(std::vector<HeadPattern> heads, const TokenMixerArguments& arguments,
                      PrefixRows prefix_rows, std::optional<GridExtent> windows = std::nullopt);
   torch::Tensor mix(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
@@ -122,18 +122,18 @@ class SparseSoftmaxMixer final : public TokenMixer {
   TokenGrid training_;
   bool scales_prefix_rows_;
   std::shared_ptr<const PositionRule> position_;
-  at::Tensor gain_;      ///< g of each head (H), where it is learned
-  at::Tensor overview_;  ///< b of each head (H), where it is learned
+  at::Tensor gain_;      ///< g of each head (H), if it is learned
+  at::Tensor overview_;  ///< b of each head (H), if it is learned
 };
 
 /// Whether tokens first .. first + count see each token by a pattern: (count, N) bool on the CPU.
 at::Tensor seen_rows(const KeyPattern& pattern, const TokenGrid& grid, std::int64_t first,
                      std::int64_t count);
 
-/// What patches see by groups: q, k, v (B, N, h, .), heads from `first_head` on, q and k as `rule`
-/// turns them -> (B, image tokens, h, width of v). The first `num_shared` tokens are seen by all; a
-/// negative key counts from the first patch back, into the prefix tokens. k and v may have more rows
-/// than there are tokens, which lie nowhere.
+/// The patches' outputs by groups: q, k, v (B, N, h, .), heads from `first_head` on, q and k as
+/// `rule` turns them -> (B, image tokens, h, width of v). The first `num_shared` tokens are seen by
+/// all; a negative key counts from the first patch back, into the prefix tokens. k and v may have
+/// rows behind the tokens' rows; these have no place in the grid.
 at::Tensor mix_patches(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                        const TokenGrid& grid, std::int64_t num_shared,
                        const std::vector<std::vector<KeyGroups>>& passes,

@@ -15,7 +15,7 @@ inline std::uint64_t split_mix(std::uint64_t state) {
   return state ^ (state >> 31U);
 }
 
-/// A seed of its own for everything below one: a layer, then what is in it.
+/// A seed of its own for each part below a seed: a layer, then a layer's parts.
 inline std::uint64_t seed_below(std::uint64_t seed, std::int64_t index) {
   return split_mix(split_mix(seed) ^ static_cast<std::uint64_t>(index));
 }

@@ -21,8 +21,8 @@ class Tiles {
   [[nodiscard]] GridExtent extent() const { return {rows_.count(), columns_.count()}; }
   /// Patches of tile t in increasing order.
   [[nodiscard]] std::vector<std::int64_t> patches(std::int64_t t) const;
-  /// The `count` of them nearest to the tile's centre, or all, in increasing order; of two equally
-  /// near ones the first.
+  /// The `count` patches nearest to the tile's centre, or all, in increasing order. Among equally
+  /// near patches the first wins.
   [[nodiscard]] std::vector<std::int64_t> central_patches(std::int64_t t, std::int64_t count) const;
 
  private:
@@ -30,10 +30,10 @@ class Tiles {
   BalancedIntervals columns_;
 };
 
-/// What the patches of tile t see, each patch once.
+/// The patches that the patches of tile t see, each once.
 using KeysOfTile = std::function<std::vector<std::int64_t>(std::int64_t t)>;
 
-/// `keys_of` is asked once for a grid; what it returns refers to those tiles.
+/// `keys_of` is asked once for a grid; the function that it returns refers to the grid's tiles.
 std::unique_ptr<KeyPattern> tile_pattern(const GridExtent& size,
                                          std::function<KeysOfTile(const Tiles& tiles)> keys_of);
 

@@ -8,9 +8,9 @@
 
 namespace hydrascope::model {
 
-/// A patch sees its own window, that of the balanced intervals (balanced_intervals.h) of both axes,
-/// none longer than `size`, grown by `halo` patches. `shifted`: the borders are the middles of the
-/// intervals.
+/// A patch sees its own window, grown by `halo` patches. Windows are the balanced intervals
+/// (balanced_intervals.h) of both axes, none longer than `size`. `shifted`: the borders are the
+/// middles of the intervals.
 std::unique_ptr<KeyPattern> window_pattern(const GridExtent& size, std::int64_t halo = 0,
                                            bool shifted = false);
 

@@ -14,8 +14,8 @@
 
 namespace hydrascope::checkpoint {
 
-/// A position in `bytes`. Errors call the bytes `what` ("the pickle") and have the subject
-/// `subject`; both are Error(decode_failed).
+/// A position in `bytes`. Errors are Error(decode_failed), call the bytes `what` ("the pickle") and
+/// have the subject `subject`.
 class ByteCursor {
  public:
   ByteCursor(std::span<const std::byte> bytes, std::string what, std::string subject)
@@ -39,7 +39,7 @@ class ByteCursor {
     return {reinterpret_cast<const char*>(taken.data()), taken.size()};
   }
 
-  /// Up to the next line feed, which is consumed and not part of the result.
+  /// The text up to the next line feed, which is consumed and not part of the result.
   std::string_view line() {
     const auto rest = bytes_.subspan(position_);
     const auto end = std::ranges::find(rest, std::byte{'\n'});

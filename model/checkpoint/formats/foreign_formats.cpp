@@ -14,7 +14,7 @@ using namespace std::string_view_literals;
 
 constexpr std::size_t kSniffed = 512;
 
-/// `bytes` at `offset` say `format`.
+/// The mark of `format`: `bytes` at `offset`.
 struct Signature {
   std::string_view format;
   std::string_view bytes;
@@ -29,7 +29,7 @@ constexpr std::array kSignatures{
     Signature{"torch_zip", "PK\x05\x06"},
     Signature{"gguf", "GGUF"},
     Signature{"gguf", "FUGG"},
-    // Numbers of four letters, of which a little-endian file begins with the last.
+    // Words of four letters, whose last letter comes first in a little-endian file.
     Signature{"ggml", "lmgg"},
     Signature{"ggml", "fmgg"},
     Signature{"ggml", "tjgg"},
@@ -148,13 +148,13 @@ bool is_printable(char c) {
   return static_cast<unsigned char>(c) >= 0x20 || c == '\n' || c == '\r' || c == '\t' || c == '\f';
 }
 
-/// Letters that could begin a name stand at `at`.
+/// Whether letters that could begin a name stand at `at`.
 bool names_something(std::string_view text, std::size_t at) {
   const std::uint8_t c = byte_at(text, at);
   return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z') || c == '_';
 }
 
-/// Markup and JSON, whatever blanks and byte order mark stand before it; "" for anything else.
+/// Markup and JSON, after any blanks and byte order mark; "" for anything else.
 std::string_view sniff_markup(std::string_view text) {
   constexpr std::string_view kByteOrderMark = "\xEF\xBB\xBF";
   if (text.starts_with(kByteOrderMark)) text.remove_prefix(kByteOrderMark.size());
@@ -172,18 +172,18 @@ std::string_view sniff_markup(std::string_view text) {
   return is_object ? "json" : "";
 }
 
-/// Messages of protobuf have no signature; their first fields do for one. A field begins with its
-/// number times 8, and 2 more where a length follows.
+/// Messages of protobuf have no signature, but their first fields serve as one. A field begins with
+/// its number times 8, and 2 more if a length follows.
 std::string_view sniff_protobuf(std::string_view text) {
   constexpr auto field = [](int number) { return static_cast<std::uint8_t>(number * 8 + 2); };
   constexpr std::uint8_t kLong = 0x80;     // a length that goes on in the next byte
-  constexpr std::uint8_t kNewest = 20;     // of ONNX's and Core ML's versions
+  constexpr std::uint8_t kNewest = 20;     // version of ONNX's and Core ML's files
   constexpr std::uint8_t kVersion = 0x08;  // field 1, a number
   const std::uint8_t version = byte_at(text, 1);
   const std::uint8_t length = byte_at(text, 3);
   if (byte_at(text, 0) == kVersion && version >= 1 && version <= kNewest) {
     const std::uint8_t second = byte_at(text, 2);
-    if (second == field(2)) {  // ONNX: the producer's name; the others: a message
+    if (second == field(2)) {  // ONNX: the producer's name; Core ML: a message
       if (length < kLong && (length == 0 || names_something(text, 4))) return "onnx";
       return version == 1 ? "tensorflow" : "coreml";
     }
@@ -200,7 +200,7 @@ std::string_view sniff_protobuf(std::string_view text) {
   return names_something(text, 2) && has_layers ? "caffe" : "";
 }
 
-/// A map of msgpack whose first key is a name: "params".
+/// Whether it is a map of msgpack whose first key is a name: "params".
 bool is_msgpack(std::string_view text) {
   const std::uint8_t first = byte_at(text, 0);
   const std::size_t key = first == 0xDE ? 3 : first == 0xDF ? 5 : 1;
@@ -234,7 +234,7 @@ std::string_view sniff_format(std::span<const std::byte> bytes) {
       text.starts_with("ccopy_reg\n") || text.starts_with("ccollections\n")) {
     return "old_pickle";
   }
-  constexpr std::size_t kLongestCharacter = 3;  // what the cut may leave of one
+  constexpr std::size_t kLongestCharacter = 3;  // bytes of a character that the cut may leave
   const bool is_text = std::ranges::all_of(text, is_printable) &&
                        find_bad_utf8(text) + kLongestCharacter >= text.size();
   return is_text ? "text" : "unknown";

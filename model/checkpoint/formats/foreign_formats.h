@@ -15,7 +15,7 @@ namespace hydrascope::checkpoint {
 std::string_view sniff_format(std::span<const std::byte> bytes);
 
 /// Throws Error(unsupported_format), and Error(empty) for "empty": "expected EXPECTED, found an
-/// ONNX model", with what there is to do as the hint. `bytes` is the file, or its begin.
+/// ONNX model", with a way out as the hint. `bytes` is the file or its beginning.
 [[noreturn]] void refuse_format(std::string_view format, std::span<const std::byte> bytes,
                                 std::string_view expected, const std::string& subject);
 

@@ -15,7 +15,7 @@ namespace {
 
 using Json = nlohmann::json;
 
-/// The names of the 21,841 classes of ImageNet-21k take one.
+/// Enough for the names of the 21,841 classes of ImageNet-21k.
 constexpr std::size_t kMaxFileBytes = std::size_t{16} << 20;
 
 std::string between(std::int64_t least, std::int64_t most) {
@@ -35,7 +35,7 @@ std::optional<double> number_of(const Json& value) {
   return value.get<double>();
 }
 
-/// All `count` numbers of an array, or one number for all of them; nothing if there is another.
+/// All `count` numbers of an array, or one number for all of them; nothing otherwise.
 template <class Number, class Read>
 std::optional<std::vector<Number>> list_of(const Json& value, std::size_t count, bool one_for_all,
                                            const Read& read) {
@@ -158,7 +158,7 @@ Json parse_json_object(std::string_view text, const std::string& subject) {
 }
 
 std::optional<Json> load_json_object(const std::filesystem::path& file) {
-  // A link that leads nowhere is a file that somebody meant to be there.
+  // A link that leads nowhere stands for a file that somebody expects.
   std::error_code error;
   const auto status = std::filesystem::symlink_status(file, error);
   if (status.type() == std::filesystem::file_type::not_found) return std::nullopt;

@@ -1,5 +1,5 @@
-// Members of a JSON object that somebody else wrote, read with their types and limits checked.
-// Errors name the file and the key.
+// Members of a JSON object from a foreign file, read with their types and limits checked. Errors
+// name the file and the key.
 #pragma once
 
 #include <nlohmann/json.hpp>
@@ -13,17 +13,17 @@
 
 namespace hydrascope::checkpoint {
 
-/// An object inside a document that outlives it. A member that is null counts as absent.
+/// An object inside a document that outlives it. A null member counts as absent.
 class JsonFields {
  public:
-  /// `subject` is what errors name: a file. `path` stands in front of keys: "pretrained_cfg.".
+  /// Errors name the file `subject`. `path` stands in front of keys: "pretrained_cfg.".
   JsonFields(const nlohmann::json& object, std::string subject, std::string path = {});
 
   [[nodiscard]] bool contains(std::string_view key) const { return find(key) != nullptr; }
   /// nullptr when absent.
   [[nodiscard]] const nlohmann::json* find(std::string_view key) const;
 
-  // Nothing when absent; Error(invalid_argument) for another type or a value out of bounds.
+  // Nothing if absent; Error(invalid_argument) for another type or a value out of bounds.
   [[nodiscard]] std::optional<std::int64_t> integer(std::string_view key, std::int64_t least,
                                                     std::int64_t most) const;
   [[nodiscard]] std::optional<double> number(std::string_view key) const;
@@ -51,16 +51,16 @@ class JsonFields {
   std::string path_;
 };
 
-/// The whole number that `value` is. Throws nlohmann's type_error for anything else: `get` would take a fraction, and
-/// a number that 64 bits have no room for.
+/// The whole number `value`. Throws nlohmann's type_error for anything else: `get` would take a
+/// fraction and a number that needs more than 64 bits.
 std::int64_t whole_number(const nlohmann::json& value);
 
 /// A JSON text whose outermost value is an object. Throws Error(decode_failed) for bad UTF-8, bad
 /// JSON, keys that come twice and nesting without end.
 nlohmann::json parse_json_object(std::string_view text, const std::string& subject);
 
-/// The same from a file of at most 16 MiB; nothing when there is no such file. A link that leads nowhere is
-/// Error(not_found), what cannot be read Error(unreadable).
+/// The same from a file of at most 16 MiB; nothing without the file. Throws Error(not_found) for a
+/// link that leads nowhere, Error(unreadable) for a file that cannot be read.
 std::optional<nlohmann::json> load_json_object(const std::filesystem::path& file);
 
 }  // namespace hydrascope::checkpoint

@@ -22,11 +22,11 @@ struct Mapping {
   std::string file;
 };
 
-// Every file that is mapped, by its begin. DONTNEED on other memory would wipe it.
+// Every mapped file by its beginning. DONTNEED on other memory would wipe it.
 std::mutex mappings_mutex;
 std::map<const std::byte*, Mapping> mappings;
 
-/// The mapping that holds the address. Under the mutex.
+/// The mapping that holds the address. The caller holds the mutex.
 auto mapping_at(const std::byte* address) {
   const auto after = mappings.upper_bound(address);
   if (after == mappings.begin()) return mappings.end();
@@ -118,7 +118,7 @@ void release_pages(std::span<const std::byte> bytes) noexcept {
   const auto& [start, mapping] = *found;
   const std::size_t size = mapping.size;
   if (bytes.data() + bytes.size() > start + size) return;
-  // Whole pages only, counted from the mapping's begin, which is one's.
+  // Whole pages only, counted from the mapping's beginning, which is a page's.
   const auto page = static_cast<std::size_t>(::sysconf(_SC_PAGESIZE));
   const auto first = static_cast<std::size_t>(bytes.data() - start) / page * page;
   const auto end = std::min(

@@ -8,9 +8,9 @@
 
 namespace hydrascope::checkpoint {
 
-/// A read-only view of a whole regular file's bytes; an empty file gives no bytes. A file that is
-/// replaced stays as it was opened; reading what one has lost that is shortened in place raises
-/// SIGBUS, and `mapped_file_at` says which one that was.
+/// A read-only view of a whole regular file's bytes; an empty file gives no bytes. The view of a
+/// replaced file stays as it was opened. Reading the lost bytes of a file that was shortened in
+/// place raises SIGBUS; `mapped_file_at` names that file.
 class MappedFile {
  public:
   /// Throws Error(not_found), or Error(unreadable) for folders, devices and refused permissions.
@@ -26,12 +26,12 @@ class MappedFile {
   std::span<const std::byte> bytes_;
 };
 
-/// The file that is mapped there; "" where none is. For a handler of SIGBUS: nothing is allocated.
+/// The file mapped at `address`; "" without one. For a handler of SIGBUS: nothing is allocated.
 [[nodiscard]] std::string_view mapped_file_at(const void* address) noexcept;
 
-/// Lets go of what is resident of `bytes` where a mapped file lies: it would count as this
-/// process's memory as long as the mapping lives. Reading them again reads the file again. Other
-/// memory stays, and so does less than a megabyte.
+/// Releases the resident pages of `bytes` inside a mapped file, which otherwise count as this
+/// process's memory until the mapping ends. Reading them again reads the file again. Other memory
+/// stays, and so does less than a megabyte.
 void release_pages(std::span<const std::byte> bytes) noexcept;
 
 }  // namespace hydrascope::checkpoint

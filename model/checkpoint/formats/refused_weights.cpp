@@ -15,7 +15,7 @@
 namespace hydrascope::checkpoint {
 namespace {
 
-/// A kind of adapter, by its `peft_type` and by a word of its tensors' names.
+/// A kind of adapter, known by its `peft_type` and by a word in its tensors' names.
 struct AdapterKind {
   std::string_view type;
   std::string_view what;
@@ -78,7 +78,7 @@ std::optional<Described> describe_adapter(const std::filesystem::path& folder) {
   return result;
 }
 
-/// The kind of adapter that has such a tensor: its name has a part that begins so.
+/// The kind of adapter with such a tensor: a part of the tensor's name begins with its word.
 const AdapterKind* find_adapter_kind(std::string_view name) {
   const AdapterKind* found = nullptr;
   for (const AdapterKind& kind : kAdapterKinds) {
@@ -101,7 +101,7 @@ void refuse_adapter_tensors(std::span<const TensorView> tensors,
     if (kind != nullptr && (found == nullptr || kind->tensor.size() > found->tensor.size()))
       found = kind;
   }
-  // Some kinds have the model's own names; then the file's says it.
+  // Some kinds have the model's own names; then the file's name decides.
   const bool is_named = file.filename().native().starts_with("adapter_model.");
   if (found == nullptr && !is_named) return;
   if (found != nullptr && has_base) {
@@ -114,7 +114,7 @@ void refuse_adapter_tensors(std::span<const TensorView> tensors,
   if (found != nullptr) refuse_kind(std::string(found->what), "", found->is_mergeable, file);
 }
 
-/// Members of a module whose numbers its weights are to be multiplied by, or shifted.
+/// Whether `member` is a factor or an offset for its module's weights.
 bool is_scale(std::string_view member) {
   constexpr std::array<std::string_view, 12> kNames{
       "SCB",    "absmax", "quant_map",  "qzeros",     "scales",      "zeros",
@@ -139,7 +139,7 @@ bool is_narrow(Dtype dtype) {
 }
 
 void refuse_quantized(std::span<const TensorView> tensors, const std::filesystem::path& file) {
-  std::map<std::string_view, std::string_view> scales;  // by the module, or the tensor, they are of
+  std::map<std::string_view, std::string_view> scales;  // by their module or tensor
   for (const TensorView& tensor : tensors) {
     const std::string_view name = tensor.name;
     const std::size_t dot = std::min(name.rfind('.'), name.size());

@@ -78,7 +78,7 @@ std::string_view header_text(std::span<const std::byte> bytes, const std::string
   const std::uint64_t length = read_length(bytes);
   const std::size_t available = bytes.size() - kLengthBytes;
   if (length > std::min<std::uint64_t>(kMaxHeaderBytes, available)) {
-    // No length at all, but the first bytes of something else.
+    // The bytes are no length, but the beginning of something else.
     if (available > 0 && bytes[kLengthBytes] != std::byte{'{'})
       refuse_format(sniff_format(bytes), bytes, "a safetensors file", subject);
     if (length > kMaxHeaderBytes) {

@@ -1,7 +1,7 @@
 // The safetensors file format, read strictly and written deterministically. Free of LibTorch, so
 // that it can be fuzzed. Files are mapped, not copied. Format: 8-byte little-endian N, N bytes of
-// JSON header, then the buffer (https://github.com/huggingface/safetensors#format). Not read: the
-// dtypes below a byte (F4, F6_*).
+// JSON header, then the buffer (https://github.com/huggingface/safetensors#format). The dtypes
+// below a byte (F4, F6_*) are not read.
 #pragma once
 
 #include "model/checkpoint/formats/mapped_file.h"
@@ -47,7 +47,7 @@ std::size_t size_of(Dtype dtype);
 /// The reverse of `name`.
 std::optional<Dtype> find_dtype(std::string_view name);
 
-/// What a file may hold; the writer keeps to the same limits.
+/// Limits of a file; the writer keeps to them too.
 inline constexpr std::uint64_t kMaxHeaderBytes = 100'000'000;
 inline constexpr std::size_t kMaxRank = 16;
 
@@ -68,30 +68,30 @@ struct SafetensorsIndex {
   std::vector<TensorView> tensors;
 };
 
-/// Parses and checks every rule of the format. Throws Error(decode_failed) that names the rule,
-/// what was expected and what was found, Error(empty) for no bytes, and Error(unsupported_format)
-/// with a hint for a file that is something else (`refuse_format`). `subject` is what errors name.
+/// Parses and checks every rule of the format. Throws Error(decode_failed) that names the rule, the
+/// expected and the found value, Error(empty) for no bytes, and Error(unsupported_format) with a
+/// hint for a file of another format (`refuse_format`). Errors name `subject`.
 SafetensorsIndex parse_safetensors(std::span<const std::byte> bytes, const std::string& subject);
 
-/// A length within the limit and the begin of a JSON object behind it.
+/// Whether there is a length within the limit and the beginning of a JSON object behind it.
 bool is_safetensors(std::span<const std::byte> bytes);
 
-/// Of a sharded checkpoint: tensor name to file name.
+/// A sharded checkpoint's map: tensor name to file name.
 using WeightMap = std::map<std::string, std::string>;
 /// Reads a `*.safetensors.index.json`, {"weight_map": {tensor: file}, ...}; other members are
 /// ignored. Throws Error(decode_failed) for anything else, for an empty map, and for names that
 /// could lead out of the index's folder.
 WeightMap read_weight_map(std::string_view text, const std::string& subject);
 
-/// By its name, or by its content: JSON with a "weight_map".
+/// Whether the file is an index, by its name or by its content: JSON with a "weight_map".
 bool is_shard_index(const std::filesystem::path& file, std::span<const std::byte> bytes);
 
 /// One mapped file, or all shards of an index, as one table of tensors.
 class SafetensorsFile {
  public:
-  /// Opens `FILE.safetensors` or an index, whose shards, of safetensors or of torch.save, lie beside
-  /// it. Throws what `MappedFile`, `parse_safetensors` and `TorchPickleFile` throw, and
-  /// Error(decode_failed) where index and shards disagree.
+  /// Opens `FILE.safetensors` or an index, whose shards, of safetensors or of torch.save, lie
+  /// beside it. Throws as `MappedFile`, `parse_safetensors` and `TorchPickleFile` do, and
+  /// Error(decode_failed) if index and shards disagree.
   static SafetensorsFile open(const std::filesystem::path& file);
 
   /// "safetensors", or the format of the last shard of torch.save.
@@ -111,7 +111,7 @@ class SafetensorsFile {
   void append_torch(const std::filesystem::path& file);
   void append_shards(const std::filesystem::path& index_file);
 
-  std::vector<std::shared_ptr<const void>> owners_;  ///< of what `tensors_` points to
+  std::vector<std::shared_ptr<const void>> owners_;  ///< keep the memory of `tensors_`
   std::string format_ = "safetensors";
   std::vector<std::string> notes_;
   Metadata metadata_;
@@ -120,10 +120,11 @@ class SafetensorsFile {
 
 /// Writes `tensors` and `metadata`: sorted by alignment (widest dtype first) then name, header
 /// padded with spaces to a multiple of 8, `__metadata__` only when there is any; equal content
-/// gives equal bytes. Goes through a temporary file in the same folder that is synced and renamed,
-/// so `file` is whole or untouched, and `tensors` may point into the file that is replaced. Throws
-/// Error(invalid_argument) for what `parse_safetensors` would refuse (duplicate names, a span whose
-/// size contradicts its shape, text that is not UTF-8), Error(unreadable) when it cannot write.
+/// gives equal bytes. Writes a temporary file in the same folder, which is synced and renamed, so
+/// `file` is whole or untouched, and `tensors` may point into the replaced file. Throws
+/// Error(invalid_argument) for content that `parse_safetensors` would refuse (duplicate names, a
+/// span whose size contradicts its shape, text that is not UTF-8), Error(unreadable) if it cannot
+/// write.
 void write_safetensors(const std::filesystem::path& file, std::span<const TensorView> tensors,
                        const Metadata& metadata);
 

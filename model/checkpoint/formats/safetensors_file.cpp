@@ -33,7 +33,7 @@ WeightMap open_index(const fs::path& file) {
                          file.native());
 }
 
-/// `holders` is what the shards hold, `promised` what the index says; they must be equal.
+/// Compares the shards' tensors, `holders`, with the index's, `promised`; they must be equal.
 void compare(const WeightMap& promised, const WeightMap& holders, const fs::path& index_file) {
   for (const auto& [tensor, shard] : promised) {
     const auto found = holders.find(tensor);

@@ -1,4 +1,4 @@
-// The JSON header of a safetensors file: what its text says, before it is held against the buffer.
+// The JSON header of a safetensors file, read as text before it is compared with the buffer.
 #pragma once
 
 #include "model/checkpoint/formats/safetensors.h"
@@ -33,8 +33,8 @@ struct SafetensorsHeader {
 /// field.
 SafetensorsHeader read_header(std::string_view text, const std::string& subject);
 
-/// Bytes of a tensor. Nothing when an extent is negative, or when the product overflows 63 bits;
-/// extents of zero do not hide that, as strides would overflow all the same.
+/// Bytes of a tensor. Nothing when an extent is negative or the product overflows 63 bits; an
+/// extent of zero does not hide the overflow, as strides would overflow all the same.
 std::optional<std::uint64_t> byte_size(std::span<const std::int64_t> shape, Dtype dtype);
 
 /// "(2, 3)".

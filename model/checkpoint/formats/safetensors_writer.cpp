@@ -57,7 +57,7 @@ std::vector<const TensorView*> sorted(std::span<const TensorView> tensors, const
   std::ranges::sort(order, {}, name_of);
   const auto twin = std::ranges::adjacent_find(order, {}, name_of);
   if (twin != order.end()) refuse_write("two tensors have the name " + quote((*twin)->name), file);
-  // Then every tensor begins at a multiple of its element's size.
+  // In this order every tensor begins at a multiple of its element's size.
   std::ranges::stable_sort(order, std::ranges::greater{},
                            [](const TensorView* tensor) { return size_of(tensor->dtype); });
   return order;
@@ -100,7 +100,7 @@ void write_safetensors(const fs::path& file, std::span<const TensorView> tensors
   if (std::max(tensors.size(), metadata.size()) >= kMaxJsonKeys) {
     refuse_write("more tensors or metadata than the format's readers take", file);
   }
-  // Escapes only make text longer: what is too long already need not be escaped to know it.
+  // Escapes only make text longer: a text that is too long already need not be escaped.
   std::size_t text_bytes = 0;
   for (const auto& [key, value] : metadata) text_bytes += key.size() + value.size();
   for (const TensorView& tensor : tensors) text_bytes += tensor.name.size();

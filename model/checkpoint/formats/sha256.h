@@ -1,5 +1,5 @@
-// SHA-256 (FIPS 180-4): what a converted checkpoint says of the file it was made from. Free of
-// LibTorch.
+// SHA-256 (FIPS 180-4), by which a converted checkpoint names the file that it was made from. Free
+// of LibTorch.
 #pragma once
 
 #include <cstddef>
@@ -12,7 +12,7 @@ namespace hydrascope::checkpoint {
 /// The digest as 64 lower-case hexadecimal digits.
 std::string sha256(std::span<const std::byte> bytes);
 
-/// The SHA-256 of a file's content. Throws what `MappedFile` throws.
+/// The SHA-256 of a file's content. Throws as `MappedFile` does.
 std::string sha256_of_file(const std::filesystem::path& file);
 
 }  // namespace hydrascope::checkpoint

@@ -61,8 +61,8 @@ class TreeBuilder final : public nlohmann::json_sax<Json> {
  private:
   struct Open {
     Json* container;
-    Json* member = nullptr;  ///< of an object: where the next value goes
-    std::string key;         ///< that member's
+    Json* member = nullptr;  ///< in an object: the place of the next value
+    std::string key;         ///< the key of that value
   };
 
   /// " in "a" "b"" for the object in which a key was just read.
@@ -104,8 +104,8 @@ class TreeBuilder final : public nlohmann::json_sax<Json> {
   std::size_t count_ = 0;
 };
 
-/// Length of a multi-byte character by its first byte and what its second byte may be; length 0 for
-/// bytes that begin none (Unicode 15.0, table 3-7: no overlong forms, no surrogates).
+/// Length of a multi-byte character by its first byte, and the range of its second byte; length 0
+/// for bytes that begin none (Unicode 15.0, table 3-7: no overlong forms, no surrogates).
 struct Utf8Lead {
   std::size_t length;
   unsigned char lowest;
@@ -144,7 +144,7 @@ std::string describe(const Json& value) {
   if (value.is_string()) return "the string " + quote(value.get_ref<const std::string&>());
   if (value.is_array()) return "an array";
   if (value.is_object()) return "an object";
-  // What begins with a minus sign is signed, zero as well.
+  // A number with a minus sign is signed, even zero.
   const bool minus_zero = value == 0 && value.is_number_integer() && !value.is_number_unsigned();
   return "the number " + (minus_zero ? "-0" : value.dump());
 }

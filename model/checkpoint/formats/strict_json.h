@@ -1,5 +1,5 @@
-// JSON out of hostile files. What most readers let pass is an error here: bytes that are not UTF-8,
-// keys that come twice (they would keep the last silently), nesting and values without end. Free of
+// JSON out of hostile files. It refuses inputs that most readers let pass: bytes that are not
+// UTF-8, duplicate keys (readers silently keep the last), nesting and values without end. Free of
 // LibTorch.
 #pragma once
 
@@ -15,7 +15,7 @@ namespace hydrascope::checkpoint {
 inline constexpr std::size_t kMaxJsonDepth = 16;
 /// Keys of one object: the largest sharded models in public have some 100,000 tensors.
 inline constexpr std::size_t kMaxJsonKeys = std::size_t{1} << 18;
-/// Scalars, arrays and objects of one document, which bounds what its tree takes: a header with the
+/// Scalars, arrays and objects of one document, a bound on its tree's memory: a header with the
 /// most keys, each of them a tensor of the highest rank, stays below.
 inline constexpr std::size_t kMaxJsonValues = std::size_t{1} << 23;
 
@@ -25,13 +25,13 @@ inline constexpr std::size_t kMaxJsonValues = std::size_t{1} << 23;
 nlohmann::json parse_json(std::string_view text, std::string_view document,
                           const std::string& subject);
 
-/// What a message says of `value`: "the string "a"", "the number -1", "an array".
+/// `value` in the words of a message: "the string "a"", "the number -1", "an array".
 std::string describe(const nlohmann::json& value);
 
 /// `text` as a JSON string with its quotes. Bytes that are not UTF-8 become U+FFFD.
 std::string json_string(std::string_view text);
 
-/// `json_string` fit for a message about a hostile file: long text is cut.
+/// `json_string` for a message about a hostile file: long text is cut.
 std::string quote(std::string_view text);
 
 /// Offset of the first byte that well-formed UTF-8 cannot have there; `text.size()` without one.

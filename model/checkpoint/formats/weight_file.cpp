@@ -14,7 +14,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// The format by the file's beginning; refuses a file of no weights.
+/// The format by the file's beginning. Throws for a file without weights.
 std::string_view format_of(const fs::path& file) {
   const MappedFile mapped(file);
   const std::span<const std::byte> bytes = mapped.bytes();
@@ -25,11 +25,11 @@ std::string_view format_of(const fs::path& file) {
   constexpr std::string_view kTableEnd{"\x57\xFB\x80\x8B\x24\x75\x47\xDB"};
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   if (text.ends_with(kTableEnd)) format = "tensorflow";
-  // The numbers of an OpenVINO model have none, but a description beside them.
+  // The numbers of an OpenVINO model have no mark, but a description beside them.
   std::error_code ignored;
   if (format == "unknown" && fs::exists(fs::path(file).replace_extension(".xml"), ignored))
     format = "openvino";
-  // With a damaged length it begins like nothing.
+  // A file with a damaged length has no format's mark.
   const bool is_damaged = file.extension() == ".safetensors" && format == "unknown";
   if (!is_damaged)
     refuse_format(format, bytes, "a safetensors file or one of torch.save", file.native());

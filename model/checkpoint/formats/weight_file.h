@@ -1,5 +1,4 @@
-// A file of weights, whatever its format: safetensors (one file or shards) or what Python's
-// torch.save wrote.
+// A file of weights of either format: safetensors (one file or shards) or Python's torch.save.
 #pragma once
 
 #include "model/checkpoint/formats/safetensors.h"
@@ -21,20 +20,20 @@ struct WeightFileOptions {
 class WeightFile {
  public:
   WeightFile();
-  /// A file, the index of shards, or a folder (`choose_weights`). Throws Error(not_found) for what
-  /// is not there, what `refuse_format` throws for other formats, and what the readers throw.
+  /// Opens a file, the index of shards, or a folder (`choose_weights`). Throws Error(not_found) for
+  /// a missing path, and as `refuse_format` does for other formats and as the readers do.
   static WeightFile open(const std::filesystem::path& path, const WeightFileOptions& options = {});
 
   /// The file that was opened.
   [[nodiscard]] const std::filesystem::path& file() const noexcept { return file_; }
   /// "safetensors", "torch_zip" or "torch_legacy".
   [[nodiscard]] const std::string& format() const noexcept { return format_; }
-  /// Which entry of a torch file the weights came from ("state_dict", "model"); "" for the file
+  /// The entry of a torch file that holds the weights ("state_dict", "model"); "" for the file
   /// itself.
   [[nodiscard]] const std::string& entry() const noexcept { return entry_; }
-  /// A torch file that holds averaged weights which were not asked for.
+  /// Whether a torch file holds averaged weights that were not asked for.
   [[nodiscard]] bool has_unused_ema() const noexcept { return has_unused_ema_; }
-  /// Which file of a folder was taken, and what of it was left out; a sentence each.
+  /// The chosen file of a folder, and the values left out of it; a sentence each.
   [[nodiscard]] const std::vector<std::string>& notes() const noexcept { return notes_; }
   [[nodiscard]] const Metadata& metadata() const noexcept { return *metadata_; }
   [[nodiscard]] const std::vector<TensorView>& tensors() const noexcept { return *tensors_; }
@@ -48,7 +47,7 @@ class WeightFile {
   std::string entry_;
   bool has_unused_ema_ = false;
   std::vector<std::string> notes_;
-  // Into the reader, which each of them keeps alive.
+  // Both point into the reader, which each of them keeps alive.
   std::shared_ptr<const Metadata> metadata_;
   std::shared_ptr<const std::vector<TensorView>> tensors_;
 };

@@ -24,7 +24,7 @@ constexpr std::array<std::string_view, 8> kEndings{
 constexpr std::array<std::string_view, 7> kNoWeights{
     "optimizer",     "scheduler",     "scaler",       "rng_state",
     "random_states", "training_args", "adapter_model"};
-/// Extensions of formats that are named where nothing else is there.
+/// Extensions of formats that are named in a folder of nothing else.
 constexpr std::array<std::string_view, 21> kForeignEndings{
     ".h5",         ".hdf5",    ".keras",  ".msgpack", ".npz",   ".npy",      ".onnx",
     ".gguf",       ".ggml",    ".xml",    ".tflite",  ".pb",    ".engine",   ".params",
@@ -39,8 +39,8 @@ bool contains(const Names& names, std::string_view name) {
   return std::ranges::find(names, name) != names.end();
 }
 
-/// Sorted names of what is no folder and not hidden, as Mac's `._` files are; links that lead nowhere
-/// are among them.
+/// Sorted names of all entries that are neither folders nor hidden, as macOS's `._` files are;
+/// links that lead nowhere are among them.
 Names list_files(const fs::path& folder) {
   std::error_code error;
   Names names;
@@ -65,7 +65,7 @@ Names weights_among(const Names& names) {
                          std::ranges::any_of(kNoWeights, [&](std::string_view begin) {
                            return name.starts_with(begin);
                          });
-    // The numbers of an OpenVINO model, which the other file describes.
+    // The numbers of an OpenVINO model, which another file describes.
     const bool is_described =
         name.ends_with(".bin") && contains(names, fs::path(name).stem().string() + ".xml");
     if (ends_with_one(name, kEndings) && !is_kept && !is_described) found.push_back(name);
@@ -76,7 +76,7 @@ Names weights_among(const Names& names) {
 /// "model-00001-of-00002.safetensors"
 bool is_shard_name(std::string_view name) { return name.find("-of-0") != std::string_view::npos; }
 
-/// The only one whose name has `word` between other signs than letters.
+/// The only name with `word` between signs other than letters.
 std::optional<std::string> only_with(const Names& names, std::string_view word) {
   const auto is_letter = [](char c) { return (c >= 'a' && c <= 'z') || (c >= 'A' && c <= 'Z'); };
   Names found;
@@ -98,7 +98,7 @@ std::string list_names(const Names& names) {
   return text + (names.size() > kShown ? ", ..." : "");
 }
 
-/// Without a file that is usual: the one that stands out.
+/// Chooses the one that stands out in a folder without a usual file.
 std::string choose_name(const Names& weights, const fs::path& folder) {
   if (weights.size() == 1) return weights.front();
   for (const std::string_view word : {"best", "last"})

@@ -64,8 +64,8 @@ std::string as_label(std::string text, std::size_t index) {
 
 namespace {
 
-/// {"0": "tench", ...}: every class once. `LABEL_0`, which transformers writes for classes without
-/// names, is no name.
+/// {"0": "tench", ...}: every class once. `LABEL_0`, transformers' word for a class without a name,
+/// is no name.
 void read_id2label(HubConfig& config, const JsonFields& fields) {
   const nlohmann::json* names = fields.find("id2label");
   if (names == nullptr) return;
@@ -97,7 +97,7 @@ void read_hugging_face(HubConfig& config, const JsonFields& fields, const std::s
     refuse_kind(fields, "model_type '" + type.substr(0, 60) +
                             "': this program reads vit and deit of Hugging Face");
   }
-  // gelu_python is the exact one, too.
+  // gelu_python is the exact form too.
   if (const auto activation = fields.text("hidden_act");
       activation && *activation != "gelu" && *activation != "gelu_python") {
     refuse_kind(fields, "hidden_act '" + activation->substr(0, 60) + "': this program has gelu");
@@ -128,7 +128,7 @@ void read_hugging_face(HubConfig& config, const JsonFields& fields, const std::s
   const fs::path file = config.file.parent_path() / "preprocessor_config.json";
   const auto preprocessor = load_json_object(file);
   const nlohmann::json nothing = nlohmann::json::object();
-  constexpr std::int64_t kUsualSize = 224;  // of ViTConfig and DeiTConfig
+  constexpr std::int64_t kUsualSize = 224;  // ViTConfig's and DeiTConfig's
   config.transform = read_preprocessor(
       JsonFields(preprocessor ? *preprocessor : nothing, file.string()), file.filename().string(),
       {type == "deit",
@@ -201,7 +201,7 @@ void HubConfig::check_is_known() const {
 }
 
 std::vector<std::string> parse_label_names(std::string_view json, const std::string& subject) {
-  // Named like timm's key, so that one reader does for both.
+  // Named like timm's key, so that one reader serves both.
   const nlohmann::json object =
       parse_json_object("{\"label_names\":" + std::string(json) + "}", subject);
   HubConfig config;

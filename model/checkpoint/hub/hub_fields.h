@@ -22,7 +22,7 @@ inline constexpr std::int64_t kMaxClasses = 10'000'000;
 
 inline std::string flag_text(bool value) { return value ? "true" : "false"; }
 
-// Claims of a key, where it is there.
+// Claims a key if it is there.
 void claim(HubConfig& config, const JsonFields& fields, const char* key,
            std::int64_t model::VitConfig::*field, std::int64_t most, std::int64_t least = 1);
 void claim(HubConfig& config, const JsonFields& fields, const char* key,
@@ -34,7 +34,7 @@ void claim_patch_size(HubConfig& config, const JsonFields& fields);
 /// An edge, or [height, width].
 void read_img_size(HubConfig& config, const JsonFields& fields, const char* key);
 
-/// Pictures have one channel or three; what stands beside another number, as a mean of each, is not looked at.
+/// Refuses other numbers of channels than one and three, which pictures have.
 void check_channels(const JsonFields& fields, std::optional<std::int64_t> channels);
 
 /// A line of a label file: no line breaks, never blank.

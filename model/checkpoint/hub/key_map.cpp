@@ -24,7 +24,7 @@ constexpr unsigned kHf4 = 2;
 constexpr unsigned kHf5 = 4;
 constexpr unsigned kHf = kHf4 | kHf5;
 
-/// `#` stands for a layer's number, a `*` at the end for whatever follows.
+/// `#` stands for a layer's number, a `*` at the end for any rest.
 struct Rule {
   unsigned layouts;
   std::string_view pattern;
@@ -37,7 +37,7 @@ constexpr std::array kRules{
     // LayerScale: `gamma_1` in facebookresearch/deit and EasyCV, `ls1.gamma` in timm.
     Rule{kTimm, "blocks.#.gamma_1", "blocks.#.ls1.gamma"},
     Rule{kTimm, "blocks.#.gamma_2", "blocks.#.ls2.gamma"},
-    // EVA's and DINOv3's biases of q and v; keys have none.
+    // EVA's and DINOv3's biases of q and v; k has none.
     Rule{kTimm, "blocks.#.attn.q_bias", "blocks.#.attn.qkv.bias", 0},
     Rule{kTimm, "blocks.#.attn.v_bias", "blocks.#.attn.qkv.bias", 2},
     Rule{kTimm, "blocks.#.attn.q_proj.*", "blocks.#.attn.qkv.*", 0},
@@ -48,7 +48,7 @@ constexpr std::array kRules{
     Rule{kTimm, "blocks.#.attn.relative_position_bias_table",
          "blocks.#.attn.rel_pos.relative_position_bias_table"},
     Rule{kTimm, "blocks.#.attn.relative_position_index", ""},
-    // What timm computes from the configuration, in files of its earlier versions.
+    // Tensors that timm computes from the configuration, in files of its earlier versions.
     Rule{kTimm, "blocks.#.attn.rel_pos.relative_position_index", ""},
     Rule{kTimm, "blocks.#.attn.rel_pos.rel_coords_log", ""},
     Rule{kTimm, "head.fc_cls.*", "head.*"},
@@ -95,9 +95,9 @@ constexpr std::array<std::string_view, 8> kOtherModels{
 /// Names of the classifier, which wrappers leave outside.
 constexpr std::array<std::string_view, 6> kHeads{
     "head", "head_dist", "fc", "classifier", "cls_classifier", "distillation_classifier"};
-/// Entries that wrappers keep beside the model: torch's AveragedModel its count, losses the weights of classes.
+/// Entries that wrappers keep beside the model: AveragedModel's count, losses' class weights.
 constexpr std::array<std::string_view, 4> kBeside{"n_averaged", "criterion.", "loss.", "loss_fn."};
-/// How many wrappers around wrappers are taken off at most.
+/// Most wrappers around wrappers that are taken off.
 constexpr std::size_t kMostWrappers = 8;
 
 /// The part of a key that messages show.
@@ -110,10 +110,10 @@ bool is_head(std::string_view key) {
   return std::ranges::find(kHeads, key.substr(0, key.find('.'))) != kHeads.end();
 }
 
-/// What the wildcards of a pattern stood for.
+/// The texts behind the wildcards of a pattern.
 struct Wildcards {
-  std::string_view layer;  ///< of '#'
-  std::string_view rest;   ///< of '*'
+  std::string_view layer;  ///< behind '#'
+  std::string_view rest;   ///< behind '*'
 };
 
 std::optional<Wildcards> match(std::string_view pattern, std::string_view key) {
@@ -229,7 +229,7 @@ std::vector<std::string> KeyMapping::file_names(std::string_view target) const {
   for (const Rule& rule : kRules) {
     if ((rule.layouts & bit_of(*layout)) == 0 || rule.target.empty()) continue;
     const auto wildcards = match(rule.target, target);
-    // Of two spellings the first is as good as any; q, k and v are three tensors.
+    // Two spellings of a tensor are as good as one another; q, k and v are three tensors.
     if (!wildcards || (rule.part == kWhole && !names.empty())) continue;
     names.push_back(front + fill(rule.pattern, *wildcards));
   }

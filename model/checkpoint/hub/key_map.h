@@ -1,5 +1,5 @@
-// Names of tensors in checkpoints of others -> the names of the modules (timm's). One table of
-// rules; a layout is detected by the keys that are there, never by a version.
+// Names of tensors in foreign checkpoints -> the names of the modules (timm's). One table of rules;
+// the keys of a file show its layout, never a version.
 #pragma once
 
 #include <cstddef>
@@ -11,17 +11,17 @@
 
 namespace hydrascope::checkpoint {
 
-/// Which tensors of a file make up one tensor of a module.
+/// The tensors of a file that make up one tensor of a module.
 inline constexpr int kWhole = -1;  ///< one, as it is
 inline constexpr int kJoined = 3;  ///< or this many: the rows of q, k and v in this order
-inline constexpr int kGated = 2;   ///< or this many: the rows of a gate and of what it lets through
+inline constexpr int kGated = 2;   ///< or this many: the rows of a gate and of the gated values
 
 /// A layout of names.
 struct Layout {
   std::string_view name;    ///< "timm", "Hugging Face 4"
   std::string_view marker;  ///< the pattern of a key that this layout has and no other
-  /// LayerNorm's eps where no configuration says it: timm's and DeiT's 1e-6, 1e-12 of Hugging
-  /// Face's `ViTConfig` and `DeiTConfig`.
+  /// LayerNorm's eps if no configuration says it: timm's and DeiT's 1e-6, Hugging Face's 1e-12
+  /// (`ViTConfig` and `DeiTConfig`).
   double layer_norm_eps = 1e-6;
   bool native = false;  ///< its names are the modules' own, but for a few rules
 };
@@ -29,12 +29,12 @@ struct Layout {
 /// All layouts that this build reads.
 std::span<const Layout> layouts();
 
-/// What one key of the file stands for.
+/// The meaning of one key of the file.
 struct MappedKey {
   std::string target;  ///< "blocks.0.attn.qkv.weight"; "" when inference does not use the tensor
   int part =
-      kWhole;  ///< or 0, 1, ..: the rows of q, k or v in `target`, of a gate or what it gates
-  int parts = kJoined;  ///< of how many, unless it is the whole
+      kWhole;  ///< or 0, 1, ..: the rows of q, k or v in `target`, of a gate or the gated values
+  int parts = kJoined;  ///< number of parts, unless it is the whole
 };
 
 /// The keys of a file, mapped.
@@ -43,34 +43,34 @@ struct KeyMapping {
   std::vector<MappedKey> keys;        ///< one for every key of the file, in its order
   std::vector<std::string> stripped;  ///< "module.", "_orig_mod.", outermost first
 
-  /// How the file would spell the module's tensor `target`: three names where the layout keeps q, k
-  /// and v apart, else one.
+  /// The file's spelling of the module's tensor `target`: three names if the layout keeps q, k and
+  /// v apart, else one.
   [[nodiscard]] std::vector<std::string> file_names(std::string_view target) const;
 
   std::string prefix;       ///< in front of the names of `layout` ("module.vit.")
-  std::string head_prefix;  ///< the same for those of the classifier ("module.")
+  std::string head_prefix;  ///< the same for the classifier's names ("module.")
 };
 
 /// Detects the layout and maps every key. The prefix in front of the layout's marker (`module.`,
-/// `_orig_mod.`, `timm_model.`, `student.backbone.`) is cut off all keys; the classifier's may have a
-/// beginning of it. `vit.` and `deit.` are part of a layout and not listed as stripped. Throws
-/// Error(unsupported_format) that names some keys when they are of no known layout, both prefixes when
-/// they are two models', and a key that belongs to another part than the model and its classifier.
+/// `_orig_mod.`, `timm_model.`, `student.backbone.`) is cut off all keys; the classifier's may have
+/// a beginning of it. `vit.` and `deit.` are part of a layout and not listed as stripped. Throws
+/// Error(unsupported_format) that names some keys of an unknown layout, both prefixes of two
+/// models, or a key of another part than the model and its classifier.
 KeyMapping map_keys(std::span<const std::string> keys, const std::string& subject);
 
-/// Does the network have a part of that name, of the modules' names? Of what is inside attention its mechanism and its
-/// positions decide.
+/// Whether the network has a part of that name, in the modules' spelling. Mechanism and positions
+/// decide about the names inside attention.
 bool is_computed(std::string_view name);
 
-/// Does it belong to the classifier, or to a layer right before it (`pre_logits`, which is not computed)?
+/// Whether it belongs to the classifier or to the layer before it (`pre_logits`, not computed).
 bool is_of_head(std::string_view name);
-/// Is it a table that timm computes from the settings of rotations?
+/// Whether it is a table that timm computes from the settings of rotations.
 bool is_of_rotation(std::string_view name);
 
-/// Is `name` a parameter that an attention mechanism added to its layer: `blocks.i.attn.*`, but not
-/// `qkv`, `proj`, `q_norm`, `k_norm` or `norm`?
+/// Whether `name` is a parameter that an attention mechanism added to its layer: `blocks.i.attn.*`,
+/// but not `qkv`, `proj`, `q_norm`, `k_norm` or `norm`.
 bool is_mechanism_tensor(std::string_view name);
-/// Or the table of positions of a block's input: `blocks.i.pos_embed`?
+/// Whether it is the table of positions of a block's input: `blocks.i.pos_embed`.
 bool is_layer_table(std::string_view name);
 
 }  // namespace hydrascope::checkpoint

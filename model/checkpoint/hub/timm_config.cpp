@@ -1,4 +1,4 @@
-// timm's config.json: what its architecture's name, `model_args` and `pretrained_cfg` say beside the tensors.
+// timm's config.json: facts of its architecture's name, `model_args` and `pretrained_cfg`.
 #include "kernels/error.h"
 #include "kernels/number_text.h"
 #include "model/checkpoint/hub/hub_fields.h"
@@ -50,16 +50,16 @@ bool is_one_of(std::span<const std::string_view> words, std::string_view word) {
   return std::ranges::find(words, word) != words.end();
 }
 
-/// Arguments of timm's models that `read_model_args` and `claim_arguments` read, that shape tensors, or that matter in
-/// training alone.
+/// Arguments of timm's models that `read_model_args` and `claim_arguments` read, arguments that
+/// shape tensors, and arguments of training alone.
 constexpr std::string_view kKnownArguments[] = {
     "img_size", "patch_size", "in_chans", "num_classes", "global_pool", "embed_dim", "depth",
     "num_heads", "mlp_ratio", "qkv_bias", "scale_mlp_norm", "scale_mlp", "swiglu_mlp",
     "init_values", "class_token", "reg_tokens", "num_reg_tokens", "no_embed_class",
     "use_abs_pos_emb", "rel_pos_dim", "fc_norm", "use_fc_norm",
-    // Either value gives the same names and shapes of tensors.
+    // Both values give the same names and shapes of tensors.
     "qkv_fused", "attn_type", "swiglu_align_to",
-    // Pooling by attention is refused where it is said.
+    // These belong to pooling by attention, which another argument says and which is refused.
     "attn_pool_num_heads", "attn_pool_mlp_ratio",
     // These are about training and about pictures of another size.
     "drop_rate", "pos_drop_rate", "patch_drop_rate", "proj_drop_rate", "attn_drop_rate",
@@ -81,7 +81,7 @@ constexpr std::string_view kSwitches[] = {"pool_include_prefix",
                                           "shared_rel_pos"};
 constexpr std::string_view kAlwaysThere[] = {"final_norm", "proj_bias", "use_rel_pos_bias"};
 
-/// Arguments that the tensors show, too.
+/// Claims the arguments that the tensors show too.
 void claim_arguments(HubConfig& config, const JsonFields& args) {
   claim(config, args, "embed_dim", &VitConfig::embed_dim, kMaxWidth);
   claim(config, args, "depth", &VitConfig::depth, kMaxDepth);
@@ -102,7 +102,7 @@ void claim_arguments(HubConfig& config, const JsonFields& args) {
                                },
                                flag_text(*value)});
   };
-  using Shown = std::optional<bool>;  // nothing where both values compute the same
+  using Shown = std::optional<bool>;  // nothing: both values compute the same
   claim_flag("no_embed_class", [](const VitConfig& shown) {
     const bool matters = shown.num_prefix_tokens() > 0 && model::has_table(shown.pos_embed);
     return matters ? Shown(shown.no_embed_class) : std::nullopt;
@@ -152,7 +152,7 @@ void claim_arguments(HubConfig& config, const JsonFields& args) {
   }
 }
 
-/// Arguments of rotations with the values that the architecture's own have; empty where it has none.
+/// Arguments of rotations with the architecture's own values; empty if it has no rotations.
 std::vector<std::pair<std::string, nlohmann::json>> rotation_arguments(
     const std::string& architecture) {
   const auto found = model::find_architecture(architecture);
@@ -177,7 +177,7 @@ std::vector<std::pair<std::string, nlohmann::json>> rotation_arguments(
           {"ref_feat_shape", shape}};
 }
 
-/// An argument that neither the weights nor the architecture's name show. Unset it is as if it were not there.
+/// An argument that neither the weights nor the architecture's name show. Unset means absent.
 void read_hidden_argument(HubConfig& config, const JsonFields& args, const std::string& key,
                           const nlohmann::json& value) {
   const auto rotations = rotation_arguments(config.architecture);
@@ -228,7 +228,8 @@ void read_model_args(HubConfig& config, const JsonFields& args, const nlohmann::
   }
 }
 
-/// Facts that a name of timm's says beside the tensors, and claims that the tensors can contradict. Refuses names that are not computed.
+/// Facts of a timm name that tensors do not show, and claims that they can contradict. Refuses
+/// others.
 void read_architecture(HubConfig& config, const JsonFields& fields) {
   config.architecture = model::present_name(fields.text("architecture").value_or(""));
   if (const std::string why = model::why_not_computed(config.architecture); !why.empty())
@@ -266,7 +267,7 @@ void read_architecture(HubConfig& config, const JsonFields& fields) {
   const bool pools_mean =
       (timm != nullptr ? timm->global_pool : ours->config.global_pool) == model::Pooling::avg;
   config.pooling_is_of_name = !fields.contains("global_pool") && argument("global_pool").is_null();
-  // timm normalises the mean behind it where the name pools the class token.
+  // If the name pools the class token, timm normalises after a mean.
   if (is_said || pools_mean || name.starts_with("vit_relpos_")) return;
   const bool is_of_name = config.pooling_is_of_name;
   const bool is_mean = argument("global_pool") == "avg" ||

@@ -22,8 +22,8 @@ std::array<double, 3> three(const std::vector<double>& values) {
   return {values[0], values[1], values[2]};
 }
 
-/// A number for each of `channels`. If these are not the three that pictures have, their mean
-/// stands for each, as in timm, which takes one for all, too; `one_for_all` takes that as a number.
+/// Three numbers, for a picture's channels. A list for another number of `channels` gives its mean,
+/// as in timm; a list of one number holds for all, and `one_for_all` also allows the bare number.
 std::optional<std::vector<double>> numbers_of_channels(const JsonFields& fields, const char* key,
                                                        std::int64_t channels,
                                                        bool one_for_all = false) {
@@ -45,7 +45,7 @@ void check_std(const JsonFields& fields, const char* key, const std::vector<doub
     fields.refuse(key, "numbers above 0");
 }
 
-/// A word of timm's; what `parse` throws is said of the file.
+/// A word of timm's; errors of `parse` name the file.
 template <class Parse>
 auto parse_word(const JsonFields& fields, const char* key, const std::string& word,
                 const Parse& parse) {

@@ -1,5 +1,5 @@
-// Reading integers out of bytes that nobody vouches for: what lies outside the file reads as zero,
-// which no format accepts as a size, an offset or a marker, so parsers need no check of their own.
+// Reads integers out of hostile bytes. Bytes outside the file read as zero, which no format accepts
+// as a size, an offset or a marker, so parsers need no check of their own.
 #pragma once
 
 #include <algorithm>

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::size_t kMaxCharacters = 400;
 
-/// Where this thread's messages go; null when nobody captures on this thread.
+/// The target of this thread's messages; null while nothing captures on this thread.
 thread_local std::string* sink = nullptr;
 
 std::atomic<int> muting_readers{0};
@@ -51,11 +51,10 @@ ssize_t write_to_stderr(void*, const char* text, std::size_t count) {
 }
 #endif
 
-/// Both streams are replaced once, before main and so before there is a second thread that could be
-/// printing; swapping them around each decode would race. Neither object is ever destroyed: others
-/// may print until the process ends. What others print goes to the file descriptor 2 as ever, and
-/// is what fileno(stderr) says. C's `stderr` can be assigned in glibc only; elsewhere the codecs'
-/// warnings stay visible.
+/// Both streams are replaced once, before main and so before a second thread could print; swapping
+/// them around each decode would race. Neither object is ever destroyed: others may print until the
+/// process ends. Others' messages go to the file descriptor 2 as ever, and fileno(stderr) is 2.
+/// Only glibc lets C's `stderr` be assigned; elsewhere the codecs' warnings stay visible.
 const bool kInstalled = [] {
   std::cerr.rdbuf(new CapturingBuffer(std::cerr.rdbuf()));
 #ifdef __GLIBC__
@@ -63,7 +62,7 @@ const bool kInstalled = [] {
   functions.write = &write_to_stderr;
   if (std::FILE* stream = ::fopencookie(nullptr, "w", functions); stream != nullptr) {
     std::setvbuf(stream, nullptr, _IONBF, 0);
-    // For whoever asks fileno(stderr), which answers for streams that are marked as a file's only.
+    // fileno(stderr) answers only for streams that are marked as a file's.
     constexpr int kIsFile = 0x2000;  // _IO_IS_FILEBUF
     stream->_flags |= kIsFile;
     stream->_fileno = STDERR_FILENO;

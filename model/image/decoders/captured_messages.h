@@ -1,7 +1,7 @@
 // Codecs print: libjpeg, libpng and libtiff write warnings to C's `stderr`, OpenCV writes to
-// std::cerr, and neither gives a program that decodes thousands of files a handle on it. While a
-// CapturedMessages lives, what its own thread prints there is collected instead, so that it can
-// become the text of the error of the file it belongs to. Other threads print as ever.
+// std::cerr, and neither tells a program that decodes thousands of files which file it means. While
+// a CapturedMessages lives, its own thread's messages are collected instead, so that they can
+// become the text of the error of the file. Other threads print as ever.
 #pragma once
 
 #include <string>
@@ -15,7 +15,7 @@ class CapturedMessages {
   CapturedMessages(const CapturedMessages&) = delete;
   CapturedMessages& operator=(const CapturedMessages&) = delete;
 
-  /// What was printed so far on one line, cut to a few hundred characters; "" when nothing was.
+  /// The messages so far on one line, cut to a few hundred characters; "" without messages.
   [[nodiscard]] std::string text() const;
 
  private:
@@ -23,9 +23,9 @@ class CapturedMessages {
   std::string* outer_;
 };
 
-/// While one lives, what threads without a CapturedMessages print to C's `stderr` is dropped:
-/// FFmpeg reports damaged frames from decoding threads of its own, and from nowhere else can it be
-/// silenced. std::cerr is not touched.
+/// While one lives, messages to C's `stderr` from threads without a CapturedMessages are dropped:
+/// FFmpeg reports damaged frames from decoding threads of its own and cannot be silenced otherwise.
+/// std::cerr is not touched.
 class MutedCodecThreads {
  public:
   MutedCodecThreads();

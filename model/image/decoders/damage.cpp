@@ -28,7 +28,7 @@ std::size_t find_marker_behind_scan(ByteView file, std::size_t at) {
 
 /// Whether the tables of the DHT segment [at, end) hold at most 256 codes each (T.81, B.2.4.2).
 /// libjpeg refuses more; stb_image 2.27 writes past its array, and reads past a segment that is too
-/// short for its table, which is why this does so, too.
+/// short for its table, so this function follows such a table too.
 bool has_sound_huffman_tables(ByteView file, std::size_t at, std::size_t end) {
   while (at < end) {
     std::size_t codes = 0;
@@ -41,10 +41,10 @@ bool has_sound_huffman_tables(ByteView file, std::size_t at, std::size_t end) {
 
 }  // namespace
 
-// Every scan must be followed by a marker. One scan that holds all components is the whole
-// picture, and Pillow takes it with nothing after it that makes sense; several scans must reach
-// the end of the image (0xD9). What follows that is of no interest. stb_image makes pictures
-// without a scan, and without a table of steps.
+// Every scan must be followed by a marker. One scan with all components is the whole picture, and
+// Pillow takes it whatever follows; several scans must reach the end of the image (0xD9). Data
+// behind the end are ignored. stb_image makes pictures without a scan, and without a table of
+// steps.
 std::string find_jpeg_damage(std::span<const std::byte> bytes) {
   const ByteView file(bytes);
   bool progressive = false;

@@ -64,7 +64,7 @@ BmpHeader read_bmp_header(ByteView file, const Header& header) {
   return bmp;
 }
 
-/// Colours by their number; what the table lacks is black.
+/// Colours by their number; numbers outside the table are black.
 std::array<Colour, 256> bmp_palette(ByteView file, const BmpHeader& bmp) {
   std::array<Colour, 256> palette{};
   for (std::size_t i = 0; i < std::min<std::size_t>(bmp.num_colours, 256); ++i) {
@@ -75,7 +75,7 @@ std::array<Colour, 256> bmp_palette(ByteView file, const BmpHeader& bmp) {
   return palette;
 }
 
-/// Numbers of colours out of runs: all rows, in the order of the file. Ends early where the data do.
+/// Numbers of colours out of runs: all rows, in the order of the file. Ends early with the data.
 std::vector<std::uint8_t> bmp_runs(ByteView file, const BmpHeader& bmp) {
   const std::size_t wanted = bmp.width * bmp.height;
   const bool has_nibbles = bmp.compression == kBmpRuns4;
@@ -120,7 +120,7 @@ std::vector<std::uint8_t> bmp_runs(ByteView file, const BmpHeader& bmp) {
   return pixels;
 }
 
-/// Which byte of a pixel a mask covers; refuses others.
+/// The byte of a pixel that a mask covers; refuses others.
 std::size_t byte_of_mask(std::uint32_t mask) {
   constexpr std::array<std::uint32_t, 4> kBytes{0xFF, 0xFF00, 0xFF0000, 0xFF000000};
   const auto* const found = std::ranges::find(kBytes, mask);
@@ -149,7 +149,7 @@ BmpBytes bytes_of_pixel(const BmpHeader& bmp) {
   return bytes;
 }
 
-/// Rows as they lie in the file -> RGB.
+/// Rows of the file -> RGB.
 class BmpColouring {
  public:
   BmpColouring(ByteView file, const BmpHeader& bmp, const Colour& background)

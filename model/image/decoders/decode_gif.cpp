@@ -11,7 +11,7 @@ namespace {
 
 [[noreturn]] void fail_gif(const std::string& why) { throw Error(ErrorCode::decode_failed, why); }
 
-/// The codes of a GIF's blocks, as numbers of colours (GIF89a, appendix F).
+/// Decodes a GIF's blocks to numbers of colours (GIF89a, appendix F).
 class GifPixels {
  public:
   GifPixels(ByteView file, std::size_t at) : file_(file), at_(at + 1), bits_(file.u8(at)) {
@@ -19,7 +19,7 @@ class GifPixels {
     clear();
   }
 
-  /// How far the file was read.
+  /// The place up to which the file was read.
   [[nodiscard]] std::size_t position() const { return at_; }
 
   void read_row(std::vector<std::uint8_t>& row) {
@@ -96,7 +96,7 @@ class GifPixels {
   std::uint8_t first_ = 0;      ///< its first pixel
   std::uint32_t buffer_ = 0;
   std::uint32_t buffered_ = 0;
-  std::uint32_t block_ = 0;  ///< bytes left of a block
+  std::uint32_t block_ = 0;  ///< bytes left in a block
   std::size_t waiting_ = 0;
   std::array<std::uint8_t, kMostCodes + 1> stack_{};
   std::array<std::uint8_t, kMostCodes> suffixes_{};

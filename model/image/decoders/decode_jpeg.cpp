@@ -20,7 +20,7 @@ namespace {
 struct JpegFailure {
   jpeg_error_mgr manager;  // first: libjpeg's pointer to it is one to this
   std::jmp_buf back;
-  bool is_error;  ///< its message is of one: it has others, too
+  bool is_error;  ///< its message is of an error: libjpeg has other messages too
 };
 
 [[noreturn]] void leave_jpeg(j_common_ptr codec) {
@@ -31,8 +31,8 @@ struct JpegFailure {
 
 void say_nothing(j_common_ptr, int) {}
 
-/// libjpeg's own source puts an end where the data ends, and grey where rows are missing; this one
-/// leaves them undecoded, as Pillow's does.
+/// libjpeg's own source puts an end behind cut data and grey into missing rows; this one leaves the
+/// rows undecoded, as Pillow's does.
 boolean have_no_more(j_decompress_ptr) { return FALSE; }
 
 void skip_jpeg_bytes(j_decompress_ptr codec, long count) {
@@ -44,7 +44,7 @@ void skip_jpeg_bytes(j_decompress_ptr codec, long count) {
 }
 
 /// A JPEG that is decoded row by row, in the colours of the file: grey, RGB or inverted CMYK.
-/// Functions give false where `why` says what is amiss; libjpeg leaves them by longjmp, so that
+/// Functions return false and `why` gives the reason; libjpeg leaves them by longjmp, so that
 /// nothing in them has a destructor.
 class JpegRows {
  public:
@@ -86,7 +86,7 @@ class JpegRows {
   [[nodiscard]] std::int64_t height() const { return codec_.image_height; }
   [[nodiscard]] int channels() const { return channels_; }
   [[nodiscard]] std::size_t num_unread() const { return source_.bytes_in_buffer; }
-  /// libjpeg's words, or "" where the data ended.
+  /// libjpeg's words, or "" if the data ended.
   [[nodiscard]] std::string why() {
     if (!failure_.is_error) return "";
     std::array<char, JMSG_LENGTH_MAX> text{};
@@ -95,16 +95,16 @@ class JpegRows {
   }
 
  private:
-  /// Several scans need all coefficients in memory, two bytes each, before the first row. Those of rows
-  /// that were given out go back to the system.
+  /// Several scans need all coefficients in memory, two bytes each, before the first row. The
+  /// coefficients of finished rows go back to the system.
   static JBLOCKARRAY access_and_forget(j_common_ptr codec, jvirt_barray_ptr array, JDIMENSION begin,
                                        JDIMENSION count, boolean is_writable) {
-    constexpr JDIMENSION kStillRead = 8;  // that smoothing looks back at
+    constexpr JDIMENSION kStillRead = 8;  // rows that smoothing looks back at
     auto& jpeg = *static_cast<JpegRows*>(codec->client_data);
     if (is_writable == FALSE && begin > kStillRead) {
       JDIMENSION& forgotten = jpeg.forgotten_of(array);
       while (forgotten + 1 < begin - kStillRead) {
-        // A row reaches to where the next one begins, unless that one was allocated elsewhere.
+        // A row reaches to the next one, unless the next one was allocated elsewhere.
         const JBLOCKROW row = *jpeg.access_(codec, array, forgotten, 1, FALSE);
         const JBLOCKROW next = *jpeg.access_(codec, array, ++forgotten, 1, FALSE);
         const auto blocks = static_cast<std::size_t>(next > row ? next - row : 0);

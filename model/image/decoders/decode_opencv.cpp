@@ -33,7 +33,7 @@ std::string unwrap(std::string reason) {
   return reason.substr(0, reason.find(" in function"));
 }
 
-/// With what was printed, where OpenCV gives no reason.
+/// Throws with the captured messages if OpenCV gives no reason.
 [[noreturn]] void fail(const std::string& reason, const CapturedMessages& messages) {
   const std::string unwrapped = unwrap(reason.empty() ? messages.text() : reason);
   throw Error(ErrorCode::decode_failed,
@@ -78,8 +78,8 @@ Picture decode_any(const Encoded& encoded, const Colour& background,
   return picture;
 }
 
-/// Whether a JPEG 2000's box of colours says sYCC (ISO 15444-1, I.5.3.3), which OpenCV converts to
-/// other colours than Pillow.
+/// Whether a JPEG 2000's box of colours says sYCC (ISO 15444-1, I.5.3.3), whose colours OpenCV
+/// converts otherwise than Pillow.
 bool is_ycc_jpeg2000(ByteView file) {
   constexpr std::uint32_t kEnumerated = 1;
   constexpr std::uint32_t kSycc = 18;
@@ -96,7 +96,7 @@ bool is_ycc_jpeg2000(ByteView file) {
 }  // namespace
 
 bool opencv_decodes(const Header& header) {
-  // WebP and JPEG 2000 have no second decoder: what OpenCV lacks is their error.
+  // WebP and JPEG 2000 have no second decoder, so they get OpenCV's reason.
   return header.format != "jpeg" || opencv::why_no_picture_codecs().empty();
 }
 

@@ -1,6 +1,6 @@
 // PNG (W3C, third edition), row by row: neither the file nor the samples of a large picture stay
-// beside its pixels. As in Pillow, a picture is whole when its rows are, whatever is missing behind
-// them.
+// beside its pixels. As in Pillow, a picture is whole when its rows are; data missing behind them
+// do not count.
 #include "kernels/error.h"
 #include "model/image/decoders/byte_view.h"
 #include "model/image/decoders/decoders.h"

@@ -110,7 +110,7 @@ Picture decode_psd(const Encoded& encoded, const Header& header, const Colour& b
       data += row_bytes * height;
       continue;
     }
-    // The sizes end with the file: what lies outside reads as zero.
+    // The sizes end with the file: bytes outside read as zero.
     for (std::size_t y = 0; y < height && sizes < file.size(); ++y, sizes += 2)
       data += file.u16_big(sizes);
   }

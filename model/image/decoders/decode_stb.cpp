@@ -16,8 +16,8 @@
 #pragma GCC diagnostic ignored "-Wunused-function"
 #pragma GCC diagnostic ignored "-Wpedantic"
 #endif
-// Zeroed: version 2.27 decodes by Huffman tables that a JPEG names and never defines, and what lies in their place
-// leads it outside its arrays.
+// Zeroed: version 2.27 decodes by Huffman tables that a JPEG names and never defines, and random
+// bytes there lead it outside its arrays.
 #define STBI_MALLOC(size) std::calloc(1, size)
 #define STBI_REALLOC(memory, size) std::realloc(memory, size)
 #define STBI_FREE(memory) std::free(memory)
@@ -33,7 +33,7 @@
 namespace hydrascope::image {
 namespace {
 
-/// By stb's words: a lack of memory, a limit, a variant it does not read; everything else is
+/// The code of stb's message: a lack of memory, a limit, an unread variant; everything else is
 /// damage.
 ErrorCode code_of(std::string_view reason) {
   const auto says = [&](std::string_view words) { return reason.find(words) != reason.npos; };
@@ -67,7 +67,7 @@ Picture decode_with_stb(const Encoded& encoded) {
   return picture;
 }
 
-// The header carries its version in a comment only; this is the one Debian 12 ships and the tests
+// The header carries its version in a comment only; Debian 12 ships this one, with which the tests
 // ran.
 std::string stb_name() { return "stb_image 2.27"; }
 

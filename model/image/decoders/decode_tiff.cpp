@@ -1,5 +1,4 @@
-// TIFF with the meanings that Pillow gives its samples: what they are is said by the directory, not
-// by how many there are.
+// TIFF with Pillow's meanings of samples: the directory says what samples are, not their number.
 #include "kernels/error.h"
 #include "model/image/decoders/decoders.h"
 #include "model/image/decoders/libtiff.h"
@@ -21,7 +20,7 @@ enum class TiffColours { grey, rgb, palette, cmyk, ycbcr };
 struct TiffForm {
   TiffColours colours = TiffColours::grey;
   std::uint32_t bits = 8;
-  std::uint32_t samples = 1;  ///< in the file, those that are dropped included
+  std::uint32_t samples = 1;  ///< in the file, dropped ones included
   bool is_inverted = false;   ///< zero is white
   bool has_alpha = false;     ///< the first sample behind the colours
   Alpha alpha = Alpha::straight;
@@ -55,7 +54,7 @@ TiffColours colours_of(const TiffDirectory& directory) {
     case 2: return TiffColours::rgb;
     case 3: return TiffColours::palette;
     case 5: return TiffColours::cmyk;
-    // With one sample it is the luma alone.
+    // A single sample is the luma alone.
     case 6: return directory.samples_per_pixel == 1 ? TiffColours::grey : TiffColours::ycbcr;
     case 8: refuse_tiff("TIFF in CIELab colours");
     default: refuse_tiff("TIFF in colours of kind " + std::to_string(directory.photometric));
@@ -86,11 +85,11 @@ TiffForm form_of(const TiffDirectory& directory) {
   std::vector<std::uint32_t> extra = directory.extra_samples;
   const auto is_unspecified = [](std::uint32_t kind) { return kind == kUnspecified; };
   const bool are_unspecified = std::ranges::all_of(extra, is_unspecified);
-  // Planes of their own that mean nothing are not looked at.
+  // Separate planes without a meaning are ignored.
   if (directory.planar_configuration == 2 && are_unspecified) extra.clear();
   // Pillow leaves 16 bits as they are, in one order of bytes, and refuses the other: a negative.
   form.is_inverted = directory.photometric == 0;
-  // In planes Pillow takes it for associated alpha or not, by the compression.
+  // An unnamed fourth plane is associated alpha for Pillow or not, by the compression.
   const bool is_alpha_unsaid = form.colours == TiffColours::rgb && form.samples == 4 &&
                                directory.extra_samples.empty() &&
                                directory.planar_configuration != 2;
@@ -153,7 +152,7 @@ class TiffRows {
         form_(form),
         planes_(directory.planar_configuration == 2 ? form.samples : 1) {
     const auto width = static_cast<std::uint64_t>(directory.width);
-    // Planes are read side by side, each by a reader of its own: going back would decode anew.
+    // Planes are read side by side, each by its own reader: going back would decode anew.
     for (std::uint32_t plane = 0; plane < std::min(planes_, used()); ++plane) {
       files_.push_back(std::make_unique<TiffFile>(bytes));
       if (directory.compression == kJpeg && form.colours == TiffColours::ycbcr)
@@ -228,8 +227,8 @@ class TiffRows {
     }
   }
 
-  /// Samples of 16 bits, which libtiff gives in the order of this machine, keep the high byte; fewer
-  /// than 8 are spread over a byte, save numbers of colours.
+  /// Makes each sample a byte: 16 bits, which libtiff gives in this machine's order, keep the high
+  /// byte; fewer than 8 are spread over a byte, save numbers of colours.
   void to_bytes(const std::uint8_t* raw, std::size_t count, std::uint8_t* out,
                 std::size_t step) const {
     static_assert(std::endian::native == std::endian::little);
@@ -252,12 +251,12 @@ class TiffRows {
   std::uint64_t row_bytes_ = 0;
   std::vector<std::unique_ptr<TiffFile>> files_;
   std::vector<std::uint8_t> tile_;
-  std::vector<std::uint8_t> raw_;  ///< rows of each plane that is read
+  std::vector<std::uint8_t> raw_;  ///< rows of the planes that are read
   std::vector<std::uint8_t> samples_;
 };
 
-/// The place where the data of each row begin, for a file whose strips or tiles follow each other: what lies
-/// before them is read. 0 of other files.
+/// The place where the data of each row begin, for a file whose strips or tiles follow each other:
+/// all data before it are read by then. 0 for other files.
 class TiffProgress {
  public:
   TiffProgress(const TiffDirectory& directory, std::uint64_t row_bytes)
@@ -285,7 +284,7 @@ class TiffProgress {
   bool is_known_ = false;
 };
 
-/// Colours of the first 256 numbers; what the map lacks is black.
+/// Colours of the first 256 numbers; colours outside the map are black.
 std::vector<Colour> palette_of(const TiffDirectory& directory) {
   std::vector<Colour> palette(256);
   const std::size_t count = directory.colour_map.size() / 3;
@@ -296,7 +295,7 @@ std::vector<Colour> palette_of(const TiffDirectory& directory) {
   return palette;
 }
 
-/// A row's samples, in place, become what `to_rgb8` reads; how many there are of a pixel.
+/// Turns a row's samples, in place, into `to_rgb8`'s input; gives the samples of a pixel.
 int to_colours(const TiffForm& form, const std::vector<Colour>& palette,
                std::span<std::uint8_t> samples, std::vector<std::uint8_t>& row) {
   const std::size_t count = samples.size() / form.samples;
@@ -323,14 +322,14 @@ int to_colours(const TiffForm& form, const std::vector<Colour>& palette,
   return static_cast<int>(channels);
 }
 
-/// Chroma of half the width, or of none: libtiff converts it.
+/// Decodes YCbCr, its chroma subsampled or not, by libtiff's conversion.
 Picture decode_ycbcr(std::span<const std::byte> bytes, const TiffDirectory& directory) {
   constexpr std::uint32_t kOrientation = 274;
   constexpr std::uint32_t kSubsampling = 530;
   TiffFile file(bytes);
   file.set_number(kOrientation, 1);
-  // Two pixels along both edges share it where the file says nothing; not so in Pillow, nor in what
-  // writes such files.
+  // By TIFF's default two pixels along both edges share chroma; Pillow, and the programs that write
+  // such files, share none.
   if (directory.compression == 1 && !directory.has_subsampling)
     file.set_numbers(kSubsampling, 1, 1);
   std::vector<std::uint32_t> pixels(static_cast<std::size_t>(directory.width * directory.height));

@@ -129,7 +129,7 @@ void read_bmp(ByteView file, Header& header) {
 void read_gif(ByteView file, Header& header) {
   header.width = file.u16_little(6);
   header.height = file.u16_little(8);
-  // As in Pillow the screen grows where its first picture is larger.
+  // As in Pillow the screen grows to a larger first picture.
   if (const std::optional<GifFrame> frame = find_gif_frame(file)) {
     header.width = std::max(header.width, frame->left + frame->width);
     header.height = std::max(header.height, frame->top + frame->height);
@@ -172,7 +172,7 @@ void read_jpeg2000(ByteView file, Header& header) {
   }
 }
 
-/// How the formats that are read say their sizes.
+/// How each readable format says its size.
 struct HeaderReader {
   std::string_view format;
   void (*read)(ByteView file, Header& header);

@@ -30,7 +30,7 @@ struct LibTiff {
   int (*read_rgba)(void*, std::uint32_t, std::uint32_t, std::uint32_t*, int, int) = nullptr;
 };
 
-/// Libtiff's complaint about the file that this thread decodes.
+/// libtiff's complaint about this thread's file.
 thread_local std::string g_tiff_error;
 
 void keep_tiff_error(const char*, const char* format, std::va_list values) {
@@ -93,7 +93,7 @@ std::uint64_t seek_tiff(void* handle, std::uint64_t offset, int whence) {
 int close_nothing(void*) { return 0; }
 std::uint64_t tiff_bytes(void* handle) { return memory_of(handle).bytes.size(); }
 int map_tiff(void* handle, void** begin, std::uint64_t* size) {
-  // libtiff only reads what it is given.
+  // libtiff only reads this memory.
   *begin = const_cast<std::byte*>(memory_of(handle).bytes.data());
   *size = memory_of(handle).bytes.size();
   return 1;

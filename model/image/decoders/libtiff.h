@@ -1,5 +1,5 @@
-// libtiff, loaded when a TIFF needs it: its header is in a package of its own, and what is called of
-// it has not changed since 2011 (version 4.0).
+// libtiff, loaded when a TIFF needs it: its header is in a package of its own, and the called
+// functions have not changed since 2011 (version 4.0).
 #pragma once
 
 #include <cstdint>
@@ -17,7 +17,7 @@ class TiffFile {
     std::span<const std::byte> bytes;
     std::size_t at = 0;
   };
-  /// `bytes` outlive it. Throws `Error(unsupported_format)` where libtiff cannot be loaded.
+  /// `bytes` outlive it. Throws `Error(unsupported_format)` if libtiff cannot be loaded.
   explicit TiffFile(std::span<const std::byte> bytes);
   TiffFile(const TiffFile&) = delete;
   TiffFile& operator=(const TiffFile&) = delete;

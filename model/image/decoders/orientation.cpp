@@ -21,7 +21,7 @@ ByteView bytes_of(std::string_view text) {
   return ByteView(std::as_bytes(std::span(text.data(), text.size())));
 }
 
-/// Nothing where it is damaged or longer than a megabyte.
+/// Nothing if the text is damaged or longer than a megabyte.
 std::optional<std::string> inflated(std::string_view data) {
   constexpr std::size_t kMostText = std::size_t{1} << 20;
   std::string text(kMostText, '\0');

@@ -13,7 +13,7 @@ struct PnmHeader {
   int kind = 0;  ///< 1..6: bitmap, greymap, pixmap as text, then the same as bytes
   std::int64_t width = 0;
   std::int64_t height = 0;
-  std::uint32_t max_value = 1;  ///< what white is in the file; 1 for bitmaps
+  std::uint32_t max_value = 1;  ///< white in the file; 1 for bitmaps
   std::size_t data_offset = 0;
 
   [[nodiscard]] bool is_bitmap() const { return kind == 1 || kind == 4; }
@@ -21,7 +21,7 @@ struct PnmHeader {
   [[nodiscard]] int channels() const { return kind == 3 || kind == 6 ? 3 : 1; }
 };
 
-/// Nothing when the bytes are not such a file.
+/// Nothing for bytes of another kind.
 std::optional<PnmHeader> read_pnm_header(ByteView file);
 
 /// The next unsigned number of a PNM's text, moving `at` past it; `#` comments and blanks before

@@ -6,7 +6,7 @@
 namespace hydrascope::image {
 namespace {
 
-/// The numbers of a file, in its order of bytes and with offsets of its width.
+/// The numbers of a file, in its byte order and with offsets of its width.
 struct TiffReader {
   ByteView file;
   bool is_big_endian = false;
@@ -38,13 +38,13 @@ std::size_t size_of_type(std::uint32_t type) {
 struct TiffEntry {
   std::uint32_t type = 0;
   std::size_t count = 0;
-  std::size_t at = 0;  ///< where its values are
+  std::size_t at = 0;  ///< place of its values
 };
 
 constexpr std::uint32_t kTiffByte = 1;
 constexpr std::uint32_t kTiffUndefined = 7;
 
-/// `most` numbers at most; none where the type is of no whole numbers, or they are not in the file.
+/// At most `most` numbers; none if they are no whole numbers or lie outside the file.
 std::vector<std::uint32_t> numbers_of(const TiffReader& reader, const TiffEntry& entry,
                                       std::size_t most) {
   constexpr std::uint32_t kShort = 3;

@@ -25,14 +25,14 @@ struct TiffDirectory {
   std::vector<std::uint32_t> bits_per_sample{1};
   std::vector<std::uint32_t> sample_format{1};
   std::vector<std::uint32_t> extra_samples;
-  bool has_subsampling = false;           ///< says how many pixels share their chroma
+  bool has_subsampling = false;           ///< the file says how many pixels share their chroma
   std::vector<std::uint32_t> colour_map;  ///< 16 bits: all reds, all greens, all blues
   std::uint32_t rows_per_strip = 0xFFFFFFFF;
-  std::vector<std::uint32_t> offsets;  ///< of the strips or tiles; none where there are millions
+  std::vector<std::uint32_t> offsets;  ///< strips' or tiles'; none if there are millions
   ByteView xmp{std::span<const std::byte>()};
 };
 
-/// What is missing or damaged keeps its default.
+/// Missing and damaged fields keep their defaults.
 TiffDirectory read_tiff_directory(ByteView file);
 
 }  // namespace hydrascope::image

@@ -9,7 +9,7 @@
 
 namespace hydrascope::image {
 
-/// Nothing when the file is not animated; then it is decoded as it is. Throws `Error` with
+/// Nothing for a file that is not animated, which is decoded as it is. Throws `Error` with
 /// `unsupported_format` when the first frame covers only a part of the canvas, `decode_failed` when
 /// it is missing or truncated.
 std::optional<std::vector<std::byte>> extract_first_webp_frame(std::span<const std::byte> bytes);

@@ -8,11 +8,11 @@
 namespace hydrascope::opencv {
 namespace {
 
-/// The table that the module's only function gives. The run path of the program leads to it.
-/// `package` is Debian 12's with the libraries that the module needs.
+/// The table of the module's only function. The program's run path leads to the module. `package`
+/// is Debian 12's package of the libraries that the module needs.
 template <class Table>
 const Table& load_table(const char* module, const char* function, const char* package) {
-  // For good: the codecs' libraries do not all stand being unloaded.
+  // Never unloaded: not all of the codecs' libraries stand that.
   void* library = ::dlopen(module, RTLD_LAZY | RTLD_LOCAL);
   void* symbol = library == nullptr ? nullptr : ::dlsym(library, function);
   if (symbol == nullptr) {
@@ -49,7 +49,7 @@ const std::string& why_no_picture_codecs() {
 std::jthread load_picture_codecs_ahead() {
   try {
     return std::jthread([] { static_cast<void>(why_no_picture_codecs()); });
-  } catch (const std::system_error&) {  // then they are loaded when they are needed
+  } catch (const std::system_error&) {  // then they are loaded at their first use
     return {};
   }
 }

@@ -15,7 +15,7 @@
 namespace hydrascope::opencv {
 namespace {
 
-/// Keeps OpenCV's logger off the terminal, as what fails is in the error, and OpenCV on the calling
+/// Keeps OpenCV's logger off the terminal, as errors carry the reasons, and OpenCV on the calling
 /// thread: pictures are decoded side by side, not each by many threads.
 const bool kIsConfigured = [] {
   cv::utils::logging::setLogLevel(cv::utils::logging::LOG_LEVEL_SILENT);
@@ -45,7 +45,7 @@ bool decode_opaque(std::span<const std::byte> file, int width, int height, std::
                    std::string& why) {
   return guarded(why, [&] {
     cv::Mat pixels(height, width, CV_8UC3, rgb);
-    // Not into `pixels`: OpenCV 4.6 gives a matrix of its caller back as it was where decoding fails.
+    // Not into `pixels`: OpenCV 4.6 returns a given matrix unchanged if decoding fails.
     const cv::Mat decoded =
         cv::imdecode(view_of(file), cv::IMREAD_COLOR | cv::IMREAD_IGNORE_ORIENTATION);
     if (decoded.empty()) return false;
@@ -77,9 +77,9 @@ bool decode(std::span<const std::byte> file, Samples& samples, std::string& why)
   });
 }
 
-/// PNG: OpenCV's own choice (filter Sub, runs only, zlib level 1) stays. A photograph of 1080p
-/// takes 60 ms and 3.1 MB; any level that is asked for selects other filters and takes 90 to 200 ms
-/// for 0 to 10 % less.
+/// PNG keeps OpenCV's own choice (filter Sub, runs only, zlib level 1): a photograph of 1080p takes
+/// 60 ms and 3.1 MB. Any explicit level selects other filters and takes 90 to 200 ms for 0 to 10 %
+/// less.
 std::vector<int> parameters(std::string_view extension, int quality) {
   if (extension == ".jpg") return {cv::IMWRITE_JPEG_QUALITY, quality};
   if (extension == ".webp") return {cv::IMWRITE_WEBP_QUALITY, quality};

@@ -10,7 +10,7 @@
 namespace hydrascope::opencv {
 namespace {
 
-/// Left to itself OpenCV asks its other backends about the file, too: they look for cameras, know
+/// Without a choice OpenCV also asks its other backends about the file: they look for cameras, know
 /// nothing of the file and say so at length.
 int file_backend() {
   return cv::videoio_registry::hasBackend(cv::CAP_FFMPEG) ? cv::CAP_FFMPEG : cv::CAP_ANY;

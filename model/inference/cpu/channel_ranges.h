@@ -1,4 +1,4 @@
-// What calibration learns from images: how large each channel of a linear layer's input gets.
+// Calibration's result: the largest value of each channel of a linear layer's input.
 #pragma once
 
 #include <algorithm>
@@ -22,7 +22,7 @@ using ChannelRanges = std::vector<BlockRanges>;
 /// A linear layer's place in its block.
 using RangeSite = std::vector<float> BlockRanges::*;
 
-/// Raises the range of every channel to what `rows` (count, channels) hold.
+/// Raises the range of every channel to the largest |x| in `rows` (count, channels).
 template <class T>
 void raise(std::vector<float>& range, const T* rows, std::int64_t count, std::int64_t channels) {
   range.resize(static_cast<std::size_t>(channels));
@@ -33,7 +33,7 @@ void raise(std::vector<float>& range, const T* rows, std::int64_t count, std::in
     }
 }
 
-/// Makes `ranges` as large as `more` everywhere.
+/// Raises every range to at least its value in `more`.
 inline void raise(ChannelRanges& ranges, const ChannelRanges& more) {
   for (std::size_t block = 0; block < more.size(); ++block) {
     for (const RangeSite site :

@@ -1,4 +1,4 @@
-// Softmax over some of the keys as work: groups of queries that share a list of keys.
+// Softmax over some of the keys, as groups of queries that share a list of keys.
 #pragma once
 
 #include <algorithm>
@@ -8,8 +8,8 @@
 
 namespace hydrascope::model::inference {
 
-/// Queries that see the same keys, or some of the same, in neighbouring heads. Their tokens are
-/// those of GroupedKeys.
+/// Queries that see the same keys, or some of a common list, in neighbouring heads. Indices are
+/// into `tokens` and `sees` of GroupedKeys.
 struct KeyGroup {
   std::int64_t first_head;
   std::int64_t num_heads;
@@ -19,16 +19,16 @@ struct KeyGroup {
   std::int64_t num_keys;
   /// The first word of the queries' rows of bits (softmax_attention.h); kAllSeen without them.
   std::size_t sees;
-  /// Whether it is the last pass of its heads: of which all passes together are the softmax.
+  /// Whether this is its heads' last pass. The softmax of a head is over all its passes together.
   bool is_last;
 
   static constexpr std::size_t kAllSeen = static_cast<std::size_t>(-1);
 };
 
-/// What a layer's patches see at one size of the picture. Prefix tokens are keys of it, but no
-/// queries: those see everything.
+/// The keys that a layer's patches see at one size of the picture. Prefix tokens are among the
+/// keys, not among the queries: they see everything.
 struct GroupedKeys {
-  std::vector<std::int32_t> tokens;  ///< as they follow each other in the plan
+  std::vector<std::int32_t> tokens;  ///< tokens' places in the plan's order
   std::vector<std::uint32_t> sees;   ///< as the plan's storage has them
   /// Every patch is a query of one group in each pass of a head.
   std::vector<std::vector<KeyGroup>> passes;

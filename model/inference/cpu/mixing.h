@@ -4,7 +4,7 @@
 //
 // A layer runs in three steps, and threads meet before and after the second one:
 //   absorb    a tile's queries, keys and values, as soon as they are projected
-//   combine   what all tiles of an image gave
+//   combine   the sums of all tiles of an image
 //   mix       a tile's queries -> its rows of the output
 // The next layer absorbs a tile as soon as this layer has mixed it.
 #pragma once
@@ -42,12 +42,12 @@ struct MixingSite {
 
 /// How a mixing takes part in a pass over the tiles.
 struct MixingManner {
-  /// How long the rows that `absorb` gets are kept. Rows are kept for all tokens of an image at once.
+  /// The time for which rows given to `absorb` are kept, for all tokens of an image at once.
   enum class Rows { passing, until_combined, until_mixed };
   Rows rows = Rows::passing;
   /// `combine` mixes all tokens, and `mix` is not called.
   bool mixes_all_at_once = false;
-  /// All tokens have a query, even where only prefix tokens go on.
+  /// All tokens have a query, even if only prefix tokens go on.
   bool wants_all_queries = false;
   /// Prefix tokens are mixed behind all patches, and threads meet in between.
   bool prefix_last = false;
@@ -60,27 +60,22 @@ struct MixingManner {
 
 /// Memory that a mixing needs, in bytes.
 struct MixingRoom {
-  std::size_t tile = 0;    ///< of a tile: `absorb` writes it, `combine` reads it
-  std::size_t image = 0;   ///< of an image: from `combine` on, until all tiles are mixed
-  std::size_t keys = 0;    ///< of an image: from `absorb` on, until all tiles are mixed
-  std::size_t thread = 0;  ///< of a thread, within one call
+  std::size_t tile = 0;    ///< per tile: `absorb` writes it, `combine` reads it
+  std::size_t image = 0;   ///< per image: from `combine` on, until all tiles are mixed
+  std::size_t keys = 0;    ///< per image: from `absorb` on, until all tiles are mixed
+  std::size_t thread = 0;  ///< per thread, within one call
 };
 
 /// Rows of some neighbouring tokens of an image.
 template <class T>
 struct MixingRows {
   Tile tile;
-  std::int64_t queried = 0;  ///< how many of the first rows have a query
-  T* queries = nullptr;      ///< of the tile's first token
+  std::int64_t queried = 0;  ///< the first rows, which have a query
+  T* queries = nullptr;      ///< the tile's first token's
   std::int64_t query_stride = 0;
-  T* keys = nullptr;  ///< of the tile's first token
+  T* keys = nullptr;  ///< the tile's first token's
   T* values = nullptr;
-  std::int64_t stride = 0;  ///< of keys and values
-
-  /// How many of the first rows are prefix tokens.
-  [[nodiscard]] std::int64_t prefix_rows(const TokenGrid& grid) const {
-    return std::clamp<std::int64_t>(grid.num_prefix - tile.first, 0, tile.rows);
-  }
+  std::int64_t stride = 0;  ///< elements from row to row of keys and values
 };
 
 /// The memory of one layer, as large as its MixingRoom says.
@@ -103,7 +98,7 @@ struct MixingMemory {
   Pieces threads;
   /// The rows of the first image, in a layer that keeps rows.
   MixingRows<T> kept;
-  T* mixed = nullptr;           ///< (B, N, D), where `combine` mixes
+  T* mixed = nullptr;           ///< (B, N, D), if `combine` mixes
   std::int64_t num_tokens = 0;  ///< N, also of `kept`
   std::int64_t dim = 0;         ///< D
 
@@ -152,13 +147,13 @@ class Mixing {
   virtual void absorb(const MixingRows<T>& /*rows*/, const MixingMemory<T>& /*memory*/,
                       int /*thread*/) const {}
   virtual void combine(const Meeting& /*meeting*/, const MixingMemory<T>& /*memory*/) const {}
-  /// rows.tile.rows queries -> mixed, as many rows of D. Called without queries, too, where
-  /// `prefix_last`.
+  /// rows.tile.rows queries -> mixed, as many rows of D. `prefix_last`: also called without
+  /// queries.
   virtual void mix(const MixingRows<T>& /*rows*/, const MixingMemory<T>& /*memory*/, int /*thread*/,
                    T* /*mixed*/) const {}
 };
 
-/// A mixing of the plan's storage; null: its mechanism has no kernels at that site.
+/// A mixing of the plan's storage, never null.
 using AnyMixing =
     std::variant<std::unique_ptr<Mixing<float>>, std::unique_ptr<Mixing<kernels::BFloat16>>>;
 

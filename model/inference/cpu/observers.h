@@ -1,4 +1,4 @@
-// Notes of a run of the plan, beside its logits.
+// Observations of a run of the plan, beside its logits.
 #pragma once
 
 #include "model/inference/cpu/channel_ranges.h"
@@ -22,7 +22,7 @@ struct TokenTrace {
 /// Each may be null and costs nothing then.
 struct Observers {
   StageTimes* times = nullptr;
-  /// Raised to what the run saw; empty before the first. For calibration: allocates.
+  /// Raised to the largest values of the run; empty before the first. For calibration: allocates.
   ChannelRanges* ranges = nullptr;
   const TokenTrace* trace = nullptr;
 };

@@ -1,4 +1,4 @@
-// A linear layer packed for the micro-kernels, in floating point or in 8 bits, and how it is applied.
+// A linear layer packed for the micro-kernels, in floating point or in 8 bits, and its application.
 #pragma once
 
 #include "kernels/linear/linear.h"

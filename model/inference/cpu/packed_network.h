@@ -1,5 +1,5 @@
-// A vision transformer as the CPU plan runs it: what folded_network.h has folded, packed for the
-// micro-kernels; no LibTorch.
+// A vision transformer as the CPU plan runs it: the folded matrices of folded_network.h, packed for
+// the micro-kernels; no LibTorch.
 #pragma once
 
 #include "kernels/vector/aligned_buffer.h"
@@ -18,7 +18,7 @@ namespace hydrascope::model::inference {
 
 struct PackedBlock {
   PackedLinear query;      ///< D -> query_width()
-  PackedLinear key_value;  ///< D -> key_width() + D; reads what query reads, quantised once
+  PackedLinear key_value;  ///< D -> key_width() + D; reads the rows of query, quantised once
   PackedLinear proj;
   PackedLinear fc1;
   PackedLinear fc2;
@@ -29,21 +29,21 @@ struct PackedBlock {
   }
 };
 
-/// What becomes of the tokens after the last block.
+/// Pooling, norm and classifiers after the last block.
 struct PackedHead {
   bool average = false;          ///< mean of the patch tokens instead of the class token
   bool norm_after_pool = false;  ///< timm's fc_norm
   kernels::AlignedBuffer<float> norm_weight;
   kernels::AlignedBuffer<float> norm_bias;
   PackedLinear classifier;  ///< float32, whatever the network's storage
-  PackedLinear distilled;   ///< of the second token; empty unless the model has one
+  PackedLinear distilled;   ///< the second token's; empty unless the model has one
 };
 
 struct PackedNetwork {
   kernels::Storage storage = kernels::Storage::float32;
   std::int64_t embed_dim = 0;
   std::int64_t hidden_dim = 0;
-  bool gated_mlp = false;   ///< SwiGLU: fc1 gives a gate and, behind it, what it lets through
+  bool gated_mlp = false;   ///< SwiGLU: fc1 gives a gate and, behind it, the gated values
   bool normed_mlp = false;  ///< a LayerNorm before fc2, which has its weight and bias
   std::int64_t num_heads = 0;
   std::int64_t num_prefix = 0;
@@ -51,17 +51,17 @@ struct PackedNetwork {
   std::int64_t in_chans = 0;
   std::int64_t num_classes = 0;
   float layer_norm_eps = 0;
-  /// Of every layer that has windows; patches lie in that order. Without one they lie in row-major order, which
-  /// is that of modules.
+  /// The window size of every layer that has windows; patches lie window after window. Without it
+  /// they lie in row-major order, as in the modules.
   std::optional<GridExtent> window;
-  PackedLinear patch_embed;  ///< of rows (channel, y, x)
+  PackedLinear patch_embed;  ///< reads rows (channel, y, x)
   std::vector<PackedBlock> blocks;
   PackedHead head;
 
   [[nodiscard]] std::int64_t patch_dim() const { return in_chans * patch_size * patch_size; }
 };
 
-/// What depends on the image's size.
+/// The parts of a network that depend on the image's size.
 struct ImageGeometry {
   TokenGrid grid;
   kernels::AlignedBuffer<float> prefix;  ///< (num_prefix, D): tokens with their position added
@@ -73,7 +73,7 @@ struct ImageGeometry {
     /// A table that is added to the patches that enter the block, (patches and overview, D) in that
     /// order; may be empty.
     kernels::AlignedBuffer<float> position;
-    RotationTable rotation;  ///< of queries and keys
+    RotationTable rotation;  ///< turns queries and keys
   };
   std::vector<Layer> layers;
 
@@ -81,7 +81,7 @@ struct ImageGeometry {
   struct Plane {
     std::int64_t first, rows, columns;
   };
-  /// That of the picture or, behind it, that of its overview.
+  /// The plane that holds a patch: the picture or, behind it, its overview.
   [[nodiscard]] Plane plane_of(std::int64_t patch) const {
     if (patch < grid.num_patches()) return {0, grid.rows, grid.columns};
     return {grid.num_patches(), grid.overview_rows, grid.overview_columns};

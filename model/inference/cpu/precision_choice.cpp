@@ -72,7 +72,6 @@ class BlockTrial {
     p.q_stride = p.stride = kMlpRatio * dim_;
     p.query_rows = p.rows = kTrialRows;
     p.dim = dim_;
-    p.prefix_weight = p.patch_weight = 1;
     p.q_hat = rows_.data();
     p.q_hat_stride = dim_;
     p.sum = sum_.data();

@@ -8,12 +8,12 @@
 
 namespace hydrascope::model::inference {
 
-/// A layer's angles at an image's size; empty where it turns nothing.
+/// A layer's angles at an image's size; empty if it turns nothing.
 struct RotationTable {
   /// (patches, heads or 1, d / 2), patches in row-major order.
   kernels::AlignedBuffer<float> cosine;
   kernels::AlignedBuffer<float> sine;
-  std::int64_t table_heads = 0;  ///< H, or 1 where heads agree
+  std::int64_t table_heads = 0;  ///< H, or 1 if heads agree
   std::int64_t half = 0;         ///< d / 2
   bool neighbours = true;        ///< pair n is features 2n and 2n + 1, else n and n + d / 2
 

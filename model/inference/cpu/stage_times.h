@@ -1,4 +1,4 @@
-// Where a plan's time goes.
+// A plan's time by stage.
 #pragma once
 
 #include <array>

@@ -21,10 +21,15 @@ class Executor final : public StreamingExecutor {
            kernels::device::ThreadTeam& team, const ExecutionOptions& options)
       : net_(network),
         geometry_(std::move(geometry)),
+        batch_(batch),
         team_(team),
         dim_(network.embed_dim),
         work_(network, geometry_, batch, team.size(), options) {
     geometry_.position = {};
+  }
+  [[nodiscard]] bool serves(std::int64_t images, std::int64_t rows,
+                            std::int64_t columns) const noexcept override {
+    return images <= batch_ && rows == geometry_.grid.rows && columns == geometry_.grid.columns;
   }
   void run(const float* images, std::int64_t count, float* logits,
            const Observers& observers) override;
@@ -54,7 +59,7 @@ class Executor final : public StreamingExecutor {
     if (layer + 1 < net_.blocks.size() || net_.head.average) return work_.num_tokens;
     return std::max<std::int64_t>(1, net_.num_prefix);
   }
-  /// How many rows of this tile have a query.
+  /// The number of this tile's rows that have a query.
   [[nodiscard]] std::int64_t query_rows(std::size_t layer, const Tile& tile) const {
     if (work_.layer(layer).manner.wants_all_queries) return tile.rows;
     return std::clamp<std::int64_t>(queries_of(layer) - tile.first, 0, tile.rows);
@@ -65,13 +70,14 @@ class Executor final : public StreamingExecutor {
 
   const PackedNetwork& net_;
   ImageGeometry geometry_;
+  std::int64_t batch_;
   kernels::device::ThreadTeam& team_;
   std::int64_t dim_;
   Workspace<T> work_;
-  const TokenTrace* trace_ = nullptr;  ///< of the run at hand
+  const TokenTrace* trace_ = nullptr;  ///< the current run's
 };
 
-/// The tile's tokens as they enter the block, to where the trace wants them: in row-major order.
+/// Copies the tile's tokens as they enter the block to the trace, in row-major order.
 template <class T>
 void Executor<T>::note_tokens(std::size_t layer, const Tile& t) {
   if (trace_ == nullptr || t.rows == 0) return;
@@ -146,7 +152,7 @@ void Executor<T>::finish_block(std::size_t layer, const Tile& t, int thread, Sta
   clock.lap(Stage::mlp);
 }
 
-/// What the block's own table adds to the patches that enter it.
+/// Adds the block's own table of positions to the patches that enter it.
 template <class T>
 void Executor<T>::add_positions(std::size_t layer, const Tile& t) {
   const kernels::AlignedBuffer<float>& table = geometry_.layers[layer].position;

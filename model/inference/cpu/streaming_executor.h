@@ -1,12 +1,12 @@
 // Runs a packed network on the CPU, a tile of tokens at a time through whole blocks:
 //   mix -> proj -> + x -> LayerNorm -> fc1 -> GELU -> fc2 -> + x -> LayerNorm -> next layer's q, k, v
 //   -> its mixing absorbs them (mixing.h)
-// Only x and q (N x D) live between layers, and what the mixing keeps: Hydra a D-vector, linear
+// Only x and q (N x D) live between layers, and the mixing's memory: Hydra keeps a D-vector, linear
 // attention one state per head, softmax and windows their keys and values. The MLP's 4 D activation
-// and the 3 D of qkv never leave a core's cache. Threads meet once per layer; where there are
-// windows a second time: the prefix, a tile of its own, waits for what all others' keys give to it.
-// In the last block, with a class token pooled, only prefix tokens have a query, an output and an
-// MLP: exact for every mechanism.
+// and the 3 D of qkv never leave a core's cache. Threads meet once per layer, and a second time in
+// a layer of windows: the prefix is a tile of its own and waits for its sums over all other tiles'
+// keys. In the last block, with a class token pooled, only prefix tokens have a query, an output
+// and an MLP: exact for every mechanism.
 //
 // A result depends on the tiles (their number follows the caches and, for small images, the
 // threads) through the order of float32 sums over tokens only; it never depends on which thread ran
@@ -32,6 +32,10 @@ class StreamingExecutor {
                                                  kernels::device::ThreadTeam& team,
                                                  const ExecutionOptions& options = {});
   virtual ~StreamingExecutor() = default;
+
+  /// Whether `run` takes so many images of rows x columns patches.
+  [[nodiscard]] virtual bool serves(std::int64_t images, std::int64_t rows,
+                                    std::int64_t columns) const noexcept = 0;
 
   /// images (count, C, H, W), normalised, at most `batch` -> logits (count, num_classes). No
   /// allocation, no lock.

@@ -8,10 +8,9 @@
 namespace hydrascope::model::inference {
 namespace {
 
-// All of a layer's weights pass by for every tile: fewer rows than these do not pay for that even
-// where the tile's activations overflow the L2 cache (measured for D = 768: 48 rows cost 4 %, 36
-// rows in float32 10 %; from 96 to 384 rows the time is the same within 2 %). Above nothing is
-// gained.
+// Every tile loads all of a layer's weights. Fewer rows do not pay for that even if the activations
+// of so many overflow the L2 cache (measured for D = 768: 48 rows cost 4 %, 36 rows in float32
+// 10 %; from 96 to 384 rows the time is the same within 2 %).
 constexpr std::int64_t kFewestRows = 132;
 constexpr std::int64_t kMostRows = 384;
 
@@ -46,13 +45,13 @@ std::int64_t busiest_rows(const Borders& tiles, HandedOut order, std::int64_t ba
   return end;
 }
 
-/// Small windows share a tile of about `rows`, those above `most_whole` are cut into like parts.
+/// Small windows share a tile of about `rows`; windows above `most_whole` are cut into like parts.
 Borders borders_by_windows(const Borders& windows, std::int64_t rows, std::int64_t most_whole) {
   Borders borders{0};
   for (std::size_t i = 1; i < windows.size(); ++i) {
     const std::int64_t first = windows[i - 1];
     const std::int64_t end = windows[i];
-    // This window goes with those before it where that comes nearer to `rows`.
+    // This window joins the tile before it if the tile so comes nearer to `rows`.
     if (first > borders.back() && end - borders.back() - rows > rows - (first - borders.back()))
       borders.push_back(first);
     const std::int64_t left = end - borders.back();

@@ -1,4 +1,4 @@
-// How many tokens pass through a block together.
+// The number of tokens that pass through a block together.
 #pragma once
 
 #include "kernels/linear/panel.h"
@@ -10,8 +10,8 @@
 
 namespace hydrascope::model::inference {
 
-using kernels::linear::kStripRows;  // of the vectors' micro-kernels; even
-/// Where products run on AMX, whose micro-kernel takes 16 rows, beside strips in the rest.
+using kernels::linear::kStripRows;  // rows of the vectors' micro-kernels; even
+/// Rows of a tile whose products run on AMX (its micro-kernel takes 16 rows), other work in strips.
 inline constexpr std::int64_t kMatrixTileRows = 48;
 
 struct TileShape {
@@ -19,22 +19,22 @@ struct TileShape {
   std::int64_t count = 0;  ///< tiles per image; the last one may be shorter
 };
 
-/// A tile's residual rows, its normalised rows and its MLP activation (row_bytes per token) take a
-/// third of the L2 cache, the panels of weights that pass by the rest; at least some hundred rows,
-/// which the weights' passing must pay for. At least one tile per thread where the batch alone does
-/// not occupy them. Rows are a multiple of `unit` (itself one of 6), unless tiles of six let the
-/// last thread end sooner: a small image on many threads.
+/// A tile's residual rows, normalised rows and MLP activation (row_bytes per token) take a third of
+/// the L2 cache, the panels of weights that pass by the rest. A tile has at least some hundred
+/// rows, or loading the weights would cost too much. There is at least one tile per thread if the
+/// batch alone does not occupy all threads. Rows are a multiple of `unit` (itself a multiple of 6),
+/// unless tiles of six rows let the last thread end sooner: a small image on many threads.
 TileShape choose_tiles(std::int64_t num_tokens, std::int64_t batch, std::int64_t row_bytes,
                        std::int64_t l2_bytes, int threads, std::int64_t unit = kStripRows);
 
-/// Ascending: where each tile (or window) begins, from 0, and the end of the last.
+/// Ascending: the begin of each tile (or window), from 0, and the end of the last.
 using Borders = std::vector<std::int64_t>;
 Borders even_borders(std::int64_t num_tokens, const TileShape& shape);
 
-/// Tiles of about `shape.rows` tokens that end where windows end: small windows share a tile, those
-/// of up to 384 tokens have one each. Their keys then never leave the core's cache, and where that
-/// lets the last thread end later by more than it saves, 5 %, they are cut into like parts, so that
-/// no two windows share a tile's keys; even tiles where even that costs more than a second packing,
+/// Tiles of about `shape.rows` tokens that end with windows: small windows share a tile, windows of
+/// up to 384 tokens have one each. Keys of whole windows never leave the core's cache, which saves
+/// 5 %. If the last thread ends later by more than that, windows are cut into like parts, so that
+/// no two windows share a tile. Tiles are even if the parts, too, cost more than a second packing,
 /// 3 %: few windows on many threads. Tiles are handed out from the last one on: the overview, often
 /// the largest, comes first.
 Borders window_borders(const Borders& windows, const TileShape& shape, std::int64_t batch,
@@ -43,7 +43,7 @@ Borders window_borders(const Borders& windows, const TileShape& shape, std::int6
 /// The tokens of an image, and how they are cut.
 struct Extent {
   std::int64_t num_tokens = 0;
-  Borders borders;  ///< of the tiles
+  Borders borders;  ///< begins and end of the tiles
   [[nodiscard]] std::int64_t num_tiles() const { return std::ssize(borders) - 1; }
   [[nodiscard]] std::int64_t most_rows() const {
     std::int64_t most = 0;

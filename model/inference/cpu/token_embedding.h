@@ -9,7 +9,7 @@
 
 namespace hydrascope::model::inference {
 
-/// Reduces each of `count` pictures (C, H, W) to what its overview is cut from, `work.overview`.
+/// Reduces each of `count` pictures (C, H, W) to its overview's pixels, `work.overview`.
 template <class T>
 void make_overviews(const PackedNetwork& network, const float* images, std::int64_t count,
                     Workspace<T>& work, kernels::device::ThreadTeam& team);

@@ -8,7 +8,7 @@ TokenOrder token_order(const TokenGrid& grid, const GridExtent& window) {
   TokenOrder order;
   std::int64_t token = 0;
   const auto add_run = [&](std::int64_t patch, std::int64_t count, bool is_new) {
-    // Rows of a window as wide as the picture go on where the one before them ended.
+    // Rows of a window as wide as the picture continue the row before.
     if (!is_new && order.runs.back().patch + order.runs.back().count == patch)
       order.runs.back().count += count;
     else

@@ -1,5 +1,5 @@
-// The memory of one executor, planned ahead for a batch of images of one size: what lives between
-// two layers, what the mechanisms keep, what each thread works in.
+// The memory of one executor, planned ahead for a batch of images of one size: the rows between two
+// layers, the mechanisms' memory, and each thread's scratch.
 #pragma once
 
 #include "kernels/quantised_linear/quantised_linear.h"
@@ -22,12 +22,12 @@ struct ExecutionOptions {
   bool fixed_tiles = false;
 };
 
-/// What one thread works in.
+/// The scratch of one thread.
 template <class T>
 struct Scratch {
   T* rows;     ///< (tile, D)
   T* wide;     ///< (tile, widest activation)
-  T* queries;  ///< (tile, query_stride), of tiles that are projected late
+  T* queries;  ///< (tile, query_stride), for tiles that are projected late
   kernels::quantised_linear::Rows quantised;  ///< a linear layer's input
   float* token;                               ///< (2 D), for the head
   float* overview;                            ///< a row of the picture that is reduced
@@ -87,17 +87,17 @@ class Workspace {
   std::int64_t num_tokens;  ///< rows of an image in every buffer
   Extent extent;
 
-  kernels::resize::Taps overview_rows;  ///< how a picture is reduced, if it has an overview
+  kernels::resize::Taps overview_rows;  ///< reduce a picture to its overview, if it has one
   kernels::resize::Taps overview_columns;
-  Buffer<float> overview;  ///< (B, C, rows, columns), what it is cut from
+  Buffer<float> overview;  ///< (B, C, rows, columns), the overviews' pixels
   Buffer<T> x;             ///< (B, N, D)
-  /// (B, N, query_stride). One stride for all layers: a tile's next queries take the place of those
-  /// it has just used, while other tiles still need theirs.
+  /// (B, N, query_stride). One stride for all layers: a tile's next queries take the place of its
+  /// used queries, while other tiles still need theirs.
   Buffer<T> q;
-  std::int64_t query_stride = 0;  ///< the widest layer's
+  std::int64_t query_stride = 0;  ///< the query width of the widest layer
   Buffer<T> position;             ///< (patches and overview, D), in the plan's order
   std::vector<Scratch<T>> scratch;
-  std::vector<StageTimes> times;  ///< of each thread
+  std::vector<StageTimes> times;  ///< one for each thread
 
  private:
   [[nodiscard]] std::int64_t row(const Tile& t) const { return t.image * num_tokens + t.first; }
@@ -105,17 +105,17 @@ class Workspace {
                            std::int64_t batch, int threads);
   void plan_mixings(std::size_t images);
   void plan_overview(const TokenGrid& grid, std::size_t images);
-  /// Returns what the mixings have of it.
+  /// Returns the mixings' part of the scratch.
   typename MixingMemory<T>::Pieces plan_scratch(std::int64_t widest, bool quantised, int threads);
 
-  bool tiles_hold_windows_ = false;  ///< each some, whole; the prefix is a tile of its own
+  bool tiles_hold_windows_ = false;  ///< whole windows; the prefix is a tile of its own
   std::vector<Layer> layers_;
   // Layers share these: each has the first bytes of every piece.
   Buffer<std::byte> tile_memory_;
   Buffer<std::byte> image_memory_;
   Buffer<std::byte>
-      key_memory_[2];       ///< by parity of the layer: the next is written while one is read
-  Buffer<T> kept_rows_[2];  ///< the same where rows are read while tiles are mixed
+      key_memory_[2];       ///< by parity of the layer: one is written while the other is read
+  Buffer<T> kept_rows_[2];  ///< the same, for rows that are read while tiles are mixed
   Buffer<T> mixed_;         ///< (B, N, D)
   Buffer<std::byte> scratch_memory_;
 };

@@ -14,9 +14,9 @@
 #include <algorithm>
 #include <array>
 #include <cstring>
-#include <deque>
 #include <exception>
 #include <list>
+#include <memory>
 #include <optional>
 #include <utility>
 #include <vector>
@@ -45,13 +45,15 @@ c10::Stream new_stream(const c10::Device& device) {
 }
 Stream native(const c10::Stream& stream) { return static_cast<Stream>(stream.native_handle()); }
 
-/// One of the batches on their way.
+/// The room of one of the batches on their way.
 struct Slot {
-  at::Tensor input;     ///< images of the batch, one after the other, on the device
-  at::Tensor pinned;    ///< the same on their way there
-  at::Tensor borrowed;  ///< the caller's, where they were on the device already
-  at::Tensor logits;    ///< pinned
-  at::Tensor trace;     ///< of this batch alone: the plan's is written anew by the next
+  bool taken = false;
+  bool is_started = false;  ///< and nobody has waited for `done`
+  at::Tensor input;         ///< images of the batch, one after the other, on the device
+  at::Tensor pinned;        ///< the same on their way there
+  at::Tensor borrowed;      ///< the caller's, if they were on the device already
+  at::Tensor logits;        ///< pinned
+  at::Tensor trace;         ///< this batch's copy: the next batch overwrites the plan's
   std::int64_t count = 0;
   Event copied;
   Event done;
@@ -59,8 +61,8 @@ struct Slot {
 
 class StreamedPlan final : public Engine {
  public:
-  StreamedPlan(const EngineSource& source, const InferenceOptions& options)
-      : Engine(source.model->config()),
+  StreamedPlan(const WeightTable& weights, const InferenceOptions& options)
+      : Engine(weights.config(), options),
         stream_(new_stream(options.device)),
         copies_(new_stream(options.device)) {
     const c10::StreamGuard guard(stream_);
@@ -73,7 +75,7 @@ class StreamedPlan final : public Engine {
       return {memory.mutable_data_ptr(), [memory](void*) {}};
     };
     products_ = kernels::linear::cuda::make_cublas_lt_products(std::move(library));
-    weights_.emplace(source, options);
+    weights_.emplace(weights, options);
     plan_options_ = {native(stream_), options.deterministic, options.trace_layers};
   }
 
@@ -82,16 +84,10 @@ class StreamedPlan final : public Engine {
     cudaStreamSynchronize(native(stream_));
   }
 
-  void submit(const ImageBatch& batch) override;
-  at::Tensor collect() override;
-  [[nodiscard]] at::Tensor take_traced_tokens() override { return std::move(trace_); }
-  [[nodiscard]] int under_way() const noexcept override {
-    return static_cast<int>(under_way_.size());
-  }
   [[nodiscard]] EngineLimits limits() const noexcept override {
     return {kSlots, /*takes_bytes=*/true, kBusyGpuTokens};
   }
-  /// The softmax that is named is that of the shape at hand.
+  /// Names the softmax of the shape at hand.
   [[nodiscard]] EngineDescription describe() const override {
     const bool chosen = weights_->has_softmax() && !shapes_.empty();
     const std::string backend = chosen ? shapes_.front().softmax() : "";
@@ -104,7 +100,12 @@ class StreamedPlan final : public Engine {
   /// Sizes whose plans are kept: pictures of a few sizes in turns.
   static constexpr std::size_t kMostShapes = 4;
 
-  /// The plan that serves so many images of that size; made where there is none.
+  PendingBatch::Wait begin(const ImageBatch& batch) override;
+  /// Error(internal) if all are taken. Its owner gives the slot back.
+  std::shared_ptr<Slot> free_slot();
+  static EngineOutputs finish(Slot& slot);
+  static void give_back(Slot& slot) noexcept;
+  /// The plan that serves so many images of that size; made if there is none.
   DevicePlan& plan_for(const DevicePlan::Shape& wanted);
   /// Copies the images into pinned memory and starts their way to the device.
   void stage(Slot& slot, const ImageBatch& batch);
@@ -120,8 +121,6 @@ class StreamedPlan final : public Engine {
   std::list<DevicePlan> shapes_;  ///< the latest first
   std::array<Slot, kSlots> slots_;
   Event ready_;
-  at::Tensor trace_;           ///< of the batch collected last
-  std::deque<int> under_way_;  ///< slots, the oldest first
 };
 
 DevicePlan& StreamedPlan::plan_for(const DevicePlan::Shape& wanted) {
@@ -149,8 +148,7 @@ void StreamedPlan::stage(Slot& slot, const ImageBatch& batch) {
     slot.input.reset();
     slot.input = at::empty({bytes}, at::TensorOptions(stream_.device()).dtype(at::kByte));
     slot.pinned = at::empty({bytes}, at::TensorOptions(at::kByte).pinned_memory(true));
-    // The allocator gives out memory in the order of `stream_`: what it held there may still be
-    // read.
+    // The allocator orders its memory by `stream_`: unfinished work of `stream_` may still read it.
     slot.copied.record(native(stream_));
     slot.copied.hold_back(native(copies_));
   }
@@ -201,13 +199,12 @@ void StreamedPlan::start(Slot& slot, const ImageBatch& batch) {
   slot.count = batch.size();
 }
 
-void StreamedPlan::submit(const ImageBatch& batch) {
+PendingBatch::Wait StreamedPlan::begin(const ImageBatch& batch) {
   const c10::InferenceMode inference;
-  if (under_way() >= kSlots || batch.size() == 0)
-    throw Error(ErrorCode::internal, "more batches than the plan holds, or an empty one",
-                "CudaPlan");
+  if (batch.size() == 0) throw Error(ErrorCode::internal, "a batch without images", "CudaPlan");
+  std::shared_ptr<Slot> slot = free_slot();
   if (batch.on_device.defined()) {
-    // Whatever wrote them did so on the caller's stream.
+    // The images were written on the caller's stream.
     const c10::Device device = stream_.device();
     const c10::Stream callers = c10::impl::VirtualGuardImpl(device.type()).getStream(device);
     const c10::StreamGuard guard(callers);
@@ -215,28 +212,34 @@ void StreamedPlan::submit(const ImageBatch& batch) {
     ready_.hold_back(native(stream_));
   }
   const c10::StreamGuard guard(stream_);
-  int free = 0;
-  while (std::ranges::find(under_way_, free) != under_way_.end()) ++free;
-  Slot& slot = slots_[static_cast<std::size_t>(free)];
   try {
-    start(slot, batch);
+    start(*slot, batch);
   } catch (...) {
-    // Memory of plans may be what was missing; else it is what a smaller batch would lack.
+    // The plans' memory may have been missing; without plans a smaller batch is the way out.
     const bool any_plan = !shapes_.empty();
-    release(slot);
+    release(*slot);
     if (!any_plan || !is_out_of_memory(std::current_exception())) throw;
     try {
-      start(slot, batch);
+      start(*slot, batch);
     } catch (...) {
-      release(slot);
+      release(*slot);
       throw;
     }
   }
-  under_way_.push_back(free);
+  slot->is_started = true;
+  return [slot = std::move(slot)] { return finish(*slot); };
+}
+
+std::shared_ptr<Slot> StreamedPlan::free_slot() {
+  const auto slot = std::ranges::find(slots_, false, &Slot::taken);
+  if (slot == slots_.end())
+    throw Error(ErrorCode::internal, "more batches than the plan holds", "CudaPlan");
+  slot->taken = true;
+  return {&*slot, [](Slot* of_batch) { give_back(*of_batch); }};
 }
 
 void StreamedPlan::release(Slot& slot) {
-  // What is under way has its logits when the stream is idle.
+  // Batches under way have their logits when the stream is idle.
   cudaStreamSynchronize(native(copies_));
   cudaStreamSynchronize(native(stream_));
   cudaGetLastError();  // else LibTorch reports it for its own next launch
@@ -246,27 +249,34 @@ void StreamedPlan::release(Slot& slot) {
   slot.borrowed.reset();
 }
 
-at::Tensor StreamedPlan::collect() {
-  if (under_way_.empty()) throw Error(ErrorCode::internal, "no batch is under way", "CudaPlan");
-  Slot& slot = slots_[static_cast<std::size_t>(under_way_.front())];
-  under_way_.pop_front();
+EngineOutputs StreamedPlan::finish(Slot& slot) {
   slot.done.wait("the model on the GPU");
-  slot.borrowed.reset();
-  trace_ = std::move(slot.trace);
-  slot.trace.reset();
-  if (trace_.defined()) {
-    // It is of `stream_`'s memory: not given out again before what the caller's stream does is done.
-    const c10::Device device = stream_.device();
-    trace_.record_stream(c10::impl::VirtualGuardImpl(device.type()).getStream(device));
+  slot.is_started = false;
+  if (slot.trace.defined()) {
+    // It is of the plan's stream: not given out again before the work of the caller's stream is done.
+    const c10::Device device = slot.trace.device();
+    slot.trace.record_stream(c10::impl::VirtualGuardImpl(device.type()).getStream(device));
   }
-  return slot.logits.narrow(0, 0, slot.count).clone();
+  return {slot.logits.narrow(0, 0, slot.count).clone(), std::move(slot.trace)};
+}
+
+void StreamedPlan::give_back(Slot& slot) noexcept {
+  if (slot.is_started) {
+    try {
+      slot.done.wait("the model on the GPU");
+    } catch (...) {  // nobody waits for the outputs
+    }
+  }
+  slot.borrowed.reset();
+  slot.trace.reset();
+  slot.is_started = slot.taken = false;
 }
 
 }  // namespace
 
-std::unique_ptr<Engine> make_cuda_plan(const EngineSource& source,
+std::unique_ptr<Engine> make_cuda_plan(const WeightTable& weights,
                                        const InferenceOptions& options) {
-  return std::make_unique<StreamedPlan>(source, options);
+  return std::make_unique<StreamedPlan>(weights, options);
 }
 
 }  // namespace hydrascope::model::inference

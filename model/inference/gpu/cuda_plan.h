@@ -1,19 +1,18 @@
 // A DevicePlan on a CUDA GPU: its own stream, the launches captured once per shape as CUDA graphs,
 // and two batches on their way at a time, so that one is copied from pinned memory while the other
 // is computed. Plans of a few image sizes are kept; another size, or many more or fewer images,
-// waits for what is on its way and is planned. c10::OutOfMemoryError or Error(out_of_memory) leaves
-// nothing started.
+// waits for the batches on their way and is planned. c10::OutOfMemoryError or Error(out_of_memory)
+// leaves nothing started.
 #pragma once
 
 #include "model/inference/engine.h"
-#include "model/inference/inference_options.h"
+#include "model/weight_table.h"
 
 #include <memory>
 
 namespace hydrascope::model::inference {
 
-/// Errors as InferencePlan's; Error(failed) in a
-/// build without CUDA.
-std::unique_ptr<Engine> make_cuda_plan(const EngineSource& source, const InferenceOptions& options);
+/// Errors as InferencePlan's; Error(failed) in a build without CUDA.
+std::unique_ptr<Engine> make_cuda_plan(const WeightTable& weights, const InferenceOptions& options);
 
 }  // namespace hydrascope::model::inference

@@ -64,15 +64,8 @@ class DeviceHydra final : public DeviceMixing {
 
  private:
   [[nodiscard]] hydra::Shape shape(const Extent& extent) const {
-    const TokenWeights weights = form_.token_weights(extent.grid);
-    return {extent.images,
-            extent.grid.num_tokens(),
-            extent.queries,
-            dim_,
-            form_.kernel(),
-            extent.grid.num_prefix,
-            static_cast<float>(weights.prefix),
-            static_cast<float>(weights.patch)};
+    return {extent.images, extent.grid.num_tokens(), extent.queries,
+            dim_,          form_.kernel(),           form_.token_weights(extent.grid)};
   }
 
   const HydraForm& form_;
@@ -116,13 +109,8 @@ class DeviceLinearAttention final : public DeviceMixing {
 
  private:
   [[nodiscard]] linear::Extent tokens_of(const Extent& extent) const {
-    const TokenWeights weights = form_.token_weights(extent.grid);
-    return {extent.images,
-            extent.grid.num_tokens(),
-            extent.queries,
-            extent.grid.num_prefix,
-            static_cast<float>(weights.prefix),
-            static_cast<float>(weights.patch)};
+    return {extent.images, extent.grid.num_tokens(), extent.queries,
+            form_.token_weights(extent.grid)};
   }
 
   const LinearForm& form_;
@@ -143,7 +131,7 @@ std::unique_ptr<DeviceMixing> device_mixing(const KernelForm& form, ProductType 
       if (hydra::serves<T>(num_heads * head_dim))
         mixing = std::make_unique<DeviceHydra>(*of_hydra, type, device, num_heads * head_dim);
     } else if (const auto* of_linear = dynamic_cast<const LinearForm*>(&form)) {
-      if (linear::serves<T>(of_linear->shape(num_heads, head_dim), {1, 1, 1, 0, 1, 1}))
+      if (linear::serves<T>(of_linear->shape(num_heads, head_dim), {1, 1, 1, {}}))
         mixing = std::make_unique<DeviceLinearAttention>(*of_linear, type, num_heads, head_dim);
     }
   });

@@ -40,7 +40,7 @@ class DeviceMixing {
   };
   /// Bytes.
   struct Room {
-    std::size_t state = 0;  ///< what kernels leave of the keys
+    std::size_t state = 0;  ///< the keys' sums
     std::size_t workspace = 0;
     std::size_t counters = 0;  ///< zero before the first call and between calls
   };
@@ -65,15 +65,15 @@ class DeviceMixing {
   virtual ~DeviceMixing() = default;
 
   [[nodiscard]] virtual Room room(const Extent& /*extent*/) const { return {}; }
-  /// Launches the kernels, any number of times; empty where LibTorch mixes.
+  /// Launches the kernels, any number of times; empty if LibTorch mixes.
   [[nodiscard]] virtual std::function<void()> launches(const Call& /*call*/) const { return {}; }
-  /// The factor of the queries in LibTorch's softmax; empty where kernels mix.
+  /// The factor of the queries in LibTorch's softmax; empty if kernels mix.
   [[nodiscard]] virtual std::optional<double> softmax_scale(const TokenGrid& /*grid*/) const {
     return std::nullopt;
   }
 };
 
-/// Null where a GPU has nothing for that form in that type. `form` must outlive it.
+/// Null if a GPU has no kernels for that form in that type. `form` must outlive it.
 std::unique_ptr<DeviceMixing> device_mixing(const KernelForm& form,
                                             kernels::linear::cuda::ProductType type,
                                             c10::Device device, std::int64_t num_heads,

@@ -13,14 +13,14 @@ void DevicePatches::cut(const at::Tensor& images, std::int64_t rows, std::int64_
     kernels::patchify::cuda::from_tensor(
         kernels::patchify::cuda::TensorParams<T>{
             images.const_data_ptr<float>(), images.size(0), images.size(1), images.size(2),
-            images.size(3), rows, columns, weights_.model->config().patch_size, to<T>(first)},
+            images.size(3), rows, columns, weights_.parts.config.patch_size, to<T>(first)},
         stream_);
   });
 }
 
 void DevicePatches::cut_overview(const at::Tensor& images) const {
   const at::Tensor reduced =
-      overview_of(images, grid_, weights_.model->config().patch_size).contiguous();
+      overview_of(images, grid_, weights_.parts.config.patch_size).contiguous();
   cut(reduced, grid_.overview_rows, grid_.overview_columns, grid_.num_patches());
 }
 
@@ -48,7 +48,7 @@ void DevicePatches::cut(const PixelImages& images) const {
     params.image_bytes = params.valid_height * params.row_bytes;
     params.grid_rows = grid_.rows;
     params.grid_columns = grid_.columns;
-    params.patch_size = weights_.model->config().patch_size;
+    params.patch_size = weights_.parts.config.patch_size;
     for (std::size_t c = 0; c < 3; ++c) {
       params.scale[c] = scale[c];
       params.shift[c] = shift[c];

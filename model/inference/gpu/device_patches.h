@@ -17,11 +17,11 @@ struct PixelImages {
   at::Tensor pixels;  ///< uint8 (B, height, width, 3), contiguous
   std::array<double, 3> mean{};
   std::array<double, 3> std{};
-  std::int64_t height = 0;  ///< of the model's input, at least the pixels'; what is beyond is 0
+  std::int64_t height = 0;  ///< of the model's input, at least the pixels'; 0 beyond them
   std::int64_t width = 0;
 };
 
-/// The rows of a batch: the patches of all pictures, then those of all overviews.
+/// The rows of a batch: the patches of all pictures, then the patches of all overviews.
 class DevicePatches {
  public:
   /// `rows`: room for `batch` images, in the type of `weights`, which must outlive it.
@@ -38,7 +38,7 @@ class DevicePatches {
   void cut(const at::Tensor& images, std::int64_t rows, std::int64_t columns,
            std::int64_t first) const;
   void cut_overview(const at::Tensor& images) const;
-  /// Where the patches behind `first` of every image go.
+  /// The rows of the patches behind `first` of every image.
   template <class T>
   [[nodiscard]] T* to(std::int64_t first) const {
     return static_cast<T*>(rows_) + batch_ * first * weights_.patch_embed.in();

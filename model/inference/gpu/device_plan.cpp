@@ -32,7 +32,7 @@ DevicePlan::DevicePlan(DeviceWeights& weights, DevicePlanOptions options,
       softmax_(options_.stream, options_.deterministic),
       shape_(shape) {
   const c10::InferenceMode inference;
-  const VitConfig& config = weights_.model->config();
+  const VitConfig& config = weights_.parts.config;
   const std::int64_t patch = config.patch_size;
   if (shape.height <= 0 || shape.width <= 0 || shape.height % patch != 0 ||
       shape.width % patch != 0)
@@ -42,7 +42,7 @@ DevicePlan::DevicePlan(DeviceWeights& weights, DevicePlanOptions options,
                 config.arch);
   batch_ = shape.batch;
   grid_ = config.token_grid_of_pixels(shape.height, shape.width);
-  const Embeddings embeddings = make_embeddings(*weights_.model, grid_.rows, grid_.columns);
+  const Embeddings embeddings = make_embeddings(weights_.parts, grid_.rows, grid_.columns);
   if (embeddings.prefix.defined()) prefix_ = embeddings.prefix.to(weights_.device).contiguous();
   position_ = embeddings.position.to(scalar_type()).to(weights_.device).contiguous();
   with_storage(weights_.type, [this]<class T>() { build<T>(); });
@@ -50,7 +50,7 @@ DevicePlan::DevicePlan(DeviceWeights& weights, DevicePlanOptions options,
 
 template <class T>
 void DevicePlan::build() {
-  const VitConfig& config = weights_.model->config();
+  const VitConfig& config = weights_.parts.config;
   const std::int64_t tokens = num_tokens();
   const std::int64_t dim = config.embed_dim;
   const at::TensorOptions options = at::TensorOptions(weights_.device).dtype(scalar_type());
@@ -84,7 +84,7 @@ void DevicePlan::build() {
     trace_ = at::empty({batch_, std::ssize(options_.trace_layers), num_tokens(), dim}, options);
 
   T* x = data<T>(x_);
-  // The patches of all pictures lie before those of their overviews.
+  // The patches of all pictures lie before the patches of all overviews.
   const auto add_embedding = [&](std::int64_t first, std::int64_t count) {
     ProductCall embed;
     embed.linear = &weights_.patch_embed;
@@ -113,7 +113,7 @@ void DevicePlan::build() {
 template <class T>
 void DevicePlan::add_norm(const T* x, std::int64_t rows, const at::Tensor& weight,
                           const at::Tensor& bias, T* y) {
-  const VitConfig& config = weights_.model->config();
+  const VitConfig& config = weights_.parts.config;
   kernels::layer_norm::cuda::LayerNormParams<T> params{};
   params.x = x;
   params.x_stride = config.embed_dim;
@@ -131,7 +131,7 @@ void DevicePlan::add_norm(const T* x, std::int64_t rows, const at::Tensor& weigh
 
 template <class T>
 void DevicePlan::add_block(std::size_t layer) {
-  const VitConfig& config = weights_.model->config();
+  const VitConfig& config = weights_.parts.config;
   const DeviceBlock& block = weights_.blocks[layer];
   const std::int64_t dim = config.embed_dim;
   const std::int64_t tokens = num_tokens();
@@ -208,7 +208,7 @@ void DevicePlan::add_block(std::size_t layer) {
 template <class T>
 void DevicePlan::add_mixing(std::size_t layer, const Tokens& rest, const T* q,
                             std::int64_t q_stride, const T* kv, std::int64_t kv_stride) {
-  const VitConfig& config = weights_.model->config();
+  const VitConfig& config = weights_.parts.config;
   const DeviceBlock& block = weights_.blocks[layer];
   const std::int64_t dim = config.embed_dim;
   const std::int64_t tokens = num_tokens();
@@ -251,11 +251,11 @@ void DevicePlan::add_mixing(std::size_t layer, const Tokens& rest, const T* q,
 template <class T>
 void DevicePlan::add_foreign_mixing(std::size_t layer, ProductCall proj, const T* q,
                                     std::int64_t q_stride, const T* kv, std::int64_t kv_stride) {
-  const VitConfig& config = weights_.model->config();
+  const VitConfig& config = weights_.parts.config;
   const DeviceBlock& block = weights_.blocks[layer];
   const std::int64_t dim = config.embed_dim;
   const T* v = kv + (block.qkv.out() - block.query_width - dim);
-  // LibTorch's: its result lies where its allocator puts it, so proj reads it there.
+  // LibTorch's allocator chooses the place of its result, so proj reads it there.
   const std::int64_t heads = config.num_heads;
   const auto rows = [&](const T* from, std::int64_t stride, std::int64_t count) {
     return split_heads(at::from_blob(const_cast<T*>(from), {batch_, count, dim},
@@ -273,12 +273,12 @@ void DevicePlan::add_foreign_mixing(std::size_t layer, ProductCall proj, const T
       return merge_heads(softmax_.attend(scaled, k_heads, v_heads));
     };
   } else {
-    TokenMixer& mixer = weights_.model->block(static_cast<std::int64_t>(layer)).attention().mixer();
+    TokenMixer& mixer = weights_.parts.mixer(static_cast<std::int64_t>(layer));
     mix = [this, q_heads, k_heads, v_heads, &mixer] {
       return mixer.mix(q_heads, k_heads, v_heads, grid_, weights_.chosen_kernels);
     };
   }
-  // A result may be a view that begins anywhere; what it is copied to then does not.
+  // A result may be a view that begins anywhere; it is then copied to memory so aligned.
   constexpr int kTensorAlignment = 64;  // of LibTorch's allocators: 64 on the CPU, 512 on a GPU
   proj.x_alignment = kTensorAlignment;
   const int number = products_.plan(proj.shape(weights_.type));
@@ -305,7 +305,7 @@ void DevicePlan::add_product(const ProductCall& call) {
 
 template <class T>
 void DevicePlan::add_head(const Tokens& tokens) {
-  const VitConfig& config = weights_.model->config();
+  const VitConfig& config = weights_.parts.config;
   const std::int64_t dim = config.embed_dim;
   const auto* x = static_cast<const T*>(tokens.x);
   // The mean of tokens first .. end in float32; of one token, that token.

@@ -1,7 +1,7 @@
 // A model as a GPU runs it, for one number and size of images: matrix products by
-// kernels::linear::cuda::Products, what lies between them by the kernels' CUDA functions, softmax
-// and mechanisms without kernels by LibTorch, of which it knows the device-independent interfaces
-// only; cuda_plan.h adds streams and copies.
+// kernels::linear::cuda::Products, the work between them by the kernels' CUDA functions, softmax
+// and mechanisms without kernels by LibTorch's device-independent interfaces. cuda_plan.h adds
+// streams and copies.
 //
 // A block, for B images of N tokens (x: B N rows of D in the plan's type):
 //   n = norm(x); [q k v] = n W^T + b; y = mixing(q, k, v); x += y W^T + b
@@ -58,7 +58,7 @@ class DevicePlan {
   /// images of the prepared size, on the device: float32 (count, C, H, W), or bytes.
   void patchify(const at::Tensor& images);
   void patchify(const PixelImages& images);
-  /// Everything else, for `batch` images: what the logits of those after patchify's are, is
+  /// Everything else, for `batch` images. Logits of images beyond the patchified ones are
   /// undefined.
   void run();
   /// float32 (batch, num_classes), written by `run`.
@@ -77,7 +77,7 @@ class DevicePlan {
   /// Tokens that a block's second half works on.
   struct Tokens {
     void* x = nullptr;
-    std::int64_t count = 0;         ///< of an image
+    std::int64_t count = 0;         ///< per image
     std::int64_t image_stride = 0;  ///< in elements
   };
 
@@ -97,13 +97,13 @@ class DevicePlan {
   template <class T>
   void add_mixing(std::size_t layer, const Tokens& rest, const T* q, std::int64_t q_stride,
                   const T* kv, std::int64_t kv_stride);
-  /// By LibTorch, then `proj`.
+  /// Mixes by LibTorch, then runs `proj`.
   template <class T>
   void add_foreign_mixing(std::size_t layer, ProductCall proj, const T* q, std::int64_t q_stride,
                           const T* kv, std::int64_t kv_stride);
   template <class T>
   void add_head(const Tokens& tokens);
-  /// A call of the product and, where the library has not that form of it, of its GELU.
+  /// A call of the product and, if the library's product has no such GELU, a call of the GELU.
   void add_product(const ProductCall& call);
   void run(int product, const ProductCall& call, const void* x);
   void add(std::function<void()> launches) { steps_.push_back({true, std::move(launches)}); }
@@ -123,10 +123,10 @@ class DevicePlan {
   at::Tensor normed_;     ///< (B, N, D)
   at::Tensor mixed_;      ///< (B, N, D)
   at::Tensor wide_;       ///< patch rows, then [q k v] and the MLP's hidden features in turns
-  at::Tensor queries_;    ///< of the last block, (B, num_prefix, query width)
-  at::Tensor ends_;       ///< of the last block, (B, num_prefix, D)
-  at::Tensor global_;     ///< what mixings leave of the keys
-  at::Tensor workspace_;  ///< of mixings
+  at::Tensor queries_;    ///< the last block's, (B, num_prefix, query width)
+  at::Tensor ends_;       ///< the last block's, (B, num_prefix, D)
+  at::Tensor global_;     ///< the mixings' sums over the keys
+  at::Tensor workspace_;  ///< the mixings'
   at::Tensor counters_;   ///< zero between calls
   at::Tensor pooled_;     ///< (B, D) float32, twice
   at::Tensor logits_;

@@ -26,7 +26,7 @@ struct ProductCall {
   [[nodiscard]] bool gelu_apart() const {
     return gelu && linear->weight.scalar_type() == at::kFloat;
   }
-  /// In `type`, or in float32 where the weights are.
+  /// In `type`, or in float32 if the weights are.
   [[nodiscard]] kernels::linear::cuda::ProductShape shape(
       kernels::linear::cuda::ProductType type) const;
 };

@@ -21,34 +21,36 @@ ProductType product_type(const Precision& precision) {
 
 }  // namespace
 
-DeviceWeights::DeviceWeights(const EngineSource& source, const InferenceOptions& options)
+DeviceWeights::DeviceWeights(const WeightTable& weights, const InferenceOptions& options)
     : device(options.device),
       type(product_type(options.precision)),
       chosen_kernels(options.kernels),
-      model(source.model) {
+      parts(read_parts(weights)) {
   const at::NoGradGuard no_grad;
-  const VitConfig& config = model->config();
+  const VitConfig& config = parts.config;
   const auto mixing_of = [&](std::int64_t layer, const KernelForm& form) {
     // Kernels know no rule that turns queries and keys.
-    return model->block(layer).attention().mixer().position() != nullptr
+    return parts.mixer(layer).position() != nullptr
                ? nullptr
                : device_mixing(form, type, device, config.num_heads, config.head_dim());
   };
   if (chosen_kernels == Kernels::fused)
     require_kernels_everywhere(
-        *model, [&](std::int64_t layer, const KernelForm& form) -> std::string {
+        parts, [&](std::int64_t layer, const KernelForm& form) -> std::string {
           if (mixing_of(layer, form)) return "";
-          if (model->block(layer).attention().mixer().position() != nullptr)
+          if (parts.mixer(layer).position() != nullptr)
             return "with the position rule '" + config.rel_pos_of(layer).rule + "' on a GPU";
           return "of this size in this precision on a GPU";
         });
   num_prefix = config.num_prefix_tokens();
-  patch_embed = load(fold_patch_embed(*model), scalar_type());
+  patch_embed = load(fold_patch_embed(weights), scalar_type());
   for (std::int64_t layer = 0; layer < config.depth; ++layer) {
     DeviceBlock block;
-    block.form = model->block(layer).attention().mixer().kernel_form();
+    block.form = parts.mixer(layer).kernel_form();
     if (block.form) block.mixing = mixing_of(layer, *block.form);
-    FoldedBlock folded = fold_block(source, layer, block.mixing ? block.form.get() : nullptr);
+    AttentionImpl& attention = *parts.attention[static_cast<std::size_t>(layer)];
+    FoldedBlock folded =
+        fold_block(weights, layer, attention, block.mixing ? block.form.get() : nullptr);
     block.qkv = load({at::cat({folded.query.weight, folded.key_value.weight}),
                       at::cat({folded.query.bias, folded.key_value.bias})},
                      scalar_type());
@@ -56,10 +58,10 @@ DeviceWeights::DeviceWeights(const EngineSource& source, const InferenceOptions&
     block.proj = load(folded.proj(), scalar_type());
     block.fc1 = load(folded.fc1(), scalar_type());
     block.fc2 = load(folded.fc2(), scalar_type());
-    if (!block.mixing) move_mixer(model->block(layer).attention(), device, scalar_type());
+    if (!block.mixing) move_mixer(attention, device, scalar_type());
     blocks.push_back(std::move(block));
   }
-  FoldedHead head = fold_head(*model);
+  FoldedHead head = fold_head(weights);
   if (config.distilled) {
     // The mean of both heads' logits: each gives its half to the sum.
     for (Affine* each : {&head.classifier, &head.distilled}) {

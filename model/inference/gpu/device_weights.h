@@ -6,6 +6,7 @@
 #include "model/inference/folded_network.h"
 #include "model/inference/gpu/device_mixing.h"
 #include "model/inference/inference_options.h"
+#include "model/inference/model_parts.h"
 
 #include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>
@@ -31,29 +32,29 @@ struct DeviceBlock {
   DeviceLinear proj;
   DeviceLinear fc1;
   DeviceLinear fc2;
-  std::unique_ptr<KernelForm> form;      ///< of `mixing`
+  std::unique_ptr<KernelForm> form;      ///< the form that `mixing` reads
   std::unique_ptr<DeviceMixing> mixing;  ///< null: the layer's module
 };
 
 class DeviceWeights {
  public:
   /// Errors as InferencePlan's.
-  DeviceWeights(const EngineSource& source, const InferenceOptions& options);
+  DeviceWeights(const WeightTable& weights, const InferenceOptions& options);
 
   c10::Device device;
   kernels::linear::cuda::ProductType type;
   Kernels chosen_kernels;
-  VisionTransformer model;  ///< of which embeddings and mixers without kernels are used
+  ModelParts parts;
   std::int64_t num_prefix = 0;
   DeviceLinear patch_embed;
   std::vector<DeviceBlock> blocks;
-  at::Tensor norm_weight;  ///< of the head, float32
+  at::Tensor norm_weight;  ///< the head's, float32
   at::Tensor norm_bias;
   DeviceLinear classifier;  ///< float32
   DeviceLinear distilled;
 
   [[nodiscard]] at::ScalarType scalar_type() const;
-  /// "fused", or "fused+modules" where mechanisms without kernels run as modules.
+  /// "fused", or "fused+modules" if mechanisms without kernels run as modules.
   [[nodiscard]] std::string what_runs() const;
   [[nodiscard]] bool has_softmax() const;
 

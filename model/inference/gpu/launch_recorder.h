@@ -11,10 +11,9 @@ struct CUgraphExec_st;
 
 namespace hydrascope::model::inference {
 
-/// Runs the launches between two calls of LibTorch. The same stretch always launches the same: it
-/// runs once as it is, which loads the kernels; then it is captured; then repeated. With
-/// CUDA_LAUNCH_BLOCKING=1 nothing is captured, so that a fault is reported by the kernel that has
-/// it.
+/// Runs the launches between two calls of LibTorch, a stretch. The same stretch always launches the
+/// same: it runs once as it is, which loads the kernels; then it is captured; then repeated. With
+/// CUDA_LAUNCH_BLOCKING=1 nothing is captured, so that the faulty kernel itself reports a fault.
 class LaunchRecorder {
  public:
   explicit LaunchRecorder(kernels::device::Stream stream) : stream_(stream) {}

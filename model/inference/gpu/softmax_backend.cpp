@@ -19,8 +19,7 @@ struct Backend {
   void (at::Context::*enable)(bool);
   bool (at::Context::*enabled)() const;
 };
-/// In the order that a deterministic run takes the first from; the last one writes the N x N
-/// matrix.
+/// A deterministic run takes the first that runs, in this order; the last writes the N x N matrix.
 constexpr std::array<Backend, 4> kBackends{
     {{"flash", &at::Context::setSDPUseFlash, &at::Context::userEnabledFlashSDP},
      {"cudnn", &at::Context::setSDPUseCuDNN, &at::Context::userEnabledCuDNNSDP},
@@ -28,7 +27,7 @@ constexpr std::array<Backend, 4> kBackends{
      {"math", &at::Context::setSDPUseMath, &at::Context::userEnabledMathSDP}}};
 constexpr int kTimedRuns = 3;
 
-/// Leaves LibTorch one backend while it lives, and then those that it had.
+/// Leaves LibTorch one backend while it lives, and restores the former backends.
 class OnlyBackend {
  public:
   explicit OnlyBackend(int which) {

@@ -13,12 +13,11 @@ namespace hydrascope::model::inference {
 
 class SoftmaxBackend {
  public:
-  /// `deterministic`: the first that runs, in a fixed order, instead of the fastest.
+  /// `deterministic`: the first backend that runs, in a fixed order, instead of the fastest.
   SoftmaxBackend(kernels::device::Stream stream, bool deterministic);
 
   /// softmax(q k^T) v for (B, H, N, d) with q already scaled. Measures all backends when it meets a
-  /// shape for the first time: the last block asks for few queries of many keys, which not every
-  /// backend serves that serves the others.
+  /// shape for the first time: not every backend serves the last block's few queries and many keys.
   at::Tensor attend(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v);
   /// "flash", "cudnn", "efficient" or "math", or several, "cudnn/efficient", in the order of the
   /// shapes that they were chosen for; empty before the first call.

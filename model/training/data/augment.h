@@ -12,11 +12,11 @@ namespace hydrascope::model::training {
 /// Throws Error(invalid_argument) for options without sense.
 void check_augmentation(const AugmentOptions& options);
 
-/// The picture's bytes as float32 (3, its size), normalised.
+/// The picture's bytes as float32 (3, height, width), normalised.
 at::Tensor normalise(const AugmentOptions& options, image::Picture& picture);
 
-/// float32 (3, H, W), normalised, contiguous, on the CPU. What is drawn comes from `stream` alone,
-/// what is computed runs on the calling thread. `options` were checked.
+/// float32 (3, H, W), normalised, contiguous, on the CPU. All random numbers come from `stream`;
+/// the calling thread computes. The caller has checked `options`.
 at::Tensor augment(const AugmentOptions& options, const image::Picture& picture,
                    RandomStream& stream);
 

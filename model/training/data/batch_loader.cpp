@@ -24,7 +24,7 @@ namespace {
 constexpr std::uint64_t kAugmentStream = 0x61756776;     // "augm": not the stream of the order
 constexpr std::uint64_t kResolutionStream = 0x73697a65;  // "size"
 
-/// The smallest crop of a square picture has sqrt(area / aspect) of its side.
+/// The smallest crop of a square picture has the share sqrt(area / aspect) of its side.
 std::int64_t largest_shorter_side(const LoaderOptions& options) {
   if (options.cache_side == 0) return 0;
   const auto [height, width] = options.augment.size;
@@ -34,13 +34,13 @@ std::int64_t largest_shorter_side(const LoaderOptions& options) {
   return std::max(options.cache_side, static_cast<std::int64_t>(side));
 }
 
-/// A batch that workers fill, a picture at a time.
+/// A batch that workers fill, one picture at a time.
 struct PendingBatch {
   Batch batch;
-  ResolutionStep resolution;           ///< where sizes are learned
+  ResolutionStep resolution;           ///< for training at several sizes
   std::vector<std::int64_t> pictures;  ///< positions in the set
   std::size_t items = 0;               ///< pieces of work: pictures, or views of some
-  std::size_t taken = 0;               ///< of them, those that a worker has begun
+  std::size_t taken = 0;               ///< pieces that a worker has begun
   std::size_t done = 0;
   std::exception_ptr failure;
 
@@ -143,7 +143,7 @@ struct BatchLoader::State {
     pending.pictures = sampler.batch(epoch, index);
     pending.items = pending.pictures.size();
     if (learns_sizes()) {
-      // Not by rank: all take as long.
+      // The resolution does not depend on the rank, so all ranks take equally long.
       RandomStream stream{options.sampler.seed, kResolutionStream,
                           static_cast<std::uint64_t>(epoch), static_cast<std::uint64_t>(index)};
       pending.resolution =
@@ -158,7 +158,7 @@ struct BatchLoader::State {
     pending.batch.images = at::empty({count, 3, height, width}, at::kFloat);
   }
 
-  /// Begins the next batch of the run. With the lock.
+  /// Begins the next batch of the run. The caller holds the lock.
   void open_batch() {
     auto pending = std::make_shared<PendingBatch>();
     try {
@@ -174,8 +174,8 @@ struct BatchLoader::State {
     }
   }
 
-  /// The oldest batch with pictures that nobody has begun; null when enough is prepared. With the
-  /// lock.
+  /// The oldest batch with pictures that nobody has begun; null when enough is prepared. The caller
+  /// holds the lock.
   std::shared_ptr<PendingBatch> find_work() {
     const auto most = static_cast<std::size_t>(options.batches_ahead);
     for (std::size_t i = 0; i < most; ++i) {
@@ -214,11 +214,11 @@ struct BatchLoader::State {
   ReadablePictures backgrounds;
   const bool has_labels;
 
-  std::mutex mutex;  ///< of what follows, and of the sampler's order
+  std::mutex mutex;  ///< guards the members below and the sampler's order
   std::condition_variable work_waits;
   std::condition_variable batch_waits;
   std::deque<std::shared_ptr<PendingBatch>> window;  ///< shared with workers: `seek` drops them
-  std::int64_t epoch = 0;                            ///< of the batch to be opened next
+  std::int64_t epoch = 0;                            ///< epoch of the next batch to open
   std::int64_t index = 0;
   bool is_ending = false;
   double wait_seconds = 0;

@@ -1,5 +1,5 @@
 // Batches of augmented pictures, prepared ahead by workers, in an order that depends on the seed
-// alone: a run that starts at batch n gets what a run that came there would have got, bit for bit.
+// alone: a run that starts at batch n gets the batches of a run that arrives at n, bit for bit.
 #pragma once
 
 #include "model/image/decode.h"
@@ -20,32 +20,32 @@ struct Batch {
   at::Tensor images;   ///< float32 (B, 3, H, W), normalised
   at::Tensor targets;  ///< int64 (B); undefined without labels
   std::int64_t epoch = 0;
-  std::int64_t index = 0;  ///< of the batch in its epoch
-  /// With `LoaderOptions::resolutions`: float32 (V, 3, H', W'), what the student looks at. `images`
-  /// are then the B = V * k parts of these views as the teacher sees them, those of the first view
-  /// first, and `targets` theirs.
+  std::int64_t index = 0;  ///< number of the batch in its epoch
+  /// With `LoaderOptions::resolutions`: the student's views, float32 (V, 3, H', W'). `images` are
+  /// then the B = V * k parts of these views as the teacher sees them, the first view's parts
+  /// first, and `targets` are the parts' classes.
   at::Tensor views = {};
 };
 
-/// In which order pictures are drawn.
+/// The order in which pictures are drawn.
 struct SamplerOptions {
-  std::int64_t batch_size = 32;  ///< of this process
+  std::int64_t batch_size = 32;  ///< this process's
   std::uint64_t seed = 42;
   int rank = 0;
   int world_size = 1;
-  /// Each picture so many times one after the other, differently augmented (timm's `aug_repeats`;
-  /// Hoffer et al. 2020, arXiv 1901.09335); an epoch stays as long. 0 and 1: once.
+  /// How often each picture comes, one time after the other, differently augmented (timm's
+  /// `aug_repeats`; Hoffer et al. 2020, arXiv 1901.09335); an epoch stays as long. 0 and 1: once.
   int repeats = 0;
-  /// The sources (TrainingPicture::source) are drawn equally often: an epoch stays as long,
-  /// pictures of large sources are left out and those of small ones come more than once.
+  /// The sources (TrainingPicture::source) are drawn equally often. An epoch stays as long:
+  /// pictures of large sources are left out and pictures of small ones come more than once.
   bool balance_sources = false;
   /// Batches of an epoch; 0: as many whole ones as the pictures fill (at least one).
   std::int64_t batches_per_epoch = 0;
 };
 
-/// The pictures of global batch `index` of `epoch`, for all ranks: positions in the set. Of them,
-/// rank r takes [r * batch_size, (r + 1) * batch_size), so W ranks see what one process with W
-/// times the batch sees.
+/// The pictures of global batch `index` of `epoch`, for all ranks: positions in the set. Rank r
+/// takes [r * batch_size, (r + 1) * batch_size) of them, so W ranks see the pictures of one process
+/// with W times the batch.
 class Sampler {
  public:
   /// Throws Error(invalid_argument) for an empty set.
@@ -53,7 +53,7 @@ class Sampler {
   [[nodiscard]] std::int64_t batches_per_epoch() const noexcept;
   /// Positions of this rank's pictures; the sampler keeps the order of one epoch.
   std::vector<std::int64_t> batch(std::int64_t epoch, std::int64_t index);
-  /// What `batch` gives at `offset` has this number in its epoch, for random streams.
+  /// The number in its epoch of the picture at `offset` of `batch`, for random streams.
   [[nodiscard]] std::int64_t position(std::int64_t index, std::int64_t offset) const noexcept;
 
  private:
@@ -61,7 +61,7 @@ class Sampler {
   std::shared_ptr<State> state_;
 };
 
-/// Pictures as they are stored, as timm and published scores have it.
+/// Pictures as stored, without Exif orientation, as in timm and in published scores.
 inline constexpr image::DecodeOptions kAsStored{.apply_exif = false};
 
 struct LoaderOptions {
@@ -70,14 +70,14 @@ struct LoaderOptions {
   ResolutionOptions resolutions;  ///< without sizes: the teacher's alone
   int workers = 1;
   int batches_ahead = 4;
-  /// Decoded pictures are kept in memory up to that; 0 keeps none.
+  /// Bytes of decoded pictures kept in memory; 0 keeps none.
   std::int64_t cache_bytes = std::int64_t{1} << 30;
-  /// Longest shorter side of a decoded picture, but large enough for the smallest crop not to be
-  /// magnified; 0: any. Larger ones are reduced before the crop, kept in memory or not.
+  /// Longest shorter side of a decoded picture, but large enough not to magnify the smallest crop;
+  /// 0: any. Larger pictures are reduced before the crop, kept in memory or not.
   std::int64_t cache_side = 512;
   image::DecodeOptions decode = kAsStored;
-  /// Once per file, one call at a time, from any thread; the next picture of the set, or the next
-  /// background, that can be read takes its place.
+  /// Called once per file, one call at a time, from any thread; the next readable picture of the
+  /// set, or the next readable background, takes the file's place.
   FailureReport on_failure = {};
 };
 
@@ -89,10 +89,10 @@ class BatchLoader {
   ~BatchLoader();
 
   [[nodiscard]] std::int64_t batches_per_epoch() const noexcept;
-  /// The next batch is number `index` of `epoch`; what was prepared ahead is dropped.
+  /// Goes to batch `index` of `epoch`; batches prepared ahead are dropped.
   void seek(std::int64_t epoch, std::int64_t index);
-  /// Waits for it. Epochs follow each other without end. Throws Error when no picture of the set
-  /// can be read.
+  /// Waits for the next batch. Epochs follow each other without end. Throws Error when no picture
+  /// of the set can be read.
   Batch next();
   /// Seconds that `next` waited since the last call of this.
   double take_wait_seconds();
@@ -102,9 +102,9 @@ class BatchLoader {
   std::unique_ptr<State> state_;
 };
 
-/// Pictures prepared as evaluation does it, decoded by workers, each once and in order; those that
-/// cannot be read are left out. For held-out sets that are looked at many times: the tensors of all
-/// of them are kept as bytes.
+/// Pictures prepared as in evaluation, decoded by workers, each once and in order; unreadable ones
+/// are left out. For held-out sets that are looked at many times: the tensors of all pictures are
+/// kept as bytes.
 class HeldOutImages {
  public:
   /// `on_failure` is called once per picture, one call at a time, from any thread. Throws

@@ -56,7 +56,7 @@ CropBox random_resized_crop(image::Size picture, const std::array<double, 2>& sc
 
 image::Picture resize(const image::Picture& picture, image::Size size,
                       image::Interpolation interpolation) {
-  // The evaluation transform that does nothing but resize.
+  // An evaluation transform that only resizes.
   const image::TransformConfig config{.img_size = size,
                                       .crop_pct = 1.0,
                                       .crop_mode = image::CropMode::squash,

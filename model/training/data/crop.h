@@ -10,7 +10,7 @@
 
 namespace hydrascope::model::training {
 
-/// In pixels, inside a picture.
+/// A rectangle in pixels, inside a picture.
 struct CropBox {
   std::int64_t top = 0;
   std::int64_t left = 0;

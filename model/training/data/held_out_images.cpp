@@ -41,7 +41,7 @@ HeldOutImages::HeldOutImages(std::vector<TrainingPicture> pictures,
       if (on_failure) on_failure(file.string(), error.what());
     }
   });
-  // Any picture's: the output's size is the same for all.
+  // Any picture's plan serves: the output's size is the same for all.
   state_->output = image::plan_transform(transform, {2, 2}).output;
   for (std::size_t i = 0; i < pictures.size(); ++i) {
     if (!images[i].defined()) continue;

@@ -1,5 +1,5 @@
 // Decoded pictures of a training set, in memory as far as there is room. Nothing is ever evicted:
-// an epoch draws each picture once, so whatever left would be missed as much as what came.
+// an epoch draws each picture once, so an evicted picture would be missed as much as the new one.
 #pragma once
 
 #include "model/image/decode.h"
@@ -16,13 +16,13 @@ namespace hydrascope::model::training {
 class PictureCache {
  public:
   /// Pictures are reduced to a shorter side of `side` (0: never), whether there is room for them in
-  /// `most_bytes` or not: what is kept equals what is not.
+  /// `most_bytes` or not, so that kept pictures equal the others.
   PictureCache(std::int64_t most_bytes, std::int64_t side, const image::DecodeOptions& decode)
       : most_bytes_(most_bytes), side_(side), decode_(decode) {}
 
-  /// From memory, or read and decoded. Any number of threads. Errors as image::read_picture.
+  /// The picture, from memory or its file. Threads may share it. Errors as image::read_picture.
   std::shared_ptr<const image::Picture> load(const std::filesystem::path& file);
-  /// How many bytes the kept pictures take.
+  /// Bytes of the kept pictures.
   [[nodiscard]] std::int64_t bytes() const;
 
  private:

@@ -113,7 +113,7 @@ double cubic(double a, double b, double c, double d, double t) {
   return b + t * (first + t * (second + t * third));
 }
 
-/// Samples around a place between pixels; those beyond the border are the border's.
+/// Samples around a place between pixels; outside the border the border's samples repeat.
 class Neighbourhood {
  public:
   Neighbourhood(const Picture& picture, double x, double y)

@@ -22,19 +22,19 @@ void solarize(image::Picture& picture, int threshold);
 /// Adds to values below 128.
 void solarize_add(image::Picture& picture, int amount);
 
-/// A factor of 1 changes nothing, 0 leaves grey, one grey, black or blurred; above 1 goes the other
-/// way.
+/// A factor of 1 changes nothing; 0 leaves the picture grey, of one grey, black or blurred; above 1
+/// goes the other way.
 void adjust_color(image::Picture& picture, double factor);
 void adjust_contrast(image::Picture& picture, double factor);
 void adjust_brightness(image::Picture& picture, double factor);
 void adjust_sharpness(image::Picture& picture, double factor);
 
-/// (a, b, c, d, e, f): what is at (x, y) comes from (a x + b y + c, d x + e y + f), in pixels, with
-/// the centre of the first pixel at (0.5, 0.5).
+/// (a, b, c, d, e, f): pixel (x, y) comes from (a x + b y + c, d x + e y + f), in pixels, with the
+/// centre of the first pixel at (0.5, 0.5).
 using AffineMap = std::array<double, 6>;
 /// Counter-clockwise about the centre.
 AffineMap rotation(double degrees, image::Size size);
-/// What comes from outside is `fill`. Bilinear, or Pillow's bicubic (a = -1); not antialiased.
+/// Pixels from outside are `fill`. Bilinear, or Pillow's bicubic (a = -1); not antialiased.
 image::Picture transform(const image::Picture& picture, const AffineMap& map,
                          image::Interpolation interpolation,
                          const std::array<std::uint8_t, 3>& fill);

@@ -31,18 +31,18 @@ enum class Operation {
 };
 inline constexpr int kNumOperations = 15;
 
-/// What a magnitude, 0 to 10, means to an operation: degrees, bits, a threshold, an amount, a
-/// factor or a share of the edge; 0 for those that take nothing. Shifts, shears and rotations of
-/// the other direction, and factors below 1 of the increasing set, are `negative`.
+/// The argument of an operation at a magnitude from 0 to 10: degrees, bits, a threshold, an amount,
+/// a factor or a share of the edge; 0 for operations without one. `negative`: shifts, shears and
+/// rotations in the other direction, and factors below 1 of the increasing set.
 double operation_argument(Operation operation, double magnitude, bool increasing, bool negative);
 
-/// In place, for an argument as above. `interpolation` and `fill` (of what comes from outside) are
-/// for the last four and `rotate`.
+/// Changes the picture in place, by an argument as above. `interpolation` and `fill` (for pixels
+/// from outside) serve the last four and `rotate`.
 void apply_operation(Operation operation, double argument, image::Interpolation interpolation,
                      const std::array<std::uint8_t, 3>& fill, image::Picture& picture);
 
-/// Draws operations and their magnitudes; `interpolation` is bilinear, bicubic or random, which
-/// draws it for each operation, `mean` (of 1) is the colour of what comes from outside.
+/// Draws operations and their magnitudes. `interpolation` is bilinear, bicubic or random, drawn for
+/// each operation; `mean` (of 1) is the colour of pixels from outside.
 void rand_augment(const RandAugmentOptions& options, const std::string& interpolation,
                   const std::array<double, 3>& mean, image::Picture& picture, RandomStream& stream);
 

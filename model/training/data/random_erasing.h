@@ -12,8 +12,8 @@ struct ErasingOptions {
   bool with_noise = true;  ///< normal, for every value; otherwise 0
 };
 
-/// image: float32 (3, height, width). One to `most_boxes` boxes that share 2 to 33 percent of the
-/// area, of aspects between 0.3 and 1 / 0.3; each has ten tries to fit in.
+/// image: float32 (3, height, width). Erases one to `most_boxes` boxes that share 2 to 33 percent
+/// of the area, with aspects between 0.3 and 1 / 0.3; each has ten tries to fit in.
 void erase_randomly(const ErasingOptions& options, image::Size size, float* image,
                     RandomStream& stream);
 

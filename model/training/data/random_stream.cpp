@@ -26,7 +26,7 @@ RandomStream::result_type RandomStream::operator()() noexcept { return mix(state
 double RandomStream::uniform() noexcept { return static_cast<double>((*this)() >> 11) * 0x1p-53; }
 
 std::uint64_t RandomStream::below(std::uint64_t count) noexcept {
-  // 2^64 modulo count: so many of the smallest numbers would come once too often.
+  // 2^64 modulo count: without these numbers every remainder is equally likely.
   const std::uint64_t surplus = (0 - count) % count;
   std::uint64_t number = (*this)();
   while (number < surplus) number = (*this)();
@@ -39,7 +39,7 @@ double RandomStream::normal() noexcept {
 }
 
 double RandomStream::gamma(double shape) noexcept {
-  // Their method needs a shape of 1 or more; gamma(a) = gamma(a + 1) U^(1 / a).
+  // Their method needs a shape of at least 1; gamma(a) = gamma(a + 1) U^(1 / a).
   if (shape < 1.0) {
     const double larger = gamma(shape + 1.0);
     return larger * std::pow(1.0 - uniform(), 1.0 / shape);

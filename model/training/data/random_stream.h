@@ -1,4 +1,4 @@
-// Random numbers that depend on what they are for and not on who draws them when: a picture's
+// Random numbers that depend on their purpose and not on the drawing thread or time: a picture's
 // augmentation is the same whatever thread, rank or restart prepares it.
 #pragma once
 
@@ -7,9 +7,9 @@
 
 namespace hydrascope::model::training {
 
-/// SplitMix64 (Steele, Lea and Flood 2014) from a key that is mixed out of `parts` (seed, epoch,
-/// position). Meets UniformRandomBitGenerator; the distributions below give the same numbers on
-/// every platform, which those of the standard library do not.
+/// SplitMix64 (Steele, Lea and Flood 2014) from a key mixed out of `parts` (seed, epoch, position).
+/// Meets UniformRandomBitGenerator; the distributions below give the same numbers on every
+/// platform, which the standard library's do not.
 class RandomStream {
  public:
   using result_type = std::uint64_t;

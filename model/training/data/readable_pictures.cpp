@@ -22,7 +22,7 @@ bool ReadablePictures::is_unreadable(const std::filesystem::path& file) const {
 void ReadablePictures::report(const std::filesystem::path& file, const std::string& message) {
   const std::lock_guard lock(mutex_);
   if (unreadable_.contains(file.native())) return;
-  // One that throws is asked again: its error may lie in a batch that nobody takes.
+  // A report that throws is called again: its error may lie in a batch that nobody takes.
   if (on_failure_) on_failure_(file.string(), message);
   unreadable_.insert(file.native());
 }
@@ -35,7 +35,7 @@ ReadablePictures::Loaded ReadablePictures::load(std::size_t position) {
     try {
       return {at, cache_.load(file)};
     } catch (const Error& error) {
-      // Says nothing about the picture: another time it might be read.
+      // A lack of memory says nothing about the picture: another time it might be read.
       if (error.code() == ErrorCode::out_of_memory) throw;
       report(file, error.what());
     }

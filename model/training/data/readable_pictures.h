@@ -1,4 +1,4 @@
-// The pictures of a list; in place of one that cannot be read comes the next.
+// The pictures of a list; the next one takes the place of an unreadable one.
 #pragma once
 
 #include "model/training/data/picture_cache.h"
@@ -14,13 +14,13 @@
 
 namespace hydrascope::model::training {
 
-/// Told of a picture that cannot be read.
+/// Receives each picture that cannot be read.
 using FailureReport = std::function<void(const std::string& file, const std::string& message)>;
 
 class ReadablePictures {
  public:
-  /// `name` is what errors call the list; `most_bytes` and `side` are PictureCache's. `on_failure` is
-  /// called once per file, and again where it threw, one call at a time, from any thread.
+  /// Errors call the list `name`; `most_bytes` and `side` are PictureCache's. `on_failure` is
+  /// called once per file, and again after it threw, one call at a time, from any thread.
   ReadablePictures(std::vector<std::filesystem::path> files, std::string name,
                    std::int64_t most_bytes, std::int64_t side, const image::DecodeOptions& decode,
                    FailureReport on_failure);
@@ -29,8 +29,9 @@ class ReadablePictures {
     std::size_t position;
     std::shared_ptr<const image::Picture> pixels;
   };
-  /// The picture at `position`, or the first behind it that can be read, the list taken as a ring.
-  /// Any number of threads. Throws Error(failed) when there is none, and what the report throws.
+  /// The picture at `position`, or the first readable one behind it, the list taken as a ring.
+  /// Threads may share it. Throws Error(failed) when there is none, and the exceptions of the
+  /// report.
   Loaded load(std::size_t position);
 
  private:

@@ -26,8 +26,8 @@ void paste(const image::Picture& part, std::int64_t top, std::int64_t left,
   }
 }
 
-/// A random part of the background, between the smallest that covers the view without being
-/// enlarged and all of it, enlarged where it is too small.
+/// A random part of the background, at least the smallest that covers the view without being
+/// enlarged; a background that is too small is enlarged.
 image::Picture canvas_of(const image::Picture& background, image::Size size, RandomStream& stream) {
   const double width_of_height = static_cast<double>(size.width) / static_cast<double>(size.height);
   const auto largest = static_cast<std::int64_t>(
@@ -112,7 +112,7 @@ at::Tensor make_view(const AugmentOptions& options, const ResolutionOptions& res
     seen_by_teacher = std::copy_n(seen.const_data_ptr<float>(), seen.numel(), seen_by_teacher);
     return large;
   };
-  /// Of the whole size, as large a part as the teacher sees, which has another aspect ratio.
+  /// Cuts as large a part for the whole view as for the teacher, whose aspect ratio differs.
   const auto fill = [&](const image::Picture& picture, image::Size size) {
     const auto width_of_height = [](image::Size of) {
       return static_cast<double>(of.width) / static_cast<double>(of.height);

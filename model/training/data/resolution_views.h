@@ -1,6 +1,6 @@
-// What a student looks at that learns other picture sizes than its teacher's: pictures enlarged to
-// sizes drawn from a list, scenes in which they are small parts of a large background, and mosaics
-// of four. The teacher looks at every picture by itself, at its own size.
+// A student's views when it learns other picture sizes than its teacher's: pictures enlarged to
+// sizes drawn from a list, scenes in which pictures are small parts of a large background, and
+// mosaics of four. The teacher looks at every picture by itself, at its own size.
 #pragma once
 
 #include "model/image/decode.h"
@@ -17,10 +17,10 @@
 namespace hydrascope::model::training {
 
 struct ResolutionOptions {
-  std::vector<image::Size> sizes = {};  ///< of the student's pictures; empty: the teacher's alone
-  std::vector<std::filesystem::path> backgrounds = {};  ///< of scenes; empty: there are none
-  double scene_share = 0.4;  ///< of the batches at sizes larger than the teacher's in both edges
-  double mosaic_share = 0;   ///< of the same batches; the other ones are scenes or not
+  std::vector<image::Size> sizes = {};  ///< the student's sizes; empty: the teacher's alone
+  std::vector<std::filesystem::path> backgrounds = {};  ///< scenes' backgrounds; empty: no scenes
+  double scene_share = 0.4;  ///< share of the batches larger than the teacher's in both edges
+  double mosaic_share = 0;   ///< share of the same batches; the others are scenes or not
   double least_part = 112;   ///< shorter edge of a picture in a scene, pixels
 };
 
@@ -30,11 +30,11 @@ inline constexpr std::int64_t kMosaicParts = 4;
 /// Throws Error(invalid_argument) for sizes below one pixel.
 void check_resolutions(const ResolutionOptions& options);
 
-/// Whether there is room in a view for scenes and mosaics: it is larger than the teacher's in both
+/// Whether a view has room for scenes and mosaics: it is larger than the teacher's picture in both
 /// edges.
 bool has_room(image::Size view, image::Size teacher);
 
-/// What one batch looks like. All its views have one size.
+/// The form of one batch, whose views all have one size.
 struct ResolutionStep {
   image::Size size = {};
   std::int64_t views = 1;
@@ -42,19 +42,19 @@ struct ResolutionStep {
   bool is_scene = false;   ///< on a background; else several parts are a mosaic
 };
 
-/// Draws the size so that each of the list takes about as much computation over a run as the others,
-/// by its number of pixels: a batch holds `batch_size` views of the teacher's size or as many fewer
-/// as a larger one has more pixels, and a size of which one view costs more than that batch comes
-/// the more seldom. views * parts is at most `batch_size`.
+/// Draws a size so that each size of the list takes about equally much computation over a run, by
+/// its number of pixels. A batch holds `batch_size` views of the teacher's size, or fewer in
+/// proportion to a larger size's pixels; a size of which one view costs more than that batch comes
+/// more seldom. views * parts is at most `batch_size`.
 ResolutionStep draw_resolution(const ResolutionOptions& options, image::Size teacher,
                                std::int64_t batch_size, RandomStream& stream);
 
-/// Makes one view, float32 (3, size), normalised; `seen_by_teacher` receives its parts, each as
-/// (3, options.size). Crops and flips are those of `augment`; colours stay. Without a background
-/// the one picture fills the view, and where the view's aspect ratio differs from the teacher's,
-/// the teacher sees it squashed. Parts of a scene lie in equal strips of its longer edge, so that
-/// none covers another; their sizes are drawn uniformly in their logarithm. The parts of a mosaic
-/// meet in a point that is drawn from its inner half.
+/// Makes one view, float32 (3, size), normalised; `seen_by_teacher` receives its parts, each as (3,
+/// options.size). Crops and flips are `augment`'s; colours stay. Without a background the one
+/// picture fills the view; if the view's aspect ratio differs from the teacher's, the teacher sees
+/// it squashed. Parts of a scene lie in equal strips of its longer edge, so that none covers
+/// another; their sizes are drawn uniformly in their logarithm. The parts of a mosaic meet in a
+/// point drawn from its inner half.
 at::Tensor make_view(const AugmentOptions& options, const ResolutionOptions& resolutions,
                      const ResolutionStep& step,
                      const std::vector<std::shared_ptr<const image::Picture>>& pictures,

@@ -16,7 +16,7 @@ void shuffle(std::vector<std::int64_t>& items, RandomStream& stream) {
   for (std::size_t i = items.size(); i > 1; --i) std::swap(items[i - 1], items[stream.below(i)]);
 }
 
-/// Appends `count` of `members`: all of them in random order, then all again in another.
+/// Appends `count` of `members`: all members in random order, then all again in another order.
 void draw(const std::vector<std::int64_t>& members, std::int64_t count, RandomStream& stream,
           std::vector<std::int64_t>& drawn) {
   while (count > 0) {
@@ -46,8 +46,8 @@ struct Sampler::State {
   SamplerOptions options;
   std::vector<std::vector<std::int64_t>> groups;  ///< positions that are drawn equally often
   std::int64_t batches = 0;
-  std::int64_t epoch = -1;          ///< whose order is at hand
-  std::vector<std::int64_t> order;  ///< of all ranks
+  std::int64_t epoch = -1;          ///< the epoch of `order`
+  std::vector<std::int64_t> order;  ///< all ranks'
 
   [[nodiscard]] std::int64_t global_batch() const {
     return options.batch_size * options.world_size;
@@ -63,7 +63,7 @@ struct Sampler::State {
     std::vector<std::int64_t> drawn;
     drawn.reserve(distinct);
     for (std::int64_t g = 0; g < count; ++g) {
-      // The groups take turns at what does not divide evenly.
+      // The groups take turns at the remainder of the division.
       const bool has_one_more = (g + wanted) % count < distinct % count;
       draw(groups[g], distinct / count + (has_one_more ? 1 : 0), stream, drawn);
     }

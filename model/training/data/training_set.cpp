@@ -67,7 +67,7 @@ Split hold_out(std::vector<TrainingPicture> pictures, double share, std::uint64_
   draws.reserve(pictures.size());
   for (const TrainingPicture& picture : pictures)
     draws.push_back(RandomStream({seed, hash(name_in_folder(picture.file))}).uniform());
-  // In a small set chance may leave one side empty.
+  // Chance may leave one side of a small set empty.
   const auto [first, last] = std::minmax_element(draws.begin(), draws.end());
   *first = -1.0;
   *last = 1.0;
@@ -98,7 +98,7 @@ RandAugmentOptions parse_rand_augment(const std::string& text) {
   std::string section;
   std::getline(sections, section, '-');
   if (section != "rand") refuse(text, "is no RandAugment, the only policy there is");
-  RandAugmentOptions options{.magnitude = 10, .magnitude_std = 0};  // what timm leaves unsaid
+  RandAugmentOptions options{.magnitude = 10, .magnitude_std = 0};  // timm's values for the rest
   while (std::getline(sections, section, '-')) {
     const std::size_t name_end = std::min(section.size(), section.find_first_of("0123456789."));
     const std::string name = section.substr(0, name_end);

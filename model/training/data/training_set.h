@@ -1,4 +1,4 @@
-// The pictures of a training run: files, what they show, and how they become a model's input.
+// The pictures of a training run: files, their classes, and how they become a model's input.
 #pragma once
 
 #include "model/image/transform_plan.h"
@@ -15,22 +15,21 @@ namespace hydrascope::model::training {
 struct TrainingPicture {
   std::filesystem::path file;
   std::int64_t target = -1;  ///< 0-based class, -1 where there are no labels
-  std::int32_t source = 0;   ///< which of the inputs the user named it came from
+  std::int32_t source = 0;   ///< the user's input that it came from
 };
 
-/// Splits `pictures` into what is trained on and what is held out: about `share` of them, each with
-/// that probability, drawn from its name, its folder's name and `seed`, so that the same picture is
-/// held out whatever else the set holds and wherever it lies. Of two or more pictures at least one
-/// comes to either side, unless `share` is 0. Throws Error(invalid_argument) for a share outside
-/// [0, 1).
+/// Splits `pictures` into pictures to train on and held-out ones: about `share` of them, each with
+/// that probability, drawn from its name, its folder's name and `seed`. So a picture is held out
+/// whatever else the set holds and wherever it lies. At least one of two or more pictures comes to
+/// either side, unless `share` is 0. Throws Error(invalid_argument) for a share outside [0, 1).
 struct Split {
   std::vector<TrainingPicture> training;
   std::vector<TrainingPicture> held_out;
 };
 Split hold_out(std::vector<TrainingPicture> pictures, double share, std::uint64_t seed);
 
-/// 16 hexadecimal digits of which pictures these are, in this order: names with their folders,
-/// classes and sources, so the same wherever the set lies.
+/// 16 hexadecimal digits for these pictures in this order: names with their folders, classes and
+/// sources, so the same wherever the set lies.
 std::string fingerprint(const std::vector<TrainingPicture>& pictures);
 
 /// timm's RandAugment as its `aa=rand-m9-n2-mstd0.5-inc1` says (Cubuk et al. 2020, arXiv
@@ -45,8 +44,8 @@ struct RandAugmentOptions {
 /// Throws Error(invalid_argument). "" and "none" are no augmentation: `operations` is 0.
 RandAugmentOptions parse_rand_augment(const std::string& text);
 
-/// What happens to a training picture, in this order. Names are those of timm's train.py, and so are
-/// the defaults but for `color_jitter`, which is 0.4 there.
+/// The steps of augmenting a training picture, in this order. Names are timm's train.py's, and so
+/// are the defaults but for `color_jitter`, which is 0.4 there.
 struct AugmentOptions {
   image::Size size{224, 224};
   std::array<double, 2> scale{0.08, 1.0};  ///< of the area, RandomResizedCrop

@@ -1,4 +1,4 @@
-// How often a student gives the teacher's answer, on images that nothing was trained on.
+// How often a student gives the teacher's answer, on images that no training used.
 #pragma once
 
 #include "model/training/autocast.h"
@@ -19,25 +19,25 @@ namespace hydrascope::model::training {
 /// The held-out images with the teacher's logits, computed once.
 class AgreementMeter {
  public:
-  /// `images` are this rank's; what is measured is over those of all. All must outlive the meter.
-  /// Where `loader.resolutions` has sizes the student looks at the images enlarged (or reduced) to
-  /// each of these and, where there are backgrounds, in scenes of that size; at fewer images the
-  /// larger the size. What is measured is then the mean over these views. Throws Error(failed) for a
-  /// teacher whose logits are not finite.
+  /// `images` are this rank's; measures are over all ranks' images. All arguments must outlive the
+  /// meter. With sizes in `loader.resolutions` the student looks at the images enlarged (or
+  /// reduced) to each size and, with backgrounds, in scenes of each size; a larger size gets fewer
+  /// images. A measure is then the mean over these views. Throws Error(failed) for a teacher whose
+  /// logits are not finite.
   AgreementMeter(Teacher& teacher, const HeldOutImages& images, ProcessGroup& group,
                  c10::Device device, Autocast autocast, const LoaderOptions& loader = {});
-  /// The student is evaluated as it is; it goes back to the mode it was in.
+  /// Evaluates the student in its present state and leaves it in the mode it was in.
   [[nodiscard]] Agreement measure(VisionTransformerImpl& student);
 
  private:
-  /// What the student looks at.
+  /// A kind of the student's inputs.
   struct View {
     std::optional<image::Size> size;
     bool is_scene = false;
   };
   [[nodiscard]] Batch batch(std::int64_t first) const;
   /// The first of these images, as many as the size allows, as the student sees them; `scenes`
-  /// counts those that were made.
+  /// counts the scenes made.
   [[nodiscard]] at::Tensor shown(const at::Tensor& images, const View& view, std::size_t& scenes);
   /// Sums over this rank's images, float64 (3): same class, divergence, images.
   [[nodiscard]] at::Tensor sums_at(VisionTransformerImpl& student, const View& view);

@@ -45,11 +45,11 @@ struct Conversion::State {
   const ConversionOptions& options;
   const ConvertedLayers& layers;
   StateFolder states;
-  std::optional<AgreementMeter> meter;  ///< against the teacher as it is compiled
+  std::optional<AgreementMeter> meter;  ///< against the compiled teacher
 
   ConversionHistory history;
-  std::int64_t renumbered = 0;          ///< steps done beyond those that the steps' numbers count
-  std::size_t stage = 0;                ///< position in `stages` of the one to run
+  std::int64_t renumbered = 0;          ///< steps taken minus steps numbered
+  std::size_t stage = 0;                ///< position in `stages` of the current one
   TrainerPosition position;             ///< in that stage
   std::optional<NamedTensors> resumed;  ///< tensors of the optimizer and the average
   double earlier_seconds = 0;           ///< of the sessions before this one
@@ -211,7 +211,7 @@ bool Conversion::State::run_stage() {
   if (events.on_stage)
     events.on_stage({current, stage + 1, stages.all().size(), position.step, chosen.steps});
 
-  // Looks at the held-out images at steps that depend on nothing but the options.
+  // Looks at the held-out images at steps that depend only on the options.
   const std::int64_t looks = std::clamp<std::int64_t>(chosen.evaluations, 1, chosen.steps);
   const auto look_after = [&](std::int64_t step) {
     const std::int64_t done = step * looks / chosen.steps;
@@ -314,11 +314,11 @@ Resumption Conversion::resume(const std::filesystem::path& file) {
   state.stage = static_cast<std::size_t>(stage);
   state.earlier_seconds = history.seconds;
   if (is_within) {
-    // Other processes, other steps: those at which the same pictures have been seen.
+    // Other processes have other steps: here the steps at which the same pictures have been seen.
     const std::int64_t steps = state.options.of(state.stages.all()[state.stage]).steps;
     std::int64_t& planned = history.stages.back().planned_steps;
     if (planned < 1) throw Error(ErrorCode::decode_failed, "the state's stage has no steps", name);
-    // Longer ones would leave no room for products of steps.
+    // A longer stage would leave no room for products of steps.
     if (planned > std::numeric_limits<std::int32_t>::max() || state.position.step > planned)
       throw Error(ErrorCode::decode_failed, "the state is beyond the end of its stage", name);
     const auto renumber = [&](std::int64_t& step) {
@@ -335,7 +335,7 @@ Resumption Conversion::resume(const std::filesystem::path& file) {
     }
   }
   const std::int64_t step = state.stages.steps_before(state.stage) + state.position.step;
-  // Files of older versions have no such field.
+  // Older versions' files lack this field.
   const std::int64_t steps_done = loaded.fields.contains(kStepsDoneField)
                                       ? integer_field(loaded.fields, kStepsDoneField, name)
                                       : loaded.step;

@@ -1,5 +1,4 @@
-// What happened in a conversion: what its report shows and what a resumed run has to remember. Free
-// of LibTorch.
+// The events of a conversion, for its report and for a resumed run. Free of LibTorch.
 #pragma once
 
 #include <cmath>
@@ -10,13 +9,13 @@
 
 namespace hydrascope::model::training {
 
-/// On the held-out images.
+/// Measures on the held-out images.
 struct Agreement {
-  double top1 = 0;        ///< images of which both name the same class, in percent
+  double top1 = 0;        ///< images with the same class from both, in percent
   double divergence = 0;  ///< mean KL of the student's probabilities from the teacher's, nats
 
-  /// By the divergence: a share of some hundred images has a standard error of two points, more
-  /// than what two looks late in a run differ by. A number is better than none.
+  /// Decides by the divergence: the share of equal classes among some hundred images has a standard
+  /// error of two points, more than two late looks differ by. A number is better than none.
   [[nodiscard]] bool is_better_than(const Agreement& other) const {
     return divergence < other.divergence ||
            (std::isfinite(divergence) && !std::isfinite(other.divergence));
@@ -27,12 +26,12 @@ struct Agreement {
 /// Hydra layers "hydra start".
 struct Evaluation {
   std::string stage;
-  std::int64_t step = 0;  ///< of the stage
+  std::int64_t step = 0;  ///< counted in the stage
   double seconds = 0;     ///< since the beginning, over all sessions
   Agreement agreement;
 };
 
-/// Numbers of some steps.
+/// The losses of some steps.
 struct LossPoint {
   std::string stage;
   std::int64_t step = 0;
@@ -45,7 +44,7 @@ struct StageSummary {
   std::string stage;
   std::int64_t planned_steps = 0;
   std::int64_t steps = 0;   ///< done
-  std::int64_t images = 0;  ///< shown; where sizes are learned, the parts of views
+  std::int64_t images = 0;  ///< shown; with several sizes, parts of views
   double seconds = 0;       ///< training alone
   bool ended_early = false;
 };
@@ -67,7 +66,7 @@ struct ConversionHistory {
   double seconds = 0;     ///< over all sessions
   std::int64_t held_out_images = 0;
   bool is_complete = false;  ///< false: stopped, by a signal, by the time limit or by `failure`
-  std::string failure;       ///< why training could not go on, "" where it could
+  std::string failure;       ///< why training could not go on, else ""
 
   [[nodiscard]] const Evaluation& start() const { return evaluations.front(); }
   [[nodiscard]] const Evaluation& best_evaluation() const {

@@ -1,4 +1,4 @@
-// What can be chosen about a conversion. Recipes that were measured are the defaults of the command
+// The choices of a conversion. Measured recipes are the defaults of the command
 // (app/convert/options.cpp).
 #pragma once
 
@@ -17,7 +17,7 @@
 
 namespace hydrascope::model::training {
 
-/// In this order.
+/// Stages run in this order.
 enum class Stage { maps, outputs, finetune, sizes };
 inline constexpr std::string_view kStageNames[] = {"maps", "outputs", "finetune", "sizes"};
 inline std::string_view name(Stage stage) { return kStageNames[static_cast<std::size_t>(stage)]; }
@@ -26,9 +26,9 @@ struct StageOptions {
   std::int64_t steps = 0;  ///< 0: the stage is left out
   double learning_rate = 0;
   double min_learning_rate = 0;  ///< at the end of the cosine
-  std::int64_t batch_size = 32;  ///< of each process
+  std::int64_t batch_size = 32;  ///< each process's
   std::int64_t warmup_steps = 0;
-  std::int64_t evaluations = 1;  ///< of the held-out images, evenly spread, one at the end
+  std::int64_t evaluations = 1;  ///< looks at the held-out images, evenly spread, one at the end
 };
 
 struct ConversionOptions {
@@ -40,40 +40,40 @@ struct ConversionOptions {
 
   MapsOptions of_maps;
   double outputs_cls_weight = 0.5;
-  /// Learning rate of layers other than Hydra's in the second stage, times this: they have less to
+  /// Factor of the second stage's learning rate for layers other than Hydra's: they have less to
   /// make good.
   double outputs_rate_scale = 0.5;
   HydraStartOptions hydra_start;
-  bool starts_hydra = true;  ///< false: Hydra layers start as the weights are
+  bool starts_hydra = true;  ///< false: Hydra layers start from the student's weights
   /// Converted layers whose weights come from an earlier conversion: only the last stage trains
   /// them.
   std::vector<std::int64_t> begun;
   std::int64_t hydra_start_batches = 4;
 
   FinetuneOptions of_finetune{.blocks_weight = 4};
-  ResolutionOptions resolutions;  ///< of the last stage, which all parameters learn in
-  /// First block that the finetune stage trains; -1: the first converted one, after which it must not
-  /// lie. What comes before the blocks is never trained.
+  ResolutionOptions resolutions;  ///< the last stage's, in which all parameters learn
+  /// First block that the finetune stage trains, at most the first converted block; -1: that block.
+  /// The layers before the blocks are never trained.
   std::int64_t train_from = -1;
   bool trains_head = false;  ///< the classifier too, in the last stage
-  double average_decay = 0;  ///< of the moving average of the weights in the last stage; 0: none
+  double average_decay = 0;  ///< decay of the last stage's moving average of the weights; 0: none
   OptimizerOptions optimizer{.betas = {0.9, 0.99}};
-  /// Of the last stages: learning rates of maps and feature scales, of layers, weight decay.
+  /// Learning rates of maps, feature scales and layers, and weight decay, in the last stages.
   ParameterGroupOptions groups{.weight_decay = 0.02, .mechanism_rate_scale = 3};
 
   /// A stage ends after so many evaluations in a row without a better one; 0: never.
   std::int64_t patience = 0;
-  double max_seconds = 0;  ///< of this session; 0: no limit
-  /// A JSON object of what a resumed run must have in common with the one it goes on with.
+  double max_seconds = 0;  ///< limit of this process's seconds; 0: no limit
+  /// A JSON object of the facts that a resumed run must share with the run before.
   std::string identity = "{}";
 
   /// How pictures are loaded; batch size, seed, rank and number of processes are filled in.
   LoaderOptions loader;
-  /// Of every stage, whose own schedule and seed are filled in; the seed is that of pictures and mixing,
-  /// too.
+  /// Options of every stage; each stage sets its own schedule and seed. The seed also serves
+  /// pictures and mixing.
   TrainerOptions trainer{.clip_norm = 1};
   int recent_states = 1;
-  std::int64_t steps_between_states = 0;  ///< besides those at looks; 0: none
+  std::int64_t steps_between_states = 0;  ///< besides states at looks; 0: none
 
   [[nodiscard]] const StageOptions& of(Stage stage) const {
     switch (stage) {

@@ -66,7 +66,7 @@ LoaderOptions ConversionStages::loader(Stage stage) const {
   LoaderOptions loader = options_.loader;
   if (stage == Stage::sizes) loader.resolutions = options_.resolutions;
   loader.sampler.batch_size = options_.of(stage).batch_size;
-  // Another order in every stage.
+  // Every stage has another order.
   loader.sampler.seed = options_.trainer.seed + static_cast<std::uint64_t>(stage);
   loader.sampler.rank = group_.rank();
   loader.sampler.world_size = group_.world_size();
@@ -119,7 +119,7 @@ std::vector<ParameterGroup> ConversionStages::parameters(Stage stage) {
       if (options_.trains_head) chosen.train.emplace_back("head");
       if (options_.trains_head && config.distilled) chosen.train.emplace_back("head_dist");
       break;
-    case Stage::sizes: break;  // embeddings, too: patches of a large picture show other things
+    case Stage::sizes: break;  // embeddings too: patches of a large picture show other things
   }
   return parameter_groups(student_, chosen);
 }

@@ -1,5 +1,5 @@
-// What the stages of a conversion are made of: which of them a student needs, and of each its task,
-// its pictures, what it trains and how.
+// The parts of a conversion's stages: the stages that a student needs, and the task, pictures,
+// parameters and settings of each.
 #pragma once
 
 #include "model/training/distillation/conversion_options.h"
@@ -16,18 +16,18 @@ namespace hydrascope::model::training {
 
 class ConversionStages {
  public:
-  /// Settles the options that depend on the models. Throws what `converted_layers` throws and
-  /// Error(invalid_argument) for a `train_from` that leaves a converted layer out. All must outlive
-  /// this.
+  /// Settles the options that depend on the models. Throws as `converted_layers` does, and
+  /// Error(invalid_argument) for a `train_from` that leaves a converted layer out. All arguments
+  /// must outlive this.
   ConversionStages(Teacher& teacher, VisionTransformerImpl& student, const ProcessGroup& group,
                    ConversionOptions options);
 
   [[nodiscard]] const ConversionOptions& options() const noexcept { return options_; }
   [[nodiscard]] const ConvertedLayers& layers() const noexcept { return layers_; }
-  /// Of the layers, those that no earlier conversion has begun.
+  /// The layers that no earlier conversion has begun.
   [[nodiscard]] const ConvertedLayers& fresh() const noexcept { return fresh_; }
 
-  /// In their order, those with steps and something to train.
+  /// The stages with steps and something to train, in their order.
   [[nodiscard]] const std::vector<Stage>& all() const noexcept { return stages_; }
   /// Steps of the stages before the one at position `index` of `all`.
   [[nodiscard]] std::int64_t steps_before(std::size_t index) const;
@@ -39,7 +39,7 @@ class ConversionStages {
 
  private:
   [[nodiscard]] bool has_work(Stage stage) const;
-  /// The groups, those of layers other than Hydra's apart, at `outputs_rate_scale`.
+  /// The groups; layers other than Hydra's get groups of their own, at `outputs_rate_scale`.
   [[nodiscard]] std::vector<ParameterGroup> with_rates_of_outputs(
       std::vector<ParameterGroup> groups) const;
 

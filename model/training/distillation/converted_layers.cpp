@@ -10,7 +10,7 @@
 namespace hydrascope::model::training {
 namespace {
 
-/// Are rows of the attention map distributions over all tokens, of which a few can be asked for?
+/// Whether the attention map's rows are distributions over all tokens and can be computed singly.
 bool has_distributions(const AttentionSpec& spec) {
   const MechanismEntry& entry = find_mechanism(spec.mechanism);
   return entry.has_map && entry.rows_sum_to_one && entry.non_negative &&
@@ -31,8 +31,8 @@ ConvertedLayers converted_layers(const VitConfig& teacher, const VisionTransform
   VitConfig same = student.config();
   same.attention = teacher.attention;
   same.rel_pos = teacher.rel_pos;
-  // What a model does with another size than its own; stages that compare layers give the student
-  // the teacher's tokens.
+  // These fields treat sizes other than the model's own; stages that compare layers give the
+  // student the teacher's tokens.
   same.pos_interp = teacher.pos_interp;
   same.overview = teacher.overview;
   // Tables of layers begin as zeros.
@@ -86,18 +86,18 @@ std::vector<std::int64_t> take_over_layers(const checkpoint::Checkpoint& earlier
   std::vector<std::int64_t> taken;
   for (std::int64_t layer = first; layer < config.depth; ++layer) {
     if (!(options_of_layer(config, layer) == options_of_layer(student.config(), layer))) continue;
-    loading.copy_block(layer);
+    fill(student.block(layer), loading.weights(), block_prefix(layer));
     taken.push_back(layer);
   }
   if (taken.empty()) {
     throw Error(ErrorCode::invalid_argument, "holds no layer that would have its attention",
                 subject, "its attention is " + to_text(config.attention));
   }
-  // A file that names the parent is believed: whoever learns sizes changes the embedding, too. In
-  // another one no conversion changed it, but for the rounding of what it wrote.
+  // A file that names the parent is believed: a conversion that learns sizes changes the embedding
+  // too. In another file the embedding is the parent's, but for rounding.
   const at::Tensor embedding = student.named_parameters()["patch_embed.proj.weight"].detach();
   const at::Tensor before = embedding.clone();
-  loading.copy_rest();
+  fill(student, loading.weights(), "", is_outside_blocks);
   constexpr double kRounding = 1e-2;  // bfloat16 is within 2^-8 of a weight
   const bool names_parent =
       !parent_sha256.empty() && earlier.metadata("parent_sha256") == parent_sha256;

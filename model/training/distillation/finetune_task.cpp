@@ -28,7 +28,7 @@ StepLoss FinetuneTask::loss(const Batch& batch, std::int64_t) {
   const bool compares_blocks = options_.blocks_weight > 0;
 
   at::Tensor tokens = seen.tokens.front();
-  if (student_.config().pos_embed != config.pos_embed)  // tables that the teacher has not
+  if (student_.config().pos_embed != config.pos_embed)  // tables that the teacher lacks
     tokens = student_.enter(options_.first_layer, tokens, seen.grid);
   at::Tensor blocks = at::zeros({}, batch.images.options());
   for (std::size_t i = 1; i < layers_.size(); ++i) {

@@ -1,6 +1,6 @@
-// Last stages of a conversion: the student end to end, its logits and each block's tokens against
-// the teacher's (Hinton et al. 2015, arXiv 1503.02531; features as in Romero et al. 2015, arXiv
-// 1412.6550, without a regressor: both have the same width).
+// A last stage of a conversion: the student learns end to end, its logits and each block's tokens
+// against the teacher's (Hinton et al. 2015, arXiv 1503.02531; features as in Romero et al. 2015,
+// arXiv 1412.6550, without a regressor: both have the same width).
 #pragma once
 
 #include "model/training/distillation/teacher.h"
@@ -13,14 +13,14 @@
 namespace hydrascope::model::training {
 
 struct FinetuneOptions {
-  double temperature = 1;    ///< of the logits; their KL is multiplied by its square
-  double logits_weight = 1;  ///< of the KL
-  double blocks_weight = 1;  ///< of the mean over the blocks of the relative error of the tokens
-  double cls_weight = 0;     ///< of the class token's error beside the error of all tokens
+  double temperature = 1;    ///< the logits'; their KL is multiplied by its square
+  double logits_weight = 1;  ///< weight of the KL
+  double blocks_weight = 1;  ///< weight of the tokens' relative error, its mean over the blocks
+  double cls_weight = 0;     ///< weight of the class token's error beside all tokens' error
   /// Blocks before it are the teacher's own, run once for both.
   std::int64_t first_layer = 0;
   MixupOptions mixup = {};  ///< the teacher judges the mixed images
-  std::uint64_t seed = 42;  ///< of mixing: the batch and the rank decide the rest
+  std::uint64_t seed = 42;  ///< for mixing; the batch and the rank decide the rest
   int rank = 0;
 };
 
@@ -36,10 +36,10 @@ class FinetuneTask final : public LossTask {
   Teacher& teacher_;
   VisionTransformerImpl& student_;
   FinetuneOptions options_;
-  std::vector<std::int64_t> layers_;  ///< from `first_layer` to behind the last one
+  std::vector<std::int64_t> layers_;  ///< from `first_layer` to one behind the last
 };
 
-/// The stage behind it: the student learns to find in large pictures, and in scenes, the classes
+/// The stage after it: the student learns to find in large pictures, and in scenes, the classes
 /// that the teacher sees in each of their parts at its own size. Touvron et al. 2019, arXiv
 /// 1906.06423, found that a model must be shown the sizes that it shall work at; distillation needs
 /// no labels. Minimises KL(t | student(view)), t the mean of the teacher's probabilities for the

@@ -20,7 +20,7 @@ at::Tensor parameter_of(VisionTransformerImpl& model, std::int64_t layer, const 
   return {};
 }
 
-/// Whether softmax within windows is added, which reads the same queries and keys.
+/// Whether the layer adds softmax within windows, which reads the same queries and keys.
 bool has_windows(VisionTransformerImpl& model, std::int64_t layer) {
   const TokenMixer& mixer = model.block(layer).attention().mixer();
   return &mixer.global_part() != &mixer;
@@ -56,8 +56,8 @@ class Moments {
   std::int64_t count_ = 0;
 };
 
-/// Rows `first`.. of qkv become those of (x - mean) / deviation * wanted deviation + offset. A
-/// feature that never changes becomes the offset.
+/// Rows from `first` of qkv become the rows of (x - mean) / deviation * wanted deviation + offset.
+/// A constant feature becomes the offset.
 void standardise(const at::Tensor& weight, const at::Tensor& bias, std::int64_t first,
                  const Moments& moments, const HydraStartOptions& options) {
   constexpr double kSmallestDeviation = 1e-6;
@@ -108,7 +108,7 @@ class OutputFit {
     squares_ = squares_.defined() ? squares_ + square : square;
     products_ = products_.defined() ? products_ + product : product;
   }
-  /// (D): the weights that fit the images of all ranks best; 0 where the term is.
+  /// (D): the best weights for the images of all ranks; 0 if the term is 0.
   [[nodiscard]] at::Tensor weights(ProcessGroup& group) {
     constexpr double kSmallestSquare = 1e-30;
     group.sum({squares_, products_});

@@ -33,7 +33,7 @@ StepLoss MapsTask::accumulate(const Batch& batch, const StepPart& part) {
       const AutocastScope scope(part.autocast, device.type());
       return queries_and_keys(teacher_.model(), layers_[i], seen.tokens[i]);
     }();
-    // Logarithms of small weights: half types are too coarse for the rows, and they cost little.
+    // Half types are too coarse for logarithms of small weights, and the rows cost little.
     const at::Tensor k = to_compute_type(projected.keys);
     TokenMixer& of_teacher = teacher_.model().block(layers_[i]).attention().mixer();
     TokenMixer& of_student = student_.block(layers_[i]).attention().mixer();
@@ -41,7 +41,7 @@ StepLoss MapsTask::accumulate(const Batch& batch, const StepPart& part) {
       const std::int64_t count = std::min(options_.row_chunk, num_rows - first);
       const double weight = static_cast<double>(count) / static_cast<double>(num_rows) /
                             static_cast<double>(layers_.size());
-      // Maps are functions of a token's values, not of its place: the sampled queries come first.
+      // A map depends on a token's values, not on its place, so the sampled queries may come first.
       const at::Tensor q =
           to_compute_type(projected.queries.index_select(2, rows.narrow(0, first, count)));
       const at::Tensor wanted = of_teacher.attention_rows(q, k, seen.grid, 0, count);

@@ -13,9 +13,9 @@
 namespace hydrascope::model::training {
 
 struct MapsOptions {
-  std::int64_t query_rows = 49;  ///< of an image, the class token's row among them
+  std::int64_t query_rows = 49;  ///< each image's, with the class token's row
   std::int64_t row_chunk = 64;   ///< rows whose N weights are in memory at once
-  std::uint64_t seed = 42;       ///< of the rows, which are others in every step
+  std::uint64_t seed = 42;       ///< for the rows, which differ in every step
 };
 
 class MapsTask final : public TrainingTask {
@@ -24,7 +24,7 @@ class MapsTask final : public TrainingTask {
   /// student must outlive the task.
   MapsTask(Teacher& teacher, VisionTransformerImpl& student, std::vector<std::int64_t> layers,
            MapsOptions options);
-  /// Mean cross-entropy of the layers; part "kl" is the share of it that a student can lose.
+  /// Mean cross-entropy of the layers; part "kl" is the part of it that a student can lose.
   StepLoss accumulate(const Batch& batch, const StepPart& part) override;
 
  private:

@@ -44,7 +44,7 @@ at::Tensor sample_queries(const TokenGrid& grid, std::int64_t count, RandomStrea
   std::vector<std::int64_t> tokens(static_cast<std::size_t>(grid.num_tokens()));
   std::iota(tokens.begin(), tokens.end(), 0);
   const auto patches = tokens.begin() + grid.num_prefix;
-  // The first of a shuffle (Fisher and Yates).
+  // The first `num_sampled` of a shuffle (Fisher and Yates).
   for (std::int64_t i = 0; i < num_sampled; ++i) {
     const auto other = i + random.below(static_cast<std::uint64_t>(num_patches - i));
     std::swap(patches[i], patches[static_cast<std::ptrdiff_t>(other)]);

@@ -1,6 +1,6 @@
 // Second stage of a conversion: each converted layer's attention, projections and all, learns to
-// give on the teacher's input what the teacher's attention gave. The layers share nothing: each has
-// a backward pass of its own, so memory is the memory of one layer.
+// give the output of the teacher's attention on the teacher's input. The layers share nothing: each
+// has a backward pass of its own, so memory is the memory of one layer.
 #pragma once
 
 #include "model/training/autocast.h"
@@ -18,8 +18,8 @@ namespace hydrascope::model::training {
 
 class OutputsTask final : public TrainingTask {
  public:
-  /// `cls_weight`: of the class token's error beside the error of all tokens. Teacher and student
-  /// must outlive the task.
+  /// `cls_weight`: weight of the class token's error beside the error of all tokens. Teacher and
+  /// student must outlive the task.
   OutputsTask(Teacher& teacher, VisionTransformerImpl& student, std::vector<std::int64_t> layers,
               double cls_weight);
   /// Sum over the layers of the relative error of attention's output (after `proj`), in the last
@@ -44,9 +44,10 @@ AttentionOutputs attention_outputs(Teacher& teacher, VisionTransformerImpl& stud
                                    const TokenGrid& grid);
 
 /// How close each converted layer's attention is to the teacher's: for each of `layers` (ascending)
-/// the mean over the images of |y - t|^2 / |t|^2. y and t are student's and teacher's outputs of
-/// attention (after `proj`) on the teacher's tokens, in the last block at the tokens that are read.
-/// The first `most_images` images of all ranks, equally many of each; all ranks get the same.
+/// the mean over the images of |y - t|^2 / |t|^2. y and t are the outputs of the student's and the
+/// teacher's attention (after `proj`) on the teacher's tokens, in the last block at the tokens that
+/// are read. The first `most_images` images of all ranks, equally many of each; all ranks get the
+/// same.
 std::vector<double> attention_errors(Teacher& teacher, VisionTransformerImpl& student,
                                      const std::vector<std::int64_t>& layers,
                                      const HeldOutImages& images, std::int64_t most_images,

@@ -61,7 +61,7 @@ void Teacher::compile(at::ScalarType dtype) {
   plan_ = std::make_unique<inference::InferencePlan>(model_, options);
 }
 
-// Not inference mode, whose tensors may not be saved for the student's backward pass: the plan's
+// Not in inference mode, whose tensors cannot be saved for the student's backward pass: the plan's
 // logits are copied out of it.
 TeacherPass Teacher::look(const at::Tensor& images, const std::vector<std::int64_t>& layers) {
   const at::NoGradGuard no_grad;

@@ -1,4 +1,4 @@
-// The model that another one learns from: frozen, and asked for everything that a student is
+// The model that another one learns from: frozen, and the source of everything that a student is
 // compared with.
 #pragma once
 
@@ -13,14 +13,14 @@
 
 namespace hydrascope::model::training {
 
-/// How many tokens of the last block reach the classifier: the class (and distillation) token where
-/// it pools by token, else all N. Only these tokens of the last block are computed and compared.
+/// Number of the last block's tokens that reach the classifier: the class (and distillation) token
+/// in a model that pools by token, else all N. The last block computes and compares only these.
 std::int64_t num_read_tokens(const VitConfig& config, const TokenGrid& grid);
-/// At how many of `layer`'s tokens a student is compared: in the last layer at the tokens that are
+/// Number of `layer`'s tokens at which a student is compared: in the last layer the tokens that are
 /// read.
 std::int64_t num_compared_tokens(const VitConfig& config, std::int64_t layer,
                                  const TokenGrid& grid);
-/// The class (and distillation) token where the model pools by token, else none.
+/// The class (and distillation) token in a model that pools by token, else none.
 std::int64_t num_class_tokens(const VitConfig& config);
 
 /// A layer's attention up to the mixer's output: q, k, v and `output` of the trace.
@@ -34,7 +34,7 @@ struct QueriesAndKeys {
 QueriesAndKeys queries_and_keys(VisionTransformerImpl& model, std::int64_t layer,
                                 const at::Tensor& tokens);
 
-/// A block's output; the last block's at the tokens that are read only, (B, num_read_tokens, D).
+/// A block's output; in the last block only at the tokens that are read, (B, num_read_tokens, D).
 at::Tensor run_block(VisionTransformerImpl& model, std::int64_t layer, const at::Tensor& tokens,
                      const TokenGrid& grid);
 
@@ -44,10 +44,10 @@ at::Tensor classify_tokens(VisionTransformerImpl& model, const at::Tensor& token
 /// The teacher's view of a batch. None of its tensors is part of a graph.
 struct TeacherPass {
   TokenGrid grid;
-  /// The tokens that enter the layers that were asked for, (B, N, D) each. The tokens behind the
-  /// last block are those that are read, (B, num_read_tokens, D).
+  /// The input tokens of the requested layers, (B, N, D) each. Behind the last block these are the
+  /// tokens that are read, (B, num_read_tokens, D).
   std::vector<at::Tensor> tokens;
-  at::Tensor logits;  ///< (B, num_classes), where the tokens behind the last block are among them
+  at::Tensor logits;  ///< (B, num_classes), if the last block's output was requested
 };
 
 class Teacher {
@@ -55,7 +55,7 @@ class Teacher {
   /// Freezes `model` and puts it into evaluation mode.
   explicit Teacher(VisionTransformer model);
 
-  /// From now on blocks and logits are computed with the inference kernels of the CPU, in `dtype`
+  /// From now on the CPU's inference kernels compute blocks and logits, in `dtype`
   /// (`InferencePlan`), on the threads of `at::get_num_threads`.
   void compile(at::ScalarType dtype);
 

@@ -21,7 +21,7 @@ std::int64_t step_of(std::string_view line, std::int64_t otherwise) {
   return is_step ? step->get<std::int64_t>() : otherwise;
 }
 
-/// Cuts `file`, which need not exist, after its last whole line before the first one that is no
+/// Cuts `file`, which need not exist, after its last whole line before the first line that is no
 /// record up to `last_step`.
 void cut_after(const fs::path& file, std::int64_t last_step) {
   if (!fs::exists(file)) return;

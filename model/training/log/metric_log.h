@@ -23,8 +23,8 @@ struct MetricRecord {
 /// Numbers that are not finite are null. Throws Error(failed) when the file cannot be written.
 class MetricLog {
  public:
-  /// Appends to the file's lines up to step `resumed_step` (-1: none) and drops the rest, a line
-  /// that was cut short included: a resumed run leaves each record once.
+  /// Appends to the file's lines up to step `resumed_step` (-1: none) and drops the rest, also an
+  /// incomplete line, so that a resumed run leaves each record once.
   explicit MetricLog(const std::filesystem::path& folder, std::int64_t resumed_step = -1);
 
   /// The record is in the file when the call returns.

@@ -1,12 +1,12 @@
 // c10d's Gloo backend.
 //
 // LibTorch's wheel has the backend's code and its header, but none of Gloo's own headers that this
-// header includes. Those in gloo_declarations/ stand in for them: they declare, in our words, the
-// few names that it mentions. That is sound because nothing of Gloo is made, called or laid out
+// header includes. The headers in gloo_declarations/ stand in for them: they declare, in our words,
+// the few names that it mentions. This is sound because nothing of Gloo is made, called or laid out
 // here: the header holds Gloo's types behind pointers only, so ProcessGroupGloo's size does not
-// depend on them, and it and its options are constructed, run and destroyed by functions and
-// virtual tables that libtorch_cpu.so exports. Every stand-in is abstract, so a LibTorch whose
-// header held one by value would fail to compile instead of getting its size wrong.
+// depend on them. Functions and virtual tables that libtorch_cpu.so exports construct, run and
+// destroy it and its options. Every stand-in is abstract, so a LibTorch whose header held one by
+// value would fail to compile instead of getting its size wrong.
 #define USE_C10D_GLOO
 #include "kernels/error.h"
 #include "model/training/parallel/rendezvous.h"
@@ -36,7 +36,7 @@ class GlooGroup final : public ProcessGroup {
 
   void broadcast(const std::vector<at::Tensor>& tensors) override {
     exchange("a broadcast", tensors, [&](const at::Tensor& tensor) {
-      // Values that are moved and not computed with: of any type.
+      // The values are only moved, so any type will do.
       std::vector<at::Tensor> one = {tensor.reshape({-1}).view(at::kByte)};
       return backend_->broadcast(one);
     });
@@ -54,7 +54,7 @@ class GlooGroup final : public ProcessGroup {
   }
 
  private:
-  /// `start` begins the operation on a tensor as Gloo takes it: whole, in C order, on the CPU.
+  /// `start` begins the operation on a tensor in Gloo's form: whole, in C order, on the CPU.
   template <typename Start>
   void exchange(const char* operation, const std::vector<at::Tensor>& tensors, const Start& start) {
     guarded(operation, [&] {

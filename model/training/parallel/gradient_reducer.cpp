@@ -13,8 +13,8 @@
 namespace hydrascope::model::training {
 namespace {
 
-/// Two sums over a tensor's bits, the second weighted by position, so that swapped values show.
-/// They may wrap around, on every rank alike.
+/// Two sums over a tensor's bits, the second weighted by position, so that swapped values show. The
+/// sums may wrap around, on every rank alike.
 at::Tensor checksum(const at::Tensor& tensor) {
   const at::Tensor bytes = tensor.detach().contiguous().reshape({-1}).view(at::kByte);
   const bool in_words = bytes.numel() % 4 == 0;
@@ -43,7 +43,7 @@ GradientReducer::GradientReducer(NamedTensors parameters, ProcessGroup& group)
 void GradientReducer::average() {
   if (group_.world_size() == 1 || parameters_.empty()) return;
   const at::NoGradGuard no_grad;
-  // All gradients one after the other, and behind them which of them are there.
+  // All gradients one after the other, and behind them whether each of them is there.
   std::vector<at::Tensor> pieces;
   std::vector<float> is_there;
   for (const auto& [name, parameter] : parameters_) {

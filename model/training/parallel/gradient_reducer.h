@@ -10,15 +10,15 @@ class VisionTransformerImpl;
 
 namespace hydrascope::model::training {
 
-/// Rank 0's values of all that a checkpoint holds replace everybody's, frozen parameters and
-/// buffers included, which GradientReducer does not know. All ranks draw initial values from one
-/// seed, but not on one processor. Call it before something copies the weights.
+/// Gives all ranks rank 0's values of everything in a checkpoint: also frozen parameters and
+/// buffers, which GradientReducer does not know. All ranks draw initial values from one seed, but
+/// different processors may compute different ones. Call it before the weights are copied.
 void share_weights(VisionTransformerImpl& model, ProcessGroup& group);
 
 class GradientReducer {
  public:
   /// Broadcasts rank 0's values first. With one rank it does nothing. The parameters are the same
-  /// ones in the same order on every rank.
+  /// in the same order on every rank.
   GradientReducer(NamedTensors parameters, ProcessGroup& group);
 
   /// After the last backward pass of a step: every gradient becomes the mean over the ranks. A

@@ -13,7 +13,7 @@ namespace {
 
 constexpr std::array<const char*, 4> kNeeded = {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"};
 
-/// Nothing where it is unset or empty.
+/// Nothing if it is unset or empty.
 std::optional<std::string> variable(const char* name) {
   const char* value = std::getenv(name);
   if (value == nullptr || *value == '\0') return std::nullopt;

@@ -1,4 +1,4 @@
-// The processes of one training run: who takes part, and the collective operations it needs.
+// The processes of one training run: its members and the collective operations that it needs.
 // Started by `torchrun --no-python`, or by any shell loop that sets RANK, WORLD_SIZE, MASTER_ADDR
 // and MASTER_PORT.
 #pragma once
@@ -16,7 +16,7 @@ namespace hydrascope::model::training {
 
 /// Tensors of all ranks must agree in number, shape, dtype and order, and all ranks must call the
 /// same functions in the same order. Every function may throw Error(failed) when a rank is gone or
-/// does not come in time; the group is of no use afterwards.
+/// does not come in time; the group is useless afterwards.
 class ProcessGroup {
  public:
   virtual ~ProcessGroup() = default;
@@ -42,15 +42,15 @@ std::unique_ptr<ProcessGroup> make_single_process();
 
 struct JoinOptions {
   /// How long a rank waits for the others to join, and for them in each operation afterwards. A
-  /// rank that dies is noticed at once; the limits are for ranks that hang or never come.
+  /// dead rank is noticed at once; the limits are for ranks that hang or never come.
   std::chrono::milliseconds join_timeout = std::chrono::minutes(10);
   std::chrono::milliseconds timeout = std::chrono::minutes(10);
-  /// Asked now and then while others are waited for in joining; true gives up.
+  /// Asked now and then while a joining rank waits for others; true gives up.
   std::function<bool()> interrupted = {};
 };
 
 /// The group that the environment describes (launch_environment.h), once all its ranks are there;
-/// the single process where it describes none. Tensors are exchanged over Gloo, on the CPU. Throws
+/// the single process without a description. Tensors are exchanged over Gloo, on the CPU. Throws
 /// Error(invalid_argument) naming the variable that is wrong, and for several processes whose
 /// `device` is a GPU; Error(failed) when others do not come.
 std::unique_ptr<ProcessGroup> join_process_group(c10::Device device,

@@ -19,9 +19,9 @@ using Clock = std::chrono::steady_clock;
 using std::chrono::milliseconds;
 
 constexpr milliseconds kPoll(20);
-/// A rank that lives sees its connections break within this.
+/// A living rank sees its connections break within this time.
 constexpr milliseconds kSignOfLife(1500);
-/// How long one attempt to connect may take; between two of them an interruption counts.
+/// How long one attempt to connect may take; an interruption counts between two attempts.
 constexpr milliseconds kAttempt(3000);
 
 std::string seconds_text(milliseconds time) {
@@ -37,8 +37,8 @@ std::string ranks_text(const std::vector<int>& ranks) {
   return text;
 }
 
-/// While it lives c10d logs no stack traces of connections that fail: what matters of them becomes
-/// an Error. Who wants them sets TORCH_CPP_LOG_LEVEL.
+/// While it lives, c10d logs no stack traces of failed connections: their message becomes an Error.
+/// Set TORCH_CPP_LOG_LEVEL to get the traces.
 class QuietLog {
  public:
   QuietLog() {
@@ -52,7 +52,7 @@ class QuietLog {
   int level_ = FLAGS_caffe2_log_level;
 };
 
-/// Groups of one run that are joined one after the other do not see each other's keys.
+/// Groups that one run joins one after the other do not see each other's keys.
 int next_group_number() {
   static std::atomic<int> next{0};
   return next++;

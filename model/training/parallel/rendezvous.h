@@ -18,17 +18,17 @@ namespace hydrascope::model::training {
 
 class Rendezvous {
  public:
-  /// Returns when all ranks are there. Throws Error(failed) when they are not in time.
+  /// Returns when all ranks are there. Throws Error(failed) when they do not come in time.
   Rendezvous(LaunchEnvironment launch, const JoinOptions& options);
 
   [[nodiscard]] const LaunchEnvironment& launch() const noexcept { return launch_; }
   /// How long an operation may take.
   [[nodiscard]] std::chrono::milliseconds timeout() const noexcept { return timeout_; }
-  /// For a backend, below keys of this run and of this group.
+  /// The store for a backend, below keys of this run and of this group.
   [[nodiscard]] const c10::intrusive_ptr<c10d::Store>& store() const noexcept { return store_; }
 
-  /// Throws Error(failed) for `operation` ("a sum"), which failed by `cause`: says which ranks give
-  /// no sign of life. They have a moment to give one.
+  /// Throws Error(failed) for `operation` ("a sum"), which failed by `cause`, and names the ranks
+  /// that give no sign of life. They have a moment to give one.
   [[noreturn]] void fail(const std::string& operation, const std::string& cause);
 
  private:

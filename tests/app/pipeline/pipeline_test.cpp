@@ -85,7 +85,7 @@ TEST_F(PipelineTest, OutOfMemoryEndsARunThatMustNotHalve) {
   const auto run_often = [&] {
     for (int attempt = 0; attempt < 50; ++attempt) results_of(model, options_, inputs);
   };
-  EXPECT_ERROR(run_often(), out_of_memory, "does not fit");
+  EXPECT_ERROR(run_often(), out_of_memory, "not enough memory for a batch of 8 images");
 }
 
 TEST_F(PipelineTest, OutOfMemoryHalvesTheBatchAndSaysSo) {
@@ -203,7 +203,7 @@ TEST_F(PipelineTest, ReadsNoFurtherAheadThanItsWindow) {
         ++read;
         return input;
       },
-      classifier_, options_,
+      engine_, options_,
       [&](const PipelineResult&) {
         furthest = std::max(furthest, read.load() - done);
         ++done;
@@ -222,7 +222,7 @@ TEST_F(PipelineTest, EndsEarlyWhenAsked) {
       [&]() -> std::optional<Input> {
         return next < inputs.size() ? std::optional(inputs[next++]) : std::nullopt;
       },
-      classifier_, options_, [&](const PipelineResult&) { return ++done < 5; });
+      engine_, options_, [&](const PipelineResult&) { return ++done < 5; });
   EXPECT_EQ(done, 5);
 }
 
@@ -243,7 +243,7 @@ TEST_F(PipelineTest, WithoutAnOrderNothingWaitsForASlowPicture) {
       [&]() -> std::optional<Input> {
         return next < inputs.size() ? std::optional(inputs[next++]) : std::nullopt;
       },
-      classifier_, options_,
+      engine_, options_,
       [&](const PipelineResult& result) {
         order.push_back(result.input.given);
         if (order.size() == 6)
@@ -283,7 +283,7 @@ TEST_F(PipelineTest, NothingInNothingOut) { EXPECT_TRUE(run({}).results.empty())
 TEST_F(PipelineTest, AnErrorOfTheSourceIsRethrown) {
   EXPECT_ERROR(
       run_pipeline([]() -> std::optional<Input> { throw Error(ErrorCode::failed, "source broke"); },
-                   classifier_, options_, [](const PipelineResult&) { return true; }),
+                   engine_, options_, [](const PipelineResult&) { return true; }),
       failed, "source broke");
 }
 
@@ -295,7 +295,7 @@ TEST_F(PipelineTest, AnErrorOfTheReceiverIsRethrown) {
           [&]() -> std::optional<Input> {
             return next < inputs.size() ? std::optional(inputs[next++]) : std::nullopt;
           },
-          classifier_, options_,
+          engine_, options_,
           [](const PipelineResult&) -> bool { throw Error(ErrorCode::unreadable, "disk full"); }),
       unreadable, "disk full");
 }
@@ -318,7 +318,7 @@ TEST_F(PipelineTest, ASlowSourceGetsItsRecordsAtOnce) {
         ++read;
         return input;
       },
-      classifier_, options_, [&](const PipelineResult&) { return ++done > 0; });
+      engine_, options_, [&](const PipelineResult&) { return ++done > 0; });
   EXPECT_TRUE(first_came_alone);
 }
 

@@ -45,7 +45,7 @@ TEST_F(PipelineViewsTest, EachClassIsThatOfItsMostProbableView) {
         views.push_back(image::normalise(options_.transform,
                                          image::transform_pixels(options_.transform, picture, plan),
                                          plan.output));
-      const at::Tensor logits = classifier_.logits(at::stack(views));
+      const at::Tensor logits = engine_.logits(at::stack(views));
       const at::Tensor expected = std::get<0>(at::softmax(logits.to(at::kDouble), -1).max(0));
       for (std::int64_t c = 0; c < 4; ++c) {
         const BestViews::Best& best = result.views->best.classes().at(static_cast<std::size_t>(c));

@@ -13,7 +13,7 @@
 
 #include <algorithm>
 #include <chrono>
-#include <deque>
+#include <memory>
 #include <optional>
 #include <string>
 #include <thread>
@@ -63,7 +63,7 @@ class PipelineTest : public ::testing::Test {
         [&]() -> std::optional<Input> {
           return next < inputs.size() ? std::optional(inputs[next++]) : std::nullopt;
         },
-        classifier_, options_,
+        engine_, options_,
         [&](const PipelineResult& result) {
           run.results.push_back(result);
           return true;
@@ -73,6 +73,7 @@ class PipelineTest : public ::testing::Test {
 
   testing::TemporaryFolder folder_;
   model::Classifier classifier_ = small_classifier(folder_);
+  model::inference::Engine& engine_ = classifier_.engine();
   PipelineOptions options_;
 };
 
@@ -81,29 +82,7 @@ class TwoSlotModel final : public model::inference::Engine {
  public:
   explicit TwoSlotModel(std::int64_t most) : Engine(of_sixteen_tokens()), most_(most) {}
 
-  void submit(const model::inference::ImageBatch& batch) override {
-    if (batch.size() > most_) throw Error(ErrorCode::out_of_memory, "does not fit", "a test");
-    EXPECT_LT(under_way(), limits().most_under_way);
-    EXPECT_TRUE(batch.is_bytes());
-    for (const at::Tensor& image : batch.images)
-      EXPECT_EQ(image.sizes(), batch.images.front().sizes());
-    at::Tensor logits = at::empty({batch.size(), 1});
-    for (std::int64_t i = 0; i < batch.size(); ++i)
-      logits[i] = batch.images[static_cast<std::size_t>(i)].to(at::kFloat).mean();
-    batches_.push_back(logits);
-    largest_ = std::max(largest_, under_way());
-    sizes_.push_back(batch.size());
-  }
-  at::Tensor collect() override {
-    // Long enough for the workers to gather the next batch.
-    if (slow_) std::this_thread::sleep_for(std::chrono::milliseconds(100));
-    at::Tensor oldest = batches_.front();
-    batches_.pop_front();
-    return oldest;
-  }
-  [[nodiscard]] int under_way() const noexcept override {
-    return static_cast<int>(batches_.size());
-  }
+  [[nodiscard]] int under_way() const { return *under_way_; }
   [[nodiscard]] model::inference::EngineLimits limits() const noexcept override {
     return {2, /*takes_bytes=*/true, 128};
   }
@@ -113,6 +92,24 @@ class TwoSlotModel final : public model::inference::Engine {
   std::vector<std::int64_t> sizes_;
 
  private:
+  model::inference::PendingBatch::Wait begin(const model::inference::ImageBatch& batch) override {
+    if (batch.size() > most_) throw Error(ErrorCode::out_of_memory, "does not fit", "a test");
+    EXPECT_LT(under_way(), limits().most_under_way);
+    EXPECT_TRUE(batch.is_bytes());
+    for (const at::Tensor& image : batch.images)
+      EXPECT_EQ(image.sizes(), batch.images.front().sizes());
+    at::Tensor logits = at::empty({batch.size(), 1});
+    for (std::int64_t i = 0; i < batch.size(); ++i)
+      logits[i] = batch.images[static_cast<std::size_t>(i)].to(at::kFloat).mean();
+    const std::shared_ptr<void> counted(nullptr, [count = under_way_](void*) { --*count; });
+    largest_ = std::max(largest_, ++*under_way_);
+    sizes_.push_back(batch.size());
+    return [logits, counted, slow = slow_]() -> model::inference::EngineOutputs {
+      // Long enough for the workers to gather the next batch.
+      if (slow) std::this_thread::sleep_for(std::chrono::milliseconds(100));
+      return {logits, {}};
+    };
+  }
   static model::VitConfig of_sixteen_tokens() {
     model::VitConfig config;
     config.patch_size = 8;
@@ -121,7 +118,7 @@ class TwoSlotModel final : public model::inference::Engine {
   }
 
   std::int64_t most_;
-  std::deque<at::Tensor> batches_;
+  std::shared_ptr<int> under_way_ = std::make_shared<int>(0);  ///< batches
 };
 
 inline std::vector<PipelineResult> results_of(model::inference::Engine& model,

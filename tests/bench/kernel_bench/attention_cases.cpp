@@ -13,10 +13,12 @@ using kernels::device::Stream;
 namespace hydra = kernels::hydra;
 namespace linear = kernels::linear_attention;
 
-constexpr std::int64_t kDim = 768;  // ViT-B
-constexpr std::int64_t kHeads = 12;
-constexpr std::int64_t kFullHd = 8161;    // tokens of 1088x1920
-constexpr std::int64_t kUltraHd = 32401;  // of 2160x3840
+constexpr std::int64_t kHeads = sized(12, 2);  // ViT-B
+constexpr std::int64_t kDim = 64 * kHeads;
+constexpr std::int64_t kImages = sized(8, 2);
+constexpr std::int64_t kFullHd = sized(8161, 70);    // tokens of 1088x1920
+constexpr std::int64_t kUltraHd = sized(32401, 90);  // of 2160x3840
+constexpr std::int64_t kLong = sized(32768, 130);
 
 std::string shape_text(std::int64_t images, std::int64_t tokens, const std::string& rest) {
   return "B " + std::to_string(images) + ", N " + std::to_string(tokens) + ", " + rest;
@@ -54,7 +56,7 @@ struct Tensors {
 };
 
 hydra::cuda::Shape hydra_shape(std::int64_t images, std::int64_t tokens) {
-  return {images, tokens, tokens, kDim, hydra::Kernel{}, 1, 1.0F, 1.0F};
+  return {images, tokens, tokens, kDim, hydra::Kernel{}, {}};
 }
 
 hydra::cuda::ForwardParams<BFloat16> hydra_forward(const Tensors& t) {
@@ -118,11 +120,11 @@ Case hydra_case(std::int64_t images, std::int64_t tokens, bool backward) {
 }
 
 linear::Shape linear_shape(linear::Feature feature) {
-  return {kHeads, kDim / kHeads, kDim / kHeads, feature, linear::Normaliser::add_eps, 1e-6F, 1e-6F};
+  return {kHeads, kDim / kHeads, kDim / kHeads, {feature}};
 }
 
 linear::cuda::Extent linear_extent(std::int64_t images, std::int64_t tokens) {
-  return {images, tokens, tokens, 0, 1.0F, 1.0F};
+  return {images, tokens, tokens, {}};
 }
 
 std::shared_ptr<Tensors> linear_tensors(const linear::Shape& shape, std::int64_t images,
@@ -204,7 +206,7 @@ std::vector<Case> hydra_cases() {
   std::vector<Case> cases;
   for (const bool backward : {false, true})
     for (const std::int64_t tokens : {kFullHd, kUltraHd})
-      for (const std::int64_t images : {1, 8})
+      for (const std::int64_t images : {std::int64_t{1}, kImages})
         cases.push_back(hydra_case(images, tokens, backward));
   return cases;
 }
@@ -221,7 +223,7 @@ std::vector<Case> linear_attention_cases() {
   std::vector<Case> cases;
   for (const Setting& setting : {Setting{"hedgehog", linear::Feature::exp_pair},
                                  Setting{"elu", linear::Feature::elu_plus_one}}) {
-    for (const Batch& batch : {Batch{1, 32768}, Batch{8, kFullHd}}) {
+    for (const Batch& batch : {Batch{1, kLong}, Batch{kImages, kFullHd}}) {
       for (const bool backward : {false, true}) {
         cases.push_back(
             linear_case(setting.name, setting.feature, batch.images, batch.tokens, backward));

@@ -1,5 +1,7 @@
 // A block's products with both factors in FP8 (e4m3), by cuBLASLt: whether they exist with the
 // epilogues that a block needs, and how fast they are. Only a probe: no model computes so.
+#include "kernels/device/event.h"
+#include "kernels/device/fastest_way.h"
 #include "kernels/device/launch.h"
 #include "kernels/error.h"
 #include "kernels/linear/cublas_lt_library.h"
@@ -8,6 +10,8 @@
 
 #include <cuda_runtime_api.h>
 
+#include <algorithm>
+#include <array>
 #include <memory>
 #include <string>
 #include <vector>
@@ -20,7 +24,9 @@ using kernels::device::check_cuda;
 using kernels::device::Stream;
 using kernels::linear::cuda::CublasLtLibrary;
 
-constexpr std::int64_t kRows = std::int64_t{8} * 8161;
+constexpr std::int64_t kRows = sized(8 * 8161, 48);
+constexpr int kMostAlgorithms = 8;
+constexpr int kTimedRuns = 5;
 constexpr std::size_t kWorkspaceBytes = std::size_t{32} << 20;
 
 struct Fp8Product {
@@ -35,7 +41,7 @@ struct Fp8Product {
 /// One product and its matrices. Descriptors live as long as the process.
 class Fp8Call {
  public:
-  explicit Fp8Call(const Fp8Product& product) : product_(product) {
+  Fp8Call(const Fp8Product& product, Stream stream) : product_(product) {
     const auto elements = [](std::int64_t a, std::int64_t b) {
       return static_cast<std::size_t>(a * b);
     };
@@ -47,7 +53,7 @@ class Fp8Call {
       y8_ = DeviceMemory<E4m3>(elements(kRows, product.out));
     else
       y_ = DeviceMemory<BFloat16>(elements(kRows, product.out));
-    scales_ = DeviceMemory<float>(kRows);
+    scales_ = DeviceMemory<float>(static_cast<std::size_t>(std::max(kRows, product.out)));
     // Results of a magnitude around one.
     const std::vector<float> scale(scales_.size(), 0.04F);
     check_cuda(cudaMemcpy(scales_.data(), scale.data(), scales_.bytes(), cudaMemcpyHostToDevice),
@@ -55,23 +61,26 @@ class Fp8Call {
     check_cuda(cudaDeviceSynchronize(), "cudaDeviceSynchronize");
     library_.check(library_.Create(&handle_), "cublasLtCreate");
     describe();
-    choose();
+    choose(stream);
   }
 
-  void run(Stream stream) const {
+  void run(Stream stream) const { library_.check(status_of(stream), "an FP8 product"); }
+  [[nodiscard]] bool finite() const { return product_.narrow ? is_finite(y8_) : is_finite(y_); }
+  /// Which algorithm runs, and of how many.
+  [[nodiscard]] const std::string& note() const { return note_; }
+
+ private:
+  [[nodiscard]] cublasStatus_t status_of(Stream stream) const {
     const float one = 1;
     const float of_c = product_.add ? 1 : 0;
     void* const y = product_.narrow ? static_cast<void*>(y8_.data()) : y_.data();
     // Without an addend c is not read; FP8's y cannot stand in for it.
     const void* const c = product_.add || product_.narrow ? static_cast<const void*>(c_.data()) : y;
-    library_.check(library_.Matmul(handle_, operation_, &one, weight_.data(), weight_layout_,
-                                   x_.data(), x_layout_, &of_c, c, c_layout_, y, y_layout_,
-                                   &algorithm_, workspace_.data(), workspace_.bytes(), stream),
-                   "an FP8 product");
+    return library_.Matmul(handle_, operation_, &one, weight_.data(), weight_layout_, x_.data(),
+                           x_layout_, &of_c, c, c_layout_, y, y_layout_, &algorithm_,
+                           workspace_.data(), workspace_.bytes(), stream);
   }
-  [[nodiscard]] bool finite() const { return product_.narrow ? is_finite(y8_) : is_finite(y_); }
 
- private:
   template <class Value>
   void set(cublasLtMatmulDescAttributes_t what, Value value) {
     library_.check(library_.MatmulDescSetAttribute(operation_, what, &value, sizeof value),
@@ -110,22 +119,41 @@ class Fp8Call {
     y_layout_ = layout(product_.narrow ? CUDA_R_8F_E4M3 : CUDA_R_16BF, product_.out, kRows);
   }
 
-  /// The library's first choice; Error(failed) where it has none.
-  void choose() {
+  /// The fastest of those that the library offers; Error(failed) where none runs.
+  void choose(Stream stream) {
     cublasLtMatmulPreference_t preference = nullptr;
     library_.check(library_.MatmulPreferenceCreate(&preference), "cublasLtMatmulPreferenceCreate");
     library_.check(
         library_.MatmulPreferenceSetAttribute(preference, CUBLASLT_MATMUL_PREF_MAX_WORKSPACE_BYTES,
                                               &kWorkspaceBytes, sizeof kWorkspaceBytes),
         "cublasLtMatmulPreferenceSetAttribute");
-    cublasLtMatmulHeuristicResult_t found{};
+    std::array<cublasLtMatmulHeuristicResult_t, kMostAlgorithms> found{};
     int count = 0;
-    library_.check(
-        library_.MatmulAlgoGetHeuristic(handle_, operation_, weight_layout_, x_layout_, c_layout_,
-                                        y_layout_, preference, 1, &found, &count),
-        "an algorithm for the FP8 product");
-    if (count == 0) throw Error(ErrorCode::failed, "no algorithm is offered", "cuBLASLt");
-    algorithm_ = found.algo;
+    library_.check(library_.MatmulAlgoGetHeuristic(handle_, operation_, weight_layout_, x_layout_,
+                                                   c_layout_, y_layout_, preference,
+                                                   kMostAlgorithms, found.data(), &count),
+                   "an algorithm for the FP8 product");
+    int running = 0;
+    const auto runs = [&](int way) {
+      const auto& offered = found[static_cast<std::size_t>(way)];
+      algorithm_ = offered.algo;
+      const bool well =
+          offered.state == CUBLAS_STATUS_SUCCESS && status_of(stream) == CUBLAS_STATUS_SUCCESS;
+      running += well ? 1 : 0;
+      return well;
+    };
+    const auto time = [&](int way) {
+      algorithm_ = found[static_cast<std::size_t>(way)].algo;
+      return kernels::device::milliseconds_of(stream, kTimedRuns, "an FP8 product",
+                                              [&] { run(stream); });
+    };
+    const int best = kernels::device::fastest_way(count, /*deterministic=*/false, runs, time);
+    if (best < 0)
+      throw Error(ErrorCode::failed,
+                  std::to_string(count) + " algorithms are offered and none runs", "cuBLASLt");
+    algorithm_ = found[static_cast<std::size_t>(best)].algo;
+    note_ = "proposal " + std::to_string(best + 1) + " is the fastest of " +
+            std::to_string(running) + " that run";
   }
 
   const CublasLtLibrary& library_ = CublasLtLibrary::get();
@@ -139,6 +167,7 @@ class Fp8Call {
   cublasLtMatrixLayout_t weight_layout_ = nullptr, x_layout_ = nullptr, c_layout_ = nullptr,
                          y_layout_ = nullptr;
   cublasLtMatmulAlgo_t algorithm_{};
+  std::string note_;
 };
 
 Case fp8_case(Fp8Product product, bool scale_of_row) {
@@ -152,9 +181,13 @@ Case fp8_case(Fp8Product product, bool scale_of_row) {
               product.narrow ? "e4m3 to e4m3" : "e4m3 to bfloat16",
               read + written + (product.add ? results * sizeof(BFloat16) : 0),
               2 * results * static_cast<double>(product.in),
-              [product](Stream) -> Work {
-                auto call = std::make_shared<Fp8Call>(product);
-                return {[call](Stream s) { call->run(s); }, {}, [call] { return call->finite(); }};
+              [product](Stream stream) -> Work {
+                auto call = std::make_shared<Fp8Call>(product, stream);
+                return {[call](Stream s) { call->run(s); },
+                        {},
+                        [call] { return call->finite(); },
+                        {},
+                        call->note()};
               }};
   result.may_refuse = true;
   return result;
@@ -163,7 +196,7 @@ Case fp8_case(Fp8Product product, bool scale_of_row) {
 }  // namespace
 
 std::vector<Case> fp8_cases() {
-  constexpr std::int64_t kDim = 768;
+  constexpr std::int64_t kDim = sized(768, 64);
   std::vector<Case> cases;
   for (const bool scale_of_row : {false, true}) {
     for (const Fp8Product& product :

@@ -11,11 +11,12 @@ using kernels::BFloat16;
 using kernels::device::Stream;
 
 constexpr std::int64_t kPatch = 16;
-constexpr std::int64_t kGridRows = 1088 / kPatch;
-constexpr std::int64_t kGridColumns = 1920 / kPatch;
+constexpr std::int64_t kGridRows = sized(1088, 32) / kPatch;
+constexpr std::int64_t kGridColumns = sized(1920, 48) / kPatch;
 
 Case patchify_case(std::int64_t images) {
-  const double values = static_cast<double>(images * 1088 * 1920 * 3);
+  const double values =
+      static_cast<double>(images * kGridRows * kGridColumns * kPatch * kPatch * 3);
   Case result{"patchify",          "B " + std::to_string(images) + ", 1088x1920 pixels, patch 16",
               "uint8 to bfloat16", values * (1 + sizeof(BFloat16)),
               2 * values,          {}};

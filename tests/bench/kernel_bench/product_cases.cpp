@@ -14,7 +14,7 @@ namespace linear = kernels::linear::cuda;
 enum class Epilogue { bias, gelu, add };
 
 Case product_case(const std::string& name, std::int64_t in, std::int64_t out, Epilogue epilogue) {
-  constexpr std::int64_t kRows = 8 * 8161;
+  constexpr std::int64_t kRows = sized(8 * 8161, 48);
   const double read = static_cast<double>(kRows * in + in * out);
   const double written = static_cast<double>(kRows * out);
   Case result{"linear " + name,
@@ -65,7 +65,7 @@ Case product_case(const std::string& name, std::int64_t in, std::int64_t out, Ep
 }  // namespace
 
 std::vector<Case> product_cases() {
-  constexpr std::int64_t kDim = 768;
+  constexpr std::int64_t kDim = sized(768, 64);
   return {product_case("qkv", kDim, 3 * kDim, Epilogue::bias),
           product_case("proj + x", kDim, kDim, Epilogue::add),
           product_case("fc1, gelu", kDim, 4 * kDim, Epilogue::gelu),

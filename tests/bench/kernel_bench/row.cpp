@@ -60,7 +60,8 @@ void RowWriter::write_replays(const Case& each, int calls, std::uint64_t differe
   out_ << row.dump() << std::endl;
 }
 
-void RowWriter::write(const Case& each, const std::string& cache, const Times& times, bool finite) {
+void RowWriter::write(const Case& each, const std::string& cache, const Times& times, bool finite,
+                      const std::string& note) {
   const double gb_per_s = each.bytes / times.median / 1e3;
   if (copy_gb_per_s_ == 0) copy_gb_per_s_ = gb_per_s;
   Json row = row_of(each);
@@ -77,6 +78,7 @@ void RowWriter::write(const Case& each, const std::string& cache, const Times& t
               {"copy_gb_per_s", copy_gb_per_s_},
               {"share_of_copy", gb_per_s / copy_gb_per_s_},
               {"finite", finite}});
+  if (!note.empty()) row["note"] = note;
   out_ << row.dump() << std::endl;
 }
 

@@ -15,8 +15,9 @@ class RowWriter {
  public:
   /// Begins with what the current device is.
   explicit RowWriter(std::ostream& out);
-  /// `cache` is "cold" or "warm"; `finite` whether the output is.
-  void write(const Case& each, const std::string& cache, const Times& times, bool finite);
+  /// `cache` is "cold" or "warm"; `finite` whether the output is; `note` as Work's.
+  void write(const Case& each, const std::string& cache, const Times& times, bool finite,
+             const std::string& note = "");
   /// `different` words of 16 bytes in all of the calls.
   void write_replays(const Case& each, int calls, std::uint64_t different);
   /// A row without times, and why.

@@ -15,10 +15,10 @@ namespace {
 using kernels::BFloat16;
 using kernels::device::Stream;
 
-constexpr std::int64_t kImages = 8;
-constexpr std::int64_t kTokens = 8161;
+constexpr std::int64_t kImages = sized(8, 2);
+constexpr std::int64_t kTokens = sized(8161, 70);
 constexpr std::int64_t kRows = kImages * kTokens;
-constexpr std::int64_t kDim = 768;
+constexpr std::int64_t kDim = sized(768, 128);
 
 Case layer_norm_case() {
   constexpr std::size_t kCount = kRows * kDim;

@@ -13,15 +13,15 @@ namespace {
 
 using kernels::device::check_cuda;
 
-constexpr int kWindow = 10;  // launches whose median is compared
-constexpr std::size_t kCopied = std::size_t{1} << 30;
+constexpr int kWindow = static_cast<int>(sized(10, 2));  // launches whose median is compared
+constexpr std::size_t kCopied = sized(std::int64_t{1} << 30, 4096);
 
 std::size_t flushed_bytes() {
   int device = 0;
   int l2 = 0;
   check_cuda(cudaGetDevice(&device), "cudaGetDevice");
   check_cuda(cudaDeviceGetAttribute(&l2, cudaDevAttrL2CacheSize, device), "size of L2");
-  return std::max<std::size_t>(2 * static_cast<std::size_t>(l2), std::size_t{32} << 20);
+  return std::max<std::size_t>(2 * static_cast<std::size_t>(l2), sized(32 << 20, 4096));
 }
 
 double percentile(const std::vector<double>& sorted, double share) {
@@ -142,7 +142,7 @@ Times Stopwatch::cold(const Work& work) {
 
 Times Stopwatch::warm(const Work& work) {
   constexpr double kLaunch = 300;  // microseconds, beside which the launch of a graph is little
-  constexpr int kMostRuns = 20;
+  constexpr int kMostRuns = static_cast<int>(sized(20, 2));
   const double once = summarise(sample(
                                     kWindow, [] {}, [&] { work.run(stream()); }))
                           .median;

@@ -4,11 +4,19 @@
 #include "kernels/device/stream.h"
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
 #include <string>
 #include <vector>
 
 namespace hydrascope::bench {
+
+/// Every number that only time asks for, and what a test on the stand-in for CUDA takes instead.
+#ifdef HYDRASCOPE_STAND_IN
+constexpr std::int64_t sized(std::int64_t /*full*/, std::int64_t tiny) { return tiny; }
+#else
+constexpr std::int64_t sized(std::int64_t full, std::int64_t /*tiny*/) { return full; }
+#endif
 
 /// Memory and arguments of one call.
 struct Work {
@@ -24,6 +32,8 @@ struct Work {
     std::size_t bytes;
   };
   std::vector<Written> written = {};
+  /// How `run` computes, where that was chosen.
+  std::string note = {};
 };
 
 struct Case {

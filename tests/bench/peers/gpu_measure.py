@@ -44,6 +44,16 @@ BATCHES = [1, 2, 4, 8, 16]
 LARGE_BATCH, SMALL_BATCH = 8, 256
 HEDGEHOG = {"tokens": 32768, "batch": 1}
 DURATION = 1.0  # seconds of every measurement
+# Peers of other batches, and by torch.compile's longest search, in the order of their worth.
+MORE_PEERS: list[tuple[str, list[int], int, str]] = [
+    ("hydra", LARGE, LARGE_BATCH, "max-autotune"),
+    ("softmax", SMALL, SMALL_BATCH, "max-autotune"),
+    *(("softmax", SMALL, batch, "default") for batch in (64, 8, 1)),
+    *(("hydra", LARGE, batch, "default") for batch in (4, 1)),
+    *(("softmax", SMALL, batch, "max-autotune") for batch in (1, 64, 8)),
+    *(("hydra", LARGE, batch, "max-autotune") for batch in (1, 4)),
+    *(("softmax", LARGE, batch, "default") for batch in (4, 1)),
+]
 
 
 class Run:
@@ -51,6 +61,7 @@ class Run:
 
     rounds = 3  # of what is measured in turns
     compile_limit = 100.0  # seconds that one torch.compile may take
+    peer_limit = 60.0  # the same of those that decide no target
 
     def __init__(self, arguments: argparse.Namespace, worker: Path = HERE / "worker.py") -> None:
         self.arguments = arguments
@@ -94,12 +105,15 @@ class Run:
             raise Failure(rows[-1]["error"])
         return best
 
-    def torch(self, attention: str, img_size: list[int], batch: int, **job: object) -> Json:
+    def torch(
+        self, attention: str, img_size: list[int], batch: int, most: float | None = None, **job: object
+    ) -> Json:
         """A row of timm's model; `backend` and `compile` say how. Its failure is a row, too."""
+        compiled = str(job.get("compile", "")).replace("default", "")
         words = [
             f"timm {attention}",
             str(job.get("backend", "")),
-            "torch.compile" if job.get("compile") else "eager",
+            f"torch.compile {compiled}".strip() if job.get("compile") else "eager",
         ]
         row: Json = {
             "who": "torch", "setting": ", ".join(filter(None, words)), "attention": attention,
@@ -109,7 +123,7 @@ class Run:
         asked = {"do": "measure", "kind": "gpu", "arch": ARCH, "duration": DURATION}
         work = {"attention": attention, "img_size": img_size, "batch": batch}
         try:
-            row |= self.worker.ask(self.compile_limit, **asked, **work, **job)
+            row |= self.worker.ask(most or self.compile_limit, **asked, **work, **job)
         except Failure as failure:
             row["error"] = str(failure)
             raise
@@ -191,6 +205,17 @@ class Run:
                 self.turn_of_torch("softmax", SMALL, SMALL_BATCH, job),
         })  # fmt: skip
 
+    def more_peers(self) -> None:
+        """Each has seconds of its own; one that does not fit is named."""
+        self.hydrascope("softmax", SMALL, 1, 8, 64)
+        for attention, img_size, batch, mode in MORE_PEERS:
+            try:
+                self.clock.demand(15)
+                self.torch(attention, img_size, batch, self.peer_limit, compile=mode)
+            except Failure as failure:
+                size = "x".join(map(str, img_size))
+                self.remark(f"peer {attention} {size}, batch {batch}, {mode}: not run: {failure}")
+
     def hedgehog_kernel(self) -> Json:
         command = [str(self.arguments.kernel_bench), "--launches", "30"]
         command += ["--filter", "^hedgehog forward.*32768"]
@@ -232,6 +257,7 @@ class Run:
             ("224 pixels in turns", 20, self.small_in_turns),
             ("agreement of CPU and GPU", 10, self.agreement),
             ("hedgehog against softmax", 20, self.hedgehog_against_softmax),
+            ("peers of other batches and modes", 20, self.more_peers),
             ("Hedgehog at 1088x1920", 15, lambda: self.hydrascope("hedgehog", LARGE, *BATCHES)),
             ("the matrix rate again", 10, self.matrix_rate),
         ]

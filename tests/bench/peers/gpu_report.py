@@ -113,7 +113,7 @@ def kernel_table(rows: list[Json]) -> list[list[str]]:
             lines.append([row["kernel"], row["shape"], why, *["-"] * 5])
         elif "cache" in row:
             lines.append([
-                row["kernel"], row["shape"],
+                row["kernel"], "; ".join(filter(None, [row["shape"], row.get("note")])),
                 row["cache"] + ("" if row["finite"] else ", NOT FINITE"),
                 f"{number(row['us_median'])} ({number(row['us_p10'])} to {number(row['us_p90'])})",
                 number(row["bytes"] / 1e6), number(row["gb_per_s"]),

@@ -106,4 +106,5 @@ class Targets(unittest.TestCase):
             ]  # fmt: skip
             model = {"header": {"gpu": "NVIDIA H100"}, "rows": rows}
             verdicts = [row["reached"] for row in targets.table([], model) if row["ratio"]]
-            self.assertEqual(verdicts, [True, reached])  # what is expected, and the latency
+            # Two peers by arithmetic, what is expected, and the latency.
+            self.assertEqual(verdicts, [True, True, True, reached])

@@ -56,8 +56,8 @@ struct Batch {
   DeviceArray<unsigned char> workspace;
 
   explicit Batch(const Case& c)
-      : shape{c.images, c.tokens, c.queries < 0 ? c.tokens : c.queries, c.dim, c.kernel, 2,
-              0.5F,     1.25F},
+      : shape{c.images, c.tokens, c.queries < 0 ? c.tokens : c.queries,
+              c.dim,    c.kernel, {2, 0.5, 1.25}},
         q(c.images, shape.queries, c.dim, Layout::packed, c.how, 1),
         k(c.images, c.tokens, c.dim, Layout::packed, c.how, 2),
         v(c.images, c.tokens, c.dim, Layout::packed, c.how, 3),
@@ -126,13 +126,9 @@ struct Batch {
     grad_v.download();
   }
   hydra::Tokens<T> image(std::int64_t b) const {
-    return {q.host_of(b),       q.stride(),
-            shape.queries,      k.host_of(b),
-            k.stride(),         v.host_of(b),
-            v.stride(),         shape.tokens,
-            shape.dim,          shape.kernel,
-            shape.num_prefix,   shape.prefix_weight,
-            shape.patch_weight, scaled ? scale.data() : nullptr};
+    return {q.host_of(b), q.stride(),   shape.queries, k.host_of(b),
+            k.stride(),   v.host_of(b), v.stride(),    shape.tokens,
+            shape.dim,    shape.kernel, shape.weights, scaled ? scale.data() : nullptr};
   }
 
   void expect_vector(const DeviceArray<float>& found, std::int64_t b, const twin::Sums& expected,
@@ -180,9 +176,9 @@ struct Batch {
 std::string text(const Case& c) {
   return std::to_string(c.images) + " images of " + std::to_string(c.tokens) + " tokens of " +
          std::to_string(c.dim) + ", fill " + std::to_string(static_cast<int>(c.how)) + ", norms " +
-         std::to_string(static_cast<int>(c.kernel.norm_q)) + " " +
-         std::to_string(static_cast<int>(c.kernel.norm_k)) + ", eps " +
-         std::to_string(c.kernel.eps);
+         std::to_string(static_cast<int>(c.kernel.query.norm)) + " " +
+         std::to_string(static_cast<int>(c.kernel.key.norm)) + ", eps " +
+         std::to_string(c.kernel.query.eps);
 }
 
 /// Both passes, or the first where not every token has a query.
@@ -220,8 +216,8 @@ TYPED_TEST(HydraCuda, EqualsTheTwinForEveryNormAndEps) {
   for (const Norm norm_q : {Norm::l2, Norm::l1, Norm::none})
     for (const Norm norm_k : {Norm::l2, Norm::l1, Norm::none})
       // 0: what is read in place of rows behind the last has no 1 / r. 5: above all l2 norms.
-      for (const double eps : {0.0, 1e-6, 5.0})
-        compare<TypeParam>({.tokens = 3, .dim = 16, .kernel = {norm_q, norm_k, eps}});
+      for (const float eps : {0.0F, 1e-6F, 5.0F})
+        compare<TypeParam>({.tokens = 3, .dim = 16, .kernel = {{norm_q, eps}, {norm_k, eps}}});
 }
 
 TYPED_TEST(HydraCuda, EqualsTheTwinOnEveryKindOfInput) {
@@ -230,7 +226,7 @@ TYPED_TEST(HydraCuda, EqualsTheTwinOnEveryKindOfInput) {
       compare<TypeParam>({.tokens = 13,
                           .dim = 40,
                           .how = how,
-                          .kernel = {Norm::l2, Norm::l1, 1e-6},
+                          .kernel = {{Norm::l2}, {Norm::l1}},
                           .scaled = scaled});
 }
 

@@ -4,6 +4,7 @@
 #include "kernels/hydra/hydra.h"
 #include "tests/kernels/twin.h"
 
+#include <algorithm>
 #include <cmath>
 #include <vector>
 
@@ -30,9 +31,7 @@ struct Tokens {
   std::int64_t tokens;
   std::int64_t dim;
   Kernel kernel;
-  std::int64_t num_prefix;
-  float prefix_weight;
-  float patch_weight;
+  TokenWeights weights;
   const float* feature_scale;  ///< (dim) or null
 };
 
@@ -63,15 +62,9 @@ double length_of(const T* x, std::int64_t dim, Norm norm) {
 
 /// r of a row.
 template <class T>
-double divisor(const T* x, std::int64_t dim, Norm norm, double eps) {
-  if (norm == Norm::none) return 1;
-  const double length = length_of(x, dim, norm);
-  return length < eps ? eps : length;
-}
-
-template <class T>
-double weight_of(const Tokens<T>& p, std::int64_t token) {
-  return static_cast<double>(token < p.num_prefix ? p.prefix_weight : p.patch_weight);
+double divisor(const T* x, std::int64_t dim, const NormRule& rule) {
+  if (rule.norm == Norm::none) return 1;
+  return std::max(length_of(x, dim, rule.norm), static_cast<double>(rule.eps));
 }
 
 template <class T>
@@ -82,11 +75,12 @@ double scale_of(const Tokens<T>& p, std::size_t f) {
 /// Appends J^T g of one row, J the derivative of x / r(x):
 ///   dx = (g - (d|x|/dx) (p . g)) / r,  p = x / r.
 template <class T>
-void append_gradient(Sums& gradient, const T* x, const Sums& g, Norm norm, double eps) {
+void append_gradient(Sums& gradient, const T* x, const Sums& g, const NormRule& rule) {
+  const Norm norm = rule.norm;
   const auto dim = static_cast<std::int64_t>(g.values.size());
-  const double r = divisor(x, dim, norm, eps);
+  const double r = divisor(x, dim, rule);
   const double length = length_of(x, dim, norm);
-  const bool constant = norm != Norm::none && length < eps;
+  const bool constant = norm != Norm::none && length < static_cast<double>(rule.eps);
   double along = 0;
   double along_magnitude = 0;
   for (std::size_t f = 0; f < g.values.size(); ++f) {
@@ -117,9 +111,9 @@ ProjectResult project_reference(const ProjectParams<T>& p) {
     const T* k = p.k + row * p.stride;
     const T* v = p.v + row * p.stride;
     const T* q = p.q + row * p.q_stride;
-    const double r_q = has_query ? divisor(q, p.dim, p.kernel.norm_q, p.kernel.eps) : 1;
-    const double r_k = divisor(k, p.dim, p.kernel.norm_k, p.kernel.eps);
-    const auto weight = static_cast<double>(row < p.num_prefix ? p.prefix_weight : p.patch_weight);
+    const double r_q = has_query ? divisor(q, p.dim, p.kernel.query) : 1;
+    const double r_k = divisor(k, p.dim, p.kernel.key);
+    const double weight = p.weights.of(row);
     for (std::int64_t f = 0; f < p.dim; ++f) {
       const double given = widened(k[f]) / r_k * widened(v[f]);
       if (has_query) result.q_hat.push_back(widened(q[f]) / r_q);
@@ -159,7 +153,7 @@ std::vector<double> add_gated_reference(const AddGatedParams<T>& p) {
   std::vector<double> y;
   for (std::int64_t row = 0; row < p.rows; ++row) {
     const T* q = p.q + row * p.q_stride;
-    const double r = divisor(q, p.dim, p.rule.norm, static_cast<double>(p.rule.eps));
+    const double r = divisor(q, p.dim, p.rule);
     for (std::int64_t f = 0; f < p.dim; ++f)
       y.push_back(widened(p.y[row * p.y_stride + f]) +
                   widened(q[f]) / r * static_cast<double>(p.g[f]));
@@ -174,7 +168,7 @@ ForwardResult forward_reference(const Tokens<T>& p) {
   for (std::int64_t t = 0; t < p.tokens; ++t) {
     const T* k = p.k + t * p.k_stride;
     const T* v = p.v + t * p.v_stride;
-    const double by = weight_of(p, t) / divisor(k, p.dim, p.kernel.norm_k, p.kernel.eps);
+    const double by = p.weights.of(t) / divisor(k, p.dim, p.kernel.key);
     for (std::size_t f = 0; f < dim; ++f) {
       const double given = by * widened(k[f]) * widened(v[f]);
       result.sum.add(f, given, std::abs(given));
@@ -185,7 +179,7 @@ ForwardResult forward_reference(const Tokens<T>& p) {
                          std::abs(scale_of(p, f)) * result.sum.magnitudes[f]);
   for (std::int64_t i = 0; i < p.queries; ++i) {
     const T* q = p.q + i * p.q_stride;
-    const double r = divisor(q, p.dim, p.kernel.norm_q, p.kernel.eps);
+    const double r = divisor(q, p.dim, p.kernel.query);
     for (std::size_t f = 0; f < dim; ++f)
       result.y.append(widened(q[f]) / r * result.global.values[f],
                       std::abs(widened(q[f]) / r) * result.global.magnitudes[f]);
@@ -202,7 +196,7 @@ BackwardResult backward_reference(const Tokens<T>& p, const T* grad_y, std::int6
   for (std::int64_t i = 0; i < p.queries; ++i) {
     const T* q = p.q + i * p.q_stride;
     const T* given = grad_y + i * grad_y_stride;
-    const double r = divisor(q, p.dim, p.kernel.norm_q, p.kernel.eps);
+    const double r = divisor(q, p.dim, p.kernel.query);
     Sums of_q_hat;
     for (std::size_t f = 0; f < dim; ++f) {
       const double product = widened(q[f]) / r * widened(given[f]);
@@ -210,7 +204,7 @@ BackwardResult backward_reference(const Tokens<T>& p, const T* grad_y, std::int6
       of_q_hat.append(widened(given[f]) * forward.global.values[f],
                       std::abs(widened(given[f])) * forward.global.magnitudes[f]);
     }
-    append_gradient(result.grad_q, q, of_q_hat, p.kernel.norm_q, p.kernel.eps);
+    append_gradient(result.grad_q, q, of_q_hat, p.kernel.query);
   }
   for (std::size_t f = 0; f < dim; ++f)
     result.grad_feature_scale.append(forward.sum.values[f] * gated.values[f],
@@ -218,16 +212,16 @@ BackwardResult backward_reference(const Tokens<T>& p, const T* grad_y, std::int6
   for (std::int64_t t = 0; t < p.tokens; ++t) {
     const T* k = p.k + t * p.k_stride;
     const T* v = p.v + t * p.v_stride;
-    const double r = divisor(k, p.dim, p.kernel.norm_k, p.kernel.eps);
+    const double r = divisor(k, p.dim, p.kernel.key);
     Sums of_k_hat;
     for (std::size_t f = 0; f < dim; ++f) {
-      const double by = weight_of(p, t) * scale_of(p, f);
+      const double by = p.weights.of(t) * scale_of(p, f);
       of_k_hat.append(by * gated.values[f] * widened(v[f]),
                       std::abs(by * widened(v[f])) * gated.magnitudes[f]);
       result.grad_v.append(by * gated.values[f] * widened(k[f]) / r,
                            std::abs(by * widened(k[f]) / r) * gated.magnitudes[f]);
     }
-    append_gradient(result.grad_k, k, of_k_hat, p.kernel.norm_k, p.kernel.eps);
+    append_gradient(result.grad_k, k, of_k_hat, p.kernel.key);
   }
   return result;
 }

@@ -30,8 +30,8 @@ struct Picture {
   hydra::Kernel kernel;
 
   [[nodiscard]] hydra::Tokens<double> tokens() const {
-    return {q.data(), kDim, kTokens, k.data(), kDim, v.data(), kDim,
-            kTokens,  kDim, kernel,  1,        0.5F, 1.25F,    scale.data()};
+    return {q.data(), kDim,    kTokens, k.data(), kDim,           v.data(),
+            kDim,     kTokens, kDim,    kernel,   {1, 0.5, 1.25}, scale.data()};
   }
   /// grad_y . y
   [[nodiscard]] double loss() const {
@@ -67,7 +67,7 @@ TEST(HydraReference, GradientsAreDifferencesForEveryNorm) {
       SCOPED_TRACE(std::to_string(static_cast<int>(norm_q)) + ", " +
                    std::to_string(static_cast<int>(norm_k)));
       Picture picture;
-      picture.kernel = {norm_q, norm_k, 0.4};  // smaller than every row
+      picture.kernel = {{norm_q, 0.4F}, {norm_k, 0.4F}};  // smaller than every row
       const hydra::BackwardResult gradients = picture.gradients();
       expect_differences(picture, picture.q, gradients.grad_q.values);
       expect_differences(picture, picture.k, gradients.grad_k.values);

@@ -33,9 +33,9 @@ struct Tile {
         sum(static_cast<std::size_t>(dim_)) {}
 
   hydra::ProjectParams<T> params(const hydra::Kernel& kernel) {
-    return {qkv.data(), qkv.stride, rows,         qkv.data() + dim, qkv.data() + 2 * dim,
-            qkv.stride, rows,       dim,          kernel,           2,
-            0.5F,       1.25F,      q_hat.data(), q_hat.stride,     sum.data()};
+    return {qkv.data(),   qkv.stride,   rows,      qkv.data() + dim, qkv.data() + 2 * dim,
+            qkv.stride,   rows,         dim,       kernel,           {2, 0.5, 1.25},
+            q_hat.data(), q_hat.stride, sum.data()};
   }
 };
 
@@ -67,12 +67,12 @@ TYPED_TEST(HydraKernel, ProjectEqualsTheTwinOnEveryShapeAndInstructionSet) {
 TYPED_TEST(HydraKernel, ProjectEqualsTheTwinForEveryNormAndEps) {
   for (const Norm norm_q : {Norm::l2, Norm::l1, Norm::none})
     for (const Norm norm_k : {Norm::l2, Norm::l1, Norm::none})
-      for (const double eps : {1e-6, 5.0})
-        compare<TypeParam>(7, 77, {norm_q, norm_k, eps}, Fill::normal);
+      for (const float eps : {1e-6F, 5.0F})
+        compare<TypeParam>(7, 77, {{norm_q, eps}, {norm_k, eps}}, Fill::normal);
 }
 
 TYPED_TEST(HydraKernel, ProjectEqualsTheTwinOnEveryKindOfInput) {
-  for (const Fill how : kAllFills) compare<TypeParam>(13, 77, {Norm::l2, Norm::l1, 1e-6}, how);
+  for (const Fill how : kAllFills) compare<TypeParam>(13, 77, {{Norm::l2}, {Norm::l1}}, how);
 }
 
 TYPED_TEST(HydraKernel, ProjectWorksInPlace) {
@@ -207,7 +207,7 @@ TEST(HydraCombine, TilesGiveWhatOneTileGives) {
   hydra::project(first);
   auto second = params;
   second.rows = second.query_rows = 24;
-  second.num_prefix = 0;
+  second.weights.num_prefix = 0;
   second.q += 17 * params.stride;
   second.k += 17 * params.stride;
   second.v += 17 * params.stride;

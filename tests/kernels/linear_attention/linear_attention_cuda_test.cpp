@@ -20,7 +20,7 @@ using LinearAttentionCuda = DeviceTest;
 
 /// Under every schedule.
 void check(Problem<float> problem, const char* what, bool backward = true) {
-  SCOPED_TRACE(std::string(what) + ", " + name_of(problem.shape.feature) + ", " +
+  SCOPED_TRACE(std::string(what) + ", " + name_of(problem.shape.rule.feature) + ", " +
                std::to_string(problem.extent.tokens) + " tokens, w " +
                std::to_string(problem.shape.width) + ", d " +
                std::to_string(problem.shape.head_dim));
@@ -56,7 +56,7 @@ TEST_F(LinearAttentionCuda, EqualsTheTwinForRowsLongerThanATile) {
 
 TEST_F(LinearAttentionCuda, RowsShorterThanTheLeastNormAreConstants) {
   la::Shape shape = shape_of(Feature::unit, 1, 12, 8);
-  shape.unit_eps = 3;  // of normal rows about half are shorter
+  shape.rule.unit_eps = 3;  // of normal rows about half are shorter
   check({shape, 1, 20, Fill::normal}, "short rows");
 }
 
@@ -85,9 +85,9 @@ TEST_F(LinearAttentionCuda, EqualsTheTwinOnEveryKindOfInput) {
 TEST_F(LinearAttentionCuda, TokensWeighTheirKeys) {
   for (const Feature feature : {Feature::unit, Feature::relu, Feature::exp_pair}) {
     Problem<float> problem(shape_of(feature, 1, 16, 12), 2, 45, Fill::normal);
-    problem.extent.num_prefix = 14;
-    problem.extent.prefix_weight = 0.75F;
-    problem.extent.patch_weight = 0.2F;
+    problem.extent.weights.num_prefix = 14;
+    problem.extent.weights.prefix = 0.75F;
+    problem.extent.weights.patch = 0.2F;
     check(std::move(problem), "weights");
   }
 }
@@ -101,12 +101,12 @@ TEST_F(LinearAttentionCuda, OnlyLeadingTokensMayHaveQueries) {
 
 TEST_F(LinearAttentionCuda, WithoutANormaliserNothingIsDivided) {
   la::Shape shape = shape_of(Feature::relu, 1, 16, 12);
-  shape.normaliser = Normaliser::none;
+  shape.rule.normaliser.rule = Normaliser::Rule::none;
   check({shape, 1, 9, Fill::normal}, "none");
-  shape.normaliser = Normaliser::add_eps;
-  shape.eps = 40;
+  shape.rule.normaliser.rule = Normaliser::Rule::add_eps;
+  shape.rule.normaliser.eps = 40;
   check({shape, 1, 9, Fill::normal}, "a large eps");
-  shape.feature = Feature::unit;
+  shape.rule.feature = Feature::unit;
   check({shape, 1, 9, Fill::normal}, "a large eps");
 }
 

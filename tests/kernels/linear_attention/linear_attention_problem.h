@@ -63,7 +63,7 @@ struct Problem {
   Problem(const la::Shape& shape_, std::int64_t images, std::int64_t tokens,
           Fill how = Fill::normal, std::optional<std::int64_t> queries = {})
       : shape(shape_),
-        extent{images, tokens, queries.value_or(tokens), 0, 1, 1},
+        extent{images, tokens, queries.value_or(tokens), {}},
         q(images, extent.queries, shape.num_heads * shape.width, Layout::packed, how, 1),
         k(images, tokens, shape.num_heads * shape.width, Layout::packed, how, 2),
         v(images, tokens, shape.num_heads * shape.head_dim, Layout::packed, how, 3),
@@ -103,9 +103,8 @@ struct Problem {
   }
 
   [[nodiscard]] la::Tokens<T> tokens(std::int64_t b) const {
-    return {shape,         q.host_of(b),      q.stride(),           extent.queries,
-            k.host_of(b),  k.stride(),        v.host_of(b),         v.stride(),
-            extent.tokens, extent.num_prefix, extent.prefix_weight, extent.patch_weight};
+    return {shape,      q.host_of(b), q.stride(), extent.queries, k.host_of(b),
+            k.stride(), v.host_of(b), v.stride(), extent.tokens,  extent.weights};
   }
 };
 

@@ -29,8 +29,11 @@ inline std::string name_of(Feature feature) {
 /// As the mechanisms have it.
 inline Shape shape_of(Feature feature, std::int64_t heads, std::int64_t width,
                       std::int64_t head_dim) {
-  const Normaliser rule = feature == Feature::unit ? Normaliser::none : Normaliser::add_eps;
-  return {heads, width, head_dim, feature, rule, 1e-6F, 1e-6F};
+  using Division = Normaliser::Rule;
+  return {heads,
+          width,
+          head_dim,
+          {feature, {feature == Feature::unit ? Division::none : Division::add_eps, 1e-6F}}};
 }
 
 /// All tokens of one image.
@@ -45,9 +48,7 @@ struct Tokens {
   const T* v;  ///< (keys, H * d)
   std::int64_t v_stride;
   std::int64_t keys;
-  std::int64_t num_prefix;
-  float prefix_weight;
-  float patch_weight;
+  TokenWeights weights;
 };
 
 struct Mixed {
@@ -91,7 +92,7 @@ inline Row mapped(const Shape& shape, const Row& u) {
   Row features;
   double square = 0;
   for (const double x : u) square += x * x;
-  switch (shape.feature) {
+  switch (shape.rule.feature) {
     case Feature::elu_plus_one:
       for (const double x : u) features.push_back(x > 0 ? x + 1 : std::exp(x));
       return features;
@@ -99,7 +100,7 @@ inline Row mapped(const Shape& shape, const Row& u) {
       for (const double x : u) features.push_back(x < 0 ? 0 : x);
       return features;
     case Feature::unit:
-      return times(1 / std::max(static_cast<double>(shape.unit_eps), std::sqrt(square)), u);
+      return times(1 / std::max(static_cast<double>(shape.rule.unit_eps), std::sqrt(square)), u);
     case Feature::exp: return u;
     case Feature::exp_pair: return joined(u, times(-1, u));
     case Feature::softmax_pair: return joined(log_softmax(u), log_softmax(times(-1, u)));
@@ -137,13 +138,13 @@ inline twin::Sums pulled_back(const Shape& shape, const Row& u, const twin::Sums
   double square = 0;
   for (const double x : u) square += x * x;
   const double norm = std::sqrt(square);
-  const double slope = shape.feature == Feature::softmax_both ? 2 : 1;
+  const double slope = shape.rule.feature == Feature::softmax_both ? 2 : 1;
   for (std::size_t i = 0; i < width; ++i) {
-    switch (shape.feature) {
+    switch (shape.rule.feature) {
       case Feature::elu_plus_one: pass(i, u[i] > 0 ? 1 : std::exp(u[i]), i); break;
       case Feature::relu: pass(i, u[i] <= 0 ? 0 : 1, i); break;
       case Feature::unit:
-        if (norm < static_cast<double>(shape.unit_eps)) break;
+        if (norm < static_cast<double>(shape.rule.unit_eps)) break;
         pass(i, 1 / norm, i);
         du.add(i, -p[i] * along / norm, p[i] * along_size / norm);
         break;
@@ -151,19 +152,20 @@ inline twin::Sums pulled_back(const Shape& shape, const Row& u, const twin::Sums
       default: pass(i, slope, i); pass(i, -slope, width + i);
     }
   }
-  if (!pair || shape.feature == Feature::exp_pair) return du;
+  if (!pair || shape.rule.feature == Feature::exp_pair) return du;
   // What the shift of a row, or of each half, gives back.
   for (std::size_t part = 0; part < 2; ++part) {
     const double sign = part == 0 ? slope : -slope;
     const double sum =
-        shape.feature == Feature::softmax_both ? total(g.values) : total(half(g.values, part));
-    const double size = shape.feature == Feature::softmax_both ? total(g.magnitudes)
-                                                               : total(half(g.magnitudes, part));
+        shape.rule.feature == Feature::softmax_both ? total(g.values) : total(half(g.values, part));
+    const double size = shape.rule.feature == Feature::softmax_both
+                            ? total(g.magnitudes)
+                            : total(half(g.magnitudes, part));
     const auto exponents = half(p, part);
     const auto at_most = std::count(exponents.begin(), exponents.end(), 0.0);
     for (std::size_t i = 0; i < width; ++i) {
       double share = std::exp(exponents[i]);  // of a softmax
-      if (shape.feature == Feature::exp_centred)
+      if (shape.rule.feature == Feature::exp_centred)
         share = exponents[i] == 0 ? 1 / static_cast<double>(at_most) : 0;
       du.add(i, -sign * share * sum, share * size);
     }
@@ -178,7 +180,7 @@ inline twin::Sums pulled_back(const Shape& shape, const Row& u, const twin::Sums
 template <class T>
 Mixed linear_attention_reference(const Tokens<T>& t, std::int64_t query) {
   const Shape& shape = t.shape;
-  const bool exponential = is_exponential(shape.feature);
+  const bool exponential = is_exponential(shape.rule.feature);
   Mixed mixed;
   for (std::int64_t head = 0; head < shape.num_heads; ++head) {
     const Row a =
@@ -196,7 +198,7 @@ Mixed linear_attention_reference(const Tokens<T>& t, std::int64_t query) {
     double sum = 0;
     twin::Sums y(static_cast<std::size_t>(shape.head_dim));
     for (std::int64_t j = 0; j < t.keys; ++j) {
-      const auto token = static_cast<double>(j < t.num_prefix ? t.prefix_weight : t.patch_weight);
+      const double token = t.weights.of(j);
       double weight = 0;
       double size = 0;
       for (std::size_t f = 0; f < a.size(); ++f) {
@@ -212,12 +214,42 @@ Mixed linear_attention_reference(const Tokens<T>& t, std::int64_t query) {
     double m = 1;
     if (exponential) {
       m = sum;
-    } else if (shape.normaliser == Normaliser::add_eps) {
-      m = sum + static_cast<double>(shape.eps);
+    } else if (shape.rule.divides()) {
+      m = sum + static_cast<double>(shape.rule.normaliser.eps);
     }
     mixed.y.append(y, 1 / m);
   }
   return mixed;
+}
+
+/// The sums of all tokens, laid out as those of one tile; M is 0 for maps without exponents.
+template <class T>
+std::vector<double> sums_reference(const Tokens<T>& t) {
+  const Shape& shape = t.shape;
+  const bool exponential = is_exponential(shape.rule.feature);
+  std::vector<double> s, z, maximum;
+  for (std::int64_t head = 0; head < shape.num_heads; ++head) {
+    std::vector<Row> b;
+    for (std::int64_t j = 0; j < t.keys; ++j)
+      b.push_back(mapped(shape, widened(t.k + j * t.k_stride + head * shape.width, shape.width)));
+    for (std::size_t f = 0; f < b[0].size(); ++f) {
+      double most = exponential ? b[0][f] : 0;
+      for (const Row& row : b) most = exponential ? std::max(most, row[f]) : 0;
+      Row products(static_cast<std::size_t>(shape.head_dim));
+      double sum = 0;
+      for (std::int64_t j = 0; j < t.keys; ++j) {
+        const double value = b[static_cast<std::size_t>(j)][f];
+        const double weight = t.weights.of(j) * (exponential ? std::exp(value - most) : value);
+        const Row v = widened(t.v + j * t.v_stride + head * shape.head_dim, shape.head_dim);
+        for (std::size_t c = 0; c < v.size(); ++c) products[c] += weight * v[c];
+        sum += weight;
+      }
+      s.insert(s.end(), products.begin(), products.end());
+      z.push_back(sum);
+      maximum.push_back(most);
+    }
+  }
+  return joined(joined(s, z), maximum);
 }
 
 /// Reverse mode of `linear_attention_reference` for all queries, pair by pair, with
@@ -233,8 +265,8 @@ template <class T>
 Gradients linear_attention_backward_reference(const Tokens<T>& t, const T* grad_y,
                                               std::int64_t grad_y_stride) {
   const Shape& shape = t.shape;
-  const bool exponential = is_exponential(shape.feature);
-  const bool divides = exponential || shape.normaliser == Normaliser::add_eps;
+  const bool exponential = is_exponential(shape.rule.feature);
+  const bool divides = shape.rule.divides();
   const std::int64_t width = shape.width;
   const std::int64_t dim = shape.head_dim;
   const auto features = static_cast<std::size_t>(shape.features());
@@ -273,10 +305,9 @@ Gradients linear_attention_backward_reference(const Tokens<T>& t, const T* grad_
       // P of this query and its sums, then y and g . y.
       Row weight(keys);
       Row weight_size(keys);
-      double m = exponential ? 0 : static_cast<double>(shape.eps);
+      double m = exponential ? 0 : static_cast<double>(shape.rule.normaliser.eps);
       for (std::size_t j = 0; j < keys; ++j) {
-        const auto token = static_cast<double>(
-            static_cast<std::int64_t>(j) < t.num_prefix ? t.prefix_weight : t.patch_weight);
+        const double token = t.weights.of(static_cast<std::int64_t>(j));
         for (std::size_t f = 0; f < features; ++f) {
           double& term = p[j * features + f];
           term = token * (exponential ? std::exp(a[f] + b[j][f] - most) : a[f] * b[j][f]);
@@ -297,8 +328,7 @@ Gradients linear_attention_backward_reference(const Tokens<T>& t, const T* grad_
       }
       twin::Sums da(features);
       for (std::size_t j = 0; j < keys; ++j) {
-        const auto token = static_cast<double>(
-            static_cast<std::int64_t>(j) < t.num_prefix ? t.prefix_weight : t.patch_weight);
+        const double token = t.weights.of(static_cast<std::int64_t>(j));
         double slope = divides ? -along : 0;
         double size = divides ? along_size : 0;
         for (std::size_t c = 0; c < g.size(); ++c) {

@@ -10,16 +10,14 @@ namespace linear_attention_reference_test {
 
 namespace la = linear_attention;
 using la::Feature;
-using la::Normaliser;
+using Division = la::Normaliser::Rule;
 
 struct Problem {
   la::Shape shape;
   std::int64_t queries;
   std::int64_t keys;
   std::vector<double> q, k, v, g;
-  std::int64_t num_prefix = 2;
-  float prefix_weight = 0.75F;
-  float patch_weight = 1.25F;
+  TokenWeights weights{2, 0.75, 1.25};
 
   Problem(const la::Shape& shape_, std::int64_t queries_, std::int64_t keys_)
       : shape(shape_), queries(queries_), keys(keys_) {
@@ -35,18 +33,8 @@ struct Problem {
   }
   [[nodiscard]] la::Tokens<double> tokens() const {
     const std::int64_t w = shape.num_heads * shape.width;
-    return {shape,
-            q.data(),
-            w,
-            queries,
-            k.data(),
-            w,
-            v.data(),
-            shape.num_heads * shape.head_dim,
-            keys,
-            num_prefix,
-            prefix_weight,
-            patch_weight};
+    return {shape, q.data(), w, queries, k.data(), w, v.data(), shape.num_heads * shape.head_dim,
+            keys,  weights};
   }
   /// sum of g * y
   [[nodiscard]] double loss() const {
@@ -87,30 +75,30 @@ struct Problem {
 
 TEST(LinearAttentionBackwardReference, EqualsCentralDifferences) {
   for (const Feature feature : la::kAllFeatures) {
-    for (const Normaliser normaliser : {Normaliser::add_eps, Normaliser::none}) {
+    for (const Division division : {Division::add_eps, Division::none}) {
       // a.z of unit vectors may come near 0, where differences say little.
-      if (feature == Feature::unit && normaliser == Normaliser::add_eps) continue;
+      if (feature == Feature::unit && division == Division::add_eps) continue;
       SCOPED_TRACE("map " + std::to_string(static_cast<int>(feature)) + ", normaliser " +
-                   std::to_string(static_cast<int>(normaliser)));
-      Problem({2, 3, 4, feature, normaliser, 0.01F, 1e-6F}, 4, 5).compare();
-      Problem({1, 4, 1, feature, normaliser, 0.01F, 1e-6F}, 2, 3).compare();
+                   std::to_string(static_cast<int>(division)));
+      Problem({2, 3, 4, {feature, {division, 0.01F}}}, 4, 5).compare();
+      Problem({1, 4, 1, {feature, {division, 0.01F}}}, 2, 3).compare();
     }
   }
 }
 
 TEST(LinearAttentionBackwardReference, ADominatingEpsStillHasAGradient) {
-  Problem({1, 3, 2, Feature::unit, Normaliser::add_eps, 50, 1e-6F}, 3, 4).compare();
+  Problem({1, 3, 2, {Feature::unit, {Division::add_eps, 50}}}, 3, 4).compare();
 }
 
 TEST(LinearAttentionBackwardReference, RowsShorterThanTheLeastNormAreConstants) {
   const la::Gradients found =
-      Problem({1, 3, 2, Feature::unit, Normaliser::none, 0, 1e6F}, 3, 4).gradients();
+      Problem({1, 3, 2, {Feature::unit, {Division::none, 0}, 1e6F}}, 3, 4).gradients();
   for (const double x : found.q.values) EXPECT_EQ(x, 0);
   for (const double x : found.k.values) EXPECT_EQ(x, 0);
 }
 
 TEST(LinearAttentionBackwardReference, EqualMaximaShare) {
-  Problem problem({1, 3, 2, Feature::exp_centred, Normaliser::add_eps, 0, 0}, 1, 2);
+  Problem problem({1, 3, 2, {Feature::exp_centred}}, 1, 2);
   problem.q = {2, 2, -1};
   const std::vector<double> tied = problem.gradients().q.values;
   // Any subgradient leaves the sum over u at 0: adding a constant to u changes no exponent.

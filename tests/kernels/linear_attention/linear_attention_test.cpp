@@ -17,7 +17,6 @@ namespace la = linear_attention;
 using la::Feature;
 using la::kAllFeatures;
 using la::name_of;
-using la::Normaliser;
 using la::shape_of;
 
 /// Memory for a kernel to work in: all NaN, with bytes behind it that must stay.
@@ -43,9 +42,8 @@ struct Image {
   la::Shape shape;
   std::int64_t rows;
   StridedRows<T> q, k, v, y;
-  std::int64_t num_prefix = 0;
-  float prefix_weight = 1;
-  float patch_weight = 1;
+  TokenWeights weights;
+  std::vector<float> combined;  ///< S, z, M of all tiles
 
   Image(const la::Shape& shape_, std::int64_t rows_, Fill how)
       : shape(shape_),
@@ -67,22 +65,24 @@ struct Image {
       la::clear(shape, of_tile);
       const std::int64_t first = i * tile;
       la::accumulate(la::AccumulateParams<T>{shape, k.row(first), k.stride, v.row(first), v.stride,
-                                             std::min(tile, rows - first), num_prefix - first,
-                                             prefix_weight, patch_weight, of_tile, scratch.data()});
+                                             std::min(tile, rows - first), weights.from(first),
+                                             of_tile, scratch.data()});
     }
+    Guarded<float> all(size);
     for (std::int64_t head = 0; head < shape.num_heads; ++head)
-      la::combine(la::CombineParams<T>{shape, sums.data(), count, head, 1, state.data()});
+      la::combine(la::CombineParams<T>{shape, sums.data(), count, head, 1, state.data(),
+                                       la::sums_of_head(shape, all.data(), 0)});
+    combined.assign(all.begin(), all.end());
     for (std::int64_t first = 0; first < rows; first += tile)
       la::read_out(la::ReadOutParams<T>{shape, q.row(first), q.stride, std::min(tile, rows - first),
                                         state.data(), y.row(first), y.stride, scratch.data()});
-    EXPECT_TRUE(sums.intact() && scratch.intact() && state.intact() && y.intact());
+    EXPECT_TRUE(sums.intact() && all.intact() && scratch.intact() && state.intact() && y.intact());
   }
 
   /// Compares every `step`th row.
   void compare(std::int64_t step) {
-    const la::Tokens<T> tokens{shape,    q.data(),   q.stride,      rows,
-                               k.data(), k.stride,   v.data(),      v.stride,
-                               rows,     num_prefix, prefix_weight, patch_weight};
+    const la::Tokens<T> tokens{shape,    q.data(), q.stride, rows, k.data(),
+                               k.stride, v.data(), v.stride, rows, weights};
     const double bound = relative_bound();
     for (std::int64_t r = 0; r < rows; r += step) {
       const la::Mixed expected = la::linear_attention_reference(tokens, r);
@@ -163,9 +163,7 @@ TYPED_TEST(LinearAttentionKernel, TokensWeighTheirKeys) {
     for (const Feature feature : {Feature::unit, Feature::relu, Feature::exp_pair}) {
       SCOPED_TRACE(name_of(feature));
       Image<TypeParam> image(shape_of(feature, 2, 32, 32), 33, Fill::normal);
-      image.num_prefix = 14;
-      image.prefix_weight = 0.75F;
-      image.patch_weight = 0.2F;
+      image.weights = {14, 0.75, 0.2};
       image.mix(11);
       image.compare(5);
     }
@@ -202,8 +200,8 @@ TYPED_TEST(LinearAttentionKernel, SumsAreWhatTheHeaderSays) {
   ASSERT_EQ(sums.size(), 2U * 8 * (4 + 2));
   la::clear(shape, sums.data());
   la::AccumulateParams<TypeParam> params{
-      shape, image.k.data(), image.k.stride, image.v.data(), image.v.stride, 6, 0, 1,
-      1,     sums.data(),    scratch.data()};
+      shape, image.k.data(), image.k.stride, image.v.data(), image.v.stride, 6,
+      {},    sums.data(),    scratch.data()};
   la::accumulate(params);
   const std::vector<float> once = sums;
   params.rows = 0;
@@ -226,6 +224,29 @@ TYPED_TEST(LinearAttentionKernel, SumsAreWhatTheHeaderSays) {
                 -std::numeric_limits<float>::infinity());
     }
   }
+}
+
+TYPED_TEST(LinearAttentionKernel, CombinedSumsAreTheTwinsOfAllTiles) {
+  for_each_instruction_set([] {
+    for (const Feature feature : kAllFeatures) {
+      for (const auto& [width, head_dim] :
+           {std::pair<std::int64_t, std::int64_t>{64, 64}, {5, 96}}) {
+        SCOPED_TRACE(name_of(feature) + ", width " + std::to_string(width));
+        Image<TypeParam> image(shape_of(feature, 2, width, head_dim), 33, Fill::normal);
+        image.weights = {14, 0.75, 0.2};
+        image.mix(10);
+        const la::Tokens<TypeParam> tokens{
+            image.shape,    image.q.data(), image.q.stride, 33, image.k.data(),
+            image.k.stride, image.v.data(), image.v.stride, 33, image.weights};
+        const std::vector<double> expected = la::sums_reference(tokens);
+        ASSERT_EQ(image.combined.size(), expected.size());
+        for (std::size_t i = 0; i < expected.size(); ++i)
+          ASSERT_NEAR(image.combined[i], expected[i],
+                      10 * image.relative_bound() * (1 + std::abs(expected[i])))
+              << i;
+      }
+    }
+  });
 }
 
 TYPED_TEST(LinearAttentionKernel, ReadOutOfNoRowsWritesNothing) {
@@ -257,8 +278,7 @@ TYPED_TEST(LinearAttentionKernel, NanReachesWhatDependsOnIt) {
 }
 
 TYPED_TEST(LinearAttentionKernel, ScratchOfATileServesEveryShorterTile) {
-  const linear_attention::Shape shape{
-      1, 32, 32, linear_attention::Feature::exp_pair, linear_attention::Normaliser::add_eps, 0, 0};
+  const linear_attention::Shape shape{1, 32, 32, {linear_attention::Feature::exp_pair}};
   for (std::int64_t most = 1; most < 600; most += 7)
     for (std::int64_t rows = 1; rows <= most; ++rows)
       ASSERT_LE(linear_attention::KeyScratch<TypeParam>(shape, rows).bytes,

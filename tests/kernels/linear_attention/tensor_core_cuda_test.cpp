@@ -145,9 +145,9 @@ TYPED_TEST(LinearAttentionTensorCores, TokensWeighTheirKeys) {
     if (!this->serves(feature)) continue;
     SCOPED_TRACE(name_of(feature));
     Packed<TypeParam> problem(shape_of(feature, 1, 64, 64), 1, 67);
-    problem.extent.num_prefix = 5;
-    problem.extent.prefix_weight = 0.75F;
-    problem.extent.patch_weight = 0.2F;
+    problem.extent.weights.num_prefix = 5;
+    problem.extent.weights.prefix = 0.75F;
+    problem.extent.weights.patch = 0.2F;
     problem.check();
     if (this->HasFatalFailure()) return;
   }
@@ -155,8 +155,8 @@ TYPED_TEST(LinearAttentionTensorCores, TokensWeighTheirKeys) {
 
 TYPED_TEST(LinearAttentionTensorCores, TokensOfNoWeightAreNotThere) {
   Packed<TypeParam> problem(shape_of(Feature::exp_pair, 1, 64, 64), 1, 20);
-  problem.extent.num_prefix = 3;
-  problem.extent.prefix_weight = 0;
+  problem.extent.weights.num_prefix = 3;
+  problem.extent.weights.prefix = 0;
   problem.check();
 }
 
@@ -357,7 +357,7 @@ TEST_F(LinearAttentionTensorCoresParts, WhatNoKernelServesIsRefused) {
   refused([](auto& p) { p.v.stride = 68; });
   refused([](auto& p) { p.y.image_stride = 100; });
   refused([&](auto& p) { p.state = state + 1; });
-  refused([](auto& p) { p.extent.patch_weight = -1; });
+  refused([](auto& p) { p.extent.weights.patch = -1; });
   refused([](auto& p) { p.shape.width = 48; });
 }
 

@@ -85,8 +85,9 @@ TEST(CheckpointTest, LoadsBlockByBlockIntoUntouchedMemory) {
   VisionTransformer loaded(small(), model::Initialisation::for_loading);
   const Loading loading = file.start_loading(*loaded);
   EXPECT_TRUE(loading.report().initialised.empty());
-  loading.copy_rest();
-  for (std::int64_t layer = small().depth - 1; layer >= 0; --layer) loading.copy_block(layer);
+  model::fill(*loaded, loading.weights(), "", model::is_outside_blocks);
+  for (std::int64_t layer = small().depth - 1; layer >= 0; --layer)
+    model::fill(loaded->block(layer), loading.weights(), model::block_prefix(layer));
   // Pages that were given back are read from the file again.
   VisionTransformer again(small());
   file.load_into(*again);

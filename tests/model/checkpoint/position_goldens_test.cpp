@@ -106,9 +106,10 @@ TEST_P(PositionGoldenTest, TimmsFileOpensAndLogitsAreTimms) {
   inference::InferenceOptions options;
   Classifier classifier(config, weights, options);
   // The CPU's kernels turn queries and keys; a rule that changes scores runs as a module.
-  EXPECT_EQ(classifier.describe().kernels,
+  EXPECT_EQ(classifier.engine().describe().kernels,
             config.rel_pos_of(0).rule == "rope" ? "fused" : "fused+modules");
-  EXPECT_TRUE(testing::all_near(classifier.logits(golden.input), golden.logits, kTolerance));
+  EXPECT_TRUE(
+      testing::all_near(classifier.engine().logits(golden.input), golden.logits, kTolerance));
 
   // As our own file, which says what the names of timm's did not.
   const fs::path own = folder.path() / "own/model.safetensors";
@@ -188,7 +189,7 @@ TEST(PositionCheckpointTest, ConfigurationsComeBackWithTheFile) {
       const at::Tensor images = at::randn({2, 3, 64, 80});
       const at::Tensor expected = model->forward(images);
       Classifier classifier(weights.deduce_config(), weights, {});
-      EXPECT_TRUE(testing::all_near(classifier.logits(images), expected,
+      EXPECT_TRUE(testing::all_near(classifier.engine().logits(images), expected,
                                     1e-5 * expected.abs().max().item<double>()));
     }
   }
@@ -276,10 +277,10 @@ TEST(PositionCheckpointTest, TablesInEveryLayerAreAddedToThePatchesThatEnterIt) 
               resample_pos_embed(table, 0, 3, 3, grid.rows, grid.columns, interpolation), 1e-5));
           inference::InferenceOptions options;
           options.trace_layers = {1, 2};
-          inference::InferencePlan plan(inference::EngineSource{model}, options);
-          at::Tensor traced;
-          EXPECT_TRUE(testing::all_near(plan.logits(images, &traced), expected,
-                                        1e-5 * expected.abs().max().item<double>()));
+          inference::InferencePlan plan(model, options);
+          const auto [logits, traced] = plan.compute(images);
+          EXPECT_TRUE(
+              testing::all_near(logits, expected, 1e-5 * expected.abs().max().item<double>()));
           for (const std::int64_t layer : {1, 2}) {
             const at::Tensor& tokens = entering[static_cast<std::size_t>(layer)];
             EXPECT_TRUE(testing::all_near(traced.select(1, layer - 1), tokens,
@@ -321,18 +322,15 @@ TEST(GatedMlpTest, ThePlanComputesThemInEveryPrecision) {
     const at::Tensor expected = model->forward(images);
     const double size = expected.abs().max().item<double>();
     inference::InferenceOptions options;
-    EXPECT_TRUE(testing::all_near(
-        inference::InferencePlan(inference::EngineSource{model}, options).logits(images), expected,
-        1e-5 * size));
+    EXPECT_TRUE(testing::all_near(inference::InferencePlan(model, options).logits(images), expected,
+                                  1e-5 * size));
     options.precision.dtype = at::kBFloat16;
-    EXPECT_TRUE(testing::all_near(
-        inference::InferencePlan(inference::EngineSource{model}, options).logits(images), expected,
-        0.05 * size));
+    EXPECT_TRUE(testing::all_near(inference::InferencePlan(model, options).logits(images), expected,
+                                  0.05 * size));
     options.precision = {};
     options.precision.int8 = true;
-    EXPECT_TRUE(testing::all_near(
-        inference::InferencePlan(inference::EngineSource{model}, options).logits(images), expected,
-        0.1 * size));
+    EXPECT_TRUE(testing::all_near(inference::InferencePlan(model, options).logits(images), expected,
+                                  0.1 * size));
   }
 }
 

@@ -8,8 +8,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <deque>
 #include <limits>
+#include <memory>
 #include <numeric>
 
 namespace hydrascope::model::explain {
@@ -27,7 +27,16 @@ class WeightedPatches final : public inference::Engine {
   explicit WeightedPatches(const at::Tensor& weights)
       : Engine(of_patches()), weights_(weights.to(at::kDouble)) {}
 
-  void submit(const inference::ImageBatch& batch) override {
+  [[nodiscard]] int under_way() const { return *under_way_; }
+  [[nodiscard]] inference::EngineLimits limits() const noexcept override {
+    return {2, /*takes_bytes=*/false, 15};
+  }
+
+  std::vector<std::int64_t> sizes_;  ///< of batches
+  std::int64_t most_ = 100;          ///< images that fit into the memory
+
+ private:
+  inference::PendingBatch::Wait begin(const inference::ImageBatch& batch) override {
     EXPECT_LT(under_way(), limits().most_under_way);
     if (batch.size() > most_) throw Error(ErrorCode::out_of_memory, "does not fit", "a test");
     at::Tensor logits = at::empty({batch.size(), 2});
@@ -38,25 +47,11 @@ class WeightedPatches final : public inference::Engine {
       const double probability = (means * weights_).sum().item<double>();
       logits[i] = at::tensor({probability, 1 - probability}).clamp_min(1e-12).log();
     }
-    batches_.push_back(logits);
+    const std::shared_ptr<void> counted(nullptr, [count = under_way_](void*) { --*count; });
+    ++*under_way_;
     sizes_.push_back(batch.size());
+    return [logits, counted] { return inference::EngineOutputs{logits, {}}; };
   }
-  at::Tensor collect() override {
-    at::Tensor oldest = batches_.front();
-    batches_.pop_front();
-    return oldest;
-  }
-  [[nodiscard]] int under_way() const noexcept override {
-    return static_cast<int>(batches_.size());
-  }
-  [[nodiscard]] inference::EngineLimits limits() const noexcept override {
-    return {2, /*takes_bytes=*/false, 15};
-  }
-
-  std::vector<std::int64_t> sizes_;  ///< of batches
-  std::int64_t most_ = 100;          ///< images that fit into the memory
-
- private:
   static VitConfig of_patches() {
     VitConfig config;
     config.patch_size = kPatch;
@@ -64,7 +59,7 @@ class WeightedPatches final : public inference::Engine {
   }
 
   at::Tensor weights_;
-  std::deque<at::Tensor> batches_;
+  std::shared_ptr<int> under_way_ = std::make_shared<int>(0);  ///< batches
 };
 
 FaithfulnessOptions options_of(std::vector<Measure> measures, std::int64_t steps = 4) {
@@ -99,7 +94,7 @@ TEST(FaithfulnessTest, ABatchThatDoesNotFitIsHalved) {
   EXPECT_EQ(std::ranges::max(narrow.sizes_), 1);
   narrow.most_ = 0;
   EXPECT_ERROR(score_maps(narrow, white(2, 2), std::vector{weights}, options), out_of_memory,
-               "does not fit");
+               "not enough memory for a batch of 1 images");
 }
 
 TEST(FaithfulnessTest, AreaIsTheTrapezoidOverTheUnitInterval) {

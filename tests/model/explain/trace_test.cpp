@@ -49,8 +49,9 @@ class BundledModel {
   [[nodiscard]] Explainer explainer(const std::vector<Request>& requests) const {
     return Explainer(config_, requests, [this](model::VisionTransformerImpl& model, auto layers) {
       const checkpoint::Loading loading = weights_.start_loading(model);
-      loading.copy_rest();
-      for (const std::int64_t layer : layers) loading.copy_block(layer);
+      model::fill(model, loading.weights(), "", model::is_outside_blocks);
+      for (const std::int64_t layer : layers)
+        model::fill(model.block(layer), loading.weights(), model::block_prefix(layer));
     });
   }
   [[nodiscard]] BruteForce brute_force(const at::Tensor& image) const {
@@ -95,11 +96,9 @@ TEST(TraceTest, PlanAndModulesLeaveTheSameTokensAndExplanations) {
     Classifier modules = bundled.classifier(Kernels::reference, layers);
     Classifier plan = bundled.classifier(Kernels::automatic, layers);
     Classifier halves = bundled.classifier(Kernels::automatic, layers, at::kBFloat16);
-    for (Classifier* classifier : {&modules, &plan, &halves}) classifier->logits(images);
-    const at::Tensor expected = modules.take_traced_tokens();
-    const at::Tensor of_plan_tokens = plan.take_traced_tokens();
-    const at::Tensor of_halves_tokens = halves.take_traced_tokens();
-    EXPECT_FALSE(plan.take_traced_tokens().defined()) << "handed over once";
+    const at::Tensor expected = modules.engine().compute(images).tokens;
+    const at::Tensor of_plan_tokens = plan.engine().compute(images).tokens;
+    const at::Tensor of_halves_tokens = halves.engine().compute(images).tokens;
     ASSERT_EQ(expected.sizes(), (at::IntArrayRef{2, 2, 197, 192}));
     EXPECT_LT(relative(of_plan_tokens, expected), 1e-4) << spec;
     EXPECT_LT(relative(of_halves_tokens, expected), 5e-2) << spec;
@@ -126,9 +125,11 @@ TEST(TraceTest, LogitsDoNotDependOnATrace) {
     for (const Kernels kernels : {Kernels::automatic, Kernels::reference}) {
       Classifier plain = bundled.classifier(kernels, {});
       Classifier traced = bundled.classifier(kernels, {0, 5, 11});
-      EXPECT_TRUE(at::equal(traced.logits(images), plain.logits(images))) << spec;
-      EXPECT_FALSE(plain.take_traced_tokens().defined());
-      EXPECT_EQ(traced.take_traced_tokens().sizes(), (at::IntArrayRef{2, 3, 61, 192}));
+      const model::inference::EngineOutputs of_plain = plain.engine().compute(images);
+      const model::inference::EngineOutputs of_traced = traced.engine().compute(images);
+      EXPECT_TRUE(at::equal(of_traced.logits, of_plain.logits)) << spec;
+      EXPECT_FALSE(of_plain.tokens.defined());
+      EXPECT_EQ(of_traced.tokens.sizes(), (at::IntArrayRef{2, 3, 61, 192}));
     }
   }
 }
@@ -139,9 +140,9 @@ TEST(TraceTest, ExplainedLogitsAreTheClassifiers) {
     const BundledModel bundled(spec);
     const std::vector<Request> requests{{Method::hydra, 11, 0}};
     Classifier plan = bundled.classifier(Kernels::automatic, {11});
-    const at::Tensor logits = plan.logits(images)[0];
+    const auto [logits, tokens] = plan.engine().compute(images);
     Explainer explainer = bundled.explainer(requests);
-    EXPECT_LT(relative(explainer.logits(plan.take_traced_tokens()[0], {1, 14, 14}), logits), 1e-4);
+    EXPECT_LT(relative(explainer.logits(tokens[0], {1, 14, 14}), logits[0]), 1e-4);
   }
 }
 

@@ -50,15 +50,13 @@ TEST(PlanRotationTest, AgreesWithTheModulesInEveryPrecision) {
         const at::Tensor expected = VisionTransformer(model)->forward(images);
         InferenceOptions chosen;
         chosen.kernels = Kernels::fused;  // or it throws
-        InferencePlan plan(EngineSource{model}, chosen);
+        InferencePlan plan(model, chosen);
         EXPECT_EQ(plan.describe().kernels, "fused");
         EXPECT_LT(relative(plan.logits(images), expected), 1e-5);
         chosen.precision.dtype = at::kBFloat16;
-        EXPECT_LT(relative(InferencePlan(EngineSource{model}, chosen).logits(images), expected),
-                  0.05);
+        EXPECT_LT(relative(InferencePlan(model, chosen).logits(images), expected), 0.05);
         chosen.precision.int8 = true;
-        EXPECT_LT(relative(InferencePlan(EngineSource{model}, chosen).logits(images), expected),
-                  0.1);
+        EXPECT_LT(relative(InferencePlan(model, chosen).logits(images), expected), 0.1);
       }
     }
   }
@@ -70,7 +68,7 @@ TEST(PlanRotationTest, OtherRulesRunAsModules) {
   expect_fused_in_part(biased, at::randn({1, 3, 64, 64}));
   InferenceOptions fused;
   fused.kernels = Kernels::fused;
-  EXPECT_ERROR(InferencePlan(EngineSource{biased}, fused), invalid_argument,
+  EXPECT_ERROR(InferencePlan(biased, fused), invalid_argument,
                "'softmax' with the position rule 'alibi'", "blocks.1.attn");
 }
 

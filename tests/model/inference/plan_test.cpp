@@ -16,6 +16,7 @@
 #include <atomic>
 #include <chrono>
 #include <cmath>
+#include <map>
 #include <string>
 #include <utility>
 #include <vector>
@@ -201,33 +202,34 @@ TEST(PlanTest, DeterministicBitsDependNeitherOnBatchNorOnThreads) {
   }
 }
 
-// Weights come from where the source says, each matrix once, by threads that leave LibTorch's as they
-// were; the model that others hold stays as it is.
-TEST(PlanTest, ReadsTheBlocksMatricesFromTheirSource) {
+// Weights come from the table, each tensor once, by threads that leave LibTorch's as they were; nothing
+// that the process draws afterwards is another.
+TEST(PlanTest, ReadsEachTensorOfTheTableOnce) {
   at::manual_seed(5);
   const at::Tensor images = at::randn({1, 3, 64, 64});
   const int torch_threads = at::get_num_threads();
   for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
-    const VitConfig config = small("hydra:0,hedgehog:1,softmax:2");
-    const VisionTransformer model = filled(config);
+    const WeightTable own(filled(small("hydra:0,hedgehog:1,softmax:2")));
     InferenceOptions chosen = options(dtype, 3);
     chosen.deterministic = true;
-    std::atomic<int> read = 0;
-    const EngineSource counting(VisionTransformer(config, Initialisation::for_loading),
-                                [&, own = tensors_of(*model)](const std::string& name) {
-                                  if (is_block_linear(name)) ++read;
-                                  return own(name);
-                                });
-    EXPECT_EQ(read, 0);
-    EXPECT_TRUE(at::equal(InferencePlan(counting, chosen).logits(images),
-                          InferencePlan(model, chosen).logits(images)));
-    EXPECT_EQ(read, 3 * 8) << "weight and bias of four layers in each block";
-    const EngineSource torn(VisionTransformer(config, Initialisation::for_loading),
-                            [own = tensors_of(*model)](const std::string& name) {
-                              if (name == "blocks.1.mlp.fc1.weight")
-                                throw Error(ErrorCode::failed, "the block cannot be read");
-                              return own(name);
-                            });
+    std::map<std::string, std::atomic<int>> read;
+    WeightTable counting(own.config());
+    WeightTable torn(own);
+    for (const auto& [name, of_model] : own.tensors())
+      counting.add(name, [&count = read[name], of_model = of_model] {
+        ++count;
+        return of_model();
+      });
+    at::manual_seed(7);
+    const at::Tensor drawn = at::randn({1});
+    at::manual_seed(7);
+    InferencePlan plan(counting, chosen);
+    EXPECT_TRUE(at::equal(at::randn({1}), drawn));
+    EXPECT_TRUE(at::equal(plan.logits(images), InferencePlan(own, chosen).logits(images)));
+    EXPECT_TRUE(plan.logits(at::randn({1, 3, 32, 64})).defined()) << "another size reads no more";
+    for (const auto& [name, count] : read) EXPECT_EQ(count, 1) << name;
+    torn.add("blocks.1.mlp.fc1.weight",
+             []() -> at::Tensor { throw Error(ErrorCode::failed, "the block cannot be read"); });
     EXPECT_ERROR(InferencePlan(torn, chosen), failed, "cannot be read");
   }
   EXPECT_EQ(at::get_num_threads(), torch_threads);

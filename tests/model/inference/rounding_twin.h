@@ -6,6 +6,7 @@
 #include "model/attention/hydra_attention.h"
 #include "model/attention/softmax_form.h"
 #include "model/inference/folded_network.h"
+#include "model/inference/model_parts.h"
 #include "model/vision_transformer.h"
 
 #include <ATen/ATen.h>
@@ -37,9 +38,10 @@ class RoundingTwin {
     const VitConfig& config = model_->config();
     const std::int64_t size = config.patch_size;
     const TokenGrid grid = config.token_grid_of_pixels(images.size(2), images.size(3));
-    const Embeddings embeddings = make_embeddings(*model_, grid.rows, grid.columns);
-    const Affine embed = fold_patch_embed(*model_);
-    const EngineSource source(model_);
+    const WeightTable weights(model_);
+    const ModelParts of_model = read_parts(weights);
+    const Embeddings embeddings = make_embeddings(of_model, grid.rows, grid.columns);
+    const Affine embed = fold_patch_embed(weights);
     const at::Tensor pixels = at::im2col(images, {size, size}, {1, 1}, {0, 0}, {size, size});
     const at::Tensor patch_tokens =
         stored(stored(embeddings.position) +
@@ -47,8 +49,9 @@ class RoundingTwin {
     at::Tensor x =
         at::cat({stored(embeddings.prefix).expand({images.size(0), -1, -1}), patch_tokens}, 1);
     for (std::int64_t layer = 0; layer < config.depth; ++layer) {
-      const auto form = model_->block(layer).attention().mixer().kernel_form();
-      const FoldedBlock block = fold_block(source, layer, form.get());
+      AttentionImpl& attention = *of_model.attention[static_cast<std::size_t>(layer)];
+      const auto form = attention.mixer().kernel_form();
+      const FoldedBlock block = fold_block(weights, layer, attention, form.get());
       const at::Tensor rows = norm(x);
       const Parts parts{stored(linear(rows, block.query, Mistake::no_query_bias)),
                         stored(linear(rows, block.key_value))};
@@ -59,7 +62,7 @@ class RoundingTwin {
           mistake_ == Mistake::quick_gelu ? hidden * (1.702 * hidden).sigmoid() : at::gelu(hidden);
       x = stored(x + linear(stored(active), block.fc2(), Mistake::no_fc2_bias));
     }
-    const FoldedHead head = fold_head(*model_);
+    const FoldedHead head = fold_head(weights);
     const at::Tensor pooled = plain_norm(x.select(1, 0)) * head.norm_weight + head.norm_bias;
     at::Tensor logits = pooled.matmul(head.classifier.weight.t());
     if (mistake_ != Mistake::no_head_bias) logits = logits + head.classifier.bias;
@@ -125,7 +128,7 @@ class RoundingTwin {
                                      const at::Tensor& k, const at::Tensor& v,
                                      const TokenWeights& weights) const {
     const auto length = [&](const at::Tensor& x) {
-      return x.norm(2, {-1}, true).clamp_min(hydra.kernel().eps);
+      return x.norm(2, {-1}, true).clamp_min(hydra.kernel().query.eps);
     };
     at::Tensor of_token = at::full({q.size(1), 1}, weights.patch, at::kDouble);
     of_token[0] = weights.prefix;

@@ -4,8 +4,8 @@
 // x_ij is here the larger one of the distances in rows and in columns, so that a head sees a square of
 // side 2 (z + R) at most, R = `ramp`; 0 to and from prefix tokens, which see all. Patches of an overview
 // see each other. z = max |u| of each head, never above max, from u = 1 on: with max the training
-// grid's longer side a softmax checkpoint stays what it is at its own size. dynamic=on: z is that of a
-// query, max sigmoid(w . q_i + b) of its head, with q in place of the paper's x.
+// grid's longer side a softmax checkpoint keeps its function at its own size. dynamic=on: each
+// query has its own z = max sigmoid(w . q_i + b), by head, with q in place of the paper's x.
 // Training adds `penalty` times the heads' mean of |u|, or of sigmoid(b), to its loss.
 #include "model/attention/sparse/neighborhood_pattern.h"
 #include "model/attention/sparse/soft_span.h"

@@ -1,10 +1,10 @@
 // Extended Transformer Construction (Ainslie et al. 2020, ETC: Encoding Long and Structured Inputs in
 // Transformers, arXiv 2004.08483, section 3.2) on the patches of a picture. The prefix tokens are its
 // global input, neighbourhoods (neighborhood.cpp) its local one; regions of the picture are its
-// sentences, one register its summary of one. About as many cells as there are registers cut the
-// picture, cell c is that of register c mod G, and masks are hard:
+// sentences, each with one register as its summary. The picture is cut into about as many cells as
+// there are G registers, cell c belongs to register c mod G, and masks are hard:
 //   local to local    a patch sees its neighbourhood,
-//   local to global   of the registers that of its cell alone, and the class and distillation token;
+//   local to global   only its cell's register, and the class and distillation token;
 //   global to local   a register sees the patches of its cells, the class token all,
 //   global to global  and all prefix tokens.
 // regions=off makes registers global. A model without registers has no regions.
@@ -35,7 +35,7 @@ std::vector<HeadPattern> etc_heads(const MechanismOptions& options, const TokenG
   return neighborhood_heads({kEtcWindow(options, training), 1, kEtcClips(options)}, num_heads, 0);
 }
 
-/// With regions; without registers it is softmax in neighbourhoods.
+/// ETC with regions; without registers it is softmax in neighbourhoods.
 class EtcMixer final : public TokenMixer {
  public:
   explicit EtcMixer(const TokenMixerArguments& arguments)

@@ -1,8 +1,8 @@
 // Sparse Transformer's fixed pattern (Child et al. 2019, Generating Long Sequences with Sparse
 // Transformers, arXiv 1904.10509, section 4.3) on the patch grid: a patch sees its own tile and the
-// summary patches of every tile, into which a layer writes what others are to know of it. The paper's
-// summaries are the last c of a block's l positions, c / l from 1/16 to 1/4; here they are the patches
-// nearest to a tile's centre. Tiles are the balanced windows of window.cpp.
+// summary patches of every tile, in which a layer sums the tile up for all others. The paper's
+// summaries are the last c of a block's l positions, c / l from 1/16 to 1/4; here they are the
+// patches nearest to a tile's centre. Tiles are the balanced windows of window.cpp.
 //   combine=merged   both in every head: the paper's merged set
 //           heads    the first half of the heads sees the tile, the others the summary patches
 #include "model/attention/sparse/tile_pattern.h"

@@ -1,6 +1,6 @@
 // Longformer (Beltagy et al. 2020, Longformer: The Long-Document Transformer, arXiv 2004.05150,
-// section 3.1) on the patch grid: neighbourhoods (neighborhood.cpp) whose windows grow with depth and
-// of whose heads a few dilate in the upper half of the layers; prefix tokens are its global tokens.
+// section 3.1) on the patch grid: neighbourhoods (neighborhood.cpp) whose windows grow with depth;
+// a few heads dilate in the upper half of the layers. Prefix tokens are its global tokens.
 // Layer l of L has the odd window
 //   w_l = 2 floor((w_0 + (w - w_0) l / (L - 1)) / 2) + 1
 // along each axis. The paper's second projection for global tokens, which starts as a copy of the

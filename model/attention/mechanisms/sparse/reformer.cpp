@@ -1,8 +1,8 @@
 // Reformer's attention (Kitaev et al. 2020, Reformer: The Efficient Transformer, arXiv 2001.04451,
-// section 2) on the patches of a picture: a patch sees those whose keys fall into the bucket of its
-// query (hash_pattern.h), itself and the prefix tokens, which see all.
-// share_qk=on is the paper's: keys are unit queries, and a token sees itself only where it sees nothing
-// else. Off by default, because softmax checkpoints have keys of their own.
+// section 2) on the patches of a picture: a patch sees the patches whose keys fall into the bucket
+// of its query (hash_pattern.h), itself and the prefix tokens, which see all. share_qk=on is the
+// paper's: keys are unit queries, and a token sees itself only if it sees nothing else. Off by
+// default, because softmax checkpoints have keys of their own.
 #include "model/attention/sparse/content_softmax.h"
 #include "model/attention/sparse/hash_pattern.h"
 #include "model/attention/sparse/split_mix.h"

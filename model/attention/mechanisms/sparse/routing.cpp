@@ -1,8 +1,8 @@
 // Routing Transformer's attention (Roy et al. 2020, Efficient Content-Based Sparse Attention with
 // Routing Transformers, arXiv 2003.05997, section 4) on the patches of a picture: in some heads a patch
 // sees the keys of the cluster that its query belongs to (cluster_pattern.h), itself and the prefix
-// tokens, which see all; the other heads are neighbourhoods (neighborhood.cpp), as the paper has local
-// ones beside those that route.
+// tokens, which see all; the other heads, the paper's local ones, see neighbourhoods
+// (neighborhood.cpp).
 #include "model/attention/positions/rule_of_heads.h"
 #include "model/attention/sparse/cluster_pattern.h"
 #include "model/attention/sparse/content_softmax.h"
@@ -77,7 +77,7 @@ class RoutingMixer final : public TokenMixer {
   [[nodiscard]] const PositionRule* position() const override { return position_.get(); }
 
  private:
-  /// What both give for their heads, side by side.
+  /// The results of both kinds of heads, side by side.
   template <class Function>
   [[nodiscard]] Tensor joined(const Tensor& q, const Tensor& k, const TokenGrid& grid,
                               std::int64_t dim, const Function& of) const {

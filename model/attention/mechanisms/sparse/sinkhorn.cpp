@@ -2,10 +2,10 @@
 // patch sees its own tile, one that sorting puts in its place, and the prefix tokens, which see all.
 //   R_tu = q_t W . k_u / (sqrt(d) temperature) of the tiles' means, W (d, d) of each head; R_tt = -inf
 //   S = e^R after `iterations` times R <- R - ln sum_t e^R and R <- R - ln sum_u e^R
-//   k'_t = sum_u S_tu k_u, place by place, and v' alike; what is seen is softmax over both
-// The paper's network gives R for a fixed number of blocks; queries that meet keys sort any number. A
-// tile, which sees itself, is not sorted to itself: one tile, or two of one size, are softmax. Tiles are
-// the windows of window.cpp. A rule turns what is sorted; for its scores that lies nowhere, as a prefix.
+//   k'_t = sum_u S_tu k_u, place by place, and v' alike; one softmax is over own and sorted keys
+// The paper's network gives R for a fixed number of blocks; this R serves any number. A tile sees
+// itself and is not sorted to itself: one tile, or two of one size, are softmax. Tiles are the
+// windows of window.cpp. A rule turns keys before sorting; its scores take them as prefix tokens.
 #include "kernels/error.h"
 #include "model/attention/sparse/tile_pattern.h"
 #include "model/attention/sparse/tile_sorting.h"
@@ -26,7 +26,7 @@ const ExtentOption kSortedTile("tile", "patches of a tile, at most; 0: the train
 const IntegerOption kBalancings("iterations", 8, 1, 64, "normalisations of columns and rows");
 const NumberOption kTemperature("temperature", "0.75", 0.001, 1000, "small: tiles are permuted");
 
-/// Patches that see their tile, and of the keys behind all tokens the tile's `num_more`.
+/// Patches that see their tile and the tile's `num_more` keys among the keys behind all tokens.
 std::unique_ptr<KeyPattern> own_tiles(const GridExtent& size, const TokenGrid& grid = {},
                                       std::int64_t num_more = 0) {
   return tile_pattern(size, [=](const Tiles& tiles) -> KeysOfTile {

@@ -50,7 +50,7 @@ std::unique_ptr<KeyPattern> columns_pattern() {
   return std::make_unique<AxisPattern>(all_of_axis(), within(0));
 }
 
-/// Rows in a first pass, what is left of the column in a second one.
+/// Rows in a first pass, the rest of the column in a second one.
 class MergedPattern final : public KeyPattern {
  public:
   explicit MergedPattern(std::int64_t band) : band_(band), rows_(rows_pattern(band)) {}

@@ -2,14 +2,14 @@
 // 2103.14030) and the windows of ViTDet (Li et al. 2022, arXiv 2203.16527) without halo, the query
 // blocks of Image Transformer (Parmar et al. 2018, arXiv 1802.05751) and HaloNet (Vaswani et al.
 // 2021, arXiv 2103.12731) with one. A patch sees its own window, grown by the halo, and the prefix
-// tokens; those see everything. What is this project's: an axis is cut into as few intervals of at
-// most `size` as it takes, which differ by one patch at most (Swin pads and masks the last ones),
-// and `size` is the training grid, so that the layer is softmax there, bit for bit.
+// tokens, which see everything. Two choices are this project's: an axis is cut into as few
+// intervals of at most `size` as it takes, which differ by one patch at most (Swin pads and masks
+// the last ones), and `size` is the training grid, so that the layer is softmax there, bit for bit.
 // shift=alternate: in layers of odd number the borders are the middles of the intervals and the
 // first and last window half as wide: the windows of Swin's shift without its roll and its mask. An
 // axis of one interval stays whole, as in Swin.
 // order=raster is Image Transformer's one-dimensional form: the patches are one row, read line by
-// line, and a window is as many of them as one of the grid holds.
+// line, and a window is as many patches as a window of the grid holds.
 #include "model/attention/sparse/sparse_softmax.h"
 #include "model/attention/sparse/window_pattern.h"
 #include "model/registry/mechanisms.h"
@@ -66,7 +66,7 @@ std::vector<HeadPattern> windows(const MechanismOptions& options, const SparseLa
   return heads;
 }
 
-/// Where windows of the grid are all that a patch sees.
+/// The windows' size if patches see plain windows of the grid and no other patches.
 std::optional<GridExtent> plain_windows(const MechanismOptions& options, const SparseLayer& layer) {
   if (kHalo(options) > 0 || kIsRaster(options) || is_shifted(options, layer)) return std::nullopt;
   return kWindowSize(options, layer.training_grid);

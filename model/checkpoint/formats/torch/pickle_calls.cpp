@@ -38,7 +38,7 @@ class Arguments {
     return *found;
   }
 
-  /// The name of a dtype or of a storage's type, and which one it is, if it is one of ours.
+  /// The name of a dtype or of a storage's type, and the dtype if it is one of ours.
   [[nodiscard]] std::pair<std::string_view, std::optional<Dtype>> type(
       std::size_t i, Role role, std::string_view expected) const {
     if (const auto* foreign = std::get_if<Foreign*>(&value(i));
@@ -100,7 +100,7 @@ Value make_dict(const Arguments& arguments, Heap& heap) {
   return heap.make(std::move(dict));
 }
 
-/// How Python 3 pickles bytes with protocol 2: _codecs.encode(text, 'latin1').
+/// Python 3's form of bytes in protocol 2: _codecs.encode(text, 'latin1').
 Value encode(const Arguments& arguments, Heap& heap) {
   arguments.expect_count(2, 2);
   const std::string_view text = arguments.get<Text>(0, "text").text;
@@ -156,7 +156,7 @@ Value make_typed_tensor(const Arguments& arguments, Tuple* tuple, Heap& heap) {
   const auto* function = std::get_if<const Global*>(&arguments.value(0));
   const auto* type = std::get_if<Foreign*>(&arguments.value(1));
   const bool is_plain = type != nullptr && (*type)->module == "torch" && (*type)->name == "Tensor";
-  // Not of itself, which would make this function's depth the pickle's to choose.
+  // Never a call of itself, which would let the pickle choose this function's depth.
   if (!is_plain || function == nullptr || (*function)->role == Role::typed_tensor) {
     return heap.make(Object{arguments.value(1), {tuple}});
   }
@@ -189,8 +189,8 @@ Value apply(const Global& function, Tuple* tuple, Heap& heap) {
   heap.fail(std::string(function.name) + " is called, expected it as an argument only");
 }
 
-/// The object that a name outside the allow-list would make. For `getattr` a method, as pickles name methods of
-/// classes and values, or the `__new__` of a class: no way to what runs it.
+/// The object of a name outside the allow-list. `getattr` may name a method, as pickles do for
+/// classes and values, or the `__new__` of a class, but nothing that runs code.
 Value make_object(Foreign& function, Tuple* arguments, Heap& heap) {
   const std::vector<Value>& items = arguments->items;
   if (function.risk == Risk::attribute) {

@@ -103,13 +103,13 @@ std::string_view imported_module(std::string_view module) {
   return alias == kAliases.end() ? module : alias->imported;
 }
 
-/// Modules, classes and functions that run code or reach the system. Nothing of a pickle is run, so
-/// that the list keeps nothing away: it tells files that were made to do harm from the others.
+/// Modules, classes and functions that run code or reach the system. A pickle's calls are never
+/// run, so the list protects nothing: it tells files that were made to do harm from the others.
 constexpr auto kDangerous = std::to_array<std::string_view>(
     {// Attributes of other modules bear these names, too.
      "builtins", "ctypes", "importlib", "nt", "os", "posix", "pty", "runpy", "shutil", "socket",
      "subprocess", "sys",
-     // Those not.
+     // The names below are no such attributes.
      "_ctypes", "_io.FileIO", "_io.open", "_operator.attrgetter", "_operator.methodcaller",
      "_pickle", "_posixsubprocess", "_socket", "_winapi", "aiohttp", "asyncio", "atexit", "bdb",
      "builtins.apply", "builtins.breakpoint", "builtins.compile", "builtins.delattr",
@@ -126,7 +126,7 @@ constexpr auto kDangerous = std::to_array<std::string_view>(
      "webbrowser", "winreg", "zipimport"});
 constexpr std::size_t kAnywhere = 12;
 
-/// `path` is one of them or lies in one.
+/// Whether `path` is one of `places` or lies in one.
 bool lies_in(std::string_view path, std::span<const std::string_view> places) {
   return std::ranges::any_of(places, [&](std::string_view place) {
     return path.starts_with(place) && (path.size() == place.size() || path[place.size()] == '.');
@@ -171,7 +171,7 @@ void refuse_call(const Foreign& function, const std::string& subject) {
 }
 
 Risk risk_of(std::string_view module, std::string_view name) {
-  // More than any of the names has; a pickle may repeat a long text at no cost.
+  // Longer than any name of the list; a pickle may repeat a long text at no cost.
   constexpr std::size_t kLongest = 64;
   const std::span<const std::string_view> places(kDangerous);
   module = imported_module(module).substr(0, kLongest);
@@ -184,7 +184,7 @@ Risk risk_of(std::string_view module, std::string_view name) {
   }
   if (lies_in(std::string(module) + '.' + std::string(name), places.subspan(1)))
     return Risk::dangerous;
-  // A path through attributes, "os.system" of "torch.serialization", leads there as well.
+  // A path through attributes, "os.system" of "torch.serialization", leads to the same name.
   for (std::size_t at = 0; at < name.size(); ++at) {
     if (lies_in(name.substr(at), places.first(kAnywhere))) return Risk::dangerous;
     at = std::min(name.find('.', at), name.size());

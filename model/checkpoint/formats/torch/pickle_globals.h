@@ -1,4 +1,4 @@
-// The allow-list: every function and class whose results are read, and the names that are refused.
+// The allow-list: every function and class whose results are read, and the refused names.
 #pragma once
 
 #include "model/checkpoint/formats/torch/pickle_value.h"
@@ -8,15 +8,14 @@
 
 namespace hydrascope::checkpoint::pickle {
 
-/// nullptr for what is not on the list. `module` and `name` as pickles of Python 2 and 3 spell
-/// them.
+/// nullptr for a name outside the list. `module` and `name` are in Python 2's or 3's spelling.
 const Global* find_global(std::string_view module, std::string_view name);
 
 /// The verdict on a name that is not on the list.
 Risk risk_of(std::string_view module, std::string_view name);
 
-/// "os.system" for "posix" and "system": as a user of Python knows it, cut when long, in quotes
-/// when it is no plain name.
+/// "os.system" for "posix" and "system": the name that Python's users know, cut when long, in
+/// quotes when it is no plain name.
 std::string python_name(const Foreign& foreign);
 
 /// Throws Error(unsupported_format): "refused to call os.system".

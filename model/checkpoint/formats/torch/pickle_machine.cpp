@@ -34,7 +34,7 @@ class Machine {
       execute(opcode);
     }
     const Value value = pop();
-    // A name that nothing calls does no harm, but no file of weights has a use for it.
+    // A name that nothing calls does no harm, but no file of weights needs it.
     for (const Foreign& foreign : heap_.all<Foreign>()) {
       if (foreign.risk != Risk::unknown && !foreign.is_called)
         refuse("refused to load " + python_name(foreign));
@@ -159,7 +159,7 @@ class Machine {
     if (length > cursor_.remaining()) fail("a frame of " + std::to_string(length) + " bytes");
   }
 
-  // The stack. What lies below the last mark cannot be popped.
+  // The stack. Values below the last mark cannot be popped.
 
   [[nodiscard]] std::size_t floor() const { return marks_.empty() ? 0 : marks_.back(); }
   void push(Value value) {
@@ -191,7 +191,7 @@ class Machine {
   T pop_as(std::string_view expected) {
     return as<T>(pop(), expected);
   }
-  /// In the order in which they were pushed.
+  /// The last `count` values, in the order in which they were pushed.
   std::vector<Value> pop_some(std::size_t count) {
     if (stack_.size() - floor() < count) fail("the stack is empty");
     const auto first = stack_.end() - static_cast<std::ptrdiff_t>(count);
@@ -254,7 +254,7 @@ class Machine {
     std::vector<Value> items = pop_some(count);
     push(heap_.make(Tuple{std::move(items)}));
   }
-  /// Objects of unknown classes of lists, sets and dicts take items, too; `top` is what they go to.
+  /// Objects of unknown classes of lists, sets and dicts take items too; they go to `top`.
   [[nodiscard]] bool took(const std::vector<Value>& values) const {
     const auto* object = std::get_if<Object*>(&top());
     if (object == nullptr) return false;

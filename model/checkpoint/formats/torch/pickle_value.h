@@ -30,7 +30,7 @@ struct Global;
 struct Foreign;
 
 struct None {};
-/// Harmless, and nothing that a reader of weights asks for: a set, a device, a numpy scalar.
+/// A harmless value that a reader of weights does not need: a set, a device, a numpy scalar.
 struct Opaque {};
 struct Text {
   std::string_view text;  ///< not checked to be UTF-8
@@ -47,7 +47,7 @@ using Value =
     std::variant<None, Opaque, bool, std::int64_t, double, BigInteger, Text, Bytes, Tuple*, List*,
                  Dict*, Namespace*, Object*, Storage*, Tensor*, const Global*, Foreign*>;
 
-/// What a message says of `value`: "a list", "None".
+/// `value` in the words of a message: "a list", "None".
 std::string_view describe(const Value& value);
 
 struct Tuple {
@@ -56,32 +56,32 @@ struct Tuple {
 struct List {
   std::vector<Value> items;
 };
-/// In the order of the pickle; a key that comes twice is kept twice.
+/// Items are in the order of the pickle; a duplicate key is kept twice.
 struct Dict {
   std::vector<std::pair<Value, Value>> items;
 };
-/// The last value under `key`, which is the one that Python would keep; nullptr without one.
+/// The last value under `key`, which Python would keep; nullptr without one.
 const Value* find(const Dict& dict, std::string_view key);
 /// argparse.Namespace.
 struct Namespace {
   Dict* fields = nullptr;
 };
-/// An object that unknown code would make, were it run: of a class, or by a function.
+/// The result of an unknown class or function, were it run.
 struct Object {
   Value maker;               ///< the class or function
-  std::vector<Value> parts;  ///< what it was given: arguments, state, items
+  std::vector<Value> parts;  ///< its input: arguments, state, items
 };
 /// The bytes of one or more tensors, which lie elsewhere in the file.
 struct Storage {
   std::string_view key;
   std::string_view type;         ///< as Python names it: "torch.FloatStorage"
-  std::optional<Dtype> dtype;    ///< nothing for one that is no tensor of ours (complex128, qint8)
+  std::optional<Dtype> dtype;    ///< nothing for a type that is not read (complex128, qint8)
   std::int64_t length = 0;       ///< elements of the whole storage
-  std::int64_t view_offset = 0;  ///< of the legacy format's views of storages
+  std::int64_t view_offset = 0;  ///< the legacy format has views of storages
   std::optional<std::int64_t> view_length;  ///< nothing: the whole storage
 };
 
-/// A strided view of a storage; offset and strides count elements. Not yet held against the
+/// A strided view of a storage; offset and strides count elements. Not yet compared with the
 /// storage.
 struct Tensor {
   Storage* storage = nullptr;
@@ -93,7 +93,7 @@ struct Tensor {
   std::vector<std::int64_t> strides;
 };
 
-/// What a name on the allow-list does.
+/// The effect of a name on the allow-list.
 enum class Role {
   dict,
   default_dict,
@@ -112,11 +112,11 @@ enum class Role {
 struct Global {
   std::string_view name;  ///< "torch._utils._rebuild_tensor_v2"
   Role role;
-  std::optional<Dtype> dtype;  ///< of a storage type or dtype
+  std::optional<Dtype> dtype;  ///< a storage type's or a dtype's
 };
 /// Facts about a name outside the allow-list.
 enum class Risk {
-  unknown,    ///< stands for what it makes, which nobody looks into
+  unknown,    ///< stands for its result, which nobody looks into
   attribute,  ///< builtins.getattr, which plain pickles call for members of classes
   dangerous,  ///< reaches the system or code: no file of weights has a use for it
 };
@@ -132,7 +132,7 @@ struct Foreign {
 /// checkpoints in public have some ten thousand tensors.
 inline constexpr std::size_t kMaxObjects = std::size_t{1} << 20;
 inline constexpr std::size_t kMaxTensors = std::size_t{1} << 17;
-/// Bytes that values copied out of others take: some times the pickle, and no more than this.
+/// Bytes of values copied out of others: some times the pickle, at most this.
 inline constexpr std::size_t kMaxCopies = std::size_t{64} << 20;
 inline constexpr std::size_t kCopyFactor = 8;
 
@@ -140,7 +140,7 @@ inline constexpr std::size_t kCopyFactor = 8;
 /// kMaxObjects.
 class Heap {
  public:
-  /// `bytes` is the length of the pickle or of the file around it; `subject` is what errors name.
+  /// `bytes` is the length of the pickle or of the file around it; errors name `subject`.
   Heap(std::size_t bytes, std::string subject)
       : copies_(std::min(bytes, kMaxCopies / kCopyFactor) * kCopyFactor),
         subject_(std::move(subject)) {}
@@ -152,13 +152,13 @@ class Heap {
     arena.push_back(std::move(object));
     return &arena.back();
   }
-  /// Everything of one kind, in the order of the pickle.
+  /// All values of one kind, in the order of the pickle.
   template <class T>
   [[nodiscard]] const std::deque<T>& all() const noexcept {
     return std::get<std::deque<T>>(arenas_);
   }
-  /// To be called before `count` bytes are copied out of a value, which a pickle could ask for
-  /// again and again with a few bytes each.
+  /// Call it before `count` bytes are copied out of a value: a few bytes of a pickle can ask for
+  /// the same copy again and again.
   void spend(std::size_t count) {
     if (count > copies_) fail("the pickle copies its values too often");
     copies_ -= count;

@@ -36,7 +36,7 @@ constexpr const char* kSaveStateDict =
 
 /// The maker of `object`: a class, or a function of unknown code.
 std::string maker_name(const pickle::Object& object) {
-  constexpr int kMostCalls = 8;  // of what a call gave; a pickle may chain a million
+  constexpr int kMostCalls = 8;  // a pickle may chain a million calls of results
   const Value* maker = &object.maker;
   for (int i = 0; i < kMostCalls && std::holds_alternative<pickle::Object*>(*maker); ++i)
     maker = &std::get<pickle::Object*>(*maker)->maker;
@@ -45,10 +45,10 @@ std::string maker_name(const pickle::Object& object) {
   return global == nullptr ? std::string(describe(*maker)) : std::string((*global)->name);
 }
 
-/// Walks what a value holds, without recursion and nothing twice.
+/// Walks the values inside a value, without recursion and each of them once.
 class Walk {
  public:
-  /// A tensor or a storage lies in `value`, outside what earlier calls saw.
+  /// Whether a tensor or a storage lies in `value`, outside the values of earlier calls.
   bool reaches_tensor(const Value& value) {
     std::vector<Value> open{value};
     while (!open.empty()) {
@@ -166,8 +166,8 @@ std::string list_keys(const pickle::Dict& dict) {
 /// "blocks." of "blocks.0.norm1.weight"; the whole name where it has no dot.
 std::string_view first_part(std::string_view name) { return name.substr(0, name.find('.') + 1); }
 
-/// Tensors that stand where unknown code would put them, and other values under names of parts that have tensors: nothing of
-/// the dict may be such. None is as if it were not there.
+/// Refuses a dict with values of unknown code in the place of tensors, or with other values under
+/// names of parts that have tensors. A None counts as absent.
 StateDict checked(StateDict found, const pickle::Heap& heap) {
   constexpr std::array<std::string_view, 4> kTokens{"cls_token", "dist_token", "reg_token",
                                                     "pos_embed"};
@@ -221,7 +221,7 @@ StateDict find_state_dict(const Value& root, const pickle::Heap& heap) {
   if (found.dict == nullptr && as_state_dict(root) != nullptr) found.dict = &dict;
   if (found.dict == nullptr) found = find_only_entry(dict, heap);
   if (found.dict != nullptr) return checked(std::move(found), heap);
-  // None: what stands where one is expected? Not of entries without end.
+  // No dict: names the value in its place, if the entries are not too many.
   for (std::size_t i = 0; i < std::min(dict.items.size(), kMostEntries); ++i) {
     const auto& [key, value] = dict.items[i];
     const auto* object = std::get_if<pickle::Object*>(&value);

@@ -39,7 +39,7 @@ void copy_runs(const Row& row) {
 }
 
 void copy_row(const Row& row) {
-  // Transposed matrices are copied element by element: a length that the compiler knows is a move.
+  // Transposed matrices are copied element by element: a copy of constant length is a move.
   switch (row.run) {
     case 1: return copy_runs<1>(row);
     case 2: return copy_runs<2>(row);
@@ -87,7 +87,7 @@ void copy_row_major(const StridedView& view, std::span<const std::byte> storage,
          (view.shape[outer - 1] == 1 || bytes_of(view.strides[outer - 1], size) == run)) {
     run *= static_cast<std::size_t>(view.shape[--outer]);
   }
-  // The next dimension is a row of runs. A stride between rows may be anything where there is one.
+  // The next dimension is a row of runs. A single row may have any stride.
   const std::size_t count = outer > 0 ? static_cast<std::size_t>(view.shape[--outer]) : 1;
   const std::size_t stride = count > 1 ? bytes_of(view.strides[outer], size) : 0;
 

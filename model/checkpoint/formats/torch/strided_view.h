@@ -24,7 +24,7 @@ struct StridedView {
 /// a view without elements, nothing when the number overflows 63 bits.
 std::optional<std::uint64_t> reach(const StridedView& view);
 
-/// The elements lie one after the other in row-major order.
+/// Whether the elements lie one after the other in row-major order.
 bool is_row_major(const StridedView& view);
 
 /// Copies all elements in row-major order. `storage` has at least `reach` bytes, `target` exactly

@@ -1,4 +1,4 @@
-// The two containers of torch.save: where the pickle and the storages of tensors lie in the file.
+// The two containers of torch.save: the places of the pickle and of the tensors' storages.
 #pragma once
 
 #include "model/checkpoint/formats/torch/pickle_value.h"
@@ -17,14 +17,14 @@ struct TorchContents {
   std::map<std::string, std::span<const std::byte>, std::less<>> storages;
 };
 
-/// Since PyTorch 1.6: a zip archive with the entries NAME/data.pkl, NAME/data/KEY and
-/// NAME/byteorder. Throws what `ZipArchive` and `pickle::run` throw, Error(unsupported_format) for
+/// Reads files since PyTorch 1.6: a zip archive with the entries NAME/data.pkl, NAME/data/KEY and
+/// NAME/byteorder. Throws as `ZipArchive` and `pickle::run` do, Error(unsupported_format) for
 /// big-endian storages, TorchScript and other archives.
 TorchContents read_torch_zip(std::span<const std::byte> bytes, pickle::Heap& heap);
 
-/// Before PyTorch 1.6, and with `_use_new_zipfile_serialization=False`: the pickles of a magic
-/// number, a version, facts about the machine, the object and the list of storage keys, then for
-/// every key 8 bytes of length and the elements. Throws what `pickle::run` throws, and
+/// Reads files before PyTorch 1.6, and with `_use_new_zipfile_serialization=False`: the pickles of
+/// a magic number, a version, facts about the machine, the object and the list of storage keys,
+/// then for every key 8 bytes of length and the elements. Throws as `pickle::run` does, and
 /// Error(unsupported_format) for big-endian storages and other pickles.
 TorchContents read_torch_legacy(std::span<const std::byte> bytes, pickle::Heap& heap);
 

@@ -41,7 +41,7 @@ class PickleSequence {
   pickle::Heap& heap_;
 };
 
-/// `of` is what the pickle seems to be of.
+/// `of` is the pickle's apparent content.
 void check_magic(const pickle::Value& value, const std::string& subject, std::string_view of = {}) {
   const auto* number = std::get_if<pickle::BigInteger>(&value);
   if (number != nullptr && number->bytes == kMagic) return;
@@ -60,7 +60,7 @@ void check_machine(const pickle::Value& facts, const std::string& subject) {
   }
 }
 
-/// Bytes; 0 for a type that is not known.
+/// Bytes of an element; 0 for an unknown type.
 std::size_t element_size(const pickle::Storage& storage) {
   if (storage.dtype) return size_of(*storage.dtype);
   if (storage.type == "torch.ComplexDoubleStorage") return 16;
@@ -96,8 +96,8 @@ std::span<const std::byte> read_storage(ByteCursor& cursor, std::string_view key
 
 TorchContents read_torch_legacy(std::span<const std::byte> bytes, pickle::Heap& heap) {
   const std::string& subject = heap.subject();
-  // Looked for before anything is interpreted: pickles of other programs would be refused for what
-  // they call, which helps nobody.
+  // The magic number comes first: a pickle of another program would otherwise be refused for its
+  // calls, which helps nobody.
   constexpr std::size_t kFirstPickle = 32;
   constexpr std::size_t kFirstNames = 1024;
   const std::string_view front(reinterpret_cast<const char*>(bytes.data()),

@@ -73,7 +73,7 @@ class TensorReader {
     return result;
   }
 
-  /// What the copied tensors point into.
+  /// The memory of the copied tensors.
   std::vector<std::shared_ptr<const void>> take_owners() { return std::move(owners_); }
 
  private:
@@ -125,7 +125,7 @@ class TensorReader {
   std::vector<std::shared_ptr<const void>> owners_;
 };
 
-/// In the order of the dict; what is no tensor is skipped.
+/// Tensors in the order of the dict; other values are skipped.
 std::vector<TensorView> read_tensors(const pickle::Dict& dict, TensorReader& reader,
                                      const std::string& subject) {
   const auto fail = [&](const std::string& what) {
@@ -186,8 +186,9 @@ void add_plain_values(const pickle::Dict& dict, const std::string& prefix, Metad
 }
 
 /// The text, numbers and booleans ("true") of `root`, and of its entry `args` (a namespace or a
-/// dict) as "args.NAME", of its `model_kwargs` as "args.model_kwargs.NAME". Left out: everything else, names and text that are not UTF-8 or longer
-/// than 4096 bytes, and what comes after the first 1024 entries.
+/// dict) as "args.NAME", of its `model_kwargs` as "args.model_kwargs.NAME". Left out: everything
+/// else, names and text that are not UTF-8 or longer than 4096 bytes, and all after the first 1024
+/// entries.
 Metadata read_metadata(const pickle::Dict& root) {
   Metadata metadata;
   add_plain_values(root, "", metadata);

@@ -1,6 +1,7 @@
 // Checkpoints that Python's `torch.save` writes (.pth, .pt): the zip format since PyTorch 1.6 and
 // the legacy one before it. The pickle inside is interpreted by a machine that builds values from
-// an allow-list and executes nothing; what is unknown and no weight is left out. Free of LibTorch, so that it can be fuzzed.
+// an allow-list and executes nothing; unknown values that are no weights are left out. Free of
+// LibTorch, so that it can be fuzzed.
 #pragma once
 
 #include "model/checkpoint/formats/safetensors.h"
@@ -34,7 +35,7 @@ class TorchPickleFile {
   /// tensors.
   static TorchPickleFile open(const std::filesystem::path& file,
                               const TorchPickleOptions& options = {});
-  /// The same over `bytes`, which must outlive the result. `subject` is what errors name.
+  /// The same over `bytes`, which must outlive the result. Errors name `subject`.
   static TorchPickleFile parse(std::span<const std::byte> bytes, const std::string& subject,
                                const TorchPickleOptions& options = {});
 
@@ -47,10 +48,10 @@ class TorchPickleFile {
   /// In the order of the state dict. Views that Python stored transposed, strided or shared are
   /// row-major here; contiguous ones point into the mapping.
   [[nodiscard]] const std::vector<TensorView>& tensors() const noexcept { return tensors_; }
-  /// Which entry the weights came from ("state_dict", "model", "state_dict_ema", "" for the file
+  /// The entry that holds the weights ("state_dict", "model", "state_dict_ema", "" for the file
   /// itself).
   [[nodiscard]] const std::string& entry() const noexcept { return entry_; }
-  /// The file holds averaged weights that were not asked for.
+  /// Whether the file holds averaged weights that were not asked for.
   [[nodiscard]] bool has_ema() const noexcept { return has_ema_; }
   /// A note on the file's values that only unknown code could make; "" without such values.
   [[nodiscard]] const std::string& note() const noexcept { return note_; }
@@ -62,7 +63,7 @@ class TorchPickleFile {
   std::string note_;
   Metadata metadata_;
   std::vector<TensorView> tensors_;
-  std::vector<std::shared_ptr<const void>> owners_;  ///< the mapping and what was made row-major
+  std::vector<std::shared_ptr<const void>> owners_;  ///< the mapping and the row-major copies
 };
 
 }  // namespace hydrascope::checkpoint

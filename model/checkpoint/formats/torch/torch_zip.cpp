@@ -17,7 +17,7 @@ namespace {
   throw Error(ErrorCode::unsupported_format, what, subject, std::move(hint));
 }
 
-/// Says what an archive without a pickle is.
+/// Throws the error for an archive without a pickle.
 [[noreturn]] void refuse_archive(const ZipArchive& archive, const std::string& subject) {
   struct Known {
     std::string_view ending;  ///< of an entry's name
@@ -48,7 +48,7 @@ namespace {
   refuse_zip("expected a file of torch.save, found a zip archive without a data.pkl", subject);
 }
 
-/// "NAME/": every entry lies in one folder, which is mostly called as the file was.
+/// "NAME/": every entry lies in one folder, mostly named like the file.
 std::string find_folder(const ZipArchive& archive, const std::string& subject) {
   constexpr std::string_view kPickle = "/data.pkl";
   std::string folder;
@@ -63,7 +63,7 @@ std::string find_folder(const ZipArchive& archive, const std::string& subject) {
 
 void check_byte_order(const ZipArchive& archive, const std::string& name,
                       const std::string& subject) {
-  if (!archive.entries().contains(name)) return;  // written before PyTorch 2.1: little-endian
+  if (!archive.entries().contains(name)) return;  // PyTorch below 2.1: little-endian
   const auto bytes = archive.content(name);
   const std::string_view order(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   if (order == "little") return;

@@ -31,7 +31,7 @@ constexpr std::uint16_t kEncrypted = 1;
               "the file was cut off or damaged: download or copy it again");
 }
 
-/// Replaces the saturated ones of `fields` by what the zip64 extra field says.
+/// Replaces the saturated numbers of `fields` by the zip64 extra field's.
 void widen(std::span<const std::byte> extra, std::span<std::uint64_t*> fields,
            const std::string& subject) {
   if (std::ranges::none_of(fields, [](const auto* field) { return *field == kIn64; })) return;

@@ -25,8 +25,8 @@ class ZipArchive {
   };
   using Entries = std::map<std::string_view, Entry>;
 
-  /// Reads the central directory. Throws Error(decode_failed) for one that is missing, damaged or
-  /// names an entry twice. `subject` is what errors name.
+  /// Reads the central directory. Throws Error(decode_failed) for a directory that is missing,
+  /// damaged or names an entry twice. Errors name `subject`.
   ZipArchive(std::span<const std::byte> bytes, std::string subject);
 
   [[nodiscard]] const Entries& entries() const noexcept { return entries_; }
@@ -43,7 +43,7 @@ class ZipArchive {
   std::span<const std::byte> bytes_;
   std::string subject_;
   Entries entries_;
-  std::uint64_t directory_offset_ = 0;  ///< no entry reaches beyond it
+  std::uint64_t directory_offset_ = 0;  ///< the end of all entries
 };
 
 }  // namespace hydrascope::checkpoint

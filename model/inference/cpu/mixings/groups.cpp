@@ -40,7 +40,7 @@ struct GroupScratch {
   }
 
  private:
-  /// Without memory only counts.
+  /// Counts bytes alone if there is no memory.
   template <class Element>
   Element* take(void* memory, std::size_t count) {
     auto* at = memory == nullptr
@@ -51,7 +51,7 @@ struct GroupScratch {
   }
 };
 
-/// A layer of one image as groups see it: rows of one head.
+/// A layer of one image as groups read it: rows of one head.
 template <class T>
 struct HeadRows {
   std::int64_t head_dim;
@@ -182,7 +182,7 @@ void GroupMixing<T>::mix_group(std::int64_t image, std::size_t pass, const KeyGr
 
 template <class T>
 void GroupMixing<T>::combine(const Meeting& meeting, const MixingMemory<T>& memory) const {
-  // Prefix tokens are asked for beside the first pass: threads need not meet in between.
+  // Prefix tokens are attended to beside the first pass: threads need not meet in between.
   const std::int64_t num_parts = std::ssize(prefix_.parts());
   const std::size_t passes = meeting.patches_have_queries ? grouped_.passes.size() : 1;
   const auto sums = [&](std::int64_t image) { return memory.images.template at<float>(image); };

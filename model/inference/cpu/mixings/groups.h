@@ -41,7 +41,7 @@ class GroupMixing final : public Mixing<T> {
   std::int64_t most_queries_;
   std::int64_t most_keys_;
   PrefixAttention<T> prefix_;
-  std::size_t parts_at_ = 0;  ///< in an image's memory: what patches have of passes but the last
+  std::size_t parts_at_ = 0;      ///< earlier passes' results, in an image's memory
   std::int64_t part_stride_ = 0;  ///< floats from one pass to the next
 };
 

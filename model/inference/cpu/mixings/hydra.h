@@ -2,7 +2,6 @@
 #pragma once
 
 #include "kernels/hydra/hydra.h"
-#include "model/attention/token_grid.h"
 #include "model/inference/cpu/mixings/windows.h"
 
 #include <cmath>
@@ -17,7 +16,7 @@ namespace hydrascope::model::inference {
 struct HydraParameters {
   kernels::hydra::Kernel kernel;
   std::vector<float> feature_scale;  ///< (D) or empty
-  TokenWeights weights;
+  kernels::TokenWeights weights;
 };
 
 /// The global vector of each image, from the sums of its tiles.
@@ -25,13 +24,13 @@ template <class T>
 class HydraSums {
  public:
   HydraSums(const MixingSite& site, HydraParameters parameters)
-      : grid_(site.grid), dim_(site.dim()), parameters_(std::move(parameters)) {}
+      : dim_(site.dim()), parameters_(std::move(parameters)) {}
 
   [[nodiscard]] const kernels::hydra::Kernel& kernel() const { return parameters_.kernel; }
   /// The same for a tile and for an image.
   [[nodiscard]] std::size_t bytes() const { return static_cast<std::size_t>(dim_) * sizeof(float); }
 
-  /// Normalises the first `queries` queries where they lie.
+  /// Normalises the first `queries` queries in place.
   void absorb(const MixingRows<T>& rows, std::int64_t queries,
               const MixingMemory<T>& memory) const {
     kernels::hydra::ProjectParams<T> p{};
@@ -46,9 +45,7 @@ class HydraSums {
     p.rows = rows.tile.rows;
     p.dim = dim_;
     p.kernel = parameters_.kernel;
-    p.num_prefix = rows.prefix_rows(grid_);
-    p.prefix_weight = static_cast<float>(parameters_.weights.prefix);
-    p.patch_weight = static_cast<float>(parameters_.weights.patch);
+    p.weights = parameters_.weights.from(rows.tile.first);
     p.sum =
         memory.tiles.template at<float>(rows.tile.image * memory.tiles_per_image + rows.tile.index);
     kernels::hydra::project(p);
@@ -64,7 +61,6 @@ class HydraSums {
   }
 
  private:
-  TokenGrid grid_;
   std::int64_t dim_;
   HydraParameters parameters_;
 };
@@ -102,7 +98,7 @@ class HydraBesideWindowsMixing final : public Mixing<T> {
                            PrefixWeights weights)
       : sums_(site, std::move(parameters)),
         windows_(site, std::move(weights)),
-        query_rule_(kernels::hydra::query_rule(sums_.kernel())) {
+        query_rule_(sums_.kernel().query) {
     // With s = 1 / sqrt(d): s q / max(|s q|, s eps) = q / max(|q|, eps).
     query_rule_.eps /= std::sqrt(static_cast<float>(site.head_dim));
   }

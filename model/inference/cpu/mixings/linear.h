@@ -2,7 +2,6 @@
 #pragma once
 
 #include "kernels/linear_attention/linear_attention.h"
-#include "model/attention/token_grid.h"
 #include "model/inference/cpu/mixing.h"
 
 #include <cstddef>
@@ -13,10 +12,9 @@ namespace hydrascope::model::inference {
 template <class T>
 class LinearMixing final : public Mixing<T> {
  public:
-  /// `weights`: of keys in the sums of a map without a denominator.
-  LinearMixing(const MixingSite& site, const kernels::linear_attention::Shape& shape,
-               const TokenWeights& weights)
-      : grid_(site.grid), shape_(shape), weights_(weights) {}
+  /// `weights`: the keys' weights in the sums of a map without a denominator.
+  LinearMixing(const kernels::linear_attention::Shape& shape, const kernels::TokenWeights& weights)
+      : shape_(shape), weights_(weights) {}
 
   MixingRoom plan(const Extent& extent) override {
     namespace kernel = kernels::linear_attention;
@@ -34,9 +32,7 @@ class LinearMixing final : public Mixing<T> {
     p.v = rows.values;
     p.v_stride = rows.stride;
     p.rows = rows.tile.rows;
-    p.num_prefix = rows.prefix_rows(grid_);
-    p.prefix_weight = static_cast<float>(weights_.prefix);
-    p.patch_weight = static_cast<float>(weights_.patch);
+    p.weights = weights_.from(rows.tile.first);
     p.sums = memory.tiles.template at<float>(index);
     p.scratch = memory.threads.template at<void>(thread);
     kernels::linear_attention::clear(shape_, p.sums);
@@ -62,9 +58,8 @@ class LinearMixing final : public Mixing<T> {
   }
 
  private:
-  TokenGrid grid_;
   kernels::linear_attention::Shape shape_;
-  TokenWeights weights_;
+  kernels::TokenWeights weights_;
 };
 
 }  // namespace hydrascope::model::inference

@@ -1,6 +1,6 @@
-// Softmax of the prefix tokens over everything, beside patches that see less: the keys in parts that
-// are asked while they are in a core's cache, and merged when all have answered
-// (kernels/softmax_attention/few_queries.h).
+// Softmax of the prefix tokens over everything, beside patches that see less. The keys come in
+// parts: each part is attended to while it is in a core's cache, and the sums of all parts are
+// merged (kernels/softmax_attention/few_queries.h).
 #pragma once
 
 #include "kernels/softmax_attention/few_queries.h"
@@ -38,7 +38,7 @@ class PrefixAttention {
         head_dim_(site.head_dim),
         weights_(std::move(weights)) {}
 
-  /// Bytes of an image.
+  /// Returns the bytes of one image's sums.
   std::size_t plan(const Extent& extent) {
     parts_.clear();
     const std::int64_t overview = grid_.num_prefix + grid_.num_patches();
@@ -55,7 +55,7 @@ class PrefixAttention {
   }
   [[nodiscard]] const std::vector<Part>& parts() const { return parts_; }
 
-  /// `prefix`: the prefix tokens' queries. `keys`, `values`: of the part's first token, rows
+  /// `prefix`: the prefix tokens' queries. `keys`, `values`: the part's first token's, rows
   /// `prefix.stride` apart. `sums`: the image's.
   void ask(std::size_t part, const MixingRows<T>& prefix, const T* keys, const T* values,
            float* sums) const {
@@ -73,7 +73,7 @@ class PrefixAttention {
         biased ? weights_.overview.data() : nullptr,
         sums + part * part_size()});
   }
-  /// When all parts were asked: the first `rows` prefix tokens, (rows, D).
+  /// After `ask` of all parts: the outputs (rows, D) of the first `rows` prefix tokens.
   void merge(std::int64_t rows, const float* sums, T* mixed) const {
     if (rows == 0) return;
     kernels::softmax_attention::merge_parts(kernels::softmax_attention::MergeParams<T>{

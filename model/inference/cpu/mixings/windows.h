@@ -57,7 +57,7 @@ class WindowMixing final : public Mixing<T> {
   [[nodiscard]] kernels::softmax_attention::Shape shape(std::int64_t keys) const {
     return {keys, heads_.num_heads, heads_.head_dim};
   }
-  /// Window by window; tiles that share a window mix each its own part of it.
+  /// Mixes window by window; tiles that share a window each mix their own part of it.
   void mix_patches(const MixingRows<T>& rows, const MixingRows<T>& prefix,
                    const MixingMemory<T>& memory, int thread, T* mixed) const {
     namespace kernel = kernels::softmax_attention;

@@ -79,7 +79,7 @@ TEST(ExactValuesTest, AttentionCase04HydraSumsAndIgnoresZeroKeys) {
   EXPECT_TRUE(all_near(mixed(as_published, queries, with_zero, values).narrow(0, 0, 2), two, 0));
   const model::HydraKernel& cosine = model::find_hydra_kernel("cosine");
   const at::Tensor y =
-      model::hydra_attention(one_head(queries), one_head(with_zero), one_head(values), line(3), {},
+      model::hydra_attention(one_head(queries), one_head(with_zero), one_head(values), {},
                              {.phi_q = cosine, .phi_k = cosine, .eps = 0});
   EXPECT_TRUE(at::isnan(y).all().item<bool>());
 }

@@ -51,7 +51,7 @@ TEST(LinearIdentitiesTest, AttentionCase16LinearOrderIsTheQuadraticForm) {
       at::manual_seed(1);
       Tokens tokens = random_tokens(2, kGrid.num_tokens(), kShape, at::kDouble);
       tokens.q.select(3, 0).abs_();  // no query without a feature: 0 / 0 at eps 0
-      const Normaliser normaliser{Normaliser::Rule::add_eps, eps};
+      const Normaliser normaliser{Normaliser::Rule::add_eps, static_cast<float>(eps)};
       const at::Tensor weights = features_of(map, tokens.q, model::Side::query)
                                      .matmul(features_of(map, tokens.k, model::Side::key).mT());
       const at::Tensor m = weights.sum(-1, true) + eps;

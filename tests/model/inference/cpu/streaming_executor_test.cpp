@@ -82,11 +82,11 @@ struct Network : PackedNetwork {
       case Kind::hydra: return make_mixing<HydraMixing>(storage, site, HydraParameters{});
       case Kind::hedgehog:
         return make_mixing<LinearMixing>(
-            storage, site,
-            kernels::linear_attention::Shape{kHeads, 2 * kDim / kHeads, kDim / kHeads,
-                                             kernels::linear_attention::Feature::exp_pair,
-                                             kernels::linear_attention::Normaliser::add_eps, 1e-6F,
-                                             1e-6F},
+            storage,
+            kernels::linear_attention::Shape{kHeads,
+                                             2 * kDim / kHeads,
+                                             kDim / kHeads,
+                                             {kernels::linear_attention::Feature::exp_pair}},
             TokenWeights{});
       case Kind::copy: return make_mixing<CopyMixing>(storage);
       case Kind::windows:

@@ -12,7 +12,9 @@
 
 #include <cstring>
 #include <memory>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace hydrascope::model::inference {
@@ -32,7 +34,7 @@ class CudaPlanTest : public ::testing::Test {
   static std::unique_ptr<Engine> make(const char* attention, bool deterministic = false) {
     InferenceOptions chosen;
     chosen.deterministic = deterministic;
-    return make_cuda_plan(EngineSource(filled(small(attention))), chosen);
+    return make_cuda_plan(filled(small(attention)), chosen);
   }
   static ImageBatch from_host(const at::Tensor& images) {
     ImageBatch batch = batch_on_device({images});
@@ -41,8 +43,7 @@ class CudaPlanTest : public ::testing::Test {
     return batch;
   }
   static at::Tensor logits(Engine& engine, const ImageBatch& batch) {
-    engine.submit(batch);
-    return engine.collect();
+    return engine.compute(batch).logits;
   }
   static at::Tensor expected(const char* attention, const at::Tensor& images) {
     VisionTransformer model = filled(small(attention));
@@ -61,15 +62,35 @@ TEST_F(CudaPlanTest, BatchesOverlap) {
       wanted.push_back(expected(attention, images.back()));
     }
     EXPECT_EQ(engine->limits().most_under_way, 2);
-    engine->submit(from_host(images[0]));
+    PendingBatch oldest = engine->start(from_host(images[0]));
     for (std::size_t i = 1; i < images.size(); ++i) {
-      engine->submit(from_host(images[i]));
-      EXPECT_EQ(engine->under_way(), 2);
-      EXPECT_LT(relative(engine->collect(), wanted[i - 1]), 1e-4) << i;
+      PendingBatch next = engine->start(from_host(images[i]));
+      EXPECT_LT(relative(oldest.get().logits, wanted[i - 1]), 1e-4) << i;
+      oldest = std::move(next);
     }
-    EXPECT_LT(relative(engine->collect(), wanted.back()), 1e-4);
-    EXPECT_ERROR(engine->collect(), internal, "no batch is under way");
+    EXPECT_LT(relative(oldest.get().logits, wanted.back()), 1e-4);
   }
+}
+
+TEST_F(CudaPlanTest, ABatchThatIsDroppedIsWaitedFor) {
+  const auto engine = make("hydra:0,softmax:1-2");
+  std::vector<at::Tensor> images;
+  for (int i = 0; i < 6; ++i) images.push_back(at::randn({2, 3, 64, 64}));
+  const auto right = [&](PendingBatch& batch, const at::Tensor& of) {
+    return relative(batch.get().logits, expected("hydra:0,softmax:1-2", of)) < 1e-4;
+  };
+  for (std::size_t i = 0; i + 1 < images.size(); ++i) {
+    std::optional<PendingBatch> dropped = engine->start(from_host(images[i]));
+    PendingBatch kept = engine->start(batch_on_device(images[i + 1]));
+    dropped.reset();
+    PendingBatch next = engine->start(from_host(images[i]));
+    EXPECT_TRUE(right(next, images[i])) << "the later one first";
+    EXPECT_TRUE(right(kept, images[i + 1]));
+  }
+  stand_in::fail("cudaEventSynchronize", cudaErrorLaunchFailure);
+  EXPECT_NO_THROW(static_cast<void>(engine->start(from_host(images[0]))));
+  PendingBatch after = engine->start(from_host(images[1]));
+  EXPECT_TRUE(right(after, images[1]));
 }
 
 TEST_F(CudaPlanTest, TheCallersStreamIsWaitedFor) {
@@ -78,15 +99,16 @@ TEST_F(CudaPlanTest, TheCallersStreamIsWaitedFor) {
   const at::Tensor written = at::zeros_like(images);
   const c10::Stream stream = c10::impl::VirtualGuardImpl(c10::kCPU).getNewStream(c10::kCPU);
   for (int i = 0; i < 3; ++i) {
+    std::optional<PendingBatch> under_way;
     {
       const c10::StreamGuard guard(stream);
       auto* handle = static_cast<cudaStream_t>(stream.native_handle());
       stand_in::put(handle,
                     [to = written.mutable_data_ptr<float>(), from = images.const_data_ptr<float>(),
                      bytes = images.nbytes()] { std::memcpy(to, from, bytes); });
-      engine->submit(batch_on_device(written));
+      under_way.emplace(engine->start(batch_on_device(written)));
     }
-    EXPECT_LT(relative(engine->collect(), expected("hydra", images)), 1e-4);
+    EXPECT_LT(relative(under_way->get().logits, expected("hydra", images)), 1e-4);
     written.zero_();
   }
 }
@@ -110,16 +132,16 @@ TEST_F(CudaPlanTest, SizesInTurnsAreKeptAndTheOldestGoes) {
 TEST_F(CudaPlanTest, RefusesWhatItCannotHold) {
   const auto engine = make("hydra");
   const ImageBatch one = from_host(at::randn({1, 3, 64, 64}));
-  EXPECT_ERROR(engine->submit({}), internal, "an empty one");
+  EXPECT_ERROR(engine->start({}), internal, "without images");
   ImageBatch uneven = from_host(at::randn({2, 3, 64, 64}));
   uneven.images[1] = at::randn({3, 64, 72});
-  EXPECT_ERROR(engine->submit(uneven), internal, "differ in size");
-  EXPECT_ERROR(engine->submit(batch_on_device(at::randn({1, 3, 60, 64}))), internal,
+  EXPECT_ERROR(engine->start(uneven), internal, "differ in size");
+  EXPECT_ERROR(engine->start(batch_on_device(at::randn({1, 3, 60, 64}))), internal,
                "multiples of 8, found 60x64");
-  engine->submit(one);
-  engine->submit(one);
-  EXPECT_ERROR(engine->submit(one), internal, "more batches");
-  EXPECT_TRUE(at::equal(engine->collect(), engine->collect()));
+  PendingBatch first = engine->start(one);
+  PendingBatch second = engine->start(one);
+  EXPECT_ERROR(engine->start(one), internal, "more batches");
+  EXPECT_TRUE(at::equal(first.get().logits, second.get().logits));
 }
 
 // Every call of CUDA and cuBLASLt in the middle of everything fails once.
@@ -158,7 +180,6 @@ TEST_F(CudaPlanTest, AFailureAnywhereLeavesAnEngineThatWorks) {
         } catch (const std::exception&) {
           ++failed;
         }
-        while (engine->under_way() > 0) engine->collect();
       }
       EXPECT_EQ(cudaGetLastError(), cudaSuccess) << "LibTorch would report it as its own";
       stand_in::reset();
@@ -176,8 +197,8 @@ TEST_F(CudaPlanTest, MemoryOfOtherSizesIsGivenBack) {
   const at::Tensor small_logits = logits(*engine, from_host(small_images));
   {
     const stand_in::MemoryLimit nothing(100000);
-    EXPECT_THROW(engine->submit(from_host(large_images)), c10::OutOfMemoryError);
-    EXPECT_EQ(engine->under_way(), 0);
+    EXPECT_ERROR(engine->start(from_host(large_images)), out_of_memory,
+                 "a batch of 1 images of 256x256");
   }
   EXPECT_TRUE(at::equal(logits(*engine, from_host(small_images)), small_logits));
   logits(*engine, from_host(at::randn({4, 3, 128, 128})));

@@ -35,14 +35,10 @@ InferenceOptions options_of(ProductType type, Kernels kernels,
 struct HostPlan {
   HostPlan(const VisionTransformer& model, ProductType type, Kernels kernels = Kernels::automatic,
            std::vector<std::int64_t> trace_layers = {})
-      : engine(make_cuda_plan(EngineSource(model),
-                              options_of(type, kernels, std::move(trace_layers)))) {}
+      : engine(make_cuda_plan(model, options_of(type, kernels, std::move(trace_layers)))) {}
 
-  at::Tensor logits(const at::Tensor& images) const { return logits(batch_on_device(images)); }
-  at::Tensor logits(const ImageBatch& batch) const {
-    engine->submit(batch);
-    return engine->collect();
-  }
+  at::Tensor logits(const at::Tensor& images) const { return engine->logits(images); }
+  at::Tensor logits(const ImageBatch& batch) const { return engine->compute(batch).logits; }
   [[nodiscard]] std::string kernels() const { return engine->describe().kernels; }
 
   std::unique_ptr<Engine> engine;
@@ -212,9 +208,10 @@ TEST(DevicePlanTest, TracedTokensAreTheModules) {
        {std::pair{ProductType::float32, 1e-4}, {ProductType::bfloat16, 5e-2}}) {
     HostPlan plain(filled(config), type);
     HostPlan traced(filled(config), type, Kernels::automatic, {0, 2});
-    EXPECT_TRUE(at::equal(traced.logits(images), plain.logits(images)));
-    EXPECT_FALSE(plain.engine->take_traced_tokens().defined());
-    const at::Tensor trace = traced.engine->take_traced_tokens();
+    const EngineOutputs of_plain = plain.engine->compute(images);
+    const auto [logits, trace] = traced.engine->compute(images);
+    EXPECT_TRUE(at::equal(logits, of_plain.logits));
+    EXPECT_FALSE(of_plain.tokens.defined());
     ASSERT_EQ(trace.sizes(), (std::vector<std::int64_t>{2, 2, 1 + 6 * 10, config.embed_dim}));
     EXPECT_LT(relative(trace.select(1, 0), inputs[0]), tolerance);
     EXPECT_LT(relative(trace.select(1, 1), inputs[2]), tolerance);

@@ -1,3 +1,2 @@
-// Stands in for a header of Gloo that LibTorch's wheel does not bring; nothing of it is needed
-// here.
+// Stands in for a header of Gloo that LibTorch's wheel lacks. It may be empty.
 #pragma once

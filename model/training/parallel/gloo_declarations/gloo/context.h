@@ -1,4 +1,4 @@
-// Stands in for a header of Gloo that LibTorch's wheel does not bring; see gloo_group.cpp.
+// Stands in for a header of Gloo that LibTorch's wheel lacks; see gloo_group.cpp.
 #pragma once
 
 #include <chrono>

@@ -1,0 +1,66 @@
+// A model's weights by name. Engines and modules get their weights from such a table, whether a
+// checkpoint or other modules gave it.
+#pragma once
+
+#include "model/config/config.h"
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <functional>
+#include <map>
+#include <string>
+#include <string_view>
+
+namespace torch::nn {
+class Module;
+}
+
+namespace hydrascope::model {
+
+class VisionTransformer;
+class VisionTransformerImpl;
+
+/// All tensors of a model, by the names that the modules have (timm's). Several threads may ask at the
+/// same time.
+class WeightTable {
+ public:
+  using Read = std::function<at::Tensor()>;
+
+  /// A table of a model of that configuration, without tensors so far.
+  explicit WeightTable(VitConfig config);
+  /// The tensors of the model itself.
+  explicit WeightTable(const VisionTransformerImpl& model);
+  WeightTable(const VisionTransformer& model);
+
+  /// `read` gives the tensor each time somebody asks for it; the last `read` of a name counts.
+  void add(std::string name, Read read);
+
+  [[nodiscard]] const VitConfig& config() const noexcept { return config_; }
+  [[nodiscard]] const std::map<std::string, Read>& tensors() const noexcept { return tensors_; }
+  [[nodiscard]] bool has(const std::string& name) const { return tensors_.contains(name); }
+  /// Reads a tensor as it is stored, of any floating type: a file's on the CPU, perhaps a view into the
+  /// file, a module's on its device.
+  /// Error(internal) for a name that the model does not have.
+  [[nodiscard]] at::Tensor get(const std::string& name) const;
+
+ private:
+  VitConfig config_;
+  std::map<std::string, Read> tensors_;
+};
+
+/// The tensors of `model`, which was made `for_loading`. The layers that `for_loading` left out are
+/// random as by `Initialisation::random`: drawn whenever somebody asks, the same each time, from a
+/// seed of the default generator.
+WeightTable random_weights(const VisionTransformerImpl& model);
+
+/// "blocks.3.": the beginning of names of that block's tensors.
+std::string block_prefix(std::int64_t layer);
+inline bool is_outside_blocks(std::string_view name) { return !name.starts_with("blocks."); }
+
+/// Copies the tensors of `module` from the table. Their names in the table begin with `prefix`.
+/// Tensors that `chosen` refuses (it gets the name below `prefix`) stay as they are.
+void fill(torch::nn::Module& module, const WeightTable& weights, const std::string& prefix = "",
+          const std::function<bool(std::string_view name)>& chosen = {});
+
+}  // namespace hydrascope::model
