@@ -227,6 +227,24 @@ TEST(TrafficOf, GeluIsItsArrayTwice) {
                  [&] { gelu::cuda::gelu(values.data(), 5000, nullptr); });
 }
 
+using Floats = DeviceArray<float>;
+using Bytes = DeviceArray<unsigned char>;
+
+template <class T>
+void forward_of(Problem<T>& p, Floats& state, Floats& denominator, Bytes& workspace) {
+  cuda::forward<T>({p.shape, p.extent, p.q.read(), p.k.read(), p.v.read(), p.y.write(),
+                    state.data(), denominator.data(), workspace.data()},
+                   nullptr);
+}
+
+template <class T>
+void backward_of(Problem<T>& p, Floats& state, Floats& denominator, Bytes& workspace) {
+  cuda::backward<T>({p.shape, p.extent, p.q.read(), p.k.read(), p.v.read(), p.y.read(),
+                     state.data(), denominator.data(), p.grad_y.read(), p.grad_q.write(),
+                     p.grad_k.write(), p.grad_v.write(), workspace.data()},
+                    nullptr);
+}
+
 // Rows as the kernels' headers state them; S (F d 4 bytes) of each part of the tokens written and
 // read again, the whole once written, and read once per block of rows.
 TEST(TrafficOf, TensorCoresIsEachRowOncePerPass) {
@@ -246,24 +264,14 @@ TEST(TrafficOf, TensorCoresIsEachRowOncePerPass) {
   expect_traffic({rows("q", p.q, 1, 0), rows("k", p.k, 1, 0), rows("v", p.v, 1, 0),
                   rows("y", p.y, 0, 1), whole("state", state, of_blocks, sums),
                   whole("workspace", workspace, parts * sums, parts * sums)},
-                 [&] {
-                   cuda::forward<T>(
-                       {p.shape, p.extent, p.q.read(), p.k.read(), p.v.read(), p.y.write(),
-                        state.data(), denominator.data(), workspace.data()},
-                       nullptr);
-                 });
+                 [&] { forward_of(p, state, denominator, workspace); });
   expect_traffic(
       {rows("q", p.q, 2, 0), rows("k", p.k, 1, 0), rows("v", p.v, 1, 0), rows("y", p.y, 1, 0),
        rows("grad_y", p.grad_y, 2, 0), rows("grad_q", p.grad_q, 0, 1),
        rows("grad_k", p.grad_k, 0, 1), rows("grad_v", p.grad_v, 0, 1),
        whole("state", state, of_blocks, 0),
        whole("workspace", workspace, parts * sums + of_blocks + terms, (parts + 1) * sums)},
-      [&] {
-        cuda::backward<T>({p.shape, p.extent, p.q.read(), p.k.read(), p.v.read(), p.y.read(),
-                           state.data(), denominator.data(), p.grad_y.read(), p.grad_q.write(),
-                           p.grad_k.write(), p.grad_v.write(), workspace.data()},
-                          nullptr);
-      });
+      [&] { backward_of(p, state, denominator, workspace); });
 }
 
 // N (F ceil(d / 64) + d ceil(F / 64)) for the state, whose rows every block of tokens reads; 64 tokens a block.
@@ -284,11 +292,7 @@ TEST(TrafficOf, Float32LinearAttentionIsItsTiles) {
       {rows("q", p.q, 3, 0), rows("k", p.k, 2, 0), rows("v", p.v, 2, 0), rows("y", p.y, 0, 1),
        whole("state", state, kBlocks * (matrix + (kPasses + kWarps + 1) * of_features),
              matrix + 2 * of_features)},
-      [&] {
-        cuda::forward<float>({p.shape, p.extent, p.q.read(), p.k.read(), p.v.read(), p.y.write(),
-                              state.data(), denominator.data(), workspace.data()},
-                             nullptr);
-      });
+      [&] { forward_of(p, state, denominator, workspace); });
   // By kernel: query_rows, the sums over queries (once a head), both gradients, the rows of dv.
   expect_traffic(
       {rows("q", p.q, 4, 0), rows("k", p.k, 3, 0), rows("v", p.v, 1, 0), rows("y", p.y, 1, 0),
@@ -299,12 +303,7 @@ TEST(TrafficOf, Float32LinearAttentionIsItsTiles) {
                  kWarps * of_features),
        whole("workspace", workspace, kBlocks * (2 * matrix + kWarps * of_features),
              matrix + of_features)},
-      [&] {
-        cuda::backward<float>({p.shape, p.extent, p.q.read(), p.k.read(), p.v.read(), p.y.read(),
-                               state.data(), denominator.data(), p.grad_y.read(), p.grad_q.write(),
-                               p.grad_k.write(), p.grad_v.write(), workspace.data()},
-                              nullptr);
-      });
+      [&] { backward_of(p, state, denominator, workspace); });
 }
 
 /// A warp copies 32 packs that lie `step` packs apart, and reads the first two once more.
