@@ -61,7 +61,7 @@ namespace {
 CUstream_st default_stream;
 CUstream_st& stream_of(cudaStream_t stream) { return stream == nullptr ? default_stream : *stream; }
 
-/// What a call returns that came to `error`: behind a fault of the device that fault, until the process ends.
+/// The result of a call that came to `error`: after a fault of the device the fault, until the process ends.
 cudaError_t result(cudaError_t error) {
   if (lost != cudaSuccess) return lost;
   if (error != cudaSuccess) last_error = error;
@@ -72,7 +72,7 @@ cudaError_t result(cudaError_t error) {
   if (const int wanted_ = stand_in::wanted_failure(__func__); wanted_ != 0) \
     return result(static_cast<cudaError_t>(wanted_));                       \
   if (lost != cudaSuccess) return lost
-/// Of calls that end something, which they do all the same.
+/// The result of a call that ends something, which it does all the same.
 #define STAND_IN_END()                                                      \
   if (const int wanted_ = stand_in::wanted_failure(__func__); wanted_ != 0) \
   return result(static_cast<cudaError_t>(wanted_))

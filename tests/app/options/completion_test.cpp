@@ -1,4 +1,4 @@
-// What the tables offer for the word at the cursor; what shells make of it: tests/contract/front.case.
+// The words that the tables offer at the cursor. tests/contract/front.case tries them in shells.
 #include "app/options/options.h"
 #include "tests/error_matchers.h"
 

@@ -36,7 +36,7 @@ struct Recorder {
   void count() const { program.push_back(Step::count); }
   [[nodiscard]] bool was_last() const { return true; }
 };
-/// Of one level.
+/// The program of one level.
 Program program_of(bool first) {
   Program program{Step::store};
   Recorder recorder{program, first};

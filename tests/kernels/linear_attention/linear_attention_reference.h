@@ -222,7 +222,7 @@ Mixed linear_attention_reference(const Tokens<T>& t, std::int64_t query) {
   return mixed;
 }
 
-/// The sums of all tokens, laid out as those of one tile; M is 0 for maps without exponents.
+/// The sums of all tokens, laid out as the sums of one tile; M is 0 for maps without exponents.
 template <class T>
 std::vector<double> sums_reference(const Tokens<T>& t) {
   const Shape& shape = t.shape;
