@@ -36,6 +36,16 @@ WeightTable::WeightTable(const VisionTransformerImpl& model) : WeightTable(model
 
 WeightTable::WeightTable(const VisionTransformer& model) : WeightTable(*model) {}
 
+std::shared_ptr<VisionTransformerImpl> WeightTable::take_modules() const {
+  if (modules_ != nullptr) return std::exchange(modules_, nullptr);
+  // Modules draw random tensors, which are then filled.
+  at::Generator generator = at::detail::getDefaultCPUGenerator();
+  const at::Tensor before = generator.get_state();
+  auto made = std::make_shared<VisionTransformerImpl>(config_, Initialisation::for_loading);
+  generator.set_state(before);
+  return made;
+}
+
 void WeightTable::add(std::string name, Read read) {
   tensors_.insert_or_assign(std::move(name), std::move(read));
 }
@@ -47,10 +57,10 @@ at::Tensor WeightTable::get(const std::string& name) const {
   return found->second();
 }
 
-WeightTable random_weights(const VisionTransformerImpl& model) {
+WeightTable random_weights(std::shared_ptr<VisionTransformerImpl> modules) {
   const auto seed = at::randint(std::int64_t{1} << 48, {1}, at::kLong).item<std::int64_t>();
-  WeightTable weights(model);
-  for (const auto& [name, like] : named_tensors(model)) {
+  WeightTable weights(*modules);
+  for (const auto& [name, like] : named_tensors(*modules)) {
     if (!is_left_out(name)) continue;
     weights.add(name, [like = like.detach(), own_seed = static_cast<std::uint64_t>(seed) +
                                                         std::hash<std::string>{}(name)] {
@@ -59,6 +69,7 @@ WeightTable random_weights(const VisionTransformerImpl& model) {
                         like.options());
     });
   }
+  weights.own(std::move(modules));
   return weights;
 }
 

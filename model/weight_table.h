@@ -9,8 +9,10 @@
 #include <cstdint>
 #include <functional>
 #include <map>
+#include <memory>
 #include <string>
 #include <string_view>
+#include <utility>
 
 namespace torch::nn {
 class Module;
@@ -33,6 +35,13 @@ class WeightTable {
   explicit WeightTable(const VisionTransformerImpl& model);
   WeightTable(const VisionTransformer& model);
 
+  /// Hands over modules that were made `for_loading`, for `take_modules`.
+  void own(std::shared_ptr<VisionTransformerImpl> modules) { modules_ = std::move(modules); }
+  /// Modules of the configuration for one owner, who fills and changes them: the modules that the
+  /// table owns, the first time; else new ones, for which LibTorch's default generator is left as it
+  /// was. One thread at a time.
+  [[nodiscard]] std::shared_ptr<VisionTransformerImpl> take_modules() const;
+
   /// `read` gives the tensor each time somebody asks for it; the last `read` of a name counts.
   void add(std::string name, Read read);
 
@@ -47,12 +56,13 @@ class WeightTable {
  private:
   VitConfig config_;
   std::map<std::string, Read> tensors_;
+  mutable std::shared_ptr<VisionTransformerImpl> modules_;
 };
 
-/// The tensors of `model`, which was made `for_loading`. The layers that `for_loading` left out are
-/// random as by `Initialisation::random`: drawn whenever somebody asks, the same each time, from a
-/// seed of the default generator.
-WeightTable random_weights(const VisionTransformerImpl& model);
+/// The tensors of `modules`, which were made `for_loading` and become the table's own. The layers that
+/// `for_loading` left out are random as by `Initialisation::random`: drawn whenever somebody asks, the
+/// same each time, from a seed of the default generator.
+WeightTable random_weights(std::shared_ptr<VisionTransformerImpl> modules);
 
 /// "blocks.3.": the beginning of names of that block's tensors.
 std::string block_prefix(std::int64_t layer);

@@ -17,6 +17,7 @@
 //   instruction sets differ in last bits; sums over tokens go in the order of the rows, tiles in
 //   theirs. 1/r is formed once per row and multiplied. One rounding to T when stored. NaN in k
 //   reaches the whole c, in v its feature of c, in q its row.
+// Tolerance, of the largest value: 1e-6 (float32) or 2^-8 (bfloat16); c and g 2e-6 sqrt(n) and 1e-5.
 // Test: tests/kernels/hydra/hydra_test.cpp; twin: hydra_reference.h beside it.
 #pragma once
 

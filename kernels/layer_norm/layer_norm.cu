@@ -81,26 +81,12 @@ __global__ void __launch_bounds__(kThreads) layer_norm_kernel(const LayerNormPar
   const Standard to = standard(deviations, squares, each, p.eps);
 
   T* y = p.y + row * p.y_stride;
-  // Never y's memory: they may be read ahead of the stores.
-  const float* __restrict__ weight = p.weight;
-  const float* __restrict__ bias = p.bias;
 #pragma unroll
   for (int k = 0; k < packs; ++k) {
     const int i = first + k * kStep;
     if (i >= dim) continue;
 #pragma unroll
     for (int j = 0; j < kPack; ++j) values[k][j] = values[k][j] * to.scale + to.shift;
-    float affine[kPack];
-    if (weight != nullptr) {
-      device::load_floats(weight + i, affine);
-#pragma unroll
-      for (int j = 0; j < kPack; ++j) values[k][j] *= affine[j];
-    }
-    if (bias != nullptr) {
-      device::load_floats(bias + i, affine);
-#pragma unroll
-      for (int j = 0; j < kPack; ++j) values[k][j] += affine[j];
-    }
     device::store_pack(y + i, device::from_floats<T>(values[k]));
   }
 }
@@ -109,8 +95,7 @@ template <class T>
 void layer_norm(const LayerNormParams<T>& p, device::Stream stream) {
   constexpr int kPack = device::kPackSize<T>;
   device::require_packs(serves<T>(p.dim) && device::can_pack(p.x, p.x_stride, kPack) &&
-                            device::can_pack(p.y, p.y_stride, kPack) &&
-                            device::can_pack(p.weight, 0, 4) && device::can_pack(p.bias, 0, 4),
+                            device::can_pack(p.y, p.y_stride, kPack),
                         "layer_norm");
   if (p.rows == 0) return;
   device::with_one_of<kPacks<T>>(packs_per_lane<T>(p.dim), [&]<int packs>() {

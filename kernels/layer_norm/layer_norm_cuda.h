@@ -1,19 +1,18 @@
-// Layer normalisation of token rows on CUDA: before the attention and the MLP of every block, and
-// before the classifier. (The product before it adds the residual, linear/.)
+// Layer normalisation of token rows on CUDA: before the attention and the MLP of every block. Weight and
+// bias are part of the linear layer behind it. (The product before it adds the residual, linear/.)
 //
-// Equation: y = (x - mean) / sqrt(var + eps) * weight + bias, mean and (biased) var over the row
+// Equation: y = (x - mean) / sqrt(var + eps), mean and (biased) var over the row
 //   (Ba et al. 2016, arXiv 1607.06450, equation 3; eps as in torch).
 // Tensors: see the fields; T = float, BFloat16 or Float16, rows contiguous, of whole packs of 16
 //   bytes (`serves`: dim <= 2048, float32 1536); 16 bytes divide strides and addresses. y may be x
 //   (with the same stride); nothing else may overlap.
 // Geometry: 128 threads, one warp per row, no shared memory; the row stays in registers.
-// Memory: rows dim sizeof(T) times 2 (read x, write y); weight and bias (8 dim bytes) come from the
-//   L1 cache. ViT-B at 1088x1920 in bfloat16 (8161 x 768): 25 MB per image; about 10 FLOPs per
+// Memory: rows dim sizeof(T) times 2 (read x, write y). ViT-B at 1088x1920 in bfloat16 (8161 x 768): 25 MB per image; about 10 FLOPs per
 //   element, 1 to 3 per byte: bound by memory.
 // Numerics: float32, one rounding when stored. Two passes from registers: the first one sums the
 //   mean, the second one the squares around it; the sum of the deviations from the rounded mean
 //   corrects both (Chan, Golub, LeVeque 1983). Rows whose squares exceed float32 are not finite.
-//   NaN or infinity in a row makes that row NaN and no other. A constant row gives bias (eps > 0).
+//   NaN or infinity in a row makes that row NaN and no other. A constant row gives 0 (eps > 0).
 // Tolerance: a rounding to T, and 2e-6 of values of order one.
 // Deterministic: the order of the sums depends on T and dim only, so a row is the same in every
 //   batch.
@@ -36,8 +35,6 @@ struct LayerNormParams {
   std::int64_t x_stride;
   std::int64_t rows;
   std::int64_t dim;
-  const float* weight;  ///< (dim); null: 1, when the next linear layer has taken it in
-  const float* bias;    ///< (dim); null: 0
   float eps;
   T* y;  ///< (rows, dim), rows `y_stride` apart; may be x
   std::int64_t y_stride;

@@ -22,9 +22,7 @@ void linear_with(const linear::LinearParams<T>& p) {
   HWY_ALIGN float sums[kStripRows * linear::kPanelColumns];
   const linear::PackedWeight& weight = *p.weight;
   for (std::int64_t column = 0; column < weight.out(); column += linear::kPanelColumns) {
-    const std::int64_t left = weight.out() - column;
-    const auto columns =
-        static_cast<std::size_t>(left < linear::kPanelColumns ? left : linear::kPanelColumns);
+    const auto columns = static_cast<std::size_t>(linear::panel_columns(column, weight.out()));
     linear::Strip<T> s{p.x,
                        p.x_stride,
                        sizeof(T) == 2 ? 2 : 1,
@@ -73,7 +71,7 @@ namespace hydrascope::kernels::linear {
 PackedWeight::PackedWeight(Storage storage, const float* weight, std::int64_t out, std::int64_t in,
                            std::int64_t row_stride)
     : storage_(storage), in_(in), out_(out) {
-  const std::int64_t panels = (out + kPanelColumns - 1) / kPanelColumns;
+  const std::int64_t panels = panels_of(out);
   if (storage == Storage::float32) {
     panels_ =
         AlignedBuffer<std::byte>(static_cast<std::size_t>(panels * panel_size<float>(in)) * 4);
@@ -87,16 +85,11 @@ PackedWeight::PackedWeight(Storage storage, const float* weight, std::int64_t ou
 
 template <class T>
 void PackedWeight::fill(const float* weight, std::int64_t row_stride) {
-  constexpr std::int64_t kStep = sizeof(T) == 2 ? 2 : 1;
-  auto* to = reinterpret_cast<T*>(panels_.data());
-  for (std::int64_t first = 0; first < out_; first += kPanelColumns) {
-    for (std::int64_t k = 0; k < in_; k += kStep) {
-      for (std::int64_t column = first; column < first + kPanelColumns; ++column) {
-        for (std::int64_t i = k; i < k + kStep; ++i)
-          *to++ = column < out_ && i < in_ ? T(weight[column * row_stride + i]) : T(0.0F);
-      }
-    }
-  }
+  const auto at = [&](std::int64_t row, std::int64_t column) {
+    return T(weight[column * row_stride + row]);
+  };
+  fill_panels<sizeof(T) == 2 ? 2 : 1>(panel_size<T>(in_) / kPanelColumns, in_, out_, at,
+                                      reinterpret_cast<T*>(panels_.data()));
 }
 
 HYDRASCOPE_DISPATCH(linear, linear, LinearParams)

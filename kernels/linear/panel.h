@@ -11,10 +11,33 @@ inline constexpr std::int64_t kPanelColumns = 64;
 /// Rows of A whose sums the micro-kernel keeps in registers.
 inline constexpr int kStripRows = 6;
 
+/// Panels of that many columns.
+constexpr std::int64_t panels_of(std::int64_t columns) {
+  return (columns + kPanelColumns - 1) / kPanelColumns;
+}
+/// Columns of the panel that begins at column `first` of `columns`.
+constexpr std::int64_t panel_columns(std::int64_t first, std::int64_t columns) {
+  return columns - first < kPanelColumns ? columns - first : kPanelColumns;
+}
+
 /// Elements of one panel over `depth` rows: bfloat16 rows come in pairs.
 template <class T>
 constexpr std::int64_t panel_size(std::int64_t depth) {
   return (sizeof(T) == 2 ? (depth + 1) / 2 * 2 : depth) * kPanelColumns;
+}
+
+/// Packs a matrix of depth x columns: panel after panel, in each `rows` rows in groups of kGroup, in
+/// each group the elements of a column side by side. `at(row, column)` gives an element, and is
+/// called once for each; outside the matrix there are zeros. `rows`: a multiple of kGroup, at least
+/// `depth`.
+template <std::int64_t kGroup, class T, class At>
+void fill_panels(std::int64_t rows, std::int64_t depth, std::int64_t columns, const At& at,
+                 T* panels) {
+  for (std::int64_t first = 0; first < columns; first += kPanelColumns)
+    for (std::int64_t row = 0; row < rows; row += kGroup)
+      for (std::int64_t column = first; column < first + kPanelColumns; ++column)
+        for (std::int64_t i = row; i < row + kGroup; ++i)
+          *panels++ = column < columns && i < depth ? at(i, column) : T{};
 }
 
 /// One call of the micro-kernel: C (rows, 64) (+)= A (rows, depth) * panel.

@@ -4,8 +4,9 @@
 //   bfloat16  panel[k / 2][64][2]             one step is two k (what vdpbf16ps and AMX read)
 // Six rows by four AVX-512 vectors are 24 accumulators, four vectors of the panel and a broadcast:
 // 29 of 32 registers, so that 24 multiply-adds stand against 4 loads of the panel from the L2 cache
-// and 6 broadcasts. AVX2 has 16 registers: the panel is walked in strips of 16 columns. Included
-// after hwy/highway.h, once per instruction set.
+// and 6 broadcasts. AVX2 has 16 registers: the panel is walked in strips of 16 columns. Sums are
+// float32, in the order of k. Tolerance, source and test: linear.h. Included after hwy/highway.h, once
+// per instruction set.
 #if defined(HYDRASCOPE_KERNELS_LINEAR_PANEL_PRODUCT_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef HYDRASCOPE_KERNELS_LINEAR_PANEL_PRODUCT_INL_H
 #undef HYDRASCOPE_KERNELS_LINEAR_PANEL_PRODUCT_INL_H

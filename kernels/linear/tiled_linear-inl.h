@@ -1,7 +1,7 @@
 // Linear layers in bfloat16 by AMX (amx/tile_product.h): groups of 32 rows through a panel into
 // sums, and the same epilogue as everywhere. Depth beyond the last multiple of 32 is added to the
 // sums by the strips of panel_product-inl.h. Tiles is a parameter so that tests run all of this on
-// amx::EmulatedTiles. Included after hwy/highway.h, once per instruction set.
+// amx::EmulatedTiles. Tolerance: linear.h. Included after hwy/highway.h, once per instruction set.
 // Test: tests/kernels/amx/tiled_layers_test.cpp.
 #if defined(HYDRASCOPE_KERNELS_LINEAR_TILED_LINEAR_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef HYDRASCOPE_KERNELS_LINEAR_TILED_LINEAR_INL_H
@@ -56,9 +56,7 @@ void tiled_linear_with(Tiles& tiles, const linear::LinearParams<BFloat16>& p) {
   const int tile_rows = amx::tile_rows(p.rows);
   const amx::TileSession<Tiles> session(tiles, tile_rows);
   for (std::int64_t column = 0; column < weight.out(); column += linear::kPanelColumns) {
-    const std::int64_t left = weight.out() - column;
-    const auto columns =
-        static_cast<std::size_t>(left < linear::kPanelColumns ? left : linear::kPanelColumns);
+    const auto columns = static_cast<std::size_t>(linear::panel_columns(column, weight.out()));
     const float* bias = p.bias == nullptr ? nullptr : p.bias + column;
     const linear::Strip<BFloat16> s{p.x,
                                     p.x_stride,

@@ -1,5 +1,5 @@
-// The epilogue behind the micro-kernel: bias, GELU or residual, then one rounding into y.
-// Included after hwy/highway.h, once per instruction set.
+// The epilogue behind the micro-kernel: bias, GELU or residual, then one rounding into y. Tolerance
+// and test: linear.h, gelu-inl.h. Included after hwy/highway.h, once per instruction set.
 #if defined(HYDRASCOPE_KERNELS_LINEAR_WRITE_STRIP_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef HYDRASCOPE_KERNELS_LINEAR_WRITE_STRIP_INL_H
 #undef HYDRASCOPE_KERNELS_LINEAR_WRITE_STRIP_INL_H

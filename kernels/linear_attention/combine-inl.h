@@ -1,6 +1,6 @@
 // The sums of all tiles as one state, brought to one maximum per feature:
 //   M = max_i M_i    S = sum_i exp(M_i - M) S_i    z alike
-// Included after hwy/highway.h, once per instruction set.
+// Tolerance and test: linear_attention.h. Included after hwy/highway.h, once per instruction set.
 #if defined(HYDRASCOPE_KERNELS_LINEAR_ATTENTION_COMBINE_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef HYDRASCOPE_KERNELS_LINEAR_ATTENTION_COMBINE_INL_H
 #undef HYDRASCOPE_KERNELS_LINEAR_ATTENTION_COMBINE_INL_H
@@ -90,8 +90,7 @@ HWY_INLINE void combine_run(const HeadOfTiles& h, std::int64_t at, std::byte* st
   VecF32 z[2] = {hn::Zero(d), hn::Zero(d)};
   for (int half = 0; half < 2; ++half) maximum[half] = common_maximum(h, runs[half]);
   for (std::int64_t column = 0; column < head_dim; column += linear::kPanelColumns) {
-    const std::int64_t left = head_dim - column;
-    const std::int64_t columns = left < linear::kPanelColumns ? left : linear::kPanelColumns;
+    const std::int64_t columns = linear::panel_columns(column, head_dim);
     for (std::int64_t i = 0; i < 2 * n * linear::kPanelColumns; i += n)
       store(hn::Zero(d), rows + i);
     for (std::int64_t i = 0; i < h.count; ++i) {

@@ -1,5 +1,5 @@
 // The feature maps of linear attention on vectors, for keys and queries alike.
-// Included after hwy/highway.h, once per instruction set.
+// Tolerance and test: linear_attention.h. Included after hwy/highway.h, once per instruction set.
 #if defined(HYDRASCOPE_KERNELS_LINEAR_ATTENTION_FEATURE_MAP_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef HYDRASCOPE_KERNELS_LINEAR_ATTENTION_FEATURE_MAP_INL_H
 #undef HYDRASCOPE_KERNELS_LINEAR_ATTENTION_FEATURE_MAP_INL_H

@@ -1,8 +1,8 @@
 // The features of a chunk of keys, one column of vectors after the other, as the product of
 // `accumulate` reads them: [token][part][w], in bfloat16 [token / 2][part][w][2]. A word of two
 // tokens needs no shuffle: both lie in the same lane. On the way: z, and for exponents the maximum
-// of each feature and the factor that it changes S by. Included after hwy/highway.h, once per
-// instruction set.
+// of each feature and the factor that it changes S by. Tolerance and test: linear_attention.h. Included
+// after hwy/highway.h, once per instruction set.
 #if defined(HYDRASCOPE_KERNELS_LINEAR_ATTENTION_KEY_FEATURES_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef HYDRASCOPE_KERNELS_LINEAR_ATTENTION_KEY_FEATURES_INL_H
 #undef HYDRASCOPE_KERNELS_LINEAR_ATTENTION_KEY_FEATURES_INL_H

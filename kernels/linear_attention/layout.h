@@ -39,9 +39,7 @@ struct Halves {
       : half((shape.features() + 1) / 2), stride(padded(half)) {}
 };
 
-constexpr std::int64_t panels_of(const Shape& shape) {
-  return (shape.head_dim + linear::kPanelColumns - 1) / linear::kPanelColumns;
-}
+constexpr std::int64_t panels_of(const Shape& shape) { return linear::panels_of(shape.head_dim); }
 
 /// The state of one head: panels of S, then z and M as two padded halves each.
 template <class T>
@@ -89,9 +87,10 @@ struct KeyScratch {
     const auto step = static_cast<std::size_t>(key_step(shape));
     panel = static_cast<std::size_t>(rows) * step * sizeof(T);
     columns = panel + static_cast<std::size_t>(linear::panel_size<T>(rows)) * sizeof(T);
-    const std::size_t remainder = shape.head_dim % linear::kPanelColumns == 0
-                                      ? 0
-                                      : static_cast<std::size_t>(padded(shape.features())) * 64;
+    const std::size_t remainder =
+        shape.head_dim % linear::kPanelColumns == 0
+            ? 0
+            : static_cast<std::size_t>(padded(shape.features()) * linear::kPanelColumns);
     factors = columns + remainder * sizeof(float);
     of_token = factors + step * sizeof(float);
     bytes = of_token + static_cast<std::size_t>(2 * padded(rows)) * sizeof(float);

@@ -194,7 +194,7 @@ void read_out_of(const linear_attention::ReadOutParams<T>& p) {
           s.a += kStripRows * s.row_stride;
           write_strip_of(sums, rows, inverse + r,
                          p.y + (first + r) * p.y_stride + head * d + column, p.y_stride,
-                         d - column < kPanelColumns ? d - column : kPanelColumns);
+                         linear::panel_columns(column, d));
         }
       }
     }

@@ -21,6 +21,7 @@
 //   weights sum to 1 but for the rounding of S. Exponents are float32; e^x is good to 2e-7
 //   (float32) or 3e-6 (bfloat16, never below 2^-125). NaN in k poisons its head, in v its
 //   column, in q its row of the head.
+// Tolerance, of the sum of magnitudes that y consists of: 4e-6 (float32) or 2^-7 (bfloat16); sums 1e-5.
 // Test: tests/kernels/linear_attention/linear_attention_test.cpp; twin:
 //   linear_attention_reference.h beside it.
 #pragma once

@@ -1,7 +1,7 @@
 // The features of a few queries, row after row, as the product of `read_out` reads them, and the
 // divisors of their weights: [row][half][F / 2], in bfloat16 words that join feature f with feature
 // F / 2 + f.
-// Included after hwy/highway.h, once per instruction set.
+// Tolerance and test: linear_attention.h. Included after hwy/highway.h, once per instruction set.
 #if defined(HYDRASCOPE_KERNELS_LINEAR_ATTENTION_QUERY_FEATURES_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef HYDRASCOPE_KERNELS_LINEAR_ATTENTION_QUERY_FEATURES_INL_H
 #undef HYDRASCOPE_KERNELS_LINEAR_ATTENTION_QUERY_FEATURES_INL_H

@@ -41,6 +41,15 @@
 
 namespace hydrascope::kernels::linear_attention::cuda::tensor_core {
 
+/// Numbers of a lane's rows g and g + 8.
+struct LaneRows {
+  OfRow terms[2];
+  float shifts[2][2];        ///< of both halves' exponents
+  float factor[2] = {1, 1};  ///< queries: 1 / m, unless it is part of the shift; keys: the weight
+  float product[2] = {};     ///< queries: g . y
+  float sums[2][4] = {};     ///< what J^T sums over the row
+};
+
 // ---- queries: dq and the terms ------------------------------------------------------------------
 
 struct QueryGradientParams {
@@ -79,6 +88,43 @@ __device__ __forceinline__ void find_products(const BFloat16* x_rows, const Held
   products[1] = device::shuffle(sum, 2 * (lane / 4) + 16);
 }
 
+/// The gradients of 16 columns of u, whose `words` are given, without the row's part.
+template <Kind kind>
+__device__ __forceinline__ void query_gradients(const MapParams& map,
+                                                const RowsShared<kind>& shared,
+                                                const std::uint32_t (&x)[kGroups][4],
+                                                const std::uint32_t (&words)[4], int columns,
+                                                LaneRows& rows, float (&du)[4][2]) {
+  constexpr bool kExponential = KindTraits<kind>::kExponential;
+#pragma unroll
+  for (int half = 0; half < KindTraits<kind>::kHalves; ++half) {
+    const int chunk = half * kRowChunks + 2 * columns;
+    float products[2][4] = {};
+    multiply_by_rows(x, shared.matrix, chunk, products);
+#pragma unroll
+    for (int word = 0; word < 4; ++word) {
+      const int row = word % 2;
+      float u[2];
+      float of_feature[2];  // the exponent's offset, or z
+      unpack<BFloat16>(words[word], u);
+      load_two(kExponential ? shared.offsets : shared.feature_values, chunk + word / 2, of_feature);
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        const float of_matrix = products[word / 2][2 * row + i];
+        float gradient = 0;
+        if constexpr (kExponential) {
+          gradient = (of_matrix - rows.product[row]) *
+                     power_of_two(exponent_in_twos<kind>(map, u[i], half, of_feature[i],
+                                                         rows.shifts[row][half]));
+        } else {
+          gradient = (of_matrix - rows.product[row] * of_feature[i]) * rows.factor[row];
+        }
+        pull_back<kind>(map, half, u[i], gradient, rows.terms[row], du[word][i], rows.sums[row]);
+      }
+    }
+  }
+}
+
 template <Kind kind>
 __global__ void __launch_bounds__(kThreads, 3)
     tensor_core_query_gradient_kernel(const QueryGradientParams p) {
@@ -105,21 +151,18 @@ __global__ void __launch_bounds__(kThreads, 3)
     BFloat16* const u_rows = own.u_of(tile);
     std::uint32_t x[kGroups][4];
     load_left_rows(x, own.rows.x);
-    float product[2];
-    find_products(own.rows.x, y, product);
-    if (!p.divides) product[0] = product[1] = 0;
+    LaneRows rows;
+    find_products(own.rows.x, y, rows.product);
+    if (!p.divides) rows.product[0] = rows.product[1] = 0;
     device::warp_sync();
     if (!kWait && tile + 1 < p.rows.tiles_a_block) start(tile + 1);
 
-    OfRow terms[2];
     if constexpr (Traits::kMayNeedRow) {
-      if (needs_row_of<kind>(map)) find_terms<BFloat16, kind>(map, u_rows, true, terms);
+      if (needs_row_of<kind>(map)) find_terms<BFloat16, kind>(map, u_rows, true, rows.terms);
     }
     float row_max[2] = {};
     if constexpr (kExponential)
-      find_row_max<BFloat16, kind>(map, u_rows, shared.feature_values, terms, row_max);
-    float shifts[2][2];        // shifts of both halves' exponents
-    float factor[2] = {1, 1};  // 1 / m, unless it is part of the shift
+      find_row_max<BFloat16, kind>(map, u_rows, shared.feature_values, rows.terms, row_max);
 #pragma unroll
     for (int row = 0; row < 2; ++row) {
       const std::int64_t token = at.row(tile) + lane / 4 + 8 * row;
@@ -127,54 +170,26 @@ __global__ void __launch_bounds__(kThreads, 3)
       const float m = inside ? p.denominator[at.image_head * p.rows.rows + token] : 1.0F;
       if constexpr (kExponential) {
         const float shift = row_max[row] + binary_logarithm(m);
-        shifts[row][0] = terms[row].first + shift;
-        shifts[row][1] = terms[row].second + shift;
+        rows.shifts[row][0] = rows.terms[row].first + shift;
+        rows.shifts[row][1] = rows.terms[row].second + shift;
       } else if (p.divides) {
-        factor[row] = 1 / m;
+        rows.factor[row] = 1 / m;
       }
       if (inside && lane % 4 == 0)
         p.terms[at.image_head * p.rows.rows + token] = {
-            kExponential ? shifts[row][0] : factor[row],
-            kExponential ? shifts[row][1] : terms[row].first, product[row], 0};
+            kExponential ? rows.shifts[row][0] : rows.factor[row],
+            kExponential ? rows.shifts[row][1] : rows.terms[row].first, rows.product[row], 0};
     }
 
-    float sums[2][4] = {};
 #pragma unroll(kWait ? 1 : 2)
     for (int columns = 0; columns < kGroups; ++columns) {
       std::uint32_t words[4];
       load_left(words, u_rows, 0, columns);
       float du[4][2];
-#pragma unroll
-      for (int half = 0; half < Traits::kHalves; ++half) {
-        const int chunk = half * kRowChunks + 2 * columns;
-        float products[2][4] = {};
-        multiply_by_rows(x, shared.matrix, chunk, products);
-#pragma unroll
-        for (int word = 0; word < 4; ++word) {
-          const int row = word % 2;
-          float u[2];
-          float of_feature[2];  // the exponent's offset, or z
-          unpack<BFloat16>(words[word], u);
-          load_two(kExponential ? shared.offsets : shared.feature_values, chunk + word / 2,
-                   of_feature);
-#pragma unroll
-          for (int i = 0; i < 2; ++i) {
-            const float of_matrix = products[word / 2][2 * row + i];
-            float gradient = 0;
-            if constexpr (kExponential) {
-              gradient = (of_matrix - product[row]) *
-                         power_of_two(exponent_in_twos<kind>(map, u[i], half, of_feature[i],
-                                                             shifts[row][half]));
-            } else {
-              gradient = (of_matrix - product[row] * of_feature[i]) * factor[row];
-            }
-            pull_back<kind>(map, half, u[i], gradient, terms[row], du[word][i], sums[row]);
-          }
-        }
-      }
+      query_gradients<kind>(map, shared, x, words, columns, rows, du);
       keep_gradients(own, u_rows, columns, du);
     }
-    if constexpr (kWait) release_gradients(map, own, terms, sums, true);
+    if constexpr (kWait) release_gradients(map, own, rows.terms, rows.sums, true);
     write_rows(u_rows, head_of(p.rows.grad_u, at.image, at.head), p.rows.grad_u.stride,
                at.row(tile), p.rows.rows);
     if (kWait && tile + 1 < p.rows.tiles_a_block) start(tile + 1);
@@ -190,6 +205,50 @@ struct KeyGradientParams {
   device::TokenWeights weights;
   bool weigh_one;  ///< all of them
 };
+
+/// The same of keys; adds to dv what 16 columns of k give.
+template <Kind kind>
+__device__ __forceinline__ void key_gradients(const MapParams& map, const RowsShared<kind>& shared,
+                                              const std::uint32_t (&x)[kGroups][4],
+                                              const std::uint32_t (&words)[4], int columns,
+                                              LaneRows& rows, float (&du)[4][2],
+                                              float (&dv)[kRowChunks][4]) {
+  constexpr bool kExponential = KindTraits<kind>::kExponential;
+#pragma unroll
+  for (int half = 0; half < KindTraits<kind>::kHalves; ++half) {
+    const int chunk = half * kRowChunks + 2 * columns;
+    float products[2][4] = {};
+    multiply_by_rows(x, shared.matrix, chunk, products);
+    std::uint32_t left[4];
+#pragma unroll
+    for (int word = 0; word < 4; ++word) {
+      const int row = word % 2;
+      float u[2];
+      float offset[2] = {};
+      float dz[2];
+      float value[2];
+      unpack<BFloat16>(words[word], u);
+      if constexpr (kExponential) load_two(shared.offsets, chunk + word / 2, offset);
+      load_two(shared.feature_values, chunk + word / 2, dz);
+#pragma unroll
+      for (int i = 0; i < 2; ++i) {
+        value[i] = feature_of<kind>(map, u[i], half, offset[i], rows.shifts[row][half],
+                                    rows.terms[row].first);
+        if constexpr (!kExponential) value[i] *= rows.factor[row];
+        const float gradient = (products[word / 2][2 * row + i] + dz[i]) *
+                               (kExponential ? value[i] : rows.factor[row]);
+        pull_back<kind>(map, half, u[i], gradient, rows.terms[row], du[word][i], rows.sums[row]);
+      }
+      left[word] = device::round_pair(value[0], value[1], BFloat16{});
+    }
+#pragma unroll
+    for (int to = 0; to < kGroups; ++to) {
+      std::uint32_t right[4];
+      load_right(right, shared.matrix, kChunk * chunk, to);
+      multiply_add_both<BFloat16>(dv[2 * to], dv[2 * to + 1], left, right);
+    }
+  }
+}
 
 template <Kind kind>
 __global__ void __launch_bounds__(kThreads, 3)
@@ -213,68 +272,33 @@ __global__ void __launch_bounds__(kThreads, 3)
     device::warp_sync();
     if (!kWait && tile + 1 < p.rows.tiles_a_block) start_tile(p.rows, at, own, tile + 1);
 
-    OfRow terms[2];
+    LaneRows rows;
     if constexpr (Traits::kMayNeedRow) {
-      if (needs_row_of<kind>(map)) find_terms<BFloat16, kind>(map, u_rows, false, terms);
+      if (needs_row_of<kind>(map)) find_terms<BFloat16, kind>(map, u_rows, false, rows.terms);
     }
-    float shifts[2][2] = {{terms[0].first, terms[0].second}, {terms[1].first, terms[1].second}};
-    float weight[2] = {1, 1};
-    if (!p.weigh_one) {
 #pragma unroll
-      for (int row = 0; row < 2; ++row) {
-        weight[row] = p.weights.of(at.row(tile) + device::lane_index() / 4 + 8 * row);
-        if constexpr (kExponential) {
-          const float shift = binary_logarithm(weight[row]);
-          shifts[row][0] -= shift;
-          shifts[row][1] -= shift;
-        }
+    for (int row = 0; row < 2; ++row) {
+      rows.shifts[row][0] = rows.terms[row].first;
+      rows.shifts[row][1] = rows.terms[row].second;
+      if (p.weigh_one) continue;
+      rows.factor[row] = p.weights.of(at.row(tile) + device::lane_index() / 4 + 8 * row);
+      if constexpr (kExponential) {
+        const float shift = binary_logarithm(rows.factor[row]);
+        rows.shifts[row][0] -= shift;
+        rows.shifts[row][1] -= shift;
       }
     }
 
-    float sums[2][4] = {};
     float dv[kRowChunks][4] = {};
 #pragma unroll(kWait ? 1 : 2)
     for (int columns = 0; columns < kGroups; ++columns) {
       std::uint32_t words[4];
       load_left(words, u_rows, 0, columns);
       float du[4][2];
-#pragma unroll
-      for (int half = 0; half < Traits::kHalves; ++half) {
-        const int chunk = half * kRowChunks + 2 * columns;
-        float products[2][4] = {};
-        multiply_by_rows(x, shared.matrix, chunk, products);
-        std::uint32_t left[4];
-#pragma unroll
-        for (int word = 0; word < 4; ++word) {
-          const int row = word % 2;
-          float u[2];
-          float offset[2] = {};
-          float dz[2];
-          float value[2];
-          unpack<BFloat16>(words[word], u);
-          if constexpr (kExponential) load_two(shared.offsets, chunk + word / 2, offset);
-          load_two(shared.feature_values, chunk + word / 2, dz);
-#pragma unroll
-          for (int i = 0; i < 2; ++i) {
-            value[i] =
-                feature_of<kind>(map, u[i], half, offset[i], shifts[row][half], terms[row].first);
-            if constexpr (!kExponential) value[i] *= weight[row];
-            const float gradient =
-                (products[word / 2][2 * row + i] + dz[i]) * (kExponential ? value[i] : weight[row]);
-            pull_back<kind>(map, half, u[i], gradient, terms[row], du[word][i], sums[row]);
-          }
-          left[word] = device::round_pair(value[0], value[1], BFloat16{});
-        }
-#pragma unroll
-        for (int to = 0; to < kGroups; ++to) {
-          std::uint32_t right[4];
-          load_right(right, shared.matrix, kChunk * chunk, to);
-          multiply_add_both<BFloat16>(dv[2 * to], dv[2 * to + 1], left, right);
-        }
-      }
+      key_gradients<kind>(map, shared, x, words, columns, rows, du, dv);
       keep_gradients(own, u_rows, columns, du);
     }
-    if constexpr (kWait) release_gradients(map, own, terms, sums, false);
+    if constexpr (kWait) release_gradients(map, own, rows.terms, rows.sums, false);
     write_rows(u_rows, head_of(p.rows.grad_u, at.image, at.head), p.rows.grad_u.stride,
                at.row(tile), p.rows.rows);
 #pragma unroll

@@ -1,26 +1,17 @@
-// The kernels of patchify_cuda.h, which has the equations and the traffic, and their launches.
-//
-// Geometry (patchify_geometry.h): 256 threads.
-//   patch_pixels_kernel<T, patch>: a block takes `patch` image rows of a run of patches through
-//   shared memory, since a patch row of y is written channel after channel and read pixel after
-//   pixel. patch_tensor_kernel<T, patch>: one thread per pack of y; rows of the tensor are read in
-//   pieces of `patch` floats, whole sectors, so that nothing needs to wait in shared memory.
+// The kernel of patchify_cuda.h, which has the equation and the traffic, and its launch. A block takes
+// `patch` image rows of a run of patches through shared memory, since a patch row of y is written channel
+// after channel and read pixel after pixel.
 //
 // Budget: patch_pixels_kernel: 40 registers, 15360 shared bytes, 6 blocks of 256; 48 registers elsewhere
 // Access: patch_pixels_kernel: loads 128, 5 x 32, 315 x 8; stores 128
 // Access: patch_pixels_kernel<*, 14>: loads 128, 5 x 32, 315 x 8; stores 64
 // Access: patch_pixels_kernel<float, 14>: loads 128, 5 x 32, 315 x 8; stores 128
-// Budget: patch_tensor_kernel: 32 registers, 0 shared bytes, 8 blocks of 256
-// Access: patch_tensor_kernel: loads 128; stores 128
-// Access: patch_tensor_kernel<*, 14>: loads 64; stores 64
-// Access: patch_tensor_kernel<float, 14>: loads 64; stores 128
 #include "kernels/device/block.cuh"
 #include "kernels/device/choice.h"
 #include "kernels/device/launch.cuh"
 #include "kernels/device/vector_io.cuh"
 #include "kernels/error.h"
 #include "kernels/patchify/patchify_cuda.h"
-#include "kernels/patchify/patchify_geometry.h"
 
 #include <cstdint>
 #include <string>
@@ -124,64 +115,16 @@ __global__ void __launch_bounds__(kThreads) patch_pixels_kernel(const PixelParam
   }
 }
 
-/// Preconditions: y aligned to the pack, the tensor and its rows to the unit (at most 4 floats), at
-/// most 2^32 - 1 planes of patches.
-template <class T, int patch>
-__global__ void __launch_bounds__(kThreads) patch_tensor_kernel(const TensorParams<T> p) {
-  using Shape = PatchShape<patch, sizeof(T)>;
-  constexpr int kRead = Shape::kUnit < 4 ? Shape::kUnit : 4;
-  const std::int64_t i = static_cast<std::int64_t>(blockIdx.x) * kThreads + threadIdx.x;
-  // The place in the sequence of all planes of all patches, as y has them.
-  const auto plane = static_cast<unsigned>(i / Shape::kPacksOfPlane);
-  const int offset = static_cast<int>(i % Shape::kPacksOfPlane) * Shape::kPack;
-  const auto channels = static_cast<unsigned>(p.channels);
-  const auto grid_columns = static_cast<unsigned>(p.grid_columns);
-  const auto grid_rows = static_cast<unsigned>(p.grid_rows);
-  const unsigned cell = plane / channels;
-  const unsigned strip = cell / grid_columns;
-  const unsigned image = strip / grid_rows;
-  if (image >= p.images) return;
-  const std::int64_t channel = plane % channels;
-  const std::int64_t top = static_cast<std::int64_t>(strip % grid_rows) * patch;
-  const std::int64_t left = static_cast<std::int64_t>(cell % grid_columns) * patch;
-  const float* from = p.tensor + ((image * p.channels + channel) * p.height + top) * p.width + left;
-  float values[Shape::kPack];
-#pragma unroll
-  for (int u = 0; u < Shape::kPack; u += kRead) {
-    const int row = (offset + u) / patch;
-    const int column = (offset + u) % patch;
-    const auto piece = device::load_pack<kRead>(from + row * p.width + column);
-#pragma unroll
-    for (int k = 0; k < kRead; ++k) values[u + k] = piece.values[k];
-  }
-  device::store_pack(p.y + static_cast<std::int64_t>(plane) * Shape::kArea + offset,
-                     device::from_floats<T>(values));
-}
-
-/// The kernels count patches and the values of one in 32 bits.
-template <class Params>
-void check_size(const Params& p, std::int64_t channels) {
-  constexpr std::int64_t kMax = 2147483647;
-  if (p.patch_size < 1 || channels * p.patch_size > kMax / p.patch_size || p.grid_rows > kMax ||
-      p.grid_columns > kMax)
-    throw Error(ErrorCode::internal, "a patch has 1 to 2^31 - 1 values, a grid as many rows",
-                "patchify");
-}
-
-/// Calls run.operator()<size>() for a size that `serves`.
-template <class Run>
-void with_patch_size(std::int64_t size, const Run& run) {
-  if (!device::with_one_of<kPatchSizes>(size, run))
-    throw Error(ErrorCode::internal, "there is no kernel of patches of " + std::to_string(size),
-                "patchify");
-}
-
 template <class T>
 void from_pixels(const PixelParams<T>& p, device::Stream stream) {
-  check_size(p, 3);
-  const std::int64_t patches = p.images * p.grid_rows * p.grid_columns;
-  if (patches == 0) return;
-  with_patch_size(p.patch_size, [&]<int patch>() {
+  const auto refuse = [](const std::string& what) {
+    throw Error(ErrorCode::internal, what, "patchify");
+  };
+  // The kernel counts rows and columns of the grid in 32 bits.
+  constexpr std::int64_t kMax = 2147483647;
+  if (p.grid_rows > kMax || p.grid_columns > kMax) refuse("a grid has at most 2^31 - 1 rows");
+  if (p.images * p.grid_rows * p.grid_columns == 0) return;
+  const bool served = device::with_one_of<kPatchSizes>(p.patch_size, [&]<int patch>() {
     device::require_packs(device::can_pack(p.y, 0, PatchShape<patch, sizeof(T)>::kPack),
                           "patchify");
     device::launch(
@@ -189,31 +132,11 @@ void from_pixels(const PixelParams<T>& p, device::Stream stream) {
         pixel_geometry(p.images, p.grid_rows, p.grid_columns, PixelTile<patch>::kPatches), stream,
         p);
   });
-}
-
-template <class T>
-void from_tensor(const TensorParams<T>& p, device::Stream stream) {
-  check_size(p, p.channels);
-  const std::int64_t patches = p.images * p.grid_rows * p.grid_columns;
-  const std::int64_t planes = patches * p.channels;
-  if (planes == 0) return;
-  with_patch_size(p.patch_size, [&]<int patch>() {
-    using Shape = PatchShape<patch, sizeof(T)>;
-    constexpr int kRead = Shape::kUnit < 4 ? Shape::kUnit : 4;
-    device::require_packs(device::can_pack(p.y, 0, Shape::kPack) &&
-                              device::can_pack(p.tensor, p.width, kRead) && planes <= 4294967295,
-                          "patchify");
-    device::launch("patch_tensor_kernel", patch_tensor_kernel<T, patch>,
-                   pack_geometry(planes * Shape::kPacksOfPlane), stream, p);
-  });
+  if (!served) refuse("there is no kernel of patches of " + std::to_string(p.patch_size));
 }
 
 template void from_pixels(const PixelParams<float>&, device::Stream);
 template void from_pixels(const PixelParams<BFloat16>&, device::Stream);
 template void from_pixels(const PixelParams<Float16>&, device::Stream);
-
-template void from_tensor(const TensorParams<float>&, device::Stream);
-template void from_tensor(const TensorParams<BFloat16>&, device::Stream);
-template void from_tensor(const TensorParams<Float16>&, device::Stream);
 
 }  // namespace hydrascope::kernels::patchify::cuda

@@ -1,6 +1,7 @@
 // The micro-kernel of quantised products: C (rows, 64) = A (rows, depth) * panel, A in uint8,
 // panel[k / 4] [64][4] in int8, C in int32. A step is four k. Shaped as linear/panel_product-inl.h:
-// six rows by four vectors. Included after hwy/highway.h, once per instruction set.
+// six rows by four vectors. Sums are exact. Test: quantised_linear.h. Included after hwy/highway.h, once
+// per instruction set.
 #if defined(HYDRASCOPE_KERNELS_QUANTISED_LINEAR_INTEGER_PRODUCT_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef HYDRASCOPE_KERNELS_QUANTISED_LINEAR_INTEGER_PRODUCT_INL_H
 #undef HYDRASCOPE_KERNELS_QUANTISED_LINEAR_INTEGER_PRODUCT_INL_H

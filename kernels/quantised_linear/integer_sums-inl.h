@@ -1,5 +1,5 @@
 // Turns int32 sums into the numbers that they stand for: s_i t_o sum_k u_ik w_ok + lo_i t_o sum_k
-// w_ok (quantised_linear.h). Included after hwy/highway.h, once per instruction set.
+// w_ok. Tolerance and test: quantised_linear.h. Included after hwy/highway.h, once per instruction set.
 #if defined(HYDRASCOPE_KERNELS_QUANTISED_LINEAR_INTEGER_SUMS_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef HYDRASCOPE_KERNELS_QUANTISED_LINEAR_INTEGER_SUMS_INL_H
 #undef HYDRASCOPE_KERNELS_QUANTISED_LINEAR_INTEGER_SUMS_INL_H

@@ -100,9 +100,7 @@ void quantised_with(const quantised_linear::LinearParams<T>& p) {
   const quantised_linear::QuantisedWeight& weight = *p.weight;
   const std::int64_t bytes = quantised_linear::row_bytes(weight.in());
   for (std::int64_t column = 0; column < weight.out(); column += linear::kPanelColumns) {
-    const std::int64_t left = weight.out() - column;
-    const auto columns =
-        static_cast<std::size_t>(left < linear::kPanelColumns ? left : linear::kPanelColumns);
+    const auto columns = static_cast<std::size_t>(linear::panel_columns(column, weight.out()));
     IntegerStrip s{p.x.values, bytes, (weight.in() + 3) / 4,
                    weight.panel(column / linear::kPanelColumns), sums};
     for (std::int64_t row = 0; row < p.rows; row += kIntegerRows, s.a += kIntegerRows * bytes) {
@@ -146,30 +144,29 @@ namespace hydrascope::kernels::quantised_linear {
 QuantisedWeight::QuantisedWeight(const float* weight, std::int64_t out, std::int64_t in,
                                  std::int64_t row_stride)
     : in_(in), out_(out) {
-  const std::int64_t panels = (out + linear::kPanelColumns - 1) / linear::kPanelColumns;
+  const std::int64_t panels = linear::panels_of(out);
   const auto columns = static_cast<std::size_t>(panels * linear::kPanelColumns);
   panels_ = AlignedBuffer<std::int8_t>(static_cast<std::size_t>(panels * panel_size(in)));
   scale_ = AlignedBuffer<float>(columns);
   sum_ = AlignedBuffer<float>(columns);
-  std::fill(panels_.begin(), panels_.end(), std::int8_t{0});
   std::fill(scale_.begin(), scale_.end(), 0.0F);
   std::fill(sum_.begin(), sum_.end(), 0.0F);
   for (std::int64_t o = 0; o < out; ++o) {
-    const float* row = weight + o * row_stride;
     float largest = 0;
-    for (std::int64_t k = 0; k < in; ++k) largest = std::max(largest, std::abs(row[k]));
-    const float scale = largest / 127.0F;
-    std::int8_t* panel = panels_.data() + o / linear::kPanelColumns * panel_size(in);
-    std::int64_t sum = 0;
-    for (std::int64_t k = 0; k < in; ++k) {
-      const long value = scale > 0 ? std::lrint(row[k] / scale) : 0;
-      panel[(k / 4 * linear::kPanelColumns + o % linear::kPanelColumns) * 4 + k % 4] =
-          static_cast<std::int8_t>(std::clamp(value, -127L, 127L));
-      sum += std::clamp(value, -127L, 127L);
-    }
-    scale_[static_cast<std::size_t>(o)] = scale;
-    sum_[static_cast<std::size_t>(o)] = scale * static_cast<float>(sum);
+    for (std::int64_t k = 0; k < in; ++k)
+      largest = std::max(largest, std::abs(weight[o * row_stride + k]));
+    scale_[static_cast<std::size_t>(o)] = largest / 127.0F;
   }
+  // Sums of integers below 2^24 are exact in float32: 132 000 rows of at most 127.
+  const auto quantised = [&](std::int64_t k, std::int64_t o) {
+    const float scale = scale_[static_cast<std::size_t>(o)];
+    const long value = scale > 0 ? std::lrint(weight[o * row_stride + k] / scale) : 0;
+    const auto clamped = static_cast<std::int8_t>(std::clamp(value, -127L, 127L));
+    sum_[static_cast<std::size_t>(o)] += clamped;
+    return clamped;
+  };
+  linear::fill_panels<4>(row_bytes(in), in, out, quantised, panels_.data());
+  for (std::size_t o = 0; o < columns; ++o) sum_[o] *= scale_[o];
 }
 
 HYDRASCOPE_DISPATCH(quantise, quantise, QuantiseParams)

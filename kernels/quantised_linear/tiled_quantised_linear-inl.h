@@ -1,7 +1,8 @@
 // Quantised linear layers by AMX (amx/tile_product.h): groups of 32 rows through a panel into int32
 // sums. Rows and panels end in zeros up to the next multiple of 64 k, so that depth has no tail.
-// Tiles is a parameter so that tests run all of this on amx::EmulatedTiles. Included after
-// hwy/highway.h, once per instruction set. Test: tests/kernels/amx/tiled_layers_test.cpp.
+// Tiles is a parameter so that tests run all of this on amx::EmulatedTiles. Tolerance:
+// quantised_linear.h. Included after hwy/highway.h, once per instruction set.
+// Test: tests/kernels/amx/tiled_layers_test.cpp.
 #if defined(HYDRASCOPE_KERNELS_QUANTISED_LINEAR_TILED_QUANTISED_LINEAR_INL_H) == \
     defined(HWY_TARGET_TOGGLE)
 #ifdef HYDRASCOPE_KERNELS_QUANTISED_LINEAR_TILED_QUANTISED_LINEAR_INL_H
@@ -28,9 +29,7 @@ void tiled_quantised_with(Tiles& tiles, const quantised_linear::LinearParams<T>&
   const int tile_rows = amx::tile_rows(p.rows);
   const amx::TileSession<Tiles> session(tiles, tile_rows);
   for (std::int64_t column = 0; column < weight.out(); column += linear::kPanelColumns) {
-    const std::int64_t left = weight.out() - column;
-    const auto columns =
-        static_cast<std::size_t>(left < linear::kPanelColumns ? left : linear::kPanelColumns);
+    const auto columns = static_cast<std::size_t>(linear::panel_columns(column, weight.out()));
     const float* bias = p.bias == nullptr ? nullptr : p.bias + column;
     const std::int8_t* panel = weight.panel(column / linear::kPanelColumns);
     for (std::int64_t row = 0; row < p.rows; row += amx::kGroupRows) {

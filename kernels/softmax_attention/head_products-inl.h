@@ -1,5 +1,5 @@
-// Products of one row of heads with the same heads of other rows. Included after hwy/highway.h, once
-// per instruction set.
+// Products of one row of heads with the same heads of other rows. Tolerance and test: few_queries.h.
+// Included after hwy/highway.h, once per instruction set.
 #if defined(HYDRASCOPE_KERNELS_SOFTMAX_ATTENTION_HEAD_PRODUCTS_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef HYDRASCOPE_KERNELS_SOFTMAX_ATTENTION_HEAD_PRODUCTS_INL_H
 #undef HYDRASCOPE_KERNELS_SOFTMAX_ATTENTION_HEAD_PRODUCTS_INL_H

@@ -1,6 +1,7 @@
 // Keys and values of attention as panels (kernels/linear/panel.h):
 //   keys    a panel is 64 keys by d: column score_column<T>(j) is key j, zeros after the last key
 //   values  a panel is 64 columns of d by all tokens, zeros after the last column
+// Elements are copied as they are. Test: softmax_attention.h.
 // Included after hwy/highway.h, once per instruction set.
 #if defined(HYDRASCOPE_KERNELS_SOFTMAX_ATTENTION_PACK_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef HYDRASCOPE_KERNELS_SOFTMAX_ATTENTION_PACK_INL_H
@@ -23,6 +24,7 @@ namespace hydrascope::kernels::HWY_NAMESPACE {
 /// Elements of T in one step of a panel: 32 bits of bfloat16, 32 bits of float.
 template <class T>
 constexpr std::int64_t kStep = sizeof(T) == 2 ? 2 : 1;
+constexpr std::size_t kAllColumns = linear::kPanelColumns;
 
 HWY_INLINE std::uint32_t word_of(const void* p) {
   std::uint32_t word;
@@ -60,9 +62,12 @@ HWY_INLINE void put_four_keys(const T* key, std::int64_t stride, std::int64_t he
     const auto ce01 = hn::BitCast(d64, hn::InterleaveLower(d32, c, e));
     const auto ce23 = hn::BitCast(d64, hn::InterleaveUpper(d32, c, e));
     hn::StoreU(hn::BitCast(d32, hn::InterleaveLower(d64, ab01, ce01)), d32, panel);
-    hn::StoreU(hn::BitCast(d32, hn::InterleaveUpper(d64, ab01, ce01)), d32, panel + 64);
-    hn::StoreU(hn::BitCast(d32, hn::InterleaveLower(d64, ab23, ce23)), d32, panel + 128);
-    hn::StoreU(hn::BitCast(d32, hn::InterleaveUpper(d64, ab23, ce23)), d32, panel + 192);
+    hn::StoreU(hn::BitCast(d32, hn::InterleaveUpper(d64, ab01, ce01)), d32,
+               panel + linear::kPanelColumns);
+    hn::StoreU(hn::BitCast(d32, hn::InterleaveLower(d64, ab23, ce23)), d32,
+               panel + 2 * linear::kPanelColumns);
+    hn::StoreU(hn::BitCast(d32, hn::InterleaveUpper(d64, ab23, ce23)), d32,
+               panel + 3 * linear::kPanelColumns);
   }
   if (i < head_dim) {
     for (int j = 0; j < 4; ++j) put_key(key + j * stride + i, head_dim - i, panel + j);
@@ -100,7 +105,7 @@ HWY_INLINE void pack_keys(const T* k, std::int64_t stride, std::int64_t first, s
   if (end == shape.num_tokens && end % linear::kPanelColumns != 0) {
     std::uint32_t* panel = words + end / linear::kPanelColumns * panel_words;
     for (std::int64_t w = 0; w < panel_words; w += linear::kPanelColumns)
-      for (auto c = static_cast<std::size_t>(end % linear::kPanelColumns); c < 64; ++c)
+      for (auto c = static_cast<std::size_t>(end % linear::kPanelColumns); c < kAllColumns; ++c)
         panel[static_cast<std::size_t>(w) + score_column<T>(c)] = 0;
   }
 }
@@ -108,7 +113,7 @@ HWY_INLINE void pack_keys(const T* k, std::int64_t stride, std::int64_t first, s
 /// Writes one row of one panel of float32 values.
 HWY_INLINE void put_values(const float* row, std::size_t columns, float* to) {
   std::memcpy(to, row, columns * sizeof(float));
-  if (columns < 64) std::memset(to + columns, 0, (64 - columns) * sizeof(float));
+  if (columns < kAllColumns) std::memset(to + columns, 0, (kAllColumns - columns) * sizeof(float));
 }
 
 /// Writes one pair of rows of one panel of bfloat16 values.
@@ -128,7 +133,7 @@ HWY_INLINE void put_values(const BFloat16* even, const BFloat16* odd, std::size_
     to[2 * c] = even[c];
     to[2 * c + 1] = odd[c];
   }
-  for (; c < 64; ++c) to[2 * c] = to[2 * c + 1] = BFloat16{};
+  for (; c < kAllColumns; ++c) to[2 * c] = to[2 * c + 1] = BFloat16{};
 }
 
 /// Packs one panel of float32 values. v: its first column in the first row; panel: its first token.
@@ -152,7 +157,7 @@ HWY_INLINE void pack_values(const BFloat16* v, std::int64_t stride, std::int64_t
       j += 2;
     } else {  // a tile of other rows fills the other half, or there is none
       const bool last = j % 2 == 0 && j + 1 == num_tokens;
-      for (std::size_t c = 0; c < 64; ++c) {
+      for (std::size_t c = 0; c < kAllColumns; ++c) {
         pair[2 * c + static_cast<std::size_t>(j % 2)] = c < columns ? v[c] : BFloat16{};
         if (last) pair[2 * c + 1] = BFloat16{};
       }
@@ -170,18 +175,14 @@ template <class T>
 HWY_INLINE void pack_tokens(const T* k, const T* v, std::int64_t first, std::int64_t rows,
                             const softmax_attention::PackParams<T>& p) {
   const std::int64_t d = p.shape.head_dim;
-  const std::int64_t key_panels =
-      (p.shape.num_tokens + linear::kPanelColumns - 1) / linear::kPanelColumns;
+  const std::int64_t key_panels = linear::panels_of(p.shape.num_tokens);
   T* values = p.values;
   for (std::int64_t head = 0; head < p.shape.num_heads; ++head) {
     pack_keys(k + head * d, p.stride, first, rows, p.shape,
               p.keys + head * key_panels * linear::panel_size<T>(d));
     for (std::int64_t column = 0; column < d; column += linear::kPanelColumns) {
-      const std::int64_t left = d - column;
-      pack_values(
-          v + head * d + column, p.stride, first, rows, p.shape.num_tokens,
-          static_cast<std::size_t>(left < linear::kPanelColumns ? left : linear::kPanelColumns),
-          values);
+      pack_values(v + head * d + column, p.stride, first, rows, p.shape.num_tokens,
+                  static_cast<std::size_t>(linear::panel_columns(column, d)), values);
       values += linear::panel_size<T>(p.shape.num_tokens);
     }
   }

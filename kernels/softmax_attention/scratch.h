@@ -30,9 +30,7 @@ struct Scratch {
   std::size_t bytes;
 
   Scratch(void* memory, std::int64_t head_dim)
-      : width((head_dim + linear::kPanelColumns - 1) / linear::kPanelColumns *
-              linear::kPanelColumns),
-        bytes(0) {
+      : width(linear::panels_of(head_dim) * linear::kPanelColumns), bytes(0) {
     scores = take<float>(memory, linear::kStripRows * kScoreStride);
     weights = take<T>(memory, linear::kStripRows * kScoreStride);
     outputs = take<float>(memory, kGroupRows * width);

@@ -164,7 +164,7 @@ template <class T>
 void attend_of(const softmax_attention::AttendParams<T>& p) {
   const std::int64_t d = p.shape.head_dim;
   const std::int64_t num_tokens = p.shape.num_tokens;
-  const std::int64_t panels = (num_tokens + linear::kPanelColumns - 1) / linear::kPanelColumns;
+  const std::int64_t panels = linear::panels_of(num_tokens);
   constexpr std::int64_t kBlockPanels = kBlockKeys / linear::kPanelColumns;
   const std::int64_t blocks = (panels + kBlockPanels - 1) / kBlockPanels;
   if (blocks == 0 || p.rows <= 0) return;
@@ -227,13 +227,12 @@ namespace hydrascope::kernels::softmax_attention {
 
 template <class T>
 std::size_t keys_size(const Shape& shape) {
-  const std::int64_t panels =
-      (shape.num_tokens + linear::kPanelColumns - 1) / linear::kPanelColumns;
+  const std::int64_t panels = linear::panels_of(shape.num_tokens);
   return static_cast<std::size_t>(shape.num_heads * panels * linear::panel_size<T>(shape.head_dim));
 }
 template <class T>
 std::size_t values_size(const Shape& shape) {
-  const std::int64_t panels = (shape.head_dim + linear::kPanelColumns - 1) / linear::kPanelColumns;
+  const std::int64_t panels = linear::panels_of(shape.head_dim);
   return static_cast<std::size_t>(shape.num_heads * panels *
                                   linear::panel_size<T>(shape.num_tokens));
 }

@@ -1,6 +1,6 @@
 // The softmax between the two products of attention: the scores of one query become weights of its
-// keys, e^(s - reference), stored in the form that the second product reads. Included after
-// hwy/highway.h, once per instruction set.
+// keys, e^(s - reference), stored in the form that the second product reads. Tolerance and test:
+// softmax_attention.h. Included after hwy/highway.h, once per instruction set.
 #if defined(HYDRASCOPE_KERNELS_SOFTMAX_ATTENTION_WEIGHTS_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef HYDRASCOPE_KERNELS_SOFTMAX_ATTENTION_WEIGHTS_INL_H
 #undef HYDRASCOPE_KERNELS_SOFTMAX_ATTENTION_WEIGHTS_INL_H

@@ -1,5 +1,5 @@
-// A weighted sum of rows, over some vectors of their columns at a time. Included after
-// hwy/highway.h, once per instruction set.
+// A weighted sum of rows, over some vectors of their columns at a time: float32, in the rows' order.
+// Tolerance and test: few_queries.h, resize.h. Included after hwy/highway.h, once per instruction set.
 #if defined(HYDRASCOPE_KERNELS_VECTOR_WEIGH_ROWS_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef HYDRASCOPE_KERNELS_VECTOR_WEIGH_ROWS_INL_H
 #undef HYDRASCOPE_KERNELS_VECTOR_WEIGH_ROWS_INL_H

@@ -40,7 +40,8 @@ inference::HydraParameters parameters_of(const HydraForm& form, const TokenGrid&
 /// Its kernels run only on patches in the windows' order.
 class HydraBesideWindowsForm final : public KernelForm {
  public:
-  HydraBesideWindowsForm(std::unique_ptr<HydraForm> hydra, std::unique_ptr<SparseForm> windows)
+  HydraBesideWindowsForm(std::unique_ptr<HydraForm> hydra,
+                         std::shared_ptr<const SparseForm> windows)
       : hydra_(std::move(hydra)), windows_(std::move(windows)) {}
 
   [[nodiscard]] HeadNetwork query(std::int64_t head_dim) const override {
@@ -56,7 +57,7 @@ class HydraBesideWindowsForm final : public KernelForm {
 
  private:
   std::unique_ptr<HydraForm> hydra_;
-  std::unique_ptr<SparseForm> windows_;
+  std::shared_ptr<const SparseForm> windows_;
 };
 
 }  // namespace
@@ -135,12 +136,10 @@ inference::AnyMixing HydraForm::on_cpu(const inference::MixingSite& site,
                                                         parameters_of(*this, site.grid));
 }
 
-std::unique_ptr<KernelForm> HydraForm::beside(std::unique_ptr<KernelForm> local) const {
-  const auto* const windows = dynamic_cast<const SparseForm*>(local.get());
-  if (windows == nullptr || !windows->windows()) return nullptr;
+std::unique_ptr<KernelForm> HydraForm::beside(
+    const std::shared_ptr<const SparseForm>& windows) const {
   return std::make_unique<HydraBesideWindowsForm>(
-      std::make_unique<HydraForm>(mixer_, kernel_, feature_scale_),
-      std::unique_ptr<SparseForm>(static_cast<SparseForm*>(local.release())));
+      std::make_unique<HydraForm>(mixer_, kernel_, feature_scale_), windows);
 }
 
 Tensor HydraMixer::mix(const Tensor& q, const Tensor& k, const Tensor& v, const TokenGrid& grid,

@@ -95,9 +95,8 @@ class HydraForm final : public KernelForm {
 
   [[nodiscard]] inference::AnyMixing on_cpu(const inference::MixingSite& site,
                                             kernels::Storage storage) const override;
-  /// Only windows can be added.
   [[nodiscard]] std::unique_ptr<KernelForm> beside(
-      std::unique_ptr<KernelForm> local) const override;
+      const std::shared_ptr<const SparseForm>& windows) const override;
 
   [[nodiscard]] const kernels::hydra::Kernel& kernel() const { return kernel_; }
   [[nodiscard]] const at::Tensor& feature_scale() const { return feature_scale_; }

@@ -14,6 +14,8 @@
 
 namespace hydrascope::model {
 
+class SparseForm;
+
 /// u = scale * (x W + b) of each head, in front of a feature map; undefined tensors: W = 1, b = 0.
 struct HeadNetwork {
   at::Tensor weight;  ///< (H, d, w) or (d, w), float
@@ -45,9 +47,10 @@ class KernelForm {
   /// The CPU plan's object, at a site that the form serves.
   [[nodiscard]] virtual inference::AnyMixing on_cpu(const inference::MixingSite& site,
                                                     kernels::Storage storage) const = 0;
-  /// The form of this mixing with the outputs of `local` added; null: there are no such kernels.
+  /// The form of this mixing with the outputs of `windows` added, a form that has windows; null: there
+  /// are no such kernels.
   [[nodiscard]] virtual std::unique_ptr<KernelForm> beside(
-      std::unique_ptr<KernelForm> /*local*/) const {
+      const std::shared_ptr<const SparseForm>& /*windows*/) const {
     return nullptr;
   }
 };

@@ -1,6 +1,7 @@
 #include "model/attention/local_term.h"
 
 #include "model/attention/attention.h"
+#include "model/attention/sparse/sparse_form.h"
 #include "model/attention/sparse/sparse_softmax.h"
 #include "model/attention/sparse/window_pattern.h"
 
@@ -35,7 +36,7 @@ std::vector<HeadPattern> window_patterns(std::int64_t window, std::int64_t num_h
 /// A mechanism and its local term.
 class SumMixer final : public TokenMixer {
  public:
-  SumMixer(std::unique_ptr<TokenMixer> global, std::unique_ptr<TokenMixer> local)
+  SumMixer(std::unique_ptr<TokenMixer> global, std::unique_ptr<SparseSoftmaxMixer> local)
       : global_(std::move(global)), local_(std::move(local)) {}
 
   Tensor mix(const Tensor& q, const Tensor& k, const Tensor& v, const TokenGrid& grid,
@@ -61,13 +62,13 @@ class SumMixer final : public TokenMixer {
   [[nodiscard]] bool needs_all_queries() const override { return global_->needs_all_queries(); }
   [[nodiscard]] std::unique_ptr<KernelForm> kernel_form() const override {
     const std::unique_ptr<KernelForm> global = global_->kernel_form();
-    return global ? global->beside(local_->kernel_form()) : nullptr;
+    return global ? global->beside(std::make_shared<const SparseForm>(*local_)) : nullptr;
   }
   [[nodiscard]] const TokenMixer& global_part() const override { return *global_; }
 
  private:
   std::unique_ptr<TokenMixer> global_;
-  std::unique_ptr<TokenMixer> local_;
+  std::unique_ptr<SparseSoftmaxMixer> local_;  ///< windows
 };
 
 }  // namespace

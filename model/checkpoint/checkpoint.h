@@ -70,6 +70,7 @@ class Loading {
   /// The file's tensors, and the model's own for what is initialised. The checkpoint must outlive
   /// it. Pages of the file are given back as soon as a tensor is no longer used.
   [[nodiscard]] const model::WeightTable& weights() const noexcept { return weights_; }
+  [[nodiscard]] model::WeightTable& weights() noexcept { return weights_; }
 
  private:
   friend class Checkpoint;

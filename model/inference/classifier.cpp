@@ -2,7 +2,7 @@
 
 #include "kernels/error.h"
 #include "kernels/layer_norm/layer_norm_cuda.h"
-#include "kernels/patchify/patchify_geometry.h"
+#include "kernels/patchify/patchify_cuda.h"
 #include "model/config/network_cost.h"
 #include "model/inference/gpu/cuda_plan.h"
 #include "model/inference/inference_plan.h"
@@ -15,7 +15,9 @@
 
 #include <ATen/Parallel.h>
 
+#include <memory>
 #include <string>
+#include <utility>
 
 namespace hydrascope::model {
 
@@ -83,16 +85,17 @@ Classifier::Classifier(const VitConfig& config, const checkpoint::Checkpoint& we
     : config_(config) {
   const InferenceOptions of_engine = on_all_threads(options);
   const inference::OneTorchThread of_small_blocks(!inference::has_large_blocks(config));
-  VisionTransformer modules(config, Initialisation::for_loading);
-  const checkpoint::Loading loading = weights.start_loading(*modules, head);
+  auto modules = std::make_shared<VisionTransformerImpl>(config, Initialisation::for_loading);
+  checkpoint::Loading loading = weights.start_loading(*modules, head);
   report_ = loading.report();
-  modules = nullptr;  // the table keeps the tensors that the file lacks
+  loading.weights().own(std::move(modules));
   engine_ = make_engine(loading.weights(), of_engine);
 }
 
 Classifier::Classifier(const VitConfig& config, const InferenceOptions& options)
     : config_(config),
-      engine_(make_engine(random_weights(*VisionTransformer(config, Initialisation::for_loading)),
+      engine_(make_engine(random_weights(std::make_shared<VisionTransformerImpl>(
+                              config, Initialisation::for_loading)),
                           on_all_threads(options))) {}
 
 std::map<std::string, std::string> Classifier::approximations() const {

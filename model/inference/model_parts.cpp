@@ -2,9 +2,9 @@
 
 #include "kernels/error.h"
 #include "model/position_embedding.h"
+#include "model/vision_transformer.h"
 
 #include <ATen/ATen.h>
-#include <ATen/CPUGeneratorImpl.h>
 #include <c10/core/InferenceMode.h>
 
 #include <string_view>
@@ -27,25 +27,28 @@ Tensor float_copy(const WeightTable& weights, const std::string& name) {
 
 ModelParts read_parts(const WeightTable& weights) {
   const at::NoGradGuard no_grad;
-  ModelParts parts{weights.config(), {}, {}, float_copy(weights, "pos_embed"), {}};
+  ModelParts parts;
+  parts.config = weights.config();
+  {  // The other modules are freed before anything is copied.
+    const std::shared_ptr<VisionTransformerImpl> modules = weights.take_modules();
+    for (std::int64_t layer = 0; layer < parts.config.depth; ++layer)
+      parts.attention.push_back(std::static_pointer_cast<AttentionImpl>(
+          modules->block(layer).attention().shared_from_this()));
+  }
+  parts.pos_embed = float_copy(weights, "pos_embed");
   std::vector<Tensor> tokens;
   for (const char* name : {"cls_token", "dist_token", "reg_token"}) {
     if (weights.has(name)) tokens.push_back(weights.get(name).to(at::kFloat).squeeze(0));
   }
   if (!tokens.empty()) parts.prefix = at::cat(tokens);
-  // Mixers draw random tensors, which are then filled.
-  at::Generator generator = at::detail::getDefaultCPUGenerator();
-  const Tensor before = generator.get_state();
   for (std::int64_t layer = 0; layer < parts.config.depth; ++layer) {
     const std::string prefix = block_prefix(layer);
-    const auto attention =
-        std::make_shared<AttentionImpl>(parts.config, layer, Initialisation::for_loading);
-    attention->eval();
-    fill(*attention, weights, prefix + "attn.", is_of_mixer);
-    parts.attention.push_back(attention);
+    AttentionImpl& attention = *parts.attention[static_cast<std::size_t>(layer)];
+    attention.eval();
+    fill(attention, weights, prefix + "attn.", is_of_mixer);
+    parts.forms.push_back(attention.mixer().kernel_form());
     parts.layer_pos_embed.push_back(float_copy(weights, prefix + "pos_embed"));
   }
-  generator.set_state(before);
   return parts;
 }
 
@@ -69,8 +72,8 @@ Embeddings make_embeddings(const ModelParts& parts, std::int64_t rows, std::int6
 std::optional<GridExtent> common_window(const ModelParts& parts) {
   std::optional<GridExtent> common;
   for (std::int64_t layer = 0; layer < parts.config.depth; ++layer) {
-    const auto form = parts.mixer(layer).kernel_form();
-    if (!form) return std::nullopt;
+    const KernelForm* const form = parts.form(layer);
+    if (form == nullptr) return std::nullopt;
     const std::optional<GridExtent> windows = form->windows();
     if (windows && common && *common != *windows) return std::nullopt;
     if (windows) common = windows;
@@ -97,9 +100,9 @@ void require_kernels_everywhere(
   for (const bool anywhere : {true, false}) {
     for (std::int64_t layer = 0; layer < config.depth; ++layer) {
       const TokenMixer& mixer = parts.mixer(layer);
-      const auto form = mixer.kernel_form();
+      const KernelForm* const form = parts.form(layer);
       std::string why;
-      if (form)
+      if (form != nullptr)
         why = anywhere ? "" : lacking(layer, *form);
       else if (mixer.position() != nullptr)
         why = "with the position rule '" + config.rel_pos_of(layer).rule + "'";

@@ -23,6 +23,7 @@ struct ModelParts {
   VitConfig config;
   /// One for each layer. Its mixer is filled; its linear layers are not, and take no memory.
   std::vector<std::shared_ptr<AttentionImpl>> attention;
+  std::vector<std::unique_ptr<KernelForm>> forms;  ///< one for each layer, null without kernels
   at::Tensor prefix;     ///< (num_prefix, D) float32, without positions; undefined without any
   at::Tensor pos_embed;  ///< as the model has it, float32; undefined without a learned table
   std::vector<at::Tensor> layer_pos_embed;  ///< one for each layer, float32 or undefined
@@ -30,9 +31,12 @@ struct ModelParts {
   [[nodiscard]] TokenMixer& mixer(std::int64_t layer) const {
     return attention[static_cast<std::size_t>(layer)]->mixer();
   }
+  [[nodiscard]] const KernelForm* form(std::int64_t layer) const {
+    return forms[static_cast<std::size_t>(layer)].get();
+  }
 };
 
-/// Copies the parts out of the table. Leaves LibTorch's default generator as it is.
+/// Copies the parts out of the table, the attention into modules that it takes out of the table.
 ModelParts read_parts(const WeightTable& weights);
 
 /// Embeddings of images of rows x columns patches, float32.

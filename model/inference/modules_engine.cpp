@@ -8,7 +8,7 @@
 namespace hydrascope::model::inference {
 
 ModulesEngine::ModulesEngine(const WeightTable& weights, const InferenceOptions& options)
-    : Engine(weights.config(), options), model_(weights.config(), Initialisation::for_loading) {
+    : Engine(weights.config(), options), model_(weights.take_modules()) {
   fill(*model_, weights);
   model_->eval();
   model_->to(options.device, options.precision.dtype);

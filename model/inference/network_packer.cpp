@@ -83,17 +83,18 @@ void give_back_freed_memory() {
 }
 
 /// The kernels of a layer; null: it runs as a module. Patches lie row after row beside any module.
-std::unique_ptr<KernelForm> form_of(const TokenMixer& mixer, bool in_windows) {
-  auto form = mixer.kernel_form();
-  return form && (in_windows || form->serves_rows()) ? std::move(form) : nullptr;
+const KernelForm* form_of(const ModelParts& parts, std::int64_t layer, bool in_windows) {
+  const KernelForm* const form = parts.form(layer);
+  return form != nullptr && (in_windows || form->serves_rows()) ? form : nullptr;
 }
 
-PackedBlock pack_block(const WeightTable& weights, std::int64_t layer, AttentionImpl& attention,
+PackedBlock pack_block(const WeightTable& weights, const ModelParts& parts, std::int64_t layer,
                        const BlockRanges& ranges, const InferenceOptions& options,
                        bool in_windows) {
   const kernels::Storage storage = storage_of(options);
-  const auto form = form_of(attention.mixer(), in_windows);
-  FoldedBlock folded = fold_block(weights, layer, attention, form.get());
+  const KernelForm* const form = form_of(parts, layer, in_windows);
+  FoldedBlock folded =
+      fold_block(weights, layer, *parts.attention[static_cast<std::size_t>(layer)], form);
   const auto packed = [&](const Affine& linear, const Tensor& multiplier) {
     return options.precision.int8 ? pack_int8(linear, multiplier) : pack(storage, linear);
   };
@@ -152,9 +153,9 @@ PackedNetwork pack_network(const WeightTable& weights, const ModelParts& parts,
     const at::NoGradGuard of_this_thread;
     const OneTorchThread beside_the_others(together);
     const auto index = static_cast<std::size_t>(layer);
-    network.blocks[index] = pack_block(weights, layer, *parts.attention[index],
-                                       ranges != nullptr ? ranges->at(index) : BlockRanges{},
-                                       options, network.window.has_value());
+    network.blocks[index] =
+        pack_block(weights, parts, layer, ranges != nullptr ? ranges->at(index) : BlockRanges{},
+                   options, network.window.has_value());
   };
   if (together) {
     team.run(config.depth, pack_layer);
@@ -207,7 +208,7 @@ ImageGeometry make_geometry(const ModelParts& parts, const PackedNetwork& networ
       of_layer.mixing = module_mixing(mixer, kernels, site, network.storage);
       continue;
     }
-    of_layer.mixing = mixer.kernel_form()->on_cpu(site, network.storage);
+    of_layer.mixing = parts.form(layer)->on_cpu(site, network.storage);
     if (std::visit([](const auto& mixing) { return mixing == nullptr; }, of_layer.mixing))
       throw Error(ErrorCode::internal, "the mechanism's form has no kernels for this size",
                   block_prefix(layer) + "attn");

@@ -144,6 +144,7 @@ struct Operators<Options, std::tuple<Arguments...>> {
 /// Sums over tokens by a family's operators.
 template <class Options>
 struct OperatorSums {
+  static constexpr bool kReadsOutput = true;
   using Arguments = typename Options::Arguments;
 
   Options options;
@@ -167,8 +168,8 @@ struct OperatorSums {
   }
 };
 
-/// The one autograd function. `Sums` gives `forward`, `backward`, and itself as a value that a graph
-/// saves.
+/// The one autograd function. `Sums` gives `forward`, `backward`, itself as a value that a graph
+/// saves, and says whether its `backward` reads y.
 template <class Sums>
 class SumsFunction : public torch::autograd::Function<SumsFunction<Sums>> {
   using Context = torch::autograd::AutogradContext;
@@ -181,8 +182,8 @@ class SumsFunction : public torch::autograd::Function<SumsFunction<Sums>> {
                             const at::Tensor& v, const std::optional<at::Tensor>& feature_scale,
                             const Sums& sums) {
     const auto [y, state, denominator] = sums.forward({q, k, v, feature_scale}, /*save=*/true);
-    context->save_for_backward(
-        {q, k, v, feature_scale.value_or(at::Tensor()), y, state, denominator});
+    context->save_for_backward({q, k, v, feature_scale.value_or(at::Tensor()),
+                                Sums::kReadsOutput ? y : at::Tensor(), state, denominator});
     context->saved_data["sums"] = sums.saved();
     return y;
   }

@@ -28,6 +28,8 @@ class LinearFormula {
                                         std::int64_t first) const;
   [[nodiscard]] at::Tensor query_features(const at::Tensor& values,
                                           const at::Tensor& maximum) const;
+  /// m (B, H, n, 1) of a.z; undefined when there is no division.
+  [[nodiscard]] at::Tensor denominator(const at::Tensor& az) const;
   /// numerators (B, H, n, any) / m of queries a and z (B, H, F).
   [[nodiscard]] at::Tensor normalised(const at::Tensor& numerators, const at::Tensor& a,
                                       const at::Tensor& z) const;
@@ -43,9 +45,6 @@ class LinearFormula {
       const at::Tensor& grad_y) const;
 
  private:
-  /// m (B, H, n, 1) from a.z; undefined when there is no division.
-  [[nodiscard]] at::Tensor denominator(const at::Tensor& az) const;
-
   const FeatureMap& map_;
   kernels::linear_attention::Normaliser normaliser_;
   TokenGrid grid_;

@@ -108,6 +108,8 @@ struct MechanismEntry {
   bool fixed_num_tokens = false;  ///< tied to the number of tokens it was trained at
   bool query_is_input = false;    ///< q is the layer's input, no query projection
   bool takes_positions = false;   ///< it has scores of pairs that a position rule may change
+  /// A conversion can fit its first weights to the teacher (model/training/distillation/hydra_start.h).
+  bool starts_fitted = false;
   std::function<MixerCost(const MixerSize&, const MechanismOptions&)> cost = {};
   /// Elements of the tensors that it adds to a layer trained at this size; empty = none.
   std::function<double(const MixerSize&, const MechanismOptions&)> added_elements = {};

@@ -11,8 +11,7 @@ Mixing draw_mixing(const MixupOptions& options, std::int64_t height, std::int64_
                    RandomStream& random) {
   Mixing mixing;
   if (!options.is_on() || !random.chance(options.prob)) return mixing;
-  mixing.is_cutmix =
-      options.mixup_alpha <= 0 || (options.cutmix_alpha > 0 && random.chance(options.switch_prob));
+  mixing.is_cutmix = options.mixup_alpha <= 0 || (options.cutmix_alpha > 0 && random.chance(0.5));
   const double alpha = mixing.is_cutmix ? options.cutmix_alpha : options.mixup_alpha;
   mixing.share = random.beta(alpha, alpha);
   if (!mixing.is_cutmix) return mixing;

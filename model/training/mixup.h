@@ -12,10 +12,9 @@
 namespace hydrascope::model::training {
 
 struct MixupOptions {
-  double mixup_alpha = 0;    ///< alpha of Beta(alpha, alpha); 0: no mixup
-  double cutmix_alpha = 0;   ///< 0: no CutMix
-  double prob = 1;           ///< probability that a batch is mixed
-  double switch_prob = 0.5;  ///< probability of CutMix if both are on
+  double mixup_alpha = 0;   ///< alpha of Beta(alpha, alpha); 0: no mixup
+  double cutmix_alpha = 0;  ///< 0: no CutMix; if both are on, every second batch has it
+  double prob = 1;          ///< probability that a batch is mixed
   double label_smoothing = 0.1;
   [[nodiscard]] bool is_on() const noexcept { return mixup_alpha > 0 || cutmix_alpha > 0; }
 };

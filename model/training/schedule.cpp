@@ -25,21 +25,15 @@ double progress(const ScheduleOptions& options, std::int64_t step) {
   return static_cast<double>(step) / static_cast<double>(options.steps);
 }
 
-double decayed(const ScheduleOptions& options, std::int64_t times) {
-  return options.learning_rate * std::pow(options.decay_rate, static_cast<double>(times));
-}
-
 constexpr std::array kDecays{
     Decay{"cosine",
           [](const ScheduleOptions& options, std::int64_t step) {
             return between(options, (1 + std::cos(std::numbers::pi * progress(options, step))) / 2);
           }},
-    Decay{"step", [](const ScheduleOptions& options,
-                     std::int64_t step) { return decayed(options, step / options.decay_steps); }},
-    Decay{"multistep",
+    Decay{"step",
           [](const ScheduleOptions& options, std::int64_t step) {
-            const auto passed = std::ranges::upper_bound(options.milestones, step + 1);
-            return decayed(options, passed - options.milestones.begin());
+            const auto times = static_cast<double>(step / options.decay_steps);
+            return options.learning_rate * std::pow(0.1, times);
           }},
     Decay{"linear",
           [](const ScheduleOptions& options, std::int64_t step) {
@@ -68,8 +62,7 @@ void validate(const ScheduleOptions& options) {
   static_cast<void>(decay_of(options));
   for (const auto& [value, field] : {std::pair{options.learning_rate, "learning rate"},
                                      std::pair{options.min_learning_rate, "least learning rate"},
-                                     std::pair{options.warmup_learning_rate, "warm-up's rate"},
-                                     std::pair{options.decay_rate, "decay rate"}}) {
+                                     std::pair{options.warmup_learning_rate, "warm-up's rate"}}) {
     require(std::isfinite(value) && value >= 0,
             "expected a number of 0 or more, found " + shortest_number(value), field);
   }
@@ -79,9 +72,6 @@ void validate(const ScheduleOptions& options) {
   require(options.kind != "step" || options.decay_steps > 0,
           "a step schedule needs 1 or more, found " + std::to_string(options.decay_steps),
           "decay steps");
-  require(options.kind != "multistep" || !options.milestones.empty(),
-          "a multistep schedule needs one or more", "milestones");
-  require(std::ranges::is_sorted(options.milestones), "expected in ascending order", "milestones");
 }
 
 double learning_rate(const ScheduleOptions& options, std::int64_t step) {

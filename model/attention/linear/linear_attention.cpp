@@ -20,6 +20,8 @@ LinearFormula formula_of(const FeatureMap& map, const TokenGrid& grid,
 
 /// The sums of a map that has no kernels. Inputs are u of queries and keys, and v.
 struct FormulaSums : torch::CustomClassHolder {
+  static constexpr bool kReadsOutput = false;
+
   FormulaSums(FeatureMapPtr map_, const TokenGrid& grid_, const Normaliser& normaliser_)
       : map(std::move(map_)), grid(grid_), normaliser(normaliser_) {}
 
@@ -29,7 +31,8 @@ struct FormulaSums : torch::CustomClassHolder {
   }
   [[nodiscard]] ops::AttentionBackward backward(const ops::AttentionInputs& in,
                                                 const ops::AttentionSaved& saved) const {
-    // Sums over tokens are constants here: a second derivative would silently be wrong.
+    // Sums over tokens are constants here: a second derivative would silently be wrong. Operators have
+    // no derivative of their backward pass, so LibTorch itself refuses theirs.
     TORCH_CHECK(!at::GradMode::is_enabled(),
                 "linear attention by chunks has no second derivative; Kernels::reference has");
     const auto [dq, dk, dv] =
@@ -48,22 +51,20 @@ struct FormulaSums : torch::CustomClassHolder {
   Normaliser normaliser;
 };
 
-/// The form for training in bfloat16 on the CPU: bounded features, kept for the backward pass, and all
-/// products in that type; z is summed in float32. The operator's backward passes over the features
-/// many times in float32, which takes a fifth of a training step of DeiT-Tiny. Undefined where the
-/// features have no bound.
-Tensor linear_attention_in_bfloat16(kernels::linear_attention::Feature feature, const Tensor& q,
-                                    const Tensor& k, const Tensor& v, double eps) {
-  const Tensor a = bounded_features(feature, q);
-  if (!a.defined()) return {};
-  const Tensor b = bounded_features(feature, k);
-  const Tensor kv_sum = b.transpose(-2, -1).matmul(v);
-  const Tensor k_sum = b.sum(2, /*keepdim=*/false, at::kFloat).unsqueeze(-1);
+/// The reference in the type of its inputs: y of features a and b (B, H, N, F) by plain operations
+/// that autograd differentiates. z is summed in at least float32; it and S are rounded to the inputs'
+/// type before they meet the queries. `denominator`: m of a.z (B, H, N, 1), or undefined.
+template <class Denominator>
+Tensor attend_features(const Tensor& a, const Tensor& b, const Tensor& v,
+                       const Denominator& denominator) {
+  const Tensor s = b.transpose(-2, -1).matmul(v);
+  const Tensor z = b.sum(2, /*keepdim=*/false, compute_type(b)).unsqueeze(-1);
   // One product for numerators and denominators.
-  const Tensor sums = a.matmul(at::cat({kv_sum, k_sum.to(kv_sum.scalar_type())}, -1));
+  const Tensor products = a.matmul(at::cat({s, z.to(s.scalar_type())}, -1));
   const std::int64_t columns = v.size(3);
-  const Tensor m = sums.narrow(-1, columns, 1).to(at::kFloat) + eps;
-  return (sums.narrow(-1, 0, columns) / m).to(v.scalar_type());
+  const Tensor numerators = products.narrow(-1, 0, columns);
+  const Tensor m = denominator(to_compute_type(products.narrow(-1, columns, 1)));
+  return m.defined() ? numerators / m : numerators;
 }
 
 }  // namespace
@@ -82,8 +83,13 @@ Tensor linear_attention(const FeatureMapPtr& map, const Tensor& q, const Tensor&
   const auto rule = kernel_rule(*map, normaliser);
   if (!rule) return ops::attend_by({u_q, u_k, v, std::nullopt}, FormulaSums(map, grid, normaliser));
   if (v.is_cpu() && v.scalar_type() == at::kBFloat16 && wants_gradient({u_q, u_k, v})) {
-    const Tensor y = linear_attention_in_bfloat16(rule->feature, u_q, u_k, v, normaliser.eps);
-    if (y.defined()) return y;
+    // The operator's backward passes over the features many times in float32, which takes a fifth of
+    // a training step of DeiT-Tiny. Features with a bound need no maxima.
+    if (const Tensor a = bounded_features(rule->feature, u_q); a.defined()) {
+      const auto added_eps = [&](const Tensor& az) { return az + normaliser.eps; };
+      return attend_features(a, bounded_features(rule->feature, u_k), v, added_eps)
+          .to(v.scalar_type());
+    }
   }
   return ops::attend({u_q, u_k, v, std::nullopt},
                      ops::LinearOptions{*rule, map->token_weights(grid)});
@@ -100,8 +106,8 @@ Tensor linear_attention_reference(const FeatureMapPtr& map, const Tensor& q, con
   const Tensor maximum = formula.maximum(of_keys);
   const Tensor b = formula.key_features(of_keys, maximum, 0);
   const Tensor a = formula.query_features(values(q, Side::query), maximum);
-  const Tensor s = b.transpose(-2, -1).matmul(to_compute_type(v));
-  return formula.normalised(a.matmul(s), a, b.sum(2)).to(v.scalar_type());
+  const auto denominator = [&](const Tensor& az) { return formula.denominator(az); };
+  return attend_features(a, b, to_compute_type(v), denominator).to(v.scalar_type());
 }
 
 Tensor linear_attention_rows(const FeatureMapPtr& map, const Tensor& q, const Tensor& k,

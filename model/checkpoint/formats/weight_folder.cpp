@@ -105,7 +105,7 @@ std::string choose_name(const Names& weights, const fs::path& folder) {
     if (const auto found = only_with(weights, word)) return *found;
   const bool are_shards = std::ranges::all_of(weights, is_shard_name);
   throw Error(
-      ErrorCode::invalid_argument,
+      are_shards ? ErrorCode::failed : ErrorCode::invalid_argument,
       "the folder holds " + std::to_string(weights.size()) + " files of weights (" +
           list_names(weights) + ")",
       folder.string(),

@@ -62,10 +62,7 @@ class Executor final : public StreamingExecutor {
   /// The number of this tile's rows that have a query.
   [[nodiscard]] std::int64_t query_rows(std::size_t layer, const Tile& tile) const {
     if (work_.layer(layer).manner.wants_all_queries) return tile.rows;
-    return std::clamp<std::int64_t>(queries_of(layer) - tile.first, 0, tile.rows);
-  }
-  [[nodiscard]] std::int64_t prefix_rows(const Tile& t) const {
-    return std::clamp<std::int64_t>(net_.num_prefix - t.first, 0, t.rows);
+    return tile.rows_before(queries_of(layer));
   }
 
   const PackedNetwork& net_;
@@ -91,7 +88,7 @@ void Executor<T>::note_tokens(std::size_t layer, const Tile& t) {
     float* to = tokens + token * dim_;
     for (std::int64_t i = 0; i < count * dim_; ++i) to[i] = static_cast<float>(x[i]);
   };
-  note(0, t.first, prefix_rows(t));
+  note(0, t.first, t.rows_before(net_.num_prefix));
   geometry_.for_each_run(t.first, t.rows,
                          [&](std::int64_t row, std::int64_t patch, std::int64_t count) {
                            note(row, net_.num_prefix + patch, count);
@@ -157,7 +154,7 @@ template <class T>
 void Executor<T>::add_positions(std::size_t layer, const Tile& t) {
   const kernels::AlignedBuffer<float>& table = geometry_.layers[layer].position;
   if (table.empty()) return;
-  const std::int64_t prefix = prefix_rows(t);
+  const std::int64_t prefix = t.rows_before(net_.num_prefix);
   T* x = work_.tokens(t) + prefix * dim_;
   const float* position = table.data() + (t.first + prefix - net_.num_prefix) * dim_;
   for (std::int64_t i = 0; i < (t.rows - prefix) * dim_; ++i)
@@ -207,7 +204,7 @@ void Executor<T>::run(const float* images, std::int64_t count, float* logits,
         const std::int64_t index = end - 1 - item % tiles;
         Tile t = tile_of(item / tiles * extent.num_tiles() + index, extent);
         if (work_.projects_late(layer, t)) project(layer, t, thread, clock);
-        t.rows = std::clamp<std::int64_t>(live - t.first, 0, t.rows);
+        t.rows = t.rows_before(live);
         finish_block(layer, t, thread, clock);
         note_tokens(layer + 1, t);
         if (layer + 1 < depth && !work_.projects_late(layer + 1, t))

@@ -63,6 +63,10 @@ struct Tile {
   std::int64_t index = 0;
   std::int64_t first = 0;
   std::int64_t rows = 0;
+  /// The rows that are among the image's first `count` tokens, at the tile's begin.
+  [[nodiscard]] std::int64_t rows_before(std::int64_t count) const {
+    return std::clamp<std::int64_t>(count - first, 0, rows);
+  }
 };
 /// Tiles of all images of a batch in order.
 inline Tile tile_of(std::int64_t item, const Extent& extent) {

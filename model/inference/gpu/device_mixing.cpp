@@ -8,6 +8,8 @@
 
 #include <ATen/ATen.h>
 
+#include <array>
+
 namespace hydrascope::model::inference {
 namespace {
 
@@ -20,9 +22,20 @@ kernels::device::Rows<T> rows(T* first, std::int64_t stride, std::int64_t count)
   return {first, stride, count * stride};
 }
 
+/// The layers of a model on a device. Each class below takes one and says which of them it serves.
+struct DeviceSite {
+  ProductType type;
+  c10::Device device;
+  std::int64_t num_heads;
+  std::int64_t head_dim;
+  [[nodiscard]] std::int64_t dim() const { return num_heads * head_dim; }
+};
+
 class DeviceSoftmax final : public DeviceMixing {
  public:
-  explicit DeviceSoftmax(const SoftmaxForm& form) : form_(form) {}
+  DeviceSoftmax(const SoftmaxForm& form, const DeviceSite&) : form_(form) {}
+  static bool serves(const SoftmaxForm&, const DeviceSite&) { return true; }
+  [[nodiscard]] bool by_libtorch() const override { return true; }
   [[nodiscard]] std::optional<double> softmax_scale(const TokenGrid& grid) const override {
     return form_.query_scale(grid);
   }
@@ -33,10 +46,15 @@ class DeviceSoftmax final : public DeviceMixing {
 
 class DeviceHydra final : public DeviceMixing {
  public:
-  DeviceHydra(const HydraForm& form, ProductType type, c10::Device device, std::int64_t dim)
-      : form_(form), type_(type), dim_(dim) {
+  DeviceHydra(const HydraForm& form, const DeviceSite& site)
+      : form_(form), type_(site.type), dim_(site.dim()) {
     if (form.feature_scale().defined())
-      feature_scale_ = form.feature_scale().detach().to(device, at::kFloat).contiguous();
+      feature_scale_ = form.feature_scale().detach().to(site.device, at::kFloat).contiguous();
+  }
+  static bool serves(const HydraForm&, const DeviceSite& site) {
+    bool served = false;
+    with_storage(site.type, [&]<class T>() { served = hydra::serves<T>(site.dim()); });
+    return served;
   }
 
   [[nodiscard]] Room room(const Extent& extent) const override {
@@ -76,9 +94,15 @@ class DeviceHydra final : public DeviceMixing {
 
 class DeviceLinearAttention final : public DeviceMixing {
  public:
-  DeviceLinearAttention(const LinearForm& form, ProductType type, std::int64_t num_heads,
-                        std::int64_t head_dim)
-      : form_(form), type_(type), shape_(form.shape(num_heads, head_dim)) {}
+  DeviceLinearAttention(const LinearForm& form, const DeviceSite& site)
+      : form_(form), type_(site.type), shape_(form.shape(site.num_heads, site.head_dim)) {}
+  static bool serves(const LinearForm& form, const DeviceSite& site) {
+    bool served = false;
+    with_storage(site.type, [&]<class T>() {
+      served = linear::serves<T>(form.shape(site.num_heads, site.head_dim), {1, 1, 1, {}});
+    });
+    return served;
+  }
 
   [[nodiscard]] Room room(const Extent& extent) const override {
     Room room;
@@ -118,24 +142,27 @@ class DeviceLinearAttention final : public DeviceMixing {
   kernels::linear_attention::Shape shape_;
 };
 
+/// A row of the table: the mixing of a form of type `Form`, or null.
+template <class Form, class Mixing>
+std::unique_ptr<DeviceMixing> mixing_of_kind(const KernelForm& form, const DeviceSite& site) {
+  const auto* const own = dynamic_cast<const Form*>(&form);
+  return own != nullptr && Mixing::serves(*own, site) ? std::make_unique<Mixing>(*own, site)
+                                                      : nullptr;
+}
+
+/// The kinds of mixing that a GPU has.
+constexpr std::array kKinds{mixing_of_kind<SoftmaxForm, DeviceSoftmax>,
+                            mixing_of_kind<HydraForm, DeviceHydra>,
+                            mixing_of_kind<LinearForm, DeviceLinearAttention>};
+
 }  // namespace
 
 std::unique_ptr<DeviceMixing> device_mixing(const KernelForm& form, ProductType type,
                                             c10::Device device, std::int64_t num_heads,
                                             std::int64_t head_dim) {
-  std::unique_ptr<DeviceMixing> mixing;
-  if (const auto* softmax = dynamic_cast<const SoftmaxForm*>(&form))
-    return std::make_unique<DeviceSoftmax>(*softmax);
-  with_storage(type, [&]<class T>() {
-    if (const auto* of_hydra = dynamic_cast<const HydraForm*>(&form)) {
-      if (hydra::serves<T>(num_heads * head_dim))
-        mixing = std::make_unique<DeviceHydra>(*of_hydra, type, device, num_heads * head_dim);
-    } else if (const auto* of_linear = dynamic_cast<const LinearForm*>(&form)) {
-      if (linear::serves<T>(of_linear->shape(num_heads, head_dim), {1, 1, 1, {}}))
-        mixing = std::make_unique<DeviceLinearAttention>(*of_linear, type, num_heads, head_dim);
-    }
-  });
-  return mixing;
+  for (const auto& kind : kKinds)
+    if (auto mixing = kind(form, {type, device, num_heads, head_dim})) return mixing;
+  return nullptr;
 }
 
 }  // namespace hydrascope::model::inference

@@ -9,13 +9,15 @@ namespace hydrascope::model::inference {
 
 void DevicePatches::cut(const at::Tensor& images, std::int64_t rows, std::int64_t columns,
                         std::int64_t first) const {
-  with_storage(weights_.type, [&]<class T>() {
-    kernels::patchify::cuda::from_tensor(
-        kernels::patchify::cuda::TensorParams<T>{
-            images.const_data_ptr<float>(), images.size(0), images.size(1), images.size(2),
-            images.size(3), rows, columns, weights_.parts.config.patch_size, to<T>(first)},
-        stream_);
-  });
+  const std::int64_t patch = weights_.parts.config.patch_size;
+  const std::int64_t count = images.size(0);
+  const std::int64_t channels = images.size(1);
+  const std::int64_t width = weights_.patch_embed.in();
+  rows_.view(-1)
+      .narrow(0, batch_ * first * width, count * rows * columns * width)
+      .view({count, rows, columns, channels, patch, patch})
+      .copy_(
+          images.view({count, channels, rows, patch, columns, patch}).permute({0, 2, 4, 1, 3, 5}));
 }
 
 void DevicePatches::cut_overview(const at::Tensor& images) const {
@@ -53,7 +55,7 @@ void DevicePatches::cut(const PixelImages& images) const {
       params.scale[c] = scale[c];
       params.shift[c] = shift[c];
     }
-    params.y = to<T>(0);
+    params.y = static_cast<T*>(rows_.mutable_data_ptr());
     kernels::patchify::cuda::from_pixels(params, stream_);
   });
   if (grid_.num_overview() == 0) return;

@@ -9,6 +9,7 @@
 
 #include <array>
 #include <cstdint>
+#include <utility>
 
 namespace hydrascope::model::inference {
 
@@ -25,29 +26,24 @@ struct PixelImages {
 class DevicePatches {
  public:
   /// `rows`: room for `batch` images, in the type of `weights`, which must outlive it.
-  DevicePatches(const DeviceWeights& weights, const TokenGrid& grid, std::int64_t batch, void* rows,
-                kernels::device::Stream stream)
-      : weights_(weights), grid_(grid), batch_(batch), rows_(rows), stream_(stream) {}
+  DevicePatches(const DeviceWeights& weights, const TokenGrid& grid, std::int64_t batch,
+                at::Tensor rows, kernels::device::Stream stream)
+      : weights_(weights), grid_(grid), batch_(batch), rows_(std::move(rows)), stream_(stream) {}
 
   /// float32 (count, C, H, W), normalised.
   void cut(const at::Tensor& images) const;
   void cut(const PixelImages& images) const;
 
  private:
-  /// rows x columns patches of float32 (count, C, H, W), behind `first` of every image.
+  /// rows x columns patches of float32 (count, C, H, W), behind `first` of every image, by LibTorch.
   void cut(const at::Tensor& images, std::int64_t rows, std::int64_t columns,
            std::int64_t first) const;
   void cut_overview(const at::Tensor& images) const;
-  /// The rows of the patches behind `first` of every image.
-  template <class T>
-  [[nodiscard]] T* to(std::int64_t first) const {
-    return static_cast<T*>(rows_) + batch_ * first * weights_.patch_embed.in();
-  }
 
   const DeviceWeights& weights_;
   TokenGrid grid_;
   std::int64_t batch_;
-  void* rows_;
+  at::Tensor rows_;
   kernels::device::Stream stream_;
 };
 

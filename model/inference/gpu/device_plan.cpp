@@ -1,9 +1,7 @@
 #include "model/inference/gpu/device_plan.h"
 
 #include "kernels/error.h"
-#include "kernels/gelu/gelu_cuda.h"
 #include "kernels/layer_norm/layer_norm_cuda.h"
-#include "kernels/token_rows/token_rows_cuda.h"
 
 #include <ATen/ATen.h>
 
@@ -43,7 +41,8 @@ DevicePlan::DevicePlan(DeviceWeights& weights, DevicePlanOptions options,
   batch_ = shape.batch;
   grid_ = config.token_grid_of_pixels(shape.height, shape.width);
   const Embeddings embeddings = make_embeddings(weights_.parts, grid_.rows, grid_.columns);
-  if (embeddings.prefix.defined()) prefix_ = embeddings.prefix.to(weights_.device).contiguous();
+  if (embeddings.prefix.defined())
+    prefix_ = embeddings.prefix.to(scalar_type()).to(weights_.device);
   position_ = embeddings.position.to(scalar_type()).to(weights_.device).contiguous();
   with_storage(weights_.type, [this]<class T>() { build<T>(); });
 }
@@ -78,12 +77,14 @@ void DevicePlan::build() {
   global_ = at::empty({static_cast<std::int64_t>(most.state)}, bytes);
   workspace_ = at::empty({static_cast<std::int64_t>(most.workspace)}, bytes);
   counters_ = at::zeros({static_cast<std::int64_t>(most.counters)}, bytes);
-  pooled_ = at::empty({2, batch_, dim}, options.dtype(at::kFloat));
+  pooled_ = at::empty({config.distilled ? 2 : 1, batch_, dim}, options.dtype(at::kFloat));
   logits_ = at::empty({batch_, config.num_classes}, options.dtype(at::kFloat));
   if (!options_.trace_layers.empty())
     trace_ = at::empty({batch_, std::ssize(options_.trace_layers), num_tokens(), dim}, options);
 
   T* x = data<T>(x_);
+  if (prefix_.defined())
+    add_foreign([this] { x_.narrow(1, 0, weights_.num_prefix).copy_(prefix_); });
   // The patches of all pictures lie before the patches of all overviews.
   const auto add_embedding = [&](std::int64_t first, std::int64_t count) {
     ProductCall embed;
@@ -99,28 +100,17 @@ void DevicePlan::build() {
   };
   add_embedding(0, grid_.num_patches());
   if (grid_.num_overview() > 0) add_embedding(grid_.num_patches(), grid_.num_overview());
-  if (weights_.num_prefix > 0) {
-    add([this, x, tokens, dim] {
-      kernels::token_rows::cuda::prefix_tokens(
-          kernels::token_rows::cuda::PrefixTokensParams<T>{
-              x, dim, tokens * dim, batch_, weights_.num_prefix, dim, data<float>(prefix_)},
-          options_.stream);
-    });
-  }
   for (std::size_t layer = 0; layer < weights_.blocks.size(); ++layer) add_block<T>(layer);
 }
 
 template <class T>
-void DevicePlan::add_norm(const T* x, std::int64_t rows, const at::Tensor& weight,
-                          const at::Tensor& bias, T* y) {
+void DevicePlan::add_norm(const T* x, std::int64_t rows, T* y) {
   const VitConfig& config = weights_.parts.config;
   kernels::layer_norm::cuda::LayerNormParams<T> params{};
   params.x = x;
   params.x_stride = config.embed_dim;
   params.rows = rows;
   params.dim = config.embed_dim;
-  params.weight = weight.defined() ? data<float>(weight) : nullptr;
-  params.bias = bias.defined() ? data<float>(bias) : nullptr;
   params.eps = static_cast<float>(config.layer_norm_eps);
   params.y = y;
   params.y_stride = config.embed_dim;
@@ -147,7 +137,7 @@ void DevicePlan::add_block(std::size_t layer) {
   if (const auto at = std::ranges::find(traced, static_cast<std::int64_t>(layer));
       at != traced.end())
     add_foreign([this, slot = at - traced.begin()] { trace_.select(1, slot).copy_(x_); });
-  add_norm<T>(x, batch_ * tokens, {}, {}, normed);
+  add_norm<T>(x, batch_ * tokens, normed);
 
   const auto all = [&](const DeviceLinear& weights, const T* from, T* to) {
     ProductCall call;
@@ -184,7 +174,7 @@ void DevicePlan::add_block(std::size_t layer) {
 
   T* y = static_cast<T*>(rest.x);
   ProductCall call;
-  add_norm<T>(y, batch_ * rest.count, {}, {}, normed);
+  add_norm<T>(y, batch_ * rest.count, normed);
   call.images = batch_;
   call.rows = rest.count;
   call.linear = &block.fc1;
@@ -202,7 +192,7 @@ void DevicePlan::add_block(std::size_t layer) {
   call.y_image_stride = call.c_image_stride = rest.image_stride;
   call.gelu = false;
   add_product(call);
-  if (is_last) add_head<T>(rest);
+  if (is_last) add_head<T>(rest, only_ends ? ends_ : x_);
 }
 
 template <class T>
@@ -297,60 +287,52 @@ void DevicePlan::run(int product, const ProductCall& call, const void* x) {
 void DevicePlan::add_product(const ProductCall& call) {
   add([this, call, number = products_.plan(call.shape(weights_.type))] {
     run(number, call, call.x);
-    if (call.gelu_apart())
-      kernels::gelu::cuda::gelu(static_cast<float*>(call.y),
-                                call.images * call.rows * call.linear->out(), options_.stream);
   });
+  if (call.gelu_apart())
+    add_foreign([y = at::from_blob(call.y, {call.images * call.rows, call.linear->out()},
+                                   wide_.options())]() mutable { at::gelu_(y); });
 }
 
 template <class T>
-void DevicePlan::add_head(const Tokens& tokens) {
+void DevicePlan::add_head(const Tokens& tokens, const at::Tensor& x) {
   const VitConfig& config = weights_.parts.config;
   const std::int64_t dim = config.embed_dim;
-  const auto* x = static_cast<const T*>(tokens.x);
-  // The mean of tokens first .. end in float32; of one token, that token.
-  const auto pool = [&](const T* from, std::int64_t first, std::int64_t end, std::int64_t which) {
-    const kernels::token_rows::cuda::MeanOfPatchesParams<T> params{
-        from,
-        dim,
-        tokens.image_stride,
-        batch_,
-        end,
-        first,
-        dim,
-        data<float>(pooled_) + which * batch_ * dim,
-        dim};
-    add([params, stream = options_.stream] {
-      kernels::token_rows::cuda::mean_of_patches(params, stream);
-    });
-  };
-  const std::int64_t heads = config.distilled ? 2 : 1;
-  bool normed = false;
-  if (config.global_pool == Pooling::avg) {
-    if (!config.fc_norm) {
-      add_norm<T>(x, batch_ * tokens.count, weights_.norm_weight, weights_.norm_bias,
-                  data<T>(normed_));
-      x = data<T>(normed_);
-      normed = true;
-    }
-    pool(x, weights_.num_prefix, tokens.count, 0);
-  } else {
-    for (std::int64_t head = 0; head < heads; ++head) pool(x, head, head + 1, head);
-  }
-  float* rows = data<float>(pooled_);
-  if (!normed)
-    add_norm<float>(rows, heads * batch_, weights_.norm_weight, weights_.norm_bias, rows);
-  for (std::int64_t head = 0; head < heads; ++head) {
+  const bool norm_first = config.global_pool == Pooling::avg && !config.fc_norm;
+  if (norm_first)
+    add_norm<T>(static_cast<const T*>(tokens.x), batch_ * tokens.count, data<T>(normed_));
+  std::vector<std::pair<int, ProductCall>> calls;
+  for (std::int64_t head = 0; head < pooled_.size(0); ++head) {
     ProductCall call;
     call.linear = head == 0 ? &weights_.classifier : &weights_.distilled;
-    call.x = rows + head * batch_ * dim;
+    call.x = data<float>(pooled_) + head * batch_ * dim;
     call.x_image_stride = dim;
     call.images = batch_;
     call.rows = 1;
     call.y = logits_.mutable_data_ptr();
     call.y_image_stride = call.c_image_stride = config.num_classes;
     call.c = head == 0 ? nullptr : logits_.const_data_ptr();
-    add_product(call);
+    calls.emplace_back(products_.plan(call.shape(weights_.type)), call);
+  }
+  add_foreign([this, x = norm_first ? normed_ : x, calls] {
+    pool(x);
+    for (const auto& [number, call] : calls) run(number, call, call.x);
+  });
+}
+
+void DevicePlan::pool(const at::Tensor& x) {
+  const VitConfig& config = weights_.parts.config;
+  const auto norm = [&](const at::Tensor& rows) {
+    return at::layer_norm(rows.to(at::kFloat), {config.embed_dim}, weights_.norm_weight,
+                          weights_.norm_bias, config.layer_norm_eps);
+  };
+  if (config.global_pool == Pooling::avg) {
+    const at::Tensor mean = x.slice(1, weights_.num_prefix).mean(1, /*keepdim=*/false, at::kFloat);
+    // Weight and bias of a norm before the mean are the same after it.
+    pooled_[0].copy_(config.fc_norm ? norm(mean)
+                                    : mean * weights_.norm_weight + weights_.norm_bias);
+  } else {
+    for (std::int64_t head = 0; head < pooled_.size(0); ++head)
+      pooled_[head].copy_(norm(x.select(1, head)));
   }
 }
 

@@ -1,7 +1,7 @@
 // A model as a GPU runs it, for one number and size of images: matrix products by
-// kernels::linear::cuda::Products, the work between them by the kernels' CUDA functions, softmax
-// and mechanisms without kernels by LibTorch's device-independent interfaces. cuda_plan.h adds
-// streams and copies.
+// kernels::linear::cuda::Products, the work between them by the kernels' CUDA functions; softmax,
+// mechanisms without kernels, prefix tokens, pooling and float32's GELU by LibTorch's device-independent
+// interfaces. cuda_plan.h adds streams and copies.
 //
 // A block, for B images of N tokens (x: B N rows of D in the plan's type):
 //   n = norm(x); [q k v] = n W^T + b; y = mixing(q, k, v); x += y W^T + b
@@ -84,14 +84,13 @@ class DevicePlan {
   [[nodiscard]] at::ScalarType scalar_type() const { return weights_.scalar_type(); }
   [[nodiscard]] std::int64_t num_tokens() const { return grid_.num_tokens(); }
   [[nodiscard]] DevicePatches patches() const {
-    return {weights_, grid_, batch_, wide_.mutable_data_ptr(), options_.stream};
+    return {weights_, grid_, batch_, wide_, options_.stream};
   }
 
   template <class T>
   void build();
   template <class T>
-  void add_norm(const T* x, std::int64_t rows, const at::Tensor& weight, const at::Tensor& bias,
-                T* y);
+  void add_norm(const T* x, std::int64_t rows, T* y);
   template <class T>
   void add_block(std::size_t layer);
   template <class T>
@@ -102,8 +101,11 @@ class DevicePlan {
   void add_foreign_mixing(std::size_t layer, ProductCall proj, const T* q, std::int64_t q_stride,
                           const T* kv, std::int64_t kv_stride);
   template <class T>
-  void add_head(const Tokens& tokens);
-  /// A call of the product and, if the library's product has no such GELU, a call of the GELU.
+  void add_head(const Tokens& tokens, const at::Tensor& x);
+  /// The head's normed inputs of x (B, N or num_prefix, D), by LibTorch: a few rows. A mean is of
+  /// tokens that are normed but for weight and bias.
+  void pool(const at::Tensor& x);
+  /// A call of the product and, if the library's product has no such GELU, of LibTorch's.
   void add_product(const ProductCall& call);
   void run(int product, const ProductCall& call, const void* x);
   void add(std::function<void()> launches) { steps_.push_back({true, std::move(launches)}); }
@@ -117,7 +119,7 @@ class DevicePlan {
 
   std::int64_t batch_ = 0;
   TokenGrid grid_;
-  at::Tensor prefix_;     ///< (num_prefix, D) float32
+  at::Tensor prefix_;     ///< (num_prefix, D)
   at::Tensor position_;   ///< (patches and overview, D)
   at::Tensor x_;          ///< (B, N, D)
   at::Tensor normed_;     ///< (B, N, D)
@@ -128,7 +130,7 @@ class DevicePlan {
   at::Tensor global_;     ///< the mixings' sums over the keys
   at::Tensor workspace_;  ///< the mixings'
   at::Tensor counters_;   ///< zero between calls
-  at::Tensor pooled_;     ///< (B, D) float32, twice
+  at::Tensor pooled_;     ///< (heads, B, D) float32
   at::Tensor logits_;
   at::Tensor trace_;
   /// Rows of a block's weights, as steps need them.

@@ -46,11 +46,10 @@ DeviceWeights::DeviceWeights(const WeightTable& weights, const InferenceOptions&
   patch_embed = load(fold_patch_embed(weights), scalar_type());
   for (std::int64_t layer = 0; layer < config.depth; ++layer) {
     DeviceBlock block;
-    block.form = parts.mixer(layer).kernel_form();
-    if (block.form) block.mixing = mixing_of(layer, *block.form);
+    const KernelForm* const form = parts.form(layer);
+    if (form != nullptr) block.mixing = mixing_of(layer, *form);
     AttentionImpl& attention = *parts.attention[static_cast<std::size_t>(layer)];
-    FoldedBlock folded =
-        fold_block(weights, layer, attention, block.mixing ? block.form.get() : nullptr);
+    FoldedBlock folded = fold_block(weights, layer, attention, block.mixing ? form : nullptr);
     block.qkv = load({at::cat({folded.query.weight, folded.key_value.weight}),
                       at::cat({folded.query.bias, folded.key_value.bias})},
                      scalar_type());
@@ -88,9 +87,8 @@ DeviceLinear DeviceWeights::load(const Affine& affine, at::ScalarType as) const 
 }
 
 bool DeviceWeights::has_softmax() const {
-  return std::ranges::any_of(blocks, [](const DeviceBlock& block) {
-    return block.mixing && block.mixing->softmax_scale({}).has_value();
-  });
+  return std::ranges::any_of(
+      blocks, [](const DeviceBlock& block) { return block.mixing && block.mixing->by_libtorch(); });
 }
 
 std::string DeviceWeights::what_runs() const {

@@ -32,8 +32,7 @@ struct DeviceBlock {
   DeviceLinear proj;
   DeviceLinear fc1;
   DeviceLinear fc2;
-  std::unique_ptr<KernelForm> form;      ///< the form that `mixing` reads
-  std::unique_ptr<DeviceMixing> mixing;  ///< null: the layer's module
+  std::unique_ptr<DeviceMixing> mixing;  ///< reads the form in `parts`; null: the layer's module
 };
 
 class DeviceWeights {

@@ -1,13 +1,13 @@
 // Launches as CUDA graphs.
 #pragma once
 
+#include "kernels/device/graph.h"
 #include "kernels/device/stream.h"
 
 #include <cstddef>
 #include <functional>
+#include <memory>
 #include <vector>
-
-struct CUgraphExec_st;
 
 namespace hydrascope::model::inference {
 
@@ -17,19 +17,14 @@ namespace hydrascope::model::inference {
 class LaunchRecorder {
  public:
   explicit LaunchRecorder(kernels::device::Stream stream) : stream_(stream) {}
-  LaunchRecorder(const LaunchRecorder&) = delete;
-  LaunchRecorder& operator=(const LaunchRecorder&) = delete;
-  ~LaunchRecorder();
 
   void run(std::size_t stretch, const std::function<void()>& launches);
 
  private:
   struct Recorded {
     bool warm = false;
-    CUgraphExec_st* graph = nullptr;
+    std::unique_ptr<kernels::device::Graph> graph;
   };
-
-  [[nodiscard]] CUgraphExec_st* capture(const std::function<void()>& launches) const;
 
   kernels::device::Stream stream_;
   std::vector<Recorded> graphs_;

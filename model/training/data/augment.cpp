@@ -2,33 +2,15 @@
 
 #include "kernels/error.h"
 #include "model/training/data/crop.h"
-#include "model/training/data/picture_operations.h"
 #include "model/training/data/rand_augment.h"
 #include "model/training/data/random_erasing.h"
 #include "model/transform.h"
 
 #include <ATen/ops/from_blob.h>
 
-#include <algorithm>
-#include <array>
-#include <cstddef>
 #include <string>
-#include <utility>
 
 namespace hydrascope::model::training {
-namespace {
-
-/// torchvision's ColorJitter without hue: three factors of 1 +- strength in random order.
-void jitter_colors(double strength, image::Picture& picture, RandomStream& stream) {
-  std::array adjustments{adjust_brightness, adjust_contrast, adjust_color};
-  for (std::size_t i = adjustments.size(); i > 1; --i)
-    std::swap(adjustments[i - 1], adjustments[stream.below(i)]);
-  for (const auto adjust : adjustments)
-    adjust(picture, stream.uniform(std::max(0.0, 1 - strength), 1 + strength));
-}
-
-}  // namespace
-
 void check_augmentation(const AugmentOptions& options) {
   const auto require = [](bool holds, const std::string& what) {
     if (!holds) throw Error(ErrorCode::invalid_argument, what);
@@ -40,19 +22,12 @@ void check_augmentation(const AugmentOptions& options) {
           "the scale of a crop must be two shares of the area, the smaller first");
   require(options.ratio[0] > 0 && options.ratio[0] <= options.ratio[1],
           "the ratio of a crop must be two numbers above 0, the smaller first");
-  require(is_probability(options.hflip) && is_probability(options.vflip) &&
-              is_probability(options.erase_probability),
+  require(is_probability(options.hflip) && is_probability(options.erase_probability),
           "probabilities of flips and of erasing must be between 0 and 1");
   const RandAugmentOptions& aa = options.rand_augment;
   require(aa.operations >= 0 && aa.magnitude >= 0 && aa.magnitude_std >= 0 &&
               is_probability(aa.probability),
           "RandAugment's numbers must not be negative, its probability at most 1");
-  require(options.color_jitter >= 0, "colour jitter must not be negative");
-  require(options.erase_count >= 1, "erasing needs a count of at least 1");
-  require(options.interpolation == "random" || options.interpolation == "bilinear" ||
-              options.interpolation == "bicubic",
-          "the interpolation of training pictures is random, bilinear or bicubic, not '" +
-              options.interpolation + "'");
   for (const double value : options.stddev) require(value > 0, "std must be above 0");
 }
 
@@ -67,20 +42,11 @@ at::Tensor augment(const AugmentOptions& options, const image::Picture& picture,
                    RandomStream& stream) {
   const CropBox box =
       random_resized_crop({picture.height, picture.width}, options.scale, options.ratio, stream);
-  const image::Interpolation interpolation = draw_interpolation(options.interpolation, stream);
-  image::Picture crop = resize_crop(picture, box, options.size, interpolation);
+  image::Picture crop = resize_crop(picture, box, options.size, draw_interpolation(stream));
   if (stream.chance(options.hflip)) flip_horizontally(crop);
-  if (stream.chance(options.vflip)) flip_vertically(crop);
-  if (options.rand_augment.operations > 0) {
-    rand_augment(options.rand_augment, options.interpolation, options.mean, crop, stream);
-  } else if (options.color_jitter > 0) {
-    jitter_colors(options.color_jitter, crop, stream);
-  }
+  rand_augment(options.rand_augment, options.mean, crop, stream);
   at::Tensor image = normalise(options, crop);
-  const ErasingOptions erasing{.probability = options.erase_probability,
-                               .most_boxes = options.erase_count,
-                               .with_noise = options.erase_with_noise};
-  erase_randomly(erasing, options.size, image.mutable_data_ptr<float>(), stream);
+  erase_randomly(options.erase_probability, options.size, image.mutable_data_ptr<float>(), stream);
   return image;
 }
 

@@ -33,9 +33,6 @@ struct SamplerOptions {
   std::uint64_t seed = 42;
   int rank = 0;
   int world_size = 1;
-  /// How often each picture comes, one time after the other, differently augmented (timm's
-  /// `aug_repeats`; Hoffer et al. 2020, arXiv 1901.09335); an epoch stays as long. 0 and 1: once.
-  int repeats = 0;
   /// The sources (TrainingPicture::source) are drawn equally often. An epoch stays as long:
   /// pictures of large sources are left out and pictures of small ones come more than once.
   bool balance_sources = false;

@@ -82,12 +82,4 @@ void flip_horizontally(image::Picture& picture) {
   }
 }
 
-void flip_vertically(image::Picture& picture) {
-  const std::int64_t row = std::int64_t{picture.width} * 3;
-  for (std::int64_t y = 0; y < picture.height / 2; ++y) {
-    std::uint8_t* upper = picture.rgb.data() + y * row;
-    std::swap_ranges(upper, upper + row, picture.rgb.data() + (picture.height - 1 - y) * row);
-  }
-}
-
 }  // namespace hydrascope::model::training

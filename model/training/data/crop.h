@@ -32,6 +32,5 @@ image::Picture resize_crop(const image::Picture& picture, const CropBox& box, im
                            image::Interpolation interpolation);
 
 void flip_horizontally(image::Picture& picture);
-void flip_vertically(image::Picture& picture);
 
 }  // namespace hydrascope::model::training

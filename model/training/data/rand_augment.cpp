@@ -78,9 +78,8 @@ void apply_operation(Operation operation, double argument, image::Interpolation 
   }
 }
 
-void rand_augment(const RandAugmentOptions& options, const std::string& interpolation,
-                  const std::array<double, 3>& mean, image::Picture& picture,
-                  RandomStream& stream) {
+void rand_augment(const RandAugmentOptions& options, const std::array<double, 3>& mean,
+                  image::Picture& picture, RandomStream& stream) {
   std::array<std::uint8_t, 3> fill{};
   for (std::size_t c = 0; c < 3; ++c)
     fill[c] = static_cast<std::uint8_t>(std::clamp(std::nearbyint(255 * mean[c]), 0.0, 255.0));
@@ -90,12 +89,11 @@ void rand_augment(const RandAugmentOptions& options, const std::string& interpol
     const double magnitude = draw_magnitude(options, stream);
     const double argument =
         operation_argument(operation, magnitude, options.increasing, stream.chance(0.5));
-    apply_operation(operation, argument, draw_interpolation(interpolation, stream), fill, picture);
+    apply_operation(operation, argument, draw_interpolation(stream), fill, picture);
   }
 }
 
-image::Interpolation draw_interpolation(const std::string& name, RandomStream& stream) {
-  if (name != "random") return image::parse_interpolation(name);
+image::Interpolation draw_interpolation(RandomStream& stream) {
   return stream.below(2) == 0 ? image::Interpolation::bilinear : image::Interpolation::bicubic;
 }
 

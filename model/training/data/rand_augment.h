@@ -8,7 +8,6 @@
 
 #include <array>
 #include <cstdint>
-#include <string>
 
 namespace hydrascope::model::training {
 
@@ -41,12 +40,12 @@ double operation_argument(Operation operation, double magnitude, bool increasing
 void apply_operation(Operation operation, double argument, image::Interpolation interpolation,
                      const std::array<std::uint8_t, 3>& fill, image::Picture& picture);
 
-/// Draws operations and their magnitudes. `interpolation` is bilinear, bicubic or random, drawn for
-/// each operation; `mean` (of 1) is the colour of pixels from outside.
-void rand_augment(const RandAugmentOptions& options, const std::string& interpolation,
-                  const std::array<double, 3>& mean, image::Picture& picture, RandomStream& stream);
+/// Draws operations, their magnitudes and filters; `mean` (of 1) is the colour of pixels from
+/// outside.
+void rand_augment(const RandAugmentOptions& options, const std::array<double, 3>& mean,
+                  image::Picture& picture, RandomStream& stream);
 
-/// The interpolation of that name, or bilinear or bicubic for `random`.
-image::Interpolation draw_interpolation(const std::string& name, RandomStream& stream);
+/// Bilinear or bicubic.
+image::Interpolation draw_interpolation(RandomStream& stream);
 
 }  // namespace hydrascope::model::training

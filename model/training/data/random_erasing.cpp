@@ -10,8 +10,12 @@ constexpr double kLeastArea = 0.02;
 constexpr double kMostArea = 1.0 / 3;
 constexpr double kLeastAspect = 0.3;
 
-void erase_box(double area, bool with_noise, image::Size size, float* image, RandomStream& stream) {
+}  // namespace
+
+void erase_randomly(double probability, image::Size size, float* image, RandomStream& stream) {
+  if (!stream.chance(probability)) return;
   constexpr int kTries = 10;
+  const auto area = static_cast<double>(size.height * size.width);
   for (int i = 0; i < kTries; ++i) {
     const double target = area * stream.uniform(kLeastArea, kMostArea);
     const double log_aspect = std::log(kLeastAspect);
@@ -26,21 +30,11 @@ void erase_box(double area, bool with_noise, image::Size size, float* image, Ran
       for (std::int64_t y = top; y < top + height; ++y) {
         float* row = image + (c * size.height + y) * size.width;
         for (std::int64_t x = left; x < left + width; ++x)
-          row[x] = with_noise ? static_cast<float>(stream.normal()) : 0.0F;
+          row[x] = static_cast<float>(stream.normal());
       }
     }
     return;
   }
-}
-
-}  // namespace
-
-void erase_randomly(const ErasingOptions& options, image::Size size, float* image,
-                    RandomStream& stream) {
-  if (!stream.chance(options.probability)) return;
-  const auto boxes = static_cast<int>(1 + stream.below(options.most_boxes));
-  const auto area = static_cast<double>(size.height * size.width);
-  for (int i = 0; i < boxes; ++i) erase_box(area / boxes, options.with_noise, size, image, stream);
 }
 
 }  // namespace hydrascope::model::training

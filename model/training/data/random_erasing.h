@@ -6,15 +6,8 @@
 
 namespace hydrascope::model::training {
 
-struct ErasingOptions {
-  double probability = 0;
-  int most_boxes = 1;
-  bool with_noise = true;  ///< normal, for every value; otherwise 0
-};
-
-/// image: float32 (3, height, width). Erases one to `most_boxes` boxes that share 2 to 33 percent
-/// of the area, with aspects between 0.3 and 1 / 0.3; each has ten tries to fit in.
-void erase_randomly(const ErasingOptions& options, image::Size size, float* image,
-                    RandomStream& stream);
+/// image: float32 (3, height, width). With `probability` a box of 2 to 33 percent of the area, with
+/// an aspect between 0.3 and 1 / 0.3, becomes normal noise; it has ten tries to fit in.
+void erase_randomly(double probability, image::Size size, float* image, RandomStream& stream);
 
 }  // namespace hydrascope::model::training

@@ -79,11 +79,7 @@ ResolutionStep draw_resolution(const ResolutionOptions& options, image::Size tea
     drawn -= std::min(1.0, views_of(options.sizes[chosen++]));
 
   ResolutionStep step{.size = options.sizes[chosen]};
-  const bool has_parts = has_room(step.size, teacher);
-  if (has_parts && batch_size >= kMosaicParts && options.mosaic_share > 0 &&
-      stream.chance(options.mosaic_share))
-    step.parts = kMosaicParts;
-  step.is_scene = has_parts && step.parts == 1 && !options.backgrounds.empty() &&
+  step.is_scene = has_room(step.size, teacher) && !options.backgrounds.empty() &&
                   stream.chance(options.scene_share);
   constexpr double kTwoParts = 0.25;
   if (step.is_scene && batch_size > 1 && stream.chance(kTwoParts)) step.parts = 2;
@@ -101,7 +97,7 @@ at::Tensor make_view(const AugmentOptions& options, const ResolutionOptions& res
     const std::array<double, 2> ratio{options.ratio[0] * aspect, options.ratio[1] * aspect};
     const CropBox box =
         random_resized_crop({picture.height, picture.width}, options.scale, ratio, stream);
-    const image::Interpolation interpolation = draw_interpolation(options.interpolation, stream);
+    const image::Interpolation interpolation = draw_interpolation(stream);
     image::Picture large = resize_crop(picture, box, size, interpolation);
     image::Picture small = resize_crop(picture, box, options.size, interpolation);
     if (stream.chance(options.hflip)) {
@@ -112,36 +108,14 @@ at::Tensor make_view(const AugmentOptions& options, const ResolutionOptions& res
     seen_by_teacher = std::copy_n(seen.const_data_ptr<float>(), seen.numel(), seen_by_teacher);
     return large;
   };
-  /// Cuts as large a part for the whole view as for the teacher, whose aspect ratio differs.
-  const auto fill = [&](const image::Picture& picture, image::Size size) {
+  if (!step.is_scene) {
+    // As large a part for the whole view as for the teacher, whose aspect ratio differs.
     const auto width_of_height = [](image::Size of) {
       return static_cast<double>(of.width) / static_cast<double>(of.height);
     };
-    return cut(picture, size, width_of_height(size) / width_of_height(options.size));
-  };
-  if (!step.is_scene && step.parts == 1) {
-    image::Picture view = fill(*pictures.front(), step.size);
+    image::Picture view = cut(*pictures.front(), step.size,
+                              width_of_height(step.size) / width_of_height(options.size));
     return normalise(options, view);
-  }
-  if (!step.is_scene) {
-    image::Picture mosaic;
-    mosaic.height = static_cast<int>(step.size.height);
-    mosaic.width = static_cast<int>(step.size.width);
-    mosaic.rgb.resize(static_cast<std::size_t>(step.size.height * step.size.width * 3));
-    const auto middle_of = [&](std::int64_t edge) {
-      return edge / 4 + static_cast<std::int64_t>(stream.below(edge / 2 + 1));
-    };
-    const std::int64_t down = middle_of(step.size.height);
-    const std::int64_t right = middle_of(step.size.width);
-    for (std::int64_t i = 0; i < kMosaicParts; ++i) {
-      const bool is_below = i >= 2;
-      const bool is_right = i % 2 == 1;
-      const image::Size cell{is_below ? step.size.height - down : down,
-                             is_right ? step.size.width - right : right};
-      paste(fill(*pictures[static_cast<std::size_t>(i)], cell), is_below ? down : 0,
-            is_right ? right : 0, mosaic);
-    }
-    return normalise(options, mosaic);
   }
   image::Picture canvas = canvas_of(*background, step.size, stream);
   const bool is_wide = step.size.width >= step.size.height;

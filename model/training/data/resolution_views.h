@@ -1,6 +1,6 @@
 // A student's views when it learns other picture sizes than its teacher's: pictures enlarged to
-// sizes drawn from a list, scenes in which pictures are small parts of a large background, and
-// mosaics of four. The teacher looks at every picture by itself, at its own size.
+// sizes drawn from a list, and scenes in which pictures are small parts of a large background. The
+// teacher looks at every picture by itself, at its own size.
 #pragma once
 
 #include "model/image/decode.h"
@@ -20,17 +20,13 @@ struct ResolutionOptions {
   std::vector<image::Size> sizes = {};  ///< the student's sizes; empty: the teacher's alone
   std::vector<std::filesystem::path> backgrounds = {};  ///< scenes' backgrounds; empty: no scenes
   double scene_share = 0.4;  ///< share of the batches larger than the teacher's in both edges
-  double mosaic_share = 0;   ///< share of the same batches; the others are scenes or not
   double least_part = 112;   ///< shorter edge of a picture in a scene, pixels
 };
-
-/// Pictures that fill a mosaic, two by two.
-inline constexpr std::int64_t kMosaicParts = 4;
 
 /// Throws Error(invalid_argument) for sizes below one pixel.
 void check_resolutions(const ResolutionOptions& options);
 
-/// Whether a view has room for scenes and mosaics: it is larger than the teacher's picture in both
+/// Whether a view has room for scenes: it is larger than the teacher's picture in both
 /// edges.
 bool has_room(image::Size view, image::Size teacher);
 
@@ -39,7 +35,7 @@ struct ResolutionStep {
   image::Size size = {};
   std::int64_t views = 1;
   std::int64_t parts = 1;  ///< pictures in a view
-  bool is_scene = false;   ///< on a background; else several parts are a mosaic
+  bool is_scene = false;   ///< on a background
 };
 
 /// Draws a size so that each size of the list takes about equally much computation over a run, by
@@ -53,8 +49,7 @@ ResolutionStep draw_resolution(const ResolutionOptions& options, image::Size tea
 /// options.size). Crops and flips are `augment`'s; colours stay. Without a background the one
 /// picture fills the view; if the view's aspect ratio differs from the teacher's, the teacher sees
 /// it squashed. Parts of a scene lie in equal strips of its longer edge, so that none covers
-/// another; their sizes are drawn uniformly in their logarithm. The parts of a mosaic meet in a
-/// point drawn from its inner half.
+/// another; their sizes are drawn uniformly in their logarithm.
 at::Tensor make_view(const AugmentOptions& options, const ResolutionOptions& resolutions,
                      const ResolutionStep& step,
                      const std::vector<std::shared_ptr<const image::Picture>>& pictures,

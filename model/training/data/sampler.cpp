@@ -34,7 +34,6 @@ void check(const std::vector<TrainingPicture>& pictures, const SamplerOptions& o
   };
   require(!pictures.empty(), "there are no pictures to train on");
   require(options.batch_size >= 1, "the batch size must be at least 1");
-  require(options.repeats >= 0, "repeats of a picture must not be negative");
   require(options.batches_per_epoch >= 0, "batches of an epoch must not be negative");
   require(options.world_size >= 1 && options.rank >= 0 && options.rank < options.world_size,
           "the rank must be below the world size");
@@ -57,19 +56,15 @@ struct Sampler::State {
     if (epoch == wanted) return;
     RandomStream stream{options.seed, kOrderStream, static_cast<std::uint64_t>(wanted)};
     const std::int64_t total = batches * global_batch();
-    const std::int64_t repeats = std::max(options.repeats, 1);
-    const std::int64_t distinct = (total + repeats - 1) / repeats;
     const auto count = static_cast<std::int64_t>(groups.size());
-    std::vector<std::int64_t> drawn;
-    drawn.reserve(distinct);
+    order.clear();
+    order.reserve(total);
     for (std::int64_t g = 0; g < count; ++g) {
       // The groups take turns at the remainder of the division.
-      const bool has_one_more = (g + wanted) % count < distinct % count;
-      draw(groups[g], distinct / count + (has_one_more ? 1 : 0), stream, drawn);
+      const bool has_one_more = (g + wanted) % count < total % count;
+      draw(groups[g], total / count + (has_one_more ? 1 : 0), stream, order);
     }
-    if (count > 1) shuffle(drawn, stream);
-    order.resize(total);
-    for (std::int64_t i = 0; i < total; ++i) order[i] = drawn[i / repeats];
+    if (count > 1) shuffle(order, stream);
     epoch = wanted;
   }
 };

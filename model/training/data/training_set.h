@@ -44,21 +44,16 @@ struct RandAugmentOptions {
 /// Throws Error(invalid_argument). "" and "none" are no augmentation: `operations` is 0.
 RandAugmentOptions parse_rand_augment(const std::string& text);
 
-/// The steps of augmenting a training picture, in this order. Names are timm's train.py's, and so
-/// are the defaults but for `color_jitter`, which is 0.4 there.
+/// The steps of augmenting a training picture, in this order: a crop, whose filter is drawn from
+/// bilinear and bicubic, a flip, RandAugment, erasing with noise. Names and defaults are those of
+/// timm's train.py.
 struct AugmentOptions {
   image::Size size{224, 224};
   std::array<double, 2> scale{0.08, 1.0};  ///< of the area, RandomResizedCrop
   std::array<double, 2> ratio{3.0 / 4, 4.0 / 3};
   double hflip = 0.5;
-  double vflip = 0;
-  double color_jitter = 0;  ///< brightness, contrast, saturation; not with RandAugment, as timm
   RandAugmentOptions rand_augment{.operations = 0};
   double erase_probability = 0;  ///< timm's `reprob`
-  bool erase_with_noise = true;  ///< timm's `remode=pixel`; false: zeros (`const`)
-  int erase_count = 1;
-  /// Bilinear, bicubic, or drawn for each picture (`random`).
-  std::string interpolation = "random";
   std::array<double, 3> mean{0.485, 0.456, 0.406};
   std::array<double, 3> stddev{0.229, 0.224, 0.225};
 };

@@ -3,6 +3,7 @@
 #include "kernels/error.h"
 #include "kernels/stopwatch.h"
 #include "model/training/distillation/conversion_stages.h"
+#include "model/training/distillation/hydra_start.h"
 #include "model/training/distillation/outputs_task.h"
 
 #include <ATen/ATen.h>
@@ -111,7 +112,7 @@ void Conversion::State::begin() {
 }
 
 void Conversion::State::start_hydra(Stage of) {
-  if (!options.starts_hydra || stages.fresh().hydra.empty()) return;
+  if (stages.fresh().hydra.empty()) return;
   LoaderOptions chosen = stages.loader(of);
   chosen.cache_bytes = 0;
   BatchLoader loader(pictures, chosen);
@@ -120,7 +121,7 @@ void Conversion::State::start_hydra(Stage of) {
     if (index == options.hydra_start_batches) return std::nullopt;
     return loader.next().images.to(device());
   };
-  start_hydra_layers(teacher, student, stages.fresh().hydra, options.hydra_start, images, group);
+  start_hydra_layers(teacher, student, stages.fresh().hydra, images, group);
   evaluate("hydra start", 0);
 }
 

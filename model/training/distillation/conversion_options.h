@@ -4,7 +4,6 @@
 
 #include "model/training/data/batch_loader.h"
 #include "model/training/distillation/finetune_task.h"
-#include "model/training/distillation/hydra_start.h"
 #include "model/training/distillation/maps_task.h"
 #include "model/training/optimizer.h"
 #include "model/training/parameter_groups.h"
@@ -39,12 +38,6 @@ struct ConversionOptions {
   StageOptions sizes{.learning_rate = 1e-4, .evaluations = 4};
 
   MapsOptions of_maps;
-  double outputs_cls_weight = 0.5;
-  /// Factor of the second stage's learning rate for layers other than Hydra's: they have less to
-  /// make good.
-  double outputs_rate_scale = 0.5;
-  HydraStartOptions hydra_start;
-  bool starts_hydra = true;  ///< false: Hydra layers start from the student's weights
   /// Converted layers whose weights come from an earlier conversion: only the last stage trains
   /// them.
   std::vector<std::int64_t> begun;

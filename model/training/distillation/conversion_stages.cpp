@@ -20,6 +20,12 @@ ConvertedLayers not_begun(ConvertedLayers layers, const std::vector<std::int64_t
   return layers;
 }
 
+/// Weight of the class token's error in the second stage, beside the error of all tokens.
+constexpr double kOutputsClassWeight = 0.5;
+/// Factor of the second stage's learning rate for layers other than Hydra's: they have less to make
+/// good.
+constexpr double kRateOfOthers = 0.5;
+
 std::string block_name(std::int64_t layer) { return "blocks." + std::to_string(layer); }
 
 }  // namespace
@@ -89,8 +95,7 @@ std::unique_ptr<TrainingTask> ConversionStages::make_task(Stage stage) {
     case Stage::maps:
       return std::make_unique<MapsTask>(teacher_, student_, fresh_.maps, options_.of_maps);
     case Stage::outputs:
-      return std::make_unique<OutputsTask>(teacher_, student_, fresh_.all,
-                                           options_.outputs_cls_weight);
+      return std::make_unique<OutputsTask>(teacher_, student_, fresh_.all, kOutputsClassWeight);
     case Stage::finetune:
       return std::make_unique<FinetuneTask>(teacher_, student_, options_.of_finetune);
     case Stage::sizes: break;
@@ -135,7 +140,7 @@ std::vector<ParameterGroup> ConversionStages::with_rates_of_outputs(
   for (ParameterGroup& of_hydra : groups) {
     ParameterGroup others = of_hydra;
     std::erase_if(others.parameters, is_of_hydra);
-    others.learning_rate_scale *= options_.outputs_rate_scale;
+    others.learning_rate_scale *= kRateOfOthers;
     std::erase_if(of_hydra.parameters, std::not_fn(is_of_hydra));
     for (ParameterGroup* part : {&of_hydra, &others})
       if (!part->parameters.empty()) parted.push_back(std::move(*part));

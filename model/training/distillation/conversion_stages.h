@@ -39,7 +39,7 @@ class ConversionStages {
 
  private:
   [[nodiscard]] bool has_work(Stage stage) const;
-  /// The groups; layers other than Hydra's get groups of their own, at `outputs_rate_scale`.
+  /// The groups; layers other than Hydra's get groups of their own, at half the rate.
   [[nodiscard]] std::vector<ParameterGroup> with_rates_of_outputs(
       std::vector<ParameterGroup> groups) const;
 

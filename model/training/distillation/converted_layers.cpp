@@ -55,7 +55,8 @@ ConvertedLayers converted_layers(const VitConfig& teacher, const VisionTransform
     if (has_distributions(before) && has_distributions(after) &&
         !mechanism_parameters(student, layer).empty())
       layers.maps.push_back(layer);
-    if (after.mechanism == "hydra" && before.mechanism != "hydra") layers.hydra.push_back(layer);
+    if (after.mechanism != before.mechanism && find_mechanism(after.mechanism).starts_fitted)
+      layers.hydra.push_back(layer);
   }
   return layers;
 }

@@ -24,7 +24,6 @@ at::Tensor FinetuneTask::mixed(const Batch& batch) const {
 StepLoss FinetuneTask::loss(const Batch& batch, std::int64_t) {
   const TeacherPass seen = teacher_.look(mixed(batch), layers_);
   const VitConfig& config = teacher_.config();
-  const std::int64_t class_tokens = num_class_tokens(config);
   const bool compares_blocks = options_.blocks_weight > 0;
 
   at::Tensor tokens = seen.tokens.front();
@@ -33,12 +32,10 @@ StepLoss FinetuneTask::loss(const Batch& batch, std::int64_t) {
   at::Tensor blocks = at::zeros({}, batch.images.options());
   for (std::size_t i = 1; i < layers_.size(); ++i) {
     tokens = run_block(student_, layers_[i - 1], tokens, seen.grid);
-    if (compares_blocks)
-      blocks = blocks + token_error(tokens, seen.tokens[i], class_tokens, options_.cls_weight);
+    if (compares_blocks) blocks = blocks + relative_error(tokens, seen.tokens[i]);
   }
   blocks = blocks / static_cast<double>(config.depth - options_.first_layer);
-  const at::Tensor kl =
-      logit_divergence(classify_tokens(student_, tokens), seen.logits, options_.temperature);
+  const at::Tensor kl = logit_divergence(classify_tokens(student_, tokens), seen.logits);
   StepLoss cost;
   cost.loss = options_.logits_weight * kl;
   cost.parts["kl"] = kl.detach();

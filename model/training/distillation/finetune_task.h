@@ -13,10 +13,8 @@
 namespace hydrascope::model::training {
 
 struct FinetuneOptions {
-  double temperature = 1;    ///< the logits'; their KL is multiplied by its square
   double logits_weight = 1;  ///< weight of the KL
   double blocks_weight = 1;  ///< weight of the tokens' relative error, its mean over the blocks
-  double cls_weight = 0;     ///< weight of the class token's error beside all tokens' error
   /// Blocks before it are the teacher's own, run once for both.
   std::int64_t first_layer = 0;
   MixupOptions mixup = {};  ///< the teacher judges the mixed images

@@ -56,23 +56,24 @@ class Moments {
   std::int64_t count_ = 0;
 };
 
-/// Rows from `first` of qkv become the rows of (x - mean) / deviation * wanted deviation + offset.
-/// A constant feature becomes the offset.
+/// Rows from `first` of qkv become the rows of 0.3 (x - mean) / deviation + 1. A constant feature
+/// becomes 1.
 void standardise(const at::Tensor& weight, const at::Tensor& bias, std::int64_t first,
-                 const Moments& moments, const HydraStartOptions& options) {
+                 const Moments& moments) {
+  constexpr double kDeviation = 0.3;
+  constexpr double kOffset = 1;
   constexpr double kSmallestDeviation = 1e-6;
   const at::Tensor mean = moments.mean();
-  const at::Tensor factor = options.deviation / moments.deviation().clamp_min(kSmallestDeviation);
+  const at::Tensor factor = kDeviation / moments.deviation().clamp_min(kSmallestDeviation);
   const std::int64_t dim = mean.size(0);
   const at::Tensor rows = weight.narrow(0, first, dim);
   const at::Tensor biases = bias.narrow(0, first, dim);
   rows.copy_(rows.to(at::kDouble) * factor.unsqueeze(1));
-  biases.copy_((biases.to(at::kDouble) - mean) * factor + options.offset);
+  biases.copy_((biases.to(at::kDouble) - mean) * factor + kOffset);
 }
 
 void standardise_queries_and_keys(Teacher& teacher, VisionTransformerImpl& student,
-                                  const std::vector<std::int64_t>& layers,
-                                  const HydraStartOptions& options, const Images& images,
+                                  const std::vector<std::int64_t>& layers, const Images& images,
                                   ProcessGroup& group) {
   std::vector<Moments> queries(layers.size());
   std::vector<Moments> keys(layers.size());
@@ -92,8 +93,8 @@ void standardise_queries_and_keys(Teacher& teacher, VisionTransformerImpl& stude
     keys[i].sum_over(group);
     const at::Tensor weight = parameter_of(student, layers[i], "qkv.weight");
     const at::Tensor bias = parameter_of(student, layers[i], "qkv.bias");
-    standardise(weight, bias, 0, queries[i], options);
-    standardise(weight, bias, dim, keys[i], options);
+    standardise(weight, bias, 0, queries[i]);
+    standardise(weight, bias, dim, keys[i]);
   }
 }
 
@@ -167,8 +168,8 @@ void fit_outputs(Teacher& teacher, VisionTransformerImpl& student,
 }  // namespace
 
 void start_hydra_layers(Teacher& teacher, VisionTransformerImpl& student,
-                        const std::vector<std::int64_t>& layers, const HydraStartOptions& options,
-                        const Images& images, ProcessGroup& group) {
+                        const std::vector<std::int64_t>& layers, const Images& images,
+                        ProcessGroup& group) {
   const at::NoGradGuard no_grad;
   std::vector<std::int64_t> standardised;
   std::vector<std::int64_t> fitted;
@@ -179,7 +180,7 @@ void start_hydra_layers(Teacher& teacher, VisionTransformerImpl& student,
       fitted.push_back(layer);
   }
   if (!standardised.empty())
-    standardise_queries_and_keys(teacher, student, standardised, options, images, group);
+    standardise_queries_and_keys(teacher, student, standardised, images, group);
   if (!fitted.empty()) fit_outputs(teacher, student, fitted, images, group);
 }
 

@@ -18,14 +18,9 @@
 
 namespace hydrascope::model::training {
 
-struct HydraStartOptions {
-  double deviation = 0.3;  ///< each feature's of q and k
-  double offset = 1;       ///< their mean
-};
-
 /// Sets, in each of `layers` of `student`:
-///   rows of qkv for q and k  so that each feature has mean `offset` and deviation `deviation` over
-///                            all tokens of the images;
+///   rows of qkv for q and k  so that each feature has mean 1 and deviation 0.3 over all tokens of
+///                            the images;
 ///   attn.feature_scale       s_f = sum y_f t_f / sum y_f^2, the least-squares fit of the mixer's
 ///                            output y to the teacher's t (before proj); in the last block at the
 ///                            tokens that are read. A layer without that parameter has the columns
@@ -35,7 +30,7 @@ struct HydraStartOptions {
 /// weights. A model without biases in qkv keeps its q and k, and so does a layer with windows
 /// (local=window7), which read them as the teacher does: its scale fits the windows' rest.
 void start_hydra_layers(Teacher& teacher, VisionTransformerImpl& student,
-                        const std::vector<std::int64_t>& layers, const HydraStartOptions& options,
+                        const std::vector<std::int64_t>& layers,
                         const std::function<std::optional<at::Tensor>(std::int64_t)>& images,
                         ProcessGroup& group);
 

@@ -49,8 +49,7 @@ class WindowMixing final : public Mixing<T> {
       prefix_.ask(i, prefix, rows.keys + at, rows.values + at, sums);
     }
     // The prefix is the last tile to be mixed.
-    prefix_.merge(std::clamp<std::int64_t>(num_prefix_ - rows.tile.first, 0, rows.tile.rows), sums,
-                  mixed);
+    prefix_.merge(rows.tile.rows_before(num_prefix_), sums, mixed);
   }
 
  private:
