@@ -6,17 +6,16 @@
 #include "app/benchmark/sweep.h"
 #include "app/build_info.h"
 #include "app/command.h"
-#include "app/model/assets.h"
-#include "app/model/auto_precision.h"
-#include "app/model/model_metadata.h"
-#include "app/model/model_source.h"
+#include "app/model/running_model.h"
 #include "app/options/option_table.h"
 #include "app/pictures/inputs.h"
+#include "app/run/assets.h"
 #include "app/run/console.h"
 #include "app/run/output_file.h"
 #include "app/run/progress.h"
 #include "app/run/signal_stop.h"
 #include "app/run/usage_error.h"
+#include "app/session/session.h"
 #include "kernels/device/cpu_features.h"
 #include "kernels/device/gpu_info.h"
 #include "model/config/network_cost.h"
@@ -30,6 +29,7 @@
 #include <cstdio>
 #include <filesystem>
 #include <map>
+#include <memory>
 #include <numeric>
 #include <sstream>
 #include <utility>
@@ -56,9 +56,7 @@ struct BenchmarkRequest {
 
 BenchmarkRequest benchmark_request(const ParsedOptions& options) {
   const OptionReader read(options);
-  const std::string& file = options.text("output");
-  BenchmarkRequest request{console_request(options),
-                           {file, choose_benchmark_format(options.text("format"), file)},
+  BenchmarkRequest request{console_request(options), output_request(options),
                            options.texts("compare")};
   if (!request.compared.empty()) return request;
   read.take("html", request.html);
@@ -98,23 +96,18 @@ BenchmarkHeader header_of(const BenchmarkRequest& request) {
   return header;
 }
 
-/// A model to measure: a checkpoint's, or an architecture's with random weights.
-struct Subject {
-  std::string name;
-  model::VitConfig config;
-  image::TransformConfig transform;
-  model::Classifier classifier;
-};
-
-Subject make_subject(const BenchmarkRun& combination, bool trains, const Console& console) {
+/// A checkpoint's model to measure, or an architecture's with random weights.
+std::unique_ptr<Session> open_subject(const BenchmarkRun& combination, bool trains,
+                                      const Console& console) {
   const ModelRequest& request = combination.model;
-  const ModelSource source =
-      names_architecture(request) ? random_model(request) : open_model(request);
-  const image::TransformConfig transform = resolve_transform(combination.transform, source).config;
-  const RunRequest& run = combination.run;
-  return {source.name, source.config, transform,
-          make_classifier(trains ? run : with_fastest_precision(run, source.config, console),
-                          source, transform, console)};
+  RunRequest run = combination.run;
+  run.fastest = !trains;
+  auto session =
+      Session::of(names_architecture(request) ? random_model(request) : open_model(request),
+                  combination.transform, std::move(run), console);
+  session->load();
+  session->pipeline().halve_batches = false;  // the row says what was measured
+  return session;
 }
 
 /// "key=value,key=value"
@@ -146,30 +139,30 @@ void fill_timings(const Timings& timings, double images_per_call, BenchmarkRow& 
 }
 
 /// Tensor in, logits out; the tensor lies on the device that computes.
-Timings measure_model(Subject& subject, const image::Size& size, std::int64_t batch,
+Timings measure_model(Session& subject, const image::Size& size, std::int64_t batch,
                       const MeasureOptions& options) {
-  const at::Tensor input = at::randn({batch, subject.config.in_chans, size.height, size.width})
-                               .to(subject.classifier.options().device);
+  const at::Tensor input = at::randn({batch, subject.config().in_chans, size.height, size.width})
+                               .to(subject.classifier().options().device);
   return measure(
       [&] {
-        if (!subject.classifier.engine().logits(input).isfinite().all().item<bool>())
-          throw Error(ErrorCode::failed, "logits are not finite", subject.name);
+        if (!subject.engine().logits(input).isfinite().all().item<bool>())
+          throw Error(ErrorCode::failed, "logits are not finite", subject.source().name);
       },
-      options, subject.classifier.options().device);
+      options, subject.classifier().options().device);
 }
 
 /// With -v: how a GPU multiplies; on the processor, where one more call spends its time, by stage,
 /// all threads together.
-void describe_stages(Subject& subject, const image::Size& size, std::int64_t batch,
+void describe_stages(Session& subject, const image::Size& size, std::int64_t batch,
                      const Console& console) {
   if (!console.verbose) return;
-  for (const std::string& product : subject.classifier.engine().describe().products)
+  for (const std::string& product : subject.engine().describe().products)
     console.detail("product: " + product);
   model::inference::StageTimes times;
-  if (!subject.classifier.engine().collect_stage_times(&times)) return;
-  (void)subject.classifier.engine().logits(
-      at::randn({batch, subject.config.in_chans, size.height, size.width}));
-  subject.classifier.engine().collect_stage_times(nullptr);
+  if (!subject.engine().collect_stage_times(&times)) return;
+  (void)subject.engine().logits(
+      at::randn({batch, subject.config().in_chans, size.height, size.width}));
+  subject.engine().collect_stage_times(nullptr);
   const double total = std::accumulate(times.seconds.begin(), times.seconds.end(), 0.0);
   std::string line = "stages:";
   for (std::size_t i = 0; i < model::inference::kNumStages; ++i) {
@@ -183,31 +176,30 @@ void describe_stages(Subject& subject, const image::Size& size, std::int64_t bat
 }
 
 /// Encoded files in, top classes out; a call goes through all `files` once.
-Timings measure_end_to_end(Subject& subject, const RunRequest& run,
-                           const std::vector<std::string>& files, const MeasureOptions& options) {
-  PipelineOptions pipeline = pipeline_options(run, subject.transform);
-  pipeline.halve_batches = false;  // the row says what was measured
+Timings measure_end_to_end(Session& subject, const std::vector<std::string>& files,
+                           const MeasureOptions& options) {
   return measure(
       [&] {
         std::istringstream nothing;
         InputStream inputs(files, false, nothing);
-        run_pipeline([&] { return inputs.next(); }, subject.classifier.engine(), pipeline,
-                     [&](const PipelineResult& result) {
-                       if (result.error)
-                         throw Error(*result.error, result.message, result.input.given);
-                       constexpr std::int64_t kTop = 5;
-                       (void)result.logits.topk(std::min(kTop, result.logits.size(0)));
-                       return !stop_requested();
-                     });
+        subject.run([&] { return inputs.next(); },
+                    [&](const PipelineResult& result) {
+                      if (result.error)
+                        throw Error(*result.error, result.message, result.input.given);
+                      constexpr std::int64_t kTop = 5;
+                      (void)result.logits.topk(std::min(kTop, result.logits.size(0)));
+                      return !stop_requested();
+                    });
       },
-      options, subject.classifier.options().device);
+      options, subject.classifier().options().device);
 }
 
 /// --compare A B: no run.
 int compare_files(const BenchmarkRequest& request) {
   OutputFile output(request.output.file);
-  write(compare(read_benchmark(request.compared[0]), read_benchmark(request.compared[1])),
-        request.output.format, output.stream(), std::cerr);
+  report_of(compare(read_benchmark(request.compared[0]), read_benchmark(request.compared[1])))
+      .write(request.output.format, output.stream(),
+             [&](const std::string& note) { request.console.note(note); });
   output.close();
   return kExitOk;
 }
@@ -256,19 +248,20 @@ int run_benchmark(const ParsedOptions& options) {
     row.batch = std::max<std::int64_t>(1, run.batch_size);
     row.precision = run.precision;
     row.device = run.device;
-    Subject subject = make_subject(combination, stage == "train_step", console);
-    const model::inference::InferenceOptions& chosen = subject.classifier.options();
-    const image::Size size = fitted(subject.transform);
-    row.model = subject.name;
-    row.attention = model::to_text(subject.config.attention);
-    row.attention_options = joined(computed_options(subject.config));
-    row.approximations = joined(subject.classifier.approximations());
+    const auto session = open_subject(combination, stage == "train_step", console);
+    Session& subject = *session;
+    const model::inference::InferenceOptions& chosen = subject.classifier().options();
+    const image::Size size = fitted(subject.transform());
+    row.model = subject.source().name;
+    row.attention = model::to_text(subject.config().attention);
+    row.attention_options = joined(subject.facts().attention_options);
+    row.approximations = joined(subject.facts().approximations);
     row.img_size = {size.height, size.width};
-    row.tokens = subject.classifier.engine().num_tokens(size.height, size.width);
+    row.tokens = subject.engine().num_tokens(size.height, size.width);
     row.precision = chosen.precision.name();
     row.device = chosen.device.str();
-    row.kernels = subject.classifier.engine().describe().kernels;
-    row.gflops_per_image = subject.classifier.gflops_per_image(size.height, size.width);
+    row.kernels = subject.engine().describe().kernels;
+    row.gflops_per_image = subject.classifier().gflops_per_image(size.height, size.width);
     const std::pair<std::string, std::string> kind{row.device, row.precision};
     if (!peaks.contains(kind)) peaks[kind] = measured_peak_tflops(chosen.device, chosen.precision);
     row.peak_tflops_measured = peaks.at(kind);
@@ -285,17 +278,16 @@ int run_benchmark(const ParsedOptions& options) {
       const bool whole = row.stage == "end_to_end";
       const bool trains = row.stage == "train_step";
       const Timings timings =
-          whole    ? measure_end_to_end(subject, run, files, request.measure)
-          : trains ? measure_train_step(subject.config, size, row.batch, chosen.device,
+          whole    ? measure_end_to_end(subject, files, request.measure)
+          : trains ? measure_train_step(subject.config(), size, row.batch, chosen.device,
                                         chosen.precision, request.measure)
                    : measure_model(subject, size, row.batch, request.measure);
       if (trains) {
         row.kernels = "modules";
         row.gflops_per_image *= kPassesOfAStep;
       }
-      if (timings.milliseconds.empty()) break;  // interrupted
-      if (!trains)
-        row.kernels = subject.classifier.engine().describe().kernels;  // known in full only now
+      if (timings.milliseconds.empty()) break;                         // interrupted
+      if (!trains) row.kernels = subject.engine().describe().kernels;  // known in full only now
       if (!whole && !trains) describe_stages(subject, size, row.batch, console);
       fill_timings(timings,
                    whole ? static_cast<double>(files.size()) : static_cast<double>(row.batch), row);

@@ -2,8 +2,6 @@
 #include "app/command.h"
 #include "app/convert/format_only.h"
 #include "app/convert/options.h"
-#include "app/run/console.h"
-#include "app/run/local_ranks.h"
 
 namespace hydrascope::app {
 namespace {
@@ -21,20 +19,7 @@ int run_convert(const ParsedOptions& options) {
   const bool rewrites = only_rewrites(options);
   ModelRequest model = model_request(options);
   model.may_be_random = true;
-  std::string architecture = options.text("arch");
-  // `-m` was the architecture once, and `--from` the model.
-  const bool is_named_elsewhere =
-      options.given("from") || (rewrites && options.positionals().size() == 2);
-  if (is_named_elsewhere) {
-    if (!model.word.empty()) {
-      architecture = model.word;
-      if (!LocalRanks::started_this_process()) {
-        console_request(options).note(
-            "note: -m names the model that is converted now; taken for --arch " + architecture);
-      }
-    }
-    model.word = options.text("from");
-  }
+  const std::string architecture = options.text("arch");
   return rewrites ? rewrite_checkpoint(rewrite_request(options, model, architecture))
                   : distill(convert_request(options, model, architecture));
 }

@@ -1,14 +1,14 @@
 // hydrascope doctor: what this build and this machine can do.
 #include "app/build_info.h"
 #include "app/command.h"
-#include "app/model/assets.h"
 #include "app/model/auto_precision.h"
-#include "app/model/mechanism_listing.h"
-#include "app/model/self_test.h"
+#include "app/options/mechanism_listing.h"
 #include "app/options/option_table.h"
 #include "app/options/requests.h"
-#include "app/results/table.h"
+#include "app/results/report.h"
+#include "app/run/assets.h"
 #include "app/run/output_file.h"
+#include "app/session/self_test.h"
 #include "kernels/device/cpu_features.h"
 #include "kernels/device/gpu_info.h"
 #include "kernels/device/processors.h"
@@ -28,7 +28,7 @@ namespace {
 int report_self_test(const OutputRequest& request) {
   OutputFile output(request.file);
   const SelfTest test = run_self_test();
-  test.table.write(request.format, output.stream());
+  Report::of("hydrascope doctor --self-test", test.table).write(request.format, output.stream());
   output.close();
   return test.passed ? kExitOk : kExitCheckFailed;
 }
@@ -45,7 +45,7 @@ int run_doctor(const ParsedOptions& options) {
   const device::CpuFeatures features = device::cpu_features();
   const std::string instruction_sets = join_words(device::names(features), ", ", ", ");
 
-  Summary report;
+  Report report("hydrascope doctor");
   report.add("version", std::string(kVersion));
   report.add("build", std::string(kBuildType));
   report.add("commit", std::string(kCommit));
@@ -68,17 +68,18 @@ int run_doctor(const ParsedOptions& options) {
   report.add("cuda_driver", gpus.driver.empty() ? "none" : gpus.driver);
   report.add("cuda_usable", why_no_cuda.empty());
   report.add("cuda_why_not", why_no_cuda.empty() ? "-" : why_no_cuda);
-  OrderedJson list = OrderedJson::array();
+  ResultTable list({{"device", "GPU"},
+                    {"name", "name"},
+                    {"compute_capability", "compute capability"},
+                    {"multiprocessors", "multiprocessors"},
+                    {"memory_bytes", "memory, bytes"},
+                    {"has_kernels", "kernels"}});
   for (const device::Gpu& gpu : gpus.gpus) {
-    list.push_back(
-        {{"device", "cuda:" + std::to_string(gpu.index)},
-         {"name", gpu.name},
-         {"compute_capability", std::to_string(gpu.major) + '.' + std::to_string(gpu.minor)},
-         {"multiprocessors", gpu.multiprocessors},
-         {"memory_bytes", gpu.memory_bytes},
-         {"has_kernels", gpu.has_code}});
+    list.add({"cuda:" + std::to_string(gpu.index), gpu.name,
+              std::to_string(gpu.major) + '.' + std::to_string(gpu.minor), gpu.multiprocessors,
+              gpu.memory_bytes, gpu.has_code});
   }
-  report.add("gpus", std::move(list));
+  report.add_table("gpus", "", std::move(list));
   report.add("attention_mechanisms", join_words(mechanism_names(), ", ", ", "));
   std::string assets;
   bool assets_found = true;

@@ -1,7 +1,7 @@
 // hydrascope-engine: the program with LibTorch, which runs what the front (front.cpp) passes on.
 #include "app/command.h"
 #include "app/command_line.h"
-#include "app/model/mechanism_listing.h"
+#include "app/options/mechanism_listing.h"
 #include "app/options/written_files.h"
 #include "app/run/last_words.h"
 #include "app/run/signal_stop.h"

@@ -5,33 +5,35 @@
 #include "app/evaluate/evaluate_options.h"
 #include "app/evaluate/evaluated_set.h"
 #include "app/evaluate/evaluation.h"
-#include "app/evaluate/evaluation_results.h"
 #include "app/evaluate/faithfulness.h"
+#include "app/evaluate/score_report.h"
 #include "app/model/model_metadata.h"
-#include "app/model/model_source.h"
-#include "app/model/precision_check.h"
-#include "app/pipeline/pipeline.h"
+#include "app/model/running_model.h"
 #include "app/results/format.h"
 #include "app/results/json.h"
 #include "app/run/console.h"
 #include "app/run/output_file.h"
-#include "app/run/process_team.h"
 #include "app/run/signal_stop.h"
 #include "app/run/usage_error.h"
+#include "app/session/precision_check.h"
+#include "app/session/session.h"
 #include "kernels/number_text.h"
 
 #include <ATen/Parallel.h>
 
 #include <algorithm>
 #include <iostream>
+#include <memory>
 #include <optional>
 #include <utility>
 
 namespace hydrascope::app {
 namespace {
 
-void add_run(Summary& summary, const ModelSource& source, const image::TransformConfig& transform,
-             const model::Classifier& classifier, const PipelineTiming& timing) {
+void add_run(Summary& summary, Session& session, const PipelineTiming& timing) {
+  const ModelSource& source = session.source();
+  const image::TransformConfig& transform = session.transform();
+  const model::Classifier& classifier = session.classifier();
   summary.add("model", source.name);
   summary.add("attention", model::to_text(source.config.attention));
   if (const auto values = computed_options(source.config); !values.empty())
@@ -53,120 +55,112 @@ void add_run(Summary& summary, const ModelSource& source, const image::Transform
               1);
 }
 
+/// against, against_attention, against_attention_options, against_img_size, against_precision.
+void add_reference(Summary& summary, Session& reference) {
+  const image::TransformConfig& transform = reference.transform();
+  summary.add("against", reference.source().name);
+  summary.add("against_attention", model::to_text(reference.config().attention));
+  if (const auto values = computed_options(reference.config()); !values.empty())
+    summary.add("against_attention_options", values);
+  summary.add_size("against_img_size", transform.img_size.height, transform.img_size.width);
+  summary.add("against_precision", std::string(reference.classifier().options().precision.name()));
+}
+
+/// The other model, if one is asked for.
+std::unique_ptr<Session> open_reference(const EvaluateRequest& request, Session& session) {
+  if (!request.reference) return nullptr;
+  const auto& [model, run] = *request.reference;
+  return Session::open_against(model, request.transform, run, session);
+}
+
 void note_stop(const Console& console, std::int64_t done, std::int64_t all) {
   console.note("note: stopped after " + std::to_string(done) + " of " + std::to_string(all) +
                " pictures");
 }
 
 /// The pass over a set that `evaluate`, `compare` and `faithfulness` are. Returns the exit code.
-int run_over_set(EvaluateRequest request) {
-  ProcessTeam team;
+int run_over_set(const EvaluateRequest& request) {
   const SetJobs& jobs = request.jobs;
-  const auto& earlier = request.earlier;
-  if (jobs.may_lack_labels()) team.refuse(earlier.empty() ? jobs.command : earlier.front().option);
-  const Console console = team.is_first() ? request.console : request.console.errors_only();
-  for (const auto& [option, command] : earlier)
-    console.note("note: evaluate " + option + " is now hydrascope " + command);
-  RunRequest& run = request.run;
+  const Console& console = request.console;
   const ScoreRequest& score = request.score;
-  const std::optional<OpenedModel> opened = open_for_pictures(request);
-  if (!opened) return kExitOk;
-  const auto& [source, transform] = *opened;
-  const image::Labels labels = resolve_labels(request.labels, source).labels;
-  const LabelledSet set = read_evaluated_set(request.set, labels, source.config.num_classes);
-  std::optional<ReferenceModel> reference;
-  if (jobs.compares) reference.emplace(std::move(*request.reference), request.transform, source);
-  opened->announce(console, request.transform.is_printed && team.is_first());
+  const std::unique_ptr<Session> session = Session::open(request);
+  if (!session) return kExitOk;
+  const image::Labels& labels = session->labels();
+  const LabelledSet set = read_evaluated_set(request.set, labels, session->config().num_classes);
+  const std::unique_ptr<Session> reference = open_reference(request, *session);
+  session->announce();
   for (const std::string& note : set.notes()) console.note(note);
   console.detail("labels: " + set.rule + ", " + std::to_string(set.pictures.size()) + " pictures");
   std::optional<FaithfulnessPlan> plan;
   if (jobs.measures_maps)
-    plan = plan_faithfulness(request.faithfulness, run.seed, source.config, transform.config);
-  if (run.check_precision) team.refuse("--check-precision");
-  run.launch = team.launch();
-  team.join(run.join_timeout);
-  model::Classifier classifier =
-      make_classifier(run, source, transform.config, console,
-                      plan ? plan->traced_layers(source.config) : std::vector<std::int64_t>());
-  if (reference) reference->load(console);
-
-  PipelineOptions pipeline = pipeline_options(run, transform.config);
-  pipeline.keep_input = plan.has_value();
+    plan = plan_faithfulness(request.faithfulness, request.run.seed, session->config(),
+                             session->transform());
+  session->load({}, plan ? plan->traced_layers(session->config()) : std::vector<std::int64_t>());
+  if (jobs.compares) {
+    reference->announce();
+    reference->load();
+  }
+  session->pipeline().keep_input = plan.has_value();
   std::optional<FaithfulnessRun> faithfulness;
-  if (plan) faithfulness.emplace(std::move(*plan), source, classifier, pipeline);
-  pipeline.remark_on_size = remark_on_large_sizes(source);
-  std::optional<OutputFile> output;
-  if (team.is_first()) output.emplace(request.output.file);
-  Evaluation evaluation(score, jobs, run.fail_fast, set, classifier, pipeline, console, team);
-  PrecisionCheck check(run.check_precision);
+  if (plan) faithfulness.emplace(std::move(*plan), *session);
+  OutputFile output(request.output.file);
+  Evaluation evaluation(score, jobs, set, *session);
+  PrecisionCheck check(request.run.check_precision);
   evaluation.watch(check);
-  evaluation.run(faithfulness ? &*faithfulness : nullptr, reference ? &*reference : nullptr);
-  // This ends the other processes, too.
-  if (team.has_others() && evaluation.ended_by_failure()) return kExitFailed;
-  evaluation.gather();
+  evaluation.run(faithfulness ? &*faithfulness : nullptr,
+                 jobs.compares ? reference.get() : nullptr);
 
   const Scores& scores = evaluation.scores();
+  const auto notice = [&](const std::string& note) { console.note(note); };
   const auto exit_code = [&]() -> int {
     if (stop_requested()) return exit_code_after_stop(kExitOk);
     // Top-1 over no picture is no number, which counts as below every demand.
     if (score.required_top1 && !(scores.top1() >= *score.required_top1)) return kExitCheckFailed;
-    if (scores.failed() > 0) return evaluation.fails_fast() ? kExitFailed : kExitSomeInputsFailed;
+    if (scores.failed() > 0) return request.run.fail_fast ? kExitFailed : kExitSomeInputsFailed;
     return kExitOk;
   };
-  if (!team.is_first()) {
-    team.wait_for_all();
-    return exit_code();
-  }
   if (stop_requested()) {
     const std::int64_t done = scores.images() + scores.failed();
     note_stop(console, done, std::ssize(set.pictures));
-    if (done == 0) {
-      team.wait_for_all();
-      return exit_code();
-    }
+    if (done == 0) return exit_code();
   }
-  EvaluationResults results;
+  Report results("hydrascope " + jobs.command);
   scores.add_accuracy(results.summary);
-  add_run(results.summary, source, transform.config, classifier, evaluation.timing());
+  add_run(results.summary, *session, evaluation.timing());
   if (jobs.scores) scores.add_calibration(results.summary);
   if (check.is_wanted() && !stop_requested()) {
-    const PrecisionFindings findings =
-        check.compare(run, source, transform.config, /*video_stride=*/0, console);
+    const PrecisionFindings findings = check.compare(*session);
     console.note(findings.describe());
     results.summary.add("precision_check_images", findings.images);
     results.summary.add("precision_check_flips", findings.flips);
     results.summary.add("precision_check_largest_difference", rounded(findings.largest_difference));
   }
-  if (reference) {
-    reference->add_facts(results.summary);
+  if (jobs.compares) {
+    add_reference(results.summary, *reference);
     scores.add_agreement(results.summary);
   }
-  if (faithfulness) results.add(faithfulness->report());
+  if (faithfulness) results.add_part("faithfulness", faithfulness->report().report());
   if (jobs.scores && set.has_labels) add_score_tables(score, scores, labels, results);
-  if (jobs.diagnoses && !stop_requested()) {
-    DiagnosticsReport report =
-        run_diagnostics(run, source, reference ? &reference->source() : nullptr, set,
-                        request.diagnosed_images, transform.config, console);
-    const std::string& file = request.diagnostics;
-    file == "-" ? results.add(std::move(report)) : write_diagnostics(report, file, "--diagnostics");
-  }
-  evaluation.write_errors(labels, results.summary);
-  results.write(request.output.format, output->stream(), console);
-  output->close();
-  console.detail(evaluation.timing().describe(model_threads(run), pipeline.workers));
+  evaluation.write_errors(labels);
+  if (!score.html.empty() || is_page(request.output.format))
+    evaluation.show_errors(labels, results);
+  if (!score.html.empty()) results.save(score.html, "--html");
+  results.write(request.output.format, output.stream(), notice);
+  output.close();
+  session->describe(evaluation.timing());
   const int code = exit_code();
   if (code == kExitCheckFailed) {
     std::cerr << "check failed: top-1 is below --require-top1 "
               << shortest_number(*score.required_top1) << '\n';
   }
-  team.wait_for_all();
   return code;
 }
 
 }  // namespace
 
 int run_evaluate(const ParsedOptions& options) {
-  const EvaluateRequest request = evaluate_request(options, jobs_of_evaluate(options));
+  const EvaluateRequest request =
+      evaluate_request(options, {.command = "evaluate", .scores = true});
   check_evaluate_options(options, request.output.format);
   return run_over_set(request);
 }
@@ -186,41 +180,30 @@ int run_faithfulness(const ParsedOptions& options) {
 }
 
 int run_diagnose(const ParsedOptions& options) {
-  ProcessTeam().refuse("diagnose");
   const EvaluateRequest request =
       evaluate_request(options, {.command = "diagnose", .diagnoses = true});
   const Console& console = request.console;
   const std::string& file = request.output.file;
-  // Then the extension says what is written, .html a page.
-  const bool by_extension = !is_stream(file) && !options.given("format");
-  if (by_extension) check_diagnostics_file(file, "--output");
+  if (!is_stream(file) && !options.given("format")) check_report_extension(file, "--output");
   if (!is_stream(file)) check_output_file(file, "--output");
-  const std::optional<OpenedModel> opened = open_for_pictures(request);
-  if (!opened) return kExitOk;
-  const auto& [source, transform] = *opened;
+  const std::unique_ptr<Session> session = Session::open(request);
+  if (!session) return kExitOk;
   const LabelledSet set = read_unlabelled(request.words, /*recursive=*/true, "diagnose");
-  std::optional<ModelSource> reference;
-  if (request.reference) reference = open_reference(request.reference->model, source);
-  opened->announce(console, request.transform.is_printed);
+  const std::unique_ptr<Session> reference = open_reference(request, *session);
+  session->announce();
   for (const std::string& note : set.notes()) console.note(note);
   at::set_num_threads(model_threads(request.run));
   const DiagnosticsReport report =
-      run_diagnostics(request.run, source, reference ? &*reference : nullptr, set,
-                      request.diagnosed_images, transform.config, console);
+      run_diagnostics(*session, reference.get(), set, request.diagnosed_images);
   if (stop_requested()) {
     note_stop(console, report.images + report.failed,
               std::min<std::int64_t>(request.diagnosed_images, std::ssize(set.pictures)));
     if (report.images == 0) return exit_code_after_stop(kExitFailed);
   }
-  if (by_extension) {
-    write_diagnostics(report, file, "--output");
-  } else {
-    OutputFile output(file);
-    report.write(request.output.format, output.stream());
-    output.close();
-  }
-  if (is_rows(request.output.format))  // which have no room for them
-    for (const std::string& note : report.notes) console.note("note: " + note);
+  OutputFile output(file);
+  report.report().write(request.output.format, output.stream(),
+                        [&](const std::string& note) { console.note(note); });
+  output.close();
   return exit_code_after_stop(report.images == 0  ? kExitFailed
                               : report.failed > 0 ? kExitSomeInputsFailed
                                                   : kExitOk);

@@ -1,13 +1,10 @@
 // hydrascope inspect: what a checkpoint's header says, and whether its numbers are numbers.
 #include "app/command.h"
-#include "app/model/assets.h"
 #include "app/options/requests.h"
-#include "app/results/format.h"
-#include "app/results/json.h"
-#include "app/results/table.h"
+#include "app/results/report.h"
+#include "app/run/assets.h"
 #include "app/run/console.h"
 #include "app/run/output_file.h"
-#include "app/run/terminal_text.h"
 #include "app/run/usage_error.h"
 #include "model/checkpoint/checkpoint.h"
 
@@ -15,22 +12,15 @@
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
-#include <iostream>
 #include <optional>
-#include <ostream>
 #include <span>
 #include <string>
 #include <system_error>
+#include <utility>
 #include <vector>
 
 namespace hydrascope::app {
 namespace {
-
-std::string shape_text(const std::vector<std::int64_t>& shape) {
-  std::string text;
-  for (const std::int64_t size : shape) text += (text.empty() ? "" : "x") + std::to_string(size);
-  return text.empty() ? "scalar" : text;
-}
 
 /// The file as a vision transformer. One that is none is still worth looking at.
 struct Findings {
@@ -103,70 +93,43 @@ std::vector<NotFinite> not_finite(const checkpoint::WeightFile& file) {
   return all;
 }
 
-void write_not_finite(const std::vector<NotFinite>& all, std::ostream& out) {
-  for (const NotFinite& one : all)
-    out << printable(one.tensor) << " is not finite: " << one.nan << " NaN, " << one.infinite
-        << " infinite\n";
-  if (all.empty()) out << "all weights are finite\n";
-}
-
-OrderedJson json_of(const std::vector<NotFinite>& all) {
-  OrderedJson json = OrderedJson::array();
-  for (const NotFinite& one : all)
-    json.push_back({{"name", one.tensor}, {"nan", one.nan}, {"infinite", one.infinite}});
-  return json;
-}
-
-OrderedJson json_of(const checkpoint::WeightFile& file, const Findings& findings) {
-  OrderedJson tensors = OrderedJson::array();
-  for (const checkpoint::TensorView& view : file.tensors()) {
-    tensors.push_back({{"name", view.name},
-                       {"dtype", std::string(name(view.dtype))},
-                       {"shape", view.shape},
-                       {"bytes", view.data.size()}});
-  }
+Report report_of(const checkpoint::WeightFile& file, const Findings& findings) {
+  Report report("hydrascope inspect");
   const auto or_null = [](const std::string& text) {
     return text.empty() ? OrderedJson() : OrderedJson(text);
   };
-  return {{"schema", 1},
-          {"format", file.format()},
-          {"tensors", tensors},
-          {"metadata", file.metadata()},
-          {"arch", or_null(findings.arch)},
-          {"attention", or_null(findings.attention)},
-          {"layout", or_null(findings.layout)},
-          {"entry", or_null(file.entry())},
-          {"notes", findings.notes}};
-}
-
-void write_tensors(const checkpoint::WeightFile& file, Format format, std::ostream& out) {
-  ResultTable table({{"name", ""}, {"dtype", ""}, {"shape", ""}, {"bytes", ""}});
+  ResultTable tensors(
+      {{"name", "tensor"}, {"dtype", "dtype"}, {"shape", "shape"}, {"bytes", "bytes"}});
+  std::size_t bytes = 0;
   for (const checkpoint::TensorView& view : file.tensors()) {
-    const std::vector<std::string> cells{view.name, std::string(name(view.dtype)),
-                                         shape_text(view.shape), std::to_string(view.data.size())};
-    if (format == Format::text)
-      out << printable(cells[0]) << '\t' << cells[1] << '\t' << cells[2] << '\t' << cells[3]
-          << '\n';
-    table.add({cells.begin(), cells.end()});
+    bytes += view.data.size();
+    tensors.add({view.name, std::string(name(view.dtype)), view.shape, view.data.size()});
   }
-  if (format != Format::text) table.write(format, out);
+  report.add("format", file.format());
+  report.summary.add("tensors", tensors.size(), 0, kForPeople);
+  report.summary.add("bytes", bytes, 0, kForPeople);
+  report.add("arch", or_null(findings.arch));
+  report.add("attention", or_null(findings.attention));
+  report.add("layout", or_null(findings.layout));
+  report.add("entry", or_null(file.entry()));
+  report.summary.add("metadata", file.metadata(), 0, kInJson);
+  report.summary.add("notes", findings.notes, 0, kInJson);
+  report.add_table("", "metadata", ResultTable::of_settings(file.metadata()), kForPeople);
+  report.add_table("tensors", "tensors", std::move(tensors), kMain);
+  report.notes = findings.notes;
+  if (findings.arch.empty()) report.notes.push_back("no vision transformer: " + findings.problem);
+  return report;
 }
 
-void write_summary(const checkpoint::WeightFile& file, const Findings& findings,
-                   std::ostream& out) {
-  std::size_t total = 0;
-  for (const checkpoint::TensorView& view : file.tensors()) total += view.data.size();
-  for (const auto& [key, value] : file.metadata())
-    out << "metadata " << printable(key) << " = " << printable(value) << '\n';
-  out << "format " << file.format() << ", " << file.tensors().size() << " tensors, " << total
-      << " bytes\n";
-  if (!findings.layout.empty()) out << "names of " << findings.layout << '\n';
-  for (const std::string& note : findings.notes) out << "note: " << printable(note) << '\n';
-  if (findings.arch.empty()) {
-    out << "no vision transformer: " << printable(findings.problem) << '\n';
-  } else {
-    out << "architecture " << findings.arch << ", attention " << findings.attention << '\n';
+void add_not_finite(const std::vector<NotFinite>& all, Report& report) {
+  ResultTable table({{"name", "tensor"}, {"nan", "NaN"}, {"infinite", "infinite"}});
+  for (const NotFinite& one : all) {
+    table.add({one.tensor, one.nan, one.infinite});
+    report.notes.push_back(one.tensor + " is not finite: " + std::to_string(one.nan) + " NaN, " +
+                           std::to_string(one.infinite) + " infinite");
   }
+  report.add_table("not_finite", "", std::move(table), kInJson);
+  if (all.empty()) report.remarks.emplace_back("all weights are finite");
 }
 
 }  // namespace
@@ -182,29 +145,18 @@ int run_inspect(const ParsedOptions& options) {
       std::filesystem::exists(given, ignored) ? std::nullopt : hub_folder(given.native());
   const checkpoint::WeightFile file =
       checkpoint::WeightFile::open(cached.value_or(given), {options.flag("use-ema")});
-  const Findings findings = look_at(file);
-  std::optional<std::vector<NotFinite>> verified;
-  if (options.flag("verify")) verified = not_finite(file);
-  const auto& [name, wanted] = output_request(options);
+  Report report = report_of(file, look_at(file));
+  std::vector<NotFinite> bad;
+  if (options.flag("verify")) {
+    bad = not_finite(file);
+    add_not_finite(bad, report);
+  }
+  const auto& [name, format] = output_request(options);
+  const Console console = console_request(options);
   OutputFile output(name);
-  std::ostream& out = output.stream();
-  if (is_json(wanted)) {
-    OrderedJson json = json_of(file, findings);
-    if (verified) json["not_finite"] = json_of(*verified);
-    out << json.dump(wanted == Format::json ? 2 : -1, ' ', false,
-                     OrderedJson::error_handler_t::replace)
-        << '\n';
-  } else {
-    write_tensors(file, wanted, out);
-  }
-  if (wanted == Format::text) {
-    write_summary(file, findings, out);
-    if (verified) write_not_finite(*verified, out);
-  } else if (verified && !verified->empty() && !is_json(wanted)) {
-    write_not_finite(*verified, std::cerr);  // a table of tensors has no room for it
-  }
+  report.write(format, output.stream(), [&](const std::string& note) { console.note(note); });
   output.close();
-  return verified && !verified->empty() ? kExitCheckFailed : kExitOk;
+  return bad.empty() ? kExitOk : kExitCheckFailed;
 }
 
 }  // namespace hydrascope::app

@@ -1,13 +1,12 @@
-// hydrascope models: list, info, create, path, download.
+// hydrascope models: list, info, create, path.
 #include "app/command.h"
 #include "app/convert/format_only.h"
-#include "app/model/assets.h"
-#include "app/model/hub_download.h"
-#include "app/model/mechanism_listing.h"
 #include "app/model/model_metadata.h"
 #include "app/model/model_source.h"
+#include "app/options/mechanism_listing.h"
 #include "app/options/option_table.h"
-#include "app/results/table.h"
+#include "app/results/report.h"
+#include "app/run/assets.h"
 #include "app/run/console.h"
 #include "app/run/usage_error.h"
 #include "model/config/architectures.h"
@@ -34,7 +33,6 @@ struct ModelsRequest {
   TransformRequest transform = {};
   std::uint64_t seed = 42;
   checkpoint::Dtype dtype = checkpoint::Dtype::F32;
-  std::string hub = {};  ///< where `download` gets it
 };
 
 ModelsRequest models_request(const ParsedOptions& options) {
@@ -49,61 +47,36 @@ ModelsRequest models_request(const ParsedOptions& options) {
   if (words.size() == 2 && (!creates || request.model.word.empty())) request.model.word = words[1];
   request.transform = transform_request(options);
   OptionReader(options).take("seed", request.seed);
-  OptionReader(options).take("hub", request.hub);
   request.dtype = parse_dtype(options.text("save-dtype")).value_or(request.dtype);
   return request;
 }
 
-int list(Format format, OutputFile& output) {
-  if (format == Format::text) {
-    output.stream() << "bundled models (-m NAME):\n";
-    for (const std::string& name : bundled_models()) {
-      output.stream() << "  " << name << (name == kDefaultModel ? "  (default)" : "") << '\n';
-    }
-    output.stream() << "architectures (models create --arch NAME; any size "
-                    << model::architecture_pattern() << "):\n";
-    for (const std::string& name : model::architecture_names())
-      output.stream() << "  " << name << '\n';
-    output.stream() << "attention mechanisms (--attn NAME):\n";
-    for (const model::MechanismEntry* entry : model::mechanisms()) {
-      output.stream() << "  " << entry->name << "  " << entry->summary
-                      << (entry->aliases.empty()
-                              ? ""
-                              : "  (also " + join_words(entry->aliases, ", ", ", ") + ")")
-                      << '\n';
-    }
-    output.stream() << "position rules (--rel-pos NAME):\n";
-    for (const model::PositionEntry* entry : model::position_rules()) {
-      output.stream() << "  " << entry->name << "  " << entry->summary
-                      << (entry->aliases.empty()
-                              ? ""
-                              : "  (also " + join_words(entry->aliases, ", ", ", ") + ")")
-                      << '\n';
-    }
-    return kExitOk;
-  }
-  if (is_rows(format)) {
-    ResultTable table({{"kind", ""}, {"name", ""}, {"summary", ""}, {"aliases", ""}});
-    for (const std::string& name : bundled_models()) table.add({"model", name, "", ""});
-    for (const std::string& name : model::architecture_names())
-      table.add({"architecture", name, "", ""});
-    for (const model::MechanismEntry* entry : model::mechanisms())
-      table.add({"mechanism", entry->name, entry->summary, join_words(entry->aliases, " ", " ")});
-    for (const model::PositionEntry* entry : model::position_rules())
-      table.add(
-          {"position_rule", entry->name, entry->summary, join_words(entry->aliases, " ", " ")});
-    table.write(format, output.stream());
-    return kExitOk;
-  }
-  Summary report;
-  report.add("models", bundled_models());
-  report.add("architectures", model::architecture_names());
-  report.add("mechanisms", mechanism_names());
+Report listing() {
+  Report report("hydrascope models");
+  ResultTable table(
+      {{"kind", "kind"}, {"name", "name"}, {"summary", "summary"}, {"aliases", "also"}});
+  for (const std::string& name : bundled_models())
+    table.add({"model", name, name == kDefaultModel ? "(default)" : "", ""});
+  for (const std::string& name : model::architecture_names())
+    table.add({"architecture", name, "", ""});
+  const auto add_all = [&](const char* kind, const auto& entries) {
+    for (const auto* entry : entries)
+      table.add({kind, entry->name, entry->summary, join_words(entry->aliases, " ", " ")});
+  };
+  add_all("mechanism", model::mechanisms());
+  add_all("position_rule", model::position_rules());
+  report.add_table("", "", std::move(table), kForPeople | kInRows);
   std::vector<std::string> rules = position_names();
   std::erase(rules, model::kNoRule);
-  report.add("position_rules", std::move(rules));
-  report.write(format, output.stream());
-  return kExitOk;
+  for (const auto& [key, names] : {std::pair{"models", bundled_models()},
+                                   {"architectures", model::architecture_names()},
+                                   {"mechanisms", mechanism_names()},
+                                   {"position_rules", rules}})
+    report.summary.add(key, names, 0, kInJson);
+  report.remarks = {"-m takes a model; models create --arch an architecture, in any size " +
+                        model::architecture_pattern(),
+                    "--attn takes mechanisms, --rel-pos position rules"};
+  return report;
 }
 
 std::int64_t parameter_count(const checkpoint::Checkpoint& weights) {
@@ -117,28 +90,27 @@ std::int64_t parameter_count(const checkpoint::Checkpoint& weights) {
   return count;
 }
 
-int info(const ModelsRequest& request, OutputFile& output) {
+void add_config(const model::VitConfig& config, Report& report) {
+  const OrderedJson settings = OrderedJson::parse(model::to_json(config));
+  report.summary.add("config", settings, 0, kInJson);
+  report.add_table("", "configuration", ResultTable::of_settings(settings), kForPeople);
+}
+
+Report describe(const ModelsRequest& request) {
   const std::string& name = request.model.word;
-  const Format format = request.output.format;
-  std::error_code ignored;
-  if (const model::MechanismEntry* mechanism = model::find_mechanism_or_null(name);
-      mechanism != nullptr && !std::filesystem::exists(name, ignored)) {
-    write_mechanism(*mechanism, format, output.stream());
-    return kExitOk;
+  if (std::error_code ignored; !std::filesystem::exists(name, ignored)) {
+    if (const auto* mechanism = model::find_mechanism_or_null(name))
+      return mechanism_report(*mechanism);
+    if (const auto* rule = model::find_position_rule_or_null(name))
+      return position_rule_report(*rule);
   }
-  if (const model::PositionEntry* rule = model::find_position_rule_or_null(name);
-      rule != nullptr && !std::filesystem::exists(name, ignored)) {
-    write_position_rule(*rule, format, output.stream());
-    return kExitOk;
-  }
-  Summary report;
+  Report report("hydrascope models info");
   if (names_architecture(request.model)) {
     const model::VitConfig c = random_model(request.model).config;
     report.add("model", name);
-    report.add("config", OrderedJson::parse(model::to_json(c)));
     report.add("gflops_per_image", model::gflops_per_image(c, c.training_grid()), 3);
-    report.write(format, output.stream());
-    return kExitOk;
+    add_config(c, report);
+    return report;
   }
   const ModelSource source = open_model(request.model);
   const ResolvedTransform transform = resolve_transform(request.transform, source);
@@ -153,27 +125,24 @@ int info(const ModelsRequest& request, OutputFile& output) {
   report.add("attention", model::to_text(source.config.attention));
   if (const auto values = computed_options(source.config); !values.empty())
     report.add("attention_options", values);
-  report.add_size("img_size", size.height, size.width);
+  report.summary.add_size("img_size", size.height, size.width);
   report.add("tokens", grid.num_tokens());
   report.add("gflops_per_image", model::gflops_per_image(source.config, grid), 3);
   report.add("transform", transform.describe());
   report.add("license", source.weights.metadata("license"));
-  report.add("config", OrderedJson::parse(model::to_json(source.config)));
+  if (const std::string rules = model::to_text(source.config.rel_pos); rules != model::kNoRule)
+    report.add("rel_pos", rules);
   std::set<std::string> used;
-  OrderedJson mechanisms = OrderedJson::array();
+  ResultTable mechanisms(
+      {{"name", "mechanism"}, {"summary", "summary"}, {"citation", "citation"}, {"map", "map"}});
   for (const model::AttentionSpec& layer : source.config.attention) {
     if (!used.insert(layer.mechanism).second) continue;
     const model::MechanismEntry& entry = model::find_mechanism(layer.mechanism);
-    mechanisms.push_back({{"name", entry.name},
-                          {"summary", entry.summary},
-                          {"citation", entry.citation},
-                          {"map", entry.map_definition}});
+    mechanisms.add({entry.name, entry.summary, entry.citation, entry.map_definition});
   }
-  report.add("mechanisms", std::move(mechanisms));
-  if (const std::string rules = model::to_text(source.config.rel_pos); rules != model::kNoRule)
-    report.add("rel_pos", rules);
-  report.write(format, output.stream());
-  return kExitOk;
+  report.add_table("mechanisms", "", std::move(mechanisms));
+  add_config(source.config, report);
+  return report;
 }
 
 int create(const ModelsRequest& request) {
@@ -201,7 +170,7 @@ int create(const ModelsRequest& request) {
   return kExitOk;
 }
 
-int path(std::string name, OutputFile& output) {
+void path(std::string name, OutputFile& output) {
   if (name.empty()) name = kDefaultModel;
   auto file = named_model(name);
   // A folder of the cache, as `-m` takes it; throws where the prefix is there and the model is not.
@@ -210,22 +179,6 @@ int path(std::string name, OutputFile& output) {
     throw UsageError("there is no bundled model of that name", name,
                      "bundled: " + join_words(bundled_models(), ", ", ", "));
   output.stream() << file->string() << '\n';
-  return kExitOk;
-}
-
-int download(const ModelsRequest& request, OutputFile& output) {
-  const std::string& word = request.model.word;
-  const bool is_timms = !word.empty() && word.substr(0, word.find('@')).find('/') == word.npos;
-  const auto name = parse_hub_name(is_timms ? "timm/" + word : word);
-  if (!name || bundled_model(word))
-    throw UsageError(
-        name ? "the model is bundled" : "name a model of the hub", word,
-        "hydrascope models download ORGANISATION/NAME[@REVISION]; NAME alone is timm/NAME");
-  const auto folder = download_model(*name, hub_address(request.hub), request.console);
-  request.console.note("`-m " + name->repository +
-                       (name->revision.empty() ? "" : "@" + name->revision) + "` opens it");
-  output.stream() << folder.string() << '\n';
-  return kExitOk;
 }
 
 }  // namespace
@@ -234,12 +187,13 @@ int run_models(const ParsedOptions& options) {
   const ModelsRequest request = models_request(options);
   if (request.action == "create") return create(request);
   OutputFile output(request.output.file);
-  const int code = request.action == "info"       ? info(request, output)
-                   : request.action == "path"     ? path(request.model.word, output)
-                   : request.action == "download" ? download(request, output)
-                                                  : list(request.output.format, output);
+  if (request.action == "path")
+    path(request.model.word, output);
+  else
+    (request.action == "info" ? describe(request) : listing())
+        .write(request.output.format, output.stream());
   output.close();
-  return code;
+  return kExitOk;
 }
 
 }  // namespace hydrascope::app

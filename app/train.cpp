@@ -1,8 +1,9 @@
 // hydrascope train: from scratch or fine-tuning, one process or many.
 #include "app/command.h"
 #include "app/model/model_metadata.h"
+#include "app/model/running_model.h"
 #include "app/results/json.h"
-#include "app/results/table.h"
+#include "app/results/report.h"
 #include "app/run/local_ranks.h"
 #include "app/run/signal_stop.h"
 #include "app/run/usage_error.h"
@@ -78,7 +79,7 @@ class TrainingRun : TrainingSession {
   [[nodiscard]] std::int64_t updates() const {
     return trainer_->position().step + uncounted_updates_;
   }
-  /// The step after `step` at which a state is due, by `--recovery-interval`.
+  /// The step after `step` at which a state is due, by the interval of states.
   [[nodiscard]] std::int64_t next_state(std::int64_t step) const;
   void take(const training::StepRecord& record);
   /// False when a signal came in the middle: the epoch is to be judged again.
@@ -123,7 +124,7 @@ void TrainingRun::build_model() {
       training::parameter_groups(*model_, request_.groups), request_.optimizer);
   if (request_.averages) {
     average_ = std::make_unique<training::ParameterAverage>(
-        optimizer_->named_parameters(), request_.average_decay, request_.average_warms_up);
+        optimizer_->named_parameters(), request_.average_decay, /*warmup=*/false);
   }
 }
 
@@ -282,7 +283,7 @@ int TrainingRun::report() {
   const std::int64_t unreadable = unreadable_.count(*group_);
   const int code = exit_code_after_stop(unreadable > 0 ? kExitSomeInputsFailed : kExitOk);
   if (!is_first()) return code;
-  Summary report;
+  Report report("hydrascope train");
   report.add("model", subject_.source.name);
   report.add("attention", model::to_text(subject_.source.config.attention));
   report.add("steps", trainer_->position().step);

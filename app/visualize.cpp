@@ -1,17 +1,13 @@
 // hydrascope visualize: which tokens a prediction rests on, drawn over the pictures and videos.
 #include "app/command.h"
-#include "app/model/auto_precision.h"
-#include "app/model/model_source.h"
+#include "app/maps/map_choice.h"
+#include "app/maps/map_record.h"
 #include "app/pictures/inputs.h"
-#include "app/pipeline/picture_records.h"
-#include "app/pipeline/pipeline.h"
 #include "app/results/table.h"
 #include "app/run/console.h"
 #include "app/run/progress.h"
 #include "app/run/signal_stop.h"
-#include "app/visualize/map_choice.h"
-#include "app/visualize/map_record.h"
-#include "app/visualize/other_model.h"
+#include "app/session/session.h"
 #include "app/visualize/output_stage.h"
 #include "app/visualize/visualization.h"
 #include "app/visualize/visualize_options.h"
@@ -20,6 +16,7 @@
 
 #include <atomic>
 #include <iostream>
+#include <memory>
 #include <span>
 #include <thread>
 #include <unistd.h>
@@ -28,32 +25,29 @@
 namespace hydrascope::app {
 namespace {
 
-/// A class that is found in one place of a frame and in another of the next has no steady map.
-std::optional<Input> without_video(std::optional<Input> input, const std::string& views) {
-  if (input && input->is_video && !input->error) {
-    input->error = ErrorCode::unsupported_format;
-    input->message = "is a video; " + views + " draws pictures";
-  }
-  return input;
+/// What a page calls two models: their names, with the attention where those are the same.
+std::vector<std::string> names_of_two(const Session& first, const Session& second) {
+  const ModelSource& one = first.source();
+  const ModelSource& other = second.source();
+  if (one.name != other.name) return {one.name, other.name};
+  std::vector<std::string> names;
+  for (const ModelSource* model : {&one, &other})
+    names.push_back(model->name + ", " + model::to_text(model->config.attention));
+  return names;
 }
 
-/// Of one input.
-std::size_t most_maps(const MapSelection& selection, const ClassChoice& classes) {
-  std::int64_t count = 0;
-  for (const MapChoice& choice : selection.maps)
-    count += model::explain::entry_of(choice.method).of_class ? classes.most_classes() : 1;
-  return static_cast<std::size_t>(count);
-}
-
-viz::ReportOptions with_facts(viz::ReportOptions report, const ModelSource& source,
-                              const InputRecord& run, const ResolvedTransform& transform) {
-  report.title = "hydrascope: what " + source.name + " looks at";
-  report.facts = {{"model", source.name},
-                  {"attention", run.attention},
-                  {"device", run.device},
-                  {"precision", run.precision},
-                  {"transform", image::describe(transform.config)}};
-  return report;
+/// Of a session that is loaded; `other` may be null.
+void add_facts(viz::ReportOptions& page, const Session& session, const Session* other) {
+  const InputRecord& run = session.facts();
+  page.title = "hydrascope: what " + session.source().name + " looks at";
+  page.facts = {{"model", session.source().name},
+                {"attention", run.attention},
+                {"device", run.device},
+                {"precision", run.precision},
+                {"transform", image::describe(session.transform())}};
+  if (other == nullptr) return;
+  page.models = names_of_two(session, *other);
+  page.facts.emplace_back("against", page.models[1]);
 }
 
 }  // namespace
@@ -61,33 +55,33 @@ viz::ReportOptions with_facts(viz::ReportOptions report, const ModelSource& sour
 int run_visualize(const ParsedOptions& options) {
   const VisualizeRequest request = visualize_request(options);
   const Console& console = request.console;
-  const std::optional<OpenedModel> opened = open_for_pictures(request);
-  if (!opened) return kExitOk;
-  const auto& [source, transform] = *opened;
+  const std::unique_ptr<Session> session = Session::open(request);
+  if (!session) return kExitOk;
   const std::vector<std::string>& words = request.words;
   require_inputs(words, "visualize");
-  const image::Labels labels = resolve_labels(request.labels, source).labels;
-  RunRequest run = request.run;
-  ClassChoice classes(request.classes, request.topk, labels);
+  ClassChoice classes(request.classes, request.topk, session->labels());
   MapWords map_choice = request.maps;
   map_choice.of_class = !classes.is_default();
-  const MapSelection selection = choose_maps(source.config, map_choice);
-  OutputOptions outputs =
-      heatmap_outputs(request, most_maps(selection, classes), loader_workers(run));
-  std::optional<OtherModel> other;
-  if (request.against) other.emplace(*request.against, request.transform, source, map_choice);
-  opened->announce(console, request.transform.is_printed);
-  for (const std::string& note : selection.notes) console.note("note: " + note);
+  const MapSelection selection = choose_maps(session->config(), map_choice);
+  PipelineOptions& pipeline = session->pipeline();
+  OutputOptions outputs = heatmap_outputs(request, pipeline.workers);
+  std::unique_ptr<Session> other;
+  MapSelection others;
+  if (request.against) {
+    other = Session::open_against(*request.against, request.transform, request.run, *session);
+    others = maps_at_hand(other->config(), map_choice);
+  }
+  session->announce();
+  for (const std::string& note : selection.notes) session->note(note);
 
   const std::jthread encoders = viz::prepare_to_encode();
-  run = with_fastest_precision(std::move(run), source.config, console);
-  const TracedFor wanted{selection.maps, map_choice.mapless};
-  model::Classifier classifier = make_classifier(
-      run, source, transform.config, console, MapExplainer::traced_layers(source.config, wanted));
-  MapExplainer explainer(run.seed, source, wanted, classifier.options().device);
-  if (other) other->load(run, console);
-  PipelineOptions pipeline = pipeline_options(run, transform.config);
-  pipeline.keep_input = false;
+  session->load({selection.maps, map_choice.mapless});
+  if (other) {
+    other->announce();
+    for (const std::string& note : others.notes) other->note(note);
+    other->load({others.maps, map_choice.mapless});
+  }
+  add_facts(outputs.report, *session, other.get());
   pipeline.keep_picture = true;
   pipeline.video_stride = request.video_stride;
   pipeline.explained_classes = [classes](const Input&, const BestViews& best) {
@@ -102,18 +96,6 @@ int run_visualize(const ParsedOptions& options) {
   visualization_options.recursive = request.recursive;
   visualization_options.figure = outputs.figure;
   visualization_options.save_raw = outputs.save_raw;
-  visualization_options.smoothing = request.smoothing;
-  visualization_options.frames_as_video = request.frames_as_video;
-  visualization_options.transform = pipeline.transform;
-  visualization_options.max_pixels = pipeline.decode.max_pixels;
-  visualization_options.run = facts_of_run(classifier);
-  outputs.report =
-      with_facts(std::move(outputs.report), source, visualization_options.run, transform);
-
-  if (other) {
-    outputs.report.models = names_of_two(source, other->source());
-    outputs.report.facts.emplace_back("against", outputs.report.models[1]);
-  }
 
   RecordStream records(request.output.format, std::cout, kMapColumns);
   Progress progress("visualize", std::nullopt, console.progress);
@@ -136,40 +118,30 @@ int run_visualize(const ParsedOptions& options) {
       reader_gone = true;
     }
   });
-  Visualization visualization(std::move(visualization_options), std::move(classes), labels,
-                              explainer, other ? &*other : nullptr, output, progress);
-  pipeline.remark_on_size = remark_on_large_sizes(source);
-  pipeline.notice = [&](const std::string& text) {
-    progress.hide();
-    console.note(text);
-  };
+  Visualization visualization(std::move(visualization_options), std::move(classes), *session,
+                              other.get(), output, progress);
+  session->hide_for_notes(progress);
 
   StoppableInput standard_input_buffer(STDIN_FILENO);
   std::istream standard_input(&standard_input_buffer);
-  const NameOrder order = request.frames_as_video ? NameOrder::numbers : NameOrder::bytes;
-  InputStream inputs(words, request.recursive, standard_input, order);
-  const auto next_input = [&] {
-    if (!request.transform.views) return inputs.next();
-    return without_video(inputs.next(),
-                         "--views " + std::string(image::views_name(pipeline.transform)));
-  };
-  const PipelineTiming timing =
-      run_pipeline(next_input, classifier.engine(), pipeline, [&](PipelineResult& result) {
-        const bool failed = result.error.has_value();
-        visualization.add(result);
-        progress.advance();
-        count.begin();
-        return !reader_gone && !(run.fail_fast && (failed || output.failed() > 0));
-      });
+  InputStream inputs(words, request.recursive, standard_input);
+  const auto next_input = [&] { return inputs.next(); };
+  const PipelineTiming timing = session->run(next_input, [&](PipelineResult& result) {
+    const bool failed = result.error.has_value();
+    visualization.add(result);
+    progress.advance();
+    count.begin();
+    return !reader_gone && !(request.run.fail_fast && (failed || output.failed() > 0));
+  });
   visualization.finish();
   output.finish();
   progress.finish();
   for (const std::string& note : inputs.passed().notes()) console.note(note);
   if (reader_gone) HeldPipeSignal::end_quietly();
   records.finish();
-  console.detail(timing.describe(model_threads(run), pipeline.workers));
+  session->describe(timing);
   if (stop_requested()) return exit_code_after_stop(kExitOk);
-  if (output.failed() > 0) return run.fail_fast ? kExitFailed : kExitSomeInputsFailed;
+  if (output.failed() > 0) return request.run.fail_fast ? kExitFailed : kExitSomeInputsFailed;
   return kExitOk;
 }
 

@@ -1,13 +1,12 @@
 #include "app/benchmark/comparison.h"
 
-#include "app/results/json.h"
-#include "app/results/table.h"
 #include "kernels/error.h"
 
 #include <algorithm>
 #include <cmath>
 #include <numeric>
-#include <ostream>
+#include <tuple>
+#include <utility>
 #include <vector>
 
 namespace hydrascope::app {
@@ -106,70 +105,29 @@ double memory_ratio(const ComparedRow& row) {
          static_cast<double>(std::max<std::int64_t>(1, row.a.peak_memory_bytes));
 }
 
-OrderedJson json_of(const Comparison& comparison) {
-  OrderedJson rows = OrderedJson::array();
-  for (const ComparedRow& row : comparison.rows) {
-    rows.push_back({{"experiment", row.a.key()},
-                    {"images_per_second_a", row.a.images_per_second},
-                    {"images_per_second_b", row.b.images_per_second},
-                    {"ratio", row.speed.value},
-                    {"ratio_low", row.speed.low},
-                    {"ratio_high", row.speed.high},
-                    {"memory_ratio", memory_ratio(row)}});
-  }
-  return {{"schema", 1},
-          {"rows", rows},
-          {"only_a", comparison.only_a},
-          {"only_b", comparison.only_b},
-          {"header_differences", comparison.header_differences}};
-}
+}  // namespace
 
-/// The members of a row of JSON.
-ResultTable table_of(const Comparison& comparison) {
-  ResultTable table({{"experiment", ""},
-                     {"images_per_second_a", ""},
-                     {"images_per_second_b", ""},
-                     {"ratio", ""},
-                     {"ratio_low", ""},
-                     {"ratio_high", ""},
-                     {"memory_ratio", ""}});
+Report report_of(const Comparison& comparison) {
+  Report report("hydrascope benchmark --compare");
+  ResultTable table({{"experiment", "experiment"},
+                     {"images_per_second_a", "images/s A", 2},
+                     {"images_per_second_b", "images/s B", 2},
+                     {"ratio", "B/A", 3},
+                     {"ratio_low", "95 % from", 3},
+                     {"ratio_high", "to", 3},
+                     {"memory_ratio", "memory B/A", 3}});
   for (const ComparedRow& row : comparison.rows)
     table.add({row.a.key(), row.a.images_per_second, row.b.images_per_second, row.speed.value,
                row.speed.low, row.speed.high, memory_ratio(row)});
-  return table;
-}
-
-void write_for_people(const Comparison& comparison, bool markdown, std::ostream& out) {
-  const std::string between = markdown ? " | " : "  ";
-  const std::string edge = markdown ? "| " : "";
-  const std::string end = markdown ? " |\n" : "\n";
-  out << edge << "images/s A" << between << "images/s B" << between << "B/A" << between
-      << "95 % interval" << between << "experiment" << end;
-  if (markdown) out << "|---:|---:|---:|---|---|\n";
-  for (const ComparedRow& row : comparison.rows) {
-    out << edge << fixed(row.a.images_per_second, 2) << between << fixed(row.b.images_per_second, 2)
-        << between << fixed(row.speed.value, 3) << between << fixed(row.speed.low, 3) << " to "
-        << fixed(row.speed.high, 3) << between << row.a.key() << end;
+  report.add_table("rows", "", std::move(table), kMain);
+  for (const auto& [key, words, list] :
+       {std::tuple("only_a", "only in A: ", &comparison.only_a),
+        std::tuple("only_b", "only in B: ", &comparison.only_b),
+        std::tuple("header_differences", "differs: ", &comparison.header_differences)}) {
+    report.summary.add(key, *list, 0, kInJson);
+    for (const std::string& each : *list) report.notes.push_back(words + each);
   }
-}
-
-}  // namespace
-
-void write(const Comparison& comparison, Format format, std::ostream& out, std::ostream& notes) {
-  if (is_json(format)) {
-    out << json_of(comparison).dump(format == Format::json ? 1 : -1) << '\n';
-  } else {
-    if (is_rows(format))
-      table_of(comparison).write(format, out);
-    else
-      write_for_people(comparison, format == Format::md, out);
-    std::ostream& beside = is_rows(format) ? notes : out;
-    for (const std::string& key : comparison.only_a) beside << "only in A: " << key << '\n';
-    for (const std::string& key : comparison.only_b) beside << "only in B: " << key << '\n';
-    for (const std::string& line : comparison.header_differences)
-      beside << "differs: " << line << '\n';
-  }
-  flush_results(out);
+  return report;
 }
 
 std::vector<std::string> slower_rows(const BenchmarkResult& baseline, const BenchmarkResult& now,

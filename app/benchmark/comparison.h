@@ -3,7 +3,6 @@
 
 #include "app/benchmark/row.h"
 
-#include <iosfwd>
 #include <span>
 #include <string>
 #include <vector>
@@ -55,8 +54,8 @@ struct Comparison {
 };
 
 Comparison compare(const BenchmarkResult& a, const BenchmarkResult& b);
-/// csv and tsv hold the rows alone; what else there is to say goes to `notes`.
-void write(const Comparison& comparison, Format format, std::ostream& out, std::ostream& notes);
+/// The rows; notes say what has no partner, and where the machines differ.
+Report report_of(const Comparison& comparison);
 
 /// What got slower than `baseline` by more than `percent` of its images/s, and rows that it lacks:
 /// a check that compares nothing must not pass.

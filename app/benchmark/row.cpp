@@ -1,17 +1,14 @@
 #include "app/benchmark/row.h"
 
-#include "app/results/json.h"
-#include "app/results/table.h"
-#include "app/run/console.h"
-#include "app/run/usage_error.h"
+#include "app/run/output_file.h"
+#include "kernels/error.h"
 #include "model/checkpoint/formats/json_fields.h"
 #include "model/checkpoint/formats/strict_json.h"
-#include "viz/charts/chart_page.h"
+#include "viz/charts/line_chart.h"
 
 #include <algorithm>
 #include <fstream>
 #include <iterator>
-#include <ostream>
 #include <sstream>
 #include <string>
 #include <type_traits>
@@ -28,22 +25,13 @@ OrderedJson to_json(const BenchmarkRow& row) {
   return json;
 }
 
-std::vector<std::string> column_names() {
-  std::vector<std::string> names;
-  const OrderedJson row = to_json({});
-  for (const auto& [name, value] : row.items()) names.push_back(name);
+/// As `RecordStream` takes them.
+std::string column_names() {
+  std::string names;
+  const BenchmarkRow row;
+  BenchmarkRow::visit(
+      row, [&](std::string_view name, const auto&) { names += std::string(name) + ' '; });
   return names;
-}
-
-std::vector<std::string> cells(const BenchmarkRow& row) {
-  std::vector<std::string> values;
-  const OrderedJson json = to_json(row);
-  for (const auto& [name, value] : json.items()) {
-    values.push_back(name == "img_size"        ? size_text(row)
-                     : value.is_number_float() ? cell_text(rounded(value.get<double>()))
-                                               : cell_text(value));
-  }
-  return values;
 }
 
 /// Four digits, at most six characters up to a million.
@@ -142,49 +130,16 @@ std::string BenchmarkRow::key() const {
          (approximations.empty() ? "" : " " + approximations) + (error.empty() ? "" : " " + error);
 }
 
-Format choose_benchmark_format(std::string_view format, std::string_view output) {
-  return format.empty() && output.ends_with(".md") ? Format::md : choose_format(format, output);
-}
-
-BenchmarkWriter::BenchmarkWriter(Format format, std::ostream& out, BenchmarkHeader header)
-    : format_(format), out_(out), result_{std::move(header), {}} {
-  if (format_ == Format::jsonl)
-    out_ << OrderedJson({{"schema", 1}, {"header", result_.header}}).dump() << '\n';
-  if (format_ == Format::md) {
-    for (const auto& [key, value] : result_.header) out_ << "- " << key << ": " << value << '\n';
-    out_ << '\n';
-  }
-  if (is_rows(format_) || format_ == Format::md) out_ << header_row(column_names(), format_);
-  flush_results(out_);
-}
+BenchmarkWriter::BenchmarkWriter(Format format, std::ostream& out, const BenchmarkHeader& header)
+    : records_(format, out, column_names(), "", OrderedJson(header)) {}
 
 void BenchmarkWriter::write(const BenchmarkRow& row) {
-  result_.rows.push_back(row);
-  switch (format_) {
-    case Format::json: return;
-    case Format::jsonl: out_ << to_json(row).dump() << '\n'; break;
-    case Format::text:
-      if (group_.empty())
-        for (const auto& [key, value] : result_.header) out_ << key << ": " << value << '\n';
-      if (text_group(row) != group_) {
-        group_ = text_group(row);
-        out_ << '\n' << group_ << '\n' << text_header();
-      }
-      out_ << text_row(row);
-      break;
-    default: out_ << delimited_row(cells(row), format_);
+  std::string text;
+  if (std::string group = text_group(row); group != group_) {
+    text = '\n' + group + '\n' + text_header();
+    group_ = std::move(group);
   }
-  flush_results(out_);
-}
-
-void BenchmarkWriter::finish() {
-  if (format_ == Format::json) {
-    OrderedJson rows = OrderedJson::array();
-    for (const BenchmarkRow& row : result_.rows) rows.push_back(to_json(row));
-    const OrderedJson whole = {{"schema", 1}, {"header", result_.header}, {"rows", rows}};
-    out_ << whole.dump(1) << '\n';
-  }
-  flush_results(out_);
+  records_.write(to_json(row), text + text_row(row));
 }
 
 BenchmarkResult read_benchmark(const std::string& file) {
@@ -224,77 +179,64 @@ BenchmarkResult read_benchmark(const std::string& file) {
 
 namespace {
 
-struct Series {
-  std::string name;
-  std::vector<const BenchmarkRow*> rows;  ///< by tokens
-};
-
-/// Lines named by what differs between them.
-std::vector<Series> series_of(const std::vector<BenchmarkRow>& rows) {
-  const auto several = [&](auto member) {
-    return std::ranges::any_of(
-        rows, [&](const BenchmarkRow& row) { return row.*member != rows.front().*member; });
-  };
-  const bool models = several(&BenchmarkRow::model);
-  const bool batches = several(&BenchmarkRow::batch);
-  const bool precisions = several(&BenchmarkRow::precision);
-  const bool devices = several(&BenchmarkRow::device);
-  const bool kernels = several(&BenchmarkRow::kernels);
-  const bool stages = several(&BenchmarkRow::stage);
-  const bool approximations = several(&BenchmarkRow::approximations);
-  std::vector<Series> list;
-  for (const BenchmarkRow& row : rows) {
-    if (!row.error.empty()) continue;
-    std::string name = row.attention;
-    if (models) name += ", " + row.model;
-    if (batches) name += ", batch " + std::to_string(row.batch);
-    if (precisions) name += ", " + row.precision;
-    if (devices) name += ", " + row.device;
-    if (kernels) name += ", " + row.kernels;
-    if (stages) name += ", " + row.stage;
-    if (approximations && !row.approximations.empty()) name += ", " + row.approximations;
-    auto found = std::ranges::find(list, name, &Series::name);
-    if (found == list.end()) found = list.insert(list.end(), {name, {}});
-    found->rows.push_back(&row);
+/// What sets lines apart: the attention, and what differs between rows.
+std::vector<std::string> line_names(const std::vector<BenchmarkRow>& rows) {
+  using Text = std::string (*)(const BenchmarkRow&);
+  constexpr Text kParts[] = {
+      [](const BenchmarkRow& row) { return row.model; },
+      [](const BenchmarkRow& row) { return "batch " + std::to_string(row.batch); },
+      [](const BenchmarkRow& row) { return row.precision; },
+      [](const BenchmarkRow& row) { return row.device; },
+      [](const BenchmarkRow& row) { return row.kernels; },
+      [](const BenchmarkRow& row) { return row.stage; },
+      [](const BenchmarkRow& row) { return row.approximations; }};
+  std::vector<std::string> names;
+  for (const BenchmarkRow& row : rows) names.push_back(row.attention);
+  for (const Text& part : kParts) {
+    const auto differs = [&](const BenchmarkRow& row) { return part(row) != part(rows.front()); };
+    if (std::ranges::none_of(rows, differs)) continue;
+    for (std::size_t i = 0; i < rows.size(); ++i)
+      if (const std::string text = part(rows[i]); !text.empty()) names[i] += ", " + text;
   }
-  for (Series& series : list) std::ranges::sort(series.rows, {}, &BenchmarkRow::tokens);
-  return list;
+  return names;
 }
 
-/// One value of every row over its tokens.
-viz::LineChart chart_of(const std::vector<Series>& list, std::string title,
-                        double (*value)(const BenchmarkRow&)) {
+/// Column `y` over the tokens.
+viz::LineChart chart_of(const ResultTable& table, const std::string& y, std::string title) {
   constexpr int kWidth = 500;
   constexpr int kHeight = 400;
-  viz::LineChart chart{std::move(title), "image size, by its tokens", "", {}, true};
-  if (list.size() == 1) chart.title += ": " + list.front().name;  // there is no legend
+  viz::LineChart chart{std::move(title), "image size, by its tokens", "",
+                       lines_of(table, "tokens", y, "line"), true};
+  if (chart.lines.size() == 1) chart.title += ": " + chart.lines.front().name;  // no legend
   chart.width = kWidth;
   chart.height = kHeight;
-  for (const Series& series : list) {
-    viz::ChartLine& line = chart.lines.emplace_back(viz::ChartLine{series.name, {}});
-    for (const BenchmarkRow* row : series.rows) {
-      const auto tokens = static_cast<double>(row->tokens);
-      line.points.emplace_back(tokens, value(*row));
-      if (std::ranges::find(chart.x_marks, tokens, &std::pair<double, std::string>::first) ==
-          chart.x_marks.end())
-        chart.x_marks.emplace_back(tokens, size_text(*row));
-    }
+  for (const OrderedJson& row : table.json()) {
+    const auto tokens = row.at("tokens").get<double>();
+    if (std::ranges::find(chart.x_marks, tokens, &std::pair<double, std::string>::first) ==
+        chart.x_marks.end())
+      chart.x_marks.emplace_back(tokens, row.at("size").get<std::string>());
   }
   return chart;
 }
 
 std::vector<viz::LineChart> charts_of(const BenchmarkResult& result) {
-  const std::vector<Series> list = series_of(result.rows);
-  return {chart_of(list, "images/s", [](const BenchmarkRow& row) { return row.images_per_second; }),
-          chart_of(list, "peak memory, MB", [](const BenchmarkRow& row) {
-            return static_cast<double>(row.peak_memory_bytes) / 1e6;
-          })};
+  std::vector<BenchmarkRow> rows = result.rows;
+  std::erase_if(rows, [](const BenchmarkRow& row) { return !row.error.empty(); });
+  std::ranges::stable_sort(rows, {}, &BenchmarkRow::tokens);
+  const std::vector<std::string> names = line_names(rows);
+  ResultTable table({{"line", ""}, {"tokens", ""}, {"size", ""}, {"speed", ""}, {"memory", ""}});
+  for (std::size_t i = 0; i < rows.size(); ++i)
+    table.add({names[i], rows[i].tokens, size_text(rows[i]), rows[i].images_per_second,
+               static_cast<double>(rows[i].peak_memory_bytes) / 1e6});
+  return {chart_of(table, "speed", "images/s"), chart_of(table, "memory", "peak memory, MB")};
 }
 
-std::string page_of(const BenchmarkResult& result) {
-  constexpr std::string_view kTitle = "hydrascope benchmark";
-  viz::ChartPage page(kTitle, kTitle, {result.header.begin(), result.header.end()});
-  page.add_charts(charts_of(result));
+}  // namespace
+
+Report report_of(const BenchmarkResult& result) {
+  Report report("hydrascope benchmark");
+  for (const auto& [key, value] : result.header) report.add(key, value);
+  report.charts = charts_of(result);
   ResultTable table({{"attention", "attention"},
                      {"size", "size"},
                      {"tokens", "tokens"},
@@ -309,25 +251,20 @@ std::string page_of(const BenchmarkResult& result) {
                row.images_per_second, row.ms_p50, row.peak_memory_bytes / 1'000'000,
                row.pct_of_peak});
   }
-  page.add_table(table.texts(), table.to_left());
-  return page.html();
+  report.add_table("rows", "", std::move(table), kMain);
+  return report;
 }
 
-}  // namespace
-
-std::string chart_svg(const BenchmarkResult& result) { return viz::charts_svg(charts_of(result)); }
-
 void check_chart_file(const std::string& file) {
-  if (!file.ends_with(".svg") && !file.ends_with(".html")) {
-    throw UsageError("expected a file ending in .svg or .html", "--html " + file);
-  }
+  check_extension(file, "--html", {".svg", ".html"});
   check_output_file(file, "--html");
 }
 
 void write_chart(const BenchmarkResult& result, const std::string& file) {
-  check_chart_file(file);
+  const Report report = report_of(result);
+  if (!file.ends_with(".svg")) return report.save(file, "--html");
   OutputFile output(file, "--html");
-  output.stream() << (file.ends_with(".svg") ? chart_svg(result) : page_of(result));
+  output.stream() << viz::charts_svg(report.charts);
   output.close();
 }
 

@@ -1,7 +1,7 @@
 // One measured combination of the `benchmark` command and its forms.
 #pragma once
 
-#include "app/results/format.h"
+#include "app/results/report.h"
 
 #include <array>
 #include <cstdint>
@@ -89,40 +89,30 @@ struct BenchmarkResult {
   std::vector<BenchmarkRow> rows;
 };
 
-/// `choose_format`, which here knows the extension .md, too.
-Format choose_benchmark_format(std::string_view format, std::string_view output);
-
-/// Rows are written as soon as they are measured, but for `json`, whose shape needs all of them. The
-/// text is a table of at most 100 columns for each model and device; what is not as usual (a stage,
-/// kernels, approximations) stands beside the attention.
+/// Rows are written as soon as they are measured. The text is a table of at most 100 columns for each
+/// model and device; what is not as usual (a stage, kernels, approximations) stands beside the attention.
 class BenchmarkWriter {
  public:
-  BenchmarkWriter(Format format, std::ostream& out, BenchmarkHeader header);
+  BenchmarkWriter(Format format, std::ostream& out, const BenchmarkHeader& header);
   void write(const BenchmarkRow& row);
-  void finish();
+  void finish() { records_.finish(); }
 
  private:
-  Format format_;
-  std::ostream& out_;
-  BenchmarkResult result_;
+  RecordStream records_;
   std::string group_;  ///< of the text table at hand: its model and device
 };
 
 /// Reads what `json` or `jsonl` wrote. Throws Error(failed) naming the file and what is wrong.
 BenchmarkResult read_benchmark(const std::string& file);
 
-// Images/s and memory against image size, one line per mechanism.
+/// Images/s and memory over the number of tokens, a line for each mechanism, and the rows. Rows that
+/// differ in more than attention and size (batch, precision, device, ...) get lines of their own.
+Report report_of(const BenchmarkResult& result);
 
-/// A standalone SVG: two charts with logarithmic axes over the number of tokens. Rows that differ
-/// in more than attention and size (batch, precision, device, ...) get lines of their own.
-std::string chart_svg(const BenchmarkResult& result);
-
-/// Throws Error(invalid_argument) for a file that `write_chart` would refuse: better before an hour
-/// of measuring than after it.
+/// Throws Error(invalid_argument) for a file of `--html` that is neither .svg nor .html, or cannot be
+/// written: better before an hour of measuring than after it.
 void check_chart_file(const std::string& file);
-
-/// Writes the SVG, or a page around it with header and table, by the extension of `file` (.svg,
-/// .html). Throws Error(invalid_argument) for another.
+/// Writes the page, or the charts alone where `file` is an .svg.
 void write_chart(const BenchmarkResult& result, const std::string& file);
 
 }  // namespace hydrascope::app

@@ -62,16 +62,11 @@ std::vector<std::string> split_attention_list(const std::string& text) {
 }
 
 std::vector<BenchmarkRun> sweep(const ParsedOptions& options) {
-  const bool full_hd = options.text("preset") == "1080p";
   Words attention;
   for (const std::string& text : options.texts("attn")) {
     for (std::string& spec : split_attention_list(text)) attention.push_back(std::move(spec));
   }
-  if (attention.empty() && full_hd)
-    attention = {"softmax", "hedgehog", "hydra", "hedgehog,hydra:last4"};
   if (attention.empty()) attention = {""};
-  Words sizes = options.texts("img-size");
-  if (sizes.empty() && full_hd) sizes = {"1080x1920"};
 
   std::vector<BenchmarkRun> runs{{model_request(options), transform_request(options),
                                   run_request(options, AutoExif::upright)}};
@@ -88,7 +83,7 @@ std::vector<BenchmarkRun> sweep(const ParsedOptions& options) {
   if (!unused.empty()) {
     throw UsageError("no combination runs its mechanism", "--attn-opt " + *unused.begin());
   }
-  multiply(runs, sizes, [](BenchmarkRun& run, const std::string& size) {
+  multiply(runs, options.texts("img-size"), [](BenchmarkRun& run, const std::string& size) {
     run.transform.img_size = {parse_size(size), "--img-size"};
   });
   multiply(runs, options.integers("batch-size"),

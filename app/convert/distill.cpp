@@ -1,14 +1,14 @@
 
-#include "app/command.h"
 #include "app/convert/format_only.h"
 #include "app/convert/options.h"
 #include "app/convert/report.h"
-#include "app/model/assets.h"
 #include "app/model/model_metadata.h"
 #include "app/model/model_source.h"
 #include "app/options/option_table.h"
 #include "app/options/written_files.h"
 #include "app/pictures/labelled_set.h"
+#include "app/run/assets.h"
+#include "app/run/exit_code.h"
 #include "app/run/local_ranks.h"
 #include "app/run/signal_stop.h"
 #include "app/run/usage_error.h"
@@ -302,13 +302,14 @@ int Distillation::finish(const training::ConversionHistory& history) {
                                         : report.unreadable > 0  ? kExitSomeInputsFailed
                                                                  : kExitOk);
   if (!is_first()) return code;
-  write_report(report, request_.format, std::cout);
-  for (const std::string& file : request_.reports) save_report(report, file);
+  const Report written = report_of(report);
+  written.write(request_.format, std::cout);
+  for (const std::string& file : request_.reports) written.save(file, "--report");
   console_.note("wrote " + output_.string());
   if (!history.failure.empty()) {
     print_error(Error(ErrorCode::failed, history.failure, "convert",
-                      "the file holds the best state before that; a run with a smaller --lr or "
-                      "--lr-outputs, begun anew with --force, may go further"));
+                      "the file holds the best state before that; a run with a smaller --lr, begun "
+                      "anew with --force, may go further"));
   } else if (!history.is_complete) {
     console_.note("note: the conversion is not complete; --resume auto goes on with it");
   }
@@ -344,7 +345,7 @@ int Distillation::run() {
   // Blocks before the first one that learns are the teacher's.
   chosen.begun = take_over_starts(chosen.train_from >= 0 ? chosen.train_from : layers.first());
   const std::int64_t steps_of_maps = layers.maps.empty() ? 0 : chosen.maps.steps;
-  const bool fits_hydra = chosen.starts_hydra && !layers.hydra.empty();
+  const bool fits_hydra = !layers.hydra.empty();
   if (layers.all.empty() && chosen.sizes.steps == 0) {
     throw UsageError(
         "the model already has that attention: " + model::to_text(source_.trained.attention),

@@ -1,10 +1,11 @@
 #include "app/convert/format_only.h"
 
-#include "app/command.h"
 #include "app/model/model_metadata.h"
 #include "app/model/model_source.h"
+#include "app/model/running_model.h"
 #include "app/options/written_files.h"
 #include "app/run/console.h"
+#include "app/run/exit_code.h"
 #include "app/run/usage_error.h"
 #include "kernels/file_place.h"
 #include "model/device.h"
@@ -57,7 +58,7 @@ RewriteRequest rewrite_request(const ParsedOptions& options, const ModelRequest&
   }
   // What a file of --config has may be another command's default.
   for (const char* name :
-       {"input", "sizes", "scenes", "mosaics", "epochs", "stage", "start", "eval", "report"}) {
+       {"input", "sizes", "scenes", "epochs", "stage", "start", "eval", "report"}) {
     if (options.source(name) == Source::command_line) {
       throw UsageError("a checkpoint that is only rewritten learns nothing",
                        std::string("--") + name, "name the pictures to learn from by --input");

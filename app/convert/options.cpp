@@ -26,8 +26,8 @@ namespace {
 
 namespace training = model::training;
 
-std::int64_t warmup(const ConvertRequest& request, std::int64_t steps, std::int64_t otherwise) {
-  return std::min(request.warmup_steps.value_or(otherwise), std::max<std::int64_t>(0, steps - 1));
+std::int64_t warmup(std::int64_t steps, std::int64_t wanted) {
+  return std::min(wanted, std::max<std::int64_t>(0, steps - 1));
 }
 
 template <class Number>
@@ -56,16 +56,14 @@ double bytes_of_process(const model::VitConfig& config) {
 ConvertRequest convert_request(const ParsedOptions& options, ModelRequest model,
                                std::string architecture) {
   const OptionReader read(options);
-  ConvertRequest request{training_request(options)};
+  ConvertRequest request{training_request(options, "convert")};
   request.model = std::move(model);
   request.architecture = std::move(architecture);
   request.names_attention = read.given("attn") || !options.texts("attn-opt").empty();
   read.take("held-out", request.held_out);
   read.take("epochs", request.epochs);
-  read.take("warmup-steps", request.warmup_steps);
   read.take("steps-outputs", request.steps_outputs);
   read.take("batch-size", request.asked_batch_size);
-  read.take("batch-size-maps", request.batch_size_maps);
   read.take("lr", request.learning_rate);
   read.take("mechanism-lr-scale", request.mechanism_rate_scale);
   read.take("min-lr", request.min_learning_rate);
@@ -78,33 +76,24 @@ ConvertRequest convert_request(const ParsedOptions& options, ModelRequest model,
 
   training::ConversionOptions& conversion = request.conversion;
   read.take("steps-maps", conversion.maps.steps);
-  read.take("lr-maps", conversion.maps.learning_rate);
-  read.take("evaluations-maps", conversion.maps.evaluations);
-  read.take("query-rows", conversion.of_maps.query_rows);
-  read.take("lr-outputs", conversion.outputs.learning_rate);
-  read.take("evaluations-outputs", conversion.outputs.evaluations);
-  read.take("outputs-cls-weight", conversion.outputs_cls_weight);
-  read.take("outputs-lr-scale", conversion.outputs_rate_scale);
-  read.take("hydra-deviation", conversion.hydra_start.deviation);
-  read.take("hydra-offset", conversion.hydra_start.offset);
-  read.take("hydra-start-batches", conversion.hydra_start_batches);
-  conversion.starts_hydra = !options.flag("no-hydra-start");
-  read.take("evaluations", conversion.finetune.evaluations);
-  conversion.sizes.evaluations = conversion.finetune.evaluations;
+  if (const auto size = request.setting("maps.batch-size"); !size.empty())
+    request.batch_size_maps = to_integer(size, "--set maps.batch-size");
+  conversion.finetune.evaluations = conversion.sizes.evaluations =
+      to_integer(request.setting("last.evaluations"), "--set last.evaluations");
   read.take("steps-sizes", conversion.sizes.steps);
-  read.take("lr-sizes", conversion.sizes.learning_rate);
+  conversion.sizes.learning_rate = to_number(request.setting("sizes.lr"), "--set sizes.lr");
   if (request.sizes.empty()) {
     conversion.sizes.steps = 0;
-    for (const char* name : {"steps-sizes", "lr-sizes"}) {
-      if (options.source(name) == Source::command_line)
-        throw UsageError("there are no sizes to learn", std::string("--") + name, "--sizes 512");
-    }
+    const bool sets_rate = request.given_settings.contains("sizes.lr");
+    if (sets_rate || options.source("steps-sizes") == Source::command_line)
+      throw UsageError("there are no sizes to learn",
+                       sets_rate ? "--set sizes.lr" : "--steps-sizes", "--sizes 512");
   }
-  read.take("temperature", conversion.of_finetune.temperature);
   read.take("kl-weight", conversion.of_finetune.logits_weight);
   read.take("blocks-weight", conversion.of_finetune.blocks_weight);
-  read.take("cls-weight", conversion.of_finetune.cls_weight);
+  constexpr double kMixedShare = 0.7;  // of the batches
   conversion.of_finetune.mixup = request.mixup;
+  conversion.of_finetune.mixup.prob = kMixedShare;
   if (read.given("train-from")) read.take("train-from", conversion.train_from);
   read.take("train-head", conversion.trains_head);
   if (request.averages) conversion.average_decay = request.average_decay;
@@ -130,7 +119,9 @@ void ConvertRequest::choose_numbers(bool learns_maps, int world_size) {
   choose(learning_rate, "lr", learns_maps, world_size, all);
   choose(mechanism_rate_scale, "mechanism-lr-scale", learns_maps, world_size, all);
   choose(asked_batch_size, "batch-size", learns_maps, world_size, all);
-  choose(batch_size_maps, "batch-size-maps", learns_maps, world_size, all);
+  constexpr std::int64_t kMapsBatch = 8;  // shared among the processes
+  if (!batch_size_maps) batch_size_maps = std::max<std::int64_t>(1, kMapsBatch / world_size);
+  all["batch-size-maps"] = *batch_size_maps;
   choose(steps_outputs, "steps-outputs", learns_maps, world_size, all);
   recipe = all.dump();
 }
@@ -157,11 +148,11 @@ training::ConversionOptions conversion_options(const ConvertRequest& request, co
   training::ConversionOptions conversion = request.conversion;
   training::StageOptions& maps = conversion.maps;
   maps.batch_size = request.batch_size_maps.value();
-  maps.warmup_steps = warmup(request, maps.steps, kMapsWarmup);
+  maps.warmup_steps = warmup(maps.steps, kMapsWarmup);
   training::StageOptions& outputs = conversion.outputs;
   outputs.steps = request.stage == "finetune" ? 0 : request.steps_outputs.value();
   outputs.batch_size = request.asked_batch_size.value();
-  outputs.warmup_steps = warmup(request, outputs.steps, kOutputsWarmup);
+  outputs.warmup_steps = warmup(outputs.steps, kOutputsWarmup);
   training::StageOptions& finetune = conversion.finetune;
   const auto of_a_step = static_cast<double>(outputs.batch_size * conversion.trainer.accumulation *
                                              run.launch.world_size);
@@ -173,8 +164,8 @@ training::ConversionOptions conversion_options(const ConvertRequest& request, co
   for (training::StageOptions* last : {&finetune, &conversion.sizes}) {
     last->batch_size = outputs.batch_size;
     last->min_learning_rate = std::min(request.min_learning_rate, last->learning_rate);
-    last->warmup_steps = warmup(request, last->steps,
-                                std::llround(kFinetuneWarmup * static_cast<double>(last->steps)));
+    last->warmup_steps =
+        warmup(last->steps, std::llround(kFinetuneWarmup * static_cast<double>(last->steps)));
   }
   conversion.resolutions = resolutions_of(request, transform);
   conversion.groups.mechanism_rate_scale = request.mechanism_rate_scale.value();
@@ -188,7 +179,7 @@ std::string conversion_recipe(const ConvertRequest& request, training::Autocast 
                               int processes) {
   Json recipe = Json::parse(recipe_of(request, autocast, processes));
   // The parent is known by its SHA-256 and the labels are in the file; where they lie says nothing.
-  for (const char* name : {"model", "from", "labels", "format-only"}) recipe.erase(name);
+  for (const char* name : {"model", "labels", "format-only"}) recipe.erase(name);
   if (!request.architecture.empty()) recipe["arch"] = request.architecture;
   // A stage that does not run has no settings, so states of versions without it go on.
   if (request.sizes.empty())

@@ -25,7 +25,6 @@ struct ConvertRequest : TrainingRequest {
   double held_out = 480;
   std::string stage = "both";  ///< "maps", "finetune" or "both"
   double epochs = 5;
-  std::optional<std::int64_t> warmup_steps = {};
   std::optional<std::int64_t> steps_outputs = {};
   std::optional<std::int64_t> asked_batch_size = {};
   std::optional<std::int64_t> batch_size_maps = {};

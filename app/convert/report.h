@@ -1,7 +1,7 @@
 // What a conversion reports when it ends.
 #pragma once
 
-#include "app/results/table.h"
+#include "app/results/report.h"
 #include "model/training/distillation/conversion_history.h"
 
 #include <map>
@@ -27,13 +27,11 @@ struct ConversionReport {
   std::int64_t eval_images = 0;
 };
 
-/// The numbers of the end as pairs; text has a table of stages and one of layers after them.
-void write_report(const ConversionReport& report, Format format, std::ostream& out);
+/// The numbers of the end, tables of stages and layers, and for the page curves.
+Report report_of(const ConversionReport& conversion);
 
-/// Throws Error(invalid_argument) for a file that `save_report` would refuse: better before an hour
-/// of training than after it.
+/// Throws Error(invalid_argument) for a file of `--report` that is neither .json nor .html, or cannot
+/// be written: better before an hour of training than after it.
 void check_report_file(const std::string& file);
-/// By the extension: .json, or .html, one page with curves that needs nothing else.
-void save_report(const ConversionReport& report, const std::string& file);
 
 }  // namespace hydrascope::app

@@ -1,11 +1,9 @@
 // The table of `diagnose`: what the attention of every layer and head is like.
 #pragma once
 
-#include "app/results/json.h"
-#include "app/results/table.h"
+#include "app/results/report.h"
 
 #include <cstdint>
-#include <ostream>
 #include <string>
 #include <vector>
 
@@ -39,21 +37,8 @@ struct DiagnosticsReport {
 
   /// Leaves out columns without a number.
   void drop_empty_columns();
-  [[nodiscard]] ResultTable table() const;
-  /// Facts, what the columns are, rows.
-  [[nodiscard]] OrderedJson json() const;
-  /// The table, then one line per column.
-  void write_text(std::ostream& out) const;
-  void write(Format format, std::ostream& out) const;
-  /// A self-contained page: one chart per column over the layers, and the table.
-  [[nodiscard]] std::string page() const;
+  /// Facts, the table, and a chart over the layers for each column.
+  [[nodiscard]] Report report() const;
 };
-
-/// Throws Error(invalid_argument) if `file`, which `option` named, has no extension that
-/// `write_diagnostics` knows: better before an evaluation than after it.
-void check_diagnostics_file(const std::string& file, const std::string& option);
-/// By the extension: .json, .html, .csv, .tsv or .txt.
-void write_diagnostics(const DiagnosticsReport& report, const std::string& file,
-                       const std::string& option);
 
 }  // namespace hydrascope::app

@@ -1,13 +1,16 @@
 #include "app/evaluate/diagnostics_run.h"
 
 #include "app/evaluate/evaluated_set.h"
-#include "app/run/explanation_threads.h"
+#include "app/model/running_model.h"
 #include "app/run/progress.h"
-#include "app/run/signal_stop.h"
 #include "app/run/terminal_text.h"
+#include "app/session/explanation_threads.h"
 #include "kernels/error.h"
 #include "model/device.h"
 #include "model/explain/diagnostics.h"
+#include "model/vision_transformer.h"
+
+#include <ATen/ops/zeros.h>
 
 #include <cstdint>
 #include <utility>
@@ -17,9 +20,9 @@ namespace {
 
 namespace explain = model::explain;
 
-model::VisionTransformer load_modules(const RunRequest& run, const ModelSource& source,
-                                      c10::Device device) {
-  model::seed_generators(run.seed);
+model::VisionTransformer load_modules(const Session& session, c10::Device device) {
+  const ModelSource& source = session.source();
+  model::seed_generators(session.run_request().seed);
   model::VisionTransformer modules(source.config, model::Initialisation::for_loading);
   source.weights.load_into(*modules, source.head);
   modules->eval();
@@ -28,6 +31,17 @@ model::VisionTransformer load_modules(const RunRequest& run, const ModelSource& 
   modules->to(device);
   return modules;
 }
+
+/// For pictures whose input alone is wanted.
+class NoModel final : public model::inference::Engine {
+ public:
+  explicit NoModel(const model::VitConfig& config) : Engine(config) {}
+
+ private:
+  model::inference::PendingBatch::Wait begin(const model::inference::ImageBatch& batch) override {
+    return ready({at::zeros({batch.size(), 1}), {}});
+  }
+};
 
 /// means: (depth, H + 1, diagnostics), the layer's own row last.
 std::vector<DiagnosticsReport::Row> rows_of(const at::Tensor& means,
@@ -47,48 +61,51 @@ std::vector<DiagnosticsReport::Row> rows_of(const at::Tensor& means,
 
 }  // namespace
 
-DiagnosticsReport run_diagnostics(const RunRequest& run, const ModelSource& source,
-                                  const ModelSource* reference, LabelledSet set,
-                                  std::int64_t images, const image::TransformConfig& transform,
-                                  const Console& console) {
-  const c10::Device device = choose_device(run);
+DiagnosticsReport run_diagnostics(Session& session, const Session* reference, LabelledSet set,
+                                  std::int64_t images) {
+  const ModelSource& source = session.source();
+  const c10::Device device = choose_device(session.run_request());
   DiagnosticsReport report;
   report.model = source.name;
   report.attention = model::to_text(source.config.attention);
   if (reference != nullptr &&
-      !explain::AttentionDiagnostics::comparable(source.config, reference->config)) {
-    report.notes.push_back("layers are not compared: " + reference->name + " has another shape");
+      !explain::AttentionDiagnostics::comparable(source.config, reference->config())) {
+    report.notes.push_back("layers are not compared: " + reference->source().name +
+                           " has another shape");
     reference = nullptr;
   }
-  model::VisionTransformer modules = load_modules(run, source, device);
+  model::VisionTransformer modules = load_modules(session, device);
   model::VisionTransformer reference_modules{nullptr};
   if (reference != nullptr) {
-    report.against = reference->name;
-    report.against_attention = model::to_text(reference->config.attention);
-    reference_modules = load_modules(run, *reference, device);
+    report.against = reference->source().name;
+    report.against_attention = model::to_text(reference->config().attention);
+    reference_modules = load_modules(*reference, device);
   }
   explain::AttentionDiagnostics diagnostics(*modules,
                                             reference == nullptr ? nullptr : &*reference_modules);
   thin_out(set, static_cast<std::size_t>(images));
-  Progress progress("diagnostics", std::ssize(set.pictures), console.progress);
-  for (const LabelledPicture& picture : set.pictures) {
-    if (stop_requested()) break;
+  NoModel none(source.config);
+  std::vector<Input> inputs;
+  for (const LabelledPicture& picture : set.pictures) inputs.push_back(input_of(picture));
+  Progress progress("diagnostics", std::ssize(set.pictures), session.console().progress);
+  session.hide_for_notes(progress);
+  session.pipeline().keep_input = true;
+  session.pipeline().remark_on_size = {};  // it is not classified
+  session.run_on(none, one_by_one(std::move(inputs)), [&](const PipelineResult& result) {
     try {
-      if (picture.error) throw Error(*picture.error, picture.message);
-      const at::Tensor image =
-          image::apply_transform(transform, image::read_picture(picture.file, run.decode));
-      const std::int64_t patch = source.config.patch_size;
-      const ExplanationThreads threads(source.config.depth * (image.size(1) / patch) *
-                                       (image.size(2) / patch));
-      diagnostics.add(image);
+      if (result.error) throw Error(*result.error, result.message);
+      const image::Size& size = result.model_size;
+      const ExplanationThreads threads(source.config.depth *
+                                       none.num_tokens(size.height, size.width));
+      diagnostics.add(result.tensor);
     } catch (const Error& error) {
       ++report.failed;
-      progress.hide();
-      console.note("note: not in the diagnostics: " +
-                   printable(picture.file.string() + ": " + error.what()));
+      session.pipeline().notice("note: not in the diagnostics: " +
+                                printable(result.input.given + ": " + error.what()));
     }
     progress.advance();
-  }
+    return true;
+  });
   progress.finish();
   report.images = diagnostics.images();
   report.queries = diagnostics.queries();

@@ -1,6 +1,5 @@
 #include "app/evaluate/evaluate_options.h"
 
-#include "app/evaluate/diagnostics_report.h"
 #include "app/evaluate/faithfulness_report.h"
 #include "app/options/option_builders.h"
 #include "app/options/option_table.h"
@@ -60,7 +59,6 @@ ScoreRequest score_request(const OptionReader& read) {
   read.take("save-logits", request.save_logits);
   read.take("save-errors", request.save_errors);
   read.take("html", request.html);
-  read.take("most-errors", request.most_errors);
   read.take("per-class", request.per_class);
   read.take("confusions", request.confusions);
   read.take("require-top1", request.required_top1);
@@ -97,34 +95,6 @@ bool compares_models(const ParsedOptions& options) {
   return names_another_model(options) || OptionReader(options).given("against-precision");
 }
 
-SetJobs jobs_of_evaluate(const ParsedOptions& options) {
-  return {.command = "evaluate",
-          .scores = true,
-          .compares = compares_models(options),
-          .measures_maps = options.given("measure"),
-          .diagnoses = options.given("diagnostics")};
-}
-
-std::vector<EarlierSpelling> earlier_spellings(const ParsedOptions& options) {
-  std::vector<EarlierSpelling> found;
-  for (const auto& [option, command] : {std::pair("against", "compare"),
-                                        {"against-attn", "compare"},
-                                        {"against-attn-opt", "compare"},
-                                        {"against-precision", "compare"},
-                                        {"measure", "faithfulness"},
-                                        {"diagnostics", "diagnose"}}) {
-    if (options.given(option) && (found.empty() || found.back().command != command))
-      found.push_back({options.origin(option), command});
-  }
-  return found;
-}
-
-std::vector<Option> set_input_options() {
-  std::vector<Option> options = input_options();
-  named(options, "input").help = "pictures, as arguments: file, folder, quoted glob or @list.txt";
-  return options;
-}
-
 std::vector<Option> set_runtime_options() {
   std::vector<Option> options = runtime_options();
   named(options, "precision").help =
@@ -158,10 +128,8 @@ std::vector<Option> score_options() {
        text("html", "also write one page: scores, calibration, worst classes, surest errors",
             takes("FILE.html"), written),
        text("save-errors",
-            "write contact sheets of misclassified pictures, worst first, and errors.csv",
+            "write contact sheets of the 100 worst misclassified pictures, and errors.csv",
             takes("FOLDER"), written),
-       integer("most-errors", "put at most N pictures on the sheets of --save-errors",
-               by_default("100"), at_least(1)),
        text("save-logits", "write the logits, float32 (pictures, classes)", takes("FILE.npy"),
             written)});
 }
@@ -192,7 +160,7 @@ std::vector<Option> faithfulness_options() {
             one_of(names_of(explain::measures())), comma_list),
        text("method", "methods whose maps are measured, besides random maps and the centre",
             takes("NAME,..."), otherwise("all that the layer supports"), one_of(map_names()),
-            also({{"maps"}}), comma_list),
+            comma_list),
        integer("steps", "steps of deletion and insertion, each a forward pass per picture and map",
                by_default("14"), at_least(1)),
        text("substrate", "what takes a patch's place; insertion starts from blur in any case",
@@ -201,19 +169,6 @@ std::vector<Option> faithfulness_options() {
        text("class", "class that is explained and watched: the predicted or the labelled one",
             by_default("pred"), one_of({"pred", "target"})),
        text("layer", "layer that is explained, from 0", takes("last|N"), by_default("last"))});
-}
-
-std::vector<Option> earlier_evaluate_options() {
-  std::vector<Option> options =
-      join({agreement_options(),
-            faithfulness_options(),
-            {text("diagnostics", "", takes("FILE.json|FILE.html|-"), written),
-             integer("diagnostics-images", "", by_default("32"), at_least(1))}});
-  for (Option& option : options) {
-    option.hidden = true;
-    if (option.name == "measure") option.aliases = {{"faithfulness"}};
-  }
-  return options;
 }
 
 SetRequest set_request(const ParsedOptions& options, const SetJobs& jobs) {
@@ -235,7 +190,6 @@ EvaluateRequest evaluate_request(const ParsedOptions& options, const SetJobs& jo
   const OptionReader read(options);
   EvaluateRequest request{pictures_request(options, AutoExif::as_stored)};
   request.jobs = jobs;
-  if (jobs.scores) request.earlier = earlier_spellings(options);
   request.set = set_request(options, jobs);
   if (jobs.scores) request.score = score_request(read);
   if (jobs.compares || (jobs.diagnoses && names_another_model(options))) {
@@ -254,45 +208,24 @@ EvaluateRequest evaluate_request(const ParsedOptions& options, const SetJobs& jo
     read.take("class", maps.of_class);
     read.take("layer", maps.layer);
   }
-  read.take("diagnostics", request.diagnostics);
-  read.take(jobs.scores ? "diagnostics-images" : "limit-images", request.diagnosed_images);
+  if (jobs.diagnoses) read.take("limit-images", request.diagnosed_images);
   return request;
 }
 
 void check_evaluate_options(const ParsedOptions& options, Format format) {
-  refuse_beside_views(options, {"save-logits", "against", "against-attn", "against-attn-opt",
-                                "against-precision", "measure", "diagnostics"});
-  for (const auto& [name, needed] :
-       {std::pair("most-errors", "save-errors"), std::pair("diagnostics-images", "diagnostics")}) {
-    if (options.given(name) && !options.given(needed))
-      throw UsageError("works with --" + std::string(needed) + " only", options.origin(name));
-  }
-  if (!options.given("measure")) {
-    for (const char* name : {"method", "steps", "substrate", "class", "layer"}) {
-      if (options.given(name))
-        throw UsageError("maps are measured with --faithfulness only", options.origin(name),
-                         "hydrascope faithfulness measures them");
-    }
-  }
-  for (const char* name : {"output", "save-logits", "per-class", "diagnostics", "html"}) {
+  refuse_beside_views(options, {"save-logits"});
+  for (const char* name : {"output", "save-logits", "per-class", "html"}) {
     const std::string& file = options.text(name);
     if (file.empty() || file == "-") continue;
     check_output_file(file, options.origin(name));
   }
-  if (const std::string& page = options.text("html"); !page.empty() && !page.ends_with(".html"))
-    throw UsageError("the page's name must end in .html", options.origin("html") + " " + page);
-  if (options.given("diagnostics"))
-    check_diagnostics_file(options.text("diagnostics"), options.origin("diagnostics"));
-  if (format != Format::csv && format != Format::tsv) return;
+  if (const std::string& page = options.text("html"); !page.empty())
+    check_extension(page, options.origin("html"), {".html"});
   std::vector<std::string> tables;
-  for (const char* name : {"measure", "confusions", "per-class", "diagnostics"}) {
-    const bool is_file = name == std::string("per-class") || name == std::string("diagnostics");
-    if (options.given(name) && !(is_file && options.text(name) != "-"))
+  for (const char* name : {"confusions", "per-class"})
+    if (options.given(name) && (name != std::string("per-class") || options.text(name) == "-"))
       tables.push_back(options.origin(name));
-  }
-  if (tables.size() > 1)
-    throw UsageError("csv and tsv hold one table", join_words(tables, ", ", " and "),
-                     "--format json holds them all");
+  check_one_table(format, tables);
 }
 
 }  // namespace hydrascope::app

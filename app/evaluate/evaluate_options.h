@@ -13,8 +13,7 @@
 
 namespace hydrascope::app {
 
-/// The purposes of a pass over a set of pictures. Each is a command; `evaluate` still takes the options
-/// of the others, which it once was.
+/// The purpose of a pass over a set of pictures: each is a command.
 struct SetJobs {
   std::string command;
   bool scores = false;         ///< `evaluate`: tables by class, files of logits and errors, checks
@@ -25,29 +24,17 @@ struct SetJobs {
   /// Whether any of it says something about pictures without labels.
   [[nodiscard]] bool may_lack_labels() const { return compares || measures_maps || diagnoses; }
 };
-SetJobs jobs_of_evaluate(const ParsedOptions& options);
 /// Whether they name another model, or other settings of one.
 bool compares_models(const ParsedOptions& options);
-/// An option of `evaluate` that has become a command.
-struct EarlierSpelling {
-  std::string option;  ///< as it was written: "--against-attn"
-  std::string command;
-};
-/// Those that were given, one per command.
-std::vector<EarlierSpelling> earlier_spellings(const ParsedOptions& options);
 
-/// Those of `input_options`, which here name pictures alone.
-std::vector<Option> set_input_options();
 /// How the model runs; their `--precision auto` measures nothing.
 std::vector<Option> set_runtime_options();
 std::vector<Option> labelled_set_options();  // labels-csv, no-labels, limit-images
 std::vector<Option> score_options();         // real-labels, require-top1, save-logits, per-class,
-                                             // confusions, save-errors, most-errors
+                                             // confusions, save-errors
 std::vector<Option> layer_reference_options();  // against, against-attn, against-attn-opt
 std::vector<Option> agreement_options();        // the same, against-precision
 std::vector<Option> faithfulness_options();     // measure, method, steps, substrate, class, layer
-/// Options that were `evaluate`'s: the two before, and diagnostics, diagnostics-images; hidden.
-std::vector<Option> earlier_evaluate_options();
 
 /// The other model of a comparison. The options of the first model's weights and attention are that one's
 /// alone where `--against` names another.
@@ -79,7 +66,6 @@ struct ScoreRequest {
   std::string save_logits;
   std::string save_errors;
   std::string html;
-  std::size_t most_errors = 0;
   std::string per_class;  ///< a file, "-" or ""
   std::size_t confusions = 0;
   std::optional<double> required_top1;
@@ -98,12 +84,10 @@ struct FaithfulnessRequest {
 
 struct EvaluateRequest : PicturesRequest {
   SetJobs jobs = {};
-  std::vector<EarlierSpelling> earlier = {};
   SetRequest set = {};
   ScoreRequest score = {};
   std::optional<ReferenceRequest> reference = {};
   FaithfulnessRequest faithfulness = {};
-  std::string diagnostics = {};  ///< a file or "-"
   std::int64_t diagnosed_images = 32;
 };
 /// The request of any of these commands.

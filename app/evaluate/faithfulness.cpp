@@ -1,5 +1,6 @@
 #include "app/evaluate/faithfulness.h"
 
+#include "app/model/running_model.h"
 #include "app/options/option_table.h"
 #include "app/run/signal_stop.h"
 #include "app/run/usage_error.h"
@@ -77,13 +78,13 @@ FaithfulnessPlan plan_faithfulness(const FaithfulnessRequest& request, std::uint
   return plan;
 }
 
-FaithfulnessRun::FaithfulnessRun(FaithfulnessPlan plan, const ModelSource& source,
-                                 model::Classifier& classifier, const PipelineOptions& pipeline)
-    : plan_(std::move(plan)), classifier_(classifier), pipeline_(pipeline) {
-  plan_.options.batch_size = pipeline.batch_size;
+FaithfulnessRun::FaithfulnessRun(FaithfulnessPlan plan, Session& session)
+    : plan_(std::move(plan)), session_(session) {
+  const ModelSource& source = session.source();
+  plan_.options.batch_size = session.pipeline().batch_size;
   if (!plan_.requests.empty()) {
     explainer_.emplace(
-        make_explainer(plan_.seed, source, plan_.requests, classifier.options().device));
+        make_explainer(plan_.seed, source, plan_.requests, session.classifier().options().device));
   }
   report_.model = source.name;
   report_.attention = model::to_text(source.config.attention);
@@ -110,13 +111,14 @@ FaithfulnessRun::FaithfulnessRun(FaithfulnessPlan plan, const ModelSource& sourc
 }
 
 std::size_t FaithfulnessRun::pictures_at_once() const {
-  const image::TransformConfig& transform = pipeline_.transform;
+  const image::TransformConfig& transform = session_.transform();
   if (transform.native) return 1;
   constexpr std::int64_t kMost = 64;
+  const model::inference::Engine& engine = session_.engine();
   const std::int64_t tokens =
-      classifier_.engine().num_tokens(transform.img_size.height, transform.img_size.width);
+      engine.num_tokens(transform.img_size.height, transform.img_size.width);
   return static_cast<std::size_t>(std::clamp<std::int64_t>(
-      classifier_.engine().limits().enough_tokens / std::max<std::int64_t>(tokens, 1), 1, kMost));
+      engine.limits().enough_tokens / std::max<std::int64_t>(tokens, 1), 1, kMost));
 }
 
 std::vector<at::Tensor> FaithfulnessRun::make_maps(const PipelineResult& result,
@@ -126,9 +128,9 @@ std::vector<at::Tensor> FaithfulnessRun::make_maps(const PipelineResult& result,
   std::vector<at::Tensor> maps;
   if (explainer_) {
     for (explain::Request& request : plan_.requests) request.class_index = class_index;
-    const model::TokenGrid grid = classifier_.config().token_grid(rows, columns);
+    const model::TokenGrid grid = session_.config().token_grid(rows, columns);
     for (const explain::Explanation& explanation :
-         explainer_->explain(result.tokens, grid, plan_.requests)) {
+         explainer_->explain(result.views.tokens_of_whole("faithfulness"), grid, plan_.requests)) {
       maps.push_back(explanation.map);
       keep_note(explanation);
     }
@@ -155,13 +157,13 @@ void FaithfulnessRun::keep_note(const explain::Explanation& explanation) {
 
 bool FaithfulnessRun::add(const PipelineResult& result, std::int64_t target, std::size_t index) {
   explain::WatchedPicture picture;
-  picture.image = model_input(pipeline_, result);
+  picture.image = model_input(session_.pipeline(), result);
   picture.label = target;
   picture.class_index = plan_.of_target ? target : result.logits.argmax().item<std::int64_t>();
   const auto begin = Clock::now();
   const std::vector<at::Tensor> maps = make_maps(result, picture.class_index, index);
   const double map_seconds = seconds_since(begin);
-  const auto scores = explain::score_maps(classifier_.engine(), picture, maps, plan_.options);
+  const auto scores = explain::score_maps(session_.engine(), picture, maps, plan_.options);
   if (!scores) return false;
   report_.map_seconds += map_seconds;
   report_.blur_sigma = explain::blur_sigma(result.model_size.height, result.model_size.width);

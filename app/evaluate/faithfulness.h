@@ -3,8 +3,7 @@
 
 #include "app/evaluate/evaluate_options.h"
 #include "app/evaluate/faithfulness_report.h"
-#include "app/model/model_source.h"
-#include "app/pipeline/pipeline.h"
+#include "app/session/session.h"
 #include "model/explain/explainer.h"
 #include "model/explain/faithfulness.h"
 
@@ -34,15 +33,13 @@ FaithfulnessPlan plan_faithfulness(const FaithfulnessRequest& request, std::uint
 
 class FaithfulnessRun {
  public:
-  /// `source` and `classifier`, which traces the plan's layers, must outlive it.
-  FaithfulnessRun(FaithfulnessPlan plan, const ModelSource& source, model::Classifier& classifier,
-                  const PipelineOptions& pipeline);
+  /// `session`, which was loaded for the plan's layers and keeps the model's input, must outlive it.
+  FaithfulnessRun(FaithfulnessPlan plan, Session& session);
 
   /// Pictures to hand over at a time: what the pipeline keeps meanwhile is bounded by them.
   [[nodiscard]] std::size_t pictures_at_once() const;
 
-  /// Measures all maps of a picture that was classified; the classifier must have nothing under
-  /// way. `index` is the picture's in its set and seeds its random maps. False, and the picture is
+  /// Measures all maps of a picture that was classified; the model must have nothing under way. `index` is the picture's in its set and seeds its random maps. False, and the picture is
   /// left out, when a stop was requested meanwhile.
   bool add(const PipelineResult& result, std::int64_t target, std::size_t index);
 
@@ -54,8 +51,7 @@ class FaithfulnessRun {
   void keep_note(const model::explain::Explanation& explanation);
 
   FaithfulnessPlan plan_;
-  model::Classifier& classifier_;
-  const PipelineOptions& pipeline_;
+  Session& session_;
   std::optional<model::explain::Explainer> explainer_;  ///< none for random and centre alone
   FaithfulnessReport report_;
 };

@@ -1,8 +1,5 @@
 #include "app/evaluate/faithfulness_report.h"
 
-#include "app/results/table.h"
-#include "app/run/terminal_text.h"
-
 #include <algorithm>
 #include <array>
 #include <cmath>
@@ -119,14 +116,14 @@ OrderedJson FaithfulnessReport::json_of(const FaithfulnessRow& row) const {
                         {"lower_is_better", measure.lower_is_better},
                         {"substrate", measure.substrate},
                         {"images", row.areas.size()},
-                        {"auc", rounded(area.mean)},
-                        {"stddev", rounded(area.stddev)},
-                        {"standard_error", rounded(area.standard_error)},
-                        {"margin95", rounded(area.margin)}};
+                        {"auc", area.mean},
+                        {"stddev", area.stddev},
+                        {"standard_error", area.standard_error},
+                        {"margin95", area.margin}};
   for (const std::string_view baseline : {kRandomMap, kCenterMap}) {
     const auto comparison = against(row, baseline);
     const auto add = [&](const std::string& key, double value) {
-      object[key] = comparison ? OrderedJson(rounded(value)) : OrderedJson();
+      object[key] = comparison ? OrderedJson(value) : OrderedJson();
     };
     const PairedComparison& by = comparison ? *comparison : PairedComparison();
     const std::string name(baseline);
@@ -134,85 +131,87 @@ OrderedJson FaithfulnessReport::json_of(const FaithfulnessRow& row) const {
     add("vs_" + name + "_margin95", by.difference.margin);
     add("beats_" + name, by.wins);
   }
-  object["seconds"] = rounded(row.seconds);
+  object["seconds"] = row.seconds;
   return object;
 }
 
-OrderedJson FaithfulnessReport::json() const {
-  OrderedJson object = {
-      {"images", images},
-      {"class", of_class},
-      {"layer", layer},
-      {"steps", steps},
-      {"blur_sigma", images == 0 ? OrderedJson() : OrderedJson(rounded(blur_sigma))},
-      {"random_draws", random_draws},
-      {"seed", seed},
-      {"map_seconds", rounded(map_seconds)}};
-  OrderedJson& items = object["rows"] = OrderedJson::array();
-  if (images > 0)
-    for (const FaithfulnessRow& row : rows) items.push_back(json_of(row));
-  object["notes"] = all_notes();
-  return object;
-}
-
-void FaithfulnessReport::write_text(std::ostream& out) const {
-  if (images == 0) {
-    out << "\nno picture was measured\n";
-    flush_results(out);
-    return;
-  }
-  for (const FaithfulnessMeasure& measure : measures) {
-    out << '\n'
-        << measure.name << ": " << measure.summary << "; "
-        << (measure.lower_is_better ? "lower" : "higher") << " is better (substrate "
-        << measure.substrate << ", class " << of_class << ", layer " << layer << ", " << images
-        << (images == 1 ? " picture)\n" : " pictures)\n");
-    std::vector<std::vector<std::string>> lines{{"map", "AUC ± 95 %", "std. dev.",
-                                                 "minus random ± 95 %", "beats random",
-                                                 "beats center", "seconds"}};
-    for (const FaithfulnessRow& row : rows) {
-      if (row.measure != measure.name) continue;
-      const MeanOverPictures area = mean_over(row.areas);
-      const auto random = against(row, kRandomMap);
-      const auto center = against(row, kCenterMap);
-      lines.push_back(
-          {row.map, with_margin(area, number_or_dash(area.mean)), number_or_dash(area.stddev),
-           random ? with_margin(random->difference, with_sign(random->difference.mean)) : "-",
-           random ? percent(random->wins) : "-", center ? percent(center->wins) : "-",
-           fixed(row.seconds, 1)});
-    }
-    write_columns(lines, {true}, out);
-  }
-  out << '\n'
-      << kRandomMap << ": mean of " << random_draws << " maps per picture, seed " << seed << "; "
-      << kCenterMap << ": Gaussian, sigma a quarter of each edge";
-  if (std::ranges::find(measures, "blur", &FaithfulnessMeasure::substrate) != measures.end())
-    out << "; blur: Gaussian, sigma " << fixed(blur_sigma, 1) << " pixels";
-  out << '\n';
-  for (const std::string& note : all_notes()) out << "note: " << printable(note) << '\n';
-  flush_results(out);
-}
-
-void FaithfulnessReport::write_rows(Format format, std::ostream& out) const {
-  bool is_first = true;
+ResultTable FaithfulnessReport::table_of(const OrderedJson& run) const {
+  std::vector<TableColumn> columns;
+  std::vector<std::vector<OrderedJson>> lines;
   for (const FaithfulnessRow& row : rows) {
-    OrderedJson cells = {{"model", model},
-                         {"attention", attention},
-                         {"class", of_class},
-                         {"layer", layer},
-                         {"steps", steps}};
+    OrderedJson cells = run;
     cells.update(json_of(row));
-    std::vector<std::string> keys;
-    std::vector<std::string> values;
+    columns.clear();
+    lines.emplace_back();
     for (const auto& [key, cell] : cells.items()) {
-      keys.push_back(key);
-      values.push_back(cell_text(cell));
+      columns.push_back({key, key});
+      lines.back().push_back(cell);
     }
-    if (std::exchange(is_first, false)) out << header_row(keys, format);
-    if (images == 0) break;
-    out << delimited_row(values, format);
   }
-  flush_results(out);
+  ResultTable table(std::move(columns));
+  if (images > 0)
+    for (std::vector<OrderedJson>& line : lines) table.add(std::move(line));
+  return table;
+}
+
+void FaithfulnessReport::add_measure(const FaithfulnessMeasure& measure, Report& report) const {
+  ResultTable table({{"map", "map"},
+                     {"auc", "AUC ± 95 %"},
+                     {"stddev", "std. dev.", kDecimals},
+                     {"vs_random", "minus random ± 95 %"},
+                     {"beats_random", "beats random"},
+                     {"beats_center", "beats center"},
+                     {"seconds", "seconds", 1}});
+  for (const FaithfulnessRow& row : rows) {
+    if (row.measure != measure.name) continue;
+    const MeanOverPictures area = mean_over(row.areas);
+    const auto random = against(row, kRandomMap);
+    const auto center = against(row, kCenterMap);
+    table.add({row.map, with_margin(area, number_or_dash(area.mean)), area.stddev,
+               random ? with_margin(random->difference, with_sign(random->difference.mean)) : "-",
+               random ? percent(random->wins) : "-", center ? percent(center->wins) : "-",
+               row.seconds});
+  }
+  report.add_table("",
+                   measure.name + ": " + measure.summary + "; " +
+                       (measure.lower_is_better ? "lower" : "higher") + " is better (substrate " +
+                       measure.substrate + ", class " + of_class + ", layer " +
+                       std::to_string(layer) + ", " + std::to_string(images) +
+                       (images == 1 ? " picture)" : " pictures)"),
+                   std::move(table), kForPeople);
+}
+
+Report FaithfulnessReport::report() const {
+  Report report("Maps against chance");
+  const std::vector<std::string> all = all_notes();
+  report.add("images", images);
+  report.add("class", of_class);
+  report.add("layer", layer);
+  report.add("steps", steps);
+  report.add("blur_sigma", images == 0 ? OrderedJson() : OrderedJson(blur_sigma));
+  report.add("random_draws", random_draws);
+  report.add("seed", seed);
+  report.add("map_seconds", map_seconds);
+  report.notes = all;
+  if (images == 0) report.notes.emplace_back("no picture was measured");
+  if (images > 0)
+    for (const FaithfulnessMeasure& measure : measures) add_measure(measure, report);
+  report.add_table("rows", "", table_of({}), kInJson);
+  report.add_table("", "",
+                   table_of({{"model", model},
+                             {"attention", attention},
+                             {"class", of_class},
+                             {"layer", layer},
+                             {"steps", steps}}),
+                   kInRows);
+  report.summary.add("notes", all, 0, kInJson);
+  std::string remark = std::string(kRandomMap) + ": mean of " + std::to_string(random_draws) +
+                       " maps per picture, seed " + std::to_string(seed) + "; " +
+                       std::string(kCenterMap) + ": Gaussian, sigma a quarter of each edge";
+  if (std::ranges::find(measures, "blur", &FaithfulnessMeasure::substrate) != measures.end())
+    remark += "; blur: Gaussian, sigma " + fixed(blur_sigma, 1) + " pixels";
+  if (images > 0) report.remarks.push_back(std::move(remark));
+  return report;
 }
 
 }  // namespace hydrascope::app

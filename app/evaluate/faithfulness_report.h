@@ -2,12 +2,11 @@
 // random maps and the centre.
 #pragma once
 
-#include "app/results/table.h"
+#include "app/results/report.h"
 
 #include <cstdint>
 #include <limits>
 #include <optional>
-#include <ostream>
 #include <string>
 #include <string_view>
 #include <vector>
@@ -69,16 +68,16 @@ struct FaithfulnessReport {
 
   /// What the reader must know: the methods' notes, and which methods do not beat the centre.
   [[nodiscard]] std::vector<std::string> all_notes() const;
-  /// The value of the member "faithfulness".
-  [[nodiscard]] OrderedJson json() const;
-  /// A table a measure, then the notes.
-  void write_text(std::ostream& out) const;
-  /// csv or tsv: a header, and one row per map and measure.
-  void write_rows(Format format, std::ostream& out) const;
+  /// A row for each map and measure; for people a table for each measure.
+  [[nodiscard]] Report report() const;
 
  private:
   /// What a row says, once for every format; null where a number has no meaning.
   [[nodiscard]] OrderedJson json_of(const FaithfulnessRow& row) const;
+  /// All rows, each behind the members of `run`; none where no picture was measured.
+  [[nodiscard]] ResultTable table_of(const OrderedJson& run) const;
+  /// The table of a measure for people.
+  void add_measure(const FaithfulnessMeasure& measure, Report& report) const;
   [[nodiscard]] const FaithfulnessRow* find_or_null(std::string_view map,
                                                     std::string_view measure) const;
   [[nodiscard]] const FaithfulnessMeasure& measure_of(const FaithfulnessRow& row) const;

@@ -7,7 +7,7 @@
 #include "app/results/json.h"
 #include "app/run/console.h"
 #include "app/run/usage_error.h"
-#include "app/service/service.h"
+#include "app/session/service.h"
 #include "app/visualize/visualize_options.h"
 #include "kernels/error.h"
 
@@ -209,8 +209,8 @@ hydrascope_answer::hydrascope_answer(hydrascope::app::Answer answer) : given(std
   }
   for (std::size_t i = 0; i < given.maps.size(); ++i) {
     const app::InputMap& map = given.maps[i];
-    const auto [top_edge, height] = app::extent(map.placement->vertical);
-    const auto [left_edge, width] = app::extent(map.placement->horizontal);
+    const auto [top_edge, height] = app::extent(map.placement.vertical);
+    const auto [left_edge, width] = app::extent(map.placement.horizontal);
     maps.push_back({map.map.values.data(), map.map.rows, map.map.columns, left_edge, top_edge,
                     width, height,
                     hydrascope::model::explain::entry_of(map.choice.method).name.data(),

@@ -1,9 +1,9 @@
 #include "app/model/auto_precision.h"
 
-#include "app/model/assets.h"
-#include "app/model/model_source.h"
+#include "app/model/running_model.h"
 #include "app/pictures/inputs.h"
 #include "app/results/json.h"
+#include "app/run/assets.h"
 #include "app/run/console.h"
 #include "app/run/terminal_text.h"
 #include "app/run/usage_error.h"
@@ -52,19 +52,13 @@ std::string describe_choice(const std::optional<StorageTimings>& timings) {
 }  // namespace
 
 RunRequest with_fastest_precision(RunRequest run, const model::VitConfig& config,
-                                  const Console& console, ProcessTeam* team) {
-  if (run.precision != "auto" || run.deterministic || run.kernels == model::Kernels::reference)
+                                  const Console& console) {
+  if (!run.fastest || run.precision != "auto" || run.deterministic ||
+      run.kernels == model::Kernels::reference || !choose_device(run).is_cpu())
     return run;
-  const bool shares = team != nullptr && team->has_others();
-  const bool on_cpu = choose_device(run).is_cpu();
-  std::int64_t against = 0;
-  if (on_cpu) {
-    const std::optional<StorageTimings>& timings = timings_of(config.embed_dim);
-    console.detail("precision: " + describe_choice(timings));
-    if (!prefers_bfloat16(timings)) against = 1;
-  }
-  if (shares) team->sum({&against});
-  if (on_cpu) run.precision = against == 0 ? "bfloat16" : "float32";
+  const std::optional<StorageTimings>& timings = timings_of(config.embed_dim);
+  console.detail("precision: " + describe_choice(timings));
+  run.precision = prefers_bfloat16(timings) ? "bfloat16" : "float32";
   return run;
 }
 

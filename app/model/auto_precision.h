@@ -5,7 +5,6 @@
 #include "app/model/model_source.h"
 #include "app/options/requests.h"
 #include "app/run/console.h"
-#include "app/run/process_team.h"
 #include "model/config/config.h"
 
 #include <ATen/core/Tensor.h>
@@ -17,9 +16,9 @@ namespace hydrascope::app {
 /// `run` with the faster of float32 and bfloat16 in the place of `auto`, as some milliseconds of
 /// measuring on this processor say; -v tells what they said. float32 where the bits must not depend
 /// on that (`--deterministic`) and where the modules compute (`--kernels reference`). On a GPU
-/// nothing changes. The processes of a team, which call this together, take bfloat16 if all want it.
+/// nothing changes, nor where `run.fastest` is not set.
 RunRequest with_fastest_precision(RunRequest run, const model::VitConfig& config,
-                                  const Console& console, ProcessTeam* team = nullptr);
+                                  const Console& console);
 
 /// What it is for the bundled models, and why: "bfloat16 (a tile of tokens takes 0.31 ms, in
 /// float32 0.58 ms)".

@@ -3,6 +3,8 @@
 #pragma once
 
 #include "app/model/model_source.h"
+#include "app/model/resolve_labels.h"
+#include "app/model/resolved_transform.h"
 #include "app/options/options.h"
 #include "model/checkpoint/formats/safetensors.h"
 #include "model/image/labels.h"

@@ -1,6 +1,6 @@
-// The names of a model's classes: those that the user names, the file's own, or ImageNet's.
-#include "app/model/assets.h"
-#include "app/model/model_source.h"
+#include "app/model/resolve_labels.h"
+
+#include "app/run/assets.h"
 #include "kernels/error.h"
 
 #include <filesystem>

@@ -6,6 +6,7 @@
 #include <algorithm>
 #include <string>
 #include <string_view>
+#include <utility>
 #include <vector>
 
 namespace hydrascope::app {
@@ -107,9 +108,9 @@ std::string heading(const Option& option) {
 }
 
 /// Headings in the order of their first option.
-std::vector<std::string> headings(const CommandSpec& command) {
+std::vector<std::string> headings(std::span<const Option> options) {
   std::vector<std::string> result;
-  for (const Option& option : command.options) {
+  for (const Option& option : options) {
     if (std::ranges::find(result, heading(option)) == result.end()) {
       result.push_back(heading(option));
     }
@@ -117,7 +118,7 @@ std::vector<std::string> headings(const CommandSpec& command) {
   return result;
 }
 
-/// Name, then description at `column`, on a line of its own where the name is too long.
+/// Name, then description at `column`.
 void append_entry(std::string& out, const std::string& label, const std::string& description,
                   std::size_t width, std::size_t column = kDescriptionColumn) {
   std::string line(kProgramIndent, ' ');
@@ -126,13 +127,49 @@ void append_entry(std::string& out, const std::string& label, const std::string&
     out += line + "\n";
     return;
   }
-  if (line.size() + 2 > column) {
-    out += line + "\n";
-    line.clear();
+  // A name that is too long pushes the first line of its description to the right.
+  line.resize(std::max(column, line.size() + 2), ' ');
+  const std::size_t first = description.find(' ');
+  if (line.size() + std::min(first, description.size()) > width) {
+    out += line.substr(0, line.find_last_not_of(' ') + 1) + "\n";
+    line.assign(column, ' ');
   }
-  line.resize(column, ' ');
   out += line;
-  append_wrapped(out, description, column, column, width);
+  append_wrapped(out, description, line.size(), column, width);
+}
+
+bool is_explained_by(const Option& option, const CommandSpec& command) {
+  return option.explained_by.empty() || option.explained_by == command.name;
+}
+
+void append_options(std::string& out, const CommandSpec& command, std::size_t width) {
+  std::vector<Option> options = command.options;
+  std::erase_if(options, [&](const Option& option) { return !is_explained_by(option, command); });
+  for (const std::string& title : headings(options)) {
+    out += "\n" + title + ":\n";
+    for (const Option& option : options)
+      if (heading(option) == title)
+        append_entry(out, option_label(option), option_description(option), width);
+  }
+}
+
+/// The options that another help explains, with their defaults: "--hflip X (0.5), --aa POLICY".
+void append_named(std::string& out, const CommandSpec& command, std::size_t width) {
+  std::vector<std::pair<std::string, std::string>> named;  // by the command that explains them
+  for (const Option& option : command.options) {
+    if (is_explained_by(option, command)) continue;
+    auto found =
+        std::ranges::find(named, option.explained_by, &std::pair<std::string, std::string>::first);
+    if (found == named.end()) found = named.insert(found, {option.explained_by, ""});
+    std::string name = option_label(option);
+    name.erase(0, name.find_first_not_of(' '));
+    if (!option.default_value.empty()) name += " (" + option.default_value + ")";
+    found->second += (found->second.empty() ? "" : ", ") + name;
+  }
+  for (const auto& [help, names] : named) {
+    out += "\nAs `hydrascope help " + help + "` explains:\n  ";
+    append_wrapped(out, names, kProgramIndent, kProgramIndent, width);
+  }
 }
 
 /// "usage: ...", what the command does, its other names.
@@ -187,7 +224,7 @@ std::string troff(std::string_view text) {
 }
 
 void append_man_options(std::string& out, const CommandSpec& command) {
-  for (const std::string& title : headings(command)) {
+  for (const std::string& title : headings(command.options)) {
     out += ".PP\n" + troff(title) + ":\n";
     for (const Option& option : command.options) {
       if (heading(option) != title) continue;
@@ -214,14 +251,8 @@ std::string help_text(const CommandSpec& whole, int columns) {
     append_wrapped(out, "Also: hydrascope " + join_words(command.aliases, ", ", ", "), 0, 0, width);
   }
   append_subcommands(out, command, width);
-  for (const std::string& title : headings(command)) {
-    out += "\n" + title + ":\n";
-    for (const Option& option : command.options) {
-      if (heading(option) == title) {
-        append_entry(out, option_label(option), option_description(option), width);
-      }
-    }
-  }
+  append_options(out, command, width);
+  append_named(out, command, width);
   append_examples(out, command, command.examples.size());
   return out;
 }

@@ -27,6 +27,11 @@ std::vector<Option> hide(std::vector<Option> options,
   return options;
 }
 
+std::vector<Option> as_in(const std::string& command, std::vector<Option> options) {
+  for (Option& option : options) option.explained_by = command;
+  return options;
+}
+
 Option& named(std::vector<Option>& options, std::string_view name) {
   const auto found = std::ranges::find(options, name, &Option::name);
   if (found == options.end())
@@ -69,7 +74,7 @@ Option share(std::string name, std::string help, std::string default_value) {
 Option save_dtype(std::string default_note) {
   return text("save-dtype", "number format of the weights in the new file",
               otherwise(std::move(default_note)), one_of({"float32", "float16", "bfloat16"}),
-              also({{"precision"}, {"dtype"}, {"fp16", "float16"}, {"bf16", "bfloat16"}}));
+              also({{"precision"}, {"fp16", "float16"}, {"bf16", "bfloat16"}}));
 }
 
 }  // namespace hydrascope::app

@@ -108,6 +108,8 @@ std::vector<Option> without(std::vector<Option> options,
 /// The same, those of `names` hidden.
 std::vector<Option> hide(std::vector<Option> options,
                          std::initializer_list<std::string_view> names);
+/// The same, explained by the help of `command`.
+std::vector<Option> as_in(const std::string& command, std::vector<Option> options);
 /// That one of `options`, to change what a command has otherwise. Error(internal) if it is none.
 Option& named(std::vector<Option>& options, std::string_view name);
 

@@ -4,6 +4,7 @@
 #pragma once
 
 #include "app/options/options.h"
+#include "app/run/words.h"
 
 #include <string>
 #include <string_view>
@@ -66,9 +67,5 @@ std::vector<std::string> check_values(const Option& option, std::vector<std::str
 
 /// The settings of a configuration file, in its order (options_config.cpp).
 std::vector<Setting> read_config(const CommandSpec& command, const std::string& file);
-
-/// {"a", "b", "c"} -> "a, b or c".
-std::string join_words(const std::vector<std::string>& words, std::string_view separator,
-                       std::string_view last_separator);
 
 }  // namespace hydrascope::app

@@ -48,6 +48,8 @@ struct Option {
   std::vector<std::string> suggestions = {};  ///< or these words, of an open set
   bool hidden = false;  ///< an earlier spelling: it works, but help and completion do not show it
   std::vector<std::string> subcommands = {};  ///< those that take it; empty = all
+  /// The command whose --help explains it ("train", "help"), where this one's names it alone.
+  std::string explained_by = {};
 };
 
 /// What the first positional of a command may be: `models list`.
@@ -139,10 +141,6 @@ class ParsedOptions {
 ParsedOptions parse(const CommandSpec& command, std::span<const std::string> arguments,
                     ConfigFile config = ConfigFile::read);
 
-/// The candidate closest to `word` by edit distance (letters swapped count once, case does not
-/// count), else the only one that begins with it, or "" when nothing is near.
-std::string nearest(std::string_view word, std::span<const std::string> candidates);
-
 /// Consumes all of `word` or throws Error(invalid_argument) with `subject` ("--crop-pct"). Decimal,
 /// a leading '+' is fine, infinities and NaN are not numbers.
 std::int64_t to_integer(std::string_view word, std::string_view subject);
@@ -168,13 +166,15 @@ std::string man_page(std::span<const CommandSpec> commands, std::string_view ver
 // Groups of options that several commands share, each as the contract spells it. What a group
 // holds stands in shared_options.cpp.
 std::vector<Option> model_options();
+std::vector<Option> new_head_options();  // num-classes, reset-head: where models are made
 std::vector<Option> input_options();
 std::vector<Option> preprocessing_options();
 std::vector<Option> views_options();
 std::vector<Option> runtime_options();
 std::vector<Option> precision_check_options();  // check-precision
 std::vector<Option> launch_options();
-std::vector<Option> output_options();
+std::vector<Option> output_options();         // of a report
+std::vector<Option> record_output_options();  // of a stream of records, which is no page
 std::vector<Option> label_options();
 std::vector<Option> general_options();
 /// Concatenates groups; throws Error(internal) for a name, alias or short name declared twice.

@@ -39,11 +39,6 @@ TransformRequest transform_request(const ParsedOptions& options) {
     read.take(name, values);
     return values;
   };
-  read.take("input-size", request.img_size, [&] {
-    const std::vector<std::string>& words = options.texts("input-size");
-    request.channels = to_integer(words.at(0), "--input-size");
-    return parse_size(words.at(1) + "x" + words.at(2));
-  });
   if (options.takes_one_value("img-size"))
     read.take("img-size", request.img_size, [&] { return parse_size(options.text("img-size")); });
   read.take("crop-pct", request.crop_pct, [&] { return options.number("crop-pct"); });
@@ -97,11 +92,9 @@ RunRequest run_request(const ParsedOptions& options, AutoExif exif) {
   read.take("max-pixels", request.decode.max_pixels);
   read.take("max-bytes", request.decode.max_bytes);
   // `serve` has the time as an option and no flag: other processes decode there, always.
-  bool isolates = options.declares("decode-timeout") && !options.declares("isolate-decoding");
-  read.take("isolate-decoding", isolates);
-  if (isolates) request.decode.reader = &decoding_workers(options.number("decode-timeout"));
-  if (!isolates && read.given("decode-timeout"))
-    throw UsageError("works with --isolate-decoding only", options.origin("decode-timeout"));
+  if (options.declares("decode-timeout"))  // of `serve`, whose pictures are strangers'
+    request.decode.reader = &decoding_workers(options.number("decode-timeout"));
+  request.fastest = exif == AutoExif::upright;
   request.decode.apply_exif =
       exif == AutoExif::upright ? !read.is("exif", "ignore") : read.is("exif", "apply");
   read.take("check-precision", request.check_precision);
@@ -128,13 +121,15 @@ Console console_request(const ParsedOptions& options) {
 
 std::vector<std::string> input_words(const ParsedOptions& options) {
   std::vector<std::string> words = options.positionals();
-  const std::vector<std::string>& named = options.texts("input");
-  words.insert(words.end(), named.begin(), named.end());
+  if (options.declares("input"))
+    words.insert(words.end(), options.texts("input").begin(), options.texts("input").end());
   return words;
 }
 
 OutputRequest output_request(const ParsedOptions& options) {
-  return {options.text("output"), choose_format(options.text("format"), options.text("output"))};
+  const std::string& file = options.text("output");
+  return {file, choose_format(options.text("format"), file,
+                              options.entries().at("format").option.choices)};
 }
 
 PicturesRequest pictures_request(const ParsedOptions& options, AutoExif exif) {

@@ -41,7 +41,6 @@ ModelRequest model_request(const ParsedOptions& options);
 /// How pictures are prepared, where the model's own way is not to be taken.
 struct TransformRequest {
   std::optional<Asked<image::Size>> img_size = {};
-  std::optional<std::int64_t> channels = {};  ///< of `--input-size`
   std::optional<Asked<double>> crop_pct = {};
   std::optional<Asked<image::CropMode>> crop_mode = {};
   std::optional<Asked<image::Interpolation>> interpolation = {};
@@ -71,6 +70,7 @@ struct RunRequest {
   std::optional<int> workers = {};  ///< the same
   std::int64_t batch_size = 0;      ///< 0: chosen by size
   image::DecodeOptions decode = {};
+  bool fastest = false;       ///< what `precision` auto is: people look, nobody measures
   double join_timeout = 600;  ///< seconds, `--ddp-timeout`
   bool fail_fast = false;     ///< `--on-error fail`
   std::optional<std::int64_t> check_precision = {};
@@ -82,7 +82,7 @@ model::Kernels parse_kernels(std::string_view word);
 
 /// `-v`, `-q`, `--no-progress` and `--color`, whose "auto" asks the terminal.
 Console console_request(const ParsedOptions& options);
-/// Positionals and `--input`, in that order.
+/// Positionals and `--input`, where the command has it, in that order.
 std::vector<std::string> input_words(const ParsedOptions& options);
 
 /// `-o` and `--format`.

@@ -1,8 +1,8 @@
 // The options that several commands share, spelled as the contract of the command line has them.
-#include "app/model/mechanism_listing.h"
+#include "app/options/mechanism_listing.h"
 #include "app/options/option_builders.h"
-#include "app/options/option_table.h"
 #include "app/options/options.h"
+#include "app/results/format.h"
 
 #include <utility>
 
@@ -17,24 +17,19 @@ std::vector<Option> model_options() {
                letter('m'), takes("MODEL"), otherwise("the bundled checkpoint"), also({{"arch"}}),
                completes_files),
           text("checkpoint", "weights of a --model that is named by its architecture",
-               takes("FILE"), also({{"weights"}, {"initial-checkpoint"}, {"pretrained-path"}}),
-               completes_files),
+               takes("FILE"), completes_files),
           flag("use-ema", "take the moving average of the weights that the checkpoint holds"),
-          integer("num-classes",
-                  "number of classes; a classifier of another size is replaced by a new one",
-                  otherwise("the checkpoint's"), at_least(1)),
-          flag("reset-head", "replace the classifier by a new one, with random weights"),
           text("attn",
                "attention by layer, as hydra:last4; softmax:0-9,hydra:10-11 counts layers from 0, "
-               "hydra:every2 is every second one, hydra alone all; mechanisms: " +
-                   join_words(mechanism_names(), ", ", ", "),
+               "hydra:every2 is every second one, hydra alone all; `hydrascope models list` lists "
+               "mechanisms",
                takes("SPEC"), otherwise("the checkpoint's"), suggests(mechanism_names())),
           text("attn-opt",
                "setting of an attention mechanism; `hydrascope models info MECHANISM` lists them",
                takes("MECHANISM[:LAYERS].KEY=VALUE"), repeatable, suggests(mechanism_settings())),
           text("rel-pos",
-               "position rule of softmax's scores by layer, as rope or alibi:last4; rules: " +
-                   join_words(position_names(), ", ", ", "),
+               "position rule of softmax's scores by layer, as rope or alibi:last4; `hydrascope "
+               "models list` lists rules",
                takes("SPEC"), otherwise("the checkpoint's"), suggests(position_names())),
           text("rel-pos-opt",
                "setting of a position rule, of all its layers or of some: alibi:0-5.strength=2; "
@@ -55,29 +50,25 @@ std::vector<Option> model_options() {
       });
 }
 
+std::vector<Option> new_head_options() {
+  return in_group(
+      "Model", {integer("num-classes",
+                        "number of classes; a classifier of another size is replaced by a new one",
+                        otherwise("the checkpoint's"), at_least(1)),
+                flag("reset-head", "replace the classifier by a new one, with random weights")});
+}
+
 std::vector<Option> input_options() {
   return in_group(
-      "Input",
-      {
-          text("input",
-               "picture, video, folder, quoted glob or @list.txt, as an argument; - reads paths "
-               "from standard input",
-               letter('i'), takes("PATH"), also({{"source"}, {"data-dir"}}), repeatable,
-               completes_files),
-          flag("recursive", "look into the folders inside a folder, too"),
-          text("on-error", "go on after an input that failed (exit code 3), or stop there",
-               by_default("skip"), one_of({"skip", "fail"}), also({{"strict", "fail"}})),
-          integer("max-pixels", "refuse pictures of more pixels than that before decoding them",
-                  by_default("536870912"), at_least(1)),
-          integer("max-bytes",
-                  "refuse files of pictures of more bytes than that before reading them",
-                  by_default("2147483647"), at_least(1), at_most(2147483647)),
-          flag("isolate-decoding",
-               "decode pictures in other processes; a file that makes a decoder crash, hang or "
-               "take too much memory costs its own record, videos excepted"),
-          number("decode-timeout", "seconds that a picture may take with --isolate-decoding",
-                 by_default("30"), at_least(0.1), at_most(1e6)),
-      });
+      "Input", {
+                   flag("recursive", "look into the folders inside a folder, too"),
+                   text("on-error", "go on after an input that failed (exit code 3), or stop there",
+                        by_default("skip"), one_of({"skip", "fail"}), also({{"strict", "fail"}})),
+                   integer("max-pixels", "refuse pictures of more pixels before decoding",
+                           by_default("536870912"), at_least(1)),
+                   integer("max-bytes", "refuse files of more bytes before reading them",
+                           by_default("2147483647"), at_least(1), at_most(2147483647)),
+               });
 }
 
 std::vector<Option> preprocessing_options() {
@@ -86,21 +77,18 @@ std::vector<Option> preprocessing_options() {
       {
           text("img-size", "size that the model sees, height x width", takes("N|HxW"),
                otherwise("the model's"), also({{"imgsz"}})),
-          integer("input-size",
-                  "channels, height and width that the model sees, as timm spells --img-size",
-                  takes("C H W"), values(3), at_least(1)),
           text("fit", "what happens to a size that the patch does not divide", by_default("pad"),
                one_of({"pad", "crop", "resize"})),
-          number("crop-pct", "side of the crop over the side of the resized picture",
-                 otherwise("the model's"), also({{"eval-crop-ratio"}}), at_least(0.01)),
+          number("crop-pct", "side of the crop over the resized picture's",
+                 otherwise("the model's"), at_least(0.01)),
           text("crop-mode", "how pictures become square: cropped, squashed or bordered",
                otherwise("the model's"), one_of({"center", "squash", "border"})),
           text("interpolation", "filter that resizes pictures", otherwise("the model's"),
                one_of({"bicubic", "bilinear", "nearest"})),
           number("mean", "mean of the colour channels, of pixels in 0..1", takes("R G B"),
                  otherwise("the model's"), values(3)),
-          number("std", "standard deviation of the colour channels, of pixels in 0..1",
-                 takes("R G B"), otherwise("the model's"), values(3)),
+          number("std", "deviation of colour channels, of pixels in 0..1", takes("R G B"),
+                 otherwise("the model's"), values(3)),
           text("exif",
                "whether the orientation noted in a picture's file is applied; auto applies it to "
                "classify and to draw, not to learn and to score, as timm",
@@ -115,7 +103,7 @@ std::vector<Option> views_options() {
       "Preprocessing",
       {text("views",
             "what of a picture is classified; whole: resized and cropped, native: as --native, "
-            "tiles: overlapping tiles of the size that the model sees, each class by its most "
+            "tiles: overlapping tiles of the model's size, each class by its most "
             "probable one, pyramid: the whole, and tiles at the picture's size and halves of it",
             by_default("whole"), one_of({"whole", "native", "tiles", "pyramid"}))});
 }
@@ -127,7 +115,7 @@ std::vector<Option> runtime_options() {
           integer("batch-size", "pictures per forward pass", letter('b'),
                   otherwise("chosen by size"), at_least(1)),
           integer("workers", "threads that decode and transform pictures", letter('j'),
-                  otherwise("processors"), also({{"num-workers"}}), at_least(1), at_most(1024)),
+                  otherwise("processors"), at_least(1), at_most(1024)),
           integer("threads", "threads that compute the model", otherwise("processors"), at_least(1),
                   at_most(1024)),
           text("device",
@@ -139,7 +127,7 @@ std::vector<Option> runtime_options() {
                takes("FORMAT"), by_default("auto"),
                one_of({"auto", "float32", "tf32", "float16", "bfloat16", "int8"}),
                synonyms({{"fp32", "float32"}, {"fp16", "float16"}, {"bf16", "bfloat16"}}),
-               also({{"dtype"}, {"fp16", "float16"}, {"bf16", "bfloat16"}})),
+               also({{"fp16", "float16"}, {"bf16", "bfloat16"}})),
           text("calibration", "pictures that int8 is calibrated on",
                takes("FOLDER|FILE|@LIST|none"), otherwise("the bundled photographs"),
                completes_files),
@@ -151,11 +139,10 @@ std::vector<Option> runtime_options() {
 }
 
 std::vector<Option> precision_check_options() {
-  return in_group("Runtime",
-                  {integer("check-precision",
-                           "look at the first N pictures in float32, too; the end says how "
-                           "far the answers differ",
-                           at_least(1))});
+  return in_group(
+      "Runtime", {integer("check-precision",
+                          "compare the first N pictures with float32; the end says how they differ",
+                          at_least(1))});
 }
 
 std::vector<Option> launch_options() {
@@ -170,12 +157,16 @@ std::vector<Option> output_options() {
       "Output",
       {
           text("output", "file that results are written to", letter('o'), takes("FILE|-"),
-               otherwise("standard output"), also({{"results-file"}}), written),
-          text("format",
-               "form of the results; where it is not given, the extension of --output decides",
-               takes("FORMAT"), otherwise("text"), one_of({"text", "json", "jsonl", "csv", "tsv"}),
-               also({{"results-format"}})),
+               otherwise("standard output"), written),
+          text("format", "form of output; where it is not given, the extension of --output decides",
+               takes("FORMAT"), otherwise("text"), one_of(report_formats())),
       });
+}
+
+std::vector<Option> record_output_options() {
+  std::vector<Option> options = output_options();
+  named(options, "format").choices = record_formats();
+  return options;
 }
 
 std::vector<Option> label_options() {
@@ -190,20 +181,22 @@ std::vector<Option> label_options() {
 }
 
 std::vector<Option> general_options() {
-  return in_group(
-      "General",
-      {
-          text("config", "read options from a JSON file; flags win", letter('c'),
-               takes("FILE.json"), completes_files),
-          flag("dump-config", "print the resolved options as JSON, for --config, and stop"),
-          flag("verbose", "say more, on standard error", letter('v')),
-          flag("quiet", "say nothing but errors, on standard error", letter('q')),
-          flag("no-progress", "show no progress bar"),
-          text("color", "colours in text output; NO_COLOR is honoured", by_default("auto"),
-               one_of({"auto", "always", "never"})),
-          flag("usage", "print the common options and examples, and stop", letter('h')),
-          flag("help", "print every option, and stop"),
-      });
+  return as_in(
+      "help",
+      in_group(
+          "General",
+          {
+              text("config", "read options from a JSON file; flags win", letter('c'),
+                   takes("FILE.json"), completes_files),
+              flag("dump-config", "print the resolved options as JSON, for --config, and stop"),
+              flag("verbose", "say more, on standard error", letter('v')),
+              flag("quiet", "say nothing but errors, on standard error", letter('q')),
+              flag("no-progress", "show no progress bar"),
+              text("color", "colours in text output; NO_COLOR is honoured", by_default("auto"),
+                   one_of({"auto", "always", "never"})),
+              flag("usage", "print the common options and examples, and stop", letter('h')),
+              flag("help", "print every option, and stop"),
+          }));
 }
 
 }  // namespace hydrascope::app

@@ -1,7 +1,7 @@
 #include "app/options/written_files.h"
 
-#include "app/model/assets.h"
 #include "app/pictures/inputs.h"
+#include "app/run/assets.h"
 #include "app/run/output_file.h"
 #include "app/run/usage_error.h"
 #include "kernels/file_place.h"

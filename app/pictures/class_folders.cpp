@@ -1,10 +1,10 @@
 // The contents of a labelled set's folders.
-#include "app/options/option_table.h"
-#include "app/pictures/file_extension.h"
 #include "app/pictures/folder_listing.h"
 #include "app/pictures/inputs.h"
 #include "app/pictures/labelled_set.h"
+#include "app/results/file_extension.h"
 #include "app/run/terminal_text.h"
+#include "app/run/words.h"
 
 #include <algorithm>
 #include <filesystem>
@@ -31,8 +31,7 @@ void add_class_folder(const std::filesystem::path& folder, std::int64_t target, 
     return;
   }
   std::istringstream nothing;
-  InputStream walk({folder.string()}, /*recursive=*/true, nothing, NameOrder::bytes,
-                   folder.parent_path());
+  InputStream walk({folder.string()}, /*recursive=*/true, nothing, folder.parent_path());
   while (const auto input = walk.next()) {
     if (input->error == ErrorCode::empty) {
       set.empty_folders.push_back(folder.filename().string());

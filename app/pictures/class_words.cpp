@@ -1,7 +1,7 @@
 #include "app/pictures/class_words.h"
 
-#include "app/options/option_table.h"
 #include "app/run/usage_error.h"
+#include "app/run/words.h"
 #include "kernels/number_text.h"
 
 #include <algorithm>

@@ -1,4 +1,4 @@
-// `--isolate-decoding`, and always `serve`: other processes decode the pictures, so that a decoder
+// How `serve` decodes: other processes decode the pictures, so that a decoder
 // that crashes or hangs costs one of them.
 #pragma once
 

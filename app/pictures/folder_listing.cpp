@@ -25,38 +25,6 @@ bool path_order(const FolderEntry& left, const FolderEntry& right) {
   return byte_at(left, same) < byte_at(right, same);
 }
 
-bool is_digit(char character) { return character >= '0' && character <= '9'; }
-
-/// Takes the digits that `text` begins with off it; the number without leading zeros.
-std::string_view take_number(std::string_view& text) {
-  const auto end = std::ranges::find_if_not(text, is_digit);
-  std::string_view number = text.substr(0, static_cast<std::size_t>(end - text.begin()));
-  text.remove_prefix(number.size());
-  number.remove_prefix(std::min(number.find_first_not_of('0'), number.size()));
-  return number;
-}
-
-bool number_order(const FolderEntry& left, const FolderEntry& right) {
-  std::string_view a = left.name;
-  std::string_view b = right.name;
-  while (!a.empty() && !b.empty()) {
-    if (is_digit(a.front()) && is_digit(b.front())) {
-      const std::string_view number = take_number(a);
-      const std::string_view other = take_number(b);
-      if (number.size() != other.size()) return number.size() < other.size();
-      if (number != other) return number < other;
-    } else if (a.front() == b.front()) {
-      a.remove_prefix(1);
-      b.remove_prefix(1);
-    } else {
-      break;
-    }
-  }
-  // What is left differs at once; names of the same numbers (1 and 01) are told apart as a whole.
-  if (a.empty() && b.empty()) return path_order(left, right);
-  return path_order({std::string(a), left.kind}, {std::string(b), right.kind});
-}
-
 /// The kind of an entry that is no file, "" for a file.
 std::string special_kind(fs::file_type type) {
   switch (type) {
@@ -95,7 +63,7 @@ FolderEntry describe(const fs::directory_entry& entry, std::string name) {
 
 }  // namespace
 
-std::vector<FolderEntry> list_folder(const fs::path& folder, NameOrder order) {
+std::vector<FolderEntry> list_folder(const fs::path& folder) {
   std::vector<FolderEntry> entries;
   std::error_code error;
   for (fs::directory_iterator entry(folder, error), end; !error && entry != end;
@@ -107,7 +75,7 @@ std::vector<FolderEntry> list_folder(const fs::path& folder, NameOrder order) {
     throw Error(missing ? ErrorCode::not_found : ErrorCode::unreadable,
                 "cannot list the folder: " + error.message(), folder.native());
   }
-  std::ranges::sort(entries, order == NameOrder::numbers ? number_order : path_order);
+  std::ranges::sort(entries, path_order);
   return entries;
 }
 

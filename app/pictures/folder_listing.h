@@ -28,17 +28,11 @@ struct FolderEntry {
   std::string why = {};
 };
 
-enum class NameOrder {
-  bytes,
-  numbers  ///< runs of digits by the number they are (frame_2, frame_10), the rest by bytes
-};
-
 /// All entries, in the order of their paths: a folder sorts as `name/`, so a depth-first walk by
 /// bytes has the order of `find | LC_ALL=C sort`. Links that lead nowhere, devices, sockets and pipes
 /// are `no_file`: opening what nobody named could block. Throws Error(not_found) or
 /// Error(unreadable).
-std::vector<FolderEntry> list_folder(const std::filesystem::path& folder,
-                                     NameOrder order = NameOrder::bytes);
+std::vector<FolderEntry> list_folder(const std::filesystem::path& folder);
 
 /// Whether it holds a folder that is not hidden. Throws as `list_folder` does.
 bool has_subfolders(const std::filesystem::path& folder);

@@ -72,12 +72,11 @@ GlobWalk::SegmentKind GlobWalk::kind_of(std::string_view segment) {
   return has_wildcard(segment) ? SegmentKind::wildcard : SegmentKind::literal;
 }
 
-GlobWalk::GlobWalk(std::string_view pattern, NameOrder order)
-    : GlobWalk(pattern.starts_with('/') ? "/" : "", pattern, order) {}
+GlobWalk::GlobWalk(std::string_view pattern)
+    : GlobWalk(pattern.starts_with('/') ? "/" : "", pattern) {}
 
-GlobWalk::GlobWalk(std::string folder, std::string_view pattern, NameOrder order,
-                   const std::filesystem::path& whole)
-    : order_(order), is_whole_given_(!whole.empty()) {
+GlobWalk::GlobWalk(std::string folder, std::string_view pattern, const std::filesystem::path& whole)
+    : is_whole_given_(!whole.empty()) {
   std::error_code ignored;
   if (is_whole_given_) whole_ = std::filesystem::canonical(whole, ignored);
   std::size_t begin = 0;
@@ -126,7 +125,7 @@ std::optional<GlobWalk::Match> GlobWalk::enter(std::string folder,
     if (auto entry = find_entry(path, only.text)) frame.entries.push_back(std::move(*entry));
   } else {
     try {
-      frame.entries = list_folder(path, order_);
+      frame.entries = list_folder(path);
     } catch (const Error& error) {
       return Match{path, error.code(), error.what(), /*is_folder=*/true};
     }

@@ -38,10 +38,9 @@ class GlobWalk {
     bool is_link = false;
   };
 
-  explicit GlobWalk(std::string_view pattern, NameOrder order = NameOrder::bytes);
+  explicit GlobWalk(std::string_view pattern);
   /// Walks `folder`. Links into `whole`, which others walk, are not followed.
-  GlobWalk(std::string folder, std::string_view pattern, NameOrder order,
-           const std::filesystem::path& whole = {});
+  GlobWalk(std::string folder, std::string_view pattern, const std::filesystem::path& whole = {});
   /// The next match, or nothing at the end.
   std::optional<Match> next();
   /// Links that were not followed.
@@ -73,7 +72,6 @@ class GlobWalk {
   Step step(const Frame& frame, const FolderEntry& entry);
   bool may_follow(const std::string& link);
 
-  NameOrder order_;
   std::filesystem::path whole_;  ///< without links; empty: none
   bool is_whole_given_;
   bool has_one_any_depth_ = false;

@@ -1,7 +1,7 @@
 #include "app/pictures/inputs.h"
 
-#include "app/pictures/file_extension.h"
 #include "app/pictures/glob.h"
+#include "app/results/file_extension.h"
 #include "app/run/terminal_text.h"
 #include "app/run/usage_error.h"
 #include "model/image/picture_formats.h"
@@ -55,15 +55,14 @@ bool begins_as_picture(const std::string& file) {
 /// The pictures that a pattern matches or a folder holds.
 class PictureWalk {
  public:
-  PictureWalk(const std::string& pattern, NameOrder order)
-      : given_(pattern), glob_(pattern, order), take_all_(spells_extension(pattern)) {}
+  explicit PictureWalk(const std::string& pattern)
+      : given_(pattern), glob_(pattern), take_all_(spells_extension(pattern)) {}
   /// `given` is what `folder` is called in records.
-  PictureWalk(std::string given, fs::path folder, bool recursive, NameOrder order,
-              const fs::path& whole)
+  PictureWalk(std::string given, fs::path folder, bool recursive, const fs::path& whole)
       : given_(std::move(given)),
         folder_(std::move(folder)),
         recursive_(recursive),
-        glob_(folder_.native(), recursive ? "**" : "*", order, whole) {}
+        glob_(folder_.native(), recursive ? "**" : "*", whole) {}
 
   /// `looks`: opens what is no input to see whether it is a picture.
   std::optional<Input> next(bool looks) {
@@ -171,6 +170,13 @@ Input failed_input(std::string given, fs::path path, ErrorCode code, std::string
   return {std::move(given), std::move(path), false, code, std::move(message)};
 }
 
+std::function<std::optional<Input>()> one_by_one(std::vector<Input> inputs) {
+  return [inputs = std::move(inputs), next = std::size_t{0}]() mutable -> std::optional<Input> {
+    if (next == inputs.size()) return std::nullopt;
+    return inputs[next++];
+  };
+}
+
 bool can_be_walked_twice(const std::string& word) {
   if (word == "-") return false;
   std::error_code ignored;
@@ -217,11 +223,10 @@ std::vector<std::string> PassedFiles::notes() const {
 /// At most one list and, inside it or alone, one walk are open at a time.
 struct InputStream::State {
   State(std::vector<std::string> given_specs, bool is_recursive, std::istream& input,
-        NameOrder found_order, fs::path whole_set)
+        fs::path whole_set)
       : specs(std::move(given_specs)),
         recursive(is_recursive),
         standard_input(input),
-        order(found_order),
         whole(std::move(whole_set)) {}
 
   std::optional<Input> next() {
@@ -286,7 +291,7 @@ struct InputStream::State {
     if (!is_there(spec)) {
       if (spec.starts_with('@')) return open_list(spec);
       if (has_wildcard(spec) && spec.find("://") == std::string::npos) {
-        walk.emplace(spec, order);
+        walk.emplace(spec);
         return std::nullopt;
       }
     }
@@ -340,7 +345,7 @@ struct InputStream::State {
       type = fs::status(path, error).type();
     }
     if (type == fs::file_type::directory) {
-      walk.emplace(std::move(given), std::move(path), recursive, order, whole);
+      walk.emplace(std::move(given), std::move(path), recursive, whole);
       return std::nullopt;
     }
     if (type == fs::file_type::not_found || error == std::errc::filename_too_long) {
@@ -360,7 +365,6 @@ struct InputStream::State {
   std::vector<std::string> specs;
   bool recursive;
   std::istream& standard_input;
-  NameOrder order;
   fs::path whole;
   std::size_t next_spec = 0;
   bool standard_input_taken = false;
@@ -371,9 +375,9 @@ struct InputStream::State {
 };
 
 InputStream::InputStream(std::vector<std::string> specs, bool recursive,
-                         std::istream& standard_input, NameOrder order, fs::path whole)
-    : state_(std::make_unique<State>(std::move(specs), recursive, standard_input, order,
-                                     std::move(whole))) {}
+                         std::istream& standard_input, fs::path whole)
+    : state_(
+          std::make_unique<State>(std::move(specs), recursive, standard_input, std::move(whole))) {}
 InputStream::~InputStream() = default;
 
 void InputStream::count_alone() { state_->looks = false; }
@@ -389,27 +393,17 @@ PassedFiles InputStream::passed() const {
 namespace {
 
 std::optional<std::int64_t> count_inputs(const std::stop_token& stop,
-                                         const std::vector<std::string>& words, bool recursive,
-                                         const std::function<bool(std::int64_t)>& takes) {
+                                         const std::vector<std::string>& words, bool recursive) {
   std::istringstream nothing;
   InputStream inputs(words, recursive, nothing);
   inputs.count_alone();
   std::int64_t count = 0;
-  for (std::int64_t number = 0; const std::optional<Input> input = inputs.next(); ++number) {
+  for (; const std::optional<Input> input = inputs.next(); ++count)
     if (stop.stop_requested() || input->is_video) return std::nullopt;
-    if (!takes || takes(number)) ++count;
-  }
   return count;
 }
 
 }  // namespace
-
-InputCount::InputCount(std::vector<std::string> words, bool recursive, Progress& progress,
-                       std::function<bool(std::int64_t)> takes)
-    : words_(std::move(words)),
-      recursive_(recursive),
-      progress_(progress),
-      takes_(std::move(takes)) {}
 
 InputCount::~InputCount() = default;
 
@@ -419,8 +413,7 @@ void InputCount::begin() {
   if (words_.size() == 1 && std::filesystem::is_regular_file(words_.front(), ignored)) return;
   if (!std::ranges::all_of(words_, can_be_walked_twice)) return;
   counter_ = std::jthread([this](const std::stop_token& stop) {
-    if (const auto count = count_inputs(stop, words_, recursive_, takes_))
-      progress_.set_total(*count);
+    if (const auto count = count_inputs(stop, words_, recursive_)) progress_.set_total(*count);
   });
 }
 

@@ -19,6 +19,7 @@
 #include <string>
 #include <string_view>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace hydrascope::app {
@@ -53,6 +54,9 @@ Input file_input(std::string given, std::filesystem::path path);
 Input failed_input(std::string given, std::filesystem::path path, ErrorCode code,
                    std::string message);
 
+/// Gives those, then nothing; for `run_pipeline`.
+std::function<std::optional<Input>()> one_by_one(std::vector<Input> inputs);
+
 /// Files and links that a walk came by and that are no inputs.
 struct PassedFiles {
   PassedBy
@@ -77,10 +81,9 @@ struct PassedFiles {
 /// is thrown.
 class InputStream {
  public:
-  /// `order` is the order in which folders and globs give their files. Links into `whole`, which
-  /// others walk, are not followed.
+  /// Links into `whole`, which others walk, are not followed.
   InputStream(std::vector<std::string> specs, bool recursive, std::istream& standard_input,
-              NameOrder order = NameOrder::bytes, std::filesystem::path whole = {});
+              std::filesystem::path whole = {});
   ~InputStream();
   InputStream(const InputStream&) = delete;
   InputStream& operator=(const InputStream&) = delete;
@@ -120,9 +123,8 @@ bool may_have_led_to_inputs(const std::filesystem::path& link);
 /// a video, whose frames are not known.
 class InputCount {
  public:
-  /// `takes`: which inputs, by number from 0, are this process's.
-  InputCount(std::vector<std::string> words, bool recursive, Progress& progress,
-             std::function<bool(std::int64_t)> takes = {});
+  InputCount(std::vector<std::string> words, bool recursive, Progress& progress)
+      : words_(std::move(words)), recursive_(recursive), progress_(progress) {}
   InputCount(const InputCount&) = delete;
   InputCount& operator=(const InputCount&) = delete;
   ~InputCount();  ///< gives up what is not counted yet
@@ -134,7 +136,6 @@ class InputCount {
   std::vector<std::string> words_;
   bool recursive_;
   Progress& progress_;
-  std::function<bool(std::int64_t)> takes_;
   bool begun_ = false;
   std::jthread counter_;
 };

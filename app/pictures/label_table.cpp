@@ -1,10 +1,10 @@
 // The labels of a table (labelled_set.h): its columns, the pictures and classes that its cells name.
-#include "app/options/option_table.h"
 #include "app/pictures/class_words.h"
 #include "app/pictures/inputs.h"
 #include "app/pictures/labelled_set.h"
 #include "app/pictures/text_table.h"
 #include "app/run/usage_error.h"
+#include "app/run/words.h"
 
 #include <algorithm>
 #include <array>

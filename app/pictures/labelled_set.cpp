@@ -1,9 +1,10 @@
 #include "app/pictures/labelled_set.h"
 
-#include "app/options/option_table.h"
 #include "app/pictures/class_words.h"
 #include "app/pictures/folder_listing.h"
+#include "app/run/signal_stop.h"
 #include "app/run/usage_error.h"
+#include "app/run/words.h"
 #include "kernels/number_text.h"
 
 #include <nlohmann/json.hpp>
@@ -11,11 +12,13 @@
 #include <algorithm>
 #include <cctype>
 #include <fstream>
+#include <istream>
 #include <map>
 #include <optional>
 #include <sstream>
 #include <string>
 #include <string_view>
+#include <unistd.h>
 #include <utility>
 
 namespace hydrascope::app {
@@ -214,6 +217,55 @@ void read_real_labels(const std::filesystem::path& file, std::int64_t num_classe
         classes_of(lists[at], num_classes, subject + ", list " + std::to_string(at + 1));
   }
   set.has_real_labels = true;
+}
+
+namespace {
+
+/// `compare` and its sisters look at a picture more than once, in its file.
+void refuse_what_is_no_file(Input& input, const std::string& command) {
+  if (!input.is_video && !input.memory) return;
+  input.error = ErrorCode::unsupported_format;
+  input.message = input.is_video
+                      ? "is a video; " + command + " takes pictures"
+                      : "standard input is a picture; " + command + " takes the names of files";
+}
+
+}  // namespace
+
+Input input_of(const LabelledPicture& picture) {
+  return {picture.file.string(), picture.file, false, picture.error, picture.message};
+}
+
+void thin_out(LabelledSet& set, std::size_t count) {
+  const std::size_t all = set.pictures.size();
+  if (count >= all) return;
+  for (std::size_t i = 0; i < count; ++i) set.pictures[i] = set.pictures[i * all / count];
+  set.pictures.resize(count);
+}
+
+LabelledSet read_unlabelled(const std::vector<std::string>& words, bool recursive,
+                            const std::string& command) {
+  if (words.empty()) throw UsageError("name pictures or a folder of them", command);
+  LabelledSet set;
+  set.has_labels = false;
+  set.rule = "none";
+  StoppableInput standard_input_buffer(STDIN_FILENO);
+  std::istream standard_input(&standard_input_buffer);
+  InputStream inputs(words, recursive, standard_input);
+  std::optional<Input> misnamed;  // by the user
+  while (std::optional<Input> input = inputs.next()) {
+    if (!input->error) refuse_what_is_no_file(*input, command);
+    set.pictures.push_back(labelled_picture(*input));
+    const bool is_named = std::ranges::find(words, input->given) != words.end();
+    if (input->error && is_named && !misnamed) misnamed = std::move(input);
+  }
+  set.passed = inputs.passed();
+  if (set.readable() == 0 && misnamed) {
+    const bool is_missing = misnamed->error == ErrorCode::not_found;
+    throw Error(is_missing ? ErrorCode::invalid_argument : *misnamed->error, misnamed->message,
+                misnamed->given);
+  }
+  return set;
 }
 
 }  // namespace hydrascope::app

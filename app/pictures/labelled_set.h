@@ -5,6 +5,7 @@
 #include "kernels/error.h"
 #include "model/image/labels.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <filesystem>
 #include <optional>
@@ -44,6 +45,18 @@ struct LabelledSet {
 
 /// The picture that an input is, or its failure.
 LabelledPicture labelled_picture(const Input& input, std::int64_t target = kNoClass);
+
+/// Pictures without labels: files, folders, globs and lists, as InputStream has them, with what fails;
+/// videos and pictures on standard input do. Throws Error with `command` as its subject where `words`
+/// name nothing, and the first word's failure where there is nothing else.
+LabelledSet read_unlabelled(const std::vector<std::string>& words, bool recursive,
+                            const std::string& command);
+
+/// For a pipeline: a picture, whatever its name ends in.
+Input input_of(const LabelledPicture& picture);
+
+/// `count` of the pictures, evenly spread: sets are sorted by class.
+void thin_out(LabelledSet& set, std::size_t count);
 
 inline constexpr const char* kHintOfEvaluation =
     "--class-map FILE names the classes after the folders, one a line in the model's order; "

@@ -171,10 +171,10 @@ PipelineResult prepare(PictureJob job, const PipelineOptions& options, bool take
     }
     decoded = thread_cpu_seconds();
     result.picture = {job.picture->height, job.picture->width};
-    const image::TransformPlan plan =
-        job.view
-            ? job.view->plan
-            : image::plan_transform(options.transform, result.picture, options.decode.max_pixels);
+    if (!job.view)
+      result.view.plan =
+          image::plan_transform(options.transform, result.picture, options.decode.max_pixels);
+    const image::TransformPlan& plan = result.view.plan;
     result.note = image::describe_fit(options.transform, plan);
     if (!job.note.empty()) result.note += (result.note.empty() ? "" : "; ") + job.note;
     result.model_size = plan.output;

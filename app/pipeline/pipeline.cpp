@@ -17,6 +17,7 @@
 #include <map>
 #include <mutex>
 #include <sstream>
+#include <string>
 #include <thread>
 #include <utility>
 #include <vector>
@@ -25,6 +26,12 @@ namespace hydrascope::app {
 namespace {
 
 using Item = PipelineItem;
+
+model::inference::ImageBatch batch_of(std::vector<at::Tensor> images, const image::Size& size,
+                                      const PipelineOptions& options) {
+  return {std::move(images),    {}, size.height, size.width, options.transform.mean,
+          options.transform.std};
+}
 
 class Pipeline {
  public:
@@ -41,7 +48,8 @@ class Pipeline {
                                                           1, BatchGroups::kMostAutomaticBatch);
     // Batches under way, one that is gathered meanwhile, and what the workers hold.
     window_ = (model.limits().most_under_way + 1) * largest_batch + 2 * options.workers;
-    in_order_ = options.in_order || has_tiles();
+    views_ = kind_of_views(options.transform);
+    in_order_ = options.in_order || !views_.empty();
   }
   Pipeline(const Pipeline&) = delete;
   Pipeline& operator=(const Pipeline&) = delete;
@@ -87,9 +95,7 @@ class Pipeline {
       while (std::optional<Input> input = next_()) {
         if (input->is_video && !input->error) {
           if (!read_video(*input)) break;
-        } else if (has_tiles() && !input->error) {
-          if (!read_views({.input = std::move(*input)})) break;
-        } else if (!push({.input = std::move(*input)})) {
+        } else if (!hand_over({.input = std::move(*input)})) {
           break;
         }
       }
@@ -111,6 +117,10 @@ class Pipeline {
     std::optional<image::VideoReader> video;
     bool has_frames = false;
     try {
+      // A class that is found in one place of a frame and in another of the next has no steady map.
+      if (!views_.empty() && options_.keep_picture)
+        throw Error(ErrorCode::unsupported_format,
+                    "is a video; --views " + views_ + " draws pictures");
       video.emplace(input.path, options_.video_stride);
       image::VideoFacts facts = video->facts();
       if (options_.keep_picture) facts.copy_rate = video->copy_rate();
@@ -122,7 +132,7 @@ class Pipeline {
                          .video = facts,
                          .note = remark_on(*read),
                          .picture = std::make_shared<image::Picture>(std::move(read->picture))};
-        if (!(has_tiles() ? read_views(std::move(frame)) : push(std::move(frame)))) return false;
+        if (!hand_over(std::move(frame))) return false;
       }
       return true;
     } catch (const Error& error) {
@@ -134,10 +144,9 @@ class Pipeline {
     }
   }
 
-  [[nodiscard]] bool has_tiles() const { return options_.transform.tiling != image::Tiling::none; }
-
-  /// Pushes all views of a picture, or its failure; false when the run is over.
-  bool read_views(PictureJob job) {
+  /// Pushes a picture, or each of the views that it is cut into here; false when the run is over.
+  bool hand_over(PictureJob job) {
+    if (views_.empty() || job.input.error) return push(std::move(job));
     CoreSeconds seconds;
     std::vector<PictureJob> views = cut_into_views(std::move(job), options_, seconds);
     {
@@ -266,14 +275,11 @@ class Pipeline {
       is_size_remarked_ = !remark.empty();
       if (is_size_remarked_) options_.notice("note: " + remark);
     }
-    model::inference::ImageBatch images;
-    images.height = size.height;
-    images.width = size.width;
-    images.mean = options_.transform.mean;
-    images.std = options_.transform.std;
-    for (const Item& item : items) images.images.push_back(item.result.tensor);
+    std::vector<at::Tensor> images;
+    for (const Item& item : items) images.push_back(item.result.tensor);
     try {
-      model::inference::PendingBatch outputs = model_.start(images);
+      model::inference::PendingBatch outputs =
+          model_.start(batch_of(std::move(images), size, options_));
       under_way_.push_back({std::move(items), begin, std::move(outputs)});
     } catch (const Error& error) {
       if (error.code() != ErrorCode::out_of_memory || !options_.halve_batches) throw;
@@ -375,6 +381,7 @@ class Pipeline {
   const PipelineOptions& options_;
   const std::function<bool(PipelineResult&)>& done_;
   std::int64_t window_ = 0;
+  std::string views_;  // the kind of several, which are cut here
   bool in_order_ = true;
   std::deque<UnderWay> under_way_;
   Clock::time_point last_end_{};  // of a batch
@@ -404,8 +411,6 @@ class Pipeline {
 PipelineTiming run_pipeline(const std::function<std::optional<Input>()>& next,
                             model::inference::Engine& model, const PipelineOptions& options,
                             const std::function<bool(PipelineResult&)>& done) {
-  if (options.transform.tiling == image::Tiling::none)
-    return Pipeline(next, model, options, done).run();
   ViewCombiner views(options, done);
   const std::function<bool(PipelineResult&)> add = [&](PipelineResult& view) {
     return views.add(view);
@@ -413,6 +418,27 @@ PipelineTiming run_pipeline(const std::function<std::optional<Input>()>& next,
   PipelineTiming timing = Pipeline(next, model, options, add).run();
   timing.images = views.classified();
   return timing;
+}
+
+PipelineResult look_at(image::Picture& picture, model::inference::Engine& model,
+                       const PipelineOptions& options) {
+  PictureJob job;
+  job.picture = {std::shared_ptr<void>(), &picture};  // the caller's
+  CoreSeconds seconds;
+  PipelineResult seen = prepare(std::move(job), options, model.limits().takes_bytes, seconds);
+  if (!seen.error) {
+    auto [logits, tokens] = model.compute(batch_of({seen.tensor}, seen.model_size, options));
+    seen.logits = logits.select(0, 0);
+    if (tokens.defined()) seen.tokens = tokens.select(0, 0);
+    require_finite_logits(seen);
+  }
+  PipelineResult result;
+  const std::function<bool(PipelineResult&)> take = [&](PipelineResult& one) {
+    result = std::move(one);
+    return true;
+  };
+  ViewCombiner(options, take).add(seen);
+  return result;
 }
 
 }  // namespace hydrascope::app

@@ -5,8 +5,8 @@
 #pragma once
 
 #include "app/pictures/inputs.h"
-#include "app/pipeline/best_views.h"
 #include "app/pipeline/pipeline_timing.h"
+#include "app/scores/best_views.h"
 #include "model/image/decode.h"
 #include "model/image/video.h"
 #include "model/inference/engine.h"
@@ -35,8 +35,8 @@ struct PipelineOptions {
   std::int64_t memory_budget = std::int64_t{1} << 30;
   bool keep_input = true;     ///< results have their `tensor`
   bool keep_picture = false;  ///< results have their picture's pixels, as decoded
-  /// Of a picture in several views, as far as they are known: the classes whose best view's tokens
-  /// are kept. May be empty: none.
+  /// As far as the views of a picture are known: the classes whose best view's tokens are kept. Of a
+  /// picture that is one view all tokens are. May be empty: none.
   std::function<std::vector<std::int64_t>(const Input&, const BestViews&)> explained_classes;
   bool refuses_nan = true;    ///< logits that are not finite are their picture's failure
   bool halve_batches = true;  ///< what does not fit is tried in halves; else it ends the run
@@ -71,12 +71,15 @@ struct PictureView {
   std::shared_ptr<image::Picture> source;  ///< the whole picture
 };
 
-/// A picture that was classified in several views (`TransformConfig::tiling`).
-struct PictureInViews {
-  std::vector<image::TransformPlan> plans;   ///< where they lie
-  BestViews best;                            ///< what was found in which of them
-  std::map<std::size_t, at::Tensor> tokens;  ///< traced tokens (layers, N, D) by view, of those
-                                             ///< classes that are explained
+/// The views that a picture was classified in: one or more. None of a failure.
+struct PictureViews {
+  std::string kind = {};  ///< "tiles", "pyramid"; "" where the picture is one view, the whole
+  std::vector<image::TransformPlan> plans = {};   ///< where they lie
+  BestViews best = {};                            ///< what was found in which of them
+  std::map<std::size_t, at::Tensor> tokens = {};  ///< traced tokens, float32 (layers, N, D) by view
+  /// The tokens of a picture in one view. Throws Error(invalid_argument) with `subject`, which is
+  /// of no view among several.
+  [[nodiscard]] const at::Tensor& tokens_of_whole(const std::string& subject) const;
 };
 
 /// What became of one input (or one frame of a video).
@@ -89,15 +92,14 @@ struct PipelineResult {
   image::Size model_size;
   std::string note;   ///< "padded 1080x1920 to 1088x1920 (HxW)"
   at::Tensor tensor;  ///< for the model: (3, H, W) float32, or bytes (h, w, 3) where it takes those
-                      ///< (see `model_input`); undefined on error
+                      ///< (see `model_input`); undefined on error, and of several views
   image::Picture pixels;  ///< with `keep_picture`
-  at::Tensor logits;      ///< (num_classes) float32; undefined on error; with `views` each class's
-                          ///< in its best view, whose softmax says nothing
-  at::Tensor tokens;      ///< (layers, N, D) float32: this picture's traced tokens
-  std::optional<PictureInViews> views;  ///< where the transform has tiles; `tensor` and `tokens`,
-                                        ///< of one view each, are undefined then
-  PictureView view;                     ///< of what is not yet combined
-  double seconds = 0;                   ///< the batch's model time / its images
+  at::Tensor logits;      ///< (num_classes) float32; undefined on error; each class's in its best
+                          ///< view, hence the softmax of several views says nothing
+  PictureViews views;
+  PictureView view;    ///< of what is not yet combined
+  at::Tensor tokens;   ///< the same
+  double seconds = 0;  ///< the batch's model time / its images, of all views
   std::optional<ErrorCode> error;
   std::string message;
 };
@@ -109,12 +111,16 @@ struct PipelineResult {
 /// halves the batch for pictures of that size, and fails the input that does not fit alone) ends
 /// the run and is rethrown here.
 ///
-/// Where the transform has tiles, `done` gets one result for all views of a picture. One thread
+/// `done` gets one result for all views of a picture. Where the transform has tiles, one thread
 /// decodes; the views are then cut and classified in batches, a window of them at a time, however
 /// large the picture.
 PipelineTiming run_pipeline(const std::function<std::optional<Input>()>& next,
                             model::inference::Engine& model, const PipelineOptions& options,
                             const std::function<bool(PipelineResult&)>& done);
+
+/// A decoded picture that is one view, on the calling thread: the options' transform and the model.
+PipelineResult look_at(image::Picture& picture, model::inference::Engine& model,
+                       const PipelineOptions& options);
 
 /// What the model computed on, whichever way it was handed over: float32 (3, H, W), normalised.
 at::Tensor model_input(const PipelineOptions& options, const PipelineResult& result);

@@ -1,8 +1,6 @@
 #include "app/pipeline/predictions.h"
 
 #include <ATen/ops/empty.h>
-#include <ATen/ops/softmax.h>
-#include <ATen/ops/topk.h>
 
 #include <algorithm>
 #include <cmath>
@@ -14,8 +12,7 @@
 namespace hydrascope::app {
 
 void require_finite_logits(PipelineResult& result) {
-  const std::span<const float> logits(result.logits.const_data_ptr<float>(),
-                                      static_cast<std::size_t>(result.logits.numel()));
+  const std::span<const float> logits = values_of(result.logits);
   const auto bad = std::ranges::count_if(logits, [](float logit) { return !std::isfinite(logit); });
   if (bad == 0) return;
   result.error = ErrorCode::failed;
@@ -23,6 +20,17 @@ void require_finite_logits(PipelineResult& result) {
                    " logits are NaN or infinite; `hydrascope inspect --verify` looks for the same "
                    "in the weights";
   result.logits.reset();
+}
+
+const at::Tensor& PictureViews::tokens_of_whole(const std::string& subject) const {
+  if (!kind.empty())
+    throw Error(ErrorCode::invalid_argument, "is of one view, the picture is several", subject);
+  return tokens.at(0);
+}
+
+std::string kind_of_views(const image::TransformConfig& transform) {
+  if (transform.tiling == image::Tiling::none) return "";
+  return std::string(image::views_name(transform));
 }
 
 bool ViewCombiner::add(PipelineResult& view) {
@@ -35,64 +43,79 @@ bool ViewCombiner::add(PipelineResult& view) {
     }
     if (!picture_->error) take(view, *picture_);
   } else {
-    PipelineResult& picture = picture_.emplace(view);
-    picture.tensor.reset();
-    picture.tokens.reset();
-    picture.views.emplace();
-    if (!picture.error) take(view, picture);
+    PipelineResult& picture = picture_.emplace(std::move(view));
+    picture.views.kind = kind_;
+    if (!picture.error) take(picture, picture);
   }
   if (!is_last) return true;
   PipelineResult picture = std::move(*picture_);
   picture_.reset();
   if (picture.error) {
     picture.logits.reset();
-    picture.views.reset();
+    picture.views = {};
   } else {
     ++classified_;
-    const auto& best = picture.views->best.classes();
-    picture.logits = at::empty({std::ssize(best)});
-    float* logits = picture.logits.mutable_data_ptr<float>();
-    for (const BestViews::Best& one : best) *logits++ = static_cast<float>(one.logit);
-    // All views are classified: nobody reads the picture any more.
-    if (options_.keep_picture) picture.pixels = std::move(*view.view.source);
+    if (!kind_.empty()) become_one(picture);
   }
   return done_(picture);
 }
 
+void ViewCombiner::become_one(PipelineResult& picture) {
+  const auto& best = picture.views.best.classes();
+  picture.tensor.reset();
+  picture.logits = at::empty({std::ssize(best)});
+  float* logits = picture.logits.mutable_data_ptr<float>();
+  for (const BestViews::Best& one : best) *logits++ = static_cast<float>(one.logit);
+  // All views are classified: nobody reads the picture any more.
+  if (options_.keep_picture) picture.pixels = std::move(*picture.view.source);
+}
+
 void ViewCombiner::take(PipelineResult& view, PipelineResult& picture) {
-  PictureInViews& views = *picture.views;
+  PictureViews& views = picture.views;
   const std::size_t number = view.view.number;
   views.plans.push_back(view.view.plan);
-  views.best.add(
-      {view.logits.const_data_ptr<float>(), static_cast<std::size_t>(view.logits.numel())}, number);
-  if (!view.tokens.defined() || !options_.explained_classes) return;
+  views.best.add(values_of(view.logits), number);
+  const at::Tensor tokens = std::exchange(view.tokens, {});
+  if (!tokens.defined()) return;
+  if (kind_.empty()) {
+    views.tokens.emplace(number, tokens);
+    return;
+  }
+  if (!options_.explained_classes) return;
   std::set<std::size_t> wanted;
   for (const std::int64_t index : options_.explained_classes(picture.input, views.best))
     wanted.insert(views.best.classes().at(static_cast<std::size_t>(index)).view);
   std::erase_if(views.tokens, [&](const auto& kept) { return !wanted.contains(kept.first); });
   // A copy: the tokens are a part of all its batch's.
-  if (wanted.contains(number)) views.tokens.emplace(number, view.tokens.clone());
+  if (wanted.contains(number)) views.tokens.emplace(number, tokens.clone());
+}
+
+void add_result(InputRecord& record, const PipelineResult& result) {
+  record.input = result.input.given;
+  record.frame = result.frame;
+  record.time = result.time;
+  record.error = result.error;
+  record.message = result.message;
+  record.width = result.picture.width;
+  record.height = result.picture.height;
+  record.model_size = {result.model_size.height, result.model_size.width};
+  record.views = result.views.kind;
+  record.num_views = std::ssize(result.views.plans);
+  record.note = result.note;
+  record.seconds = result.seconds;
 }
 
 namespace {
 
-Prediction prediction(std::int64_t rank, std::int64_t index, double probability, double logit,
+/// A class, with its best view's probability, logit and place.
+Prediction prediction(std::int64_t rank, std::int64_t index, const PipelineResult& result,
                       const image::Labels& labels) {
+  const PictureViews& views = result.views;
+  const BestViews::Best& best = views.best.classes().at(static_cast<std::size_t>(index));
   const image::Label& label = labels.at(index);
-  return {static_cast<int>(rank), index, label.id, label.short_name, probability, logit};
-}
-
-Prediction prediction(std::int64_t rank, std::int64_t index, const at::Tensor& probabilities,
-                      const at::Tensor& logits, const image::Labels& labels) {
-  return prediction(rank, index, probabilities[index].item<double>(), logits[index].item<double>(),
-                    labels);
-}
-
-Prediction found_class(std::int64_t rank, std::int64_t index, const PipelineResult& result,
-                       const image::Labels& labels) {
-  const BestViews::Best& best = result.views->best.classes().at(static_cast<std::size_t>(index));
-  Prediction one = prediction(rank, index, best.probability, best.logit, labels);
-  one.box = box_of(result.views->plans.at(best.view), result.picture);
+  Prediction one{static_cast<int>(rank), index,     label.id, label.short_name,
+                 best.probability,       best.logit};
+  if (!views.kind.empty()) one.box = box_of(views.plans.at(best.view), result.picture);
   return one;
 }
 
@@ -101,17 +124,8 @@ Prediction found_class(std::int64_t rank, std::int64_t index, const PipelineResu
 std::vector<Prediction> top_classes(const PipelineResult& result, std::int64_t count,
                                     const image::Labels& labels) {
   std::vector<Prediction> top;
-  if (result.views) {
-    for (const std::int64_t index : result.views->best.first(count))
-      top.push_back(found_class(std::ssize(top) + 1, index, result, labels));
-    return top;
-  }
-  const at::Tensor& logits = result.logits;
-  const at::Tensor probabilities = at::softmax(logits.to(at::kDouble), -1);
-  const at::Tensor indices = std::get<1>(at::topk(probabilities, std::min(count, logits.size(-1))));
-  for (std::int64_t rank = 0; rank < indices.size(0); ++rank)
-    top.push_back(
-        prediction(rank + 1, indices[rank].item<std::int64_t>(), probabilities, logits, labels));
+  for (const std::int64_t index : result.views.best.first(count))
+    top.push_back(prediction(std::ssize(top) + 1, index, result, labels));
   return top;
 }
 
@@ -119,16 +133,8 @@ std::vector<Prediction> chosen_classes(const PipelineResult& result,
                                        std::span<const std::int64_t> indices,
                                        const image::Labels& labels) {
   std::vector<Prediction> chosen;
-  if (result.views) {
-    for (const std::int64_t index : indices)
-      chosen.push_back(found_class(result.views->best.rank(index), index, result, labels));
-    return chosen;
-  }
-  const at::Tensor probabilities = at::softmax(result.logits.to(at::kDouble), -1);
-  for (const std::int64_t index : indices) {
-    const auto better = probabilities.gt(probabilities[index]).sum().item<std::int64_t>();
-    chosen.push_back(prediction(better + 1, index, probabilities, result.logits, labels));
-  }
+  for (const std::int64_t index : indices)
+    chosen.push_back(prediction(result.views.best.rank(index), index, result, labels));
   return chosen;
 }
 

@@ -7,24 +7,34 @@
 #include "model/image/transform_plan.h"
 #include "viz/heat/placement.h"
 
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <optional>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace hydrascope::app {
+
+/// Of a float32 tensor on the CPU whose numbers lie one behind the other.
+inline std::span<const float> values_of(const at::Tensor& tensor) {
+  return {tensor.const_data_ptr<float>(), static_cast<std::size_t>(tensor.numel())};
+}
 
 /// A result whose logits are not all finite becomes a failure.
 void require_finite_logits(PipelineResult& result);
 
 // From the results of a picture's views, one after the other, to the picture's.
 
+/// "tiles", "pyramid"; "" where a picture is one view.
+std::string kind_of_views(const image::TransformConfig& transform);
+
 class ViewCombiner {
  public:
   /// Both must outlive it.
   ViewCombiner(const PipelineOptions& options, const std::function<bool(PipelineResult&)>& done)
-      : options_(options), done_(done) {}
+      : options_(options), done_(done), kind_(kind_of_views(options.transform)) {}
 
   /// The result of the next view, in order, which it takes apart; `done` gets the picture's after
   /// the last, and says whether to go on. A picture fails as its first view that does.
@@ -33,16 +43,23 @@ class ViewCombiner {
   [[nodiscard]] std::int64_t classified() const noexcept { return classified_; }
 
  private:
+  /// `view` may be `picture` itself, the first.
   void take(PipelineResult& view, PipelineResult& picture);
+  /// What is of one view of several goes, what is of all of them comes in its place.
+  void become_one(PipelineResult& picture);
 
   const PipelineOptions& options_;
   const std::function<bool(PipelineResult&)>& done_;
+  std::string kind_;                       // of the views
   std::optional<PipelineResult> picture_;  // in the making
   std::int64_t classified_ = 0;
 };
 
-/// The `count` best classes of a result without an error; all where there are fewer. Of a picture
-/// in several views each has the probability, the logit and the box of its best view.
+/// What became of one input, for its record: its name, sizes and views, its error.
+void add_result(InputRecord& record, const PipelineResult& result);
+
+/// The `count` best classes of a result without an error; all where there are fewer. Each has the
+/// probability and the logit of its best view, and of several views the box.
 std::vector<Prediction> top_classes(const PipelineResult& result, std::int64_t count,
                                     const image::Labels& labels);
 /// Those of `indices`, in their order, with their ranks among all.

@@ -1,35 +1,31 @@
 #include "app/results/format.h"
 
-#include "app/pictures/file_extension.h"
+#include "app/results/file_extension.h"
 #include "app/run/usage_error.h"
-#include "kernels/limits.h"
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
 #include <fcntl.h>
 #include <ios>
-#include <optional>
 #include <system_error>
 #include <unistd.h>
-#include <utility>
 #include <vector>
 
 namespace hydrascope::app {
 namespace {
 
-constexpr std::array<std::pair<std::string_view, Format>, 6> kFormats{{{"text", Format::text},
-                                                                       {"json", Format::json},
-                                                                       {"jsonl", Format::jsonl},
-                                                                       {"csv", Format::csv},
-                                                                       {"tsv", Format::tsv},
-                                                                       {"md", Format::md}}};
+/// In the order of `Format`.
+constexpr std::array<std::string_view, 7> kFormats{"text", "json", "jsonl", "csv",
+                                                   "tsv",  "md",   "html"};
 
-std::optional<Format> find_format(std::string_view word) {
-  for (const auto& [known, format] : kFormats) {
-    if (known == word) return format;
+std::string listed(const std::vector<std::string>& words, std::string_view before_last) {
+  std::string text;
+  for (std::size_t i = 0; i < words.size(); ++i) {
+    if (i > 0) text += i + 1 == words.size() ? before_last : ", ";
+    text += words[i];
   }
-  return std::nullopt;
+  return text;
 }
 
 std::string csv_field(std::string_view text) {
@@ -67,20 +63,42 @@ std::string md_field(std::string_view text) {
 
 }  // namespace
 
-Format choose_format(std::string_view format, std::string_view output) {
-  if (!format.empty()) {
-    if (const auto found = find_format(format)) return *found;
-    throw UsageError("unknown format '" + std::string(format) + "'", "--format",
-                     "one of text, json, jsonl, csv, tsv");
+std::vector<std::string> report_formats() { return {kFormats.begin(), kFormats.end()}; }
+
+std::vector<std::string> record_formats() { return {kFormats.begin(), kFormats.end() - 1}; }
+
+Format choose_format(std::string_view format, std::string_view output,
+                     const std::vector<std::string>& formats) {
+  std::string word(format);
+  if (word.empty()) {
+    const std::string extension = lower_extension(output);
+    word = extension.empty() ? "" : extension.substr(1);
+    if (std::ranges::find(formats, word) == formats.end()) return Format::text;
+  } else if (std::ranges::find(formats, word) == formats.end()) {
+    throw UsageError("unknown format '" + word + "'", "--format",
+                     "one of " + listed(formats, ", "));
   }
-  const std::string extension = lower_extension(output);
-  // Only benchmark offers md.
-  if (extension.empty() || extension == ".md") return Format::text;
-  return find_format(std::string_view(extension).substr(1)).value_or(Format::text);
+  return static_cast<Format>(std::ranges::find(kFormats, word) - kFormats.begin());
 }
 
-std::string_view format_name(Format format) {
-  return std::ranges::find(kFormats, format, &decltype(kFormats)::value_type::second)->first;
+std::string_view format_name(Format format) { return kFormats[static_cast<std::size_t>(format)]; }
+
+void check_extension(const std::string& file, const std::string& option,
+                     std::initializer_list<std::string_view> extensions) {
+  if (std::ranges::find(extensions, lower_extension(file)) != extensions.end()) return;
+  throw UsageError(
+      "expected a file ending in " + listed({extensions.begin(), extensions.end()}, " or "),
+      option + " " + file);
+}
+
+void check_report_extension(const std::string& file, const std::string& option) {
+  check_extension(file, option, {".json", ".jsonl", ".csv", ".tsv", ".md", ".html", ".txt"});
+}
+
+void check_one_table(Format format, const std::vector<std::string>& options) {
+  if (options.size() < 2 || (format != Format::csv && format != Format::tsv)) return;
+  throw UsageError("csv and tsv hold one table", listed(options, " and "),
+                   "--format json holds them all");
 }
 
 std::string delimited_row(std::span<const std::string> fields, Format format) {
@@ -100,44 +118,6 @@ std::string header_row(std::span<const std::string> names, Format format) {
   if (format == Format::md)
     row += delimited_row(std::vector<std::string>(names.size(), "---"), format);
   return row;
-}
-
-namespace {
-
-/// The slot in which a stream keeps the address of its name.
-int name_slot() {
-  static const int slot = std::ios_base::xalloc();
-  return slot;
-}
-
-/// `error` is errno, which may be of another call: the write that failed may be long ago. Mostly it
-/// is a full disk.
-std::string why_not_written(int error) {
-  const std::string limit = hint_of_write(EFBIG);
-  if (error == EFBIG && !limit.empty()) return limit;
-  for (const int known : {EDQUOT, EFBIG, EIO, EPIPE})
-    if (error == known) return std::generic_category().message(error);
-  return "is there space left on the disk?" + (limit.empty() ? "" : " " + limit);
-}
-
-}  // namespace
-
-void name_stream(std::ostream& out, const std::string& place) {
-  out.pword(name_slot()) = const_cast<std::string*>(&place);
-}
-
-void flush_results(std::ostream& out) {
-  if (out) errno = 0;
-  out.flush();
-  if (out) return;
-  const int error = errno;
-  const auto* const place = static_cast<const std::string*>(out.pword(name_slot()));
-  // A stream that was closed can only be read (fill_closed_streams).
-  const bool is_closed =
-      place == nullptr && (::fcntl(STDOUT_FILENO, F_GETFL) & O_ACCMODE) == O_RDONLY;
-  throw Error(ErrorCode::unwritable, "not everything could be written",
-              place == nullptr ? "standard output" : *place,
-              is_closed ? "standard output is closed" : why_not_written(error));
 }
 
 }  // namespace hydrascope::app

@@ -1,23 +1,38 @@
-// The formats of results, and what all of them share: how a row is spelled, how a stream is flushed.
+// The formats of results, and what all of them share: how a row is spelled.
 #pragma once
 
+#include <initializer_list>
 #include <ostream>
 #include <span>
 #include <string>
 #include <string_view>
+#include <vector>
 
 namespace hydrascope::app {
 
-enum class Format { text, json, jsonl, csv, tsv, md };
-/// `--format` if it is not empty, else the extension of `output` (.json .jsonl .csv .tsv), else
-/// text. Throws Error(invalid_argument) for another word.
-Format choose_format(std::string_view format, std::string_view output);
-/// Whether it holds a table and nothing beside it.
-inline bool is_rows(Format format) { return format == Format::csv || format == Format::tsv; }
-inline bool is_json(Format format) { return format == Format::json || format == Format::jsonl; }
-
+enum class Format { text, json, jsonl, csv, tsv, md, html };
+/// The formats of a report (report.h), and those of a stream of records, which is no page.
+std::vector<std::string> report_formats();
+std::vector<std::string> record_formats();
+/// `format` if it is not empty, else the extension of `output` (.json, .csv, ...) where it is one of
+/// `formats`, else text. Throws Error(invalid_argument) for another word.
+Format choose_format(std::string_view format, std::string_view output,
+                     const std::vector<std::string>& formats = record_formats());
 /// "jsonl".
 std::string_view format_name(Format format);
+/// Whether it is a page, which has more than the other formats.
+inline bool is_page(Format format) { return format == Format::html; }
+/// Whether records of several runs or processes can follow each other in one file.
+inline bool is_of_lines(Format format) { return format == Format::text || format == Format::jsonl; }
+
+/// Throws Error(invalid_argument) unless `file`, which `option` named, has one of the `extensions`
+/// (".html"): better before an hour of work than after it.
+void check_extension(const std::string& file, const std::string& option,
+                     std::initializer_list<std::string_view> extensions);
+/// The same with the extensions of all formats of a report.
+void check_report_extension(const std::string& file, const std::string& option);
+/// Throws Error(invalid_argument) where `format` holds one table and `options` ask for several.
+void check_one_table(Format format, const std::vector<std::string>& options);
 
 /// One row of csv, tsv or md with its line feed. csv quotes as RFC 4180 does (fields with comma,
 /// quote or line break, and quotes doubled); tsv writes `\t`, `\n`, `\r`, `\\` for tab, line feed,
@@ -25,11 +40,5 @@ std::string_view format_name(Format format);
 std::string delimited_row(std::span<const std::string> fields, Format format);
 /// The names of the columns; md has its rule below them.
 std::string header_row(std::span<const std::string> names, Format format);
-
-/// Gives `out`, which lives no longer than `place`, the name that messages use: "--output x.csv".
-void name_stream(std::ostream& out, const std::string& place);
-/// Flushes `out`; throws Error(unwritable) with its name, else "standard output", if that, or a
-/// write before, did not succeed.
-void flush_results(std::ostream& out);
 
 }  // namespace hydrascope::app

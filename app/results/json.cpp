@@ -41,13 +41,6 @@ std::string shortest(double value) {
 
 }  // namespace
 
-std::string fixed(double value, int decimals) {
-  NumberBuffer buffer{};
-  const auto written = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value,
-                                     std::chars_format::fixed, std::clamp(decimals, 0, 30));
-  return {buffer.data(), written.ptr};
-}
-
 std::string decimal(double value, int decimals) {
   std::string text = fixed(value, std::max(decimals, 1));
   if (!std::isfinite(value)) return text;

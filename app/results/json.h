@@ -1,6 +1,8 @@
 // Values of results, as JSON holds them: a string may hold any bytes until it is written.
 #pragma once
 
+#include "app/run/terminal_text.h"
+
 #include <nlohmann/json.hpp>
 
 #include <string>
@@ -11,8 +13,6 @@ namespace hydrascope::app {
 /// Members keep the order in which they were added.
 using OrderedJson = nlohmann::ordered_json;
 
-/// `value` with exactly `decimals` places, never an exponent; "nan", "inf", "-inf".
-std::string fixed(double value, int decimals);
 /// `value` rounded to `decimals` places, without exponent and trailing zeros but with a decimal
 /// point ("0.9312", "12.0"); "nan", "inf", "-inf".
 std::string decimal(double value, int decimals);

@@ -23,17 +23,14 @@ OrderedJson record_value(const OrderedJson& cell) {
   return cell.is_number_float() ? OrderedJson(rounded(cell.get<double>())) : cell;
 }
 
+bool is_flat(const OrderedJson& cell) {
+  return std::ranges::all_of(cell, [](const OrderedJson& value) { return value.is_primitive(); });
+}
+
 std::string people_text(const OrderedJson& cell, int decimals) {
-  if (is_nothing(cell)) return "-";
+  if (is_nothing(cell) || (cell.is_structured() && cell.empty())) return "-";
   if (cell.is_boolean()) return cell.get<bool>() ? "yes" : "no";
   if (cell.is_number_float()) return fixed(cell.get<double>(), decimals);
-  if (cell.is_object() &&
-      std::ranges::all_of(cell, [](const OrderedJson& value) { return value.is_primitive(); })) {
-    std::string text;
-    for (const auto& [key, value] : cell.items())
-      text += (text.empty() ? "" : ", ") + key + "=" + cell_text(value);
-    return printable(text);
-  }
   return printable(cell_text(cell));
 }
 
@@ -63,10 +60,26 @@ void write_columns(const std::vector<std::vector<std::string>>& lines,
 
 std::string cell_text(const OrderedJson& cell) {
   if (is_nothing(cell)) return "";
-  return cell.is_string() ? cell.get<std::string>() : json_text(cell);
+  if (cell.is_string()) return cell.get<std::string>();
+  if (cell.is_primitive() || !is_flat(cell)) return json_text(cell);
+  const bool is_size = cell.is_array() && std::ranges::all_of(cell, [](const OrderedJson& value) {
+                         return value.is_number_integer();
+                       });
+  std::string text;
+  for (const auto& [key, value] : cell.items()) {
+    if (!text.empty()) text += is_size ? "x" : ", ";
+    text += (cell.is_object() ? key + "=" : "") + cell_text(value);
+  }
+  return text;
 }
 
-void ResultTable::add(std::vector<OrderedJson> row) {
+ResultTable ResultTable::of_settings(const OrderedJson& settings) {
+  ResultTable table({{"setting", "setting"}, {"value", "value"}});
+  for (const auto& [key, value] : settings.items()) table.add({key, cell_text(value)});
+  return table;
+}
+
+void ResultTable::add(std::vector<OrderedJson> row, bool is_strong) {
   if (row.size() != columns_.size()) {
     throw Error(ErrorCode::internal,
                 "expected " + std::to_string(columns_.size()) + " cells, found " +
@@ -74,6 +87,7 @@ void ResultTable::add(std::vector<OrderedJson> row) {
                 "ResultTable");
   }
   rows_.push_back(std::move(row));
+  strong_.push_back(is_strong);
 }
 
 OrderedJson ResultTable::object(const std::vector<OrderedJson>& row) const {
@@ -111,6 +125,10 @@ std::vector<bool> ResultTable::to_left() const {
 void ResultTable::write(Format format, std::ostream& out) const {
   if (format == Format::text) {
     write_columns(texts(), to_left(), out);
+  } else if (format == Format::md) {
+    const auto lines = texts();
+    out << header_row(lines.front(), format);
+    for (std::size_t i = 1; i < lines.size(); ++i) out << delimited_row(lines[i], format);
   } else if (format == Format::json) {
     out << json_text(json()) << '\n';
   } else if (format == Format::jsonl) {
@@ -128,50 +146,47 @@ void ResultTable::write(Format format, std::ostream& out) const {
   flush_results(out);
 }
 
-void Summary::add(std::string key, OrderedJson value, int text_decimals) {
+void Summary::add(std::string key, OrderedJson value, int text_decimals, unsigned places) {
   std::string text = people_text(value, text_decimals);
-  fields_.push_back({std::move(key), record_value(value), std::move(text)});
+  fields_.push_back({std::move(key), record_value(value), std::move(text), places});
 }
 
 void Summary::add_size(std::string key, std::int64_t height, std::int64_t width) {
-  fields_.push_back({std::move(key), OrderedJson::array({height, width}),
-                     std::to_string(height) + 'x' + std::to_string(width) + " (HxW)"});
+  add(std::move(key), OrderedJson::array({height, width}));
+  fields_.back().text += " (HxW)";
+}
+
+OrderedJson Summary::json() const {
+  OrderedJson object = OrderedJson::object();
+  for (const Field& field : fields_)
+    if ((field.places & kInJson) != 0) object[field.key] = field.value;
+  return object;
 }
 
 std::vector<std::pair<std::string, std::string>> Summary::texts() const {
   std::vector<std::pair<std::string, std::string>> pairs;
   for (const Field& field : fields_) {
+    if ((field.places & kForPeople) == 0) continue;
     auto& [words, text] = pairs.emplace_back(field.key, field.text);
     std::ranges::replace(words, '_', ' ');
   }
   return pairs;
 }
 
-void Summary::write(Format format, std::ostream& out) const {
-  if (is_json(format)) {
-    OrderedJson object;
-    object["schema"] = 1;
-    for (const Field& field : fields_) object[field.key] = field.value;
-    out << json_text(object, format == Format::json ? 2 : 0) << '\n';
-  } else if (format == Format::text) {
-    std::vector<std::vector<std::string>> lines;
-    for (auto& [words, text] : texts()) lines.push_back({std::move(words), std::move(text)});
-    write_columns(lines, {true, true}, out);
-  } else {
-    std::vector<std::string> keys;
-    std::vector<std::string> cells;
-    for (const Field& field : fields_) {
-      keys.push_back(field.key);
-      cells.push_back(cell_text(field.value));
-    }
-    out << header_row(keys, format) << delimited_row(cells, format);
+void Summary::write_row(Format format, std::ostream& out) const {
+  std::vector<std::string> keys;
+  std::vector<std::string> cells;
+  for (const Field& field : fields_) {
+    if ((field.places & kInRows) == 0) continue;
+    keys.push_back(field.key);
+    cells.push_back(cell_text(field.value));
   }
-  flush_results(out);
+  out << header_row(keys, format) << delimited_row(cells, format);
 }
 
 RecordStream::RecordStream(Format format, std::ostream& out, std::string_view columns,
-                           std::string each)
-    : format_(format), out_(out), each_(std::move(each)) {
+                           std::string each, OrderedJson header)
+    : format_(format), out_(out), each_(std::move(each)), header_(std::move(header)) {
   std::istringstream words{std::string(columns)};
   for (std::string word; words >> word;) {
     const std::size_t end = std::min(word.find_first_of("=?"), word.size());
@@ -184,17 +199,16 @@ RecordStream::RecordStream(Format format, std::ostream& out, std::string_view co
 }
 
 void RecordStream::write(const OrderedJson& record, std::string_view text) {
+  const bool is_first = !has_begun_;
+  begin();
   switch (format_) {
     case Format::text: out_ << text; break;
     case Format::jsonl: out_ << json_text(record) << '\n'; break;
     case Format::json:
       // What separates two records precedes the second: nothing needs to be known of the next.
-      out_ << (std::exchange(has_begun_, true) ? ",\n" : "[\n") << json_text(record);
+      out_ << (is_first ? "\n" : ",\n") << json_text(record);
       break;
-    case Format::csv:
-    case Format::tsv:
-    case Format::md:
-      write_header();
+    default:
       if (!record.contains(each_)) {
         write_row(record);
         break;
@@ -204,20 +218,32 @@ void RecordStream::write(const OrderedJson& record, std::string_view text) {
         row[each_] = element;
         write_row(row);
       }
-      break;
   }
   flush_results(out_);
 }
 
 void RecordStream::finish() {
   if (std::exchange(is_finished_, true)) return;
-  if (format_ == Format::json) out_ << (has_begun_ ? "\n]\n" : "[]\n");
-  if (format_ != Format::text && !is_json(format_)) write_header();
+  const bool is_empty = !has_begun_;
+  begin();
+  if (format_ == Format::json)
+    out_ << (is_empty ? "]" : "\n]") << (header_.is_object() ? "}\n" : "\n");
   flush_results(out_);
 }
 
-void RecordStream::write_header() {
+void RecordStream::begin() {
   if (std::exchange(has_begun_, true)) return;
+  const bool is_json = format_ == Format::json || format_ == Format::jsonl;
+  if (header_.is_object() && is_json) {
+    const std::string text = R"({"schema":1,"header":)" + json_text(header_);
+    out_ << text << (format_ == Format::json ? ",\"rows\":" : "}\n");
+  } else if (header_.is_object() && (format_ == Format::text || format_ == Format::md)) {
+    for (const auto& [key, value] : header_.items())
+      out_ << (format_ == Format::md ? "- " : "") << key << ": " << cell_text(value) << '\n';
+    out_ << (format_ == Format::md ? "\n" : "");
+  }
+  if (format_ == Format::json) out_ << '[';
+  if (is_json || format_ == Format::text) return;
   std::vector<std::string> names;
   for (const Column& column : columns_) names.push_back(column.name);
   out_ << header_row(names, format_);

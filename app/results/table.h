@@ -1,4 +1,4 @@
-// Tables and summaries of results, in every format from one place.
+// Tables, facts and records of results; a report (report.h) holds tables and facts.
 #pragma once
 
 #include "app/results/format.h"
@@ -19,9 +19,16 @@ namespace hydrascope::app {
 void write_columns(const std::vector<std::vector<std::string>>& lines,
                    const std::vector<bool>& to_left, std::ostream& out);
 
-/// A cell as csv, tsv and md have it. A number that is not finite is like nothing: null in JSON,
-/// empty here, - for people.
+/// A cell of csv and tsv: whole numbers of an array as "3x64", its words as "a, b", an object as
+/// "key=value, key=value"; what holds more arrays or objects as JSON. A number that is not finite is
+/// like nothing: null in JSON, empty here, - for people.
 std::string cell_text(const OrderedJson& cell);
+
+/// Where a part of a report is shown, as bits: json and jsonl, text and md, csv and tsv, the page.
+enum Place : unsigned { kInJson = 1, kInText = 2, kInRows = 4, kOnPage = 8 };
+inline constexpr unsigned kForPeople = kInText | kOnPage;
+inline constexpr unsigned kBeside = kInJson | kForPeople;  ///< all but csv and tsv
+inline constexpr unsigned kMain = kBeside | kInRows;
 
 struct TableColumn {
   std::string key;    ///< in json, csv and tsv
@@ -32,10 +39,12 @@ struct TableColumn {
 class ResultTable {
  public:
   explicit ResultTable(std::vector<TableColumn> columns) : columns_(std::move(columns)) {}
+  /// The members of an object, as columns "setting" and "value".
+  static ResultTable of_settings(const OrderedJson& settings);
 
-  /// Fractions keep six significant digits in records. Throws Error(internal) for another number of
-  /// cells than there are columns.
-  void add(std::vector<OrderedJson> row);
+  /// Fractions keep six significant digits in records; `is_strong` rows are bold on a page. Throws
+  /// Error(internal) for another number of cells than there are columns.
+  void add(std::vector<OrderedJson> row, bool is_strong = false);
   [[nodiscard]] std::size_t size() const noexcept { return rows_.size(); }
 
   /// An array of objects.
@@ -44,8 +53,10 @@ class ResultTable {
   [[nodiscard]] std::vector<std::vector<std::string>> texts() const;
   /// Of each column whether it holds words, which people read flush left.
   [[nodiscard]] std::vector<bool> to_left() const;
-  /// text: columns with titles; csv, tsv and md: a header and rows; json: `json`, jsonl: an object a
-  /// line. Throws Error(failed) when `out` cannot be written to.
+  /// Of each of `texts` whether it is bold.
+  [[nodiscard]] const std::vector<bool>& strong() const noexcept { return strong_; }
+  /// text and md: columns with titles; csv and tsv: a header and rows; json: `json`, jsonl: an object a
+  /// line. Throws Error(unwritable) when `out` cannot be written to.
   void write(Format format, std::ostream& out) const;
 
  private:
@@ -53,27 +64,27 @@ class ResultTable {
 
   std::vector<TableColumn> columns_;
   std::vector<std::vector<OrderedJson>> rows_;  ///< as they were added
+  std::vector<bool> strong_{false};             ///< of the titles, then of each row
 };
 
-/// What a run comes to (`evaluate`, `models info`, `doctor`): text prints an aligned list, json one
-/// object (`"schema":1`, then the pairs in their order; a member a line, jsonl all on one), csv and
-/// tsv a header and a row.
+/// Facts: what a run comes to, pairs in the order in which they were added.
 class Summary {
  public:
-  /// An object of words and numbers is shown to people as "a=1, b=none", others and arrays as JSON.
-  void add(std::string key, OrderedJson value, int text_decimals = 2);
+  void add(std::string key, OrderedJson value, int text_decimals = 2, unsigned places = kMain);
   /// [HEIGHT,WIDTH], for people "160x320 (HxW)".
   void add_size(std::string key, std::int64_t height, std::int64_t width);
-  /// Throws Error(failed) when `out` cannot be written to.
-  void write(Format format, std::ostream& out) const;
+  [[nodiscard]] OrderedJson json() const;
   /// The pairs for people.
   [[nodiscard]] std::vector<std::pair<std::string, std::string>> texts() const;
+  /// csv or tsv: a header and a row.
+  void write_row(Format format, std::ostream& out) const;
 
  private:
   struct Field {
     std::string key;
     OrderedJson value;
     std::string text;  ///< for people
+    unsigned places;
   };
   std::vector<Field> fields_;
 };
@@ -82,19 +93,21 @@ class Summary {
 
 /// Writes each record and flushes it. Odd file names are no error: bytes that are not UTF-8 become
 /// U+FFFD in JSON, which then has `input_bytes`, too (`add_path`), and are kept as they are in text,
-/// csv and tsv; newlines, control characters and separators are quoted. Throws Error(failed) when
+/// csv and tsv; newlines, control characters and separators are quoted. Throws Error(unwritable) when
 /// `out` cannot be written to (a full disk).
 class RecordStream {
  public:
   /// `columns` of csv, tsv and md, separated by blanks: a member of the record, "frame", or a name
   /// and where its value is, "model_height=/model_size/0", or what a record that is no failure leaves
   /// out, "head?mean". A record whose member `each` is an array has a row per element, in which the
-  /// element stands in the array's place.
-  RecordStream(Format format, std::ostream& out, std::string_view columns, std::string each = {});
+  /// element stands in the array's place. Where `header` is an object, the stream begins with it, but for
+  /// csv and tsv; json is then an object of schema, header and rows.
+  RecordStream(Format format, std::ostream& out, std::string_view columns, std::string each = {},
+               OrderedJson header = {});
   /// `text` is what people see of it: whole lines.
   void write(const OrderedJson& record, std::string_view text);
-  /// Closes the array of `json`, gives a csv or tsv without records its header; call it also after
-  /// an interruption. Calling it again does nothing.
+  /// Closes the array of `json`, gives a stream without records its header; call it also after an
+  /// interruption. Calling it again does nothing.
   void finish();
 
  private:
@@ -103,13 +116,14 @@ class RecordStream {
     OrderedJson::json_pointer place;
     std::string usual;
   };
-  void write_header();
+  void begin();
   void write_row(const OrderedJson& record);
 
   Format format_;
   std::ostream& out_;
   std::vector<Column> columns_;
   std::string each_;
+  OrderedJson header_;
   bool has_begun_ = false;
   bool is_finished_ = false;
 };

@@ -58,12 +58,6 @@ FileLock::~FileLock() {
   if (descriptor_ >= 0) ::close(descriptor_);
 }
 
-void FileLock::wait() noexcept {
-  while (is_taken_ && ::flock(descriptor_, LOCK_EX) != 0 && errno == EINTR) {
-  }
-  is_taken_ = false;
-}
-
 std::string FileLock::holder() const {
   struct stat locked {};
   const bool is_known = ::fstat(descriptor_, &locked) == 0;

@@ -16,8 +16,6 @@ class FileLock {
   FileLock& operator=(const FileLock&) = delete;
   /// By another: this one has it not.
   [[nodiscard]] bool is_taken() const noexcept { return is_taken_; }
-  /// Waits until another has it no more.
-  void wait() noexcept;
   /// Who has it: "another run (process 1234)", or "another run" where its process cannot be seen: it
   /// is another user's, or another machine's.
   [[nodiscard]] std::string holder() const;

@@ -1,6 +1,6 @@
 #include "app/run/last_words.h"
 
-#include "app/command.h"
+#include "app/run/exit_code.h"
 #include "kernels/limits.h"
 
 #include <exception>

@@ -1,7 +1,7 @@
 #include "app/run/output_file.h"
 
-#include "app/results/format.h"
 #include "app/run/usage_error.h"
+#include "kernels/limits.h"
 #include "model/image/picture_formats.h"
 
 #include <algorithm>
@@ -10,6 +10,7 @@
 #include <cstddef>
 #include <fcntl.h>
 #include <fstream>
+#include <ios>
 #include <iostream>
 #include <optional>
 #include <span>
@@ -99,6 +100,44 @@ int AtomicWrites::sync() {
   return is_written ? 0 : -1;
 }
 
+namespace {
+
+/// The slot in which a stream keeps the address of its name.
+int name_slot() {
+  static const int slot = std::ios_base::xalloc();
+  return slot;
+}
+
+/// `error` is errno, which may be of another call: the write that failed may be long ago. Mostly it
+/// is a full disk.
+std::string why_not_written(int error) {
+  const std::string limit = hint_of_write(EFBIG);
+  if (error == EFBIG && !limit.empty()) return limit;
+  for (const int known : {EDQUOT, EFBIG, EIO, EPIPE})
+    if (error == known) return std::generic_category().message(error);
+  return "is there space left on the disk?" + (limit.empty() ? "" : " " + limit);
+}
+
+}  // namespace
+
+void name_stream(std::ostream& out, const std::string& place) {
+  out.pword(name_slot()) = const_cast<std::string*>(&place);
+}
+
+void flush_results(std::ostream& out) {
+  if (out) errno = 0;
+  out.flush();
+  if (out) return;
+  const int error = errno;
+  const auto* const place = static_cast<const std::string*>(out.pword(name_slot()));
+  // A stream that was closed can only be read (fill_closed_streams).
+  const bool is_closed =
+      place == nullptr && (::fcntl(STDOUT_FILENO, F_GETFL) & O_ACCMODE) == O_RDONLY;
+  throw Error(ErrorCode::unwritable, "not everything could be written",
+              place == nullptr ? "standard output" : *place,
+              is_closed ? "standard output is closed" : why_not_written(error));
+}
+
 bool is_standard_output(const std::string& output) {
   if (output.empty() || output == "-") return true;
   const auto stream = open_stream(output);
@@ -111,14 +150,10 @@ bool is_stream(const std::string& output) {
   return stream && stream->descriptor;
 }
 
-OutputFile::OutputFile(const std::string& output, std::string_view option, bool among_others,
-                       Start start)
+OutputFile::OutputFile(const std::string& output, std::string_view option, Start start)
     : place_(std::string(option) + " " + output),
       is_standard_output_(app::is_standard_output(output)) {
-  if (is_standard_output_) {
-    if (among_others) open_descriptor(STDOUT_FILENO);
-    return;
-  }
+  if (is_standard_output_) return;
   const std::optional<OpenStream> stream = open_stream(output);
   if (stream && stream->descriptor) {
     // A program that is started inherits what closes with it as little as what is closed.

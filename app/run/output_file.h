@@ -45,11 +45,10 @@ class OutputFile {
  public:
   enum class Start { anew, after_whole_lines };
 
-  /// `option`: which one named the file, for messages. `among_others`: standard output is shared with processes that write records, too;
-  /// then each flush writes what came since the last one without anything of theirs in between. `after_whole_lines`: goes on behind the
-  /// last whole line of FILE.part or, if a run ended in good order, of FILE.
+  /// `option`: which one named the file, for messages. `after_whole_lines`: goes on behind the last
+  /// whole line of FILE.part or, if a run ended in good order, of FILE.
   explicit OutputFile(const std::string& output, std::string_view option = "--output",
-                      bool among_others = false, Start start = Start::anew);
+                      Start start = Start::anew);
   ~OutputFile();
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;
@@ -77,6 +76,12 @@ class OutputFile {
   std::unique_ptr<FileLock> lock_;
   bool is_standard_output_ = false;
 };
+
+/// Gives `out`, which lives no longer than `place`, the name that messages use: "--output x.csv".
+void name_stream(std::ostream& out, const std::string& place);
+/// Flushes `out`; throws Error(unwritable) with its name, else "standard output", if that, or a
+/// write before, did not succeed.
+void flush_results(std::ostream& out);
 
 /// For a file that is written when everything is computed: throws Error(invalid_argument) where it
 /// could not be, for want of its folder or because a folder has its name, and where it would replace

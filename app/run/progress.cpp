@@ -1,6 +1,6 @@
 #include "app/run/progress.h"
 
-#include "app/results/json.h"
+#include "app/run/terminal_text.h"
 
 #include <algorithm>
 #include <chrono>

@@ -1,6 +1,8 @@
 #include "app/run/terminal_text.h"
 
 #include <algorithm>
+#include <array>
+#include <charconv>
 #include <cstdlib>
 #include <sys/ioctl.h>
 #include <unistd.h>
@@ -98,6 +100,14 @@ std::string styled(std::string_view text, Style style, bool color) {
     case Style::red: return "\x1b[31m" + result + "\x1b[0m";
   }
   return result;
+}
+
+std::string fixed(double value, int decimals) {
+  // The largest double has 309 digits before its point.
+  std::array<char, 352> buffer{};
+  const auto result = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value,
+                                    std::chars_format::fixed, std::clamp(decimals, 0, 30));
+  return {buffer.data(), result.ptr};
 }
 
 }  // namespace hydrascope::app

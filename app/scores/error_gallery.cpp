@@ -1,8 +1,8 @@
 #include "app/scores/error_gallery.h"
 
-#include "app/model/assets.h"
 #include "app/results/json.h"
 #include "app/results/table.h"
+#include "app/run/assets.h"
 #include "app/run/output_file.h"
 #include "kernels/error.h"
 #include "viz/figure/figure.h"

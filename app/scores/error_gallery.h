@@ -19,7 +19,7 @@ namespace hydrascope::app {
 class ErrorGallery {
  public:
   /// Makes the folder; "" is none. Throws Error(unwritable) where it cannot be made.
-  ErrorGallery(std::filesystem::path folder, std::size_t most);
+  explicit ErrorGallery(std::filesystem::path folder, std::size_t most = 100);
 
   /// Keeps the wrong pictures whose wrong class has the highest probability; of equal
   /// ones the earlier.

@@ -3,8 +3,8 @@
 #pragma once
 
 #include "app/pictures/labelled_set.h"
-#include "app/pipeline/best_views.h"
 #include "app/results/table.h"
+#include "app/scores/best_views.h"
 #include "model/image/labels.h"
 
 #include <algorithm>
@@ -18,8 +18,7 @@
 
 namespace hydrascope::app {
 
-// What the scores of a labelled set need of one picture: a few numbers instead of its logits, which
-// processes can exchange.
+// The part of one picture in the scores of a labelled set: a few numbers instead of its logits.
 
 /// The k of "top-k accuracy".
 constexpr std::int64_t kTopClasses = 5;

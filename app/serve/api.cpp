@@ -1,11 +1,11 @@
 #include "app/serve/api.h"
 
+#include "app/http/body_kind.h"
+#include "app/http/http_text.h"
 #include "app/pictures/class_words.h"
 #include "app/results/json.h"
 #include "app/run/console.h"
-#include "app/serve/body_kind.h"
 #include "app/serve/explained.h"
-#include "app/serve/http_text.h"
 #include "app/serve/routes.h"
 #include "kernels/error.h"
 

@@ -2,10 +2,10 @@
 // answers the records that the commands write. docs/serve.md is its reference.
 #pragma once
 
+#include "app/http/metrics.h"
 #include "app/serve/http_server.h"
-#include "app/serve/metrics.h"
 #include "app/serve/task_threads.h"
-#include "app/service/service.h"
+#include "app/session/service.h"
 #include "app/visualize/heat_figure.h"
 #include "viz/text/font.h"
 

@@ -45,8 +45,8 @@ OrderedJson explained_json(const Answer& answer) {
     entry["signed"] = map.is_signed;
     entry["total"] = rounded(map.total);
     entry["additive"] = map.is_additive;
-    entry["vertical"] = placed_axis(map.placement->vertical);
-    entry["horizontal"] = placed_axis(map.placement->horizontal);
+    entry["vertical"] = placed_axis(map.placement.vertical);
+    entry["horizontal"] = placed_axis(map.placement.horizontal);
     entry["values"] = viz::page::base64(std::as_bytes(std::span(map.map.values)));
     maps.push_back(std::move(entry));
   }
@@ -74,14 +74,9 @@ std::string explained_picture(const Answer& answer, std::span<const std::byte> e
                               const viz::Font* font) {
   image::Picture picture = decode_bytes(encoded, decode);
   std::vector<ShownMap> shown;
-  const viz::Placement placement = *answer.maps.front().placement;
-  for (const InputMap& map : answer.maps) {
-    shown.push_back(shown_map(map, figure));
-    // As `visualize`: only of several views is a map labelled where it lies.
-    if (answer.record.views.empty()) shown.back().placement.reset();
-  }
-  const viz::Canvas drawn = draw_figure({picture.width, picture.height, std::move(picture.rgb)},
-                                        placement, shown, figure, font);
+  for (const InputMap& map : answer.maps) shown.push_back(shown_map(map, figure));
+  const viz::Canvas drawn =
+      draw_figure({picture.width, picture.height, std::move(picture.rgb)}, shown, figure, font);
   const std::vector<std::byte> bytes = viz::encode(drawn, viz::ImageFormat::png);
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }

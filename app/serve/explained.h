@@ -2,7 +2,7 @@
 #pragma once
 
 #include "app/results/json.h"
-#include "app/service/service.h"
+#include "app/session/service.h"
 #include "app/visualize/heat_figure.h"
 #include "viz/text/font.h"
 

@@ -1,6 +1,6 @@
 #include "app/serve/http_server.h"
 
-#include "app/serve/http_text.h"
+#include "app/http/http_text.h"
 #include "kernels/device/processors.h"
 #include "kernels/error.h"
 #include "kernels/stopwatch.h"

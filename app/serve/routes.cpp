@@ -1,7 +1,7 @@
 #include "app/serve/routes.h"
 
+#include "app/http/http_text.h"
 #include "app/serve/api.h"
-#include "app/serve/http_text.h"
 #include "kernels/error.h"
 #include "kernels/number_text.h"
 

@@ -1,15 +1,9 @@
 // The table of `hydrascope benchmark`.
-#include "app/command.h"
 #include "app/options/option_builders.h"
+#include "app/specs/specs.h"
 
 namespace hydrascope::app {
 namespace {
-
-std::vector<Option> benchmark_output_options() {
-  std::vector<Option> list = output_options();
-  named(list, "format").choices.emplace_back("md");
-  return list;
-}
 
 std::vector<Option> swept_options() {
   std::vector<Option> pictures = preprocessing_options();
@@ -41,23 +35,22 @@ CommandSpec benchmark_spec() {
                 at_least(1), in("Measurement")),
         number("duration", "seconds to measure every row for", takes("S"), by_default("2"),
                at_least(0), in("Measurement")),
-        text("preset", "softmax, Hedgehog, Hydra and both mixed at 1080x1920 (HxW)",
-             one_of({"1080p"}), in("Measurement")),
         text("html", "also write one page, images/s and memory against image size; .svg the charts",
-             takes("FILE.html|.svg"), also({{"plot"}}), in("Output"), written),
+             takes("FILE.html|.svg"), in("Output"), written),
         text("compare", "print the ratios of two results, with 95 % intervals, and stop",
              takes("A.json B.json"), values(2), in("Comparison"), completes_files),
         text("baseline", "exit with code 4 if a row is slower than in this result", takes("FILE"),
              in("Comparison"), completes_files),
         number("fail-if-slower", "images/s may be PCT percent below those of --baseline",
                takes("PCT"), by_default("5"), at_least(0), in("Comparison"))},
-       benchmark_output_options(),
+       record_output_options(),
        general_options()});
   spec.common = {"model",  "attn",  "img-size", "batch-size", "precision",
-                 "device", "stage", "preset",   "output",     "format"};
+                 "device", "stage", "output",   "format"};
   spec.examples = {
       "hydrascope benchmark --attn softmax,hydra --img-size 224,512,1088x1920 --html speed.html",
-      "hydrascope benchmark --preset 1080p -m deit_base_patch16_224 --format md",
+      "hydrascope benchmark --attn 'softmax;hydra;hedgehog,hydra:last4' --img-size 1080x1920 "
+      "--format md",
       "hydrascope benchmark --compare before.json after.json",
   };
   return spec;

@@ -1,20 +1,8 @@
 // The table of `hydrascope classify`.
-#include "app/command.h"
 #include "app/options/option_builders.h"
+#include "app/specs/specs.h"
 
 namespace hydrascope::app {
-namespace {
-
-std::vector<Option> output_options_of_ranks() {
-  std::vector<Option> options = output_options();
-  options.front().help +=
-      "; under torchrun each process writes files of its own, x.jsonl becomes x.rank0.jsonl, and "
-      "on standard output their records come as they are ready";
-  return options;
-}
-
-}  // namespace
-
 CommandSpec classify_spec() {
   CommandSpec spec;
   spec.name = "classify";
@@ -22,30 +10,28 @@ CommandSpec classify_spec() {
   spec.summary = "top-k classes of pictures, folders, globs, lists, video";
   spec.group = "Look at pictures";
   spec.positionals = "[INPUT...]";
-  spec.options =
-      join({model_options(),
-            input_options(),
-            preprocessing_options(),
-            views_options(),
-            runtime_options(),
-            precision_check_options(),
-            launch_options(),
-            output_options_of_ranks(),
-            label_options(),
-            {integer("topk", "classes shown for every input", takes("K"), by_default("5"),
-                     at_least(1), in("Output")),
-             text("save-logits",
-                  "also write float32 logits (inputs, classes); failed inputs are NaN rows",
-                  takes("FILE.npy"), in("Output"), written),
-             text("save-input", "also write the model's input tensor, float32 (inputs, 3, H, W)",
-                  takes("FILE.npy"), in("Output"), written),
-             flag("resume",
-                  "go on where a run was stopped; inputs that have their records in --output, a "
-                  "jsonl file, are not looked at again",
-                  in("Output")),
-             integer("video-stride", "classify every Nth frame of a video",
-                     otherwise("one frame per second"), at_least(1), in("Input"))},
-            general_options()});
+  spec.options = join(
+      {model_options(),
+       input_options(),
+       preprocessing_options(),
+       views_options(),
+       runtime_options(),
+       precision_check_options(),
+       record_output_options(),
+       label_options(),
+       {integer("topk", "classes shown for every input", takes("K"), by_default("5"), at_least(1),
+                in("Output")),
+        text("save-logits", "also write float32 logits (inputs, classes); NaN where one failed",
+             takes("FILE.npy"), in("Output"), written),
+        text("save-input", "also write the model's input tensor, float32 (inputs, 3, H, W)",
+             takes("FILE.npy"), in("Output"), written),
+        flag("resume",
+             "go on where a run was stopped; inputs that have their records in --output, a "
+             "jsonl file, are not looked at again",
+             in("Output")),
+        integer("video-stride", "classify every Nth frame of a video",
+                otherwise("one frame per second"), at_least(1), in("Input"))},
+       general_options()});
   spec.common = {"model",  "attn",      "native", "views",  "img-size", "precision",
                  "device", "recursive", "topk",   "output", "format"};
   spec.examples = {
@@ -53,7 +39,6 @@ CommandSpec classify_spec() {
       "hydrascope classify --recursive pictures --format jsonl -o records.jsonl",
       "find . -name '*.jpg' | hydrascope classify -",
       "hydrascope classify --native --fit pad photo.jpg",
-      "torchrun --nproc-per-node 2 --no-python hydrascope classify pictures -o records.jsonl",
   };
   return spec;
 }

@@ -1,7 +1,7 @@
 // The table of `hydrascope convert`.
-#include "app/command.h"
 #include "app/options/option_builders.h"
 #include "app/options/option_table.h"
+#include "app/specs/specs.h"
 #include "app/specs/training.h"
 #include "kernels/error.h"
 
@@ -12,43 +12,39 @@
 namespace hydrascope::app {
 namespace {
 
-constexpr std::array<RecipeDefault, 5> kRecipeDefaults{{
+constexpr std::array<RecipeDefault, 4> kRecipeDefaults{{
     {"lr", "1e-3", "6e-5"},
     {"mechanism-lr-scale", "3", "20"},
     {"batch-size", "32", "16", true},
-    {"batch-size-maps", "8", "8", true},
     {"steps-outputs", "100", "0"},
 }};
 
 /// What makes sense of the shared options, and where `-m` is the model to convert.
 std::vector<Option> parent_options() {
-  std::vector<Option> options = without(model_options(), {"checkpoint"});
+  std::vector<Option> options = as_in("classify", without(model_options(), {"checkpoint"}));
   Option& model = named(options, "model");
-  model.help = "model to convert; the result learns from it";
+  model.help = "model to convert and to learn from";
   model.default_note = "the bundled softmax model";
   model.aliases = {};
   Option& attention = named(options, "attn");
   attention.help = "attention to convert to" + attention.help.substr(attention.help.find(", as "));
   attention.default_note = "with --sizes the checkpoint's";
-  for (const char* name : {"num-classes", "reset-head"})
-    named(options, name).help += "; only where a checkpoint is rewritten";
-  const std::vector<Option> more =
-      in_group("Model", {text("arch", "architecture of the checkpoint", takes("NAME"),
-                              otherwise("what its names and shapes show")),
-                         text("from", "--model", completes_files, hidden)});
-  options.insert(options.end(), more.begin(), more.end());
-  return options;
+  for (Option* own : {&model, &attention}) own->explained_by.clear();
+  return join(
+      {options, as_in("train", new_head_options()),
+       in_group("Model", {text("arch", "architecture", takes("NAME"),
+                               otherwise("what names and shapes of the checkpoint show"))})});
 }
 
 std::vector<Option> result_options() {
   return in_group(
       "Conversion",
-      {text("output", "safetensors file to write; states and logs lie beside it, in FILE.training",
+      {text("output", "safetensors file to write; FILE.training beside it has states and logs",
             letter('o'), takes("FILE"), written),
        text("stage",
             "train converted layers alone (maps), the model end to end (finetune), or both",
             by_default("both"), one_of({"maps", "finetune", "both"})),
-       number("epochs", "times through the pictures end to end, at the model's own size", "5"),
+       number("epochs", "epochs end to end, at the model's own size", "5"),
        integer("steps-sizes",
                "steps after --epochs in which --sizes are learned from the answers of --model",
                "400", 1),
@@ -58,8 +54,7 @@ std::vector<Option> result_options() {
             takes("FILE"), repeatable, completes_files),
        save_dtype("float32; that of the checkpoint when it is only rewritten"),
        flag("force", "replace a file that exists, begin a run anew"),
-       flag("format-only",
-            "rewrite IN as OUT, weights kept bit for bit; so do IN OUT without --attn")});
+       flag("format-only", "rewrite IN as OUT, weights bit for bit; so do IN OUT without --attn")});
 }
 
 std::vector<Option> picture_options() {
@@ -67,8 +62,7 @@ std::vector<Option> picture_options() {
       "Input",
       {text("input",
             "pictures to learn from; labels are not needed: folder, file, quoted glob or @list.txt",
-            letter('i'), takes("PATH"), also({{"source"}, {"data-dir"}}), repeatable,
-            completes_files),
+            letter('i'), takes("PATH"), repeatable, completes_files),
        number("held-out",
               "pictures to choose the best state by: about this number, or a share below 1; none "
               "of them is learned from, and of each --input at most a quarter is taken",
@@ -76,8 +70,7 @@ std::vector<Option> picture_options() {
        flag("balance-sources", "draw from every --input equally often, whatever its size"),
        text("eval", "labelled pictures to measure top-1 of the finished model on", takes("FOLDER"),
             completes_files),
-       text("labels-csv",
-            "labels of --eval: a table with columns file and label (id, name or index)",
+       text("labels-csv", "labels of --eval: a table of file and label (id, name or index)",
             takes("FILE"), completes_files)});
 }
 
@@ -85,41 +78,18 @@ std::vector<Option> picture_options() {
 std::vector<Option> recipe_options() {
   return in_group(
       "Advanced",
-      {integer("steps-maps", "steps of stage 1, where learned maps imitate attention rows", "1600"),
-       number("lr-maps", "learning rate of stage 1", "1e-2"),
-       integer("batch-size-maps", "pictures per batch and process in stage 1", "", 1),
-       integer("query-rows", "attention rows per picture in stage 1", "49", 1),
+      {integer("steps-maps", "steps of stage 1: learned maps imitate attention rows", "1600"),
        integer("steps-outputs", "steps of stage 2, where layers imitate attention outputs", ""),
-       number("lr-outputs", "learning rate of Hydra layers in stage 2", "1e-3"),
-       number("outputs-lr-scale", "learning rate of other layers in stage 2, relative to Hydra's",
-              "0.5"),
-       number("outputs-cls-weight",
-              "weight of the class token's error in stage 2, beside that of all tokens", "0.5"),
-       number("hydra-deviation", "standard deviation of q and k at the start of Hydra layers",
-              "0.3", 1e-3),
-       number("hydra-offset", "mean of q and k at the start of Hydra layers", "1"),
-       integer("hydra-start-batches", "batches that the start of Hydra layers is fitted to", "4",
-               1),
-       flag("no-hydra-start", "start Hydra layers with the weights of --model as they are"),
        number("lr", "largest learning rate of the last stage", ""),
        number("min-lr", "smallest learning rate of the last stage, at its end", "0"),
-       number("lr-sizes", "largest learning rate of --sizes", "1e-4"),
-       integer("warmup-steps", "steps of growing learning rate at the start of every stage",
-               otherwise("20 in stage 1, 10 in stage 2, a twentieth of the last stage"),
-               at_least(0)),
-       number("temperature", "temperature of the logits in their divergence", "1", 0.01),
        number("kl-weight", "weight of the logits' divergence in the loss", "1"),
        number("blocks-weight", "weight of the blocks' relative errors in the loss", "4"),
-       number("cls-weight", "weight of the class token's error in that of a block", "0"),
        number("mechanism-lr-scale", "learning rate of learned maps and scales, relative to --lr",
               ""),
        integer("train-from", "first block that learns in the last stage; embeddings never do",
                takes("LAYER"), otherwise("the first converted one"), at_least(0)),
        flag("train-head", "let the classifier learn in the last stage"),
-       integer("evaluations-maps", "how often stage 1 looks at the held-out pictures", "2", 1),
-       integer("evaluations-outputs", "how often stage 2 looks at the held-out pictures", "2", 1),
-       integer("evaluations", "how often the last stage looks at the held-out pictures", "10", 1),
-       integer("patience", "end a stage after N looks without a better state; 0: never", "0")});
+       integer("patience", "looks without a better state that end a stage; 0: never", "0")});
 }
 
 std::vector<Option> optimizer() {
@@ -129,6 +99,7 @@ std::vector<Option> optimizer() {
 
 std::vector<Option> report_options() {
   std::vector<Option> options = without(output_options(), {"output"});
+  named(options, "format").help = "form of the summary on standard output";
   options.push_back(text("report", "also write the report into a file; HTML has curves",
                          takes("FILE.json|FILE.html"), repeatable, in("Output"), written));
   options.push_back(number("require-top1",
@@ -146,20 +117,23 @@ CommandSpec convert_spec() {
   spec.summary = "give a trained model another attention, or rewrite a checkpoint";
   spec.group = "Make and inspect models";
   spec.positionals = "[PICTURES...|IN OUT]";
-  spec.options = join(
-      {parent_options(), result_options(), resolution_options(), picture_options(),
-       training_input_options(), report_options(),
-       with_defaults(training_run_options(), {{"recovery-interval", "200"}}),
-       training_runtime_options(
-           "", "one per core, up to 4, on a CPU without --threads and --batch-size"),
-       launch_options(), hide(preprocessing_options(), {"native"}),
-       without(label_options(), {"label-type"}),
-       with_defaults(augmentation_options(), {{"scale", "0.3,1"}}),
-       with_defaults(mixing_options(), {{"mixup", "1"}, {"cutmix", "1"}, {"mixup-prob", "0.7"}}),
-       optimizer(),
-       without(with_defaults(average_options(), {{"model-ema-decay", "0.99"}}),
-               {"model-ema-warmup"}),
-       recipe_options(), general_options()});
+  const std::vector<Option> runtime = training_runtime_options(
+      "", "one per core, up to 4, on a CPU without --threads and --batch-size");
+  spec.options =
+      join({parent_options(), result_options(), resolution_options(), picture_options(),
+            as_in("classify", training_input_options()), report_options(),
+            as_in("train", training_run_options("convert")), as_in("train", runtime),
+            as_in("train", launch_options()),
+            as_in("classify", hide(preprocessing_options(), {"native"})),
+            as_in("classify", without(label_options(), {"label-type"})),
+            as_in("train", with_defaults(augmentation_options(), {{"scale", "0.3,1"}})),
+            as_in("train", with_defaults(mixing_options(), {{"mixup", "1"}, {"cutmix", "1"}})),
+            as_in("train", optimizer()),
+            as_in("train", with_defaults(average_options(), {{"model-ema-decay", "0.99"}})),
+            recipe_options(), general_options()});
+  Option& batch = named(spec.options, "batch-size");
+  batch.explained_by.clear();
+  batch.group = "Advanced";
   for (const RecipeDefault& entry : kRecipeDefaults) {
     std::string& note = named(spec.options, entry.option).default_note;
     note = entry.value;

@@ -1,7 +1,7 @@
 // The tables of `hydrascope evaluate`, `compare`, `faithfulness` and `diagnose`.
-#include "app/command.h"
 #include "app/evaluate/evaluate_options.h"
 #include "app/options/option_builders.h"
+#include "app/specs/specs.h"
 
 namespace hydrascope::app {
 
@@ -12,11 +12,10 @@ CommandSpec evaluate_spec() {
   spec.summary = "measure top-1, top-5 and calibration over a labelled set";
   spec.group = "Measure";
   spec.positionals = "FOLDER";
-  spec.options =
-      join({model_options(), set_input_options(), labelled_set_options(),
-            hide(label_options(), {"label-type"}), score_options(), preprocessing_options(),
-            views_options(), set_runtime_options(), precision_check_options(), launch_options(),
-            output_options(), earlier_evaluate_options(), general_options()});
+  spec.options = join({model_options(), input_options(), labelled_set_options(),
+                       without(label_options(), {"label-type"}), score_options(),
+                       preprocessing_options(), views_options(), set_runtime_options(),
+                       precision_check_options(), output_options(), general_options()});
   spec.common = {"model",      "attn",         "views",        "img-size", "precision", "device",
                  "labels-csv", "limit-images", "require-top1", "html",     "output",    "format"};
   spec.examples = {
@@ -24,7 +23,6 @@ CommandSpec evaluate_spec() {
       "hydrascope evaluate pictures --labels-csv pictures/images.csv --format json",
       "hydrascope evaluate imagenet/val --img-size 384 --require-top1 70",
       "hydrascope evaluate imagenet/val --real-labels real.json --per-class classes.csv",
-      "torchrun --nproc-per-node 8 --no-python hydrascope evaluate imagenet/val",
   };
   return spec;
 }
@@ -36,7 +34,7 @@ CommandSpec compare_spec() {
   spec.group = "Measure";
   spec.positionals = "PICTURES...";
   spec.options =
-      join({model_options(), agreement_options(), set_input_options(), labelled_set_options(),
+      join({model_options(), agreement_options(), input_options(), labelled_set_options(),
             without(label_options(), {"label-type"}), preprocessing_options(),
             set_runtime_options(), output_options(), general_options()});
   spec.common = {"model",    "attn",         "against", "against-attn", "against-precision",
@@ -57,7 +55,7 @@ CommandSpec faithfulness_spec() {
   spec.group = "Measure";
   spec.positionals = "PICTURES...";
   spec.options =
-      join({model_options(), faithfulness_options(), set_input_options(), labelled_set_options(),
+      join({model_options(), faithfulness_options(), input_options(), labelled_set_options(),
             without(label_options(), {"label-type"}), preprocessing_options(),
             set_runtime_options(), output_options(), general_options()});
   spec.common = {"model", "attn",     "method",       "measure", "layer",
@@ -91,7 +89,7 @@ CommandSpec diagnose_spec() {
   spec.group = "Measure";
   spec.positionals = "PICTURES...";
   spec.options = join({model_options(), layer_reference_options(),
-                       without(set_input_options(), {"recursive", "on-error"}), table_options(),
+                       without(input_options(), {"recursive", "on-error"}), table_options(),
                        preprocessing_options(),
                        without(runtime_options(), {"batch-size", "workers", "precision",
                                                    "calibration", "kernels", "deterministic"}),

@@ -1,7 +1,7 @@
 // The table of `hydrascope serve`.
-#include "app/command.h"
 #include "app/evaluate/evaluate_options.h"
 #include "app/options/option_builders.h"
+#include "app/specs/specs.h"
 #include "app/visualize/visualize_options.h"
 
 namespace hydrascope::app {

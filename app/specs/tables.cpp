@@ -1,6 +1,6 @@
 // The list of commands, and the tables of those that show things of this program and of files.
-#include "app/command.h"
 #include "app/options/option_builders.h"
+#include "app/specs/specs.h"
 
 #include <algorithm>
 

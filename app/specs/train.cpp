@@ -1,6 +1,6 @@
 // The table of `hydrascope train`.
-#include "app/command.h"
 #include "app/options/option_builders.h"
+#include "app/specs/specs.h"
 #include "app/specs/training.h"
 
 #include <algorithm>
@@ -12,10 +12,6 @@ std::vector<Option> data_options() {
   return in_group(
       "Input",
       {
-          text("input",
-               "as the argument: a folder with train and val, or with one folder per class",
-               letter('i'), takes("FOLDER"), also({{"source"}, {"data-dir"}}), repeatable,
-               completes_files),
           text("train-split", "folder in FOLDER that is learned from", takes("NAME"),
                by_default("train")),
           text("val-split", "folder in FOLDER to validate on", takes("NAME"),
@@ -28,25 +24,21 @@ std::vector<Option> data_options() {
 }
 
 std::vector<Option> schedule_options() {
-  return in_group(
-      "Schedule",
-      {
-          integer("epochs", "times through the training pictures", "300", 1),
-          number("lr", "largest learning rate", otherwise("5e-4 x pictures per update / 512"),
-                 at_least(0)),
-          text("sched", "course of the learning rate over the run, updated every step",
-               by_default("cosine"), one_of({"cosine", "linear", "step", "multistep", "constant"})),
-          number("min-lr", "smallest learning rate",
-                 otherwise("1e-5, but at most a hundredth of --lr"), at_least(0)),
-          integer("warmup-epochs", "epochs of growing learning rate at the start",
-                  otherwise("5, or all but one of fewer --epochs"), at_least(0)),
-          number("warmup-lr", "learning rate that --warmup-epochs start from", "1e-6"),
-          integer("decay-epochs", "epochs between two steps of --sched step", "90", 1),
-          integer("decay-milestones", "epochs at which --sched multistep steps", takes("N,N"),
-                  comma_list, at_least(1)),
-          number("decay-rate",
-                 "factor of the learning rate at a step of --sched step and multistep", "0.1"),
-      });
+  return in_group("Schedule",
+                  {
+                      integer("epochs", "times through the training pictures", "300", 1),
+                      number("lr", "largest learning rate",
+                             otherwise("5e-4 x pictures per update / 512"), at_least(0)),
+                      text("sched",
+                           "course of the learning rate over the run, updated every step; step: a "
+                           "tenth after every "
+                           "90 epochs",
+                           by_default("cosine"), one_of({"cosine", "linear", "step", "constant"})),
+                      number("min-lr", "smallest learning rate",
+                             otherwise("1e-5, but at most a hundredth of --lr"), at_least(0)),
+                      integer("warmup-epochs", "epochs of growing learning rate at the start",
+                              otherwise("5, or all but one of fewer --epochs"), at_least(0)),
+                  });
 }
 
 std::vector<Option> loss_options() {
@@ -71,8 +63,6 @@ std::vector<Option> loss_options() {
 std::vector<Option> parameter_options() {
   return {text("freeze", "parameters that do not learn: 'blocks.0.*', 'patch_embed.*'",
                takes("GLOB"), repeatable, in("Optimizer")),
-          text("train-only", "parameters that learn, and no others: 'head.*'", takes("GLOB"),
-               repeatable, in("Optimizer")),
           flag("grad-checkpointing", "save memory: compute blocks again in the backward pass",
                in("Run"))};
 }
@@ -84,6 +74,7 @@ std::vector<Option> output() {
   output.help = "folder of the run: weights, states, logs";
   output.default_note = "output/train/MODEL-ATTENTION";
   output.aliases = {};
+  named(options, "format").help = "form of the summary on standard output";
   options.push_back(flag("force", "begin anew in a folder that already holds a run", in("Output")));
   return options;
 }
@@ -97,12 +88,15 @@ CommandSpec train_spec() {
   spec.group = "Make and inspect models";
   spec.positionals = "FOLDER";
   spec.options =
-      join({data_options(), training_input_options(), model_options(), output(), schedule_options(),
-            training_run_options(), training_runtime_options("64", "1"), launch_options(),
+      join({data_options(), as_in("classify", training_input_options()), new_head_options(),
+            as_in("classify", model_options()), output(), schedule_options(),
+            training_run_options("train"), training_runtime_options("64", "1"), launch_options(),
             loss_options(), optimizer_options(), parameter_options(), average_options(),
             augmentation_options(), mixing_options(), resolution_options(),
-            hide(preprocessing_options(), {"native"}), without(label_options(), {"label-type"}),
-            general_options()});
+            as_in("classify", hide(preprocessing_options(), {"native"})),
+            as_in("classify", without(label_options(), {"label-type"})), general_options()});
+  for (const char* name : {"model", "attn", "img-size"})
+    named(spec.options, name).explained_by.clear();
   spec.common = {"model",      "attn",   "img-size", "epochs",    "lr",
                  "batch-size", "output", "resume",   "processes", "device"};
   spec.examples = {

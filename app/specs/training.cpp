@@ -1,7 +1,10 @@
 #include "app/specs/training.h"
 
 #include "app/options/option_builders.h"
+#include "app/options/option_table.h"
+#include "app/run/usage_error.h"
 
+#include <algorithm>
 #include <utility>
 
 namespace hydrascope::app {
@@ -24,7 +27,6 @@ std::vector<Option> optimizer_options() {
                  "decay of the weights, but not of norms, biases, tokens and positions", "0.05"),
           number("momentum", "momentum of SGD", "0.9"),
           pair_of_numbers("opt-betas", "B1 B2", "betas of AdamW", "0.9,0.999"),
-          number("opt-eps", "epsilon of AdamW", "1e-8"),
           number("layer-decay", "learning rate of a layer, relative to that of the next layer",
                  by_default("1"), at_least(0.01), at_most(1)),
           number("clip-grad", "clip gradients to this joint norm; 0: never", takes("NORM"),
@@ -39,22 +41,10 @@ std::vector<Option> augmentation_options() {
       {
           pair_of_numbers("scale", "MIN MAX", "area of the random crop, as a share of the picture",
                           "0.08,1"),
-          pair_of_numbers("ratio", "MIN MAX", "width over height of the random crop",
-                          "0.75,1.3333333333333333"),
           share("hflip", "probability of a horizontal flip", "0.5"),
-          share("vflip", "probability of a vertical flip", "0"),
-          number("color-jitter",
-                 "strength of changes of brightness, contrast and saturation; not with --aa", "0"),
           text("aa", "RandAugment, as rand-m9-n2-mstd0.5-inc1, or none", takes("POLICY"),
                by_default("none")),
           share("reprob", "probability of random erasing", "0"),
-          text("remode", "what random erasing fills in: noise (pixel) or zeros (const)",
-               by_default("pixel"), one_of({"pixel", "const"})),
-          integer("recount", "rectangles that random erasing takes from a picture", "1", 1),
-          text("train-interpolation", "filter of the random crop", by_default("random"),
-               one_of({"random", "bilinear", "bicubic"})),
-          integer("aug-repeats", "repetitions of a picture in an epoch, one right after the other",
-                  "0"),
       });
 }
 
@@ -66,11 +56,7 @@ std::vector<Option> resolution_options() {
                                  text("scenes",
                                       "large backgrounds on which pictures are small, for --sizes; "
                                       "folder, quoted glob or @list.txt",
-                                      takes("PATH"), completes_files),
-                                 share("mosaics",
-                                       "share of the batches of large --sizes whose pictures are "
-                                       "mosaics of four",
-                                       "0")});
+                                      takes("PATH"), completes_files)});
 }
 
 std::vector<Option> mixing_options() {
@@ -81,8 +67,6 @@ std::vector<Option> mixing_options() {
           number("cutmix",
                  "paste a part of one picture into another, its area from Beta(X, X); 0: never",
                  "0"),
-          share("mixup-prob", "share of the batches that --mixup and --cutmix change", "1"),
-          share("mixup-switch-prob", "probability of cutmix where mixup is on, too", "0.5"),
       });
 }
 
@@ -92,12 +76,13 @@ std::vector<Option> average_options() {
       {
           flag("model-ema", "keep a moving average of the weights, judge it and save it"),
           share("model-ema-decay", "decay of the moving average of --model-ema", "0.9998"),
-          flag("model-ema-warmup",
-               "let the moving average of --model-ema decay faster in the first steps"),
       });
 }
 
-std::vector<Option> training_run_options() {
+std::vector<Option> training_run_options(std::string_view command) {
+  std::vector<std::string> settings;
+  for (const auto& [option, recorded] : run_settings(command))
+    settings.push_back(option.name + "=" + option.default_value);
   return in_group(
       "Run",
       {
@@ -106,10 +91,6 @@ std::vector<Option> training_run_options() {
                "one; or from the state in FILE",
                takes("auto|FILE"), completes_files),
           integer("checkpoint-hist", "how many states are kept besides the best weights", "1", 1),
-          integer("recovery-interval",
-                  "steps between states that are written besides those of evaluations; 0: none",
-                  "0"),
-          integer("log-interval", "steps between two records of the log", "20", 1),
           number("max-minutes",
                  "stop in good order after X minutes; --resume auto goes on; 0: no limit",
                  otherwise("no limit"), at_least(0)),
@@ -117,8 +98,52 @@ std::vector<Option> training_run_options() {
                   by_default("512"), at_least(0), at_most(1 << 24)),
           text("amp-dtype", "number format of matrix products (automatic mixed precision)",
                by_default("auto"), one_of({"auto", "float32", "bfloat16"}),
-               synonyms({{"fp32", "float32"}, {"bf16", "bfloat16"}}), also({{"amp", "bfloat16"}})),
+               synonyms({{"fp32", "float32"}, {"bf16", "bfloat16"}})),
+          text("set", "a setting that few runs change (docs/training.md lists them)",
+               takes("STAGE.KEY=VALUE"), repeatable, suggests(settings)),
       });
+}
+
+std::vector<RunSetting> run_settings(std::string_view command) {
+  std::vector<RunSetting> settings{
+      {integer("run.log-interval", "steps between two records of the log", "20", 1), ""},
+      {integer("run.recovery-interval",
+               "steps between states that are written besides those of evaluations; 0: none",
+               command == "convert" ? "200" : "0"),
+       ""}};
+  if (command != "convert") return settings;
+  settings.push_back(
+      {integer("maps.batch-size", "pictures per batch and process in stage 1", "", 1),
+       "batch-size-maps"});
+  settings.push_back({integer("last.evaluations",
+                              "how often the last stages look at the held-out pictures", "10", 1),
+                      "evaluations"});
+  settings.push_back({number("sizes.lr", "largest learning rate of --sizes", "1e-4"), "lr-sizes"});
+  return settings;
+}
+
+std::map<std::string, std::string> words_of_settings(std::string_view command,
+                                                     const std::vector<std::string>& words) {
+  const std::vector<RunSetting> known = run_settings(command);
+  std::vector<std::string> names;
+  for (const RunSetting& setting : known) names.push_back(setting.option.name);
+  std::map<std::string, std::string> values;
+  for (const std::string& word : words) {
+    const std::size_t equals = std::min(word.find('='), word.size());
+    const std::string name = with_dashes(word.substr(0, equals));
+    const auto found = std::ranges::find(names, name);
+    if (found == names.end() || equals == word.size()) {
+      const std::string near = nearest(name, names);
+      throw UsageError(found == names.end() ? "no such setting" : "expected KEY=VALUE",
+                       "--set " + word,
+                       found == names.end() && !near.empty()
+                           ? "did you mean " + near + "?"
+                           : std::string(command) + " has " + join_words(names, ", ", " and "));
+    }
+    const Option& option = known[static_cast<std::size_t>(found - names.begin())].option;
+    values[name] = check_values(option, {word.substr(equals + 1)}, "--set " + name).front();
+  }
+  return values;
 }
 
 std::vector<Option> training_runtime_options(const std::string& batch_size,
@@ -141,8 +166,7 @@ std::vector<Option> with_defaults(std::vector<Option> options,
 }
 
 std::vector<Option> training_input_options() {
-  return without(input_options(),
-                 {"input", "recursive", "max-bytes", "isolate-decoding", "decode-timeout"});
+  return without(input_options(), {"recursive", "max-bytes"});
 }
 
 }  // namespace hydrascope::app

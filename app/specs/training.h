@@ -3,6 +3,7 @@
 
 #include "app/options/options.h"
 
+#include <map>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -10,19 +11,30 @@
 
 namespace hydrascope::app {
 
-/// opt, momentum, opt-betas, opt-eps, weight-decay, layer-decay, clip-grad, grad-accum-steps.
+/// opt, momentum, opt-betas, weight-decay, layer-decay, clip-grad, grad-accum-steps.
 std::vector<Option> optimizer_options();
-/// scale, ratio, hflip, vflip, color-jitter, aa, reprob, remode, recount, train-interpolation,
-/// aug-repeats.
+/// scale, hflip, aa, reprob.
 std::vector<Option> augmentation_options();
 /// sizes, scenes.
 std::vector<Option> resolution_options();
-/// mixup, cutmix, mixup-prob, mixup-switch-prob.
+/// mixup, cutmix.
 std::vector<Option> mixing_options();
-/// model-ema, model-ema-decay, model-ema-warmup.
+/// model-ema, model-ema-decay.
 std::vector<Option> average_options();
-/// resume, checkpoint-hist, recovery-interval, log-interval, max-minutes, cache-mb, amp-dtype.
-std::vector<Option> training_run_options();
+/// resume, checkpoint-hist, max-minutes, cache-mb, amp-dtype, set.
+std::vector<Option> training_run_options(std::string_view command);
+
+/// What `--set STAGE.KEY=VALUE` sets.
+struct RunSetting {
+  Option option;         ///< named "sizes.lr"; its kind, default and range are the value's
+  std::string recorded;  ///< its name in recipes and identities of runs, "lr-sizes"; "": in none
+};
+/// Those of a command, "train" or "convert".
+std::vector<RunSetting> run_settings(std::string_view command);
+/// The words of `--set` by setting, the last one of each. Throws Error(invalid_argument) for words
+/// that set nothing.
+std::map<std::string, std::string> words_of_settings(std::string_view command,
+                                                     const std::vector<std::string>& words);
 
 /// Those of `runtime_options` that training has: batch-size, device, threads, workers, seed,
 /// deterministic; and processes, with that default.

@@ -1,7 +1,7 @@
 // The table of `hydrascope visualize`.
-#include "app/command.h"
 #include "app/evaluate/evaluate_options.h"
 #include "app/options/option_builders.h"
+#include "app/specs/specs.h"
 #include "app/visualize/visualize_options.h"
 #include "viz/scale/colormap.h"
 
@@ -82,7 +82,7 @@ std::vector<Option> drawing_options() {
 }
 
 std::vector<Option> heatmap_output_options() {
-  std::vector<Option> options = output_options();
+  std::vector<Option> options = record_output_options();
   Option& folder = named(options, "output");
   folder.placeholder = "FOLDER";
   folder.help = "folder for heatmaps and raw maps";
@@ -113,19 +113,10 @@ std::vector<Option> heatmap_output_options() {
 }
 
 std::vector<Option> heatmap_video_options() {
-  return in_group(
-      "Video",
-      {
-          integer("video-stride", "take every Nth frame of a video only", by_default("1"),
-                  at_least(1)),
-          number("smooth",
-                 "share of the earlier frames in the map of a frame, 0 to below 1; also in what is "
-                 "saved and recorded",
-                 takes("S"), by_default("0"), at_least(0), at_most(0.999)),
-          number("frames-as-video",
-                 "make one video of all pictures, FPS per second; frame_2 comes before frame_10",
-                 takes("FPS"), at_least(0.01), at_most(1000)),
-      });
+  return in_group("Video", {
+                               integer("video-stride", "take every Nth frame of a video only",
+                                       by_default("1"), at_least(1)),
+                           });
 }
 
 namespace {
@@ -159,7 +150,7 @@ CommandSpec visualize_spec() {
       "hydrascope visualize pictures --layer all --html maps.html -o maps",
       "hydrascope visualize pictures --html maps.html -m converted.safetensors --against "
       "deit_tiny_patch16_224",
-      "hydrascope visualize clip.mp4 --smooth 0.6",
+      "hydrascope visualize clip.mp4",
   };
   return spec;
 }

@@ -1,12 +1,13 @@
 #include "app/train/session.h"
 
-#include "app/evaluate/evaluated_set.h"
+#include "app/model/running_model.h"
+#include "app/pipeline/predictions.h"
 #include "app/run/local_ranks.h"
-#include "app/run/process_team.h"
 #include "app/run/signal_stop.h"
 #include "app/run/terminal_text.h"
 #include "app/run/usage_error.h"
 #include "app/scores/scores.h"
+#include "app/session/session.h"
 #include "kernels/error.h"
 #include "model/vision_transformer.h"
 
@@ -16,6 +17,7 @@
 
 #include <algorithm>
 #include <array>
+#include <chrono>
 #include <cstdlib>
 #include <functional>
 #include <iostream>
@@ -90,8 +92,7 @@ ValidationScore validate_model(model::VisionTransformerImpl& model, c10::Device 
       return true;
     }
     const at::Tensor logits = result.logits.to(at::kFloat).contiguous();
-    const ScoredPicture scored = score_picture(
-        {logits.const_data_ptr<float>(), static_cast<std::size_t>(logits.numel())}, target, index);
+    const ScoredPicture scored = score_picture(values_of(logits), target, index);
     sum[kImages] += 1;
     sum[kTop1] += scored.is_right() ? 1 : 0;
     sum[kTop5] += scored.rank <= kTopClasses ? 1 : 0;
@@ -165,10 +166,29 @@ std::optional<fs::path> state_to_resume(const ResumeRequest& request, const fs::
   return all_begin ? std::nullopt : file;
 }
 
+namespace {
+
+// Settings of earlier versions that are constants today. They stay in the identity of a run, so that
+// a state that has them as they are goes on, and one with others does not.
+constexpr std::string_view kConstants = R"({"aug-repeats": 0, "color-jitter": 0, "mixup-prob": 1,
+  "mixup-switch-prob": 0.5, "opt-eps": 1e-8, "ratio": [0.75, 1.3333333333333333], "recount": 1,
+  "remode": "pixel", "train-interpolation": "random", "vflip": 0})";
+constexpr std::string_view kConstantsOfTrain =
+    R"({"decay-epochs": 90, "decay-rate": 0.1, "warmup-lr": 1e-6})";
+constexpr std::string_view kConstantsOfConvert = R"({"cls-weight": 0, "evaluations-maps": 2,
+  "evaluations-outputs": 2, "hydra-deviation": 0.3, "hydra-offset": 1, "hydra-start-batches": 4,
+  "lr-maps": 1e-2, "lr-outputs": 1e-3, "mixup-prob": 0.7, "outputs-cls-weight": 0.5,
+  "outputs-lr-scale": 0.5, "query-rows": 49, "temperature": 1})";
+
+}  // namespace
+
 std::string identity_of_run(const std::string& recipe, const checkpoint::Metadata& about,
                             const std::vector<model::training::TrainingPicture>& pictures,
                             std::initializer_list<const char*> may_change) {
   Json identity = Json::parse(recipe);
+  const bool converts = identity.contains("steps-maps");
+  identity.update(Json::parse(kConstants));
+  identity.update(Json::parse(converts ? kConstantsOfConvert : kConstantsOfTrain));
   for (const char* name :
        {"processes", "batch-size", "batch-size-maps", "grad-accum-steps",
         // These decide how a step is computed or when a run ends, not its result.
@@ -176,7 +196,7 @@ std::string identity_of_run(const std::string& recipe, const checkpoint::Metadat
         // Places and names; the weights themselves are below.
         "checkpoint", "labels", "model", "arch", "save-dtype",
         // The transform is below, wherever it comes from.
-        "img-size", "input-size", "crop-pct", "crop-mode", "interpolation", "mean", "std"})
+        "img-size", "crop-pct", "crop-mode", "interpolation", "mean", "std"})
     identity.erase(name);
   for (const char* name : may_change) identity.erase(name);
   const auto of_model = [&](const char* name) {
@@ -206,8 +226,13 @@ RunRequest in_environment(RunRequest run) {
   return run;
 }
 
+/// `timeout` in seconds for joining and for each operation; a signal gives up waiting.
 std::unique_ptr<model::training::ProcessGroup> join(double timeout, c10::Device device) {
-  model::training::JoinOptions wanted = join_options(timeout);
+  constexpr double kMillisecondsOfASecond = 1000;
+  model::training::JoinOptions wanted;
+  wanted.join_timeout =
+      std::chrono::milliseconds(static_cast<std::int64_t>(timeout * kMillisecondsOfASecond));
+  wanted.timeout = wanted.join_timeout;
   wanted.interrupted = [] {
     LocalRanks::require_all_running();
     return stop_requested();

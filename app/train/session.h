@@ -2,7 +2,6 @@
 // pictures that could not be read.
 #pragma once
 
-#include "app/model/model_source.h"
 #include "app/pictures/labelled_set.h"
 #include "app/pipeline/pipeline.h"
 #include "app/run/console.h"

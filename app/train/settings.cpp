@@ -37,8 +37,6 @@ void refuse_beside_sizes(const TrainingRequest& request) {
   const training::AugmentOptions& augment = request.loader.augment;
   for (const auto& [is_on, option] : {std::pair(request.mixup.mixup_alpha > 0, "--mixup"),
                                       {request.mixup.cutmix_alpha > 0, "--cutmix"},
-                                      {augment.vflip > 0, "--vflip"},
-                                      {augment.color_jitter > 0, "--color-jitter"},
                                       {augment.erase_probability > 0, "--reprob"},
                                       {augment.rand_augment.operations > 0, "--aa"}})
     if (is_on) throw UsageError("does not go with --sizes", option);
@@ -48,7 +46,7 @@ void refuse_beside_sizes(const TrainingRequest& request) {
 
 TrainRequest train_request(const ParsedOptions& options) {
   const OptionReader read(options);
-  TrainRequest request{training_request(options)};
+  TrainRequest request{training_request(options, "train")};
   if (!request.sizes.empty()) refuse_beside_sizes(request);
   DataRequest& data = request.data;
   data.words = request.words;
@@ -61,16 +59,11 @@ TrainRequest train_request(const ParsedOptions& options) {
   read.take("teacher", request.teacher);
   request.loss = loss_of(options, request.mixup);
   read.take("freeze", request.groups.freeze);
-  read.take("train-only", request.groups.train);
   read.take("epochs", request.epochs);
   read.take("warmup-epochs", request.warmup_epochs);
   read.take("lr", request.learning_rate);
   read.take("min-lr", request.min_learning_rate);
   read.take("sched", request.schedule.kind);
-  read.take("warmup-lr", request.schedule.warmup_learning_rate);
-  read.take("decay-rate", request.schedule.decay_rate);
-  read.take("decay-epochs", request.decay_epochs);
-  request.milestones = options.integers("decay-milestones");
   return request;
 }
 
@@ -100,6 +93,9 @@ training::ScheduleOptions schedule_of(const TrainRequest& request, const RunLeng
     throw UsageError("of " + std::to_string(length.epochs) + " epochs none would be left",
                      "--warmup-epochs " + std::to_string(warmup_epochs));
   }
+  // timm's defaults, as for the decay of `--sched step`.
+  constexpr double kWarmupRate = 1e-6;
+  constexpr std::int64_t kDecayEpochs = 90;
   constexpr double kMinRate = 1e-5;
   constexpr double kMostOfRate = 0.01;
   training::ScheduleOptions schedule = request.schedule;
@@ -110,10 +106,8 @@ training::ScheduleOptions schedule_of(const TrainRequest& request, const RunLeng
       std::min(request.min_learning_rate.value_or(std::min(kMinRate, kMostOfRate * rate)), rate);
   schedule.steps = length.steps();
   schedule.warmup_steps = warmup_epochs * length.steps_per_epoch;
-  schedule.warmup_learning_rate = std::min(schedule.warmup_learning_rate, rate);
-  schedule.decay_steps = request.decay_epochs * length.steps_per_epoch;
-  for (const std::int64_t epoch : request.milestones)
-    schedule.milestones.push_back(epoch * length.steps_per_epoch);
+  schedule.warmup_learning_rate = std::min(kWarmupRate, rate);
+  schedule.decay_steps = kDecayEpochs * length.steps_per_epoch;
   return schedule;
 }
 

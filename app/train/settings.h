@@ -23,8 +23,6 @@ struct TrainRequest : TrainingRequest {
   std::optional<double> learning_rate = {};
   std::optional<double> min_learning_rate = {};
   model::training::ScheduleOptions schedule = {};  ///< without what the run's length decides
-  std::int64_t decay_epochs = 0;
-  std::vector<std::int64_t> milestones = {};  ///< epochs
 };
 /// Throws Error(invalid_argument) for options that do not go together.
 TrainRequest train_request(const ParsedOptions& options);

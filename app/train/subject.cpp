@@ -1,8 +1,7 @@
 #include "app/train/subject.h"
 
-#include "app/evaluate/evaluated_set.h"
-#include "app/model/assets.h"
 #include "app/options/option_table.h"
+#include "app/run/assets.h"
 #include "app/run/usage_error.h"
 #include "app/train/training_options.h"
 #include "kernels/number_text.h"

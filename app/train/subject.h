@@ -1,7 +1,8 @@
 // What a run trains and on what: the model, its classes, its pictures.
 #pragma once
 
-#include "app/model/model_source.h"
+#include "app/model/resolve_labels.h"
+#include "app/model/resolved_transform.h"
 #include "app/pictures/labelled_set.h"
 #include "model/training/data/training_set.h"
 

@@ -1,7 +1,7 @@
 // `--teacher`: another model of the program says what the pictures show.
 #pragma once
 
-#include "app/model/model_source.h"
+#include "app/model/resolved_transform.h"
 #include "app/run/console.h"
 #include "app/train/training_options.h"
 #include "model/image/transform_plan.h"

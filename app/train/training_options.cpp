@@ -1,8 +1,10 @@
 #include "app/train/training_options.h"
 
+#include "app/model/running_model.h"
 #include "app/pictures/inputs.h"
 #include "app/results/json.h"
 #include "app/run/usage_error.h"
+#include "app/specs/training.h"
 #include "kernels/device/cpu_features.h"
 #include "model/checkpoint/formats/sha256.h"
 
@@ -42,26 +44,18 @@ model::training::OptimizerOptions optimizer_of(const OptionReader& read) {
   for (const double beta : optimizer.betas) {
     if (!(beta < 1)) throw UsageError("expected numbers below 1", "--opt-betas");
   }
-  read.take("opt-eps", optimizer.eps);
   read.take("momentum", optimizer.momentum);
   return optimizer;
 }
 
 model::training::AugmentOptions augmentation_of(const OptionReader& read) {
-  constexpr double kMostRatio = 100;
   model::training::AugmentOptions augment;
   take_range(read, "scale", 1, augment.scale);
-  take_range(read, "ratio", kMostRatio, augment.ratio);
   read.take("hflip", augment.hflip);
-  read.take("vflip", augment.vflip);
-  read.take("color-jitter", augment.color_jitter);
   std::string policy;
   read.take("aa", policy);
   augment.rand_augment = model::training::parse_rand_augment(policy);
   read.take("reprob", augment.erase_probability);
-  augment.erase_with_noise = read.is("remode", "pixel");
-  read.take("recount", augment.erase_count);
-  read.take("train-interpolation", augment.interpolation);
   return augment;
 }
 
@@ -78,6 +72,28 @@ void require_whole_patches(const image::Size& size, std::int64_t patch, const ch
                    std::string(option) + " " + size_text(size));
 }
 
+/// `--set`, and the recipe with it: a setting is recorded as an option would be.
+void read_settings(const ParsedOptions& options, std::string_view command,
+                   TrainingRequest& request) {
+  request.given_settings = words_of_settings(command, options.texts("set"));
+  Json recipe = Json::parse(options.dump_config());
+  recipe.erase("set");
+  for (const RunSetting& setting : run_settings(command)) {
+    const auto given = request.given_settings.find(setting.option.name);
+    const std::string& word = request.settings[setting.option.name] =
+        given == request.given_settings.end() ? setting.option.default_value : given->second;
+    if (setting.recorded.empty() || word.empty()) continue;
+    if (setting.option.kind == ValueKind::integer)
+      recipe[setting.recorded] = to_integer(word, setting.option.name);
+    else
+      recipe[setting.recorded] = to_number(word, setting.option.name);
+  }
+  request.recipe = recipe.dump();
+  request.steps_between_states =
+      to_integer(request.setting("run.recovery-interval"), "run.recovery-interval");
+  request.trainer.log_every = to_integer(request.setting("run.log-interval"), "run.log-interval");
+}
+
 /// In order.
 std::vector<std::filesystem::path> background_pictures(const TrainingRequest& request) {
   std::vector<std::filesystem::path> files;
@@ -88,7 +104,7 @@ std::vector<std::filesystem::path> background_pictures(const TrainingRequest& re
 
 }  // namespace
 
-TrainingRequest training_request(const ParsedOptions& options) {
+TrainingRequest training_request(const ParsedOptions& options, std::string_view command) {
   constexpr double kSecondsOfAMinute = 60;
   const OptionReader read(options);
   TrainingRequest request;
@@ -100,7 +116,7 @@ TrainingRequest training_request(const ParsedOptions& options) {
   request.words = input_words(options);
   read.take("labels", request.labels);
   read.take("output", request.output);
-  request.format = choose_format(options.text("format"), "");
+  request.format = choose_format(options.text("format"), "", report_formats());
   request.resume = {options.text("resume"), options.flag("force")};
   read.take("processes", request.processes,
             [&] { return static_cast<int>(options.integer("processes")); });
@@ -108,22 +124,17 @@ TrainingRequest training_request(const ParsedOptions& options) {
   for (const std::string& text : options.texts("sizes"))
     request.sizes.push_back(parse_size(text, "--sizes"));
   read.take("scenes", request.scenes);
-  read.take("mosaics", request.mosaics);
-  if (request.sizes.empty() && (!request.scenes.empty() || request.mosaics > 0)) {
-    throw UsageError("scenes and mosaics are for the sizes that are learned",
-                     request.mosaics > 0 ? "--mosaics" : "--scenes", "--sizes 512,1088x1920");
-  }
+  if (request.sizes.empty() && !request.scenes.empty())
+    throw UsageError("scenes are for the sizes that are learned", "--scenes",
+                     "--sizes 512,1088x1920");
   read.take("model-ema", request.averages);
   read.take("model-ema-decay", request.average_decay);
-  read.take("model-ema-warmup", request.average_warms_up);
   read.take("batch-size", request.batch_size);
-  read.take("recovery-interval", request.steps_between_states);
   read.take("checkpoint-hist", request.recent_states);
   read.take("max-minutes", request.max_seconds);
   request.max_seconds *= kSecondsOfAMinute;
   request.loader.augment = augmentation_of(read);
   request.loader.decode = request.run.decode;
-  read.take("aug-repeats", request.loader.sampler.repeats);
   read.take("cache-mb", request.loader.cache_bytes);
   request.loader.cache_bytes <<= 20;
   request.optimizer = optimizer_of(read);
@@ -131,13 +142,10 @@ TrainingRequest training_request(const ParsedOptions& options) {
   read.take("layer-decay", request.groups.layer_decay);
   read.take("mixup", request.mixup.mixup_alpha);
   read.take("cutmix", request.mixup.cutmix_alpha);
-  read.take("mixup-prob", request.mixup.prob);
-  read.take("mixup-switch-prob", request.mixup.switch_prob);
   read.take("grad-accum-steps", request.trainer.accumulation);
   read.take("clip-grad", request.trainer.clip_norm);
-  read.take("log-interval", request.trainer.log_every);
   request.trainer.seed = request.run.seed;
-  request.recipe = options.dump_config();
+  read_settings(options, command, request);
   return request;
 }
 
@@ -193,19 +201,16 @@ FoundPictures backgrounds_of(const TrainingRequest& request) {
 
 model::training::ResolutionOptions resolutions_of(const TrainingRequest& request,
                                                   const image::TransformConfig& transform) {
-  model::training::ResolutionOptions resolutions{.sizes = request.sizes,
-                                                 .mosaic_share = request.mosaics};
+  model::training::ResolutionOptions resolutions{.sizes = request.sizes};
   for (const image::Size& size : request.sizes)
     require_whole_patches(size, transform.patch_size, "--sizes");
-  const bool has_scenes = !request.scenes.empty();
-  if (has_scenes) resolutions.backgrounds = background_pictures(request);
-  if (!has_scenes && request.mosaics == 0) return resolutions;
+  if (request.scenes.empty()) return resolutions;
+  resolutions.backgrounds = background_pictures(request);
   if (std::ranges::none_of(request.sizes, [&](const image::Size& size) {
         return model::training::has_room(size, transform.img_size);
       })) {
-    const std::string option = has_scenes ? "--scenes" : "--mosaics";
     throw UsageError("needs a size above " + size_text(transform.img_size) + " (HxW) in both edges",
-                     option, "give such a size to --sizes, or leave " + option + " out");
+                     "--scenes", "give such a size to --sizes, or leave --scenes out");
   }
   return resolutions;
 }
@@ -227,22 +232,18 @@ std::string name_and_sha256(const std::filesystem::path& file) {
 std::string recipe_of(const TrainingRequest& request, model::training::Autocast autocast,
                       int processes) {
   Json recipe = Json::parse(request.recipe);
-  for (const char* name : {"resume",       "output",          "force",
-                           "format",       "report",          "max-minutes",
-                           "log-interval", "checkpoint-hist", "recovery-interval",
-                           "on-error",     "deterministic",   "cache-mb",
-                           "device",       "threads",         "workers",
-                           "ddp-timeout",  "verbose",         "quiet",
-                           "no-progress",  "color",           "print-transform",
-                           "eval",         "labels-csv",      "require-top1"})
+  for (const char* name :
+       {"resume",      "output",          "force",    "format",          "report",
+        "max-minutes", "checkpoint-hist", "on-error", "deterministic",   "cache-mb",
+        "device",      "threads",         "workers",  "ddp-timeout",     "verbose",
+        "quiet",       "no-progress",     "color",    "print-transform", "eval",
+        "labels-csv",  "require-top1"})
     recipe.erase(name);
   if (!request.scenes.empty()) {
     recipe["scenes"] = Json::array();
     for (const std::filesystem::path& file : background_pictures(request))
       recipe["scenes"].push_back(file.filename().string());
   }
-  // States of before there were any go on.
-  if (request.mosaics == 0) recipe.erase("mosaics");
   recipe["amp-dtype"] = name(autocast);
   recipe["processes"] = processes;
   return recipe.dump();

@@ -2,7 +2,7 @@
 // of it.
 #pragma once
 
-#include "app/model/model_source.h"
+#include "app/model/resolved_transform.h"
 #include "app/options/requests.h"
 #include "app/pictures/inputs.h"
 #include "model/image/transform_plan.h"
@@ -19,6 +19,7 @@
 
 #include <cstdint>
 #include <filesystem>
+#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -48,10 +49,8 @@ struct TrainingRequest {
   std::optional<model::training::Autocast> autocast;  ///< without: by the device
   std::vector<image::Size> sizes;                     ///< `--sizes`
   std::string scenes;
-  double mosaics = 0;
   bool averages = false;  ///< `--model-ema`
   double average_decay = 0;
-  bool average_warms_up = false;
   std::int64_t batch_size = 1;  ///< of one process
   std::int64_t steps_between_states = 0;
   int recent_states = 1;
@@ -62,10 +61,18 @@ struct TrainingRequest {
   model::training::ParameterGroupOptions groups;
   model::training::MixupOptions mixup;
   model::training::TrainerOptions trainer;
-  std::string recipe;  ///< all options, as a JSON object
+  std::string recipe;  ///< all options and settings, as a JSON object
+  std::map<std::string, std::string> given_settings;  ///< `--set`
+  std::map<std::string, std::string> settings;        ///< all, with the defaults of the others
+
+  /// As written; "" where it depends on the model and is not set.
+  [[nodiscard]] const std::string& setting(const std::string& name) const {
+    return settings.at(name);
+  }
 };
-/// Throws Error(invalid_argument) for options that do not go together.
-TrainingRequest training_request(const ParsedOptions& options);
+/// `command` is "train" or "convert". Throws Error(invalid_argument) for options that do not go
+/// together.
+TrainingRequest training_request(const ParsedOptions& options, std::string_view command);
 
 /// The transform of pictures in batches, which have one size. Throws Error(invalid_argument) for
 /// `--native` and for a size that the patch does not divide.

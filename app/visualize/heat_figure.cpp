@@ -47,10 +47,10 @@ void label_box(viz::Canvas& picture, const viz::Placement& placement, const std:
   font.draw(picture, fitted, x + margin, y, pixels, kInk);
 }
 
-/// `placement` is the input's, perhaps of a picture of another size.
-void draw_map(viz::Canvas& picture, viz::Placement placement, const ShownMap& shown,
-              const FigureOptions& options, const viz::Font* font) {
-  if (shown.placement) placement = *shown.placement;
+/// `picture` may have another size than the input.
+void draw_map(viz::Canvas& picture, const ShownMap& shown, const FigureOptions& options,
+              const viz::Font* font) {
+  viz::Placement placement = shown.placement;
   // Placement is relative to the picture's size, so the other size is all it needs.
   placement.horizontal.picture = picture.width;
   placement.vertical.picture = picture.height;
@@ -67,7 +67,7 @@ void draw_map(viz::Canvas& picture, viz::Placement placement, const ShownMap& sh
     viz::outline_cells(picture, viz::smallest_set(shown.map, *options.outlined_mass), placement,
                        thickness);
   }
-  if (!shown.placement) return;
+  if (!shown.is_labelled) return;
   if (font == nullptr) throw Error(ErrorCode::internal, "a box to label and no font");
   label_box(picture, placement, shown.caption.front(), *font);
 }
@@ -131,12 +131,13 @@ ShownMap shown_map(const InputMap& map, const FigureOptions& options) {
   shown.quantity = quantity(map);
   shown.choice = map.choice;
   shown.placement = map.placement;
+  shown.is_labelled = map.of_class.box.has_value();
   return shown;
 }
 
-viz::Canvas draw_figure(viz::Canvas picture, const viz::Placement& placement,
-                        std::span<const ShownMap> maps, const FigureOptions& options,
-                        const viz::Font* font, std::optional<viz::Size> frame) {
+viz::Canvas draw_figure(viz::Canvas picture, std::span<const ShownMap> maps,
+                        const FigureOptions& options, const viz::Font* font,
+                        std::optional<viz::Size> frame) {
   const bool is_sheet = maps.size() > 1;
   const std::vector<Row> rows = rows_of(maps);
   const std::size_t columns = columns_of(rows, options.beside);
@@ -147,7 +148,7 @@ viz::Canvas draw_figure(viz::Canvas picture, const viz::Placement& placement,
   }
   if (viz::size_of(picture) != size) picture = viz::fitted(picture, size.width, size.height);
   if (!options.has_extras(maps.size())) {
-    draw_map(picture, placement, maps.front(), options, font);
+    draw_map(picture, maps.front(), options, font);
     return letterboxed(std::move(picture), size);
   }
   if (font == nullptr) throw Error(ErrorCode::internal, "a figure with text and no font");
@@ -163,7 +164,7 @@ viz::Canvas draw_figure(viz::Canvas picture, const viz::Placement& placement,
     for (const ShownMap* shown : row) {
       viz::Panel& panel = panels.emplace_back();
       viz::Canvas drawn = picture;
-      draw_map(drawn, placement, *shown, options, font);
+      draw_map(drawn, *shown, options, font);
       panel.picture = letterboxed(std::move(drawn), size);
       if (is_sheet || options.caption) panel.caption = shown->caption;
       if (options.colorbar_numbers) {
@@ -178,42 +179,22 @@ viz::Canvas draw_figure(viz::Canvas picture, const viz::Placement& placement,
   return viz::make_figure(panels, style, *font);
 }
 
-namespace {
-
-/// A scene's range is followed within a second or two.
-constexpr double kLeastRangeSmoothing = 0.9;
-
-viz::ValueRange mean_range(viz::TemporalMean& mean, const viz::ValueRange& range) {
-  const viz::HeatMap kept = mean.add({1, 2, {range.low, range.high}});
-  return {kept.values[0], kept.values[1]};
-}
-
-}  // namespace
-
-SteadyMaps::SteadyMaps(double smoothing) : smoothing_(smoothing) {}
-
-SteadyMaps::Slot SteadyMaps::new_slot(const InputMap& map) const {
-  return {map.of_class.index, viz::TemporalMean(smoothing_), viz::TemporalMean(smoothing_),
-          viz::TemporalMean(std::max(smoothing_, kLeastRangeSmoothing))};
-}
-
-SteadyMaps::Slot& SteadyMaps::slot_for(std::size_t place, const InputMap& map) {
-  if (place == slots_.size()) slots_.push_back(new_slot(map));
-  Slot& slot = slots_.at(place);
-  const bool of_class = model::explain::entry_of(map.choice.method).of_class;
-  if (of_class && slot.class_index != map.of_class.index) slot = new_slot(map);
-  return slot;
-}
-
-std::vector<ShownMap> SteadyMaps::add(std::vector<InputMap>& maps, const FigureOptions& options) {
+std::vector<ShownMap> SteadyColors::shown(std::span<const InputMap> maps,
+                                          const FigureOptions& options) {
+  // A scene's range is followed within a second or two.
+  constexpr double kKept = 0.9;
+  const auto mean = [](float kept, float value) {
+    return static_cast<float>(kKept * double{kept} + (1 - kKept) * double{value});
+  };
   std::vector<ShownMap> shown;
   for (std::size_t i = 0; i < maps.size(); ++i) {
-    Slot& slot = slot_for(i, maps[i]);
-    maps[i].map = slot.map.add(maps[i].map);
-    const viz::HeatMap share = slot.own_share.add({1, 1, {static_cast<float>(maps[i].own_share)}});
-    maps[i].own_share = share.values[0];
-    ShownMap& map = shown.emplace_back(shown_map(maps[i], options));
-    map.range = mean_range(slot.range, map.range);
+    const InputMap& map = maps[i];
+    viz::ValueRange& range = shown.emplace_back(shown_map(map, options)).range;
+    if (i == slots_.size()) slots_.push_back({map.of_class.index, range});
+    Slot& slot = slots_.at(i);
+    const bool of_class = model::explain::entry_of(map.choice.method).of_class;
+    if (of_class && slot.class_index != map.of_class.index) slot = {map.of_class.index, range};
+    range = slot.range = {mean(slot.range.low, range.low), mean(slot.range.high, range.high)};
   }
   return shown;
 }

@@ -1,7 +1,7 @@
 // What an input's heatmap file shows: one map over the picture, or a contact sheet of several.
 #pragma once
 
-#include "app/visualize/input_map.h"
+#include "app/maps/input_map.h"
 #include "viz/figure/figure.h"
 #include "viz/heat/heat_map.h"
 #include "viz/heat/heat_overlay.h"
@@ -46,43 +46,35 @@ struct ShownMap {
   std::vector<std::string> caption;
   std::string quantity;
   MapChoice choice;
-  std::optional<viz::Placement> placement = {};  ///< its own, which is labelled then
+  viz::Placement placement = {};
+  bool is_labelled = false;  ///< by its class, where that lies in a part of the picture
 };
 ShownMap shown_map(const InputMap& map, const FigureOptions& options);
 
 /// One map without extras at the picture's own size; else panels of a size by their number. Where
 /// there are several layers they stand side by side, and a row is a method, head and class; else a
-/// row is a method. A map with a placement of its own is drawn there, and its class and probability
-/// at a corner. `font` may be null where there are neither such maps nor extras. With `frame`, for
+/// row is a method. A map that is labelled has its class and probability at a corner. `font` may be
+/// null where there are neither such maps nor extras. With `frame`, for
 /// a video, the picture is shown in the middle of that size, as large as it fits, and the figure's
 /// layout is the same for all frames of as many maps. Takes some 20 ms for two megapixels.
-viz::Canvas draw_figure(viz::Canvas picture, const viz::Placement& placement,
-                        std::span<const ShownMap> maps, const FigureOptions& options,
-                        const viz::Font* font, std::optional<viz::Size> frame = std::nullopt);
+viz::Canvas draw_figure(viz::Canvas picture, std::span<const ShownMap> maps,
+                        const FigureOptions& options, const viz::Font* font,
+                        std::optional<viz::Size> frame = std::nullopt);
 
-// Maps of a video: smoothed over its frames, with colours that do not flicker.
-
-/// What the first and the last colour stand for follows the frames slowly, by an exponential mean
-/// that keeps 0.9 per frame, even where the maps themselves are not smoothed; with a `smoothing`
-/// above that, so much. Where a map's method depends on the class and the class changes, both start
-/// anew: maps of two classes have nothing in common.
-class SteadyMaps {
+/// The maps of a video's frames, with colours that do not flicker: the range that the first and the
+/// last colour stand for keeps 0.9 of what it was with each frame. Where a map's method depends on
+/// the class and the class changes, its range starts anew: maps of two classes have nothing in
+/// common.
+class SteadyColors {
  public:
-  explicit SteadyMaps(double smoothing);
   /// The maps of the next frame, always of the same number and order.
-  std::vector<ShownMap> add(std::vector<InputMap>& maps, const FigureOptions& options);
+  std::vector<ShownMap> shown(std::span<const InputMap> maps, const FigureOptions& options);
 
  private:
   struct Slot {
     std::int64_t class_index;
-    viz::TemporalMean map;
-    viz::TemporalMean own_share;
-    viz::TemporalMean range;  ///< one row: low, high
+    viz::ValueRange range;
   };
-  [[nodiscard]] Slot new_slot(const InputMap& map) const;
-  Slot& slot_for(std::size_t place, const InputMap& map);
-
-  double smoothing_;
   std::vector<Slot> slots_;  // of the maps, in their order
 };
 

@@ -107,7 +107,7 @@ viz::ReportPrediction report_prediction(const Prediction& prediction) {
 
 viz::ReportAnswer report_answer(const ModelAnswer& answer) {
   viz::ReportAnswer page;
-  page.placement = answer.placement;
+  page.placement = answer.maps.front().placement;
   for (const Prediction& prediction : answer.top) page.top.push_back(report_prediction(prediction));
   for (std::size_t i = 0; i < answer.maps.size(); ++i) {
     const InputMap& map = answer.maps[i];
@@ -204,9 +204,8 @@ OrderedWorkers::Second OutputStage::produce(const std::shared_ptr<ExplainedInput
       job.page = page_->prepare(picture);
       job.picture = std::move(picture.picture);
     }
-    auto figure = std::make_shared<viz::Canvas>(draw_figure(std::move(job.picture), job.placement,
-                                                            job.shown, options_.figure,
-                                                            options_.font.get(), job.frame_size));
+    auto figure = std::make_shared<viz::Canvas>(draw_figure(
+        std::move(job.picture), job.shown, options_.figure, options_.font.get(), job.frame_size));
     job.shown.clear();
     if (!job.video) {
       write_picture(job, *figure);

@@ -2,12 +2,11 @@
 // records and the page in input order. A few pictures are in memory, never all.
 #pragma once
 
-#include "app/pipeline/ordered_workers.h"
+#include "app/maps/input_map.h"
+#include "app/maps/map_record.h"
+#include "app/run/ordered_workers.h"
 #include "app/visualize/heat_figure.h"
-#include "app/visualize/input_map.h"
-#include "app/visualize/map_record.h"
 #include "app/visualize/video_output.h"
-#include "viz/heat/placement.h"
 #include "viz/html_report/html_report.h"
 #include "viz/picture/canvas.h"
 #include "viz/picture/encode.h"
@@ -76,7 +75,6 @@ struct OutputOptions {
 
 /// What a model says of a picture.
 struct ModelAnswer {
-  viz::Placement placement;
   std::vector<Prediction> top;  ///< the best classes, for the page
   std::vector<InputMap> maps;   ///< one at least
   std::vector<ShownMap> shown;  ///< the same, ready to be drawn

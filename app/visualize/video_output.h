@@ -1,8 +1,8 @@
 // The files of a video: its overlay, and its raw maps.
 #pragma once
 
+#include "app/maps/input_map.h"
 #include "app/results/npy_file.h"
-#include "app/visualize/input_map.h"
 #include "viz/picture/canvas.h"
 #include "viz/picture/video_writer.h"
 

@@ -1,8 +1,6 @@
 #include "app/visualize/visualization.h"
 
-#include "app/pipeline/picture_records.h"
 #include "app/pipeline/predictions.h"
-#include "app/visualize/other_model.h"
 #include "kernels/error.h"
 #include "kernels/stopwatch.h"
 
@@ -17,22 +15,22 @@ namespace {
 constexpr std::int64_t kClassesOnPage = 5;
 constexpr double kUsualFramesPerSecond = 25;  // where the container does not say
 
-/// The folder that pictures lie in names the video made of them.
-std::filesystem::path folder_name(const std::filesystem::path& picture) {
-  std::filesystem::path name = picture.parent_path().filename();
-  const bool says_nothing = name.empty() || name == "." || name == "..";
-  return says_nothing ? std::filesystem::path("frames") : name;
+/// Throws Error where there is none.
+ModelAnswer answer_of(Session& session, const PipelineResult& result,
+                      const std::vector<std::int64_t>& classes, std::int64_t topk) {
+  Answer answer =
+      session.answer(result, {.topk = topk, .maps = session.explained().maps, .classes = classes});
+  if (answer.record.error) throw Error(*answer.record.error, answer.record.message);
+  return {std::move(answer.record.top), std::move(answer.maps), {}};
 }
 
 }  // namespace
 
-Visualization::Visualization(VisualizationOptions options, ClassChoice classes,
-                             const image::Labels& labels, MapExplainer& explainer,
-                             OtherModel* other, OutputStage& output, Progress& progress)
+Visualization::Visualization(VisualizationOptions options, ClassChoice classes, Session& session,
+                             Session* other, OutputStage& output, Progress& progress)
     : options_(std::move(options)),
       classes_(std::move(classes)),
-      labels_(labels),
-      explainer_(explainer),
+      session_(session),
       other_(other),
       output_(output),
       progress_(progress),
@@ -40,19 +38,9 @@ Visualization::Visualization(VisualizationOptions options, ClassChoice classes,
 
 void Visualization::add(PipelineResult& result) {
   ++seen_;
-  if (options_.frames_as_video && !result.error) {
-    if (result.frame) {
-      if (*result.frame > 0) return;  // its first frame has said so
-      result.error = ErrorCode::unsupported_format;
-      result.message = "is a video; --frames-as-video makes one of pictures";
-      result.frame.reset();
-      result.time.reset();
-    } else {
-      result.time = static_cast<double>(frames_) / *options_.frames_as_video;
-      result.frame = frames_++;
-    }
-  }
-  MapRecord facts = facts_of(result);
+  MapRecord facts;
+  static_cast<InputRecord&>(facts) = session_.facts();
+  add_result(facts, result);
   if (!result.error) {
     try {
       explain(result, facts);
@@ -68,26 +56,14 @@ void Visualization::add(PipelineResult& result) {
 
 void Visualization::finish() { close_track(); }
 
-MapRecord Visualization::facts_of(const PipelineResult& result) const {
-  MapRecord facts;
-  static_cast<InputRecord&>(facts) = options_.run;
-  add_result(facts, result, options_.transform);
-  return facts;
-}
-
-void Visualization::explain(PipelineResult& result, MapRecord facts) {
+void Visualization::explain(PipelineResult& result, MapRecord& facts) {
   const auto begin = Clock::now();
-  ExplainedInput input;
-  input.placement = explainer_.placement(result, options_.transform, options_.max_pixels);
-  input.top = top_classes(result, std::max(kClassesOnPage, classes_.num_best()), labels_);
-  std::vector<std::int64_t> best;
-  for (const Prediction& prediction : input.top) {
-    if (std::cmp_less(best.size(), classes_.num_best())) best.push_back(prediction.index);
-  }
   const bool is_frame = result.frame.has_value();
-  const std::vector<std::int64_t> chosen = classes_.resolve(best, /*keep_repeated=*/is_frame);
-  const std::vector<Prediction> classes = chosen_classes(result, chosen, labels_);
-  input.maps = explainer_.explain(result, input.placement, classes, explainer_.wanted().maps);
+  const std::vector<std::int64_t> classes =
+      classes_.resolve(result.views.best.first(classes_.num_best()), /*keep_repeated=*/is_frame);
+  ExplainedInput input;
+  static_cast<ModelAnswer&>(input) =
+      answer_of(session_, result, classes, std::max(kClassesOnPage, classes_.num_best()));
   facts.seconds += seconds_since(begin);
 
   input.facts = std::move(facts);
@@ -97,7 +73,7 @@ void Visualization::explain(PipelineResult& result, MapRecord facts) {
     input.video = track.video;
     input.frame_size = track.frame_size;
     input.on_page = track.takes_for_page(result);
-    input.shown = track.steady.add(input.maps, options_.figure);
+    input.shown = track.colors.shown(input.maps, options_.figure);
   } else {
     close_track();
     input.name = names_.name_for(result.input.path);
@@ -105,16 +81,17 @@ void Visualization::explain(PipelineResult& result, MapRecord facts) {
   }
   if (other_ != nullptr && input.on_page) {
     image::Picture picture{input.picture.width, input.picture.height, std::move(input.picture.rgb)};
-    input.against = other_->explain(picture, chosen, kClassesOnPage, labels_, options_.figure,
-                                    options_.max_pixels);
+    input.against = answer_of(*other_, other_->look(picture), classes, kClassesOnPage);
+    for (const InputMap& map : input.against->maps)
+      input.against->shown.push_back(shown_map(map, options_.figure));
     input.picture.rgb = std::move(picture.rgb);
   }
   output_.add(std::move(input));
 }
 
 Visualization::Track& Visualization::track_of(const PipelineResult& result, viz::Size frame_size) {
-  const bool goes_on = track_ && *result.frame > track_->last_frame &&
-                       (options_.frames_as_video || track_->input == result.input.given);
+  const bool goes_on =
+      track_ && *result.frame > track_->last_frame && track_->input == result.input.given;
   if (!goes_on) {
     close_track();
     open_track(result, frame_size);
@@ -135,16 +112,13 @@ bool Visualization::Track::takes_for_page(const PipelineResult& frame) {
 void Visualization::open_track(const PipelineResult& result, viz::Size frame_size) {
   double frames_per_second = result.video.copy_rate;
   if (!(frames_per_second > 0)) frames_per_second = kUsualFramesPerSecond;
-  if (options_.frames_as_video) frames_per_second = *options_.frames_as_video;
-  const std::string name = names_.name_for(options_.frames_as_video ? folder_name(result.input.path)
-                                                                    : result.input.path);
+  const std::string name = names_.name_for(result.input.path);
   const std::filesystem::path maps =
       options_.save_raw ? options_.folder / (name + ".map.npy") : std::filesystem::path();
   auto video =
       std::make_shared<VideoOutput>(options_.folder / (name + ".heatmap.mp4"), maps,
                                     frames_per_second / static_cast<double>(result.video.stride));
-  track_.emplace(
-      Track{result.input.given, frame_size, std::move(video), SteadyMaps(options_.smoothing)});
+  track_.emplace(Track{result.input.given, frame_size, std::move(video), {}});
   if (result.video.num_frames > 0) {
     const std::int64_t stride = result.video.stride;
     progress_.set_total(seen_ - 1 + (result.video.num_frames + stride - 1) / stride);
@@ -154,7 +128,7 @@ void Visualization::open_track(const PipelineResult& result, viz::Size frame_siz
 void Visualization::close_track() {
   if (!track_) return;
   MapRecord facts;
-  static_cast<InputRecord&>(facts) = options_.run;
+  static_cast<InputRecord&>(facts) = session_.facts();
   facts.input = track_->input;
   output_.close(std::move(track_->video), std::move(facts));
   track_.reset();

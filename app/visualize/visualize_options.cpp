@@ -1,8 +1,8 @@
 #include "app/visualize/visualize_options.h"
 
 #include "app/evaluate/evaluate_options.h"
-#include "app/model/assets.h"
 #include "app/options/option_builders.h"
+#include "app/run/assets.h"
 #include "app/run/output_file.h"
 #include "app/run/usage_error.h"
 #include "viz/scale/colormap.h"
@@ -75,19 +75,9 @@ viz::ReportOptions report_options(const FigureOptions& figure) {
   return report;
 }
 
-MapWords map_words(const ParsedOptions& options) {
-  MapWords words;
-  const OptionReader read(options);
-  read.take("method", words.methods);
-  read.take("layer", words.layers);
-  read.take("head", words.heads);
-  if (read.is("mapless", "cosine")) words.mapless = model::explain::MaplessLayers::cosine;
-  return words;
-}
-
 VisualizeRequest visualize_request(const ParsedOptions& options) {
   VisualizeRequest request{pictures_request(options, AutoExif::upright)};
-  refuse_beside_views(options, {"html", "frames-as-video", "smooth", "video-stride"});
+  refuse_beside_views(options, {"html", "video-stride"});
   const OptionReader read(options);
   request.maps = map_words(options);
   read.take("class", request.classes);
@@ -111,24 +101,18 @@ VisualizeRequest visualize_request(const ParsedOptions& options) {
                                                         : "against-attn-opt";
     if (outputs.html.empty())
       throw UsageError("is for a page only", options.origin(asked), "add --html FILE.html");
-    if (options.given("smooth"))
-      throw UsageError("the other model's maps are not smoothed", "--against with --smooth");
     request.against = reference_request(options, request.model, request.run).model;
   }
   read.take("font", request.font);
   request.label_type = outputs.figure.label_type;
   read.take("video-stride", request.video_stride);
-  read.take("smooth", request.smoothing);
-  read.take("frames-as-video", request.frames_as_video);
   return request;
 }
 
-OutputOptions heatmap_outputs(const VisualizeRequest& request, std::size_t num_maps, int threads) {
+OutputOptions heatmap_outputs(const VisualizeRequest& request, int threads) {
   OutputOptions outputs = request.outputs;
   viz::require_encoder(outputs.image_format);
-  // A font that is named is opened in any case: what is wrong with it is said.
-  if (outputs.figure.has_extras(num_maps) || request.transform.views || !request.font.empty())
-    outputs.font = open_font(request.font);
+  outputs.font = open_font(request.font);
   outputs.threads = threads;
   return outputs;
 }

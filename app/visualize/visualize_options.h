@@ -1,9 +1,9 @@
 // The table of options that `visualize` has beside the shared ones, and what they say.
 #pragma once
 
+#include "app/maps/map_choice.h"
 #include "app/options/requests.h"
 #include "app/visualize/heat_figure.h"
-#include "app/visualize/map_choice.h"
 #include "app/visualize/output_stage.h"
 
 #include <cstdint>
@@ -17,7 +17,7 @@ std::vector<Option> map_options();      // method, layer, head, class, topk, map
 std::vector<Option> drawing_options();  // sign, cmap, alpha, fade, blocks, colorbar, ..., font
 /// output, format and what else is about files: image-format, quality, save-raw, html.
 std::vector<Option> heatmap_output_options();
-std::vector<Option> heatmap_video_options();  // video-stride, smooth, frames-as-video
+std::vector<Option> heatmap_video_options();  // video-stride
 
 /// What `visualize` is asked for.
 struct VisualizeRequest : PicturesRequest {
@@ -29,8 +29,6 @@ struct VisualizeRequest : PicturesRequest {
   std::string font = {};
   LabelType label_type = LabelType::name;
   std::int64_t video_stride = 1;
-  double smoothing = 0;
-  std::optional<double> frames_as_video = {};
 };
 /// What figures look like by the options of `drawing_options` and `--label-type`.
 FigureOptions figure_options(const ParsedOptions& options);
@@ -38,13 +36,10 @@ FigureOptions figure_options(const ParsedOptions& options);
 viz::ReportOptions report_options(const FigureOptions& figure);
 /// `given` first, which may be "", then those that come along: what one lacks, the next may have.
 std::shared_ptr<const viz::Font> open_font(const std::string& given);
-/// `--method`, `--layer`, `--head`, `--mapless`.
-MapWords map_words(const ParsedOptions& options);
 /// Throws Error(invalid_argument) for options that do not go together.
 VisualizeRequest visualize_request(const ParsedOptions& options);
 
-/// The outputs with the font that figures of `num_maps` for each input need. Throws what
-/// `viz::require_encoder` and `viz::Font` throw.
-OutputOptions heatmap_outputs(const VisualizeRequest& request, std::size_t num_maps, int threads);
+/// The outputs with the font of figures. Throws what `viz::require_encoder` and `viz::Font` throw.
+OutputOptions heatmap_outputs(const VisualizeRequest& request, int threads);
 
 }  // namespace hydrascope::app

@@ -21,12 +21,6 @@ void ChartPage::add_warning(std::string_view text) {
   body_ += "<p><strong>" + page::escaped(text) + "</strong></p>\n";
 }
 
-void ChartPage::add_list(std::span<const std::string> items) {
-  body_ += "<ul>\n";
-  for (const std::string& item : items) add_element("li", item);
-  body_ += "</ul>\n";
-}
-
 void ChartPage::add_charts(std::span<const LineChart> charts) {
   body_ += "<div class=\"charts\">\n";
   for (const LineChart& chart : charts) {

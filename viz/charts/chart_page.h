@@ -30,7 +30,6 @@ class ChartPage {
   void add_heading(std::string_view text);
   void add_paragraph(std::string_view text);
   void add_warning(std::string_view text);
-  void add_list(std::span<const std::string> items);
   /// Side by side as far as the window is wide.
   void add_charts(std::span<const LineChart> charts);
   /// `rows` begin with the titles. Columns of `to_left` and the first are flush left, others right;

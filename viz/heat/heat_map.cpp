@@ -70,21 +70,4 @@ std::vector<std::uint8_t> smallest_set(const HeatMap& map, double mass) {
   return set;
 }
 
-HeatMap TemporalMean::add(const HeatMap& map) {
-  if (map.rows != kept_.rows || map.columns != kept_.columns ||
-      map.values.size() != kept_.values.size()) {
-    kept_ = map;
-    return kept_;
-  }
-  for (std::size_t i = 0; i < map.values.size(); ++i) {
-    float& kept = kept_.values[i];
-    const float value = map.values[i];
-    if (std::isnan(value)) continue;
-    kept = std::isnan(kept)
-               ? value
-               : static_cast<float>(smoothing_ * double{kept} + (1 - smoothing_) * double{value});
-  }
-  return kept_;
-}
-
 }  // namespace hydrascope::viz

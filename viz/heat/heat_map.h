@@ -30,16 +30,4 @@ ValueRange range_of(const HeatMap& map, bool symmetric, double outlier_percent);
 /// for those in it. Ties go to the earlier cell. All 0 for a map without positive heat.
 std::vector<std::uint8_t> smallest_set(const HeatMap& map, double mass);
 
-/// Exponential mean over the frames of a video: kept <- smoothing * kept + (1 - smoothing) * map. A
-/// map of another size starts anew.
-class TemporalMean {
- public:
-  explicit TemporalMean(double smoothing) : smoothing_(smoothing) {}
-  HeatMap add(const HeatMap& map);
-
- private:
-  double smoothing_;
-  HeatMap kept_;
-};
-
 }  // namespace hydrascope::viz

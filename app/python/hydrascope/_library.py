@@ -102,7 +102,7 @@ def last_error() -> tuple[str, str]:
     return library().error_code().decode(), library().error_text().decode(errors="replace")
 
 
-_REPEATED = ("--attn-opt", "--rel-pos-opt", "--class", "--input")
+_REPEATED = ("--attn-opt", "--rel-pos-opt", "--class", "--input", "--set")
 
 
 def words_of(options: dict[str, Any]) -> list[str]:

@@ -31,7 +31,6 @@ OnError = Literal["fail", "skip"]
 _PIECE, _PIECES_AT_ONCE = 32, 3
 _LOOK_FOR_NOTES = 0.1
 """Seconds, while pictures are computed."""
-_NEW_HEAD = "newly initialised, not from the file: head.weight, head.bias"
 _NO_HEAD = "the model has no classifier (num_classes=0): it can embed, and nothing else"
 
 
@@ -58,8 +57,7 @@ class Model:
         maps = maps or any(options.get(name) is not None for name in ("method", "layer", "head", "mapless"))
         self._wants = _library.MAPS * maps + _library.EMBEDDING * embeddings
         is_path = model is None or isinstance(model, (str, os.PathLike))
-        makes_head = bool(options.get("num_classes") or options.get("reset_head"))
-        self._has_head = is_path or makes_head or getattr(model, "num_classes", None) != 0
+        self._has_head = is_path or getattr(model, "num_classes", None) != 0
         if not self._has_head and self._wants != _library.EMBEDDING:
             raise InvalidArgumentError(_NO_HEAD)
         if is_path and arch is not None:
@@ -69,8 +67,6 @@ class Model:
                 # The library holds what it needs of the file, once it is open.
                 folder = opening.enter_context(tempfile.TemporaryDirectory(prefix="hydrascope-"))
                 model, options = _in_file(model, arch, Path(folder) / "model.safetensors", options)
-                if not self._has_head:
-                    options = {"num_classes": 1, "reset_head": True, **options}
             words = _library.words_of({"model": model, "attn": attn, **options})
             self._library = _library.library()
             self._handle = self._library.open(_library.c_words(words), len(words), self._wants)
@@ -194,8 +190,7 @@ class Model:
         with self._changed:
             said, self._notes_said = self._notes_said, len(notes)
         for note in notes[said:]:
-            if self._has_head or note != _NEW_HEAD:  # which nobody asks
-                warn(as_keywords(note))
+            warn(as_keywords(note))
 
     def _answers(self, pictures: Iterator[Any], words: list[str], wants: int, *, is_strict: bool) -> list[Answer]:
         answers: list[Answer] = []
@@ -255,7 +250,7 @@ class Model:
 def _in_file(model: Any, arch: str | None, file: Path, options: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
     """Saves an instance or a state dict; returns the model and the options that open it."""
     from .nn import checkpoints
-    checkpoints.save(model, file, arch=arch)
+    checkpoints.save_with_head(model, file, arch)
     if checkpoints.is_state(model):
         return (file, options) if arch is None else (arch, {**options, "checkpoint": file})
     return file, options

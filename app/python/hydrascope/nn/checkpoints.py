@@ -158,6 +158,21 @@ def save(model: nn.Module | Mapping[str, Tensor], file: str | os.PathLike[str], 
     the name of its architecture, as safetensors that the program reads. A model that `load` made keeps what its file said
     of its classes, licence and origin. A model without a classifier (`num_classes=0`) makes a file without one, which
     `embed` takes, and `hydrascope train`, which makes one."""
+    _save(model, file, arch, {})
+
+
+def save_with_head(model: nn.Module | Mapping[str, Tensor], file: str | os.PathLike[str], arch: str | None) -> None:
+    """The same; a model without a classifier gets one of a single class, which nobody asks."""
+    head: dict[str, Tensor] = {}
+    if isinstance(model, nn.Module) and getattr(model, "num_classes", None) == 0:
+        for name in ("head", "head_dist"):
+            if hasattr(model, name):
+                head |= {f"{name}.weight": torch.zeros(1, model.num_features), f"{name}.bias": torch.zeros(1)}  # type: ignore[call-overload]
+    _save(model, file, arch, head)
+
+
+def _save(model: nn.Module | Mapping[str, Tensor], file: str | os.PathLike[str], arch: str | None,
+          head: Mapping[str, Tensor]) -> None:
     path = os.fspath(file)
     if not path.startswith(("/dev/", "/proc/")):  # descriptors of this process
         path = os.path.realpath(path)
@@ -186,7 +201,7 @@ def save(model: nn.Module | Mapping[str, Tensor], file: str | os.PathLike[str], 
         raise InvalidArgumentError(f"expected a vision transformer of timm or a state dict, found {type(model).__name__}")
     if arch:
         metadata["arch"] = arch
-    tensors = {name: one.detach().cpu().contiguous().clone() for name, one in state.items()}
+    tensors = {name: one.detach().cpu().contiguous().clone() for name, one in {**state, **head}.items()}
     try:
         _write(tensors, path, metadata)
     except (OSError, SafetensorError) as error:

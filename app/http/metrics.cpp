@@ -1,0 +1,114 @@
+#include "app/http/metrics.h"
+
+#include <algorithm>
+#include <array>
+#include <charconv>
+#include <fstream>
+#include <unistd.h>
+
+namespace hydrascope::app {
+namespace {
+
+/// The shortest text that gives the number back.
+std::string shortest_text(double value) {
+  std::array<char, 32> buffer{};
+  return {buffer.data(), std::to_chars(buffer.data(), buffer.data() + buffer.size(), value).ptr};
+}
+
+void describe_metric(std::string& text, const std::string& name, const std::string& type,
+                     const std::string& help) {
+  text += "# HELP " + name + " " + help + "\n# TYPE " + name + " " + type + "\n";
+}
+
+void add_sample(std::string& text, const std::string& name, const std::string& labels,
+                const std::string& value) {
+  text += name + (labels.empty() ? "" : "{" + labels + "}") + " " + value + "\n";
+}
+
+}  // namespace
+
+void ServeMetrics::Histogram::add(double value) {
+  for (std::size_t i = 0; i < limits.size(); ++i)
+    if (value <= limits[i]) ++counts[i];
+  ++count;
+  sum += value;
+}
+
+void ServeMetrics::Histogram::write(std::string& text, const std::string& name,
+                                    const std::string& labels) const {
+  const std::string before = labels.empty() ? "" : labels + ",";
+  for (std::size_t i = 0; i < limits.size(); ++i)
+    add_sample(text, name + "_bucket", before + "le=\"" + shortest_text(limits[i]) + "\"",
+               std::to_string(counts[i]));
+  add_sample(text, name + "_bucket", before + "le=\"+Inf\"", std::to_string(count));
+  add_sample(text, name + "_sum", labels, shortest_text(sum));
+  add_sample(text, name + "_count", labels, std::to_string(count));
+}
+
+ServeMetrics::Histogram ServeMetrics::of_seconds() {
+  return Histogram({0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30});
+}
+
+void ServeMetrics::request(const std::string& route, int status, double seconds) {
+  const std::lock_guard lock(mutex_);
+  ++requests_[{route, status}];
+  request_seconds_.try_emplace(route, of_seconds()).first->second.add(seconds);
+}
+
+void ServeMetrics::batch(std::int64_t images, double seconds) {
+  const std::lock_guard lock(mutex_);
+  batch_images_.add(static_cast<double>(images));
+  batch_seconds_.add(seconds);
+}
+
+void ServeMetrics::picture(bool failed) {
+  const std::lock_guard lock(mutex_);
+  ++pictures_;
+  if (failed) ++failed_;
+}
+
+std::string ServeMetrics::text(const MetricGauges& gauges) const {
+  const std::lock_guard lock(mutex_);
+  std::string text;
+  describe_metric(text, "hydrascope_requests_total", "counter", "Requests by route and status.");
+  for (const auto& [key, count] : requests_)
+    add_sample(text, "hydrascope_requests_total",
+               "route=\"" + key.first + "\",status=\"" + std::to_string(key.second) + "\"",
+               std::to_string(count));
+  describe_metric(text, "hydrascope_request_seconds", "histogram",
+                  "From a request's header to its response, by route.");
+  for (const auto& [route, histogram] : request_seconds_)
+    histogram.write(text, "hydrascope_request_seconds", "route=\"" + route + "\"");
+  describe_metric(text, "hydrascope_pictures_total", "counter", "Pictures that were answered.");
+  add_sample(text, "hydrascope_pictures_total", "", std::to_string(pictures_));
+  describe_metric(text, "hydrascope_pictures_failed_total", "counter",
+                  "Those with an error as their record.");
+  add_sample(text, "hydrascope_pictures_failed_total", "", std::to_string(failed_));
+  describe_metric(text, "hydrascope_batch_images", "histogram",
+                  "Pictures, or views of pictures, per batch.");
+  batch_images_.write(text, "hydrascope_batch_images", "");
+  describe_metric(text, "hydrascope_batch_seconds", "histogram",
+                  "Seconds that the model takes for a batch.");
+  batch_seconds_.write(text, "hydrascope_batch_seconds", "");
+  describe_metric(text, "hydrascope_queue_requests", "gauge",
+                  "Requests that are let in and not answered.");
+  add_sample(text, "hydrascope_queue_requests", "", std::to_string(gauges.waiting));
+  describe_metric(text, "hydrascope_queue_limit_requests", "gauge", "As many are let in at most.");
+  add_sample(text, "hydrascope_queue_limit_requests", "", std::to_string(gauges.most_waiting));
+  describe_metric(text, "hydrascope_queue_bytes", "gauge",
+                  "Bytes of bodies, as far as they have come.");
+  add_sample(text, "hydrascope_queue_bytes", "", std::to_string(gauges.held_bytes));
+  describe_metric(text, "process_resident_memory_bytes", "gauge", "Resident memory size in bytes.");
+  add_sample(text, "process_resident_memory_bytes", "", std::to_string(resident_bytes()));
+  return text;
+}
+
+std::int64_t resident_bytes() {
+  std::ifstream file("/proc/self/statm");
+  std::int64_t all = 0;
+  std::int64_t resident = 0;
+  file >> all >> resident;
+  return file ? resident * static_cast<std::int64_t>(::sysconf(_SC_PAGESIZE)) : 0;
+}
+
+}  // namespace hydrascope::app

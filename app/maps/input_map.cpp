@@ -1,0 +1,93 @@
+#include "app/maps/input_map.h"
+
+#include "app/results/json.h"
+
+#include <limits>
+#include <string_view>
+#include <tuple>
+#include <utility>
+
+namespace hydrascope::app {
+
+namespace {
+
+using model::explain::Method;
+
+std::string_view method_name(const InputMap& map) {
+  return model::explain::entry_of(map.choice.method).name;
+}
+
+/// {"a", "a", "b"} -> "layers 0-1 a, layer 2 b".
+std::string describe_rules(const std::vector<std::string>& rules) {
+  std::string text;
+  for (std::size_t i = 0; i < rules.size();) {
+    std::size_t last = i;
+    while (last + 1 < rules.size() && rules[last + 1] == rules[i]) ++last;
+    text += (text.empty() ? "" : ", ") + std::string(last > i ? "layers " : "layer ");
+    text += std::to_string(i) + (last > i ? "-" + std::to_string(last) : "") + " " + rules[i];
+    i = last + 1;
+  }
+  return text;
+}
+
+std::pair<double, double> smallest_and_largest(const viz::HeatMap& map) {
+  double smallest = std::numeric_limits<double>::infinity();
+  double largest = -smallest;
+  for (const float value : map.values) {  // comparisons leave NaN out
+    if (value < smallest) smallest = value;
+    if (value > largest) largest = value;
+  }
+  return {smallest, largest};
+}
+
+}  // namespace
+
+std::string array_name(const InputMap& map) {
+  return std::string(method_name(map)) + ".layer" + std::to_string(map.choice.layer) + ".head-" +
+         to_text(map.choice.head) + ".class" + std::to_string(map.of_class.index);
+}
+
+std::vector<std::string> caption(const InputMap& map, LabelType label_type) {
+  std::string how = std::string(method_name(map)) + ", layer " + std::to_string(map.choice.layer);
+  if (map.choice.head.kind != Head::Kind::mean) how += ", head " + to_text(map.choice.head);
+  return {label_text(map.of_class, label_type) + " " + fixed(map.of_class.prob * 100, 1) + " %",
+          std::move(how)};
+}
+
+std::string quantity(const InputMap& map) {
+  switch (map.choice.method) {
+    case Method::hydra: return "contribution to the logit";
+    case Method::attention:
+    case Method::rollout: return "weight";
+    case Method::grad_rollout:
+    case Method::attn_gradcam: return "relevance";
+    case Method::gradcam: return "activation";
+  }
+  return "";
+}
+
+std::string note_of(const InputMap& map) {
+  std::string text;
+  const auto add = [&](const std::string& clause) {
+    if (!clause.empty()) text += (text.empty() ? "" : "; ") + clause;
+  };
+  add(map.note);
+  add(describe_rules(map.rules));
+  return text;
+}
+
+MapRecord record_of(const MapRecord& facts, const InputMap& map) {
+  MapRecord record = facts;
+  record.of_class = map.of_class;
+  record.method = model::explain::entry_of(map.choice.method).name;
+  record.layer = map.choice.layer;
+  record.head = to_text(map.choice.head);
+  record.grid = {map.map.rows, map.map.columns};
+  std::tie(record.minimum, record.maximum) = smallest_and_largest(map.map);
+  record.cls_share = map.own_share;
+  const std::string note = note_of(map);
+  if (!note.empty()) record.note += (record.note.empty() ? "" : "; ") + note;
+  return record;
+}
+
+}  // namespace hydrascope::app

@@ -1,0 +1,43 @@
+// A map of an input, as a method gives it, and as it is shown.
+#pragma once
+
+#include "app/maps/map_choice.h"
+#include "app/maps/map_record.h"
+#include "app/results/classify_record.h"
+#include "viz/heat/heat_map.h"
+#include "viz/heat/placement.h"
+
+#include <cstddef>
+#include <cstdint>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace hydrascope::app {
+
+struct InputMap {
+  MapChoice choice;
+  Prediction of_class;  ///< also of methods whose map is the same for all classes
+  viz::HeatMap map;     ///< raw
+  bool is_signed = false;
+  double own_share = 0;            ///< the class token's
+  double total = 0;                ///< heat of all tokens, the class token's too
+  bool is_additive = false;        ///< `total` is what the layer adds to the class's logit
+  std::string note;                ///< of the method; may be empty
+  std::vector<std::string> rules;  ///< of rollouts, one rule per layer, from 0
+  viz::Placement placement = {};   ///< of the view that it is of, on the picture
+};
+
+/// "hydra.layer11.head-mean.class360": what `--save-raw` calls it.
+std::string array_name(const InputMap& map);
+/// What the caption says: "otter 67.5 %", then "hydra, layer 11, head max".
+std::vector<std::string> caption(const InputMap& map, LabelType label_type);
+/// What the numbers of the map are, for its colour bar: "weight".
+std::string quantity(const InputMap& map);
+/// What the reader of the record must know: the method's own note, what a rollout did layer by
+/// layer. Clauses joined by "; ", or "".
+std::string note_of(const InputMap& map);
+/// The record of a map of an input whose maps have `facts` in common.
+MapRecord record_of(const MapRecord& facts, const InputMap& map);
+
+}  // namespace hydrascope::app

@@ -1,0 +1,236 @@
+#include "app/maps/map_choice.h"
+
+#include "app/options/option_reader.h"
+#include "app/options/option_table.h"
+#include "app/options/options.h"
+#include "app/pictures/class_words.h"
+#include "app/run/usage_error.h"
+#include "kernels/error.h"
+
+#include <algorithm>
+#include <iterator>
+#include <optional>
+#include <string_view>
+
+namespace hydrascope::app {
+
+namespace {
+
+constexpr std::string_view kPredicted = "pred";
+
+}  // namespace
+
+ClassChoice::ClassChoice(std::span<const std::string> words, std::optional<std::int64_t> topk,
+                         const image::Labels& labels) {
+  const ClassWords named(labels);
+  bool has_predicted = false;
+  for (const std::string& word : words) {
+    if (word != kPredicted) {
+      slots_.emplace_back(named.find(word, "--class " + word));
+    } else if (!has_predicted) {
+      slots_.emplace_back(std::nullopt);
+      has_predicted = true;
+    }
+  }
+  if (!has_predicted && (words.empty() || topk)) slots_.insert(slots_.begin(), std::nullopt);
+  num_best_ = std::min(topk.value_or(1), static_cast<std::int64_t>(labels.size()));
+}
+
+std::int64_t ClassChoice::most_classes() const noexcept {
+  std::int64_t count = 0;
+  for (const auto& slot : slots_) count += slot ? 1 : num_best_;
+  return count;
+}
+
+std::vector<std::int64_t> ClassChoice::resolve(std::span<const std::int64_t> best,
+                                               bool keep_repeated) const {
+  std::vector<std::int64_t> classes;
+  const auto add = [&](std::int64_t index) {
+    if (keep_repeated || std::ranges::find(classes, index) == classes.end())
+      classes.push_back(index);
+  };
+  for (const auto& slot : slots_) {
+    if (slot) {
+      add(*slot);
+    } else {
+      for (const std::int64_t index : best) add(index);
+    }
+  }
+  return classes;
+}
+
+namespace {
+
+using model::VitConfig;
+using model::explain::MaplessLayers;
+using model::explain::Method;
+
+Method parse_method(const std::string& word) {
+  if (const auto* entry = model::explain::find_method_or_null(word)) return entry->method;
+  const std::vector<std::string> names = method_words();
+  const std::string near = nearest(word, names);
+  throw UsageError(
+      "unknown method", "--method " + word,
+      near.empty() ? "one of " + join_words(names, ", ", ", ") : "did you mean " + near + "?");
+}
+
+/// A number below `count` of what `option` counts.
+std::int64_t parse_place(const std::string& word, const std::string& option, std::int64_t count,
+                         const char* others) {
+  const std::int64_t place = to_integer(word, option);
+  if (place < 0 || place >= count) {
+    throw UsageError("the model has " + option.substr(2) + "s 0 to " + std::to_string(count - 1),
+                     option + " " + word, others);
+  }
+  return place;
+}
+
+struct Layers {
+  std::vector<std::int64_t> indices;
+  bool are_all = false;  ///< taken as they are able to, none is named
+};
+
+Layers parse_layers(const std::vector<std::string>& words, const VitConfig& config) {
+  Layers layers;
+  const auto add = [&](std::int64_t layer) {
+    if (std::ranges::find(layers.indices, layer) == layers.indices.end())
+      layers.indices.push_back(layer);
+  };
+  for (const std::string& word : words) {
+    if (word == "all") {
+      layers.are_all = true;
+      for (std::int64_t layer = 0; layer < config.depth; ++layer) add(layer);
+    } else if (word == "last") {
+      add(config.depth - 1);
+    } else {
+      add(parse_place(word, "--layer", config.depth, "a number, last or all"));
+    }
+  }
+  if (words.empty()) add(config.depth - 1);
+  return layers;
+}
+
+std::vector<Head> parse_heads(const std::vector<std::string>& words, const VitConfig& config) {
+  std::vector<Head> heads;
+  const auto add = [&](const Head& head) {
+    if (std::ranges::find(heads, head) == heads.end()) heads.push_back(head);
+  };
+  for (const std::string& word : words) {
+    if (word == "mean") {
+      add({Head::Kind::mean});
+    } else if (word == "max") {
+      add({Head::Kind::maximum});
+    } else if (word == "all") {
+      for (std::int64_t head = 0; head < config.num_heads; ++head) add({Head::Kind::one, head});
+    } else {
+      add({Head::Kind::one,
+           parse_place(word, "--head", config.num_heads, "a number, mean, max or all")});
+    }
+  }
+  if (words.empty()) add({Head::Kind::mean});
+  return heads;
+}
+
+void require_method(const VitConfig& config, Method method, std::int64_t layer,
+                    MaplessLayers mapless) {
+  model::explain::require_supported(config, method, layer, mapless,
+                                    "--method " +
+                                        std::string(model::explain::entry_of(method).name) +
+                                        ", layer " + std::to_string(layer));
+}
+
+}  // namespace
+
+std::string to_text(const Head& head) {
+  switch (head.kind) {
+    case Head::Kind::mean: return "mean";
+    case Head::Kind::maximum: return "max";
+    case Head::Kind::one: return std::to_string(head.index);
+  }
+  return "";
+}
+
+std::vector<std::string> method_words() {
+  std::vector<std::string> words;
+  for (const model::explain::MethodEntry& entry : model::explain::methods())
+    words.emplace_back(entry.name);
+  return words;
+}
+
+MapSelection choose_maps(const VitConfig& config, const MapWords& words) {
+  const Layers layers = parse_layers(words.layers, config);
+  const std::vector<Head> heads = parse_heads(words.heads, config);
+  MapSelection selection;
+  const auto add = [&](Method method, std::int64_t layer) {
+    for (const Head& head : heads) {
+      if (head.kind != Head::Kind::mean && !model::explain::entry_of(method).by_head) {
+        throw UsageError(std::string(model::explain::entry_of(method).name) +
+                             " has one map for all heads, none by head",
+                         "--head " + to_text(head), "hydra and attention have maps by head");
+      }
+      const auto is_same = [&](const MapChoice& other) {
+        return other.method == method && other.layer == layer && other.head == head;
+      };
+      if (std::ranges::none_of(selection.maps, is_same))
+        selection.maps.push_back({method, layer, head});
+    }
+  };
+
+  std::vector<std::string> methods = words.methods;
+  if (methods.empty()) methods.emplace_back(model::explain::entry_of(Method::hydra).name);
+  for (const std::string& word : methods) {
+    const Method method = parse_method(word);
+    std::vector<std::int64_t> skipped;
+    for (const std::int64_t layer : layers.indices) {
+      if (model::explain::why_not(config, method, layer, words.mapless).empty()) {
+        add(method, layer);
+      } else if (layers.are_all) {
+        skipped.push_back(layer);
+      } else {
+        require_method(config, method, layer, words.mapless);
+      }
+    }
+    if (words.of_class && !model::explain::entry_of(method).of_class)
+      selection.notes.push_back(word + " is the same for every class: one map");
+    if (skipped.size() == layers.indices.size())
+      require_method(config, method, skipped.back(), words.mapless);
+    if (!skipped.empty())
+      selection.notes.push_back(
+          "layers " + model::explain::layer_ranges(skipped) +
+          " left out: " + model::explain::why_not(config, method, skipped.front(), words.mapless));
+  }
+  return selection;
+}
+
+MapSelection maps_at_hand(const model::VitConfig& config, const MapWords& words) {
+  std::vector<std::string> methods = words.methods;
+  if (methods.empty()) methods.emplace_back("hydra");
+  MapSelection all;
+  std::optional<Error> refusal;
+  for (const std::string& method : methods) {
+    MapWords one = words;
+    one.methods = {method};
+    try {
+      MapSelection selection = choose_maps(config, one);
+      std::ranges::move(selection.maps, std::back_inserter(all.maps));
+      std::ranges::move(selection.notes, std::back_inserter(all.notes));
+    } catch (const Error& error) {
+      all.notes.push_back(method + " left out: " + error.what());
+      if (!refusal) refusal = error;
+    }
+  }
+  if (all.maps.empty()) throw Error(*refusal);
+  return all;
+}
+
+MapWords map_words(const ParsedOptions& options) {
+  MapWords words;
+  const OptionReader read(options);
+  read.take("method", words.methods);
+  read.take("layer", words.layers);
+  read.take("head", words.heads);
+  if (read.is("mapless", "cosine")) words.mapless = model::explain::MaplessLayers::cosine;
+  return words;
+}
+
+}  // namespace hydrascope::app

@@ -1,0 +1,103 @@
+#include "app/model/running_model.h"
+
+#include "app/model/auto_precision.h"
+#include "kernels/device/processors.h"
+#include "kernels/error.h"
+#include "model/device.h"
+
+#include <ATen/Context.h>
+#include <ATen/Parallel.h>
+
+#include <algorithm>
+#include <utility>
+
+namespace hydrascope::app {
+
+std::vector<std::string> describe(const checkpoint::LoadReport& report) {
+  const auto listed = [](const char* what, const std::vector<std::string>& names) {
+    constexpr std::size_t kShown = 4;
+    std::string text = what;
+    for (std::size_t i = 0; i < std::min(names.size(), kShown); ++i)
+      text += (i == 0 ? ": " : ", ") + names[i];
+    if (names.size() > kShown) text += " and " + std::to_string(names.size() - kShown) + " more";
+    return text;
+  };
+  std::vector<std::string> notes;
+  if (!report.initialised.empty())
+    notes.push_back(listed("newly initialised, not from the file", report.initialised));
+  if (!report.unused.empty()) notes.push_back(listed("in the file, but not used", report.unused));
+  return notes;
+}
+
+c10::Device choose_device(const RunRequest& request) {
+  const std::string& word = request.device;
+  const model::training::LaunchEnvironment& launch = request.launch;
+  const c10::Device device = model::resolve_device(word);
+  const bool is_numbered = word.find(':') != std::string::npos;
+  if (!launch.has_others() || !device.is_cuda() || is_numbered) return device;
+  return model::resolve_device("cuda:" + std::to_string(launch.local_rank));
+}
+
+namespace {
+
+int of_processors(const std::optional<int>& count, const RunRequest& request) {
+  if (count) return *count;
+  return std::max(1, kernels::device::available_processors() / request.launch.local_world_size);
+}
+
+}  // namespace
+
+int model_threads(const RunRequest& request) { return of_processors(request.threads, request); }
+int loader_workers(const RunRequest& request) { return of_processors(request.workers, request); }
+
+model::Classifier make_classifier(const RunRequest& request, const ModelSource& source,
+                                  const image::TransformConfig& transform, const Console& console,
+                                  std::vector<std::int64_t> trace_layers) {
+  if (source.config.in_chans != 3 && source.config.in_chans != 1) {
+    throw Error(
+        ErrorCode::invalid_argument,
+        "pictures have 3 channels, the model takes " + std::to_string(source.config.in_chans),
+        source.name);
+  }
+  model::inference::InferenceOptions wanted;
+  wanted.device = choose_device(request);
+  wanted.precision = model::resolve_precision(request.precision, wanted.device);
+  wanted.kernels = request.kernels;
+  if (!request.calibration.empty() && !wanted.precision.int8)
+    throw Error(ErrorCode::invalid_argument, "only int8 is calibrated",
+                "--calibration with --precision " + std::string(wanted.precision.name()),
+                "add --precision int8");
+  wanted.deterministic = request.deterministic;
+  // Explanations of the classifier's answers have to keep to it, too.
+  if (wanted.deterministic)
+    at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
+  wanted.trace_layers = std::move(trace_layers);
+  // Setting the number begins a pool of threads that spin, see one_torch_thread.cpp.
+  if (const int threads = model_threads(request); threads != at::get_num_threads())
+    at::set_num_threads(threads);
+  model::seed_generators(request.seed);
+  if (source.random_weights) return {source.config, wanted};
+  if (wanted.precision.int8) {
+    wanted.calibration = calibration_images(request.calibration, source, transform, console);
+    wanted.calibration_source = request.calibration.empty() ? "bundled" : request.calibration;
+  }
+  model::Classifier classifier(source.config, source.weights, wanted, source.head);
+  for (const std::string& note : describe(classifier.load_report())) console.note("note: " + note);
+  return classifier;
+}
+
+model::explain::Explainer make_explainer(std::uint64_t seed, const ModelSource& source,
+                                         std::span<const model::explain::Request> requests,
+                                         c10::Device device) {
+  const auto fill = [&](model::VisionTransformerImpl& modules,
+                        std::span<const std::int64_t> layers) {
+    const checkpoint::Loading loading = source.weights.start_loading(modules, source.head);
+    for (const std::int64_t layer : layers)
+      model::fill(modules.block(layer), loading.weights(), model::block_prefix(layer));
+    model::fill(modules, loading.weights(), "", model::is_outside_blocks);
+  };
+  model::seed_generators(seed);
+  return {source.config, requests, fill, {device}};
+}
+
+}  // namespace hydrascope::app

@@ -1,0 +1,34 @@
+// What the registry of attention mechanisms says to people and to shells.
+#pragma once
+
+#include "app/results/report.h"
+
+#include <filesystem>
+#include <string>
+#include <vector>
+
+namespace hydrascope::model {
+struct MechanismEntry;
+struct PositionEntry;
+}  // namespace hydrascope::model
+
+namespace hydrascope::app {
+
+/// Names, without aliases, sorted.
+std::vector<std::string> mechanism_names();
+/// "hedgehog.variant=exp", "performer.features=": what --attn-opt may be given.
+std::vector<std::string> mechanism_settings();
+/// The same of position rules: "none" and their names, "rope.base=".
+std::vector<std::string> position_names();
+std::vector<std::string> position_settings();
+
+/// All that is known of one mechanism: `hydrascope models info hedgehog`.
+Report mechanism_report(const model::MechanismEntry& entry);
+/// The same of one position rule: `hydrascope models info rope`.
+Report position_rule_report(const model::PositionEntry& entry);
+
+/// Writes C++ that registers what the command line says of mechanisms and rules, without what computes
+/// them: the front, which has none of their files, is built with it. Returns an exit code.
+int write_registrations(const std::filesystem::path& file);
+
+}  // namespace hydrascope::app

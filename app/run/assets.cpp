@@ -1,0 +1,261 @@
+#include "app/run/assets.h"
+
+#include "app/run/own_program.h"
+#include "app/run/usage_error.h"
+#include "model/checkpoint/formats/weight_folder.h"
+
+#include <algorithm>
+#include <cctype>
+#include <cstdlib>
+#include <dlfcn.h>
+#include <fstream>
+#include <pwd.h>
+#include <system_error>
+#include <unistd.h>
+
+namespace hydrascope::app {
+
+namespace {
+
+namespace fs = std::filesystem;
+
+bool holds_assets(const fs::path& folder) {
+  std::error_code ignored;
+  return fs::is_directory(folder / "labels", ignored);
+}
+
+/// The folder of this program, or of the library that this code is in.
+fs::path own_folder() {
+  std::error_code ignored;
+  Dl_info own{};
+  if (::dladdr(reinterpret_cast<const void*>(&own_folder), &own) != 0 && own.dli_fname != nullptr &&
+      fs::path(own.dli_fname).filename().string().starts_with("libhydrascope"))
+    return fs::canonical(own.dli_fname, ignored).parent_path();
+  return own_file().parent_path();
+}
+
+fs::path find_assets() {
+  if (const char* told = std::getenv("HYDRASCOPE_ASSETS"); told != nullptr && *told != '\0') {
+    if (holds_assets(told)) return told;
+    throw Error(ErrorCode::failed, "holds no folder labels/",
+                "HYDRASCOPE_ASSETS=" + std::string(told));
+  }
+  const fs::path program = own_folder();
+  std::string tried;
+  // The build tree's program lies in build/PRESET, its tests one deeper; installed, the engine lies in
+  // libexec/hydrascope, the front in bin, the library in lib.
+  for (const char* relative :
+       {"../../assets", "../../../assets", "../../share/hydrascope", "../share/hydrascope"}) {
+    const fs::path candidate = (program / relative).lexically_normal();
+    if (holds_assets(candidate)) return candidate;
+    tried += (tried.empty() ? "" : ", ") + candidate.string();
+  }
+  throw Error(ErrorCode::failed,
+              "the bundled assets are not beside the program (tried " + tried + ")", "assets",
+              "set HYDRASCOPE_ASSETS to the folder that holds models/ and labels/");
+}
+
+std::optional<fs::path> bundled_file(const char* folder, std::string_view name,
+                                     const char* extension) {
+  // A name is one component: nothing outside the folder can be meant.
+  if (name.empty() || name.find('/') != std::string_view::npos) return std::nullopt;
+  for (const std::string& file : {std::string(name) + extension, std::string(name)}) {
+    const fs::path path = assets_folder() / folder / file;
+    std::error_code ignored;
+    if (path.extension() == extension && fs::is_regular_file(path, ignored)) return path;
+  }
+  return std::nullopt;
+}
+
+}  // namespace
+
+const fs::path& assets_folder() {
+  static const fs::path folder = find_assets();
+  return folder;
+}
+
+std::optional<fs::path> bundled_model(std::string_view name) {
+  return bundled_file("models", name, ".safetensors");
+}
+
+std::optional<fs::path> named_model(std::string_view name) {
+  const bool is_family = name == kDefaultModel.substr(0, kDefaultModel.rfind('.'));
+  return bundled_model(is_family ? kDefaultModel : name);
+}
+
+std::vector<std::string> bundled_models() {
+  std::vector<std::string> names;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(assets_folder() / "models", ignored)) {
+    if (entry.path().extension() == ".safetensors") names.push_back(entry.path().stem().string());
+  }
+  std::ranges::sort(names);
+  return names;
+}
+
+std::vector<std::string> bundled_images() {
+  std::vector<std::string> files;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(assets_folder() / "images", ignored)) {
+    if (entry.path().extension() == ".jpg") files.push_back(entry.path().string());
+  }
+  std::ranges::sort(files);
+  return files;
+}
+
+std::vector<fs::path> bundled_fonts() {
+  std::vector<fs::path> files;
+  std::error_code ignored;
+  for (const auto& entry : fs::directory_iterator(assets_folder() / "fonts", ignored)) {
+    const fs::path extension = entry.path().extension();
+    if (extension == ".ttf" || extension == ".otf") files.push_back(entry.path());
+  }
+  std::ranges::sort(files);
+  return files;
+}
+
+std::optional<fs::path> bundled_labels(std::string_view name) {
+  return bundled_file("labels", name, ".txt");
+}
+
+namespace {
+
+std::string environment(const char* name) {
+  const char* value = std::getenv(name);
+  return value == nullptr ? "" : value;
+}
+
+/// Always absolute; / for a user without one, as containers have it.
+fs::path home_folder() {
+  const fs::path told = environment("HOME");
+  if (told.is_absolute()) return told;
+  const passwd* user = ::getpwuid(::getuid());
+  const fs::path listed = user == nullptr ? "" : user->pw_dir;
+  return listed.is_absolute() ? listed : fs::path("/");
+}
+
+/// With the values of variables for $NAME and ${NAME}, where there are such.
+std::string with_variables(std::string_view text) {
+  std::string result;
+  while (true) {
+    const std::size_t dollar = text.find('$');
+    result += text.substr(0, dollar);
+    if (dollar == text.npos) return result;
+    text.remove_prefix(dollar);
+    const bool is_braced = text.size() > 1 && text[1] == '{';
+    const std::size_t begin = is_braced ? 2 : 1;
+    std::size_t end = begin;
+    while (end < text.size() &&
+           (is_braced
+                ? text[end] != '}'
+                : text[end] == '_' || std::isalnum(static_cast<unsigned char>(text[end])) != 0))
+      ++end;
+    const std::string name(text.substr(begin, end - begin));
+    end = std::min(text.size(), end + (is_braced ? 1 : 0));
+    const char* value = std::getenv(name.c_str());
+    result += value != nullptr ? std::string_view(value) : text.substr(0, end);
+    text.remove_prefix(end);
+  }
+}
+
+/// As Python's expanduser and expandvars do it.
+fs::path expanded(const std::string& given) {
+  if (!given.starts_with('~')) return with_variables(given);
+  const std::size_t slash = std::min(given.find('/'), given.size());
+  std::string home = home_folder().string();
+  if (slash > 1) {
+    const passwd* user = ::getpwnam(given.substr(1, slash - 1).c_str());
+    home = user == nullptr ? given.substr(0, slash) : user->pw_dir;
+  }
+  return with_variables(home + given.substr(slash));
+}
+
+/// Letters, digits, '-', '_' and '.', as Hugging Face allows them; no part that leads elsewhere.
+bool is_name_part(std::string_view text) {
+  return !text.empty() && text.front() != '.' && text.find("..") == std::string_view::npos &&
+         std::ranges::all_of(text, [](unsigned char c) {
+           return std::isalnum(c) != 0 || c == '-' || c == '_' || c == '.';
+         });
+}
+
+/// Revisions may have several parts: "refs/pr/1".
+bool is_revision(std::string_view text) {
+  while (true) {
+    const std::size_t slash = text.find('/');
+    if (!is_name_part(text.substr(0, slash))) return false;
+    if (slash == std::string_view::npos) return true;
+    text.remove_prefix(slash + 1);
+  }
+}
+
+constexpr std::size_t kHubPrefixLength = 7;
+bool has_hub_prefix(std::string_view word) {
+  return word.starts_with("hf-hub:") || word.starts_with("hf_hub:");
+}
+
+/// Whether or not it is there.
+fs::path snapshot_folder(const HubName& name) {
+  std::string folder = "models--" + name.repository;
+  folder.replace(folder.find('/'), 1, "--");
+  const fs::path repository = hub_cache_folder() / folder;
+  const std::string revision = name.revision.empty() ? "main" : name.revision;
+  // A branch or a tag is a file that holds its commit.
+  std::ifstream reference(repository / "refs" / revision);
+  std::string commit;
+  if (!(reference >> commit) || !is_name_part(commit)) commit = revision;
+  return repository / "snapshots" / commit;
+}
+
+}  // namespace
+
+std::optional<HubName> parse_hub_name(std::string_view word) {
+  if (has_hub_prefix(word)) word.remove_prefix(kHubPrefixLength);
+  const std::size_t at = word.find('@');
+  HubName name{std::string(word.substr(0, at)), ""};
+  const std::size_t slash = name.repository.find('/');
+  if (slash == std::string::npos || !is_name_part(name.repository.substr(0, slash)) ||
+      !is_name_part(name.repository.substr(slash + 1)))
+    return std::nullopt;
+  if (at != std::string_view::npos) {
+    name.revision = word.substr(at + 1);
+    if (!is_revision(name.revision)) return std::nullopt;
+  }
+  return name;
+}
+
+fs::path hub_cache_folder() {
+  for (const char* variable : {"HF_HUB_CACHE", "HUGGINGFACE_HUB_CACHE"})
+    if (const std::string folder = environment(variable); !folder.empty()) return expanded(folder);
+  if (const std::string home = environment("HF_HOME"); !home.empty()) return expanded(home) / "hub";
+  const fs::path caches = environment("XDG_CACHE_HOME");
+  return (caches.is_absolute() ? caches : home_folder() / ".cache") / "huggingface" / "hub";
+}
+
+std::optional<fs::path> find_in_hub_cache(const HubName& name) {
+  fs::path snapshot = snapshot_folder(name);
+  if (!checkpoint::holds_weights(snapshot)) return std::nullopt;
+  return snapshot;
+}
+
+std::optional<fs::path> hub_folder(std::string_view word) {
+  const std::optional<HubName> name = parse_hub_name(word);
+  const std::optional<fs::path> folder = name ? find_in_hub_cache(*name) : std::nullopt;
+  if (folder || !has_hub_prefix(word)) return folder;
+  if (!name) {
+    throw UsageError("expected hf-hub:org/name or hf-hub:org/name@revision", std::string(word));
+  }
+  const fs::path snapshot = snapshot_folder(*name);
+  std::error_code ignored;
+  throw UsageError(fs::is_directory(snapshot, ignored)
+                       ? "the model's folder in Hugging Face's cache, " + snapshot.string() +
+                             ", holds no weights"
+                       : "the model is not in Hugging Face's cache, " + hub_cache_folder().string(),
+                   std::string(word), "`" + download_command(*name) + "` fetches it");
+}
+
+std::string download_command(const HubName& name) {
+  return "hf download " + name.repository +
+         (name.revision.empty() ? "" : " --revision " + name.revision);
+}
+
+}  // namespace hydrascope::app

@@ -1,0 +1,65 @@
+// Where the bundled files are.
+#pragma once
+
+#include <filesystem>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
+
+namespace hydrascope::app {
+
+/// HYDRASCOPE_ASSETS, or found relative to the program's own file: the build tree (`../../assets`),
+/// an installation (`../share/hydrascope`). Throws Error(failed) that lists the places when none
+/// holds labels/.
+const std::filesystem::path& assets_folder();
+
+/// assets/models/NAME.safetensors when there is such a file.
+std::optional<std::filesystem::path> bundled_model(std::string_view name);
+/// The same as `-m` takes it: the family's name alone, "deit_tiny_patch16_224", is the default
+/// model.
+std::optional<std::filesystem::path> named_model(std::string_view name);
+/// Names of all bundled models, sorted.
+std::vector<std::string> bundled_models();
+/// The photographs that come along, sorted.
+std::vector<std::string> bundled_images();
+/// The fonts that come along, sorted.
+std::vector<std::filesystem::path> bundled_fonts();
+/// assets/labels/NAME.txt when there is such a file.
+std::optional<std::filesystem::path> bundled_labels(std::string_view name);
+
+/// What `-m` means when it is not given.
+inline constexpr std::string_view kDefaultModel = "deit_tiny_patch16_224.softmax";
+
+// Hugging Face's names of models, `hf-hub:org/name@revision`, looked up in the cache that its tools
+// keep on this machine. Nothing here adds to it.
+
+/// A repository of models, as a user names it.
+struct HubName {
+  std::string repository;  ///< "org/name"
+  std::string revision;    ///< branch, tag or commit; "" for the default, main
+};
+/// "hf-hub:org/name[@revision]", "hf_hub:..." as older timm spells it, or the bare "org/name".
+/// Nothing for any other word.
+std::optional<HubName> parse_hub_name(std::string_view word);
+
+/// Where the cache lies: HF_HUB_CACHE, HUGGINGFACE_HUB_CACHE, HF_HOME/hub,
+/// XDG_CACHE_HOME/huggingface/hub or ~/.cache/huggingface/hub, the first that the environment gives.
+/// `~`, `~user` and `$NAME` in the first three are replaced, as Hugging Face's tools do. A relative
+/// XDG_CACHE_HOME does not count, as its specification says, and neither does a relative HOME: the
+/// home is then the one of the system's list of users.
+std::filesystem::path hub_cache_folder();
+
+/// The folder of that revision's files in the cache, models--org--name/snapshots/COMMIT; nothing
+/// where it is not there or holds no weights.
+std::optional<std::filesystem::path> find_in_hub_cache(const HubName& name);
+
+/// What `word` names there. Nothing for a word that is no such name, or a bare "org/name" that the
+/// cache lacks; throws Error(invalid_argument) with the command that fetches it when the prefix
+/// leaves no doubt.
+std::optional<std::filesystem::path> hub_folder(std::string_view word);
+
+/// "hf download org/name --revision v2", the command of Hugging Face's tools.
+std::string download_command(const HubName& name);
+
+}  // namespace hydrascope::app

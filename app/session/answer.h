@@ -1,0 +1,45 @@
+// What a session says of a picture.
+#pragma once
+
+#include "app/maps/input_map.h"
+#include "app/maps/map_record.h"
+#include "app/results/classify_record.h"
+#include "viz/heat/heat_map.h"
+
+#include <cstdint>
+#include <functional>
+#include <optional>
+#include <vector>
+
+namespace hydrascope::app {
+
+/// What a patch of the picture attends to: where it lies in the grid, from 0.
+struct PatchQuestion {
+  std::int64_t layer = 0;
+  std::int64_t row = 0;
+  std::int64_t column = 0;
+};
+
+/// What is asked of a picture that the model has seen; maps, embedding and patch are among those that
+/// the session was loaded for.
+struct Asking {
+  std::int64_t topk = 5;
+  std::vector<MapChoice> maps = {};
+  std::vector<std::int64_t> classes = {};  ///< that maps are made for, indices
+  bool embeds = false;
+  std::optional<PatchQuestion> patch = {};
+  /// Called between the steps of the work, which it ends by an exception; may be empty.
+  std::function<void()> before_step = {};
+};
+
+struct Answer {
+  /// The record that `classify` writes, also of a picture that failed, with the notes on it.
+  ClassifyRecord record;
+  std::vector<float> logits;  ///< (num_classes); of several views each class's in its best one
+  std::vector<MapRecord> map_records;     ///< what `visualize` writes, without files
+  std::vector<InputMap> maps;             ///< the same maps
+  std::optional<viz::HeatMap> patch_row;  ///< of the attention map, the heads' mean
+  std::vector<float> embedding;           ///< (embed_dim): what the classifier's head is given
+};
+
+}  // namespace hydrascope::app

@@ -1,0 +1,157 @@
+#include "app/session/map_explainer.h"
+
+#include "app/model/running_model.h"
+#include "app/pipeline/predictions.h"
+#include "app/session/explanation_threads.h"
+
+#include <ATen/ops/amax.h>
+
+#include <algorithm>
+#include <cstddef>
+#include <iterator>
+#include <set>
+#include <utility>
+
+namespace hydrascope::app {
+namespace {
+
+using model::explain::class_token_share;
+using model::explain::Explanation;
+using model::explain::Request;
+
+Request request_for(const MapChoice& choice, std::int64_t class_index,
+                    model::explain::MaplessLayers mapless) {
+  return {choice.method, choice.layer, class_index, choice.head.kind != Head::Kind::mean, mapless};
+}
+
+/// Nothing depends on the class until `explain`.
+std::vector<Request> requests_for(const TracedFor& wanted, std::int64_t depth) {
+  std::vector<Request> requests;
+  for (const MapChoice& choice : wanted.maps)
+    requests.push_back(request_for(choice, 0, wanted.mapless));
+  if (wanted.embeddings) requests.push_back({model::explain::Method::hydra, depth - 1});
+  return requests;
+}
+
+/// The heat of the map or of its prefix tokens: all heads', the largest, or one's.
+at::Tensor heat_of(const at::Tensor& heat, const Head& head) {
+  if (head.kind == Head::Kind::maximum) return heat.amax(0);
+  return head.kind == Head::Kind::one ? heat.select(0, head.index) : heat;
+}
+
+viz::HeatMap heat_map(const at::Tensor& heat) {
+  const at::Tensor map = heat.contiguous();
+  viz::HeatMap result{map.size(0), map.size(1), {}};
+  const float* values = map.const_data_ptr<float>();
+  result.values.assign(values, values + map.numel());
+  return result;
+}
+
+}  // namespace
+
+std::vector<std::int64_t> MapExplainer::traced_layers(const model::VitConfig& config,
+                                                      const TracedFor& wanted) {
+  return model::explain::Explainer::traced_layers(config, requests_for(wanted, config.depth));
+}
+
+MapExplainer::MapExplainer(std::uint64_t seed, const ModelSource& source, TracedFor wanted,
+                           c10::Device device)
+    : config_(source.config),
+      wanted_(std::move(wanted)),
+      explainer_(make_explainer(seed, source, requests_for(wanted_, config_.depth), device)) {}
+
+model::TokenGrid MapExplainer::grid_of(const image::TransformPlan& view) const {
+  return config_.token_grid(view.output.height / config_.patch_size,
+                            view.output.width / config_.patch_size);
+}
+
+viz::HeatMap MapExplainer::patch_row(const PipelineResult& result, std::int64_t layer,
+                                     std::int64_t row, std::int64_t column) {
+  const at::Tensor& tokens = result.views.tokens_of_whole("patch");
+  const ExplanationThreads threads(tokens.size(0) * tokens.size(1));
+  return heat_map(
+      explainer_.patch_row(tokens, grid_of(result.views.plans.front()), layer, row, column));
+}
+
+at::Tensor MapExplainer::embedding(const PipelineResult& result) {
+  const at::Tensor& tokens = result.views.tokens_of_whole("embedding");
+  const ExplanationThreads threads(tokens.size(0) * tokens.size(1));
+  return explainer_.features(tokens, grid_of(result.views.plans.front()));
+}
+
+std::vector<InputMap> MapExplainer::explain(const PipelineResult& result,
+                                            std::span<const Prediction> classes,
+                                            std::span<const MapChoice> choices,
+                                            const model::explain::BeforeStep& before_step) {
+  const PictureViews& views = result.views;
+  const auto view_of = [&](const Prediction& one) {
+    return views.best.classes().at(static_cast<std::size_t>(one.index)).view;
+  };
+  std::vector<InputMap> maps;
+  std::set<std::size_t> explained;
+  for (const Prediction& first : classes) {
+    const std::size_t view = view_of(first);
+    if (!explained.insert(view).second) continue;
+    std::vector<Prediction> found_there;
+    std::ranges::copy_if(classes, std::back_inserter(found_there),
+                         [&](const Prediction& one) { return view_of(one) == view; });
+    const image::TransformPlan& plan = views.plans.at(view);
+    for (InputMap& map :
+         explain(views.tokens.at(view), grid_of(plan), found_there, choices, before_step)) {
+      map.placement = placement_of(plan, result.picture, config_.patch_size);
+      maps.push_back(std::move(map));
+    }
+  }
+  return maps;
+}
+
+std::vector<InputMap> MapExplainer::explain(const at::Tensor& tokens, const model::TokenGrid& grid,
+                                            std::span<const Prediction> classes,
+                                            std::span<const MapChoice> choices,
+                                            const model::explain::BeforeStep& before_step) {
+  std::vector<Request> requests;
+  struct Wanted {
+    const MapChoice* choice;
+    const Prediction* of_class;
+    std::size_t request;
+  };
+  std::vector<Wanted> wanted;
+  for (const MapChoice& choice : choices) {
+    const bool of_class = model::explain::entry_of(choice.method).of_class;
+    for (const Prediction& one : classes.first(of_class ? classes.size() : 1)) {
+      const Request request = request_for(choice, one.index, wanted_.mapless);
+      // The heads of a layer share one request.
+      const auto same = std::ranges::find_if(requests, [&](const Request& other) {
+        return other.method == request.method && other.layer == request.layer &&
+               other.class_index == request.class_index && other.per_head == request.per_head;
+      });
+      wanted.push_back({&choice, &one, static_cast<std::size_t>(same - requests.begin())});
+      if (same == requests.end()) requests.push_back(request);
+    }
+  }
+  const ExplanationThreads threads(tokens.size(0) * tokens.size(1));
+  const std::vector<Explanation> explanations =
+      explainer_.explain(tokens, grid, requests, before_step);
+  std::vector<InputMap> maps;
+  for (const auto& [choice, of_class, request] : wanted) {
+    const Explanation& explanation = explanations.at(request);
+    const at::Tensor map = heat_of(explanation.map, choice->head);
+    const at::Tensor prefix = heat_of(explanation.prefix, choice->head);
+    const double total = (map.sum(at::kDouble) + prefix.sum(at::kDouble)).item<double>();
+    const bool is_additive =
+        choice->method == model::explain::Method::hydra && choice->head.kind != Head::Kind::maximum;
+    maps.push_back({*choice,
+                    *of_class,
+                    heat_map(map),
+                    explanation.is_signed,
+                    class_token_share(config_, map, prefix),
+                    total,
+                    is_additive,
+                    explanation.note,
+                    explanation.rules,
+                    {}});
+  }
+  return maps;
+}
+
+}  // namespace hydrascope::app

@@ -1,0 +1,59 @@
+// From the tokens that a model traced to the maps that were asked for.
+#pragma once
+
+#include "app/maps/input_map.h"
+#include "app/maps/map_choice.h"
+#include "app/model/model_source.h"
+#include "app/pipeline/pipeline.h"
+#include "model/explain/explainer.h"
+#include "model/image/transform_plan.h"
+
+#include <ATen/core/Tensor.h>
+
+#include <cstdint>
+#include <span>
+#include <vector>
+
+namespace hydrascope::app {
+
+/// What a model's tokens are traced for.
+struct TracedFor {
+  std::vector<MapChoice> maps = {};
+  model::explain::MaplessLayers mapless = model::explain::MaplessLayers::skip;
+  bool embeddings = false;
+};
+
+class MapExplainer {
+ public:
+  /// The blocks whose incoming tokens the classifier must trace.
+  static std::vector<std::int64_t> traced_layers(const model::VitConfig& config,
+                                                 const TracedFor& wanted);
+
+  MapExplainer(std::uint64_t seed, const ModelSource& source, TracedFor wanted, c10::Device device);
+
+  /// Of a result without an error, for each of `choices`, which are among the constructor's, a map
+  /// of every class, or of the first where the method's is the same for all, over each class's best
+  /// view.
+  std::vector<InputMap> explain(const PipelineResult& result, std::span<const Prediction> classes,
+                                std::span<const MapChoice> choices,
+                                const model::explain::BeforeStep& before_step = {});
+  /// `Explainer::patch_row`, of a result in one view.
+  viz::HeatMap patch_row(const PipelineResult& result, std::int64_t layer, std::int64_t row,
+                         std::int64_t column);
+  /// What the classifier's head is given, (embed_dim) float32 on the CPU: of a result in one view,
+  /// with `TracedFor::embeddings`.
+  at::Tensor embedding(const PipelineResult& result);
+
+ private:
+  std::vector<InputMap> explain(const at::Tensor& tokens, const model::TokenGrid& grid,
+                                std::span<const Prediction> classes,
+                                std::span<const MapChoice> choices,
+                                const model::explain::BeforeStep& before_step);
+  [[nodiscard]] model::TokenGrid grid_of(const image::TransformPlan& view) const;
+
+  model::VitConfig config_;
+  TracedFor wanted_;
+  model::explain::Explainer explainer_;
+};
+
+}  // namespace hydrascope::app

@@ -1,0 +1,375 @@
+#include "app/session/service.h"
+
+#include "app/model/running_model.h"
+#include "app/run/usage_error.h"
+#include "app/session/heard_notes.h"
+#include "app/session/kept_generator.h"
+#include "app/session/map_explainer.h"
+#include "app/session/session.h"
+#include "kernels/error.h"
+#include "model/inference/one_torch_thread.h"
+
+#include <algorithm>
+#include <condition_variable>
+#include <deque>
+#include <exception>
+#include <map>
+#include <mutex>
+#include <new>
+#include <set>
+#include <thread>
+#include <utility>
+
+namespace hydrascope::app {
+namespace {
+
+/// Seconds that a picture waits for company: little beside what a batch takes.
+constexpr double kPatience = 0.025;
+
+using Done = std::function<void(Answer)>;
+
+/// What is asked of a picture, its words understood.
+struct Unanswered {
+  Question question;
+  std::vector<MapChoice> maps = {};
+  std::optional<ClassChoice> classes = {};
+  Done done;
+};
+
+/// Throws where a question's answer is not wanted any more.
+void check_wanted(const Question& question) {
+  if (question.given_up && question.given_up())
+    throw Error(ErrorCode::failed, "nobody waits for the answer any more");
+  if (question.deadline && std::chrono::steady_clock::now() > *question.deadline)
+    throw Error(ErrorCode::failed, "there was no answer in time");
+}
+
+void check_pixels(const PixelRows& rows) {
+  constexpr std::int64_t kMostAlongAnEdge = std::int64_t{1} << 24;
+  if (rows.rgb == nullptr || (rows.height >= 1 && rows.height <= kMostAlongAnEdge &&
+                              rows.width >= 1 && rows.width <= kMostAlongAnEdge))
+    return;
+  throw UsageError("expected pixels with a height and a width, found " +
+                   size_text({rows.height, rows.width}));
+}
+
+}  // namespace
+
+ServiceRequest service_request(const ParsedOptions& options, bool wants_maps) {
+  ServiceRequest request;
+  if (options.declares("quiet")) request.console = console_request(options);
+  request.model = model_request(options);
+  request.transform = transform_request(options);
+  request.run = run_request(options, AutoExif::upright);
+  OptionReader(options).take("labels", request.labels);
+  if (wants_maps) request.maps = map_words(options);
+  return request;
+}
+
+struct Service::State {
+  explicit State(ServiceRequest given) : request(std::move(given)) {}
+
+  void open();
+  /// Runs the pipeline until the service is closed; false when all is answered.
+  bool serve() noexcept;
+  std::optional<Input> next();
+  void report(PipelineResult& result);
+  Answer answer(const Unanswered& one, const PipelineResult& result);
+  std::vector<std::int64_t> explained_classes(const Input& input, const BestViews& best);
+  /// Of a run that ended with an error: answers what it was at work on, or else the next question;
+  /// false where there is none and the service is closed.
+  bool fail_taken(const Error& error);
+  /// Not under the mutex.
+  void deliver(const Done& done, Answer answer);
+  [[nodiscard]] std::vector<MapChoice> choose(const MapQuestion& question) const;
+  /// False where there is no place and `waits` is not set.
+  bool add(Question question, Done done, bool waits);
+
+  ServiceRequest request;
+  // Made by `open`.
+  std::unique_ptr<Session> session;
+  HeardNotes notes;
+  std::vector<std::string> notes_on_model;
+
+  mutable std::mutex mutex;
+  std::condition_variable changed;
+  // Guarded by the mutex.
+  std::deque<std::int64_t> waiting;          // numbers of what nobody has looked at
+  std::map<std::int64_t, Unanswered> asked;  // all that is not answered
+  std::int64_t asked_so_far = 0;
+  ServiceCounts counts;
+  bool closing = false;
+  std::thread thread;
+};
+
+void Service::State::open() {
+  const KeptGenerator kept;
+  request.console.heard = [this](const std::string& text) { notes.hear(text); };
+  session = Session::open(request);
+  if (!session) throw UsageError("is for the program", "--print-transform");
+  session->labels();
+  session->announce();
+  TracedFor explained{.embeddings = request.embeds};
+  if (request.maps) {
+    MapSelection selection = choose_maps(session->config(), *request.maps);
+    explained.maps = std::move(selection.maps);
+    explained.mapless = request.maps->mapless;
+    for (const std::string& note : selection.notes) session->note(note);
+  }
+  // The number of this thread alone: the session finds what it would set for all.
+  model::inference::set_openmp_threads(model_threads(request.run));
+  session->load(explained);
+  PipelineOptions& pipeline = session->pipeline();
+  pipeline.in_order = false;
+  pipeline.ends_on_signal = false;
+  pipeline.serial_workers = true;
+  pipeline.patience = kPatience;
+  pipeline.explained_classes = [this](const Input& input, const BestViews& best) {
+    return explained_classes(input, best);
+  };
+  pipeline.check_wanted = [this](const Input& input) {
+    const std::lock_guard lock(mutex);
+    if (const auto found = asked.find(input.number); found != asked.end())
+      check_wanted(found->second.question);
+  };
+  pipeline.batch_done = request.batch_done;
+  notes_on_model = notes.all();
+}
+
+bool Service::State::serve() noexcept {
+  try {
+    session->run([this] { return next(); },
+                 [this](PipelineResult& result) {
+                   report(result);
+                   return true;
+                 });
+    return false;
+  } catch (...) {
+    return fail_taken(as_error(std::current_exception()));
+  }
+}
+
+std::optional<Input> Service::State::next() {
+  while (true) {
+    std::unique_lock lock(mutex);
+    changed.wait(lock, [&] { return closing || !waiting.empty(); });
+    if (waiting.empty()) return std::nullopt;
+    const std::int64_t number = waiting.front();
+    waiting.pop_front();
+    const Question& question = asked.at(number).question;
+    Input input;
+    if (question.picture) {
+      input.given = question.name;
+      input.memory = std::make_shared<PictureInMemory>(*question.picture);
+    } else {
+      input = file_input(question.name, question.file);
+    }
+    input.number = number;
+    if (input.is_video && !input.error) {
+      input.error = ErrorCode::unsupported_format;
+      input.message = "is a video; pictures are asked about one by one";
+    }
+    return input;
+  }
+}
+
+std::vector<std::int64_t> Service::State::explained_classes(const Input& input,
+                                                            const BestViews& best) {
+  const std::lock_guard lock(mutex);
+  const std::optional<ClassChoice>& classes = asked.at(input.number).classes;
+  if (!classes) return {};
+  return classes->resolve(best.first(classes->num_best()), /*keep_repeated=*/false);
+}
+
+void Service::State::report(PipelineResult& result) {
+  Unanswered one;
+  {
+    const std::lock_guard lock(mutex);
+    auto found = asked.extract(result.input.number);
+    one = std::move(found.mapped());
+  }
+  deliver(one.done, answer(one, result));
+}
+
+Answer Service::State::answer(const Unanswered& one, const PipelineResult& result) {
+  Asking wanted{.topk = one.question.topk,
+                .maps = one.maps,
+                .embeds = one.question.embeds,
+                .patch = one.question.patch,
+                .before_step = [&] { check_wanted(one.question); }};
+  if (one.classes && !result.error)
+    wanted.classes = one.classes->resolve(result.views.best.first(one.classes->num_best()),
+                                          /*keep_repeated=*/false);
+  Answer answer = session->answer(result, wanted);
+  if (result.error) return answer;
+  std::vector<std::string>& said = answer.record.notes = notes_on_model;
+  if (const auto& remark = session->pipeline().remark_on_size)
+    said.push_back(remark(result.model_size));
+  std::erase(said, "");
+  return answer;
+}
+
+bool Service::State::fail_taken(const Error& error) {
+  std::vector<Unanswered> taken;
+  {
+    std::unique_lock lock(mutex);
+    const std::set<std::int64_t> untouched(waiting.begin(), waiting.end());
+    for (auto& [number, one] : asked)
+      if (!untouched.contains(number)) taken.push_back(std::move(one));
+    std::erase_if(asked, [&](const auto& one) { return !untouched.contains(one.first); });
+    if (taken.empty()) {
+      changed.wait(lock, [&] { return closing || !waiting.empty(); });
+      if (waiting.empty()) return false;
+      taken.push_back(std::move(asked.extract(waiting.front()).mapped()));
+      waiting.pop_front();
+    }
+  }
+  for (const Unanswered& one : taken) {
+    Answer answer;
+    answer.record.input = one.question.name;
+    fail(answer.record, error);
+    deliver(one.done, std::move(answer));
+  }
+  return true;
+}
+
+void Service::State::deliver(const Done& done, Answer answer) {
+  {
+    const std::lock_guard lock(mutex);
+    --counts.unanswered;
+    ++counts.answered;
+    if (answer.record.error) ++counts.failed;
+    counts.model_seconds += answer.record.seconds;
+  }
+  changed.notify_all();
+  done(std::move(answer));
+}
+
+std::vector<MapChoice> Service::State::choose(const MapQuestion& question) const {
+  if (session->explained().maps.empty())
+    throw UsageError("the model was opened without maps", "maps", "open it for them");
+  const MapWords& words = question.words;
+  if (words.methods.empty() && words.layers.empty() && words.heads.empty())
+    return session->explained().maps;
+  std::vector<MapChoice> maps = choose_maps(session->config(), words).maps;
+  for (const MapChoice& choice : maps) {
+    if (std::ranges::find(session->explained().maps, choice) != session->explained().maps.end())
+      continue;
+    throw UsageError("the model was opened for other maps",
+                     std::string(model::explain::entry_of(choice.method).name) + ", layer " +
+                         std::to_string(choice.layer) + ", head " + to_text(choice.head),
+                     "name it when the model is opened, too");
+  }
+  return maps;
+}
+
+bool Service::State::add(Question question, Done done, bool waits) {
+  if (question.picture) check_pixels(question.picture->pixels);
+  Unanswered one{.question = std::move(question), .done = std::move(done)};
+  if (const std::optional<MapQuestion>& wanted = one.question.maps) {
+    one.maps = choose(*wanted);
+    one.classes.emplace(wanted->classes, wanted->topk, session->labels());
+    const std::int64_t count = one.classes->most_classes() * std::ssize(one.maps);
+    if (request.most_maps && count > *request.most_maps)
+      throw UsageError("expected at most " + std::to_string(*request.most_maps) +
+                           " maps of a picture, found " + std::to_string(count),
+                       "maps", "fewer classes, layers or heads have fewer");
+  }
+  if (one.question.patch && session->explained().maps.empty())
+    throw UsageError("the model was opened without maps", "patch", "open it for them");
+  if (one.question.embeds && !session->explained().embeddings)
+    throw UsageError("the model was opened without embeddings", "embed", "open it for them");
+  {
+    std::unique_lock lock(mutex);
+    const auto has_place = [&] {
+      return std::cmp_less(counts.unanswered, std::max<std::size_t>(request.most_waiting, 1));
+    };
+    if (!waits && !has_place()) return false;
+    changed.wait(lock, has_place);
+    ++counts.unanswered;
+    asked.emplace(asked_so_far, std::move(one));
+    waiting.push_back(asked_so_far++);
+  }
+  changed.notify_all();
+  return true;
+}
+
+Service::Service(ServiceRequest request) : state_(std::make_unique<State>(std::move(request))) {
+  std::promise<void> opening;
+  std::future<void> is_open = opening.get_future();
+  state_->thread = std::thread([state = state_.get(), opening = std::move(opening)]() mutable {
+    try {
+      state->open();
+    } catch (...) {
+      opening.set_exception(std::current_exception());
+      return;
+    }
+    opening.set_value();
+    while (state->serve()) {
+    }
+  });
+  try {
+    is_open.get();
+  } catch (...) {
+    state_->thread.join();
+    throw;
+  }
+}
+
+Service::~Service() {
+  {
+    const std::lock_guard lock(state_->mutex);
+    state_->closing = true;
+  }
+  state_->changed.notify_all();
+  state_->thread.join();
+}
+
+std::future<Answer> Service::ask(Question question) {
+  const auto answer = std::make_shared<std::promise<Answer>>();
+  std::future<Answer> result = answer->get_future();
+  state_->add(
+      std::move(question), [answer](Answer given) { answer->set_value(std::move(given)); },
+      /*waits=*/true);
+  return result;
+}
+
+bool Service::try_ask(Question question, std::function<void(Answer)> done) {
+  return state_->add(std::move(question), std::move(done), /*waits=*/false);
+}
+
+const std::string& Service::model_name() const noexcept { return state_->session->source().name; }
+const model::VitConfig& Service::config() const noexcept { return state_->session->config(); }
+const image::Labels& Service::labels() const { return state_->session->labels(); }
+const InputRecord& Service::run_facts() const noexcept { return state_->session->facts(); }
+std::string Service::transform() const { return image::describe(state_->session->transform()); }
+std::vector<std::int64_t> Service::patch_layers() const {
+  std::vector<std::int64_t> layers;
+  if (maps().empty() || state_->request.transform.views) return layers;
+  for (const std::int64_t layer :
+       MapExplainer::traced_layers(config(), state_->session->explained()))
+    if (model::explain::why_not(config(), model::explain::Method::attention, layer).empty())
+      layers.push_back(layer);
+  return layers;
+}
+const std::vector<MapChoice>& Service::maps() const noexcept {
+  return state_->session->explained().maps;
+}
+std::vector<std::string> Service::notes() const { return state_->notes.all(); }
+
+std::int64_t Service::batch_size() const {
+  const std::int64_t given = state_->session->pipeline().batch_size;
+  if (given > 0) return given;
+  const auto& [height, width] = state_->session->transform().img_size;
+  const model::inference::Engine& engine = state_->session->engine();
+  constexpr std::int64_t kMostAutomaticBatch = 256;
+  return std::clamp<std::int64_t>(engine.limits().enough_tokens / engine.num_tokens(height, width),
+                                  1, kMostAutomaticBatch);
+}
+
+ServiceCounts Service::counts() const {
+  const std::lock_guard lock(state_->mutex);
+  return state_->counts;
+}
+
+}  // namespace hydrascope::app

@@ -1,0 +1,108 @@
+// A model that is opened once and then asked from any thread: classes, maps and embeddings of
+// pictures in files and in memory. Pictures of several askers are classified together. Free of
+// LibTorch, as its users are.
+#pragma once
+
+#include "app/options/requests.h"
+#include "app/pictures/inputs.h"
+#include "app/session/answer.h"
+#include "model/config/config.h"
+#include "model/image/labels.h"
+
+#include <chrono>
+#include <cstddef>
+#include <cstdint>
+#include <functional>
+#include <future>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace hydrascope::app {
+
+struct ServiceRequest : PicturesRequest {      ///< its words and its output play no part
+  std::optional<MapWords> maps = {};           ///< which maps can be asked for; nothing: none
+  bool embeds = false;                         ///< whether embeddings can be asked for
+  std::size_t most_waiting = 1024;             ///< questions that have no answer yet
+  std::optional<std::int64_t> most_maps = {};  ///< of one question; nothing: as many as it asks for
+  /// Is told of every batch, on the service's thread: pictures or views, and seconds of the model;
+  /// may be empty.
+  std::function<void(std::int64_t, double)> batch_done = {};
+};
+/// What a command line asks for whose table has the options of a model that looks at pictures, and
+/// perhaps those of maps, which are asked for where `wants_maps`. Throws Error(invalid_argument).
+ServiceRequest service_request(const ParsedOptions& options, bool wants_maps);
+
+/// Which maps of a picture: a part of what the service was opened for.
+struct MapQuestion {
+  MapWords words = {};                    ///< no words: all of that
+  std::vector<std::string> classes = {};  ///< as `visualize --class`
+  std::optional<std::int64_t> topk = {};  ///< as `visualize --topk`
+};
+
+struct Question {
+  std::string name = {};            ///< what the records call the picture
+  std::filesystem::path file = {};  ///< where the picture is, unless it is
+  std::optional<PictureInMemory> picture = {};
+  std::int64_t topk = 5;
+  std::optional<MapQuestion> maps = {};
+  std::optional<PatchQuestion> patch = {};  ///< where the model was opened for maps
+  bool embeds = false;
+  /// By then, or when `given_up` says that nobody waits any more, what is left of the work is not
+  /// begun: decoding, the batch, a layer of maps, a class of it. The answer is a failure.
+  std::optional<std::chrono::steady_clock::time_point> deadline = {};
+  /// Called on the service's threads, which it must not keep; may be empty.
+  std::function<bool()> given_up = {};
+};
+
+/// Since the service was opened.
+struct ServiceCounts {
+  std::int64_t unanswered = 0;  ///< at the moment, those that are being worked on included
+  std::int64_t answered = 0;    ///< failures included
+  std::int64_t failed = 0;
+  double model_seconds = 0;  ///< of the records
+};
+
+class Service {
+ public:
+  /// Opens the model, on the thread that will run it. Throws what `open_model`, `choose_maps` and
+  /// the like throw. LibTorch's generator of random numbers stays as it is.
+  explicit Service(ServiceRequest request);
+  Service(const Service&) = delete;
+  Service& operator=(const Service&) = delete;
+  /// Answers what has been asked.
+  ~Service();
+
+  /// Waits for a place among those that are not answered. What is wrong with a picture is in its
+  /// answer; Error(invalid_argument) says what is wrong with the question: a map that the service
+  /// was not opened for, a class that there is not. What goes wrong in the model is in the answers of
+  /// the pictures that it was at work on.
+  std::future<Answer> ask(Question question);
+  /// The same without waiting: nothing where there is no place. `done` is called once, on the
+  /// service's thread, which it must not keep and into which it must not throw.
+  bool try_ask(Question question, std::function<void(Answer)> done);
+
+  [[nodiscard]] const std::string& model_name() const noexcept;
+  [[nodiscard]] const model::VitConfig& config() const noexcept;
+  [[nodiscard]] const image::Labels& labels() const;
+  /// What all records say of the run: device, precision, attention.
+  [[nodiscard]] const InputRecord& run_facts() const noexcept;
+  /// "resize 256 (bicubic, antialias) -> ..."
+  [[nodiscard]] std::string transform() const;
+  /// Those whose patches can be asked about, ascending.
+  [[nodiscard]] std::vector<std::int64_t> patch_layers() const;
+  /// The maps that the service was opened for.
+  [[nodiscard]] const std::vector<MapChoice>& maps() const noexcept;
+  /// The notes that the console was told so far, each once: of the model, and on the way of its answers.
+  [[nodiscard]] std::vector<std::string> notes() const;
+  /// Pictures of the model's own size that are classified together.
+  [[nodiscard]] std::int64_t batch_size() const;
+  [[nodiscard]] ServiceCounts counts() const;
+
+ private:
+  struct State;
+  std::unique_ptr<State> state_;
+};
+
+}  // namespace hydrascope::app

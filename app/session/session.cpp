@@ -1,0 +1,222 @@
+#include "app/session/session.h"
+
+#include "app/model/auto_precision.h"
+#include "app/model/model_metadata.h"
+#include "app/model/resolve_labels.h"
+#include "app/model/running_model.h"
+#include "app/pipeline/predictions.h"
+#include "app/run/usage_error.h"
+#include "kernels/error.h"
+#include "model/registry/attention_spec.h"
+#include "model/training/parallel/launch_environment.h"
+
+#include <exception>
+#include <iostream>
+#include <new>
+#include <utility>
+
+namespace hydrascope::app {
+namespace {
+
+/// `--attn` of the other model's request was written `--against-attn`.
+ModelSource open_other_model(const ModelRequest& request) {
+  try {
+    return open_model(request);
+  } catch (const Error& error) {
+    const std::string flag = with_flags(error.subject());
+    if (!flag.starts_with("--attn")) throw;
+    throw Error(error.code(), error.what(), "--against-" + flag.substr(2), error.hint(),
+                error.where());
+  }
+}
+
+InputRecord facts_of_run(const model::Classifier& classifier) {
+  InputRecord run;
+  run.attention = model::to_text(classifier.config().attention);
+  run.attention_options = computed_options(classifier.config());
+  run.approximations = classifier.approximations();
+  run.device = classifier.options().device.str();
+  run.precision = classifier.options().precision.name();
+  return run;
+}
+
+std::vector<float> numbers_of(const at::Tensor& values) {
+  const at::Tensor row = values.contiguous();
+  const std::span<const float> numbers = values_of(row);
+  return {numbers.begin(), numbers.end()};
+}
+
+}  // namespace
+
+Error as_error(const std::exception_ptr& exception) {
+  try {
+    std::rethrow_exception(exception);
+  } catch (const Error& error) {
+    return error;
+  } catch (const std::bad_alloc&) {
+    return Error(ErrorCode::out_of_memory, "not enough memory");
+  } catch (const std::exception& error) {
+    return Error(ErrorCode::internal, error.what(), "internal");
+  }
+}
+
+void fail(InputRecord& record, const Error& error) {
+  record.error = error.code();
+  record.message = with_flags(error.what());
+}
+
+PipelineOptions pipeline_options(const RunRequest& request,
+                                 const image::TransformConfig& transform) {
+  PipelineOptions pipeline;
+  pipeline.transform = transform;
+  pipeline.decode = request.decode;
+  pipeline.workers = loader_workers(request);
+  pipeline.batch_size = request.batch_size;
+  return pipeline;
+}
+
+std::unique_ptr<Session> Session::open(const PicturesRequest& request) {
+  const auto launch = model::training::read_launch_environment();
+  if (launch.has_others())
+    throw UsageError(
+        "pictures are not shared by " + std::to_string(launch.world_size) + " processes",
+        "WORLD_SIZE", "run it without torchrun, on a part of the pictures each");
+  auto session = of(open_model(request.model), request.transform, request.run, request.console);
+  session->labels_word_ = request.labels;
+  session->shows_transform_ = request.transform.is_printed;
+  if (request.transform.is_printed && request.words.empty()) {
+    std::cout << session->transform_.describe() << '\n';
+    return nullptr;
+  }
+  session->pipeline_.remark_on_size = remark_on_large_sizes(session->source());
+  return session;
+}
+
+std::unique_ptr<Session> Session::of(ModelSource source, const TransformRequest& transform,
+                                     RunRequest run, Console console) {
+  const auto shared = std::make_shared<const ModelSource>(std::move(source));
+  return std::unique_ptr<Session>(new Session(shared, resolve_transform(transform, *shared),
+                                              std::move(run), std::move(console)));
+}
+
+Session::Session(std::shared_ptr<const ModelSource> source, ResolvedTransform transform,
+                 RunRequest run, Console console)
+    : console_(std::move(console)),
+      source_(std::move(source)),
+      transform_(std::move(transform)),
+      run_(std::move(run)),
+      pipeline_(pipeline_options(run_, transform_.config)) {
+  pipeline_.keep_input = false;
+  pipeline_.notice = [this](const std::string& text) { console_.note(text); };
+}
+
+std::unique_ptr<Session> Session::open_against(const ModelRequest& model,
+                                               const TransformRequest& transform, RunRequest run,
+                                               Session& first) {
+  ModelSource source = open_other_model(model);
+  if (source.config.num_classes != first.config().num_classes) {
+    throw UsageError("has " + std::to_string(source.config.num_classes) + " classes, " +
+                         first.source().name + " has " + std::to_string(first.config().num_classes),
+                     "--against " + source.name);
+  }
+  auto other = of(std::move(source), transform, std::move(run), first.console_);
+  other->labels_ = first.labels_;
+  other->note_prefix_ += "--against: ";
+  return other;
+}
+
+std::unique_ptr<Session> Session::in_precision(const std::string& precision) const {
+  RunRequest run = run_;
+  run.precision = precision;
+  run.calibration.clear();
+  std::unique_ptr<Session> other(
+      new Session(source_, transform_, std::move(run), console_.errors_only()));
+  other->pipeline_.video_stride = pipeline_.video_stride;
+  return other;
+}
+
+void Session::announce() const {
+  for (const std::string& text : source_->notes) note(text);
+  const std::string of = note_prefix_.substr(std::string_view("note: ").size());
+  transform_.say_assumed(console_, of);
+  // Beside records it is no result, so it goes where notes go.
+  if (shows_transform_ || console_.verbose)
+    console_.note((of.empty() ? "" : "against: ") + transform_.describe());
+}
+
+void Session::load(const TracedFor& explained, std::vector<std::int64_t> trace_layers) {
+  explained_ = explained;
+  run_ = with_fastest_precision(std::move(run_), config(), console_);
+  const bool explains = !explained_.maps.empty() || explained_.embeddings;
+  if (explains) trace_layers = MapExplainer::traced_layers(config(), explained_);
+  classifier_.emplace(
+      make_classifier(run_, *source_, transform(), console_, std::move(trace_layers)));
+  if (explains) explainer_.emplace(run_.seed, *source_, explained_, classifier_->options().device);
+  facts_ = facts_of_run(*classifier_);
+}
+
+const image::Labels& Session::labels() {
+  if (!labels_) labels_ = resolve_labels(labels_word_, *source_).labels;
+  return *labels_;
+}
+
+void Session::hide_for_notes(Progress& progress) {
+  pipeline_.notice = [this, &progress](const std::string& text) {
+    progress.hide();
+    console_.note(text);
+  };
+}
+
+PipelineTiming Session::run_on(model::inference::Engine& engine, const Inputs& inputs,
+                               const Done& done) {
+  return run_pipeline(inputs, engine, pipeline_, done);
+}
+
+PipelineResult Session::look(image::Picture& picture) {
+  return look_at(picture, engine(), pipeline_);
+}
+
+void Session::describe(const PipelineTiming& timing) const {
+  console_.detail(timing.describe(model_threads(run_), pipeline_.workers));
+}
+
+ClassifyRecord Session::record(const PipelineResult& result, std::int64_t topk) {
+  ClassifyRecord record;
+  static_cast<InputRecord&>(record) = facts_;
+  add_result(record, result);
+  if (result.error) return record;
+  record.tokens = engine().num_tokens(result.model_size.height, result.model_size.width);
+  record.top = top_classes(result, topk, labels());
+  // A GPU's plan chooses some of them in its first batch.
+  if (const std::string kernels = engine().describe().kernels; kernels != "fused")
+    record.kernels = kernels;
+  return record;
+}
+
+Answer Session::answer(const PipelineResult& result, const Asking& asked) {
+  Answer answer;
+  answer.record = record(result, asked.topk);
+  if (result.error) return answer;
+  try {
+    answer.logits = numbers_of(result.logits);
+    explain(result, asked, answer);
+  } catch (...) {
+    fail(answer.record, as_error(std::current_exception()));
+  }
+  return answer;
+}
+
+void Session::explain(const PipelineResult& result, const Asking& asked, Answer& answer) {
+  if (asked.maps.empty() && !asked.embeds && !asked.patch) return;
+  if (asked.before_step) asked.before_step();
+  if (asked.embeds) answer.embedding = numbers_of(explainer_->embedding(result));
+  if (const auto& patch = asked.patch)
+    answer.patch_row = explainer_->patch_row(result, patch->layer, patch->row, patch->column);
+  answer.maps = explainer_->explain(result, chosen_classes(result, asked.classes, labels()),
+                                    asked.maps, asked.before_step);
+  MapRecord facts;
+  static_cast<InputRecord&>(facts) = answer.record;
+  for (const InputMap& map : answer.maps) answer.map_records.push_back(record_of(facts, map));
+}
+
+}  // namespace hydrascope::app

@@ -1,0 +1,122 @@
+// A model that looks at pictures: opened once, with how it sees them, what its classes are called,
+// what runs it and what explains it. Every command that looks at pictures asks a session.
+#pragma once
+
+#include "app/model/model_source.h"
+#include "app/model/resolved_transform.h"
+#include "app/options/requests.h"
+#include "app/pipeline/pipeline.h"
+#include "app/run/console.h"
+#include "app/run/progress.h"
+#include "app/session/answer.h"
+#include "app/session/map_explainer.h"
+#include "model/image/labels.h"
+#include "model/inference/classifier.h"
+
+#include <cstdint>
+#include <functional>
+#include <memory>
+#include <optional>
+#include <string>
+#include <vector>
+
+namespace hydrascope::app {
+
+/// What a pipeline is given: transform, limits, workers, batch size.
+PipelineOptions pipeline_options(const RunRequest& request,
+                                 const image::TransformConfig& transform);
+
+class Session {
+ public:
+  using Inputs = std::function<std::optional<Input>()>;
+  using Done = std::function<bool(PipelineResult&)>;
+
+  /// Opens what a command asks for; no weight is read before `load`. Null where no pictures are named
+  /// and the transform is asked for (`--print-transform`), which then is on standard output.
+  static std::unique_ptr<Session> open(const PicturesRequest& request);
+  /// A model to measure, or to check: it says nothing of sizes.
+  static std::unique_ptr<Session> of(ModelSource source, const TransformRequest& transform,
+                                     RunRequest run, Console console);
+  /// The other model of a comparison, beside `first`, whose labels it has. Its notes begin with
+  /// "--against: ". Throws Error(invalid_argument) for one of other classes.
+  static std::unique_ptr<Session> open_against(const ModelRequest& model,
+                                               const TransformRequest& transform, RunRequest run,
+                                               Session& first);
+  /// The same model, to be loaded in that precision; it says nothing.
+  [[nodiscard]] std::unique_ptr<Session> in_precision(const std::string& precision) const;
+  Session(const Session&) = delete;
+  Session& operator=(const Session&) = delete;
+
+  /// Says what the user must know of the model, and with --verbose, or where it is asked for, the
+  /// transform.
+  void announce() const;
+  void note(const std::string& text) const { console_.note(note_prefix_ + text); }
+  /// Loads the weights, with notes on what the user must know. The tokens that enter the layers of
+  /// the maps and of `trace_layers` are kept.
+  void load(const TracedFor& explained = {}, std::vector<std::int64_t> trace_layers = {});
+
+  [[nodiscard]] const ModelSource& source() const noexcept { return *source_; }
+  [[nodiscard]] const model::VitConfig& config() const noexcept { return source_->config; }
+  [[nodiscard]] const image::TransformConfig& transform() const noexcept {
+    return transform_.config;
+  }
+  /// As it was asked for; once it is loaded, in the precision that `auto` stands for.
+  [[nodiscard]] const RunRequest& run_request() const noexcept { return run_; }
+  [[nodiscard]] const Console& console() const noexcept { return console_; }
+  /// Throws what `resolve_labels` throws.
+  const image::Labels& labels();
+
+  // What is loaded.
+  [[nodiscard]] model::Classifier& classifier() { return *classifier_; }
+  [[nodiscard]] model::inference::Engine& engine() const { return classifier_->engine(); }
+  /// What the records of all inputs say: attention, approximations, device, precision.
+  [[nodiscard]] const InputRecord& facts() const noexcept { return facts_; }
+  /// The maps, and what else the session was loaded for.
+  [[nodiscard]] const TracedFor& explained() const noexcept { return explained_; }
+
+  /// For `run`; results have no `tensor` unless a command asks for it here.
+  [[nodiscard]] PipelineOptions& pipeline() noexcept { return pipeline_; }
+  /// What `run` notes takes the place of that progress.
+  void hide_for_notes(Progress& progress);
+  /// Every picture through the model: `run_pipeline`.
+  PipelineTiming run(const Inputs& inputs, const Done& done) {
+    return run_on(engine(), inputs, done);
+  }
+  /// The same with what another engine computes.
+  PipelineTiming run_on(model::inference::Engine& engine, const Inputs& inputs, const Done& done);
+  /// A picture that is decoded, on the calling thread: `look_at`.
+  PipelineResult look(image::Picture& picture);
+  /// --verbose says where the time went.
+  void describe(const PipelineTiming& timing) const;
+
+  /// The record of a result, with the `topk` best classes.
+  ClassifyRecord record(const PipelineResult& result, std::int64_t topk);
+  /// The record and all that is asked, for a result of this session. What goes wrong is the record's
+  /// error.
+  Answer answer(const PipelineResult& result, const Asking& asked);
+
+ private:
+  Session(std::shared_ptr<const ModelSource> source, ResolvedTransform transform, RunRequest run,
+          Console console);
+  void explain(const PipelineResult& result, const Asking& asked, Answer& answer);
+
+  Console console_;
+  std::shared_ptr<const ModelSource> source_;
+  ResolvedTransform transform_;
+  RunRequest run_;
+  std::string labels_word_;
+  std::string note_prefix_ = "note: ";
+  bool shows_transform_ = false;
+  std::optional<image::Labels> labels_;
+  PipelineOptions pipeline_;
+  std::optional<model::Classifier> classifier_;
+  TracedFor explained_;
+  std::optional<MapExplainer> explainer_;
+  InputRecord facts_;
+};
+
+/// For records: what an exception says, whatever it is.
+Error as_error(const std::exception_ptr& exception);
+void fail(InputRecord& record, const Error& error);
+
+}  // namespace hydrascope::app
