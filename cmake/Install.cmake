@@ -75,7 +75,8 @@ set(pages share/doc/hydrascope)
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/NOTICE ${PROJECT_SOURCE_DIR}/README.md
               ${PROJECT_SOURCE_DIR}/CHANGELOG.md DESTINATION ${pages})
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/docs DESTINATION ${pages}
-        FILES_MATCHING PATTERN "*.md" PATTERN "*.svg" PATTERN "*.ipynb" PATTERN "measurements" EXCLUDE PATTERN "site" EXCLUDE)
+        FILES_MATCHING PATTERN "*.md" PATTERN "*.svg" PATTERN "*.ipynb" PATTERN "measurements" EXCLUDE PATTERN "notes" EXCLUDE
+        PATTERN "site" EXCLUDE)
 # Licences of what is carried or compiled in, from the wheels and Debian's packages that it comes from.
 cmake_path(GET HYDRASCOPE_LIBTORCH PARENT_PATH wheels)
 foreach(wheel torch nvidia_cuda_runtime nvidia_cuda_cupti)

@@ -52,8 +52,7 @@ seeds_of() {
     torch_file) find tests/data tests/corpus -type f -regex '.*[.]\(pt\|pth\|bin\)' ;;
     picture | decode) find tests/corpus/pictures -type f ;;
     video_index) find tests/corpus/videos -type f ;;
-    json | hub | state | results) find tests/data tests/corpus -type f -name '*.json' ;;
-    labels | csv) find assets/labels tests/corpus -type f -regex '.*[.]\(txt\|csv\)' ;;
+    json | state) find tests/data tests/corpus -type f -name '*.json' ;;
   esac 2>/dev/null || true
 }
 dictionary_of() {
@@ -61,7 +60,7 @@ dictionary_of() {
     safetensors) echo safetensors ;;
     torch_file | pickle) echo pickle ;;
     picture | decode) echo picture ;;
-    json | hub | state | results | metrics) echo json ;;
+    json | state) echo json ;;
     *) echo text ;;
   esac
 }

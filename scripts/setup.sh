@@ -5,7 +5,7 @@
 #   HYDRASCOPE_LIBTORCH=FOLDER  an existing LibTorch (holds include/ and lib/): no wheel is fetched
 #   HYDRASCOPE_CUDA=AUTO|ON|OFF, HYDRASCOPE_OPENCV=AUTO|ON|OFF  as in the build
 # With the argument `tests` it also fetches what only tests use: axe-core, clang-format 14, mandoc,
-# curl, Chromium, and clang 19 for libFuzzer.
+# Chromium, and clang 19 for libFuzzer.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -33,7 +33,6 @@ if [ "${1:-}" = tests ]; then
   need_command clang-format-14 clang-format-14
   need_command mandoc mandoc  # checks the manual page
   python3 -c 'import ensurepip' >/dev/null 2>&1 || wanted+=(python3-venv)  # scripts/make_site.sh
-  need_command curl curl
   need_command chromium chromium  # 411 MB
   need_command clang++-19 clang-19  # libFuzzer
   need_package libclang-rt-19-dev

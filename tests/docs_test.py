@@ -16,8 +16,9 @@ from pathlib import Path
 ROOT = Path(__file__).resolve().parents[1]
 README = ROOT / "README.md"
 DOCS = ROOT / "docs"
+NOTES = sorted((DOCS / "notes").glob("*.md"))  # dated, and true on their day: only their links have to hold
 PAGES = [README, ROOT / "CHANGELOG.md", ROOT / "kernels" / "README.md", *sorted(DOCS.glob("*.md")), DOCS / "tutorials" / "README.md",
-         *sorted((DOCS / "measurements").glob("*.md")), *sorted((ROOT / "assets" / "models").glob("*.md")),
+         *sorted((ROOT / "assets" / "models").glob("*.md")),
          *sorted((ROOT / "tests").rglob("README.md"))]
 ROOMS = ("app", "assets", "cmake", "docs", "kernels", "model", "scripts", "tests", "viz")
 FENCE = re.compile(r"^```.*?^```$", re.MULTILINE | re.DOTALL)
@@ -47,7 +48,7 @@ def options_of(command: str) -> set[str] | None:
 
 class Docs(unittest.TestCase):
     def test_links_lead_somewhere(self) -> None:
-        for page in PAGES:
+        for page in PAGES + NOTES:
             for target in re.findall(r"\]\(([^)\s]+)\)", prose(page)):
                 if re.match(r"[a-z]+:", target):
                     continue
@@ -74,6 +75,13 @@ class Docs(unittest.TestCase):
             if page.name != "README.md":
                 self.assertIn(f"]({page.name})", index)
 
+    def test_notes_are_dated_and_in_their_index(self) -> None:
+        index = (DOCS / "notes" / "README.md").read_text()
+        for note in NOTES:
+            if note.name != "README.md":
+                self.assertRegex(note.read_text().partition("\n")[0], r"^# .*\d{4}-\d{2}-\d{2}", note.name)
+                self.assertIn(f"]({note.name})", index)
+
     def test_notebooks_have_no_outputs_and_sound_links(self) -> None:
         notebooks = sorted((DOCS / "tutorials").glob("*.ipynb"))
         self.assertEqual(len(notebooks), 3)
@@ -90,6 +98,9 @@ class Docs(unittest.TestCase):
         self.assertLessEqual(len(lines), 150)
         for line in lines:
             self.assertTrue(len(line) <= 110 or line.startswith("|"), line)
+
+    def test_the_results_are_conclusions(self) -> None:
+        self.assertLessEqual(len((DOCS / "results.md").read_text().split()), 2000)
 
     def test_nothing_is_left_to_fill_in(self) -> None:
         for page in PAGES:

@@ -124,9 +124,6 @@ class Installed(unittest.TestCase):
         said = self.program("visualize", image, "--image-format", "webp", "-o", "/webp", code=1)
         self.assertIn("libopencv-imgcodecs406", said)
 
-    def test_other_processes_decode(self) -> None:
-        self.program("classify", "--isolate-decoding", "/moved/share/hydrascope/images/otter-head.jpg")
-
     def test_everything_that_is_linked_is_in_the_tree(self) -> None:
         libraries = {file.name for file in (self.tree / "lib" / "hydrascope").iterdir()}
         checked = 0

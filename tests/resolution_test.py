@@ -231,9 +231,9 @@ class Runs(Folder):
         self.write_csv("photographs/images.csv", [{"file": f"{i}.jpg", "class_index": str(i)} for i in range(8)])
         self.write_csv("scenes/labels.csv", [{"file": f"{i}.jpg", "class_index": str(i), "size": size}
                                              for i, size in enumerate(["150", "299", "600", "150"])])
-        (self.folder / "docs").mkdir()
-        page = (ROOT / "docs" / "resolution.md").read_text()
-        (self.folder / "docs" / "resolution.md").write_text(page)
+        (self.folder / "docs" / "notes").mkdir(parents=True)
+        page = (ROOT / "docs" / "notes" / "resolution.md").read_text()
+        (self.folder / "docs" / "notes" / "resolution.md").write_text(page)
 
     def measure(self, *words: str) -> tuple[int, int]:
         """The exit code, and how often the program was asked for figures."""
@@ -250,7 +250,7 @@ class Runs(Folder):
         return json.loads((self.folder / "docs" / "measurements" / "resolution.json").read_text())["rows"]
 
     def page(self) -> str:
-        return (self.folder / "docs" / "resolution.md").read_text()
+        return (self.folder / "docs" / "notes" / "resolution.md").read_text()
 
     def test_what_is_measured_is_not_measured_again(self) -> None:
         one, two = (f"{name}={self.folder}/{name}.safetensors" for name in ("one", "two"))

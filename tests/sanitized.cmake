@@ -1,6 +1,6 @@
-# What is free of LibTorch under sanitizers, which end a program at their first finding: everything under
-# AddressSanitizer and UBSan with the library's assertions, with the inputs that the fuzzers keep; what has threads
-# under ThreadSanitizer, too. Nothing where the whole build is sanitized already.
+# What is free of LibTorch under AddressSanitizer and UBSan, which end a program at their first finding, with the library's
+# assertions and the inputs that the fuzzers keep. The tests are the objects of the plain programs: the code under test is
+# compiled once more, its tests are not. Nothing where the whole build is sanitized already.
 if(HYDRASCOPE_SANITIZE)
   return()
 endif()
@@ -28,14 +28,18 @@ foreach(library files formats image config log viz cli)
   target_compile_definitions(asan_${library} PUBLIC _GLIBCXX_ASSERTIONS)
   list(APPEND sanitized asan_${library})
 endforeach()
-hydrascope_test_program(unit_tests_asan SHARDS 2 LABELS unit
-  SOURCES ${unit_tests}
-  LIBRARIES ${sanitized} hydrascope_kernels)
-# GCC 12 takes std::regex for uninitialised where sanitizers instrument it.
-target_compile_options(unit_tests_asan PRIVATE -Wno-maybe-uninitialized)
-hydrascope_test_program(viz_tests_asan SHARDS 1 LABELS unit
-  SOURCES ${viz_tests}
-  LIBRARIES asan_files asan_image asan_viz hydrascope_kernels)
+# hydrascope_sanitized_tests(TARGET SHARDS PROGRAM LIBRARY...): the tests of PROGRAM over sanitized libraries. They come as
+# an archive, because the first definition of an inline function counts: the libraries' objects stand before it.
+function(hydrascope_sanitized_tests target shards program)
+  add_library(${target}_archive STATIC $<TARGET_OBJECTS:${program}>)
+  set_target_properties(${target}_archive PROPERTIES LINKER_LANGUAGE CXX)
+  list(POP_FRONT ARGN first)
+  hydrascope_test_program(${target} SHARDS ${shards} LABELS unit
+    SOURCES $<TARGET_OBJECTS:${first}>
+    LIBRARIES ${ARGN} $<LINK_LIBRARY:WHOLE_ARCHIVE,${target}_archive> hydrascope_kernels)
+endfunction()
+hydrascope_sanitized_tests(unit_tests_asan 2 unit_tests ${sanitized})
+hydrascope_sanitized_tests(viz_tests_asan 1 viz_tests asan_files asan_image asan_viz)
 
 # One program of all fuzz targets: their functions of one name get the target's.
 file(GLOB fuzz_targets CONFIGURE_DEPENDS fuzz/*_fuzz.cpp)
@@ -54,16 +58,3 @@ hydrascope_test_program(fuzz_corpus_tests SHARDS 1 LABELS unit
   SOURCES fuzz/corpus_test.cpp ${fuzz_targets}
     ${PROJECT_SOURCE_DIR}/model/training/distillation/conversion_history.cpp
   LIBRARIES ${sanitized} hydrascope_kernels)
-
-# Threads: workers, progress, counts of inputs, signals, encoders, caches of pictures.
-set(raced)
-foreach(library files formats image config viz cli)
-  hydrascope_sanitized_copy(tsan_${library} hydrascope_${library} -fsanitize=thread)
-  list(APPEND raced tsan_${library})
-endforeach()
-hydrascope_test_program(thread_tests_tsan SHARDS 1 LABELS unit
-  SOURCES app/pipeline/ordered_workers_test.cpp app/run/progress_test.cpp app/run/signal_stop_test.cpp
-    app/pictures/inputs_test.cpp viz/picture/encode_test.cpp model/image/decode_test.cpp
-  LIBRARIES ${raced} hydrascope_kernels)
-set_property(TEST thread_tests_tsan APPEND PROPERTY ENVIRONMENT
-  "TSAN_OPTIONS=halt_on_error=1:suppressions=${CMAKE_CURRENT_SOURCE_DIR}/race_suppressions.txt")

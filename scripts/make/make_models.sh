@@ -55,7 +55,7 @@ print(*make_scenes.backgrounds_of(pathlib.Path(sys.argv[1]), "train"), sep="\n")
 }
 
 # Of models that learn sizes alone.
-sizes=(--epochs 0 --steps-outputs 0 --lr-sizes 5e-5 --evaluations 4 --balance-sources --held-out 300 --batch-size 32 --recovery-interval 50)
+sizes=(--epochs 0 --steps-outputs 0 --set sizes.lr=5e-5 --set last.evaluations=4 --balance-sources --held-out 300 --batch-size 32 --set run.recovery-interval=50)
 [ -n "${PROCESSES:-}" ] || sizes+=(--processes 2)
 
 file_of() { echo "$output/deit_tiny_patch16_224.$1.seed$seed.safetensors"; }

@@ -164,18 +164,19 @@ def main() -> None:
     of_pictures = f"{pictures} pictures (a standard error of up to {50 / pictures ** 0.5:.0f} points) of " if pictures else ""
     text = f"""# Attention mechanisms
 
-Every mechanism can be chosen for every layer: `--attn hydra`, `--attn softmax:0-9,hydra:10-11`, `--attn-opt
-hydra.scale=none`. This page is written by `scripts/measure/mechanism_table.py` from the program's own registry and from
-measurements ([raw](mechanisms.json)).
+Each layer of a model chooses its mechanism: `--attn hydra`, `--attn softmax:0-9,hydra:10-11`, `--attn-opt hydra.scale=none`.
+`scripts/measure/mechanism_table.py` writes this page from the program's own registry and from measurements ([raw](mechanisms.json)).
 
-The bundled DeiT-Tiny with the mechanism in all 12 layers and **no conversion**: weights trained with softmax, added
-parameters at their initialisation. Top-1 over {of_pictures}{result["data"]}; near mass is how much of the
-weight of softmax, of the layers' own queries and keys, lies on patches near the query and on the prefix, on average
-(`hydrascope diagnose`, 5 bundled photographs at 224x224, 2 at 512x512, 1 at 1088x1920). GFLOP, milliseconds (median) and
-peak resident memory of the process, libraries included, are those of a forward pass of one image in float32 as commands
-run it: kernels of the [inference plan](inference.md) where the mechanism has them, and elsewhere its LibTorch module;
-{doctor["cpu"]}, {doctor["processors"]} threads. "refuses": the mechanism is tied to the size it was made for; "too slow": it was
-stopped; "-": not measured.
+The tables are of the bundled DeiT-Tiny with the mechanism in all 12 layers and **no conversion**: the weights learned with
+softmax, and added parameters have their starting values.
+
+- **Top-1** is over {of_pictures}{result["data"]}.
+- **Near mass** is the share of softmax's weight on patches near the query and on the prefix, for the layers' own queries and
+  keys (mean over `hydrascope diagnose` of 5 bundled photographs at 224x224, 2 at 512x512, 1 at 1088x1920).
+- **GFLOP, milliseconds** (median) **and MB** (peak resident memory of the process, libraries included) are of a forward pass of
+  one image in float32, as commands run it: by kernels of the [inference plan](inference.md) if the mechanism has them, by its
+  LibTorch module otherwise. The processor is {doctor["cpu"]} with {doctor["processors"]} threads.
+- "refuses": the mechanism is tied to the size that it was made for. "too slow": the run was stopped. "-": not measured.
 
 {cost_table(mechanisms, "mechanism")}
 {accuracy_table(mechanisms, "mechanism")}

@@ -172,16 +172,16 @@ def settings(recipe: Json, processes: int) -> str:
     if recipe.get("sizes"):
         before = (" It is the second of two such runs. The first one began with the softmax model, saw more scenes (60 %, now 40 %) and ended as "
                   "the file that `start` in the recipe names, which is not kept. The script makes one run: its models differ from this one by what "
-                  "three seeds of it show ([tables](../../docs/resolution.md#what-it-was-to-reach)).") if recipe.get("start") else ""
+                  "three seeds of it show ([tables](../../docs/notes/resolution.md#what-it-was-to-reach)).") if recipe.get("start") else ""
         return (f"{recipe['steps-sizes']} steps, each as many pixels as {recipe['batch-size'] * processes} pictures of 224x224, learning rate "
                 f"{float(recipe['lr-sizes']):g}; sizes {', '.join(recipe['sizes'])}; scenes on {len(recipe.get('scenes', []))} backgrounds.{before}")
-    number = {name: float(recipe[name]) for name in ("epochs", "batch-size", "lr", "mixup", "mixup-prob")}
+    number = {name: float(recipe[name]) for name in ("epochs", "batch-size", "lr", "mixup")}
     smallest = recipe["scale"].split()[0] if isinstance(recipe["scale"], str) else recipe["scale"][0]
     epochs = f"{number['epochs']:g} epoch{'s' if number['epochs'] != 1 else ''}"
     text = (f"Last stage: {epochs}, {number['batch-size'] * processes:g} pictures per step, learning rate {number['lr']:g}, "
             f"crops from {smallest} of the area")
     if number["mixup"] > 0:
-        text += f", mixup or CutMix in {100 * number['mixup-prob']:.0f} % of the batches"
+        text += f", mixup or CutMix in 70 % of the batches"
     return text + "."
 
 
@@ -240,7 +240,7 @@ The whole recipe and the parent's SHA-256 are in the file's metadata (`hydrascop
                  f"(bfloat16, {figures['machine']})\n")
     sizes = recipe.get("sizes")
     learned_at = f"sizes from {sizes[0]} to {sizes[-1]}" if sizes else "224 pixels"
-    larger = " [Larger ones, and small things in large pictures](../../docs/resolution.md)." if sizes else ""
+    larger = " [Larger ones, and small things in large pictures](../../docs/notes/resolution.md)." if sizes else ""
     others = ", ".join(f"{top1:.1f} ({teacher['sizes'][size]:.1f}) at {size}" for size, top1 in row["sizes"].items())
     text += f"""
 ## Limits

@@ -1,4 +1,4 @@
-"""Accuracy at resolution: docs/measurements/resolution.json, the tables of docs/resolution.md, docs/figures/resolution.svg.
+"""Accuracy at resolution: docs/measurements/resolution.json, the tables of docs/notes/resolution.md, docs/figures/resolution.svg.
 
     python scripts/measure/resolution.py [--photographs FOLDER] [--scenes FOLDER] [--enlarged FOLDER] [--sets L1 L2 L3]
                                          [--models [TITLE=]NAME|FILE ...] [--views whole native tiles pyramid] [--parts PART ...]
@@ -6,7 +6,7 @@
 
 L1: labelled photographs (a folder with images.csv), enlarged by the program itself to every size of SIZES, and, with --enlarged, as
 files of 1088x1920 (scripts/make/make_scenes.py --sizes fill). L2: scenes of scripts/make/make_scenes.py. L3: the bundled
-photographs. docs/resolution.md says more. L1 and L2 run `hydrascope evaluate`, L3 `hydrascope classify`, one process a row, one
+photographs. docs/notes/resolution.md says more. L1 and L2 run `hydrascope evaluate`, L3 `hydrascope classify`, one process a row, one
 picture at a time, in bfloat16.
 
 Every row is kept as soon as it is measured. One that is there with the same checkpoint (by SHA-256), the same labels and as many
@@ -305,7 +305,7 @@ def fill_in(page: str, record: Record) -> str:
         rows = record.of(name)
         text = section(record) + measured_by(rows) if rows else "Not measured yet.\n"
         if name == "L2" and rows:
-            text += "\n![top-1 against milliseconds, by the object's size](figures/resolution.svg)\n"
+            text += "\n![top-1 against milliseconds, by the object's size](../figures/resolution.svg)\n"
         page, number = re.subn(rf"(<!-- {name} -->\n).*?(<!-- end of {name} -->)", lambda found: found[1] + text + found[2], page,
                                flags=re.DOTALL)
         if number != 1:
@@ -375,8 +375,9 @@ def figure(record: Record) -> str:
 
 
 def write_pages(record: Record, docs: Path) -> None:
-    page = docs / "resolution.md"
-    text = (page if page.is_file() else ROOT / "docs" / "resolution.md").read_text(encoding="utf-8")
+    page = docs / "notes" / "resolution.md"
+    text = (page if page.is_file() else ROOT / "docs" / "notes" / "resolution.md").read_text(encoding="utf-8")
+    page.parent.mkdir(parents=True, exist_ok=True)
     page.write_text(fill_in(text, record), encoding="utf-8")
     if record.of("L2"):
         (docs / "figures").mkdir(exist_ok=True)

@@ -5,8 +5,7 @@
 
 Of a hundred requests by default 90 are good pictures, 5 are broken ones, and 5 are larger than the server takes. A client that is refused
 with 503 comes again after the time that the server names. Before it, and after it, `classify` looks at the same good pictures, as often as
-takes some 20 seconds, in turns with decoding in other processes (`--isolate-decoding`), as the server decodes: that is what those processes
-cost. --seconds 0 measures this alone. What has to hold, or the end is 1:
+takes some 20 seconds. What has to hold, or the end is 1:
 
 - every response is the one that its request deserves, or 503;
 - the memory, from a fifth of the time on, grows by at most 5 %;
@@ -152,18 +151,11 @@ def main():
     repeats = max(round(len(good) * arguments.bad / (1 - arguments.bad) / len(bad) * 20), 1 if arguments.bad > 0 else 0)
     requests = good * 20 + bad * repeats
     options = [*(["-m", arguments.model] if arguments.model else []), *arguments.option]
-    isolated = [*options, "--isolate-decoding"]
 
-    def two_speeds():
-        return [classify_speed(arguments.program, words, files, arguments.baseline_pictures) for words in (options, isolated)]
+    def speed_of_classify():
+        return classify_speed(arguments.program, options, files, arguments.baseline_pictures)
 
-    speeds = [two_speeds() for _ in range(1 if arguments.seconds else 5)]
-    if not arguments.seconds:
-        shares = [share / alone for alone, share in speeds]
-        print(json.dumps({"classify_pictures_per_second": [round(alone, 2) for alone, _ in speeds],
-                          "isolated_pictures_per_second": [round(share, 2) for _, share in speeds],
-                          "share_of_classify": [round(share, 3) for share in sorted(shares)]}, indent=1))
-        return 0
+    speeds = [speed_of_classify()]
     with subprocess.Popen([arguments.program, "serve", *options, "--port", "0", "--max-bytes", str(MAX_BYTES)], stdout=subprocess.PIPE,
                           text=True) as server:
         try:
@@ -172,8 +164,7 @@ def main():
         finally:
             server.send_signal(signal.SIGTERM)
         code = server.wait(60)
-    speeds.append(two_speeds())
-    speeds, isolated_speeds = zip(*speeds)
+    speeds.append(speed_of_classify())
 
     batches = grown["hydrascope_batch_seconds_count"]
     batch_seconds = grown["hydrascope_batch_seconds_sum"] / max(batches, 1)
@@ -183,7 +174,6 @@ def main():
         "clients": arguments.clients, "seconds": round(took, 1), "processors": len(os.sched_getaffinity(0)),
         "statuses": dict(sorted(responses.statuses.items())), "wrong": len(responses.wrong), "exit_code": code,
         "classify_pictures_per_second": [round(value, 2) for value in speeds], "serve_pictures_per_second": round(speed, 2),
-        "isolated_pictures_per_second": [round(value, 2) for value in isolated_speeds],
         "share_of_classify": round(speed / max(speeds), 3),
         "batch_seconds": round(batch_seconds, 4), "batch_images": round(grown["hydrascope_batch_images_sum"] / max(batches, 1), 2),
         "p50_seconds": round(percentile(responses.seconds, 0.5), 4), "p99_seconds": round(percentile(responses.seconds, 0.99), 4),

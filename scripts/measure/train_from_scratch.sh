@@ -1,5 +1,5 @@
 #!/usr/bin/env bash
-# Trains the models of docs/training.md that start from random weights: DeiT-Tiny with patches of 8 on pictures of 64 pixels.
+# Trains the models of docs/notes/from_scratch.md that start from random weights: DeiT-Tiny with patches of 8 on pictures of 64 pixels.
 #
 #   train_from_scratch.sh PICTURES OUTPUT [ATTENTION...]      default: softmax hydra
 #

@@ -1,4 +1,4 @@
-"""Draws the curves of docs/training.md from docs/measurements.
+"""Draws the curves of docs/results.md and docs/notes/from_scratch.md from docs/measurements.
 
     python scripts/measure/training_curves.py
 

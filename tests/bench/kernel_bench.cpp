@@ -6,12 +6,14 @@
 // Rows are lines of JSON.
 // Exit codes: 0; 1 a kernel failed, differed or left something that is not finite; 2 wrong usage; 77 no GPU.
 #include "kernels/device/gpu_info.h"
+#include "kernels/device/launch.h"
 #include "kernels/error.h"
-#include "tests/bench/kernel_bench/row.h"
 #include "tests/bench/kernel_bench/stopwatch.h"
 #include "tests/bench/kernel_bench/work.h"
 
+#include <cuda_runtime_api.h>
 #include <cxxopts.hpp>
+#include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cstdint>
@@ -33,11 +35,74 @@ constexpr int kFewestLaunches = static_cast<int>(sized(30, 2));
 
 std::vector<Case> all_cases() {
   std::vector<Case> all;
-  for (auto family :
-       {hydra_cases, linear_attention_cases, row_cases, picture_cases, product_cases, fp8_cases})
+  for (auto family : {attention_cases, layer_cases, fp8_cases})
     std::ranges::move(family(), std::back_inserter(all));
   return all;
 }
+
+using Json = nlohmann::ordered_json;
+
+double megahertz(cudaDeviceAttr which, int device) {
+  int kilohertz = 0;
+  kernels::device::check_cuda(cudaDeviceGetAttribute(&kilohertz, which, device), "a clock's rate");
+  return kilohertz / 1e3;
+}
+
+Json current_device() {
+  int index = 0;
+  kernels::device::check_cuda(cudaGetDevice(&index), "cudaGetDevice");
+  cudaDeviceProp properties{};
+  kernels::device::check_cuda(cudaGetDeviceProperties(&properties, index), "device properties");
+  const kernels::device::GpuInfo info = kernels::device::gpu_info();
+  return {{"gpu", properties.name},
+          {"compute_capability",
+           std::to_string(properties.major) + "." + std::to_string(properties.minor)},
+          {"multiprocessors", properties.multiProcessorCount},
+          {"clock_mhz", megahertz(cudaDevAttrClockRate, index)},
+          {"memory_clock_mhz", megahertz(cudaDevAttrMemoryClockRate, index)},
+          {"l2_bytes", properties.l2CacheSize},
+          {"memory_bytes", static_cast<std::int64_t>(properties.totalGlobalMem)},
+          {"driver", info.driver},
+          {"runtime", info.runtime}};
+}
+
+/// Writes rows as they come, a JSON object a line; shares are of the copy that was written first.
+class RowWriter {
+ public:
+  RowWriter() { put({{"header", current_device()}}); }
+
+  /// `cache` is "cold" or "warm"; `finite` whether the output is; `note` as Work's.
+  void write(const Case& each, const std::string& cache, const Times& times, bool finite,
+             const std::string& note = "") {
+    const double gb_per_s = each.bytes / times.median / 1e3;
+    if (copy_gb_per_s_ == 0) copy_gb_per_s_ = gb_per_s;
+    Json row = {{"cache", cache},
+                {"launches", times.launches},
+                {"runs_per_launch", times.runs_per_launch},
+                {"us_median", times.median},
+                {"us_p10", times.p10},
+                {"us_p90", times.p90},
+                {"bytes", each.bytes},
+                {"flops", each.flops},
+                {"gb_per_s", gb_per_s},
+                {"tflop_per_s", each.flops / times.median / 1e6},
+                {"copy_gb_per_s", copy_gb_per_s_},
+                {"share_of_copy", gb_per_s / copy_gb_per_s_},
+                {"finite", finite}};
+    if (!note.empty()) row["note"] = note;
+    write(each, row);
+  }
+  void write(const Case& each, const Json& rest) {
+    Json row = {{"kernel", each.kernel}, {"shape", each.shape}, {"type", each.type}};
+    row.update(rest);
+    put(row);
+  }
+
+ private:
+  static void put(const Json& row) { std::cout << row.dump() << std::endl; }
+
+  double copy_gb_per_s_ = 0;
+};
 
 std::string name_of(const Case& each) { return each.kernel + ", " + each.shape; }
 
@@ -63,7 +128,8 @@ bool replay(const Case& each, int count, Stopwatch& stopwatch, RowWriter& writer
   const Work work = each.prepare(stopwatch.stream());
   if (work.written.empty()) return true;
   const std::uint64_t different = stopwatch.replay(work, count);
-  writer.write_replays(each, count, different);
+  // Words of 16 bytes, in all of the calls.
+  writer.write(each, {{"replays", count}, {"different_words", different}});
   return different == 0;
 }
 
@@ -72,7 +138,8 @@ bool with_row_of_failure(const Case& each, RowWriter& writer, const std::functio
   try {
     return body();
   } catch (const Error& error) {
-    writer.write_failure(each, error.subject() + ": " + error.what());
+    writer.write(each,
+                 {{each.may_refuse ? "refused" : "error", error.subject() + ": " + error.what()}});
     return each.may_refuse;
   }
 }
@@ -107,7 +174,7 @@ int run(int argc, char** argv) {
     return kExitNoGpu;
   }
   Stopwatch stopwatch(launches);
-  RowWriter writer(std::cout);
+  RowWriter writer;
   if (replays == 0) write_copy(stopwatch, "at the start", writer);
   bool good = true;
   for (const Case& each : cases) {

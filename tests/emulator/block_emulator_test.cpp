@@ -1,4 +1,5 @@
-// Correct kernels give the right result under every schedule, and no sanitizer complains.
+// The emulator's words are CUDA's: indices, operands of tensor cores, shuffles; and schedules differ. Sums,
+// last_block, barriers and copies are shown by the tests of kernels, which run here as well.
 #include "tests/emulator/small_kernels.h"
 
 #include <algorithm>
@@ -21,91 +22,6 @@ TEST(BlockEmulator, IndicesAreThoseOfCuda) {
   std::vector<unsigned> expected(x.size());
   std::iota(expected.begin(), expected.end(), 0U);
   EXPECT_EQ(x, expected);
-}
-
-struct Parts {
-  float sums[8];
-};
-
-// A loop over the grid, a tree in the warp, the warps' sums by shared memory.
-float block_sum(const std::vector<float>& x) {
-  Parts& shared = block_shared<Parts>();
-  float sum = 0;
-  for (unsigned i = blockIdx.x * blockDim.x + threadIdx.x; i < x.size();
-       i += gridDim.x * blockDim.x)
-    sum += x[i];
-  sum = warp_reduce(sum, Sum{});
-  if (lane_index() == 0) shared.sums[warp_index()] = sum;
-  block_sync();
-  float total = 0;
-  for (const float part : shared.sums) total += part;
-  return total;
-}
-
-TEST(BlockEmulator, Reduction) {
-  std::vector<float> x(1000);
-  std::iota(x.begin(), x.end(), 1.0F);
-  EXPECT_EQ(wrong_schedules([&] {
-              std::vector<float> sums(3);
-              run({3}, {256}, [&] {
-                const float sum = block_sum(x);
-                if (threadIdx.x == 0) sums[blockIdx.x] = sum;
-              });
-              return sums[0] + sums[1] + sums[2] == 500500.0F;
-            }),
-            0);
-}
-
-TEST(BlockEmulator, LastBlockReduction) {
-  const std::vector<float> x(5000, 1.0F);
-  unsigned counter = 0;
-  EXPECT_EQ(wrong_schedules([&] {
-              std::vector<float> sums(9);
-              float total = 0;
-              for (int launch = 0; launch < 2; ++launch) {
-                run({9}, {256}, [&] {
-                  const float sum = block_sum(x);
-                  if (threadIdx.x == 7) sums[blockIdx.x] = sum;
-                  if (!last_block(&counter, gridDim.x)) return;
-                  if (threadIdx.x == 100) total += std::accumulate(sums.begin(), sums.end(), 0.0F);
-                });
-              }
-              return total == 10000 && counter == 0;
-            }),
-            0);
-}
-
-struct Tile {
-  float values[32][33];
-};
-
-TEST(BlockEmulator, TiledTransposition) {
-  constexpr unsigned kRows = 70;
-  constexpr unsigned kColumns = 45;
-  std::vector<float> x(kRows * kColumns);
-  std::iota(x.begin(), x.end(), 0.0F);
-  EXPECT_EQ(wrong_schedules([&] {
-              std::vector<float> y(x.size(), -1);
-              run({2, 3}, {32, 8}, [&] {
-                auto& tile = block_shared<Tile>().values;
-                const unsigned column = blockIdx.x * 32 + threadIdx.x;
-                for (unsigned row = threadIdx.y; row < 32; row += blockDim.y) {
-                  if (blockIdx.y * 32 + row < kRows && column < kColumns)
-                    tile[row][threadIdx.x] = x[(blockIdx.y * 32 + row) * kColumns + column];
-                }
-                block_sync();
-                const unsigned y_column = blockIdx.y * 32 + threadIdx.x;
-                for (unsigned row = threadIdx.y; row < 32; row += blockDim.y) {
-                  if (blockIdx.x * 32 + row < kColumns && y_column < kRows)
-                    y[(blockIdx.x * 32 + row) * kRows + y_column] = tile[threadIdx.x][row];
-                }
-              });
-              for (unsigned i = 0; i < x.size(); ++i) {
-                if (y[i % kColumns * kRows + i / kColumns] != x[i]) return false;
-              }
-              return true;
-            }),
-            0);
 }
 
 template <class T>
@@ -187,48 +103,6 @@ TEST(BlockEmulator, MatrixLoadsGiveEveryLaneItsWords) {
   });
 }
 
-TEST(BlockEmulator, DoubleBufferedCopies) {
-  struct alignas(16) Stages {
-    float tiles[2][64 * 4];
-  };
-  constexpr int kTiles = 5;
-  constexpr int kValues = 64 * 4 * kTiles - 8;  // two threads have nothing to copy at the end
-  std::vector<float> x(kValues);
-  std::iota(x.begin(), x.end(), 0.0F);
-  EXPECT_EQ(wrong_schedules([&] {
-              std::vector<float> y(64 * 4, 0.0F);
-              run({1}, {64}, [&] {
-                auto& tiles = block_shared<Stages>().tiles;
-                const unsigned t = threadIdx.x;
-                const auto copy = [&](int tile) {
-                  const auto from = static_cast<int>(tile * 256 + t * 4);
-                  const bool inside = from < kValues;
-                  copy_async(tiles[tile % 2] + t * 4, inside ? &x[from] : nullptr, inside);
-                };
-                float sums[4] = {};
-                copy(0);
-                copy_commit();
-                for (int tile = 0; tile < kTiles; ++tile) {
-                  if (tile + 1 < kTiles) copy(tile + 1);
-                  copy_commit();
-                  copy_wait<1>();
-                  block_sync();
-                  for (int i = 0; i < 4; ++i) sums[i] += tiles[tile % 2][(t * 4 + i + 100) % 256];
-                  block_sync();
-                }
-                copy_wait<0>();
-                for (int i = 0; i < 4; ++i) y[(t * 4 + i + 100) % 256] = sums[i];
-              });
-              for (int i = 0; i < 256; ++i) {
-                float expected = 0;
-                for (int j = i; j < kValues; j += 256) expected += x[j];
-                if (y[i] != expected) return false;
-              }
-              return true;
-            }),
-            0);
-}
-
 TEST(BlockEmulator, ShufflesCarryAnyTypeAndHalfWarpsMeetAlone) {
   std::vector<std::int64_t> wide(32);
   std::vector<int> narrow(32);
@@ -274,17 +148,6 @@ TEST(BlockEmulator, SchedulesOrderBlocksAndWarpsDifferently) {
     std::reverse(order.begin(), order.end());
     EXPECT_EQ(order, expected);
   }
-}
-
-TEST(BlockEmulator, TheLargestBlock) {
-  if (kSeesRaces)
-    GTEST_SKIP() << "every barrier of later tests would cost TSan as much as this one";
-  std::vector<unsigned> x(1024);
-  run({2}, {1024}, [&] {
-    block_sync();
-    if (blockIdx.x == 1) x[threadIdx.x] = threadIdx.x;
-  });
-  EXPECT_EQ(x[1023], 1023U);
 }
 
 }  // namespace

@@ -1,4 +1,4 @@
-// Defects that kernels have and the emulator itself reports, as an Error, one a test.
+// Defects that kernels have and the emulator itself reports, as an Error.
 #include "kernels/device/vector_io.cuh"
 #include "tests/emulator/small_kernels.h"
 #include "tests/kernels/device_array.h"
@@ -6,13 +6,14 @@
 #include <gmock/gmock.h>
 
 #include <cmath>
+#include <functional>
 #include <vector>
 
 namespace hydrascope::kernels::test {
 namespace defects_test {
 
 using namespace device;
-using testing::AllOf;
+using emulator::Site;
 using testing::HasSubstr;
 using testing::IsEmpty;
 
@@ -31,188 +32,171 @@ void expect_clean_state() {
   EXPECT_EQ(y, std::vector<float>(64, 32));
 }
 
-class Reported : public testing::Test {
- protected:
-  void TearDown() override { expect_clean_state(); }
+struct Defect {
+  Extent grid;
+  Extent block;
+  std::function<void()> kernel;
+  std::vector<std::string> report;  ///< what it says, among other words
 };
 
-// ---- Barriers of the block.
-
-TEST_F(Reported, BarrierInABranch) {
-  EXPECT_THAT(
-      failure_of({4}, {64},
-                 [] {
-                   if (threadIdx.x < 32) block_sync();
-                 }),
-      AllOf(HasSubstr("small_kernel: block (0,0,0), thread (0,0,0): waits at the barrier of "),
-            HasSubstr("defects_test.cpp:"), HasSubstr("(32,0,0) never reaches")));
+void expect_reports(const std::vector<Defect>& defects) {
+  for (const Defect& defect : defects) {
+    SCOPED_TRACE(defect.report.front());
+    const std::string found = failure_of(defect.grid, defect.block, defect.kernel);
+    for (const std::string& words : defect.report) EXPECT_THAT(found, HasSubstr(words));
+    expect_clean_state();
+  }
 }
 
-TEST_F(Reported, EarlyReturnBeforeABarrier) {
-  const auto kernel = [] {
+TEST(Reported, BarriersOfTheBlock) {
+  const auto in_a_branch = [] {
+    if (threadIdx.x < 32) block_sync();
+  };
+  const auto behind_a_return = [] {
     if (blockIdx.x * 64 + threadIdx.x >= 100) return;
     block_sync();
   };
-  EXPECT_THAT(failure_of({2}, {64}, kernel),
-              AllOf(HasSubstr("block (1,0,0)"),
-                    HasSubstr("thread (36,0,0) never reaches: it has returned")));
-}
-
-TEST_F(Reported, TwoBarriersThatShouldBeOne) {
-  const auto kernel = [] {
+  const auto two_for_one = [] {
     if (threadIdx.y == 0)
       block_sync();
     else
       block_sync();
   };
-  EXPECT_THAT(failure_of({1}, {32, 2}, kernel),
-              AllOf(HasSubstr("thread (0,1,0): waits at the barrier of"),
-                    HasSubstr("but thread (0,0,0) at that of")));
+  expect_reports({
+      {{4},
+       {64},
+       in_a_branch,
+       {"small_kernel: block (0,0,0), thread (0,0,0): waits at the barrier of ",
+        "defects_test.cpp:", "(32,0,0) never reaches"}},
+      {{2},
+       {64},
+       behind_a_return,
+       {"thread (36,0,0) never reaches: it has returned", "block (1,0,0)"}},
+      {{1},
+       {32, 2},
+       two_for_one,
+       {"thread (0,1,0): waits at the barrier of", "but thread (0,0,0) at that of"}},
+  });
 }
 
-// ---- Collectives of a warp.
-
-TEST_F(Reported, LaneThatReturnsBeforeACollective) {
-  const auto kernel = [] {
+TEST(Reported, CollectivesOfAWarp) {
+  const auto some_return = [] {
     if (lane_index() < 30) shuffle_xor(1.0F, 1);
   };
-  EXPECT_THAT(failure_of({1}, {64}, kernel),
-              HasSubstr("(0,0,0) of its warp waits for it at the shuffle"));
-}
-
-TEST_F(Reported, LaneThatHasReturned) {
-  const auto kernel = [] {
+  const auto one_has_returned = [] {
     if (lane_index() == 0) return;
     shuffle_xor(1.0F, 1);
   };
-  EXPECT_THAT(failure_of({1}, {64}, kernel), HasSubstr("for lane 0, which has returned"));
-}
-
-TEST_F(Reported, LanesAtDifferentCollectives) {
-  const auto kernel = [] {
+  const auto two_for_one = [] {
     if (lane_index() < 16)
       shuffle_xor(1.0F, 1);
     else
       shuffle_xor(2.0F, 1);
   };
-  EXPECT_THAT(failure_of({1}, {32}, kernel),
-              AllOf(HasSubstr("(16,0,0): is at the shuffle of"),
-                    HasSubstr("(0,0,0) of its warp waits for it at the shuffle of")));
-}
-
-TEST_F(Reported, LanesWithDifferentMasks) {
-  const auto kernel = [] {
-    emulator::warp_barrier(lane_index() < 16 ? kWarp : 0xffff0000U, emulator::Site::current());
+  const auto two_masks = [] {
+    emulator::warp_barrier(lane_index() < 16 ? kWarp : 0xffff0000U, Site::current());
   };
-  EXPECT_THAT(failure_of({1}, {32}, kernel),
-              AllOf(HasSubstr("(ffffffff)"), HasSubstr("(ffff0000)")));
-}
-
-TEST_F(Reported, LaneOutsideOfItsMask) {
-  const auto kernel = [] { emulator::warp_barrier(0xffffU, emulator::Site::current()); };
-  EXPECT_THAT(failure_of({1}, {32}, kernel), HasSubstr("thread (16,0,0): is not in the mask"));
-}
-
-TEST_F(Reported, WholeWarpCollectiveInAPartOfAWarp) {
-  EXPECT_THAT(failure_of({1}, {40}, [] { warp_sync(); }),
-              HasSubstr("names lane 8 in the warp barrier"));
-}
-
-TEST_F(Reported, WrongSourceLane) {
-  EXPECT_THAT(failure_of({1}, {32}, [] { shuffle(1.0F, lane_index() + 1); }),
-              HasSubstr("(31,0,0): asks lane 32"));
-  const auto outside = [] {
-    if (lane_index() < 16) emulator::shuffle(0xffffU, 1.0F, 20, emulator::Site::current());
+  const auto source_outside = [] {
+    if (lane_index() < 16) emulator::shuffle(0xffffU, 1.0F, 20, Site::current());
   };
-  EXPECT_THAT(failure_of({1}, {32}, outside), HasSubstr("asks lane 20"));
-}
-
-TEST_F(Reported, Deadlock) {
-  const auto kernel = [] {
+  const auto deadlock = [] {
     if (lane_index() < 16)
       warp_sync();
     else
       block_sync();
   };
-  EXPECT_THAT(failure_of({1}, {64}, kernel),
-              AllOf(HasSubstr("deadlock: waits at the warp barrier of"),
-                    HasSubstr("for lane 16, thread (16,0,0), which waits at the barrier of")));
+  const std::string waits = "(0,0,0) of its warp waits for it at the shuffle";
+  expect_reports({
+      {{1}, {64}, some_return, {waits}},
+      {{1}, {64}, one_has_returned, {"for lane 0, which has returned"}},
+      {{1}, {32}, two_for_one, {waits + " of", "(16,0,0): is at the shuffle of"}},
+      {{1}, {32}, two_masks, {"(ffffffff)", "(ffff0000)"}},
+      {{1},
+       {32},
+       [] { emulator::warp_barrier(0xffffU, Site::current()); },
+       {"thread (16,0,0): is not in the mask"}},
+      {{1}, {40}, [] { warp_sync(); }, {"names lane 8 in the warp barrier"}},
+      {{1}, {32}, [] { shuffle(1.0F, lane_index() + 1); }, {"(31,0,0): asks lane 32"}},
+      {{1}, {32}, source_outside, {"asks lane 20"}},
+      {{1},
+       {64},
+       deadlock,
+       {"deadlock: waits at the warp barrier of",
+        "for lane 16, thread (16,0,0), which waits at the barrier of"}},
+  });
 }
 
-// ---- Shared memory.
-
-TEST_F(Reported, SharedMemoryAsTwoTypes) {
-  const auto kernel = [] {
+TEST(Reported, SharedMemory) {
+  alignas(16) float global[256] = {};
+  std::uint32_t words[4];
+  const auto two_types = [] {
     block_shared<BlockParts>();
     block_shared<BlockTile>();
   };
-  EXPECT_THAT(failure_of({1}, {32}, kernel), HasSubstr("takes the block's shared memory for"));
-}
-
-TEST_F(Reported, MatrixLoadFromElsewhere) {
-  alignas(16) float global[256] = {};
-  std::uint32_t words[4];
-  EXPECT_THAT(
-      failure_of({1}, {32}, [&] { load_matrices<false>(words, global + 4 * lane_index()); }),
-      HasSubstr("outside of the block's shared memory"));
-  const auto behind = [&] {
-    load_matrices<false>(words, block_shared<BlockTile>().values + 256 - 2);
+  const auto load = [&](int from) {
+    return [&, from] { load_matrices<false>(words, block_shared<BlockTile>().values + from); };
   };
-  EXPECT_THAT(failure_of({1}, {32}, behind), HasSubstr("outside of the block's shared memory"));
+  expect_reports({
+      {{1}, {32}, two_types, {"takes the block's shared memory for"}},
+      {{1},
+       {32},
+       [&] { load_matrices<false>(words, global + 4 * lane_index()); },
+       {"outside of the block's shared memory"}},
+      {{1}, {32}, load(256 - 2), {"outside of the block's shared memory"}},
+      {{1}, {32}, load(1), {"not aligned to 16 bytes"}},
+  });
 }
 
-TEST_F(Reported, MisalignedMatrixLoad) {
-  std::uint32_t words[4];
-  const auto kernel = [&] {
-    load_matrices<false>(words, block_shared<BlockTile>().values + lane_index());
+/// Every lane of a warp copies its 16 bytes and does `then`.
+template <class Then>
+std::function<void()> copying(const DeviceArray<float>& x, Then then, int to_offset = 0,
+                              int from_offset = 0) {
+  return [&x, then, to_offset, from_offset] {
+    float* own = block_shared<BlockTile>().values + 4 * lane_index();
+    copy_async(own + to_offset, x.data() + 4 * lane_index() + from_offset, true);
+    then(own);
   };
-  EXPECT_THAT(failure_of({1}, {32}, kernel), HasSubstr("not aligned to 16 bytes"));
 }
 
-// ---- Copies in the background.
-
-class Copies : public Reported {
- protected:
-  Copies() : x(std::vector<float>(128, 1.0F)) {}
-  /// What one thread of a warp sees after every lane copied its 16 bytes and did `then`.
-  template <class Then>
-  std::string copy(Then then, int to_offset = 0, int from_offset = 0) {
-    return failure_of({1}, {32}, [&] {
-      float* own = block_shared<BlockTile>().values + 4 * lane_index();
-      copy_async(own + to_offset, x.data() + 4 * lane_index() + from_offset, true);
-      then(own);
-    });
-  }
-  DeviceArray<float> x;
-};
-
-TEST_F(Copies, ReadBeforeTheWaitAreNaN) {
-  float early = 0;
-  float late = 0;
-  EXPECT_THAT(copy([&](const float* own) {
-                copy_commit();
-                if (lane_index() == 0) early = own[3];
-                copy_wait<0>();
-                if (lane_index() == 0) late = own[3];
-              }),
-              IsEmpty());
-  EXPECT_TRUE(std::isnan(early));
-  EXPECT_EQ(late, 1);
+TEST(Reported, CopiesInTheBackground) {
+  const DeviceArray<float> x(std::vector<float>(128, 1.0F));
+  const auto nothing = [](const float*) {};
+  std::vector<Defect> defects = {
+      {{1},
+       {32},
+       copying(x, [](const float*) { copy_commit(); }),
+       {"returns without waiting for its copy of"}},
+      {{1},
+       {32},
+       copying(x, [](const float*) { copy_wait<0>(); }),
+       {"which is in no committed group"}},
+      {{1}, {32}, copying(x, nothing, 1), {"copies to an address that is not aligned"}},
+      {{1}, {32}, copying(x, nothing, 0, 2), {"copies from an address that is not aligned"}},
+      {{1}, {32}, copying(x, nothing, 256), {"copies to a place outside"}},
+  };
+  if (kSeesAddresses)
+    defects.push_back(
+        {{1}, {32}, copying(x, nothing, 0, 128), {"copies from memory that it may not read"}});
+  expect_reports(defects);
 }
 
-TEST_F(Copies, ReadAfterTooWeakAWaitAreNaN) {
-  float early = 0;
-  EXPECT_THAT(copy([&](const float* own) {
-                copy_commit();
-                copy_wait<1>();
-                if (lane_index() == 0) early = own[3];
-                copy_wait<0>();
-              }),
-              IsEmpty());
-  EXPECT_TRUE(std::isnan(early));
+TEST(Copies, AreNaNUntilTheyAreWaitedFor) {
+  const DeviceArray<float> x(std::vector<float>(128, 1.0F));
+  float seen[3] = {};  // before any wait, behind too weak a one, behind the right one
+  const auto look = [&](const float* own) {
+    copy_commit();
+    if (lane_index() == 0) seen[0] = own[3];
+    copy_wait<1>();
+    if (lane_index() == 0) seen[1] = own[3];
+    copy_wait<0>();
+    if (lane_index() == 0) seen[2] = own[3];
+  };
+  EXPECT_THAT(failure_of({1}, {32}, copying(x, look)), IsEmpty());
+  EXPECT_TRUE(std::isnan(seen[0]) && std::isnan(seen[1]));
+  EXPECT_EQ(seen[2], 1);
 }
 
-TEST_F(Copies, OutsideAreZeros) {
+TEST(Copies, OfNothingAreZeros) {
   float seen = -1;
   const auto kernel = [&] {
     float* own = block_shared<BlockTile>().values + 4 * lane_index();
@@ -225,61 +209,23 @@ TEST_F(Copies, OutsideAreZeros) {
   EXPECT_EQ(seen, 0);
 }
 
-TEST_F(Copies, NeverWaitedFor) {
-  EXPECT_THAT(copy([](float*) { copy_commit(); }),
-              HasSubstr("returns without waiting for its copy of"));
-}
-
-TEST_F(Copies, NeverCommitted) {
-  EXPECT_THAT(copy([](float*) { copy_wait<0>(); }), HasSubstr("which is in no committed group"));
-}
-
-TEST_F(Copies, Misaligned) {
-  EXPECT_THAT(copy([](float*) {}, 1), HasSubstr("copies to an address that is not aligned"));
-  EXPECT_THAT(copy([](float*) {}, 0, 2), HasSubstr("copies from an address that is not aligned"));
-}
-
-TEST_F(Copies, ToElsewhere) {
-  EXPECT_THAT(copy([](float*) {}, 256), HasSubstr("copies to a place outside"));
-}
-
-TEST_F(Copies, FromElsewhere) {
-  if (!kSeesAddresses) GTEST_SKIP() << "needs ASan";
-  EXPECT_THAT(copy([](float*) {}, 0, 128), HasSubstr("copies from memory that it may not read"));
-}
-
-// ---- Counters, launches.
-
-TEST_F(Reported, CounterThatWasNotReset) {
-  unsigned counter = 2;
-  const auto kernel = [&] { last_block(&counter, gridDim.x); };
-  EXPECT_THAT(failure_of({3}, {32}, kernel), HasSubstr("begins at 2, not at 0"));
-}
-
-TEST_F(Reported, CounterOfMoreBlocksThanThereAre) {
-  unsigned counter = 0;
-  const auto kernel = [&] { last_block(&counter, gridDim.x + 1); };
-  EXPECT_THAT(failure_of({3}, {32}, kernel), HasSubstr("ends at 3, not at 0"));
-}
-
-TEST_F(Reported, CounterWithChangingNumbersOfBlocks) {
-  unsigned counter = 0;
-  const auto kernel = [&] { last_block(&counter, 3 - blockIdx.x); };
-  EXPECT_THAT(failure_of({3}, {32}, kernel), HasSubstr("counts to 2 blocks"));
-}
-
-TEST_F(Reported, LaunchFromAKernel) {
-  std::string inner;
-  const auto kernel = [&] {
-    if (threadIdx.x == 0) inner = failure_of({1}, {32}, [] {});
-  };
-  EXPECT_THAT(failure_of({1}, {32}, kernel), IsEmpty());
-  EXPECT_THAT(inner, HasSubstr("a kernel launches another one"));
-}
-
 void nothing_kernel(const int) {}
 
-TEST_F(Reported, IllegalGeometry) {
+TEST(Reported, CountersAndLaunches) {
+  unsigned begins_at_two = 2;
+  unsigned too_few = 0;
+  unsigned changing = 0;
+  expect_reports({
+      {{3}, {32}, [&] { last_block(&begins_at_two, gridDim.x); }, {"begins at 2, not at 0"}},
+      {{3}, {32}, [&] { last_block(&too_few, gridDim.x + 1); }, {"ends at 3, not at 0"}},
+      {{3}, {32}, [&] { last_block(&changing, 3 - blockIdx.x); }, {"counts to 2 blocks"}},
+  });
+  std::string inner;
+  const auto launches = [&] {
+    if (threadIdx.x == 0) inner = failure_of({1}, {32}, [] {});
+  };
+  EXPECT_THAT(failure_of({1}, {32}, launches), IsEmpty());
+  EXPECT_THAT(inner, HasSubstr("a kernel launches another one"));
   EXPECT_THROW(device::launch("nothing_kernel", nothing_kernel, {{1}, {1025}}, nullptr, 0), Error);
   EXPECT_THROW(device::launch("nothing_kernel", nothing_kernel, {{0}, {32}}, nullptr, 0), Error);
 }

@@ -8,6 +8,8 @@
 
 #include <cmath>
 #include <cstring>
+#include <functional>
+#include <string>
 #include <vector>
 
 namespace hydrascope::kernels::test {
@@ -54,12 +56,6 @@ bool exchange_between_warps(bool with_barrier) {
   return true;
 }
 
-TEST(UnderSchedules, MissingBarrierIsWrongUnderSome) {
-  EXPECT_EQ(wrong_schedules([] { return exchange_between_warps(true); }), 0);
-  if (kSeesRaces) GTEST_SKIP() << "the race ends the program";
-  EXPECT_GT(wrong_schedules([] { return exchange_between_warps(false); }), 0);
-}
-
 /// Whether every thread saw what its neighbour had copied.
 bool exchange_of_copies(bool with_barrier) {
   const DeviceArray<float> x(std::vector<float>(128, 1.0F));
@@ -75,10 +71,13 @@ bool exchange_of_copies(bool with_barrier) {
   return y == std::vector<float>(32, 1.0F);
 }
 
-TEST(UnderSchedules, MissingBarrierBehindACopyIsWrongUnderSome) {
-  EXPECT_EQ(wrong_schedules([] { return exchange_of_copies(true); }), 0);
-  if (kSeesRaces) GTEST_SKIP() << "the race ends the program";
-  EXPECT_GT(wrong_schedules([] { return exchange_of_copies(false); }), 0);
+TEST(UnderSchedules, MissingBarriersAreWrongUnderSome) {
+  for (const auto exchange : {exchange_between_warps, exchange_of_copies}) {
+    EXPECT_EQ(wrong_schedules([&] { return exchange(true); }), 0);
+    if (!kSeesRaces) {
+      EXPECT_GT(wrong_schedules([&] { return exchange(false); }), 0);
+    }
+  }
 }
 
 /// Two blocks write to one place. Returns who came last.
@@ -90,151 +89,125 @@ float write_from_two_blocks() {
   });
   return y;
 }
-
-TEST(UnderSchedules, TwoBlocksThatWriteToOnePlaceDifferUnderSome) {
-  if (kSeesRaces) GTEST_SKIP() << "the race ends the program";
-  bool seen[2] = {};
-  for_each_schedule([&] { seen[static_cast<int>(write_from_two_blocks())] = true; });
-  EXPECT_TRUE(seen[0] && seen[1]);
+/// Every block reads what the one before has written, without waiting for it.
+float sum_in_turns() {
+  float sums[3] = {};
+  run({3}, {32}, [&] {
+    if (threadIdx.x == 0) sums[blockIdx.x] = 1 + (blockIdx.x > 0 ? sums[blockIdx.x - 1] : 0);
+  });
+  return sums[2];
 }
 
-/// A block that reads what an earlier one has written, without waiting for it.
-TEST(UnderSchedules, BlocksThatRelyOnTheirOrderAreWrongUnderSome) {
+TEST(UnderSchedules, BlocksThatRelyOnTheirOrderDifferUnderSome) {
   if (kSeesRaces) GTEST_SKIP() << "the race ends the program";
-  EXPECT_GT(wrong_schedules([] {
-              float sums[3] = {};
-              run({3}, {32}, [&] {
-                if (threadIdx.x == 0)
-                  sums[blockIdx.x] = 1 + (blockIdx.x > 0 ? sums[blockIdx.x - 1] : 0);
-              });
-              return sums[2] == 3;
-            }),
-            0);
+  EXPECT_GT(wrong_schedules([] { return write_from_two_blocks() == 1; }), 0);
+  EXPECT_GT(wrong_schedules([] { return write_from_two_blocks() == 0; }), 0);
+  EXPECT_GT(wrong_schedules([] { return sum_in_turns() == 3; }), 0);
 }
 
 // ---- Found by a sanitizer, which ends the program.
 
-class Fatal : public testing::Test {
- protected:
-  // The child starts anew: TSan would not look for races in a copy of a program with many fibers.
-  void SetUp() override { GTEST_FLAG_SET(death_test_style, "threadsafe"); }
-};
-class FatalToAsan : public Fatal {
- protected:
-  void SetUp() override {
-    if (!kSeesAddresses) GTEST_SKIP() << "needs ASan and UBSan";
-    Fatal::SetUp();
-  }
-};
-class FatalToTsan : public Fatal {
- protected:
-  void SetUp() override {
-    if (!kSeesRaces) GTEST_SKIP() << "needs TSan";
-    Fatal::SetUp();
-  }
+struct Defect {
+  const char* name;
+  std::function<void()> launch;
 };
 
-TEST_F(FatalToAsan, SharedMemoryOutOfBounds) {
-  const auto kernel = [] { block_shared<BlockParts>().values[threadIdx.x + 1] = 1; };
-  const auto dies = [&] { run({1}, {64}, kernel); };
-  EXPECT_DEATH(dies(), "(heap-buffer-overflow|index 64 out of bounds)");
-  const auto by_pointer = [] {
+/// Each dies, by ASan or TSan, with that report.
+void expect_deaths(const std::vector<Defect>& defects, const std::string& report) {
+  // The child starts anew: TSan would not look for races in a copy of a program with many fibers.
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  for (const Defect& defect : defects) {
+    SCOPED_TRACE(defect.name);
+    EXPECT_DEATH(defect.launch(), report);
+  }
+}
+
+TEST(Fatal, AddressesToAsanAndUbsan) {
+  if (!kSeesAddresses) GTEST_SKIP() << "needs ASan and UBSan";
+  DeviceArray<float> y(60);
+  const DeviceArray<float> x(std::vector<float>(64, 1.0F));
+  const auto shared_index = [] { block_shared<BlockParts>().values[threadIdx.x + 1] = 1; };
+  const auto shared_pointer = [] {
     float* values = block_shared<BlockParts>().values;
     values[threadIdx.x + 1] = 1;
   };
-  const auto dies_too = [&] { run({1}, {64}, by_pointer); };
-  EXPECT_DEATH(dies_too(), "heap-buffer-overflow");
-}
-
-TEST_F(FatalToAsan, GlobalMemoryOutOfBounds) {
-  DeviceArray<float> y(60);
-  const auto dies = [&] { run({1}, {64}, [&] { y.data()[threadIdx.x] = 1; }); };
-  EXPECT_DEATH(dies(), "use-after-poison");
-  const auto dies_too = [&] { run({1}, {64}, [&] { y.data()[int(threadIdx.x) - 1] = 1; }); };
-  EXPECT_DEATH(dies_too(), "use-after-poison");
-}
-
-TEST_F(FatalToAsan, MisalignedPack) {
-  DeviceArray<float> x(std::vector<float>(64, 1.0F));
-  const auto dies = [&] { run({1}, {32}, [&] { load_pack<4>(x.data() + threadIdx.x); }); };
-  EXPECT_DEATH(dies(), "misaligned address");
-}
-
-TEST_F(FatalToTsan, MissingBarrier) { EXPECT_DEATH(exchange_between_warps(false), "data race"); }
-
-TEST_F(FatalToTsan, MissingBarrierBehindACopy) {
-  EXPECT_DEATH(exchange_of_copies(false), "data race");
+  const auto write_global = [&](int first) {
+    return [&y, first] { run({1}, {64}, [&] { y.data()[int(threadIdx.x) + first] = 1; }); };
+  };
+  expect_deaths({{"behind an array", [&] { run({1}, {64}, shared_index); }}},
+                "(heap-buffer-overflow|index 64 out of bounds)");
+  expect_deaths({{"behind shared memory", [&] { run({1}, {64}, shared_pointer); }}},
+                "heap-buffer-overflow");
+  expect_deaths({{"behind global memory", write_global(0)}, {"before it", write_global(-1)}},
+                "use-after-poison");
+  expect_deaths(
+      {{"misaligned pack", [&] { run({1}, {32}, [&] { load_pack<4>(x.data() + threadIdx.x); }); }}},
+      "misaligned address");
 }
 
 // Shuffles, products and matrix loads do not order memory.
-TEST_F(FatalToTsan, ShuffleInPlaceOfAWarpBarrier) {
-  const auto dies = [] {
-    run({1}, {32}, [] {
-      auto& values = block_shared<BlockParts>().values;
-      values[threadIdx.x] = shuffle_xor(1.0F, 1);
-      shuffle_xor(values[31 - threadIdx.x], 1);
-    });
-  };
-  EXPECT_DEATH(dies(), "data race");
+void shuffle_in_place_of_a_warp_barrier() {
+  run({1}, {32}, [] {
+    auto& values = block_shared<BlockParts>().values;
+    values[threadIdx.x] = shuffle_xor(1.0F, 1);
+    shuffle_xor(values[31 - threadIdx.x], 1);
+  });
 }
 
-TEST_F(FatalToTsan, MatrixLoadWithoutAWarpBarrier) {
-  const auto dies = [] {
-    run({1}, {32}, [] {
-      auto& values = block_shared<BlockTile>().values;
-      values[threadIdx.x] = 1;
-      std::uint32_t words[4];
-      load_matrices<false>(words, values + 4 * (31 - threadIdx.x));
-    });
-  };
-  EXPECT_DEATH(dies(), "data race");
+void matrix_load_without_a_warp_barrier() {
+  run({1}, {32}, [] {
+    auto& values = block_shared<BlockTile>().values;
+    values[threadIdx.x] = 1;
+    std::uint32_t words[4];
+    load_matrices<false>(words, values + 4 * (31 - threadIdx.x));
+  });
 }
 
-TEST_F(FatalToTsan, CopyIntoWhatOthersStillRead) {
-  const auto dies = [] {
-    const DeviceArray<float> x(std::vector<float>(128, 1.0F));
-    run({1}, {32}, [&] {
-      auto& values = block_shared<BlockTile>().values;
-      for (int i = 0; i < 2; ++i) {
-        copy_async(values + 4 * threadIdx.x, x.data() + 4 * threadIdx.x, true);
-        copy_commit();
-        copy_wait<0>();
-        block_sync();
-        shuffle_xor(values[127 - 4 * threadIdx.x], 1);
-      }
-    });
-  };
-  EXPECT_DEATH(dies(), "data race");
-}
-
-TEST_F(FatalToTsan, TwoBlocksThatWriteToOnePlace) {
-  EXPECT_DEATH(write_from_two_blocks(), "data race");
+void copy_into_what_others_still_read() {
+  const DeviceArray<float> x(std::vector<float>(128, 1.0F));
+  run({1}, {32}, [&] {
+    auto& values = block_shared<BlockTile>().values;
+    for (int i = 0; i < 2; ++i) {
+      copy_async(values + 4 * threadIdx.x, x.data() + 4 * threadIdx.x, true);
+      copy_commit();
+      copy_wait<0>();
+      block_sync();
+      shuffle_xor(values[127 - 4 * threadIdx.x], 1);
+    }
+  });
 }
 
 // Blocks run one after the other here, so that the sum is right under every schedule.
-TEST_F(FatalToTsan, TwoBlocksThatAddToOnePlace) {
-  const auto dies = [] {
-    float y = 0;
-    run({2}, {64}, [&] {
-      block_sync();
-      if (threadIdx.x == 0) y += 1;
-    });
-  };
-  EXPECT_DEATH(dies(), "data race");
+void add_to_one_place_from_two_blocks() {
+  float y = 0;
+  run({2}, {64}, [&] {
+    block_sync();
+    if (threadIdx.x == 0) y += 1;
+  });
 }
 
-TEST_F(FatalToTsan, ReadingTheSumsOfOtherBlocksWithoutLastBlock) {
-  const auto dies = [] {
-    // Apart, and on the heap: TSan remembers four accesses of every 8 bytes.
-    std::vector<double> sums(2);
-    double total = 0;
-    run({2}, {64}, [&] {
-      if (threadIdx.x == 3) sums[blockIdx.x] = 1;
-      block_sync();
-      if (threadIdx.x == 0 && blockIdx.x == 1) total = sums[0] + sums[1];
-    });
-  };
-  EXPECT_DEATH(dies(), "data race");
+void read_sums_of_other_blocks_without_last_block() {
+  // Apart, and on the heap: TSan remembers four accesses of every 8 bytes.
+  std::vector<double> sums(2);
+  double total = 0;
+  run({2}, {64}, [&] {
+    if (threadIdx.x == 3) sums[blockIdx.x] = 1;
+    block_sync();
+    if (threadIdx.x == 0 && blockIdx.x == 1) total = sums[0] + sums[1];
+  });
+}
+
+TEST(Fatal, RacesToTsan) {
+  if (!kSeesRaces) GTEST_SKIP() << "needs TSan";
+  expect_deaths({{"no barrier", [] { exchange_between_warps(false); }},
+                 {"no barrier behind a copy", [] { exchange_of_copies(false); }},
+                 {"shuffle", shuffle_in_place_of_a_warp_barrier},
+                 {"matrix load", matrix_load_without_a_warp_barrier},
+                 {"copy into what others read", copy_into_what_others_still_read},
+                 {"two blocks write", [] { write_from_two_blocks(); }},
+                 {"two blocks add", add_to_one_place_from_two_blocks},
+                 {"sums of others", read_sums_of_other_blocks_without_last_block}},
+                "data race");
 }
 
 }  // namespace memory_defects_test

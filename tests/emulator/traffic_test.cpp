@@ -3,11 +3,9 @@
 // part of it. Accesses of one element (partial sums of Hydra, z and M of tensor cores and of runs, what
 // float32's backward pass keeps of each query) are not counted.
 #include "kernels/device/vector_io.cuh"
-#include "kernels/gelu/gelu_cuda.h"
 #include "kernels/hydra/hydra_cuda.h"
 #include "kernels/layer_norm/layer_norm_cuda.h"
 #include "kernels/patchify/patchify_cuda.h"
-#include "kernels/token_rows/token_rows_cuda.h"
 #include "tests/emulator/small_kernels.h"
 #include "tests/kernels/linear_attention/linear_attention_problem.h"
 
@@ -42,16 +40,12 @@ Array whole(const char* name, const DeviceArray<T>& a, std::int64_t read, std::i
   const auto bytes = static_cast<std::int64_t>(a.size() * sizeof(T));
   return {name, a.data(), bytes, read, written, touches};
 }
-/// Rows of one image, so many of which are read and written.
-template <class T>
-Array some_rows(const char* name, const TokenRows<T>& a, std::int64_t read, std::int64_t written) {
-  const auto size = static_cast<std::int64_t>(sizeof(T));
-  return {name, a.data(), a.image_stride() * size, read * a.dim() * size, written * a.dim() * size};
-}
-/// All of them, so many times.
+/// Rows of one image, all of which are read and written so many times.
 template <class T>
 Array rows(const char* name, const TokenRows<T>& a, std::int64_t read, std::int64_t written) {
-  return some_rows(name, a, read * a.tokens(), written * a.tokens());
+  const std::int64_t all = a.tokens() * a.dim() * static_cast<std::int64_t>(sizeof(T));
+  return {name, a.data(), a.image_stride() * static_cast<std::int64_t>(sizeof(T)), read * all,
+          written * all};
 }
 
 /// One access of a warp: the accesses of its lanes that are the same turn of their lane at one place.
@@ -116,17 +110,10 @@ TYPED_TEST(Traffic, OfLayerNormIsTwoRows) {
   constexpr std::int64_t kDim = 768;
   const TokenRows<T> x(1, kRows, kDim, Layout::packed, Fill::normal, 1);
   TokenRows<T> y(1, kRows, kDim, Layout::packed);
-  const DeviceArray<float> weight(std::vector<float>(kDim, 1));
-  const DeviceArray<float> bias(std::vector<float>(kDim, 0));
-  const std::int64_t vector = kRows * kDim * 4;
-  expect_traffic(
-      {rows("x", x, 1, 0), rows("y", y, 0, 1), whole("weight", weight, vector, 0, kTouches<T>),
-       whole("bias", bias, vector, 0, kTouches<T>)},
-      [&] {
-        layer_norm::cuda::layer_norm<T>({x.data(), x.stride(), kRows, kDim, weight.data(),
-                                         bias.data(), 1e-6F, y.data(), y.stride()},
-                                        nullptr);
-      });
+  expect_traffic({rows("x", x, 1, 0), rows("y", y, 0, 1)}, [&] {
+    layer_norm::cuda::layer_norm<T>(
+        {x.data(), x.stride(), kRows, kDim, 1e-6F, y.data(), y.stride()}, nullptr);
+  });
 }
 
 // 4 N D s forward, 7 N D s backward; what each warp holds for all its rows comes from L1.
@@ -175,7 +162,6 @@ TYPED_TEST(Traffic, OfPatchifyIsPixelsAndPatches) {
   constexpr std::int64_t kColumns = 20;
   constexpr std::int64_t kPixels = kRows * kColumns * 16 * 16;
   const DeviceArray<std::uint8_t> pixels(std::vector<std::uint8_t>(3 * kPixels));
-  const DeviceArray<float> tensor(std::vector<float>(3 * kPixels));
   DeviceArray<T> y(3 * kPixels);
   const auto written = static_cast<std::int64_t>(3 * kPixels * sizeof(T));
   expect_traffic({whole("pixels", pixels, 3 * kPixels), whole("y", y, 0, written)}, [&] {
@@ -193,38 +179,6 @@ TYPED_TEST(Traffic, OfPatchifyIsPixelsAndPatches) {
                                     y.data()},
                                    nullptr);
   });
-  expect_traffic(
-      {whole("tensor", tensor, 12 * kPixels, 0, kTouches<T>), whole("y", y, 0, written)}, [&] {
-        patchify::cuda::from_tensor<T>(
-            {tensor.data(), 1, 3, kRows * 16, kColumns * 16, kRows, kColumns, 16, y.data()},
-            nullptr);
-      });
-}
-
-TYPED_TEST(Traffic, OfTokenRowsIsThePrefixAndThePatches) {
-  using T = TypeParam;
-  constexpr std::int64_t kPrefix = 5;
-  constexpr std::int64_t kDim = 256;
-  TokenRows<T> x(1, 150, kDim, Layout::packed, Fill::normal, 1);
-  const DeviceArray<float> prefix(std::vector<float>(kPrefix * kDim));
-  DeviceArray<float> mean(kDim);
-  expect_traffic(
-      {some_rows("x", x, 0, kPrefix), whole("prefix", prefix, kPrefix * kDim * 4, 0, kTouches<T>)},
-      [&] {
-        token_rows::cuda::prefix_tokens<T>(
-            {x.data(), x.stride(), x.image_stride(), 1, kPrefix, kDim, prefix.data()}, nullptr);
-      });
-  expect_traffic({some_rows("x", x, 150 - kPrefix, 0)}, [&] {
-    token_rows::cuda::mean_of_patches<T>(
-        {x.data(), x.stride(), x.image_stride(), 1, 150, kPrefix, kDim, mean.data(), kDim},
-        nullptr);
-  });
-}
-
-TEST(TrafficOf, GeluIsItsArrayTwice) {
-  DeviceArray<float> values(std::vector<float>(5000, 1));
-  expect_traffic({whole("values", values, 20000, 20000)},
-                 [&] { gelu::cuda::gelu(values.data(), 5000, nullptr); });
 }
 
 using Floats = DeviceArray<float>;

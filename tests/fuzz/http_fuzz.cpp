@@ -1,6 +1,6 @@
 // What the server reads of requests: the target, the query, Accept, the Content-Type, and a form's
 // body.
-#include "app/serve/http_text.h"
+#include "app/http/http_text.h"
 #include "tests/fuzz/fuzz.h"
 
 #include <algorithm>

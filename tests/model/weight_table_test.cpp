@@ -32,7 +32,7 @@ TEST(WeightTableTest, RandomMatricesAreTheSameEachTimeTheyAreRead) {
   const VisionTransformer modules(inference::small("hedgehog:0,linformer:1,hydra:2"),
                                   Initialisation::for_loading);
   at::manual_seed(1);
-  const WeightTable weights = random_weights(*modules);
+  const WeightTable weights = random_weights(modules.ptr());
   const at::Tensor weight = weights.get("blocks.1.mlp.fc1.weight");
   EXPECT_EQ(weight.sizes(), (at::IntArrayRef{384, 96}));
   EXPECT_NEAR(weight.std().item<double>(), kInitStd, 1e-3);
@@ -40,7 +40,7 @@ TEST(WeightTableTest, RandomMatricesAreTheSameEachTimeTheyAreRead) {
   EXPECT_FALSE(at::equal(weights.get("blocks.2.mlp.fc1.weight"), weight));
   EXPECT_EQ(weights.get("blocks.1.mlp.fc1.bias").abs().sum().item<double>(), 0);
   at::manual_seed(2);
-  EXPECT_FALSE(at::equal(random_weights(*modules).get("blocks.1.mlp.fc1.weight"), weight));
+  EXPECT_FALSE(at::equal(random_weights(modules.ptr()).get("blocks.1.mlp.fc1.weight"), weight));
   // The modules have the rest: all but weight and bias of four layers in each block.
   int drawn = 0;
   for (const auto& [name, tensor] : named_tensors(*modules))

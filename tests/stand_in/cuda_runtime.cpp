@@ -247,7 +247,7 @@ cudaError_t cudaGetDeviceProperties(cudaDeviceProp* properties, int device) {
   STAND_IN_CALL();
   if (device >= stand_in::machine().gpus) return result(cudaErrorInvalidValue);
   std::strcpy(properties->name, "stand-in");
-  properties->major = 9;
+  properties->major = stand_in::machine().major;
   properties->minor = 0;
   properties->multiProcessorCount = 132;
   properties->totalGlobalMem = std::size_t{80} << 30;

@@ -37,6 +37,7 @@ struct Machine {
   int runtime = 13000;
   int driver = 13000;
   int gpus = 1;
+  int major = 9;  ///< of their compute capability
 };
 Machine& machine();
 

@@ -38,6 +38,7 @@ struct DeviceGuard final : c10::impl::NoOpDeviceGuardImpl<c10::kCPU> {
   c10::Stream getNewStream(c10::Device /*device*/, int /*priority*/) const override {
     cudaStream_t handle = nullptr;
     cudaStreamCreateWithFlags(&handle, cudaStreamNonBlocking);
+    count_object(-1);  // LibTorch keeps its streams
     handles().push_back(handle);
     return stream(static_cast<c10::StreamId>(handles().size()) - 1);
   }

@@ -4,6 +4,7 @@
 #include "app/benchmark/sweep.h"
 #include "app/command.h"
 #include "model/registry/mechanisms.h"
+#include "tests/app/formats.h"
 #include "tests/error_matchers.h"
 #include "tests/temporary_folder.h"
 
@@ -86,7 +87,7 @@ TEST(BenchmarkWriterTest, JsonAndJsonlAreReadBack) {
     ASSERT_EQ(result.rows.size(), 2U);
     EXPECT_EQ(result.rows[0].key(), row("hydra", 1).key());
     EXPECT_DOUBLE_EQ(result.rows[1].ms_p50, 25);
-    EXPECT_EQ(choose_benchmark_format("", file), format);
+    EXPECT_EQ(choose_format("", file), format);
   }
 }
 
@@ -170,6 +171,19 @@ TEST(ComparisonTest, PairsRowsAndFindsTheSlower) {
   EXPECT_THAT(comparison.only_a, ElementsAre(row("softmax", 1).key()));
   EXPECT_THAT(comparison.only_b, ElementsAre(row("elu", 1).key()));
   EXPECT_THAT(comparison.header_differences, ElementsAre("cpu: X against Y"));
+  const Report report = report_of(comparison);
+  EXPECT_THAT(testing::written(report, Format::csv),
+              HasSubstr("experiment,images_per_second_a,images_per_second_b,ratio,ratio_low,"
+                        "ratio_high,memory_ratio\n"));
+  EXPECT_THAT(testing::written(report, Format::csv), HasSubstr(",100.0,83.3333,0.833333,"));
+  const OrderedJson json = report.json();
+  EXPECT_EQ(json.at("rows").at(0).at("experiment"), row("hydra", 1).key());
+  EXPECT_EQ(json.at("only_a").at(0), row("softmax", 1).key());
+  EXPECT_EQ(json.at("only_b").size(), 1U);
+  EXPECT_EQ(json.at("header_differences").at(0), "cpu: X against Y");
+  EXPECT_THAT(report.notes,
+              ElementsAre("only in A: " + row("softmax", 1).key(),
+                          "only in B: " + row("elu", 1).key(), "differs: cpu: X against Y"));
   const BenchmarkResult only_hydra{{}, {row("hydra", 12)}};
   EXPECT_TRUE(slower_rows(before, only_hydra, 20).empty());
   EXPECT_EQ(slower_rows(before, only_hydra, 10).size(), 1U);
@@ -224,7 +238,9 @@ TEST(SweepTest, GivesEachRunWhatIsItsOwn) {
 TEST(ChartTest, DrawsOneLineAMechanism) {
   const BenchmarkResult result{{{"cpu", "<X>"}},
                                {row("hydra", 10), row("hydra", 20, 0, 393), row("softmax", 40)}};
-  const std::string svg = chart_svg(result);
+  const testing::TemporaryFolder folder;
+  write_chart(result, (folder.path() / "a.svg").string());
+  const std::string svg = testing::read_bytes(folder.path() / "a.svg");
   EXPECT_THAT(svg, HasSubstr(">hydra</text>"));
   EXPECT_THAT(svg, HasSubstr(">softmax</text>"));
   std::size_t lines = 0;
@@ -232,13 +248,11 @@ TEST(ChartTest, DrawsOneLineAMechanism) {
     ++lines;
   EXPECT_EQ(lines, 4U) << "two mechanisms in two panels";
   EXPECT_EQ(svg.find("nan"), std::string::npos);
-  const testing::TemporaryFolder folder;
   write_chart(result, (folder.path() / "a.html").string());
-  std::ifstream stream(folder.path() / "a.html");
-  const std::string html{std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
+  const std::string html = testing::read_bytes(folder.path() / "a.html");
   EXPECT_THAT(html, HasSubstr("&lt;X&gt;"));
   EXPECT_THAT(html, HasSubstr("</svg>"));
-  EXPECT_ERROR(write_chart(result, "a.png"), invalid_argument);
+  EXPECT_ERROR(check_chart_file("a.png"), invalid_argument);
 }
 
 }  // namespace

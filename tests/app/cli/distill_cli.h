@@ -27,8 +27,9 @@ class DistillCli : public ::testing::Test {
                  in("pictures"),
                  "-o",
                  in(output),
-                 "--held-out 6 -b 4 --batch-size-maps 2 --steps-maps 4 --steps-outputs 4 --epochs "
-                 "2 --evaluations 2 --log-interval 2 --threads 1 --workers 1 --device cpu"} +
+                 "--held-out 6 -b 4 --set maps.batch-size=2 --steps-maps 4 --steps-outputs 4 "
+                 "--epochs 2 --set last.evaluations=2 --set run.log-interval=2 --threads 1 "
+                 "--workers 1 --device cpu"} +
            more;
   }
   std::filesystem::path in(const std::string& name) const { return folder_.path() / name; }

@@ -10,7 +10,9 @@ namespace fs = std::filesystem;
 using ::testing::HasSubstr;
 
 TEST_F(DistillCli, GoesOnBetweenTwoLooks) {
-  const Words more{"--attn hedgehog:10,hydra:11 --epochs 4 --evaluations 1 --recovery-interval 3"};
+  const Words more{
+      "--attn hedgehog:10,hydra:11 --epochs 4 --set last.evaluations=1 --set "
+      "run.recovery-interval=3"};
   run_well(command("whole.safetensors", more));
   {
     Program program(command("parts.safetensors", more), {});
@@ -25,7 +27,7 @@ TEST_F(DistillCli, GoesOnBetweenTwoLooks) {
 }
 
 TEST_F(DistillCli, AnInterruptedRunLeavesAModelAndEndsAsAnUninterruptedOne) {
-  const Words more{"--attn hedgehog:10,hydra:11 --epochs 8 --evaluations 8 --model-ema"};
+  const Words more{"--attn hedgehog:10,hydra:11 --epochs 8 --set last.evaluations=8 --model-ema"};
   run_well(command("whole.safetensors", more));
   {
     Program program(command("parts.safetensors", more), {});
@@ -49,7 +51,7 @@ TEST_F(DistillCli, AnInterruptedRunLeavesAModelAndEndsAsAnUninterruptedOne) {
 
 TEST_F(DistillCli, AKilledRunEndsAsAnUninterruptedOne) {
   const Words more{
-      "--attn hedgehog:10,hydra:11 --epochs 8 --mixup 1 --resume auto --evaluations 8"};
+      "--attn hedgehog:10,hydra:11 --epochs 8 --mixup 1 --resume auto --set last.evaluations=8"};
   run_well(command("whole.safetensors", more));
   {
     Program program(command("parts.safetensors", more), {});

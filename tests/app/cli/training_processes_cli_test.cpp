@@ -27,8 +27,8 @@ std::vector<std::string> words_of(const std::string& text) {
 
 /// `words` split at blanks, and what makes two runs comparable number by number.
 std::vector<std::string> exact(const std::string& words) {
-  return words_of(words +
-                  " --device cpu --amp-dtype float32 --threads 1 --workers 1 --log-interval 1");
+  return words_of(
+      words + " --device cpu --amp-dtype float32 --threads 1 --workers 1 --set run.log-interval=1");
 }
 
 /// `training::MetricLog`'s values of `name`, in order.
@@ -67,7 +67,7 @@ TEST(TrainingProcessesCliTest, ARunGoesOnWithAnotherNumberOfProcesses) {
   write_classes(folder);
   const auto command = [](const std::string& batch, const std::string& epochs) {
     return exact(
-        "train set -m deit_tiny_patch8_16 --sched step --decay-epochs 100 --warmup-epochs 0 -o out "
+        "train set -m deit_tiny_patch8_16 --sched constant --warmup-epochs 0 -o out "
         "--resume auto -b " +
         batch + " --epochs " + epochs);
   };
@@ -95,10 +95,11 @@ TEST(TrainingProcessesCliTest, ConvertingOnTwoIsConvertingWithTheDoubledBatch) {
   write_conversion(folder);
   const auto command = [](const std::string& batch, const std::string& name) {
     return exact(
-        "convert --from teacher.safetensors --attn hedgehog:10,hydra:11 -i pictures --held-out 6 "
-        "--steps-maps 4 --steps-outputs 4 --epochs 2 --evaluations 2 --mixup 0 --cutmix 0 -b " +
-        batch + " --batch-size-maps " + batch + " -o " + name + ".safetensors --report " + name +
-        ".json");
+        "convert -m teacher.safetensors --attn hedgehog:10,hydra:11 -i pictures --held-out 6 "
+        "--steps-maps 4 --steps-outputs 4 --epochs 2 --set last.evaluations=2 --mixup 0 --cutmix 0 "
+        "-b " +
+        batch + " --set maps.batch-size=" + batch + " -o " + name + ".safetensors --report " +
+        name + ".json");
   };
   const Outcome alone = run_well(command("8", "alone"), {.working_directory = folder.path()});
   for (const Outcome& outcome : run_ranks(2, command("4", "shared"), folder.path()))
@@ -125,8 +126,9 @@ TEST(TrainingProcessesCliTest, AConversionGoesOnWithAnotherNumberOfProcesses) {
   const TemporaryFolder folder;
   write_conversion(folder);
   const Words command = exact(
-      "convert --from teacher.safetensors --attn hydra:last1 -i pictures --held-out 6 "
-      "--steps-outputs 0 --epochs 8 --evaluations 8 -b 4 -o out.safetensors --report out.json "
+      "convert -m teacher.safetensors --attn hydra:last1 -i pictures --held-out 6 "
+      "--steps-outputs 0 --epochs 8 --set last.evaluations=8 -b 4 -o out.safetensors --report "
+      "out.json "
       "--resume auto");
   const fs::path states = folder.path() / "out.safetensors.training";
   {
@@ -154,8 +156,8 @@ TEST(TrainingProcessesCliTest, AConversionGoesOnWithAnotherNumberOfProcesses) {
 /// Without threads and batch sizes, which would make it one process.
 std::vector<std::string> conversion(const std::string& output, const Words& more) {
   Words words = words_of(
-      "convert --from teacher.safetensors --attn hydra:last1 -i pictures --held-out 6 "
-      "--steps-outputs 4 --epochs 1 --evaluations 1 --workers 1 --device cpu "
+      "convert -m teacher.safetensors --attn hydra:last1 -i pictures --held-out 6 "
+      "--steps-outputs 4 --epochs 1 --set last.evaluations=1 --workers 1 --device cpu "
       "--amp-dtype float32 --mixup 0 --cutmix 0 --format json -o " +
       output);
   words += more;
@@ -244,11 +246,11 @@ TEST(TrainingProcessesCliTest, ConvertingRanksEndAlike) {
   write_conversion(folder);
   for (unsigned i = 0; i < 5; ++i)
     folder.write(fs::path("pictures") / ("broken" + std::to_string(i) + ".ppm"), "P6 no picture");
-  const std::vector<Outcome> outcomes = run_ranks(
-      2,
-      exact("convert --from teacher.safetensors --attn hydra:last1 -i pictures --held-out 6 "
-            "--steps-outputs 4 --epochs 1 -b 4 -o out.safetensors --format json"),
-      folder.path());
+  const std::vector<Outcome> outcomes =
+      run_ranks(2,
+                exact("convert -m teacher.safetensors --attn hydra:last1 -i pictures --held-out 6 "
+                      "--steps-outputs 4 --epochs 1 -b 4 -o out.safetensors --format json"),
+                folder.path());
   for (const Outcome& outcome : outcomes) EXPECT_EQ(outcome.code, 3) << outcome.err;
   EXPECT_EQ(outcomes[0].json()["unreadable_pictures"], 5);
 }

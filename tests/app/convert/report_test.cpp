@@ -1,5 +1,6 @@
 #include "app/convert/report.h"
 
+#include "tests/app/formats.h"
 #include "tests/error_matchers.h"
 #include "tests/temporary_folder.h"
 
@@ -7,13 +8,12 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include <sstream>
-
 namespace hydrascope::app {
 namespace {
 
 using hydrascope::testing::read_bytes;
 using hydrascope::testing::TemporaryFolder;
+using hydrascope::testing::written;
 using ::testing::HasSubstr;
 using ::testing::Not;
 using Json = nlohmann::json;
@@ -47,22 +47,19 @@ ConversionReport report() {
 }
 
 TEST(ConversionReport, TextHasSummaryStagesAndLayers) {
-  std::ostringstream out;
-  write_report(report(), Format::text, out);
-  EXPECT_THAT(out.str(), HasSubstr("finetune 50"));
-  EXPECT_THAT(out.str(), HasSubstr("75.00"));
-  EXPECT_THAT(out.str(), HasSubstr("66.7"));  // images/s of the outputs
-  EXPECT_THAT(out.str(), HasSubstr("0.3750"));
-  EXPECT_THAT(out.str(), Not(HasSubstr("eval_top1")));
+  const std::string text = written(report_of(report()), Format::text);
+  EXPECT_THAT(text, HasSubstr("finetune 50"));
+  EXPECT_THAT(text, HasSubstr("75.00"));
+  EXPECT_THAT(text, HasSubstr("66.7"));  // images/s of the outputs
+  EXPECT_THAT(text, HasSubstr("0.3750"));
+  EXPECT_THAT(text, Not(HasSubstr("eval top1")));
 }
 
 TEST(ConversionReport, JsonHasEverything) {
   ConversionReport all = report();
   all.top1 = 71.25;
   all.eval_images = 500;
-  std::ostringstream out;
-  write_report(all, Format::json, out);
-  const Json json = Json::parse(out.str());
+  const Json json = Json::parse(written(report_of(all), Format::json));
   EXPECT_EQ(json["schema"], 1);
   EXPECT_EQ(json["agreement_before"], 10.0);
   EXPECT_EQ(json["agreement"], 75.0);
@@ -76,6 +73,8 @@ TEST(ConversionReport, JsonHasEverything) {
   EXPECT_EQ(json["stages"][1]["steps"], 100);
   EXPECT_EQ(json["layers"][0]["error_after"], 0.375);
   EXPECT_EQ(json["evaluations"].size(), 5);
+  EXPECT_EQ(json["evaluations"][1]["steps_of_all"], 0);
+  EXPECT_EQ(json["evaluations"][4]["steps_of_all"], 200);
   EXPECT_EQ(json["losses"][0]["learning_rate"], 1e-3);
   EXPECT_EQ(json["sources"][0], "photos/ (90 + 10)");
   EXPECT_EQ(json["recipe"]["lr"], 1e-4);
@@ -84,22 +83,24 @@ TEST(ConversionReport, JsonHasEverything) {
 TEST(ConversionReport, ThePageHasCurvesAndNeedsNothingElse) {
   const TemporaryFolder folder;
   const std::string file = (folder.path() / "r.html").string();
-  save_report(report(), file);
+  report_of(report()).save(file, "--report");
   const std::string page = read_bytes(file);
   for (const char* text : {"<svg", "Loss of outputs", "Loss of finetune", "photos/ (90 + 10)",
                            "a&lt;b&gt;.safetensors", "0.0001"})
     EXPECT_THAT(page, HasSubstr(text));
-  EXPECT_THAT(page, HasSubstr("Ended early: finetune after 100 of 200 steps"));
-  EXPECT_THAT(page, Not(HasSubstr("not complete")));
+  EXPECT_THAT(page, HasSubstr("<dt>ended early</dt><dd><bdi>finetune after 100 of 200 steps"));
+  EXPECT_THAT(page, HasSubstr("<dt>complete</dt><dd><bdi>yes<"));
   ConversionReport stopped = report();
   stopped.history.is_complete = false;
   stopped.unreadable = 3;
-  save_report(stopped, file);
-  EXPECT_THAT(read_bytes(file), HasSubstr("The conversion is not complete."));
-  EXPECT_THAT(read_bytes(file), HasSubstr("3 pictures were unreadable."));
+  stopped.history.failure = "a number is not finite";
+  report_of(stopped).save(file, "--report");
+  EXPECT_THAT(read_bytes(file), HasSubstr("<dt>complete</dt><dd><bdi>no<"));
+  EXPECT_THAT(read_bytes(file), HasSubstr("<dt>unreadable pictures</dt><dd><bdi>3<"));
+  EXPECT_THAT(read_bytes(file), HasSubstr("<strong>it failed: a number is not finite</strong>"));
   EXPECT_THAT(page, Not(HasSubstr("src=")));
   EXPECT_THAT(page, Not(HasSubstr("<script")));
-  save_report(report(), (folder.path() / "r.json").string());
+  report_of(report()).save((folder.path() / "r.json").string(), "--report");
   EXPECT_EQ(Json::parse(read_bytes(folder.path() / "r.json"))["agreement"], 75.0);
   EXPECT_ERROR(check_report_file("r.txt"), invalid_argument, ".html");
 }

@@ -1,14 +1,12 @@
 #include "app/evaluate/diagnostics_report.h"
 
-#include "tests/error_matchers.h"
-#include "tests/temporary_folder.h"
+#include "tests/app/formats.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
 #include <limits>
-#include <sstream>
 
 namespace hydrascope::app {
 namespace {
@@ -45,7 +43,7 @@ TEST(DiagnosticsReportTest, ColumnsWithoutANumberAreLeftOut) {
 }
 
 TEST(DiagnosticsReportTest, Json) {
-  const Json json = Json::parse(json_text(two_layers().json()));
+  const Json json = Json::parse(json_text(two_layers().report().json()));
   EXPECT_EQ(json.at("model"), "a<b");
   EXPECT_EQ(json.at("images"), 3);
   EXPECT_EQ(json.at("columns").at("global_norm"), "of Hydra");
@@ -61,44 +59,29 @@ TEST(DiagnosticsReportTest, Json) {
 }
 
 TEST(DiagnosticsReportTest, Text) {
-  std::ostringstream out;
-  two_layers().write_text(out);
-  EXPECT_THAT(out.str(), HasSubstr("layer  head  mechanism  entropy     |c|\n"));
-  EXPECT_THAT(out.str(), HasSubstr("    1     0  hydra            -  0.2500\n"));
-  EXPECT_THAT(out.str(), HasSubstr("3 pictures, 197 queries"));
-  EXPECT_THAT(out.str(), HasSubstr("note: a note\n"));
+  const std::string text = testing::written(two_layers().report(), Format::text);
+  EXPECT_THAT(text, HasSubstr("images     3\nfailed     0\nqueries    197\n"));
+  EXPECT_THAT(text, HasSubstr("layer  head  mechanism  entropy     |c|\n"));
+  EXPECT_THAT(text, HasSubstr("    1     0  hydra            -  0.2500\n"));
+  EXPECT_THAT(text, HasSubstr("|c|: of Hydra\n"));
+  EXPECT_THAT(text, HasSubstr("note: a note\n"));
+  EXPECT_THAT(testing::written(two_layers().report(), Format::csv),
+              HasSubstr("layer,head,mechanism,entropy,global_norm\n0,,softmax,"));
 }
 
 TEST(DiagnosticsReportTest, PageHasAChartAColumn) {
-  const std::string page = two_layers().page();
+  const std::string page = two_layers().report().page();
   std::size_t charts = 0;
   for (auto at = page.find("<svg"); at != page.npos; at = page.find("<svg", at + 1)) ++charts;
   EXPECT_EQ(charts, 2U);
   EXPECT_THAT(page, HasSubstr("a&lt;b"));
   EXPECT_THAT(page, Not(HasSubstr("a<b")));
   EXPECT_THAT(page, HasSubstr("head 1"));
-  EXPECT_THAT(page, HasSubstr("<p>a note</p>"));
+  EXPECT_THAT(page, HasSubstr("all heads"));
+  EXPECT_THAT(page, HasSubstr("<tr class=\"strong\"><td>0</td>"));
+  EXPECT_THAT(page, HasSubstr("<strong>a note</strong>"));
   EXPECT_THAT(page, Not(HasSubstr("nan")));
   EXPECT_THAT(page, Not(HasSubstr("{{")));
-}
-
-TEST(DiagnosticsReportTest, FilesByTheirExtension) {
-  const testing::TemporaryFolder folder;
-  const auto written = [&](const char* name) {
-    const std::string file = (folder.path() / name).string();
-    check_diagnostics_file(file, "--output");
-    write_diagnostics(two_layers(), file, "--output");
-    return testing::read_bytes(file);
-  };
-  EXPECT_EQ(Json::parse(written("a.json")).at("images"), 3);
-  EXPECT_EQ(Json::parse(written("a.json")).at("schema"), 1);
-  EXPECT_THAT(written("a.html"), HasSubstr("<!doctype html>"));
-  EXPECT_THAT(written("a.csv"), HasSubstr("layer,head,mechanism,entropy,global_norm\n0,,softmax,"));
-  EXPECT_THAT(written("a.tsv"), HasSubstr("layer\thead"));
-  EXPECT_THAT(written("a.txt"), HasSubstr("queries"));
-  EXPECT_ERROR(check_diagnostics_file("a.png", "--output"), invalid_argument, ".html",
-               "--output a.png");
-  EXPECT_NO_THROW(check_diagnostics_file("-", "--output"));
 }
 
 }  // namespace

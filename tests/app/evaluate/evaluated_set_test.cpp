@@ -17,6 +17,10 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::IsEmpty;
 
+const SetJobs kScores{.command = "evaluate", .scores = true};
+const SetJobs kCompares{.command = "compare", .compares = true};
+const SetJobs kMeasures{.command = "faithfulness", .measures_maps = true};
+
 class EvaluatedSetTest : public ::testing::Test {
  protected:
   ParsedOptions options(std::vector<std::string> words) const {
@@ -24,7 +28,8 @@ class EvaluatedSetTest : public ::testing::Test {
     spec.name = "evaluate";
     spec.positionals = "FOLDER";
     spec.options = join({input_options(), runtime_options(), output_options(), views_options(),
-                         labelled_set_options(), score_options(), earlier_evaluate_options()});
+                         labelled_set_options(), score_options(), agreement_options(),
+                         faithfulness_options()});
     return parse(spec, words);
   }
   LabelledSet read_of(const ParsedOptions& options, const SetJobs& jobs) const {
@@ -33,10 +38,9 @@ class EvaluatedSetTest : public ::testing::Test {
         image::Labels::parse("n00000001 a\nn00000002 b\nn00000003 c\n", "three"), 3);
   }
   /// As `evaluate FOLDER words...`.
-  LabelledSet read(std::vector<std::string> words) const {
+  LabelledSet read(std::vector<std::string> words, const SetJobs& jobs = kScores) const {
     words.push_back(folder_.path().string());
-    const ParsedOptions parsed = options(words);
-    return read_of(parsed, jobs_of_evaluate(parsed));
+    return read_of(options(words), jobs);
   }
 
   testing::TemporaryFolder folder_;
@@ -76,50 +80,45 @@ TEST_F(EvaluatedSetTest, AFlatFolderHasNoLabels) {
   folder_.write("b.jpg");
   folder_.write("a.jpg");
   folder_.write("notes.txt");
-  for (const std::vector<std::string>& words : {std::vector<std::string>{"--against", "x"},
-                                                {"--against-attn", "hydra"},
-                                                {"--diagnostics", "-"},
-                                                {"--faithfulness", "deletion"},
-                                                {"--no-labels"}}) {
-    const LabelledSet set = read(words);
+  for (const SetJobs& jobs : {kScores, kCompares, kMeasures}) {
+    const LabelledSet set =
+        jobs.scores ? read({"--no-labels"}) : read(std::vector<std::string>(), jobs);
     EXPECT_FALSE(set.has_labels);
     ASSERT_EQ(set.pictures.size(), 2U);
     EXPECT_EQ(set.pictures[0].file.filename(), "a.jpg");
     EXPECT_EQ(set.pictures[0].target, kNoClass);
   }
   EXPECT_ERROR(read({}), invalid_argument, "--labels-csv");
-  EXPECT_ERROR(read({"--against", "x", "--per-class", "-"}), invalid_argument, "no labels",
+  EXPECT_ERROR(read({"--no-labels", "--per-class", "-"}), invalid_argument, "no labels",
                "--per-class");
-  EXPECT_ERROR(read({"--faithfulness", "deletion,negative"}), invalid_argument, "no labels",
-               "--faithfulness negative");
-  EXPECT_ERROR(read({"--faithfulness", "deletion", "--class", "target"}), invalid_argument,
+  EXPECT_ERROR(read({"--measure", "deletion,negative"}, kMeasures), invalid_argument, "no labels",
+               "--measure negative");
+  EXPECT_ERROR(read({"--measure", "deletion", "--class", "target"}, kMeasures), invalid_argument,
                "no labels", "--class target");
 }
 
 TEST_F(EvaluatedSetTest, WhatNeedsNoLabelsTakesAnyPictures) {
-  const SetJobs compare{.command = "compare", .compares = true};
   const std::string a = folder_.write("one/a.jpg").string();
   const std::string b = folder_.write("b.jpg").string();
   folder_.write("two/film.mp4");
-  const LabelledSet set = read_of(options({a, b, a}), compare);
+  const LabelledSet set = read_of(options({a, b, a}), kCompares);
   EXPECT_FALSE(set.has_labels);
   ASSERT_EQ(set.pictures.size(), 3U);
   EXPECT_EQ(set.pictures[1].file.filename(), "b.jpg");
-  EXPECT_EQ(read_of(options({(folder_.path() / "*.jpg").string()}), compare).pictures.size(), 1U);
-  EXPECT_ERROR(read_of(options({"/nonexistent"}), compare), invalid_argument, "no such file",
+  EXPECT_EQ(read_of(options({(folder_.path() / "*.jpg").string()}), kCompares).pictures.size(), 1U);
+  EXPECT_ERROR(read_of(options({"/nonexistent"}), kCompares), invalid_argument, "no such file",
                "/nonexistent");
-  EXPECT_ERROR(read_of(options({}), compare), invalid_argument, "name pictures", "compare");
+  EXPECT_ERROR(read_of(options({}), kCompares), invalid_argument, "name pictures", "compare");
   const std::string film = (folder_.path() / "two/film.mp4").string();
-  EXPECT_ERROR(read_of(options({film}), compare), unsupported_format, "is a video", film.c_str());
+  EXPECT_ERROR(read_of(options({film}), kCompares), unsupported_format, "is a video", film.c_str());
   const std::string gone = (folder_.path() / "gone.jpg").string();
-  const LabelledSet mixed = read_of(options({film, a, gone}), compare);
+  const LabelledSet mixed = read_of(options({film, a, gone}), kCompares);
   ASSERT_EQ(mixed.pictures.size(), 3U);
   EXPECT_EQ(mixed.pictures[0].error, ErrorCode::unsupported_format);
   EXPECT_FALSE(mixed.pictures[1].error.has_value());
   EXPECT_EQ(mixed.pictures[2].error, ErrorCode::not_found);
   EXPECT_EQ(mixed.readable(), 1U);
-  const SetJobs evaluate{.command = "evaluate", .scores = true};
-  EXPECT_ERROR(read_of(options({a, b}), evaluate), invalid_argument, "expected one folder",
+  EXPECT_ERROR(read_of(options({a, b}), kScores), invalid_argument, "expected one folder",
                "evaluate");
 }
 
@@ -164,21 +163,9 @@ TEST_F(EvaluatedSetTest, AFolderOfAClassThatIsTheSetItself) {
   EXPECT_EQ(set.passed.links.count, 1);
 }
 
-TEST_F(EvaluatedSetTest, EarlierSpellingsNameTheirCommands) {
-  EXPECT_THAT(earlier_spellings(options({"--limit-images", "1"})), IsEmpty());
-  const auto found = earlier_spellings(options(
-      {"--against-attn", "hydra", "--against-precision", "int8", "--faithfulness", "deletion"}));
-  ASSERT_EQ(found.size(), 2U);
-  EXPECT_EQ(found[0].option, "--against-attn");
-  EXPECT_EQ(found[0].command, "compare");
-  EXPECT_EQ(found[1].option, "--faithfulness");
-  EXPECT_EQ(found[1].command, "faithfulness");
-}
-
 TEST_F(EvaluatedSetTest, FoldersOfUnlabelledPictures) {
   folder_.write("one/a.jpg");
   folder_.write("two/b.jpg");
-  EXPECT_ERROR(read({"--against", "x"}), invalid_argument, "folder");
   EXPECT_EQ(read({"--no-labels", "--recursive"}).pictures.size(), 2U);
   EXPECT_ERROR(read({"--no-labels", "--labels-csv", "x.csv"}), invalid_argument, "--no-labels");
   EXPECT_ERROR(read({"--no-labels", "--require-top1", "50"}), invalid_argument, "no labels");
@@ -188,22 +175,15 @@ TEST_F(EvaluatedSetTest, OptionsThatDoNotGoTogether) {
   const auto refuse = [&](const std::vector<std::string>& words, Format format, const char* text) {
     EXPECT_ERROR(check_evaluate_options(options(words), format), invalid_argument, text);
   };
-  refuse({"--most-errors", "5"}, Format::text, "--save-errors");
-  refuse({"--diagnostics-images", "5"}, Format::text, "--diagnostics");
-  refuse({"--method", "hydra"}, Format::text, "--faithfulness");
-  refuse({"--maps", "hydra"}, Format::text, "--faithfulness");
-  refuse({"--diagnostics", "x.png"}, Format::text, "x.png");
-  refuse({"--diagnostics", "/nonexistent/x.json"}, Format::text, "no such folder");
   refuse({"--per-class", "/nonexistent/x.csv"}, Format::text, "no such folder");
   refuse({"--per-class", "/tmp"}, Format::text, "found a folder");
   EXPECT_ERROR(check_written_files(options({"--per-class", "a.csv", "-o", "./a.csv"})),
                invalid_argument, "same file as");
-  EXPECT_NO_THROW(check_evaluate_options(options({"--diagnostics", "A.HTML"}), Format::text));
-  refuse({"--diagnostics", "-", "--per-class", "-"}, Format::csv, "one table");
+  refuse({"--confusions", "2", "--per-class", "-"}, Format::csv, "one table");
   EXPECT_NO_THROW(
-      check_evaluate_options(options({"--diagnostics", "-", "--per-class", "-"}), Format::json));
-  EXPECT_NO_THROW(check_evaluate_options(options({"--diagnostics", "x.json", "--per-class", "-"}),
-                                         Format::csv));
+      check_evaluate_options(options({"--confusions", "2", "--per-class", "-"}), Format::json));
+  EXPECT_NO_THROW(
+      check_evaluate_options(options({"--confusions", "2", "--per-class", "x.csv"}), Format::csv));
 }
 
 }  // namespace

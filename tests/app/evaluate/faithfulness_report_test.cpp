@@ -1,5 +1,7 @@
 #include "app/evaluate/faithfulness_report.h"
 
+#include "tests/app/formats.h"
+
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -11,6 +13,7 @@
 namespace hydrascope::app {
 namespace {
 
+using hydrascope::testing::written;
 using ::testing::AllOf;
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
@@ -64,7 +67,7 @@ TEST(FaithfulnessReportTest, ComparisonsArePairedAndStrict) {
 }
 
 TEST(FaithfulnessReportTest, JsonHoldsEveryRowWithItsBaselines) {
-  const Json json = Json::parse(json_text(two_measures().json()));
+  const Json json = Json::parse(json_text(two_measures().report().json()));
   EXPECT_EQ(json.at("images"), 4);
   EXPECT_EQ(json.at("random_draws"), 5);
   ASSERT_EQ(json.at("rows").size(), 6U);
@@ -102,31 +105,23 @@ TEST(FaithfulnessReportTest, WhoDoesNotBeatTheCentreIsNamed) {
   for (FaithfulnessRow& row : report.rows) row.areas.clear();
   report.notes.clear();
   EXPECT_THAT(report.all_notes(), IsEmpty()) << "nothing was measured";
-  EXPECT_TRUE(report.json().at("rows").empty());
-  EXPECT_TRUE(report.json().at("blur_sigma").is_null());
-  std::ostringstream text;
-  report.write_text(text);
-  EXPECT_EQ(text.str(), "\nno picture was measured\n");
-  std::ostringstream rows;
-  report.write_rows(Format::csv, rows);
-  EXPECT_EQ(std::ranges::count(rows.str(), '\n'), 1) << "the header";
+  EXPECT_TRUE(report.report().json().at("rows").empty());
+  EXPECT_TRUE(report.report().json().at("blur_sigma").is_null());
+  EXPECT_THAT(written(report.report(), Format::text), HasSubstr("note: no picture was measured\n"));
+  EXPECT_EQ(std::ranges::count(written(report.report(), Format::csv), '\n'), 1) << "the header";
 }
 
 TEST(FaithfulnessReportTest, OnePictureHasNoSpread) {
   FaithfulnessReport report = two_measures();
   report.images = 1;
   for (FaithfulnessRow& row : report.rows) row.areas.resize(1);
-  std::ostringstream out;
-  report.write_text(out);
-  EXPECT_THAT(out.str(), HasSubstr("0.1000 ± -"));
-  EXPECT_TRUE(report.json().at("rows")[0].at("stddev").is_number_float());
-  EXPECT_TRUE(Json::parse(json_text(report.json())).at("rows")[0].at("margin95").is_null());
+  EXPECT_THAT(written(report.report(), Format::text), HasSubstr("0.1000 ± -"));
+  EXPECT_TRUE(
+      Json::parse(json_text(report.report().json())).at("rows")[0].at("margin95").is_null());
 }
 
 TEST(FaithfulnessReportTest, TextIsATableAMeasure) {
-  std::ostringstream out;
-  two_measures().write_text(out);
-  const std::string text = out.str();
+  const std::string text = written(two_measures().report(), Format::text);
   EXPECT_THAT(text, HasSubstr("deletion: while patches go; lower is better (substrate mean, class "
                               "pred, layer 11, 4 pictures)"));
   EXPECT_THAT(text, HasSubstr("insertion: while patches come; higher is better"));
@@ -139,9 +134,7 @@ TEST(FaithfulnessReportTest, TextIsATableAMeasure) {
 }
 
 TEST(FaithfulnessReportTest, RowsAreAHeaderAndALineEach) {
-  std::ostringstream out;
-  two_measures().write_rows(Format::csv, out);
-  std::istringstream lines(out.str());
+  std::istringstream lines(written(two_measures().report(), Format::csv));
   std::vector<std::string> list;
   for (std::string line; std::getline(lines, line);) list.push_back(line);
   ASSERT_EQ(list.size(), 7U);

@@ -100,6 +100,8 @@ class Formats(unittest.TestCase):
         self.assertTrue(done.stdout.strip(), done.stderr)
         if format_name in ("csv", "tsv"):
             self.check_table(done.stdout, begin, "," if format_name == "csv" else "\t")
+        elif format_name == "html":
+            self.assertTrue(done.stdout.startswith("<!doctype html>"), done.stdout[:99])
         elif format_name == "json":
             json.loads(done.stdout)
         elif format_name == "jsonl":
@@ -125,12 +127,12 @@ class Formats(unittest.TestCase):
 
     def test_other_formats_are_refused_with_the_list(self):
         for command in sorted({words[0] for words, _ in COMMANDS.values()}):
-            for other in ("xml", "md", "CSV"):
+            for other in ("xml", "html", "CSV"):
                 if other in self.formats_of(command):
                     continue
                 done = self.run_program(command, "--format", other)
                 self.assertEqual(done.returncode, 2, command)
-                self.assertIn("text, json, jsonl, csv, tsv", done.stderr.replace(" or ", ", "))
+                self.assertIn("text, json, jsonl, csv, tsv, md", done.stderr.replace(" or ", ", "))
 
     def test_notes_go_to_standard_error(self):
         done = self.run_program("benchmark", *LOOK, "--iters", "1", "--warmup", "0", "--img-size", "32", "-o", "a.json")

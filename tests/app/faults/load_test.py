@@ -199,10 +199,9 @@ def main():
     findings, table = [], {}
     with tempfile.TemporaryDirectory(prefix="load_test.") as name:
         load = Load(arguments.program.resolve(), pathlib.Path(name).resolve(), arguments.files)
-        for title, more in (("in the program", []), ("isolated", ["--isolate-decoding"])):
-            table[title], wrong = load.measure(*more)
-            findings += [f"decoded {title}: {wrong}"] if wrong else []
-            print(f"decoded {title}: {table[title]}", flush=True)
+        table, wrong = load.measure()
+        findings += [wrong] if wrong else []
+        print(table, flush=True)
         for number in (signal.SIGINT, signal.SIGTERM, signal.SIGHUP):
             if wrong := load.try_signal(number):
                 findings.append(f"{number.name}: {wrong}")

@@ -1,4 +1,4 @@
-#include "app/model/assets.h"
+#include "app/run/assets.h"
 #include "tests/error_matchers.h"
 #include "tests/temporary_folder.h"
 
@@ -88,10 +88,10 @@ TEST_F(HubCacheTest, WhatIsNotThereIsFetchedByTheCommandThatTheErrorNames) {
     }
     return "none";
   };
-  EXPECT_EQ(hint("hf-hub:org/name"), "`hydrascope models download org/name` fetches it");
+  EXPECT_EQ(hint("hf-hub:org/name"), "`hf download org/name` fetches it");
   EXPECT_EQ(hint("hf-hub:timm/vit_tiny.in1k@v2"),
-            "`hydrascope models download timm/vit_tiny.in1k@v2` fetches it");
-  EXPECT_EQ(hint("hf-hub:org/part"), "`hydrascope models download org/part` fetches it")
+            "`hf download timm/vit_tiny.in1k --revision v2` fetches it");
+  EXPECT_EQ(hint("hf-hub:org/part"), "`hf download org/part` fetches it")
       << "a configuration without weights";
   EXPECT_ERROR(hub_folder("hf-hub:org/part"), invalid_argument, "abcdef, holds no weights");
   EXPECT_ERROR(hub_folder("hf-hub:org/name"), invalid_argument, "not in Hugging Face's cache");

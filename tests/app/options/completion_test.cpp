@@ -64,7 +64,7 @@ TEST(Completions, OptionsOfTheCommand) {
 
 TEST(Completions, WordsOfClosedSets) {
   EXPECT_THAT(offered({"classify", "--fit", ""}), ElementsAre("pad", "crop", "resize"));
-  EXPECT_THAT(offered({"classify", "--dtype", "b"}), ElementsAre("bfloat16"));
+  EXPECT_THAT(offered({"classify", "--precision", "b"}), ElementsAre("bfloat16"));
   EXPECT_THAT(offered({"classify", "--pos_interp", "t"}), ElementsAre("timm", "tile"));
   EXPECT_THAT(offered({"classify", "--fit=p"}), ElementsAre("pad"));
   EXPECT_THAT(offered({"classify", "--fit", "="}), ElementsAre("pad", "crop", "resize"));
@@ -74,7 +74,7 @@ TEST(Completions, WordsOfClosedSets) {
 TEST(Completions, FilesForArgumentsAndFileOptions) {
   for (const Words& typed : {Words{"classify", "photo"},
                              {"classify", "-m", "x"},
-                             {"classify", "--weights", ""},
+                             {"classify", "--checkpoint", ""},
                              {"classify", "--checkpoint", "=", "x"},
                              {"classify", "--recursive", "x"},
                              {"classify", "--fp16", "x"},

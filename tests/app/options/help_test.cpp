@@ -63,7 +63,7 @@ TEST(HelpText, GroupsOptionsUnderHeadings) {
   const std::string text = help_text(classify());
   const std::size_t model = text.find("\nModel:\n");
   const std::size_t runtime = text.find("\nRuntime:\n");
-  const std::size_t general = text.find("\nGeneral:\n");
+  const std::size_t general = text.find("\nAs `hydrascope help help` explains:\n  -c, --config");
   ASSERT_NE(general, std::string::npos);
   EXPECT_LT(model, text.find("--attn SPEC"));
   EXPECT_LT(text.find("--attn SPEC"), runtime);
@@ -78,12 +78,26 @@ TEST(HelpText, ShowsNamesChoicesDefaultsAndAliases) {
   EXPECT_THAT(text, HasSubstr("checkpoint; also --arch)"));
   EXPECT_THAT(text, HasSubstr("      --precision FORMAT      number format"));
   EXPECT_THAT(help_text(classify(), 1000),
-              HasSubstr("(auto, float32, tf32, float16, bfloat16, int8; default: auto; also "
-                        "--dtype; --fp16 = float16; --bf16 = bfloat16)\n"));
-  EXPECT_THAT(text, HasSubstr("      --kernels auto|fused|reference\n"));
+              HasSubstr("(auto, float32, tf32, float16, bfloat16, int8; default: auto; --fp16 "
+                        "= float16; --bf16 = bfloat16)\n"));
+  EXPECT_THAT(text, HasSubstr("      --kernels auto|fused|reference  compute with"));
   EXPECT_THAT(text, HasSubstr("(default: chosen by size)"));
   EXPECT_THAT(text, HasSubstr("(repeatable)"));
   EXPECT_THAT(text, HasSubstr("      --deterministic         the same bits"));
+}
+
+TEST(HelpText, NamesWhatAnotherCommandExplains) {
+  CommandSpec train = classify();
+  train.name = "train";
+  for (Option& option : train.options)
+    if (option.group == "Runtime") option.explained_by = "classify";
+  const std::string text = help_text(train, 1000);
+  EXPECT_THAT(text,
+              HasSubstr("\nAs `hydrascope help classify` explains:\n  -b, --batch-size N, -j, "
+                        "--workers N, --threads N, -d, --device DEVICE (auto), "));
+  EXPECT_THAT(text, Not(HasSubstr("the same bits")));
+  train.name = "classify";
+  EXPECT_THAT(help_text(train), HasSubstr("the same bits")) << "its own it explains";
 }
 
 TEST(HelpText, EndsWithExamples) {

@@ -1,4 +1,5 @@
 // --config and --dump-config.
+#include "app/options/option_builders.h"
 #include "app/options/options.h"
 #include "tests/error_matchers.h"
 #include "tests/temporary_folder.h"
@@ -14,13 +15,22 @@ namespace options_config_test {
 
 using Words = std::vector<std::string>;
 
+Option input() {
+  return text("input", "pictures", letter('i'), also({{"source"}, {"data-dir"}}), repeatable);
+}
+
 CommandSpec classify() {
-  return {
-      .name = "classify",
-      .summary = "",
-      .positionals = "[INPUT...]",
-      .options = join({model_options(), input_options(), preprocessing_options(), runtime_options(),
-                       output_options(), label_options(), general_options()})};
+  return {.name = "classify",
+          .summary = "",
+          .positionals = "[INPUT...]",
+          .options = join({model_options(),
+                           input_options(),
+                           preprocessing_options(),
+                           runtime_options(),
+                           output_options(),
+                           label_options(),
+                           {input()},
+                           general_options()})};
 }
 
 class OptionsConfig : public ::testing::Test {
@@ -65,7 +75,7 @@ TEST_F(OptionsConfig, YieldsToFlagsWhereverTheyStand) {
 }
 
 TEST_F(OptionsConfig, KnowsAliases) {
-  EXPECT_EQ(parsed(R"({"dtype": "int8"})").text("precision"), "int8");
+  EXPECT_EQ(parsed(R"({"imgsz": 96})").text("img-size"), "96");
   EXPECT_EQ(parsed(R"({"fp16": true})").text("precision"), "float16");
   EXPECT_EQ(parsed(R"({"strict": true})").text("on-error"), "fail");
   EXPECT_EQ(parsed(R"({"source": "a,b"})").texts("input"), Words{"a,b"});
@@ -115,7 +125,7 @@ TEST_F(OptionsConfig, ChecksValuesLikeTheCommandLine) {
 TEST_F(OptionsConfig, RefusesOptionsSetTwice) {
   EXPECT_ERROR(parsed(R"({"seed": 1, "seed": 2})"), invalid_argument, "'seed' is given twice");
   EXPECT_ERROR(parsed(R"({"img_size": 1, "imgsz": 2})"), invalid_argument, "second time");
-  EXPECT_ERROR(parsed(R"({"dtype": "int8", "fp16": true})"), invalid_argument, "second time");
+  EXPECT_ERROR(parsed(R"({"precision": "int8", "fp16": true})"), invalid_argument, "second time");
 }
 
 TEST_F(OptionsConfig, RefusesWhatIsNoJsonObject) {
@@ -155,8 +165,8 @@ TEST_F(OptionsConfig, DumpsWhatHasAValue) {
 TEST_F(OptionsConfig, ReadsBackWhatItDumped) {
   const ParsedOptions first =
       parse(classify(), Words{"-m", "a \"b\"\n\xc3\xa9", "--crop-pct", "0.1", "--mean",
-                              ".485,1e-7,-3", "--input-size", "3", "8", "9", "--attn-opt", "a.b=1",
-                              "--native", "--attn-opt", "c,d=2", "--strict", "--img-size", "0224"});
+                              ".485,1e-7,-3", "--attn-opt", "a.b=1", "--native", "--attn-opt",
+                              "c,d=2", "--strict", "--img-size", "0224"});
   const ParsedOptions second = parsed(first.dump_config());
   EXPECT_EQ(second.dump_config(), first.dump_config());
   EXPECT_EQ(second.text("model"), first.text("model"));

@@ -25,13 +25,12 @@ TEST(RequestsTest, ModelAndRunHoldWhatIsAskedAndNothingElse) {
   EXPECT_TRUE(nothing.rel_pos.empty() && nothing.rel_pos_options.empty() && !nothing.pos_embed);
   const ModelRequest model = model_request(
       classify({"-m", "a", "--attn", "hydra", "--attn-opt", "hydra.scale=none", "--use-ema",
-                "--num-classes", "7", "--pos-interp", "hf", "--overview", "off", "--rel-pos",
-                "rope:0-5", "--rel-pos-opt", "rope.base=10", "--pos-embed", "sincos"}));
+                "--pos-interp", "hf", "--overview", "off", "--rel-pos", "rope:0-5", "--rel-pos-opt",
+                "rope.base=10", "--pos-embed", "sincos"}));
   EXPECT_EQ(model.word, "a");
   EXPECT_EQ(model.attention, "hydra");
   EXPECT_THAT(model.attention_options, ElementsAre("hydra.scale=none"));
   EXPECT_TRUE(model.use_ema);
-  EXPECT_EQ(model.num_classes, 7);
   EXPECT_EQ(model.pos_interp, model::PosInterp::hf);
   EXPECT_EQ(model.overview, false);
   EXPECT_EQ(model.rel_pos, "rope:0-5");
@@ -53,12 +52,11 @@ TEST(RequestsTest, ModelAndRunHoldWhatIsAskedAndNothingElse) {
   EXPECT_TRUE(run.fail_fast);
 }
 
-TEST(RequestsTest, OthersDecodeForTheServerAndForWhoAsks) {
+TEST(RequestsTest, OthersDecodeForTheServer) {
   const auto reader = [](const ParsedOptions& options) {
     return run_request(options, AutoExif::upright).decode.reader;
   };
   EXPECT_EQ(reader(classify({})), nullptr);
-  EXPECT_NE(reader(classify({"--isolate-decoding"})), nullptr);
   EXPECT_NE(reader(parse(serve_spec(), Words{})), nullptr);
   EXPECT_NE(reader(parse(serve_spec(), Words{"--decode-timeout", "3"})), nullptr);
 }
@@ -80,10 +78,6 @@ TEST(RequestsTest, ATransformSaysWhereItsValuesComeFrom) {
   EXPECT_THAT(request.mean->value, ElementsAre(0.1, 0.2, 0.3));
   EXPECT_EQ(request.views->value, image::Tiling::tiles);
   EXPECT_FALSE(request.native || request.std || request.crop_pct);
-  const TransformRequest both =
-      transform_request(classify({"--img-size", "48", "--input-size", "3", "32", "32"}));
-  EXPECT_EQ(both.img_size->value, (image::Size{48, 48}));
-  EXPECT_EQ(both.channels, 3);
   EXPECT_TRUE(transform_request(classify({"--views", "native"})).native->value);
 }
 

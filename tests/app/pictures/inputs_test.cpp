@@ -32,10 +32,9 @@ using ::testing::IsEmpty;
 class InputStreamTest : public ::testing::Test {
  protected:
   std::vector<Input> inputs(std::vector<std::string> specs, bool recursive = false,
-                            const std::string& standard_input = "",
-                            NameOrder order = NameOrder::bytes) {
+                            const std::string& standard_input = "") {
     std::istringstream stream(standard_input);
-    InputStream source(std::move(specs), recursive, stream, order);
+    InputStream source(std::move(specs), recursive, stream);
     std::vector<Input> all;
     while (auto input = source.next()) all.push_back(std::move(*input));
     EXPECT_FALSE(source.next().has_value());
@@ -45,10 +44,9 @@ class InputStreamTest : public ::testing::Test {
   /// What `inputs` gives, shortened: the temporary folder as "~", videos "name +video", failures
   /// "name !code".
   std::vector<std::string> names(std::vector<std::string> specs, bool recursive = false,
-                                 const std::string& standard_input = "",
-                                 NameOrder order = NameOrder::bytes) {
+                                 const std::string& standard_input = "") {
     std::vector<std::string> all;
-    for (const Input& input : inputs(std::move(specs), recursive, standard_input, order)) {
+    for (const Input& input : inputs(std::move(specs), recursive, standard_input)) {
       std::string text = input.given;
       const std::size_t folder = text.find(folder_.path().native());
       if (folder != std::string::npos) text.replace(folder, folder_.path().native().size(), "~");
@@ -155,26 +153,6 @@ TEST_F(InputStreamTest, RecursionHasTheOrderOfSortedPaths) {
   EXPECT_THAT(names({folder_.path()}, true), ElementsAre("~/a/a.jpg", "~/b-1.jpg", "~/b.jpg",
                                                          "~/b/1/z.jpg", "~/b/2.jpg", "~/b0.jpg"));
   EXPECT_THAT(names({folder_.path()}), ElementsAre("~/b-1.jpg", "~/b.jpg", "~/b0.jpg"));
-}
-
-TEST_F(InputStreamTest, FramesComeByTheirNumbers) {
-  for (const char* name : {"frame_10.png", "frame_9.png", "frame_009b.png", "frame_08.png",
-                           "frame_8.png", "frame.png", "frame_100000000000000000000.png",
-                           "frame_99999999999999999999.png", "take2/1.png", "take10/1.png"}) {
-    folder_.write(name);
-  }
-  const std::vector<std::string> ordered{"~/frame.png",
-                                         "~/frame_08.png",
-                                         "~/frame_8.png",
-                                         "~/frame_9.png",
-                                         "~/frame_009b.png",
-                                         "~/frame_10.png",
-                                         "~/frame_99999999999999999999.png",
-                                         "~/frame_100000000000000000000.png",
-                                         "~/take2/1.png",
-                                         "~/take10/1.png"};
-  EXPECT_EQ(names({folder_.path()}, true, "", NameOrder::numbers), ordered);
-  EXPECT_EQ(names({folder_.path() / "**"}, false, "", NameOrder::numbers), ordered);
 }
 
 TEST_F(InputStreamTest, FoldersWithoutImages) {
@@ -531,8 +509,7 @@ class InputCountTest : public ::testing::Test {
   std::string path(const char* name) const { return (folder_.path() / name).string(); }
 
   /// What the progress says once it has a total, or, without one, what it goes on saying.
-  std::string shown(std::vector<std::string> words, bool recursive, bool has_total,
-                    std::function<bool(std::int64_t)> takes = {}) {
+  std::string shown(std::vector<std::string> words, bool recursive, bool has_total) {
     ProgressOptions options;
     options.style = ProgressStyle::bar;
     double now = 0;
@@ -542,7 +519,7 @@ class InputCountTest : public ::testing::Test {
     std::string last;
     const auto deadline = std::chrono::steady_clock::now() + std::chrono::seconds(20);
     {
-      InputCount count(std::move(words), recursive, progress, std::move(takes));
+      InputCount count(std::move(words), recursive, progress);
       progress.advance();
       count.begin();
       count.begin();
@@ -569,11 +546,6 @@ TEST_F(InputCountTest, FoldersListsAndPatternsHaveATotal) {
   EXPECT_THAT(shown({"@" + path("list.txt")}, false, true), HasSubstr("1/3 "));
   EXPECT_THAT(shown({all, path("a.jpg"), path("missing.jpg")}, true, true), HasSubstr("1/5 "))
       << "what fails is an input, too";
-}
-
-TEST_F(InputCountTest, AProcessCountsItsShare) {
-  const auto even = [](std::int64_t number) { return number % 2 == 0; };
-  EXPECT_THAT(shown({folder_.path().string()}, true, true, even), HasSubstr("1/2 "));
 }
 
 TEST_F(InputCountTest, WhatCanBeReadOnceOrHasUnknownFramesHasNone) {

@@ -33,12 +33,11 @@ TEST_F(PipelineViewsTest, EachClassIsThatOfItsMostProbableView) {
       const PipelineResult& result = outcome.results[i];
       EXPECT_EQ(result.input.given, inputs[i].given);
       ASSERT_FALSE(result.error) << result.message;
-      ASSERT_TRUE(result.views);
       const image::Picture picture = image::read_picture(inputs[i].path, {});
       EXPECT_EQ(result.pixels.rgb, picture.rgb);
       EXPECT_EQ(result.picture, (image::Size{picture.height, picture.width}));
       const auto plans = image::plan_views(options_.transform, result.picture);
-      ASSERT_EQ(result.views->plans.size(), plans.size());
+      ASSERT_EQ(result.views.plans.size(), plans.size());
       most = std::max(most, plans.size());
       std::vector<at::Tensor> views;
       for (const image::TransformPlan& plan : plans)
@@ -48,7 +47,7 @@ TEST_F(PipelineViewsTest, EachClassIsThatOfItsMostProbableView) {
       const at::Tensor logits = engine_.logits(at::stack(views));
       const at::Tensor expected = std::get<0>(at::softmax(logits.to(at::kDouble), -1).max(0));
       for (std::int64_t c = 0; c < 4; ++c) {
-        const BestViews::Best& best = result.views->best.classes().at(static_cast<std::size_t>(c));
+        const BestViews::Best& best = result.views.best.classes().at(static_cast<std::size_t>(c));
         EXPECT_NEAR(best.probability, expected[c].item<double>(), 1e-5);
         const auto view = static_cast<std::int64_t>(best.view);
         EXPECT_NEAR(best.logit, logits[view][c].item<double>(), 1e-4);
@@ -56,6 +55,24 @@ TEST_F(PipelineViewsTest, EachClassIsThatOfItsMostProbableView) {
       }
     }
     EXPECT_GE(most, 24U);
+  }
+}
+
+TEST_F(PipelineTest, APictureThatIsDecodedIsOneViewAsInARun) {
+  const Input input = file(3, 90, 70);
+  image::Picture picture = image::read_picture(input.path, {});
+  const PipelineResult alone = look_at(picture, engine_, options_);
+  ASSERT_FALSE(alone.error) << alone.message;
+  const Outcome outcome = run({input});
+  for (const PipelineResult* result : {&alone, &outcome.results.at(0)}) {
+    EXPECT_EQ(result->picture, (image::Size{70, 90}));
+    EXPECT_EQ(result->views.kind, "");
+    ASSERT_EQ(result->views.plans.size(), 1U);
+    EXPECT_TRUE(result->logits.allclose(alone.logits));
+    const at::Tensor expected = at::softmax(result->logits.to(at::kDouble), -1);
+    for (std::int64_t c = 0; c < 4; ++c)
+      EXPECT_NEAR(result->views.best.classes().at(static_cast<std::size_t>(c)).probability,
+                  expected[c].item<double>(), 1e-12);
   }
 }
 
@@ -71,7 +88,7 @@ TEST_F(PipelineViewsTest, BatchesAndFailuresAreAsWithOneView) {
   for (std::size_t i = 0; i < 12; ++i) {
     EXPECT_EQ(results[i].input.given, inputs[i].given);
     EXPECT_EQ(results[i].error.has_value(), i == 4 || i == 9) << results[i].message;
-    if (!results[i].error) views += std::ssize(results[i].views->plans);
+    if (!results[i].error) views += std::ssize(results[i].views.plans);
   }
   EXPECT_EQ(results[4].error, ErrorCode::unsupported_format);
   EXPECT_LE(std::ranges::max(model.sizes_), 3) << "more did not fit";
@@ -88,7 +105,7 @@ TEST_F(PipelineViewsTest, ALargePictureGoesThroughInBatches) {
     TwoSlotModel model(100);
     const auto results = results_of(model, options_, {file(0, 700, 500), file(1)});
     ASSERT_EQ(results.size(), 2U);
-    EXPECT_EQ(results[0].views->plans.size(), 29U * 21U);
+    EXPECT_EQ(results[0].views.plans.size(), 29U * 21U);
     EXPECT_LE(std::ranges::max(model.sizes_), 4);
   }
 }

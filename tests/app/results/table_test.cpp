@@ -17,7 +17,6 @@ namespace hydrascope::app {
 namespace {
 
 using ::testing::HasSubstr;
-using ::testing::StartsWith;
 
 ResultTable two_rows() {
   ResultTable table({{"name", "name"}, {"images", "images"}, {"share", "share", 2}});
@@ -39,8 +38,9 @@ TEST(ResultTableTest, EveryFormat) {
             "c          7      -\n");
   EXPECT_EQ(table_in(Format::csv), "name,images,share\n\"a, b\",10,0.25\nc,7,\n");
   EXPECT_EQ(table_in(Format::tsv), "name\timages\tshare\na, b\t10\t0.25\nc\t7\t\n");
-  EXPECT_EQ(table_in(Format::md),
-            "| name | images | share |\n| --- | --- | --- |\n| a, b | 10 | 0.25 |\n| c | 7 |  |\n");
+  EXPECT_EQ(
+      table_in(Format::md),
+      "| name | images | share |\n| --- | --- | --- |\n| a, b | 10 | 0.25 |\n| c | 7 | - |\n");
   EXPECT_EQ(table_in(Format::json),
             "[{\"name\":\"a, b\",\"images\":10,\"share\":0.25},"
             "{\"name\":\"c\",\"images\":7,\"share\":null}]\n");
@@ -56,72 +56,35 @@ TEST(ResultTableTest, ARowHasACellAColumn) {
   EXPECT_EQ(json_text(table.json()), "[]");
 }
 
-Summary evaluation() {
-  Summary report;
-  report.add("top1", 84.8999999999);
-  report.add("images", 500);
-  report.add("model", "deit_tiny");
-  report.add("native", false);
-  report.add_size("img_size", 160, 224);
-  report.add("crop_pct", 0.875, 3);
-  report.add("device", std::string_view("a,b"));
-  report.add("extra", OrderedJson::parse(R"({"a":[1]})"));
-  return report;
+TEST(CellText, HoldsNoJsonButOfWhatIsNested) {
+  const auto text = [](const char* json) { return cell_text(OrderedJson::parse(json)); };
+  EXPECT_EQ(text("[3, 64, 64]"), "3x64x64");
+  EXPECT_EQ(text(R"(["hh", "hog"])"), "hh, hog");
+  EXPECT_EQ(text(R"({"hydra.scale":"linear","taps":3})"), "hydra.scale=linear, taps=3");
+  EXPECT_EQ(text(R"([[1],[2]])"), "[[1],[2]]");
+  EXPECT_EQ(text("[]"), "");
+  EXPECT_EQ(text("null"), "");
+  EXPECT_EQ(text("false"), "false");
 }
 
-std::string written(const Summary& report, Format format) {
-  std::ostringstream out;
-  report.write(format, out);
-  return out.str();
-}
-
-TEST(Summary, JsonKeepsTheOrder) {
-  EXPECT_EQ(written(evaluation(), Format::jsonl),
-            R"({"schema":1,"top1":84.9,"images":500,"model":"deit_tiny","native":false,)"
-            R"("img_size":[160,224],"crop_pct":0.875,"device":"a,b","extra":{"a":[1]}})"
-            "\n");
-  const std::string json = written(evaluation(), Format::json);
-  EXPECT_THAT(json, StartsWith("{\n  \"schema\":1,\n  \"top1\":84.9,\n"));
-  EXPECT_EQ(OrderedJson::parse(json), OrderedJson::parse(written(evaluation(), Format::jsonl)));
-}
-
-TEST(Summary, PairsForPeople) {
-  const auto pairs = evaluation().texts();
-  ASSERT_EQ(pairs.size(), 8U);
-  EXPECT_EQ(pairs[0], (std::pair<std::string, std::string>("top1", "84.90")));
-  EXPECT_EQ(pairs[4], (std::pair<std::string, std::string>("img size", "160x224 (HxW)")));
-}
-
-TEST(Summary, TextIsAligned) {
-  EXPECT_EQ(written(evaluation(), Format::text),
-            "top1      84.90\n"
-            "images    500\n"
-            "model     deit_tiny\n"
-            "native    no\n"
-            "img size  160x224 (HxW)\n"
-            "crop pct  0.875\n"
-            "device    a,b\n"
-            "extra     {\"a\":[1]}\n");
-}
-
-TEST(Summary, TablesHaveAHeaderAndARow) {
-  EXPECT_EQ(written(evaluation(), Format::csv),
-            "top1,images,model,native,img_size,crop_pct,device,extra\n"
-            "84.9,500,deit_tiny,false,\"[160,224]\",0.875,\"a,b\",\"{\"\"a\"\":[1]}\"\n");
-  EXPECT_THAT(written(evaluation(), Format::tsv), HasSubstr("deit_tiny\tfalse\t[160,224]"));
-}
-
-TEST(Summary, OddValues) {
-  Summary report;
-  report.add("speed", std::nan(""));
-  report.add("name", "a\nb");
-  report.add("options", OrderedJson::parse(R"({"softmax.logit_scale":"none","taps":3})"));
-  EXPECT_EQ(written(report, Format::jsonl), R"({"schema":1,"speed":null,"name":"a\nb",)"
-                                            R"("options":{"softmax.logit_scale":"none","taps":3}})"
-                                            "\n");
-  EXPECT_EQ(written(report, Format::text),
-            "speed    -\nname     a\\nb\noptions  softmax.logit_scale=none, taps=3\n");
-  EXPECT_EQ(written(Summary(), Format::json), "{\n  \"schema\":1\n}\n");
+TEST(RecordStreamTest, MayBeginWithFacts) {
+  const auto written = [](Format format, int records) {
+    std::ostringstream out;
+    RecordStream stream(format, out, "a size", "", {{"cpu", "X|Y"}});
+    for (int i = 0; i < records; ++i)
+      stream.write({{"a", i}, {"size", {2, 3}}}, "row " + std::to_string(i) + "\n");
+    stream.finish();
+    return out.str();
+  };
+  EXPECT_EQ(written(Format::text, 1), "cpu: X|Y\nrow 0\n");
+  EXPECT_EQ(written(Format::json, 2),
+            "{\"schema\":1,\"header\":{\"cpu\":\"X|Y\"},\"rows\":[\n"
+            "{\"a\":0,\"size\":[2,3]},\n{\"a\":1,\"size\":[2,3]}\n]}\n");
+  EXPECT_EQ(written(Format::json, 0), "{\"schema\":1,\"header\":{\"cpu\":\"X|Y\"},\"rows\":[]}\n");
+  EXPECT_EQ(written(Format::jsonl, 1),
+            "{\"schema\":1,\"header\":{\"cpu\":\"X|Y\"}}\n{\"a\":0,\"size\":[2,3]}\n");
+  EXPECT_EQ(written(Format::csv, 1), "a,size\n0,2x3\n");
+  EXPECT_EQ(written(Format::md, 1), "- cpu: X|Y\n\n| a | size |\n| --- | --- |\n| 0 | 2x3 |\n");
 }
 
 TEST(JsonText, Strings) {
@@ -166,6 +129,11 @@ TEST(ChooseFormat, WordThenExtensionThenText) {
   for (const char* output : {"", "-", "out", "out.txt", "folder/", "out.", ".json", "csv"}) {
     EXPECT_EQ(choose_format("", output), Format::text) << output;
   }
+  EXPECT_EQ(choose_format("", "out.md"), Format::md);
+  EXPECT_EQ(choose_format("", "out.html", report_formats()), Format::html);
+  EXPECT_EQ(choose_format("", "out.html"), Format::text) << "records are no page";
+  EXPECT_ERROR(choose_format("html", ""), invalid_argument, "'html'");
+  EXPECT_EQ(format_name(Format::html), "html");
   try {
     choose_format("xml", "");
     FAIL() << "xml is no format";
@@ -173,6 +141,15 @@ TEST(ChooseFormat, WordThenExtensionThenText) {
     EXPECT_EQ(error.code(), ErrorCode::invalid_argument);
     EXPECT_THAT(error.hint(), HasSubstr("jsonl"));
   }
+}
+
+TEST(CheckExtension, NamesWhatItMayBe) {
+  EXPECT_NO_THROW(check_extension("a.HTML", "--html", {".svg", ".html"}));
+  EXPECT_ERROR(check_extension("a.png", "--html", {".svg", ".html"}), invalid_argument,
+               ".svg or .html", "--html a.png");
+  EXPECT_NO_THROW(check_one_table(Format::json, {"--a", "--b"}));
+  EXPECT_ERROR(check_one_table(Format::tsv, {"--a", "--b"}), invalid_argument, "one table",
+               "--a and --b");
 }
 
 TEST(DelimitedRow, IsQuotedAsItsFormatWantsIt) {

@@ -22,11 +22,7 @@ image::Labels six_classes() { return image::Labels::parse("a\nb\nc\nd\ne\nf\n", 
 
 Json json_of(const ResultTable& table) { return Json::parse(json_text(table.json())); }
 
-Json json_of(const Summary& summary) {
-  std::ostringstream out;
-  summary.write(Format::json, out);
-  return Json::parse(out.str());
-}
+Json json_of(const Summary& summary) { return Json::parse(json_text(summary.json())); }
 
 /// A picture of which only these numbers are used.
 ScoredPicture picture(std::int64_t target, std::int64_t predicted, double confidence,

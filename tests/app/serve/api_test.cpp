@@ -1,6 +1,6 @@
 #include "app/serve/api.h"
 
-#include "app/serve/metrics.h"
+#include "app/http/metrics.h"
 
 #include <gtest/gtest.h>
 

@@ -6,6 +6,7 @@
 import contextlib
 import json
 import os
+import pathlib
 import re
 import signal
 import socket
@@ -64,6 +65,20 @@ class Limits(unittest.TestCase):
         self.assertEqual(server.ask("POST", "/v1/explain?format=png&topk=1&layer=0", GOOD[0].read_bytes())[0], 200)
         self.assertEqual(server.metrics()["hydrascope_queue_requests"], 0)
         self.assertEqual(server.stop(), 0)
+
+    def test_decoders_end_with_the_server(self):
+        def decoders(pids):
+            commands = {pid: pathlib.Path(f"/proc/{pid}/cmdline") for pid in pids}
+            return {pid for pid, file in commands.items() if file.exists() and b"decode-pictures" in file.read_bytes()}
+
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            before = decoders(int(name) for name in os.listdir("/proc") if name.isdigit())
+            server = self.server()
+            self.assertEqual(server.ask("POST", "/v1/classify", GOOD[0].read_bytes())[0], 200)
+            started = decoders(int(name) for name in os.listdir("/proc") if name.isdigit()) - before
+            self.assertTrue(started)
+            server.stop(number)
+            wait_until(lambda started=started: not decoders(started))
 
     def test_bodies_that_are_too_large(self):
         server = self.server("--max-bytes", "5000")

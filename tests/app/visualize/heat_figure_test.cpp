@@ -1,6 +1,6 @@
 #include "app/visualize/heat_figure.h"
 
-#include "app/visualize/input_map.h"
+#include "app/maps/input_map.h"
 #include "kernels/error.h"
 #include "tests/error_matchers.h"
 
@@ -59,6 +59,15 @@ TEST(ShownMapTest, TwoSignsAreShownAroundZero) {
   EXPECT_FLOAT_EQ(shown.range.high, 3);
 }
 
+/// The maps over `placement`, those with a label over their own.
+viz::Canvas drawn(viz::Canvas picture, const viz::Placement& placement, std::vector<ShownMap> maps,
+                  const FigureOptions& options, const viz::Font* font,
+                  std::optional<viz::Size> frame = std::nullopt) {
+  for (ShownMap& map : maps)
+    if (!map.is_labelled) map.placement = placement;
+  return draw_figure(std::move(picture), maps, options, font, frame);
+}
+
 TEST(ShownMapTest, CaptionsNameClassesAsAsked) {
   FigureOptions options;
   options.label_type = LabelType::id;
@@ -83,7 +92,7 @@ TEST(DrawFigureTest, OneMapIsThePictureAtItsOwnSize) {
       shown_map(input_map(Method::attention, {0, 0, 0, 9}, false), {})};
   FigureOptions options;
   options.sampling = viz::Sampling::nearest;
-  const viz::Canvas figure = draw_figure(grey(40, 30), whole(40, 30), maps, options, nullptr);
+  const viz::Canvas figure = drawn(grey(40, 30), whole(40, 30), maps, options, nullptr);
   EXPECT_EQ(figure.width, 40);
   EXPECT_EQ(figure.height, 30);
   const auto red = [&](int x, int y) {
@@ -101,8 +110,8 @@ TEST(DrawFigureTest, AnOutlineSurroundsTheHeat) {
   plain.alpha = 0;
   FigureOptions outlined = plain;
   outlined.outlined_mass = 0.5;
-  const viz::Canvas without = draw_figure(grey(40, 30), whole(40, 30), maps, plain, nullptr);
-  const viz::Canvas with = draw_figure(grey(40, 30), whole(40, 30), maps, outlined, nullptr);
+  const viz::Canvas without = drawn(grey(40, 30), whole(40, 30), maps, plain, nullptr);
+  const viz::Canvas with = drawn(grey(40, 30), whole(40, 30), maps, outlined, nullptr);
   EXPECT_EQ(without.rgb, grey(40, 30).rgb) << "an alpha of 0 is the picture";
   EXPECT_NE(with.rgb, without.rgb);
   EXPECT_EQ(with.rgb.at(0), 128) << "far from the hot cell nothing changes";
@@ -115,7 +124,7 @@ TEST(DrawFigureTest, WhatTheModelDidNotSeeIsDimmedBehindAThinLine) {
   options.alpha = 0;
   const std::vector<ShownMap> maps{
       shown_map(input_map(Method::attention, {0, 0, 0, 9}, false), options)};
-  const viz::Canvas figure = draw_figure(grey(40, 30), crop, maps, options, nullptr);
+  const viz::Canvas figure = drawn(grey(40, 30), crop, maps, options, nullptr);
   const auto red = [&](int x) {
     return figure.rgb.at(static_cast<std::size_t>((10 * 40 + x) * 3));
   };
@@ -158,8 +167,9 @@ TEST(DrawFigureTest, AMapOfAViewLiesInItsBoxBelowItsClass) {
   InputMap map = input_map(Method::hydra, {0, 0, 0, 9}, true);
   // Columns 100 to 180 and rows 60 to 140 of 200 x 150, seen at half that size.
   map.placement = viz::Placement{{150, 75, 30, 40, 40, 2}, {200, 100, 50, 40, 40, 2}};
+  map.of_class.box = Box{100, 60, 80, 80};
   const std::vector<ShownMap> maps{shown_map(map, options)};
-  const viz::Canvas figure = draw_figure(grey(200, 150), whole(200, 150), maps, options, &font);
+  const viz::Canvas figure = drawn(grey(200, 150), whole(200, 150), maps, options, &font);
   ASSERT_EQ(viz::size_of(figure), (viz::Size{200, 150}));
   const auto pixel = [&](int x, int y) {
     const std::size_t at = static_cast<std::size_t>((y * 200 + x) * 3);
@@ -170,16 +180,15 @@ TEST(DrawFigureTest, AMapOfAViewLiesInItsBoxBelowItsClass) {
   EXPECT_EQ(pixel(90, 100), (std::array{77, 77, 77})) << "outside it is dimmed";
   EXPECT_EQ(pixel(190, 145), (std::array{77, 77, 77}));
   EXPECT_EQ(pixel(100, 58), (std::array{32, 32, 32})) << "above its corner is its label";
-  EXPECT_ERROR(draw_figure(grey(200, 150), whole(200, 150), maps, options, nullptr), internal,
-               "font");
+  EXPECT_ERROR(drawn(grey(200, 150), whole(200, 150), maps, options, nullptr), internal, "font");
   // At the upper edge the label has no room above.
   map.placement = viz::Placement{{150, 75, 0, 40, 40, 2}, {200, 100, 50, 40, 40, 2}};
   const std::vector<ShownMap> upper{shown_map(map, options)};
-  const viz::Canvas labelled = draw_figure(grey(200, 150), whole(200, 150), upper, options, &font);
+  const viz::Canvas labelled = drawn(grey(200, 150), whole(200, 150), upper, options, &font);
   EXPECT_EQ(labelled.rgb.at(100 * 3), 32);
   // On a sheet the panels are smaller, and so is the box.
   const std::vector<ShownMap> two{maps.front(), upper.front()};
-  EXPECT_NO_THROW(draw_figure(grey(2000, 1500), whole(2000, 1500), two, options, &font));
+  EXPECT_NO_THROW(drawn(grey(2000, 1500), whole(2000, 1500), two, options, &font));
 }
 
 TEST(DrawFigureTest, LayersStandSideBySideAndARowIsAMethodHeadAndClass) {
@@ -203,7 +212,7 @@ TEST(DrawFigureTest, LayersStandSideBySideAndARowIsAMethodHeadAndClass) {
     }
     std::vector<std::size_t> sizes;
     for (const auto& row :
-         panel_rows(draw_figure(grey(40, 40), whole(40, 40), maps, options, &font), 128))
+         panel_rows(drawn(grey(40, 40), whole(40, 40), maps, options, &font), 128))
       sizes.push_back(row.size());
     return sizes;
   };
@@ -229,7 +238,7 @@ TEST(DrawFigureTest, ALayerThatAMethodLacksLeavesItsRowShorter) {
     map.choice.layer = layer;
     maps.push_back(shown_map(map, options));
   }
-  const auto rows = panel_rows(draw_figure(grey(40, 40), whole(40, 40), maps, options, &font), 128);
+  const auto rows = panel_rows(drawn(grey(40, 40), whole(40, 40), maps, options, &font), 128);
   ASSERT_EQ(rows.size(), 2U);
   ASSERT_EQ(rows[0].size(), 1U);
   ASSERT_EQ(rows[1].size(), 2U);
@@ -244,7 +253,7 @@ TEST(DrawFigureTest, BarsAreDrawnWhereAskedForAndHaveNumbersWhereAskedFor) {
     options.colorbar_numbers = numbers;
     const std::vector<ShownMap> maps(
         2, shown_map(input_map(Method::hydra, {0.00011F, 0, 0, 0.00023F}, true), options));
-    return draw_figure(grey(200, 200), whole(200, 200), maps, options, &font).width;
+    return drawn(grey(200, 200), whole(200, 200), maps, options, &font).width;
   };
   EXPECT_LT(width(false, false), width(true, false)) << "a sheet has none by itself";
   EXPECT_LT(width(true, false), width(false, true)) << "low and high are short words";
@@ -261,8 +270,8 @@ TEST(DrawFigureTest, FramesHaveOneLayout) {
     InputMap map = input_map(Method::attention, {0, 0, 0, largest}, false);
     map.of_class.label = label;
     const std::vector<ShownMap> maps(count, shown_map(map, options));
-    return draw_figure(grey(picture.width, picture.height), whole(picture.width, picture.height),
-                       maps, options, &font, viz::Size{160, 120});
+    return drawn(grey(picture.width, picture.height), whole(picture.width, picture.height), maps,
+                 options, &font, viz::Size{160, 120});
   };
   for (const std::size_t count : {1U, 3U}) {
     const viz::Size first = viz::size_of(frame("otter", 1, {160, 120}, count));
@@ -279,7 +288,7 @@ TEST(DrawFigureTest, PicturesOfAnotherSizeAreFittedIntoTheFrame) {
   const std::vector<ShownMap> maps{
       shown_map(input_map(Method::attention, {0, 0, 0, 9}, false), options)};
   const viz::Canvas figure =
-      draw_figure(grey(30, 60), whole(30, 60), maps, options, nullptr, viz::Size{40, 30});
+      drawn(grey(30, 60), whole(30, 60), maps, options, nullptr, viz::Size{40, 30});
   ASSERT_EQ(viz::size_of(figure), (viz::Size{40, 30}));
   const auto red = [&](int x, int y) {
     return figure.rgb.at(static_cast<std::size_t>((y * 40 + x) * 3));
@@ -298,35 +307,28 @@ TEST(DrawFigureTest, TextNeedsAFont) {
   FigureOptions options;
   options.caption = true;
   EXPECT_TRUE(options.has_extras(1));
-  EXPECT_ERROR(draw_figure(grey(4, 4), whole(4, 4), maps, options, nullptr), internal, "font");
+  EXPECT_ERROR(drawn(grey(4, 4), whole(4, 4), maps, options, nullptr), internal, "font");
 }
 
-TEST(SteadyMapsTest, ColoursFollowSlowlyAndMapsAsAsked) {
-  SteadyMaps plain(0);
-  std::vector<InputMap> first{input_map(Method::attention, {0, 1, 2, 4}, false)};
-  EXPECT_FLOAT_EQ(plain.add(first, {}).front().range.high, 4);
-  std::vector<InputMap> second{input_map(Method::attention, {0, 1, 2, 14}, false)};
-  EXPECT_FLOAT_EQ(plain.add(second, {}).front().range.high, 5) << "a tenth of the way";
-  EXPECT_EQ(second.front().map.values.back(), 14) << "the map itself is not smoothed";
-
-  SteadyMaps smooth(0.5);
-  first = {input_map(Method::attention, {0, 0, 0, 4}, false)};
-  smooth.add(first, {});
-  second = {input_map(Method::attention, {0, 0, 0, 8}, false)};
-  EXPECT_FLOAT_EQ(smooth.add(second, {}).front().map.values.back(), 6);
+TEST(SteadyColorsTest, ColoursFollowSlowlyAndMapsStay) {
+  SteadyColors colors;
+  std::vector<InputMap> maps{input_map(Method::attention, {0, 1, 2, 4}, false)};
+  EXPECT_FLOAT_EQ(colors.shown(maps, {}).front().range.high, 4);
+  maps = {input_map(Method::attention, {0, 1, 2, 14}, false)};
+  const ShownMap second = colors.shown(maps, {}).front();
+  EXPECT_FLOAT_EQ(second.range.high, 5) << "a tenth of the way";
+  EXPECT_EQ(second.map.values.back(), 14);
 }
 
-TEST(SteadyMapsTest, AnotherClassStartsAnew) {
+TEST(SteadyColorsTest, AnotherClassStartsAnew) {
   for (const Method method : {Method::hydra, Method::attention}) {
-    SteadyMaps steady(0.5);
+    SteadyColors colors;
     std::vector<InputMap> maps{input_map(method, {0, 0, 0, 4}, false)};
-    steady.add(maps, {});
+    colors.shown(maps, {});
     maps = {input_map(method, {0, 0, 0, 8}, false)};
     maps.front().of_class.index = 357;
-    const ShownMap shown = steady.add(maps, {}).front();
     const bool of_class = method == Method::hydra;
-    EXPECT_FLOAT_EQ(shown.map.values.back(), of_class ? 8 : 6);
-    EXPECT_FLOAT_EQ(shown.range.high, of_class ? 8 : 4.2F);
+    EXPECT_FLOAT_EQ(colors.shown(maps, {}).front().range.high, of_class ? 8 : 4.4F);
   }
 }
 

@@ -23,6 +23,7 @@ InputMap map_of(std::int64_t rows, std::int64_t columns) {
   map.choice = {model::explain::Method::attention, 11, {}};
   map.map = {rows, columns, std::vector<float>(static_cast<std::size_t>(rows * columns), 1)};
   map.map.values.front() = 2;
+  map.placement = {viz::Axis::whole(32, rows), viz::Axis::whole(48, columns)};
   return map;
 }
 
@@ -31,7 +32,6 @@ ExplainedInput explained(const std::string& name, std::shared_ptr<VideoOutput> v
   input.facts.input = name;
   input.name = name;
   input.picture = viz::filled(48, 32, {200, 100, 50});
-  input.placement = {viz::Axis::whole(32, 2), viz::Axis::whole(48, 3)};
   input.maps = {map_of(2, 3)};
   input.shown = {shown_map(input.maps.front(), {})};
   input.video = std::move(video);

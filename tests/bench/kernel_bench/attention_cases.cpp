@@ -3,7 +3,8 @@
 #include "tests/bench/kernel_bench/device_memory.h"
 #include "tests/bench/kernel_bench/work.h"
 
-#include <memory>
+#include <string>
+#include <utility>
 
 namespace hydrascope::bench {
 namespace {
@@ -25,211 +26,117 @@ std::string shape_text(std::int64_t images, std::int64_t tokens, const std::stri
 }
 
 /// q, k and v of B x N tokens as a product with the weights of all three leaves them, in rows of
-/// 3 D; y and gradients in rows of their own.
+/// 3 D, and so their gradients; y and its gradient in rows of their own.
 struct Tensors {
   std::int64_t images;
   std::int64_t tokens;
-  DeviceMemory<BFloat16> qkv;
-  DeviceMemory<BFloat16> y;
-  DeviceMemory<BFloat16> grad_y;
-  DeviceMemory<BFloat16> grads;
-  DeviceMemory<float> global;
-  DeviceMemory<float> denominator;
-  DeviceMemory<std::uint8_t> workspace;
+  DeviceMemory<BFloat16> qkv, y, grad_y, grads;
 
   Tensors(std::int64_t b, std::int64_t n, bool backward)
-      : images(b),
-        tokens(n),
-        qkv(random_memory<BFloat16>(static_cast<std::size_t>(b * n * 3 * kDim), 1)),
-        y(static_cast<std::size_t>(b * n * kDim)) {
+      : images(b), tokens(n), qkv(random_memory<BFloat16>(values(3), 1)), y(values(1)) {
     if (!backward) return;
-    grad_y = random_memory<BFloat16>(static_cast<std::size_t>(b * n * kDim), 2);
-    grads = DeviceMemory<BFloat16>(static_cast<std::size_t>(b * n * 3 * kDim));
+    grad_y = random_memory<BFloat16>(values(1), 2);
+    grads = DeviceMemory<BFloat16>(values(3));
   }
-
-  template <class Rows>
-  [[nodiscard]] Rows of(const DeviceMemory<BFloat16>& memory, int part = 0) const {
-    const auto count = static_cast<std::int64_t>(memory.size());
-    const std::int64_t stride = count / (images * tokens);
+  [[nodiscard]] std::size_t values(int parts) const {
+    return static_cast<std::size_t>(images * tokens * parts * kDim);
+  }
+  template <class T = const BFloat16>
+  [[nodiscard]] kernels::device::Rows<T> of(const DeviceMemory<BFloat16>& memory,
+                                            int part = 0) const {
+    const std::int64_t stride = static_cast<std::int64_t>(memory.size()) / (images * tokens);
     return {memory.data() + part * kDim, stride, tokens * stride};
   }
 };
 
-hydra::cuda::Shape hydra_shape(std::int64_t images, std::int64_t tokens) {
-  return {images, tokens, tokens, kDim, hydra::Kernel{}, {}};
-}
-
-hydra::cuda::ForwardParams<BFloat16> hydra_forward(const Tensors& t) {
-  using Read = hydra::cuda::Rows<const BFloat16>;
-  hydra::cuda::ForwardParams<BFloat16> params{};
-  params.shape = hydra_shape(t.images, t.tokens);
-  params.q = t.of<Read>(t.qkv, 0);
-  params.k = t.of<Read>(t.qkv, 1);
-  params.v = t.of<Read>(t.qkv, 2);
-  params.global = t.global.data();
-  params.y = t.of<hydra::cuda::Rows<BFloat16>>(t.y);
-  params.workspace = t.workspace.data();
-  return params;
-}
-
-std::shared_ptr<Tensors> hydra_tensors(std::int64_t images, std::int64_t tokens, bool backward) {
-  auto tensors = std::make_shared<Tensors>(images, tokens, backward);
-  tensors->global = DeviceMemory<float>(static_cast<std::size_t>(images * kDim));
-  tensors->workspace =
-      zeroed_memory<std::uint8_t>(hydra::cuda::workspace_bytes(hydra_shape(images, tokens)));
-  return tensors;
-}
-
 Case hydra_case(std::int64_t images, std::int64_t tokens, bool backward) {
   const double values = static_cast<double>(images * tokens * kDim);
-  const double passes = backward ? 7 : 4;
-  const double flops = backward ? 24 : 8;
-  Case result{backward ? "hydra backward" : "hydra forward",
-              shape_text(images, tokens, "D " + std::to_string(kDim)),
-              "bfloat16",
-              passes * values * sizeof(BFloat16),
-              flops * values,
-              {}};
-  result.prepare = [=](Stream stream) -> Work {
-    auto t = hydra_tensors(images, tokens, backward);
-    const auto forward = hydra_forward(*t);
-    if (!backward) {
-      return {[=](Stream s) { hydra::cuda::forward(forward, s); },
-              {},
-              [t] { return is_finite(t->y) && is_finite(t->global); },
-              {{t->y.data(), t->y.bytes()}, {t->global.data(), t->global.bytes()}}};
-    }
-    using Write = hydra::cuda::Rows<BFloat16>;
-    hydra::cuda::forward(forward, stream);
-    hydra::cuda::BackwardParams<BFloat16> params{};
-    params.shape = forward.shape;
-    params.q = forward.q;
-    params.k = forward.k;
-    params.v = forward.v;
-    params.global = t->global.data();
-    params.grad_y = t->of<hydra::cuda::Rows<const BFloat16>>(t->grad_y);
-    params.grad_q = t->of<Write>(t->grads, 0);
-    params.grad_k = t->of<Write>(t->grads, 1);
-    params.grad_v = t->of<Write>(t->grads, 2);
-    params.workspace = t->workspace.data();
-    return {[=](Stream s) { hydra::cuda::backward(params, s); },
-            {},
-            [t] { return is_finite(t->grads); }};
+  const auto prepare = [=](Stream stream) -> Work {
+    const Tensors t(images, tokens, backward);
+    const hydra::cuda::Shape shape{images, tokens, tokens, kDim, hydra::Kernel{}, {}};
+    const DeviceMemory<float> global(static_cast<std::size_t>(images * kDim));
+    const auto workspace = zeroed_memory<std::uint8_t>(hydra::cuda::workspace_bytes(shape));
+    const auto forward = [=](Stream s) {
+      hydra::cuda::forward<BFloat16>(
+          {shape, t.of(t.qkv, 0), t.of(t.qkv, 1), t.of(t.qkv, 2), nullptr, global.data(),
+           t.of<BFloat16>(t.y), workspace.data()},
+          s);
+    };
+    if (!backward)
+      return {forward,
+              [=] { return is_finite(t.y) && is_finite(global); },
+              {{t.y.data(), t.y.bytes()}, {global.data(), global.bytes()}}};
+    forward(stream);
+    const auto run = [=](Stream s) {
+      hydra::cuda::backward<BFloat16>(
+          {shape, t.of(t.qkv, 0), t.of(t.qkv, 1), t.of(t.qkv, 2), nullptr, global.data(),
+           t.of(t.grad_y), t.of<BFloat16>(t.grads, 0), t.of<BFloat16>(t.grads, 1),
+           t.of<BFloat16>(t.grads, 2), nullptr, workspace.data()},
+          s);
+    };
+    return {run, [=] { return is_finite(t.grads); }};
   };
-  return result;
-}
-
-linear::Shape linear_shape(linear::Feature feature) {
-  return {kHeads, kDim / kHeads, kDim / kHeads, {feature}};
-}
-
-linear::cuda::Extent linear_extent(std::int64_t images, std::int64_t tokens) {
-  return {images, tokens, tokens, {}};
-}
-
-std::shared_ptr<Tensors> linear_tensors(const linear::Shape& shape, std::int64_t images,
-                                        std::int64_t tokens, bool backward) {
-  const linear::cuda::Extent extent = linear_extent(images, tokens);
-  auto tensors = std::make_shared<Tensors>(images, tokens, backward);
-  tensors->global = DeviceMemory<float>(linear::cuda::state_floats(shape, extent));
-  tensors->workspace = DeviceMemory<std::uint8_t>(
-      backward ? linear::cuda::backward_workspace_bytes<BFloat16>(shape, extent)
-               : linear::cuda::workspace_bytes<BFloat16>(shape, extent));
-  if (backward)
-    tensors->denominator = DeviceMemory<float>(static_cast<std::size_t>(images * kHeads * tokens));
-  return tensors;
-}
-
-linear::cuda::ForwardParams<BFloat16> linear_forward(const linear::Shape& shape, const Tensors& t) {
-  using Read = linear::cuda::Rows<const BFloat16>;
-  linear::cuda::ForwardParams<BFloat16> params{};
-  params.shape = shape;
-  params.extent = linear_extent(t.images, t.tokens);
-  params.q = t.of<Read>(t.qkv, 0);
-  params.k = t.of<Read>(t.qkv, 1);
-  params.v = t.of<Read>(t.qkv, 2);
-  params.y = t.of<linear::cuda::Rows<BFloat16>>(t.y);
-  params.state = t.global.data();
-  params.denominator = t.denominator.data();
-  params.workspace = t.workspace.data();
-  return params;
+  return {backward ? "hydra backward" : "hydra forward",
+          shape_text(images, tokens, "D " + std::to_string(kDim)),
+          "bfloat16",
+          (backward ? 7 : 4) * values * sizeof(BFloat16),
+          (backward ? 24 : 8) * values,
+          prepare};
 }
 
 Case linear_case(const std::string& name, linear::Feature feature, std::int64_t images,
                  std::int64_t tokens, bool backward) {
-  const linear::Shape shape = linear_shape(feature);
+  const linear::Shape shape{kHeads, kDim / kHeads, kDim / kHeads, {feature}};
+  const linear::cuda::Extent extent{images, tokens, tokens, {}};
   const double values = static_cast<double>(images * tokens * kDim);
   // A product of F x d a token and head for the state and one to read it; backward four.
   const double products = backward ? 4 : 2;
-  const double passes = backward ? 8 : 4;
-  Case result{name + (backward ? " backward" : " forward"),
-              shape_text(images, tokens, "H 12, d 64"),
-              "bfloat16",
-              passes * values * sizeof(BFloat16),
-              2 * products * values * static_cast<double>(shape.features()),
-              {}};
-  result.prepare = [=](Stream stream) -> Work {
-    auto t = linear_tensors(shape, images, tokens, backward);
-    const auto forward = linear_forward(shape, *t);
-    if (!backward) {
-      return {[=](Stream s) { linear::cuda::forward(forward, s); },
-              {},
-              [t] { return is_finite(t->y) && is_finite(t->global); }};
-    }
-    using Read = linear::cuda::Rows<const BFloat16>;
-    using Write = linear::cuda::Rows<BFloat16>;
-    linear::cuda::forward(forward, stream);
-    linear::cuda::BackwardParams<BFloat16> params{};
-    params.shape = shape;
-    params.extent = forward.extent;
-    params.q = forward.q;
-    params.k = forward.k;
-    params.v = forward.v;
-    params.y = t->of<Read>(t->y);
-    params.state = t->global.data();
-    params.denominator = t->denominator.data();
-    params.grad_y = t->of<Read>(t->grad_y);
-    params.grad_q = t->of<Write>(t->grads, 0);
-    params.grad_k = t->of<Write>(t->grads, 1);
-    params.grad_v = t->of<Write>(t->grads, 2);
-    params.workspace = t->workspace.data();
-    return {[=](Stream s) { linear::cuda::backward(params, s); },
-            {},
-            [t] { return is_finite(t->grads); }};
+  const auto prepare = [=](Stream stream) -> Work {
+    const Tensors t(images, tokens, backward);
+    const DeviceMemory<float> state(linear::cuda::state_floats(shape, extent));
+    const DeviceMemory<float> denominator(
+        backward ? static_cast<std::size_t>(images * kHeads * tokens) : 0);
+    const DeviceMemory<std::uint8_t> workspace(
+        backward ? linear::cuda::backward_workspace_bytes<BFloat16>(shape, extent)
+                 : linear::cuda::workspace_bytes<BFloat16>(shape, extent));
+    const auto forward = [=](Stream s) {
+      linear::cuda::forward<BFloat16>(
+          {shape, extent, t.of(t.qkv, 0), t.of(t.qkv, 1), t.of(t.qkv, 2), t.of<BFloat16>(t.y),
+           state.data(), backward ? denominator.data() : nullptr, workspace.data()},
+          s);
+    };
+    if (!backward) return {forward, [=] { return is_finite(t.y) && is_finite(state); }};
+    forward(stream);
+    const auto run = [=](Stream s) {
+      linear::cuda::backward<BFloat16>(
+          {shape, extent, t.of(t.qkv, 0), t.of(t.qkv, 1), t.of(t.qkv, 2), t.of(t.y), state.data(),
+           denominator.data(), t.of(t.grad_y), t.of<BFloat16>(t.grads, 0),
+           t.of<BFloat16>(t.grads, 1), t.of<BFloat16>(t.grads, 2), workspace.data()},
+          s);
+    };
+    return {run, [=] { return is_finite(t.grads); }};
   };
-  return result;
+  return {name + (backward ? " backward" : " forward"),
+          shape_text(images, tokens, "H 12, d 64"),
+          "bfloat16",
+          (backward ? 8 : 4) * values * sizeof(BFloat16),
+          2 * products * values * static_cast<double>(shape.features()),
+          prepare};
 }
 
 }  // namespace
 
-std::vector<Case> hydra_cases() {
+std::vector<Case> attention_cases() {
   std::vector<Case> cases;
   for (const bool backward : {false, true})
     for (const std::int64_t tokens : {kFullHd, kUltraHd})
       for (const std::int64_t images : {std::int64_t{1}, kImages})
         cases.push_back(hydra_case(images, tokens, backward));
-  return cases;
-}
-
-std::vector<Case> linear_attention_cases() {
-  struct Setting {
-    const char* name;
-    linear::Feature feature;
-  };
-  struct Batch {
-    std::int64_t images;
-    std::int64_t tokens;
-  };
-  std::vector<Case> cases;
-  for (const Setting& setting : {Setting{"hedgehog", linear::Feature::exp_pair},
-                                 Setting{"elu", linear::Feature::elu_plus_one}}) {
-    for (const Batch& batch : {Batch{1, kLong}, Batch{kImages, kFullHd}}) {
-      for (const bool backward : {false, true}) {
-        cases.push_back(
-            linear_case(setting.name, setting.feature, batch.images, batch.tokens, backward));
-      }
-    }
-  }
+  for (const auto& [name, feature] :
+       {std::pair{"hedgehog", linear::Feature::exp_pair}, {"elu", linear::Feature::elu_plus_one}})
+    for (const auto& [images, tokens] : {std::pair{std::int64_t{1}, kLong}, {kImages, kFullHd}})
+      for (const bool backward : {false, true})
+        cases.push_back(linear_case(name, feature, images, tokens, backward));
   return cases;
 }
 

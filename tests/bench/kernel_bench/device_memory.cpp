@@ -56,16 +56,10 @@ bool all_finite(const std::vector<T>& values) {
 
 }  // namespace
 
-template <class T>
-DeviceMemory<T>::DeviceMemory(std::size_t count) : count_(count) {
+std::shared_ptr<void> device_memory(std::size_t bytes) {
   void* memory = nullptr;
-  check_cuda(cudaMalloc(&memory, std::max<std::size_t>(count * sizeof(T), 1)), "cudaMalloc");
-  memory_.reset(memory);
-}
-
-template <class T>
-void DeviceMemory<T>::Free::operator()(void* memory) const {
-  cudaFree(memory);
+  check_cuda(cudaMalloc(&memory, std::max<std::size_t>(bytes, 1)), "cudaMalloc");
+  return {memory, cudaFree};
 }
 
 template <class T>
@@ -109,7 +103,6 @@ bool is_finite(const DeviceMemory<T>& memory) {
 }
 
 #define HYDRASCOPE_INSTANTIATE(T)                                \
-  template class DeviceMemory<T>;                                \
   template DeviceMemory<T> random_memory(std::size_t, unsigned); \
   template DeviceMemory<T> zeroed_memory(std::size_t);           \
   template bool is_finite(const DeviceMemory<T>&);

@@ -13,22 +13,23 @@ namespace hydrascope::bench {
 /// An FP8 number, 4 exponent bits and 3 fraction bits; no infinity.
 enum class E4m3 : std::uint8_t {};
 
-/// `count` elements of T on the current device, undefined at first; 256-byte aligned.
+/// `bytes` on the current device, undefined at first; 256-byte aligned.
+std::shared_ptr<void> device_memory(std::size_t bytes);
+
+/// `count` elements of T; copies share them.
 template <class T>
 class DeviceMemory {
  public:
   DeviceMemory() = default;
-  explicit DeviceMemory(std::size_t count);
+  explicit DeviceMemory(std::size_t count)
+      : memory_(device_memory(count * sizeof(T))), count_(count) {}
 
   [[nodiscard]] T* data() const { return static_cast<T*>(memory_.get()); }
   [[nodiscard]] std::size_t size() const { return count_; }
   [[nodiscard]] std::size_t bytes() const { return count_ * sizeof(T); }
 
  private:
-  struct Free {
-    void operator()(void* memory) const;
-  };
-  std::unique_ptr<void, Free> memory_;
+  std::shared_ptr<void> memory_;
   std::size_t count_ = 0;
 };
 

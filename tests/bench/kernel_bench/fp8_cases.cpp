@@ -184,7 +184,6 @@ Case fp8_case(Fp8Product product, bool scale_of_row) {
               [product](Stream stream) -> Work {
                 auto call = std::make_shared<Fp8Call>(product, stream);
                 return {[call](Stream s) { call->run(s); },
-                        {},
                         [call] { return call->finite(); },
                         {},
                         call->note()};

@@ -1,5 +1,6 @@
 #include "tests/bench/kernel_bench/stopwatch.h"
 
+#include "kernels/device/graph.h"
 #include "kernels/device/launch.h"
 #include "tests/bench/kernel_bench/memory_kernels.h"
 
@@ -12,6 +13,7 @@ namespace hydrascope::bench {
 namespace {
 
 using kernels::device::check_cuda;
+using kernels::device::Graph;
 
 constexpr int kWindow = static_cast<int>(sized(10, 2));  // launches whose median is compared
 constexpr std::size_t kCopied = sized(std::int64_t{1} << 30, 4096);
@@ -31,37 +33,6 @@ double percentile(const std::vector<double>& sorted, double share) {
   return std::lerp(sorted[below], sorted[above], at - static_cast<double>(below));
 }
 
-/// A captured sequence of calls.
-class Graph {
- public:
-  template <class Body>
-  Graph(kernels::device::Stream stream, Body&& body) {
-    check_cuda(cudaStreamBeginCapture(stream, cudaStreamCaptureModeThreadLocal), "capture");
-    cudaGraph_t graph = nullptr;
-    try {
-      body();
-    } catch (...) {
-      cudaStreamEndCapture(stream, &graph);
-      cudaGraphDestroy(graph);
-      throw;
-    }
-    check_cuda(cudaStreamEndCapture(stream, &graph), "end of capture");
-    const cudaError_t status = cudaGraphInstantiate(&runnable_, graph, 0);
-    cudaGraphDestroy(graph);
-    check_cuda(status, "cudaGraphInstantiate");
-  }
-  Graph(const Graph&) = delete;
-  Graph& operator=(const Graph&) = delete;
-  ~Graph() { cudaGraphExecDestroy(runnable_); }
-
-  void launch(kernels::device::Stream stream) const {
-    check_cuda(cudaGraphLaunch(runnable_, stream), "cudaGraphLaunch");
-  }
-
- private:
-  cudaGraphExec_t runnable_ = nullptr;
-};
-
 }  // namespace
 
 Times summarise(std::vector<double> microseconds) {
@@ -74,9 +45,6 @@ Times summarise(std::vector<double> microseconds) {
   return times;
 }
 
-void Stopwatch::DestroyStream::operator()(CUstream_st* stream) const { cudaStreamDestroy(stream); }
-void Stopwatch::DestroyEvent::operator()(CUevent_st* event) const { cudaEventDestroy(event); }
-
 Stopwatch::Stopwatch(int launches)
     : launches_(launches),
       written_(flushed_bytes()),
@@ -84,14 +52,10 @@ Stopwatch::Stopwatch(int launches)
       sink_(sizeof(std::uint32_t)) {
   cudaStream_t stream = nullptr;
   check_cuda(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreate");
-  stream_.reset(stream);
-  for (int i = 0; i < std::max(launches, kWindow); ++i) {
-    for (std::vector<Event>* events : {&begin_, &end_}) {
-      cudaEvent_t event = nullptr;
-      check_cuda(cudaEventCreate(&event), "cudaEventCreate");
-      events->emplace_back(event);
-    }
-  }
+  stream_.reset(stream, cudaStreamDestroy);
+  for (int i = 0; i < std::max(launches, kWindow); ++i)
+    for (auto* events : {&begin_, &end_})  // made now: the first record makes an event
+      events->emplace_back(kernels::device::Event::Timing::on).record(stream);
 }
 
 void Stopwatch::flush() {
@@ -104,18 +68,14 @@ void Stopwatch::flush() {
 std::vector<double> Stopwatch::sample(int count, const Call& before, const Call& timed) {
   for (int i = 0; i < count; ++i) {
     before();
-    check_cuda(cudaEventRecord(begin_[i].get(), stream()), "cudaEventRecord");
+    begin_[i].record(stream());
     timed();
-    check_cuda(cudaEventRecord(end_[i].get(), stream()), "cudaEventRecord");
+    end_[i].record(stream());
   }
   check_cuda(cudaStreamSynchronize(stream()), "measured kernels");
   std::vector<double> microseconds;
-  for (int i = 0; i < count; ++i) {
-    float milliseconds = 0;
-    check_cuda(cudaEventElapsedTime(&milliseconds, begin_[i].get(), end_[i].get()),
-               "cudaEventElapsedTime");
-    microseconds.push_back(1e3 * static_cast<double>(milliseconds));
-  }
+  for (int i = 0; i < count; ++i)
+    microseconds.push_back(1e3 * static_cast<double>(end_[i].milliseconds_since(begin_[i])));
   return microseconds;
 }
 
@@ -132,12 +92,7 @@ Times Stopwatch::settled_times(const Call& before, const Call& timed) {
 }
 
 Times Stopwatch::cold(const Work& work) {
-  return settled_times(
-      [&] {
-        if (work.restore) work.restore(stream());
-        flush();
-      },
-      [&] { work.run(stream()); });
+  return settled_times([&] { flush(); }, [&] { work.run(stream()); });
 }
 
 Times Stopwatch::warm(const Work& work) {
@@ -150,11 +105,7 @@ Times Stopwatch::warm(const Work& work) {
   const Graph graph(stream(), [&] {
     for (int i = 0; i < runs; ++i) work.run(stream());
   });
-  Times times = settled_times(
-      [&] {
-        if (work.restore) work.restore(stream());
-      },
-      [&] { graph.launch(stream()); });
+  Times times = settled_times([] {}, [&] { graph.launch(); });
   times.median /= runs;
   times.p10 /= runs;
   times.p90 /= runs;
@@ -185,7 +136,7 @@ std::uint64_t Stopwatch::replay(const Work& work, int count) {
                        reinterpret_cast<std::uint64_t*>(different.data()), stream());
     }
   });
-  for (int calls = 0; calls < count; calls += kCallsOfGraph) graph.launch(stream());
+  for (int calls = 0; calls < count; calls += kCallsOfGraph) graph.launch();
   check_cuda(
       cudaMemcpyAsync(&result, different.data(), sizeof result, cudaMemcpyDeviceToHost, stream()),
       "cudaMemcpyAsync");

@@ -1,15 +1,15 @@
 // Times of kernel calls by CUDA events, with L2 cold or warm, and the rate of a large copy.
 #pragma once
 
+#include "kernels/device/event.h"
 #include "kernels/device/stream.h"
 #include "tests/bench/kernel_bench/device_memory.h"
 #include "tests/bench/kernel_bench/work.h"
 
 #include <cstdint>
+#include <deque>
 #include <memory>
 #include <vector>
-
-struct CUevent_st;
 
 namespace hydrascope::bench {
 
@@ -45,13 +45,6 @@ class Stopwatch {
   [[nodiscard]] static double copy_bytes();
 
  private:
-  struct DestroyStream {
-    void operator()(CUstream_st* stream) const;
-  };
-  struct DestroyEvent {
-    void operator()(CUevent_st* event) const;
-  };
-  using Event = std::unique_ptr<CUevent_st, DestroyEvent>;
   using Call = std::function<void()>;
 
   /// `before` and `timed` enqueue; until the medians of ten differ by less than 2 %, then
@@ -61,9 +54,8 @@ class Stopwatch {
   void flush();
 
   int launches_;
-  std::unique_ptr<CUstream_st, DestroyStream> stream_;
-  std::vector<Event> begin_;
-  std::vector<Event> end_;
+  std::shared_ptr<CUstream_st> stream_;
+  std::deque<kernels::device::Event> begin_, end_;
   DeviceMemory<std::uint8_t> written_;
   DeviceMemory<std::uint8_t> read_;
   DeviceMemory<std::uint8_t> sink_;

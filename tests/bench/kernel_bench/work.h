@@ -21,9 +21,6 @@ constexpr std::int64_t sized(std::int64_t full, std::int64_t /*tiny*/) { return 
 /// Memory and arguments of one call.
 struct Work {
   std::function<void(kernels::device::Stream)> run;
-  /// Brings back what `run` overwrites, before every measured launch and outside its time; may be
-  /// empty.
-  std::function<void(kernels::device::Stream)> restore;
   /// Whether what `run` wrote is finite.
   std::function<bool()> finite;
   /// The memory that `run` writes, whole 16-byte words; empty for calls that are not replayed.
@@ -46,11 +43,8 @@ struct Case {
   bool may_refuse = false;  ///< a probe: that the library refuses is its result
 };
 
-std::vector<Case> hydra_cases();
-std::vector<Case> linear_attention_cases();
-std::vector<Case> row_cases();      ///< layer_norm, gelu, token_rows
-std::vector<Case> picture_cases();  ///< patchify
-std::vector<Case> product_cases();  ///< cuBLASLt, with the epilogues of a block
+std::vector<Case> attention_cases();  ///< hydra, hedgehog, elu
+std::vector<Case> layer_cases();      ///< the rest of a layer, and cuBLASLt's products
 std::vector<Case> fp8_cases();  ///< the same products of FP8 numbers, which nothing else uses yet
 
 }  // namespace hydrascope::bench

@@ -171,7 +171,7 @@ def remarks(result: Json) -> list[str]:
 def heading(header: Json) -> list[str]:
     versions = ", ".join(f"{name} {version}" for name, version in header["versions"].items())
     text = [
-        "# hydrascope beside its peers: speed with random weights (accuracy: docs/results.md)",
+        f"# hydrascope beside its peers, {header['date'][:10]}: speed with random weights (accuracy: docs/results.md)",
         "",
         f"- processor: {header['processor']} ({header['instruction_sets']}), "
         f"{header['processors']} processors, {header['memory_gb']:.0f} GB",

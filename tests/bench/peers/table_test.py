@@ -126,5 +126,5 @@ class Markdown(unittest.TestCase):
         for file in files:
             result = json.loads(file.read_text(encoding="utf-8"))
             table.summarise(result)
-            page = file.with_suffix(".md").read_text(encoding="utf-8")
+            page = (ROOT / "docs" / "notes" / f"{file.stem}.md").read_text(encoding="utf-8")
             self.assertEqual(table.markdown(result), page, file.name)

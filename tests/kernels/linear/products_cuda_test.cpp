@@ -1,4 +1,5 @@
 // Products by cuBLASLt, or by its stand-in (tests/stand_in), against plain loops.
+#include "kernels/device/graph.h"
 #include "kernels/error.h"
 #include "kernels/linear/cublas_lt_products.h"
 #include "tests/kernels/device_array.h"
@@ -369,21 +370,13 @@ TEST_P(CublasLt, ReplaysFromAGraph) {
     with_type(GetParam(), [&]<class T>() {
       Operands<T> operands(each);
       const int product = products->plan(operands.shape);
-      cudaGraph_t graph = nullptr;
-      cudaGraphExec_t executable = nullptr;
-      device::check_cuda(cudaStreamBeginCapture(stream_, cudaStreamCaptureModeThreadLocal),
-                         "cudaStreamBeginCapture");
-      operands.run(*products, product);
-      device::check_cuda(cudaStreamEndCapture(stream_, &graph), "cudaStreamEndCapture");
-      device::check_cuda(cudaGraphInstantiate(&executable, graph, 0), "cudaGraphInstantiate");
+      const device::Graph graph(stream_, [&] { operands.run(*products, product); });
       for (int i = 0; i < 2; ++i) {
         copy_memory(operands.device_y.data(), operands.y.data(), operands.y.size() * sizeof(T));
-        device::check_cuda(cudaGraphLaunch(executable, stream_), "cudaGraphLaunch");
+        graph.launch();
         wait();
         operands.expect_equal_to_the_twin(each.what + ", replayed");
       }
-      cudaGraphExecDestroy(executable);
-      cudaGraphDestroy(graph);
     });
   }
 }

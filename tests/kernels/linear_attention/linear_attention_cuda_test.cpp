@@ -122,101 +122,36 @@ TEST_F(LinearAttentionCuda, RisingMaximaKeepWhatWasSummed) {
 }
 
 TEST_F(LinearAttentionCuda, TheStateIsWhatTheHeaderSays) {
-  for (const std::int64_t tokens : {40, 300}) {
-    Problem<float> p(shape_of(Feature::exp_pair, 2, 4, 4), 2, tokens, Fill::normal);
-    p.run(false);
-    constexpr std::int64_t kHeads = 4;  // of both images
-    constexpr std::int64_t kF = 8;
-    ASSERT_EQ(p.state.size(), to_size(kHeads * kF * (4 + 2)));
-    for (std::int64_t head = 0; head < kHeads; ++head) {
-      const std::int64_t b = head / 2;
-      const auto of = [&](TokenRows<float>& x, std::int64_t t, std::int64_t f) {
-        const auto u = static_cast<double>(static_cast<float>(x.at(b, t, head % 2 * 4 + f % 4)));
-        return f < 4 ? u : -u;
-      };
-      double shared = -1e30;
-      std::vector<double> z(kF);
-      std::vector<double> maximum(kF, -1e30);
-      for (std::int64_t f = 0; f < kF; ++f) {
-        double s = 0;
-        for (std::int64_t t = 0; t < tokens; ++t)
-          maximum[to_size(f)] = std::max(maximum[to_size(f)], of(p.k, t, f));
-        for (std::int64_t t = 0; t < tokens; ++t) {
-          const double weight = std::exp(of(p.k, t, f) - maximum[to_size(f)]);
-          z[to_size(f)] += weight;
-          s += weight * static_cast<double>(static_cast<float>(p.v.at(b, t, head % 2 * 4 + 1)));
-        }
-        const std::int64_t row = head * kF + f;
-        EXPECT_EQ(static_cast<double>(p.state[to_size(kHeads * kF * 5 + row)]),
-                  maximum[to_size(f)]);
-        EXPECT_NEAR(p.state[to_size(kHeads * kF * 4 + row)], z[to_size(f)], 1e-5 * z[to_size(f)]);
-        EXPECT_NEAR(p.state[to_size(row * 4 + 1)], s, 1e-5 * z[to_size(f)]);
-        shared = std::max(shared, of(p.q, 7, f) + maximum[to_size(f)]);
-      }
-      double m = 0;
-      for (std::int64_t f = 0; f < kF; ++f)
-        m += std::exp(of(p.q, 7, f) + maximum[to_size(f)] - shared) * z[to_size(f)];
-      EXPECT_NEAR(p.denominator[to_size(head * tokens + 7)], m, 1e-5 * m);
+  for (const Feature feature : {Feature::exp_pair, Feature::exp_centred, Feature::relu})
+    for (const std::int64_t tokens : {40, 300}) {
+      Problem<float> problem(shape_of(feature, 2, 4, 4), 2, tokens);
+      problem.run(false);
+      expect_state(problem, 5e-6);
     }
-  }
-}
-
-/// All results of some images.
-std::vector<float> results(Problem<float>& p, std::int64_t first_image, std::int64_t images) {
-  std::vector<float> all;
-  for (TokenRows<float>* each : {&p.y, &p.grad_q, &p.grad_k, &p.grad_v})
-    for (const float value : each->values(first_image, images)) all.push_back(value);
-  return all;
 }
 
 TEST_F(LinearAttentionCuda, ResultsDependNeitherOnTheBatchNorOnTheSchedule) {
   const la::Shape shape = shape_of(Feature::softmax_pair, 2, 12, 8);
-  Problem<float> both(shape, 2, 270, Fill::normal);
+  Problem<float> both(shape, 2, 270);
   both.run(true);
-  const std::vector<float> once = results(both, 0, 2);
+  const std::vector<float> once[] = {both.results(0), both.results(1)};
   for_each_schedule([&] {
     both.run(true);
-    ASSERT_TRUE(same_bits(results(both, 0, 2), once));
+    for (std::int64_t b = 0; b < 2; ++b) ASSERT_TRUE(same_bits(both.results(b), once[b]));
   });
   for (std::int64_t b = 0; b < 2; ++b) {
     Problem<float> single(shape, 1, 270, Fill::zeros);
-    for (const auto member :
-         {&Problem<float>::q, &Problem<float>::k, &Problem<float>::v, &Problem<float>::grad_y})
-      (single.*member).take(both.*member, b);
+    single.take(both, b);
     single.run(true);
-    EXPECT_TRUE(same_bits(results(single, 0, 1), results(both, b, 1)));
+    EXPECT_TRUE(same_bits(single.results(0), once[b]));
   }
 }
 
 TEST_F(LinearAttentionCuda, NanReachesWhatDependsOnIt) {
-  const float nan(std::numeric_limits<float>::quiet_NaN());
   for (const Feature feature : kAllFeatures) {
     SCOPED_TRACE(name_of(feature));
-    Problem<float> p(shape_of(feature, 4, 8, 12), 2, 34, Fill::normal);
-    p.q.at(1, 2, 7) = nan;            // row 2 of head 0
-    p.k.at(1, 5, 8 + 3) = nan;        // all of head 1
-    p.v.at(1, 6, 24 + 11) = nan;      // the last column of head 2
-    p.grad_y.at(1, 7, 36 + 4) = nan;  // head 3, backward only
-    p.run(true);
-    const auto is_nan = [](TokenRows<float>& x, std::int64_t b, std::int64_t t, std::int64_t i) {
-      return std::isnan(static_cast<float>(x.at(b, t, i)));
-    };
-    for (std::int64_t t = 0; t < 34; ++t) {
-      for (std::int64_t c = 0; c < 48; ++c) {
-        ASSERT_FALSE(is_nan(p.y, 0, t, c) || is_nan(p.grad_v, 0, t, c));
-        ASSERT_EQ(is_nan(p.y, 1, t, c), c < 12 ? t == 2 : c < 24 || c == 35)
-            << "row " << t << ", column " << c;
-        if (c >= 36) {
-          ASSERT_EQ(is_nan(p.grad_v, 1, t, c), c == 40) << "row " << t << ", column " << c;
-        }
-      }
-      for (std::int64_t i = 0; i < 32; ++i) {
-        ASSERT_FALSE(is_nan(p.grad_q, 0, t, i) || is_nan(p.grad_k, 0, t, i));
-        if (feature == Feature::relu || i < 24) continue;  // relu's gradient may be 0 times NaN
-        ASSERT_EQ(is_nan(p.grad_q, 1, t, i), t == 7) << "row " << t << ", element " << i;
-        ASSERT_TRUE(is_nan(p.grad_k, 1, t, i)) << "row " << t << ", element " << i;
-      }
-    }
+    ASSERT_NO_FATAL_FAILURE(
+        expect_reach_of_nan(Problem<float>(shape_of(feature, 4, 8, 12), 2, 34)));
   }
 }
 

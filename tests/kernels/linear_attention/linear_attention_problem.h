@@ -102,6 +102,19 @@ struct Problem {
     }
   }
 
+  /// Makes image 0 what image b of another problem is.
+  void take(Problem& from, std::int64_t b) {
+    for (const auto rows : {&Problem::q, &Problem::k, &Problem::v, &Problem::grad_y})
+      (this->*rows).take(from.*rows, b);
+  }
+  /// What both passes have made of an image.
+  std::vector<T> results(std::int64_t b) {
+    std::vector<T> all;
+    for (TokenRows<T>* rows : {&y, &grad_q, &grad_k, &grad_v})
+      for (const T value : rows->values(b, 1)) all.push_back(value);
+    return all;
+  }
+
   [[nodiscard]] la::Tokens<T> tokens(std::int64_t b) const {
     return {shape,      q.host_of(b), q.stride(), extent.queries, k.host_of(b),
             k.stride(), v.host_of(b), v.stride(), extent.tokens,  extent.weights};
@@ -117,6 +130,111 @@ struct Bounds {
   double of_largest;  ///< relative to the largest such size of a tensor
   double absolute;
 };
+
+/// The state and the denominators of exp_pair, exp_centred and relu are what linear_attention_cuda.h
+/// says, for the last column of S: a contract of both passes and both families. `unit`: a rounding.
+template <class T>
+void expect_state(Problem<T>& p, double unit) {
+  const Feature feature = p.shape.rule.feature;
+  const bool exponential = la::is_exponential(feature);
+  const std::int64_t features = p.shape.features();
+  const std::int64_t width = p.shape.width;
+  const std::int64_t dim = p.shape.head_dim;
+  const std::int64_t heads = p.extent.images * p.shape.num_heads;
+  ASSERT_EQ(p.state.size(), to_size(heads * features * (dim + 2)));
+  for (std::int64_t head = 0; head < heads; ++head) {
+    const std::int64_t b = head / p.shape.num_heads;
+    const std::int64_t h = head % p.shape.num_heads;
+    const auto number = [&](TokenRows<T>& rows, std::int64_t t, std::int64_t column) {
+      return static_cast<double>(static_cast<float>(rows.at(b, t, column)));
+    };
+    // Exponents, or the features of relu.
+    const auto mapped = [&](TokenRows<T>& rows, std::int64_t t) {
+      std::vector<double> u;
+      for (std::int64_t i = 0; i < width; ++i) u.push_back(number(rows, t, h * width + i));
+      const auto [least, most] = std::minmax_element(u.begin(), u.end());
+      std::vector<double> values;
+      for (std::int64_t f = 0; f < features; ++f) {
+        const double x = u[to_size(f % width)];
+        if (feature == Feature::relu) values.push_back(std::max(x, 0.0));
+        if (feature == Feature::exp_pair) values.push_back(f < width ? x : -x);
+        if (feature == Feature::exp_centred) values.push_back(f < width ? x - *most : *least - x);
+      }
+      return values;
+    };
+    std::vector<double> maxima(to_size(features), exponential ? -1e30 : 0.0);
+    for (std::int64_t t = 0; t < p.extent.tokens && exponential; ++t) {
+      const std::vector<double> b_t = mapped(p.k, t);
+      for (std::size_t f = 0; f < b_t.size(); ++f) maxima[f] = std::max(maxima[f], b_t[f]);
+    }
+    std::vector<double> z(maxima.size());
+    twin::Sums s(maxima.size());
+    for (std::int64_t t = 0; t < p.extent.tokens; ++t) {
+      const std::vector<double> b_t = mapped(p.k, t);
+      const double value = number(p.v, t, h * dim + dim - 1);
+      for (std::size_t f = 0; f < b_t.size(); ++f) {
+        const double weight = exponential ? std::exp(b_t[f] - maxima[f]) : b_t[f];
+        z[f] += weight;
+        s.add(f, weight * value, weight * value);
+      }
+    }
+    for (std::size_t f = 0; f < z.size(); ++f) {
+      const std::size_t row = to_size(head * features) + f;
+      const std::size_t rows = to_size(heads * features);
+      EXPECT_NEAR(p.state[(row + 1) * to_size(dim) - 1], s.values[f], 1.2 * unit * s.magnitudes[f]);
+      EXPECT_NEAR(p.state[rows * to_size(dim) + row], z[f], 1.2 * unit * z[f]);
+      EXPECT_NEAR(p.state[rows * to_size(dim + 1) + row], maxima[f], 1e-6);
+    }
+    for (std::int64_t t = 0; t < p.extent.queries; ++t) {
+      const std::vector<double> a = mapped(p.q, t);
+      double most = -1e30;
+      double m = exponential ? 0 : 1e-6;
+      for (std::size_t f = 0; f < a.size() && exponential; ++f)
+        most = std::max(most, a[f] + maxima[f]);
+      for (std::size_t f = 0; f < a.size(); ++f)
+        m += (exponential ? std::exp(a[f] + maxima[f] - most) : a[f]) * z[f];
+      EXPECT_NEAR(p.denominator[to_size(head * p.extent.queries + t)], m, 2 * unit * m);
+    }
+  }
+}
+
+/// A NaN in the last image reaches what depends on it, and nothing else. Four heads.
+template <class T>
+void expect_reach_of_nan(Problem<T> p) {
+  const std::int64_t last = p.extent.images - 1;
+  const std::int64_t width = p.shape.width;
+  const std::int64_t dim = p.shape.head_dim;
+  const T nan = TokenRows<T>::nan();
+  p.q.at(last, 2, width - 1) = nan;         // row 2 of head 0
+  p.k.at(last, 5, width + 3) = nan;         // all of head 1
+  p.v.at(last, 6, 3 * dim - 1) = nan;       // the last column of head 2
+  p.grad_y.at(last, 7, 3 * dim + 4) = nan;  // head 3, backward only
+  p.run(true);
+  const auto is_nan = [&](TokenRows<T>& x, std::int64_t b, std::int64_t t, std::int64_t i) {
+    return std::isnan(static_cast<float>(x.at(b, t, i)));
+  };
+  constexpr bool kGradients = Problem<T>::kHasBackward;
+  for (std::int64_t t = 0; t < p.extent.tokens; ++t) {
+    for (std::int64_t c = 0; c < 4 * dim; ++c) {
+      SCOPED_TRACE("row " + std::to_string(t) + ", column " + std::to_string(c));
+      for (std::int64_t b = 0; b < last; ++b)
+        ASSERT_FALSE(is_nan(p.y, b, t, c) || (kGradients && is_nan(p.grad_v, b, t, c)));
+      ASSERT_EQ(is_nan(p.y, last, t, c), c < dim ? t == 2 : c < 2 * dim || c == 3 * dim - 1);
+      if (kGradients && c >= 3 * dim) {
+        ASSERT_EQ(is_nan(p.grad_v, last, t, c), c == 3 * dim + 4);
+      }
+    }
+    for (std::int64_t i = 0; kGradients && i < 4 * width; ++i) {
+      SCOPED_TRACE("row " + std::to_string(t) + ", element " + std::to_string(i));
+      for (std::int64_t b = 0; b < last; ++b)
+        ASSERT_FALSE(is_nan(p.grad_q, b, t, i) || is_nan(p.grad_k, b, t, i));
+      // relu's gradient may be 0 times NaN.
+      if (p.shape.rule.feature == Feature::relu || i < 3 * width) continue;
+      ASSERT_EQ(is_nan(p.grad_q, last, t, i), t == 7);
+      ASSERT_TRUE(is_nan(p.grad_k, last, t, i));
+    }
+  }
+}
 
 /// What a problem should give, found once for all schedules.
 template <class T>

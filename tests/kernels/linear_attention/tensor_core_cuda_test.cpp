@@ -174,101 +174,22 @@ TYPED_TEST(LinearAttentionTensorCores, QueriesMayBeFewerThanKeys) {
   nobody.run(true);
 }
 
-/// The state and the denominators are a contract with the other kernels of the folder.
 TYPED_TEST(LinearAttentionTensorCores, StateAndDenominatorsAreWhatTheHeaderSays) {
   for (const Feature feature : {Feature::exp_pair, Feature::exp_centred, Feature::relu}) {
     if (!this->serves(feature)) continue;
     SCOPED_TRACE(name_of(feature));
-    const bool exponential = la::is_exponential(feature);
-    const la::Shape shape = shape_of(feature, 2, 64, 64);
-    Packed<TypeParam> problem(shape, 1, 66);
+    Packed<TypeParam> problem(shape_of(feature, 2, 64, 64), 1, 66);
     problem.run(false);
-    const std::int64_t features = shape.features();
-    const auto mapped = [&](TokenRows<TypeParam>& rows, std::int64_t t, std::int64_t h) {
-      std::vector<double> u;
-      for (std::int64_t i = 0; i < 64; ++i)
-        u.push_back(static_cast<double>(static_cast<float>(rows.at(0, t, h * 64 + i))));
-      const double most = *std::max_element(u.begin(), u.end());
-      const double least = *std::min_element(u.begin(), u.end());
-      std::vector<double> values;
-      for (std::int64_t f = 0; f < features; ++f) {
-        const double x = u[to_size(f % 64)];
-        if (feature == Feature::relu) values.push_back(std::max(x, 0.0));
-        if (feature == Feature::exp_pair) values.push_back(f < 64 ? x : -x);
-        if (feature == Feature::exp_centred) values.push_back(f < 64 ? x - most : least - x);
-      }
-      return values;
-    };
-    for (std::int64_t h = 0; h < 2; ++h) {
-      std::vector<double> maxima(to_size(features), exponential ? -1e30 : 0.0);
-      for (std::int64_t t = 0; t < 66 && exponential; ++t)
-        for (std::int64_t f = 0; f < features; ++f)
-          maxima[to_size(f)] = std::max(maxima[to_size(f)], mapped(problem.k, t, h)[to_size(f)]);
-      std::vector<double> z(to_size(features));
-      for (std::int64_t f = 0; f < features; ++f) {
-        double s = 0;
-        double size = 0;
-        for (std::int64_t t = 0; t < 66; ++t) {
-          double b = mapped(problem.k, t, h)[to_size(f)];
-          if (exponential) b = std::exp(b - maxima[to_size(f)]);
-          const double value =
-              static_cast<double>(static_cast<float>(problem.v.at(0, t, h * 64 + 9)));
-          z[to_size(f)] += b;
-          s += b * value;
-          size += b * std::abs(value);
-        }
-        const double relative = 1.2 * rounding<TypeParam>();
-        const std::int64_t row = h * features + f;
-        EXPECT_NEAR(problem.state[to_size(row * 64 + 9)], s, relative * size);
-        EXPECT_NEAR(problem.state[to_size(2 * features * 64 + row)], z[to_size(f)],
-                    relative * z[to_size(f)]);
-        EXPECT_NEAR(problem.state[to_size(2 * features * 65 + row)], maxima[to_size(f)], 1e-6);
-      }
-      for (std::int64_t t = 0; t < 66; ++t) {
-        std::vector<double> a = mapped(problem.q, t, h);
-        double most = -1e30;
-        double m = exponential ? 0 : 1e-6;
-        for (std::size_t f = 0; f < a.size() && exponential; ++f)
-          most = std::max(most, a[f] + maxima[f]);
-        for (std::size_t f = 0; f < a.size(); ++f)
-          m += (exponential ? std::exp(a[f] + maxima[f] - most) : a[f]) * z[f];
-        EXPECT_NEAR(problem.denominator[to_size(h * 66 + t)], m, 2 * rounding<TypeParam>() * m);
-      }
-    }
+    expect_state(problem, rounding<TypeParam>());
   }
 }
 
 TYPED_TEST(LinearAttentionTensorCores, NanReachesWhatDependsOnItAndNothingElse) {
-  const TypeParam nan(std::numeric_limits<float>::quiet_NaN());
   for (const Feature feature : kAllFeatures) {
     if (!this->serves(feature)) continue;
     SCOPED_TRACE(name_of(feature));
-    Packed<TypeParam> problem(shape_of(feature, 3, 64, 64), 1, 20);
-    problem.q.at(0, 2, 63) = nan;        // row 2 of head 0
-    problem.k.at(0, 19, 64 + 3) = nan;   // all of head 1
-    problem.v.at(0, 6, 128 + 63) = nan;  // the last column of head 2
-    problem.run(false);
-    for (std::int64_t r = 0; r < 20; ++r)
-      for (std::int64_t c = 0; c < 192; ++c) {
-        const bool expected = c < 64 ? r == 2 : c < 128 || c == 191;
-        ASSERT_EQ(std::isnan(static_cast<float>(problem.y.at(0, r, c))), expected)
-            << "row " << r << ", column " << c;
-      }
-    if (!Problem<TypeParam>::kHasBackward) continue;
-    // Gradients: a NaN in grad_y spoils its query, and all keys of its head.
-    Packed<TypeParam> reversed(shape_of(feature, 2, 64, 64), 1, 20);
-    reversed.grad_y.at(0, 4, 7) = nan;
-    reversed.run(true);
-    const auto is_nan = [](TokenRows<TypeParam>& rows, std::int64_t t, std::int64_t c) {
-      return std::isnan(static_cast<float>(rows.at(0, t, c)));
-    };
-    for (std::int64_t r = 0; r < 20; ++r) {
-      ASSERT_EQ(is_nan(reversed.grad_q, r, 5), r == 4 && feature != Feature::relu) << "row " << r;
-      ASSERT_TRUE(is_nan(reversed.grad_v, r, 7)) << "row " << r;
-      for (std::int64_t c = 64; c < 128; ++c)
-        ASSERT_FALSE(is_nan(reversed.grad_q, r, c) || is_nan(reversed.grad_k, r, c) ||
-                     is_nan(reversed.grad_v, r, c));
-    }
+    ASSERT_NO_FATAL_FAILURE(
+        expect_reach_of_nan(Problem<TypeParam>(shape_of(feature, 4, 64, 64), 1, 20)));
   }
 }
 
@@ -281,16 +202,10 @@ TYPED_TEST(LinearAttentionTensorCores, AnImageIsTheSameAloneAndAmongOthersAndAga
     again.run(true);
     for (std::int64_t b = 0; b < 2; ++b) {
       Packed<TypeParam> alone(shape, 1, tokens);
-      for (const auto part : {&Problem<TypeParam>::q, &Problem<TypeParam>::k,
-                              &Problem<TypeParam>::v, &Problem<TypeParam>::grad_y})
-        (alone.*part).take(both.*part, b);
+      alone.take(both, b);
       alone.run(true);
-      for (const auto part : {&Problem<TypeParam>::y, &Problem<TypeParam>::grad_q,
-                              &Problem<TypeParam>::grad_k, &Problem<TypeParam>::grad_v}) {
-        const std::vector<TypeParam> bits = (both.*part).values(b, 1);
-        ASSERT_TRUE(same_bits(bits, (alone.*part).values()));
-        ASSERT_TRUE(same_bits(bits, (again.*part).values(b, 1)));
-      }
+      ASSERT_TRUE(same_bits(both.results(b), alone.results(0)));
+      ASSERT_TRUE(same_bits(both.results(b), again.results(b)));
     }
   }
 }
@@ -307,13 +222,9 @@ TEST_F(LinearAttentionTensorCoresParts, RowsDoNotDependOnTheBlockTheyAreIn) {
     together.run(true);
     for (const std::int64_t b : {std::int64_t{0}, kImages - 1}) {
       Packed<BFloat16> alone(shape_of(feature, 4, 64, 64), 1, kTokens);
-      for (const auto part : {&Problem<BFloat16>::q, &Problem<BFloat16>::k, &Problem<BFloat16>::v,
-                              &Problem<BFloat16>::grad_y})
-        (alone.*part).take(together.*part, b);
+      alone.take(together, b);
       alone.run(true);
-      for (const auto part : {&Problem<BFloat16>::y, &Problem<BFloat16>::grad_q,
-                              &Problem<BFloat16>::grad_k, &Problem<BFloat16>::grad_v})
-        ASSERT_TRUE(same_bits((alone.*part).values(), (together.*part).values(b, 1)));
+      ASSERT_TRUE(same_bits(alone.results(0), together.results(b)));
     }
   }
 }

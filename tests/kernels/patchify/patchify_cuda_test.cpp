@@ -1,7 +1,6 @@
 #include "kernels/patchify/patchify_cuda.h"
 
 #include "kernels/error.h"
-#include "kernels/patchify/patchify_geometry.h"
 #include "tests/kernels/device_array.h"
 #include "tests/kernels/fills.h"
 #include "tests/kernels/patchify/patchify_reference.h"
@@ -19,7 +18,6 @@ namespace hydrascope::kernels::test {
 namespace patchify_cuda_test {
 
 using patchify::cuda::PixelParams;
-using patchify::cuda::TensorParams;
 
 template <class T>
 class PatchifyCuda : public DeviceTest {};
@@ -42,8 +40,8 @@ std::string name(const Case& c) {
          " pixels aligned to " + std::to_string(c.alignment);
 }
 
-std::int64_t values_of(const Case& c, std::int64_t channels) {
-  return c.images * c.grid_rows * c.grid_columns * channels * c.patch_size * c.patch_size;
+std::int64_t values_of(const Case& c) {
+  return c.images * c.grid_rows * c.grid_columns * 3 * c.patch_size * c.patch_size;
 }
 
 /// Every number a pixel may be, then noise.
@@ -101,7 +99,7 @@ void compare_pixels(const Case& c) {
   const DeviceArray<std::uint8_t> device_pixels(pixels);
   for_each_schedule([&] {
     p.pixels = device_pixels.data();
-    const std::vector<T> found = written<T>(values_of(c, 3), [&](T* y) {
+    const std::vector<T> found = written<T>(values_of(c), [&](T* y) {
       p.y = y;
       patchify::cuda::from_pixels(p, nullptr);
     });
@@ -148,55 +146,6 @@ TYPED_TEST(PatchifyCuda, EveryAlignmentOfPixelsIsServed) {
       compare_pixels<TypeParam>({2, 1, 2, patch, patch, 2 * patch - alignment % 4, alignment});
 }
 
-template <class T>
-void compare_tensor(const Case& c, std::int64_t channels) {
-  SCOPED_TRACE(name(c));
-  const std::int64_t image = channels * c.valid_height * c.valid_width;
-  std::vector<float> tensor(static_cast<std::size_t>(c.images * image));
-  fill(tensor, Fill::normal, 1);
-  tensor[0] = std::numeric_limits<float>::quiet_NaN();
-  std::vector<double> expected;
-  for (std::int64_t i = 0; i < c.images; ++i) {
-    const patchify::TensorParams<T> params{tensor.data() + i * image,
-                                           channels,
-                                           c.valid_height,
-                                           c.valid_width,
-                                           c.grid_columns,
-                                           c.patch_size,
-                                           0,
-                                           c.grid_rows * c.grid_columns,
-                                           nullptr,
-                                           0};
-    for (const double value : patchify::from_tensor_reference(params)) expected.push_back(value);
-  }
-  const DeviceArray<float> device_tensor(tensor);
-  for_each_schedule([&] {
-    const std::vector<T> found = written<T>(values_of(c, channels), [&](T* y) {
-      patchify::cuda::from_tensor(
-          TensorParams<T>{device_tensor.data(), c.images, channels, c.valid_height, c.valid_width,
-                          c.grid_rows, c.grid_columns, c.patch_size, y},
-          nullptr);
-    });
-    ASSERT_EQ(found.size(), expected.size());
-    for (std::size_t i = 0; i < expected.size(); ++i) {
-      // A copy: no tolerance but the rounding of the storage type.
-      const auto value = static_cast<float>(T(static_cast<float>(expected[i])));
-      const auto result = static_cast<float>(found[i]);
-      ASSERT_TRUE(result == value || (std::isnan(result) && std::isnan(value)))
-          << "at " << i << ": found " << result << ", expected " << value;
-    }
-  });
-}
-
-TYPED_TEST(PatchifyCuda, TensorsAreCopiedExactly) {
-  for (const std::int64_t patch : {8, 14, 16, 32})
-    for (const std::int64_t channels : {1, 3, 4}) {
-      compare_tensor<TypeParam>({2, 2, 3, patch, 2 * patch, 3 * patch}, channels);
-      // Larger than the grid.
-      compare_tensor<TypeParam>({1, 1, 2, patch, patch + 3, 2 * patch + 4}, channels);
-    }
-}
-
 TYPED_TEST(PatchifyCuda, ABatchEqualsItsImages) {
   const Case two{2, 1, 3, 16, 15, 47, 1};
   PixelParams<TypeParam> p = pixel_params<TypeParam>(two);
@@ -209,7 +158,7 @@ TYPED_TEST(PatchifyCuda, ABatchEqualsItsImages) {
       patchify::cuda::from_pixels(p, nullptr);
     });
   };
-  const std::int64_t values = values_of(two, 3);
+  const std::int64_t values = values_of(two);
   const std::vector<TypeParam> together = run(values);
   p.images = 1;
   std::vector<TypeParam> alone = run(values / 2);
@@ -219,28 +168,16 @@ TYPED_TEST(PatchifyCuda, ABatchEqualsItsImages) {
     ASSERT_EQ(static_cast<float>(together[i]), static_cast<float>(alone[i]));
 }
 
-TYPED_TEST(PatchifyCuda, NothingIsLaunchedForNoImages) {
-  PixelParams<TypeParam> pixels = pixel_params<TypeParam>({0, 2, 2, 16, 32, 32});
-  patchify::cuda::from_pixels(pixels, nullptr);
-  patchify::cuda::from_tensor(TensorParams<TypeParam>{nullptr, 0, 3, 32, 32, 2, 2, 16, nullptr},
-                              nullptr);
-}
-
-TYPED_TEST(PatchifyCuda, WhatNoKernelServesIsRefused) {
-  EXPECT_FALSE(patchify::cuda::serves(7));
-  const DeviceArray<float> tensor(3 * 32 * 33);
-  DeviceArray<TypeParam> y(3 * 32 * 32 + 1);
-  const auto run = [&](std::int64_t width, std::int64_t patch, TypeParam* to) {
-    patchify::cuda::from_tensor(
-        TensorParams<TypeParam>{tensor.data(), 1, 3, 32, width, 32 / patch, 32 / patch, patch, to},
-        nullptr);
-  };
-  run(32, 16, y.data());
-  EXPECT_THROW(run(32, 7, y.data()), Error);
-  EXPECT_THROW(run(33, 16, y.data()), Error);
-  EXPECT_THROW(run(32, 16, y.data() + 1), Error);
+TYPED_TEST(PatchifyCuda, NothingIsLaunchedForNoImagesAndWhatNoKernelServesIsRefused) {
+  patchify::cuda::from_pixels(pixel_params<TypeParam>({0, 2, 2, 16, 32, 32}), nullptr);
+  DeviceArray<TypeParam> y(3 * 16 * 16 + 1);
   PixelParams<TypeParam> pixels = pixel_params<TypeParam>({1, 1, 1, 16, 16, 16});
   pixels.y = y.data() + 1;
+  EXPECT_THROW(patchify::cuda::from_pixels(pixels, nullptr), Error);
+  pixels = pixel_params<TypeParam>({1, 1, 1, 7, 7, 7});
+  EXPECT_FALSE(patchify::cuda::serves(7));
+  EXPECT_THROW(patchify::cuda::from_pixels(pixels, nullptr), Error);
+  pixels.grid_rows = std::int64_t{1} << 31;
   EXPECT_THROW(patchify::cuda::from_pixels(pixels, nullptr), Error);
 }
 

@@ -16,7 +16,6 @@ MixupOptions both() {
 TEST(MixupTest, DrawsWhatIsAskedFor) {
   MixupOptions options = both();
   options.prob = 0.75;
-  options.switch_prob = 0.25;
   constexpr int kDraws = 4000;
   int mixed = 0, cutmix = 0;
   double mixup_share = 0;
@@ -35,10 +34,10 @@ TEST(MixupTest, DrawsWhatIsAskedFor) {
     }
     if (mixing.is_cutmix || mixing.share < 1) ++mixed;
   }
-  // Four standard deviations: sqrt(4000 x 0.75 x 0.25) = 27, and of the share 0.31 / sqrt(2250).
+  // Four standard deviations: sqrt(4000 x 0.75 x 0.25) = 27, and of the share 0.31 / sqrt(1500).
   EXPECT_NEAR(mixed, 0.75 * kDraws, 110);
-  EXPECT_NEAR(cutmix, 0.25 * 0.75 * kDraws, 100);
-  EXPECT_NEAR(mixup_share / (mixed - cutmix), 0.5, 0.027);
+  EXPECT_NEAR(cutmix, 0.5 * 0.75 * kDraws, 123);
+  EXPECT_NEAR(mixup_share / (mixed - cutmix), 0.5, 0.032);
 }
 
 TEST(MixupTest, OneOfTheTwoIsAlwaysThatOne) {

@@ -48,13 +48,6 @@ TEST(ScheduleTest, StepIsTimms) {
       {{4, 0.0008002000000000002}, {5, 1e-3}, {29, 1e-3}, {30, 1e-4}, {60, 1e-5}, {99, 1e-6}});
 }
 
-TEST(ScheduleTest, MultistepIsTimms) {
-  ScheduleOptions options = warmed_up("multistep");
-  options.milestones = {30, 60};
-  expect_rates(options,
-               {{0, 1e-06}, {5, 1e-3}, {28, 1e-3}, {29, 1e-4}, {58, 1e-4}, {59, 1e-5}, {99, 1e-5}});
-}
-
 TEST(ScheduleTest, LinearIsTimmsPolynomialOfPowerOne) {
   ScheduleOptions options = warmed_up("linear");
   options.min_learning_rate = 1e-5;
@@ -74,13 +67,9 @@ TEST(ScheduleTest, StaysBehindTheEndAndNeedNotWarmUp) {
 
 TEST(ScheduleTest, RefusesWhatMakesNoSchedule) {
   ScheduleOptions options = warmed_up("cosin");
-  EXPECT_ERROR(validate(options), invalid_argument, "cosin", "cosine, step, multistep");
+  EXPECT_ERROR(validate(options), invalid_argument, "cosin", "cosine, step, linear");
   options = warmed_up("step");
   EXPECT_ERROR(validate(options), invalid_argument, "decay steps");
-  options = warmed_up("multistep");
-  EXPECT_ERROR(validate(options), invalid_argument, "milestones");
-  options.milestones = {60, 30};
-  EXPECT_ERROR(validate(options), invalid_argument, "ascending");
   options = warmed_up("cosine");
   options.learning_rate = -1;
   EXPECT_ERROR(validate(options), invalid_argument, "learning rate");

@@ -16,7 +16,6 @@ TEST(ChartPageTest, HoldsWhatWasAddedAndNothingOfItIsMarkup) {
   page.add_paragraph("<p>&");
   page.add_warning("<w>");
   page.add_heading("<2>");
-  page.add_list(std::vector<std::string>{"<l>"});
   page.add_charts(std::vector<LineChart>{
       {"<chart>", "x", "y", {{"<line>", {{0, 1}, {1, 2}}}}, false, {}, "<caption>"}});
   page.add_table(std::vector<std::vector<std::string>>{{"<a>", "b"}, {"1", "<2>"}, {"3", "4"}},
@@ -28,7 +27,7 @@ TEST(ChartPageTest, HoldsWhatWasAddedAndNothingOfItIsMarkup) {
   for (const char* text :
        {"<title>&lt;t&gt;</title>", "<h1><bdi>&lt;h&gt;</bdi></h1>",
         "<dt>&lt;fact&gt;</dt><dd><bdi>&lt;value&gt;</bdi></dd>", "<p>&lt;p&gt;&amp;</p>",
-        "<p><strong>&lt;w&gt;</strong></p>", "<h2>&lt;2&gt;</h2>", "<li>&lt;l&gt;</li>",
+        "<p><strong>&lt;w&gt;</strong></p>", "<h2>&lt;2&gt;</h2>",
         "<figcaption>&lt;caption&gt;</figcaption>",
         "<thead><tr><th>&lt;a&gt;</th><th class=\"words\">b</th>",
         "width=\"320\" height=\"160\" alt=\"&lt;picture&gt;\"",

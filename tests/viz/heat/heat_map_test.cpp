@@ -93,23 +93,5 @@ TEST(HeatMapTest, AllOfTheMassIsReachedInSpiteOfRounding) {
   EXPECT_EQ(smallest_set(map, 1), Cells(1000, 1));
 }
 
-TEST(TemporalMeanTest, WhatWasFadesExponentially) {
-  TemporalMean mean(0.75);
-  EXPECT_EQ(mean.add(row({4, 0})).values, (std::vector<float>{4, 0}));
-  EXPECT_EQ(mean.add(row({0, 8})).values, (std::vector<float>{3, 2}));
-  EXPECT_EQ(mean.add(row({0, 8})).values, (std::vector<float>{2.25F, 3.5F}));
-  TemporalMean none(0);
-  none.add(row({4, 0}));
-  EXPECT_EQ(none.add(row({1, 2})).values, (std::vector<float>{1, 2}));
-}
-
-TEST(TemporalMeanTest, AnotherSizeStartsAnewAndNanChangesNothing) {
-  TemporalMean mean(0.5);
-  mean.add(row({4, kNan}));
-  EXPECT_EQ(mean.add(row({kNan, 6})).values, (std::vector<float>{4, 6}));
-  EXPECT_EQ(mean.add(row({1, 2, 3})).values, (std::vector<float>{1, 2, 3}));
-  EXPECT_EQ(mean.add({3, 1, {5, 6, 7}}).rows, 3);
-}
-
 }  // namespace heat_map_test
 }  // namespace hydrascope::viz

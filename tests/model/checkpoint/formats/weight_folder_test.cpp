@@ -72,7 +72,7 @@ TEST_F(WeightFolderTest, SeveralAreListedWhereNoneStandsOut) {
 
 TEST_F(WeightFolderTest, ShardsNeedTheirIndex) {
   add({"model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"});
-  EXPECT_ERROR(chosen(), invalid_argument, "their index (*.index.json) is missing");
+  EXPECT_ERROR(chosen(), failed, "their index (*.index.json) is missing");
 }
 
 TEST_F(WeightFolderTest, CheckpointsOfATrainerLieInFolders) {

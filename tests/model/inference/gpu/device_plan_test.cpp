@@ -2,6 +2,8 @@
 // and cuBLASLt are stand-ins (tests/stand_in), softmax is LibTorch's.
 #include "kernels/error.h"
 #include "kernels/linear/products.h"
+#include "model/inference/gpu/softmax_backend.h"
+#include "model/registry/positions.h"
 #include "tests/error_matchers.h"
 #include "tests/model/inference/gpu/host_device.h"
 #include "tests/model/inference/small_model.h"
@@ -150,15 +152,15 @@ TEST(DevicePlanTest, WhatIsRecordedIsOneStretchBetweenCallsOfLibTorch) {
     EXPECT_EQ(stand_in::calls("cudaGraphLaunch"), 2 * stand_in::calls("cudaGraphInstantiate"));
     return stand_in::calls("cudaGraphInstantiate");
   };
-  const HostPlan hydra(filled(small("hydra")), ProductType::float32);
-  EXPECT_EQ(graphs_of(hydra), 1) << "no call of LibTorch, one graph";
+  const HostPlan hydra(filled(small("hydra")), ProductType::bfloat16);
+  EXPECT_EQ(graphs_of(hydra), 1) << "LibTorch begins and ends, one graph";
   EXPECT_EQ(hydra.kernels(), "fused");
-  const HostPlan mixed(filled(small("softmax:0,hydra:1,nystrom:2")), ProductType::float32);
+  const HostPlan mixed(filled(small("softmax:0,hydra:1,nystrom:2")), ProductType::bfloat16);
   EXPECT_EQ(mixed.kernels(), "fused+modules") << "no softmax has been chosen";
   EXPECT_EQ(graphs_of(mixed), 3);
   EXPECT_EQ(mixed.kernels(), "fused+modules+softmax:flash");
   setenv("CUDA_LAUNCH_BLOCKING", "1", 1);
-  EXPECT_EQ(graphs_of(HostPlan(filled(small("hydra")), ProductType::float32)), 0);
+  EXPECT_EQ(graphs_of(HostPlan(filled(small("hydra")), ProductType::bfloat16)), 0);
   unsetenv("CUDA_LAUNCH_BLOCKING");
 }
 
@@ -218,6 +220,18 @@ TEST(DevicePlanTest, TracedTokensAreTheModules) {
   }
 }
 
+// A backend that refuses a shape warns of its reasons, which are no news.
+TEST(SoftmaxBackendTest, RefusalsAreQuiet) {
+  SoftmaxBackend softmax(nullptr, /*deterministic=*/true);
+  const at::Tensor q = at::randn({1, 2, 5, 8});
+  const at::Tensor v = at::randn({1, 2, 5, 4});  // heads of two sizes: no fused backend
+  ::testing::internal::CaptureStderr();
+  const at::Tensor found = softmax.attend(q, q, v);
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
+  EXPECT_EQ(softmax.name(), "math");
+  EXPECT_LT(relative(found, at::matmul(at::softmax(at::matmul(q, q.mT()), -1), v)), 1e-5);
+}
+
 TEST(DevicePlanTest, MechanismsWithoutKernelsAreRefusedWhereFusedIsAskedFor) {
   for (const char* attention : {"nystrom", "window"})
     EXPECT_THROW(HostPlan(filled(small(attention)), ProductType::float32, Kernels::fused), Error);
@@ -227,6 +241,11 @@ TEST(DevicePlanTest, MechanismsWithoutKernelsAreRefusedWhereFusedIsAskedFor) {
   EXPECT_ERROR(HostPlan(filled(small("hedgehog")), ProductType::bfloat16, Kernels::fused),
                invalid_argument, "no kernels for 'hedgehog' of this size in this precision",
                "blocks.0.attn");
+  VitConfig turned = small("softmax");
+  turned.rel_pos.assign(static_cast<std::size_t>(turned.depth), {});
+  apply_position_spec("rope", turned.rel_pos);
+  EXPECT_ERROR(HostPlan(filled(turned), ProductType::bfloat16, Kernels::fused), invalid_argument,
+               "with the position rule 'rope' on a GPU", "blocks.0.attn");
 }
 
 }  // namespace device_plan_test

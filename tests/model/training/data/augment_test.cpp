@@ -1,5 +1,6 @@
 #include "model/training/data/augment.h"
 
+#include "model/training/data/rand_augment.h"
 #include "tests/error_matchers.h"
 
 #include <ATen/ops/equal.h>
@@ -50,15 +51,12 @@ TEST(Augment, NormalisesTheWholePicture) {
   EXPECT_EQ(image[2][39][49].item<float>(), expected(77, 2));
 }
 
-TEST(Augment, FlipsByItsProbabilities) {
+TEST(Augment, FlipsByItsProbability) {
   AugmentOptions flipped = crop_only();
   flipped.hflip = 1;
   EXPECT_TRUE(at::equal(augmented(flipped), augmented(crop_only()).flip({2})));
-  flipped.vflip = 1;
-  EXPECT_TRUE(at::equal(augmented(flipped), augmented(crop_only()).flip({1, 2})));
 
   flipped.hflip = 0.25;
-  flipped.vflip = 0;
   int count = 0;
   for (std::uint64_t key = 0; key < 800; ++key) {
     const at::Tensor image = augmented(flipped, key);
@@ -67,53 +65,18 @@ TEST(Augment, FlipsByItsProbabilities) {
   EXPECT_NEAR(count, 200, 50);
 }
 
-TEST(Augment, InterpolatesAsAskedOrAtRandom) {
-  const auto with = [](const char* interpolation, std::uint64_t key) {
-    AugmentOptions options = crop_only();
-    options.interpolation = interpolation;
-    RandomStream stream{key};
-    return augment(options, ramps(90, 70), stream);
-  };
+TEST(Augment, DrawsItsFilter) {
   int bilinear = 0;
-  int bicubic = 0;
   for (std::uint64_t key = 0; key < 60; ++key) {
-    const at::Tensor image = with("random", key);
-    bilinear += at::equal(image, with("bilinear", key)) ? 1 : 0;
-    bicubic += at::equal(image, with("bicubic", key)) ? 1 : 0;
+    RandomStream stream{key};
+    bilinear += draw_interpolation(stream) == image::Interpolation::bilinear ? 1 : 0;
   }
-  EXPECT_EQ(bilinear + bicubic, 60);
-  EXPECT_GT(bilinear, 15);
-  EXPECT_GT(bicubic, 15);
+  EXPECT_NEAR(bilinear, 30, 15);
 }
 
-at::Tensor in_bytes(const at::Tensor& image, std::size_t channel) {
-  const AugmentOptions options;
-  return image[static_cast<std::int64_t>(channel)]
-      .mul(options.stddev[channel])
-      .add(options.mean[channel])
-      .mul(255);
-}
-
-TEST(Augment, JittersColours) {
+TEST(Augment, AppliesRandAugment) {
   AugmentOptions options = crop_only();
-  options.color_jitter = 0.4;
-  double least = 1000;
-  double most = 0;
-  for (std::uint64_t key = 0; key < 100; ++key) {
-    const double mean = in_bytes(augmented(options, key), 2).mean().item<double>();
-    least = std::min(least, mean);
-    most = std::max(most, mean);
-  }
-  EXPECT_LT(least, 77 * 0.75);
-  EXPECT_GT(most, 77 * 1.25);
-}
-
-TEST(Augment, RandAugmentTakesThePlaceOfJitter) {
-  AugmentOptions options = crop_only();
-  options.rand_augment = {.operations = 1, .probability = 0};
-  options.color_jitter = 0.4;
-  EXPECT_TRUE(at::equal(in_bytes(augmented(options), 2), in_bytes(augmented(crop_only()), 2)));
-  options.rand_augment.probability = 1;
+  options.rand_augment = {.operations = 1, .probability = 1};
   int changed = 0;
   for (std::uint64_t key = 0; key < 60; ++key)
     changed += at::equal(augmented(options, key), augmented(crop_only(), key)) ? 0 : 1;
@@ -123,11 +86,9 @@ TEST(Augment, RandAugmentTakesThePlaceOfJitter) {
 TEST(Augment, ErasesTheNormalisedPicture) {
   AugmentOptions options = crop_only();
   options.erase_probability = 1;
-  options.erase_with_noise = false;
-  const at::Tensor image = augmented(options);
-  const at::Tensor changed = image.ne(augmented(crop_only()));
+  const at::Tensor changed = augmented(options).ne(augmented(crop_only()));
   EXPECT_GT(changed.sum().item<double>(), 3);
-  EXPECT_TRUE(image.masked_select(changed).eq(0).all().item<bool>());
+  EXPECT_LT(changed.to(at::kDouble).mean().item<double>(), 0.5);
 }
 
 TEST(Augment, TakesASinglePixel) {
@@ -145,9 +106,6 @@ TEST(Augment, ChecksItsOptions) {
   options = {};
   options.stddev[1] = 0;
   EXPECT_ERROR(check_augmentation(options), invalid_argument, "std");
-  options = {};
-  options.erase_count = 0;
-  EXPECT_ERROR(check_augmentation(options), invalid_argument, "erasing");
   options = {};
   options.rand_augment.operations = -1;
   EXPECT_ERROR(check_augmentation(options), invalid_argument, "RandAugment");

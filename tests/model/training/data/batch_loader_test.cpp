@@ -245,9 +245,6 @@ TEST(BatchLoader, EndsInTheMiddleOfPreparing) {
 TEST(BatchLoader, RefusesOptionsWithoutSense) {
   const std::vector<TrainingPicture> pictures(4);
   LoaderOptions options;
-  options.augment.interpolation = "nearest";
-  EXPECT_ERROR(BatchLoader(pictures, options), invalid_argument, "nearest");
-  options = {};
   options.augment.scale = {0.5, 0.1};
   EXPECT_ERROR(BatchLoader(pictures, options), invalid_argument, "scale");
   options = {};

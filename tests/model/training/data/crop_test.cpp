@@ -118,9 +118,6 @@ TEST(Flip, MirrorsOddSizesToo) {
   flip_horizontally(picture);
   for (int y = 0; y < 3; ++y)
     for (int x = 0; x < 5; ++x) EXPECT_EQ(picture.rgb[(y * 5 + x) * 3], 10 * y + 4 - x);
-  flip_vertically(picture);
-  for (int y = 0; y < 3; ++y)
-    for (int x = 0; x < 5; ++x) EXPECT_EQ(picture.rgb[(y * 5 + x) * 3], 10 * (2 - y) + 4 - x);
 }
 
 }  // namespace crop_test

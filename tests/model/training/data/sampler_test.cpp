@@ -61,19 +61,6 @@ TEST(Sampler, RanksShareTheBatchOfOneProcess) {
   }
 }
 
-TEST(Sampler, RepeatsPicturesInARow) {
-  Sampler sampler(pictures(60), {.batch_size = 10, .repeats = 3});
-  EXPECT_EQ(sampler.batches_per_epoch(), 6);
-  const Positions all = epoch_of(sampler, 0);
-  std::set<std::int64_t> distinct;
-  for (std::size_t i = 0; i < all.size(); i += 3) {
-    EXPECT_EQ(all[i], all[i + 1]);
-    EXPECT_EQ(all[i], all[i + 2]);
-    distinct.insert(all[i]);
-  }
-  EXPECT_EQ(distinct.size(), 20);
-}
-
 TEST(Sampler, BalancesSources) {
   Sampler sampler(pictures(103, 7), {.batch_size = 10, .balance_sources = true});
   const Positions all = epoch_of(sampler, 4);

@@ -29,7 +29,7 @@ TEST(HydraStart, QueriesAndKeysGetOffsetAndDeviation) {
   VisionTransformer student =
       student_of(teacher.model(), small_config("hydra:1-2", {"hydra.feature_scale=on"}));
   const at::Tensor before = parameter(*student, "blocks.1.attn.qkv.weight").clone();
-  start_hydra_layers(teacher, *student, {1, 2}, {0.3, 1.0}, two_batches(), *alone);
+  start_hydra_layers(teacher, *student, {1, 2}, two_batches(), *alone);
 
   const TeacherPass seen = teacher.look(all_images(), {1, 2});
   for (const std::int64_t layer : {1, 2}) {
@@ -51,7 +51,7 @@ TEST(HydraStart, FeatureScaleIsTheLeastSquaresFit) {
   Teacher teacher(random_model(small_config()));
   VisionTransformer student =
       student_of(teacher.model(), small_config("hydra:1-2", {"hydra.feature_scale=on"}));
-  start_hydra_layers(teacher, *student, {1, 2}, {}, two_batches(), *alone);
+  start_hydra_layers(teacher, *student, {1, 2}, two_batches(), *alone);
 
   const TeacherPass seen = teacher.look(all_images(), {1, 2});
   const at::NoGradGuard no_grad;
@@ -94,7 +94,7 @@ TEST(HydraStart, BringsTheLayerNearTheTeacher) {
     VisionTransformer student = student_of(
         teacher.model(), small_config("hydra:1", {std::string("hydra.feature_scale=") + scale}));
     const double before = error_of(teacher, *student);
-    start_hydra_layers(teacher, *student, {1}, {}, two_batches(), *alone);
+    start_hydra_layers(teacher, *student, {1}, two_batches(), *alone);
     const double after = error_of(teacher, *student);
     EXPECT_LT(after, 0.8) << scale;
     EXPECT_LT(after, 0.5 * before) << scale;
@@ -106,8 +106,8 @@ TEST(HydraStart, WithoutTheParameterTheScaleGoesIntoTheProjection) {
   VisionTransformer with =
       student_of(teacher.model(), small_config("hydra:1", {"hydra.feature_scale=on"}));
   VisionTransformer without = student_of(teacher.model(), small_config("hydra:1"));
-  start_hydra_layers(teacher, *with, {1}, {}, two_batches(), *alone);
-  start_hydra_layers(teacher, *without, {1}, {}, two_batches(), *alone);
+  start_hydra_layers(teacher, *with, {1}, two_batches(), *alone);
+  start_hydra_layers(teacher, *without, {1}, two_batches(), *alone);
   EXPECT_NEAR(error_of(teacher, *with), error_of(teacher, *without), 1e-5);
 }
 
@@ -121,7 +121,7 @@ TEST(HydraStart, LayersWithWindowsKeepTheirQueriesAndKeys) {
         small_config("hydra:1", {"hydra.local=window7",
                                  std::string("hydra.feature_scale=") + (scaled ? "on" : "off")}));
     const at::Tensor before = parameter(*student, "blocks.1.attn.qkv.weight").clone();
-    start_hydra_layers(teacher, *student, {1}, {}, two_batches(), *alone);
+    start_hydra_layers(teacher, *student, {1}, two_batches(), *alone);
     EXPECT_TRUE(at::equal(parameter(*student, "blocks.1.attn.qkv.weight"), before));
     if (scaled) {
       EXPECT_LT(error_of(teacher, *student), 1e-5);
@@ -136,7 +136,7 @@ TEST(HydraStart, ModelsWithoutBiasesKeepTheirQueriesAndKeys) {
   apply_attention_spec("hydra:1", config.attention);
   VisionTransformer student = student_of(teacher.model(), config);
   const at::Tensor before = parameter(*student, "blocks.1.attn.qkv.weight").clone();
-  start_hydra_layers(teacher, *student, {1}, {}, two_batches(), *alone);
+  start_hydra_layers(teacher, *student, {1}, two_batches(), *alone);
   EXPECT_TRUE(at::equal(parameter(*student, "blocks.1.attn.qkv.weight"), before));
 }
 
@@ -144,7 +144,7 @@ TEST(HydraStart, NeedsImages) {
   Teacher teacher(random_model(small_config()));
   VisionTransformer student = student_of(teacher.model(), small_config("hydra:1"));
   EXPECT_ERROR(start_hydra_layers(
-                   teacher, *student, {1}, {}, [](std::int64_t) { return std::nullopt; }, *alone),
+                   teacher, *student, {1}, [](std::int64_t) { return std::nullopt; }, *alone),
                empty, "no images");
 }
 

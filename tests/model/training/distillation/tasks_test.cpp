@@ -166,7 +166,6 @@ TEST(DistillationTasks, GradientsAreThoseOfFiniteDifferences) {
     VisionTransformer student = student_of(teacher.model(), small_config("elu:1,hydra:2"));
     student->to(at::kDouble);
     FinetuneOptions options;
-    options.cls_weight = 0.5;
     options.first_layer = 1;
     FinetuneTask task(teacher, *student, options);
     expect_gradient_of_differences(
@@ -260,10 +259,8 @@ TEST(FinetuneTask, ComparesLogitsAndBlocks) {
   VisionTransformer student = student_of(teacher.model(), small_config("elu:1,relu:2"));
   const at::Tensor images = random_images(3);
   FinetuneOptions options;
-  options.temperature = 2;
   options.logits_weight = 0.7;
   options.blocks_weight = 0.4;
-  options.cls_weight = 0.5;
   options.first_layer = 1;
   FinetuneTask task(teacher, *student, options);
   const StepLoss cost = task.loss(batch_of(images), 0);
@@ -278,12 +275,12 @@ TEST(FinetuneTask, ComparesLogitsAndBlocks) {
     forward.block_inputs = &teachers;
     const at::Tensor wanted = teacher.model().forward(images, forward);
     forward.block_inputs = &students;
-    kl = logit_divergence(student->forward(images, forward), wanted, 2).item<double>();
+    kl = logit_divergence(student->forward(images, forward), wanted).item<double>();
     const TokenGrid grid = student->grid_of(images);
     const auto output_of_last = [&](VisionTransformerImpl& model, const at::Tensor& tokens) {
       return model.block(2).forward(tokens, grid, Kernels::automatic).narrow(1, 0, 1);
     };
-    blocks = token_error(students[2], teachers[2], 1, 0.5).item<double>() +
+    blocks = relative_error(students[2], teachers[2]).item<double>() +
              relative_error(output_of_last(*student, students[2]),
                             output_of_last(teacher.model(), teachers[2]))
                  .item<double>();
@@ -309,8 +306,7 @@ TEST(FinetuneTask, LearnsTheTablesOfLayersThatItTrains) {
   FinetuneTask task(teacher, *student, options);
   const StepLoss cost = task.loss(batch_of(images), 0);
   const double kl =
-      logit_divergence(student->forward(images), teacher.logits(images), options.temperature)
-          .item<double>();
+      logit_divergence(student->forward(images), teacher.logits(images)).item<double>();
   EXPECT_GT(kl, 1e-4);
   EXPECT_NEAR(cost.parts.at("kl").item<double>(), kl, 1e-4);
   cost.loss.backward();

@@ -1,0 +1,17 @@
+// What a report is in a format.
+#pragma once
+
+#include "app/results/report.h"
+
+#include <sstream>
+#include <string>
+
+namespace hydrascope::testing {
+
+inline std::string written(const app::Report& report, app::Format format) {
+  std::ostringstream out;
+  report.write(format, out);
+  return out.str();
+}
+
+}  // namespace hydrascope::testing

@@ -1,0 +1,50 @@
+"""The folders of app/ include each other in one direction.
+
+    folders_test.py [ROOT]
+"""
+
+import collections
+import pathlib
+import re
+import sys
+
+ROOT = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parent.parent)
+GENERATED = {"build_info.h"}
+
+
+def includes():
+    """Folder -> folder -> an include of the one in the other."""
+    found = collections.defaultdict(dict)
+    for file in sorted((ROOT / "app").rglob("*")):
+        if file.suffix not in (".cpp", ".h"):
+            continue
+        folder = file.parent.relative_to(ROOT / "app").as_posix()
+        for name in re.findall(r'#include "app/([^"]+)"', file.read_text(encoding="utf-8")):
+            other = pathlib.PurePosixPath(name).parent.as_posix()
+            if other != folder and name not in GENERATED:
+                found[folder][other] = f"{file.relative_to(ROOT)} includes app/{name}"
+    return found
+
+
+def circle(found):
+    """The includes of a circle of folders, or nothing."""
+    done = set()
+
+    def walk(folder, path):
+        if folder in path:
+            return [found[a][b] for a, b in zip(path[path.index(folder):], path[path.index(folder) + 1:] + [folder])]
+        if folder in done:
+            return []
+        for other in found.get(folder, ()):
+            if way := walk(other, [*path, folder]):
+                return way
+        done.add(folder)
+        return []
+
+    return next((way for folder in list(found) if (way := walk(folder, []))), [])
+
+
+if __name__ == "__main__":
+    way = circle(includes())
+    print("\n".join(["folders of app/ include each other in a circle:", *way]) if way else "no circle")
+    sys.exit(1 if way else 0)
