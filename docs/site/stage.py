@@ -131,7 +131,7 @@ class Reference:
         """The rows of model/registry/map_methods.cpp; the program has no list of them."""
         text = (ROOT / "model/registry/map_methods.cpp").read_text()
         rows = re.findall(r'\{Method::\w+,\s*"([\w-]+)",\s*((?:"[^"]*"\s*)+),\s*(true|false)', text)
-        lines = ["# Map methods\n", "What `--method` of `visualize` and `faithfulness` takes: [maps](../docs/maps.md).\n",
+        lines = ["# Map methods\n", "`--method` of `visualize` and `faithfulness` takes one or several of these methods ([maps](../docs/maps.md)).\n",
                  "| method | shows | depends on the class |", "|---|---|---|"]
         for name, summary, by_class in rows:
             words = "".join(re.findall(r'"([^"]*)"', summary))
