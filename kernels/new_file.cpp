@@ -34,7 +34,7 @@ std::string short_extension(const fs::path& target) {
   return extension.size() <= kLongest ? extension : std::string();
 }
 
-/// Of a fixed length: the target's own name may be as long as names can be.
+/// The name has a fixed length: the target's own name may be as long as names can be.
 std::string hidden_name(const fs::path& target) {
   std::array<char, 40> name{};
   std::snprintf(name.data(), name.size(), ".hydrascope-%016zx",
@@ -53,8 +53,8 @@ bool is_ours(int descriptor, const fs::path& path) {
 
 /// A descriptor of an empty file of that name that nobody else writes, or -1 and errno: EEXIST if
 /// another name has to be tried. Whoever writes a file holds a lock on it, so one that is there
-/// without a lock was left by a program that was killed. Where there are no locks (some network
-/// file systems) what is there is never taken.
+/// without a lock was left by a program that was killed. A file that is there is never taken on file
+/// systems without locks (some network file systems).
 int take(const fs::path& path) {
   // Not mkostemp: the file shall have the permissions that the user's umask gives.
   int descriptor = ::open(path.c_str(), O_WRONLY | O_CREAT | O_EXCL | O_CLOEXEC, 0666);

@@ -16,8 +16,8 @@ inline std::string shortest_number(double value) {
   return {text.data(), std::to_chars(text.data(), text.data() + text.size(), value).ptr};
 }
 
-/// What all of `text` is; nothing where it is no number, or one that has no room. Infinities and NaN
-/// are numbers.
+/// The number that all of `text` is; nothing if it is no number, or one that has no room. Infinities
+/// and NaN are numbers.
 template <class Number>
 std::optional<Number> parse_number(std::string_view text) {
   Number value{};

@@ -7,7 +7,7 @@
 // Memory: P P C floats read and as many T written per patch, each once; no FLOPs
 //   beyond the conversion: bound by memory where the image comes from there. Reads run along P
 //   image rows in pieces of P floats, writes are contiguous within a row of y.
-// Numerics: one rounding to nearest even, exactly the twin's; NaN stays.
+// Numerics: one rounding to nearest even; NaN stays. Tolerance: none, the values are the twin's.
 // Preconditions: first + count <= grid_columns * grid_rows, and the image holds these patches
 //   (height and width need not be multiples of P: pixels beyond the grid are not read).
 // Test: tests/kernels/patchify/patchify_test.cpp; twin: patchify_reference.h beside it.

@@ -45,7 +45,7 @@ struct RandAugmentOptions {
 RandAugmentOptions parse_rand_augment(const std::string& text);
 
 /// The steps of augmenting a training picture, in this order: a crop, whose filter is drawn from
-/// bilinear and bicubic, a flip, RandAugment, erasing with noise. Names and defaults are those of
+/// bilinear and bicubic, a flip, RandAugment, erasing with noise. Names and defaults come from
 /// timm's train.py.
 struct AugmentOptions {
   image::Size size{224, 224};

@@ -177,6 +177,8 @@ TYPED_TEST(PatchifyCuda, NothingIsLaunchedForNoImagesAndWhatNoKernelServesIsRefu
   pixels = pixel_params<TypeParam>({1, 1, 1, 7, 7, 7});
   EXPECT_FALSE(patchify::cuda::serves(7));
   EXPECT_THROW(patchify::cuda::from_pixels(pixels, nullptr), Error);
+  pixels = pixel_params<TypeParam>({1, 1, 1, 16, 16, 16});
+  pixels.y = y.data();
   pixels.grid_rows = std::int64_t{1} << 31;
   EXPECT_THROW(patchify::cuda::from_pixels(pixels, nullptr), Error);
 }
