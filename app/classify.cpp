@@ -80,6 +80,7 @@ class RowsOfInputs {
 }  // namespace
 
 int run_classify(const ParsedOptions& options) {
+  refuse_shares();
   const ClassifyRequest request = classify_request(options);
   const std::unique_ptr<Session> session = Session::open(request);
   if (!session) return kExitOk;

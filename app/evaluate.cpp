@@ -80,6 +80,7 @@ void note_stop(const Console& console, std::int64_t done, std::int64_t all) {
 
 /// The pass over a set that `evaluate`, `compare` and `faithfulness` are. Returns the exit code.
 int run_over_set(const EvaluateRequest& request) {
+  refuse_shares();
   const SetJobs& jobs = request.jobs;
   const Console& console = request.console;
   const ScoreRequest& score = request.score;
@@ -180,6 +181,7 @@ int run_faithfulness(const ParsedOptions& options) {
 }
 
 int run_diagnose(const ParsedOptions& options) {
+  refuse_shares();
   const EvaluateRequest request =
       evaluate_request(options, {.command = "diagnose", .diagnoses = true});
   const Console& console = request.console;

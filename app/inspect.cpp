@@ -12,6 +12,7 @@
 #include <cstdint>
 #include <cstring>
 #include <filesystem>
+#include <iostream>
 #include <optional>
 #include <span>
 #include <string>
@@ -154,7 +155,10 @@ int run_inspect(const ParsedOptions& options) {
   const auto& [name, format] = output_request(options);
   const Console console = console_request(options);
   OutputFile output(name);
-  report.write(format, output.stream(), [&](const std::string& note) { console.note(note); });
+  report.write(format, output.stream(), [&](const std::string& note) {
+    bad.empty() ? console.note(note)
+                : void(std::cerr << note + '\n');  // what failed is said in any case
+  });
   output.close();
   return bad.empty() ? kExitOk : kExitCheckFailed;
 }

@@ -36,7 +36,7 @@ std::vector<std::string> names_of_two(const Session& first, const Session& secon
   return names;
 }
 
-/// Of a session that is loaded; `other` may be null.
+/// Fills in what the page says of a session that is loaded; `other` may be null.
 void add_facts(viz::ReportOptions& page, const Session& session, const Session* other) {
   const InputRecord& run = session.facts();
   page.title = "hydrascope: what " + session.source().name + " looks at";
@@ -48,6 +48,14 @@ void add_facts(viz::ReportOptions& page, const Session& session, const Session* 
   if (other == nullptr) return;
   page.models = names_of_two(session, *other);
   page.facts.emplace_back("against", page.models[1]);
+}
+
+/// Maps of one input, at most.
+std::size_t most_maps(const MapSelection& selection, const ClassChoice& classes) {
+  std::int64_t count = 0;
+  for (const MapChoice& choice : selection.maps)
+    count += model::explain::entry_of(choice.method).of_class ? classes.most_classes() : 1;
+  return static_cast<std::size_t>(count);
 }
 
 }  // namespace
@@ -64,7 +72,7 @@ int run_visualize(const ParsedOptions& options) {
   map_choice.of_class = !classes.is_default();
   const MapSelection selection = choose_maps(session->config(), map_choice);
   PipelineOptions& pipeline = session->pipeline();
-  OutputOptions outputs = heatmap_outputs(request, pipeline.workers);
+  OutputOptions outputs = heatmap_outputs(request, most_maps(selection, classes), pipeline.workers);
   std::unique_ptr<Session> other;
   MapSelection others;
   if (request.against) {

@@ -58,7 +58,7 @@ RewriteRequest rewrite_request(const ParsedOptions& options, const ModelRequest&
   }
   // What a file of --config has may be another command's default.
   for (const char* name :
-       {"input", "sizes", "scenes", "epochs", "stage", "start", "eval", "report"}) {
+       {"input", "sizes", "scenes", "epochs", "stage", "start", "eval", "report", "set"}) {
     if (options.source(name) == Source::command_line) {
       throw UsageError("a checkpoint that is only rewritten learns nothing",
                        std::string("--") + name, "name the pictures to learn from by --input");

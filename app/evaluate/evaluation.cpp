@@ -96,7 +96,7 @@ bool Evaluation::add(const PipelineResult& result, const at::Tensor& reference) 
   if (result.error) {
     scores_.add_failure();
     progress_.hide();
-    // In one write: several processes may share the terminal.
+    // In one write: threads may share the terminal.
     std::cerr << "error: " + printable(result.input.given) + ": " +
                      std::string(name(*result.error)) + ": " + printable(result.message) + '\n';
     if (logits_) logits_->append_nan();

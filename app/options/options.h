@@ -46,7 +46,7 @@ struct Option {
   bool completes_files = false;               ///< shell completion offers files
   bool is_written = false;                    ///< its values name files or folders to write
   std::vector<std::string> suggestions = {};  ///< or these words, of an open set
-  bool hidden = false;  ///< an earlier spelling: it works, but help and completion do not show it
+  bool hidden = false;  ///< it makes no sense here: help and completion do not show it
   std::vector<std::string> subcommands = {};  ///< those that take it; empty = all
   /// The command whose --help explains it ("train", "help"), where this one's names it alone.
   std::string explained_by = {};

@@ -91,8 +91,8 @@ RunRequest run_request(const ParsedOptions& options, AutoExif exif) {
   if (read.given("batch-size")) read.take("batch-size", request.batch_size);
   read.take("max-pixels", request.decode.max_pixels);
   read.take("max-bytes", request.decode.max_bytes);
-  // `serve` has the time as an option and no flag: other processes decode there, always.
-  if (options.declares("decode-timeout"))  // of `serve`, whose pictures are strangers'
+  // The pictures of `serve` come from strangers: other processes decode there.
+  if (options.declares("decode-timeout"))
     request.decode.reader = &decoding_workers(options.number("decode-timeout"));
   request.fastest = exif == AutoExif::upright;
   request.decode.apply_exif =

@@ -54,7 +54,7 @@ std::string tsv_field(std::string_view text) {
 
 std::string md_field(std::string_view text) {
   std::string escaped;
-  for (const char byte : text) {
+  for (const char byte : printable(text)) {
     if (byte == '|') escaped += '\\';
     escaped += byte;
   }

@@ -22,8 +22,6 @@ Format choose_format(std::string_view format, std::string_view output,
 std::string_view format_name(Format format);
 /// Whether it is a page, which has more than the other formats.
 inline bool is_page(Format format) { return format == Format::html; }
-/// Whether records of several runs or processes can follow each other in one file.
-inline bool is_of_lines(Format format) { return format == Format::text || format == Format::jsonl; }
 
 /// Throws Error(invalid_argument) unless `file`, which `option` named, has one of the `extensions`
 /// (".html"): better before an hour of work than after it.
@@ -36,7 +34,8 @@ void check_one_table(Format format, const std::vector<std::string>& options);
 
 /// One row of csv, tsv or md with its line feed. csv quotes as RFC 4180 does (fields with comma,
 /// quote or line break, and quotes doubled); tsv writes `\t`, `\n`, `\r`, `\\` for tab, line feed,
-/// carriage return, backslash; md `\|`. Other bytes are kept, UTF-8 or not.
+/// carriage return, backslash; md `\|`, and control characters as `printable` does. Other bytes are
+/// kept, UTF-8 or not.
 std::string delimited_row(std::span<const std::string> fields, Format format);
 /// The names of the columns; md has its rule below them.
 std::string header_row(std::span<const std::string> names, Format format);

@@ -253,7 +253,7 @@ void RecordStream::write_row(const OrderedJson& record) {
   std::vector<std::string> cells;
   for (const auto& [name, place, usual] : columns_) {
     const bool is_left_out = !record.contains("error");
-    cells.push_back(record.contains(place) ? cell_text(record.at(place))
+    cells.push_back(record.contains(place) ? cell_text(record_value(record.at(place)))
                     : is_left_out          ? usual
                                            : "");
   }

@@ -109,6 +109,8 @@ void Service::State::open() {
   if (!session) throw UsageError("is for the program", "--print-transform");
   session->labels();
   session->announce();
+  if (request.embeds && request.transform.views)
+    throw UsageError("an embedding is of one view", request.transform.views->origin);
   TracedFor explained{.embeddings = request.embeds};
   if (request.maps) {
     MapSelection selection = choose_maps(session->config(), *request.maps);

@@ -75,12 +75,15 @@ PipelineOptions pipeline_options(const RunRequest& request,
   return pipeline;
 }
 
-std::unique_ptr<Session> Session::open(const PicturesRequest& request) {
+void refuse_shares() {
   const auto launch = model::training::read_launch_environment();
   if (launch.has_others())
     throw UsageError(
         "pictures are not shared by " + std::to_string(launch.world_size) + " processes",
         "WORLD_SIZE", "run it without torchrun, on a part of the pictures each");
+}
+
+std::unique_ptr<Session> Session::open(const PicturesRequest& request) {
   auto session = of(open_model(request.model), request.transform, request.run, request.console);
   session->labels_word_ = request.labels;
   session->shows_transform_ = request.transform.is_printed;

@@ -115,6 +115,9 @@ class Session {
   InputRecord facts_;
 };
 
+/// For commands whose results torchrun's processes would all write. Throws UsageError where there are
+/// several processes.
+void refuse_shares();
 /// For records: what an exception says, whatever it is.
 Error as_error(const std::exception_ptr& exception);
 void fail(InputRecord& record, const Error& error);

@@ -66,7 +66,7 @@ void Visualization::explain(PipelineResult& result, MapRecord& facts) {
       answer_of(session_, result, classes, std::max(kClassesOnPage, classes_.num_best()));
   facts.seconds += seconds_since(begin);
 
-  input.facts = std::move(facts);
+  input.facts = facts;
   input.picture = {result.pixels.width, result.pixels.height, std::move(result.pixels.rgb)};
   if (is_frame) {
     Track& track = track_of(result, viz::size_of(input.picture));

@@ -109,10 +109,12 @@ VisualizeRequest visualize_request(const ParsedOptions& options) {
   return request;
 }
 
-OutputOptions heatmap_outputs(const VisualizeRequest& request, int threads) {
+OutputOptions heatmap_outputs(const VisualizeRequest& request, std::size_t num_maps, int threads) {
   OutputOptions outputs = request.outputs;
   viz::require_encoder(outputs.image_format);
-  outputs.font = open_font(request.font);
+  // A font that is named is opened in any case: what is wrong with it is said.
+  if (outputs.figure.has_extras(num_maps) || request.transform.views || !request.font.empty())
+    outputs.font = open_font(request.font);
   outputs.threads = threads;
   return outputs;
 }

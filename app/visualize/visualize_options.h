@@ -40,6 +40,6 @@ std::shared_ptr<const viz::Font> open_font(const std::string& given);
 VisualizeRequest visualize_request(const ParsedOptions& options);
 
 /// The outputs with the font of figures. Throws what `viz::require_encoder` and `viz::Font` throw.
-OutputOptions heatmap_outputs(const VisualizeRequest& request, int threads);
+OutputOptions heatmap_outputs(const VisualizeRequest& request, std::size_t num_maps, int threads);
 
 }  // namespace hydrascope::app

@@ -13,7 +13,7 @@ enum class Measure { deletion, insertion, positive, negative };
 
 struct MeasureEntry {
   Measure measure;
-  std::string_view name;     ///< as `--faithfulness` spells it
+  std::string_view name;     ///< as `--measure` spells it
   std::string_view summary;  ///< one line for reports
   bool lower_is_better;
 };

@@ -292,6 +292,12 @@ TEST(ServiceTest, AnEmbeddingIsWhatTheHeadIsGiven) {
   EXPECT_ERROR(without.ask(question), invalid_argument, "without embeddings");
 }
 
+TEST(ServiceTest, AnEmbeddingIsOfOneView) {
+  ServiceRequest request = request_of({"--views tiles"});
+  request.embeds = true;
+  EXPECT_ERROR(Service(std::move(request)), invalid_argument, "--views", "one view");
+}
+
 TEST(ServiceTest, TilesAreOnePictureWithBoxes) {
   const TemporaryFolder folder;
   const std::string file = folder.write("p.ppm", ppm(500, 300)).string();

@@ -16,8 +16,8 @@ FigureOptions figure(const std::vector<std::string>& arguments) {
   return requested(arguments).outputs.figure;
 }
 
-OutputOptions outputs_of(const std::vector<std::string>& arguments) {
-  return heatmap_outputs(requested(arguments), 3);
+OutputOptions outputs_of(const std::vector<std::string>& arguments, std::size_t num_maps = 1) {
+  return heatmap_outputs(requested(arguments), num_maps, 3);
 }
 
 TEST(FigureOptionsTest, DefaultsDrawTheEvidenceForTheClassAlone) {
@@ -84,7 +84,9 @@ TEST(HeatmapOutputsTest, FilesAndThePage) {
   EXPECT_EQ(outputs.report.signed_colormap, "cividis") << "a table that is named serves all maps";
   EXPECT_TRUE(outputs.save_raw);
   EXPECT_EQ(outputs.threads, 3);
-  EXPECT_NE(outputs.font, nullptr);
+  EXPECT_EQ(outputs.font, nullptr) << "nothing is written on one map";
+  EXPECT_NE(outputs_of({}, 2).font, nullptr);
+  EXPECT_NE(outputs_of({"--views", "tiles"}, 1).font, nullptr) << "for its label";
   EXPECT_ERROR(requested({"-o", "-"}), invalid_argument, "a folder");
   EXPECT_ERROR(requested({"-o", "maps.png"}), invalid_argument, "a folder");
   EXPECT_ERROR(requested({"--html", "photo.jpg"}), invalid_argument, ".html");

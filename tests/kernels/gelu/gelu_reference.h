@@ -1,4 +1,4 @@
-// The naive twin of gelu-inl.h and gelu_cuda.h: std::erfc in float64.
+// The naive twin of gelu-inl.h: std::erfc in float64.
 #pragma once
 
 #include <cmath>
