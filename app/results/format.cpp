@@ -1,15 +1,11 @@
 #include "app/results/format.h"
 
 #include "app/results/file_extension.h"
+#include "app/run/terminal_text.h"
 #include "app/run/usage_error.h"
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
-#include <fcntl.h>
-#include <ios>
-#include <system_error>
-#include <unistd.h>
 #include <vector>
 
 namespace hydrascope::app {

@@ -1,5 +1,6 @@
 #include "app/results/table.h"
 
+#include "app/run/output_file.h"
 #include "app/run/terminal_text.h"
 #include "kernels/error.h"
 
