@@ -117,7 +117,7 @@ class AddedMechanism(unittest.TestCase):
         for module in BUILD.glob("libhydrascope_opencv_*.so"):
             (self.work / module.name).symlink_to(module)
         environment = os.environ | {"HYDRASCOPE_ASSETS": str(ROOT / "assets")}
-        self.assertRegex(run_well(program, "models", "list", env=environment), rf"\n *{NAME} ")
+        self.assertRegex(run_well(program, "models", "list", env=environment), rf"\n\w+ +{NAME} ")
         for attention in (NAME, f"{NAME}:last2"):
             logits = {}
             for kernels in ("fused", "reference"):
