@@ -155,7 +155,7 @@ TEST(CheckExtension, NamesWhatItMayBe) {
 TEST(DelimitedRow, IsQuotedAsItsFormatWantsIt) {
   const std::vector<std::string> fields{"", " a ", "b\r", "c\td", "e\"|"};
   EXPECT_EQ(delimited_row(fields, Format::csv), ", a ,\"b\r\",c\td,\"e\"\"|\"\n");
-  EXPECT_EQ(delimited_row(fields, Format::md), "|  |  a  | b\r | c\td | e\"\\| |\n");
+  EXPECT_EQ(delimited_row(fields, Format::md), "|  |  a  | b\\r | c\\td | e\"\\| |\n");
   const std::vector<std::string> odd{"a\tb", "c\nd\re", "f\\g", "h,\"i\""};
   EXPECT_EQ(delimited_row(odd, Format::tsv), "a\\tb\tc\\nd\\re\tf\\\\g\th,\"i\"\n");
   EXPECT_EQ(header_row(std::vector<std::string>{"a", "b"}, Format::md),
