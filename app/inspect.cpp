@@ -156,8 +156,11 @@ int run_inspect(const ParsedOptions& options) {
   const Console console = console_request(options);
   OutputFile output(name);
   report.write(format, output.stream(), [&](const std::string& note) {
-    bad.empty() ? console.note(note)
-                : void(std::cerr << note + '\n');  // what failed is said in any case
+    // A failure is said in any case.
+    if (bad.empty())
+      console.note(note);
+    else
+      std::cerr << note + '\n';
   });
   output.close();
   return bad.empty() ? kExitOk : kExitCheckFailed;

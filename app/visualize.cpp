@@ -25,7 +25,7 @@
 namespace hydrascope::app {
 namespace {
 
-/// What a page calls two models: their names, with the attention where those are the same.
+/// The names of two models on a page, with the attention if the names are the same.
 std::vector<std::string> names_of_two(const Session& first, const Session& second) {
   const ModelSource& one = first.source();
   const ModelSource& other = second.source();

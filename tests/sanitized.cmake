@@ -1,4 +1,4 @@
-# What is free of LibTorch under AddressSanitizer and UBSan, which end a program at their first finding, with the library's
+# Parts that are free of LibTorch under AddressSanitizer and UBSan, which end a program at their first finding, with the library's
 # assertions and the inputs that the fuzzers keep. The tests are the objects of the plain programs: the code under test is
 # compiled once more, its tests are not. Nothing where the whole build is sanitized already.
 if(HYDRASCOPE_SANITIZE)

@@ -179,7 +179,7 @@ BenchmarkResult read_benchmark(const std::string& file) {
 
 namespace {
 
-/// What sets lines apart: the attention, and what differs between rows.
+/// Names that set lines apart: the attention, and all that differs between rows.
 std::vector<std::string> line_names(const std::vector<BenchmarkRow>& rows) {
   using Text = std::string (*)(const BenchmarkRow&);
   constexpr Text kParts[] = {

@@ -15,24 +15,24 @@
 
 namespace hydrascope::app {
 
-/// What a user should know of how weights were loaded, a sentence each.
+/// Sentences that a user should know of how weights were loaded.
 std::vector<std::string> describe(const checkpoint::LoadReport& report);
 
 /// The model on its device, ready to run as `request` says; it traces the tokens that enter
-/// `trace_layers`. Of several processes on a machine each takes its share of it. `transform` is for
-/// the pictures that int8 is calibrated on. Notes on what was loaded go to `console`.
+/// `trace_layers`. Each of several processes on a machine takes its share of the machine.
+/// `transform` is for the pictures that int8 is calibrated on. Notes on what was loaded go to `console`.
 model::Classifier make_classifier(const RunRequest& request, const ModelSource& source,
                                   const image::TransformConfig& transform, const Console& console,
                                   std::vector<std::int64_t> trace_layers = {});
 
-/// What explains that classifier's predictions: the layers that `requests` need, a second time, as
-/// modules in float32 on its device. What the checkpoint does not hold has the values that it has
-/// there.
+/// The explainer of that classifier's predictions: the layers that `requests` need, a second time,
+/// as modules in float32 on its device. Weights that the checkpoint lacks have the classifier's
+/// values.
 model::explain::Explainer make_explainer(std::uint64_t seed, const ModelSource& source,
                                          std::span<const model::explain::Request> requests,
                                          c10::Device device);
 
-/// `--device`. Where that names no GPU by its number and several processes share the GPUs of a
+/// `--device`. If the option names no GPU by its number and several processes share the GPUs of a
 /// machine, each process takes the GPU of its LOCAL_RANK.
 c10::Device choose_device(const RunRequest& request);
 /// `--threads`, or the available processors divided among the processes of this machine.

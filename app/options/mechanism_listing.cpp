@@ -46,7 +46,7 @@ OrderedJson options_json(const std::vector<model::MechanismOption>& all) {
   return options;
 }
 
-/// What people read of the options is `flag` and a value.
+/// People read `flag` and a value of each option.
 void add_options(const auto& entry, const std::string& flag, Report& report) {
   report.summary.add("options", options_json(entry.options), 0, kInJson);
   ResultTable options({{"option", "option"}, {"help", "what it is"}, {"default", "default"}});

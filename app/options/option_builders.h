@@ -59,7 +59,6 @@ inline constexpr auto completes_files = [](Option& option) { option.completes_fi
 inline constexpr auto written = [](Option& option) {
   option.completes_files = option.is_written = true;
 };
-inline constexpr auto hidden = [](Option& option) { option.hidden = true; };
 
 template <class... Traits>
 Option option_with(Option option, const Traits&... traits) {

@@ -35,8 +35,8 @@ struct PipelineOptions {
   std::int64_t memory_budget = std::int64_t{1} << 30;
   bool keep_input = true;     ///< results have their `tensor`
   bool keep_picture = false;  ///< results have their picture's pixels, as decoded
-  /// As far as the views of a picture are known: the classes whose best view's tokens are kept. Of a
-  /// picture that is one view all tokens are. May be empty: none.
+  /// As far as the views of a picture are known: the classes whose best view's tokens are kept. A
+  /// picture that is one view keeps all tokens. May be empty: none.
   std::function<std::vector<std::int64_t>(const Input&, const BestViews&)> explained_classes;
   bool refuses_nan = true;    ///< logits that are not finite are their picture's failure
   bool halve_batches = true;  ///< what does not fit is tried in halves; else it ends the run
@@ -111,7 +111,7 @@ struct PipelineResult {
 /// halves the batch for pictures of that size, and fails the input that does not fit alone) ends
 /// the run and is rethrown here.
 ///
-/// `done` gets one result for all views of a picture. Where the transform has tiles, one thread
+/// `done` gets one result for all views of a picture. If the transform has tiles, one thread
 /// decodes; the views are then cut and classified in batches, a window of them at a time, however
 /// large the picture.
 PipelineTiming run_pipeline(const std::function<std::optional<Input>()>& next,

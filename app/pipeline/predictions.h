@@ -17,7 +17,7 @@
 
 namespace hydrascope::app {
 
-/// Of a float32 tensor on the CPU whose numbers lie one behind the other.
+/// The numbers of a float32 tensor on the CPU that lie one behind the other.
 inline std::span<const float> values_of(const at::Tensor& tensor) {
   return {tensor.const_data_ptr<float>(), static_cast<std::size_t>(tensor.numel())};
 }
@@ -45,7 +45,7 @@ class ViewCombiner {
  private:
   /// `view` may be `picture` itself, the first.
   void take(PipelineResult& view, PipelineResult& picture);
-  /// What is of one view of several goes, what is of all of them comes in its place.
+  /// Values of one view of several go, values of all views come in their place.
   void become_one(PipelineResult& picture);
 
   const PipelineOptions& options_;
@@ -55,7 +55,7 @@ class ViewCombiner {
   std::int64_t classified_ = 0;
 };
 
-/// What became of one input, for its record: its name, sizes and views, its error.
+/// Fills in what became of one input: its name, sizes and views, its error.
 void add_result(InputRecord& record, const PipelineResult& result);
 
 /// The `count` best classes of a result without an error; all where there are fewer. Each has the

@@ -11,7 +11,7 @@
 namespace hydrascope::app {
 
 enum class Format { text, json, jsonl, csv, tsv, md, html };
-/// The formats of a report (report.h), and those of a stream of records, which is no page.
+/// The formats of a report (report.h), and the formats of a stream of records, which is no page.
 std::vector<std::string> report_formats();
 std::vector<std::string> record_formats();
 /// `format` if it is not empty, else the extension of `output` (.json, .csv, ...) where it is one of

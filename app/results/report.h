@@ -40,7 +40,7 @@ class Report {
   /// `key` is its name in json, `title` the heading for people. csv and tsv hold the first table that has
   /// its place there, or the facts as one row.
   void add_table(std::string key, std::string title, ResultTable table, unsigned places = kBeside);
-  /// A report inside this one: an object in json; its tables, charts and notes follow those of this one.
+  /// A report inside this one: an object in json; its tables, charts and notes follow this one's.
   void add_part(const std::string& key, Report part);
 
   using Notice = std::function<void(const std::string&)>;

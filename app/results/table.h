@@ -24,7 +24,8 @@ void write_columns(const std::vector<std::vector<std::string>>& lines,
 /// like nothing: null in JSON, empty here, - for people.
 std::string cell_text(const OrderedJson& cell);
 
-/// Where a part of a report is shown, as bits: json and jsonl, text and md, csv and tsv, the page.
+/// The places that show a part of a report, as bits: json and jsonl, text and md, csv and tsv, the
+/// page.
 enum Place : unsigned { kInJson = 1, kInText = 2, kInRows = 4, kOnPage = 8 };
 inline constexpr unsigned kForPeople = kInText | kOnPage;
 inline constexpr unsigned kBeside = kInJson | kForPeople;  ///< all but csv and tsv
@@ -53,7 +54,7 @@ class ResultTable {
   [[nodiscard]] std::vector<std::vector<std::string>> texts() const;
   /// Of each column whether it holds words, which people read flush left.
   [[nodiscard]] std::vector<bool> to_left() const;
-  /// Of each of `texts` whether it is bold.
+  /// Whether each of `texts` is bold.
   [[nodiscard]] const std::vector<bool>& strong() const noexcept { return strong_; }
   /// text and md: columns with titles; csv and tsv: a header and rows; json: `json`, jsonl: an object a
   /// line. Throws Error(unwritable) when `out` cannot be written to.
@@ -100,7 +101,7 @@ class RecordStream {
   /// `columns` of csv, tsv and md, separated by blanks: a member of the record, "frame", or a name
   /// and where its value is, "model_height=/model_size/0", or what a record that is no failure leaves
   /// out, "head?mean". A record whose member `each` is an array has a row per element, in which the
-  /// element stands in the array's place. Where `header` is an object, the stream begins with it, but for
+  /// element stands in the array's place. If `header` is an object, the stream begins with it, but for
   /// csv and tsv; json is then an object of schema, header and rows.
   RecordStream(Format format, std::ostream& out, std::string_view columns, std::string each = {},
                OrderedJson header = {});

@@ -1,4 +1,4 @@
-// What a session says of a picture.
+// The answer of a session about a picture, and what is asked.
 #pragma once
 
 #include "app/maps/input_map.h"
@@ -13,14 +13,14 @@
 
 namespace hydrascope::app {
 
-/// What a patch of the picture attends to: where it lies in the grid, from 0.
+/// Asks what a patch of the picture attends to: its place in the grid, from 0.
 struct PatchQuestion {
   std::int64_t layer = 0;
   std::int64_t row = 0;
   std::int64_t column = 0;
 };
 
-/// What is asked of a picture that the model has seen; maps, embedding and patch are among those that
+/// Asked of a picture that the model has seen; maps, embedding and patch are among those that
 /// the session was loaded for.
 struct Asking {
   std::int64_t topk = 5;

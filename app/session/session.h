@@ -22,7 +22,7 @@
 
 namespace hydrascope::app {
 
-/// What a pipeline is given: transform, limits, workers, batch size.
+/// The options of a pipeline: transform, limits, workers, batch size.
 PipelineOptions pipeline_options(const RunRequest& request,
                                  const image::TransformConfig& transform);
 
@@ -66,17 +66,17 @@ class Session {
   /// Throws what `resolve_labels` throws.
   const image::Labels& labels();
 
-  // What is loaded.
+  // Loaded parts.
   [[nodiscard]] model::Classifier& classifier() { return *classifier_; }
   [[nodiscard]] model::inference::Engine& engine() const { return classifier_->engine(); }
-  /// What the records of all inputs say: attention, approximations, device, precision.
+  /// Facts of the records of all inputs: attention, approximations, device, precision.
   [[nodiscard]] const InputRecord& facts() const noexcept { return facts_; }
   /// The maps, and what else the session was loaded for.
   [[nodiscard]] const TracedFor& explained() const noexcept { return explained_; }
 
   /// For `run`; results have no `tensor` unless a command asks for it here.
   [[nodiscard]] PipelineOptions& pipeline() noexcept { return pipeline_; }
-  /// What `run` notes takes the place of that progress.
+  /// Notes of `run` take the place of that progress.
   void hide_for_notes(Progress& progress);
   /// Every picture through the model: `run_pipeline`.
   PipelineTiming run(const Inputs& inputs, const Done& done) {
@@ -91,7 +91,7 @@ class Session {
 
   /// The record of a result, with the `topk` best classes.
   ClassifyRecord record(const PipelineResult& result, std::int64_t topk);
-  /// The record and all that is asked, for a result of this session. What goes wrong is the record's
+  /// The record and all that is asked, for a result of this session. A failure is the record's
   /// error.
   Answer answer(const PipelineResult& result, const Asking& asked);
 

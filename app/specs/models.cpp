@@ -2,8 +2,6 @@
 #include "app/options/option_builders.h"
 #include "app/specs/specs.h"
 
-#include <algorithm>
-
 namespace hydrascope::app {
 namespace {
 

@@ -3,8 +3,6 @@
 #include "app/specs/specs.h"
 #include "app/specs/training.h"
 
-#include <algorithm>
-
 namespace hydrascope::app {
 namespace {
 

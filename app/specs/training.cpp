@@ -108,7 +108,7 @@ std::vector<RunSetting> run_settings(std::string_view command) {
   std::vector<RunSetting> settings{
       {integer("run.log-interval", "steps between two records of the log", "20", 1), ""},
       {integer("run.recovery-interval",
-               "steps between states that are written besides those of evaluations; 0: none",
+               "steps between states that are written besides the states of evaluations; 0: none",
                command == "convert" ? "200" : "0"),
        ""}};
   if (command != "convert") return settings;

@@ -24,7 +24,7 @@ std::vector<Option> average_options();
 /// resume, checkpoint-hist, max-minutes, cache-mb, amp-dtype, set.
 std::vector<Option> training_run_options(std::string_view command);
 
-/// What `--set STAGE.KEY=VALUE` sets.
+/// A setting of `--set STAGE.KEY=VALUE`.
 struct RunSetting {
   Option option;         ///< named "sizes.lr"; its kind, default and range are the value's
   std::string recorded;  ///< its name in recipes and identities of runs, "lr-sizes"; "": in none

@@ -62,7 +62,7 @@ viz::Canvas draw_figure(viz::Canvas picture, std::span<const ShownMap> maps,
                         std::optional<viz::Size> frame = std::nullopt);
 
 /// The maps of a video's frames, with colours that do not flicker: the range that the first and the
-/// last colour stand for keeps 0.9 of what it was with each frame. Where a map's method depends on
+/// last colour stand for keeps 0.9 of what it was with each frame. If a map's method depends on
 /// the class and the class changes, its range starts anew: maps of two classes have nothing in
 /// common.
 class SteadyColors {

@@ -5,7 +5,6 @@
 #include "kernels/stopwatch.h"
 
 #include <algorithm>
-#include <chrono>
 #include <utility>
 
 namespace hydrascope::app {

@@ -13,7 +13,7 @@ namespace hydrascope::kernels::device {
 
 class Graph {
  public:
-  /// Captures what `launches` puts on `stream`, without running it. What `launches` throws ends the
+  /// Captures what `launches` puts on `stream`, without running it. An exception of `launches` ends the
   /// capture.
   Graph(Stream stream, const std::function<void()>& launches) : stream_(stream) {
     cudaGraph_t graph = nullptr;

@@ -1,4 +1,4 @@
-// What a report is in a format.
+// A report in a format, as text.
 #pragma once
 
 #include "app/results/report.h"

@@ -1,6 +1,7 @@
 // --config and --dump-config.
 #include "app/options/option_builders.h"
 #include "app/options/options.h"
+#include "tests/app/options/small_command.h"
 #include "tests/error_matchers.h"
 #include "tests/temporary_folder.h"
 
@@ -15,23 +16,7 @@ namespace options_config_test {
 
 using Words = std::vector<std::string>;
 
-Option input() {
-  return text("input", "pictures", letter('i'), also({{"source"}, {"data-dir"}}), repeatable);
-}
-
-CommandSpec classify() {
-  return {.name = "classify",
-          .summary = "",
-          .positionals = "[INPUT...]",
-          .options = join({model_options(),
-                           input_options(),
-                           preprocessing_options(),
-                           runtime_options(),
-                           output_options(),
-                           label_options(),
-                           {input()},
-                           general_options()})};
-}
+using testing::classify;
 
 class OptionsConfig : public ::testing::Test {
  protected:

@@ -1,6 +1,7 @@
 #include "app/options/options.h"
 
 #include "app/options/option_builders.h"
+#include "tests/app/options/small_command.h"
 #include "tests/error_matchers.h"
 
 #include <gtest/gtest.h>
@@ -13,23 +14,7 @@ namespace options_test {
 
 using Words = std::vector<std::string>;
 
-Option input() {
-  return text("input", "pictures", letter('i'), also({{"source"}, {"data-dir"}}), repeatable);
-}
-
-CommandSpec classify() {
-  return {.name = "classify",
-          .summary = "top-k classes",
-          .positionals = "[INPUT...]",
-          .options = join({model_options(),
-                           input_options(),
-                           preprocessing_options(),
-                           runtime_options(),
-                           output_options(),
-                           label_options(),
-                           {input()},
-                           general_options()})};
-}
+using testing::classify;
 
 ParsedOptions parsed(const Words& words) { return parse(classify(), words); }
 

@@ -88,7 +88,7 @@ Case product_case(const std::string& name, std::int64_t in, std::int64_t out, Ep
   shape.out = shape.y_stride = shape.c_stride = out;
   shape.gelu = epilogue == Epilogue::gelu;
   shape.add = epilogue == Epilogue::add;
-  // What device_memory promises.
+  // As device_memory promises.
   shape.x_alignment = shape.weight_alignment = shape.bias_alignment = shape.c_alignment =
       shape.y_alignment = linear::kMaxAlignment;
   const double read = static_cast<double>(kProductRows * in + in * out);

@@ -107,7 +107,7 @@ struct Problem {
     for (const auto rows : {&Problem::q, &Problem::k, &Problem::v, &Problem::grad_y})
       (this->*rows).take(from.*rows, b);
   }
-  /// What both passes have made of an image.
+  /// The values that both passes have made of an image.
   std::vector<T> results(std::int64_t b) {
     std::vector<T> all;
     for (TokenRows<T>* rows : {&y, &grad_q, &grad_k, &grad_v})
