@@ -3,7 +3,7 @@
 # and neither network nor packages. docs/gpu.md says what they do; --help lists the options.
 set -euo pipefail
 kit=$(cd "$(dirname "${BASH_SOURCE[0]}")/.." && pwd)
-peers=$kit/tests/bench/peers
+peers=$kit/scripts/bench/peers
 readonly MIB=1048576
 readonly MOST_OF_KIT=30 MOST_OF_LOG=524288 # MiB, bytes: some 25 logs stay below 16 MiB even where gzip gains nothing
 # In the order in which they are rebuilt; a group becomes usable as a whole.

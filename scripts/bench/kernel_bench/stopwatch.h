@@ -3,8 +3,8 @@
 
 #include "kernels/device/event.h"
 #include "kernels/device/stream.h"
-#include "tests/bench/kernel_bench/device_memory.h"
-#include "tests/bench/kernel_bench/work.h"
+#include "scripts/bench/kernel_bench/device_memory.h"
+#include "scripts/bench/kernel_bench/work.h"
 
 #include <cstdint>
 #include <deque>

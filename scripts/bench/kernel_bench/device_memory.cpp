@@ -1,4 +1,4 @@
-#include "tests/bench/kernel_bench/device_memory.h"
+#include "scripts/bench/kernel_bench/device_memory.h"
 
 #include "kernels/device/launch.h"
 

@@ -1,8 +1,8 @@
-#include "tests/bench/kernel_bench/stopwatch.h"
+#include "scripts/bench/kernel_bench/stopwatch.h"
 
 #include "kernels/device/graph.h"
 #include "kernels/device/launch.h"
-#include "tests/bench/kernel_bench/memory_kernels.h"
+#include "scripts/bench/kernel_bench/memory_kernels.h"
 
 #include <cuda_runtime_api.h>
 

@@ -67,8 +67,8 @@ class Kit(Pretended):
         super().setUp()
         (self.folder / "scripts").mkdir()
         shutil.copy(ROOT / "scripts/gpu_kit.sh", self.folder / "scripts")
-        (self.folder / "tests/bench").mkdir(parents=True)
-        (self.folder / "tests/bench/peers").symlink_to(HERE)
+        (self.folder / "scripts/bench").mkdir(parents=True)
+        (self.folder / "scripts/bench/peers").symlink_to(HERE)
         for name, text in {
             "bin/nvidia-smi": SMI,
             "bin/compute-sanitizer": SANITIZER,

@@ -5,8 +5,8 @@
 #include "kernels/device/launch.h"
 #include "kernels/error.h"
 #include "kernels/linear/cublas_lt_library.h"
-#include "tests/bench/kernel_bench/device_memory.h"
-#include "tests/bench/kernel_bench/work.h"
+#include "scripts/bench/kernel_bench/device_memory.h"
+#include "scripts/bench/kernel_bench/work.h"
 
 #include <cuda_runtime_api.h>
 

@@ -3,8 +3,8 @@
 #include "kernels/layer_norm/layer_norm_cuda.h"
 #include "kernels/linear/cublas_lt_products.h"
 #include "kernels/patchify/patchify_cuda.h"
-#include "tests/bench/kernel_bench/device_memory.h"
-#include "tests/bench/kernel_bench/work.h"
+#include "scripts/bench/kernel_bench/device_memory.h"
+#include "scripts/bench/kernel_bench/work.h"
 
 #include <cuda_runtime_api.h>
 

@@ -1,6 +1,6 @@
 """Measures hydrascope and its peers on the CPU in turns, in one run, on the same work.
 
-    tests/bench/peers/run.sh [OPTIONS]      makes the peers' virtual environment, then calls this
+    scripts/bench/peers/run.sh [OPTIONS]      makes the peers' virtual environment, then calls this
 
 Work of one model, size and batch makes a group (softmax, Hydra, Hedgehog). A round goes once
 through every attention of the group and every contender; each turn is a fresh process, so nobody

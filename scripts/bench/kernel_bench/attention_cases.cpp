@@ -1,7 +1,7 @@
 #include "kernels/hydra/hydra_cuda.h"
 #include "kernels/linear_attention/linear_attention_cuda.h"
-#include "tests/bench/kernel_bench/device_memory.h"
-#include "tests/bench/kernel_bench/work.h"
+#include "scripts/bench/kernel_bench/device_memory.h"
+#include "scripts/bench/kernel_bench/work.h"
 
 #include <string>
 #include <utility>

@@ -8,8 +8,8 @@
 #include "kernels/device/gpu_info.h"
 #include "kernels/device/launch.h"
 #include "kernels/error.h"
-#include "tests/bench/kernel_bench/stopwatch.h"
-#include "tests/bench/kernel_bench/work.h"
+#include "scripts/bench/kernel_bench/stopwatch.h"
+#include "scripts/bench/kernel_bench/work.h"
 
 #include <cuda_runtime_api.h>
 #include <cxxopts.hpp>

@@ -2,8 +2,8 @@
 // pay for bringing the written lines to memory. Comparing two of them.
 #include "kernels/device/launch.cuh"
 #include "kernels/device/vector_io.cuh"
-#include "tests/bench/kernel_bench/memory_kernels.h"
-#include "tests/bench/kernel_bench/work.h"
+#include "scripts/bench/kernel_bench/memory_kernels.h"
+#include "scripts/bench/kernel_bench/work.h"
 
 namespace hydrascope::bench {
 namespace {

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # hydrascope beside timm, ONNX Runtime and OpenVINO, in turns: README.md says what is measured.
 #
-#   tests/bench/peers/run.sh [OPTIONS OF measure.py]   (--help lists them)
-#   tests/bench/peers/run.sh --python PATH ...         with an interpreter that has the peers already
-#   tests/bench/peers/run.sh --print-python            make the environment, print its interpreter
+#   scripts/bench/peers/run.sh [OPTIONS OF measure.py]   (--help lists them)
+#   scripts/bench/peers/run.sh --python PATH ...         with an interpreter that has the peers already
+#   scripts/bench/peers/run.sh --print-python            make the environment, print its interpreter
 #
 # The first call installs pinned versions with pip (a few GB: torch carries CUDA) into
 # ${HYDRASCOPE_CACHE:-${XDG_CACHE_HOME:-~/.cache}/hydrascope}/peers-venv.
