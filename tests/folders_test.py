@@ -1,4 +1,5 @@
-"""The folders of app/ include each other in one direction.
+"""The folders of app/ include each other in one direction, and an alias of a namespace means one thing in a room: builds
+that compile several files at once (unity), those with CUDA too, would not compile.
 
     folders_test.py [ROOT]
 """
@@ -44,7 +45,22 @@ def circle(found):
     return next((way for folder in list(found) if (way := walk(folder, []))), [])
 
 
+def ambiguous_aliases():
+    """A line for each alias at the level of a file that means two namespaces in one room."""
+    meanings = collections.defaultdict(dict)
+    for room in ("app", "model", "viz"):
+        for file in sorted((ROOT / room).rglob("*")):
+            if file.suffix not in (".cpp", ".h"):
+                continue
+            for name, of in re.findall(r"^namespace (\w+) = (?:hydrascope::)?([\w:]+);", file.read_text(encoding="utf-8"), re.M):
+                meanings[room, name].setdefault(of, file.relative_to(ROOT))
+    return [f"namespace {name} means " + " and ".join(f"{of} ({file})" for of, file in found.items())
+            for (_, name), found in meanings.items() if len(found) > 1]
+
+
 if __name__ == "__main__":
     way = circle(includes())
     print("\n".join(["folders of app/ include each other in a circle:", *way]) if way else "no circle")
-    sys.exit(1 if way else 0)
+    aliases = ambiguous_aliases()
+    print("\n".join(aliases) or "no ambiguous alias")
+    sys.exit(1 if way or aliases else 0)

@@ -10,7 +10,7 @@ namespace hydrascope::model::ops {
 namespace {
 
 using at::Tensor;
-namespace cuda = kernels::hydra::cuda;
+namespace hydra_cuda = kernels::hydra::cuda;
 
 const float* floats_of(const Tensor& x) {
   return x.defined() ? x.const_data_ptr<float>() : nullptr;
@@ -21,7 +21,7 @@ Tensor single_precision(const std::optional<Tensor>& feature_scale) {
   return feature_scale ? feature_scale->to(at::kFloat).contiguous() : Tensor();
 }
 
-cuda::Shape hydra_shape(const Tensor& q, const HydraOptions& options) {
+hydra_cuda::Shape hydra_shape(const Tensor& q, const HydraOptions& options) {
   return {q.size(0), q.size(2), q.size(2), q.size(1) * q.size(3), options.kernel, options.weights};
 }
 
@@ -32,12 +32,12 @@ AttentionForward hydra_forward_of(const AttentionInputs& in, const HydraOptions&
   const Tensor v = with_packed_rows(in.v);
   const Tensor scale = single_precision(in.feature_scale);
   const Tensor y = empty_token_rows(q);
-  cuda::ForwardParams<T> p{};
+  hydra_cuda::ForwardParams<T> p{};
   p.shape = hydra_shape(q, options);
   const Tensor c = at::empty({p.shape.images, p.shape.dim}, q.options().dtype(at::kFloat));
   const Tensor g = scale.defined() ? at::empty_like(c) : c;
-  const Tensor workspace =
-      workspace_for(q, cuda::workspace_bytes(p.shape), cuda::workspace_zero_bytes(p.shape));
+  const Tensor workspace = workspace_for(q, hydra_cuda::workspace_bytes(p.shape),
+                                         hydra_cuda::workspace_zero_bytes(p.shape));
   set_rows(p.q, q);
   set_rows(p.k, k);
   set_rows(p.v, v);
@@ -46,7 +46,7 @@ AttentionForward hydra_forward_of(const AttentionInputs& in, const HydraOptions&
   p.sum = scale.defined() ? c.mutable_data_ptr<float>() : nullptr;
   set_rows(p.y, y);
   p.workspace = workspace.mutable_data_ptr();
-  cuda::forward(p, stream_of(q));
+  hydra_cuda::forward(p, stream_of(q));
   return {y, c, at::empty({0}, c.options())};
 }
 
@@ -64,10 +64,10 @@ AttentionBackward hydra_backward_of(const AttentionInputs& in, const AttentionSa
   const Tensor dk = empty_token_rows(k);
   const Tensor dv = empty_token_rows(v);
   const Tensor dscale = saved.with_feature_scale ? at::empty_like(c) : at::empty({0}, c.options());
-  cuda::BackwardParams<T> p{};
+  hydra_cuda::BackwardParams<T> p{};
   p.shape = hydra_shape(q, options);
-  const Tensor workspace =
-      workspace_for(q, cuda::workspace_bytes(p.shape), cuda::workspace_zero_bytes(p.shape));
+  const Tensor workspace = workspace_for(q, hydra_cuda::workspace_bytes(p.shape),
+                                         hydra_cuda::workspace_zero_bytes(p.shape));
   set_rows(p.q, q);
   set_rows(p.k, k);
   set_rows(p.v, v);
@@ -80,7 +80,7 @@ AttentionBackward hydra_backward_of(const AttentionInputs& in, const AttentionSa
   set_rows(p.grad_v, dv);
   p.grad_feature_scale = saved.with_feature_scale ? dscale.mutable_data_ptr<float>() : nullptr;
   p.workspace = workspace.mutable_data_ptr();
-  cuda::backward(p, stream_of(q));
+  hydra_cuda::backward(p, stream_of(q));
   return {dq, dk, dv,
           saved.with_feature_scale ? dscale.sum(0).to(in.feature_scale->scalar_type()) : dscale};
 }
@@ -89,9 +89,9 @@ AttentionBackward hydra_backward_of(const AttentionInputs& in, const AttentionSa
 bool hydra_by_formula(const Tensor& q) {
   const std::int64_t dim = q.size(1) * q.size(3);
   switch (q.scalar_type()) {
-    case at::kFloat: return q.numel() == 0 || !cuda::serves<float>(dim);
+    case at::kFloat: return q.numel() == 0 || !hydra_cuda::serves<float>(dim);
     case at::kHalf:
-    case at::kBFloat16: return q.numel() == 0 || !cuda::serves<kernels::BFloat16>(dim);
+    case at::kBFloat16: return q.numel() == 0 || !hydra_cuda::serves<kernels::BFloat16>(dim);
     default: return true;
   }
 }

@@ -12,9 +12,9 @@ namespace hydrascope::model::ops {
 namespace {
 
 using at::Tensor;
-namespace cuda = kernels::linear_attention::cuda;
+namespace linear_attention_cuda = kernels::linear_attention::cuda;
 
-cuda::Extent extent_of(const Tensor& q, const LinearOptions& options) {
+linear_attention_cuda::Extent extent_of(const Tensor& q, const LinearOptions& options) {
   return {q.size(0), q.size(2), q.size(2), options.weights};
 }
 kernels::linear_attention::Shape shape_of(const AttentionInputs& in, const LinearOptions& options) {
@@ -29,12 +29,13 @@ AttentionForward linear_forward_of(const AttentionInputs& in, bool save,
   const Tensor v = with_packed_rows(in.v);
   // The kernels keep their sums in `state`, whether anybody reads them later or not.
   const auto [y, state, denominator] = empty_linear_outputs(in, /*save=*/true, options);
-  cuda::ForwardParams<T> p{};
+  linear_attention_cuda::ForwardParams<T> p{};
   p.shape = shape_of(in, options);
   p.extent = extent_of(q, options);
-  TORCH_INTERNAL_ASSERT(cuda::state_floats(p.shape, p.extent) ==
+  TORCH_INTERNAL_ASSERT(linear_attention_cuda::state_floats(p.shape, p.extent) ==
                         static_cast<std::size_t>(state.numel()));
-  const Tensor workspace = workspace_for(q, cuda::workspace_bytes<T>(p.shape, p.extent));
+  const Tensor workspace =
+      workspace_for(q, linear_attention_cuda::workspace_bytes<T>(p.shape, p.extent));
   set_rows(p.q, q);
   set_rows(p.k, k);
   set_rows(p.v, v);
@@ -42,7 +43,7 @@ AttentionForward linear_forward_of(const AttentionInputs& in, bool save,
   p.state = state.mutable_data_ptr<float>();
   p.denominator = save ? denominator.mutable_data_ptr<float>() : nullptr;
   p.workspace = workspace.mutable_data_ptr();
-  cuda::forward(p, stream_of(q));
+  linear_attention_cuda::forward(p, stream_of(q));
   if (save) return {y, state, denominator};
   const Tensor none = at::empty({0}, state.options());
   return {y, none, at::empty({0}, denominator.options())};
@@ -59,10 +60,11 @@ AttentionBackward linear_backward_of(const AttentionInputs& in, const AttentionS
   const Tensor dq = empty_token_rows(q);
   const Tensor dk = empty_token_rows(k);
   const Tensor dv = empty_token_rows(v);
-  cuda::BackwardParams<T> p{};
+  linear_attention_cuda::BackwardParams<T> p{};
   p.shape = shape_of(in, options);
   p.extent = extent_of(q, options);
-  const Tensor workspace = workspace_for(q, cuda::backward_workspace_bytes<T>(p.shape, p.extent));
+  const Tensor workspace =
+      workspace_for(q, linear_attention_cuda::backward_workspace_bytes<T>(p.shape, p.extent));
   set_rows(p.q, q);
   set_rows(p.k, k);
   set_rows(p.v, v);
@@ -74,7 +76,7 @@ AttentionBackward linear_backward_of(const AttentionInputs& in, const AttentionS
   set_rows(p.grad_k, dk);
   set_rows(p.grad_v, dv);
   p.workspace = workspace.mutable_data_ptr();
-  cuda::backward(p, stream_of(q));
+  linear_attention_cuda::backward(p, stream_of(q));
   return {dq, dk, dv, at::empty({0}, saved.sums.options())};
 }
 
@@ -82,11 +84,11 @@ AttentionBackward linear_backward_of(const AttentionInputs& in, const AttentionS
 bool without_kernels(const AttentionInputs& in, const LinearOptions& options) {
   if (in.q.numel() == 0 || in.v.numel() == 0) return true;
   const auto shape = shape_of(in, options);
-  const cuda::Extent extent = extent_of(in.q, options);
+  const linear_attention_cuda::Extent extent = extent_of(in.q, options);
   switch (in.q.scalar_type()) {
-    case at::kFloat: return !cuda::serves<float>(shape, extent);
-    case at::kHalf: return !cuda::serves<kernels::Float16>(shape, extent);
-    case at::kBFloat16: return !cuda::serves<kernels::BFloat16>(shape, extent);
+    case at::kFloat: return !linear_attention_cuda::serves<float>(shape, extent);
+    case at::kHalf: return !linear_attention_cuda::serves<kernels::Float16>(shape, extent);
+    case at::kBFloat16: return !linear_attention_cuda::serves<kernels::BFloat16>(shape, extent);
     default: return true;
   }
 }

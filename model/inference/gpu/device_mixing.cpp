@@ -13,8 +13,8 @@
 namespace hydrascope::model::inference {
 namespace {
 
-namespace hydra = kernels::hydra::cuda;
-namespace linear = kernels::linear_attention::cuda;
+namespace hydra_cuda = kernels::hydra::cuda;
+namespace linear_attention_cuda = kernels::linear_attention::cuda;
 using kernels::linear::cuda::ProductType;
 
 template <class T>
@@ -53,19 +53,19 @@ class DeviceHydra final : public DeviceMixing {
   }
   static bool serves(const HydraForm&, const DeviceSite& site) {
     bool served = false;
-    with_storage(site.type, [&]<class T>() { served = hydra::serves<T>(site.dim()); });
+    with_storage(site.type, [&]<class T>() { served = hydra_cuda::serves<T>(site.dim()); });
     return served;
   }
 
   [[nodiscard]] Room room(const Extent& extent) const override {
     return {.state = static_cast<std::size_t>(extent.images * dim_) * sizeof(float),
-            .counters = hydra::workspace_bytes(shape(extent))};
+            .counters = hydra_cuda::workspace_bytes(shape(extent))};
   }
   [[nodiscard]] std::function<void()> launches(const Call& call) const override {
     std::function<void()> launch;
     with_storage(type_, [&]<class T>() {
       const std::int64_t tokens = call.extent.grid.num_tokens();
-      hydra::ForwardParams<T> params{};
+      hydra_cuda::ForwardParams<T> params{};
       params.shape = shape(call.extent);
       params.q = rows(static_cast<const T*>(call.q), call.q_stride, call.extent.queries);
       params.k = rows(static_cast<const T*>(call.k), call.kv_stride, tokens);
@@ -75,13 +75,13 @@ class DeviceHydra final : public DeviceMixing {
       params.global = call.state;
       params.y = rows(static_cast<T*>(call.y), dim_, call.extent.queries);
       params.workspace = call.counters;
-      launch = [params, stream = call.stream] { hydra::forward(params, stream); };
+      launch = [params, stream = call.stream] { hydra_cuda::forward(params, stream); };
     });
     return launch;
   }
 
  private:
-  [[nodiscard]] hydra::Shape shape(const Extent& extent) const {
+  [[nodiscard]] hydra_cuda::Shape shape(const Extent& extent) const {
     return {extent.images, extent.grid.num_tokens(), extent.queries,
             dim_,          form_.kernel(),           form_.token_weights(extent.grid)};
   }
@@ -99,7 +99,8 @@ class DeviceLinearAttention final : public DeviceMixing {
   static bool serves(const LinearForm& form, const DeviceSite& site) {
     bool served = false;
     with_storage(site.type, [&]<class T>() {
-      served = linear::serves<T>(form.shape(site.num_heads, site.head_dim), {1, 1, 1, {}});
+      served = linear_attention_cuda::serves<T>(form.shape(site.num_heads, site.head_dim),
+                                                {1, 1, 1, {}});
     });
     return served;
   }
@@ -107,8 +108,8 @@ class DeviceLinearAttention final : public DeviceMixing {
   [[nodiscard]] Room room(const Extent& extent) const override {
     Room room;
     with_storage(type_, [&]<class T>() {
-      room.state = linear::state_floats(shape_, tokens_of(extent)) * sizeof(float);
-      room.workspace = linear::workspace_bytes<T>(shape_, tokens_of(extent));
+      room.state = linear_attention_cuda::state_floats(shape_, tokens_of(extent)) * sizeof(float);
+      room.workspace = linear_attention_cuda::workspace_bytes<T>(shape_, tokens_of(extent));
     });
     return room;
   }
@@ -116,7 +117,7 @@ class DeviceLinearAttention final : public DeviceMixing {
     std::function<void()> launch;
     with_storage(type_, [&]<class T>() {
       const std::int64_t tokens = call.extent.grid.num_tokens();
-      linear::ForwardParams<T> params{};
+      linear_attention_cuda::ForwardParams<T> params{};
       params.shape = shape_;
       params.extent = tokens_of(call.extent);
       params.q = rows(static_cast<const T*>(call.q), call.q_stride, call.extent.queries);
@@ -126,13 +127,13 @@ class DeviceLinearAttention final : public DeviceMixing {
           rows(static_cast<T*>(call.y), shape_.num_heads * shape_.head_dim, call.extent.queries);
       params.state = call.state;
       params.workspace = call.workspace;
-      launch = [params, stream = call.stream] { linear::forward(params, stream); };
+      launch = [params, stream = call.stream] { linear_attention_cuda::forward(params, stream); };
     });
     return launch;
   }
 
  private:
-  [[nodiscard]] linear::Extent tokens_of(const Extent& extent) const {
+  [[nodiscard]] linear_attention_cuda::Extent tokens_of(const Extent& extent) const {
     return {extent.images, extent.grid.num_tokens(), extent.queries,
             form_.token_weights(extent.grid)};
   }

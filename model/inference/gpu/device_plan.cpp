@@ -10,7 +10,7 @@
 
 namespace hydrascope::model::inference {
 
-namespace linear = kernels::linear::cuda;
+namespace lt = kernels::linear::cuda;
 
 namespace {
 
@@ -21,8 +21,8 @@ T* data(const at::Tensor& tensor) {
 
 }  // namespace
 
-DevicePlan::DevicePlan(DeviceWeights& weights, DevicePlanOptions options,
-                       linear::Products& products, const Shape& shape)
+DevicePlan::DevicePlan(DeviceWeights& weights, DevicePlanOptions options, lt::Products& products,
+                       const Shape& shape)
     : weights_(weights),
       options_(std::move(options)),
       products_(products),
@@ -274,7 +274,7 @@ void DevicePlan::add_foreign_mixing(std::size_t layer, ProductCall proj, const T
   const int number = products_.plan(proj.shape(weights_.type));
   add_foreign([this, mix, proj, number] {
     at::Tensor result = mix().to(scalar_type()).contiguous();
-    if (linear::alignment_of(result.const_data_ptr()) < kTensorAlignment) result = result.clone();
+    if (lt::alignment_of(result.const_data_ptr()) < kTensorAlignment) result = result.clone();
     run(number, proj, result.const_data_ptr());
   });
 }
