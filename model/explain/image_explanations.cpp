@@ -26,17 +26,8 @@ Tensor class_activation(BlockImpl& block, const Tensor& tokens, const Tensor& gr
   return at::cat(heat);
 }
 
-/// How a patch of the overview is shared among the `count` patches beneath it along an axis:
-/// (count, reduced), columns sum to one.
-Tensor shares(std::int64_t count, std::int64_t reduced) {
-  const double side = static_cast<double>(count) / static_cast<double>(reduced);
-  const Tensor low = at::arange(count, at::kDouble).unsqueeze(1);
-  const Tensor cell = at::arange(reduced, at::kDouble) * side;
-  return ((low + 1).minimum(cell + side) - low.maximum(cell)).clamp_min(0) / side;
-}
-
-/// heat (n, N) -> (n, rows, columns). The heat of the overview's patches is shared among the
-/// patches beneath them, by area.
+/// heat (n, N) -> (n, rows, columns). The overview's patches share their heat among the patches
+/// beneath and around them.
 Tensor map_of(const Tensor& heat, const TokenGrid& grid) {
   Tensor map = heat.narrow(1, grid.num_prefix, grid.num_patches())
                    .reshape({-1, grid.rows, grid.columns})
@@ -44,12 +35,22 @@ Tensor map_of(const Tensor& heat, const TokenGrid& grid) {
   if (grid.num_overview() == 0) return map;
   const Tensor overview = heat.slice(1, grid.num_prefix + grid.num_patches())
                               .reshape({-1, grid.overview_rows, grid.overview_columns});
-  const Tensor down = shares(grid.rows, grid.overview_rows).to(heat.scalar_type());
-  const Tensor across = shares(grid.columns, grid.overview_columns).to(heat.scalar_type());
+  const Tensor down = overview_shares(grid.rows, grid.overview_rows).to(heat.scalar_type());
+  const Tensor across = overview_shares(grid.columns, grid.overview_columns).to(heat.scalar_type());
   return map.add_(down.matmul(overview).matmul(across.t()));
 }
 
 }  // namespace
+
+Tensor overview_shares(std::int64_t count, std::int64_t reduced) {
+  const double scale = static_cast<double>(reduced) / static_cast<double>(count);
+  const Tensor place = ((at::arange(count, at::kDouble) + 0.5) * scale - 0.5)
+                           .clamp(0, static_cast<double>(reduced - 1))
+                           .unsqueeze(1);
+  const Tensor distance = (place - at::arange(reduced, at::kDouble)).abs();
+  const Tensor shares = (1 - distance / std::max(1.0, scale)).clamp_min(0);
+  return shares / shares.sum(0, /*keepdim=*/true);
+}
 
 bool is_rollout(Method method) {
   return method == Method::rollout || method == Method::grad_rollout ||

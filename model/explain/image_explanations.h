@@ -31,6 +31,11 @@ struct ExplainedModel {
 bool is_rollout(Method method);           ///< from one layer to the first
 bool needs_all_gradients(Method method);  ///< from the last layer to the requested one
 
+/// How each patch of an overview shares its heat along an axis: (count, reduced), columns sum to one. The
+/// shares fall linearly from the patch's middle to its neighbours' (bilinear interpolation), so that the
+/// overview's patches are no squares in the map.
+at::Tensor overview_shares(std::int64_t count, std::int64_t reduced);
+
 class ImageExplanations {
  public:
   /// All arguments must outlive this. Requests are checked.

@@ -1,6 +1,7 @@
 #include "model/explain/explainer.h"
 
 #include "model/explain/gradient_sweep.h"
+#include "model/explain/image_explanations.h"
 #include "tests/error_matchers.h"
 #include "tests/model/explain/brute_force.h"
 #include "tests/model/tensor_match.h"
@@ -98,6 +99,21 @@ TEST(ExplainerTest, AnOverviewLiesOverThePicture) {
     EXPECT_NEAR(all_heat(found).sum().item<double>(), found.total,
                 1e-5 * all_heat(found).abs().sum().item<double>());
   }
+}
+
+TEST(ExplainerTest, SharesOfAnOverviewHaveNoSteps) {
+  for (const auto& [count, reduced] : {std::pair{68, 14}, {120, 14}, {14, 14}, {17, 14}, {9, 14}}) {
+    const at::Tensor shares = model::explain::overview_shares(count, reduced);
+    const double side = static_cast<double>(count) / reduced;
+    EXPECT_LT((shares.sum(0) - 1).abs().max().item<double>(), 1e-12);
+    // An even overview makes an even map: a patch has 1 / side of what lies above it.
+    EXPECT_LT((shares.sum(1) * side - 1).abs().max().item<double>(), 0.15) << count;
+    // Shared by area, the step from a patch to the next would be 1 / side.
+    if (count > 4 * reduced) {
+      EXPECT_LT(shares.diff(1, 0).abs().max().item<double>(), 0.35 / side) << count;
+    }
+  }
+  EXPECT_TRUE(at::equal(model::explain::overview_shares(14, 14), at::eye(14, at::kDouble)));
 }
 
 TEST(ExplainerTest, HeadsSumToTheMapOrAverageToIt) {
