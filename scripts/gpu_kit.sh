@@ -137,6 +137,10 @@ probe() {
   echo "$(nproc) processors, $(awk '/MemTotal/ {print int($2 / 1048576)}' /proc/meminfo) GiB, Linux $(uname -r), $(ldd --version | head -n 1)"
   echo "python: $python, torch: ${torch:-no torch 2.11 with CUDA}"
   "$python" -c 'import timm; print("timm:", timm.__version__)' 2>/dev/null || echo "timm: none, its network is written out"
+  # torch.compile needs both; without them its peers are eager.
+  "$python" -c 'import os, sysconfig
+path = sysconfig.get_path("include") + "/Python.h"
+print(f"{path}:", "there" if os.path.exists(path) else "none, so torch.compile fails")' 2>/dev/null || true
   local tool file
   for tool in nvcc cmake ninja c++ ncu compute-sanitizer; do
     echo "$tool: $(find_tool "$tool" || echo none)"
@@ -312,7 +316,7 @@ steps_of_sanitize() {
     --launch-skip 4 --launch-count 4 "$program" --launches 30 --filter '^hydra forward, B 8, N 8161'
   # Behind the launches by which an algorithm is chosen.
   step counters_of_fc1 60 "${with_tool[@]}" ncu "${counters[@]}" --kernel-name 'regex:nvjet|gemm|cutlass|xmma' \
-    --launch-skip 130 --launch-count 2 "$program" --launches 30 --filter '^linear fc1, gelu'
+    --launch-skip 170 --launch-count 2 "$program" --launches 30 --filter '^linear fc1, gelu'
   need tests/gpu_kernel_tests
   local sanitizer=("${sharded[@]}" "${with_tool[@]}" compute-sanitizer --print-limit 20)
   local filter='--gtest_filter=*HydraCuda*:*TensorCores*.Equals*:*TensorCores*.RowsDoNot*:*LayerNorm*'

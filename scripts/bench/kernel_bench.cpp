@@ -1,4 +1,4 @@
-// Every CUDA kernel at the sizes of ViT-B at 1088x1920, on the current GPU: time, counted bytes and
+// The CUDA kernels in bfloat16 at the sizes of ViT-B at 1088x1920, on the current GPU: time, counted bytes and
 // FLOPs, and the share of the copy rate that the same run measured. No LibTorch. docs/gpu.md says
 // how the numbers are taken.
 //   kernel_bench [--filter REGEX] [--launches N] [--list]

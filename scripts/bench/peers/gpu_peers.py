@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 import torch
+import torch._dynamo
 from cpu_peers import Job, Pass, make_model
 from timing import Json, settled, summary
 from torch.nn import functional
@@ -29,6 +30,9 @@ def sdpa_by(backend: str | None) -> Any:
 
 
 models: dict[tuple[Any, ...], Any] = {}
+# All models share one forward function, whose recompilations are counted; above the limit it would run eagerly, in silence.
+torch._dynamo.config.recompile_limit = 1000
+torch._dynamo.config.fail_on_recompile_limit_hit = True
 
 
 def model_on_gpu(job: Job) -> Any:

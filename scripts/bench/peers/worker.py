@@ -79,13 +79,21 @@ ACTIONS: dict[str, Callable[[Job], Json]] = {
 }
 
 
+out_of_memory_before = False  # the answer before this one
+
+
 def answer(job: Job) -> Json:
+    global out_of_memory_before
+    ran_out, out_of_memory_before = out_of_memory_before, False
     try:
         return ACTIONS[job["do"]](job)
     except Exception as error:  # a peer that refuses is a result, not the end of the run
         kind = type(error).__name__
         if kind == "OutOfMemoryError":  # torch's
-            sys.modules["gpu_peers"].models.clear()
+            # Some peers never fit. What is compiled takes minutes again, so it goes only if the next does not fit either.
+            if ran_out:
+                sys.modules["gpu_peers"].models.clear()
+            out_of_memory_before = True
             return {"error": "out of memory"}
         lines = [line.strip() for line in str(error).splitlines() if line.strip()]
         return {"error": f"{kind}: {lines[0] if lines else ''}"[:300]}
