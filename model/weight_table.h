@@ -34,6 +34,12 @@ class WeightTable {
   /// The tensors of the model itself.
   explicit WeightTable(const VisionTransformerImpl& model);
   WeightTable(const VisionTransformer& model);
+  // A copy would share the modules that `take_modules` gives to one owner.
+  WeightTable(WeightTable&&) noexcept = default;
+  WeightTable& operator=(WeightTable&&) noexcept = default;
+  WeightTable(const WeightTable&) = delete;
+  WeightTable& operator=(const WeightTable&) = delete;
+  ~WeightTable() = default;
 
   /// Hands over modules that were made `for_loading`, for `take_modules`.
   void own(std::shared_ptr<VisionTransformerImpl> modules) { modules_ = std::move(modules); }

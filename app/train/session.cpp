@@ -51,11 +51,11 @@ class ModulesUnderTraining final : public model::inference::Engine {
     options.device = device;
     return options;
   }
-  model::inference::PendingBatch::Wait begin(const model::inference::ImageBatch& batch) override {
+  model::inference::EngineOutputs run(const model::inference::ImageBatch& batch) override {
     const at::NoGradGuard no_grad;
     const c10::Device device = options().device;
     const model::training::AutocastScope scope(autocast_, device.type());
-    return ready({model_.forward(batch.stacked().to(device)).to(at::kFloat).cpu(), {}});
+    return {model_.forward(batch.stacked().to(device)).to(at::kFloat).cpu(), {}};
   }
 
   model::VisionTransformerImpl& model_;

@@ -5,12 +5,10 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
-#include <limits>
 #include <sched.h>
 #include <sstream>
 #include <string_view>
 #include <unistd.h>
-#include <utility>
 
 namespace hydrascope::kernels::device {
 

@@ -103,7 +103,7 @@ __attribute__((target("avx512bf16"))) inline void strip_product_native(
   const BFloat16* panel = s.panel;
   const BFloat16* a = s.a;
   const std::int64_t pairs = s.depth / 2;
-  for (std::int64_t k = 0; k < pairs; ++k, panel += 128, a += s.step_stride) {
+  for (std::int64_t k = 0; k < pairs; ++k, panel += 2 * linear::kPanelColumns, a += s.step_stride) {
     __m512i b[kVectors];
     HWY_UNROLL(8) for (int v = 0; v < kVectors; ++v) b[v] = _mm512_loadu_si512(panel + v * 32);
     HWY_UNROLL(8) for (int r = 0; r < kRows; ++r) {

@@ -11,7 +11,6 @@
 #include "kernels/linear_attention/linear_attention.h"
 #include "kernels/vector/pair-inl.h"
 
-#include <cmath>
 #include <limits>
 #include <type_traits>
 

@@ -7,6 +7,7 @@
 #include <hwy/foreach_target.h>
 #include <hwy/highway.h>
 
+#include "kernels/linear/pack_rows-inl.h"
 #include "kernels/linear/panel_product-inl.h"
 #include "kernels/linear_attention/combine-inl.h"
 #include "kernels/linear_attention/key_features-inl.h"
@@ -18,29 +19,6 @@ HWY_BEFORE_NAMESPACE();
 namespace hydrascope::kernels::HWY_NAMESPACE {
 
 using linear::kPanelColumns;
-
-/// v of `rows` tokens and at most 64 columns as a panel; an odd last token and missing columns are
-/// joined by zeros.
-HWY_INLINE void pack_value_panel(const float* v, std::int64_t stride, std::int64_t rows,
-                                 std::int64_t columns, float* panel) {
-  for (std::int64_t r = 0; r < rows; ++r, v += stride, panel += kPanelColumns)
-    for (std::int64_t c = 0; c < kPanelColumns; c += static_cast<std::int64_t>(lanes()))
-      store(take(v + c, columns - c), panel + c);
-}
-HWY_INLINE void pack_value_panel(const BFloat16* v, std::int64_t stride, std::int64_t rows,
-                                 std::int64_t columns, BFloat16* panel) {
-  const U32 d;
-  auto* to = reinterpret_cast<std::uint32_t*>(panel);
-  for (std::int64_t r = 0; r < rows; r += 2, v += 2 * stride, to += kPanelColumns) {
-    for (std::int64_t c = 0; c < kPanelColumns; c += static_cast<std::int64_t>(lanes())) {
-      // A value widened to float32 has its bits in the upper half.
-      const VecU32 first = hn::BitCast(d, take(v + c, columns - c));
-      const VecU32 second =
-          r + 1 < rows ? hn::BitCast(d, take(v + stride + c, columns - c)) : hn::Zero(d);
-      hn::StoreU(hn::Or(hn::ShiftRight<16>(first), second), d, to + c);
-    }
-  }
-}
 
 /// Rows of S whose maximum rose.
 template <class T>
@@ -112,12 +90,13 @@ void accumulate_of(const linear_attention::AccumulateParams<T>& p) {
       const T* v = p.v + first * p.v_stride + head * d;
       std::int64_t column = 0;
       for (; column + kPanelColumns <= d; column += kPanelColumns) {
-        pack_value_panel(v + column, p.v_stride, c.rows, kPanelColumns, panel);
+        pack_rows(v + column, p.v_stride, 0, c.rows, c.rows, kAllColumns, panel);
         add_products(c, kParts, panel, sums.s + column, d, true);
       }
       if (column == d) continue;
       // The product writes 64 columns: a narrower rest goes through memory of its own.
-      pack_value_panel(v + column, p.v_stride, c.rows, d - column, panel);
+      pack_rows(v + column, p.v_stride, 0, c.rows, c.rows, static_cast<std::size_t>(d - column),
+                panel);
       add_products(c, kParts, panel, remainder, kPanelColumns, false);
       for (std::int64_t f = 0; f < kParts * c.width; ++f)
         for (std::int64_t i = column; i < d; ++i)

@@ -21,8 +21,6 @@
 HWY_BEFORE_NAMESPACE();
 namespace hydrascope::kernels::HWY_NAMESPACE {
 
-constexpr int kIntegerRows = 6;
-
 struct IntegerStrip {
   const std::uint8_t* a;
   std::int64_t row_stride;  ///< a row holds zeros up to the next multiple of four
@@ -97,7 +95,7 @@ __attribute__((target("avx512vnni"))) inline void integer_strip_native(const Int
   }
   const std::int8_t* panel = s.panel;
   const std::uint8_t* a = s.a;
-  for (std::int64_t step = 0; step < s.steps; ++step, panel += 256, a += 4) {
+  for (std::int64_t step = 0; step < s.steps; ++step, panel += 4 * linear::kPanelColumns, a += 4) {
     __m512i b[4];
     HWY_UNROLL(8) for (int v = 0; v < 4; ++v) b[v] = _mm512_loadu_si512(panel + v * 64);
     HWY_UNROLL(8) for (int r = 0; r < kRows; ++r) {
@@ -130,7 +128,7 @@ void integer_strip(const IntegerStrip& s) {
 }
 #endif  // HWY_TARGET == HWY_SCALAR
 
-/// At most kIntegerRows rows.
+/// At most linear::kStripRows rows.
 HWY_INLINE void integer_product(const IntegerStrip& s, int rows) {
   switch (rows) {
     case 1: return integer_strip<1>(s);
@@ -138,7 +136,7 @@ HWY_INLINE void integer_product(const IntegerStrip& s, int rows) {
     case 3: return integer_strip<3>(s);
     case 4: return integer_strip<4>(s);
     case 5: return integer_strip<5>(s);
-    default: return integer_strip<kIntegerRows>(s);
+    default: return integer_strip<linear::kStripRows>(s);
   }
 }
 

@@ -96,15 +96,17 @@ void quantise_rows(const quantised_linear::QuantiseParams<T>& p) {
 
 template <class T, linear::Epilogue kEpilogue>
 void quantised_with(const quantised_linear::LinearParams<T>& p) {
-  HWY_ALIGN std::int32_t sums[kIntegerRows * linear::kPanelColumns];
+  HWY_ALIGN std::int32_t sums[linear::kStripRows * linear::kPanelColumns];
   const quantised_linear::QuantisedWeight& weight = *p.weight;
   const std::int64_t bytes = quantised_linear::row_bytes(weight.in());
   for (std::int64_t column = 0; column < weight.out(); column += linear::kPanelColumns) {
     const auto columns = static_cast<std::size_t>(linear::panel_columns(column, weight.out()));
     IntegerStrip s{p.x.values, bytes, (weight.in() + 3) / 4,
                    weight.panel(column / linear::kPanelColumns), sums};
-    for (std::int64_t row = 0; row < p.rows; row += kIntegerRows, s.a += kIntegerRows * bytes) {
-      const int rows = static_cast<int>(p.rows - row < kIntegerRows ? p.rows - row : kIntegerRows);
+    for (std::int64_t row = 0; row < p.rows;
+         row += linear::kStripRows, s.a += linear::kStripRows * bytes) {
+      const int rows =
+          static_cast<int>(p.rows - row < linear::kStripRows ? p.rows - row : linear::kStripRows);
       integer_product(s, rows);
       write_strip<T, kEpilogue>(IntegerSums{sums, p.x.scale + row, p.x.least + row,
                                             weight.scale() + column, weight.sum() + column},

@@ -29,7 +29,6 @@
 #include "kernels/vector/aligned_buffer.h"
 #include "kernels/vector/scalar_types.h"
 
-#include <cstddef>
 #include <cstdint>
 
 namespace hydrascope::kernels::quantised_linear {

@@ -10,6 +10,7 @@
 #define HYDRASCOPE_KERNELS_SOFTMAX_ATTENTION_PACK_INL_H
 #endif
 
+#include "kernels/linear/pack_rows-inl.h"
 #include "kernels/linear/panel.h"
 #include "kernels/softmax_attention/softmax_attention.h"
 #include "kernels/softmax_attention/weights-inl.h"
@@ -24,7 +25,6 @@ namespace hydrascope::kernels::HWY_NAMESPACE {
 /// Elements of T in one step of a panel: 32 bits of bfloat16, 32 bits of float.
 template <class T>
 constexpr std::int64_t kStep = sizeof(T) == 2 ? 2 : 1;
-constexpr std::size_t kAllColumns = linear::kPanelColumns;
 
 HWY_INLINE std::uint32_t word_of(const void* p) {
   std::uint32_t word;
@@ -110,63 +110,6 @@ HWY_INLINE void pack_keys(const T* k, std::int64_t stride, std::int64_t first, s
   }
 }
 
-/// Writes one row of one panel of float32 values.
-HWY_INLINE void put_values(const float* row, std::size_t columns, float* to) {
-  std::memcpy(to, row, columns * sizeof(float));
-  if (columns < kAllColumns) std::memset(to + columns, 0, (kAllColumns - columns) * sizeof(float));
-}
-
-/// Writes one pair of rows of one panel of bfloat16 values.
-HWY_INLINE void put_values(const BFloat16* even, const BFloat16* odd, std::size_t columns,
-                           BFloat16* to) {
-  const hn::Rebind<std::uint16_t, F32> d16;
-  const hn::Rebind<std::uint32_t, F32> d32;
-  const std::size_t n = hn::Lanes(d32);
-  std::size_t c = 0;
-  for (; c + n <= columns; c += n) {
-    const auto low = hn::LoadU(d16, reinterpret_cast<const std::uint16_t*>(even + c));
-    const auto high = hn::LoadU(d16, reinterpret_cast<const std::uint16_t*>(odd + c));
-    const auto pairs = hn::Or(hn::PromoteTo(d32, low), hn::ShiftLeft<16>(hn::PromoteTo(d32, high)));
-    hn::StoreU(pairs, d32, reinterpret_cast<std::uint32_t*>(to) + c);
-  }
-  for (; c < columns; ++c) {
-    to[2 * c] = even[c];
-    to[2 * c + 1] = odd[c];
-  }
-  for (; c < kAllColumns; ++c) to[2 * c] = to[2 * c + 1] = BFloat16{};
-}
-
-/// Packs one panel of float32 values. v: its first column in the first row; panel: its first token.
-HWY_INLINE void pack_values(const float* v, std::int64_t stride, std::int64_t first,
-                            std::int64_t rows, std::int64_t /*num_tokens*/, std::size_t columns,
-                            float* panel) {
-  panel += first * linear::kPanelColumns;
-  for (std::int64_t r = 0; r < rows; ++r, v += stride, panel += linear::kPanelColumns)
-    put_values(v, columns, panel);
-}
-
-HWY_INLINE void pack_values(const BFloat16* v, std::int64_t stride, std::int64_t first,
-                            std::int64_t rows, std::int64_t num_tokens, std::size_t columns,
-                            BFloat16* panel) {
-  const std::int64_t end = first + rows;
-  for (std::int64_t j = first; j < end;) {
-    BFloat16* pair = panel + j / 2 * 2 * linear::kPanelColumns;
-    if (j % 2 == 0 && j + 2 <= end) {
-      put_values(v, v + stride, columns, pair);
-      v += 2 * stride;
-      j += 2;
-    } else {  // a tile of other rows fills the other half, or there is none
-      const bool last = j % 2 == 0 && j + 1 == num_tokens;
-      for (std::size_t c = 0; c < kAllColumns; ++c) {
-        pair[2 * c + static_cast<std::size_t>(j % 2)] = c < columns ? v[c] : BFloat16{};
-        if (last) pair[2 * c + 1] = BFloat16{};
-      }
-      v += stride;
-      ++j;
-    }
-  }
-}
-
 /// Tokens whose heads are packed one after the other while their rows are in L1. A multiple of the
 /// groups that columns of keys are ordered in: whole cache lines of the panels are written.
 constexpr std::int64_t kPackTokens = 32;
@@ -181,8 +124,8 @@ HWY_INLINE void pack_tokens(const T* k, const T* v, std::int64_t first, std::int
     pack_keys(k + head * d, p.stride, first, rows, p.shape,
               p.keys + head * key_panels * linear::panel_size<T>(d));
     for (std::int64_t column = 0; column < d; column += linear::kPanelColumns) {
-      pack_values(v + head * d + column, p.stride, first, rows, p.shape.num_tokens,
-                  static_cast<std::size_t>(linear::panel_columns(column, d)), values);
+      pack_rows(v + head * d + column, p.stride, first, rows, p.shape.num_tokens,
+                static_cast<std::size_t>(linear::panel_columns(column, d)), values);
       values += linear::panel_size<T>(p.shape.num_tokens);
     }
   }

@@ -22,9 +22,7 @@ using kernels::hydra::NormRule;
 /// phi of q or k (B, H, N, d): (B, N, D) in the type of the computation.
 Tensor phi(const HydraKernel& kernel, const HydraSettings& settings, const Tensor& x) {
   const Tensor tokens = to_compute_type(merge_heads(x));
-  return kernel.norm
-             ? unit_rows(tokens, {*kernel.norm, static_cast<float>(settings.eps)}, settings.policy)
-             : kernel.formula(tokens);
+  return kernel.rule ? unit_rows(tokens, *kernel.rule, settings.policy) : kernel.formula(tokens);
 }
 
 inference::HydraParameters parameters_of(const HydraForm& form, const TokenGrid& grid) {
@@ -64,8 +62,8 @@ class HydraBesideWindowsForm final : public KernelForm {
 
 const std::vector<HydraKernel>& hydra_kernels() {
   static const std::vector<HydraKernel> kernels{
-      {"cosine", Norm::l2},
-      {"l1", Norm::l1},
+      {"cosine", NormRule{Norm::l2}},
+      {"l1", NormRule{Norm::l1}},
       {"mean",
        {},
        [](const Tensor& x) { return x / std::sqrt(static_cast<double>(x.size(1))); },
@@ -84,11 +82,6 @@ const HydraKernel& find_hydra_kernel(std::string_view name) {
   if (found == hydra_kernels().end())
     throw Error(ErrorCode::internal, "there is no Hydra kernel '" + std::string(name) + "'");
   return *found;
-}
-
-std::optional<NormRule> HydraSettings::rule(const HydraKernel& phi) const {
-  if (!phi.norm || policy != EpsPolicy::max) return std::nullopt;
-  return NormRule{*phi.norm, static_cast<float>(eps)};
 }
 
 Tensor hydra_attention(const Tensor& q, const Tensor& k, const Tensor& v,

@@ -22,7 +22,7 @@ namespace hydrascope::model {
 /// A kernel phi. It acts on whole tokens, x (B, N, D): the cosine of two scalars is only a sign.
 struct HydraKernel {
   std::string_view name;
-  std::optional<kernels::hydra::Norm> norm = {};  ///< x / |x|; else
+  std::optional<kernels::hydra::NormRule> rule = {};  ///< x / r(x), as kernels read it; else
   at::Tensor (*formula)(const at::Tensor& x) = nullptr;
   double token_exponent = 0;  ///< e where phi already holds N^-e: `mean` 1/2, `softmax_token` 1
 };
@@ -32,13 +32,14 @@ const std::vector<HydraKernel>& hydra_kernels();
 const HydraKernel& find_hydra_kernel(std::string_view name);
 
 struct HydraSettings {
-  const HydraKernel& phi_q;
-  const HydraKernel& phi_k;
-  double eps = 1e-6;
+  HydraKernel phi_q;
+  HydraKernel phi_k;
   EpsPolicy policy = EpsPolicy::max;  ///< others than `max` are formulas in front of the operator
 
-  /// The kernels' rule of phi_q or phi_k; nothing for a formula.
-  [[nodiscard]] std::optional<kernels::hydra::NormRule> rule(const HydraKernel& phi) const;
+  /// The rule of phi_q or phi_k if the operator divides by the norm; nothing for a formula.
+  [[nodiscard]] std::optional<kernels::hydra::NormRule> rule(const HydraKernel& phi) const {
+    return policy == EpsPolicy::max ? phi.rule : std::nullopt;
+  }
 };
 
 /// y (B, N, D) of q, k, v (B, H, N, d), in v's dtype: the operator of model/ops/hydra_attention.h

@@ -7,7 +7,6 @@
 
 #include <ATen/ATen.h>
 
-#include <optional>
 #include <utility>
 #include <vector>
 

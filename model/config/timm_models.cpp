@@ -1,7 +1,6 @@
 #include "model/config/timm_models.h"
 
 #include <algorithm>
-#include <array>
 #include <iterator>
 
 namespace hydrascope::model {

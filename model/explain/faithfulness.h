@@ -28,7 +28,6 @@
 #include <functional>
 #include <optional>
 #include <span>
-#include <string_view>
 #include <vector>
 
 namespace hydrascope::model::explain {

@@ -11,8 +11,6 @@
 #include <fstream>
 #include <limits>
 #include <new>
-#include <optional>
-#include <string_view>
 #include <sys/mman.h>
 #include <system_error>
 #include <unistd.h>

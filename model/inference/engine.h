@@ -1,6 +1,7 @@
-// The interface of everything that runs a model: batches in, logits out, perhaps several under way.
-// The CPU's plan (inference_plan.h), the GPU's plan (cuda_plan.h) and the modules (modules_engine.h)
-// are engines. A Classifier owns an engine, and code that feeds pictures does not know which.
+// The interface of everything that runs a model: a batch in, its logits out. The CPU's plan
+// (inference_plan.h), the GPU's plan (cuda_plan.h) and the modules (modules_engine.h) are engines. A
+// Classifier owns an engine, and code that feeds pictures does not know which. Engines compute a batch
+// by `run`, in the caller's thread. The GPU's plan alone overlaps batches, and `start` asks for it.
 #pragma once
 
 #include "model/config/config.h"
@@ -94,15 +95,16 @@ class Engine {
   /// An engine of a model of that configuration.
   explicit Engine(VitConfig config, InferenceOptions options = {})
       : config_(std::move(config)), options_(std::move(options)) {}
-  /// The result of `begin` for outputs that are there at once.
-  static PendingBatch::Wait ready(EngineOutputs outputs) {
-    return [outputs = std::move(outputs)] { return outputs; };
-  }
 
  private:
-  /// `start` by the options' precision and determinism, with autocast off. An engine with several
-  /// batches under way frees a batch's memory when the last copy of its function is destroyed.
-  virtual PendingBatch::Wait begin(const ImageBatch& batch) = 0;
+  /// The outputs of a batch, by the options' precision and determinism, with autocast off.
+  virtual EngineOutputs run(const ImageBatch& batch) = 0;
+  /// Begins a batch whose outputs the result waits for; by default the outputs of `run`, at once. An
+  /// engine with several batches under way overrides it, and frees a batch's memory when the last
+  /// copy of the result is destroyed.
+  virtual PendingBatch::Wait begin(const ImageBatch& batch) {
+    return [outputs = run(batch)] { return outputs; };
+  }
 
   VitConfig config_;
   InferenceOptions options_;

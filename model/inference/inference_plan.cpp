@@ -9,6 +9,7 @@
 
 #include <string>
 #include <utility>
+#include <variant>
 
 namespace hydrascope::model::inference {
 
@@ -30,8 +31,8 @@ InferencePlan::InferencePlan(const WeightTable& weights, const InferenceOptions&
     Observers observers;
     observers.ranges = &ranges;
     for (std::int64_t i = 0; i < options.calibration.size(0); ++i)
-      run(options.calibration.narrow(0, i, 1), observers);
-    executor_.reset();
+      execute(options.calibration.narrow(0, i, 1), observers);
+    executor_ = {};
   }
   network_ = {};  // before the new one is there: both would count in the peak
   network_ = pack_network(weights, parts_, options, ranges.empty() ? nullptr : &ranges, team_);
@@ -47,21 +48,24 @@ void InferencePlan::prepare(std::int64_t batch, std::int64_t height, std::int64_
                 "expected H and W multiples of " + std::to_string(patch) + ", found " +
                     std::to_string(height) + "x" + std::to_string(width),
                 config().arch);
-  if (executor_ && executor_->serves(batch, height / patch, width / patch)) return;
-  executor_.reset();  // before the new one is there: both would count in the peak
+  const auto serves = [&](const auto& executor) {
+    return executor != nullptr && executor->serves(batch, height / patch, width / patch);
+  };
+  if (std::visit(serves, executor_)) return;
+  executor_ = {};  // before the new one is there: both would count in the peak
   ExecutionOptions execution;
   execution.fixed_tiles = options().deterministic;
-  executor_ = StreamingExecutor::make(
+  executor_ = make_executor(
       network_, make_geometry(parts_, network_, options().kernels, height / patch, width / patch),
       batch, team_, execution);
 }
 
-PendingBatch::Wait InferencePlan::begin(const ImageBatch& batch) {
+EngineOutputs InferencePlan::run(const ImageBatch& batch) {
   const at::Tensor images = batch.stacked();
-  if (options().trace_layers.empty()) return ready({run(images, {}), {}});
+  if (options().trace_layers.empty()) return {execute(images, {}), {}};
   EngineOutputs outputs;
   outputs.tokens = tokens(images, options().trace_layers, &outputs.logits);
-  return ready(std::move(outputs));
+  return outputs;
 }
 
 at::Tensor InferencePlan::tokens(const at::Tensor& images, const std::vector<std::int64_t>& layers,
@@ -73,7 +77,7 @@ at::Tensor InferencePlan::tokens(const at::Tensor& images, const std::vector<std
   const TokenTrace trace{layers, traced.mutable_data_ptr<float>(), /*is_all=*/logits == nullptr};
   Observers observers;
   observers.trace = &trace;
-  at::Tensor result = run(images, observers);
+  at::Tensor result = execute(images, observers);
   if (logits != nullptr) *logits = std::move(result);
   return traced;
 }
@@ -87,7 +91,7 @@ void InferencePlan::check(const at::Tensor& images) const {
       config().arch);
 }
 
-at::Tensor InferencePlan::run(const at::Tensor& images, Observers observers) {
+at::Tensor InferencePlan::execute(const at::Tensor& images, Observers observers) {
   check(images);
   // Mixers that run as modules have the plan's precision, also under a caller's autocast.
   const AutocastGuard off(c10::kCPU, {});
@@ -96,8 +100,11 @@ at::Tensor InferencePlan::run(const at::Tensor& images, Observers observers) {
   prepare(input.size(0), input.size(2), input.size(3));
   at::Tensor result = at::empty({input.size(0), network_.num_classes}, at::kFloat);
   observers.times = times_;
-  executor_->run(input.const_data_ptr<float>(), input.size(0), result.mutable_data_ptr<float>(),
-                 observers);
+  const auto run_on = [&](const auto& executor) {
+    executor->run(input.const_data_ptr<float>(), input.size(0), result.mutable_data_ptr<float>(),
+                  observers);
+  };
+  std::visit(run_on, executor_);
   return result;
 }
 

@@ -1,4 +1,4 @@
-// A model compiled for inference on the CPU: weights prepacked once, a workspace for the image size
+// A model compiled for inference on the CPU: weights prepacked once, an executor for the image size
 // at hand (another size replaces it), no lock per call and no allocation but the logits'. Its
 // logits agree with the modules' within the storage type's rounding
 // (tests/model/inference/plan_test.cpp).
@@ -15,7 +15,6 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
-#include <memory>
 #include <vector>
 
 namespace hydrascope::model::inference {
@@ -25,7 +24,7 @@ class InferencePlan final : public Engine {
   /// With Kernels::fused Error(invalid_argument) names a layer without kernels.
   InferencePlan(const WeightTable& weights, const InferenceOptions& options);
 
-  /// Plans the workspace for `batch` images of that size, unless the current one serves.
+  /// Plans an executor for `batch` images of that size, unless the current one serves.
   void prepare(std::int64_t batch, std::int64_t height, std::int64_t width);
   /// The tokens that enter the blocks `layers` (ascending, at least one), float32 (B, layers, N,
   /// D). The number of blocks stands for the tokens that leave the last block; only the tokens that
@@ -38,14 +37,15 @@ class InferencePlan final : public Engine {
   bool collect_stage_times(StageTimes* times) noexcept override;
 
  private:
-  PendingBatch::Wait begin(const ImageBatch& batch) override;
+  EngineOutputs run(const ImageBatch& batch) override;
   void check(const at::Tensor& images) const;
-  at::Tensor run(const at::Tensor& images, Observers observers);
+  /// Logits (B, num_classes).
+  at::Tensor execute(const at::Tensor& images, Observers observers);
 
   ModelParts parts_;
   kernels::device::ThreadTeam team_;
   PackedNetwork network_;
-  std::unique_ptr<StreamingExecutor> executor_;  ///< for the image size at hand
+  AnyExecutor executor_;  ///< for the image size at hand, or null
   StageTimes* times_ = nullptr;
 };
 

@@ -15,7 +15,7 @@ ModulesEngine::ModulesEngine(const WeightTable& weights, const InferenceOptions&
   for (at::Tensor& parameter : model_->parameters()) parameter.set_requires_grad(false);
 }
 
-PendingBatch::Wait ModulesEngine::begin(const ImageBatch& batch) {
+EngineOutputs ModulesEngine::run(const ImageBatch& batch) {
   const c10::InferenceMode inference;
   ForwardOptions forward{options().kernels};
   std::vector<at::Tensor> block_inputs;
@@ -27,7 +27,7 @@ PendingBatch::Wait ModulesEngine::begin(const ImageBatch& batch) {
   for (const std::int64_t layer : options().trace_layers)
     traced.push_back(block_inputs[static_cast<std::size_t>(layer)]);
   if (!traced.empty()) outputs.tokens = at::stack(traced, 1).to(at::kFloat);
-  return ready(std::move(outputs));
+  return outputs;
 }
 
 EngineLimits ModulesEngine::limits() const noexcept {

@@ -16,7 +16,7 @@ class ModulesEngine final : public Engine {
   [[nodiscard]] EngineDescription describe() const override;
 
  private:
-  PendingBatch::Wait begin(const ImageBatch& batch) override;
+  EngineOutputs run(const ImageBatch& batch) override;
 
   VisionTransformer model_;
 };

@@ -8,9 +8,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <memory>
 #include <optional>
-#include <utility>
 #include <variant>
 #ifdef __GLIBC__
 #include <malloc.h>

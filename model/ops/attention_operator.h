@@ -16,7 +16,6 @@
 #include <c10/util/Exception.h>
 #include <torch/csrc/autograd/custom_function.h>
 
-#include <cstdint>
 #include <initializer_list>
 #include <optional>
 #include <string>

@@ -17,7 +17,6 @@
 #include <torch/library.h>
 
 #include <optional>
-#include <string>
 #include <string_view>
 
 namespace hydrascope::model::ops {

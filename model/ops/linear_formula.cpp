@@ -4,8 +4,6 @@
 
 #include <ATen/ATen.h>
 
-#include <algorithm>
-
 namespace hydrascope::model::ops {
 namespace {
 

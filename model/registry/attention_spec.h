@@ -3,7 +3,6 @@
 
 #include "model/attention/token_grid.h"
 
-#include <cstdint>
 #include <map>
 #include <string>
 #include <string_view>

@@ -1,10 +1,8 @@
 #include "model/training/losses.h"
 
-#include "model/attention/attention.h"
+#include "model/attention/compute_type.h"
 
 #include <ATen/ATen.h>
-
-#include <limits>
 
 namespace hydrascope::model::training {
 

@@ -5,7 +5,6 @@
 #include <ATen/core/Tensor.h>
 
 #include <array>
-#include <cstdint>
 #include <string>
 #include <utility>
 #include <vector>

@@ -5,8 +5,6 @@
 
 #include <ATen/core/Tensor.h>
 
-#include <cstdint>
-
 namespace hydrascope::model::training {
 
 class ParameterAverage {

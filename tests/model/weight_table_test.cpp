@@ -7,8 +7,13 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <type_traits>
+
 namespace hydrascope::model {
 namespace weight_table_test {
+
+static_assert(!std::is_copy_constructible_v<WeightTable> && std::is_move_assignable_v<WeightTable>,
+              "take_modules gives a table's modules to one owner");
 
 TEST(WeightTableTest, AModelFillsAnotherWholeOrInParts) {
   const VisionTransformer filled = inference::filled(inference::small("hedgehog"));

@@ -38,6 +38,12 @@ const SwitchOption kFeatureScale("feature_scale", false,
 const SwitchOption kPostNorm("post_norm", false,
                              "LayerNorm of the output, in front of its projection");
 
+/// phi with the options' smallest norm.
+HydraKernel with_eps(HydraKernel phi, const MechanismOptions& options) {
+  if (phi.rule) phi.rule->eps = static_cast<float>(kHydraEps(options));
+  return phi;
+}
+
 const MechanismRegistration kHydra(with_local_term({
     .name = "hydra",
     .aliases = {"hydra_attention"},
@@ -61,8 +67,8 @@ const MechanismRegistration kHydra(with_local_term({
         feature_scale = arguments.add_parameter(
             "feature_scale", at::ones({arguments.num_heads * arguments.head_dim}));
       }
-      const HydraSettings settings{*kPhiQ(options), *kPhiK(options), kHydraEps(options),
-                                   kEpsPolicy(options)};
+      const HydraSettings settings{with_eps(*kPhiQ(options), options),
+                                   with_eps(*kPhiK(options), options), kEpsPolicy(options)};
       auto mixer = std::make_unique<HydraMixer>(settings, kHydraScale(options),
                                                 arguments.training_grid, feature_scale);
       if (!kPostNorm(options)) return mixer;

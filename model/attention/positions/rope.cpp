@@ -15,7 +15,6 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
-#include <cmath>
 #include <numbers>
 
 namespace hydrascope::model {

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <array>
-#include <tuple>
 
 namespace hydrascope::checkpoint {
 namespace {

@@ -2,8 +2,6 @@
 // the keys of a file show its layout, never a version.
 #pragma once
 
-#include <cstddef>
-#include <optional>
 #include <span>
 #include <string>
 #include <string_view>

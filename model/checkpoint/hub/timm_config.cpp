@@ -6,7 +6,6 @@
 #include "model/config/timm_models.h"
 
 #include <algorithm>
-#include <cmath>
 #include <span>
 #include <utility>
 

@@ -6,7 +6,6 @@
 #include "model/image/decoders/decoders.h"
 
 #include <algorithm>
-#include <array>
 #include <string>
 #include <vector>
 

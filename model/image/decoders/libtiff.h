@@ -4,7 +4,6 @@
 
 #include <cstdint>
 #include <span>
-#include <string>
 #include <sys/types.h>
 
 namespace hydrascope::image {

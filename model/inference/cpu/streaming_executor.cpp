@@ -3,7 +3,6 @@
 #include "kernels/layer_norm/layer_norm.h"
 #include "kernels/swiglu/swiglu.h"
 #include "model/inference/cpu/classification_head.h"
-#include "model/inference/cpu/token_embedding.h"
 
 #include <algorithm>
 #include <utility>
@@ -14,78 +13,50 @@ namespace {
 namespace swiglu = kernels::swiglu;
 using kernels::linear::Epilogue;
 
+}  // namespace
+
 template <class T>
-class Executor final : public StreamingExecutor {
- public:
-  Executor(const PackedNetwork& network, ImageGeometry geometry, std::int64_t batch,
-           kernels::device::ThreadTeam& team, const ExecutionOptions& options)
-      : net_(network),
-        geometry_(std::move(geometry)),
-        batch_(batch),
-        team_(team),
-        dim_(network.embed_dim),
-        work_(network, geometry_, batch, team.size(), options) {
-    geometry_.position = {};
-  }
-  [[nodiscard]] bool serves(std::int64_t images, std::int64_t rows,
-                            std::int64_t columns) const noexcept override {
-    return images <= batch_ && rows == geometry_.grid.rows && columns == geometry_.grid.columns;
-  }
-  void run(const float* images, std::int64_t count, float* logits,
-           const Observers& observers) override;
+MixingRows<T> StreamingExecutor<T>::rows_of(std::size_t layer, const Tile& t,
+                                            const Scratch& of_thread) {
+  const PackedBlock& block = net_.blocks[layer];
+  const bool late = projects_late(layer, t);
+  MixingRows<T> rows{t, t.rows};
+  rows.queries = late ? of_thread.queries : q_.data() + row(t) * query_stride_;
+  rows.query_stride = query_stride_;
+  rows.stride = block.key_value.out();
+  rows.keys = late || layers_[layer].manner.rows == MixingManner::Rows::passing
+                  ? of_thread.wide
+                  : layers_[layer].memory.kept.keys + row(t) * rows.stride;
+  rows.values = rows.keys + block.key_width(dim_);
+  return rows;
+}
 
- private:
-  using Scratch = inference::Scratch<T>;
+template <class T>
+LinearInput<T> StreamingExecutor<T>::input(const PackedLinear& layer, const T* rows,
+                                           std::int64_t count, Scratch& scratch, std::size_t block,
+                                           RangeSite site) const {
+  if (!scratch.ranges.empty()) raise(scratch.ranges[block].*site, rows, count, layer.in());
+  return linear_input(layer, rows, count, scratch.quantised);
+}
 
-  void note_tokens(std::size_t layer, const Tile& tile);
-  void project(std::size_t layer, const Tile& tile, int thread, StageClock& clock);
-  void finish_block(std::size_t layer, const Tile& tile, int thread, StageClock& clock);
-  void add_positions(std::size_t layer, const Tile& tile);
-
-  LinearInput<T> input(const PackedLinear& layer, const T* rows, std::int64_t count,
-                       Scratch& scratch, std::size_t block, RangeSite site) const {
-    if (!scratch.ranges.empty()) raise(scratch.ranges[block].*site, rows, count, layer.in());
-    return linear_input(layer, rows, count, scratch.quantised);
-  }
-  void layer_norm(const T* x, std::int64_t rows, std::int64_t dim, T* y) const {
-    kernels::layer_norm::layer_norm(kernels::layer_norm::LayerNormParams<T>{
-        x, dim, rows, dim, nullptr, nullptr, net_.layer_norm_eps, y, dim});
-  }
-  [[nodiscard]] Scratch& scratch_of(int thread) {
-    return work_.scratch[static_cast<std::size_t>(thread)];
-  }
-  /// Tokens that have a query in `layer`.
-  [[nodiscard]] std::int64_t queries_of(std::size_t layer) const {
-    if (layer + 1 < net_.blocks.size() || net_.head.average) return work_.num_tokens;
-    return std::max<std::int64_t>(1, net_.num_prefix);
-  }
-  /// The number of this tile's rows that have a query.
-  [[nodiscard]] std::int64_t query_rows(std::size_t layer, const Tile& tile) const {
-    if (work_.layer(layer).manner.wants_all_queries) return tile.rows;
-    return tile.rows_before(queries_of(layer));
-  }
-
-  const PackedNetwork& net_;
-  ImageGeometry geometry_;
-  std::int64_t batch_;
-  kernels::device::ThreadTeam& team_;
-  std::int64_t dim_;
-  Workspace<T> work_;
-  const TokenTrace* trace_ = nullptr;  ///< the current run's
-};
+template <class T>
+void StreamingExecutor<T>::layer_norm(const T* x, std::int64_t rows, std::int64_t dim, T* y) const {
+  kernels::layer_norm::layer_norm(kernels::layer_norm::LayerNormParams<T>{
+      x, dim, rows, dim, nullptr, nullptr, net_.layer_norm_eps, y, dim});
+}
 
 /// Copies the tile's tokens as they enter the block to the trace, in row-major order.
 template <class T>
-void Executor<T>::note_tokens(std::size_t layer, const Tile& t) {
+void StreamingExecutor<T>::note_tokens(std::size_t layer, const Tile& t) {
   if (trace_ == nullptr || t.rows == 0) return;
   const auto& layers = trace_->layers;
   const auto wanted = std::ranges::lower_bound(layers, static_cast<std::int64_t>(layer));
   if (wanted == layers.end() || *wanted != static_cast<std::int64_t>(layer)) return;
   const std::int64_t slot = t.image * std::ssize(layers) + (wanted - layers.begin());
-  float* tokens = trace_->tokens + slot * work_.num_tokens * dim_;
+  float* to_image = trace_->tokens + slot * num_tokens_ * dim_;
   const auto note = [&](std::int64_t row, std::int64_t token, std::int64_t count) {
-    const T* x = work_.tokens(t) + row * dim_;
-    float* to = tokens + token * dim_;
+    const T* x = tokens(t) + row * dim_;
+    float* to = to_image + token * dim_;
     for (std::int64_t i = 0; i < count * dim_; ++i) to[i] = static_cast<float>(x[i]);
   };
   note(0, t.first, t.rows_before(net_.num_prefix));
@@ -96,13 +67,14 @@ void Executor<T>::note_tokens(std::size_t layer, const Tile& t) {
 }
 
 template <class T>
-void Executor<T>::project(std::size_t layer, const Tile& t, int thread, StageClock& clock) {
+void StreamingExecutor<T>::project(std::size_t layer, const Tile& t, int thread,
+                                   StageClock& clock) {
   const PackedBlock& block = net_.blocks[layer];
   Scratch& scratch = scratch_of(thread);
-  layer_norm(work_.tokens(t), t.rows, dim_, scratch.rows);
+  layer_norm(tokens(t), t.rows, dim_, scratch.rows);
   clock.lap(Stage::layer_norm);
-  MixingRows<T> rows = work_.rows(layer, t, scratch);
-  rows.queried = query_rows(layer, t);
+  MixingRows<T> rows = rows_of(layer, t, scratch);
+  if (!layers_[layer].manner.wants_all_queries) rows.queried = t.rows_before(queries_of(layer));
   const LinearInput<T> normalised =
       input(block.key_value, scratch.rows, t.rows, scratch, layer, &BlockRanges::qkv);
   apply(block.key_value, normalised, t.rows, rows.keys, rows.stride, Epilogue::store);
@@ -116,21 +88,22 @@ void Executor<T>::project(std::size_t layer, const Tile& t, int thread, StageClo
         });
   }
   clock.lap(Stage::qkv);
-  work_.layer(layer).mixing->absorb(rows, work_.layer(layer).memory, thread);
+  layers_[layer].mixing->absorb(rows, layers_[layer].memory, thread);
   clock.lap(Stage::attention);
 }
 
 template <class T>
-void Executor<T>::finish_block(std::size_t layer, const Tile& t, int thread, StageClock& clock) {
+void StreamingExecutor<T>::finish_block(std::size_t layer, const Tile& t, int thread,
+                                        StageClock& clock) {
   const PackedBlock& block = net_.blocks[layer];
-  const auto& of_layer = work_.layer(layer);
+  const Layer& of_layer = layers_[layer];
   Scratch& scratch = scratch_of(thread);
-  T* x = work_.tokens(t);
+  T* x = tokens(t);
   const T* mixed = scratch.rows;
   if (of_layer.manner.mixes_all_at_once)
-    mixed = work_.mixed(t);
+    mixed = mixed_.data() + row(t) * dim_;
   else
-    of_layer.mixing->mix(work_.rows(layer, t, scratch), of_layer.memory, thread, scratch.rows);
+    of_layer.mixing->mix(rows_of(layer, t, scratch), of_layer.memory, thread, scratch.rows);
   clock.lap(Stage::attention);
   if (t.rows == 0) return;
   apply(block.proj, input(block.proj, mixed, t.rows, scratch, layer, &BlockRanges::proj), t.rows, x,
@@ -151,105 +124,103 @@ void Executor<T>::finish_block(std::size_t layer, const Tile& t, int thread, Sta
 
 /// Adds the block's own table of positions to the patches that enter it.
 template <class T>
-void Executor<T>::add_positions(std::size_t layer, const Tile& t) {
+void StreamingExecutor<T>::add_positions(std::size_t layer, const Tile& t) {
   const kernels::AlignedBuffer<float>& table = geometry_.layers[layer].position;
   if (table.empty()) return;
   const std::int64_t prefix = t.rows_before(net_.num_prefix);
-  T* x = work_.tokens(t) + prefix * dim_;
+  T* x = tokens(t) + prefix * dim_;
   const float* position = table.data() + (t.first + prefix - net_.num_prefix) * dim_;
   for (std::int64_t i = 0; i < (t.rows - prefix) * dim_; ++i)
     x[i] = T(static_cast<float>(x[i]) + position[i]);
 }
 
 template <class T>
-void Executor<T>::run(const float* images, std::int64_t count, float* logits,
-                      const Observers& observers) {
+void StreamingExecutor<T>::run(const float* images, std::int64_t count, float* logits,
+                               const Observers& observers) {
   trace_ = observers.trace;
-  work_.times.assign(work_.times.size(), {});
-  StageTimes* const times = observers.times != nullptr ? work_.times.data() : nullptr;
+  times_.assign(times_.size(), {});
+  StageTimes* const times = observers.times != nullptr ? times_.data() : nullptr;
   const auto clock_of = [&](int thread) {
     return StageClock(times != nullptr ? times + thread : nullptr);
   };
   if (observers.ranges != nullptr) {
-    for (Scratch& scratch : work_.scratch) scratch.ranges.assign(net_.blocks.size(), {});
+    for (Scratch& scratch : scratch_) scratch.ranges.assign(net_.blocks.size(), {});
   }
   if (geometry_.grid.num_overview() > 0) {
     StageClock clock = clock_of(0);
-    make_overviews(net_, images, count, work_, team_);
+    make_overviews(images, count);
     clock.lap(Stage::patch_embed);
   }
   const bool is_trace = trace_ != nullptr && trace_->is_all;
   const std::size_t depth =
       is_trace ? static_cast<std::size_t>(trace_->layers.back()) : net_.blocks.size();
-  const Extent& extent = work_.extent;
   const auto start = [&](std::int64_t item, int thread) {
     StageClock clock = clock_of(thread);
-    const Tile t = tile_of(item, extent);
-    embed(net_, geometry_, images, t, work_, scratch_of(thread));
+    const Tile t = tile_of(item, extent_);
+    embed(images, t, scratch_of(thread));
     note_tokens(0, t);
     clock.lap(Stage::patch_embed);
-    if (depth > 0 && !work_.projects_late(0, t)) project(0, t, thread, clock);
+    if (depth > 0 && !projects_late(0, t)) project(0, t, thread, clock);
   };
-  team_.run(count * extent.num_tiles(), start);
+  team_.run(count * extent_.num_tiles(), start);
   for (std::size_t layer = 0; layer < depth; ++layer) {
     // Tokens without a query in the last layer are done.
     const std::int64_t live = queries_of(layer);
-    work_.layer(layer).mixing->combine({count, live > net_.num_prefix, team_, times},
-                                       work_.layer(layer).memory);
+    layers_[layer].mixing->combine({count, live > net_.num_prefix, team_, times},
+                                   layers_[layer].memory);
     const auto run_tiles = [&](std::int64_t first, std::int64_t end) {
       const std::int64_t tiles = end - first;
       const auto block = [&](std::int64_t item, int thread) {
         StageClock clock = clock_of(thread);
         // From the last one on: window_borders counts on that.
         const std::int64_t index = end - 1 - item % tiles;
-        Tile t = tile_of(item / tiles * extent.num_tiles() + index, extent);
-        if (work_.projects_late(layer, t)) project(layer, t, thread, clock);
+        Tile t = tile_of(item / tiles * extent_.num_tiles() + index, extent_);
+        if (projects_late(layer, t)) project(layer, t, thread, clock);
         t.rows = t.rows_before(live);
         finish_block(layer, t, thread, clock);
         note_tokens(layer + 1, t);
-        if (layer + 1 < depth && !work_.projects_late(layer + 1, t))
-          project(layer + 1, t, thread, clock);
+        if (layer + 1 < depth && !projects_late(layer + 1, t)) project(layer + 1, t, thread, clock);
       };
       team_.run(count * tiles, block);
     };
-    if (work_.layer(layer).manner.prefix_last) {
-      const std::int64_t prefix_tiles = extent.tiles_before(net_.num_prefix);
-      run_tiles(prefix_tiles, extent.num_tiles());
+    if (layers_[layer].manner.prefix_last) {
+      const std::int64_t prefix_tiles = extent_.tiles_before(net_.num_prefix);
+      run_tiles(prefix_tiles, extent_.num_tiles());
       run_tiles(0, prefix_tiles);
     } else {
-      run_tiles(0, extent.tiles_before(live));
+      run_tiles(0, extent_.tiles_before(live));
     }
   }
   const auto finish = [&](std::int64_t image, int thread) {
     StageClock clock = clock_of(thread);
-    classify(net_, work_.tokens({image, 0, 0, 0}), work_.num_tokens, scratch_of(thread).token,
+    classify(net_, tokens({image, 0, 0, 0}), num_tokens_, scratch_of(thread).token,
              logits + image * net_.num_classes);
     clock.lap(Stage::head);
   };
   if (!is_trace) team_.run(count, finish);
   if (times != nullptr) {
-    for (const StageTimes& of_thread : work_.times) observers.times->add(of_thread);
+    for (const StageTimes& of_thread : times_) observers.times->add(of_thread);
   }
   if (observers.ranges != nullptr) {
     observers.ranges->resize(net_.blocks.size());
-    for (Scratch& scratch : work_.scratch) {
+    for (Scratch& scratch : scratch_) {
       raise(*observers.ranges, scratch.ranges);
       scratch.ranges.clear();
     }
   }
 }
 
-}  // namespace
+template void StreamingExecutor<float>::run(const float*, std::int64_t, float*, const Observers&);
+template void StreamingExecutor<kernels::BFloat16>::run(const float*, std::int64_t, float*,
+                                                        const Observers&);
 
-std::unique_ptr<StreamingExecutor> StreamingExecutor::make(const PackedNetwork& network,
-                                                           ImageGeometry geometry,
-                                                           std::int64_t batch,
-                                                           kernels::device::ThreadTeam& team,
-                                                           const ExecutionOptions& options) {
+AnyExecutor make_executor(const PackedNetwork& network, ImageGeometry geometry, std::int64_t batch,
+                          kernels::device::ThreadTeam& team, const ExecutionOptions& options) {
   if (network.storage == kernels::Storage::float32)
-    return std::make_unique<Executor<float>>(network, std::move(geometry), batch, team, options);
-  return std::make_unique<Executor<kernels::BFloat16>>(network, std::move(geometry), batch, team,
-                                                       options);
+    return std::make_unique<StreamingExecutor<float>>(network, std::move(geometry), batch, team,
+                                                      options);
+  return std::make_unique<StreamingExecutor<kernels::BFloat16>>(network, std::move(geometry), batch,
+                                                                team, options);
 }
 
 }  // namespace hydrascope::model::inference

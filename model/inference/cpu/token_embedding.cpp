@@ -1,7 +1,7 @@
-#include "model/inference/cpu/token_embedding.h"
-
+// From pixels to the tokens that enter the first block.
 #include "kernels/patchify/patchify.h"
 #include "kernels/resize/resize.h"
+#include "model/inference/cpu/streaming_executor.h"
 
 #include <algorithm>
 #include <cstring>
@@ -9,58 +9,51 @@
 namespace hydrascope::model::inference {
 
 template <class T>
-void make_overviews(const PackedNetwork& network, const float* images, std::int64_t count,
-                    Workspace<T>& work, kernels::device::ThreadTeam& team) {
+void StreamingExecutor<T>::make_overviews(const float* images, std::int64_t count) {
   constexpr std::int64_t kRows = 8;  // neighbours read most of the same rows of the picture
-  const kernels::resize::Taps& rows = work.overview_rows;
-  const kernels::resize::Taps& columns = work.overview_columns;
+  const kernels::resize::Taps& rows = overview_rows_;
+  const kernels::resize::Taps& columns = overview_columns_;
   const std::int64_t parts = (rows.to() + kRows - 1) / kRows;
   const auto reduce = [&](std::int64_t item, int thread) {
     const std::int64_t plane = item / parts;
     const std::int64_t first = item % parts * kRows;
     kernels::resize::resize({images + plane * rows.from * columns.from, &rows, &columns, first,
                              std::min(kRows, rows.to() - first),
-                             work.overview.data() + plane * rows.to() * columns.to(),
-                             work.scratch[static_cast<std::size_t>(thread)].overview});
+                             overview_.data() + plane * rows.to() * columns.to(),
+                             scratch_of(thread).overview});
   };
-  team.run(count * network.in_chans * parts, reduce);
+  team_.run(count * net_.in_chans * parts, reduce);
 }
 
 template <class T>
-void embed(const PackedNetwork& network, const ImageGeometry& geometry, const float* images,
-           const Tile& t, Workspace<T>& work, Scratch<T>& scratch) {
-  const std::int64_t dim = network.embed_dim;
-  const std::int64_t prefix = std::clamp<std::int64_t>(network.num_prefix - t.first, 0, t.rows);
-  T* x = work.tokens(t);
-  std::transform(geometry.prefix.data() + t.first * dim,
-                 geometry.prefix.data() + (t.first + prefix) * dim, x,
+void StreamingExecutor<T>::embed(const float* images, const Tile& t, Scratch& scratch) {
+  const std::int64_t prefix = t.rows_before(net_.num_prefix);
+  T* x = tokens(t);
+  std::transform(geometry_.prefix.data() + t.first * dim_,
+                 geometry_.prefix.data() + (t.first + prefix) * dim_, x,
                  [](float value) { return T(value); });
   if (t.rows == prefix) return;
-  x += prefix * dim;
-  std::memcpy(x, work.position.data() + (t.first + prefix - network.num_prefix) * dim,
-              static_cast<std::size_t>((t.rows - prefix) * dim) * sizeof(T));
-  const std::int64_t size = network.patch_size;
-  const std::int64_t width = network.patch_dim();
-  geometry.for_each_run(
+  x += prefix * dim_;
+  std::memcpy(x, position_.data() + (t.first + prefix - net_.num_prefix) * dim_,
+              static_cast<std::size_t>((t.rows - prefix) * dim_) * sizeof(T));
+  const std::int64_t size = net_.patch_size;
+  const std::int64_t width = net_.patch_dim();
+  geometry_.for_each_run(
       t.first, t.rows, [&](std::int64_t row, std::int64_t patch, std::int64_t count) {
-        const ImageGeometry::Plane plane = geometry.plane_of(patch);
-        const float* const tensor = plane.first > 0 ? work.overview.data() : images;
+        const ImageGeometry::Plane plane = geometry_.plane_of(patch);
+        const float* const tensor = plane.first > 0 ? overview_.data() : images;
         kernels::patchify::from_tensor(kernels::patchify::TensorParams<T>{
-            tensor + t.image * plane.rows * plane.columns * width, network.in_chans,
-            plane.rows * size, plane.columns * size, plane.columns, size, patch - plane.first,
-            count, scratch.wide + (row - prefix) * width, width});
+            tensor + t.image * plane.rows * plane.columns * width, net_.in_chans, plane.rows * size,
+            plane.columns * size, plane.columns, size, patch - plane.first, count,
+            scratch.wide + (row - prefix) * width, width});
       });
-  apply(network.patch_embed, LinearInput<T>{scratch.wide, {}}, t.rows - prefix, x, dim,
+  apply(net_.patch_embed, LinearInput<T>{scratch.wide, {}}, t.rows - prefix, x, dim_,
         kernels::linear::Epilogue::add);
 }
 
-template void make_overviews(const PackedNetwork&, const float*, std::int64_t, Workspace<float>&,
-                             kernels::device::ThreadTeam&);
-template void make_overviews(const PackedNetwork&, const float*, std::int64_t,
-                             Workspace<kernels::BFloat16>&, kernels::device::ThreadTeam&);
-template void embed(const PackedNetwork&, const ImageGeometry&, const float*, const Tile&,
-                    Workspace<float>&, Scratch<float>&);
-template void embed(const PackedNetwork&, const ImageGeometry&, const float*, const Tile&,
-                    Workspace<kernels::BFloat16>&, Scratch<kernels::BFloat16>&);
+template void StreamingExecutor<float>::make_overviews(const float*, std::int64_t);
+template void StreamingExecutor<float>::embed(const float*, const Tile&, Scratch&);
+template void StreamingExecutor<kernels::BFloat16>::make_overviews(const float*, std::int64_t);
+template void StreamingExecutor<kernels::BFloat16>::embed(const float*, const Tile&, Scratch&);
 
 }  // namespace hydrascope::model::inference

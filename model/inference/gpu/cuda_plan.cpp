@@ -100,6 +100,7 @@ class StreamedPlan final : public Engine {
   /// Sizes whose plans are kept: pictures of a few sizes in turns.
   static constexpr std::size_t kMostShapes = 4;
 
+  EngineOutputs run(const ImageBatch& batch) override { return begin(batch)(); }
   PendingBatch::Wait begin(const ImageBatch& batch) override;
   /// Error(internal) if all are taken. Its owner gives the slot back.
   std::shared_ptr<Slot> free_slot();

@@ -26,7 +26,6 @@
 #include <functional>
 #include <memory>
 #include <string>
-#include <variant>
 #include <vector>
 
 namespace hydrascope::model::inference {

@@ -3,7 +3,6 @@
 #include "model/training/data/crop.h"
 
 #include <algorithm>
-#include <utility>
 
 namespace hydrascope::model::training {
 namespace {

@@ -9,7 +9,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <string>
 
 namespace hydrascope::model::training {
 namespace {

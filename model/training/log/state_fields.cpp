@@ -5,8 +5,6 @@
 
 #include <nlohmann/json.hpp>
 
-#include <system_error>
-
 namespace hydrascope::model::training {
 namespace {
 

@@ -6,7 +6,6 @@
 #include <ATen/ATen.h>
 
 #include <memory>
-#include <utility>
 
 namespace hydrascope::model::training {
 

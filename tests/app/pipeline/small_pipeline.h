@@ -92,6 +92,9 @@ class TwoSlotModel final : public model::inference::Engine {
   std::vector<std::int64_t> sizes_;
 
  private:
+  model::inference::EngineOutputs run(const model::inference::ImageBatch& batch) override {
+    return begin(batch)();
+  }
   model::inference::PendingBatch::Wait begin(const model::inference::ImageBatch& batch) override {
     if (batch.size() > most_) throw Error(ErrorCode::out_of_memory, "does not fit", "a test");
     EXPECT_LT(under_way(), limits().most_under_way);

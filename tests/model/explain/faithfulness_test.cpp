@@ -36,6 +36,9 @@ class WeightedPatches final : public inference::Engine {
   std::int64_t most_ = 100;          ///< images that fit into the memory
 
  private:
+  inference::EngineOutputs run(const inference::ImageBatch& batch) override {
+    return begin(batch)();
+  }
   inference::PendingBatch::Wait begin(const inference::ImageBatch& batch) override {
     EXPECT_LT(under_way(), limits().most_under_way);
     if (batch.size() > most_) throw Error(ErrorCode::out_of_memory, "does not fit", "a test");

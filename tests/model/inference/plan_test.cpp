@@ -214,12 +214,14 @@ TEST(PlanTest, ReadsEachTensorOfTheTableOnce) {
     chosen.deterministic = true;
     std::map<std::string, std::atomic<int>> read;
     WeightTable counting(own.config());
-    WeightTable torn(own);
-    for (const auto& [name, of_model] : own.tensors())
+    WeightTable torn(own.config());
+    for (const auto& [name, of_model] : own.tensors()) {
+      torn.add(name, of_model);
       counting.add(name, [&count = read[name], of_model = of_model] {
         ++count;
         return of_model();
       });
+    }
     at::manual_seed(7);
     const at::Tensor drawn = at::randn({1});
     at::manual_seed(7);

@@ -7,7 +7,6 @@
 #include "model/attention/sparse/tile_pattern.h"
 #include "model/registry/mechanisms.h"
 
-#include <algorithm>
 #include <cstdlib>
 #include <vector>
 

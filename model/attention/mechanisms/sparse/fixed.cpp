@@ -8,7 +8,6 @@
 #include "model/attention/sparse/tile_pattern.h"
 #include "model/registry/mechanisms.h"
 
-#include <algorithm>
 #include <vector>
 
 namespace hydrascope::model {

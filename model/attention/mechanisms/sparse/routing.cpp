@@ -13,7 +13,6 @@
 
 #include <cmath>
 #include <memory>
-#include <utility>
 #include <vector>
 
 namespace hydrascope::model {

@@ -8,7 +8,6 @@
 #include "model/checkpoint/formats/torch/pickle_opcodes.h"
 
 #include <bit>
-#include <iterator>
 #include <optional>
 #include <string>
 #include <utility>

@@ -11,7 +11,6 @@
 #include "model/checkpoint/formats/torch/torch_container.h"
 
 #include <algorithm>
-#include <array>
 #include <cstdint>
 #include <limits>
 #include <set>

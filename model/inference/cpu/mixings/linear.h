@@ -4,7 +4,6 @@
 #include "kernels/linear_attention/linear_attention.h"
 #include "model/inference/cpu/mixing.h"
 
-#include <cstddef>
 #include <cstdint>
 
 namespace hydrascope::model::inference {

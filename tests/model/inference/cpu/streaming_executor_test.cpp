@@ -13,6 +13,7 @@
 #include <cmath>
 #include <random>
 #include <utility>
+#include <variant>
 #include <vector>
 
 namespace hydrascope::model::inference {
@@ -160,19 +161,26 @@ ImageGeometry make_geometry(const Network& network, const TokenGrid& grid) {
   return geometry;
 }
 
+void run(const AnyExecutor& any, const AlignedBuffer<float>& images, std::int64_t count,
+         std::vector<float>& logits, const Observers& observers = {}) {
+  std::visit(
+      [&](const auto& executor) { executor->run(images.data(), count, logits.data(), observers); },
+      any);
+}
+
 std::vector<float> logits_of(const Network& network, std::int64_t rows, std::int64_t columns,
                              std::int64_t batch, std::int64_t count, int threads,
                              const ExecutionOptions& options = {}) {
   kernels::device::ThreadTeam team(threads);
   const TokenGrid grid = make_grid(network, rows, columns);
-  const auto executor =
-      StreamingExecutor::make(network, make_geometry(network, grid), batch, team, options);
+  const AnyExecutor executor =
+      make_executor(network, make_geometry(network, grid), batch, team, options);
   const auto images = random_values(
       static_cast<std::size_t>(batch * 3 * grid.num_patches() * kPatch * kPatch), 1, 30);
   std::vector<float> logits(static_cast<std::size_t>(count * kClasses), NAN);
-  executor->run(images.data(), count, logits.data(), {});
+  run(executor, images, count, logits);
   std::vector<float> again(logits.size());
-  executor->run(images.data(), count, again.data(), {});
+  run(executor, images, count, again);
   EXPECT_EQ(logits, again) << "the same call, the same bits";
   return logits;
 }
@@ -211,8 +219,8 @@ TEST(StreamingExecutorOptions, QuantisedLayersAndTheirRanges) {
   observers.ranges = &ranges;
   const auto images = random_values(2 * 3 * 9 * 12 * kPatch * kPatch, 1, 30);
   std::vector<float> logits(2 * kClasses);
-  StreamingExecutor::make(network, make_geometry(network, {1, 9, 12}), 2, team)
-      ->run(images.data(), 2, logits.data(), observers);
+  run(make_executor(network, make_geometry(network, {1, 9, 12}), 2, team), images, 2, logits,
+      observers);
   ASSERT_EQ(ranges.size(), network.blocks.size());
   for (const BlockRanges& block : ranges) {
     EXPECT_EQ(block.qkv.size(), static_cast<std::size_t>(kDim));
@@ -266,8 +274,7 @@ TEST(StreamingExecutorOptions, OneWindowIsSoftmax) {
   kernels::device::ThreadTeam team(2);
   const auto images = random_values(2 * 3 * 12 * 13 * kPatch * kPatch, 1, 30);
   std::vector<float> logits(2 * kClasses);
-  StreamingExecutor::make(network, std::move(geometry), 2, team)
-      ->run(images.data(), 2, logits.data(), {});
+  run(make_executor(network, std::move(geometry), 2, team), images, 2, logits);
   expect_near(logits, softmax, 1e-5F);
 }
 

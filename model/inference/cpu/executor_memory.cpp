@@ -1,7 +1,7 @@
-#include "model/inference/cpu/workspace.h"
-
+// The plan of an executor's memory: the tiles, the mixings' rooms, and each thread's scratch.
 #include "kernels/device/cpu_features.h"
 #include "kernels/device/matrix_instructions.h"
+#include "model/inference/cpu/streaming_executor.h"
 
 #include <algorithm>
 #include <utility>
@@ -9,48 +9,51 @@
 namespace hydrascope::model::inference {
 
 template <class T>
-Workspace<T>::Workspace(const PackedNetwork& network, const ImageGeometry& geometry,
-                        std::int64_t batch, int threads, const ExecutionOptions& options)
+StreamingExecutor<T>::StreamingExecutor(const PackedNetwork& network, ImageGeometry geometry,
+                                        std::int64_t batch, kernels::device::ThreadTeam& team,
+                                        const ExecutionOptions& options)
     : net_(network),
-      num_tokens(geometry.grid.num_tokens()),
-      times(static_cast<std::size_t>(threads)) {
-  const std::int64_t dim = net_.embed_dim;
-  query_stride = dim;
+      geometry_(std::move(geometry)),
+      batch_(batch),
+      team_(team),
+      dim_(network.embed_dim),
+      num_tokens_(geometry_.grid.num_tokens()),
+      query_stride_(dim_),
+      times_(static_cast<std::size_t>(team.size())) {
   std::int64_t widest = std::max(net_.hidden_dim, net_.patch_dim());
   bool quantised = false;
   for (std::size_t index = 0; index < net_.blocks.size(); ++index) {
     const PackedBlock& block = net_.blocks[index];
-    query_stride = std::max(query_stride, block.query_width());
+    query_stride_ = std::max(query_stride_, block.query_width());
     widest = std::max({widest, block.key_value.out(), block.fc1.out()});
     quantised = quantised || block.key_value.is_quantised();
     Mixing<T>* const mixing =
-        std::get<std::unique_ptr<Mixing<T>>>(geometry.layers[index].mixing).get();
+        std::get<std::unique_ptr<Mixing<T>>>(geometry_.layers[index].mixing).get();
     layers_.push_back({mixing, mixing->manner(), {}, {}});
   }
-  extent = cut(geometry, widest, quantised, options.fixed_tiles ? 1 : batch,
-               options.fixed_tiles ? 1 : threads);
-  for (Layer& layer : layers_) layer.room = layer.mixing->plan(extent);
+  extent_ = cut(widest, quantised, options.fixed_tiles ? 1 : batch,
+                options.fixed_tiles ? 1 : team.size());
+  for (Layer& layer : layers_) layer.room = layer.mixing->plan(extent_);
 
-  const auto images = static_cast<std::size_t>(batch);
-  const std::size_t rows = images * static_cast<std::size_t>(num_tokens);
-  x = Buffer<T>(rows * static_cast<std::size_t>(dim));
-  q = Buffer<T>(rows * static_cast<std::size_t>(query_stride));
-  position = Buffer<T>(geometry.position.size());
-  std::transform(geometry.position.begin(), geometry.position.end(), position.begin(),
+  const auto rows = static_cast<std::size_t>(batch * num_tokens_);
+  x_ = Buffer<T>(rows * static_cast<std::size_t>(dim_));
+  q_ = Buffer<T>(rows * static_cast<std::size_t>(query_stride_));
+  position_ = Buffer<T>(geometry_.position.size());
+  std::transform(geometry_.position.begin(), geometry_.position.end(), position_.begin(),
                  [](float value) { return T(value); });
-  if (geometry.grid.num_overview() > 0) plan_overview(geometry.grid, images);
-  const typename MixingMemory<T>::Pieces of_threads = plan_scratch(widest, quantised, threads);
-  plan_mixings(images);
+  geometry_.position = {};
+  if (geometry_.grid.num_overview() > 0) plan_overview();
+  const typename MixingMemory<T>::Pieces of_threads = plan_scratch(widest, quantised);
+  plan_mixings();
   for (Layer& layer : layers_) layer.memory.threads = of_threads;
 }
 
 template <class T>
-Extent Workspace<T>::cut(const ImageGeometry& geometry, std::int64_t widest, bool quantised,
-                         std::int64_t batch, int threads) {
+Extent StreamingExecutor<T>::cut(std::int64_t widest, bool quantised, std::int64_t batch,
+                                 int threads) {
   using kernels::device::MatrixInstruction;
   const std::int64_t row_bytes =
-      static_cast<std::int64_t>(sizeof(T)) * (2 * net_.embed_dim + widest) +
-      (quantised ? widest : 0);
+      static_cast<std::int64_t>(sizeof(T)) * (2 * dim_ + widest) + (quantised ? widest : 0);
   const bool by_amx = quantised
                           ? kernels::device::may_use(MatrixInstruction::amx_int8)
                           : sizeof(T) == 2 && kernels::device::may_use(MatrixInstruction::amx_bf16);
@@ -59,27 +62,28 @@ Extent Workspace<T>::cut(const ImageGeometry& geometry, std::int64_t widest, boo
     return choose_tiles(count, batch, row_bytes, l2_bytes, threads,
                         by_amx ? kMatrixTileRows : kStripRows);
   };
-  if (!net_.window) return {num_tokens, even_borders(num_tokens, shape(num_tokens))};
+  if (!net_.window) return {num_tokens_, even_borders(num_tokens_, shape(num_tokens_))};
   const bool even =
       std::ranges::any_of(layers_, [](const Layer& layer) { return layer.manner.even_tiles; });
   // The prefix waits for all other tiles.
   const std::int64_t first =
-      std::min(num_tokens, even ? (net_.num_prefix + 1) / 2 * 2 : net_.num_prefix);
-  const TileShape patches = shape(num_tokens - first);
-  const std::vector<std::int64_t>& windows = geometry.order.windows;
-  const Borders tiles = even ? even_borders(num_tokens - first, patches)
+      std::min(num_tokens_, even ? (net_.num_prefix + 1) / 2 * 2 : net_.num_prefix);
+  const TileShape patches = shape(num_tokens_ - first);
+  const std::vector<std::int64_t>& windows = geometry_.order.windows;
+  const Borders tiles = even ? even_borders(num_tokens_ - first, patches)
                              : window_borders(windows, patches, batch, threads);
   tiles_hold_windows_ = first == net_.num_prefix && std::ranges::includes(windows, tiles);
-  Extent whole{num_tokens, Borders(first > 0 ? 1 : 0, 0)};
+  Extent whole{num_tokens_, Borders(first > 0 ? 1 : 0, 0)};
   for (const std::int64_t border : tiles) whole.borders.push_back(first + border);
   return whole;
 }
 
 template <class T>
-void Workspace<T>::plan_mixings(std::size_t images) {
+void StreamingExecutor<T>::plan_mixings() {
   using Rows = MixingManner::Rows;
-  const auto tiles = images * static_cast<std::size_t>(extent.num_tiles());
-  const std::size_t rows = images * static_cast<std::size_t>(num_tokens);
+  const auto images = static_cast<std::size_t>(batch_);
+  const auto tiles = images * static_cast<std::size_t>(extent_.num_tiles());
+  const std::size_t rows = images * static_cast<std::size_t>(num_tokens_);
   // Rows that are read while tiles are mixed lie beside the next layer's rows.
   const bool in_turns = std::ranges::any_of(
       layers_, [](const Layer& layer) { return layer.manner.rows == Rows::until_mixed; });
@@ -104,61 +108,62 @@ void Workspace<T>::plan_mixings(std::size_t images) {
     key_memory_[parity] = Buffer<std::byte>(images * most.keys);
     kept_rows_[parity] = Buffer<T>(rows * kept[parity]);
   }
-  if (all_at_once) mixed_ = Buffer<T>(x.size());
+  if (all_at_once) mixed_ = Buffer<T>(x_.size());
   for (std::size_t index = 0; index < layers_.size(); ++index) {
     const PackedBlock& block = net_.blocks[index];
     auto& [mixing, manner, room, memory] = layers_[index];
     memory.tiles = {tile_memory_.data(), room.tile};
-    memory.tiles_per_image = extent.num_tiles();
+    memory.tiles_per_image = extent_.num_tiles();
     memory.images = {image_memory_.data(), room.image};
     memory.keys = {key_memory_[index % 2].data(), room.keys};
     T* const keys = kept_rows_[in_turns ? index % 2 : 0].data();
-    memory.kept = {{0, 0, 0, num_tokens}, num_tokens, q.data(),
-                   query_stride,          keys,       keys + block.key_width(net_.embed_dim),
+    memory.kept = {{0, 0, 0, num_tokens_}, num_tokens_, q_.data(),
+                   query_stride_,          keys,        keys + block.key_width(dim_),
                    block.key_value.out()};
     memory.mixed = mixed_.data();
-    memory.num_tokens = num_tokens;
-    memory.dim = net_.embed_dim;
+    memory.num_tokens = num_tokens_;
+    memory.dim = dim_;
   }
 }
 
 template <class T>
-void Workspace<T>::plan_overview(const TokenGrid& grid, std::size_t images) {
+void StreamingExecutor<T>::plan_overview() {
+  const TokenGrid& grid = geometry_.grid;
   const std::int64_t size = net_.patch_size;
-  overview_rows = kernels::resize::bicubic_taps(grid.rows * size, grid.overview_rows * size);
-  overview_columns =
+  overview_rows_ = kernels::resize::bicubic_taps(grid.rows * size, grid.overview_rows * size);
+  overview_columns_ =
       kernels::resize::bicubic_taps(grid.columns * size, grid.overview_columns * size);
-  overview =
-      Buffer<float>(images * static_cast<std::size_t>(grid.num_overview() * net_.patch_dim()));
+  overview_ =
+      Buffer<float>(static_cast<std::size_t>(batch_ * grid.num_overview() * net_.patch_dim()));
 }
 
 template <class T>
-typename MixingMemory<T>::Pieces Workspace<T>::plan_scratch(std::int64_t widest, bool quantised,
-                                                            int threads) {
+typename MixingMemory<T>::Pieces StreamingExecutor<T>::plan_scratch(std::int64_t widest,
+                                                                    bool quantised) {
   std::size_t mixing_bytes = 0;
   for (const Layer& layer : layers_)
     mixing_bytes = std::max(mixing_bytes, padded(layer.room.thread));
-  const auto rows = static_cast<std::size_t>(extent.most_rows());
-  const auto dim = static_cast<std::size_t>(net_.embed_dim);
+  const auto rows = static_cast<std::size_t>(extent_.most_rows());
+  const auto dim = static_cast<std::size_t>(dim_);
   const std::size_t rows_bytes = padded(rows * dim * sizeof(T));
   const std::size_t wide_bytes = padded(rows * static_cast<std::size_t>(widest) * sizeof(T));
   const std::size_t query_bytes =
-      tiles_hold_windows_ ? padded(rows * static_cast<std::size_t>(query_stride) * sizeof(T)) : 0;
+      tiles_hold_windows_ ? padded(rows * static_cast<std::size_t>(query_stride_) * sizeof(T)) : 0;
   const std::size_t token_bytes = padded(2 * dim * sizeof(float));
   const std::size_t overview_bytes = padded(
-      static_cast<std::size_t>(kernels::resize::scratch_floats(overview_columns)) * sizeof(float));
+      static_cast<std::size_t>(kernels::resize::scratch_floats(overview_columns_)) * sizeof(float));
   const auto integers = static_cast<std::size_t>(kernels::quantised_linear::row_bytes(widest));
   const std::size_t integer_bytes = quantised ? padded(rows * integers) : 0;
   const std::size_t scale_bytes = quantised ? padded(rows * sizeof(float)) : 0;
   const std::size_t thread_bytes = rows_bytes + wide_bytes + query_bytes + token_bytes +
                                    overview_bytes + integer_bytes + 2 * scale_bytes + mixing_bytes;
-  scratch_memory_ = Buffer<std::byte>(thread_bytes * static_cast<std::size_t>(threads));
+  scratch_memory_ = Buffer<std::byte>(thread_bytes * times_.size());
   std::byte* memory = scratch_memory_.data();
   const auto take = [&memory](std::size_t bytes) { return std::exchange(memory, memory + bytes); };
   std::byte* const of_first_thread = take(mixing_bytes);
-  for (int thread = 0; thread < threads; ++thread) {
+  for (int thread = 0; thread < team_.size(); ++thread) {
     if (thread > 0) take(mixing_bytes);
-    Scratch<T> s{};
+    Scratch s{};
     s.rows = reinterpret_cast<T*>(take(rows_bytes));
     s.wide = reinterpret_cast<T*>(take(wide_bytes));
     s.queries = reinterpret_cast<T*>(take(query_bytes));
@@ -167,12 +172,17 @@ typename MixingMemory<T>::Pieces Workspace<T>::plan_scratch(std::int64_t widest,
     s.quantised.values = reinterpret_cast<std::uint8_t*>(take(integer_bytes));
     s.quantised.scale = reinterpret_cast<float*>(take(scale_bytes));
     s.quantised.least = reinterpret_cast<float*>(take(scale_bytes));
-    scratch.push_back(std::move(s));
+    scratch_.push_back(std::move(s));
   }
   return {of_first_thread, thread_bytes};
 }
 
-template class Workspace<float>;
-template class Workspace<kernels::BFloat16>;
+template StreamingExecutor<float>::StreamingExecutor(const PackedNetwork&, ImageGeometry,
+                                                     std::int64_t, kernels::device::ThreadTeam&,
+                                                     const ExecutionOptions&);
+template StreamingExecutor<kernels::BFloat16>::StreamingExecutor(const PackedNetwork&,
+                                                                 ImageGeometry, std::int64_t,
+                                                                 kernels::device::ThreadTeam&,
+                                                                 const ExecutionOptions&);
 
 }  // namespace hydrascope::model::inference
