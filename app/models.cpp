@@ -47,7 +47,7 @@ ModelsRequest models_request(const ParsedOptions& options) {
   if (words.size() == 2 && (!creates || request.model.word.empty())) request.model.word = words[1];
   request.transform = transform_request(options);
   OptionReader(options).take("seed", request.seed);
-  request.dtype = parse_dtype(options.text("save-dtype")).value_or(request.dtype);
+  request.dtype = parse_dtype(options.text("dtype")).value_or(request.dtype);
   return request;
 }
 

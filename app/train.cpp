@@ -322,8 +322,7 @@ int TrainingRun::run() {
   if (!request_.teacher.empty()) teacher = open_model({.word = request_.teacher});
   about_["training"] =
       training_recipe(request_, subject_.source.config, teacher, autocast_, group_->world_size());
-  // A run may go on for more epochs.
-  identity_ = identity_of_run(about_["training"], about_, subject_.training, {"epochs"});
+  identity_ = identity_of_run("train", about_["training"], about_, subject_.training);
   require_same_on_all(about_["training"], identity_, *group_);
   const training::LoaderOptions shown = loader_options();
   try_sizes(shown.resolutions.sizes);

@@ -361,7 +361,7 @@ int Distillation::run() {
   recipe_ = conversion_recipe(request_, chosen.trainer.autocast, group_->world_size());
   about_ = describe_descendant(source_, "convert", transform_, labels);
   about_["recipe"] = recipe_;
-  chosen.identity = identity_of_run(recipe_, about_, pictures_.training);
+  chosen.identity = identity_of_run("convert", recipe_, about_, pictures_.training);
   require_same_on_all(recipe_, chosen.identity, *group_);
   // Each process holds its share.
   std::vector<training::TrainingPicture> mine;

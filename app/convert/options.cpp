@@ -72,7 +72,7 @@ ConvertRequest convert_request(const ParsedOptions& options, ModelRequest model,
   read.take("labels-csv", request.labels_csv);
   read.take("require-top1", request.required_top1);
   read.take("report", request.reports);
-  request.dtype = parse_dtype(options.text("save-dtype")).value_or(request.dtype);
+  request.dtype = parse_dtype(options.text("dtype")).value_or(request.dtype);
 
   training::ConversionOptions& conversion = request.conversion;
   read.take("steps-maps", conversion.maps.steps);
@@ -178,8 +178,6 @@ training::ConversionOptions conversion_options(const ConvertRequest& request, co
 std::string conversion_recipe(const ConvertRequest& request, training::Autocast autocast,
                               int processes) {
   Json recipe = Json::parse(recipe_of(request, autocast, processes));
-  // The parent is known by its SHA-256 and the labels are in the file; where they lie says nothing.
-  for (const char* name : {"model", "labels", "format-only"}) recipe.erase(name);
   if (!request.architecture.empty()) recipe["arch"] = request.architecture;
   // A stage that does not run has no settings, so states of versions without it go on.
   if (request.sizes.empty())

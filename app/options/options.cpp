@@ -46,6 +46,9 @@ bool looks_like_option(std::string_view word) {
 
 [[noreturn]] void throw_unknown(const CommandSpec& command, const std::string& written,
                                 std::string_view name) {
+  if (const Option* now = find_former(command, name))
+    throw UsageError("unknown option " + written, command.name,
+                     "--" + now->name + ": " + std::string(brief(*now)));
   const std::string near = nearest(with_dashes(name), option_spellings(command));
   throw UsageError("unknown option " + written, command.name,
                    near.empty() ? "names that begin with '-' go after --; hydrascope help " +

@@ -148,7 +148,9 @@ std::vector<Setting> read_config(const CommandSpec& command, const std::string& 
   for (const auto& [key, value] : object.items()) {
     const OptionMatch match = find_option(command, key);
     if (!match) {
-      const std::string near = nearest(with_dashes(key), option_spellings(command));
+      const Option* now = find_former(command, key);
+      const std::string near =
+          now != nullptr ? now->name : nearest(with_dashes(key), option_spellings(command));
       throw UsageError("unknown key '" + key + "', which is no option of " + command.name, file,
                        near.empty() ? "hydrascope help " + command.name + " lists the options"
                                     : "did you mean " + near + "?");

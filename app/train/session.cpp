@@ -8,6 +8,7 @@
 #include "app/run/usage_error.h"
 #include "app/scores/scores.h"
 #include "app/session/session.h"
+#include "app/specs/training.h"
 #include "kernels/error.h"
 #include "model/vision_transformer.h"
 
@@ -182,23 +183,14 @@ constexpr std::string_view kConstantsOfConvert = R"({"cls-weight": 0, "evaluatio
 
 }  // namespace
 
-std::string identity_of_run(const std::string& recipe, const checkpoint::Metadata& about,
-                            const std::vector<model::training::TrainingPicture>& pictures,
-                            std::initializer_list<const char*> may_change) {
-  Json identity = Json::parse(recipe);
-  const bool converts = identity.contains("steps-maps");
-  identity.update(Json::parse(kConstants));
-  identity.update(Json::parse(converts ? kConstantsOfConvert : kConstantsOfTrain));
-  for (const char* name :
-       {"processes", "batch-size", "batch-size-maps", "grad-accum-steps",
-        // These decide how a step is computed or when a run ends, not its result.
-        "grad-checkpointing", "patience",
-        // Places and names; the weights themselves are below.
-        "checkpoint", "labels", "model", "arch", "save-dtype",
-        // The transform is below, wherever it comes from.
-        "img-size", "crop-pct", "crop-mode", "interpolation", "mean", "std"})
-    identity.erase(name);
-  for (const char* name : may_change) identity.erase(name);
+std::string identity_of_run(std::string_view command, const std::string& recipe,
+                            const checkpoint::Metadata& about,
+                            const std::vector<model::training::TrainingPicture>& pictures) {
+  Json identity = Json::parse(kConstants);
+  identity.update(Json::parse(command == "convert" ? kConstantsOfConvert : kConstantsOfTrain));
+  const Json recorded = Json::parse(recipe);
+  for (const auto& [name, value] : recorded.items())
+    if (is_kept_by_a_run(role_of_setting(command, name))) identity[name] = value;
   const auto of_model = [&](const char* name) {
     const auto found = about.find(name);
     return found == about.end() ? std::string() : found->second;

@@ -78,11 +78,13 @@ void read_settings(const ParsedOptions& options, std::string_view command,
   request.given_settings = words_of_settings(command, options.texts("set"));
   Json recipe = Json::parse(options.dump_config());
   recipe.erase("set");
+  for (const auto& [name, entry] : options.entries())
+    if (!is_recorded(entry.option.role)) recipe.erase(name);
   for (const RunSetting& setting : run_settings(command)) {
     const auto given = request.given_settings.find(setting.option.name);
     const std::string& word = request.settings[setting.option.name] =
         given == request.given_settings.end() ? setting.option.default_value : given->second;
-    if (setting.recorded.empty() || word.empty()) continue;
+    if (!is_recorded(setting.option.role) || word.empty()) continue;
     if (setting.option.kind == ValueKind::integer)
       recipe[setting.recorded] = to_integer(word, setting.option.name);
     else
@@ -232,13 +234,6 @@ std::string name_and_sha256(const std::filesystem::path& file) {
 std::string recipe_of(const TrainingRequest& request, model::training::Autocast autocast,
                       int processes) {
   Json recipe = Json::parse(request.recipe);
-  for (const char* name :
-       {"resume",      "output",          "force",    "format",          "report",
-        "max-minutes", "checkpoint-hist", "on-error", "deterministic",   "cache-mb",
-        "device",      "threads",         "workers",  "ddp-timeout",     "verbose",
-        "quiet",       "no-progress",     "color",    "print-transform", "eval",
-        "labels-csv",  "require-top1"})
-    recipe.erase(name);
   if (!request.scenes.empty()) {
     recipe["scenes"] = Json::array();
     for (const std::filesystem::path& file : background_pictures(request))
