@@ -27,7 +27,7 @@ void prepare_output(const fs::path& file, bool force) {
   if (open_stream(file)) throw UsageError("expected a file, found an open stream", file.string());
   std::error_code error;
   if (fs::exists(file, error) && !force) {
-    throw UsageError("the file exists", file.string(), "--force replaces it");
+    throw UsageError("the file exists", file.string(), "`force` replaces it");
   }
   if (error == std::errc::filename_too_long)
     throw UsageError("the name is too long", file.string());
@@ -62,7 +62,7 @@ RewriteRequest rewrite_request(const ParsedOptions& options, const ModelRequest&
     const bool is_of_learning = role == Role::task || role == Role::step || role == Role::report;
     if (is_of_learning && entry.source == Source::command_line) {
       throw UsageError("a checkpoint that is only rewritten learns nothing", options.origin(name),
-                       "name the pictures to learn from by --input");
+                       "name the pictures to learn from by `input`");
     }
   }
   return {console_request(options),

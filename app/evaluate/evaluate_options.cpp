@@ -97,8 +97,7 @@ bool compares_models(const ParsedOptions& options) {
 
 std::vector<Option> set_runtime_options() {
   std::vector<Option> options = runtime_options();
-  named(options, "precision").help =
-      "number format of the computation (auto: float32 on the CPU, bfloat16 on a GPU)";
+  named(options, "precision").help = "number format (auto: float32 on the CPU, bfloat16 on a GPU)";
   return options;
 }
 

@@ -109,8 +109,8 @@ class ParsedOptions {
   /// True when the user gave it, by flag or config file.
   [[nodiscard]] bool given(std::string_view name) const;
   [[nodiscard]] Source source(std::string_view name) const;
-  /// The spelling used ("--imgsz", "--fp16"), or the file's name ("config.json"): for messages that
-  /// say where a value came from. "--img-size" if it is a default.
+  /// The spelling used ("`imgsz`", "`fp16`"), or the file's name ("config.json"): for messages that
+  /// say where a value came from. "`img_size`" if it is a default.
   [[nodiscard]] std::string origin(std::string_view name) const;
 
   /// Of an option that is no flag: Error(internal).

@@ -26,9 +26,7 @@ CommandSpec benchmark_spec() {
   spec.positionals = "[PICTURE...]";
   spec.options = join(
       {swept_options(),
-       {text("stage",
-             "timed part: tensor to logits (model), file to classes (end_to_end), both, or a "
-             "training step",
+       {text("stage", "timed part: tensor to logits, file to classes, both, or a training step",
              by_default("model"), one_of({"model", "end_to_end", "both", "train_step"}),
              in("Measurement"), role(Role::task)),
         integer("warmup", "runs before the measured ones", otherwise("until the times settle"),

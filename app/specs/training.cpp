@@ -150,13 +150,13 @@ std::map<std::string, std::string> words_of_settings(std::string_view command,
     if (found == names.end() || equals == word.size()) {
       const std::string near = nearest(name, names);
       throw UsageError(found == names.end() ? "no such setting" : "expected KEY=VALUE",
-                       "--set " + word,
+                       "`set` " + word,
                        found == names.end() && !near.empty()
                            ? "did you mean " + near + "?"
                            : std::string(command) + " has " + join_words(names, ", ", " and "));
     }
     const Option& option = known[static_cast<std::size_t>(found - names.begin())].option;
-    values[name] = check_values(option, {word.substr(equals + 1)}, "--set " + name).front();
+    values[name] = check_values(option, {word.substr(equals + 1)}, "`set` " + name).front();
   }
   return values;
 }

@@ -43,7 +43,7 @@ std::vector<Option> map_options() {
           integer("topk", "number of explained classes for every input", takes("K"), otherwise("1"),
                   at_least(1)),
           text("mapless",
-               "treatment of a layer without attention map by rollouts: skip it, or take the "
+               "treatment of a layer without attention map by rollouts; skip it, or take the "
                "cosine of its queries and keys",
                by_default("skip"), one_of({"skip", "cosine"})),
       });

@@ -2,6 +2,7 @@
 
 #include "app/model/running_model.h"
 #include "app/pipeline/predictions.h"
+#include "app/run/console.h"
 #include "app/run/local_ranks.h"
 #include "app/run/signal_stop.h"
 #include "app/run/terminal_text.h"
@@ -122,9 +123,9 @@ namespace {
 
 void check_state(const fs::path& file, const fs::path& folder,
                  const std::optional<fs::path>& newest) {
-  const std::string place = "--resume " + file.string();
+  const std::string place = "`resume` " + file.string();
   std::error_code ignored;
-  if (!fs::exists(file, ignored)) throw UsageError("no such file", place);
+  if (!fs::exists(file, ignored)) throw NotFound("no such file", place);
   const std::string hint = newest ? "the newest one is " + newest->string() : "";
   if (!file.native().ends_with(".state.safetensors"))
     throw UsageError("expected a state, step-N.state.safetensors", place, hint);
@@ -153,7 +154,7 @@ std::optional<fs::path> state_to_resume(const ResumeRequest& request, const fs::
   const bool begins = word.empty() || (word == "auto" && !newest);
   if (group.is_first() && word.empty() && newest && !request.force) {
     throw UsageError("the folder holds a run", folder.string(),
-                     "--resume auto goes on with it, --force begins anew");
+                     "`resume` auto goes on with it, `force` begins anew");
   }
   const bool all_begin = model::training::number_of_first(group, begins ? 1 : 0) != 0;
   const std::optional<fs::path> file =
@@ -249,7 +250,8 @@ model::training::FailureReport UnreadablePictures::report() {
     if (ends_run_) throw Error(ErrorCode::failed, message, file);
     const std::lock_guard lock(mutex_);
     if (files_.insert(file).second)
-      std::cerr << "error: " + printable(file + ": " + message) + "\n";
+      print_failure(Error(ErrorCode::unreadable, message, file),
+                    spelled("error: " + printable(file + ": " + message)));
   };
 }
 

@@ -144,12 +144,12 @@ TEST(CommandTables, SettingsOfRunsAreChecked) {
   EXPECT_EQ(words_of_settings("convert", {"sizes.lr=1e-5", "run.log_interval=2", "sizes.lr=2e-5"}),
             (Values{{"run.log-interval", "2"}, {"sizes.lr", "2e-5"}}));
   EXPECT_ERROR(words_of_settings("convert", {"size.lr=1"}), invalid_argument, "no such setting",
-               "--set size.lr=1", "did you mean sizes.lr?");
+               "`set` size.lr=1", "did you mean sizes.lr?");
   EXPECT_ERROR(words_of_settings("train", {"sizes.lr=1"}), invalid_argument, "no such setting",
                "train has run.log-interval and run.recovery-interval");
   EXPECT_ERROR(words_of_settings("convert", {"sizes.lr"}), invalid_argument, "KEY=VALUE");
   EXPECT_ERROR(words_of_settings("convert", {"sizes.lr=much"}), invalid_argument, "a number",
-               "--set sizes.lr");
+               "`set` sizes.lr");
   EXPECT_ERROR(words_of_settings("convert", {"last.evaluations=0"}), invalid_argument,
                "at least 1");
   for (const char* command : {"train", "convert"}) {
@@ -171,7 +171,7 @@ TEST(CommandTables, OneWordForOneThing) {
   for (const char* command : {"convert", "models"}) {
     for (const char* former : {"--precision=float16", "--save-dtype=float16", "--fp16"})
       EXPECT_ERROR(parse(*find_command(command), std::vector<std::string>{former}),
-                   invalid_argument, "unknown option", "--dtype: number format of the weights");
+                   invalid_argument, "unknown option", "`dtype`: number format of the weights");
   }
   // -m is the model everywhere.
   for (const CommandSpec& command : command_specs()) {
