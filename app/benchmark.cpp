@@ -64,7 +64,7 @@ BenchmarkRequest benchmark_request(const ParsedOptions& options) {
   read.take("stage", request.stage);
   request.pictures = options.positionals();
   if (!request.pictures.empty() && request.stage != "end_to_end" && request.stage != "both") {
-    throw UsageError("pictures are read with --stage end_to_end or both only",
+    throw UsageError("pictures are read with `stage` end_to_end or both only",
                      request.pictures.front());
   }
   if (request.pictures.empty()) request.pictures = bundled_images();

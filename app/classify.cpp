@@ -35,9 +35,9 @@ struct ClassifyRequest : PicturesRequest {
 void check_resumable(const ClassifyRequest& request) {
   const auto& [file, format] = request.output;
   if (is_stream(file) || !ResumedRecords::reads(format))
-    throw UsageError("needs the records of a file in jsonl", "--resume", "--output FILE.jsonl");
+    throw UsageError("needs the records of a file in jsonl", "`resume`", "`output` FILE.jsonl");
   if (!request.save_logits.empty() || !request.save_input.empty())
-    throw UsageError("arrays begin anew", "--resume beside --save-logits or --save-input");
+    throw UsageError("arrays begin anew", "`resume` beside `save_logits` or `save_input`");
 }
 
 ClassifyRequest classify_request(const ParsedOptions& options) {
@@ -86,7 +86,7 @@ int run_classify(const ParsedOptions& options) {
   if (!session) return kExitOk;
   require_inputs(request.words, "classify");
   if (!session->labels().has_ids() && request.label_type == LabelType::id)
-    throw UsageError("the labels have no ids", "--label-type id");
+    throw UsageError("the labels have no ids", "`label_type` id");
   session->announce();
   const std::jthread decoders = image::prepare_to_decode(request.words);
   session->load();
@@ -94,11 +94,11 @@ int run_classify(const ParsedOptions& options) {
   session->pipeline().video_stride = request.video_stride;
 
   OutputFile output(
-      request.output.file, "--output",
+      request.output.file, "`output`",
       request.resume ? OutputFile::Start::after_whole_lines : OutputFile::Start::anew);
   std::optional<ResumedRecords> earlier;
   if (request.resume && output.part().empty())
-    throw UsageError("a device or a pipe holds no records", "--resume", "--output FILE.jsonl");
+    throw UsageError("a device or a pipe holds no records", "`resume`", "`output` FILE.jsonl");
   if (request.resume) earlier.emplace(output.part());
   if (earlier) output.cut(earlier->bytes());
   RecordStream records(request.output.format, output.stream(), kClassifyColumns, kClassifyRows);
@@ -132,7 +132,10 @@ int run_classify(const ParsedOptions& options) {
     tensors.add(result, [&] { return model_input(session->pipeline(), result); });
     progress.advance();
     count.begin();
-    if (result.error) ++failed;
+    if (result.error) {
+      print_failure(Error(*result.error, result.message, result.input.given));
+      ++failed;
+    }
     return !(result.error && request.run.fail_fast) && static_cast<bool>(output.stream());
   });
   progress.finish();

@@ -85,9 +85,10 @@ bool names_pictures(const std::string& word) {
 }
 
 int report(const Error& error, bool verbose) {
-  const bool is_usage = error.code() == ErrorCode::invalid_argument;
+  const bool is_usage = error.code() == ErrorCode::invalid_argument ||
+                        dynamic_cast<const UsageError*>(&error) != nullptr;
   if (!is_usage || !LocalRanks::started_this_process()) print_error(error);
-  report_to_torchelastic(error_text(error));
+  report_to_torchelastic("error: " + error_text(error));
   if (verbose)
     std::cerr << "noticed at " << error.where().file_name() << ":" << error.where().line() << '\n';
   return exit_code_after_stop(is_usage ? kExitUsage : kExitFailed);

@@ -145,7 +145,7 @@ int run_over_set(const EvaluateRequest& request) {
   evaluation.write_errors(labels);
   if (!score.html.empty() || is_page(request.output.format))
     evaluation.show_errors(labels, results);
-  if (!score.html.empty()) results.save(score.html, "--html");
+  if (!score.html.empty()) results.save(score.html, "`html`");
   results.write(request.output.format, output.stream(), notice);
   output.close();
   session->describe(evaluation.timing());
@@ -170,7 +170,7 @@ int run_compare(const ParsedOptions& options) {
   if (!compares_models(options)) {
     throw UsageError(
         "name what to compare with", "compare",
-        "--against MODEL; of the same model: --against-attn SPEC, --against-precision");
+        "`against` MODEL; of the same model: `against_attn` SPEC, `against_precision`");
   }
   return run_over_set(evaluate_request(options, {.command = "compare", .compares = true}));
 }
@@ -186,8 +186,8 @@ int run_diagnose(const ParsedOptions& options) {
       evaluate_request(options, {.command = "diagnose", .diagnoses = true});
   const Console& console = request.console;
   const std::string& file = request.output.file;
-  if (!is_stream(file) && !options.given("format")) check_report_extension(file, "--output");
-  if (!is_stream(file)) check_output_file(file, "--output");
+  if (!is_stream(file) && !options.given("format")) check_report_extension(file, "`output`");
+  if (!is_stream(file)) check_output_file(file, "`output`");
   const std::unique_ptr<Session> session = Session::open(request);
   if (!session) return kExitOk;
   const LabelledSet set = read_unlabelled(request.words, /*recursive=*/true, "diagnose");

@@ -34,18 +34,18 @@ struct Findings {
 
 Findings look_at(const checkpoint::WeightFile& file) {
   Findings findings;
-  findings.notes = with_flags(file.notes());
+  findings.notes = spelled(file.notes());
   try {
     const checkpoint::Checkpoint weights{file};
     findings.layout = weights.layout();
-    findings.notes = with_flags(weights.notes());
+    findings.notes = spelled(weights.notes());
     const model::VitConfig config = weights.deduce_config();
     findings.arch = config.arch;
     findings.attention = model::to_text(config.attention);
   } catch (const Error& error) {
     findings.problem = error.what();
     if (error.subject() != file.file().string()) findings.problem += " (" + error.subject() + ")";
-    findings.problem = with_flags(findings.problem);
+    findings.problem = spelled(findings.problem);
   }
   return findings;
 }

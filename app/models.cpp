@@ -47,7 +47,7 @@ ModelsRequest models_request(const ParsedOptions& options) {
   if (words.size() == 2 && (!creates || request.model.word.empty())) request.model.word = words[1];
   request.transform = transform_request(options);
   OptionReader(options).take("seed", request.seed);
-  request.dtype = parse_dtype(options.text("save-dtype")).value_or(request.dtype);
+  request.dtype = parse_dtype(options.text("dtype")).value_or(request.dtype);
   return request;
 }
 
@@ -148,7 +148,7 @@ Report describe(const ModelsRequest& request) {
 int create(const ModelsRequest& request) {
   const ModelRequest& wanted = request.model;
   if (wanted.word.empty())
-    throw UsageError("name an architecture", "models create", "--arch deit_tiny_patch16_224");
+    throw UsageError("name an architecture", "models create", "`arch` deit_tiny_patch16_224");
   const std::string& file = request.output.file;
   if (file.empty() || file == "-")
     throw UsageError("name the file to write", "models create", "-o FILE.safetensors");
@@ -176,8 +176,8 @@ void path(std::string name, OutputFile& output) {
   // A folder of the cache, as `-m` takes it; throws where the prefix is there and the model is not.
   if (!file) file = hub_folder(name);
   if (!file)
-    throw UsageError("there is no bundled model of that name", name,
-                     "bundled: " + join_words(bundled_models(), ", ", ", "));
+    throw NotFound("there is no bundled model of that name", name,
+                   "bundled: " + join_words(bundled_models(), ", ", ", "));
   output.stream() << file->string() << '\n';
 }
 

@@ -159,7 +159,7 @@ void TrainingRun::check_folder() const {
     }
   }
   if (fs::exists(states_.best(), ignored) && !resume_.force) {
-    throw UsageError("the folder holds a model", states_.best().string(), "--force replaces it");
+    throw UsageError("the folder holds a model", states_.best().string(), "`force` replaces it");
   }
 }
 
@@ -218,7 +218,7 @@ void TrainingRun::resume(const fs::path& file) {
                 std::to_string(length_.steps()) + " from " + file.string());
   const std::int64_t before = pictures_of_a_step(state.fields, file.string());
   if (before != length_.pictures_of_a_step) {
-    const std::string rate = "--lr is " + significant(schedule_.learning_rate, 3);
+    const std::string rate = "`lr` is " + significant(schedule_.learning_rate, 3);
     console_.note("note: an update takes " + std::to_string(length_.pictures_of_a_step) +
                   " pictures, " + std::to_string(before) + " before; " + rate +
                   (request_.learning_rate ? " as before" : ", in proportion"));
@@ -266,7 +266,7 @@ bool TrainingRun::end_epoch(std::int64_t epoch) {
                 "after epoch " + std::to_string(epoch + 1) +
                     (steps == 0 ? ", in which no gradient was finite" : "") +
                     " the model is of no use: its loss is not finite",
-                "training", "a smaller --lr or a --clip-grad may keep it finite");
+                "training", "a smaller `lr` or a `clip_grad` may keep it finite");
   }
   if (!is_first()) return true;
   if (const std::int64_t skipped = std::exchange(skipped_steps_, 0); skipped > 0) {
@@ -307,7 +307,7 @@ int TrainingRun::report() {
   report.add("last", (states_.folder() / "last.safetensors").string());
   report.write(request_.format, std::cout);
   if (!trainer_->finished())
-    console_.note("note: the run is not complete; --resume auto goes on with it");
+    console_.note("note: the run is not complete; `resume` auto goes on with it");
   return code;
 }
 
@@ -322,8 +322,7 @@ int TrainingRun::run() {
   if (!request_.teacher.empty()) teacher = open_model({.word = request_.teacher});
   about_["training"] =
       training_recipe(request_, subject_.source.config, teacher, autocast_, group_->world_size());
-  // A run may go on for more epochs.
-  identity_ = identity_of_run(about_["training"], about_, subject_.training, {"epochs"});
+  identity_ = identity_of_run("train", about_["training"], about_, subject_.training);
   require_same_on_all(about_["training"], identity_, *group_);
   const training::LoaderOptions shown = loader_options();
   try_sizes(shown.resolutions.sizes);

@@ -116,8 +116,8 @@ class Reproducible(unittest.TestCase):
             self.assertTrue(content == found[1][file], f"{words[0]}: {file} differs")
 
     def test_weights(self) -> None:
-        self.twice("convert", TINY, "out.safetensors", "--save-dtype", "float16")
-        self.twice("models", "create", "--arch", "vit_tiny_patch32_32", "--save-dtype", "float16", "--seed", "5", "-o", "new.safetensors")
+        self.twice("convert", TINY, "out.safetensors", "--dtype", "float16")
+        self.twice("models", "create", "--arch", "vit_tiny_patch32_32", "--dtype", "float16", "--seed", "5", "-o", "new.safetensors")
 
     def test_pictures_and_pages(self) -> None:
         self.twice("visualize", PHOTO, "-m", TINY, "-o", ".", "--save-raw", "--device", "cpu", "--precision", "float32", "--threads", "1")

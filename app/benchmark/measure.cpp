@@ -210,7 +210,7 @@ Timings measure_train_step(const model::VitConfig& config, const image::Size& si
   namespace training = model::training;
   if (precision.int8 || precision.tf32 || precision.dtype == at::kHalf) {
     throw UsageError("training computes in float32 or bfloat16",
-                     "--precision " + std::string(precision.name()));
+                     "`precision` " + std::string(precision.name()));
   }
   const auto autocast =
       precision.dtype == at::kBFloat16 ? training::Autocast::bfloat16 : training::Autocast::off;

@@ -256,14 +256,14 @@ Report report_of(const BenchmarkResult& result) {
 }
 
 void check_chart_file(const std::string& file) {
-  check_extension(file, "--html", {".svg", ".html"});
-  check_output_file(file, "--html");
+  check_extension(file, "`html`", {".svg", ".html"});
+  check_output_file(file, "`html`");
 }
 
 void write_chart(const BenchmarkResult& result, const std::string& file) {
   const Report report = report_of(result);
-  if (!file.ends_with(".svg")) return report.save(file, "--html");
-  OutputFile output(file, "--html");
+  if (!file.ends_with(".svg")) return report.save(file, "`html`");
+  OutputFile output(file, "`html`");
   output.stream() << viz::charts_svg(report.charts);
   output.close();
 }

@@ -26,7 +26,7 @@ Words split(const std::string& text, char separator) {
 std::set<std::string> mechanisms_of(const std::string& spec) {
   std::set<std::string> names;
   for (const std::string& part : split(spec, ','))
-    names.insert(model::find_mechanism(part.substr(0, part.find(':'))).name);
+    names.insert(model::find_mechanism(part.substr(0, part.find(':')), "`attn`").name);
   return names;
 }
 
@@ -48,7 +48,8 @@ Words settings_for(const std::string& attention, const Words& settings) {
   Words chosen;
   for (const std::string& setting : settings) {
     const std::string mechanism = setting.substr(0, setting.find_first_of(":."));
-    if (mechanisms.contains(model::find_mechanism(mechanism).name)) chosen.push_back(setting);
+    if (mechanisms.contains(model::find_mechanism(mechanism, "`attn_opt`").name))
+      chosen.push_back(setting);
   }
   return chosen;
 }
@@ -81,10 +82,10 @@ std::vector<BenchmarkRun> sweep(const ParsedOptions& options) {
     for (const std::string& setting : run.model.attention_options) unused.erase(setting);
   });
   if (!unused.empty()) {
-    throw UsageError("no combination runs its mechanism", "--attn-opt " + *unused.begin());
+    throw UsageError("no combination runs its mechanism", "`attn_opt` " + *unused.begin());
   }
   multiply(runs, options.texts("img-size"), [](BenchmarkRun& run, const std::string& size) {
-    run.transform.img_size = {parse_size(size), "--img-size"};
+    run.transform.img_size = {parse_size(size), "`img_size`"};
   });
   multiply(runs, options.integers("batch-size"),
            [](BenchmarkRun& run, std::int64_t size) { run.run.batch_size = size; });

@@ -76,7 +76,7 @@ ModelSource open_source(const ModelRequest& request, const std::string& architec
       word = found->stem().string();
     else
       found = hub_folder(word);
-    if (!found) throw UsageError("no such file, and no bundled model", word);
+    if (!found) throw NotFound("no such file, and no bundled model", word);
     file = *found;
   }
   if (request.num_classes || request.reset_head) {
@@ -85,7 +85,7 @@ ModelSource open_source(const ModelRequest& request, const std::string& architec
   }
   ModelSource source = open_weights(request, word, file, architecture);
   // That the attention changes is what is wanted.
-  source.notes = with_flags(source.weights.notes());
+  source.notes = spelled(source.weights.notes());
   apply_conversion_defaults(request, source);
   return source;
 }
@@ -95,21 +95,21 @@ LabelledSet evaluation_pictures(const ConvertRequest& request, const image::Labe
   const std::string& folder = request.evaluated_folder;
   if (folder.empty()) {
     if (request.required_top1) {
-      throw UsageError("nothing to measure top-1 on", "--require-top1",
-                       "--eval FOLDER names labelled pictures");
+      throw UsageError("nothing to measure top-1 on", "`require_top1`",
+                       "`eval` FOLDER names labelled pictures");
     }
     return {};
   }
   std::error_code ignored;
-  if (!fs::is_directory(folder, ignored)) throw UsageError("no such folder", "--eval " + folder);
+  if (!fs::is_directory(folder, ignored)) throw NotFound("no such folder", "`eval` " + folder);
   const std::string& csv = request.labels_csv;
   LabelledSet set =
       csv.empty() ? read_folder_classes(folder, labels) : read_labels_csv(csv, folder, labels);
   if (!set.has_labels) {
-    throw UsageError("top-1 needs one label per picture", "--labels-csv " + csv);
+    throw UsageError("top-1 needs one label per picture", "`labels_csv` " + csv);
   }
   if (set.readable() == 0)
-    throw Error(ErrorCode::empty, "none of the labelled pictures can be read", "--eval " + folder);
+    throw Error(ErrorCode::empty, "none of the labelled pictures can be read", "`eval` " + folder);
   return set;
 }
 
@@ -158,7 +158,7 @@ void Distillation::check_files() const {
   }
   if (!request_.names_attention && request_.sizes.empty()) {
     throw UsageError("expected the attention to convert to", "convert",
-                     "--attn hydra:last2; or the sizes to learn: --sizes 384,512");
+                     "`attn` hydra:last2; or the sizes to learn: `sizes` 384,512");
   }
   std::vector<std::string> read = request_.starts;
   read.push_back(source_.weights.file().string());
@@ -304,14 +304,14 @@ int Distillation::finish(const training::ConversionHistory& history) {
   if (!is_first()) return code;
   const Report written = report_of(report);
   written.write(request_.format, std::cout);
-  for (const std::string& file : request_.reports) written.save(file, "--report");
+  for (const std::string& file : request_.reports) written.save(file, "`report`");
   console_.note("wrote " + output_.string());
   if (!history.failure.empty()) {
     print_error(Error(ErrorCode::failed, history.failure, "convert",
-                      "the file holds the best state before that; a run with a smaller --lr, begun "
-                      "anew with --force, may go further"));
+                      "the file holds the best state before that; a run with a smaller `lr`, begun "
+                      "anew with `force`, may go further"));
   } else if (!history.is_complete) {
-    console_.note("note: the conversion is not complete; --resume auto goes on with it");
+    console_.note("note: the conversion is not complete; `resume` auto goes on with it");
   }
   if (is_below) {
     std::cerr << "check failed: top-1 is below --require-top1 "
@@ -349,19 +349,19 @@ int Distillation::run() {
   if (layers.all.empty() && chosen.sizes.steps == 0) {
     throw UsageError(
         "the model already has that attention: " + model::to_text(source_.trained.attention),
-        "--attn");
+        "`attn`");
   }
   if (steps_of_maps + chosen.outputs.steps + chosen.finetune.steps + chosen.sizes.steps == 0 &&
       chosen.begun.empty() && !fits_hydra) {
     throw UsageError("no stage has steps: nothing would be learned", "convert",
-                     "--epochs, --steps-maps or --steps-outputs above 0");
+                     "`epochs`, `steps_maps` or `steps_outputs` above 0");
   }
   student_->to(device_);
   training::share_weights(*student_, *group_);
   recipe_ = conversion_recipe(request_, chosen.trainer.autocast, group_->world_size());
   about_ = describe_descendant(source_, "convert", transform_, labels);
   about_["recipe"] = recipe_;
-  chosen.identity = identity_of_run(recipe_, about_, pictures_.training);
+  chosen.identity = identity_of_run("convert", recipe_, about_, pictures_.training);
   require_same_on_all(recipe_, chosen.identity, *group_);
   // Each process holds its share.
   std::vector<training::TrainingPicture> mine;

@@ -27,7 +27,7 @@ void prepare_output(const fs::path& file, bool force) {
   if (open_stream(file)) throw UsageError("expected a file, found an open stream", file.string());
   std::error_code error;
   if (fs::exists(file, error) && !force) {
-    throw UsageError("the file exists", file.string(), "--force replaces it");
+    throw UsageError("the file exists", file.string(), "`force` replaces it");
   }
   if (error == std::errc::filename_too_long)
     throw UsageError("the name is too long", file.string());
@@ -57,11 +57,12 @@ RewriteRequest rewrite_request(const ParsedOptions& options, const ModelRequest&
                      "convert", "hydrascope convert in.pth out.safetensors");
   }
   // What a file of --config has may be another command's default.
-  for (const char* name :
-       {"input", "sizes", "scenes", "epochs", "stage", "start", "eval", "report", "set"}) {
-    if (options.source(name) == Source::command_line) {
-      throw UsageError("a checkpoint that is only rewritten learns nothing",
-                       std::string("--") + name, "name the pictures to learn from by --input");
+  for (const auto& [name, entry] : options.entries()) {
+    const Role role = entry.option.role;
+    const bool is_of_learning = role == Role::task || role == Role::step || role == Role::report;
+    if (is_of_learning && entry.source == Source::command_line) {
+      throw UsageError("a checkpoint that is only rewritten learns nothing", options.origin(name),
+                       "name the pictures to learn from by `input`");
     }
   }
   return {console_request(options),
@@ -72,7 +73,7 @@ RewriteRequest rewrite_request(const ParsedOptions& options, const ModelRequest&
           options.flag("force"),
           transform_request(options),
           static_cast<std::uint64_t>(options.integer("seed")),
-          parse_dtype(options.text("save-dtype")),
+          parse_dtype(options.text("dtype")),
           options.text("labels")};
 }
 

@@ -72,22 +72,22 @@ ConvertRequest convert_request(const ParsedOptions& options, ModelRequest model,
   read.take("labels-csv", request.labels_csv);
   read.take("require-top1", request.required_top1);
   read.take("report", request.reports);
-  request.dtype = parse_dtype(options.text("save-dtype")).value_or(request.dtype);
+  request.dtype = parse_dtype(options.text("dtype")).value_or(request.dtype);
 
   training::ConversionOptions& conversion = request.conversion;
   read.take("steps-maps", conversion.maps.steps);
   if (const auto size = request.setting("maps.batch-size"); !size.empty())
-    request.batch_size_maps = to_integer(size, "--set maps.batch-size");
+    request.batch_size_maps = to_integer(size, "`set` maps.batch-size");
   conversion.finetune.evaluations = conversion.sizes.evaluations =
-      to_integer(request.setting("last.evaluations"), "--set last.evaluations");
+      to_integer(request.setting("last.evaluations"), "`set` last.evaluations");
   read.take("steps-sizes", conversion.sizes.steps);
-  conversion.sizes.learning_rate = to_number(request.setting("sizes.lr"), "--set sizes.lr");
+  conversion.sizes.learning_rate = to_number(request.setting("sizes.lr"), "`set` sizes.lr");
   if (request.sizes.empty()) {
     conversion.sizes.steps = 0;
     const bool sets_rate = request.given_settings.contains("sizes.lr");
     if (sets_rate || options.source("steps-sizes") == Source::command_line)
       throw UsageError("there are no sizes to learn",
-                       sets_rate ? "--set sizes.lr" : "--steps-sizes", "--sizes 512");
+                       sets_rate ? "`set` sizes.lr" : "`steps_sizes`", "`sizes` 512");
   }
   read.take("kl-weight", conversion.of_finetune.logits_weight);
   read.take("blocks-weight", conversion.of_finetune.blocks_weight);
@@ -108,8 +108,8 @@ ConvertRequest convert_request(const ParsedOptions& options, ModelRequest model,
   read.take("stage", request.stage);
   if (request.stage == "finetune") conversion.maps.steps = 0;
   if (request.stage == "maps" && !request.sizes.empty()) {
-    throw UsageError("sizes are learned end to end", "--stage maps",
-                     "--epochs 0 leaves the stage before them out");
+    throw UsageError("sizes are learned end to end", "`stage` maps",
+                     "`epochs` 0 leaves the stage before them out");
   }
   return request;
 }
@@ -178,8 +178,6 @@ training::ConversionOptions conversion_options(const ConvertRequest& request, co
 std::string conversion_recipe(const ConvertRequest& request, training::Autocast autocast,
                               int processes) {
   Json recipe = Json::parse(recipe_of(request, autocast, processes));
-  // The parent is known by its SHA-256 and the labels are in the file; where they lie says nothing.
-  for (const char* name : {"model", "labels", "format-only"}) recipe.erase(name);
   if (!request.architecture.empty()) recipe["arch"] = request.architecture;
   // A stage that does not run has no settings, so states of versions without it go on.
   if (request.sizes.empty())

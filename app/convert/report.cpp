@@ -163,8 +163,8 @@ Report report_of(const ConversionReport& conversion) {
 }
 
 void check_report_file(const std::string& file) {
-  check_extension(file, "--report", {".json", ".html"});
-  check_output_file(file, "--report");
+  check_extension(file, "`report`", {".json", ".html"});
+  check_output_file(file, "`report`");
 }
 
 }  // namespace hydrascope::app

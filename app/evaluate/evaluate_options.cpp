@@ -97,38 +97,39 @@ bool compares_models(const ParsedOptions& options) {
 
 std::vector<Option> set_runtime_options() {
   std::vector<Option> options = runtime_options();
-  named(options, "precision").help =
-      "number format to compute in, auto being float32 on the CPU, bfloat16 on a GPU";
+  named(options, "precision").help = "number format (auto: float32 on the CPU, bfloat16 on a GPU)";
   return options;
 }
 
 std::vector<Option> labelled_set_options() {
   std::vector<Option> labels = in_group(
-      "Labels",
+      "Labels", Role::source,
       {text("labels-csv",
             "labels of the pictures: a table with columns file and label (id, name or index)",
             takes("FILE"), completes_files),
-       flag("no-labels", "the pictures have no labels, whatever folders they lie in")});
-  labels.push_back(integer("limit-images", "use N pictures only, evenly spread over the set",
-                           otherwise("all"), at_least(1), in("Input")));
+       flag("no-labels", "ignore the names of folders: the pictures have no labels",
+            role(Role::source))});
+  labels.push_back(integer("limit-images", "number of used pictures, evenly spread over the set",
+                           otherwise("all"), at_least(1), in("Input"), role(Role::task)));
   return labels;
 }
 
 std::vector<Option> score_options() {
   return in_group(
-      "Scores",
+      "Scores", Role::report,
       {text("real-labels",
-            "also score by lists of valid classes, one per picture (ImageNet ReaL); a column "
-            "real_labels of --labels-csv does the same",
+            "file of the valid classes of each picture (ImageNet ReaL), for a second score; a "
+            "column real_labels of --labels-csv does the same",
             takes("FILE.json"), completes_files),
-       number("require-top1", "exit with code 4 if top-1 is below PCT percent", takes("PCT")),
-       text("per-class", "write a table of accuracy by class; - prints it after the summary",
+       number("require-top1", "least top-1 in percent; exit code 4 below it", takes("PCT")),
+       text("per-class", "file of the accuracy by class; - prints it after the summary",
             takes("FILE|-"), written),
-       integer("confusions", "print the N most frequent confusions of two classes", at_least(1)),
+       integer("confusions", "number of printed confusions of two classes, the most frequent first",
+               at_least(1)),
        text("html", "also write one page: scores, calibration, worst classes, surest errors",
             takes("FILE.html"), written),
        text("save-errors",
-            "write contact sheets of the 100 worst misclassified pictures, and errors.csv",
+            "folder of contact sheets of the 100 worst wrong answers, and errors.csv",
             takes("FOLDER"), written),
        text("save-logits", "write the logits, float32 (pictures, classes)", takes("FILE.npy"),
             written)});
@@ -136,9 +137,9 @@ std::vector<Option> score_options() {
 
 std::vector<Option> layer_reference_options() {
   return in_group(
-      "Comparison",
-      {text("against", "the other model; it sees the same pictures, through its own transform",
-            takes("NAME|FILE"), otherwise("the model itself"), completes_files),
+      "Comparison", Role::model,
+      {text("against", "the other model, with its own transform", takes("NAME|FILE"),
+            otherwise("the model itself"), completes_files),
        text("against-attn", "attention of the other model, as --attn takes it", takes("SPEC")),
        text("against-attn-opt", "setting of the other model's attention, as --attn-opt takes it",
             takes("MECHANISM[:LAYERS].KEY=VALUE"), repeatable)});
@@ -147,26 +148,24 @@ std::vector<Option> layer_reference_options() {
 std::vector<Option> agreement_options() {
   std::vector<Option> options = layer_reference_options();
   options.push_back(text("against-precision", "number format of the other model's computation",
-                         otherwise("as --precision"), one_of(precision_choices()),
-                         in("Comparison")));
+                         otherwise("as --precision"), one_of(precision_choices()), in("Comparison"),
+                         role(Role::model)));
   return options;
 }
 
 std::vector<Option> faithfulness_options() {
   return in_group(
-      "Faithfulness",
-      {text("measure", "how maps are measured; positive and negative need labels",
-            takes("NAME,..."), by_default("deletion,insertion"),
-            one_of(names_of(explain::measures())), comma_list),
-       text("method", "methods whose maps are measured, besides random maps and the centre",
-            takes("NAME,..."), otherwise("all that the layer supports"), one_of(map_names()),
-            comma_list),
+      "Faithfulness", Role::task,
+      {text("measure", "measures of the maps; positive and negative need labels", takes("NAME,..."),
+            by_default("deletion,insertion"), one_of(names_of(explain::measures())), comma_list),
+       text("method", "measured methods, beside random maps and the centre", takes("NAME,..."),
+            otherwise("all that the layer supports"), one_of(map_names()), comma_list),
        integer("steps", "steps of deletion and insertion, each a forward pass per picture and map",
                by_default("14"), at_least(1)),
-       text("substrate", "what takes a patch's place; insertion starts from blur in any case",
+       text("substrate", "replacement of a patch; insertion always starts from blur",
             otherwise("mean for deletion, black for positive and negative"),
             one_of(names_of(explain::substrates()))),
-       text("class", "class that is explained and watched: the predicted or the labelled one",
+       text("class", "explained and watched class: the predicted one or the labelled one",
             by_default("pred"), one_of({"pred", "target"})),
        text("layer", "layer that is explained, from 0", takes("last|N"), by_default("last"))});
 }

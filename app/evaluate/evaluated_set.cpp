@@ -22,20 +22,20 @@ std::string folder_of(const SetRequest& request) {
   if (words.size() != 1) {
     throw UsageError("expected one folder, found " + std::to_string(words.size()), request.command);
   }
-  if (!is_folder(words[0])) throw UsageError("no such folder", words[0]);
+  if (!is_folder(words[0])) throw NotFound("no such folder", words[0]);
   return words[0];
 }
 
 void require_labels(const SetRequest& request) {
   if (request.needs_labels.empty()) return;
   throw UsageError("the pictures have no labels", request.needs_labels,
-                   "name them with --labels-csv FILE");
+                   "name them with `labels_csv` FILE");
 }
 
 LabelledSet read_pictures(const SetRequest& request, const image::Labels& labels) {
   const std::string& csv = request.labels_csv;
   if (request.ignores_labels && !csv.empty())
-    throw UsageError("labels are given", "--no-labels with --labels-csv");
+    throw UsageError("labels are given", "`no_labels` with `labels_csv`");
   if (!csv.empty()) return read_labels_csv(csv, folder_of(request), labels);
   if (request.ignores_labels) require_labels(request);
   const std::vector<std::string>& words = request.words;

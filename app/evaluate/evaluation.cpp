@@ -96,9 +96,9 @@ bool Evaluation::add(const PipelineResult& result, const at::Tensor& reference) 
   if (result.error) {
     scores_.add_failure();
     progress_.hide();
-    // In one write: threads may share the terminal.
-    std::cerr << "error: " + printable(result.input.given) + ": " +
-                     std::string(name(*result.error)) + ": " + printable(result.message) + '\n';
+    print_failure(Error(*result.error, result.message, result.input.given),
+                  spelled("error: " + printable(result.input.given) + ": " +
+                          std::string(name(*result.error)) + ": " + printable(result.message)));
     if (logits_) logits_->append_nan();
   } else {
     const std::span<const float> logits = values_of(result.logits);

@@ -22,10 +22,10 @@ constexpr std::int64_t kRandomDraws = 5;
 
 std::int64_t layer_of(const std::string& word, std::int64_t depth) {
   if (word == "last") return depth - 1;
-  const std::int64_t layer = to_integer(word, "--layer");
+  const std::int64_t layer = to_integer(word, "`layer`");
   if (layer < 0 || layer >= depth) {
     throw UsageError("expected last or 0 to " + std::to_string(depth - 1) + ", found " + word,
-                     "--layer");
+                     "`layer`");
   }
   return layer;
 }

@@ -26,7 +26,7 @@ void add_score_tables(const ScoreRequest& wanted, const Scores& scores, const im
   if (const std::string& file = wanted.per_class; file == "-")
     report.add_table("per_class", "by class", confusions.classes(labels), kMain);
   else if (!file.empty())
-    Report::of("by class", confusions.classes(labels)).save(file, "--per-class");
+    Report::of("by class", confusions.classes(labels)).save(file, "`per_class`");
   if (wanted.confusions > 0) {
     report.add_table("confusions", "most frequent confusions",
                      confusions.pairs(wanted.confusions, labels), kInJson | kInText | kInRows);

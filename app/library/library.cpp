@@ -2,6 +2,7 @@
 #define HYDRASCOPE_WITHOUT_CLASSES
 #include "app/build_info.h"
 #include "app/library/include/hydrascope/hydrascope.h"
+#include "app/library/last_error.h"
 #include "app/options/option_builders.h"
 #include "app/options/options.h"
 #include "app/results/json.h"
@@ -13,9 +14,7 @@
 
 #include <algorithm>
 #include <array>
-#include <exception>
 #include <future>
-#include <new>
 #include <span>
 #include <string>
 #include <utility>
@@ -23,43 +22,6 @@
 
 namespace hydrascope::app {
 namespace {
-
-struct LastError {
-  std::string code;
-  std::string text;
-};
-
-LastError& last_error() {
-  thread_local LastError last;
-  return last;
-}
-
-void remember(const Error& error) noexcept {
-  constexpr std::size_t kPrefix = std::string_view("error: ").size();
-  try {
-    last_error() = {std::string(name(error.code())), error_text(error).substr(kPrefix)};
-  } catch (...) {  // no memory for the text
-    last_error().code.clear();
-  }
-}
-
-/// Whether `work` threw nothing.
-template <class Work>
-bool succeeds(const Work& work) noexcept {
-  try {
-    work();
-    return true;
-  } catch (const Error& error) {
-    remember(error);
-  } catch (const std::bad_alloc&) {
-    remember(Error(ErrorCode::out_of_memory, "not enough memory"));
-  } catch (const std::exception& error) {
-    remember(Error(ErrorCode::internal, error.what(), "internal"));
-  } catch (...) {
-    remember(Error(ErrorCode::internal, "an unknown exception", "internal"));
-  }
-  return false;
-}
 
 std::vector<Option> only(std::vector<Option> options, std::span<const std::string_view> names) {
   std::erase_if(options, [&](const Option& option) {
@@ -221,6 +183,14 @@ hydrascope_answer::hydrascope_answer(hydrascope::app::Answer answer) : given(std
 
 const char* hydrascope_version() { return hydrascope::app::kVersion.data(); }
 const char* hydrascope_error_code() { return hydrascope::app::last_error().code.c_str(); }
+const char* hydrascope_error_field() { return hydrascope::app::last_error().subject.field.c_str(); }
+const char* hydrascope_error_subject() {
+  return hydrascope::app::last_error().subject.rest.c_str();
+}
+void hydrascope_name_options(int as) {
+  using hydrascope::app::Spelling;
+  hydrascope::app::spell_options_as(as == HYDRASCOPE_NAMES ? Spelling::names : Spelling::flags);
+}
 const char* hydrascope_error_text() { return hydrascope::app::last_error().text.c_str(); }
 
 hydrascope_model* hydrascope_open(const char* const* words, size_t num_words, unsigned wants) {

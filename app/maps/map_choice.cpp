@@ -26,7 +26,7 @@ ClassChoice::ClassChoice(std::span<const std::string> words, std::optional<std::
   bool has_predicted = false;
   for (const std::string& word : words) {
     if (word != kPredicted) {
-      slots_.emplace_back(named.find(word, "--class " + word));
+      slots_.emplace_back(named.find(word, "`class` " + word));
     } else if (!has_predicted) {
       slots_.emplace_back(std::nullopt);
       has_predicted = true;
@@ -70,7 +70,7 @@ Method parse_method(const std::string& word) {
   const std::vector<std::string> names = method_words();
   const std::string near = nearest(word, names);
   throw UsageError(
-      "unknown method", "--method " + word,
+      "unknown method", "`method` " + word,
       near.empty() ? "one of " + join_words(names, ", ", ", ") : "did you mean " + near + "?");
 }
 
@@ -103,7 +103,7 @@ Layers parse_layers(const std::vector<std::string>& words, const VitConfig& conf
     } else if (word == "last") {
       add(config.depth - 1);
     } else {
-      add(parse_place(word, "--layer", config.depth, "a number, last or all"));
+      add(parse_place(word, "`layer`", config.depth, "a number, last or all"));
     }
   }
   if (words.empty()) add(config.depth - 1);
@@ -124,7 +124,7 @@ std::vector<Head> parse_heads(const std::vector<std::string>& words, const VitCo
       for (std::int64_t head = 0; head < config.num_heads; ++head) add({Head::Kind::one, head});
     } else {
       add({Head::Kind::one,
-           parse_place(word, "--head", config.num_heads, "a number, mean, max or all")});
+           parse_place(word, "`head`", config.num_heads, "a number, mean, max or all")});
     }
   }
   if (words.empty()) add({Head::Kind::mean});
@@ -134,7 +134,7 @@ std::vector<Head> parse_heads(const std::vector<std::string>& words, const VitCo
 void require_method(const VitConfig& config, Method method, std::int64_t layer,
                     MaplessLayers mapless) {
   model::explain::require_supported(config, method, layer, mapless,
-                                    "--method " +
+                                    "`method` " +
                                         std::string(model::explain::entry_of(method).name) +
                                         ", layer " + std::to_string(layer));
 }
@@ -166,7 +166,7 @@ MapSelection choose_maps(const VitConfig& config, const MapWords& words) {
       if (head.kind != Head::Kind::mean && !model::explain::entry_of(method).by_head) {
         throw UsageError(std::string(model::explain::entry_of(method).name) +
                              " has one map for all heads, none by head",
-                         "--head " + to_text(head), "hydra and attention have maps by head");
+                         "`head` " + to_text(head), "hydra and attention have maps by head");
       }
       const auto is_same = [&](const MapChoice& other) {
         return other.method == method && other.layer == layer && other.head == head;

@@ -112,7 +112,7 @@ at::Tensor calibration_images(const std::string& word, const ModelSource& source
   }
   if (images.empty()) {
     if (word.empty()) return {};  // an installation without photographs
-    throw UsageError("no picture to calibrate on", "--calibration " + word,
+    throw UsageError("no picture to calibrate on", "`calibration` " + word,
                      "name a folder of pictures, or none");
   }
   return at::stack(images);

@@ -4,6 +4,7 @@
 #include "app/options/option_table.h"
 #include "app/run/assets.h"
 #include "app/run/console.h"
+#include "app/run/usage_error.h"
 #include "kernels/error.h"
 #include "model/config/architectures.h"
 #include "model/config/timm_models.h"
@@ -33,14 +34,14 @@ bool exists(const fs::path& path) {
   if (near.empty() && model::find_architecture(word)) {
     throw Error(
         ErrorCode::invalid_argument, "an architecture has no weights of its own", word,
-        "give them with --checkpoint FILE, or make random ones with `hydrascope models create`");
+        "give them with `checkpoint` FILE, or make random ones with `hydrascope models create`");
   }
   std::string hint = "a file, a folder, or one of: ";
   for (std::size_t i = 0; i < names.size(); ++i) hint += (i == 0 ? "" : ", ") + names[i];
   if (const auto hub = parse_hub_name(word); hub && fs::path(word).extension() != ".safetensors")
     hint = "if it is a model on Hugging Face, `" + download_command(*hub) + "` fetches it";
-  throw Error(ErrorCode::invalid_argument, "there is no model of that name, and no such file", word,
-              near.empty() ? hint : "did you mean " + near + "?");
+  throw NotFound("there is no model of that name, and no such file", word,
+                 near.empty() ? hint : "did you mean " + near + "?");
 }
 
 /// Refuses a name that is nearly a mechanism's; the registry refuses the others.
@@ -52,7 +53,7 @@ void suggest_mechanisms(std::string_view spec) {
     if (word.empty() || model::find_mechanism_or_null(word) != nullptr) continue;
     if (const std::string near = nearest(word, mechanism_names()); !near.empty())
       throw Error(ErrorCode::invalid_argument,
-                  "unknown attention mechanism '" + std::string(word) + "'", "--attn",
+                  "unknown attention mechanism '" + std::string(word) + "'", "`attn`",
                   "did you mean " + near + "?");
   }
 }
@@ -94,8 +95,7 @@ void apply_request(const ModelRequest& request, model::VitConfig& config) {
 ModelSource open_model(const ModelRequest& request) {
   const std::string& word = request.word;
   if (const std::string& file = request.checkpoint; !file.empty()) {
-    if (!exists(file))
-      throw Error(ErrorCode::invalid_argument, "no such file", "--checkpoint " + file);
+    if (!exists(file)) throw NotFound("no such file", "`checkpoint` " + file);
     return open_weights(request, file, file, word);
   }
   if (word.empty()) {
@@ -124,12 +124,11 @@ ModelSource open_weights(const ModelRequest& request, const std::string& name,
     source.config = source.weights.deduce_config(source.head);
   } else {
     const auto architecture = model::find_architecture(architecture_name);
-    if (!architecture)
-      refuse_architecture("with --checkpoint, --model names an architecture", architecture_name);
+    if (!architecture) refuse_architecture("there is no such architecture", architecture_name);
     source.config = architecture->config;
     source.weights.complete(source.config, source.head);
   }
-  source.notes = with_flags(source.weights.notes());
+  source.notes = spelled(source.weights.notes());
   source.config.attention.resize(static_cast<std::size_t>(source.config.depth));
   const model::TokenGrid training_grid = source.config.training_grid();
   source.trained = source.config;

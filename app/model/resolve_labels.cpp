@@ -1,6 +1,7 @@
 #include "app/model/resolve_labels.h"
 
 #include "app/run/assets.h"
+#include "app/run/usage_error.h"
 #include "kernels/error.h"
 
 #include <filesystem>
@@ -30,7 +31,7 @@ std::optional<fs::path> labels_file(const std::string& given) {
   std::error_code ignored;
   if (fs::exists(given, ignored)) return given;
   const std::optional<fs::path> bundled = bundled_labels(given);
-  if (!bundled) throw Error(ErrorCode::invalid_argument, "no such file", "--labels " + given);
+  if (!bundled) throw NotFound("no such file", "`labels` " + given);
   return bundled;
 }
 

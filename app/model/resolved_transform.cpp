@@ -18,12 +18,12 @@ void check_transform(const image::TransformConfig& config) {
   if (!(config.crop_pct > 0 && config.crop_pct <= 1)) {
     throw Error(ErrorCode::invalid_argument,
                 "expected a number in (0, 1], found " + shortest_number(config.crop_pct),
-                "--crop-pct");
+                "`crop_pct`");
   }
   for (const double value : config.std) {
     if (!(value > 0))
       throw Error(ErrorCode::invalid_argument,
-                  "expected numbers above 0, found " + shortest_number(value), "--std");
+                  "expected numbers above 0, found " + shortest_number(value), "`std`");
   }
 }
 
@@ -42,10 +42,10 @@ bool keeps_corner(const image::TransformConfig& transform, const model::VitConfi
 void ResolvedTransform::say_assumed(const Console& console, const std::string& of) const {
   std::string fields;
   std::string flags;
-  for (const auto& [field, flag] : {std::pair{"mean", "--mean"},
-                                    {"std", "--std"},
-                                    {"crop_pct", "--crop-pct"},
-                                    {"interpolation", "--interpolation"}}) {
+  for (const auto& [field, flag] : {std::pair{"mean", "`mean`"},
+                                    {"std", "`std`"},
+                                    {"crop_pct", "`crop_pct`"},
+                                    {"interpolation", "`interpolation`"}}) {
     const auto origin = origins.find(field);
     if (origin == origins.end() || origin->second != kNoArchitecture) continue;
     fields += (fields.empty() ? "" : ", ") + std::string(field);
@@ -69,7 +69,7 @@ std::string ResolvedTransform::describe() const {
     if (!from.empty()) from += "; ";
     from += fields_of.size() == 1 ? "from " + origin : fields + " from " + origin;
   }
-  return "transform: " + image::describe(config) + " [" + from + "]";
+  return spelled("transform: " + image::describe(config) + " [" + from + "]");
 }
 
 ResolvedTransform resolve_transform(const TransformRequest& request, const ModelSource& source) {

@@ -65,8 +65,8 @@ model::Classifier make_classifier(const RunRequest& request, const ModelSource& 
   wanted.kernels = request.kernels;
   if (!request.calibration.empty() && !wanted.precision.int8)
     throw Error(ErrorCode::invalid_argument, "only int8 is calibrated",
-                "--calibration with --precision " + std::string(wanted.precision.name()),
-                "add --precision int8");
+                "`calibration` with `precision` " + std::string(wanted.precision.name()),
+                "add `precision` int8");
   wanted.deterministic = request.deterministic;
   // Explanations of the classifier's answers have to keep to it, too.
   if (wanted.deterministic)

@@ -7,8 +7,11 @@
 
 namespace hydrascope::app {
 
-std::vector<Option> in_group(const std::string& group, std::vector<Option> options) {
-  for (Option& option : options) option.group = group;
+std::vector<Option> in_group(const std::string& group, Role role, std::vector<Option> options) {
+  for (Option& option : options) {
+    option.group = group;
+    if (option.role == Role::undecided) option.role = role;
+  }
   return options;
 }
 
@@ -71,10 +74,11 @@ Option share(std::string name, std::string help, std::string default_value) {
                 at_most(1));
 }
 
-Option save_dtype(std::string default_note) {
-  return text("save-dtype", "number format of the weights in the new file",
+Option stored_dtype(std::string default_note) {
+  return text("dtype", "number format of the weights in the new file",
               otherwise(std::move(default_note)), one_of({"float32", "float16", "bfloat16"}),
-              also({{"precision"}, {"fp16", "float16"}, {"bf16", "bfloat16"}}));
+              synonyms({{"fp32", "float32"}, {"fp16", "float16"}, {"bf16", "bfloat16"}}),
+              formerly({"save-dtype", "precision", "fp16", "bf16"}), role(Role::place));
 }
 
 }  // namespace hydrascope::app

@@ -40,6 +40,12 @@ inline auto also(std::vector<OptionAlias> aliases) {
 inline auto suggests(std::vector<std::string> words) {
   return [=](Option& option) { option.suggestions = words; };
 }
+inline auto formerly(std::vector<std::string> names) {
+  return [=](Option& option) { option.former = names; };
+}
+inline auto role(Role role) {
+  return [=](Option& option) { option.role = role; };
+}
 inline auto values(int count) {
   return [=](Option& option) { option.values = count; };
 }
@@ -97,11 +103,11 @@ Option number(std::string name, std::string help, std::string default_value, dou
 Option integer(std::string name, std::string help, std::string default_value, double minimum = 0);
 /// Between 0 and 1.
 Option share(std::string name, std::string help, std::string default_value);
-/// Of commands that write weights; elsewhere `--precision` is that of the computation.
-Option save_dtype(std::string default_note);
+/// `--dtype`, of commands that write weights.
+Option stored_dtype(std::string default_note);
 
-/// All of them under that heading of the help.
-std::vector<Option> in_group(const std::string& group, std::vector<Option> options);
+/// All of them under that heading of the help, and with that role where an option has none of its own.
+std::vector<Option> in_group(const std::string& group, Role role, std::vector<Option> options);
 std::vector<Option> without(std::vector<Option> options,
                             std::initializer_list<std::string_view> names);
 /// The same, those of `names` hidden.

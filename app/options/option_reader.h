@@ -12,7 +12,7 @@
 
 namespace hydrascope::app {
 
-/// A value, and what the user set it by: "--imgsz", "config.json".
+/// A value, and what the user set it by: "`imgsz`", "config.json".
 template <class Value>
 struct Asked {
   Value value{};

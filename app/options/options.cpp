@@ -46,11 +46,14 @@ bool looks_like_option(std::string_view word) {
 
 [[noreturn]] void throw_unknown(const CommandSpec& command, const std::string& written,
                                 std::string_view name) {
+  if (const Option* now = find_former(command, name))
+    throw UsageError("unknown option " + written, command.name,
+                     option_named(now->name) + ": " + std::string(brief(*now)));
   const std::string near = nearest(with_dashes(name), option_spellings(command));
   throw UsageError("unknown option " + written, command.name,
                    near.empty() ? "names that begin with '-' go after --; hydrascope help " +
                                       command.name + " lists the options"
-                                : "did you mean --" + near + "?");
+                                : "did you mean " + option_named(near) + "?");
 }
 
 /// Spells out what users write in the few forms that cxxopts reads without surprises.
@@ -85,15 +88,16 @@ class Rewriter {
  private:
   void rewrite_long(const std::string& word) {
     const std::size_t equals = std::min(word.find('='), word.size());
-    const std::string written = word.substr(0, equals);
+    const std::string written = option_named(word.substr(2, equals - 2));
     const std::string name = with_dashes(word.substr(2, equals - 2));
     const OptionMatch match = find_option(command_, name);
     if (!match) throw_unknown(command_, written, name);
 
     if (equals < word.size()) {
       if (match.alias != nullptr && !match.alias->implied.empty()) {
-        throw UsageError(written + " takes no value", written,
-                         "it stands for --" + match.option->name + " " + match.alias->implied);
+        throw UsageError(
+            written + " takes no value", written,
+            "it stands for " + option_named(match.option->name) + " " + match.alias->implied);
       }
       emit(name, word.substr(equals + 1));
     } else if (match.stands_alone()) {
@@ -108,7 +112,8 @@ class Rewriter {
     const std::string name = with_dashes(word.substr(1, word.find('=') - 1));
     if (name.size() > 1 && find_option(command_, name)) {
       // "-model x" would otherwise be the model "odel".
-      throw UsageError("unknown option -" + name, command_.name, "did you mean --" + name + "?");
+      throw UsageError("unknown option -" + name, command_.name,
+                       "did you mean " + option_named(name) + "?");
     }
     for (std::size_t i = 1; i < word.size(); ++i) {
       const std::string written = std::string("-") + word[i];
@@ -138,8 +143,9 @@ class Rewriter {
     }
     if (looks_like_option(arguments_[next_])) {
       const std::string& found = arguments_[next_];
-      throw UsageError(written + " needs a value, found " + found, written,
-                       "a value that begins with '-' is written --" + option.name + "=" + found);
+      throw UsageError(
+          written + " needs a value, found " + found, written,
+          "a value that begins with '-' is written " + option_named(option.name) + "=" + found);
     }
     std::string value = arguments_[next_++];
     for (auto count = split_values(option, value).size();
@@ -199,7 +205,7 @@ CommandLine read_command_line(const CommandSpec& command, std::span<const std::s
       result.settings.push_back(
           {match.option, given.key(),
            check_values(*match.option, split_values(*match.option, given.value()),
-                        "--" + given.key())});
+                        option_named(given.key()))});
     }
     result.positionals = parsed.unmatched();
   } catch (const cxxopts::exceptions::specification& error) {
@@ -232,7 +238,7 @@ void check_subcommand(const CommandSpec& command, const CommandLine& line) {
     std::vector<std::string> others;
     for (const std::string& other : setting.option->subcommands)
       others.push_back(command.name + " " + other);
-    throw UsageError("takes no --" + setting.spelling, command.name + " " + name,
+    throw UsageError("takes no " + option_named(setting.spelling), command.name + " " + name,
                      join_words(others, ", ", " and ") + (others.size() == 1 ? " does" : " do"));
   }
 }
@@ -301,7 +307,7 @@ std::string ParsedOptions::origin(std::string_view name) const {
   const Entry& found = entry(name);
   return found.source == Source::config_file
              ? std::filesystem::path(config_file_).filename().string()
-             : "--" + found.spelling;
+             : option_named(found.spelling);
 }
 
 bool ParsedOptions::flag(std::string_view name) const {

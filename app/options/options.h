@@ -17,6 +17,26 @@ namespace hydrascope::app {
 
 enum class ValueKind { flag, text, integer, number };
 
+/// The part of an option in a run. A recipe holds tasks, models, sources and steps; a run that goes on
+/// must have the same tasks and models (`is_recorded`, `is_kept_by_a_run`).
+enum class Role {
+  undecided,  ///< in no table
+  task,       ///< decides what is learned or answered
+  model,      ///< decides what the model computes
+  source,     ///< names weights, classes or a transform, which are known by their content
+  step,       ///< decides how work is cut into steps, or when it ends
+  speed,      ///< chooses and shares the machine
+  place,      ///< names files and folders to write, and their form
+  report,     ///< measures a result
+  console,    ///< chooses messages and exit codes
+};
+/// Whether a recipe holds options of that role.
+constexpr bool is_recorded(Role role) {
+  return role == Role::task || role == Role::model || role == Role::source || role == Role::step;
+}
+/// Whether a run that goes on must have the same value.
+constexpr bool is_kept_by_a_run(Role role) { return role == Role::task || role == Role::model; }
+
 /// Another spelling of an option; `implied` is the value it stands for ("--fp16" -> "float16").
 struct OptionAlias {
   std::string name;
@@ -37,12 +57,14 @@ struct Option {
   std::vector<std::string> choices = {};             ///< a closed set of words; empty = any
   std::map<std::string, std::string> synonyms = {};  ///< other words for some of them
   std::vector<OptionAlias> aliases = {};
+  std::vector<std::string> former = {};  ///< earlier names, which an error leads here from
   int values = 1;  ///< > 1: that many space- or comma-separated values ("--mean .485 .456 .406")
   bool comma_list = false;  ///< any number of values, comma-separated ("--batch-size 1,8,32")
   bool repeatable = false;  ///< may be given several times, values are kept in order
-  std::optional<double> minimum = {};         ///< smallest number accepted
-  std::optional<double> maximum = {};         ///< largest number accepted
-  std::string group = {};                     ///< heading in --help ("Model", "Input", ...)
+  std::optional<double> minimum = {};  ///< smallest number accepted
+  std::optional<double> maximum = {};  ///< largest number accepted
+  std::string group = {};              ///< heading in --help ("Model", "Input", ...)
+  Role role = Role::undecided;
   bool completes_files = false;               ///< shell completion offers files
   bool is_written = false;                    ///< its values name files or folders to write
   std::vector<std::string> suggestions = {};  ///< or these words, of an open set
@@ -87,8 +109,8 @@ class ParsedOptions {
   /// True when the user gave it, by flag or config file.
   [[nodiscard]] bool given(std::string_view name) const;
   [[nodiscard]] Source source(std::string_view name) const;
-  /// The spelling used ("--imgsz", "--fp16"), or the file's name ("config.json"): for messages that
-  /// say where a value came from. "--img-size" if it is a default.
+  /// The spelling used ("`imgsz`", "`fp16`"), or the file's name ("config.json"): for messages that
+  /// say where a value came from. "`img_size`" if it is a default.
   [[nodiscard]] std::string origin(std::string_view name) const;
 
   /// Of an option that is no flag: Error(internal).

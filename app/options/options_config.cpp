@@ -4,6 +4,7 @@
 #include "app/options/options.h"
 #include "app/results/json.h"
 #include "app/run/usage_error.h"
+#include "app/run/words.h"
 
 #include <nlohmann/json.hpp>
 
@@ -133,8 +134,8 @@ Json to_json(const Option& option, const std::string& word) {
   switch (option.kind) {
     case ValueKind::flag: return word == "true";
     case ValueKind::text: return word;
-    case ValueKind::integer: return to_integer(word, "--" + option.name);
-    case ValueKind::number: return to_number(word, "--" + option.name);
+    case ValueKind::integer: return to_integer(word, option_named(option.name));
+    case ValueKind::number: return to_number(word, option_named(option.name));
   }
   return {};
 }
@@ -148,7 +149,9 @@ std::vector<Setting> read_config(const CommandSpec& command, const std::string& 
   for (const auto& [key, value] : object.items()) {
     const OptionMatch match = find_option(command, key);
     if (!match) {
-      const std::string near = nearest(with_dashes(key), option_spellings(command));
+      const Option* now = find_former(command, key);
+      const std::string near =
+          now != nullptr ? now->name : nearest(with_dashes(key), option_spellings(command));
       throw UsageError("unknown key '" + key + "', which is no option of " + command.name, file,
                        near.empty() ? "hydrascope help " + command.name + " lists the options"
                                     : "did you mean " + near + "?");
@@ -183,7 +186,7 @@ std::string ParsedOptions::dump_config() const {
       try {
         static_cast<void>(value.dump());
       } catch (const Json::type_error&) {
-        throw UsageError("the value is not UTF-8, which JSON cannot hold", "--" + name);
+        throw UsageError("the value is not UTF-8, which JSON cannot hold", option_named(name));
       }
     }
     throw;

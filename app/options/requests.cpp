@@ -59,13 +59,13 @@ TransformRequest transform_request(const ParsedOptions& options) {
     if (is_native && views != "native")
       throw Error(ErrorCode::invalid_argument, "two answers to what of a picture is classified",
                   options.origin("native") + " with " + options.origin("views") + " " + views);
-    if (views == "native") request.native = {true, "--native"};
+    if (views == "native") request.native = {true, "`native`"};
     if (views == "tiles") request.views = {image::Tiling::tiles, options.origin("views")};
     if (views == "pyramid") request.views = {image::Tiling::pyramid, options.origin("views")};
   }
   if (request.native && request.img_size) {
-    throw Error(ErrorCode::invalid_argument, "--native keeps the picture's own size",
-                "--native with --img-size");
+    throw Error(ErrorCode::invalid_argument, "`native` keeps the picture's own size",
+                "`native` with `img_size`");
   }
   const bool cuts_tiles = request.views && request.views->value == image::Tiling::tiles;
   if ((request.native || cuts_tiles) && (request.crop_pct || request.crop_mode)) {

@@ -108,6 +108,6 @@ PicturesRequest pictures_request(const ParsedOptions& options, AutoExif exif);
 /// "224x224", height first, as in --img-size.
 std::string size_text(const image::Size& size);
 /// "384" or "384x640" (height x width), as --img-size takes it. Throws Error(invalid_argument).
-image::Size parse_size(const std::string& text, const std::string& option = "--img-size");
+image::Size parse_size(const std::string& text, const std::string& option = "`img_size`");
 
 }  // namespace hydrascope::app

@@ -35,7 +35,7 @@ fs::path file_of_word(const std::string& word) {
 
 struct WrittenFile {
   fs::path file;
-  std::string place;  ///< "--output x.csv"
+  std::string place;  ///< "`output` x.csv"
 };
 
 /// The files that come into being for the value of an option: the file, what it is called until it is whole,

@@ -80,7 +80,7 @@ class PictureWalk {
       return failed_input(given_, given_, ErrorCode::empty, "no picture matches this pattern");
     return failed_input(given_, folder_, ErrorCode::empty,
                         !recursive_ && has_subfolders(folder_)
-                            ? "no pictures in this folder; --recursive looks into its sub-folders"
+                            ? "no pictures in this folder; `recursive` looks into its sub-folders"
                             : "no pictures in this folder");
   }
 

@@ -276,7 +276,7 @@ std::vector<std::int64_t> classes_of_boxes(const std::string& cell, const image:
 class LabelTable {
  public:
   LabelTable(const fs::path& csv, const fs::path& folder, const image::Labels& labels)
-      : subject_("--labels-csv " + csv.string()), files_(folder, csv), words_(labels) {
+      : subject_("`labels_csv` " + csv.string()), files_(folder, csv), words_(labels) {
     std::string text = read_table_text(csv, subject_);
     form_ = find_form(text, files_, subject_);
     rows_ = split_table(text, form_.delimiter, subject_);

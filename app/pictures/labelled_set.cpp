@@ -80,7 +80,7 @@ struct FolderClasses {
 FolderClasses classes_of_folders(const std::vector<fs::path>& folders, const image::Labels& labels,
                                  const std::string& subject, const std::string& hint) {
   const ClassWords words(labels);
-  constexpr const char* kClassMap = "name them by synset id, or give --class-map FILE";
+  constexpr const char* kClassMap = "name them by synset id, or give `class_map` FILE";
   FolderClasses result;
   std::vector<std::string> named;
   std::vector<std::string> numbered;
@@ -121,7 +121,7 @@ FolderClasses classes_of_folders(const std::vector<fs::path>& folders, const ima
         subject,
         hint != kHintOfEvaluation
             ? hint
-            : "--class-map FILE names the classes after the folders, line by line" +
+            : "`class_map` FILE names the classes after the folders, line by line" +
                   std::string(from_one ? " (seq " + unknown.front() + " > FILE)" : ""));
   }
   if (unknown.size() == folders.size()) {
@@ -148,7 +148,7 @@ LabelledSet read_folder_classes(const fs::path& folder, const image::Labels& lab
   const std::vector<fs::path> folders = class_folders(folder);
   if (folders.empty()) {
     throw UsageError("expected a folder per class, found no folders", folder.string(),
-                     "for a flat folder give --labels-csv FILE");
+                     "for a flat folder give `labels_csv` FILE");
   }
   const FolderClasses classes = classes_of_folders(folders, labels, folder.string(), hint);
   LabelledSet set;
@@ -193,7 +193,7 @@ std::vector<std::int64_t> classes_of(const nlohmann::json& entry, std::int64_t n
 
 void read_real_labels(const std::filesystem::path& file, std::int64_t num_classes,
                       LabelledSet& set) {
-  const std::string subject = "--real-labels " + file.string();
+  const std::string subject = "`real_labels` " + file.string();
   std::ifstream stream(file, std::ios::binary);
   if (!stream) throw UsageError("cannot be read", subject);
   const nlohmann::json lists =
@@ -261,9 +261,8 @@ LabelledSet read_unlabelled(const std::vector<std::string>& words, bool recursiv
   }
   set.passed = inputs.passed();
   if (set.readable() == 0 && misnamed) {
-    const bool is_missing = misnamed->error == ErrorCode::not_found;
-    throw Error(is_missing ? ErrorCode::invalid_argument : *misnamed->error, misnamed->message,
-                misnamed->given);
+    if (misnamed->error == ErrorCode::not_found) throw NotFound(misnamed->message, misnamed->given);
+    throw Error(*misnamed->error, misnamed->message, misnamed->given);
   }
   return set;
 }

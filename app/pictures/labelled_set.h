@@ -59,8 +59,8 @@ Input input_of(const LabelledPicture& picture);
 void thin_out(LabelledSet& set, std::size_t count);
 
 inline constexpr const char* kHintOfEvaluation =
-    "--class-map FILE names the classes after the folders, one a line in the model's order; "
-    "pictures without labels: --no-labels --recursive";
+    "`class_map` FILE names the classes after the folders, one a line in the model's order; "
+    "pictures without labels: `no_labels` `recursive`";
 
 /// Adds what a class's folder holds, with the folders within, as torchvision and timm have it.
 void add_class_folder(const std::filesystem::path& folder, std::int64_t target, LabelledSet& set);

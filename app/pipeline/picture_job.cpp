@@ -95,7 +95,7 @@ void fail(PipelineResult& result) {
     throw;
   } catch (const Error& error) {
     result.error = error.code();
-    result.message = with_flags(error.what());
+    result.message = spelled(error.what());
   } catch (const std::bad_alloc&) {
     result.error = ErrorCode::out_of_memory;
     result.message = "not enough memory to decode the picture";

@@ -1,5 +1,7 @@
 #include "app/pipeline/predictions.h"
 
+#include "app/run/console.h"
+
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
@@ -95,7 +97,7 @@ void add_result(InputRecord& record, const PipelineResult& result) {
   record.frame = result.frame;
   record.time = result.time;
   record.error = result.error;
-  record.message = result.message;
+  record.message = spelled(result.message);
   record.width = result.picture.width;
   record.height = result.picture.height;
   record.model_size = {result.model_size.height, result.model_size.width};

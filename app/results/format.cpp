@@ -71,7 +71,7 @@ Format choose_format(std::string_view format, std::string_view output,
     word = extension.empty() ? "" : extension.substr(1);
     if (std::ranges::find(formats, word) == formats.end()) return Format::text;
   } else if (std::ranges::find(formats, word) == formats.end()) {
-    throw UsageError("unknown format '" + word + "'", "--format",
+    throw UsageError("unknown format '" + word + "'", "`format`",
                      "one of " + listed(formats, ", "));
   }
   return static_cast<Format>(std::ranges::find(kFormats, word) - kFormats.begin());
@@ -94,7 +94,7 @@ void check_report_extension(const std::string& file, const std::string& option) 
 void check_one_table(Format format, const std::vector<std::string>& options) {
   if (options.size() < 2 || (format != Format::csv && format != Format::tsv)) return;
   throw UsageError("csv and tsv hold one table", listed(options, " and "),
-                   "--format json holds them all");
+                   "`format` json holds them all");
 }
 
 std::string delimited_row(std::span<const std::string> fields, Format format) {

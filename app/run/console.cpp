@@ -1,12 +1,13 @@
 #include "app/run/console.h"
 
 #include "app/run/terminal_text.h"
+#include "app/run/words.h"
 #include "kernels/error.h"
 
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <array>
+#include <atomic>
 #include <chrono>
 #include <cstdlib>
 #include <exception>
@@ -26,9 +27,29 @@ Console Console::errors_only() const {
   return console;
 }
 
+namespace {
+
+/// For programs that start this one.
+bool says_json() {
+  static const bool asked = [] {
+    const char* form = std::getenv("HYDRASCOPE_ERRORS");
+    return form != nullptr && std::string_view(form) == "json";
+  }();
+  return asked;
+}
+
+/// Bytes that are not UTF-8 become U+FFFD.
+std::string to_line(const nlohmann::ordered_json& value) {
+  return value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + '\n';
+}
+
+}  // namespace
+
 void Console::note(std::string_view text) const {
-  const std::string said = printable_lines(with_flags(text));
-  if (!quiet) std::cerr << said << '\n';
+  constexpr std::string_view kNote = "note: ";
+  const std::string said = printable_lines(spelled(text));
+  const bool is_json = says_json() && said.starts_with(kNote);
+  if (!quiet) std::cerr << (is_json ? to_line({{"note", said.substr(kNote.size())}}) : said + '\n');
   if (heard) heard(said);
 }
 
@@ -48,57 +69,77 @@ void fill_closed_streams() {
 
 namespace {
 
-/// The option of a field; "" where it is no field.
-std::string flag_of(std::string_view field) {
-  constexpr std::array<std::pair<std::string_view, std::string_view>, 5> kOtherNames{
-      {{"attention", "--attn"},
-       {"attention_options", "--attn-opt"},
-       {"auto_augment", "--aa"},
-       {"format_only", "convert --format-only"},
-       {"rel_pos_options", "--rel-pos-opt"}}};
-  constexpr std::array<std::string_view, 25> kSameNames{
-      "batch_size",  "checkpoint", "clip_grad", "crop_mode", "device",  "fit",        "force",
-      "from",        "img_size",   "kernels",   "lr",        "mapless", "model",      "native",
-      "num_classes", "port",       "pos_embed", "precision", "rel_pos", "reset_head", "resume",
-      "start",       "train_from", "use_ema",   "views"};
-  for (const auto& [name, flag] : kOtherNames)
-    if (name == field) return std::string(flag);
-  if (std::ranges::find(kSameNames, field) == kSameNames.end()) return {};
-  std::string flag = "--" + std::string(field);
-  std::ranges::replace(flag, '_', '-');
-  return flag;
+std::atomic<Spelling>& spelling_of_process() {
+  static std::atomic<Spelling> spelling = says_json() ? Spelling::names : Spelling::flags;
+  return spelling;
+}
+
+/// An error in the form that programs read.
+std::string json_line(const Error& error) {
+  const Subject subject = parts_of(error.subject());
+  return to_line({{"error",
+                   {{"code", name(error.code())},
+                    {"field", subject.field},
+                    {"subject", subject.rest},
+                    {"text", error_text(error)}}}});
 }
 
 }  // namespace
 
-std::string with_flags(std::string_view text) {
+void spell_options_as(Spelling spelling) { spelling_of_process() = spelling; }
+
+std::string spelled(std::string_view text) { return spelled(text, spelling_of_process()); }
+
+std::string spelled(std::string_view text, Spelling spelling) {
   std::string result;
   while (true) {
     const std::size_t open = text.find('`');
     const std::size_t close = open == text.npos ? text.npos : text.find('`', open + 1);
     if (close == text.npos) return result.append(text);
     const std::string_view field = text.substr(open + 1, close - open - 1);
-    const std::string flag = flag_of(field);
     // A quotation that is no field stays; its end may be another one's begin.
+    const bool is_option = is_field(field);
     result += text.substr(0, open);
-    result += flag.empty() ? text.substr(open, close - open) : flag;
-    text.remove_prefix(flag.empty() ? close : close + 1);
+    if (!is_option) {
+      result += text.substr(open, close - open);
+    } else {
+      const std::size_t begin = result.size();
+      result.append(spelling == Spelling::flags ? "--" : "").append(field);
+      if (spelling == Spelling::flags)
+        std::replace(result.begin() + static_cast<std::ptrdiff_t>(begin), result.end(), '_', '-');
+    }
+    text.remove_prefix(is_option ? close + 1 : close);
   }
 }
 
-std::vector<std::string> with_flags(const std::vector<std::string>& texts) {
+std::vector<std::string> spelled(const std::vector<std::string>& texts) {
   std::vector<std::string> result;
-  for (const std::string& text : texts) result.push_back(with_flags(text));
+  for (const std::string& text : texts) result.push_back(spelled(text));
   return result;
 }
 
-void print_error(const Error& error) { std::cerr << error_text(error) + '\n'; }
+Subject parts_of(const std::string& subject) {
+  const std::size_t end = subject.starts_with('`') ? subject.find('`', 1) : subject.npos;
+  if (end == subject.npos || !is_field(std::string_view(subject).substr(1, end - 1)))
+    return {"", subject};
+  const std::size_t rest = std::min(subject.find_first_not_of(' ', end + 1), subject.size());
+  return {subject.substr(1, end - 1), subject.substr(rest)};
+}
 
 std::string error_text(const Error& error) {
-  std::string text = "error: " + printable(error.what());
+  std::string text = printable(error.what());
   if (!error.subject().empty()) text += " (" + printable(error.subject()) + ")";
   if (!error.hint().empty()) text += "\nhint: " + printable(error.hint());
-  return with_flags(text);
+  return spelled(text);
+}
+
+void print_error(const Error& error) { print_failure(error, "error: " + error_text(error)); }
+
+void print_failure(const Error& error, const std::string& text) {
+  if (says_json())
+    std::cerr << json_line(error);
+  else if (!text.empty())
+    std::cerr << text + '\n';
 }
 
 void report_to_torchelastic(const std::string& message) noexcept {

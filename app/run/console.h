@@ -18,12 +18,12 @@ struct Console {
   bool quiet = false;
   bool color = false;  ///< for standard output
   bool progress = true;
-  /// Is told what `note` says, with flags, --quiet or not; may be empty.
+  /// Is told what `note` says, spelled, --quiet or not; may be empty.
   std::function<void(const std::string&)> heard = {};
 
   /// For the processes beside the first one, which would say the same.
   [[nodiscard]] Console errors_only() const;
-  /// A line on stderr, with flags, unless --quiet.
+  /// A line on stderr, spelled, unless --quiet.
   void note(std::string_view text) const;
   /// A line on stderr with --verbose only.
   void detail(std::string_view text) const;
@@ -33,15 +33,31 @@ struct Console {
 /// opened would get their number, and what is meant for the screen. Writing results still fails.
 void fill_closed_streams();
 
-/// The text of other rooms, which name what can be chosen as fields in backquotes ("`img_size`"),
-/// with this program's options in their place ("--img-size").
-std::string with_flags(std::string_view text);
-std::vector<std::string> with_flags(const std::vector<std::string>& texts);
+// Messages of all rooms name options as fields in backquotes, "`img_size`". A front end spells them:
+// the command line "--img-size", HTTP and Python "img_size".
 
-/// `error: what (where)`, and the hint on a line of its own; with flags.
+enum class Spelling { flags, names };
+/// Of this process: flags, unless this was called or HYDRASCOPE_ERRORS is "json".
+void spell_options_as(Spelling spelling);
+/// A message with its options spelled, as this process does or as `spelling` says.
+std::string spelled(std::string_view text);
+std::string spelled(std::string_view text, Spelling spelling);
+std::vector<std::string> spelled(const std::vector<std::string>& texts);
+
+/// The parts of `Error::subject()`: "`img_size` 12x" is about the field "img_size" and about "12x".
+struct Subject {
+  std::string field;  ///< may be ""
+  std::string rest;
+};
+Subject parts_of(const std::string& subject);
+
+/// `what (subject)`, and the hint on a line of its own; spelled.
 std::string error_text(const Error& error);
-/// That on stderr, in one write: several processes may share it.
+/// "error: " and that on stderr, in one write: several processes may share it. With HYDRASCOPE_ERRORS=json
+/// a line {"error": {"code", "field", "subject", "text"}}, and notes are {"note": text}.
 void print_error(const Error& error);
+/// The same for one input of many, which is `text` where errors are no JSON; "": nothing is written.
+void print_failure(const Error& error, const std::string& text = "");
 
 // The message that torchrun gets of a process that failed.
 

@@ -29,7 +29,7 @@ constexpr const char* kMark = "HYDRASCOPE_STARTED_BY_RANK_0";
 const std::vector<pid_t>* g_running = nullptr;
 
 [[noreturn]] void fail(const std::string& what) {
-  throw Error(ErrorCode::failed, what + ": " + std::strerror(errno), "--processes");
+  throw Error(ErrorCode::failed, what + ": " + std::strerror(errno), "`processes`");
 }
 
 /// A port of this machine that nothing listens at.
@@ -100,7 +100,7 @@ LocalRanks::LocalRanks(int count) {
   if (count <= 1) return;
   const auto program = own_program();
   if (!program) {
-    throw Error(ErrorCode::failed, "the program's own file is not known", "--processes",
+    throw Error(ErrorCode::failed, "the program's own file is not known", "`processes`",
                 "is /proc mounted?");
   }
   set("MASTER_ADDR", "127.0.0.1");
@@ -140,7 +140,7 @@ void LocalRanks::require_all_running() {
                 "rank " + std::to_string(i + 1) +
                     (is_killed ? " was ended by signal " : " ended with exit code ") +
                     std::to_string(info.si_status) + " before the run began",
-                "--processes", is_killed ? "out of memory? --processes 1 takes less" : "");
+                "`processes`", is_killed ? "out of memory? `processes` 1 takes less" : "");
   }
 }
 

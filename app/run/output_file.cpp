@@ -251,7 +251,7 @@ void check_output_file(const std::string& file, std::string_view option) {
   const fs::path folder = fs::path(file).parent_path();
   std::error_code ignored;
   if (!folder.empty() && !fs::is_directory(folder, ignored))
-    throw UsageError("no such folder: " + folder.string(), place);
+    throw NotFound("no such folder: " + folder.string(), place);
   std::error_code error;
   if (fs::is_directory(file, error)) throw UsageError("expected a file, found a folder", place);
   if (error == std::errc::filename_too_long) throw UsageError("the name is too long", place);

@@ -47,7 +47,7 @@ class OutputFile {
 
   /// `option`: which one named the file, for messages. `after_whole_lines`: goes on behind the last
   /// whole line of FILE.part or, if a run ended in good order, of FILE.
-  explicit OutputFile(const std::string& output, std::string_view option = "--output",
+  explicit OutputFile(const std::string& output, std::string_view option = "`output`",
                       Start start = Start::anew);
   ~OutputFile();
   OutputFile(const OutputFile&) = delete;

@@ -31,6 +31,13 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 
 }  // namespace
 
+bool is_field(std::string_view word) {
+  const auto fits = [](char letter) {
+    return (letter >= 'a' && letter <= 'z') || (letter >= '0' && letter <= '9') || letter == '_';
+  };
+  return !word.empty() && word.front() >= 'a' && std::ranges::all_of(word, fits);
+}
+
 std::string small_letters(std::string_view text) {
   std::string result(text);
   for (char& letter : result)
@@ -46,6 +53,12 @@ std::string join_words(const std::vector<std::string>& words, std::string_view s
     result += words[i];
   }
   return result;
+}
+
+std::string option_named(std::string_view name) {
+  std::string field(name);
+  std::ranges::replace(field, '-', '_');
+  return is_field(field) ? "`" + field + "`" : "--" + std::string(name);
 }
 
 std::string nearest(std::string_view word, std::span<const std::string> candidates) {

@@ -72,7 +72,7 @@ void ErrorGallery::write_table(const LabelledSet& set, const image::Labels& labe
                labels.at(error.target).short_name, error.target_probability, error.predicted,
                labels.at(error.predicted).short_name, error.confidence, sheet_name(i)});
   }
-  OutputFile file((folder_ / "errors.csv").string(), "--save-errors");
+  OutputFile file((folder_ / "errors.csv").string(), "`save_errors`");
   table.write(Format::csv, file.stream());
   file.close();
 }

@@ -32,20 +32,6 @@ HttpResponse busy() {
   return response;
 }
 
-/// Parameters are named by flags in what the commands say of them, too.
-std::string with_parameters(std::string text) {
-  for (const std::string_view name : {"method", "layer", "head", "class", "topk"}) {
-    const std::string flag = "--" + std::string(name);
-    for (std::size_t at = text.find(flag); at != text.npos; at = text.find(flag, at + 1)) {
-      const std::size_t end = at + flag.size();
-      const bool is_longer =
-          end < text.size() && (text[end] == '-' || (text[end] >= 'a' && text[end] <= 'z'));
-      if (!is_longer) text.erase(at, 2);
-    }
-  }
-  return text;
-}
-
 HttpResponse response_to(const std::exception_ptr& exception) {
   try {
     std::rethrow_exception(exception);
@@ -53,9 +39,8 @@ HttpResponse response_to(const std::exception_ptr& exception) {
     std::string text = error.what();
     if (!error.subject().empty()) text += " (" + error.subject() + ")";
     const bool is_askers = error.code() == ErrorCode::invalid_argument;
-    text = with_flags(text);
     return error_response(is_askers ? 400 : status_of(error.code()), name(error.code()),
-                          is_askers ? with_parameters(text) : text);
+                          spelled(text, is_askers ? Spelling::names : Spelling::flags));
   } catch (const std::bad_alloc&) {
     return error_response(503, "out_of_memory", "not enough memory");
   } catch (const std::exception& error) {
@@ -288,7 +273,7 @@ void ServeApi::ask_against(const std::shared_ptr<Exchange>& exchange) {
   } catch (const Error& error) {
     place.record.input = exchange->names.front();
     place.record.error = error.code();
-    place.record.message = with_parameters(with_flags(error.what()));
+    place.record.message = spelled(error.what(), Spelling::names);
     count_answer(exchange);
   }
 }

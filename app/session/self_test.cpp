@@ -72,7 +72,7 @@ at::Tensor classify(const Expected& expected, std::string_view precision) {
     return true;
   });
   if (rows.size() < expected.pictures.size())
-    throw Error(ErrorCode::failed, "stopped", "doctor --self-test");
+    throw Error(ErrorCode::failed, "stopped", "doctor `self_test`");
   return at::stack(rows);
 }
 

@@ -1,6 +1,7 @@
 #include "app/session/service.h"
 
 #include "app/model/running_model.h"
+#include "app/run/console.h"
 #include "app/run/usage_error.h"
 #include "app/session/heard_notes.h"
 #include "app/session/kept_generator.h"
@@ -106,7 +107,7 @@ void Service::State::open() {
   const KeptGenerator kept;
   request.console.heard = [this](const std::string& text) { notes.hear(text); };
   session = Session::open(request);
-  if (!session) throw UsageError("is for the program", "--print-transform");
+  if (!session) throw UsageError("is for the program", "`print_transform`");
   session->labels();
   session->announce();
   if (request.embeds && request.transform.views)
@@ -206,7 +207,7 @@ Answer Service::State::answer(const Unanswered& one, const PipelineResult& resul
   if (result.error) return answer;
   std::vector<std::string>& said = answer.record.notes = notes_on_model;
   if (const auto& remark = session->pipeline().remark_on_size)
-    said.push_back(remark(result.model_size));
+    said.push_back(spelled(remark(result.model_size)));
   std::erase(said, "");
   return answer;
 }

@@ -18,14 +18,15 @@
 namespace hydrascope::app {
 namespace {
 
-/// `--attn` of the other model's request was written `--against-attn`.
+/// `attn` and `attn_opt` of the other model's request were given as `against_attn` and `against_attn_opt`.
 ModelSource open_other_model(const ModelRequest& request) {
   try {
     return open_model(request);
   } catch (const Error& error) {
-    const std::string flag = with_flags(error.subject());
-    if (!flag.starts_with("--attn")) throw;
-    throw Error(error.code(), error.what(), "--against-" + flag.substr(2), error.hint(),
+    const auto& [field, rest] = parts_of(error.subject());
+    if (!field.starts_with("attn")) throw;
+    throw Error(error.code(), error.what(),
+                "`against_" + field + "`" + (rest.empty() ? "" : " " + rest), error.hint(),
                 error.where());
   }
 }
@@ -62,7 +63,7 @@ Error as_error(const std::exception_ptr& exception) {
 
 void fail(InputRecord& record, const Error& error) {
   record.error = error.code();
-  record.message = with_flags(error.what());
+  record.message = spelled(error.what());
 }
 
 PipelineOptions pipeline_options(const RunRequest& request,
@@ -120,11 +121,11 @@ std::unique_ptr<Session> Session::open_against(const ModelRequest& model,
   if (source.config.num_classes != first.config().num_classes) {
     throw UsageError("has " + std::to_string(source.config.num_classes) + " classes, " +
                          first.source().name + " has " + std::to_string(first.config().num_classes),
-                     "--against " + source.name);
+                     "`against` " + source.name);
   }
   auto other = of(std::move(source), transform, std::move(run), first.console_);
   other->labels_ = first.labels_;
-  other->note_prefix_ += "--against: ";
+  other->note_prefix_ += "`against`: ";
   return other;
 }
 

@@ -30,56 +30,57 @@ std::vector<Option> parent_options() {
   attention.help = "attention to convert to" + attention.help.substr(attention.help.find(", as "));
   attention.default_note = "with --sizes the checkpoint's";
   for (Option* own : {&model, &attention}) own->explained_by.clear();
-  return join(
-      {options, as_in("train", new_head_options()),
-       in_group("Model", {text("arch", "architecture", takes("NAME"),
-                               otherwise("what names and shapes of the checkpoint show"))})});
+  model.role = Role::place;  // a recipe knows the parent by its weights alone
+  return join({options, as_in("train", new_head_options()),
+               in_group("Model", Role::source,
+                        {text("arch", "architecture", takes("NAME"),
+                              otherwise("what names and shapes of the checkpoint show"))})});
 }
 
 std::vector<Option> result_options() {
   return in_group(
-      "Conversion",
+      "Conversion", Role::task,
       {text("output", "safetensors file to write; FILE.training beside it has states and logs",
-            letter('o'), takes("FILE"), written),
+            letter('o'), takes("FILE"), written, role(Role::place)),
        text("stage",
             "train converted layers alone (maps), the model end to end (finetune), or both",
             by_default("both"), one_of({"maps", "finetune", "both"})),
        number("epochs", "epochs end to end, at the model's own size", "5"),
-       integer("steps-sizes",
-               "steps after --epochs in which --sizes are learned from the answers of --model",
+       integer("steps-sizes", "steps of the stage that learns --sizes from the answers of --model",
                "400", 1),
        text("start",
-            "take layers of the same attention from an earlier conversion; they are trained in the "
-            "last stage alone, and of several models the last one wins",
+            "earlier conversion whose layers of the same attention are taken; only the last stage "
+            "trains them, and the last of several models wins",
             takes("FILE"), repeatable, completes_files),
-       save_dtype("float32; that of the checkpoint when it is only rewritten"),
-       flag("force", "replace a file that exists, begin a run anew"),
-       flag("format-only", "rewrite IN as OUT, weights bit for bit; so do IN OUT without --attn")});
+       stored_dtype("float32; that of the checkpoint when it is only rewritten"),
+       flag("force", "replace a file that exists, begin a run anew", role(Role::place)),
+       flag("format-only", "rewrite IN as OUT, weights bit for bit; as IN OUT without --attn",
+            role(Role::place))});
 }
 
 std::vector<Option> picture_options() {
   return in_group(
-      "Input",
+      "Input", Role::task,
       {text("input",
             "pictures to learn from; labels are not needed: folder, file, quoted glob or @list.txt",
             letter('i'), takes("PATH"), repeatable, completes_files),
        number("held-out",
-              "pictures to choose the best state by: about this number, or a share below 1; none "
-              "of them is learned from, and of each --input at most a quarter is taken",
+              "held-out pictures that choose the best state: their number, or a share below 1; at "
+              "most a quarter of each --input",
               takes("N|SHARE"), by_default("480"), at_least(0.001)),
        flag("balance-sources", "draw from every --input equally often, whatever its size"),
-       text("eval", "labelled pictures to measure top-1 of the finished model on", takes("FOLDER"),
-            completes_files),
+       text("eval", "labelled pictures for the top-1 of the finished model", takes("FOLDER"),
+            completes_files, role(Role::report)),
        text("labels-csv", "labels of --eval: a table of file and label (id, name or index)",
-            takes("FILE"), completes_files)});
+            takes("FILE"), completes_files, role(Role::report))});
 }
 
 /// The recipe, whose defaults are those of the bundled models.
 std::vector<Option> recipe_options() {
   return in_group(
-      "Advanced",
+      "Advanced", Role::task,
       {integer("steps-maps", "steps of stage 1: learned maps imitate attention rows", "1600"),
-       integer("steps-outputs", "steps of stage 2, where layers imitate attention outputs", ""),
+       integer("steps-outputs", "steps of stage 2: layers imitate attention outputs", ""),
        number("lr", "largest learning rate of the last stage", ""),
        number("min-lr", "smallest learning rate of the last stage, at its end", "0"),
        number("kl-weight", "weight of the logits' divergence in the loss", "1"),
@@ -89,7 +90,8 @@ std::vector<Option> recipe_options() {
        integer("train-from", "first block that learns in the last stage; embeddings never do",
                takes("LAYER"), otherwise("the first converted one"), at_least(0)),
        flag("train-head", "let the classifier learn in the last stage"),
-       integer("patience", "looks without a better state that end a stage; 0: never", "0")});
+       integer("patience", "looks without a better state that end a stage; 0: never",
+               by_default("0"), at_least(0), role(Role::step))});
 }
 
 std::vector<Option> optimizer() {
@@ -101,10 +103,11 @@ std::vector<Option> report_options() {
   std::vector<Option> options = without(output_options(), {"output"});
   named(options, "format").help = "form of the summary on standard output";
   options.push_back(text("report", "also write the report into a file; HTML has curves",
-                         takes("FILE.json|FILE.html"), repeatable, in("Output"), written));
+                         takes("FILE.json|FILE.html"), repeatable, in("Output"), written,
+                         role(Role::report)));
   options.push_back(number("require-top1",
                            "exit with code 4 if top-1 on --eval is below PCT percent", takes("PCT"),
-                           in("Output")));
+                           in("Output"), role(Role::report)));
   return options;
 }
 
@@ -134,11 +137,12 @@ CommandSpec convert_spec() {
   Option& batch = named(spec.options, "batch-size");
   batch.explained_by.clear();
   batch.group = "Advanced";
+  named(spec.options, "labels").role = Role::place;  // the new file has the names
   for (const RecipeDefault& entry : kRecipeDefaults) {
     std::string& note = named(spec.options, entry.option).default_note;
     note = entry.value;
     if (entry.with_learned_maps != entry.value)
-      note += "; where feature maps are learned: " + std::string(entry.with_learned_maps);
+      note += "; with learned feature maps: " + std::string(entry.with_learned_maps);
     if (entry.is_shared) note += ", shared among the processes";
   }
   spec.common = {"model", "attn", "input",        "output", "epochs",
@@ -150,7 +154,7 @@ CommandSpec convert_spec() {
       "--overview on --steps-outputs 0 --epochs 0 -i photos/ --sizes 224,512,1088x1920 --scenes "
       "large/ -o window.safetensors",
       "hydrascope convert -m softmax.safetensors --attn hedgehog,hydra:last2 -i photos/ -i "
-      "'@more.txt' -o mixed.safetensors --save-dtype float16 --report mixed.html --resume auto",
+      "'@more.txt' -o mixed.safetensors --dtype float16 --report mixed.html --resume auto",
       "hydrascope convert --attn hydra:last4 -i photos/ -o out.safetensors --eval labelled/ "
       "--require-top1 75",
   };

@@ -30,7 +30,7 @@ CommandSpec evaluate_spec() {
 CommandSpec compare_spec() {
   CommandSpec spec;
   spec.name = "compare";
-  spec.summary = "how often two models, or two settings of one, agree on pictures";
+  spec.summary = "measure how often two models, or two settings of one, agree on pictures";
   spec.group = "Measure";
   spec.positionals = "PICTURES...";
   spec.options =
@@ -51,7 +51,7 @@ CommandSpec compare_spec() {
 CommandSpec faithfulness_spec() {
   CommandSpec spec;
   spec.name = "faithfulness";
-  spec.summary = "which heatmaps name the patches that count: all methods against chance";
+  spec.summary = "measure whether heatmaps mark the patches that the model used, against chance";
   spec.group = "Measure";
   spec.positionals = "PICTURES...";
   spec.options =
@@ -74,9 +74,10 @@ namespace {
 std::vector<Option> table_options() {
   std::vector<Option> options = output_options();
   named(options, "output").placeholder = "FILE";
-  named(options, "output").help = "file of the table; a page with charts where it ends in .html";
-  options.push_back(integer("limit-images", "look at N pictures, evenly spread over those named",
-                            by_default("32"), at_least(1), in("Input")));
+  named(options, "output").help =
+      "file of the table; a name that ends in .html gives a page with charts";
+  options.push_back(integer("limit-images", "number of used pictures, evenly spread",
+                            by_default("32"), at_least(1), in("Input"), role(Role::task)));
   return options;
 }
 

@@ -33,16 +33,16 @@ CommandSpec models_spec() {
   spec.group = "Make and inspect models";
   spec.subcommands = {
       {"list", "bundled models, architectures, attention mechanisms and position rules"},
-      {"info", "what a model, an attention mechanism or a position rule is",
+      {"info", "description of a model, an attention mechanism or a position rule",
        "[MODEL|MECHANISM|RULE]"},
       {"create", "a checkpoint with random weights", "[ARCHITECTURE]"},
-      {"path", "where the file of a model lies, bundled or in the Hugging Face cache", "[MODEL]"}};
+      {"path", "path of a model's file, bundled or in the Hugging Face cache", "[MODEL]"}};
   // `info` shows the transform, which all of them change.
   spec.options = join({hide(model_options(), {"pos-interp", "overview"}),
                        without(new_head_options(), {"reset-head"}),
                        hide(preprocessing_options(), {"crop-pct", "crop-mode", "interpolation",
                                                       "mean", "std", "exif", "print-transform"}),
-                       in_group("Create", {save_dtype("float32")}),
+                       in_group("Create", Role::place, {stored_dtype("float32")}),
                        {seed()},
                        output_options(),
                        general_options()});

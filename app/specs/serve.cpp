@@ -10,25 +10,24 @@ namespace {
 /// Names as llama.cpp's server has them, where it has the same.
 std::vector<Option> server_options() {
   return in_group(
-      "Server",
+      "Server", Role::speed,
       {
-          text("host", "address to listen on; others than this machine's own are reached by others",
-               takes("ADDRESS"), by_default("127.0.0.1")),
-          integer("port", "port to listen on; 0 is a free one, which standard output names",
-                  by_default("8080"), at_least(0), at_most(65535)),
+          text("host", "address to listen on; other machines reach all but 127.0.0.1",
+               takes("ADDRESS"), by_default("127.0.0.1"), role(Role::place)),
+          integer("port", "port to listen on; 0: a free port, printed on standard output",
+                  by_default("8080"), at_least(0), at_most(65535), role(Role::place)),
           number("timeout",
-                 "seconds that a request may take to arrive, and a picture to come to the model",
+                 "most seconds for a request to arrive, and for a picture to reach the model",
                  by_default("60"), at_least(0.1), at_most(86400)),
-          integer("max-waiting",
-                  "requests that are let in and not answered; more are refused with 503",
+          integer("max-waiting", "most requests without an answer; further ones get 503",
                   otherwise("two batches"), at_least(1), at_most(65536)),
-          integer("max-bytes", "refuse bodies of requests of more bytes than that",
-                  by_default("33554432"), at_least(1), at_most(2147483647)),
-          integer("max-pixels", "refuse pictures of more pixels than that before decoding them",
+          integer("max-bytes", "most bytes of a request's body", by_default("33554432"),
+                  at_least(1), at_most(2147483647)),
+          integer("max-pixels", "most pixels of a picture; larger ones are refused before decoding",
                   by_default("67108864"), at_least(1)),
           number("decode-timeout",
-                 "seconds that decoding a picture may take; it is done in processes of its own, so "
-                 "that a decoder that crashes, hangs or takes too much memory costs one answer",
+                 "most seconds for decoding one picture; a process of its own decodes it, so a "
+                 "crash costs one answer",
                  by_default("10"), at_least(0.1), at_most(1e6)),
       });
 }

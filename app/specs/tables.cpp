@@ -36,7 +36,8 @@ CommandSpec help_spec() {
   spec.summary = "this list, or every option of a command";
   spec.group = "This program";
   spec.positionals = "[COMMAND [SUBCOMMAND]]";
-  spec.options = join({{flag("man", "print the manual page (troff)")}, general_options()});
+  spec.options =
+      join({{flag("man", "print the manual page (troff)", role(Role::task))}, general_options()});
   spec.common = {"man"};
   spec.examples = {"hydrascope help classify", "hydrascope help --man | man -l -"};
   return spec;
@@ -68,13 +69,15 @@ CommandSpec inspect_spec() {
   spec.summary = "print the header of a checkpoint without loading it";
   spec.group = "Make and inspect models";
   spec.positionals = "FILE";
-  spec.options = join(
-      {{flag("use-ema", "show the moving average of the weights that the file holds", in("Model")),
-        flag("verify",
-             "read all weights, too; exit code 4 if some are NaN or infinite, which text and json "
-             "name")},
-       output_options(),
-       general_options()});
+  spec.options =
+      join({{flag("use-ema", "show the moving average of the weights that the file holds",
+                  in("Model"), role(Role::model)),
+             flag("verify",
+                  "read all weights too; exit code 4 if some are NaN or infinite (text and json "
+                  "name them)",
+                  role(Role::report))},
+            output_options(),
+            general_options()});
   spec.common = {"use-ema", "verify", "output", "format"};
   spec.examples = {"hydrascope inspect model.safetensors",
                    "hydrascope inspect model.safetensors --verify",
@@ -85,12 +88,13 @@ CommandSpec inspect_spec() {
 CommandSpec doctor_spec() {
   CommandSpec spec;
   spec.name = "doctor";
-  spec.summary = "what this build and this machine can do";
+  spec.summary = "report the abilities of this build and this machine";
   spec.group = "This program";
   spec.options =
       join({{flag("self-test",
                   "compare answers in float32, bfloat16 and int8 with stored ones; the bundled "
-                  "pictures are classified on the CPU, exit code 4 if answers differ too much")},
+                  "pictures are classified on the CPU, exit code 4 if answers differ too much",
+                  role(Role::report))},
             output_options(),
             general_options()});
   spec.common = {"self-test", "output", "format"};

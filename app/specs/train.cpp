@@ -7,24 +7,25 @@ namespace hydrascope::app {
 namespace {
 
 std::vector<Option> data_options() {
-  return in_group(
-      "Input",
-      {
-          text("train-split", "folder in FOLDER that is learned from", takes("NAME"),
-               by_default("train")),
-          text("val-split", "folder in FOLDER to validate on", takes("NAME"),
-               otherwise("val, validation or test, whichever is there")),
-          number("held-out",
-                 "pictures to validate on: about this number, or a share below 1; they are not "
-                 "learned from, and there must be no folder of others",
-                 takes("N|SHARE"), by_default("0"), at_least(0)),
-      });
+  return in_group("Input", Role::task,
+                  {
+                      text("train-split", "folder in FOLDER with the training pictures",
+                           takes("NAME"), by_default("train")),
+                      text("val-split", "folder in FOLDER with the validation pictures",
+                           takes("NAME"), otherwise("val, validation or test")),
+                      number("held-out",
+                             "held-out pictures for the validation: about this number, or a share "
+                             "below 1; only without a validation folder",
+                             takes("N|SHARE"), by_default("0"), at_least(0)),
+                  });
 }
 
 std::vector<Option> schedule_options() {
-  return in_group("Schedule",
+  return in_group("Schedule", Role::task,
                   {
-                      integer("epochs", "times through the training pictures", "300", 1),
+                      // A run may go on for more epochs.
+                      integer("epochs", "times through the training pictures", by_default("300"),
+                              at_least(1), role(Role::step)),
                       number("lr", "largest learning rate",
                              otherwise("5e-4 x pictures per update / 512"), at_least(0)),
                       text("sched",
@@ -41,7 +42,7 @@ std::vector<Option> schedule_options() {
 
 std::vector<Option> loss_options() {
   return in_group(
-      "Loss",
+      "Loss", Role::task,
       {
           number("smoothing", "label smoothing", by_default("0.1"), at_least(0), at_most(0.99)),
           number("drop-path",
@@ -60,9 +61,9 @@ std::vector<Option> loss_options() {
 
 std::vector<Option> parameter_options() {
   return {text("freeze", "parameters that do not learn: 'blocks.0.*', 'patch_embed.*'",
-               takes("GLOB"), repeatable, in("Optimizer")),
+               takes("GLOB"), repeatable, in("Optimizer"), role(Role::task)),
           flag("grad-checkpointing", "save memory: compute blocks again in the backward pass",
-               in("Run"))};
+               in("Run"), role(Role::step))};
 }
 
 std::vector<Option> output() {
@@ -73,7 +74,8 @@ std::vector<Option> output() {
   output.default_note = "output/train/MODEL-ATTENTION";
   output.aliases = {};
   named(options, "format").help = "form of the summary on standard output";
-  options.push_back(flag("force", "begin anew in a folder that already holds a run", in("Output")));
+  options.push_back(flag("force", "begin anew in a folder that already holds a run", in("Output"),
+                         role(Role::place)));
   return options;
 }
 

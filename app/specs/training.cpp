@@ -3,6 +3,7 @@
 #include "app/options/option_builders.h"
 #include "app/options/option_table.h"
 #include "app/run/usage_error.h"
+#include "app/specs/specs.h"
 
 #include <algorithm>
 #include <utility>
@@ -20,7 +21,7 @@ Option pair_of_numbers(std::string name, std::string placeholder, std::string he
 
 std::vector<Option> optimizer_options() {
   return in_group(
-      "Optimizer",
+      "Optimizer", Role::task,
       {
           text("opt", "optimizer", by_default("adamw"), one_of({"adamw", "sgd"})),
           number("weight-decay",
@@ -31,13 +32,14 @@ std::vector<Option> optimizer_options() {
                  by_default("1"), at_least(0.01), at_most(1)),
           number("clip-grad", "clip gradients to this joint norm; 0: never", takes("NORM"),
                  by_default("0"), at_least(0)),
-          integer("grad-accum-steps", "batches per update of the weights", "1", 1),
+          integer("grad-accum-steps", "batches per update of the weights", by_default("1"),
+                  at_least(1), role(Role::step)),
       });
 }
 
 std::vector<Option> augmentation_options() {
   return in_group(
-      "Augmentation",
+      "Augmentation", Role::task,
       {
           pair_of_numbers("scale", "MIN MAX", "area of the random crop, as a share of the picture",
                           "0.08,1"),
@@ -49,19 +51,20 @@ std::vector<Option> augmentation_options() {
 }
 
 std::vector<Option> resolution_options() {
-  return in_group("Resolution", {text("sizes",
-                                      "picture sizes to learn, each with about the same share of "
-                                      "the computation; the teacher sees --img-size",
-                                      takes("N|HxW,..."), comma_list),
-                                 text("scenes",
-                                      "large backgrounds on which pictures are small, for --sizes; "
-                                      "folder, quoted glob or @list.txt",
-                                      takes("PATH"), completes_files)});
+  return in_group(
+      "Resolution", Role::task,
+      {text("sizes",
+            "sizes to learn, with about the same share of the computation each; the teacher sees "
+            "--img-size",
+            takes("N|HxW,..."), comma_list),
+       text("scenes",
+            "backgrounds of small pictures, for --sizes: folder, quoted glob or @list.txt",
+            takes("PATH"), completes_files)});
 }
 
 std::vector<Option> mixing_options() {
   return in_group(
-      "Augmentation",
+      "Augmentation", Role::task,
       {
           number("mixup", "mix two pictures, their shares from Beta(X, X); 0: never", "0"),
           number("cutmix",
@@ -72,7 +75,7 @@ std::vector<Option> mixing_options() {
 
 std::vector<Option> average_options() {
   return in_group(
-      "Optimizer",
+      "Optimizer", Role::task,
       {
           flag("model-ema", "keep a moving average of the weights, judge it and save it"),
           share("model-ema-decay", "decay of the moving average of --model-ema", "0.9998"),
@@ -84,18 +87,20 @@ std::vector<Option> training_run_options(std::string_view command) {
   for (const auto& [option, recorded] : run_settings(command))
     settings.push_back(option.name + "=" + option.default_value);
   return in_group(
-      "Run",
+      "Run", Role::task,
       {
           text("resume",
                "go on with an earlier run; auto: from the newest state of the output, if there is "
                "one; or from the state in FILE",
-               takes("auto|FILE"), completes_files),
-          integer("checkpoint-hist", "how many states are kept besides the best weights", "1", 1),
-          number("max-minutes",
-                 "stop in good order after X minutes; --resume auto goes on; 0: no limit",
-                 otherwise("no limit"), at_least(0)),
+               takes("auto|FILE"), completes_files, role(Role::place)),
+          integer("checkpoint-hist", "number of kept states, beside the best weights",
+                  by_default("1"), at_least(1), role(Role::place)),
+          number(
+              "max-minutes",
+              "minutes after which the run stops in good order; --resume auto goes on; 0: no limit",
+              otherwise("no limit"), at_least(0), role(Role::speed)),
           integer("cache-mb", "memory for decoded pictures in MiB; 0 decodes every time",
-                  by_default("512"), at_least(0), at_most(1 << 24)),
+                  by_default("512"), at_least(0), at_most(1 << 24), role(Role::speed)),
           text("amp-dtype", "number format of matrix products (automatic mixed precision)",
                by_default("auto"), one_of({"auto", "float32", "bfloat16"}),
                synonyms({{"fp32", "float32"}, {"bf16", "bfloat16"}})),
@@ -106,20 +111,30 @@ std::vector<Option> training_run_options(std::string_view command) {
 
 std::vector<RunSetting> run_settings(std::string_view command) {
   std::vector<RunSetting> settings{
-      {integer("run.log-interval", "steps between two records of the log", "20", 1), ""},
+      {integer("run.log-interval", "steps between two records of the log", by_default("20"),
+               at_least(1), role(Role::console))},
       {integer("run.recovery-interval",
                "steps between states that are written besides the states of evaluations; 0: none",
-               command == "convert" ? "200" : "0"),
-       ""}};
+               by_default(command == "convert" ? "200" : "0"), at_least(0), role(Role::place))}};
   if (command != "convert") return settings;
+  settings.push_back({integer("maps.batch-size", "pictures per batch and process in stage 1",
+                              at_least(1), role(Role::step)),
+                      "batch-size-maps"});
   settings.push_back(
-      {integer("maps.batch-size", "pictures per batch and process in stage 1", "", 1),
-       "batch-size-maps"});
-  settings.push_back({integer("last.evaluations",
-                              "how often the last stages look at the held-out pictures", "10", 1),
-                      "evaluations"});
-  settings.push_back({number("sizes.lr", "largest learning rate of --sizes", "1e-4"), "lr-sizes"});
+      {integer("last.evaluations", "looks at the held-out pictures in the last stages",
+               by_default("10"), at_least(1), role(Role::task)),
+       "evaluations"});
+  settings.push_back({number("sizes.lr", "largest learning rate of --sizes", by_default("1e-4"),
+                             at_least(0), role(Role::task)),
+                      "lr-sizes"});
   return settings;
+}
+
+Role role_of_setting(std::string_view command, std::string_view recorded) {
+  for (const RunSetting& setting : run_settings(command))
+    if (setting.recorded == recorded) return setting.option.role;
+  const OptionMatch match = find_option(*find_command(command), recorded);
+  return match ? match.option->role : Role::task;
 }
 
 std::map<std::string, std::string> words_of_settings(std::string_view command,
@@ -135,13 +150,13 @@ std::map<std::string, std::string> words_of_settings(std::string_view command,
     if (found == names.end() || equals == word.size()) {
       const std::string near = nearest(name, names);
       throw UsageError(found == names.end() ? "no such setting" : "expected KEY=VALUE",
-                       "--set " + word,
+                       "`set` " + word,
                        found == names.end() && !near.empty()
                            ? "did you mean " + near + "?"
                            : std::string(command) + " has " + join_words(names, ", ", " and "));
     }
     const Option& option = known[static_cast<std::size_t>(found - names.begin())].option;
-    values[name] = check_values(option, {word.substr(equals + 1)}, "--set " + name).front();
+    values[name] = check_values(option, {word.substr(equals + 1)}, "`set` " + name).front();
   }
   return values;
 }
@@ -153,9 +168,9 @@ std::vector<Option> training_runtime_options(const std::string& batch_size,
   batch.help = "pictures per batch and process";
   batch.default_note = "";
   batch.default_value = batch_size;
-  options.push_back(integer(
-      "processes", "processes on this machine; the program starts them itself, as torchrun would",
-      otherwise(processes), at_least(1), at_most(1024), in("Runtime")));
+  options.push_back(
+      integer("processes", "number of processes on this machine; the program starts them",
+              otherwise(processes), at_least(1), at_most(1024), in("Runtime"), role(Role::step)));
   return options;
 }
 

@@ -26,11 +26,13 @@ std::vector<Option> training_run_options(std::string_view command);
 
 /// A setting of `--set STAGE.KEY=VALUE`.
 struct RunSetting {
-  Option option;         ///< named "sizes.lr"; its kind, default and range are the value's
-  std::string recorded;  ///< its name in recipes and identities of runs, "lr-sizes"; "": in none
+  Option option;              ///< named "sizes.lr"; its kind, default and range are the value's
+  std::string recorded = {};  ///< name in recipes and identities of runs, "lr-sizes"
 };
 /// Those of a command, "train" or "convert".
 std::vector<RunSetting> run_settings(std::string_view command);
+/// The role of an option or a setting by its name in a recipe; `task` for names of neither.
+Role role_of_setting(std::string_view command, std::string_view recorded);
 /// The words of `--set` by setting, the last one of each. Throws Error(invalid_argument) for words
 /// that set nothing.
 std::map<std::string, std::string> words_of_settings(std::string_view command,

@@ -14,7 +14,7 @@ std::string method_help() {
   for (const model::explain::MethodEntry& entry : model::explain::methods())
     help +=
         (help.empty() ? "" : "; ") + std::string(entry.name) + ": " + std::string(entry.summary);
-  return "how tokens get their heat, by one or several methods; " + help;
+  return "methods of the map; " + help;
 }
 
 std::vector<std::string> colormap_names() {
@@ -27,56 +27,56 @@ std::vector<std::string> colormap_names() {
 
 std::vector<Option> map_options() {
   return in_group(
-      "Maps",
+      "Maps", Role::task,
       {
           text("method", method_help(), takes("NAME,..."), by_default("hydra"),
                synonyms({{"auto", "hydra"}}), comma_list, suggests(method_words())),
-          text("layer", "layers that are explained, from 0; rollouts go up to them",
+          text("layer", "explained layers, from 0; rollouts go up to the layer",
                takes("last|all|N,..."), by_default("last"), comma_list, suggests({"last", "all"})),
           text("head",
-               "heads in a map: their mean, their maximum, each in its own (all), or head N; of "
-               "hydra mean is the sum, which is the exact map",
+               "heads of a map: their mean, their maximum, one map for each (all), or head N; the "
+               "mean of hydra is the sum over heads, the exact map",
                takes("mean|max|all|N,..."), by_default("mean"), comma_list,
                suggests({"mean", "max", "all"})),
-          text("class",
-               "class that is explained, by synset id, name or index; pred is the predicted one",
+          text("class", "explained class by synset id, name or index; pred: the predicted class",
                takes("CLASS"), otherwise("pred"), repeatable, suggests({"pred"})),
-          integer("topk", "explain the K best classes of every input", takes("K"), otherwise("1"),
+          integer("topk", "number of explained classes for every input", takes("K"), otherwise("1"),
                   at_least(1)),
           text("mapless",
-               "what rollouts do at a layer without attention map; skip it, or take the cosine of "
-               "its queries and keys",
+               "treatment of a layer without attention map by rollouts; skip it, or take the "
+               "cosine of its queries and keys",
                by_default("skip"), one_of({"skip", "cosine"})),
       });
 }
 
 std::vector<Option> drawing_options() {
   return in_group(
-      "Drawing",
+      "Drawing", Role::task,
       {
-          text("sign", "draw what speaks for the class, what speaks against it too, or magnitudes",
+          text("sign", "drawn evidence: for the class, for and against it, or magnitudes",
                by_default("positive"), one_of({"both", "positive", "absolute"})),
-          text(
-              "cmap", "colours of the heat",
-              otherwise(std::string(viz::kDefaultColormap) + "; " +
-                        std::string(viz::kDefaultDivergingColormap) + " where there are two signs"),
-              one_of(colormap_names())),
+          text("cmap", "colours of the heat",
+               otherwise(std::string(viz::kDefaultColormap) + "; " +
+                         std::string(viz::kDefaultDivergingColormap) + " with two signs"),
+               one_of(colormap_names())),
           number("alpha", "opacity of the colours, 0 to 1", takes("SHARE"), by_default("0.8"),
                  at_least(0), at_most(1)),
-          flag("fade", "let little heat show more of the picture", by_default("true"),
+          flag("fade", "draw weak heat more transparent", by_default("true"),
                also({{"no-fade", "false"}})),
-          flag("blocks", "draw patches in one colour each, without smoothing"),
-          flag("colorbar", "a bar of the colours from low to high beside the map"),
-          flag("colorbar-numbers", "the bar with the values of the map's colours"),
+          flag("blocks", "draw each patch in one colour, without smoothing"),
+          flag("colorbar", "draw a bar of the colours beside the map"),
+          flag("colorbar-numbers", "draw the bar with its values"),
           flag("caption", "write class, probability, method, layer and head below the picture"),
-          flag("beside", "draw the picture as it is beside the heatmap"),
-          number("outlier-perc", "percentage of the heat that may lie beyond the colours",
-                 takes("P"), by_default("30"), at_least(0), at_most(99)),
-          number("threshold",
-                 "outline the fewest patches that hold this share of the positive heat, 0 to 1",
-                 takes("MASS"), at_least(0), at_most(1)),
+          flag("beside", "draw the plain picture beside the heatmap"),
+          number("outlier-perc", "percentage of the heat beyond the end of the colours", takes("P"),
+                 by_default("30"), at_least(0), at_most(99)),
+          number(
+              "threshold",
+              "share of the positive heat, 0 to 1; the fewest patches with that share are outlined",
+              takes("MASS"), at_least(0), at_most(1)),
           text("font",
-               "font of captions; the bundled ones draw what it lacks; take no font from strangers",
+               "font of captions; bundled fonts draw its missing letters; take no font from "
+               "strangers",
                takes("FILE.ttf"), completes_files),
       });
 }
@@ -93,38 +93,38 @@ std::vector<Option> heatmap_output_options() {
   format.help = "form of the records on standard output";
   format.default_value = "text";
   format.default_note = "";
-  const std::vector<Option> more = in_group(
-      "Output",
-      {
-          text("image-format", "file format of the heatmaps", by_default("png"),
-               one_of({"png", "jpeg", "webp"}), synonyms({{"jpg", "jpeg"}})),
-          integer("quality", "quality of jpeg and webp heatmaps, 1 to 100", by_default("90"),
-                  at_least(1), at_most(100)),
-          flag("save-raw",
-               "also write the numbers, float32 (rows, columns), as NAME.map.npy; NAME.map.npz if "
-               "an input has several maps, and one row per frame of a video"),
-          text("html",
-               "also write one page with all pictures, their maps and classes; of a video at most "
-               "one frame per second",
-               takes("FILE.html"), written),
-      });
+  const std::vector<Option> more =
+      in_group("Output", Role::place,
+               {
+                   text("image-format", "file format of the heatmaps", by_default("png"),
+                        one_of({"png", "jpeg", "webp"}), synonyms({{"jpg", "jpeg"}})),
+                   integer("quality", "quality of jpeg and webp heatmaps, 1 to 100",
+                           by_default("90"), at_least(1), at_most(100)),
+                   flag("save-raw",
+                        "also write the map, float32 (rows, columns), as NAME.map.npy; "
+                        "NAME.map.npz for several maps; of a video one row a frame"),
+                   text("html",
+                        "also write one page with all pictures, maps and classes; a video has at "
+                        "most one frame a second there",
+                        takes("FILE.html"), written),
+               });
   options.insert(options.end(), more.begin(), more.end());
   return options;
 }
 
 std::vector<Option> heatmap_video_options() {
-  return in_group("Video", {
-                               integer("video-stride", "take every Nth frame of a video only",
-                                       by_default("1"), at_least(1)),
-                           });
+  return in_group(
+      "Video", Role::task,
+      {
+          integer("video-stride", "draw every Nth frame of a video", by_default("1"), at_least(1)),
+      });
 }
 
 namespace {
 
 std::vector<Option> other_model_options() {
   std::vector<Option> options = layer_reference_options();
-  named(options, "against").help =
-      "another model, whose maps stand beside these on the page of --html";
+  named(options, "against").help = "another model, for its maps on the page of --html";
   return options;
 }
 
@@ -134,7 +134,7 @@ CommandSpec visualize_spec() {
   CommandSpec spec;
   spec.name = "visualize";
   spec.aliases = {"attn"};
-  spec.summary = "draw heatmaps over pictures and videos: what the model looked at";
+  spec.summary = "draw the evidence for an answer over pictures and videos, as heatmaps";
   spec.group = "Look at pictures";
   spec.positionals = "[INPUT...]";
   spec.options = join({model_options(), input_options(), map_options(), drawing_options(),

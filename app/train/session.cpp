@@ -2,12 +2,14 @@
 
 #include "app/model/running_model.h"
 #include "app/pipeline/predictions.h"
+#include "app/run/console.h"
 #include "app/run/local_ranks.h"
 #include "app/run/signal_stop.h"
 #include "app/run/terminal_text.h"
 #include "app/run/usage_error.h"
 #include "app/scores/scores.h"
 #include "app/session/session.h"
+#include "app/specs/training.h"
 #include "kernels/error.h"
 #include "model/vision_transformer.h"
 
@@ -121,9 +123,9 @@ namespace {
 
 void check_state(const fs::path& file, const fs::path& folder,
                  const std::optional<fs::path>& newest) {
-  const std::string place = "--resume " + file.string();
+  const std::string place = "`resume` " + file.string();
   std::error_code ignored;
-  if (!fs::exists(file, ignored)) throw UsageError("no such file", place);
+  if (!fs::exists(file, ignored)) throw NotFound("no such file", place);
   const std::string hint = newest ? "the newest one is " + newest->string() : "";
   if (!file.native().ends_with(".state.safetensors"))
     throw UsageError("expected a state, step-N.state.safetensors", place, hint);
@@ -152,7 +154,7 @@ std::optional<fs::path> state_to_resume(const ResumeRequest& request, const fs::
   const bool begins = word.empty() || (word == "auto" && !newest);
   if (group.is_first() && word.empty() && newest && !request.force) {
     throw UsageError("the folder holds a run", folder.string(),
-                     "--resume auto goes on with it, --force begins anew");
+                     "`resume` auto goes on with it, `force` begins anew");
   }
   const bool all_begin = model::training::number_of_first(group, begins ? 1 : 0) != 0;
   const std::optional<fs::path> file =
@@ -182,23 +184,14 @@ constexpr std::string_view kConstantsOfConvert = R"({"cls-weight": 0, "evaluatio
 
 }  // namespace
 
-std::string identity_of_run(const std::string& recipe, const checkpoint::Metadata& about,
-                            const std::vector<model::training::TrainingPicture>& pictures,
-                            std::initializer_list<const char*> may_change) {
-  Json identity = Json::parse(recipe);
-  const bool converts = identity.contains("steps-maps");
-  identity.update(Json::parse(kConstants));
-  identity.update(Json::parse(converts ? kConstantsOfConvert : kConstantsOfTrain));
-  for (const char* name :
-       {"processes", "batch-size", "batch-size-maps", "grad-accum-steps",
-        // These decide how a step is computed or when a run ends, not its result.
-        "grad-checkpointing", "patience",
-        // Places and names; the weights themselves are below.
-        "checkpoint", "labels", "model", "arch", "save-dtype",
-        // The transform is below, wherever it comes from.
-        "img-size", "crop-pct", "crop-mode", "interpolation", "mean", "std"})
-    identity.erase(name);
-  for (const char* name : may_change) identity.erase(name);
+std::string identity_of_run(std::string_view command, const std::string& recipe,
+                            const checkpoint::Metadata& about,
+                            const std::vector<model::training::TrainingPicture>& pictures) {
+  Json identity = Json::parse(kConstants);
+  identity.update(Json::parse(command == "convert" ? kConstantsOfConvert : kConstantsOfTrain));
+  const Json recorded = Json::parse(recipe);
+  for (const auto& [name, value] : recorded.items())
+    if (is_kept_by_a_run(role_of_setting(command, name))) identity[name] = value;
   const auto of_model = [&](const char* name) {
     const auto found = about.find(name);
     return found == about.end() ? std::string() : found->second;
@@ -257,7 +250,8 @@ model::training::FailureReport UnreadablePictures::report() {
     if (ends_run_) throw Error(ErrorCode::failed, message, file);
     const std::lock_guard lock(mutex_);
     if (files_.insert(file).second)
-      std::cerr << "error: " + printable(file + ": " + message) + "\n";
+      print_failure(Error(ErrorCode::unreadable, message, file),
+                    spelled("error: " + printable(file + ": " + message)));
   };
 }
 

@@ -19,12 +19,12 @@
 
 #include <cstdint>
 #include <filesystem>
-#include <initializer_list>
 #include <memory>
 #include <mutex>
 #include <optional>
 #include <set>
 #include <string>
+#include <string_view>
 #include <vector>
 
 namespace hydrascope::model {
@@ -71,11 +71,11 @@ std::optional<std::filesystem::path> state_to_resume(
 
 /// A JSON object that must be the same in a resumed run and in the run that it goes on with:
 /// `recipe` (one too), the weights that the run began with, the transform (`describe_descendant`)
-/// and the pictures that it learns from. Settings are left out that follow the number of processes,
-/// that decide only how steps are computed or when a run ends, and `may_change`.
-std::string identity_of_run(const std::string& recipe, const checkpoint::Metadata& about,
-                            const std::vector<model::training::TrainingPicture>& pictures,
-                            std::initializer_list<const char*> may_change = {});
+/// and the pictures that it learns from. Settings are left out whose role lets them change
+/// (`is_kept_by_a_run`). `command` is "train" or "convert".
+std::string identity_of_run(std::string_view command, const std::string& recipe,
+                            const checkpoint::Metadata& about,
+                            const std::vector<model::training::TrainingPicture>& pictures);
 
 /// That all processes were given the same `recipe` and the same pictures: Error(invalid_argument)
 /// on all of them otherwise.

@@ -24,7 +24,7 @@ training::ClassificationOptions loss_of(const ParsedOptions& options,
   // A dumped configuration holds defaults too.
   for (const char* name : {"distillation-type", "distillation-alpha", "distillation-tau"}) {
     if (options.source(name) == Source::command_line && !read.given("teacher"))
-      throw UsageError("there is no teacher", options.origin(name), "--teacher MODEL");
+      throw UsageError("there is no teacher", options.origin(name), "`teacher` MODEL");
   }
   loss.distillation_is_hard = read.is("distillation-type", "hard");
   read.take("distillation-alpha", loss.distillation_weight);
@@ -35,11 +35,11 @@ training::ClassificationOptions loss_of(const ParsedOptions& options,
 /// Views of several sizes are made of crops and flips to the side alone.
 void refuse_beside_sizes(const TrainingRequest& request) {
   const training::AugmentOptions& augment = request.loader.augment;
-  for (const auto& [is_on, option] : {std::pair(request.mixup.mixup_alpha > 0, "--mixup"),
-                                      {request.mixup.cutmix_alpha > 0, "--cutmix"},
-                                      {augment.erase_probability > 0, "--reprob"},
-                                      {augment.rand_augment.operations > 0, "--aa"}})
-    if (is_on) throw UsageError("does not go with --sizes", option);
+  for (const auto& [is_on, option] : {std::pair(request.mixup.mixup_alpha > 0, "`mixup`"),
+                                      {request.mixup.cutmix_alpha > 0, "`cutmix`"},
+                                      {augment.erase_probability > 0, "`reprob`"},
+                                      {augment.rand_augment.operations > 0, "`aa`"}})
+    if (is_on) throw UsageError("does not go with `sizes`", option);
 }
 
 }  // namespace
@@ -77,7 +77,7 @@ RunLength length_of(const TrainRequest& request, std::size_t pictures, int world
   if (length.steps_per_epoch < 1) {
     throw UsageError("an update takes " + std::to_string(length.pictures_of_a_step) +
                          " pictures, and there are " + std::to_string(pictures),
-                     "--batch-size " + std::to_string(length.batch_size));
+                     "`batch_size` " + std::to_string(length.batch_size));
   }
   return length;
 }
@@ -91,7 +91,7 @@ training::ScheduleOptions schedule_of(const TrainRequest& request, const RunLeng
       request.warmup_epochs.value_or(std::min(kWarmupEpochs, length.epochs - 1));
   if (warmup_epochs >= length.epochs) {
     throw UsageError("of " + std::to_string(length.epochs) + " epochs none would be left",
-                     "--warmup-epochs " + std::to_string(warmup_epochs));
+                     "`warmup_epochs` " + std::to_string(warmup_epochs));
   }
   // timm's defaults, as for the decay of `--sched step`.
   constexpr double kWarmupRate = 1e-6;

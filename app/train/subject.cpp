@@ -32,14 +32,14 @@ Folders find_folders(const DataRequest& data) {
   }
   const fs::path root = words[0];
   std::error_code ignored;
-  if (!fs::is_directory(root, ignored)) throw UsageError("no such folder", words[0]);
+  if (!fs::is_directory(root, ignored)) throw NotFound("no such folder", words[0]);
   Folders folders;
   const fs::path split = root / data.train_split;
   if (!fs::is_directory(split, ignored)) {
     if (data.names_train_split || data.val_split)
-      throw UsageError("no such folder", split.string(),
-                       std::string(data.names_train_split ? "--train-split" : "--val-split") +
-                           " needs both folders");
+      throw NotFound("no such folder", split.string(),
+                     std::string(data.names_train_split ? "`train_split`" : "`val_split`") +
+                         " needs both folders");
     folders.training = root;
     return folders;
   }
@@ -51,7 +51,7 @@ Folders find_folders(const DataRequest& data) {
     folders.validation = root / name;
     return folders;
   }
-  if (data.val_split) throw UsageError("no such folder", (root / names[0]).string());
+  if (data.val_split) throw NotFound("no such folder", (root / names[0]).string());
   return folders;
 }
 
@@ -134,8 +134,8 @@ TrainingSubject open_subject(const DataRequest& data, const ModelRequest& model,
       throw UsageError(
           "there are " + std::to_string(classes) + " folders of classes in " +
               folders.training.string(),
-          "--num-classes " + std::to_string(*model.num_classes),
-          "--labels FILE names the classes of a larger classifier, --labels imagenet1k "
+          "`num_classes` " + std::to_string(*model.num_classes),
+          "`labels` FILE names the classes of a larger classifier, `labels` imagenet1k "
           "ImageNet's");
     }
     config.num_classes = classes;
@@ -160,10 +160,10 @@ TrainingSubject open_subject(const DataRequest& data, const ModelRequest& model,
 
   if (folders.validation && data.held_out > 0) {
     throw UsageError("there are pictures to validate on: " + folders.validation->string(),
-                     "--held-out");
+                     "`held_out`");
   }
   constexpr const char* kNewHead =
-      "--reset-head trains a classifier of these folders' classes; --labels FILE names the model's "
+      "`reset_head` trains a classifier of these folders' classes; `labels` FILE names the model's "
       "own, a line each, and folders named by numbers are its lines, from 0";
   // Then the user says which class an index is.
   const bool names_classes = !data.labels.empty();
@@ -190,7 +190,7 @@ TrainingSubject open_subject(const DataRequest& data, const ModelRequest& model,
     if (share > kMostShare) {
       throw UsageError("too few pictures would be left to learn from, of " +
                            std::to_string(subject.training.size()),
-                       "--held-out " + shortest_number(held_out));
+                       "`held_out` " + shortest_number(held_out));
     }
     model::training::Split split =
         model::training::hold_out(std::move(subject.training), share, data.seed);

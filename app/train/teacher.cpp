@@ -31,7 +31,7 @@ model::training::ClassificationTask::Teacher make_teacher(const std::optional<Mo
                                                           const Console& console) {
   if (!teacher) return {};
   const ModelSource& source = *teacher;
-  const std::string subject = "--teacher " + source.name;
+  const std::string subject = "`teacher` " + source.name;
   if (source.config.num_classes != num_classes) {
     throw UsageError("the teacher has " + std::to_string(source.config.num_classes) +
                          " classes, the model " + std::to_string(num_classes),

@@ -4,6 +4,7 @@
 #include "app/pictures/inputs.h"
 #include "app/results/json.h"
 #include "app/run/usage_error.h"
+#include "app/run/words.h"
 #include "app/specs/training.h"
 #include "kernels/device/cpu_features.h"
 #include "model/checkpoint/formats/sha256.h"
@@ -33,7 +34,7 @@ void take_range(const OptionReader& read, const char* name, double maximum,
                 std::array<double, 2>& range) {
   read.take(name, range);
   if (!(range[0] > 0 && range[0] <= range[1] && range[1] <= maximum)) {
-    throw UsageError("expected a smaller and a larger number above 0", "--" + std::string(name));
+    throw UsageError("expected a smaller and a larger number above 0", option_named(name));
   }
 }
 
@@ -42,7 +43,7 @@ model::training::OptimizerOptions optimizer_of(const OptionReader& read) {
   if (read.is("opt", "sgd")) optimizer.kind = model::training::OptimizerKind::sgd;
   read.take("opt-betas", optimizer.betas);
   for (const double beta : optimizer.betas) {
-    if (!(beta < 1)) throw UsageError("expected numbers below 1", "--opt-betas");
+    if (!(beta < 1)) throw UsageError("expected numbers below 1", "`opt_betas`");
   }
   read.take("momentum", optimizer.momentum);
   return optimizer;
@@ -78,11 +79,13 @@ void read_settings(const ParsedOptions& options, std::string_view command,
   request.given_settings = words_of_settings(command, options.texts("set"));
   Json recipe = Json::parse(options.dump_config());
   recipe.erase("set");
+  for (const auto& [name, entry] : options.entries())
+    if (!is_recorded(entry.option.role)) recipe.erase(name);
   for (const RunSetting& setting : run_settings(command)) {
     const auto given = request.given_settings.find(setting.option.name);
     const std::string& word = request.settings[setting.option.name] =
         given == request.given_settings.end() ? setting.option.default_value : given->second;
-    if (setting.recorded.empty() || word.empty()) continue;
+    if (!is_recorded(setting.option.role) || word.empty()) continue;
     if (setting.option.kind == ValueKind::integer)
       recipe[setting.recorded] = to_integer(word, setting.option.name);
     else
@@ -122,11 +125,11 @@ TrainingRequest training_request(const ParsedOptions& options, std::string_view 
             [&] { return static_cast<int>(options.integer("processes")); });
   request.autocast = asked_autocast(read);
   for (const std::string& text : options.texts("sizes"))
-    request.sizes.push_back(parse_size(text, "--sizes"));
+    request.sizes.push_back(parse_size(text, "`sizes`"));
   read.take("scenes", request.scenes);
   if (request.sizes.empty() && !request.scenes.empty())
-    throw UsageError("scenes are for the sizes that are learned", "--scenes",
-                     "--sizes 512,1088x1920");
+    throw UsageError("scenes are for the sizes that are learned", "`scenes`",
+                     "`sizes` 512,1088x1920");
   read.take("model-ema", request.averages);
   read.take("model-ema-decay", request.average_decay);
   read.take("batch-size", request.batch_size);
@@ -151,13 +154,13 @@ TrainingRequest training_request(const ParsedOptions& options, std::string_view 
 
 image::TransformConfig training_transform(const ResolvedTransform& transform) {
   if (transform.config.native) {
-    throw UsageError("pictures of a batch need one size", "--native", "--img-size sets it");
+    throw UsageError("pictures of a batch need one size", "`native`", "`img_size` sets it");
   }
   if (transform.config.in_chans != 3) {
     throw Error(ErrorCode::invalid_argument, "training pictures have 3 channels, the model takes " +
                                                  std::to_string(transform.config.in_chans));
   }
-  require_whole_patches(transform.config.img_size, transform.config.patch_size, "--img-size");
+  require_whole_patches(transform.config.img_size, transform.config.patch_size, "`img_size`");
   return transform.config;
 }
 
@@ -176,6 +179,7 @@ void add_pictures(const std::string& word, std::int32_t source,
       if (known.insert(std::filesystem::weakly_canonical(input->path)).second)
         found.pictures.push_back({input->path, -1, source});
     } else if (input->given == word) {
+      if (input->error == ErrorCode::not_found) throw NotFound(input->message, word);
       throw UsageError(input->message, word);
     } else {
       found.failed.push_back(std::move(*input));
@@ -203,14 +207,14 @@ model::training::ResolutionOptions resolutions_of(const TrainingRequest& request
                                                   const image::TransformConfig& transform) {
   model::training::ResolutionOptions resolutions{.sizes = request.sizes};
   for (const image::Size& size : request.sizes)
-    require_whole_patches(size, transform.patch_size, "--sizes");
+    require_whole_patches(size, transform.patch_size, "`sizes`");
   if (request.scenes.empty()) return resolutions;
   resolutions.backgrounds = background_pictures(request);
   if (std::ranges::none_of(request.sizes, [&](const image::Size& size) {
         return model::training::has_room(size, transform.img_size);
       })) {
     throw UsageError("needs a size above " + size_text(transform.img_size) + " (HxW) in both edges",
-                     "--scenes", "give such a size to --sizes, or leave --scenes out");
+                     "`scenes`", "give such a size to `sizes`, or leave `scenes` out");
   }
   return resolutions;
 }
@@ -232,13 +236,6 @@ std::string name_and_sha256(const std::filesystem::path& file) {
 std::string recipe_of(const TrainingRequest& request, model::training::Autocast autocast,
                       int processes) {
   Json recipe = Json::parse(request.recipe);
-  for (const char* name :
-       {"resume",      "output",          "force",    "format",          "report",
-        "max-minutes", "checkpoint-hist", "on-error", "deterministic",   "cache-mb",
-        "device",      "threads",         "workers",  "ddp-timeout",     "verbose",
-        "quiet",       "no-progress",     "color",    "print-transform", "eval",
-        "labels-csv",  "require-top1"})
-    recipe.erase(name);
   if (!request.scenes.empty()) {
     recipe["scenes"] = Json::array();
     for (const std::filesystem::path& file : background_pictures(request))

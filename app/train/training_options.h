@@ -61,7 +61,7 @@ struct TrainingRequest {
   model::training::ParameterGroupOptions groups;
   model::training::MixupOptions mixup;
   model::training::TrainerOptions trainer;
-  std::string recipe;  ///< all options and settings, as a JSON object
+  std::string recipe;  ///< the options and settings that a recipe holds, as a JSON object
   std::map<std::string, std::string> given_settings;  ///< `--set`
   std::map<std::string, std::string> settings;        ///< all, with the defaults of the others
 
@@ -101,9 +101,8 @@ model::training::LoaderOptions loader_of(const TrainingRequest& request, const R
 /// Which weights, wherever they lie: "NAME, sha256 HEX".
 std::string name_and_sha256(const std::filesystem::path& file);
 
-/// What decides the result, as a JSON object: the options without those of one start of the
-/// program, with the number format that `--amp-dtype` came to, the number of processes, and the
-/// pictures of `--scenes` by name.
+/// The request's recipe with the number format that `--amp-dtype` came to, the number of processes,
+/// and the pictures of `--scenes` by name.
 std::string recipe_of(const TrainingRequest& request, model::training::Autocast autocast,
                       int processes);
 

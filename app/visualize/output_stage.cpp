@@ -2,6 +2,7 @@
 
 #include "app/pictures/inputs.h"
 #include "app/results/npy_file.h"
+#include "app/run/console.h"
 #include "kernels/error.h"
 #include "kernels/new_file.h"
 
@@ -74,7 +75,7 @@ std::filesystem::path make_folder(const std::filesystem::path& folder) {
   std::filesystem::create_directories(folder, error);
   if (std::error_code ignored; !std::filesystem::is_directory(folder, ignored))
     throw Error(ErrorCode::unwritable, "cannot make the folder for heatmaps: " + error.message(),
-                folder.string(), "--output names a folder");
+                folder.string(), "`output` names a folder");
   return folder;
 }
 
@@ -254,6 +255,7 @@ void OutputStage::write_picture(ExplainedInput& input, const viz::Canvas& figure
 
 void OutputStage::report(const MapRecord& failure, bool on_page) {
   ++failed_;
+  print_failure(Error(failure.error.value_or(ErrorCode::failed), failure.message, failure.input));
   write_({&failure, 1});
   if (page_ && on_page) page_->add(viz::ReportFailure{failure.input, failure.message});
 }

@@ -69,7 +69,7 @@ void VideoOutput::check_shape_of(std::span<const InputMap> maps) {
     throw Error(ErrorCode::unsupported_format,
                 "maps of " + size_text(shape) + ", those of the frames before have " +
                     size_text(map_shape_) + ", and one array holds one size",
-                map_file_, "give --img-size");
+                map_file_, "give `img_size`");
 }
 
 void VideoOutput::write(const viz::Canvas& frame, std::span<const InputMap> maps,

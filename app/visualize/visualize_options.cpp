@@ -21,14 +21,14 @@ namespace fs = std::filesystem;
 /// `-o maps.png` or `-o records.jsonl` means something else than a folder of that name.
 void refuse_file_for_folder(const fs::path& folder) {
   if (folder == "-")
-    throw UsageError("heatmaps are files, expected a folder", "--output -",
+    throw UsageError("heatmaps are files, expected a folder", "`output` -",
                      "records go to standard output in any case");
   std::error_code none;
   if (fs::is_directory(folder, none)) return;
   static constexpr std::array kFiles{".png", ".jpg", ".jpeg", ".webp", ".json", ".jsonl", ".csv",
                                      ".tsv", ".txt", ".html", ".npy",  ".npz",  ".mp4"};
   if (std::ranges::find(kFiles, folder.extension().string()) == kFiles.end()) return;
-  throw UsageError("names a folder, not a file", "--output " + folder.string(),
+  throw UsageError("names a folder, not a file", "`output` " + folder.string(),
                    "records go to standard output");
 }
 
@@ -38,7 +38,7 @@ std::shared_ptr<const viz::Font> open_font(const std::string& given) {
   std::vector<fs::path> files = bundled_fonts();
   if (!given.empty()) files.insert(files.begin(), given);
   if (files.empty())
-    throw Error(ErrorCode::failed, "no font comes with this build", "captions", "give --font FILE");
+    throw Error(ErrorCode::failed, "no font comes with this build", "captions", "give `font` FILE");
   return std::make_shared<const viz::Font>(files);
 }
 
@@ -94,13 +94,13 @@ VisualizeRequest visualize_request(const ParsedOptions& options) {
   if (!outputs.html.empty()) check_output_file(outputs.html, options.origin("html"));
   if (const std::string ending = outputs.html.extension().string();
       !outputs.html.empty() && ending != ".html" && ending != ".htm")
-    throw UsageError("the page's name must end in .html", "--html " + outputs.html.string());
+    throw UsageError("the page's name must end in .html", "`html` " + outputs.html.string());
   if (names_another_model(options)) {
     const char* asked = options.given("against")        ? "against"
                         : options.given("against-attn") ? "against-attn"
                                                         : "against-attn-opt";
     if (outputs.html.empty())
-      throw UsageError("is for a page only", options.origin(asked), "add --html FILE.html");
+      throw UsageError("is for a page only", options.origin(asked), "add `html` FILE.html");
     request.against = reference_request(options, request.model, request.run).model;
   }
   read.take("font", request.font);

@@ -170,7 +170,7 @@ void Checkpoint::add_notes() {
   notes_.push_back("stripped '" + prefixes + "' from the names of the tensors");
   // EasyCV's published Hydra models: DeiT-B whose last 8 or all 12 layers run Hydra attention.
   if (stripped().back() == "backbone." && metadata("attention").empty()) {
-    notes_.push_back("the file does not say which attention its layers use: `attention` does");
+    notes_.push_back("the file does not say which attention its layers use: `attn` does");
   }
 }
 

@@ -12,9 +12,9 @@ namespace {
 const LayerChoices<AttentionSpec>& mechanism_choices() {
   static const LayerChoices<AttentionSpec> of_mechanisms{
       &AttentionSpec::mechanism,
-      {"`attention`", "a mechanism's name",
+      {"`attn`", "a mechanism's name",
        "examples: hydra | softmax:0-9,hydra:10-11 | hydra:last4 | hydra:every2"},
-      "`attention_options`",
+      "`attn_opt`",
       "mechanism.key=value or mechanism:layers.key=value",
       "layers are 3 | 0-9 | last4 | first2 | every2",
       "runs",
@@ -53,11 +53,11 @@ void check_stored_options(const std::vector<AttentionSpec>& trained,
     const MechanismOptions after(asked[layer]);
     for (const MechanismOption& option : find_mechanism(asked[layer].mechanism).options) {
       if (!option.of_stored_tensors || before.text(option.key) == after.text(option.key)) continue;
-      throw Error(ErrorCode::invalid_argument,
-                  "the checkpoint holds tensors made with " + option.key + "=" +
-                      before.text(option.key) + ", which stay as they are",
-                  "`attention_options` " + asked[layer].mechanism + "." + option.key + "=" +
-                      after.text(option.key));
+      throw Error(
+          ErrorCode::invalid_argument,
+          "the checkpoint holds tensors made with " + option.key + "=" + before.text(option.key) +
+              ", which stay as they are",
+          "`attn_opt` " + asked[layer].mechanism + "." + option.key + "=" + after.text(option.key));
     }
   }
 }

@@ -8,8 +8,9 @@ namespace hydrascope::model::explain {
 const std::vector<MethodEntry>& methods() {
   static const std::vector<MethodEntry> kEntries{
       {Method::hydra, "hydra",
-       "what each token contributes to the class's logit, signed, exact at the last layer", true,
-       true, true},
+       "the contribution of each token to the class's logit, with its sign, exact at the last "
+       "layer",
+       true, true, true},
       {Method::attention, "attention", "the class token's row of the attention map", false, false,
        true},
       {Method::rollout, "rollout", "attention maps multiplied through the layers", false, false,

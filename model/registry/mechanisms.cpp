@@ -95,7 +95,7 @@ MechanismOptions::MechanismOptions(const AttentionSpec& spec) {
   const MechanismEntry& entry = find_mechanism(spec.mechanism);
   for (const MechanismOption& option : entry.options) values_[option.key] = option.default_value;
   for (const auto& [key, value] : spec.options) {
-    check_option(entry, key, value, "`attention_options`");
+    check_option(entry, key, value, "`attn_opt`");
     if (values_.contains(key)) values_[key] = value;
   }
 }

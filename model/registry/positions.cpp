@@ -13,7 +13,7 @@ Catalogue<PositionEntry>& rules() {
   return entries;
 }
 
-constexpr const char* kOptionsField = "`rel_pos_options`";
+constexpr const char* kOptionsField = "`rel_pos_opt`";
 
 const LayerChoices<PositionSpec>& rule_choices() {
   static const LayerChoices<PositionSpec> of_rules{

@@ -38,7 +38,7 @@ processes=()
 
 # convert SEED FILE ARGUMENT...
 convert() {
-  "$program" convert "${@:3}" "${training[@]}" "${measured[@]}" "${processes[@]}" --seed "$1" --save-dtype float16 \
+  "$program" convert "${@:3}" "${training[@]}" "${measured[@]}" "${processes[@]}" --seed "$1" --dtype float16 \
     --resume auto --force -o "$2" --report "${2%.safetensors}.json" --report "${2%.safetensors}.html"
 }
 

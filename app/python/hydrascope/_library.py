@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import ctypes
 import functools
+import json
 import os
 from collections.abc import Iterable, Mapping
 from ctypes import POINTER, Structure, c_char_p, c_double, c_float, c_int, c_int64, c_size_t, c_uint, c_void_p
 from pathlib import Path
 from typing import Any
 
-from .errors import Error, InvalidArgumentError
+from .errors import Error, InvalidArgumentError, make_error
 
 MAPS, EMBEDDING = 1, 2
 PROGRAM = ("bin/hydrascope", "hydrascope")
@@ -37,8 +38,14 @@ class MapFields(Structure):
 # Name -> result, arguments.
 _FUNCTIONS = {
     "version": (c_char_p, []),
+    "name_options": (None, [c_int]),
     "error_code": (c_char_p, []),
+    "error_field": (c_char_p, []),
+    "error_subject": (c_char_p, []),
     "error_text": (c_char_p, []),
+    "registry": (c_char_p, []),
+    "layers": (c_char_p, [c_char_p, POINTER(c_char_p), c_size_t]),
+    "config": (c_char_p, [c_char_p]),
     "open": (c_void_p, [POINTER(c_char_p), c_size_t, c_uint]),
     "close": (None, [c_void_p]),
     "facts": (c_char_p, [c_void_p]),
@@ -94,12 +101,38 @@ def library() -> ctypes.CDLL:
         function = getattr(loaded, f"hydrascope_{name}")
         function.restype, function.argtypes = result, arguments
         setattr(loaded, name, function)
+    loaded.name_options(1)  # as Python's keywords
     return loaded
 
 
-def last_error() -> tuple[str, str]:
-    """The code and the text of what the last call of this thread that failed said."""
-    return library().error_code().decode(), library().error_text().decode(errors="replace")
+def last_error() -> Error:
+    """The error of the last call of this thread that failed."""
+    code, field, text = (part().decode(errors="replace")
+                         for part in (library().error_code, library().error_field, library().error_text))
+    return make_error(code, text, os.fsdecode(library().error_subject()), field)
+
+
+def _answer(text: bytes | None) -> Any:
+    if text is None:
+        raise last_error()
+    return json.loads(text)
+
+
+@functools.cache
+def mechanisms() -> dict[str, dict[str, Any]]:
+    """The registry's mechanisms by name, as `hydrascope models info NAME --format json` prints them."""
+    return {one["mechanism"]: one for one in _answer(library().registry())["mechanisms"]}
+
+
+def layers(before: list[Any], **options: Any) -> list[dict[str, Any]]:
+    """Each layer's `mechanism` and all of its `options`, after `attn` and `attn_opt`."""
+    words = words_of(options)
+    return _answer(library().layers(json.dumps(before).encode(), c_words(words), len(words)))
+
+
+def config(file: str) -> dict[str, Any]:
+    """A checkpoint's configuration, with all fields."""
+    return _answer(library().config(os.fsencode(file)))
 
 
 _REPEATED = ("--attn-opt", "--rel-pos-opt", "--class", "--input", "--set")

@@ -5,25 +5,17 @@ from __future__ import annotations
 import contextlib
 import json
 import os
-import re
 import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Collection, Sequence
+from collections.abc import Sequence
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 from . import _library
-from .errors import Error, NotFoundError, as_keywords, make_error, warn
-
-_SOME_FAILED = 3
-# How a picture that failed is written as text, and in JSON.
-_FAILED_TEXT = re.compile(r"^(?P<input>.*?)  error: (?P<code>\w+): (?P<message>.*)$", re.MULTILINE)
-_FAILED_JSON = re.compile(r'"input":(?P<input>"(?:[^"\\]|\\.)*")[^\n]*?"error":\{"code":"(?P<code>\w+)",'
-                          r'"message":(?P<message>"(?:[^"\\]|\\.)*")')
-
+from .errors import Error, NotFoundError, make_error, warn
 
 def run(*words: object, **options: Any) -> str:
     """Runs a command of the program, `run("inspect", "model.safetensors", format="json")`, and returns what it writes to
@@ -31,19 +23,19 @@ def run(*words: object, **options: Any) -> str:
     the exception; of pictures that failed that is the first one's. The exception's `output` is what was written by then.
     An interrupt ends the program in order, a second one at once."""
     command = [str(_library.program()), *(os.fspath(word) if isinstance(word, os.PathLike) else str(word) for word in words)]
-    named = {name.rstrip("_") for name, value in options.items() if value is not None}
     with ThreadPoolExecutor(1) as reader, \
             subprocess.Popen(command + _library.words_of(options), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,
-                             errors="replace") as process:
+                             errors="replace", env={**os.environ, "HYDRASCOPE_ERRORS": "json"}) as process:
         assert process.stdout is not None and process.stderr is not None
         reading = reader.submit(process.stdout.read)
-        errors, last = "", ""
+        error, last = None, ""
         try:
             for line in process.stderr:
-                if errors or line.startswith("error: "):
-                    errors += line
-                elif line.startswith("note: "):
-                    warn(as_keywords(line.removeprefix("note: ").rstrip("\n"), named))
+                said = json.loads(line) if line.startswith(('{"error":', '{"note":')) else {}
+                if "note" in said:
+                    warn(said["note"])
+                elif "error" in said:  # of several processes that end because one does, that one is the first to speak
+                    error = error or make_error(**said["error"])
                 else:
                     last = line
                     print(line, end="", file=sys.stderr, flush=True)
@@ -55,7 +47,8 @@ def run(*words: object, **options: Any) -> str:
         finally:
             process.kill()  # nothing, where it has ended
     if process.returncode != 0:
-        error = _failure(process.returncode, output, errors or last, named)
+        code = process.returncode
+        error = error or Error((f"exit code {code}" if code >= 0 else f"ended by signal {-code}") + (last and f": {last.strip()}"))
         error.output = output
         raise error
     return output
@@ -69,21 +62,6 @@ def _end(process: subprocess.Popen[str]) -> None:
     if not is_told:
         process.send_signal(signal.SIGINT)
     process.wait()
-
-
-def _failure(code: int, output: str, errors: str, options: Collection[str]) -> Error:
-    # Of several processes that end because one does, that one is the first to speak.
-    if said := re.search(r"^error: (.*?)(?=^error: |\Z)", errors, re.MULTILINE | re.DOTALL):
-        return make_error("invalid_argument" if code == 2 else "failed", said[1].strip(), options=options)
-    if found := _FAILED_JSON.search(output):
-        name, message = json.loads(found["input"]), json.loads(found["message"])
-    elif found := _FAILED_TEXT.search(output):
-        name, message = found["input"], found["message"]
-    elif code == _SOME_FAILED:
-        return Error("some pictures failed; the exception's output has the others (exit code 3)")
-    else:
-        return Error((f"exit code {code}" if code >= 0 else f"ended by signal {-code}") + (errors and f": {errors.strip()}"))
-    return make_error(found["code"], f"{message} ({name})", name, options)
 
 
 def convert(model: Any, output: str | os.PathLike[str], *, attn: str | None = None,

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import errno
 import os
-import re
 import sys
 import warnings
-from collections.abc import Collection
 
 
 class Error(Exception):
     """Base of all; `code` is "not_found", "invalid_argument", ..."""
 
     code = "failed"
+    field = ""
+    """The argument that it is about, "img_size", where the program says it."""
     output = ""
     """Set by `run`: the text that the program had written to standard output."""
 
@@ -94,30 +94,14 @@ def warn(note: str) -> None:
     warnings.warn(note, HydrascopeWarning, stacklevel=level)
 
 
-_OPTION = re.compile(r"(?<![\w./-])--([a-z][a-z0-9-]*)")
-
-
-def as_keywords(text: str, options: Collection[str] | None = None) -> str:
-    """Options of the command line as arguments of Python: "--img-size" -> "img_size"; all options, or the named ones."""
-    def spelled(match: re.Match[str]) -> str:
-        name = {"class": "classes"}.get(match[1], match[1].replace("-", "_"))
-        return name if options is None or name in options else match[0]
-    return _OPTION.sub(spelled, text)
-
-
 _OF_CODE: dict[str, type[Error]] = {
     kind.code: kind for kind in (NotFoundError, UnreadableError, UnwritableError, DecodeError, UnsupportedFormatError,
                                  TooLargeError, EmptyError, OutOfMemoryError, InternalError, InvalidArgumentError)}
-# To the program a wrong name on its command line is wrong usage.
-_MISSING = re.compile(r"(?:there is )?no (?:such (?:file|folder)|(?:bundled )?model of that name)\b[^(\n]*"
-                      r"\((?:--[\w-]+ )?(.*)\)$", re.MULTILINE)
 
 
-def make_error(code: str, text: str, filename: str | None = None, options: Collection[str] | None = None) -> Error:
-    """The exception of that code; `Error` itself for "failed" and codes that are new. `options`: see `as_keywords`."""
-    missing = _MISSING.match(text) if code in ("invalid_argument", "failed") else None
-    text = as_keywords(text, options)
-    if missing:
-        return NotFoundError(text, filename or missing[1])
+def make_error(code: str, text: str, subject: str | None = None, field: str = "") -> Error:
+    """The exception of that code; `Error` itself for "failed" and codes that are new."""
     kind = _OF_CODE.get(code, Error)
-    return kind(text, filename) if issubclass(kind, _FileError) else kind(text)
+    error = kind(text, subject) if issubclass(kind, _FileError) else kind(text)
+    error.field = field
+    return error

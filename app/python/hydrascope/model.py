@@ -22,7 +22,7 @@ import numpy as np
 from . import _library, _pictures
 from ._pictures import PictureLike
 from .answers import Answer, answer_of
-from .errors import Error, HydrascopeWarning, InvalidArgumentError, as_keywords, make_error, warn
+from .errors import Error, HydrascopeWarning, InvalidArgumentError, warn
 
 OnError = Literal["fail", "skip"]
 
@@ -71,10 +71,7 @@ class Model:
             self._library = _library.library()
             self._handle = self._library.open(_library.c_words(words), len(words), self._wants)
             if not self._handle:
-                code, text = _library.last_error()
-                if arch is not None:
-                    text = text.replace("with --checkpoint, --model names an architecture", "there is no such architecture")
-                raise make_error("invalid_argument" if arch is not None and "does not fit" in text else code, text)
+                raise _library.last_error()
         self.facts: dict[str, Any] = json.loads(self._library.facts(self._handle))
         """name, num_classes, embed_dim, attention, device, precision, transform, maps, notes, ..."""
         self._notes_said = 0
@@ -190,7 +187,7 @@ class Model:
         with self._changed:
             said, self._notes_said = self._notes_said, len(notes)
         for note in notes[said:]:
-            warn(as_keywords(note))
+            warn(note)
 
     def _answers(self, pictures: Iterator[Any], words: list[str], wants: int, *, is_strict: bool) -> list[Answer]:
         answers: list[Answer] = []
@@ -233,7 +230,7 @@ class Model:
         handles = (ctypes.c_void_p * len(pictures))()
         with self._opened(is_part=True) as model:
             if self._library.ask(model, pictures, len(pictures), _library.c_words(words), len(words), wants, handles) != 0:
-                raise make_error(*_library.last_error())
+                raise _library.last_error()
         del kept
         try:
             answers = [answer_of(handle, os.fsdecode(picture.path) if picture.path else None)

@@ -91,9 +91,9 @@ constexpr std::string_view kSaveAsSafetensors =
 constexpr std::array kFormats{
     ForeignFormat{"safetensors", "a safetensors file", ""},
     ForeignFormat{"torch_zip", "a zip archive, as torch.save writes it",
-                  "convert it to safetensors, which `format_only` does"},
+                  "convert it to safetensors, which convert `format_only` does"},
     ForeignFormat{"torch_legacy", "a pickle, as torch.save wrote it before PyTorch 1.6",
-                  "convert it to safetensors, which `format_only` does"},
+                  "convert it to safetensors, which convert `format_only` does"},
     ForeignFormat{"git_lfs_pointer", "a Git LFS pointer, which only names the weights",
                   "fetch what it points to: git lfs pull in its repository"},
     ForeignFormat{"git_annex_pointer", "a git-annex pointer, which only names the weights",

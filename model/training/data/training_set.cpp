@@ -31,7 +31,7 @@ std::uint64_t hash(std::string_view text, std::uint64_t value = 0xCBF29CE4842223
 }
 
 [[noreturn]] void refuse(const std::string& text, const std::string& why) {
-  throw Error(ErrorCode::invalid_argument, "'" + text + "' " + why, "`auto_augment`",
+  throw Error(ErrorCode::invalid_argument, "'" + text + "' " + why, "`aa`",
               std::string(kRandAugmentHint));
 }
 

@@ -104,7 +104,7 @@ std::vector<std::int64_t> take_over_layers(const checkpoint::Checkpoint& earlier
       !parent_sha256.empty() && earlier.metadata("parent_sha256") == parent_sha256;
   if (!names_parent &&
       (embedding - before).norm().item<double>() > kRounding * before.norm().item<double>()) {
-    throw Error(ErrorCode::invalid_argument, "was converted from another model than `from`",
+    throw Error(ErrorCode::invalid_argument, "was converted from another model than `model`",
                 subject);
   }
   return taken;

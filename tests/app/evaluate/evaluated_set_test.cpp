@@ -88,13 +88,13 @@ TEST_F(EvaluatedSetTest, AFlatFolderHasNoLabels) {
     EXPECT_EQ(set.pictures[0].file.filename(), "a.jpg");
     EXPECT_EQ(set.pictures[0].target, kNoClass);
   }
-  EXPECT_ERROR(read({}), invalid_argument, "--labels-csv");
+  EXPECT_ERROR(read({}), invalid_argument, "`labels_csv`");
   EXPECT_ERROR(read({"--no-labels", "--per-class", "-"}), invalid_argument, "no labels",
-               "--per-class");
+               "`per_class`");
   EXPECT_ERROR(read({"--measure", "deletion,negative"}, kMeasures), invalid_argument, "no labels",
-               "--measure negative");
+               "`measure` negative");
   EXPECT_ERROR(read({"--measure", "deletion", "--class", "target"}, kMeasures), invalid_argument,
-               "no labels", "--class target");
+               "no labels", "`class` target");
 }
 
 TEST_F(EvaluatedSetTest, WhatNeedsNoLabelsTakesAnyPictures) {
@@ -106,7 +106,7 @@ TEST_F(EvaluatedSetTest, WhatNeedsNoLabelsTakesAnyPictures) {
   ASSERT_EQ(set.pictures.size(), 3U);
   EXPECT_EQ(set.pictures[1].file.filename(), "b.jpg");
   EXPECT_EQ(read_of(options({(folder_.path() / "*.jpg").string()}), kCompares).pictures.size(), 1U);
-  EXPECT_ERROR(read_of(options({"/nonexistent"}), kCompares), invalid_argument, "no such file",
+  EXPECT_ERROR(read_of(options({"/nonexistent"}), kCompares), not_found, "no such file",
                "/nonexistent");
   EXPECT_ERROR(read_of(options({}), kCompares), invalid_argument, "name pictures", "compare");
   const std::string film = (folder_.path() / "two/film.mp4").string();
@@ -167,7 +167,7 @@ TEST_F(EvaluatedSetTest, FoldersOfUnlabelledPictures) {
   folder_.write("one/a.jpg");
   folder_.write("two/b.jpg");
   EXPECT_EQ(read({"--no-labels", "--recursive"}).pictures.size(), 2U);
-  EXPECT_ERROR(read({"--no-labels", "--labels-csv", "x.csv"}), invalid_argument, "--no-labels");
+  EXPECT_ERROR(read({"--no-labels", "--labels-csv", "x.csv"}), invalid_argument, "`no_labels`");
   EXPECT_ERROR(read({"--no-labels", "--require-top1", "50"}), invalid_argument, "no labels");
 }
 
@@ -175,7 +175,8 @@ TEST_F(EvaluatedSetTest, OptionsThatDoNotGoTogether) {
   const auto refuse = [&](const std::vector<std::string>& words, Format format, const char* text) {
     EXPECT_ERROR(check_evaluate_options(options(words), format), invalid_argument, text);
   };
-  refuse({"--per-class", "/nonexistent/x.csv"}, Format::text, "no such folder");
+  EXPECT_ERROR(check_evaluate_options(options({"--per-class", "/nonexistent/x.csv"}), Format::text),
+               not_found, "no such folder", "`per_class` /nonexistent/x.csv");
   refuse({"--per-class", "/tmp"}, Format::text, "found a folder");
   EXPECT_ERROR(check_written_files(options({"--per-class", "a.csv", "-o", "./a.csv"})),
                invalid_argument, "same file as");

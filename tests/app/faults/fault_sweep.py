@@ -69,7 +69,7 @@ CASES = [
     Case("convert", ["convert", "-m", "../tiny", "--attn", "hedgehog", "-i", "set", "-o", "out/new.safetensors", "--held-out", "2",
                      "--set", "maps.batch-size=2", "--steps-maps", "2", "--steps-outputs", "2", "--epochs", "2", "--set", "last.evaluations=2", *LEARN],
          results=("new.safetensors", "new.safetensors.training/best.safetensors", "new.safetensors.training/last.safetensors")),
-    Case("rewrite", ["convert", "../tiny", "out/model.safetensors", "--save-dtype", "float16", "--force"],
+    Case("rewrite", ["convert", "../tiny", "out/model.safetensors", "--dtype", "float16", "--force"],
          before=["convert", "../tiny", "out/model.safetensors"]),
     Case("classify", ["classify", "set", "--recursive", "-m", "../tiny", "--format", "jsonl", "-o", "out/records.jsonl", *LOOK],
          again=["--resume"]),

@@ -25,7 +25,7 @@ ClassChoice choice(const std::vector<std::string>& words, std::optional<std::int
 
 TEST(ClassChoiceTest, WordsMeanClassesByTheRuleOfAll) {
   EXPECT_EQ(choice({"otter", "n01440764", "4"}).resolve(Classes{}, false), (Classes{2, 0, 4}));
-  EXPECT_ERROR(choice({"oter"}), invalid_argument, "--class oter", "did you mean otter");
+  EXPECT_ERROR(choice({"oter"}), invalid_argument, "`class` oter", "did you mean otter");
 }
 
 TEST(ClassChoiceTest, WithoutWordsItIsThePrediction) {

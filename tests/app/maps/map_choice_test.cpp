@@ -79,16 +79,16 @@ TEST(ChooseMapsTest, AllLayersAreThoseThatTheMethodExplains) {
 TEST(ChooseMapsTest, WhatCannotBeIsRefusedWithWhatCan) {
   const model::VitConfig hydra = config("hydra");
   EXPECT_ERROR(choose_maps(hydra, {{"attention"}, {}, {}, false}), invalid_argument,
-               "--method attention, layer 3", "layer 3 supports hydra");
+               "`method` attention, layer 3", "layer 3 supports hydra");
   EXPECT_ERROR(choose_maps(hydra, {{"attention"}, {"all"}, {}, false}), invalid_argument,
-               "--method attention");
+               "`method` attention");
   EXPECT_ERROR(choose_maps(hydra, {{"atention"}, {}, {}, false}), invalid_argument,
                "unknown method", "did you mean attention?");
-  EXPECT_ERROR(choose_maps(hydra, {{}, {"4"}, {}, false}), invalid_argument, "--layer", "0 to 3");
-  EXPECT_ERROR(choose_maps(hydra, {{}, {"first"}, {}, false}), invalid_argument, "--layer");
-  EXPECT_ERROR(choose_maps(hydra, {{}, {}, {"3"}, false}), invalid_argument, "--head", "0 to 2");
+  EXPECT_ERROR(choose_maps(hydra, {{}, {"4"}, {}, false}), invalid_argument, "`layer`", "0 to 3");
+  EXPECT_ERROR(choose_maps(hydra, {{}, {"first"}, {}, false}), invalid_argument, "`layer`");
+  EXPECT_ERROR(choose_maps(hydra, {{}, {}, {"3"}, false}), invalid_argument, "`head`", "0 to 2");
   EXPECT_ERROR(choose_maps(config("softmax"), {{"rollout"}, {}, {"max"}, false}), invalid_argument,
-               "--head max", "rollout has one map for all heads");
+               "`head` max", "rollout has one map for all heads");
 }
 
 }  // namespace map_choice_test

@@ -10,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <functional>
 #include <map>
 #include <string>
 #include <vector>
@@ -68,7 +69,7 @@ TEST(CommandTables, HelpSaysWhatACommandDoes) {
   };
   for (const char* command : {"evaluate", "compare", "faithfulness"})
     EXPECT_THAT(brief(*find_option(*find_command(command), "precision").option),
-                HasSubstr("auto being float32 on the CPU"))
+                HasSubstr("auto: float32 on the CPU"))
         << command;
   EXPECT_THAT(brief_help("convert"), HasSubstr("attention to convert to, as hydra:last4"));
   EXPECT_THAT(brief_help("convert"), HasSubstr("hydrascope convert in.pth out.safetensors"));
@@ -76,6 +77,51 @@ TEST(CommandTables, HelpSaysWhatACommandDoes) {
   EXPECT_THAT(brief_help("classify"), HasSubstr("--output FILE|-"));
   for (const CommandSpec& command : command_specs())
     EXPECT_THAT(help_text(command), Not(HasSubstr(" \n"))) << command.name;
+}
+
+/// Names, in order, of the options and settings that satisfy `wanted`.
+std::string names_where(std::string_view command, const std::function<bool(Role)>& wanted) {
+  std::vector<std::string> names;
+  for (const Option& option : find_command(command)->options)
+    if (wanted(option.role)) names.push_back(option.name);
+  for (const auto& [option, recorded] : run_settings(command))
+    if (wanted(option.role)) names.push_back(recorded);
+  std::ranges::sort(names);
+  return join_words(names, " ", " ");
+}
+
+TEST(Roles, EveryOptionHasOne) {
+  for (const CommandSpec& command : command_specs())
+    for (const Option& option : command.options)
+      EXPECT_NE(option.role, Role::undecided) << command.name << " --" << option.name;
+}
+
+/// A new option of these commands belongs into one of the lists, or into no recipe.
+TEST(Roles, MakeRecipes) {
+  const auto kept = [](Role role) { return is_kept_by_a_run(role); };
+  const auto free = [](Role role) { return is_recorded(role) && !is_kept_by_a_run(role); };
+  EXPECT_EQ(names_where("train", kept),
+            "aa amp-dtype attn attn-opt clip-grad cutmix distillation-alpha distillation-tau "
+            "distillation-type drop-path exif fit freeze held-out hflip layer-decay lr max-"
+            "pixels min-lr mixup model-ema model-ema-decay momentum native num-classes opt "
+            "opt-betas overview pos-embed pos-interp rel-pos rel-pos-opt reprob reset-head "
+            "scale scenes sched seed set sizes smoothing teacher train-split use-ema val-"
+            "split warmup-epochs weight-decay");
+  EXPECT_EQ(names_where("train", free),
+            "batch-size checkpoint crop-mode crop-pct epochs grad-accum-steps grad-"
+            "checkpointing img-size interpolation labels mean model processes std");
+  EXPECT_EQ(names_where("convert", kept),
+            "aa amp-dtype attn attn-opt balance-sources blocks-weight clip-grad cutmix epochs "
+            "evaluations exif fit held-out hflip input kl-weight layer-decay lr lr-sizes max-"
+            "pixels mechanism-lr-scale min-lr mixup model-ema model-ema-decay momentum native "
+            "num-classes opt opt-betas overview pos-embed pos-interp rel-pos rel-pos-opt "
+            "reprob reset-head scale scenes seed set sizes stage start steps-maps steps-"
+            "outputs steps-sizes train-from train-head use-ema weight-decay");
+  EXPECT_EQ(names_where("convert", free),
+            "arch batch-size batch-size-maps crop-mode crop-pct grad-accum-steps img-size "
+            "interpolation mean patience processes std");
+  EXPECT_EQ(role_of_setting("convert", "lr-sizes"), Role::task);
+  EXPECT_EQ(role_of_setting("convert", "batch-size-maps"), Role::step);
 }
 
 // timm's train.py; docs name what differs: --sched linear and constant, which it lacks.
@@ -98,12 +144,12 @@ TEST(CommandTables, SettingsOfRunsAreChecked) {
   EXPECT_EQ(words_of_settings("convert", {"sizes.lr=1e-5", "run.log_interval=2", "sizes.lr=2e-5"}),
             (Values{{"run.log-interval", "2"}, {"sizes.lr", "2e-5"}}));
   EXPECT_ERROR(words_of_settings("convert", {"size.lr=1"}), invalid_argument, "no such setting",
-               "--set size.lr=1", "did you mean sizes.lr?");
+               "`set` size.lr=1", "did you mean sizes.lr?");
   EXPECT_ERROR(words_of_settings("train", {"sizes.lr=1"}), invalid_argument, "no such setting",
                "train has run.log-interval and run.recovery-interval");
   EXPECT_ERROR(words_of_settings("convert", {"sizes.lr"}), invalid_argument, "KEY=VALUE");
   EXPECT_ERROR(words_of_settings("convert", {"sizes.lr=much"}), invalid_argument, "a number",
-               "--set sizes.lr");
+               "`set` sizes.lr");
   EXPECT_ERROR(words_of_settings("convert", {"last.evaluations=0"}), invalid_argument,
                "at least 1");
   for (const char* command : {"train", "convert"}) {
@@ -123,8 +169,9 @@ TEST(CommandTables, OneWordForOneThing) {
   for (const char* command : {"visualize", "faithfulness"})
     EXPECT_EQ(option_of(command, "method"), "method") << command;
   for (const char* command : {"convert", "models"}) {
-    EXPECT_EQ(option_of(command, "precision"), "save-dtype") << command;
-    EXPECT_EQ(option_of(command, "fp16"), "save-dtype") << command;
+    for (const char* former : {"--precision=float16", "--save-dtype=float16", "--fp16"})
+      EXPECT_ERROR(parse(*find_command(command), std::vector<std::string>{former}),
+                   invalid_argument, "unknown option", "`dtype`: number format of the weights");
   }
   // -m is the model everywhere.
   for (const CommandSpec& command : command_specs()) {

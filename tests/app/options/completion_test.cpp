@@ -57,7 +57,7 @@ TEST(Completions, OptionsOfTheCommand) {
   EXPECT_THAT(offered({"models", "--fi"}), IsEmpty());
   EXPECT_THAT(offered({"nothing", "--fi"}), IsEmpty());
   EXPECT_THAT(completions(commands(), Words{"classify", "--native"}),
-              ElementsAre(StartsWith("--native\tno resize: each")));
+              ElementsAre(StartsWith("--native\tshow each")));
   EXPECT_THAT(completions(commands(), Words{"classify", "--fp"}),
               Contains("--fp16\t--precision float16"));
 }

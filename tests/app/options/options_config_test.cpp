@@ -56,7 +56,7 @@ TEST_F(OptionsConfig, YieldsToFlagsWhereverTheyStand) {
   EXPECT_EQ(options.integer("seed"), 8);
   EXPECT_EQ(options.texts("input"), Words{"z"});
   EXPECT_FALSE(options.flag("native"));
-  EXPECT_EQ(options.origin("seed"), "--seed");
+  EXPECT_EQ(options.origin("seed"), "`seed`");
 }
 
 TEST_F(OptionsConfig, KnowsAliases) {
@@ -163,7 +163,7 @@ TEST_F(OptionsConfig, ReadsBackWhatItDumped) {
 
 TEST_F(OptionsConfig, RefusesToDumpBytesThatJsonCannotHold) {
   const ParsedOptions options = parse(classify(), Words{"--labels", "\xff.txt"});
-  EXPECT_ERROR(static_cast<void>(options.dump_config()), invalid_argument, "UTF-8", "--labels");
+  EXPECT_ERROR(static_cast<void>(options.dump_config()), invalid_argument, "UTF-8", "`labels`");
 }
 
 }  // namespace options_config_test

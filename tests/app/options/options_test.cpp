@@ -54,8 +54,8 @@ TEST(Options, KnowEveryShortNameOfTheContract) {
 }
 
 TEST(Options, RefuseLongNamesWithASingleDash) {
-  EXPECT_ERROR(parsed({"-model", "x"}), invalid_argument, "unknown option -model", "mean --model?");
-  EXPECT_ERROR(parsed({"-img_size=2"}), invalid_argument, "mean --img-size?");
+  EXPECT_ERROR(parsed({"-model", "x"}), invalid_argument, "unknown option -model", "mean `model`?");
+  EXPECT_ERROR(parsed({"-img_size=2"}), invalid_argument, "mean `img_size`?");
 }
 
 TEST(Options, TakeListsSeparatedBySpacesOrCommas) {
@@ -72,11 +72,11 @@ TEST(Options, TakeListsSeparatedBySpacesOrCommas) {
 
 TEST(Options, CountTheValuesOfAList) {
   EXPECT_ERROR(parsed({"--mean", ".1", ".2"}), invalid_argument, "expected 3 values, found 2",
-               "--mean");
+               "`mean`");
   EXPECT_ERROR(parsed({"--mean", ".1", ".2", "--native"}), invalid_argument, "found 2");
   EXPECT_ERROR(parsed({"--mean", ".1,.2", "--", ".3"}), invalid_argument, "found 2");
   EXPECT_ERROR(parsed({"--mean=.1,.2,.3,.4"}), invalid_argument, "found 4");
-  EXPECT_ERROR(parsed({"--mean=.1,,.3"}), invalid_argument, "empty", "--mean");
+  EXPECT_ERROR(parsed({"--mean=.1,,.3"}), invalid_argument, "empty", "`mean`");
 }
 
 TEST(Options, TakeNegativeNumbersForValues) {
@@ -145,7 +145,7 @@ TEST(Flags, TakeAWordAfterEquals) {
   }
   EXPECT_FALSE(parsed({"-v", "-v=no"}).flag("verbose"));
   EXPECT_ERROR(parsed({"--recursive=maybe"}), invalid_argument, "true, false", "'maybe'",
-               "--recursive");
+               "`recursive`");
   EXPECT_ERROR(parsed({"--recursive="}), invalid_argument, "empty");
 }
 
@@ -154,24 +154,24 @@ TEST(Flags, AreFalseUntilGiven) {
   EXPECT_FALSE(options.flag("no-progress"));
   EXPECT_FALSE(options.given("no-progress"));
   EXPECT_TRUE(parsed({"--no-progress"}).flag("no-progress"));
-  EXPECT_ERROR(parsed({"--progress"}), invalid_argument, "mean --no-progress?");
+  EXPECT_ERROR(parsed({"--progress"}), invalid_argument, "mean `no_progress`?");
 }
 
 TEST(Values, AreRequired) {
-  EXPECT_ERROR(parsed({"--img-size"}), invalid_argument, "--img-size needs a value");
+  EXPECT_ERROR(parsed({"--img-size"}), invalid_argument, "`img_size` needs a value");
   EXPECT_ERROR(parsed({"-b"}), invalid_argument, "-b needs a value");
-  EXPECT_ERROR(parsed({"--img-size", "--"}), invalid_argument, "--img-size needs a value");
+  EXPECT_ERROR(parsed({"--img-size", "--"}), invalid_argument, "`img_size` needs a value");
   EXPECT_ERROR(parsed({"--img-size", "--native"}), invalid_argument, "found --native");
-  EXPECT_ERROR(parsed({"-o", "-x.csv"}), invalid_argument, "written --output=-x.csv");
-  EXPECT_ERROR(parsed({"--attn="}), invalid_argument, "empty", "--attn");
-  EXPECT_ERROR(parsed({"--attn", ""}), invalid_argument, "empty", "--attn");
+  EXPECT_ERROR(parsed({"-o", "-x.csv"}), invalid_argument, "written `output`=-x.csv");
+  EXPECT_ERROR(parsed({"--attn="}), invalid_argument, "empty", "`attn`");
+  EXPECT_ERROR(parsed({"--attn", ""}), invalid_argument, "empty", "`attn`");
 }
 
 TEST(Values, OfNumbersAreConsumedWhole) {
   EXPECT_ERROR(parsed({"--crop-pct", "0.5abc"}), invalid_argument, "a number", "'0.5abc'",
-               "--crop-pct");
+               "`crop_pct`");
   EXPECT_ERROR(parsed({"--crop-pct=1,5"}), invalid_argument, "a number", "'1,5'");
-  EXPECT_ERROR(parsed({"-b", "8.0"}), invalid_argument, "an integer", "'8.0'", "--batch-size");
+  EXPECT_ERROR(parsed({"-b", "8.0"}), invalid_argument, "an integer", "'8.0'", "`batch_size`");
   EXPECT_ERROR(parsed({"--mean", ".4", ".5x", ".6"}), invalid_argument, "a number", "'.5x'");
   EXPECT_ERROR(parsed({"--batch-size", "0"}), invalid_argument, "at least 1, found 0");
 }
@@ -180,9 +180,9 @@ TEST(Values, OfClosedSetsAreChecked) {
   EXPECT_EQ(parsed({"--precision", "tf32"}).text("precision"), "tf32");
   EXPECT_ERROR(parsed({"--precision", "flot16"}), invalid_argument,
                "expected auto, float32, tf32, float16, bfloat16 or int8, found 'flot16'",
-               "--precision", "did you mean float16?");
+               "`precision`", "did you mean float16?");
   EXPECT_ERROR(parsed({"--format", "JSON"}), invalid_argument, "did you mean json?");
-  EXPECT_ERROR(parsed({"--precision=double"}), invalid_argument, "'double'", "--precision");
+  EXPECT_ERROR(parsed({"--precision=double"}), invalid_argument, "'double'", "`precision`");
 }
 
 TEST(Values, OfScalarsAreTheLastOnesGiven) {
@@ -213,17 +213,17 @@ TEST(Aliases, MayImplyTheValue) {
   EXPECT_EQ(parsed({"--fp16", "x"}).positionals(), Words{"x"});
   EXPECT_EQ(parsed({"--bf16"}).text("precision"), "bfloat16");
   EXPECT_EQ(parsed({"--strict"}).text("on-error"), "fail");
-  EXPECT_ERROR(parsed({"--fp16=true"}), invalid_argument, "--fp16 takes no value",
-               "--precision float16");
+  EXPECT_ERROR(parsed({"--fp16=true"}), invalid_argument, "`fp16` takes no value",
+               "`precision` float16");
 }
 
 TEST(UnknownOptions, AreErrorsWithTheNearestName) {
-  EXPECT_ERROR(parsed({"--img-siz", "2"}), invalid_argument, "unknown option --img-siz",
-               "did you mean --img-size?");
-  EXPECT_ERROR(parsed({"--im_size=2"}), invalid_argument, "unknown option --im_size",
-               "did you mean --img-size?");
-  EXPECT_ERROR(parsed({"--interp", "x"}), invalid_argument, "did you mean --interpolation?");
-  EXPECT_ERROR(parsed({"--bf61"}), invalid_argument, "did you mean --bf16?");
+  EXPECT_ERROR(parsed({"--img-siz", "2"}), invalid_argument, "unknown option `img_siz`",
+               "did you mean `img_size`?");
+  EXPECT_ERROR(parsed({"--im_size=2"}), invalid_argument, "unknown option `im_size`",
+               "did you mean `img_size`?");
+  EXPECT_ERROR(parsed({"--interp", "x"}), invalid_argument, "did you mean `interpolation`?");
+  EXPECT_ERROR(parsed({"--bf61"}), invalid_argument, "did you mean `bf16`?");
 }
 
 TEST(UnknownOptions, AreErrorsWithoutANeighbourToo) {
@@ -262,9 +262,9 @@ TEST(Subcommands, RefuseOptionsOfOthers) {
       .subcommands = {{.name = "list"}, {.name = "info"}, {.name = "create"}}};
   EXPECT_NO_THROW(parse(models, Words{"create", "--seed", "1", "--attn", "x", "--format", "y"}));
   EXPECT_NO_THROW(parse(models, Words{"--format", "y", "list"}));
-  EXPECT_ERROR(parse(models, Words{"info", "--seed", "1"}), invalid_argument, "takes no --seed",
+  EXPECT_ERROR(parse(models, Words{"info", "--seed", "1"}), invalid_argument, "takes no `seed`",
                "models info", "models create does");
-  EXPECT_ERROR(parse(models, Words{"--attn=x", "list"}), invalid_argument, "takes no --attn",
+  EXPECT_ERROR(parse(models, Words{"--attn=x", "list"}), invalid_argument, "takes no `attn`",
                "models list", "models info and models create do");
 }
 
@@ -291,11 +291,11 @@ TEST(CommaLists, CheckEveryMember) {
 
 TEST(ParsedOptions, KnowWhereAValueCameFrom) {
   const ParsedOptions options = parsed({"--imgsz=2", "--fp16"});
-  EXPECT_EQ(options.origin("img-size"), "--imgsz");
-  EXPECT_EQ(options.origin("precision"), "--fp16");
+  EXPECT_EQ(options.origin("img-size"), "`imgsz`");
+  EXPECT_EQ(options.origin("precision"), "`fp16`");
   EXPECT_EQ(options.source("precision"), Source::command_line);
   EXPECT_TRUE(options.given("precision"));
-  EXPECT_EQ(options.origin("kernels"), "--kernels");
+  EXPECT_EQ(options.origin("kernels"), "`kernels`");
   EXPECT_EQ(options.source("kernels"), Source::default_value);
   EXPECT_FALSE(options.given("kernels"));
 }
@@ -313,7 +313,7 @@ TEST(ParsedOptions, AreEmptyWhenUnset) {
 TEST(ParsedOptions, ReadNumbersInText) {
   EXPECT_EQ(parsed({"--img-size", "224"}).integer("img-size"), 224);
   EXPECT_ERROR(static_cast<void>(parsed({"--imgsz=2x3"}).integer("img-size")), invalid_argument,
-               "'2x3'", "--imgsz");
+               "'2x3'", "`imgsz`");
 }
 
 TEST(ParsedOptions, RefuseProgrammingErrors) {

@@ -74,7 +74,7 @@ TEST(RequestsTest, ATransformSaysWhereItsValuesComeFrom) {
   const TransformRequest request = transform_request(
       classify({"--imgsz", "32x64", "--mean", "0.1", "0.2", "0.3", "--views", "tiles"}));
   EXPECT_EQ(request.img_size->value, (image::Size{32, 64}));
-  EXPECT_EQ(request.img_size->origin, "--imgsz");
+  EXPECT_EQ(request.img_size->origin, "`imgsz`");
   EXPECT_THAT(request.mean->value, ElementsAre(0.1, 0.2, 0.3));
   EXPECT_EQ(request.views->value, image::Tiling::tiles);
   EXPECT_FALSE(request.native || request.std || request.crop_pct);

@@ -160,8 +160,8 @@ TEST_F(InputStreamTest, FoldersWithoutImages) {
   fs::create_directory(folder_.path() / "bare");
   EXPECT_THAT(names({at("bare"), at("sub")}), ElementsAre("~/bare !empty", "~/sub !empty"));
   EXPECT_THAT(names({folder_.path()}, true), ElementsAre("~ !empty"));
-  EXPECT_THAT(inputs({folder_.path()}).front().message, HasSubstr("--recursive"));
-  EXPECT_THAT(inputs({at("bare")}).front().message, ::testing::Not(HasSubstr("--recursive")));
+  EXPECT_THAT(inputs({folder_.path()}).front().message, HasSubstr("`recursive`"));
+  EXPECT_THAT(inputs({at("bare")}).front().message, ::testing::Not(HasSubstr("`recursive`")));
 }
 
 TEST_F(InputStreamTest, LinkedFoldersAreWalkedWithoutEnd) {

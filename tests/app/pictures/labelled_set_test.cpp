@@ -62,7 +62,7 @@ TEST_F(FolderClassesTest, LeadingZerosMixWithTheNamesOfUnnamedClasses) {
 
 TEST_F(FolderClassesTest, NumbersThatCountFromOneAreRefused) {
   for (int i = 1; i <= 11; ++i) make({std::to_string(i)});
-  EXPECT_ERROR(read(labels_), invalid_argument, "0 to 10", "count from 1 to 11", "--class-map FILE",
+  EXPECT_ERROR(read(labels_), invalid_argument, "0 to 10", "count from 1 to 11", "`class_map` FILE",
                "seq 11");
   std::string lines;
   for (int i = 1; i <= 11; ++i) lines += std::to_string(i) + "\n";
@@ -72,7 +72,7 @@ TEST_F(FolderClassesTest, NumbersThatCountFromOneAreRefused) {
 
 TEST_F(FolderClassesTest, NumbersBeyondTheClassesAreRefused) {
   make({"0", "5", "11", "12"});
-  EXPECT_ERROR(read(labels_), invalid_argument, "0 to 10", "found 11, 12", "--class-map FILE");
+  EXPECT_ERROR(read(labels_), invalid_argument, "0 to 10", "found 11, 12", "`class_map` FILE");
 }
 
 TEST_F(FolderClassesTest, NamesAndIdsMix) {
@@ -83,7 +83,7 @@ TEST_F(FolderClassesTest, NamesAndIdsMix) {
 
 TEST_F(FolderClassesTest, NamesAndNumbersDoNot) {
   make({"cat", "1", "9"});
-  EXPECT_ERROR(read(labels_), invalid_argument, "others are numbers: 1, 9", "--class-map");
+  EXPECT_ERROR(read(labels_), invalid_argument, "others are numbers: 1, 9", "`class_map`");
 }
 
 TEST_F(FolderClassesTest, NoOrderIsTakenForLabels) {
@@ -93,8 +93,8 @@ TEST_F(FolderClassesTest, NoOrderIsTakenForLabels) {
     lines += std::string("kind ") + letter + "\n";
   }
   EXPECT_ERROR(read(labels_), invalid_argument, "no folder is named after a class", "kind a",
-               "--class-map FILE");
-  EXPECT_ERROR(read(image::Labels::numbered(11)), invalid_argument, "--class-map FILE");
+               "`class_map` FILE");
+  EXPECT_ERROR(read(image::Labels::numbered(11)), invalid_argument, "`class_map` FILE");
   EXPECT_EQ(targets(image::Labels::parse(lines, "map")).back(), 10);
 }
 

@@ -18,7 +18,7 @@ import hydrascope
 import numpy as np
 import safetensors.torch
 import torch
-from hydrascope import nn
+from hydrascope import _library, nn
 
 
 class Pictures(unittest.TestCase):
@@ -78,6 +78,9 @@ class Pictures(unittest.TestCase):
                 self.model.classify([wrong])
         with self.assertRaisesRegex(hydrascope.InvalidArgumentError, "did you mean hydra"):
             hydrascope.Model(attn="hydrra")
+        with self.assertRaisesRegex(hydrascope.InvalidArgumentError, r"found 'x' \(img_size\)") as caught:
+            hydrascope.Model(img_size="x")
+        self.assertEqual(caught.exception.field, "img_size")
         with self.assertRaisesRegex(hydrascope.InvalidArgumentError, "unknown option img_sise"):
             hydrascope.classify(OTTER, img_sise=3)
         with self.assertRaisesRegex(hydrascope.TooLargeError, "above the limit of 100 pixels"):
@@ -170,6 +173,17 @@ class Modules(unittest.TestCase):
         weights = (phi(q) + 1) @ (phi(k) + 1).transpose(-1, -2)
         expected = weights @ v / (weights.sum(-1, keepdim=True) + 1e-6)
         torch.testing.assert_close(nn.LinearAttention(24, 3).mix(q, k, v), expected, rtol=1e-4, atol=1e-5)
+
+    def test_the_library_knows_what_the_program_knows(self) -> None:
+        self.assertIn("window", _library.mechanisms())
+        layers = _library.layers(["softmax"] * 4, attn="hydra_attention:last2", attn_opt=["hydra:3.scale=none"])
+        self.assertEqual([one["mechanism"] for one in layers], ["softmax", "softmax", "hydra", "hydra"])
+        self.assertEqual([one["options"]["scale"] for one in layers[2:]], ["linear", "none"])
+        config = _library.config(str(ROOT / "assets" / "models" / "deit_tiny_patch16_224.hydra_last2.safetensors"))
+        self.assertEqual((config["depth"], config["num_heads"], config["num_classes"]), (12, 3, 1000))
+        with self.assertRaisesRegex(hydrascope.InvalidArgumentError, "hydrra") as caught:
+            _library.layers(["softmax"], attn="hydrra")
+        self.assertEqual(caught.exception.field, "attn")
 
     def test_options_are_checked(self) -> None:
         with self.assertRaisesRegex(hydrascope.InvalidArgumentError, "has no option 'sclae'"):
@@ -265,7 +279,7 @@ class Timm(unittest.TestCase):
         self.assertFalse(torch.equal(model.blocks[-1].attn.feature_map["q"].weight[0], torch.eye(64)))
 
     def test_what_cannot_be_replaced_is_refused(self) -> None:
-        for attn, text in (("hydra:last9", "4 layers"), ("hydra:4", "0 to 3"), ("nystrom", "no module of"), ("hydra:x", "layers are")):
+        for attn, text in (("hydra:last9", "4 layers"), ("hydra:4", "0 to 3"), ("nystrom", "no module of"), ("hydra:x", "a layer number")):
             with self.assertRaisesRegex(hydrascope.InvalidArgumentError, text):
                 nn.replace_attention(self.model(), attn)
         with self.assertRaisesRegex(hydrascope.InvalidArgumentError, "q_norm"):

@@ -27,7 +27,7 @@ STUB = "import sys, types; sys.modules['numpy'] = types.SimpleNamespace(ndarray=
 exec(STUB)
 
 import hydrascope  # noqa: E402
-from hydrascope import _library, _metadata, _torch, conversion, errors  # noqa: E402
+from hydrascope import _library, _metadata, _torch, errors  # noqa: E402
 from hydrascope import model as model_module  # noqa: E402
 
 BUILT = {"version": "0.1.0", "torch": "2.11.0"}
@@ -40,7 +40,7 @@ def tree(test: unittest.TestCase, program: str = "") -> Path:
     test.addCleanup(folder.cleanup)
     root = Path(folder.name)
     (root / "libhydrascope.json").write_text(json.dumps(BUILT))
-    (root / "hydrascope").write_text("#!/usr/bin/env python3\nimport signal, sys, time\n" + textwrap.dedent(program))
+    (root / "hydrascope").write_text("#!/usr/bin/env python3\nimport os, signal, sys, time\n" + textwrap.dedent(program))
     (root / "hydrascope").chmod(0o755)
     patched = mock.patch.dict(os.environ, {"HYDRASCOPE_TREE": str(root)})
     patched.start()
@@ -126,25 +126,19 @@ class Versions(unittest.TestCase):
 
 
 class Words(unittest.TestCase):
-    def test_options_are_arguments(self) -> None:
-        for text, expected in (("found 7 (--crop-pct)", "found 7 (crop_pct)"),
-                               ("unknown option --img-sise; did you mean --img-size?", "unknown option img_sise; did you mean img_size?"),
-                               ("expected a name (--class 'x')", "expected a name (classes 'x')"),
-                               ("no such file (/a--b/c --d.jpg)", "no such file (/a--b/c d.jpg)"),
-                               ("`--native` (--fit=pad)", "`native` (fit=pad)")):
-            self.assertEqual(errors.as_keywords(text), expected)
-        self.assertEqual(errors.as_keywords("--epochs and --aa", {"epochs"}), "epochs and --aa")
-
-    def test_errors_keep_their_class(self) -> None:
-        error = errors.make_error("invalid_argument", "no such file (--labels /x.txt)")
-        self.assertEqual((type(error), error.filename, str(error)), (hydrascope.NotFoundError, "/x.txt", "no such file (labels /x.txt)"))
+    def test_errors_have_the_class_of_their_code(self) -> None:
+        error = errors.make_error("not_found", "no such file (labels /x.txt)", "/x.txt", "labels")
+        self.assertEqual((type(error), error.filename, error.field, str(error)),
+                         (hydrascope.NotFoundError, "/x.txt", "labels", "no such file (labels /x.txt)"))
+        self.assertEqual(type(errors.make_error("invalid_argument", "no such file (/x)")), hydrascope.InvalidArgumentError)
+        self.assertEqual(type(errors.make_error("a new code", "x")), hydrascope.Error)
 
 
 class Library:
     """Notes two things when it is opened, and one while it is at work on a picture."""
 
     def __init__(self) -> None:
-        self.noted = ["one", "needs `--attn`"]
+        self.noted = ["one", "needs `attn`"]
         self.closed = 0
         self.may_answer = threading.Event()
 
@@ -192,7 +186,7 @@ class Notes(unittest.TestCase):
         self.assertEqual([str(one.message) for one in caught], ["large"])
         self.assertEqual(caught[0].filename, __file__)
         self.assertTrue(issubclass(hydrascope.HydrascopeWarning, UserWarning))
-        self.assertEqual(model.facts["notes"], ["one", "needs `--attn`"])
+        self.assertEqual(model.facts["notes"], ["one", "needs `attn`"])
 
     def test_a_note_comes_before_the_answer(self) -> None:
         model = self.opened()
@@ -258,6 +252,12 @@ class Notes(unittest.TestCase):
                 model.classify(pictures)
 
 
+def said(code: str, field: str, subject: str, text: str) -> str:
+    """A statement that writes an error as the program does."""
+    error = {"error": {"code": code, "field": field, "subject": subject, "text": text}}
+    return f"sys.stderr.write({json.dumps(error, separators=(',', ':')) + chr(10)!r})"
+
+
 class Processes(unittest.TestCase):
     def setUp(self) -> None:
         patched = mock.patch.object(_torch, "found", lambda: None)
@@ -266,24 +266,23 @@ class Processes(unittest.TestCase):
 
     def test_notes_are_warnings_and_the_rest_is_shown(self) -> None:
         tree(self, """
-            sys.stderr.write("note: --epochs is small, --aa too\\n1 of 2\\n")
-            print("done", sys.argv[1:])
+            sys.stderr.write('{"note":"epochs is small"}\\n1 of 2\\n')
+            print("done", sys.argv[1:], os.environ["HYDRASCOPE_ERRORS"])
         """)
         with warnings.catch_warnings(record=True) as caught, mock.patch.object(sys, "stderr") as shown:
             warnings.simplefilter("always")
-            self.assertEqual(hydrascope.run("train", epochs=1), "done ['train', '--epochs=1']\n")
+            self.assertEqual(hydrascope.run("train", epochs=1), "done ['train', '--epochs=1'] json\n")
         self.assertEqual([(str(one.message), one.category, one.filename) for one in caught],
-                         [("epochs is small, --aa too", hydrascope.HydrascopeWarning, __file__)])
+                         [("epochs is small", hydrascope.HydrascopeWarning, __file__)])
         self.assertEqual("".join(call.args[0] for call in shown.write.call_args_list), "1 of 2\n")
 
     def test_failures(self) -> None:
         for script, kind, text, *written in (
-                ("sys.stderr.write('error: expected a number (--img-size x)\\nhint: say it\\n'); sys.exit(2)",
+                (said("invalid_argument", "img_size", "x", "expected a number (img_size x)\nhint: say it") + "; sys.exit(2)",
                  hydrascope.InvalidArgumentError, "expected a number (img_size x)\nhint: say it"),
-                ("print('a.jpg  error: decode_failed: it is cut'); sys.exit(3)", hydrascope.DecodeError, "it is cut (a.jpg)",
-                 "a.jpg  error: decode_failed: it is cut"),
-                ("print('| a | b |'); sys.exit(3)", hydrascope.Error,
-                 "some pictures failed; the exception's output has the others (exit code 3)", "| a | b |"),
+                ("print('a.jpg  failed'); " + said("decode_failed", "", "a.jpg", "it is cut (a.jpg)")
+                 + "; " + said("empty", "", "b.jpg", "it is empty (b.jpg)") + "; sys.exit(3)", hydrascope.DecodeError,
+                 "it is cut (a.jpg)", "a.jpg  failed"),
                 ("sys.stderr.write('engine: no such library\\n'); sys.exit(127)", hydrascope.Error, "exit code 127: engine: no such library"),
                 ("import os; os.kill(os.getpid(), 9)", hydrascope.Error, "ended by signal 9")):
             tree(self, script)
@@ -316,11 +315,6 @@ class Processes(unittest.TestCase):
             with self.assertRaises(KeyboardInterrupt):
                 hydrascope.run(told)
         self.assertEqual(told.read_text(), "in order")
-
-    def test_convert_takes_the_words_of_python(self) -> None:
-        tree(self, "sys.stderr.write('error: expected above 0 (--epochs 0), not with --aa\\n'); sys.exit(2)")
-        with self.assertRaisesRegex(hydrascope.InvalidArgumentError, r"\(epochs 0\), not with --aa"):
-            conversion.convert("a", "b", attn="hydra", epochs=0)
 
 
 class Metadata(unittest.TestCase):

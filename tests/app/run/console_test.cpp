@@ -15,25 +15,41 @@
 namespace hydrascope::app {
 namespace {
 
-TEST(WithFlags, SpellsTheFieldsOfOtherRoomsAsOptions) {
-  EXPECT_EQ(with_flags("`precision` int8 with `kernels` reference"),
-            "--precision int8 with --kernels reference");
-  EXPECT_EQ(with_flags("`attention`"), "--attn");
-  EXPECT_EQ(with_flags("`hydrascope doctor` or `device` cpu"),
-            "`hydrascope doctor` or --device cpu");
-  for (const char* text : {"", "`", "a ` b", "`unknown`", "``", "names like `a` and `b`"})
-    EXPECT_EQ(with_flags(text), text);
-  EXPECT_EQ(with_flags(std::vector<std::string>{"a", "`use_ema` takes them"}),
+TEST(Spelled, NamesOptionsAsTheFrontEndDoes) {
+  EXPECT_EQ(spelled("`precision` int8 with `check_precision` 5"),
+            "--precision int8 with --check-precision 5");
+  EXPECT_EQ(spelled("`precision` int8 with `check_precision` 5", Spelling::names),
+            "precision int8 with check_precision 5");
+  EXPECT_EQ(spelled("`hydrascope doctor` or `device` cpu, not_this"),
+            "`hydrascope doctor` or --device cpu, not_this");
+  for (const char* text : {"", "`", "a ` b", "`No field`", "``", "names like `A` and `-b`"})
+    EXPECT_EQ(spelled(text), text);
+  EXPECT_EQ(spelled(std::vector<std::string>{"a", "`use_ema` takes them"}),
             (std::vector<std::string>{"a", "--use-ema takes them"}));
+  spell_options_as(Spelling::names);
+  EXPECT_EQ(spelled("`use_ema`"), "use_ema");
+  spell_options_as(Spelling::flags);
+}
+
+TEST(Subject, IsAFieldAndWhatIsWrongWithIt) {
+  const auto both = [](const char* subject) {
+    const Subject parts = parts_of(subject);
+    return parts.field + "|" + parts.rest;
+  };
+  EXPECT_EQ(both("`img_size` 12x"), "img_size|12x");
+  EXPECT_EQ(both("`img_size`"), "img_size|");
+  EXPECT_EQ(both("a.png"), "|a.png");
+  EXPECT_EQ(both("`a b` c"), "|`a b` c");
+  EXPECT_EQ(both("`"), "|`");
 }
 
 TEST(ErrorText, NamesWhatWhereAndWhatToDo) {
   EXPECT_EQ(error_text(Error(ErrorCode::failed, "what `num_classes` says", "`img_size`",
                              "`device` cpu has more")),
-            "error: what --num-classes says (--img-size)\nhint: --device cpu has more");
-  EXPECT_EQ(error_text(Error(ErrorCode::failed, "what")), "error: what");
+            "what --num-classes says (--img-size)\nhint: --device cpu has more");
+  EXPECT_EQ(error_text(Error(ErrorCode::failed, "what")), "what");
   EXPECT_EQ(error_text(Error(ErrorCode::failed, "what\nelse", "a\x1b[31m.png", "do\tit")),
-            "error: what\\nelse (a\\x1b[31m.png)\nhint: do\\tit");
+            "what\\nelse (a\\x1b[31m.png)\nhint: do\\tit");
 }
 
 TEST(AtomicWritesTest, WritesAtAFlushOnly) {

@@ -295,7 +295,7 @@ TEST(ServiceTest, AnEmbeddingIsWhatTheHeadIsGiven) {
 TEST(ServiceTest, AnEmbeddingIsOfOneView) {
   ServiceRequest request = request_of({"--views tiles"});
   request.embeds = true;
-  EXPECT_ERROR(Service(std::move(request)), invalid_argument, "--views", "one view");
+  EXPECT_ERROR(Service(std::move(request)), invalid_argument, "`views`", "one view");
 }
 
 TEST(ServiceTest, TilesAreOnePictureWithBoxes) {

@@ -75,7 +75,7 @@ TEST(Identity, KnowsWhatDecidesARunAndNothingElse) {
                                                                {"set/b/2.jpg", 1, 0}};
   const checkpoint::Metadata about{{"parent_sha256", "weights"}};
   const auto identity = [&](const std::string& recipe) {
-    return identity_of_run(recipe, about, pictures);
+    return identity_of_run("convert", recipe, about, pictures);
   };
   const std::string state = identity(R"({"lr":1e-4,"opt":"adamw","batch-size":8})");
   const auto check = [&](const std::string& wanted) {
@@ -86,18 +86,23 @@ TEST(Identity, KnowsWhatDecidesARunAndNothingElse) {
   EXPECT_ERROR(check(identity(R"({"lr":1e-4})")), invalid_argument, "opt");
   EXPECT_ERROR(check(identity(R"({"lr":1e-4,"opt":"adamw","aa":"rand"})")), invalid_argument, "aa");
   const std::string recipe = R"({"lr":1e-4,"opt":"adamw"})";
-  EXPECT_ERROR(check(identity_of_run(recipe, {{"parent_sha256", "others"}}, pictures)),
+  EXPECT_ERROR(check(identity_of_run("convert", recipe, {{"parent_sha256", "others"}}, pictures)),
                invalid_argument, "weights");
-  EXPECT_ERROR(check(identity_of_run(recipe, {{"parent_sha256", "weights"}, {"transform", "other"}},
-                                     pictures)),
-               invalid_argument, "transform");
-  EXPECT_ERROR(check(identity_of_run(recipe, about, {pictures[0]})), invalid_argument, "pictures");
+  EXPECT_ERROR(
+      check(identity_of_run("convert", recipe,
+                            {{"parent_sha256", "weights"}, {"transform", "other"}}, pictures)),
+      invalid_argument, "transform");
+  EXPECT_ERROR(check(identity_of_run("convert", recipe, about, {pictures[0]})), invalid_argument,
+               "pictures");
+  EXPECT_ERROR(check(identity(R"({"lr":1e-4,"opt":"adamw","epochs":2})")), invalid_argument,
+               "epochs");
   EXPECT_NO_THROW(model::training::require_same_run(
-      identity_of_run(R"({"lr":1e-4,"opt":"sgd"})", about, pictures, {"opt"}),
-      identity_of_run(recipe, about, pictures, {"opt"}), "a.state"));
+      identity_of_run("train", R"({"lr":1e-4,"epochs":2})", about, pictures),
+      identity_of_run("train", R"({"lr":1e-4,"epochs":3})", about, pictures), "a.state"))
+      << "a training may go on for more epochs";
   // The folder may lie elsewhere.
-  EXPECT_NO_THROW(
-      check(identity_of_run(recipe, about, {{"/moved/a/1.jpg", 0, 0}, {"/moved/b/2.jpg", 1, 0}})));
+  EXPECT_NO_THROW(check(identity_of_run("convert", recipe, about,
+                                        {{"/moved/a/1.jpg", 0, 0}, {"/moved/b/2.jpg", 1, 0}})));
   EXPECT_ERROR(model::training::require_same_run(state, "", "a.state"), invalid_argument,
                "other settings");
 }

@@ -165,7 +165,7 @@ TEST_F(VideoOutputTest, MapsOfAnotherSizeFailTheirFrameAlone) {
     VideoOutput video(path("clip.mp4"), path("clip.npy"), 10);
     video.add(frame, std::vector{map_of(2, 3)});
     EXPECT_ERROR(video.add(frame, std::vector{map_of(3, 2)}), unsupported_format, "clip.npy",
-                 "maps of 3 x 2", "2 x 3", "--img-size");
+                 "maps of 3 x 2", "2 x 3", "`img_size`");
     video.add(frame, std::vector{map_of(2, 3)});
     video.close();
   }

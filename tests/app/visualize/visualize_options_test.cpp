@@ -50,9 +50,9 @@ TEST(FigureOptionsTest, EveryOptionArrives) {
 }
 
 TEST(FigureOptionsTest, WhatDoesNotExist) {
-  EXPECT_ERROR(figure({"--cmap", "jet"}), invalid_argument, "--cmap");
+  EXPECT_ERROR(figure({"--cmap", "jet"}), invalid_argument, "`cmap`");
   EXPECT_ERROR(figure({"--cmap", "virdis"}), invalid_argument, "viridis");
-  EXPECT_ERROR(figure({"--threshold", "2"}), invalid_argument, "--threshold");
+  EXPECT_ERROR(figure({"--threshold", "2"}), invalid_argument, "`threshold`");
 }
 
 TEST(MapWordsTest, ListsAreSplitAndDefaultsAreWords) {

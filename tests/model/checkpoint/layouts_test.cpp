@@ -58,7 +58,7 @@ TEST(LayoutsTest, EasyCVsHydraModels) {
     const Checkpoint checkpoint = Checkpoint::open(file);
     EXPECT_EQ(checkpoint.stripped(), std::vector<std::string>{"backbone."});
     ASSERT_EQ(checkpoint.notes().size(), 3U);
-    EXPECT_NE(checkpoint.notes()[1].find("`attention`"), std::string::npos);
+    EXPECT_NE(checkpoint.notes()[1].find("`attn`"), std::string::npos);
     EXPECT_NE(checkpoint.notes()[2].find("3 are assumed"), std::string::npos);
   }
 }

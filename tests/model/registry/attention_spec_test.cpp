@@ -91,7 +91,7 @@ TEST(AttentionSpecTest, ChecksOptions) {
                "mechanism.key=value");
   EXPECT_ERROR(apply_attention_option("norm=l1", layers), invalid_argument, "mechanism.key=value");
   EXPECT_ERROR(apply_attention_option("test_alfa.norm=l1", layers), invalid_argument, "'test_alfa'",
-               "`attention_options`");
+               "`attn_opt`");
   EXPECT_ERROR(apply_attention_option("test_alpha.nrm=l1", layers), invalid_argument, "nrm",
                "norm, scale");
   EXPECT_ERROR(apply_attention_option("test_alpha.norm=l3", layers), invalid_argument, "l2|l1",
@@ -129,7 +129,7 @@ TEST(AttentionSpecTest, OptionsOfSomeLayers) {
   EXPECT_ERROR(apply_attention_option("test_alpha:0.scale=5", layers), invalid_argument,
                "none of the layers '0' runs test_alpha");
   EXPECT_ERROR(apply_attention_option("test_alpha:6.scale=5", layers), invalid_argument,
-               "layers go from 0 to 5", "attention_options");
+               "layers go from 0 to 5", "attn_opt");
   EXPECT_ERROR(apply_attention_option("test_alpha:.scale=5", layers), invalid_argument,
                "a layer number");
   EXPECT_ERROR(apply_attention_option("test_alpha:2=5", layers), invalid_argument,

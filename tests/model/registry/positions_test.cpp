@@ -69,7 +69,7 @@ TEST(PositionSpecTest, RefusesWhatItCannotMean) {
                "no option 'size'");
   EXPECT_ERROR(apply_position_option("test_turn", layers), invalid_argument, "rule.key=value");
   EXPECT_ERROR(apply_position_option("test_tern.base=2", layers), invalid_argument, "'test_tern'",
-               "`rel_pos_options`");
+               "`rel_pos_opt`");
   EXPECT_ERROR(PositionRegistration({.name = "none"}), internal, "twice");
 }
 

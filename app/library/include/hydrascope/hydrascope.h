@@ -63,10 +63,17 @@ typedef struct hydrascope_map {
 /* "0.1.0" */
 HYDRASCOPE_API const char* hydrascope_version(void);
 
-/* What the last call of this thread that failed said: a code as records have it ("not_found",
-   "invalid_argument", ...), and the text. */
+/* The last call of this thread that failed: a code as records have it ("not_found",
+   "invalid_argument", ...), the option that it is about ("img_size", or ""), what of it (a value, a
+   file, or ""), and the whole text. */
 HYDRASCOPE_API const char* hydrascope_error_code(void);
+HYDRASCOPE_API const char* hydrascope_error_field(void);
+HYDRASCOPE_API const char* hydrascope_error_subject(void);
 HYDRASCOPE_API const char* hydrascope_error_text(void);
+
+/* How texts of this process name options: "--img-size", as at first, or "img_size". */
+enum { HYDRASCOPE_FLAGS = 0, HYDRASCOPE_NAMES = 1 };
+HYDRASCOPE_API void hydrascope_name_options(int as);
 
 /* `words` are options of `classify`, and of `visualize` where `wants` has HYDRASCOPE_MAPS: those that
    say which model, how pictures are prepared, how it runs and which maps. Null where it failed. */
@@ -92,6 +99,17 @@ HYDRASCOPE_API int hydrascope_ask(hydrascope_model* model, const hydrascope_pict
                                   size_t num_pictures, const char* const* words, size_t num_words,
                                   unsigned wants, hydrascope_answer** answers);
 HYDRASCOPE_API void hydrascope_free(hydrascope_answer* answer);
+
+/* What needs no model, as JSON that lives until this thread's next question. Null where it failed. */
+
+/* {"mechanisms", "position_rules"}: lists of what `models info NAME --format json` prints. */
+HYDRASCOPE_API const char* hydrascope_registry(void);
+/* Layers after --attn and --attn-opt among `words`: `before` is a list of {"mechanism", "options"} or of
+   names, one per layer, and so is the answer, with all options. */
+HYDRASCOPE_API const char* hydrascope_layers(const char* before, const char* const* words,
+                                             size_t num_words);
+/* A checkpoint's configuration, with all fields; num_classes is 1 where it has no classifier. */
+HYDRASCOPE_API const char* hydrascope_config(const char* file);
 
 /* Null where all went well. */
 HYDRASCOPE_API const char* hydrascope_answer_error_code(const hydrascope_answer* answer);
@@ -122,15 +140,17 @@ HYDRASCOPE_API const hydrascope_map* hydrascope_answer_maps(const hydrascope_ans
 
 namespace hydrascope {
 
-/* code(): "not_found", "invalid_argument", ... */
+/* code(): "not_found", "invalid_argument", ...; field(): the option that it is about, or "" */
 class Error : public std::runtime_error {
  public:
-  Error(std::string code, const std::string& text)
-      : std::runtime_error(text), code_(std::move(code)) {}
+  Error(std::string code, const std::string& text, std::string field = {})
+      : std::runtime_error(text), code_(std::move(code)), field_(std::move(field)) {}
   const std::string& code() const noexcept { return code_; }
+  const std::string& field() const noexcept { return field_; }
 
  private:
   std::string code_;
+  std::string field_;
 };
 
 /* What became of one picture. */
@@ -214,7 +234,7 @@ class Model {
     return all;
   }
   [[noreturn]] static void throw_last() {
-    throw Error(hydrascope_error_code(), hydrascope_error_text());
+    throw Error(hydrascope_error_code(), hydrascope_error_text(), hydrascope_error_field());
   }
   std::unique_ptr<hydrascope_model, void (*)(hydrascope_model*)> model_;
 };

@@ -26,10 +26,10 @@ class OperatorAttention(nn.Module):
     """
 
     mechanism: ClassVar[str]
-    defaults: ClassVar[dict[str, str]] = {}
-    choices: ClassVar[dict[str, tuple[str, ...]]] = {}
-    bounds: ClassVar[dict[str, tuple[float, float]]] = {}
-    """Of options that are numbers; integers where the bounds are."""
+    has: ClassVar[tuple[str, ...]] = ()
+    """The options of the mechanism that this module computes; the others are at their defaults."""
+    lacks: ClassVar[dict[str, tuple[str, ...]]] = {}
+    """Their values that it does not compute."""
 
     def __init__(self, dim: int, num_heads: int = 8, qkv_bias: bool = True, proj_drop: float = 0.0, *,
                  num_prefix_tokens: int = 1, training_tokens: int = 197, **options: Any) -> None:
@@ -38,7 +38,10 @@ class OperatorAttention(nn.Module):
             raise InvalidArgumentError(f"expected a multiple of {num_heads} heads, found {dim} features")
         self.num_heads, self.head_dim = num_heads, dim // num_heads
         self.num_prefix_tokens, self.training_tokens = num_prefix_tokens, training_tokens
-        self.options = self._checked(options)
+        words = {name: {True: "on", False: "off"}[value] if isinstance(value, bool) else str(value)
+                 for name, value in options.items()}
+        layer, = _library.layers([{"mechanism": self.mechanism, "options": words}])
+        self.options = self.computed(layer["options"])
         self.qkv = nn.Linear(dim, 3 * dim, bias=qkv_bias)
         self.proj = nn.Linear(dim, dim)
         self.proj_drop = nn.Dropout(proj_drop)
@@ -60,31 +63,14 @@ class OperatorAttention(nn.Module):
         made.to(qkv.weight.device, qkv.weight.dtype)
         return made.train(attention.training)
 
-    def _checked(self, given: dict[str, Any]) -> dict[str, str]:
-        options = dict(self.defaults)
-        for name, value in given.items():
-            text = {True: "on", False: "off"}.get(value, str(value)) if isinstance(value, bool) else str(value)
-            if name not in options:
-                raise InvalidArgumentError(f"{self.mechanism} has no option '{name}' here; it has "
-                                           f"{', '.join(options) or 'none'}")
-            if name in self.choices and text not in self.choices[name]:
-                raise InvalidArgumentError(f"expected {' or '.join(self.choices[name])}, found '{text}' "
-                                           f"({self.mechanism}.{name})")
-            if name in self.bounds:
-                self._check_number(name, text)
-            options[name] = text
-        return options
-
-    def _check_number(self, name: str, text: str) -> None:
-        least, most = self.bounds[name]
-        kind = type(least)
-        try:
-            if least <= kind(text) <= most:
-                return
-        except ValueError:
-            pass
-        raise InvalidArgumentError(f"{self.mechanism}.{name} expects {'an integer' if kind is int else 'a number'} from "
-                                   f"{least:g} to {most:g}, found '{text}'")
+    @classmethod
+    def computed(cls, options: dict[str, str]) -> dict[str, str]:
+        """Those of all options that this module has; refuses values of the mechanism that it does not compute."""
+        for one in _library.mechanisms()[cls.mechanism]["options"]:
+            name, value = one["key"], options[one["key"]]
+            if value in cls.lacks.get(name, ()) or (name not in cls.has and value != one["default"]):
+                raise InvalidArgumentError(f"there is no module of {cls.mechanism} with {name}={value}")
+        return {name: options[name] for name in cls.has}
 
     def add_parameters(self) -> None:
         """What the mechanism has beside the projections."""
@@ -103,18 +89,12 @@ class OperatorAttention(nn.Module):
         return ", ".join([self.mechanism, *(f"{key}={value}" for key, value in self.options.items())])
 
 
-_SWITCH = ("on", "off")
-
-
 class HydraAttention(OperatorAttention):
     """Hydra Attention (Bolya et al. 2022, arXiv 2209.07484): one vector of D values for all tokens."""
 
     mechanism = "hydra"
-    defaults = {"phi_q": "cosine", "phi_k": "cosine", "scale": "linear", "eps": "1e-6",
-                "feature_scale": "off"}
-    choices = {"phi_q": ("cosine", "l1", "tanh", "sigmoid", "relu"), "phi_k": ("cosine", "l1", "tanh", "sigmoid", "relu"),
-               "scale": ("none", "linear", "patch", "sqrt"), "feature_scale": _SWITCH}
-    bounds = {"eps": (1e-12, 1.0)}
+    has = ("phi_q", "phi_k", "scale", "eps", "feature_scale")
+    lacks = dict.fromkeys(("phi_q", "phi_k"), ("mean", "softmax_token", "softmax_feature"))
     _NORMS: ClassVar[dict[str, str]] = {"cosine": "l2", "l1": "l1"}
 
     def add_parameters(self) -> None:
@@ -165,8 +145,7 @@ class ExpAttention(OperatorAttention):
     """Linear attention with phi = exp(t x) (Zhang et al. 2024, arXiv 2402.04347, section 3)."""
 
     mechanism = "exp"
-    defaults = {"t": "1"}
-    bounds = {"t": (0.01, 100.0)}
+    has = ("t",)
 
     def mix(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         t = float(self.options["t"])
@@ -193,9 +172,7 @@ class _FeatureMap(nn.Module):
 
 class _LearnedAttention(OperatorAttention):
     noise: ClassVar[float] = 0.0
-    defaults = {"width": "0", "share_qk": "off", "per_head": "on", "bias": "on"}
-    choices = {"share_qk": _SWITCH, "per_head": _SWITCH, "bias": _SWITCH}
-    bounds = {"width": (0, 4096)}
+    has = ("width", "share_qk", "per_head", "bias")
 
     def add_parameters(self) -> None:
         def network() -> _FeatureMap:
@@ -215,8 +192,7 @@ class HedgehogAttention(_LearnedAttention):
     """Hedgehog (Zhang et al. 2024, arXiv 2402.04347): linear attention whose learned map imitates softmax."""
 
     mechanism = "hedgehog"
-    defaults = {"variant": "exp", **_LearnedAttention.defaults}
-    choices = {"variant": ("exp", "softmax2", "softmax1", "exp_pos", "expdim"), **_LearnedAttention.choices}
+    has = ("variant", *_LearnedAttention.has)
 
     def mix(self, q: Tensor, k: Tensor, v: Tensor) -> Tensor:
         of_q, of_k = self.maps()
@@ -238,5 +214,3 @@ class T2RAttention(_LearnedAttention):
 MECHANISMS: dict[str, type[OperatorAttention]] = {
     kind.mechanism: kind
     for kind in (HydraAttention, HedgehogAttention, LinearAttention, ReluAttention, ExpAttention, T2RAttention)}
-ALIASES = {"hydra_attention": "hydra", "hh": "hedgehog", "linear": "elu", "elu+1": "elu", "elu1": "elu",
-           "relu_linear": "relu", "exp_t": "exp", "transformer_to_rnn": "t2r"}

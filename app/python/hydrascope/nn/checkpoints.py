@@ -17,10 +17,10 @@ from safetensors.torch import save as to_bytes
 from safetensors.torch import save_file
 from torch import Tensor, nn
 
-from .. import _metadata
+from .. import _library, _metadata
 from ..errors import (InvalidArgumentError, NotFoundError, UnreadableError, UnsupportedFormatError,
                       UnwritableError)
-from .replacement import attention_of, has_plain_blocks, replace_attention
+from .replacement import attention_of, has_plain_blocks, put_layers, replace_attention
 
 
 def _is_identity(module: object) -> bool:
@@ -248,7 +248,7 @@ def load(file: str | os.PathLike[str], model: nn.Module | None = None) -> nn.Mod
         raise UnreadableError(f"{error} ({path})", path) from error
     except SafetensorError as error:
         raise UnsupportedFormatError(f"expected a safetensors file, found something else: {error} ({path})") from error
-    config = json.loads(metadata.get("hydrascope.config", "{}"))
+    config = _library.config(path) if "hydrascope.config" in metadata else {}
     _metadata.check_rules(config, path)
     if model is None:
         if not metadata.get("arch"):
@@ -263,15 +263,8 @@ def load(file: str | os.PathLike[str], model: nn.Module | None = None) -> nn.Mod
         if config and size and size[1:] != [config.get("img_height"), config.get("img_width")]:
             arguments["dynamic_img_size"] = True
         model = timm.create_model(metadata["arch"], num_classes=len(state.get("head.weight", ())), **arguments)
-    for layer, one in enumerate(config.get("attention", [])):
-        name, options = (one, {}) if isinstance(one, str) else (one["mechanism"], one["options"])
-        if name == "softmax":
-            continue
-        # What a file holds for older programs, or as it is without, is no option here.
-        silent = {"small_tokens": "constant", "form": "bidirectional", "local": "none", "post_norm": "off",
-                  "eps_policy": "max"}
-        replace_attention(model, f"{name}:{layer}", attn_opt=[
-            f"{name}:{layer}.{key}={value}" for key, value in options.items() if silent.get(key) != value])
+    if config.get("attention"):
+        put_layers(model, _library.layers(config["attention"]))
     if not config and metadata.get("attention", "softmax") != "softmax":
         replace_attention(model, metadata["attention"])
     if config:

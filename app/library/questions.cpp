@@ -1,0 +1,91 @@
+// What a program asks of the library without a model: the registry, the layers that a spec names, and a
+// checkpoint's configuration (include/hydrascope/hydrascope.h), as JSON.
+#define HYDRASCOPE_WITHOUT_CLASSES
+#include "app/library/include/hydrascope/hydrascope.h"
+#include "app/library/last_error.h"
+#include "app/options/mechanism_listing.h"
+#include "app/options/option_builders.h"
+#include "app/results/json.h"
+#include "model/checkpoint/checkpoint.h"
+#include "model/config/config.h"
+#include "model/registry/mechanisms.h"
+#include "model/registry/positions.h"
+
+#include <algorithm>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace hydrascope::app {
+namespace {
+
+OrderedJson as_json(const Report& report) {
+  std::ostringstream text;
+  report.write(Format::json, text);
+  return OrderedJson::parse(text.str());
+}
+
+OrderedJson registry() {
+  OrderedJson all = {{"mechanisms", OrderedJson::array()},
+                     {"position_rules", OrderedJson::array()}};
+  for (const model::MechanismEntry* entry : model::mechanisms())
+    all["mechanisms"].push_back(as_json(mechanism_report(*entry)));
+  for (const model::PositionEntry* entry : model::position_rules())
+    all["position_rules"].push_back(as_json(position_rule_report(*entry)));
+  return all;
+}
+
+CommandSpec attention_spec() {
+  CommandSpec spec;
+  spec.name = "layers";
+  spec.options = model_options();
+  std::erase_if(spec.options,
+                [](const Option& option) { return !option.name.starts_with("attn"); });
+  return spec;
+}
+
+OrderedJson layers(const std::string& before, const std::vector<std::string>& words) {
+  const OrderedJson given = OrderedJson::parse(before, nullptr, /*allow_exceptions=*/false);
+  const std::string config = OrderedJson{{"depth", given.size()}, {"attention", given}}.dump();
+  std::vector<model::AttentionSpec> all = model::config_from_json(config, "layers").attention;
+  const ParsedOptions options = parse(attention_spec(), words, ConfigFile::left_alone);
+  if (const std::string& spec = options.text("attn"); !spec.empty())
+    model::apply_attention_spec(spec, all);
+  for (const std::string& option : options.texts("attn-opt"))
+    model::apply_attention_option(option, all);
+  OrderedJson result = OrderedJson::array();
+  for (const model::AttentionSpec& layer : all)
+    result.push_back(
+        {{"mechanism", layer.mechanism}, {"options", model::MechanismOptions(layer).all()}});
+  return result;
+}
+
+OrderedJson configuration(const std::string& file) {
+  const checkpoint::Checkpoint weights = checkpoint::Checkpoint::open(file);
+  checkpoint::HeadOptions head;
+  if (weights.find("head.weight") == nullptr) head.num_classes = 1;  // it has none
+  return OrderedJson::parse(model::to_json(weights.deduce_config(head)));
+}
+
+/// The JSON of `make()`, which lives until this thread's next question; null where that failed.
+template <class Make>
+const char* answered(const Make& make) {
+  thread_local std::string text;
+  return succeeds([&] { text = json_text(make()); }) ? text.c_str() : nullptr;
+}
+
+}  // namespace
+}  // namespace hydrascope::app
+
+namespace app = hydrascope::app;
+
+const char* hydrascope_registry() { return app::answered(app::registry); }
+
+const char* hydrascope_layers(const char* before, const char* const* words, size_t num_words) {
+  return app::answered(
+      [&] { return app::layers(before, std::vector<std::string>(words, words + num_words)); });
+}
+
+const char* hydrascope_config(const char* file) {
+  return app::answered([&] { return app::configuration(file); });
+}
