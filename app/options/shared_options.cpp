@@ -104,8 +104,12 @@ std::vector<Option> views_options() {
       {text("views",
             "what of a picture is classified; whole: resized and cropped, native: as --native, "
             "tiles: overlapping tiles of the model's size, each class by its most "
-            "probable one, pyramid: the whole, and tiles at the picture's size and halves of it",
-            by_default("whole"), one_of({"whole", "native", "tiles", "pyramid"}))});
+            "probable one, pyramid: the whole, and tiles at the picture's size and halves of it, "
+            "look: the picture at 1088 pixels (--img-size) along its shorter edge, then closer "
+            "where the map of that pass says",
+            by_default("whole"), one_of({"whole", "native", "tiles", "pyramid", "look"})),
+       text("look-model", "model that looks closer, with --views look", takes("MODEL"),
+            otherwise("softmax beside a bundled model, else the same"))});
 }
 
 std::vector<Option> runtime_options() {

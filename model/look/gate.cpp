@@ -4,6 +4,7 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
+#include <limits>
 
 namespace hydrascope::look {
 namespace {
@@ -59,12 +60,10 @@ Opinion opinion_of(std::span<const float> given) {
   Opinion opinion;
   opinion.top = static_cast<std::size_t>(top - logits.begin());
   opinion.top_logit = *top;
-  if (logits.size() > 1) {
-    std::vector<double> first(2);
-    std::partial_sort_copy(logits.begin(), logits.end(), first.begin(), first.end(),
-                           std::greater());
-    opinion.margin = first[0] - first[1];
-  }
+  double second = logits.size() > 1 ? std::numeric_limits<double>::lowest() : *top;
+  for (auto logit = logits.begin(); logit != logits.end(); ++logit)
+    if (logit != top) second = std::max(second, *logit);
+  opinion.margin = *top - second;
   opinion.log_sum_exp = log_sum_exp(logits);
   std::vector<double>& log_p = opinion.log_probabilities;
   for (const double logit : logits) log_p.push_back(logit / kTemperature);
