@@ -104,8 +104,9 @@ bool Evaluation::add(const PipelineResult& result, const at::Tensor& reference) 
     const std::span<const float> logits = values_of(result.logits);
     const std::int64_t target = set_.pictures[index].target;
     const PictureViews& views = result.views;
-    const ScoredPicture picture = views.kind.empty() ? score_picture(logits, target, index)
-                                                     : score_picture(views.best, target, index);
+    const ScoredPicture picture = views.is_distribution()
+                                      ? score_picture(logits, target, index)
+                                      : score_picture(views.best, target, index);
     scores_.add(picture);
     if (errors_) errors_->add(picture);
     if (reference.defined()) scores_.add_reference(picture, logits, values_of(reference));

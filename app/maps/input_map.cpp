@@ -47,11 +47,14 @@ std::string array_name(const InputMap& map) {
          to_text(map.choice.head) + ".class" + std::to_string(map.of_class.index);
 }
 
+std::string caption(const Prediction& prediction, LabelType label_type) {
+  return label_text(prediction, label_type) + " " + fixed(prediction.prob * 100, 1) + " %";
+}
+
 std::vector<std::string> caption(const InputMap& map, LabelType label_type) {
   std::string how = std::string(method_name(map)) + ", layer " + std::to_string(map.choice.layer);
   if (map.choice.head.kind != Head::Kind::mean) how += ", head " + to_text(map.choice.head);
-  return {label_text(map.of_class, label_type) + " " + fixed(map.of_class.prob * 100, 1) + " %",
-          std::move(how)};
+  return {caption(map.of_class, label_type), std::move(how)};
 }
 
 std::string quantity(const InputMap& map) {

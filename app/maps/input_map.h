@@ -20,16 +20,19 @@ struct InputMap {
   Prediction of_class;  ///< also of methods whose map is the same for all classes
   viz::HeatMap map;     ///< raw
   bool is_signed = false;
-  double own_share = 0;            ///< the class token's
-  double total = 0;                ///< heat of all tokens, the class token's too
-  bool is_additive = false;        ///< `total` is what the layer adds to the class's logit
-  std::string note;                ///< of the method; may be empty
-  std::vector<std::string> rules;  ///< of rollouts, one rule per layer, from 0
-  viz::Placement placement = {};   ///< of the view that it is of, on the picture
+  double own_share = 0;                 ///< the class token's
+  double total = 0;                     ///< heat of all tokens, the class token's too
+  bool is_additive = false;             ///< `total` is what the layer adds to the class's logit
+  std::string note;                     ///< of the method; may be empty
+  std::vector<std::string> rules;       ///< of rollouts, one rule per layer, from 0
+  viz::Placement placement = {};        ///< of the view that it is of, on the picture
+  std::vector<Prediction> things = {};  ///< of the record: what closer looks found in the picture
 };
 
 /// "hydra.layer11.head-mean.class360": what `--save-raw` calls it.
 std::string array_name(const InputMap& map);
+/// "otter 67.5 %".
+std::string caption(const Prediction& prediction, LabelType label_type);
 /// What the caption says: "otter 67.5 %", then "hydra, layer 11, head max".
 std::vector<std::string> caption(const InputMap& map, LabelType label_type);
 /// What the numbers of the map are, for its colour bar: "weight".

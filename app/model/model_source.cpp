@@ -175,11 +175,10 @@ std::function<std::string(const image::Size&)> remark_on_large_sizes(const Model
     const auto recipe = nlohmann::json::parse(source.weights.metadata(of), nullptr, false);
     if (recipe.is_object() && recipe.contains("sizes") && !recipe["sizes"].empty()) return {};
   }
-  constexpr std::string_view kMadeForThem = "deit_tiny_patch16_224.window";
   constexpr std::int64_t kItsClasses = 1000;
   std::string advice;
-  if (source.config.num_classes == kItsClasses && bundled_model(kMadeForThem))
-    advice = "; " + std::string(kMadeForThem) + " is made for large pictures";
+  if (source.config.num_classes == kItsClasses && bundled_model(kLargePicturesModel))
+    advice = "; " + std::string(kLargePicturesModel) + " is made for large pictures";
   const image::Size trained{source.config.img_height, source.config.img_width};
   return [trained, advice, name = source.name](const image::Size& size) {
     constexpr double kFar = 2.5;  // times the edge

@@ -13,6 +13,8 @@ namespace {
 
 /// The origin of values that nothing says.
 constexpr std::string_view kNoArchitecture = "the defaults";
+/// Of the pass before a closer look: what the looks' sides and the gate were learned at.
+constexpr std::int64_t kLookEdge = 1088;
 
 void check_transform(const image::TransformConfig& config) {
   if (!(config.crop_pct > 0 && config.crop_pct <= 1)) {
@@ -124,7 +126,12 @@ ResolvedTransform resolve_transform(const TransformRequest& request, const Model
   }
   check_transform(config);
   take(request.views, "views", config.tiling);
-  if (config.tiling == image::Tiling::tiles) {
+  if (config.tiling == image::Tiling::look && !request.img_size) {
+    config.img_size = {kLookEdge, kLookEdge};
+    result.origins["img_size"] = request.views->origin;
+    config.native = false;
+  }
+  if (config.tiling == image::Tiling::tiles || config.tiling == image::Tiling::look) {
     for (const char* unused : {"crop_pct", "crop_mode"}) result.origins.erase(unused);
   }
   return result;

@@ -42,20 +42,15 @@ Option& named(std::vector<Option>& options, std::string_view name) {
   return *found;
 }
 
-bool has_several_views(const ParsedOptions& options) {
-  const std::string& views = options.text("views");
-  return views == "tiles" || views == "pyramid";
-}
-
 void refuse_beside_views(const ParsedOptions& options,
                          std::initializer_list<std::string_view> names) {
-  if (!has_several_views(options)) return;
+  const std::string& views = options.text("views");
+  if (views != "tiles" && views != "pyramid") return;
   for (const std::string_view name : names) {
     if (!options.given(name)) continue;
-    throw UsageError(
-        "works where a picture is one view",
-        options.origin(name) + " with " + options.origin("views") + " " + options.text("views"),
-        "leave one of them out");
+    throw UsageError("works where a picture is one view",
+                     options.origin(name) + " with " + options.origin("views") + " " + views,
+                     "leave one of them out");
   }
 }
 

@@ -118,9 +118,8 @@ std::vector<Option> as_in(const std::string& command, std::vector<Option> option
 /// That one of `options`, to change what a command has otherwise. Error(internal) if it is none.
 Option& named(std::vector<Option>& options, std::string_view name);
 
-/// Whether `--views`, where the command has it, cuts pictures into several.
-bool has_several_views(const ParsedOptions& options);
-/// Throws Error(invalid_argument) where it does and one of `names` is given, too.
+/// Where `--views` cuts pictures into several: throws Error(invalid_argument) for each of `names` that
+/// is given, too.
 void refuse_beside_views(const ParsedOptions& options,
                          std::initializer_list<std::string_view> names);
 

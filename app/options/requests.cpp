@@ -1,6 +1,7 @@
 #include "app/options/requests.h"
 
 #include "app/pictures/decoding_workers.h"
+#include "app/run/assets.h"
 #include "app/run/usage_error.h"
 #include "kernels/error.h"
 #include "kernels/number_text.h"
@@ -28,6 +29,10 @@ ModelRequest model_request(const ParsedOptions& options) {
   read.take("pos-interp", request.pos_interp,
             [&] { return model::find_pos_interp(options.text("pos-interp")).value(); });
   read.take("overview", request.overview, [&] { return options.text("overview") == "on"; });
+  bool sees_large = read.is("views", "native") || read.is("views", "look");
+  if (options.declares("native")) sees_large = sees_large || options.flag("native");
+  if (sees_large && request.word.empty() && request.checkpoint.empty() && request.attention.empty())
+    request.word = kLargePicturesModel;
   return request;
 }
 
@@ -53,22 +58,27 @@ TransformRequest transform_request(const ParsedOptions& options) {
   bool is_native = false;
   read.take("native", is_native);
   if (is_native) request.native = {true, options.origin("native")};
-  std::string views = "whole";
-  read.take("views", views);
-  if (views != "whole" || (is_native && options.declares("views") && options.given("views"))) {
+  if (read.given("views")) {
+    const std::string& views = options.text("views");
     if (is_native && views != "native")
       throw Error(ErrorCode::invalid_argument, "two answers to what of a picture is classified",
                   options.origin("native") + " with " + options.origin("views") + " " + views);
     if (views == "native") request.native = {true, "`native`"};
-    if (views == "tiles") request.views = {image::Tiling::tiles, options.origin("views")};
-    if (views == "pyramid") request.views = {image::Tiling::pyramid, options.origin("views")};
+    for (const auto tiling : {image::Tiling::tiles, image::Tiling::pyramid, image::Tiling::look})
+      if (views == image::views_name({.tiling = tiling}))
+        request.views = {tiling, options.origin("views")};
   }
+  read.take("look-model", request.look_model);
+  if (!request.look_model.empty() &&
+      !(request.views && request.views->value == image::Tiling::look))
+    throw UsageError("is the model of closer looks", options.origin("look-model"),
+                     "add `views` look");
   if (request.native && request.img_size) {
     throw Error(ErrorCode::invalid_argument, "`native` keeps the picture's own size",
                 "`native` with `img_size`");
   }
-  const bool cuts_tiles = request.views && request.views->value == image::Tiling::tiles;
-  if ((request.native || cuts_tiles) && (request.crop_pct || request.crop_mode)) {
+  const bool has_no_crop = request.views && request.views->value != image::Tiling::pyramid;
+  if ((request.native || has_no_crop) && (request.crop_pct || request.crop_mode)) {
     throw Error(ErrorCode::invalid_argument, "nothing is resized and cropped there",
                 (request.crop_pct ? request.crop_pct->origin : request.crop_mode->origin) +
                     " with " + (request.native ? request.native->origin : request.views->origin));

@@ -49,6 +49,7 @@ struct TransformRequest {
   std::optional<image::Fit> fit = {};  ///< otherwise pad; corner at the size that the model is for
   std::optional<Asked<bool>> native = {};
   std::optional<Asked<image::Tiling>> views = {};  ///< where a picture is several
+  std::string look_model = {};                     ///< of the looks; "": `Session::of` says which
   bool is_printed = false;                         ///< `--print-transform`
 };
 /// Throws Error(invalid_argument) for options that do not go together.

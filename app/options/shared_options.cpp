@@ -104,12 +104,16 @@ std::vector<Option> preprocessing_options() {
 }
 
 std::vector<Option> views_options() {
-  return in_group("Preprocessing", Role::task,
-                  {text("views",
-                        "views of a picture; whole: resized and cropped; native: as --native; "
-                        "tiles: overlapping tiles of the model's size, each class by its best "
-                        "tile; pyramid: the whole, and tiles at the picture's size and its halves",
-                        by_default("whole"), one_of({"whole", "native", "tiles", "pyramid"}))});
+  return in_group(
+      "Preprocessing", Role::task,
+      {text("views",
+            "views of a picture; whole: resized and cropped; native: as --native; tiles: "
+            "overlapping tiles of the model's size, each class by its best tile; pyramid: the "
+            "whole, and tiles at the picture's size and its halves; look: one pass at 1088 pixels "
+            "(--img-size) along the shorter edge, then closer where its map says",
+            by_default("whole"), one_of({"whole", "native", "tiles", "pyramid", "look"})),
+       text("look-model", "model that looks closer, with --views look", takes("MODEL"),
+            otherwise("softmax beside a bundled model, else the same"), role(Role::source))});
 }
 
 std::vector<Option> runtime_options() {

@@ -181,7 +181,8 @@ PipelineResult prepare(PictureJob job, const PipelineOptions& options, bool take
     result.tensor = image::transform_pixels(options.transform, *job.picture, plan);
     if (!takes_bytes || options.transform.in_chans != 3)
       result.tensor = image::normalise(options.transform, result.tensor, plan.output);
-    if (options.keep_picture && !job.view) result.pixels = std::move(*job.picture);
+    const bool is_kept = options.keep_picture || options.transform.tiling == image::Tiling::look;
+    if (is_kept && !job.view) result.pixels = std::move(*job.picture);
   } catch (...) {
     fail(result);
   }

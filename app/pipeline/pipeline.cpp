@@ -118,9 +118,10 @@ class Pipeline {
     bool has_frames = false;
     try {
       // A class that is found in one place of a frame and in another of the next has no steady map.
-      if (!views_.empty() && options_.keep_picture)
+      if (options_.transform.tiling != image::Tiling::none && options_.keep_picture)
         throw Error(ErrorCode::unsupported_format,
-                    "is a video; `views` " + views_ + " draws pictures");
+                    "is a video; `views` " + std::string(image::views_name(options_.transform)) +
+                        " draws pictures");
       video.emplace(input.path, options_.video_stride);
       image::VideoFacts facts = video->facts();
       if (options_.keep_picture) facts.copy_rate = video->copy_rate();

@@ -6,6 +6,7 @@
 
 #include "app/pictures/inputs.h"
 #include "app/pipeline/pipeline_timing.h"
+#include "app/results/classify_record.h"
 #include "app/scores/best_views.h"
 #include "model/image/decode.h"
 #include "model/image/video.h"
@@ -71,15 +72,37 @@ struct PictureView {
   std::shared_ptr<image::Picture> source;  ///< the whole picture
 };
 
+/// What closer looks at parts of a picture found.
+struct CloserLooks {
+  struct Place {
+    Box box;                 ///< in pixels of the picture
+    double weight = 0;       ///< in the answer, 0 to 1
+    std::int64_t index = 0;  ///< the most probable class there, and its probability
+    double probability = 0;
+  };
+  std::vector<Place> looks = {};
+  std::vector<Place> things = {};  ///< where the map says that something is, the surest first
+  std::vector<Box> found_in = {};  ///< by look: the thing that it overlaps most, else its own box
+};
+
 /// The views that a picture was classified in: one or more. None of a failure.
 struct PictureViews {
-  std::string kind = {};  ///< "tiles", "pyramid"; "" where the picture is one view, the whole
-  std::vector<image::TransformPlan> plans = {};   ///< where they lie
-  BestViews best = {};                            ///< what was found in which of them
+  std::string kind =
+      {};  ///< "tiles", "pyramid", "look"; "" where the picture is one view, the whole
+  std::vector<image::TransformPlan> plans =
+      {};                                  ///< where they lie; of looks only the pass before them
+  BestViews best = {};                     ///< what was found in which of them, or by which look
+  std::optional<CloserLooks> closer = {};  ///< with "look"
   std::map<std::size_t, at::Tensor> tokens = {};  ///< traced tokens, float32 (layers, N, D) by view
   /// The tokens of a picture in one view. Throws Error(invalid_argument) with `subject`, which is
   /// of no view among several.
   [[nodiscard]] const at::Tensor& tokens_of_whole(const std::string& subject) const;
+  /// Where a class was found on a picture of that size; nothing where the picture is one view.
+  [[nodiscard]] std::optional<Box> box_of_class(std::int64_t index, image::Size picture) const;
+  /// The number of the view whose tokens explain a class.
+  [[nodiscard]] std::size_t explained_view(std::int64_t index) const;
+  /// Whether the classes' probabilities add up to one.
+  [[nodiscard]] bool is_distribution() const { return kind.empty() || closer; }
 };
 
 /// What became of one input (or one frame of a video).
@@ -93,7 +116,7 @@ struct PipelineResult {
   std::string note;   ///< "padded 1080x1920 to 1088x1920 (HxW)"
   at::Tensor tensor;  ///< for the model: (3, H, W) float32, or bytes (h, w, 3) where it takes those
                       ///< (see `model_input`); undefined on error, and of several views
-  image::Picture pixels;  ///< with `keep_picture`
+  image::Picture pixels;  ///< with `keep_picture`, and where looks are to follow
   at::Tensor logits;      ///< (num_classes) float32; undefined on error; each class's in its best
                           ///< view, hence the softmax of several views says nothing
   PictureViews views;

@@ -30,8 +30,18 @@ const at::Tensor& PictureViews::tokens_of_whole(const std::string& subject) cons
   return tokens.at(0);
 }
 
+std::optional<Box> PictureViews::box_of_class(std::int64_t index, image::Size picture) const {
+  if (kind.empty()) return std::nullopt;
+  const std::size_t view = best.classes().at(static_cast<std::size_t>(index)).view;
+  return closer ? closer->found_in.at(view) : box_of(plans.at(view), picture);
+}
+
+std::size_t PictureViews::explained_view(std::int64_t index) const {
+  return closer ? 0 : best.classes().at(static_cast<std::size_t>(index)).view;
+}
+
 std::string kind_of_views(const image::TransformConfig& transform) {
-  if (transform.tiling == image::Tiling::none) return "";
+  if (transform.tiling == image::Tiling::none || transform.tiling == image::Tiling::look) return "";
   return std::string(image::views_name(transform));
 }
 
@@ -92,7 +102,7 @@ void ViewCombiner::take(PipelineResult& view, PipelineResult& picture) {
   if (wanted.contains(number)) views.tokens.emplace(number, tokens.clone());
 }
 
-void add_result(InputRecord& record, const PipelineResult& result) {
+void add_result(InputRecord& record, const PipelineResult& result, const image::Labels& labels) {
   record.input = result.input.given;
   record.frame = result.frame;
   record.time = result.time;
@@ -105,6 +115,20 @@ void add_result(InputRecord& record, const PipelineResult& result) {
   record.num_views = std::ssize(result.views.plans);
   record.note = result.note;
   record.seconds = result.seconds;
+  if (!result.views.closer) return;
+  const auto found = [&](const CloserLooks::Place& place) {
+    const image::Label& label = labels.at(place.index);
+    return Prediction{.index = place.index,
+                      .id = label.id,
+                      .label = label.short_name,
+                      .prob = place.probability,
+                      .box = place.box};
+  };
+  for (const CloserLooks::Place& look : result.views.closer->looks)
+    record.looks.push_back({found(look), look.weight});
+  for (const CloserLooks::Place& thing : result.views.closer->things)
+    record.things.push_back(found(thing));
+  record.num_views += std::ssize(record.looks);
 }
 
 namespace {
@@ -112,13 +136,15 @@ namespace {
 /// A class, with its best view's probability, logit and place.
 Prediction prediction(std::int64_t rank, std::int64_t index, const PipelineResult& result,
                       const image::Labels& labels) {
-  const PictureViews& views = result.views;
-  const BestViews::Best& best = views.best.classes().at(static_cast<std::size_t>(index));
+  const BestViews::Best& best = result.views.best.classes().at(static_cast<std::size_t>(index));
   const image::Label& label = labels.at(index);
-  Prediction one{static_cast<int>(rank), index,     label.id, label.short_name,
-                 best.probability,       best.logit};
-  if (!views.kind.empty()) one.box = box_of(views.plans.at(best.view), result.picture);
-  return one;
+  return {static_cast<int>(rank),
+          index,
+          label.id,
+          label.short_name,
+          best.probability,
+          best.logit,
+          result.views.box_of_class(index, result.picture)};
 }
 
 }  // namespace

@@ -27,7 +27,7 @@ void require_finite_logits(PipelineResult& result);
 
 // From the results of a picture's views, one after the other, to the picture's.
 
-/// "tiles", "pyramid"; "" where a picture is one view.
+/// "tiles", "pyramid"; "" where a picture is one view in the pipeline.
 std::string kind_of_views(const image::TransformConfig& transform);
 
 class ViewCombiner {
@@ -55,8 +55,8 @@ class ViewCombiner {
   std::int64_t classified_ = 0;
 };
 
-/// Fills in what became of one input: its name, sizes and views, its error.
-void add_result(InputRecord& record, const PipelineResult& result);
+/// Fills in what became of one input: its name, sizes, views and looks, its error.
+void add_result(InputRecord& record, const PipelineResult& result, const image::Labels& labels);
 
 /// The `count` best classes of a result without an error; all where there are fewer. Each has the
 /// probability and the logit of its best view, and of several views the box.

@@ -58,6 +58,17 @@ void add_views(OrderedJson& object, const InputRecord& record) {
   if (record.views.empty()) return;
   object["views"] = record.views;
   object["num_views"] = record.num_views;
+  for (const auto& [best, weight] : record.looks) {
+    OrderedJson& look = object["looks"].emplace_back();
+    add_class(look, best);
+    look["weight"] = rounded(weight);
+    add_box(look, best);
+  }
+  for (const Prediction& found : record.things) {
+    OrderedJson& thing = object["things"].emplace_back();
+    add_class(thing, found);
+    add_box(thing, found);
+  }
 }
 
 void add_attention(OrderedJson& object, const InputRecord& record) {
@@ -91,7 +102,9 @@ std::string sizes_text(const InputRecord& record) {
     return std::to_string(height) + 'x' + std::to_string(width);
   };
   return size(record.height, record.width) + " -> " +
-         (record.views.empty() ? "" : std::to_string(record.num_views) + " of ") +
+         (record.views.empty() || !record.looks.empty()
+              ? ""
+              : std::to_string(record.num_views) + " of ") +
          size(record.model_size[0], record.model_size[1]) + " (HxW)";
 }
 
@@ -120,6 +133,16 @@ std::string input_line(const ClassifyRecord& record, bool color) {
   return line + '\n';
 }
 
+/// "224x448": height x width.
+std::string size_text(const Box& box) {
+  return std::to_string(box.height) + 'x' + std::to_string(box.width);
+}
+
+/// "at 448,336": left, top.
+std::string place_text(const Box& box) {
+  return "at " + std::to_string(box.left) + ',' + std::to_string(box.top);
+}
+
 struct TableLine {
   std::string rank;
   std::string percent;
@@ -134,10 +157,20 @@ TableLine table_line(const Prediction& prediction, LabelType label_type) {
                  {}};
   if (label_type == LabelType::name && !prediction.id.empty())
     line.remark = '(' + printable(prediction.id) + ')';
-  if (const std::optional<Box>& box = prediction.box) {
-    line.remark += (line.remark.empty() ? "at " : "  at ") + std::to_string(box->left) + ',' +
-                   std::to_string(box->top) + ' ' + std::to_string(box->height) + 'x' +
-                   std::to_string(box->width);
+  if (const std::optional<Box>& box = prediction.box)
+    line.remark += (line.remark.empty() ? "" : "  ") + place_text(*box) + ' ' + size_text(*box);
+  return line;
+}
+
+/// Where the record was looked at closer, else nothing.
+std::string look_line(const ClassifyRecord& record) {
+  if (record.looks.empty()) return "";
+  const Box whole{0, 0, record.width, record.height};
+  std::string line =
+      "looked at " + std::to_string(record.looks.size()) + " places of " + size_text(whole);
+  if (!record.top.empty() && record.top.front().box) {
+    const Box& box = *record.top.front().box;
+    line += ", found in " + size_text(box) + ' ' + place_text(box);
   }
   return line;
 }
@@ -196,6 +229,8 @@ std::string to_text(const ClassifyRecord& record, LabelType label_type, bool col
     }
     text += '\n';
   }
+  if (const std::string line = look_line(record); !line.empty())
+    text += "  " + styled(line, Style::dim, color) + '\n';
   return text;
 }
 

@@ -52,11 +52,18 @@ struct InputRecord {
   std::int64_t width = 0;             ///< of the picture, after orientation
   std::int64_t height = 0;
   std::array<std::int64_t, 2> model_size{};  ///< height, width fed to the model
-  std::string views = {};  ///< "tiles", "pyramid"; left out where the picture is one view
+  std::string views = {};  ///< "tiles", "pyramid", "look"; left out where the picture is one view
   std::int64_t num_views = 1;
-  std::string device;     ///< "cpu", "cuda:0"
-  std::string precision;  ///< "float32", ...
-  std::string attention;  ///< "softmax", "softmax:0-9,hydra:10-11"
+  /// Closer looks at parts of the picture: each one's best class, and its share of the answer.
+  struct Look {
+    Prediction best;
+    double weight = 0;
+  };
+  std::vector<Look> looks = {};
+  std::vector<Prediction> things = {};  ///< what they found where the map says that something is
+  std::string device;                   ///< "cpu", "cuda:0"
+  std::string precision;                ///< "float32", ...
+  std::string attention;                ///< "softmax", "softmax:0-9,hydra:10-11"
   std::map<std::string, std::string> attention_options = {};  ///< "hydra.scale" -> "linear"
   std::map<std::string, std::string> approximations = {};     ///< "calibration" -> "none"
   /// A fact that the user must know ("padded 1080x1920 to 1088x1920 (HxW)"); left out when this is empty.
@@ -80,7 +87,7 @@ std::string begin_text(const InputRecord& record, bool color);
 
 /// width, height, model_size.
 void add_sizes(OrderedJson& object, const InputRecord& record);
-/// "tiles" and their number, where the picture was more than one view.
+/// "tiles" and their number, where the picture was more than one view; closer looks and what they found.
 void add_views(OrderedJson& object, const InputRecord& record);
 /// attention, and its options and what is approximated where there are any.
 void add_attention(OrderedJson& object, const InputRecord& record);
@@ -92,11 +99,11 @@ void add_box(OrderedJson& object, const Prediction& prediction);
 void add_end(OrderedJson& object, const InputRecord& record);
 
 /// "2160x3840 -> 224x224 (HxW)", "2160x3840 -> 299 of 224x224 (HxW)": of the picture and of what
-/// the model saw.
+/// the model saw, at first where it looked closer.
 std::string sizes_text(const InputRecord& record);
 
 struct ClassifyRecord : InputRecord {  ///< its seconds: its batch's / batch size, of all its views
-  std::int64_t tokens = 0;             ///< of a view
+  std::int64_t tokens = 0;             ///< of a view, the first where the others are closer looks
   std::vector<Prediction> top;
   std::string kernels = {};  ///< "fused+modules", "modules", "reference"; "" where all are fused
 };
@@ -123,7 +130,8 @@ inline constexpr const char* kClassifyRows = "top";
 ///       2   3.40 %  mink   (n02442845)
 ///
 /// Each prediction of a picture in several views says where its box begins, left,top, and its size,
-/// height x width: "at 448,336 224x224". `label_type`: what the label column shows.
+/// height x width: "at 448,336 224x224". Closer looks are one more line: "looked at 25 places of
+/// 1088x1920, found in 299x310 at 801,400". `label_type`: what the label column shows.
 std::string to_text(const ClassifyRecord& record, LabelType label_type, bool color);
 
 }  // namespace hydrascope::app

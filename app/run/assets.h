@@ -30,6 +30,8 @@ std::optional<std::filesystem::path> bundled_labels(std::string_view name);
 
 /// What `-m` means when it is not given.
 inline constexpr std::string_view kDefaultModel = "deit_tiny_patch16_224.softmax";
+/// The same where pictures are seen at their own size or looked at closer: the model made for that.
+inline constexpr std::string_view kLargePicturesModel = "deit_tiny_patch16_224.window";
 
 // Hugging Face's names of models, `hf-hub:org/name@revision`, looked up in the cache that its tools
 // keep on this machine. Nothing here adds to it.

@@ -21,6 +21,16 @@ void BestViews::add(std::span<const float> logits, std::size_t view) {
   }
 }
 
+BestViews BestViews::of_mixture(std::span<const double> probabilities,
+                                std::span<const std::size_t> views) {
+  constexpr double kLeast = 1e-30;  // a number of single precision
+  BestViews mixture;
+  for (std::size_t i = 0; i < probabilities.size(); ++i)
+    mixture.best_.push_back(
+        {views[i], probabilities[i], std::log(std::max(probabilities[i], kLeast))});
+  return mixture;
+}
+
 std::vector<std::int64_t> BestViews::first(std::int64_t count) const {
   std::vector<std::int64_t> order(best_.size());
   std::iota(order.begin(), order.end(), 0);

@@ -21,8 +21,13 @@ class BestViews {
   /// stays; one that is no number gives way to any that is.
   void add(std::span<const float> logits, std::size_t view);
 
-  /// By class; empty without a view. The probabilities are those of different views: they do not
-  /// add up to one.
+  /// Views that answer together: the classes' probabilities, which add up to one, and for each the view
+  /// that says most of it. Logits are logarithms of the probabilities.
+  static BestViews of_mixture(std::span<const double> probabilities,
+                              std::span<const std::size_t> views);
+
+  /// By class; empty without a view. The probabilities of `add` are those of different views:
+  /// they do not add up to one.
   [[nodiscard]] const std::vector<Best>& classes() const noexcept { return best_; }
   /// The `count` most probable classes, of equal ones the lower first; all where there are fewer. A
   /// class that is among them after the last view has been since its best view.

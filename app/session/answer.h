@@ -35,7 +35,9 @@ struct Asking {
 struct Answer {
   /// The record that `classify` writes, also of a picture that failed, with the notes on it.
   ClassifyRecord record;
-  std::vector<float> logits;  ///< (num_classes); of several views each class's in its best one
+  /// (num_classes); of several views each class's in its best one, of closer looks the logarithms of
+  /// their probabilities.
+  std::vector<float> logits;
   std::vector<MapRecord> map_records;     ///< what `visualize` writes, without files
   std::vector<InputMap> maps;             ///< the same maps
   std::optional<viz::HeatMap> patch_row;  ///< of the attention map, the heads' mean

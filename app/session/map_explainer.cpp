@@ -2,9 +2,12 @@
 
 #include "app/model/running_model.h"
 #include "app/pipeline/predictions.h"
+#include "app/run/assets.h"
+#include "app/run/usage_error.h"
 #include "app/session/explanation_threads.h"
 
 #include <ATen/ops/amax.h>
+#include <ATen/ops/zeros.h>
 
 #include <algorithm>
 #include <cstddef>
@@ -24,14 +27,25 @@ Request request_for(const MapChoice& choice, std::int64_t class_index,
   return {choice.method, choice.layer, class_index, choice.head.kind != Head::Kind::mean, mapless};
 }
 
+std::vector<Request> requests_of_looks(std::int64_t depth) {
+  std::vector<Request> requests;
+  for (std::int64_t layer = depth / 2; layer < depth; ++layer)
+    requests.push_back({model::explain::Method::attention, layer});
+  return requests;
+}
+
 /// Nothing depends on the class until `explain`.
 std::vector<Request> requests_for(const TracedFor& wanted, std::int64_t depth) {
   std::vector<Request> requests;
   for (const MapChoice& choice : wanted.maps)
     requests.push_back(request_for(choice, 0, wanted.mapless));
   if (wanted.embeddings) requests.push_back({model::explain::Method::hydra, depth - 1});
+  if (wanted.looks) std::ranges::copy(requests_of_looks(depth), std::back_inserter(requests));
   return requests;
 }
+
+/// Keeps the map of a token that attends to no patch from being no number.
+constexpr double kNearlyNothing = 1e-30;
 
 /// The heat of the map or of its prefix tokens: all heads', the largest, or one's.
 at::Tensor heat_of(const at::Tensor& heat, const Head& head) {
@@ -48,6 +62,19 @@ viz::HeatMap heat_map(const at::Tensor& heat) {
 }
 
 }  // namespace
+
+void require_attention(const model::VitConfig& config, const std::string& name) {
+  const std::string hint = "-m " + std::string(kLargePicturesModel) + " can";
+  if (!config.class_token || config.global_pool != model::Pooling::token)
+    throw UsageError("has no class token whose attention says where to look closer", name, hint);
+  for (const Request& request : requests_of_looks(config.depth)) {
+    const std::string why = model::explain::why_not(config, request.method, request.layer);
+    if (!why.empty())
+      throw UsageError("has no attention map in layer " + std::to_string(request.layer) +
+                           " that says where to look closer: " + why,
+                       name, hint);
+  }
+}
 
 std::vector<std::int64_t> MapExplainer::traced_layers(const model::VitConfig& config,
                                                       const TracedFor& wanted) {
@@ -73,6 +100,20 @@ viz::HeatMap MapExplainer::patch_row(const PipelineResult& result, std::int64_t 
       explainer_.patch_row(tokens, grid_of(result.views.plans.front()), layer, row, column));
 }
 
+look::AttentionMap MapExplainer::attention(const PipelineResult& result) {
+  const at::Tensor& tokens = result.views.tokens.at(0);
+  const model::TokenGrid grid = grid_of(result.views.plans.front());
+  const ExplanationThreads threads(tokens.size(0) * tokens.size(1));
+  at::Tensor sum = at::zeros({grid.rows, grid.columns}, at::kDouble);
+  for (const Explanation& layer :
+       explainer_.explain(tokens, grid, requests_of_looks(config_.depth)))
+    sum += layer.map.clamp_min(0);  // some mechanisms' maps have signs
+  look::AttentionMap map{grid.rows, grid.columns, config_.patch_size};
+  const at::Tensor mean = (sum + kNearlyNothing) / (sum + kNearlyNothing).sum();
+  map.values.assign(mean.const_data_ptr<double>(), mean.const_data_ptr<double>() + mean.numel());
+  return map;
+}
+
 at::Tensor MapExplainer::embedding(const PipelineResult& result) {
   const at::Tensor& tokens = result.views.tokens_of_whole("embedding");
   const ExplanationThreads threads(tokens.size(0) * tokens.size(1));
@@ -84,9 +125,7 @@ std::vector<InputMap> MapExplainer::explain(const PipelineResult& result,
                                             std::span<const MapChoice> choices,
                                             const model::explain::BeforeStep& before_step) {
   const PictureViews& views = result.views;
-  const auto view_of = [&](const Prediction& one) {
-    return views.best.classes().at(static_cast<std::size_t>(one.index)).view;
-  };
+  const auto view_of = [&](const Prediction& one) { return views.explained_view(one.index); };
   std::vector<InputMap> maps;
   std::set<std::size_t> explained;
   for (const Prediction& first : classes) {

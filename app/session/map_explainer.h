@@ -7,11 +7,13 @@
 #include "app/pipeline/pipeline.h"
 #include "model/explain/explainer.h"
 #include "model/image/transform_plan.h"
+#include "model/look/places.h"
 
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
 #include <span>
+#include <string>
 #include <vector>
 
 namespace hydrascope::app {
@@ -21,7 +23,12 @@ struct TracedFor {
   std::vector<MapChoice> maps = {};
   model::explain::MaplessLayers mapless = model::explain::MaplessLayers::skip;
   bool embeddings = false;
+  bool looks = false;  ///< `MapExplainer::attention`
 };
+
+/// Throws Error(invalid_argument) where the model `name` cannot say where to look closer: looks follow the
+/// class token's attention.
+void require_attention(const model::VitConfig& config, const std::string& name);
 
 class MapExplainer {
  public:
@@ -40,6 +47,9 @@ class MapExplainer {
   /// `Explainer::patch_row`, of a result in one view.
   viz::HeatMap patch_row(const PipelineResult& result, std::int64_t layer, std::int64_t row,
                          std::int64_t column);
+  /// The class token's attention over the patches of a result's first view, with `TracedFor::looks`:
+  /// the mean of the heads and of the layers of the second half.
+  look::AttentionMap attention(const PipelineResult& result);
   /// What the classifier's head is given, (embed_dim) float32 on the CPU: of a result in one view,
   /// with `TracedFor::embeddings`.
   at::Tensor embedding(const PipelineResult& result);

@@ -5,8 +5,11 @@
 #include "app/model/resolve_labels.h"
 #include "app/model/running_model.h"
 #include "app/pipeline/predictions.h"
+#include "app/run/assets.h"
 #include "app/run/usage_error.h"
+#include "app/session/look_closer.h"
 #include "kernels/error.h"
+#include "kernels/stopwatch.h"
 #include "model/registry/attention_spec.h"
 #include "model/training/parallel/launch_environment.h"
 
@@ -99,8 +102,28 @@ std::unique_ptr<Session> Session::open(const PicturesRequest& request) {
 std::unique_ptr<Session> Session::of(ModelSource source, const TransformRequest& transform,
                                      RunRequest run, Console console) {
   const auto shared = std::make_shared<const ModelSource>(std::move(source));
-  return std::unique_ptr<Session>(new Session(shared, resolve_transform(transform, *shared),
-                                              std::move(run), std::move(console)));
+  std::unique_ptr<Session> session(new Session(shared, resolve_transform(transform, *shared),
+                                               std::move(run), std::move(console)));
+  if (session->transform().tiling == image::Tiling::look) session->add_second_model(transform);
+  return session;
+}
+
+void Session::add_second_model(const TransformRequest& transform) {
+  require_attention(config(), source().name);
+  std::shared_ptr<const ModelSource> source = source_;
+  std::string word = transform.look_model;
+  if (word.empty() && bundled_model(source->name)) word = kDefaultModel;
+  if (!word.empty()) source = std::make_shared<const ModelSource>(open_model({.word = word}));
+  if (source->config.num_classes != config().num_classes)
+    throw UsageError("has " + std::to_string(source->config.num_classes) + " classes, " +
+                         source_->name + " has " + std::to_string(config().num_classes),
+                     "`look_model` " + source->name);
+  TransformRequest of_looks;
+  of_looks.interpolation = transform.interpolation;
+  of_looks.crop_pct = {1, "`views` look"};
+  of_looks.crop_mode = {image::CropMode::squash, "`views` look"};
+  second_.reset(new Session(source, resolve_transform(of_looks, *source), run_, console_));
+  second_->note_prefix_ += "`look_model`: ";
 }
 
 Session::Session(std::shared_ptr<const ModelSource> source, ResolvedTransform transform,
@@ -136,11 +159,14 @@ std::unique_ptr<Session> Session::in_precision(const std::string& precision) con
   std::unique_ptr<Session> other(
       new Session(source_, transform_, std::move(run), console_.errors_only()));
   other->pipeline_.video_stride = pipeline_.video_stride;
+  if (second_) other->second_ = second_->in_precision(precision);
   return other;
 }
 
 void Session::announce() const {
   for (const std::string& text : source_->notes) note(text);
+  if (second_ && second_->source_ != source_)
+    for (const std::string& text : second_->source().notes) second_->note(text);
   const std::string of = note_prefix_.substr(std::string_view("note: ").size());
   transform_.say_assumed(console_, of);
   // Beside records it is no result, so it goes where notes go.
@@ -150,13 +176,15 @@ void Session::announce() const {
 
 void Session::load(const TracedFor& explained, std::vector<std::int64_t> trace_layers) {
   explained_ = explained;
+  explained_.looks = second_ != nullptr;
   run_ = with_fastest_precision(std::move(run_), config(), console_);
-  const bool explains = !explained_.maps.empty() || explained_.embeddings;
+  const bool explains = !explained_.maps.empty() || explained_.embeddings || explained_.looks;
   if (explains) trace_layers = MapExplainer::traced_layers(config(), explained_);
   classifier_.emplace(
       make_classifier(run_, *source_, transform(), console_, std::move(trace_layers)));
   if (explains) explainer_.emplace(run_.seed, *source_, explained_, classifier_->options().device);
   facts_ = facts_of_run(*classifier_);
+  if (second_) second_->load();
 }
 
 const image::Labels& Session::labels() {
@@ -173,11 +201,37 @@ void Session::hide_for_notes(Progress& progress) {
 
 PipelineTiming Session::run_on(model::inference::Engine& engine, const Inputs& inputs,
                                const Done& done) {
-  return run_pipeline(inputs, engine, pipeline_, done);
+  return run_pipeline(inputs, engine, pipeline_, [&](PipelineResult& result) {
+    look_closer(result);
+    return done(result);
+  });
 }
 
 PipelineResult Session::look(image::Picture& picture) {
-  return look_at(picture, engine(), pipeline_);
+  PipelineResult result = look_at(picture, engine(), pipeline_);
+  look_closer(result);
+  return result;
+}
+
+void Session::look_closer(PipelineResult& result) {
+  if (!second_ || result.error) return;
+  try {
+    if (pipeline_.check_wanted) pipeline_.check_wanted(result.input);
+    const Clock::time_point begin = Clock::now();
+    const std::int64_t looks = app::look_closer(result, explainer_->attention(result),
+                                                second_->engine(), second_->transform());
+    const double seconds = seconds_since(begin);
+    if (pipeline_.batch_done) pipeline_.batch_done(looks, seconds);
+    result.seconds += seconds;
+    if (pipeline_.refuses_nan) require_finite_logits(result);
+  } catch (...) {
+    const Error error = as_error(std::current_exception());
+    result.error = error.code();
+    result.message = spelled(error.what());
+    result.logits.reset();
+    result.views = {};
+  }
+  if (!pipeline_.keep_picture || result.error) result.pixels = {};
 }
 
 void Session::describe(const PipelineTiming& timing) const {
@@ -187,7 +241,7 @@ void Session::describe(const PipelineTiming& timing) const {
 ClassifyRecord Session::record(const PipelineResult& result, std::int64_t topk) {
   ClassifyRecord record;
   static_cast<InputRecord&>(record) = facts_;
-  add_result(record, result);
+  add_result(record, result, labels());
   if (result.error) return record;
   record.tokens = engine().num_tokens(result.model_size.height, result.model_size.width);
   record.top = top_classes(result, topk, labels());
@@ -218,6 +272,7 @@ void Session::explain(const PipelineResult& result, const Asking& asked, Answer&
     answer.patch_row = explainer_->patch_row(result, patch->layer, patch->row, patch->column);
   answer.maps = explainer_->explain(result, chosen_classes(result, asked.classes, labels()),
                                     asked.maps, asked.before_step);
+  for (InputMap& map : answer.maps) map.things = answer.record.things;
   MapRecord facts;
   static_cast<InputRecord&>(facts) = answer.record;
   for (const InputMap& map : answer.maps) answer.map_records.push_back(record_of(facts, map));

@@ -47,6 +47,15 @@ void label_box(viz::Canvas& picture, const viz::Placement& placement, const std:
   font.draw(picture, fitted, x + margin, y, pixels, kInk);
 }
 
+/// A box of the picture that `map` is placed on.
+viz::Placement placement_of(const Box& box, const viz::Placement& map) {
+  const auto axis = [](std::int64_t picture, std::int64_t begin, std::int64_t length) {
+    return viz::Axis{picture, picture, begin, length, length, 1};
+  };
+  return {axis(map.vertical.picture, box.top, box.height),
+          axis(map.horizontal.picture, box.left, box.width)};
+}
+
 /// `picture` may have another size than the input.
 void draw_map(viz::Canvas& picture, const ShownMap& shown, const FigureOptions& options,
               const viz::Font* font) {
@@ -67,9 +76,13 @@ void draw_map(viz::Canvas& picture, const ShownMap& shown, const FigureOptions& 
     viz::outline_cells(picture, viz::smallest_set(shown.map, *options.outlined_mass), placement,
                        thickness);
   }
-  if (!shown.is_labelled) return;
-  if (font == nullptr) throw Error(ErrorCode::internal, "a box to label and no font");
-  label_box(picture, placement, shown.caption.front(), *font);
+  for (auto [place, text] : shown.marks) {
+    if (font == nullptr) throw Error(ErrorCode::internal, "a box to label and no font");
+    place.horizontal.picture = picture.width;
+    place.vertical.picture = picture.height;
+    viz::frame_seen(picture, place, std::max(1, shorter_edge / 540));
+    label_box(picture, place, text, *font);
+  }
 }
 
 /// All of `picture` in the middle of a canvas that is not smaller.
@@ -131,7 +144,11 @@ ShownMap shown_map(const InputMap& map, const FigureOptions& options) {
   shown.quantity = quantity(map);
   shown.choice = map.choice;
   shown.placement = map.placement;
-  shown.is_labelled = map.of_class.box.has_value();
+  for (const Prediction& thing : map.things)
+    shown.marks.push_back(
+        {placement_of(*thing.box, map.placement), caption(thing, options.label_type)});
+  if (map.things.empty() && map.of_class.box)
+    shown.marks.push_back({map.placement, shown.caption.front()});
   return shown;
 }
 

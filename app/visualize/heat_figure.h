@@ -47,14 +47,19 @@ struct ShownMap {
   std::string quantity;
   MapChoice choice;
   viz::Placement placement = {};
-  bool is_labelled = false;  ///< by its class, where that lies in a part of the picture
+  /// Parts of the picture that are framed, each with its class: the map's view, or what looks found.
+  struct Mark {
+    viz::Placement placement;
+    std::string text;
+  };
+  std::vector<Mark> marks = {};
 };
 ShownMap shown_map(const InputMap& map, const FigureOptions& options);
 
 /// One map without extras at the picture's own size; else panels of a size by their number. Where
 /// there are several layers they stand side by side, and a row is a method, head and class; else a
-/// row is a method. A map that is labelled has its class and probability at a corner. `font` may be
-/// null where there are neither such maps nor extras. With `frame`, for
+/// row is a method. A mark has its class and probability at a corner. `font` may be null where there
+/// are neither marks nor extras. With `frame`, for
 /// a video, the picture is shown in the middle of that size, as large as it fits, and the figure's
 /// layout is the same for all frames of as many maps. Takes some 20 ms for two megapixels.
 viz::Canvas draw_figure(viz::Canvas picture, std::span<const ShownMap> maps,

@@ -153,6 +153,13 @@ viz::ReportPicture report_picture(ExplainedInput& input) {
                 {"model input", size(facts.model_size[1], facts.model_size[0])},
                 {"file", facts.heatmap_file}};
   if (!facts.note.empty()) page.facts.emplace_back("note", facts.note);
+  const auto share = [](std::int64_t pixels, std::int64_t edge) {
+    return static_cast<double>(pixels) / static_cast<double>(edge);
+  };
+  for (const Prediction& thing : facts.things)
+    page.boxes.push_back({share(thing.box->left, facts.width), share(thing.box->top, facts.height),
+                          share(thing.box->width, facts.width),
+                          share(thing.box->height, facts.height), thing.label});
   return page;
 }
 

@@ -39,7 +39,7 @@ void Visualization::add(PipelineResult& result) {
   ++seen_;
   MapRecord facts;
   static_cast<InputRecord&>(facts) = session_.facts();
-  add_result(facts, result);
+  add_result(facts, result, session_.labels());
   if (!result.error) {
     try {
       explain(result, facts);

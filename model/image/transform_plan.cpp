@@ -114,6 +114,22 @@ void check_config(const TransformConfig& config) {
   }
 }
 
+/// The size of the pass before a closer look.
+Size size_of_look(const TransformConfig& config, Size picture) {
+  constexpr double kMostAspect = 2.2;  // of what has all of the shorter edge
+  constexpr double kAsItIs = 0.02;
+  const auto edge = static_cast<double>(std::min(config.img_size.height, config.img_size.width));
+  const auto height = static_cast<double>(picture.height);
+  const auto width = static_cast<double>(picture.width);
+  const double scale =
+      std::min(edge / std::min(height, width), edge * std::sqrt(kMostAspect / height / width));
+  if (std::abs(scale - 1) <= kAsItIs) return picture;
+  const Size scaled = for_each_edge(picture, [&](std::int64_t n) {
+    return static_cast<std::int64_t>(std::nearbyint(static_cast<double>(n) * scale));
+  });
+  return round_to_nearest(scaled, config.patch_size);
+}
+
 /// Refuses plans that take more memory than a picture of `max_pixels`, and resamplings of edges of
 /// millions of pixels.
 void check_memory(const TransformPlan& plan, Size picture, std::int64_t max_pixels) {
@@ -188,10 +204,13 @@ TransformPlan plan_transform(const TransformConfig& config, Size picture, std::i
   }
   const std::int64_t patch = config.patch_size;
   TransformPlan plan;
-  plan.fitted_from = config.native ? picture : config.img_size;
+  const bool keeps_aspect = config.native || config.tiling == Tiling::look;
+  plan.fitted_from = config.native                   ? picture
+                     : config.tiling == Tiling::look ? size_of_look(config, picture)
+                                                     : config.img_size;
   const Size wanted =
       config.fit == Fit::resize ? round_to_nearest(plan.fitted_from, patch) : plan.fitted_from;
-  plan.resized = config.native ? wanted : resized_size(config, wanted, picture);
+  plan.resized = keeps_aspect ? wanted : resized_size(config, wanted, picture);
   const bool cuts = config.fit == Fit::crop || config.fit == Fit::corner;
   plan.cropped = cuts ? round_down(wanted, patch) : wanted;
   plan.output = round_up(plan.cropped, patch);
@@ -205,7 +224,7 @@ TransformPlan plan_transform(const TransformConfig& config, Size picture, std::i
 std::vector<TransformPlan> plan_views(const TransformConfig& config, Size picture,
                                       std::int64_t max_pixels) {
   const TransformPlan whole = plan_transform(config, picture, max_pixels);
-  if (config.tiling == Tiling::none) return {whole};
+  if (config.tiling == Tiling::none || config.tiling == Tiling::look) return {whole};
   const Size tile = whole.cropped;
   std::vector<TransformPlan> views;
   const auto add_tiles = [&](Size resized) {
@@ -255,6 +274,9 @@ std::string describe(const TransformConfig& config) {
   std::string line;
   if (config.tiling == Tiling::tiles) {
     line = "tiles of " + size_text(img_size);
+  } else if (config.tiling == Tiling::look) {
+    line = "shorter edge " + std::to_string(std::min(img_size.height, img_size.width)) + how +
+           ", then a closer look at parts of the picture";
   } else if (config.native) {
     line = "native size";
     if (config.fit == Fit::resize) {
@@ -272,7 +294,8 @@ std::string describe(const TransformConfig& config) {
   }
   if (config.tiling == Tiling::pyramid)
     line += ", and tiles of " + size_text(img_size) + " at the picture's size and halves of it";
-  const bool may_change = config.native || round_up(img_size, config.patch_size) != img_size;
+  const bool may_change = config.native || config.tiling == Tiling::look ||
+                          round_up(img_size, config.patch_size) != img_size;
   if (may_change && config.fit != Fit::resize) {
     line += " -> " + std::string(name(config.fit)) + " to multiples of " +
             std::to_string(config.patch_size);
@@ -327,6 +350,7 @@ std::string_view views_name(const TransformConfig& config) {
     case Tiling::none: return config.native ? "native" : "whole";
     case Tiling::tiles: return "tiles";
     case Tiling::pyramid: return "pyramid";
+    case Tiling::look: return "look";
   }
   return "";
 }

@@ -14,9 +14,9 @@ enum class Interpolation { bicubic, bilinear, nearest };
 enum class CropMode { center, squash, border };
 /// The treatment of an input size that the patch does not divide. Users cannot choose `corner`.
 enum class Fit { pad, crop, resize, corner };
-/// Whether a model sees a picture at once, in tiles of the model's size, or as a whole and in tiles
-/// of several scales.
-enum class Tiling { none, tiles, pyramid };
+/// Whether a model sees a picture at once, in tiles of the model's size, as a whole and in tiles
+/// of several scales, or at once at a bounded size before a second look at parts of it.
+enum class Tiling { none, tiles, pyramid, look };
 
 /// Height and width in pixels, always in this order.
 struct Size {
@@ -27,7 +27,8 @@ struct Size {
 
 /// timm's `pretrained_cfg`, and this project's `native` and `fit`. Field names are timm's.
 struct TransformConfig {
-  Size img_size{224, 224};  ///< height x width fed to the model, before `fit`
+  /// Height x width fed to the model, before `fit`; with `look` the lesser is the picture's shorter edge.
+  Size img_size{224, 224};
   double crop_pct = 0.875;  ///< in (0, 1]; resize to floor(img_size / crop_pct), then crop
   CropMode crop_mode = CropMode::center;
   Interpolation interpolation = Interpolation::bicubic;  ///< antialiased, as Pillow does it
@@ -58,10 +59,15 @@ struct TransformPlan {
   /// The window's corner in the resized picture; negative where the picture is the smaller.
   std::int64_t window_top = 0;
   std::int64_t window_left = 0;
-  Size output;       ///< the model's input; both multiples of patch_size
-  Size fitted_from;  ///< the requested size, before `fit`: img_size, or the picture's with `native`
+  Size output;  ///< the model's input; both multiples of patch_size
+  Size
+      fitted_from;  ///< the requested size, before `fit`: img_size; the picture's with `native` and `look`
 };
 
+/// With `look` the picture's shorter edge becomes `img_size`, or less where the picture is longer than
+/// 2.2 times as wide: the pass has at most 2.2 times the pixels of the square. Both edges are rounded to
+/// patches; a picture within 2 % of that size stays as it is, and `fit` fits it.
+///
 /// Pure arithmetic; follows torchvision's Resize/CenterCrop and timm's ResizeKeepRatio roundings.
 /// Throws `Error(empty)` for a picture without pixels, `Error(too_large)` when the input would have
 /// more than `max_pixels` or its resampling would take 80 MB, `Error(invalid_argument)` for a
@@ -96,7 +102,7 @@ std::string describe_fit(const TransformConfig& config, const TransformPlan& pla
 std::string_view name(Interpolation value);
 std::string_view name(CropMode value);
 std::string_view name(Fit value);
-/// "whole", "native", "tiles" or "pyramid": the model's views of a picture.
+/// "whole", "native", "tiles", "pyramid" or "look": the model's views of a picture.
 std::string_view views_name(const TransformConfig& config);
 /// Inverse of `name`; throws `Error(invalid_argument)` that lists the accepted words.
 Interpolation parse_interpolation(std::string_view word);

@@ -48,6 +48,18 @@ class HeatPane {
     this.resizing.observe(stage);
     this.mark(null);
     this.markArea(null);
+    for (const box of picture.boxes) stage.append(this.markOf(box));
+  }
+
+  /** Edges are shares of the picture's. */
+  markOf({left, top, width, height, label}) {
+    const mark = document.createElement('div');
+    mark.className = 'box';
+    const name = document.createElement('span');
+    name.textContent = label;
+    mark.append(name);
+    for (const [key, share] of Object.entries({left, top, width, height})) mark.style[key] = `${100 * share}%`;
+    return mark;
   }
 
   listen() {

@@ -61,11 +61,21 @@ struct ReportAnswer {
   std::vector<ReportPrediction> others;  ///< classes of maps that are not among `top`
 };
 
+/// A part of a picture with its class; edges are shares of the picture's, 0..1.
+struct ReportBox {
+  double left = 0;
+  double top = 0;
+  double width = 0;
+  double height = 0;
+  std::string label;
+};
+
 struct ReportPicture : ReportAnswer {
   std::string name;  ///< as given; any bytes
   Canvas picture;    ///< its own size; the page holds a smaller one
   std::vector<std::pair<std::string, std::string>> facts;  ///< "size" -> "1080x1920 (HxW)"
   std::optional<ReportAnswer> against;                     ///< of the options' second model
+  std::vector<ReportBox> boxes = {};                       ///< drawn over the picture
 };
 
 /// A picture's part of the page, as markup.

@@ -160,9 +160,17 @@ std::string about_json(const ReportPicture& picture, const std::string& thumbnai
   }
   for (Json& model : models)
     if (!model.contains("probabilities")) model["probabilities"] = Json::array();
+  Json boxes = Json::array();
+  for (const auto& [left, top, width, height, label] : picture.boxes)
+    boxes.push_back({{"left", left},
+                     {"top", top},
+                     {"width", width},
+                     {"height", height},
+                     {"label", valid_text(label)}});
   return text_of({{"thumbnail", thumbnail},
                   {"classes", std::move(class_list)},
                   {"notes", notes},
+                  {"boxes", std::move(boxes)},
                   {"models", std::move(models)}});
 }
 

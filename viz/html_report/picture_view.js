@@ -2,7 +2,7 @@
 
 class PictureView {
   /**
-   * `picture`: {name, image, width, height, classes, notes, models: [{name, horizontal, vertical,
+   * `picture`: {name, image, width, height, classes, notes, boxes, models: [{name, horizontal, vertical,
    * probabilities, maps}]}; `valuesOf(map)` as for a pane; `settings`: page_data.cpp.
    * `onSplit(share)` is told of a split that was moved, `onPick(cell, model)` of a cell that was
    * clicked, where it is given.

@@ -52,6 +52,13 @@ async function ask(query, body) {
   }
 }
 
+/** Where classes were found, the first uppermost; where the server looked closer, what it found there. */
+function boxesOf({width, height, top, things}) {
+  return (things ?? top.filter(each => each.box)).map(({box, label, index}) => ({
+    left: box.left / width, top: box.top / height, width: box.width / width, height: box.height / height,
+    label: label || `class ${index}`})).reverse();
+}
+
 /** What PictureView shows of records. */
 function pictureOf(records, name, image) {
   const classes = [];
@@ -84,7 +91,7 @@ function pictureOf(records, name, image) {
     });
   });
   const {width, height} = records[0];
-  return {name, image, width, height, classes, notes, models};
+  return {name, image, width, height, classes, notes, boxes: boxesOf(records[0]), models};
 }
 
 /** Maps of a picture in several views lie where their class was found: those that lie together. */
@@ -105,25 +112,6 @@ function openView(axes) {
       article.querySelector('.views'), together(answer.picture, axes), map => map.values ??= map.ask(),
       settings, controls.onSplit, settings.patches.some(layers => layers.length > 0) ? pick : undefined);
   view.axes = axes;
-  showBoxes();
-}
-
-/** Where classes were found, over the picture. */
-function showBoxes() {
-  const {width, height, top} = answer.record;
-  for (const stage of article.querySelectorAll('.stage')) {
-    for (const {box, label, index} of top.filter(each => each.box).reverse()) {
-      const mark = document.createElement('div');
-      mark.className = 'box';
-      const name = document.createElement('span');
-      name.textContent = label || `class ${index}`;
-      mark.append(name);
-      Object.assign(mark.style, {
-        left: `${100 * box.left / width}%`, top: `${100 * box.top / height}%`,
-        width: `${100 * box.width / width}%`, height: `${100 * box.height / height}%`});
-      stage.append(mark);
-    }
-  }
 }
 
 function refresh() {

@@ -20,21 +20,3 @@ def candidates(z, m=None):
     out.append(('whole', q, ((W - q) / 2, (H - q) / 2, q, q)))
     out.append(('squash', max(W, H), (0, 0, W, H)))
     return out
-
-def square(b, size, grow=1.05, least=96):
-    return fit(b[0] + b[2] / 2, b[1] + b[3] / 2, max(least, grow * max(b[2], b[3])), size)
-
-def region_candidates(z, m=None):
-    """Looks at regions of the map: the first one by three thresholds and wider, the next two by one."""
-    W, H = [int(v) for v in z['size']]
-    q = smooth(look_map(z) if m is None else m); out = []; rest = q.copy()
-    for rank in range(3):
-        seed = np.unravel_index(rest.argmax(), rest.shape)
-        seen = region(rest, seed, .1); b = bounds(seen)
-        out.append((f'r{rank}', 0, square(b, (W, H))))
-        if rank == 0:
-            out.append(('r5', 0, square(bounds(region(q, seed, .05)), (W, H)))); out.append(('r20', 0, square(bounds(region(q, seed, .2)), (W, H))))
-            out.append(('rw', 0, square(b, (W, H), 1.5))); out.append(('rn', 0, square(b, (W, H), .75))); out.append(('rs', 0, tuple(float(v) for v in b)))
-        k = np.pad(seen, 2); near = sum(k[i:i + q.shape[0], j:j + q.shape[1]] for i in range(5) for j in range(5)) > 0
-        rest = np.where(near, 0, rest)
-    return out

@@ -72,7 +72,7 @@ def best_boxes(m, side, size, k=3, most=.3, cell=16):
     x, y = [v.ravel() for v in np.meshgrid(X, Y)]
     q = box_sum(s, x, y, w, h, cell)
     out = []
-    for i in np.argsort(-q):
+    for i in np.argsort(-q, kind='stable'):
         b = (x[i], y[i], w, h)
         if all(iou(b, o) <= most for o in out):
             out.append(b)

@@ -1,6 +1,7 @@
 #include "app/options/requests.h"
 
 #include "app/command.h"
+#include "app/run/assets.h"
 #include "tests/error_matchers.h"
 
 #include <gmock/gmock.h>
@@ -79,6 +80,18 @@ TEST(RequestsTest, ATransformSaysWhereItsValuesComeFrom) {
   EXPECT_EQ(request.views->value, image::Tiling::tiles);
   EXPECT_FALSE(request.native || request.std || request.crop_pct);
   EXPECT_TRUE(transform_request(classify({"--views", "native"})).native->value);
+  const TransformRequest look =
+      transform_request(classify({"--views", "look", "--look-model", "a.safetensors"}));
+  EXPECT_EQ(look.views->value, image::Tiling::look);
+  EXPECT_EQ(look.look_model, "a.safetensors");
+}
+
+TEST(RequestsTest, LargePicturesHaveTheModelThatWasMadeForThem) {
+  for (const Words& words : {Words{"--native"}, {"--views", "native"}, {"--views", "look"}})
+    EXPECT_EQ(model_request(classify(words)).word, kLargePicturesModel) << words.back();
+  EXPECT_EQ(model_request(classify({"--native", "-m", "a.pth"})).word, "a.pth");
+  for (const Words& words : {Words{}, {"--views", "tiles"}, {"--native", "--attn", "hydra"}})
+    EXPECT_EQ(model_request(classify(words)).word, "");
 }
 
 TEST(RequestsTest, RefuseWhatDoesNotGoTogether) {
@@ -86,7 +99,9 @@ TEST(RequestsTest, RefuseWhatDoesNotGoTogether) {
                "own size");
   EXPECT_ERROR(transform_request(classify({"--native", "--views", "tiles"})), invalid_argument,
                "two answers");
-  for (const char* views : {"native", "tiles"}) {
+  EXPECT_ERROR(transform_request(classify({"--look-model", "a.pth"})), invalid_argument,
+               "closer looks", "--views look");
+  for (const char* views : {"native", "tiles", "look"}) {
     EXPECT_ERROR(transform_request(classify({"--views", views, "--crop-pct", "1"})),
                  invalid_argument, "nothing is resized and cropped");
   }

@@ -43,6 +43,15 @@ ClassifyRecord otter_in_tiles() {
   return record;
 }
 
+ClassifyRecord otter_looked_at() {
+  ClassifyRecord record = otter_in_tiles();
+  record.views = "look";
+  record.num_views = 3;
+  record.looks = {{record.top[0], 0.75}, {record.top[1], 0.25}};
+  record.things = {record.top[0]};
+  return record;
+}
+
 ClassifyRecord broken() {
   ClassifyRecord record;
   record.input = "bad.jpg";
@@ -188,6 +197,22 @@ TEST(JsonLines, WhatIsFoundInViewsHasItsBox) {
   const auto whole = nlohmann::json::parse(written(Format::jsonl, {otter()}));
   EXPECT_FALSE(whole.contains("views"));
   EXPECT_FALSE(whole["top"][0].contains("box"));
+}
+
+TEST(Json, LooksHaveTheirWeightsAndThingsTheirBoxes) {
+  const auto json = nlohmann::json::parse(written(Format::jsonl, {otter_looked_at()}));
+  EXPECT_EQ(json["views"], "look");
+  EXPECT_EQ(json["looks"][1], nlohmann::json::parse(R"({"index":357,"id":"n02442845",
+      "label":"mink","prob":0.034,"weight":0.25,"box":{"left":0,"top":0,"width":224,"height":256}})"));
+  ASSERT_EQ(json["things"].size(), 1U);
+  EXPECT_EQ(json["things"][0]["box"], json["top"][0]["box"]);
+}
+
+TEST(Text, LooksAreALine) {
+  const std::string text = written(Format::text, {otter_looked_at()});
+  EXPECT_THAT(text, HasSubstr("  2160x3840 -> 224x256 (HxW)  "));
+  EXPECT_THAT(text, ::testing::EndsWith(
+                        "\n  looked at 2 places of 2160x3840, found in 256x224 at 448,336\n"));
 }
 
 TEST(Csv, WhatIsFoundInViewsHasItsBox) {

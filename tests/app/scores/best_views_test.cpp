@@ -32,6 +32,15 @@ TEST(BestViewsTest, EachClassHasItsMostProbableView) {
   EXPECT_EQ(views.rank(2), 3);
 }
 
+TEST(BestViewsTest, AMixtureIsADistribution) {
+  const BestViews views =
+      BestViews::of_mixture(std::array{0.25, 0.75, 0.0}, std::array<std::size_t, 3>{4, 2, 0});
+  EXPECT_EQ(views.first(2), (std::vector<std::int64_t>{1, 0}));
+  EXPECT_EQ(views.classes()[1].view, 2U);
+  EXPECT_NEAR(views.classes()[0].logit, std::log(0.25), 1e-12);
+  EXPECT_TRUE(std::isfinite(views.classes()[2].logit));
+}
+
 TEST(BestViewsTest, OfEqualOnesTheFirstViewAndTheLowerClassStay) {
   BestViews views;
   views.add(Logits{1, 1, 0}, 0);

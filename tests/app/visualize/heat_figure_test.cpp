@@ -64,7 +64,7 @@ viz::Canvas drawn(viz::Canvas picture, const viz::Placement& placement, std::vec
                   const FigureOptions& options, const viz::Font* font,
                   std::optional<viz::Size> frame = std::nullopt) {
   for (ShownMap& map : maps)
-    if (!map.is_labelled) map.placement = placement;
+    if (map.marks.empty()) map.placement = placement;
   return draw_figure(std::move(picture), maps, options, font, frame);
 }
 

@@ -255,6 +255,22 @@ TEST(TransformWords, Describe) {
           .starts_with("native size resized to multiples of 16 (bicubic, antialias) -> mean"));
 }
 
+TEST(PlanViews, ALookBeginsWithTheWholePictureAtABoundedSize) {
+  const TransformConfig look = tiled({1088, 1088}, Tiling::look);
+  const auto resized_and_output = [&](Size picture) {
+    const std::vector<TransformPlan> views = plan_views(look, picture);
+    EXPECT_EQ(views.size(), 1U);
+    return std::pair(views.front().resized, views.front().output);
+  };
+  // Reduced, enlarged and upright; nearly that size; a panorama: 2.2 x 1088 x 1088 pixels.
+  EXPECT_EQ(resized_and_output({2160, 3840}), std::pair(Size{1088, 1936}, Size{1088, 1936}));
+  EXPECT_EQ(resized_and_output({480, 640}), std::pair(Size{1088, 1456}, Size{1088, 1456}));
+  EXPECT_EQ(resized_and_output({640, 480}), std::pair(Size{1456, 1088}, Size{1456, 1088}));
+  EXPECT_EQ(resized_and_output({1080, 1920}), std::pair(Size{1080, 1920}, Size{1088, 1920}));
+  EXPECT_EQ(resized_and_output({1000, 10000}), std::pair(Size{512, 5104}, Size{512, 5104}));
+  EXPECT_EQ(resized_and_output({1, 1}), std::pair(Size{1088, 1088}, Size{1088, 1088}));
+}
+
 TEST(TransformWords, DescribeViews) {
   EXPECT_TRUE(describe(tiled({224, 224})).starts_with("tiles of 224x224 -> mean"))
       << describe(tiled({224, 224}));
@@ -262,10 +278,16 @@ TEST(TransformWords, DescribeViews) {
                   .starts_with("resize 256 (bicubic, antialias) -> centre crop 224x224, and tiles "
                                "of 224x224 at the picture's size and halves of it -> mean"))
       << describe(tiled({224, 224}, Tiling::pyramid));
+  EXPECT_TRUE(
+      describe(tiled({1088, 1088}, Tiling::look))
+          .starts_with("shorter edge 1088 (bicubic, antialias), then a closer look at parts "
+                       "of the picture -> pad to multiples of 16 -> mean"))
+      << describe(tiled({1088, 1088}, Tiling::look));
   EXPECT_EQ(views_name({}), "whole");
   EXPECT_EQ(views_name(native(Fit::pad)), "native");
   EXPECT_EQ(views_name(tiled({8, 8})), "tiles");
   EXPECT_EQ(views_name(tiled({8, 8}, Tiling::pyramid)), "pyramid");
+  EXPECT_EQ(views_name(tiled({8, 8}, Tiling::look)), "look");
 }
 
 TEST(TransformWords, DescribeFit) {

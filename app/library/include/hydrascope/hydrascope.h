@@ -38,7 +38,7 @@ typedef struct hydrascope_prediction {
   int64_t index;  /* of the class, from 0 */
   const char* id; /* "" where the labels have none */
   const char* label;
-  double probability; /* of all classes; with --views in the class's best view */
+  double probability; /* of all classes; with --views tiles and pyramid in the class's best view */
   double logit;
   int has_box; /* with --views: where the class was found, in pixels of the picture */
   int64_t left, top, width, height;

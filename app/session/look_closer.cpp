@@ -1,0 +1,149 @@
+#include "app/session/look_closer.h"
+
+#include "app/pipeline/predictions.h"
+#include "model/look/gate.h"
+#include "model/transform.h"
+
+#include <ATen/ops/empty.h>
+
+#include <algorithm>
+#include <cmath>
+#include <span>
+#include <utility>
+#include <vector>
+
+namespace hydrascope::app {
+namespace {
+
+/// Pixels of a pass -> pixels of its picture, at least one along each edge.
+Box on_picture(const look::Area& area, const image::TransformPlan& pass, image::Size picture) {
+  const auto edge = [](double begin, double length, std::int64_t window, std::int64_t resized,
+                       std::int64_t whole) {
+    const double scale = static_cast<double>(whole) / static_cast<double>(resized);
+    const auto place = [&](double pixel) {
+      return std::llround((pixel + static_cast<double>(window)) * scale);
+    };
+    const std::int64_t first = std::clamp<std::int64_t>(place(begin), 0, whole - 1);
+    const std::int64_t end = std::clamp<std::int64_t>(place(begin + length), first + 1, whole);
+    return std::pair{first, end - first};
+  };
+  const auto [left, width] =
+      edge(area.left, area.width, pass.window_left, pass.resized.width, picture.width);
+  const auto [top, height] =
+      edge(area.top, area.height, pass.window_top, pass.resized.height, picture.height);
+  return {left, top, width, height};
+}
+
+image::Picture cut_out(const image::Picture& picture, const Box& box) {
+  image::Picture part{static_cast<int>(box.width), static_cast<int>(box.height), {}};
+  const auto row = static_cast<std::ptrdiff_t>(3 * box.width);
+  part.rgb.reserve(static_cast<std::size_t>(row * box.height));
+  for (std::int64_t y = box.top; y < box.top + box.height; ++y) {
+    const auto begin = picture.rgb.begin() + 3 * (y * picture.width + box.left);
+    part.rgb.insert(part.rgb.end(), begin, begin + row);
+  }
+  return part;
+}
+
+/// The logits (num_classes) of each part of the picture.
+std::vector<at::Tensor> logits_of_parts(const image::Picture& picture, std::span<const Box> boxes,
+                                        model::inference::Engine& engine,
+                                        const image::TransformConfig& transform) {
+  const bool takes_bytes = engine.limits().takes_bytes && transform.in_chans == 3;
+  const image::Size size = image::plan_transform(transform, {picture.height, picture.width}).output;
+  const std::int64_t at_once = std::max<std::int64_t>(
+      engine.limits().enough_tokens / engine.num_tokens(size.height, size.width), 1);
+  std::vector<at::Tensor> logits;
+  std::vector<at::Tensor> images;
+  for (const Box& box : boxes) {
+    at::Tensor image = image::transform_pixels(transform, cut_out(picture, box));
+    images.push_back(takes_bytes ? image : image::normalise(transform, image, size));
+    if (std::ssize(images) < at_once && &box != &boxes.back()) continue;
+    const at::Tensor rows = engine
+                                .compute({std::exchange(images, {}),
+                                          {},
+                                          size.height,
+                                          size.width,
+                                          transform.mean,
+                                          transform.std})
+                                .logits;
+    for (const at::Tensor& row : rows.unbind()) logits.push_back(row.contiguous());
+  }
+  return logits;
+}
+
+CloserLooks::Place place_of(const Box& box, double weight, std::span<const double> probabilities) {
+  const auto best = std::ranges::max_element(probabilities);
+  return {box, weight, best - probabilities.begin(), *best};
+}
+
+/// The looks that see a thing; where there are none, the one that overlaps it most.
+std::vector<std::size_t> looks_at(const look::Area& thing, std::span<const look::Look> looks) {
+  constexpr double kSees = 0.3;
+  std::vector<std::size_t> seen;
+  const auto share = [&](std::size_t i) { return look::overlap(looks[i].area, thing); };
+  std::size_t most = 0;
+  for (std::size_t i = 0; i < looks.size(); ++i) {
+    if (share(i) > kSees) seen.push_back(i);
+    if (share(i) > share(most)) most = i;
+  }
+  if (seen.empty()) seen.push_back(most);
+  return seen;
+}
+
+}  // namespace
+
+std::int64_t look_closer(PipelineResult& result, const look::AttentionMap& map,
+                         model::inference::Engine& engine,
+                         const image::TransformConfig& transform) {
+  const image::TransformPlan& pass = result.views.plans.front();
+  const std::int64_t width = std::min(pass.cropped.width, pass.resized.width);
+  const std::int64_t height = std::min(pass.cropped.height, pass.resized.height);
+  const look::Places places = look::find_places(map, width, height);
+  std::vector<Box> boxes;
+  for (const look::Look& each : places.looks)
+    boxes.push_back(on_picture(each.area, pass, result.picture));
+  const std::vector<at::Tensor> tensors = logits_of_parts(result.pixels, boxes, engine, transform);
+  std::vector<std::span<const float>> logits;
+  for (const at::Tensor& each : tensors) logits.push_back(values_of(each));
+  const look::Mixture mixture =
+      look::mix(map, width, height, places.looks, logits, values_of(result.logits));
+
+  CloserLooks closer;
+  for (std::size_t i = 0; i < boxes.size(); ++i) {
+    closer.looks.push_back(place_of(boxes[i], mixture.weights[i], mixture.distributions[i]));
+    const auto share = [&](const look::Area& thing) {
+      return look::overlap(places.looks[i].area, thing);
+    };
+    const auto thing = std::ranges::max_element(places.things, {}, share);
+    const bool is_seen = thing != places.things.end() && share(*thing) > 0;
+    closer.found_in.push_back(is_seen ? on_picture(*thing, pass, result.picture) : boxes[i]);
+  }
+  for (const look::Area& thing : places.things) {
+    const std::vector<std::size_t> looks = looks_at(thing, places.looks);
+    double weight = 0;
+    for (const std::size_t i : looks) weight += mixture.weights[i];
+    closer.things.push_back(
+        place_of(on_picture(thing, pass, result.picture), weight, mixture.of(looks)));
+  }
+  std::vector<std::size_t> best_looks;
+  for (std::size_t index = 0; index < mixture.probabilities.size(); ++index) {
+    std::size_t best = 0;
+    const auto said = [&](std::size_t i) {
+      return mixture.weights[i] * mixture.distributions[i][index];
+    };
+    for (std::size_t i = 1; i < boxes.size(); ++i)
+      if (said(i) > said(best)) best = i;
+    best_looks.push_back(best);
+  }
+  PictureViews& views = result.views;
+  views.best = BestViews::of_mixture(mixture.probabilities, best_looks);
+  views.kind = "look";
+  views.closer = std::move(closer);
+  result.logits = at::empty({std::ssize(mixture.probabilities)});
+  float* values = result.logits.mutable_data_ptr<float>();
+  for (const BestViews::Best& one : views.best.classes()) *values++ = static_cast<float>(one.logit);
+  return std::ssize(boxes);
+}
+
+}  // namespace hydrascope::app
