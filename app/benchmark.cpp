@@ -1,7 +1,6 @@
 // hydrascope benchmark: throughput, latency and memory of model x attention x size x batch x
 // precision x device x kernels, beside the rate of a large matrix product in the same run.
 #include "app/benchmark/comparison.h"
-#include "app/benchmark/measure.h"
 #include "app/benchmark/row.h"
 #include "app/benchmark/sweep.h"
 #include "app/build_info.h"
@@ -16,6 +15,7 @@
 #include "app/run/signal_stop.h"
 #include "app/run/usage_error.h"
 #include "app/session/session.h"
+#include "app/tasks/measure.h"
 #include "kernels/device/cpu_features.h"
 #include "kernels/device/gpu_info.h"
 #include "model/config/network_cost.h"

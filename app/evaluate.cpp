@@ -1,11 +1,8 @@
 // hydrascope evaluate, compare, faithfulness and diagnose: how good a model is over a set of
 // pictures, how near to another one, how faithful maps are to it, and what its attention is like.
 #include "app/command.h"
-#include "app/evaluate/diagnostics_run.h"
 #include "app/evaluate/evaluate_options.h"
 #include "app/evaluate/evaluated_set.h"
-#include "app/evaluate/evaluation.h"
-#include "app/evaluate/faithfulness.h"
 #include "app/evaluate/score_report.h"
 #include "app/model/model_metadata.h"
 #include "app/model/running_model.h"
@@ -17,6 +14,9 @@
 #include "app/run/usage_error.h"
 #include "app/session/precision_check.h"
 #include "app/session/session.h"
+#include "app/tasks/diagnostics_run.h"
+#include "app/tasks/evaluation.h"
+#include "app/tasks/faithfulness.h"
 #include "kernels/number_text.h"
 
 #include <ATen/Parallel.h>

@@ -1,6 +1,5 @@
 // hydrascope models: list, info, create, path.
 #include "app/command.h"
-#include "app/convert/format_only.h"
 #include "app/model/model_metadata.h"
 #include "app/model/model_source.h"
 #include "app/options/mechanism_listing.h"
@@ -9,6 +8,7 @@
 #include "app/run/assets.h"
 #include "app/run/console.h"
 #include "app/run/usage_error.h"
+#include "app/tasks/format_only.h"
 #include "model/config/architectures.h"
 #include "model/config/network_cost.h"
 #include "model/device.h"

@@ -1,5 +1,5 @@
 // The choices of a conversion. Measured recipes are the defaults of the command
-// (app/convert/options.cpp).
+// (app/tasks/conversion_options.cpp).
 #pragma once
 
 #include "model/training/data/batch_loader.h"

@@ -1,4 +1,4 @@
-#include "app/visualize/visualization.h"
+#include "app/tasks/visualization.h"
 
 #include "app/pipeline/predictions.h"
 #include "kernels/error.h"

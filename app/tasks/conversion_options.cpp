@@ -1,9 +1,9 @@
-#include "app/convert/options.h"
+#include "app/tasks/conversion_options.h"
 
-#include "app/convert/format_only.h"
 #include "app/model/model_source.h"
 #include "app/run/usage_error.h"
 #include "app/specs/training.h"
+#include "app/tasks/format_only.h"
 #include "app/train/training_options.h"
 #include "kernels/device/processors.h"
 #include "model/device.h"

@@ -1,4 +1,4 @@
-#include "app/convert/format_only.h"
+#include "app/tasks/format_only.h"
 
 #include "app/model/model_metadata.h"
 #include "app/model/model_source.h"

@@ -2,7 +2,6 @@
 #pragma once
 
 #include "app/evaluate/evaluate_options.h"
-#include "app/evaluate/faithfulness.h"
 #include "app/pictures/labelled_set.h"
 #include "app/results/npy_file.h"
 #include "app/results/report.h"
@@ -11,6 +10,7 @@
 #include "app/scores/scores.h"
 #include "app/session/precision_check.h"
 #include "app/session/session.h"
+#include "app/tasks/faithfulness.h"
 #include "model/image/labels.h"
 
 #include <ATen/core/Tensor.h>

@@ -1,6 +1,4 @@
 
-#include "app/convert/format_only.h"
-#include "app/convert/options.h"
 #include "app/convert/report.h"
 #include "app/model/model_metadata.h"
 #include "app/model/model_source.h"
@@ -12,6 +10,8 @@
 #include "app/run/local_ranks.h"
 #include "app/run/signal_stop.h"
 #include "app/run/usage_error.h"
+#include "app/tasks/conversion_options.h"
+#include "app/tasks/format_only.h"
 #include "app/train/session.h"
 #include "app/train/training_options.h"
 #include "kernels/file_place.h"

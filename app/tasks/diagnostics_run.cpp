@@ -1,4 +1,4 @@
-#include "app/evaluate/diagnostics_run.h"
+#include "app/tasks/diagnostics_run.h"
 
 #include "app/evaluate/evaluated_set.h"
 #include "app/model/running_model.h"

@@ -1,4 +1,4 @@
-#include "app/evaluate/evaluation.h"
+#include "app/tasks/evaluation.h"
 
 #include "app/evaluate/evaluated_set.h"
 #include "app/model/model_metadata.h"

@@ -1,4 +1,4 @@
-#include "app/evaluate/faithfulness.h"
+#include "app/tasks/faithfulness.h"
 
 #include "app/model/running_model.h"
 #include "app/options/option_table.h"
