@@ -3,13 +3,11 @@ import numpy as np
 
 
 def shares(length, small):
-    """(length, small): how an overview patch is shared among the patches beneath it, as the program does."""
-    m = np.zeros((length, small))
-    for j in range(small):
-        a, b = j * length / small, (j + 1) * length / small
-        for i in range(int(a), min(length, int(np.ceil(b)))):
-            m[i, j] = (min(b, i + 1) - max(a, i)) / (b - a)
-    return m
+    """(length, small): how an overview patch is shared among the patches beneath and around it, as the program does."""
+    scale = small / length
+    place = np.clip((np.arange(length) + .5) * scale - .5, 0, small - 1)
+    m = np.maximum(0, 1 - np.abs(place[:, None] - np.arange(small)) / max(1, scale))
+    return m / m.sum(0)
 
 
 def cls_map(z, layers=range(12), heads=(0, 1, 2), overview=1.0, native=1.0):

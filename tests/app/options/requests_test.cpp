@@ -100,7 +100,7 @@ TEST(RequestsTest, RefuseWhatDoesNotGoTogether) {
   EXPECT_ERROR(transform_request(classify({"--native", "--views", "tiles"})), invalid_argument,
                "two answers");
   EXPECT_ERROR(transform_request(classify({"--look-model", "a.pth"})), invalid_argument,
-               "closer looks", "--views look");
+               "closer looks", "`views` look");
   for (const char* views : {"native", "tiles", "look"}) {
     EXPECT_ERROR(transform_request(classify({"--views", views, "--crop-pct", "1"})),
                  invalid_argument, "nothing is resized and cropped");
