@@ -58,12 +58,6 @@ void add_views(OrderedJson& object, const InputRecord& record) {
   if (record.views.empty()) return;
   object["views"] = record.views;
   object["num_views"] = record.num_views;
-  for (const auto& [best, weight] : record.looks) {
-    OrderedJson& look = object["looks"].emplace_back();
-    add_class(look, best);
-    look["weight"] = rounded(weight);
-    add_box(look, best);
-  }
   for (const Prediction& found : record.things) {
     OrderedJson& thing = object["things"].emplace_back();
     add_class(thing, found);
@@ -184,6 +178,12 @@ OrderedJson to_json(const ClassifyRecord& record) {
   add_sizes(object, record);
   object["tokens"] = record.tokens;
   add_views(object, record);
+  for (const auto& [best, weight] : record.looks) {
+    OrderedJson& look = object["looks"].emplace_back();
+    add_class(look, best);
+    look["weight"] = rounded(weight);
+    add_box(look, best);
+  }
   OrderedJson& top = object["top"] = OrderedJson::array();
   for (const Prediction& prediction : record.top) {
     OrderedJson& one = top.emplace_back();

@@ -87,7 +87,7 @@ std::string begin_text(const InputRecord& record, bool color);
 
 /// width, height, model_size.
 void add_sizes(OrderedJson& object, const InputRecord& record);
-/// "tiles" and their number, where the picture was more than one view; closer looks and what they found.
+/// "tiles" and their number, where the picture was more than one view; what closer looks found.
 void add_views(OrderedJson& object, const InputRecord& record);
 /// attention, and its options and what is approximated where there are any.
 void add_attention(OrderedJson& object, const InputRecord& record);

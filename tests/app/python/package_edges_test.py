@@ -314,7 +314,7 @@ class Notes(unittest.TestCase):
 
     def test_a_picture_far_above_the_models_size(self) -> None:
         picture = np.random.default_rng(0).integers(0, 256, (576, 576, 3), dtype=np.uint8)
-        with hydrascope.Model(native=True, maps=True, **EXACT) as model:
+        with hydrascope.Model("deit_tiny_patch16_224.softmax", native=True, maps=True, **EXACT) as model:
             note = "deit_tiny_patch16_224.softmax was trained at 224x224 (HxW); answers at 576x576 are less accurate; " \
                    "deit_tiny_patch16_224.window is made for large pictures"
             answer, said = self.said(lambda: model.classify(picture))
@@ -323,10 +323,10 @@ class Notes(unittest.TestCase):
             self.assertEqual((said, explained.record["notes"]), ([], [note]))
             self.assertNotIn("notes", small.record)
             self.assertNotIn("notes", explained.maps[0].record)
-        with hydrascope.Model("deit_tiny_patch16_224.window", native=True, **EXACT) as model:
+        with hydrascope.Model(native=True, **EXACT) as model:
             answer, said = self.said(lambda: model.classify(picture))
             self.assertEqual((said, answer.record.get("notes")), ([], None))
-        done = command("classify", "--native", OTTER)
+        done = command("classify", "--native", "-m", "deit_tiny_patch16_224.softmax", OTTER)
         self.assertIn("deit_tiny_patch16_224.window is made for large pictures", done.stderr)
 
     def test_an_attention_that_the_weights_were_not_trained_with(self) -> None:
