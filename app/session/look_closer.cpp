@@ -4,6 +4,7 @@
 #include "model/look/gate.h"
 #include "model/transform.h"
 
+#include <ATen/Parallel.h>
 #include <ATen/ops/empty.h>
 
 #include <algorithm>
@@ -53,14 +54,20 @@ std::vector<at::Tensor> logits_of_parts(const image::Picture& picture, std::span
   const image::Size size = image::plan_transform(transform, {picture.height, picture.width}).output;
   const std::int64_t at_once = std::max<std::int64_t>(
       engine.limits().enough_tokens / engine.num_tokens(size.height, size.width), 1);
+  std::vector<at::Tensor> images(boxes.size());
+  // Each takes milliseconds on one thread, most of them of large boxes.
+  at::parallel_for(0, std::ssize(boxes), 1, [&](std::int64_t first, std::int64_t end) {
+    for (std::int64_t i = first; i < end; ++i) {
+      const auto index = static_cast<std::size_t>(i);
+      const at::Tensor image = image::transform_pixels(transform, cut_out(picture, boxes[index]));
+      images[index] = takes_bytes ? image : image::normalise(transform, image, size);
+    }
+  });
   std::vector<at::Tensor> logits;
-  std::vector<at::Tensor> images;
-  for (const Box& box : boxes) {
-    at::Tensor image = image::transform_pixels(transform, cut_out(picture, box));
-    images.push_back(takes_bytes ? image : image::normalise(transform, image, size));
-    if (std::ssize(images) < at_once && &box != &boxes.back()) continue;
+  for (auto first = images.begin(); first != images.end();) {
+    const auto end = first + std::min<std::ptrdiff_t>(at_once, images.end() - first);
     const at::Tensor rows = engine
-                                .compute({std::exchange(images, {}),
+                                .compute({std::vector<at::Tensor>(first, end),
                                           {},
                                           size.height,
                                           size.width,
@@ -68,6 +75,7 @@ std::vector<at::Tensor> logits_of_parts(const image::Picture& picture, std::span
                                           transform.std})
                                 .logits;
     for (const at::Tensor& row : rows.unbind()) logits.push_back(row.contiguous());
+    first = end;
   }
   return logits;
 }
