@@ -99,6 +99,9 @@ std::vector<std::size_t> looks_at(const look::Area& thing, std::span<const look:
   return seen;
 }
 
+/// The probability that a look of its own must give a second thing's class.
+constexpr double kSure = 0.5;
+
 }  // namespace
 
 std::int64_t look_closer(PipelineResult& result, const look::AttentionMap& map,
@@ -111,28 +114,38 @@ std::int64_t look_closer(PipelineResult& result, const look::AttentionMap& map,
   std::vector<Box> boxes;
   for (const look::Look& each : places.looks)
     boxes.push_back(on_picture(each.area, pass, result.picture));
+  // The looks follow the peak, hence other things have one of their own.
+  for (const look::Area& thing : std::span(places.things).subspan(1))
+    boxes.push_back(on_picture(look::square_of(thing, width, height), pass, result.picture));
   const std::vector<at::Tensor> tensors = logits_of_parts(result.pixels, boxes, engine, transform);
   std::vector<std::span<const float>> logits;
   for (const at::Tensor& each : tensors) logits.push_back(values_of(each));
+  const std::size_t num_looks = places.looks.size();
   const look::Mixture mixture =
-      look::mix(map, width, height, places.looks, logits, values_of(result.logits));
+      look::mix(map, width, height, places.looks, std::span(logits).first(num_looks),
+                values_of(result.logits));
 
   CloserLooks closer;
-  for (std::size_t i = 0; i < boxes.size(); ++i) {
+  std::vector<look::Area> things;
+  for (std::size_t i = 0; i < places.things.size(); ++i) {
+    const look::Area& thing = places.things[i];
+    const Box box = on_picture(thing, pass, result.picture);
+    const CloserLooks::Place place =
+        i == 0 ? place_of(box, 1, mixture.of(looks_at(thing, places.looks)))
+               : place_of(box, 0, look::distribution_of(logits[num_looks + i - 1]));
+    // The map of a picture with one thing has faint regions, too.
+    if (i > 0 && !(place.probability >= kSure)) continue;
+    things.push_back(thing);
+    closer.things.push_back(place);
+  }
+  for (std::size_t i = 0; i < num_looks; ++i) {
     closer.looks.push_back(place_of(boxes[i], mixture.weights[i], mixture.distributions[i]));
     const auto share = [&](const look::Area& thing) {
       return look::overlap(places.looks[i].area, thing);
     };
-    const auto thing = std::ranges::max_element(places.things, {}, share);
-    const bool is_seen = thing != places.things.end() && share(*thing) > 0;
+    const auto thing = std::ranges::max_element(things, {}, share);
+    const bool is_seen = thing != things.end() && share(*thing) > 0;
     closer.found_in.push_back(is_seen ? on_picture(*thing, pass, result.picture) : boxes[i]);
-  }
-  for (const look::Area& thing : places.things) {
-    const std::vector<std::size_t> looks = looks_at(thing, places.looks);
-    double weight = 0;
-    for (const std::size_t i : looks) weight += mixture.weights[i];
-    closer.things.push_back(
-        place_of(on_picture(thing, pass, result.picture), weight, mixture.of(looks)));
   }
   std::vector<std::size_t> best_looks;
   for (std::size_t index = 0; index < mixture.probabilities.size(); ++index) {
@@ -140,7 +153,7 @@ std::int64_t look_closer(PipelineResult& result, const look::AttentionMap& map,
     const auto said = [&](std::size_t i) {
       return mixture.weights[i] * mixture.distributions[i][index];
     };
-    for (std::size_t i = 1; i < boxes.size(); ++i)
+    for (std::size_t i = 1; i < num_looks; ++i)
       if (said(i) > said(best)) best = i;
     best_looks.push_back(best);
   }

@@ -20,6 +20,9 @@ struct Mixture {
   [[nodiscard]] std::vector<double> of(std::span<const std::size_t> some) const;
 };
 
+/// What one look says: softmax of its logits / 0.6.
+std::vector<double> distribution_of(std::span<const float> logits);
+
 /// p = sum_i w_i softmax(logits_i / T), w = softmax over looks of theta . f_i (Jacobs et al. 1991, Adaptive
 /// Mixtures of Local Experts). The features f_i are of the look's logits, of its box, of the map in and around it,
 /// of the other looks' and of the pass's opinion. docs/notes/look.md says how theta was learned.

@@ -145,9 +145,9 @@ std::vector<Area> densest(const MapSums& sums, std::int64_t side, std::size_t co
 }
 
 /// A square around a point, moved into the picture.
-Area around(double x, double y, std::int64_t side, double width, double height) {
-  const double box_width = std::min(static_cast<double>(side), width);
-  const double box_height = std::min(static_cast<double>(side), height);
+Area around(double x, double y, double side, double width, double height) {
+  const double box_width = std::min(side, width);
+  const double box_height = std::min(side, height);
   return {std::clamp(x - box_width / 2, 0.0, width - box_width),
           std::clamp(y - box_height / 2, 0.0, height - box_height), box_width, box_height};
 }
@@ -218,10 +218,16 @@ Places find_places(const AttentionMap& map, std::int64_t width, std::int64_t hei
   };
   const double x = centre(static_cast<std::int64_t>(peak) % map.columns);
   const double y = centre(static_cast<std::int64_t>(peak) / map.columns);
-  for (const std::int64_t side : kSides) add(around(x, y, side, w, h), false);
-  add(around(w / 2, h / 2, shorter, w, h), true);
+  for (const std::int64_t side : kSides) add(around(x, y, static_cast<double>(side), w, h), false);
+  add(around(w / 2, h / 2, static_cast<double>(shorter), w, h), true);
   add({0, 0, w, h}, true);
   return places;
+}
+
+Area square_of(const Area& thing, std::int64_t width, std::int64_t height) {
+  const double side = std::max(96.0, 1.05 * std::max(thing.width, thing.height));
+  return around(thing.left + thing.width / 2, thing.top + thing.height / 2, side,
+                static_cast<double>(width), static_cast<double>(height));
 }
 
 }  // namespace hydrascope::look

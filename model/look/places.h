@@ -63,4 +63,8 @@ struct Places {
 /// picture: a side above an edge gives a rectangle.
 Places find_places(const AttentionMap& map, std::int64_t width, std::int64_t height);
 
+/// The square that shows a thing with a little of its surroundings, moved into the picture: 1.05 times the longer edge,
+/// at least 96 pixels.
+Area square_of(const Area& thing, std::int64_t width, std::int64_t height);
+
 }  // namespace hydrascope::look
