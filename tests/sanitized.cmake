@@ -23,7 +23,7 @@ function(hydrascope_sanitized_copy target library)
 endfunction()
 
 set(sanitized)
-foreach(library files formats image config log viz cli)
+foreach(library files formats image config log look viz cli)
   hydrascope_sanitized_copy(asan_${library} hydrascope_${library} -fsanitize=address,undefined)
   target_compile_definitions(asan_${library} PUBLIC _GLIBCXX_ASSERTIONS)
   list(APPEND sanitized asan_${library})

@@ -49,7 +49,7 @@ __device__ __forceinline__ NormGradient norm_gradient(float norm, float product,
   return {inverse, correction, length < rule.eps, rule.norm == Norm::l1};
 }
 
-/// NormGradients of a warp's rows, with dxh = y * by; `by` (dim) is the same for all.
+/// `NormGradient` of a warp's rows, with dxh = y * by; `by` (dim) is the same for all.
 template <int rows, int packs, class T>
 __device__ __forceinline__ void gradients_of_rows(RowShare<T, packs> (&x)[rows],
                                                   RowShare<T, packs> (&y)[rows], const float* by,

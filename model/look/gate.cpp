@@ -37,7 +37,7 @@ constexpr std::array<Term, 14> kTerms{{
 }};
 using Features = std::array<double, kTerms.size()>;
 
-/// What a set of logits says.
+/// The opinion of a set of logits.
 struct Opinion {
   std::size_t top = 0;
   double top_logit = 0;
@@ -75,7 +75,7 @@ Opinion opinion_of(std::span<const float> given) {
   return opinion;
 }
 
-/// Of the map in a box and around it.
+/// The map in a box and around it.
 struct Density {
   double mass;   // of the map
   double ring;   // beside the mass, a fifth of the box's edges wide

@@ -9,7 +9,7 @@
 
 namespace hydrascope::look {
 
-/// What the looks say together.
+/// The looks' opinion together.
 struct Mixture {
   std::vector<double> weights;  ///< of the looks; their sum is 1
   std::vector<std::vector<double>>
@@ -20,7 +20,7 @@ struct Mixture {
   [[nodiscard]] std::vector<double> of(std::span<const std::size_t> some) const;
 };
 
-/// What one look says: softmax of its logits / 0.6.
+/// The opinion of one look: softmax of its logits / 0.6.
 std::vector<double> distribution_of(std::span<const float> logits);
 
 /// p = sum_i w_i softmax(logits_i / T), w = softmax over looks of theta . f_i (Jacobs et al. 1991, Adaptive

@@ -1,4 +1,4 @@
-// Where a picture is worth a closer look: from the attention of one pass over all of it to boxes. Free of LibTorch.
+// Places of a picture that are worth a closer look: from the attention of one pass over all of it to boxes. Free of LibTorch.
 #pragma once
 
 #include <cstdint>

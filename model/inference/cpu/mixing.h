@@ -25,7 +25,7 @@
 
 namespace hydrascope::model::inference {
 
-/// One size of the picture, as mixings see it.
+/// One size of the picture, as mixings see it while they are made; references end then.
 struct MixingSite {
   const TokenGrid& grid;
   const TokenOrder& order;

@@ -3,9 +3,10 @@
 //   -> its mixing absorbs them (mixing.h)
 // Only x and q (N x D) live between layers, and the mixing's memory: Hydra keeps a D-vector, linear
 // attention one state per head, softmax and windows their keys and values. The MLP's 4 D activation
-// and the 3 D of qkv never leave a core's cache. Threads meet once per layer, and a second time in
-// a layer of windows: the prefix is a tile of its own and waits for its sums over all other tiles'
-// keys. In the last block, with a class token pooled, only prefix tokens have a query, an output
+// and the 3 D of qkv never leave a core's cache. Threads meet once per layer where the mixing needs
+// no more than its tiles, and once more for each pass before them: Hydra and linear attention
+// combine their tiles' sums, and the prefix of windows waits for the sums over all other tiles'
+// keys (`passes`, mixing.h). In the last block, with a class token pooled, only prefix tokens have a query, an output
 // and an MLP: exact for every mechanism.
 //
 // A result depends on the tiles (their number follows the caches and, for small images, the
