@@ -1,4 +1,4 @@
-// What a program asks of the library without a model: the registry, the layers that a spec names, and a
+// Questions of a program to the library that need no model: the registry, the layers that a spec names, and a
 // checkpoint's configuration (include/hydrascope/hydrascope.h), as JSON.
 #define HYDRASCOPE_WITHOUT_CLASSES
 #include "app/library/include/hydrascope/hydrascope.h"

@@ -4,6 +4,7 @@
 #include "app/options/option_table.h"
 #include "app/options/options.h"
 #include "app/pictures/class_words.h"
+#include "app/run/console.h"
 #include "app/run/usage_error.h"
 #include "kernels/error.h"
 
@@ -74,13 +75,14 @@ Method parse_method(const std::string& word) {
       near.empty() ? "one of " + join_words(names, ", ", ", ") : "did you mean " + near + "?");
 }
 
-/// A number below `count` of what `option` counts.
+/// A number below `count`; `option`, "`layer`", names the things that are counted.
 std::int64_t parse_place(const std::string& word, const std::string& option, std::int64_t count,
                          const char* others) {
   const std::int64_t place = to_integer(word, option);
   if (place < 0 || place >= count) {
-    throw UsageError("the model has " + option.substr(2) + "s 0 to " + std::to_string(count - 1),
-                     option + " " + word, others);
+    throw UsageError(
+        "the model has " + parts_of(option).field + "s 0 to " + std::to_string(count - 1),
+        option + " " + word, others);
   }
   return place;
 }

@@ -127,10 +127,18 @@ Subject parts_of(const std::string& subject) {
 }
 
 std::string error_text(const Error& error) {
-  std::string text = printable(error.what());
-  if (!error.subject().empty()) text += " (" + printable(error.subject()) + ")";
-  if (!error.hint().empty()) text += "\nhint: " + printable(error.hint());
-  return spelled(text);
+  std::string text = spelled(printable(error.what()));
+  const auto& [field, rest] = parts_of(error.subject());
+  if (!field.empty()) {
+    // Behind a field stands another one, or the user's own words, which may have backquotes.
+    const bool names_options = rest.starts_with("with `") || rest.starts_with("beside `");
+    text += " (" + spelled("`" + field + "`") + (rest.empty() ? "" : " ") +
+            (names_options ? spelled(printable(rest)) : printable(rest)) + ")";
+  } else if (!rest.empty()) {
+    text += " (" + printable(rest) + ")";
+  }
+  if (!error.hint().empty()) text += "\nhint: " + spelled(printable(error.hint()));
+  return text;
 }
 
 void print_error(const Error& error) { print_failure(error, "error: " + error_text(error)); }

@@ -115,8 +115,9 @@ std::int64_t look_closer(PipelineResult& result, const look::AttentionMap& map,
   for (const look::Look& each : places.looks)
     boxes.push_back(on_picture(each.area, pass, result.picture));
   // The looks follow the peak, hence other things have one of their own.
-  for (const look::Area& thing : std::span(places.things).subspan(1))
-    boxes.push_back(on_picture(look::square_of(thing, width, height), pass, result.picture));
+  for (std::size_t i = 1; i < places.things.size(); ++i)
+    boxes.push_back(
+        on_picture(look::square_of(places.things[i], width, height), pass, result.picture));
   const std::vector<at::Tensor> tensors = logits_of_parts(result.pixels, boxes, engine, transform);
   std::vector<std::span<const float>> logits;
   for (const at::Tensor& each : tensors) logits.push_back(values_of(each));
@@ -143,7 +144,11 @@ std::int64_t look_closer(PipelineResult& result, const look::AttentionMap& map,
     const auto share = [&](const look::Area& thing) {
       return look::overlap(places.looks[i].area, thing);
     };
-    const auto thing = std::ranges::max_element(things, {}, share);
+    auto thing = std::ranges::max_element(things, {}, share);
+    // A wide look at the first thing may overlap a faint one more.
+    if (!things.empty() && closer.looks.back().index == closer.things.front().index &&
+        share(things.front()) > 0)
+      thing = things.begin();
     const bool is_seen = thing != things.end() && share(*thing) > 0;
     closer.found_in.push_back(is_seen ? on_picture(*thing, pass, result.picture) : boxes[i]);
   }

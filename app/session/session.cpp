@@ -34,6 +34,16 @@ ModelSource open_other_model(const ModelRequest& request) {
   }
 }
 
+/// The model `word` was given as `look_model`.
+ModelSource open_look_model(const std::string& word) {
+  try {
+    return open_model({.word = word});
+  } catch (const Error& error) {
+    throw Error(error.code(), error.what(), "`look_model` " + parts_of(error.subject()).rest,
+                error.hint(), error.where());
+  }
+}
+
 InputRecord facts_of_run(const model::Classifier& classifier) {
   InputRecord run;
   run.attention = model::to_text(classifier.config().attention);
@@ -113,13 +123,17 @@ void Session::add_second_model(const TransformRequest& transform) {
   std::shared_ptr<const ModelSource> source = source_;
   std::string word = transform.look_model;
   if (word.empty() && bundled_model(source->name)) word = kDefaultModel;
-  if (!word.empty()) source = std::make_shared<const ModelSource>(open_model({.word = word}));
+  if (!word.empty()) source = std::make_shared<const ModelSource>(open_look_model(word));
   if (source->config.num_classes != config().num_classes)
     throw UsageError("has " + std::to_string(source->config.num_classes) + " classes, " +
                          source_->name + " has " + std::to_string(config().num_classes),
                      "`look_model` " + source->name);
   TransformRequest of_looks;
   of_looks.interpolation = transform.interpolation;
+  if (source == source_) {
+    of_looks.mean = transform.mean;
+    of_looks.std = transform.std;
+  }
   of_looks.crop_pct = {1, "`views` look"};
   of_looks.crop_mode = {image::CropMode::squash, "`views` look"};
   second_.reset(new Session(source, resolve_transform(of_looks, *source), run_, console_));

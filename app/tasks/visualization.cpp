@@ -79,11 +79,10 @@ void Visualization::explain(PipelineResult& result, MapRecord& facts) {
     for (const InputMap& map : input.maps) input.shown.push_back(shown_map(map, options_.figure));
   }
   if (other_ != nullptr && input.on_page) {
-    image::Picture picture{input.picture.width, input.picture.height, std::move(input.picture.rgb)};
+    image::Picture picture{input.picture.width, input.picture.height, input.picture.rgb};
     input.against = answer_of(*other_, other_->look(picture), classes, kClassesOnPage);
     for (const InputMap& map : input.against->maps)
       input.against->shown.push_back(shown_map(map, options_.figure));
-    input.picture.rgb = std::move(picture.rgb);
   }
   output_.add(std::move(input));
 }

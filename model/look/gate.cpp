@@ -101,8 +101,8 @@ std::vector<double> Mixture::of(std::span<const std::size_t> some) const {
     for (std::size_t i = 0; i < mixed.size(); ++i) mixed[i] += weights[look] * distribution[i];
     sum += weights[look];
   }
-  // Looks that the gate thinks nothing of have no weight that a number can hold.
-  for (double& probability : mixed) probability = sum > 0 ? probability / sum : 0;
+  // Looks that the gate thinks nothing of have no weight that a number can hold. NaN stays.
+  for (double& probability : mixed) probability = sum == 0 ? 0 : probability / sum;
   return mixed;
 }
 

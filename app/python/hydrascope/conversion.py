@@ -48,6 +48,8 @@ def run(*words: object, **options: Any) -> str:
             process.kill()  # nothing, where it has ended
     if process.returncode != 0:
         code = process.returncode
+        if code == 3:
+            error = error or Error("some pictures failed; the exception's output has the others (exit code 3)")
         error = error or Error((f"exit code {code}" if code >= 0 else f"ended by signal {-code}") + (last and f": {last.strip()}"))
         error.output = output
         raise error

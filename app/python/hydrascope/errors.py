@@ -103,5 +103,5 @@ def make_error(code: str, text: str, subject: str | None = None, field: str = ""
     """The exception of that code; `Error` itself for "failed" and codes that are new."""
     kind = _OF_CODE.get(code, Error)
     error = kind(text, subject) if issubclass(kind, _FileError) else kind(text)
-    error.field = field
+    error.field = {"class": "classes"}.get(field, field)  # a word of Python
     return error

@@ -84,7 +84,8 @@ TEST(ChooseMapsTest, WhatCannotBeIsRefusedWithWhatCan) {
                "`method` attention");
   EXPECT_ERROR(choose_maps(hydra, {{"atention"}, {}, {}, false}), invalid_argument,
                "unknown method", "did you mean attention?");
-  EXPECT_ERROR(choose_maps(hydra, {{}, {"4"}, {}, false}), invalid_argument, "`layer`", "0 to 3");
+  EXPECT_ERROR(choose_maps(hydra, {{}, {"4"}, {}, false}), invalid_argument, "`layer`",
+               "has layers 0 to 3");
   EXPECT_ERROR(choose_maps(hydra, {{}, {"first"}, {}, false}), invalid_argument, "`layer`");
   EXPECT_ERROR(choose_maps(hydra, {{}, {}, {"3"}, false}), invalid_argument, "`head`", "0 to 2");
   EXPECT_ERROR(choose_maps(config("softmax"), {{"rollout"}, {}, {"max"}, false}), invalid_argument,

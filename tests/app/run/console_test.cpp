@@ -48,6 +48,12 @@ TEST(ErrorText, NamesWhatWhereAndWhatToDo) {
                              "`device` cpu has more")),
             "what --num-classes says (--img-size)\nhint: --device cpu has more");
   EXPECT_EQ(error_text(Error(ErrorCode::failed, "what")), "what");
+  // A name of the user's stays as it is.
+  EXPECT_EQ(error_text(Error(ErrorCode::not_found, "none", "`model` a`lr`.png")),
+            "none (--model a`lr`.png)");
+  EXPECT_EQ(error_text(Error(ErrorCode::not_found, "none", "a`lr`.png")), "none (a`lr`.png)");
+  EXPECT_EQ(error_text(Error(ErrorCode::failed, "two", "`native` with `img_size`")),
+            "two (--native with --img-size)");
   EXPECT_EQ(error_text(Error(ErrorCode::failed, "what\nelse", "a\x1b[31m.png", "do\tit")),
             "what\\nelse (a\\x1b[31m.png)\nhint: do\\tit");
 }

@@ -116,5 +116,11 @@ TEST(Look, AMixtureOfSomeLooksIsADistribution) {
   EXPECT_TRUE(mixture.of({}).empty());
 }
 
+TEST(Look, NotANumberStays) {
+  const Mixture mixture{{std::nan("")}, {{0.5, 0.5}}, {}};
+  const std::vector<std::size_t> first{0};
+  for (const double probability : mixture.of(first)) EXPECT_TRUE(std::isnan(probability));
+}
+
 }  // namespace
 }  // namespace hydrascope::look
