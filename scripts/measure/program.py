@@ -16,7 +16,7 @@ from typing import Any
 
 ROOT = Path(__file__).resolve().parents[2]
 PROGRAM = ROOT / "build" / "release" / "hydrascope"
-sys.path.append(str(ROOT / "tests" / "bench" / "peers"))
+sys.path.append(str(ROOT / "scripts" / "bench" / "peers"))
 
 from pages import lines_of_table  # noqa: E402
 
