@@ -13,7 +13,7 @@ namespace {
 
 /// The origin of values that nothing says.
 constexpr std::string_view kNoArchitecture = "the defaults";
-/// Of the pass before a closer look: what the looks' sides and the gate were learned at.
+/// The shorter edge of the pass before a closer look, at which the looks' sides and the gate were learned.
 constexpr std::int64_t kLookEdge = 1088;
 
 void check_transform(const image::TransformConfig& config) {
@@ -44,14 +44,11 @@ bool keeps_corner(const image::TransformConfig& transform, const model::VitConfi
 void ResolvedTransform::say_assumed(const Console& console, const std::string& of) const {
   std::string fields;
   std::string flags;
-  for (const auto& [field, flag] : {std::pair{"mean", "`mean`"},
-                                    {"std", "`std`"},
-                                    {"crop_pct", "`crop_pct`"},
-                                    {"interpolation", "`interpolation`"}}) {
+  for (const std::string field : {"mean", "std", "crop_pct", "interpolation"}) {
     const auto origin = origins.find(field);
     if (origin == origins.end() || origin->second != kNoArchitecture) continue;
-    fields += (fields.empty() ? "" : ", ") + std::string(field);
-    flags += (flags.empty() ? "" : ", ") + std::string(flag);
+    fields += (fields.empty() ? "" : ", ") + field;
+    flags += (flags.empty() ? "`" : ", `") + field + "`";
   }
   if (fields.empty()) return;
   console.note("note: " + of + "nothing says how its pictures are prepared (" + fields +

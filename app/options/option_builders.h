@@ -118,7 +118,7 @@ std::vector<Option> as_in(const std::string& command, std::vector<Option> option
 /// That one of `options`, to change what a command has otherwise. Error(internal) if it is none.
 Option& named(std::vector<Option>& options, std::string_view name);
 
-/// Where `--views` cuts pictures into several: throws Error(invalid_argument) for each of `names` that
+/// If `--views` cuts pictures into several: throws Error(invalid_argument) for each of `names` that
 /// is given, too.
 void refuse_beside_views(const ParsedOptions& options,
                          std::initializer_list<std::string_view> names);

@@ -72,7 +72,7 @@ struct PictureView {
   std::shared_ptr<image::Picture> source;  ///< the whole picture
 };
 
-/// What closer looks at parts of a picture found.
+/// The findings of closer looks at parts of a picture.
 struct CloserLooks {
   struct Place {
     Box box;                 ///< in pixels of the picture
@@ -97,7 +97,7 @@ struct PictureViews {
   /// The tokens of a picture in one view. Throws Error(invalid_argument) with `subject`, which is
   /// of no view among several.
   [[nodiscard]] const at::Tensor& tokens_of_whole(const std::string& subject) const;
-  /// Where a class was found on a picture of that size; nothing where the picture is one view.
+  /// The place of a class on a picture of that size; nothing where the picture is one view.
   [[nodiscard]] std::optional<Box> box_of_class(std::int64_t index, image::Size picture) const;
   /// The number of the view whose tokens explain a class.
   [[nodiscard]] std::size_t explained_view(std::int64_t index) const;

@@ -156,7 +156,7 @@ TableLine table_line(const Prediction& prediction, LabelType label_type) {
   return line;
 }
 
-/// Where the record was looked at closer, else nothing.
+/// The line on closer looks; "" without them.
 std::string look_line(const ClassifyRecord& record) {
   if (record.looks.empty()) return "";
   const Box whole{0, 0, record.width, record.height};

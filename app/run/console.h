@@ -37,7 +37,7 @@ void fill_closed_streams();
 // the command line "--img-size", HTTP and Python "img_size".
 
 enum class Spelling { flags, names };
-/// Of this process: flags, unless this was called or HYDRASCOPE_ERRORS is "json".
+/// The spelling of this process: flags, unless this was called or HYDRASCOPE_ERRORS is "json".
 void spell_options_as(Spelling spelling);
 /// A message with its options spelled, as this process does or as `spelling` says.
 std::string spelled(std::string_view text);

@@ -26,7 +26,7 @@ class BestViews {
   static BestViews of_mixture(std::span<const double> probabilities,
                               std::span<const std::size_t> views);
 
-  /// By class; empty without a view. The probabilities of `add` are those of different views:
+  /// By class; empty without a view. The probabilities of `add` come from different views:
   /// they do not add up to one.
   [[nodiscard]] const std::vector<Best>& classes() const noexcept { return best_; }
   /// The `count` most probable classes, of equal ones the lower first; all where there are fewer. A

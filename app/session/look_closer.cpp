@@ -99,15 +99,6 @@ std::vector<std::size_t> looks_at(const look::Area& thing, std::span<const look:
   return seen;
 }
 
-/// The share of `area` that `by` covers.
-double covered(const look::Area& area, const look::Area& by) {
-  const double width =
-      std::min(area.left + area.width, by.left + by.width) - std::max(area.left, by.left);
-  const double height =
-      std::min(area.top + area.height, by.top + by.height) - std::max(area.top, by.top);
-  return std::max(width, 0.0) * std::max(height, 0.0) / (area.width * area.height);
-}
-
 // The map of a picture with one thing has faint regions, too, and a look at water is sure of a jellyfish.
 // A second thing counts where a look of its own gives a class that probability,
 constexpr double kSure = 0.5;
@@ -149,9 +140,11 @@ std::int64_t look_closer(PipelineResult& result, const look::AttentionMap& map,
         i == 0 ? place_of(box, 1, mixture.of(looks_at(thing, places.looks)))
                : place_of(box, 0, look::distribution_of(logits[num_looks + i - 1]));
     const auto is_of_its_own = [&] {
+      const look::Area& first = places.things.front();
       return place.probability >= kSure &&
              mixture.probabilities[static_cast<std::size_t>(place.index)] >= kLikely &&
-             covered(places.things.front(), look::square_of(thing, width, height)) <= kApart;
+             look::shared_pixels(first, look::square_of(thing, width, height)) <=
+                 kApart * first.width * first.height;
     };
     if (i > 0 && !is_of_its_own()) continue;
     things.push_back(thing);

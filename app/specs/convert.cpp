@@ -52,7 +52,7 @@ std::vector<Option> result_options() {
             "earlier conversion whose layers of the same attention are taken; only the last stage "
             "trains them, and the last of several models wins",
             takes("FILE"), repeatable, completes_files),
-       stored_dtype("float32; that of the checkpoint when it is only rewritten"),
+       stored_dtype("float32; the checkpoint's when it is only rewritten"),
        flag("force", "replace a file that exists, begin a run anew", role(Role::place)),
        flag("format-only", "rewrite IN as OUT, weights bit for bit; as IN OUT without --attn",
             role(Role::place))});

@@ -154,10 +154,14 @@ Area around(double x, double y, double side, double width, double height) {
 
 }  // namespace
 
-double overlap(const Area& a, const Area& b) {
+double shared_pixels(const Area& a, const Area& b) {
   const double width = std::min(a.left + a.width, b.left + b.width) - std::max(a.left, b.left);
   const double height = std::min(a.top + a.height, b.top + b.height) - std::max(a.top, b.top);
-  const double shared = std::max(width, 0.0) * std::max(height, 0.0);
+  return std::max(width, 0.0) * std::max(height, 0.0);
+}
+
+double overlap(const Area& a, const Area& b) {
+  const double shared = shared_pixels(a, b);
   return shared / (a.width * a.height + b.width * b.height - shared);
 }
 

@@ -13,6 +13,8 @@ struct Area {
   double width = 0;
   double height = 0;
 };
+/// The pixels that two boxes share.
+double shared_pixels(const Area& a, const Area& b);
 /// The intersection of two boxes over their union, 0 to 1.
 double overlap(const Area& a, const Area& b);
 

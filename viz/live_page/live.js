@@ -52,7 +52,7 @@ async function ask(query, body) {
   }
 }
 
-/** Where classes were found, the first uppermost; where the server looked closer, what it found there. */
+/** The places of the classes, the first uppermost; after closer looks the things that these found. */
 function boxesOf({width, height, top, things}) {
   return (things ?? top.filter(each => each.box)).map(({box, label, index}) => ({
     left: box.left / width, top: box.top / height, width: box.width / width, height: box.height / height,

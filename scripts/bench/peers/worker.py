@@ -90,7 +90,7 @@ def answer(job: Job) -> Json:
     except Exception as error:  # a peer that refuses is a result, not the end of the run
         kind = type(error).__name__
         if kind == "OutOfMemoryError":  # torch's
-            # Some peers never fit. What is compiled takes minutes again, so it goes only if the next does not fit either.
+            # Some peers never fit. A compiled model takes minutes again, so it goes only if the next does not fit either.
             if ran_out:
                 sys.modules["gpu_peers"].models.clear()
             out_of_memory_before = True

@@ -100,7 +100,7 @@ HYDRASCOPE_API int hydrascope_ask(hydrascope_model* model, const hydrascope_pict
                                   unsigned wants, hydrascope_answer** answers);
 HYDRASCOPE_API void hydrascope_free(hydrascope_answer* answer);
 
-/* What needs no model, as JSON that lives until this thread's next question. Null where it failed. */
+/* Facts that need no model, as JSON that lives until this thread's next question. Null where it failed. */
 
 /* {"mechanisms", "position_rules"}: lists of what `models info NAME --format json` prints. */
 HYDRASCOPE_API const char* hydrascope_registry(void);
