@@ -40,28 +40,13 @@ namespace {
 /// Of a step of training: the gradients of a product are two products of its size.
 constexpr double kPassesOfAStep = 3;
 
-struct BenchmarkRequest {
-  Console console;
-  OutputRequest output;
-  std::vector<std::string> compared;  ///< two results: nothing is run
-  std::vector<BenchmarkRun> runs = {};
-  std::string stage = {};
-  std::vector<std::string> pictures = {};
-  MeasureOptions measure = {};
-  std::string html = {};
-  std::string baseline = {};
-  double most_percent_slower = 5;
-  int threads = 0;  ///< of the model
-};
-
 BenchmarkRequest benchmark_request(const ParsedOptions& options) {
-  const OptionReader read(options);
-  BenchmarkRequest request{console_request(options), output_request(options),
-                           options.texts("compare")};
+  BenchmarkRequest request;
+  options.fill(request, request.measure);
+  request.console = console_request(options);
+  request.output = output_request(options);
   if (!request.compared.empty()) return request;
-  read.take("html", request.html);
   if (!request.html.empty()) check_chart_file(request.html);
-  read.take("stage", request.stage);
   request.pictures = options.positionals();
   if (!request.pictures.empty() && request.stage != "end_to_end" && request.stage != "both") {
     throw UsageError("pictures are read with `stage` end_to_end or both only",
@@ -69,11 +54,6 @@ BenchmarkRequest benchmark_request(const ParsedOptions& options) {
   }
   if (request.pictures.empty()) request.pictures = bundled_images();
   request.runs = sweep(options);
-  read.take("warmup", request.measure.warmup);
-  read.take("iters", request.measure.iterations);
-  read.take("duration", request.measure.duration);
-  read.take("baseline", request.baseline);
-  read.take("fail-if-slower", request.most_percent_slower);
   request.threads = model_threads(request.runs.front().run);
   return request;
 }

@@ -12,6 +12,7 @@
 #include "app/run/usage_error.h"
 #include "app/session/precision_check.h"
 #include "app/session/session.h"
+#include "app/specs/requests.h"
 
 #include <functional>
 #include <istream>
@@ -23,15 +24,6 @@
 namespace hydrascope::app {
 namespace {
 
-struct ClassifyRequest : PicturesRequest {
-  LabelType label_type = LabelType::name;
-  std::int64_t topk = 5;
-  std::string save_logits = {};
-  std::string save_input = {};
-  std::int64_t video_stride = 0;  ///< 0: a frame a second
-  bool resume = false;
-};
-
 void check_resumable(const ClassifyRequest& request) {
   const auto& [file, format] = request.output;
   if (is_stream(file) || !ResumedRecords::reads(format))
@@ -42,16 +34,12 @@ void check_resumable(const ClassifyRequest& request) {
 
 ClassifyRequest classify_request(const ParsedOptions& options) {
   ClassifyRequest request{pictures_request(options, AutoExif::upright)};
-  refuse_beside_views(options, {"save-logits", "save-input"});
-  const OptionReader read(options);
-  request.label_type = parse_label_type(options.text("label-type"));
-  read.take("topk", request.topk);
-  read.take("save-logits", request.save_logits);
-  read.take("save-input", request.save_input);
-  read.take("video-stride", request.video_stride);
-  read.take("resume", request.resume);
-  for (const char* name : {"save-logits", "save-input"})
-    if (options.given(name)) check_output_file(options.text(name), options.origin(name));
+  refuse_beside_views(options, {&ClassifyRequest::save_logits, &ClassifyRequest::save_input});
+  options.fill(request);
+  for (const auto& [field, file] :
+       {std::pair(Field(&ClassifyRequest::save_logits), request.save_logits),
+        {&ClassifyRequest::save_input, request.save_input}})
+    if (!file.empty()) check_output_file(file, options[field].origin);
   if (request.resume) check_resumable(request);
   return request;
 }

@@ -10,6 +10,7 @@
 #include "app/run/signal_stop.h"
 #include "app/run/terminal_text.h"
 #include "app/run/usage_error.h"
+#include "app/specs/requests.h"
 #include "kernels/limits.h"
 
 #include <algorithm>
@@ -53,7 +54,7 @@ CommandSpec of_words(const CommandSpec& command, std::span<const std::string> po
 }
 
 int print_help(const ParsedOptions& options) {
-  if (options.flag("man")) {
+  if (options[&HelpRequest::man].flag()) {
     std::cout << man_page(command_specs(), kVersion);
   } else if (options.positionals().empty()) {
     std::cout << overview_text(command_specs(), output_columns());
@@ -130,14 +131,16 @@ std::optional<int> answer_from_tables(std::span<const std::string> words) {
   const CommandSpec& command = command_named(words.front(), "hydrascope");
   words = words.subspan(1);
   const ParsedOptions options = parse(command, words, ConfigFile::left_alone);
-  if (options.flag("help") || options.flag("usage")) {
+  GeneralRequest asked;
+  options.fill(asked);
+  if (asked.help || asked.usage) {
     const CommandSpec spec = of_words(command, options.positionals());
     std::cout << (command.name == "help" ? overview_text(command_specs(), output_columns())
-                  : options.flag("help") ? help_text(spec, output_columns())
+                  : asked.help           ? help_text(spec, output_columns())
                                          : brief_help_text(spec, output_columns()));
     return kExitOk;
   }
-  if (options.flag("dump-config")) {
+  if (asked.dump_config) {
     std::cout << parse(command, words).dump_config();
     return kExitOk;
   }

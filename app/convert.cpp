@@ -8,20 +8,17 @@ namespace {
 
 /// Told to, or two names without an attention, which say nothing else.
 bool only_rewrites(const ParsedOptions& options) {
-  return options.flag("format-only") ||
-         (options.positionals().size() == 2 && !options.given("attn") &&
-          !options.given("attn-opt") && !options.given("input") && !options.given("output"));
+  return options[&ConvertOptions::format_only].flag() ||
+         (options.positionals().size() == 2 && !options.given(&ModelRequest::attention) &&
+          !options.given(&ModelRequest::attention_options) &&
+          !options.given(&PicturesRequest::words) && !options.given(&OutputRequest::file));
 }
 
 }  // namespace
 
 int run_convert(const ParsedOptions& options) {
-  const bool rewrites = only_rewrites(options);
-  ModelRequest model = model_request(options);
-  model.may_be_random = true;
-  const std::string architecture = options.text("arch");
-  return rewrites ? rewrite_checkpoint(rewrite_request(options, model, architecture))
-                  : distill(convert_request(options, model, architecture));
+  return only_rewrites(options) ? rewrite_checkpoint(rewrite_request(options))
+                                : distill(convert_request(options));
 }
 
 }  // namespace hydrascope::app

@@ -9,6 +9,7 @@
 #include "app/run/assets.h"
 #include "app/run/output_file.h"
 #include "app/session/self_test.h"
+#include "app/specs/requests.h"
 #include "kernels/device/cpu_features.h"
 #include "kernels/device/gpu_info.h"
 #include "kernels/device/processors.h"
@@ -37,7 +38,7 @@ int report_self_test(const OutputRequest& request) {
 
 int run_doctor(const ParsedOptions& options) {
   const OutputRequest request = output_request(options);
-  if (options.flag("self-test")) return report_self_test(request);
+  if (options[&DoctorRequest::self_test].flag()) return report_self_test(request);
   namespace device = kernels::device;
   // Before anything asks LibTorch about GPUs: it remembers the first answer.
   const std::string& why_no_cuda = model::cuda_unavailable_reason();

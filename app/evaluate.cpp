@@ -186,7 +186,8 @@ int run_diagnose(const ParsedOptions& options) {
       evaluate_request(options, {.command = "diagnose", .diagnoses = true});
   const Console& console = request.console;
   const std::string& file = request.output.file;
-  if (!is_stream(file) && !options.given("format")) check_report_extension(file, "`output`");
+  if (!is_stream(file) && !options.given(&OutputRequest::format))
+    check_report_extension(file, "`output`");
   if (!is_stream(file)) check_output_file(file, "`output`");
   const std::unique_ptr<Session> session = Session::open(request);
   if (!session) return kExitOk;

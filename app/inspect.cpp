@@ -6,6 +6,7 @@
 #include "app/run/console.h"
 #include "app/run/output_file.h"
 #include "app/run/usage_error.h"
+#include "app/specs/requests.h"
 #include "model/checkpoint/checkpoint.h"
 
 #include <algorithm>
@@ -144,11 +145,11 @@ int run_inspect(const ParsedOptions& options) {
   std::error_code ignored;
   const auto cached =
       std::filesystem::exists(given, ignored) ? std::nullopt : hub_folder(given.native());
-  const checkpoint::WeightFile file =
-      checkpoint::WeightFile::open(cached.value_or(given), {options.flag("use-ema")});
+  const checkpoint::WeightFile file = checkpoint::WeightFile::open(
+      cached.value_or(given), {options[&ModelRequest::use_ema].flag()});
   Report report = report_of(file, look_at(file));
   std::vector<NotFinite> bad;
-  if (options.flag("verify")) {
+  if (options[&InspectRequest::verify].flag()) {
     bad = not_finite(file);
     add_not_finite(bad, report);
   }

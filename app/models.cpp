@@ -3,6 +3,7 @@
 #include "app/model/model_metadata.h"
 #include "app/model/model_source.h"
 #include "app/options/mechanism_listing.h"
+#include "app/options/option_fields.h"
 #include "app/options/option_table.h"
 #include "app/results/report.h"
 #include "app/run/assets.h"
@@ -46,8 +47,8 @@ ModelsRequest models_request(const ParsedOptions& options) {
   const bool creates = request.action == "create";
   if (words.size() == 2 && (!creates || request.model.word.empty())) request.model.word = words[1];
   request.transform = transform_request(options);
-  OptionReader(options).take("seed", request.seed);
-  request.dtype = parse_dtype(options.text("dtype")).value_or(request.dtype);
+  take(options[&RunRequest::seed], request.seed);
+  request.dtype = weights_request(options).dtype.value_or(request.dtype);
   return request;
 }
 
@@ -96,7 +97,7 @@ void add_config(const model::VitConfig& config, Report& report) {
   report.add_table("", "configuration", ResultTable::of_settings(settings), kForPeople);
 }
 
-Report describe(const ModelsRequest& request) {
+Report described(const ModelsRequest& request) {
   const std::string& name = request.model.word;
   if (std::error_code ignored; !std::filesystem::exists(name, ignored)) {
     if (const auto* mechanism = model::find_mechanism_or_null(name))
@@ -190,7 +191,7 @@ int run_models(const ParsedOptions& options) {
   if (request.action == "path")
     path(request.model.word, output);
   else
-    (request.action == "info" ? describe(request) : listing())
+    (request.action == "info" ? described(request) : listing())
         .write(request.output.format, output.stream());
   output.close();
   return kExitOk;

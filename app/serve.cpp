@@ -1,13 +1,13 @@
 // hydrascope serve: the model behind HTTP.
 #include "app/command.h"
 #include "app/evaluate/evaluate_options.h"
-#include "app/options/option_reader.h"
 #include "app/run/assets.h"
 #include "app/run/console.h"
 #include "app/run/signal_stop.h"
 #include "app/serve/api.h"
 #include "app/serve/http_server.h"
 #include "app/session/service.h"
+#include "app/specs/requests.h"
 #include "app/visualize/visualize_options.h"
 #include "kernels/error.h"
 #include "viz/live_page/live_page.h"
@@ -31,9 +31,8 @@ struct ServeRequest {
   ServiceRequest service;
   std::optional<ServiceRequest> against = {};
   HttpServerOptions server = {};
-  std::optional<std::int64_t> most_waiting = {};
+  ListenRequest listen = {};
   FigureOptions figure = {};
-  std::string font = {};
 };
 
 ServeRequest serve_request(const ParsedOptions& options) {
@@ -43,20 +42,17 @@ ServeRequest serve_request(const ParsedOptions& options) {
   // What is let in is counted where it comes in.
   service.most_waiting = std::numeric_limits<std::int32_t>::max();
   service.most_maps = kMostMaps;
-  if (names_another_model(options)) {
+  if (names_another_model(options) != nullptr) {
     request.against = service;
     request.against->model = reference_request(options, service.model, service.run).model;
     request.against->embeds = false;
   }
-  const OptionReader read(options);
-  HttpServerOptions& server = request.server;
-  read.take("host", server.host);
-  read.take("port", server.port);
-  read.take("timeout", server.timeout);
-  server.max_body_bytes = static_cast<std::size_t>(service.run.decode.max_bytes);
-  read.take("max-waiting", request.most_waiting);
+  options.fill(request.listen);
+  request.server = {.host = request.listen.host,
+                    .port = request.listen.port,
+                    .max_body_bytes = static_cast<std::size_t>(service.run.decode.max_bytes),
+                    .timeout = request.listen.timeout};
   request.figure = figure_options(options);
-  read.take("font", request.font);
   return request;
 }
 
@@ -68,11 +64,11 @@ constexpr std::int64_t kMostBytes = std::int64_t{1} << 30;
 
 ApiOptions api_options(const ServeRequest& request, const Service& service) {
   ApiOptions options;
-  options.most_waiting = request.most_waiting.value_or(2 * service.batch_size());
+  options.most_waiting = request.listen.most_waiting.value_or(2 * service.batch_size());
   options.most_bytes = std::max(kMostBytes, request.service.run.decode.max_bytes);
   options.timeout = request.server.timeout;
   options.figure = request.figure;
-  options.font = open_font(request.font);
+  options.font = open_font(request.figure.font);
   options.decode = request.service.run.decode;
   return options;
 }

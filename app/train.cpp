@@ -18,6 +18,7 @@
 #include "model/training/autocast.h"
 #include "model/training/classification_task.h"
 #include "model/training/parallel/gradient_reducer.h"
+#include "model/training/parameter_groups.h"
 #include "model/training/trainer.h"
 #include "model/training/training_state.h"
 #include "model/vision_transformer.h"
@@ -44,7 +45,7 @@ namespace fs = std::filesystem;
 namespace training = model::training;
 
 fs::path output_folder(const TrainRequest& request, const ModelSource& source) {
-  if (!request.output.empty()) return request.output;
+  if (!request.output.file.empty()) return request.output.file;
   std::string name =
       fs::path(source.name).stem().string() + "-" + model::to_text(source.config.attention);
   std::ranges::replace(name, ':', '_');
@@ -164,7 +165,7 @@ void TrainingRun::check_folder() const {
 }
 
 bool TrainingRun::go_on() {
-  const double limit = request_.max_seconds;
+  const double limit = request_.max_seconds();
   const bool out_of_time = limit > 0 && seconds_since(began_) >= limit;
   return !stop_requested() && !out_of_time;
 }
@@ -305,7 +306,7 @@ int TrainingRun::report() {
   if (unreadable > 0) report.add("unreadable_pictures", unreadable);
   if (progress_state_.best_epoch >= 0) report.add("best", states_.best().string());
   report.add("last", (states_.folder() / "last.safetensors").string());
-  report.write(request_.format, std::cout);
+  report.write(request_.output.format, std::cout);
   if (!trainer_->finished())
     console_.note("note: the run is not complete; `resume` auto goes on with it");
   return code;

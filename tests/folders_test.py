@@ -1,5 +1,6 @@
-"""The folders of app/ include each other in one direction, and an alias of a namespace means one thing in a room: builds
-that compile several files at once (unity), those with CUDA too, would not compile.
+"""The folders of app/ include each other in one direction, and an option's name stands in its row alone. An alias of a
+namespace means one thing in a room: builds that compile several files at once (unity), those with CUDA too, would not
+compile.
 
     folders_test.py [ROOT]
 """
@@ -45,6 +46,23 @@ def circle(found):
     return next((way for folder in list(found) if (way := walk(folder, []))), [])
 
 
+def repeated_names():
+    """A line for each option's name in quotes outside the rows of tables: code names an option by the field that it fills.
+    Only names with a dash are looked for, and calls of `named`: other names are words of records and of HTTP, too."""
+    texts = {file: file.read_text(encoding="utf-8") for file in sorted((ROOT / "app").rglob("*")) if file.suffix in (".cpp", ".h")}
+    row = re.compile(r'\b(?:text|flag|number|integer|share|pair_of_numbers)\(\s*"([a-z0-9.-]+)",')
+    names = {name for text in texts.values() for name in row.findall(text)}
+    assert len(names) > 100, "the rows are written otherwise"
+    found = []
+    for file, text in texts.items():
+        rows = {match.start(1) for match in row.finditer(text)}
+        code = re.sub(r"//.*", lambda comment: " " * len(comment[0]), text)
+        for match in re.finditer(r'(\bnamed\()?"([a-z0-9-]+)"', code):
+            if match[2] in names and match.start(2) not in rows and ("-" in match[2] or match[1]):
+                found.append(f"{file.relative_to(ROOT)}:{code.count(chr(10), 0, match.start()) + 1} names the option {match[2]}")
+    return found
+
+
 def ambiguous_aliases():
     """A line for each alias at the level of a file that means two namespaces in one room."""
     meanings = collections.defaultdict(dict)
@@ -63,4 +81,6 @@ if __name__ == "__main__":
     print("\n".join(["folders of app/ include each other in a circle:", *way]) if way else "no circle")
     aliases = ambiguous_aliases()
     print("\n".join(aliases) or "no ambiguous alias")
-    sys.exit(1 if way or aliases else 0)
+    names = repeated_names()
+    print("\n".join(names) or "no repeated name of an option")
+    sys.exit(1 if way or aliases or names else 0)

@@ -64,7 +64,7 @@ std::vector<std::string> split_attention_list(const std::string& text) {
 
 std::vector<BenchmarkRun> sweep(const ParsedOptions& options) {
   Words attention;
-  for (const std::string& text : options.texts("attn")) {
+  for (const std::string& text : options[&ModelRequest::attention].values) {
     for (std::string& spec : split_attention_list(text)) attention.push_back(std::move(spec));
   }
   if (attention.empty()) attention = {""};
@@ -73,7 +73,7 @@ std::vector<BenchmarkRun> sweep(const ParsedOptions& options) {
                                   run_request(options, AutoExif::upright)}};
   const Words settings = std::exchange(runs.front().model.attention_options, {});
   const std::string calibration = std::exchange(runs.front().run.calibration, {});
-  multiply(runs, options.texts("model"),
+  multiply(runs, options[&ModelRequest::word].values,
            [](BenchmarkRun& run, const std::string& word) { run.model.word = word; });
   std::set<std::string> unused(settings.begin(), settings.end());
   multiply(runs, attention, [&](BenchmarkRun& run, const std::string& spec) {
@@ -84,20 +84,22 @@ std::vector<BenchmarkRun> sweep(const ParsedOptions& options) {
   if (!unused.empty()) {
     throw UsageError("no combination runs its mechanism", "`attn_opt` " + *unused.begin());
   }
-  multiply(runs, options.texts("img-size"), [](BenchmarkRun& run, const std::string& size) {
-    run.transform.img_size = {parse_size(size), "`img_size`"};
-  });
-  multiply(runs, options.integers("batch-size"),
+  multiply(runs, options[&TransformRequest::img_size].values,
+           [](BenchmarkRun& run, const std::string& size) {
+             run.transform.img_size = {parse_size(size), "`img_size`"};
+           });
+  multiply(runs, options[&RunRequest::batch_size].integers(),
            [](BenchmarkRun& run, std::int64_t size) { run.run.batch_size = size; });
-  multiply(runs, options.texts("precision"), [&](BenchmarkRun& run, const std::string& word) {
-    run.run.precision = word;
-    if (word == "int8") run.run.calibration = calibration;
-  });
-  multiply(runs, options.texts("device"),
+  multiply(runs, options[&RunRequest::precision].values,
+           [&](BenchmarkRun& run, const std::string& word) {
+             run.run.precision = word;
+             if (word == "int8") run.run.calibration = calibration;
+           });
+  multiply(runs, options[&RunRequest::device].values,
            [](BenchmarkRun& run, const std::string& word) { run.run.device = word; });
-  multiply(runs, options.texts("kernels"), [](BenchmarkRun& run, const std::string& word) {
-    run.run.kernels = parse_kernels(word);
-  });
+  multiply(
+      runs, options[&RunRequest::kernels].values,
+      [](BenchmarkRun& run, const std::string& word) { run.run.kernels = parse_kernels(word); });
   return runs;
 }
 

@@ -3,6 +3,7 @@
 
 #include "app/options/requests.h"
 
+#include <cstdint>
 #include <string>
 #include <vector>
 
@@ -13,6 +14,27 @@ struct BenchmarkRun {
   ModelRequest model;
   TransformRequest transform;
   RunRequest run;
+};
+
+/// How long to measure; an unset number is chosen.
+struct MeasureOptions {
+  std::int64_t warmup = -1;      ///< -1: until the timings settle, at most 10 s or 20 runs
+  std::int64_t iterations = -1;  ///< -1: at least 5, and until `duration`
+  double duration = 2;           ///< seconds
+};
+
+struct BenchmarkRequest {
+  Console console = {};
+  OutputRequest output = {};
+  std::vector<std::string> compared = {};  ///< two results: nothing is run
+  std::vector<BenchmarkRun> runs = {};
+  std::string stage = {};
+  std::vector<std::string> pictures = {};
+  MeasureOptions measure = {};
+  std::string html = {};
+  std::string baseline = {};
+  double most_percent_slower = 5;
+  int threads = 0;  ///< of the model
 };
 
 /// The cross product of the lists, the last list varying fastest. A setting of a mechanism goes to

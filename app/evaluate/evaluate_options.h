@@ -36,6 +36,13 @@ std::vector<Option> layer_reference_options();  // against, against-attn, agains
 std::vector<Option> agreement_options();        // the same, against-precision
 std::vector<Option> faithfulness_options();     // measure, method, steps, substrate, class, layer
 
+/// What the options of the other model say.
+struct AgainstRequest {
+  std::string word;
+  std::string attention;
+  std::vector<std::string> attention_options;
+  std::string precision;
+};
 /// The other model of a comparison. The options of the first model's weights and attention are that one's
 /// alone where `--against` names another.
 struct ReferenceRequest {
@@ -54,8 +61,8 @@ struct SetRequest {
   std::optional<std::size_t> limit;
   std::string needs_labels;  ///< the option that cannot do without labels, as it was written
 };
-/// Whether another model is asked for, of which layers can be compared, too.
-bool names_another_model(const ParsedOptions& options);
+/// The option that asks for another model, of which layers can be compared, too; nullptr: none does.
+const GivenOption* names_another_model(const ParsedOptions& options);
 /// `first` and `run` are the first model's.
 ReferenceRequest reference_request(const ParsedOptions& options, const ModelRequest& first,
                                    RunRequest run);

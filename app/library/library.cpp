@@ -13,8 +13,8 @@
 #include "kernels/error.h"
 
 #include <algorithm>
-#include <array>
 #include <future>
+#include <initializer_list>
 #include <span>
 #include <string>
 #include <utility>
@@ -23,9 +23,9 @@
 namespace hydrascope::app {
 namespace {
 
-std::vector<Option> only(std::vector<Option> options, std::span<const std::string_view> names) {
+std::vector<Option> only(std::vector<Option> options, std::initializer_list<Field> fields) {
   std::erase_if(options, [&](const Option& option) {
-    return std::ranges::find(names, option.name) == names.end();
+    return std::ranges::find(fields, option.field) == fields.end();
   });
   return options;
 }
@@ -33,30 +33,29 @@ std::vector<Option> only(std::vector<Option> options, std::span<const std::strin
 /// What of the command line's tables a model is opened with. What is about files, records and the
 /// terminal is not among it.
 CommandSpec opening_spec(bool with_maps) {
-  static constexpr std::array<std::string_view, 2> kLimits{"max-pixels", "max-bytes"};
-  static constexpr std::array<std::string_view, 1> kNames{"labels"};
-  static constexpr std::array<std::string_view, 4> kMaps{"method", "layer", "head", "mapless"};
-  std::vector<Option> transform = preprocessing_options();
-  std::erase_if(transform, [](const Option& option) { return option.name == "print-transform"; });
   CommandSpec spec;
   spec.name = "classify";
-  spec.options = join({model_options(), only(input_options(), kLimits), transform, views_options(),
-                       runtime_options(), only(label_options(), kNames),
-                       with_maps ? only(map_options(), kMaps) : std::vector<Option>()});
+  spec.options = join(
+      {model_options(),
+       only(input_options(), {&image::DecodeOptions::max_pixels, &image::DecodeOptions::max_bytes}),
+       without(preprocessing_options(), {&TransformRequest::is_printed}), views_options(),
+       runtime_options(), only(label_options(), {&PicturesRequest::labels}),
+       with_maps ? only(map_options(), {&MapWords::methods, &MapWords::layers, &MapWords::heads,
+                                        &MapWords::mapless})
+                 : std::vector<Option>()});
   if (with_maps) spec.name = "visualize";
   return spec;
 }
 
 /// What a model is asked with: `--topk` is the command's.
 CommandSpec asking_spec(bool with_maps) {
-  static constexpr std::array<std::string_view, 5> kMaps{"method", "layer", "head", "class",
-                                                         "topk"};
   CommandSpec spec;
   spec.name = with_maps ? "visualize" : "classify";
-  spec.options =
-      with_maps
-          ? only(map_options(), kMaps)
-          : std::vector<Option>{integer("topk", "classes of an answer", takes("K"), at_least(1))};
+  spec.options = with_maps
+                     ? only(map_options(), {&MapWords::methods, &MapWords::layers, &MapWords::heads,
+                                            &VisualizeRequest::classes, &VisualizeRequest::topk})
+                     : std::vector<Option>{integer("topk", "classes of an answer",
+                                                   into(&Question::topk), takes("K"), at_least(1))};
   // Without a word all maps that the model was opened for.
   for (Option& option : spec.options) option.default_value.clear();
   return spec;
@@ -89,14 +88,14 @@ Question question_of(const hydrascope_picture& given) {
 /// What all pictures of a call are asked.
 Question asked_of_all(const ParsedOptions& options, unsigned wants) {
   Question question;
-  std::optional<std::int64_t> topk;
-  OptionReader(options).take("topk", topk);
+  options.fill(question);
   question.embeds = (wants & HYDRASCOPE_EMBEDDING) != 0;
   if ((wants & HYDRASCOPE_MAPS) != 0) {
-    question.maps = {map_words(options), options.texts("class"), topk};
-    question.topk = std::max(question.topk, topk.value_or(1));
-  } else {
-    question.topk = topk.value_or(question.topk);
+    MapQuestion& maps = question.maps.emplace();
+    options.fill(maps.words);
+    maps.classes = options[&VisualizeRequest::classes].values;
+    take(options[&VisualizeRequest::topk], maps.topk);
+    question.topk = std::max(question.topk, maps.topk.value_or(1));
   }
   return question;
 }

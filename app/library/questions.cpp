@@ -4,7 +4,8 @@
 #include "app/library/include/hydrascope/hydrascope.h"
 #include "app/library/last_error.h"
 #include "app/options/mechanism_listing.h"
-#include "app/options/option_builders.h"
+#include "app/options/options.h"
+#include "app/options/requests.h"
 #include "app/results/json.h"
 #include "model/checkpoint/checkpoint.h"
 #include "model/config/config.h"
@@ -39,8 +40,10 @@ CommandSpec attention_spec() {
   CommandSpec spec;
   spec.name = "layers";
   spec.options = model_options();
-  std::erase_if(spec.options,
-                [](const Option& option) { return !option.name.starts_with("attn"); });
+  std::erase_if(spec.options, [](const Option& option) {
+    return option.field != &ModelRequest::attention &&
+           option.field != &ModelRequest::attention_options;
+  });
   return spec;
 }
 
@@ -49,9 +52,9 @@ OrderedJson layers(const std::string& before, const std::vector<std::string>& wo
   const std::string config = OrderedJson{{"depth", given.size()}, {"attention", given}}.dump();
   std::vector<model::AttentionSpec> all = model::config_from_json(config, "layers").attention;
   const ParsedOptions options = parse(attention_spec(), words, ConfigFile::left_alone);
-  if (const std::string& spec = options.text("attn"); !spec.empty())
+  if (const std::string& spec = options[&ModelRequest::attention].text(); !spec.empty())
     model::apply_attention_spec(spec, all);
-  for (const std::string& option : options.texts("attn-opt"))
+  for (const std::string& option : options[&ModelRequest::attention_options].values)
     model::apply_attention_option(option, all);
   OrderedJson result = OrderedJson::array();
   for (const model::AttentionSpec& layer : all)

@@ -1,6 +1,5 @@
 #include "app/maps/map_choice.h"
 
-#include "app/options/option_reader.h"
 #include "app/options/option_table.h"
 #include "app/options/options.h"
 #include "app/pictures/class_words.h"
@@ -227,11 +226,7 @@ MapSelection maps_at_hand(const model::VitConfig& config, const MapWords& words)
 
 MapWords map_words(const ParsedOptions& options) {
   MapWords words;
-  const OptionReader read(options);
-  read.take("method", words.methods);
-  read.take("layer", words.layers);
-  read.take("head", words.heads);
-  if (read.is("mapless", "cosine")) words.mapless = model::explain::MaplessLayers::cosine;
+  options.fill(words);
   return words;
 }
 

@@ -263,11 +263,10 @@ std::string brief_help_text(const CommandSpec& command, int columns) {
   std::string out = help_head(command, width);
   append_subcommands(out, command, width);
   if (!command.common.empty()) out += "\nCommon options:\n";
-  for (const std::string& name : command.common) {
-    const OptionMatch match = find_option(command, name);
-    if (!match) throw Error(ErrorCode::internal, "no such option", "--" + name);
-    append_entry(out, option_label(*match.option), option_description(*match.option, Detail::brief),
-                 width);
+  for (const Field& field : command.common) {
+    const Option* option = find_option(command, field);
+    if (option == nullptr) throw Error(ErrorCode::internal, "no such option", command.name);
+    append_entry(out, option_label(*option), option_description(*option, Detail::brief), width);
   }
   append_examples(out, command, kExamples);
   return out + "\nAll options: hydrascope " + command.name + " --help\n";

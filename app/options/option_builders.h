@@ -1,7 +1,9 @@
-// Words for writing tables of options: a kind with the option's name and help, then what else it
-// has, `integer("topk", "classes shown for every input", takes("K"), by_default("5"), at_least(1))`.
+// Words for writing tables of options: a kind with the option's name and help, then the field that it
+// fills and what else it has: `integer("topk", "classes of every input", into(&ClassifyRequest::topk),
+// takes("K"), by_default("5"), at_least(1))`.
 #pragma once
 
+#include "app/options/option_fields.h"
 #include "app/options/options.h"
 
 #include <concepts>
@@ -14,7 +16,32 @@
 
 namespace hydrascope::app {
 
-// What an option may have; each sets the field of `Option` whose comment explains it.
+/// The option fills that field, by `take` (option_fields.h).
+template <class Request, class Value>
+auto into(Value Request::*member) {
+  return [=](Option& option) {
+    option.field = member;
+    option.fill = [=](void* request, const GivenOption& given) {
+      take(given, static_cast<Request*>(request)->*member);
+    };
+  };
+}
+/// The same; `parse` makes the value of a word.
+template <class Request, class Value, class Parse>
+auto into(Value Request::*member, Parse parse) {
+  return [=](Option& option) {
+    option.field = member;
+    option.fill = [=](void* request, const GivenOption& given) {
+      take(given, static_cast<Request*>(request)->*member, parse);
+    };
+  };
+}
+/// The option is that field's, which the request's own function fills: it depends on more than this.
+inline auto for_field(Field field) {
+  return [=](Option& option) { option.field = field; };
+}
+
+// What else an option may have; each sets the field of `Option` whose comment explains it.
 inline auto letter(char name) {
   return [=](Option& option) { option.short_name = name; };
 }
@@ -61,6 +88,14 @@ inline auto in(std::string group) {
 inline constexpr auto comma_list = [](Option& option) { option.comma_list = true; };
 inline constexpr auto repeatable = [](Option& option) { option.repeatable = true; };
 inline constexpr auto completes_files = [](Option& option) { option.completes_files = true; };
+inline constexpr auto as_argument = [](Option& option) { option.is_argument = true; };
+/// Names a folder, to write that file in.
+inline auto written_inside(std::string file) {
+  return [=](Option& option) {
+    option.completes_files = option.is_written = true;
+    option.written_inside = file;
+  };
+}
 /// Names files, and to write.
 inline constexpr auto written = [](Option& option) {
   option.completes_files = option.is_written = true;
@@ -99,28 +134,40 @@ Option number(std::string name, std::string help, const Traits&... traits) {
                      traits...);
 }
 /// At least `minimum`.
-Option number(std::string name, std::string help, std::string default_value, double minimum = 0);
-Option integer(std::string name, std::string help, std::string default_value, double minimum = 0);
+template <std::invocable<Option&> Binding>
+Option number(std::string name, std::string help, const Binding& binding, std::string default_value,
+              double minimum = 0) {
+  return number(std::move(name), std::move(help), binding, by_default(std::move(default_value)),
+                at_least(minimum));
+}
+template <std::invocable<Option&> Binding>
+Option integer(std::string name, std::string help, const Binding& binding,
+               std::string default_value, double minimum = 0) {
+  return integer(std::move(name), std::move(help), binding, by_default(std::move(default_value)),
+                 at_least(minimum));
+}
 /// Between 0 and 1.
-Option share(std::string name, std::string help, std::string default_value);
-/// `--dtype`, of commands that write weights.
+template <std::invocable<Option&> Binding>
+Option share(std::string name, std::string help, const Binding& binding,
+             std::string default_value) {
+  return number(std::move(name), std::move(help), binding, by_default(std::move(default_value)),
+                at_least(0), at_most(1));
+}
+/// The number format of commands that write weights.
 Option stored_dtype(std::string default_note);
 
 /// All of them under that heading of the help, and with that role where an option has none of its own.
 std::vector<Option> in_group(const std::string& group, Role role, std::vector<Option> options);
-std::vector<Option> without(std::vector<Option> options,
-                            std::initializer_list<std::string_view> names);
-/// The same, those of `names` hidden.
-std::vector<Option> hide(std::vector<Option> options,
-                         std::initializer_list<std::string_view> names);
+std::vector<Option> without(std::vector<Option> options, std::initializer_list<Field> fields);
+/// The same, those of `fields` hidden.
+std::vector<Option> hide(std::vector<Option> options, std::initializer_list<Field> fields);
 /// The same, explained by the help of `command`.
 std::vector<Option> as_in(const std::string& command, std::vector<Option> options);
-/// That one of `options`, to change what a command has otherwise. Error(internal) if it is none.
-Option& named(std::vector<Option>& options, std::string_view name);
+/// The row of `field`, to change what a command has otherwise. Error(internal) if there is none.
+Option& row_of(std::vector<Option>& options, const Field& field);
 
-/// If `--views` cuts pictures into several: throws Error(invalid_argument) for each of `names` that
+/// If `--views` cuts pictures into several: throws Error(invalid_argument) for each of `fields` that
 /// is given, too.
-void refuse_beside_views(const ParsedOptions& options,
-                         std::initializer_list<std::string_view> names);
+void refuse_beside_views(const ParsedOptions& options, std::initializer_list<Field> fields);
 
 }  // namespace hydrascope::app

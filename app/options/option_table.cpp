@@ -89,6 +89,11 @@ OptionMatch find_option(const CommandSpec& command, std::string_view name) {
   return {};
 }
 
+const Option* find_option(const CommandSpec& command, const Field& field) {
+  const auto found = std::ranges::find(command.options, field, &Option::field);
+  return found == command.options.end() ? nullptr : &*found;
+}
+
 const Option* find_former(const CommandSpec& command, std::string_view name) {
   const std::string wanted = with_dashes(name);
   for (const Option& option : command.options)
@@ -125,7 +130,8 @@ CommandSpec subcommand_spec(const CommandSpec& command, std::string_view name) {
   spec.positionals = found->positionals;
   std::erase_if(spec.options, [&](const Option& option) { return !taken_by(option, name); });
   for (Option& option : spec.options) option.subcommands.clear();
-  std::erase_if(spec.common, [&](const std::string& word) { return !find_option(spec, word); });
+  std::erase_if(spec.common,
+                [&](const Field& field) { return find_option(spec, field) == nullptr; });
   std::erase_if(spec.examples, [&](const std::string& example) {
     return !example.starts_with("hydrascope " + spec.name);
   });

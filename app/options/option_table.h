@@ -34,6 +34,8 @@ std::string with_dashes(std::string_view name);
 
 /// Looks among names and aliases, '_' meaning '-'. The pointers live as long as `command`.
 OptionMatch find_option(const CommandSpec& command, std::string_view name);
+/// The option that fills `field`; nullptr where there is none.
+const Option* find_option(const CommandSpec& command, const Field& field);
 OptionMatch find_short_option(const CommandSpec& command, char name);
 
 /// {"list", "info"}.

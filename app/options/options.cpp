@@ -249,31 +249,31 @@ ParsedOptions parse(const CommandSpec& command, std::span<const std::string> arg
                     ConfigFile config) {
   ParsedOptions parsed;
   for (const Option& option : command.options) {
-    ParsedOptions::Entry entry{.option = option, .values = {}, .spelling = option.name};
+    GivenOption entry{.option = option, .origin = option_named(option.name)};
     if (!option.default_value.empty()) entry.values = split_values(option, option.default_value);
     if (!parsed.entries_.emplace(option.name, std::move(entry)).second) {
       throw Error(ErrorCode::internal, "an option is declared twice", "--" + option.name);
     }
   }
-  const auto apply = [&parsed](Setting& setting, Source source) {
-    ParsedOptions::Entry& entry = parsed.entries_.at(setting.option->name);
+  const auto apply = [&parsed](Setting& setting, Source source, const std::string& origin) {
+    GivenOption& entry = parsed.entries_.at(setting.option->name);
     // A repeatable option adds to what the same source gave and replaces what a weaker one did.
     if (!setting.option->repeatable || entry.source != source) entry.values.clear();
     std::ranges::move(setting.words, std::back_inserter(entry.values));
     entry.source = source;
-    entry.spelling = setting.spelling;
+    entry.origin = origin;
   };
 
   CommandLine line = read_command_line(command, arguments);
-  for (const Setting& setting : line.settings) {
-    if (setting.option->name == "config") parsed.config_file_ = setting.words.back();
+  std::string file;
+  for (const Setting& setting : line.settings)
+    if (setting.option->field == &GeneralRequest::config) file = setting.words.back();
+  if (config == ConfigFile::read && !file.empty()) {
+    for (Setting& setting : read_config(command, file))
+      apply(setting, Source::config_file, std::filesystem::path(file).filename().string());
   }
-  if (config == ConfigFile::read && !parsed.config_file_.empty()) {
-    for (Setting& setting : read_config(command, parsed.config_file_)) {
-      apply(setting, Source::config_file);
-    }
-  }
-  for (Setting& setting : line.settings) apply(setting, Source::command_line);
+  for (Setting& setting : line.settings)
+    apply(setting, Source::command_line, option_named(setting.spelling));
 
   if (command.subcommands.empty()) {
     check_positionals(command, line.positionals);
@@ -284,7 +284,33 @@ ParsedOptions parse(const CommandSpec& command, std::span<const std::string> arg
   return parsed;
 }
 
-const ParsedOptions::Entry& ParsedOptions::entry(std::string_view name) const {
+const GivenOption* ParsedOptions::find(const Field& field) const {
+  const auto found = std::ranges::find_if(
+      entries_, [&](const auto& entry) { return entry.second.option.field == field; });
+  return found == entries_.end() ? nullptr : &found->second;
+}
+
+const GivenOption& ParsedOptions::operator[](const Field& field) const {
+  if (const GivenOption* found = find(field)) return *found;
+  throw Error(ErrorCode::internal, "the command has no option for the field");
+}
+
+bool ParsedOptions::given(const Field& field) const {
+  const GivenOption* found = find(field);
+  return found != nullptr && found->given();
+}
+
+bool ParsedOptions::is(const Field& field, std::string_view word) const {
+  const GivenOption* found = find(field);
+  return found != nullptr && found->is(word);
+}
+
+void ParsedOptions::fill_fields(const std::type_info& request, void* address) const {
+  for (const auto& [name, entry] : entries_)
+    if (entry.option.field.is_of(request) && entry.option.fill) entry.option.fill(address, entry);
+}
+
+const GivenOption& ParsedOptions::named(std::string_view name) const {
   const auto found = entries_.find(name);
   if (found == entries_.end()) {
     throw Error(ErrorCode::internal, "the command declares no such option",
@@ -293,72 +319,54 @@ const ParsedOptions::Entry& ParsedOptions::entry(std::string_view name) const {
   return found->second;
 }
 
-bool ParsedOptions::takes_one_value(std::string_view name) const {
-  return declares(name) && !holds_several(entry(name).option);
+void ParsedOptions::set(std::string_view name, std::string word, std::string origin) {
+  GivenOption& entry = entries_.find(name)->second;
+  entry.values = {std::move(word)};
+  entry.source = Source::command_line;
+  entry.origin = std::move(origin);
 }
 
-bool ParsedOptions::given(std::string_view name) const {
-  return entry(name).source != Source::default_value;
+bool GivenOption::holds_one() const { return !holds_several(option); }
+
+bool GivenOption::flag() const {
+  if (option.kind != ValueKind::flag)
+    throw Error(ErrorCode::internal, "the option is no flag", "--" + option.name);
+  return !values.empty() && values.back() == "true";
 }
 
-Source ParsedOptions::source(std::string_view name) const { return entry(name).source; }
-
-std::string ParsedOptions::origin(std::string_view name) const {
-  const Entry& found = entry(name);
-  return found.source == Source::config_file
-             ? std::filesystem::path(config_file_).filename().string()
-             : option_named(found.spelling);
-}
-
-bool ParsedOptions::flag(std::string_view name) const {
-  const Entry& found = entry(name);
-  if (found.option.kind != ValueKind::flag) {
-    throw Error(ErrorCode::internal, "the option is no flag", "--" + found.option.name);
-  }
-  return !found.values.empty() && found.values.back() == "true";
-}
-
-const std::string& ParsedOptions::text(std::string_view name) const {
+const std::string& GivenOption::text() const {
   static const std::string kUnset;
-  const Entry& found = entry(name);
-  if (holds_several(found.option)) {
-    throw Error(ErrorCode::internal, "the option may hold several values: ask texts()",
-                "--" + found.option.name);
-  }
-  return found.values.empty() ? kUnset : found.values.back();
+  if (!holds_one())
+    throw Error(ErrorCode::internal, "the option may hold several values: ask `values`",
+                "--" + option.name);
+  return values.empty() ? kUnset : values.back();
 }
 
-std::int64_t ParsedOptions::integer(std::string_view name) const {
-  const std::string& word = text(name);
-  if (word.empty()) {
+namespace {
+
+const std::string& set_text(const GivenOption& given) {
+  if (given.text().empty()) {
     throw Error(ErrorCode::internal, "the option has no value: ask given() first",
-                "--" + std::string(name));
+                "--" + given.option.name);
   }
-  return to_integer(word, origin(name));
+  return given.text();
 }
 
-double ParsedOptions::number(std::string_view name) const {
-  const std::string& word = text(name);
-  if (word.empty()) {
-    throw Error(ErrorCode::internal, "the option has no value: ask given() first",
-                "--" + std::string(name));
-  }
-  return to_number(word, origin(name));
-}
+}  // namespace
 
-const std::vector<std::string>& ParsedOptions::texts(std::string_view name) const {
-  return entry(name).values;
-}
+std::int64_t GivenOption::integer() const { return to_integer(set_text(*this), origin); }
 
-std::vector<std::int64_t> ParsedOptions::integers(std::string_view name) const {
+double GivenOption::number() const { return to_number(set_text(*this), origin); }
+
+std::vector<std::int64_t> GivenOption::integers() const {
   std::vector<std::int64_t> result;
-  for (const std::string& word : texts(name)) result.push_back(to_integer(word, origin(name)));
+  for (const std::string& word : values) result.push_back(to_integer(word, origin));
   return result;
 }
 
-std::vector<double> ParsedOptions::numbers(std::string_view name) const {
+std::vector<double> GivenOption::numbers() const {
   std::vector<double> result;
-  for (const std::string& word : texts(name)) result.push_back(to_number(word, origin(name)));
+  for (const std::string& word : values) result.push_back(to_number(word, origin));
   return result;
 }
 

@@ -3,6 +3,8 @@
 // that knows cxxopts and its habits (docs in options.cpp).
 #pragma once
 
+#include <bit>
+#include <cstddef>
 #include <cstdint>
 #include <functional>
 #include <initializer_list>
@@ -11,6 +13,7 @@
 #include <span>
 #include <string>
 #include <string_view>
+#include <typeinfo>
 #include <vector>
 
 namespace hydrascope::app {
@@ -36,6 +39,31 @@ constexpr bool is_recorded(Role role) {
 }
 /// Whether a run that goes on must have the same value.
 constexpr bool is_kept_by_a_run(Role role) { return role == Role::task || role == Role::model; }
+
+/// A field of a request, `&RunRequest::device`. A row of a table says which field its option fills, and
+/// code names the option by that field: the option's name stands in the row alone.
+class Field {
+ public:
+  Field() = default;
+  template <class Request, class Value>
+  Field(Value Request::*member)
+      : request_(&typeid(Request)), place_(std::bit_cast<std::ptrdiff_t>(member)) {}
+
+  explicit operator bool() const { return request_ != nullptr; }
+  [[nodiscard]] bool is_of(const std::type_info& request) const {
+    return request_ != nullptr && *request_ == request;
+  }
+  friend bool operator==(const Field& one, const Field& other) {
+    return one.place_ == other.place_ && one.request_ != nullptr && other.request_ != nullptr &&
+           *one.request_ == *other.request_;
+  }
+
+ private:
+  const std::type_info* request_ = nullptr;
+  std::ptrdiff_t place_ = 0;
+};
+
+struct GivenOption;
 
 /// Another spelling of an option; `implied` is the value it stands for ("--fp16" -> "float16").
 struct OptionAlias {
@@ -72,6 +100,11 @@ struct Option {
   std::vector<std::string> subcommands = {};  ///< those that take it; empty = all
   /// The command whose --help explains it ("train", "help"), where this one's names it alone.
   std::string explained_by = {};
+  bool is_argument = false;  ///< its values are positionals, which no dumped configuration holds
+  std::string written_inside = {};  ///< the file that is written in the folder that it names
+  Field field = {};                 ///< what it fills in a request
+  /// Fills the field of the request at that address; empty where the request's own function does.
+  std::function<void(void*, const GivenOption&)> fill = {};
 };
 
 /// What the first positional of a command may be: `models list`.
@@ -91,7 +124,16 @@ struct CommandSpec {
   std::vector<std::string> examples = {};    ///< complete command lines
   std::vector<Subcommand> subcommands = {};  ///< empty = none
   std::string group = {};                    ///< heading in the overview
-  std::vector<std::string> common = {};      ///< names of the options that -h shows, in that order
+  std::vector<Field> common = {};            ///< of the options that -h shows, in that order
+};
+
+/// What the tables answer by themselves. The fields steer the reading and writing of configurations, so
+/// no configuration holds them.
+struct GeneralRequest {
+  std::string config = {};  ///< a file
+  bool dump_config = false;
+  bool usage = false;
+  bool help = false;
 };
 
 enum class Source { default_value, config_file, command_line };
@@ -99,59 +141,78 @@ enum class Source { default_value, config_file, command_line };
 /// What `parse` does about the file of --config.
 enum class ConfigFile { read, left_alone };
 
-/// The outcome of parsing. Asking for a name that the command does not declare is a programming
-/// error (Error(internal)).
-class ParsedOptions {
- public:
-  /// Whether the command has that option; the same, and it takes one value.
-  [[nodiscard]] bool declares(std::string_view name) const { return entries_.contains(name); }
-  [[nodiscard]] bool takes_one_value(std::string_view name) const;
-  /// True when the user gave it, by flag or config file.
-  [[nodiscard]] bool given(std::string_view name) const;
-  [[nodiscard]] Source source(std::string_view name) const;
+/// A value, and what the user set it by: "`imgsz`", "config.json".
+template <class Value>
+struct Asked {
+  Value value{};
+  std::string origin;
+};
+
+/// An option of a command with its values.
+struct GivenOption {
+  Option option;
+  std::vector<std::string> values = {};  ///< all of them, empty when unset
+  Source source = Source::default_value;
   /// The spelling used ("`imgsz`", "`fp16`"), or the file's name ("config.json"): for messages that
   /// say where a value came from. "`img_size`" if it is a default.
-  [[nodiscard]] std::string origin(std::string_view name) const;
+  std::string origin = {};
 
+  /// True when the user gave it, by flag or config file.
+  [[nodiscard]] bool given() const { return source != Source::default_value; }
+  [[nodiscard]] bool holds_one() const;
+  /// Whether it holds one value, which is `word`.
+  [[nodiscard]] bool is(std::string_view word) const { return holds_one() && text() == word; }
   /// Of an option that is no flag: Error(internal).
-  [[nodiscard]] bool flag(std::string_view name) const;
+  [[nodiscard]] bool flag() const;
   /// The value as written; "" when unset. Of an option that may hold several: Error(internal).
-  [[nodiscard]] const std::string& text(std::string_view name) const;
+  [[nodiscard]] const std::string& text() const;
   /// Also of a text option that turned out to hold a number; Error(invalid_argument) if it does
   /// not, Error(internal) when unset.
-  [[nodiscard]] std::int64_t integer(std::string_view name) const;
-  [[nodiscard]] double number(std::string_view name) const;
-  /// All values of a repeatable, multi-valued or any other option; empty when unset.
-  [[nodiscard]] const std::vector<std::string>& texts(std::string_view name) const;
-  [[nodiscard]] std::vector<std::int64_t> integers(std::string_view name) const;
-  [[nodiscard]] std::vector<double> numbers(std::string_view name) const;
+  [[nodiscard]] std::int64_t integer() const;
+  [[nodiscard]] double number() const;
+  [[nodiscard]] std::vector<std::int64_t> integers() const;
+  [[nodiscard]] std::vector<double> numbers() const;
+};
+
+/// The outcome of parsing.
+class ParsedOptions {
+ public:
+  /// The option that fills `field`, which the command has: else Error(internal), a programming error.
+  const GivenOption& operator[](const Field& field) const;
+  /// The same; nullptr where the command has none.
+  [[nodiscard]] const GivenOption* find(const Field& field) const;
+  /// Whether the command has it and the user gave it; whether it holds one value, which is `word`.
+  [[nodiscard]] bool given(const Field& field) const;
+  [[nodiscard]] bool is(const Field& field, std::string_view word) const;
+  /// Fills the fields of these requests that the command has options for.
+  template <class... Requests>
+  void fill(Requests&... requests) const {
+    (fill_fields(typeid(Requests), &requests), ...);
+  }
+  /// By a name that is no code's: of a recipe, a file or a test. Error(internal) as above.
+  [[nodiscard]] const GivenOption& named(std::string_view name) const;
   /// Everything that is no option, as given, commas and bytes untouched.
   [[nodiscard]] const std::vector<std::string>& positionals() const noexcept {
     return positionals_;
   }
+  /// Gives an option a value as the command line does; `origin` is for messages.
+  void set(std::string_view name, std::string word, std::string origin);
 
   /// The resolved options as the JSON object that --config reads back (--dump-config): every option
-  /// that has a value, defaults included, except input, config, dump-config and help. JSON holds no
+  /// that has a value, defaults included, except arguments and those of `GeneralRequest`. JSON holds no
   /// bytes that are not UTF-8: Error(invalid_argument) naming the option.
   [[nodiscard]] std::string dump_config() const;
 
-  struct Entry {
-    Option option;
-    std::vector<std::string> values;
-    Source source = Source::default_value;
-    std::string spelling = {};  ///< the alias that set it, or its name
-  };
   /// By name, every option that the command has.
-  [[nodiscard]] const std::map<std::string, Entry, std::less<>>& entries() const noexcept {
+  [[nodiscard]] const std::map<std::string, GivenOption, std::less<>>& entries() const noexcept {
     return entries_;
   }
 
  private:
   friend ParsedOptions parse(const CommandSpec&, std::span<const std::string>, ConfigFile);
-  [[nodiscard]] const Entry& entry(std::string_view name) const;
-  std::map<std::string, Entry, std::less<>> entries_;
+  void fill_fields(const std::type_info& request, void* address) const;
+  std::map<std::string, GivenOption, std::less<>> entries_;
   std::vector<std::string> positionals_;
-  std::string config_file_;
 };
 
 /// Parses what follows the command's name. Values are checked here: numbers are consumed whole and

@@ -23,9 +23,8 @@ using Json = nlohmann::json;
 
 constexpr std::size_t kMaxConfigBytes = std::size_t{1} << 20;
 
-/// These steer the reading and writing of configurations, so none of them belongs into one.
-bool belongs_to_the_command_line(std::string_view name) {
-  return name == "config" || name == "dump-config" || name == "help" || name == "usage";
+bool belongs_to_the_command_line(const Option& option) {
+  return option.field.is_of(typeid(GeneralRequest));
 }
 
 std::string_view expected(const Option& option) {
@@ -156,7 +155,7 @@ std::vector<Setting> read_config(const CommandSpec& command, const std::string& 
                        near.empty() ? "hydrascope help " + command.name + " lists the options"
                                     : "did you mean " + near + "?");
     }
-    if (belongs_to_the_command_line(match.option->name)) {
+    if (belongs_to_the_command_line(*match.option)) {
       throw UsageError("'" + key + "' has no place in a configuration file", file);
     }
     if (!seen.insert(match.option).second) {
@@ -170,7 +169,9 @@ std::vector<Setting> read_config(const CommandSpec& command, const std::string& 
 std::string ParsedOptions::dump_config() const {
   Json object = Json::object();
   for (const auto& [name, entry] : entries_) {
-    if (name == "input" || belongs_to_the_command_line(name) || entry.values.empty()) continue;
+    if (entry.option.is_argument || belongs_to_the_command_line(entry.option) ||
+        entry.values.empty())
+      continue;
     if (entry.option.hidden && entry.source == Source::default_value) continue;
     if (holds_several(entry.option)) {
       Json& list = object[name] = Json::array();

@@ -1,5 +1,6 @@
 #include "app/options/requests.h"
 
+#include "app/options/option_fields.h"
 #include "app/pictures/decoding_workers.h"
 #include "app/run/assets.h"
 #include "app/run/usage_error.h"
@@ -13,65 +14,36 @@
 
 namespace hydrascope::app {
 ModelRequest model_request(const ParsedOptions& options) {
-  const OptionReader read(options);
   ModelRequest request;
-  read.take("model", request.word);
-  read.take("checkpoint", request.checkpoint);
-  read.take("use-ema", request.use_ema);
-  read.take("num-classes", request.num_classes);
-  read.take("reset-head", request.reset_head);
-  read.take("attn", request.attention);
-  read.take("attn-opt", request.attention_options);
-  read.take("rel-pos", request.rel_pos);
-  read.take("rel-pos-opt", request.rel_pos_options);
-  read.take("pos-embed", request.pos_embed,
-            [&] { return model::find_pos_embed(options.text("pos-embed")).value(); });
-  read.take("pos-interp", request.pos_interp,
-            [&] { return model::find_pos_interp(options.text("pos-interp")).value(); });
-  read.take("overview", request.overview, [&] { return options.text("overview") == "on"; });
-  bool sees_large = read.is("views", "native") || read.is("views", "look");
-  if (options.declares("native")) sees_large = sees_large || options.flag("native");
+  options.fill(request);
+  bool sees_large = options.is(&TransformRequest::views, "native") ||
+                    options.is(&TransformRequest::views, "look");
+  if (const GivenOption* native = options.find(&TransformRequest::native))
+    sees_large = sees_large || native->flag();
   if (sees_large && request.word.empty() && request.checkpoint.empty() && request.attention.empty())
     request.word = kLargePicturesModel;
   return request;
 }
 
 TransformRequest transform_request(const ParsedOptions& options) {
-  const OptionReader read(options);
   TransformRequest request;
-  const auto three_values = [&](const char* name) {
-    std::array<double, 3> values{};
-    read.take(name, values);
-    return values;
-  };
-  if (options.takes_one_value("img-size"))
-    read.take("img-size", request.img_size, [&] { return parse_size(options.text("img-size")); });
-  read.take("crop-pct", request.crop_pct, [&] { return options.number("crop-pct"); });
-  read.take("crop-mode", request.crop_mode,
-            [&] { return image::parse_crop_mode(options.text("crop-mode")); });
-  read.take("interpolation", request.interpolation,
-            [&] { return image::parse_interpolation(options.text("interpolation")); });
-  read.take("mean", request.mean, [&] { return three_values("mean"); });
-  read.take("std", request.std, [&] { return three_values("std"); });
-  read.take("fit", request.fit, [&] { return image::parse_fit(options.text("fit")); });
-  read.take("print-transform", request.is_printed);
-  bool is_native = false;
-  read.take("native", is_native);
-  if (is_native) request.native = {true, options.origin("native")};
-  if (read.given("views")) {
-    const std::string& views = options.text("views");
+  options.fill(request);
+  const GivenOption* native = options.find(&TransformRequest::native);
+  const bool is_native = native != nullptr && native->flag();
+  if (is_native) request.native = {true, native->origin};
+  if (options.given(&TransformRequest::views)) {
+    const GivenOption& given = options[&TransformRequest::views];
+    const std::string& views = given.text();
     if (is_native && views != "native")
       throw Error(ErrorCode::invalid_argument, "two answers to what of a picture is classified",
-                  options.origin("native") + " with " + options.origin("views") + " " + views);
+                  native->origin + " with " + given.origin + " " + views);
     if (views == "native") request.native = {true, "`native`"};
     for (const auto tiling : {image::Tiling::tiles, image::Tiling::pyramid, image::Tiling::look})
-      if (views == image::views_name({.tiling = tiling}))
-        request.views = {tiling, options.origin("views")};
+      if (views == image::views_name({.tiling = tiling})) request.views = {tiling, given.origin};
   }
-  read.take("look-model", request.look_model);
   if (!request.look_model.empty() &&
       !(request.views && request.views->value == image::Tiling::look))
-    throw UsageError("is the model of closer looks", options.origin("look-model"),
+    throw UsageError("is the model of closer looks", options[&TransformRequest::look_model].origin,
                      "add `views` look");
   if (request.native && request.img_size) {
     throw Error(ErrorCode::invalid_argument, "`native` keeps the picture's own size",
@@ -87,74 +59,74 @@ TransformRequest transform_request(const ParsedOptions& options) {
 }
 
 RunRequest run_request(const ParsedOptions& options, AutoExif exif) {
-  const OptionReader read(options);
   RunRequest request;
-  read.take("device", request.device);
-  read.take("precision", request.precision);
-  if (options.takes_one_value("kernels")) request.kernels = parse_kernels(options.text("kernels"));
-  read.take("calibration", request.calibration);
-  read.take("seed", request.seed);
-  read.take("deterministic", request.deterministic);
-  read.take("threads", request.threads);
-  read.take("workers", request.workers);
+  options.fill(request, request.decode);
   // The default of training is one of its steps.
-  if (read.given("batch-size")) read.take("batch-size", request.batch_size);
-  read.take("max-pixels", request.decode.max_pixels);
-  read.take("max-bytes", request.decode.max_bytes);
+  if (options.given(&RunRequest::batch_size))
+    take(options[&RunRequest::batch_size], request.batch_size);
   // The pictures of `serve` come from strangers: other processes decode there.
-  if (options.declares("decode-timeout"))
-    request.decode.reader = &decoding_workers(options.number("decode-timeout"));
+  if (const GivenOption* timeout = options.find(&image::DecodeOptions::reader))
+    request.decode.reader = &decoding_workers(timeout->number());
   request.fastest = exif == AutoExif::upright;
+  const Field applies = &image::DecodeOptions::apply_exif;
   request.decode.apply_exif =
-      exif == AutoExif::upright ? !read.is("exif", "ignore") : read.is("exif", "apply");
-  read.take("check-precision", request.check_precision);
-  read.take("ddp-timeout", request.join_timeout);
-  request.fail_fast = read.is("on-error", "fail");
+      exif == AutoExif::upright ? !options.is(applies, "ignore") : options.is(applies, "apply");
   return request;
 }
 
 Console console_request(const ParsedOptions& options) {
-  const OptionReader read(options);
   Console console;
-  read.take("verbose", console.verbose);
-  read.take("quiet", console.quiet);
-  console.progress = !options.flag("no-progress") && !console.quiet;
+  options.fill(console);
+  console.progress = console.progress && !console.quiet;
   const char* no_color = std::getenv("NO_COLOR");  // https://no-color.org: set and not empty
-  std::string output;
-  read.take("output", output);
-  const bool is_shown = is_standard_output(output);
-  console.color = read.is("color", "always") ||
-                  (read.is("color", "auto") && (no_color == nullptr || *no_color == '\0') &&
-                   is_shown && isatty(STDOUT_FILENO) == 1);
+  OutputRequest output;
+  options.fill(output);
+  const bool is_shown = is_standard_output(output.file);
+  console.color =
+      options.is(&Console::color, "always") ||
+      (options.is(&Console::color, "auto") && (no_color == nullptr || *no_color == '\0') &&
+       is_shown && isatty(STDOUT_FILENO) == 1);
   return console;
 }
 
 std::vector<std::string> input_words(const ParsedOptions& options) {
   std::vector<std::string> words = options.positionals();
-  if (options.declares("input"))
-    words.insert(words.end(), options.texts("input").begin(), options.texts("input").end());
+  if (const GivenOption* more = options.find(&PicturesRequest::words))
+    words.insert(words.end(), more->values.begin(), more->values.end());
   return words;
 }
 
 OutputRequest output_request(const ParsedOptions& options) {
-  const std::string& file = options.text("output");
-  return {file, choose_format(options.text("format"), file,
-                              options.entries().at("format").option.choices)};
+  OutputRequest request;
+  options.fill(request);
+  const GivenOption& format = options[&OutputRequest::format];
+  request.format = choose_format(format.text(), request.file, format.option.choices);
+  return request;
 }
 
 PicturesRequest pictures_request(const ParsedOptions& options, AutoExif exif) {
-  PicturesRequest request{console_request(options),
-                          model_request(options),
-                          transform_request(options),
-                          run_request(options, exif),
-                          input_words(options),
-                          false,
-                          "",
-                          output_request(options)};
-  const OptionReader read(options);
-  read.take("recursive", request.recursive);
-  read.take("labels", request.labels);
+  PicturesRequest request;
+  options.fill(request);
+  request.console = console_request(options);
+  request.model = model_request(options);
+  request.transform = transform_request(options);
+  request.run = run_request(options, exif);
+  request.words = input_words(options);
+  request.output = output_request(options);
   return request;
+}
+
+WeightsRequest weights_request(const ParsedOptions& options) {
+  WeightsRequest request;
+  options.fill(request);
+  return request;
+}
+
+checkpoint::Dtype parse_dtype(const std::string& word) {
+  if (word == "float32") return checkpoint::Dtype::F32;
+  if (word == "float16") return checkpoint::Dtype::F16;
+  if (word == "bfloat16") return checkpoint::Dtype::BF16;
+  throw UsageError("no format of weights", word);
 }
 
 model::Kernels parse_kernels(std::string_view word) {

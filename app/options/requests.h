@@ -2,9 +2,11 @@
 // command line, and its parts take them.
 #pragma once
 
-#include "app/options/option_reader.h"
+#include "app/options/options.h"
+#include "app/results/classify_record.h"
 #include "app/results/format.h"
 #include "app/run/console.h"
+#include "model/checkpoint/formats/safetensors.h"
 #include "model/config/config.h"
 #include "model/image/decode.h"
 #include "model/image/transform_plan.h"
@@ -81,9 +83,17 @@ RunRequest run_request(const ParsedOptions& options, AutoExif exif);
 /// `--kernels`.
 model::Kernels parse_kernels(std::string_view word);
 
+/// How weights are written.
+struct WeightsRequest {
+  std::optional<checkpoint::Dtype> dtype = {};
+};
+/// "float32", "float16" or "bfloat16". Throws Error(invalid_argument).
+checkpoint::Dtype parse_dtype(const std::string& word);
+WeightsRequest weights_request(const ParsedOptions& options);
+
 /// `-v`, `-q`, `--no-progress` and `--color`, whose "auto" asks the terminal.
 Console console_request(const ParsedOptions& options);
-/// Positionals and `--input`, where the command has it, in that order.
+/// Positionals, and the values of the option that names more of them, where the command has one.
 std::vector<std::string> input_words(const ParsedOptions& options);
 
 /// `-o` and `--format`.
@@ -102,6 +112,7 @@ struct PicturesRequest {
   std::vector<std::string> words;  ///< what names the pictures
   bool recursive = false;
   std::string labels;
+  LabelType label_type = LabelType::name;
   OutputRequest output;
 };
 PicturesRequest pictures_request(const ParsedOptions& options, AutoExif exif);

@@ -2,11 +2,21 @@
 #include "app/options/mechanism_listing.h"
 #include "app/options/option_builders.h"
 #include "app/options/options.h"
+#include "app/options/requests.h"
 #include "app/results/format.h"
 
 #include <utility>
 
 namespace hydrascope::app {
+namespace {
+
+bool is_on(const std::string& word) { return word == "on"; }
+bool is_fail(const std::string& word) { return word == "fail"; }
+bool is_not_true(const std::string& word) { return word != "true"; }
+image::Size parse_img_size(const std::string& word) { return parse_size(word); }
+
+}  // namespace
+
 std::vector<Option> model_options() {
   return in_group(
       "Model", Role::model,
@@ -14,39 +24,48 @@ std::vector<Option> model_options() {
           text("model",
                "name, file or folder of the model; `hydrascope models list` lists names, and "
                "hf-hub:org/name[@revision] is one in the local Hugging Face cache",
-               letter('m'), takes("MODEL"), otherwise("the bundled checkpoint"), also({{"arch"}}),
-               completes_files, role(Role::source)),
+               into(&ModelRequest::word), letter('m'), takes("MODEL"),
+               otherwise("the bundled checkpoint"), also({{"arch"}}), completes_files,
+               role(Role::source)),
           text("checkpoint", "weights of a --model that is named by its architecture",
-               takes("FILE"), completes_files, role(Role::source)),
-          flag("use-ema", "take the checkpoint's moving average of the weights"),
+               into(&ModelRequest::checkpoint), takes("FILE"), completes_files, role(Role::source)),
+          flag("use-ema", "take the checkpoint's moving average of the weights",
+               into(&ModelRequest::use_ema)),
           text("attn",
                "attention of each layer, as hydra:last4; hydra: all layers, hydra:every2, "
                "softmax:0-9,hydra:10-11 (from 0); `hydrascope models list` lists mechanisms",
-               takes("SPEC"), otherwise("the checkpoint's"), suggests(mechanism_names())),
+               into(&ModelRequest::attention), takes("SPEC"), otherwise("the checkpoint's"),
+               suggests(mechanism_names())),
           text("attn-opt",
                "setting of an attention mechanism; `hydrascope models info MECHANISM` lists "
                "settings",
-               takes("MECHANISM[:LAYERS].KEY=VALUE"), repeatable, suggests(mechanism_settings())),
+               into(&ModelRequest::attention_options), takes("MECHANISM[:LAYERS].KEY=VALUE"),
+               repeatable, suggests(mechanism_settings())),
           text("rel-pos",
                "position rule of each layer's softmax scores, as rope or alibi:last4; `hydrascope "
                "models list` lists rules",
-               takes("SPEC"), otherwise("the checkpoint's"), suggests(position_names())),
+               into(&ModelRequest::rel_pos), takes("SPEC"), otherwise("the checkpoint's"),
+               suggests(position_names())),
           text("rel-pos-opt",
                "setting of a position rule in all its layers, or in some: alibi:0-5.strength=2; "
                "`hydrascope models info RULE` lists settings",
-               takes("RULE[:LAYERS].KEY=VALUE"), repeatable, suggests(position_settings())),
+               into(&ModelRequest::rel_pos_options), takes("RULE[:LAYERS].KEY=VALUE"), repeatable,
+               suggests(position_settings())),
           text("pos-embed",
                "table of positions that is added to the patches; layers: a learned table for every "
                "block; sincos: sines and cosines of row and column, for any size",
+               into(&ModelRequest::pos_embed, model::find_pos_embed),
                otherwise("the checkpoint's, learned"),
                one_of({"learned", "layers", "sincos", "none"})),
           text("pos-interp",
                "resampling of the position table to another size; timm: bicubic with antialiasing, "
                "hf: bicubic, tile: repeated for every window",
+               into(&ModelRequest::pos_interp, model::find_pos_interp),
                otherwise("the checkpoint's, timm"), one_of({"timm", "hf", "tile"})),
           text("overview",
                "show a picture above the model's size a second time, reduced to that size",
-               otherwise("the checkpoint's, off"), one_of({"on", "off"})),
+               into(&ModelRequest::overview, is_on), otherwise("the checkpoint's, off"),
+               one_of({"on", "off"})),
       });
 }
 
@@ -55,21 +74,25 @@ std::vector<Option> new_head_options() {
       "Model", Role::model,
       {integer("num-classes",
                "number of classes; a classifier of another size is replaced by a new one",
-               otherwise("the checkpoint's"), at_least(1)),
-       flag("reset-head", "replace the classifier by a new one, with random weights")});
+               into(&ModelRequest::num_classes), otherwise("the checkpoint's"), at_least(1)),
+       flag("reset-head", "replace the classifier by a new one, with random weights",
+            into(&ModelRequest::reset_head))});
 }
 
 std::vector<Option> input_options() {
   return in_group(
       "Input", Role::task,
       {
-          flag("recursive", "search the folders inside a folder too"),
-          text("on-error", "go on after a failed input (exit code 3), or stop", by_default("skip"),
-               one_of({"skip", "fail"}), also({{"strict", "fail"}}), role(Role::console)),
+          flag("recursive", "search the folders inside a folder too",
+               into(&PicturesRequest::recursive)),
+          text("on-error", "go on after a failed input (exit code 3), or stop",
+               into(&RunRequest::fail_fast, is_fail), by_default("skip"), one_of({"skip", "fail"}),
+               also({{"strict", "fail"}}), role(Role::console)),
           integer("max-pixels", "most pixels of a picture; more are refused",
-                  by_default("536870912"), at_least(1)),
-          integer("max-bytes", "most bytes of a file; more are refused", by_default("2147483647"),
-                  at_least(1), at_most(2147483647)),
+                  into(&image::DecodeOptions::max_pixels), by_default("536870912"), at_least(1)),
+          integer("max-bytes", "most bytes of a file; more are refused",
+                  into(&image::DecodeOptions::max_bytes), by_default("2147483647"), at_least(1),
+                  at_most(2147483647)),
       });
 }
 
@@ -77,29 +100,35 @@ std::vector<Option> preprocessing_options() {
   return in_group(
       "Preprocessing", Role::source,
       {
-          text("img-size", "size of the model's input, height x width", takes("N|HxW"),
+          text("img-size", "size of the model's input, height x width",
+               into(&TransformRequest::img_size, parse_img_size), takes("N|HxW"),
                otherwise("the model's"), also({{"imgsz"}})),
-          text("fit", "treatment of a size that the patch does not divide", by_default("pad"),
+          text("fit", "treatment of a size that the patch does not divide",
+               into(&TransformRequest::fit, image::parse_fit), by_default("pad"),
                one_of({"pad", "crop", "resize"}), role(Role::model)),
           number("crop-pct", "side of the crop over the resized picture's",
-                 otherwise("the model's"), at_least(0.01)),
+                 into(&TransformRequest::crop_pct), otherwise("the model's"), at_least(0.01)),
           text("crop-mode",
                "way to a square: the centre, the squashed picture, or the picture with a border",
-               otherwise("the model's"), one_of({"center", "squash", "border"})),
-          text("interpolation", "filter that resizes pictures", otherwise("the model's"),
-               one_of({"bicubic", "bilinear", "nearest"})),
-          number("mean", "mean of the colour channels, of pixels in 0..1", takes("R G B"),
-                 otherwise("the model's"), values(3)),
-          number("std", "deviation of colour channels, of pixels in 0..1", takes("R G B"),
-                 otherwise("the model's"), values(3)),
+               into(&TransformRequest::crop_mode, image::parse_crop_mode), otherwise("the model's"),
+               one_of({"center", "squash", "border"})),
+          text("interpolation", "filter that resizes pictures",
+               into(&TransformRequest::interpolation, image::parse_interpolation),
+               otherwise("the model's"), one_of({"bicubic", "bilinear", "nearest"})),
+          number("mean", "mean of the colour channels, of pixels in 0..1",
+                 into(&TransformRequest::mean), takes("R G B"), otherwise("the model's"),
+                 values(3)),
+          number("std", "deviation of colour channels, of pixels in 0..1",
+                 into(&TransformRequest::std), takes("R G B"), otherwise("the model's"), values(3)),
           text("exif",
                "use of the orientation in a picture's file; auto: apply it to classify and draw, "
                "ignore it to learn and score, as timm does",
-               by_default("auto"), one_of({"auto", "apply", "ignore"}), role(Role::model)),
+               for_field(&image::DecodeOptions::apply_exif), by_default("auto"),
+               one_of({"auto", "apply", "ignore"}), role(Role::model)),
           flag("print-transform", "print the preprocessing of pictures; stop there without inputs",
-               role(Role::console)),
+               into(&TransformRequest::is_printed), role(Role::console)),
           flag("native", "show each picture at its own size, fitted to the patches",
-               role(Role::model)),
+               for_field(&TransformRequest::native), role(Role::model)),
       });
 }
 
@@ -111,8 +140,10 @@ std::vector<Option> views_options() {
             "overlapping tiles of the model's size, each class by its best tile; pyramid: the "
             "whole, and tiles at the picture's size and its halves; look: one pass at 1088 pixels "
             "(--img-size) along the shorter edge, then closer where its map says",
-            by_default("whole"), one_of({"whole", "native", "tiles", "pyramid", "look"})),
-       text("look-model", "model that looks closer, with --views look", takes("MODEL"),
+            for_field(&TransformRequest::views), by_default("whole"),
+            one_of({"whole", "native", "tiles", "pyramid", "look"})),
+       text("look-model", "model that looks closer, with --views look",
+            into(&TransformRequest::look_model), takes("MODEL"),
             otherwise("softmax beside a bundled model, else the same"), role(Role::source))});
 }
 
@@ -120,30 +151,33 @@ std::vector<Option> runtime_options() {
   return in_group(
       "Runtime", Role::speed,
       {
-          integer("batch-size", "pictures per forward pass", letter('b'),
-                  otherwise("chosen by size"), at_least(1), role(Role::step)),
-          integer("workers", "threads that decode and transform pictures", letter('j'),
-                  otherwise("processors"), at_least(1), at_most(1024)),
-          integer("threads", "threads that compute the model", otherwise("processors"), at_least(1),
+          integer("batch-size", "pictures per forward pass", for_field(&RunRequest::batch_size),
+                  letter('b'), otherwise("chosen by size"), at_least(1), role(Role::step)),
+          integer("workers", "threads that decode and transform pictures",
+                  into(&RunRequest::workers), letter('j'), otherwise("processors"), at_least(1),
                   at_most(1024)),
+          integer("threads", "threads that compute the model", into(&RunRequest::threads),
+                  otherwise("processors"), at_least(1), at_most(1024)),
           text("device",
                "auto, cpu, cuda or cuda:N; the run fails if a named device cannot be used",
-               letter('d'), takes("DEVICE"), by_default("auto")),
+               into(&RunRequest::device), letter('d'), takes("DEVICE"), by_default("auto")),
           text("precision",
                "number format of the computation; auto: on this processor the faster of float32 "
                "and bfloat16 by a measurement, on a GPU bfloat16",
-               takes("FORMAT"), by_default("auto"),
+               into(&RunRequest::precision), takes("FORMAT"), by_default("auto"),
                one_of({"auto", "float32", "tf32", "float16", "bfloat16", "int8"}),
                synonyms({{"fp32", "float32"}, {"fp16", "float16"}, {"bf16", "bfloat16"}}),
                also({{"fp16", "float16"}, {"bf16", "bfloat16"}}), role(Role::model)),
           text("calibration", "pictures for the calibration of int8",
-               takes("FOLDER|FILE|@LIST|none"), otherwise("the bundled photographs"),
-               completes_files, role(Role::model)),
+               into(&RunRequest::calibration), takes("FOLDER|FILE|@LIST|none"),
+               otherwise("the bundled photographs"), completes_files, role(Role::model)),
           text("kernels", "computation by fused kernels or by the readable reference",
-               by_default("auto"), one_of({"auto", "fused", "reference"}), role(Role::model)),
-          integer("seed", "seed of the random numbers", by_default("42"), at_least(0),
-                  role(Role::model)),
-          flag("deterministic", "give the same bits in every run, at the cost of speed"),
+               into(&RunRequest::kernels, parse_kernels), by_default("auto"),
+               one_of({"auto", "fused", "reference"}), role(Role::model)),
+          integer("seed", "seed of the random numbers", into(&RunRequest::seed), by_default("42"),
+                  at_least(0), role(Role::model)),
+          flag("deterministic", "give the same bits in every run, at the cost of speed",
+               into(&RunRequest::deterministic)),
       });
 }
 
@@ -152,30 +186,32 @@ std::vector<Option> precision_check_options() {
       "Runtime", Role::report,
       {integer("check-precision",
                "compute the first N pictures in float32 too; the end says how far they differ",
-               at_least(1))});
+               into(&RunRequest::check_precision), at_least(1))});
 }
 
 std::vector<Option> launch_options() {
   return in_group(
       "Runtime", Role::speed,
       {number("ddp-timeout", "seconds that a process started by torchrun waits for the others",
-              takes("SECONDS"), by_default("600"), at_least(0.1), at_most(1e6))});
+              into(&RunRequest::join_timeout), takes("SECONDS"), by_default("600"), at_least(0.1),
+              at_most(1e6))});
 }
 
 std::vector<Option> output_options() {
   return in_group(
       "Output", Role::place,
       {
-          text("output", "file of the results", letter('o'), takes("FILE|-"),
-               otherwise("standard output"), written),
+          text("output", "file of the results", into(&OutputRequest::file), letter('o'),
+               takes("FILE|-"), otherwise("standard output"), written),
           text("format", "form of results; without it the extension of --output decides",
-               takes("FORMAT"), otherwise("text"), one_of(report_formats())),
+               for_field(&OutputRequest::format), takes("FORMAT"), otherwise("text"),
+               one_of(report_formats())),
       });
 }
 
 std::vector<Option> record_output_options() {
   std::vector<Option> options = output_options();
-  named(options, "format").choices = record_formats();
+  row_of(options, &OutputRequest::format).choices = record_formats();
   return options;
 }
 
@@ -184,8 +220,10 @@ std::vector<Option> label_options() {
       "Labels", Role::source,
       {
           text("labels", "file of the names of the classes, one a line, or synset and names",
-               takes("FILE"), otherwise("the model's"), also({{"class-map"}}), completes_files),
-          text("label-type", "name of a class in text: words, id or index", by_default("name"),
+               into(&PicturesRequest::labels), takes("FILE"), otherwise("the model's"),
+               also({{"class-map"}}), completes_files),
+          text("label-type", "name of a class in text: words, id or index",
+               into(&PicturesRequest::label_type, parse_label_type), by_default("name"),
                one_of({"name", "id", "index"}), role(Role::console)),
       });
 }
@@ -196,16 +234,20 @@ std::vector<Option> general_options() {
       in_group(
           "General", Role::console,
           {
-              text("config", "read options from a JSON file; flags win", letter('c'),
-                   takes("FILE.json"), completes_files),
-              flag("dump-config", "print the resolved options as JSON, for --config, and stop"),
-              flag("verbose", "print more on standard error", letter('v')),
-              flag("quiet", "print errors alone on standard error", letter('q')),
-              flag("no-progress", "show no progress bar"),
-              text("color", "colours in text output; NO_COLOR is honoured", by_default("auto"),
+              text("config", "read options from a JSON file; flags win",
+                   into(&GeneralRequest::config), letter('c'), takes("FILE.json"), completes_files),
+              flag("dump-config", "print the resolved options as JSON, for --config, and stop",
+                   into(&GeneralRequest::dump_config)),
+              flag("verbose", "print more on standard error", into(&Console::verbose), letter('v')),
+              flag("quiet", "print errors alone on standard error", into(&Console::quiet),
+                   letter('q')),
+              flag("no-progress", "show no progress bar", into(&Console::progress, is_not_true)),
+              text("color", "colours in text output; NO_COLOR is honoured",
+                   for_field(&Console::color), by_default("auto"),
                    one_of({"auto", "always", "never"})),
-              flag("usage", "print the common options and examples, and stop", letter('h')),
-              flag("help", "print every option, and stop"),
+              flag("usage", "print the common options and examples, and stop",
+                   into(&GeneralRequest::usage), letter('h')),
+              flag("help", "print every option, and stop", into(&GeneralRequest::help)),
           }));
 }
 

@@ -1,5 +1,6 @@
 #include "app/options/written_files.h"
 
+#include "app/options/requests.h"
 #include "app/pictures/inputs.h"
 #include "app/run/assets.h"
 #include "app/run/output_file.h"
@@ -40,11 +41,11 @@ struct WrittenFile {
 
 /// The files that come into being for the value of an option: the file, what it is called until it is whole,
 /// and of a folder what is not called after the inputs.
-std::vector<WrittenFile> written_for(const ParsedOptions& options, const std::string& name,
-                                     const std::string& value) {
+std::vector<WrittenFile> written_for(const GivenOption& given, const std::string& value) {
   if (is_stream(value)) return {};
-  const std::string place = options.origin(name) + " " + value;
-  if (name == "save-errors") return {{fs::path(value) / "errors.csv", place}};
+  const std::string place = given.origin + " " + value;
+  if (const std::string& inside = given.option.written_inside; !inside.empty())
+    return {{fs::path(value) / inside, place}};
   return {{value, place}, {beside(end_of_links(value), ".part"), place}};
 }
 
@@ -69,7 +70,7 @@ void check_written_files(const ParsedOptions& options) {
         words.push_back(value);
         continue;
       }
-      for (WrittenFile& file : written_for(options, name, value)) {
+      for (WrittenFile& file : written_for(entry, value)) {
         for (const WrittenFile& other : files)
           if (is_same_file(file.file, other.file) ||
               fs::absolute(file.file).lexically_normal() ==
@@ -83,7 +84,8 @@ void check_written_files(const ParsedOptions& options) {
   std::erase_if(files,
                 [&](const WrittenFile& file) { return !fs::is_regular_file(file.file, ignored); });
   if (files.empty()) return;
-  if (options.declares("model") && options.texts("model").empty())
+  if (const GivenOption* model = options.find(&ModelRequest::word);
+      model != nullptr && model->values.empty())
     words.emplace_back(kDefaultModel);
   for (const std::string& word : words) {
     const fs::path read = file_of_word(word);

@@ -58,11 +58,11 @@ void check_pixels(const PixelRows& rows) {
 
 ServiceRequest service_request(const ParsedOptions& options, bool wants_maps) {
   ServiceRequest request;
-  if (options.declares("quiet")) request.console = console_request(options);
+  if (options.find(&Console::quiet) != nullptr) request.console = console_request(options);
   request.model = model_request(options);
   request.transform = transform_request(options);
   request.run = run_request(options, AutoExif::upright);
-  OptionReader(options).take("labels", request.labels);
+  options.fill<PicturesRequest>(request);
   if (wants_maps) request.maps = map_words(options);
   return request;
 }

@@ -10,52 +10,62 @@
 #include <cmath>
 
 namespace hydrascope::app {
+
+namespace training = model::training;
+
 namespace {
 
-constexpr std::array<RecipeDefault, 4> kRecipeDefaults{{
-    {"lr", "1e-3", "6e-5"},
-    {"mechanism-lr-scale", "3", "20"},
-    {"batch-size", "32", "16", true},
-    {"steps-outputs", "100", "0"},
-}};
+const std::array<RecipeDefault, 4>& recipe_defaults() {
+  static const std::array<RecipeDefault, 4> kAll{{
+      {&ConvertOptions::learning_rate, "1e-3", "6e-5"},
+      {&ConvertOptions::mechanism_rate_scale, "3", "20"},
+      {&RunRequest::batch_size, "32", "16", true},
+      {&ConvertOptions::steps_outputs, "100", "0"},
+  }};
+  return kAll;
+}
 
 /// What makes sense of the shared options, and where `-m` is the model to convert.
 std::vector<Option> parent_options() {
-  std::vector<Option> options = as_in("classify", without(model_options(), {"checkpoint"}));
-  Option& model = named(options, "model");
+  std::vector<Option> options =
+      as_in("classify", without(model_options(), {&ModelRequest::checkpoint}));
+  Option& model = row_of(options, &ModelRequest::word);
   model.help = "model to convert and to learn from";
   model.default_note = "the bundled softmax model";
   model.aliases = {};
-  Option& attention = named(options, "attn");
+  Option& attention = row_of(options, &ModelRequest::attention);
   attention.help = "attention to convert to" + attention.help.substr(attention.help.find(", as "));
   attention.default_note = "with --sizes the checkpoint's";
   for (Option* own : {&model, &attention}) own->explained_by.clear();
   model.role = Role::place;  // a recipe knows the parent by its weights alone
-  return join({options, as_in("train", new_head_options()),
-               in_group("Model", Role::source,
-                        {text("arch", "architecture", takes("NAME"),
-                              otherwise("what names and shapes of the checkpoint show"))})});
+  return join(
+      {options, as_in("train", new_head_options()),
+       in_group("Model", Role::source,
+                {text("arch", "architecture", into(&ConvertOptions::architecture), takes("NAME"),
+                      otherwise("what names and shapes of the checkpoint show"))})});
 }
 
 std::vector<Option> result_options() {
   return in_group(
       "Conversion", Role::task,
       {text("output", "safetensors file to write; FILE.training beside it has states and logs",
-            letter('o'), takes("FILE"), written, role(Role::place)),
+            into(&OutputRequest::file), letter('o'), takes("FILE"), written, role(Role::place)),
        text("stage",
             "train converted layers alone (maps), the model end to end (finetune), or both",
-            by_default("both"), one_of({"maps", "finetune", "both"})),
-       number("epochs", "epochs end to end, at the model's own size", "5"),
+            into(&ConvertOptions::stage), by_default("both"), one_of({"maps", "finetune", "both"})),
+       number("epochs", "epochs end to end, at the model's own size", into(&ConvertOptions::epochs),
+              "5"),
        integer("steps-sizes", "steps of the stage that learns --sizes from the answers of --model",
-               "400", 1),
+               into(&ConvertOptions::steps_sizes), "400", 1),
        text("start",
             "earlier conversion whose layers of the same attention are taken; only the last stage "
             "trains them, and the last of several models wins",
-            takes("FILE"), repeatable, completes_files),
+            into(&ConvertOptions::starts), takes("FILE"), repeatable, completes_files),
        stored_dtype("float32; the checkpoint's when it is only rewritten"),
-       flag("force", "replace a file that exists, begin a run anew", role(Role::place)),
+       flag("force", "replace a file that exists, begin a run anew", into(&ResumeRequest::force),
+            role(Role::place)),
        flag("format-only", "rewrite IN as OUT, weights bit for bit; as IN OUT without --attn",
-            role(Role::place))});
+            into(&ConvertOptions::format_only), role(Role::place))});
 }
 
 std::vector<Option> picture_options() {
@@ -63,51 +73,66 @@ std::vector<Option> picture_options() {
       "Input", Role::task,
       {text("input",
             "pictures to learn from; labels are not needed: folder, file, quoted glob or @list.txt",
-            letter('i'), takes("PATH"), repeatable, completes_files),
+            for_field(&PicturesRequest::words), letter('i'), takes("PATH"), repeatable,
+            completes_files, as_argument),
        number("held-out",
               "held-out pictures that choose the best state: their number, or a share below 1; at "
               "most a quarter of each --input",
-              takes("N|SHARE"), by_default("480"), at_least(0.001)),
-       flag("balance-sources", "draw from every --input equally often, whatever its size"),
-       text("eval", "labelled pictures for the top-1 of the finished model", takes("FOLDER"),
-            completes_files, role(Role::report)),
+              into(&ConvertOptions::held_out), takes("N|SHARE"), by_default("480"),
+              at_least(0.001)),
+       flag("balance-sources", "draw from every --input equally often, whatever its size",
+            into(&ConvertOptions::balances_sources)),
+       text("eval", "labelled pictures for the top-1 of the finished model",
+            into(&ConvertOptions::evaluated_folder), takes("FOLDER"), completes_files,
+            role(Role::report)),
        text("labels-csv", "labels of --eval: a table of file and label (id, name or index)",
-            takes("FILE"), completes_files, role(Role::report))});
+            into(&ConvertOptions::labels_csv), takes("FILE"), completes_files,
+            role(Role::report))});
 }
 
 /// The recipe, whose defaults are those of the bundled models.
 std::vector<Option> recipe_options() {
   return in_group(
       "Advanced", Role::task,
-      {integer("steps-maps", "steps of stage 1: learned maps imitate attention rows", "1600"),
-       integer("steps-outputs", "steps of stage 2: layers imitate attention outputs", ""),
-       number("lr", "largest learning rate of the last stage", ""),
-       number("min-lr", "smallest learning rate of the last stage, at its end", "0"),
-       number("kl-weight", "weight of the logits' divergence in the loss", "1"),
-       number("blocks-weight", "weight of the blocks' relative errors in the loss", "4"),
-       number("mechanism-lr-scale", "learning rate of learned maps and scales, relative to --lr",
+      {integer("steps-maps", "steps of stage 1: learned maps imitate attention rows",
+               into(&ConvertOptions::steps_maps), "1600"),
+       integer("steps-outputs", "steps of stage 2: layers imitate attention outputs",
+               into(&ConvertOptions::steps_outputs), ""),
+       number("lr", "largest learning rate of the last stage", into(&ConvertOptions::learning_rate),
               ""),
+       number("min-lr", "smallest learning rate of the last stage, at its end",
+              into(&ConvertOptions::min_learning_rate), "0"),
+       number("kl-weight", "weight of the logits' divergence in the loss",
+              into(&ConvertOptions::logits_weight), "1"),
+       number("blocks-weight", "weight of the blocks' relative errors in the loss",
+              into(&ConvertOptions::blocks_weight), "4"),
+       number("mechanism-lr-scale", "learning rate of learned maps and scales, relative to --lr",
+              into(&ConvertOptions::mechanism_rate_scale), ""),
        integer("train-from", "first block that learns in the last stage; embeddings never do",
-               takes("LAYER"), otherwise("the first converted one"), at_least(0)),
-       flag("train-head", "let the classifier learn in the last stage"),
+               into(&ConvertOptions::train_from), takes("LAYER"),
+               otherwise("the first converted one"), at_least(0)),
+       flag("train-head", "let the classifier learn in the last stage",
+            into(&ConvertOptions::trains_head)),
        integer("patience", "looks without a better state that end a stage; 0: never",
-               by_default("0"), at_least(0), role(Role::step))});
+               into(&ConvertOptions::patience), by_default("0"), at_least(0), role(Role::step))});
 }
 
 std::vector<Option> optimizer() {
   return with_defaults(optimizer_options(),
-                       {{"weight-decay", "0.02"}, {"opt-betas", "0.9,0.99"}, {"clip-grad", "1"}});
+                       {{&training::ParameterGroupOptions::weight_decay, "0.02"},
+                        {&training::OptimizerOptions::betas, "0.9,0.99"},
+                        {&TrainingOptions::clip_norm, "1"}});
 }
 
 std::vector<Option> report_options() {
-  std::vector<Option> options = without(output_options(), {"output"});
-  named(options, "format").help = "form of the summary on standard output";
+  std::vector<Option> options = without(output_options(), {&OutputRequest::file});
+  row_of(options, &OutputRequest::format).help = "form of the summary on standard output";
   options.push_back(text("report", "also write the report into a file; HTML has curves",
-                         takes("FILE.json|FILE.html"), repeatable, in("Output"), written,
-                         role(Role::report)));
-  options.push_back(number("require-top1",
-                           "exit with code 4 if top-1 on --eval is below PCT percent", takes("PCT"),
-                           in("Output"), role(Role::report)));
+                         into(&ConvertOptions::reports), takes("FILE.json|FILE.html"), repeatable,
+                         in("Output"), written, role(Role::report)));
+  options.push_back(
+      number("require-top1", "exit with code 4 if top-1 on --eval is below PCT percent",
+             into(&ConvertOptions::required_top1), takes("PCT"), in("Output"), role(Role::report)));
   return options;
 }
 
@@ -127,26 +152,38 @@ CommandSpec convert_spec() {
             as_in("classify", training_input_options()), report_options(),
             as_in("train", training_run_options("convert")), as_in("train", runtime),
             as_in("train", launch_options()),
-            as_in("classify", hide(preprocessing_options(), {"native"})),
-            as_in("classify", without(label_options(), {"label-type"})),
-            as_in("train", with_defaults(augmentation_options(), {{"scale", "0.3,1"}})),
-            as_in("train", with_defaults(mixing_options(), {{"mixup", "1"}, {"cutmix", "1"}})),
+            as_in("classify", hide(preprocessing_options(), {&TransformRequest::native})),
+            as_in("classify", without(label_options(), {&PicturesRequest::label_type})),
+            as_in("train", with_defaults(augmentation_options(),
+                                         {{&training::AugmentOptions::scale, "0.3,1"}})),
+            as_in("train",
+                  with_defaults(mixing_options(), {{&training::MixupOptions::mixup_alpha, "1"},
+                                                   {&training::MixupOptions::cutmix_alpha, "1"}})),
             as_in("train", optimizer()),
-            as_in("train", with_defaults(average_options(), {{"model-ema-decay", "0.99"}})),
+            as_in("train",
+                  with_defaults(average_options(), {{&TrainingOptions::average_decay, "0.99"}})),
             recipe_options(), general_options()});
-  Option& batch = named(spec.options, "batch-size");
+  Option& batch = row_of(spec.options, &RunRequest::batch_size);
   batch.explained_by.clear();
   batch.group = "Advanced";
-  named(spec.options, "labels").role = Role::place;  // the new file has the names
-  for (const RecipeDefault& entry : kRecipeDefaults) {
-    std::string& note = named(spec.options, entry.option).default_note;
+  row_of(spec.options, &PicturesRequest::labels).role = Role::place;  // the new file has the names
+  for (const RecipeDefault& entry : recipe_defaults()) {
+    std::string& note = row_of(spec.options, entry.field).default_note;
     note = entry.value;
     if (entry.with_learned_maps != entry.value)
       note += "; with learned feature maps: " + std::string(entry.with_learned_maps);
     if (entry.is_shared) note += ", shared among the processes";
   }
-  spec.common = {"model", "attn", "input",        "output", "epochs",
-                 "sizes", "eval", "require-top1", "resume", "processes"};
+  spec.common = {&ModelRequest::word,
+                 &ModelRequest::attention,
+                 &PicturesRequest::words,
+                 &OutputRequest::file,
+                 &ConvertOptions::epochs,
+                 &TrainingOptions::sizes,
+                 &ConvertOptions::evaluated_folder,
+                 &ConvertOptions::required_top1,
+                 &ResumeRequest::word,
+                 &TrainingOptions::processes};
   spec.examples = {
       "hydrascope convert --attn hydra:last2 -i photos/ -o hydra_last2.safetensors",
       "hydrascope convert in.pth out.safetensors",
@@ -162,14 +199,14 @@ CommandSpec convert_spec() {
 }
 
 double RecipeDefault::of(bool learns_maps, int processes) const {
-  const double number = to_number(learns_maps ? with_learned_maps : value, option);
+  const double number = to_number(learns_maps ? with_learned_maps : value, "a default");
   return is_shared ? std::max(1.0, std::floor(number / processes)) : number;
 }
 
-const RecipeDefault& recipe_default(std::string_view option) {
-  const auto* found = std::ranges::find(kRecipeDefaults, option, &RecipeDefault::option);
-  if (found == kRecipeDefaults.end())
-    throw Error(ErrorCode::internal, "no default depends on the model", std::string(option));
+const RecipeDefault& recipe_default(const Field& field) {
+  const auto* found = std::ranges::find(recipe_defaults(), field, &RecipeDefault::field);
+  if (found == recipe_defaults().end())
+    throw Error(ErrorCode::internal, "no default depends on the model");
   return *found;
 }
 

@@ -13,11 +13,14 @@ CommandSpec evaluate_spec() {
   spec.group = "Measure";
   spec.positionals = "FOLDER";
   spec.options = join({model_options(), input_options(), labelled_set_options(),
-                       without(label_options(), {"label-type"}), score_options(),
+                       without(label_options(), {&PicturesRequest::label_type}), score_options(),
                        preprocessing_options(), views_options(), set_runtime_options(),
                        precision_check_options(), output_options(), general_options()});
-  spec.common = {"model",      "attn",         "views",        "img-size", "precision", "device",
-                 "labels-csv", "limit-images", "require-top1", "html",     "output",    "format"};
+  spec.common = {
+      &ModelRequest::word,         &ModelRequest::attention, &TransformRequest::views,
+      &TransformRequest::img_size, &RunRequest::precision,   &RunRequest::device,
+      &SetRequest::labels_csv,     &SetRequest::limit,       &ScoreRequest::required_top1,
+      &ScoreRequest::html,         &OutputRequest::file,     &OutputRequest::format};
   spec.examples = {
       "hydrascope evaluate imagenet/val --html scores.html",
       "hydrascope evaluate pictures --labels-csv pictures/images.csv --format json",
@@ -35,10 +38,12 @@ CommandSpec compare_spec() {
   spec.positionals = "PICTURES...";
   spec.options =
       join({model_options(), agreement_options(), input_options(), labelled_set_options(),
-            without(label_options(), {"label-type"}), preprocessing_options(),
+            without(label_options(), {&PicturesRequest::label_type}), preprocessing_options(),
             set_runtime_options(), output_options(), general_options()});
-  spec.common = {"model",    "attn",         "against", "against-attn", "against-precision",
-                 "img-size", "limit-images", "output",  "format"};
+  spec.common = {
+      &ModelRequest::word,        &ModelRequest::attention,   &AgainstRequest::word,
+      &AgainstRequest::attention, &AgainstRequest::precision, &TransformRequest::img_size,
+      &SetRequest::limit,         &OutputRequest::file,       &OutputRequest::format};
   spec.examples = {
       "hydrascope compare photos/ -m converted.safetensors --against deit_tiny_patch16_224.softmax",
       "hydrascope compare photos/ --against-precision bfloat16",
@@ -56,10 +61,13 @@ CommandSpec faithfulness_spec() {
   spec.positionals = "PICTURES...";
   spec.options =
       join({model_options(), faithfulness_options(), input_options(), labelled_set_options(),
-            without(label_options(), {"label-type"}), preprocessing_options(),
+            without(label_options(), {&PicturesRequest::label_type}), preprocessing_options(),
             set_runtime_options(), output_options(), general_options()});
-  spec.common = {"model", "attn",     "method",       "measure", "layer",
-                 "class", "img-size", "limit-images", "output",  "format"};
+  spec.common = {&ModelRequest::word,           &ModelRequest::attention,
+                 &FaithfulnessRequest::methods, &FaithfulnessRequest::measures,
+                 &FaithfulnessRequest::layer,   &FaithfulnessRequest::of_class,
+                 &TransformRequest::img_size,   &SetRequest::limit,
+                 &OutputRequest::file,          &OutputRequest::format};
   spec.examples = {
       "hydrascope faithfulness photos/",
       "hydrascope faithfulness photos/ --method hydra,attention,gradcam --steps 7",
@@ -73,11 +81,12 @@ namespace {
 
 std::vector<Option> table_options() {
   std::vector<Option> options = output_options();
-  named(options, "output").placeholder = "FILE";
-  named(options, "output").help =
+  row_of(options, &OutputRequest::file).placeholder = "FILE";
+  row_of(options, &OutputRequest::file).help =
       "file of the table; a name that ends in .html gives a page with charts";
   options.push_back(integer("limit-images", "number of used pictures, evenly spread",
-                            by_default("32"), at_least(1), in("Input"), role(Role::task)));
+                            into(&EvaluateRequest::diagnosed_images), by_default("32"), at_least(1),
+                            in("Input"), role(Role::task)));
   return options;
 }
 
@@ -89,14 +98,18 @@ CommandSpec diagnose_spec() {
   spec.summary = "measure the attention of every layer and head, and its distance from softmax";
   spec.group = "Measure";
   spec.positionals = "PICTURES...";
-  spec.options = join({model_options(), layer_reference_options(),
-                       without(input_options(), {"recursive", "on-error"}), table_options(),
-                       preprocessing_options(),
-                       without(runtime_options(), {"batch-size", "workers", "precision",
-                                                   "calibration", "kernels", "deterministic"}),
-                       general_options()});
-  spec.common = {"model",    "attn",         "against", "against-attn",
-                 "img-size", "limit-images", "output",  "format"};
+  spec.options =
+      join({model_options(), layer_reference_options(),
+            without(input_options(), {&PicturesRequest::recursive, &RunRequest::fail_fast}),
+            table_options(), preprocessing_options(),
+            without(runtime_options(),
+                    {&RunRequest::batch_size, &RunRequest::workers, &RunRequest::precision,
+                     &RunRequest::calibration, &RunRequest::kernels, &RunRequest::deterministic}),
+            general_options()});
+  spec.common = {&ModelRequest::word,         &ModelRequest::attention,
+                 &AgainstRequest::word,       &AgainstRequest::attention,
+                 &TransformRequest::img_size, &EvaluateRequest::diagnosed_images,
+                 &OutputRequest::file,        &OutputRequest::format};
   spec.examples = {
       "hydrascope diagnose photos/",
       "hydrascope diagnose photos/ -m deit_tiny_patch16_224.hydra_last2 -o attention.html",

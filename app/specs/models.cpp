@@ -1,5 +1,6 @@
 // The table of `hydrascope models`.
 #include "app/options/option_builders.h"
+#include "app/options/requests.h"
 #include "app/specs/specs.h"
 
 namespace hydrascope::app {
@@ -7,18 +8,20 @@ namespace {
 
 Option seed() {
   std::vector<Option> options = runtime_options();
-  Option option = named(options, "seed");
+  Option option = row_of(options, &RunRequest::seed);
   option.help = "start of the random weights of `create`";
   option.group = "Create";
   return option;
 }
 
 std::vector<std::string> subcommands_of(const Option& option) {
-  if (option.name == "model") return {"info", "create", "path"};
-  if (option.name == "num-classes") return {"create"};
-  for (const char* name : {"attn", "attn-opt", "rel-pos", "rel-pos-opt", "pos-embed", "img-size"})
-    if (option.name == name) return {"info", "create"};
-  if (option.name == "format") return {"list", "info"};
+  if (option.field == &ModelRequest::word) return {"info", "create", "path"};
+  if (option.field == &ModelRequest::num_classes) return {"create"};
+  for (const Field& field : std::initializer_list<Field>{
+           &ModelRequest::attention, &ModelRequest::attention_options, &ModelRequest::rel_pos,
+           &ModelRequest::rel_pos_options, &ModelRequest::pos_embed, &TransformRequest::img_size})
+    if (option.field == field) return {"info", "create"};
+  if (option.field == &OutputRequest::format) return {"list", "info"};
   if (option.group == "Model" || option.group == "Preprocessing") return {"info"};
   if (option.group == "Create") return {"create"};
   return {};
@@ -38,16 +41,20 @@ CommandSpec models_spec() {
       {"create", "a checkpoint with random weights", "[ARCHITECTURE]"},
       {"path", "path of a model's file, bundled or in the Hugging Face cache", "[MODEL]"}};
   // `info` shows the transform, which all of them change.
-  spec.options = join({hide(model_options(), {"pos-interp", "overview"}),
-                       without(new_head_options(), {"reset-head"}),
-                       hide(preprocessing_options(), {"crop-pct", "crop-mode", "interpolation",
-                                                      "mean", "std", "exif", "print-transform"}),
-                       in_group("Create", Role::place, {stored_dtype("float32")}),
-                       {seed()},
-                       output_options(),
-                       general_options()});
+  spec.options =
+      join({hide(model_options(), {&ModelRequest::pos_interp, &ModelRequest::overview}),
+            without(new_head_options(), {&ModelRequest::reset_head}),
+            hide(preprocessing_options(),
+                 {&TransformRequest::crop_pct, &TransformRequest::crop_mode,
+                  &TransformRequest::interpolation, &TransformRequest::mean, &TransformRequest::std,
+                  &image::DecodeOptions::apply_exif, &TransformRequest::is_printed}),
+            in_group("Create", Role::place, {stored_dtype("float32")}),
+            {seed()},
+            output_options(),
+            general_options()});
   for (Option& option : spec.options) option.subcommands = subcommands_of(option);
-  spec.common = {"model", "attn", "img-size", "output", "format"};
+  spec.common = {&ModelRequest::word, &ModelRequest::attention, &TransformRequest::img_size,
+                 &OutputRequest::file, &OutputRequest::format};
   spec.examples = {
       "hydrascope models list",
       "hydrascope models info deit_base_patch16_224",

@@ -1,6 +1,7 @@
 // The table of `hydrascope serve`.
 #include "app/evaluate/evaluate_options.h"
 #include "app/options/option_builders.h"
+#include "app/specs/requests.h"
 #include "app/specs/specs.h"
 #include "app/visualize/visualize_options.h"
 
@@ -13,29 +14,35 @@ std::vector<Option> server_options() {
       "Server", Role::speed,
       {
           text("host", "address to listen on; other machines reach all but 127.0.0.1",
-               takes("ADDRESS"), by_default("127.0.0.1"), role(Role::place)),
+               into(&ListenRequest::host), takes("ADDRESS"), by_default("127.0.0.1"),
+               role(Role::place)),
           integer("port", "port to listen on; 0: a free port, printed on standard output",
-                  by_default("8080"), at_least(0), at_most(65535), role(Role::place)),
+                  into(&ListenRequest::port), by_default("8080"), at_least(0), at_most(65535),
+                  role(Role::place)),
           number("timeout",
                  "most seconds for a request to arrive, and for a picture to reach the model",
-                 by_default("60"), at_least(0.1), at_most(86400)),
+                 into(&ListenRequest::timeout), by_default("60"), at_least(0.1), at_most(86400)),
           integer("max-waiting", "most requests without an answer; further ones get 503",
-                  otherwise("two batches"), at_least(1), at_most(65536)),
-          integer("max-bytes", "most bytes of a request's body", by_default("33554432"),
-                  at_least(1), at_most(2147483647)),
+                  into(&ListenRequest::most_waiting), otherwise("two batches"), at_least(1),
+                  at_most(65536)),
+          integer("max-bytes", "most bytes of a request's body",
+                  into(&image::DecodeOptions::max_bytes), by_default("33554432"), at_least(1),
+                  at_most(2147483647)),
           integer("max-pixels", "most pixels of a picture; larger ones are refused before decoding",
-                  by_default("67108864"), at_least(1)),
+                  into(&image::DecodeOptions::max_pixels), by_default("67108864"), at_least(1)),
           number("decode-timeout",
                  "most seconds for decoding one picture; a process of its own decodes it, so a "
                  "crash costs one answer",
-                 by_default("10"), at_least(0.1), at_most(1e6)),
+                 for_field(&image::DecodeOptions::reader), by_default("10"), at_least(0.1),
+                 at_most(1e6)),
       });
 }
 
 /// Which maps can be asked for; of which classes is asked with a picture.
 std::vector<Option> served_map_options() {
-  std::vector<Option> options = without(map_options(), {"class", "topk"});
-  named(options, "layer").default_value = "all";
+  std::vector<Option> options =
+      without(map_options(), {&VisualizeRequest::classes, &VisualizeRequest::topk});
+  row_of(options, &MapWords::layers).default_value = "all";
   return options;
 }
 
@@ -47,12 +54,14 @@ CommandSpec serve_spec() {
   spec.aliases = {"server"};
   spec.summary = "answer requests over HTTP: classes, maps, embeddings, and a page to try them";
   spec.group = "Look at pictures";
-  spec.options =
-      join({model_options(), server_options(), served_map_options(), drawing_options(),
-            layer_reference_options(), without(preprocessing_options(), {"print-transform"}),
-            views_options(), runtime_options(), label_options(), general_options()});
-  spec.common = {"model",  "attn",      "native", "views", "method",     "against",
-                 "device", "precision", "host",   "port",  "max-waiting"};
+  spec.options = join({model_options(), server_options(), served_map_options(), drawing_options(),
+                       layer_reference_options(),
+                       without(preprocessing_options(), {&TransformRequest::is_printed}),
+                       views_options(), runtime_options(), label_options(), general_options()});
+  spec.common = {&ModelRequest::word,      &ModelRequest::attention,    &TransformRequest::native,
+                 &TransformRequest::views, &MapWords::methods,          &AgainstRequest::word,
+                 &RunRequest::device,      &RunRequest::precision,      &ListenRequest::host,
+                 &ListenRequest::port,     &ListenRequest::most_waiting};
   spec.examples = {
       "hydrascope serve",
       "hydrascope serve --port 8081 --method hydra,attention --views tiles",

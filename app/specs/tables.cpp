@@ -1,5 +1,6 @@
 // The list of commands, and the tables of those that show things of this program and of files.
 #include "app/options/option_builders.h"
+#include "app/specs/requests.h"
 #include "app/specs/specs.h"
 
 #include <algorithm>
@@ -36,9 +37,10 @@ CommandSpec help_spec() {
   spec.summary = "this list, or every option of a command";
   spec.group = "This program";
   spec.positionals = "[COMMAND [SUBCOMMAND]]";
-  spec.options =
-      join({{flag("man", "print the manual page (troff)", role(Role::task))}, general_options()});
-  spec.common = {"man"};
+  spec.options = join(
+      {{flag("man", "print the manual page (troff)", into(&HelpRequest::man), role(Role::task))},
+       general_options()});
+  spec.common = {&HelpRequest::man};
   spec.examples = {"hydrascope help classify", "hydrascope help --man | man -l -"};
   return spec;
 }
@@ -71,14 +73,15 @@ CommandSpec inspect_spec() {
   spec.positionals = "FILE";
   spec.options =
       join({{flag("use-ema", "show the moving average of the weights that the file holds",
-                  in("Model"), role(Role::model)),
+                  into(&ModelRequest::use_ema), in("Model"), role(Role::model)),
              flag("verify",
                   "read all weights too; exit code 4 if some are NaN or infinite (text and json "
                   "name them)",
-                  role(Role::report))},
+                  into(&InspectRequest::verify), role(Role::report))},
             output_options(),
             general_options()});
-  spec.common = {"use-ema", "verify", "output", "format"};
+  spec.common = {&ModelRequest::use_ema, &InspectRequest::verify, &OutputRequest::file,
+                 &OutputRequest::format};
   spec.examples = {"hydrascope inspect model.safetensors",
                    "hydrascope inspect model.safetensors --verify",
                    "hydrascope inspect checkpoint.pth --format json"};
@@ -94,10 +97,10 @@ CommandSpec doctor_spec() {
       join({{flag("self-test",
                   "compare answers in float32, bfloat16 and int8 with stored ones; the bundled "
                   "pictures are classified on the CPU, exit code 4 if answers differ too much",
-                  role(Role::report))},
+                  into(&DoctorRequest::self_test), role(Role::report))},
             output_options(),
             general_options()});
-  spec.common = {"self-test", "output", "format"};
+  spec.common = {&DoctorRequest::self_test, &OutputRequest::file, &OutputRequest::format};
   spec.examples = {"hydrascope doctor", "hydrascope doctor --self-test",
                    "hydrascope doctor --format json"};
   return spec;

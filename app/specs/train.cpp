@@ -2,80 +2,97 @@
 #include "app/options/option_builders.h"
 #include "app/specs/specs.h"
 #include "app/specs/training.h"
+#include "model/training/schedule.h"
 
 namespace hydrascope::app {
+
+namespace training = model::training;
+
 namespace {
 
+bool is_hard(const std::string& word) { return word == "hard"; }
+
 std::vector<Option> data_options() {
-  return in_group("Input", Role::task,
-                  {
-                      text("train-split", "folder in FOLDER with the training pictures",
-                           takes("NAME"), by_default("train")),
-                      text("val-split", "folder in FOLDER with the validation pictures",
-                           takes("NAME"), otherwise("val, validation or test")),
-                      number("held-out",
-                             "held-out pictures for the validation: about this number, or a share "
-                             "below 1; only without a validation folder",
-                             takes("N|SHARE"), by_default("0"), at_least(0)),
-                  });
+  return in_group(
+      "Input", Role::task,
+      {
+          text("train-split", "folder in FOLDER with the training pictures",
+               into(&DataRequest::train_split), takes("NAME"), by_default("train")),
+          text("val-split", "folder in FOLDER with the validation pictures",
+               into(&DataRequest::val_split), takes("NAME"), otherwise("val, validation or test")),
+          number("held-out",
+                 "held-out pictures for the validation: about this number, or a share "
+                 "below 1; only without a validation folder",
+                 into(&DataRequest::held_out), takes("N|SHARE"), by_default("0"), at_least(0)),
+      });
 }
 
 std::vector<Option> schedule_options() {
-  return in_group("Schedule", Role::task,
-                  {
-                      // A run may go on for more epochs.
-                      integer("epochs", "times through the training pictures", by_default("300"),
-                              at_least(1), role(Role::step)),
-                      number("lr", "largest learning rate",
-                             otherwise("5e-4 x pictures per update / 512"), at_least(0)),
-                      text("sched",
-                           "course of the learning rate over the run, updated every step; step: a "
-                           "tenth after every "
-                           "90 epochs",
-                           by_default("cosine"), one_of({"cosine", "linear", "step", "constant"})),
-                      number("min-lr", "smallest learning rate",
-                             otherwise("1e-5, but at most a hundredth of --lr"), at_least(0)),
-                      integer("warmup-epochs", "epochs of growing learning rate at the start",
-                              otherwise("5, or all but one of fewer --epochs"), at_least(0)),
-                  });
+  return in_group(
+      "Schedule", Role::task,
+      {
+          // A run may go on for more epochs.
+          integer("epochs", "times through the training pictures", into(&TrainOptions::epochs),
+                  by_default("300"), at_least(1), role(Role::step)),
+          number("lr", "largest learning rate", into(&TrainOptions::learning_rate),
+                 otherwise("5e-4 x pictures per update / 512"), at_least(0)),
+          text("sched",
+               "course of the learning rate over the run, updated every step; step: a "
+               "tenth after every "
+               "90 epochs",
+               into(&training::ScheduleOptions::kind), by_default("cosine"),
+               one_of({"cosine", "linear", "step", "constant"})),
+          number("min-lr", "smallest learning rate", into(&TrainOptions::min_learning_rate),
+                 otherwise("1e-5, but at most a hundredth of --lr"), at_least(0)),
+          integer("warmup-epochs", "epochs of growing learning rate at the start",
+                  into(&TrainOptions::warmup_epochs),
+                  otherwise("5, or all but one of fewer --epochs"), at_least(0)),
+      });
 }
 
 std::vector<Option> loss_options() {
   return in_group(
       "Loss", Role::task,
       {
-          number("smoothing", "label smoothing", by_default("0.1"), at_least(0), at_most(0.99)),
+          number("smoothing", "label smoothing", into(&training::MixupOptions::label_smoothing),
+                 by_default("0.1"), at_least(0), at_most(0.99)),
           number("drop-path",
                  "stochastic depth: share of dropped paths in the last block, growing from 0",
-                 by_default("0"), at_least(0), at_most(0.9)),
+                 into(&training::ClassificationOptions::drop_path_rate), by_default("0"),
+                 at_least(0), at_most(0.9)),
           text("teacher", "model to learn from besides the labels: a bundled name, file or folder",
-               takes("MODEL"), completes_files),
+               into(&TrainOptions::teacher), takes("MODEL"), completes_files),
           text("distillation-type",
                "learn from the probabilities of --teacher (soft), or its decisions (hard)",
+               into(&training::ClassificationOptions::distillation_is_hard, is_hard),
                by_default("hard"), one_of({"soft", "hard"})),
-          share("distillation-alpha", "share of --teacher in the loss", "0.5"),
-          number("distillation-tau", "temperature of --distillation-type soft", takes("T"),
-                 by_default("1"), at_least(0.01)),
+          share("distillation-alpha", "share of --teacher in the loss",
+                into(&training::ClassificationOptions::distillation_weight), "0.5"),
+          number("distillation-tau", "temperature of --distillation-type soft",
+                 into(&training::ClassificationOptions::temperature), takes("T"), by_default("1"),
+                 at_least(0.01)),
       });
 }
 
 std::vector<Option> parameter_options() {
-  return {text("freeze", "parameters that do not learn: 'blocks.0.*', 'patch_embed.*'",
-               takes("GLOB"), repeatable, in("Optimizer"), role(Role::task)),
-          flag("grad-checkpointing", "save memory: compute blocks again in the backward pass",
-               in("Run"), role(Role::step))};
+  return {
+      text("freeze", "parameters that do not learn: 'blocks.0.*', 'patch_embed.*'",
+           into(&training::ParameterGroupOptions::freeze), takes("GLOB"), repeatable,
+           in("Optimizer"), role(Role::task)),
+      flag("grad-checkpointing", "save memory: compute blocks again in the backward pass",
+           into(&training::ClassificationOptions::recompute_blocks), in("Run"), role(Role::step))};
 }
 
 std::vector<Option> output() {
   std::vector<Option> options = output_options();
-  Option& output = named(options, "output");
+  Option& output = row_of(options, &OutputRequest::file);
   output.placeholder = "FOLDER";
   output.help = "folder of the run: weights, states, logs";
   output.default_note = "output/train/MODEL-ATTENTION";
   output.aliases = {};
-  named(options, "format").help = "form of the summary on standard output";
-  options.push_back(flag("force", "begin anew in a folder that already holds a run", in("Output"),
-                         role(Role::place)));
+  row_of(options, &OutputRequest::format).help = "form of the summary on standard output";
+  options.push_back(flag("force", "begin anew in a folder that already holds a run",
+                         into(&ResumeRequest::force), in("Output"), role(Role::place)));
   return options;
 }
 
@@ -93,12 +110,16 @@ CommandSpec train_spec() {
             training_run_options("train"), training_runtime_options("64", "1"), launch_options(),
             loss_options(), optimizer_options(), parameter_options(), average_options(),
             augmentation_options(), mixing_options(), resolution_options(),
-            as_in("classify", hide(preprocessing_options(), {"native"})),
-            as_in("classify", without(label_options(), {"label-type"})), general_options()});
-  for (const char* name : {"model", "attn", "img-size"})
-    named(spec.options, name).explained_by.clear();
-  spec.common = {"model",      "attn",   "img-size", "epochs",    "lr",
-                 "batch-size", "output", "resume",   "processes", "device"};
+            as_in("classify", hide(preprocessing_options(), {&TransformRequest::native})),
+            as_in("classify", without(label_options(), {&PicturesRequest::label_type})),
+            general_options()});
+  for (const Field& field : std::initializer_list<Field>{
+           &ModelRequest::word, &ModelRequest::attention, &TransformRequest::img_size})
+    row_of(spec.options, field).explained_by.clear();
+  spec.common = {&ModelRequest::word,   &ModelRequest::attention,     &TransformRequest::img_size,
+                 &TrainOptions::epochs, &TrainOptions::learning_rate, &RunRequest::batch_size,
+                 &OutputRequest::file,  &ResumeRequest::word,         &TrainingOptions::processes,
+                 &RunRequest::device};
   spec.examples = {
       "hydrascope train photos/ -m deit_tiny_patch16_224.softmax --reset-head --epochs 10 --lr "
       "1e-4",

@@ -1,15 +1,103 @@
-// Options that `train` and `convert` share, spelled as timm's train.py has them.
+// Options that `train` and `convert` share, spelled as timm's train.py has them, and what they fill.
+// Free of LibTorch.
 #pragma once
 
-#include "app/options/options.h"
+#include "app/options/requests.h"
+#include "model/training/data/training_set.h"
+#include "model/training/options.h"
 
+#include <cstdint>
 #include <map>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <utility>
 #include <vector>
 
 namespace hydrascope::app {
+
+/// What happens to a run that the folder holds.
+struct ResumeRequest {
+  std::string word;    ///< `--resume`: "auto", a state's file, or ""
+  bool force = false;  ///< it is replaced
+};
+
+/// What both commands are asked for beside the requests of all commands and of the library's parts.
+struct TrainingOptions {
+  ResumeRequest resume = {};
+  std::optional<Asked<int>> processes = {};
+  std::optional<model::training::Autocast> autocast = {};  ///< without: by the device
+  std::vector<image::Size> sizes = {};                     ///< `--sizes`
+  std::string scenes = {};
+  bool averages = false;  ///< `--model-ema`
+  double average_decay = 0;
+  int recent_states = 1;
+  double max_minutes = 0;              ///< 0: no limit
+  std::int64_t cache_mebibytes = 512;  ///< of decoded pictures
+  std::int64_t accumulation = 1;       ///< batches of one update
+  double clip_norm = 0;                ///< 0: none
+  model::training::AugmentOptions augment = {};
+  model::training::OptimizerOptions optimizer = {};
+  model::training::ParameterGroupOptions groups = {};
+  model::training::MixupOptions mixup = {};
+  std::vector<std::string> settings = {};  ///< `--set`
+  // By `--set`:
+  std::int64_t log_every = 20;
+  std::int64_t steps_between_states = 0;
+
+  [[nodiscard]] double max_seconds() const { return 60 * max_minutes; }
+};
+
+/// `--train-split` and its neighbours.
+struct DataRequest {
+  std::vector<std::string> words = {};  ///< one folder
+  std::string train_split = "train";
+  std::optional<std::string> val_split = {};  ///< without: the usual names are tried
+  bool names_train_split = false;             ///< it is not the default
+  double held_out = 0;                        ///< share, or number from 1 on
+  std::string labels = {};
+  std::uint64_t seed = 42;
+};
+
+/// What `train` alone is asked for.
+struct TrainOptions {
+  std::string teacher = {};  ///< a model's name, file or folder; "" is none
+  model::training::ClassificationOptions loss = {};
+  std::int64_t epochs = 1;
+  std::optional<std::int64_t> warmup_epochs = {};
+  std::optional<double> learning_rate = {};
+  std::optional<double> min_learning_rate = {};
+};
+
+/// What `convert` alone is asked for; numbers that it lacks depend on the model.
+struct ConvertOptions {
+  std::string architecture = {};  ///< of the checkpoint; "": as its names and shapes show
+  bool format_only = false;
+  double held_out = 480;
+  bool balances_sources = false;
+  std::string stage = "both";  ///< "maps", "finetune" or "both"
+  double epochs = 5;
+  std::int64_t steps_maps = 1600;
+  std::optional<std::int64_t> steps_outputs = {};
+  std::int64_t steps_sizes = 400;
+  std::optional<double> learning_rate = {};
+  std::optional<double> mechanism_rate_scale = {};
+  double min_learning_rate = 0;
+  double logits_weight = 1;
+  double blocks_weight = 4;
+  std::int64_t train_from = -1;
+  bool trains_head = false;
+  std::int64_t patience = 0;
+  std::vector<std::string> starts = {};  ///< files
+  std::string evaluated_folder = {};
+  std::string labels_csv = {};
+  std::optional<double> required_top1 = {};
+  std::vector<std::string> reports = {};  ///< files
+  // By `--set`:
+  std::optional<std::int64_t> batch_size_maps = {};
+  std::int64_t evaluations = 10;
+  double sizes_learning_rate = 1e-4;
+};
 
 /// opt, momentum, opt-betas, weight-decay, layer-decay, clip-grad, grad-accum-steps.
 std::vector<Option> optimizer_options();
@@ -33,19 +121,24 @@ struct RunSetting {
 std::vector<RunSetting> run_settings(std::string_view command);
 /// The role of an option or a setting by its name in a recipe; `task` for names of neither.
 Role role_of_setting(std::string_view command, std::string_view recorded);
+/// The name in recipes of the option or setting that fills `field`. Error(internal) if there is none.
+const std::string& recorded_name(std::string_view command, const Field& field);
 /// The words of `--set` by setting, the last one of each. Throws Error(invalid_argument) for words
 /// that set nothing.
 std::map<std::string, std::string> words_of_settings(std::string_view command,
                                                      const std::vector<std::string>& words);
+
+/// All settings of a command, with the values that these words of `--set` give. Throws as above.
+ParsedOptions settings_of(std::string_view command, const std::vector<std::string>& words);
 
 /// Those of `runtime_options` that training has: batch-size, device, threads, workers, seed,
 /// deterministic; and processes, with that default.
 std::vector<Option> training_runtime_options(const std::string& batch_size,
                                              const std::string& processes);
 
-/// The same table with other defaults: {{"lr", "1e-4"}}. Error(internal) for a name it lacks.
+/// The same table with other defaults: {{&TrainOptions::learning_rate, "1e-4"}}. Error(internal) for a field it lacks.
 std::vector<Option> with_defaults(std::vector<Option> options,
-                                  const std::vector<std::pair<std::string, std::string>>& values);
+                                  const std::vector<std::pair<Field, std::string>>& values);
 
 /// max-pixels, on-error: of the pictures that are learned from.
 std::vector<Option> training_input_options();
@@ -54,14 +147,14 @@ std::vector<Option> training_input_options();
 /// teacher, which large steps would leave, as measured (docs/training.md). Not the option's own
 /// default: `--dump-config` knows no model, and what it says would count as the user's choice.
 struct RecipeDefault {
-  std::string_view option;
+  Field field;
   std::string_view value;
   std::string_view with_learned_maps;
   bool is_shared = false;  ///< by the processes, each of which takes its part
 
   [[nodiscard]] double of(bool learns_maps, int processes) const;
 };
-/// Error(internal) where that option has none.
-const RecipeDefault& recipe_default(std::string_view option);
+/// Error(internal) where the field's option has none.
+const RecipeDefault& recipe_default(const Field& field);
 
 }  // namespace hydrascope::app

@@ -17,6 +17,24 @@ std::string method_help() {
   return "methods of the map; " + help;
 }
 
+model::explain::MaplessLayers parse_mapless(const std::string& word) {
+  return word == "cosine" ? model::explain::MaplessLayers::cosine
+                          : model::explain::MaplessLayers::skip;
+}
+
+viz::Sign parse_sign(const std::string& word) {
+  if (word == "positive") return viz::Sign::positive;
+  return word == "absolute" ? viz::Sign::absolute : viz::Sign::both;
+}
+
+viz::Sampling parse_blocks(const std::string& word) {
+  return word == "true" ? viz::Sampling::nearest : viz::Sampling::bilinear;
+}
+
+viz::ImageFormat parse_image_format(const std::string& word) {
+  return viz::image_format("." + word);
+}
+
 std::vector<std::string> colormap_names() {
   std::vector<std::string> names;
   for (const viz::Colormap& colormap : viz::colormaps()) names.emplace_back(colormap.name);
@@ -29,23 +47,27 @@ std::vector<Option> map_options() {
   return in_group(
       "Maps", Role::task,
       {
-          text("method", method_help(), takes("NAME,..."), by_default("hydra"),
-               synonyms({{"auto", "hydra"}}), comma_list, suggests(method_words())),
+          text("method", method_help(), into(&MapWords::methods), takes("NAME,..."),
+               by_default("hydra"), synonyms({{"auto", "hydra"}}), comma_list,
+               suggests(method_words())),
           text("layer", "explained layers, from 0; rollouts go up to the layer",
-               takes("last|all|N,..."), by_default("last"), comma_list, suggests({"last", "all"})),
+               into(&MapWords::layers), takes("last|all|N,..."), by_default("last"), comma_list,
+               suggests({"last", "all"})),
           text("head",
                "heads of a map: their mean, their maximum, one map for each (all), or head N; the "
                "mean of hydra is the sum over heads, the exact map",
-               takes("mean|max|all|N,..."), by_default("mean"), comma_list,
+               into(&MapWords::heads), takes("mean|max|all|N,..."), by_default("mean"), comma_list,
                suggests({"mean", "max", "all"})),
           text("class", "explained class by synset id, name or index; pred: the predicted class",
-               takes("CLASS"), otherwise("pred"), repeatable, suggests({"pred"})),
-          integer("topk", "number of explained classes for every input", takes("K"), otherwise("1"),
-                  at_least(1)),
+               into(&VisualizeRequest::classes), takes("CLASS"), otherwise("pred"), repeatable,
+               suggests({"pred"})),
+          integer("topk", "number of explained classes for every input",
+                  into(&VisualizeRequest::topk), takes("K"), otherwise("1"), at_least(1)),
           text("mapless",
                "treatment of a layer without attention map by rollouts; skip it, or take the "
                "cosine of its queries and keys",
-               by_default("skip"), one_of({"skip", "cosine"})),
+               into(&MapWords::mapless, parse_mapless), by_default("skip"),
+               one_of({"skip", "cosine"})),
       });
 }
 
@@ -54,77 +76,86 @@ std::vector<Option> drawing_options() {
       "Drawing", Role::task,
       {
           text("sign", "drawn evidence: for the class, for and against it, or magnitudes",
-               by_default("positive"), one_of({"both", "positive", "absolute"})),
+               into(&FigureOptions::sign, parse_sign), by_default("positive"),
+               one_of({"both", "positive", "absolute"})),
           text("cmap", "colours of the heat",
+               into(&FigureOptions::colormap, viz::find_colormap_or_null),
                otherwise(std::string(viz::kDefaultColormap) + "; " +
                          std::string(viz::kDefaultDivergingColormap) + " with two signs"),
                one_of(colormap_names())),
-          number("alpha", "opacity of the colours, 0 to 1", takes("SHARE"), by_default("0.8"),
-                 at_least(0), at_most(1)),
-          flag("fade", "draw weak heat more transparent", by_default("true"),
-               also({{"no-fade", "false"}})),
-          flag("blocks", "draw each patch in one colour, without smoothing"),
-          flag("colorbar", "draw a bar of the colours beside the map"),
-          flag("colorbar-numbers", "draw the bar with its values"),
-          flag("caption", "write class, probability, method, layer and head below the picture"),
-          flag("beside", "draw the plain picture beside the heatmap"),
-          number("outlier-perc", "percentage of the heat beyond the end of the colours", takes("P"),
-                 by_default("30"), at_least(0), at_most(99)),
+          number("alpha", "opacity of the colours, 0 to 1", into(&FigureOptions::alpha),
+                 takes("SHARE"), by_default("0.8"), at_least(0), at_most(1)),
+          flag("fade", "draw weak heat more transparent", into(&FigureOptions::fade),
+               by_default("true"), also({{"no-fade", "false"}})),
+          flag("blocks", "draw each patch in one colour, without smoothing",
+               into(&FigureOptions::sampling, parse_blocks)),
+          flag("colorbar", "draw a bar of the colours beside the map",
+               into(&FigureOptions::colorbar)),
+          flag("colorbar-numbers", "draw the bar with its values",
+               into(&FigureOptions::colorbar_numbers)),
+          flag("caption", "write class, probability, method, layer and head below the picture",
+               into(&FigureOptions::caption)),
+          flag("beside", "draw the plain picture beside the heatmap", into(&FigureOptions::beside)),
+          number("outlier-perc", "percentage of the heat beyond the end of the colours",
+                 into(&FigureOptions::outlier_percent), takes("P"), by_default("30"), at_least(0),
+                 at_most(99)),
           number(
               "threshold",
               "share of the positive heat, 0 to 1; the fewest patches with that share are outlined",
-              takes("MASS"), at_least(0), at_most(1)),
+              into(&FigureOptions::outlined_mass), takes("MASS"), at_least(0), at_most(1)),
           text("font",
                "font of captions; bundled fonts draw its missing letters; take no font from "
                "strangers",
-               takes("FILE.ttf"), completes_files),
+               into(&FigureOptions::font), takes("FILE.ttf"), completes_files),
       });
 }
 
 std::vector<Option> heatmap_output_options() {
   std::vector<Option> options = record_output_options();
-  Option& folder = named(options, "output");
+  Option& folder = row_of(options, &OutputRequest::file);
   folder.placeholder = "FOLDER";
   folder.help = "folder for heatmaps and raw maps";
   folder.default_value = "heatmaps";
   folder.default_note = "";
   folder.aliases = {};
-  Option& format = named(options, "format");
+  Option& format = row_of(options, &OutputRequest::format);
   format.help = "form of the records on standard output";
   format.default_value = "text";
   format.default_note = "";
-  const std::vector<Option> more =
-      in_group("Output", Role::place,
-               {
-                   text("image-format", "file format of the heatmaps", by_default("png"),
-                        one_of({"png", "jpeg", "webp"}), synonyms({{"jpg", "jpeg"}})),
-                   integer("quality", "quality of jpeg and webp heatmaps, 1 to 100",
-                           by_default("90"), at_least(1), at_most(100)),
-                   flag("save-raw",
-                        "also write the map, float32 (rows, columns), as NAME.map.npy; "
-                        "NAME.map.npz for several maps; of a video one row a frame"),
-                   text("html",
-                        "also write one page with all pictures, maps and classes; a video has at "
-                        "most one frame a second there",
-                        takes("FILE.html"), written),
-               });
+  const std::vector<Option> more = in_group(
+      "Output", Role::place,
+      {
+          text("image-format", "file format of the heatmaps",
+               into(&OutputOptions::image_format, parse_image_format), by_default("png"),
+               one_of({"png", "jpeg", "webp"}), synonyms({{"jpg", "jpeg"}})),
+          integer("quality", "quality of jpeg and webp heatmaps, 1 to 100",
+                  into(&viz::EncodeOptions::quality), by_default("90"), at_least(1), at_most(100)),
+          flag("save-raw",
+               "also write the map, float32 (rows, columns), as NAME.map.npy; "
+               "NAME.map.npz for several maps; of a video one row a frame",
+               into(&OutputOptions::save_raw)),
+          text("html",
+               "also write one page with all pictures, maps and classes; a video has at "
+               "most one frame a second there",
+               into(&OutputOptions::html), takes("FILE.html"), written),
+      });
   options.insert(options.end(), more.begin(), more.end());
   return options;
 }
 
 std::vector<Option> heatmap_video_options() {
-  return in_group(
-      "Video", Role::task,
-      {
-          integer("video-stride", "draw every Nth frame of a video", by_default("1"), at_least(1)),
-      });
+  return in_group("Video", Role::task,
+                  {
+                      integer("video-stride", "draw every Nth frame of a video",
+                              into(&VisualizeRequest::video_stride), by_default("1"), at_least(1)),
+                  });
 }
 
 namespace {
 
 std::vector<Option> other_model_options() {
   std::vector<Option> options = layer_reference_options();
-  named(options, "against").help = "another model, for its maps on the page of --html";
+  row_of(options, &AgainstRequest::word).help = "another model, for its maps on the page of --html";
   return options;
 }
 
@@ -141,8 +172,10 @@ CommandSpec visualize_spec() {
                        heatmap_output_options(), other_model_options(), heatmap_video_options(),
                        preprocessing_options(), views_options(), runtime_options(), label_options(),
                        general_options()});
-  spec.common = {"model", "attn",      "native", "views", "method",  "layer",
-                 "class", "precision", "output", "html",  "against", "save-raw"};
+  spec.common = {&ModelRequest::word,        &ModelRequest::attention, &TransformRequest::native,
+                 &TransformRequest::views,   &MapWords::methods,       &MapWords::layers,
+                 &VisualizeRequest::classes, &RunRequest::precision,   &OutputRequest::file,
+                 &OutputOptions::html,       &AgainstRequest::word,    &OutputOptions::save_raw};
   spec.examples = {
       "hydrascope visualize photo.jpg",
       "hydrascope visualize photo.jpg --method hydra --topk 3 --colorbar",

@@ -1,6 +1,7 @@
 #include "app/tasks/conversion_options.h"
 
 #include "app/model/model_source.h"
+#include "app/options/option_fields.h"
 #include "app/run/usage_error.h"
 #include "app/specs/training.h"
 #include "app/tasks/format_only.h"
@@ -31,11 +32,11 @@ std::int64_t warmup(std::int64_t steps, std::int64_t wanted) {
 }
 
 template <class Number>
-void choose(std::optional<Number>& number, std::string_view option, bool learns_maps,
-            int world_size, Json& recipe) {
+void choose(std::optional<Number>& number, const Field& field, bool learns_maps, int world_size,
+            Json& recipe) {
   if (number) return;
-  number = static_cast<Number>(recipe_default(option).of(learns_maps, world_size));
-  recipe[std::string(option)] = *number;
+  number = static_cast<Number>(recipe_default(field).of(learns_maps, world_size));
+  recipe[recorded_name("convert", field)] = *number;
 }
 
 /// Bytes that a process takes at most. Measured, as recipes share their batches between two:
@@ -53,60 +54,43 @@ double bytes_of_process(const model::VitConfig& config) {
 
 }  // namespace
 
-ConvertRequest convert_request(const ParsedOptions& options, ModelRequest model,
-                               std::string architecture) {
-  const OptionReader read(options);
-  ConvertRequest request{training_request(options, "convert")};
-  request.model = std::move(model);
-  request.architecture = std::move(architecture);
-  request.names_attention = read.given("attn") || !options.texts("attn-opt").empty();
-  read.take("held-out", request.held_out);
-  read.take("epochs", request.epochs);
-  read.take("steps-outputs", request.steps_outputs);
-  read.take("batch-size", request.asked_batch_size);
-  read.take("lr", request.learning_rate);
-  read.take("mechanism-lr-scale", request.mechanism_rate_scale);
-  read.take("min-lr", request.min_learning_rate);
-  read.take("start", request.starts);
-  read.take("eval", request.evaluated_folder);
-  read.take("labels-csv", request.labels_csv);
-  read.take("require-top1", request.required_top1);
-  read.take("report", request.reports);
-  request.dtype = parse_dtype(options.text("dtype")).value_or(request.dtype);
+ConvertRequest convert_request(const ParsedOptions& options) {
+  ConvertRequest request;
+  static_cast<TrainingRequest&>(request) = training_request(options, "convert");
+  options.fill<ConvertOptions>(request);
+  request.given_settings.fill<ConvertOptions>(request);
+  request.names_attention = options.given(&ModelRequest::attention) ||
+                            !options[&ModelRequest::attention_options].values.empty();
+  take(options[&RunRequest::batch_size], request.asked_batch_size);
+  request.dtype = weights_request(options).dtype.value_or(request.dtype);
 
   training::ConversionOptions& conversion = request.conversion;
-  read.take("steps-maps", conversion.maps.steps);
-  if (const auto size = request.setting("maps.batch-size"); !size.empty())
-    request.batch_size_maps = to_integer(size, "`set` maps.batch-size");
-  conversion.finetune.evaluations = conversion.sizes.evaluations =
-      to_integer(request.setting("last.evaluations"), "`set` last.evaluations");
-  read.take("steps-sizes", conversion.sizes.steps);
-  conversion.sizes.learning_rate = to_number(request.setting("sizes.lr"), "`set` sizes.lr");
+  conversion.maps.steps = request.stage == "finetune" ? 0 : request.steps_maps;
+  conversion.finetune.evaluations = conversion.sizes.evaluations = request.evaluations;
+  conversion.sizes.steps = request.sizes.empty() ? 0 : request.steps_sizes;
+  conversion.sizes.learning_rate = request.sizes_learning_rate;
   if (request.sizes.empty()) {
-    conversion.sizes.steps = 0;
-    const bool sets_rate = request.given_settings.contains("sizes.lr");
-    if (sets_rate || options.source("steps-sizes") == Source::command_line)
+    const bool sets_rate = request.given_settings.given(&ConvertOptions::sizes_learning_rate);
+    if (sets_rate || options[&ConvertOptions::steps_sizes].source == Source::command_line)
       throw UsageError("there are no sizes to learn",
                        sets_rate ? "`set` sizes.lr" : "`steps_sizes`", "`sizes` 512");
   }
-  read.take("kl-weight", conversion.of_finetune.logits_weight);
-  read.take("blocks-weight", conversion.of_finetune.blocks_weight);
+  conversion.of_finetune.logits_weight = request.logits_weight;
+  conversion.of_finetune.blocks_weight = request.blocks_weight;
   constexpr double kMixedShare = 0.7;  // of the batches
   conversion.of_finetune.mixup = request.mixup;
   conversion.of_finetune.mixup.prob = kMixedShare;
-  if (read.given("train-from")) read.take("train-from", conversion.train_from);
-  read.take("train-head", conversion.trains_head);
+  conversion.train_from = request.train_from;
+  conversion.trains_head = request.trains_head;
   if (request.averages) conversion.average_decay = request.average_decay;
-  read.take("patience", conversion.patience);
-  conversion.max_seconds = request.max_seconds;
+  conversion.patience = request.patience;
+  conversion.max_seconds = request.max_seconds();
   conversion.steps_between_states = request.steps_between_states;
   conversion.recent_states = request.recent_states;
   conversion.optimizer = request.optimizer;
   conversion.groups = request.groups;
   conversion.trainer = request.trainer;
-  read.take("balance-sources", request.loader.sampler.balance_sources);
-  read.take("stage", request.stage);
-  if (request.stage == "finetune") conversion.maps.steps = 0;
+  request.loader.sampler.balance_sources = request.balances_sources;
   if (request.stage == "maps" && !request.sizes.empty()) {
     throw UsageError("sizes are learned end to end", "`stage` maps",
                      "`epochs` 0 leaves the stage before them out");
@@ -116,13 +100,13 @@ ConvertRequest convert_request(const ParsedOptions& options, ModelRequest model,
 
 void ConvertRequest::choose_numbers(bool learns_maps, int world_size) {
   Json all = Json::parse(recipe);
-  choose(learning_rate, "lr", learns_maps, world_size, all);
-  choose(mechanism_rate_scale, "mechanism-lr-scale", learns_maps, world_size, all);
-  choose(asked_batch_size, "batch-size", learns_maps, world_size, all);
+  choose(learning_rate, &ConvertOptions::learning_rate, learns_maps, world_size, all);
+  choose(mechanism_rate_scale, &ConvertOptions::mechanism_rate_scale, learns_maps, world_size, all);
+  choose(asked_batch_size, &RunRequest::batch_size, learns_maps, world_size, all);
   constexpr std::int64_t kMapsBatch = 8;  // shared among the processes
   if (!batch_size_maps) batch_size_maps = std::max<std::int64_t>(1, kMapsBatch / world_size);
-  all["batch-size-maps"] = *batch_size_maps;
-  choose(steps_outputs, "steps-outputs", learns_maps, world_size, all);
+  all[recorded_name("convert", &ConvertOptions::batch_size_maps)] = *batch_size_maps;
+  choose(steps_outputs, &ConvertOptions::steps_outputs, learns_maps, world_size, all);
   recipe = all.dump();
 }
 
@@ -177,15 +161,19 @@ training::ConversionOptions conversion_options(const ConvertRequest& request, co
 
 std::string conversion_recipe(const ConvertRequest& request, training::Autocast autocast,
                               int processes) {
-  Json recipe = Json::parse(recipe_of(request, autocast, processes));
-  if (!request.architecture.empty()) recipe["arch"] = request.architecture;
+  Json recipe = Json::parse(recipe_of(request, "convert", autocast, processes));
+  const auto recorded = [](const Field& field) { return recorded_name("convert", field); };
+  if (!request.architecture.empty())
+    recipe[recorded(&ConvertOptions::architecture)] = request.architecture;
   // A stage that does not run has no settings, so states of versions without it go on.
   if (request.sizes.empty())
-    for (const char* name : {"steps-sizes", "lr-sizes"}) recipe.erase(name);
+    for (const Field& field : std::initializer_list<Field>{&ConvertOptions::steps_sizes,
+                                                           &ConvertOptions::sizes_learning_rate})
+      recipe.erase(recorded(field));
   std::string starts;
   for (const std::string& start : request.starts)
     starts += (starts.empty() ? "" : "; ") + name_and_sha256(start);
-  if (!starts.empty()) recipe["start"] = starts;
+  if (!starts.empty()) recipe[recorded(&ConvertOptions::starts)] = starts;
   return recipe.dump();
 }
 

@@ -19,23 +19,9 @@
 namespace hydrascope::app {
 
 /// What a conversion that trains is asked for; numbers that it lacks depend on the model.
-struct ConvertRequest : TrainingRequest {
-  std::string architecture = {};  ///< of the checkpoint; "": as its names and shapes show
-  bool names_attention = false;   ///< `--attn` or `--attn-opt`
-  double held_out = 480;
-  std::string stage = "both";  ///< "maps", "finetune" or "both"
-  double epochs = 5;
-  std::optional<std::int64_t> steps_outputs = {};
+struct ConvertRequest : TrainingRequest, ConvertOptions {
+  bool names_attention = false;  ///< `--attn` or `--attn-opt`
   std::optional<std::int64_t> asked_batch_size = {};
-  std::optional<std::int64_t> batch_size_maps = {};
-  std::optional<double> learning_rate = {};
-  std::optional<double> mechanism_rate_scale = {};
-  double min_learning_rate = 0;
-  std::vector<std::string> starts = {};  ///< files
-  std::string evaluated_folder = {};
-  std::string labels_csv = {};
-  std::optional<double> required_top1 = {};
-  std::vector<std::string> reports = {};  ///< files
   checkpoint::Dtype dtype = checkpoint::Dtype::F32;
   /// Without what the model, the transform, the pictures and the processes decide.
   model::training::ConversionOptions conversion = {};
@@ -43,9 +29,7 @@ struct ConvertRequest : TrainingRequest {
   /// Gives the numbers that are not asked for their values, in the recipe, too.
   void choose_numbers(bool learns_maps, int world_size);
 };
-/// `model` is the model to convert, and `architecture` what it holds, or "".
-ConvertRequest convert_request(const ParsedOptions& options, ModelRequest model,
-                               std::string architecture);
+ConvertRequest convert_request(const ParsedOptions& options);
 
 /// Gives a trained model another attention, with which it learns to give its old answers. Returns the
 /// exit code.

@@ -119,7 +119,7 @@ class Distillation : TrainingSession {
   Distillation(const ConvertRequest& request, ModelSource source)
       : TrainingSession(request),
         request_(request),
-        output_(request.output),
+        output_(request.output.file),
         source_(std::move(source)) {}
 
   int run();
@@ -303,7 +303,7 @@ int Distillation::finish(const training::ConversionHistory& history) {
                                                                  : kExitOk);
   if (!is_first()) return code;
   const Report written = report_of(report);
-  written.write(request_.format, std::cout);
+  written.write(request_.output.format, std::cout);
   for (const std::string& file : request_.reports) written.save(file, "`report`");
   console_.note("wrote " + output_.string());
   if (!history.failure.empty()) {

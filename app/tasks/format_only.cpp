@@ -3,10 +3,12 @@
 #include "app/model/model_metadata.h"
 #include "app/model/model_source.h"
 #include "app/model/running_model.h"
+#include "app/options/option_fields.h"
 #include "app/options/written_files.h"
 #include "app/run/console.h"
 #include "app/run/exit_code.h"
 #include "app/run/usage_error.h"
+#include "app/specs/training.h"
 #include "kernels/file_place.h"
 #include "model/device.h"
 #include "model/vision_transformer.h"
@@ -39,18 +41,11 @@ void prepare_output(const fs::path& file, bool force) {
   }
 }
 
-std::optional<checkpoint::Dtype> parse_dtype(std::string_view word) {
-  if (word == "float32") return checkpoint::Dtype::F32;
-  if (word == "float16") return checkpoint::Dtype::F16;
-  if (word == "bfloat16") return checkpoint::Dtype::BF16;
-  return std::nullopt;
-}
-
-RewriteRequest rewrite_request(const ParsedOptions& options, const ModelRequest& model,
-                               const std::string& architecture) {
+RewriteRequest rewrite_request(const ParsedOptions& options) {
+  const ModelRequest model = model_request(options);
   std::vector<std::string> words = options.positionals();
   if (!model.word.empty()) words.insert(words.begin(), model.word);
-  if (options.given("output")) words.push_back(options.text("output"));
+  if (options.given(&OutputRequest::file)) words.push_back(options[&OutputRequest::file].text());
   if (words.size() != 2) {
     throw UsageError("expected a checkpoint and the file to write, found " +
                          std::to_string(words.size()) + " names",
@@ -61,20 +56,22 @@ RewriteRequest rewrite_request(const ParsedOptions& options, const ModelRequest&
     const Role role = entry.option.role;
     const bool is_of_learning = role == Role::task || role == Role::step || role == Role::report;
     if (is_of_learning && entry.source == Source::command_line) {
-      throw UsageError("a checkpoint that is only rewritten learns nothing", options.origin(name),
+      throw UsageError("a checkpoint that is only rewritten learns nothing", entry.origin,
                        "name the pictures to learn from by `input`");
     }
   }
-  return {console_request(options),
-          model,
-          architecture,
-          words[0],
-          words[1],
-          options.flag("force"),
-          transform_request(options),
-          static_cast<std::uint64_t>(options.integer("seed")),
-          parse_dtype(options.text("dtype")),
-          options.text("labels")};
+  RewriteRequest request{.console = console_request(options),
+                         .model = model,
+                         .architecture = options[&ConvertOptions::architecture].text(),
+                         .from = words[0],
+                         .to = words[1],
+                         .transform = transform_request(options),
+                         .dtype = weights_request(options).dtype,
+                         .labels = options[&PicturesRequest::labels].text()};
+  request.model.may_be_random = true;
+  take(options[&ResumeRequest::force], request.force);
+  take(options[&RunRequest::seed], request.seed);
+  return request;
 }
 
 int rewrite_checkpoint(const RewriteRequest& request) {

@@ -8,7 +8,6 @@
 #include <filesystem>
 #include <optional>
 #include <string>
-#include <string_view>
 
 namespace hydrascope::app {
 
@@ -26,15 +25,12 @@ struct RewriteRequest {
 };
 /// IN OUT, or --model and --output in their places. Throws Error(invalid_argument) for another number
 /// of names.
-RewriteRequest rewrite_request(const ParsedOptions& options, const ModelRequest& model,
-                               const std::string& architecture);
+RewriteRequest rewrite_request(const ParsedOptions& options);
 /// Returns the exit code.
 int rewrite_checkpoint(const RewriteRequest& request);
 
 /// Throws Error(invalid_argument) for a file that is none of this program's format, or that exists
 /// without `force`; makes its folder.
 void prepare_output(const std::filesystem::path& file, bool force);
-/// "float32", "float16" or "bfloat16"; nothing for "".
-std::optional<checkpoint::Dtype> parse_dtype(std::string_view word);
 
 }  // namespace hydrascope::app

@@ -1,6 +1,7 @@
 // Timing of repeated work, memory at its peak, and the machine's own ceiling.
 #pragma once
 
+#include "app/benchmark/sweep.h"
 #include "model/config/config.h"
 #include "model/device.h"
 #include "model/image/transform_plan.h"
@@ -10,13 +11,6 @@
 #include <vector>
 
 namespace hydrascope::app {
-
-/// How long to measure; an unset number is chosen.
-struct MeasureOptions {
-  std::int64_t warmup = -1;      ///< -1: until the timings settle, at most 10 s or 20 runs
-  std::int64_t iterations = -1;  ///< -1: at least 5, and until `duration`
-  double duration = 2;           ///< seconds
-};
 
 struct Timings {
   std::vector<double> milliseconds;  ///< one per call

@@ -12,29 +12,19 @@ namespace training = model::training;
 
 namespace {
 
-training::ClassificationOptions loss_of(const ParsedOptions& options,
-                                        const training::MixupOptions& mixup) {
-  const OptionReader read(options);
-  training::ClassificationOptions loss;
-  loss.mixup = mixup;
-  read.take("smoothing", loss.mixup.label_smoothing);
-  read.take("seed", loss.seed);
-  read.take("drop-path", loss.drop_path_rate);
-  read.take("grad-checkpointing", loss.recompute_blocks);
-  // A dumped configuration holds defaults too.
-  for (const char* name : {"distillation-type", "distillation-alpha", "distillation-tau"}) {
-    if (options.source(name) == Source::command_line && !read.given("teacher"))
-      throw UsageError("there is no teacher", options.origin(name), "`teacher` MODEL");
+/// A dumped configuration holds defaults too.
+void refuse_without_teacher(const ParsedOptions& options) {
+  using Loss = training::ClassificationOptions;
+  for (const Field& field : std::initializer_list<Field>{
+           &Loss::distillation_is_hard, &Loss::distillation_weight, &Loss::temperature}) {
+    if (options[field].source == Source::command_line && !options.given(&TrainOptions::teacher))
+      throw UsageError("there is no teacher", options[field].origin, "`teacher` MODEL");
   }
-  loss.distillation_is_hard = read.is("distillation-type", "hard");
-  read.take("distillation-alpha", loss.distillation_weight);
-  read.take("distillation-tau", loss.temperature);
-  return loss;
 }
 
 /// Views of several sizes are made of crops and flips to the side alone.
 void refuse_beside_sizes(const TrainingRequest& request) {
-  const training::AugmentOptions& augment = request.loader.augment;
+  const training::AugmentOptions& augment = request.augment;
   for (const auto& [is_on, option] : {std::pair(request.mixup.mixup_alpha > 0, "`mixup`"),
                                       {request.mixup.cutmix_alpha > 0, "`cutmix`"},
                                       {augment.erase_probability > 0, "`reprob`"},
@@ -45,25 +35,19 @@ void refuse_beside_sizes(const TrainingRequest& request) {
 }  // namespace
 
 TrainRequest train_request(const ParsedOptions& options) {
-  const OptionReader read(options);
-  TrainRequest request{training_request(options, "train")};
+  TrainRequest request;
+  static_cast<TrainingRequest&>(request) = training_request(options, "train");
+  options.fill<TrainOptions>(request);
+  options.fill(request.data, request.loss, request.schedule);
   if (!request.sizes.empty()) refuse_beside_sizes(request);
+  refuse_without_teacher(options);
   DataRequest& data = request.data;
   data.words = request.words;
-  read.take("train-split", data.train_split);
-  data.names_train_split = read.given("train-split");
-  read.take("val-split", data.val_split);
-  read.take("held-out", data.held_out);
+  data.names_train_split = options.given(&DataRequest::train_split);
   data.labels = request.labels;
   data.seed = request.run.seed;
-  read.take("teacher", request.teacher);
-  request.loss = loss_of(options, request.mixup);
-  read.take("freeze", request.groups.freeze);
-  read.take("epochs", request.epochs);
-  read.take("warmup-epochs", request.warmup_epochs);
-  read.take("lr", request.learning_rate);
-  read.take("min-lr", request.min_learning_rate);
-  read.take("sched", request.schedule.kind);
+  request.loss.mixup = request.mixup;
+  request.loss.seed = request.run.seed;
   return request;
 }
 

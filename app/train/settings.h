@@ -14,14 +14,8 @@
 
 namespace hydrascope::app {
 
-struct TrainRequest : TrainingRequest {
+struct TrainRequest : TrainingRequest, TrainOptions {
   DataRequest data = {};
-  std::string teacher = {};  ///< a model's name, file or folder; "" is none
-  model::training::ClassificationOptions loss = {};
-  std::int64_t epochs = 1;
-  std::optional<std::int64_t> warmup_epochs = {};
-  std::optional<double> learning_rate = {};
-  std::optional<double> min_learning_rate = {};
   model::training::ScheduleOptions schedule = {};  ///< without what the run's length decides
 };
 /// Throws Error(invalid_argument) for options that do not go together.

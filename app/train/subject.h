@@ -4,6 +4,7 @@
 #include "app/model/resolve_labels.h"
 #include "app/model/resolved_transform.h"
 #include "app/pictures/labelled_set.h"
+#include "app/specs/training.h"
 #include "model/training/data/training_set.h"
 
 #include <cstdint>
@@ -23,17 +24,6 @@ struct TrainingSubject {
   std::vector<Input> failed;                ///< what cannot be learned from
   std::vector<std::string> notes;           ///< on what was passed over
   std::string about_data;                   ///< "9469 pictures of 10 classes, validated on 3925"
-};
-
-/// `--train-split` and its neighbours.
-struct DataRequest {
-  std::vector<std::string> words;  ///< one folder
-  std::string train_split = "train";
-  std::optional<std::string> val_split = {};  ///< without: the usual names are tried
-  bool names_train_split = false;             ///< it is not the default
-  double held_out = 0;                        ///< share, or number from 1 on
-  std::string labels = {};
-  std::uint64_t seed = 42;
 };
 
 /// `-m` is a model or an architecture (random weights). A new classifier has one class per folder

@@ -15,11 +15,12 @@ namespace hydrascope::app {
 std::string training_recipe(const TrainingRequest& request, const model::VitConfig& config,
                             const std::optional<ModelSource>& teacher,
                             model::training::Autocast autocast, int processes) {
-  nlohmann::json recipe = nlohmann::json::parse(recipe_of(request, autocast, processes));
-  recipe["pos-interp"] = model::name(config.pos_interp);
-  recipe.erase("overview");
-  if (config.overview) recipe["overview"] = "on";
-  if (teacher) recipe["teacher"] = name_and_sha256(teacher->weights.file());
+  nlohmann::json recipe = nlohmann::json::parse(recipe_of(request, "train", autocast, processes));
+  const auto recorded = [](const Field& field) { return recorded_name("train", field); };
+  recipe[recorded(&ModelRequest::pos_interp)] = model::name(config.pos_interp);
+  recipe.erase(recorded(&ModelRequest::overview));
+  if (config.overview) recipe[recorded(&ModelRequest::overview)] = "on";
+  if (teacher) recipe[recorded(&TrainOptions::teacher)] = name_and_sha256(teacher->weights.file());
   return recipe.dump();
 }
 

@@ -1,6 +1,7 @@
 #include "app/train/training_options.h"
 
 #include "app/model/running_model.h"
+#include "app/options/option_fields.h"
 #include "app/pictures/inputs.h"
 #include "app/results/json.h"
 #include "app/run/usage_error.h"
@@ -30,41 +31,13 @@ std::string short_number(double value) {
   return text.data();
 }
 
-void take_range(const OptionReader& read, const char* name, double maximum,
-                std::array<double, 2>& range) {
-  read.take(name, range);
-  if (!(range[0] > 0 && range[0] <= range[1] && range[1] <= maximum)) {
-    throw UsageError("expected a smaller and a larger number above 0", option_named(name));
-  }
-}
-
-model::training::OptimizerOptions optimizer_of(const OptionReader& read) {
-  model::training::OptimizerOptions optimizer;
-  if (read.is("opt", "sgd")) optimizer.kind = model::training::OptimizerKind::sgd;
-  read.take("opt-betas", optimizer.betas);
-  for (const double beta : optimizer.betas) {
+/// What the options of the library's parts must be.
+void check_numbers(const TrainingOptions& options) {
+  const auto& [least, most] = options.augment.scale;
+  if (!(least > 0 && least <= most && most <= 1))
+    throw UsageError("expected a smaller and a larger number above 0", "`scale`");
+  for (const double beta : options.optimizer.betas)
     if (!(beta < 1)) throw UsageError("expected numbers below 1", "`opt_betas`");
-  }
-  read.take("momentum", optimizer.momentum);
-  return optimizer;
-}
-
-model::training::AugmentOptions augmentation_of(const OptionReader& read) {
-  model::training::AugmentOptions augment;
-  take_range(read, "scale", 1, augment.scale);
-  read.take("hflip", augment.hflip);
-  std::string policy;
-  read.take("aa", policy);
-  augment.rand_augment = model::training::parse_rand_augment(policy);
-  read.take("reprob", augment.erase_probability);
-  return augment;
-}
-
-std::optional<model::training::Autocast> asked_autocast(const OptionReader& read) {
-  using model::training::Autocast;
-  if (read.is("amp-dtype", "bfloat16")) return Autocast::bfloat16;
-  if (read.is("amp-dtype", "float32")) return Autocast::off;
-  return std::nullopt;
 }
 
 void require_whole_patches(const image::Size& size, std::int64_t patch, const char* option) {
@@ -73,28 +46,22 @@ void require_whole_patches(const image::Size& size, std::int64_t patch, const ch
                    std::string(option) + " " + size_text(size));
 }
 
-/// `--set`, and the recipe with it: a setting is recorded as an option would be.
-void read_settings(const ParsedOptions& options, std::string_view command,
-                   TrainingRequest& request) {
-  request.given_settings = words_of_settings(command, options.texts("set"));
+/// The recipe: a setting is recorded as an option would be.
+Json recipe_of_options(const ParsedOptions& options, std::string_view command,
+                       const ParsedOptions& settings) {
   Json recipe = Json::parse(options.dump_config());
-  recipe.erase("set");
+  recipe.erase(recorded_name(command, &TrainingOptions::settings));
   for (const auto& [name, entry] : options.entries())
     if (!is_recorded(entry.option.role)) recipe.erase(name);
   for (const RunSetting& setting : run_settings(command)) {
-    const auto given = request.given_settings.find(setting.option.name);
-    const std::string& word = request.settings[setting.option.name] =
-        given == request.given_settings.end() ? setting.option.default_value : given->second;
-    if (!is_recorded(setting.option.role) || word.empty()) continue;
+    const GivenOption& given = settings.named(setting.option.name);
+    if (!is_recorded(setting.option.role) || given.values.empty()) continue;
     if (setting.option.kind == ValueKind::integer)
-      recipe[setting.recorded] = to_integer(word, setting.option.name);
+      recipe[setting.recorded] = given.integer();
     else
-      recipe[setting.recorded] = to_number(word, setting.option.name);
+      recipe[setting.recorded] = given.number();
   }
-  request.recipe = recipe.dump();
-  request.steps_between_states =
-      to_integer(request.setting("run.recovery-interval"), "run.recovery-interval");
-  request.trainer.log_every = to_integer(request.setting("run.log-interval"), "run.log-interval");
+  return recipe;
 }
 
 /// In order.
@@ -108,47 +75,35 @@ std::vector<std::filesystem::path> background_pictures(const TrainingRequest& re
 }  // namespace
 
 TrainingRequest training_request(const ParsedOptions& options, std::string_view command) {
-  constexpr double kSecondsOfAMinute = 60;
-  const OptionReader read(options);
   TrainingRequest request;
+  options.fill<PicturesRequest, TrainingOptions>(request, request);
+  options.fill(request.output, request.resume, request.augment, request.optimizer, request.groups,
+               request.mixup);
   request.console = console_request(options);
   request.model = model_request(options);
   request.model.may_be_random = true;
   request.transform = transform_request(options);
   request.run = run_request(options, AutoExif::as_stored);
   request.words = input_words(options);
-  read.take("labels", request.labels);
-  read.take("output", request.output);
-  request.format = choose_format(options.text("format"), "", report_formats());
-  request.resume = {options.text("resume"), options.flag("force")};
-  read.take("processes", request.processes,
-            [&] { return static_cast<int>(options.integer("processes")); });
-  request.autocast = asked_autocast(read);
-  for (const std::string& text : options.texts("sizes"))
-    request.sizes.push_back(parse_size(text, "`sizes`"));
-  read.take("scenes", request.scenes);
+  request.output.format =
+      choose_format(options[&OutputRequest::format].text(), "", report_formats());
   if (request.sizes.empty() && !request.scenes.empty())
     throw UsageError("scenes are for the sizes that are learned", "`scenes`",
                      "`sizes` 512,1088x1920");
-  read.take("model-ema", request.averages);
-  read.take("model-ema-decay", request.average_decay);
-  read.take("batch-size", request.batch_size);
-  read.take("checkpoint-hist", request.recent_states);
-  read.take("max-minutes", request.max_seconds);
-  request.max_seconds *= kSecondsOfAMinute;
-  request.loader.augment = augmentation_of(read);
+  check_numbers(request);
+  request.augment.rand_augment = model::training::parse_rand_augment(
+      options[&model::training::AugmentOptions::rand_augment].text());
+  take(options[&RunRequest::batch_size], request.batch_size);
+  request.given_settings = settings_of(command, request.settings);
+  request.given_settings.fill<TrainingOptions>(request);
+  request.loader.augment = request.augment;
   request.loader.decode = request.run.decode;
-  read.take("cache-mb", request.loader.cache_bytes);
-  request.loader.cache_bytes <<= 20;
-  request.optimizer = optimizer_of(read);
-  read.take("weight-decay", request.groups.weight_decay);
-  read.take("layer-decay", request.groups.layer_decay);
-  read.take("mixup", request.mixup.mixup_alpha);
-  read.take("cutmix", request.mixup.cutmix_alpha);
-  read.take("grad-accum-steps", request.trainer.accumulation);
-  read.take("clip-grad", request.trainer.clip_norm);
+  request.loader.cache_bytes = request.cache_mebibytes << 20;
+  request.trainer.accumulation = request.accumulation;
+  request.trainer.clip_norm = request.clip_norm;
+  request.trainer.log_every = request.log_every;
   request.trainer.seed = request.run.seed;
-  read_settings(options, command, request);
+  request.recipe = recipe_of_options(options, command, request.given_settings).dump();
   return request;
 }
 
@@ -233,16 +188,16 @@ std::string name_and_sha256(const std::filesystem::path& file) {
   return file.filename().string() + ", sha256 " + checkpoint::sha256_of_file(file);
 }
 
-std::string recipe_of(const TrainingRequest& request, model::training::Autocast autocast,
-                      int processes) {
+std::string recipe_of(const TrainingRequest& request, std::string_view command,
+                      model::training::Autocast autocast, int processes) {
   Json recipe = Json::parse(request.recipe);
   if (!request.scenes.empty()) {
-    recipe["scenes"] = Json::array();
+    Json& names = recipe[recorded_name(command, &TrainingOptions::scenes)] = Json::array();
     for (const std::filesystem::path& file : background_pictures(request))
-      recipe["scenes"].push_back(file.filename().string());
+      names.push_back(file.filename().string());
   }
-  recipe["amp-dtype"] = name(autocast);
-  recipe["processes"] = processes;
+  recipe[recorded_name(command, &TrainingOptions::autocast)] = name(autocast);
+  recipe[recorded_name(command, &TrainingOptions::processes)] = processes;
   return recipe.dump();
 }
 

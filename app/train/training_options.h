@@ -5,21 +5,18 @@
 #include "app/model/resolved_transform.h"
 #include "app/options/requests.h"
 #include "app/pictures/inputs.h"
+#include "app/specs/training.h"
 #include "model/image/transform_plan.h"
 #include "model/training/autocast.h"
 #include "model/training/data/batch_loader.h"
 #include "model/training/data/training_set.h"
 #include "model/training/log/metric_log.h"
-#include "model/training/mixup.h"
-#include "model/training/optimizer.h"
-#include "model/training/parameter_groups.h"
 #include "model/training/trainer.h"
 
 #include <c10/core/Device.h>
 
 #include <cstdint>
 #include <filesystem>
-#include <map>
 #include <optional>
 #include <set>
 #include <string>
@@ -29,46 +26,13 @@
 
 namespace hydrascope::app {
 
-/// What happens to a run that the folder holds.
-struct ResumeRequest {
-  std::string word;    ///< `--resume`: "auto", a state's file, or ""
-  bool force = false;  ///< it is replaced
-};
-
-struct TrainingRequest {
-  Console console;
-  ModelRequest model;
-  TransformRequest transform;
-  RunRequest run;
-  std::vector<std::string> words;  ///< what names the pictures
-  std::string labels;
-  std::string output;  ///< "": not given
-  Format format = Format::text;
-  ResumeRequest resume;
-  std::optional<Asked<int>> processes;
-  std::optional<model::training::Autocast> autocast;  ///< without: by the device
-  std::vector<image::Size> sizes;                     ///< `--sizes`
-  std::string scenes;
-  bool averages = false;  ///< `--model-ema`
-  double average_decay = 0;
+struct TrainingRequest : PicturesRequest, TrainingOptions {
   std::int64_t batch_size = 1;  ///< of one process
-  std::int64_t steps_between_states = 0;
-  int recent_states = 1;
-  double max_seconds = 0;  ///< 0: no limit
   // Of the library's parts: all but what the transform and the processes decide.
-  model::training::LoaderOptions loader;
-  model::training::OptimizerOptions optimizer;
-  model::training::ParameterGroupOptions groups;
-  model::training::MixupOptions mixup;
-  model::training::TrainerOptions trainer;
-  std::string recipe;  ///< the options and settings that a recipe holds, as a JSON object
-  std::map<std::string, std::string> given_settings;  ///< `--set`
-  std::map<std::string, std::string> settings;        ///< all, with the defaults of the others
-
-  /// As written; "" where it depends on the model and is not set.
-  [[nodiscard]] const std::string& setting(const std::string& name) const {
-    return settings.at(name);
-  }
+  model::training::LoaderOptions loader = {};
+  model::training::TrainerOptions trainer = {};
+  std::string recipe = {};  ///< the options and settings that a recipe holds, as a JSON object
+  ParsedOptions given_settings = {};  ///< `--set`
 };
 /// `command` is "train" or "convert". Throws Error(invalid_argument) for options that do not go
 /// together.
@@ -103,8 +67,8 @@ std::string name_and_sha256(const std::filesystem::path& file);
 
 /// The request's recipe with the number format that `--amp-dtype` came to, the number of processes,
 /// and the pictures of `--scenes` by name.
-std::string recipe_of(const TrainingRequest& request, model::training::Autocast autocast,
-                      int processes);
+std::string recipe_of(const TrainingRequest& request, std::string_view command,
+                      model::training::Autocast autocast, int processes);
 
 /// A step's numbers for the log: its losses, "lr" and "gradient_norm" after `prefix`,
 /// "images_per_second" and "wait_share" (of the time, for the loader).

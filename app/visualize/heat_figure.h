@@ -31,6 +31,7 @@ struct FigureOptions {
   double outlier_percent = 0;
   std::optional<double> outlined_mass;     ///< 0..1: the smallest set of cells that holds it
   LabelType label_type = LabelType::name;  ///< of captions
+  std::string font;                        ///< a file, or ""
 
   /// Whether a figure of so many maps is more than a picture, and needs a font.
   [[nodiscard]] bool has_extras(std::size_t maps) const {

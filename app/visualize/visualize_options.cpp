@@ -43,21 +43,9 @@ std::shared_ptr<const viz::Font> open_font(const std::string& given) {
 }
 
 FigureOptions figure_options(const ParsedOptions& options) {
-  const OptionReader read(options);
   FigureOptions figure;
-  if (read.is("sign", "positive")) figure.sign = viz::Sign::positive;
-  if (read.is("sign", "absolute")) figure.sign = viz::Sign::absolute;
-  if (options.given("cmap")) figure.colormap = viz::find_colormap_or_null(options.text("cmap"));
-  read.take("alpha", figure.alpha);
-  read.take("fade", figure.fade);
-  if (options.flag("blocks")) figure.sampling = viz::Sampling::nearest;
-  read.take("colorbar", figure.colorbar);
-  read.take("colorbar-numbers", figure.colorbar_numbers);
-  read.take("caption", figure.caption);
-  read.take("beside", figure.beside);
-  read.take("outlier-perc", figure.outlier_percent);
-  read.take("threshold", figure.outlined_mass);
-  figure.label_type = parse_label_type(options.text("label-type"));
+  options.fill(figure);
+  take(options[&PicturesRequest::label_type], figure.label_type, parse_label_type);
   return figure;
 }
 
@@ -77,35 +65,22 @@ viz::ReportOptions report_options(const FigureOptions& figure) {
 
 VisualizeRequest visualize_request(const ParsedOptions& options) {
   VisualizeRequest request{pictures_request(options, AutoExif::upright)};
-  refuse_beside_views(options, {"html", "video-stride"});
-  const OptionReader read(options);
-  request.maps = map_words(options);
-  read.take("class", request.classes);
-  read.take("topk", request.topk);
+  refuse_beside_views(options, {&OutputOptions::html, &VisualizeRequest::video_stride});
   OutputOptions& outputs = request.outputs;
-  outputs.folder = options.text("output");
+  options.fill(request, request.maps, outputs, outputs.encode);
+  outputs.folder = request.output.file;
   refuse_file_for_folder(outputs.folder);
-  outputs.image_format = viz::image_format("." + options.text("image-format"));
-  read.take("quality", outputs.encode.quality);
   outputs.figure = figure_options(options);
   outputs.report = report_options(outputs.figure);
-  read.take("save-raw", outputs.save_raw);
-  outputs.html = options.text("html");
-  if (!outputs.html.empty()) check_output_file(outputs.html, options.origin("html"));
+  if (!outputs.html.empty()) check_output_file(outputs.html, options[&OutputOptions::html].origin);
   if (const std::string ending = outputs.html.extension().string();
       !outputs.html.empty() && ending != ".html" && ending != ".htm")
     throw UsageError("the page's name must end in .html", "`html` " + outputs.html.string());
-  if (names_another_model(options)) {
-    const char* asked = options.given("against")        ? "against"
-                        : options.given("against-attn") ? "against-attn"
-                                                        : "against-attn-opt";
+  if (const GivenOption* asked = names_another_model(options)) {
     if (outputs.html.empty())
-      throw UsageError("is for a page only", options.origin(asked), "add `html` FILE.html");
+      throw UsageError("is for a page only", asked->origin, "add `html` FILE.html");
     request.against = reference_request(options, request.model, request.run).model;
   }
-  read.take("font", request.font);
-  request.label_type = outputs.figure.label_type;
-  read.take("video-stride", request.video_stride);
   return request;
 }
 
@@ -113,8 +88,9 @@ OutputOptions heatmap_outputs(const VisualizeRequest& request, std::size_t num_m
   OutputOptions outputs = request.outputs;
   viz::require_encoder(outputs.image_format);
   // A font that is named is opened in any case: what is wrong with it is said.
-  if (outputs.figure.has_extras(num_maps) || request.transform.views || !request.font.empty())
-    outputs.font = open_font(request.font);
+  if (outputs.figure.has_extras(num_maps) || request.transform.views ||
+      !outputs.figure.font.empty())
+    outputs.font = open_font(outputs.figure.font);
   outputs.threads = threads;
   return outputs;
 }

@@ -26,8 +26,6 @@ struct VisualizeRequest : PicturesRequest {
   std::optional<std::int64_t> topk = {};
   std::optional<ModelRequest> against = {};
   OutputOptions outputs = {};  ///< without font and threads, and the page's title and facts
-  std::string font = {};
-  LabelType label_type = LabelType::name;
   std::int64_t video_stride = 1;
 };
 /// What figures look like by the options of `drawing_options` and `--label-type`.

@@ -1,20 +1,12 @@
 // Mixed precision as torch.autocast gives it: products in a half type, sums and losses in float32.
 #pragma once
 
+#include "model/training/options.h"
+
 #include <c10/core/DeviceType.h>
 #include <c10/core/ScalarType.h>
 
-#include <cstdint>
-#include <string_view>
-
 namespace hydrascope::model::training {
-
-enum class Autocast : std::uint8_t { off, bfloat16 };
-
-/// The type of the products: "float32", "bfloat16".
-constexpr std::string_view name(Autocast autocast) {
-  return autocast == Autocast::off ? "float32" : "bfloat16";
-}
 
 /// While it lives, this thread's operations on `device` are cast; weights are cast once per scope.
 class AutocastScope {

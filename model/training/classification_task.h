@@ -12,17 +12,6 @@
 
 namespace hydrascope::model::training {
 
-struct ClassificationOptions {
-  MixupOptions mixup;  ///< its label smoothing also holds without mixing
-  std::uint64_t seed = 42;
-  double drop_path_rate = 0;      ///< as in ForwardOptions
-  bool recompute_blocks = false;  ///< as in ForwardOptions
-  // Distillation by a teacher, as in DeiT (arXiv 2012.12877, equations 2 and 3).
-  bool distillation_is_hard = true;
-  double distillation_weight = 0.5;  ///< alpha
-  double temperature = 1;            ///< tau, for the soft form
-};
-
 class ClassificationTask final : public LossTask {
  public:
   /// The teacher's logits (B, C) for a batch as the student sees it; for a batch of views, the

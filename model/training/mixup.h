@@ -4,20 +4,13 @@
 
 #include "model/training/data/batch_loader.h"
 #include "model/training/data/random_stream.h"
+#include "model/training/options.h"
 
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
 
 namespace hydrascope::model::training {
-
-struct MixupOptions {
-  double mixup_alpha = 0;   ///< alpha of Beta(alpha, alpha); 0: no mixup
-  double cutmix_alpha = 0;  ///< 0: no CutMix; if both are on, every second batch has it
-  double prob = 1;          ///< probability that a batch is mixed
-  double label_smoothing = 0.1;
-  [[nodiscard]] bool is_on() const noexcept { return mixup_alpha > 0 || cutmix_alpha > 0; }
-};
 
 /// How one batch is mixed: each image with its counterpart from the batch's other end.
 struct Mixing {

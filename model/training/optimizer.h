@@ -2,9 +2,10 @@
 // training state is a safetensors file like any other.
 #pragma once
 
+#include "model/training/options.h"
+
 #include <ATen/core/Tensor.h>
 
-#include <array>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,17 +19,6 @@ struct ParameterGroup {
   NamedTensors parameters;
   double learning_rate_scale = 1;  ///< layer decay, faster feature maps
   double weight_decay = 0;
-};
-
-enum class OptimizerKind { adamw, sgd };
-
-struct OptimizerOptions {
-  OptimizerKind kind = OptimizerKind::adamw;
-  std::array<double, 2> betas{0.9, 0.999};  ///< AdamW (Loshchilov and Hutter, arXiv 1711.05101)
-  double eps = 1e-8;
-  /// SGD with Nesterov's momentum: h = g + weight_decay p; v <- momentum v + h;
-  /// p <- p - lr (h + momentum v).
-  double momentum = 0.9;
 };
 
 class Optimizer {

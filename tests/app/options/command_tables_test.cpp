@@ -39,10 +39,10 @@ TEST(HiddenOptions, WorkWithoutBeingShown) {
   }
   const std::vector<std::string> words{"--earlier", "6"};
   const ParsedOptions given = parse(commands[0], words);
-  EXPECT_EQ(given.text("earlier"), "6");
+  EXPECT_EQ(given.named("earlier").text(), "6");
   EXPECT_THAT(given.dump_config(), HasSubstr("\"earlier\": \"6\""));
   const ParsedOptions not_given = parse(commands[0], {});
-  EXPECT_EQ(not_given.text("earlier"), "5");
+  EXPECT_EQ(not_given.named("earlier").text(), "5");
   EXPECT_THAT(not_given.dump_config(), Not(HasSubstr("earlier")));
 }
 
@@ -96,6 +96,18 @@ TEST(Roles, EveryOptionHasOne) {
       EXPECT_NE(option.role, Role::undecided) << command.name << " --" << option.name;
 }
 
+TEST(Fields, EveryOptionFillsOneOfItsOwn) {
+  for (const CommandSpec& command : command_specs()) {
+    std::vector<Field> taken;
+    for (const Option& option : command.options) {
+      EXPECT_TRUE(option.field) << command.name << " --" << option.name;
+      EXPECT_THAT(taken, Not(::testing::Contains(option.field)))
+          << command.name << " --" << option.name;
+      taken.push_back(option.field);
+    }
+  }
+}
+
 /// A new option of these commands belongs into one of the lists, or into no recipe.
 TEST(Roles, MakeRecipes) {
   const auto kept = [](Role role) { return is_kept_by_a_run(role); };
@@ -134,9 +146,9 @@ TEST(CommandTables, TrainsDefaultsAreTimmsUnlessTheDocumentsSayOtherwise) {
                                     {"smoothing", 0.1},
                                     {"drop-path", 0.0},
                                     {"model-ema-decay", 0.9998}})
-    EXPECT_EQ(defaults.number(name), value) << name;
-  EXPECT_EQ(defaults.numbers("scale"), (std::vector<double>{0.08, 1}));
-  EXPECT_EQ(defaults.text("sched"), "cosine");
+    EXPECT_EQ(defaults.named(name).number(), value) << name;
+  EXPECT_EQ(defaults.named("scale").numbers(), (std::vector<double>{0.08, 1}));
+  EXPECT_EQ(defaults.named("sched").text(), "cosine");
 }
 
 TEST(CommandTables, SettingsOfRunsAreChecked) {

@@ -2,6 +2,7 @@
 #include "app/command.h"
 #include "app/options/option_table.h"
 #include "app/options/options.h"
+#include "app/options/requests.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -29,11 +30,14 @@ CommandSpec classify() {
 CommandSpec models() {
   return {.name = "models",
           .summary = "about models",
-          .options = {{.name = "seed", .help = "a seed", .subcommands = {"info"}},
-                      {.name = "format", .help = "a form"}},
+          .options = {{.name = "seed",
+                       .help = "a seed",
+                       .subcommands = {"info"},
+                       .field = &RunRequest::seed},
+                      {.name = "format", .help = "a form", .field = &OutputRequest::format}},
           .examples = {"hydrascope models list", "hydrascope models info x"},
           .subcommands = {{"list", "what is there"}, {"info", "what one is", "[NAME]"}},
-          .common = {"seed", "format"}};
+          .common = {&RunRequest::seed, &OutputRequest::format}};
 }
 
 std::vector<std::string> lines(const std::string& text) {
@@ -133,9 +137,9 @@ TEST(HelpText, OfASubcommandHasWhatThatTakes) {
 
 TEST(BriefHelp, ShowsTheCommonOptionsInTheirOrder) {
   CommandSpec command = classify();
-  command.common = {"precision", "model"};
-  command.options.push_back({.name = "shape", .help = "what it is; and more"});
-  command.common.emplace_back("shape");
+  command.common = {&RunRequest::precision, &ModelRequest::word, &image::Size::width};
+  command.options.push_back(
+      {.name = "shape", .help = "what it is; and more", .field = &image::Size::width});
   command.examples.assign(6, "hydrascope classify a.jpg");
   EXPECT_EQ(brief_help_text(command),
             "usage: hydrascope classify [OPTIONS] [INPUT...]\n"
@@ -163,10 +167,8 @@ TEST(BriefHelp, IsShortForEveryCommand) {
   for (const CommandSpec& command : command_specs()) {
     const std::vector<std::string> text = lines(brief_help_text(command));
     EXPECT_LE(text.size(), 28U) << command.name;
-    for (const std::string& name : command.common) {
-      const OptionMatch match = find_option(shown(command), name);
-      EXPECT_TRUE(match && match.alias == nullptr) << command.name << " --" << name;
-    }
+    for (const Field& field : command.common)
+      EXPECT_NE(find_option(shown(command), field), nullptr) << command.name;
     EXPECT_FALSE(command.group.empty()) << command.name;
   }
 }

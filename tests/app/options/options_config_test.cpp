@@ -33,19 +33,19 @@ TEST_F(OptionsConfig, ReadsEveryKindOfValue) {
   const ParsedOptions options = parsed(R"({"model": "deit", "batch_size": 8, "crop-pct": 0.9,
       "recursive": true, "mean": [0.5, 0.25, 1], "attn-opt": ["a.b=1", "c.d=2"], "img-size": 224,
       "seed": 7, "no-progress": false})");
-  EXPECT_EQ(options.text("model"), "deit");
-  EXPECT_EQ(options.integer("batch-size"), 8);
-  EXPECT_EQ(options.number("crop-pct"), 0.9);
-  EXPECT_TRUE(options.flag("recursive"));
-  EXPECT_EQ(options.numbers("mean"), (std::vector<double>{0.5, 0.25, 1}));
-  EXPECT_EQ(options.texts("attn-opt"), (Words{"a.b=1", "c.d=2"}));
-  EXPECT_EQ(options.integer("img-size"), 224);
-  EXPECT_EQ(options.integer("seed"), 7);
-  EXPECT_FALSE(options.flag("no-progress"));
-  EXPECT_EQ(options.source("seed"), Source::config_file);
-  EXPECT_EQ(options.origin("seed"), "my.json");
-  EXPECT_TRUE(options.given("seed"));
-  EXPECT_FALSE(options.given("workers"));
+  EXPECT_EQ(options.named("model").text(), "deit");
+  EXPECT_EQ(options.named("batch-size").integer(), 8);
+  EXPECT_EQ(options.named("crop-pct").number(), 0.9);
+  EXPECT_TRUE(options.named("recursive").flag());
+  EXPECT_EQ(options.named("mean").numbers(), (std::vector<double>{0.5, 0.25, 1}));
+  EXPECT_EQ(options.named("attn-opt").values, (Words{"a.b=1", "c.d=2"}));
+  EXPECT_EQ(options.named("img-size").integer(), 224);
+  EXPECT_EQ(options.named("seed").integer(), 7);
+  EXPECT_FALSE(options.named("no-progress").flag());
+  EXPECT_EQ(options.named("seed").source, Source::config_file);
+  EXPECT_EQ(options.named("seed").origin, "my.json");
+  EXPECT_TRUE(options.named("seed").given());
+  EXPECT_FALSE(options.named("workers").given());
 }
 
 TEST_F(OptionsConfig, YieldsToFlagsWhereverTheyStand) {
@@ -53,17 +53,17 @@ TEST_F(OptionsConfig, YieldsToFlagsWhereverTheyStand) {
       folder_.write("a.json", R"({"seed": 7, "input": ["x", "y"], "native": true})").string();
   const ParsedOptions options =
       parse(classify(), Words{"--seed", "8", "-i", "z", "-c", file, "--native=no"});
-  EXPECT_EQ(options.integer("seed"), 8);
-  EXPECT_EQ(options.texts("input"), Words{"z"});
-  EXPECT_FALSE(options.flag("native"));
-  EXPECT_EQ(options.origin("seed"), "`seed`");
+  EXPECT_EQ(options.named("seed").integer(), 8);
+  EXPECT_EQ(options.named("input").values, Words{"z"});
+  EXPECT_FALSE(options.named("native").flag());
+  EXPECT_EQ(options.named("seed").origin, "`seed`");
 }
 
 TEST_F(OptionsConfig, KnowsAliases) {
-  EXPECT_EQ(parsed(R"({"imgsz": 96})").text("img-size"), "96");
-  EXPECT_EQ(parsed(R"({"fp16": true})").text("precision"), "float16");
-  EXPECT_EQ(parsed(R"({"strict": true})").text("on-error"), "fail");
-  EXPECT_EQ(parsed(R"({"source": "a,b"})").texts("input"), Words{"a,b"});
+  EXPECT_EQ(parsed(R"({"imgsz": 96})").named("img-size").text(), "96");
+  EXPECT_EQ(parsed(R"({"fp16": true})").named("precision").text(), "float16");
+  EXPECT_EQ(parsed(R"({"strict": true})").named("on-error").text(), "fail");
+  EXPECT_EQ(parsed(R"({"source": "a,b"})").named("input").values, Words{"a,b"});
   EXPECT_ERROR(parsed(R"({"fp16": false})"), invalid_argument, "expected true", "my.json: fp16");
 }
 
@@ -154,11 +154,11 @@ TEST_F(OptionsConfig, ReadsBackWhatItDumped) {
                               "c,d=2", "--strict", "--img-size", "0224"});
   const ParsedOptions second = parsed(first.dump_config());
   EXPECT_EQ(second.dump_config(), first.dump_config());
-  EXPECT_EQ(second.text("model"), first.text("model"));
-  EXPECT_EQ(second.numbers("mean"), first.numbers("mean"));
-  EXPECT_EQ(second.number("crop-pct"), 0.1);
-  EXPECT_EQ(second.texts("attn-opt"), first.texts("attn-opt"));
-  EXPECT_EQ(second.text("img-size"), "0224");
+  EXPECT_EQ(second.named("model").text(), first.named("model").text());
+  EXPECT_EQ(second.named("mean").numbers(), first.named("mean").numbers());
+  EXPECT_EQ(second.named("crop-pct").number(), 0.1);
+  EXPECT_EQ(second.named("attn-opt").values, first.named("attn-opt").values);
+  EXPECT_EQ(second.named("img-size").text(), "0224");
 }
 
 TEST_F(OptionsConfig, RefusesToDumpBytesThatJsonCannotHold) {

@@ -19,38 +19,39 @@ using testing::classify;
 ParsedOptions parsed(const Words& words) { return parse(classify(), words); }
 
 TEST(Options, TakeTheirValueFromTheNextWordOrAfterEquals) {
-  EXPECT_EQ(parsed({"--img-size", "384"}).text("img-size"), "384");
-  EXPECT_EQ(parsed({"--img-size=384"}).text("img-size"), "384");
-  EXPECT_EQ(parsed({"--attn-opt=hydra.eps=1e-6"}).texts("attn-opt"), Words{"hydra.eps=1e-6"});
+  EXPECT_EQ(parsed({"--img-size", "384"}).named("img-size").text(), "384");
+  EXPECT_EQ(parsed({"--img-size=384"}).named("img-size").text(), "384");
+  EXPECT_EQ(parsed({"--attn-opt=hydra.eps=1e-6"}).named("attn-opt").values,
+            Words{"hydra.eps=1e-6"});
 }
 
 TEST(Options, TreatUnderscoreAndMinusAlikeInNamesOnly) {
-  EXPECT_EQ(parsed({"--img_size", "a_b"}).text("img-size"), "a_b");
-  EXPECT_EQ(parsed({"--img_size=a_b"}).text("img-size"), "a_b");
-  EXPECT_TRUE(parsed({"--no_progress"}).flag("no-progress"));
-  EXPECT_EQ(parsed({"--class_map=x_y"}).text("labels"), "x_y");
+  EXPECT_EQ(parsed({"--img_size", "a_b"}).named("img-size").text(), "a_b");
+  EXPECT_EQ(parsed({"--img_size=a_b"}).named("img-size").text(), "a_b");
+  EXPECT_TRUE(parsed({"--no_progress"}).named("no-progress").flag());
+  EXPECT_EQ(parsed({"--class_map=x_y"}).named("labels").text(), "x_y");
   EXPECT_EQ(parsed({"a_b"}).positionals(), Words{"a_b"});
 }
 
 TEST(Options, ReadShortNamesSeparateJoinedAndWithEquals) {
   for (const Words& words : {Words{"-b", "8"}, Words{"-b8"}, Words{"-b=8"}, Words{"-vb8"},
                              Words{"-vqb", "8"}, Words{"-b=+8"}}) {
-    EXPECT_EQ(parsed(words).integer("batch-size"), 8) << words[0];
+    EXPECT_EQ(parsed(words).named("batch-size").integer(), 8) << words[0];
   }
 }
 
 TEST(Options, KnowEveryShortNameOfTheContract) {
   const ParsedOptions options =
       parsed({"-m", "deit", "-oout/a.csv", "-j2", "-dcuda:1", "-i", "x", "-b4", "-v", "-q", "-h"});
-  EXPECT_EQ(options.text("model"), "deit");
-  EXPECT_EQ(options.text("output"), "out/a.csv");
-  EXPECT_EQ(options.integer("workers"), 2);
-  EXPECT_EQ(options.text("device"), "cuda:1");
-  EXPECT_EQ(options.texts("input"), Words{"x"});
-  EXPECT_EQ(options.integer("batch-size"), 4);
-  EXPECT_TRUE(options.flag("verbose"));
-  EXPECT_TRUE(options.flag("quiet"));
-  EXPECT_TRUE(options.flag("usage"));
+  EXPECT_EQ(options.named("model").text(), "deit");
+  EXPECT_EQ(options.named("output").text(), "out/a.csv");
+  EXPECT_EQ(options.named("workers").integer(), 2);
+  EXPECT_EQ(options.named("device").text(), "cuda:1");
+  EXPECT_EQ(options.named("input").values, Words{"x"});
+  EXPECT_EQ(options.named("batch-size").integer(), 4);
+  EXPECT_TRUE(options.named("verbose").flag());
+  EXPECT_TRUE(options.named("quiet").flag());
+  EXPECT_TRUE(options.named("usage").flag());
 }
 
 TEST(Options, RefuseLongNamesWithASingleDash) {
@@ -65,7 +66,7 @@ TEST(Options, TakeListsSeparatedBySpacesOrCommas) {
         Words{"--mean", ".485,.456,.406", "a.jpg"}, Words{"--mean", ".485, .456, .406", "a.jpg"},
         Words{"--mean=.485,.456,.406", "a.jpg"}, Words{"a.jpg", "--mean", ".485,.456", ".406"}}) {
     const ParsedOptions options = parsed(words);
-    EXPECT_EQ(options.numbers("mean"), mean) << words[1];
+    EXPECT_EQ(options.named("mean").numbers(), mean) << words[1];
     EXPECT_EQ(options.positionals(), Words{"a.jpg"}) << words[1];
   }
 }
@@ -80,10 +81,11 @@ TEST(Options, CountTheValuesOfAList) {
 }
 
 TEST(Options, TakeNegativeNumbersForValues) {
-  EXPECT_EQ(parsed({"--mean", "-.5", "-1e-2", "-3"}).numbers("mean"),
+  EXPECT_EQ(parsed({"--mean", "-.5", "-1e-2", "-3"}).named("mean").numbers(),
             (std::vector<double>{-.5, -1e-2, -3}));
-  EXPECT_EQ(parsed({"--mean", "-1,-2,-3"}).numbers("mean"), (std::vector<double>{-1, -2, -3}));
-  EXPECT_EQ(parsed({"--attn", "-5"}).text("attn"), "-5");
+  EXPECT_EQ(parsed({"--mean", "-1,-2,-3"}).named("mean").numbers(),
+            (std::vector<double>{-1, -2, -3}));
+  EXPECT_EQ(parsed({"--attn", "-5"}).named("attn").text(), "-5");
   EXPECT_ERROR(parsed({"--workers", "-5"}), invalid_argument, "at least 1, found -5");
 }
 
@@ -93,9 +95,9 @@ TEST(Options, EndAtTheDoubleDash) {
   words.insert(words.end(), rest.begin(), rest.end());
   const ParsedOptions options = parsed(words);
   EXPECT_EQ(options.positionals(), (Words{"a", "--native", "-v", "--", "-weird.jpg"}));
-  EXPECT_TRUE(options.flag("recursive"));
-  EXPECT_FALSE(options.flag("native"));
-  EXPECT_FALSE(options.flag("verbose"));
+  EXPECT_TRUE(options.named("recursive").flag());
+  EXPECT_FALSE(options.named("native").flag());
+  EXPECT_FALSE(options.named("verbose").flag());
 }
 
 TEST(Options, LeavePositionalsAsTheyAre) {
@@ -107,16 +109,16 @@ TEST(Options, LeavePositionalsAsTheyAre) {
 TEST(Options, LeaveValuesAsTheyAre) {
   for (const char* name :
        {"a,b.txt", "with space", "two\nlines", "\xff\xfe.txt", "k=v", "=", "-"}) {
-    EXPECT_EQ(parsed({"--labels", name}).text("labels"), name);
-    EXPECT_EQ(parsed({"--labels=" + std::string(name)}).text("labels"), name);
-    EXPECT_EQ(parsed({"--input", name}).texts("input"), Words{name});
+    EXPECT_EQ(parsed({"--labels", name}).named("labels").text(), name);
+    EXPECT_EQ(parsed({"--labels=" + std::string(name)}).named("labels").text(), name);
+    EXPECT_EQ(parsed({"--input", name}).named("input").values, Words{name});
   }
-  EXPECT_EQ(parsed({"--output=-x"}).text("output"), "-x");
+  EXPECT_EQ(parsed({"--output=-x"}).named("output").text(), "-x");
 }
 
 TEST(Options, TakeWordsOfAnyLength) {
   const std::string long_word(1 << 20, 'a');
-  EXPECT_EQ(parsed({"--attn=" + long_word}).text("attn"), long_word);
+  EXPECT_EQ(parsed({"--attn=" + long_word}).named("attn").text(), long_word);
   EXPECT_EQ(parsed({long_word}).positionals(), Words{long_word});
   EXPECT_ERROR(parsed({"--" + long_word}), invalid_argument, "unknown option");
   EXPECT_ERROR(parsed({"-" + long_word}), invalid_argument, "unknown option");
@@ -130,20 +132,20 @@ TEST(Options, KeepTheOrderOfManyPositionals) {
 
 TEST(Flags, TakeNoSeparateValue) {
   const ParsedOptions options = parsed({"--recursive", "false"});
-  EXPECT_TRUE(options.flag("recursive"));
+  EXPECT_TRUE(options.named("recursive").flag());
   EXPECT_EQ(options.positionals(), Words{"false"});
 }
 
 TEST(Flags, TakeAWordAfterEquals) {
   for (const char* word : {"true", "yes", "1", "TRUE"}) {
-    EXPECT_TRUE(parsed({"--recursive=" + std::string(word)}).flag("recursive")) << word;
+    EXPECT_TRUE(parsed({"--recursive=" + std::string(word)}).named("recursive").flag()) << word;
   }
   for (const char* word : {"false", "no", "0", "No"}) {
     const ParsedOptions options = parsed({"--recursive=" + std::string(word)});
-    EXPECT_FALSE(options.flag("recursive")) << word;
-    EXPECT_TRUE(options.given("recursive")) << word;
+    EXPECT_FALSE(options.named("recursive").flag()) << word;
+    EXPECT_TRUE(options.named("recursive").given()) << word;
   }
-  EXPECT_FALSE(parsed({"-v", "-v=no"}).flag("verbose"));
+  EXPECT_FALSE(parsed({"-v", "-v=no"}).named("verbose").flag());
   EXPECT_ERROR(parsed({"--recursive=maybe"}), invalid_argument, "true, false", "'maybe'",
                "`recursive`");
   EXPECT_ERROR(parsed({"--recursive="}), invalid_argument, "empty");
@@ -151,9 +153,9 @@ TEST(Flags, TakeAWordAfterEquals) {
 
 TEST(Flags, AreFalseUntilGiven) {
   const ParsedOptions options = parsed({});
-  EXPECT_FALSE(options.flag("no-progress"));
-  EXPECT_FALSE(options.given("no-progress"));
-  EXPECT_TRUE(parsed({"--no-progress"}).flag("no-progress"));
+  EXPECT_FALSE(options.named("no-progress").flag());
+  EXPECT_FALSE(options.named("no-progress").given());
+  EXPECT_TRUE(parsed({"--no-progress"}).named("no-progress").flag());
   EXPECT_ERROR(parsed({"--progress"}), invalid_argument, "mean `no_progress`?");
 }
 
@@ -177,7 +179,7 @@ TEST(Values, OfNumbersAreConsumedWhole) {
 }
 
 TEST(Values, OfClosedSetsAreChecked) {
-  EXPECT_EQ(parsed({"--precision", "tf32"}).text("precision"), "tf32");
+  EXPECT_EQ(parsed({"--precision", "tf32"}).named("precision").text(), "tf32");
   EXPECT_ERROR(parsed({"--precision", "flot16"}), invalid_argument,
                "expected auto, float32, tf32, float16, bfloat16 or int8, found 'flot16'",
                "`precision`", "did you mean float16?");
@@ -186,33 +188,33 @@ TEST(Values, OfClosedSetsAreChecked) {
 }
 
 TEST(Values, OfScalarsAreTheLastOnesGiven) {
-  EXPECT_EQ(parsed({"--img-size", "1", "--imgsz", "2"}).text("img-size"), "2");
-  EXPECT_EQ(parsed({"--fp16", "--precision", "int8"}).text("precision"), "int8");
-  EXPECT_EQ(parsed({"--precision", "int8", "--fp16"}).text("precision"), "float16");
-  EXPECT_EQ(parsed({"--mean", "1", "2", "3", "--mean", "4,5,6"}).numbers("mean"),
+  EXPECT_EQ(parsed({"--img-size", "1", "--imgsz", "2"}).named("img-size").text(), "2");
+  EXPECT_EQ(parsed({"--fp16", "--precision", "int8"}).named("precision").text(), "int8");
+  EXPECT_EQ(parsed({"--precision", "int8", "--fp16"}).named("precision").text(), "float16");
+  EXPECT_EQ(parsed({"--mean", "1", "2", "3", "--mean", "4,5,6"}).named("mean").numbers(),
             (std::vector<double>{4, 5, 6}));
-  EXPECT_FALSE(parsed({"--native", "--native=no"}).flag("native"));
+  EXPECT_FALSE(parsed({"--native", "--native=no"}).named("native").flag());
 }
 
 TEST(Values, OfRepeatablesKeepTheirOrder) {
-  EXPECT_EQ(parsed({"-i", "c", "--source", "a,b", "x", "--data-dir=b"}).texts("input"),
+  EXPECT_EQ(parsed({"-i", "c", "--source", "a,b", "x", "--data-dir=b"}).named("input").values,
             (Words{"c", "a,b", "b"}));
-  EXPECT_EQ(parsed({"--attn-opt", "a.b=1", "--attn_opt=c.d=2"}).texts("attn-opt"),
+  EXPECT_EQ(parsed({"--attn-opt", "a.b=1", "--attn_opt=c.d=2"}).named("attn-opt").values,
             (Words{"a.b=1", "c.d=2"}));
 }
 
 TEST(Aliases, SetTheirOption) {
   const ParsedOptions options = parsed({"--arch", "deit", "--imgsz=96", "--class-map", "l"});
-  EXPECT_EQ(options.text("model"), "deit");
-  EXPECT_EQ(options.text("img-size"), "96");
-  EXPECT_EQ(options.text("labels"), "l");
+  EXPECT_EQ(options.named("model").text(), "deit");
+  EXPECT_EQ(options.named("img-size").text(), "96");
+  EXPECT_EQ(options.named("labels").text(), "l");
 }
 
 TEST(Aliases, MayImplyTheValue) {
-  EXPECT_EQ(parsed({"--fp16", "x"}).text("precision"), "float16");
+  EXPECT_EQ(parsed({"--fp16", "x"}).named("precision").text(), "float16");
   EXPECT_EQ(parsed({"--fp16", "x"}).positionals(), Words{"x"});
-  EXPECT_EQ(parsed({"--bf16"}).text("precision"), "bfloat16");
-  EXPECT_EQ(parsed({"--strict"}).text("on-error"), "fail");
+  EXPECT_EQ(parsed({"--bf16"}).named("precision").text(), "bfloat16");
+  EXPECT_EQ(parsed({"--strict"}).named("on-error").text(), "fail");
   EXPECT_ERROR(parsed({"--fp16=true"}), invalid_argument, "`fp16` takes no value",
                "`precision` float16");
 }
@@ -272,7 +274,7 @@ TEST(ConfigFiles, AreLeftAloneWhereThatIsAsked) {
   const CommandSpec command = {.name = "x", .summary = "", .options = general_options()};
   const Words words{"--config", "/nonexistent"};
   EXPECT_ERROR(parse(command, words), invalid_argument, "cannot read");
-  EXPECT_EQ(parse(command, words, ConfigFile::left_alone).text("config"), "/nonexistent");
+  EXPECT_EQ(parse(command, words, ConfigFile::left_alone).named("config").text(), "/nonexistent");
 }
 
 TEST(CommaLists, CheckEveryMember) {
@@ -282,8 +284,8 @@ TEST(CommaLists, CheckEveryMember) {
       .options = {{.name = "batch", .kind = ValueKind::integer, .comma_list = true, .minimum = 1},
                   {.name = "dtype", .choices = {"float32", "float16"}, .comma_list = true}}};
   const ParsedOptions options = parse(benchmark, Words{"--batch", "1,8,32", "--dtype=float16"});
-  EXPECT_EQ(options.integers("batch"), (std::vector<std::int64_t>{1, 8, 32}));
-  EXPECT_EQ(options.texts("dtype"), Words{"float16"});
+  EXPECT_EQ(options.named("batch").integers(), (std::vector<std::int64_t>{1, 8, 32}));
+  EXPECT_EQ(options.named("dtype").values, Words{"float16"});
   EXPECT_ERROR(parse(benchmark, Words{"--batch=1,0"}), invalid_argument, "at least 1");
   EXPECT_ERROR(parse(benchmark, Words{"--batch=1,x"}), invalid_argument, "'x'");
   EXPECT_ERROR(parse(benchmark, Words{"--dtype=float32,int8"}), invalid_argument, "'int8'");
@@ -291,37 +293,38 @@ TEST(CommaLists, CheckEveryMember) {
 
 TEST(ParsedOptions, KnowWhereAValueCameFrom) {
   const ParsedOptions options = parsed({"--imgsz=2", "--fp16"});
-  EXPECT_EQ(options.origin("img-size"), "`imgsz`");
-  EXPECT_EQ(options.origin("precision"), "`fp16`");
-  EXPECT_EQ(options.source("precision"), Source::command_line);
-  EXPECT_TRUE(options.given("precision"));
-  EXPECT_EQ(options.origin("kernels"), "`kernels`");
-  EXPECT_EQ(options.source("kernels"), Source::default_value);
-  EXPECT_FALSE(options.given("kernels"));
+  EXPECT_EQ(options.named("img-size").origin, "`imgsz`");
+  EXPECT_EQ(options.named("precision").origin, "`fp16`");
+  EXPECT_EQ(options.named("precision").source, Source::command_line);
+  EXPECT_TRUE(options.named("precision").given());
+  EXPECT_EQ(options.named("kernels").origin, "`kernels`");
+  EXPECT_EQ(options.named("kernels").source, Source::default_value);
+  EXPECT_FALSE(options.named("kernels").given());
 }
 
 TEST(ParsedOptions, AreEmptyWhenUnset) {
   const ParsedOptions options = parsed({});
-  EXPECT_EQ(options.text("img-size"), "");
-  EXPECT_TRUE(options.texts("mean").empty());
-  EXPECT_TRUE(options.numbers("mean").empty());
+  EXPECT_EQ(options.named("img-size").text(), "");
+  EXPECT_TRUE(options.named("mean").values.empty());
+  EXPECT_TRUE(options.named("mean").numbers().empty());
   EXPECT_TRUE(options.positionals().empty());
-  EXPECT_ERROR(static_cast<void>(options.integer("batch-size")), internal, "--batch-size");
-  EXPECT_ERROR(static_cast<void>(options.number("crop-pct")), internal, "--crop-pct");
+  EXPECT_ERROR(static_cast<void>(options.named("batch-size").integer()), internal, "--batch-size");
+  EXPECT_ERROR(static_cast<void>(options.named("crop-pct").number()), internal, "--crop-pct");
 }
 
 TEST(ParsedOptions, ReadNumbersInText) {
-  EXPECT_EQ(parsed({"--img-size", "224"}).integer("img-size"), 224);
-  EXPECT_ERROR(static_cast<void>(parsed({"--imgsz=2x3"}).integer("img-size")), invalid_argument,
-               "'2x3'", "`imgsz`");
+  EXPECT_EQ(parsed({"--img-size", "224"}).named("img-size").integer(), 224);
+  EXPECT_ERROR(static_cast<void>(parsed({"--imgsz=2x3"}).named("img-size").integer()),
+               invalid_argument, "'2x3'", "`imgsz`");
 }
 
 TEST(ParsedOptions, RefuseProgrammingErrors) {
   const ParsedOptions options = parsed({});
-  EXPECT_ERROR(static_cast<void>(options.text("no-such-thing")), internal, "--no-such-thing");
-  EXPECT_ERROR(static_cast<void>(options.given("imgsz")), internal, "--imgsz");
-  EXPECT_ERROR(static_cast<void>(options.text("mean")), internal, "texts()");
-  EXPECT_ERROR(static_cast<void>(options.flag("model")), internal, "no flag");
+  EXPECT_ERROR(static_cast<void>(options.named("no-such-thing").text()), internal,
+               "--no-such-thing");
+  EXPECT_ERROR(static_cast<void>(options.named("imgsz").given()), internal, "--imgsz");
+  EXPECT_ERROR(static_cast<void>(options.named("mean").text()), internal, "ask `values`");
+  EXPECT_ERROR(static_cast<void>(options.named("model").flag()), internal, "no flag");
 }
 
 }  // namespace options_test

@@ -1,0 +1,40 @@
+// What the commands without a folder of their own are asked for beside the shared requests.
+#pragma once
+
+#include "app/options/requests.h"
+
+#include <cstdint>
+#include <optional>
+#include <string>
+
+namespace hydrascope::app {
+
+struct ClassifyRequest : PicturesRequest {
+  std::int64_t topk = 5;
+  std::string save_logits = {};
+  std::string save_input = {};
+  std::int64_t video_stride = 0;  ///< 0: a frame a second
+  bool resume = false;
+};
+
+/// What `serve` listens to beside its service.
+struct ListenRequest {
+  std::string host = "127.0.0.1";
+  std::uint16_t port = 0;
+  double timeout = 60;                            ///< seconds
+  std::optional<std::int64_t> most_waiting = {};  ///< without: two batches
+};
+
+struct InspectRequest {
+  bool verify = false;
+};
+
+struct DoctorRequest {
+  bool self_test = false;
+};
+
+struct HelpRequest {
+  bool man = false;
+};
+
+}  // namespace hydrascope::app
