@@ -1,6 +1,5 @@
 #include "app/model/auto_precision.h"
 
-#include "app/model/running_model.h"
 #include "app/pictures/inputs.h"
 #include "app/results/json.h"
 #include "app/run/assets.h"
@@ -51,10 +50,10 @@ std::string describe_choice(const std::optional<StorageTimings>& timings) {
 
 }  // namespace
 
-RunRequest with_fastest_precision(RunRequest run, const model::VitConfig& config,
-                                  const Console& console) {
+RunRequest with_fastest_precision(RunRequest run, const c10::Device& device,
+                                  const model::VitConfig& config, const Console& console) {
   if (!run.fastest || run.precision != "auto" || run.deterministic ||
-      run.kernels == model::Kernels::reference || !choose_device(run).is_cpu())
+      run.kernels == model::Kernels::reference || !device.is_cpu())
     return run;
   const std::optional<StorageTimings>& timings = timings_of(config.embed_dim);
   console.detail("precision: " + describe_choice(timings));

@@ -8,6 +8,7 @@
 #include "model/config/config.h"
 
 #include <ATen/core/Tensor.h>
+#include <c10/core/Device.h>
 
 #include <string>
 
@@ -15,10 +16,10 @@ namespace hydrascope::app {
 
 /// `run` with the faster of float32 and bfloat16 in the place of `auto`, as some milliseconds of
 /// measuring on this processor say; -v tells what they said. float32 where the bits must not depend
-/// on that (`--deterministic`) and where the modules compute (`--kernels reference`). On a GPU
-/// nothing changes, nor where `run.fastest` is not set.
-RunRequest with_fastest_precision(RunRequest run, const model::VitConfig& config,
-                                  const Console& console);
+/// on that (`--deterministic`) and where the modules compute (`--kernels reference`). On a `device`
+/// that is a GPU nothing changes, nor where `run.fastest` is not set.
+RunRequest with_fastest_precision(RunRequest run, const c10::Device& device,
+                                  const model::VitConfig& config, const Console& console);
 
 /// What it is for the bundled models, and why: "bfloat16 (a tile of tokens takes 0.31 ms, in
 /// float32 0.58 ms)".

@@ -76,6 +76,19 @@ void apply_request(const ModelRequest& request, model::VitConfig& config) {
   if (request.overview) config.overview = *request.overview;
 }
 
+/// Where the model knows the same classes, the advice names the bundled one that learned large sizes.
+std::optional<TrainedSize> trained_size_of(const ModelSource& source) {
+  for (const char* of : {"recipe", "training"}) {  // of convert, of train
+    const auto recipe = nlohmann::json::parse(source.weights.metadata(of), nullptr, false);
+    if (recipe.is_object() && recipe.contains("sizes") && !recipe["sizes"].empty()) return {};
+  }
+  constexpr std::int64_t kItsClasses = 1000;
+  std::string advice;
+  if (source.config.num_classes == kItsClasses && bundled_model(kLargePicturesModel))
+    advice = "; " + std::string(kLargePicturesModel) + " is made for large pictures";
+  return TrainedSize{source.name, {source.config.img_height, source.config.img_width}, advice};
+}
+
 /// `--model NAME` that is none of ours, or `models create NAME`.
 [[noreturn]] void refuse_architecture(const std::string& what, const std::string& name) {
   if (const std::string why = model::why_not_computed(name); !why.empty())
@@ -149,6 +162,7 @@ ModelSource open_weights(const ModelRequest& request, const std::string& name,
           model::with_all_options(source.config.rel_pos) ||
       source.trained.pos_embed != source.config.pos_embed)
     source.notes.push_back("positions changed after training: accuracy needs `hydrascope train`");
+  source.trained_size = trained_size_of(source);
   return source;
 }
 
@@ -168,25 +182,6 @@ ModelSource random_model(const ModelRequest& request) {
   source.config = architecture->config;
   apply_request(request, source.config);
   return source;
-}
-
-std::function<std::string(const image::Size&)> remark_on_large_sizes(const ModelSource& source) {
-  for (const char* of : {"recipe", "training"}) {  // of convert, of train
-    const auto recipe = nlohmann::json::parse(source.weights.metadata(of), nullptr, false);
-    if (recipe.is_object() && recipe.contains("sizes") && !recipe["sizes"].empty()) return {};
-  }
-  constexpr std::int64_t kItsClasses = 1000;
-  std::string advice;
-  if (source.config.num_classes == kItsClasses && bundled_model(kLargePicturesModel))
-    advice = "; " + std::string(kLargePicturesModel) + " is made for large pictures";
-  const image::Size trained{source.config.img_height, source.config.img_width};
-  return [trained, advice, name = source.name](const image::Size& size) {
-    constexpr double kFar = 2.5;  // times the edge
-    const auto area = [](const image::Size& s) { return static_cast<double>(s.height * s.width); };
-    if (area(size) <= kFar * kFar * area(trained)) return std::string();
-    return name + " was trained at " + size_text(trained) + " (HxW); answers at " +
-           size_text(size) + " are less accurate" + advice;
-  };
 }
 
 }  // namespace hydrascope::app

@@ -2,11 +2,11 @@
 #pragma once
 
 #include "app/options/requests.h"
+#include "app/pipeline/trained_size.h"
 #include "model/checkpoint/checkpoint.h"
 #include "model/config/config.h"
-#include "model/image/transform_plan.h"
 
-#include <functional>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -22,6 +22,8 @@ struct ModelSource {
   /// What the weights were trained as, all options of its attention filled in.
   model::VitConfig trained;
   std::vector<std::string> notes;  ///< what the user must know ("converted layers need training")
+  /// For a remark on sizes far above it; nothing where the file says that the model learned others.
+  std::optional<TrainedSize> trained_size;
 };
 ModelSource open_model(const ModelRequest& request);
 /// The same of a file or folder; `architecture` is the name of what it holds, or "" to deduce it.
@@ -32,10 +34,5 @@ ModelSource open_weights(const ModelRequest& request, const std::string& name,
 bool names_architecture(const ModelRequest& request);
 /// That architecture with random weights, `--attn` applied.
 ModelSource random_model(const ModelRequest& request);
-
-/// For `PipelineOptions::remark_on_size`: what there is to say of a size that is far above the one
-/// that the model was trained at, unless its file says that it learned others. Names the bundled
-/// model that did, where that knows the same classes.
-std::function<std::string(const image::Size&)> remark_on_large_sizes(const ModelSource& source);
 
 }  // namespace hydrascope::app

@@ -271,8 +271,8 @@ class Pipeline {
     drop_unwanted(items);
     if (items.empty()) return;
     const image::Size size = items.front().result.model_size;
-    if (options_.remark_on_size && options_.notice && !is_size_remarked_) {
-      const std::string remark = options_.remark_on_size(size);
+    if (options_.trained_size && options_.notice && !is_size_remarked_) {
+      const std::string remark = options_.trained_size->remark(size);
       is_size_remarked_ = !remark.empty();
       if (is_size_remarked_) options_.notice("note: " + remark);
     }

@@ -6,6 +6,7 @@
 
 #include "app/pictures/inputs.h"
 #include "app/pipeline/pipeline_timing.h"
+#include "app/pipeline/trained_size.h"
 #include "app/results/classify_record.h"
 #include "app/scores/best_views.h"
 #include "model/image/decode.h"
@@ -59,9 +60,8 @@ struct PipelineOptions {
   /// on several threads, before the picture is decoded and before its batch is computed; may be
   /// empty.
   std::function<void(const Input&)> check_wanted;
-  /// A remark on a batch of that size, "" for none; `notice` is told the first remark, before the
-  /// batch is computed; may be empty.
-  std::function<std::string(const image::Size&)> remark_on_size;
+  /// `notice` is told its first remark on a batch, before the batch is computed; nothing: none is made.
+  std::optional<TrainedSize> trained_size = {};
 };
 
 /// One view of a picture on its way through the pipeline.

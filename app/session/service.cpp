@@ -206,8 +206,8 @@ Answer Service::State::answer(const Unanswered& one, const PipelineResult& resul
   Answer answer = session->answer(result, wanted);
   if (result.error) return answer;
   std::vector<std::string>& said = answer.record.notes = notes_on_model;
-  if (const auto& remark = session->pipeline().remark_on_size)
-    said.push_back(spelled(remark(result.model_size)));
+  if (const auto& trained = session->pipeline().trained_size)
+    said.push_back(spelled(trained->remark(result.model_size)));
   std::erase(said, "");
   return answer;
 }

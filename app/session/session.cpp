@@ -105,7 +105,7 @@ std::unique_ptr<Session> Session::open(const PicturesRequest& request) {
     std::cout << session->transform_.describe() << '\n';
     return nullptr;
   }
-  session->pipeline_.remark_on_size = remark_on_large_sizes(session->source());
+  session->pipeline_.trained_size = session->source().trained_size;
   return session;
 }
 
@@ -191,7 +191,7 @@ void Session::announce() const {
 void Session::load(const TracedFor& explained, std::vector<std::int64_t> trace_layers) {
   explained_ = explained;
   explained_.looks = second_ != nullptr;
-  run_ = with_fastest_precision(std::move(run_), config(), console_);
+  run_ = with_fastest_precision(run_, choose_device(run_), config(), console_);
   const bool explains = !explained_.maps.empty() || explained_.embeddings || explained_.looks;
   if (explains) trace_layers = MapExplainer::traced_layers(config(), explained_);
   classifier_.emplace(

@@ -90,7 +90,7 @@ DiagnosticsReport run_diagnostics(Session& session, const Session* reference, La
   Progress progress("diagnostics", std::ssize(set.pictures), session.console().progress);
   session.hide_for_notes(progress);
   session.pipeline().keep_input = true;
-  session.pipeline().remark_on_size = {};  // it is not classified
+  session.pipeline().trained_size.reset();  // it is not classified
   session.run_on(none, one_by_one(std::move(inputs)), [&](const PipelineResult& result) {
     try {
       if (result.error) throw Error(*result.error, result.message);

@@ -1,0 +1,19 @@
+// The size that a model was trained at, for a remark on pictures that are far larger.
+#pragma once
+
+#include "model/image/transform_plan.h"
+
+#include <string>
+
+namespace hydrascope::app {
+
+struct TrainedSize {
+  std::string model;  ///< its name
+  image::Size size;
+  std::string advice;  ///< what is added to the remark: "; NAME is made for large pictures", or ""
+
+  /// What there is to say of answers at `asked`; "" where that is not far above.
+  [[nodiscard]] std::string remark(const image::Size& asked) const;
+};
+
+}  // namespace hydrascope::app
