@@ -26,7 +26,7 @@ Words split(const std::string& text, char separator) {
 std::set<std::string> mechanisms_of(const std::string& spec) {
   std::set<std::string> names;
   for (const std::string& part : split(spec, ','))
-    names.insert(model::find_mechanism(part.substr(0, part.find(':')), "`attn`").name);
+    names.insert(model::find_mechanism(part.substr(0, part.find(':'))).name);
   return names;
 }
 

@@ -224,7 +224,9 @@ image::Picture DecodingWorkers::read(const fs::path& file, const image::DecodeOp
         return read_pixels(worker, static_cast<std::size_t>(3 * pixels), picture.rgb);
       }
       // What a hostile picture has taken over may say anything.
-      if (std::max(answer.text_size, answer.hint_size) > kLongestText) return false;
+      if (answer.error > static_cast<std::int32_t>(ErrorCode::failed) ||
+          std::max(answer.text_size, answer.hint_size) > kLongestText)
+        return false;
       text.resize(answer.text_size);
       hint.resize(answer.hint_size);
       return receive(worker.socket, text) && receive(worker.socket, hint);

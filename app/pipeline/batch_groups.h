@@ -91,8 +91,8 @@ class BatchGroups {
     const auto limit = limits_.find(group.model_size);
     if (limit != limits_.end()) return limit->second;
     if (batch_size_ > 0) return batch_size_;
-    return std::clamp<std::int64_t>(
-        model_.limits().enough_tokens / model_.num_tokens(height, width), 1, kMostAutomaticBatch);
+    return std::clamp<std::int64_t>(model_.enough_tokens() / model_.num_tokens(height, width), 1,
+                                    kMostAutomaticBatch);
   }
   [[nodiscard]] bool is_full(const Groups::value_type& group) const {
     return std::ssize(group.second) >= batch_for(group.first);

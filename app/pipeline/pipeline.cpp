@@ -8,6 +8,7 @@
 #include "kernels/error.h"
 #include "kernels/stopwatch.h"
 #include "model/inference/one_torch_thread.h"
+#include "model/inference/overlap.h"
 
 #include <algorithm>
 #include <chrono>
@@ -41,13 +42,15 @@ class Pipeline {
         model_(model),
         options_(options),
         done_(done),
+        most_under_way_(model::inference::most_under_way(model)),
+        takes_bytes_(takes_bytes(model)),
         groups_(model, options.batch_size) {
     const std::int64_t largest_batch =
         options.batch_size > 0 ? options.batch_size
-                               : std::clamp<std::int64_t>(model.limits().enough_tokens / kFewTokens,
-                                                          1, BatchGroups::kMostAutomaticBatch);
+                               : std::clamp<std::int64_t>(model.enough_tokens() / kFewTokens, 1,
+                                                          BatchGroups::kMostAutomaticBatch);
     // Batches under way, one that is gathered meanwhile, and what the workers hold.
-    window_ = (model.limits().most_under_way + 1) * largest_batch + 2 * options.workers;
+    window_ = (most_under_way_ + 1) * largest_batch + 2 * options.workers;
     views_ = kind_of_views(options.transform);
     in_order_ = options.in_order || !views_.empty();
   }
@@ -74,8 +77,7 @@ class Pipeline {
       if (!nothing_new) start(std::move(batch));
       go_on = emit();
       if (!go_on || (nothing_new && under_way_.empty() && finished_)) break;
-      if (!under_way_.empty() &&
-          (nothing_new || std::ssize(under_way_) >= model_.limits().most_under_way)) {
+      if (!under_way_.empty() && (nothing_new || std::ssize(under_way_) >= most_under_way_)) {
         finish_oldest();
         go_on = emit();
       }
@@ -182,7 +184,7 @@ class Pipeline {
       lock.unlock();
       CoreSeconds seconds;
       const std::int64_t sequence = job.sequence;
-      Item item{sequence, prepare(std::move(job), options_, model_.limits().takes_bytes, seconds)};
+      Item item{sequence, prepare(std::move(job), options_, takes_bytes_, seconds)};
       lock.lock();
       add(seconds);
       --in_flight_;
@@ -280,7 +282,7 @@ class Pipeline {
     for (const Item& item : items) images.push_back(item.result.tensor);
     try {
       model::inference::PendingBatch outputs =
-          model_.start(batch_of(std::move(images), size, options_));
+          model::inference::start(model_, batch_of(std::move(images), size, options_));
       under_way_.push_back({std::move(items), begin, std::move(outputs)});
     } catch (const Error& error) {
       if (error.code() != ErrorCode::out_of_memory || !options_.halve_batches) throw;
@@ -381,6 +383,8 @@ class Pipeline {
   model::inference::Engine& model_;
   const PipelineOptions& options_;
   const std::function<bool(PipelineResult&)>& done_;
+  int most_under_way_;
+  bool takes_bytes_;
   std::int64_t window_ = 0;
   std::string views_;  // the kind of several, which are cut here
   bool in_order_ = true;
@@ -426,7 +430,7 @@ PipelineResult look_at(image::Picture& picture, model::inference::Engine& model,
   PictureJob job;
   job.picture = {std::shared_ptr<void>(), &picture};  // the caller's
   CoreSeconds seconds;
-  PipelineResult seen = prepare(std::move(job), options, model.limits().takes_bytes, seconds);
+  PipelineResult seen = prepare(std::move(job), options, takes_bytes(model), seconds);
   if (!seen.error) {
     auto [logits, tokens] = model.compute(batch_of({seen.tensor}, seen.model_size, options));
     seen.logits = logits.select(0, 0);

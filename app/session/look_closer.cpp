@@ -1,6 +1,7 @@
 #include "app/session/look_closer.h"
 
 #include "app/pipeline/predictions.h"
+#include "model/inference/overlap.h"
 #include "model/look/gate.h"
 #include "model/transform.h"
 
@@ -50,17 +51,17 @@ image::Picture cut_out(const image::Picture& picture, const Box& box) {
 std::vector<at::Tensor> logits_of_parts(const image::Picture& picture, std::span<const Box> boxes,
                                         model::inference::Engine& engine,
                                         const image::TransformConfig& transform) {
-  const bool takes_bytes = engine.limits().takes_bytes && transform.in_chans == 3;
+  const bool as_bytes = takes_bytes(engine) && transform.in_chans == 3;
   const image::Size size = image::plan_transform(transform, {picture.height, picture.width}).output;
   const std::int64_t at_once = std::max<std::int64_t>(
-      engine.limits().enough_tokens / engine.num_tokens(size.height, size.width), 1);
+      engine.enough_tokens() / engine.num_tokens(size.height, size.width), 1);
   std::vector<at::Tensor> images(boxes.size());
   // Each takes milliseconds on one thread, most of them of large boxes.
   at::parallel_for(0, std::ssize(boxes), 1, [&](std::int64_t first, std::int64_t end) {
     for (std::int64_t i = first; i < end; ++i) {
       const auto index = static_cast<std::size_t>(i);
       const at::Tensor image = image::transform_pixels(transform, cut_out(picture, boxes[index]));
-      images[index] = takes_bytes ? image : image::normalise(transform, image, size);
+      images[index] = as_bytes ? image : image::normalise(transform, image, size);
     }
   });
   std::vector<at::Tensor> logits;

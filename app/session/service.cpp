@@ -366,8 +366,8 @@ std::int64_t Service::batch_size() const {
   const auto& [height, width] = state_->session->transform().img_size;
   const model::inference::Engine& engine = state_->session->engine();
   constexpr std::int64_t kMostAutomaticBatch = 256;
-  return std::clamp<std::int64_t>(engine.limits().enough_tokens / engine.num_tokens(height, width),
-                                  1, kMostAutomaticBatch);
+  return std::clamp<std::int64_t>(engine.enough_tokens() / engine.num_tokens(height, width), 1,
+                                  kMostAutomaticBatch);
 }
 
 ServiceCounts Service::counts() const {

@@ -118,7 +118,7 @@ std::size_t FaithfulnessRun::pictures_at_once() const {
   const std::int64_t tokens =
       engine.num_tokens(transform.img_size.height, transform.img_size.width);
   return static_cast<std::size_t>(std::clamp<std::int64_t>(
-      engine.limits().enough_tokens / std::max<std::int64_t>(tokens, 1), 1, kMost));
+      engine.enough_tokens() / std::max<std::int64_t>(tokens, 1), 1, kMost));
 }
 
 std::vector<at::Tensor> FaithfulnessRun::make_maps(const PipelineResult& result,

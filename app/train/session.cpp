@@ -41,10 +41,10 @@ class ModulesUnderTraining final : public model::inference::Engine {
   }
   ~ModulesUnderTraining() override { model_.train(); }
 
-  [[nodiscard]] model::inference::EngineLimits limits() const noexcept override {
+  [[nodiscard]] std::int64_t enough_tokens() const noexcept override {
     constexpr std::int64_t kBusyGpu = 32768;
     constexpr std::int64_t kBusyCpu = 4096;
-    return {1, /*takes_bytes=*/false, options().device.is_cuda() ? kBusyGpu : kBusyCpu};
+    return options().device.is_cuda() ? kBusyGpu : kBusyCpu;
   }
 
  private:

@@ -101,10 +101,11 @@ AttentionImpl::AttentionImpl(const VitConfig& config, std::int64_t layer_index,
   mixer_ = entry.make(arguments);
 }
 
-AttentionImpl::Projected AttentionImpl::project(const torch::Tensor& x) {
+AttentionImpl::Projected AttentionImpl::project(const torch::Tensor& x, std::int64_t queries) {
   // Memory order of qkv's rows is [3][H][d]. Without a query projection the first of the three
   // stays in the checkpoint and out of the computation.
-  const std::int64_t unused = query_is_input_ ? x.size(2) : 0;
+  const bool queries_apart = query_is_input_ || queries < x.size(1);
+  const std::int64_t unused = queries_apart ? x.size(2) : 0;
   const std::int64_t used = 3 * x.size(2) - unused;
   const torch::Tensor bias =
       qkv_->bias.defined() ? qkv_->bias.narrow(0, unused, used) : torch::Tensor();
@@ -112,10 +113,11 @@ AttentionImpl::Projected AttentionImpl::project(const torch::Tensor& x) {
                    .view({x.size(0), x.size(1), used / x.size(2), num_heads_, -1})
                    .permute({2, 0, 3, 1, 4})
                    .unbind(0);
+  if (!queries_apart) return {parts[0], parts[1], parts[2]};
   // Under autocast the projection's type is not the input's.
   const torch::Tensor query =
-      query_is_input_ ? split_heads(x.to(parts.back().scalar_type()), num_heads_) : parts[0];
-  return {query, parts[parts.size() - 2], parts.back()};
+      project(x.narrow(1, 0, queries), Part::query).to(parts.back().scalar_type());
+  return {query, parts[0], parts[1]};
 }
 
 torch::Tensor AttentionImpl::project(const torch::Tensor& x, Part part) {
@@ -140,6 +142,14 @@ AttentionTrace AttentionImpl::trace(const torch::Tensor& x, const TokenGrid& gri
   // pass, where it is off, meet other types than the forward pass had.
   const AutocastGuard off(x.device().type(), {});
   return {q, k, v, mixer_->mix(q, k, v, grid, kernels)};
+}
+
+torch::Tensor AttentionImpl::mix(const torch::Tensor& x, const TokenGrid& grid,
+                                 std::int64_t count) {
+  if (count == x.size(1)) return trace(x, grid, Kernels::automatic).output;
+  const auto [q, k, v] = project(x, mixer_->needs_all_queries() ? x.size(1) : count);
+  const AutocastGuard off(x.device().type(), {});
+  return mixer_->mix_rows(q, k, v, grid, 0, count);
 }
 
 }  // namespace hydrascope::model

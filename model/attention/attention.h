@@ -104,12 +104,18 @@ class AttentionImpl : public torch::nn::Module {
   /// All but the last part of `forward`.
   [[nodiscard]] AttentionTrace trace(const torch::Tensor& x, const TokenGrid& grid,
                                      Kernels kernels);
+  /// The mixer's output (B, count, D) at the first `count` tokens of x. Fewer than all are mixed by
+  /// rows, and other queries are computed only if the mixer needs them.
+  [[nodiscard]] torch::Tensor mix(const torch::Tensor& x, const TokenGrid& grid,
+                                  std::int64_t count);
 
   /// The first part of `forward`: x (B, N, D) -> q, k, v (B, H, N, d) as the mixer gets them.
   struct Projected {
     torch::Tensor q, k, v;
   };
-  [[nodiscard]] Projected project(const torch::Tensor& x);
+  [[nodiscard]] Projected project(const torch::Tensor& x) { return project(x, x.size(1)); }
+  /// The same with the first `queries` queries alone.
+  [[nodiscard]] Projected project(const torch::Tensor& x, std::int64_t queries);
   /// One of the three alone.
   enum class Part : std::int64_t { query, key, value };
   [[nodiscard]] torch::Tensor project(const torch::Tensor& x, Part part);

@@ -108,7 +108,7 @@ void read_layers(const OrderedJson& json, const std::string& what, const Add& ad
 void read_field(const OrderedJson& json, std::vector<AttentionSpec>& layers) {
   layers.clear();
   read_layers(json, "mechanism", [&](const std::string& name, auto options) {
-    const MechanismEntry& entry = find_mechanism(name, "`attn`");
+    const MechanismEntry& entry = find_mechanism(name);
     std::erase_if(options, [&](const auto& option) {
       const auto former = entry.former_options.find(option.first);
       return former != entry.former_options.end() && former->second == option.second;

@@ -1,6 +1,7 @@
 #include "model/explain/faithfulness.h"
 
 #include "kernels/error.h"
+#include "model/inference/overlap.h"
 
 #include <ATen/core/grad_mode.h>
 #include <ATen/ops/argmax.h>
@@ -66,7 +67,7 @@ class VariantRun {
     std::size_t next = 0;
     while (next < variants.size() || !under_way_.empty()) {
       if (options_.stop_requested && options_.stop_requested()) return false;
-      if (next < variants.size() && std::ssize(under_way_) < model_.limits().most_under_way) {
+      if (next < variants.size() && std::ssize(under_way_) < most_under_way(model_)) {
         const std::size_t count = std::min(batch_size, variants.size() - next);
         try {
           start(variants.subspan(next, count));
@@ -93,7 +94,7 @@ class VariantRun {
     if (options_.batch_size > 0) return options_.batch_size;
     constexpr std::int64_t kMost = 256;
     const std::int64_t tokens = model_.num_tokens(picture_.image.size(1), picture_.image.size(2));
-    return std::clamp<std::int64_t>(model_.limits().enough_tokens / tokens, 1, kMost);
+    return std::clamp<std::int64_t>(model_.enough_tokens() / tokens, 1, kMost);
   }
 
   void start(std::span<const Variant> variants) {
@@ -103,7 +104,7 @@ class VariantRun {
     batch.width = picture_.image.size(2);
     for (const Variant& variant : variants)
       batch.images.push_back(picture_of(variant, options_.patch_size));
-    under_way_.push_back({variants, begin, model_.start(batch)});
+    under_way_.push_back({variants, begin, inference::start(model_, batch)});
   }
 
   template <class Done>

@@ -1,12 +1,14 @@
 #include "model/inference/engine.h"
 
 #include "model/autocast_guard.h"
+#include "model/inference/overlap.h"
 #include "model/precision_guard.h"
 #include "model/torch_errors.h"
 
 #include <ATen/ops/stack.h>
 
 #include <sstream>
+#include <utility>
 
 namespace hydrascope::model::inference {
 
@@ -21,17 +23,36 @@ at::Tensor ImageBatch::stacked() const {
   return images.size() == 1 ? images.front().unsqueeze(0) : at::stack(images);
 }
 
-PendingBatch Engine::start(const ImageBatch& batch) {
+std::string ImageBatch::describe() const {
+  std::ostringstream text;
+  text << "a batch of " << size() << " images of " << height << "x" << width;
+  return text.str();
+}
+
+void Engine::guarded(const std::string& what, const std::function<void()>& work) const {
   // An engine has its own precision, also inside the training of another model (a teacher).
   const AutocastGuard off(options_.device.type(), {});
   const PrecisionGuard guard(options_.precision.tf32, options_.deterministic);
-  std::ostringstream shape;
-  shape << "a batch of " << batch.size() << " images of " << batch.height << "x" << batch.width;
-  const auto of_device = [this](const std::string& what, const auto& work) {
-    return with_torch_errors(what, options_.device.str(), kLessOfABatch, work);
-  };
-  PendingBatch::Wait wait = of_device(shape.str(), [&] { return begin(batch); });
-  return PendingBatch([of_device, wait = std::move(wait)] { return of_device("the batch", wait); });
+  with_torch_errors(what, options_.device.str(), kLessOfABatch, work);
+}
+
+EngineOutputs Engine::compute(const ImageBatch& batch) {
+  EngineOutputs outputs;
+  guarded(batch.describe(), [&] { outputs = run(batch); });
+  return outputs;
+}
+
+PendingBatch start(Engine& engine, const ImageBatch& batch) {
+  Overlap* const overlap = engine.overlap();
+  if (overlap == nullptr)
+    return PendingBatch([outputs = engine.compute(batch)] { return outputs; });
+  PendingBatch::Wait wait;
+  engine.guarded(batch.describe(), [&] { wait = overlap->begin(batch); });
+  return PendingBatch([&engine, wait = std::move(wait)] {
+    EngineOutputs outputs;
+    engine.guarded("the batch", [&] { outputs = wait(); });
+    return outputs;
+  });
 }
 
 EngineOutputs Engine::compute(const at::Tensor& images) {

@@ -1,7 +1,7 @@
-// The interface of everything that runs a model: a batch in, its logits out. The CPU's plan
-// (inference_plan.h), the GPU's plan (cuda_plan.h) and the modules (modules_engine.h) are engines. A
-// Classifier owns an engine, and code that feeds pictures does not know which. Engines compute a batch
-// by `run`, in the caller's thread. The GPU's plan alone overlaps batches, and `start` asks for it.
+// The interface of everything that runs a model: a batch in, its logits out, in the caller's thread.
+// The CPU's plan (inference_plan.h), the GPU's plan (cuda_plan.h) and the modules (modules_engine.h)
+// are engines. A Classifier owns an engine, and code that feeds pictures does not know which. The
+// GPU's plan alone overlaps batches (overlap.h).
 #pragma once
 
 #include "model/config/config.h"
@@ -19,15 +19,8 @@
 
 namespace hydrascope::model::inference {
 
-/// Tokens that keep a GPU busy.
-inline constexpr std::int64_t kBusyGpuTokens = 65536;
-
-struct EngineLimits {
-  int most_under_way = 1;    ///< batches that are started and wait for `get`
-  bool takes_bytes = false;  ///< as images, which spares the caller their normalisation
-  /// Tokens of a batch that keep the processor busy; more only add latency and memory.
-  std::int64_t enough_tokens = 1600;
-};
+class Overlap;
+class PendingBatch;
 
 struct EngineDescription {
   /// "fused", "fused+modules" (some mechanisms have no kernels), "modules" or "reference"; on a GPU
@@ -44,24 +37,6 @@ struct EngineOutputs {
   at::Tensor tokens;
 };
 
-/// A batch under way; the engine must outlive it. Dropping it waits and discards the outputs.
-class PendingBatch {
- public:
-  using Wait = std::function<EngineOutputs()>;
-  explicit PendingBatch(Wait wait) : wait_(std::move(wait)) {}
-  PendingBatch(PendingBatch&&) noexcept = default;
-  PendingBatch& operator=(PendingBatch&&) noexcept = default;
-  PendingBatch(const PendingBatch&) = delete;
-  PendingBatch& operator=(const PendingBatch&) = delete;
-  ~PendingBatch() = default;
-
-  /// Waits for the outputs. Called once; afterwards the batch is no longer under way.
-  EngineOutputs get() { return std::exchange(wait_, nullptr)(); }
-
- private:
-  Wait wait_;
-};
-
 class Engine {
  public:
   Engine(const Engine&) = delete;
@@ -75,17 +50,17 @@ class Engine {
     return config_.token_grid_of_pixels(height, width).num_tokens();
   }
 
-  /// Starts a batch. Throws Error(out_of_memory) when the device says so; a batch whose `start`
-  /// throws is not under way. LibTorch's errors become Error, here and in `get`.
-  PendingBatch start(const ImageBatch& batch);
-  /// Starts a batch and waits for it.
-  EngineOutputs compute(const ImageBatch& batch) { return start(batch).get(); }
+  /// Throws Error(out_of_memory) when the device says so. LibTorch's errors become Error.
+  EngineOutputs compute(const ImageBatch& batch);
   /// images: float32 (B, C, H, W) on the CPU or the engine's device, normalised, H and W multiples
   /// of patch_size.
   EngineOutputs compute(const at::Tensor& images);
   at::Tensor logits(const at::Tensor& images) { return compute(images).logits; }
 
-  [[nodiscard]] virtual EngineLimits limits() const noexcept { return {}; }
+  /// Tokens of a batch that keep the processor busy; more only add latency and memory.
+  [[nodiscard]] virtual std::int64_t enough_tokens() const noexcept { return 1600; }
+  /// Null if the engine computes one batch at a time.
+  [[nodiscard]] virtual Overlap* overlap() noexcept { return nullptr; }
   [[nodiscard]] virtual EngineDescription describe() const { return {}; }
   /// Adds the seconds of all threads by stage to `times` from now on; null ends the counting.
   /// Returns whether the engine counts them.
@@ -97,14 +72,12 @@ class Engine {
       : config_(std::move(config)), options_(std::move(options)) {}
 
  private:
+  friend PendingBatch start(Engine& engine, const ImageBatch& batch);
+
   /// The outputs of a batch, by the options' precision and determinism, with autocast off.
   virtual EngineOutputs run(const ImageBatch& batch) = 0;
-  /// Begins a batch whose outputs the result waits for; by default the outputs of `run`, at once. An
-  /// engine with several batches under way overrides it, and frees a batch's memory when the last
-  /// copy of the result is destroyed.
-  virtual PendingBatch::Wait begin(const ImageBatch& batch) {
-    return [outputs = run(batch)] { return outputs; };
-  }
+  /// Does `work` in that way. LibTorch's errors become Error about `what`.
+  void guarded(const std::string& what, const std::function<void()>& work) const;
 
   VitConfig config_;
   InferenceOptions options_;

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <string>
 #include <vector>
 
 namespace hydrascope::model::inference {
@@ -28,6 +29,8 @@ struct ImageBatch {
   [[nodiscard]] std::int64_t size() const {
     return on_device.defined() ? on_device.size(0) : static_cast<std::int64_t>(images.size());
   }
+  /// "a batch of 8 images of 224x224"
+  [[nodiscard]] std::string describe() const;
   /// Images that are no bytes as one tensor (B, C, height, width), wherever they are.
   [[nodiscard]] at::Tensor stacked() const;
 };

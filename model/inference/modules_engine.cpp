@@ -1,5 +1,7 @@
 #include "model/inference/modules_engine.h"
 
+#include "model/inference/gpu/cuda_plan.h"
+
 #include <ATen/ops/stack.h>
 #include <c10/core/InferenceMode.h>
 
@@ -30,10 +32,8 @@ EngineOutputs ModulesEngine::run(const ImageBatch& batch) {
   return outputs;
 }
 
-EngineLimits ModulesEngine::limits() const noexcept {
-  EngineLimits limits;
-  if (options().device.is_cuda()) limits.enough_tokens = kBusyGpuTokens;
-  return limits;
+std::int64_t ModulesEngine::enough_tokens() const noexcept {
+  return options().device.is_cuda() ? kBusyGpuTokens : Engine::enough_tokens();
 }
 
 EngineDescription ModulesEngine::describe() const {

@@ -12,7 +12,7 @@ class ModulesEngine final : public Engine {
   /// Fills modules of its own and moves them to the options' device and type.
   ModulesEngine(const WeightTable& weights, const InferenceOptions& options);
 
-  [[nodiscard]] EngineLimits limits() const noexcept override;
+  [[nodiscard]] std::int64_t enough_tokens() const noexcept override;
   [[nodiscard]] EngineDescription describe() const override;
 
  private:

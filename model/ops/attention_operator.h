@@ -16,6 +16,7 @@
 #include <c10/util/Exception.h>
 #include <torch/csrc/autograd/custom_function.h>
 
+#include <cstdint>
 #include <initializer_list>
 #include <optional>
 #include <string>
@@ -215,10 +216,14 @@ at::Tensor attend(const AttentionInputs& in, const Options& options) {
   return attend_by(in, OperatorSums<Options>{options});
 }
 
+/// The choices of an operator's argument, by their names.
+template <class Enum>
+using Choices = std::initializer_list<std::pair<std::string_view, Enum>>;
+
 /// The choice called `name`; else an error that names operator and argument and lists the choices.
 template <class Enum>
 Enum choice_of(const char* op, const char* argument, std::string_view name,
-               std::initializer_list<std::pair<std::string_view, Enum>> choices) {
+               const Choices<Enum>& choices) {
   std::string known;
   for (const auto& [word, value] : choices) {
     if (word == name) return value;
@@ -226,6 +231,16 @@ Enum choice_of(const char* op, const char* argument, std::string_view name,
   }
   TORCH_CHECK(false, "hydrascope::", op, ": ", argument, " is '", name, "', expected one of ",
               known);
+}
+
+/// The choice whose value is `number`, as the private operators have it; else an error that names
+/// operator and argument.
+template <class Enum>
+Enum choice_numbered(const char* op, const char* argument, std::int64_t number,
+                     const Choices<Enum>& choices) {
+  for (const auto& [word, value] : choices)
+    if (static_cast<std::int64_t>(value) == number) return value;
+  TORCH_CHECK(false, "hydrascope::", op, ": ", argument, " is ", number, ", which is no choice");
 }
 
 }  // namespace hydrascope::model::ops

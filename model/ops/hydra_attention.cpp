@@ -9,9 +9,10 @@ namespace {
 using at::Tensor;
 using kernels::hydra::Norm;
 
+const Choices<Norm> kNorms{{"l2", Norm::l2}, {"l1", Norm::l1}, {"none", Norm::none}};
+
 Norm norm_called(const char* argument, std::string_view name) {
-  return choice_of<Norm>(HydraOptions::kName, argument, name,
-                         {{"l2", Norm::l2}, {"l1", Norm::l1}, {"none", Norm::none}});
+  return choice_of(HydraOptions::kName, argument, name, kNorms);
 }
 
 Tensor hydra_attention(const Tensor& q, const Tensor& k, const Tensor& v, std::string_view norm_q,
@@ -47,8 +48,8 @@ AttentionBackward hydra_gradient_shapes(const AttentionInputs& in, const Attenti
 
 HydraOptions HydraOptions::from(const Arguments& arguments) {
   const auto& [norm_q, eps_q, norm_k, eps_k, num_prefix, prefix, patch] = arguments;
-  return {{{static_cast<Norm>(norm_q), static_cast<float>(eps_q)},
-           {static_cast<Norm>(norm_k), static_cast<float>(eps_k)}},
+  return {{{choice_numbered(kName, "norm_q", norm_q, kNorms), static_cast<float>(eps_q)},
+           {choice_numbered(kName, "norm_k", norm_k, kNorms), static_cast<float>(eps_k)}},
           {num_prefix, prefix, patch}};
 }
 

@@ -10,6 +10,18 @@ using at::Tensor;
 using kernels::linear_attention::Feature;
 using kernels::linear_attention::Normaliser;
 
+const Choices<Feature> kFeatures{{"elu", Feature::elu_plus_one},
+                                 {"elu_plus_one", Feature::elu_plus_one},
+                                 {"relu", Feature::relu},
+                                 {"unit", Feature::unit},
+                                 {"exp", Feature::exp},
+                                 {"exp_pair", Feature::exp_pair},
+                                 {"softmax_pair", Feature::softmax_pair},
+                                 {"softmax_both", Feature::softmax_both},
+                                 {"exp_centred", Feature::exp_centred}};
+const Choices<Normaliser::Rule> kNormalisers{{"add_eps", Normaliser::Rule::add_eps},
+                                             {"none", Normaliser::Rule::none}};
+
 Tensor linear_attention(const Tensor& q, const Tensor& k, const Tensor& v, std::string_view feature,
                         std::string_view normaliser, double eps, double unit_eps,
                         std::int64_t num_prefix, double prefix_weight, double patch_weight) {
@@ -18,19 +30,8 @@ Tensor linear_attention(const Tensor& q, const Tensor& k, const Tensor& v, std::
   TORCH_CHECK(unit_eps >= 0, "hydrascope::", kName, ": unit_eps is ", unit_eps,
               ", expected at least 0");
   LinearOptions options;
-  options.rule.feature = choice_of<Feature>(kName, "feature", feature,
-                                            {{"elu", Feature::elu_plus_one},
-                                             {"elu_plus_one", Feature::elu_plus_one},
-                                             {"relu", Feature::relu},
-                                             {"unit", Feature::unit},
-                                             {"exp", Feature::exp},
-                                             {"exp_pair", Feature::exp_pair},
-                                             {"softmax_pair", Feature::softmax_pair},
-                                             {"softmax_both", Feature::softmax_both},
-                                             {"exp_centred", Feature::exp_centred}});
-  options.rule.normaliser.rule = choice_of<Normaliser::Rule>(
-      kName, "normaliser", normaliser,
-      {{"add_eps", Normaliser::Rule::add_eps}, {"none", Normaliser::Rule::none}});
+  options.rule.feature = choice_of(kName, "feature", feature, kFeatures);
+  options.rule.normaliser.rule = choice_of(kName, "normaliser", normaliser, kNormalisers);
   options.rule.normaliser.eps = static_cast<float>(eps);
   options.rule.unit_eps = static_cast<float>(unit_eps);
   options.weights = {num_prefix, prefix_weight, patch_weight};
@@ -56,10 +57,11 @@ auto with_formula(const AttentionInputs& in, const LinearOptions& options, const
 
 LinearOptions LinearOptions::from(const Arguments& arguments) {
   const auto& [feature, normaliser, eps, unit_eps, num_prefix, prefix, patch] = arguments;
-  return {{static_cast<Feature>(feature),
-           {static_cast<Normaliser::Rule>(normaliser), static_cast<float>(eps)},
-           static_cast<float>(unit_eps)},
-          {num_prefix, prefix, patch}};
+  return {
+      {choice_numbered(kName, "feature", feature, kFeatures),
+       {choice_numbered(kName, "normaliser", normaliser, kNormalisers), static_cast<float>(eps)},
+       static_cast<float>(unit_eps)},
+      {num_prefix, prefix, patch}};
 }
 
 LinearOptions::Arguments LinearOptions::arguments() const {

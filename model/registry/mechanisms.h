@@ -125,7 +125,7 @@ const MechanismEntry* find_mechanism_or_null(std::string_view name_or_alias);
 /// By name or alias; throws Error(invalid_argument) that lists the entries. `subject`: the field
 /// with the name.
 const MechanismEntry& find_mechanism(std::string_view name_or_alias,
-                                     const std::string& subject = "`attention`");
+                                     const std::string& subject = "`attn`");
 
 /// Throws Error(invalid_argument) when `entry` has no option `key` or does not take `value`; the
 /// message names `subject`.

@@ -2,6 +2,7 @@
 #include "model/checkpoint/checkpoint.h"
 #include "model/device.h"
 #include "model/inference/classifier.h"
+#include "model/inference/overlap.h"
 #include "model/registry/mechanisms.h"
 #include "tests/error_matchers.h"
 #include "tests/model/deterministic_weights.h"
@@ -99,7 +100,7 @@ TEST_F(GpuTest, BytesAndOverlappingBatchesGiveWhatTensorsGive) {
   options.device = resolve_device("cuda");
   options.precision = resolve_precision("float32", options.device);
   Classifier classifier(weights.deduce_config(), weights, options);
-  ASSERT_TRUE(classifier.engine().limits().takes_bytes);
+  ASSERT_TRUE(takes_bytes(classifier.engine()));
   const std::array<double, 3> mean{0.485, 0.456, 0.406};
   const std::array<double, 3> std{0.229, 0.224, 0.225};
   std::vector<inference::ImageBatch> batches(3);
@@ -120,10 +121,10 @@ TEST_F(GpuTest, BytesAndOverlappingBatchesGiveWhatTensorsGive) {
     expected.push_back(classifier.engine().logits(tensors));
   }
   inference::Engine& engine = classifier.engine();
-  inference::PendingBatch first = engine.start(batches[0]);
-  inference::PendingBatch second = engine.start(batches[1]);
+  inference::PendingBatch first = start(engine, batches[0]);
+  inference::PendingBatch second = start(engine, batches[1]);
   EXPECT_TRUE(testing::all_near(first.get().logits, expected[0], 1e-3));
-  inference::PendingBatch third = engine.start(batches[2]);
+  inference::PendingBatch third = start(engine, batches[2]);
   EXPECT_TRUE(testing::all_near(second.get().logits, expected[1], 1e-3));
   EXPECT_TRUE(testing::all_near(third.get().logits, expected[2], 1e-3));
 }

@@ -5,6 +5,7 @@
 #include "kernels/error.h"
 #include "kernels/linear/cublas_lt_products.h"
 #include "model/inference/gpu/device_plan.h"
+#include "model/inference/overlap.h"
 
 #include <ATen/ATen.h>
 #include <c10/core/StreamGuard.h>
@@ -59,7 +60,7 @@ struct Slot {
   Event done;
 };
 
-class StreamedPlan final : public Engine {
+class StreamedPlan final : public Engine, public Overlap {
  public:
   StreamedPlan(const WeightTable& weights, const InferenceOptions& options)
       : Engine(weights.config(), options),
@@ -84,9 +85,10 @@ class StreamedPlan final : public Engine {
     cudaStreamSynchronize(native(stream_));
   }
 
-  [[nodiscard]] EngineLimits limits() const noexcept override {
-    return {kSlots, /*takes_bytes=*/true, kBusyGpuTokens};
-  }
+  [[nodiscard]] std::int64_t enough_tokens() const noexcept override { return kBusyGpuTokens; }
+  [[nodiscard]] Overlap* overlap() noexcept override { return this; }
+  [[nodiscard]] int most_under_way() const noexcept override { return kSlots; }
+  PendingBatch::Wait begin(const ImageBatch& batch) override;
   /// Names the softmax of the shape at hand.
   [[nodiscard]] EngineDescription describe() const override {
     const bool chosen = weights_->has_softmax() && !shapes_.empty();
@@ -101,7 +103,6 @@ class StreamedPlan final : public Engine {
   static constexpr std::size_t kMostShapes = 4;
 
   EngineOutputs run(const ImageBatch& batch) override { return begin(batch)(); }
-  PendingBatch::Wait begin(const ImageBatch& batch) override;
   /// Error(internal) if all are taken. Its owner gives the slot back.
   std::shared_ptr<Slot> free_slot();
   static EngineOutputs finish(Slot& slot);
@@ -110,7 +111,7 @@ class StreamedPlan final : public Engine {
   DevicePlan& plan_for(const DevicePlan::Shape& wanted);
   /// Copies the images into pinned memory and starts their way to the device.
   void stage(Slot& slot, const ImageBatch& batch);
-  void start(Slot& slot, const ImageBatch& batch);
+  void launch(Slot& slot, const ImageBatch& batch);
   /// Behind a failure: gives back the memory of all plans, and the slot's.
   void release(Slot& slot);
 
@@ -169,7 +170,7 @@ void StreamedPlan::stage(Slot& slot, const ImageBatch& batch) {
   slot.copied.hold_back(native(stream_));
 }
 
-void StreamedPlan::start(Slot& slot, const ImageBatch& batch) {
+void StreamedPlan::launch(Slot& slot, const ImageBatch& batch) {
   DevicePlan& plan = plan_for({batch.size(), batch.height, batch.width});
   slot.borrowed = batch.on_device;
   if (batch.on_device.defined()) {
@@ -214,14 +215,14 @@ PendingBatch::Wait StreamedPlan::begin(const ImageBatch& batch) {
   }
   const c10::StreamGuard guard(stream_);
   try {
-    start(*slot, batch);
+    launch(*slot, batch);
   } catch (...) {
     // The plans' memory may have been missing; without plans a smaller batch is the way out.
     const bool any_plan = !shapes_.empty();
     release(*slot);
     if (!any_plan || !is_out_of_memory(std::current_exception())) throw;
     try {
-      start(*slot, batch);
+      launch(*slot, batch);
     } catch (...) {
       release(*slot);
       throw;

@@ -35,7 +35,6 @@ class DeviceSoftmax final : public DeviceMixing {
  public:
   DeviceSoftmax(const SoftmaxForm& form, const DeviceSite&) : form_(form) {}
   static bool serves(const SoftmaxForm&, const DeviceSite&) { return true; }
-  [[nodiscard]] bool by_libtorch() const override { return true; }
   [[nodiscard]] std::optional<double> softmax_scale(const TokenGrid& grid) const override {
     return form_.query_scale(grid);
   }

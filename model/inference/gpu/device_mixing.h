@@ -67,9 +67,7 @@ class DeviceMixing {
   [[nodiscard]] virtual Room room(const Extent& /*extent*/) const { return {}; }
   /// Launches the kernels, any number of times; empty if LibTorch mixes.
   [[nodiscard]] virtual std::function<void()> launches(const Call& /*call*/) const { return {}; }
-  /// Whether LibTorch's softmax mixes.
-  [[nodiscard]] virtual bool by_libtorch() const { return false; }
-  /// The factor of the queries there; empty if kernels mix.
+  /// The factor of the queries if LibTorch's softmax mixes; nothing if kernels mix.
   [[nodiscard]] virtual std::optional<double> softmax_scale(const TokenGrid& /*grid*/) const {
     return std::nullopt;
   }

@@ -217,30 +217,27 @@ void DevicePlan::add_mixing(std::size_t layer, const Tokens& rest, const T* q,
   proj.images = batch_;
   proj.rows = queries;
 
-  std::function<void()> launches;
-  if (block.mixing)
-    launches = block.mixing->launches({{batch_, queries, grid_},
-                                       q,
-                                       q_stride,
-                                       kv,
-                                       v,
-                                       kv_stride,
-                                       y,
-                                       data<float>(global_),
-                                       workspace_.mutable_data_ptr(),
-                                       counters_.mutable_data_ptr(),
-                                       options_.stream});
-  if (launches) {
-    add(std::move(launches));
-    add_product(proj);
-    return;
-  }
-  add_foreign_mixing<T>(layer, proj, q, q_stride, kv, kv_stride);
+  const auto softmax_scale = block.mixing ? block.mixing->softmax_scale(grid_) : std::nullopt;
+  if (block.mixing == nullptr || softmax_scale)
+    return add_foreign_mixing<T>(layer, proj, q, q_stride, kv, kv_stride, softmax_scale);
+  add(block.mixing->launches({{batch_, queries, grid_},
+                              q,
+                              q_stride,
+                              kv,
+                              v,
+                              kv_stride,
+                              y,
+                              data<float>(global_),
+                              workspace_.mutable_data_ptr(),
+                              counters_.mutable_data_ptr(),
+                              options_.stream}));
+  add_product(proj);
 }
 
 template <class T>
 void DevicePlan::add_foreign_mixing(std::size_t layer, ProductCall proj, const T* q,
-                                    std::int64_t q_stride, const T* kv, std::int64_t kv_stride) {
+                                    std::int64_t q_stride, const T* kv, std::int64_t kv_stride,
+                                    std::optional<double> softmax_scale) {
   const VitConfig& config = weights_.parts.config;
   const DeviceBlock& block = weights_.blocks[layer];
   const std::int64_t dim = config.embed_dim;
@@ -256,9 +253,8 @@ void DevicePlan::add_foreign_mixing(std::size_t layer, ProductCall proj, const T
   const at::Tensor k_heads = rows(kv, kv_stride, num_tokens());
   const at::Tensor v_heads = rows(v, kv_stride, num_tokens());
   std::function<at::Tensor()> mix;
-  if (block.mixing) {
-    const double scale = block.mixing->softmax_scale(grid_).value();
-    mix = [this, q_heads, k_heads, v_heads, scale] {
+  if (softmax_scale) {
+    mix = [this, q_heads, k_heads, v_heads, scale = *softmax_scale] {
       const at::Tensor scaled = scale == 1 ? q_heads : q_heads * scale;
       return merge_heads(softmax_.attend(scaled, k_heads, v_heads));
     };

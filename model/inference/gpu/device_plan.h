@@ -25,6 +25,7 @@
 #include <cstdint>
 #include <functional>
 #include <memory>
+#include <optional>
 #include <string>
 #include <vector>
 
@@ -95,10 +96,10 @@ class DevicePlan {
   template <class T>
   void add_mixing(std::size_t layer, const Tokens& rest, const T* q, std::int64_t q_stride,
                   const T* kv, std::int64_t kv_stride);
-  /// Mixes by LibTorch, then runs `proj`.
+  /// Mixes by LibTorch, then runs `proj`. Without `softmax_scale` the layer's module mixes.
   template <class T>
   void add_foreign_mixing(std::size_t layer, ProductCall proj, const T* q, std::int64_t q_stride,
-                          const T* kv, std::int64_t kv_stride);
+                          const T* kv, std::int64_t kv_stride, std::optional<double> softmax_scale);
   template <class T>
   void add_head(const Tokens& tokens, const at::Tensor& x);
   /// The head's normed inputs of x (B, N or num_prefix, D), by LibTorch: a few rows. A mean is of

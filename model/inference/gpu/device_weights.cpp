@@ -87,8 +87,9 @@ DeviceLinear DeviceWeights::load(const Affine& affine, at::ScalarType as) const 
 }
 
 bool DeviceWeights::has_softmax() const {
-  return std::ranges::any_of(
-      blocks, [](const DeviceBlock& block) { return block.mixing && block.mixing->by_libtorch(); });
+  return std::ranges::any_of(blocks, [grid = parts.config.training_grid()](const auto& block) {
+    return block.mixing && block.mixing->softmax_scale(grid);
+  });
 }
 
 std::string DeviceWeights::what_runs() const {

@@ -80,7 +80,7 @@ at::Tensor AgreementMeter::sums_at(VisionTransformerImpl& student, const View& v
         shown(batch(static_cast<std::int64_t>(i) * kBatch).images, view, scenes);
     const AutocastScope scope(autocast_, device_.type());
     const at::Tensor wanted = wanted_[i].narrow(0, 0, images.size(0));
-    const at::Tensor found = to_compute_type(student.forward(images));
+    const at::Tensor found = logits_of(student, images);
     const at::Tensor same = found.argmax(1).eq(wanted.argmax(1)).sum().to(at::kDouble);
     const auto count = static_cast<double>(images.size(0));
     const at::Tensor divergence = logit_divergence(found, wanted, 1).to(at::kDouble) * count;

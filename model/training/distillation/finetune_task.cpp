@@ -11,8 +11,12 @@ namespace hydrascope::model::training {
 FinetuneTask::FinetuneTask(Teacher& teacher, VisionTransformerImpl& student,
                            FinetuneOptions options)
     : teacher_(teacher), student_(student), options_(options) {
-  for (std::int64_t layer = options_.first_layer; layer <= teacher_.config().depth; ++layer)
-    layers_.push_back(layer);
+  const std::int64_t depth = teacher_.config().depth;
+  layers_.push_back(options_.first_layer);
+  if (options_.blocks_weight > 0)
+    for (std::int64_t layer = options_.first_layer + 1; layer < depth; ++layer)
+      layers_.push_back(layer);
+  layers_.push_back(depth);
 }
 
 at::Tensor FinetuneTask::mixed(const Batch& batch) const {
@@ -30,9 +34,11 @@ StepLoss FinetuneTask::loss(const Batch& batch, std::int64_t) {
   if (student_.config().pos_embed != config.pos_embed)  // tables that the teacher lacks
     tokens = student_.enter(options_.first_layer, tokens, seen.grid);
   at::Tensor blocks = at::zeros({}, batch.images.options());
-  for (std::size_t i = 1; i < layers_.size(); ++i) {
-    tokens = run_block(student_, layers_[i - 1], tokens, seen.grid);
-    if (compares_blocks) blocks = blocks + relative_error(tokens, seen.tokens[i]);
+  for (std::int64_t layer = options_.first_layer; layer < config.depth; ++layer) {
+    tokens = run_block(student_, layer, tokens, seen.grid);
+    if (!compares_blocks) continue;
+    const auto of_teacher = static_cast<std::size_t>(layer + 1 - options_.first_layer);
+    blocks = blocks + relative_error(tokens, seen.tokens[of_teacher]);
   }
   blocks = blocks / static_cast<double>(config.depth - options_.first_layer);
   const at::Tensor kl = logit_divergence(classify_tokens(student_, tokens), seen.logits);
@@ -52,7 +58,7 @@ StepLoss SizesTask::loss(const Batch& batch, std::int64_t) {
   const at::Tensor wanted =
       to_compute_type(teacher_.logits(batch.images)).softmax(-1).unflatten(0, {views, -1}).mean(1);
   StepLoss cost;
-  cost.loss = divergence_from(student_.forward(batch.views), wanted);
+  cost.loss = divergence_from(logits_of(student_, batch.views), wanted);
   add_penalty(student_, cost);
   return cost;
 }

@@ -34,7 +34,7 @@ class FinetuneTask final : public LossTask {
   Teacher& teacher_;
   VisionTransformerImpl& student_;
   FinetuneOptions options_;
-  std::vector<std::int64_t> layers_;  ///< from `first_layer` to one behind the last
+  std::vector<std::int64_t> layers_;  ///< whose tokens the teacher gives
 };
 
 /// The stage after it: the student learns to find in large pictures, and in scenes, the classes

@@ -121,15 +121,15 @@ class OutputFit {
   at::Tensor products_;  ///< (D)
 };
 
-/// The layer's output without its global term.
+/// The output of the layer's first `count` tokens without its global term.
 at::Tensor local_output(VisionTransformerImpl& student, std::int64_t layer,
-                        const at::Tensor& tokens, const TokenGrid& grid,
+                        const at::Tensor& tokens, const TokenGrid& grid, std::int64_t count,
                         const at::Tensor& feature_scale) {
   const at::Tensor kept = feature_scale.clone();
   feature_scale.zero_();
-  const AttentionTrace trace = trace_attention(student, layer, tokens, grid);
+  const at::Tensor output = mix_tokens(student, layer, tokens, grid, count);
   feature_scale.copy_(kept);
-  return trace.output;
+  return output;
 }
 
 void fit_outputs(Teacher& teacher, VisionTransformerImpl& student,
@@ -142,15 +142,15 @@ void fit_outputs(Teacher& teacher, VisionTransformerImpl& student,
     for (std::size_t i = 0; i < layers.size(); ++i) {
       const std::int64_t count = num_compared_tokens(teacher.config(), layers[i], seen.grid);
       const at::Tensor& tokens = seen.tokens[i];
-      at::Tensor wanted = trace_attention(teacher.model(), layers[i], tokens, seen.grid).output;
-      at::Tensor term = trace_attention(student, layers[i], tokens, seen.grid).output;
+      at::Tensor wanted = mix_tokens(teacher.model(), layers[i], tokens, seen.grid, count);
+      at::Tensor term = mix_tokens(student, layers[i], tokens, seen.grid, count);
       if (has_windows(student, layers[i])) {
-        const at::Tensor local = local_output(student, layers[i], tokens, seen.grid,
+        const at::Tensor local = local_output(student, layers[i], tokens, seen.grid, count,
                                               parameter_of(student, layers[i], "feature_scale"));
         wanted = wanted - local;
         term = term - local;
       }
-      fits[i].add(term.narrow(1, 0, count), wanted.narrow(1, 0, count));
+      fits[i].add(term, wanted);
     }
   }
   for (std::size_t i = 0; i < layers.size(); ++i) {

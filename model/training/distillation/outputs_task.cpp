@@ -15,8 +15,8 @@ AttentionOutputs attention_outputs(Teacher& teacher, VisionTransformerImpl& stud
                                    const TokenGrid& grid) {
   const std::int64_t count = num_compared_tokens(teacher.config(), layer, grid);
   const auto output = [&](VisionTransformerImpl& model) {
-    const at::Tensor mixed = trace_attention(model, layer, tokens, grid).output;
-    return model.block(layer).attention().project_out(mixed.narrow(1, 0, count));
+    return model.block(layer).attention().project_out(
+        mix_tokens(model, layer, tokens, grid, count));
   };
   AttentionOutputs outputs;
   {

@@ -20,10 +20,10 @@ std::int64_t num_class_tokens(const VitConfig& config) {
   return config.distilled ? 2 : 1;
 }
 
-AttentionTrace trace_attention(VisionTransformerImpl& model, std::int64_t layer,
-                               const at::Tensor& tokens, const TokenGrid& grid) {
+at::Tensor mix_tokens(VisionTransformerImpl& model, std::int64_t layer, const at::Tensor& tokens,
+                      const TokenGrid& grid, std::int64_t count) {
   BlockImpl& block = model.block(layer);
-  return block.attention().trace(block.normalise(tokens), grid, Kernels::automatic);
+  return block.attention().mix(block.normalise(tokens), grid, count);
 }
 
 QueriesAndKeys queries_and_keys(VisionTransformerImpl& model, std::int64_t layer,
@@ -41,12 +41,19 @@ at::Tensor run_block(VisionTransformerImpl& model, std::int64_t layer, const at:
   if (layer + 1 < model.config().depth)
     return model.enter(layer + 1, block.forward(tokens, grid, Kernels::automatic), grid);
   if (read == grid.num_tokens()) return block.forward(tokens, grid, Kernels::automatic);
-  const at::Tensor mixed = trace_attention(model, layer, tokens, grid).output;
-  return block.complete(tokens.narrow(1, 0, read), mixed.narrow(1, 0, read));
+  return block.complete(tokens.narrow(1, 0, read), mix_tokens(model, layer, tokens, grid, read));
 }
 
 at::Tensor classify_tokens(VisionTransformerImpl& model, const at::Tensor& tokens) {
   return to_compute_type(model.forward_head(model.forward_norm(tokens)));
+}
+
+at::Tensor logits_of(VisionTransformerImpl& model, const at::Tensor& images) {
+  const TokenGrid grid = model.grid_of(images);
+  at::Tensor tokens = model.embed(images, grid);
+  for (std::int64_t layer = 0; layer < model.config().depth; ++layer)
+    tokens = run_block(model, layer, tokens, grid);
+  return classify_tokens(model, tokens);
 }
 
 Teacher::Teacher(VisionTransformer model) : model_(std::move(model)) {

@@ -23,9 +23,9 @@ std::int64_t num_compared_tokens(const VitConfig& config, std::int64_t layer,
 /// The class (and distillation) token in a model that pools by token, else none.
 std::int64_t num_class_tokens(const VitConfig& config);
 
-/// A layer's attention up to the mixer's output: q, k, v and `output` of the trace.
-AttentionTrace trace_attention(VisionTransformerImpl& model, std::int64_t layer,
-                               const at::Tensor& tokens, const TokenGrid& grid);
+/// The mixer's output (B, count, D) of a layer, in front of `proj`, at its first `count` tokens.
+at::Tensor mix_tokens(VisionTransformerImpl& model, std::int64_t layer, const at::Tensor& tokens,
+                      const TokenGrid& grid, std::int64_t count);
 
 /// A layer's queries and keys alone, (B, H, N, d) as the mixer gets them.
 struct QueriesAndKeys {
@@ -40,6 +40,10 @@ at::Tensor run_block(VisionTransformerImpl& model, std::int64_t layer, const at:
 
 /// The classifier after `run_block` of the last layer: logits (B, num_classes), float32 or wider.
 at::Tensor classify_tokens(VisionTransformerImpl& model, const at::Tensor& tokens);
+
+/// The logits of `model` by `run_block` and `classify_tokens`: in the last block those tokens alone
+/// are computed that are read.
+at::Tensor logits_of(VisionTransformerImpl& model, const at::Tensor& images);
 
 /// The teacher's view of a batch. None of its tensors is part of a graph.
 struct TeacherPass {

@@ -3,6 +3,7 @@
 
 #include "app/pipeline/pipeline.h"
 #include "model/inference/classifier.h"
+#include "model/inference/overlap.h"
 #include "model/transform.h"
 #include "model/vision_transformer.h"
 #include "tests/picture_files.h"
@@ -78,26 +79,17 @@ class PipelineTest : public ::testing::Test {
 };
 
 /// A GPU's manners: takes bytes, has two batches under way, and no room for more than `most`.
-class TwoSlotModel final : public model::inference::Engine {
+class TwoSlotModel final : public model::inference::Engine, public model::inference::Overlap {
  public:
   explicit TwoSlotModel(std::int64_t most) : Engine(of_sixteen_tokens()), most_(most) {}
 
   [[nodiscard]] int under_way() const { return *under_way_; }
-  [[nodiscard]] model::inference::EngineLimits limits() const noexcept override {
-    return {2, /*takes_bytes=*/true, 128};
-  }
-
-  bool slow_ = false;
-  int largest_ = 0;  ///< batches under way at once
-  std::vector<std::int64_t> sizes_;
-
- private:
-  model::inference::EngineOutputs run(const model::inference::ImageBatch& batch) override {
-    return begin(batch)();
-  }
+  [[nodiscard]] std::int64_t enough_tokens() const noexcept override { return 128; }
+  [[nodiscard]] model::inference::Overlap* overlap() noexcept override { return this; }
+  [[nodiscard]] int most_under_way() const noexcept override { return 2; }
   model::inference::PendingBatch::Wait begin(const model::inference::ImageBatch& batch) override {
     if (batch.size() > most_) throw Error(ErrorCode::out_of_memory, "does not fit", "a test");
-    EXPECT_LT(under_way(), limits().most_under_way);
+    EXPECT_LT(under_way(), most_under_way());
     EXPECT_TRUE(batch.is_bytes());
     for (const at::Tensor& image : batch.images)
       EXPECT_EQ(image.sizes(), batch.images.front().sizes());
@@ -112,6 +104,15 @@ class TwoSlotModel final : public model::inference::Engine {
       if (slow) std::this_thread::sleep_for(std::chrono::milliseconds(100));
       return {logits, {}};
     };
+  }
+
+  bool slow_ = false;
+  int largest_ = 0;  ///< batches under way at once
+  std::vector<std::int64_t> sizes_;
+
+ private:
+  model::inference::EngineOutputs run(const model::inference::ImageBatch& batch) override {
+    return begin(batch)();
   }
   static model::VitConfig of_sixteen_tokens() {
     model::VitConfig config;

@@ -4,11 +4,13 @@
 #include "model/vision_transformer.h"
 #include "tests/model/attention/mixer_under_test.h"
 #include "tests/model/attention/registry_cases.h"
+#include "tests/model/tensor_match.h"
 #include "tests/temporary_folder.h"
 
 #include <ATen/ATen.h>
 #include <c10/core/InferenceMode.h>
 #include <gtest/gtest.h>
+#include <torch/csrc/autograd/autograd.h>
 
 #include <algorithm>
 #include <set>
@@ -60,6 +62,28 @@ TEST_P(ConformanceLayerTest, TheTraceIsAllButTheOutputProjection) {
         EXPECT_TRUE(at::equal(layer->project_out(layer->trace(x, grid, kernels).output),
                               layer->forward(x, grid, kernels)));
       }
+    }
+  }
+}
+
+TEST_P(ConformanceLayerTest, TheFirstTokensAreMixedAsAmongAll) {
+  const TokenGrid grid{1, 4, 4};
+  for (const AttentionSpec& spec : variants(entry())) {
+    SCOPED_TRACE(describe(spec));
+    at::manual_seed(4);
+    model::Attention layer(tiny(spec), 1);
+    layer->to(at::kDouble);
+    const at::Tensor x = at::randn({2, grid.num_tokens(), 32}, at::kDouble).requires_grad_();
+    const at::Tensor all = layer->trace(x, grid, Kernels::automatic).output;
+    for (const std::int64_t count : {1, 3, 17}) {
+      const at::Tensor wanted = all.narrow(1, 0, count);
+      const at::Tensor found = layer->mix(x, grid, count);
+      EXPECT_TRUE(all_near(found, wanted, 1e-9)) << count;
+      const at::Tensor g = at::randn_like(wanted);
+      const auto gradient = [&](const at::Tensor& y) {
+        return torch::autograd::grad({(y * g).sum()}, {x}, {}, /*retain_graph=*/true)[0];
+      };
+      EXPECT_TRUE(all_near(gradient(found), gradient(wanted), 1e-9)) << count;
     }
   }
 }

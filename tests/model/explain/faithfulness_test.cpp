@@ -1,6 +1,7 @@
 #include "model/explain/faithfulness.h"
 
 #include "kernels/error.h"
+#include "model/inference/overlap.h"
 #include "tests/error_matchers.h"
 
 #include <ATen/ATen.h>
@@ -22,25 +23,17 @@ constexpr double kTolerance = 1e-6;
 
 /// Two classes; the probability of class 0 is the sum over patches of weight times the patch's
 /// mean, so that every curve can be written down.
-class WeightedPatches final : public inference::Engine {
+class WeightedPatches final : public inference::Engine, public inference::Overlap {
  public:
   explicit WeightedPatches(const at::Tensor& weights)
       : Engine(of_patches()), weights_(weights.to(at::kDouble)) {}
 
   [[nodiscard]] int under_way() const { return *under_way_; }
-  [[nodiscard]] inference::EngineLimits limits() const noexcept override {
-    return {2, /*takes_bytes=*/false, 15};
-  }
-
-  std::vector<std::int64_t> sizes_;  ///< of batches
-  std::int64_t most_ = 100;          ///< images that fit into the memory
-
- private:
-  inference::EngineOutputs run(const inference::ImageBatch& batch) override {
-    return begin(batch)();
-  }
+  [[nodiscard]] std::int64_t enough_tokens() const noexcept override { return 15; }
+  [[nodiscard]] inference::Overlap* overlap() noexcept override { return this; }
+  [[nodiscard]] int most_under_way() const noexcept override { return 2; }
   inference::PendingBatch::Wait begin(const inference::ImageBatch& batch) override {
-    EXPECT_LT(under_way(), limits().most_under_way);
+    EXPECT_LT(under_way(), most_under_way());
     if (batch.size() > most_) throw Error(ErrorCode::out_of_memory, "does not fit", "a test");
     at::Tensor logits = at::empty({batch.size(), 2});
     for (std::int64_t i = 0; i < batch.size(); ++i) {
@@ -54,6 +47,14 @@ class WeightedPatches final : public inference::Engine {
     ++*under_way_;
     sizes_.push_back(batch.size());
     return [logits, counted] { return inference::EngineOutputs{logits, {}}; };
+  }
+
+  std::vector<std::int64_t> sizes_;  ///< of batches
+  std::int64_t most_ = 100;          ///< images that fit into the memory
+
+ private:
+  inference::EngineOutputs run(const inference::ImageBatch& batch) override {
+    return begin(batch)();
   }
   static VitConfig of_patches() {
     VitConfig config;

@@ -1,6 +1,5 @@
-#include "model/inference/engine.h"
-
 #include "kernels/error.h"
+#include "model/inference/overlap.h"
 #include "tests/error_matchers.h"
 
 #include <ATen/ATen.h>
@@ -30,19 +29,20 @@ TEST(EngineTest, ABatchThatIsStartedIsComputedAtOnceAndOnce) {
   const at::Tensor images = at::arange(24, at::kFloat).reshape({2, 3, 2, 2});
   ImageBatch batch;
   batch.on_device = images;
-  std::optional<PendingBatch> pending = engine.start(batch);
+  std::optional<PendingBatch> pending = start(engine, batch);
   EXPECT_EQ(engine.batches_, 1) << "before anybody waits";
   batch.on_device = images + 1;
   EXPECT_TRUE(at::equal(engine.compute(batch).logits, at::tensor({6.5F, 18.5F})));
   EXPECT_TRUE(at::equal(pending->get().logits, at::tensor({5.5F, 17.5F})));
-  pending = engine.start(batch);  // dropped with its outputs
+  pending = start(engine, batch);  // dropped with its outputs
   EXPECT_EQ(engine.batches_, 3);
-  EXPECT_EQ(engine.limits().most_under_way, 1);
+  EXPECT_EQ(most_under_way(engine), 1);
+  EXPECT_FALSE(takes_bytes(engine));
 }
 
 TEST(EngineTest, ABatchThatFailsIsNotUnderWay) {
   MeanEngine engine;
-  EXPECT_ERROR(engine.start({}), internal, "without images");
+  EXPECT_ERROR(start(engine, {}), internal, "without images");
   EXPECT_ERROR(engine.compute(ImageBatch{}), internal, "without images");
 }
 

@@ -353,6 +353,25 @@ class Refusals(Case):
         self.assert_error(["normaliser is ''", "add_eps, none"], ops.linear_attention, x, x, x, normaliser="")
         self.assert_error(["variant is 'softmax'", "softmax2"], ops.hedgehog_attention, x, x, x, variant="softmax")
 
+    def test_numbers_of_choices(self):
+        """The private operators take choices as numbers."""
+        x = normal(2, 3, 9, 4)
+        places = {"num_prefix": 0, "prefix_weight": 1.0, "patch_weight": 1.0}
+        families = {"hydra": {"norm_q": 0, "eps_q": 0.0, "norm_k": 2, "eps_k": 0.0, **places},
+                    "linear": {"feature": 0, "normaliser": 2, "eps": 0.0, "unit_eps": 0.0, **places}}
+        saved = {"y": x, "sums": x, "denominator": x, "grad_y": x, "with_feature_scale": False}
+        for family, arguments in families.items():
+            forward = getattr(ops, f"_{family}_attention_forward")
+            backward = getattr(ops, f"_{family}_attention_backward")
+            forward(x, x, x, None, **arguments, save=False)
+            for argument, numbers in (("norm_q", (-1, 3)), ("norm_k", (3, 1 << 40)), ("feature", (-1, 8)),
+                                      ("normaliser", (-1, 1, 3))):  # 1: no kernel has it
+                for number in numbers if argument in arguments else ():
+                    wrong = {**arguments, argument: number}
+                    message = [f"{family}_attention: {argument} is {number}, which is no choice"]
+                    self.assert_error(message, forward, x, x, x, None, **wrong, save=False)
+                    self.assert_error(message, backward, x, x, x, None, **wrong, **saved)
+
 
 class Threads(Case):
     def test_their_number_changes_nothing(self):

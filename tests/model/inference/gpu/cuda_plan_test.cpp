@@ -65,10 +65,11 @@ TEST_F(CudaPlanTest, BatchesOverlap) {
       images.push_back(at::randn({2, 3, 64, 64}));
       wanted.push_back(expected(attention, images.back()));
     }
-    EXPECT_EQ(engine->limits().most_under_way, 2);
-    PendingBatch oldest = engine->start(from_host(images[0]));
+    EXPECT_EQ(most_under_way(*engine), 2);
+    EXPECT_TRUE(takes_bytes(*engine));
+    PendingBatch oldest = start(*engine, from_host(images[0]));
     for (std::size_t i = 1; i < images.size(); ++i) {
-      PendingBatch next = engine->start(from_host(images[i]));
+      PendingBatch next = start(*engine, from_host(images[i]));
       EXPECT_LT(relative(oldest.get().logits, wanted[i - 1]), 1e-4) << i;
       oldest = std::move(next);
     }
@@ -84,16 +85,16 @@ TEST_F(CudaPlanTest, ABatchThatIsDroppedIsWaitedFor) {
     return relative(batch.get().logits, expected("hydra:0,softmax:1-2", of)) < 1e-4;
   };
   for (std::size_t i = 0; i + 1 < images.size(); ++i) {
-    std::optional<PendingBatch> dropped = engine->start(from_host(images[i]));
-    PendingBatch kept = engine->start(batch_on_device(images[i + 1]));
+    std::optional<PendingBatch> dropped = start(*engine, from_host(images[i]));
+    PendingBatch kept = start(*engine, batch_on_device(images[i + 1]));
     dropped.reset();
-    PendingBatch next = engine->start(from_host(images[i]));
+    PendingBatch next = start(*engine, from_host(images[i]));
     EXPECT_TRUE(right(next, images[i])) << "the later one first";
     EXPECT_TRUE(right(kept, images[i + 1]));
   }
   stand_in::fail("cudaEventSynchronize", cudaErrorLaunchFailure);
-  EXPECT_NO_THROW(static_cast<void>(engine->start(from_host(images[0]))));
-  PendingBatch after = engine->start(from_host(images[1]));
+  EXPECT_NO_THROW(static_cast<void>(start(*engine, from_host(images[0]))));
+  PendingBatch after = start(*engine, from_host(images[1]));
   EXPECT_TRUE(right(after, images[1]));
 }
 
@@ -110,7 +111,7 @@ TEST_F(CudaPlanTest, TheCallersStreamIsWaitedFor) {
       stand_in::put(handle,
                     [to = written.mutable_data_ptr<float>(), from = images.const_data_ptr<float>(),
                      bytes = images.nbytes()] { std::memcpy(to, from, bytes); });
-      under_way.emplace(engine->start(batch_on_device(written)));
+      under_way.emplace(start(*engine, batch_on_device(written)));
     }
     EXPECT_LT(relative(under_way->get().logits, expected("hydra", images)), 1e-4);
     written.zero_();
@@ -136,19 +137,19 @@ TEST_F(CudaPlanTest, SizesInTurnsAreKeptAndTheOldestGoes) {
 TEST_F(CudaPlanTest, RefusesWhatItCannotHold) {
   const auto engine = make("hydra");
   const ImageBatch one = from_host(at::randn({1, 3, 64, 64}));
-  EXPECT_ERROR(engine->start({}), internal, "without images");
+  EXPECT_ERROR(start(*engine, {}), internal, "without images");
   ImageBatch uneven = from_host(at::randn({2, 3, 64, 64}));
   uneven.images[1] = at::randn({3, 64, 72});
-  EXPECT_ERROR(engine->start(uneven), internal, "differ in size");
-  EXPECT_ERROR(engine->start(batch_on_device(at::randn({1, 3, 60, 64}))), internal,
+  EXPECT_ERROR(start(*engine, uneven), internal, "differ in size");
+  EXPECT_ERROR(start(*engine, batch_on_device(at::randn({1, 3, 60, 64}))), internal,
                "multiples of 8, found 60x64");
-  PendingBatch first = engine->start(one);
-  PendingBatch second = engine->start(one);
-  EXPECT_ERROR(engine->start(one), internal, "more batches");
+  PendingBatch first = start(*engine, one);
+  PendingBatch second = start(*engine, one);
+  EXPECT_ERROR(start(*engine, one), internal, "more batches");
   EXPECT_TRUE(at::equal(first.get().logits, second.get().logits));
   ImageBatch other_size = batch_on_device(at::randn({1, 3, 64, 64}));
   other_size.width = 72;
-  EXPECT_ERROR(engine->start(other_size), internal, "is invalid for input of size");
+  EXPECT_ERROR(start(*engine, other_size), internal, "is invalid for input of size");
 }
 
 // Every call of CUDA and cuBLASLt in the middle of everything fails once.
@@ -200,7 +201,7 @@ TEST_F(CudaPlanTest, ACaptureThatFailsLeavesAnEngineThatWorks) {
   const at::Tensor images = at::randn({1, 3, 24, 32});
   const at::Tensor wanted = logits(*engine, from_host(images));  // loads the kernels
   stand_in::fail("cudaLaunchKernel", cudaErrorInvalidValue, 3);
-  EXPECT_ERROR(engine->start(from_host(images)), failed, "CUDA says");
+  EXPECT_ERROR(start(*engine, from_host(images)), failed, "CUDA says");
   for (int i = 0; i < 3; ++i) EXPECT_TRUE(at::equal(logits(*engine, from_host(images)), wanted));
 }
 
@@ -211,7 +212,7 @@ TEST_F(CudaPlanTest, MemoryOfOtherSizesIsGivenBack) {
   const at::Tensor small_logits = logits(*engine, from_host(small_images));
   {
     const stand_in::MemoryLimit nothing(100000);
-    EXPECT_ERROR(engine->start(from_host(large_images)), out_of_memory,
+    EXPECT_ERROR(start(*engine, from_host(large_images)), out_of_memory,
                  "a batch of 1 images of 256x256");
   }
   EXPECT_TRUE(at::equal(logits(*engine, from_host(small_images)), small_logits));

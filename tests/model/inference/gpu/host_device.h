@@ -3,6 +3,7 @@
 
 #include "model/inference/engine.h"
 #include "model/inference/gpu/cuda_plan.h"
+#include "model/inference/overlap.h"
 #include "tests/stand_in/stand_in.h"
 #include "tests/stand_in/torch_device.h"
 

@@ -40,6 +40,13 @@ inline at::Tensor random_images(std::int64_t count, std::uint64_t seed = 1) {
   return at::randn({count, 3, 32, 32});
 }
 
+/// A layer's attention on its input.
+inline AttentionTrace trace_attention(VisionTransformerImpl& model, std::int64_t layer,
+                                      const at::Tensor& tokens, const TokenGrid& grid) {
+  BlockImpl& block = model.block(layer);
+  return block.attention().trace(block.normalise(tokens), grid, Kernels::automatic);
+}
+
 inline at::Tensor parameter(VisionTransformerImpl& model, const std::string& name) {
   return *model.named_parameters().find(name);
 }

@@ -290,6 +290,49 @@ TEST(FinetuneTask, ComparesLogitsAndBlocks) {
   EXPECT_NEAR(cost.loss.item<double>(), 0.7 * kl + 0.4 * blocks / 2, 1e-4);
 }
 
+TEST(FinetuneTask, AsksTheTeacherForTheBlocksThatItCompares) {
+  Teacher teacher(random_model(small_config()));
+  VisionTransformer student = student_of(teacher.model(), small_config("elu:1,relu:2"));
+  const at::Tensor images = random_images(3);
+  FinetuneOptions options;
+  options.first_layer = 1;
+  options.blocks_weight = 0.25;
+  const StepLoss both = FinetuneTask(teacher, *student, options).loss(batch_of(images), 0);
+  options.blocks_weight = 0;
+  const StepLoss logits = FinetuneTask(teacher, *student, options).loss(batch_of(images), 0);
+  EXPECT_FALSE(logits.parts.contains("blocks"));
+  EXPECT_TRUE(at::equal(logits.parts.at("kl"), both.parts.at("kl")));
+}
+
+// The last block's other tokens are not computed, which changes neither answers nor gradients.
+TEST(SizesTask, IsTheDivergenceOfTheModelsAnswers) {
+  Teacher teacher(random_model(small_config()));
+  for (const char* attention : {"softmax", "hydra:2", "elu", "nystrom:2"}) {
+    SCOPED_TRACE(attention);
+    VisionTransformer student = student_of(teacher.model(), small_config(attention));
+    Batch batch = batch_of(random_images(4));
+    batch.views = at::randn({2, 3, 40, 48});
+    const auto gradients_of = [&](const at::Tensor& loss) {
+      loss.backward();
+      std::vector<at::Tensor> all;
+      for (const at::Tensor& weight : student->parameters()) {
+        all.push_back(weight.grad().defined() ? weight.grad() : at::zeros_like(weight));
+        weight.mutable_grad().reset();
+      }
+      return all;
+    };
+    const at::Tensor wanted = teacher.logits(batch.images).softmax(-1).view({2, 2, -1}).mean(1);
+    const at::Tensor expected = divergence_from(student->forward(batch.views), wanted);
+    SizesTask task(teacher, *student);
+    const at::Tensor found = task.loss(batch, 0).loss;
+    EXPECT_NEAR(found.item<double>(), expected.item<double>(), 1e-5);
+    const std::vector<at::Tensor> of_found = gradients_of(found);
+    const std::vector<at::Tensor> of_expected = gradients_of(expected);
+    for (std::size_t i = 0; i < of_found.size(); ++i)
+      EXPECT_TRUE(at::allclose(of_found[i], of_expected[i], 1e-3, 1e-5)) << i;
+  }
+}
+
 TEST(FinetuneTask, LearnsTheTablesOfLayersThatItTrains) {
   Teacher teacher(random_model(small_config()));
   VitConfig config = small_config("elu:1");
