@@ -66,7 +66,11 @@ std::vector<Option> drawing_options() {
           flag("blocks", "draw each patch in one colour, without smoothing"),
           flag("colorbar", "draw a bar of the colours beside the map"),
           flag("colorbar-numbers", "draw the bar with its values"),
-          flag("caption", "write class, probability, method, layer and head below the picture"),
+          flag("caption",
+               "write class, probability, method, layer and head below the picture; without it "
+               "class "
+               "and probability stand on the picture, with --no-caption nothing does",
+               also({{"no-caption", "false"}})),
           flag("beside", "draw the plain picture beside the heatmap"),
           number("outlier-perc", "percentage of the heat beyond the end of the colours", takes("P"),
                  by_default("30"), at_least(0), at_most(99)),
@@ -96,8 +100,9 @@ std::vector<Option> heatmap_output_options() {
   const std::vector<Option> more =
       in_group("Output", Role::place,
                {
-                   text("image-format", "file format of the heatmaps", by_default("png"),
-                        one_of({"png", "jpeg", "webp"}), synonyms({{"jpg", "jpeg"}})),
+                   text("image-format", "file format of the heatmaps",
+                        otherwise("png; jpeg above 4 megapixels"), one_of({"png", "jpeg", "webp"}),
+                        synonyms({{"jpg", "jpeg"}})),
                    integer("quality", "quality of jpeg and webp heatmaps, 1 to 100",
                            by_default("90"), at_least(1), at_most(100)),
                    flag("save-raw",

@@ -54,6 +54,7 @@ FigureOptions figure_options(const ParsedOptions& options) {
   read.take("colorbar", figure.colorbar);
   read.take("colorbar-numbers", figure.colorbar_numbers);
   read.take("caption", figure.caption);
+  figure.title = !options.given("caption");
   read.take("beside", figure.beside);
   read.take("outlier-perc", figure.outlier_percent);
   read.take("threshold", figure.outlined_mass);
@@ -85,7 +86,8 @@ VisualizeRequest visualize_request(const ParsedOptions& options) {
   OutputOptions& outputs = request.outputs;
   outputs.folder = options.text("output");
   refuse_file_for_folder(outputs.folder);
-  outputs.image_format = viz::image_format("." + options.text("image-format"));
+  if (options.given("image-format"))
+    outputs.image_format = viz::image_format("." + options.text("image-format"));
   read.take("quality", outputs.encode.quality);
   outputs.figure = figure_options(options);
   outputs.report = report_options(outputs.figure);
@@ -111,9 +113,10 @@ VisualizeRequest visualize_request(const ParsedOptions& options) {
 
 OutputOptions heatmap_outputs(const VisualizeRequest& request, std::size_t num_maps, int threads) {
   OutputOptions outputs = request.outputs;
-  viz::require_encoder(outputs.image_format);
+  if (outputs.image_format) viz::require_encoder(*outputs.image_format);
   // A font that is named is opened in any case: what is wrong with it is said.
-  if (outputs.figure.has_extras(num_maps) || request.transform.views || !request.font.empty())
+  if (outputs.figure.has_extras(num_maps) || request.transform.views || !request.font.empty() ||
+      (outputs.figure.title && !bundled_fonts().empty()))
     outputs.font = open_font(request.font);
   outputs.threads = threads;
   return outputs;
