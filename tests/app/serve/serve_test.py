@@ -198,8 +198,8 @@ class Explain(OfOneServer):
 
     def test_a_page_of_visualize_holds_what_is_answered_here(self):
         with tempfile.TemporaryDirectory() as folder:
-            subprocess.run([PROGRAM, "visualize", self.picture, *self.words(), "--layer", "0,11", "--topk", "2", "--html", "page.html", "--quiet"],
-                           cwd=folder, check=True, stdout=subprocess.DEVNULL)
+            subprocess.run([PROGRAM, "visualize", self.picture, *self.words(), "--layer", "0,11", "--topk", "2", "-q",
+                            "--html", f"{folder}/page.html", "-o", folder], env=ENVIRONMENT, timeout=SECONDS, check=True, stdout=subprocess.DEVNULL)
             page = (pathlib.Path(folder) / "page.html").read_text()
         embedded = json.loads(page.partition('class="data" data-thumbnail="')[2].partition(">")[2].partition("</script>")[0])
         answered = json.loads(self.post(f"/v1/explain?layer=0,11&topk=2&name={self.picture}", self.picture.read_bytes())[1])
