@@ -24,7 +24,7 @@ constexpr double kRight = 14;
 constexpr double kTop = 34;
 constexpr double kBottom = 42;
 constexpr double kLabelRow = 14;
-constexpr double kLetter = 6.6;  ///< about as wide as a letter of 12 pixels
+constexpr double kLetter = 7.4;  ///< as wide as most letters of 12 pixels
 
 /// The range of a coordinate, a little wider than what lies in it.
 class Extent {
