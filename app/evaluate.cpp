@@ -125,7 +125,10 @@ int run_over_set(const EvaluateRequest& request) {
     note_stop(console, done, std::ssize(set.pictures));
     if (done == 0) return exit_code();
   }
-  Report results("hydrascope " + jobs.command);
+  Report results("hydrascope " + jobs.command + ": " + session->source().name);
+  results.line = session->facts().attention + " \u00b7 " + session->facts().precision + " \u00b7 " +
+                 session->facts().device + " \u00b7 " + std::to_string(scores.images()) +
+                 " pictures";
   scores.add_accuracy(results.summary);
   add_run(results.summary, *session, evaluation.timing());
   if (jobs.scores) scores.add_calibration(results.summary);

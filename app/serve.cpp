@@ -131,8 +131,13 @@ int run_serve(const ParsedOptions& options) {
   ApiOptions api_settings = api_options(request, *service);
   std::vector<std::vector<std::int64_t>> patch_layers{service->patch_layers()};
   if (against) patch_layers.push_back(against->patch_layers());
+  std::vector<std::string> samples;
+  for (const std::filesystem::path file : bundled_images()) {
+    samples.push_back(file.filename().string());
+    api_settings.samples.emplace(samples.back(), file);
+  }
   api_settings.page = viz::live_page(page_options(request.figure, *service, against.get()),
-                                     patch_layers, first_query(*service, against.get()));
+                                     patch_layers, first_query(*service, against.get()), samples);
   ServeApi api(std::move(api_settings), metrics, std::move(service), std::move(against));
   HttpServer server(request.server, api);
   if (!server.is_loopback())

@@ -1,6 +1,7 @@
 #include "app/benchmark/row.h"
 
 #include "app/run/output_file.h"
+#include "app/run/words.h"
 #include "kernels/error.h"
 #include "model/checkpoint/formats/json_fields.h"
 #include "model/checkpoint/formats/strict_json.h"
@@ -75,6 +76,12 @@ std::string text_header() {
 /// What every text table of one model on one device has above it.
 std::string text_group(const BenchmarkRow& row) { return row.model + " on " + row.device; }
 
+/// Above the peak that was measured the machine did something else meanwhile: the share says nothing.
+bool is_of_peak(const BenchmarkRow& row) {
+  constexpr double kAll = 100;
+  return row.pct_of_peak <= kAll;
+}
+
 std::string text_row(const BenchmarkRow& row) {
   std::string what = row.attention;
   for (const std::string& unusual : {row.approximations, row.kernels, row.stage})
@@ -87,8 +94,8 @@ std::string text_row(const BenchmarkRow& row) {
   for (const double value : {row.images_per_second, row.ms_p50, row.ms_p90})
     cells.push_back(short_number(value));
   cells.push_back(std::to_string(row.peak_memory_bytes / 1'000'000));
-  for (const double value : {row.gflops_per_image, row.pct_of_peak})
-    cells.push_back(short_number(value));
+  cells.push_back(short_number(row.gflops_per_image));
+  cells.push_back(is_of_peak(row) ? short_number(row.pct_of_peak) : "-");
   return text_line(cells);
 }
 
@@ -207,7 +214,7 @@ viz::LineChart chart_of(const ResultTable& table, const std::string& y, std::str
   constexpr int kHeight = 400;
   viz::LineChart chart{std::move(title), "image size, by its tokens", "",
                        lines_of(table, "tokens", y, "line"), true};
-  if (chart.lines.size() == 1) chart.title += ": " + chart.lines.front().name;  // no legend
+  if (chart.lines.size() == 1) chart.title += ": " + chart.lines.front().name;
   chart.width = kWidth;
   chart.height = kHeight;
   for (const OrderedJson& row : table.json()) {
@@ -234,7 +241,16 @@ std::vector<viz::LineChart> charts_of(const BenchmarkResult& result) {
 }  // namespace
 
 Report report_of(const BenchmarkResult& result) {
-  Report report("hydrascope benchmark");
+  std::vector<std::string> subjects;
+  for (const BenchmarkRow& row : result.rows)
+    if (std::string subject = text_group(row);
+        std::ranges::find(subjects, subject) == subjects.end())
+      subjects.push_back(std::move(subject));
+  Report report("hydrascope benchmark: " + join_words(subjects, ", ", ", "));
+  for (const char* key : {"cpu", "instruction_sets", "threads"})
+    if (const auto found = result.header.find(key); found != result.header.end())
+      report.line += (report.line.empty() ? "" : " \u00b7 ") + found->second;
+  if (!report.line.empty()) report.line += " threads";
   for (const auto& [key, value] : result.header) report.add(key, value);
   report.charts = charts_of(result);
   ResultTable table({{"attention", "attention"},
@@ -249,7 +265,7 @@ Report report_of(const BenchmarkResult& result) {
   for (const BenchmarkRow& row : result.rows) {
     table.add({row.attention, size_text(row), row.tokens, row.batch, row.precision,
                row.images_per_second, row.ms_p50, row.peak_memory_bytes / 1'000'000,
-               row.pct_of_peak});
+               is_of_peak(row) ? OrderedJson(row.pct_of_peak) : OrderedJson()});
   }
   report.add_table("rows", "", std::move(table), kMain);
   return report;

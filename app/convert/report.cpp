@@ -2,6 +2,7 @@
 
 #include "app/run/output_file.h"
 
+#include <filesystem>
 #include <utility>
 
 namespace hydrascope::app {
@@ -141,7 +142,16 @@ std::vector<viz::LineChart> charts(const ResultTable& evaluations, const ResultT
 
 Report report_of(const ConversionReport& conversion) {
   const ConversionHistory& history = conversion.history;
-  Report report("hydrascope convert");
+  const auto name = std::filesystem::path(conversion.output).filename().string();
+  Report report("hydrascope convert: " + name);
+  report.line = conversion.before + " \u2192 " + conversion.after;
+  if (conversion.top1)
+    report.figure = {fixed(*conversion.top1, 1) + " %",
+                     "top-1 of " + std::to_string(conversion.eval_images) + " pictures"};
+  else
+    report.figure = {fixed(history.best_evaluation().agreement.top1, 1) + " %",
+                     "of " + std::to_string(history.held_out_images) +
+                         " held-out pictures have the teacher's class"};
   add_facts(conversion, report);
   report.add_table("stages", "Stages", stage_table(history));
   report.add_table("layers", "Layers: relative squared error of attention's output",
@@ -154,10 +164,10 @@ Report report_of(const ConversionReport& conversion) {
   report.summary.add("sources", conversion.sources, 0, kInJson);
   ResultTable sources(std::vector<TableColumn>{{"pictures", "pictures: learned from + held out"}});
   for (const std::string& source : conversion.sources) sources.add({source});
-  report.add_table("", "Pictures", std::move(sources), kOnPage);
+  report.add_table("", "Pictures", std::move(sources), kOnPage | kFolded);
   const OrderedJson recipe = OrderedJson::parse(conversion.recipe);
   report.summary.add("recipe", recipe, 0, kInJson);
-  report.add_table("", "Recipe", ResultTable::of_settings(recipe), kOnPage);
+  report.add_table("", "Recipe", ResultTable::of_settings(recipe), kOnPage | kFolded);
   if (!history.failure.empty()) report.notes.push_back("it failed: " + history.failure);
   return report;
 }

@@ -116,7 +116,8 @@ void Report::write_for_people(Format format, std::ostream& out) const {
 }
 
 std::string Report::page() const {
-  viz::ChartPage page(title_, title_, summary.texts());
+  viz::ChartPage page(title_, line.empty() ? "Facts of the run" : line, summary.texts());
+  if (figure) page.add_figure(figure->figure, figure->words);
   for (const std::string& note : notes) page.add_warning(note);
   for (const std::string& remark : remarks) page.add_paragraph(remark);
   if (!charts.empty()) page.add_charts(charts);
@@ -126,8 +127,10 @@ std::string Report::page() const {
   }
   for (const NamedTable& each : tables_) {
     if ((each.places & kOnPage) == 0 || each.table.size() == 0) continue;
-    if (!each.title.empty()) page.add_heading(each.title);
-    page.add_table(each.table.texts(), each.table.to_left(), each.table.strong());
+    const bool is_folded = (each.places & kFolded) != 0;
+    if (!each.title.empty() && !is_folded) page.add_heading(each.title);
+    page.add_table(each.table.texts(), each.table.to_left(), each.table.strong(),
+                   is_folded ? each.title : "");
   }
   return page.html();
 }

@@ -6,6 +6,7 @@
 #include "viz/charts/line_chart.h"
 
 #include <functional>
+#include <optional>
 #include <ostream>
 #include <string>
 #include <string_view>
@@ -20,6 +21,9 @@ namespace hydrascope::app {
 std::vector<viz::ChartLine> lines_of(const ResultTable& table, std::string_view x,
                                      std::string_view y, std::string_view by = "");
 
+/// A place beside `kOnPage`: there the table is behind its title.
+inline constexpr unsigned kFolded = 16;
+
 class Report {
  public:
   /// `title` is the title of the page.
@@ -27,6 +31,13 @@ class Report {
   /// A report that is one table: an array in json, a line for each row in jsonl.
   static Report of(std::string title, ResultTable table);
 
+  /// What a page comes to: "84.60 % ± 1.61", "top-1 of 500 pictures".
+  struct Figure {
+    std::string figure;
+    std::string words;
+  };
+  std::optional<Figure> figure;      ///< of the page, large
+  std::string line;                  ///< of the page, in front of all facts
   Summary summary;                   ///< facts
   std::vector<std::string> notes;    ///< what the reader must know; not in json
   std::vector<std::string> remarks;  ///< what helps to read the tables; for people alone

@@ -77,11 +77,9 @@ void ErrorGallery::write_table(const LabelledSet& set, const image::Labels& labe
   file.close();
 }
 
-std::vector<viz::GalleryPicture> ErrorGallery::pictures(std::size_t first, std::size_t count,
-                                                        const LabelledSet& set,
-                                                        const image::Labels& labels,
-                                                        const image::DecodeOptions& decode,
-                                                        const Notice& notice) const {
+std::vector<viz::GalleryPicture> ErrorGallery::pictures(
+    std::size_t first, std::size_t count, const LabelledSet& set, const image::Labels& labels,
+    const image::DecodeOptions& decode, const Notice& notice, const Drawing& drawing) const {
   std::vector<viz::GalleryPicture> found;
   for (std::size_t i = first; i < std::min(first + count, worst_.size()); ++i) {
     const ScoredPicture& error = worst_[i];
@@ -89,11 +87,15 @@ std::vector<viz::GalleryPicture> ErrorGallery::pictures(std::size_t first, std::
     try {
       image::Picture picture = image::read_picture(file, decode);
       // Many large photographs would not fit into memory.
+      viz::Canvas shrunk = viz::fitted({picture.width, picture.height, picture.rgb}, kEdge, kEdge);
+      std::vector<viz::Canvas> beside;
+      if (drawing) beside = drawing(picture, shrunk, error);
       found.push_back(
           {file.string(),
-           viz::fitted({picture.width, picture.height, std::move(picture.rgb)}, kEdge, kEdge),
+           std::move(shrunk),
            {"is " + with_percent(labels.at(error.target).short_name, error.target_probability),
-            "taken for " + with_percent(labels.at(error.predicted).short_name, error.confidence)}});
+            "taken for " + with_percent(labels.at(error.predicted).short_name, error.confidence)},
+           std::move(beside)});
     } catch (const Error& refusal) {
       notice("note: error not shown: " + file.string() + ": " + refusal.what());
     }

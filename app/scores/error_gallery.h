@@ -28,13 +28,15 @@ class ErrorGallery {
   [[nodiscard]] const std::vector<ScoredPicture>& worst() const noexcept { return worst_; }
 
   using Notice = std::function<void(const std::string&)>;
+  /// Draws over a shrunk picture, given as it was decoded too, what speaks for what it is and for what it
+  /// was taken for: two pictures, or none.
+  using Drawing = std::function<std::vector<viz::Canvas>(
+      image::Picture& picture, const viz::Canvas& shrunk, const ScoredPicture& error)>;
   /// The `count` worst from the `first`, decoded once more, shrunk to 256 pixels, with what they are
-  /// and what they were taken for. `notice` is told of one that cannot be.
-  [[nodiscard]] std::vector<viz::GalleryPicture> pictures(std::size_t first, std::size_t count,
-                                                          const LabelledSet& set,
-                                                          const image::Labels& labels,
-                                                          const image::DecodeOptions& decode,
-                                                          const Notice& notice) const;
+  /// and what they were taken for. `notice` is told of one that cannot be. `drawing` may be empty.
+  [[nodiscard]] std::vector<viz::GalleryPicture> pictures(
+      std::size_t first, std::size_t count, const LabelledSet& set, const image::Labels& labels,
+      const image::DecodeOptions& decode, const Notice& notice, const Drawing& drawing = {}) const;
   /// errors.csv, and sheet-001.jpg, ... of 20 pictures each. Throws Error(unreadable, failed) if
   /// writing fails.
   void write(const LabelledSet& set, const image::Labels& labels,

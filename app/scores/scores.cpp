@@ -150,10 +150,11 @@ void ConfusionCounts::add(const ScoredPicture& picture) {
   }
 }
 
-ResultTable ConfusionCounts::classes(const image::Labels& labels,
-                                     std::optional<std::size_t> worst) const {
+ResultTable ConfusionCounts::classes(const image::Labels& labels, std::optional<std::size_t> worst,
+                                     std::int64_t least_images) const {
   std::vector<std::pair<std::int64_t, const Class*>> chosen;
-  for (const auto& [index, of] : classes_) chosen.emplace_back(index, &of);
+  for (const auto& [index, of] : classes_)
+    if (of.images >= least_images) chosen.emplace_back(index, &of);
   if (worst) {
     std::ranges::stable_sort(chosen, {}, [](const auto& entry) {
       return percent_of(entry.second->right, entry.second->images);

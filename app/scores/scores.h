@@ -154,9 +154,10 @@ class ConfusionCounts {
 
   /// One row per class that has pictures, by its index: class, id, label, images, right, top1, top5
   /// and the wrong class that it is most often taken for (the lower of two as frequent). With
-  /// `worst` so many of the lowest top-1, lowest first.
+  /// `worst` so many of the lowest top-1, lowest first, of classes that have `least_images`.
   [[nodiscard]] ResultTable classes(const image::Labels& labels,
-                                    std::optional<std::size_t> worst = std::nullopt) const;
+                                    std::optional<std::size_t> worst = std::nullopt,
+                                    std::int64_t least_images = 1) const;
   /// The `count` most frequent wrong pairs, most frequent first (then by class): target, predicted,
   /// count, and the share of the target's pictures.
   [[nodiscard]] ResultTable pairs(std::size_t count, const image::Labels& labels) const;

@@ -14,6 +14,8 @@
 #include <atomic>
 #include <chrono>
 #include <exception>
+#include <fstream>
+#include <iterator>
 #include <new>
 #include <span>
 #include <utility>
@@ -172,10 +174,22 @@ void ServeApi::answer(HttpRequest request, std::function<void(HttpResponse)> res
     response.headers = {{"Content-Security-Policy", "frame-ancestors 'none'"},
                         {"Referrer-Policy", "no-referrer"},
                         {"Cache-Control", "no-cache"}};
+  } else if (route.route == Route::sample) {
+    response = sample(request.path.substr(kSamples.size()));
   } else {
     response.body = "{\"status\":\"ok\"}\n";
   }
   respond(std::move(response));
+}
+
+HttpResponse ServeApi::sample(const std::string& name) const {
+  const auto found = options_.samples.find(name);
+  if (found == options_.samples.end()) return error_response(404, "not_found", "no such picture");
+  std::ifstream file(found->second, std::ios::binary);
+  HttpResponse response;
+  response.type = "image/jpeg";
+  response.body.assign(std::istreambuf_iterator<char>(file), {});
+  return file ? response : error_response(500, "unreadable", "the picture cannot be read");
 }
 
 void ServeApi::ask(HttpRequest request, std::function<void(HttpResponse)> respond) {
@@ -316,8 +330,8 @@ void ServeApi::finish(Exchange& exchange) {
                                         options_.decode, options_.figure, options_.font.get());
     } else {
       OrderedJson object =
-          exchange.route == Route::embed ? embedded_json(answer) : explained_json(answer);
-      if (exchange.against) object["against"] = explained_json(*exchange.against);
+          exchange.route == Route::embed ? embedded_json(answer) : answered_json(answer);
+      if (exchange.against) object["against"] = answered_json(*exchange.against);
       response.body = json_text(object) + "\n";
     }
   } catch (...) {

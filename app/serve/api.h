@@ -11,6 +11,8 @@
 
 #include <atomic>
 #include <cstdint>
+#include <filesystem>
+#include <map>
 #include <memory>
 #include <mutex>
 #include <string>
@@ -25,6 +27,8 @@ struct ApiOptions {
   std::shared_ptr<const viz::Font> font;  ///< may be null: then no figure has extras
   image::DecodeOptions decode;            ///< of pictures that are drawn on
   std::string page;                       ///< what "/" shows
+  /// Pictures that it offers, JPEG, by their names.
+  std::map<std::string, std::filesystem::path> samples;
 };
 
 /// What a request asks for, its words understood.
@@ -60,6 +64,8 @@ class ServeApi final : public HttpHandler {
   void leave() noexcept;
   /// `asked_of`, of what this server has.
   AskedOf understood(const HttpRequest& request) const;
+  /// A bundled picture.
+  [[nodiscard]] HttpResponse sample(const std::string& name) const;
   void ask(HttpRequest request, std::function<void(HttpResponse)> respond);
   void ask_of(Service& service, const std::shared_ptr<Exchange>& exchange, Question question,
               std::size_t picture, Answer& place);

@@ -1,5 +1,6 @@
 #include "app/serve/explained.h"
 
+#include "app/maps/explained_record.h"
 #include "app/pictures/decoding_workers.h"
 #include "app/results/npy_file.h"
 #include "kernels/error.h"
@@ -13,11 +14,6 @@
 namespace hydrascope::app {
 namespace {
 
-OrderedJson placed_axis(const viz::Axis& axis) {
-  return {{"picture", axis.picture}, {"resized", axis.resized}, {"start", axis.window_start},
-          {"window", axis.window},   {"output", axis.output},   {"cells", axis.cells}};
-}
-
 std::string npy_bytes(std::span<const std::int64_t> shape,
                       const std::vector<std::span<const float>>& parts) {
   std::string bytes = npy_header(shape);
@@ -28,29 +24,12 @@ std::string npy_bytes(std::span<const std::int64_t> shape,
 
 }  // namespace
 
-OrderedJson explained_json(const Answer& answer) {
+OrderedJson answered_json(const Answer& answer) {
+  if (!answer.patch_row || answer.record.error) return explained_json(answer.record, answer.maps);
   OrderedJson object = to_json(answer.record);
-  if (answer.record.error) return object;
-  if (answer.patch_row) {
-    object["patch"] = {
-        {"grid", {answer.patch_row->rows, answer.patch_row->columns}},
-        {"values", viz::page::base64(std::as_bytes(std::span(answer.patch_row->values)))}};
-    return object;
-  }
-  OrderedJson maps = OrderedJson::array();
-  for (std::size_t i = 0; i < answer.maps.size(); ++i) {
-    const InputMap& map = answer.maps[i];
-    OrderedJson entry = to_json(answer.map_records.at(i));
-    entry["of_class"] = model::explain::entry_of(map.choice.method).of_class;
-    entry["signed"] = map.is_signed;
-    entry["total"] = rounded(map.total);
-    entry["additive"] = map.is_additive;
-    entry["vertical"] = placed_axis(map.placement.vertical);
-    entry["horizontal"] = placed_axis(map.placement.horizontal);
-    entry["values"] = viz::page::base64(std::as_bytes(std::span(map.map.values)));
-    maps.push_back(std::move(entry));
-  }
-  object["maps"] = std::move(maps);
+  object["patch"] = {
+      {"grid", {answer.patch_row->rows, answer.patch_row->columns}},
+      {"values", viz::page::base64(std::as_bytes(std::span(answer.patch_row->values)))}};
   return object;
 }
 

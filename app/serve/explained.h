@@ -11,9 +11,8 @@
 
 namespace hydrascope::app {
 
-/// The record, its maps' records, and of each map where its cells lie and base64 of its values,
-/// float32 (rows, columns), little endian.
-OrderedJson explained_json(const Answer& answer);
+/// `explained_json`, or the record with the row of the patch that was asked for, its values in base64 too.
+OrderedJson answered_json(const Answer& answer);
 /// A .npy file of float32 (rows, columns), or (maps, rows, columns) where there are several. Throws
 /// Error(invalid_argument) for maps of several sizes.
 std::string explained_array(const Answer& answer);

@@ -14,10 +14,11 @@ namespace {
 /// Of one picture: each takes about as long as the model itself.
 constexpr std::int64_t kMostClasses = 20;
 
-constexpr std::array<RouteEntry, 6> kRoutes{{
+constexpr std::array<RouteEntry, 7> kRoutes{{
     {Route::page, "/", "GET", false},
     {Route::health, "/healthz", "GET", false},
     {Route::metrics, "/metrics", "GET", false},
+    {Route::sample, kSamples, "GET", false},
     {Route::classify, "/v1/classify", "POST", true},
     {Route::explain, "/v1/explain", "POST", true},
     {Route::embed, "/v1/embed", "POST", true},
@@ -82,6 +83,7 @@ void check_format(const std::string& format, Route route) {
 }  // namespace
 
 const RouteEntry* find_route_or_null(std::string_view path) {
+  if (path.starts_with(kSamples)) path = kSamples;
   const auto found = std::ranges::find(kRoutes, path, &RouteEntry::path);
   return found == kRoutes.end() ? nullptr : &*found;
 }

@@ -6,7 +6,10 @@
 
 namespace hydrascope::app {
 
-enum class Route { page, health, metrics, classify, explain, embed };
+enum class Route { page, health, metrics, sample, classify, explain, embed };
+
+/// Bundled pictures lie below it, by their names.
+inline constexpr std::string_view kSamples = "/samples/";
 
 struct RouteEntry {
   Route route;
@@ -14,6 +17,7 @@ struct RouteEntry {
   std::string_view method;
   bool asks_model;
 };
+/// By its whole path; of a sample by its beginning.
 const RouteEntry* find_route_or_null(std::string_view path);
 std::string route_names();
 

@@ -93,8 +93,11 @@ std::vector<Option> drawing_options() {
                into(&FigureOptions::colorbar)),
           flag("colorbar-numbers", "draw the bar with its values",
                into(&FigureOptions::colorbar_numbers)),
-          flag("caption", "write class, probability, method, layer and head below the picture",
-               into(&FigureOptions::caption)),
+          flag("caption",
+               "write class, probability, method, layer and head below the picture; without it "
+               "class "
+               "and probability stand on the picture, with --no-caption nothing does",
+               into(&FigureOptions::caption), also({{"no-caption", "false"}})),
           flag("beside", "draw the plain picture beside the heatmap", into(&FigureOptions::beside)),
           number("outlier-perc", "percentage of the heat beyond the end of the colours",
                  into(&FigureOptions::outlier_percent), takes("P"), by_default("30"), at_least(0),
@@ -126,7 +129,8 @@ std::vector<Option> heatmap_output_options() {
       "Output", Role::place,
       {
           text("image-format", "file format of the heatmaps",
-               into(&OutputOptions::image_format, parse_image_format), by_default("png"),
+               into(&OutputOptions::image_format, parse_image_format),
+               otherwise("png; jpeg above 4 megapixels"),
                one_of({"png", "jpeg", "webp"}), synonyms({{"jpg", "jpeg"}})),
           integer("quality", "quality of jpeg and webp heatmaps, 1 to 100",
                   into(&viz::EncodeOptions::quality), by_default("90"), at_least(1), at_most(100)),

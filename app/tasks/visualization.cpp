@@ -20,7 +20,7 @@ ModelAnswer answer_of(Session& session, const PipelineResult& result,
   Answer answer =
       session.answer(result, {.topk = topk, .maps = session.explained().maps, .classes = classes});
   if (answer.record.error) throw Error(*answer.record.error, answer.record.message);
-  return {std::move(answer.record.top), std::move(answer.maps), {}};
+  return {std::move(answer.record), std::move(answer.maps)};
 }
 
 }  // namespace
@@ -81,8 +81,6 @@ void Visualization::explain(PipelineResult& result, MapRecord& facts) {
   if (other_ != nullptr && input.on_page) {
     image::Picture picture{input.picture.width, input.picture.height, input.picture.rgb};
     input.against = answer_of(*other_, other_->look(picture), classes, kClassesOnPage);
-    for (const InputMap& map : input.against->maps)
-      input.against->shown.push_back(shown_map(map, options_.figure));
   }
   output_.add(std::move(input));
 }

@@ -76,6 +76,8 @@ void draw_map(viz::Canvas& picture, const ShownMap& shown, const FigureOptions& 
     viz::outline_cells(picture, viz::smallest_set(shown.map, *options.outlined_mass), placement,
                        thickness);
   }
+  if (options.title && font != nullptr && shown.marks.empty())
+    label_box(picture, placement, shown.caption.front(), *font);
   for (auto [place, text] : shown.marks) {
     if (font == nullptr) throw Error(ErrorCode::internal, "a box to label and no font");
     place.horizontal.picture = picture.width;
@@ -173,6 +175,8 @@ viz::Canvas draw_figure(viz::Canvas picture, std::span<const ShownMap> maps,
   const auto without_map = [&](viz::Canvas shown) {
     return viz::Panel{letterboxed(std::move(shown), size), {}, std::nullopt};
   };
+  FigureOptions panel_options = options;
+  panel_options.title = options.title && !is_sheet && !options.caption;
   std::vector<viz::Panel> panels;
   for (const Row& row : rows) {
     const viz::Canvas blank = viz::filled(size.width, size.height, style.background);
@@ -181,7 +185,7 @@ viz::Canvas draw_figure(viz::Canvas picture, std::span<const ShownMap> maps,
     for (const ShownMap* shown : row) {
       viz::Panel& panel = panels.emplace_back();
       viz::Canvas drawn = picture;
-      draw_map(drawn, *shown, options, font);
+      draw_map(drawn, *shown, panel_options, font);
       panel.picture = letterboxed(std::move(drawn), size);
       if (is_sheet || options.caption) panel.caption = shown->caption;
       if (options.colorbar_numbers) {

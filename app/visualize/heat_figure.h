@@ -23,17 +23,27 @@ struct FigureOptions {
   const viz::Colormap* colormap = nullptr;  ///< none: by whether the map has two signs
   double alpha = 0.5;
   bool fade = false;
-  viz::Sampling sampling = viz::Sampling::bilinear;
+  viz::Sampling sampling = viz::Sampling::smooth;
   bool colorbar = false;
   bool colorbar_numbers = false;  ///< of the bar, instead of "low" and "high"
   bool caption = false;           ///< contact sheets have captions always
+  bool title = false;             ///< class and probability on a single map without a caption
   bool beside = false;            ///< the picture as it is in front of the maps
   double outlier_percent = 0;
   std::optional<double> outlined_mass;     ///< 0..1: the smallest set of cells that holds it
   LabelType label_type = LabelType::name;  ///< of captions
   std::string font;                        ///< a file, or ""
 
-  /// Whether a figure of so many maps is more than a picture, and needs a font.
+  /// As `visualize` draws by default.
+  static FigureOptions of_evidence() {
+    FigureOptions options;
+    options.sign = viz::Sign::positive;
+    options.alpha = 0.8;
+    options.fade = true;
+    options.outlier_percent = 30;
+    return options;
+  }
+  /// Whether a figure of so many maps is more than a picture of that size; it needs a font, as a title does.
   [[nodiscard]] bool has_extras(std::size_t maps) const {
     return maps > 1 || colorbar || colorbar_numbers || caption || beside;
   }
@@ -60,7 +70,7 @@ ShownMap shown_map(const InputMap& map, const FigureOptions& options);
 /// One map without extras at the picture's own size; else panels of a size by their number. Where
 /// there are several layers they stand side by side, and a row is a method, head and class; else a
 /// row is a method. A mark has its class and probability at a corner. `font` may be null where there
-/// are neither marks nor extras. With `frame`, for
+/// are neither marks nor a title nor extras. With `frame`, for
 /// a video, the picture is shown in the middle of that size, as large as it fits, and the figure's
 /// layout is the same for all frames of as many maps. Takes some 20 ms for two megapixels.
 viz::Canvas draw_figure(viz::Canvas picture, std::span<const ShownMap> maps,

@@ -1,5 +1,6 @@
 #include "app/visualize/output_stage.h"
 
+#include "app/maps/explained_record.h"
 #include "app/pictures/inputs.h"
 #include "app/results/npy_file.h"
 #include "app/run/console.h"
@@ -102,64 +103,22 @@ MapRecord failure_of(MapRecord facts, const Error& error) {
   return facts;
 }
 
-viz::ReportPrediction report_prediction(const Prediction& prediction) {
-  return {prediction.index, prediction.label, prediction.prob};
-}
-
-viz::ReportAnswer report_answer(const ModelAnswer& answer) {
-  viz::ReportAnswer page;
-  page.placement = answer.maps.front().placement;
-  for (const Prediction& prediction : answer.top) page.top.push_back(report_prediction(prediction));
-  for (std::size_t i = 0; i < answer.maps.size(); ++i) {
-    const InputMap& map = answer.maps[i];
-    const model::explain::MethodEntry& entry = model::explain::entry_of(map.choice.method);
-    viz::ReportMap& shown = page.maps.emplace_back();
-    shown.method = entry.name;
-    shown.layer = map.choice.layer;
-    shown.head = to_text(map.choice.head);
-    if (entry.of_class) {
-      shown.class_index = map.of_class.index;
-      const auto is_class = [&](const viz::ReportPrediction& known) {
-        return known.index == map.of_class.index;
-      };
-      if (std::ranges::none_of(page.top, is_class) && std::ranges::none_of(page.others, is_class))
-        page.others.push_back(report_prediction(map.of_class));
-    }
-    shown.map = map.map;
-    shown.is_signed = map.is_signed;
-    shown.range = answer.shown[i].range;
-    shown.own_share = map.own_share;
-    shown.total = map.total;
-    shown.is_additive = map.is_additive;
-    shown.note = note_of(map);
-  }
-  return page;
-}
-
 /// Takes the picture.
 viz::ReportPicture report_picture(ExplainedInput& input) {
   viz::ReportPicture page;
-  static_cast<viz::ReportAnswer&>(page) = report_answer(input);
-  if (input.against) page.against = report_answer(*input.against);
   const MapRecord& facts = input.facts;
   page.name = facts.input;
   if (facts.frame) page.name += " frame " + std::to_string(*facts.frame);
   if (facts.time) page.name += " at " + fixed(*facts.time, 3) + " s";
   page.picture = std::move(input.picture);
-  const auto size = [](std::int64_t width, std::int64_t height) {
-    return std::to_string(height) + "x" + std::to_string(width) + " (HxW)";
-  };
-  page.facts = {{"size", size(facts.width, facts.height)},
-                {"model input", size(facts.model_size[1], facts.model_size[0])},
-                {"file", facts.heatmap_file}};
-  if (!facts.note.empty()) page.facts.emplace_back("note", facts.note);
-  const auto share = [](std::int64_t pixels, std::int64_t edge) {
-    return static_cast<double>(pixels) / static_cast<double>(edge);
-  };
-  for (const Prediction& thing : facts.things)
-    page.boxes.push_back({share(thing.box->left, facts.width), share(thing.box->top, facts.height),
-                          share(thing.box->width, facts.width),
-                          share(thing.box->height, facts.height), thing.label});
+  OrderedJson answer = explained_json(input.record, input.maps);
+  if (const auto& against = input.against)
+    answer["against"] = explained_json(against->record, against->maps);
+  page.answer = json_text(answer);
+  for (const Prediction& prediction : input.record.top)
+    page.top.push_back(caption(prediction, LabelType::name));
+  for (const InputMap& map : input.maps)
+    page.finest_grid = std::max({page.finest_grid, map.map.rows, map.map.columns});
   return page;
 }
 
@@ -205,8 +164,6 @@ void OutputStage::finish() {
 OrderedWorkers::Second OutputStage::produce(const std::shared_ptr<ExplainedInput>& input) {
   ExplainedInput& job = *input;
   try {
-    job.facts.heatmap_file =
-        job.video ? job.video->heatmap_file().string() : heatmap_file(job.name).string();
     if (page_ && job.on_page) {
       viz::ReportPicture picture = report_picture(job);
       job.page = page_->prepare(picture);
@@ -219,6 +176,7 @@ OrderedWorkers::Second OutputStage::produce(const std::shared_ptr<ExplainedInput
       write_picture(job, *figure);
       return [this, input] { report(*input); };
     }
+    job.facts.heatmap_file = job.video->heatmap_file().string();
     job.facts.map_file = job.video->map_file().string();
     return [this, input, figure] { add_to_video(*input, *figure); };
   } catch (const std::bad_alloc&) {
@@ -243,12 +201,18 @@ void OutputStage::add_to_video(ExplainedInput& input, const viz::Canvas& figure)
   report(input);
 }
 
-std::filesystem::path OutputStage::heatmap_file(const std::string& name) const {
-  return file(name, ".heatmap" + std::string(viz::extension(options_.image_format)));
+viz::ImageFormat OutputStage::format_of(const viz::Canvas& figure) const {
+  constexpr std::int64_t kMostOfPng = 4'000'000;  // pixels, which take some 8 MB
+  if (options_.image_format) return *options_.image_format;
+  const bool is_large = std::int64_t{figure.width} * figure.height > kMostOfPng;
+  return is_large ? viz::ImageFormat::jpeg : viz::ImageFormat::png;
 }
 
 void OutputStage::write_picture(ExplainedInput& input, const viz::Canvas& figure) {
-  viz::write_image(heatmap_file(input.name), figure, options_.image_format, options_.encode);
+  const viz::ImageFormat format = format_of(figure);
+  const auto heatmap = file(input.name, ".heatmap" + std::string(viz::extension(format)));
+  viz::write_image(heatmap, figure, format, options_.encode);
+  input.facts.heatmap_file = heatmap.string();
   if (!options_.save_raw) return;
   const bool is_alone = input.maps.size() == 1;
   const auto maps = file(input.name, is_alone ? ".map.npy" : ".map.npz");

@@ -12,6 +12,7 @@
 #include "viz/picture/encode.h"
 #include "viz/text/font.h"
 
+#include <array>
 #include <atomic>
 #include <cstdint>
 #include <filesystem>
@@ -61,9 +62,12 @@ class OutputNames {
   std::map<std::string, int> last_number_;  ///< of a name that came before
 };
 
+/// What a file without a chosen format may be: PNG, JPEG of a large figure.
+inline constexpr std::array kFormatsBySize{viz::ImageFormat::png, viz::ImageFormat::jpeg};
+
 struct OutputOptions {
   std::filesystem::path folder;
-  viz::ImageFormat image_format = viz::ImageFormat::png;
+  std::optional<viz::ImageFormat> image_format;  ///< nothing: by the size of each
   viz::EncodeOptions encode;
   FigureOptions figure;
   std::shared_ptr<const viz::Font> font;  ///< may be null where figures have no extras
@@ -75,15 +79,15 @@ struct OutputOptions {
 
 /// What a model says of a picture.
 struct ModelAnswer {
-  std::vector<Prediction> top;  ///< the best classes, for the page
-  std::vector<InputMap> maps;   ///< one at least
-  std::vector<ShownMap> shown;  ///< the same, ready to be drawn
+  ClassifyRecord record;       ///< for the page
+  std::vector<InputMap> maps;  ///< one at least
 };
 
 /// An input, or a frame of a video.
 struct ExplainedInput : ModelAnswer {
-  MapRecord facts;   ///< what the records of its maps have in common
-  std::string name;  ///< of its files; unused with `video`
+  MapRecord facts;              ///< what the records of its maps have in common
+  std::vector<ShownMap> shown;  ///< the maps, ready to be drawn
+  std::string name;             ///< of its files; unused with `video`
   viz::Canvas picture;
   std::optional<ModelAnswer> against;  ///< of `--against`, for the page
   std::shared_ptr<VideoOutput> video;
@@ -117,7 +121,7 @@ class OutputStage {
                                            const std::string& ending) const {
     return options_.folder / (name + ending);
   }
-  [[nodiscard]] std::filesystem::path heatmap_file(const std::string& name) const;
+  [[nodiscard]] viz::ImageFormat format_of(const viz::Canvas& figure) const;
   /// On a worker: what needs no order. Returns what does.
   OrderedWorkers::Second produce(const std::shared_ptr<ExplainedInput>& input);
   void write_picture(ExplainedInput& input, const viz::Canvas& figure);

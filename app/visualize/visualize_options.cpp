@@ -45,6 +45,7 @@ std::shared_ptr<const viz::Font> open_font(const std::string& given) {
 FigureOptions figure_options(const ParsedOptions& options) {
   FigureOptions figure;
   options.fill(figure);
+  figure.title = !options.given(&FigureOptions::caption);
   take(options[&PicturesRequest::label_type], figure.label_type, parse_label_type);
   return figure;
 }
@@ -86,7 +87,7 @@ VisualizeRequest visualize_request(const ParsedOptions& options) {
 
 OutputOptions heatmap_outputs(const VisualizeRequest& request, std::size_t num_maps, int threads) {
   OutputOptions outputs = request.outputs;
-  viz::require_encoder(outputs.image_format);
+  if (outputs.image_format) viz::require_encoder(*outputs.image_format);
   // A font that is named is opened in any case: what is wrong with it is said.
   if (outputs.figure.has_extras(num_maps) || request.transform.views ||
       !outputs.figure.font.empty())

@@ -13,6 +13,11 @@ void ChartPage::add_element(std::string_view tag, std::string_view text) {
   body_ += "<" + name + ">" + page::escaped(text) + "</" + name + ">\n";
 }
 
+void ChartPage::add_figure(std::string_view figure, std::string_view words) {
+  body_ += "<p class=\"figure\"><strong>" + page::escaped(figure) + "</strong><span>" +
+           page::escaped(words) + "</span></p>\n";
+}
+
 void ChartPage::add_heading(std::string_view text) { add_element("h2", text); }
 
 void ChartPage::add_paragraph(std::string_view text) { add_element("p", text); }
@@ -33,7 +38,9 @@ void ChartPage::add_charts(std::span<const LineChart> charts) {
 }
 
 void ChartPage::add_table(std::span<const std::vector<std::string>> rows,
-                          const std::vector<bool>& to_left, const std::vector<bool>& strong) {
+                          const std::vector<bool>& to_left, const std::vector<bool>& strong,
+                          std::string_view fold) {
+  if (!fold.empty()) body_ += "<details><summary>" + page::escaped(fold) + "</summary>\n";
   body_ += "<div class=\"table\"><table>\n";
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const std::string tag = i == 0 ? "th" : "td";
@@ -45,29 +52,43 @@ void ChartPage::add_table(std::span<const std::vector<std::string>> rows,
     }
     body_ += i == 0 ? "</tr></thead>\n" : "</tr>\n";
   }
-  body_ += "</table></div>\n";
+  body_ += fold.empty() ? "</table></div>\n" : "</table></div></details>\n";
 }
 
-void ChartPage::add_gallery(std::span<const GalleryPicture> pictures) {
+void ChartPage::add_picture(const Canvas& picture, std::string_view name,
+                            std::span<const std::string> lines) {
   constexpr int kEdge = 320;
   constexpr int kQuality = 80;
   constexpr std::size_t kMostBytes = 20'000;
+  const page::PagePicture shown = page::page_picture(picture, kEdge, kQuality, kMostBytes);
+  body_ += "<figure><img src=\"" + page::data_url(shown) + "\" width=\"" +
+           std::to_string(shown.width) + "\" height=\"" + std::to_string(shown.height) +
+           "\" alt=\"" + page::escaped(name) + "\" title=\"" + page::escaped(name) +
+           "\" decoding=\"async\"/><figcaption>";
+  for (const std::string& line : lines) add_element("p", line);
+  body_ += "</figcaption></figure>\n";
+}
+
+void ChartPage::add_gallery(std::span<const GalleryPicture> pictures) {
   body_ += "<div class=\"gallery\">\n";
   for (const GalleryPicture& each : pictures) {
-    const page::PagePicture shown = page::page_picture(each.picture, kEdge, kQuality, kMostBytes);
-    body_ += "<figure><img src=\"" + page::data_url(shown) + "\" width=\"" +
-             std::to_string(shown.width) + "\" height=\"" + std::to_string(shown.height) +
-             "\" alt=\"" + page::escaped(each.name) + "\" title=\"" + page::escaped(each.name) +
-             "\" decoding=\"async\"/><figcaption>";
-    for (const std::string& line : each.caption) add_element("p", line);
-    body_ += "</figcaption></figure>\n";
+    std::vector<std::string> lines{each.name.substr(each.name.rfind('/') + 1)};
+    if (each.beside.empty()) {
+      lines.insert(lines.end(), each.caption.begin(), each.caption.end());
+      add_picture(each.picture, each.name, lines);
+      continue;
+    }
+    body_ += "<div class=\"together\">\n";
+    add_picture(each.picture, each.name, lines);
+    for (std::size_t i = 0; i < each.beside.size(); ++i)
+      add_picture(each.beside[i], each.name + ", " + each.caption.at(i), {&each.caption[i], 1});
+    body_ += "</div>\n";
   }
   body_ += "</div>\n";
 }
 
 std::string ChartPage::html() const {
-  const auto [begin, end] =
-      page::begin_and_end({.title = title_, .heading = heading_, .facts = facts_});
+  const auto [begin, end] = page::begin_and_end({.title = title_, .line = line_, .facts = facts_});
   return begin + "<main id=\"main\" class=\"charts-page\" tabindex=\"-1\">\n" + body_ +
          "</main>\n" + end;
 }

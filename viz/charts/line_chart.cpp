@@ -23,7 +23,8 @@ constexpr double kLeft = 70;
 constexpr double kRight = 14;
 constexpr double kTop = 34;
 constexpr double kBottom = 42;
-constexpr double kLegendRow = 16;
+constexpr double kLabelRow = 14;
+constexpr double kLetter = 7.4;  ///< as wide as most letters of 12 pixels
 
 /// The range of a coordinate, a little wider than what lies in it.
 class Extent {
@@ -72,24 +73,27 @@ class Drawing {
     Extent x;
     Extent y;
     for (const ChartLine& line : chart.lines) {
-      if (line.in_front) ++legend_rows_;
+      if (line.in_front) ++named_;
       for (const auto& point : line.points) {
         if (is_on_axis(point.first)) x.add(place_of(point.first));
         if (is_drawn(point)) y.add(place_of(point.second));
       }
     }
-    if (legend_rows_ == 1) legend_rows_ = 0;  // the title says it
-    x_ = {x.range(), kLeft, chart.width - kRight, chart.logarithmic};
+    if (named_ == 1) named_ = 0;  // the title says it
+    for (const ChartLine& line : chart.lines)
+      if (named_ > 0 && line.in_front)
+        right_ = std::max(right_, kSwatch + kLetter * static_cast<double>(line.name.size()));
+    constexpr double kMostOfTheWidth = 0.42;
+    right_ = std::min(right_, kMostOfTheWidth * chart.width);
+    x_ = {x.range(), kLeft, chart.width - right_, chart.logarithmic};
     y_ = {y.range(), chart.height - kBottom, kTop, chart.logarithmic};
     out_ << std::fixed << std::setprecision(1);
   }
 
-  /// With the legend.
-  [[nodiscard]] double height() const { return chart_.height + kLegendRow * legend_rows_; }
-
   std::string svg() {
     out_ << "<svg xmlns=\"http://www.w3.org/2000/svg\" role=\"img\" width=\"" << chart_.width
-         << "\" height=\"" << height() << "\" viewBox=\"0 0 " << chart_.width << ' ' << height()
+         << "\" height=\"" << chart_.height << "\" viewBox=\"0 0 " << chart_.width << ' '
+         << chart_.height
          << "\" font-family=\"sans-serif\" font-size=\"12\" fill=\"currentColor\">\n<title>"
          << page::escaped(chart_.title) << "</title>\n<text x=\"" << kLeft
          << "\" y=\"16\" font-weight=\"bold\">" << page::escaped(chart_.title) << "</text>\n";
@@ -101,8 +105,9 @@ class Drawing {
       if (!line.in_front) continue;
       const std::string_view color = kColors[next++ % kColors.size()];
       draw(line, color, 2, /*dots=*/line.points.size() <= kMostDots);
-      if (legend_rows_ > 0) draw_legend(line, color, next - 1);
+      if (named_ > 0) add_label(line, color);
     }
+    draw_labels();
     out_ << "</svg>\n";
     return out_.str();
   }
@@ -166,7 +171,8 @@ class Drawing {
       is_open = is_drawn(point);
     }
     out_ << "\"/>";
-    for (const auto& point : line.points) {
+    for (std::size_t i = 0; i < line.points.size(); ++i) {
+      const auto& point = line.points[i];
       if (!dots || !is_drawn(point)) continue;
       out_ << "<circle r=\"3\" fill=\"" << color << "\" cx=\"" << x_.at(point.first) << "\" cy=\""
            << y_.at(point.second) << "\"><title>" << page::escaped(line.name) << ": "
@@ -174,17 +180,53 @@ class Drawing {
            << std::setprecision(1) << "</title></circle>";
     }
     out_ << "</g>\n";
+    for (std::size_t i = 0; i < std::min(line.notes.size(), line.points.size()); ++i)
+      if (is_drawn(line.points[i]))
+        text(x_.at(line.points[i].first), y_.at(line.points[i].second) - 8, "middle",
+             line.notes[i]);
   }
 
-  void draw_legend(const ChartLine& line, std::string_view color, std::size_t row) {
-    const double y = chart_.height + kLegendRow * static_cast<double>(row);
-    out_ << "<rect x=\"" << kLeft << "\" y=\"" << y - 3 << "\" width=\"14\" height=\"4\" fill=\""
-         << color << "\"/>";
-    text(kLeft + 20, y + 4, "start", line.name);
+  /// The name of a line stands where the line ends.
+  void add_label(const ChartLine& line, std::string_view color) {
+    const auto end = std::find_if(line.points.rbegin(), line.points.rend(),
+                                  [&](const auto& point) { return is_drawn(point); });
+    if (end != line.points.rend()) labels_.push_back({y_.at(end->second), color, line.name});
   }
+
+  /// Names that would lie upon each other are moved apart.
+  void draw_labels() {
+    std::ranges::sort(labels_, {}, &Label::y);
+    const double room =
+        (y_.begin - y_.end) / std::max<double>(1, static_cast<double>(labels_.size()) - 1);
+    const double row = std::min(kLabelRow, room);
+    for (std::size_t i = 1; i < labels_.size(); ++i)
+      labels_[i].y = std::max(labels_[i].y, labels_[i - 1].y + row);
+    double lowest = y_.begin;
+    for (std::size_t i = labels_.size(); i-- > 0; lowest -= row)
+      labels_[i].y = std::min(labels_[i].y, lowest);
+    for (const Label& label : labels_) {
+      const auto letters = static_cast<std::size_t>(std::round((right_ - kSwatch) / kLetter));
+      const std::string name = page::valid_text(label.name);
+      std::size_t end = name.size() <= letters ? name.size() : letters - 1;
+      while (end < name.size() && (static_cast<unsigned char>(name[end]) & 0xC0U) == 0x80U) --end;
+      out_ << "<rect x=\"" << x_.end + 5 << "\" y=\"" << label.y - 2
+           << "\" width=\"10\" height=\"4\" fill=\"" << label.color << "\"/>";
+      text(x_.end + kSwatch, label.y + 4, "start",
+           name.substr(0, end) + (end < name.size() ? "\u2026" : ""));
+    }
+  }
+
+  struct Label {
+    double y;
+    std::string_view color;
+    std::string name;
+  };
+  static constexpr double kSwatch = 19;
 
   const LineChart& chart_;
-  int legend_rows_ = 0;
+  int named_ = 0;
+  double right_ = kRight;
+  std::vector<Label> labels_;
   ChartAxis x_{};
   ChartAxis y_{};
   std::ostringstream out_;
@@ -197,12 +239,12 @@ std::string line_chart_svg(const LineChart& chart) { return Drawing(chart).svg()
 std::string charts_svg(std::span<const LineChart> charts) {
   std::ostringstream parts;
   int width = 0;
-  double height = 0;
+  int height = 0;
   for (const LineChart& chart : charts) {
-    Drawing drawing(chart);
-    parts << "<g transform=\"translate(" << width << " 0)\">\n" << drawing.svg() << "</g>\n";
+    parts << "<g transform=\"translate(" << width << " 0)\">\n"
+          << line_chart_svg(chart) << "</g>\n";
     width += chart.width;
-    height = std::max(height, drawing.height());
+    height = std::max(height, chart.height);
   }
   std::ostringstream out;
   out << "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"" << width << "\" height=\"" << height

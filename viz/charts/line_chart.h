@@ -11,7 +11,8 @@ namespace hydrascope::viz {
 struct ChartLine {
   std::string name;                               ///< any bytes
   std::vector<std::pair<double, double>> points;  ///< x ascending; one that is not finite is a gap
-  bool in_front = true;  ///< coloured and in the legend; else thin and grey, for company
+  bool in_front = true;  ///< coloured and named beside its end; else thin and grey, for company
+  std::vector<std::string> notes = {};  ///< beside the points, as many as there are points; or none
 };
 
 struct LineChart {

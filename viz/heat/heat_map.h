@@ -26,6 +26,16 @@ HeatMap with_sign(HeatMap map, Sign sign);
 /// draws.
 ValueRange range_of(const HeatMap& map, bool symmetric, double outlier_percent);
 
+/// 0 at `range.low` and 1 at `range.high`, and beyond them; 0 for every number of an empty range. NaN stays.
+HeatMap shares_of(HeatMap map, const ValueRange& range);
+
+/// How many times as fine the grid of a map has to be that is drawn without corners: 5, 3 of a fine map.
+std::int64_t fineness(std::int64_t rows, std::int64_t columns);
+/// Shares on a grid that is `factor` times as fine, by Keys' cubic convolution (1981, doi
+/// 10.1109/TASSP.1981.1163711; a = -1/2): the middle of a cell keeps its share if the factor is odd, and a
+/// single hot cell is round. Within 0..1; the cells of a NaN stay NaN and count for no other.
+HeatMap smoothed(const HeatMap& shares, std::int64_t factor);
+
 /// The smallest set of cells that holds `mass` (0..1) of the map's positive heat, largest first: 1
 /// for those in it. Ties go to the earlier cell. All 0 for a map without positive heat.
 std::vector<std::uint8_t> smallest_set(const HeatMap& map, double mass);

@@ -132,24 +132,32 @@ void draw_heat(Canvas& picture, const HeatMap& map, const ValueRange& range,
   if (style.colormap == nullptr) throw Error(ErrorCode::internal, "no colour map", "overlay");
   check_sizes(picture, map.rows, map.columns, map.values.size(), placement);
   overlay::OverlayParams params{};
-  params.picture = params.y = picture.rgb.data();
-  params.picture_stride = params.y_stride = std::int64_t{3} * picture.width;
-  params.vertical = edge(placement.vertical);
-  params.horizontal = edge(placement.horizontal);
-  params.heat = map.values.data();
-  params.heat_stride = map.columns;
-  params.low = range.low;
-  params.high = range.high;
+  ValueRange drawn = range;
   // One value everywhere is the first colour of a sequential map, but no extreme of a diverging
   // one.
   if (style.colormap->diverging && !(range.high > range.low)) {
     const float reach = std::max(1.0F, 2 * std::abs(range.low));
-    params.low = range.low - reach;
-    params.high = range.low + reach;
+    drawn = {range.low - reach, range.low + reach};
   }
+  HeatMap shares = shares_of(map, drawn);
+  Placement grid = placement;
+  if (style.sampling == Sampling::smooth) {
+    const std::int64_t factor = fineness(map.rows, map.columns);
+    shares = smoothed(shares, factor);
+    grid.vertical.cells *= factor;
+    grid.horizontal.cells *= factor;
+  }
+  params.picture = params.y = picture.rgb.data();
+  params.picture_stride = params.y_stride = std::int64_t{3} * picture.width;
+  params.vertical = edge(grid.vertical);
+  params.horizontal = edge(grid.horizontal);
+  params.heat = shares.values.data();
+  params.heat_stride = shares.columns;
+  params.low = 0;
+  params.high = 1;
   params.colors = style.colormap->colors.data();
-  params.sampling = style.sampling == Sampling::bilinear ? overlay::Sampling::bilinear
-                                                         : overlay::Sampling::nearest;
+  params.sampling =
+      style.sampling == Sampling::smooth ? overlay::Sampling::bilinear : overlay::Sampling::nearest;
   params.opacity = !style.fade                 ? overlay::Opacity::constant
                    : style.colormap->diverging ? overlay::Opacity::deviation
                                                : overlay::Opacity::heat;

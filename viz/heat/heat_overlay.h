@@ -11,13 +11,13 @@
 
 namespace hydrascope::viz {
 
-enum class Sampling { bilinear, nearest };
+enum class Sampling { smooth, nearest };
 
 struct OverlayStyle {
   const Colormap* colormap = nullptr;  ///< must be set
   double alpha = 0.5;                  ///< share of the colour, 0..1
   bool fade = false;  ///< the share falls with the heat (by magnitude for diverging maps)
-  Sampling sampling = Sampling::bilinear;
+  Sampling sampling = Sampling::smooth;
   double unseen_brightness = 0.6;  ///< of what the model did not see
 };
 

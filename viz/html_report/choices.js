@@ -69,6 +69,7 @@ class Choice {
 /** Layers on a slider, one after the other by its button. */
 class LayerScrubber {
   constructor(element, onChange) {
+    this.element = element;
     this.slider = element.querySelector('input');
     this.button = element.querySelector('.play');
     this.text = element.querySelector('output');
@@ -86,6 +87,7 @@ class LayerScrubber {
     this.slider.setAttribute('aria-valuetext', `layer ${value}`);
     this.slider.disabled = this.button.disabled = values.length < 2;
     this.text.value = String(value);
+    this.element.hidden = values.length < 2;
     if (values.length < 2) this.stop();
   }
 
@@ -185,6 +187,10 @@ class ViewControls {
       this.wanted[aspect] = value;
       onChange();
     });
+    this.strip = new LayerStrip(this.form.querySelector('.strip'), settings, layer => {
+      this.wanted.layer = layer;
+      onChange();
+    });
     this.looks = new LookChoices(this.form, settings.colormaps, (name, value) => {
       this.look = {...this.look, [name]: value};
       onChange();
@@ -208,6 +214,7 @@ class ViewControls {
     const {aspects} = choose(view.maps(), this.wanted);
     this.maps.show(aspects, classes.map((each, i) => classText(each, models[0].probabilities[i])));
     const shown = view.show(this.wanted, this.look, this.split);
+    this.strip.show(view.panes[0], this.look);
     this.looks.show(this.look, {
       signed: shown.some(map => map.signed), unsigned: shown.some(map => !map.signed)});
   }

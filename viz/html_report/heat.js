@@ -38,6 +38,50 @@ function sharesOf(values, {low, high}, isDiverging) {
   return values.map(value => Math.min(Math.max((value - low) / (high - low), 0), 1));
 }
 
+/** smoothed of viz/heat_map.h along rows of `count` values that are `step` apart. */
+function smoothedAlong(values, lines, lineStep, count, step, factor) {
+  const weights = Array.from({length: factor}, (_, i) => {
+    const t = (i + 0.5) / factor - 0.5;  // from the cell's middle
+    const [near, far] = [t - Math.floor(t), Math.floor(t)];
+    const [a, b, c] = [near, near * near, near * near * near];
+    return {first: far - 1, taps: [(2 * b - a - c) / 2, (2 - 5 * b + 3 * c) / 2, (a + 4 * b - 3 * c) / 2, (c - b) / 2]};
+  });
+  const smooth = new Float32Array(lines * count * factor);
+  for (let line = 0; line < lines; ++line) {
+    for (let cell = 0; cell < count; ++cell) {
+      const begin = line * lineStep;
+      for (let i = 0; i < factor; ++i) {
+        const {first, taps} = weights[i];
+        let sum = 0;
+        let held = 0;
+        for (let tap = 0; tap < 4; ++tap) {
+          const from = Math.min(Math.max(cell + first + tap, 0), count - 1);
+          const value = values[begin + from * step];
+          if (value !== value) continue;
+          sum += taps[tap] * value;
+          held += taps[tap];
+        }
+        const own = values[begin + cell * step];
+        const at = step === 1 ? begin * factor + cell * factor + i : (cell * factor + i) * lines + line;
+        smooth[at] = own === own ? Math.min(Math.max(sum / held, 0), 1) : NaN;
+      }
+    }
+  }
+  return smooth;
+}
+
+/** Cells of the drawn grid along one of the map's: as many as a coarse map needs. */
+function finenessOf({cells}, other) {
+  const kCoarse = 64;
+  return Math.max(cells, other.cells) > kCoarse ? 3 : 5;
+}
+
+/** Shares of 0 to 1 on a grid that is `factor` times as fine. */
+function smoothed(shares, rows, columns, factor) {
+  const wide = smoothedAlong(shares, rows, columns, columns, 1, factor);
+  return smoothedAlong(wide, columns * factor, 1, rows, columns * factor, factor);
+}
+
 /** smallest_set of viz/heat_map.h, as the set of the cells' indices. */
 function smallestSet(values, mass) {
   const cells = new Set();
@@ -66,11 +110,10 @@ function heatOf(values, entry, look, settings) {
   const table = tableOf(entry, look, settings.colormaps);
   const isDiverging = table.diverging;  // then 0 has the neutral colour
   const heat = withSign(values, look.sign);
-  const isAsAtFirst = look.sign === settings.firstLook.sign &&
-      isDiverging === tableOf(entry, settings.firstLook, settings.colormaps).diverging;
-  const range = isAsAtFirst && entry.range || rangeOf(heat, isDiverging, settings.outlierPercent);
+  const range = rangeOf(heat, isDiverging, settings.outlierPercent);
+  const sum = values.reduce((all, value) => Number.isFinite(value) ? all + Math.abs(value) : all, 0);
   return {
-    values, range, table, shares: sharesOf(heat, range, isDiverging),
+    values, range, table, sum, shares: sharesOf(heat, range, isDiverging),
     outlined: smallestSet(heat, look.mass)};
 }
 
@@ -106,6 +149,7 @@ const kSeenFrame = rgba(235, 235, 235, 255);
 class HeatPainter {
   constructor(vertical, horizontal, width, height, unseenBrightness) {
     Object.assign(this, {vertical, horizontal, width, height});
+    this.factor = finenessOf(vertical, horizontal);
     this.image = new ImageData(width, height);
     this.pixels = new Uint32Array(this.image.data.buffer);
     this.pixels.fill(rgba(0, 0, 0, Math.round(255 * (1 - unseenBrightness))));
@@ -123,15 +167,21 @@ class HeatPainter {
   sample(smooth) {
     if (this.smooth === smooth) return;
     this.smooth = smooth;
-    this.rows = this.vertical.samples(this.height, smooth);
-    this.columns = this.horizontal.samples(this.width, smooth);
+    const finer = axis => smooth ? new Axis({...axis, cells: axis.cells * this.factor}) : axis;
+    this.rows = finer(this.vertical).samples(this.height, smooth);
+    this.columns = finer(this.horizontal).samples(this.width, smooth);
   }
 
-  paint(context, {shares, table, outlined}, look) {
+  paint(context, heat, look) {
     this.sample(look.smooth);
     const {rows, pixels} = this;
     const {near, far, weight, first, end} = this.columns;
-    const {cells} = this.horizontal;
+    const {table, outlined} = heat;
+    if (look.smooth) {
+      heat.smooth ??= smoothed(heat.shares, this.vertical.cells, this.horizontal.cells, this.factor);
+    }
+    const shares = look.smooth ? heat.smooth : heat.shares;
+    const cells = this.horizontal.cells * (look.smooth ? this.factor : 1);
     const ink = inkOf(table, look);
     const line = new Float32Array(cells);
     for (let y = rows.first; y < rows.end; ++y) {

@@ -1,19 +1,18 @@
 // One model's map over a picture: drawn, pointed at, added up under a rectangle. Panes know neither
 // each other nor where maps come from.
 
+const kZoomStep = 1.5;
+
 class HeatPane {
   /**
-   * `picture`: {name, image (a URL), width, height}; `model`: {name, horizontal, vertical};
-   * `valuesOf(map)`: its float32 values, or a promise of them; `settings`: page_data.cpp.
+   * `picture` and `model` as `pictureOf` makes them, a map's values being there at once or promised;
+   * `settings`: page_data.cpp.
    * `on`: what is called with what a person does here: point(place {x, y} or null, "where it is no
    * cell"), area({left, top, right, bottom} or null) and split(share), all places of 0 to 1; where
    * there is one, pick({row, column}) is called for a cell that is clicked, or entered.
    */
-  constructor(host, picture, model, valuesOf, settings, on) {
-    Object.assign(this, {picture, model, valuesOf, settings, on});
-    this.horizontal = new Axis(model.horizontal);
-    this.vertical = new Axis(model.vertical);
-    this.values = new Map();
+  constructor(host, picture, model, settings, on) {
+    Object.assign(this, {picture, model, settings, on, ...model.maps[0].axes});
     this.heats = new Map();
     host.append(document.getElementById('pane').content.cloneNode(true));
     this.figure = host.lastElementChild;
@@ -27,6 +26,8 @@ class HeatPane {
     this.areaMark = find('.mark.area');
     this.slider = find('.split');
     this.caption = find('.caption');
+    this.measure = find('.measure');
+    this.tip = find('.tip');
     this.gradient = find('.gradient').getContext('2d');
     this.needle = find('.needle');
     this.ticks = [...this.figure.querySelectorAll('.ticks span')];
@@ -34,9 +35,11 @@ class HeatPane {
     this.sum = find('.sum');
     this.note = find('.note');
     const {width, height} = picture;
-    const stage = find('.stage');
-    stage.style.aspectRatio = `${width} / ${height}`;
-    stage.style.width = `min(100%, ${2 * width}px, ${(70 * width / height).toFixed(1)}vh)`;
+    this.stage = find('.stage');
+    const window = this.window = find('.window');
+    window.style.aspectRatio = this.stage.style.aspectRatio = `${width} / ${height}`;
+    window.style.width = `min(100%, ${2 * width}px, ${(70 * width / height).toFixed(1)}vh)`;
+    this.zoomed = 1;
     const name = [picture.name, model.name].filter(Boolean).join(', ');
     this.surface.setAttribute(
         'aria-label',
@@ -45,10 +48,10 @@ class HeatPane {
     this.slider.setAttribute('aria-label', `${name}: where the heat begins`);
     this.listen();
     this.resizing = new ResizeObserver(() => this.resize());
-    this.resizing.observe(stage);
+    this.resizing.observe(this.stage);
     this.mark(null);
     this.markArea(null);
-    for (const box of picture.boxes) stage.append(this.markOf(box));
+    for (const box of picture.boxes) this.stage.append(this.markOf(box));
   }
 
   /** Edges are shares of the picture's. */
@@ -93,6 +96,14 @@ class HeatPane {
       if (!event.relatedTarget?.matches('.surface')) this.on.point(null);
     });
     surface.addEventListener('keydown', event => this.step(event));
+    surface.addEventListener('wheel', event => {
+      if (!event.ctrlKey) return;  // fingers on a touch pad that spread have it, too
+      event.preventDefault();
+      this.zoom(this.zoomed * Math.exp(-event.deltaY / 100), event);
+    }, {passive: false});
+    const [out, into] = this.figure.querySelectorAll('.zoom button');
+    out.addEventListener('click', () => this.zoom(this.zoomed / kZoomStep));
+    into.addEventListener('click', () => this.zoom(this.zoomed * kZoomStep));
     slider.addEventListener('input', () => this.on.split(Number(slider.value)));
   }
 
@@ -102,6 +113,22 @@ class HeatPane {
     this.figure.remove();
   }
 
+  /** Keeps the point of `at` where it is, or the middle; the window's own scrolling moves the picture. */
+  zoom(wanted, at) {
+    const kMost = 16;
+    const {window, stage} = this;
+    const frame = window.getBoundingClientRect();
+    const [x, y] = at ? [at.clientX - frame.left, at.clientY - frame.top] : [frame.width / 2, frame.height / 2];
+    const [left, top] = [window.scrollLeft + x, window.scrollTop + y];
+    const factor = Math.min(Math.max(wanted, 1), kMost) / this.zoomed;
+    this.zoomed *= factor;
+    if (this.zoomed < 1.01) this.zoomed = 1;
+    this.figure.classList.toggle('zoomed', this.zoomed > 1);
+    stage.style.width = `${100 * this.zoomed}%`;
+    window.scrollTo(left * factor - x, top * factor - y);
+    this.figure.querySelector('.zoom output').value = `${Math.round(100 * this.zoomed)}\u00a0%`;
+  }
+
   // What is drawn.
 
   /** `caption` says what map it is. */
@@ -109,6 +136,13 @@ class HeatPane {
     if (this.look !== look) this.heats.clear();
     this.map = map;
     this.look = look;
+    this.image.classList.toggle('grey', look.grey);
+    this.measure.textContent = this.measureText(map);
+    if (map.axes.vertical !== this.vertical || map.axes.horizontal !== this.horizontal) {
+      Object.assign(this, map.axes);  // of another view of the picture
+      this.painter = null;
+      this.resize();
+    }
     this.caption.textContent = caption;
     this.note.textContent = note;
     this.request();
@@ -128,6 +162,13 @@ class HeatPane {
     if (this.map) this.request();
   }
 
+  /** What the colours stand for. */
+  measureText({quantity, additive, class: position}) {
+    const of = additive && position !== null ? ` of ${this.picture.classes[position].label || 'the class'}` : '';
+    const words = `${quantity}${of}`;
+    return `${words.charAt(0).toUpperCase()}${words.slice(1)}, share of all patches`;
+  }
+
   painterOf(width, height) {
     return new HeatPainter(
         this.vertical, this.horizontal, width, height, this.settings.unseenBrightness);
@@ -145,15 +186,14 @@ class HeatPane {
     const {map} = this;
     const known = this.heats.get(map);
     if (known) return known;
-    const values = this.values.get(map) ?? this.valuesOf(map);
+    const values = map.values ??= map.read();
     if (values instanceof Promise) {
       values.then(found => {
-        this.values.set(map, found);
+        map.values = found;
         this.request();
       });
       return null;
     }
-    this.values.set(map, values);
     const heat = heatOf(values, map, this.look, this.settings);
     this.heats.set(map, heat);
     return heat;
@@ -169,9 +209,9 @@ class HeatPane {
     this.markArea(this.area);
   }
 
-  drawScale({table: {colors, name}, range: {low, high}}) {
+  drawScale({table: {colors, name}, range: {low, high}, sum}) {
     [low, (low + high) / 2, high].forEach((value, i) => {
-      this.ticks[i].textContent = numberText(value);
+      this.ticks[i].textContent = shareText(value, sum);
     });
     if (this.scaleName === name) return;
     this.scaleName = name;
@@ -237,6 +277,11 @@ class HeatPane {
       this.on.area(null);
       return;
     }
+    const zooms = {'+': kZoomStep, '=': kZoomStep, '-': 1 / kZoomStep, '0': 1 / this.zoomed};
+    if (event.key in zooms) {
+      this.zoom(this.zoomed * zooms[event.key]);
+      return;
+    }
     if (event.key === 'Enter' && this.cell) {
       this.on.pick?.(this.cell);
       return;
@@ -267,10 +312,9 @@ class HeatPane {
     const row = place ? this.vertical.cellAt(place.y) : -1;
     const column = place ? this.horizontal.cellAt(place.x) : -1;
     this.cell = row < 0 || column < 0 ? null : {row, column};
-    this.cellMark.hidden = this.needle.hidden = !this.cell;
+    this.cellMark.hidden = this.needle.hidden = this.tip.hidden = !this.cell;
     if (!this.cell) {
-      this.readout.value = place ? 'not seen by the model' :
-                                   'Point at the picture, or focus it and use the arrow keys.';
+      this.readout.value = place ? 'not seen by the model' : this.hint();
       return;
     }
     const edges = (axis, cell) => [axis.edge(cell), axis.edge(cell + 1)];
@@ -279,9 +323,21 @@ class HeatPane {
     if (!heat) return;
     const index = row * this.horizontal.cells + column;
     const span = spanText({first: row, last: row}, {first: column, last: column});
-    this.readout.value = `${span}: ${numberText(heat.values[index])}`;
+    this.tip.textContent = shareText(heat.values[index], heat.sum);
+    const {left, top, width} = this.cellMark.style;
+    const isRight = place.x > 0.5;
+    Object.assign(this.tip.style, {
+      left: isRight ? 'auto' : left, right: isRight ? `${100 - parseFloat(left) - parseFloat(width)}%` : 'auto', top});
+    this.tip.classList.toggle('below', row - this.vertical.first < 2);
+    this.readout.value = `${span}: ${numberText(heat.values[index])}, ${this.tip.textContent} of all patches`;
     this.needle.hidden = Number.isNaN(heat.shares[index]);
     this.needle.style.left = `${100 * heat.shares[index]}%`;
+  }
+
+  hint() {
+    const pick = this.on.pick ? 'Click: what a patch attends to, Escape: back. ' : '';
+    return `Point at a patch: its share. ${pick}Drag: the sum of an area. ` +
+        'Keys: arrows, with shift an area, + and \u2212 zoom.';
   }
 
   /** Marks a rectangle, and says what the cells hold whose middle lies in it. */
@@ -335,7 +391,9 @@ class HeatPane {
     const context = canvas.getContext('2d');
     context.fillStyle = '#fff';
     context.fillRect(0, 0, width, canvas.height);
+    if (this.look.grey) context.filter = 'grayscale(1)';
     context.drawImage(this.image, 0, 0, width, height);
+    context.filter = 'none';
     const layer = document.createElement('canvas');
     [layer.width, layer.height] = [width, height];
     this.painterOf(width, height).paint(layer.getContext('2d'), this.heat(), this.look);

@@ -9,9 +9,6 @@
 #include "viz/page/shell.h"
 
 #include <algorithm>
-#include <array>
-#include <charconv>
-#include <cmath>
 #include <cstddef>
 #include <initializer_list>
 #include <span>
@@ -32,38 +29,22 @@ std::string counts_text(std::int64_t pictures, std::int64_t failures) {
   return text;
 }
 
-std::string fixed(double value, int decimals) {
-  std::array<char, 32> buffer{};
-  const auto written = std::to_chars(buffer.data(), buffer.data() + buffer.size(), value,
-                                     std::chars_format::fixed, decimals);
-  return {buffer.data(), written.ptr};
-}
-
-/// A bar is an SVG rectangle: its width is an attribute, where the page's policy allows no styles.
-std::string prediction_list(const std::vector<ReportPrediction>& top) {
+/// For readers without scripts; with them the page lists what the answer holds.
+std::string lines_of(const std::vector<std::string>& top) {
   std::string markup;
-  for (const ReportPrediction& prediction : top) {
-    const double probability =
-        std::isfinite(prediction.probability) ? std::clamp(prediction.probability, 0.0, 1.0) : 0;
-    const std::string label = prediction.label.empty() ? "class " + std::to_string(prediction.index)
-                                                       : page::escaped(prediction.label);
-    const std::string percent = fixed(100 * probability, 1);
-    markup += "<li><span class=\"label\"><bdi>" + label + "</bdi></span> <span class=\"value\">" +
-              percent +
-              " %</span><svg class=\"bar\" viewBox=\"0 0 100 1\" preserveAspectRatio=\"none\" "
-              "aria-hidden=\"true\"><rect width=\"" +
-              percent + "\" height=\"1\"></rect></svg></li>\n";
-  }
+  for (const std::string& line : top) markup += "<li><bdi>" + page::escaped(line) + "</bdi></li>\n";
   return markup.empty() ? markup : "<ol class=\"top\">\n" + markup + "</ol>";
 }
 
 /// A page of 50 photographs has to stay small next to their maps.
 page::PagePicture large_picture(const ReportPicture& picture, int quality) {
   constexpr std::int64_t kFineGrid = 40;
+  constexpr std::int64_t kVeryFineGrid = 100;
   constexpr int kEdge = 800;
   constexpr std::size_t kMostBytes = 60'000;
-  const Placement& grid = picture.placement;
-  const int scale = std::max(grid.vertical.cells, grid.horizontal.cells) > kFineGrid ? 2 : 1;
+  const int scale = picture.finest_grid > kVeryFineGrid ? 4
+                    : picture.finest_grid > kFineGrid   ? 2
+                                                        : 1;
   return page::page_picture(picture.picture, scale * kEdge, quality, kMostBytes * scale * scale);
 }
 
@@ -72,16 +53,6 @@ page::PagePicture thumbnail(const Canvas& picture) {
   constexpr int kQuality = 72;
   constexpr std::size_t kMostBytes = 6'000;
   return page::page_picture(picture, kEdge, kQuality, kMostBytes);
-}
-
-/// The best classes of each model, named where there are several.
-std::string answers(const ReportPicture& picture, const std::vector<std::string>& models) {
-  std::string markup = prediction_list(picture.top);
-  if (!picture.against) return markup;
-  const auto named = [&](std::size_t model, const std::string& list) {
-    return "<h3><bdi>" + page::escaped(models.at(model)) + "</bdi></h3>\n" + list;
-  };
-  return named(0, markup) + named(1, prediction_list(picture.against->top));
 }
 
 }  // namespace
@@ -145,7 +116,6 @@ HtmlReport::HtmlReport(const std::filesystem::path& file, ReportOptions options)
 HtmlReport::~HtmlReport() = default;
 
 PreparedPicture HtmlReport::prepare(const ReportPicture& picture) const {
-  const std::string about = page::about_json(picture, page::data_url(thumbnail(picture.picture)));
   const page::PagePicture shown = large_picture(picture, state_->options.quality);
   std::string name = page::escaped(picture.name);
   std::string content =
@@ -153,10 +123,9 @@ PreparedPicture HtmlReport::prepare(const ReportPicture& picture) const {
                                   {"width", std::to_string(shown.width)},
                                   {"height", std::to_string(shown.height)},
                                   {"jpeg", shown.jpeg},
-                                  {"top", answers(picture, state_->options.models)},
-                                  {"facts", page::fact_list(picture.facts)},
-                                  {"about", about},
-                                  {"maps", page::map_lines(picture)}});
+                                  {"top", lines_of(picture.top)},
+                                  {"thumbnail", page::data_url(thumbnail(picture.picture))},
+                                  {"answer", page::script_text(picture.answer)}});
   return {std::move(name), std::move(content)};
 }
 

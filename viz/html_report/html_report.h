@@ -1,81 +1,39 @@
 // One self-contained page over any number of pictures, one of them shown at a time, with a map over
 // it whose method, layer, head, class, sign, colours and opacity are chosen in the page; with two
 // models a map of each. No network; pictures and maps lie in the file. Pictures are written as they
-// come, so memory does not grow with their number.
+// come, so memory does not grow with their number. A picture's maps are what the server answers of it.
 //
 // What is in the page: html_report/, and what all pages have in common: viz/page. Maps lie there as
 // base64 of their float32 values, so that what the page offers for download is what was computed.
 // Pictures are shrunk to 800 pixels and some 60 kB, where maps are finer than 40 cells to 1600 and
-// 240 kB. Names, labels and notes may hold any bytes. Without scripts the page still shows pictures
+// 240 kB, than 100 cells to 3200 and 960 kB, which can be zoomed into. Names, labels and notes may hold any bytes. Without scripts the page still shows pictures
 // and predictions.
 //
-// A value of a map takes 5.3 bytes of the page: 36 maps of 14 x 14 cells 38 kB, of 68 x 120 cells
-// 1.6 MB per picture.
+// A value of a map takes 5.3 bytes of the page and a map's record 0.6 kB: 36 maps of 14 x 14 cells 60 kB,
+// of 68 x 120 cells 1.6 MB per picture.
 // Test: tests/viz/html_report/, in a browser tests/viz/browser/.
 #pragma once
 
 #include "viz/heat/heat_map.h"
-#include "viz/heat/placement.h"
 #include "viz/picture/canvas.h"
 
 #include <cstdint>
 #include <filesystem>
-#include <limits>
 #include <memory>
-#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 namespace hydrascope::viz {
 
-struct ReportPrediction {
-  std::int64_t index = 0;
-  std::string label;
-  double probability = 0;  ///< 0..1
-};
-
-struct ReportMap {
-  std::string method;
-  std::int64_t layer = 0;
-  std::string head;                         ///< "mean", "max", or a number
-  std::optional<std::int64_t> class_index;  ///< none: the same for all classes
-  HeatMap map;                              ///< raw; of the placement's rows and columns
-  bool is_signed = false;
-  /// What the first and the last colour stand for with the options' sign and colours, where that
-  /// follows from more than the map; other signs and colours have a range of their own.
-  std::optional<ValueRange> range;
-  double own_share = 0;  ///< of the class token, -1..1; 0 or NaN: not shown
-  double total = std::numeric_limits<double>::quiet_NaN();  ///< heat of all tokens; NaN: unknown
-  bool is_additive = false;  ///< `total` is what the layer adds to the class's logit
-  std::string note;          ///< what the reader of the map must know; may be empty
-};
-
-/// What a model says of a picture.
-struct ReportAnswer {
-  Placement placement;
-  std::vector<ReportPrediction> top;
-  /// In any order and number. Shown at first: method, class and head of the first, at their last
-  /// layer.
-  std::vector<ReportMap> maps;
-  std::vector<ReportPrediction> others;  ///< classes of maps that are not among `top`
-};
-
-/// A part of a picture with its class; edges are shares of the picture's, 0..1.
-struct ReportBox {
-  double left = 0;
-  double top = 0;
-  double width = 0;
-  double height = 0;
-  std::string label;
-};
-
-struct ReportPicture : ReportAnswer {
+struct ReportPicture {
   std::string name;  ///< as given; any bytes
   Canvas picture;    ///< its own size; the page holds a smaller one
-  std::vector<std::pair<std::string, std::string>> facts;  ///< "size" -> "1080x1920 (HxW)"
-  std::optional<ReportAnswer> against;                     ///< of the options' second model
-  std::vector<ReportBox> boxes = {};                       ///< drawn over the picture
+  /// JSON of what `POST /v1/explain` answers of it (docs/serve.md), one map at least; the second model's is in
+  /// its `against`. Shown at first: method, class and head of the first map, at their last layer.
+  std::string answer;
+  std::vector<std::string> top;  ///< its best classes, for readers without scripts
+  std::int64_t finest_grid = 0;  ///< the most cells of a map along an edge
 };
 
 /// A picture's part of the page, as markup.
@@ -117,8 +75,7 @@ class HtmlReport {
   HtmlReport(const HtmlReport&) = delete;
   HtmlReport& operator=(const HtmlReport&) = delete;
 
-  /// What takes time: shrinks and encodes. On any thread, also while another one adds. Throws
-  /// Error(internal) for a map of another size than the grid's.
+  /// What takes time: shrinks and encodes. On any thread, also while another one adds.
   [[nodiscard]] PreparedPicture prepare(const ReportPicture& picture) const;
 
   // The others one at a time. All throw Error(unwritable) if writing fails, and from then on.

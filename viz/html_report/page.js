@@ -2,16 +2,19 @@
 
 const source = new EmbeddedSource();
 const {settings} = source;
-const withMaps = source.pictures.filter(({about}) => about?.models[0].maps.length);
+const first = Math.max(source.pictures.findIndex(({failed}) => !failed), 0);
 let number = 0;   // of the picture that is shown
 let view = null;
+let classes = null;  // of its classes, the list
 
 const controls = new ViewControls(settings, refresh);
-if (withMaps.length > 0) controls.wanted = firstWanted(withMaps[0].about.models[0].maps);
 const gallery = new Gallery(document.getElementById('index'), source.pictures, go);
 
 function refresh() {
-  if (view) controls.show(view);
+  if (view) {
+    controls.show(view);
+    classes.mark(view.shownClass()?.index);
+  }
   remember();
 }
 
@@ -20,12 +23,18 @@ function open(chosen) {
   view?.close();
   view = null;
   source.pictures.forEach(({element}, i) => { element.hidden = i !== number; });
-  const picture = source.picture(number);
-  controls.form.hidden = !picture;
-  if (picture) {
+  const read = source.read(number);
+  controls.form.hidden = !read;
+  if (read) {
+    const {answer, picture} = read;
     const {element} = source.pictures[number];
-    view = new PictureView(
-        element.querySelector('.views'), picture, source.valuesOf(number), settings, controls.onSplit);
+    const positionOf = entry => picture.classes.findIndex(({index}) => index === entry.index);
+    view = new PictureView(element.querySelector('.views'), picture, settings, controls.onSplit);
+    classes = new ClassList(
+        element.querySelector('.about'), answer, settings.models, entry => positionOf(entry) >= 0, entry => {
+          controls.wanted.class = positionOf(entry);
+          refresh();
+        });
     element.classList.add('open');
   }
   gallery.mark(number);
@@ -96,7 +105,8 @@ document.addEventListener('keydown', event => {
 });
 addEventListener('hashchange', () => recall(location.hash));
 buildThemeSwitch();
-if (source.pictures.length > 0 && !recall(location.hash)) {
-  const first = Math.max(source.pictures.indexOf(withMaps[0]), 0);
-  go(first);
+if (source.pictures.length > 0) {
+  const read = source.read(first);
+  if (read) controls.wanted = firstWanted(read.picture.models[0].maps);
+  if (!recall(location.hash)) go(first);
 }

@@ -1,9 +1,10 @@
-// What the page's script reads: JSON inside of <script type="application/json">, and maps.
+// What the page's script reads: JSON inside of <script type="application/json">.
 #pragma once
 
 #include "viz/html_report/html_report.h"
 
 #include <string>
+#include <string_view>
 
 namespace hydrascope::viz::page {
 
@@ -11,13 +12,7 @@ namespace hydrascope::viz::page {
 /// Error(invalid_argument) for a colour map that does not exist.
 std::string settings_json(const ReportOptions& options);
 
-/// What describes one picture: its classes, and of each model where its grid lies and what its maps
-/// are, without their values. `thumbnail` is a URL. Throws Error(internal) for a map whose size is
-/// not the grid's.
-std::string about_json(const ReportPicture& picture, const std::string& thumbnail);
-
-/// The maps' values, one model's after the other's, a line each: base64 of float32, little endian,
-/// row-major.
-std::string map_lines(const ReportPicture& picture);
+/// JSON as the text of a <script> element, the same JSON.
+std::string script_text(std::string_view json);
 
 }  // namespace hydrascope::viz::page

@@ -2,12 +2,11 @@
 
 class PictureView {
   /**
-   * `picture`: {name, image, width, height, classes, notes, boxes, models: [{name, horizontal, vertical,
-   * probabilities, maps}]}; `valuesOf(map)` as for a pane; `settings`: page_data.cpp.
+   * `picture` as `pictureOf` makes it; `settings`: page_data.cpp.
    * `onSplit(share)` is told of a split that was moved, `onPick(cell, model)` of a cell that was
    * clicked, where it is given.
    */
-  constructor(host, picture, valuesOf, settings, onSplit, onPick) {
+  constructor(host, picture, settings, onSplit, onPick) {
     this.picture = picture;
     const on = {
       point: place => this.panes.forEach(pane => pane.mark(place)),
@@ -16,7 +15,7 @@ class PictureView {
     };
     this.panes = picture.models.map((model, number) => {
       const pick = onPick && (cell => onPick(cell, number));
-      return new HeatPane(host, picture, model, valuesOf, settings, {...on, pick});
+      return new HeatPane(host, picture, model, settings, {...on, pick});
     });
   }
 
@@ -35,11 +34,16 @@ class PictureView {
       const {map} = choose(pane.model.maps, wanted);
       const {note, ownShare} = map;
       const notes = [note === undefined ? '' : this.picture.notes[note]];
-      if (ownShare) notes.push(`The class token's own share: ${percent(ownShare)}`);
+      if (ownShare) notes.push(`${percent(ownShare)} of the heat is the class token's own, which has no place`);
       pane.show(map, look, this.describe(pane.model, map), notes.filter(Boolean).join('. '));
       pane.split(split);
       return map;
     });
+  }
+
+  /** The class that the first pane's map is of; nothing where it is the same for all. */
+  shownClass() {
+    return this.picture.classes[this.panes[0].map.class];
   }
 
   describe(model, map) {

@@ -12,6 +12,12 @@ function numberText(value) {
   return size >= 1e-3 && size < 1e5 ? String(Number(value.toPrecision(4))) : value.toExponential(3);
 }
 
+/** A value as a share of a sum, of which a patch has little: "0.0123 %"; the value itself of no sum. */
+function shareText(value, sum) {
+  if (!(sum > 0) || !Number.isFinite(value)) return numberText(value);
+  return `${Number((100 * value / sum).toPrecision(3))}\u00a0%`;
+}
+
 function classText(entry, probability) {
   const label = entry.label || `class ${entry.index}`;
   return typeof probability === 'number' ? `${label} (${percent(probability)})` : label;

@@ -1,27 +1,21 @@
 // The page of a server: a picture is sent to it, and what comes back is shown in the same views as a
-// report's. Values of maps are as the server wrote them, rows of patches are asked for when they are
-// to be drawn.
+// report's. Maps of other classes and rows of patches are asked for when somebody wants to see them.
 
-function bytesOf(base64) {
-  return Uint8Array.from(atob(base64), character => character.charCodeAt(0));
-}
-
-function floatsOf(base64) {
-  return new Float32Array(bytesOf(base64).buffer);
-}
-
-const settings = (() => {
-  const given = JSON.parse(document.getElementById('settings').textContent);
-  const colormaps = given.colormaps.map(table => ({...table, colors: bytesOf(table.colors)}));
-  return {...given, colormaps, firstLook: given.look};
-})();
+const settings = readSettings();
 const article = document.querySelector('article');
+const original = article.querySelector('.original img');
+const form = document.getElementById('drop');
 const controls = new ViewControls(settings, refresh);
 let file = null;     // what is shown, as it is sent
-let answer = null;   // what came back of it: {picture, record}
+let answer = null;   // what came back of it
+let picture = null;  // the same as views show it
 let picked = null;   // a patch of it: {model, row, column}
 let view = null;
+let classes = null;
 let number = 0;      // of the picture: what comes late is of an earlier one
+let tookSeconds = 0; // the last one's, all layers
+
+const find = selector => article.querySelector(selector);
 
 function say(status, message = '') {
   document.getElementById('status').value = status;
@@ -31,6 +25,7 @@ function say(status, message = '') {
 /** The server's JSON; a busy server is asked again. Throws with its message. */
 async function ask(query, body) {
   const kTries = 8;
+  if (settings.models.length > 1 && !('patch' in query)) query = {...query, against: 1};
   for (let left = kTries;; --left) {
     const response = await fetch(`v1/explain?${new URLSearchParams(query)}`, {
       method: 'POST', body,
@@ -52,76 +47,106 @@ async function ask(query, body) {
   }
 }
 
-/** The places of the classes, the first uppermost; after closer looks the things that these found. */
-function boxesOf({width, height, top, things}) {
-  return (things ?? top.filter(each => each.box)).map(({box, label, index}) => ({
-    left: box.left / width, top: box.top / height, width: box.width / width, height: box.height / height,
-    label: label || `class ${index}`})).reverse();
-}
-
-/** What PictureView shows of records. */
-function pictureOf(records, name, image) {
-  const classes = [];
-  const notes = [];
-  const position = (list, same, value) => {
-    const at = list.findIndex(same);
-    return at < 0 ? list.push(value) - 1 : at;
+/** Says how long the server is at work, and how long the last picture took; stops by what it returns. */
+function watch(what) {
+  const kMilliseconds = 200;
+  const bar = document.getElementById('progress');
+  const begin = performance.now();
+  const tick = () => {
+    const seconds = (performance.now() - begin) / 1000;
+    if (tookSeconds > 0) bar.value = Math.min(seconds / tookSeconds, 1);
+    const last = tookSeconds > 0 ? `, the last picture took ${tookSeconds.toFixed(1)} s` : '';
+    if (seconds >= 1) document.getElementById('status').value = `${what}: ${Math.floor(seconds)} s${last}`;
   };
-  const models = records.map((record, i) => ({
-    name: settings.models[i] ?? '',
-    probabilities: [],
-    maps: record.maps.map(map => ({
-      method: map.method,
-      class: map.of_class ?
-          position(classes, each => each.index === map.class.index, map.class) : null,
-      layer: map.layer,
-      head: map.head ?? 'mean',
-      signed: map.signed,
-      ownShare: map.cls_share,
-      total: map.total,
-      additive: map.additive,
-      note: map.note ? position(notes, each => each === map.note, map.note) : undefined,
-      axes: {vertical: map.vertical, horizontal: map.horizontal},
-      values: floatsOf(map.values)}))}));
-  records.forEach((record, i) => {
-    models[i].probabilities = classes.map(({index}) => {
-      const found = [...record.top, ...record.maps.map(map => map.class)]
-                        .find(each => each.index === index);
-      return found?.prob;
-    });
-  });
-  const {width, height} = records[0];
-  return {name, image, width, height, classes, notes, boxes: boxesOf(records[0]), models};
+  say(what);
+  bar.removeAttribute('value');
+  bar.hidden = false;
+  tick();
+  const timer = setInterval(tick, kMilliseconds);
+  return () => {
+    clearInterval(timer);
+    bar.hidden = true;
+    return (performance.now() - begin) / 1000;
+  };
 }
 
-/** Maps of a picture in several views lie where their class was found: those that lie together. */
-function together(picture, axes) {
-  const same = JSON.stringify(axes);
-  return {
-    ...picture,
-    models: picture.models.map(model => {
-      const maps = model.maps.filter(map => JSON.stringify(map.axes) === same);
-      const shown = maps.length > 0 ? maps : model.maps.slice(0, 1);
-      return {...model, ...shown[0].axes, maps: shown};
-    })};
-}
-
-function openView(axes) {
-  view?.close();
-  view = new PictureView(
-      article.querySelector('.views'), together(answer.picture, axes), map => map.values ??= map.ask(),
-      settings, controls.onSplit, settings.patches.some(layers => layers.length > 0) ? pick : undefined);
-  view.axes = axes;
-}
+// What is shown of an answer.
 
 function refresh() {
-  if (!answer) return;
-  const maps = answer.picture.models.flatMap(model => model.maps);
-  const {axes} = choose(maps, controls.wanted).map;
-  if (JSON.stringify(view?.axes) !== JSON.stringify(axes)) openView(axes);
+  if (!picture) return;
   controls.show(view);
+  classes.mark(view.shownClass()?.index);
   showPicked();
+  find('.command pre').textContent = command();
 }
+
+/** In the same place the views of what `answer` holds now. */
+function present() {
+  const {url, width, height} = file.image;
+  // A picture that the browser cannot show has its size from the record.
+  const size = width > 0 ? {width, height} : answer;
+  picture = pictureOf(answer, file.name, {url, width: size.width, height: size.height}, settings.models);
+  view?.close();
+  view = new PictureView(
+      find('.views'), picture, settings, controls.onSplit,
+      settings.patches.some(layers => layers.length > 0) ? pick : undefined);
+  article.classList.add('open');
+  controls.form.hidden = find('.command').hidden = false;
+  classes = new ClassList(find('.classes'), answer, settings.models, () => true, explainClass);
+  if (picked) addRows();
+  refresh();
+}
+
+function close() {
+  view?.close();
+  view = answer = picture = picked = null;
+  article.classList.remove('open');
+  controls.form.hidden = find('.command').hidden = true;
+  find('.classes').replaceChildren();
+}
+
+/** A class that has no maps yet is asked for. */
+async function explainClass({index, label}) {
+  const position = () => picture.classes.findIndex(each => each.index === index);
+  if (position() < 0) {
+    const mine = number;
+    const stop = watch(`maps of ${label || `class ${index}`}`);
+    try {
+      const more = await ask({name: file.name, class: `index:${index}`}, file.body);
+      if (mine !== number) return;
+      const withMore = (record, other) =>
+          ({...record, maps: [...record.maps, ...other.maps.filter(map => map.of_class)]});
+      answer = {...withMore(answer, more), against: answer.against && withMore(answer.against, more.against)};
+      say('');
+    } catch (error) {
+      if (mine === number) say('', error.message);
+      return;
+    } finally {
+      if (mine === number) stop();
+    }
+    present();
+  }
+  if (position() < 0) return;  // all maps are the same for all classes
+  unpick();
+  controls.wanted.class = position();
+  refresh();
+}
+
+/** The map that is shown, for a shell. */
+function command() {
+  const {map} = view.panes[picked?.model ?? 0];
+  const words = map.patch ? {patch: map.patch, layer: map.layer} :
+                            {method: map.method, layer: map.layer, head: map.head};
+  if (map.class !== null) words.class = `index:${picture.classes[map.class].index}`;
+  if (picked?.model > 0) words.against = 1;
+  if (!map.patch) words.format = 'png';
+  const quoted = text => `'${text.replaceAll("'", "'\\''")}'`;
+  const url = new URL(`v1/explain?${new URLSearchParams(words)}`, location.href);
+  return `curl --data-binary @${quoted(file.name)} \\\n  ${quoted(decodeURIComponent(url))}` +
+      (map.patch ? '' : ' \\\n  -o heatmap.png');
+}
+
+// Patches.
 
 function methodOf({row, column}) {
   return `attention of patch ${row},${column}`;
@@ -129,16 +154,14 @@ function methodOf({row, column}) {
 
 /** What the picked patch attends to, beside its model's maps; each layer is asked for when it is shown. */
 function addRows() {
-  const {model, row, column} = picked;
-  for (const each of answer.picture.models) each.maps = each.maps.filter(map => !map.ask);
-  const {maps} = answer.picture.models[model];
-  const [{axes}] = maps;
-  const sent = file;
+  const {model, row, column, axes} = picked;
+  const {body} = file;
   const query = {patch: `${row},${column}`};
   if (model > 0) query.against = 1;
-  maps.push(...settings.patches[model].map(layer => ({
-    method: methodOf(picked), class: null, layer, head: 'mean', signed: false, ownShare: 0, axes,
-    ask: () => ask({...query, layer}, sent)
+  picture.models[model].maps.push(...settings.patches[model].map(layer => ({
+    method: methodOf(picked), class: null, layer, head: 'mean', signed: false, quantity: 'weight',
+    patch: query.patch, axes,
+    read: () => ask({...query, layer}, body)
         .then(({patch}) => floatsOf(patch.values))
         .catch(error => {
           say('', error.message);
@@ -146,67 +169,51 @@ function addRows() {
         })})));
 }
 
+function removeRows() {
+  for (const model of picture.models) model.maps = model.maps.filter(map => !map.patch);
+}
+
 function pick({row, column}, model) {
   if (settings.patches[model].length === 0) {
     say('', `${settings.models[model] || 'the model'} has no layer with an attention map`);
     return;
   }
-  picked = {model, row, column};
+  const {vertical, horizontal} = view.panes[model];
+  const from = picked?.from ?? {...controls.wanted};
+  removeRows();
+  picked = {model, row, column, from, axes: {vertical, horizontal}};
   addRows();
-  view.axes = null;
   controls.wanted.method = methodOf(picked);
   refresh();
+}
+
+/** Back to what was shown before a patch was picked. */
+function unpick() {
+  if (!picked) return;
+  removeRows();
+  controls.wanted = {...picked.from, layer: controls.wanted.layer};
+  picked = null;
 }
 
 function showPicked() {
   for (const mark of article.querySelectorAll('.mark.picked')) mark.remove();
   if (!picked || controls.wanted.method !== methodOf(picked)) return;
-  const {figure, horizontal, vertical} = view.panes[picked.model];
-  const mark = document.createElement('div');
-  mark.className = 'mark picked';
-  figure.querySelector('.stage').append(mark);
+  const pane = view.panes[picked.model];
+  const mark = element('div', 'mark picked');
+  pane.figure.querySelector('.stage').append(mark);
   const edges = (axis, cell) => [axis.edge(cell), axis.edge(cell + 1)];
-  view.panes[picked.model].lay(mark, edges(horizontal, picked.column), edges(vertical, picked.row));
+  pane.lay(mark, edges(pane.horizontal, picked.column), edges(pane.vertical, picked.row));
 }
 
-function listOf(records) {
-  return records.flatMap((record, i) => {
-    const parts = [];
-    if (records.length > 1) {
-      const heading = document.createElement('h3');
-      heading.textContent = settings.models[i];
-      parts.push(heading);
-    }
-    const list = document.createElement('ol');
-    list.className = 'top';
-    for (const each of record.top) {
-      const item = document.createElement('li');
-      const label = document.createElement('span');
-      label.className = 'label';
-      label.textContent = each.label || `class ${each.index}`;
-      label.dir = 'auto';
-      const value = document.createElement('span');
-      value.className = 'value';
-      value.textContent = percent(each.prob);
-      item.append(label, ' ', value);
-      list.append(item);
-    }
-    const facts = document.createElement('p');
-    facts.className = 'note';
-    const [height, width] = record.model_size;
-    facts.textContent = `${record.height}x${record.width} → ${height}x${width} (HxW), ` +
-        `${(1000 * record.seconds).toFixed(1)} ms of the model`;
-    return [...parts, list, facts];
-  });
-}
+// Pictures that come.
 
-/** A picture's URL, a grey one where the browser cannot show it. */
+/** {url, width, height}: a grey one of size 0 where the browser cannot show it. */
 async function imageOf(body, type) {
   const image = new Image();
   image.src = URL.createObjectURL(new Blob([body], {type}));
   try {
     await image.decode();
-    return {url: image.src, isShown: true};
+    return {url: image.src, width: image.naturalWidth, height: image.naturalHeight};
   } catch {
     URL.revokeObjectURL(image.src);
     const canvas = document.createElement('canvas');
@@ -214,72 +221,114 @@ async function imageOf(body, type) {
     const context = canvas.getContext('2d');
     context.fillStyle = '#888';
     context.fillRect(0, 0, 1, 1);
-    return {url: canvas.toDataURL(), isShown: false};
+    return {url: canvas.toDataURL(), width: 0, height: 0};
   }
 }
 
-/** Shows what the server says of a picture: at first, or more of the one that is shown. */
-function present(json, name, body, image) {
-  const records = [json, json.against].filter(record => record?.maps?.length);
-  if (records.length === 0) throw new Error('the server has no map of this picture');
-  const isFirst = file !== body;
-  if (isFirst) {
-    if (answer) URL.revokeObjectURL(answer.picture.image);
-    file = body;
-    picked = null;
-  }
-  answer = {record: json, picture: pictureOf(records, name, image.url)};
-  if (picked) addRows();
-  view?.close();
-  view = null;
-  if (isFirst) {
-    if (!controls.view) controls.wanted = firstWanted(answer.picture.models[0].maps);
-    controls.wanted.class = 0;
-  }
-  article.hidden = controls.form.hidden = false;
-  article.querySelector('h2 bdi').textContent = name;
-  article.querySelector('.about').replaceChildren(...listOf(records));
-  refresh();
-}
-
-/** One map is asked for first, as those of all layers and classes may take many times as long. */
-async function show(chosen) {
-  const {name, type} = chosen;
-  const mine = ++number;
-  const begin = performance.now();
-  article.ariaBusy = 'true';
-  say(`${name} is being looked at`);
-  try {
-    const body = await chosen.arrayBuffer();  // a file that changes meanwhile is no other picture
-    const image = await imageOf(body, type);
-    const query = {name};
-    if (settings.models.length > 1) query.against = 1;
-    const notes = json => [
-      image.isShown ? '' : `this browser cannot show ${type || 'such a picture'}; the maps lie on grey`,
-      json.against?.error?.message].filter(Boolean).join('. ');
-    if (settings.first) {
-      const json = await ask({...query, ...settings.first}, body);
-      if (mine !== number) return;
-      present(json, name, body, image);
-      say(`${name}: other layers and classes are being computed`, notes(json));
+/** Asks for all that is shown of a picture: one map first, as those of all layers may take many times as long. */
+async function explain(mine) {
+  const {name, body, type, image} = file;
+  const notes = () => [
+    image.width > 0 ? '' : `this browser cannot show ${type || 'such a picture'}; the maps lie on grey`,
+    answer.against?.error?.message].filter(Boolean).join('. ');
+  const take = (json, isFirst) => {
+    if (recordsOf(json).length === 0) throw new Error('the server has no map of this picture');
+    const shown = view?.shownClass()?.index;
+    answer = json;
+    if (isFirst && !controls.view) {
+      controls.wanted = firstWanted(pictureOf(json, name, image, settings.models).models[0].maps);
     }
-    const json = await ask({...query, topk: 3}, body);
+    present();
+    // The first class unless another one has been chosen meanwhile.
+    controls.wanted.class = Math.max(picture.classes.findIndex(each => each.index === shown), 0);
+    refresh();
+  };
+  let stop = watch(name);
+  try {
+    if (settings.first) {
+      const json = await ask({name, ...settings.first}, body);
+      if (mine !== number) return;
+      take(json, true);
+      stop();
+      stop = watch(`${name}, other layers and classes`);
+    }
+    const json = await ask({name, topk: 3}, body);
     if (mine !== number) return;
-    present(json, name, body, image);
-    say(`${name}: ${Math.round(performance.now() - begin)} ms`, notes(json));
+    take(json, !settings.first);
+    tookSeconds = stop();
+    say(`${name}: ${Math.round(1000 * tookSeconds)} ms`, notes());
   } catch (error) {
-    if (mine === number) say('', `${name}: ${error.message}`);
+    if (mine !== number) return;
+    if (!answer) clear();
+    say('', `${name}: ${error.message}`);
+  } finally {
+    if (mine === number) {
+      stop();
+      article.ariaBusy = 'false';
+    }
   }
-  if (mine === number) article.ariaBusy = 'false';
+}
+
+function clear() {
+  close();
+  article.hidden = true;
+  form.classList.add('empty');
+}
+
+/** Shows a picture, and what the server says of it as it comes. */
+async function show({name, type, read}) {
+  const mine = ++number;
+  close();
+  say(name);
+  try {
+    const body = await read();  // a file that changes meanwhile is no other picture
+    const image = await imageOf(body, type);
+    if (mine !== number) return;
+    if (file) URL.revokeObjectURL(file.image.url);
+    file = {name, type, body, image};
+  } catch (error) {
+    clear();
+    say('', `${name}: ${error.message}`);
+    return;
+  }
+  original.src = file.image.url;
+  original.alt = name;
+  find('.original').hidden = file.image.width === 0;
+  article.hidden = false;
+  article.ariaBusy = 'true';
+  form.classList.remove('empty');
+  find('h2 bdi').textContent = name;
+  explain(mine);
 }
 
 function take(files) {
   const chosen = [...files].find(each => each.type.startsWith('image/')) ?? files[0];
-  if (chosen) show(chosen);
+  if (chosen) show({name: chosen.name, type: chosen.type, read: () => chosen.arrayBuffer()});
 }
 
-for (const element of document.querySelectorAll('.scripted')) element.classList.remove('scripted');
-document.getElementById('file').addEventListener('change', event => take(event.target.files));
+function offerSamples() {
+  document.getElementById('samples').append(...settings.samples.map(name => {
+    const url = `samples/${encodeURIComponent(name)}`;
+    const image = new Image();
+    image.src = url;
+    image.alt = name;
+    const button = element('button', 'sample', image);
+    button.type = 'button';
+    button.addEventListener('click', () => show({
+      name, type: 'image/jpeg', read: async () => {
+        const response = await fetch(url);
+        if (!response.ok) throw new Error(`the server answered ${response.status}`);
+        return response.arrayBuffer();
+      }}));
+    return button;
+  }));
+}
+
+for (const each of document.querySelectorAll('.scripted')) each.classList.remove('scripted');
+document.getElementById('file').addEventListener('change', event => {
+  take(event.target.files);
+  event.target.value = '';  // so that the same file can be chosen again
+});
 document.addEventListener('paste', event => take(event.clipboardData.files));
 document.addEventListener('dragover', event => {
   event.preventDefault();
@@ -292,4 +341,15 @@ document.addEventListener('drop', event => {
   event.preventDefault();
   take(event.dataTransfer.files);
 });
+document.addEventListener('keydown', event => {
+  if (event.key !== 'Escape' || !picked) return;
+  unpick();
+  refresh();
+});
+find('.command button').addEventListener('click', event => {
+  navigator.clipboard?.writeText(find('.command pre').textContent)
+      .then(() => { event.target.textContent = 'Copied'; }, () => {});
+  getSelection().selectAllChildren(find('.command pre'));
+});
+offerSamples();
 buildThemeSwitch();

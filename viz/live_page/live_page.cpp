@@ -11,14 +11,15 @@ namespace hydrascope::viz {
 
 std::string live_page(const ReportOptions& options,
                       const std::vector<std::vector<std::int64_t>>& patch_layers,
-                      const std::map<std::string, std::string>& first_query) {
+                      const std::map<std::string, std::string>& first_query,
+                      const std::vector<std::string>& samples) {
   const auto [begin, end] = page::begin_and_end({.title = options.title,
                                                  .facts = options.facts,
                                                  .tools = page::kTheme,
                                                  .script_digest = page::kLiveScriptDigest,
                                                  .asks_server = true});
   std::string settings = page::settings_json(options);
-  nlohmann::json more = {{"patches", patch_layers}, {"first", nullptr}};
+  nlohmann::json more = {{"patches", patch_layers}, {"first", nullptr}, {"samples", samples}};
   if (!first_query.empty()) more["first"] = first_query;
   const std::string text = more.dump();
   settings.insert(1, text.substr(1, text.size() - 2) + ",");

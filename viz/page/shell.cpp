@@ -4,6 +4,7 @@
 #include "viz/page/markup.h"
 #include "viz/page/page_parts.h"
 
+#include <algorithm>
 #include <charconv>
 #include <cstddef>
 #include <span>
@@ -33,6 +34,23 @@ std::string fact_list(const Facts& facts) {
   return markup.empty() ? markup : "<dl class=\"facts\">\n" + markup + "</dl>";
 }
 
+namespace {
+
+/// One line, and behind it all facts.
+std::string folded_facts(const Shell& shell) {
+  if (shell.facts.empty()) return "";
+  constexpr std::size_t kMost = 4;
+  std::string line = shell.line;
+  for (std::size_t i = 0; shell.line.empty() && i < std::min(kMost, shell.facts.size()); ++i)
+    if (shell.title.find(shell.facts[i].second) == std::string::npos)  // which says it
+      line += (line.empty() ? "" : " \u00b7 ") + shell.facts[i].second;
+  if (line.empty()) line = "Facts";
+  return "<details class=\"run\"><summary><bdi>" + escaped(line) + "</bdi></summary>\n" +
+         fact_list(shell.facts) + "</details>";
+}
+
+}  // namespace
+
 std::pair<std::string_view, std::string_view> cut(std::string_view page, std::string_view place) {
   const std::size_t at = page.find(place);
   if (at == page.npos)
@@ -42,7 +60,7 @@ std::pair<std::string_view, std::string_view> cut(std::string_view page, std::st
 
 std::pair<std::string, std::string> begin_and_end(const Shell& shell) {
   std::string policy = "default-src 'none'; base-uri 'none'; form-action 'none'; img-src data:" +
-                       std::string(shell.asks_server ? " blob:" : "") + "; style-src " +
+                       std::string(shell.asks_server ? " blob: 'self'" : "") + "; style-src " +
                        policy_source(kStyleDigest);
   if (!shell.script_digest.empty()) policy += "; script-src " + policy_source(shell.script_digest);
   if (shell.asks_server) policy += "; connect-src 'self'";
@@ -53,7 +71,7 @@ std::pair<std::string, std::string> begin_and_end(const Shell& shell) {
                         {"style", kStyle},
                         {"heading", escaped(heading)},
                         {"tools", shell.tools},
-                        {"facts", fact_list(shell.facts)}}),
+                        {"facts", folded_facts(shell)}}),
           std::string(after)};
 }
 

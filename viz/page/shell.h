@@ -16,9 +16,10 @@ using Facts = std::vector<std::pair<std::string, std::string>>;
 std::string fact_list(const Facts& facts);
 
 struct Shell {
-  std::string title;         ///< of the window; any bytes
-  std::string heading = {};  ///< the same by default
-  Facts facts = {};
+  std::string title;                    ///< of the window; any bytes
+  std::string heading = {};             ///< the same by default
+  std::string line = {};                ///< of facts; by default the values of the first four
+  Facts facts = {};                     ///< behind the line
   std::string_view tools = {};          ///< markup beside the heading
   std::string_view script_digest = {};  ///< of the script that may run, in hexadecimal digits
   bool asks_server = false;             ///< the script asks the server that the page came from

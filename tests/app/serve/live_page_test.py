@@ -43,6 +43,12 @@ class LivePage(unittest.TestCase):
         self.browser.resize(1280, 900)
         self.browser.open(self.server.url)
 
+    def keep_screenshot(self, name):
+        if ARGUMENTS.screenshots:
+            file = pathlib.Path(ARGUMENTS.screenshots) / f"live-{name}.png"
+            file.parent.mkdir(parents=True, exist_ok=True)
+            file.write_bytes(base64.b64decode(self.browser.screenshot()))
+
     def tearDown(self):
         # What goes to the page's own server is no problem.
         found = [text for text in self.browser.problems if not text.startswith(f"a request for {self.server.url}")]
@@ -102,7 +108,7 @@ class OneModel(LivePage):
         self.assertIn("layer=11", asked[0])
         self.assertIn("topk=1", asked[0])
         self.assertNotIn("layer=", asked[1])
-        self.assertEqual(len([text for text in self.js("said") if "are being computed" in text]), 1)
+        self.assertIn(f"{PHOTO.name}, other layers and classes", self.js("said"))
         self.assertEqual(self.js("document.querySelector('article').ariaBusy"), "false")
         self.assertEqual(self.js("document.getElementById('layer').max"), "11")
         self.assertEqual(self.js("document.querySelector('[data-aspect=class] select').options.length"), 3)
@@ -131,20 +137,69 @@ class OneModel(LivePage):
         self.js("(() => { const layer = document.getElementById('layer'); layer.value = 0; layer.dispatchEvent(new Event('input')); })()")
         self.browser.wait_for("document.querySelector('.caption').textContent.includes('layer 0')")
 
-    def test_what_is_no_picture_is_said(self):
+    def test_escape_goes_back_from_a_patch(self):
+        self.drop()
+        caption = "document.querySelector('.caption').textContent"
+        before = self.js(caption)
+        self.click_the_middle()
+        self.browser.wait_for(f"{caption}.includes('attention of patch')")
+        self.assertIn("v1/explain?patch=", self.js("document.querySelector('.command pre').textContent"))
+        self.browser.press("Escape")
+        self.assertEqual(self.js(caption), before)
+        self.assertEqual(self.js("document.querySelectorAll('.mark.picked').length"), 0)
+
+    def test_a_class_that_has_no_map_is_asked_for(self):
+        self.drop()
+        self.browser.problems.clear()
+        buttons = "document.querySelectorAll('.about .top button')"
+        self.js(f"{buttons}[1].click()")
+        self.assertEqual(self.asked(), [], "its maps are there")
+        fifth = self.top()[4]
+        self.js(f"{buttons}[4].click()")
+        self.browser.wait_for(f"{buttons}[4].ariaPressed === 'true'")
+        self.assertIn("class=index%3A", self.asked()[0])
+        self.assertIn(fifth, self.js("document.querySelector('.caption').textContent"))
+        self.assertEqual(self.js("document.querySelector('[data-aspect=class] select').options.length"), 4)
+        self.assertEqual(self.js("document.getElementById('layer').max"), "11")
+
+    def test_bundled_pictures_are_one_click_away(self):
+        self.assertTrue(self.js("document.getElementById('drop').classList.contains('empty')"))
+        self.assertGreater(self.js("document.getElementById('drop').getBoundingClientRect().height"), 300)
+        self.keep_screenshot("empty")
+        names = self.js("[...document.querySelectorAll('.sample img')].map(each => each.alt)")
+        self.assertIn("otter-head.jpg", names)
+        self.browser.wait_for("[...document.querySelectorAll('.sample img')].every(each => each.naturalWidth > 0)")
+        self.js(f"document.querySelectorAll('.sample')[{names.index('otter-head.jpg')}].click()")
+        self.browser.wait_for("document.querySelector('.views img').naturalWidth > 0")
+        self.browser.wait_for(DRAWN)
+        self.assertEqual(self.js("document.querySelector('article h2').textContent"), "otter-head.jpg")
+        self.assertIn("curl --data-binary @'otter-head.jpg'", self.js("document.querySelector('.command pre').textContent"))
+        self.keep_screenshot("answer")
+        self.browser.resize(390, 844)
+        self.assertEqual(self.js("document.documentElement.scrollWidth"), 390)
+        self.keep_screenshot("answer-390")
+
+    def test_nothing_stale_is_beside_an_error(self):
+        self.drop()
         self.give(pathlib.Path(__file__), "image/png")
         self.browser.wait_for("document.getElementById('message').textContent !== ''")
-        self.assertIn("live_page_test.py: ", self.js("document.getElementById('message').textContent"))
+        self.assertIn("live_page_test.py: ", self.message())
+        self.assertEqual(self.js("['article', '#controls', '#progress'].filter(each => document.querySelector(each).checkVisibility())"), [])
+        self.keep_screenshot("error")
         self.browser.problems[:] = [text for text in self.browser.problems if " 415 " not in text]
         self.drop()
+        self.assertEqual(self.message(), "")
 
     def test_axe(self):
         if not ARGUMENTS.axe or not pathlib.Path(ARGUMENTS.axe).exists():
             self.skipTest("no axe-core: scripts/setup.sh tests fetches it")
-        self.drop()
         self.js(pathlib.Path(ARGUMENTS.axe).read_text() + ";0")
-        found = self.js("axe.run().then(result => result.violations.map(each => `${each.id}: ${each.nodes.map(node => node.html)}`))")
-        self.assertEqual(found, [])
+        for state in ("empty", "answer"):
+            if state == "answer":
+                self.drop()
+                self.js("document.querySelectorAll('details').forEach(each => { each.open = true; })")
+            found = self.js("axe.run().then(result => result.violations.map(each => `${each.id}: ${each.nodes.map(node => node.html)}`))")
+            self.assertEqual(found, [], state)
 
 
 class TwoModels(LivePage):
@@ -205,6 +260,7 @@ if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("program")
     parser.add_argument("--axe")
+    parser.add_argument("--screenshots", help="keep pictures of the page in this folder")
     ARGUMENTS, rest = parser.parse_known_args()
     if not chromium.find():
         print("SKIPPED: no Chromium (scripts/setup.sh tests installs it)")

@@ -196,6 +196,24 @@ class Explain(OfOneServer):
             self.assertTrue(array.endswith(base64.b64decode(maps[0]["values"])))
             self.assertEqual(maps[0]["grid"], [maps[0]["vertical"]["cells"], maps[0]["horizontal"]["cells"]])
 
+    def test_a_page_of_visualize_holds_what_is_answered_here(self):
+        with tempfile.TemporaryDirectory() as folder:
+            subprocess.run([PROGRAM, "visualize", self.picture, *self.words(), "--layer", "0,11", "--topk", "2", "-q",
+                            "--html", f"{folder}/page.html", "-o", folder], env=ENVIRONMENT, timeout=SECONDS, check=True, stdout=subprocess.DEVNULL)
+            page = (pathlib.Path(folder) / "page.html").read_text()
+        embedded = json.loads(page.partition('class="data" data-thumbnail="')[2].partition(">")[2].partition("</script>")[0])
+        answered = json.loads(self.post(f"/v1/explain?layer=0,11&topk=2&name={self.picture}", self.picture.read_bytes())[1])
+        self.assertEqual(len(embedded["maps"]), 4)
+        for answer in (embedded, answered):
+            answer["maps"] = [without_seconds(each) for each in answer["maps"]]
+        self.assertEqual(without_seconds(embedded), without_seconds(answered))
+
+    def test_bundled_pictures(self):
+        fields, body = self.server.ask("GET", "/samples/otter-head.jpg")[1:]
+        self.assertEqual((fields["Content-Type"], body[:3]), ("image/jpeg", b"\xff\xd8\xff"))
+        for name in ("", "nothing.jpg", "..%2Flabels%2Fimagenet1k.txt", "../NOTICE"):
+            self.assertEqual(self.server.ask("GET", f"/samples/{name}")[0], 404, name)
+
     def test_all_layers_and_classes(self):
         _, body = self.post("/v1/explain?topk=2&class=0", self.picture.read_bytes())
         maps = json.loads(body)["maps"]

@@ -84,7 +84,9 @@ TEST(HeatmapOutputsTest, FilesAndThePage) {
   EXPECT_EQ(outputs.report.signed_colormap, "cividis") << "a table that is named serves all maps";
   EXPECT_TRUE(outputs.save_raw);
   EXPECT_EQ(outputs.threads, 3);
-  EXPECT_EQ(outputs.font, nullptr) << "nothing is written on one map";
+  EXPECT_NE(outputs.font, nullptr) << "for class and probability";
+  EXPECT_EQ(outputs_of({"--no-caption"}).font, nullptr) << "nothing is written on one map";
+  EXPECT_FALSE(outputs_of({}).image_format) << "by the size of each";
   EXPECT_NE(outputs_of({}, 2).font, nullptr);
   EXPECT_NE(outputs_of({"--views", "tiles"}, 1).font, nullptr) << "for its label";
   EXPECT_ERROR(requested({"-o", "-"}), invalid_argument, "a folder");

@@ -95,7 +95,7 @@ class Page(ReportTest):
         shown = "[...form.querySelectorAll('[data-look]')].filter(each => !each.hidden).map(each => each.dataset.look)"
         self.assertEqual(self.js(shown), ["sign", "signedColormap"])
         both = self.js("digest()")
-        ticks = "[...pane().querySelectorAll('.ticks span')].map(each => Number(each.textContent))"
+        ticks = "[...pane().querySelectorAll('.ticks span')].map(each => parseFloat(each.textContent))"
         low, middle, high = self.js(ticks)
         self.assertEqual((low, middle), (-high, 0))
         for sign in ("positive", "absolute"):
@@ -152,7 +152,7 @@ class Page(ReportTest):
         style = "getComputedStyle({}).{}".format
         article = style("part(0)", "backgroundColor")
         bar = "part(0).querySelector('.bar')"
-        pairs = [(style(bar, "fill"), style(bar, "backgroundColor"))]
+        pairs = [(style(f"{bar}.firstChild", "backgroundColor"), style(bar, "backgroundColor"))]
         for field in ("form.querySelector('select')", "document.getElementById('filter')",
                       "document.getElementById('save-map')"):
             border = style(field, "borderTopColor")
@@ -190,7 +190,7 @@ class FineMap(BrowserTest):
     def test_pictures_of_fine_maps_are_large(self):
         self.load("fine.html")
         self.assertEqual(self.js("[pane().querySelector('img').naturalWidth, pane().querySelector('img').naturalHeight]"),
-                         [1600, 900])
+                         [1920, 1080])
 
     def test_twelve_layers_are_scrubbed_at_sixty_frames_a_second(self):
         self.load("fine.html")

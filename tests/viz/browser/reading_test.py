@@ -57,7 +57,10 @@ class Reading(ReportTest):
         self.browser.move_mouse(x, y)
         text = self.js("readout()")
         self.assertTrue(text.startswith("row 3, column 8: "), text)
-        self.assertAlmostEqual(float(text.split(": ")[1]), values["values"][3 * values["columns"] + 8], delta=1e-3)
+        self.assertAlmostEqual(float(text.split(": ")[1].split(",")[0]), values["values"][3 * values["columns"] + 8], delta=1e-3)
+        share = 100 * values["values"][3 * values["columns"] + 8] / sum(map(abs, values["values"]))
+        self.assertTrue(text.endswith(f", {float(f'{share:.3g}'):g}\u00a0% of all patches"), text)
+        self.assertEqual(self.js("pane().querySelector('.tip').textContent") + " of all patches", text.split(", ")[-1])
         self.browser.move_mouse(self.unseen_x(), y)
         self.assertEqual(self.js("readout()"), "not seen by the model")
         self.browser.move_mouse(1, 1)
@@ -99,7 +102,7 @@ class Reading(ReportTest):
             self.browser.press(key)
         text = self.js("readout()")
         self.assertTrue(text.startswith("row 5, column 8: "), text)
-        self.assertAlmostEqual(float(text.split(": ")[1]), values["values"][5 * values["columns"] + 8], delta=1e-3)
+        self.assertAlmostEqual(float(text.split(": ")[1].split(",")[0]), values["values"][5 * values["columns"] + 8], delta=1e-3)
         self.browser.press("Home")
         self.browser.press("ArrowLeft")
         self.assertTrue(self.js("readout()").startswith("row 5, column 0: "))
@@ -108,6 +111,53 @@ class Reading(ReportTest):
         self.js("surface().focus()")
         self.browser.press("End")
         self.assertIn("column 11:", self.js("readout()"))
+
+    def test_a_picture_is_zoomed_and_moved(self):
+        self.show_the_picture()
+        window = "pane().querySelector('.window')"
+        frame = self.js(f"(({{left, top, width, height}}) => [left, top, width, height])({window}.getBoundingClientRect())")
+        x, y = self.cell_of_crop(3, 8)
+        for _ in range(3):
+            self.browser.call("Input.dispatchMouseEvent", type="mouseWheel", x=x, y=y, deltaX=0, deltaY=-60, modifiers=2)
+        self.browser.wait_for("pane().classList.contains('zoomed')")
+        self.js("frames()")
+        wide = self.js("box().width")
+        self.assertAlmostEqual(wide / frame[2], 6.05, delta=0.1)  # exp(1.8)
+        self.assertEqual(self.js(f"(({{left, top, width, height}}) => [left, top, width, height])({window}.getBoundingClientRect())"), frame)
+        self.browser.move_mouse(x + 1, y)
+        self.assertTrue(self.js("readout()").startswith("row 3, column 8: "), "the pointer is where it was")
+        self.assertGreater(self.js("pane().querySelector('.heat').width"), 480 - 1)
+        self.js("surface().focus({preventScroll: true})")
+        self.browser.press("Escape")
+        self.js("pane().querySelectorAll('.zoom button')[0].click()")
+        self.assertAlmostEqual(self.js("box().width"), wide / 1.5, delta=1)
+        self.js("surface().dispatchEvent(new KeyboardEvent('keydown', {key: '0', bubbles: true}))")
+        self.assertAlmostEqual(self.js("box().width"), frame[2], delta=1)
+        self.assertFalse(self.js("pane().classList.contains('zoomed')"))
+        self.assertEqual(self.js("document.documentElement.scrollWidth"), 1280)
+
+    def test_the_strip_shows_the_layers(self):
+        self.browser.wait_for("document.querySelectorAll('.strip canvas').length === 3")
+        chosen = "document.querySelector('.strip .chosen').textContent"
+        self.assertEqual(self.js(chosen), "11")
+        drawn = "[...document.querySelectorAll('.strip canvas')].map(each => each.toDataURL())"
+        self.browser.wait_for(f"new Set({drawn}).size === 3")
+        self.js("document.querySelectorAll('.strip figure')[0].click()")
+        self.assertEqual(self.js(f"[layer(), {chosen}]"), ["9", "9"])
+        self.js("pick('method', 'rollout')")
+        self.assertFalse(self.js("document.querySelector('.strip').checkVisibility()"))
+
+    def test_a_class_in_the_list_is_explained(self):
+        buttons = "[...part(0).querySelectorAll('.top button')]"
+        self.assertEqual(self.js(f"{buttons}.map(each => each.ariaPressed)"), ["true", "false"])
+        before = self.js("digest()")
+        self.js(f"{buttons}[1].click()")
+        self.js("frames()")
+        self.assertNotEqual(self.js("digest()"), before)
+        self.assertEqual(self.js(f"{buttons}.map(each => each.ariaPressed)"), ["false", "true"])
+        self.assertIn("weasel (3.0", self.js("pane().querySelector('.caption').textContent"))
+        self.assertEqual(self.js("pane().querySelector('.measure').textContent"),
+                         "Contribution to the logit of weasel, share of all patches")
 
     def test_a_rectangle_is_added_up(self):
         self.show_the_picture()
@@ -174,7 +224,7 @@ class Reading(ReportTest):
         for _ in range(40):
             self.browser.press("Tab")
             reached.append(self.js("document.activeElement.id || document.activeElement.className ||"
-                                   "document.activeElement.closest('[id]').id + ' ' + document.activeElement.tagName"))
+                                   "document.activeElement.closest('[id]')?.id + ' ' + document.activeElement.tagName"))
             if reached.count(reached[0]) > 1 or "split" in reached:
                 break
         wanted = ["skip", "theme", "filter", "entries A", "choice-1", "play", "layer", "save-picture", "save-map",

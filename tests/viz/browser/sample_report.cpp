@@ -4,7 +4,9 @@
 // large.html.
 #include "viz/charts/chart_page.h"
 #include "viz/heat/heat_overlay.h"
+#include "viz/heat/placement.h"
 #include "viz/html_report/html_report.h"
+#include "viz/page/markup.h"
 #include "viz/picture/canvas.h"
 #include "viz/scale/colormap.h"
 
@@ -19,7 +21,9 @@
 #include <fstream>
 #include <iostream>
 #include <limits>
+#include <optional>
 #include <random>
+#include <span>
 #include <string>
 #include <utility>
 #include <vector>
@@ -28,6 +32,88 @@ namespace hydrascope::viz {
 namespace {
 
 using Json = nlohmann::ordered_json;
+
+struct SampleClass {
+  std::int64_t index;
+  std::string label;
+  double probability;
+};
+
+struct SampleMap {
+  std::string method;
+  std::int64_t layer = 0;
+  std::string head;
+  std::optional<std::int64_t> class_index;
+  HeatMap map;
+  bool is_signed = false;
+};
+
+struct SampleAnswer {
+  Placement placement;
+  std::vector<SampleClass> top;
+  std::vector<SampleMap> maps;
+};
+
+struct SamplePicture : SampleAnswer {
+  std::string name;
+  Canvas picture;
+  std::optional<SampleAnswer> against;
+};
+
+Json class_json(const SampleClass& each) {
+  return {{"index", each.index}, {"id", ""}, {"label", each.label}, {"prob", each.probability}};
+}
+
+Json axis_json(const Axis& axis) {
+  return {{"picture", axis.picture}, {"resized", axis.resized}, {"start", axis.window_start},
+          {"window", axis.window},   {"output", axis.output},   {"cells", axis.cells}};
+}
+
+/// As `POST /v1/explain` answers: docs/serve.md.
+Json answer_json(const SampleAnswer& answer) {
+  const auto& [vertical, horizontal] = answer.placement;
+  Json top = Json::array();
+  for (const SampleClass& each : answer.top) top.push_back(class_json(each));
+  Json maps = Json::array();
+  for (const SampleMap& map : answer.maps) {
+    const std::int64_t index = map.class_index.value_or(answer.top.front().index);
+    const auto known = std::ranges::find(answer.top, index, &SampleClass::index);
+    const SampleClass of_class =
+        known != answer.top.end() ? *known : SampleClass{index, "tench, Tinca tinca", 0.0001};
+    maps.push_back({{"class", class_json(of_class)},
+                    {"method", map.method},
+                    {"layer", map.layer},
+                    {"head", map.head},
+                    {"cls_share", map.is_signed ? -0.125 : 0.25},
+                    {"note", map.is_signed ? "signed: \u2265 0 speaks for the class" : ""},
+                    {"of_class", map.class_index.has_value()},
+                    {"signed", map.is_signed},
+                    {"quantity", map.is_signed ? "contribution to the logit" : "weight"},
+                    {"total", map.is_signed ? 8 : 1},
+                    {"additive", map.is_signed},
+                    {"vertical", axis_json(vertical)},
+                    {"horizontal", axis_json(horizontal)},
+                    {"values", page::base64(std::as_bytes(std::span(map.map.values)))}});
+  }
+  return {{"width", horizontal.picture},
+          {"height", vertical.picture},
+          {"model_size", {vertical.output, horizontal.output}},
+          {"top", std::move(top)},
+          {"maps", std::move(maps)}};
+}
+
+ReportPicture report_picture(const SamplePicture& sample) {
+  ReportPicture picture;
+  picture.name = sample.name;
+  picture.picture = sample.picture;
+  Json answer = answer_json(sample);
+  if (sample.against) answer["against"] = answer_json(*sample.against);
+  picture.answer = answer.dump();
+  for (const SampleClass& each : sample.top) picture.top.push_back(each.label);
+  picture.finest_grid =
+      std::max(sample.placement.vertical.cells, sample.placement.horizontal.cells);
+  return picture;
+}
 
 /// A soft landscape: nothing that JPEG would change much.
 Canvas landscape(int width, int height) {
@@ -44,18 +130,14 @@ Canvas landscape(int width, int height) {
   return canvas;
 }
 
-ReportMap sample_map(std::string method, std::int64_t layer, std::string head,
+SampleMap sample_map(std::string method, std::int64_t layer, std::string head,
                      std::optional<std::int64_t> class_index, const Placement& placement) {
-  ReportMap map;
+  SampleMap map;
   map.method = std::move(method);
   map.layer = layer;
   map.head = std::move(head);
   map.class_index = class_index;
   map.is_signed = map.method == "hydra";
-  map.own_share = map.is_signed ? -0.125 : 0.25;
-  map.total = map.is_signed ? 8 : 1;
-  map.is_additive = map.is_signed;
-  map.note = map.is_signed ? "signed: \u2265 0 speaks for the class" : "";
   map.map.rows = placement.vertical.cells;
   map.map.columns = placement.horizontal.cells;
   const auto kind = static_cast<double>(map.method.size() + map.head.size());
@@ -71,16 +153,13 @@ ReportMap sample_map(std::string method, std::int64_t layer, std::string head,
   return map;
 }
 
-ReportPicture sample_picture(std::string name, int width, int height, const Placement& placement) {
-  ReportPicture picture;
+SamplePicture sample_picture(std::string name, int width, int height, const Placement& placement) {
+  SamplePicture picture;
   picture.name = std::move(name);
   picture.picture = landscape(width, height);
   picture.placement = placement;
   picture.top = {
       {360, "otter", 0.9312}, {356, "weasel", 0.0301}, {359, "black-footed ferret", 0.0111}};
-  picture.others = {{0, "tench, Tinca tinca", 0.0001}};
-  picture.facts = {{"size", std::to_string(width) + " x " + std::to_string(height)},
-                   {"seconds", "0.0134"}};
   for (const std::int64_t layer : {9, 10, 11}) {
     for (const std::int64_t index : {360, 356, 0}) {
       picture.maps.push_back(sample_map("hydra", layer, "mean", index, placement));
@@ -95,7 +174,7 @@ ReportPicture sample_picture(std::string name, int width, int height, const Plac
 
 /// What the program draws at full opacity: the colour of every `kStep`th pixel; null where it is the
 /// picture, dimmed.
-Json expected_colors(const ReportPicture& picture, const ReportMap& map,
+Json expected_colors(const SamplePicture& picture, const SampleMap& map,
                      const ReportOptions& options) {
   constexpr int kStep = 7;
   constexpr int kThickness = 2;
@@ -106,9 +185,8 @@ Json expected_colors(const ReportPicture& picture, const ReportMap& map,
   OverlayStyle style;
   style.colormap = find_colormap_or_null(table);
   style.alpha = 1;
-  style.sampling = options.blocks ? Sampling::nearest : Sampling::bilinear;
-  const ValueRange range =
-      map.range.value_or(range_of(heat, style.colormap->diverging, options.outlier_percent));
+  style.sampling = options.blocks ? Sampling::nearest : Sampling::smooth;
+  const ValueRange range = range_of(heat, style.colormap->diverging, options.outlier_percent);
   draw_heat(drawn, heat, range, picture.placement, style);
   outline_cells(drawn, smallest_set(heat, options.outlined_mass), picture.placement, kThickness);
   frame_seen(drawn, picture.placement, 1);
@@ -134,7 +212,7 @@ ReportOptions opaque(std::string_view colormap, std::string_view signed_colormap
   return options;
 }
 
-Json expected_map(const ReportPicture& picture, const ReportMap& map) {
+Json expected_map(const SamplePicture& picture, const SampleMap& map) {
   const ReportOptions smooth = opaque(kDefaultColormap, kDefaultDivergingColormap);
   ReportOptions blocks = smooth;
   blocks.blocks = true;
@@ -144,19 +222,18 @@ Json expected_map(const ReportPicture& picture, const ReportMap& map) {
           {"smooth", expected_colors(picture, map, smooth)}};
 }
 
-const ReportMap& map_of(const ReportPicture& picture, std::string_view method, std::int64_t layer) {
-  return *std::find_if(picture.maps.begin(), picture.maps.end(), [&](const ReportMap& map) {
+const SampleMap& map_of(const SamplePicture& picture, std::string_view method, std::int64_t layer) {
+  return *std::find_if(picture.maps.begin(), picture.maps.end(), [&](const SampleMap& map) {
     return map.method == method && map.layer == layer;
   });
 }
 
 /// A second model over the same picture: its own transform, grid, layers and answers.
-ReportAnswer other_answer(const ReportPicture& picture) {
-  ReportAnswer other;
+SampleAnswer other_answer(const SamplePicture& picture) {
+  SampleAnswer other;
   other.placement = {Axis::whole(picture.picture.height, 7), Axis::whole(picture.picture.width, 7)};
   other.top = {{356, "weasel", 0.7}, {360, "otter", 0.2}};
-  other.others = picture.others;
-  for (const ReportMap& map : picture.maps) {
+  for (const SampleMap& map : picture.maps) {
     if (map.layer == 9) continue;
     other.maps.push_back(
         sample_map(map.method, map.layer, map.head, map.class_index, other.placement));
@@ -171,20 +248,20 @@ void write_pair(const std::filesystem::path& folder) {
   options.models = {"first", "second <model>"};
   HtmlReport report(folder / "pair.html", options);
   for (const char* name : {"one.jpg", "two.jpg"}) {
-    ReportPicture picture = sample_picture(
+    SamplePicture picture = sample_picture(
         name, 480, 360, {{360, 256, 16, 224, 224, 14}, {480, 341, 58, 224, 224, 14}});
     picture.against = other_answer(picture);
-    report.add(report.prepare(picture));
+    report.add(report.prepare(report_picture(picture)));
   }
   report.finish();
 
   HtmlReport fine(folder / "fine.html", {});
-  ReportPicture picture = sample_picture("fine.jpg", 1920, 1080,
+  SamplePicture picture = sample_picture("fine.jpg", 1920, 1080,
                                          {{1080, 1080, 0, 1080, 1088, 68}, Axis::whole(1920, 120)});
   picture.maps.clear();
   for (std::int64_t layer = 0; layer < 12; ++layer)
     picture.maps.push_back(sample_map("hydra", layer, "mean", 360, picture.placement));
-  fine.add(fine.prepare(picture));
+  fine.add(fine.prepare(report_picture(picture)));
   fine.finish();
 }
 
@@ -204,7 +281,7 @@ void write_charts(const std::filesystem::path& folder) {
 void write_sample(const std::filesystem::path& folder) {
   const Axis squash_rows{360, 224, 0, 224, 224, 14};
   const Axis squash_columns{480, 224, 0, 224, 224, 14};
-  std::vector<ReportPicture> pictures;
+  std::vector<SamplePicture> pictures;
   pictures.push_back(sample_picture("photos/crop.jpg", 480, 360,
                                     {{360, 256, 16, 224, 224, 14}, {480, 341, 58, 224, 224, 14}}));
   pictures.push_back(sample_picture("squash.jpg", 480, 360, {squash_rows, squash_columns}));
@@ -216,14 +293,12 @@ void write_sample(const std::filesystem::path& folder) {
       sample_picture("</script><script>throw 1</script>\"'&amp; \xFF\x01 "
                      "\xF0\x9F\xA6\xA6.jpg",
                      480, 360, {squash_rows, squash_columns}));
-  ReportPicture holes = sample_picture("holes.jpg", 480, 360, {squash_rows, squash_columns});
-  for (ReportMap& map : holes.maps) {
+  SamplePicture holes = sample_picture("holes.jpg", 480, 360, {squash_rows, squash_columns});
+  for (SampleMap& map : holes.maps) {
     map.map.values[0] = std::numeric_limits<float>::quiet_NaN();
   }
   pictures.push_back(std::move(holes));
-  ReportPicture bare = sample_picture("no maps.jpg", 480, 360, {squash_rows, squash_columns});
-  bare.maps.clear();
-  pictures.push_back(std::move(bare));
+  pictures.push_back(sample_picture("plain.jpg", 480, 360, {squash_rows, squash_columns}));
   for (int i = 0; i < 24; ++i) {
     pictures.push_back(sample_picture("more/" + std::to_string(i) + ".jpg", 480, 360,
                                       {squash_rows, squash_columns}));
@@ -238,8 +313,8 @@ void write_sample(const std::filesystem::path& folder) {
   HtmlReport report(folder / "report.html", options);
   Json expected = Json::array();
   for (std::size_t i = 0; i < pictures.size(); ++i) {
-    const ReportPicture& picture = pictures[i];
-    report.add(report.prepare(picture));
+    const SamplePicture& picture = pictures[i];
+    report.add(report.prepare(report_picture(picture)));
     if (i == 2)
       report.add(ReportFailure{"bad </article>.jpg", "truncated: <no> picture & nothing"});
     if (i > 3) continue;
@@ -272,12 +347,11 @@ void write_first_looks(const std::filesystem::path& folder) {
     HtmlReport report(folder / file, looks[i]);
     Json pictures = Json::array();
     for (const char* method : {"hydra", "attention"}) {
-      ReportPicture picture = sample_picture(method, 448, 336, placement);
+      SamplePicture picture = sample_picture(method, 448, 336, placement);
       picture.maps = {sample_map(method, 11, "mean", 360, placement)};
-      ReportMap& map = picture.maps.front();
-      if (i == 3) map.range = map.is_signed ? ValueRange{-2, 2} : ValueRange{0.001F, 0.01F};
+      const SampleMap& map = picture.maps.front();
       pictures.push_back(expected_colors(picture, map, looks[i]));
-      report.add(report.prepare(picture));
+      report.add(report.prepare(report_picture(picture)));
     }
     report.finish();
     cases.push_back({{"page", file}, {"pictures", std::move(pictures)}});
@@ -292,7 +366,7 @@ void write_large(const std::filesystem::path& folder) {
   std::mt19937 random(3);
   HtmlReport report(folder / "large.html", {});
   for (int i = 0; i < 50; ++i) {
-    ReportPicture picture =
+    SamplePicture picture =
         sample_picture("large/" + std::to_string(i) + ".jpg", 960, 640, placement);
     for (std::uint8_t& value : picture.picture.rgb) {
       value = static_cast<std::uint8_t>(
@@ -306,7 +380,7 @@ void write_large(const std::filesystem::path& folder) {
         }
       }
     }
-    report.add(report.prepare(picture));
+    report.add(report.prepare(report_picture(picture)));
   }
   report.finish();
 }

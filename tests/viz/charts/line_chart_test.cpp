@@ -49,13 +49,36 @@ TEST(LineChartTest, ValuesThatDifferByRoundingAreOne) {
   EXPECT_EQ(occurrences(svg, "cy=\"136.0\""), 3U) << "in the middle";
 }
 
-TEST(LineChartTest, CompanyIsBehindAndNotInTheLegend) {
+TEST(LineChartTest, CompanyIsBehindAndHasNoName) {
   LineChart chart{"t", "x", "y", {{"mean", {{0, 1}, {1, 2}}}, {"head", {{0, 1}, {1, 2}}, false}}};
   const std::string svg = line_chart_svg(chart);
   EXPECT_LT(svg.find("<title>head"), svg.find("<title>mean"));
   EXPECT_EQ(occurrences(svg, ">head<"), 1U) << "its title alone";
   chart.lines[1].in_front = true;
-  EXPECT_EQ(occurrences(line_chart_svg(chart), ">head<"), 2U) << "and the legend";
+  EXPECT_EQ(occurrences(line_chart_svg(chart), ">head<"), 2U) << "and beside its end";
+}
+
+TEST(LineChartTest, NamesStandBesideTheEndsOfLinesAndApart) {
+  const std::string svg =
+      line_chart_svg({"t",
+                      "x",
+                      "y",
+                      {{"one", {{0, 1}, {1, 2}}},
+                       {"two", {{0, 1}, {1, 2}}},
+                       {"\u00e4\u00e4" + std::string(60, 'n'), {{0, 0}, {1, 0}}}}});
+  const auto y_of = [&](const std::string& name) {
+    const auto at = svg.rfind("y=\"", svg.find(">" + name));
+    return std::stod(svg.substr(at + 3));
+  };
+  EXPECT_NEAR(std::abs(y_of("one</text>") - y_of("two</text>")), 14, 0.11);
+  EXPECT_THAT(svg, HasSubstr("nnn\u2026</text>")) << "as much as there is room for";
+}
+
+TEST(LineChartTest, PointsHaveNotes) {
+  LineChart chart{"t", "x", "y", {{"one", {{0, 1}, {1, 2}}}}};
+  chart.lines[0].notes = {"12", "<7>"};
+  EXPECT_THAT(line_chart_svg(chart), HasSubstr(">12</text>"));
+  EXPECT_THAT(line_chart_svg(chart), HasSubstr(">&lt;7&gt;</text>"));
 }
 
 TEST(LineChartTest, LogarithmicAxesHaveDecadesAndNothingThatIsNotPositive) {

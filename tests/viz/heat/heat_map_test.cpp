@@ -2,7 +2,9 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cmath>
+#include <cstdint>
 #include <limits>
 #include <utility>
 #include <vector>
@@ -91,6 +93,45 @@ TEST(HeatMapTest, AllOfTheMassIsReachedInSpiteOfRounding) {
   HeatMap map{1, 1000, {}};
   for (int i = 0; i < 1000; ++i) map.values.push_back(1.0F / static_cast<float>(3 + 7 * i));
   EXPECT_EQ(smallest_set(map, 1), Cells(1000, 1));
+}
+
+TEST(HeatMapTest, ASmoothHotCellIsRound) {
+  HeatMap map{5, 5, std::vector<float>(25, 0)};
+  map.values[12] = 1;
+  constexpr std::int64_t kFactor = 5;
+  const HeatMap fine = smoothed(map, kFactor);
+  ASSERT_EQ(fine.rows, 25);
+  ASSERT_EQ(fine.columns, 25);
+  const auto at = [&](std::int64_t row, std::int64_t column) {
+    return fine.values[static_cast<std::size_t>(row * fine.columns + column)];
+  };
+  EXPECT_FLOAT_EQ(at(12, 12), 1) << "the middle keeps its share";
+  // Keys' weights at 2/5 and 3/5 of a cell: 1 - 5/2 t^2 + 3/2 t^3.
+  EXPECT_NEAR(at(12, 14), 0.696, 1e-6);
+  EXPECT_NEAR(at(12, 15), 0.424, 1e-6);
+  EXPECT_NEAR(at(14, 14), 0.696 * 0.696, 1e-6) << "sqrt(8) places from the middle";
+  EXPECT_NEAR(at(14, 14), (at(12, 14) + at(12, 15)) / 2, 0.1) << "as far along the row";
+  EXPECT_EQ(at(14, 12), at(12, 14));
+  EXPECT_EQ(at(12, 24), 0);
+  EXPECT_EQ(*std::ranges::min_element(fine.values), 0) << "no dark ring";
+}
+
+TEST(HeatMapTest, SmoothCellsOfNoNumberStayAndCountForNoOther) {
+  const float nan = std::numeric_limits<float>::quiet_NaN();
+  const HeatMap fine = smoothed({1, 3, {nan, 0.5F, 0.5F}}, 3);
+  ASSERT_EQ(fine.values.size(), 27U);
+  for (std::size_t i = 0; i < 9; ++i) {
+    EXPECT_EQ(std::isnan(fine.values[i]), i < 3) << i;
+    if (i >= 3) {
+      EXPECT_NEAR(fine.values[i], 0.5F, 1e-6) << i;
+    }
+  }
+}
+
+TEST(HeatMapTest, SharesOfARange) {
+  const HeatMap shares = shares_of({1, 4, {-1, 1, 3, 9}}, {1, 5});
+  EXPECT_EQ(shares.values, (std::vector<float>{0, 0, 0.5F, 1}));
+  EXPECT_EQ(shares_of({1, 2, {7, 7}}, {7, 7}).values, (std::vector<float>{0, 0}));
 }
 
 }  // namespace heat_map_test

@@ -94,10 +94,10 @@ TEST_P(HeatOverlayPlacementTest, AHotCellCoversThePixelsWhoseCentresLieInIt) {
       << "every pixel that is seen lies in one cell";
 }
 
-TEST_P(HeatOverlayPlacementTest, BilinearHeatIsLinearBetweenTheCentresOfCells) {
+TEST_P(HeatOverlayPlacementTest, SmoothHeatIsLinearWhereItGrowsEvenly) {
   const Placement& placement = GetParam().placement;
   OverlayStyle style = opaque("viridis");
-  style.sampling = Sampling::bilinear;
+  style.sampling = Sampling::smooth;
   // Heat that grows by 1 a column: at grid coordinate u it is u - 1/2.
   HeatMap map = constant(placement, 0);
   for (std::size_t i = 0; i < map.values.size(); ++i)
@@ -116,12 +116,14 @@ TEST_P(HeatOverlayPlacementTest, BilinearHeatIsLinearBetweenTheCentresOfCells) {
                                static_cast<double>(axis.picture) -
                            static_cast<double>(axis.window_start)) *
                           static_cast<double>(axis.cells) / static_cast<double>(axis.output);
-      const double at = 255 * std::clamp(cell - 0.5, 0.0, last) / last;
+      // The edge holds its value, which bends what is less than two cells from it.
+      if (cell < 2 || cell > static_cast<double>(axis.cells) - 2) continue;
+      const double at = 255 * (cell - 0.5) / last;
       const auto i = static_cast<std::size_t>(std::min(at, 254.0));
       const Color from = style.colormap->color(i);
       const Color to = style.colormap->color(i + 1);
       const double green = from.green + (to.green - from.green) * (at - static_cast<double>(i));
-      ASSERT_NEAR(color_at(picture, x, y).green, green, 0.51) << "row " << y << ", column " << x;
+      ASSERT_NEAR(color_at(picture, x, y).green, green, 0.6) << "row " << y << ", column " << x;
     }
   }
 }

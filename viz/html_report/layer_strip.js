@@ -1,0 +1,67 @@
+// The layers of the map that is shown, small and side by side. The slider is the same for the keyboard.
+
+class LayerStrip {
+  constructor(element, settings, onChoose) {
+    Object.assign(this, {element, settings, onChoose, entries: []});
+  }
+
+  /** Of a pane whose map and look have been chosen. */
+  show(pane, look) {
+    const isKind = map => ['method', 'class', 'head'].every(aspect => map[aspect] === pane.map[aspect]);
+    const maps = pane.model.maps.filter(isKind).sort((a, b) => a.layer - b.layer);
+    // Each layer of a patch's row would be a request.
+    const shown = maps.length > 1 && maps.every(map => !map.patch) ? maps : [];
+    const isSame = this.look === look && this.entries.length === shown.length &&
+        shown.every((map, i) => map === this.entries[i].map);
+    if (!isSame) this.build(pane, shown, look);
+    for (const {map, figure} of this.entries) {
+      figure.classList.toggle('chosen', map === pane.map);
+      const {element} = this;
+      const {offsetLeft: left, offsetWidth: width} = figure;
+      if (map === pane.map && (left < element.scrollLeft || left + width > element.scrollLeft + element.clientWidth)) {
+        element.scrollLeft = left + (width - element.clientWidth) / 2;
+      }
+    }
+  }
+
+  build(pane, maps, look) {
+    const kMilliseconds = 60;
+    const kEdge = 112;
+    const {width, height} = pane.picture;
+    const size = [width, height].map(edge => Math.max(Math.round(edge * kEdge / Math.max(width, height)), 1));
+    this.look = look;
+    this.entries = maps.map(map => {
+      const canvas = document.createElement('canvas');
+      [canvas.width, canvas.height] = size;
+      const figure = element('figure', '', canvas, element('figcaption', '', map.layer));
+      figure.addEventListener('click', () => this.onChoose(map.layer));
+      return {map, figure};
+    });
+    this.element.hidden = maps.length === 0;
+    this.element.replaceChildren(...this.entries.map(({figure}) => figure));
+    clearTimeout(this.waiting);  // a slider of the look asks for many
+    this.waiting = setTimeout(() => this.draw(pane, look), kMilliseconds);
+  }
+
+  async draw({image, settings}, look) {
+    const entries = this.entries;
+    await image.decode().catch(() => {});
+    for (const {map, figure} of entries) {
+      if (entries !== this.entries) return;
+      const heat = document.createElement('canvas');
+      const canvas = figure.querySelector('canvas');
+      const {width, height} = canvas;
+      [heat.width, heat.height] = [width, height];
+      const {vertical, horizontal} = map.axes;
+      const painter = new HeatPainter(vertical, horizontal, width, height, settings.unseenBrightness);
+      map.values ??= map.read();
+      painter.paint(heat.getContext('2d'), heatOf(map.values, map, look, this.settings), {...look, mass: 0});
+      const context = canvas.getContext('2d');
+      if (look.grey) context.filter = 'grayscale(1)';
+      context.drawImage(image, 0, 0, width, height);
+      context.filter = 'none';
+      context.drawImage(heat, 0, 0);
+      await new Promise(done => setTimeout(done));  // what a person does comes first
+    }
+  }
+}
