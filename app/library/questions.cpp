@@ -1,12 +1,15 @@
-// Questions of a program to the library that need no model: the registry, the layers that a spec names, and a
-// checkpoint's configuration (include/hydrascope/hydrascope.h), as JSON.
+// Questions of a program to the library that need no model: the registry and what is bundled, the layers that a spec
+// names, a checkpoint's configuration, and the pictures that a word names (include/hydrascope/hydrascope.h).
 #define HYDRASCOPE_WITHOUT_CLASSES
 #include "app/library/include/hydrascope/hydrascope.h"
 #include "app/library/last_error.h"
 #include "app/options/mechanism_listing.h"
+#include "app/options/option_builders.h"
 #include "app/options/options.h"
 #include "app/options/requests.h"
+#include "app/pictures/inputs.h"
 #include "app/results/json.h"
+#include "app/run/assets.h"
 #include "model/checkpoint/checkpoint.h"
 #include "model/config/config.h"
 #include "model/registry/mechanisms.h"
@@ -33,6 +36,7 @@ OrderedJson registry() {
     all["mechanisms"].push_back(as_json(mechanism_report(*entry)));
   for (const model::PositionEntry* entry : model::position_rules())
     all["position_rules"].push_back(as_json(position_rule_report(*entry)));
+  for (const std::string& name : bundled_images()) all["samples"].push_back(name);
   return all;
 }
 
@@ -70,6 +74,18 @@ OrderedJson configuration(const std::string& file) {
   return OrderedJson::parse(model::to_json(weights.deduce_config(head)));
 }
 
+std::vector<std::string> pictures_of(const std::string& word) {
+  if (word == "-") return {word};  // a file of that name; standard input is the program's
+  std::istringstream nothing;
+  InputStream inputs({word}, /*recursive=*/false, nothing);
+  std::vector<std::string> paths;
+  while (const std::optional<Input> input = inputs.next()) {
+    if (input->error == ErrorCode::empty) throw Error(*input->error, input->message, input->given);
+    paths.push_back(input->given);
+  }
+  return paths;
+}
+
 /// The JSON of `make()`, which lives until this thread's next question; null where that failed.
 template <class Make>
 const char* answered(const Make& make) {
@@ -91,4 +107,17 @@ const char* hydrascope_layers(const char* before, const char* const* words, size
 
 const char* hydrascope_config(const char* file) {
   return app::answered([&] { return app::configuration(file); });
+}
+
+const char* const* hydrascope_pictures(const char* word, size_t* count) {
+  thread_local std::vector<std::string> paths;
+  thread_local std::vector<const char*> texts;
+  if (!app::succeeds([&] {
+        paths = app::pictures_of(word);
+        texts.clear();
+        for (const std::string& path : paths) texts.push_back(path.c_str());
+      }))
+    return nullptr;
+  *count = texts.size();
+  return texts.data();
 }

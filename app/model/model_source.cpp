@@ -30,7 +30,9 @@ bool exists(const fs::path& path) {
 
 [[noreturn]] void refuse_model(const std::string& word) {
   const std::vector<std::string> names = bundled_models();
-  const std::string near = nearest(word, names);
+  std::string near = nearest(word, names);
+  for (const std::string& name : names)  // by what tells the bundled ones apart
+    if (near.empty() && name.ends_with("." + word)) near = name;
   if (near.empty() && model::find_architecture(word)) {
     throw Error(
         ErrorCode::invalid_argument, "an architecture has no weights of its own", word,

@@ -42,16 +42,6 @@ image::Picture copy_of(const PixelRows& rows, const image::DecodeOptions& option
   return picture;
 }
 
-image::Picture picture_of(const Input& input, const image::DecodeOptions& options) {
-  if (!input.memory) return image::read_picture(input.path, options);
-  const PictureInMemory& memory = *input.memory;
-  if (memory.pixels.rgb != nullptr) return copy_of(memory.pixels, options);
-  if (std::cmp_greater(memory.encoded.size(), options.max_bytes))
-    throw Error(ErrorCode::too_large,
-                "the file has more than " + std::to_string(options.max_bytes) + " bytes");
-  return decode_bytes(memory.encoded, options);
-}
-
 /// Bytes that stay where they are.
 class MemoryBuffer final : public std::streambuf {
  public:
@@ -108,6 +98,16 @@ void fail(PipelineResult& result) {
 }
 
 }  // namespace
+
+image::Picture picture_of(const Input& input, const image::DecodeOptions& options) {
+  if (!input.memory) return image::read_picture(input.path, options);
+  const PictureInMemory& memory = *input.memory;
+  if (memory.pixels.rgb != nullptr) return copy_of(memory.pixels, options);
+  if (std::cmp_greater(memory.encoded.size(), options.max_bytes))
+    throw Error(ErrorCode::too_large,
+                "the file has more than " + std::to_string(options.max_bytes) + " bytes");
+  return decode_bytes(memory.encoded, options);
+}
 
 std::int64_t byte_size(const PipelineResult& result) {
   const auto pixels = static_cast<std::int64_t>(result.pixels.rgb.size());

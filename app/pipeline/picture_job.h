@@ -33,6 +33,9 @@ struct CoreSeconds {
   double transform = 0;
 };
 
+/// The input's picture, upright as `options` say. Throws what reading and decoding throw.
+image::Picture picture_of(const Input& input, const image::DecodeOptions& options);
+
 /// A job per view, the picture read; one that has failed where it cannot be.
 std::vector<PictureJob> cut_into_views(PictureJob job, const PipelineOptions& options,
                                        CoreSeconds& seconds);

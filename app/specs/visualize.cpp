@@ -130,8 +130,8 @@ std::vector<Option> heatmap_output_options() {
       {
           text("image-format", "file format of the heatmaps",
                into(&OutputOptions::image_format, parse_image_format),
-               otherwise("png; jpeg above 4 megapixels"),
-               one_of({"png", "jpeg", "webp"}), synonyms({{"jpg", "jpeg"}})),
+               otherwise("png; jpeg above 4 megapixels"), one_of({"png", "jpeg", "webp"}),
+               synonyms({{"jpg", "jpeg"}})),
           integer("quality", "quality of jpeg and webp heatmaps, 1 to 100",
                   into(&viz::EncodeOptions::quality), by_default("90"), at_least(1), at_most(100)),
           flag("save-raw",

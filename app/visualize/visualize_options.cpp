@@ -90,7 +90,7 @@ OutputOptions heatmap_outputs(const VisualizeRequest& request, std::size_t num_m
   if (outputs.image_format) viz::require_encoder(*outputs.image_format);
   // A font that is named is opened in any case: what is wrong with it is said.
   if (outputs.figure.has_extras(num_maps) || request.transform.views ||
-      !outputs.figure.font.empty())
+      !outputs.figure.font.empty() || (outputs.figure.title && !bundled_fonts().empty()))
     outputs.font = open_font(outputs.figure.font);
   outputs.threads = threads;
   return outputs;

@@ -46,6 +46,7 @@ _FUNCTIONS = {
     "registry": (c_char_p, []),
     "layers": (c_char_p, [c_char_p, POINTER(c_char_p), c_size_t]),
     "config": (c_char_p, [c_char_p]),
+    "pictures": (POINTER(c_char_p), [c_char_p, POINTER(c_size_t)]),
     "open": (c_void_p, [POINTER(c_char_p), c_size_t, c_uint]),
     "close": (None, [c_void_p]),
     "facts": (c_char_p, [c_void_p]),
@@ -53,6 +54,8 @@ _FUNCTIONS = {
     "label": (c_char_p, [c_void_p, c_int64]),
     "ask": (c_int, [c_void_p, POINTER(Picture), c_size_t, POINTER(c_char_p), c_size_t, c_uint, POINTER(c_void_p)]),
     "free": (None, [c_void_p]),
+    "draw": (c_void_p, [c_void_p, POINTER(c_size_t), c_size_t, POINTER(Picture), POINTER(c_char_p), c_size_t, POINTER(c_int64),
+                        POINTER(c_int64)]),
     "answer_error_code": (c_char_p, [c_void_p]),
     "answer_error_text": (c_char_p, [c_void_p]),
     "answer_record": (c_char_p, [c_void_p]),
@@ -119,9 +122,22 @@ def _answer(text: bytes | None) -> Any:
 
 
 @functools.cache
-def mechanisms() -> dict[str, dict[str, Any]]:
-    """The registry's mechanisms by name, as `hydrascope models info NAME --format json` prints them."""
-    return {one["mechanism"]: one for one in _answer(library().registry())["mechanisms"]}
+def registry() -> dict[str, Any]:
+    """`mechanisms` and `position_rules`, as `hydrascope models info NAME --format json` prints them, and the files of `samples`."""
+    return _answer(library().registry())
+
+
+def mechanism(name: str) -> dict[str, Any]:
+    return next(one for one in registry()["mechanisms"] if one["mechanism"] == name)
+
+
+def pictures(word: bytes) -> list[bytes]:
+    """The pictures that a word names as an input of `classify`."""
+    count = c_size_t()
+    paths = library().pictures(word, count)
+    if not paths:
+        raise last_error()
+    return paths[:count.value]
 
 
 def layers(before: list[Any], **options: Any) -> list[dict[str, Any]]:
@@ -135,6 +151,8 @@ def config(file: str) -> dict[str, Any]:
     return _answer(library().config(os.fsencode(file)))
 
 
+# Keywords that are no options of the command line.
+_KEYWORDS = ("arch", "attn", "classes", "embeddings", "maps", "model", "on_error", "pictures", "progress", "topk")
 _REPEATED = ("--attn-opt", "--rel-pos-opt", "--class", "--input", "--set")
 
 
@@ -146,6 +164,8 @@ def words_of(options: dict[str, Any]) -> list[str]:
     """
     words: list[str] = []
     for name, value in options.items():
+        if meant := [one for one in _KEYWORDS if one != name and one.replace("_", "") == name.replace("_", "").lower()]:
+            raise InvalidArgumentError(f"unknown option {name}\nhint: did you mean {meant[0]}?")
         option = "--" + name.rstrip("_").replace("_", "-")
         if hasattr(value, "tolist"):
             value = value.tolist()

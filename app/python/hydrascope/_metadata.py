@@ -29,12 +29,11 @@ _OTHER_SIZES = ("pos_interp", "overview")
 _KNOWN_TENSORS = re.compile(
     r"(?:cls_token|dist_token|reg_token|pos_embed"
     r"|(?:patch_embed\.proj|norm|fc_norm|head|head_dist)\.(?:weight|bias)"
-    r"|blocks\.\d+\.(?:(?:norm[12]|attn\.qkv|attn\.proj|mlp\.fc[12])\.(?:weight|bias)|ls[12]\.gamma"
-    r"|attn\.(?:feature_scale|feature_map\..+)))$")
+    r"|blocks\.\d+\.(?:(?:norm[12]|attn\.qkv|attn\.proj|mlp\.fc[12])\.(?:weight|bias)|ls[12]\.gamma))$")
 
 
 def are_known(names: Iterable[str]) -> bool:
-    """Whether the program computes with all tensors of these names."""
+    """Whether a plain transformer of the program has all tensors of these names."""
     return all(_KNOWN_TENSORS.match(name) for name in names)
 
 

@@ -6,13 +6,13 @@ import ctypes
 import mmap
 import os
 import sys
-from collections.abc import Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any, Protocol, Union
+from collections.abc import Iterable, Iterator, Mapping, Sized
+from typing import TYPE_CHECKING, Any, NamedTuple, NoReturn, Protocol, Union
 
 import numpy as np
 
 from . import _library
-from .errors import DecodeError, Error, InvalidArgumentError, TooLargeError, UnreadableError, make_error
+from .errors import DecodeError, Error, InvalidArgumentError, TooLargeError, UnreadableError
 
 if TYPE_CHECKING:
     import PIL.Image
@@ -28,23 +28,47 @@ class Readable(Protocol):
 PictureLike = Union[str, "os.PathLike[str]", bytes, bytearray, memoryview, mmap.mmap, Readable, np.ndarray, "PIL.Image.Image",
                     "torch.Tensor"]
 
+_WORDS = (str, os.PathLike)
 _IN_MEMORY = (bytes, bytearray, memoryview, mmap.mmap)
 _NOTHING = np.zeros(1, np.uint8)
 
 
-def is_one(pictures: object) -> bool:
-    """Whether this is one picture, not several."""
-    if isinstance(pictures, (str, os.PathLike, *_IN_MEMORY)) or _is_pil(pictures) or hasattr(pictures, "read"):
-        return True
-    return (isinstance(pictures, np.ndarray) or _is_tensor(pictures)) and pictures.ndim < 4  # type: ignore[attr-defined]
+class Described(NamedTuple):
+    """A picture as the library takes it, and what must be kept until it has answered."""
+
+    fields: _library.Picture
+    kept: list[Any]
 
 
-def one_by_one(pictures: PictureLike | Iterable[PictureLike]) -> Iterator[Any]:
-    if is_one(pictures):
-        return iter([pictures])
+def _named(word: Any) -> list[Any]:
+    """The pictures that a path, a folder, a pattern or a list's @name names on the command line."""
+    path = os.fsencode(word)
+    if b"\0" in path:
+        raise InvalidArgumentError(f"expected a path without a zero byte, found {word!r}")
+    return [os.fspath(word)] if os.path.isfile(path) else [os.fsdecode(one) for one in _library.pictures(path)]
+
+
+def _each(pictures: Iterable[Any]) -> Iterator[Any]:
+    """In the place of a word that names nothing there is its error."""
+    for one in pictures:
+        try:
+            yield from _named(one) if isinstance(one, _WORDS) else [one]
+        except Error as error:
+            yield error
+
+
+def gather(pictures: PictureLike | Iterable[PictureLike]) -> tuple[bool, int | None, Iterator[Any]]:
+    """Whether it is one picture, how many there are where that is known, and each of them."""
+    if isinstance(pictures, _WORDS):
+        named = _named(pictures)
+        return named == [os.fspath(pictures)], len(named), iter(named)
+    is_pixels = isinstance(pictures, np.ndarray) or _is_tensor(pictures)
+    if isinstance(pictures, _IN_MEMORY) or _is_pil(pictures) or hasattr(pictures, "read") or (is_pixels and pictures.ndim < 4):  # type: ignore[union-attr]
+        return True, 1, iter([pictures])
     if isinstance(pictures, Mapping) or not isinstance(pictures, Iterable):
         raise InvalidArgumentError(f"expected a picture or several, found {type(pictures).__name__}")
-    return iter(pictures)
+    is_counted = isinstance(pictures, Sized) and all(os.path.isfile(one) for one in pictures if isinstance(one, _WORDS))
+    return False, len(pictures) if is_counted else None, _each(pictures)  # type: ignore[arg-type]
 
 
 def _is_pil(value: object) -> bool:
@@ -101,89 +125,53 @@ def _way_out(pixels: Any) -> str:
     return ""
 
 
-def _of_tensor(tensor: Any) -> np.ndarray:
-    import torch
-    if tensor.dtype != torch.uint8 or tensor.layout != torch.strided or tensor.is_meta:
-        where = " on meta" if tensor.is_meta else "" if tensor.layout == torch.strided else f" {tensor.layout}"
-        raise InvalidArgumentError("expected pixels as uint8 (H, W, 3) or (3, H, W), found "
-                                   f"{tensor.dtype} {tuple(tensor.shape)}{where}{_way_out(tensor)}")
-    pixels = tensor.detach().cpu().numpy()
-    is_planar = pixels.ndim == 3 and pixels.shape[0] in (1, 3) and pixels.shape[2] not in (1, 3)
-    return pixels.transpose(1, 2, 0) if is_planar else pixels
-
-
 def _pixels(value: Any) -> np.ndarray:
     """uint8 (H, W, 3) whose rows may lie anywhere; a view where that is possible."""
+    def refuse(what: str = "") -> NoReturn:
+        raise InvalidArgumentError("expected pixels as uint8 (H, W, 3), of a tensor also (3, H, W), found "
+                                   f"{value.dtype} {tuple(value.shape)}{what}{_way_out(value)}")
     if _is_pil(value):
         value = _of_pil(value)
     elif _is_tensor(value):
-        value = _of_tensor(value)
-    if value.dtype != np.uint8 or value.ndim not in (2, 3) or (value.ndim == 3 and value.shape[2] not in (1, 3)) or \
-            0 in value.shape:
-        raise InvalidArgumentError("expected pixels as uint8 (H, W, 3), of a tensor also (3, H, W), found "
-                                   f"{value.dtype} {value.shape}{_way_out(value)}")
-    if value.ndim == 2:
-        value = value[:, :, None]
-    value = np.broadcast_to(value, (*value.shape[:2], 3))
+        if str(value.dtype) != "torch.uint8" or str(value.layout) != "torch.strided" or value.is_meta:
+            refuse(" on meta" if value.is_meta else f" {value.layout}")
+        value = value.detach().cpu().numpy()
+        if value.ndim == 3 and value.shape[0] in (1, 3) and value.shape[2] not in (1, 3):
+            value = value.transpose(1, 2, 0)
+    if value.dtype != np.uint8 or value.ndim not in (2, 3) or value.shape[2:] not in ((), (1,), (3,)) or 0 in value.shape:
+        refuse()
+    value = np.broadcast_to(value[:, :, None] if value.ndim == 2 else value, (*value.shape[:2], 3))
     is_packed = value.strides[1:] == (3, 1) and value.strides[0] != 0
     return value if is_packed else np.ascontiguousarray(value)
 
 
-def _encoded(value: Any) -> np.ndarray:
-    """The bytes of a file, where they lie if they lie together."""
-    view = memoryview(value)
-    if view.nbytes == 0:
-        return np.empty(0, np.uint8)
-    return np.frombuffer(view if view.c_contiguous else view.tobytes(), np.uint8)
-
-
-def fill(picture: _library.Picture, value: Any, number: int) -> list[object]:
-    """Describes `value` to the library; returns what must be kept until it has answered."""
-    if isinstance(value, (str, os.PathLike)):
-        path = os.fsencode(value)
-        if b"\0" in path:
-            raise InvalidArgumentError(f"expected a path without a zero byte, found {value!r}")
-        picture.path = path
-        return [path]
-    picture.name = name = f"picture {number}".encode()
+def describe(value: Any, number: int) -> Described:
+    """Of one picture; in a record that is not of a file `number` is its name."""
+    if isinstance(value, Error):
+        raise value
+    fields = _library.Picture()
+    if isinstance(value, _WORDS):
+        fields.path = path = os.fsencode(value)
+        return Described(fields, [path])
+    fields.name = name = f"picture {number}".encode()
     if hasattr(value, "read") and not isinstance(value, mmap.mmap):
-        given = value
+        given = type(value).__name__
         try:
             value = value.read()
         except OSError as error:
             raise UnreadableError(f"the file cannot be read: {error}") from error
         if not isinstance(value, _IN_MEMORY):
-            raise InvalidArgumentError(f"expected a file that is read as bytes, found {type(given).__name__}, "
-                                       f"which gives {type(value).__name__}")
+            raise InvalidArgumentError(f"expected a file that is read as bytes, found {given}, which gives {type(value).__name__}")
     if isinstance(value, _IN_MEMORY):
-        encoded = _encoded(value)
+        view = memoryview(value)
         # No bytes are an empty file; a null pointer would be no picture.
-        kept = encoded if encoded.size else _NOTHING
-        picture.bytes, picture.num_bytes = kept.ctypes.data_as(ctypes.c_void_p), encoded.size
-        return [name, kept]
-    if not (isinstance(value, np.ndarray) or _is_pil(value) or _is_tensor(value)):
+        kept = np.frombuffer(view if view.c_contiguous else view.tobytes(), np.uint8) if view.nbytes else _NOTHING
+        fields.bytes, fields.num_bytes = kept.ctypes.data_as(ctypes.c_void_p), view.nbytes
+    elif isinstance(value, np.ndarray) or _is_pil(value) or _is_tensor(value):
+        kept = _pixels(value)
+        fields.pixels, (fields.height, fields.width, _) = kept.ctypes.data_as(ctypes.c_void_p), kept.shape
+        fields.row_stride = kept.strides[0]
+    else:
         raise InvalidArgumentError("expected a path, bytes, a file, a PIL image, an array or a tensor, found "
                                    f"{type(value).__name__}")
-    pixels = _pixels(value)
-    picture.pixels = pixels.ctypes.data_as(ctypes.c_void_p)
-    picture.height, picture.width, _ = pixels.shape
-    picture.row_stride = pixels.strides[0]
-    return [name, pixels]
-
-
-def described(pictures: list[Any], first: int, *, is_strict: bool) -> tuple[Any, list[object], dict[int, Error]]:
-    """For the library, what must be kept until it has answered, and what is wrong with those that it cannot be asked about,
-    which is raised where `is_strict`; `first` is the number of the first."""
-    given = (_library.Picture * len(pictures))()
-    kept: list[object] = []
-    errors: dict[int, Error] = {}
-    for place, (one, value) in enumerate(zip(given, pictures)):
-        try:
-            kept.append(fill(one, value, first + place))
-        except Error as error:
-            named = make_error(error.code, f"{error} (picture {first + place})")
-            if is_strict:
-                raise named from error
-            errors[place] = named
-            one.bytes, one.num_bytes = _NOTHING.ctypes.data_as(ctypes.c_void_p), 0
-    return given, kept, errors
+    return Described(fields, [name, kept])

@@ -19,9 +19,11 @@ from .errors import Error, NotFoundError, make_error, warn
 
 def run(*words: object, **options: Any) -> str:
     """Runs a command of the program, `run("inspect", "model.safetensors", format="json")`, and returns what it writes to
-    standard output. Its notes are warnings, and what else it says comes to `sys.stderr` while it runs. Its first error is
-    the exception; of pictures that failed that is the first one's. The exception's `output` is what was written by then.
-    An interrupt ends the program in order, a second one at once."""
+    standard output. Its notes are warnings, and what else it says comes to `sys.stderr` while it runs: how far it is every ten
+    seconds, unless `progress=False`. Its first error is the exception; of pictures that failed that is the first one's. The
+    exception's `output` is what was written by then. An interrupt ends the program in order, a second one at once."""
+    if options.pop("progress", None) is False:
+        options["no_progress"] = True
     command = [str(_library.program()), *(os.fspath(word) if isinstance(word, os.PathLike) else str(word) for word in words)]
     with ThreadPoolExecutor(1) as reader, \
             subprocess.Popen(command + _library.words_of(options), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,

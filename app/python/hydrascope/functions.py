@@ -8,6 +8,7 @@ import os
 import stat
 import threading
 from collections.abc import Hashable, Iterable, Sequence
+from pathlib import Path
 from typing import Any, overload
 
 import numpy as np
@@ -79,49 +80,54 @@ def _open(model: Any, wants: int, options: dict[str, Any]) -> Model:
 
 @overload
 def classify(pictures: PictureLike, *, model: Any = None, attn: str | None = None, topk: int = 5,
-             on_error: OnError = "fail", **options: Any) -> Answer: ...
+             on_error: OnError = "fail", progress: bool | None = None, **options: Any) -> Answer: ...
 
 
 @overload
 def classify(pictures: Iterable[PictureLike], *, model: Any = None, attn: str | None = None, topk: int = 5,
-             on_error: OnError = "fail", **options: Any) -> list[Answer]: ...
+             on_error: OnError = "fail", progress: bool | None = None, **options: Any) -> list[Answer]: ...
 
 
 def classify(pictures: PictureLike | Iterable[PictureLike], *, model: Any = None, attn: str | None = None, topk: int = 5,
-             on_error: OnError = "fail", **options: Any) -> Answer | list[Answer]:
+             on_error: OnError = "fail", progress: bool | None = None, **options: Any) -> Answer | list[Answer]:
     """Classes of pictures, as `hydrascope classify` finds them: an `Answer` of one, a list of several.
 
     A picture is a path, the bytes of a file or a file that is open for reading them, a PIL image, an array uint8
-    (H, W, 3) or a tensor uint8, also (3, H, W). `model` is what `Model` takes, or one. Options are those of the command
+    (H, W, 3) or a tensor uint8, also (3, H, W); a folder, a pattern and a list's @name are several. `model` is what `Model` takes, or one. Options are those of the command
     line: `img_size=384`, `native=True`. The last two models that names and files mean stay open. An instance of a timm
     model and a state dict, whose weights may change, are opened at every call: make a `Model` of them for many calls.
     """
-    return _model(model, 0, {"attn": attn, **options}).classify(pictures, topk=topk, on_error=on_error)
+    return _model(model, 0, {"attn": attn, **options}).classify(pictures, topk=topk, on_error=on_error, progress=progress)
 
 
 @overload
 def explain(pictures: PictureLike, *, model: Any = None, attn: str | None = None,
             classes: Sequence[str | int] | str | int = (), topk: int | None = None, on_error: OnError = "fail",
-            **options: Any) -> Answer: ...
+            progress: bool | None = None, **options: Any) -> Answer: ...
 
 
 @overload
 def explain(pictures: Iterable[PictureLike], *, model: Any = None, attn: str | None = None,
             classes: Sequence[str | int] | str | int = (), topk: int | None = None, on_error: OnError = "fail",
-            **options: Any) -> list[Answer]: ...
+            progress: bool | None = None, **options: Any) -> list[Answer]: ...
 
 
 def explain(pictures: PictureLike | Iterable[PictureLike], *, model: Any = None, attn: str | None = None,
             classes: Sequence[str | int] | str | int = (), topk: int | None = None, on_error: OnError = "fail",
-            **options: Any) -> Answer | list[Answer]:
+            progress: bool | None = None, **options: Any) -> Answer | list[Answer]:
     """The same with `maps` of what the prediction rests on, as `hydrascope visualize --save-raw` writes them; `method`,
     `layer` and `head` say which."""
     opened = _model(model, _library.MAPS, {"attn": attn, **options})
-    return opened.explain(pictures, classes=classes, topk=topk, on_error=on_error)
+    return opened.explain(pictures, classes=classes, topk=topk, on_error=on_error, progress=progress)
 
 
 def embed(pictures: PictureLike | Iterable[PictureLike], *, model: Any = None, attn: str | None = None,
-          **options: Any) -> np.ndarray:
+          progress: bool | None = None, **options: Any) -> np.ndarray:
     """What the classifier's head is given, timm's `forward_head(pre_logits=True)`: float32 (embed_dim) of one picture,
     (n, embed_dim) of several."""
-    return _model(model, _library.EMBEDDING, {"attn": attn, **options}).embed(pictures)
+    return _model(model, _library.EMBEDDING, {"attn": attn, **options}).embed(pictures, progress=progress)
+
+
+def samples() -> dict[str, Path]:
+    """The photographs that come along, by name: `samples()["otter-head"]`."""
+    return {Path(one).stem: Path(one) for one in _library.registry()["samples"]}

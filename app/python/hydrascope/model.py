@@ -20,9 +20,10 @@ from typing import Any, Literal, overload
 import numpy as np
 
 from . import _library, _pictures
-from ._pictures import PictureLike
+from ._pictures import Described, PictureLike
+from ._progress import Progress
 from .answers import Answer, answer_of
-from .errors import Error, HydrascopeWarning, InvalidArgumentError, warn
+from .errors import Error, HydrascopeWarning, InvalidArgumentError, make_error, warn
 
 OnError = Literal["fail", "skip"]
 
@@ -112,42 +113,43 @@ class Model:
         return text.decode()
 
     @overload
-    def classify(self, pictures: PictureLike, *, topk: int = 5, on_error: OnError = "fail") -> Answer:  # type: ignore[overload-overlap]
+    def classify(self, pictures: PictureLike, *, topk: int = 5, on_error: OnError = "fail", progress: bool | None = None) -> Answer:  # type: ignore[overload-overlap]
         ...
 
     @overload
-    def classify(self, pictures: Iterable[PictureLike], *, topk: int = 5, on_error: OnError = "fail") -> list[Answer]: ...
+    def classify(self, pictures: Iterable[PictureLike], *, topk: int = 5, on_error: OnError = "fail", progress: bool | None = None) -> list[Answer]: ...
 
     def classify(self, pictures: PictureLike | Iterable[PictureLike], *, topk: int = 5,
-                 on_error: OnError = "fail") -> Answer | list[Answer]:
+                 on_error: OnError = "fail", progress: bool | None = None) -> Answer | list[Answer]:
         """The classes of each picture: an `Answer` of one, a list of several. With `on_error="skip"` a picture that
-        failed has its `error` instead of ending the call."""
-        return self._ask(pictures, 0, {"topk": topk}, on_error)
+        failed has its `error` instead of ending the call. A call of more than two seconds says how far it is where somebody
+        looks at `sys.stderr`, unless `progress` says otherwise."""
+        return self._ask(pictures, 0, {"topk": topk}, on_error, progress)
 
     @overload
     def explain(self, pictures: PictureLike, *, classes: Sequence[str | int] | str | int = (),  # type: ignore[overload-overlap]
                 topk: int | None = None, method: Any = None, layer: Any = None, head: Any = None,
-                on_error: OnError = "fail") -> Answer: ...
+                on_error: OnError = "fail", progress: bool | None = None) -> Answer: ...
 
     @overload
     def explain(self, pictures: Iterable[PictureLike], *, classes: Sequence[str | int] | str | int = (),
                 topk: int | None = None, method: Any = None, layer: Any = None, head: Any = None,
-                on_error: OnError = "fail") -> list[Answer]: ...
+                on_error: OnError = "fail", progress: bool | None = None) -> list[Answer]: ...
 
     def explain(self, pictures: PictureLike | Iterable[PictureLike], *, classes: Sequence[str | int] | str | int = (),
                 topk: int | None = None, method: Any = None, layer: Any = None, head: Any = None,
-                on_error: OnError = "fail") -> Answer | list[Answer]:
+                on_error: OnError = "fail", progress: bool | None = None) -> Answer | list[Answer]:
         """The same with `maps`: of the predicted class, or of `classes` and the `topk` best; of all maps that the model
         was opened for, or some."""
         of_class = list(classes) if isinstance(classes, Iterable) and not isinstance(classes, str) else [classes]
         # A number of Python is an index, also where classes have numbers for names.
         of_class = [f"index:{one}" if isinstance(one, Integral) else one for one in of_class]
         options = {"class": of_class, "topk": topk, "method": method, "layer": layer, "head": head}
-        return self._ask(pictures, _library.MAPS, options, on_error)
+        return self._ask(pictures, _library.MAPS, options, on_error, progress)
 
-    def embed(self, pictures: PictureLike | Iterable[PictureLike]) -> np.ndarray:
+    def embed(self, pictures: PictureLike | Iterable[PictureLike], *, progress: bool | None = None) -> np.ndarray:
         """What the classifier's head is given: float32 (embed_dim) of one picture, (n, embed_dim) of several."""
-        answers = self._ask(pictures, _library.EMBEDDING, {}, "fail")
+        answers = self._ask(pictures, _library.EMBEDDING, {}, "fail", progress)
         if isinstance(answers, Answer):
             return answers.embedding
         return np.stack([one.embedding for one in answers]) if answers \
@@ -171,15 +173,21 @@ class Model:
                 self._asking -= 1
                 self._changed.notify_all()
 
-    def _ask(self, pictures: Any, wants: int, options: dict[str, Any], on_error: OnError) -> Any:
+    def _ask(self, pictures: Any, wants: int, options: dict[str, Any], on_error: OnError,
+             progress: bool | None) -> Any:
         if on_error not in ("fail", "skip"):
             raise InvalidArgumentError(f"expected fail or skip, found '{on_error}' (on_error)")
         if not self._has_head and wants != _library.EMBEDDING:
             raise InvalidArgumentError(_NO_HEAD)
         words = _library.words_of(options)
+        is_one, total, each = _pictures.gather(pictures)
         with self._opened():
-            answers = self._answers(_pictures.one_by_one(pictures), words, wants, is_strict=on_error == "fail")
-        return answers[0] if _pictures.is_one(pictures) else answers
+            shown = Progress(total, progress)
+            try:
+                answers = self._answers(each, words, wants, shown, is_one=is_one, is_strict=on_error == "fail")
+            finally:
+                shown.end()
+        return answers[0] if is_one else answers
 
     def _say_notes(self, handle: int) -> None:
         """Warns of what the program has noted since the last time."""
@@ -189,13 +197,15 @@ class Model:
         for note in notes[said:]:
             warn(note)
 
-    def _answers(self, pictures: Iterator[Any], words: list[str], wants: int, *, is_strict: bool) -> list[Answer]:
+    def _answers(self, pictures: Iterator[Any], words: list[str], wants: int, shown: Progress, *, is_one: bool,
+                 is_strict: bool) -> list[Answer]:
         answers: list[Answer] = []
 
         def take(asked: Future[list[Answer]]) -> None:
             is_done = False
             while not is_done:  # a large picture takes minutes, and what is to be said of it is said before
                 is_done = bool(futures.wait([asked], _LOOK_FOR_NOTES).done)
+                shown.show(len(answers))
                 with self._opened(is_part=True) as handle:
                     self._say_notes(handle)
             piece = asked.result()
@@ -212,8 +222,8 @@ class Model:
             while piece := list(itertools.islice(pictures, _PIECE)):
                 if len(waiting) == _PIECES_AT_ONCE:
                     take(waiting.popleft())
-                described = _pictures.described(piece, asked_so_far, is_strict=is_strict)
-                waiting.append(threads.submit(self._asked, *described, words, wants))
+                given = [_described(one, asked_so_far + place, is_strict) for place, one in enumerate(piece)]
+                waiting.append(threads.submit(self._asked, given, words, wants, is_one))
                 asked_so_far += len(piece)
             while waiting:
                 take(waiting.popleft())
@@ -224,30 +234,36 @@ class Model:
             threads.shutdown(wait=not is_stopped, cancel_futures=True)
         return answers
 
-    def _asked(self, pictures: Any, kept: list[object], errors: dict[int, Error], words: list[str],
-               wants: int) -> list[Answer]:
-        """`kept` is what `pictures` point into; those that have `errors` are not asked about."""
-        handles = (ctypes.c_void_p * len(pictures))()
+    def _asked(self, given: list[Described | Answer], words: list[str], wants: int, is_one: bool) -> list[Answer]:
+        """What has failed is not asked about."""
+        asked = [one for one in given if isinstance(one, Described)]
+        fields = (_library.Picture * len(asked))(*(one.fields for one in asked))
+        handles = (ctypes.c_void_p * len(asked))()
         with self._opened(is_part=True) as model:
-            if self._library.ask(model, pictures, len(pictures), _library.c_words(words), len(words), wants, handles) != 0:
+            if self._library.ask(model, fields, len(asked), _library.c_words(words), len(words), wants, handles) != 0:
                 raise _library.last_error()
-        del kept
-        try:
-            answers = [answer_of(handle, os.fsdecode(picture.path) if picture.path else None)
-                       for picture, handle in zip(pictures, handles)]
-        finally:
-            for handle in handles:
-                self._library.free(handle)
-        for place, error in errors.items():
-            record = {**answers[place].record, "error": {"code": error.code, "message": str(error)}}
-            answers[place] = Answer(record, error=error)
-        return answers
+        # Pictures in memory are kept for drawing where the caller waits for one alone.
+        found = iter([answer_of(handle, os.fsdecode(one.fields.path) if one.fields.path else None,
+                                one if is_one or one.fields.path else None) for one, handle in zip(asked, handles)])
+        return [next(found) if isinstance(one, Described) else one for one in given]
+
+
+def _described(picture: Any, number: int, is_strict: bool) -> Described | Answer:
+    """The failure of what the library cannot be asked about, which is raised where `is_strict`."""
+    try:
+        return _pictures.describe(picture, number)
+    except Error as error:
+        named = make_error(error.code, f"{error} (picture {number})")
+        if is_strict:
+            raise named from error
+        record = {"schema": 1, "input": f"picture {number}", "error": {"code": named.code, "message": str(named)}}
+        return Answer(record, error=named)
 
 
 def _in_file(model: Any, arch: str | None, file: Path, options: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
     """Saves an instance or a state dict; returns the model and the options that open it."""
     from .nn import checkpoints
-    checkpoints.save_with_head(model, file, arch)
+    checkpoints.save(model, file, arch=arch, _with_head=True)
     if checkpoints.is_state(model):
         return (file, options) if arch is None else (arch, {**options, "checkpoint": file})
     return file, options

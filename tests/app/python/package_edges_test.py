@@ -284,6 +284,21 @@ class Forms(unittest.TestCase):
                 found = [model.explain(OTTER, classes=one, layer=11).maps[0] for one in (360, "360", "index:360")]
         self.assertEqual([(one.class_index, one.label) for one in found], [(360, "361"), (359, "360"), (360, "361")])
 
+    def test_folders_and_patterns_are_several(self) -> None:
+        folder = OTTER.parent
+        names = sorted(str(one) for one in folder.glob("*.jpg"))
+        for word in (folder, f"{folder}/*.jpg", [folder]):
+            answers = self.model.classify(word)
+            self.assertEqual([one.record["input"] for one in answers], names)
+        self.assertEqual(len(self.model.classify([f"{folder}/otter*", OTTER])), 2)
+        with tempfile.TemporaryDirectory() as empty:
+            Path(empty, "list.txt").write_text(f"{OTTER}\n")
+            self.assertEqual(self.model.classify(f"@{empty}/list.txt")[0].label, "otter")
+            with self.assertRaisesRegex(hydrascope.EmptyError, "no pictures in this folder"):
+                self.model.classify(empty)
+            answers = self.model.classify([empty, OTTER, f"{empty}/*.jpg"], on_error="skip")
+            self.assertEqual([type(one.error) for one in answers], [hydrascope.EmptyError, type(None), hydrascope.EmptyError])
+
     def test_no_pictures(self) -> None:
         self.assertEqual((self.model.classify(()), self.model.explain(iter([]))), ([], []))
         self.assertEqual(self.model.embed([]).shape, (0, 192))

@@ -6,6 +6,8 @@ Tests the installed package, or with --tree the one of this checkout with the li
 skipped) where this Python lacks NumPy or the PyTorch that LibTorch is. What needs timm is skipped without it.
 """
 
+import io
+import pickle
 import sys
 import tempfile
 import threading
@@ -19,6 +21,8 @@ import numpy as np
 import safetensors.torch
 import torch
 from hydrascope import _library, nn
+
+MODEL = "deit_tiny_patch16_224.softmax"
 
 
 class Pictures(unittest.TestCase):
@@ -83,6 +87,11 @@ class Pictures(unittest.TestCase):
         self.assertEqual(caught.exception.field, "img_size")
         with self.assertRaisesRegex(hydrascope.InvalidArgumentError, "unknown option img_sise"):
             hydrascope.classify(OTTER, img_sise=3)
+        for wrong, meant in (("top_k", "topk"), ("onerror", "on_error")):
+            with self.assertRaisesRegex(hydrascope.InvalidArgumentError, f"unknown option {wrong}\nhint: did you mean {meant}"):
+                hydrascope.classify(OTTER, **{wrong: 3})
+        with self.assertRaisesRegex(hydrascope.NotFoundError, "did you mean deit_tiny_patch16_224.window"):
+            hydrascope.Model("window")
         with self.assertRaisesRegex(hydrascope.TooLargeError, "above the limit of 100 pixels"):
             hydrascope.classify(OTTER, max_pixels=100)
         with self.assertRaisesRegex(hydrascope.InvalidArgumentError, "without maps"):
@@ -155,27 +164,117 @@ class Explanations(unittest.TestCase):
         np.testing.assert_allclose(several[1], one, atol=1e-5)
 
 
+class Drawing(unittest.TestCase):
+    def drawn(self, *words: object) -> np.ndarray:
+        with tempfile.TemporaryDirectory() as folder:
+            done = command("visualize", *WORDS, "-m", MODEL, *words, "-o", folder, OTTER)
+            self.assertEqual(done.returncode, 0, done.stderr)
+            return np.asarray(PIL.Image.open(Path(folder) / "otter-head.heatmap.png"))
+
+    @unittest.skipIf(PIL is None, "no Pillow")
+    def test_the_drawing_is_the_command_lines(self) -> None:
+        with hydrascope.Model(MODEL, layer=[10, 11], **EXACT) as model:
+            answer = model.explain(OTTER)
+            one = answer.maps[1].draw()
+            np.testing.assert_array_equal(one, self.drawn())
+            np.testing.assert_array_equal(answer.draw(cmap="turbo", beside=True), self.drawn("--layer", "10,11", "--cmap", "turbo", "--beside"))
+            self.assertEqual(model.classify(OTTER).draw().size, one.size)
+            of_bytes = model.explain(OTTER.read_bytes())
+            np.testing.assert_array_equal(of_bytes.maps[1].draw(), one)
+            _, among = model.explain([OTTER, OTTER.read_bytes()])
+            np.testing.assert_array_equal(among.maps[1].draw(OTTER), one)
+            with self.assertRaisesRegex(hydrascope.InvalidArgumentError, "does not hold its picture"):
+                among.draw()
+            with self.assertRaisesRegex(hydrascope.InvalidArgumentError, "expected the picture that was asked about, 960x1707"):
+                answer.draw(np.zeros((8, 8, 3), np.uint8))
+            with self.assertRaisesRegex(hydrascope.InvalidArgumentError, "did you mean caption"):
+                answer.draw(captoin=True)
+            with self.assertRaisesRegex(hydrascope.InvalidArgumentError, "cannot be drawn"):
+                pickle.loads(pickle.dumps(answer)).draw()
+
+    @unittest.skipIf(PIL is None, "no Pillow")
+    def test_notebooks_show_pictures(self) -> None:
+        with hydrascope.Model(MODEL, maps=True, **EXACT) as model:
+            answer = model.explain(OTTER)
+            self.assertRegex(repr(answer), r"^<Answer: otter 9\d\.\d%, .*; 1 map>$")
+            self.assertRegex(repr(answer.maps[0]), r"^<Map of otter 9\d\.\d%, hydra, layer 11, 14x14>$")
+            for one in (answer, answer.maps[0], model.classify(OTTER)):
+                shown = PIL.Image.open(io.BytesIO(one._repr_png_()))
+                self.assertEqual(max(shown.size), 960)
+                self.assertIn("data:image/jpeg;base64,", one._repr_html_())
+            self.assertIn("<td>otter<td>", answer._repr_html_())
+            _, among = model.explain([OTTER, OTTER.read_bytes()])
+            self.assertIsNone(among._repr_png_())
+            self.assertNotIn("<img", among._repr_html_())
+            failed, = model.classify(["/nonexistent"], on_error="skip")
+            self.assertIn("no such file", repr(failed) + failed._repr_html_())
+
+    def test_samples(self) -> None:
+        self.assertEqual(hydrascope.samples()["otter-head"].name, "otter-head.jpg")
+        self.assertEqual(len(hydrascope.samples()), 5)
+
+
 class Modules(unittest.TestCase):
     def test_each_is_the_operators_equation(self) -> None:
         torch.manual_seed(0)
         x = torch.randn(2, 197, 24)
-        for kind in (nn.HydraAttention, nn.LinearAttention, nn.ReluAttention, nn.ExpAttention, nn.HedgehogAttention,
-                     nn.T2RAttention):
-            with self.subTest(kind.mechanism):
-                module = kind(24, 3)
+        for name in sorted(one["mechanism"] for one in _library.registry()["mechanisms"]):
+            with self.subTest(name):
+                module = nn.Attention(24, 3, mechanism=name)
+                torch.manual_seed(3)
+                following = torch.rand(1)
+                torch.manual_seed(3)
                 y = module(x)
-                self.assertEqual(y.shape, x.shape)
+                torch.testing.assert_close(torch.rand(1), following)
+                with torch.no_grad():
+                    torch.testing.assert_close(module(x), y, rtol=1e-4, atol=1e-4)
                 y.square().sum().backward()
-                for name, parameter in module.named_parameters():
-                    self.assertTrue(torch.isfinite(parameter.grad).all(), name)
+                for of, parameter in module.named_parameters():
+                    if parameter.grad is None:  # used at sizes of more tokens, or windows
+                        self.assertRegex(of, "prefix_rows|sort")
+                    else:
+                        self.assertTrue(torch.isfinite(parameter.grad).all(), of)
         q, k, v = nn.LinearAttention(24, 3).qkv(x).unflatten(-1, (3, 3, 8)).permute(2, 0, 3, 1, 4).unbind(0)
         phi = torch.nn.functional.elu
         weights = (phi(q) + 1) @ (phi(k) + 1).transpose(-1, -2)
         expected = weights @ v / (weights.sum(-1, keepdim=True) + 1e-6)
-        torch.testing.assert_close(nn.LinearAttention(24, 3).mix(q, k, v), expected, rtol=1e-4, atol=1e-5)
+        torch.testing.assert_close(nn.LinearAttention(24, 3).mix(q, k, v), expected.transpose(1, 2).flatten(2), rtol=1e-4, atol=1e-5)
+
+    def test_gradients_are_those_of_the_equation(self) -> None:
+        torch.manual_seed(0)
+        module = nn.HedgehogAttention(24, 3, training_grid=(1, 2, 3), variant="softmax2")
+        x = torch.randn(2, 7, 24, requires_grad=True)
+        weights = [module.feature_map.q.weight, module.feature_map.k.weight]
+
+        def equation() -> torch.Tensor:
+            q, k, v = module.qkv(x).unflatten(-1, (3, 3, 8)).permute(2, 0, 3, 1, 4).unbind(0)
+            q, k = (torch.cat([(one @ w).softmax(-1), (-(one @ w)).softmax(-1)], -1) for one, w in zip((q, k), weights))
+            scores = q @ k.transpose(-1, -2)
+            return module.proj((scores @ v / scores.sum(-1, keepdim=True)).transpose(1, 2).flatten(2))
+
+        found, wanted = ([one.clone() for one in torch.autograd.grad((y * y).sum(), [x, *weights, module.qkv.weight])]
+                         for y in (module(x), equation()))
+        for one, other in zip(found, wanted):
+            torch.testing.assert_close(one, other, rtol=1e-3, atol=1e-4)
+        y = module(x).sum()
+        y.backward(retain_graph=True)
+        y.backward()
+        with self.assertRaisesRegex(RuntimeError, "second"):
+            y.backward()
+        with self.assertRaisesRegex(RuntimeError, "no second derivatives"):
+            torch.autograd.grad(module(x).sum(), x, create_graph=True)
+
+    def test_places_of_tokens(self) -> None:
+        x = torch.randn(1, 1 + 4 * 6, 24)
+        self.assertEqual(nn.LinearAttention(24, 3)(x).shape, x.shape)
+        with self.assertRaisesRegex(hydrascope.InvalidArgumentError, "window must know where patches lie"):
+            nn.WindowAttention(24, 3)(x)
+        module = nn.WindowAttention(24, 3, training_grid=(1, 2, 2))
+        module.grid = (1, 4, 6)
+        self.assertFalse(torch.allclose(module(x), nn.Attention(24, 3)(x)))
 
     def test_the_library_knows_what_the_program_knows(self) -> None:
-        self.assertIn("window", _library.mechanisms())
+        self.assertEqual(_library.mechanism("window")["mechanism"], "window")
         layers = _library.layers(["softmax"] * 4, attn="hydra_attention:last2", attn_opt=["hydra:3.scale=none"])
         self.assertEqual([one["mechanism"] for one in layers], ["softmax", "softmax", "hydra", "hydra"])
         self.assertEqual([one["options"]["scale"] for one in layers[2:]], ["linear", "none"])
@@ -238,7 +337,9 @@ class Timm(unittest.TestCase):
     def test_replaced_attention_has_the_same_logits_in_the_program_and_comes_back(self) -> None:
         for attn, options in (("hydra:last2", []), ("hydra", ["hydra.feature_scale=on", "hydra.scale=patch", "hydra.phi_q=l1"]),
                               ("hedgehog:0-2", ["hedgehog.variant=softmax2"]), ("hh", ["hedgehog.share_qk=on", "hedgehog.width=32"]),
-                              ("elu:every2,t2r:0", []), ("exp:last1,relu:first1", ["exp.t=0.5"])):
+                              ("elu:every2,t2r:0", []), ("exp:last1,relu:first1", ["exp.t=0.5"]), ("nystrom", []),
+                              ("window", ["window.size=2", "window.shift=alternate"]), ("hydra", ["hydra.local=window7"]),
+                              ("linformer:0-1,polynl:2,performer:3", [])):
             with self.subTest(attn, options=options), tempfile.TemporaryDirectory() as folder:
                 model = nn.replace_attention(self.model(), attn, attn_opt=options)
                 for name, parameter in model.named_parameters():
@@ -276,16 +377,14 @@ class Timm(unittest.TestCase):
             optimizer.step()
             losses.append(loss.item())
         self.assertLess(losses[-1], losses[0] / 2)
-        self.assertFalse(torch.equal(model.blocks[-1].attn.feature_map["q"].weight[0], torch.eye(64)))
+        self.assertFalse(torch.equal(model.blocks[-1].attn.feature_map.q.weight[0], torch.eye(64)))
 
     def test_what_cannot_be_replaced_is_refused(self) -> None:
-        for attn, text in (("hydra:last9", "4 layers"), ("hydra:4", "0 to 3"), ("nystrom", "no module of"), ("hydra:x", "a layer number")):
+        for attn, text in (("hydra:last9", "4 layers"), ("hydra:4", "0 to 3"), ("hydra:x", "a layer number")):
             with self.assertRaisesRegex(hydrascope.InvalidArgumentError, text):
                 nn.replace_attention(self.model(), attn)
         with self.assertRaisesRegex(hydrascope.InvalidArgumentError, "q_norm"):
             nn.replace_attention(self.model(qk_norm=True), "hydra")
-        with self.assertRaisesRegex(hydrascope.InvalidArgumentError, "cannot be put back"):
-            nn.replace_attention(nn.replace_attention(self.model(), "hydra"), "softmax")
         with self.assertRaisesRegex(hydrascope.InvalidArgumentError, "timm"):
             nn.replace_attention(torch.nn.Linear(2, 2), "hydra")
         with self.assertRaisesRegex(hydrascope.InvalidArgumentError, "state dict"):

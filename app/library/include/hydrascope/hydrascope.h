@@ -100,9 +100,19 @@ HYDRASCOPE_API int hydrascope_ask(hydrascope_model* model, const hydrascope_pict
                                   unsigned wants, hydrascope_answer** answers);
 HYDRASCOPE_API void hydrascope_free(hydrascope_answer* answer);
 
+/* The picture with maps of its answer over it, as `visualize` draws them: RGB, (height, width, 3), which
+   lives until this thread's next drawing. `maps` are places in `hydrascope_answer_maps`; none: the picture
+   as it is. `words` may be the options of `visualize` about drawing and --label-type. Null where it
+   failed. */
+HYDRASCOPE_API const uint8_t* hydrascope_draw(const hydrascope_answer* answer, const size_t* maps,
+                                              size_t num_maps, const hydrascope_picture* picture,
+                                              const char* const* words, size_t num_words,
+                                              int64_t* height, int64_t* width);
+
 /* Facts that need no model, as JSON that lives until this thread's next question. Null where it failed. */
 
-/* {"mechanisms", "position_rules"}: lists of what `models info NAME --format json` prints. */
+/* {"mechanisms", "position_rules", "samples"}: lists of what `models info NAME --format json` prints, and
+   the files of the bundled photographs. */
 HYDRASCOPE_API const char* hydrascope_registry(void);
 /* Layers after --attn and --attn-opt among `words`: `before` is a list of {"mechanism", "options"} or of
    names, one per layer, and so is the answer, with all options. */
@@ -110,6 +120,10 @@ HYDRASCOPE_API const char* hydrascope_layers(const char* before, const char* con
                                              size_t num_words);
 /* A checkpoint's configuration, with all fields; num_classes is 1 where it has no classifier. */
 HYDRASCOPE_API const char* hydrascope_config(const char* file);
+/* The pictures that `word` names as an input of `classify`: `count` paths, which live until this thread's
+   next question. A folder, a pattern and a list name several; any other word names itself. Null where it
+   failed, as for a folder without pictures. */
+HYDRASCOPE_API const char* const* hydrascope_pictures(const char* word, size_t* count);
 
 /* Null where all went well. */
 HYDRASCOPE_API const char* hydrascope_answer_error_code(const hydrascope_answer* answer);

@@ -1,4 +1,4 @@
-"""Attentions that are linear in the number of tokens, as modules of PyTorch with fused kernels and gradients.
+"""Every attention of the program as a module of PyTorch, with gradients, and models of timm as files.
 
     model = timm.create_model("deit_tiny_patch16_224", pretrained=True)
     hydrascope.nn.replace_attention(model, "hydra:last2")
@@ -12,10 +12,8 @@ from .. import _torch
 
 _torch.check()  # before PyTorch is imported
 
-from .attention import (ExpAttention, HedgehogAttention, HydraAttention, LinearAttention, OperatorAttention,
-                        ReluAttention, T2RAttention)
-from .checkpoints import load, save
-from .replacement import attention_of, replace_attention
+from .attention import Attention, HedgehogAttention, HydraAttention, LinearAttention, WindowAttention
+from .checkpoints import attention_of, load, replace_attention, save
 
-__all__ = ["ExpAttention", "HedgehogAttention", "HydraAttention", "LinearAttention", "OperatorAttention",
-           "ReluAttention", "T2RAttention", "attention_of", "load", "replace_attention", "save"]
+__all__ = ["Attention", "HedgehogAttention", "HydraAttention", "LinearAttention", "WindowAttention", "attention_of", "load",
+           "replace_attention", "save"]

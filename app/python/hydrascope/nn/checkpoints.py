@@ -1,4 +1,4 @@
-"""Models of timm as files that the program reads, and back."""
+"""Models of timm with attentions of the program, as files that the program reads, and back."""
 
 from __future__ import annotations
 
@@ -6,77 +6,93 @@ import contextlib
 import functools
 import json
 import os
-import tempfile
-from collections.abc import Mapping
+import stat
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
 import torch
 from safetensors import SafetensorError, safe_open
 from safetensors.torch import save as to_bytes
-from safetensors.torch import save_file
 from torch import Tensor, nn
 
 from .. import _library, _metadata
-from ..errors import (InvalidArgumentError, NotFoundError, UnreadableError, UnsupportedFormatError,
-                      UnwritableError)
-from .replacement import attention_of, has_plain_blocks, put_layers, replace_attention
+from ..errors import InvalidArgumentError, NotFoundError, UnreadableError, UnsupportedFormatError, UnwritableError
+from .attention import Attention
 
 
 def _is_identity(module: object) -> bool:
     return module is None or isinstance(module, nn.Identity)
 
 
-_SETTINGS = ("eps", "approximate", "num_heads", "rotate_half", "temperature", "grid_offset", "grid_indexing", "ref_feat_shape")
+def _is_transformer(model: object) -> bool:
+    return isinstance(model, nn.Module) and hasattr(model, "blocks") and hasattr(model, "patch_embed")
 
 
-def _parts(module: nn.Module) -> list[tuple[str, Any]]:
-    """What a part computes beside its tensors: classes and settings of what it is made of, but for what is for training alone."""
-    return [(name, (type(one).__name__, *(getattr(one, setting, None) for setting in _SETTINGS)))
-            for name, one in module.named_modules() if not _is_identity(one) and "Drop" not in type(one).__name__]
+def is_state(model: object) -> bool:
+    """Whether this is a state dict."""
+    return isinstance(model, Mapping) and len(model) > 0 and all(isinstance(one, Tensor) for one in model.values())
 
 
-def _check_parts(model: Any) -> None:
-    """Refuses plain blocks with another part in them, a block that is not as the first is, and what else no tensor shows."""
-    def refuse(name: str, found: object, wanted: str) -> None:
-        raise InvalidArgumentError(f"the program has no such transformer: {name} is {found}, not {wanted}")
-    first = model.blocks[0]
-    for name, one in model.named_modules():
-        place = name.partition(".")[2].partition(".")[2] if name.startswith("blocks.") else name
-        if place in ("norm1", "norm2", "norm", "fc_norm"):
-            if not _is_identity(one) and not isinstance(one, nn.LayerNorm):
-                refuse(name, type(one).__name__, "LayerNorm")
-            if not _is_identity(one) and one.eps != first.norm1.eps:
-                refuse(f"{name}.eps", one.eps, f"{first.norm1.eps} as blocks.0.norm1's")
-        elif place == "mlp.act":
-            if not isinstance(one, nn.GELU) or one.approximate != "none":
-                refuse(name, repr(one), "exact GELU")
-        elif place.endswith(("_drop", "drop1", "drop2", "drop_path1", "drop_path2", "attn.norm", "q_norm", "k_norm")):
-            if not _is_identity(one) and "Drop" not in type(one).__name__:
-                refuse(name, type(one).__name__, "nothing or a dropout")
-    for index, block in enumerate(model.blocks):
-        for what in ("attn.num_heads", "mlp.fc1.out_features"):
-            found, wanted = (functools.reduce(getattr, what.split("."), one) for one in (block, first))
-            if found != wanted:
-                refuse(f"blocks.{index}.{what}", found, f"{wanted} as blocks.0's")
-        for what in ("attn.qkv.bias", "ls1.gamma", "ls2.gamma"):
-            found, wanted = (what in dict(one.named_parameters()) for one in (block, first))
-            if found != wanted:
-                refuse(f"blocks.{index}.{what}", "there" if found else "missing", f"{'there' if wanted else 'missing'} as in blocks.0")
+def attention_of(model: nn.Module) -> list[tuple[str, dict[str, str]]]:
+    """What each layer runs: the mechanism and its options."""
+    found = [getattr(one, "attn", None) for one in model.blocks]  # type: ignore[union-attr]
+    return [(one.mechanism, one.options) if isinstance(one, Attention) else ("softmax", {}) for one in found]
+
+
+def _foreign_blocks(model: Any) -> list[str]:
+    """Those that are not timm's `vision_transformer.Block` with its `Attention`, or with one of ours."""
+    from timm.models import vision_transformer as timm
+
+    def name(module: object) -> str:  # timm has several classes of one name: beit.Block
+        return f"{type(module).__module__.rpartition('.')[2]}.{type(module).__name__}"
+    return sorted({f"{name(one)} with {name(getattr(one, 'attn', None))}" for one in model.blocks
+                   if type(one) is not timm.Block or not (type(one.attn) is timm.Attention or isinstance(one.attn, Attention))})
+
+
+def replace_attention(model: nn.Module, attn: str, *, attn_opt: str | Sequence[str] = ()) -> nn.Module:
+    """Gives layers of a timm vision transformer another attention, in place, and returns the model.
+
+    `attn` is as `--attn`: "hydra:last2", "softmax:0-9,hydra:10-11", "hedgehog"; `attn_opt` as `--attn-opt`:
+    "hydra.feature_scale=on", "hedgehog:0-5.variant=softmax2". The projections stay; what a mechanism adds starts as the
+    program starts it. Refused, and left as they are, are models with other blocks or another attention than those of timm's
+    `vision_transformer`: EVA, BEiT, CaiT, DINOv3, rotary and relative positions, norms of queries and keys.
+    """
+    if not _is_transformer(model):
+        raise InvalidArgumentError(f"expected a vision transformer of timm, found {type(model).__name__}")
+    if found := _foreign_blocks(model):
+        raise InvalidArgumentError("expected vision_transformer.Block with attention.Attention, found "
+                                   f"{', '.join(found)} ({type(model).__name__})")
+    before = [{"mechanism": name, "options": options} for name, options in attention_of(model)]
+    return _put_layers(model, _library.layers(before, attn=attn, attn_opt=[attn_opt] if isinstance(attn_opt, str) else attn_opt))
+
+
+def _put_layers(model: Any, layers: list[dict[str, Any]]) -> Any:
+    """The same with each layer's mechanism and all of its options."""
+    made: list[tuple[nn.Module, Attention]] = []
+    plain = _library.layers(["softmax"])[0]["options"]
+    for index, (block, before, layer) in enumerate(zip(model.blocks, attention_of(model), layers)):
+        name, options = layer["mechanism"], layer["options"]
+        if (name, options) == before or (before[0] == name == "softmax" and options == plain):
+            continue
+        made.append((block, Attention.in_place_of(
+            block.attn, mechanism=name, training_grid=(int(model.num_prefix_tokens), *model.patch_embed.grid_size), layer=index,
+            depth=len(model.blocks), **options)))
+    for block, attention in made:  # all or none
+        block.attn = attention
+    return model
 
 
 def _config(model: Any, arch: str) -> dict[str, Any] | None:
     """A `VitConfig` of the program; nothing where the model has parts that those lack."""
-    if not has_plain_blocks(model) or not _metadata.are_known(model.state_dict()):
-        return None
     block = model.blocks[0]
-    plain = (_is_identity(getattr(model, "norm_pre", None)) and getattr(model, "rope", None) is None
-             and getattr(model, "attn_pool", None) is None and model.pos_embed is not None and hasattr(block.mlp, "fc2")
-             and not hasattr(block.mlp, "fc1_g") and block.mlp.fc1.out_features == block.mlp.fc2.in_features
-             and _is_identity(getattr(block.mlp, "norm", None)) and model.global_pool in ("token", "avg"))
-    if not plain:
+    ours = tuple(f"{name}." for name, one in model.named_modules() if isinstance(one, Attention))
+    if _foreign_blocks(model) or model.pos_embed is None or \
+            not _metadata.are_known(name for name in model.state_dict() if not name.startswith(ours)) or \
+            not hasattr(block.mlp, "fc2") or block.mlp.fc1.out_features != block.mlp.fc2.in_features or \
+            not all(_is_identity(getattr(model, part, None)) for part in ("norm_pre", "rope", "attn_pool")) or \
+            model.global_pool not in ("token", "avg"):
         return None
-    _check_parts(model)
     height, width = model.patch_embed.img_size
     return {
         "arch": arch, "img_height": height, "img_width": width, "patch_size": model.patch_embed.patch_size[0],
@@ -93,29 +109,6 @@ def _config(model: Any, arch: str) -> dict[str, Any] | None:
                       for name, options in attention_of(model)]}
 
 
-def _unseen(model: Any, blocks: list[Any]) -> dict[str, object]:
-    """Facts about a transformer's answers that no tensor's name or shape shows."""
-    beside = [(name, _parts(one)) for name, one in model.named_children() if name not in ("blocks", "patch_embed", "head")]
-    return {"global_pool": getattr(model, "global_pool", None), "parts beside its blocks": beside,
-            **{f"blocks.{index}": _parts(block) for index, block in enumerate(blocks)}}
-
-
-def _check_as_made(model: Any, arch: str) -> None:
-    """Refuses a transformer that the program knows by its architecture's name alone, and that is not as timm makes it."""
-    pool = getattr(model, "global_pool", None)
-    import timm
-    if timm.is_model(arch):
-        with torch.device("meta"):
-            like = timm.create_model(arch, num_classes=model.num_classes)
-        made = _unseen(like, [like.blocks[0]] * len(model.blocks))
-        differ = [name for name, value in _unseen(model, list(model.blocks)).items() if value != made[name]]
-    else:
-        differ = ["global_pool"] if pool not in ("token", "avg") else []
-    if differ:
-        raise InvalidArgumentError(f"the program has no such transformer: unlike timm's {arch or 'plain ones'} in its "
-                                   f"{' and '.join(differ)} (global_pool {pool})")
-
-
 def _arguments(config: Mapping[str, Any]) -> dict[str, Any]:
     """The arguments that make timm's transformer of a `VitConfig`."""
     same = ("patch_size", "in_chans", "embed_dim", "depth", "num_heads", "mlp_ratio", "qkv_bias", "class_token", "reg_tokens",
@@ -128,6 +121,38 @@ def _arguments(config: Mapping[str, Any]) -> dict[str, Any]:
     if "img_height" in config:
         made["img_size"] = (config["img_height"], config["img_width"])
     return made
+
+
+_SETTINGS = ("num_heads", "rotate_half", "temperature", "grid_offset", "grid_indexing", "ref_feat_shape")
+
+
+def _parts(model: Any) -> dict[str, str]:
+    """What a model is made of: classes and settings of its modules, but for what is for training alone, and its pooling."""
+    def shown(one: nn.Module) -> str:
+        settings = [one.extra_repr(), *(f"{name}={getattr(one, name)}" for name in _SETTINGS if hasattr(one, name))]
+        return f"{type(one).__name__}({', '.join(filter(None, settings))})"
+    return {"global_pool": str(getattr(model, "global_pool", None)),
+            **{name: shown(one) for name, one in model.named_modules()
+               if name and name != "head" and not _is_identity(one) and "Drop" not in type(one).__name__}}
+
+
+def _check_as_made(model: Any, arch: str, config: dict[str, Any] | None) -> None:
+    """Refuses a transformer that no tensor's name or shape tells from the one that the program computes: timm's of this
+    configuration, or architecture."""
+    import timm
+    if config is None and not timm.is_model(arch):
+        return
+    with torch.device("meta"):
+        like = timm.create_model(arch, num_classes=model.num_classes) if config is None else \
+            type(model)(num_classes=model.num_classes, **_arguments(config))
+        if config is not None:
+            _put_layers(like, _library.layers(config["attention"]))
+    found, wanted = _parts(model), _parts(like)
+    for name, part in found.items():
+        of_first = "blocks.0." + name.split(".", 2)[-1] if name.startswith("blocks.") else name
+        expected = wanted.get(name) or wanted.get(of_first if name.count(".") > 1 else "blocks.0", "nothing")
+        if part != expected:
+            raise InvalidArgumentError(f"the program has no such transformer: {name} is {part}, not {expected}")
 
 
 def _cfg(model: nn.Module) -> dict[str, Any]:
@@ -148,40 +173,19 @@ def _input_size(model: Any) -> tuple[int, int, int]:
     return getattr(getattr(model.patch_embed, "proj", None), "in_channels", usual[0]), *size
 
 
-def is_state(model: object) -> bool:
-    """Whether this is a state dict."""
-    return isinstance(model, Mapping) and len(model) > 0 and all(isinstance(one, Tensor) for one in model.values())
-
-
-def save(model: nn.Module | Mapping[str, Tensor], file: str | os.PathLike[str], *, arch: str | None = None) -> None:
+def save(model: nn.Module | Mapping[str, Tensor], file: str | os.PathLike[str], *, arch: str | None = None,
+         _with_head: bool = False) -> None:
     """Writes a timm vision transformer, its attention, size and transform (`pretrained_cfg`) included, or a state dict with
     the name of its architecture, as safetensors that the program reads. A model that `load` made keeps what its file said
     of its classes, licence and origin. A model without a classifier (`num_classes=0`) makes a file without one, which
     `embed` takes, and `hydrascope train`, which makes one."""
-    _save(model, file, arch, {})
-
-
-def save_with_head(model: nn.Module | Mapping[str, Tensor], file: str | os.PathLike[str], arch: str | None) -> None:
-    """The same; a model without a classifier gets one of a single class, which nobody asks."""
-    head: dict[str, Tensor] = {}
-    if isinstance(model, nn.Module) and getattr(model, "num_classes", None) == 0:
-        for name in ("head", "head_dist"):
-            if hasattr(model, name):
-                head |= {f"{name}.weight": torch.zeros(1, model.num_features), f"{name}.bias": torch.zeros(1)}  # type: ignore[call-overload]
-    _save(model, file, arch, head)
-
-
-def _save(model: nn.Module | Mapping[str, Tensor], file: str | os.PathLike[str], arch: str | None,
-          head: Mapping[str, Tensor]) -> None:
-    path = os.fspath(file)
+    path, given = os.fspath(file), os.fspath(file)
     if not path.startswith(("/dev/", "/proc/")):  # descriptors of this process
         path = os.path.realpath(path)
     if not os.path.isdir(os.path.dirname(path)):
-        raise UnwritableError(f"there is no such folder ({os.path.dirname(os.fspath(file))})", os.fspath(file))
+        raise UnwritableError(f"there is no such folder ({os.path.dirname(given)})", given)
     metadata = {"format": "pt"}
-    if isinstance(model, nn.Module):
-        if not hasattr(model, "blocks") or not hasattr(model, "patch_embed"):
-            raise InvalidArgumentError(f"expected a vision transformer of timm or a state dict, found {type(model).__name__}")
+    if isinstance(model, nn.Module) and _is_transformer(model):
         cfg = _cfg(model)
         arch = arch or cfg.get("architecture") or ""
         config = _config(model, arch)
@@ -192,44 +196,47 @@ def _save(model: nn.Module | Mapping[str, Tensor], file: str | os.PathLike[str],
         elif any(name != "softmax" for name, _ in attention_of(model)):
             raise InvalidArgumentError("the program has no such transformer: only one with plain blocks can have another "
                                        "attention")
-        else:
-            _check_as_made(model, arch)
-        state: Mapping[str, Tensor] = model.state_dict()
-    elif isinstance(model, Mapping) and is_state(model):
-        state = model
+        _check_as_made(model, arch, config)
+        state = dict(model.state_dict())
+        if _with_head and model.num_classes == 0:  # of a single class, which nobody asks
+            for name in {"head", "head_dist"} & set(dict(model.named_children())):
+                state |= {f"{name}.weight": torch.zeros(1, model.num_features), f"{name}.bias": torch.zeros(1)}  # type: ignore[call-overload]
+    elif is_state(model):
+        state = dict(model)  # type: ignore[arg-type]
     else:
         raise InvalidArgumentError(f"expected a vision transformer of timm or a state dict, found {type(model).__name__}")
     if arch:
         metadata["arch"] = arch
-    tensors = {name: one.detach().cpu().contiguous().clone() for name, one in {**state, **head}.items()}
+    tensors = {name: one.detach().cpu().contiguous().clone() for name, one in state.items()}
     try:
-        _write(tensors, path, metadata)
+        _write(to_bytes(tensors, metadata), path)
     except (OSError, SafetensorError) as error:
-        raise UnwritableError(f"{error} ({os.fspath(file)})", os.fspath(file)) from error
+        raise UnwritableError(f"{error} ({given})", given) from error
 
 
-def _write(tensors: dict[str, Tensor], path: str, metadata: dict[str, str]) -> None:
-    """The file is whole or as it was, and has the mode that others have here: safetensors makes files for their owner alone."""
-    if path.startswith(("/dev/", "/proc/")) or (os.path.exists(path) and not os.path.isfile(path)):  # no file to replace
+def _write(data: bytes, path: str) -> None:
+    """The file is whole or as it was; a pipe is no file to replace."""
+    if path.startswith(("/dev/", "/proc/")) or (os.path.exists(path) and not os.path.isfile(path)):
         with open(path, "ab") as stream:
-            stream.write(to_bytes(tensors, metadata))
+            stream.write(data)
         return
-    with tempfile.TemporaryDirectory(prefix=".hydrascope-", dir=os.path.dirname(path)) as folder:
-        inside = os.path.join(folder, "model")
-        with open(inside, "xb") as empty:
-            mode = os.fstat(empty.fileno()).st_mode
+    new = f"{path}.{os.getpid()}.new"
+    try:
+        with open(new, "xb") as stream:
+            stream.write(data)
         with contextlib.suppress(FileNotFoundError):
-            mode = os.stat(path).st_mode
-        save_file(tensors, inside, metadata)
-        os.chmod(inside, mode & 0o777)
-        os.replace(inside, path)
+            os.chmod(new, stat.S_IMODE(os.stat(path).st_mode))
+        os.replace(new, path)
+    finally:
+        with contextlib.suppress(FileNotFoundError):
+            os.unlink(new)
 
 
 def load(file: str | os.PathLike[str], model: nn.Module | None = None) -> nn.Module:
     """A file of the program's, or of `save`, as a timm model with the file's attention and transform (`pretrained_cfg`); or
     into `model`, whose attention and transform become the file's. `file` may also be the name of a bundled model, or a
-    folder of timm's with its config.json. Needs mechanisms that have modules here. A file without a classifier makes a
-    model without one."""
+    folder of timm's with its config.json. A file without a classifier makes a model without one."""
+    import timm
     path = os.fspath(file)
     if not os.path.exists(path) and os.sep not in path:
         from ..conversion import run
@@ -253,7 +260,6 @@ def load(file: str | os.PathLike[str], model: nn.Module | None = None) -> nn.Mod
     if model is None:
         if not metadata.get("arch"):
             raise InvalidArgumentError(f"the file does not say which architecture it holds: give a model of it ({path})")
-        import timm
         if not timm.is_model(metadata["arch"]):
             raise InvalidArgumentError(f"timm has no model '{metadata['arch']}': give a model like the file's ({path})")
         arguments = _arguments(config)
@@ -264,7 +270,7 @@ def load(file: str | os.PathLike[str], model: nn.Module | None = None) -> nn.Mod
             arguments["dynamic_img_size"] = True
         model = timm.create_model(metadata["arch"], num_classes=len(state.get("head.weight", ())), **arguments)
     if config.get("attention"):
-        put_layers(model, _library.layers(config["attention"]))
+        _put_layers(model, _library.layers(config["attention"]))
     if not config and metadata.get("attention", "softmax") != "softmax":
         replace_attention(model, metadata["attention"])
     if config:

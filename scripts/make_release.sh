@@ -1,14 +1,25 @@
 #!/usr/bin/env bash
-# Packs the release build and makes the container image hydrascope:VERSION of it (scripts/Containerfile), with docker,
-# podman or buildah, whichever works; then has the image classify the photographs that are in it.
-#   scripts/make_container.sh [BASE]
+# A release in build/dist: the Python package, the tarball, Containerfile and SHA256SUMS. Then the container image
+# hydrascope:VERSION of them, with docker, podman or buildah, whichever works, which classifies the photographs in it.
+#   scripts/make_release.sh [BASE]
 # BASE is the image that it is built on: debian:12-slim, or where that cannot be fetched, one that debootstrap makes of
-# Debian's packages. Ends with 77 where no tool works.
-#   HYDRASCOPE_BUILD=FOLDER  where the build is (default: build/release)
+# Debian's packages. Ends with 77 where no tool makes the image, or the wheel's tools cannot be had.
+#   HYDRASCOPE_BUILD=FOLDER  a finished build, taken as it is (default: build/release, which is built here)
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 base=${1:-debian:12-slim}
-build=${HYDRASCOPE_BUILD:-build/release}
+out=build/dist
+rm -rf $out
+mkdir -p $out
+[ -n "${HYDRASCOPE_BUILD:-}" ] || scripts/build.sh hydrascope hydrascope_engine hydrascope_library
+export HYDRASCOPE_BUILD=${HYDRASCOPE_BUILD:-build/release}
+HYDRASCOPE_WHEEL=$out scripts/make_wheel.sh
+cpack --config "$HYDRASCOPE_BUILD/CPackConfig.cmake" -B $out >$out/cpack.log 2>&1 || { cat $out/cpack.log >&2; exit 1; }
+rm -rf $out/cpack.log $out/_CPack_Packages
+cp scripts/Containerfile $out/
+(cd $out && sha256sum -- * >SHA256SUMS)
+(cd $out && ls -l) >&2
+
 # A container inside another, as in continuous integration, has no more rights than that.
 export BUILDAH_ISOLATION=${BUILDAH_ISOLATION:-chroot}
 work=$(mktemp -d)
@@ -39,12 +50,9 @@ done
 if [ -z "$tool" ] && [ $# -eq 0 ] && command -v buildah >/dev/null 2>&1 && command -v debootstrap >/dev/null 2>&1; then
   make_base && tool=buildah
 fi
-[ -n "$tool" ] || { echo "skipped: no docker, podman or buildah here runs $base"; exit 77; }
+[ -n "$tool" ] || { echo "skipped: the image, no docker, podman or buildah here runs $base; \`docker build -t hydrascope $out\` makes it"; exit 77; }
 
-cpack --config "$build/CPackConfig.cmake" -B "$work" >"$work/cpack.log" 2>&1 || { cat "$work/cpack.log" >&2; exit 1; }
-mkdir "$work/context"
-mv "$work"/hydrascope-*.tar.gz "$work/context/hydrascope.tar.gz"
-image=hydrascope:$(sed -n 's/^set(CPACK_PACKAGE_VERSION "\(.*\)")$/\1/p' "$build/CPackConfig.cmake")
-"$tool" build --build-arg "BASE=$base" -t "$image" -f scripts/Containerfile "$work/context" >&2
+image=hydrascope:$(sed -n 's/^set(CPACK_PACKAGE_VERSION "\(.*\)")$/\1/p' "$HYDRASCOPE_BUILD/CPackConfig.cmake")
+"$tool" build --build-arg "BASE=$base" -t "$image" -f $out/Containerfile $out >&2
 run_in "$tool" "$image" sh -c 'hydrascope classify --no-progress /opt/hydrascope-*/share/hydrascope/images && hydrascope doctor | grep decoder' >&2
 echo "$tool built $image on $base"
