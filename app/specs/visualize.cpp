@@ -28,7 +28,7 @@ viz::Sign parse_sign(const std::string& word) {
 }
 
 viz::Sampling parse_blocks(const std::string& word) {
-  return word == "true" ? viz::Sampling::nearest : viz::Sampling::bilinear;
+  return word == "true" ? viz::Sampling::nearest : viz::Sampling::smooth;
 }
 
 viz::ImageFormat parse_image_format(const std::string& word) {
