@@ -1,6 +1,7 @@
 #include "app/options/option_builders.h"
 
 #include "app/run/usage_error.h"
+#include "model/image/transform_plan.h"
 
 #include <algorithm>
 #include <utility>
@@ -44,8 +45,9 @@ Option& named(std::vector<Option>& options, std::string_view name) {
 
 void refuse_beside_views(const ParsedOptions& options,
                          std::initializer_list<std::string_view> names) {
+  if (!options.given("views")) return;
   const std::string& views = options.text("views");
-  if (views != "tiles" && views != "pyramid") return;
+  if (!image::facts_of(image::parse_views(views)).are_several) return;
   for (const std::string_view name : names) {
     if (!options.given(name)) continue;
     throw UsageError("works where a picture is one view",

@@ -57,33 +57,44 @@ TransformRequest transform_request(const ParsedOptions& options) {
   read.take("print-transform", request.is_printed);
   bool is_native = false;
   read.take("native", is_native);
-  if (is_native) request.native = {true, options.origin("native")};
-  if (read.given("views")) {
-    const std::string& views = options.text("views");
-    if (is_native && views != "native")
+  read.take("views", request.views, [&] { return image::parse_views(options.text("views")); });
+  if (is_native) {
+    if (request.views && request.views->value != image::Views::native)
       throw Error(ErrorCode::invalid_argument, "two answers to what of a picture is classified",
-                  options.origin("native") + " with " + options.origin("views") + " " + views);
-    if (views == "native") request.native = {true, "`native`"};
-    for (const auto tiling : {image::Tiling::tiles, image::Tiling::pyramid, image::Tiling::look})
-      if (views == image::views_name({.tiling = tiling}))
-        request.views = {tiling, options.origin("views")};
+                  options.origin("native") + " with " + options.origin("views") + " " +
+                      options.text("views"));
+    request.views = {image::Views::native, options.origin("native")};
   }
+  const image::Views views = request.views ? request.views->value : image::Views::whole;
   read.take("look-model", request.look_model);
-  if (!request.look_model.empty() &&
-      !(request.views && request.views->value == image::Tiling::look))
+  if (!request.look_model.empty() && views != image::Views::look)
     throw UsageError("is the model of closer looks", options.origin("look-model"),
                      "add `views` look");
-  if (request.native && request.img_size) {
+  if (views == image::Views::native && request.img_size) {
     throw Error(ErrorCode::invalid_argument, "`native` keeps the picture's own size",
                 "`native` with `img_size`");
   }
-  const bool has_no_crop = request.views && request.views->value != image::Tiling::pyramid;
-  if ((request.native || has_no_crop) && (request.crop_pct || request.crop_mode)) {
+  if (!image::facts_of(views).have_crop && (request.crop_pct || request.crop_mode)) {
     throw Error(ErrorCode::invalid_argument, "nothing is resized and cropped there",
                 (request.crop_pct ? request.crop_pct->origin : request.crop_mode->origin) +
-                    " with " + (request.native ? request.native->origin : request.views->origin));
+                    " with " + request.views->origin);
   }
   return request;
+}
+
+void look_by_default(const ParsedOptions& options, ModelRequest& model,
+                     TransformRequest& transform) {
+  for (const char* name : {"model",       "checkpoint", "use-ema",       "num-classes",
+                           "reset-head",  "attn",       "attn-opt",      "rel-pos",
+                           "rel-pos-opt", "pos-embed",  "pos-interp",    "overview",
+                           "native",      "views",      "img-size",      "crop-pct",
+                           "crop-mode",   "fit",        "interpolation", "mean",
+                           "std",         "against",    "against-attn",  "against-attn-opt",
+                           "save-input"})
+    if (options.declares(name) && options.given(name)) return;
+  model.word = kLargePicturesModel;
+  transform.views = {image::Views::look, "the default"};
+  transform.is_default = true;
 }
 
 RunRequest run_request(const ParsedOptions& options, AutoExif exif) {
@@ -154,6 +165,7 @@ PicturesRequest pictures_request(const ParsedOptions& options, AutoExif exif) {
   const OptionReader read(options);
   read.take("recursive", request.recursive);
   read.take("labels", request.labels);
+  if (exif == AutoExif::upright) look_by_default(options, request.model, request.transform);
   return request;
 }
 

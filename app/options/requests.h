@@ -47,13 +47,17 @@ struct TransformRequest {
   std::optional<Asked<std::array<double, 3>>> mean = {};
   std::optional<Asked<std::array<double, 3>>> std = {};
   std::optional<image::Fit> fit = {};  ///< otherwise pad; corner at the size that the model is for
-  std::optional<Asked<bool>> native = {};
-  std::optional<Asked<image::Tiling>> views = {};  ///< where a picture is several
-  std::string look_model = {};                     ///< of the looks; "": `Session::of` says which
-  bool is_printed = false;                         ///< `--print-transform`
+  std::optional<Asked<image::Views>> views = {};
+  std::string look_model = {};  ///< of the looks; "": `Session::of` says which
+  bool is_default = false;      ///< nothing was asked for, and `look_by_default` chose `views`
+  bool is_printed = false;      ///< `--print-transform`
 };
 /// Throws Error(invalid_argument) for options that do not go together.
 TransformRequest transform_request(const ParsedOptions& options);
+/// What people see who say nothing of model, transform and views: a closer look, by the bundled models. Leaves
+/// everything else as it is, and what needs one view, or compares models.
+void look_by_default(const ParsedOptions& options, ModelRequest& model,
+                     TransformRequest& transform);
 
 /// The meaning of `--exif auto`: people look at pictures upright; to learn and to score they stay as they
 /// are stored, as the tools do that published scores come from.

@@ -112,8 +112,11 @@ VisualizeRequest visualize_request(const ParsedOptions& options) {
 OutputOptions heatmap_outputs(const VisualizeRequest& request, std::size_t num_maps, int threads) {
   OutputOptions outputs = request.outputs;
   viz::require_encoder(outputs.image_format);
+  const bool have_places = request.transform.views &&
+                           request.transform.views->value != image::Views::whole &&
+                           request.transform.views->value != image::Views::native;
   // A font that is named is opened in any case: what is wrong with it is said.
-  if (outputs.figure.has_extras(num_maps) || request.transform.views || !request.font.empty())
+  if (outputs.figure.has_extras(num_maps) || have_places || !request.font.empty())
     outputs.font = open_font(request.font);
   outputs.threads = threads;
   return outputs;
