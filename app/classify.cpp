@@ -33,7 +33,8 @@ void check_resumable(const ClassifyRequest& request) {
 }
 
 ClassifyRequest classify_request(const ParsedOptions& options) {
-  ClassifyRequest request{pictures_request(options, AutoExif::upright)};
+  ClassifyRequest request{
+      pictures_request(options, AutoExif::upright, {&ClassifyRequest::save_input})};
   refuse_beside_views(options, {&ClassifyRequest::save_logits, &ClassifyRequest::save_input});
   options.fill(request);
   for (const auto& [field, file] :

@@ -39,8 +39,8 @@ void add_run(Summary& summary, Session& session, const PipelineTiming& timing) {
   if (const auto values = computed_options(source.config); !values.empty())
     summary.add("attention_options", values);
   summary.add_size("img_size", transform.img_size.height, transform.img_size.width);
-  summary.add("native", transform.native);
-  summary.add("views", image::views_name(transform));
+  summary.add("native", transform.views == image::Views::native);
+  summary.add("views", image::name(transform.views));
   summary.add("crop_pct", transform.crop_pct, 3);
   summary.add("interpolation", std::string(image::name(transform.interpolation)));
   summary.add("precision", std::string(classifier.options().precision.name()));

@@ -38,7 +38,8 @@ struct ServeRequest {
 ServeRequest serve_request(const ParsedOptions& options) {
   ServeRequest request{service_request(options, /*wants_maps=*/true)};
   ServiceRequest& service = request.service;
-  service.embeds = !service.transform.views;
+  service.embeds =
+      !(service.transform.views && image::facts_of(service.transform.views->value).are_several);
   // What is let in is counted where it comes in.
   service.most_waiting = std::numeric_limits<std::int32_t>::max();
   service.most_maps = kMostMaps;

@@ -97,8 +97,7 @@ std::vector<Input> spread(const std::vector<Input>& inputs) {
 at::Tensor calibration_images(const std::string& word, const ModelSource& source,
                               image::TransformConfig transform, const Console& console) {
   if (word == "none") return {};
-  transform.tiling = image::Tiling::none;
-  transform.native = false;  // one size for all of them
+  transform.views = image::Views::whole;  // one size for all of them
   transform.img_size = {source.config.img_height, source.config.img_width};
   std::vector<at::Tensor> images;
   for (const Input& input : spread(named_inputs(word))) {

@@ -5,6 +5,7 @@
 #include "model/config/architectures.h"
 
 #include <filesystem>
+#include <initializer_list>
 #include <string_view>
 #include <utility>
 
@@ -35,7 +36,7 @@ bool keeps_corner(const image::TransformConfig& transform, const model::VitConfi
   const auto whole = [&](std::int64_t edge) { return edge - edge % config.patch_size; };
   const image::Size& size = transform.img_size;
   const image::Size own{config.img_height, config.img_width};
-  return !transform.native && size != own &&
+  return transform.views != image::Views::native && size != own &&
          image::Size{whole(size.height), whole(size.width)} == own;
 }
 
@@ -93,9 +94,9 @@ ResolvedTransform resolve_transform(const TransformRequest& request, const Model
     checkpoint::parse_timm_transform(text, "metadata of " + file.filename().string(),
                                      file.string() + ": metadata 'transform'")
         .apply_to(config, result.origins);
-    config.native = false;
+    config.views = image::Views::whole;
   }
-  if (request.img_size) config.native = false;
+  if (request.img_size) config.views = image::Views::whole;
   const auto take = [&](const auto& asked, const char* field, auto& value) {
     if (!asked) return;
     value = asked->value;
@@ -107,7 +108,13 @@ ResolvedTransform resolve_transform(const TransformRequest& request, const Model
   take(request.interpolation, "interpolation", config.interpolation);
   take(request.mean, "mean", config.mean);
   take(request.std, "std", config.std);
-  take(request.native, "size", config.native);
+  if (request.views) config.views = request.views->value;
+  const bool is_native = config.views == image::Views::native;
+  take(request.views, is_native ? "size" : "views", config.views);
+  if (config.views == image::Views::look && !request.img_size) {
+    config.img_size = {kLookEdge, kLookEdge};
+    result.origins["img_size"] = request.views->origin;
+  }
   config.fit = request.fit.value_or(keeps_corner(config, source.config) ? image::Fit::corner
                                                                         : image::Fit::pad);
   // As timm does where a model takes another number of channels than the values are for.
@@ -115,22 +122,15 @@ ResolvedTransform resolve_transform(const TransformRequest& request, const Model
     config.mean.fill((config.mean[0] + config.mean[1] + config.mean[2]) / 3);
     config.std.fill((config.std[0] + config.std[1] + config.std[2]) / 3);
   }
-  if (config.native) {
-    for (const char* unused : {"img_size", "crop_pct", "crop_mode", "interpolation"})
-      result.origins.erase(unused);
-  } else {
-    result.origins.erase("size");
-  }
   check_transform(config);
-  take(request.views, "views", config.tiling);
-  if (config.tiling == image::Tiling::look && !request.img_size) {
-    config.img_size = {kLookEdge, kLookEdge};
-    result.origins["img_size"] = request.views->origin;
-    config.native = false;
-  }
-  if (config.tiling == image::Tiling::tiles || config.tiling == image::Tiling::look) {
-    for (const char* unused : {"crop_pct", "crop_mode"}) result.origins.erase(unused);
-  }
+  const auto leave_out = [&](std::initializer_list<const char*> unused) {
+    for (const char* field : unused) result.origins.erase(field);
+  };
+  if (is_native)
+    leave_out({"img_size", "interpolation"});
+  else
+    leave_out({"size"});
+  if (!image::facts_of(config.views).have_crop) leave_out({"crop_pct", "crop_mode"});
   return result;
 }
 

@@ -2,6 +2,7 @@
 
 #include "app/options/requests.h"
 #include "app/run/usage_error.h"
+#include "model/image/transform_plan.h"
 
 #include <algorithm>
 #include <utility>
@@ -42,7 +43,7 @@ Option& row_of(std::vector<Option>& options, const Field& field) {
 
 void refuse_beside_views(const ParsedOptions& options, std::initializer_list<Field> fields) {
   const GivenOption& views = options[&TransformRequest::views];
-  if (!views.is("tiles") && !views.is("pyramid")) return;
+  if (!views.given() || !image::facts_of(image::parse_views(views.text())).are_several) return;
   for (const Field& field : fields) {
     if (!options.given(field)) continue;
     throw UsageError("works where a picture is one view",

@@ -7,6 +7,7 @@
 #include "kernels/error.h"
 #include "kernels/number_text.h"
 
+#include <algorithm>
 #include <cstdlib>
 #include <string_view>
 #include <unistd.h>
@@ -29,33 +30,59 @@ TransformRequest transform_request(const ParsedOptions& options) {
   TransformRequest request;
   options.fill(request);
   const GivenOption* native = options.find(&TransformRequest::native);
-  const bool is_native = native != nullptr && native->flag();
-  if (is_native) request.native = {true, native->origin};
-  if (options.given(&TransformRequest::views)) {
-    const GivenOption& given = options[&TransformRequest::views];
-    const std::string& views = given.text();
-    if (is_native && views != "native")
+  if (native != nullptr && native->flag()) {
+    if (request.views && request.views->value != image::Views::native)
       throw Error(ErrorCode::invalid_argument, "two answers to what of a picture is classified",
-                  native->origin + " with " + given.origin + " " + views);
-    if (views == "native") request.native = {true, "`native`"};
-    for (const auto tiling : {image::Tiling::tiles, image::Tiling::pyramid, image::Tiling::look})
-      if (views == image::views_name({.tiling = tiling})) request.views = {tiling, given.origin};
+                  native->origin + " with " + request.views->origin + " " +
+                      options[&TransformRequest::views].text());
+    request.views = {image::Views::native, native->origin};
   }
-  if (!request.look_model.empty() &&
-      !(request.views && request.views->value == image::Tiling::look))
+  const image::Views views = request.views ? request.views->value : image::Views::whole;
+  if (!request.look_model.empty() && views != image::Views::look)
     throw UsageError("is the model of closer looks", options[&TransformRequest::look_model].origin,
                      "add `views` look");
-  if (request.native && request.img_size) {
+  if (views == image::Views::native && request.img_size) {
     throw Error(ErrorCode::invalid_argument, "`native` keeps the picture's own size",
                 "`native` with `img_size`");
   }
-  const bool has_no_crop = request.views && request.views->value != image::Tiling::pyramid;
-  if ((request.native || has_no_crop) && (request.crop_pct || request.crop_mode)) {
+  if (!image::facts_of(views).have_crop && (request.crop_pct || request.crop_mode)) {
     throw Error(ErrorCode::invalid_argument, "nothing is resized and cropped there",
                 (request.crop_pct ? request.crop_pct->origin : request.crop_mode->origin) +
-                    " with " + (request.native ? request.native->origin : request.views->origin));
+                    " with " + request.views->origin);
   }
   return request;
+}
+
+void look_by_default(const ParsedOptions& options, ModelRequest& model, TransformRequest& transform,
+                     std::initializer_list<Field> others) {
+  using Model = ModelRequest;
+  using Transform = TransformRequest;
+  static const std::vector<Field> kFields{&Model::word,
+                                          &Model::checkpoint,
+                                          &Model::use_ema,
+                                          &Model::num_classes,
+                                          &Model::reset_head,
+                                          &Model::attention,
+                                          &Model::attention_options,
+                                          &Model::rel_pos,
+                                          &Model::rel_pos_options,
+                                          &Model::pos_embed,
+                                          &Model::pos_interp,
+                                          &Model::overview,
+                                          &Transform::native,
+                                          &Transform::views,
+                                          &Transform::img_size,
+                                          &Transform::crop_pct,
+                                          &Transform::crop_mode,
+                                          &Transform::fit,
+                                          &Transform::interpolation,
+                                          &Transform::mean,
+                                          &Transform::std};
+  const auto is_given = [&](const Field& field) { return options.given(field); };
+  if (std::ranges::any_of(kFields, is_given) || std::ranges::any_of(others, is_given)) return;
+  model.word = kLargePicturesModel;
+  transform.views = {image::Views::look, "the default"};
+  transform.is_default = true;
 }
 
 RunRequest run_request(const ParsedOptions& options, AutoExif exif) {
@@ -104,7 +131,8 @@ OutputRequest output_request(const ParsedOptions& options) {
   return request;
 }
 
-PicturesRequest pictures_request(const ParsedOptions& options, AutoExif exif) {
+PicturesRequest pictures_request(const ParsedOptions& options, AutoExif exif,
+                                 std::initializer_list<Field> one_view) {
   PicturesRequest request;
   options.fill(request);
   request.console = console_request(options);
@@ -113,6 +141,8 @@ PicturesRequest pictures_request(const ParsedOptions& options, AutoExif exif) {
   request.run = run_request(options, exif);
   request.words = input_words(options);
   request.output = output_request(options);
+  if (exif == AutoExif::upright)
+    look_by_default(options, request.model, request.transform, one_view);
   return request;
 }
 

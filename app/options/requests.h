@@ -49,13 +49,18 @@ struct TransformRequest {
   std::optional<Asked<std::array<double, 3>>> mean = {};
   std::optional<Asked<std::array<double, 3>>> std = {};
   std::optional<image::Fit> fit = {};  ///< otherwise pad; corner at the size that the model is for
-  std::optional<Asked<bool>> native = {};
-  std::optional<Asked<image::Tiling>> views = {};  ///< where a picture is several
-  std::string look_model = {};                     ///< of the looks; "": `Session::of` says which
-  bool is_printed = false;                         ///< `--print-transform`
+  std::optional<Asked<image::Views>> views = {};  ///< native also by `--native`
+  bool native = false;                            ///< `--native`
+  std::string look_model = {};                    ///< of the looks; "": `Session::of` says which
+  bool is_default = false;  ///< nothing was asked for, and `look_by_default` chose `views`
+  bool is_printed = false;  ///< `--print-transform`
 };
 /// Throws Error(invalid_argument) for options that do not go together.
 TransformRequest transform_request(const ParsedOptions& options);
+/// What people see who say nothing of model, transform and views: a closer look, by the bundled models. Leaves
+/// everything else as it is. Does nothing beside `others`: options that need one view, or compare models.
+void look_by_default(const ParsedOptions& options, ModelRequest& model, TransformRequest& transform,
+                     std::initializer_list<Field> others);
 
 /// The meaning of `--exif auto`: people look at pictures upright; to learn and to score they stay as they
 /// are stored, as the tools do that published scores come from.
@@ -115,7 +120,9 @@ struct PicturesRequest {
   LabelType label_type = LabelType::name;
   OutputRequest output;
 };
-PicturesRequest pictures_request(const ParsedOptions& options, AutoExif exif);
+/// `one_view`: options beside which pictures are not looked at closer by default.
+PicturesRequest pictures_request(const ParsedOptions& options, AutoExif exif,
+                                 std::initializer_list<Field> one_view = {});
 
 /// "224x224", height first, as in --img-size.
 std::string size_text(const image::Size& size);

@@ -140,7 +140,8 @@ std::vector<Option> views_options() {
             "overlapping tiles of the model's size, each class by its best tile; pyramid: the "
             "whole, and tiles at the picture's size and its halves; look: one pass at 1088 pixels "
             "(--img-size) along the shorter edge, then closer where its map says",
-            for_field(&TransformRequest::views), by_default("whole"),
+            into(&TransformRequest::views, image::parse_views),
+            otherwise("look; whole beside a model, a size or a crop, and to evaluate"),
             one_of({"whole", "native", "tiles", "pyramid", "look"})),
        text("look-model", "model that looks closer, with --views look",
             into(&TransformRequest::look_model), takes("MODEL"),

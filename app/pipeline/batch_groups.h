@@ -24,9 +24,9 @@ class BatchGroups {
  public:
   static constexpr std::int64_t kMostAutomaticBatch = 256;
 
-  /// `model` must outlive it; `batch_size` 0: chosen by the number of tokens.
-  BatchGroups(const model::inference::Engine& model, std::int64_t batch_size)
-      : model_(model), batch_size_(batch_size) {}
+  /// Both must outlive it; the batch size 0 is chosen by the number of tokens.
+  BatchGroups(model::inference::Engine& model, const PipelineOptions& options)
+      : model_(model), options_(options) {}
 
   [[nodiscard]] bool empty() const { return groups_.empty(); }
 
@@ -66,18 +66,20 @@ class BatchGroups {
   }
 
  private:
-  /// What a batch has in common: the model's input size, and that of the tensors, which differ
+  /// What a batch has in common: the model, its input size, and that of the tensors, which differ
   /// where bytes are padded without this program's knowledge.
   struct Group {
     std::pair<std::int64_t, std::int64_t> model_size;
     std::pair<std::int64_t, std::int64_t> tensor_size;
+    bool is_small;
     auto operator<=>(const Group&) const = default;
   };
   using Groups = std::map<Group, std::deque<PipelineItem>>;
 
   static Group group_of(const PipelineResult& result) {
     return {{result.model_size.height, result.model_size.width},
-            {result.tensor.size(0), result.tensor.size(1)}};
+            {result.tensor.size(0), result.tensor.size(1)},
+            result.is_small};
   }
 
   /// There must be one.
@@ -90,16 +92,17 @@ class BatchGroups {
     const auto& [height, width] = group.model_size;
     const auto limit = limits_.find(group.model_size);
     if (limit != limits_.end()) return limit->second;
-    if (batch_size_ > 0) return batch_size_;
-    return std::clamp<std::int64_t>(model_.enough_tokens() / model_.num_tokens(height, width), 1,
+    if (options_.batch_size > 0) return options_.batch_size;
+    const model::inference::Engine& engine = seer_of(options_, model_, group.is_small).engine;
+    return std::clamp<std::int64_t>(engine.enough_tokens() / engine.num_tokens(height, width), 1,
                                     kMostAutomaticBatch);
   }
   [[nodiscard]] bool is_full(const Groups::value_type& group) const {
     return std::ssize(group.second) >= batch_for(group.first);
   }
 
-  const model::inference::Engine& model_;
-  std::int64_t batch_size_;
+  model::inference::Engine& model_;
+  const PipelineOptions& options_;
   Groups groups_;
   std::map<std::pair<std::int64_t, std::int64_t>, std::int64_t> limits_;  // found by trying
 };

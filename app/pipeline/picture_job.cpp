@@ -6,6 +6,7 @@
 #include "kernels/error.h"
 #include "model/image/several_pictures.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <fstream>
 #include <istream>
@@ -148,8 +149,18 @@ std::vector<PictureJob> cut_into_views(PictureJob job, const PipelineOptions& op
   return views;
 }
 
-PipelineResult prepare(PictureJob job, const PipelineOptions& options, bool takes_bytes,
-                       CoreSeconds& seconds) {
+bool PipelineOptions::Looking::is_small(const image::Size& picture, bool is_frame) const {
+  const auto shorter = [](const image::Size& size) { return std::min(size.height, size.width); };
+  return shorter(picture) < 2 * shorter(whole.img_size) || (is_default && is_frame);
+}
+
+Seer seer_of(const PipelineOptions& options, model::inference::Engine& model, bool is_small) {
+  if (is_small) return {*options.looking->engine, options.looking->whole};
+  return {model, options.transform};
+}
+
+PipelineResult prepare(PictureJob job, const PipelineOptions& options,
+                       model::inference::Engine& model, CoreSeconds& seconds) {
   PipelineResult result;
   result.frame = job.frame;
   result.time = job.time;
@@ -171,17 +182,20 @@ PipelineResult prepare(PictureJob job, const PipelineOptions& options, bool take
     }
     decoded = thread_cpu_seconds();
     result.picture = {job.picture->height, job.picture->width};
+    result.is_small =
+        options.looking && options.looking->is_small(result.picture, result.frame.has_value());
+    const auto& [engine, transform] = seer_of(options, model, result.is_small);
     if (!job.view)
       result.view.plan =
-          image::plan_transform(options.transform, result.picture, options.decode.max_pixels);
+          image::plan_transform(transform, result.picture, options.decode.max_pixels);
     const image::TransformPlan& plan = result.view.plan;
-    result.note = image::describe_fit(options.transform, plan);
+    result.note = image::describe_fit(transform, plan);
     if (!job.note.empty()) result.note += (result.note.empty() ? "" : "; ") + job.note;
     result.model_size = plan.output;
-    result.tensor = image::transform_pixels(options.transform, *job.picture, plan);
-    if (!takes_bytes || options.transform.in_chans != 3)
-      result.tensor = image::normalise(options.transform, result.tensor, plan.output);
-    const bool is_kept = options.keep_picture || options.transform.tiling == image::Tiling::look;
+    result.tensor = image::transform_pixels(transform, *job.picture, plan);
+    if (!takes_bytes(engine) || transform.in_chans != 3)
+      result.tensor = image::normalise(transform, result.tensor, plan.output);
+    const bool is_kept = options.keep_picture || (options.looking && !result.is_small);
     if (is_kept && !job.view) result.pixels = std::move(*job.picture);
   } catch (...) {
     fail(result);
@@ -191,9 +205,10 @@ PipelineResult prepare(PictureJob job, const PipelineOptions& options, bool take
 }
 
 at::Tensor model_input(const PipelineOptions& options, const PipelineResult& result) {
-  return result.tensor.scalar_type() == at::kByte
-             ? image::normalise(options.transform, result.tensor, result.model_size)
-             : result.tensor;
+  if (result.tensor.scalar_type() != at::kByte) return result.tensor;
+  const image::TransformConfig& transform =
+      result.is_small ? options.looking->whole : options.transform;
+  return image::normalise(transform, result.tensor, result.model_size);
 }
 
 }  // namespace hydrascope::app

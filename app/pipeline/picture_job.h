@@ -43,9 +43,9 @@ std::vector<PictureJob> cut_into_views(PictureJob job, const PipelineOptions& op
 /// Of pixels and tensors.
 std::int64_t byte_size(const PipelineResult& result);
 
-/// All of the result that comes before the model: `tensor` as bytes where `takes_bytes`, or why
+/// All of the result that comes before the model: `tensor` as bytes where its engine takes bytes, or why
 /// there is none.
-PipelineResult prepare(PictureJob job, const PipelineOptions& options, bool takes_bytes,
-                       CoreSeconds& seconds);
+PipelineResult prepare(PictureJob job, const PipelineOptions& options,
+                       model::inference::Engine& model, CoreSeconds& seconds);
 
 }  // namespace hydrascope::app

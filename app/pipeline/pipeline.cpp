@@ -29,9 +29,8 @@ namespace {
 using Item = PipelineItem;
 
 model::inference::ImageBatch batch_of(std::vector<at::Tensor> images, const image::Size& size,
-                                      const PipelineOptions& options) {
-  return {std::move(images),    {}, size.height, size.width, options.transform.mean,
-          options.transform.std};
+                                      const image::TransformConfig& transform) {
+  return {std::move(images), {}, size.height, size.width, transform.mean, transform.std};
 }
 
 class Pipeline {
@@ -43,16 +42,15 @@ class Pipeline {
         options_(options),
         done_(done),
         most_under_way_(model::inference::most_under_way(model)),
-        takes_bytes_(takes_bytes(model)),
-        groups_(model, options.batch_size) {
+        groups_(model, options) {
     const std::int64_t largest_batch =
         options.batch_size > 0 ? options.batch_size
                                : std::clamp<std::int64_t>(model.enough_tokens() / kFewTokens, 1,
                                                           BatchGroups::kMostAutomaticBatch);
     // Batches under way, one that is gathered meanwhile, and what the workers hold.
     window_ = (most_under_way_ + 1) * largest_batch + 2 * options.workers;
-    views_ = kind_of_views(options.transform);
-    in_order_ = options.in_order || !views_.empty();
+    are_several_ = image::facts_of(options.transform.views).are_several;
+    in_order_ = options.in_order || are_several_;
   }
   Pipeline(const Pipeline&) = delete;
   Pipeline& operator=(const Pipeline&) = delete;
@@ -120,9 +118,9 @@ class Pipeline {
     bool has_frames = false;
     try {
       // A class that is found in one place of a frame and in another of the next has no steady map.
-      if (options_.transform.tiling != image::Tiling::none && options_.keep_picture)
+      if (are_several_ && options_.keep_picture)
         throw Error(ErrorCode::unsupported_format,
-                    "is a video; `views` " + std::string(image::views_name(options_.transform)) +
+                    "is a video; `views` " + std::string(image::name(options_.transform.views)) +
                         " draws pictures");
       video.emplace(input.path, options_.video_stride);
       image::VideoFacts facts = video->facts();
@@ -149,7 +147,7 @@ class Pipeline {
 
   /// Pushes a picture, or each of the views that it is cut into here; false when the run is over.
   bool hand_over(PictureJob job) {
-    if (views_.empty() || job.input.error) return push(std::move(job));
+    if (!are_several_ || job.input.error) return push(std::move(job));
     CoreSeconds seconds;
     std::vector<PictureJob> views = cut_into_views(std::move(job), options_, seconds);
     {
@@ -184,7 +182,7 @@ class Pipeline {
       lock.unlock();
       CoreSeconds seconds;
       const std::int64_t sequence = job.sequence;
-      Item item{sequence, prepare(std::move(job), options_, takes_bytes_, seconds)};
+      Item item{sequence, prepare(std::move(job), options_, model_, seconds)};
       lock.lock();
       add(seconds);
       --in_flight_;
@@ -280,9 +278,10 @@ class Pipeline {
     }
     std::vector<at::Tensor> images;
     for (const Item& item : items) images.push_back(item.result.tensor);
+    const Seer seer = seer_of(options_, model_, items.front().result.is_small);
     try {
       model::inference::PendingBatch outputs =
-          model::inference::start(model_, batch_of(std::move(images), size, options_));
+          model::inference::start(seer.engine, batch_of(std::move(images), size, seer.transform));
       under_way_.push_back({std::move(items), begin, std::move(outputs)});
     } catch (const Error& error) {
       if (error.code() != ErrorCode::out_of_memory || !options_.halve_batches) throw;
@@ -384,9 +383,8 @@ class Pipeline {
   const PipelineOptions& options_;
   const std::function<bool(PipelineResult&)>& done_;
   int most_under_way_;
-  bool takes_bytes_;
   std::int64_t window_ = 0;
-  std::string views_;  // the kind of several, which are cut here
+  bool are_several_ = false;  // views of a picture, which are cut here
   bool in_order_ = true;
   std::deque<UnderWay> under_way_;
   Clock::time_point last_end_{};  // of a batch
@@ -430,9 +428,11 @@ PipelineResult look_at(image::Picture& picture, model::inference::Engine& model,
   PictureJob job;
   job.picture = {std::shared_ptr<void>(), &picture};  // the caller's
   CoreSeconds seconds;
-  PipelineResult seen = prepare(std::move(job), options, takes_bytes(model), seconds);
+  PipelineResult seen = prepare(std::move(job), options, model, seconds);
   if (!seen.error) {
-    auto [logits, tokens] = model.compute(batch_of({seen.tensor}, seen.model_size, options));
+    const Seer seer = seer_of(options, model, seen.is_small);
+    auto [logits, tokens] =
+        seer.engine.compute(batch_of({seen.tensor}, seen.model_size, seer.transform));
     seen.logits = logits.select(0, 0);
     if (tokens.defined()) seen.tokens = tokens.select(0, 0);
     require_finite_logits(seen);

@@ -62,6 +62,16 @@ struct PipelineOptions {
   std::function<void(const Input&)> check_wanted;
   /// `notice` is told its first remark on a batch, before the batch is computed; nothing: none is made.
   std::optional<TrainedSize> trained_size = {};
+  /// Beside a model whose answers closer looks correct, the one that looks: small pictures are one look, at the
+  /// whole, which it answers. The others have their `pixels`.
+  struct Looking {
+    image::TransformConfig whole;
+    model::inference::Engine* engine = nullptr;
+    bool is_default = false;  ///< nobody asked for looks: frames of videos are small pictures, too
+    /// Pictures below twice the edge of its input are small: parts of these would be enlarged.
+    [[nodiscard]] bool is_small(const image::Size& picture, bool is_frame) const;
+  };
+  std::optional<Looking> looking = {};
 };
 
 /// One view of a picture on its way through the pipeline.
@@ -71,6 +81,13 @@ struct PictureView {
   std::size_t count = 1;
   std::shared_ptr<image::Picture> source;  ///< the whole picture
 };
+
+/// The engine and the transform that see a picture.
+struct Seer {
+  model::inference::Engine& engine;
+  const image::TransformConfig& transform;
+};
+Seer seer_of(const PipelineOptions& options, model::inference::Engine& model, bool is_small);
 
 /// The findings of closer looks at parts of a picture.
 struct CloserLooks {
@@ -82,27 +99,25 @@ struct CloserLooks {
   };
   std::vector<Place> looks = {};
   std::vector<Place> things = {};  ///< where the map says that something is, the surest first
-  std::vector<Box> found_in = {};  ///< by look: the thing that it overlaps most, else its own box
 };
 
 /// The views that a picture was classified in: one or more. None of a failure.
 struct PictureViews {
-  std::string kind =
-      {};  ///< "tiles", "pyramid", "look"; "" where the picture is one view, the whole
-  std::vector<image::TransformPlan> plans =
-      {};                                  ///< where they lie; of looks only the pass before them
-  BestViews best = {};                     ///< what was found in which of them, or by which look
-  std::optional<CloserLooks> closer = {};  ///< with "look"
+  image::Views kind = image::Views::whole;
+  std::vector<image::TransformPlan> plans = {};  ///< of looks only the pass before them
+  BestViews best = {};           ///< what was found in which of them, or by which look
+  std::vector<Box> places = {};  ///< of them, or of what looks found; empty where there is one view
+  std::optional<CloserLooks> closer = {};
   std::map<std::size_t, at::Tensor> tokens = {};  ///< traced tokens, float32 (layers, N, D) by view
   /// The tokens of a picture in one view. Throws Error(invalid_argument) with `subject`, which is
   /// of no view among several.
   [[nodiscard]] const at::Tensor& tokens_of_whole(const std::string& subject) const;
-  /// The place of a class on a picture of that size; nothing where the picture is one view.
-  [[nodiscard]] std::optional<Box> box_of_class(std::int64_t index, image::Size picture) const;
+  /// The place of a class on the picture; nothing where the picture is one view.
+  [[nodiscard]] std::optional<Box> box_of_class(std::int64_t index) const;
   /// The number of the view whose tokens explain a class.
   [[nodiscard]] std::size_t explained_view(std::int64_t index) const;
   /// Whether the classes' probabilities add up to one.
-  [[nodiscard]] bool is_distribution() const { return kind.empty() || closer; }
+  [[nodiscard]] bool is_distribution() const { return places.empty() || closer; }
 };
 
 /// What became of one input (or one frame of a video).
@@ -117,6 +132,7 @@ struct PipelineResult {
   at::Tensor tensor;  ///< for the model: (3, H, W) float32, or bytes (h, w, 3) where it takes those
                       ///< (see `model_input`); undefined on error, and of several views
   image::Picture pixels;  ///< with `keep_picture`, and where looks are to follow
+  bool is_small = false;  ///< `PipelineOptions::looking` saw it whole
   at::Tensor logits;      ///< (num_classes) float32; undefined on error; each class's in its best
                           ///< view, hence the softmax of several views says nothing
   PictureViews views;

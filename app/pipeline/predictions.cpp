@@ -25,24 +25,18 @@ void require_finite_logits(PipelineResult& result) {
 }
 
 const at::Tensor& PictureViews::tokens_of_whole(const std::string& subject) const {
-  if (!kind.empty())
+  if (image::facts_of(kind).are_several)
     throw Error(ErrorCode::invalid_argument, "is of one view, the picture is several", subject);
   return tokens.at(0);
 }
 
-std::optional<Box> PictureViews::box_of_class(std::int64_t index, image::Size picture) const {
-  if (kind.empty()) return std::nullopt;
-  const std::size_t view = best.classes().at(static_cast<std::size_t>(index)).view;
-  return closer ? closer->found_in.at(view) : box_of(plans.at(view), picture);
+std::optional<Box> PictureViews::box_of_class(std::int64_t index) const {
+  if (places.empty()) return std::nullopt;
+  return places.at(best.classes().at(static_cast<std::size_t>(index)).view);
 }
 
 std::size_t PictureViews::explained_view(std::int64_t index) const {
   return closer ? 0 : best.classes().at(static_cast<std::size_t>(index)).view;
-}
-
-std::string kind_of_views(const image::TransformConfig& transform) {
-  if (transform.tiling == image::Tiling::none || transform.tiling == image::Tiling::look) return "";
-  return std::string(image::views_name(transform));
 }
 
 bool ViewCombiner::add(PipelineResult& view) {
@@ -56,7 +50,7 @@ bool ViewCombiner::add(PipelineResult& view) {
     if (!picture_->error) take(view, *picture_);
   } else {
     PipelineResult& picture = picture_.emplace(std::move(view));
-    picture.views.kind = kind_;
+    picture.views.kind = picture.is_small ? image::Views::whole : options_.transform.views;
     if (!picture.error) take(picture, picture);
   }
   if (!is_last) return true;
@@ -67,7 +61,7 @@ bool ViewCombiner::add(PipelineResult& view) {
     picture.views = {};
   } else {
     ++classified_;
-    if (!kind_.empty()) become_one(picture);
+    if (!picture.views.places.empty()) become_one(picture);
   }
   return done_(picture);
 }
@@ -87,9 +81,11 @@ void ViewCombiner::take(PipelineResult& view, PipelineResult& picture) {
   const std::size_t number = view.view.number;
   views.plans.push_back(view.view.plan);
   views.best.add(values_of(view.logits), number);
+  const bool are_several = image::facts_of(views.kind).are_several;
+  if (are_several) views.places.push_back(box_of(view.view.plan, picture.picture));
   const at::Tensor tokens = std::exchange(view.tokens, {});
   if (!tokens.defined()) return;
-  if (kind_.empty()) {
+  if (!are_several) {
     views.tokens.emplace(number, tokens);
     return;
   }
@@ -111,8 +107,9 @@ void add_result(InputRecord& record, const PipelineResult& result, const image::
   record.width = result.picture.width;
   record.height = result.picture.height;
   record.model_size = {result.model_size.height, result.model_size.width};
-  record.views = result.views.kind;
   record.num_views = std::ssize(result.views.plans);
+  if (!result.views.places.empty()) record.views = image::name(result.views.kind);
+  if (result.is_small) record.views = "whole";
   record.note = result.note;
   record.seconds = result.seconds;
   if (!result.views.closer) return;
@@ -144,7 +141,7 @@ Prediction prediction(std::int64_t rank, std::int64_t index, const PipelineResul
           label.short_name,
           best.probability,
           best.logit,
-          result.views.box_of_class(index, result.picture)};
+          result.views.box_of_class(index)};
 }
 
 }  // namespace

@@ -27,14 +27,11 @@ void require_finite_logits(PipelineResult& result);
 
 // From the results of a picture's views, one after the other, to the picture's.
 
-/// "tiles", "pyramid"; "" where a picture is one view in the pipeline.
-std::string kind_of_views(const image::TransformConfig& transform);
-
 class ViewCombiner {
  public:
   /// Both must outlive it.
   ViewCombiner(const PipelineOptions& options, const std::function<bool(PipelineResult&)>& done)
-      : options_(options), done_(done), kind_(kind_of_views(options.transform)) {}
+      : options_(options), done_(done) {}
 
   /// The result of the next view, in order, which it takes apart; `done` gets the picture's after
   /// the last, and says whether to go on. A picture fails as its first view that does.
@@ -50,7 +47,6 @@ class ViewCombiner {
 
   const PipelineOptions& options_;
   const std::function<bool(PipelineResult&)>& done_;
-  std::string kind_;                       // of the views
   std::optional<PipelineResult> picture_;  // in the making
   std::int64_t classified_ = 0;
 };

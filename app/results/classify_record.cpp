@@ -96,7 +96,7 @@ std::string sizes_text(const InputRecord& record) {
     return std::to_string(height) + 'x' + std::to_string(width);
   };
   return size(record.height, record.width) + " -> " +
-         (record.views.empty() || !record.looks.empty()
+         (record.num_views == 1 || !record.looks.empty()
               ? ""
               : std::to_string(record.num_views) + " of ") +
          size(record.model_size[0], record.model_size[1]) + " (HxW)";
@@ -158,7 +158,8 @@ TableLine table_line(const Prediction& prediction, LabelType label_type) {
 
 /// The line on closer looks; "" without them.
 std::string look_line(const ClassifyRecord& record) {
-  if (record.looks.empty()) return "";
+  if (record.looks.empty())
+    return record.views == "whole" ? "looked at once, without closer looks" : "";
   const Box whole{0, 0, record.width, record.height};
   std::string line =
       "looked at " + std::to_string(record.looks.size()) + " places of " + size_text(whole);

@@ -52,7 +52,9 @@ struct InputRecord {
   std::int64_t width = 0;             ///< of the picture, after orientation
   std::int64_t height = 0;
   std::array<std::int64_t, 2> model_size{};  ///< height, width fed to the model
-  std::string views = {};  ///< "tiles", "pyramid", "look"; left out where the picture is one view
+  /// "tiles", "pyramid", "look", or "whole" for a small picture beside "look"; left out where all pictures are one
+  /// view.
+  std::string views = {};
   std::int64_t num_views = 1;
   /// Closer looks at parts of the picture: each one's best class, and its share of the answer.
   struct Look {

@@ -108,7 +108,8 @@ void NpyWriter::append(std::span<const float> row, std::span<const std::int64_t>
   } else if (!std::equal(shape.begin(), shape.end(), shape_.begin(), shape_.end())) {
     throw UsageError("row " + std::to_string(rows_) + " has the shape " + row_shape_text(shape) +
                          ", the rows before it " + row_shape_text(shape_),
-                     file_.native(), "one array holds inputs of one size: give `img_size`");
+                     file_.native(),
+                     "one array holds inputs of one size: give `views` whole and `img_size`");
   }
   out_.write(std::as_bytes(row));
   ++rows_;

@@ -1,6 +1,7 @@
 #include "app/session/look_closer.h"
 
 #include "app/pipeline/predictions.h"
+#include "model/image/resample.h"
 #include "model/inference/overlap.h"
 #include "model/look/gate.h"
 #include "model/transform.h"
@@ -36,50 +37,100 @@ Box on_picture(const look::Area& area, const image::TransformPlan& pass, image::
   return {left, top, width, height};
 }
 
-image::Picture cut_out(const image::Picture& picture, const Box& box) {
-  image::Picture part{static_cast<int>(box.width), static_cast<int>(box.height), {}};
-  const auto row = static_cast<std::ptrdiff_t>(3 * box.width);
-  part.rgb.reserve(static_cast<std::size_t>(row * box.height));
-  for (std::int64_t y = box.top; y < box.top + box.height; ++y) {
-    const auto begin = picture.rgb.begin() + 3 * (y * picture.width + box.left);
-    part.rgb.insert(part.rgb.end(), begin, begin + row);
+/// A picture, its half, its quarter and so on, which parts are cut out of: a large part is then resized from few
+/// pixels.
+class Halves {
+ public:
+  /// Parts become `edge` pixels square; none has more than `most` along its shorter edge.
+  Halves(const image::Picture& picture, std::int64_t edge, std::int64_t most)
+      : picture_(picture), least_(edge + edge / 2) {
+    halves_.reserve(kMostHalves);
+    while (is_enough(most, halves_.size() + 1))
+      halves_.push_back(image::halved(at(halves_.size())));
   }
-  return part;
-}
+  Halves(const Halves&) = delete;
+  Halves& operator=(const Halves&) = delete;
 
-/// The logits (num_classes) of each part of the picture.
-std::vector<at::Tensor> logits_of_parts(const image::Picture& picture, std::span<const Box> boxes,
-                                        model::inference::Engine& engine,
-                                        const image::TransformConfig& transform) {
-  const bool as_bytes = takes_bytes(engine) && transform.in_chans == 3;
-  const image::Size size = image::plan_transform(transform, {picture.height, picture.width}).output;
-  const std::int64_t at_once = std::max<std::int64_t>(
-      engine.enough_tokens() / engine.num_tokens(size.height, size.width), 1);
-  std::vector<at::Tensor> images(boxes.size());
-  // Each takes milliseconds on one thread, most of them of large boxes.
-  at::parallel_for(0, std::ssize(boxes), 1, [&](std::int64_t first, std::int64_t end) {
-    for (std::int64_t i = first; i < end; ++i) {
-      const auto index = static_cast<std::size_t>(i);
-      const at::Tensor image = image::transform_pixels(transform, cut_out(picture, boxes[index]));
-      images[index] = as_bytes ? image : image::normalise(transform, image, size);
+  [[nodiscard]] image::Picture cut_out(const Box& box) const {
+    std::size_t level = 0;
+    while (is_enough(std::min(box.width, box.height), level + 1)) ++level;
+    const image::Picture& whole = at(level);
+    const std::int64_t left = box.left >> level;
+    const std::int64_t top = box.top >> level;
+    const std::int64_t right = std::min<std::int64_t>((box.left + box.width) >> level, whole.width);
+    const std::int64_t end = std::min<std::int64_t>((box.top + box.height) >> level, whole.height);
+    image::Picture part{static_cast<int>(right - left), static_cast<int>(end - top), {}};
+    const std::int64_t row = 3 * (right - left);
+    part.rgb.reserve(static_cast<std::size_t>(row * (end - top)));
+    for (std::int64_t y = top; y < end; ++y) {
+      const auto begin = whole.rgb.begin() + 3 * (y * whole.width + left);
+      part.rgb.insert(part.rgb.end(), begin, begin + row);
     }
-  });
-  std::vector<at::Tensor> logits;
-  for (auto first = images.begin(); first != images.end();) {
-    const auto end = first + std::min<std::ptrdiff_t>(at_once, images.end() - first);
-    const at::Tensor rows = engine
-                                .compute({std::vector<at::Tensor>(first, end),
-                                          {},
-                                          size.height,
-                                          size.width,
-                                          transform.mean,
-                                          transform.std})
-                                .logits;
-    for (const at::Tensor& row : rows.unbind()) logits.push_back(row.contiguous());
-    first = end;
+    return part;
   }
-  return logits;
-}
+
+ private:
+  static constexpr std::size_t kMostHalves = 16;
+
+  [[nodiscard]] bool is_enough(std::int64_t shorter, std::size_t level) const {
+    return level <= kMostHalves && shorter >> level >= least_;
+  }
+  [[nodiscard]] const image::Picture& at(std::size_t level) const {
+    return level == 0 ? picture_ : halves_.at(level - 1);
+  }
+
+  const image::Picture& picture_;
+  std::int64_t least_;  // pixels of a part, along its shorter edge
+  std::vector<image::Picture> halves_;
+};
+
+/// Looks at parts of a picture.
+class Looker {
+ public:
+  /// All must outlive it.
+  Looker(const image::Picture& picture, model::inference::Engine& engine,
+         const image::TransformConfig& transform)
+      : engine_(engine),
+        transform_(transform),
+        size_(image::plan_transform(transform, {picture.height, picture.width}).output),
+        halves_(picture, std::max(size_.height, size_.width),
+                std::min(picture.height, picture.width)) {}
+
+  /// Adds the logits (num_classes) of each part.
+  void look_at(std::span<const Box> boxes, std::vector<at::Tensor>& logits) const {
+    const bool as_bytes = takes_bytes(engine_) && transform_.in_chans == 3;
+    const std::int64_t at_once = std::max<std::int64_t>(
+        engine_.enough_tokens() / engine_.num_tokens(size_.height, size_.width), 1);
+    std::vector<at::Tensor> images(boxes.size());
+    // Each takes a millisecond on one thread.
+    at::parallel_for(0, std::ssize(boxes), 1, [&](std::int64_t first, std::int64_t end) {
+      for (std::int64_t i = first; i < end; ++i) {
+        const auto index = static_cast<std::size_t>(i);
+        const at::Tensor image = image::transform_pixels(transform_, halves_.cut_out(boxes[index]));
+        images[index] = as_bytes ? image : image::normalise(transform_, image, size_);
+      }
+    });
+    for (auto first = images.begin(); first != images.end();) {
+      const auto end = first + std::min<std::ptrdiff_t>(at_once, images.end() - first);
+      const at::Tensor rows = engine_
+                                  .compute({std::vector<at::Tensor>(first, end),
+                                            {},
+                                            size_.height,
+                                            size_.width,
+                                            transform_.mean,
+                                            transform_.std})
+                                  .logits;
+      for (const at::Tensor& row : rows.unbind()) logits.push_back(row.contiguous());
+      first = end;
+    }
+  }
+
+ private:
+  model::inference::Engine& engine_;
+  const image::TransformConfig& transform_;
+  image::Size size_;  // of the engine's input
+  Halves halves_;
+};
 
 CloserLooks::Place place_of(const Box& box, double weight, std::span<const double> probabilities) {
   const auto best = std::ranges::max_element(probabilities);
@@ -102,11 +153,15 @@ std::vector<std::size_t> looks_at(const look::Area& thing, std::span<const look:
 
 // The map of a picture with one thing has faint regions, too, and a look at water is sure of a jellyfish.
 // A second thing counts where a look of its own gives a class that probability,
-constexpr double kSure = 0.5;
+constexpr double kSure = 0.6;
 // the answer of all looks gives the class this one,
 constexpr double kLikely = 0.01;
 // and its look shows no more of the first thing than that share.
-constexpr double kApart = 0.5;
+constexpr double kApart = 0.1;
+
+// The first looks, and the probability of an answer to which more of them add nothing.
+constexpr std::size_t kFirstLooks = 8;
+constexpr double kClear = 0.5;
 
 }  // namespace
 
@@ -116,30 +171,45 @@ std::int64_t look_closer(PipelineResult& result, const look::AttentionMap& map,
   const image::TransformPlan& pass = result.views.plans.front();
   const std::int64_t width = std::min(pass.cropped.width, pass.resized.width);
   const std::int64_t height = std::min(pass.cropped.height, pass.resized.height);
-  const look::Places places = look::find_places(map, width, height);
+  look::Places places = look::find_places(map, width, height);
+  const Looker looker(result.pixels, engine, transform);
+  std::vector<at::Tensor> tensors;  // logits of looks
+  const auto answer_of = [&] {
+    std::vector<std::span<const float>> logits;
+    for (const at::Tensor& each : tensors) logits.push_back(values_of(each));
+    return look::mix(map, width, height, std::span(places.looks).first(logits.size()), logits,
+                     values_of(result.logits));
+  };
+  // Most pictures are clear after some looks.
+  look::bring_forward(map, width, height, places.looks, kFirstLooks);
   std::vector<Box> boxes;
   for (const look::Look& each : places.looks)
     boxes.push_back(on_picture(each.area, pass, result.picture));
+  const std::size_t at_first = std::min(kFirstLooks, boxes.size());
+  looker.look_at(std::span(boxes).first(at_first), tensors);
+  look::Mixture mixture = answer_of();
+  if (at_first < boxes.size() && !(std::ranges::max(mixture.probabilities) >= kClear)) {
+    looker.look_at(std::span(boxes).subspan(at_first), tensors);
+    mixture = answer_of();
+  }
+  const std::size_t num_looks = tensors.size();
+  places.looks.resize(num_looks);
+  boxes.resize(num_looks);
   // The looks follow the peak, hence other things have one of their own.
   for (std::size_t i = 1; i < places.things.size(); ++i)
     boxes.push_back(
         on_picture(look::square_of(places.things[i], width, height), pass, result.picture));
-  const std::vector<at::Tensor> tensors = logits_of_parts(result.pixels, boxes, engine, transform);
-  std::vector<std::span<const float>> logits;
-  for (const at::Tensor& each : tensors) logits.push_back(values_of(each));
-  const std::size_t num_looks = places.looks.size();
-  const look::Mixture mixture =
-      look::mix(map, width, height, places.looks, std::span(logits).first(num_looks),
-                values_of(result.logits));
+  looker.look_at(std::span(boxes).subspan(num_looks), tensors);
 
   CloserLooks closer;
+  std::vector<Box> found_in;  // by look: the thing that it overlaps most, else its own box
   std::vector<look::Area> things;
   for (std::size_t i = 0; i < places.things.size(); ++i) {
     const look::Area& thing = places.things[i];
     const Box box = on_picture(thing, pass, result.picture);
     const CloserLooks::Place place =
         i == 0 ? place_of(box, 1, mixture.of(looks_at(thing, places.looks)))
-               : place_of(box, 0, look::distribution_of(logits[num_looks + i - 1]));
+               : place_of(box, 0, look::distribution_of(values_of(tensors[num_looks + i - 1])));
     const auto is_of_its_own = [&] {
       const look::Area& first = places.things.front();
       return place.probability >= kSure &&
@@ -162,7 +232,7 @@ std::int64_t look_closer(PipelineResult& result, const look::AttentionMap& map,
         share(things.front()) > 0)
       thing = things.begin();
     const bool is_seen = thing != things.end() && share(*thing) > 0;
-    closer.found_in.push_back(is_seen ? on_picture(*thing, pass, result.picture) : boxes[i]);
+    found_in.push_back(is_seen ? on_picture(*thing, pass, result.picture) : boxes[i]);
   }
   std::vector<std::size_t> best_looks;
   for (std::size_t index = 0; index < mixture.probabilities.size(); ++index) {
@@ -176,7 +246,7 @@ std::int64_t look_closer(PipelineResult& result, const look::AttentionMap& map,
   }
   PictureViews& views = result.views;
   views.best = BestViews::of_mixture(mixture.probabilities, best_looks);
-  views.kind = "look";
+  views.places = std::move(found_in);
   views.closer = std::move(closer);
   result.logits = at::empty({std::ssize(mixture.probabilities)});
   float* values = result.logits.mutable_data_ptr<float>();

@@ -1,5 +1,6 @@
 #include "app/session/service.h"
 
+#include "app/evaluate/evaluate_options.h"
 #include "app/model/running_model.h"
 #include "app/run/console.h"
 #include "app/run/usage_error.h"
@@ -64,6 +65,9 @@ ServiceRequest service_request(const ParsedOptions& options, bool wants_maps) {
   request.run = run_request(options, AutoExif::upright);
   options.fill<PicturesRequest>(request);
   if (wants_maps) request.maps = map_words(options);
+  look_by_default(
+      options, request.model, request.transform,
+      {&AgainstRequest::word, &AgainstRequest::attention, &AgainstRequest::attention_options});
   return request;
 }
 
@@ -110,7 +114,7 @@ void Service::State::open() {
   if (!session) throw UsageError("is for the program", "`print_transform`");
   session->labels();
   session->announce();
-  if (request.embeds && request.transform.views)
+  if (request.embeds && image::facts_of(session->transform().views).are_several)
     throw UsageError("an embedding is of one view", request.transform.views->origin);
   TracedFor explained{.embeddings = request.embeds};
   if (request.maps) {
@@ -348,7 +352,8 @@ const InputRecord& Service::run_facts() const noexcept { return state_->session-
 std::string Service::transform() const { return image::describe(state_->session->transform()); }
 std::vector<std::int64_t> Service::patch_layers() const {
   std::vector<std::int64_t> layers;
-  if (maps().empty() || state_->request.transform.views) return layers;
+  if (maps().empty() || image::facts_of(state_->session->transform().views).are_several)
+    return layers;
   for (const std::int64_t layer :
        MapExplainer::traced_layers(config(), state_->session->explained()))
     if (model::explain::why_not(config(), model::explain::Method::attention, layer).empty())

@@ -13,8 +13,10 @@
 #include "model/registry/attention_spec.h"
 #include "model/training/parallel/launch_environment.h"
 
+#include <algorithm>
 #include <exception>
 #include <iostream>
+#include <iterator>
 #include <new>
 #include <utility>
 
@@ -114,7 +116,7 @@ std::unique_ptr<Session> Session::of(ModelSource source, const TransformRequest&
   const auto shared = std::make_shared<const ModelSource>(std::move(source));
   std::unique_ptr<Session> session(new Session(shared, resolve_transform(transform, *shared),
                                                std::move(run), std::move(console)));
-  if (session->transform().tiling == image::Tiling::look) session->add_second_model(transform);
+  if (session->transform().views == image::Views::look) session->add_second_model(transform);
   return session;
 }
 
@@ -135,9 +137,13 @@ void Session::add_second_model(const TransformRequest& transform) {
     of_looks.std = transform.std;
   }
   of_looks.crop_pct = {1, "`views` look"};
-  of_looks.crop_mode = {image::CropMode::squash, "`views` look"};
+  of_looks.views = {image::Views::whole, "`views` look"};
   second_.reset(new Session(source, resolve_transform(of_looks, *source), run_, console_));
   second_->note_prefix_ += "`look_model`: ";
+  of_looks_ = second_->transform();
+  of_looks_.crop_mode = image::CropMode::squash;
+  pipeline_.looking.emplace(
+      PipelineOptions::Looking{.whole = second_->transform(), .is_default = transform.is_default});
 }
 
 Session::Session(std::shared_ptr<const ModelSource> source, ResolvedTransform transform,
@@ -174,6 +180,8 @@ std::unique_ptr<Session> Session::in_precision(const std::string& precision) con
       new Session(source_, transform_, std::move(run), console_.errors_only()));
   other->pipeline_.video_stride = pipeline_.video_stride;
   if (second_) other->second_ = second_->in_precision(precision);
+  other->pipeline_.looking = pipeline_.looking;
+  other->of_looks_ = of_looks_;
   return other;
 }
 
@@ -198,7 +206,15 @@ void Session::load(const TracedFor& explained, std::vector<std::int64_t> trace_l
       make_classifier(run_, *source_, transform(), console_, std::move(trace_layers)));
   if (explains) explainer_.emplace(run_.seed, *source_, explained_, classifier_->options().device);
   facts_ = facts_of_run(*classifier_);
-  if (second_) second_->load();
+  if (!second_) return;
+  TracedFor of_small = explained;
+  std::erase_if(of_small.maps, [this](const MapChoice& map) {
+    return !model::explain::why_not(second_->config(), map.method, map.layer, explained_.mapless)
+                .empty();
+  });
+  second_->labels_ = labels();
+  second_->load(of_small);
+  pipeline_.looking->engine = &second_->engine();
 }
 
 const image::Labels& Session::labels() {
@@ -228,12 +244,12 @@ PipelineResult Session::look(image::Picture& picture) {
 }
 
 void Session::look_closer(PipelineResult& result) {
-  if (!second_ || result.error) return;
+  if (!second_ || result.error || result.is_small) return;
   try {
     if (pipeline_.check_wanted) pipeline_.check_wanted(result.input);
     const Clock::time_point begin = Clock::now();
-    const std::int64_t looks = app::look_closer(result, explainer_->attention(result),
-                                                second_->engine(), second_->transform());
+    const std::int64_t looks =
+        app::look_closer(result, explainer_->attention(result), second_->engine(), of_looks_);
     const double seconds = seconds_since(begin);
     if (pipeline_.batch_done) pipeline_.batch_done(looks, seconds);
     result.seconds += seconds;
@@ -245,7 +261,7 @@ void Session::look_closer(PipelineResult& result) {
     result.logits.reset();
     result.views = {};
   }
-  if (!pipeline_.keep_picture || result.error) result.pixels = {};
+  if (!(pipeline_.keep_picture || explained_.embeddings) || result.error) result.pixels = {};
 }
 
 void Session::describe(const PipelineTiming& timing) const {
@@ -253,6 +269,7 @@ void Session::describe(const PipelineTiming& timing) const {
 }
 
 ClassifyRecord Session::record(const PipelineResult& result, std::int64_t topk) {
+  if (result.is_small && second_) return second_->record(result, topk);
   ClassifyRecord record;
   static_cast<InputRecord&>(record) = facts_;
   add_result(record, result, labels());
@@ -266,6 +283,7 @@ ClassifyRecord Session::record(const PipelineResult& result, std::int64_t topk) 
 }
 
 Answer Session::answer(const PipelineResult& result, const Asking& asked) {
+  if (result.is_small && second_) return second_->answer(result, asked);
   Answer answer;
   answer.record = record(result, asked.topk);
   if (result.error) return answer;
@@ -278,14 +296,29 @@ Answer Session::answer(const PipelineResult& result, const Asking& asked) {
   return answer;
 }
 
+/// Of a picture that closer looks answered, the second model's: embeddings of pictures of all sizes are alike.
+at::Tensor Session::embedding(const PipelineResult& result) {
+  if (!second_) return explainer_->embedding(result);
+  image::Picture picture = result.pixels;
+  const PipelineResult whole = second_->look(picture);
+  if (whole.error) throw Error(*whole.error, whole.message);
+  return second_->explainer_->embedding(whole);
+}
+
 void Session::explain(const PipelineResult& result, const Asking& asked, Answer& answer) {
   if (asked.maps.empty() && !asked.embeds && !asked.patch) return;
   if (asked.before_step) asked.before_step();
-  if (asked.embeds) answer.embedding = numbers_of(explainer_->embedding(result));
+  if (asked.embeds) answer.embedding = numbers_of(embedding(result));
   if (const auto& patch = asked.patch)
     answer.patch_row = explainer_->patch_row(result, patch->layer, patch->row, patch->column);
-  answer.maps = explainer_->explain(result, chosen_classes(result, asked.classes, labels()),
-                                    asked.maps, asked.before_step);
+  std::vector<MapChoice> maps;  // of small pictures perhaps fewer
+  std::ranges::copy_if(asked.maps, std::back_inserter(maps), [this](const MapChoice& map) {
+    return std::ranges::find(explained_.maps, map) != explained_.maps.end();
+  });
+  if (maps.empty() && !asked.maps.empty())
+    throw Error(ErrorCode::failed, source_->name + ", which sees small pictures, has no such map");
+  answer.maps = explainer_->explain(result, chosen_classes(result, asked.classes, labels()), maps,
+                                    asked.before_step);
   for (InputMap& map : answer.maps) map.things = answer.record.things;
   MapRecord facts;
   static_cast<InputRecord&>(facts) = answer.record;

@@ -35,8 +35,9 @@ class Session {
   /// and the transform is asked for (`--print-transform`), which then is on standard output.
   static std::unique_ptr<Session> open(const PicturesRequest& request);
   /// A model to measure, or to check: it says nothing of sizes. With `--views look` it has a second model,
-  /// `--look-model`: the bundled one for small pictures beside a bundled model, else the same again. Throws
-  /// Error(invalid_argument) for one of other classes, and for a first model that cannot say where to look.
+  /// `--look-model`: the bundled one for small pictures beside a bundled model, else the same again. The second
+  /// answers small pictures alone, with their maps. Throws Error(invalid_argument) for one of other classes, and
+  /// for a first model that cannot say where to look.
   static std::unique_ptr<Session> of(ModelSource source, const TransformRequest& transform,
                                      RunRequest run, Console console);
   /// The other model of a comparison, beside `first`, whose labels it has. Its notes begin with
@@ -101,6 +102,7 @@ class Session {
   Session(std::shared_ptr<const ModelSource> source, ResolvedTransform transform, RunRequest run,
           Console console);
   void explain(const PipelineResult& result, const Asking& asked, Answer& answer);
+  at::Tensor embedding(const PipelineResult& result);
   void add_second_model(const TransformRequest& transform);
   /// With a second model, for a result without an error: what that sees takes the place of the pass's answer.
   void look_closer(PipelineResult& result);
@@ -117,7 +119,8 @@ class Session {
   std::optional<model::Classifier> classifier_;
   TracedFor explained_;
   std::optional<MapExplainer> explainer_;
-  std::unique_ptr<Session> second_;  // looks closer
+  std::unique_ptr<Session> second_;       // looks closer
+  image::TransformConfig of_looks_ = {};  // what it sees of a part of a picture
   InputRecord facts_;
 };
 

@@ -146,7 +146,8 @@ void Evaluation::show_errors(const image::Labels& labels, Report& report) const 
   ErrorGallery::Drawing drawing;
   const auto begin = Clock::now();
   const std::vector<MapChoice> maps = default_maps(session_.config());
-  const bool is_one_view = session_.transform().tiling == image::Tiling::none;
+  const image::Views views = session_.transform().views;
+  const bool is_one_view = views == image::Views::whole || views == image::Views::native;
   if (!errors_->worst().empty() && is_one_view && !maps.empty()) {
     explainer = session_.in_precision(session_.run_request().precision);
     explainer->load({.maps = maps});

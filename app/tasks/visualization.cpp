@@ -38,8 +38,7 @@ Visualization::Visualization(VisualizationOptions options, ClassChoice classes, 
 void Visualization::add(PipelineResult& result) {
   ++seen_;
   MapRecord facts;
-  static_cast<InputRecord&>(facts) = session_.facts();
-  add_result(facts, result, session_.labels());
+  static_cast<InputRecord&>(facts) = session_.record(result, 0);
   if (!result.error) {
     try {
       explain(result, facts);

@@ -108,7 +108,7 @@ TrainingRequest training_request(const ParsedOptions& options, std::string_view 
 }
 
 image::TransformConfig training_transform(const ResolvedTransform& transform) {
-  if (transform.config.native) {
+  if (transform.config.views == image::Views::native) {
     throw UsageError("pictures of a batch need one size", "`native`", "`img_size` sets it");
   }
   if (transform.config.in_chans != 3) {

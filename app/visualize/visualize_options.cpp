@@ -65,7 +65,9 @@ viz::ReportOptions report_options(const FigureOptions& figure) {
 }
 
 VisualizeRequest visualize_request(const ParsedOptions& options) {
-  VisualizeRequest request{pictures_request(options, AutoExif::upright)};
+  VisualizeRequest request{pictures_request(
+      options, AutoExif::upright,
+      {&AgainstRequest::word, &AgainstRequest::attention, &AgainstRequest::attention_options})};
   refuse_beside_views(options, {&OutputOptions::html, &VisualizeRequest::video_stride});
   OutputOptions& outputs = request.outputs;
   options.fill(request, request.maps, outputs, outputs.encode);
@@ -88,9 +90,12 @@ VisualizeRequest visualize_request(const ParsedOptions& options) {
 OutputOptions heatmap_outputs(const VisualizeRequest& request, std::size_t num_maps, int threads) {
   OutputOptions outputs = request.outputs;
   if (outputs.image_format) viz::require_encoder(*outputs.image_format);
+  const bool have_places = request.transform.views &&
+                           request.transform.views->value != image::Views::whole &&
+                           request.transform.views->value != image::Views::native;
   // A font that is named is opened in any case: what is wrong with it is said.
-  if (outputs.figure.has_extras(num_maps) || request.transform.views ||
-      !outputs.figure.font.empty() || (outputs.figure.title && !bundled_fonts().empty()))
+  if (outputs.figure.has_extras(num_maps) || have_places || !outputs.figure.font.empty() ||
+      (outputs.figure.title && !bundled_fonts().empty()))
     outputs.font = open_font(outputs.figure.font);
   outputs.threads = threads;
   return outputs;

@@ -342,6 +342,28 @@ void resample(const Picture& picture, Size size, const Window& window, Interpola
   }
 }
 
+Picture halved(const Picture& picture) {
+  const int width = picture.width / 2;
+  const int height = picture.height / 2;
+  Picture half{width, height,
+               std::vector<std::uint8_t>(static_cast<std::size_t>(width) *
+                                         static_cast<std::size_t>(height) * 3)};
+  const auto stride = static_cast<std::size_t>(picture.width) * 3;
+  const std::size_t used = static_cast<std::size_t>(width) * 6;
+  std::vector<std::uint16_t> sums(used);  // of two rows
+  std::uint8_t* out = half.rgb.data();
+  for (int y = 0; y < height; ++y) {
+    const std::uint8_t* upper = picture.rgb.data() + 2 * static_cast<std::size_t>(y) * stride;
+    const std::uint8_t* lower = upper + stride;
+    for (std::size_t i = 0; i < used; ++i)
+      sums[i] = static_cast<std::uint16_t>(upper[i] + lower[i]);
+    for (std::size_t i = 0; i < used; i += 6)
+      for (std::size_t c = i; c < i + 3; ++c)
+        *out++ = static_cast<std::uint8_t>((sums[c] + sums[c + 3] + 2) / 4);
+  }
+  return half;
+}
+
 double resample_bytes(Size picture, Size size, const Window& window) {
   const auto most = [](std::int64_t from, std::int64_t to) {
     return 4 * std::max(static_cast<double>(from) / static_cast<double>(to), 1.0) + 4;

@@ -25,6 +25,9 @@ struct Window {
 void resample(const Picture& picture, Size size, const Window& window, Interpolation interpolation,
               bool is_grey, std::uint8_t* rgb, std::int64_t stride);
 
+/// Half of each edge, rounded down: means of 2x2 pixels, rounded half up. The picture has 2 pixels along each edge.
+Picture halved(const Picture& picture);
+
 /// Most bytes that `resample` allocates.
 double resample_bytes(Size picture, Size size, const Window& window);
 

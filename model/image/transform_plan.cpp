@@ -127,7 +127,15 @@ Size size_of_look(const TransformConfig& config, Size picture) {
   const Size scaled = for_each_edge(picture, [&](std::int64_t n) {
     return static_cast<std::int64_t>(std::nearbyint(static_cast<double>(n) * scale));
   });
-  return round_to_nearest(scaled, config.patch_size);
+  // The shorter edge of a very thin picture is rounded up a lot.
+  const Size rounded = round_to_nearest(scaled, config.patch_size);
+  const auto at_most = [&](std::int64_t n, std::int64_t other) {
+    const auto most = static_cast<std::int64_t>(kMostAspect * edge * edge) / other;
+    return std::min(n, std::max(most / config.patch_size, std::int64_t{1}) * config.patch_size);
+  };
+  return rounded.height < rounded.width
+             ? Size{rounded.height, at_most(rounded.width, rounded.height)}
+             : Size{at_most(rounded.height, rounded.width), rounded.width};
 }
 
 /// Refuses plans that take more memory than a picture of `max_pixels`, and resamplings of edges of
@@ -197,6 +205,15 @@ Size halved(Size size) {
 
 }  // namespace
 
+const ViewsFacts& facts_of(Views views) {
+  static constexpr std::array<ViewsFacts, 5> kFacts{{{Views::whole, "whole", false, true},
+                                                     {Views::native, "native", false, false},
+                                                     {Views::tiles, "tiles", true, false},
+                                                     {Views::pyramid, "pyramid", true, true},
+                                                     {Views::look, "look", false, false}}};
+  return kFacts.at(static_cast<std::size_t>(views));
+}
+
 TransformPlan plan_transform(const TransformConfig& config, Size picture, std::int64_t max_pixels) {
   check_config(config);
   if (picture.height < 1 || picture.width < 1) {
@@ -204,10 +221,11 @@ TransformPlan plan_transform(const TransformConfig& config, Size picture, std::i
   }
   const std::int64_t patch = config.patch_size;
   TransformPlan plan;
-  const bool keeps_aspect = config.native || config.tiling == Tiling::look;
-  plan.fitted_from = config.native                   ? picture
-                     : config.tiling == Tiling::look ? size_of_look(config, picture)
-                                                     : config.img_size;
+  const bool is_native = config.views == Views::native;
+  const bool keeps_aspect = is_native || config.views == Views::look;
+  plan.fitted_from = is_native      ? picture
+                     : keeps_aspect ? size_of_look(config, picture)
+                                    : config.img_size;
   const Size wanted =
       config.fit == Fit::resize ? round_to_nearest(plan.fitted_from, patch) : plan.fitted_from;
   plan.resized = keeps_aspect ? wanted : resized_size(config, wanted, picture);
@@ -224,7 +242,7 @@ TransformPlan plan_transform(const TransformConfig& config, Size picture, std::i
 std::vector<TransformPlan> plan_views(const TransformConfig& config, Size picture,
                                       std::int64_t max_pixels) {
   const TransformPlan whole = plan_transform(config, picture, max_pixels);
-  if (config.tiling == Tiling::none || config.tiling == Tiling::look) return {whole};
+  if (!facts_of(config.views).are_several) return {whole};
   const Size tile = whole.cropped;
   std::vector<TransformPlan> views;
   const auto add_tiles = [&](Size resized) {
@@ -248,9 +266,10 @@ std::vector<TransformPlan> plan_views(const TransformConfig& config, Size pictur
       }
     }
   };
-  if (config.tiling == Tiling::pyramid) views.push_back(whole);
+  const bool is_pyramid = config.views == Views::pyramid;
+  if (is_pyramid) views.push_back(whole);
   add_tiles(covering(picture, tile));
-  if (config.tiling != Tiling::pyramid) return views;
+  if (!is_pyramid) return views;
   const auto holds_two_by_two = [&](Size size) {
     return size.height >= 2 * tile.height && size.width >= 2 * tile.width;
   };
@@ -272,12 +291,12 @@ std::string describe(const TransformConfig& config) {
                             : config.img_size;
   const Size scale = scale_size(img_size, config.crop_pct);
   std::string line;
-  if (config.tiling == Tiling::tiles) {
+  if (config.views == Views::tiles) {
     line = "tiles of " + size_text(img_size);
-  } else if (config.tiling == Tiling::look) {
+  } else if (config.views == Views::look) {
     line = "shorter edge " + std::to_string(std::min(img_size.height, img_size.width)) + how +
-           ", then a closer look at parts of the picture";
-  } else if (config.native) {
+           ", then a closer look at parts of the picture; small pictures whole";
+  } else if (config.views == Views::native) {
     line = "native size";
     if (config.fit == Fit::resize) {
       line += " resized to multiples of " + std::to_string(config.patch_size) + how;
@@ -292,9 +311,9 @@ std::string describe(const TransformConfig& config) {
     line = "resize " + (is_square ? std::to_string(scale.height) : "to cover " + size_text(scale)) +
            how + " -> centre crop " + size_text(img_size);
   }
-  if (config.tiling == Tiling::pyramid)
+  if (config.views == Views::pyramid)
     line += ", and tiles of " + size_text(img_size) + " at the picture's size and halves of it";
-  const bool may_change = config.native || config.tiling == Tiling::look ||
+  const bool may_change = config.views == Views::native || config.views == Views::look ||
                           round_up(img_size, config.patch_size) != img_size;
   if (may_change && config.fit != Fit::resize) {
     line += " -> " + std::string(name(config.fit)) + " to multiples of " +
@@ -345,14 +364,10 @@ std::string_view name(Fit value) {
   return "";
 }
 
-std::string_view views_name(const TransformConfig& config) {
-  switch (config.tiling) {
-    case Tiling::none: return config.native ? "native" : "whole";
-    case Tiling::tiles: return "tiles";
-    case Tiling::pyramid: return "pyramid";
-    case Tiling::look: return "look";
-  }
-  return "";
+Views parse_views(std::string_view word) {
+  constexpr std::array kValues{Views::whole, Views::native, Views::tiles, Views::pyramid,
+                               Views::look};
+  return parse("views", kValues, word);
 }
 
 Interpolation parse_interpolation(std::string_view word) {

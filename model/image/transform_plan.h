@@ -14,9 +14,17 @@ enum class Interpolation { bicubic, bilinear, nearest };
 enum class CropMode { center, squash, border };
 /// The treatment of an input size that the patch does not divide. Users cannot choose `corner`.
 enum class Fit { pad, crop, resize, corner };
-/// Whether a model sees a picture at once, in tiles of the model's size, as a whole and in tiles
-/// of several scales, or at once at a bounded size before a second look at parts of it.
-enum class Tiling { none, tiles, pyramid, look };
+/// The ways to see a picture: resized and cropped; at its own size; in tiles of the model's size; as a whole and in
+/// tiles of several scales; at a bounded size before a closer look at parts of it.
+enum class Views { whole, native, tiles, pyramid, look };
+/// The facts of a way, decided here once.
+struct ViewsFacts {
+  Views views;
+  std::string_view name;
+  bool are_several;  ///< the picture is cut into views, each of which has a place on it
+  bool have_crop;    ///< `crop_pct` and `crop_mode` say how a view is cropped
+};
+const ViewsFacts& facts_of(Views views);
 
 /// Height and width in pixels, always in this order.
 struct Size {
@@ -25,7 +33,7 @@ struct Size {
   friend bool operator==(const Size&, const Size&) = default;
 };
 
-/// timm's `pretrained_cfg`, and this project's `native` and `fit`. Field names are timm's.
+/// timm's `pretrained_cfg`, and this project's `views` and `fit`. Field names are timm's.
 struct TransformConfig {
   /// Height x width fed to the model, before `fit`; with `look` the lesser is the picture's shorter edge.
   Size img_size{224, 224};
@@ -34,9 +42,8 @@ struct TransformConfig {
   Interpolation interpolation = Interpolation::bicubic;  ///< antialiased, as Pillow does it
   std::array<double, 3> mean{0.485, 0.456, 0.406};       ///< in units of [0, 1]
   std::array<double, 3> std{0.229, 0.224, 0.225};
-  bool native = false;  ///< no resize, no crop: the picture at its own size, then `fit`
+  Views views = Views::whole;
   Fit fit = Fit::pad;
-  Tiling tiling = Tiling::none;  ///< not with `native`
   std::int64_t patch_size = 16;  ///< the model's patch; `fit` makes sizes multiples of it
   /// 3, or 1: the picture in grey, as Pillow's `L`; then the first of `mean` and of `std` are used.
   std::int64_t in_chans = 3;
@@ -76,7 +83,7 @@ struct TransformPlan {
 TransformPlan plan_transform(const TransformConfig& config, Size picture,
                              std::int64_t max_pixels = std::int64_t{1} << 29);
 
-/// The views of a picture under `config.tiling`; without tiling one view, `plan_transform`'s. A
+/// The views of a picture: `plan_transform`'s alone, unless `config.views` are several. A
 /// tile is the window that the whole picture would be cropped to, cut from the picture at its own
 /// size: each begins three quarters of a tile after the one before, the last is shifted back to end
 /// with the picture. A picture that is smaller than a tile along an edge is first enlarged until it
@@ -102,9 +109,9 @@ std::string describe_fit(const TransformConfig& config, const TransformPlan& pla
 std::string_view name(Interpolation value);
 std::string_view name(CropMode value);
 std::string_view name(Fit value);
-/// "whole", "native", "tiles", "pyramid" or "look": the model's views of a picture.
-std::string_view views_name(const TransformConfig& config);
+inline std::string_view name(Views value) { return facts_of(value).name; }
 /// Inverse of `name`; throws `Error(invalid_argument)` that lists the accepted words.
+Views parse_views(std::string_view word);
 Interpolation parse_interpolation(std::string_view word);
 CropMode parse_crop_mode(std::string_view word);
 Fit parse_fit(std::string_view word);

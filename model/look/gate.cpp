@@ -4,7 +4,9 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
+#include <functional>
 #include <limits>
+#include <utility>
 
 namespace hydrascope::look {
 namespace {
@@ -36,6 +38,12 @@ constexpr std::array<Term, 14> kTerms{{
     {"whole", 0.512565, 0.087032, 0.282882},
 }};
 using Features = std::array<double, kTerms.size()>;
+
+/// A feature's part of a look's score.
+double part_of(std::size_t term, double feature) {
+  const auto& [name, weight, mean, deviation] = kTerms.at(term);
+  return weight * (feature - mean) / deviation;
+}
 
 /// The opinion of a set of logits.
 struct Opinion {
@@ -90,7 +98,43 @@ Density density_in(const MapSums& sums, const Area& box) {
   return {mass, std::max(wider - mass, 0.0) / mass, inner / mass};
 }
 
+/// The features of the map, which are known before a look: their terms, and their values.
+constexpr std::array<std::size_t, 6> kOfMap{4, 5, 6, 7, 8, 13};
+std::array<double, 6> map_features(const MapSums& sums, double pixels, const Look& look) {
+  const double area = look.area.width * look.area.height;
+  const Density density = density_in(sums, look.area);
+  return {std::log(std::sqrt(area) / 448),
+          std::log(density.mass),
+          std::log(density.mass / (area / pixels)),
+          std::log(density.ring + 0.02),
+          density.inner,
+          look.of_whole ? 1.0 : 0.0};
+}
+
 }  // namespace
+
+void bring_forward(const AttentionMap& map, std::int64_t width, std::int64_t height,
+                   std::vector<Look>& looks, std::size_t count) {
+  const MapSums sums(map);
+  const double pixels = static_cast<double>(width) * static_cast<double>(height);
+  std::vector<double> scores;
+  std::vector<std::size_t> order;
+  for (const Look& look : looks) {
+    const std::array<double, 6> features = map_features(sums, pixels, look);
+    double score = look.of_whole ? std::numeric_limits<double>::infinity() : 0;
+    for (std::size_t i = 0; i < features.size(); ++i)
+      score += part_of(kOfMap.at(i), features.at(i));
+    order.push_back(scores.size());
+    scores.push_back(score);
+  }
+  std::ranges::stable_sort(order, std::ranges::greater(), [&](std::size_t i) { return scores[i]; });
+  const auto front = order.begin() + static_cast<std::ptrdiff_t>(std::min(count, order.size()));
+  std::sort(order.begin(), front);
+  std::sort(front, order.end());
+  std::vector<Look> ordered;
+  for (const std::size_t i : order) ordered.push_back(looks[i]);
+  looks = std::move(ordered);
+}
 
 std::vector<double> Mixture::of(std::span<const std::size_t> some) const {
   std::vector<double> mixed;
@@ -125,32 +169,29 @@ Mixture mix(const AttentionMap& map, std::int64_t width, std::int64_t height,
   const double pixels = static_cast<double>(width) * static_cast<double>(height);
   const auto features_of = [&](const Opinion& opinion, const Look& look) -> Features {
     const std::size_t top = opinion.top;
-    const Area& box = look.area;
-    const double area = box.width * box.height;
-    const Density density = density_in(sums, box);
+    const auto [side, mass, relative, ring, inner, whole] = map_features(sums, pixels, look);
     const auto agreeing =
         std::ranges::count(opinions, top, &Opinion::top) + (pass.top == top ? 1 : 0);
     return {opinion.log_probabilities[top],
             opinion.margin,
             opinion.log_sum_exp,
             opinion.top_logit,
-            std::log(std::sqrt(area) / 448),
-            std::log(density.mass),
-            std::log(density.mass / (area / pixels)),
-            std::log(density.ring + 0.02),
-            density.inner,
+            side,
+            mass,
+            relative,
+            ring,
+            inner,
             pass.log_probabilities[top],
             pass.top == top ? 1.0 : 0.0,
             std::log((total[top] - opinion.probabilities[top]) / count + 1e-4),
             static_cast<double>(agreeing) / (count + 1),
-            look.of_whole ? 1.0 : 0.0};
+            whole};
   };
   std::vector<double> scores;
   for (std::size_t i = 0; i < looks.size(); ++i) {
     const Features features = features_of(opinions[i], looks[i]);
     double score = 0;
-    for (std::size_t j = 0; j < kTerms.size(); ++j)
-      score += kTerms.at(j).weight * (features.at(j) - kTerms.at(j).mean) / kTerms.at(j).deviation;
+    for (std::size_t j = 0; j < kTerms.size(); ++j) score += part_of(j, features.at(j));
     scores.push_back(score);
   }
   Mixture mixture;

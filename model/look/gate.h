@@ -23,6 +23,11 @@ struct Mixture {
 /// The opinion of one look: softmax of its logits / 0.6.
 std::vector<double> distribution_of(std::span<const float> logits);
 
+/// Brings `count` looks to the front: those at the whole, and those that the gate's terms of the map make likeliest.
+/// Both parts keep their order.
+void bring_forward(const AttentionMap& map, std::int64_t width, std::int64_t height,
+                   std::vector<Look>& looks, std::size_t count);
+
 /// p = sum_i w_i softmax(logits_i / T), w = softmax over looks of theta . f_i (Jacobs et al. 1991, Adaptive
 /// Mixtures of Local Experts). The features f_i are of the look's logits, of its box, of the map in and around it,
 /// of the other looks' and of the pass's opinion. docs/notes/look.md says how theta was learned.

@@ -10,6 +10,7 @@ namespace hydrascope::look {
 namespace {
 
 constexpr double kThreshold = 0.1;  // of the peak
+constexpr double kNextPeak = 0.3;   // of a further thing, over the first's
 constexpr std::size_t kMostThings = 3;
 constexpr std::int64_t kAround = 2;   // cells that go with a thing
 constexpr double kMostOverlap = 0.3;  // of two looks of a side
@@ -102,7 +103,7 @@ std::vector<Area> find_things(AttentionMap map, double width, double height) {
   while (things.size() < kMostThings) {
     const std::size_t peak = peak_of(map);
     const double value = map.values[peak];
-    if (!(value > 0) || (!things.empty() && value < kThreshold * highest)) break;
+    if (!(value > 0) || (!things.empty() && value < kNextPeak * highest)) break;
     const std::vector<std::size_t> cells = connected(map, peak, kThreshold * value);
     things.push_back(bounds(cells, map, width, height));
     erase(map, cells);

@@ -57,7 +57,7 @@ struct Places {
 /// The places of a picture that fills `width` x `height` pixels at the top left of the map's cells.
 ///
 /// Things: the connected cells (4 neighbours) above a tenth of the smoothed map's peak; again without
-/// them and two cells around them, while the peak is above a tenth of the first.
+/// them and two cells around them, while the peak is above three tenths of the first.
 ///
 /// Looks: for each of the sides 160, 224, 320, 448, 640, 896 and the picture's shorter edge the 3, 3, 3,
 /// 2, 2, 1 and 1 boxes with the most of the map, none of which overlaps another by more than 0.3;

@@ -132,5 +132,23 @@ TEST(Resample, ThinPicturesHaveCrops) {
   EXPECT_TRUE(transform_pixels({}, tall).eq(7).all().item<bool>());
 }
 
+TEST(Halved, IsTheMeanOfFourPixelsRoundedHalfUp) {
+  const Picture picture = noise(7, 9);
+  const Picture half = halved(picture);
+  ASSERT_EQ(half.width, 4);
+  ASSERT_EQ(half.height, 3);
+  const auto at = [&](std::size_t row, std::size_t column, std::size_t channel) {
+    return static_cast<int>(picture.rgb[(row * 9 + column) * 3 + channel]);
+  };
+  std::size_t next = 0;
+  for (std::size_t row = 0; row < 6; row += 2)
+    for (std::size_t column = 0; column < 8; column += 2)
+      for (std::size_t c = 0; c < 3; ++c)
+        EXPECT_EQ(half.rgb[next++], (at(row, column, c) + at(row, column + 1, c) +
+                                     at(row + 1, column, c) + at(row + 1, column + 1, c) + 2) /
+                                        4);
+  EXPECT_EQ(next, half.rgb.size());
+}
+
 }  // namespace resample_test
 }  // namespace hydrascope::image

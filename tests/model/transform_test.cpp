@@ -53,7 +53,7 @@ float at_place(const at::Tensor& tensor, std::int64_t c, std::int64_t y, std::in
 
 TransformConfig native(Fit fit) {
   TransformConfig config;
-  config.native = true;
+  config.views = Views::native;
   config.fit = fit;
   return config;
 }

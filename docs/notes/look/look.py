@@ -2,7 +2,7 @@
 import numpy as np
 from rules import bounds, region, smooth
 
-THRESHOLD, THINGS = .10, 3
+THRESHOLD, NEXT, THINGS = .10, .30, 3
 
 
 def things(m):
@@ -11,7 +11,7 @@ def things(m):
     rest, boxes = q.copy(), []
     for rank in range(THINGS):
         seed = np.unravel_index(rest.argmax(), rest.shape)
-        if rank and rest[seed] < THRESHOLD * q.max(): break      # too faint to be a second thing
+        if rank and rest[seed] < NEXT * q.max(): break      # too faint to be a second thing
         seen = region(rest, seed, THRESHOLD)
         boxes.append(bounds(seen))
         k = np.pad(seen, 2)                            # two cells around it are taken as well

@@ -110,7 +110,7 @@ void read_geometry(const JsonFields& fields, const std::string& origin,
   if (!resizes) {
     if (fields.flag("do_center_crop").value_or(false))
       fields.fail("do_resize", "false with do_center_crop true: a crop needs a resize here");
-    hints.values.native = true;
+    hints.values.views = image::Views::native;
     hints.origins["size"] = origin;
     return;
   }
@@ -196,7 +196,7 @@ void TransformHints::apply_to(image::TransformConfig& config,
     if (field == "interpolation") config.interpolation = values.interpolation;
     if (field == "mean") config.mean = values.mean;
     if (field == "std") config.std = values.std;
-    if (field == "size") config.native = values.native;
+    if (field == "size") config.views = values.views;
     origins_of_config[field] = origin;
   }
 }

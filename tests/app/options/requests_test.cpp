@@ -77,12 +77,13 @@ TEST(RequestsTest, ATransformSaysWhereItsValuesComeFrom) {
   EXPECT_EQ(request.img_size->value, (image::Size{32, 64}));
   EXPECT_EQ(request.img_size->origin, "`imgsz`");
   EXPECT_THAT(request.mean->value, ElementsAre(0.1, 0.2, 0.3));
-  EXPECT_EQ(request.views->value, image::Tiling::tiles);
-  EXPECT_FALSE(request.native || request.std || request.crop_pct);
-  EXPECT_TRUE(transform_request(classify({"--views", "native"})).native->value);
+  EXPECT_EQ(request.views->value, image::Views::tiles);
+  EXPECT_FALSE(request.std || request.crop_pct);
+  for (const Words& words : {Words{"--native"}, {"--views", "native"}})
+    EXPECT_EQ(transform_request(classify(words)).views->value, image::Views::native);
   const TransformRequest look =
       transform_request(classify({"--views", "look", "--look-model", "a.safetensors"}));
-  EXPECT_EQ(look.views->value, image::Tiling::look);
+  EXPECT_EQ(look.views->value, image::Views::look);
   EXPECT_EQ(look.look_model, "a.safetensors");
 }
 
@@ -92,6 +93,34 @@ TEST(RequestsTest, LargePicturesHaveTheModelThatWasMadeForThem) {
   EXPECT_EQ(model_request(classify({"--native", "-m", "a.pth"})).word, "a.pth");
   for (const Words& words : {Words{}, {"--views", "tiles"}, {"--native", "--attn", "hydra"}})
     EXPECT_EQ(model_request(classify(words)).word, "");
+}
+
+TEST(RequestsTest, PicturesAreLookedAtUnlessSomethingElseIsAskedFor) {
+  const auto request_of = [](const Words& words, AutoExif exif) {
+    return pictures_request(classify(words), exif);
+  };
+  for (const Words& words : {Words{}, {"--topk", "3"}, {"--precision", "float32"}}) {
+    const PicturesRequest request = request_of(words, AutoExif::upright);
+    ASSERT_TRUE(request.transform.views);
+    EXPECT_EQ(request.transform.views->value, image::Views::look);
+    EXPECT_TRUE(request.transform.is_default);
+    EXPECT_EQ(request.model.word, kLargePicturesModel);
+    EXPECT_FALSE(request_of(words, AutoExif::as_stored).transform.views) << "labelled sets";
+  }
+  for (const Words& words : {Words{"-m", "a.pth"},
+                             {"--crop-pct", "1"},
+                             {"--img-size", "64"},
+                             {"--attn", "hydra"},
+                             {"--mean", "0", "0", "0"},
+                             {"--save-input", "a.npy"}}) {
+    const PicturesRequest request = request_of(words, AutoExif::upright);
+    EXPECT_FALSE(request.transform.views) << words.front();
+    EXPECT_NE(request.model.word, kLargePicturesModel) << words.front();
+  }
+  const PicturesRequest whole = request_of({"--views", "whole"}, AutoExif::upright);
+  EXPECT_EQ(whole.transform.views->value, image::Views::whole);
+  EXPECT_EQ(whole.model.word, "");
+  EXPECT_FALSE(request_of({"--views", "look"}, AutoExif::upright).transform.is_default);
 }
 
 TEST(RequestsTest, RefuseWhatDoesNotGoTogether) {

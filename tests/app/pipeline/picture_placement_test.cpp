@@ -42,7 +42,7 @@ TransformConfig fitted(TransformConfig made, Fit fit) {
 
 TransformConfig native(Fit fit) {
   TransformConfig made;
-  made.native = true;
+  made.views = image::Views::native;
   made.fit = fit;
   return made;
 }
@@ -218,7 +218,7 @@ TEST(PlacementOfTest, NumbersOfACrop) {
 
 TEST(BoxOfViewTest, TilesLieWhereTheyWereCut) {
   TransformConfig made = config({224, 224}, 0.875);
-  made.tiling = image::Tiling::pyramid;
+  made.views = image::Views::pyramid;
   const Size size{1080, 1920};
   const std::vector<image::TransformPlan> views = image::plan_views(made, size);
   EXPECT_EQ(box_of(views[0], size), (Box{489, 67, 946, 945})) << "the middle, without its border";
@@ -228,7 +228,7 @@ TEST(BoxOfViewTest, TilesLieWhereTheyWereCut) {
   EXPECT_EQ(box_of(views[85], size), (Box{0, 0, 448, 448}));
   EXPECT_EQ(box_of(views.back(), size), (Box{1472, 632, 448, 448}));
   const Size small{100, 300};
-  made.tiling = image::Tiling::tiles;
+  made.views = image::Views::tiles;
   EXPECT_EQ(box_of(image::plan_views(made, small)[0], small), (Box{0, 0, 100, 100}));
 }
 

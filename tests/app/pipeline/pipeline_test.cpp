@@ -112,7 +112,7 @@ TEST_F(PipelineTest, OutOfMemoryHalvesTheBatchAndSaysSo) {
 
 TEST_F(PipelineTest, BytesOfOneModelSizeAndSeveralSizesOfTheirOwnAreNotMixed) {
   TwoSlotModel model(100);
-  options_.transform.native = true;  // padded to multiples of 8 by the model
+  options_.transform.views = image::Views::native;  // padded to multiples of 8 by the model
   options_.batch_size = 4;
   std::vector<Input> inputs;
   for (int i = 0; i < 24; ++i) inputs.push_back(file(i, 24 - i % 3, 16));
@@ -169,7 +169,7 @@ TEST_F(PipelineTest, FailuresStandInTheirPlace) {
 }
 
 TEST_F(PipelineTest, BatchesOnlyEqualSizes) {
-  options_.transform.native = true;
+  options_.transform.views = image::Views::native;
   options_.batch_size = 4;
   std::vector<Input> inputs;
   for (int i = 0; i < 30; ++i) inputs.push_back(file(i, 16 + 8 * (i % 3), 24));

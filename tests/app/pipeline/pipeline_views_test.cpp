@@ -10,7 +10,7 @@ namespace pipeline_test {
 
 class PipelineViewsTest : public PipelineTest {
  protected:
-  PipelineViewsTest() { options_.transform.tiling = image::Tiling::tiles; }
+  PipelineViewsTest() { options_.transform.views = image::Views::tiles; }
   /// Sizes of one view, of several, and of less than a tile.
   std::vector<Input> pictures(int count) {
     std::vector<Input> inputs;
@@ -20,8 +20,8 @@ class PipelineViewsTest : public PipelineTest {
 };
 
 TEST_F(PipelineViewsTest, EachClassIsThatOfItsMostProbableView) {
-  for (const auto tiling : {image::Tiling::tiles, image::Tiling::pyramid}) {
-    options_.transform.tiling = tiling;
+  for (const auto kind : {image::Views::tiles, image::Views::pyramid}) {
+    options_.transform.views = kind;
     options_.batch_size = 5;
     options_.keep_picture = true;
     const std::vector<Input> inputs = pictures(20);
@@ -66,7 +66,7 @@ TEST_F(PipelineTest, APictureThatIsDecodedIsOneViewAsInARun) {
   const Outcome outcome = run({input});
   for (const PipelineResult* result : {&alone, &outcome.results.at(0)}) {
     EXPECT_EQ(result->picture, (image::Size{70, 90}));
-    EXPECT_EQ(result->views.kind, "");
+    EXPECT_EQ(result->views.kind, image::Views::whole);
     ASSERT_EQ(result->views.plans.size(), 1U);
     EXPECT_TRUE(result->logits.allclose(alone.logits));
     const at::Tensor expected = at::softmax(result->logits.to(at::kDouble), -1);
@@ -108,6 +108,37 @@ TEST_F(PipelineViewsTest, ALargePictureGoesThroughInBatches) {
     EXPECT_EQ(results[0].views.plans.size(), 29U * 21U);
     EXPECT_LE(std::ranges::max(model.sizes_), 4);
   }
+}
+
+TEST_F(PipelineTest, SmallPicturesAreOfTheOtherModelAndOthersKeepTheirPixels) {
+  TwoSlotModel large(100);
+  options_.transform.views = image::Views::look;
+  options_.transform.img_size = {64, 64};
+  PipelineOptions::Looking& looking = options_.looking.emplace();
+  looking.whole.img_size = {32, 32};
+  looking.whole.patch_size = 8;
+  looking.whole.crop_pct = 1;
+  looking.engine = &engine_;
+  const std::vector<Input> inputs{file(0, 70, 63), file(1, 80, 64), file(2, 20, 500),
+                                  file(3, 64, 90)};
+  const auto results = results_of(large, options_, inputs);
+  ASSERT_EQ(results.size(), 4U);
+  PipelineOptions alone;
+  alone.transform = looking.whole;
+  for (std::size_t i = 0; i < 4; ++i) {
+    ASSERT_FALSE(results[i].error) << results[i].message;
+    EXPECT_EQ(results[i].is_small, i % 2 == 0) << i;
+    EXPECT_EQ(results[i].pixels.rgb.empty(), results[i].is_small) << i;
+    EXPECT_EQ(results[i].views.kind,
+              results[i].is_small ? image::Views::whole : image::Views::look);
+    if (!results[i].is_small) continue;
+    EXPECT_EQ(results[i].model_size, (image::Size{32, 32}));
+    image::Picture picture = image::read_picture(inputs[i].path, {});
+    EXPECT_TRUE(results[i].logits.allclose(look_at(picture, engine_, alone).logits)) << i;
+  }
+  EXPECT_FALSE(looking.is_small({64, 64}, /*is_frame=*/true)) << "looks were asked for";
+  looking.is_default = true;
+  EXPECT_TRUE(looking.is_small({64, 64}, /*is_frame=*/true));
 }
 
 }  // namespace pipeline_test

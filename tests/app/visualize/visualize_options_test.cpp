@@ -75,7 +75,7 @@ TEST(MapWordsTest, ListsAreSplitAndDefaultsAreWords) {
 TEST(HeatmapOutputsTest, FilesAndThePage) {
   const OutputOptions outputs =
       outputs_of({"-o", "maps", "--image-format", "jpg", "--quality", "70", "--cmap", "cividis",
-                  "--html", "page.html", "--save-raw"});
+                  "--html", "page.html", "--save-raw", "--views", "whole"});
   EXPECT_EQ(outputs.folder, "maps");
   EXPECT_EQ(outputs.image_format, viz::ImageFormat::jpeg);
   EXPECT_EQ(outputs.encode.quality, 70);

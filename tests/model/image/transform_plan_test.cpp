@@ -24,7 +24,7 @@ TransformConfig config_of(Size img_size, double crop_pct, CropMode mode) {
 
 TransformConfig native(Fit fit) {
   TransformConfig config;
-  config.native = true;
+  config.views = Views::native;
   config.fit = fit;
   return config;
 }
@@ -135,10 +135,10 @@ TEST(TransformPlan, RefusesConfigurationsWithoutSense) {
   EXPECT_ERROR(plan_transform(config, {9, 9}), invalid_argument, "patch size 0");
 }
 
-TransformConfig tiled(Size tile, Tiling tiling = Tiling::tiles) {
+TransformConfig tiled(Size tile, Views views = Views::tiles) {
   TransformConfig config;
   config.img_size = tile;
-  config.tiling = tiling;
+  config.views = views;
   return config;
 }
 
@@ -188,7 +188,7 @@ TEST(PlanViews, TilesOverlapByAQuarterAndTheLastIsShiftedInwards) {
 TEST(PlanViews, PyramidsAreTheWholeAndTilesOfHalvedSizes) {
   const auto sizes = [](Size picture) {
     std::vector<std::pair<Size, int>> found;
-    for (const TransformPlan& view : plan_views(tiled({224, 224}, Tiling::pyramid), picture)) {
+    for (const TransformPlan& view : plan_views(tiled({224, 224}, Views::pyramid), picture)) {
       if (found.empty() || found.back().first != view.resized) found.emplace_back(view.resized, 0);
       ++found.back().second;
     }
@@ -200,7 +200,7 @@ TEST(PlanViews, PyramidsAreTheWholeAndTilesOfHalvedSizes) {
   EXPECT_EQ(sizes({894, 2000}), (Sizes{{{256, 572}, 1}, {{894, 2000}, 60}})) << "447 < 2 x 224";
   EXPECT_EQ(sizes({895, 896}).size(), 3U) << "an odd edge is halved upwards";
   EXPECT_EQ(sizes({100, 120}), (Sizes{{{256, 307}, 1}, {{224, 269}, 2}}));
-  const TransformConfig config = tiled({224, 224}, Tiling::pyramid);
+  const TransformConfig config = tiled({224, 224}, Views::pyramid);
   EXPECT_EQ(plan_views(config, {1080, 1920}).front().window_left,
             plan_transform({}, {1080, 1920}).window_left);
   EXPECT_EQ(plan_views({}, {1080, 1920}).size(), 1U);
@@ -256,7 +256,7 @@ TEST(TransformWords, Describe) {
 }
 
 TEST(PlanViews, ALookBeginsWithTheWholePictureAtABoundedSize) {
-  const TransformConfig look = tiled({1088, 1088}, Tiling::look);
+  const TransformConfig look = tiled({1088, 1088}, Views::look);
   const auto resized_and_output = [&](Size picture) {
     const std::vector<TransformPlan> views = plan_views(look, picture);
     EXPECT_EQ(views.size(), 1U);
@@ -267,27 +267,28 @@ TEST(PlanViews, ALookBeginsWithTheWholePictureAtABoundedSize) {
   EXPECT_EQ(resized_and_output({480, 640}), std::pair(Size{1088, 1456}, Size{1088, 1456}));
   EXPECT_EQ(resized_and_output({640, 480}), std::pair(Size{1456, 1088}, Size{1456, 1088}));
   EXPECT_EQ(resized_and_output({1080, 1920}), std::pair(Size{1080, 1920}, Size{1088, 1920}));
-  EXPECT_EQ(resized_and_output({1000, 10000}), std::pair(Size{512, 5104}, Size{512, 5104}));
+  EXPECT_EQ(resized_and_output({1000, 10000}), std::pair(Size{512, 5072}, Size{512, 5072}));
+  EXPECT_EQ(resized_and_output({2, 30000}), std::pair(Size{16, 162752}, Size{16, 162752}));
   EXPECT_EQ(resized_and_output({1, 1}), std::pair(Size{1088, 1088}, Size{1088, 1088}));
 }
 
 TEST(TransformWords, DescribeViews) {
   EXPECT_TRUE(describe(tiled({224, 224})).starts_with("tiles of 224x224 -> mean"))
       << describe(tiled({224, 224}));
-  EXPECT_TRUE(describe(tiled({224, 224}, Tiling::pyramid))
+  EXPECT_TRUE(describe(tiled({224, 224}, Views::pyramid))
                   .starts_with("resize 256 (bicubic, antialias) -> centre crop 224x224, and tiles "
                                "of 224x224 at the picture's size and halves of it -> mean"))
-      << describe(tiled({224, 224}, Tiling::pyramid));
+      << describe(tiled({224, 224}, Views::pyramid));
   EXPECT_TRUE(
-      describe(tiled({1088, 1088}, Tiling::look))
+      describe(tiled({1088, 1088}, Views::look))
           .starts_with("shorter edge 1088 (bicubic, antialias), then a closer look at parts "
-                       "of the picture -> pad to multiples of 16 -> mean"))
-      << describe(tiled({1088, 1088}, Tiling::look));
-  EXPECT_EQ(views_name({}), "whole");
-  EXPECT_EQ(views_name(native(Fit::pad)), "native");
-  EXPECT_EQ(views_name(tiled({8, 8})), "tiles");
-  EXPECT_EQ(views_name(tiled({8, 8}, Tiling::pyramid)), "pyramid");
-  EXPECT_EQ(views_name(tiled({8, 8}, Tiling::look)), "look");
+                       "of the picture; small pictures whole -> pad to multiples of 16 -> mean"))
+      << describe(tiled({1088, 1088}, Views::look));
+  EXPECT_EQ(name(TransformConfig().views), "whole");
+  EXPECT_EQ(name(parse_views("native")), "native");
+  EXPECT_EQ(name(Views::tiles), "tiles");
+  EXPECT_EQ(name(Views::pyramid), "pyramid");
+  EXPECT_EQ(name(Views::look), "look");
 }
 
 TEST(TransformWords, DescribeFit) {

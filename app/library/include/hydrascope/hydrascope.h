@@ -40,7 +40,7 @@ typedef struct hydrascope_prediction {
   const char* label;
   double probability; /* of all classes; with --views tiles and pyramid in the class's best view */
   double logit;
-  int has_box; /* with --views: where the class was found, in pixels of the picture */
+  int has_box; /* with --views, and by default in large pictures: where the class was found, in pixels of the picture */
   int64_t left, top, width, height;
 } hydrascope_prediction;
 

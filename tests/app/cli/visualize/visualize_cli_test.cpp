@@ -20,7 +20,8 @@ TEST_F(VisualizeCliTest, TheHeatLiesOnTheObject) {
         Case{"otter-head.jpg", "otter", 8, 4, 14, 14},
         Case{"lake-sherburne.jpg", "alp", 2, 0, 10, 14}}) {
     SCOPED_TRACE(name);
-    const auto record = records({asset("images/" + std::string(name)), "--save-raw"}).at(0);
+    const auto record =
+        records({asset("images/" + std::string(name)), "--save-raw", "--views", "whole"}).at(0);
     EXPECT_EQ(record.at("class").at("label"), label);
     const Npy map(path(record.at("files").at("map")));
     ASSERT_EQ(map.values.size(), 196U);

@@ -93,7 +93,7 @@ TEST(PreprocessorTest, Normalisation) {
 
 TEST(PreprocessorTest, WithoutAResizeThePictureKeepsItsSize) {
   const TransformHints hints = preprocessor(R"({"do_resize": false})");
-  EXPECT_TRUE(hints.values.native);
+  EXPECT_EQ(hints.values.views, image::Views::native);
   EXPECT_EQ(hints.origins.at("size"), "file");
   EXPECT_FALSE(hints.origins.contains("img_size"));
 }

@@ -57,7 +57,7 @@ TEST(HeldOutImages, RefuseWhatThereIsNot) {
   EXPECT_EQ(none.count(), 0);
   EXPECT_ERROR(none.batch(0, 1), invalid_argument, "of 0");
   image::TransformConfig native;
-  native.native = true;
+  native.views = image::Views::native;
   EXPECT_ERROR(HeldOutImages({}, native, 1), invalid_argument, "one size");
 }
 
