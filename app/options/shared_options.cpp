@@ -128,7 +128,7 @@ std::vector<Option> preprocessing_options() {
           flag("print-transform", "print the preprocessing of pictures; stop there without inputs",
                into(&TransformRequest::is_printed), role(Role::console)),
           flag("native", "show each picture at its own size, fitted to the patches",
-               for_field(&TransformRequest::native), role(Role::model)),
+               into(&TransformRequest::native), role(Role::model)),
       });
 }
 

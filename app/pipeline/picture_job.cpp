@@ -5,6 +5,7 @@
 #include "app/run/console.h"
 #include "kernels/error.h"
 #include "model/image/several_pictures.h"
+#include "model/inference/overlap.h"
 
 #include <algorithm>
 #include <filesystem>
