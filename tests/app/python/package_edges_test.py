@@ -72,7 +72,7 @@ print(model.classify(OTTER).label)
     def test_ctrl_c_ends_a_long_list(self) -> None:
         self.assertRegex(program("""
 import signal, threading, time
-model = hydrascope.Model(**EXACT)
+model = hydrascope.Model(views="whole", **EXACT)
 sent = []
 def interrupt():
     sent.append(time.monotonic())
