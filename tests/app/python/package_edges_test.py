@@ -72,7 +72,7 @@ print(model.classify(OTTER).label)
     def test_ctrl_c_ends_a_long_list(self) -> None:
         self.assertRegex(program("""
 import signal, threading, time
-model = hydrascope.Model(**EXACT)
+model = hydrascope.Model(views="whole", **EXACT)
 sent = []
 def interrupt():
     sent.append(time.monotonic())
@@ -95,7 +95,7 @@ print(model.classify(OTTER).label)
             self.assertEqual((answers[0].label, answers[1].error.filename), ("otter", "/nonexistent"))
 
     def test_closing_waits_for_a_long_list(self) -> None:
-        model = hydrascope.Model(**EXACT)
+        model = hydrascope.Model(views="whole", **EXACT)
         answers: list[hydrascope.Answer] = []
         has_begun = threading.Event()
 

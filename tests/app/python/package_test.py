@@ -130,12 +130,12 @@ class Pictures(unittest.TestCase):
 
 class Explanations(unittest.TestCase):
     def test_maps_are_those_of_save_raw(self) -> None:
-        options = {"layer": [10, 11], **EXACT}
+        options = {"layer": [10, 11], "views": "whole", **EXACT}
         answer = hydrascope.explain(OTTER, classes=["otter"], topk=1, **options)
         with tempfile.TemporaryDirectory() as folder:
             for one in answer.maps[:2]:
                 done = command("visualize", *WORDS, "--layer", one.layer, "--class", one.class_index, "--save-raw", "-o", folder,
-                               OTTER)
+                               "--views", "whole", OTTER)
                 self.assertEqual(done.returncode, 0, done.stderr)
                 raw = np.load(Path(folder) / "otter-head.map.npy")
                 np.testing.assert_allclose(one.values, raw, rtol=1e-5, atol=1e-6)
