@@ -50,7 +50,7 @@ done
 if [ -z "$tool" ] && [ $# -eq 0 ] && command -v buildah >/dev/null 2>&1 && command -v debootstrap >/dev/null 2>&1; then
   make_base && tool=buildah
 fi
-[ -n "$tool" ] || { echo "skipped: the image, no docker, podman or buildah here runs $base; \`docker build -t hydrascope $out\` makes it"; exit 77; }
+[ -n "$tool" ] || { echo "skipped: the image, no docker, podman or buildah here runs $base; \`docker build -t hydrascope -f $out/Containerfile $out\` makes it"; exit 77; }
 
 image=hydrascope:$(sed -n 's/^set(CPACK_PACKAGE_VERSION "\(.*\)")$/\1/p' "$HYDRASCOPE_BUILD/CPackConfig.cmake")
 "$tool" build --build-arg "BASE=$base" -t "$image" -f $out/Containerfile $out >&2

@@ -93,15 +93,17 @@ Question question_of(const hydrascope_picture& given) {
 }
 
 /// `maps` of `answer` over `given`, as `visualize` draws them by `options`; without maps the picture as it is.
+/// `decode`: as the picture was decoded for the answer.
 viz::Canvas draw(const Answer& answer, std::span<const std::size_t> maps,
-                 const hydrascope_picture& given, const ParsedOptions& options) {
+                 const hydrascope_picture& given, const image::DecodeOptions& decode,
+                 const ParsedOptions& options) {
   Input input;
   if (auto memory = in_memory(given)) {
     input.memory = std::make_shared<PictureInMemory>(std::move(*memory));
   } else {
     input = file_input(given.path, given.path);
   }
-  image::Picture picture = picture_of(input, {});
+  image::Picture picture = picture_of(input, decode);
   if (picture.height != answer.record.height || picture.width != answer.record.width)
     throw UsageError("expected the picture that was asked about, " +
                          size_text({answer.record.height, answer.record.width}) + ", found " +
@@ -111,8 +113,15 @@ viz::Canvas draw(const Answer& answer, std::span<const std::size_t> maps,
   if (maps.empty()) return canvas;
   const FigureOptions figure = figure_options(options);
   std::vector<ShownMap> shown;
-  for (const std::size_t map : maps) shown.push_back(shown_map(answer.maps.at(map), figure));
-  return draw_figure(std::move(canvas), shown, figure, open_font(figure.font).get());
+  for (const std::size_t map : maps) {
+    if (map >= answer.maps.size())
+      throw UsageError("expected the place of one of " + std::to_string(answer.maps.size()) +
+                           " maps, found " + std::to_string(map),
+                       "maps");
+    shown.push_back(shown_map(answer.maps[map], figure));
+  }
+  const auto font = font_of(figure, shown.size(), /*have_places=*/false);
+  return draw_figure(std::move(canvas), shown, figure, font.get());
 }
 
 /// What maps are drawn with.
@@ -175,16 +184,20 @@ std::pair<double, double> extent(const viz::Axis& axis) {
 
 struct hydrascope_model {
   explicit hydrascope_model(hydrascope::app::ServiceRequest request)
-      : service(std::move(request)),
+      : decode(request.run.decode),
+        service(std::move(request)),
         facts(hydrascope::app::json_text(hydrascope::app::facts_of(service))) {}
+  hydrascope::image::DecodeOptions decode;
   hydrascope::app::Service service;
   std::string facts;
 };
 
 struct hydrascope_answer {
-  explicit hydrascope_answer(hydrascope::app::Answer answer);
+  hydrascope_answer(hydrascope::app::Answer answer,
+                    const hydrascope::image::DecodeOptions& decoded);
 
   hydrascope::app::Answer given;
+  hydrascope::image::DecodeOptions decode;  ///< of its picture
   std::string record;
   std::string error_code;
   std::vector<hydrascope_prediction> top;
@@ -193,7 +206,9 @@ struct hydrascope_answer {
   std::vector<hydrascope_map> maps;
 };
 
-hydrascope_answer::hydrascope_answer(hydrascope::app::Answer answer) : given(std::move(answer)) {
+hydrascope_answer::hydrascope_answer(hydrascope::app::Answer answer,
+                                     const hydrascope::image::DecodeOptions& decoded)
+    : given(std::move(answer)), decode(decoded) {
   namespace app = hydrascope::app;
   record = app::json_text(app::to_json(given.record));
   if (given.record.error) error_code = app::record_error_code(*given.record.error);
@@ -282,8 +297,10 @@ int hydrascope_ask(hydrascope_model* model, const hydrascope_picture* pictures, 
   });
   bool has_answers = true;
   for (std::size_t i = 0; i < futures.size(); ++i) {
-    has_answers =
-        app::succeeds([&] { answers[i] = new hydrascope_answer(futures[i].get()); }) && has_answers;
+    has_answers = app::succeeds([&] {
+                    answers[i] = new hydrascope_answer(futures[i].get(), model->decode);
+                  }) &&
+                  has_answers;
   }
   if (is_understood && has_answers) return 0;
   for (std::size_t i = 0; i < num_pictures; ++i) delete std::exchange(answers[i], nullptr);
@@ -298,7 +315,7 @@ const uint8_t* hydrascope_draw(const hydrascope_answer* answer, const size_t* ma
   namespace app = hydrascope::app;
   thread_local hydrascope::viz::Canvas drawn;
   if (!app::succeeds([&] {
-        drawn = app::draw(answer->given, std::span(maps, num_maps), *picture,
+        drawn = app::draw(answer->given, std::span(maps, num_maps), *picture, answer->decode,
                           app::parsed(app::drawing_spec(), words, num_words));
       }))
     return nullptr;

@@ -16,6 +16,7 @@
 #include <algorithm>
 #include <map>
 #include <memory>
+#include <mutex>
 #include <string>
 #include <utility>
 #include <vector>
@@ -74,7 +75,10 @@ struct Mixing {
   /// (B, N, D), differentiable in all inputs that want gradients; `inputs`: q, k, v (B, H, N, d), parameters.
   [[nodiscard]] Tensor of(const std::vector<Tensor>& inputs) const {
     return model::ops::with_kernel_errors("mix", [&] {
-      const KeptGenerator kept;  // first values are drawn, and replaced
+      // First values are drawn from the process's generator, and replaced: one call at a time.
+      static std::mutex drawing;
+      const std::lock_guard lock(drawing);
+      const KeptGenerator kept;
       BuiltMixer built(layer);
       std::size_t used = 0;
       built.each([&](const std::string& name, Tensor value) {

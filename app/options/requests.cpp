@@ -42,13 +42,13 @@ TransformRequest transform_request(const ParsedOptions& options) {
     throw UsageError("is the model of closer looks", options[&TransformRequest::look_model].origin,
                      "add `views` look");
   if (views == image::Views::native && request.img_size) {
-    throw Error(ErrorCode::invalid_argument, "`native` keeps the picture's own size",
-                "`native` with `img_size`");
+    throw Error(ErrorCode::invalid_argument, "native keeps the picture's own size",
+                request.views->origin + " with " + request.img_size->origin);
   }
   if (!image::facts_of(views).have_crop && (request.crop_pct || request.crop_mode)) {
     throw Error(ErrorCode::invalid_argument, "nothing is resized and cropped there",
                 (request.crop_pct ? request.crop_pct->origin : request.crop_mode->origin) +
-                    " with " + request.views->origin);
+                    " with " + request.views->origin + " " + std::string(image::name(views)));
   }
   return request;
 }
@@ -78,7 +78,12 @@ void look_by_default(const ParsedOptions& options, ModelRequest& model, Transfor
                                           &Transform::interpolation,
                                           &Transform::mean,
                                           &Transform::std};
-  const auto is_given = [&](const Field& field) { return options.given(field); };
+  // A file of --dump-config holds defaults, too: nobody asked for these.
+  const auto is_given = [&](const Field& field) {
+    const GivenOption* option = options.find(field);
+    return option != nullptr && option->given() &&
+           !(option->source == Source::config_file && option->is(option->option.default_value));
+  };
   if (std::ranges::any_of(kFields, is_given) || std::ranges::any_of(others, is_given)) return;
   model.word = kLargePicturesModel;
   transform.views = {image::Views::look, "the default"};

@@ -204,7 +204,8 @@ void OutputStage::add_to_video(ExplainedInput& input, const viz::Canvas& figure)
 viz::ImageFormat OutputStage::format_of(const viz::Canvas& figure) const {
   constexpr std::int64_t kMostOfPng = 4'000'000;  // pixels, which take some 8 MB
   if (options_.image_format) return *options_.image_format;
-  const bool is_large = std::int64_t{figure.width} * figure.height > kMostOfPng;
+  const bool is_large = std::int64_t{figure.width} * figure.height > kMostOfPng &&
+                        viz::fits(viz::ImageFormat::jpeg, figure.width, figure.height);
   return is_large ? viz::ImageFormat::jpeg : viz::ImageFormat::png;
 }
 

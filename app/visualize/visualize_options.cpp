@@ -42,6 +42,15 @@ std::shared_ptr<const viz::Font> open_font(const std::string& given) {
   return std::make_shared<const viz::Font>(files);
 }
 
+std::shared_ptr<const viz::Font> font_of(const FigureOptions& figure, std::size_t num_maps,
+                                         bool have_places) {
+  // A font that is named is opened in any case: what is wrong with it is said.
+  if (figure.has_extras(num_maps) || have_places || !figure.font.empty() ||
+      (figure.title && !bundled_fonts().empty()))
+    return open_font(figure.font);
+  return nullptr;
+}
+
 FigureOptions figure_options(const ParsedOptions& options) {
   FigureOptions figure;
   options.fill(figure);
@@ -93,10 +102,7 @@ OutputOptions heatmap_outputs(const VisualizeRequest& request, std::size_t num_m
   const bool have_places = request.transform.views &&
                            request.transform.views->value != image::Views::whole &&
                            request.transform.views->value != image::Views::native;
-  // A font that is named is opened in any case: what is wrong with it is said.
-  if (outputs.figure.has_extras(num_maps) || have_places || !outputs.figure.font.empty() ||
-      (outputs.figure.title && !bundled_fonts().empty()))
-    outputs.font = open_font(outputs.figure.font);
+  outputs.font = font_of(outputs.figure, num_maps, have_places);
   outputs.threads = threads;
   return outputs;
 }

@@ -34,6 +34,9 @@ FigureOptions figure_options(const ParsedOptions& options);
 viz::ReportOptions report_options(const FigureOptions& figure);
 /// `given` first, which may be "", then those that come along: what one lacks, the next may have.
 std::shared_ptr<const viz::Font> open_font(const std::string& given);
+/// The font of figures with `num_maps` maps, and with boxes if `have_places`; null where nothing is written.
+std::shared_ptr<const viz::Font> font_of(const FigureOptions& figure, std::size_t num_maps,
+                                         bool have_places);
 /// Throws Error(invalid_argument) for options that do not go together.
 VisualizeRequest visualize_request(const ParsedOptions& options);
 

@@ -14,6 +14,7 @@ let view = null;
 let classes = null;
 let number = 0;      // of the picture: what comes late is of an earlier one
 let tookSeconds = 0; // the last one's, all layers
+let watching = 0;    // the timer of the work that is shown
 
 const find = selector => article.querySelector(selector);
 
@@ -50,6 +51,7 @@ async function ask(query, body) {
 /** Says how long the server is at work, and how long the last picture took; stops by what it returns. */
 function watch(what) {
   const kMilliseconds = 200;
+  clearInterval(watching);
   const bar = document.getElementById('progress');
   const begin = performance.now();
   const tick = () => {
@@ -62,10 +64,10 @@ function watch(what) {
   bar.removeAttribute('value');
   bar.hidden = false;
   tick();
-  const timer = setInterval(tick, kMilliseconds);
+  const timer = watching = setInterval(tick, kMilliseconds);
   return () => {
     clearInterval(timer);
-    bar.hidden = true;
+    if (watching === timer) bar.hidden = true;
     return (performance.now() - begin) / 1000;
   };
 }
@@ -116,13 +118,14 @@ async function explainClass({index, label}) {
       if (mine !== number) return;
       const withMore = (record, other) =>
           ({...record, maps: [...record.maps, ...other.maps.filter(map => map.of_class)]});
-      answer = {...withMore(answer, more), against: answer.against && withMore(answer.against, more.against)};
+      answer = {...withMore(answer, more), against: answer.against?.maps && more.against?.maps ?
+        withMore(answer.against, more.against) : answer.against};
       say('');
     } catch (error) {
       if (mine === number) say('', error.message);
       return;
     } finally {
-      if (mine === number) stop();
+      stop();
     }
     present();
   }
@@ -262,10 +265,8 @@ async function explain(mine) {
     if (!answer) clear();
     say('', `${name}: ${error.message}`);
   } finally {
-    if (mine === number) {
-      stop();
-      article.ariaBusy = 'false';
-    }
+    stop();
+    if (mine === number) article.ariaBusy = 'false';
   }
 }
 
@@ -283,10 +284,14 @@ async function show({name, type, read}) {
   try {
     const body = await read();  // a file that changes meanwhile is no other picture
     const image = await imageOf(body, type);
-    if (mine !== number) return;
+    if (mine !== number) {
+      URL.revokeObjectURL(image.url);
+      return;
+    }
     if (file) URL.revokeObjectURL(file.image.url);
     file = {name, type, body, image};
   } catch (error) {
+    if (mine !== number) return;
     clear();
     say('', `${name}: ${error.message}`);
     return;

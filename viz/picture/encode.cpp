@@ -52,6 +52,10 @@ ImageFormat image_format(std::string_view name) {
 
 std::string_view extension(ImageFormat format) { return properties(format).extension; }
 
+bool fits(ImageFormat format, std::int64_t width, std::int64_t height) {
+  return std::max(width, height) <= properties(format).longest_edge;
+}
+
 void require_encoder(ImageFormat format) {
   if (format != ImageFormat::webp) return;
 #ifdef HYDRASCOPE_WITH_OPENCV

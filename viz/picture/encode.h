@@ -5,6 +5,7 @@
 #include "viz/picture/canvas.h"
 
 #include <cstddef>
+#include <cstdint>
 #include <filesystem>
 #include <string>
 #include <string_view>
@@ -20,6 +21,8 @@ enum class ImageFormat { png, jpeg, webp };
 /// By the extension of `name` (.png .jpg .jpeg .webp). Throws Error(unsupported_format).
 ImageFormat image_format(std::string_view name);
 std::string_view extension(ImageFormat format);
+/// Whether the format has room for edges of so many pixels.
+bool fits(ImageFormat format, std::int64_t width, std::int64_t height);
 /// Throws Error(unsupported_format) for WebP without OpenCV.
 void require_encoder(ImageFormat format);
 
