@@ -2,6 +2,7 @@
 
 #include "app/command.h"
 #include "app/run/assets.h"
+#include "app/specs/requests.h"
 #include "tests/error_matchers.h"
 
 #include <gmock/gmock.h>
@@ -97,7 +98,7 @@ TEST(RequestsTest, LargePicturesHaveTheModelThatWasMadeForThem) {
 
 TEST(RequestsTest, PicturesAreLookedAtUnlessSomethingElseIsAskedFor) {
   const auto request_of = [](const Words& words, AutoExif exif) {
-    return pictures_request(classify(words), exif);
+    return pictures_request(classify(words), exif, {&ClassifyRequest::save_input});
   };
   for (const Words& words : {Words{}, {"--topk", "3"}, {"--precision", "float32"}}) {
     const PicturesRequest request = request_of(words, AutoExif::upright);

@@ -8,6 +8,7 @@ import base64
 import json
 import pathlib
 import sys
+import time
 import unittest
 
 from serving import MODEL, PICTURES, Server, records
@@ -75,6 +76,14 @@ class LivePage(unittest.TestCase):
 
     def asked(self):
         return [text.partition("v1/")[2] for text in self.browser.problems if "v1/" in text]
+
+    def wait_for_question(self, count):
+        """Until the server has been asked more than `count` times: the page may show the words before."""
+        end = time.monotonic() + 20
+        while len(self.asked()) <= count and time.monotonic() < end:
+            self.js("0")
+            time.sleep(0.05)
+        self.assertGreater(len(self.asked()), count)
 
     def top(self):
         return self.js("[...document.querySelectorAll('.about .top')[0].querySelectorAll('.label')].map(each => each.textContent)")
@@ -241,8 +250,10 @@ class TwoMaps(LivePage):
         self.assertEqual(self.js("[...document.querySelectorAll('.stage')].map(each => each.querySelectorAll('.mark.picked').length)"), [0, 1])
         self.assertIn("against=1", self.asked()[-1])
         self.assertEqual(self.message(), "")
+        count = len(self.asked())
         self.click_the_middle(0)
         self.browser.wait_for("document.querySelectorAll('.caption')[0].textContent.includes('attention of patch')")
+        self.wait_for_question(count)
         self.browser.wait_for("document.querySelectorAll('.pane.drawn').length === 2")
         self.assertNotIn("attention of patch", self.js(captions)[1])
         self.assertNotIn("against=1", self.asked()[-1])

@@ -85,7 +85,9 @@ TEST(HeatmapOutputsTest, FilesAndThePage) {
   EXPECT_TRUE(outputs.save_raw);
   EXPECT_EQ(outputs.threads, 3);
   EXPECT_NE(outputs.font, nullptr) << "for class and probability";
-  EXPECT_EQ(outputs_of({"--no-caption"}).font, nullptr) << "nothing is written on one map";
+  EXPECT_EQ(outputs_of({"--no-caption", "--views", "whole"}).font, nullptr)
+      << "nothing is written on one map";
+  EXPECT_NE(outputs_of({"--no-caption"}).font, nullptr) << "for the boxes of a closer look";
   EXPECT_FALSE(outputs_of({}).image_format) << "by the size of each";
   EXPECT_NE(outputs_of({}, 2).font, nullptr);
   EXPECT_NE(outputs_of({"--views", "tiles"}, 1).font, nullptr) << "for its label";
