@@ -36,7 +36,8 @@ Border draw_border(RandomStream& stream) {
 
 /// How much of a picture shows, (edge, edge): 1 inside, 0 outside of the superellipse.
 at::Tensor mask_of(const Border& border, std::int64_t edge) {
-  const at::Tensor across = (at::arange(edge, at::kDouble) + 0.5) * (2.0 / edge) - 1;
+  const at::Tensor across =
+      (at::arange(edge, at::kDouble) + 0.5) * (2.0 / static_cast<double>(edge)) - 1;
   const at::Tensor powers = across.abs().pow(border.exponent);
   const at::Tensor radius = (powers.unsqueeze(0) + powers.unsqueeze(1)).pow(1 / border.exponent);
   const at::Tensor inside = ((1 - radius) / border.softness).clamp(0, 1);
