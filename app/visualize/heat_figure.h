@@ -1,4 +1,4 @@
-// What an input's heatmap file shows: one map over the picture, or a contact sheet of several.
+// The content of an input's heatmap file: one map over the picture, or a contact sheet of several.
 #pragma once
 
 #include "app/maps/input_map.h"

@@ -61,8 +61,7 @@ class TokenMixer {
   virtual torch::Tensor attention_rows(const torch::Tensor& q, const torch::Tensor& k,
                                        const TokenGrid& grid, std::int64_t first,
                                        std::int64_t count) = 0;
-  /// Rows first .. first + count of `mix`, (B, count, D), by operations that autograd
-  /// differentiates.
+  /// Rows first .. first + count of `mix`, (B, count, D), by differentiable operations.
   virtual torch::Tensor mix_rows(const torch::Tensor& q, const torch::Tensor& k,
                                  const torch::Tensor& v, const TokenGrid& grid, std::int64_t first,
                                  std::int64_t count);

@@ -211,9 +211,11 @@ ImageGeometry make_geometry(const ModelParts& parts, const PackedNetwork& networ
       throw Error(ErrorCode::internal, "the mechanism's form has no kernels for this size",
                   block_prefix(layer) + "attn");
     const PositionRule* const rule = mixer.position();
-    const auto rotation =
-        rule != nullptr ? rule->rotation(geometry.grid, site.head_dim) : std::nullopt;
-    if (!rotation) continue;
+    if (rule == nullptr) continue;
+    const auto rotation = rule->rotation(geometry.grid, site.head_dim);
+    if (!rotation)
+      throw Error(ErrorCode::internal, "the position rule has no table for the kernels",
+                  block_prefix(layer) + "attn");
     RotationTable& table = of_layer.rotation;
     table.cosine = to_buffer(rotation->cosine);
     table.sine = to_buffer(rotation->sine);

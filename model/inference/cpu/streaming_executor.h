@@ -3,11 +3,11 @@
 //   -> its mixing absorbs them (mixing.h)
 // Only x and q (N x D) live between layers, and the mixing's memory: Hydra keeps a D-vector, linear
 // attention one state per head, softmax and windows their keys and values. The MLP's 4 D activation
-// and the 3 D of qkv never leave a core's cache. Threads meet once per layer where the mixing needs
-// no more than its tiles, and once more for each pass before them: Hydra and linear attention
-// combine their tiles' sums, and the prefix of windows waits for the sums over all other tiles'
-// keys (`passes`, mixing.h). In the last block, with a class token pooled, only prefix tokens have a query, an output
-// and an MLP: exact for every mechanism.
+// and the 3 D of qkv never leave a core's cache. Threads meet once per layer if the mixing needs no
+// more than its tiles, and once more to combine what the tiles absorbed (`Mixing::combine`): Hydra
+// and linear attention add the sums of their tiles, and the prefix of windows waits for the sums
+// over the keys of all other tiles. In the last block, with a class token pooled, only prefix tokens
+// have a query, an output and an MLP, which is exact for every mechanism.
 //
 // A result depends on the tiles (their number follows the caches and, for small images, the
 // threads) through the order of float32 sums over tokens only; it never depends on which thread ran
