@@ -77,8 +77,8 @@ struct Option {
   char short_name = '\0';  ///< 'm' or none
   ValueKind kind = ValueKind::text;
   std::string placeholder = {};  ///< "N|HxW", shown in help
-  /// One sentence, lower case, no full stop, which says everything where it stands alone. What
-  /// follows its first "; " is for --help: -h and completion leave it out.
+  /// One sentence, lower case, no full stop, which says everything where it stands alone. The
+  /// text behind its first "; " is for --help: -h and completion leave it out.
   std::string help = {};
   std::string default_value = {};  ///< "" = not set
   std::string default_note = {};   ///< without a default value, what happens: "chosen by size"

@@ -309,7 +309,7 @@ TEST_F(ConversionTest, WorksForEveryMechanism) {
       if (entry->name == "softmax") continue;
       VisionTransformer model = student(entry->name + ":1-2");
       const bool has_maps = !converted_layers(small_config(), *model).maps.empty();
-      if (entry->name == "hedgehog" || entry->name == "t2r") EXPECT_TRUE(has_maps) << entry->name;
+      EXPECT_TRUE(has_maps || (entry->name != "hedgehog" && entry->name != "t2r")) << entry->name;
       const auto run = conversion(model, entry->name, chosen);
       run->forget_states();
       const ConversionHistory history = run->run({});
