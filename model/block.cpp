@@ -16,7 +16,7 @@ torch::nn::LayerNorm make_layer_norm(const VitConfig& config) {
 }
 
 MlpImpl::MlpImpl(const VitConfig& config, Initialisation initialisation)
-    : gated_(config.swiglu_mlp) {
+    : gated_(config.swiglu_mlp), activation_(config.act) {
   const std::int64_t hidden = config.hidden_dim();
   fc1_ = register_module(
       "fc1", make_linear(config.embed_dim, gated_ ? 2 * hidden : hidden, true, initialisation));
@@ -29,8 +29,11 @@ torch::Tensor MlpImpl::forward(const torch::Tensor& x) {
   if (gated_) {
     const std::vector<torch::Tensor> halves = hidden.chunk(2, -1);
     hidden = at::silu(halves[0]) * halves[1];
+  } else if (activation_ == Activation::quick_gelu) {
+    constexpr double kSlope = 1.702;
+    hidden = hidden * (kSlope * hidden).sigmoid();
   } else {
-    hidden = at::gelu(hidden);
+    hidden = at::gelu(hidden, activation_ == Activation::gelu ? "none" : "tanh");
   }
   return fc2_->forward(norm_.is_empty() ? hidden : norm_->forward(hidden));
 }

@@ -18,7 +18,7 @@ torch::nn::LayerNorm make_layer_norm(const VitConfig& config, std::int64_t width
 /// The same, over embed_dim features.
 torch::nn::LayerNorm make_layer_norm(const VitConfig& config);
 
-/// Linear, GELU (erf), Linear; timm's keys `fc1`, `fc2`. With swiglu_mlp SwiGLU (Shazeer 2020,
+/// Linear, activation, Linear; timm's keys `fc1`, `fc2`. With swiglu_mlp SwiGLU (Shazeer 2020,
 /// arXiv 2002.05202): fc2(silu(g) * u), where fc1 gives the hidden features of g and then the
 /// features of u. With scale_mlp a LayerNorm, `norm`, stands before fc2.
 class MlpImpl : public torch::nn::Module {
@@ -29,6 +29,7 @@ class MlpImpl : public torch::nn::Module {
 
  private:
   bool gated_;
+  Activation activation_;
   torch::nn::Linear fc1_{nullptr};
   torch::nn::LayerNorm norm_{nullptr};
   torch::nn::Linear fc2_{nullptr};

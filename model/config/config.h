@@ -13,10 +13,20 @@
 
 namespace hydrascope::model {
 
-/// How the tokens after the last block become one feature vector (timm: `global_pool`).
-enum class Pooling { token, avg };
+/// How the tokens after the last block become one feature vector (timm: `global_pool`): the class
+/// token, the mean of the patches, or attention of a learned query over them (Lee et al. 2019, arXiv
+/// 1810.00825, as SigLIP has it, arXiv 2303.15343).
+enum class Pooling { token, avg, map };
 
 std::string_view name(Pooling pooling);
+std::optional<Pooling> find_pooling(std::string_view name);
+
+/// The function between the layers of an MLP (timm: `act_layer`): GELU by erf, its form with tanh, or x
+/// sigmoid(1.702 x) (Hendrycks and Gimpel 2016, arXiv 1606.08415, section 2).
+enum class Activation { gelu, gelu_tanh, quick_gelu };
+
+std::string_view name(Activation activation);
+std::optional<Activation> find_activation(std::string_view name);
 
 /// `--pos-interp`, the position embedding at another grid than the training grid: bicubic with
 /// antialiasing (timm's resample_abs_pos_embed), plain bicubic (Hugging Face's
@@ -56,6 +66,11 @@ struct VitConfig {
   double mlp_ratio = 4.0;
   bool swiglu_mlp = false;  ///< gated MLPs (Shazeer 2020, arXiv 2002.05202) in place of GELU's
   bool scale_mlp = false;   ///< a LayerNorm before an MLP's last layer (EVA-02, arXiv 2303.11331)
+  Activation act = Activation::gelu;  ///< of MLPs that are not gated
+  bool scale_attn = false;  ///< a LayerNorm before attention's last layer (arXiv 2210.06423)
+  bool patch_bias = true;   ///< the embedding of patches has a bias
+  bool norm_pre = false;    ///< a LayerNorm before the first block (CLIP, arXiv 2103.00020)
+  bool final_norm = true;   ///< a LayerNorm after the last block, before or after pooling
   bool qkv_bias = true;
   bool class_token = true;
   bool distilled = false;       ///< dist_token and head_dist (DeiT, arXiv 2012.12877)
@@ -103,6 +118,11 @@ struct VitConfig {
     visitor("rel_pos", self.rel_pos);
     visitor("swiglu_mlp", self.swiglu_mlp);
     visitor("scale_mlp", self.scale_mlp);
+    visitor("act", self.act);
+    visitor("scale_attn", self.scale_attn);
+    visitor("patch_bias", self.patch_bias);
+    visitor("norm_pre", self.norm_pre);
+    visitor("final_norm", self.final_norm);
   }
 
   [[nodiscard]] std::int64_t head_dim() const { return embed_dim / num_heads; }

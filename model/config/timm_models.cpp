@@ -12,8 +12,8 @@ struct NameAndText {
 };
 
 constexpr TimmModel kComputed[] = {
-#define COMPUTED(name, dim, patch, depth, heads, eps, pool) \
-  {name, dim, patch, depth, heads, eps, Pooling::pool},
+#define COMPUTED(name, dim, patch, depth, heads, eps, pool, act, final_norm) \
+  {name, dim, patch, depth, heads, eps, Pooling::pool, Activation::act, final_norm},
 #define LACKS(name, parts)
 #define FORMER(name, present)
 #define FAMILY(name, prefixes)
@@ -23,7 +23,7 @@ constexpr TimmModel kComputed[] = {
 };
 
 constexpr NameAndText kLacking[] = {
-#define COMPUTED(name, dim, patch, depth, heads, eps, pool)
+#define COMPUTED(name, dim, patch, depth, heads, eps, pool, act, final_norm)
 #define LACKS(name, parts) {name, parts},
 #include "model/config/timm_models.inc"
 #undef LACKS

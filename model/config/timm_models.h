@@ -21,6 +21,8 @@ struct TimmModel {
   std::int64_t num_heads;
   double layer_norm_eps;
   Pooling global_pool;
+  Activation act;
+  bool final_norm;
 };
 
 /// nullptr for a model that timm lacks or that is not computed. timm's tag, after a dot, is

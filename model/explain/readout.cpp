@@ -49,15 +49,6 @@ Tensor complete_in_chunks(BlockImpl& block, const Tensor& tokens, const Tensor& 
   return output;
 }
 
-Tensor pooled_features(const VisionTransformerImpl& model, const Tensor& tokens) {
-  const VitConfig& config = model.config();
-  if (config.distilled) return (tokens.select(1, 0) + tokens.select(1, 1)) / 2;
-  if (config.global_pool == Pooling::token) return tokens.select(1, 0);
-  const Tensor mean = tokens.slice(1, config.num_prefix_tokens()).mean(1);
-  if (!config.fc_norm) return mean;
-  return model.named_children()["fc_norm"]->as<torch::nn::LayerNorm>()->forward(mean);
-}
-
 Tensor gradient_behind(VisionTransformerImpl& model, const Tensor& tokens, const Tensor& mixed,
                        std::span<const std::int64_t> classes) {
   const at::AutoGradMode with_gradient(true);

@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include <cmath>
 #include <string>
 #include <utility>
 
@@ -93,7 +94,13 @@ FoldedBlock fold_block(const WeightTable& weights, std::int64_t layer, Attention
     const Affine linear = parameters.linear(name);
     return parameters.has(scale) ? scaled(linear, parameters.get(scale)) : linear;
   };
-  block.proj = [residual] { return residual("attn.proj", "ls1.gamma"); };
+  block.proj = [residual, parameters] {
+    const Affine proj = residual("attn.proj", "ls1.gamma");
+    return parameters.has("attn.norm.weight")
+               ? behind_norm(proj, parameters.get("attn.norm.weight"),
+                             parameters.get("attn.norm.bias"))
+               : proj;
+  };
   block.fc1 = [parameters] {
     return behind_norm(parameters.linear("mlp.fc1"), parameters.get("norm2.weight"),
                        parameters.get("norm2.bias"));
@@ -107,23 +114,53 @@ FoldedBlock fold_block(const WeightTable& weights, std::int64_t layer, Attention
   return block;
 }
 
+namespace {
+
+FoldedPool fold_pool(const WeightTable& weights) {
+  const VitConfig& config = weights.config();
+  const Below parameters(weights, "attn_pool.");
+  const std::int64_t heads = config.num_heads;
+  const std::int64_t dim = config.embed_dim;
+  const Affine query = parameters.linear("q");
+  const Affine kv = parameters.linear("kv");
+  const Tensor q = query.weight.mv(parameters.get("latent").flatten()) + query.bias;
+  // Of each head: q_h^T W_k,h.
+  const Tensor scores =
+      q.view({heads, 1, -1}).matmul(kv.weight.narrow(0, 0, dim).view({heads, -1, dim})).squeeze(1);
+  FoldedPool pool;
+  pool.score = {scores / std::sqrt(static_cast<double>(config.head_dim())),
+                at::zeros({heads}, at::kDouble)};
+  pool.value = rows(kv, dim, dim);
+  pool.proj = parameters.linear("proj");
+  pool.fc1 = behind_norm(parameters.linear("mlp.fc1"), parameters.get("norm.weight"),
+                         parameters.get("norm.bias"));
+  pool.fc2 = parameters.linear("mlp.fc2");
+  return pool;
+}
+
+}  // namespace
+
 FoldedHead fold_head(const WeightTable& weights) {
   const at::NoGradGuard no_grad;
   const VitConfig& config = weights.config();
   const Below parameters(weights, "");
-  const std::string norm = config.fc_norm ? "fc_norm" : "norm";
-  FoldedHead head{parameters.get(norm + ".weight"),
-                  parameters.get(norm + ".bias"),
-                  parameters.linear("head"),
-                  {}};
+  FoldedHead head;
+  if (config.final_norm) {
+    const std::string norm = config.fc_norm ? "fc_norm" : "norm";
+    head.norm_weight = parameters.get(norm + ".weight");
+    head.norm_bias = parameters.get(norm + ".bias");
+  }
+  if (config.global_pool == Pooling::map) head.pool = fold_pool(weights);
+  head.classifier = parameters.linear("head");
   if (config.distilled) head.distilled = parameters.linear("head_dist");
   return head;
 }
 
 Affine fold_patch_embed(const WeightTable& weights) {
   const at::NoGradGuard no_grad;
-  const Below parameters(weights, "patch_embed.proj.");
-  return {parameters.get("weight").flatten(1), parameters.get("bias")};
+  Affine embed = Below(weights, "patch_embed.").linear("proj");
+  embed.weight = embed.weight.flatten(1);
+  return embed;
 }
 
 }  // namespace hydrascope::model::inference

@@ -15,6 +15,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 
 namespace hydrascope::model::inference {
 
@@ -38,10 +39,22 @@ struct FoldedBlock {
 FoldedBlock fold_block(const WeightTable& weights, std::int64_t layer, AttentionImpl& attention,
                        const KernelForm* form);
 
-/// Norm and classifiers after the last block.
+/// Attention pooling of one query, whose scores and values are linear in the tokens:
+///   s_jh = score_h . x_j;   y = proj(sum_j softmax_j(s_jh) x_j of each head h);   y + mlp(norm(y))
+/// A constant of all tokens of a head is left out of s, because softmax does not see it.
+struct FoldedPool {
+  Affine score;  ///< (H, D), scaled; without a bias
+  Affine value;  ///< (D, D): rows of head h read that head's mean token
+  Affine proj;
+  Affine fc1;  ///< with the norm taken in
+  Affine fc2;
+};
+
+/// Norm, pooling and classifiers after the last block.
 struct FoldedHead {
-  at::Tensor norm_weight;
+  at::Tensor norm_weight;  ///< undefined without a norm
   at::Tensor norm_bias;
+  std::optional<FoldedPool> pool;
   Affine classifier;
   Affine distilled;  ///< the second head; undefined tensors if there is none
 };

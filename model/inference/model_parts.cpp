@@ -15,7 +15,7 @@ namespace {
 using at::Tensor;
 
 bool is_of_mixer(std::string_view name) {
-  return !name.starts_with("qkv.") && !name.starts_with("proj.");
+  return !name.starts_with("qkv.") && !name.starts_with("norm.") && !name.starts_with("proj.");
 }
 
 /// The kernels turn queries and keys; rules that do more run in modules.

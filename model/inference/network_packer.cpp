@@ -133,6 +133,9 @@ PackedNetwork pack_network(const WeightTable& weights, const ModelParts& parts,
   network.hidden_dim = config.hidden_dim();
   network.gated_mlp = config.swiglu_mlp;
   network.normed_mlp = config.scale_mlp;
+  network.normed_mixed = config.scale_attn;
+  if (config.act == Activation::quick_gelu) network.gelu = kernels::gelu::kQuick;
+  if (config.act == Activation::gelu_tanh) network.gelu = kernels::gelu::kTanh;
   network.num_heads = config.num_heads;
   network.num_prefix = config.num_prefix_tokens();
   network.patch_size = config.patch_size;
@@ -142,6 +145,10 @@ PackedNetwork pack_network(const WeightTable& weights, const ModelParts& parts,
 
   network.window = common_window(parts);
   network.patch_embed = pack(network.storage, fold_patch_embed(weights));
+  if (config.norm_pre) {
+    network.norm_pre_weight = to_buffer(weights.get("norm_pre.weight"));
+    network.norm_pre_bias = to_buffer(weights.get("norm_pre.bias"));
+  }
 
   network.blocks.resize(static_cast<std::size_t>(config.depth));
   // Several blocks at a time take several times the memory.
@@ -167,8 +174,18 @@ PackedNetwork pack_network(const WeightTable& weights, const ModelParts& parts,
   const FoldedHead head = fold_head(weights);
   network.head.average = config.global_pool == Pooling::avg;
   network.head.norm_after_pool = config.fc_norm;
-  network.head.norm_weight = to_buffer(head.norm_weight);
-  network.head.norm_bias = to_buffer(head.norm_bias);
+  if (head.norm_weight.defined()) {
+    network.head.norm_weight = to_buffer(head.norm_weight);
+    network.head.norm_bias = to_buffer(head.norm_bias);
+  }
+  if (head.pool) {
+    const auto in_float = [](const Affine& linear) {
+      return pack(kernels::Storage::float32, linear);
+    };
+    network.head.pool = {in_float(head.pool->score), in_float(head.pool->value),
+                         in_float(head.pool->proj), in_float(head.pool->fc1),
+                         in_float(head.pool->fc2)};
+  }
   network.head.classifier = pack(kernels::Storage::float32, head.classifier);
   if (config.distilled) network.head.distilled = pack(kernels::Storage::float32, head.distilled);
   give_back_freed_memory();

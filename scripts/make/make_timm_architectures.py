@@ -54,10 +54,7 @@ def lacking_parts(name, model):
         "differential attention": kind(attention).startswith("Diff") or kind(block).startswith("Diff"),
         "parallel blocks": "Parallel" in kind(block),
         "RMSNorm": "RmsNorm" in kinds,
-        "QuickGELU": "QuickGELU" in kinds,
-        "tanh GELU": "GELUTanh" in kinds,
         "norms of queries and keys": is_norm(getattr(attention, "q_norm", None)),
-        "a norm inside attention": is_norm(getattr(attention, "norm", None)),
         "grouped-query attention": getattr(attention, "num_kv_heads", None) not in (
             None, getattr(attention, "num_heads", None)),
         "a LayerScale of attention alone": gamma == [True, False],
@@ -66,12 +63,12 @@ def lacking_parts(name, model):
         "rotations with settings of its own": (
             getattr(model, "rope", None) is not None and not WITH_ROTATIONS.fullmatch(name)),
         "a norm of the patches": is_norm(getattr(patches, "norm", None)),
-        "a norm before the blocks": is_norm(getattr(model, "norm_pre", None)),
-        "an embedding of patches without a bias": "patch_embed.proj" in bare,
+        "an embedding of patches without a bias": (
+            "patch_embed.proj" in bare and not is_norm(getattr(model, "norm_pre", None))),
         "linear layers without biases": any(key.startswith("blocks") for key in bare),
-        "attention pooling": getattr(model, "global_pool", None) == "map",
-        "no norm after the blocks": not is_norm(getattr(model, "norm", None)) and not is_norm(
-            getattr(model, "fc_norm", None)),
+        "attention pooling with settings of its own": (
+            getattr(model, "global_pool", None) == "map" and (
+                model.attn_pool.num_heads != attention.num_heads or model.pool_include_prefix)),
     }
     return ", ".join(part for part, found in parts.items() if found)
 
@@ -107,6 +104,8 @@ def describe(name):
         "global_pool": getattr(model, "global_pool", None),
         "fc_norm": kind(getattr(model, "fc_norm", None)) == "LayerNorm",
         "layer_norm_eps": getattr(getattr(block, "norm1", None), "eps", None),
+        "act": {"QuickGELU": "quick_gelu", "GELUTanh": "gelu_tanh"}.get(kind(getattr(mlp, "act", None)), "gelu"),
+        "final_norm": is_norm(getattr(model, "norm", None)) or is_norm(getattr(model, "fc_norm", None)),
         # What another network would be needed for.
         "kinds": {
             "block": kind(block), "attention": kind(attention), "mlp": kind(mlp),
@@ -153,13 +152,14 @@ def write_table(models):
     """One line a name."""
     lines = [f"// Made by scripts/make/make_timm_architectures.py from timm {VERSION}: its plain vision transformers, names",
              "// that it has given up for them, and its other families with the beginnings of their names.",
-             "// COMPUTED(name, embed_dim, patch_size, depth, num_heads, layer_norm_eps, global_pool)"]
+             "// COMPUTED(name, embed_dim, patch_size, depth, num_heads, layer_norm_eps, global_pool, act, final_norm)"]
     for name, row in sorted(models.items()):
         if row["lacks"]:
             lines.append(f'LACKS("{name}", "{row["lacks"]}")')
         else:
             lines.append(f'COMPUTED("{name}", {row["embed_dim"]}, {row["patch_size"]}, {row["depth"]}, '
-                         f'{row["num_heads"]}, {row["layer_norm_eps"]:g}, {row["global_pool"]})')
+                         f'{row["num_heads"]}, {row["layer_norm_eps"]:g}, {row["global_pool"]}, {row["act"]}, '
+                         f'{str(row["final_norm"]).lower()})')
     for old, new in sorted(_registry._deprecated_models.items()):
         if new.split(".")[0] in models:
             lines.append(f'FORMER("{old}", "{new}")')

@@ -38,6 +38,8 @@ struct HubConfig {
   std::optional<std::int64_t> img_width;
   std::optional<double> layer_norm_eps;
   std::optional<model::Pooling> global_pool;
+  std::optional<model::Activation> act;
+  std::optional<bool> final_norm;
 
   /// A key whose fact the tensors show too.
   struct Claim {
@@ -46,7 +48,7 @@ struct HubConfig {
     std::string value;
   };
   std::vector<Claim> claims;
-  bool says_gelu = false;      ///< gated MLPs have another activation than GELU
+  bool says_act = false;       ///< gated MLPs have another activation than GELU
   bool pads_pictures = false;  ///< timm's dynamic_img_pad
   std::string says_classes;    ///< the key that `num_classes` comes from
 

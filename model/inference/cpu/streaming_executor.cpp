@@ -104,6 +104,10 @@ void StreamingExecutor<T>::finish_block(std::size_t layer, const Tile& t, int th
     mixed = mixed_.data() + row(t) * dim_;
   else
     of_layer.mixing->mix(rows_of(layer, t, scratch), of_layer.memory, thread, scratch.rows);
+  if (net_.normed_mixed) {
+    layer_norm(mixed, t.rows, dim_, scratch.rows);
+    mixed = scratch.rows;
+  }
   clock.lap(Stage::attention);
   if (t.rows == 0) return;
   apply(block.proj, input(block.proj, mixed, t.rows, scratch, layer, &BlockRanges::proj), t.rows, x,
@@ -112,7 +116,11 @@ void StreamingExecutor<T>::finish_block(std::size_t layer, const Tile& t, int th
   layer_norm(x, t.rows, dim_, scratch.rows);
   clock.lap(Stage::layer_norm);
   apply(block.fc1, input(block.fc1, scratch.rows, t.rows, scratch, layer, &BlockRanges::fc1),
-        t.rows, scratch.wide, block.fc1.out(), net_.gated_mlp ? Epilogue::store : Epilogue::gelu);
+        t.rows, scratch.wide, block.fc1.out(),
+        net_.gated_mlp || net_.gelu ? Epilogue::store : Epilogue::gelu);
+  if (net_.gelu)
+    kernels::gelu::sigmoid_gelu(kernels::gelu::SigmoidGeluParams<T>{
+        scratch.wide, t.rows * net_.hidden_dim, *net_.gelu, scratch.wide});
   if (net_.gated_mlp)
     swiglu::swiglu(swiglu::SwigluParams<T>{scratch.wide, t.rows, net_.hidden_dim, scratch.wide});
   if (net_.normed_mlp) layer_norm(scratch.wide, t.rows, net_.hidden_dim, scratch.wide);
@@ -158,6 +166,12 @@ void StreamingExecutor<T>::run(const float* images, std::int64_t count, float* l
     StageClock clock = clock_of(thread);
     const Tile t = tile_of(item, extent_);
     embed(images, t, scratch_of(thread));
+    if (!net_.norm_pre_weight.empty()) {
+      T* const x = tokens(t);
+      kernels::layer_norm::layer_norm(kernels::layer_norm::LayerNormParams<T>{
+          x, dim_, t.rows, dim_, net_.norm_pre_weight.data(), net_.norm_pre_bias.data(),
+          net_.layer_norm_eps, x, dim_});
+    }
     note_tokens(0, t);
     clock.lap(Stage::patch_embed);
     if (depth > 0 && !projects_late(0, t)) project(0, t, thread, clock);

@@ -71,7 +71,7 @@ class StreamingExecutor {
     T* wide;     ///< (tile, widest activation)
     T* queries;  ///< (tile, query_stride), for tiles that are projected late
     kernels::quantised_linear::Rows quantised;  ///< a linear layer's input
-    float* token;                               ///< (2 D), for the head
+    float* token;                               ///< (head_room), for the head
     float* overview;                            ///< a row of the picture that is reduced
     ChannelRanges ranges;                       ///< empty unless they are asked for
   };
@@ -120,7 +120,7 @@ class StreamingExecutor {
   [[nodiscard]] MixingRows<T> rows_of(std::size_t layer, const Tile& t, const Scratch& of_thread);
   /// Tokens that have a query in `layer`.
   [[nodiscard]] std::int64_t queries_of(std::size_t layer) const {
-    if (layer + 1 < net_.blocks.size() || net_.head.average) return num_tokens_;
+    if (layer + 1 < net_.blocks.size() || net_.head.reads_patches()) return num_tokens_;
     return std::max<std::int64_t>(1, net_.num_prefix);
   }
 

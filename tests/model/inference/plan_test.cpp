@@ -144,6 +144,7 @@ TEST(PlanTest, EqualsTheModulesForEveryShapeOfModel) {
     }
   };
   for (const auto& change : shapes_of_model()) changed(change);
+  for (const auto& change : shapes_of_cpu()) changed(change);
 }
 
 TEST(PlanTest, AFewTokensMoreThanATileAndMany) {
