@@ -30,7 +30,7 @@ torch::Tensor PatchEmbedImpl::forward(const torch::Tensor& images) {
   return proj_->forward(images).flatten(2).transpose(1, 2);
 }
 
-AttentionPoolImpl::AttentionPoolImpl(const VitConfig& config) : num_heads_(config.num_heads) {
+AttentionPoolImpl::AttentionPoolImpl(const VitConfig& config) : num_heads_(config.heads_of_pool()) {
   const std::int64_t dim = config.embed_dim;
   const auto linear = [&](std::int64_t out) {
     return make_linear(dim, out, true, Initialisation::random);
@@ -196,7 +196,7 @@ HeadLogits VisionTransformerImpl::forward_heads(const torch::Tensor& tokens) {
 torch::Tensor VisionTransformerImpl::forward_pool(const torch::Tensor& tokens) {
   if (config_.distilled) return (tokens.select(1, 0) + tokens.select(1, 1)) / 2;
   if (config_.global_pool == Pooling::token) return tokens.select(1, 0);
-  const torch::Tensor patches = tokens.slice(1, config_.num_prefix_tokens());
+  const torch::Tensor patches = tokens.slice(1, config_.unpooled_tokens());
   if (config_.global_pool == Pooling::map) return attn_pool_->forward(patches);
   const torch::Tensor mean = patches.mean(1);
   return fc_norm_.is_empty() ? mean : fc_norm_->forward(mean);

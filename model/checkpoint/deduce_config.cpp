@@ -70,7 +70,9 @@ void deduce_grid(VitConfig& config, std::int64_t length, const std::string& subj
 void scale_rotations(VitConfig& config, const std::string& subject) {
   for (model::PositionSpec& layer : config.rel_pos) {
     const auto coords = layer.options.find("coords");
-    if (layer.rule != "rope" || coords == layer.options.end() || coords->second != "train")
+    const auto order = layer.options.find("order");
+    if (layer.rule != "rope" || coords == layer.options.end() || coords->second != "train" ||
+        order == layer.options.end() || order->second != "ij")
       continue;
     if (config.grid_rows() != config.grid_columns()) {
       throw Error(ErrorCode::unsupported_format,
@@ -325,6 +327,10 @@ VitConfig Checkpoint::deduce_config(const HeadOptions& head) const {
     if (const auto architecture = model::find_architecture(arch)) {
       config = architecture->config;
       said_classes = config.num_classes;
+    } else if (const model::TimmModel* const timm = model::find_timm_model(arch);
+               timm != nullptr && !timm->rotations.empty()) {
+      config.rel_pos = {rotations_of(*timm)};
+      config.pos_embed = model::PosEmbed::none;  // a tensor shows another one
     }
     if (hub != nullptr) {
       hub->apply_to(config);

@@ -313,6 +313,13 @@ void validate(const VitConfig& config) {
     refuse("global_pool", "\"token\" with distilled",
            "\"" + std::string(name(config.global_pool)) + "\"");
   }
+  expect_range("pool_heads", config.pool_heads, 0, config.embed_dim);
+  if (config.embed_dim % config.heads_of_pool() != 0)
+    refuse("pool_heads", "a divisor of embed_dim " + std::to_string(config.embed_dim),
+           std::to_string(config.pool_heads));
+  if (config.global_pool != Pooling::map && (config.pool_heads > 0 || config.pool_prefix))
+    refuse("global_pool", "\"map\" with pool_heads or pool_prefix",
+           "\"" + std::string(name(config.global_pool)) + "\"");
   if (config.fc_norm && config.global_pool == Pooling::map)
     refuse("fc_norm", "false with attention pooling", "true");
   if (config.fc_norm && !config.final_norm) refuse("final_norm", "true with fc_norm", "false");

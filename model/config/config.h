@@ -80,6 +80,8 @@ struct VitConfig {
   bool layer_scale = false;  ///< blocks.i.ls1/ls2.gamma (CaiT, arXiv 2103.17239)
   double init_values = 1e-5;  ///< LayerScale's first value
   Pooling global_pool = Pooling::token;
+  std::int64_t pool_heads = 0;  ///< of attention pooling; 0: num_heads
+  bool pool_prefix = false;     ///< attention pooling sees prefix tokens, too
   bool fc_norm = false;  ///< normalise after pooling instead of before (timm: with global_pool avg)
   double layer_norm_eps = 1e-6;
   PosInterp pos_interp = PosInterp::timm;
@@ -123,9 +125,19 @@ struct VitConfig {
     visitor("patch_bias", self.patch_bias);
     visitor("norm_pre", self.norm_pre);
     visitor("final_norm", self.final_norm);
+    visitor("pool_heads", self.pool_heads);
+    visitor("pool_prefix", self.pool_prefix);
   }
 
   [[nodiscard]] std::int64_t head_dim() const { return embed_dim / num_heads; }
+  /// Heads of attention pooling.
+  [[nodiscard]] std::int64_t heads_of_pool() const {
+    return pool_heads > 0 ? pool_heads : num_heads;
+  }
+  /// Prefix tokens that the mean or the attention of pooling leaves out.
+  [[nodiscard]] std::int64_t unpooled_tokens() const {
+    return global_pool == Pooling::map && pool_prefix ? 0 : num_prefix_tokens();
+  }
   /// Width of the input of an MLP's last layer.
   [[nodiscard]] std::int64_t hidden_dim() const {
     return static_cast<std::int64_t>(static_cast<double>(embed_dim) * mlp_ratio);

@@ -27,8 +27,8 @@ Readout::Readout(const VitConfig& config, const TokenGrid& grid)
   if (of_prefix_) {
     count = config.distilled ? 2 : 1;
   } else {
-    first = grid.num_prefix;
-    count = grid.num_image_tokens();
+    first = config.unpooled_tokens();
+    count = grid.num_tokens() - first;
   }
 }
 

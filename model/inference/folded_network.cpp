@@ -119,7 +119,7 @@ namespace {
 FoldedPool fold_pool(const WeightTable& weights) {
   const VitConfig& config = weights.config();
   const Below parameters(weights, "attn_pool.");
-  const std::int64_t heads = config.num_heads;
+  const std::int64_t heads = config.heads_of_pool();
   const std::int64_t dim = config.embed_dim;
   const Affine query = parameters.linear("q");
   const Affine kv = parameters.linear("kv");
@@ -128,7 +128,7 @@ FoldedPool fold_pool(const WeightTable& weights) {
   const Tensor scores =
       q.view({heads, 1, -1}).matmul(kv.weight.narrow(0, 0, dim).view({heads, -1, dim})).squeeze(1);
   FoldedPool pool;
-  pool.score = {scores / std::sqrt(static_cast<double>(config.head_dim())),
+  pool.score = {scores / std::sqrt(static_cast<double>(dim) / static_cast<double>(heads)),
                 at::zeros({heads}, at::kDouble)};
   pool.value = rows(kv, dim, dim);
   pool.proj = parameters.linear("proj");

@@ -182,9 +182,9 @@ PackedNetwork pack_network(const WeightTable& weights, const ModelParts& parts,
     const auto in_float = [](const Affine& linear) {
       return pack(kernels::Storage::float32, linear);
     };
-    network.head.pool = {in_float(head.pool->score), in_float(head.pool->value),
-                         in_float(head.pool->proj), in_float(head.pool->fc1),
-                         in_float(head.pool->fc2)};
+    network.head.pool = {config.unpooled_tokens(),   in_float(head.pool->score),
+                         in_float(head.pool->value), in_float(head.pool->proj),
+                         in_float(head.pool->fc1),   in_float(head.pool->fc2)};
   }
   network.head.classifier = pack(kernels::Storage::float32, head.classifier);
   if (config.distilled) network.head.distilled = pack(kernels::Storage::float32, head.distilled);

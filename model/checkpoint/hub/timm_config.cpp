@@ -63,7 +63,7 @@ constexpr std::string_view kKnownArguments[] = {
 
 /// Parts that are not computed, and parts that are always there.
 constexpr std::string_view kSwitches[] = {
-    "pool_include_prefix",   "use_post_norm",           "use_rot_pos_emb", "qk_norm",
+    "use_post_norm",         "use_rot_pos_emb",         "qk_norm",
     "attn_only_layer_scale", "use_shared_rel_pos_bias", "shared_rel_pos"};
 constexpr std::string_view kAlwaysThere[] = {"final_norm", "proj_bias", "use_rel_pos_bias"};
 
@@ -145,23 +145,26 @@ void claim_arguments(HubConfig& config, const JsonFields& args) {
 /// Arguments of rotations with the architecture's own values; empty if it has no rotations.
 std::vector<std::pair<std::string, nlohmann::json>> rotation_arguments(
     const std::string& architecture) {
-  const auto found = model::find_architecture(architecture);
-  if (!found || found->config.rel_pos.empty() || found->config.rel_pos.front().rule != "rope")
-    return {};
-  const auto& options = found->config.rel_pos.front().options;
+  model::PositionSpec rule;
+  if (const auto found = model::find_architecture(architecture))
+    rule = found->config.rel_pos_of(0);
+  else if (const model::TimmModel* const timm = model::find_timm_model(architecture))
+    rule = rotations_of(*timm);
+  if (rule.rule != "rope") return {};
+  const auto& options = rule.options;
   const auto option = [&](const char* key, const char* otherwise) {
     const auto given = options.find(key);
     return given == options.end() ? std::string(otherwise) : given->second;
   };
   const bool is_mixed = option("variant", "axial") == "mixed";
-  const nlohmann::json shape =
-      option("coords", "patch") == "train" ? nlohmann::json{16, 16} : nlohmann::json();
+  const bool is_eva = option("coords", "patch") == "train" && option("order", "xy") == "ij";
+  const nlohmann::json shape = is_eva ? nlohmann::json{16, 16} : nlohmann::json();
   return {{"use_rot_pos_emb", true},
           {"rope_type", is_mixed                              ? "mixed"
                         : option("coords", "patch") == "unit" ? "dinov3"
                                                               : "cat"},
           {"rope_temperature", parse_number<double>(option("base", "100")).value_or(0)},
-          {"rope_grid_offset", 0},
+          {"rope_grid_offset", parse_number<double>(option("offset", "0")).value_or(0)},
           {"rope_grid_indexing", option("order", "xy")},
           {"rope_rotate_half", option("layout", "pairs") == "half"},
           {"ref_feat_shape", shape}};
@@ -188,6 +191,13 @@ void read_hidden_argument(HubConfig& config, const JsonFields& args, const std::
              model::find_activation(value.get<std::string>())) {
     config.act = model::find_activation(value.get<std::string>());
     config.says_act = true;
+    return;
+  } else if (key == "attn_pool_num_heads" && value.is_number_integer() && value > 0 &&
+             value <= kMaxWidth) {
+    config.pool_heads = value.get<std::int64_t>();
+    return;
+  } else if (key == "pool_include_prefix" && value.is_boolean()) {
+    config.pool_prefix = value.get<bool>();
     return;
   } else if (key == "final_norm" && value == false) {
     config.final_norm = false;
@@ -246,6 +256,8 @@ void read_architecture(HubConfig& config, const JsonFields& fields) {
     config.global_pool = timm->global_pool;
     config.act = timm->act;
     config.final_norm = timm->final_norm;
+    config.pool_heads = timm->pool_heads;
+    config.pool_prefix = timm->pool_prefix;
     says("embed_dim", &VitConfig::embed_dim, timm->embed_dim);
     says("patch_size", &VitConfig::patch_size, timm->patch_size);
   } else if (ours) {

@@ -34,7 +34,7 @@ void attend(const PackedNetwork& network, const T* tokens, std::int64_t num_toke
             float* y) {
   const PackedPool& pool = *network.head.pool;
   const std::int64_t dim = network.embed_dim;
-  const std::int64_t heads = network.num_heads;
+  const std::int64_t heads = pool.score.out();
   const auto take = [&](std::int64_t count) { return std::exchange(room, room + count); };
   float* const rows = take(kPooledTokens * dim);
   float* const scores = take(kPooledTokens * heads);
@@ -47,7 +47,7 @@ void attend(const PackedNetwork& network, const T* tokens, std::int64_t num_toke
   std::fill_n(sums, heads * dim, 0.0F);
   std::fill_n(totals, heads, 0.0F);
   std::fill_n(largest, heads, -std::numeric_limits<float>::infinity());
-  for (std::int64_t first = network.num_prefix; first < num_tokens; first += kPooledTokens) {
+  for (std::int64_t first = pool.first; first < num_tokens; first += kPooledTokens) {
     const std::int64_t count = std::min(kPooledTokens, num_tokens - first);
     for (std::int64_t i = 0; i < count; ++i) {
       read(tokens + (first + i) * dim, dim, rows + i * dim);
@@ -133,8 +133,8 @@ void classify(const PackedNetwork& network, const T* tokens, std::int64_t num_to
 
 std::size_t head_room(const PackedNetwork& network) {
   const std::int64_t dim = network.embed_dim;
-  const std::int64_t heads = network.num_heads;
   if (!network.head.pool) return static_cast<std::size_t>(2 * dim);
+  const std::int64_t heads = network.head.pool->score.out();
   return static_cast<std::size_t>((2 + kPooledTokens + 2 * heads) * dim +
                                   (kPooledTokens + 2) * heads + network.hidden_dim);
 }

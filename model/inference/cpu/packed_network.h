@@ -32,8 +32,9 @@ struct PackedBlock {
 
 /// Attention pooling (FoldedPool), in float32 whatever the network's storage.
 struct PackedPool {
-  PackedLinear score;  ///< D -> heads
-  PackedLinear value;  ///< D -> D; rows of head h read that head's mean token
+  std::int64_t first = 0;  ///< the first token that is pooled
+  PackedLinear score;      ///< D -> heads
+  PackedLinear value;      ///< D -> D; rows of head h read that head's mean token
   PackedLinear proj;
   PackedLinear fc1;
   PackedLinear fc2;

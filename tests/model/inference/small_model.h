@@ -67,7 +67,8 @@ inline std::vector<std::function<void(VitConfig&)>> shapes_of_cpu() {
             c.global_pool = Pooling::map;
             c.class_token = false;
             c.act = Activation::gelu_tanh;
-            c.num_heads = 4;
+            c.pool_heads = 4;
+            c.pool_prefix = true;
           }};
 }
 
