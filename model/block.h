@@ -1,6 +1,7 @@
-// One pre-norm transformer block of a ViT (Dosovitskiy et al. 2021, arXiv 2010.11929,
-// equations 2-3):
+// One transformer block of a ViT (Dosovitskiy et al. 2021, arXiv 2010.11929, equations 2-3):
 //   x = x + ls1(attn(norm1(x)));   x = x + ls2(mlp(norm2(x)))
+// With post_norm the norms stand behind the branches (Liu et al. 2022, arXiv 2111.09883, section 3.2):
+//   x = x + ls1(norm1(attn(x)));   x = x + ls2(norm2(mlp(x)))
 #pragma once
 
 #include "model/attention/attention.h"
@@ -70,7 +71,9 @@ class BlockImpl : public torch::nn::Module {
                         const BranchScales& scales = {});
 
   /// The first part of `forward`: the attention's input.
-  [[nodiscard]] torch::Tensor normalise(const torch::Tensor& x) { return norm1_->forward(x); }
+  [[nodiscard]] torch::Tensor normalise(const torch::Tensor& x) {
+    return post_norm_ ? x : norm1_->forward(x);
+  }
   /// The last part of `forward`: the output at some tokens, from x and the mixer's output (B, n,
   /// D).
   [[nodiscard]] torch::Tensor complete(const torch::Tensor& x, const torch::Tensor& mixed);
@@ -83,6 +86,7 @@ class BlockImpl : public torch::nn::Module {
   [[nodiscard]] torch::Tensor add_branches(const torch::Tensor& x, torch::Tensor attended,
                                            const BranchScales& scales);
 
+  bool post_norm_;
   torch::Tensor pos_embed_;
   torch::nn::LayerNorm norm1_{nullptr};
   Attention attn_{nullptr};

@@ -68,9 +68,11 @@ struct VitConfig {
   bool scale_mlp = false;   ///< a LayerNorm before an MLP's last layer (EVA-02, arXiv 2303.11331)
   Activation act = Activation::gelu;  ///< of MLPs that are not gated
   bool scale_attn = false;  ///< a LayerNorm before attention's last layer (arXiv 2210.06423)
-  bool patch_bias = true;   ///< the embedding of patches has a bias
-  bool norm_pre = false;    ///< a LayerNorm before the first block (CLIP, arXiv 2103.00020)
-  bool final_norm = true;   ///< a LayerNorm after the last block, before or after pooling
+  bool post_norm =
+      false;  ///< x + norm(branch(x)) in place of x + branch(norm(x)) (arXiv 2111.09883)
+  bool patch_bias = true;  ///< the embedding of patches has a bias
+  bool norm_pre = false;   ///< a LayerNorm before the first block (CLIP, arXiv 2103.00020)
+  bool final_norm = true;  ///< a LayerNorm after the last block, before or after pooling
   bool qkv_bias = true;
   bool class_token = true;
   bool distilled = false;       ///< dist_token and head_dist (DeiT, arXiv 2012.12877)
@@ -122,6 +124,7 @@ struct VitConfig {
     visitor("scale_mlp", self.scale_mlp);
     visitor("act", self.act);
     visitor("scale_attn", self.scale_attn);
+    visitor("post_norm", self.post_norm);
     visitor("patch_bias", self.patch_bias);
     visitor("norm_pre", self.norm_pre);
     visitor("final_norm", self.final_norm);

@@ -12,10 +12,10 @@ struct NameAndText {
 };
 
 constexpr TimmModel kComputed[] = {
-#define COMPUTED(name, dim, patch, depth, heads, eps, pool, act, final_norm, pool_heads,      \
-                 pool_prefix, rotations)                                                      \
-  {name,       dim,        patch,       depth,    heads, eps, Pooling::pool, Activation::act, \
-   final_norm, pool_heads, pool_prefix, rotations},
+#define COMPUTED(name, dim, patch, depth, heads, eps, pool, act, final_norm, post_norm,           \
+                 pool_heads, pool_prefix, rotations)                                              \
+  {name,       dim,       patch,      depth,       heads,    eps, Pooling::pool, Activation::act, \
+   final_norm, post_norm, pool_heads, pool_prefix, rotations},
 #define LACKS(name, parts)
 #define FORMER(name, present)
 #define FAMILY(name, prefixes)
@@ -25,8 +25,8 @@ constexpr TimmModel kComputed[] = {
 };
 
 constexpr NameAndText kLacking[] = {
-#define COMPUTED(name, dim, patch, depth, heads, eps, pool, act, final_norm, pool_heads, \
-                 pool_prefix, rotations)
+#define COMPUTED(name, dim, patch, depth, heads, eps, pool, act, final_norm, post_norm, \
+                 pool_heads, pool_prefix, rotations)
 #define LACKS(name, parts) {name, parts},
 #include "model/config/timm_models.inc"
 #undef LACKS

@@ -23,6 +23,7 @@ struct TimmModel {
   Pooling global_pool;
   Activation act;
   bool final_norm;
+  bool post_norm;
   std::int64_t pool_heads;  ///< of attention pooling, if other than num_heads; else 0
   bool pool_prefix;
   std::string_view rotations;  ///< "": none, or those of find_architecture

@@ -75,8 +75,11 @@ FoldedBlock fold_block(const WeightTable& weights, std::int64_t layer, Attention
   const Below parameters(weights, block_prefix(layer));
   const std::int64_t dim = config.embed_dim;
   const std::int64_t heads = config.num_heads;
-  const Tensor norm1_weight = parameters.get("norm1.weight");
-  const Tensor norm1_bias = parameters.get("norm1.bias");
+  const bool post_norm = config.post_norm;
+  const auto behind = [parameters, post_norm](const Affine& linear, const std::string& norm) {
+    if (post_norm) return linear;
+    return behind_norm(linear, parameters.get(norm + ".weight"), parameters.get(norm + ".bias"));
+  };
   const Affine qkv = parameters.linear("attn.qkv");
   Affine query = rows(qkv, 0, dim);
   if (attention.query_is_input())
@@ -87,13 +90,23 @@ FoldedBlock fold_block(const WeightTable& weights, std::int64_t layer, Attention
     key = through(form->key(config.head_dim()), key, heads);
   }
   FoldedBlock block;
-  block.query = behind_norm(query, norm1_weight, norm1_bias);
-  block.key_value = behind_norm(stacked(key, rows(qkv, 2 * dim, dim)), norm1_weight, norm1_bias);
+  block.query = behind(query, "norm1");
+  block.key_value = behind(stacked(key, rows(qkv, 2 * dim, dim)), "norm1");
 
-  const auto residual = [parameters](const std::string& name, const std::string& scale) {
+  const auto residual = [parameters, post_norm](const std::string& name, const std::string& scale) {
     const Affine linear = parameters.linear(name);
-    return parameters.has(scale) ? scaled(linear, parameters.get(scale)) : linear;
+    return parameters.has(scale) && !post_norm ? scaled(linear, parameters.get(scale)) : linear;
   };
+  const auto norm_behind = [&](const std::string& norm, const std::string& scale) {
+    FoldedNorm folded{parameters.get(norm + ".weight"), parameters.get(norm + ".bias")};
+    if (!parameters.has(scale)) return folded;
+    const Tensor gamma = parameters.get(scale);
+    return FoldedNorm{folded.weight * gamma, folded.bias * gamma};
+  };
+  if (post_norm) {
+    block.norm1 = norm_behind("norm1", "ls1.gamma");
+    block.norm2 = norm_behind("norm2", "ls2.gamma");
+  }
   block.proj = [residual, parameters] {
     const Affine proj = residual("attn.proj", "ls1.gamma");
     return parameters.has("attn.norm.weight")
@@ -101,10 +114,7 @@ FoldedBlock fold_block(const WeightTable& weights, std::int64_t layer, Attention
                              parameters.get("attn.norm.bias"))
                : proj;
   };
-  block.fc1 = [parameters] {
-    return behind_norm(parameters.linear("mlp.fc1"), parameters.get("norm2.weight"),
-                       parameters.get("norm2.bias"));
-  };
+  block.fc1 = [behind, parameters] { return behind(parameters.linear("mlp.fc1"), "norm2"); };
   block.fc2 = [residual, parameters] {
     const Affine fc2 = residual("mlp.fc2", "ls2.gamma");
     return parameters.has("mlp.norm.weight") ? behind_norm(fc2, parameters.get("mlp.norm.weight"),

@@ -1,7 +1,7 @@
 // A model's matrices with everything that is constant taken in, as plans of every device
 // load them:
 //   LayerNorm's weight and bias   -> the linear layer after it
-//   LayerScale                    -> proj, fc2
+//   LayerScale                    -> proj, fc2; with post_norm the norms behind them
 //   softmax's 1/sqrt(d), exp's t  -> the query (and key) projection
 //   Hedgehog's and T2R's networks -> the query and key projections
 // Folding is done in float64.
@@ -25,6 +25,12 @@ struct Affine {
   at::Tensor bias;    ///< (out)
 };
 
+/// A norm behind a branch, float64.
+struct FoldedNorm {
+  at::Tensor weight;
+  at::Tensor bias;
+};
+
 struct FoldedBlock {
   Affine query;      ///< D -> query width
   Affine key_value;  ///< D -> key width + D
@@ -32,6 +38,8 @@ struct FoldedBlock {
   std::function<Affine()> proj;
   std::function<Affine()> fc1;
   std::function<Affine()> fc2;
+  std::optional<FoldedNorm> norm1;  ///< with post_norm, of proj's output
+  std::optional<FoldedNorm> norm2;  ///< of fc2's
 };
 
 /// `attention`: the layer's module, whose mixer is filled. `form`: the kernels that queries and keys

@@ -111,6 +111,10 @@ PackedBlock pack_block(const WeightTable& weights, const ModelParts& parts, std:
   block.proj = packed_alone(folded.proj(), ranges.proj);
   block.fc1 = packed_alone(folded.fc1(), ranges.fc1);
   block.fc2 = packed_alone(folded.fc2(), ranges.fc2);
+  if (folded.norm1) {
+    block.norm1 = {to_buffer(folded.norm1->weight), to_buffer(folded.norm1->bias)};
+    block.norm2 = {to_buffer(folded.norm2->weight), to_buffer(folded.norm2->bias)};
+  }
   block.has_kernels = form != nullptr;
   return block;
 }

@@ -50,7 +50,6 @@ def lacking_parts(name, model):
             if key.endswith((".proj", ".fc1", ".fc2")) and getattr(module, "bias", 0) is None]
     gamma = [getattr(block, f"gamma_{i}", None) is not None for i in (1, 2)]
     parts = {
-        "post-norm blocks": "Post" in kind(block),
         "differential attention": kind(attention).startswith("Diff") or kind(block).startswith("Diff"),
         "parallel blocks": "Parallel" in kind(block),
         "RMSNorm": "RmsNorm" in kinds,
@@ -124,6 +123,7 @@ def describe(name):
         "fc_norm": kind(getattr(model, "fc_norm", None)) == "LayerNorm",
         "layer_norm_eps": getattr(getattr(block, "norm1", None), "eps", None),
         "act": {"QuickGELU": "quick_gelu", "GELUTanh": "gelu_tanh"}.get(kind(getattr(mlp, "act", None)), "gelu"),
+        "post_norm": "Post" in kind(block),
         "pool_heads": pool_heads if pool_heads != getattr(attention, "num_heads", 0) else 0,
         "pool_prefix": bool(pool is not None and getattr(model, "pool_include_prefix", False)),
         "rotations": "" if WITH_ROTATIONS.fullmatch(name) else rotations(model),
@@ -174,14 +174,14 @@ def write_table(models):
     """One line a name."""
     lines = [f"// Made by scripts/make/make_timm_architectures.py from timm {VERSION}: its plain vision transformers, names",
              "// that it has given up for them, and its other families with the beginnings of their names.",
-             "// COMPUTED(name, embed_dim, patch_size, depth, num_heads, layer_norm_eps, global_pool, act, final_norm, pool_heads, pool_prefix, rotations)"]
+             "// COMPUTED(name, embed_dim, patch_size, depth, num_heads, layer_norm_eps, global_pool, act, final_norm, post_norm, pool_heads, pool_prefix, rotations)"]
     for name, row in sorted(models.items()):
         if row["lacks"]:
             lines.append(f'LACKS("{name}", "{row["lacks"]}")')
         else:
             lines.append(f'COMPUTED("{name}", {row["embed_dim"]}, {row["patch_size"]}, {row["depth"]}, '
                          f'{row["num_heads"]}, {row["layer_norm_eps"]:g}, {row["global_pool"]}, {row["act"]}, '
-                         f'{str(row["final_norm"]).lower()}, {row["pool_heads"]}, {str(row["pool_prefix"]).lower()}, '
+                         f'{str(row["final_norm"]).lower()}, {str(row["post_norm"]).lower()}, {row["pool_heads"]}, {str(row["pool_prefix"]).lower()}, '
                          f'"{row["rotations"]}")')
     for old, new in sorted(_registry._deprecated_models.items()):
         if new.split(".")[0] in models:

@@ -152,6 +152,7 @@ void HubConfig::apply_to(VitConfig& config) const {
   if (global_pool) config.global_pool = *global_pool;
   if (act) config.act = *act;
   if (final_norm) config.final_norm = *final_norm;
+  if (post_norm) config.post_norm = *post_norm;
   if (pool_heads) config.pool_heads = *pool_heads;
   if (pool_prefix) config.pool_prefix = *pool_prefix;
 }

@@ -40,6 +40,7 @@ struct HubConfig {
   std::optional<model::Pooling> global_pool;
   std::optional<model::Activation> act;
   std::optional<bool> final_norm;
+  std::optional<bool> post_norm;
   std::optional<std::int64_t> pool_heads;
   std::optional<bool> pool_prefix;
 

@@ -256,6 +256,7 @@ void read_architecture(HubConfig& config, const JsonFields& fields) {
     config.global_pool = timm->global_pool;
     config.act = timm->act;
     config.final_norm = timm->final_norm;
+    config.post_norm = timm->post_norm;
     config.pool_heads = timm->pool_heads;
     config.pool_prefix = timm->pool_prefix;
     says("embed_dim", &VitConfig::embed_dim, timm->embed_dim);

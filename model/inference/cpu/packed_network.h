@@ -17,12 +17,20 @@
 
 namespace hydrascope::model::inference {
 
+/// A norm behind a branch; empty: none.
+struct PackedNorm {
+  kernels::AlignedBuffer<float> weight;
+  kernels::AlignedBuffer<float> bias;
+};
+
 struct PackedBlock {
   PackedLinear query;      ///< D -> query_width()
   PackedLinear key_value;  ///< D -> key_width() + D; reads the rows of query, quantised once
   PackedLinear proj;
   PackedLinear fc1;
   PackedLinear fc2;
+  PackedNorm norm1;         ///< of proj's output, in place of the norm before query and key_value
+  PackedNorm norm2;         ///< of fc2's output, in place of the norm before fc1
   bool has_kernels = true;  ///< else its mixing is a module
   [[nodiscard]] std::int64_t query_width() const { return query.out(); }
   [[nodiscard]] std::int64_t key_width(std::int64_t embed_dim) const {

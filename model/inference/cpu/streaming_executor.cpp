@@ -71,12 +71,16 @@ void StreamingExecutor<T>::project(std::size_t layer, const Tile& t, int thread,
                                    StageClock& clock) {
   const PackedBlock& block = net_.blocks[layer];
   Scratch& scratch = scratch_of(thread);
-  layer_norm(tokens(t), t.rows, dim_, scratch.rows);
+  const T* read = tokens(t);
+  if (block.norm1.weight.empty()) {
+    layer_norm(read, t.rows, dim_, scratch.rows);
+    read = scratch.rows;
+  }
   clock.lap(Stage::layer_norm);
   MixingRows<T> rows = rows_of(layer, t, scratch);
   if (!layers_[layer].manner.wants_all_queries) rows.queried = t.rows_before(queries_of(layer));
   const LinearInput<T> normalised =
-      input(block.key_value, scratch.rows, t.rows, scratch, layer, &BlockRanges::qkv);
+      input(block.key_value, read, t.rows, scratch, layer, &BlockRanges::qkv);
   apply(block.key_value, normalised, t.rows, rows.keys, rows.stride, Epilogue::store);
   apply(block.query, normalised, rows.queried, rows.queries, rows.query_stride, Epilogue::store);
   if (const RotationTable& rotation = geometry_.layers[layer].rotation; !rotation.empty()) {
@@ -110,13 +114,18 @@ void StreamingExecutor<T>::finish_block(std::size_t layer, const Tile& t, int th
   }
   clock.lap(Stage::attention);
   if (t.rows == 0) return;
-  apply(block.proj, input(block.proj, mixed, t.rows, scratch, layer, &BlockRanges::proj), t.rows, x,
-        dim_, Epilogue::add);
+  add_branch(block.proj, block.norm1,
+             input(block.proj, mixed, t.rows, scratch, layer, &BlockRanges::proj), t.rows,
+             scratch.wide, x);
   clock.lap(Stage::proj);
-  layer_norm(x, t.rows, dim_, scratch.rows);
+  const T* read = x;
+  if (block.norm2.weight.empty()) {
+    layer_norm(x, t.rows, dim_, scratch.rows);
+    read = scratch.rows;
+  }
   clock.lap(Stage::layer_norm);
-  apply(block.fc1, input(block.fc1, scratch.rows, t.rows, scratch, layer, &BlockRanges::fc1),
-        t.rows, scratch.wide, block.fc1.out(),
+  apply(block.fc1, input(block.fc1, read, t.rows, scratch, layer, &BlockRanges::fc1), t.rows,
+        scratch.wide, block.fc1.out(),
         net_.gated_mlp || net_.gelu ? Epilogue::store : Epilogue::gelu);
   if (net_.gelu)
     kernels::gelu::sigmoid_gelu(kernels::gelu::SigmoidGeluParams<T>{
@@ -124,10 +133,25 @@ void StreamingExecutor<T>::finish_block(std::size_t layer, const Tile& t, int th
   if (net_.gated_mlp)
     swiglu::swiglu(swiglu::SwigluParams<T>{scratch.wide, t.rows, net_.hidden_dim, scratch.wide});
   if (net_.normed_mlp) layer_norm(scratch.wide, t.rows, net_.hidden_dim, scratch.wide);
-  apply(block.fc2, input(block.fc2, scratch.wide, t.rows, scratch, layer, &BlockRanges::fc2),
-        t.rows, x, dim_, Epilogue::add);
+  add_branch(block.fc2, block.norm2,
+             input(block.fc2, scratch.wide, t.rows, scratch, layer, &BlockRanges::fc2), t.rows,
+             scratch.rows, x);
   if (layer + 1 < net_.blocks.size()) add_positions(layer + 1, t);
   clock.lap(Stage::mlp);
+}
+
+/// x += norm(last(input)), or x += last(input) without a norm. `room` is for `rows` tokens.
+template <class T>
+void StreamingExecutor<T>::add_branch(const PackedLinear& last, const PackedNorm& norm,
+                                      const LinearInput<T>& input, std::int64_t rows, T* room,
+                                      T* x) const {
+  if (norm.weight.empty()) return apply(last, input, rows, x, dim_, Epilogue::add);
+  apply(last, input, rows, room, dim_, Epilogue::store);
+  kernels::layer_norm::layer_norm(
+      kernels::layer_norm::LayerNormParams<T>{room, dim_, rows, dim_, norm.weight.data(),
+                                              norm.bias.data(), net_.layer_norm_eps, room, dim_});
+  for (std::int64_t i = 0; i < rows * dim_; ++i)
+    x[i] = T(static_cast<float>(x[i]) + static_cast<float>(room[i]));
 }
 
 /// Adds the block's own table of positions to the patches that enter it.

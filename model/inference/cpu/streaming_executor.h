@@ -101,6 +101,8 @@ class StreamingExecutor {
   void project(std::size_t layer, const Tile& t, int thread, StageClock& clock);
   void finish_block(std::size_t layer, const Tile& t, int thread, StageClock& clock);
   void add_positions(std::size_t layer, const Tile& t);
+  void add_branch(const PackedLinear& last, const PackedNorm& norm, const LinearInput<T>& input,
+                  std::int64_t rows, T* room, T* x) const;
   LinearInput<T> input(const PackedLinear& layer, const T* rows, std::int64_t count,
                        Scratch& scratch, std::size_t block, RangeSite site) const;
   void layer_norm(const T* x, std::int64_t rows, std::int64_t dim, T* y) const;

@@ -57,6 +57,11 @@ inline std::vector<std::function<void(VitConfig&)>> shapes_of_cpu() {
             c.patch_bias = false;
           },
           [](VitConfig& c) { c.scale_attn = true; },
+          [](VitConfig& c) { c.post_norm = true; },
+          [](VitConfig& c) {
+            c.post_norm = true;
+            c.layer_scale = true;
+          },
           [](VitConfig& c) { c.final_norm = false; },
           [](VitConfig& c) {
             c.final_norm = false;
