@@ -31,8 +31,8 @@ struct alignas(16) Matrices {
 };
 
 template <class T>
-class MatrixProduct : public testing::Test {};
-using StorageTypes = testing::Types<BFloat16, Float16>;
+class MatrixProduct : public ::testing::Test {};
+using StorageTypes = ::testing::Types<BFloat16, Float16>;
 TYPED_TEST_SUITE(MatrixProduct, StorageTypes);
 
 TYPED_TEST(MatrixProduct, IsThatOfNaiveLoops) {

@@ -17,8 +17,8 @@
 namespace hydrascope::kernels::test {
 
 /// Storage types, for typed tests.
-using CpuTypes = testing::Types<float, BFloat16>;
-using GpuTypes = testing::Types<float, BFloat16, Float16>;
+using CpuTypes = ::testing::Types<float, BFloat16>;
+using GpuTypes = ::testing::Types<float, BFloat16, Float16>;
 
 enum class Fill { normal, ones, one_hot, ramp, large, zeros };
 inline constexpr Fill kAllFills[] = {Fill::normal, Fill::ones,  Fill::one_hot,

@@ -177,7 +177,7 @@ TEST(TiledLinear, MachineCodeGivesTheSameBits) {
 }
 
 template <class T>
-class TiledQuantisedLinear : public testing::Test {};
+class TiledQuantisedLinear : public ::testing::Test {};
 TYPED_TEST_SUITE(TiledQuantisedLinear, CpuTypes);
 
 /// Integer sums are exact: not a bit may differ from the strips of the same instruction set.

@@ -14,7 +14,7 @@ namespace hydrascope::kernels::test {
 namespace sigmoid_gelu_test {
 
 template <class T>
-class SigmoidGeluKernel : public testing::Test {};
+class SigmoidGeluKernel : public ::testing::Test {};
 TYPED_TEST_SUITE(SigmoidGeluKernel, CpuTypes);
 
 /// As torch has them.

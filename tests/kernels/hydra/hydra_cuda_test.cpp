@@ -188,7 +188,7 @@ void compare(const Case& c) {
   Batch<T> batch(c);
   batch.forward();
   batch.expect_forward();
-  if (batch.shape.queries != batch.shape.tokens || testing::Test::HasFatalFailure()) return;
+  if (batch.shape.queries != batch.shape.tokens || ::testing::Test::HasFatalFailure()) return;
   if constexpr (kHasBackward<T>) {
     batch.backward();
     batch.expect_backward();

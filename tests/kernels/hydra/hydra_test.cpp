@@ -13,7 +13,7 @@ using hydra::Norm;
 constexpr hydra::Kernel kPublished{};
 
 template <class T>
-class HydraKernel : public testing::Test {};
+class HydraKernel : public ::testing::Test {};
 TYPED_TEST_SUITE(HydraKernel, CpuTypes);
 
 /// q, k, v side by side in one row, as the projection leaves them.

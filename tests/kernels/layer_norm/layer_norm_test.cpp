@@ -13,7 +13,7 @@ using layer_norm::LayerNormParams;
 constexpr float kEps = 1e-6F;
 
 template <class T>
-class LayerNormKernel : public testing::Test {};
+class LayerNormKernel : public ::testing::Test {};
 TYPED_TEST_SUITE(LayerNormKernel, CpuTypes);
 
 struct Case {

@@ -13,7 +13,7 @@ using linear::LinearParams;
 using linear::PackedWeight;
 
 template <class T>
-class LinearKernel : public testing::Test {};
+class LinearKernel : public ::testing::Test {};
 TYPED_TEST_SUITE(LinearKernel, CpuTypes);
 
 template <class T>

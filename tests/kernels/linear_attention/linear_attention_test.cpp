@@ -103,7 +103,7 @@ struct Image {
 };
 
 template <class T>
-class LinearAttentionKernel : public testing::Test {};
+class LinearAttentionKernel : public ::testing::Test {};
 TYPED_TEST_SUITE(LinearAttentionKernel, CpuTypes);
 
 TYPED_TEST(LinearAttentionKernel, EqualsTheTwinForEveryMapAndInstructionSet) {

@@ -56,7 +56,7 @@ class LinearAttentionTensorCores : public DeviceTest {
     return cuda::serves<T>(shape_of(feature, 1, 64, 64), {1, 1, 1, 0, 1, 1});
   }
 };
-using Stored = testing::Types<BFloat16, Float16>;
+using Stored = ::testing::Types<BFloat16, Float16>;
 TYPED_TEST_SUITE(LinearAttentionTensorCores, Stored);
 
 TYPED_TEST(LinearAttentionTensorCores, EqualsTheTwinsForEveryMap) {

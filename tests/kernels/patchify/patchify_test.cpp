@@ -24,7 +24,7 @@ constexpr Case kCases[] = {{1, 1, 1, 0, 0},  {3, 2, 2, 1, 1},   {2, 31, 4, 3, 0}
                            {4, 8, 14, 5, 3}, {6, 33, 16, 0, 0}, {3, 2, 17, 1, 0}, {2, 2, 32, 0, 1}};
 
 template <class T>
-class PatchifyKernel : public testing::Test {};
+class PatchifyKernel : public ::testing::Test {};
 TYPED_TEST_SUITE(PatchifyKernel, CpuTypes);
 
 /// Parts of the grid that begin and end anywhere, and everything around their rows.

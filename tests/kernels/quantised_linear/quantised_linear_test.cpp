@@ -13,7 +13,7 @@ using linear::Epilogue;
 using ql::QuantisedWeight;
 
 template <class T>
-class QuantisedLinearKernel : public testing::Test {};
+class QuantisedLinearKernel : public ::testing::Test {};
 TYPED_TEST_SUITE(QuantisedLinearKernel, CpuTypes);
 
 /// Quantised rows with room behind them that must stay as it is.

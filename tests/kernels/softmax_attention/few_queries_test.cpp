@@ -20,7 +20,7 @@ using softmax_attention::PartParams;
 using softmax_attention::Shape;
 
 template <class T>
-class FewQueriesKernel : public testing::Test {};
+class FewQueriesKernel : public ::testing::Test {};
 TYPED_TEST_SUITE(FewQueriesKernel, CpuTypes);
 
 constexpr std::int64_t kGap = 3;  // NaN between the rows of inputs and outputs

@@ -22,7 +22,7 @@ using softmax_attention::PackParams;
 using softmax_attention::Shape;
 
 template <class T>
-class SoftmaxAttentionKernel : public testing::Test {};
+class SoftmaxAttentionKernel : public ::testing::Test {};
 TYPED_TEST_SUITE(SoftmaxAttentionKernel, CpuTypes);
 
 constexpr std::int64_t kGap = 3;  // NaN between the rows of inputs and outputs

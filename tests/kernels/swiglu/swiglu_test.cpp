@@ -15,7 +15,7 @@ namespace swiglu_test {
 using swiglu::SwigluParams;
 
 template <class T>
-class SwigluKernel : public testing::Test {};
+class SwigluKernel : public ::testing::Test {};
 TYPED_TEST_SUITE(SwigluKernel, CpuTypes);
 
 double silu(double g) { return g / (1 + std::exp(-g)); }
