@@ -23,8 +23,11 @@ HWY_INLINE void sigmoid_gelu_of(const gelu::SigmoidGeluParams<T>& p) {
   const VecF32 one = hn::Set(d, 1.0F);
   const VecF32 slope = hn::Set(d, -p.form.slope);
   const VecF32 cubic = hn::Set(d, p.form.cubic);
+  // From here on the sigmoid is 0 or 1; a square of infinity times a cubic of 0 would be NaN.
+  const VecF32 end = hn::Set(d, 60.0F);
   const auto y = [&](VecF32 x) {
-    const VecF32 minus_z = hn::Mul(hn::Mul(slope, x), hn::MulAdd(cubic, hn::Mul(x, x), one));
+    const VecF32 u = hn::Max(hn::Min(x, end), hn::Neg(end));
+    const VecF32 minus_z = hn::Mul(hn::Mul(slope, u), hn::MulAdd(cubic, hn::Mul(u, u), one));
     return hn::Div(x, hn::Add(one, exp_f32(minus_z)));
   };
   const auto count = static_cast<std::size_t>(p.count);
