@@ -103,7 +103,7 @@ constexpr Triple kClipStd{0.26862954, 0.26130258, 0.27577711};
 constexpr Triple kImageNetMean{0.485, 0.456, 0.406};
 constexpr Triple kImageNetStd{0.229, 0.224, 0.225};
 
-/// The values of an image processor's class in transformers 4.57 and 5.24.
+/// The values of an image processor's class in transformers 4.57 and 5.24, which differ for BEiT.
 struct ProcessorFacts {
   Processor processor;
   std::string_view name;      ///< before "ImageProcessor" or "FeatureExtractor"
@@ -186,7 +186,11 @@ void read_geometry(const JsonFields& fields, const std::string& origin,
                    TransformHints& hints) {
   const auto [height, width] = defaults.img_size;
   const bool resizes = fields.flag("do_resize").value_or(true);
-  const bool crops = fields.flag("do_center_crop").value_or(facts.crops);
+  const auto said_crops = fields.flag("do_center_crop");
+  if (facts.processor == Processor::beit && resizes && !said_crops && !fields.members().empty())
+    fields.fail("do_center_crop",
+                "is absent, and transformers 4 crops BEiT's pictures, 5 does not");
+  const bool crops = said_crops.value_or(facts.crops);
   const auto size = read_edges(fields, "size");
   const auto crop = read_edges(fields, "crop_size");
   if (!resizes) {

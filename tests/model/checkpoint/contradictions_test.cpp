@@ -38,13 +38,16 @@ TEST(ContradictionsTest, ATensorOfAnotherPartIsAnError) {
     EXPECT_ERROR(file.load_into(*target), failed, "this program does not compute", name);
   }
   for (const char* name : {"norm_pre.weight", "blocks.0.ls3.gamma", "blocks.0.norm3.weight",
-                           "blocks.0.mlp.w12.weight", "patch_embed.norm.weight", "register_tokens",
-                           "decoder_embed.weight", "head.fc.weight", "pre_logits.fc.weight"}) {
+                           "patch_embed.norm.weight", "head.fc.weight", "pre_logits.fc.weight"}) {
     const Checkpoint file =
         Checkpoint::open(with_tensor(plain, folder.path() / "a.safetensors", name));
     EXPECT_ERROR(file.deduce_config(), unsupported_format, "this program does not compute", name);
   }
-  for (const char* name : {"mask_token", "blocks.0.attn.relative_position_index"})
+  EXPECT_ERROR(Checkpoint::open(
+                   with_tensor(plain, folder.path() / "a.safetensors", "blocks.0.mlp.w12.weight")),
+               failed, "stand both for blocks.0.mlp.fc1.weight");
+  for (const char* name :
+       {"mask_token", "blocks.0.attn.relative_position_index", "decoder_embed.weight"})
     expect_equal_logits(model, with_tensor(plain, folder.path() / "a.safetensors", name));
   // Rotations, which a plain ViT lacks, and a layer before the classifier, which a new one may replace.
   const fs::path other = folder.path() / "a.safetensors";
@@ -209,10 +212,9 @@ TEST(ContradictionsTest, TheConfigurationIsReadBeforeNamesAreJudged) {
     return std::vector<std::string>{"vision_model." + name.substr(0, name.size() - 2)};
   });
   for (const auto& [config, words] : {
-           std::pair{
-               R"({"model_type": "dinov2", "architectures": ["Dinov2ForImageClassification"]})",
-               "model_type 'dinov2': this program reads vit and deit of Hugging Face"},
-           {R"({"model_type": "siglip"})", "model_type 'siglip'"},
+           std::pair{R"({"model_type": "swinv2", "architectures": ["Swinv2Model"]})",
+                     "model_type 'swinv2' is not computed"},
+           {R"({"model_type": "siglip2"})", "model_type 'siglip2'"},
            {R"({"architecture": "swin_tiny_patch4_window7_224"})", "swin_transformer"},
        }) {
     folder.write("config.json", config);

@@ -87,7 +87,15 @@ TEST(PreprocessorTest, EveryProcessorHasItsClassesDefaults) {
   EXPECT_EQ(plan_of(siglip).first, (Size{224, 224}));
   EXPECT_EQ(siglip.values.interpolation, Interpolation::bicubic);
   EXPECT_EQ(siglip.values.mean, (std::array{0.5, 0.5, 0.5}));
+  EXPECT_EQ(plan_of(preprocessor("{}", Processor::beit)).first, (Size{224, 224}));
+  EXPECT_EQ(
+      plan_of(preprocessor(R"({"do_center_crop": false, "size": 96})", Processor::beit)).first,
+      (Size{96, 96}));
+  EXPECT_ERROR(preprocessor(R"({"size": 96})", Processor::beit), invalid_argument, "do_center_crop",
+               "transformers 4");
   const TransformHints dino = preprocessor("{}", Processor::dinov3);
+  EXPECT_NE(dino.difference.find("half a grey level"), std::string::npos);
+  EXPECT_EQ(siglip.difference, "");
   EXPECT_EQ(dino.values.interpolation, Interpolation::bilinear);
   EXPECT_EQ(dino.values.std, (std::array{0.229, 0.224, 0.225}));
 }
