@@ -44,6 +44,18 @@ constexpr std::array kModelTypes{
     ModelType{"siglip_vision_model", Processor::siglip, "", 12, 1e-6, "gelu_pytorch_tanh"},
 };
 
+/// A word for an activation, and the network's field for it.
+struct ActivationWord {
+  std::string_view word;
+  std::string_view act;
+  bool is_computed = false;
+};
+constexpr std::array kActivations{
+    ActivationWord{"gelu", "gelu", true},       ActivationWord{"gelu_python", "gelu", true},
+    ActivationWord{"gelu_new", "gelu_tanh"},    ActivationWord{"gelu_pytorch_tanh", "gelu_tanh"},
+    ActivationWord{"quick_gelu", "quick_gelu"},
+};
+
 std::string known_types() {
   std::string known;
   for (const ModelType& type : kModelTypes)
@@ -214,9 +226,8 @@ model::PositionSpec dinov3_rotations(double base) {
 }
 
 void parts_of(std::string_view activation, VitConfig& /*config*/, const std::string& subject) {
-  // gelu_python is the exact form too.
-  constexpr std::array<std::string_view, 2> kComputed{"gelu", "gelu_python"};
-  if (std::ranges::find(kComputed, activation) != kComputed.end()) return;
+  const auto found = std::ranges::find(kActivations, activation, &ActivationWord::word);
+  if (found != kActivations.end() && found->is_computed) return;
   throw Error(ErrorCode::unsupported_format,
               "hidden_act '" + std::string(activation.substr(0, 60)) + "': this program has gelu",
               subject);

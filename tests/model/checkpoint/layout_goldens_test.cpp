@@ -15,6 +15,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <cstring>
 #include <deque>
 #include <filesystem>
 #include <map>
@@ -165,6 +166,68 @@ TEST(LayoutNotesTest, PartsThatAreLeftOutAreNamed) {
     write_files(folder, read_golden(name));
     EXPECT_TRUE(has_note(Checkpoint::open(folder.path()), note)) << name;
   }
+}
+
+/// The numbers of the modules' tensor `name`.
+std::vector<float> numbers_of(const Checkpoint& checkpoint, std::string_view name,
+                              const Shape& shape) {
+  const NamedTensor* tensor = checkpoint.find(name);
+  if (tensor == nullptr || tensor->parts.size() != 1 || tensor->shape != shape) {
+    ADD_FAILURE() << name;
+    return {};
+  }
+  const auto bytes = tensor->parts.front()->data;
+  std::vector<float> numbers(bytes.size() / sizeof(float));
+  std::memcpy(numbers.data(), bytes.data(), bytes.size());
+  return numbers;
+}
+
+/// A golden's files; without the activation, which no tensor shows.
+Checkpoint open_mapped(const testing::TemporaryFolder& folder, const Golden& golden) {
+  write_files(folder, golden);
+  Json config = Json::parse(golden.metadata.at("config"));
+  for (Json* each : {&config, &config["vision_config"]}) (*each)["hidden_act"] = "gelu";
+  folder.write("config.json", config.dump());
+  return Checkpoint::open(folder.path());
+}
+
+TEST(TowerFormsTest, TokensAndProjectionsOfClipHaveTheModulesShapes) {
+  const Golden golden = read_golden("open_clip");
+  const testing::TemporaryFolder folder;
+  const Checkpoint checkpoint = open_mapped(folder, golden);
+  const std::vector<float> proj = values_of("visual.proj", {32, 16}, golden.seed);
+  const std::vector<float> head = numbers_of(checkpoint, "head.weight", {16, 32});
+  ASSERT_EQ(head.size(), proj.size());
+  for (std::size_t row = 0; row < 32; ++row)
+    for (std::size_t column = 0; column < 16; ++column)
+      EXPECT_EQ(head[column * 32 + row], proj[row * 16 + column]);
+  EXPECT_EQ(numbers_of(checkpoint, "head.bias", {16}), std::vector<float>(16, 0.0F));
+  EXPECT_EQ(numbers_of(checkpoint, "cls_token", {1, 1, 32}),
+            values_of("visual.class_embedding", {32}, golden.seed));
+  EXPECT_EQ(numbers_of(checkpoint, "pos_embed", {1, 17, 32}),
+            values_of("visual.positional_embedding", {17, 32}, golden.seed));
+  EXPECT_EQ(numbers_of(checkpoint, "norm_pre.weight", {32}),
+            values_of("visual.ln_pre.weight", {32}, golden.seed));
+  EXPECT_EQ(checkpoint.find("patch_embed.proj.bias"), nullptr);
+  EXPECT_TRUE(has_note(checkpoint, "left out: the text tower ("));
+}
+
+TEST(TowerFormsTest, SiglipsPoolingIsCutIntoQueriesAndTheRest) {
+  const Golden golden = read_golden("transformers_4_siglip");
+  const testing::TemporaryFolder folder;
+  const Checkpoint checkpoint = open_mapped(folder, golden);
+  const std::string attention = "vision_model.head.attention.";
+  const std::vector<float> rows = values_of(attention + "in_proj_weight", {96, 32}, golden.seed);
+  EXPECT_EQ(numbers_of(checkpoint, "attn_pool.q.weight", {32, 32}),
+            std::vector(rows.begin(), rows.begin() + 32 * 32));
+  EXPECT_EQ(numbers_of(checkpoint, "attn_pool.kv.weight", {64, 32}),
+            std::vector(rows.begin() + 32 * 32, rows.end()));
+  const std::vector<float> biases = values_of(attention + "in_proj_bias", {96}, golden.seed);
+  EXPECT_EQ(numbers_of(checkpoint, "attn_pool.kv.bias", {64}),
+            std::vector(biases.begin() + 32, biases.end()));
+  EXPECT_EQ(numbers_of(checkpoint, "attn_pool.latent", {1, 1, 32}),
+            values_of("vision_model.head.probe", {1, 1, 32}, golden.seed));
+  EXPECT_EQ(checkpoint.find("attn_pool.qkv.weight"), nullptr);
 }
 
 TEST(LayoutNotesTest, ABareTowerOfClipDoesNotSayItsActivation) {
