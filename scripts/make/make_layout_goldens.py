@@ -136,7 +136,10 @@ CASES = [
     ),
     Case("beit", "BeitForImageClassification", BEIT, logits),
     Case(
-        "beit_class_token", "BeitForImageClassification", {**BEIT, "use_mean_pooling": False}, logits
+        "beit_class_token",
+        "BeitForImageClassification",
+        {**BEIT, "use_mean_pooling": False},
+        logits,
     ),
     Case(
         "beit_shared",
@@ -179,7 +182,12 @@ def filled(tensors: dict[str, Any]) -> dict[str, torch.Tensor]:
 
 
 def store(
-    name: str, source: str, tensors: dict[str, Any], config: str, kind: str, images: torch.Tensor,
+    name: str,
+    source: str,
+    tensors: dict[str, Any],
+    config: str,
+    kind: str,
+    images: torch.Tensor,
     answer: torch.Tensor,
 ) -> None:
     metadata = {
@@ -190,9 +198,7 @@ def store(
         "input_shape": json.dumps(list(images.shape)),
         "tensors": json.dumps({key: list(shape) for key, shape in tensors.items()}),
     }
-    write_safetensors(
-        GOLDENS / f"{name}.safetensors", {"answer": answer.float().numpy()}, metadata
-    )
+    write_safetensors(GOLDENS / f"{name}.safetensors", {"answer": answer.float().numpy()}, metadata)
     print(f"{name}: {source}, spread {float(answer.std()):.3g}")
 
 
@@ -221,8 +227,15 @@ def make_transformers(case: Case, version: str) -> None:
     with torch.no_grad():
         answer = case.answer(model, images)
     kind = "logits" if case.answer in (logits, image_embeds) or case.name == "clip" else "features"
-    store(f"transformers_{version}_{case.name}", f"{case.model} of transformers", tensors, text, kind,
-          images, answer)
+    store(
+        f"transformers_{version}_{case.name}",
+        f"{case.model} of transformers",
+        tensors,
+        text,
+        kind,
+        images,
+        answer,
+    )
 
 
 def make_timm_wrapper(version: str) -> None:
@@ -244,8 +257,15 @@ def make_timm_wrapper(version: str) -> None:
     images = pictures((32, 32))
     with torch.no_grad():
         answer = model(images).logits
-    store(f"transformers_{version}_timm_wrapper", "TimmWrapperForImageClassification", tensors, text,
-          "logits", images, answer)
+    store(
+        f"transformers_{version}_timm_wrapper",
+        "TimmWrapperForImageClassification",
+        tensors,
+        text,
+        "logits",
+        images,
+        answer,
+    )
 
 
 def rename(state: dict[str, torch.Tensor], *rules: tuple[str, str]) -> dict[str, torch.Tensor]:
@@ -273,26 +293,44 @@ def make_originals() -> None:
     # DINO's student and teacher are saved with their heads.
     model = timm_vit(num_classes=0)
     shapes = {f"module.backbone.{name}": value.shape for name, value in model.state_dict().items()}
-    heads = {"module.head.mlp.0.weight": (16, 32), "module.head.mlp.0.bias": (16,),
-             "module.head.last_layer.weight_v": (8, 16), "module.head.last_layer.weight_g": (8, 1)}
+    heads = {
+        "module.head.mlp.0.weight": (16, 32),
+        "module.head.mlp.0.bias": (16,),
+        "module.head.last_layer.weight_v": (8, 16),
+        "module.head.last_layer.weight_g": (8, 1),
+    }
     weights = filled({**shapes, **heads})
-    answer = answer_of(model, {name.removeprefix("module.backbone."): value
-                               for name, value in weights.items() if name in shapes})
+    answer = answer_of(
+        model,
+        {
+            name.removeprefix("module.backbone."): value
+            for name, value in weights.items()
+            if name in shapes
+        },
+    )
     store("dino", "facebookresearch/dino", {**shapes, **heads}, "", "features", images, answer)
 
     # DINOv2: registers have no place, blocks come in chunks, MLPs are gated.
     for name, registers in (("dinov2_chunks", 0), ("dinov2_chunks_registers", 4)):
         model = timm_vit(
-            num_classes=0, init_values=1.0, reg_tokens=registers, no_embed_class=registers > 0,
-            mlp_layer=timm.layers.SwiGLUPacked, mlp_ratio=4, act_layer=torch.nn.SiLU,
+            num_classes=0,
+            init_values=1.0,
+            reg_tokens=registers,
+            no_embed_class=registers > 0,
+            mlp_layer=timm.layers.SwiGLUPacked,
+            mlp_ratio=4,
+            act_layer=torch.nn.SiLU,
         )
         own = model.state_dict()
         shapes = {}
         for key, value in own.items():
             shape = tuple(value.shape)
             for block in range(2):
-                key = key.replace(f"blocks.{block}.", f"blocks.{block}.{block}.", 1) if key.startswith(
-                    f"blocks.{block}.") else key
+                key = (
+                    key.replace(f"blocks.{block}.", f"blocks.{block}.{block}.", 1)
+                    if key.startswith(f"blocks.{block}.")
+                    else key
+                )
             key = key.replace("mlp.fc1", "mlp.w12").replace("mlp.fc2", "mlp.w3")
             if key == "pos_embed":
                 shape = (1, 17, 32)
@@ -310,13 +348,20 @@ def make_originals() -> None:
             # As timm's checkpoint filter does.
             ours["cls_token"] = ours["cls_token"] + ours["pos_embed"][:, :1]
             ours["pos_embed"] = ours["pos_embed"][:, 1:]
-        store(name, "facebookresearch/dinov2", shapes, "", "features", images,
-              answer_of(model, ours))
+        store(
+            name, "facebookresearch/dinov2", shapes, "", "features", images, answer_of(model, ours)
+        )
 
     # DINOv3: biases of keys are masked.
     model = timm.create_model(
-        "vit_small_patch16_dinov3_qkvb", num_classes=0, img_size=32, patch_size=8, embed_dim=32,
-        depth=2, num_heads=2, global_pool="token",
+        "vit_small_patch16_dinov3_qkvb",
+        num_classes=0,
+        img_size=32,
+        patch_size=8,
+        embed_dim=32,
+        depth=2,
+        num_heads=2,
+        global_pool="token",
     )
     shapes = {}
     for key, value in model.state_dict().items():
@@ -349,20 +394,38 @@ def make_originals() -> None:
     missing = {key: value for key, value in model.state_dict().items() if key not in ours}
     if any(not key.endswith("k_bias") and not key.startswith("rope") for key in missing):
         raise SystemExit(f"dinov3_original: {sorted(missing)}")
-    store("dinov3_original", "facebookresearch/dinov3", shapes, "", "features", images,
-          answer_of(model, {**ours, **missing}))
+    store(
+        "dinov3_original",
+        "facebookresearch/dinov3",
+        shapes,
+        "",
+        "features",
+        images,
+        answer_of(model, {**ours, **missing}),
+    )
 
     # torchvision.
     model = torchvision.models.VisionTransformer(32, 8, 2, 2, 32, 64, num_classes=5)
     shapes = {name: tuple(value.shape) for name, value in model.state_dict().items()}
-    store("torchvision", "torchvision.models.VisionTransformer", shapes, "", "logits", images,
-          answer_of(model, filled(shapes)))
+    store(
+        "torchvision",
+        "torchvision.models.VisionTransformer",
+        shapes,
+        "",
+        "logits",
+        images,
+        answer_of(model, filled(shapes)),
+    )
 
     # CLIP with its text tower, as openai/CLIP and open_clip save it; the configuration is beside it.
     vision = transformers.CLIPVisionConfig(**VIT, projection_dim=16)
     twin = transformers.CLIPVisionModelWithProjection(vision)
-    shapes = {"visual.class_embedding": (32,), "visual.positional_embedding": (17, 32),
-              "visual.proj": (32, 16), "visual.conv1.weight": (32, 3, 8, 8)}
+    shapes = {
+        "visual.class_embedding": (32,),
+        "visual.positional_embedding": (17, 32),
+        "visual.proj": (32, 16),
+        "visual.conv1.weight": (32, 3, 8, 8),
+    }
     for norm in ("visual.ln_pre", "visual.ln_post"):
         shapes |= {f"{norm}.weight": (32,), f"{norm}.bias": (32,)}
     for tower, width in (("visual.", 32), ("", 16)):
@@ -371,16 +434,29 @@ def make_originals() -> None:
             for norm in ("ln_1", "ln_2"):
                 shapes |= {f"{base}{norm}.weight": (width,), f"{base}{norm}.bias": (width,)}
             shapes |= {
-                f"{base}attn.in_proj_weight": (3 * width, width), f"{base}attn.in_proj_bias": (3 * width,),
-                f"{base}attn.out_proj.weight": (width, width), f"{base}attn.out_proj.bias": (width,),
-                f"{base}mlp.c_fc.weight": (2 * width, width), f"{base}mlp.c_fc.bias": (2 * width,),
-                f"{base}mlp.c_proj.weight": (width, 2 * width), f"{base}mlp.c_proj.bias": (width,),
+                f"{base}attn.in_proj_weight": (3 * width, width),
+                f"{base}attn.in_proj_bias": (3 * width,),
+                f"{base}attn.out_proj.weight": (width, width),
+                f"{base}attn.out_proj.bias": (width,),
+                f"{base}mlp.c_fc.weight": (2 * width, width),
+                f"{base}mlp.c_fc.bias": (2 * width,),
+                f"{base}mlp.c_proj.weight": (width, 2 * width),
+                f"{base}mlp.c_proj.bias": (width,),
             }
-    shapes |= {"positional_embedding": (4, 16), "token_embedding.weight": (8, 16), "logit_scale": (),
-               "ln_final.weight": (16,), "ln_final.bias": (16,), "text_projection": (16, 16)}
+    shapes |= {
+        "positional_embedding": (4, 16),
+        "token_embedding.weight": (8, 16),
+        "logit_scale": (),
+        "ln_final.weight": (16,),
+        "ln_final.bias": (16,),
+        "text_projection": (16, 16),
+    }
     weights = filled(shapes)
-    tower = {name.removeprefix("visual."): value for name, value in weights.items()
-             if name.startswith("visual.")}
+    tower = {
+        name.removeprefix("visual."): value
+        for name, value in weights.items()
+        if name.startswith("visual.")
+    }
     state = {
         "vision_model.embeddings.class_embedding": tower["class_embedding"],
         "vision_model.embeddings.position_embedding.weight": tower["positional_embedding"],
@@ -396,21 +472,29 @@ def make_originals() -> None:
             for i, name in enumerate(("q", "k", "v")):
                 rows = tower[f"{theirs}attn.in_proj_{part}"].chunk(3)[i]
                 state[f"{ours}self_attn.{name}_proj.{part}"] = rows
-            for mine, other in (("layer_norm1", "ln_1"), ("layer_norm2", "ln_2"),
-                                ("self_attn.out_proj", "attn.out_proj"), ("mlp.fc1", "mlp.c_fc"),
-                                ("mlp.fc2", "mlp.c_proj")):
+            for mine, other in (
+                ("layer_norm1", "ln_1"),
+                ("layer_norm2", "ln_2"),
+                ("self_attn.out_proj", "attn.out_proj"),
+                ("mlp.fc1", "mlp.c_fc"),
+                ("mlp.fc2", "mlp.c_proj"),
+            ):
                 state[f"{ours}{mine}.{part}"] = tower[f"{theirs}{other}.{part}"]
     twin.load_state_dict(state, strict=True)
     with torch.no_grad():
         answer = twin.double().eval()(images).image_embeds
-    config = json.dumps({"model_type": "clip", "vision_config": {**VIT, "hidden_act": "quick_gelu"}})
+    config = json.dumps(
+        {"model_type": "clip", "vision_config": {**VIT, "hidden_act": "quick_gelu"}}
+    )
     store("open_clip", "mlfoundations/open_clip", shapes, config, "logits", images, answer)
 
 
 def main() -> None:
     torch.set_num_threads(1)
     version = transformers.__version__.partition(".")[0]
-    print(f"torch {torch.__version__}, timm {timm.__version__}, transformers {transformers.__version__}")
+    print(
+        f"torch {torch.__version__}, timm {timm.__version__}, transformers {transformers.__version__}"
+    )
     for case in CASES:
         if version == "4" or case.name in RENAMED:
             make_transformers(case, version)
