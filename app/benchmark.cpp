@@ -37,7 +37,7 @@
 namespace hydrascope::app {
 namespace {
 
-/// Of a step of training: the gradients of a product are two products of its size.
+/// A step of training: the gradients of a product are two products of its size.
 constexpr double kPassesOfAStep = 3;
 
 BenchmarkRequest benchmark_request(const ParsedOptions& options) {
@@ -97,7 +97,7 @@ std::string joined(const std::map<std::string, std::string>& settings) {
   return text;
 }
 
-/// What the transform's `fit` makes of the size asked for.
+/// The size that the transform's `fit` makes of the size asked for.
 image::Size fitted(const image::TransformConfig& transform) {
   return image::plan_transform(transform, transform.img_size).output;
 }

@@ -12,7 +12,7 @@ namespace hydrascope::app {
 /// Asked by the front of the engine, no command: it ends at once, with 0.
 inline constexpr std::string_view kDoNothing = "do-nothing";
 
-// What runs a command, in app/NAME.cpp: returns the exit code; errors leave as exceptions.
+// The function that runs a command, in app/NAME.cpp: returns the exit code; errors leave as exceptions.
 int run_classify(const ParsedOptions& options);
 int run_visualize(const ParsedOptions& options);
 int run_serve(const ParsedOptions& options);

@@ -61,7 +61,7 @@ int print_help(const ParsedOptions& options) {
   } else {
     const std::vector<std::string>& words = options.positionals();
     const CommandSpec& command = command_named(words.front(), "help");
-    // Where words follow they are checked as the command's own.
+    // Words that follow are checked as the command's own.
     parse(command, std::span(words).subspan(1), ConfigFile::left_alone);
     std::cout << help_text(of_words(command, std::span(words).subspan(1)), output_columns());
   }

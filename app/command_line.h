@@ -1,4 +1,4 @@
-// What the tables of options answer by themselves: help, version, completion, --dump-config, and
+// The answers of the tables of options by themselves: help, version, completion, --dump-config, and
 // what is wrong with a command line. The front and the engine both begin with it.
 #pragma once
 

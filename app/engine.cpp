@@ -29,7 +29,7 @@ namespace {
 
 using Run = int (*)(const ParsedOptions&);
 
-/// Of every table that does not answer by itself.
+/// For every table that does not answer by itself.
 constexpr std::array<std::pair<std::string_view, Run>, 13> kRuns{{
     {"classify", run_classify},
     {"visualize", run_visualize},

@@ -39,7 +39,7 @@ void add_run(Summary& summary, Session& session, const PipelineTiming& timing) {
   if (const auto values = computed_options(source.config); !values.empty())
     summary.add("attention_options", values);
   summary.add_size("img_size", transform.img_size.height, transform.img_size.width);
-  summary.add("native", transform.views == image::Views::native);
+  summary.add("native", image::facts_of(transform.views).keep_size);
   summary.add("views", image::name(transform.views));
   summary.add("crop_pct", transform.crop_pct, 3);
   summary.add("interpolation", std::string(image::name(transform.interpolation)));

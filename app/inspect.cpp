@@ -70,7 +70,7 @@ void count(std::span<const std::byte> bytes, Bits exponent, Bits fraction, NotFi
   }
 }
 
-/// Of the types that weights can have.
+/// For the types that weights can have.
 std::vector<NotFinite> not_finite(const checkpoint::WeightFile& file) {
   using checkpoint::Dtype;
   std::vector<NotFinite> all;

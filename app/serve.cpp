@@ -24,7 +24,7 @@
 namespace hydrascope::app {
 namespace {
 
-/// Of a request; with their values in text about 2 MiB of the default size.
+/// For a request; with their values in text about 2 MiB of the default size.
 constexpr std::int64_t kMostMaps = 1024;
 
 struct ServeRequest {
@@ -40,7 +40,7 @@ ServeRequest serve_request(const ParsedOptions& options) {
   ServiceRequest& service = request.service;
   service.embeds =
       !(service.transform.views && image::facts_of(service.transform.views->value).are_several);
-  // What is let in is counted where it comes in.
+  // A request that is let in is counted as it comes in.
   service.most_waiting = std::numeric_limits<std::int32_t>::max();
   service.most_maps = kMostMaps;
   if (names_another_model(options) != nullptr) {
@@ -57,10 +57,10 @@ ServeRequest serve_request(const ParsedOptions& options) {
   return request;
 }
 
-/// What has been let in has an answer within the timeout and a step of its work, which takes less.
+/// A request that was let in has an answer within the timeout and a step of its work, which takes less.
 constexpr double kSecondsOfAStep = 5;
 
-/// What bodies hold together, unless a single one is larger.
+/// The bytes of all bodies together, unless a single one is larger.
 constexpr std::int64_t kMostBytes = std::int64_t{1} << 30;
 
 ApiOptions api_options(const ServeRequest& request, const Service& service) {

@@ -11,7 +11,7 @@
 set(HYDRASCOPE_LIBRARY_FOLDER lib/hydrascope)
 
 # hydrascope_install(FOLDER TARGET...): installs programs and libraries to PREFIX/FOLDER, whose run paths lead from
-# there to the libraries of the tree. What these are linked with is installed, too.
+# there to the libraries of the tree. The libraries that they are linked with are installed, too.
 function(hydrascope_install folder)
   file(RELATIVE_PATH libraries "/${folder}" "/${HYDRASCOPE_LIBRARY_FOLDER}")
   set_target_properties(${ARGN} PROPERTIES INSTALL_RPATH "\$ORIGIN/${libraries}")
@@ -55,7 +55,7 @@ install(DIRECTORY ${PROJECT_SOURCE_DIR}/assets/models ${PROJECT_SOURCE_DIR}/asse
 install(FILES ${PROJECT_SOURCE_DIR}/assets/NOTICE ${PROJECT_SOURCE_DIR}/assets/self_test.safetensors
         DESTINATION share/hydrascope)
 
-# What the program says of itself.
+# The program's text about itself.
 foreach(answer
     "share/man/man1/hydrascope.1 help --man"
     "share/bash-completion/completions/hydrascope completion bash"

@@ -56,7 +56,7 @@ else()
     target_include_directories(hydrascope_opencv SYSTEM INTERFACE ${HYDRASCOPE_OPENCV_INCLUDE})
     target_compile_definitions(hydrascope_opencv INTERFACE HYDRASCOPE_WITH_OPENCV)
     message(STATUS "OpenCV: ${HYDRASCOPE_OPENCV_INCLUDE}")
-    # Where its header is, JPEGs are decoded without loading OpenCV, which decodes with the same library.
+    # With its header, JPEGs are decoded without loading OpenCV, which decodes with the same library.
     find_package(JPEG QUIET)
     if(JPEG_FOUND)
       target_link_libraries(hydrascope_opencv INTERFACE JPEG::JPEG)

@@ -16,7 +16,7 @@ torch::nn::LayerNorm make_layer_norm(const VitConfig& config) {
 }
 
 MlpImpl::MlpImpl(const VitConfig& config, Initialisation initialisation)
-    : gated_(config.swiglu_mlp) {
+    : gated_(config.swiglu_mlp), activation_(config.act) {
   const std::int64_t hidden = config.hidden_dim();
   fc1_ = register_module(
       "fc1", make_linear(config.embed_dim, gated_ ? 2 * hidden : hidden, true, initialisation));
@@ -29,8 +29,11 @@ torch::Tensor MlpImpl::forward(const torch::Tensor& x) {
   if (gated_) {
     const std::vector<torch::Tensor> halves = hidden.chunk(2, -1);
     hidden = at::silu(halves[0]) * halves[1];
+  } else if (activation_ == Activation::quick_gelu) {
+    constexpr double kSlope = 1.702;
+    hidden = hidden * (kSlope * hidden).sigmoid();
   } else {
-    hidden = at::gelu(hidden);
+    hidden = at::gelu(hidden, activation_ == Activation::gelu ? "none" : "tanh");
   }
   return fc2_->forward(norm_.is_empty() ? hidden : norm_->forward(hidden));
 }
@@ -54,7 +57,8 @@ BranchScales draw_branch_scales(double rate, const torch::Tensor& x) {
 }
 
 BlockImpl::BlockImpl(const VitConfig& config, std::int64_t layer_index,
-                     Initialisation initialisation) {
+                     Initialisation initialisation)
+    : post_norm_(config.post_norm) {
   const std::int64_t dim = config.embed_dim;
   if (config.pos_embed == PosEmbed::layers && layer_index > 0) {
     const std::int64_t patches = config.grid_rows() * config.grid_columns();
@@ -79,10 +83,12 @@ torch::Tensor BlockImpl::complete(const torch::Tensor& x, const torch::Tensor& m
 
 torch::Tensor BlockImpl::add_branches(const torch::Tensor& x, torch::Tensor attended,
                                       const BranchScales& scales) {
+  if (post_norm_) attended = norm1_->forward(attended);
   if (!ls1_.is_empty()) attended = ls1_->forward(attended);
   if (scales.attention.defined()) attended = attended * scales.attention;
   const torch::Tensor middle = x + attended;
-  torch::Tensor expanded = mlp_->forward(norm2_->forward(middle));
+  torch::Tensor expanded =
+      post_norm_ ? norm2_->forward(mlp_->forward(middle)) : mlp_->forward(norm2_->forward(middle));
   if (!ls2_.is_empty()) expanded = ls2_->forward(expanded);
   if (scales.mlp.defined()) expanded = expanded * scales.mlp;
   return middle + expanded;

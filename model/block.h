@@ -1,6 +1,7 @@
-// One pre-norm transformer block of a ViT (Dosovitskiy et al. 2021, arXiv 2010.11929,
-// equations 2-3):
+// One transformer block of a ViT (Dosovitskiy et al. 2021, arXiv 2010.11929, equations 2-3):
 //   x = x + ls1(attn(norm1(x)));   x = x + ls2(mlp(norm2(x)))
+// With post_norm the norms stand behind the branches (Liu et al. 2022, arXiv 2111.09883, section 3.2):
+//   x = x + ls1(norm1(attn(x)));   x = x + ls2(norm2(mlp(x)))
 #pragma once
 
 #include "model/attention/attention.h"
@@ -18,7 +19,7 @@ torch::nn::LayerNorm make_layer_norm(const VitConfig& config, std::int64_t width
 /// The same, over embed_dim features.
 torch::nn::LayerNorm make_layer_norm(const VitConfig& config);
 
-/// Linear, GELU (erf), Linear; timm's keys `fc1`, `fc2`. With swiglu_mlp SwiGLU (Shazeer 2020,
+/// Linear, activation, Linear; timm's keys `fc1`, `fc2`. With swiglu_mlp SwiGLU (Shazeer 2020,
 /// arXiv 2002.05202): fc2(silu(g) * u), where fc1 gives the hidden features of g and then the
 /// features of u. With scale_mlp a LayerNorm, `norm`, stands before fc2.
 class MlpImpl : public torch::nn::Module {
@@ -29,6 +30,7 @@ class MlpImpl : public torch::nn::Module {
 
  private:
   bool gated_;
+  Activation activation_;
   torch::nn::Linear fc1_{nullptr};
   torch::nn::LayerNorm norm_{nullptr};
   torch::nn::Linear fc2_{nullptr};
@@ -69,7 +71,9 @@ class BlockImpl : public torch::nn::Module {
                         const BranchScales& scales = {});
 
   /// The first part of `forward`: the attention's input.
-  [[nodiscard]] torch::Tensor normalise(const torch::Tensor& x) { return norm1_->forward(x); }
+  [[nodiscard]] torch::Tensor normalise(const torch::Tensor& x) {
+    return post_norm_ ? x : norm1_->forward(x);
+  }
   /// The last part of `forward`: the output at some tokens, from x and the mixer's output (B, n,
   /// D).
   [[nodiscard]] torch::Tensor complete(const torch::Tensor& x, const torch::Tensor& mixed);
@@ -82,6 +86,7 @@ class BlockImpl : public torch::nn::Module {
   [[nodiscard]] torch::Tensor add_branches(const torch::Tensor& x, torch::Tensor attended,
                                            const BranchScales& scales);
 
+  bool post_norm_;
   torch::Tensor pos_embed_;
   torch::nn::LayerNorm norm1_{nullptr};
   Attention attn_{nullptr};

@@ -6,6 +6,9 @@
 
 #include <torch/nn/init.h>
 
+#include <cmath>
+#include <vector>
+
 namespace hydrascope::model {
 namespace {
 
@@ -19,11 +22,41 @@ PatchEmbedImpl::PatchEmbedImpl(const VitConfig& config) {
   proj_ = register_module(
       "proj", torch::nn::Conv2d(
                   torch::nn::Conv2dOptions(config.in_chans, config.embed_dim, config.patch_size)
-                      .stride(config.patch_size)));
+                      .stride(config.patch_size)
+                      .bias(config.patch_bias)));
 }
 
 torch::Tensor PatchEmbedImpl::forward(const torch::Tensor& images) {
   return proj_->forward(images).flatten(2).transpose(1, 2);
+}
+
+AttentionPoolImpl::AttentionPoolImpl(const VitConfig& config) : num_heads_(config.heads_of_pool()) {
+  const std::int64_t dim = config.embed_dim;
+  const auto linear = [&](std::int64_t out) {
+    return make_linear(dim, out, true, Initialisation::random);
+  };
+  latent_ = register_parameter("latent", normal_parameter({1, 1, dim}));
+  q_ = register_module("q", linear(dim));
+  kv_ = register_module("kv", linear(2 * dim));
+  proj_ = register_module("proj", linear(dim));
+  norm_ = register_module("norm", make_layer_norm(config));
+  mlp_ = register_module("mlp", Mlp(config));
+}
+
+torch::Tensor AttentionPoolImpl::forward(const torch::Tensor& tokens) {
+  const std::int64_t dim = tokens.size(2);
+  const auto heads = [&](const torch::Tensor& x) {
+    return x.unflatten(-1, {num_heads_, dim / num_heads_}).transpose(1, 2);
+  };
+  const torch::Tensor q = heads(q_->forward(latent_.to(tokens.scalar_type())));
+  const std::vector<torch::Tensor> kv = kv_->forward(tokens).chunk(2, -1);
+  const double scale = 1 / std::sqrt(static_cast<double>(q.size(-1)));
+  const torch::Tensor map = (to_compute_type(q) * scale)
+                                .matmul(to_compute_type(heads(kv[0])).transpose(-2, -1))
+                                .softmax(-1);
+  const torch::Tensor mixed = map.matmul(to_compute_type(heads(kv[1]))).to(tokens.scalar_type());
+  const torch::Tensor y = proj_->forward(mixed.transpose(1, 2).flatten(2));
+  return (y + mlp_->forward(norm_->forward(y))).squeeze(1);
 }
 
 VisionTransformerImpl::VisionTransformerImpl(VitConfig config, Initialisation initialisation)
@@ -46,14 +79,17 @@ VisionTransformerImpl::VisionTransformerImpl(VitConfig config, Initialisation in
         register_parameter("pos_embed", normal_parameter({1, embedded_prefix + patches, dim}));
   }
   patch_embed_ = register_module("patch_embed", PatchEmbed(config_));
+  if (config_.norm_pre) norm_pre_ = register_module("norm_pre", make_layer_norm(config_));
   blocks_ = register_module("blocks", torch::nn::ModuleList());
   for (std::int64_t layer = 0; layer < config_.depth; ++layer)
     blocks_->push_back(Block(config_, layer, initialisation));
   if (config_.fc_norm) {
     fc_norm_ = register_module("fc_norm", make_layer_norm(config_));
-  } else {
+  } else if (config_.final_norm) {
     norm_ = register_module("norm", make_layer_norm(config_));
   }
+  if (config_.global_pool == Pooling::map)
+    attn_pool_ = register_module("attn_pool", AttentionPool(config_));
   // Random in any case: a checkpoint may lack the classifier.
   head_ =
       register_module("head", make_linear(dim, config_.num_classes, true, Initialisation::random));
@@ -86,7 +122,8 @@ torch::Tensor VisionTransformerImpl::embed(const torch::Tensor& images, const To
     parts.push_back(patches);
     tokens = torch::cat(parts, 1);
   }
-  return config_.no_embed_class ? tokens : tokens + pos_embed;
+  if (!config_.no_embed_class) tokens = tokens + pos_embed;
+  return norm_pre_.is_empty() ? tokens : norm_pre_->forward(tokens);
 }
 
 torch::Tensor VisionTransformerImpl::enter(std::int64_t layer, const torch::Tensor& tokens,
@@ -153,11 +190,16 @@ torch::Tensor VisionTransformerImpl::forward_head(const torch::Tensor& tokens) {
 HeadLogits VisionTransformerImpl::forward_heads(const torch::Tensor& tokens) {
   if (config_.distilled)
     return {head_->forward(tokens.select(1, 0)), head_dist_->forward(tokens.select(1, 1))};
-  torch::Tensor pooled = config_.global_pool == Pooling::token
-                             ? tokens.select(1, 0)
-                             : tokens.slice(1, config_.num_prefix_tokens()).mean(1);
-  if (!fc_norm_.is_empty()) pooled = fc_norm_->forward(pooled);
-  return {head_->forward(pooled), {}};
+  return {head_->forward(forward_pool(tokens)), {}};
+}
+
+torch::Tensor VisionTransformerImpl::forward_pool(const torch::Tensor& tokens) {
+  if (config_.distilled) return (tokens.select(1, 0) + tokens.select(1, 1)) / 2;
+  if (config_.global_pool == Pooling::token) return tokens.select(1, 0);
+  const torch::Tensor patches = tokens.slice(1, config_.unpooled_tokens());
+  if (config_.global_pool == Pooling::map) return attn_pool_->forward(patches);
+  const torch::Tensor mean = patches.mean(1);
+  return fc_norm_.is_empty() ? mean : fc_norm_->forward(mean);
 }
 
 torch::Tensor VisionTransformerImpl::forward(const torch::Tensor& images,

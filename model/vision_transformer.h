@@ -26,6 +26,26 @@ class PatchEmbedImpl : public torch::nn::Module {
 };
 TORCH_MODULE(PatchEmbed);
 
+/// Attention of one learned query over the patches, and an MLP behind it (timm's AttentionPoolLatent; see
+/// Pooling::map): keys `latent`, `q`, `kv`, `proj`, `norm`, `mlp`.
+///   y = proj(softmax(q(latent) k(x)^T / sqrt(d)) v(x));   y + mlp(norm(y))
+class AttentionPoolImpl : public torch::nn::Module {
+ public:
+  explicit AttentionPoolImpl(const VitConfig& config);
+  /// patches (B, N, D) -> (B, D)
+  torch::Tensor forward(const torch::Tensor& tokens);
+
+ private:
+  std::int64_t num_heads_;
+  torch::Tensor latent_;
+  torch::nn::Linear q_{nullptr};
+  torch::nn::Linear kv_{nullptr};
+  torch::nn::Linear proj_{nullptr};
+  torch::nn::LayerNorm norm_{nullptr};
+  Mlp mlp_{nullptr};
+};
+TORCH_MODULE(AttentionPool);
+
 /// How one forward pass is run; never part of a checkpoint.
 struct ForwardOptions {
   Kernels kernels = Kernels::automatic;
@@ -68,6 +88,8 @@ class VisionTransformerImpl : public torch::nn::Module {
   /// The last norm, if it comes before pooling: tokens after the last block (B, N, D) -> same.
   /// Every token by itself.
   torch::Tensor forward_norm(const torch::Tensor& tokens);
+  /// The input of the classifiers: tokens -> (B, D); the mean of both tokens of a distilled model.
+  torch::Tensor forward_pool(const torch::Tensor& tokens);
   /// Pooling and classifier: tokens -> logits.
   torch::Tensor forward_head(const torch::Tensor& tokens);
   /// The same before distilled models take the mean: DeiT's losses treat the two apart.
@@ -91,9 +113,11 @@ class VisionTransformerImpl : public torch::nn::Module {
   torch::Tensor reg_token_;
   torch::Tensor pos_embed_;
   PatchEmbed patch_embed_{nullptr};
+  torch::nn::LayerNorm norm_pre_{nullptr};
   torch::nn::ModuleList blocks_{nullptr};
   torch::nn::LayerNorm norm_{nullptr};
   torch::nn::LayerNorm fc_norm_{nullptr};
+  AttentionPool attn_pool_{nullptr};
   torch::nn::Linear head_{nullptr};
   torch::nn::Linear head_dist_{nullptr};
 };

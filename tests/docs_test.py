@@ -106,6 +106,18 @@ class Docs(unittest.TestCase):
         for page in PAGES:
             self.assertEqual(re.findall(r"<[A-Z][A-Z_]{3,}>|TODO", page.read_text()), [], page.relative_to(ROOT))
 
+    def test_sentences_begin_with_their_subject(self) -> None:
+        """The pages, the comments of the rooms, and the docstrings of the Python package."""
+        sentence = re.compile(r"(?:^|[.;:|] |\*\* |^- )((?:Of|What|Where) [a-z][^.?\n]*)(?!.*\?)", re.MULTILINE)
+        for page in PAGES:
+            self.assertEqual(sentence.findall(prose(page)), [], page)
+        comment = re.compile(r"(?://+<? ?|//.*[.] |\"\"\")((?:Of|What|Where) [a-z].*)")
+        files = [file for room in ("app", "kernels", "model", "viz") for file in (ROOT / room).rglob("*")
+                 if file.suffix in {".cpp", ".h", ".cu", ".cuh", ".py"}]
+        self.assertGreater(len(files), 500)
+        for file in files:
+            self.assertEqual(comment.findall(file.read_text()), [], file)
+
     def test_every_speed_of_a_bundled_model_has_its_accuracy(self) -> None:
         for page in (README, DOCS / "results.md"):
             for table in re.findall(r"(?:^\|.*\n)+", prose(page), re.MULTILINE):

@@ -57,7 +57,7 @@ Comparison compare(const BenchmarkResult& a, const BenchmarkResult& b);
 /// The rows; notes say what has no partner, and where the machines differ.
 Report report_of(const Comparison& comparison);
 
-/// What got slower than `baseline` by more than `percent` of its images/s, and rows that it lacks:
+/// Rows that got slower than `baseline` by more than `percent` of its images/s, and rows that it lacks:
 /// a check that compares nothing must not pass.
 std::vector<std::string> slower_rows(const BenchmarkResult& baseline, const BenchmarkResult& now,
                                      double percent);

@@ -73,7 +73,7 @@ std::string text_header() {
   return text_line(names);
 }
 
-/// What every text table of one model on one device has above it.
+/// The line above every text table of one model on one device.
 std::string text_group(const BenchmarkRow& row) { return row.model + " on " + row.device; }
 
 /// Above the peak that was measured the machine did something else meanwhile: the share says nothing.

@@ -132,7 +132,7 @@ std::vector<viz::LineChart> charts(const ResultTable& evaluations, const ResultT
                                     lines_of(evaluations, "steps_of_all", "agreement")},
                                    {"Divergence from the teacher", steps, "KL, nats",
                                     lines_of(evaluations, "steps_of_all", "divergence")}};
-  // What the stages minimise has nothing in common: a chart each.
+  // The stages minimise different things: a chart each.
   for (viz::ChartLine& loss : lines_of(losses, "step", "loss", "stage"))
     list.push_back({"Loss of " + loss.name, "steps", "loss", {loss}});
   return list;

@@ -1,4 +1,4 @@
-// What a conversion reports when it ends.
+// The report of a conversion at its end.
 #pragma once
 
 #include "app/results/report.h"

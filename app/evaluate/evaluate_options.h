@@ -36,7 +36,7 @@ std::vector<Option> layer_reference_options();  // against, against-attn, agains
 std::vector<Option> agreement_options();        // the same, against-precision
 std::vector<Option> faithfulness_options();     // measure, method, steps, substrate, class, layer
 
-/// What the options of the other model say.
+/// The request for the other model, by its options.
 struct AgainstRequest {
   std::string word;
   std::string attention;

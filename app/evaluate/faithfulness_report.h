@@ -66,13 +66,13 @@ struct FaithfulnessReport {
   std::vector<FaithfulnessRow> rows;  ///< measures x maps; random and centre among them
   std::vector<std::string> notes;     ///< of the methods
 
-  /// What the reader must know: the methods' notes, and which methods do not beat the centre.
+  /// Notes for the reader: the methods' own, and which methods do not beat the centre.
   [[nodiscard]] std::vector<std::string> all_notes() const;
   /// A row for each map and measure; for people a table for each measure.
   [[nodiscard]] Report report() const;
 
  private:
-  /// What a row says, once for every format; null where a number has no meaning.
+  /// The values of a row, once for every format; null where a number has no meaning.
   [[nodiscard]] OrderedJson json_of(const FaithfulnessRow& row) const;
   /// All rows, each behind the members of `run`; none where no picture was measured.
   [[nodiscard]] ResultTable table_of(const OrderedJson& run) const;

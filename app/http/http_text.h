@@ -1,4 +1,4 @@
-// What is written in requests: targets, percent signs, queries, what is accepted, and bodies of
+// The texts of requests: targets, percent signs, queries, what is accepted, and bodies of
 // several parts.
 #pragma once
 
@@ -11,7 +11,7 @@
 
 namespace hydrascope::app {
 
-/// Of ASCII letters.
+/// For ASCII letters.
 std::string lower_text(std::string_view text);
 
 /// A target "/a?b=1", or "http://host:1/a?b=1", as RFC 9112, section 3.2, has them.
@@ -32,7 +32,7 @@ bool names_loopback(std::string_view host, std::string_view own);
 /// one; "" where none is accepted.
 std::string_view preferred_type(std::string_view accept, std::span<const std::string_view> offered);
 
-/// Percent-decoded (RFC 3986); in a query "+" is a blank. What is no escape stays as it is.
+/// Percent-decoded (RFC 3986); in a query "+" is a blank. Other text stays as it is.
 std::string decoded_url(std::string_view text, bool is_query);
 
 /// "a=1&b=2%203" -> {a, 1}, {b, 2 3}.

@@ -1,4 +1,4 @@
-// What a server counts, in the text format that Prometheus reads:
+// The counts of a server, in the text format that Prometheus reads:
 // https://prometheus.io/docs/instrumenting/exposition_formats/.
 #pragma once
 
@@ -49,7 +49,7 @@ class ServeMetrics {
   std::int64_t failed_ = 0;
 };
 
-/// Of this process, by /proc; 0 where that says nothing.
+/// The memory of this process, by /proc; 0 if /proc says nothing.
 std::int64_t resident_bytes();
 
 }  // namespace hydrascope::app

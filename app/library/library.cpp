@@ -31,7 +31,7 @@ std::vector<Option> only(std::vector<Option> options, std::initializer_list<Fiel
   return options;
 }
 
-/// What of the command line's tables a model is opened with. What is about files, records and the
+/// The options of the command line's tables that open a model. Options about files, records and the
 /// terminal is not among it.
 CommandSpec opening_spec(bool with_maps) {
   CommandSpec spec;
@@ -48,7 +48,7 @@ CommandSpec opening_spec(bool with_maps) {
   return spec;
 }
 
-/// What a model is asked with: `--topk` is the command's.
+/// The options of a question: `--topk` is the command's.
 CommandSpec asking_spec(bool with_maps) {
   CommandSpec spec;
   spec.name = with_maps ? "visualize" : "classify";
@@ -124,7 +124,7 @@ viz::Canvas draw(const Answer& answer, std::span<const std::size_t> maps,
   return draw_figure(std::move(canvas), shown, figure, font.get());
 }
 
-/// What maps are drawn with.
+/// The options that maps are drawn with.
 CommandSpec drawing_spec() {
   CommandSpec spec;
   spec.name = "visualize";
@@ -132,7 +132,7 @@ CommandSpec drawing_spec() {
   return spec;
 }
 
-/// What all pictures of a call are asked.
+/// The question to all pictures of a call.
 Question asked_of_all(const ParsedOptions& options, unsigned wants) {
   Question question;
   options.fill(question);
@@ -172,7 +172,7 @@ OrderedJson facts_of(const Service& service) {
   return facts;
 }
 
-/// Where cells of an edge begin, and how long all are, in pixels of the picture.
+/// The first pixel of an edge's cells, and the length of all, in pixels of the picture.
 std::pair<double, double> extent(const viz::Axis& axis) {
   const double pixels = static_cast<double>(axis.picture) / static_cast<double>(axis.resized);
   return {static_cast<double>(axis.window_start) * pixels,

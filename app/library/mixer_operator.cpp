@@ -66,7 +66,7 @@ Parameters mixer_parameters(const std::string& layer) {
   return all;
 }
 
-/// What all calls of one mixing share.
+/// The state that all calls of one mixing share.
 struct Mixing {
   const std::string& layer;
   std::vector<std::string> names;  ///< of the parameters

@@ -1,4 +1,4 @@
-// What a model answers of a picture, with maps: schema 1 of `POST /v1/explain`, which pages hold too.
+// The answer of a model about a picture, with maps: schema 1 of `POST /v1/explain`, which pages hold too.
 #pragma once
 
 #include "app/maps/input_map.h"

@@ -33,11 +33,11 @@ struct InputMap {
 std::string array_name(const InputMap& map);
 /// "otter 67.5 %".
 std::string caption(const Prediction& prediction, LabelType label_type);
-/// What the caption says: "otter 67.5 %", then "hydra, layer 11, head max".
+/// The text of the caption: "otter 67.5 %", then "hydra, layer 11, head max".
 std::vector<std::string> caption(const InputMap& map, LabelType label_type);
-/// What the numbers of the map are, for its colour bar: "weight".
+/// The quantity of the map, for its colour bar: "weight".
 std::string quantity(const InputMap& map);
-/// What the reader of the record must know: the method's own note, what a rollout did layer by
+/// Notes for the reader of the record: the method's own note, what a rollout did layer by
 /// layer. Clauses joined by "; ", or "".
 std::string note_of(const InputMap& map);
 /// The record of a map of an input whose maps have `facts` in common.

@@ -40,7 +40,7 @@ class ClassChoice {
   std::int64_t num_best_ = 1;
 };
 
-/// What becomes of a method's maps by head.
+/// The treatment of a method's maps by head.
 struct Head {
   enum class Kind {
     mean,     ///< the method's own map: attention's mean over heads, hydra's sum (the exact map)
@@ -73,7 +73,7 @@ struct MapWords {
 /// `--method`, `--layer`, `--head`, `--mapless`.
 MapWords map_words(const ParsedOptions& options);
 
-/// What `--method` takes.
+/// The words that `--method` takes.
 std::vector<std::string> method_words();
 
 struct MapSelection {

@@ -11,7 +11,7 @@
 
 namespace hydrascope::app {
 
-/// Where the numbers of several maps are the same, so are the fields: an input with several maps
+/// The fields are the same if the numbers of several maps are: an input with several maps
 /// has a record of each.
 struct MapRecord : InputRecord {  ///< its seconds: of the model and all maps of the input
   Prediction of_class;
@@ -36,7 +36,7 @@ inline constexpr std::string_view kMapColumns =
     "height model_height=/model_size/0 model_width=/model_size/1 views num_views "
     "attention attention_options approximations device precision note seconds "
     "error_code=/error/code error_message=/error/message";
-/// What people read: one line for all maps of an input, which name its file and its classes.
+/// The text for people: one line for all maps of an input, which name its file and its classes.
 ///
 ///     otters.jpg  otter 67.5 %  -> heatmaps/otters.heatmap.png
 ///     otters.jpg  otter 67.5 %, beaver 4.7 %  24 maps -> heatmaps/otters.heatmap.png

@@ -1,4 +1,4 @@
-// What `--precision auto` stands for on the CPU in commands whose answers are looked at; those that
+// The meaning of `--precision auto` on the CPU in commands whose answers are looked at; those that
 // measure accuracy or make weights take float32.
 #pragma once
 
@@ -21,7 +21,7 @@ namespace hydrascope::app {
 RunRequest with_fastest_precision(RunRequest run, const c10::Device& device,
                                   const model::VitConfig& config, const Console& console);
 
-/// What it is for the bundled models, and why: "bfloat16 (a tile of tokens takes 0.31 ms, in
+/// The precision of the bundled models, and the reason: "bfloat16 (a tile of tokens takes 0.31 ms, in
 /// float32 0.58 ms)".
 std::string describe_fastest_precision();
 

@@ -1,4 +1,4 @@
-// What files and records that this program writes say of a model besides its configuration: where it
+// Facts of a model besides its configuration, in files and records that this program writes: where it
 // came from, how pictures become its input, what its classes are called, under which licence it is.
 #pragma once
 
@@ -14,13 +14,13 @@
 
 namespace hydrascope::app {
 
-/// What describes a model that `command` ("convert --format-only") makes of `source`: created_by,
+/// The description of a model that `command` ("convert --format-only") makes of `source`: created_by,
 /// transform, labels or label_names, and where `source` is a file its sha256 and its licence.
 checkpoint::Metadata describe_descendant(const ModelSource& source, const std::string& command,
                                          const ResolvedTransform& transform,
                                          const ResolvedLabels& labels);
 
-/// What a model computes beside its weights: the options of its layers (attention_spec.h), and
+/// The parts of a model's function beside its weights: the options of its layers (attention_spec.h), and
 /// the options of position rules, "rel_pos" and "pos_embed" where they are not as in a plain ViT,
 /// "pos_interp" and "overview" where they are not those of timm.
 std::map<std::string, std::string> computed_options(const model::VitConfig& config);

@@ -78,7 +78,7 @@ void apply_request(const ModelRequest& request, model::VitConfig& config) {
   if (request.overview) config.overview = *request.overview;
 }
 
-/// Where the model knows the same classes, the advice names the bundled one that learned large sizes.
+/// The advice names, if the model knows the same classes, the bundled one that learned large sizes.
 std::optional<TrainedSize> trained_size_of(const ModelSource& source) {
   for (const char* of : {"recipe", "training"}) {  // of convert, of train
     const auto recipe = nlohmann::json::parse(source.weights.metadata(of), nullptr, false);

@@ -12,14 +12,14 @@
 
 namespace hydrascope::app {
 
-/// What `-m`, `--checkpoint` and `--attn` say, before any tensor is loaded.
+/// The model that `-m`, `--checkpoint` and `--attn` name, before any tensor is loaded.
 struct ModelSource {
   std::string name;                ///< for records: bundled name, or the file as given
   checkpoint::Checkpoint weights;  ///< empty with `random_weights`
   bool random_weights = false;     ///< an architecture by its name, for measurements
   checkpoint::HeadOptions head;    ///< `--num-classes`, `--reset-head`
   model::VitConfig config;         ///< with `--attn` applied
-  /// What the weights were trained as, all options of its attention filled in.
+  /// The configuration that the weights were trained as, with all options of its attention.
   model::VitConfig trained;
   std::vector<std::string> notes;  ///< what the user must know ("converted layers need training")
   /// For a remark on sizes far above it; nothing where the file says that the model learned others.

@@ -36,7 +36,7 @@ bool keeps_corner(const image::TransformConfig& transform, const model::VitConfi
   const auto whole = [&](std::int64_t edge) { return edge - edge % config.patch_size; };
   const image::Size& size = transform.img_size;
   const image::Size own{config.img_height, config.img_width};
-  return transform.views != image::Views::native && size != own &&
+  return !image::facts_of(transform.views).keep_size && size != own &&
          image::Size{whole(size.height), whole(size.width)} == own;
 }
 
@@ -109,8 +109,8 @@ ResolvedTransform resolve_transform(const TransformRequest& request, const Model
   take(request.mean, "mean", config.mean);
   take(request.std, "std", config.std);
   if (request.views) config.views = request.views->value;
-  const bool is_native = config.views == image::Views::native;
-  take(request.views, is_native ? "size" : "views", config.views);
+  const image::ViewsFacts& views = image::facts_of(config.views);
+  take(request.views, views.keep_size ? "size" : "views", config.views);
   if (config.views == image::Views::look && !request.img_size) {
     config.img_size = {kLookEdge, kLookEdge};
     result.origins["img_size"] = request.views->origin;
@@ -126,11 +126,11 @@ ResolvedTransform resolve_transform(const TransformRequest& request, const Model
   const auto leave_out = [&](std::initializer_list<const char*> unused) {
     for (const char* field : unused) result.origins.erase(field);
   };
-  if (is_native)
+  if (views.keep_size)
     leave_out({"img_size", "interpolation"});
   else
     leave_out({"size"});
-  if (!image::facts_of(config.views).have_crop) leave_out({"crop_pct", "crop_mode"});
+  if (!views.have_crop) leave_out({"crop_pct", "crop_mode"});
   return result;
 }
 

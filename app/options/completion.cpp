@@ -109,7 +109,7 @@ const Option* option_without_value(const CommandSpec& command, std::string_view 
   return match && !match.stands_alone() ? match.option : nullptr;
 }
 
-/// What may follow, as far as it begins with what is there.
+/// The possible continuations that begin with the text that is there.
 class Candidates {
  public:
   explicit Candidates(std::string begin) : begin_(std::move(begin)) {}

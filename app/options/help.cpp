@@ -44,7 +44,7 @@ void append_wrapped(std::string& out, std::string_view text, std::size_t column,
   out += '\n';
 }
 
-/// What follows the option's name: its placeholder, else its choices, else what the kind suggests.
+/// The text behind the option's name: its placeholder, else its choices, else what the kind suggests.
 std::string value_label(const Option& option) {
   if (option.kind == ValueKind::flag) return {};
   if (!option.placeholder.empty()) return option.placeholder;

@@ -1,4 +1,4 @@
-// What the registry of attention mechanisms says to people and to shells.
+// The registry of attention mechanisms as text for people and for shells.
 #pragma once
 
 #include "app/results/report.h"

@@ -41,7 +41,7 @@ inline auto for_field(Field field) {
   return [=](Option& option) { option.field = field; };
 }
 
-// What else an option may have; each sets the field of `Option` whose comment explains it.
+// Further parts of an option; each sets the field of `Option` whose comment explains it.
 inline auto letter(char name) {
   return [=](Option& option) { option.short_name = name; };
 }
@@ -51,7 +51,7 @@ inline auto takes(std::string placeholder) {
 inline auto by_default(std::string value) {
   return [=](Option& option) { option.default_value = value; };
 }
-/// What happens without a value.
+/// The behaviour without a value.
 inline auto otherwise(std::string note) {
   return [=](Option& option) { option.default_note = note; };
 }

@@ -12,7 +12,7 @@
 
 namespace hydrascope::app {
 
-/// What a spelling means; `alias` is set when it is not the option's own name.
+/// The meaning of a spelling; `alias` is set when it is not the option's own name.
 struct OptionMatch {
   const Option* option = nullptr;
   const OptionAlias* alias = nullptr;

@@ -11,7 +11,7 @@
 //   matches by std::regex: a newline in a value        compiled without regex
 //     fails, 200 kB of it overflow the stack
 //
-// What is left to cxxopts, which sees "--name", "--name=value" and positionals after "--" only:
+// The part that cxxopts does, which sees "--name", "--name=value" and positionals after "--" only:
 // taking these apart, implied values, the order of what was given.
 #include "app/options/options.h"
 

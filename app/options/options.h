@@ -77,8 +77,8 @@ struct Option {
   char short_name = '\0';  ///< 'm' or none
   ValueKind kind = ValueKind::text;
   std::string placeholder = {};  ///< "N|HxW", shown in help
-  /// One sentence, lower case, no full stop, which says everything where it stands alone. What
-  /// follows its first "; " is for --help: -h and completion leave it out.
+  /// One sentence, lower case, no full stop, which says everything where it stands alone. The
+  /// text behind its first "; " is for --help: -h and completion leave it out.
   std::string help = {};
   std::string default_value = {};  ///< "" = not set
   std::string default_note = {};   ///< without a default value, what happens: "chosen by size"
@@ -107,7 +107,7 @@ struct Option {
   std::function<void(void*, const GivenOption&)> fill = {};
 };
 
-/// What the first positional of a command may be: `models list`.
+/// A word that the first positional of a command may be: `models list`.
 struct Subcommand {
   std::string name;
   std::string summary = {};
@@ -127,7 +127,7 @@ struct CommandSpec {
   std::vector<Field> common = {};            ///< of the options that -h shows, in that order
 };
 
-/// What the tables answer by themselves. The fields steer the reading and writing of configurations, so
+/// The questions that the tables answer by themselves. The fields steer the reading and writing of configurations, so
 /// no configuration holds them.
 struct GeneralRequest {
   std::string config = {};  ///< a file
@@ -138,7 +138,7 @@ struct GeneralRequest {
 
 enum class Source { default_value, config_file, command_line };
 
-/// What `parse` does about the file of --config.
+/// The way in which `parse` treats the file of --config.
 enum class ConfigFile { read, left_alone };
 
 /// A value, and what the user set it by: "`imgsz`", "config.json".
@@ -162,9 +162,9 @@ struct GivenOption {
   [[nodiscard]] bool holds_one() const;
   /// Whether it holds one value, which is `word`.
   [[nodiscard]] bool is(std::string_view word) const { return holds_one() && text() == word; }
-  /// Of an option that is no flag: Error(internal).
+  /// Error(internal) for an option that is no flag.
   [[nodiscard]] bool flag() const;
-  /// The value as written; "" when unset. Of an option that may hold several: Error(internal).
+  /// The value as written; "" when unset. Error(internal) for an option that may hold several.
   [[nodiscard]] const std::string& text() const;
   /// Also of a text option that turned out to hold a number; Error(invalid_argument) if it does
   /// not, Error(internal) when unset.
@@ -235,7 +235,7 @@ std::string help_text(const CommandSpec& command, int columns = 100);
 std::string brief_help_text(const CommandSpec& command, int columns = 100);
 /// Text of `hydrascope help`.
 std::string overview_text(std::span<const CommandSpec> commands, int columns = 100);
-/// What the word at the cursor may become, a line each: the word, a tab, what it means; "<files>"
+/// The completions of the word at the cursor, a line each: the word, a tab, what it means; "<files>"
 /// where any file may stand. `words` are those before the cursor, without the program's name, and the
 /// one at the cursor.
 std::vector<std::string> completions(std::span<const CommandSpec> commands,
@@ -246,8 +246,8 @@ std::string completion_script(std::string_view shell);
 /// troff man page (section 1) of all commands, for `hydrascope help --man`.
 std::string man_page(std::span<const CommandSpec> commands, std::string_view version);
 
-// Groups of options that several commands share, each as the contract spells it. What a group
-// holds stands in shared_options.cpp.
+// Groups of options that several commands share, each as the contract spells it. The rows of a group
+// stand in shared_options.cpp.
 std::vector<Option> model_options();
 std::vector<Option> new_head_options();  // num-classes, reset-head: where models are made
 std::vector<Option> input_options();

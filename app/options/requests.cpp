@@ -17,11 +17,13 @@ namespace hydrascope::app {
 ModelRequest model_request(const ParsedOptions& options) {
   ModelRequest request;
   options.fill(request);
-  bool sees_large = options.is(&TransformRequest::views, "native") ||
-                    options.is(&TransformRequest::views, "look");
-  if (const GivenOption* native = options.find(&TransformRequest::native))
-    sees_large = sees_large || native->flag();
-  if (sees_large && request.word.empty() && request.checkpoint.empty() && request.attention.empty())
+  const GivenOption* const views = options.find(&TransformRequest::views);
+  const GivenOption* const native = options.find(&TransformRequest::native);
+  const bool needs_linear = (native != nullptr && native->flag()) ||
+                            (views != nullptr && views->given() &&
+                             image::facts_of(image::parse_views(views->text())).need_linear);
+  if (needs_linear && request.word.empty() && request.checkpoint.empty() &&
+      request.attention.empty())
     request.word = kLargePicturesModel;
   return request;
 }
@@ -41,7 +43,7 @@ TransformRequest transform_request(const ParsedOptions& options) {
   if (!request.look_model.empty() && views != image::Views::look)
     throw UsageError("is the model of closer looks", options[&TransformRequest::look_model].origin,
                      "add `views` look");
-  if (views == image::Views::native && request.img_size) {
+  if (image::facts_of(views).keep_size && request.img_size) {
     throw Error(ErrorCode::invalid_argument, "native keeps the picture's own size",
                 request.views->origin + " with " + request.img_size->origin);
   }

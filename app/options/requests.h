@@ -57,7 +57,7 @@ struct TransformRequest {
 };
 /// Throws Error(invalid_argument) for options that do not go together.
 TransformRequest transform_request(const ParsedOptions& options);
-/// What people see who say nothing of model, transform and views: a closer look, by the bundled models. Leaves
+/// The default of people who say nothing of model, transform and views: a closer look, by the bundled models. Leaves
 /// everything else as it is. Does nothing beside `others`: options that need one view, or compare models.
 void look_by_default(const ParsedOptions& options, ModelRequest& model, TransformRequest& transform,
                      std::initializer_list<Field> others);

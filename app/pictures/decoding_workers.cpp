@@ -223,7 +223,7 @@ image::Picture DecodingWorkers::read(const fs::path& file, const image::DecodeOp
         picture = {answer.width, answer.height, {}};
         return read_pixels(worker, static_cast<std::size_t>(3 * pixels), picture.rgb);
       }
-      // What a hostile picture has taken over may say anything.
+      // A process that a hostile picture has taken over may say anything.
       if (answer.error > static_cast<std::int32_t>(ErrorCode::failed) ||
           std::max(answer.text_size, answer.hint_size) > kLongestText)
         return false;
@@ -374,7 +374,7 @@ class SharedPixels {
 }  // namespace
 
 int decode_pictures_for(int socket, int pixels) {
-  // What a terminal or a service manager sends to all is for the process that asks, which ends this
+  // A signal that a terminal or a service manager sends to all is for the process that asks, which ends this
   // one by ending.
   for (const int number : {SIGINT, SIGTERM, SIGHUP}) std::signal(number, SIG_IGN);
   std::signal(SIGXFSZ, SIG_IGN);  // a file in memory, too, may be too large: then writing fails

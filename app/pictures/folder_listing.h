@@ -41,7 +41,7 @@ bool has_subfolders(const std::filesystem::path& folder);
 /// readable), or nothing when there is none.
 std::optional<FolderEntry> find_entry(const std::filesystem::path& folder, std::string_view name);
 
-/// What tells two folders apart whatever path leads to them.
+/// The identity of a folder, whatever path leads to it.
 struct FolderId {
   dev_t device = 0;
   ino_t inode = 0;

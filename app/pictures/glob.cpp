@@ -142,7 +142,7 @@ std::optional<GlobWalk::Match> GlobWalk::enter(std::string folder,
   return std::nullopt;
 }
 
-/// What one entry of a folder means for the pattern.
+/// The meaning of one entry of a folder for the pattern.
 struct GlobWalk::Step {
   bool is_match = false;
   std::vector<std::size_t> inside;  ///< segments to compare the entry's own entries with

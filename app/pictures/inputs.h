@@ -1,4 +1,4 @@
-// What the user named -> one input after the other. Nothing is opened here but
+// The user's names -> one input after the other. Nothing is opened here but
 // folders and lists; nothing is kept but the listing of the folder being walked.
 #pragma once
 

@@ -58,7 +58,7 @@ class BatchGroups {
     return batch;
   }
 
-  /// What did not fit comes first again; batches of its size have `limit` pictures from then on.
+  /// Pictures that did not fit come first again; batches of its size have `limit` pictures from then on.
   void put_back(std::vector<PipelineItem> items, std::int64_t limit) {
     const Group group = group_of(items.front().result);
     limits_[group.model_size] = limit;
@@ -66,7 +66,7 @@ class BatchGroups {
   }
 
  private:
-  /// What a batch has in common: the model, its input size, and that of the tensors, which differ
+  /// The common properties of a batch: the model, its input size, and that of the tensors, which differ
   /// where bytes are padded without this program's knowledge.
   struct Group {
     std::pair<std::int64_t, std::int64_t> model_size;

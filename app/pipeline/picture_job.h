@@ -1,5 +1,5 @@
-// One picture on its way to the model: read, cut into views, transformed. What the pipeline's
-// threads do with it; none of them knows the others here.
+// One picture on its way to the model: read, cut into views, transformed. The work of the pipeline's
+// threads on it; none of them knows the others here.
 #pragma once
 
 #include "app/pipeline/pipeline.h"
@@ -40,7 +40,7 @@ image::Picture picture_of(const Input& input, const image::DecodeOptions& option
 std::vector<PictureJob> cut_into_views(PictureJob job, const PipelineOptions& options,
                                        CoreSeconds& seconds);
 
-/// Of pixels and tensors.
+/// The bytes of pixels and tensors.
 std::int64_t byte_size(const PipelineResult& result);
 
 /// All of the result that comes before the model: `tensor` as bytes where its engine takes bytes, or why

@@ -260,7 +260,7 @@ class Pipeline {
       return batch;
     }
     if (can_emit() && !groups_.has_full()) return batch;
-    // What waits for the oldest input could fill the memory.
+    // Inputs that wait for the oldest one could fill the memory.
     batch = groups_.take(/*full_first=*/waiting_bytes_ < options_.memory_budget);
     if (batch.empty()) finished_ = !reading_ && in_flight_ == 0;
     return batch;
@@ -290,7 +290,7 @@ class Pipeline {
     timing_.model_seconds += seconds_since(begin);
   }
 
-  /// What nobody waits for any more fails instead of being computed.
+  /// A batch that nobody waits for any more fails instead of being computed.
   void drop_unwanted(std::vector<Item>& items) {
     if (!options_.check_wanted) return;
     std::erase_if(items, [this](Item& item) {

@@ -120,7 +120,7 @@ struct PictureViews {
   [[nodiscard]] bool is_distribution() const { return places.empty() || closer; }
 };
 
-/// What became of one input (or one frame of a video).
+/// The result of one input (or one frame of a video).
 struct PipelineResult {
   Input input;
   std::optional<std::int64_t> frame;
@@ -161,7 +161,7 @@ PipelineTiming run_pipeline(const std::function<std::optional<Input>()>& next,
 PipelineResult look_at(image::Picture& picture, model::inference::Engine& model,
                        const PipelineOptions& options);
 
-/// What the model computed on, whichever way it was handed over: float32 (3, H, W), normalised.
+/// The model's input, whichever way it was handed over: float32 (3, H, W), normalised.
 at::Tensor model_input(const PipelineOptions& options, const PipelineResult& result);
 
 }  // namespace hydrascope::app

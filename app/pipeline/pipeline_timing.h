@@ -1,4 +1,4 @@
-// Where the time of a run over pictures went.
+// The time of a run over pictures, by its parts.
 #pragma once
 
 #include <cstdint>
@@ -6,7 +6,7 @@
 
 namespace hydrascope::app {
 
-/// Where the time went; "core seconds" add up over workers.
+/// The time by parts; "core seconds" add up over workers.
 struct PipelineTiming {
   std::int64_t images = 0;  ///< classified, failed ones not counted
   double seconds = 0;       ///< from the call's begin to its end

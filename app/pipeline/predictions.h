@@ -65,7 +65,7 @@ std::vector<Prediction> chosen_classes(const PipelineResult& result,
 
 // From what the evaluation transform does to where its result lies on the picture.
 
-/// Where the patches (`patch_size` pixels square) of the model's input lie on a picture of size
+/// The place of the patches (`patch_size` pixels square) of the model's input on a picture of size
 /// `picture`, after EXIF orientation, that `plan` was made for.
 viz::Placement placement_of(const image::TransformPlan& plan, image::Size picture,
                             std::int64_t patch_size);

@@ -12,7 +12,7 @@ struct TrainedSize {
   image::Size size;
   std::string advice;  ///< what is added to the remark: "; NAME is made for large pictures", or ""
 
-  /// What there is to say of answers at `asked`; "" where that is not far above.
+  /// A note on answers at `asked`; "" if that is not far above.
   [[nodiscard]] std::string remark(const image::Size& asked) const;
 };
 

@@ -1,4 +1,4 @@
-// What kind of file a name says it is.
+// The kind of a file by its name.
 #pragma once
 
 #include <algorithm>

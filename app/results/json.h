@@ -26,7 +26,7 @@ double rounded(const std::string& number);
 /// `rounded` of six significant digits, which most results have.
 double rounded(double value);
 
-/// A file's name as a string. Where it is not UTF-8, which JSON cannot hold, also its bytes,
+/// A file's name as a string. A name that is not UTF-8, which JSON cannot hold, also has its bytes,
 /// percent-encoded (RFC 3986), as KEY_bytes: two such names stay apart and can be had back.
 void add_path(OrderedJson& object, const std::string& key, const std::string& path);
 

@@ -87,7 +87,7 @@ std::string npy_header(std::span<const std::int64_t> shape) {
 NpyWriter::NpyWriter(std::filesystem::path file) : file_(std::move(file)), out_(file_) {}
 
 NpyWriter::~NpyWriter() {
-  // What an error ended is not whole.
+  // A file that an error ended is not whole.
   if (std::uncaught_exceptions() > exceptions_) return;
   try {
     close();
@@ -148,7 +148,7 @@ void NpyWriter::close() {
     shape_ = {0};
     rows_ = pending_nan_rows_;
   }
-  // Where no row came, there is nothing to write over: the header is the file.
+  // Without a row there is nothing to write over: the header is the file.
   const std::string text = header_text(rows_);
   out_.overwrite(0, std::as_bytes(std::span(text)));
   out_.commit();

@@ -21,7 +21,7 @@ namespace hydrascope::app {
 /// values.
 void check_shape(std::span<const std::int64_t> shape, std::size_t floats,
                  const std::string& subject);
-/// What stands in front of the values of an array of `shape`; its length is a multiple of 64.
+/// The header in front of the values of an array of `shape`; its length is a multiple of 64.
 std::string npy_header(std::span<const std::int64_t> shape);
 
 /// An array of shape (rows appended, ...row_shape).

@@ -31,7 +31,7 @@ class Report {
   /// A report that is one table: an array in json, a line for each row in jsonl.
   static Report of(std::string title, ResultTable table);
 
-  /// What a page comes to: "84.60 % ± 1.61", "top-1 of 500 pictures".
+  /// The main figure of a page: "84.60 % ± 1.61", "top-1 of 500 pictures".
   struct Figure {
     std::string figure;
     std::string words;

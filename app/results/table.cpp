@@ -19,7 +19,7 @@ bool is_nothing(const OrderedJson& cell) {
   return cell.is_null() || (cell.is_number_float() && !std::isfinite(cell.get<double>()));
 }
 
-/// Of a row or a summary: as records have it.
+/// The value of a row or a summary, as records have it.
 OrderedJson record_value(const OrderedJson& cell) {
   return cell.is_number_float() ? OrderedJson(rounded(cell.get<double>())) : cell;
 }
@@ -206,7 +206,7 @@ void RecordStream::write(const OrderedJson& record, std::string_view text) {
     case Format::text: out_ << text; break;
     case Format::jsonl: out_ << json_text(record) << '\n'; break;
     case Format::json:
-      // What separates two records precedes the second: nothing needs to be known of the next.
+      // The separator of two records precedes the second: nothing needs to be known of the next.
       out_ << (is_first ? "\n" : ",\n") << json_text(record);
       break;
     default:

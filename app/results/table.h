@@ -50,9 +50,9 @@ class ResultTable {
 
   /// An array of objects.
   [[nodiscard]] OrderedJson json() const;
-  /// What people see: the titles, then a row each.
+  /// The table for people: the titles, then a row each.
   [[nodiscard]] std::vector<std::vector<std::string>> texts() const;
-  /// Of each column whether it holds words, which people read flush left.
+  /// For each column: whether it holds words, which people read flush left.
   [[nodiscard]] std::vector<bool> to_left() const;
   /// Whether each of `texts` is bold.
   [[nodiscard]] const std::vector<bool>& strong() const noexcept { return strong_; }

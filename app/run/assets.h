@@ -1,4 +1,4 @@
-// Where the bundled files are.
+// The place of the bundled files.
 #pragma once
 
 #include <filesystem>
@@ -28,7 +28,7 @@ std::vector<std::filesystem::path> bundled_fonts();
 /// assets/labels/NAME.txt when there is such a file.
 std::optional<std::filesystem::path> bundled_labels(std::string_view name);
 
-/// What `-m` means when it is not given.
+/// The model without `-m`.
 inline constexpr std::string_view kDefaultModel = "deit_tiny_patch16_224.softmax";
 /// The same where pictures are seen at their own size or looked at closer: the model made for that.
 inline constexpr std::string_view kLargePicturesModel = "deit_tiny_patch16_224.window";
@@ -45,7 +45,7 @@ struct HubName {
 /// Nothing for any other word.
 std::optional<HubName> parse_hub_name(std::string_view word);
 
-/// Where the cache lies: HF_HUB_CACHE, HUGGINGFACE_HUB_CACHE, HF_HOME/hub,
+/// The folder of the cache: HF_HUB_CACHE, HUGGINGFACE_HUB_CACHE, HF_HOME/hub,
 /// XDG_CACHE_HOME/huggingface/hub or ~/.cache/huggingface/hub, the first that the environment gives.
 /// `~`, `~user` and `$NAME` in the first three are replaced, as Hugging Face's tools do. A relative
 /// XDG_CACHE_HOME does not count, as its specification says, and neither does a relative HOME: the
@@ -56,7 +56,7 @@ std::filesystem::path hub_cache_folder();
 /// where it is not there or holds no weights.
 std::optional<std::filesystem::path> find_in_hub_cache(const HubName& name);
 
-/// What `word` names there. Nothing for a word that is no such name, or a bare "org/name" that the
+/// The file that `word` names there. Nothing for a word that is no such name, or a bare "org/name" that the
 /// cache lacks; throws Error(invalid_argument) with the command that fetches it when the prefix
 /// leaves no doubt.
 std::optional<std::filesystem::path> hub_folder(std::string_view word);

@@ -35,7 +35,7 @@ bool has_lock(const fs::path& process, const struct stat& file) {
   return false;
 }
 
-/// What /proc tells of who has locked it: nothing has to be written, so nothing is left of a run
+/// The process that has locked it, by /proc: nothing has to be written, so nothing is left of a run
 /// that was killed.
 std::optional<pid_t> process_with_lock(const struct stat& file) {
   std::error_code ignored;

@@ -24,7 +24,7 @@ class OrderedWorkers {
   OrderedWorkers(int threads, std::int64_t most_pending);
   OrderedWorkers(const OrderedWorkers&) = delete;
   OrderedWorkers& operator=(const OrderedWorkers&) = delete;
-  /// What has not begun is dropped, at once; what has is waited for.
+  /// Work that has not begun is dropped, at once; work that has begun is waited for.
   ~OrderedWorkers();
 
   /// Waits for a place. After an exception in one of the halves nothing more is run, and this and

@@ -25,7 +25,7 @@ namespace fs = std::filesystem;
 namespace {
 
 /// POSIX locks belong to the process and the inode, so processes that inherited one descriptor
-/// exclude each other. Where there are no locks (some network file systems) it goes without.
+/// exclude each other. It goes without locks if there are none (some network file systems).
 void set_lock(int descriptor, short kind) {
   struct flock lock {};
   lock.l_type = kind;
@@ -221,7 +221,7 @@ void OutputFile::cut(std::uintmax_t size) {
 }
 
 OutputFile::~OutputFile() {
-  // What holds nothing is of no use to a later run.
+  // A file that holds nothing is of no use to a later run.
   std::error_code ignored;
   if (file_) file_->flush();
   if (!part_.empty() && fs::file_size(part_, ignored) == 0 && !ignored) fs::remove(part_, ignored);

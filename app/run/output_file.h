@@ -55,7 +55,7 @@ class OutputFile {
 
   [[nodiscard]] std::ostream& stream() noexcept;
   [[nodiscard]] bool is_standard_output() const noexcept { return is_standard_output_; }
-  /// Where the file grows; empty for what is written as it is.
+  /// The place of the growing file; empty for a file that is written as it is.
   [[nodiscard]] const std::filesystem::path& part() const noexcept { return part_; }
   /// Takes away what FILE.part holds from byte `size` on.
   void cut(std::uintmax_t size);

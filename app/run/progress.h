@@ -50,7 +50,7 @@ class Progress {
   /// 0 shows what is known anew.
   void advance(std::int64_t count = 1);
   void set_total(std::int64_t total);
-  /// What else the next status says, at its end: "loss 0.41".
+  /// A further text at the end of the next status: "loss 0.41".
   void set_detail(std::string detail);
   /// Removes the bar until the next `advance`: call it before results or messages go to the
   /// terminal.

@@ -20,7 +20,7 @@ std::size_t columns(std::string_view text);
 /// `value` with exactly `decimals` places, never an exponent; "nan", "inf", "-inf".
 std::string fixed(double value, int decimals);
 
-/// Of standard output: as its terminal says, else the environment's COLUMNS, else 100; at most 120,
+/// The width of standard output: as its terminal says, else the environment's COLUMNS, else 100; at most 120,
 /// which longer lines of text are hard to read beyond.
 int output_columns();
 

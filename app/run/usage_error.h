@@ -1,4 +1,4 @@
-// What is wrong with what the user asked for.
+// An error in the user's request.
 #pragma once
 
 #include "kernels/error.h"

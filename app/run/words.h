@@ -18,8 +18,8 @@ std::string small_letters(std::string_view text);
 std::string join_words(const std::vector<std::string>& words, std::string_view separator,
                        std::string_view last_separator);
 
-/// The name of an option in a message, "`img_size`"; front ends spell it (`spelled` in console.h). What
-/// cannot be the name of one stays as on a command line, "--Img".
+/// The name of an option in a message, "`img_size`"; front ends spell it (`spelled` in console.h). A word
+/// that cannot be a name stays as on a command line, "--Img".
 std::string option_named(std::string_view name);
 
 /// The candidate closest to `word` by edit distance (letters swapped count once, case does not

@@ -1,4 +1,4 @@
-// What several views of a picture say together: of every class the view that it is most probable in,
+// The answer of several views of a picture together: for every class the view that it is most probable in,
 // which is where it was found.
 #pragma once
 
@@ -17,7 +17,7 @@ class BestViews {
     double logit = 0;
   };
 
-  /// The logits (num_classes) of one more view, of number `view`. Of equal probabilities the first
+  /// The logits (num_classes) of one more view, of number `view`. The first of equal probabilities
   /// stays; one that is no number gives way to any that is.
   void add(std::span<const float> logits, std::size_t view);
 
@@ -32,7 +32,7 @@ class BestViews {
   /// The `count` most probable classes, of equal ones the lower first; all where there are fewer. A
   /// class that is among them after the last view has been since its best view.
   [[nodiscard]] std::vector<std::int64_t> first(std::int64_t count) const;
-  /// Of a class in that order, from 1.
+  /// The place of a class in that order, from 1.
   [[nodiscard]] std::int64_t rank(std::int64_t index) const;
 
  private:

@@ -271,7 +271,7 @@ void ServeApi::ask_of(Service& service, const std::shared_ptr<Exchange>& exchang
     throw Error(ErrorCode::out_of_memory, "the service has no place");
 }
 
-/// Of the classes that the first model was asked for.
+/// For the classes that the first model was asked for.
 void ServeApi::ask_against(const std::shared_ptr<Exchange>& exchange) {
   Question question = exchange->asked.question;
   question.maps->topk.reset();

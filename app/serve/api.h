@@ -31,7 +31,7 @@ struct ApiOptions {
   std::map<std::string, std::filesystem::path> samples;
 };
 
-/// What a request asks for, its words understood.
+/// The question of a request, its words understood.
 struct AskedOf {
   Question question;
   std::string format;  ///< "json", "text", "png", "npy"
@@ -83,7 +83,7 @@ class ServeApi final : public HttpHandler {
   std::optional<TaskThreads> tasks_;
 };
 
-/// Of a request that is let in: throws Error(invalid_argument) for what it does not mean.
+/// The question of a request that is let in. Throws Error(invalid_argument) for words that mean nothing.
 AskedOf asked_of(const HttpRequest& request);
 /// As HTTP has it: 400 for a picture that is broken, 413 for one that is too large, ...
 int status_of(ErrorCode code);

@@ -99,7 +99,7 @@ struct HttpServer::State {
 
 namespace {
 
-/// A connection: one request after the other. What happens to it happens on its strand.
+/// A connection: one request after the other. All of its work happens on its strand.
 class Session : public std::enable_shared_from_this<Session> {
  public:
   Session(tcp::socket&& socket, HttpServer::State& server)
@@ -237,8 +237,8 @@ class Session : public std::enable_shared_from_this<Session> {
     server_.handler.answer(std::move(request), respond);
   }
 
-  /// While the request is answered: whether the client closes its side. What it sends instead is of
-  /// the next request, and ends the watch.
+  /// While the request is answered: whether the client closes its side. Bytes that it sends instead belong to
+  /// the next request, and end the watch.
   void watch() {
     stream_.socket().async_wait(
         tcp::socket::wait_read, [weak = weak_from_this(), gone = gone_](error_code error) {
@@ -258,7 +258,7 @@ class Session : public std::enable_shared_from_this<Session> {
     version_ = 11;
     write(server_.handler.refusal(status, message), /*keep_alive=*/false);
   }
-  /// Where the client may still send a body, that is not read as a request.
+  /// A body that the client may still send is not read as a request.
   void refuse(HttpResponse response) {
     version_ = parser_->get().version();
     write(std::move(response), parser_->get().keep_alive() && parser_->is_done());
@@ -306,7 +306,7 @@ class Session : public std::enable_shared_from_this<Session> {
                             });
   }
 
-  /// What is under way, and what begins until the next call, is cancelled after so many seconds.
+  /// Work that is under way, and work that begins until the next call, is cancelled after so many seconds.
   void limit_to(std::optional<double> seconds) {
     is_late_ = false;
     const std::uint64_t number = ++limit_;
@@ -395,7 +395,7 @@ void HttpServer::State::remove(Session* session) {
 
 namespace {
 
-/// What one connection has no memory for ends that connection.
+/// A lack of memory for one connection ends that connection.
 void run(asio::io_context& context) {
   while (!context.stopped()) {
     try {

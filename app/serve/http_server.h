@@ -1,5 +1,5 @@
 // HTTP/1.1 over TCP, with every limit that clients of bad will are met with: sizes and times of
-// headers and bodies, connections, names of the host. What is asked and answered is the handler's.
+// headers and bodies, connections, names of the host. Questions and answers are the handler's.
 // On Boost.Beast, which is in http_server.cpp alone.
 // Test: tests/app/serve/.
 #pragma once
@@ -49,13 +49,13 @@ class HttpHandler {
   virtual std::optional<HttpResponse> admit(const HttpRequest& head, bool has_body) = 0;
   /// So many bytes of a body have come: what refuses them, or nothing. They count until `release`.
   virtual std::optional<HttpResponse> hold(std::uint64_t bytes) = 0;
-  /// Of what `hold` let in.
+  /// The share that `hold` let in.
   virtual void release(std::uint64_t bytes) noexcept = 0;
   /// `respond` is called once, on any thread, perhaps after this returned.
   virtual void answer(HttpRequest request, std::function<void(HttpResponse)> respond) = 0;
   /// The response to a request that HTTP itself has something against.
   virtual HttpResponse refusal(int status, const std::string& message) = 0;
-  /// Of every response, as it is sent; `seconds` after the request's header was read.
+  /// Called for every response, as it is sent; `seconds` after the request's header was read.
   virtual void note(const HttpRequest& head, const HttpResponse& response,
                     double seconds) noexcept = 0;
 };

@@ -11,7 +11,7 @@
 namespace hydrascope::app {
 namespace {
 
-/// Of one picture: each takes about as long as the model itself.
+/// For one picture, because each takes about as long as the model itself.
 constexpr std::int64_t kMostClasses = 20;
 
 constexpr std::array<RouteEntry, 7> kRoutes{{

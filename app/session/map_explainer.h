@@ -18,7 +18,7 @@
 
 namespace hydrascope::app {
 
-/// What a model's tokens are traced for.
+/// The purpose that a model's tokens are traced for.
 struct TracedFor {
   std::vector<MapChoice> maps = {};
   model::explain::MaplessLayers mapless = model::explain::MaplessLayers::skip;
@@ -38,7 +38,7 @@ class MapExplainer {
 
   MapExplainer(std::uint64_t seed, const ModelSource& source, TracedFor wanted, c10::Device device);
 
-  /// Of a result without an error, for each of `choices`, which are among the constructor's, a map
+  /// For a result without an error, and for each of `choices`, which are among the constructor's, a map
   /// of every class, or of the first where the method's is the same for all, over each class's best
   /// view.
   std::vector<InputMap> explain(const PipelineResult& result, std::span<const Prediction> classes,
@@ -50,7 +50,7 @@ class MapExplainer {
   /// The class token's attention over the patches of a result's first view, with `TracedFor::looks`:
   /// the mean of the heads and of the layers of the second half.
   look::AttentionMap attention(const PipelineResult& result);
-  /// What the classifier's head is given, (embed_dim) float32 on the CPU: of a result in one view,
+  /// The input of the classifier's head, (embed_dim) float32 on the CPU: for a result in one view,
   /// with `TracedFor::embeddings`.
   at::Tensor embedding(const PipelineResult& result);
 

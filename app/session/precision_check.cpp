@@ -22,7 +22,7 @@ std::string PrecisionFindings::describe() const {
 void PrecisionCheck::add(const PipelineResult& result) {
   if (std::ssize(logits_) >= count_) return;
   if (result.frame.value_or(0) == 0) inputs_.push_back(result.input);
-  // Of its batch it would keep all.
+  // It would keep all of its batch.
   logits_.push_back(result.error ? at::Tensor() : result.logits.clone());
 }
 

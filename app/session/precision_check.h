@@ -13,7 +13,7 @@
 
 namespace hydrascope::app {
 
-/// What the other precision changes.
+/// The changes by the other precision.
 struct PrecisionFindings {
   std::int64_t images = 0;
   std::int64_t flips = 0;         ///< whose most probable class is another one

@@ -29,7 +29,7 @@ struct Check {
 // bits of mantissa (0.016), and to integers of 8 bits (0.04), does to this model.
 constexpr std::array<Check, 3> kChecks{{{"float32", 0.01}, {"bfloat16", 0.03}, {"int8", 0.09}}};
 
-/// What a JPEG differs by that stb_image decoded, and not libjpeg as in Pillow, with which the
+/// The difference of a JPEG that stb_image decoded, and not libjpeg as in Pillow, with which the
 /// answers were made. 0.028 was measured in float32.
 double bound_of_decoder() { return image::decodes_jpeg_like_pillow() ? 0.0 : 0.03; }
 
@@ -56,7 +56,7 @@ Expected read_expected() {
   return expected;
 }
 
-/// What `hydrascope classify --device cpu --precision PRECISION PICTURES` computes.
+/// The computation of `hydrascope classify --device cpu --precision PRECISION PICTURES`.
 at::Tensor classify(const Expected& expected, std::string_view precision) {
   RunRequest run;
   run.device = "cpu";

@@ -30,7 +30,7 @@ constexpr double kPatience = 0.025;
 
 using Done = std::function<void(Answer)>;
 
-/// What is asked of a picture, its words understood.
+/// The question about a picture, its words understood.
 struct Unanswered {
   Question question;
   std::vector<MapChoice> maps = {};
@@ -81,7 +81,7 @@ struct Service::State {
   void report(PipelineResult& result);
   Answer answer(const Unanswered& one, const PipelineResult& result);
   std::vector<std::int64_t> explained_classes(const Input& input, const BestViews& best);
-  /// Of a run that ended with an error: answers what it was at work on, or else the next question;
+  /// After a run that ended with an error: answers the questions that it was at work on, or else the next one;
   /// false where there is none and the service is closed.
   bool fail_taken(const Error& error);
   /// Not under the mutex.

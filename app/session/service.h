@@ -30,7 +30,7 @@ struct ServiceRequest : PicturesRequest {      ///< its words and its output pla
   /// may be empty.
   std::function<void(std::int64_t, double)> batch_done = {};
 };
-/// What a command line asks for whose table has the options of a model that looks at pictures, and
+/// The request of a command line whose table has the options of a model that looks at pictures, and
 /// perhaps those of maps, which are asked for where `wants_maps`. Throws Error(invalid_argument).
 ServiceRequest service_request(const ParsedOptions& options, bool wants_maps);
 
@@ -74,9 +74,9 @@ class Service {
   /// Answers what has been asked.
   ~Service();
 
-  /// Waits for a place among those that are not answered. What is wrong with a picture is in its
+  /// Waits for a place among those that are not answered. A fault of a picture is in its
   /// answer; Error(invalid_argument) says what is wrong with the question: a map that the service
-  /// was not opened for, a class that there is not. What goes wrong in the model is in the answers of
+  /// was not opened for, a class that there is not. A fault of the model is in the answers of
   /// the pictures that it was at work on.
   std::future<Answer> ask(Question question);
   /// The same without waiting: nothing where there is no place. `done` is called once, on the
@@ -86,7 +86,7 @@ class Service {
   [[nodiscard]] const std::string& model_name() const noexcept;
   [[nodiscard]] const model::VitConfig& config() const noexcept;
   [[nodiscard]] const image::Labels& labels() const;
-  /// What all records say of the run: device, precision, attention.
+  /// The facts of the run in all records: device, precision, attention.
   [[nodiscard]] const InputRecord& run_facts() const noexcept;
   /// "resize 256 (bicubic, antialias) -> ..."
   [[nodiscard]] std::string transform() const;

@@ -296,7 +296,7 @@ Answer Session::answer(const PipelineResult& result, const Asking& asked) {
   return answer;
 }
 
-/// Of a picture that closer looks answered, the second model's: embeddings of pictures of all sizes are alike.
+/// The second model's features, if closer looks answered the picture: embeddings of pictures of all sizes are alike.
 at::Tensor Session::embedding(const PipelineResult& result) {
   if (!second_) return explainer_->embedding(result);
   image::Picture picture = result.pixels;

@@ -25,7 +25,7 @@ const std::array<RecipeDefault, 4>& recipe_defaults() {
   return kAll;
 }
 
-/// What makes sense of the shared options, and where `-m` is the model to convert.
+/// The shared options that make sense here, with `-m` as the model to convert.
 std::vector<Option> parent_options() {
   std::vector<Option> options =
       as_in("classify", without(model_options(), {&ModelRequest::checkpoint}));

@@ -1,4 +1,4 @@
-// What the commands without a folder of their own are asked for beside the shared requests.
+// The requests of the commands without a folder of their own, beside the shared ones.
 #pragma once
 
 #include "app/options/requests.h"
@@ -17,7 +17,7 @@ struct ClassifyRequest : PicturesRequest {
   bool resume = false;
 };
 
-/// What `serve` listens to beside its service.
+/// The address and the limits of `serve`, beside its service.
 struct ListenRequest {
   std::string host = "127.0.0.1";
   std::uint16_t port = 0;

@@ -16,13 +16,13 @@
 
 namespace hydrascope::app {
 
-/// What happens to a run that the folder holds.
+/// The treatment of a run that the folder holds.
 struct ResumeRequest {
   std::string word;    ///< `--resume`: "auto", a state's file, or ""
   bool force = false;  ///< it is replaced
 };
 
-/// What both commands are asked for beside the requests of all commands and of the library's parts.
+/// The request of both commands, beside the requests of all commands and of the library's parts.
 struct TrainingOptions {
   ResumeRequest resume = {};
   std::optional<Asked<int>> processes = {};
@@ -59,7 +59,7 @@ struct DataRequest {
   std::uint64_t seed = 42;
 };
 
-/// What `train` alone is asked for.
+/// The request of `train` alone.
 struct TrainOptions {
   std::string teacher = {};  ///< a model's name, file or folder; "" is none
   model::training::ClassificationOptions loss = {};
@@ -69,7 +69,7 @@ struct TrainOptions {
   std::optional<double> min_learning_rate = {};
 };
 
-/// What `convert` alone is asked for; numbers that it lacks depend on the model.
+/// The request of `convert` alone; numbers that it lacks depend on the model.
 struct ConvertOptions {
   std::string architecture = {};  ///< of the checkpoint; "": as its names and shapes show
   bool format_only = false;

@@ -1,4 +1,4 @@
-// What `convert` is asked for.
+// The requests of `convert`.
 #pragma once
 
 #include "app/options/options.h"
@@ -18,7 +18,7 @@
 
 namespace hydrascope::app {
 
-/// What a conversion that trains is asked for; numbers that it lacks depend on the model.
+/// The request for a conversion that trains; numbers that it lacks depend on the model.
 struct ConvertRequest : TrainingRequest, ConvertOptions {
   bool names_attention = false;  ///< `--attn` or `--attn-opt`
   std::optional<std::int64_t> asked_batch_size = {};
@@ -51,7 +51,7 @@ model::training::ConversionOptions conversion_options(const ConvertRequest& requ
 std::string conversion_recipe(const ConvertRequest& request, model::training::Autocast autocast,
                               int processes);
 
-// What a conversion learns from and what it is judged by: the pictures that the user named.
+// The pictures that a conversion learns from, and those that judge it: the ones that the user named.
 
 struct ConversionPictures {
   std::vector<model::training::TrainingPicture> training;

@@ -1,4 +1,4 @@
-// What `diagnose` computes: the attention of some pictures, by layer and head.
+// The computation of `diagnose`: the attention of some pictures, by layer and head.
 #pragma once
 
 #include "app/evaluate/diagnostics_report.h"

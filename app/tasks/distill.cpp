@@ -60,7 +60,7 @@ void apply_conversion_defaults(const ModelRequest& request, ModelSource& source)
       if (layers[layer].mechanism == mechanism && is_new) layers[layer].options[key] = value;
     }
   }
-  // What the user says wins.
+  // The user's word wins.
   for (const std::string& option : request.attention_options)
     model::apply_attention_option(option, layers);
 }

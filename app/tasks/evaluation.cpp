@@ -146,8 +146,7 @@ void Evaluation::show_errors(const image::Labels& labels, Report& report) const 
   ErrorGallery::Drawing drawing;
   const auto begin = Clock::now();
   const std::vector<MapChoice> maps = default_maps(session_.config());
-  const image::Views views = session_.transform().views;
-  const bool is_one_view = views == image::Views::whole || views == image::Views::native;
+  const bool is_one_view = !image::facts_of(session_.transform().views).have_places;
   if (!errors_->worst().empty() && is_one_view && !maps.empty()) {
     explainer = session_.in_precision(session_.run_request().precision);
     explainer->load({.maps = maps});

@@ -42,7 +42,7 @@ class Evaluation {
   [[nodiscard]] const PipelineTiming& timing() const noexcept { return timing_; }
 
  private:
-  /// Where another model runs, or this one again, the pipeline has to be idle: pictures come so
+  /// The pipeline has to be idle while another model runs, or this one again: pictures come so
   /// many at a time.
   void run_in_parts(std::size_t at_once, FaithfulnessRun* faithfulness, Session* reference);
   /// Classifies the pictures before `end` that were not yet.

@@ -112,7 +112,7 @@ FaithfulnessRun::FaithfulnessRun(FaithfulnessPlan plan, Session& session)
 
 std::size_t FaithfulnessRun::pictures_at_once() const {
   const image::TransformConfig& transform = session_.transform();
-  if (transform.views == image::Views::native) return 1;
+  if (image::facts_of(transform.views).keep_size) return 1;
   constexpr std::int64_t kMost = 64;
   const model::inference::Engine& engine = session_.engine();
   const std::int64_t tokens =

@@ -1,4 +1,4 @@
-// What `faithfulness` computes: the maps of every picture, measured on the model that they explain.
+// The computation of `faithfulness`: the maps of every picture, measured on the model that they explain.
 #pragma once
 
 #include "app/evaluate/evaluate_options.h"
@@ -14,7 +14,7 @@
 
 namespace hydrascope::app {
 
-/// What the options ask for, checked against the model before any weight is loaded.
+/// The request by the options, checked against the model before any weight is loaded.
 struct FaithfulnessPlan {
   std::vector<model::explain::Request> requests;  ///< the maps but random and centre
   model::explain::FaithfulnessOptions options;

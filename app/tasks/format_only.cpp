@@ -51,7 +51,7 @@ RewriteRequest rewrite_request(const ParsedOptions& options) {
                          std::to_string(words.size()) + " names",
                      "convert", "hydrascope convert in.pth out.safetensors");
   }
-  // What a file of --config has may be another command's default.
+  // A value in a file of --config may be another command's default.
   for (const auto& [name, entry] : options.entries()) {
     const Role role = entry.option.role;
     const bool is_of_learning = role == Role::task || role == Role::step || role == Role::report;

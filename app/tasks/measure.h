@@ -27,7 +27,7 @@ Timings measure(const std::function<void()>& once, const MeasureOptions& options
 /// precision on this device: LibTorch's or, on the CPU, the plan's, whichever is faster.
 double measured_peak_tflops(const c10::Device& device, const model::Precision& precision);
 
-// What one step of training costs: forward, loss, backward and the update of a batch.
+// The parts of one step of training: forward, loss, backward and the update of a batch.
 
 /// Random images, labels and weights; AdamW; float32 weights, and with bfloat16 products of that
 /// type (autocast). Throws Error(invalid_argument) for precisions that train nothing.

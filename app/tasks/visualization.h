@@ -1,4 +1,4 @@
-// What happens to each result of the pipeline: explanation here, on the calling thread; drawing and
+// The way of each result of the pipeline: explanation here, on the calling thread; drawing and
 // writing in the output stage.
 #pragma once
 

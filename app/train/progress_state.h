@@ -1,4 +1,4 @@
-// What `train` remembers of a run besides weights and optimizer, in the state's fields.
+// The memory of a run in `train` besides weights and optimizer, in the state's fields.
 #pragma once
 
 #include "app/train/settings.h"

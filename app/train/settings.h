@@ -1,4 +1,4 @@
-// What `train` is asked for, and what that says of the run: its length and schedule.
+// The request of `train`, and its consequences for the run: its length and schedule.
 #pragma once
 
 #include "app/train/subject.h"

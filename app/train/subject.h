@@ -1,4 +1,4 @@
-// What a run trains and on what: the model, its classes, its pictures.
+// The subject of a run: the model, its classes, its pictures.
 #pragma once
 
 #include "app/model/resolve_labels.h"

@@ -31,7 +31,7 @@ std::string short_number(double value) {
   return text.data();
 }
 
-/// What the options of the library's parts must be.
+/// The conditions on the options of the library's parts.
 void check_numbers(const TrainingOptions& options) {
   const auto& [least, most] = options.augment.scale;
   if (!(least > 0 && least <= most && most <= 1))
@@ -108,7 +108,7 @@ TrainingRequest training_request(const ParsedOptions& options, std::string_view 
 }
 
 image::TransformConfig training_transform(const ResolvedTransform& transform) {
-  if (transform.config.views == image::Views::native) {
+  if (image::facts_of(transform.config.views).keep_size) {
     throw UsageError("pictures of a batch need one size", "`native`", "`img_size` sets it");
   }
   if (transform.config.in_chans != 3) {

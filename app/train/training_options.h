@@ -1,4 +1,4 @@
-// What `train` and `convert` are both asked for, spelled as timm's train.py has it, and what follows
+// The common request of `train` and `convert`, spelled as timm's train.py has it, and what follows
 // of it.
 #pragma once
 
@@ -28,7 +28,7 @@ namespace hydrascope::app {
 
 struct TrainingRequest : PicturesRequest, TrainingOptions {
   std::int64_t batch_size = 1;  ///< of one process
-  // Of the library's parts: all but what the transform and the processes decide.
+  // The options of the library's parts: all but what the transform and the processes decide.
   model::training::LoaderOptions loader = {};
   model::training::TrainerOptions trainer = {};
   std::string recipe = {};  ///< the options and settings that a recipe holds, as a JSON object
@@ -77,7 +77,7 @@ model::training::Scalars scalars_of(const model::training::StepRecord& record,
 /// The same in short, for the line of progress.
 std::string progress_text(const model::training::StepRecord& record);
 
-/// What is asked for, else bfloat16 where the device computes it in hardware.
+/// The type that is asked for, else bfloat16 if the device computes it in hardware.
 model::training::Autocast autocast_of(const TrainingRequest& request, c10::Device device);
 
 }  // namespace hydrascope::app

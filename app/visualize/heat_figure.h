@@ -1,4 +1,4 @@
-// What an input's heatmap file shows: one map over the picture, or a contact sheet of several.
+// The content of an input's heatmap file: one map over the picture, or a contact sheet of several.
 #pragma once
 
 #include "app/maps/input_map.h"
@@ -67,8 +67,8 @@ struct ShownMap {
 };
 ShownMap shown_map(const InputMap& map, const FigureOptions& options);
 
-/// One map without extras at the picture's own size; else panels of a size by their number. Where
-/// there are several layers they stand side by side, and a row is a method, head and class; else a
+/// One map without extras at the picture's own size; else panels of a size by their number.
+/// Several layers stand side by side, and a row is a method, head and class; else a
 /// row is a method. A mark has its class and probability at a corner. `font` may be null where there
 /// are neither marks nor a title nor extras. With `frame`, for
 /// a video, the picture is shown in the middle of that size, as large as it fits, and the figure's

@@ -133,7 +133,7 @@ OutputStage::OutputStage(OutputOptions options, WriteRecords write)
 }
 
 void OutputStage::add(ExplainedInput input) {
-  // What std::function holds must be copyable.
+  // The content of a std::function must be copyable.
   const auto shared = std::make_shared<ExplainedInput>(std::move(input));
   workers_.submit([this, shared] { return produce(shared); });
 }

@@ -1,4 +1,4 @@
-// What is left when an input's maps are known: drawing, encoding and writing on threads of its own,
+// The work that is left when an input's maps are known: drawing, encoding and writing on threads of its own,
 // records and the page in input order. A few pictures are in memory, never all.
 #pragma once
 
@@ -28,7 +28,7 @@
 
 namespace hydrascope::app {
 
-// What the files of an input are called.
+// The names of the files of an input.
 
 /// Names that no other input of the run has.
 class OutputNames {
@@ -62,7 +62,7 @@ class OutputNames {
   std::map<std::string, int> last_number_;  ///< of a name that came before
 };
 
-/// What a file without a chosen format may be: PNG, JPEG of a large figure.
+/// The format of a file without a chosen one: PNG, JPEG of a large figure.
 inline constexpr std::array kFormatsBySize{viz::ImageFormat::png, viz::ImageFormat::jpeg};
 
 struct OutputOptions {
@@ -77,7 +77,7 @@ struct OutputOptions {
   int threads = 1;
 };
 
-/// What a model says of a picture.
+/// The answer of a model about a picture.
 struct ModelAnswer {
   ClassifyRecord record;       ///< for the page
   std::vector<InputMap> maps;  ///< one at least

@@ -19,7 +19,7 @@ std::vector<Option> drawing_options();  // sign, cmap, alpha, fade, blocks, colo
 std::vector<Option> heatmap_output_options();
 std::vector<Option> heatmap_video_options();  // video-stride
 
-/// What `visualize` is asked for.
+/// The request of `visualize`.
 struct VisualizeRequest : PicturesRequest {
   MapWords maps = {};
   std::vector<std::string> classes = {};  ///< `--class`
@@ -28,9 +28,9 @@ struct VisualizeRequest : PicturesRequest {
   OutputOptions outputs = {};  ///< without font and threads, and the page's title and facts
   std::int64_t video_stride = 1;
 };
-/// What figures look like by the options of `drawing_options` and `--label-type`.
+/// The form of figures by the options of `drawing_options` and `--label-type`.
 FigureOptions figure_options(const ParsedOptions& options);
-/// Of a page that shows what the figures show.
+/// The form of a page that shows the same as the figures.
 viz::ReportOptions report_options(const FigureOptions& figure);
 /// `given` first, which may be "", then those that come along: what one lacks, the next may have.
 std::shared_ptr<const viz::Font> open_font(const std::string& given);

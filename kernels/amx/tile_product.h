@@ -19,7 +19,7 @@
 // Numerics: float32 sums in the order of k, with the even and the odd k of each 32 summed apart and
 //   both sums added to C. vdpbf16ps, which adds one pair after the other, rounds differently.
 //   Subnormals count as zero in both. int32 sums are exact. A row's result does not depend on the
-//   other rows of its tile. The test's sums are exact.
+//   other rows of its tile. Tolerance: none, because the test's sums are exact.
 // Preconditions: tiles configured by a TileSession with the rows of A's tiles.
 // Test: tests/kernels/amx/tile_product_test.cpp; twin: EmulatedTiles, and linear_reference.h.
 #pragma once

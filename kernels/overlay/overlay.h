@@ -22,8 +22,8 @@
 //   12.4 MB; about 60 operations per pixel, 13 ms on one core (6 ns per pixel, no vectors: colours
 //   are looked up): bound by arithmetic.
 // Numerics: float32; a pixel's centre is computed in integers of 64 bits, so that its cells and the
-//   weights of 0 are exact. y is the equation's value, rounded, unless the exact value is within
-//   0.01 of a half; neighbouring colours must differ by 64 or less.
+//   weights of 0 are exact. Tolerance: y is the equation's value, rounded, unless the exact value is
+//   within 0.01 of a half; neighbouring colours must differ by 64 or less.
 // Deterministic: every pixel by itself; it depends neither on the rows of the call nor on others.
 // Preconditions: 0 <= alpha, unseen_brightness <= 1; for both edges cells >= 1, cells and pixels
 //   below 2^29, step and half_cell >= 1; 2 (pixels + 1) step, |start| and 2 half_cell below 2^61;

@@ -14,6 +14,7 @@
 
 #include <torch/nn/module.h>
 #include <torch/nn/modules/linear.h>
+#include <torch/nn/modules/normalization.h>
 
 #include <cstdint>
 #include <memory>
@@ -61,8 +62,7 @@ class TokenMixer {
   virtual torch::Tensor attention_rows(const torch::Tensor& q, const torch::Tensor& k,
                                        const TokenGrid& grid, std::int64_t first,
                                        std::int64_t count) = 0;
-  /// Rows first .. first + count of `mix`, (B, count, D), by operations that autograd
-  /// differentiates.
+  /// Rows first .. first + count of `mix`, (B, count, D), by differentiable operations.
   virtual torch::Tensor mix_rows(const torch::Tensor& q, const torch::Tensor& k,
                                  const torch::Tensor& v, const TokenGrid& grid, std::int64_t first,
                                  std::int64_t count);
@@ -92,7 +92,7 @@ class TokenMixer {
 
 /// g_i . v_j of each head: (G, n, D) and (B, H, N, d) -> (G, H, n, N), where G is B or B is one.
 torch::Tensor head_products(const torch::Tensor& g, const torch::Tensor& v);
-/// timm's `Attention`: keys `qkv.{weight,bias}`, `proj.{weight,bias}` and the mixer's own.
+/// timm's `Attention`: keys `qkv`, `proj`, with scale_attn `norm`, and the mixer's own.
 class AttentionImpl : public torch::nn::Module {
  public:
   AttentionImpl(const VitConfig& config, std::int64_t layer_index,
@@ -121,7 +121,7 @@ class AttentionImpl : public torch::nn::Module {
   [[nodiscard]] torch::Tensor project(const torch::Tensor& x, Part part);
   /// The last part: the mixer's output (B, n, D) -> (B, n, D).
   [[nodiscard]] torch::Tensor project_out(const torch::Tensor& mixed) {
-    return proj_->forward(mixed);
+    return proj_->forward(norm_.is_empty() ? mixed : norm_->forward(mixed));
   }
 
   [[nodiscard]] TokenMixer& mixer() noexcept { return *mixer_; }
@@ -133,6 +133,7 @@ class AttentionImpl : public torch::nn::Module {
   std::int64_t num_heads_;
   bool query_is_input_;
   torch::nn::Linear qkv_{nullptr};
+  torch::nn::LayerNorm norm_{nullptr};  ///< with scale_attn
   torch::nn::Linear proj_{nullptr};
   std::unique_ptr<TokenMixer> mixer_;
 };

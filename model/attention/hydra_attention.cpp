@@ -47,6 +47,7 @@ class HydraBesideWindowsForm final : public KernelForm {
   }
   [[nodiscard]] std::optional<GridExtent> windows() const override { return windows_->windows(); }
   [[nodiscard]] bool serves_rows() const override { return false; }
+  [[nodiscard]] bool serves_windows() const override { return true; }
   [[nodiscard]] inference::AnyMixing on_cpu(const inference::MixingSite& site,
                                             kernels::Storage storage) const override {
     return inference::make_mixing<inference::HydraBesideWindowsMixing>(

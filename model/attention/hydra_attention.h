@@ -94,6 +94,7 @@ class HydraForm final : public KernelForm {
   HydraForm(const HydraMixer& mixer, const kernels::hydra::Kernel& kernel, at::Tensor feature_scale)
       : mixer_(mixer), kernel_(kernel), feature_scale_(std::move(feature_scale)) {}
 
+  [[nodiscard]] bool serves_windows() const override { return true; }
   [[nodiscard]] inference::AnyMixing on_cpu(const inference::MixingSite& site,
                                             kernels::Storage storage) const override;
   [[nodiscard]] std::unique_ptr<KernelForm> beside(

@@ -44,6 +44,8 @@ class KernelForm {
   [[nodiscard]] virtual std::optional<GridExtent> windows() const { return std::nullopt; }
   /// Whether there are kernels also for patches that lie row after row.
   [[nodiscard]] virtual bool serves_rows() const { return true; }
+  /// Whether they serve patches that lie as another layer's windows want (`MixingSite::order`).
+  [[nodiscard]] virtual bool serves_windows() const { return false; }
   /// The CPU plan's object, at a site that the form serves.
   [[nodiscard]] virtual inference::AnyMixing on_cpu(const inference::MixingSite& site,
                                                     kernels::Storage storage) const = 0;

@@ -19,6 +19,7 @@ class SoftmaxForm final : public KernelForm {
   [[nodiscard]] HeadNetwork query(std::int64_t head_dim) const override {
     return softmax_queries(head_dim);
   }
+  [[nodiscard]] bool serves_windows() const override { return true; }
   [[nodiscard]] inference::AnyMixing on_cpu(const inference::MixingSite& site,
                                             kernels::Storage storage) const override {
     return inference::make_mixing<inference::SoftmaxMixing>(

@@ -70,7 +70,9 @@ void deduce_grid(VitConfig& config, std::int64_t length, const std::string& subj
 void scale_rotations(VitConfig& config, const std::string& subject) {
   for (model::PositionSpec& layer : config.rel_pos) {
     const auto coords = layer.options.find("coords");
-    if (layer.rule != "rope" || coords == layer.options.end() || coords->second != "train")
+    const auto order = layer.options.find("order");
+    if (layer.rule != "rope" || coords == layer.options.end() || coords->second != "train" ||
+        order == layer.options.end() || order->second != "ij")
       continue;
     if (config.grid_rows() != config.grid_columns()) {
       throw Error(ErrorCode::unsupported_format,
@@ -99,10 +101,8 @@ void refuse_ambiguous(const VitConfig& config, bool has_gammas, const std::strin
   constexpr std::int64_t kEdge = 512;
   if (!config.class_token && config.reg_tokens == 0 && config.embed_dim == kWidth &&
       config.img_height == kEdge && !config.fc_norm)
-    refuse(
-        "nothing says whether its GELU is exact: SigLIP 2 of this shape has tanh GELU, which "
-        "this program does not compute",
-        "put timm's config.json beside it");
+    refuse("nothing says whether its GELU is exact: SigLIP 2 of this shape has tanh GELU",
+           "put timm's config.json beside it");
 }
 
 /// Refuses a file without a table of positions: no tensor shows its size.
@@ -349,6 +349,10 @@ VitConfig Checkpoint::deduce_config(const HeadOptions& head) const {
     if (const auto architecture = model::find_architecture(arch)) {
       config = architecture->config;
       said_classes = config.num_classes;
+    } else if (const model::TimmModel* const timm = model::find_timm_model(arch);
+               timm != nullptr && !timm->rotations.empty()) {
+      config.rel_pos = {rotations_of(*timm)};
+      config.pos_embed = model::PosEmbed::none;  // a tensor shows another one
     }
     if (hub != nullptr) {
       hub->apply_to(config);
@@ -374,7 +378,26 @@ VitConfig Checkpoint::deduce_config(const HeadOptions& head) const {
   config.layer_scale = find("blocks.0.ls1.gamma") != nullptr;
   config.fc_norm = find("fc_norm.weight") != nullptr;
   config.qkv_bias = find("blocks.0.attn.qkv.bias") != nullptr;
-  if (!says_pooling && (!config.class_token || config.fc_norm || mapping_.pools_mean))
+  config.norm_pre = find("norm_pre.weight") != nullptr;
+  // A network without the one has the other; a file that lacks the bias alone is damaged.
+  config.patch_bias = find("patch_embed.proj.bias") != nullptr || !config.norm_pre;
+  config.scale_attn = find("blocks.0.attn.norm.weight") != nullptr;
+  if (mapping_.pools_mean) config.final_norm = false;
+  config.final_norm = config.final_norm || find("norm.weight") != nullptr || config.fc_norm;
+  const bool has_pool = find("attn_pool.latent") != nullptr;
+  if (has_pool && !says_pooling) config.global_pool = model::Pooling::map;
+  if (has_pool && config.global_pool != model::Pooling::map)
+    throw Error(ErrorCode::invalid_argument,
+                "global_pool says " + std::string(name(config.global_pool)) +
+                    ", the tensors show attention pooling",
+                subject);
+  if (!own && hub == nullptr && mapping_.layout->native &&
+      (config.norm_pre || config.scale_attn || has_pool))
+    throw Error(
+        ErrorCode::failed,
+        "nothing says which activation its MLPs have, and models of these parts differ in it",
+        subject, "put timm's config.json beside it");
+  if (!says_pooling && !has_pool && (!config.class_token || config.fc_norm || mapping_.pools_mean))
     config.global_pool = model::Pooling::avg;
   config.num_classes = num_classes(head, said_classes);
   std::int64_t hidden = expect_rank("blocks.0.mlp.fc1.weight", 2)[0];

@@ -24,6 +24,7 @@ OrderedJson write_field(std::int64_t value) { return value; }
 OrderedJson write_field(double value) { return value; }
 OrderedJson write_field(bool value) { return value; }
 OrderedJson write_field(Pooling value) { return std::string(name(value)); }
+OrderedJson write_field(Activation value) { return std::string(name(value)); }
 OrderedJson write_field(PosInterp value) { return std::string(name(value)); }
 OrderedJson write_field(PosEmbed value) { return std::string(name(value)); }
 /// A name alone, or {"mechanism": name, "options": {..}} if there are options.
@@ -63,13 +64,16 @@ void read_field(const OrderedJson& json, bool& value) {
   value = json.get<bool>();
 }
 void read_field(const OrderedJson& json, Pooling& value) {
-  if (json == "token") {
-    value = Pooling::token;
-  } else if (json == "avg") {
-    value = Pooling::avg;
-  } else {
-    throw std::string("\"token\" or \"avg\"");
-  }
+  const auto known =
+      json.is_string() ? find_pooling(json.get<std::string>()) : std::optional<Pooling>{};
+  if (!known) throw std::string("\"token\", \"avg\" or \"map\"");
+  value = *known;
+}
+void read_field(const OrderedJson& json, Activation& value) {
+  const auto known =
+      json.is_string() ? find_activation(json.get<std::string>()) : std::optional<Activation>{};
+  if (!known) throw std::string("\"gelu\", \"gelu_tanh\" or \"quick_gelu\"");
+  value = *known;
 }
 void read_field(const OrderedJson& json, PosInterp& value) {
   const auto known =
@@ -183,7 +187,29 @@ void validate_positions(const VitConfig& config) {
 
 }  // namespace
 
-std::string_view name(Pooling pooling) { return pooling == Pooling::token ? "token" : "avg"; }
+std::string_view name(Pooling pooling) {
+  if (pooling == Pooling::map) return "map";
+  return pooling == Pooling::token ? "token" : "avg";
+}
+
+std::optional<Pooling> find_pooling(std::string_view word) {
+  for (const Pooling known : {Pooling::token, Pooling::avg, Pooling::map}) {
+    if (word == name(known)) return known;
+  }
+  return std::nullopt;
+}
+
+std::string_view name(Activation activation) {
+  if (activation == Activation::quick_gelu) return "quick_gelu";
+  return activation == Activation::gelu ? "gelu" : "gelu_tanh";
+}
+
+std::optional<Activation> find_activation(std::string_view word) {
+  for (const Activation known : {Activation::gelu, Activation::gelu_tanh, Activation::quick_gelu}) {
+    if (word == name(known)) return known;
+  }
+  return std::nullopt;
+}
 
 std::string_view name(PosInterp interpolation) {
   if (interpolation == PosInterp::tile) return "tile";
@@ -283,9 +309,23 @@ void validate(const VitConfig& config) {
   if (config.global_pool == Pooling::token && !config.class_token) {
     refuse("global_pool", "\"avg\" without a class token", "\"token\"");
   }
-  if (config.distilled && config.global_pool == Pooling::avg) {
-    refuse("global_pool", "\"token\" with distilled", "\"avg\"");
+  if (config.distilled && config.global_pool != Pooling::token) {
+    refuse("global_pool", "\"token\" with distilled",
+           "\"" + std::string(name(config.global_pool)) + "\"");
   }
+  expect_range("pool_heads", config.pool_heads, 0, config.embed_dim);
+  if (config.embed_dim % config.heads_of_pool() != 0)
+    refuse("pool_heads", "a divisor of embed_dim " + std::to_string(config.embed_dim),
+           std::to_string(config.pool_heads));
+  if (config.global_pool != Pooling::map && (config.pool_heads > 0 || config.pool_prefix))
+    refuse("global_pool", "\"map\" with pool_heads or pool_prefix",
+           "\"" + std::string(name(config.global_pool)) + "\"");
+  if (config.fc_norm && config.global_pool == Pooling::map)
+    refuse("fc_norm", "false with attention pooling", "true");
+  if (config.fc_norm && !config.final_norm) refuse("final_norm", "true with fc_norm", "false");
+  if (config.swiglu_mlp && config.act != Activation::gelu)
+    refuse("act", "\"gelu\" with gated MLPs, which have SiLU",
+           "\"" + std::string(name(config.act)) + "\"");
   if (!config.attention.empty() &&
       static_cast<std::int64_t>(config.attention.size()) != config.depth) {
     refuse("attention", std::to_string(config.depth) + " layers",

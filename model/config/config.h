@@ -13,10 +13,20 @@
 
 namespace hydrascope::model {
 
-/// How the tokens after the last block become one feature vector (timm: `global_pool`).
-enum class Pooling { token, avg };
+/// How the tokens after the last block become one feature vector (timm: `global_pool`): the class
+/// token, the mean of the patches, or attention of a learned query over them (Lee et al. 2019, arXiv
+/// 1810.00825, as SigLIP has it, arXiv 2303.15343).
+enum class Pooling { token, avg, map };
 
 std::string_view name(Pooling pooling);
+std::optional<Pooling> find_pooling(std::string_view name);
+
+/// The function between the layers of an MLP (timm: `act_layer`): GELU by erf, its form with tanh, or x
+/// sigmoid(1.702 x) (Hendrycks and Gimpel 2016, arXiv 1606.08415, section 2).
+enum class Activation { gelu, gelu_tanh, quick_gelu };
+
+std::string_view name(Activation activation);
+std::optional<Activation> find_activation(std::string_view name);
 
 /// `--pos-interp`, the position embedding at another grid than the training grid: bicubic with
 /// antialiasing (timm's resample_abs_pos_embed), plain bicubic (Hugging Face's
@@ -56,6 +66,13 @@ struct VitConfig {
   double mlp_ratio = 4.0;
   bool swiglu_mlp = false;  ///< gated MLPs (Shazeer 2020, arXiv 2002.05202) in place of GELU's
   bool scale_mlp = false;   ///< a LayerNorm before an MLP's last layer (EVA-02, arXiv 2303.11331)
+  Activation act = Activation::gelu;  ///< of MLPs that are not gated
+  bool scale_attn = false;  ///< a LayerNorm before attention's last layer (arXiv 2210.06423)
+  bool post_norm =
+      false;  ///< x + norm(branch(x)) in place of x + branch(norm(x)) (arXiv 2111.09883)
+  bool patch_bias = true;  ///< the embedding of patches has a bias
+  bool norm_pre = false;   ///< a LayerNorm before the first block (CLIP, arXiv 2103.00020)
+  bool final_norm = true;  ///< a LayerNorm after the last block, before or after pooling
   bool qkv_bias = true;
   bool class_token = true;
   bool distilled = false;       ///< dist_token and head_dist (DeiT, arXiv 2012.12877)
@@ -65,6 +82,8 @@ struct VitConfig {
   bool layer_scale = false;  ///< blocks.i.ls1/ls2.gamma (CaiT, arXiv 2103.17239)
   double init_values = 1e-5;  ///< LayerScale's first value
   Pooling global_pool = Pooling::token;
+  std::int64_t pool_heads = 0;  ///< of attention pooling; 0: num_heads
+  bool pool_prefix = false;     ///< attention pooling sees prefix tokens, too
   bool fc_norm = false;  ///< normalise after pooling instead of before (timm: with global_pool avg)
   double layer_norm_eps = 1e-6;
   PosInterp pos_interp = PosInterp::timm;
@@ -103,9 +122,25 @@ struct VitConfig {
     visitor("rel_pos", self.rel_pos);
     visitor("swiglu_mlp", self.swiglu_mlp);
     visitor("scale_mlp", self.scale_mlp);
+    visitor("act", self.act);
+    visitor("scale_attn", self.scale_attn);
+    visitor("post_norm", self.post_norm);
+    visitor("patch_bias", self.patch_bias);
+    visitor("norm_pre", self.norm_pre);
+    visitor("final_norm", self.final_norm);
+    visitor("pool_heads", self.pool_heads);
+    visitor("pool_prefix", self.pool_prefix);
   }
 
   [[nodiscard]] std::int64_t head_dim() const { return embed_dim / num_heads; }
+  /// Heads of attention pooling.
+  [[nodiscard]] std::int64_t heads_of_pool() const {
+    return pool_heads > 0 ? pool_heads : num_heads;
+  }
+  /// Prefix tokens that the mean or the attention of pooling leaves out.
+  [[nodiscard]] std::int64_t unpooled_tokens() const {
+    return global_pool == Pooling::map && pool_prefix ? 0 : num_prefix_tokens();
+  }
   /// Width of the input of an MLP's last layer.
   [[nodiscard]] std::int64_t hidden_dim() const {
     return static_cast<std::int64_t>(static_cast<double>(embed_dim) * mlp_ratio);

@@ -11,6 +11,9 @@ double gflops_per_image(const VitConfig& config, const TokenGrid& grid) {
   const auto patches = static_cast<double>(grid.num_image_tokens());
   double flops = 2 * patches * d *
                  static_cast<double>(config.in_chans * config.patch_size * config.patch_size);
+  // Attention pooling of one query: keys and values of all patches, and an MLP.
+  if (config.global_pool == Pooling::map)
+    flops += 2 * d * d * (2 * patches + 2 + 2 * config.mlp_ratio) + 4 * patches * d;
   flops += 2 * d * static_cast<double>(config.num_classes) * (config.distilled ? 2 : 1);
   const double mlp = static_cast<double>(config.mlp_matrices()) * config.mlp_ratio;
   for (std::int64_t layer = 0; layer < config.depth; ++layer) {

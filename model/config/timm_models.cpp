@@ -12,8 +12,10 @@ struct NameAndText {
 };
 
 constexpr TimmModel kComputed[] = {
-#define COMPUTED(name, dim, patch, depth, heads, eps, pool) \
-  {name, dim, patch, depth, heads, eps, Pooling::pool},
+#define COMPUTED(name, dim, patch, depth, heads, eps, pool, act, final_norm, post_norm,           \
+                 pool_heads, pool_prefix, rotations)                                              \
+  {name,       dim,       patch,      depth,       heads,    eps, Pooling::pool, Activation::act, \
+   final_norm, post_norm, pool_heads, pool_prefix, rotations},
 #define LACKS(name, parts)
 #define FORMER(name, present)
 #define FAMILY(name, prefixes)
@@ -23,7 +25,8 @@ constexpr TimmModel kComputed[] = {
 };
 
 constexpr NameAndText kLacking[] = {
-#define COMPUTED(name, dim, patch, depth, heads, eps, pool)
+#define COMPUTED(name, dim, patch, depth, heads, eps, pool, act, final_norm, post_norm, \
+                 pool_heads, pool_prefix, rotations)
 #define LACKS(name, parts) {name, parts},
 #include "model/config/timm_models.inc"
 #undef LACKS
@@ -60,6 +63,18 @@ const Row* find_row(const Row (&rows)[count], std::string_view name) {
 
 const TimmModel* find_timm_model(std::string_view name) {
   return find_row(kComputed, without_tag(present_name(name)));
+}
+
+PositionSpec rotations_of(const TimmModel& model) {
+  if (model.rotations.empty()) return {};
+  if (model.rotations == "dinov3")
+    return {"rope", {{"order", "ij"}, {"layout", "half"}, {"coords", "unit"}}};
+  if (model.rotations == "eva02")
+    return {"rope", {{"base", "10000"}, {"order", "ij"}, {"coords", "train"}}};
+  // Perception Encoder (arXiv 2504.13181) counts from 1 behind a class token.
+  return {
+      "rope",
+      {{"base", "10000"}, {"coords", "train"}, {"offset", model.rotations == "pe" ? "1" : "0"}}};
 }
 
 std::string why_not_computed(std::string_view name) {

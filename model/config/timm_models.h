@@ -21,7 +21,16 @@ struct TimmModel {
   std::int64_t num_heads;
   double layer_norm_eps;
   Pooling global_pool;
+  Activation act;
+  bool final_norm;
+  bool post_norm;
+  std::int64_t pool_heads;  ///< of attention pooling, if other than num_heads; else 0
+  bool pool_prefix;
+  std::string_view rotations;  ///< "": none, or those of find_architecture
 };
+
+/// The rule of rotations of a model's layers, if the name alone says it; else an empty rule.
+PositionSpec rotations_of(const TimmModel& model);
 
 /// nullptr for a model that timm lacks or that is not computed. timm's tag, after a dot, is
 /// ignored.

@@ -171,7 +171,7 @@ Tensor Explainer::patch_row(const Tensor& tokens, const TokenGrid& grid, std::in
 Tensor Explainer::features(const Tensor& tokens, const TokenGrid& grid) {
   const c10::InferenceMode outside_inference(false);
   const at::NoGradGuard no_grad;
-  return pooled_features(*state_->model, pooled_tokens(tokens, grid)).squeeze(0).cpu();
+  return state_->model->forward_pool(pooled_tokens(tokens, grid)).squeeze(0).cpu();
 }
 
 }  // namespace hydrascope::model::explain

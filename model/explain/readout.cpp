@@ -27,8 +27,8 @@ Readout::Readout(const VitConfig& config, const TokenGrid& grid)
   if (of_prefix_) {
     count = config.distilled ? 2 : 1;
   } else {
-    first = grid.num_prefix;
-    count = grid.num_image_tokens();
+    first = config.unpooled_tokens();
+    count = grid.num_tokens() - first;
   }
 }
 
@@ -47,15 +47,6 @@ Tensor complete_in_chunks(BlockImpl& block, const Tensor& tokens, const Tensor& 
         .copy_(block.complete(tokens.narrow(1, first, count), mixed.narrow(1, first, count)));
   });
   return output;
-}
-
-Tensor pooled_features(const VisionTransformerImpl& model, const Tensor& tokens) {
-  const VitConfig& config = model.config();
-  if (config.distilled) return (tokens.select(1, 0) + tokens.select(1, 1)) / 2;
-  if (config.global_pool == Pooling::token) return tokens.select(1, 0);
-  const Tensor mean = tokens.slice(1, config.num_prefix_tokens()).mean(1);
-  if (!config.fc_norm) return mean;
-  return model.named_children()["fc_norm"]->as<torch::nn::LayerNorm>()->forward(mean);
 }
 
 Tensor gradient_behind(VisionTransformerImpl& model, const Tensor& tokens, const Tensor& mixed,

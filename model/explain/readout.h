@@ -37,11 +37,6 @@ at::Tensor gradient_behind(VisionTransformerImpl& model, const at::Tensor& token
 at::Tensor gradient_of_output(VisionTransformerImpl& model, const at::Tensor& rows,
                               std::span<const std::int64_t> classes);
 
-/// The input (1, D) of the classifier's head from the pooled tokens (1, n, D) after the last norm:
-/// the class token, with a distillation token the mean of both, or the mean of all patches and its
-/// norm. timm's `forward_head(pre_logits=True)`.
-at::Tensor pooled_features(const VisionTransformerImpl& model, const at::Tensor& tokens);
-
 /// The output (1, n, D) of `block` at some tokens, chunk by chunk.
 at::Tensor complete_in_chunks(BlockImpl& block, const at::Tensor& tokens, const at::Tensor& mixed);
 

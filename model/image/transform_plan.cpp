@@ -208,11 +208,12 @@ Size halved(Size size) {
 }  // namespace
 
 const ViewsFacts& facts_of(Views views) {
-  static constexpr std::array<ViewsFacts, 5> kFacts{{{Views::whole, "whole", false, true},
-                                                     {Views::native, "native", false, false},
-                                                     {Views::tiles, "tiles", true, false},
-                                                     {Views::pyramid, "pyramid", true, true},
-                                                     {Views::look, "look", false, false}}};
+  static constexpr std::array<ViewsFacts, 5> kFacts{
+      {{Views::whole, "whole", false, false, true, false, false},
+       {Views::native, "native", false, false, false, true, true},
+       {Views::tiles, "tiles", true, true, false, false, false},
+       {Views::pyramid, "pyramid", true, true, true, false, false},
+       {Views::look, "look", false, true, false, false, true}}};
   return kFacts.at(static_cast<std::size_t>(views));
 }
 
@@ -223,11 +224,11 @@ TransformPlan plan_transform(const TransformConfig& config, Size picture, std::i
   }
   const std::int64_t patch = config.patch_size;
   TransformPlan plan;
-  const bool is_native = config.views == Views::native;
-  const bool keeps_aspect = is_native || config.views == Views::look;
-  plan.fitted_from = is_native      ? picture
-                     : keeps_aspect ? size_of_look(config, picture)
-                                    : config.img_size;
+  const ViewsFacts& views = facts_of(config.views);
+  const bool keeps_aspect = views.need_linear;
+  plan.fitted_from = views.keep_size ? picture
+                     : keeps_aspect  ? size_of_look(config, picture)
+                                     : config.img_size;
   const Size wanted =
       config.fit == Fit::resize ? round_to_nearest(plan.fitted_from, patch) : plan.fitted_from;
   plan.resized = keeps_aspect ? wanted : resized_size(config, wanted, picture);

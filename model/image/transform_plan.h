@@ -23,7 +23,10 @@ struct ViewsFacts {
   Views views;
   std::string_view name;
   bool are_several;  ///< the picture is cut into views, each of which has a place on it
+  bool have_places;  ///< an answer has a place on the picture
   bool have_crop;    ///< `crop_pct` and `crop_mode` say how a view is cropped
+  bool keep_size;    ///< each picture is seen at its own size
+  bool need_linear;  ///< the model reads many more patches than it was trained on
 };
 const ViewsFacts& facts_of(Views views);
 

@@ -2,6 +2,7 @@
 
 #include <ATen/ATen.h>
 
+#include <cmath>
 #include <string>
 #include <utility>
 
@@ -74,8 +75,11 @@ FoldedBlock fold_block(const WeightTable& weights, std::int64_t layer, Attention
   const Below parameters(weights, block_prefix(layer));
   const std::int64_t dim = config.embed_dim;
   const std::int64_t heads = config.num_heads;
-  const Tensor norm1_weight = parameters.get("norm1.weight");
-  const Tensor norm1_bias = parameters.get("norm1.bias");
+  const bool post_norm = config.post_norm;
+  const auto behind = [parameters, post_norm](const Affine& linear, const std::string& norm) {
+    if (post_norm) return linear;
+    return behind_norm(linear, parameters.get(norm + ".weight"), parameters.get(norm + ".bias"));
+  };
   const Affine qkv = parameters.linear("attn.qkv");
   Affine query = rows(qkv, 0, dim);
   if (attention.query_is_input())
@@ -86,18 +90,31 @@ FoldedBlock fold_block(const WeightTable& weights, std::int64_t layer, Attention
     key = through(form->key(config.head_dim()), key, heads);
   }
   FoldedBlock block;
-  block.query = behind_norm(query, norm1_weight, norm1_bias);
-  block.key_value = behind_norm(stacked(key, rows(qkv, 2 * dim, dim)), norm1_weight, norm1_bias);
+  block.query = behind(query, "norm1");
+  block.key_value = behind(stacked(key, rows(qkv, 2 * dim, dim)), "norm1");
 
-  const auto residual = [parameters](const std::string& name, const std::string& scale) {
+  const auto residual = [parameters, post_norm](const std::string& name, const std::string& scale) {
     const Affine linear = parameters.linear(name);
-    return parameters.has(scale) ? scaled(linear, parameters.get(scale)) : linear;
+    return parameters.has(scale) && !post_norm ? scaled(linear, parameters.get(scale)) : linear;
   };
-  block.proj = [residual] { return residual("attn.proj", "ls1.gamma"); };
-  block.fc1 = [parameters] {
-    return behind_norm(parameters.linear("mlp.fc1"), parameters.get("norm2.weight"),
-                       parameters.get("norm2.bias"));
+  const auto norm_behind = [&](const std::string& norm, const std::string& scale) {
+    FoldedNorm folded{parameters.get(norm + ".weight"), parameters.get(norm + ".bias")};
+    if (!parameters.has(scale)) return folded;
+    const Tensor gamma = parameters.get(scale);
+    return FoldedNorm{folded.weight * gamma, folded.bias * gamma};
   };
+  if (post_norm) {
+    block.norm1 = norm_behind("norm1", "ls1.gamma");
+    block.norm2 = norm_behind("norm2", "ls2.gamma");
+  }
+  block.proj = [residual, parameters] {
+    const Affine proj = residual("attn.proj", "ls1.gamma");
+    return parameters.has("attn.norm.weight")
+               ? behind_norm(proj, parameters.get("attn.norm.weight"),
+                             parameters.get("attn.norm.bias"))
+               : proj;
+  };
+  block.fc1 = [behind, parameters] { return behind(parameters.linear("mlp.fc1"), "norm2"); };
   block.fc2 = [residual, parameters] {
     const Affine fc2 = residual("mlp.fc2", "ls2.gamma");
     return parameters.has("mlp.norm.weight") ? behind_norm(fc2, parameters.get("mlp.norm.weight"),
@@ -107,23 +124,53 @@ FoldedBlock fold_block(const WeightTable& weights, std::int64_t layer, Attention
   return block;
 }
 
+namespace {
+
+FoldedPool fold_pool(const WeightTable& weights) {
+  const VitConfig& config = weights.config();
+  const Below parameters(weights, "attn_pool.");
+  const std::int64_t heads = config.heads_of_pool();
+  const std::int64_t dim = config.embed_dim;
+  const Affine query = parameters.linear("q");
+  const Affine kv = parameters.linear("kv");
+  const Tensor q = query.weight.mv(parameters.get("latent").flatten()) + query.bias;
+  // Of each head: q_h^T W_k,h.
+  const Tensor scores =
+      q.view({heads, 1, -1}).matmul(kv.weight.narrow(0, 0, dim).view({heads, -1, dim})).squeeze(1);
+  FoldedPool pool;
+  pool.score = {scores / std::sqrt(static_cast<double>(dim) / static_cast<double>(heads)),
+                at::zeros({heads}, at::kDouble)};
+  pool.value = rows(kv, dim, dim);
+  pool.proj = parameters.linear("proj");
+  pool.fc1 = behind_norm(parameters.linear("mlp.fc1"), parameters.get("norm.weight"),
+                         parameters.get("norm.bias"));
+  pool.fc2 = parameters.linear("mlp.fc2");
+  return pool;
+}
+
+}  // namespace
+
 FoldedHead fold_head(const WeightTable& weights) {
   const at::NoGradGuard no_grad;
   const VitConfig& config = weights.config();
   const Below parameters(weights, "");
-  const std::string norm = config.fc_norm ? "fc_norm" : "norm";
-  FoldedHead head{parameters.get(norm + ".weight"),
-                  parameters.get(norm + ".bias"),
-                  parameters.linear("head"),
-                  {}};
+  FoldedHead head;
+  if (config.final_norm) {
+    const std::string norm = config.fc_norm ? "fc_norm" : "norm";
+    head.norm_weight = parameters.get(norm + ".weight");
+    head.norm_bias = parameters.get(norm + ".bias");
+  }
+  if (config.global_pool == Pooling::map) head.pool = fold_pool(weights);
+  head.classifier = parameters.linear("head");
   if (config.distilled) head.distilled = parameters.linear("head_dist");
   return head;
 }
 
 Affine fold_patch_embed(const WeightTable& weights) {
   const at::NoGradGuard no_grad;
-  const Below parameters(weights, "patch_embed.proj.");
-  return {parameters.get("weight").flatten(1), parameters.get("bias")};
+  Affine embed = Below(weights, "patch_embed.").linear("proj");
+  embed.weight = embed.weight.flatten(1);
+  return embed;
 }
 
 }  // namespace hydrascope::model::inference

@@ -1,7 +1,7 @@
 // A model's matrices with everything that is constant taken in, as plans of every device
 // load them:
 //   LayerNorm's weight and bias   -> the linear layer after it
-//   LayerScale                    -> proj, fc2
+//   LayerScale                    -> proj, fc2; with post_norm the norms behind them
 //   softmax's 1/sqrt(d), exp's t  -> the query (and key) projection
 //   Hedgehog's and T2R's networks -> the query and key projections
 // Folding is done in float64.
@@ -15,6 +15,7 @@
 
 #include <cstdint>
 #include <functional>
+#include <optional>
 
 namespace hydrascope::model::inference {
 
@@ -24,6 +25,12 @@ struct Affine {
   at::Tensor bias;    ///< (out)
 };
 
+/// A norm behind a branch, float64.
+struct FoldedNorm {
+  at::Tensor weight;
+  at::Tensor bias;
+};
+
 struct FoldedBlock {
   Affine query;      ///< D -> query width
   Affine key_value;  ///< D -> key width + D
@@ -31,6 +38,8 @@ struct FoldedBlock {
   std::function<Affine()> proj;
   std::function<Affine()> fc1;
   std::function<Affine()> fc2;
+  std::optional<FoldedNorm> norm1;  ///< with post_norm, of proj's output
+  std::optional<FoldedNorm> norm2;  ///< of fc2's
 };
 
 /// `attention`: the layer's module, whose mixer is filled. `form`: the kernels that queries and keys
@@ -38,10 +47,22 @@ struct FoldedBlock {
 FoldedBlock fold_block(const WeightTable& weights, std::int64_t layer, AttentionImpl& attention,
                        const KernelForm* form);
 
-/// Norm and classifiers after the last block.
+/// Attention pooling of one query, whose scores and values are linear in the tokens:
+///   s_jh = score_h . x_j;   y = proj(sum_j softmax_j(s_jh) x_j of each head h);   y + mlp(norm(y))
+/// A constant of all tokens of a head is left out of s, because softmax does not see it.
+struct FoldedPool {
+  Affine score;  ///< (H, D), scaled; without a bias
+  Affine value;  ///< (D, D): rows of head h read that head's mean token
+  Affine proj;
+  Affine fc1;  ///< with the norm taken in
+  Affine fc2;
+};
+
+/// Norm, pooling and classifiers after the last block.
 struct FoldedHead {
-  at::Tensor norm_weight;
+  at::Tensor norm_weight;  ///< undefined without a norm
   at::Tensor norm_bias;
+  std::optional<FoldedPool> pool;
   Affine classifier;
   Affine distilled;  ///< the second head; undefined tensors if there is none
 };

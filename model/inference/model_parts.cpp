@@ -15,7 +15,14 @@ namespace {
 using at::Tensor;
 
 bool is_of_mixer(std::string_view name) {
-  return !name.starts_with("qkv.") && !name.starts_with("proj.");
+  return !name.starts_with("qkv.") && !name.starts_with("norm.") && !name.starts_with("proj.");
+}
+
+/// The kernels turn queries and keys; rules that do more run in modules.
+std::unique_ptr<KernelForm> form_of(const TokenMixer& mixer) {
+  const PositionRule* const rule = mixer.position();
+  if (rule != nullptr && (rule->changes_scores() || rule->adds_values())) return nullptr;
+  return mixer.kernel_form();
 }
 
 /// A copy, which keeps no file open; undefined if the model has no such tensor.
@@ -46,7 +53,7 @@ ModelParts read_parts(const WeightTable& weights) {
     AttentionImpl& attention = *parts.attention[static_cast<std::size_t>(layer)];
     attention.eval();
     fill(attention, weights, prefix + "attn.", is_of_mixer);
-    parts.forms.push_back(attention.mixer().kernel_form());
+    parts.forms.push_back(form_of(attention.mixer()));
     parts.layer_pos_embed.push_back(float_copy(weights, prefix + "pos_embed"));
   }
   return parts;
@@ -73,7 +80,7 @@ std::optional<GridExtent> common_window(const ModelParts& parts) {
   std::optional<GridExtent> common;
   for (std::int64_t layer = 0; layer < parts.config.depth; ++layer) {
     const KernelForm* const form = parts.form(layer);
-    if (form == nullptr) return std::nullopt;
+    if (form == nullptr || !form->serves_windows()) return std::nullopt;
     const std::optional<GridExtent> windows = form->windows();
     if (windows && common && *common != *windows) return std::nullopt;
     if (windows) common = windows;

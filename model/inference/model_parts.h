@@ -48,8 +48,8 @@ struct Embeddings {
 };
 Embeddings make_embeddings(const ModelParts& parts, std::int64_t rows, std::int64_t columns);
 
-/// The window size if patches may lie window after window: all layers have kernels, and all layers
-/// with windows, at least one, have the same size.
+/// The window size if patches may lie window after window: all layers have kernels that serve this
+/// order, and all layers with windows, at least one, have the same size.
 std::optional<GridExtent> common_window(const ModelParts& parts);
 
 /// Puts the tensors of a mixer that is to run as a module on a device, in that type.

@@ -111,6 +111,10 @@ PackedBlock pack_block(const WeightTable& weights, const ModelParts& parts, std:
   block.proj = packed_alone(folded.proj(), ranges.proj);
   block.fc1 = packed_alone(folded.fc1(), ranges.fc1);
   block.fc2 = packed_alone(folded.fc2(), ranges.fc2);
+  if (folded.norm1) {
+    block.norm1 = {to_buffer(folded.norm1->weight), to_buffer(folded.norm1->bias)};
+    block.norm2 = {to_buffer(folded.norm2->weight), to_buffer(folded.norm2->bias)};
+  }
   block.has_kernels = form != nullptr;
   return block;
 }
@@ -133,6 +137,9 @@ PackedNetwork pack_network(const WeightTable& weights, const ModelParts& parts,
   network.hidden_dim = config.hidden_dim();
   network.gated_mlp = config.swiglu_mlp;
   network.normed_mlp = config.scale_mlp;
+  network.normed_mixed = config.scale_attn;
+  if (config.act == Activation::quick_gelu) network.gelu = kernels::gelu::kQuick;
+  if (config.act == Activation::gelu_tanh) network.gelu = kernels::gelu::kTanh;
   network.num_heads = config.num_heads;
   network.num_prefix = config.num_prefix_tokens();
   network.patch_size = config.patch_size;
@@ -142,6 +149,10 @@ PackedNetwork pack_network(const WeightTable& weights, const ModelParts& parts,
 
   network.window = common_window(parts);
   network.patch_embed = pack(network.storage, fold_patch_embed(weights));
+  if (config.norm_pre) {
+    network.norm_pre_weight = to_buffer(weights.get("norm_pre.weight"));
+    network.norm_pre_bias = to_buffer(weights.get("norm_pre.bias"));
+  }
 
   network.blocks.resize(static_cast<std::size_t>(config.depth));
   // Several blocks at a time take several times the memory.
@@ -167,8 +178,18 @@ PackedNetwork pack_network(const WeightTable& weights, const ModelParts& parts,
   const FoldedHead head = fold_head(weights);
   network.head.average = config.global_pool == Pooling::avg;
   network.head.norm_after_pool = config.fc_norm;
-  network.head.norm_weight = to_buffer(head.norm_weight);
-  network.head.norm_bias = to_buffer(head.norm_bias);
+  if (head.norm_weight.defined()) {
+    network.head.norm_weight = to_buffer(head.norm_weight);
+    network.head.norm_bias = to_buffer(head.norm_bias);
+  }
+  if (head.pool) {
+    const auto in_float = [](const Affine& linear) {
+      return pack(kernels::Storage::float32, linear);
+    };
+    network.head.pool = {config.unpooled_tokens(),   in_float(head.pool->score),
+                         in_float(head.pool->value), in_float(head.pool->proj),
+                         in_float(head.pool->fc1),   in_float(head.pool->fc2)};
+  }
   network.head.classifier = pack(kernels::Storage::float32, head.classifier);
   if (config.distilled) network.head.distilled = pack(kernels::Storage::float32, head.distilled);
   give_back_freed_memory();
@@ -211,9 +232,11 @@ ImageGeometry make_geometry(const ModelParts& parts, const PackedNetwork& networ
       throw Error(ErrorCode::internal, "the mechanism's form has no kernels for this size",
                   block_prefix(layer) + "attn");
     const PositionRule* const rule = mixer.position();
-    const auto rotation =
-        rule != nullptr ? rule->rotation(geometry.grid, site.head_dim) : std::nullopt;
-    if (!rotation) continue;
+    if (rule == nullptr) continue;
+    const auto rotation = rule->rotation(geometry.grid, site.head_dim);
+    if (!rotation)
+      throw Error(ErrorCode::internal, "the position rule has no table for the kernels",
+                  block_prefix(layer) + "attn");
     RotationTable& table = of_layer.rotation;
     table.cosine = to_buffer(rotation->cosine);
     table.sine = to_buffer(rotation->sine);

@@ -13,7 +13,7 @@ namespace {
 
 constexpr double kTemperature = 0.6;
 
-/// A feature, standardised, and what it is worth.
+/// A feature, standardised, and its weight.
 struct Term {
   const char* name;
   double weight;

@@ -18,7 +18,7 @@ constexpr std::string_view name(Autocast autocast) {
   return autocast == Autocast::off ? "float32" : "bfloat16";
 }
 
-/// Of the optimizer (optimizer.h).
+/// Kinds of optimizers (optimizer.h).
 enum class OptimizerKind { adamw, sgd };
 
 struct OptimizerOptions {

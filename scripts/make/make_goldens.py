@@ -98,6 +98,13 @@ CASES = [
     small("patch8", patch_size=8),
     small("patch14", img_size=(56, 56), patch_size=14),
     small("patch32", patch_size=32),
+    small("pre_norm", pre_norm=True),
+    small("pre_norm_quick_gelu", pre_norm=True, act_layer="quick_gelu"),
+    small("tanh_gelu", act_layer="gelu_tanh"),
+    small("no_final_norm", final_norm=False),
+    small("attention_pool", global_pool="map", class_token=False, mlp_ratio=3.0),
+    small("attention_pool_tanh", global_pool="map", act_layer="gelu_tanh", reg_tokens=2),
+    small("scaled_attention", scale_attn_norm=True),
     small("wide", img_size=(64, 96)),
     small("wide_to_tall", img_size=(96, 48), weights_img_size=(64, 96)),
 ]

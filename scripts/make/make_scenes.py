@@ -1,10 +1,13 @@
 """Scenes of 1088x1920 pixels (height x width) in which one photograph of known class lies on a large background.
 
     python scripts/make/make_scenes.py OUTPUT --photographs FOLDER --backgrounds FOLDER [--count 500] [--sizes 150 299 600]
-                                       [--seed 1] [--part evaluation|train] [--held-out FOLDER]
+                                       [--seed 1] [--part evaluation|train] [--held-out FOLDER] [--soft]
 
 OUTPUT gets the scenes and labels.csv, which `hydrascope evaluate OUTPUT --labels-csv OUTPUT/labels.csv` reads: file, the class,
 size (longer side of the photograph in the scene, in pixels), left and top (its corner), background, source (the photograph).
+With --soft the same photographs lie at the same places without hard edges: their rims fade into the background over a tenth of their
+shorter side, every second one is an ellipse, their mean colours move by 35 % to that of the place, and they have a shadow. A model
+that finds pasted edges loses there.
 The size `fill` is no scene: the photograph is enlarged until it covers all of 1088x1920, and its centre is kept.
 
 --part evaluation (default): FOLDER of photographs has images.csv with the columns file and class_index.
@@ -129,7 +132,38 @@ def background_picture(file: Path) -> Image.Image:
     return cover(open_picture(file))
 
 
-def draw_scene(scene: Scene) -> tuple[Image.Image, int, int]:
+def fading_mask(size: tuple[int, int], is_ellipse: bool) -> Image.Image:
+    """255 inside, 0 at the rim."""
+    from PIL import Image, ImageDraw, ImageFilter
+
+    softness = min(size) / 10
+    mask = Image.new("L", size)
+    # The blur reaches about as far as the form is inset.
+    box = (softness / 2, softness / 2, size[0] - 1 - softness / 2, size[1] - 1 - softness / 2)
+    draw = ImageDraw.Draw(mask)
+    if is_ellipse:
+        draw.ellipse(box, fill=255)
+    else:
+        draw.rounded_rectangle(box, radius=min(size) / 8, fill=255)
+    return mask.filter(ImageFilter.GaussianBlur(softness / 4))
+
+
+def paste_softly(photograph: Image.Image, picture: Image.Image, left: int, top: int, is_ellipse: bool) -> None:
+    from PIL import Image, ImageStat
+
+    right, bottom = left + photograph.width, top + photograph.height
+    means = ImageStat.Stat(picture.crop((left, top, right, bottom))).mean
+    bands = []
+    for band, mean in zip(photograph.split(), means, strict=True):
+        move = 0.35 * (mean - ImageStat.Stat(band).mean[0])
+        bands.append(band.point([min(255, max(0, round(value + move))) for value in range(256)]))
+    mask = fading_mask(photograph.size, is_ellipse)
+    away = max(1, min(photograph.size) // 25)
+    picture.paste((0, 0, 0), (left + away, top + away), mask.point([value * 2 // 5 for value in range(256)]))
+    picture.paste(Image.merge("RGB", bands), (left, top), mask)
+
+
+def draw_scene(scene: Scene, soft: bool = False) -> tuple[Image.Image, int, int]:
     """The picture, and left and top of the photograph. Pillow resizes bicubically, antialiased."""
     photograph = open_picture(scene.photograph.file)
     if scene.background is None:
@@ -139,18 +173,21 @@ def draw_scene(scene: Scene) -> tuple[Image.Image, int, int]:
     left = int(scene.across * (WIDTH - photograph.width + 1))
     top = int(scene.down * (HEIGHT - photograph.height + 1))
     picture = background_picture(scene.background).copy()
-    picture.paste(photograph, (left, top))
+    if soft:
+        paste_softly(photograph, picture, left, top, is_ellipse=int(Path(scene.file).stem.rpartition("_")[2]) % 2 == 1)
+    else:
+        picture.paste(photograph, (left, top))
     return picture, left, top
 
 
-def write_scenes(scenes: list[Scene], output: Path, photographs: Path) -> None:
+def write_scenes(scenes: list[Scene], output: Path, photographs: Path, soft: bool = False) -> None:
     """`photographs`: the folder that the column source is relative to."""
     label = "synset" if scenes[0].photograph.label.startswith("n") else "class_index"
     rows = []
     for index, scene in enumerate(scenes):
         file = output / scene.file
         file.parent.mkdir(parents=True, exist_ok=True)
-        picture, left, top = draw_scene(scene)
+        picture, left, top = draw_scene(scene, soft)
         picture.save(file, quality=95, subsampling=0)
         rows.append({"file": scene.file, label: scene.photograph.label, "size": scene.size, "left": left, "top": top,
                      "background": scene.background.name if scene.background else "",
@@ -181,6 +218,7 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=1)
     parser.add_argument("--part", choices=PARTS, default=PARTS[0])
     parser.add_argument("--held-out", type=Path, help="with --part train, required: the evaluation photographs")
+    parser.add_argument("--soft", action="store_true", help="photographs without hard edges")
     arguments = parser.parse_args()
     if importlib.util.find_spec("PIL") is None:
         parser.error("Pillow is needed: python -m pip install pillow")
@@ -201,7 +239,7 @@ def main() -> None:
     if is_training and (found := held_out_among(photographs, arguments.held_out)):
         parser.error(f"{len(found)} evaluation photographs are among those to learn from, the first: {found[0]}")
     scenes = plan_scenes(photographs, backgrounds, arguments.sizes, arguments.count, arguments.seed)
-    write_scenes(scenes, arguments.output, folder)
+    write_scenes(scenes, arguments.output, folder, arguments.soft)
 
 
 if __name__ == "__main__":

@@ -50,30 +50,43 @@ def lacking_parts(name, model):
             if key.endswith((".proj", ".fc1", ".fc2")) and getattr(module, "bias", 0) is None]
     gamma = [getattr(block, f"gamma_{i}", None) is not None for i in (1, 2)]
     parts = {
-        "post-norm blocks": "Post" in kind(block),
         "differential attention": kind(attention).startswith("Diff") or kind(block).startswith("Diff"),
         "parallel blocks": "Parallel" in kind(block),
         "RMSNorm": "RmsNorm" in kinds,
-        "QuickGELU": "QuickGELU" in kinds,
-        "tanh GELU": "GELUTanh" in kinds,
         "norms of queries and keys": is_norm(getattr(attention, "q_norm", None)),
-        "a norm inside attention": is_norm(getattr(attention, "norm", None)),
         "grouped-query attention": getattr(attention, "num_kv_heads", None) not in (
             None, getattr(attention, "num_heads", None)),
         "a LayerScale of attention alone": gamma == [True, False],
         "one table of relative positions for all layers": (
             getattr(model, "shared_rel_pos", None) or getattr(model, "rel_pos_bias", None)) is not None,
         "rotations with settings of its own": (
-            getattr(model, "rope", None) is not None and not WITH_ROTATIONS.fullmatch(name)),
+            getattr(model, "rope", None) is not None and not WITH_ROTATIONS.fullmatch(name) and not rotations(model)),
         "a norm of the patches": is_norm(getattr(patches, "norm", None)),
-        "a norm before the blocks": is_norm(getattr(model, "norm_pre", None)),
-        "an embedding of patches without a bias": "patch_embed.proj" in bare,
+        "an embedding of patches without a bias": (
+            "patch_embed.proj" in bare and not is_norm(getattr(model, "norm_pre", None))),
         "linear layers without biases": any(key.startswith("blocks") for key in bare),
-        "attention pooling": getattr(model, "global_pool", None) == "map",
-        "no norm after the blocks": not is_norm(getattr(model, "norm", None)) and not is_norm(
-            getattr(model, "fc_norm", None)),
+        "attention pooling with settings of its own": (
+            getattr(model, "global_pool", None) == "map" and (
+                model.attn_pool.pos_embed is not None or model.attn_pool.latent.shape[1] != 1
+                or model.attn_pool.mlp.fc1.out_features != mlp.fc2.in_features)),
     }
     return ", ".join(part for part, found in parts.items() if found)
+
+
+def rotations(model):
+    """The settings of a model's rotations, by a word of model/config/timm_models.cpp; "" for others."""
+    rope, grid = getattr(model, "rope", None), model.patch_embed.grid_size
+    if rope is None or getattr(model, "rope_mixed", False) or rope.feat_shape not in (None, tuple(grid)):
+        return ""
+    half = getattr(model.blocks[0].attn, "rotate_half", False)
+    if kind(rope) == "RotaryEmbeddingDinoV3":
+        same = rope.temperature == 100 and rope.grid_indexing == "ij" and rope.grid_offset == 0 and half
+        return "dinov3" if same and rope.normalize_coords == "separate" else ""
+    if kind(rope) != "RotaryEmbeddingCat" or rope.temperature != 10000 or rope.in_pixels or half:
+        return ""
+    if rope.grid_indexing == "ij":
+        return "eva02" if rope.ref_feat_shape == (16, 16) and rope.grid_offset == 0 else ""
+    return {0: "pe_from_0", 1: "pe"}.get(rope.grid_offset, "") if rope.ref_feat_shape == tuple(grid) else ""
 
 
 def describe(name):
@@ -89,6 +102,8 @@ def describe(name):
     q_bias = getattr(attention, "q_bias", None)
     qkv = getattr(attention, "qkv", None) or getattr(attention, "q_proj", None)
     config = timm.get_pretrained_cfg(name)
+    pool = model.attn_pool if getattr(model, "global_pool", None) == "map" else None
+    pool_heads = pool.num_heads if pool is not None else 0
     row = {
         "embed_dim": model.embed_dim,
         "depth": len(model.blocks),
@@ -107,6 +122,12 @@ def describe(name):
         "global_pool": getattr(model, "global_pool", None),
         "fc_norm": kind(getattr(model, "fc_norm", None)) == "LayerNorm",
         "layer_norm_eps": getattr(getattr(block, "norm1", None), "eps", None),
+        "act": {"QuickGELU": "quick_gelu", "GELUTanh": "gelu_tanh"}.get(kind(getattr(mlp, "act", None)), "gelu"),
+        "post_norm": "Post" in kind(block),
+        "pool_heads": pool_heads if pool_heads != getattr(attention, "num_heads", 0) else 0,
+        "pool_prefix": bool(pool is not None and getattr(model, "pool_include_prefix", False)),
+        "rotations": "" if WITH_ROTATIONS.fullmatch(name) else rotations(model),
+        "final_norm": is_norm(getattr(model, "norm", None)) or is_norm(getattr(model, "fc_norm", None)),
         # What another network would be needed for.
         "kinds": {
             "block": kind(block), "attention": kind(attention), "mlp": kind(mlp),
@@ -153,13 +174,15 @@ def write_table(models):
     """One line a name."""
     lines = [f"// Made by scripts/make/make_timm_architectures.py from timm {VERSION}: its plain vision transformers, names",
              "// that it has given up for them, and its other families with the beginnings of their names.",
-             "// COMPUTED(name, embed_dim, patch_size, depth, num_heads, layer_norm_eps, global_pool)"]
+             "// COMPUTED(name, embed_dim, patch_size, depth, num_heads, layer_norm_eps, global_pool, act, final_norm, post_norm, pool_heads, pool_prefix, rotations)"]
     for name, row in sorted(models.items()):
         if row["lacks"]:
             lines.append(f'LACKS("{name}", "{row["lacks"]}")')
         else:
             lines.append(f'COMPUTED("{name}", {row["embed_dim"]}, {row["patch_size"]}, {row["depth"]}, '
-                         f'{row["num_heads"]}, {row["layer_norm_eps"]:g}, {row["global_pool"]})')
+                         f'{row["num_heads"]}, {row["layer_norm_eps"]:g}, {row["global_pool"]}, {row["act"]}, '
+                         f'{str(row["final_norm"]).lower()}, {str(row["post_norm"]).lower()}, {row["pool_heads"]}, {str(row["pool_prefix"]).lower()}, '
+                         f'"{row["rotations"]}")')
     for old, new in sorted(_registry._deprecated_models.items()):
         if new.split(".")[0] in models:
             lines.append(f'FORMER("{old}", "{new}")')

@@ -43,14 +43,29 @@ VitConfig config_of(const std::string& arch, const Json& kwargs, std::int64_t he
       config.layer_scale = true;
       continue;
     }
+    // timm's words for fields that other makers name otherwise, or that say two things.
+    if (key == "pre_norm") {
+      config.norm_pre = value.get<bool>();
+      config.patch_bias = !config.norm_pre;
+      continue;
+    }
+    if (key == "act_layer") {
+      config.act = find_activation(value.get<std::string>()).value();
+      continue;
+    }
+    if (key == "scale_attn_norm") {
+      config.scale_attn = value.get<bool>();
+      continue;
+    }
     bool known = false;
     VitConfig::visit(config, [&](std::string_view field, auto& target) {
       if (field != key) return;
       known = true;
       using Target = std::decay_t<decltype(target)>;
       if constexpr (std::is_same_v<Target, Pooling>) {
-        target = value == "avg" ? Pooling::avg : Pooling::token;
-      } else if constexpr (!std::is_same_v<Target, std::vector<AttentionSpec>> &&
+        target = find_pooling(value.template get<std::string>()).value();
+      } else if constexpr (!std::is_same_v<Target, Activation> &&
+                           !std::is_same_v<Target, std::vector<AttentionSpec>> &&
                            !std::is_same_v<Target, std::vector<PositionSpec>>) {
         target = value.template get<Target>();
       }

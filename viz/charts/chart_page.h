@@ -28,7 +28,7 @@ class ChartPage {
             std::vector<std::pair<std::string, std::string>> facts = {})
       : title_(title), line_(line), facts_(std::move(facts)) {}
 
-  /// What the page comes to, large, and what that is.
+  /// The main figure of the page, large, and its meaning.
   void add_figure(std::string_view figure, std::string_view words);
   void add_heading(std::string_view text);
   void add_paragraph(std::string_view text);

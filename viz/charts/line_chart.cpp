@@ -37,7 +37,7 @@ class Extent {
     if (low_ > high_) return {0, 1};
     constexpr double kMargin = 0.04;
     const double size = std::max(std::abs(low_), std::abs(high_));
-    // What differs by rounding alone is one value.
+    // Values that differ by rounding alone are one value.
     const double margin =
         kMargin * (high_ - low_ > 1e-5 * size ? high_ - low_ : std::max(size, 0.1));
     return {static_cast<float>(low_ - margin), static_cast<float>(high_ + margin)};

@@ -21,7 +21,7 @@ struct LineChart {
   std::string y_title;
   std::vector<ChartLine> lines;
   bool logarithmic = false;  ///< both axes; what is not positive is a gap
-  /// Of the x axis, in place of numbers: "224x224" at 197.
+  /// Labels of the x axis, in place of numbers: "224x224" at 197.
   std::vector<std::pair<double, std::string>> x_marks = {};
   std::string caption = {};  ///< a sentence for the page it stands on
   int width = 440;           ///< pixels of the whole

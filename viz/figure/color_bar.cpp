@@ -63,7 +63,7 @@ ColorBarLayout::ColorBarLayout(const ColorBar& bar, int height, const Font& font
     width_ = std::max(width_, footer_.width());
     return;
   }
-  // What a wider number needs beyond that is in the margin.
+  // The margin holds the rest of a wider number.
   constexpr std::string_view kWideNumber = "\u22120.00000";
   constexpr int kSmallestExponent = -38;  // of a float
   make_room(kWideNumber);

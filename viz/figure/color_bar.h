@@ -1,4 +1,4 @@
-// What the colours of a map stand for: a bar of them, beside the picture, with its values.
+// The meaning of a map's colours: a bar of them, beside the picture, with its values.
 #pragma once
 
 #include "viz/picture/canvas.h"

@@ -64,7 +64,7 @@ std::vector<Block> laid_out(const std::vector<Panel>& panels, std::vector<Canvas
   return blocks;
 }
 
-/// Where none are asked for, so many that the longer side of the sheet is the shortest.
+/// Without a number of columns, so many that the longer side of the sheet is the shortest.
 int columns_of(const std::vector<Block>& blocks, int wanted, int margin) {
   const int count = static_cast<int>(blocks.size());
   if (wanted > 0) return std::min(wanted, count);

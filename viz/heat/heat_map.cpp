@@ -73,7 +73,7 @@ struct CubicTaps {
   std::array<float, 4> weights;
 };
 
-/// Of a place `from_middle` cells from its cell's middle.
+/// For a place `from_middle` cells from its cell's middle.
 CubicTaps cubic_taps(double from_middle) {
   const double far = std::floor(from_middle);
   const double a = from_middle - far;

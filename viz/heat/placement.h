@@ -1,4 +1,4 @@
-// Where a model's grid of patches lies on the picture that it was made from: the evaluation
+// The place of a model's grid of patches on the picture that it was made from: the evaluation
 // transform, backwards. Along each edge the picture is resized, a window of it is cut (or the
 // picture is centred in a larger window), and the window is padded at its end to whole patches.
 #pragma once

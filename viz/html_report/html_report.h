@@ -3,7 +3,7 @@
 // models a map of each. No network; pictures and maps lie in the file. Pictures are written as they
 // come, so memory does not grow with their number. A picture's maps are what the server answers of it.
 //
-// What is in the page: html_report/, and what all pages have in common: viz/page. Maps lie there as
+// The page's own files: html_report/. The common files of all pages: viz/page. Maps lie there as
 // base64 of their float32 values, so that what the page offers for download is what was computed.
 // Pictures are shrunk to 800 pixels and some 60 kB, where maps are finer than 40 cells to 1600 and
 // 240 kB, than 100 cells to 3200 and 960 kB, which can be zoomed into. Names, labels and notes may hold any bytes. Without scripts the page still shows pictures
@@ -75,7 +75,7 @@ class HtmlReport {
   HtmlReport(const HtmlReport&) = delete;
   HtmlReport& operator=(const HtmlReport&) = delete;
 
-  /// What takes time: shrinks and encodes. On any thread, also while another one adds.
+  /// The slow part: shrinks and encodes. On any thread, also while another one adds.
   [[nodiscard]] PreparedPicture prepare(const ReportPicture& picture) const;
 
   // The others one at a time. All throw Error(unwritable) if writing fails, and from then on.

@@ -1,4 +1,4 @@
-// What the page's script reads: JSON inside of <script type="application/json">.
+// The data of the page's script: JSON inside of <script type="application/json">.
 #pragma once
 
 #include "viz/html_report/html_report.h"
@@ -8,7 +8,7 @@
 
 namespace hydrascope::viz::page {
 
-/// What the whole page shares: colour tables and what is chosen at first. Throws
+/// The data that the whole page shares: colour tables and what is chosen at first. Throws
 /// Error(invalid_argument) for a colour map that does not exist.
 std::string settings_json(const ReportOptions& options);
 

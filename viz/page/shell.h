@@ -1,4 +1,4 @@
-// What all pages have around their content: the head with stylesheet and Content-Security-Policy,
+// The frame of all pages around their content: the head with stylesheet and Content-Security-Policy,
 // the title, facts. No page loads anything, but from its own server where it has one, and no script
 // runs but the page's own.
 #pragma once
@@ -25,10 +25,10 @@ struct Shell {
   bool asks_server = false;             ///< the script asks the server that the page came from
 };
 
-/// What stands before and after the page's body.
+/// The text before and after the page's body.
 std::pair<std::string, std::string> begin_and_end(const Shell& shell);
 
-/// What stands before and after `place`, "{{body}}". Throws Error(internal) where there is none.
+/// The text before and after `place`, "{{body}}". Throws Error(internal) where there is none.
 std::pair<std::string_view, std::string_view> cut(std::string_view page, std::string_view place);
 
 }  // namespace hydrascope::viz::page

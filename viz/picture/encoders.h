@@ -1,4 +1,4 @@
-// What encodes; encode.h is the door.
+// The encoders; encode.h is the door.
 #pragma once
 
 #include "viz/picture/encode.h"

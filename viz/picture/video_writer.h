@@ -28,7 +28,7 @@ class VideoWriter {
   /// without a frame nothing is left. Throws Error(unwritable).
   void close();
   [[nodiscard]] std::int64_t frames() const noexcept;
-  /// What encodes: "H.264", "MPEG-4", "Motion JPEG", "VP9", "VP8".
+  /// The name of the encoding: "H.264", "MPEG-4", "Motion JPEG", "VP9", "VP8".
   [[nodiscard]] const std::string& codec() const noexcept;
 
  private:

@@ -1,4 +1,4 @@
-// Where a scale of numbers is marked, and how those are written.
+// The marks of a scale of numbers, and their text.
 #pragma once
 
 #include <string>
@@ -6,7 +6,7 @@
 
 namespace hydrascope::viz {
 
-/// What the first and the last mark, or colour, stand for.
+/// The values of the first and the last mark, or colour.
 struct ValueRange {
   float low = 0;
   float high = 0;

@@ -61,7 +61,7 @@ std::uint32_t big_endian(const std::vector<std::uint8_t>& bytes, std::size_t at,
   return value;
 }
 
-/// Of a table, as its maker computed it: the sum of its words, the last one filled up with zeros.
+/// The check sum of a table, as its maker computed it: the sum of its words, the last one filled up with zeros.
 std::uint32_t checksum(std::span<const std::uint8_t> table, bool is_head) {
   constexpr std::size_t kWord = 4;
   constexpr std::size_t kAdjustment = 2;  // the word of `head` that was 0 then

@@ -13,8 +13,8 @@ struct CodePoint {
   std::size_t bytes = 0;  ///< that it was written in, at least 1
 };
 
-/// The first of `text`, which must not be empty. What is no UTF-8 (a stray byte, a form longer than
-/// needed, a surrogate, a number above U+10FFFF, the start of a character that is cut off) is
+/// The first of `text`, which must not be empty. Bytes that are no UTF-8 (a stray byte, a form longer than
+/// needed, a surrogate, a number above U+10FFFF, the start of a character that is cut off) are
 /// U+FFFD, one for each maximal part as the Unicode standard recommends (chapter 3.9).
 CodePoint first_code_point(std::string_view text);
 

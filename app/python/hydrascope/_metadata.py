@@ -95,7 +95,10 @@ def check_rules(config: Mapping[str, Any], subject: str) -> None:
     found = [f"rel_pos {rule}" for rule in sorted(rules)]
     if config.get("pos_embed", "learned") != "learned":
         found.append(f"pos_embed {config['pos_embed']}")
-    found += [name for name in ("swiglu_mlp", "scale_mlp") if config.get(name)]
+    usual = {"swiglu_mlp": False, "scale_mlp": False, "act": "gelu", "scale_attn": False, "post_norm": False,
+             "patch_bias": True, "norm_pre": False, "final_norm": True}
+    found += [name for name, value in usual.items() if config.get(name, value) != value]
+    found += ["global_pool map"] if config.get("global_pool") == "map" else []
     if found:
         raise InvalidArgumentError(f"there is no module of {', '.join(found)} ({subject})")
 

@@ -1,4 +1,4 @@
-"""What can stand for a picture, as the library takes it."""
+"""The forms of a picture that the library takes."""
 
 from __future__ import annotations
 
@@ -89,7 +89,7 @@ def _over_white(rgba: np.ndarray) -> np.ndarray:
 
 
 def _of_pil(image: Any) -> np.ndarray:
-    """What the program makes of the file that the image is: upright, transparent pixels over white, of 16 bits the high
+    """The picture that the program makes of the image's file: upright, transparent pixels over white, of 16 bits the high
     byte."""
     from PIL import Image, ImageOps
     try:
@@ -146,7 +146,7 @@ def _pixels(value: Any) -> np.ndarray:
 
 
 def describe(value: Any, number: int) -> Described:
-    """Of one picture; in a record that is not of a file `number` is its name."""
+    """For one picture; in a record that is not of a file `number` is its name."""
     if isinstance(value, Error):
         raise value
     fields = _library.Picture()

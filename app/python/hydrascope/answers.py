@@ -1,4 +1,4 @@
-"""What the library answers, as Python's own."""
+"""The library's answers as Python's own objects."""
 
 from __future__ import annotations
 
@@ -67,7 +67,7 @@ class _Source:
 
 
 class _Shown:
-    """What can be drawn, and shows itself in a notebook."""
+    """A result that can be drawn, and shows itself in a notebook."""
 
     _source: _Source | None
     _maps: list[int]
@@ -111,7 +111,7 @@ class Map(_Shown):
     label: str
     is_signed: bool
     box: Box
-    """What the cells divide evenly; it may reach beyond the picture."""
+    """The area that the cells divide evenly; it may reach beyond the picture."""
     record: dict[str, Any]
     _source: _Source | None = None
     _maps: list[int] = field(default_factory=list)
@@ -124,7 +124,7 @@ class Map(_Shown):
 @dataclass(frozen=True, eq=False, repr=False)
 class Answer(_Shown):
     record: dict[str, Any]
-    """What the command line writes of the picture."""
+    """The command line's text about the picture."""
     top: tuple[Prediction, ...] = ()
     logits: np.ndarray = field(default_factory=lambda: np.empty(0, np.float32))
     maps: tuple[Map, ...] = ()
@@ -138,7 +138,7 @@ class Answer(_Shown):
 
     @property
     def label(self) -> str:
-        """Of the most probable class; raises `error` where there is one."""
+        """The most probable class; raises `error` if there is one."""
         return self._best().label
 
     @property

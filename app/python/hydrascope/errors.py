@@ -1,4 +1,4 @@
-"""What goes wrong, as exceptions: one class per code that the program's records have, with the program's words."""
+"""Errors as exceptions: one class per code that the program's records have, with the program's words."""
 
 from __future__ import annotations
 

@@ -36,7 +36,7 @@ os.register_at_fork(after_in_child=_after_fork)
 
 
 def _file_facts(value: object) -> Hashable:
-    """What tells the file or folder that a word names from what it named before; the word where there is none."""
+    """The identity of the file or folder that a word names, which changes with its content; the word without one."""
     if not isinstance(value, (str, os.PathLike)):
         return None
     try:
@@ -123,7 +123,7 @@ def explain(pictures: PictureLike | Iterable[PictureLike], *, model: Any = None,
 
 def embed(pictures: PictureLike | Iterable[PictureLike], *, model: Any = None, attn: str | None = None,
           progress: bool | None = None, **options: Any) -> np.ndarray:
-    """What the classifier's head is given, timm's `forward_head(pre_logits=True)`: float32 (embed_dim) of one picture,
+    """The input of the classifier's head, timm's `forward_head(pre_logits=True)`: float32 (embed_dim) of one picture,
     (n, embed_dim) of several."""
     return _model(model, _library.EMBEDDING, {"attn": attn, **options}).embed(pictures, progress=progress)
 

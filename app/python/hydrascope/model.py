@@ -148,7 +148,7 @@ class Model:
         return self._ask(pictures, _library.MAPS, options, on_error, progress)
 
     def embed(self, pictures: PictureLike | Iterable[PictureLike], *, progress: bool | None = None) -> np.ndarray:
-        """What the classifier's head is given: float32 (embed_dim) of one picture, (n, embed_dim) of several."""
+        """The input of the classifier's head: float32 (embed_dim) of one picture, (n, embed_dim) of several."""
         answers = self._ask(pictures, _library.EMBEDDING, {}, "fail", progress)
         if isinstance(answers, Answer):
             return answers.embedding
@@ -235,7 +235,7 @@ class Model:
         return answers
 
     def _asked(self, given: list[Described | Answer], words: list[str], wants: int, is_one: bool) -> list[Answer]:
-        """What has failed is not asked about."""
+        """A picture that has failed is not asked about."""
         asked = [one for one in given if isinstance(one, Described)]
         fields = (_library.Picture * len(asked))(*(one.fields for one in asked))
         handles = (ctypes.c_void_p * len(asked))()

@@ -20,6 +20,7 @@ class LinearForm final : public KernelForm {
 
   [[nodiscard]] HeadNetwork query(std::int64_t) const override { return feature_.query; }
   [[nodiscard]] HeadNetwork key(std::int64_t) const override { return feature_.key; }
+  [[nodiscard]] bool serves_windows() const override { return true; }
   [[nodiscard]] inference::AnyMixing on_cpu(const inference::MixingSite& site,
                                             kernels::Storage storage) const override {
     return inference::make_mixing<inference::LinearMixing>(

@@ -52,7 +52,6 @@ class SoftmaxMixer : public TokenMixer {
   }
 
   [[nodiscard]] std::unique_ptr<KernelForm> kernel_form() const override {
-    if (position_ && position_->changes_scores()) return nullptr;
     return std::make_unique<SoftmaxForm>(
         [this](const TokenGrid& grid) { return query_scale(grid); });
   }

@@ -7,7 +7,7 @@
 // n + d / 2. Coordinates are patches; coords=train stretches the picture to the training grid (EVA-02,
 // arXiv 2303.11331), coords=unit takes centres of patches from -1 to 1, times 2 pi (DINOv3, arXiv
 // 2508.10104). Queries and keys are turned, values and prefix tokens never are. The scores of patches
-// depend on their offset alone; scale=0 is plain softmax.
+// depend on their distance alone, those with the class token on the place; scale=0 is plain softmax.
 #include "model/attention/attention.h"
 #include "model/attention/positions/position_rule.h"
 #include "model/registry/positions.h"
@@ -36,6 +36,8 @@ const ChoiceOption<RopeCoordinates> kRopeCoordinates(
      {"train", RopeCoordinates::train},
      {"unit", RopeCoordinates::unit}},
     "patches, patches of the picture stretched to the training grid, or -1 to 1 as DINOv3's");
+const NumberOption kRopeOffset("offset", "0", 0, 1000,
+                               "added to every place; only prefix tokens see it");
 const NumberOption kRopeScale("scale", "1", 0, 1000, "times every angle; 0: softmax");
 
 class Rope final : public PositionRule {
@@ -46,6 +48,7 @@ class Rope final : public PositionRule {
         columns_first_(kRopeColumnsFirst(arguments.options)),
         pairs_(kRopePairs(arguments.options)),
         coordinates_(kRopeCoordinates(arguments.options)),
+        offset_(kRopeOffset(arguments.options)),
         scale_(kRopeScale(arguments.options)) {
     if (!kRopeMixed(arguments.options)) return;
     // The start is axial, rotated by a random angle of each head: both axes then turn every pair.
@@ -105,6 +108,7 @@ class Rope final : public PositionRule {
         at::promote_types(c10::typeMetaToScalarType(options.dtype()), at::kFloat);
     auto [rows, columns] = places(grid, first, count, at::kDouble);
     const auto scaled = [&](at::Tensor place, std::int64_t now, std::int64_t trained) {
+      place = place + offset_;
       if (coordinates_ == RopeCoordinates::unit)
         place = ((place + 0.5) * (2.0 / static_cast<double>(now)) - 1) * (2 * std::numbers::pi);
       if (coordinates_ == RopeCoordinates::train)
@@ -133,6 +137,7 @@ class Rope final : public PositionRule {
   bool columns_first_;
   bool pairs_;
   RopeCoordinates coordinates_;
+  double offset_;
   double scale_;
   at::Tensor freqs_;  ///< (2, H, d / 2), of the mixed variant
 };
@@ -144,7 +149,8 @@ const PositionRegistration kRope({
     .citation = "Su et al. 2021, RoFormer, arXiv 2104.09864; Heo et al. 2024, Rotary Position "
                 "Embedding for Vision Transformer, arXiv 2403.13298",
     .scores = "s_ij = (R_i q_i) . (R_j k_j) / sqrt(d), R turns pair n by c w_n or r w_n",
-    .options = {kRopeMixed, kRopeBase, kRopeColumnsFirst, kRopePairs, kRopeCoordinates, kRopeScale},
+    .options = {kRopeMixed, kRopeBase, kRopeColumnsFirst, kRopePairs, kRopeCoordinates, kRopeOffset,
+                kRopeScale},
     .parameters = {{"rope.freqs", "(2, H, d/2), with variant=mixed",
                     "axial's frequencies, turned by a random angle"}},
     .head_multiple = 4,

@@ -18,6 +18,7 @@ class SparseForm final : public KernelForm {
     return softmax_queries(head_dim);
   }
   [[nodiscard]] std::optional<GridExtent> windows() const override { return mixer_.windows_; }
+  [[nodiscard]] bool serves_windows() const override { return true; }
   /// Windows if patches lie window after window, else groups.
   [[nodiscard]] inference::AnyMixing on_cpu(const inference::MixingSite& site,
                                             kernels::Storage storage) const override;

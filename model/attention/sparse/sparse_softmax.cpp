@@ -162,7 +162,6 @@ double SparseSoftmaxMixer::excess(const TokenGrid& grid) const {
 }
 
 std::unique_ptr<KernelForm> SparseSoftmaxMixer::kernel_form() const {
-  if (position_ && position_->changes_scores()) return nullptr;
   return std::make_unique<SparseForm>(*this);
 }
 

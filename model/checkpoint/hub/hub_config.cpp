@@ -69,6 +69,11 @@ void HubConfig::apply_to(VitConfig& config) const {
   if (img_width) config.img_width = *img_width;
   if (layer_norm_eps) config.layer_norm_eps = *layer_norm_eps;
   if (global_pool) config.global_pool = *global_pool;
+  if (act) config.act = *act;
+  if (final_norm) config.final_norm = *final_norm;
+  if (post_norm) config.post_norm = *post_norm;
+  if (pool_heads) config.pool_heads = *pool_heads;
+  if (pool_prefix) config.pool_prefix = *pool_prefix;
 }
 
 void HubConfig::check(const VitConfig& config) const {
@@ -83,8 +88,9 @@ void HubConfig::check(const VitConfig& config) const {
   if (num_heads && config.embed_dim % *num_heads != 0)
     contradict(std::to_string(*num_heads) + " attention heads do not divide " +
                std::to_string(config.embed_dim) + " features");
-  if (says_gelu && config.swiglu_mlp)
-    contradict("model_args.act_layer says gelu, the tensors show gated MLPs, which have SiLU here");
+  if (says_act && config.swiglu_mlp)
+    contradict("model_args.act_layer says " + std::string(name(act.value_or(config.act))) +
+               ", the tensors show gated MLPs, which have SiLU here");
   if (pads_pictures && img_height &&
       (*img_height % config.patch_size != 0 || *img_width % config.patch_size != 0)) {
     throw Error(ErrorCode::unsupported_format,

@@ -38,6 +38,11 @@ struct HubConfig {
   std::optional<std::int64_t> img_width;
   std::optional<double> layer_norm_eps;
   std::optional<model::Pooling> global_pool;
+  std::optional<model::Activation> act;
+  std::optional<bool> final_norm;
+  std::optional<bool> post_norm;
+  std::optional<std::int64_t> pool_heads;
+  std::optional<bool> pool_prefix;
   std::optional<model::PositionSpec> rotations;  ///< DINOv3's, in every layer
   /// Hugging Face's word for the activation; "" if nothing says it, and for gated MLPs.
   std::string activation;
@@ -49,7 +54,7 @@ struct HubConfig {
     std::string value;
   };
   std::vector<Claim> claims;
-  bool says_gelu = false;      ///< gated MLPs have another activation than GELU
+  bool says_act = false;       ///< gated MLPs have another activation than GELU
   bool pads_pictures = false;  ///< timm's dynamic_img_pad
   std::string says_classes;    ///< the key that `num_classes` comes from
 

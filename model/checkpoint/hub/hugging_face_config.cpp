@@ -47,13 +47,14 @@ constexpr std::array kModelTypes{
 /// A word for an activation, and the network's field for it.
 struct ActivationWord {
   std::string_view word;
-  std::string_view act;
-  bool is_computed = false;
+  model::Activation act;
 };
 constexpr std::array kActivations{
-    ActivationWord{"gelu", "gelu", true},       ActivationWord{"gelu_python", "gelu", true},
-    ActivationWord{"gelu_new", "gelu_tanh"},    ActivationWord{"gelu_pytorch_tanh", "gelu_tanh"},
-    ActivationWord{"quick_gelu", "quick_gelu"},
+    ActivationWord{"gelu", model::Activation::gelu},
+    ActivationWord{"gelu_python", model::Activation::gelu},
+    ActivationWord{"gelu_new", model::Activation::gelu_tanh},
+    ActivationWord{"gelu_pytorch_tanh", model::Activation::gelu_tanh},
+    ActivationWord{"quick_gelu", model::Activation::quick_gelu},
 };
 
 std::string known_types() {
@@ -225,12 +226,14 @@ model::PositionSpec dinov3_rotations(double base) {
   return spec;
 }
 
-void parts_of(std::string_view activation, VitConfig& /*config*/, const std::string& subject) {
+void parts_of(std::string_view activation, VitConfig& config, const std::string& subject) {
   const auto found = std::ranges::find(kActivations, activation, &ActivationWord::word);
-  if (found != kActivations.end() && found->is_computed) return;
-  throw Error(ErrorCode::unsupported_format,
-              "hidden_act '" + std::string(activation.substr(0, 60)) + "': this program has gelu",
-              subject);
+  if (found == kActivations.end())
+    throw Error(ErrorCode::unsupported_format,
+                "hidden_act '" + std::string(activation.substr(0, 60)) +
+                    "': this program has gelu, its form with tanh and quick_gelu",
+                subject);
+  config.act = found->act;
 }
 
 void read_hugging_face(HubConfig& config, const JsonFields& fields, const std::string& origin) {

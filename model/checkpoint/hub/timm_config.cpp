@@ -36,13 +36,9 @@ namespace {
 void read_pooling(HubConfig& config, const JsonFields& fields) {
   const auto word = fields.text("global_pool");
   if (!word || word->empty()) return;
-  if (*word == "token") {
-    config.global_pool = model::Pooling::token;
-  } else if (*word == "avg") {
-    config.global_pool = model::Pooling::avg;
-  } else {
-    fields.refuse("global_pool", "\"token\" or \"avg\"");
-  }
+  const auto known = model::find_pooling(*word);
+  if (!known) fields.refuse("global_pool", "\"token\", \"avg\" or \"map\"");
+  config.global_pool = known;
 }
 
 bool is_one_of(std::span<const std::string_view> words, std::string_view word) {
@@ -57,9 +53,8 @@ constexpr std::string_view kKnownArguments[] = {
     "init_values", "class_token", "reg_tokens", "num_reg_tokens", "no_embed_class",
     "use_abs_pos_emb", "rel_pos_dim", "fc_norm", "use_fc_norm",
     // Both values give the same names and shapes of tensors.
-    "qkv_fused", "attn_type", "swiglu_align_to",
-    // These belong to pooling by attention, which another argument says and which is refused.
-    "attn_pool_num_heads", "attn_pool_mlp_ratio",
+    "qkv_fused", "attn_type", "swiglu_align_to", "pre_norm", "use_pre_transformer_norm",
+    "scale_attn_norm", "scale_attn_inner",
     // These are about training and about pictures of another size.
     "drop_rate", "pos_drop_rate", "patch_drop_rate", "proj_drop_rate", "attn_drop_rate",
     "drop_path_rate", "weight_init", "fix_init", "head_init_scale", "rope_shift_coords",
@@ -67,17 +62,9 @@ constexpr std::string_view kKnownArguments[] = {
     "strict_img_size", "pretrained", "device"};
 
 /// Parts that are not computed, and parts that are always there.
-constexpr std::string_view kSwitches[] = {"pool_include_prefix",
-                                          "use_post_norm",
-                                          "use_rot_pos_emb",
-                                          "qk_norm",
-                                          "pre_norm",
-                                          "use_pre_transformer_norm",
-                                          "scale_attn_norm",
-                                          "scale_attn_inner",
-                                          "attn_only_layer_scale",
-                                          "use_shared_rel_pos_bias",
-                                          "shared_rel_pos"};
+constexpr std::string_view kSwitches[] = {
+    "use_post_norm",         "use_rot_pos_emb",         "qk_norm",
+    "attn_only_layer_scale", "use_shared_rel_pos_bias", "shared_rel_pos"};
 constexpr std::string_view kAlwaysThere[] = {"final_norm", "proj_bias", "use_rel_pos_bias"};
 
 /// Claims the arguments that the tensors show too.
@@ -91,6 +78,10 @@ void claim_arguments(HubConfig& config, const JsonFields& args) {
   claim(config, args, "qkv_bias", &VitConfig::qkv_bias);
   claim(config, args, "class_token", &VitConfig::class_token);
   claim(config, args, "swiglu_mlp", &VitConfig::swiglu_mlp);
+  for (const char* key : {"pre_norm", "use_pre_transformer_norm"})
+    claim(config, args, key, &VitConfig::norm_pre);
+  for (const char* key : {"scale_attn_norm", "scale_attn_inner"})
+    claim(config, args, key, &VitConfig::scale_attn);
   for (const char* key : {"scale_mlp_norm", "scale_mlp"})
     claim(config, args, key, &VitConfig::scale_mlp);
   const auto claim_flag = [&](const char* key, auto shown) {
@@ -154,23 +145,26 @@ void claim_arguments(HubConfig& config, const JsonFields& args) {
 /// Arguments of rotations with the architecture's own values; empty if it has no rotations.
 std::vector<std::pair<std::string, nlohmann::json>> rotation_arguments(
     const std::string& architecture) {
-  const auto found = model::find_architecture(architecture);
-  if (!found || found->config.rel_pos.empty() || found->config.rel_pos.front().rule != "rope")
-    return {};
-  const auto& options = found->config.rel_pos.front().options;
+  model::PositionSpec rule;
+  if (const auto found = model::find_architecture(architecture))
+    rule = found->config.rel_pos_of(0);
+  else if (const model::TimmModel* const timm = model::find_timm_model(architecture))
+    rule = rotations_of(*timm);
+  if (rule.rule != "rope") return {};
+  const auto& options = rule.options;
   const auto option = [&](const char* key, const char* otherwise) {
     const auto given = options.find(key);
     return given == options.end() ? std::string(otherwise) : given->second;
   };
   const bool is_mixed = option("variant", "axial") == "mixed";
-  const nlohmann::json shape =
-      option("coords", "patch") == "train" ? nlohmann::json{16, 16} : nlohmann::json();
+  const bool is_eva = option("coords", "patch") == "train" && option("order", "xy") == "ij";
+  const nlohmann::json shape = is_eva ? nlohmann::json{16, 16} : nlohmann::json();
   return {{"use_rot_pos_emb", true},
           {"rope_type", is_mixed                              ? "mixed"
                         : option("coords", "patch") == "unit" ? "dinov3"
                                                               : "cat"},
           {"rope_temperature", parse_number<double>(option("base", "100")).value_or(0)},
-          {"rope_grid_offset", 0},
+          {"rope_grid_offset", parse_number<double>(option("offset", "0")).value_or(0)},
           {"rope_grid_indexing", option("order", "xy")},
           {"rope_rotate_half", option("layout", "pairs") == "half"},
           {"ref_feat_shape", shape}};
@@ -193,8 +187,20 @@ void read_hidden_argument(HubConfig& config, const JsonFields& args, const std::
              (key == "pos_embed" && value == "learn") ||
              (key == "rel_pos_type" && (value == "mlp" || value == "bias"))) {
     return;
-  } else if (key == "act_layer" && value == "gelu") {
-    config.says_gelu = true;
+  } else if (key == "act_layer" && value.is_string() &&
+             model::find_activation(value.get<std::string>())) {
+    config.act = model::find_activation(value.get<std::string>());
+    config.says_act = true;
+    return;
+  } else if (key == "attn_pool_num_heads" && value.is_number_integer() && value > 0 &&
+             value <= kMaxWidth) {
+    config.pool_heads = value.get<std::int64_t>();
+    return;
+  } else if (key == "pool_include_prefix" && value.is_boolean()) {
+    config.pool_prefix = value.get<bool>();
+    return;
+  } else if (key == "final_norm" && value == false) {
+    config.final_norm = false;
     return;
   } else if (key == "norm_layer" && value == "layernorm") {
     constexpr double kTimms = 1e-6;
@@ -248,6 +254,11 @@ void read_architecture(HubConfig& config, const JsonFields& fields) {
     config.num_heads = timm->num_heads;
     config.layer_norm_eps = timm->layer_norm_eps;
     config.global_pool = timm->global_pool;
+    config.act = timm->act;
+    config.final_norm = timm->final_norm;
+    config.post_norm = timm->post_norm;
+    config.pool_heads = timm->pool_heads;
+    config.pool_prefix = timm->pool_prefix;
     says("embed_dim", &VitConfig::embed_dim, timm->embed_dim);
     says("patch_size", &VitConfig::patch_size, timm->patch_size);
   } else if (ours) {

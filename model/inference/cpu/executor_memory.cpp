@@ -26,6 +26,7 @@ StreamingExecutor<T>::StreamingExecutor(const PackedNetwork& network, ImageGeome
     const PackedBlock& block = net_.blocks[index];
     query_stride_ = std::max(query_stride_, block.query_width());
     widest = std::max({widest, block.key_value.out(), block.fc1.out()});
+    if (!block.norm1.weight.empty()) widest = std::max(widest, dim_);
     quantised = quantised || block.key_value.is_quantised();
     Mixing<T>* const mixing =
         std::get<std::unique_ptr<Mixing<T>>>(geometry_.layers[index].mixing).get();
@@ -149,7 +150,7 @@ typename MixingMemory<T>::Pieces StreamingExecutor<T>::plan_scratch(std::int64_t
   const std::size_t wide_bytes = padded(rows * static_cast<std::size_t>(widest) * sizeof(T));
   const std::size_t query_bytes =
       tiles_hold_windows_ ? padded(rows * static_cast<std::size_t>(query_stride_) * sizeof(T)) : 0;
-  const std::size_t token_bytes = padded(2 * dim * sizeof(float));
+  const std::size_t token_bytes = padded(head_room(net_) * sizeof(float));
   const std::size_t overview_bytes = padded(
       static_cast<std::size_t>(kernels::resize::scratch_floats(overview_columns_)) * sizeof(float));
   const auto integers = static_cast<std::size_t>(kernels::quantised_linear::row_bytes(widest));

@@ -2,6 +2,7 @@
 // the micro-kernels; no LibTorch.
 #pragma once
 
+#include "kernels/gelu/sigmoid_gelu.h"
 #include "kernels/vector/aligned_buffer.h"
 #include "model/attention/token_grid.h"
 #include "model/inference/cpu/mixing.h"
@@ -16,12 +17,20 @@
 
 namespace hydrascope::model::inference {
 
+/// A norm behind a branch; empty: none.
+struct PackedNorm {
+  kernels::AlignedBuffer<float> weight;
+  kernels::AlignedBuffer<float> bias;
+};
+
 struct PackedBlock {
   PackedLinear query;      ///< D -> query_width()
   PackedLinear key_value;  ///< D -> key_width() + D; reads the rows of query, quantised once
   PackedLinear proj;
   PackedLinear fc1;
   PackedLinear fc2;
+  PackedNorm norm1;         ///< of proj's output, in place of the norm before query and key_value
+  PackedNorm norm2;         ///< of fc2's output, in place of the norm before fc1
   bool has_kernels = true;  ///< else its mixing is a module
   [[nodiscard]] std::int64_t query_width() const { return query.out(); }
   [[nodiscard]] std::int64_t key_width(std::int64_t embed_dim) const {
@@ -29,22 +38,36 @@ struct PackedBlock {
   }
 };
 
+/// Attention pooling (FoldedPool), in float32 whatever the network's storage.
+struct PackedPool {
+  std::int64_t first = 0;  ///< the first token that is pooled
+  PackedLinear score;      ///< D -> heads
+  PackedLinear value;      ///< D -> D; rows of head h read that head's mean token
+  PackedLinear proj;
+  PackedLinear fc1;
+  PackedLinear fc2;
+};
+
 /// Pooling, norm and classifiers after the last block.
 struct PackedHead {
-  bool average = false;          ///< mean of the patch tokens instead of the class token
-  bool norm_after_pool = false;  ///< timm's fc_norm
+  bool average = false;            ///< mean of the patch tokens instead of the class token
+  std::optional<PackedPool> pool;  ///< attention over the patch tokens instead of either
+  bool norm_after_pool = false;    ///< timm's fc_norm
   kernels::AlignedBuffer<float> norm_weight;
   kernels::AlignedBuffer<float> norm_bias;
   PackedLinear classifier;  ///< float32, whatever the network's storage
   PackedLinear distilled;   ///< the second token's; empty unless the model has one
+  [[nodiscard]] bool reads_patches() const { return average || pool.has_value(); }
 };
 
 struct PackedNetwork {
   kernels::Storage storage = kernels::Storage::float32;
   std::int64_t embed_dim = 0;
   std::int64_t hidden_dim = 0;
-  bool gated_mlp = false;   ///< SwiGLU: fc1 gives a gate and, behind it, the gated values
-  bool normed_mlp = false;  ///< a LayerNorm before fc2, which has its weight and bias
+  bool gated_mlp = false;     ///< SwiGLU: fc1 gives a gate and, behind it, the gated values
+  bool normed_mlp = false;    ///< a LayerNorm before fc2, which has its weight and bias
+  bool normed_mixed = false;  ///< the same before proj
+  std::optional<kernels::gelu::SigmoidForm> gelu;  ///< of MLPs in place of GELU by erf
   std::int64_t num_heads = 0;
   std::int64_t num_prefix = 0;
   std::int64_t patch_size = 0;
@@ -54,7 +77,9 @@ struct PackedNetwork {
   /// The window size of every layer that has windows; patches lie window after window. Without it
   /// they lie in row-major order, as in the modules.
   std::optional<GridExtent> window;
-  PackedLinear patch_embed;  ///< reads rows (channel, y, x)
+  PackedLinear patch_embed;                       ///< reads rows (channel, y, x)
+  kernels::AlignedBuffer<float> norm_pre_weight;  ///< empty: no norm before the first block
+  kernels::AlignedBuffer<float> norm_pre_bias;
   std::vector<PackedBlock> blocks;
   PackedHead head;
 

@@ -71,12 +71,16 @@ void StreamingExecutor<T>::project(std::size_t layer, const Tile& t, int thread,
                                    StageClock& clock) {
   const PackedBlock& block = net_.blocks[layer];
   Scratch& scratch = scratch_of(thread);
-  layer_norm(tokens(t), t.rows, dim_, scratch.rows);
+  const T* read = tokens(t);
+  if (block.norm1.weight.empty()) {
+    layer_norm(read, t.rows, dim_, scratch.rows);
+    read = scratch.rows;
+  }
   clock.lap(Stage::layer_norm);
   MixingRows<T> rows = rows_of(layer, t, scratch);
   if (!layers_[layer].manner.wants_all_queries) rows.queried = t.rows_before(queries_of(layer));
   const LinearInput<T> normalised =
-      input(block.key_value, scratch.rows, t.rows, scratch, layer, &BlockRanges::qkv);
+      input(block.key_value, read, t.rows, scratch, layer, &BlockRanges::qkv);
   apply(block.key_value, normalised, t.rows, rows.keys, rows.stride, Epilogue::store);
   apply(block.query, normalised, rows.queried, rows.queries, rows.query_stride, Epilogue::store);
   if (const RotationTable& rotation = geometry_.layers[layer].rotation; !rotation.empty()) {
@@ -104,22 +108,50 @@ void StreamingExecutor<T>::finish_block(std::size_t layer, const Tile& t, int th
     mixed = mixed_.data() + row(t) * dim_;
   else
     of_layer.mixing->mix(rows_of(layer, t, scratch), of_layer.memory, thread, scratch.rows);
+  if (net_.normed_mixed) {
+    layer_norm(mixed, t.rows, dim_, scratch.rows);
+    mixed = scratch.rows;
+  }
   clock.lap(Stage::attention);
   if (t.rows == 0) return;
-  apply(block.proj, input(block.proj, mixed, t.rows, scratch, layer, &BlockRanges::proj), t.rows, x,
-        dim_, Epilogue::add);
+  add_branch(block.proj, block.norm1,
+             input(block.proj, mixed, t.rows, scratch, layer, &BlockRanges::proj), t.rows,
+             scratch.wide, x);
   clock.lap(Stage::proj);
-  layer_norm(x, t.rows, dim_, scratch.rows);
+  const T* read = x;
+  if (block.norm2.weight.empty()) {
+    layer_norm(x, t.rows, dim_, scratch.rows);
+    read = scratch.rows;
+  }
   clock.lap(Stage::layer_norm);
-  apply(block.fc1, input(block.fc1, scratch.rows, t.rows, scratch, layer, &BlockRanges::fc1),
-        t.rows, scratch.wide, block.fc1.out(), net_.gated_mlp ? Epilogue::store : Epilogue::gelu);
+  apply(block.fc1, input(block.fc1, read, t.rows, scratch, layer, &BlockRanges::fc1), t.rows,
+        scratch.wide, block.fc1.out(),
+        net_.gated_mlp || net_.gelu ? Epilogue::store : Epilogue::gelu);
+  if (net_.gelu)
+    kernels::gelu::sigmoid_gelu(kernels::gelu::SigmoidGeluParams<T>{
+        scratch.wide, t.rows * net_.hidden_dim, *net_.gelu, scratch.wide});
   if (net_.gated_mlp)
     swiglu::swiglu(swiglu::SwigluParams<T>{scratch.wide, t.rows, net_.hidden_dim, scratch.wide});
   if (net_.normed_mlp) layer_norm(scratch.wide, t.rows, net_.hidden_dim, scratch.wide);
-  apply(block.fc2, input(block.fc2, scratch.wide, t.rows, scratch, layer, &BlockRanges::fc2),
-        t.rows, x, dim_, Epilogue::add);
+  add_branch(block.fc2, block.norm2,
+             input(block.fc2, scratch.wide, t.rows, scratch, layer, &BlockRanges::fc2), t.rows,
+             scratch.rows, x);
   if (layer + 1 < net_.blocks.size()) add_positions(layer + 1, t);
   clock.lap(Stage::mlp);
+}
+
+/// x += norm(last(input)), or x += last(input) without a norm. `room` is for `rows` tokens.
+template <class T>
+void StreamingExecutor<T>::add_branch(const PackedLinear& last, const PackedNorm& norm,
+                                      const LinearInput<T>& input, std::int64_t rows, T* room,
+                                      T* x) const {
+  if (norm.weight.empty()) return apply(last, input, rows, x, dim_, Epilogue::add);
+  apply(last, input, rows, room, dim_, Epilogue::store);
+  kernels::layer_norm::layer_norm(
+      kernels::layer_norm::LayerNormParams<T>{room, dim_, rows, dim_, norm.weight.data(),
+                                              norm.bias.data(), net_.layer_norm_eps, room, dim_});
+  for (std::int64_t i = 0; i < rows * dim_; ++i)
+    x[i] = T(static_cast<float>(x[i]) + static_cast<float>(room[i]));
 }
 
 /// Adds the block's own table of positions to the patches that enter it.
@@ -158,6 +190,12 @@ void StreamingExecutor<T>::run(const float* images, std::int64_t count, float* l
     StageClock clock = clock_of(thread);
     const Tile t = tile_of(item, extent_);
     embed(images, t, scratch_of(thread));
+    if (!net_.norm_pre_weight.empty()) {
+      T* const x = tokens(t);
+      kernels::layer_norm::layer_norm(kernels::layer_norm::LayerNormParams<T>{
+          x, dim_, t.rows, dim_, net_.norm_pre_weight.data(), net_.norm_pre_bias.data(),
+          net_.layer_norm_eps, x, dim_});
+    }
     note_tokens(0, t);
     clock.lap(Stage::patch_embed);
     if (depth > 0 && !projects_late(0, t)) project(0, t, thread, clock);

@@ -3,11 +3,11 @@
 //   -> its mixing absorbs them (mixing.h)
 // Only x and q (N x D) live between layers, and the mixing's memory: Hydra keeps a D-vector, linear
 // attention one state per head, softmax and windows their keys and values. The MLP's 4 D activation
-// and the 3 D of qkv never leave a core's cache. Threads meet once per layer where the mixing needs
-// no more than its tiles, and once more for each pass before them: Hydra and linear attention
-// combine their tiles' sums, and the prefix of windows waits for the sums over all other tiles'
-// keys (`passes`, mixing.h). In the last block, with a class token pooled, only prefix tokens have a query, an output
-// and an MLP: exact for every mechanism.
+// and the 3 D of qkv never leave a core's cache. Threads meet once per layer if the mixing needs no
+// more than its tiles, and once more to combine what the tiles absorbed (`Mixing::combine`): Hydra
+// and linear attention add the sums of their tiles, and the prefix of windows waits for the sums
+// over the keys of all other tiles. In the last block, with a class token pooled, only prefix tokens
+// have a query, an output and an MLP, which is exact for every mechanism.
 //
 // A result depends on the tiles (their number follows the caches and, for small images, the
 // threads) through the order of float32 sums over tokens only; it never depends on which thread ran
@@ -71,7 +71,7 @@ class StreamingExecutor {
     T* wide;     ///< (tile, widest activation)
     T* queries;  ///< (tile, query_stride), for tiles that are projected late
     kernels::quantised_linear::Rows quantised;  ///< a linear layer's input
-    float* token;                               ///< (2 D), for the head
+    float* token;                               ///< (head_room), for the head
     float* overview;                            ///< a row of the picture that is reduced
     ChannelRanges ranges;                       ///< empty unless they are asked for
   };
@@ -101,6 +101,8 @@ class StreamingExecutor {
   void project(std::size_t layer, const Tile& t, int thread, StageClock& clock);
   void finish_block(std::size_t layer, const Tile& t, int thread, StageClock& clock);
   void add_positions(std::size_t layer, const Tile& t);
+  void add_branch(const PackedLinear& last, const PackedNorm& norm, const LinearInput<T>& input,
+                  std::int64_t rows, T* room, T* x) const;
   LinearInput<T> input(const PackedLinear& layer, const T* rows, std::int64_t count,
                        Scratch& scratch, std::size_t block, RangeSite site) const;
   void layer_norm(const T* x, std::int64_t rows, std::int64_t dim, T* y) const;
@@ -120,7 +122,7 @@ class StreamingExecutor {
   [[nodiscard]] MixingRows<T> rows_of(std::size_t layer, const Tile& t, const Scratch& of_thread);
   /// Tokens that have a query in `layer`.
   [[nodiscard]] std::int64_t queries_of(std::size_t layer) const {
-    if (layer + 1 < net_.blocks.size() || net_.head.average) return num_tokens_;
+    if (layer + 1 < net_.blocks.size() || net_.head.reads_patches()) return num_tokens_;
     return std::max<std::int64_t>(1, net_.num_prefix);
   }
 

@@ -5,9 +5,10 @@
 #include "model/training/data/crop.h"
 #include "model/training/data/rand_augment.h"
 
-#include <ATen/ops/_upsample_bicubic2d_aa.h>
+#include <ATen/ATen.h>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 
 namespace hydrascope::model::training {
@@ -17,12 +18,44 @@ double pixels_of(image::Size size) {
   return static_cast<double>(size.height) * static_cast<double>(size.width);
 }
 
-void paste(const image::Picture& part, std::int64_t top, std::int64_t left,
-           image::Picture& picture) {
-  for (std::int64_t y = 0; y < part.height; ++y) {
-    std::copy_n(part.rgb.data() + y * part.width * 3, part.width * 3,
-                picture.rgb.data() + ((top + y) * picture.width + left) * 3);
+/// The border of a picture in a scene. Pasted edges are in no photograph, and a student that saw no
+/// others learns to find them.
+struct Border {
+  double exponent;  ///< of the superellipse that is kept: 2 an ellipse; 0: all, with hard edges
+  double softness;  ///< width of the fading rim over the superellipse's radius
+  double tint;      ///< the share of the background's mean colour in the picture's
+};
+
+Border draw_border(RandomStream& stream) {
+  constexpr std::uint64_t kForms = 3;
+  const std::uint64_t form = stream.below(kForms);
+  if (form == 0) return {0, 0, 0};
+  constexpr double kAlmostSquare = 6;
+  return {form == 1 ? kAlmostSquare : 2, stream.uniform(0.1, 0.4), stream.uniform(0, 0.5)};
+}
+
+/// How much of a picture shows, (edge, edge): 1 inside, 0 outside of the superellipse.
+at::Tensor mask_of(const Border& border, std::int64_t edge) {
+  const at::Tensor across =
+      (at::arange(edge, at::kDouble) + 0.5) * (2.0 / static_cast<double>(edge)) - 1;
+  const at::Tensor powers = across.abs().pow(border.exponent);
+  const at::Tensor radius = (powers.unsqueeze(0) + powers.unsqueeze(1)).pow(1 / border.exponent);
+  const at::Tensor inside = ((1 - radius) / border.softness).clamp(0, 1);
+  return (inside * inside * (3 - 2 * inside)).to(at::kFloat);
+}
+
+/// Puts `part`, (3, edge, edge), into `scene`, (3, H, W), both normalised.
+void paste(at::Tensor part, std::int64_t top, std::int64_t left, RandomStream& stream,
+           at::Tensor& scene) {
+  const Border border = draw_border(stream);
+  const std::int64_t edge = part.size(1);
+  at::Tensor place = scene.narrow(1, top, edge).narrow(2, left, edge);
+  if (border.exponent > 0) {
+    constexpr std::array<std::int64_t, 2> kPixels{1, 2};
+    const at::Tensor difference = place.mean(kPixels, true) - part.mean(kPixels, true);
+    part = place + mask_of(border, edge) * (part + border.tint * difference - place);
   }
+  place.copy_(part);
 }
 
 /// A random part of the background, at least the smallest that covers the view without being
@@ -117,6 +150,7 @@ at::Tensor make_view(const AugmentOptions& options, const ResolutionOptions& res
     return normalise(options, view);
   }
   image::Picture canvas = canvas_of(*background, step.size, stream);
+  at::Tensor scene = normalise(options, canvas);
   const bool is_wide = step.size.width >= step.size.height;
   const std::int64_t longer = is_wide ? step.size.width : step.size.height;
   const std::int64_t shorter = is_wide ? step.size.height : step.size.width;
@@ -126,10 +160,11 @@ at::Tensor make_view(const AugmentOptions& options, const ResolutionOptions& res
     const std::int64_t along =
         i * strip + static_cast<std::int64_t>(stream.below(strip - edge + 1));
     const auto across = static_cast<std::int64_t>(stream.below(shorter - edge + 1));
-    paste(cut(*pictures[static_cast<std::size_t>(i)], {edge, edge}, 1), is_wide ? across : along,
-          is_wide ? along : across, canvas);
+    image::Picture part = cut(*pictures[static_cast<std::size_t>(i)], {edge, edge}, 1);
+    paste(normalise(options, part), is_wide ? across : along, is_wide ? along : across, stream,
+          scene);
   }
-  return normalise(options, canvas);
+  return scene;
 }
 
 at::Tensor scene_of(const at::Tensor& image, const AugmentOptions& options,
@@ -140,9 +175,9 @@ at::Tensor scene_of(const at::Tensor& image, const AugmentOptions& options,
   const std::int64_t edge = draw_edge(resolutions, std::min(size.height, size.width), stream);
   const at::Tensor part = at::_upsample_bicubic2d_aa(image.unsqueeze(0).cpu(), {edge, edge},
                                                      /*align_corners=*/false);
-  scene.narrow(1, static_cast<std::int64_t>(stream.below(size.height - edge + 1)), edge)
-      .narrow(2, static_cast<std::int64_t>(stream.below(size.width - edge + 1)), edge)
-      .copy_(part.squeeze(0));
+  const auto top = static_cast<std::int64_t>(stream.below(size.height - edge + 1));
+  const auto left = static_cast<std::int64_t>(stream.below(size.width - edge + 1));
+  paste(part.squeeze(0), top, left, stream, scene);
   return scene;
 }
 

@@ -49,7 +49,8 @@ ResolutionStep draw_resolution(const ResolutionOptions& options, image::Size tea
 /// options.size). Crops and flips are `augment`'s; colours stay. Without a background the one
 /// picture fills the view; if the view's aspect ratio differs from the teacher's, the teacher sees
 /// it squashed. Parts of a scene lie in equal strips of its longer edge, so that none covers
-/// another; their sizes are drawn uniformly in their logarithm.
+/// another; their sizes are drawn uniformly in their logarithm. A third of the parts keep hard edges;
+/// the others fade into the background at a rounded rim and take up to half of its mean colour.
 at::Tensor make_view(const AugmentOptions& options, const ResolutionOptions& resolutions,
                      const ResolutionStep& step,
                      const std::vector<std::shared_ptr<const image::Picture>>& pictures,

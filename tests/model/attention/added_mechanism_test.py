@@ -112,6 +112,14 @@ class AddedMechanism(unittest.TestCase):
         self.assertEqual([str(Path(command["file"]).relative_to(self.tree)) for command in self.new],
                          [str(name) for name in self.files if name.suffix == ".cpp"])
 
+    def test_the_reading_list_is_short(self) -> None:
+        guide = (ROOT / "docs" / "adding_a_mechanism.md").read_text()
+        most = int(re.search(r"at most (\d+) lines", guide)[1])
+        headers = ["model/attention/attention.h", "model/attention/kernel_form.h", "model/inference/cpu/mixing.h",
+                   "model/inference/cpu/tile_shape.h"]
+        files = [ROOT / name for name in headers] + [ADDED / name for name in self.files]
+        self.assertLessEqual(sum(len(file.read_text().splitlines()) for file in files), most)
+
     def test_the_program_computes_by_its_kernels(self) -> None:
         program = self.link("hydrascope-engine")
         for module in BUILD.glob("libhydrascope_opencv_*.so"):

@@ -29,16 +29,16 @@ TEST(ContradictionsTest, ATensorOfAnotherPartIsAnError) {
   write_as(model, plain, Names::timm, "");
   for (const char* name :
        {"blocks.0.attn.gate", "blocks.1.attn.foo.weight", "blocks.0.attn.inner_attn_ln.weight",
-        "blocks.0.attn.rel_pos_h", "blocks.0.attn.logit_scale", "blocks.0.attn.norm.weight",
-        "blocks.0.attn.q_norm.weight", "blocks.1.attn.rel_pos.mlp.fc1.weight", "blocks.1.pos_embed",
-        "blocks.0.attn.lambda_k1", "blocks.0.attn.relative_position_bias_table2"}) {
+        "blocks.0.attn.rel_pos_h", "blocks.0.attn.logit_scale", "blocks.0.attn.q_norm.weight",
+        "blocks.1.attn.rel_pos.mlp.fc1.weight", "blocks.1.pos_embed", "blocks.0.attn.lambda_k1",
+        "blocks.0.attn.relative_position_bias_table2"}) {
     const Checkpoint file =
         Checkpoint::open(with_tensor(plain, folder.path() / "a.safetensors", name));
     VisionTransformer target(small());
     EXPECT_ERROR(file.load_into(*target), failed, "this program does not compute", name);
   }
-  for (const char* name : {"norm_pre.weight", "blocks.0.ls3.gamma", "blocks.0.norm3.weight",
-                           "patch_embed.norm.weight", "head.fc.weight", "pre_logits.fc.weight"}) {
+  for (const char* name : {"blocks.0.ls3.gamma", "blocks.0.norm3.weight", "patch_embed.norm.weight",
+                           "head.fc.weight", "pre_logits.fc.weight"}) {
     const Checkpoint file =
         Checkpoint::open(with_tensor(plain, folder.path() / "a.safetensors", name));
     EXPECT_ERROR(file.deduce_config(), unsupported_format, "this program does not compute", name);
@@ -46,6 +46,12 @@ TEST(ContradictionsTest, ATensorOfAnotherPartIsAnError) {
   EXPECT_ERROR(Checkpoint::open(
                    with_tensor(plain, folder.path() / "a.safetensors", "blocks.0.mlp.w12.weight")),
                failed, "stand both for blocks.0.mlp.fc1.weight");
+  // Parts that this program computes in networks which have another activation as well.
+  for (const char* name : {"norm_pre.weight", "attn_pool.latent", "blocks.0.attn.norm.weight"}) {
+    const Checkpoint file =
+        Checkpoint::open(with_tensor(plain, folder.path() / "a.safetensors", name));
+    EXPECT_ERROR(file.deduce_config(), failed, "activation", "config.json");
+  }
   for (const char* name :
        {"mask_token", "blocks.0.attn.relative_position_index", "decoder_embed.weight"})
     expect_equal_logits(model, with_tensor(plain, folder.path() / "a.safetensors", name));

@@ -34,17 +34,7 @@ const fs::path kGoldens = fs::path(HYDRASCOPE_SOURCE_DIR) / "tests/data/layouts"
 /// Goldens whose network has a part that is not computed, and words of the refusal.
 const std::map<std::string, std::string>& refused() {
   static const std::map<std::string, std::string> kRefused{
-      {"transformers_4_clip", "quick_gelu"},
-      {"transformers_4_clip_classifier", "quick_gelu"},
-      {"transformers_4_clip_projection", "quick_gelu"},
-      {"transformers_4_clip_vision", "pre_layrnorm"},
-      {"transformers_4_dinov2_classifier", "side by side"},
-      {"transformers_4_siglip", "gelu_pytorch_tanh"},
-      {"transformers_4_siglip_classifier", "gelu_pytorch_tanh"},
-      {"transformers_4_siglip_vision", "gelu_pytorch_tanh"},
-      {"transformers_5_clip_vision", "pre_layrnorm"},
-      {"transformers_5_siglip_vision", "gelu_pytorch_tanh"},
-      {"open_clip", "quick_gelu"}};
+      {"transformers_4_dinov2_classifier", "side by side"}};
   return kRefused;
 }
 

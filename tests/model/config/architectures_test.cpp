@@ -136,13 +136,19 @@ TEST(TimmModelsTest, EveryNameOfTimmsIsComputedOrRefusedByItsParts) {
     EXPECT_EQ(json(found->num_heads), timm.at("num_heads"));
     EXPECT_EQ(json(found->layer_norm_eps), timm.at("layer_norm_eps"));
     EXPECT_EQ(model::name(found->global_pool), timm.at("global_pool").get<std::string>());
+    EXPECT_EQ(model::name(found->act), timm.at("act").get<std::string>());
+    EXPECT_EQ(found->final_norm, timm.at("final_norm").get<bool>());
+    EXPECT_EQ(found->post_norm, timm.at("post_norm").get<bool>());
+    EXPECT_EQ(json(found->pool_heads), timm.at("pool_heads"));
+    EXPECT_EQ(found->pool_prefix, timm.at("pool_prefix").get<bool>());
+    EXPECT_EQ(found->rotations, timm.at("rotations").get<std::string>());
     if (const auto ours = find_architecture(name)) {
       EXPECT_EQ(ours->config.num_heads, found->num_heads);
       EXPECT_EQ(ours->config.layer_norm_eps, found->layer_norm_eps);
       EXPECT_EQ(ours->config.global_pool, found->global_pool);
     }
   }
-  EXPECT_EQ(computed, 143U);
+  EXPECT_EQ(computed, 234U);
   EXPECT_EQ(why_not_computed("swin_tiny_patch4_window7_224"),
             "is of timm's swin_transformer, which is no plain vision transformer");
   for (const char* name : {"", "vit", "mine", "vit_tiny_patch16_96", "vit_base"})

@@ -72,5 +72,20 @@ TEST(PlanRotationTest, OtherRulesRunAsModules) {
                "'softmax' with the position rule 'alibi'", "blocks.1.attn");
 }
 
+TEST(PlanRotationTest, NoMechanismDropsARule) {
+  const c10::InferenceMode inference;
+  const at::Tensor images = at::randn({1, 3, 64, 64});
+  for (const MechanismEntry* mechanism : mechanisms()) {
+    // Their layers find other keys where rounding differs.
+    if (!mechanism->takes_positions || mechanism->name == "routing") continue;
+    for (const PositionEntry* rule : position_rules()) {
+      SCOPED_TRACE(mechanism->name + " " + rule->name);
+      const VisionTransformer model = turned_model(small(mechanism->name), rule->name, {});
+      const at::Tensor expected = VisionTransformer(model)->forward(images);
+      EXPECT_LT(relative(InferencePlan(model, {}).logits(images), expected), 1e-5);
+    }
+  }
+}
+
 }  // namespace plan_rotation_test
 }  // namespace hydrascope::model::inference

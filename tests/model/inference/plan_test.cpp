@@ -51,6 +51,15 @@ TEST_P(PlanOfMechanism, EqualsTheModules) {
   expect_equal_to_modules(small(GetParam()), at::randn({2, 3, 64, 64}));
 }
 
+// Windows want their patches one after the other, and other layers may serve that order or not.
+TEST_P(PlanOfMechanism, EqualsTheModulesBetweenWindows) {
+  at::manual_seed(5);
+  VitConfig config = small("window:0," + GetParam() + ":1,window:2");
+  for (AttentionSpec& spec : config.attention)
+    if (spec.mechanism == "window") spec.options["size"] = "4";
+  expect_equal_to_modules(config, at::randn({1, 3, 104, 136}));
+}
+
 INSTANTIATE_TEST_SUITE_P(All, PlanOfMechanism, ::testing::ValuesIn(mechanism_names()),
                          [](const auto& mechanism) { return mechanism.param; });
 
@@ -135,6 +144,7 @@ TEST(PlanTest, EqualsTheModulesForEveryShapeOfModel) {
     }
   };
   for (const auto& change : shapes_of_model()) changed(change);
+  for (const auto& change : shapes_of_cpu()) changed(change);
 }
 
 TEST(PlanTest, AFewTokensMoreThanATileAndMany) {

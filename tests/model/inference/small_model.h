@@ -48,6 +48,35 @@ inline std::vector<std::function<void(VitConfig&)>> shapes_of_model() {
           [](VitConfig& c) { c.layer_norm_eps = 1e-2; }};
 }
 
+/// Parts that the GPU's plan leaves to the modules.
+inline std::vector<std::function<void(VitConfig&)>> shapes_of_cpu() {
+  return {[](VitConfig& c) { c.act = Activation::quick_gelu; },
+          [](VitConfig& c) { c.act = Activation::gelu_tanh; },
+          [](VitConfig& c) {
+            c.norm_pre = true;
+            c.patch_bias = false;
+          },
+          [](VitConfig& c) { c.scale_attn = true; },
+          [](VitConfig& c) { c.post_norm = true; },
+          [](VitConfig& c) {
+            c.post_norm = true;
+            c.layer_scale = true;
+          },
+          [](VitConfig& c) { c.final_norm = false; },
+          [](VitConfig& c) {
+            c.final_norm = false;
+            c.global_pool = Pooling::avg;
+          },
+          [](VitConfig& c) { c.global_pool = Pooling::map; },
+          [](VitConfig& c) {
+            c.global_pool = Pooling::map;
+            c.class_token = false;
+            c.act = Activation::gelu_tanh;
+            c.pool_heads = 4;
+            c.pool_prefix = true;
+          }};
+}
+
 inline std::vector<std::string> mechanism_names() {
   std::vector<std::string> names;
   for (const MechanismEntry* entry : mechanisms()) names.emplace_back(entry->name);

@@ -35,7 +35,7 @@ def is_state(model: object) -> bool:
 
 
 def attention_of(model: nn.Module) -> list[tuple[str, dict[str, str]]]:
-    """What each layer runs: the mechanism and its options."""
+    """The mechanism of each layer and its options."""
     found = [getattr(one, "attn", None) for one in model.blocks]  # type: ignore[union-attr]
     return [(one.mechanism, one.options) if isinstance(one, Attention) else ("softmax", {}) for one in found]
 
@@ -127,7 +127,7 @@ _SETTINGS = ("num_heads", "rotate_half", "temperature", "grid_offset", "grid_ind
 
 
 def _parts(model: Any) -> dict[str, str]:
-    """What a model is made of: classes and settings of its modules, but for what is for training alone, and its pooling."""
+    """The parts of a model: classes and settings of its modules, but for what is for training alone, and its pooling."""
     def shown(one: nn.Module) -> str:
         settings = [one.extra_repr(), *(f"{name}={getattr(one, name)}" for name in _SETTINGS if hasattr(one, name))]
         return f"{type(one).__name__}({', '.join(filter(None, settings))})"
