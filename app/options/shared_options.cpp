@@ -111,7 +111,7 @@ std::vector<Option> preprocessing_options() {
           text("crop-mode",
                "way to a square: the centre, the squashed picture, or the picture with a border",
                into(&TransformRequest::crop_mode, image::parse_crop_mode), otherwise("the model's"),
-               one_of({"center", "squash", "border"})),
+               one_of({"center", "squash", "border", "center_floor"})),
           text("interpolation", "filter that resizes pictures",
                into(&TransformRequest::interpolation, image::parse_interpolation),
                otherwise("the model's"), one_of({"bicubic", "bilinear", "nearest"})),

@@ -1,6 +1,7 @@
 #include "model/checkpoint/checkpoint.h"
 
 #include "kernels/error.h"
+#include "kernels/number_text.h"
 #include "model/checkpoint/formats/refused_weights.h"
 #include "model/checkpoint/formats/safetensors_header.h"
 #include "model/config/architectures.h"
@@ -70,8 +71,8 @@ Checkpoint Checkpoint::open(const std::filesystem::path& path, const WeightFileO
 void Checkpoint::name_tensors() {
   std::map<std::string, NamedTensor> named;
   for (std::size_t i = 0; i < tensors().size(); ++i) {
-    const auto& [target, part, parts] = mapping_.keys[i];
-    if (target.empty()) continue;
+    const auto& [target, part, parts, form, left_out] = mapping_.keys[i];
+    if (target.empty() || form == Form::no_key_bias) continue;
     if (target == "rope.freqs" && tensors()[i].shape.size() == 4) {
       share_out(tensors()[i], named);
       continue;
@@ -90,26 +91,10 @@ void Checkpoint::name_tensors() {
     }
     tensor.parts[slot] = &tensors()[i];
   }
-  // Keys of EVA's models have no bias, queries and values have one.
-  const auto lacks_key_bias = [&](const auto& item) {
-    const auto& [name, tensor] = item;
-    return mapping_.layout->native && name.ends_with(".attn.qkv.bias") &&
-           tensor.parts.size() == kJoined && tensor.parts[0] != nullptr &&
-           tensor.parts[1] == nullptr && tensor.parts[2] != nullptr;
-  };
-  for (const auto& item : named) {
-    if (lacks_key_bias(item))
-      zeros_.resize(std::max(zeros_.size(), item.second.parts[0]->data.size()));
-  }
-  for (auto& item : named) {
-    if (!lacks_key_bias(item)) continue;
-    TensorView& zeros = derived_.emplace_back(*item.second.parts[0]);
-    zeros.data = std::span(zeros_).first(zeros.data.size());
-    item.second.parts[1] = &zeros;
-  }
+  reform(named);
   // DeiTForImageClassification keeps the distillation token and classifies without it.
-  if (!mapping_.layout->native && named.contains("dist_token") && named.contains("head.weight") &&
-      !named.contains("head_dist.weight")) {
+  if (mapping_.layout->origin == Origin::hugging_face && named.contains("dist_token") &&
+      named.contains("head.weight") && !named.contains("head_dist.weight")) {
     named["reg_token"] = std::move(named["dist_token"]);
     named.erase("dist_token");
     notes_.push_back("the distillation token has no classifier of its own: it is a register here");
@@ -132,6 +117,77 @@ void Checkpoint::name_tensors() {
   }
 }
 
+void Checkpoint::reform(std::map<std::string, NamedTensor>& named) {
+  // The parts of a tensor whose shape is not what `Form` needs stay; the loader names them.
+  const auto whole = [&](const std::string& name, std::size_t rank) -> const TensorView* {
+    const auto found = named.find(name);
+    if (found == named.end() || found->second.parts.size() != 1) return nullptr;
+    const TensorView* part = found->second.parts.front();
+    return part->shape.size() == rank && !part->data.empty() ? part : nullptr;
+  };
+  const auto put = [&](const std::string& name, const TensorView* part) {
+    named[name].parts = {part};
+  };
+  for (const MappedKey& key : mapping_.keys) {
+    const bool is_transposed = key.form == Form::transposed_projection;
+    if (key.form == Form::tokens) {
+      if (const TensorView* token = whole(key.target, 1))
+        put(key.target, derived_.reshaped(*token, {1, 1, token->shape[0]}));
+      if (const TensorView* table = whole(key.target, 2))
+        put(key.target, derived_.reshaped(*table, {1, table->shape[0], table->shape[1]}));
+    } else if (key.form == Form::projection || is_transposed) {
+      const TensorView* weight = whole(key.target, 2);
+      if (weight == nullptr || named.contains("head.bias")) continue;
+      if (is_transposed) put(key.target, derived_.transposed(*weight));
+      put("head.bias", derived_.zeros(*weight, {weight->shape[is_transposed ? 1 : 0]}));
+    } else if (key.form == Form::unplaced) {
+      const TensorView* registers = whole(key.target, 3);
+      const TensorView* table = whole("pos_embed", 3);
+      if (registers == nullptr || table == nullptr || table->shape[0] != 1 ||
+          table->shape[2] != registers->shape[2])
+        continue;
+      put("pos_embed",
+          derived_.with_rows(*table, named.contains("cls_token") ? 1 : 0, registers->shape[1]));
+    } else if (key.form == Form::no_key_bias) {
+      const TensorView* bias = whole(key.target, 1);
+      if (bias != nullptr && bias->shape[0] % kJoined == 0)
+        put(key.target, derived_.zeroed(*bias, bias->shape[0] / kJoined, bias->shape[0] / kJoined));
+    }
+  }
+  // Keys of EVA's, BEiT's and DINOv3's models have no bias, queries and values have one.
+  const auto has_key_bias = [](const auto& item) {
+    return item.first.ends_with(".attn.qkv.bias") && item.second.parts.size() == kJoined &&
+           item.second.parts[1] != nullptr;
+  };
+  if (std::ranges::none_of(named, has_key_bias)) {
+    for (auto& [name, tensor] : named) {
+      if (name.ends_with(".attn.qkv.bias") && tensor.parts.size() == kJoined &&
+          tensor.parts[0] != nullptr && tensor.parts[2] != nullptr)
+        tensor.parts[1] = derived_.zeros(*tensor.parts[0], tensor.parts[0]->shape);
+    }
+  }
+  for (const std::string of : {"weight", "bias"}) {
+    const std::string rows = std::string(kPoolingRows) + of;
+    const TensorView* joined = whole(rows, of == "weight" ? 2 : 1);
+    if (joined == nullptr || joined->shape[0] % kJoined != 0) continue;
+    const std::int64_t third = joined->shape[0] / kJoined;
+    put("attn_pool.q." + of, derived_.rows(*joined, 0, third));
+    put("attn_pool.kv." + of, derived_.rows(*joined, third, 2 * third));
+    named.erase(rows);
+  }
+  if (const TensorView* shared = whole(std::string(kSharedTable), 2)) {
+    std::vector<std::string> blocks;
+    for (const auto& item : named) {
+      constexpr std::string_view kEnd = ".attn.qkv.weight";
+      if (item.first.ends_with(kEnd))
+        blocks.push_back(item.first.substr(0, item.first.size() - kEnd.size()));
+    }
+    for (const std::string& block : blocks)
+      put(block + ".attn.rel_pos.relative_position_bias_table", shared);
+    named.erase(std::string(kSharedTable));
+  }
+}
+
 void Checkpoint::share_out(const TensorView& of_all, std::map<std::string, NamedTensor>& named) {
   const std::vector<std::int64_t>& shape = of_all.shape;
   constexpr std::int64_t kMostLayers = 1024;
@@ -140,7 +196,7 @@ void Checkpoint::share_out(const TensorView& of_all, std::map<std::string, Named
                 of_all.name + ": expected (2, layers, heads, features), found " + shape_text(shape),
                 file().string());
   }
-  const std::size_t bytes = of_all.data.size() / static_cast<std::size_t>(2 * shape[1]);
+  const TensorView* layers = derived_.reshaped(of_all, {2 * shape[1], shape[2], shape[3]});
   for (std::int64_t layer = 0; layer < shape[1]; ++layer) {
     NamedTensor& tensor = named["blocks." + std::to_string(layer) + ".attn.rope.freqs"];
     if (!tensor.parts.empty()) {
@@ -149,13 +205,8 @@ void Checkpoint::share_out(const TensorView& of_all, std::map<std::string, Named
                       std::to_string(layer) + ".attn.rope.freqs",
                   file().string());
     }
-    for (std::int64_t axis = 0; axis < 2; ++axis) {
-      TensorView& part = derived_.emplace_back(of_all);
-      part.shape = {1, shape[2], shape[3]};
-      part.data =
-          of_all.data.subspan(static_cast<std::size_t>(axis * shape[1] + layer) * bytes, bytes);
-      tensor.parts.push_back(&part);
-    }
+    for (std::int64_t axis = 0; axis < 2; ++axis)
+      tensor.parts.push_back(derived_.rows(*layers, axis * shape[1] + layer, 1));
   }
 }
 
@@ -164,6 +215,7 @@ void Checkpoint::add_notes() {
   if (!entry().empty()) notes_.push_back("the weights are '" + entry() + "' of the file");
   if (contents_.has_unused_ema())
     notes_.push_back("the file also holds averaged weights: `use_ema` takes them");
+  for (const std::string& part : mapping_.left_out()) notes_.push_back("left out: " + part);
   std::string prefixes;
   for (const std::string& prefix : stripped()) prefixes += prefix;
   if (prefixes.empty()) return;
@@ -193,10 +245,12 @@ void Checkpoint::settle_hub() {
   }
   if (is_own()) return;
   std::ranges::copy(hub_.notes, std::back_inserter(notes_));
-  if (!mapping_.layout->native && hub_.kind != HubConfig::Kind::hugging_face) {
-    notes_.push_back(
-        "no config.json of Hugging Face beside the weights: its LayerNorm eps of 1e-12 and exact "
-        "GELU are assumed");
+  const Layout& layout = *mapping_.layout;
+  if (layout.origin == Origin::hugging_face && hub_.kind != HubConfig::Kind::hugging_face &&
+      !layout.activation.empty()) {
+    notes_.push_back("no config.json of Hugging Face beside the weights: its LayerNorm eps of " +
+                     shortest_number(layout.layer_norm_eps) + " and " +
+                     (layout.activation == "gelu" ? "exact" : "tanh") + " GELU are assumed");
   }
 }
 

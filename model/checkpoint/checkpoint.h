@@ -2,6 +2,7 @@
 // loading them into modules with every difference listed at once.
 #pragma once
 
+#include "model/checkpoint/derived_tensors.h"
 #include "model/checkpoint/formats/weight_file.h"
 #include "model/checkpoint/hub/hub_config.h"
 #include "model/checkpoint/hub/key_map.h"
@@ -144,6 +145,8 @@ class Checkpoint {
 
  private:
   void name_tensors();
+  /// Reshapes, cuts and completes tensors that the file keeps in another form than the modules.
+  void reform(std::map<std::string, NamedTensor>& named);
   /// Cuts a tensor of all blocks into the blocks' parts: timm's rope.freqs (2, depth, H, d / 2).
   void share_out(const TensorView& of_all, std::map<std::string, NamedTensor>& named);
   /// In our own files the metadata win: a contradicting configuration beside them is dropped.
@@ -166,6 +169,8 @@ class Checkpoint {
   [[nodiscard]] std::optional<std::int64_t> said_num_heads(std::int64_t embed_dim) const;
   /// LayerNorm's eps; nothing for timm's files unless a configuration says it.
   [[nodiscard]] std::optional<double> said_layer_norm_eps() const;
+  /// Sets the activation that the configuration beside the file or the layout says.
+  void read_activation(model::VitConfig& config) const;
   [[nodiscard]] std::vector<model::AttentionSpec> stored_attention(std::int64_t depth) const;
   /// Takes over the positions that the tensors show: a learned table, the parameters of a rule.
   void deduce_positions(model::VitConfig& config) const;
@@ -175,8 +180,7 @@ class Checkpoint {
   WeightFile contents_;
   KeyMapping mapping_;
   HubConfig hub_;
-  std::deque<TensorView> derived_;  ///< parts of tensors of the file, and zeros for absent ones
-  std::vector<std::byte> zeros_;
+  DerivedTensors derived_;  ///< parts and other forms of the file's tensors, zeros for absent ones
   std::vector<NamedTensor> named_;  ///< sorted by name
   std::vector<std::string> notes_;
   std::string assumptions_;  ///< the note on assumptions

@@ -158,7 +158,7 @@ std::optional<double> Checkpoint::said_layer_norm_eps() const {
   const HubConfig* hub = hub_of_others();
   if (hub != nullptr && hub->layer_norm_eps) return hub->layer_norm_eps;
   // timm's eps depends on the architecture.
-  if (mapping_.layout->native) return std::nullopt;
+  if (mapping_.layout->origin == Origin::timm) return std::nullopt;
   return mapping_.layout->layer_norm_eps;
 }
 
@@ -183,6 +183,23 @@ std::int64_t Checkpoint::num_classes(const HeadOptions& head,
   return *said;
 }
 
+void Checkpoint::read_activation(VitConfig& config) const {
+  const HubConfig* hub = hub_of_others();
+  const bool is_of_hub = hub != nullptr && hub->kind == HubConfig::Kind::hugging_face;
+  // An architecture of timm's says it by its name.
+  if (!is_of_hub && (!architecture_name().empty() || mapping_.layout->native)) return;
+  const std::string_view word =
+      is_of_hub ? std::string_view(hub->activation) : mapping_.layout->activation;
+  if (!word.empty()) {
+    parts_of(word, config, file().string());
+  } else if (!is_of_hub) {
+    throw Error(ErrorCode::failed,
+                "nothing says which GELU its MLPs have, and CLIP's models differ in it",
+                file().string(),
+                std::string("put its config.json of Hugging Face beside it, or ") + kNameIt);
+  }
+}
+
 std::vector<model::AttentionSpec> Checkpoint::stored_attention(std::int64_t depth) const {
   if (const auto own = own_config()) {
     if (!own->attention.empty() && !std::cmp_equal(own->attention.size(), depth)) {
@@ -204,6 +221,12 @@ void Checkpoint::deduce_positions(VitConfig& config) const {
   if (find("pos_embed") != nullptr && !model::has_table(config.pos_embed))
     config.pos_embed = model::PosEmbed::learned;
   if (own_config() || config.depth < 1 || config.depth > 1024) return;
+  const HubConfig* hub = hub_of_others();
+  const bool says_rotations = hub != nullptr && hub->rotations;
+  if (config.rel_pos.empty() && (says_rotations || mapping_.layout->dinov3)) {
+    config.rel_pos.push_back(says_rotations ? *hub->rotations : dinov3_rotations());
+    if (find("pos_embed") == nullptr) config.pos_embed = model::PosEmbed::none;
+  }
   // An architecture's rule is the same in all of its layers.
   if (!config.rel_pos.empty())
     config.rel_pos.resize(static_cast<std::size_t>(config.depth), config.rel_pos.front());
@@ -280,7 +303,7 @@ void Checkpoint::complete(VitConfig& config, const HeadOptions& head) {
       hub != nullptr && hub->global_pool && !hub->pooling_is_of_name)
     config.global_pool = *hub->global_pool;
   config.attention = stored_attention(config.depth);
-  if (!mapping_.layout->native) config.pos_interp = model::PosInterp::hf;
+  if (mapping_.layout->origin == Origin::hugging_face) config.pos_interp = model::PosInterp::hf;
   named_positions_ = config.rel_pos;
   if (const auto own = own_config()) {
     config.global_pool = own->global_pool;
@@ -316,7 +339,6 @@ VitConfig Checkpoint::deduce_config(const HeadOptions& head) const {
   if (hub != nullptr) hub->check_is_known();
   if (const std::string why = is_own() ? "" : model::why_not_computed(arch); !why.empty())
     throw Error(ErrorCode::unsupported_format, "the architecture " + arch + " " + why, subject);
-  if (!is_own()) refuse_foreign_parts(head.reset || head.num_classes);
   VitConfig config;
   std::optional<std::int64_t> said_classes;
   const bool says_pooling = own || (hub != nullptr && hub->global_pool);
@@ -337,8 +359,10 @@ VitConfig Checkpoint::deduce_config(const HeadOptions& head) const {
       if (hub->num_classes) said_classes = hub->num_classes;
     }
     config.layer_norm_eps = said_layer_norm_eps().value_or(config.layer_norm_eps);
-    if (!mapping_.layout->native) config.pos_interp = model::PosInterp::hf;
+    if (mapping_.layout->origin == Origin::hugging_face) config.pos_interp = model::PosInterp::hf;
+    read_activation(config);
   }
+  if (!is_own()) refuse_foreign_parts(head.reset || head.num_classes);
   const image::Size said_size{config.img_height, config.img_width};
 
   const std::vector<std::int64_t>& patch = expect_rank("patch_embed.proj.weight", 4);
@@ -358,6 +382,7 @@ VitConfig Checkpoint::deduce_config(const HeadOptions& head) const {
   // A network without the one has the other; a file that lacks the bias alone is damaged.
   config.patch_bias = find("patch_embed.proj.bias") != nullptr || !config.norm_pre;
   config.scale_attn = find("blocks.0.attn.norm.weight") != nullptr;
+  if (mapping_.pools_mean) config.final_norm = false;
   config.final_norm = config.final_norm || find("norm.weight") != nullptr || config.fc_norm;
   const bool has_pool = find("attn_pool.latent") != nullptr;
   if (has_pool && !says_pooling) config.global_pool = model::Pooling::map;
@@ -366,12 +391,13 @@ VitConfig Checkpoint::deduce_config(const HeadOptions& head) const {
                 "global_pool says " + std::string(name(config.global_pool)) +
                     ", the tensors show attention pooling",
                 subject);
-  if (!own && hub == nullptr && (config.norm_pre || config.scale_attn || has_pool))
+  if (!own && hub == nullptr && mapping_.layout->native &&
+      (config.norm_pre || config.scale_attn || has_pool))
     throw Error(
         ErrorCode::failed,
         "nothing says which activation its MLPs have, and models of these parts differ in it",
         subject, "put timm's config.json beside it");
-  if (!says_pooling && !has_pool && (!config.class_token || config.fc_norm))
+  if (!says_pooling && !has_pool && (!config.class_token || config.fc_norm || mapping_.pools_mean))
     config.global_pool = model::Pooling::avg;
   config.num_classes = num_classes(head, said_classes);
   std::int64_t hidden = expect_rank("blocks.0.mlp.fc1.weight", 2)[0];
@@ -416,7 +442,16 @@ VitConfig Checkpoint::deduce_config(const HeadOptions& head) const {
   if (has_table) expect_last("pos_embed", 3);
   expect_last("blocks.0.mlp.fc1.weight", 2);
   if (find("reg_token") != nullptr) expect_last("reg_token", 3);
-  if (!head.reset && find("head.weight") != nullptr) expect_last("head.weight", 2);
+  if (!head.reset && find("head.weight") != nullptr) {
+    // Dinov2ForImageClassification.
+    if (expect_rank("head.weight", 2).back() == 2 * config.embed_dim)
+      throw Error(ErrorCode::unsupported_format,
+                  mapping_.file_names("head.weight").front() +
+                      " classifies the class token and the mean of the patches side by side, which "
+                      "this program does not compute",
+                  subject, new_head_hint(head));
+    expect_last("head.weight", 2);
+  }
   if (has_table) {
     deduce_grid(config, expect_rank("pos_embed", 3)[1], subject);
   } else if (config.patch_size > 0) {

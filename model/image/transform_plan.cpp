@@ -86,7 +86,8 @@ Size resized_size(const TransformConfig& config, Size img_size, Size picture) {
   switch (config.crop_mode) {
     case CropMode::squash: return scale;
     case CropMode::border: return resize_keep_ratio(picture, scale, 1.0);
-    case CropMode::center: break;
+    case CropMode::center:
+    case CropMode::center_floor: break;
   }
   return scale.height == scale.width ? resize_shorter_edge(picture, scale.height)
                                      : resize_keep_ratio(picture, scale, 0.0);
@@ -167,9 +168,10 @@ Enum parse(std::string_view what, const std::array<Enum, N>& values, std::string
 }
 
 /// torchvision's center_crop and timm's center_crop_or_pad: the smaller half of a padding goes
-/// first, a cut begins at `int(round(rest / 2.0))`, half to even.
-std::int64_t window_start(std::int64_t picture, std::int64_t window) {
+/// first, a cut begins at `int(round(rest / 2.0))`, half to even; transformers' at `rest // 2`.
+std::int64_t window_start(std::int64_t picture, std::int64_t window, CropMode mode) {
   if (window > picture) return -((window - picture) / 2);
+  if (mode == CropMode::center_floor) return (picture - window) / 2;
   return static_cast<std::int64_t>(std::nearbyint(static_cast<double>(picture - window) / 2.0));
 }
 
@@ -234,8 +236,8 @@ TransformPlan plan_transform(const TransformConfig& config, Size picture, std::i
   plan.cropped = cuts ? round_down(wanted, patch) : wanted;
   plan.output = round_up(plan.cropped, patch);
   const Size window = config.fit == Fit::corner ? wanted : plan.cropped;
-  plan.window_top = window_start(plan.resized.height, window.height);
-  plan.window_left = window_start(plan.resized.width, window.width);
+  plan.window_top = window_start(plan.resized.height, window.height, config.crop_mode);
+  plan.window_left = window_start(plan.resized.width, window.width, config.crop_mode);
   check_memory(plan, picture, max_pixels);
   return plan;
 }
@@ -351,6 +353,7 @@ std::string_view name(CropMode value) {
     case CropMode::center: return "center";
     case CropMode::squash: return "squash";
     case CropMode::border: return "border";
+    case CropMode::center_floor: return "center_floor";
   }
   return "";
 }
@@ -378,7 +381,8 @@ Interpolation parse_interpolation(std::string_view word) {
 }
 
 CropMode parse_crop_mode(std::string_view word) {
-  constexpr std::array kValues{CropMode::center, CropMode::squash, CropMode::border};
+  constexpr std::array kValues{CropMode::center, CropMode::squash, CropMode::border,
+                               CropMode::center_floor};
   return parse("crop mode", kValues, word);
 }
 

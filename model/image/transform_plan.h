@@ -11,7 +11,8 @@
 namespace hydrascope::image {
 
 enum class Interpolation { bicubic, bilinear, nearest };
-enum class CropMode { center, squash, border };
+/// `center_floor` is `center` as Hugging Face cuts: half a pixel goes to the right and bottom.
+enum class CropMode { center, squash, border, center_floor };
 /// The treatment of an input size that the patch does not divide. Users cannot choose `corner`.
 enum class Fit { pad, crop, resize, corner };
 /// The ways to see a picture: resized and cropped; at its own size; in tiles of the model's size; as a whole and in

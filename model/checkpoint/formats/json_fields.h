@@ -19,6 +19,7 @@ class JsonFields {
   /// Errors name the file `subject`. `path` stands in front of keys: "pretrained_cfg.".
   JsonFields(const nlohmann::json& object, std::string subject, std::string path = {});
 
+  [[nodiscard]] const nlohmann::json& members() const noexcept { return *object_; }
   [[nodiscard]] bool contains(std::string_view key) const { return find(key) != nullptr; }
   /// nullptr when absent.
   [[nodiscard]] const nlohmann::json* find(std::string_view key) const;

@@ -43,6 +43,9 @@ struct HubConfig {
   std::optional<bool> post_norm;
   std::optional<std::int64_t> pool_heads;
   std::optional<bool> pool_prefix;
+  std::optional<model::PositionSpec> rotations;  ///< DINOv3's, in every layer
+  /// Hugging Face's word for the activation; "" if nothing says it, and for gated MLPs.
+  std::string activation;
 
   /// A key whose fact the tensors show too.
   struct Claim {
@@ -69,7 +72,7 @@ struct HubConfig {
 /// Reads the files of `folder`. The kind is `none` without a config.json, or for a config.json
 /// about something else (a note says so). Throws Error(decode_failed) for bad JSON,
 /// Error(invalid_argument) for wrong types and impossible values, Error(unsupported_format) for a
-/// `model_type` other than vit and deit, for an architecture of timm's with a part that this
+/// `model_type` whose network this program does not compute, for an architecture of timm's with a part that this
 /// program does not compute, and for every argument that may change the computation in an unknown
 /// way.
 HubConfig read_hub_config(const std::filesystem::path& folder);
@@ -79,6 +82,13 @@ HubConfig read_hub_config(const std::filesystem::path& folder);
 /// Errors name `file`.
 HubConfig read_training_arguments(const std::map<std::string, std::string>& metadata,
                                   const std::filesystem::path& file);
+
+/// The rotations of DINOv3's queries and keys: the periods of `base`, of places from -1 to 1.
+model::PositionSpec dinov3_rotations(double base = 100);
+
+/// Sets what an activation in Hugging Face's words asks of the network. Throws
+/// Error(unsupported_format) with the word for one that it does not compute.
+void parts_of(std::string_view activation, model::VitConfig& config, const std::string& subject);
 
 /// Names of classes as a JSON array of strings, each a line of a label file: our own files' form.
 /// Throws Error(decode_failed), Error(invalid_argument).

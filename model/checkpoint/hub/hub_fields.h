@@ -41,6 +41,7 @@ void check_channels(const JsonFields& fields, std::optional<std::int64_t> channe
 std::string as_label(std::string text, std::size_t index);
 
 void read_timm_labels(HubConfig& config, const JsonFields& fields);
+void read_hugging_face(HubConfig& config, const JsonFields& fields, const std::string& origin);
 void read_timm(HubConfig& config, const JsonFields& fields, const std::string& origin);
 
 }  // namespace hydrascope::checkpoint

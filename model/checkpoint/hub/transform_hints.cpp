@@ -8,6 +8,7 @@
 #include <cmath>
 #include <numeric>
 #include <optional>
+#include <span>
 
 namespace hydrascope::checkpoint {
 namespace {
@@ -95,16 +96,101 @@ std::optional<double> crop_pct_of(Size crop, Size size) {
   return pct;
 }
 
+using Triple = std::array<double, 3>;
+constexpr Triple kHalves{0.5, 0.5, 0.5};
+constexpr Triple kClipMean{0.48145466, 0.4578275, 0.40821073};
+constexpr Triple kClipStd{0.26862954, 0.26130258, 0.27577711};
+constexpr Triple kImageNetMean{0.485, 0.456, 0.406};
+constexpr Triple kImageNetStd{0.229, 0.224, 0.225};
+
+/// The values of an image processor's class in transformers 4.57 and 5.24, which differ for BEiT.
+struct ProcessorFacts {
+  Processor processor;
+  std::string_view name;      ///< before "ImageProcessor" or "FeatureExtractor"
+  bool crops = false;         ///< `do_center_crop`
+  bool keeps_aspect = false;  ///< a number as `size` is the shorter edge
+  int resample = 2;           ///< Pillow's number
+  Triple mean = kHalves;
+  Triple std = kHalves;
+};
+constexpr std::array kProcessors{
+    ProcessorFacts{Processor::vit, "ViT"},
+    ProcessorFacts{Processor::deit, "DeiT", true, false, 3},
+    ProcessorFacts{Processor::beit, "Beit", false, false, 3},
+    ProcessorFacts{Processor::bit, "Bit", true, true, 3, kClipMean, kClipStd},
+    ProcessorFacts{Processor::clip, "CLIP", true, true, 3, kClipMean, kClipStd},
+    ProcessorFacts{Processor::siglip, "Siglip", false, false, 3},
+    ProcessorFacts{Processor::dinov3, "DINOv3ViT", false, false, 2, kImageNetMean, kImageNetStd},
+};
+
+const ProcessorFacts& facts_of(Processor processor) {
+  return *std::ranges::find(kProcessors, processor, &ProcessorFacts::processor);
+}
+
+/// The image processor that the file names, else the model's usual one.
+const ProcessorFacts& named_processor(const JsonFields& fields, Processor otherwise) {
+  for (const char* key : {"image_processor_type", "feature_extractor_type"}) {
+    const auto type = fields.text(key);
+    if (!type) continue;
+    for (const ProcessorFacts& facts : kProcessors) {
+      for (const std::string_view end :
+           {"ImageProcessor", "ImageProcessorFast", "ImageProcessorPil", "FeatureExtractor"})
+        if (*type == std::string(facts.name) + std::string(end)) return facts;
+    }
+    throw Error(ErrorCode::unsupported_format,
+                std::string(key) + " '" + type->substr(0, 60) + "' is not known", fields.subject(),
+                "options say the transform: `img_size`, `crop_pct`, `mean`, `std`, and config.json "
+                "without preprocessor_config.json beside it gives the model's defaults");
+  }
+  return facts_of(otherwise);
+}
+
+/// Keys that are read, and keys that change nothing for a picture in colour and its label.
+constexpr std::string_view kProcessorKeys[] = {
+    "size", "crop_size", "resample", "do_resize", "do_center_crop", "do_rescale", "rescale_factor",
+    "do_normalize", "image_mean", "image_std", "image_processor_type", "feature_extractor_type",
+    // Pictures are RGB here; these three are about other programs' arrays and devices.
+    "do_convert_rgb", "input_data_format", "data_format", "device", "return_tensors",
+    "disable_grouping", "processor_class", "default_to_square",
+    // Labels of segmentations.
+    "do_reduce_labels", "reduce_labels", "use_square_size",
+    // Documentation of keys in files of transformers 4.4x.
+    "_valid_processor_keys", "auto_map"};
+/// Keys that are off.
+constexpr std::string_view kOffKeys[] = {"do_pad",       "do_flip_channel_order", "do_rand_crop",
+                                         "do_thumbnail", "do_align_long_axis",    "do_split_image",
+                                         "offset",       "do_color_quantize"};
+
+void refuse_unknown_keys(const JsonFields& fields) {
+  const auto among = [](std::span<const std::string_view> words, std::string_view word) {
+    return std::ranges::find(words, word) != words.end();
+  };
+  for (const auto& [key, value] : fields.members().items()) {
+    if (value.is_null() || among(kProcessorKeys, key) || (value == false && among(kOffKeys, key)))
+      continue;
+    throw Error(ErrorCode::unsupported_format,
+                key.substr(0, 60) +
+                    " may change the pictures in a way that this program does not "
+                    "know",
+                fields.subject());
+  }
+}
+
 std::string size_text(Size size) {
   return std::to_string(size.height) + "x" + std::to_string(size.width);
 }
 
 /// Resize and crop of a preprocessor.
 void read_geometry(const JsonFields& fields, const std::string& origin,
-                   const ProcessorDefaults& defaults, TransformHints& hints) {
+                   const ProcessorDefaults& defaults, const ProcessorFacts& facts,
+                   TransformHints& hints) {
   const auto [height, width] = defaults.img_size;
   const bool resizes = fields.flag("do_resize").value_or(true);
-  const bool crops = fields.flag("do_center_crop").value_or(defaults.deit);
+  const auto said_crops = fields.flag("do_center_crop");
+  if (facts.processor == Processor::beit && resizes && !said_crops && !fields.members().empty())
+    fields.fail("do_center_crop",
+                "is absent, and transformers 4 crops BEiT's pictures, 5 does not");
+  const bool crops = said_crops.value_or(facts.crops);
   const auto size = read_edges(fields, "size");
   const auto crop = read_edges(fields, "crop_size");
   if (!resizes) {
@@ -115,7 +201,10 @@ void read_geometry(const JsonFields& fields, const std::string& origin,
     return;
   }
   if (crop && crop->shortest) fields.refuse("crop_size", "a number or {height, width}");
-  const bool shortest = size && size->shortest;
+  const nlohmann::json* said_size = fields.find("size");
+  const bool is_number = said_size != nullptr && said_size->is_number();
+  const bool shortest =
+      size ? size->shortest || (is_number && facts.keeps_aspect) : facts.keeps_aspect;
   if (shortest && !crops)
     fields.fail("size", "shortest_edge gives no fixed size without do_center_crop");
   const std::string of_size = size ? origin : defaults.origin;
@@ -123,18 +212,24 @@ void read_geometry(const JsonFields& fields, const std::string& origin,
 
   // DeiTImageProcessor resizes to 8/7 of the crop: 256 for 224.
   const Size cropped = crop ? crop->size : defaults.img_size;
-  const Size resized = size    ? size->size
-                       : crops ? Size{height * 8 / 7, width * 8 / 7}
-                               : defaults.img_size;
+  const bool is_larger = crops && !facts.keeps_aspect;
+  const Size resized = size        ? size->size
+                       : is_larger ? Size{height * 8 / 7, width * 8 / 7}
+                                   : defaults.img_size;
   hints.values.img_size = crops ? cropped : resized;
   hints.origins["img_size"] = crops ? of_crop : of_size;
-  hints.values.crop_mode = shortest ? CropMode::center : CropMode::squash;
+  hints.values.crop_mode = shortest ? CropMode::center_floor : CropMode::squash;
   hints.origins["crop_mode"] = of_size;
   hints.values.crop_pct = 1;
   hints.origins["crop_pct"] = of_size;
   if (!crops) return;
   if (cropped.height > resized.height || cropped.width > resized.width) {
     fields.fail("crop_size", size_text(cropped) + " is larger than size " + size_text(resized));
+  }
+  if (!shortest &&
+      ((resized.height - cropped.height) % 4 == 3 || (resized.width - cropped.width) % 4 == 3)) {
+    fields.fail("crop_size", size_text(cropped) + " and size " + size_text(resized) +
+                                 ": a crop half a pixel off the middle is not computed");
   }
   const auto pct = crop_pct_of(cropped, resized);
   if (!pct) {
@@ -146,7 +241,8 @@ void read_geometry(const JsonFields& fields, const std::string& origin,
 
 /// Scale and normalisation: (255 * factor * x - mean) / std for x in [0, 1].
 void read_normalisation(const JsonFields& fields, const std::string& origin,
-                        const ProcessorDefaults& defaults, TransformHints& hints) {
+                        const ProcessorDefaults& defaults, const ProcessorFacts& facts,
+                        TransformHints& hints) {
   const bool normalises = fields.flag("do_normalize").value_or(true);
   const bool rescales = fields.flag("do_rescale").value_or(true);
   const auto given_factor = fields.number("rescale_factor");
@@ -156,12 +252,11 @@ void read_normalisation(const JsonFields& fields, const std::string& origin,
   if (given_factor && !(*given_factor > 0)) fields.refuse("rescale_factor", "a number above 0");
   hints.origins["mean"] = mean || !normalises ? origin : defaults.origin;
   hints.origins["std"] = deviation || !normalises ? origin : defaults.origin;
-  const std::vector<double> halves(3, 0.5);
   hints.values.mean = {0, 0, 0};
   hints.values.std = {1, 1, 1};
   if (normalises) {
-    hints.values.mean = three(mean.value_or(halves));
-    hints.values.std = three(deviation.value_or(halves));
+    hints.values.mean = mean ? three(*mean) : facts.mean;
+    hints.values.std = deviation ? three(*deviation) : facts.std;
   }
 
   constexpr double kUsual = 1.0 / 255;
@@ -173,11 +268,12 @@ void read_normalisation(const JsonFields& fields, const std::string& origin,
 }
 
 void read_resample(const JsonFields& fields, const std::string& origin,
-                   const ProcessorDefaults& defaults, TransformHints& hints) {
+                   const ProcessorDefaults& defaults, const ProcessorFacts& facts,
+                   TransformHints& hints) {
   const auto resample = fields.integer("resample", 0, 5);
   hints.origins["interpolation"] = resample ? origin : defaults.origin;
   // Numbers of Pillow's Resampling.
-  switch (resample.value_or(defaults.deit ? 3 : 2)) {
+  switch (resample.value_or(facts.resample)) {
     case 0: hints.values.interpolation = Interpolation::nearest; return;
     case 2: hints.values.interpolation = Interpolation::bilinear; return;
     case 3: hints.values.interpolation = Interpolation::bicubic; return;
@@ -258,14 +354,16 @@ std::string to_timm_transform(const image::TransformConfig& config, std::int64_t
 
 TransformHints read_preprocessor(const JsonFields& fields, const std::string& origin,
                                  const ProcessorDefaults& defaults) {
-  ProcessorDefaults assumed = defaults;
-  for (const char* key : {"image_processor_type", "feature_extractor_type"}) {
-    if (const auto type = fields.text(key)) assumed.deit = type->starts_with("DeiT");
-  }
+  const ProcessorFacts& facts = named_processor(fields, defaults.processor);
+  refuse_unknown_keys(fields);
   TransformHints hints;
-  read_geometry(fields, origin, assumed, hints);
-  read_normalisation(fields, origin, assumed, hints);
-  read_resample(fields, origin, assumed, hints);
+  read_geometry(fields, origin, defaults, facts, hints);
+  read_normalisation(fields, origin, defaults, facts, hints);
+  read_resample(fields, origin, defaults, facts, hints);
+  if (facts.processor == Processor::dinov3)
+    hints.difference =
+        "DINOv3's processor resizes numbers, this program bytes: pictures differ by up to half a "
+        "grey level";
   return hints;
 }
 

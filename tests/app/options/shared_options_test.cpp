@@ -101,7 +101,7 @@ TEST(SharedOptions, HaveTheChoicesAndDefaultsOfTheContract) {
       {"overview", {"on", "off"}, ""},
       {"on-error", {"skip", "fail"}, "skip"},
       {"fit", {"pad", "crop", "resize"}, "pad"},
-      {"crop-mode", {"center", "squash", "border"}, ""},
+      {"crop-mode", {"center", "squash", "border", "center_floor"}, ""},
       {"interpolation", {"bicubic", "bilinear", "nearest"}, ""},
       {"exif", {"auto", "apply", "ignore"}, "auto"},
       {"precision", {"auto", "float32", "tf32", "float16", "bfloat16", "int8"}, "auto"},

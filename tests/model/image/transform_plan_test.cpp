@@ -313,7 +313,7 @@ TEST(TransformWords, NamesAreParsedBack) {
     EXPECT_EQ(parse_fit(name(value)), value);
   EXPECT_ERROR(parse_interpolation("lanczos"), invalid_argument, "'lanczos'",
                "bicubic, bilinear, nearest");
-  EXPECT_ERROR(parse_crop_mode(""), invalid_argument, "center, squash, border");
+  EXPECT_ERROR(parse_crop_mode(""), invalid_argument, "center, squash, border, center_floor");
   EXPECT_ERROR(parse_fit("Pad"), invalid_argument, "pad, crop, resize");
 }
 

@@ -122,11 +122,35 @@ TEST(HubConfigTest, AFileAboutSomethingElseIsNotUsed) {
 }
 
 TEST(HubConfigTest, RefusesOtherModelsByName) {
-  EXPECT_ERROR(read(R"({"model_type": "swin"})"), unsupported_format, "swin", "vit and deit",
-               "config.json");
-  EXPECT_ERROR(read(R"({"model_type": "vit", "hidden_act": "quick_gelu"})"), unsupported_format,
-               "quick_gelu");
-  EXPECT_ERROR(read(R"({"hidden_size": 64})"), unsupported_format, "model_type", "vit and deit");
+  for (const char* type : {"swin", "siglip2", "vit_hybrid", "hiera", "videomae"})
+    EXPECT_ERROR(read(R"({"model_type": ")" + std::string(type) + R"("})"), unsupported_format,
+                 type, "vit, deit", "dinov3_vit", "config.json");
+  EXPECT_ERROR(read(R"({"model_type": "vit", "hidden_act": "mish"})"), unsupported_format, "mish");
+  EXPECT_ERROR(read(R"({"hidden_size": 64})"), unsupported_format, "model_type", "vit, deit");
+}
+
+TEST(HubConfigTest, TypesOfHuggingFaceHaveTheirClassesDefaults) {
+  const HubConfig dino = read(R"({"model_type": "dinov2", "hidden_size": 768})");
+  EXPECT_EQ(dino.num_heads, 12);
+  EXPECT_EQ(dino.layer_norm_eps, 1e-6);
+  EXPECT_FALSE(dino.rotations);
+  const HubConfig rotated = read(R"({"model_type": "dinov3_vit", "rope_theta": 50.0,
+                                     "hidden_act": "silu", "use_gated_mlp": true})");
+  EXPECT_EQ(rotated.rotations->options.at("base"), "50");
+  EXPECT_EQ(rotated.layer_norm_eps, 1e-5);
+  EXPECT_EQ(rotated.activation, "");
+  EXPECT_EQ(read(R"({"model_type": "dinov3_vit"})").rotations, dinov3_rotations());
+  const HubConfig inside =
+      read(R"({"model_type": "clip", "vision_config": {"hidden_act": "gelu", "image_size": 336}})");
+  EXPECT_EQ(inside.img_height, 336);
+  EXPECT_EQ(inside.layer_norm_eps, 1e-5);
+  EXPECT_EQ(inside.transform.values.crop_mode, image::CropMode::center_floor);
+  EXPECT_ERROR(read(R"({"model_type": "dinov3_vit", "use_gated_mlp": true})"), unsupported_format,
+               "silu");
+  EXPECT_ERROR(read(R"({"model_type": "dinov3_vit", "proj_bias": false})"), unsupported_format,
+               "proj_bias");
+  EXPECT_ERROR(read(R"({"model_type": "clip", "vision_config": {"hidden_act": "mish"}})"),
+               unsupported_format, "mish");
 }
 
 TEST(HubConfigTest, AnArchitectureWithAnotherPartIsRefusedByItsName) {

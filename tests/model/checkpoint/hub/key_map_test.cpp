@@ -215,11 +215,145 @@ TEST(KeyMapTest, WhatWrappersKeepBesideTheModelIsLeft) {
 }
 
 TEST(KeyMapTest, OtherModelsOfHuggingFaceWithViTsNames) {
-  for (const char* model :
-       {"beit.", "ijepa.", "data2vec_vision.", "audio_spectrogram_transformer."})
+  for (const char* model : {"videomae.", "dpt.", "audio_spectrogram_transformer."})
     EXPECT_ERROR(
         map_keys(Names{std::string(model) + "encoder.layer.0.layernorm_before.weight"}, "a"),
-        unsupported_format, model, "vit and deit");
+        unsupported_format, model, "does not read");
+}
+
+/// Name of a file's tensor, and the module's with the part of its rows.
+struct Spelled {
+  std::string key;
+  std::string target;
+  int part = kWhole;
+};
+
+void expect_mapped(const std::string& layout, const std::vector<Spelled>& table,
+                   const std::string& prefix = "") {
+  Names keys;
+  for (const Spelled& each : table) keys.push_back(prefix + each.key);
+  const KeyMapping mapping = map_keys(keys, "a");
+  EXPECT_EQ(mapping.layout->name, layout);
+  for (std::size_t i = 0; i < table.size(); ++i) {
+    EXPECT_EQ(mapping.keys[i].target, table[i].target) << table[i].key;
+    EXPECT_EQ(mapping.keys[i].part, table[i].part) << table[i].key;
+  }
+}
+
+TEST(KeyMapTest, DinosOfHuggingFace) {
+  for (const char* prefix : {"", "dinov2.", "dinov2_with_registers."})
+    expect_mapped("Hugging Face DINOv2",
+                  {{"embeddings.register_tokens", "reg_token"},
+                   {"embeddings.mask_token", ""},
+                   {"encoder.layer.3.layer_scale1.lambda1", "blocks.3.ls1.gamma"},
+                   {"encoder.layer.3.attention.attention.key.bias", "blocks.3.attn.qkv.bias", 1},
+                   {"encoder.layer.3.mlp.weights_in.weight", "blocks.3.mlp.fc1.weight"},
+                   {"encoder.layer.3.mlp.weights_out.bias", "blocks.3.mlp.fc2.bias"},
+                   {"encoder.layer.3.norm2.bias", "blocks.3.norm2.bias"},
+                   {"layernorm.weight", "norm.weight"}},
+                  prefix);
+  // Without a gate the same name is another tensor.
+  const Spelled shared{"layer.0.layer_scale1.lambda1", "blocks.0.ls1.gamma"};
+  expect_mapped("Hugging Face DINOv3",
+                {shared, {"layer.0.mlp.up_proj.weight", "blocks.0.mlp.fc1.weight"}});
+  expect_mapped("Hugging Face DINOv3, gated",
+                {shared,
+                 {"layer.0.mlp.gate_proj.weight", "blocks.0.mlp.fc1.weight", 0},
+                 {"layer.0.mlp.up_proj.weight", "blocks.0.mlp.fc1.weight", 1},
+                 {"layer.0.mlp.down_proj.weight", "blocks.0.mlp.fc2.weight"}});
+}
+
+TEST(KeyMapTest, DinosOfTheirAuthors) {
+  expect_mapped("timm", {{"patch_embed.proj.weight", "patch_embed.proj.weight"},
+                         {"register_tokens", "reg_token"},
+                         {"blocks.2.17.mlp.w12.weight", "blocks.17.mlp.fc1.weight"},
+                         {"blocks.2.17.mlp.w3.bias", "blocks.17.mlp.fc2.bias"},
+                         {"blocks.0.3.norm1.weight", "blocks.3.norm1.weight"}});
+  expect_mapped("DINOv3", {{"patch_embed.proj.weight", "patch_embed.proj.weight"},
+                           {"rope_embed.periods", ""},
+                           {"storage_tokens", "reg_token"},
+                           {"blocks.0.mlp.w1.weight", "blocks.0.mlp.fc1.weight", 0},
+                           {"blocks.0.mlp.w2.weight", "blocks.0.mlp.fc1.weight", 1}});
+}
+
+TEST(KeyMapTest, TowersOfClipAndSiglip) {
+  for (const char* prefix : {"", "vision_model."}) {
+    expect_mapped("Hugging Face CLIP",
+                  {{"embeddings.class_embedding", "cls_token"},
+                   {"embeddings.position_embedding.weight", "pos_embed"},
+                   {"pre_layrnorm.bias", "norm_pre.bias"},
+                   {"encoder.layers.1.self_attn.v_proj.weight", "blocks.1.attn.qkv.weight", 2},
+                   {"post_layernorm.weight", "norm.weight"}},
+                  prefix);
+    expect_mapped("Hugging Face SigLIP",
+                  {{"embeddings.patch_embedding.weight", "patch_embed.proj.weight"},
+                   {"head.probe", "attn_pool.latent"},
+                   {"head.attention.in_proj_weight", "attn_pool.qkv.weight"},
+                   {"head.mlp.fc1.weight", "attn_pool.mlp.fc1.weight"}},
+                  prefix);
+  }
+  expect_mapped("CLIP",
+                {{"ln_pre.weight", "norm_pre.weight"},
+                 {"conv1.weight", "patch_embed.proj.weight"},
+                 {"proj", "head.weight"},
+                 {"transformer.resblocks.5.attn.in_proj_bias", "blocks.5.attn.qkv.bias"},
+                 {"transformer.resblocks.5.mlp.c_proj.weight", "blocks.5.mlp.fc2.weight"}},
+                "visual.");
+}
+
+TEST(KeyMapTest, ClassifiersOfTowersPoolByTheMean) {
+  const Names clip{"vision_model.embeddings.class_embedding", "vision_model.post_layernorm.weight",
+                   "classifier.weight"};
+  const KeyMapping mapping = map_keys(clip, "a");
+  EXPECT_EQ(targets(mapping), (Names{"cls_token", "", "head.weight"}));
+  EXPECT_TRUE(mapping.pools_mean);
+  const Names siglip{"vision_model.embeddings.patch_embedding.weight", "vision_model.head.probe",
+                     "vision_model.post_layernorm.weight", "classifier.bias"};
+  EXPECT_EQ(targets(map_keys(siglip, "a")),
+            (Names{"patch_embed.proj.weight", "", "norm.weight", "head.bias"}));
+}
+
+TEST(KeyMapTest, Torchvision) {
+  expect_mapped(
+      "torchvision",
+      {{"class_token", "cls_token"},
+       {"conv_proj.bias", "patch_embed.proj.bias"},
+       {"encoder.pos_embedding", "pos_embed"},
+       {"encoder.layers.encoder_layer_11.ln_1.weight", "blocks.11.norm1.weight"},
+       {"encoder.layers.encoder_layer_11.self_attention.in_proj_weight",
+        "blocks.11.attn.qkv.weight"},
+       {"encoder.layers.encoder_layer_11.mlp.linear_2.weight", "blocks.11.mlp.fc2.weight"},
+       {"encoder.layers.encoder_layer_11.mlp.0.weight", "blocks.11.mlp.fc1.weight"},
+       {"encoder.ln.bias", "norm.bias"},
+       {"heads.head.weight", "head.weight"}});
+}
+
+TEST(KeyMapTest, PartsWithoutUseAreLeftOutAndCounted) {
+  const auto left_out = [](const Names& keys) { return map_keys(keys, "a").left_out(); };
+  EXPECT_EQ(left_out({"vision_model.embeddings.class_embedding", "visual_projection.weight",
+                      "text_model.encoder.layers.0.layer_norm1.weight", "logit_scale"}),
+            Names{"the text tower (2 tensors)"});
+  EXPECT_EQ(left_out({"visual.ln_pre.weight", "visual.transformer.resblocks.0.ln_1.weight",
+                      "transformer.resblocks.0.ln_1.weight", "positional_embedding"}),
+            Names{"the text tower (2 tensors)"});
+  EXPECT_EQ(left_out({"visual.trunk.patch_embed.proj.weight", "text.ln_final.weight"}),
+            Names{"the text tower (1 tensor)"});
+  EXPECT_EQ(left_out({"module.backbone.patch_embed.proj.weight", "module.head.mlp.0.weight",
+                      "module.head.last_layer.weight_v"}),
+            Names{"a head of the pretraining (2 tensors)"});
+  EXPECT_EQ(left_out({"vit.encoder.layer.0.layernorm_before.weight",
+                      "decoder.decoder_encoder.layer.0.layernorm_before.weight"}),
+            Names{"the decoder of the pretraining (1 tensor)"});
+  EXPECT_ERROR(left_out({"vision_model.embeddings.class_embedding", "language_model.weight"}),
+               unsupported_format, "language_model.weight");
+}
+
+// transformers 5 writes it so.
+TEST(KeyMapTest, HalfAPrefixOfViTMsn) {
+  EXPECT_EQ(targets(map_keys(Names{"encoder.layer.0.layernorm_before.weight",
+                                   "vit.embeddings.cls_token", "vit.layernorm.bias"},
+                             "a")),
+            (Names{"blocks.0.norm1.weight", "cls_token", "norm.bias"}));
 }
 
 TEST(KeyMapTest, TellsPartsThatAreNotComputed) {

@@ -12,10 +12,10 @@ using image::CropMode;
 using image::Interpolation;
 using image::Size;
 
-TransformHints preprocessor(const std::string& json, bool deit = false) {
+TransformHints preprocessor(const std::string& json, Processor processor = Processor::vit) {
   const nlohmann::json object = parse_json_object(json, "preprocessor_config.json");
   return read_preprocessor(JsonFields(object, "preprocessor_config.json"), "file",
-                           {deit, {224, 224}, "defaults"});
+                           {processor, {224, 224}, "defaults"});
 }
 
 /// Which size the picture is resized to and which window is taken, for a picture of 400x300.
@@ -40,6 +40,11 @@ TEST(PreprocessorTest, ACropAfterSquashingIsExactForEverySize) {
     for (int size = crop; size < crop + 200; ++size) {
       const std::string json = R"({"do_center_crop": true, "size": )" + std::to_string(size) +
                                R"(, "crop_size": )" + std::to_string(crop) + "}";
+      // transformers begins at 1 of 3 pixels, torchvision at 2.
+      if ((size - crop) % 4 == 3) {
+        EXPECT_ERROR(preprocessor(json), invalid_argument, "half a pixel");
+        continue;
+      }
       EXPECT_EQ(plan_of(preprocessor(json)), (std::pair{Size{size, size}, Size{crop, crop}}))
           << json;
     }
@@ -53,13 +58,69 @@ TEST(PreprocessorTest, DefaultsAreThoseOfTheProcessor) {
   EXPECT_EQ(vit.values.mean, (std::array{0.5, 0.5, 0.5}));
   EXPECT_EQ(vit.origins.at("interpolation"), "defaults");
   for (const TransformHints& deit :
-       {preprocessor("{}", true), preprocessor(R"({"image_processor_type": "DeiTImageProcessor"})"),
+       {preprocessor("{}", Processor::deit),
+        preprocessor(R"({"image_processor_type": "DeiTImageProcessor"})"),
         preprocessor(R"({"feature_extractor_type": "DeiTFeatureExtractor"})")}) {
     EXPECT_EQ(plan_of(deit), (std::pair{Size{256, 256}, Size{224, 224}}));
     EXPECT_EQ(deit.values.interpolation, Interpolation::bicubic);
   }
-  EXPECT_EQ(plan_of(preprocessor(R"({"image_processor_type": "ViTImageProcessor"})", true)).first,
-            (Size{224, 224}));
+  EXPECT_EQ(
+      plan_of(preprocessor(R"({"image_processor_type": "ViTImageProcessor"})", Processor::deit))
+          .first,
+      (Size{224, 224}));
+}
+
+TEST(PreprocessorTest, EveryProcessorHasItsClassesDefaults) {
+  const std::array clip_mean{0.48145466, 0.4578275, 0.40821073};
+  for (const char* type : {"CLIPImageProcessor", "CLIPFeatureExtractor", "CLIPImageProcessorFast",
+                           "BitImageProcessor"}) {
+    const TransformHints hints =
+        preprocessor(R"({"image_processor_type": ")" + std::string(type) + R"("})");
+    EXPECT_EQ(plan_of(hints), (std::pair{Size{224, 298}, Size{224, 224}})) << type;
+    EXPECT_EQ(hints.values.mean, clip_mean);
+    EXPECT_EQ(hints.values.interpolation, Interpolation::bicubic);
+  }
+  // A number is the shorter edge there.
+  EXPECT_EQ(plan_of(preprocessor(R"({"size": 256, "crop_size": 224})", Processor::clip)),
+            (std::pair{Size{256, 341}, Size{224, 224}}));
+  const TransformHints siglip = preprocessor("{}", Processor::siglip);
+  EXPECT_EQ(plan_of(siglip).first, (Size{224, 224}));
+  EXPECT_EQ(siglip.values.interpolation, Interpolation::bicubic);
+  EXPECT_EQ(siglip.values.mean, (std::array{0.5, 0.5, 0.5}));
+  EXPECT_EQ(plan_of(preprocessor("{}", Processor::beit)).first, (Size{224, 224}));
+  EXPECT_EQ(
+      plan_of(preprocessor(R"({"do_center_crop": false, "size": 96})", Processor::beit)).first,
+      (Size{96, 96}));
+  EXPECT_ERROR(preprocessor(R"({"size": 96})", Processor::beit), invalid_argument, "do_center_crop",
+               "transformers 4");
+  const TransformHints dino = preprocessor("{}", Processor::dinov3);
+  EXPECT_NE(dino.difference.find("half a grey level"), std::string::npos);
+  EXPECT_EQ(siglip.difference, "");
+  EXPECT_EQ(dino.values.interpolation, Interpolation::bilinear);
+  EXPECT_EQ(dino.values.std, (std::array{0.229, 0.224, 0.225}));
+}
+
+// 299 - 224 = 75: transformers begins at 37, torchvision at 38.
+TEST(PreprocessorTest, HalfAPixelGoesToTheRight) {
+  const auto left_of = [](CropMode mode) {
+    TransformHints hints = preprocessor("{}", Processor::clip);
+    hints.values.crop_mode = mode;
+    return image::plan_transform(hints.values, {300, 401}).window_left;
+  };
+  EXPECT_EQ(preprocessor("{}", Processor::clip).values.crop_mode, CropMode::center_floor);
+  EXPECT_EQ(left_of(CropMode::center_floor), 37);
+  EXPECT_EQ(left_of(CropMode::center), 38);
+  EXPECT_ERROR(preprocessor(R"({"do_center_crop": true, "size": 227, "crop_size": 224})"),
+               invalid_argument, "crop_size", "half a pixel");
+}
+
+TEST(PreprocessorTest, RefusesUnknownProcessorsAndKeys) {
+  EXPECT_ERROR(preprocessor(R"({"image_processor_type": "Siglip2ImageProcessor"})"),
+               unsupported_format, "Siglip2ImageProcessor", "preprocessor_config.json");
+  for (const char* key : {"do_pad", "max_num_patches", "crop_pct", "do_flip_channel_order"})
+    EXPECT_ERROR(preprocessor(R"({")" + std::string(key) + R"(": true})"), unsupported_format, key);
+  EXPECT_NO_THROW(preprocessor(R"({"do_pad": false, "do_convert_rgb": true, "pad_size": null,
+                                   "device": "cpu", "_valid_processor_keys": ["images"]})"));
 }
 
 TEST(PreprocessorTest, Resample) {
@@ -162,8 +223,9 @@ TEST(TimmTransformTest, OtherChannelsTakeTheMean) {
 TEST(PreprocessorTest, OneChannelHasOneMean) {
   const nlohmann::json object =
       parse_json_object(R"({"image_mean": [0.4], "image_std": 0.2})", "preprocessor_config.json");
-  const TransformHints hints = read_preprocessor(JsonFields(object, "preprocessor_config.json"),
-                                                 "file", {false, {224, 224}, "defaults", 1});
+  const TransformHints hints =
+      read_preprocessor(JsonFields(object, "preprocessor_config.json"), "file",
+                        {Processor::vit, {224, 224}, "defaults", 1});
   EXPECT_EQ(hints.values.mean, (std::array{0.4, 0.4, 0.4}));
   EXPECT_EQ(hints.values.std, (std::array{0.2, 0.2, 0.2}));
 }

@@ -1,0 +1,252 @@
+// Checkpoints by the names of Hugging Face, of the models' authors and of torchvision, written as their programs
+// write them: they open, and logits or features are theirs. Generator: scripts/make/make_layout_goldens.py.
+#include "kernels/error.h"
+#include "model/checkpoint/checkpoint.h"
+#include "model/checkpoint/formats/safetensors.h"
+#include "model/vision_transformer.h"
+#include "tests/error_matchers.h"
+#include "tests/model/deterministic_weights.h"
+#include "tests/model/tensor_match.h"
+#include "tests/temporary_folder.h"
+
+#include <ATen/ATen.h>
+#include <c10/core/InferenceMode.h>
+#include <gtest/gtest.h>
+#include <nlohmann/json.hpp>
+
+#include <algorithm>
+#include <cstring>
+#include <deque>
+#include <filesystem>
+#include <map>
+#include <string>
+#include <vector>
+
+namespace hydrascope::checkpoint {
+namespace layout_goldens_test {
+
+namespace fs = std::filesystem;
+using Json = nlohmann::json;
+using Shape = std::vector<std::int64_t>;
+
+const fs::path kGoldens = fs::path(HYDRASCOPE_SOURCE_DIR) / "tests/data/layouts";
+
+/// Goldens whose network has a part that is not computed, and words of the refusal.
+const std::map<std::string, std::string>& refused() {
+  static const std::map<std::string, std::string> kRefused{
+      {"transformers_4_dinov2_classifier", "side by side"}};
+  return kRefused;
+}
+
+std::vector<std::string> golden_names() {
+  std::vector<std::string> names;
+  for (const auto& entry : fs::directory_iterator(kGoldens)) names.push_back(entry.path().stem());
+  std::ranges::sort(names);
+  return names;
+}
+
+std::vector<float> values_of(const std::string& name, const Shape& shape, std::uint64_t seed) {
+  std::int64_t count = 1;
+  for (const std::int64_t size : shape) count *= size;
+  std::vector<float> values(static_cast<std::size_t>(count));
+  // Scalars belong to parts that are left out.
+  if (!shape.empty()) testing::fill_deterministic(name, shape, values, seed);
+  return values;
+}
+
+struct Golden {
+  Metadata metadata;
+  at::Tensor answer, input;
+  std::uint64_t seed = 0;
+
+  [[nodiscard]] bool is_of_features() const { return metadata.at("kind") == "features"; }
+};
+
+Golden read_golden(const std::string& name) {
+  const auto file = SafetensorsFile::open(kGoldens / (name + ".safetensors"));
+  const TensorView* view = file.find("answer");
+  const auto shape = Json::parse(file.metadata().at("input_shape")).get<Shape>();
+  const std::uint64_t seed = std::stoull(file.metadata().at("seed"));
+  std::vector<float> values = values_of("input", shape, seed);
+  return {file.metadata(),
+          at::from_blob(const_cast<std::byte*>(view->data.data()), view->shape, at::kFloat).clone(),
+          at::from_blob(values.data(), shape, at::kFloat).clone(), seed};
+}
+
+/// The checkpoint by its program's names, and the configuration that the program puts beside it.
+void write_files(const testing::TemporaryFolder& folder, const Golden& golden) {
+  std::deque<std::vector<float>> memory;
+  std::vector<TensorView> views;
+  const Json tensors = Json::parse(golden.metadata.at("tensors"));
+  for (const auto& [name, shape] : tensors.items()) {
+    const auto sizes = shape.get<Shape>();
+    memory.push_back(values_of(name, sizes, golden.seed));
+    views.push_back({name, Dtype::F32, sizes, std::as_bytes(std::span(memory.back()))});
+  }
+  // Authors' files come alone; the number of heads does not follow from so small a width.
+  const std::string& config = golden.metadata.at("config");
+  folder.write("config.json",
+               config.empty()
+                   ? R"({"architecture": "vit", "model_args": {"num_heads": 2, "img_size": 32}})"
+                   : config);
+  write_safetensors(folder.path() / "model.safetensors", views, {{"format", "pt"}});
+}
+
+/// A tower's classifier that gives its features.
+HeadOptions head_of(const Golden& golden) {
+  if (!golden.is_of_features()) return {};
+  return {.num_classes = golden.answer.size(1), .reset = true, .may_be_random = true};
+}
+
+class LayoutGoldenTest : public ::testing::TestWithParam<std::string> {};
+
+TEST_P(LayoutGoldenTest, OpensAndAnswersAsItsProgram) {
+  const c10::InferenceMode inference;
+  const Golden golden = read_golden(GetParam());
+  const testing::TemporaryFolder folder;
+  write_files(folder, golden);
+  const HeadOptions head = head_of(golden);
+  if (const auto found = refused().find(GetParam()); found != refused().end()) {
+    EXPECT_ERROR(Checkpoint::open(folder.path()).deduce_config(head), unsupported_format,
+                 found->second.c_str());
+    return;
+  }
+  auto weights = Checkpoint::open(folder.path());
+  const model::VitConfig config = weights.deduce_config(head);
+  model::VisionTransformer model(config);
+  model->eval();
+  const LoadReport report = weights.load_into(*model, head);
+  EXPECT_EQ(report.initialised.size(), golden.is_of_features() ? 2U : 0U);
+  if (golden.is_of_features()) {
+    for (auto& [name, tensor] : model::named_tensors(*model)) {
+      at::Tensor values = tensor;
+      if (name == "head.weight") values.copy_(at::eye(config.embed_dim));
+      if (name == "head.bias") values.zero_();
+    }
+  }
+  const double tolerance = 1e-4 * golden.answer.std().item<double>();
+  const at::Tensor answer = model->forward(golden.input);
+  EXPECT_LT((answer - golden.answer).abs().max().item<double>(), tolerance);
+
+  // The same as our own file.
+  const fs::path own = folder.path() / "own/model.safetensors";
+  fs::create_directories(own.parent_path());
+  save_checkpoint(own, *model, Dtype::F32, {});
+  const auto again = Checkpoint::open(own);
+  EXPECT_EQ(again.deduce_config(), model->config());
+  model::VisionTransformer reopened(again.deduce_config());
+  again.load_into(*reopened);
+  EXPECT_TRUE(at::equal(reopened->forward(golden.input), answer));
+}
+
+INSTANTIATE_TEST_SUITE_P(Files, LayoutGoldenTest, ::testing::ValuesIn(golden_names()),
+                         [](const auto& parameter) { return parameter.param; });
+
+bool has_note(const Checkpoint& checkpoint, std::string_view text) {
+  return std::ranges::any_of(checkpoint.notes(), [&](const std::string& note) {
+    return note.find(text) != std::string::npos;
+  });
+}
+
+TEST(LayoutNotesTest, PartsThatAreLeftOutAreNamed) {
+  for (const auto& [name, note] :
+       {std::pair{"dino", "left out: a head of the pretraining (4 tensors)"},
+        {"transformers_4_vit_mae_pretraining", "left out: the decoder of the pretraining ("}}) {
+    const testing::TemporaryFolder folder;
+    write_files(folder, read_golden(name));
+    EXPECT_TRUE(has_note(Checkpoint::open(folder.path()), note)) << name;
+  }
+}
+
+/// The numbers of the modules' tensor `name`.
+std::vector<float> numbers_of(const Checkpoint& checkpoint, std::string_view name,
+                              const Shape& shape) {
+  const NamedTensor* tensor = checkpoint.find(name);
+  if (tensor == nullptr || tensor->parts.size() != 1 || tensor->shape != shape) {
+    ADD_FAILURE() << name;
+    return {};
+  }
+  const auto bytes = tensor->parts.front()->data;
+  std::vector<float> numbers(bytes.size() / sizeof(float));
+  std::memcpy(numbers.data(), bytes.data(), bytes.size());
+  return numbers;
+}
+
+/// A golden's files; without the activation, which no tensor shows.
+Checkpoint open_mapped(const testing::TemporaryFolder& folder, const Golden& golden) {
+  write_files(folder, golden);
+  Json config = Json::parse(golden.metadata.at("config"));
+  for (Json* each : {&config, &config["vision_config"]}) (*each)["hidden_act"] = "gelu";
+  folder.write("config.json", config.dump());
+  return Checkpoint::open(folder.path());
+}
+
+TEST(TowerFormsTest, TokensAndProjectionsOfClipHaveTheModulesShapes) {
+  const Golden golden = read_golden("open_clip");
+  const testing::TemporaryFolder folder;
+  const Checkpoint checkpoint = open_mapped(folder, golden);
+  const std::vector<float> proj = values_of("visual.proj", {32, 16}, golden.seed);
+  const std::vector<float> head = numbers_of(checkpoint, "head.weight", {16, 32});
+  ASSERT_EQ(head.size(), proj.size());
+  for (std::size_t row = 0; row < 32; ++row)
+    for (std::size_t column = 0; column < 16; ++column)
+      EXPECT_EQ(head[column * 32 + row], proj[row * 16 + column]);
+  EXPECT_EQ(numbers_of(checkpoint, "head.bias", {16}), std::vector<float>(16, 0.0F));
+  EXPECT_EQ(numbers_of(checkpoint, "cls_token", {1, 1, 32}),
+            values_of("visual.class_embedding", {32}, golden.seed));
+  EXPECT_EQ(numbers_of(checkpoint, "pos_embed", {1, 17, 32}),
+            values_of("visual.positional_embedding", {17, 32}, golden.seed));
+  EXPECT_EQ(numbers_of(checkpoint, "norm_pre.weight", {32}),
+            values_of("visual.ln_pre.weight", {32}, golden.seed));
+  EXPECT_EQ(checkpoint.find("patch_embed.proj.bias"), nullptr);
+  EXPECT_TRUE(has_note(checkpoint, "left out: the text tower ("));
+}
+
+TEST(TowerFormsTest, SiglipsPoolingIsCutIntoQueriesAndTheRest) {
+  const Golden golden = read_golden("transformers_4_siglip");
+  const testing::TemporaryFolder folder;
+  const Checkpoint checkpoint = open_mapped(folder, golden);
+  const std::string attention = "vision_model.head.attention.";
+  const std::vector<float> rows = values_of(attention + "in_proj_weight", {96, 32}, golden.seed);
+  EXPECT_EQ(numbers_of(checkpoint, "attn_pool.q.weight", {32, 32}),
+            std::vector(rows.begin(), rows.begin() + 32 * 32));
+  EXPECT_EQ(numbers_of(checkpoint, "attn_pool.kv.weight", {64, 32}),
+            std::vector(rows.begin() + 32 * 32, rows.end()));
+  const std::vector<float> biases = values_of(attention + "in_proj_bias", {96}, golden.seed);
+  EXPECT_EQ(numbers_of(checkpoint, "attn_pool.kv.bias", {64}),
+            std::vector(biases.begin() + 32, biases.end()));
+  EXPECT_EQ(numbers_of(checkpoint, "attn_pool.latent", {1, 1, 32}),
+            values_of("vision_model.head.probe", {1, 1, 32}, golden.seed));
+  EXPECT_EQ(checkpoint.find("attn_pool.qkv.weight"), nullptr);
+}
+
+TEST(LayoutNotesTest, ABareTowerOfClipDoesNotSayItsActivation) {
+  const testing::TemporaryFolder folder;
+  write_files(folder, read_golden("open_clip"));
+  fs::remove(folder.path() / "config.json");
+  EXPECT_ERROR(Checkpoint::open(folder.path()).deduce_config(), failed, "GELU", "config.json");
+}
+
+TEST(LayoutNotesTest, AConfigurationThatContradictsIsAnError) {
+  for (const auto& [name, key, value] :
+       {std::tuple{"transformers_4_dinov2_registers", "num_register_tokens", Json(2)},
+        {"transformers_4_dinov2_swiglu", "mlp_ratio", Json(3)},
+        {"transformers_4_dinov3", "use_gated_mlp", Json(true)},
+        {"transformers_4_beit", "use_relative_position_bias", Json(false)},
+        {"transformers_4_beit", "use_mean_pooling", Json(false)},
+        {"transformers_4_beit", "layer_scale_init_value", Json(0)},
+        {"transformers_4_vit_msn", "image_size", Json(64)}}) {
+    const Golden golden = read_golden(name);
+    const testing::TemporaryFolder folder;
+    write_files(folder, golden);
+    Json config = Json::parse(golden.metadata.at("config"));
+    config[key] = value;
+    if (config["use_gated_mlp"] == true) config["hidden_act"] = "silu";
+    folder.write("config.json", config.dump());
+    EXPECT_ERROR(Checkpoint::open(folder.path()).deduce_config(head_of(golden)), invalid_argument,
+                 key);
+  }
+}
+
+}  // namespace layout_goldens_test
+}  // namespace hydrascope::checkpoint
