@@ -90,8 +90,11 @@ FoldedBlock fold_block(const WeightTable& weights, std::int64_t layer, Attention
     key = through(form->key(config.head_dim()), key, heads);
   }
   FoldedBlock block;
-  block.query = behind(query, "norm1");
-  block.key_value = behind(stacked(key, rows(qkv, 2 * dim, dim)), "norm1");
+  // One product, because the table reads a tensor each time that somebody asks.
+  const std::int64_t query_width = query.weight.size(0);
+  const Affine all = behind(stacked(query, stacked(key, rows(qkv, 2 * dim, dim))), "norm1");
+  block.query = rows(all, 0, query_width);
+  block.key_value = rows(all, query_width, all.weight.size(0) - query_width);
 
   const auto residual = [parameters, post_norm](const std::string& name, const std::string& scale) {
     const Affine linear = parameters.linear(name);

@@ -136,8 +136,8 @@ TEST(ContradictionsTest, ANameInTheFileIsCheckedLikeAConfiguration) {
   EXPECT_EQ(deduce({{"args.model", "vit_tiny_patch8_32"}}).arch, "vit_tiny_patch8_32");
   EXPECT_EQ(
       deduce({{"arch", "vit_tiny_patch8_32"}, {"args.model_kwargs.num_heads", "6"}}).num_heads, 6);
-  EXPECT_ERROR(deduce({{"args.model", "vit_base_patch16_rpn_224"}}), unsupported_format,
-               "post-norm blocks", "a.safetensors");
+  EXPECT_ERROR(deduce({{"args.model", "vit_pwee_patch16_reg1_gap_256"}}), unsupported_format,
+               "parallel blocks", "a.safetensors");
   EXPECT_ERROR(deduce({{"arch", "mine"}}), unsupported_format, "'mine' is not known");
   EXPECT_ERROR(deduce({{"arch", "vit_base_patch8_224"}}), invalid_argument,
                "(embed_dim) says 768, the tensors show 192");

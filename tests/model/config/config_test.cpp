@@ -5,6 +5,7 @@
 #include <gtest/gtest.h>
 
 #include <map>
+#include <set>
 #include <string>
 
 namespace hydrascope::model {
@@ -25,6 +26,10 @@ VitConfig unusual() {
   config.mlp_ratio = 2.5;
   config.swiglu_mlp = true;
   config.scale_mlp = true;
+  config.scale_attn = true;
+  config.post_norm = true;
+  config.patch_bias = false;
+  config.norm_pre = true;
   config.qkv_bias = false;
   config.class_token = true;
   config.distilled = true;
@@ -45,6 +50,14 @@ VitConfig unusual() {
 TEST(VitConfigTest, SurvivesJson) {
   const VitConfig config = unusual();
   EXPECT_EQ(config_from_json(to_json(config), "test"), config);
+  VitConfig pooled;
+  pooled.global_pool = Pooling::map;
+  pooled.pool_heads = 6;
+  pooled.pool_prefix = true;
+  pooled.act = Activation::quick_gelu;
+  pooled.final_norm = false;
+  EXPECT_EQ(config_from_json(to_json(pooled), "test"), pooled);
+  EXPECT_NE(pooled, VitConfig{});
   EXPECT_EQ(config_from_json("{}", "test"), VitConfig{});
   VitConfig average;
   average.global_pool = Pooling::avg;
@@ -91,8 +104,10 @@ TEST(VitConfigTest, ComparisonSeesEveryField) {
     });
     differing += !(changed == base);
   }
-  // class_token and global_pool have their default in `unusual`, or it would not be valid.
-  EXPECT_EQ(differing, fields - 2);
+  // These have their default in `unusual`, or it would not be valid.
+  const std::set<std::string> usual{"class_token", "global_pool", "act",
+                                    "final_norm",  "pool_heads",  "pool_prefix"};
+  EXPECT_EQ(differing, fields - static_cast<int>(usual.size()));
 }
 
 TEST(VitConfigTest, TextShowsEveryField) {
