@@ -39,9 +39,11 @@ void expect_equal_to_modules(const VitConfig& config, const at::Tensor& images) 
   const at::Tensor expected = module_logits(model, images);
   EXPECT_LT(relative(InferencePlan(model, options()).logits(images), expected), 1e-4);
   if (finds_keys(model)) return;
-  // Two roundings of 2^-9 a value, on some ten tensors a block.
+  // Two roundings of 2^-9 a value, on some ten tensors a block. Without a norm before attention scores
+  // are large here, and softmax shows their rounding.
+  const double tolerance = config.post_norm ? 0.12 : 3.5e-2;
   EXPECT_LT(relative(InferencePlan(model, options(at::kBFloat16)).logits(images), expected),
-            3.5e-2);
+            tolerance);
 }
 
 class PlanOfMechanism : public ::testing::TestWithParam<std::string> {};
