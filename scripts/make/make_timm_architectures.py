@@ -125,7 +125,8 @@ def describe(name):
         "act": {"QuickGELU": "quick_gelu", "GELUTanh": "gelu_tanh"}.get(kind(getattr(mlp, "act", None)), "gelu"),
         "post_norm": "Post" in kind(block),
         "pool_heads": pool_heads if pool_heads != getattr(attention, "num_heads", 0) else 0,
-        "pool_prefix": bool(pool is not None and getattr(model, "pool_include_prefix", False)),
+        # Eva's attention pooling has no setting for that.
+        "pool_prefix": pool is not None and (kind(model) == "Eva" or model.pool_include_prefix),
         "rotations": "" if WITH_ROTATIONS.fullmatch(name) else rotations(model),
         "final_norm": is_norm(getattr(model, "norm", None)) or is_norm(getattr(model, "fc_norm", None)),
         # What another network would be needed for.

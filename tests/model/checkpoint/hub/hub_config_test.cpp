@@ -167,6 +167,7 @@ TEST(HubConfigTest, ANameSaysThePartsThatNoTensorShows) {
   EXPECT_EQ(of("vit_large_patch16_siglip_gap_512").act, model::Activation::gelu_tanh);
   EXPECT_EQ(of("vit_base_patch16_siglip_224").global_pool, model::Pooling::map);
   EXPECT_EQ(of("vit_pe_core_base_patch16_224").pool_heads, 8);
+  EXPECT_TRUE(of("vit_pe_core_base_patch16_224").pool_prefix);
   EXPECT_FALSE(of("vit_huge_patch16_radio_v3").final_norm);
   EXPECT_TRUE(of("vit_base_patch16_224").final_norm);
 }
