@@ -137,7 +137,7 @@ FoldedPool fold_pool(const WeightTable& weights) {
   const Affine query = parameters.linear("q");
   const Affine kv = parameters.linear("kv");
   const Tensor q = query.weight.mv(parameters.get("latent").flatten()) + query.bias;
-  // Of each head: q_h^T W_k,h.
+  // A row for each head: q_h^T W_k,h.
   const Tensor scores =
       q.view({heads, 1, -1}).matmul(kv.weight.narrow(0, 0, dim).view({heads, -1, dim})).squeeze(1);
   FoldedPool pool;
