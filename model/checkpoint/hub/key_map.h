@@ -24,7 +24,7 @@ enum class Form {
   no_key_bias,  ///< no tensor of the network: it says that the keys' rows of `target` are zero
 };
 
-/// What a layout's models are, where no configuration says it.
+/// The parts of a layout's models, if no configuration says them.
 enum class Origin { timm, hugging_face, other };
 
 /// A layout of names.
