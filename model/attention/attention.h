@@ -114,9 +114,7 @@ class AttentionImpl : public torch::nn::Module {
     torch::Tensor q, k, v;
   };
   [[nodiscard]] Projected project(const torch::Tensor& x) { return project(x, x.size(1)); }
-  /// The same with the first `queries` queries alone.
-  [[nodiscard]] Projected project(const torch::Tensor& x, std::int64_t queries);
-  /// One of the three alone.
+  [[nodiscard]] Projected project(const torch::Tensor& x, std::int64_t first_queries);
   enum class Part : std::int64_t { query, key, value };
   [[nodiscard]] torch::Tensor project(const torch::Tensor& x, Part part);
   /// The last part: the mixer's output (B, n, D) -> (B, n, D).
