@@ -182,8 +182,15 @@ void Checkpoint::reform(std::map<std::string, NamedTensor>& named) {
       if (item.first.ends_with(kEnd))
         blocks.push_back(item.first.substr(0, item.first.size() - kEnd.size()));
     }
-    for (const std::string& block : blocks)
-      put(block + ".attn.rel_pos.relative_position_bias_table", shared);
+    for (const std::string& block : blocks) {
+      const std::string own = block + ".attn.rel_pos.relative_position_bias_table";
+      if (named.contains(own))
+        throw Error(ErrorCode::unsupported_format,
+                    "a table of relative positions for all layers beside the layers' own is not "
+                    "computed",
+                    file().string());
+      put(own, shared);
+    }
     named.erase(std::string(kSharedTable));
   }
 }

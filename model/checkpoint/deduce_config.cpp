@@ -67,13 +67,20 @@ void deduce_grid(VitConfig& config, std::int64_t length, const std::string& subj
 }
 
 /// EVA-02 counts 16 x 16 patches at every size; coords=train counts the file's own size.
-void scale_rotations(VitConfig& config, const std::string& subject) {
+/// Perception Encoder's count the patches of the size that the name stands for, `said`.
+void scale_rotations(VitConfig& config, image::Size said, const std::string& subject) {
   for (model::PositionSpec& layer : config.rel_pos) {
     const auto coords = layer.options.find("coords");
     const auto order = layer.options.find("order");
     if (layer.rule != "rope" || coords == layer.options.end() || coords->second != "train" ||
-        order == layer.options.end() || order->second != "ij")
+        order == layer.options.end() || order->second != "ij") {
+      if (layer.options.contains("offset") &&
+          (config.img_height != said.height || config.img_width != said.width))
+        throw Error(ErrorCode::unsupported_format,
+                    "rotations of this architecture at another size than its own are not computed",
+                    subject);
       continue;
+    }
     if (config.grid_rows() != config.grid_columns()) {
       throw Error(ErrorCode::unsupported_format,
                   "the rotations of an EVA-02 that was made for " +
@@ -305,6 +312,18 @@ void Checkpoint::complete(VitConfig& config, const HeadOptions& head) {
   config.attention = stored_attention(config.depth);
   if (mapping_.layout->origin == Origin::hugging_face) config.pos_interp = model::PosInterp::hf;
   named_positions_ = config.rel_pos;
+  // The parts that no tensor shows: the file's own, or those of the configuration beside it.
+  VitConfig said = config;
+  if (const auto own = own_config())
+    said = *own;
+  else if (const HubConfig* hub = hub_of_others())
+    hub->apply_to(said);
+  if (!is_own()) read_activation(said);
+  if (said.act != config.act || said.post_norm != config.post_norm)
+    throw Error(ErrorCode::invalid_argument,
+                config.arch + " has another activation or another order of norms than the file's " +
+                    (is_own() ? "metadata say" : "config.json says"),
+                file().string());
   if (const auto own = own_config()) {
     config.global_pool = own->global_pool;
     config.pos_interp = own->pos_interp;
@@ -380,7 +399,7 @@ VitConfig Checkpoint::deduce_config(const HeadOptions& head) const {
   config.qkv_bias = find("blocks.0.attn.qkv.bias") != nullptr;
   config.norm_pre = find("norm_pre.weight") != nullptr;
   // A network without the one has the other; a file that lacks the bias alone is damaged.
-  config.patch_bias = find("patch_embed.proj.bias") != nullptr || !config.norm_pre;
+  if (!own) config.patch_bias = find("patch_embed.proj.bias") != nullptr || !config.norm_pre;
   config.scale_attn = find("blocks.0.attn.norm.weight") != nullptr;
   if (mapping_.pools_mean) config.final_norm = false;
   config.final_norm = config.final_norm || find("norm.weight") != nullptr || config.fc_norm;
@@ -391,7 +410,8 @@ VitConfig Checkpoint::deduce_config(const HeadOptions& head) const {
                 "global_pool says " + std::string(name(config.global_pool)) +
                     ", the tensors show attention pooling",
                 subject);
-  if (!own && hub == nullptr && mapping_.layout->native &&
+  const bool says_act = hub != nullptr && (hub->act || !hub->activation.empty());
+  if (!own && !says_act && mapping_.layout->native &&
       (config.norm_pre || config.scale_attn || has_pool))
     throw Error(
         ErrorCode::failed,
@@ -459,7 +479,7 @@ VitConfig Checkpoint::deduce_config(const HeadOptions& head) const {
     config.img_height -= config.img_height % config.patch_size;
     config.img_width -= config.img_width % config.patch_size;
   }
-  if (!own) scale_rotations(config, subject);
+  if (!own) scale_rotations(config, said_size, subject);
   if (!own && mapping_.layout->native) {
     const NamedTensor* scale = find("blocks.0.ls1.gamma");
     const bool has_gammas = scale != nullptr && scale->parts.front() != nullptr &&

@@ -72,8 +72,9 @@ void HubConfig::apply_to(VitConfig& config) const {
   if (act) config.act = *act;
   if (final_norm) config.final_norm = *final_norm;
   if (post_norm) config.post_norm = *post_norm;
-  if (pool_heads) config.pool_heads = *pool_heads;
-  if (pool_prefix) config.pool_prefix = *pool_prefix;
+  const bool has_pool = config.global_pool == model::Pooling::map;
+  config.pool_heads = has_pool ? pool_heads.value_or(0) : 0;
+  config.pool_prefix = has_pool && pool_prefix.value_or(false);
 }
 
 void HubConfig::check(const VitConfig& config) const {

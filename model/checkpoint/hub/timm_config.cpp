@@ -62,9 +62,8 @@ constexpr std::string_view kKnownArguments[] = {
     "strict_img_size", "pretrained", "device"};
 
 /// Parts that are not computed, and parts that are always there.
-constexpr std::string_view kSwitches[] = {
-    "use_post_norm",         "use_rot_pos_emb",         "qk_norm",
-    "attn_only_layer_scale", "use_shared_rel_pos_bias", "shared_rel_pos"};
+constexpr std::string_view kSwitches[] = {"use_rot_pos_emb", "qk_norm", "attn_only_layer_scale",
+                                          "use_shared_rel_pos_bias", "shared_rel_pos"};
 constexpr std::string_view kAlwaysThere[] = {"final_norm", "proj_bias", "use_rel_pos_bias"};
 
 /// Claims the arguments that the tensors show too.
@@ -199,6 +198,9 @@ void read_hidden_argument(HubConfig& config, const JsonFields& args, const std::
   } else if (key == "pool_include_prefix" && value.is_boolean()) {
     config.pool_prefix = value.get<bool>();
     return;
+  } else if (key == "use_post_norm" && value.is_boolean()) {
+    config.post_norm = value.get<bool>();
+    return;
   } else if (key == "final_norm" && value == false) {
     config.final_norm = false;
     return;
@@ -278,7 +280,8 @@ void read_architecture(HubConfig& config, const JsonFields& fields) {
       (timm != nullptr ? timm->global_pool : ours->config.global_pool) == model::Pooling::avg;
   config.pooling_is_of_name = !fields.contains("global_pool") && argument("global_pool").is_null();
   // If the name pools the class token, timm normalises after a mean.
-  if (is_said || pools_mean || name.starts_with("vit_relpos_")) return;
+  if (is_said || pools_mean || config.final_norm == false || name.starts_with("vit_relpos_"))
+    return;
   const bool is_of_name = config.pooling_is_of_name;
   const bool is_mean = argument("global_pool") == "avg" ||
                        (argument("global_pool").is_null() && fields.text("global_pool") == "avg");
@@ -321,6 +324,16 @@ void read_timm(HubConfig& config, const JsonFields& fields, const std::string& o
   read_timm_labels(config, fields);
   read_pooling(config, fields);
   if (const auto inside = fields.object("model_args")) read_model_args(config, *inside, *args);
+  const model::TimmModel* const timm = model::find_timm_model(config.architecture);
+  if (timm == nullptr) return;
+  // Its classes differ in the tokens that they pool.
+  if (timm->global_pool != model::Pooling::map && config.global_pool == model::Pooling::map)
+    refuse_kind(fields, "attention pooling, which " + config.architecture +
+                            " has not by its name, is not computed");
+  // They count the patches of the size that the name stands for.
+  if (timm->rotations.starts_with("pe") && args != nullptr && args->contains("img_size"))
+    refuse_kind(fields, "rotations of " + config.architecture +
+                            " at another size than its own are not computed");
 }
 
 HubConfig read_training_arguments(const std::map<std::string, std::string>& metadata,

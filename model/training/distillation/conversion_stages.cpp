@@ -120,7 +120,8 @@ std::vector<ParameterGroup> ConversionStages::parameters(Stage stage) {
     case Stage::finetune:
       for (std::int64_t layer = options_.train_from; layer < config.depth; ++layer)
         chosen.train.push_back(block_name(layer));
-      chosen.train.emplace_back(config.fc_norm ? "fc_norm" : "norm");
+      if (config.final_norm) chosen.train.emplace_back(config.fc_norm ? "fc_norm" : "norm");
+      if (config.global_pool == Pooling::map) chosen.train.emplace_back("attn_pool");
       if (options_.trains_head) chosen.train.emplace_back("head");
       if (options_.trains_head && config.distilled) chosen.train.emplace_back("head_dist");
       break;
