@@ -58,6 +58,10 @@ TEST(VitConfigTest, SurvivesJson) {
   pooled.final_norm = false;
   EXPECT_EQ(config_from_json(to_json(pooled), "test"), pooled);
   EXPECT_NE(pooled, VitConfig{});
+  for (const char* mlp : {"swiglu_mlp", "scale_mlp"})
+    EXPECT_ERROR(
+        config_from_json(R"({"global_pool":"map",")" + std::string(mlp) + R"(":true})", "test"),
+        invalid_argument, "attention pooling");
   EXPECT_EQ(config_from_json("{}", "test"), VitConfig{});
   VitConfig average;
   average.global_pool = Pooling::avg;
