@@ -198,8 +198,8 @@ void read_hidden_argument(HubConfig& config, const JsonFields& args, const std::
   } else if (key == "pool_include_prefix" && value.is_boolean()) {
     config.pool_prefix = value.get<bool>();
     return;
-  } else if (key == "use_post_norm" && value.is_boolean()) {
-    config.post_norm = value.get<bool>();
+  } else if (key == "use_post_norm" && value.is_boolean() &&
+             value.get<bool>() == config.post_norm.value_or(false)) {
     return;
   } else if (key == "final_norm" && value == false) {
     config.final_norm = false;
