@@ -66,7 +66,7 @@ class BatchGroups {
   }
 
  private:
-  /// The common properties of a batch: the model, its input size, and that of the tensors, which differ
+  /// The common properties of a batch: the model, its input size, and the tensors' size, which differs
   /// where bytes are padded without this program's knowledge.
   struct Group {
     std::pair<std::int64_t, std::int64_t> model_size;

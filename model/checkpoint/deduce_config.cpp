@@ -312,7 +312,7 @@ void Checkpoint::complete(VitConfig& config, const HeadOptions& head) {
   config.attention = stored_attention(config.depth);
   if (mapping_.layout->origin == Origin::hugging_face) config.pos_interp = model::PosInterp::hf;
   named_positions_ = config.rel_pos;
-  // The parts that no tensor shows: the file's own, or those of the configuration beside it.
+  // The parts that no tensor shows: the file's own, or the configuration's beside it.
   VitConfig said = config;
   if (const auto own = own_config())
     said = *own;

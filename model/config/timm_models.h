@@ -26,7 +26,7 @@ struct TimmModel {
   bool post_norm;
   std::int64_t pool_heads;  ///< of attention pooling, if other than num_heads; else 0
   bool pool_prefix;
-  std::string_view rotations;  ///< "": none, or those of find_architecture
+  std::string_view rotations;  ///< "": none, or find_architecture's
 };
 
 /// The rule of rotations of a model's layers, if the name alone says it; else an empty rule.

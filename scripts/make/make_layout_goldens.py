@@ -6,7 +6,7 @@
     venv/bin/python scripts/make/make_layout_goldens.py
 
 transformers 4.57 gives all cases, transformers 5 those whose names differ. Models are two blocks of
-32 features. Weights and inputs are those of deterministic_weights.py, by the file's own names; a
+32 features. deterministic_weights.py makes weights and inputs, by the file's own names; a
 golden's metadata list names and shapes, so that the test writes the checkpoint as its program would.
 The answer is computed in float64: logits, or the features of a model without a classifier. Runs on
 the CPU in a minute.

@@ -6,7 +6,7 @@
 OUTPUT gets the scenes and labels.csv, which `hydrascope evaluate OUTPUT --labels-csv OUTPUT/labels.csv` reads: file, the class,
 size (longer side of the photograph in the scene, in pixels), left and top (its corner), background, source (the photograph).
 With --soft the same photographs lie at the same places without hard edges: their rims fade into the background over a tenth of their
-shorter side, every second one is an ellipse, their mean colours move by 35 % to that of the place, and they have a shadow. A model
+shorter side, every second one is an ellipse, their mean colours move by 35 % to the place's, and they have a shadow. A model
 that finds pasted edges loses there.
 The size `fill` is no scene: the photograph is enlarged until it covers all of 1088x1920, and its centre is kept.
 

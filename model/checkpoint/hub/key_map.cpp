@@ -429,7 +429,7 @@ std::string_view left_out_below(const Layout& layout, std::string_view prefix,
   for (std::size_t size = 0;;) {
     if (!key.starts_with(prefix.substr(0, size))) return "";
     // Inside of CLIP's tower nothing is another tower's.
-    if (size == prefix.size() && layout.name == std::string_view("CLIP")) return "";
+    if (size == prefix.size() && (bit_of(layout) & kClip) != 0) return "";
     if (const std::string_view what = left_out_as(layout, key.substr(size)); !what.empty())
       return what;
     if (size == prefix.size()) return "";
