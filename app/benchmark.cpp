@@ -15,7 +15,7 @@
 #include "app/run/signal_stop.h"
 #include "app/run/usage_error.h"
 #include "app/session/session.h"
-#include "app/tasks/measure.h"
+#include "app/train/measure.h"
 #include "kernels/device/cpu_features.h"
 #include "kernels/device/gpu_info.h"
 #include "model/config/network_cost.h"

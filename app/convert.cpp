@@ -1,6 +1,6 @@
 // hydrascope convert: another checkpoint out of one that is there.
 #include "app/command.h"
-#include "app/tasks/conversion_options.h"
+#include "app/train/conversion_options.h"
 #include "app/tasks/format_only.h"
 
 namespace hydrascope::app {

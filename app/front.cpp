@@ -1,5 +1,5 @@
 // hydrascope COMMAND [OPTIONS] [INPUT...]: answers what the tables of options know and leaves the
-// rest to hydrascope-engine. Linked without LibTorch, whose libraries take longer to load than all
+// rest to hydrascope-engine, or hydrascope-trainer. Linked without LibTorch, whose libraries take longer to load than all
 // that this does.
 #include "app/command.h"
 #include "app/command_line.h"
@@ -24,15 +24,14 @@ namespace {
 namespace fs = std::filesystem;
 
 /// Beside this program where it was built, in libexec/ where it was installed.
-fs::path engine_file() {
-  constexpr const char* kName = "hydrascope-engine";
+fs::path engine_file(const std::string& name) {
   std::error_code error;
   const fs::path folder = own_file().parent_path();
-  const fs::path installed = folder.parent_path() / "libexec/hydrascope" / kName;
-  for (const fs::path& file : {folder / kName, installed})
+  const fs::path installed = folder.parent_path() / "libexec/hydrascope" / name;
+  for (const fs::path& file : {folder / name, installed})
     if (fs::exists(file, error)) return file;
-  throw Error(ErrorCode::failed, "the program is not complete: hydrascope-engine is missing",
-              folder.string(), "build or install it again; " + installed.string() + " serves, too");
+  throw Error(ErrorCode::failed, "the program is not complete: " + name + " is missing",
+              folder.string(), "scripts/build.sh builds it; " + installed.string() + " serves, too");
 }
 
 /// The computing threads share their processors with others: workers that decode, another program.
@@ -66,7 +65,7 @@ void require_memory_for(const std::string& file) {
 }
 
 [[noreturn]] void run_engine(const char* name, std::vector<std::string> words) {
-  const std::string file = engine_file().string();
+  const std::string file = engine_file(find_command(words.front())->program).string();
   std::error_code error;
   static_cast<void>(fs::current_path(error));  // LibTorch loads parts of itself from there
   if (error)

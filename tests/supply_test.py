@@ -25,8 +25,8 @@ PROGRAM = Path()
 
 
 def files() -> list[Path]:
-    """The front, the engine, the library for programs of others, and the modules beside them."""
-    found = [PROGRAM, PROGRAM.with_name("hydrascope-engine"), PROGRAM.with_name("libhydrascope.so.0"),
+    """The front, the engines, the library for programs of others, and the modules beside them."""
+    found = [PROGRAM, PROGRAM.with_name("hydrascope-engine"), PROGRAM.with_name("hydrascope-trainer"), PROGRAM.with_name("libhydrascope.so.0"),
              *sorted(PROGRAM.parent.glob("libhydrascope_*.so"))]
     return [file for file in found if file.exists()]
 

@@ -125,6 +125,7 @@ struct CommandSpec {
   std::vector<Subcommand> subcommands = {};  ///< empty = none
   std::string group = {};                    ///< heading in the overview
   std::vector<Field> common = {};            ///< of the options that -h shows, in that order
+  std::string program = "hydrascope-engine";  ///< that runs it; the other one is hydrascope-trainer
 };
 
 /// The questions that the tables answer by themselves. The fields steer the reading and writing of configurations, so

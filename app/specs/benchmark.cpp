@@ -25,6 +25,7 @@ std::vector<Option> swept_options() {
 CommandSpec benchmark_spec() {
   CommandSpec spec;
   spec.name = "benchmark";
+  spec.program = kTrainer;
   spec.aliases = {"bench"};
   spec.summary = "measure throughput, latency and memory of any combination";
   spec.group = "Measure";

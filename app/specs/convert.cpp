@@ -141,6 +141,7 @@ std::vector<Option> report_options() {
 CommandSpec convert_spec() {
   CommandSpec spec;
   spec.name = "convert";
+  spec.program = kTrainer;
   spec.aliases = {"distill"};
   spec.summary = "give a trained model another attention, or rewrite a checkpoint";
   spec.group = "Make and inspect models";

@@ -8,6 +8,9 @@
 
 namespace hydrascope::app {
 
+/// The program with the code of training, which runs the commands that need it.
+inline constexpr const char* kTrainer = "hydrascope-trainer";
+
 /// All tables, in the order of the overview.
 const std::vector<CommandSpec>& command_specs();
 /// By name or alias; nullptr when there is none.

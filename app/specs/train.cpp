@@ -101,6 +101,7 @@ std::vector<Option> output() {
 CommandSpec train_spec() {
   CommandSpec spec;
   spec.name = "train";
+  spec.program = kTrainer;
   spec.summary = "train a model from scratch, or fine-tune one, on a folder of classes";
   spec.group = "Make and inspect models";
   spec.positionals = "FOLDER";

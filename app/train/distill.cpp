@@ -10,7 +10,7 @@
 #include "app/run/local_ranks.h"
 #include "app/run/signal_stop.h"
 #include "app/run/usage_error.h"
-#include "app/tasks/conversion_options.h"
+#include "app/train/conversion_options.h"
 #include "app/tasks/format_only.h"
 #include "app/train/session.h"
 #include "app/train/training_options.h"
