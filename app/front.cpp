@@ -93,7 +93,8 @@ int main(int argc, char** argv) {
     return app::decode_pictures_for(std::atoi(given[1].c_str()), std::atoi(given[2].c_str()));
   return app::guarded(given, [&] {
     const std::vector<std::string> words = app::with_command(given);
-    if (const auto code = app::answer_from_tables(words)) return *code;
+    const auto answer = app::answer_or_parse(words);
+    if (const int* code = std::get_if<int>(&answer)) return *code;
     app::run_engine(argc > 0 ? argv[0] : "hydrascope", words);
   });
 }
