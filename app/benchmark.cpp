@@ -49,7 +49,7 @@ BenchmarkRequest benchmark_request(const ParsedOptions& options) {
   if (!request.html.empty()) check_chart_file(request.html);
   request.pictures = options.positionals();
   if (!request.pictures.empty() && request.stage != "end_to_end" && request.stage != "both") {
-    throw UsageError("pictures are read with `stage` end_to_end or both only",
+    throw UsageError("pictures are read with `timed` end_to_end or both only",
                      request.pictures.front());
   }
   if (request.pictures.empty()) request.pictures = bundled_images();
@@ -303,7 +303,7 @@ int run_benchmark(const ParsedOptions& options) {
   }
   writer.finish();
   output.close();
-  if (!request.html.empty() && !result.rows.empty()) write_chart(result, request.html);
+  if (!request.html.empty() && !result.rows.empty()) report_of(result).save(request.html, "`html`");
   if (stop_requested()) return exit_code_after_stop(kExitOk);
   if (failed > 0) return result.rows.empty() ? kExitUsage : kExitSomeInputsFailed;
   return baseline ? check_baseline(*baseline, result, request.most_percent_slower) : kExitOk;

@@ -26,7 +26,7 @@ namespace {
 
 void check_resumable(const ClassifyRequest& request) {
   const auto& [file, format] = request.output;
-  if (is_stream(file) || !ResumedRecords::reads(format))
+  if (is_stream(file) || !holds_lines_of_json(format))
     throw UsageError("needs the records of a file in jsonl", "`resume`", "`output` FILE.jsonl");
   if (!request.save_logits.empty() || !request.save_input.empty())
     throw UsageError("arrays begin anew", "`resume` beside `save_logits` or `save_input`");
@@ -118,7 +118,7 @@ int run_classify(const ParsedOptions& options) {
     progress.hide();
     records.write(to_json(record), to_text(record, request.label_type, console.color));
     logits.add(result, [&] { return result.logits; });
-    tensors.add(result, [&] { return model_input(session->pipeline(), result); });
+    tensors.add(result, [&] { return model_input(result); });
     progress.advance();
     count.begin();
     if (result.error) {

@@ -83,14 +83,14 @@ int run(std::vector<std::string> words) {
     model::inference::set_openmp_threads(usable);
   if (words.size() == 2 && words.front() == kWriteMechanisms)
     return write_registrations(words.back());
-  words = with_command(std::move(words));
-  if (const auto code = answer_from_tables(words)) return *code;
-  const CommandSpec& command = *find_command(words.front());
-  words.erase(words.begin());
-  const auto found = std::ranges::find(command_runs(), command.name, &CommandRun::name);
+  auto answer = answer_or_parse(with_command(std::move(words)));
+  if (const int* code = std::get_if<int>(&answer)) return *code;
+  AskedCommand& asked = std::get<AskedCommand>(answer);
+  const std::string& name = asked.command->name;
+  const auto found = std::ranges::find(command_runs(), name, &CommandRun::name);
   if (found == command_runs().end())
-    throw Error(ErrorCode::internal, "nothing here runs the command", command.name);
-  const ParsedOptions options = parse(command, words);
+    throw Error(ErrorCode::internal, "nothing here runs the command", name);
+  const ParsedOptions options = with_config(*asked.command, std::move(asked.options));
   check_written_files(options);
   return found->run(options);
 }

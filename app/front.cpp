@@ -31,7 +31,8 @@ fs::path engine_file(const std::string& name) {
   for (const fs::path& file : {folder / name, installed})
     if (fs::exists(file, error)) return file;
   throw Error(ErrorCode::failed, "the program is not complete: " + name + " is missing",
-              folder.string(), "scripts/build.sh builds it; " + installed.string() + " serves, too");
+              folder.string(),
+              "scripts/build.sh builds it; " + installed.string() + " serves, too");
 }
 
 /// The computing threads share their processors with others: workers that decode, another program.
@@ -64,8 +65,9 @@ void require_memory_for(const std::string& file) {
   throw not_enough_memory("not enough memory to load LibTorch");
 }
 
-[[noreturn]] void run_engine(const char* name, std::vector<std::string> words) {
-  const std::string file = engine_file(find_command(words.front())->program).string();
+[[noreturn]] void run_engine(const std::string& program, const char* name,
+                             std::vector<std::string> words) {
+  const std::string file = engine_file(program).string();
   std::error_code error;
   static_cast<void>(fs::current_path(error));  // LibTorch loads parts of itself from there
   if (error)
@@ -92,7 +94,9 @@ int main(int argc, char** argv) {
     return app::decode_pictures_for(std::atoi(given[1].c_str()), std::atoi(given[2].c_str()));
   return app::guarded(given, [&] {
     const std::vector<std::string> words = app::with_command(given);
-    if (const auto code = app::answer_from_tables(words)) return *code;
-    app::run_engine(argc > 0 ? argv[0] : "hydrascope", words);
+    const auto answer = app::answer_or_parse(words);
+    if (const int* code = std::get_if<int>(&answer)) return *code;
+    app::run_engine(std::get<app::AskedCommand>(answer).command->program,
+                    argc > 0 ? argv[0] : "hydrascope", words);
   });
 }

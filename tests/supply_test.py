@@ -1,4 +1,4 @@
-"""What the programs are made of: NOTICE against what is linked, hardening, and results that are the same twice.
+"""The parts of the programs: NOTICE against what is linked, hardening, and results that are the same twice.
 
     python tests/supply_test.py PROGRAM
 

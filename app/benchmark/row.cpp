@@ -276,12 +276,4 @@ void check_chart_file(const std::string& file) {
   check_output_file(file, "`html`");
 }
 
-void write_chart(const BenchmarkResult& result, const std::string& file) {
-  const Report report = report_of(result);
-  if (!file.ends_with(".svg")) return report.save(file, "`html`");
-  OutputFile output(file, "`html`");
-  output.stream() << viz::charts_svg(report.charts);
-  output.close();
-}
-
 }  // namespace hydrascope::app

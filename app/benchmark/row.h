@@ -112,7 +112,5 @@ Report report_of(const BenchmarkResult& result);
 /// Throws Error(invalid_argument) for a file of `--html` that is neither .svg nor .html, or cannot be
 /// written: better before an hour of measuring than after it.
 void check_chart_file(const std::string& file);
-/// Writes the page, or the charts alone where `file` is an .svg.
-void write_chart(const BenchmarkResult& result, const std::string& file);
 
 }  // namespace hydrascope::app

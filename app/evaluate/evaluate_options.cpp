@@ -90,8 +90,7 @@ bool compares_models(const ParsedOptions& options) {
 
 std::vector<Option> set_runtime_options() {
   std::vector<Option> options = runtime_options();
-  row_of(options, &RunRequest::precision).help =
-      "number format (auto: float32 on the CPU, bfloat16 on a GPU)";
+  row_of(options, &RunRequest::precision).default_value = "float32";
   return options;
 }
 
@@ -166,8 +165,9 @@ std::vector<Option> faithfulness_options() {
             into(&FaithfulnessRequest::substrate),
             otherwise("mean for deletion, black for positive and negative"),
             one_of(names_of(explain::substrates()))),
-       text("class", "explained and watched class: the predicted one or the labelled one",
-            into(&FaithfulnessRequest::of_class), by_default("pred"), one_of({"pred", "target"})),
+       text("explained-class", "explained and watched class: the predicted one or the labelled one",
+            into(&FaithfulnessRequest::of_class), by_default("pred"), one_of({"pred", "target"}),
+            formerly({"class"})),
        text("layer", "layer that is explained, from 0", into(&FaithfulnessRequest::layer),
             takes("last|N"), by_default("last"))});
 }

@@ -64,6 +64,7 @@ class Field {
 };
 
 struct GivenOption;
+struct Setting;
 
 /// Another spelling of an option; `implied` is the value it stands for ("--fp16" -> "float16").
 struct OptionAlias {
@@ -139,9 +140,6 @@ struct GeneralRequest {
 
 enum class Source { default_value, config_file, command_line };
 
-/// The way in which `parse` treats the file of --config.
-enum class ConfigFile { read, left_alone };
-
 /// A value, and what the user set it by: "`imgsz`", "config.json".
 template <class Value>
 struct Asked {
@@ -210,20 +208,25 @@ class ParsedOptions {
   }
 
  private:
-  friend ParsedOptions parse(const CommandSpec&, std::span<const std::string>, ConfigFile);
+  friend ParsedOptions parse_words(const CommandSpec&, std::span<const std::string>);
+  friend ParsedOptions with_config(const CommandSpec&, ParsedOptions);
+  void add(Setting setting, Source source, const std::string& origin);
   void fill_fields(const std::type_info& request, void* address) const;
   std::map<std::string, GivenOption, std::less<>> entries_;
   std::vector<std::string> positionals_;
 };
 
 /// Parses what follows the command's name. Values are checked here: numbers are consumed whole and
-/// in range, choices are members, an empty value is none. If the command declares an option
-/// "config" and it is given, that JSON file is read first (keys = option names, '_' or '-'; unknown
-/// keys are errors); flags win. Throws Error(invalid_argument) with the nearest name as hint. A
-/// first positional that is no subcommand is an error; that there is none is for the command to
-/// judge.
-ParsedOptions parse(const CommandSpec& command, std::span<const std::string> arguments,
-                    ConfigFile config = ConfigFile::read);
+/// in range, choices are members, an empty value is none. Throws Error(invalid_argument) with the
+/// nearest name as hint. A first positional that is no subcommand is an error; that there is none is
+/// for the command to judge. No file is read.
+ParsedOptions parse_words(const CommandSpec& command, std::span<const std::string> arguments);
+/// `words` of the command, and for options that they do not give the JSON file that its option
+/// "config" names, if it does (keys = option names, '_' or '-'; unknown keys are errors). The file
+/// may be a pipe, which is read once. Throws Error(invalid_argument).
+ParsedOptions with_config(const CommandSpec& command, ParsedOptions words);
+/// Both.
+ParsedOptions parse(const CommandSpec& command, std::span<const std::string> arguments);
 
 /// Consumes all of `word` or throws Error(invalid_argument) with `subject` ("--crop-pct"). Decimal,
 /// a leading '+' is fine, infinities and NaN are not numbers.

@@ -42,14 +42,14 @@ class Pipeline {
         options_(options),
         done_(done),
         most_under_way_(model::inference::most_under_way(model)),
-        groups_(model, options) {
+        groups_(options.batch_size) {
     const std::int64_t largest_batch =
         options.batch_size > 0 ? options.batch_size
                                : std::clamp<std::int64_t>(model.enough_tokens() / kFewTokens, 1,
                                                           BatchGroups::kMostAutomaticBatch);
     // Batches under way, one that is gathered meanwhile, and what the workers hold.
     window_ = (most_under_way_ + 1) * largest_batch + 2 * options.workers;
-    are_several_ = image::facts_of(options.transform.views).are_several;
+    are_several_ = options.transform.views.are_several;
     in_order_ = options.in_order || are_several_;
   }
   Pipeline(const Pipeline&) = delete;
@@ -278,10 +278,10 @@ class Pipeline {
     }
     std::vector<at::Tensor> images;
     for (const Item& item : items) images.push_back(item.result.tensor);
-    const Seer seer = seer_of(options_, model_, items.front().result.is_small);
+    const Seer seer = items.front().result.seer;
     try {
       model::inference::PendingBatch outputs =
-          model::inference::start(seer.engine, batch_of(std::move(images), size, seer.transform));
+          model::inference::start(*seer.engine, batch_of(std::move(images), size, *seer.transform));
       under_way_.push_back({std::move(items), begin, std::move(outputs)});
     } catch (const Error& error) {
       if (error.code() != ErrorCode::out_of_memory || !options_.halve_batches) throw;
@@ -430,9 +430,8 @@ PipelineResult look_at(image::Picture& picture, model::inference::Engine& model,
   CoreSeconds seconds;
   PipelineResult seen = prepare(std::move(job), options, model, seconds);
   if (!seen.error) {
-    const Seer seer = seer_of(options, model, seen.is_small);
     auto [logits, tokens] =
-        seer.engine.compute(batch_of({seen.tensor}, seen.model_size, seer.transform));
+        seen.seer.engine->compute(batch_of({seen.tensor}, seen.model_size, *seen.seer.transform));
     seen.logits = logits.select(0, 0);
     if (tokens.defined()) seen.tokens = tokens.select(0, 0);
     require_finite_logits(seen);

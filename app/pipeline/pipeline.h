@@ -82,12 +82,13 @@ struct PictureView {
   std::shared_ptr<image::Picture> source;  ///< the whole picture
 };
 
-/// The engine and the transform that see a picture.
+/// The engine and the transform that see a picture: the run's, or of a small picture those of
+/// `PipelineOptions::looking`.
 struct Seer {
-  model::inference::Engine& engine;
-  const image::TransformConfig& transform;
+  model::inference::Engine* engine = nullptr;
+  const image::TransformConfig* transform = nullptr;
+  bool is_of_small = false;
 };
-Seer seer_of(const PipelineOptions& options, model::inference::Engine& model, bool is_small);
 
 /// The findings of closer looks at parts of a picture.
 struct CloserLooks {
@@ -132,7 +133,7 @@ struct PipelineResult {
   at::Tensor tensor;  ///< for the model: (3, H, W) float32, or bytes (h, w, 3) where it takes those
                       ///< (see `model_input`); undefined on error, and of several views
   image::Picture pixels;  ///< with `keep_picture`, and where looks are to follow
-  bool is_small = false;  ///< `PipelineOptions::looking` saw it whole
+  Seer seer;              ///< of a picture that could be decoded
   at::Tensor logits;      ///< (num_classes) float32; undefined on error; each class's in its best
                           ///< view, hence the softmax of several views says nothing
   PictureViews views;
@@ -162,6 +163,6 @@ PipelineResult look_at(image::Picture& picture, model::inference::Engine& model,
                        const PipelineOptions& options);
 
 /// The model's input, whichever way it was handed over: float32 (3, H, W), normalised.
-at::Tensor model_input(const PipelineOptions& options, const PipelineResult& result);
+at::Tensor model_input(const PipelineResult& result);
 
 }  // namespace hydrascope::app

@@ -25,7 +25,7 @@ void require_finite_logits(PipelineResult& result) {
 }
 
 const at::Tensor& PictureViews::tokens_of_whole(const std::string& subject) const {
-  if (image::facts_of(kind).are_several)
+  if (kind.are_several)
     throw Error(ErrorCode::invalid_argument, "is of one view, the picture is several", subject);
   return tokens.at(0);
 }
@@ -50,8 +50,10 @@ bool ViewCombiner::add(PipelineResult& view) {
     if (!picture_->error) take(view, *picture_);
   } else {
     PipelineResult& picture = picture_.emplace(std::move(view));
-    picture.views.kind = picture.is_small ? image::Views::whole : options_.transform.views;
-    if (!picture.error) take(picture, picture);
+    if (!picture.error) {
+      picture.views.kind = picture.seer.transform->views;
+      take(picture, picture);
+    }
   }
   if (!is_last) return true;
   PipelineResult picture = std::move(*picture_);
@@ -81,7 +83,7 @@ void ViewCombiner::take(PipelineResult& view, PipelineResult& picture) {
   const std::size_t number = view.view.number;
   views.plans.push_back(view.view.plan);
   views.best.add(values_of(view.logits), number);
-  const bool are_several = image::facts_of(views.kind).are_several;
+  const bool are_several = views.kind.are_several;
   if (are_several) views.places.push_back(box_of(view.view.plan, picture.picture));
   const at::Tensor tokens = std::exchange(view.tokens, {});
   if (!tokens.defined()) return;
@@ -109,7 +111,7 @@ void add_result(InputRecord& record, const PipelineResult& result, const image::
   record.model_size = {result.model_size.height, result.model_size.width};
   record.num_views = std::ssize(result.views.plans);
   if (!result.views.places.empty()) record.views = image::name(result.views.kind);
-  if (result.is_small) record.views = "whole";
+  if (result.seer.is_of_small) record.views = "whole";
   record.note = result.note;
   record.seconds = result.seconds;
   if (!result.views.closer) return;

@@ -114,7 +114,7 @@ void Service::State::open() {
   if (!session) throw UsageError("is for the program", "`print_transform`");
   session->labels();
   session->announce();
-  if (request.embeds && image::facts_of(session->transform().views).are_several)
+  if (request.embeds && session->transform().views.are_several)
     throw UsageError("an embedding is of one view", request.transform.views->origin);
   TracedFor explained{.embeddings = request.embeds};
   if (request.maps) {
@@ -352,8 +352,7 @@ const InputRecord& Service::run_facts() const noexcept { return state_->session-
 std::string Service::transform() const { return image::describe(state_->session->transform()); }
 std::vector<std::int64_t> Service::patch_layers() const {
   std::vector<std::int64_t> layers;
-  if (maps().empty() || image::facts_of(state_->session->transform().views).are_several)
-    return layers;
+  if (maps().empty() || state_->session->transform().views.are_several) return layers;
   for (const std::int64_t layer :
        MapExplainer::traced_layers(config(), state_->session->explained()))
     if (model::explain::why_not(config(), model::explain::Method::attention, layer).empty())

@@ -28,11 +28,9 @@ ModelSource open_other_model(const ModelRequest& request) {
   try {
     return open_model(request);
   } catch (const Error& error) {
-    const auto& [field, rest] = parts_of(error.subject());
-    if (!field.starts_with("attn")) throw;
-    throw Error(error.code(), error.what(),
-                "`against_" + field + "`" + (rest.empty() ? "" : " " + rest), error.hint(),
-                error.where());
+    if (!error.field().starts_with("attn")) throw;
+    throw Error(error.code(), error.what(), "`against_" + error.field() + "` " + error.subject(),
+                error.hint(), error.where());
   }
 }
 
@@ -41,8 +39,8 @@ ModelSource open_look_model(const std::string& word) {
   try {
     return open_model({.word = word});
   } catch (const Error& error) {
-    throw Error(error.code(), error.what(), "`look_model` " + parts_of(error.subject()).rest,
-                error.hint(), error.where());
+    throw Error(error.code(), error.what(), "`look_model` " + error.subject(), error.hint(),
+                error.where());
   }
 }
 
@@ -116,7 +114,7 @@ std::unique_ptr<Session> Session::of(ModelSource source, const TransformRequest&
   const auto shared = std::make_shared<const ModelSource>(std::move(source));
   std::unique_ptr<Session> session(new Session(shared, resolve_transform(transform, *shared),
                                                std::move(run), std::move(console)));
-  if (session->transform().views == image::Views::look) session->add_second_model(transform);
+  if (session->transform().views.have_looks) session->add_second_model(transform);
   return session;
 }
 
@@ -244,7 +242,7 @@ PipelineResult Session::look(image::Picture& picture) {
 }
 
 void Session::look_closer(PipelineResult& result) {
-  if (!second_ || result.error || result.is_small) return;
+  if (!second_ || result.error || result.seer.is_of_small) return;
   try {
     if (pipeline_.check_wanted) pipeline_.check_wanted(result.input);
     const Clock::time_point begin = Clock::now();
@@ -268,8 +266,12 @@ void Session::describe(const PipelineTiming& timing) const {
   console_.detail(timing.describe(model_threads(run_), pipeline_.workers));
 }
 
+Session& Session::session_of(const PipelineResult& result) {
+  return second_ && result.seer.is_of_small ? *second_ : *this;
+}
+
 ClassifyRecord Session::record(const PipelineResult& result, std::int64_t topk) {
-  if (result.is_small && second_) return second_->record(result, topk);
+  if (Session& other = session_of(result); &other != this) return other.record(result, topk);
   ClassifyRecord record;
   static_cast<InputRecord&>(record) = facts_;
   add_result(record, result, labels());
@@ -283,7 +285,7 @@ ClassifyRecord Session::record(const PipelineResult& result, std::int64_t topk) 
 }
 
 Answer Session::answer(const PipelineResult& result, const Asking& asked) {
-  if (result.is_small && second_) return second_->answer(result, asked);
+  if (Session& other = session_of(result); &other != this) return other.answer(result, asked);
   Answer answer;
   answer.record = record(result, asked.topk);
   if (result.error) return answer;

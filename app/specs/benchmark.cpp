@@ -32,10 +32,10 @@ CommandSpec benchmark_spec() {
   spec.positionals = "[PICTURE...]";
   spec.options = join(
       {swept_options(),
-       {text("stage", "timed part: tensor to logits, file to classes, both, or a training step",
+       {text("timed", "timed part: tensor to logits, file to classes, both, or a training step",
              into(&BenchmarkRequest::stage), by_default("model"),
-             one_of({"model", "end_to_end", "both", "train_step"}), in("Measurement"),
-             role(Role::task)),
+             one_of({"model", "end_to_end", "both", "train_step"}), formerly({"stage"}),
+             in("Measurement"), role(Role::task)),
         integer("warmup", "runs before the measured ones", into(&MeasureOptions::warmup),
                 otherwise("until the times settle"), at_least(0), in("Measurement"),
                 role(Role::task)),

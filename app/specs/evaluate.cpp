@@ -71,8 +71,8 @@ CommandSpec faithfulness_spec() {
   spec.examples = {
       "hydrascope faithfulness photos/",
       "hydrascope faithfulness photos/ --method hydra,attention,gradcam --steps 7",
-      "hydrascope faithfulness imagenet/val --limit-images 500 --measure positive,negative --class "
-      "target --format json",
+      "hydrascope faithfulness imagenet/val --limit-images 500 --measure positive,negative "
+      "--explained-class target --format json",
   };
   return spec;
 }

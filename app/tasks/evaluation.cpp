@@ -137,21 +137,21 @@ void Evaluation::write_errors(const image::Labels& labels) const {
   if (has_sheets_) errors_->write(set_, labels, pipeline.decode, pipeline.notice);
 }
 
-void Evaluation::show_errors(const image::Labels& labels, Report& report) const {
+Report::Gallery Evaluation::surest_errors(const image::Labels& labels) const {
+  Report::Gallery gallery{"Surest errors", {}};
+  if (!errors_) return gallery;
   constexpr std::size_t kMost = 24;
   constexpr double kMostSeconds = 20;  // of heat; what comes later has none
   const PipelineOptions& pipeline = session_.pipeline();
-  report.gallery_title = "Surest errors";
   std::unique_ptr<Session> explainer;
   ErrorGallery::Drawing drawing;
   const auto begin = Clock::now();
   const std::vector<MapChoice> maps = default_maps(session_.config());
-  const bool is_one_view = !image::facts_of(session_.transform().views).have_places;
+  const bool is_one_view = !session_.transform().views.have_places;
   if (!errors_->worst().empty() && is_one_view && !maps.empty()) {
     explainer = session_.in_precision(session_.run_request().precision);
     explainer->load({.maps = maps});
-    report.gallery_title +=
-        ", with the evidence for what they are and for what they were taken for";
+    gallery.title += ", with the evidence for what they are and for what they were taken for";
     drawing = [&](image::Picture& picture, const viz::Canvas& shrunk, const ScoredPicture& error) {
       std::vector<viz::Canvas> drawn;
       if (seconds_since(begin) > kMostSeconds) return drawn;
@@ -163,8 +163,9 @@ void Evaluation::show_errors(const image::Labels& labels, Report& report) const 
       return drawn;
     };
   }
-  report.gallery =
+  gallery.pictures =
       errors_->pictures(0, kMost, set_, labels, pipeline.decode, pipeline.notice, drawing);
+  return gallery;
 }
 
 }  // namespace hydrascope::app

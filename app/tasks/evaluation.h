@@ -35,8 +35,8 @@ class Evaluation {
   void run(FaithfulnessRun* faithfulness, Session* reference);
   /// Writes the sheets of the worst errors where they are wanted.
   void write_errors(const image::Labels& labels) const;
-  /// Adds the pictures of the worst errors.
-  void show_errors(const image::Labels& labels, Report& report) const;
+  /// The pictures of the worst errors, for a page; none where errors were not kept.
+  [[nodiscard]] Report::Gallery surest_errors(const image::Labels& labels) const;
 
   [[nodiscard]] const Scores& scores() const noexcept { return scores_; }
   [[nodiscard]] const PipelineTiming& timing() const noexcept { return timing_; }

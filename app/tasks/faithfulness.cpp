@@ -112,7 +112,7 @@ FaithfulnessRun::FaithfulnessRun(FaithfulnessPlan plan, Session& session)
 
 std::size_t FaithfulnessRun::pictures_at_once() const {
   const image::TransformConfig& transform = session_.transform();
-  if (image::facts_of(transform.views).keep_size) return 1;
+  if (transform.views.keep_size) return 1;
   constexpr std::int64_t kMost = 64;
   const model::inference::Engine& engine = session_.engine();
   const std::int64_t tokens =
@@ -157,7 +157,7 @@ void FaithfulnessRun::keep_note(const explain::Explanation& explanation) {
 
 bool FaithfulnessRun::add(const PipelineResult& result, std::int64_t target, std::size_t index) {
   explain::WatchedPicture picture;
-  picture.image = model_input(session_.pipeline(), result);
+  picture.image = model_input(result);
   picture.label = target;
   picture.class_index = plan_.of_target ? target : result.logits.argmax().item<std::int64_t>();
   const auto begin = Clock::now();

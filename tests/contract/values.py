@@ -1,4 +1,4 @@
-"""What the checks of cases are made of, and the files that cases begin with."""
+"""The parts of the checks of cases, and the files that cases begin with."""
 
 import array
 import csv

@@ -239,7 +239,8 @@ TEST(ChartTest, DrawsOneLineAMechanism) {
   const BenchmarkResult result{{{"cpu", "<X>"}},
                                {row("hydra", 10), row("hydra", 20, 0, 393), row("softmax", 40)}};
   const testing::TemporaryFolder folder;
-  write_chart(result, (folder.path() / "a.svg").string());
+  const Report report = report_of(result);
+  report.save((folder.path() / "a.svg").string(), "`html`");
   const std::string svg = testing::read_bytes(folder.path() / "a.svg");
   EXPECT_THAT(svg, HasSubstr(">hydra</text>"));
   EXPECT_THAT(svg, HasSubstr(">softmax</text>"));
@@ -248,7 +249,7 @@ TEST(ChartTest, DrawsOneLineAMechanism) {
     ++lines;
   EXPECT_EQ(lines, 4U) << "two mechanisms in two panels";
   EXPECT_EQ(svg.find("nan"), std::string::npos);
-  write_chart(result, (folder.path() / "a.html").string());
+  report.save((folder.path() / "a.html").string(), "`html`");
   const std::string html = testing::read_bytes(folder.path() / "a.html");
   EXPECT_THAT(html, HasSubstr("&lt;X&gt;"));
   EXPECT_THAT(html, HasSubstr("</svg>"));

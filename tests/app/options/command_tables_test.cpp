@@ -68,8 +68,7 @@ TEST(CommandTables, HelpSaysWhatACommandDoes) {
     return brief_help_text(*find_command(command));
   };
   for (const char* command : {"evaluate", "compare", "faithfulness"})
-    EXPECT_THAT(brief(*find_option(*find_command(command), "precision").option),
-                HasSubstr("auto: float32 on the CPU"))
+    EXPECT_EQ(find_option(*find_command(command), "precision").option->default_value, "float32")
         << command;
   EXPECT_THAT(brief_help("convert"), HasSubstr("attention to convert to, as hydra:last4"));
   EXPECT_THAT(brief_help("convert"), HasSubstr("hydrascope convert in.pth out.safetensors"));

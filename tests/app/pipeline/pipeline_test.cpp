@@ -38,7 +38,7 @@ TEST_F(PipelineTest, SeveralBatchesUnderWayKeepTheirOrder) {
         << result.input.given;
     EXPECT_GE(result.seconds, 0);
     // Whoever asks what the model saw gets the numbers that a model without bytes is handed.
-    const at::Tensor input = model_input(options_, result);
+    const at::Tensor input = model_input(result);
     EXPECT_TRUE(at::equal(
         input,
         image::apply_transform(options_.transform, image::read_picture(result.input.path, {}))));

@@ -20,7 +20,7 @@ namespace fs = std::filesystem;
 using model::VisionTransformer;
 using model::VitConfig;
 
-/// Of a width whose number of heads is assumed.
+/// A model of a width whose number of heads is assumed.
 VitConfig small() { return testing::small_vit({.dim = 192, .depth = 2}); }
 
 /// A file's tensors, to be changed and written again.

@@ -244,7 +244,7 @@ TEST(PositionCheckpointTest, TablesInEveryLayerBeginAsTheModelWithoutThem) {
             (std::vector<std::string>{"blocks.1.pos_embed", "blocks.2.pos_embed"}));
 }
 
-// What a table adds, in modules, in the plan, and among the tokens that enter the blocks, at the
+// The addition of a table, in modules, in the plan, and among the tokens that enter the blocks, at the
 // training size and larger, by every interpolation and with an overview.
 TEST(PositionCheckpointTest, TablesInEveryLayerAreAddedToThePatchesThatEnterIt) {
   const c10::InferenceMode inference;

@@ -87,7 +87,7 @@ TEST(ExplainerTest, SeveralRequestsAtOnceAreTheSingleOnes) {
   }
 }
 
-// What the overview's patches have is shared among the patches beneath them: nothing is lost.
+// The heat of the overview's patches is shared among the patches beneath them: nothing is lost.
 TEST(ExplainerTest, AnOverviewLiesOverThePicture) {
   VitConfig config = small_config("window");
   config.overview = true;

@@ -204,7 +204,7 @@ TEST_F(ConversionTest, StopsWhenTheTimeIsUp) {
   VisionTransformer model = student("elu:2");
   const ConversionHistory history = conversion(model, "run", chosen)->run({});
   EXPECT_FALSE(history.is_complete);
-  // What was reached is judged.
+  // The reached state is judged.
   EXPECT_EQ(history.evaluations.back().stage, "outputs");
   EXPECT_EQ(history.evaluations.back().step, 1);
 
