@@ -5,6 +5,7 @@
 #include "app/pipeline/trained_size.h"
 #include "model/checkpoint/checkpoint.h"
 #include "model/config/config.h"
+#include "model/inference/feature_engine.h"
 
 #include <optional>
 #include <string>
@@ -22,6 +23,10 @@ struct ModelSource {
   /// What the weights were trained as, all options of its attention filled in.
   model::VitConfig trained;
   std::vector<std::string> notes;  ///< what the user must know ("converted layers need training")
+  /// What answers in the place of the classifier: `config` and `head` then are of its classes.
+  std::optional<model::FeatureAnswer> answer = {};
+  std::string class_lines = {};   ///< the names of these classes, the lines of a label file
+  at::Tensor class_vectors = {};  ///< (classes, D) float32, which maps explain; undefined without any
   /// For a remark on sizes far above it; nothing where the file says that the model learned others.
   std::optional<TrainedSize> trained_size;
 };

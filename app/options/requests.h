@@ -37,6 +37,7 @@ struct ModelRequest {
   std::optional<model::PosEmbed> pos_embed = {};
   std::optional<model::PosInterp> pos_interp = {};
   std::optional<bool> overview = {};
+  std::string classes = {};  ///< `--classes`: a file of class vectors, in the place of the classifier
 };
 ModelRequest model_request(const ParsedOptions& options);
 

@@ -120,6 +120,12 @@ at::Tensor MapExplainer::embedding(const PipelineResult& result) {
   return explainer_.features(tokens, grid_of(result.views.plans.front()));
 }
 
+at::Tensor MapExplainer::patch_tokens(const PipelineResult& result) {
+  const at::Tensor& tokens = result.views.tokens_of_whole("patches");
+  const ExplanationThreads threads(tokens.size(0) * tokens.size(1));
+  return explainer_.patch_tokens(tokens, grid_of(result.views.plans.front()));
+}
+
 std::vector<InputMap> MapExplainer::explain(const PipelineResult& result,
                                             std::span<const Prediction> classes,
                                             std::span<const MapChoice> choices,

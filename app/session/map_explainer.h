@@ -53,6 +53,8 @@ class MapExplainer {
   /// What the classifier's head is given, (embed_dim) float32 on the CPU: of a result in one view,
   /// with `TracedFor::embeddings`.
   at::Tensor embedding(const PipelineResult& result);
+  /// The patch tokens after the last norm, (patches, embed_dim) float32 on the CPU: of the same results.
+  at::Tensor patch_tokens(const PipelineResult& result);
 
  private:
   std::vector<InputMap> explain(const at::Tensor& tokens, const model::TokenGrid& grid,

@@ -100,7 +100,11 @@ void refuse_shares() {
 }
 
 std::unique_ptr<Session> Session::open(const PicturesRequest& request) {
-  auto session = of(open_model(request.model), request.transform, request.run, request.console);
+  return open(request, open_model(request.model));
+}
+
+std::unique_ptr<Session> Session::open(const PicturesRequest& request, ModelSource source) {
+  auto session = of(std::move(source), request.transform, request.run, request.console);
   session->labels_word_ = request.labels;
   session->shows_transform_ = request.transform.is_printed;
   if (request.transform.is_printed && request.words.empty()) {
@@ -121,6 +125,9 @@ std::unique_ptr<Session> Session::of(ModelSource source, const TransformRequest&
 }
 
 void Session::add_second_model(const TransformRequest& transform) {
+  if (source_->answer)
+    throw UsageError("closer looks have a classifier of their own", "`views` look",
+                     "`views` whole, native or tiles");
   require_attention(config(), source().name);
   std::shared_ptr<const ModelSource> source = source_;
   std::string word = transform.look_model;

@@ -168,6 +168,28 @@ Tensor Explainer::patch_row(const Tensor& tokens, const TokenGrid& grid, std::in
       });
 }
 
+Tensor Explainer::patch_tokens(const Tensor& tokens, const TokenGrid& grid) {
+  const c10::InferenceMode outside_inference(false);
+  const at::NoGradGuard no_grad;
+  check_tokens(*state_, tokens, grid);
+  VisionTransformerImpl& model = *state_->model;
+  const std::int64_t last = model.config().depth - 1;
+  if (!std::ranges::binary_search(state_->layers, last))
+    throw Error(ErrorCode::internal, "no request needs the last layer's tokens", "Explainer");
+  return with_torch_errors(
+      "the patch tokens", state_->device.str(), "a smaller `img_size` needs less", [&] {
+        BlockImpl& block = model.block(last);
+        const Tensor x = state_->tokens_of(tokens, last);
+        const auto [q, k, v] = project_tokens(block, x, x.size(1), /*with_values=*/true);
+        const Tensor mixed = block.attention().mixer().mix(q, k, v, grid, Kernels::automatic);
+        const Tensor all = model.forward_norm(complete_in_chunks(block, x, mixed));
+        return all.squeeze(0)
+            .narrow(0, grid.num_prefix, grid.num_patches())
+            .to(at::kCPU, at::kFloat)
+            .contiguous();
+      });
+}
+
 Tensor Explainer::features(const Tensor& tokens, const TokenGrid& grid) {
   const c10::InferenceMode outside_inference(false);
   const at::NoGradGuard no_grad;
