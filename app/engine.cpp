@@ -30,9 +30,11 @@ namespace {
 using Run = int (*)(const ParsedOptions&);
 
 /// For every table that does not answer by itself.
-constexpr std::array<std::pair<std::string_view, Run>, 13> kRuns{{
+constexpr std::array<std::pair<std::string_view, Run>, 15> kRuns{{
     {"classify", run_classify},
     {"visualize", run_visualize},
+    {"embed", run_embed},
+    {"search", run_search},
     {"serve", run_serve},
     {"benchmark", run_benchmark},
     {"evaluate", run_evaluate},

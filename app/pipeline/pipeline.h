@@ -135,6 +135,7 @@ struct PipelineResult {
   bool is_small = false;  ///< `PipelineOptions::looking` saw it whole
   at::Tensor logits;      ///< (num_classes) float32; undefined on error; each class's in its best
                           ///< view, hence the softmax of several views says nothing
+  at::Tensor features = {};  ///< (D) float32, where the engine gives them; of a picture in one view
   PictureViews views;
   PictureView view;    ///< of what is not yet combined
   at::Tensor tokens;   ///< the same
