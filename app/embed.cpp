@@ -43,9 +43,9 @@ EmbedRequest embed_request(const ParsedOptions& options) {
     request.transform.is_default = false;
     request.model.word.clear();
   }
-  if (request.transform.views && image::facts_of(request.transform.views->value).are_several)
-    throw UsageError("a vector is of one view", request.transform.views->origin,
-                     "`views` whole or native");
+  const auto& views = request.transform.views;
+  if (views && (views->value == image::Views::look || image::facts_of(views->value).are_several))
+    throw UsageError("a vector is of one view", views->origin, "`views` whole or native");
   if (request.label_folders && !request.labels_csv.empty())
     throw UsageError("labels have one source", "`label_folders` with `labels_csv`");
   if (request.output.file.empty() || is_stream(request.output.file))
@@ -140,6 +140,10 @@ int run_embed(const ParsedOptions& options) {
   const auto next_input = [&] {
     std::optional<Input> input = inputs.next();
     while (input && store.has(input->given)) input = inputs.next();
+    if (input && input->is_video && !input->error) {
+      input->error = ErrorCode::unsupported_format;
+      input->message = "is a video; pictures are embedded";
+    }
     return input;
   };
   InputCount count(request.words, request.recursive || request.label_folders, progress);
@@ -147,10 +151,8 @@ int run_embed(const ParsedOptions& options) {
     const std::string& name = result.input.given;
     if (result.error) {
       progress.hide();
-      print_failure(Error(*result.error, result.message, name));
+      print_error(Error(*result.error, result.message, name));
       store.add_failure(name, record_error_code(*result.error), spelled(result.message));
-    } else if (result.frame) {
-      throw UsageError("is a video: `embed` takes pictures", name);
     } else if (of_patches) {
       const std::int64_t patch = session->config().patch_size;
       const at::Tensor tokens = session->patch_tokens(result);

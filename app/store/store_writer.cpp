@@ -176,8 +176,13 @@ void StoreWriter::finish() {
   for (const Earlier& one : earlier_)
     if (one.picture >= 0 && !one.name.empty())
       pictures_[static_cast<std::size_t>(one.picture)].name = one.name;
-  if (pictures_.empty()) throw Error(ErrorCode::empty, "no picture has a vector", file_.string());
+  std::error_code ignored;
   rows_.close();
+  if (pictures_.empty()) {
+    fs::remove(lines_.part(), ignored);
+    fs::remove(rows_file_, ignored);
+    throw Error(ErrorCode::empty, "no picture has a vector", file_.string());
+  }
   if (!rows_) throw Error(ErrorCode::unwritable, "cannot be written", rows_file_.string());
   {
     const checkpoint::MappedFile vectors(rows_file_);
@@ -186,7 +191,6 @@ void StoreWriter::finish() {
     else
       write_store(vectors.bytes());
   }
-  std::error_code ignored;
   if (is_array_)
     lines_.close();
   else
