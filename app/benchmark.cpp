@@ -79,7 +79,8 @@ BenchmarkHeader header_of(const BenchmarkRequest& request) {
 /// A checkpoint's model to measure, or an architecture's with random weights.
 std::unique_ptr<Session> open_subject(const BenchmarkRun& combination, bool trains,
                                       const Console& console) {
-  const ModelRequest& request = combination.model;
+  ModelRequest request = combination.model;
+  request.may_lack_classes = !trains;
   RunRequest run = combination.run;
   run.fastest = !trains;
   auto session =

@@ -23,6 +23,8 @@ std::span<const CommandRun> command_runs();
 // The function that runs a command, in app/NAME.cpp: returns the exit code; errors leave as exceptions.
 int run_classify(const ParsedOptions& options);
 int run_visualize(const ParsedOptions& options);
+int run_embed(const ParsedOptions& options);
+int run_search(const ParsedOptions& options);
 int run_serve(const ParsedOptions& options);
 int run_benchmark(const ParsedOptions& options);
 int run_evaluate(const ParsedOptions& options);

@@ -37,7 +37,7 @@ CommandSpec opening_spec(bool with_maps) {
   CommandSpec spec;
   spec.name = "classify";
   spec.options = join(
-      {model_options(),
+      {model_options(), class_vector_options(),
        only(input_options(), {&image::DecodeOptions::max_pixels, &image::DecodeOptions::max_bytes}),
        without(preprocessing_options(), {&TransformRequest::is_printed}), views_options(),
        runtime_options(), only(label_options(), {&PicturesRequest::labels}),

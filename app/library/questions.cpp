@@ -70,9 +70,7 @@ OrderedJson layers(const std::string& before, const std::vector<std::string>& wo
 
 OrderedJson configuration(const std::string& file) {
   const checkpoint::Checkpoint weights = checkpoint::Checkpoint::open(file);
-  checkpoint::HeadOptions head;
-  if (weights.find("head.weight") == nullptr) head.num_classes = 1;  // it has none
-  return OrderedJson::parse(model::to_json(weights.deduce_config(head)));
+  return OrderedJson::parse(model::to_json(weights.deduce_config()));
 }
 
 std::vector<std::string> pictures_of(const std::string& word) {

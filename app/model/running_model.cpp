@@ -7,6 +7,7 @@
 
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
 
 #include <algorithm>
 #include <utility>
@@ -52,7 +53,7 @@ int loader_workers(const RunRequest& request) { return of_processors(request.wor
 
 model::Classifier make_classifier(const RunRequest& request, const ModelSource& source,
                                   const image::TransformConfig& transform, const Console& console,
-                                  std::vector<std::int64_t> trace_layers) {
+                                  std::vector<std::int64_t> trace_layers, bool embeds) {
   if (source.config.in_chans != 3 && source.config.in_chans != 1) {
     throw Error(
         ErrorCode::invalid_argument,
@@ -81,7 +82,11 @@ model::Classifier make_classifier(const RunRequest& request, const ModelSource& 
     wanted.calibration = calibration_images(request.calibration, source, transform, console);
     wanted.calibration_source = request.calibration.empty() ? "bundled" : request.calibration;
   }
-  model::Classifier classifier(source.config, source.weights, wanted, source.head);
+  std::optional<model::FeatureAnswer> answer = source.answer;
+  if (embeds && !answer) answer = model::FeatureAnswer{source.config};
+  model::Classifier classifier(source.config, source.weights, wanted,
+                               source.answer ? checkpoint::HeadOptions{} : source.head,
+                               answer ? &*answer : nullptr);
   for (const std::string& note : describe(classifier.load_report())) console.note("note: " + note);
   return classifier;
 }
@@ -95,6 +100,12 @@ model::explain::Explainer make_explainer(std::uint64_t seed, const ModelSource& 
     for (const std::int64_t layer : layers)
       model::fill(modules.block(layer), loading.weights(), model::block_prefix(layer));
     model::fill(modules, loading.weights(), "", model::is_outside_blocks);
+    if (!source.class_vectors.defined()) return;
+    const at::NoGradGuard no_grad;
+    for (auto& [name, tensor] : model::named_tensors(modules)) {
+      if (name == "head.weight" || name == "head_dist.weight") tensor.copy_(source.class_vectors);
+      if (name == "head.bias" || name == "head_dist.bias") tensor.zero_();
+    }
   };
   model::seed_generators(seed);
   return {source.config, requests, fill, {device}};

@@ -253,7 +253,8 @@ std::string man_page(std::span<const CommandSpec> commands, std::string_view ver
 // Groups of options that several commands share, each as the contract spells it. The rows of a group
 // stand in shared_options.cpp.
 std::vector<Option> model_options();
-std::vector<Option> new_head_options();  // num-classes, reset-head: where models are made
+std::vector<Option> class_vector_options();  // classes: where models answer and are explained
+std::vector<Option> new_head_options();      // num-classes, reset-head: where models are made
 std::vector<Option> input_options();
 std::vector<Option> preprocessing_options();
 std::vector<Option> views_options();

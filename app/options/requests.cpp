@@ -73,6 +73,7 @@ void look_by_default(const ParsedOptions& options, ModelRequest& model, Transfor
                                           &Model::pos_embed,
                                           &Model::pos_interp,
                                           &Model::overview,
+                                          &Model::classes,
                                           &Transform::native,
                                           &Transform::views,
                                           &Transform::img_size,

@@ -37,6 +37,9 @@ struct ModelRequest {
   std::optional<model::PosEmbed> pos_embed = {};
   std::optional<model::PosInterp> pos_interp = {};
   std::optional<bool> overview = {};
+  std::string classes =
+      {};  ///< `--classes`: a file of class vectors, in the place of the classifier
+  bool may_lack_classes = false;  ///< the command has a use for a model without a classifier
 };
 ModelRequest model_request(const ParsedOptions& options);
 

@@ -69,6 +69,15 @@ std::vector<Option> model_options() {
       });
 }
 
+std::vector<Option> class_vector_options() {
+  return in_group(
+      "Model", Role::source,
+      {text("classes",
+            "class vectors in the place of the classifier; safetensors with vectors (classes, D), "
+            "names, logit_scale and logit_bias, as a tower of texts makes them",
+            into(&ModelRequest::classes), takes("FILE"), completes_files)});
+}
+
 std::vector<Option> new_head_options() {
   return in_group(
       "Model", Role::model,

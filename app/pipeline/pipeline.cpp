@@ -333,7 +333,7 @@ class Pipeline {
     const Clock::time_point begin = Clock::now();
     UnderWay batch = std::move(under_way_.front());
     under_way_.pop_front();
-    const auto [logits, tokens] = batch.outputs.get();
+    const auto [logits, tokens, features] = batch.outputs.get();
     // Batches that overlap share their time.
     const double seconds =
         seconds_since(std::max(batch.begin, last_end_)) / static_cast<double>(batch.items.size());
@@ -346,6 +346,7 @@ class Pipeline {
       PipelineResult& result = batch.items[i].result;
       const auto index = static_cast<std::int64_t>(i);
       result.logits = logits.select(0, index);
+      if (features.defined()) result.features = features.select(0, index);
       if (options_.refuses_nan) require_finite_logits(result);
       waiting_bytes_ -= byte_size(result);
       if (!options_.keep_input || result.error) result.tensor.reset();
@@ -430,9 +431,10 @@ PipelineResult look_at(image::Picture& picture, model::inference::Engine& model,
   CoreSeconds seconds;
   PipelineResult seen = prepare(std::move(job), options, model, seconds);
   if (!seen.error) {
-    auto [logits, tokens] =
+    auto [logits, tokens, features] =
         seen.seer.engine->compute(batch_of({seen.tensor}, seen.model_size, *seen.seer.transform));
     seen.logits = logits.select(0, 0);
+    if (features.defined()) seen.features = features.select(0, 0);
     if (tokens.defined()) seen.tokens = tokens.select(0, 0);
     require_finite_logits(seen);
   }

@@ -136,6 +136,7 @@ struct PipelineResult {
   Seer seer;              ///< of a picture that could be decoded
   at::Tensor logits;      ///< (num_classes) float32; undefined on error; each class's in its best
                           ///< view, hence the softmax of several views says nothing
+  at::Tensor features = {};  ///< (D) float32, where the engine gives them; of a picture in one view
   PictureViews views;
   PictureView view;    ///< of what is not yet combined
   at::Tensor tokens;   ///< the same

@@ -14,14 +14,21 @@
 namespace hydrascope::app {
 
 void require_finite_logits(PipelineResult& result) {
-  const std::span<const float> logits = values_of(result.logits);
-  const auto bad = std::ranges::count_if(logits, [](float logit) { return !std::isfinite(logit); });
-  if (bad == 0) return;
-  result.error = ErrorCode::failed;
-  result.message = std::to_string(bad) + " of " + std::to_string(logits.size()) +
-                   " logits are NaN or infinite; `hydrascope inspect --verify` looks for the same "
-                   "in the weights";
-  result.logits.reset();
+  for (const auto& [what, tensor] :
+       {std::pair{"logits", &result.logits}, {"features", &result.features}}) {
+    if (!tensor->defined()) continue;
+    const std::span<const float> values = values_of(*tensor);
+    const auto bad =
+        std::ranges::count_if(values, [](float value) { return !std::isfinite(value); });
+    if (bad == 0) continue;
+    result.error = ErrorCode::failed;
+    result.message = std::to_string(bad) + " of " + std::to_string(values.size()) + " " + what +
+                     " are NaN or infinite; `hydrascope inspect --verify` looks for the same in "
+                     "the weights";
+    result.logits.reset();
+    result.features.reset();
+    return;
+  }
 }
 
 const at::Tensor& PictureViews::tokens_of_whole(const std::string& subject) const {

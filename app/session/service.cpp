@@ -1,6 +1,7 @@
 #include "app/session/service.h"
 
 #include "app/evaluate/evaluate_options.h"
+#include "app/model/model_source.h"
 #include "app/model/running_model.h"
 #include "app/run/console.h"
 #include "app/run/usage_error.h"
@@ -110,6 +111,7 @@ struct Service::State {
 void Service::State::open() {
   const KeptGenerator kept;
   request.console.heard = [this](const std::string& text) { notes.hear(text); };
+  request.model.may_lack_classes = request.embeds && !request.maps;
   session = Session::open(request);
   if (!session) throw UsageError("is for the program", "`print_transform`");
   session->labels();
@@ -282,6 +284,7 @@ bool Service::State::add(Question question, Done done, bool waits) {
                            " maps of a picture, found " + std::to_string(count),
                        "maps", "fewer classes, layers or heads have fewer");
   }
+  if (!one.question.embeds) require_classes(session->source());
   if (one.question.patch && session->explained().maps.empty())
     throw UsageError("the model was opened without maps", "patch", "open it for them");
   if (one.question.embeds && !session->explained().embeddings)

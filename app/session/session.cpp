@@ -98,7 +98,11 @@ void refuse_shares() {
 }
 
 std::unique_ptr<Session> Session::open(const PicturesRequest& request) {
-  auto session = of(open_model(request.model), request.transform, request.run, request.console);
+  return open(request, open_model(request.model));
+}
+
+std::unique_ptr<Session> Session::open(const PicturesRequest& request, ModelSource source) {
+  auto session = of(std::move(source), request.transform, request.run, request.console);
   session->labels_word_ = request.labels;
   session->shows_transform_ = request.transform.is_printed;
   if (request.transform.is_printed && request.words.empty()) {
@@ -119,6 +123,9 @@ std::unique_ptr<Session> Session::of(ModelSource source, const TransformRequest&
 }
 
 void Session::add_second_model(const TransformRequest& transform) {
+  if (source_->answer)
+    throw UsageError("closer looks have a classifier of their own", "`views` look",
+                     "`views` whole, native or tiles");
   require_attention(config(), source().name);
   std::shared_ptr<const ModelSource> source = source_;
   std::string word = transform.look_model;
@@ -198,10 +205,10 @@ void Session::load(const TracedFor& explained, std::vector<std::int64_t> trace_l
   explained_ = explained;
   explained_.looks = second_ != nullptr;
   run_ = with_fastest_precision(run_, choose_device(run_), config(), console_);
-  const bool explains = !explained_.maps.empty() || explained_.embeddings || explained_.looks;
+  const bool explains = !explained_.maps.empty() || explained_.patches || explained_.looks;
   if (explains) trace_layers = MapExplainer::traced_layers(config(), explained_);
-  classifier_.emplace(
-      make_classifier(run_, *source_, transform(), console_, std::move(trace_layers)));
+  classifier_.emplace(make_classifier(run_, *source_, transform(), console_,
+                                      std::move(trace_layers), explained_.embeddings));
   if (explains) explainer_.emplace(run_.seed, *source_, explained_, classifier_->options().device);
   facts_ = facts_of_run(*classifier_);
   if (!second_) return;
@@ -300,11 +307,11 @@ Answer Session::answer(const PipelineResult& result, const Asking& asked) {
 
 /// The second model's features, if closer looks answered the picture: embeddings of pictures of all sizes are alike.
 at::Tensor Session::embedding(const PipelineResult& result) {
-  if (!second_) return explainer_->embedding(result);
+  if (!second_) return result.features;
   image::Picture picture = result.pixels;
   const PipelineResult whole = second_->look(picture);
   if (whole.error) throw Error(*whole.error, whole.message);
-  return second_->explainer_->embedding(whole);
+  return whole.features;
 }
 
 void Session::explain(const PipelineResult& result, const Asking& asked, Answer& answer) {

@@ -12,10 +12,11 @@ CommandSpec evaluate_spec() {
   spec.summary = "measure top-1, top-5 and calibration over a labelled set";
   spec.group = "Measure";
   spec.positionals = "FOLDER";
-  spec.options = join({model_options(), input_options(), labelled_set_options(),
-                       without(label_options(), {&PicturesRequest::label_type}), score_options(),
-                       preprocessing_options(), views_options(), set_runtime_options(),
-                       precision_check_options(), output_options(), general_options()});
+  spec.options =
+      join({model_options(), class_vector_options(), input_options(), labelled_set_options(),
+            without(label_options(), {&PicturesRequest::label_type}), score_options(),
+            preprocessing_options(), views_options(), set_runtime_options(),
+            precision_check_options(), output_options(), general_options()});
   spec.common = {
       &ModelRequest::word,         &ModelRequest::attention, &TransformRequest::views,
       &TransformRequest::img_size, &RunRequest::precision,   &RunRequest::device,

@@ -18,6 +18,8 @@ const CommandSpec* find_command(std::string_view name);
 
 // One table per command, in app/specs/NAME.cpp.
 CommandSpec classify_spec();
+CommandSpec embed_spec();  // in classify.cpp, as the next one
+CommandSpec search_spec();
 CommandSpec visualize_spec();
 CommandSpec serve_spec();
 CommandSpec benchmark_spec();

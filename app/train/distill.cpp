@@ -84,6 +84,7 @@ ModelSource open_source(const ModelRequest& request, const std::string& architec
                      "give the model its classes with `hydrascope train` first");
   }
   ModelSource source = open_weights(request, word, file, architecture);
+  require_classes(source);
   // That the attention changes is what is wanted.
   source.notes = spelled(source.weights.notes());
   apply_conversion_defaults(request, source);

@@ -348,6 +348,12 @@ std::string Checkpoint::metadata(std::string_view key) const {
   return found == metadata().end() ? "" : found->second;
 }
 
+bool Checkpoint::has_projection() const {
+  return std::ranges::any_of(mapping_.keys, [](const auto& key) {
+    return key.form == Form::projection || key.form == Form::transposed_projection;
+  });
+}
+
 const NamedTensor* Checkpoint::find(std::string_view name) const {
   const auto found = std::ranges::lower_bound(named_, name, {}, &NamedTensor::name);
   return found == named_.end() || found->name != name ? nullptr : &*found;

@@ -45,6 +45,9 @@ def tensors(text):
 def without_head(text):
     """The same file without the tensors of its classifier."""
     _, header, _ = safetensors(text)
+    metadata = header.get("__metadata__", {})
+    if "hydrascope.config" in metadata:
+        metadata["hydrascope.config"] = json.dumps(json.loads(metadata["hydrascope.config"]) | {"num_classes": 0})
     body = b""
     for name, data in tensors(text).items():
         if name.startswith("head."):

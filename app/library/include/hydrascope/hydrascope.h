@@ -119,7 +119,7 @@ HYDRASCOPE_API const char* hydrascope_registry(void);
    names, one per layer, and so is the answer, with all options. */
 HYDRASCOPE_API const char* hydrascope_layers(const char* before, const char* const* words,
                                              size_t num_words);
-/* A checkpoint's configuration, with all fields; num_classes is 1 where it has no classifier. */
+/* A checkpoint's configuration, with all fields; num_classes is 0 where it has no classifier. */
 HYDRASCOPE_API const char* hydrascope_config(const char* file);
 /* The pictures that `word` names as an input of `classify`: `count` paths, which live until this thread's
    next question. A folder, a pattern and a list name several; any other word names itself. Null where it

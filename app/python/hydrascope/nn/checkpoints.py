@@ -93,8 +93,7 @@ def _config(model: Any, arch: str) -> dict[str, Any] | None:
     height, width = model.patch_embed.img_size
     config = {
         "arch": arch, "img_height": height, "img_width": width, "patch_size": model.patch_embed.patch_size[0],
-        # Without a classifier the file has none either: the number is what a new one would have.
-        "in_chans": model.patch_embed.proj.in_channels, "num_classes": max(1, model.num_classes),
+        "in_chans": model.patch_embed.proj.in_channels, "num_classes": model.num_classes,
         "embed_dim": model.embed_dim, "depth": len(model.blocks), "num_heads": block.attn.num_heads,
         "mlp_ratio": block.mlp.fc1.out_features / model.embed_dim, "qkv_bias": block.attn.qkv.bias is not None,
         "class_token": model.cls_token is not None, "distilled": getattr(model, "dist_token", None) is not None,
@@ -175,8 +174,7 @@ def _input_size(model: Any) -> tuple[int, int, int]:
     return getattr(getattr(model.patch_embed, "proj", None), "in_channels", usual[0]), *size
 
 
-def save(model: nn.Module | Mapping[str, Tensor], file: str | os.PathLike[str], *, arch: str | None = None,
-         _with_head: bool = False) -> None:
+def save(model: nn.Module | Mapping[str, Tensor], file: str | os.PathLike[str], *, arch: str | None = None) -> None:
     """Writes a timm vision transformer, its attention, size and transform (`pretrained_cfg`) included, or a state dict with
     the name of its architecture, as safetensors that the program reads. A model that `load` made keeps what its file said
     of its classes, licence and origin. A model without a classifier (`num_classes=0`) makes a file without one, which
@@ -200,9 +198,6 @@ def save(model: nn.Module | Mapping[str, Tensor], file: str | os.PathLike[str], 
                                        "attention")
         _check_as_made(model, arch, config)
         state = dict(model.state_dict())
-        if _with_head and model.num_classes == 0:  # of a single class, which nobody asks
-            for name in {"head", "head_dist"} & set(dict(model.named_children())):
-                state |= {f"{name}.weight": torch.zeros(1, model.num_features), f"{name}.bias": torch.zeros(1)}  # type: ignore[call-overload]
     elif is_state(model):
         state = dict(model)  # type: ignore[arg-type]
     else:
