@@ -44,7 +44,7 @@ EmbedRequest embed_request(const ParsedOptions& options) {
     request.model.word.clear();
   }
   const auto& views = request.transform.views;
-  if (views && (views->value == image::Views::look || image::facts_of(views->value).are_several))
+  if (views && (views->value.have_looks || views->value.are_several))
     throw UsageError("a vector is of one view", views->origin, "`views` whole or native");
   if (request.label_folders && !request.labels_csv.empty())
     throw UsageError("labels have one source", "`label_folders` with `labels_csv`");
