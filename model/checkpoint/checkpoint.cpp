@@ -252,6 +252,9 @@ void Checkpoint::settle_hub() {
   }
   if (is_own()) return;
   std::ranges::copy(hub_.notes, std::back_inserter(notes_));
+  if (hub_.num_classes && find("head.weight") == nullptr)
+    notes_.push_back(hub_.file.string() + " says " + std::to_string(*hub_.num_classes) +
+                     " classes, the weights have no classifier");
   const Layout& layout = *mapping_.layout;
   if (layout.origin == Origin::hugging_face && hub_.kind != HubConfig::Kind::hugging_face &&
       !layout.activation.empty()) {
