@@ -105,11 +105,11 @@ int run_over_set(const EvaluateRequest& request) {
   std::optional<FaithfulnessRun> faithfulness;
   if (plan) faithfulness.emplace(std::move(*plan), *session);
   OutputFile output(request.output.file);
-  Evaluation evaluation(score, jobs, set, *session);
+  Evaluation evaluation(score, jobs, set, *session, faithfulness ? &*faithfulness : nullptr,
+                        jobs.compares ? reference.get() : nullptr);
   PrecisionCheck check(request.run.check_precision);
   evaluation.watch(check);
-  evaluation.run(faithfulness ? &*faithfulness : nullptr,
-                 jobs.compares ? reference.get() : nullptr);
+  evaluation.run();
 
   const Scores& scores = evaluation.scores();
   const auto notice = [&](const std::string& note) { console.note(note); };

@@ -353,6 +353,7 @@ class Pipeline {
       if (tokens.defined()) result.tokens = tokens.select(0, index);
       waiting_bytes_ += byte_size(result);
       result.seconds = seconds;
+      result.batch_size = images;
       finish(batch.items[i]);
     }
   }

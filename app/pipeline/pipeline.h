@@ -9,6 +9,7 @@
 #include "app/pipeline/trained_size.h"
 #include "app/results/classify_record.h"
 #include "app/scores/best_views.h"
+#include "app/scores/found_in_views.h"
 #include "model/image/decode.h"
 #include "model/image/video.h"
 #include "model/inference/engine.h"
@@ -108,6 +109,7 @@ struct PictureViews {
   std::vector<image::TransformPlan> plans = {};  ///< of looks only the pass before them
   BestViews best = {};           ///< what was found in which of them, or by which look
   std::vector<Box> places = {};  ///< of them, or of what looks found; empty where there is one view
+  std::vector<FoundInViews> found = {};  ///< what tiles agree on
   std::optional<CloserLooks> closer = {};
   std::map<std::size_t, at::Tensor> tokens = {};  ///< traced tokens, float32 (layers, N, D) by view
   /// The tokens of a picture in one view. Throws Error(invalid_argument) with `subject`, which is
@@ -138,9 +140,10 @@ struct PipelineResult {
                           ///< view, hence the softmax of several views says nothing
   at::Tensor features = {};  ///< (D) float32, where the engine gives them; of a picture in one view
   PictureViews views;
-  PictureView view;    ///< of what is not yet combined
-  at::Tensor tokens;   ///< the same
-  double seconds = 0;  ///< the batch's model time / its images, of all views
+  PictureView view;             ///< of what is not yet combined
+  at::Tensor tokens;            ///< the same
+  double seconds = 0;           ///< the batch's model time / its images, of all views
+  std::int64_t batch_size = 1;  ///< images of that batch, or of the last view's
   std::optional<ErrorCode> error;
   std::string message;
 };

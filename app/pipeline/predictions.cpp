@@ -3,6 +3,7 @@
 #include "app/run/console.h"
 
 #include <ATen/ops/empty.h>
+#include <ATen/ops/softmax.h>
 
 #include <algorithm>
 #include <cmath>
@@ -81,6 +82,8 @@ void ViewCombiner::become_one(PipelineResult& picture) {
   picture.logits = at::empty({std::ssize(best)});
   float* logits = picture.logits.mutable_data_ptr<float>();
   for (const BestViews::Best& one : best) *logits++ = static_cast<float>(one.logit);
+  picture.views.found = found_in_views(probabilities_, picture.views.places);
+  probabilities_.clear();
   // All views are classified: nobody reads the picture any more.
   if (options_.keep_picture) picture.pixels = std::move(*picture.view.source);
 }
@@ -91,7 +94,12 @@ void ViewCombiner::take(PipelineResult& view, PipelineResult& picture) {
   views.plans.push_back(view.view.plan);
   views.best.add(values_of(view.logits), number);
   const bool are_several = views.kind.are_several;
-  if (are_several) views.places.push_back(box_of(view.view.plan, picture.picture));
+  if (are_several) {
+    views.places.push_back(box_of(view.view.plan, picture.picture));
+    const at::Tensor all = at::softmax(view.logits, -1);
+    const std::span<const float> values = values_of(all);
+    probabilities_.emplace_back(values.begin(), values.end());
+  }
   const at::Tensor tokens = std::exchange(view.tokens, {});
   if (!tokens.defined()) return;
   if (!are_several) {
@@ -121,6 +129,18 @@ void add_result(InputRecord& record, const PipelineResult& result, const image::
   if (result.seer.is_of_small) record.views = "whole";
   record.note = result.note;
   record.seconds = result.seconds;
+  // Views and looks of one picture share batches with themselves.
+  if (result.views.places.empty() && !result.views.closer) record.batch_size = result.batch_size;
+  for (const FoundInViews& one : result.views.found) {
+    const image::Label& label = labels.at(one.index);
+    record.things.push_back({.rank = static_cast<int>(record.things.size()) + 1,
+                             .index = one.index,
+                             .id = label.id,
+                             .label = label.short_name,
+                             .prob = one.probability,
+                             .box = result.views.places.at(one.view),
+                             .support = one.support});
+  }
   if (!result.views.closer) return;
   const auto found = [&](const CloserLooks::Place& place) {
     const image::Label& label = labels.at(place.index);

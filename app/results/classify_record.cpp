@@ -3,6 +3,7 @@
 #include "app/run/terminal_text.h"
 
 #include <algorithm>
+#include <span>
 
 namespace hydrascope::app {
 
@@ -61,6 +62,7 @@ void add_views(OrderedJson& object, const InputRecord& record) {
   for (const Prediction& found : record.things) {
     OrderedJson& thing = object["things"].emplace_back();
     add_class(thing, found);
+    if (found.support) thing["support"] = rounded(*found.support);
     add_box(thing, found);
   }
 }
@@ -89,6 +91,7 @@ void add_end(OrderedJson& object, const InputRecord& record) {
   if (!record.note.empty()) object["note"] = record.note;
   if (!record.notes.empty()) object["notes"] = record.notes;
   object["seconds"] = rounded(decimal(record.seconds, kSecondsDecimals));
+  if (record.batch_size > 1) object["batch_size"] = record.batch_size;
 }
 
 std::string sizes_text(const InputRecord& record) {
@@ -118,6 +121,7 @@ std::string input_line(const ClassifyRecord& record, bool color) {
   line += "  " + sizes_text(record) + "  " + std::to_string(record.tokens) + " tokens";
   if (!record.note.empty()) line += "  " + styled(printable(record.note), Style::dim, color);
   line += "  " + duration(record.seconds);
+  if (record.batch_size > 1) line += " each in a batch of " + std::to_string(record.batch_size);
   std::string how;
   for (const std::string* part : {&record.device, &record.precision, &record.attention}) {
     if (!how.empty() && !part->empty()) how += ' ';
@@ -153,6 +157,8 @@ TableLine table_line(const Prediction& prediction, LabelType label_type) {
     line.remark = '(' + printable(prediction.id) + ')';
   if (const std::optional<Box>& box = prediction.box)
     line.remark += (line.remark.empty() ? "" : "  ") + place_text(*box) + ' ' + size_text(*box);
+  if (prediction.support)
+    line.remark += ", beside it " + fixed(*prediction.support * 100, 1) + " %";
   return line;
 }
 
@@ -211,7 +217,15 @@ std::string to_text(const ClassifyRecord& record, LabelType label_type, bool col
   std::size_t label_width = 0;
   // A label longer than this is left out of the alignment instead of pushing all ids to the right.
   constexpr std::size_t kMaxLabelWidth = 40;
-  for (const Prediction& prediction : record.top) {
+  // Of tiles only what they agree on: the peak of one among hundreds says little.
+  const bool are_tiles =
+      record.num_views > 1 && (record.views == "tiles" || record.views == "pyramid");
+  const std::span<const Prediction> shown =
+      !are_tiles ? std::span(record.top)
+      : record.things.empty()
+          ? std::span(record.top).first(std::min<std::size_t>(1, record.top.size()))
+          : std::span(record.things);
+  for (const Prediction& prediction : shown) {
     const TableLine& line = lines.emplace_back(table_line(prediction, label_type));
     rank_width = std::max(rank_width, line.rank.size());
     percent_width = std::max(percent_width, line.percent.size());
@@ -230,6 +244,11 @@ std::string to_text(const ClassifyRecord& record, LabelType label_type, bool col
     }
     text += '\n';
   }
+  if (are_tiles && record.things.empty())
+    text +=
+        "  " +
+        styled("seen by one view alone: no two that overlap agree on a class", Style::dim, color) +
+        '\n';
   if (const std::string line = look_line(record); !line.empty())
     text += "  " + styled(line, Style::dim, color) + '\n';
   return text;

@@ -164,6 +164,9 @@ CommandSpec convert_spec() {
             as_in("train",
                   with_defaults(average_options(), {{&TrainingOptions::average_decay, "0.99"}})),
             recipe_options(), general_options()});
+  Option& minutes = row_of(spec.options, &TrainingOptions::max_minutes);
+  minutes.help = "minutes to fit steps and learning rate to, from the start of the process";
+  minutes.explained_by.clear();
   Option& batch = row_of(spec.options, &RunRequest::batch_size);
   batch.explained_by.clear();
   batch.group = "Advanced";
@@ -180,6 +183,7 @@ CommandSpec convert_spec() {
                  &PicturesRequest::words,
                  &OutputRequest::file,
                  &ConvertOptions::epochs,
+                 &TrainingOptions::max_minutes,
                  &TrainingOptions::sizes,
                  &ConvertOptions::evaluated_folder,
                  &ConvertOptions::required_top1,

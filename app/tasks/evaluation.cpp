@@ -50,24 +50,34 @@ std::vector<MapChoice> default_maps(const model::VitConfig& config) {
 }  // namespace
 
 Evaluation::Evaluation(const ScoreRequest& wanted, const SetJobs& jobs, const LabelledSet& set,
-                       Session& session)
+                       Session& session, FaithfulnessRun* faithfulness, Session* reference)
     : set_(set),
       session_(session),
+      faithfulness_(faithfulness),
+      reference_(reference),
       has_sheets_(!wanted.save_errors.empty()),
-      progress_(jobs.command, std::ssize(set.pictures), session.console().progress),
+      looks_(faithfulness != nullptr ? faithfulness->looks_per_picture() : 1),
+      progress_(jobs.command, std::ssize(set.pictures) * looks_, session.console().progress,
+                faithfulness != nullptr ? "looks" : ProgressOptions().unit),
       scores_(set) {
   session.hide_for_notes(progress_);
+  if (reference != nullptr) reference->hide_for_notes(progress_);
+  if (faithfulness != nullptr) {
+    faithfulness->on_looks([this](std::int64_t looks) { progress_.advance(looks); });
+    session.console().note("the model looks " + std::to_string(looks_) +
+                           " times at each picture, " +
+                           std::to_string(std::ssize(set.pictures) * looks_) + " times in all");
+  }
   if (!wanted.save_logits.empty()) logits_.emplace(wanted.save_logits);
   errors_.emplace(wanted.save_errors);
 }
 
-void Evaluation::run(FaithfulnessRun* faithfulness, Session* reference) {
-  if (reference != nullptr) reference->hide_for_notes(progress_);
-  if (faithfulness != nullptr) {
-    run_in_parts(faithfulness->pictures_at_once(), faithfulness, reference);
-  } else if (reference != nullptr) {
+void Evaluation::run() {
+  if (faithfulness_ != nullptr) {
+    run_in_parts(faithfulness_->pictures_at_once());
+  } else if (reference_ != nullptr) {
     constexpr std::size_t kEnough = 1024;
-    run_in_parts(kEnough, faithfulness, reference);
+    run_in_parts(kEnough);
   } else {
     classify_until(set_.pictures.size(),
                    [&](const PipelineResult& result) { return add(result, {}); });
@@ -84,8 +94,7 @@ void Evaluation::classify_until(std::size_t end, const std::function<bool(Pipeli
   timing_ += session_.run(next_input, done);
 }
 
-void Evaluation::run_in_parts(std::size_t at_once, FaithfulnessRun* faithfulness,
-                              Session* reference) {
+void Evaluation::run_in_parts(std::size_t at_once) {
   const std::size_t all = set_.pictures.size();
   for (bool go_on = true; go_on && next_ < all && !stop_requested();) {
     const std::size_t begin = next_;
@@ -95,12 +104,12 @@ void Evaluation::run_in_parts(std::size_t at_once, FaithfulnessRun* faithfulness
       return true;
     });
     std::vector<at::Tensor> others(results.size());
-    if (reference != nullptr)
-      others = logits_of(*reference, std::span(set_.pictures).subspan(begin, results.size()));
+    if (reference_ != nullptr)
+      others = logits_of(*reference_, std::span(set_.pictures).subspan(begin, results.size()));
     for (std::size_t i = 0; go_on && i < others.size(); ++i) {
       const PipelineResult& result = results[i];
-      go_on = faithfulness == nullptr || result.error.has_value() ||
-              faithfulness->add(result, set_.pictures[reported_].target, reported_);
+      go_on = faithfulness_ == nullptr || result.error.has_value() ||
+              faithfulness_->add(result, set_.pictures[reported_].target, reported_);
       if (go_on) go_on = add(result, others[i]);
     }
   }
@@ -128,7 +137,8 @@ bool Evaluation::add(const PipelineResult& result, const at::Tensor& reference) 
     if (reference.defined()) scores_.add_reference(picture, logits, values_of(reference));
     if (logits_) logits_->append(logits, result.logits.sizes());
   }
-  progress_.advance();
+  // Looks at a picture that was measured are counted already.
+  progress_.advance(faithfulness_ == nullptr || result.error ? looks_ : 0);
   return !(result.error && session_.run_request().fail_fast);
 }
 

@@ -121,6 +121,13 @@ std::size_t FaithfulnessRun::pictures_at_once() const {
       engine.enough_tokens() / std::max<std::int64_t>(tokens, 1), 1, kMost));
 }
 
+std::int64_t FaithfulnessRun::looks_per_picture() const {
+  const image::Size size = session_.transform().img_size;
+  const std::int64_t patch = plan_.options.patch_size;
+  const auto maps = std::ssize(plan_.requests) + 1 + kRandomDraws;  // and the centre
+  return explain::num_looks(maps, size.height / patch * (size.width / patch), plan_.options);
+}
+
 std::vector<at::Tensor> FaithfulnessRun::make_maps(const PipelineResult& result,
                                                    std::int64_t class_index, std::size_t index) {
   const std::int64_t rows = result.model_size.height / plan_.options.patch_size;
