@@ -266,7 +266,7 @@ TEST(ChartTest, OneSizeIsBars) {
   known.top1 = 84.6;
   const BenchmarkResult result{{}, {known, row("hydra", 10)}};
   const testing::TemporaryFolder folder;
-  write_chart(result, (folder.path() / "a.svg").string());
+  report_of(result).save((folder.path() / "a.svg").string(), "`html`");
   const std::string svg = testing::read_bytes(folder.path() / "a.svg");
   EXPECT_THAT(svg, HasSubstr("images/s at 224x224"));
   EXPECT_THAT(svg, HasSubstr(">100.00, 4.0 times the least<"));
