@@ -44,7 +44,8 @@ ClassifyRequest classify_request(const ParsedOptions& options) {
         {&ClassifyRequest::save_input, request.save_input}})
     if (!file.empty()) check_output_file(file, options[field].origin);
   if (request.resume) check_resumable(request);
-  if (request.knn.empty() && (request.knn_mix || options.given(&ClassifyRequest::knn_k)))
+  // A configuration that was dumped holds the default.
+  if (request.knn.empty() && (request.knn_mix || request.knn_k != ClassifyRequest{}.knn_k))
     throw UsageError("is of the vote of stored pictures", request.knn_mix ? "`knn_mix`" : "`knn_k`",
                      "`knn` STORE");
   if (!request.knn.empty() && !request.model.classes.empty())

@@ -60,8 +60,7 @@ CommandSpec classify_spec() {
 CommandSpec embed_spec() {
   CommandSpec spec;
   spec.name = "embed";
-  spec.summary =
-      "store the vectors of pictures, to search them, vote with them and learn from them";
+  spec.summary = "store the vectors of pictures: to search, to vote, to learn from";
   spec.group = "Look at pictures";
   spec.positionals = "[INPUT...]";
   std::vector<Option> output = output_options();
@@ -109,8 +108,7 @@ CommandSpec embed_spec() {
 CommandSpec search_spec() {
   CommandSpec spec;
   spec.name = "search";
-  spec.summary =
-      "find the stored pictures that are nearest to others, by the cosine of their vectors";
+  spec.summary = "find the stored pictures that are nearest to others";
   spec.group = "Look at pictures";
   spec.positionals = "STORE PICTURE...";
   spec.options =

@@ -34,7 +34,7 @@ CommandSpec evaluate_spec() {
 CommandSpec compare_spec() {
   CommandSpec spec;
   spec.name = "compare";
-  spec.summary = "measure how often two models, or two settings of one, agree on pictures";
+  spec.summary = "measure how often two models, or two settings of one, agree";
   spec.group = "Measure";
   spec.positionals = "PICTURES...";
   spec.options =
@@ -57,7 +57,7 @@ CommandSpec compare_spec() {
 CommandSpec faithfulness_spec() {
   CommandSpec spec;
   spec.name = "faithfulness";
-  spec.summary = "measure whether heatmaps mark the patches that the model used, against chance";
+  spec.summary = "measure whether heatmaps mark the patches that the model used";
   spec.group = "Measure";
   spec.positionals = "PICTURES...";
   spec.options =
@@ -96,7 +96,7 @@ std::vector<Option> table_options() {
 CommandSpec diagnose_spec() {
   CommandSpec spec;
   spec.name = "diagnose";
-  spec.summary = "measure the attention of every layer and head, and its distance from softmax";
+  spec.summary = "measure every head's attention, and its distance from softmax";
   spec.group = "Measure";
   spec.positionals = "PICTURES...";
   spec.options =
