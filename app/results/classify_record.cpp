@@ -91,7 +91,6 @@ void add_end(OrderedJson& object, const InputRecord& record) {
   if (!record.note.empty()) object["note"] = record.note;
   if (!record.notes.empty()) object["notes"] = record.notes;
   object["seconds"] = rounded(decimal(record.seconds, kSecondsDecimals));
-  if (record.batch_size > 1) object["batch_size"] = record.batch_size;
 }
 
 std::string sizes_text(const InputRecord& record) {

@@ -76,8 +76,8 @@ struct InputRecord {
   /// Further notes for the user, which a command says on stderr; left out when this is empty.
   std::vector<std::string> notes = {};
   double seconds = 0;  ///< of the model
-  /// The number of pictures that the model saw at once, whose time `seconds` is an equal share of; left out
-  /// when this is 1.
+  /// The number of pictures that the model saw at once, whose time `seconds` is an equal share of. Text alone
+  /// says it: it depends on the moment, and other records of the same pictures are the same but for `seconds`.
   std::int64_t batch_size = 1;
   /// Set: only `input` (and `frame`, `time`) and the error are written.
   std::optional<ErrorCode> error;
@@ -127,7 +127,7 @@ inline constexpr std::string_view kClassifyColumns =
     "tokens views num_views rank=/top/rank index=/top/index id=/top/id "
     "label=/top/label prob=/top/prob logit=/top/logit box_left=/top/box/left "
     "box_top=/top/box/top box_width=/top/box/width box_height=/top/box/height device "
-    "precision attention attention_options approximations kernels note seconds batch_size "
+    "precision attention attention_options approximations kernels note seconds "
     "error_code=/error/code error_message=/error/message";
 inline constexpr const char* kClassifyRows = "top";
 

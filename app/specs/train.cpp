@@ -25,8 +25,8 @@ std::vector<Option> data_options() {
                  "below 1; only without a validation folder",
                  into(&DataRequest::held_out), takes("N|SHARE"), by_default("0"), at_least(0)),
           text("store",
-               "learn the classifier alone, from a labelled store of `embed` in the place of "
-               "FOLDER; logistic regression by L-BFGS",
+               "learn the classifier alone from a store of `embed`; in the place of FOLDER, by "
+               "logistic regression (L-BFGS)",
                into(&TrainOptions::store), takes("STORE"), completes_files, role(Role::source)),
       });
 }

@@ -120,7 +120,7 @@ TEST(Roles, MakeRecipes) {
             "split warmup-epochs weight-decay");
   EXPECT_EQ(names_where("train", free),
             "batch-size checkpoint crop-mode crop-pct epochs grad-accum-steps grad-"
-            "checkpointing img-size interpolation labels mean model processes std");
+            "checkpointing img-size interpolation labels mean model processes std store");
   EXPECT_EQ(names_where("convert", kept),
             "aa amp-dtype attn attn-opt balance-sources blocks-weight clip-grad cutmix epochs "
             "evaluations exif fit held-out hflip input kl-weight layer-decay lr lr-sizes max-"
