@@ -122,10 +122,10 @@ struct CommandSpec {
   /// "[INPUT...]"; "" = none are accepted. With subcommands each has its own.
   std::string positionals = {};
   std::vector<Option> options = {};
-  std::vector<std::string> examples = {};    ///< complete command lines
-  std::vector<Subcommand> subcommands = {};  ///< empty = none
-  std::string group = {};                    ///< heading in the overview
-  std::vector<Field> common = {};            ///< of the options that -h shows, in that order
+  std::vector<std::string> examples = {};     ///< complete command lines
+  std::vector<Subcommand> subcommands = {};   ///< empty = none
+  std::string group = {};                     ///< heading in the overview
+  std::vector<Field> common = {};             ///< of the options that -h shows, in that order
   std::string program = "hydrascope-engine";  ///< that runs it; the other one is hydrascope-trainer
 };
 

@@ -292,8 +292,7 @@ void Conversion::State::take_plan(const std::string& text, const std::string& fi
     const std::int64_t shown = its.batch_size;
     const std::int64_t others = stages.pictures_of_a_step(of) / options.of(of).batch_size;
     its.batch_size = std::max<std::int64_t>(1, shown / others);
-    const double factor =
-        static_cast<double>(shown) / static_cast<double>(its.batch_size * others);
+    const double factor = static_cast<double>(shown) / static_cast<double>(its.batch_size * others);
     const auto scaled = [&](std::int64_t steps) {
       return static_cast<std::int64_t>(std::llround(static_cast<double>(steps) * factor));
     };
