@@ -216,7 +216,7 @@ std::string to_text(const ClassifyRecord& record, LabelType label_type, bool col
   std::size_t label_width = 0;
   // A label longer than this is left out of the alignment instead of pushing all ids to the right.
   constexpr std::size_t kMaxLabelWidth = 40;
-  // Of tiles only what they agree on: the peak of one among hundreds says little.
+  // Tiles say what they agree on alone: the peak of one among hundreds says little.
   const bool are_tiles =
       record.num_views > 1 && (record.views == "tiles" || record.views == "pyramid");
   const std::span<const Prediction> shown =

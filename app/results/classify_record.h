@@ -64,7 +64,7 @@ struct InputRecord {
     double weight = 0;
   };
   std::vector<Look> looks = {};
-  /// What they found where the map says that something is; what tiles that overlap agree on.
+  /// Things that the looks found where the map says that something is, or that overlapping tiles agree on.
   std::vector<Prediction> things = {};
   std::string device;     ///< "cpu", "cuda:0"
   std::string precision;  ///< "float32", ...
@@ -138,7 +138,7 @@ inline constexpr const char* kClassifyRows = "top";
 ///       2   3.40 %  mink   (n02442845)
 ///
 /// The time of a picture in a batch is its share: "13.4 ms each in a batch of 8".
-/// Of tiles and a pyramid these are the classes that views agree on, each with its probability in a
+/// Tiles and a pyramid have the classes that views agree on, each with its probability in a
 /// neighbour, or the best class alone.
 /// Each prediction of a picture in several views says where its box begins, left,top, and its size,
 /// height x width: "at 448,336 224x224". Closer looks are one more line: "looked at 25 places of

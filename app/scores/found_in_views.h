@@ -1,4 +1,4 @@
-// What several overlapping views of a picture agree on.
+// The classes that several overlapping views of a picture agree on.
 #pragma once
 
 #include "app/results/classify_record.h"

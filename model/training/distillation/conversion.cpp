@@ -104,7 +104,7 @@ struct Conversion::State {
     return kPlanned * options.max_seconds - options.seconds_before - seconds_since(made) -
            end_seconds();
   }
-  /// Of what follows the last look.
+  /// The time of the work behind the last look.
   [[nodiscard]] double end_seconds() const;
 
   void begin();

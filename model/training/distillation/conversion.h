@@ -32,7 +32,7 @@ struct StageStart {
   double seconds_after;  ///< of the stages that follow and of the end; 0: unknown
 };
 
-/// What a run is going to do, from measured steps and looks.
+/// The course of a run as measured steps and looks foresee it.
 struct ConversionForecast {
   std::vector<PlannedStage> stages;  ///< those still to come, the first at `step`
   std::int64_t step = 0;

@@ -45,13 +45,13 @@ struct ConversionCosts {
   }
 };
 
-/// What nobody has chosen and `fit` therefore may.
+/// The choices that nobody has made, which `fit` therefore may make.
 struct FreeChoices {
   bool rate = true;   ///< of the last stage
   bool batch = true;  ///< pictures of a step
 };
 
-/// Of these stages from their first step to their last look.
+/// The time of these stages from their first step to their last look.
 double seconds_of(const std::vector<PlannedStage>& stages, const ConversionCosts& costs);
 
 /// Shortens the stages, the run's, until they take at most `seconds`; what fits stays as it is.
