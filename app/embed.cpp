@@ -32,17 +32,11 @@ namespace hydrascope::app {
 namespace {
 
 EmbedRequest embed_request(const ParsedOptions& options) {
-  EmbedRequest request{pictures_request(options, AutoExif::upright, {&EmbedRequest::features})};
+  EmbedRequest request{one_view_request(options, AutoExif::upright)};
   options.fill(request);
   request.model.may_lack_classes = true;
   request.output.format =
       choose_format(options[&OutputRequest::format].text(), "", report_formats());
-  // Looks are what people see who say nothing; a vector is of one view.
-  if (request.transform.is_default) {
-    request.transform.views.reset();
-    request.transform.is_default = false;
-    request.model.word.clear();
-  }
   const auto& views = request.transform.views;
   if (views && (views->value.have_looks || views->value.are_several))
     throw UsageError("a vector is of one view", views->origin, "`views` whole or native");

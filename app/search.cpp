@@ -30,7 +30,7 @@ constexpr const char* kMatchColumns =
     "similarity=/matches/similarity seconds error_code=/error/code error_message=/error/message";
 
 SearchRequest search_request(const ParsedOptions& options) {
-  SearchRequest request{pictures_request(options, AutoExif::upright, {&SearchRequest::top})};
+  SearchRequest request{one_view_request(options, AutoExif::upright)};
   options.fill(request);
   if (request.words.empty())
     throw UsageError("expected a store and pictures", "search",
@@ -38,11 +38,6 @@ SearchRequest search_request(const ParsedOptions& options) {
   request.model.may_lack_classes = true;
   request.store = request.words.front();
   request.words.erase(request.words.begin());
-  if (request.transform.is_default) {
-    request.transform.views.reset();
-    request.transform.is_default = false;
-    request.model.word.clear();
-  }
   return request;
 }
 

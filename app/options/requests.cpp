@@ -141,8 +141,7 @@ OutputRequest output_request(const ParsedOptions& options) {
   return request;
 }
 
-PicturesRequest pictures_request(const ParsedOptions& options, AutoExif exif,
-                                 std::initializer_list<Field> one_view) {
+PicturesRequest one_view_request(const ParsedOptions& options, AutoExif exif) {
   PicturesRequest request;
   options.fill(request);
   request.console = console_request(options);
@@ -151,6 +150,12 @@ PicturesRequest pictures_request(const ParsedOptions& options, AutoExif exif,
   request.run = run_request(options, exif);
   request.words = input_words(options);
   request.output = output_request(options);
+  return request;
+}
+
+PicturesRequest pictures_request(const ParsedOptions& options, AutoExif exif,
+                                 std::initializer_list<Field> one_view) {
+  PicturesRequest request = one_view_request(options, exif);
   if (exif == AutoExif::upright)
     look_by_default(options, request.model, request.transform, one_view);
   return request;

@@ -125,6 +125,8 @@ struct PicturesRequest {
   LabelType label_type = LabelType::name;
   OutputRequest output;
 };
+/// The request of a command that sees each picture in one view: nothing is looked at closer by default.
+PicturesRequest one_view_request(const ParsedOptions& options, AutoExif exif);
 /// `one_view`: options beside which pictures are not looked at closer by default.
 PicturesRequest pictures_request(const ParsedOptions& options, AutoExif exif,
                                  std::initializer_list<Field> one_view = {});

@@ -27,7 +27,7 @@ class ResumedRecords {
 
  private:
   struct Answer {
-    std::string input;  ///< as `key_of` writes it
+    std::string input;  ///< as `input_key` writes it
     bool is_of_video = false;
     std::uintmax_t begin = 0;
   };

@@ -83,7 +83,7 @@ struct PictureView {
   std::shared_ptr<image::Picture> source;  ///< the whole picture
 };
 
-/// The engine and the transform that see a picture: the run's, or of a small picture those of
+/// The engine and the transform that see a picture: the run's, or for a small picture the ones of
 /// `PipelineOptions::looking`.
 struct Seer {
   model::inference::Engine* engine = nullptr;

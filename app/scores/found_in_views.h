@@ -20,7 +20,7 @@ struct FoundInViews {
 
 /// The classes that views agree on, the surest first, at most one a place. `probabilities` are of all
 /// classes, view by view; `places` are the views' boxes. Neighbours are views that share at least a fifth
-/// of the smaller one: tiles beside each other, and a tile with those of another scale. A class is found
+/// of the smaller one: tiles beside each other, and a tile with tiles of another scale. A class is found
 /// in a view where the geometric mean of its probability there and of the neighbours' largest is at least
 /// `kLeastAgreement`; a second class in a view or in its neighbours is not found. Peaks of texture in
 /// single tiles have no such neighbour.

@@ -20,20 +20,6 @@ using checkpoint::Dtype;
 
 constexpr const char* kAnew = "without `resume` the store is written anew";
 
-/// How lines write an input's name, bytes that are not UTF-8 included.
-std::string key_of(const std::string& name) {
-  OrderedJson key = OrderedJson::object();
-  add_path(key, "input", name);
-  return json_text(key);
-}
-
-std::string key_of(const OrderedJson& line) {
-  OrderedJson key = OrderedJson::object();
-  for (const char* part : {"input", "input_bytes"})
-    if (line.contains(part)) key[part] = line.at(part);
-  return json_text(key);
-}
-
 bool is_array(const fs::path& file) {
   const std::string extension = file.extension().string();
   if (extension != ".safetensors" && extension != ".npy")
@@ -112,7 +98,7 @@ void StoreWriter::read_earlier() {
       pictures_.push_back(std::move(picture));
     }
     num_failed_ += failed ? 1 : 0;
-    earlier_.push_back({key_of(line), "", failed ? -1 : std::ssize(pictures_) - 1});
+    earlier_.push_back({input_key(line), "", failed ? -1 : std::ssize(pictures_) - 1});
   }
   num_earlier_ = std::ssize(earlier_);
   if (num_earlier_ == 0) return;
@@ -123,7 +109,7 @@ void StoreWriter::read_earlier() {
 bool StoreWriter::has(const std::string& input) {
   if (asked_ == earlier_.size()) return false;
   Earlier& one = earlier_[asked_];
-  if (one.key != key_of(input))
+  if (one.key != input_key(input))
     throw UsageError(
         "the stopped run had other pictures: " + one.key + " comes where the input is " + input,
         lines_.part().string(), kAnew);

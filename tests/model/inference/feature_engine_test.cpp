@@ -103,7 +103,7 @@ TEST(FeatureEngineTest, TowersHaveNoClassifier) {
   }
 }
 
-/// The logits of a model with features are bitwise those of the model.
+/// The logits of a model with features are bitwise the logits of the model.
 TEST(FeatureEngineTest, LogitsStayAsTheyAre) {
   at::manual_seed(3);
   const at::Tensor images = at::randn({2, 3, 64, 64});
