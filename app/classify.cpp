@@ -46,10 +46,15 @@ ClassifyRequest classify_request(const ParsedOptions& options) {
   if (request.resume) check_resumable(request);
   // A configuration that was dumped holds the default.
   if (request.knn.empty() && (request.knn_mix || request.knn_k != ClassifyRequest{}.knn_k))
-    throw UsageError("is of the vote of stored pictures", request.knn_mix ? "`knn_mix`" : "`knn_k`",
-                     "`knn` STORE");
+    throw UsageError("stored pictures vote, and there are none",
+                     request.knn_mix ? "`knn_mix`" : "`knn_k`", "add `knn` STORE");
+  const auto& views = request.transform.views;
+  if (!request.knn.empty() && views && views->value.have_places)
+    throw UsageError("a vector is of one view",
+                     "`knn` with " + views->origin + " " + std::string(views->value.name),
+                     "`views` whole or native");
   if (!request.knn.empty() && !request.model.classes.empty())
-    throw UsageError("both name the classes", "`knn` with `classes`");
+    throw UsageError("two answers to what the classes are", "`knn` with `classes`");
   return request;
 }
 

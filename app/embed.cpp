@@ -37,13 +37,10 @@ EmbedRequest embed_request(const ParsedOptions& options) {
   request.model.may_lack_classes = true;
   request.output.format =
       choose_format(options[&OutputRequest::format].text(), "", report_formats());
-  const auto& views = request.transform.views;
-  if (views && (views->value.have_looks || views->value.are_several))
-    throw UsageError("a vector is of one view", views->origin, "`views` whole or native");
   if (request.label_folders && !request.labels_csv.empty())
     throw UsageError("labels have one source", "`label_folders` with `labels_csv`");
   if (request.output.file.empty() || is_stream(request.output.file))
-    throw UsageError("names the store: NAME.safetensors or NAME.npy", "`output`");
+    throw UsageError("a store is a file", "`output`", "`output` NAME.safetensors or NAME.npy");
   return request;
 }
 

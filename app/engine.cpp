@@ -91,6 +91,7 @@ int run(std::vector<std::string> words) {
   if (found == command_runs().end())
     throw Error(ErrorCode::internal, "nothing here runs the command", name);
   const ParsedOptions options = with_config(*asked.command, std::move(asked.options));
+  check_read_files(options);
   check_written_files(options);
   return found->run(options);
 }

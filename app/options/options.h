@@ -95,6 +95,7 @@ struct Option {
   std::string group = {};              ///< heading in --help ("Model", "Input", ...)
   Role role = Role::undecided;
   bool completes_files = false;               ///< shell completion offers files
+  bool is_read = false;                       ///< its values name files that must be there
   bool is_written = false;                    ///< its values name files or folders to write
   std::vector<std::string> suggestions = {};  ///< or these words, of an open set
   bool hidden = false;  ///< it makes no sense here: help and completion do not show it
@@ -258,6 +259,8 @@ std::vector<Option> new_head_options();      // num-classes, reset-head: where m
 std::vector<Option> input_options();
 std::vector<Option> preprocessing_options();
 std::vector<Option> views_options();
+/// The same where an answer is of one view.
+std::vector<Option> one_view_options();
 std::vector<Option> runtime_options();
 std::vector<Option> precision_check_options();  // check-precision
 std::vector<Option> launch_options();

@@ -160,7 +160,13 @@ class Pipeline {
   /// Waits for a place in the window; false when the run is over.
   bool push(PictureJob job) {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return stopping_ || sequence_ - emitted_ < window_; });
+    const auto has_place = [this] { return stopping_ || sequence_ - emitted_ < window_; };
+    if (!has_place()) {
+      is_window_full_ = true;
+      changed_.notify_all();
+      changed_.wait(lock, has_place);
+      is_window_full_ = false;
+    }
     if (stopping_) return false;
     job.sequence = sequence_++;
     jobs_.push_back(std::move(job));
@@ -238,7 +244,9 @@ class Pipeline {
     const Clock::time_point begin = Clock::now();
     std::unique_lock lock(mutex_);
     if (!wait && !failure_ && !is_stopped() && !groups_.has_full()) return {};
-    const auto nothing_comes = [&] { return in_flight_ == 0; };
+    const auto nothing_comes = [&] {
+      return in_flight_ == 0 && (!options_.whole_batches || !reading_ || is_window_full_);
+    };
     const auto can_emit = [&] { return first_finished() != finished_items_.end(); };
     const auto ready = [&] {
       return failure_ || can_emit() || groups_.has_full() || patience_ends() ||
@@ -405,6 +413,7 @@ class Pipeline {
   std::int64_t in_flight_ = 0;      // with the workers or waiting for them
   std::int64_t waiting_bytes_ = 0;  // of all results that are not handed out
   bool reading_ = true;
+  bool is_window_full_ = false;  // the reader waits
   bool stopping_ = false;
   bool finished_ = false;
   std::exception_ptr failure_;

@@ -53,6 +53,9 @@ struct PipelineOptions {
   /// Seconds that a picture waits for others of its size while some are being decoded and the model
   /// has nothing to do; without, all that is decoded is waited for, or a whole batch.
   std::optional<double> patience = {};
+  /// The batches depend on the pictures alone, not on how fast they come: products in LibTorch round
+  /// by the number of rows. A slow source then waits for a whole batch.
+  bool whole_batches = false;
   /// Is told of what changes on the way; may be empty.
   std::function<void(const std::string&)> notice;
   /// Is told of every batch, on the calling thread: its images, and their seconds; may be empty.

@@ -125,8 +125,8 @@ void add_result(InputRecord& record, const PipelineResult& result, const image::
   record.height = result.picture.height;
   record.model_size = {result.model_size.height, result.model_size.width};
   record.num_views = std::ssize(result.views.plans);
-  if (!result.views.places.empty()) record.views = image::name(result.views.kind);
-  if (result.seer.is_of_small) record.views = "whole";
+  if (!result.views.places.empty()) record.views = result.views.kind;
+  if (result.seer.is_of_small) record.views = image::Views::whole;
   record.note = result.note;
   record.seconds = result.seconds;
   // Views and looks of one picture share batches with themselves.

@@ -56,8 +56,8 @@ void add_sizes(OrderedJson& object, const InputRecord& record) {
 }
 
 void add_views(OrderedJson& object, const InputRecord& record) {
-  if (record.views.empty()) return;
-  object["views"] = record.views;
+  if (!record.views) return;
+  object["views"] = image::name(*record.views);
   object["num_views"] = record.num_views;
   for (const Prediction& found : record.things) {
     OrderedJson& thing = object["things"].emplace_back();
@@ -164,7 +164,7 @@ TableLine table_line(const Prediction& prediction, LabelType label_type) {
 /// The line on closer looks; "" without them.
 std::string look_line(const ClassifyRecord& record) {
   if (record.looks.empty())
-    return record.views == "whole" ? "looked at once, without closer looks" : "";
+    return record.views == image::Views::whole ? "looked at once, without closer looks" : "";
   const Box whole{0, 0, record.width, record.height};
   std::string line =
       "looked at " + std::to_string(record.looks.size()) + " places of " + size_text(whole);
@@ -217,8 +217,7 @@ std::string to_text(const ClassifyRecord& record, LabelType label_type, bool col
   // A label longer than this is left out of the alignment instead of pushing all ids to the right.
   constexpr std::size_t kMaxLabelWidth = 40;
   // Tiles say what they agree on alone: the peak of one among hundreds says little.
-  const bool are_tiles =
-      record.num_views > 1 && (record.views == "tiles" || record.views == "pyramid");
+  const bool are_tiles = record.num_views > 1 && record.views && record.views->are_several;
   const std::span<const Prediction> shown =
       !are_tiles ? std::span(record.top)
       : record.things.empty()

@@ -4,6 +4,7 @@
 #include "app/results/json.h"
 #include "app/results/table.h"
 #include "kernels/error.h"
+#include "model/image/transform_plan.h"
 
 #include <array>
 #include <cstdint>
@@ -54,9 +55,8 @@ struct InputRecord {
   std::int64_t width = 0;             ///< of the picture, after orientation
   std::int64_t height = 0;
   std::array<std::int64_t, 2> model_size{};  ///< height, width fed to the model
-  /// "tiles", "pyramid", "look", or "whole" for a small picture beside "look"; left out where all pictures are one
-  /// view.
-  std::string views = {};
+  /// Tiles, pyramid, look, or whole for a small picture beside look; nothing where all pictures are one view.
+  std::optional<image::Views> views = {};
   std::int64_t num_views = 1;
   /// Closer looks at parts of the picture: each one's best class, and its share of the answer.
   struct Look {

@@ -60,7 +60,7 @@ std::vector<Option> result_options() {
        text("start",
             "earlier conversion whose layers of the same attention are taken; only the last stage "
             "trains them, and the last of several models wins",
-            into(&ConvertOptions::starts), takes("FILE"), repeatable, completes_files),
+            into(&ConvertOptions::starts), takes("FILE"), repeatable, read),
        stored_dtype("float32; the checkpoint's when it is only rewritten"),
        flag("force", "replace a file that exists, begin a run anew", into(&ResumeRequest::force),
             role(Role::place)),
@@ -86,7 +86,7 @@ std::vector<Option> picture_options() {
             into(&ConvertOptions::evaluated_folder), takes("FOLDER"), completes_files,
             role(Role::report)),
        text("labels-csv", "labels of --eval: a table of file and label (id, name or index)",
-            into(&ConvertOptions::labels_csv), takes("FILE"), completes_files,
+            into(&ConvertOptions::labels_csv), takes("FILE"), read,
             role(Role::report))});
 }
 
@@ -166,6 +166,8 @@ CommandSpec convert_spec() {
             recipe_options(), general_options()});
   Option& minutes = row_of(spec.options, &TrainingOptions::max_minutes);
   minutes.help = "minutes to fit steps and learning rate to, from the start of the process";
+  minutes.minimum = 0.01;
+  minutes.default_value = "";
   minutes.explained_by.clear();
   Option& batch = row_of(spec.options, &RunRequest::batch_size);
   batch.explained_by.clear();

@@ -36,7 +36,7 @@ ClassifyRecord otter() {
 
 ClassifyRecord otter_in_tiles() {
   ClassifyRecord record = otter();
-  record.views = "tiles";
+  record.views = image::Views::tiles;
   record.num_views = 299;
   record.top[0].box = {448, 336, 224, 256};
   record.top[1].box = {0, 0, 224, 256};
@@ -45,7 +45,7 @@ ClassifyRecord otter_in_tiles() {
 
 ClassifyRecord otter_looked_at() {
   ClassifyRecord record = otter_in_tiles();
-  record.views = "look";
+  record.views = image::Views::look;
   record.num_views = 3;
   record.looks = {{record.top[0], 0.75}, {record.top[1], 0.25}};
   record.things = {record.top[0]};
