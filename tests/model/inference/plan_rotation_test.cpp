@@ -62,6 +62,23 @@ TEST(PlanRotationTest, AgreesWithTheModulesInEveryPrecision) {
   }
 }
 
+TEST(PlanRotationTest, WindowsAndAnOverviewAreTurnedByTheirOwnPlaces) {
+  const c10::InferenceMode inference;
+  for (const auto& options : kVariants) {
+    SCOPED_TRACE(options.empty() ? "" : options.back());
+    VitConfig config = small("window");
+    config.overview = true;
+    for (const PosInterp interpolation : {PosInterp::timm, PosInterp::tile}) {
+      config.pos_interp = interpolation;
+      for (const char* rows : {"plain", "learned"}) {
+        for (AttentionSpec& spec : config.attention) spec.options["prefix_rows"] = rows;
+        ASSERT_GT(config.token_grid_of_pixels(104, 136).num_overview(), 0);
+        expect_fused(turned_model(config, "rope", options), at::randn({2, 3, 104, 136}));
+      }
+    }
+  }
+}
+
 TEST(PlanRotationTest, OtherRulesRunAsModules) {
   const c10::InferenceMode inference;
   const VisionTransformer biased = turned_model(small(), "alibi:1", {});
