@@ -86,7 +86,7 @@ TEST(ConversionReport, FeaturesHaveCosinesAndNoFigureOfClasses) {
   features.history.evaluations = {{"start", 0, 6, {0, 0, Target::features, 0.5, 0.25}},
                                   {"finetune", 100, 180, {0, 0, Target::features, 0.9875, 0.75}}};
   features.history.best = 1;
-  features.eval_features = {0, 0, Target::features, 0.5, 0.125};
+  features.eval_features = model::training::Agreement{0, 0, Target::features, 0.5, 0.125};
   features.eval_images = 500;
   const Json json = Json::parse(written(report_of(features), Format::json));
   EXPECT_EQ(json["pooled_cosine_before"], 0.5);

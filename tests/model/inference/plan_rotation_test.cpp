@@ -13,14 +13,18 @@
 namespace hydrascope::model::inference {
 namespace plan_rotation_test {
 
-VisionTransformer turned_model(const VitConfig& base, const std::string& rule,
-                               const std::vector<std::string>& options) {
-  VitConfig config = base;
+VitConfig with_rule(VitConfig config, const std::string& rule,
+                    const std::vector<std::string>& options) {
   config.rel_pos.assign(static_cast<std::size_t>(config.depth), {});
   apply_position_spec(rule, config.rel_pos);
   for (const std::string& option : options) apply_position_option(option, config.rel_pos);
+  return config;
+}
+
+VisionTransformer turned_model(const VitConfig& base, const std::string& rule,
+                               const std::vector<std::string>& options) {
   at::manual_seed(3);
-  VisionTransformer model(config);
+  VisionTransformer model(with_rule(base, rule, options));
   model->eval();
   const at::NoGradGuard no_grad;
   for (at::Tensor& parameter : model->parameters())
@@ -73,7 +77,7 @@ TEST(PlanRotationTest, WindowsAndAnOverviewAreTurnedByTheirOwnPlaces) {
       for (const char* rows : {"plain", "learned"}) {
         for (AttentionSpec& spec : config.attention) spec.options["prefix_rows"] = rows;
         ASSERT_GT(config.token_grid_of_pixels(104, 136).num_overview(), 0);
-        expect_fused(turned_model(config, "rope", options), at::randn({2, 3, 104, 136}));
+        expect_fused(filled(with_rule(config, "rope", options)), at::randn({2, 3, 104, 136}));
       }
     }
   }

@@ -360,7 +360,9 @@ TEST(FinetuneTask, ComparesFeaturesAndTheirGradientReachesNoClassifier) {
   EXPECT_NEAR(cost.loss.item<double>(), 0.7 * (pooled + gram), 1e-5);
   cost.loss.backward();
   const std::vector<std::string> moved = moved_names(*student);
-  const auto is_moved = [&](const char* name) { return std::ranges::count(moved, name) == 1; };
+  const auto is_moved = [&](const std::string& name) {
+    return std::ranges::count(moved, name) == 1;
+  };
   for (const char* name : {"blocks.1.attn.qkv.weight", "blocks.2.mlp.fc2.weight", "norm.weight"})
     EXPECT_TRUE(is_moved(name)) << name;
   for (const std::string& name : moved)
