@@ -2,6 +2,7 @@
 
 #include "app/run/output_file.h"
 
+#include <algorithm>
 #include <filesystem>
 #include <utility>
 
@@ -15,6 +16,17 @@ using model::training::LossPoint;
 using model::training::StageSummary;
 
 constexpr double kSecondsOfAMinute = 60;
+
+constexpr AgreementMeasure kOfLogits[] = {
+    {"agreement", "agreement", " %", 1, "Same top-1 as the teacher", "% of held-out pictures",
+     &model::training::Agreement::top1},
+    {"divergence", "divergence", "", 4, "Divergence from the teacher", "KL, nats",
+     &model::training::Agreement::divergence}};
+constexpr AgreementMeasure kOfFeatures[] = {
+    {"pooled_cosine", "pooled cosine", "", 4, "Pooled vector and the teacher's", "mean cosine",
+     &model::training::Agreement::pooled_cosine},
+    {"patch_cosine", "patch cosine", "", 4, "Patch tokens and the teacher's", "mean cosine",
+     &model::training::Agreement::patch_cosine}};
 
 double rate(const StageSummary& stage) {
   return stage.seconds > 0 ? static_cast<double>(stage.images) / stage.seconds : 0;
@@ -55,17 +67,26 @@ std::int64_t steps_until(const Evaluation& evaluation, const ConversionHistory& 
   return steps;
 }
 
+model::training::Target target_of(const ConversionHistory& history) {
+  return history.best_evaluation().agreement.target;
+}
+
 ResultTable evaluation_table(const ConversionHistory& history) {
-  ResultTable table({{"stage", "stage"},
-                     {"step", "step"},
-                     {"steps_of_all", "steps of all stages"},
-                     {"minutes", "minutes", 1},
-                     {"agreement", "agreement %", 2},
-                     {"divergence", "divergence"}});
+  std::vector<TableColumn> columns{{"stage", "stage"},
+                                   {"step", "step"},
+                                   {"steps_of_all", "steps of all stages"},
+                                   {"minutes", "minutes", 1}};
+  const auto measures = measures_of(target_of(history));
+  for (const AgreementMeasure& measure : measures)
+    columns.push_back({measure.key, measure.label + std::string(measure.unit)});
+  ResultTable table(std::move(columns));
   for (const Evaluation& evaluation : history.evaluations) {
-    table.add({evaluation.stage, evaluation.step, steps_until(evaluation, history),
-               evaluation.seconds / kSecondsOfAMinute, evaluation.agreement.top1,
-               evaluation.agreement.divergence});
+    std::vector<OrderedJson> row{evaluation.stage, evaluation.step,
+                                 steps_until(evaluation, history),
+                                 evaluation.seconds / kSecondsOfAMinute};
+    for (const AgreementMeasure& measure : measures)
+      row.emplace_back(evaluation.agreement.*measure.value);
+    table.add(std::move(row));
   }
   return table;
 }
@@ -107,17 +128,22 @@ void add_facts(const ConversionReport& conversion, Report& report) {
   report.add("attention", conversion.after);
   if (!conversion.attention_options.empty())
     report.add("attention_options", conversion.attention_options);
-  report.add("agreement_before", history.start().agreement.top1, 2);
-  report.add("agreement", best.agreement.top1, 2);
-  report.add("divergence_before", history.start().agreement.divergence, 4);
-  report.add("divergence", best.agreement.divergence, 4);
+  for (const AgreementMeasure& measure : measures_of(target_of(history))) {
+    const std::string key = measure.key;
+    const int digits = std::max(measure.digits, 2);
+    report.add(key + "_before", history.start().agreement.*measure.value, digits);
+    report.add(key, best.agreement.*measure.value, digits);
+  }
   report.add("best_state", best_state(best));
   report.add("held_out_images", history.held_out_images);
   if (conversion.unreadable > 0) report.add("unreadable_pictures", conversion.unreadable);
-  if (conversion.top1) {
-    report.add("eval_top1", *conversion.top1, 2);
+  if (conversion.top1) report.add("eval_top1", *conversion.top1, 2);
+  if (conversion.eval_features)
+    for (const AgreementMeasure& measure : measures_of(model::training::Target::features))
+      report.add(std::string("eval_") + measure.key, *conversion.eval_features.*measure.value,
+                 measure.digits);
+  if (conversion.top1 || conversion.eval_features)
     report.add("eval_images", conversion.eval_images);
-  }
   report.add("minutes", history.seconds / kSecondsOfAMinute, 1);
   report.add("complete", history.is_complete);
   if (!conversion.plan.empty())
@@ -128,12 +154,12 @@ void add_facts(const ConversionReport& conversion, Report& report) {
   report.add("computed", conversion.computed);
 }
 
-std::vector<viz::LineChart> charts(const ResultTable& evaluations, const ResultTable& losses) {
-  const std::string steps = "steps of all stages";
-  std::vector<viz::LineChart> list{{"Same top-1 as the teacher", steps, "% of held-out pictures",
-                                    lines_of(evaluations, "steps_of_all", "agreement")},
-                                   {"Divergence from the teacher", steps, "KL, nats",
-                                    lines_of(evaluations, "steps_of_all", "divergence")}};
+std::vector<viz::LineChart> charts(model::training::Target target, const ResultTable& evaluations,
+                                   const ResultTable& losses) {
+  std::vector<viz::LineChart> list;
+  for (const AgreementMeasure& measure : measures_of(target))
+    list.push_back({measure.title, "steps of all stages", measure.axis,
+                    lines_of(evaluations, "steps_of_all", measure.key)});
   // The stages minimise different things: a chart each.
   for (viz::ChartLine& loss : lines_of(losses, "step", "loss", "stage"))
     list.push_back({"Loss of " + loss.name, "steps", "loss", {loss}});
@@ -141,6 +167,22 @@ std::vector<viz::LineChart> charts(const ResultTable& evaluations, const ResultT
 }
 
 }  // namespace
+
+std::span<const AgreementMeasure> measures_of(model::training::Target target) {
+  if (target == model::training::Target::logits) return kOfLogits;
+  return kOfFeatures;
+}
+
+std::string AgreementMeasure::text(const model::training::Agreement& agreement) const {
+  return std::string(label) + " " + fixed(agreement.*value, digits) + unit;
+}
+
+std::string to_text(const model::training::Agreement& agreement) {
+  std::string text;
+  for (const AgreementMeasure& measure : measures_of(agreement.target))
+    text += (text.empty() ? "" : ", ") + measure.text(agreement);
+  return text;
+}
 
 Report report_of(const ConversionReport& conversion) {
   const ConversionHistory& history = conversion.history;
@@ -150,17 +192,21 @@ Report report_of(const ConversionReport& conversion) {
   if (conversion.top1)
     report.figure = {fixed(*conversion.top1, 1) + " %",
                      "top-1 of " + std::to_string(conversion.eval_images) + " pictures"};
-  else
+  else if (target_of(history) == model::training::Target::logits)
     report.figure = {fixed(history.best_evaluation().agreement.top1, 1) + " %",
                      "of " + std::to_string(history.held_out_images) +
                          " held-out pictures have the teacher's class"};
+  else
+    report.figure = {fixed(history.best_evaluation().agreement.pooled_cosine, 4),
+                     "mean cosine of the pooled vector and the teacher's, " +
+                         std::to_string(history.held_out_images) + " held-out pictures"};
   add_facts(conversion, report);
   report.add_table("stages", "Stages", stage_table(history));
   report.add_table("layers", "Layers: relative squared error of attention's output",
                    layer_table(history));
   ResultTable evaluations = evaluation_table(history);
   ResultTable losses = loss_table(history);
-  report.charts = charts(evaluations, losses);
+  report.charts = charts(target_of(history), evaluations, losses);
   report.add_table("evaluations", "", std::move(evaluations), kInJson);
   report.add_table("losses", "", std::move(losses), kInJson);
   report.summary.add("sources", conversion.sources, 0, kInJson);

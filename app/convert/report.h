@@ -6,10 +6,29 @@
 
 #include <map>
 #include <optional>
+#include <span>
 #include <string>
 #include <vector>
 
 namespace hydrascope::app {
+
+/// A measure of agreement and its words.
+struct AgreementMeasure {
+  const char* key;    ///< in reports, logs and metadata: "agreement"
+  const char* label;  ///< for people: "agreement"
+  const char* unit;   ///< behind a number: " %"
+  int digits;         ///< of a number in text
+  const char* title;  ///< of its curve
+  const char* axis;   ///< of its curve: "% of held-out pictures"
+  double model::training::Agreement::*value;
+
+  /// "agreement 85.1 %"
+  [[nodiscard]] std::string text(const model::training::Agreement& agreement) const;
+};
+/// Both measures of a target.
+std::span<const AgreementMeasure> measures_of(model::training::Target target);
+/// "agreement 85.1 %, divergence 0.0612"
+std::string to_text(const model::training::Agreement& agreement);
 
 struct ConversionReport {
   std::string from;
@@ -21,10 +40,11 @@ struct ConversionReport {
   std::string recipe = "{}";         ///< a JSON object
   std::string plan = {};  ///< the stages as they were fitted to a time, as JSON; "": they were not
   model::training::ConversionHistory history;
-  std::int64_t unreadable = 0;  ///< pictures
-  std::string precision;        ///< of the file
-  std::string computed;         ///< "cpu, bfloat16, 1 process"
-  std::optional<double> top1;   ///< on --eval
+  std::int64_t unreadable = 0;                                   ///< pictures
+  std::string precision;                                         ///< of the file
+  std::string computed;                                          ///< "cpu, bfloat16, 1 process"
+  std::optional<double> top1;                                    ///< on --eval
+  std::optional<model::training::Agreement> eval_features = {};  ///< on --eval, of the new file
   std::int64_t eval_images = 0;
 };
 

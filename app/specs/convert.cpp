@@ -82,7 +82,7 @@ std::vector<Option> picture_options() {
               at_least(0.001)),
        flag("balance-sources", "draw from every --input equally often, whatever its size",
             into(&ConvertOptions::balances_sources)),
-       text("eval", "labelled pictures for the top-1 of the finished model",
+       text("eval", "labelled pictures for the top-1 of the finished model; any for its features",
             into(&ConvertOptions::evaluated_folder), takes("FOLDER"), completes_files,
             role(Role::report)),
        text("labels-csv", "labels of --eval: a table of file and label (id, name or index)",
@@ -101,8 +101,8 @@ std::vector<Option> recipe_options() {
               ""),
        number("min-lr", "smallest learning rate of the last stage, at its end",
               into(&ConvertOptions::min_learning_rate), "0"),
-       number("kl-weight", "weight of the logits' divergence in the loss",
-              into(&ConvertOptions::logits_weight), "1"),
+       number("kl-weight", "weight of the answers' distance in the loss: the logits' divergence",
+              into(&ConvertOptions::answers_weight), "1"),
        number("blocks-weight", "weight of the blocks' relative errors in the loss",
               into(&ConvertOptions::blocks_weight), "4"),
        number("mechanism-lr-scale", "learning rate of learned maps and scales, relative to --lr",
@@ -132,6 +132,9 @@ std::vector<Option> report_options() {
   options.push_back(
       number("require-top1", "exit with code 4 if top-1 on --eval is below PCT percent",
              into(&ConvertOptions::required_top1), takes("PCT"), in("Output"), role(Role::report)));
+  options.push_back(
+      number("require-cosine", "exit with code 4 if a mean cosine of features on --eval is below C",
+             into(&ConvertOptions::required_cosine), takes("C"), in("Output"), role(Role::report)));
   return options;
 }
 

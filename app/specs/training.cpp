@@ -32,6 +32,11 @@ std::optional<training::Autocast> parse_autocast(const std::string& word) {
   return std::nullopt;
 }
 
+training::Target parse_target(const std::string& word) {
+  return word == name(training::Target::features) ? training::Target::features
+                                                  : training::Target::logits;
+}
+
 image::Size parse_learned_size(const std::string& word) { return parse_size(word, "`sizes`"); }
 
 }  // namespace
@@ -164,6 +169,14 @@ std::vector<RunSetting> run_settings(std::string_view command) {
                              into(&ConvertOptions::sizes_learning_rate), by_default("1e-4"),
                              at_least(0), role(Role::task)),
                       "lr-sizes"});
+  settings.push_back(
+      {text("last.target", "answers that are learned; a model without classes has features alone",
+            into(&ConvertOptions::target, parse_target),
+            otherwise("logits where there are classes"),
+            one_of({std::string(name(training::Target::logits)),
+                    std::string(name(training::Target::features))}),
+            role(Role::task)),
+       "target"});
   return settings;
 }
 

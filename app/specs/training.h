@@ -84,7 +84,7 @@ struct ConvertOptions {
   std::optional<double> learning_rate = {};
   std::optional<double> mechanism_rate_scale = {};
   double min_learning_rate = 0;
-  double logits_weight = 1;
+  double answers_weight = 1;
   double blocks_weight = 4;
   std::int64_t train_from = -1;
   bool trains_head = false;
@@ -93,11 +93,13 @@ struct ConvertOptions {
   std::string evaluated_folder = {};
   std::string labels_csv = {};
   std::optional<double> required_top1 = {};
+  std::optional<double> required_cosine = {};
   std::vector<std::string> reports = {};  ///< files
   // By `--set`:
   std::optional<std::int64_t> batch_size_maps = {};
   std::int64_t evaluations = 10;
   double sizes_learning_rate = 1e-4;
+  std::optional<model::training::Target> target = {};  ///< without: by the model
 };
 
 /// opt, momentum, opt-betas, weight-decay, layer-decay, clip-grad, grad-accum-steps.

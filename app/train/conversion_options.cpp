@@ -75,7 +75,7 @@ ConvertRequest convert_request(const ParsedOptions& options) {
       throw UsageError("there are no sizes to learn",
                        sets_rate ? "`set` sizes.lr" : "`steps_sizes`", "`sizes` 512");
   }
-  conversion.of_finetune.logits_weight = request.logits_weight;
+  conversion.of_finetune.answers_weight = request.answers_weight;
   conversion.of_finetune.blocks_weight = request.blocks_weight;
   constexpr double kMixedShare = 0.7;  // of the batches
   conversion.of_finetune.mixup = request.mixup;
@@ -159,8 +159,27 @@ training::ConversionOptions conversion_options(const ConvertRequest& request, co
   return conversion;
 }
 
-std::string conversion_recipe(const ConvertRequest& request, training::Autocast autocast,
-                              int processes) {
+training::Target target_of(const ConvertRequest& request, bool has_classes) {
+  using training::Target;
+  const auto refuse = [](const std::string& reason, const std::string& option,
+                         const std::string& hint = "") { throw UsageError(reason, option, hint); };
+  const Target target = request.target.value_or(has_classes ? Target::logits : Target::features);
+  if (!has_classes) {
+    if (target == Target::logits)
+      refuse("the model has no classes: it has features alone", "`set` last.target=logits");
+    if (request.required_top1)
+      refuse("the model has no classes", "`require_top1`", "`require_cosine` 0.95");
+    if (!request.labels_csv.empty()) refuse("the model has no classes", "`labels_csv`");
+  }
+  if (target == Target::features && request.trains_head)
+    refuse("features do not reach a classifier", "`train_head`");
+  if (target == Target::logits && request.required_cosine)
+    refuse("logits are learned", "`require_cosine`", "`set` last.target=features");
+  return target;
+}
+
+std::string conversion_recipe(const ConvertRequest& request, training::Target target,
+                              training::Autocast autocast, int processes) {
   Json recipe = Json::parse(recipe_of(request, "convert", autocast, processes));
   const auto recorded = [](const Field& field) { return recorded_name("convert", field); };
   if (!request.architecture.empty())
@@ -170,6 +189,10 @@ std::string conversion_recipe(const ConvertRequest& request, training::Autocast 
     for (const Field& field : std::initializer_list<Field>{&ConvertOptions::steps_sizes,
                                                            &ConvertOptions::sizes_learning_rate})
       recipe.erase(recorded(field));
+  // Logits were learned before there was a choice.
+  const std::string& of_target = recorded(&ConvertOptions::target);
+  recipe.erase(of_target);
+  if (target != training::Target::logits) recipe[of_target] = name(target);
   std::string starts;
   for (const std::string& start : request.starts)
     starts += (starts.empty() ? "" : "; ") + name_and_sha256(start);

@@ -46,10 +46,14 @@ model::training::ConversionOptions conversion_options(const ConvertRequest& requ
                                                       const image::TransformConfig& transform,
                                                       c10::Device device, std::int64_t pictures);
 
+/// The answers that a model without (or with) classes learns. Throws Error(invalid_argument) for
+/// options that have no sense with them.
+model::training::Target target_of(const ConvertRequest& request, bool has_classes);
+
 /// The settings that decide the result (`recipe_of`), for the new file and for runs that are
 /// resumed, as a JSON object; models of `--start` by name and SHA-256.
-std::string conversion_recipe(const ConvertRequest& request, model::training::Autocast autocast,
-                              int processes);
+std::string conversion_recipe(const ConvertRequest& request, model::training::Target target,
+                              model::training::Autocast autocast, int processes);
 
 // The pictures that a conversion learns from, and those that judge it: the ones that the user named.
 

@@ -2,6 +2,7 @@
 #include "app/convert/report.h"
 #include "app/model/model_metadata.h"
 #include "app/model/model_source.h"
+#include "app/model/running_model.h"
 #include "app/options/option_table.h"
 #include "app/options/written_files.h"
 #include "app/pictures/labelled_set.h"
@@ -27,12 +28,16 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <filesystem>
 #include <iostream>
 #include <map>
 #include <memory>
+#include <set>
+#include <string>
 #include <system_error>
 #include <utility>
+#include <vector>
 
 namespace hydrascope::app {
 namespace {
@@ -88,25 +93,39 @@ ModelSource open_source(const ModelRequest& request, const std::string& architec
                      "give the model its classes with `hydrascope train` first");
   }
   ModelSource source = open_weights(request, word, file, architecture);
-  require_classes(source);
   // That the attention changes is what is wanted.
   source.notes = spelled(source.weights.notes());
   apply_conversion_defaults(request, source);
   return source;
 }
 
-/// The pictures of `--eval`, read before the work begins.
-LabelledSet evaluation_pictures(const ConvertRequest& request, const image::Labels& labels) {
+/// The pictures of `--eval`, read before the work begins: labelled for a model that has classes.
+LabelledSet evaluation_pictures(const ConvertRequest& request, bool has_classes,
+                                const image::Labels& labels, std::vector<Input>& failed) {
   const std::string& folder = request.evaluated_folder;
   if (folder.empty()) {
-    if (request.required_top1) {
-      throw UsageError("nothing to measure top-1 on", "`require_top1`",
-                       "`eval` FOLDER names labelled pictures");
-    }
+    const bool requires_top1 = request.required_top1.has_value();
+    if (requires_top1 || request.required_cosine)
+      throw UsageError(
+          requires_top1 ? "nothing to measure top-1 on" : "nothing to measure features on",
+          requires_top1 ? "`require_top1`" : "`require_cosine`",
+          requires_top1 ? "`eval` FOLDER names labelled pictures" : "`eval` FOLDER names pictures");
     return {};
   }
   std::error_code ignored;
   if (!fs::is_directory(folder, ignored)) throw NotFound("no such folder", "`eval` " + folder);
+  if (!has_classes) {
+    FoundPictures found;
+    std::set<fs::path> known;
+    add_pictures(folder, 0, known, found);
+    LabelledSet set;
+    for (training::TrainingPicture& picture : found.pictures)
+      set.pictures.push_back({std::move(picture.file)});
+    set.has_labels = false;
+    set.passed = found.passed;
+    failed = std::move(found.failed);
+    return set;
+  }
   const std::string& csv = request.labels_csv;
   LabelledSet set =
       csv.empty() ? read_folder_classes(folder, labels) : read_labels_csv(csv, folder, labels);
@@ -125,11 +144,13 @@ class Distillation : TrainingSession {
       : TrainingSession(request),
         request_(request),
         output_(request.output.file),
-        source_(std::move(source)) {}
+        source_(std::move(source)),
+        target_(target_of(request_, has_classes())) {}
 
   int run();
 
  private:
+  [[nodiscard]] bool has_classes() const { return source_.config.num_classes > 0; }
   void check_files() const;
   [[nodiscard]] fs::path states_folder() const { return beside(output_, ".training"); }
   void build_models();
@@ -138,14 +159,20 @@ class Distillation : TrainingSession {
   void say_what_happens(const training::ConversionOptions& chosen, std::int64_t steps) const;
   training::ConversionEvents events(const training::Conversion& conversion);
   void say_forecast(const training::ConversionForecast& forecast) const;
-  /// Top-1 of the written weights, with their rounding, into `report`.
+  /// Top-1 and agreement of features of the written weights, with their rounding, into `report`.
   void evaluate(ConversionReport& report);
+  /// Agreement of features on `--eval`.
+  void compare_features(ConversionReport& report);
+  /// This process's part of some pictures.
+  [[nodiscard]] std::vector<training::TrainingPicture> mine_of(
+      const std::vector<training::TrainingPicture>& pictures) const;
   /// `plan`: the stages as they were fitted to a time, or "".
   int finish(const training::ConversionHistory& history, const std::string& plan);
 
   ConvertRequest request_;
   fs::path output_;
   ModelSource source_;
+  training::Target target_;
   ResolvedTransform shown_;      ///< what is learned from
   ResolvedTransform transform_;  ///< of the result
   std::vector<LabelledPicture> evaluated_;
@@ -183,7 +210,7 @@ void Distillation::build_models() {
   model::VisionTransformer teacher(source_.trained);
   source_.weights.load_into(*teacher, source_.head);
   teacher->to(device_);
-  teacher_ = std::make_unique<training::Teacher>(teacher);
+  teacher_ = std::make_unique<training::Teacher>(teacher, target_);
   model::seed_generators(run_.seed);
   student_ = model::VisionTransformer(source_.config);
   source_.weights.load_into(*student_, source_.head);
@@ -275,26 +302,50 @@ training::ConversionEvents Distillation::events(const training::Conversion& conv
   };
   events.on_evaluation = [this, &conversion](const training::Evaluation& evaluation,
                                              std::int64_t step, bool is_best) {
-    agreement_ = "agreement " + fixed(evaluation.agreement.top1, 1) + " %";
+    const training::Agreement& agreement = evaluation.agreement;
+    agreement_ = measures_of(target_).front().text(agreement);
     if (!is_first()) return;
     if (progress_) progress_->hide();
     console_.note(evaluation.stage +
                   (evaluation.step > 0 ? " " + std::to_string(evaluation.step) : "") + " (" +
                   std::to_string(step) + "/" + std::to_string(conversion.planned_steps()) +
-                  "): " + agreement_ + ", divergence " + fixed(evaluation.agreement.divergence, 4) +
-                  (is_best ? "  (best)" : ""));
-    log_->add({step + renumbered_,
-               0,
-               {{"agreement", evaluation.agreement.top1},
-                {"divergence", evaluation.agreement.divergence},
-                {"minutes", evaluation.seconds / 60}}});
+                  "): " + to_text(agreement) + (is_best ? "  (best)" : ""));
+    training::Scalars scalars;
+    for (const AgreementMeasure& measure : measures_of(target_))
+      scalars.emplace_back(measure.key, agreement.*measure.value);
+    scalars.emplace_back("minutes", evaluation.seconds / 60);
+    log_->add({step + renumbered_, 0, std::move(scalars)});
   };
   return events;
+}
+
+std::vector<training::TrainingPicture> Distillation::mine_of(
+    const std::vector<training::TrainingPicture>& pictures) const {
+  std::vector<training::TrainingPicture> mine;
+  for (std::size_t i = run_.launch.rank; i < pictures.size(); i += run_.launch.world_size)
+    mine.push_back(pictures[i]);
+  return mine;
+}
+
+void Distillation::compare_features(ConversionReport& report) {
+  std::vector<training::TrainingPicture> pictures;
+  for (const LabelledPicture& picture : evaluated_)
+    if (!picture.error) pictures.push_back({picture.file, -1, 0});
+  const training::HeldOutImages images(mine_of(pictures), training_transform(transform_),
+                                       loader_workers(run_), unreadable_.report(), run_.decode);
+  report.eval_images = training::sum_of_all(*group_, images.count());
+  if (report.eval_images == 0)
+    throw Error(ErrorCode::empty, "none of the pictures can be read",
+                "`eval` " + request_.evaluated_folder);
+  training::AgreementMeter meter(*teacher_, images, *group_, device_, training::Autocast::off);
+  report.eval_features = meter.measure(*student_);
 }
 
 void Distillation::evaluate(ConversionReport& report) {
   training::load_weights(output_, *student_);
   try {
+    if (target_ == training::Target::features) compare_features(report);
+    if (!has_classes()) return;
     const ValidationScore score =
         validate(*student_, training::Autocast::off, evaluated_, transform_.config);
     if (score.interrupted) return;
@@ -310,7 +361,11 @@ void Distillation::evaluate(ConversionReport& report) {
 int Distillation::finish(const training::ConversionHistory& history, const std::string& plan) {
   const checkpoint::Dtype dtype = request_.dtype;
   if (is_first()) {
-    about_["agreement"] = fixed(history.best_evaluation().agreement.top1, 2);
+    const training::Agreement& best = history.best_evaluation().agreement;
+    if (target_ == training::Target::logits) about_["agreement"] = fixed(best.top1, 2);
+    if (target_ == training::Target::features)
+      for (const AgreementMeasure& measure : measures_of(target_))
+        about_[measure.key] = fixed(best.*measure.value, measure.digits);
     if (!plan.empty()) about_["plan"] = plan;
     about_["complete"] = history.is_complete ? "yes" : "no";
     checkpoint::save_checkpoint(output_, *student_, dtype, about_);
@@ -336,10 +391,15 @@ int Distillation::finish(const training::ConversionHistory& history, const std::
   const bool stops = training::number_of_first(*group_, stop_requested() ? 1 : 0) != 0;
   if (!evaluated_.empty() && !stops) evaluate(report);
   report.unreadable = unreadable_.count(*group_);
-  const bool is_below =
-      request_.required_top1 && report.top1 && *report.top1 < *request_.required_top1;
+  std::string below;  // the requirement that is not met
+  if (request_.required_top1 && report.top1 && *report.top1 < *request_.required_top1)
+    below = "top-1 is below --require-top1 " + shortest_number(*request_.required_top1);
+  if (const auto& found = report.eval_features;
+      request_.required_cosine && found &&
+      std::min(found->pooled_cosine, found->patch_cosine) < *request_.required_cosine)
+    below = "a mean cosine is below --require-cosine " + shortest_number(*request_.required_cosine);
   const int code = exit_code_after_stop(!history.failure.empty() ? kExitFailed
-                                        : is_below               ? kExitCheckFailed
+                                        : !below.empty()         ? kExitCheckFailed
                                         : report.unreadable > 0  ? kExitSomeInputsFailed
                                                                  : kExitOk);
   if (!is_first()) return code;
@@ -354,10 +414,7 @@ int Distillation::finish(const training::ConversionHistory& history, const std::
   } else if (!history.is_complete) {
     console_.note("note: the conversion is not complete; `resume` auto goes on with it");
   }
-  if (is_below) {
-    std::cerr << "check failed: top-1 is below --require-top1 "
-              << shortest_number(*request_.required_top1) << '\n';
-  }
+  if (!below.empty()) std::cerr << "check failed: " << below << '\n';
   return code;
 }
 
@@ -369,8 +426,9 @@ int Distillation::run() {
   if (!request_.sizes.empty()) of_result.img_size.reset();
   transform_ = resolve_transform(of_result, source_);
   const ResolvedLabels labels = resolve_labels(request_.labels, source_);
-  LabelledSet evaluated = evaluation_pictures(request_, labels.labels);
-  report_found({}, evaluated.notes());
+  std::vector<Input> failed;
+  LabelledSet evaluated = evaluation_pictures(request_, has_classes(), labels.labels, failed);
+  report_found(failed, evaluated.notes());
   evaluated_ = std::move(evaluated.pictures);
   const image::TransformConfig transform = training_transform(shown_);
   pictures_ = conversion_pictures(request_.words, request_.held_out, run_.seed);
@@ -406,17 +464,14 @@ int Distillation::run() {
   }
   student_->to(device_);
   training::share_weights(*student_, *group_);
-  recipe_ = conversion_recipe(request_, chosen.trainer.autocast, group_->world_size());
+  recipe_ = conversion_recipe(request_, target_, chosen.trainer.autocast, group_->world_size());
   about_ = describe_descendant(source_, "convert", transform_, labels);
   about_["recipe"] = recipe_;
   chosen.identity = identity_of_run("convert", recipe_, about_, pictures_.training);
   require_same_on_all(recipe_, chosen.identity, *group_);
-  // Each process holds its share.
-  std::vector<training::TrainingPicture> mine;
-  for (std::size_t i = run_.launch.rank; i < pictures_.held_out.size(); i += run_.launch.world_size)
-    mine.push_back(pictures_.held_out[i]);
-  const training::HeldOutImages held_out(mine, transform, chosen.loader.workers,
-                                         unreadable_.report(), chosen.loader.decode);
+  const training::HeldOutImages held_out(mine_of(pictures_.held_out), transform,
+                                         chosen.loader.workers, unreadable_.report(),
+                                         chosen.loader.decode);
   chosen.seconds_before = seconds_of_process();
   training::Conversion conversion(*teacher_, *student_, pictures_.training, held_out, *group_,
                                   states_folder(), about_, chosen);

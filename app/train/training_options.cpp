@@ -58,8 +58,10 @@ Json recipe_of_options(const ParsedOptions& options, std::string_view command,
     if (!is_recorded(setting.option.role) || given.values.empty()) continue;
     if (setting.option.kind == ValueKind::integer)
       recipe[setting.recorded] = given.integer();
-    else
+    else if (setting.option.kind == ValueKind::number)
       recipe[setting.recorded] = given.number();
+    else
+      recipe[setting.recorded] = given.text();
   }
   return recipe;
 }

@@ -39,6 +39,7 @@ struct TokenMixerArguments {
   torch::nn::Module& owner;  ///< the layer's `attn`
   /// The mixer's position rule; only mechanisms that take one get one, else null.
   std::shared_ptr<const PositionRule> position = nullptr;
+  bool tiles_places = false;  ///< a rule's: places begin anew in every tile (PosInterp::tile)
   /// Registers `name` ("feature_map.weight") below `attn.`; a buffer is saved but not trained.
   [[nodiscard]] torch::Tensor add_parameter(const std::string& name, torch::Tensor value) const;
   [[nodiscard]] torch::Tensor add_buffer(const std::string& name, torch::Tensor value) const;

@@ -179,7 +179,7 @@ void validate_positions(const VitConfig& config) {
                  " features of a head are no multiple of " + std::to_string(entry.head_multiple),
              "\"" + entry.name + "\"");
     }
-    if (config.overview)
+    if (config.overview && !entry.places_overview)
       refuse("overview", "false with '" + entry.name + "', which knows one grid of patches",
              "true");
   }

@@ -36,6 +36,7 @@ struct PositionEntry {
   std::vector<MechanismOption> options = {};
   std::vector<MechanismParameter> parameters = {};
   std::int64_t head_multiple = 1;  ///< a head's features must be a multiple of it
+  bool places_overview = false;    ///< patches of an overview have places, too (token_grid.h)
   /// FLOPs that it adds to a mechanism that scores `pairs` pairs (MixerCost): 2 x multiply-adds,
   /// and one for every other step of a pair. Angles and distances, once per size, are left out.
   std::function<double(const MixerSize&, const MechanismOptions&, double pairs)> cost = {};

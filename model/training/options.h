@@ -18,6 +18,14 @@ constexpr std::string_view name(Autocast autocast) {
   return autocast == Autocast::off ? "float32" : "bfloat16";
 }
 
+/// The answers in which a student is compared with its teacher: logits, or the pooled vector and the
+/// patch tokens after the last norm.
+enum class Target : std::uint8_t { logits, features };
+
+constexpr std::string_view name(Target target) {
+  return target == Target::logits ? "logits" : "features";
+}
+
 /// Kinds of optimizers (optimizer.h).
 enum class OptimizerKind { adamw, sgd };
 

@@ -20,7 +20,7 @@ _ONLY_TIMMS = ("test_input_size", "test_crop_pct")
 
 # Keys that `save` writes itself, and keys about the weights as they were.
 _NOT_KEPT = {"format", "hydrascope.schema", "hydrascope.config", "arch", "complete", "created_by", "transform", "attention",
-             "attention_options", "img_size", "num_classes", "agreement"}
+             "attention_options", "img_size", "num_classes", "agreement", "pooled_cosine", "patch_cosine"}
 _OF_CLASSES = ("labels", "label_names")
 # Settings that timm's transformers lack, and do not need at the size that they were made for.
 _OTHER_SIZES = ("pos_interp", "overview")

@@ -58,12 +58,6 @@ Tensor distances(const TokenPairs& pairs, at::ScalarType type) {
   return (offset.rows.square() + offset.columns.square()).to(type).sqrt();
 }
 
-std::pair<Tensor, Tensor> places(const TokenGrid& grid, std::int64_t first, std::int64_t count,
-                                 at::ScalarType type) {
-  const TokenPlaces place = places_of(at::arange(first, first + count, at::kLong), grid);
-  return {place.rows.to(type), place.columns.to(type)};
-}
-
 Tensor products_with_entries(const Tensor& x, const Tensor& table, const Tensor& index) {
   const Tensor products = x.matmul(table.to(x.scalar_type()).transpose(-2, -1));
   return products.gather(-1, expanded(index, x.size(0), x.size(2), x.device()));

@@ -13,7 +13,6 @@
 
 #include <cstdint>
 #include <optional>
-#include <utility>
 
 namespace hydrascope::model {
 
@@ -38,11 +37,6 @@ PatchOffsets offsets(const TokenPairs& pairs);
 /// Euclidean distances (G, n, m), 0 beside a prefix token.
 at::Tensor distances(const TokenPairs& pairs, at::ScalarType type);
 
-/// Row and column of tokens first .. first + count, (count) of `type` each, on the CPU; 0 for prefix
-/// tokens.
-std::pair<at::Tensor, at::Tensor> places(const TokenGrid& grid, std::int64_t first,
-                                         std::int64_t count, at::ScalarType type);
-
 /// x . table_t at t = index_ij for every pair: x (B, G, h, n, d) and table (T, d) or (h, T, d), with
 /// index (G, n, m) -> (B, G, h, n, m). Nothing of size n x m x d is made.
 at::Tensor products_with_entries(const at::Tensor& x, const at::Tensor& table,
@@ -53,7 +47,7 @@ at::Tensor sums_of_entries(const at::Tensor& weights, const at::Tensor& table,
                            const at::Tensor& index, const at::Tensor& patches);
 
 /// Cosines and sines of the angles that patches are turned by, float32 on the CPU:
-/// (patches, H or 1, d / 2).
+/// (patches and overview, H or 1, d / 2).
 struct Rotation {
   at::Tensor cosine, sine;
   bool neighbours = true;  ///< pair n is features 2n and 2n + 1, else n and n + d / 2

@@ -8,7 +8,11 @@
 // arXiv 2303.11331), coords=unit takes centres of patches from -1 to 1, times 2 pi (DINOv3, arXiv
 // 2508.10104). Queries and keys are turned, values and prefix tokens never are. The scores of patches
 // depend on their distance alone, those with the class token on the place; scale=0 is plain softmax.
+// An overview (token_grid.h) is a picture of its own: its patches have the places of its own grid. With
+// pos_interp=tile every tile of a larger picture has the training grid's places, as a table would have
+// its entries (position_embedding.h).
 #include "model/attention/attention.h"
+#include "model/attention/balanced_intervals.h"
 #include "model/attention/positions/position_rule.h"
 #include "model/registry/positions.h"
 
@@ -16,6 +20,7 @@
 
 #include <algorithm>
 #include <numbers>
+#include <vector>
 
 namespace hydrascope::model {
 namespace {
@@ -49,7 +54,8 @@ class Rope final : public PositionRule {
         pairs_(kRopePairs(arguments.options)),
         coordinates_(kRopeCoordinates(arguments.options)),
         offset_(kRopeOffset(arguments.options)),
-        scale_(kRopeScale(arguments.options)) {
+        scale_(kRopeScale(arguments.options)),
+        tiles_(arguments.tiles_places) {
     if (!kRopeMixed(arguments.options)) return;
     // The start is axial, rotated by a random angle of each head: both axes then turn every pair.
     const at::Tensor size =
@@ -87,7 +93,8 @@ class Rope final : public PositionRule {
 
   [[nodiscard]] std::optional<Rotation> rotation(const TokenGrid& grid,
                                                  std::int64_t head_dim) const override {
-    at::Tensor angle = angles(grid, grid.num_prefix, grid.num_patches(), head_dim, at::kDouble);
+    at::Tensor angle =
+        angles(grid, grid.num_prefix, grid.num_image_tokens(), head_dim, at::kDouble);
     angle = angle.dim() == 2 ? angle.unsqueeze(1) : angle.transpose(0, 1);
     return Rotation{angle.cos().to(at::kFloat).contiguous(),
                     angle.sin().to(at::kFloat).contiguous(), pairs_};
@@ -100,25 +107,56 @@ class Rope final : public PositionRule {
     return at::pow(1 / base_, exponent);
   }
 
-  /// Angles of patches first .. first + count, (count, d / 2) or (H, count, d / 2), of float32 at
-  /// least.
+  /// Angles of tokens first .. first + count, which are no prefix tokens: (count, d / 2) or
+  /// (H, count, d / 2), of float32 at least.
   [[nodiscard]] at::Tensor angles(const TokenGrid& grid, std::int64_t first, std::int64_t count,
                                   std::int64_t head_dim, const at::TensorOptions& options) const {
+    const std::int64_t patch = first - grid.num_prefix;
+    const std::int64_t of_picture = std::clamp<std::int64_t>(grid.num_patches() - patch, 0, count);
+    std::vector<at::Tensor> parts;
+    if (of_picture > 0)
+      parts.push_back(
+          angles_in({grid.rows, grid.columns}, tiles_, patch, of_picture, head_dim, options));
+    if (of_picture < count)
+      parts.push_back(angles_in({grid.overview_rows, grid.overview_columns}, /*tiles=*/false,
+                                patch + of_picture - grid.num_patches(), count - of_picture,
+                                head_dim, options));
+    return parts.size() == 1 ? parts.front() : at::cat(parts, -2);
+  }
+
+  /// The places along an axis of `length` patches, of double, as the angles take them.
+  [[nodiscard]] at::Tensor places_along(std::int64_t length, std::int64_t trained,
+                                        bool tiles) const {
+    at::Tensor place = at::arange(length, at::kDouble);
+    std::int64_t now = length;
+    if (tiles && length > trained) {
+      const BalancedIntervals intervals{length, trained};
+      auto* const places = place.mutable_data_ptr<double>();
+      for (std::int64_t i = 0; i < length; ++i)
+        places[i] = static_cast<double>(i - intervals.begin(intervals.holding(i)));
+      now = trained;
+    }
+    place = place + offset_;
+    if (coordinates_ == RopeCoordinates::unit)
+      place = ((place + 0.5) * (2.0 / static_cast<double>(now)) - 1) * (2 * std::numbers::pi);
+    if (coordinates_ == RopeCoordinates::train)
+      place = place * (static_cast<double>(trained) / static_cast<double>(now));
+    return place * scale_;
+  }
+
+  /// The same for patches first .. first + count of one grid.
+  [[nodiscard]] at::Tensor angles_in(const GridExtent& grid, bool tiles, std::int64_t first,
+                                     std::int64_t count, std::int64_t head_dim,
+                                     const at::TensorOptions& options) const {
     const at::ScalarType type =
         at::promote_types(c10::typeMetaToScalarType(options.dtype()), at::kFloat);
-    auto [rows, columns] = places(grid, first, count, at::kDouble);
-    const auto scaled = [&](at::Tensor place, std::int64_t now, std::int64_t trained) {
-      place = place + offset_;
-      if (coordinates_ == RopeCoordinates::unit)
-        place = ((place + 0.5) * (2.0 / static_cast<double>(now)) - 1) * (2 * std::numbers::pi);
-      if (coordinates_ == RopeCoordinates::train)
-        place = place * (static_cast<double>(trained) / static_cast<double>(now));
-      return place * scale_;
-    };
-    rows = scaled(rows, grid.rows, training_.rows);
-    columns = scaled(columns, grid.columns, training_.columns);
-    at::Tensor& first_axis = columns_first_ ? columns : rows;
-    at::Tensor& second_axis = columns_first_ ? rows : columns;
+    const at::Tensor patch = at::arange(first, first + count, at::kLong);
+    const at::Tensor rows = places_along(grid.rows, training_.rows, tiles)
+                                .index_select(0, patch.div(grid.columns, "floor"));
+    const at::Tensor columns = places_along(grid.columns, training_.columns, tiles)
+                                   .index_select(0, patch.remainder(grid.columns));
+    const at::Tensor& first_axis = columns_first_ ? columns : rows;
+    const at::Tensor& second_axis = columns_first_ ? rows : columns;
     if (freqs_.defined()) {
       const auto turn = [&](const at::Tensor& place, std::int64_t axis) {
         return place.to(options.device(), type).unsqueeze(1) *
@@ -139,6 +177,7 @@ class Rope final : public PositionRule {
   RopeCoordinates coordinates_;
   double offset_;
   double scale_;
+  bool tiles_;
   at::Tensor freqs_;  ///< (2, H, d / 2), of the mixed variant
 };
 
@@ -154,10 +193,11 @@ const PositionRegistration kRope({
     .parameters = {{"rope.freqs", "(2, H, d/2), with variant=mixed",
                     "axial's frequencies, turned by a random angle"}},
     .head_multiple = 4,
+    .places_overview = true,
     .cost =
         [](const MixerSize& size, const MechanismOptions&, double) {
           // Two features of q and of k turn by four products and two sums.
-          return 6 * static_cast<double>(size.grid.num_patches() * size.embed_dim);
+          return 6 * static_cast<double>(size.grid.num_image_tokens() * size.embed_dim);
         },
     .make = [](const TokenMixerArguments& arguments) -> std::shared_ptr<const PositionRule> {
       return std::make_shared<Rope>(arguments);

@@ -10,7 +10,7 @@ namespace hydrascope::model::inference {
 
 /// A layer's angles at an image's size; empty if it turns nothing.
 struct RotationTable {
-  /// (patches, heads or 1, d / 2), patches in row-major order.
+  /// (patches and overview, heads or 1, d / 2), each in row-major order.
   kernels::AlignedBuffer<float> cosine;
   kernels::AlignedBuffer<float> sine;
   std::int64_t table_heads = 0;  ///< H, or 1 if heads agree

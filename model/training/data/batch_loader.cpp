@@ -151,6 +151,7 @@ struct BatchLoader::State {
       const ResolutionStep& step = pending.resolution;
       count = step.views * step.parts;
       pending.items = static_cast<std::size_t>(step.views);
+      pending.batch.is_scene = step.is_scene;
       pending.batch.views =
           at::empty({step.views, 3, step.size.height, step.size.width}, at::kFloat);
     }

@@ -24,6 +24,7 @@ struct Batch {
   /// then the B = V * k parts of these views as the teacher sees them, the first view's parts
   /// first, and `targets` are the parts' classes.
   at::Tensor views = {};
+  bool is_scene = false;  ///< the views show their parts on backgrounds
 };
 
 /// The order in which pictures are drawn.

@@ -3,6 +3,7 @@
 #include "kernels/error.h"
 #include "model/training/data/random_stream.h"
 #include "model/training/data/resolution_views.h"
+#include "model/training/distillation/matching_losses.h"
 #include "model/training/losses.h"
 
 #include <ATen/ATen.h>
@@ -10,6 +11,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <string>
 
 namespace hydrascope::model::training {
 namespace {
@@ -17,12 +19,24 @@ namespace {
 constexpr std::int64_t kBatch = 32;
 constexpr double kMostBytesOfTokens = 256 << 20;
 
+void require_finite(const at::Tensor& answers, Target target) {
+  if (at::isfinite(answers).all().item<bool>()) return;
+  throw Error(ErrorCode::failed,
+              "the model to learn from gives " + std::string(name(target)) + " that are not finite",
+              "convert");
+}
+
+/// Sums over the images of (B, n, D): of each image the mean cosine of its n vectors.
+at::Tensor sum_of_cosines(const at::Tensor& student, const at::Tensor& teacher) {
+  return (unit_vectors(student) * unit_vectors(teacher)).sum(-1).mean(-1).sum().to(at::kDouble);
+}
+
 }  // namespace
 
 AgreementMeter::AgreementMeter(Teacher& teacher, const HeldOutImages& images, ProcessGroup& group,
                                c10::Device device, Autocast autocast, const LoaderOptions& loader,
                                std::int64_t shared_layers)
-    : taught_(teacher.config()),
+    : teacher_(teacher),
       images_(images),
       group_(group),
       device_(device),
@@ -38,31 +52,36 @@ AgreementMeter::AgreementMeter(Teacher& teacher, const HeldOutImages& images, Pr
       views_.push_back({size, true});
   }
   if (views_.empty()) views_.push_back({});
-  const bool keeps_tokens =
-      shared_layers > 0 && !views_.front().size && has_room_for_tokens(teacher.config());
+  const bool has_room = has_room_for_tokens();
+  const bool keeps_tokens = shared_layers > 0 && !views_.front().size && has_room;
+  if (teacher_.target() == Target::features && !has_room) return;
   const AutocastScope scope(autocast_, device_.type());
   for (std::int64_t first = 0; first < images.count(); first += kBatch) {
-    if (!keeps_tokens) {
-      wanted_.push_back(teacher.logits(batch(first).images));
-      continue;
+    if (keeps_tokens) {
+      const TeacherPass seen =
+          teacher.look(batch(first).images, {shared_layers, teacher.config().depth});
+      grid_ = seen.grid;
+      shared_.push_back(seen.tokens.front().clone());
+      wanted_.push_back(seen.answers);
+    } else {
+      wanted_.push_back(teacher.answers(batch(first).images));
     }
-    const TeacherPass seen =
-        teacher.look(batch(first).images, {shared_layers, teacher.config().depth});
-    grid_ = seen.grid;
-    shared_.push_back(seen.tokens.front().clone());
-    wanted_.push_back(seen.logits);
-  }
-  for (const at::Tensor& logits : wanted_) {
-    if (!at::isfinite(logits).all().item<bool>()) {
-      throw Error(ErrorCode::failed, "the model to learn from gives logits that are not finite",
-                  "convert");
-    }
+    require_finite(wanted_.back(), teacher_.target());
   }
 }
 
-bool AgreementMeter::has_room_for_tokens(const VitConfig& config) const {
+bool AgreementMeter::has_room_for_tokens() const {
+  const VitConfig& config = teacher_.config();
   const auto features = static_cast<double>(config.training_grid().num_tokens() * config.embed_dim);
   return static_cast<double>(images_.count()) * features * sizeof(float) <= kMostBytesOfTokens;
+}
+
+at::Tensor AgreementMeter::wanted_of(std::size_t number) {
+  if (!wanted_.empty()) return wanted_[number];
+  const AutocastScope scope(autocast_, device_.type());
+  at::Tensor answers = teacher_.answers(batch(static_cast<std::int64_t>(number) * kBatch).images);
+  require_finite(answers, teacher_.target());
+  return answers;
 }
 
 Batch AgreementMeter::batch(std::int64_t first) const {
@@ -94,28 +113,44 @@ at::Tensor AgreementMeter::shown(const at::Tensor& images, const View& view, std
 
 at::Tensor AgreementMeter::found_in(VisionTransformerImpl& student, std::size_t number,
                                     const View& view, std::size_t& scenes) {
-  const auto of_student = [&](const at::Tensor& input) {
-    const AutocastScope scope(autocast_, device_.type());
-    if (shared_.empty()) return logits_of(student, input);
+  const AutocastScope scope(autocast_, device_.type());
+  const Target target = teacher_.target();
+  if (!shared_.empty()) {
+    const at::Tensor& input = shared_[number];
     // Tables that the teacher lacks.
-    const bool enters = student.config().pos_embed != taught_.pos_embed;
-    return logits_from(student, shared_layers_,
-                       enters ? student.enter(shared_layers_, input, grid_) : input, grid_);
-  };
-  if (!shared_.empty()) return of_student(shared_[number]);
-  return of_student(shown(batch(static_cast<std::int64_t>(number) * kBatch).images, view, scenes));
+    const bool enters = student.config().pos_embed != teacher_.config().pos_embed;
+    return answers_from(student, shared_layers_,
+                        enters ? student.enter(shared_layers_, input, grid_) : input, grid_,
+                        target);
+  }
+  const Batch part = batch(static_cast<std::int64_t>(number) * kBatch);
+  const at::Tensor input = shown(part.images, view, scenes);
+  const at::Tensor answers = answers_to(student, input, target);
+  if (target == Target::logits) return answers;
+  if (view.is_scene) return answers.narrow(1, 0, 1);
+  return features_on(answers, student.grid_of(input), teacher_.model().grid_of(part.images));
 }
 
 at::Tensor AgreementMeter::sums_at(VisionTransformerImpl& student, const View& view) {
-  at::Tensor sums = at::zeros({3}, at::device(device_).dtype(at::kDouble));
+  at::Tensor sums = at::zeros({4}, at::device(device_).dtype(at::kDouble));
   std::size_t scenes = 0;
-  for (std::size_t i = 0; i < wanted_.size(); ++i) {
-    const at::Tensor found = found_in(student, i, view, scenes);
-    const at::Tensor wanted = wanted_[i].narrow(0, 0, found.size(0));
-    const at::Tensor same = found.argmax(1).eq(wanted.argmax(1)).sum().to(at::kDouble);
-    const auto count = static_cast<double>(found.size(0));
-    const at::Tensor divergence = logit_divergence(found, wanted, 1).to(at::kDouble) * count;
-    sums += at::stack({same, divergence, at::full_like(same, count)});
+  for (std::int64_t first = 0; first < images_.count(); first += kBatch) {
+    const auto number = static_cast<std::size_t>(first / kBatch);
+    const at::Tensor found = found_in(student, number, view, scenes);
+    const at::Tensor wanted = wanted_of(number).narrow(0, 0, found.size(0));
+    const at::Tensor count =
+        at::full({}, static_cast<double>(found.size(0)), at::device(device_).dtype(at::kDouble));
+    if (teacher_.target() == Target::logits) {
+      const at::Tensor same = found.argmax(1).eq(wanted.argmax(1)).sum().to(at::kDouble);
+      const at::Tensor divergence = logit_divergence(found, wanted, 1).to(at::kDouble) * count;
+      sums += at::stack({same, divergence, count, count});
+      continue;
+    }
+    const bool has_patches = found.size(1) > 1;
+    const at::Tensor of_pooled = sum_of_cosines(found.narrow(1, 0, 1), wanted.narrow(1, 0, 1));
+    const at::Tensor of_patches =
+        has_patches ? sum_of_cosines(found.slice(1, 1), wanted.slice(1, 1)) : at::zeros_like(count);
+    sums += at::stack({of_pooled, of_patches, count, has_patches ? count : at::zeros_like(count)});
   }
   return sums;
 }
@@ -124,18 +159,38 @@ Agreement AgreementMeter::measure(VisionTransformerImpl& student) {
   const at::NoGradGuard no_grad;
   const bool was_training = student.is_training();
   student.eval();
-  Agreement mean;
+  /// The mean of a measure over the views that have it.
+  struct Mean {
+    double sum = 0;
+    int views = 0;
+    void add(double of_view, double images) {
+      if (images == 0) return;
+      sum += of_view / images;
+      ++views;
+    }
+    [[nodiscard]] double value() const { return sum / std::max(views, 1); }
+  };
+  Mean first;
+  Mean second;
   for (const View& view : views_) {
     at::Tensor sums = sums_at(student, view);
     group_.sum({sums});
     sums = sums.cpu();
     const double* sum = sums.const_data_ptr<double>();
-    const double count = std::max(sum[2], 1.0) * static_cast<double>(views_.size());
-    mean.top1 += 100 * sum[0] / count;
-    mean.divergence += sum[1] / count;
+    first.add(sum[0], sum[2]);
+    second.add(sum[1], sum[3]);
   }
   student.train(was_training);
-  return mean;
+  Agreement agreement;
+  agreement.target = teacher_.target();
+  if (agreement.target == Target::logits) {
+    agreement.top1 = 100 * first.value();
+    agreement.divergence = second.value();
+  } else {
+    agreement.pooled_cosine = first.value();
+    agreement.patch_cosine = second.value();
+  }
+  return agreement;
 }
 
 }  // namespace hydrascope::model::training

@@ -270,9 +270,9 @@ bool Conversion::State::has_stalled(Stage of) const {
   for (const Evaluation& evaluation : history.evaluations) {
     if (evaluation.stage != name(of)) continue;
     const bool improved =
-        evaluation.agreement.divergence < best || evaluation.agreement.top1 > best_top1;
+        evaluation.agreement.distance() < best || evaluation.agreement.top1 > best_top1;
     since = improved ? 0 : since + 1;
-    best = std::min(best, evaluation.agreement.divergence);
+    best = std::min(best, evaluation.agreement.distance());
     best_top1 = std::max(best_top1, evaluation.agreement.top1);
   }
   return since >= options.patience;
@@ -417,7 +417,7 @@ bool Conversion::State::run_stage() {
     if (average) average->swap();
     evaluate(stage_name, position.step);
     if (average) average->swap();
-    if (!std::isfinite(history.evaluations.back().agreement.divergence))
+    if (!std::isfinite(history.evaluations.back().agreement.distance()))
       return give_up("the model's outputs are not finite after " + stage_name + " " +
                      std::to_string(position.step));
     if (answer == go_on && is_fitting && !trainer.finished() && position.step == next_refit)

@@ -23,8 +23,14 @@ void visit(Self& self, Visitor&& visitor) {
   visitor("stage", self.stage);
   visitor("step", self.step);
   visitor("seconds", self.seconds);
-  visitor("top1", self.agreement.top1);
-  visitor("divergence", self.agreement.divergence);
+  visitor("target", self.agreement.target);
+  if (self.agreement.target == Target::logits) {
+    visitor("top1", self.agreement.top1);
+    visitor("divergence", self.agreement.divergence);
+  } else {
+    visitor("pooled_cosine", self.agreement.pooled_cosine);
+    visitor("patch_cosine", self.agreement.patch_cosine);
+  }
 }
 template <class Self, class Visitor>
 requires std::same_as<std::remove_const_t<Self>, LossPoint>
@@ -72,6 +78,7 @@ struct Writer {
   void operator()(const char* key, const Field& field) const {
     json[key] = field;
   }
+  void operator()(const char* key, Target target) const { json[key] = name(target); }
   template <class Entry>
   void operator()(const char* key, const std::vector<Entry>& list) const {
     Json array = Json::array();
@@ -88,6 +95,11 @@ struct Reader {
   }
   void operator()(const char* key, std::int64_t& field) const {
     field = checkpoint::whole_number(json.at(key));
+  }
+  /// Older versions' files lack the field: they knew logits alone.
+  void operator()(const char* key, Target& target) const {
+    const std::string word = json.value(key, std::string(name(Target::logits)));
+    target = word == name(Target::features) ? Target::features : Target::logits;
   }
   /// JSON has no NaN: it was written as null.
   void operator()(const char* key, double& field) const {

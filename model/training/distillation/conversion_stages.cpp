@@ -146,7 +146,13 @@ std::vector<ParameterGroup> ConversionStages::parameters(Stage stage) {
       if (options_.trains_head) chosen.train.emplace_back("head");
       if (options_.trains_head && config.distilled) chosen.train.emplace_back("head_dist");
       break;
-    case Stage::sizes: break;  // embeddings too: patches of a large picture show other things
+    case Stage::sizes:  // embeddings too: patches of a large picture show other things
+      // Features do not reach a classifier.
+      if (teacher_.target() == Target::features && config.num_classes > 0) {
+        chosen.freeze.emplace_back("head");
+        if (config.distilled) chosen.freeze.emplace_back("head_dist");
+      }
+      break;
   }
   return parameter_groups(student_, chosen);
 }

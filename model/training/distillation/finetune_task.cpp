@@ -7,6 +7,25 @@
 #include <ATen/ATen.h>
 
 namespace hydrascope::model::training {
+namespace {
+
+/// The distance of a student's answers from its teacher's, and its parts.
+StepLoss distance_of(const at::Tensor& student, const at::Tensor& teacher, Target target) {
+  StepLoss cost;
+  if (target == Target::logits) {
+    cost.loss = logit_divergence(student, teacher);
+    cost.parts["kl"] = cost.loss.detach();
+    return cost;
+  }
+  const at::Tensor pooled = cosine_distance(student.narrow(1, 0, 1), teacher.narrow(1, 0, 1));
+  const at::Tensor gram = gram_error(student.slice(1, 1), teacher.slice(1, 1));
+  cost.loss = pooled + gram;
+  cost.parts["pooled"] = pooled.detach();
+  cost.parts["gram"] = gram.detach();
+  return cost;
+}
+
+}  // namespace
 
 FinetuneTask::FinetuneTask(Teacher& teacher, VisionTransformerImpl& student,
                            FinetuneOptions options)
@@ -35,16 +54,15 @@ StepLoss FinetuneTask::loss(const Batch& batch, std::int64_t) {
     tokens = student_.enter(options_.first_layer, tokens, seen.grid);
   at::Tensor blocks = at::zeros({}, batch.images.options());
   for (std::int64_t layer = options_.first_layer; layer < config.depth; ++layer) {
-    tokens = run_block(student_, layer, tokens, seen.grid);
+    tokens = run_block(student_, layer, tokens, seen.grid, teacher_.target());
     if (!compares_blocks) continue;
     const auto of_teacher = static_cast<std::size_t>(layer + 1 - options_.first_layer);
     blocks = blocks + relative_error(tokens, seen.tokens[of_teacher]);
   }
   blocks = blocks / static_cast<double>(config.depth - options_.first_layer);
-  const at::Tensor kl = logit_divergence(classify_tokens(student_, tokens), seen.logits);
-  StepLoss cost;
-  cost.loss = options_.logits_weight * kl;
-  cost.parts["kl"] = kl.detach();
+  StepLoss cost = distance_of(answers_of(student_, tokens, seen.grid, teacher_.target()),
+                              seen.answers, teacher_.target());
+  cost.loss = options_.answers_weight * cost.loss;
   if (compares_blocks) {
     cost.loss = cost.loss + options_.blocks_weight * blocks;
     cost.parts["blocks"] = blocks.detach();
@@ -55,10 +73,26 @@ StepLoss FinetuneTask::loss(const Batch& batch, std::int64_t) {
 
 StepLoss SizesTask::loss(const Batch& batch, std::int64_t) {
   const std::int64_t views = batch.views.size(0);
-  const at::Tensor wanted =
-      to_compute_type(teacher_.logits(batch.images)).softmax(-1).unflatten(0, {views, -1}).mean(1);
+  const at::Tensor taught = to_compute_type(teacher_.answers(batch.images));
+  const auto of_parts = [&](const at::Tensor& answers) {
+    return answers.unflatten(0, {views, -1}).mean(1);
+  };
+  const at::Tensor found = answers_to(student_, batch.views, teacher_.target());
   StepLoss cost;
-  cost.loss = divergence_from(logits_of(student_, batch.views), wanted);
+  if (teacher_.target() == Target::logits) {
+    cost.loss = divergence_from(found, of_parts(taught.softmax(-1)));
+  } else if (batch.is_scene) {
+    cost.loss =
+        cosine_distance(found.narrow(1, 0, 1), of_parts(unit_vectors(taught.narrow(1, 0, 1))));
+    cost.parts["pooled"] = cost.loss.detach();
+  } else {
+    const at::Tensor covered =
+        features_on(found, student_.grid_of(batch.views), teacher_.model().grid_of(batch.images));
+    cost = distance_of(covered, taught, Target::features);
+    const at::Tensor patches = cosine_distance(covered.slice(1, 1), taught.slice(1, 1));
+    cost.loss = cost.loss + patches;
+    cost.parts["patches"] = patches.detach();
+  }
   add_penalty(student_, cost);
   return cost;
 }

@@ -1,6 +1,7 @@
-// A last stage of a conversion: the student learns end to end, its logits and each block's tokens
-// against the teacher's (Hinton et al. 2015, arXiv 1503.02531; features as in Romero et al. 2015,
-// arXiv 1412.6550, without a regressor: both have the same width).
+// A last stage of a conversion: the student learns end to end, its answers and each block's tokens
+// against the teacher's (logits: Hinton et al. 2015, arXiv 1503.02531; blocks as in Romero et al. 2015,
+// arXiv 1412.6550, without a regressor: both have the same width; features of a model without classes
+// after the alignment of attention, as ViT-AdaLA orders its stages: Li et al. 2026, arXiv 2603.16063).
 #pragma once
 
 #include "model/training/distillation/teacher.h"
@@ -13,8 +14,8 @@
 namespace hydrascope::model::training {
 
 struct FinetuneOptions {
-  double logits_weight = 1;  ///< weight of the KL
-  double blocks_weight = 1;  ///< weight of the tokens' relative error, its mean over the blocks
+  double answers_weight = 1;  ///< weight of the logits' KL, or of the features' distance
+  double blocks_weight = 1;   ///< weight of the tokens' relative error, its mean over the blocks
   /// Blocks before it are the teacher's own, run once for both.
   std::int64_t first_layer = 0;
   MixupOptions mixup = {};  ///< the teacher judges the mixed images
@@ -25,7 +26,8 @@ struct FinetuneOptions {
 class FinetuneTask final : public LossTask {
  public:
   FinetuneTask(Teacher& teacher, VisionTransformerImpl& student, FinetuneOptions options);
-  /// Parts "kl" and "blocks", unweighted.
+  /// Parts, unweighted: "blocks", and of logits "kl"; of features "pooled", the cosine distance of the
+  /// pooled vectors, and "gram", `gram_error` of the patches.
   StepLoss loss(const Batch& batch, std::int64_t step) override;
 
  private:
@@ -41,7 +43,9 @@ class FinetuneTask final : public LossTask {
 /// that the teacher sees in each of their parts at its own size. Touvron et al. 2019, arXiv
 /// 1906.06423, found that a model must be shown the sizes that it shall work at; distillation needs
 /// no labels. Minimises KL(t | student(view)), t the mean of the teacher's probabilities for the
-/// view's parts.
+/// view's parts. Of features the pooled vector learns the mean of the parts' unit vectors. Where one
+/// picture fills the view, the means of the patches that a teacher's patch covers learn that patch:
+/// their cosine distance, which no blocks' errors hold here, and `gram_error`.
 class SizesTask final : public LossTask {
  public:
   SizesTask(Teacher& teacher, VisionTransformerImpl& student)

@@ -140,7 +140,8 @@ void fit_outputs(Teacher& teacher, VisionTransformerImpl& student,
   for (auto batch = images(0); batch; batch = images(++batches)) {
     const TeacherPass seen = teacher.look(*batch, layers);
     for (std::size_t i = 0; i < layers.size(); ++i) {
-      const std::int64_t count = num_compared_tokens(teacher.config(), layers[i], seen.grid);
+      const std::int64_t count =
+          num_compared_tokens(teacher.config(), layers[i], seen.grid, teacher.target());
       const at::Tensor& tokens = seen.tokens[i];
       at::Tensor wanted = mix_tokens(teacher.model(), layers[i], tokens, seen.grid, count);
       at::Tensor term = mix_tokens(student, layers[i], tokens, seen.grid, count);

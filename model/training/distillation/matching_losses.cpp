@@ -1,5 +1,7 @@
 #include "model/training/distillation/matching_losses.h"
 
+#include "model/autocast_guard.h"
+
 #include <ATen/ATen.h>
 
 #include <algorithm>
@@ -35,6 +37,26 @@ at::Tensor token_error(const at::Tensor& student, const at::Tensor& teacher,
     return of_all;
   return of_all + cls_weight * relative_error(student.narrow(1, 0, num_class_tokens),
                                               teacher.narrow(1, 0, num_class_tokens));
+}
+
+at::Tensor unit_vectors(const at::Tensor& x) {
+  constexpr double kSmallestNorm = 1e-12;
+  const at::Tensor full = to_compute_type(x);
+  return full / at::linalg_vector_norm(full, 2, {-1}, /*keepdim=*/true).clamp_min(kSmallestNorm);
+}
+
+at::Tensor cosine_distance(const at::Tensor& student, const at::Tensor& teacher) {
+  return (unit_vectors(student) - unit_vectors(teacher)).square().sum(-1).mean() / 2;
+}
+
+at::Tensor gram_error(const at::Tensor& student, const at::Tensor& teacher) {
+  // Autocast would round the similarities to three digits.
+  const AutocastGuard off(student.device().type(), {});
+  const auto gram = [](const at::Tensor& x) {
+    const at::Tensor unit = unit_vectors(x);
+    return unit.matmul(unit.transpose(-2, -1));
+  };
+  return (gram(student) - gram(teacher)).square().mean();
 }
 
 at::Tensor sample_queries(const TokenGrid& grid, std::int64_t count, RandomStream random) {

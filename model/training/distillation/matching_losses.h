@@ -1,4 +1,4 @@
-// How far a student's attention is from its teacher's: the losses of a conversion's stages. All are
+// How far a student is from its teacher: the losses of a conversion's stages. All are
 // means over the images, so that the mean over equal parts of a batch is the whole batch's.
 #pragma once
 
@@ -27,6 +27,18 @@ at::Tensor relative_error(const at::Tensor& student, const at::Tensor& teacher);
 /// no others, the first term alone.
 at::Tensor token_error(const at::Tensor& student, const at::Tensor& teacher,
                        std::int64_t num_class_tokens, double cls_weight);
+
+/// Vectors (..., D) of length 1, of the compute type; a zero stays.
+at::Tensor unit_vectors(const at::Tensor& x);
+
+/// Mean over all vectors of 1 - cos of two vectors (..., D), as half the squared distance of unit
+/// vectors: 0 for equal vectors whatever the rounding.
+at::Tensor cosine_distance(const at::Tensor& student, const at::Tensor& teacher);
+
+/// How far the similarities of an image's patches are from the teacher's: the mean over the images
+/// and all pairs of patches of (x_i . x_j - t_i . t_j)^2, unit vectors of (B, P, D). The Gram
+/// anchoring of DINOv3 (Simeoni et al. 2025, arXiv 2508.10104, section 4.2).
+at::Tensor gram_error(const at::Tensor& student, const at::Tensor& teacher);
 
 /// `count` token indices of `grid`, the prefix tokens among them, the patches drawn without
 /// repetition from `random`; int64, ascending. All tokens when there are no more than `count`.

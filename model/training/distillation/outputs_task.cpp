@@ -13,7 +13,7 @@ namespace hydrascope::model::training {
 AttentionOutputs attention_outputs(Teacher& teacher, VisionTransformerImpl& student,
                                    std::int64_t layer, const at::Tensor& tokens,
                                    const TokenGrid& grid) {
-  const std::int64_t count = num_compared_tokens(teacher.config(), layer, grid);
+  const std::int64_t count = num_compared_tokens(teacher.config(), layer, grid, teacher.target());
   const auto output = [&](VisionTransformerImpl& model) {
     return model.block(layer).attention().project_out(
         mix_tokens(model, layer, tokens, grid, count));

@@ -3,23 +3,26 @@
 #pragma once
 
 #include "model/inference/inference_plan.h"
+#include "model/training/options.h"
 #include "model/vision_transformer.h"
 
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <vector>
 
 namespace hydrascope::model::training {
 
-/// Number of the last block's tokens that reach the classifier: the class (and distillation) token
-/// in a model that pools by token, else all N. The last block computes and compares only these.
-std::int64_t num_read_tokens(const VitConfig& config, const TokenGrid& grid);
+/// Number of the last block's tokens that are compared: for logits the tokens that reach the
+/// classifier, the class (and distillation) token in a model that pools by token, else all N; for
+/// features all N. The last block computes only these.
+std::int64_t num_read_tokens(const VitConfig& config, const TokenGrid& grid, Target target);
 /// Number of `layer`'s tokens at which a student is compared: in the last layer the tokens that are
 /// read.
-std::int64_t num_compared_tokens(const VitConfig& config, std::int64_t layer,
-                                 const TokenGrid& grid);
+std::int64_t num_compared_tokens(const VitConfig& config, std::int64_t layer, const TokenGrid& grid,
+                                 Target target);
 /// The class (and distillation) token in a model that pools by token, else none.
 std::int64_t num_class_tokens(const VitConfig& config);
 
@@ -36,17 +39,24 @@ QueriesAndKeys queries_and_keys(VisionTransformerImpl& model, std::int64_t layer
 
 /// A block's output; in the last block only at the tokens that are read, (B, num_read_tokens, D).
 at::Tensor run_block(VisionTransformerImpl& model, std::int64_t layer, const at::Tensor& tokens,
-                     const TokenGrid& grid);
+                     const TokenGrid& grid, Target target);
 
-/// The classifier after `run_block` of the last layer: logits (B, num_classes), float32 or wider.
-at::Tensor classify_tokens(VisionTransformerImpl& model, const at::Tensor& tokens);
+/// The answers after `run_block` of the last layer, float32 or wider: logits (B, num_classes), or
+/// features (B, 1 + patches, D), which are the input of the classifier and the patches' tokens after
+/// the last norm (in a model that normalises behind pooling: without one), row by row.
+at::Tensor answers_of(VisionTransformerImpl& model, const at::Tensor& tokens, const TokenGrid& grid,
+                      Target target);
 
-/// The logits of `model` by `run_block` and `classify_tokens`: in the last block those tokens alone
-/// are computed that are read.
-at::Tensor logits_of(VisionTransformerImpl& model, const at::Tensor& images);
+/// The answers of `model` by `run_block` and `answers_of`: in the last block those tokens alone are
+/// computed that are read.
+at::Tensor answers_to(VisionTransformerImpl& model, const at::Tensor& images, Target target);
 /// The same from the input tokens of `layer` on, (B, N, D).
-at::Tensor logits_from(VisionTransformerImpl& model, std::int64_t layer, at::Tensor tokens,
-                       const TokenGrid& grid);
+at::Tensor answers_from(VisionTransformerImpl& model, std::int64_t layer, at::Tensor tokens,
+                        const TokenGrid& grid, Target target);
+
+/// Features (B, 1 + patches, D) of a picture of `from` as features of `to`, whose patches are the
+/// means of those that they cover.
+at::Tensor features_on(const at::Tensor& features, const TokenGrid& from, const TokenGrid& to);
 
 /// The teacher's view of a batch. None of its tensors is part of a graph.
 struct TeacherPass {
@@ -54,29 +64,33 @@ struct TeacherPass {
   /// The input tokens of the requested layers, (B, N, D) each. Behind the last block these are the
   /// tokens that are read, (B, num_read_tokens, D).
   std::vector<at::Tensor> tokens;
-  at::Tensor logits;  ///< (B, num_classes), if the last block's output was requested
+  at::Tensor answers;  ///< `answers_of`, if the last block's output was requested
 };
 
 class Teacher {
  public:
-  /// Freezes `model` and puts it into evaluation mode.
-  explicit Teacher(VisionTransformer model);
+  /// Freezes `model` and puts it into evaluation mode. Without `target` it teaches its logits, or its
+  /// features if it has no classes. Throws Error(invalid_argument) for logits that it lacks.
+  explicit Teacher(VisionTransformer model, std::optional<Target> target = std::nullopt);
 
   /// From now on the CPU's inference kernels compute blocks and logits, in `dtype`
-  /// (`InferencePlan`), on the threads of `at::get_num_threads`.
+  /// (`InferencePlan`), on the threads of `at::get_num_threads`. The last block of features, whose
+  /// every token is read, stays with the modules.
   void compile(at::ScalarType dtype);
 
   /// `layers` are ascending; the number of blocks stands for the tokens behind the last block.
   /// Blocks behind the last of `layers` are not computed.
   TeacherPass look(const at::Tensor& images, const std::vector<std::int64_t>& layers);
-  /// (B, num_classes), part of no graph.
-  at::Tensor logits(const at::Tensor& images);
+  /// `answers_of` the images, part of no graph.
+  at::Tensor answers(const at::Tensor& images);
 
+  [[nodiscard]] Target target() const noexcept { return target_; }
   [[nodiscard]] const VitConfig& config() const noexcept { return model_->config(); }
   [[nodiscard]] VisionTransformerImpl& model() noexcept { return *model_; }
 
  private:
   VisionTransformer model_;
+  Target target_;
   std::unique_ptr<inference::InferencePlan> plan_;
 };
 

@@ -80,6 +80,33 @@ TEST(ConversionReport, JsonHasEverything) {
   EXPECT_EQ(json["recipe"]["lr"], 1e-4);
 }
 
+TEST(ConversionReport, FeaturesHaveCosinesAndNoFigureOfClasses) {
+  using model::training::Target;
+  ConversionReport features = report();
+  features.history.evaluations = {{"start", 0, 6, {0, 0, Target::features, 0.5, 0.25}},
+                                  {"finetune", 100, 180, {0, 0, Target::features, 0.9875, 0.75}}};
+  features.history.best = 1;
+  features.eval_features = model::training::Agreement{0, 0, Target::features, 0.5, 0.125};
+  features.eval_images = 500;
+  const Json json = Json::parse(written(report_of(features), Format::json));
+  EXPECT_EQ(json["pooled_cosine_before"], 0.5);
+  EXPECT_EQ(json["pooled_cosine"], 0.9875);
+  EXPECT_EQ(json["patch_cosine"], 0.75);
+  EXPECT_EQ(json["eval_patch_cosine"], 0.125);
+  EXPECT_EQ(json["eval_images"], 500);
+  EXPECT_EQ(json["evaluations"][1]["patch_cosine"], 0.75);
+  const TemporaryFolder folder;
+  const std::string file = (folder.path() / "r.html").string();
+  report_of(features).save(file, "--report");
+  for (const std::string& said :
+       {json.dump(), written(report_of(features), Format::text), read_bytes(file)})
+    for (const char* of_classes : {"agreement", "divergence", "top-1", "top1"})
+      EXPECT_THAT(said, Not(HasSubstr(of_classes)));
+  EXPECT_EQ(to_text(features.history.best_evaluation().agreement),
+            "pooled cosine 0.9875, patch cosine 0.7500");
+  EXPECT_EQ(to_text(report().history.start().agreement), "agreement 10.0 %, divergence 3.5000");
+}
+
 TEST(ConversionReport, ThePageHasCurvesAndNeedsNothingElse) {
   const TemporaryFolder folder;
   const std::string file = (folder.path() / "r.html").string();

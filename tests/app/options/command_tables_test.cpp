@@ -127,7 +127,7 @@ TEST(Roles, MakeRecipes) {
             "pixels mechanism-lr-scale min-lr mixup model-ema model-ema-decay momentum native "
             "num-classes opt opt-betas overview pos-embed pos-interp rel-pos rel-pos-opt "
             "reprob reset-head scale scenes seed set sizes stage start steps-maps steps-"
-            "outputs steps-sizes train-from train-head use-ema weight-decay");
+            "outputs steps-sizes target train-from train-head use-ema weight-decay");
   EXPECT_EQ(names_where("convert", free),
             "arch batch-size batch-size-maps crop-mode crop-pct grad-accum-steps img-size "
             "interpolation mean patience processes std");

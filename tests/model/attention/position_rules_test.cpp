@@ -284,6 +284,36 @@ TEST(PositionRulesTest, RotationKeepsNormsAndTheOrigin) {
   }
 }
 
+TEST(PositionRulesTest, AnOverviewIsTurnedAsAPictureOfItsSize) {
+  const at::NoGradGuard no_grad;
+  for (const PositionSpec& rule : all_rules()) {
+    if (!model::find_position_rule(rule.rule).places_overview) continue;
+    SCOPED_TRACE(name_of(rule));
+    const MixerUnderTest mixer = mixer_with(rule);
+    TokenGrid grid = kLarger;
+    grid.overview_rows = 3;
+    grid.overview_columns = 4;
+    const TokenGrid alone{kLarger.num_prefix, 3, 4};
+    const Tokens x = exact_tokens(grid);
+    const std::int64_t overview = kLarger.num_tokens();
+    const model::PositionRule& rope = *mixer.mixer().position();
+    const at::Tensor turned = rope.turned(x.q, grid, 0);
+    EXPECT_TRUE(all_near(turned.narrow(2, 0, overview),
+                         rope.turned(x.q.narrow(2, 0, overview), kLarger, 0), 1e-12));
+    EXPECT_TRUE(all_near(turned.slice(2, overview),
+                         rope.turned(x.q.slice(2, overview), alone, kLarger.num_prefix), 1e-12));
+    // A part that begins in the picture, and one that begins in the overview.
+    for (const std::int64_t first : {overview - 2, overview + 5})
+      EXPECT_TRUE(all_near(rope.turned(x.q.narrow(2, first, 5), grid, first),
+                           turned.narrow(2, first, 5), 1e-12));
+    const auto rotation = rope.rotation(grid, x.q.size(3));
+    ASSERT_TRUE(rotation);
+    EXPECT_EQ(rotation->cosine.size(0), grid.num_image_tokens());
+    const MixerUnderTest windows = mixer_with(rule, spec_of("window", {{"size", "2"}}));
+    EXPECT_TRUE(all_near(windows.mix(x, grid), windows.mix(x, grid, Kernels::reference), 1e-11));
+  }
+}
+
 // The numbers of heads that the authors' code knows; three have fewer directions than there are.
 TEST(PositionRulesTest, LookHereOfPublishedHeadsAgreesWithItsTwin) {
   const at::NoGradGuard no_grad;

@@ -8,6 +8,7 @@
 #include <c10/core/InferenceMode.h>
 #include <gtest/gtest.h>
 
+#include <map>
 #include <string>
 
 namespace hydrascope::testing {
@@ -53,6 +54,65 @@ TEST(SparseModelTest, AMosaicOfOnePictureHasThatPicturesLogits) {
   EXPECT_TRUE(all_near(model_of(config)->forward(mosaic), expected, 1e-12));
   config.pos_interp = model::PosInterp::timm;
   EXPECT_GT(relative_error(model_of(config)->forward(mosaic), expected), 1e-3);
+}
+
+// Rotations begin anew in every tile, whatever their coordinates.
+TEST(SparseModelTest, AMosaicOfOnePictureHasThatPicturesLogitsUnderRotations) {
+  const c10::InferenceMode inference;
+  const at::Tensor picture = at::randn({2, 3, 24, 32}, at::kDouble);
+  const at::Tensor mosaic = picture.repeat({1, 1, 3, 2});
+  for (const std::map<std::string, std::string>& options :
+       {std::map<std::string, std::string>{},
+        {{"coords", "unit"}, {"order", "ij"}},
+        {{"coords", "train"}, {"variant", "mixed"}}}) {
+    SCOPED_TRACE(options.empty() ? "patch" : options.at("coords"));
+    model::VitConfig config = small_model("window");
+    config.pos_embed = model::PosEmbed::none;
+    config.rel_pos.assign(3, {"rope", options});
+    config.pos_interp = model::PosInterp::tile;
+    // A prefix token sees patches in all tiles, whose places it tells.
+    config.reg_tokens = 1;
+    config.class_token = false;
+    config.global_pool = model::Pooling::avg;
+    const at::Tensor expected = model_of(config)->forward(picture);
+    EXPECT_TRUE(all_near(model_of(config)->forward(mosaic), expected, 1e-11));
+    config.pos_interp = model::PosInterp::timm;
+    EXPECT_GT(relative_error(model_of(config)->forward(mosaic), expected), 1e-4);
+  }
+}
+
+// As DINOv2's and DINOv3's towers are, but small.
+TEST(SparseModelTest, TowersOfWindowsHaveTheFeaturesOfSoftmaxAtTheirOwnSize) {
+  const c10::InferenceMode inference;
+  model::VitConfig dinov2 = small_model("softmax");
+  dinov2.patch_size = 14;
+  dinov2.img_height = 42;
+  dinov2.img_width = 56;
+  dinov2.layer_scale = true;
+  dinov2.num_classes = 0;
+  model::VitConfig dinov3 = small_model("softmax");
+  dinov3.pos_embed = model::PosEmbed::none;
+  dinov3.rel_pos.assign(3, {"rope", {{"coords", "unit"}, {"order", "ij"}, {"layout", "half"}}});
+  dinov3.reg_tokens = 4;
+  dinov3.layer_scale = true;
+  dinov3.qkv_bias = false;
+  dinov3.num_classes = 0;
+  for (const model::VitConfig& tower : {dinov2, dinov3}) {
+    SCOPED_TRACE("patch " + std::to_string(tower.patch_size));
+    model::VitConfig windows = tower;
+    windows.attention.assign(3, spec_of("window", {{"prefix_rows", "scaled"}}));
+    windows.pos_interp = model::PosInterp::tile;
+    windows.overview = true;
+    const at::Tensor own = at::randn({2, 3, tower.img_height, tower.img_width}, at::kDouble);
+    EXPECT_TRUE(at::equal(model_of(windows)->forward_features(own),
+                          model_of(tower)->forward_features(own)));
+    model::VisionTransformer model = model_of(windows);
+    const at::Tensor large =
+        at::randn({1, 3, 5 * tower.patch_size, 7 * tower.patch_size}, at::kDouble);
+    const TokenGrid grid = model->grid_of(large);
+    EXPECT_GT(grid.num_overview(), 0);
+    EXPECT_EQ(model->forward_features(large).size(1), grid.num_tokens());
+  }
 }
 
 // The overview of a picture that bicubic reduction returns unchanged is that picture at its own size.

@@ -13,14 +13,18 @@
 namespace hydrascope::model::inference {
 namespace plan_rotation_test {
 
-VisionTransformer turned_model(const VitConfig& base, const std::string& rule,
-                               const std::vector<std::string>& options) {
-  VitConfig config = base;
+VitConfig with_rule(VitConfig config, const std::string& rule,
+                    const std::vector<std::string>& options) {
   config.rel_pos.assign(static_cast<std::size_t>(config.depth), {});
   apply_position_spec(rule, config.rel_pos);
   for (const std::string& option : options) apply_position_option(option, config.rel_pos);
+  return config;
+}
+
+VisionTransformer turned_model(const VitConfig& base, const std::string& rule,
+                               const std::vector<std::string>& options) {
   at::manual_seed(3);
-  VisionTransformer model(config);
+  VisionTransformer model(with_rule(base, rule, options));
   model->eval();
   const at::NoGradGuard no_grad;
   for (at::Tensor& parameter : model->parameters())
@@ -57,6 +61,23 @@ TEST(PlanRotationTest, AgreesWithTheModulesInEveryPrecision) {
         EXPECT_LT(relative(InferencePlan(model, chosen).logits(images), expected), 0.05);
         chosen.precision.int8 = true;
         EXPECT_LT(relative(InferencePlan(model, chosen).logits(images), expected), 0.1);
+      }
+    }
+  }
+}
+
+TEST(PlanRotationTest, WindowsAndAnOverviewAreTurnedByTheirOwnPlaces) {
+  const c10::InferenceMode inference;
+  for (const auto& options : kVariants) {
+    SCOPED_TRACE(options.empty() ? "" : options.back());
+    VitConfig config = small("window");
+    config.overview = true;
+    for (const PosInterp interpolation : {PosInterp::timm, PosInterp::tile}) {
+      config.pos_interp = interpolation;
+      for (const char* rows : {"plain", "learned"}) {
+        for (AttentionSpec& spec : config.attention) spec.options["prefix_rows"] = rows;
+        ASSERT_GT(config.token_grid_of_pixels(104, 136).num_overview(), 0);
+        expect_fused(filled(with_rule(config, "rope", options)), at::randn({2, 3, 104, 136}));
       }
     }
   }

@@ -18,7 +18,7 @@ const PositionRegistration kTurn({.name = "test_turn",
                                   .options = {NumberOption("base", "100", 1, 1000, "base"),
                                               SwitchOption("mixed", false, "mixed")},
                                   .head_multiple = 4});
-const PositionRegistration kBias({.name = "test_bias"});
+const PositionRegistration kBias({.name = "test_bias", .places_overview = true});
 const MechanismRegistration kScores({.name = "test_scores", .takes_positions = true});
 const MechanismRegistration kNoScores({.name = "test_no_scores"});
 
@@ -88,6 +88,11 @@ TEST(PositionSpecTest, AConfigurationRefusesWhatALayerCannotHave) {
   refused([](VitConfig& c) { c.attention[1].mechanism = "test_no_scores"; }, "no scores of pairs");
   refused([](VitConfig& c) { c.num_heads = 32; }, "no multiple of 4");
   refused([](VitConfig& c) { c.overview = true; }, "overview: expected false with 'test_turn'");
+  config.rel_pos.assign(2, {"test_bias", {}});
+  config.overview = true;
+  EXPECT_NO_THROW(validate(config));
+  config.overview = false;
+  config.rel_pos.assign(2, {"test_turn", {{"base", "7"}}});
   refused([](VitConfig& c) { c.rel_pos.resize(1); }, "rel_pos: expected 2 layers");
   refused([](VitConfig& c) { c.rel_pos[0].options["base"] = "0"; }, "test_turn.base");
   refused([](VitConfig& c) { c.rel_pos[0] = {"none", {{"base", "1"}}}; }, "no options of none");

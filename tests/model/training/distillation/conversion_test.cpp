@@ -81,6 +81,91 @@ TEST(AgreementTest, ANumberIsBetterThanNone) {
   EXPECT_FALSE((Agreement{0, kNone}.is_better_than({0, kNone})));
 }
 
+TEST(AgreementTest, CosinesDecideAboutFeatures) {
+  const auto features = [](double pooled, double patches) {
+    return Agreement{0, 0, Target::features, pooled, patches};
+  };
+  EXPECT_NEAR(features(0.9, 0.7).distance(), 0.2, 1e-12);
+  EXPECT_TRUE(features(0.8, 0.9).is_better_than(features(0.9, 0.7)));
+  EXPECT_FALSE(features(0.9, 0.7).is_better_than(features(0.9, 0.7)));
+}
+
+TEST_F(ConversionTest, ATowerLearnsItsTeachersFeaturesAndGoesOnBitForBit) {
+  Teacher tower(random_model(small_tower()));
+  const auto begin = [&](VisionTransformer& student, const std::string& name) {
+    ConversionOptions chosen = options();
+    chosen.of_finetune.mixup.mixup_alpha = 0.8;
+    return std::make_unique<Conversion>(tower, *student, pictures_, *held_out_, *group_,
+                                        folder_.path() / name, checkpoint::Metadata{}, chosen);
+  };
+  VisionTransformer whole = student_of(tower.model(), small_tower("hedgehog:0-1,hydra:2"));
+  const ConversionHistory history = begin(whole, "whole")->run({});
+  EXPECT_TRUE(history.is_complete);
+  for (const Evaluation& evaluation : history.evaluations)
+    EXPECT_EQ(evaluation.agreement.target, Target::features);
+  const Agreement& start = history.start().agreement;
+  const Agreement& best = history.best_evaluation().agreement;
+  EXPECT_GT(best.pooled_cosine, start.pooled_cosine);
+  EXPECT_GT(best.patch_cosine, start.patch_cosine);
+  EXPECT_LT(best.distance(), 0.5 * start.distance());
+  AgreementMeter test(tower, *held_out_, *group_, at::kCPU, Autocast::off);
+  EXPECT_EQ(test.measure(*whole).distance(), best.distance()) << "the student is the best state";
+
+  for (std::size_t stops = 0; stops < 5; ++stops) {
+    VisionTransformer model = student_of(tower.model(), small_tower("hedgehog:0-1,hydra:2"));
+    const auto run = begin(model, "parts");
+    if (const auto state = run->newest_state()) run->resume(*state);
+    std::int64_t steps = 0;
+    ConversionEvents events;
+    events.keep_going = [&] { return ++steps < 7; };
+    EXPECT_EQ(run->run(events).is_complete, stops == 4) << stops;
+  }
+  for (const char* file : {"last.safetensors", "best.safetensors"})
+    EXPECT_EQ(read_bytes(folder_.path() / "parts" / file),
+              read_bytes(folder_.path() / "whole" / file))
+        << file;
+}
+
+TEST_F(ConversionTest, AStudentThatIsItsTeacherHasTheCosineOneAtEveryPooling) {
+  for (const Pooling pooling : {Pooling::token, Pooling::avg, Pooling::map}) {
+    SCOPED_TRACE(name(pooling));
+    Teacher tower(random_model(small_tower("softmax", pooling)));
+    VisionTransformer model = student_of(tower.model(), small_tower("window", pooling));
+    LoaderOptions shown;
+    shown.augment.size = {32, 32};
+    for (const std::int64_t shared : {0, 2}) {
+      AgreementMeter meter(tower, *held_out_, *group_, at::kCPU, Autocast::off, shown, shared);
+      const Agreement same = meter.measure(*model);
+      EXPECT_NEAR(same.pooled_cosine, 1, 1e-6);
+      EXPECT_NEAR(same.patch_cosine, 1, 1e-6);
+    }
+    shown.resolutions.sizes = {{64, 64}, {32, 32}};
+    AgreementMeter larger(tower, *held_out_, *group_, at::kCPU, Autocast::off, shown);
+    const Agreement other = larger.measure(*model);
+    EXPECT_LT(other.patch_cosine, 0.9999);
+    EXPECT_GT(other.patch_cosine, 0.3);
+  }
+}
+
+TEST_F(ConversionTest, FeaturesLeaveAClassifierAlone) {
+  ConversionOptions chosen = options();
+  chosen.maps.steps = 0;
+  chosen.sizes = {.steps = 3, .learning_rate = 1e-3, .batch_size = 4, .evaluations = 1};
+  chosen.resolutions.sizes = {{48, 48}};
+  Teacher teacher(random_model(small_config()), Target::features);
+  VisionTransformer model = student_of(teacher.model(), small_config("hydra:2"));
+  std::map<std::string, at::Tensor> before;
+  for (const auto& item : model->named_parameters())
+    before[item.key()] = item.value().detach().clone();
+  Conversion run(teacher, *model, pictures_, *held_out_, *group_, folder_.path() / "run", {},
+                 chosen);
+  const ConversionHistory history = run.run({});
+  ASSERT_EQ(history.stages.size(), 3);
+  EXPECT_EQ(history.stages.back().stage, "sizes");
+  for (const char* name : {"head.weight", "head.bias"})
+    EXPECT_TRUE(at::equal(parameter(*model, name), before[name])) << name;
+}
+
 TEST_F(ConversionTest, BringsTheStudentNearTheTeacherAndKeepsTheBestState) {
   VisionTransformer model = student("hedgehog:0-1,hydra:2", {"hydra.feature_scale=on"});
   const auto run = conversion(model, "run", options());
@@ -415,6 +500,18 @@ TEST(ConversionHistory, IsReadBack) {
   EXPECT_EQ(to_json(again), to_json(history));
   EXPECT_EQ(again.best_evaluation().agreement.divergence, 0.1);
   EXPECT_TRUE(again.stages[0].ended_early);
+  history.evaluations = {{"start", 0, 1.5, {0, 0, Target::features, 0.5, 0.25}},
+                         {"maps", 650, 100, {}}};
+  const ConversionHistory features = history_from_json(to_json(history), "here");
+  EXPECT_EQ(to_json(features), to_json(history));
+  EXPECT_EQ(features.start().agreement.target, Target::features);
+  EXPECT_EQ(features.start().agreement.patch_cosine, 0.25);
+  // Earlier versions knew logits alone and said nothing of a target.
+  std::string old = to_json(again);
+  const std::string target = R"("target":"logits",)";
+  while (old.find(target) != std::string::npos) old.erase(old.find(target), target.size());
+  EXPECT_EQ(old.find("target"), std::string::npos) << old;
+  EXPECT_EQ(to_json(history_from_json(old, "here")), to_json(again));
   EXPECT_ERROR(history_from_json("{", "here"), decode_failed, "here");
   history.best = 2;
   EXPECT_ERROR(history_from_json(to_json(history), "here"), decode_failed, "best");

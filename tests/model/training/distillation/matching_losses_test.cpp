@@ -1,5 +1,7 @@
 #include "model/training/distillation/matching_losses.h"
 
+#include "model/training/autocast.h"
+
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
@@ -59,6 +61,41 @@ TEST(TokenError, AddsTheClassTokensShare) {
   EXPECT_NEAR(token_error(student, teacher, 1, 0.5).item<double>(), all + 0.5 * of_class, 1e-6);
   EXPECT_NEAR(token_error(student, teacher, 0, 0.5).item<double>(), all, 1e-6);
   EXPECT_NEAR(token_error(student, teacher, 5, 0.5).item<double>(), all, 1e-6);
+}
+
+TEST(CosineDistance, IsOneMinusTheCosineAndZeroForTheSame) {
+  at::manual_seed(3);
+  const at::Tensor x = at::randn({2, 5, 7});
+  const at::Tensor t = at::randn({2, 5, 7});
+  const at::Tensor cosines = (x * t).sum(-1) / (x.norm(2, -1) * t.norm(2, -1));
+  EXPECT_NEAR(cosine_distance(x, t).item<double>(), 1 - cosines.mean().item<double>(), 1e-6);
+  EXPECT_NEAR(cosine_distance(x, 3 * x).item<double>(), 0, 1e-12);
+  EXPECT_EQ(cosine_distance(x, x).item<double>(), 0);
+  EXPECT_TRUE(at::isfinite(cosine_distance(at::zeros({1, 3}), at::ones({1, 3}))).item<bool>());
+}
+
+TEST(GramError, ComparesSimilaritiesOfPatchesAndNotThePatches) {
+  at::manual_seed(4);
+  const at::Tensor x = at::randn({2, 5, 7});
+  const at::Tensor t = at::randn({2, 5, 7});
+  double expected = 0;
+  for (std::int64_t image = 0; image < 2; ++image)
+    for (std::int64_t i = 0; i < 5; ++i)
+      for (std::int64_t j = 0; j < 5; ++j) {
+        const auto cosine = [&](const at::Tensor& of) {
+          const at::Tensor a = of[image][i];
+          const at::Tensor b = of[image][j];
+          return (a.dot(b) / (a.norm() * b.norm())).item<double>();
+        };
+        const double difference = cosine(x) - cosine(t);
+        expected += difference * difference / 50;
+      }
+  EXPECT_NEAR(gram_error(x, t).item<double>(), expected, 1e-6);
+  EXPECT_EQ(gram_error(x, x).item<double>(), 0);
+  // A rotation of all patches leaves their similarities.
+  EXPECT_NEAR(gram_error(x.flip({2}), x).item<double>(), 0, 1e-12);
+  const AutocastScope scope(Autocast::bfloat16, c10::kCPU);
+  EXPECT_NEAR(gram_error(x, t).item<double>(), expected, 1e-6) << "not rounded by autocast";
 }
 
 TEST(SampleQueries, HoldsThePrefixAndDistinctPatches) {

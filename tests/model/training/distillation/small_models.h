@@ -18,6 +18,15 @@ inline VitConfig small_config(const std::string& attention = "softmax",
   return config;
 }
 
+/// A tower without classes.
+inline VitConfig small_tower(const std::string& attention = "softmax",
+                             Pooling pooling = Pooling::token) {
+  VitConfig config = small_config(attention);
+  config.num_classes = 0;
+  config.global_pool = pooling;
+  return config;
+}
+
 /// Weights far enough from their initialisation that attention is far from uniform.
 inline VisionTransformer random_model(const VitConfig& config) {
   return testing::random_vit(config, 7, 0.2);

@@ -174,6 +174,37 @@ TEST(DistillationTasks, GradientsAreThoseOfFiniteDifferences) {
   }
 }
 
+TEST(DistillationTasks, GradientsOfFeaturesAreThoseOfFiniteDifferences) {
+  for (const Pooling pooling : {Pooling::token, Pooling::avg, Pooling::map}) {
+    SCOPED_TRACE(name(pooling));
+    VisionTransformer model = random_model(small_tower("softmax", pooling));
+    model->to(at::kDouble);
+    Teacher teacher(model);
+    const at::Tensor images = random_images(2).to(at::kDouble);
+    VisionTransformer student = student_of(teacher.model(), small_tower("elu:1,hydra:2", pooling));
+    student->to(at::kDouble);
+    FinetuneOptions options;
+    options.first_layer = 1;
+    FinetuneTask task(teacher, *student, options);
+    expect_gradient_of_differences(
+        task, *student, images,
+        {"blocks.1.attn.qkv.weight", "blocks.2.attn.qkv.weight", "blocks.2.mlp.fc2.weight"});
+  }
+}
+
+TEST(OutputsTask, ComparesAllTokensOfTheLastLayerWhereFeaturesAreLearned) {
+  Teacher teacher(random_model(small_config()), Target::features);
+  VisionTransformer student = student_of(teacher.model(), small_config("hydra:2"));
+  const at::Tensor images = random_images(2);
+  const TeacherPass seen = teacher.look(images, {2});
+  const AttentionOutputs outputs =
+      attention_outputs(teacher, *student, 2, seen.tokens[0], seen.grid);
+  EXPECT_EQ(outputs.student.size(1), 17);
+  const StepLoss cost = OutputsTask(teacher, *student, {2}, 0).accumulate(batch_of(images), {});
+  EXPECT_NEAR(cost.loss.item<double>(),
+              relative_error(outputs.student, outputs.teacher).item<double>(), 1e-5);
+}
+
 TEST(OutputsTask, IsTheErrorBehindTheProjectionOfEachLayer) {
   Teacher teacher(random_model(small_config()));
   VisionTransformer student = student_of(teacher.model(), small_config("elu:0,hydra:2"));
@@ -259,7 +290,7 @@ TEST(FinetuneTask, ComparesLogitsAndBlocks) {
   VisionTransformer student = student_of(teacher.model(), small_config("elu:1,relu:2"));
   const at::Tensor images = random_images(3);
   FinetuneOptions options;
-  options.logits_weight = 0.7;
+  options.answers_weight = 0.7;
   options.blocks_weight = 0.4;
   options.first_layer = 1;
   FinetuneTask task(teacher, *student, options);
@@ -288,6 +319,58 @@ TEST(FinetuneTask, ComparesLogitsAndBlocks) {
   EXPECT_NEAR(cost.parts.at("kl").item<double>(), kl, 1e-4);
   EXPECT_NEAR(cost.parts.at("blocks").item<double>(), blocks / 2, 1e-4);
   EXPECT_NEAR(cost.loss.item<double>(), 0.7 * kl + 0.4 * blocks / 2, 1e-4);
+}
+
+/// Softmax as another layer: the student that is its teacher.
+TEST(FinetuneTask, FeaturesOfTheTeacherItselfAreNoLoss) {
+  for (const Pooling pooling : {Pooling::token, Pooling::avg, Pooling::map}) {
+    SCOPED_TRACE(name(pooling));
+    Teacher teacher(random_model(small_tower("softmax", pooling)));
+    VisionTransformer student = student_of(teacher.model(), small_tower("softmax", pooling));
+    const StepLoss cost = FinetuneTask(teacher, *student, {}).loss(batch_of(random_images(2)), 0);
+    EXPECT_NEAR(cost.loss.item<double>(), 0, 1e-10);
+    for (const char* part : {"pooled", "gram", "blocks"})
+      EXPECT_NEAR(cost.parts.at(part).item<double>(), 0, 1e-10) << part;
+    EXPECT_FALSE(cost.parts.contains("kl"));
+  }
+}
+
+TEST(FinetuneTask, ComparesFeaturesAndTheirGradientReachesNoClassifier) {
+  Teacher teacher(random_model(small_config()), Target::features);
+  VisionTransformer student = student_of(teacher.model(), small_config("elu:1,relu:2"));
+  const at::Tensor images = random_images(3);
+  FinetuneOptions options;
+  options.answers_weight = 0.7;
+  options.blocks_weight = 0;
+  options.first_layer = 1;
+  const StepLoss cost = FinetuneTask(teacher, *student, options).loss(batch_of(images), 0);
+  double pooled = 0;
+  double gram = 0;
+  {
+    const at::NoGradGuard no_grad;
+    const at::Tensor wanted = teacher.model().forward_features(images);
+    const at::Tensor found = student->forward_features(images);
+    pooled = cosine_distance(found.select(1, 0), wanted.select(1, 0)).item<double>();
+    gram = gram_error(found.slice(1, 1), wanted.slice(1, 1)).item<double>();
+  }
+  EXPECT_GT(pooled, 1e-4);
+  EXPECT_GT(gram, 1e-6);
+  EXPECT_NEAR(cost.parts.at("pooled").item<double>(), pooled, 1e-5);
+  EXPECT_NEAR(cost.parts.at("gram").item<double>(), gram, 1e-5);
+  EXPECT_NEAR(cost.loss.item<double>(), 0.7 * (pooled + gram), 1e-5);
+  cost.loss.backward();
+  const std::vector<std::string> moved = moved_names(*student);
+  const auto is_moved = [&](const std::string& name) {
+    return std::ranges::count(moved, name) == 1;
+  };
+  for (const char* name : {"blocks.1.attn.qkv.weight", "blocks.2.mlp.fc2.weight", "norm.weight"})
+    EXPECT_TRUE(is_moved(name)) << name;
+  for (const std::string& name : moved)
+    EXPECT_TRUE(name.starts_with("blocks.1.") || name.starts_with("blocks.2.") ||
+                name.starts_with("norm."))
+        << name;
+  for (const at::Tensor& parameter : teacher.model().parameters())
+    EXPECT_FALSE(parameter.grad().defined());
 }
 
 TEST(FinetuneTask, AsksTheTeacherForTheBlocksThatItCompares) {
@@ -321,7 +404,7 @@ TEST(SizesTask, IsTheDivergenceOfTheModelsAnswers) {
       }
       return all;
     };
-    const at::Tensor wanted = teacher.logits(batch.images).softmax(-1).view({2, 2, -1}).mean(1);
+    const at::Tensor wanted = teacher.answers(batch.images).softmax(-1).view({2, 2, -1}).mean(1);
     const at::Tensor expected = divergence_from(student->forward(batch.views), wanted);
     SizesTask task(teacher, *student);
     const at::Tensor found = task.loss(batch, 0).loss;
@@ -331,6 +414,37 @@ TEST(SizesTask, IsTheDivergenceOfTheModelsAnswers) {
     for (std::size_t i = 0; i < of_found.size(); ++i)
       EXPECT_TRUE(at::allclose(of_found[i], of_expected[i], 1e-3, 1e-5)) << i;
   }
+}
+
+TEST(SizesTask, LearnsThePooledVectorsOfThePartsAndThePatchesThatAPatchCovers) {
+  Teacher teacher(random_model(small_tower()));
+  VisionTransformer student = student_of(teacher.model(), small_tower("window"));
+  Batch batch = batch_of(random_images(4));
+  batch.views = at::randn({4, 3, 64, 96});
+  SizesTask task(teacher, *student);
+  const at::Tensor taught = teacher.answers(batch.images);
+  const at::Tensor tokens = student->forward_features(batch.views);
+  const at::Tensor covered =
+      tokens.slice(1, 1).view({4, 4, 2, 4, 3, 24}).mean({2, 4}).flatten(1, 2);
+  const double pooled = cosine_distance(tokens.select(1, 0), taught.select(1, 0)).item<double>();
+  const double gram = gram_error(covered, taught.slice(1, 1)).item<double>();
+  const double patches = cosine_distance(covered, taught.slice(1, 1)).item<double>();
+  const StepLoss cost = task.loss(batch, 0);
+  EXPECT_NEAR(cost.parts.at("pooled").item<double>(), pooled, 1e-5);
+  EXPECT_NEAR(cost.parts.at("gram").item<double>(), gram, 1e-5);
+  EXPECT_NEAR(cost.parts.at("patches").item<double>(), patches, 1e-5);
+  EXPECT_NEAR(cost.loss.item<double>(), pooled + gram + patches, 1e-5);
+
+  // Two pictures in each of two scenes: their mean direction.
+  batch.views = at::randn({2, 3, 64, 64});
+  batch.is_scene = true;
+  const at::Tensor wanted = unit_vectors(taught.select(1, 0)).view({2, 2, 24}).mean(1);
+  const StepLoss scenes = task.loss(batch, 0);
+  EXPECT_NEAR(
+      scenes.loss.item<double>(),
+      cosine_distance(student->forward_features(batch.views).select(1, 0), wanted).item<double>(),
+      1e-5);
+  EXPECT_FALSE(scenes.parts.contains("gram"));
 }
 
 TEST(FinetuneTask, LearnsTheTablesOfLayersThatItTrains) {
@@ -349,7 +463,7 @@ TEST(FinetuneTask, LearnsTheTablesOfLayersThatItTrains) {
   FinetuneTask task(teacher, *student, options);
   const StepLoss cost = task.loss(batch_of(images), 0);
   const double kl =
-      logit_divergence(student->forward(images), teacher.logits(images)).item<double>();
+      logit_divergence(student->forward(images), teacher.answers(images)).item<double>();
   EXPECT_GT(kl, 1e-4);
   EXPECT_NEAR(cost.parts.at("kl").item<double>(), kl, 1e-4);
   cost.loss.backward();

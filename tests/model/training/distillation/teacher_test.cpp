@@ -1,5 +1,6 @@
 #include "model/training/distillation/teacher.h"
 
+#include "tests/error_matchers.h"
 #include "tests/model/training/distillation/small_models.h"
 
 #include <ATen/ATen.h>
@@ -39,15 +40,15 @@ TEST_P(TeacherViewTest, SeesWhatTheModelComputes) {
     ASSERT_EQ(seen.tokens.size(), 4);
     for (std::size_t i = 0; i < 3; ++i) EXPECT_TRUE(at::equal(seen.tokens[i], inputs[i])) << i;
     EXPECT_EQ(seen.tokens[3].size(1), pooling == Pooling::token ? 2 : 17);
-    EXPECT_TRUE(at::allclose(seen.logits, logits, 1e-5, 1e-5));
-    EXPECT_TRUE(at::equal(teacher.logits(images), seen.logits));
-    EXPECT_FALSE(seen.logits.requires_grad());
+    EXPECT_TRUE(at::allclose(seen.answers, logits, 1e-5, 1e-5));
+    EXPECT_TRUE(at::equal(teacher.answers(images), seen.answers));
+    EXPECT_FALSE(seen.answers.requires_grad());
 
     const TeacherPass some = teacher.look(images, {0, 2});
     ASSERT_EQ(some.tokens.size(), 2);
     EXPECT_TRUE(at::equal(some.tokens[0], inputs[0]));
     EXPECT_TRUE(at::equal(some.tokens[1], inputs[2]));
-    EXPECT_FALSE(some.logits.defined());
+    EXPECT_FALSE(some.answers.defined());
 
     teacher.compile(at::kFloat);
     for (const std::vector<std::int64_t>& layers :
@@ -59,17 +60,78 @@ TEST_P(TeacherViewTest, SeesWhatTheModelComputes) {
         ASSERT_EQ(compiled.tokens[i].sizes(), expected.sizes());
         EXPECT_TRUE(at::allclose(compiled.tokens[i], expected, 1e-4, 1e-4)) << layers[i];
       }
-      ASSERT_EQ(compiled.logits.defined(), layers.back() == 3);
-      if (compiled.logits.defined()) {
-        EXPECT_TRUE(at::allclose(compiled.logits, seen.logits, 1e-4, 1e-4));
+      ASSERT_EQ(compiled.answers.defined(), layers.back() == 3);
+      if (compiled.answers.defined()) {
+        EXPECT_TRUE(at::allclose(compiled.answers, seen.answers, 1e-4, 1e-4));
       }
     }
     // A graph may keep the logits.
     const at::AutoGradMode with_grad(true);
     const at::Tensor weight = at::ones({5}).requires_grad_();
-    (teacher.logits(images) * weight).sum().backward();
+    (teacher.answers(images) * weight).sum().backward();
     EXPECT_TRUE(at::allclose(weight.grad(), logits.sum(0), 1e-4, 1e-4));
   }
+}
+
+TEST(TeacherTest, AModelWithoutClassesTeachesItsFeatures) {
+  for (const Pooling pooling : {Pooling::token, Pooling::avg, Pooling::map}) {
+    for (const bool norms_last : {false, true}) {
+      if (norms_last && pooling != Pooling::avg) continue;
+      SCOPED_TRACE(std::string(name(pooling)) + (norms_last ? ", fc_norm" : ""));
+      VitConfig config = small_tower("softmax", pooling);
+      config.reg_tokens = 2;
+      config.fc_norm = norms_last;
+      VisionTransformer model = random_model(config);
+      const at::NoGradGuard no_grad;
+      const at::Tensor images = random_images(2);
+      const at::Tensor tokens = model->forward_features(images);
+      Teacher teacher(model);
+      EXPECT_EQ(teacher.target(), Target::features);
+      const at::Tensor answers = teacher.answers(images);
+      ASSERT_EQ(answers.sizes(), at::IntArrayRef({2, 1 + 16, 24}));
+      EXPECT_TRUE(at::allclose(answers.select(1, 0), model->forward_pool(tokens), 1e-5, 1e-5));
+      EXPECT_TRUE(at::allclose(answers.slice(1, 1), tokens.slice(1, 3), 1e-5, 1e-5));
+
+      const TeacherPass seen = teacher.look(images, {1, 2, 3});
+      EXPECT_EQ(seen.tokens.back().size(1), 19) << "all tokens are compared";
+      teacher.compile(at::kFloat);
+      for (const std::vector<std::int64_t>& layers :
+           {std::vector<std::int64_t>{1, 2, 3}, {1, 3}, {3}, {0, 2}}) {
+        const TeacherPass compiled = teacher.look(images, layers);
+        ASSERT_EQ(compiled.tokens.size(), layers.size());
+        for (std::size_t i = 0; i < layers.size(); ++i) {
+          if (layers[i] == 0) continue;
+          const at::Tensor& expected = seen.tokens[static_cast<std::size_t>(layers[i] - 1)];
+          ASSERT_EQ(compiled.tokens[i].sizes(), expected.sizes());
+          EXPECT_TRUE(at::allclose(compiled.tokens[i], expected, 1e-4, 1e-4)) << layers[i];
+        }
+        ASSERT_EQ(compiled.answers.defined(), layers.back() == 3);
+        if (compiled.answers.defined()) {
+          EXPECT_TRUE(at::allclose(compiled.answers, answers, 1e-4, 1e-4));
+        }
+      }
+      EXPECT_TRUE(at::allclose(teacher.answers(images), answers, 1e-4, 1e-4));
+    }
+  }
+}
+
+TEST(TeacherTest, TheTargetFollowsFromTheModelUnlessItIsNamed) {
+  EXPECT_EQ(Teacher(random_model(small_config())).target(), Target::logits);
+  EXPECT_EQ(Teacher(random_model(small_config()), Target::features).target(), Target::features);
+  EXPECT_ERROR(Teacher(random_model(small_tower()), Target::logits), invalid_argument,
+               "has no classes");
+}
+
+TEST(TeacherTest, FeaturesOfAFinerGridAreTheMeansOfThePatchesThatArePartOfAPatch) {
+  const at::Tensor features = at::randn({2, 1 + 4 * 6, 3});
+  const at::Tensor coarse = features_on(features, {1, 4, 6}, {1, 2, 3});
+  ASSERT_EQ(coarse.sizes(), at::IntArrayRef({2, 1 + 6, 3}));
+  EXPECT_TRUE(at::equal(coarse.select(1, 0), features.select(1, 0)));
+  const at::Tensor grid = features.slice(1, 1).view({2, 4, 6, 3});
+  // The patch of row 1 and column 2.
+  EXPECT_TRUE(at::allclose(coarse.select(1, 1 + 5), grid.slice(1, 2, 4).slice(2, 4, 6).mean({1, 2}),
+                           1e-5, 1e-6));
+  EXPECT_TRUE(at::equal(features_on(features, {1, 4, 6}, {0, 4, 6}), features));
 }
 
 // The maps stage asks for these alone.
@@ -95,8 +157,8 @@ TEST(TeacherTest, KeepsItsWeightsWhenItIsCompiledInAnotherType) {
   teacher.compile(at::kBFloat16);
   const TeacherPass compiled = teacher.look(images, {2, 3});
   EXPECT_FALSE(at::equal(compiled.tokens[0], seen.tokens[0]));
-  EXPECT_LT((compiled.logits - seen.logits).norm().item<double>(),
-            0.05 * seen.logits.norm().item<double>());
+  EXPECT_LT((compiled.answers - seen.answers).norm().item<double>(),
+            0.05 * seen.answers.norm().item<double>());
   for (const auto& item : model->named_parameters())
     EXPECT_EQ(item.value().scalar_type(), at::kFloat) << item.key();
 }
@@ -107,12 +169,12 @@ TEST(TeacherTest, CompilingLeavesTheTeachersWeightsAlone) {
   for (const at::ScalarType dtype : {at::kFloat, at::kBFloat16}) {
     Teacher teacher(random_model(config));
     const at::Tensor images = random_images(2);
-    const at::Tensor expected = teacher.logits(images).clone();
+    const at::Tensor expected = teacher.answers(images).clone();
     std::vector<at::Tensor> before;
     for (const at::Tensor& parameter : teacher.model().parameters())
       before.push_back(parameter.clone());
     teacher.compile(dtype);
-    const at::Tensor compiled = teacher.logits(images);
+    const at::Tensor compiled = teacher.answers(images);
     EXPECT_LT((compiled - expected).norm().item<double>() / expected.norm().item<double>(),
               dtype == at::kFloat ? 1e-4 : 5e-2);
     const std::vector<at::Tensor> after = teacher.model().parameters();
@@ -142,7 +204,7 @@ TEST(TeacherTest, WhatEntersABlockIsTheSameCompiledOrNot) {
     return (a - b).norm().item<double>() / b.norm().item<double>();
   };
   for (std::size_t i = 0; i < 3; ++i) EXPECT_LT(error(found.tokens[i], expected.tokens[i]), 1e-5);
-  EXPECT_LT(error(found.logits, expected.logits), 1e-5);
+  EXPECT_LT(error(found.answers, expected.answers), 1e-5);
 }
 
 TEST(TeacherTest, CompilingInitialisesNoBlocksOfItsOwn) {
