@@ -75,7 +75,7 @@ std::vector<Option> class_vector_options() {
       {text("classes",
             "class vectors in the place of the classifier; safetensors with vectors (classes, D), "
             "names, logit_scale and logit_bias, as a tower of texts makes them",
-            into(&ModelRequest::classes), takes("FILE"), read)});
+            into(&ModelRequest::classes), takes("FILE"), reads)});
 }
 
 std::vector<Option> new_head_options() {
@@ -158,10 +158,11 @@ std::vector<Option> views_options() {
 }
 
 std::vector<Option> one_view_options() {
-  return in_group("Preprocessing", Role::task,
-                  {text("views", "view of a picture; whole: resized and cropped; native: as --native",
-                        into(&TransformRequest::views, image::parse_views), otherwise("whole"),
-                        one_of({"whole", "native"}))});
+  return in_group(
+      "Preprocessing", Role::task,
+      {text("views", "view of a picture; whole: resized and cropped; native: as --native",
+            into(&TransformRequest::views, image::parse_views), otherwise("whole"),
+            one_of({"whole", "native"}))});
 }
 
 std::vector<Option> runtime_options() {
