@@ -55,6 +55,11 @@ def class_token(model: Any, images: torch.Tensor) -> torch.Tensor:
     return model(images).last_hidden_state[:, 0]
 
 
+def both_tokens(model: Any, images: torch.Tensor) -> torch.Tensor:
+    """timm's feature of a distilled model."""
+    return model(images).last_hidden_state[:, :2].mean(dim=1)
+
+
 def mean_token(model: Any, images: torch.Tensor) -> torch.Tensor:
     return model(images).last_hidden_state.mean(dim=1)
 
@@ -89,11 +94,33 @@ class Case:
 
 CASES = [
     Case("vit", "ViTForImageClassification", {**VIT, "num_labels": 5}, logits),
+    Case(
+        "vit_quick_gelu",
+        "ViTForImageClassification",
+        {**VIT, "hidden_act": "quick_gelu", "num_labels": 5},
+        logits,
+    ),
+    Case("vit_model", "ViTModel", VIT, class_token),
+    Case(
+        "vit_masked",
+        "ViTForMaskedImageModeling",
+        {**VIT, "encoder_stride": 8},
+        lambda model, images: class_token(model.vit, images),
+    ),
+    Case("deit", "DeiTForImageClassification", {**VIT, "num_labels": 5}, logits),
+    Case("deit_teacher", "DeiTForImageClassificationWithTeacher", {**VIT, "num_labels": 5}, logits),
+    Case("deit_model", "DeiTModel", VIT, both_tokens),
     Case("dinov2_classifier", "Dinov2ForImageClassification", {**SIZE, **PICTURES}, logits),
     Case("dinov2", "Dinov2Model", {**SIZE, **PICTURES}, pooled),
     Case("dinov2_resized", "Dinov2Model", {**SIZE, **PICTURES}, pooled, (48, 40)),
     Case("dinov2_swiglu", "Dinov2Model", {**SIZE, **PICTURES, "use_swiglu_ffn": True}, pooled),
     Case("dinov2_registers", "Dinov2WithRegistersModel", {**SIZE, **PICTURES, **REGISTERS}, pooled),
+    Case(
+        "dinov2_registers_classifier",
+        "Dinov2WithRegistersForImageClassification",
+        {**SIZE, **PICTURES, **REGISTERS},
+        logits,
+    ),
     Case("dinov3", "DINOv3ViTModel", {**VIT, **REGISTERS}, pooled),
     Case("dinov3_resized", "DINOv3ViTModel", {**VIT, **REGISTERS}, pooled, (48, 40)),
     Case(
@@ -141,6 +168,7 @@ CASES = [
         {**BEIT, "use_mean_pooling": False},
         logits,
     ),
+    Case("beit_model", "BeitModel", {**BEIT, "use_mean_pooling": True}, pooled),
     Case(
         "beit_shared",
         "BeitForImageClassification",

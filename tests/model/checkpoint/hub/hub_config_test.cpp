@@ -253,7 +253,8 @@ TEST(HubConfigTest, ArgumentsOfTimmAreReadOrRefused) {
         R"({"pool_include_prefix": false, "fc_norm": null, "act_layer": null, "unheard_of": null})",
         R"({"qk_norm": false, "pre_norm": false, "scale_attn_norm": false, "proj_bias": true})",
         R"({"final_norm": true, "pos_embed": "learn", "use_shared_rel_pos_bias": false})",
-        R"({"rope_temperature": 10.0})", R"({"use_rot_pos_emb": false})"})
+        R"({"rope_temperature": 10.0})", R"({"use_rot_pos_emb": false})",
+        R"({"shared_rel_pos": true})"})
     EXPECT_NO_THROW(with("vit_tiny_patch16_224", harmless)) << harmless;
   EXPECT_FALSE(with("vit_tiny_patch16_224", R"({"num_classes": 0})").num_classes);
   for (const auto& [arguments, key] : {
@@ -269,7 +270,6 @@ TEST(HubConfigTest, ArgumentsOfTimmAreReadOrRefused) {
            {R"({"qk_norm": true})", "qk_norm"},
            {R"({"proj_bias": false})", "proj_bias"},
            {R"({"attn_only_layer_scale": true})", "attn_only_layer_scale"},
-           {R"({"shared_rel_pos": true})", "shared_rel_pos"},
            {R"({"use_rel_pos_bias": false})", "use_rel_pos_bias"},
            {R"({"num_kv_heads": 1})", "num_kv_heads"},
            {R"({"embed_norm_layer": "layernorm"})", "embed_norm_layer"},
