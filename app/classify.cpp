@@ -148,6 +148,7 @@ int run_classify(const ParsedOptions& options) {
   PrecisionCheck check(request.run.check_precision);
   const PipelineTiming timing = session->run(next_input, [&](PipelineResult& result) {
     check.add(result);
+    if (result.frame == 0) count.add_video(result.video);
     const ClassifyRecord record = session->record(result, request.topk);
     progress.hide();
     records.write(to_json(record), to_text(record, request.label_type, console.color));

@@ -130,7 +130,6 @@ int run_visualize(const ParsedOptions& options) {
   });
   Visualization visualization(std::move(visualization_options), std::move(classes), *session,
                               other.get(), output, progress);
-  session->hide_for_notes(progress);
 
   StoppableInput standard_input_buffer(STDIN_FILENO);
   std::istream standard_input(&standard_input_buffer);
@@ -138,6 +137,7 @@ int run_visualize(const ParsedOptions& options) {
   const auto next_input = [&] { return inputs.next(); };
   const PipelineTiming timing = session->run(next_input, [&](PipelineResult& result) {
     const bool failed = result.error.has_value();
+    if (result.frame == 0) count.add_video(result.video);
     visualization.add(result);
     progress.advance();
     count.begin();

@@ -98,6 +98,12 @@ std::string ServeMetrics::text(const MetricGauges& gauges) const {
   describe_metric(text, "hydrascope_queue_bytes", "gauge",
                   "Bytes of bodies, as far as they have come.");
   add_sample(text, "hydrascope_queue_bytes", "", std::to_string(gauges.held_bytes));
+  describe_metric(
+      text, "hydrascope_work_layers", "gauge",
+      "Layers that the work at hand goes through: a batch, then the maps of a picture; 0: none.");
+  add_sample(text, "hydrascope_work_layers", "", std::to_string(gauges.layers));
+  describe_metric(text, "hydrascope_work_layers_done", "gauge", "Those that it has been through.");
+  add_sample(text, "hydrascope_work_layers_done", "", std::to_string(gauges.layers_done));
   describe_metric(text, "process_resident_memory_bytes", "gauge", "Resident memory size in bytes.");
   add_sample(text, "process_resident_memory_bytes", "", std::to_string(resident_bytes()));
   return text;

@@ -15,7 +15,9 @@ namespace hydrascope::app {
 struct MetricGauges {
   std::int64_t waiting = 0;  ///< requests in the queue
   std::int64_t most_waiting = 0;
-  std::int64_t held_bytes = 0;  ///< of bodies, those that are still coming included
+  std::int64_t held_bytes = 0;   ///< of bodies, those that are still coming included
+  std::int64_t layers_done = 0;  ///< of the work at hand
+  std::int64_t layers = 0;
 };
 
 class ServeMetrics {

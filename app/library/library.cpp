@@ -269,6 +269,12 @@ const char* hydrascope_notes(const hydrascope_model* model) {
   return text.c_str();
 }
 
+int64_t hydrascope_layers_done(const hydrascope_model* model, int64_t* all) {
+  const hydrascope::app::LayersDone layers = model->service.layers_done();
+  *all = layers.all;
+  return layers.done;
+}
+
 const char* hydrascope_label(const hydrascope_model* model, int64_t index) {
   if (index < 0 || index >= model->service.config().num_classes) return nullptr;
   return model->service.labels().at(index).short_name.c_str();

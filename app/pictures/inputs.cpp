@@ -390,31 +390,54 @@ PassedFiles InputStream::passed() const {
   return passed;
 }
 
-namespace {
-
-std::optional<std::int64_t> count_inputs(const std::stop_token& stop,
-                                         const std::vector<std::string>& words, bool recursive) {
+std::optional<InputCount::Counted> InputCount::count(const std::stop_token& stop,
+                                                     const std::vector<std::string>& words,
+                                                     bool recursive) {
   std::istringstream nothing;
   InputStream inputs(words, recursive, nothing);
   inputs.count_alone();
-  std::int64_t count = 0;
-  for (; const std::optional<Input> input = inputs.next(); ++count)
-    if (stop.stop_requested() || input->is_video) return std::nullopt;
-  return count;
+  Counted counted;
+  while (const std::optional<Input> input = inputs.next()) {
+    if (stop.stop_requested()) return std::nullopt;
+    ++counted.inputs;
+    if (input->is_video && !input->error) ++counted.videos;
+  }
+  return counted;
 }
 
-}  // namespace
+InputCount::InputCount(std::vector<std::string> words, bool recursive, Progress& progress)
+    : words_(std::move(words)), recursive_(recursive), progress_(progress) {
+  std::error_code ignored;
+  if (words_.size() != 1 || !std::filesystem::is_regular_file(words_.front(), ignored)) return;
+  begun_ = true;
+  counted_ = {1, has_video_extension(words_.front()) ? 1 : 0};
+  show();
+}
 
 InputCount::~InputCount() = default;
 
 void InputCount::begin() {
   if (std::exchange(begun_, true) || !progress_.is_shown()) return;
-  std::error_code ignored;
-  if (words_.size() == 1 && std::filesystem::is_regular_file(words_.front(), ignored)) return;
   if (!std::ranges::all_of(words_, can_be_walked_twice)) return;
   counter_ = std::jthread([this](const std::stop_token& stop) {
-    if (const auto count = count_inputs(stop, words_, recursive_)) progress_.set_total(*count);
+    const std::optional<Counted> counted = count(stop, words_, recursive_);
+    const std::lock_guard lock(mutex_);
+    counted_ = counted;
+    show();
   });
+}
+
+void InputCount::add_video(const image::VideoFacts& video) {
+  const std::lock_guard lock(mutex_);
+  ++videos_;
+  frames_ += video.num_read;
+  are_frames_known_ = are_frames_known_ && video.num_read > 0;
+  show();
+}
+
+void InputCount::show() {
+  if (counted_ && are_frames_known_ && videos_ == counted_->videos)
+    progress_.set_total(counted_->inputs - videos_ + frames_);
 }
 
 }  // namespace hydrascope::app

@@ -7,6 +7,7 @@
 #include "app/run/progress.h"
 #include "kernels/error.h"
 #include "model/image/decode.h"
+#include "model/image/video.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -14,6 +15,7 @@
 #include <functional>
 #include <istream>
 #include <memory>
+#include <mutex>
 #include <optional>
 #include <span>
 #include <string>
@@ -119,24 +121,39 @@ bool may_have_led_to_inputs(const std::filesystem::path& link);
 
 /// Walks what the words name a second time, opening none of it, on a thread of its own, and gives `progress` the total.
 /// It begins when it is told to, after the first answer, so that it delays none. There is no total
-/// where walking twice would take something away (standard input, a list that is a pipe), nor with
-/// a video, whose frames are not known.
+/// where walking twice would take something away (standard input, a list that is a pipe), nor before
+/// each video has said its number of frames. One picture is a total at once.
 class InputCount {
  public:
-  InputCount(std::vector<std::string> words, bool recursive, Progress& progress)
-      : words_(std::move(words)), recursive_(recursive), progress_(progress) {}
+  InputCount(std::vector<std::string> words, bool recursive, Progress& progress);
   InputCount(const InputCount&) = delete;
   InputCount& operator=(const InputCount&) = delete;
   ~InputCount();  ///< gives up what is not counted yet
 
   /// Once; later calls do nothing. A single file, or a progress that shows nothing, needs no count.
   void begin();
+  /// The first frame of a video has come.
+  void add_video(const image::VideoFacts& video);
 
  private:
+  struct Counted {
+    std::int64_t inputs = 0;
+    std::int64_t videos = 0;  ///< of these
+  };
+  static std::optional<Counted> count(const std::stop_token& stop,
+                                      const std::vector<std::string>& words, bool recursive);
+  void show();
+
   std::vector<std::string> words_;
   bool recursive_;
   Progress& progress_;
   bool begun_ = false;
+  std::mutex mutex_;
+  // Guarded by the mutex.
+  std::optional<Counted> counted_;
+  std::int64_t videos_ = 0;  // that have come
+  std::int64_t frames_ = 0;  // of these
+  bool are_frames_known_ = true;
   std::jthread counter_;
 };
 

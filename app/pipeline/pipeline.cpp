@@ -287,9 +287,16 @@ class Pipeline {
     std::vector<at::Tensor> images;
     for (const Item& item : items) images.push_back(item.result.tensor);
     const Seer seer = items.front().result.seer;
+    model::inference::ImageBatch batch = batch_of(std::move(images), size, *seer.transform);
+    if (options_.layer_done) {
+      double pictures = 0;
+      for (const Item& item : items) pictures += 1 / static_cast<double>(item.result.view.count);
+      batch.block_done = [this, pictures, all = seer.engine->config().depth](std::int64_t done) {
+        options_.layer_done(done, all, pictures);
+      };
+    }
     try {
-      model::inference::PendingBatch outputs =
-          model::inference::start(*seer.engine, batch_of(std::move(images), size, *seer.transform));
+      model::inference::PendingBatch outputs = model::inference::start(*seer.engine, batch);
       under_way_.push_back({std::move(items), begin, std::move(outputs)});
     } catch (const Error& error) {
       if (error.code() != ErrorCode::out_of_memory || !options_.halve_batches) throw;

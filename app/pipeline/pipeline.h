@@ -60,6 +60,9 @@ struct PipelineOptions {
   std::function<void(const std::string&)> notice;
   /// Is told of every batch, on the calling thread: its images, and their seconds; may be empty.
   std::function<void(std::int64_t, double)> batch_done;
+  /// Is told by the CPU's plan, on the calling thread, of each layer that a batch has passed: the layers that are
+  /// done, all layers, and the pictures, of which a view is a part; must not throw, may be empty.
+  std::function<void(std::int64_t done, std::int64_t all, double pictures)> layer_done;
   /// Throws Error for an input whose result nobody wants any more, which then fails with it: asked
   /// on several threads, before the picture is decoded and before its batch is computed; may be
   /// empty.

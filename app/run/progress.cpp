@@ -82,6 +82,17 @@ Progress::~Progress() { finish(); }
 void Progress::advance(std::int64_t count) {
   const std::lock_guard lock(mutex_);
   done_ += count;
+  part_ = std::max(0.0, part_ - static_cast<double>(count));
+  show();
+}
+
+void Progress::add_part(double count) {
+  const std::lock_guard lock(mutex_);
+  part_ += count;
+  show();
+}
+
+void Progress::show() {
   if (finished_ || options_.style == ProgressStyle::off) return;
   const double now = options_.seconds();
   if (!is_due(now)) return;
@@ -135,13 +146,13 @@ void Progress::erase_bar() {
 }
 
 std::optional<double> Progress::seconds_left(double elapsed) const {
-  if (!options_.total || *options_.total <= 0 || done_ == 0 || elapsed <= 0) return std::nullopt;
-  const std::int64_t left = std::max<std::int64_t>(0, *options_.total - done_);
-  return elapsed * static_cast<double>(left) / static_cast<double>(done_) + seconds_after_;
+  if (!options_.total || *options_.total <= 0 || units() <= 0 || elapsed <= 0) return std::nullopt;
+  const double left = std::max(0.0, static_cast<double>(*options_.total) - units());
+  return elapsed * left / units() + seconds_after_;
 }
 
 std::string Progress::status(double elapsed) const {
-  const double rate = elapsed > 0 ? static_cast<double>(done_) / elapsed : 0;
+  const double rate = elapsed > 0 ? units() / elapsed : 0;
   const std::string speed = fixed(rate, rate > 0 && rate < 1 ? 2
                                         : rate < 100         ? 1
                                                              : 0) +
@@ -152,7 +163,7 @@ std::string Progress::status(double elapsed) const {
            detail;
   }
   const std::int64_t total = std::max(*options_.total, done_);
-  const double share = static_cast<double>(done_) / static_cast<double>(total);
+  const double share = std::min(units() / static_cast<double>(total), 1.0);
   std::string text = std::to_string(done_) + '/' + std::to_string(total) + "  " +
                      fixed(std::floor(share * 100), 0) + " %  " + speed;
   if (const std::optional<double> left = seconds_left(elapsed))
@@ -170,8 +181,7 @@ std::string Progress::bar_line(double elapsed) const {
   const std::size_t used = line.size() + tail.size() + 4;
   if (options_.total && *options_.total > 0 && room >= used + kMinBarColumns) {
     const std::size_t width = std::min(kBarColumns, room - used);
-    const double share =
-        std::clamp(static_cast<double>(done_) / static_cast<double>(*options_.total), 0.0, 1.0);
+    const double share = std::clamp(units() / static_cast<double>(*options_.total), 0.0, 1.0);
     const auto filled = static_cast<std::size_t>(share * static_cast<double>(width));
     line += '[' + std::string(filled, '=') + std::string(width - filled, ' ') + "]  ";
   }

@@ -53,6 +53,9 @@ class Progress {
   [[nodiscard]] bool is_shown() const noexcept { return options_.style != ProgressStyle::off; }
   /// 0 shows what is known anew.
   void advance(std::int64_t count = 1);
+  /// A part of what `advance` will count, such as a layer of a large picture; several add up. A
+  /// counted unit takes its parts with it.
+  void add_part(double count);
   void set_total(std::int64_t total);
   /// Seconds of other work that follows, which the time left and the whole time then have in them.
   void set_seconds_after(double seconds);
@@ -65,6 +68,9 @@ class Progress {
   void finish();
 
  private:
+  void show();
+  /// The counted units and the parts of others.
+  [[nodiscard]] double units() const { return static_cast<double>(done_) + part_; }
   std::string status(double elapsed) const;
   /// By the rate so far; nothing while none or no total is known.
   [[nodiscard]] std::optional<double> seconds_left(double elapsed) const;
@@ -78,6 +84,7 @@ class Progress {
   double start_ = 0;
   double last_shown_ = -std::numeric_limits<double>::infinity();
   std::int64_t done_ = 0;
+  double part_ = 0;
   double seconds_after_ = 0;
   bool has_shown_ = false;
   std::string detail_;

@@ -163,6 +163,12 @@ void ServeApi::answer(HttpRequest request, std::function<void(HttpResponse)> res
       const std::lock_guard lock(mutex_);
       gauges = gauges_;
     }
+    for (const Service* service : {service_.get(), against_.get()}) {
+      if (service == nullptr || gauges.layers > 0) continue;
+      const LayersDone layers = service->layers_done();
+      gauges.layers_done = layers.done;
+      gauges.layers = layers.all;
+    }
     response.body = metrics_.text(gauges);
   } else if (route.route == Route::page) {
     response.type = "text/html; charset=utf-8";

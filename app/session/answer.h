@@ -28,8 +28,9 @@ struct Asking {
   std::vector<std::int64_t> classes = {};  ///< that maps are made for, indices
   bool embeds = false;
   std::optional<PatchQuestion> patch = {};
-  /// Called between the steps of the work, which it ends by an exception; may be empty.
-  std::function<void()> before_step = {};
+  /// Called between the steps of the work, which it ends by an exception, with the layers of maps that are
+  /// done and all of them; may be empty.
+  std::function<void(std::int64_t done, std::int64_t all)> before_step = {};
 };
 
 struct Answer {

@@ -13,6 +13,7 @@
 #include "model/inference/one_torch_thread.h"
 
 #include <algorithm>
+#include <atomic>
 #include <condition_variable>
 #include <deque>
 #include <exception>
@@ -85,6 +86,9 @@ struct Service::State {
   /// After a run that ended with an error: answers the questions that it was at work on, or else the next one;
   /// false where there is none and the service is closed.
   bool fail_taken(const Error& error);
+  void set_layers(std::int64_t done, std::int64_t all) {
+    if (all > 0) layers = {static_cast<std::int32_t>(done), static_cast<std::int32_t>(all)};
+  }
   /// Not under the mutex.
   void deliver(const Done& done, Answer answer);
   [[nodiscard]] std::vector<MapChoice> choose(const MapQuestion& question) const;
@@ -96,6 +100,8 @@ struct Service::State {
   std::unique_ptr<Session> session;
   HeardNotes notes;
   std::vector<std::string> notes_on_model;
+
+  std::atomic<LayersDone> layers = {};
 
   mutable std::mutex mutex;
   std::condition_variable changed;
@@ -142,6 +148,9 @@ void Service::State::open() {
       check_wanted(found->second.question);
   };
   pipeline.batch_done = request.batch_done;
+  pipeline.layer_done = [this](std::int64_t done, std::int64_t all, double /*pictures*/) {
+    set_layers(done, all);
+  };
   notes_on_model = notes.all();
 }
 
@@ -205,7 +214,10 @@ Answer Service::State::answer(const Unanswered& one, const PipelineResult& resul
                 .maps = one.maps,
                 .embeds = one.question.embeds,
                 .patch = one.question.patch,
-                .before_step = [&] { check_wanted(one.question); }};
+                .before_step = [&](std::int64_t done, std::int64_t all) {
+                  check_wanted(one.question);
+                  set_layers(done, all);
+                }};
   if (one.classes && !result.error)
     wanted.classes = one.classes->resolve(result.views.best.first(one.classes->num_best()),
                                           /*keep_repeated=*/false);
@@ -250,6 +262,7 @@ void Service::State::deliver(const Done& done, Answer answer) {
     if (answer.record.error) ++counts.failed;
     counts.model_seconds += answer.record.seconds;
   }
+  layers = LayersDone{};
   changed.notify_all();
   done(std::move(answer));
 }
@@ -376,6 +389,8 @@ std::int64_t Service::batch_size() const {
   return std::clamp<std::int64_t>(engine.enough_tokens() / engine.num_tokens(height, width), 1,
                                   kMostAutomaticBatch);
 }
+
+LayersDone Service::layers_done() const { return state_->layers; }
 
 ServiceCounts Service::counts() const {
   const std::lock_guard lock(state_->mutex);

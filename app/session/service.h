@@ -64,6 +64,13 @@ struct ServiceCounts {
   double model_seconds = 0;  ///< of the records
 };
 
+/// The way of the work at hand through layers: a batch's through the model, then a picture's through those that
+/// its maps are made of. 0 of 0 while there is none.
+struct LayersDone {
+  std::int32_t done = 0;
+  std::int32_t all = 0;
+};
+
 class Service {
  public:
   /// Opens the model, on the thread that will run it. Throws what `open_model`, `choose_maps` and
@@ -99,6 +106,7 @@ class Service {
   /// Pictures of the model's own size that are classified together.
   [[nodiscard]] std::int64_t batch_size() const;
   [[nodiscard]] ServiceCounts counts() const;
+  [[nodiscard]] LayersDone layers_done() const;
 
  private:
   struct State;

@@ -227,10 +227,14 @@ const image::Labels& Session::labels() {
   return *labels_;
 }
 
-void Session::hide_for_notes(Progress& progress) {
+void Session::hide_for_notes(Progress& progress, double share) {
   pipeline_.notice = [this, &progress](const std::string& text) {
     progress.hide();
     console_.note(text);
+  };
+  pipeline_.layer_done = [&progress, share](std::int64_t /*done*/, std::int64_t all,
+                                            double pictures) {
+    progress.add_part(share * pictures / static_cast<double>(all));
   };
 }
 
@@ -316,7 +320,7 @@ at::Tensor Session::embedding(const PipelineResult& result) {
 
 void Session::explain(const PipelineResult& result, const Asking& asked, Answer& answer) {
   if (asked.maps.empty() && !asked.embeds && !asked.patch) return;
-  if (asked.before_step) asked.before_step();
+  if (asked.before_step) asked.before_step(0, 0);
   if (asked.embeds) answer.embedding = numbers_of(embedding(result));
   if (const auto& patch = asked.patch)
     answer.patch_row = explainer_->patch_row(result, patch->layer, patch->row, patch->column);

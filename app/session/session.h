@@ -81,8 +81,9 @@ class Session {
 
   /// For `run`; results have no `tensor` unless a command asks for it here.
   [[nodiscard]] PipelineOptions& pipeline() noexcept { return pipeline_; }
-  /// Notes of `run` take the place of that progress.
-  void hide_for_notes(Progress& progress);
+  /// That progress shows how far `run` is, whose pictures are `share` of the work at them, and makes room for
+  /// its notes.
+  void hide_for_notes(Progress& progress, double share = 1);
   /// Every picture through the model: `run_pipeline`.
   PipelineTiming run(const Inputs& inputs, const Done& done) {
     return run_on(engine(), inputs, done);

@@ -60,8 +60,9 @@ Evaluation::Evaluation(const ScoreRequest& wanted, const SetJobs& jobs, const La
       progress_(jobs.command, std::ssize(set.pictures) * looks_, session.console().progress,
                 faithfulness != nullptr ? "looks" : ProgressOptions().unit),
       scores_(set) {
-  session.hide_for_notes(progress_);
-  if (reference != nullptr) reference->hide_for_notes(progress_);
+  const double share = reference != nullptr ? 0.5 : 1;
+  session.hide_for_notes(progress_, share);
+  if (reference != nullptr) reference->hide_for_notes(progress_, share);
   if (faithfulness != nullptr) {
     faithfulness->on_looks([this](std::int64_t looks) { progress_.advance(looks); });
     session.console().note("the model looks " + std::to_string(looks_) +

@@ -12,13 +12,17 @@ namespace hydrascope::app {
 namespace {
 
 constexpr std::int64_t kClassesOnPage = 5;
+constexpr double kShareOfMaps = 0.5;          // of the work at a picture, for the progress
 constexpr double kUsualFramesPerSecond = 25;  // where the container does not say
 
 /// Throws Error where there is none.
 ModelAnswer answer_of(Session& session, const PipelineResult& result,
-                      const std::vector<std::int64_t>& classes, std::int64_t topk) {
-  Answer answer =
-      session.answer(result, {.topk = topk, .maps = session.explained().maps, .classes = classes});
+                      const std::vector<std::int64_t>& classes, std::int64_t topk,
+                      const model::explain::BeforeStep& before_step = {}) {
+  Answer answer = session.answer(result, {.topk = topk,
+                                          .maps = session.explained().maps,
+                                          .classes = classes,
+                                          .before_step = before_step});
   if (answer.record.error) throw Error(*answer.record.error, answer.record.message);
   return {std::move(answer.record), std::move(answer.maps)};
 }
@@ -33,10 +37,11 @@ Visualization::Visualization(VisualizationOptions options, ClassChoice classes, 
       other_(other),
       output_(output),
       progress_(progress),
-      names_(options_.folder, options_.endings, options_.words, options_.recursive) {}
+      names_(options_.folder, options_.endings, options_.words, options_.recursive) {
+  session_.hide_for_notes(progress_, 1 - kShareOfMaps);
+}
 
 void Visualization::add(PipelineResult& result) {
-  ++seen_;
   MapRecord facts;
   static_cast<InputRecord&>(facts) = session_.record(result, 0);
   if (!result.error) {
@@ -60,8 +65,15 @@ void Visualization::explain(PipelineResult& result, MapRecord& facts) {
   const std::vector<std::int64_t> classes =
       classes_.resolve(result.views.best.first(classes_.num_best()), /*keep_repeated=*/is_frame);
   ExplainedInput input;
-  static_cast<ModelAnswer&>(input) =
-      answer_of(session_, result, classes, std::max(kClassesOnPage, classes_.num_best()));
+  double shown = 0;
+  static_cast<ModelAnswer&>(input) = answer_of(
+      session_, result, classes, std::max(kClassesOnPage, classes_.num_best()),
+      [&](std::int64_t done, std::int64_t all) {
+        if (all == 0) return;
+        const double share = kShareOfMaps * static_cast<double>(done) / static_cast<double>(all);
+        if (share > shown) progress_.add_part(share - shown);
+        shown = std::max(shown, share);
+      });
   facts.seconds += seconds_since(begin);
 
   input.facts = facts;
@@ -114,10 +126,6 @@ void Visualization::open_track(const PipelineResult& result, viz::Size frame_siz
       std::make_shared<VideoOutput>(options_.folder / (name + ".heatmap.mp4"), maps,
                                     frames_per_second / static_cast<double>(result.video.stride));
   track_.emplace(Track{result.input.given, frame_size, std::move(video), {}});
-  if (result.video.num_frames > 0) {
-    const std::int64_t stride = result.video.stride;
-    progress_.set_total(seen_ - 1 + (result.video.num_frames + stride - 1) / stride);
-  }
 }
 
 void Visualization::close_track() {

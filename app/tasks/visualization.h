@@ -65,7 +65,6 @@ class Visualization {
   Progress& progress_;
   OutputNames names_;
   std::optional<Track> track_;
-  std::int64_t seen_ = 0;  // results
 };
 
 }  // namespace hydrascope::app

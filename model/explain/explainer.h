@@ -74,8 +74,9 @@ struct ExplainerOptions {
 };
 
 /// Called between the steps of an explanation (a layer, a class, some tokens of gradients), each at
-/// most as long as a layer of the model; an exception of it ends the explanation. May be empty.
-using BeforeStep = std::function<void()>;
+/// most as long as a layer of the model, with the layers that are done and all that the explanation goes
+/// through, one by one; an exception of it ends the explanation. May be empty.
+using BeforeStep = std::function<void(std::int64_t done, std::int64_t all)>;
 
 class Explainer {
  public:

@@ -5,6 +5,7 @@
 #include <ATen/ATen.h>
 
 #include <algorithm>
+#include <array>
 #include <set>
 #include <string>
 
@@ -83,9 +84,12 @@ ImageExplanations::ImageExplanations(ExplainedModel& model, const Tensor& traced
       explanations_(requests.size()) {}
 
 std::vector<Explanation> ImageExplanations::run() {
+  constexpr std::array kMapless{MaplessLayers::skip, MaplessLayers::cosine};
+  for (const std::int64_t layer : model_.layers) layers_ += has_rows(layer) ? 1 : 0;
+  for (const MaplessLayers mapless : kMapless) layers_ += highest_of(rolled_by(mapless)) + 1;
+  layers_ += last_ + 1 - lowest_of(swept());
   for (const std::int64_t layer : model_.layers) explain_rows(layer);
-  for (const MaplessLayers mapless : {MaplessLayers::skip, MaplessLayers::cosine})
-    roll_maps(mapless);
+  for (const MaplessLayers mapless : kMapless) roll_maps(mapless);
   sweep();
   return std::move(explanations_);
 }
@@ -102,6 +106,39 @@ std::vector<std::int64_t> ImageExplanations::classes_of(const Indices& indices) 
   std::set<std::int64_t> classes;
   for (const std::size_t i : indices) classes.insert(requests_[i].class_index);
   return {classes.begin(), classes.end()};
+}
+
+ImageExplanations::Indices ImageExplanations::rolled_by(MaplessLayers mapless) const {
+  return requests_where([&](const Request& request) {
+    return request.method == Method::rollout && request.mapless == mapless;
+  });
+}
+
+std::int64_t ImageExplanations::highest_of(const Indices& rolled) const {
+  std::int64_t highest = -1;
+  for (const std::size_t i : rolled) highest = std::max(highest, requests_[i].layer);
+  return highest;
+}
+
+ImageExplanations::Indices ImageExplanations::swept() const {
+  return requests_where([&](const Request& request) {
+    return needs_all_gradients(request.method) ||
+           (request.method == Method::hydra && !is_of_readout(request));
+  });
+}
+
+std::int64_t ImageExplanations::lowest_of(const Indices& swept) const {
+  std::int64_t lowest = swept.empty() ? last_ + 1 : last_;
+  for (const std::size_t i : swept)
+    lowest = is_rollout(requests_[i].method) ? 0 : std::min(lowest, requests_[i].layer);
+  return lowest;
+}
+
+bool ImageExplanations::has_rows(std::int64_t layer) const {
+  return std::ranges::any_of(requests_, [&](const Request& request) {
+    return request.layer == layer &&
+           (request.method == Method::attention || is_of_readout(request));
+  });
 }
 
 bool ImageExplanations::is_of_readout(const Request& request) const {
@@ -122,7 +159,7 @@ void ImageExplanations::explain_rows(std::int64_t layer) {
   });
   const Indices contributions = requests_where(
       [&](const Request& request) { return request.layer == layer && is_of_readout(request); });
-  if (attention.empty() && contributions.empty()) return;
+  if (!has_rows(layer)) return;
   begin_step();
   const Tensor tokens = model_.tokens_of(traced_, layer);
   const MixerInputs inputs =
@@ -135,6 +172,7 @@ void ImageExplanations::explain_rows(std::int64_t layer) {
   }
   if (!attention.empty()) attend(layer, inputs, rows, attention);
   if (!contributions.empty()) contribute(tokens, inputs, rows, contributions);
+  ++layers_done_;
 }
 
 void ImageExplanations::attend(std::int64_t layer, const MixerInputs& inputs, const Tensor& rows,
@@ -166,14 +204,10 @@ void ImageExplanations::contribute(const Tensor& tokens, const MixerInputs& inpu
 }
 
 void ImageExplanations::roll_maps(MaplessLayers mapless) {
-  const Indices indices = requests_where([&](const Request& request) {
-    return request.method == Method::rollout && request.mapless == mapless;
-  });
+  const Indices indices = rolled_by(mapless);
   // Each rollout starts at its layer; from there on all share queries and keys.
   std::vector<Tensor> rolled(requests_.size());
-  std::int64_t first = -1;
-  for (const std::size_t i : indices) first = std::max(first, requests_[i].layer);
-  for (std::int64_t layer = first; layer >= 0; --layer) {
+  for (std::int64_t layer = highest_of(indices); layer >= 0; --layer, ++layers_done_) {
     begin_step();
     const Tensor tokens = model_.tokens_of(traced_, layer);
     const MixerInputs inputs =
@@ -189,16 +223,11 @@ void ImageExplanations::roll_maps(MaplessLayers mapless) {
 }
 
 void ImageExplanations::sweep() {
-  const Indices indices = requests_where([&](const Request& request) {
-    return needs_all_gradients(request.method) ||
-           (request.method == Method::hydra && !is_of_readout(request));
-  });
+  const Indices indices = swept();
   if (indices.empty()) return;
   const std::vector<std::int64_t> classes = classes_of(indices);
-  std::int64_t lowest = last_;
+  const std::int64_t lowest = lowest_of(indices);
   auto depth_there = GradientSweep::Depth::mixed;
-  for (const std::size_t i : indices)
-    lowest = is_rollout(requests_[i].method) ? 0 : std::min(lowest, requests_[i].layer);
   for (const std::size_t i : indices) {
     if (requests_[i].layer != lowest || is_rollout(requests_[i].method)) continue;
     depth_there = std::max(depth_there, requests_[i].method == Method::gradcam
@@ -206,8 +235,8 @@ void ImageExplanations::sweep() {
                                             : GradientSweep::Depth::values);
   }
   std::vector<Tensor> rolled(requests_.size());
-  GradientSweep gradients(*model_.model, grid_, classes, before_step_);
-  for (std::int64_t layer = last_; layer >= lowest; --layer) {
+  GradientSweep gradients(*model_.model, grid_, classes, [this] { begin_step(); });
+  for (std::int64_t layer = last_; layer >= lowest; --layer, ++layers_done_) {
     const Tensor tokens = model_.tokens_of(traced_, layer);
     const SweptBlock swept =
         gradients.step(tokens, layer > lowest ? GradientSweep::Depth::input : depth_there);

@@ -56,7 +56,7 @@ class ImageExplanations {
   [[nodiscard]] at::Tensor first_row(const at::Tensor& like) const;
 
   void begin_step() const {
-    if (before_step_) before_step_();
+    if (before_step_) before_step_(layers_done_, layers_);
   }
   void explain_rows(std::int64_t layer);
   /// `rows` (1, H, n, N) of the map for the readout's tokens; undefined if these are many or there
@@ -65,6 +65,12 @@ class ImageExplanations {
               const Indices& indices);
   void contribute(const at::Tensor& tokens, const MixerInputs& inputs, const at::Tensor& rows,
                   const Indices& indices);
+  /// Whether a request needs rows of the layer's map.
+  [[nodiscard]] bool has_rows(std::int64_t layer) const;
+  [[nodiscard]] Indices rolled_by(MaplessLayers mapless) const;
+  [[nodiscard]] std::int64_t highest_of(const Indices& rolled) const;  ///< -1 of none
+  [[nodiscard]] Indices swept() const;
+  [[nodiscard]] std::int64_t lowest_of(const Indices& swept) const;  ///< of none the model's depth
   void roll_maps(MaplessLayers mapless);
   void sweep();
   void explain_swept(std::int64_t layer, const at::Tensor& tokens, const SweptBlock& swept,
@@ -85,6 +91,8 @@ class ImageExplanations {
   std::span<const Request> requests_;
   const BeforeStep& before_step_;
   std::vector<Explanation> explanations_;
+  std::int64_t layers_done_ = 0;
+  std::int64_t layers_ = 0;  ///< that `run` goes through: those of rows, of rollouts, of the sweep
 };
 
 }  // namespace hydrascope::model::explain

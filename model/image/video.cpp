@@ -210,6 +210,10 @@ VideoReader::VideoReader(const std::filesystem::path& file, std::int64_t stride)
   state_->by_time = stride <= 0;
   const double frames = state_->source->num_frames();
   if (frames > 0 && frames < kMostFrames) facts.num_frames = static_cast<std::int64_t>(frames);
+  const double step = state_->by_time ? facts.frames_per_second : static_cast<double>(facts.stride);
+  if (step > 0)
+    facts.num_read =
+        static_cast<std::int64_t>(std::ceil(static_cast<double>(facts.num_frames) / step));
 }
 
 std::optional<VideoFrame> VideoReader::next() {

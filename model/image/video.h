@@ -15,6 +15,7 @@ struct VideoFacts {
   double frames_per_second = 0;  ///< the average
   std::int64_t num_frames = 0;   ///< all frames, whatever the stride; some containers guess
   std::int64_t stride = 1;       ///< every how many frames one is read
+  std::int64_t num_read = 0;     ///< frames that will be read, by `num_frames`; 0: not known
   double copy_rate = 0;          ///< see `VideoReader::copy_rate`, if it was asked for
 };
 

@@ -5,6 +5,7 @@
 
 #include <array>
 #include <cstdint>
+#include <functional>
 #include <string>
 #include <vector>
 
@@ -22,6 +23,9 @@ struct ImageBatch {
   std::int64_t width = 0;
   std::array<double, 3> mean{};  ///< for images as bytes
   std::array<double, 3> std{};
+  /// Is told the number of blocks that are done after each of them, on the calling thread, by the CPU's plan
+  /// alone; it must not throw. May be empty.
+  std::function<void(std::int64_t)> block_done = {};
 
   [[nodiscard]] bool is_bytes() const {
     return !images.empty() && images.front().scalar_type() == at::kByte;

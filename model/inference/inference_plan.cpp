@@ -62,20 +62,21 @@ void InferencePlan::prepare(std::int64_t batch, std::int64_t height, std::int64_
 
 EngineOutputs InferencePlan::run(const ImageBatch& batch) {
   const at::Tensor images = batch.stacked();
-  if (options().trace_layers.empty()) return {execute(images, {}), {}};
+  Observers observers;
+  if (batch.block_done) observers.block_done = &batch.block_done;
+  if (options().trace_layers.empty()) return {execute(images, observers), {}};
   EngineOutputs outputs;
-  outputs.tokens = tokens(images, options().trace_layers, &outputs.logits);
+  outputs.tokens = tokens(images, options().trace_layers, &outputs.logits, observers);
   return outputs;
 }
 
 at::Tensor InferencePlan::tokens(const at::Tensor& images, const std::vector<std::int64_t>& layers,
-                                 at::Tensor* logits) {
+                                 at::Tensor* logits, Observers observers) {
   check(images);
   at::Tensor traced = at::empty({images.size(0), std::ssize(layers),
                                  num_tokens(images.size(2), images.size(3)), network_.embed_dim},
                                 at::kFloat);
   const TokenTrace trace{layers, traced.mutable_data_ptr<float>(), /*is_all=*/logits == nullptr};
-  Observers observers;
   observers.trace = &trace;
   at::Tensor result = execute(images, observers);
   if (logits != nullptr) *logits = std::move(result);

@@ -31,7 +31,7 @@ class InferencePlan final : public Engine {
   /// the classifier reads are then set. If `logits` is null, blocks behind the last of `layers` are
   /// not computed. One call at a time.
   at::Tensor tokens(const at::Tensor& images, const std::vector<std::int64_t>& layers,
-                    at::Tensor* logits = nullptr);
+                    at::Tensor* logits = nullptr, Observers observers = {});
 
   [[nodiscard]] EngineDescription describe() const override;
   bool collect_stage_times(StageTimes* times) noexcept override;

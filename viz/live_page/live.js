@@ -48,17 +48,34 @@ async function ask(query, body) {
   }
 }
 
-/** Says how long the server is at work, and how long the last picture took; stops by what it returns. */
+/** The layers that the server's work at hand has been through, and all of them: {done, all}, 0 of 0 where it says none. */
+async function layersOfWork() {
+  const valueOf = (text, name) => Number(text.match(new RegExp(`^${name} (\\d+)$`, 'm'))?.[1] ?? 0);
+  const text = await fetch('metrics').then(response => response.text()).catch(() => '');
+  return {done: valueOf(text, 'hydrascope_work_layers_done'), all: valueOf(text, 'hydrascope_work_layers')};
+}
+
+/**
+ * Says how long the server is at work, at which layer it is, and how long the last picture took; stops by what
+ * it returns.
+ */
 function watch(what) {
   const kMilliseconds = 200;
+  const kTicksOfAQuestion = 3;
+  let layers = {done: 0, all: 0};
+  let ticks = 0;
   clearInterval(watching);
   const bar = document.getElementById('progress');
   const begin = performance.now();
   const tick = () => {
     const seconds = (performance.now() - begin) / 1000;
     if (tookSeconds > 0) bar.value = Math.min(seconds / tookSeconds, 1);
+    else if (layers.all > 0) bar.value = layers.done / layers.all;
+    if (seconds < 1) return;
+    if (ticks++ % kTicksOfAQuestion === 0) layersOfWork().then(found => { layers = found; });
+    const place = layers.all > 0 ? `layer ${layers.done} of ${layers.all}, ` : '';
     const last = tookSeconds > 0 ? `, the last picture took ${tookSeconds.toFixed(1)} s` : '';
-    if (seconds >= 1) document.getElementById('status').value = `${what}: ${Math.floor(seconds)} s${last}`;
+    document.getElementById('status').value = `${what}: ${place}${Math.floor(seconds)} s${last}`;
   };
   say(what);
   bar.removeAttribute('value');

@@ -52,6 +52,7 @@ _FUNCTIONS = {
     "close": (None, [c_void_p]),
     "facts": (c_char_p, [c_void_p]),
     "notes": (c_char_p, [c_void_p]),
+    "layers_done": (c_int64, [c_void_p, POINTER(c_int64)]),
     "label": (c_char_p, [c_void_p, c_int64]),
     "ask": (c_int, [c_void_p, POINTER(Picture), c_size_t, POINTER(c_char_p), c_size_t, c_uint, POINTER(c_void_p)]),
     "free": (None, [c_void_p]),

@@ -16,12 +16,16 @@ class Progress:
         self._total, self._begin, self._width = total, time.monotonic(), 0
         self._is_shown = wanted if wanted is not None else sys.stderr.isatty() or "ipykernel" in sys.modules
 
-    def show(self, done: int) -> None:
+    def show(self, done: int, layers: tuple[int, int] = (0, 0)) -> None:
+        """`layers`: done, and all of the work at hand; one picture says them, as it has no part but these."""
         seconds = time.monotonic() - self._begin
         if not self._is_shown or seconds < _PATIENCE:
             return
         left = f", {seconds / done * (self._total - done):.0f} s left" if self._total and done else ""
-        self._say(f"{done}{f' of {self._total}' if self._total else ''} pictures, {seconds:.0f} s{left}")
+        if self._total == 1 and layers[1]:
+            self._say(f"layer {layers[0]} of {layers[1]}, {seconds:.0f} s")
+        else:
+            self._say(f"{done}{f' of {self._total}' if self._total else ''} pictures, {seconds:.0f} s{left}")
 
     def _say(self, text: str) -> None:
         sys.stderr.write(f"\r{text.ljust(self._width)}")

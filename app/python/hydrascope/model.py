@@ -205,9 +205,11 @@ class Model:
             is_done = False
             while not is_done:  # a large picture takes minutes, and what is to be said of it is said before
                 is_done = bool(futures.wait([asked], _LOOK_FOR_NOTES).done)
-                shown.show(len(answers))
                 with self._opened(is_part=True) as handle:
+                    layers = ctypes.c_int64()
+                    layers_done = self._library.layers_done(handle, layers)
                     self._say_notes(handle)
+                shown.show(len(answers), (layers_done, layers.value))
             piece = asked.result()
             for answer in piece:
                 if answer.error is not None and is_strict:

@@ -5,6 +5,7 @@
 #include "model/inference/cpu/stage_times.h"
 
 #include <cstdint>
+#include <functional>
 #include <vector>
 
 namespace hydrascope::model::inference {
@@ -25,6 +26,8 @@ struct Observers {
   /// Raised to the largest values of the run; empty before the first. For calibration: allocates.
   ChannelRanges* ranges = nullptr;
   const TokenTrace* trace = nullptr;
+  /// Called by `run`'s caller after each block with the number of blocks that are done; must not throw.
+  const std::function<void(std::int64_t)>* block_done = nullptr;
 };
 
 }  // namespace hydrascope::model::inference

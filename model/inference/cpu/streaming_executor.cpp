@@ -228,6 +228,8 @@ void StreamingExecutor<T>::run(const float* images, std::int64_t count, float* l
     } else {
       run_tiles(0, extent_.tiles_before(live));
     }
+    if (observers.block_done != nullptr)
+      (*observers.block_done)(static_cast<std::int64_t>(layer) + 1);
   }
   const auto finish = [&](std::int64_t image, int thread) {
     StageClock clock = clock_of(thread);

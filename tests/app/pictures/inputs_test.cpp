@@ -509,7 +509,8 @@ class InputCountTest : public ::testing::Test {
   std::string path(const char* name) const { return (folder_.path() / name).string(); }
 
   /// The progress line once it has a total, or, without one, the line that it goes on with.
-  std::string shown(std::vector<std::string> words, bool recursive, bool has_total) {
+  std::string shown(std::vector<std::string> words, bool recursive, bool has_total,
+                    const std::vector<image::VideoFacts>& videos = {}) {
     ProgressOptions options;
     options.style = ProgressStyle::bar;
     double now = 0;
@@ -523,6 +524,7 @@ class InputCountTest : public ::testing::Test {
       progress.advance();
       count.begin();
       count.begin();
+      for (const image::VideoFacts& video : videos) count.add_video(video);
       do {
         out.str("");
         progress.advance(0);
@@ -546,6 +548,29 @@ TEST_F(InputCountTest, FoldersListsAndPatternsHaveATotal) {
   EXPECT_THAT(shown({"@" + path("list.txt")}, false, true), HasSubstr("1/3 "));
   EXPECT_THAT(shown({all, path("a.jpg"), path("missing.jpg")}, true, true), HasSubstr("1/5 "))
       << "what fails is an input, too";
+}
+
+TEST_F(InputCountTest, AVideoCountsItsFramesOnceTheyAreKnown) {
+  const image::VideoFacts known{.num_frames = 70, .stride = 10, .num_read = 7};
+  const std::string folder = folder_.path().string();
+  EXPECT_THAT(shown({path("clip/d.mp4")}, false, true, {known}), HasSubstr("1/7 "));
+  EXPECT_THAT(shown({folder, path("clip/d.mp4")}, false, true, {known}), HasSubstr("1/9 "));
+  EXPECT_THAT(shown({path("clip/d.mp4")}, false, false, {{}}), HasSubstr("1 images  "))
+      << "the file does not say them";
+  EXPECT_THAT(shown({path("clip/d.mp4"), path("clip/d.mp4")}, false, false, {known}),
+              HasSubstr("1 images  "))
+      << "one of two has not come";
+}
+
+TEST_F(InputCountTest, APictureIsATotalBeforeItIsThere) {
+  ProgressOptions options;
+  options.style = ProgressStyle::bar;
+  options.seconds = [now = 0.0]() mutable { return now += 1; };
+  std::ostringstream out;
+  Progress progress(options, out);
+  const InputCount count({path("a.jpg")}, false, progress);
+  progress.add_part(0.5);
+  EXPECT_THAT(out.str(), HasSubstr("0/1  50 %"));
 }
 
 TEST_F(InputCountTest, WhatCanBeReadOnceOrHasUnknownFramesHasNone) {

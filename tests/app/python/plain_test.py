@@ -156,6 +156,9 @@ class Library:
     def facts(self, _: int) -> bytes:
         return json.dumps({"notes": self.noted}).encode()
 
+    def layers_done(self, _: int, __: object) -> int:
+        return 0
+
     def notes(self, _: int) -> bytes:
         return json.dumps(self.noted).encode()
 
@@ -252,6 +255,16 @@ class Notes(unittest.TestCase):
                 model.classify([__file__] * 40, progress=wanted)
             self.assertEqual((text in shown.getvalue(), bool(shown.getvalue())), (True, bool(text)))
             self.assertTrue(shown.getvalue() == "" or shown.getvalue().endswith(" \r"))
+
+    def test_one_picture_says_its_layers(self) -> None:
+        shown = io.StringIO()
+        with mock.patch.object(sys, "stderr", shown), mock.patch.object(_progress, "_PATIENCE", 0):
+            progress = _progress.Progress(1, True)
+            progress.show(0)
+            progress.show(0, (5, 12))
+            progress.end()
+        self.assertIn("0 of 1 pictures", shown.getvalue())
+        self.assertIn("layer 5 of 12, 0 s", shown.getvalue())
 
     def test_a_failed_picture_is_one_of_the_answers(self) -> None:
         self.library.may_answer.set()

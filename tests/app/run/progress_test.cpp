@@ -188,6 +188,25 @@ TEST_F(ProgressTest, TimeOfWorkThatFollowsIsLeftToo) {
   EXPECT_THAT(shown(), EndsWith("0:40 left of 0:50\n"));
 }
 
+/// A large picture is long work by itself: its layers are parts of it.
+TEST_F(ProgressTest, PartsOfAPictureSayTheTimeLeft) {
+  Progress progress(options(ProgressStyle::lines, 2), out_);
+  now_ += 3;
+  progress.add_part(0.25);
+  EXPECT_EQ(shown(), "classify: 0/2  12 %  0.08 images/s  0:21 left of 0:24\n");
+  now_ += 9;
+  progress.add_part(0.75);
+  progress.advance();
+  now_ += 3;
+  progress.add_part(0.5);
+  EXPECT_EQ(shown(), "classify: 1/2  75 %  0.10 images/s  0:05 left of 0:20\n")
+      << "what is counted is no part any more";
+  progress.advance(1);
+  now_ += 10;
+  progress.advance(0);
+  EXPECT_EQ(shown(), "classify: 2/2  100 %  0.08 images/s  0:00 left of 0:25\n");
+}
+
 TEST(AboutTest, NamesTheUnitThatFits) {
   EXPECT_EQ(about(8.2), "about 9 s");
   EXPECT_EQ(about(99), "about 99 s");

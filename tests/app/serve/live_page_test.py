@@ -122,6 +122,16 @@ class OneModel(LivePage):
         self.assertEqual(self.js("document.getElementById('layer').max"), "11")
         self.assertEqual(self.js("document.querySelector('[data-aspect=class] select').options.length"), 3)
 
+    def test_long_work_says_its_layer(self):
+        self.js("(() => { const {fetch} = window; window.fetch = (target, ...more) => target === 'metrics' ?"
+                "Promise.resolve(new Response('hydrascope_work_layers 13\\nhydrascope_work_layers_done 5\\n')) :"
+                "new Promise(done => setTimeout(() => done(fetch(target, ...more)), 2500)); })()")
+        self.give(PHOTO)
+        self.browser.wait_for("document.getElementById('status').value.includes('layer 5 of 13, 1 s')")
+        self.assertAlmostEqual(self.js("document.getElementById('progress').value"), 5 / 13)
+        self.browser.wait_for(DRAWN)
+        self.assertFalse(self.js("document.getElementById('progress').checkVisibility()"))
+
     def test_a_picture_that_the_browser_cannot_show(self):
         tiff = PICTURES / "good/lzw.tif"
         self.give(tiff, "image/tiff")

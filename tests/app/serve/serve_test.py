@@ -335,6 +335,7 @@ class Http(OfOneServer):
         self.assertEqual(grown["hydrascope_batch_images_sum"], 1)
         self.assertEqual(grown['hydrascope_batch_seconds_bucket{le="+Inf"}'], grown["hydrascope_batch_seconds_count"])
         self.assertEqual(after["hydrascope_queue_requests"], 0)
+        self.assertEqual((after["hydrascope_work_layers"], after["hydrascope_work_layers_done"]), (0, 0))
         self.assertGreater(after["process_resident_memory_bytes"], 1e7)
         with contextlib.suppress(ImportError):
             from prometheus_client.parser import text_string_to_metric_families  # pylint: disable=import-outside-toplevel

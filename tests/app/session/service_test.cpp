@@ -260,6 +260,25 @@ TEST(ServiceTest, WhatNobodyWaitsForIsNotComputed) {
   }
 }
 
+TEST(ServiceTest, LayersOfTheWorkAtHandAreTold) {
+  Service service(request_of(Words{"--layer all"}, true));
+  std::vector<std::pair<int, int>> told;
+  Question question = about(ppm(64, 64));
+  question.maps = MapQuestion{};
+  question.given_up = [&] {
+    const LayersDone layers = service.layers_done();
+    if (told.empty() || told.back() != std::pair(layers.done, layers.all))
+      told.emplace_back(layers.done, layers.all);
+    return false;
+  };
+  ASSERT_EQ(service.ask(question).get().maps.size(), 12U);
+  // Before the batch, behind it, and in the maps: the last layer's map has a way of its own.
+  std::vector<std::pair<int, int>> wanted{{0, 0}, {12, 12}};
+  for (int done = 0; done < 13; ++done) wanted.emplace_back(done, 13);
+  EXPECT_EQ(told, wanted);
+  EXPECT_EQ(service.layers_done().all, 0) << "there is none";
+}
+
 TEST(ServiceTest, MapsOfAQuestionAreLimited) {
   ServiceRequest request = request_of(Words{"--layer 10,11"}, true);
   request.most_maps = 4;

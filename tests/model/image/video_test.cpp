@@ -80,6 +80,9 @@ TEST_F(Video, Stride) {
 TEST_F(Video, SaysHowManyFramesThereAre) {
   EXPECT_EQ(VideoReader(file_, 1).facts().num_frames, 6);
   EXPECT_EQ(VideoReader(file_, 4).facts().num_frames, 6);
+  EXPECT_EQ(VideoReader(file_, 1).facts().num_read, 6);
+  EXPECT_EQ(VideoReader(file_, 4).facts().num_read, 2);
+  EXPECT_EQ(VideoReader(file_, 0).facts().num_read, 1) << "0.6 seconds";
 }
 
 TEST_F(Video, ErrorsComeWithoutOutput) {

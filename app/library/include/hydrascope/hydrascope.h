@@ -88,6 +88,9 @@ HYDRASCOPE_API const char* hydrascope_facts(const hydrascope_model* model);
 /* JSON: the notes that the command line would have printed by now, the notes of `facts` and what came to
    them while pictures were computed. Lives until this thread's next call. */
 HYDRASCOPE_API const char* hydrascope_notes(const hydrascope_model* model);
+/* How far the work at hand is, from any thread: the layers of the model that a batch has passed, then the layers
+   that the maps of a picture have been through. `all` has their number, 0 while nothing is computed. */
+HYDRASCOPE_API int64_t hydrascope_layers_done(const hydrascope_model* model, int64_t* all);
 /* Of a class from 0 on; null where there is none. */
 HYDRASCOPE_API const char* hydrascope_label(const hydrascope_model* model, int64_t index);
 

@@ -11,6 +11,8 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
+#include <numeric>
 #include <random>
 #include <utility>
 #include <variant>
@@ -208,6 +210,22 @@ TEST_P(StreamingExecutorTest, FewerImagesThanPlannedAreServed) {
   const std::vector<float> three = logits_of(network, 6, 5, 3, 3, 2);
   std::vector<float> two = logits_of(network, 6, 5, 3, 2, 2);
   expect_near(two, {three.begin(), three.begin() + 2 * kClasses}, 0);
+}
+
+TEST(StreamingExecutorOptions, EachBlockIsToldWhenItIsDone) {
+  const Network network = make_network(Storage::float32, false);
+  kernels::device::ThreadTeam team(2);
+  const auto images = random_values(2 * 3 * 6 * 5 * kPatch * kPatch, 1, 30);
+  std::vector<float> logits(2 * kClasses);
+  std::vector<std::int64_t> told;
+  const std::function<void(std::int64_t)> tell = [&](std::int64_t done) { told.push_back(done); };
+  Observers observers;
+  observers.block_done = &tell;
+  run(make_executor(network, make_geometry(network, {1, 6, 5}), 2, team), images, 2, logits,
+      observers);
+  std::vector<std::int64_t> all(network.blocks.size());
+  std::iota(all.begin(), all.end(), 1);
+  EXPECT_EQ(told, all);
 }
 
 TEST(StreamingExecutorOptions, QuantisedLayersAndTheirRanges) {
