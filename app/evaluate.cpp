@@ -146,7 +146,7 @@ int run_over_set(const EvaluateRequest& request) {
   if (faithfulness) results.add_part("faithfulness", faithfulness->report().report());
   if (jobs.scores && set.has_labels) add_score_tables(score, scores, labels, results);
   evaluation.write_errors(labels);
-  results.gallery = [&] { return evaluation.surest_errors(labels); };
+  results.galleries = [&] { return evaluation.surest_errors(labels); };
   if (!score.html.empty()) results.save(score.html, "`html`");
   results.write(request.output.format, output.stream(), notice);
   output.close();

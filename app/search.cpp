@@ -2,31 +2,32 @@
 #include "app/command.h"
 #include "app/options/option_builders.h"
 #include "app/pictures/inputs.h"
+#include "app/results/report.h"
 #include "app/results/table.h"
 #include "app/run/console.h"
 #include "app/run/output_file.h"
-#include "app/run/progress.h"
-#include "app/run/signal_stop.h"
 #include "app/run/terminal_text.h"
 #include "app/run/usage_error.h"
 #include "app/session/session.h"
 #include "app/specs/requests.h"
 #include "app/tasks/features.h"
+#include "app/tasks/record_run.h"
 #include "kernels/stopwatch.h"
+#include "model/image/decode.h"
+#include "viz/picture/encode.h"
 
-#include <istream>
+#include <filesystem>
 #include <memory>
-#include <optional>
 #include <string>
 #include <thread>
-#include <unistd.h>
 #include <utility>
+#include <vector>
 
 namespace hydrascope::app {
 namespace {
 
 constexpr const char* kMatchColumns =
-    "input rank=/matches/rank name=/matches/name label=/matches/label "
+    "input frame time rank=/matches/rank name=/matches/name label=/matches/label "
     "similarity=/matches/similarity seconds error_code=/error/code error_message=/error/message";
 
 SearchRequest search_request(const ParsedOptions& options) {
@@ -38,7 +39,17 @@ SearchRequest search_request(const ParsedOptions& options) {
   request.model.may_lack_classes = true;
   request.store = request.words.front();
   request.words.erase(request.words.begin());
+  std::string& file = request.output.file;
+  const auto sheet = viz::find_image_format(file);
+  if (sheet) viz::require_encoder(*sheet);
+  if (sheet || request.output.format == Format::html) check_output_file(file, "`output`");
+  if (sheet) request.sheet = std::exchange(file, "");
   return request;
+}
+
+std::string label_of(const VectorStore& store, const Neighbour& one) {
+  const std::int64_t index = store.class_of(one.index);
+  return index < 0 ? "" : store.labels()[static_cast<std::size_t>(index)];
 }
 
 /// The record and its text for people.
@@ -47,6 +58,8 @@ std::pair<OrderedJson, std::string> record_of(const PipelineResult& result,
                                               const std::vector<Neighbour>& found, bool color) {
   InputRecord head;
   head.input = result.input.given;
+  head.frame = result.frame;
+  head.time = result.time;
   head.error = result.error;
   head.message = spelled(result.message);
   OrderedJson json = begin_json(head);
@@ -58,12 +71,10 @@ std::pair<OrderedJson, std::string> record_of(const PipelineResult& result,
     const std::string name(store.name_of(one.index));
     OrderedJson match = {{"rank", std::ssize(matches) + 1}};
     add_path(match, "name", name);
-    std::string label;
-    if (const std::int64_t index = store.class_of(one.index); index >= 0)
-      label = store.labels()[static_cast<std::size_t>(index)];
+    const std::string label = label_of(store, one);
     if (!label.empty()) match["label"] = label;
     match["similarity"] = rounded(one.similarity);
-    text += "  " + std::to_string(std::ssize(matches) + 1) + "  " + decimal(one.similarity, 4) +
+    text += "  " + std::to_string(std::ssize(matches) + 1) + "  " + fixed(one.similarity, 4) +
             "  " + printable(name) + (label.empty() ? "" : "  " + printable(label)) + "\n";
     matches.push_back(std::move(match));
   }
@@ -72,11 +83,99 @@ std::pair<OrderedJson, std::string> record_of(const PipelineResult& result,
   return {json, text};
 }
 
+/// Each input beside the stored pictures that are nearest to it, for a page or a contact sheet.
+class MatchGalleries {
+ public:
+  MatchGalleries(const VectorStore& store, image::DecodeOptions decode)
+      : store_(store), decode_(std::move(decode)) {}
+
+  /// Takes the input's pixels. A stored picture is read anew, by its name; without its file it is grey.
+  void add(PipelineResult& result, const std::vector<Neighbour>& found) {
+    constexpr std::size_t kMostPictures = 600;  // of 200 kB each
+    if (num_pictures_ + 1 + found.size() > kMostPictures) {
+      ++num_left_out_;
+      return;
+    }
+    num_pictures_ += 1 + found.size();
+    std::string name = result.input.given;
+    if (result.frame) name += " frame " + std::to_string(*result.frame);
+    image::Picture& pixels = result.pixels;
+    Gallery& gallery = galleries_.emplace_back(Gallery{"Nearest to " + name, {}});
+    gallery.pictures.push_back(
+        {name, thumbnail({pixels.width, pixels.height, std::move(pixels.rgb)}), {"searched for"}});
+    for (const Neighbour& one : found) {
+      const std::string file(store_.name_of(one.index));
+      std::vector<std::string> caption{"similarity " + fixed(one.similarity, 4)};
+      if (const std::string label = label_of(store_, one); !label.empty()) caption.push_back(label);
+      gallery.pictures.push_back({file, stored_picture(file), std::move(caption)});
+    }
+  }
+  [[nodiscard]] std::vector<std::string> notes() const {
+    std::vector<std::string> notes;
+    if (num_missing_ > 0)
+      notes.push_back(std::to_string(num_missing_) + " stored " +
+                      (num_missing_ == 1 ? "picture is" : "pictures are") + " grey, the first is " +
+                      first_missing_);
+    if (num_left_out_ > 0)
+      notes.push_back("the first " + std::to_string(galleries_.size()) + " inputs are shown, " +
+                      std::to_string(num_left_out_) + " are not");
+    return notes;
+  }
+  [[nodiscard]] bool empty() const noexcept { return num_pictures_ == 0; }
+  /// Once.
+  std::vector<Gallery> take() { return std::exchange(galleries_, {}); }
+
+ private:
+  viz::Canvas stored_picture(const std::string& name) {
+    const std::string path = path_of_address(name);
+    const std::filesystem::path file = path.empty() ? name : path;
+    std::error_code ignored;
+    try {
+      // A pipe or a device of that name would be waited for.
+      if (std::filesystem::exists(file, ignored) &&
+          !std::filesystem::is_regular_file(file, ignored))
+        throw Error(ErrorCode::unreadable, "is no file", name);
+      image::Picture picture = image::read_picture(file, decode_);
+      return thumbnail({picture.width, picture.height, std::move(picture.rgb)});
+    } catch (const Error& error) {
+      constexpr viz::Color kGrey{200, 200, 200};
+      if (num_missing_++ == 0) first_missing_ = name + ": " + error.what();
+      return viz::filled(kGalleryEdge, kGalleryEdge * 3 / 4, kGrey);
+    }
+  }
+
+  const VectorStore& store_;
+  image::DecodeOptions decode_;
+  std::vector<Gallery> galleries_;
+  std::size_t num_pictures_ = 0;
+  std::size_t num_left_out_ = 0;
+  std::size_t num_missing_ = 0;
+  std::string first_missing_;
+};
+
+/// The page, and what a contact sheet is made of.
+Report report_of(const Session& session, const VectorStore& store, MatchGalleries& galleries) {
+  Report report("hydrascope search: " + store.file());
+  report.line = session.source().name + " \u00b7 " + store.facts().features + " \u00b7 " +
+                std::to_string(store.size()) + " stored pictures";
+  report.add("store", store.file());
+  report.add("stored_pictures", store.size());
+  report.add("model", session.source().name);
+  report.add("attention", store.facts().attention);
+  report.add("features", store.facts().features);
+  report.add("transform", store.facts().transform);
+  report.add("device", session.facts().device);
+  report.add("precision", session.facts().precision);
+  report.notes = galleries.notes();
+  report.galleries = [&] { return galleries.take(); };
+  return report;
+}
+
 }  // namespace
 
 int run_search(const ParsedOptions& options) {
   refuse_shares();
-  SearchRequest request = search_request(options);
+  const SearchRequest request = search_request(options);
   const VectorStore store(request.store);
   store.require_one_vector_each();
   const std::string features = store.facts().features;
@@ -89,40 +188,37 @@ int run_search(const ParsedOptions& options) {
   session->announce();
   const std::jthread decoders = image::prepare_to_decode(request.words);
   session->load({.embeddings = true});
+  const bool is_page = request.output.format == Format::html;
+  const bool shows = is_page || !request.sheet.empty();
+  session->pipeline().keep_picture = shows;
 
-  OutputFile output(request.output.file);
-  RecordStream records(request.output.format, output.stream(), kMatchColumns, "matches");
-  StoppableInput standard_input_buffer(STDIN_FILENO);
-  std::istream standard_input(&standard_input_buffer);
-  InputStream inputs(request.words, request.recursive, standard_input);
-  Progress progress("search", std::nullopt, request.console.progress);
-  session->hide_for_notes(progress);
-  std::int64_t failed = 0;
-  const PipelineTiming timing = session->run(
-      [&] { return inputs.next(); },
-      [&](PipelineResult& result) {
-        const Clock::time_point begin = Clock::now();
-        std::vector<Neighbour> found;
-        if (!result.error) found = store.nearest(result.features.unsqueeze(0), request.top).front();
-        result.seconds += seconds_since(begin);
-        const auto [json, text] = record_of(result, store, found, request.console.color);
-        progress.hide();
-        records.write(json, text);
-        progress.advance();
-        if (result.error) {
-          print_failure(Error(*result.error, result.message, result.input.given));
-          ++failed;
-        }
-        return !(result.error && request.run.fail_fast) && static_cast<bool>(output.stream());
-      });
-  progress.finish();
-  for (const std::string& note : inputs.passed().notes()) request.console.note(note);
-  records.finish();
-  output.close();
-  session->describe(timing);
-  if (stop_requested()) return exit_code_after_stop(kExitOk);
-  if (failed > 0) return request.run.fail_fast ? kExitFailed : kExitSomeInputsFailed;
-  return kExitOk;
+  MatchGalleries galleries(store, session->pipeline().decode);
+  std::vector<std::string> failures;
+  const auto record = [&](PipelineResult& result) {
+    const Clock::time_point begin = Clock::now();
+    std::vector<Neighbour> found;
+    if (!result.error) found = store.nearest(result.features.unsqueeze(0), request.top).front();
+    result.seconds += seconds_since(begin);
+    if (shows && result.error)
+      failures.push_back(error_line(Error(*result.error, result.message, result.input.given)));
+    else if (shows)
+      galleries.add(result, found);
+    return record_of(result, store, found, request.console.color);
+  };
+  const int code = write_records(
+      *session, request,
+      {.command = "search", .columns = kMatchColumns, .each = "matches", .record = record});
+  if (!shows) return code;
+  for (const std::string& note : galleries.notes()) request.console.note("note: " + note);
+  Report report = report_of(*session, store, galleries);
+  report.notes.insert(report.notes.end(), failures.begin(), failures.end());
+  if (is_page) {
+    OutputFile output(request.output.file);
+    report.write(Format::html, output.stream());
+    output.close();
+  }
+  if (!request.sheet.empty() && !galleries.empty()) report.save(request.sheet, "`output`");
+  return code;
 }
 
 }  // namespace hydrascope::app

@@ -7,7 +7,9 @@
 #include "app/run/console.h"
 #include "app/run/progress.h"
 #include "app/run/signal_stop.h"
+#include "app/run/usage_error.h"
 #include "app/session/session.h"
+#include "app/tasks/features.h"
 #include "app/tasks/visualization.h"
 #include "app/visualize/output_stage.h"
 #include "app/visualize/visualize_options.h"
@@ -63,8 +65,11 @@ std::size_t most_maps(const MapSelection& selection, const ClassChoice& classes)
 int run_visualize(const ParsedOptions& options) {
   const VisualizeRequest request = visualize_request(options);
   const Console& console = request.console;
-  const std::unique_ptr<Session> session = Session::open(request);
+  const std::unique_ptr<Session> session = open_session(request, request.vote);
   if (!session) return kExitOk;
+  if (!request.vote.store.empty() && !session->source().class_vectors_of)
+    throw UsageError("holds other features than the classifier is given, and no map explains them",
+                     "`knn` " + request.vote.store, "`features` pooled");
   const std::vector<std::string>& words = request.words;
   require_inputs(words, "visualize");
   ClassChoice classes(request.classes, request.topk, session->labels());

@@ -8,6 +8,7 @@
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/matmul.h>
+#include <torch/nn/functional/normalization.h>
 
 #include <cstring>
 #include <utility>
@@ -15,8 +16,6 @@
 
 namespace hydrascope::app {
 namespace {
-
-constexpr double kLeastLength = 1e-12;
 
 double number_of(const checkpoint::Metadata& metadata, const std::string& key, double fallback,
                  const std::string& subject) {
@@ -65,7 +64,7 @@ void use_class_vectors(const std::string& file, ModelSource& source) {
   std::memcpy(unit.mutable_data_ptr(), vectors->data.data(), vectors->data.size());
   if (!unit.isfinite().all().item<bool>())
     throw UsageError("has values that are no numbers", subject);
-  unit = unit / unit.norm(2, {1}, /*keepdim=*/true).clamp_min(kLeastLength);
+  unit = torch::nn::functional::normalize(unit);
   const double scale = number_of(metadata, "logit_scale", 1, subject);
   const double bias = number_of(metadata, "logit_bias", 0, subject);
 
@@ -75,8 +74,7 @@ void use_class_vectors(const std::string& file, ModelSource& source) {
       .model = source.config,
       .features = of_projection ? model::Features::projected : model::Features::pooled,
       .answer = [unit, scale, bias](const at::Tensor& features, const at::Tensor&) {
-        const at::Tensor norms = features.norm(2, {1}, /*keepdim=*/true).clamp_min(kLeastLength);
-        return at::matmul(features / norms, unit.t()) * scale + bias;
+        return at::matmul(torch::nn::functional::normalize(features), unit.t()) * scale + bias;
       }};
   source.class_lines.clear();
   for (const std::string& line : lines) source.class_lines += line + '\n';

@@ -7,6 +7,7 @@
 #include "model/config/config.h"
 #include "model/inference/feature_engine.h"
 
+#include <functional>
 #include <optional>
 #include <string>
 #include <vector>
@@ -28,6 +29,8 @@ struct ModelSource {
   std::string class_lines = {};  ///< the names of these classes, the lines of a label file
   at::Tensor class_vectors =
       {};  ///< (classes, D) float32, which maps explain; undefined without any
+  /// The same where they depend on the picture: of its feature (D) float32; empty without any.
+  std::function<at::Tensor(const at::Tensor&)> class_vectors_of = {};
   /// For a remark on sizes far above it; nothing where the file says that the model learned others.
   std::optional<TrainedSize> trained_size;
 };

@@ -7,7 +7,6 @@
 
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
-#include <ATen/core/grad_mode.h>
 
 #include <algorithm>
 #include <utility>
@@ -100,15 +99,11 @@ model::explain::Explainer make_explainer(std::uint64_t seed, const ModelSource& 
     for (const std::int64_t layer : layers)
       model::fill(modules.block(layer), loading.weights(), model::block_prefix(layer));
     model::fill(modules, loading.weights(), "", model::is_outside_blocks);
-    if (!source.class_vectors.defined()) return;
-    const at::NoGradGuard no_grad;
-    for (auto& [name, tensor] : model::named_tensors(modules)) {
-      if (name == "head.weight" || name == "head_dist.weight") tensor.copy_(source.class_vectors);
-      if (name == "head.bias" || name == "head_dist.bias") tensor.zero_();
-    }
   };
   model::seed_generators(seed);
-  return {source.config, requests, fill, {device}};
+  model::explain::Explainer explainer(source.config, requests, fill, {device});
+  if (source.class_vectors.defined()) explainer.set_class_vectors(source.class_vectors);
+  return explainer;
 }
 
 }  // namespace hydrascope::app

@@ -161,6 +161,26 @@ PicturesRequest pictures_request(const ParsedOptions& options, AutoExif exif,
   return request;
 }
 
+VoteRequest vote_request(const ParsedOptions& options, const PicturesRequest& request) {
+  VoteRequest vote;
+  options.fill(vote);
+  if (vote.store.empty()) {
+    // A configuration that was dumped holds the default.
+    if (vote.share || vote.k != VoteRequest{}.k)
+      throw UsageError("stored pictures vote, and there are none",
+                       vote.share ? "`knn_mix`" : "`knn_k`", "add `knn` STORE");
+    return vote;
+  }
+  const auto& views = request.transform.views;
+  if (views && views->value.have_places)
+    throw UsageError("a vector is of one view",
+                     "`knn` with " + views->origin + " " + std::string(views->value.name),
+                     "`views` whole or native");
+  if (!request.model.classes.empty())
+    throw UsageError("two answers to what the classes are", "`knn` with `classes`");
+  return vote;
+}
+
 WeightsRequest weights_request(const ParsedOptions& options) {
   WeightsRequest request;
   options.fill(request);

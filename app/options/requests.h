@@ -125,6 +125,16 @@ struct PicturesRequest {
   LabelType label_type = LabelType::name;
   OutputRequest output;
 };
+/// `--knn`: the nearest stored pictures vote in the place of the classifier.
+struct VoteRequest {
+  std::string store = {};
+  std::int64_t k = 20;
+  /// The share of the vote beside the classifier's own probabilities; without it the vote alone answers.
+  std::optional<double> share = {};
+};
+/// The vote over the pictures of `request`. Throws Error(invalid_argument) for options that do not go together.
+VoteRequest vote_request(const ParsedOptions& options, const PicturesRequest& request);
+
 /// The request of a command that sees each picture in one view: nothing is looked at closer by default.
 PicturesRequest one_view_request(const ParsedOptions& options, AutoExif exif);
 /// `one_view`: options beside which pictures are not looked at closer by default.

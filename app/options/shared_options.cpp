@@ -78,6 +78,17 @@ std::vector<Option> class_vector_options() {
             into(&ModelRequest::classes), takes("FILE"), reads)});
 }
 
+std::vector<Option> vote_options() {
+  return in_group(
+      "Labels", Role::task,
+      {text("knn", "answer by the nearest labelled pictures of a store of `embed`",
+            into(&VoteRequest::store), takes("STORE"), reads, role(Role::source)),
+       integer("knn-k", "number of pictures that vote", into(&VoteRequest::k), takes("K"),
+               by_default("20"), at_least(1)),
+       number("knn-mix", "share of --knn beside the classifier's answer", into(&VoteRequest::share),
+              takes("SHARE"), otherwise("all"), at_least(0), at_most(1))});
+}
+
 std::vector<Option> new_head_options() {
   return in_group(
       "Model", Role::model,

@@ -1,8 +1,12 @@
 #include "app/results/report.h"
 
 #include "app/results/file_extension.h"
+#include "app/run/assets.h"
 #include "app/run/output_file.h"
 #include "app/run/terminal_text.h"
+#include "viz/figure/figure.h"
+#include "viz/picture/encode.h"
+#include "viz/text/font.h"
 
 #include <algorithm>
 #include <iterator>
@@ -24,6 +28,27 @@ std::vector<viz::ChartLine> lines_of(const ResultTable& table, std::string_view 
     line->points.emplace_back(number(row.at(std::string(x))), number(row.at(std::string(y))));
   }
   return lines;
+}
+
+viz::Canvas thumbnail(const viz::Canvas& picture) {
+  return viz::fitted(picture, kGalleryEdge, kGalleryEdge);
+}
+
+viz::Canvas contact_sheet(std::span<const Gallery> galleries, int columns) {
+  viz::FigureStyle style;
+  style.columns = columns;
+  style.panel_width = style.panel_height = kGalleryEdge;
+  std::vector<viz::Panel> panels;
+  for (const Gallery& gallery : galleries) {
+    while (panels.size() % static_cast<std::size_t>(columns) != 0)
+      panels.push_back({viz::filled(1, 1, style.background), {}, std::nullopt});
+    for (const viz::GalleryPicture& each : gallery.pictures) {
+      std::vector<std::string> lines{viz::short_name(each)};
+      lines.insert(lines.end(), each.caption.begin(), each.caption.end());
+      panels.push_back({each.picture, std::move(lines), std::nullopt});
+    }
+  }
+  return viz::make_figure(panels, style, viz::Font(bundled_fonts()));
 }
 
 Report Report::of(std::string title, ResultTable table) {
@@ -122,10 +147,10 @@ std::string Report::page() const {
   for (const std::string& note : notes) page.add_warning(note);
   for (const std::string& remark : remarks) page.add_paragraph(remark);
   if (!charts.empty()) page.add_charts(charts);
-  if (gallery && !made_gallery_) made_gallery_ = gallery();
-  if (made_gallery_ && !made_gallery_->pictures.empty()) {
-    page.add_heading(made_gallery_->title);
-    page.add_gallery(made_gallery_->pictures);
+  for (const Gallery& gallery : made_galleries()) {
+    if (gallery.pictures.empty()) continue;
+    page.add_heading(gallery.title);
+    page.add_gallery(gallery.pictures);
   }
   for (const NamedTable& each : tables_) {
     if ((each.places & kOnPage) == 0 || each.table.size() == 0) continue;
@@ -137,12 +162,26 @@ std::string Report::page() const {
   return page.html();
 }
 
+const std::vector<Gallery>& Report::made_galleries() const {
+  if (!made_galleries_) made_galleries_ = galleries ? galleries() : std::vector<Gallery>();
+  return *made_galleries_;
+}
+
 void Report::save(const std::string& file, const std::string& option) const {
+  constexpr std::size_t kMostColumns = 6;
   OutputFile output(file, option);
-  if (lower_extension(file) == ".svg")
+  if (const auto format = viz::find_image_format(file)) {
+    std::size_t columns = 1;
+    for (const Gallery& gallery : made_galleries())
+      columns = std::clamp(gallery.pictures.size(), columns, kMostColumns);
+    const auto bytes =
+        viz::encode(contact_sheet(made_galleries(), static_cast<int>(columns)), *format);
+    output.stream().write(reinterpret_cast<const char*>(bytes.data()), std::ssize(bytes));
+  } else if (lower_extension(file) == ".svg") {
     output.stream() << viz::charts_svg(charts);
-  else
+  } else {
     write(choose_format("", file, report_formats()), output.stream());
+  }
   output.close();
 }
 

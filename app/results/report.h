@@ -8,6 +8,7 @@
 #include <functional>
 #include <optional>
 #include <ostream>
+#include <span>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -23,6 +24,20 @@ std::vector<viz::ChartLine> lines_of(const ResultTable& table, std::string_view 
 
 /// A place beside `kOnPage`: there the table is behind its title.
 inline constexpr unsigned kFolded = 16;
+
+/// Pictures side by side, under a title on a page.
+struct Gallery {
+  std::string title;
+  std::vector<viz::GalleryPicture> pictures;
+};
+
+/// The edge that a gallery's pictures are shrunk to.
+inline constexpr int kGalleryEdge = 256;
+/// A picture for a gallery.
+viz::Canvas thumbnail(const viz::Canvas& picture);
+/// One picture of all: each gallery begins a row of `columns`, names and captions stand below the pictures. Throws
+/// Error(empty) where there are none, and what `viz::make_figure` and `viz::Font` throw.
+viz::Canvas contact_sheet(std::span<const Gallery> galleries, int columns);
 
 class Report {
  public:
@@ -42,11 +57,8 @@ class Report {
   std::vector<std::string> notes;    ///< what the reader must know; not in json
   std::vector<std::string> remarks;  ///< what helps to read the tables; for people alone
   std::vector<viz::LineChart> charts;
-  struct Gallery {
-    std::string title;
-    std::vector<viz::GalleryPicture> pictures;
-  };
-  std::function<Gallery()> gallery;  ///< of the page, made for the first one; may be empty
+  std::function<std::vector<Gallery>()>
+      galleries;  ///< made when they are first needed; may be empty
 
   void add(std::string key, OrderedJson value, int text_decimals = 2) {
     summary.add(std::move(key), std::move(value), text_decimals);
@@ -61,8 +73,8 @@ class Report {
   /// `notice` is told the notes where the format has no place for them. Throws Error(unwritable) when
   /// `out` cannot be written to.
   void write(Format format, std::ostream& out, const Notice& notice = {}) const;
-  /// Writes `file`, which `option` named, in the format of its extension; .svg is the charts alone. Throws
-  /// Error(unwritable).
+  /// Writes `file`, which `option` named, in the format of its extension; .svg is the charts alone, .png, .jpg and
+  /// .webp the galleries alone. Throws Error(unwritable), and what `contact_sheet` throws.
   void save(const std::string& file, const std::string& option) const;
   /// Facts and tables, without a schema.
   [[nodiscard]] OrderedJson json() const;
@@ -77,13 +89,14 @@ class Report {
     unsigned places;
   };
   [[nodiscard]] const ResultTable* main_table() const;
+  [[nodiscard]] const std::vector<Gallery>& made_galleries() const;
   void write_json(Format format, std::ostream& out) const;
   void write_for_people(Format format, std::ostream& out) const;
 
   std::string title_;
   std::vector<NamedTable> tables_;
   bool is_one_table_ = false;
-  mutable std::optional<Gallery> made_gallery_;
+  mutable std::optional<std::vector<Gallery>> made_galleries_;
 };
 
 }  // namespace hydrascope::app

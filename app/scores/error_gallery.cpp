@@ -1,24 +1,20 @@
 #include "app/scores/error_gallery.h"
 
 #include "app/results/json.h"
+#include "app/results/report.h"
 #include "app/results/table.h"
-#include "app/run/assets.h"
 #include "app/run/output_file.h"
 #include "kernels/error.h"
-#include "viz/figure/figure.h"
 #include "viz/picture/encode.h"
-#include "viz/text/font.h"
 
 #include <algorithm>
 #include <cstdio>
-#include <optional>
 #include <utility>
 
 namespace hydrascope::app {
 namespace {
 
 constexpr std::size_t kOnSheet = 20;
-constexpr int kEdge = 256;
 
 std::string sheet_name(std::size_t place) {
   const std::string number = std::to_string(place / kOnSheet + 1);
@@ -87,7 +83,7 @@ std::vector<viz::GalleryPicture> ErrorGallery::pictures(
     try {
       image::Picture picture = image::read_picture(file, decode);
       // Many large photographs would not fit into memory.
-      viz::Canvas shrunk = viz::fitted({picture.width, picture.height, picture.rgb}, kEdge, kEdge);
+      viz::Canvas shrunk = thumbnail({picture.width, picture.height, picture.rgb});
       std::vector<viz::Canvas> beside;
       if (drawing) beside = drawing(picture, shrunk, error);
       found.push_back(
@@ -108,17 +104,11 @@ void ErrorGallery::write(const LabelledSet& set, const image::Labels& labels,
   write_table(set, labels);
   remove_sheets(folder_);
   if (worst_.empty()) return;
-  const viz::Font font(bundled_fonts());
   constexpr int kColumns = 5;
-  viz::FigureStyle style;
-  style.columns = kColumns;
-  style.panel_width = style.panel_height = kEdge;
   for (std::size_t first = 0; first < worst_.size(); first += kOnSheet) {
-    std::vector<viz::Panel> panels;
-    for (viz::GalleryPicture& error : pictures(first, kOnSheet, set, labels, decode, notice))
-      panels.push_back({std::move(error.picture), std::move(error.caption), std::nullopt});
-    if (panels.empty()) continue;
-    viz::write_image(folder_ / sheet_name(first), viz::make_figure(panels, style, font),
+    const Gallery errors{"", pictures(first, kOnSheet, set, labels, decode, notice)};
+    if (errors.pictures.empty()) continue;
+    viz::write_image(folder_ / sheet_name(first), contact_sheet({&errors, 1}, kColumns),
                      viz::ImageFormat::jpeg);
   }
 }

@@ -85,6 +85,7 @@ MapExplainer::MapExplainer(std::uint64_t seed, const ModelSource& source, Traced
                            c10::Device device)
     : config_(source.config),
       wanted_(std::move(wanted)),
+      class_vectors_of_(source.class_vectors_of),
       explainer_(make_explainer(seed, source, requests_for(wanted_, config_.depth), device)) {}
 
 model::TokenGrid MapExplainer::grid_of(const image::TransformPlan& view) const {
@@ -125,6 +126,7 @@ std::vector<InputMap> MapExplainer::explain(const PipelineResult& result,
                                             std::span<const MapChoice> choices,
                                             const model::explain::BeforeStep& before_step) {
   const PictureViews& views = result.views;
+  if (class_vectors_of_) explainer_.set_class_vectors(class_vectors_of_(result.features));
   const auto view_of = [&](const Prediction& one) { return views.explained_view(one.index); };
   std::vector<InputMap> maps;
   std::set<std::size_t> explained;

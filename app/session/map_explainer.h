@@ -12,6 +12,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -64,6 +65,8 @@ class MapExplainer {
 
   model::VitConfig config_;
   TracedFor wanted_;
+  std::function<at::Tensor(const at::Tensor&)>
+      class_vectors_of_;  ///< `ModelSource::class_vectors_of`
   model::explain::Explainer explainer_;
 };
 

@@ -11,38 +11,31 @@ CommandSpec classify_spec() {
   spec.summary = "top-k classes of pictures, folders, globs, lists, video";
   spec.group = "Look at pictures";
   spec.positionals = "[INPUT...]";
-  spec.options = join(
-      {model_options(),
-       class_vector_options(),
-       input_options(),
-       preprocessing_options(),
-       views_options(),
-       runtime_options(),
-       precision_check_options(),
-       record_output_options(),
-       label_options(),
-       {integer("topk", "number of classes for every input", into(&ClassifyRequest::topk),
-                takes("K"), by_default("5"), at_least(1), in("Output"), role(Role::task)),
-        text("save-logits", "file of float32 logits (inputs, classes); NaN where one failed",
-             into(&ClassifyRequest::save_logits), takes("FILE.npy"), in("Output"), written,
-             role(Role::place)),
-        text("save-input", "also write the model's input tensor, float32 (inputs, 3, H, W)",
-             into(&ClassifyRequest::save_input), takes("FILE.npy"), in("Output"), written,
-             role(Role::place)),
-        flag("resume",
-             "go on with a stopped run: skip inputs with a record in --output",
-             into(&ClassifyRequest::resume), in("Output"), role(Role::place)),
-        text("knn", "answer by the nearest labelled pictures of a store of `embed`",
-             into(&ClassifyRequest::knn), takes("STORE"), reads, in("Labels"), role(Role::source)),
-        integer("knn-k", "number of pictures that vote", into(&ClassifyRequest::knn_k), takes("K"),
-                by_default("20"), at_least(1), in("Labels"), role(Role::task)),
-        number("knn-mix", "share of --knn beside the classifier's own answer",
-               into(&ClassifyRequest::knn_mix), takes("SHARE"), otherwise("--knn alone"),
-               at_least(0), at_most(1), in("Labels"), role(Role::task)),
-        integer("video-stride", "classify every Nth frame of a video",
-                into(&ClassifyRequest::video_stride), otherwise("one frame per second"),
-                at_least(1), in("Input"), role(Role::task))},
-       general_options()});
+  spec.options =
+      join({model_options(),
+            class_vector_options(),
+            input_options(),
+            preprocessing_options(),
+            views_options(),
+            runtime_options(),
+            precision_check_options(),
+            record_output_options(),
+            label_options(),
+            vote_options(),
+            {integer("topk", "number of classes for every input", into(&ClassifyRequest::topk),
+                     takes("K"), by_default("5"), at_least(1), in("Output"), role(Role::task)),
+             text("save-logits", "file of float32 logits (inputs, classes); NaN where one failed",
+                  into(&ClassifyRequest::save_logits), takes("FILE.npy"), in("Output"), written,
+                  role(Role::place)),
+             text("save-input", "also write the model's input tensor, float32 (inputs, 3, H, W)",
+                  into(&ClassifyRequest::save_input), takes("FILE.npy"), in("Output"), written,
+                  role(Role::place)),
+             flag("resume", "go on with a stopped run: skip inputs with a record in --output",
+                  into(&ClassifyRequest::resume), in("Output"), role(Role::place)),
+             integer("video-stride", "classify every Nth frame of a video",
+                     into(&ClassifyRequest::video_stride), otherwise("one frame per second"),
+                     at_least(1), in("Input"), role(Role::task))},
+            general_options()});
   spec.common = {&ModelRequest::word,      &ModelRequest::attention,    &TransformRequest::native,
                  &TransformRequest::views, &TransformRequest::img_size, &RunRequest::precision,
                  &RunRequest::device,      &PicturesRequest::recursive, &ClassifyRequest::topk,
@@ -110,13 +103,18 @@ CommandSpec search_spec() {
   spec.summary = "find the stored pictures that are nearest to others";
   spec.group = "Look at pictures";
   spec.positionals = "STORE PICTURE...";
+  std::vector<Option> output = output_options();
+  row_of(output, &OutputRequest::file).help =
+      "file of the results; NAME.html is a page of the pictures, NAME.jpg, .png or .webp a contact "
+      "sheet, with "
+      "the records on standard output";
   spec.options =
       join({as_in("classify", model_options()),
             as_in("classify", input_options()),
             as_in("classify", preprocessing_options()),
             one_view_options(),
             as_in("classify", runtime_options()),
-            record_output_options(),
+            output,
             {integer("top", "number of stored pictures for every input", into(&SearchRequest::top),
                      takes("N"), by_default("5"), at_least(1), in("Output"), role(Role::task))},
             general_options()});
@@ -126,6 +124,7 @@ CommandSpec search_spec() {
   spec.examples = {
       "hydrascope search photos.safetensors photo.jpg",
       "hydrascope search photos.safetensors queries/ --top 20 --format jsonl",
+      "hydrascope search photos.safetensors photo.jpg -o nearest.html",
   };
   return spec;
 }

@@ -15,9 +15,7 @@ struct ClassifyRequest : PicturesRequest {
   std::string save_input = {};
   std::int64_t video_stride = 0;  ///< 0: a frame a second
   bool resume = false;
-  std::string knn = {};  ///< a store, whose pictures vote
-  std::int64_t knn_k = 20;
-  std::optional<double> knn_mix = {};
+  VoteRequest vote = {};
 };
 
 struct EmbedRequest : PicturesRequest {
@@ -30,6 +28,7 @@ struct EmbedRequest : PicturesRequest {
 struct SearchRequest : PicturesRequest {
   std::string store = {};  ///< the first of the words
   std::int64_t top = 5;
+  std::string sheet = {};  ///< `--output` where it names a contact sheet; or ""
 };
 
 /// The address and the limits of `serve`, beside its service.

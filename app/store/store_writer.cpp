@@ -203,7 +203,9 @@ void StoreWriter::write_store(std::span<const std::byte> vectors) const {
       const double value = values[row * dim_ + i];
       sum += value * value;
     }
-    norms.push_back(std::max(static_cast<float>(std::sqrt(sum)), 1e-12F));
+    constexpr float kLeastNorm =
+        1e-12F;  // of features that are compared with it, too: torch's `normalize`
+    norms.push_back(std::max(static_cast<float>(std::sqrt(sum)), kLeastNorm));
   }
   std::set<std::string> labels;
   for (const Picture& picture : pictures_)

@@ -7,6 +7,7 @@
 #include <ATen/ops/from_blob.h>
 #include <ATen/ops/matmul.h>
 #include <ATen/ops/topk.h>
+#include <torch/nn/functional/normalization.h>
 
 #include <algorithm>
 #include <array>
@@ -22,7 +23,6 @@ using checkpoint::Dtype;
 using checkpoint::TensorView;
 
 constexpr std::string_view kKey = "hydrascope.store";
-constexpr double kLeastNorm = 1e-12;
 
 using Fact = std::string StoreFacts::*;
 /// In the order in which a difference is looked for.
@@ -157,6 +157,10 @@ std::string_view VectorStore::name_of(std::int64_t picture) const {
                        static_cast<std::size_t>(ends_.at(place) - begin));
 }
 
+at::Tensor VectorStore::unit_vector(std::int64_t row) const {
+  return vectors_.select(0, row) / norms_.select(0, row);
+}
+
 void VectorStore::require_one_vector_each() const {
   if (facts_.features == "patches")
     throw UsageError("has a vector for each patch, not one for each picture", name_,
@@ -175,7 +179,7 @@ std::vector<std::vector<Neighbour>> VectorStore::nearest(const at::Tensor& featu
     throw UsageError("holds vectors of " + std::to_string(dim()) + " numbers, the model has " +
                          std::to_string(features.size(1)),
                      name_);
-  const at::Tensor unit = features / features.norm(2, {1}, /*keepdim=*/true).clamp_min(kLeastNorm);
+  const at::Tensor unit = torch::nn::functional::normalize(features);
   // (B, rows): rows of answers are contiguous for `topk`.
   const at::Tensor cosines = at::matmul(unit, vectors_.t()).div_(norms_);
   const std::int64_t most = std::min(count, size());

@@ -51,6 +51,8 @@ class VectorStore {
   [[nodiscard]] std::int64_t dim() const noexcept { return vectors_.size(1); }
   /// (rows, D) float32, mapped: not to be written to.
   [[nodiscard]] const at::Tensor& vectors() const noexcept { return vectors_; }
+  /// (D) float32, of length 1.
+  [[nodiscard]] at::Tensor unit_vector(std::int64_t row) const;
   [[nodiscard]] std::string_view name_of(std::int64_t picture) const;
   /// The pictures' labels, sorted by their bytes; empty without any.
   [[nodiscard]] const std::vector<std::string>& labels() const noexcept { return labels_; }

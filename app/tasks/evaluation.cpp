@@ -148,9 +148,9 @@ void Evaluation::write_errors(const image::Labels& labels) const {
   if (has_sheets_) errors_->write(set_, labels, pipeline.decode, pipeline.notice);
 }
 
-Report::Gallery Evaluation::surest_errors(const image::Labels& labels) const {
-  Report::Gallery gallery{"Surest errors", {}};
-  if (!errors_) return gallery;
+std::vector<Gallery> Evaluation::surest_errors(const image::Labels& labels) const {
+  if (!errors_) return {};
+  Gallery gallery{"Surest errors", {}};
   constexpr std::size_t kMost = 24;
   constexpr double kMostSeconds = 20;  // of heat; what comes later has none
   const PipelineOptions& pipeline = session_.pipeline();
@@ -176,7 +176,9 @@ Report::Gallery Evaluation::surest_errors(const image::Labels& labels) const {
   }
   gallery.pictures =
       errors_->pictures(0, kMost, set_, labels, pipeline.decode, pipeline.notice, drawing);
-  return gallery;
+  std::vector<Gallery> galleries;
+  galleries.push_back(std::move(gallery));
+  return galleries;
 }
 
 }  // namespace hydrascope::app

@@ -19,6 +19,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace hydrascope::app {
 
@@ -37,7 +38,7 @@ class Evaluation {
   /// Writes the sheets of the worst errors where they are wanted.
   void write_errors(const image::Labels& labels) const;
   /// The pictures of the worst errors, for a page; none where errors were not kept.
-  [[nodiscard]] Report::Gallery surest_errors(const image::Labels& labels) const;
+  [[nodiscard]] std::vector<Gallery> surest_errors(const image::Labels& labels) const;
 
   [[nodiscard]] const Scores& scores() const noexcept { return scores_; }
   [[nodiscard]] const PipelineTiming& timing() const noexcept { return timing_; }

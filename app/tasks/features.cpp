@@ -1,6 +1,7 @@
 #include "app/tasks/features.h"
 
 #include "app/model/model_metadata.h"
+#include "app/model/resolve_labels.h"
 #include "app/pictures/class_words.h"
 #include "app/run/usage_error.h"
 #include "model/checkpoint/formats/sha256.h"
@@ -34,6 +35,33 @@ std::optional<std::vector<std::int64_t>> classes_of(const std::vector<std::strin
   const std::set<std::int64_t> distinct(classes.begin(), classes.end());
   if (distinct.size() != classes.size()) return std::nullopt;
   return classes;
+}
+
+/// The votes of the nearest pictures, relative to the nearest one's, which leaves the shares as they are.
+std::vector<double> weights_of(const std::vector<Neighbour>& found) {
+  std::vector<double> weights;
+  for (const Neighbour& one : found)
+    weights.push_back(std::exp((one.similarity - found.front().similarity) / kTemperature));
+  return weights;
+}
+
+/// The class vectors (labels, D) of a vote at the feature (D), for `ModelSource::class_vectors_of`. The shares of the
+/// labels are the softmax of log(sum over a label's voters i of exp(u_i . f / 0.07)), f and u_i of length 1. A class
+/// vector is the gradient of such a logit with regard to f: the mean of the u_i by their votes, over 0.07. It is
+/// zero for a label without a voter.
+at::Tensor vectors_of_vote(const VectorStore& store, std::int64_t k, const at::Tensor& feature) {
+  const std::vector<Neighbour> found = store.nearest(feature.unsqueeze(0), k).front();
+  const std::vector<double> weights = weights_of(found);
+  std::vector<double> sums(store.labels().size(), 0);
+  const auto label_of = [&](std::size_t i) { return store.class_of(found[i].index); };
+  for (std::size_t i = 0; i < found.size(); ++i)
+    sums[static_cast<std::size_t>(label_of(i))] += weights[i];
+  at::Tensor vectors = at::zeros({std::ssize(sums), store.dim()});
+  for (std::size_t i = 0; i < found.size(); ++i) {
+    const double share = weights[i] / sums[static_cast<std::size_t>(label_of(i))];
+    vectors[label_of(i)].add_(store.unit_vector(found[i].index), share / kTemperature);
+  }
+  return vectors;
 }
 
 }  // namespace
@@ -74,7 +102,7 @@ StoreFacts facts_of(const ModelSource& source, const image::TransformConfig& tra
 }
 
 ModelSource voting_source(ModelSource source, const std::shared_ptr<const VectorStore>& store,
-                          const NeighbourVote& vote, const image::Labels& labels) {
+                          const VoteRequest& vote, const image::Labels& labels) {
   store->require_one_vector_each();
   store->require_labels();
   const auto known = labels.size() > 0 ? classes_of(store->labels(), labels) : std::nullopt;
@@ -94,13 +122,12 @@ ModelSource voting_source(ModelSource source, const std::shared_ptr<const Vector
     const auto answers = store->nearest(features, vote.k);
     for (std::int64_t row = 0; row < features.size(0); ++row) {
       const std::vector<Neighbour>& found = answers[static_cast<std::size_t>(row)];
+      const std::vector<double> weights = weights_of(found);
       double sum = 0;
-      for (const Neighbour& one : found) {
-        // Relative to the nearest, which leaves the shares as they are.
-        const double weight = std::exp((one.similarity - found.front().similarity) / kTemperature);
-        const std::int64_t label = store->class_of(one.index);
-        cells[row][of_model ? (*of_model)[static_cast<std::size_t>(label)] : label] += weight;
-        sum += weight;
+      for (std::size_t i = 0; i < found.size(); ++i) {
+        const std::int64_t label = store->class_of(found[i].index);
+        cells[row][of_model ? (*of_model)[static_cast<std::size_t>(label)] : label] += weights[i];
+        sum += weights[i];
       }
       for (std::int64_t i = 0; i < num_classes; ++i) cells[row][i] /= sum;
     }
@@ -110,6 +137,10 @@ ModelSource voting_source(ModelSource source, const std::shared_ptr<const Vector
   };
   source.config.num_classes = num_classes;
   if (mixes) return source;
+  if (model::are_pooled(source.answer->model, source.answer->features))
+    source.class_vectors_of = [store, k = vote.k](const at::Tensor& feature) {
+      return vectors_of_vote(*store, k, feature);
+    };
   source.head = {.num_classes = num_classes, .reset = true};
   for (std::size_t i = 0; i < store->labels().size(); ++i) {
     const std::string& label = store->labels()[i];
@@ -121,6 +152,26 @@ ModelSource voting_source(ModelSource source, const std::shared_ptr<const Vector
     }
   }
   return source;
+}
+
+std::unique_ptr<Session> open_session(const PicturesRequest& request, const VoteRequest& vote) {
+  if (vote.store.empty()) return Session::open(request);
+  const auto store = std::make_shared<const VectorStore>(vote.store);
+  ModelRequest voter = request.model;
+  voter.may_lack_classes = true;
+  ModelSource source = open_model(voter);
+  const bool has_classes = source.config.num_classes > 0;
+  const image::Labels labels =
+      has_classes ? resolve_labels(request.labels, source).labels : image::Labels();
+  PicturesRequest wanted = request;
+  if (!vote.share) wanted.labels.clear();  // they are the store's
+  std::unique_ptr<Session> session =
+      Session::open(wanted, voting_source(std::move(source), store, vote, labels));
+  if (session)
+    store->facts().require_same(
+        facts_of(session->source(), session->transform(), store->facts().features, ""),
+        store->file());
+  return session;
 }
 
 }  // namespace hydrascope::app

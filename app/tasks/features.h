@@ -5,7 +5,6 @@
 #include "app/session/session.h"
 #include "app/store/vector_store.h"
 
-#include <cstdint>
 #include <memory>
 #include <optional>
 #include <string>
@@ -23,18 +22,15 @@ ModelSource feature_source(ModelSource source, const std::string& features);
 StoreFacts facts_of(const ModelSource& source, const image::TransformConfig& transform,
                     const std::string& features, const std::string& precision);
 
-/// DINO's vote of the nearest pictures (Caron et al. 2021, arXiv 2104.14294, appendix F.1): each of the k
-/// votes for its class with exp(cosine / 0.07).
-struct NeighbourVote {
-  std::int64_t k = 20;
-  /// The share of the vote in kNN-LM's mixture with the classifier's probabilities (Khandelwal et al. 2020,
-  /// arXiv 1911.00172); without it the vote alone answers, over the store's classes.
-  std::optional<double> share = {};
-};
-/// A model that answers by the vote; logits are logarithms of probabilities. Throws Error(invalid_argument)
-/// for a store without labels and, with a share, for labels that are no classes of the model. `labels` are
-/// the model's own.
+/// A model that answers by DINO's vote of the nearest pictures (Caron et al. 2021, arXiv 2104.14294, appendix
+/// F.1): each of the k votes for its class with exp(cosine / 0.07). With a share the answer is kNN-LM's mixture
+/// with the classifier's probabilities (Khandelwal et al. 2020, arXiv 1911.00172), else it is over the store's
+/// classes. Logits are logarithms of probabilities. Throws Error(invalid_argument) for a store without labels
+/// and, with a share, for labels that are no classes of the model. `labels` are the model's own.
 ModelSource voting_source(ModelSource source, const std::shared_ptr<const VectorStore>& store,
-                          const NeighbourVote& vote, const image::Labels& labels);
+                          const VoteRequest& vote, const image::Labels& labels);
+
+/// `Session::open`, with the vote where `vote` names a store. Null where the transform alone is asked for.
+std::unique_ptr<Session> open_session(const PicturesRequest& request, const VoteRequest& vote);
 
 }  // namespace hydrascope::app

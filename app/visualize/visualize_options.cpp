@@ -74,12 +74,14 @@ viz::ReportOptions report_options(const FigureOptions& figure) {
 }
 
 VisualizeRequest visualize_request(const ParsedOptions& options) {
-  VisualizeRequest request{pictures_request(
-      options, AutoExif::upright,
-      {&AgainstRequest::word, &AgainstRequest::attention, &AgainstRequest::attention_options})};
+  VisualizeRequest request{
+      pictures_request(options, AutoExif::upright,
+                       {&AgainstRequest::word, &AgainstRequest::attention,
+                        &AgainstRequest::attention_options, &VoteRequest::store})};
   refuse_beside_views(options, {&OutputOptions::html, &VisualizeRequest::video_stride});
   OutputOptions& outputs = request.outputs;
   options.fill(request, request.maps, outputs, outputs.encode);
+  request.vote = vote_request(options, request);
   outputs.folder = request.output.file;
   refuse_file_for_folder(outputs.folder);
   outputs.figure = figure_options(options);
@@ -91,6 +93,9 @@ VisualizeRequest visualize_request(const ParsedOptions& options) {
   if (const GivenOption* asked = names_another_model(options)) {
     if (outputs.html.empty())
       throw UsageError("is for a page only", asked->origin, "add `html` FILE.html");
+    if (!request.vote.store.empty())
+      throw UsageError("the other model has other classes than the store",
+                       asked->origin + " with `knn`");
     request.against = reference_request(options, request.model, request.run).model;
   }
   return request;

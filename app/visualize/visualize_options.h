@@ -24,6 +24,7 @@ struct VisualizeRequest : PicturesRequest {
   MapWords maps = {};
   std::vector<std::string> classes = {};  ///< `--class`
   std::optional<std::int64_t> topk = {};
+  VoteRequest vote = {};
   std::optional<ModelRequest> against = {};
   OutputOptions outputs = {};  ///< without font and threads, and the page's title and facts
   std::int64_t video_stride = 1;

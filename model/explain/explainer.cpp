@@ -105,6 +105,15 @@ Explainer::~Explainer() = default;
 Explainer::Explainer(Explainer&&) noexcept = default;
 Explainer& Explainer::operator=(Explainer&&) noexcept = default;
 
+void Explainer::set_class_vectors(const Tensor& vectors) {
+  const c10::InferenceMode outside_inference(false);
+  const at::NoGradGuard no_grad;
+  for (auto& [name, tensor] : named_tensors(*state_->model)) {
+    if (name == "head.weight" || name == "head_dist.weight") tensor.copy_(vectors);
+    if (name == "head.bias" || name == "head_dist.bias") tensor.zero_();
+  }
+}
+
 std::vector<Explanation> Explainer::explain(const Tensor& tokens, const TokenGrid& grid,
                                             std::span<const Request> requests,
                                             const BeforeStep& before_step) {

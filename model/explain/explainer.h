@@ -95,6 +95,10 @@ class Explainer {
   Explainer(Explainer&&) noexcept;
   Explainer& operator=(Explainer&&) noexcept;
 
+  /// Class vectors (num_classes, D) float32 in the place of the classifier: a logit is the product of a vector
+  /// and the pooled tokens.
+  void set_class_vectors(const at::Tensor& vectors);
+
   /// tokens: (traced layers, N, D) of one image, any float type and device. An explanation for each
   /// request, in their order. `grid` is the image's. The classes of `requests` may differ from the
   /// constructor's; methods and layers may not go beyond them.

@@ -8,6 +8,10 @@
 
 namespace hydrascope::viz {
 
+std::string short_name(const GalleryPicture& picture) {
+  return picture.name.substr(picture.name.rfind('/') + 1);
+}
+
 void ChartPage::add_element(std::string_view tag, std::string_view text) {
   const std::string name(tag);
   body_ += "<" + name + ">" + page::escaped(text) + "</" + name + ">\n";
@@ -72,7 +76,7 @@ void ChartPage::add_picture(const Canvas& picture, std::string_view name,
 void ChartPage::add_gallery(std::span<const GalleryPicture> pictures) {
   body_ += "<div class=\"gallery\">\n";
   for (const GalleryPicture& each : pictures) {
-    std::vector<std::string> lines{each.name.substr(each.name.rfind('/') + 1)};
+    std::vector<std::string> lines{short_name(each)};
     if (each.beside.empty()) {
       lines.insert(lines.end(), each.caption.begin(), each.caption.end());
       add_picture(each.picture, each.name, lines);

@@ -20,6 +20,9 @@ struct GalleryPicture {
   std::vector<Canvas> beside = {};   ///< the same picture with heat, one for each line; or none
 };
 
+/// Without its folders.
+std::string short_name(const GalleryPicture& picture);
+
 /// Parts stand in the order in which they are added. All texts may be any bytes.
 class ChartPage {
  public:

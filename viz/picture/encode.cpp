@@ -40,14 +40,17 @@ std::string lower_extension(std::string_view name) {
   return extension;
 }
 
-ImageFormat image_format(std::string_view name) {
+std::optional<ImageFormat> find_image_format(std::string_view name) {
   const std::string extension = lower_extension(name);
   if (extension == ".jpeg") return ImageFormat::jpeg;
   const auto found = std::ranges::find(kFormats, extension, &Format::extension);
-  if (found == kFormats.end())
-    throw Error(ErrorCode::unsupported_format,
-                "expected a name that ends in .png, .jpg, .jpeg or .webp", std::string(name));
-  return found->format;
+  return found == kFormats.end() ? std::nullopt : std::optional(found->format);
+}
+
+ImageFormat image_format(std::string_view name) {
+  if (const auto found = find_image_format(name)) return *found;
+  throw Error(ErrorCode::unsupported_format,
+              "expected a name that ends in .png, .jpg, .jpeg or .webp", std::string(name));
 }
 
 std::string_view extension(ImageFormat format) { return properties(format).extension; }

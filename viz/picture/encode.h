@@ -7,6 +7,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <optional>
 #include <string>
 #include <string_view>
 #include <thread>
@@ -18,7 +19,9 @@ namespace hydrascope::viz {
 std::string lower_extension(std::string_view name);
 
 enum class ImageFormat { png, jpeg, webp };
-/// By the extension of `name` (.png .jpg .jpeg .webp). Throws Error(unsupported_format).
+/// By the extension of `name` (.png .jpg .jpeg .webp); nothing for another one.
+std::optional<ImageFormat> find_image_format(std::string_view name);
+/// The same; throws Error(unsupported_format).
 ImageFormat image_format(std::string_view name);
 std::string_view extension(ImageFormat format);
 /// Whether the format has room for edges of so many pixels.

@@ -1,6 +1,9 @@
 #include "app/results/report.h"
 
+#include "model/image/decode.h"
 #include "tests/app/formats.h"
+#include "tests/error_matchers.h"
+#include "tests/temporary_folder.h"
 #include "tests/viz/page/found_in_page.h"
 
 #include <gmock/gmock.h>
@@ -137,6 +140,39 @@ TEST(ReportTest, PageHoldsAllAndNothingOfItIsMarkup) {
         "<svg", "<h2>For people</h2>", "<th>&lt;x&gt;</th>", "<tr class=\"strong\"><td"})
     EXPECT_THAT(page, HasSubstr(text));
   EXPECT_THAT(page, Not(HasSubstr("config"))) << "of json alone";
+}
+
+TEST(ReportTest, GalleriesAreOnAPageOrAContactSheet) {
+  const testing::TemporaryFolder folder;
+  const auto picture = [](const char* name) {
+    return viz::GalleryPicture{name, thumbnail(viz::filled(20, 10, {})), {"a line"}};
+  };
+  int times = 0;
+  Report report("facts");
+  report.galleries = [&] {
+    ++times;
+    return std::vector<Gallery>{{"First", {picture("a/1.jpg"), picture("2.jpg"), picture("3.jpg")}},
+                                {"Second", {picture("4.jpg")}}};
+  };
+  const std::string page = testing::written(report, Format::html);
+  EXPECT_EQ(viz::malformed(page), "");
+  std::size_t last = 0;
+  for (const char* text : {"<h2>First</h2>", "<p>1.jpg</p>\n<p>a line</p>", "<p>3.jpg</p>",
+                           "<h2>Second</h2>", "<p>4.jpg</p>"}) {
+    const std::size_t found = page.find(text, last);
+    ASSERT_NE(found, std::string::npos) << text;
+    last = found;
+  }
+  const std::string sheet = folder.path() / "sheet.png";
+  report.save(sheet, "`output`");
+  EXPECT_EQ(times, 1);
+  const image::Picture all = image::read_picture(sheet, {});
+  // Three columns of 256 x 128 pixels in two rows, with two lines below each.
+  EXPECT_GT(all.width, 3 * 256);
+  EXPECT_LT(all.width, 4 * 256);
+  EXPECT_GT(all.height, 2 * 128);
+  EXPECT_LT(all.height, 4 * 128);
+  EXPECT_ERROR(report.save(sheet, "`output`"), invalid_argument, "would replace a file");
 }
 
 TEST(LinesOf, AreByAColumn) {

@@ -15,6 +15,7 @@
 #include <cmath>
 #include <limits>
 #include <map>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -114,6 +115,34 @@ TEST(ExplainerTest, SharesOfAnOverviewHaveNoSteps) {
     }
   }
   EXPECT_TRUE(at::equal(model::explain::overview_shares(14, 14), at::eye(14, at::kDouble)));
+}
+
+// The gradient of a logit grows with the vector of its class; the bias has no part in it.
+TEST(ExplainerTest, ClassVectorsTakeThePlaceOfTheClassifier) {
+  const BruteForce truth(small_config(kMixed), 8, 8, 15);
+  const std::vector<Request> requests{{Method::hydra, 2, 3}, {Method::hydra, 1, 8}};
+  at::Tensor weight;
+  at::Tensor bias;
+  const auto fill = [&, filled = truth.fill()](model::VisionTransformerImpl& modules,
+                                               std::span<const std::int64_t> layers) {
+    filled(modules, layers);
+    for (const auto& [name, tensor] : model::named_tensors(modules)) {
+      if (name == "head.weight") weight = tensor.clone();
+      if (name == "head.bias") bias = tensor.clone();
+    }
+  };
+  Explainer explainer(truth.config(), requests, fill);
+  const at::Tensor tokens = truth.traced(traced_layers(truth.config(), requests));
+  explainer.set_class_vectors(2 * weight);
+  const std::vector<Explanation> found = explainer.explain(tokens, truth.grid(), requests);
+  for (std::size_t i = 0; i < requests.size(); ++i) {
+    const at::Tensor heat = all_heat(truth.explain(requests[i])).to(at::kDouble);
+    EXPECT_LT(relative_to_largest(all_heat(found[i]), 2 * heat), 1e-5) << "request " << i;
+  }
+  explainer.set_class_vectors(weight);
+  EXPECT_LT(relative_to_largest(explainer.logits(tokens, truth.grid()) + bias,
+                                truth.logits().to(at::kDouble)),
+            1e-4);
 }
 
 TEST(ExplainerTest, HeadsSumToTheMapOrAverageToIt) {

@@ -51,6 +51,7 @@ TEST(EncodeTest, FormatsGoByExtension) {
   EXPECT_EQ(image_format("b.JPG"), ImageFormat::jpeg);
   EXPECT_EQ(image_format(".jpeg"), ImageFormat::jpeg);
   EXPECT_EQ(image_format("x.y.WebP"), ImageFormat::webp);
+  EXPECT_FALSE(find_image_format("jpg"));
   EXPECT_ERROR(image_format("b.gif"), unsupported_format, "b.gif", ".webp");
   EXPECT_ERROR(image_format("png"), unsupported_format, "ends in");
   EXPECT_ERROR(image_format("folder.png/file"), unsupported_format, "ends in");
