@@ -73,8 +73,8 @@ std::vector<Option> class_vector_options() {
   return in_group(
       "Model", Role::source,
       {text("classes",
-            "class vectors in the place of the classifier; safetensors with vectors (classes, D), "
-            "names, logit_scale and logit_bias, as a tower of texts makes them",
+            "safetensors file of class vectors in the place of the classifier (docs/embed.md says "
+            "how a tower of texts makes them)",
             into(&ModelRequest::classes), takes("FILE"), reads)});
 }
 
@@ -109,7 +109,7 @@ std::vector<Option> preprocessing_options() {
   return in_group(
       "Preprocessing", Role::source,
       {
-          text("img-size", "size of the model's input, height x width",
+          text("img-size", "size of the model's input",
                into(&TransformRequest::img_size, parse_img_size), takes("N|HxW"),
                otherwise("the model's"), also({{"imgsz"}})),
           text("fit", "treatment of a size that the patch does not divide",

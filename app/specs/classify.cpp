@@ -30,7 +30,7 @@ CommandSpec classify_spec() {
              into(&ClassifyRequest::save_input), takes("FILE.npy"), in("Output"), written,
              role(Role::place)),
         flag("resume",
-             "go on with a stopped run: inputs with a record in --output (jsonl) are skipped",
+             "go on with a stopped run: skip inputs with a record in --output",
              into(&ClassifyRequest::resume), in("Output"), role(Role::place)),
         text("knn", "answer by the nearest labelled pictures of a store of `embed`",
              into(&ClassifyRequest::knn), takes("STORE"), reads, in("Labels"), role(Role::source)),
