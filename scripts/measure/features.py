@@ -33,8 +33,7 @@ def pair(text: str) -> tuple[str, str]:
 def embedded(words: list[str], pictures: Path, size: int, features: str, folder: Path, count: int) -> np.ndarray:
     """(pictures, rows, D)."""
     file = folder / "features.npy"
-    run([PROGRAM, "embed", f"@{pictures}", *words, "--img-size", size, "--features", features, "--precision", "float32", "-o", file, "--force",
-         "-q"])
+    run([PROGRAM, "embed", f"@{pictures}", *words, "--img-size", size, "--features", features, "--precision", "float32", "-o", file, "-q"])
     vectors = np.load(file)
     return vectors.reshape(count, -1, vectors.shape[-1])
 
