@@ -87,6 +87,7 @@ std::vector<Option> drawing_options() {
                  takes("SHARE"), by_default("0.8"), at_least(0), at_most(1)),
           flag("fade", "draw weak heat more transparent", into(&FigureOptions::fade),
                by_default("true"), also({{"no-fade", "false"}})),
+          flag("grey", "draw the heat over the picture in grey", into(&FigureOptions::grey)),
           flag("blocks", "draw each patch in one colour, without smoothing",
                into(&FigureOptions::sampling, parse_blocks)),
           flag("colorbar", "draw a bar of the colours beside the map",

@@ -59,6 +59,7 @@ viz::Placement placement_of(const Box& box, const viz::Placement& map) {
 /// `picture` may have another size than the input.
 void draw_map(viz::Canvas& picture, const ShownMap& shown, const FigureOptions& options,
               const viz::Font* font) {
+  if (options.grey) viz::make_grey(picture);
   viz::Placement placement = shown.placement;
   // Placement is relative to the picture's size, so the other size is all it needs.
   placement.horizontal.picture = picture.width;

@@ -23,6 +23,7 @@ struct FigureOptions {
   const viz::Colormap* colormap = nullptr;  ///< none: by whether the map has two signs
   double alpha = 0.5;
   bool fade = false;
+  bool grey = false;  ///< the picture below the heat
   viz::Sampling sampling = viz::Sampling::smooth;
   bool colorbar = false;
   bool colorbar_numbers = false;  ///< of the bar, instead of "low" and "high"

@@ -69,6 +69,7 @@ viz::ReportOptions report_options(const FigureOptions& figure) {
   report.alpha = figure.alpha;
   report.blocks = figure.sampling == viz::Sampling::nearest;
   report.fade = figure.fade;
+  report.grey = figure.grey;
   if (figure.beside) report.split = kHalf;
   return report;
 }

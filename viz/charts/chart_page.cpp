@@ -22,7 +22,10 @@ void ChartPage::add_figure(std::string_view figure, std::string_view words) {
            page::escaped(words) + "</span></p>\n";
 }
 
-void ChartPage::add_heading(std::string_view text) { add_element("h2", text); }
+void ChartPage::add_heading(std::string_view text) {
+  heading_ = text;
+  add_element("h2", text);
+}
 
 void ChartPage::add_paragraph(std::string_view text) { add_element("p", text); }
 
@@ -45,7 +48,12 @@ void ChartPage::add_table(std::span<const std::vector<std::string>> rows,
                           const std::vector<bool>& to_left, const std::vector<bool>& strong,
                           std::string_view fold) {
   if (!fold.empty()) body_ += "<details><summary>" + page::escaped(fold) + "</summary>\n";
-  body_ += "<div class=\"table\"><table>\n";
+  // It takes the focus, because the keyboard scrolls it where it is wider than the window.
+  const std::string name = !fold.empty()      ? std::string(fold)
+                           : heading_.empty() ? "Table"
+                                              : heading_;
+  body_ += "<div class=\"table\" tabindex=\"0\" role=\"group\" aria-label=\"" +
+           page::escaped(name) + "\"><table>\n";
   for (std::size_t i = 0; i < rows.size(); ++i) {
     const std::string tag = i == 0 ? "th" : "td";
     body_ += i == 0 ? "<thead>" : "";

@@ -58,6 +58,7 @@ class ChartPage {
   std::string line_;
   std::vector<std::pair<std::string, std::string>> facts_;
   std::string body_;
+  std::string heading_;  ///< the last one
 };
 
 }  // namespace hydrascope::viz

@@ -60,6 +60,7 @@ struct ReportOptions {
   double alpha = 0.5;
   bool blocks = false;  ///< each cell in one colour instead of smoothly
   bool fade = false;    ///< the share of the colour falls with the heat
+  bool grey = false;    ///< the picture below it
   double split = 0;     ///< 0..1 of the width shows the picture without heat
   Sign sign = Sign::both;
   double outlined_mass = 0;    ///< 0..1: the smallest set of cells that holds it

@@ -72,7 +72,7 @@ std::string settings_json(const ReportOptions& options) {
         {"mass", std::clamp(options.outlined_mass, 0.0, 1.0)},
         {"smooth", !options.blocks},
         {"fade", options.fade},
-        {"grey", false}}}};
+        {"grey", options.grey}}}};
   return script_text(settings.dump());
 }
 

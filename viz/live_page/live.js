@@ -263,14 +263,16 @@ async function explain(mine) {
     controls.wanted.class = Math.max(picture.classes.findIndex(each => each.index === shown), 0);
     refresh();
   };
-  let stop = watch(name);
+  let what = name;
+  let stop = watch(what);
   try {
     if (settings.first) {
       const json = await ask({name, ...settings.first}, body);
       if (mine !== number) return;
       take(json, true);
       stop();
-      stop = watch(`${name}, other layers and classes`);
+      what = `${name}, other layers and classes`;
+      stop = watch(what);
     }
     const json = await ask({name, topk: 3}, body);
     if (mine !== number) return;
@@ -280,7 +282,7 @@ async function explain(mine) {
   } catch (error) {
     if (mine !== number) return;
     if (!answer) clear();
-    say('', `${name}: ${error.message}`);
+    say('', `${what}: ${error.message}`);
   } finally {
     stop();
     if (mine === number) article.ariaBusy = 'false';

@@ -209,6 +209,14 @@ class OneModel(LivePage):
         self.drop()
         self.assertEqual(self.message(), "")
 
+    def test_an_error_is_of_what_is_missing(self):
+        self.js("(() => { const {fetch} = window; window.fetch = (target, ...more) => target.includes('layer=') ? fetch(target, ...more) :"
+                "Promise.resolve(new Response(JSON.stringify({error: {message: 'too late'}}), {status: 504})); })()")
+        self.give(PHOTO)
+        self.browser.wait_for("document.getElementById('message').textContent !== ''")
+        self.assertEqual(self.message(), f"{PHOTO.name}, other layers and classes: too late")
+        self.assertEqual(self.js("document.querySelectorAll('.pane').length"), 1)
+
     def test_axe(self):
         if not ARGUMENTS.axe or not pathlib.Path(ARGUMENTS.axe).exists():
             self.skipTest("no axe-core: scripts/setup.sh tests fetches it")

@@ -39,6 +39,7 @@ TEST(FigureOptionsTest, EveryOptionArrives) {
   EXPECT_DOUBLE_EQ(figure({"--alpha", "0.9"}).alpha, 0.9);
   EXPECT_FALSE(figure({"--no-fade"}).fade);
   EXPECT_TRUE(figure({"--fade"}).fade);
+  EXPECT_TRUE(figure({"--grey"}).grey);
   EXPECT_EQ(figure({"--blocks"}).sampling, viz::Sampling::nearest);
   EXPECT_DOUBLE_EQ(figure({"--outlier_perc", "2"}).outlier_percent, 2);
   EXPECT_DOUBLE_EQ(figure({"--threshold", "0.6"}).outlined_mass.value(), 0.6);

@@ -264,8 +264,9 @@ class Reading(ReportTest):
         if not (self.arguments.axe and self.arguments.axe.exists()):
             self.skipTest("no axe-core")
         axe = self.arguments.axe.read_text()
-        for theme, page in itertools.product(("light", "dark"), ("report.html", "pair.html", "charts.html")):
+        for theme, page, width in itertools.product(("light", "dark"), ("report.html", "pair.html", "charts.html"), (1280, 390)):
             self.browser.prefer(theme)
+            self.browser.resize(width, 844)
             if page == "charts.html":
                 self.browser.open((self.samples / page).as_uri())
             else:
@@ -274,7 +275,8 @@ class Reading(ReportTest):
             self.js(axe)
             found = self.js(f"axe.run({{runOnly: {json.dumps(AXE_TAGS)}}}).then(({{violations}}) => violations.map("
                             "({id, nodes}) => `${id}: ${nodes.map(each => each.html).join(' ')}`))")
-            self.assertEqual(found, [], f"{page}, {theme}")
+            self.assertEqual(found, [], f"{page}, {theme}, {width}")
+            self.assertEqual(self.js("document.documentElement.scrollWidth"), width, page)
 
 
 class TwoModels(BrowserTest):

@@ -275,6 +275,9 @@ void write_charts(const std::filesystem::path& folder) {
   page.add_gallery(
       std::vector<GalleryPicture>{{"a.jpg", landscape(400, 300), {"is otter", "taken for mink"}}});
   page.add_table(std::vector<std::vector<std::string>>{{"class", "images"}, {"otter", "3"}});
+  page.add_table(
+      std::vector<std::vector<std::string>>(2, std::vector<std::string>(12, "wide words")), {}, {},
+      "More than a telephone is wide");
   std::ofstream(folder / "charts.html") << page.html();
 }
 
