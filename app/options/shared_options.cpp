@@ -72,10 +72,11 @@ std::vector<Option> model_options() {
 std::vector<Option> class_vector_options() {
   return in_group(
       "Model", Role::source,
-      {text("classes",
-            "safetensors file of class vectors in the place of the classifier (docs/embed.md says "
-            "how a tower of texts makes them)",
-            into(&ModelRequest::classes), takes("FILE"), reads)});
+      {text(
+          "classes",
+          "file of class vectors in the place of the classifier; docs/embed.md says how a tower of "
+          "texts makes it",
+          into(&ModelRequest::classes), takes("FILE"), reads)});
 }
 
 std::vector<Option> vote_options() {
