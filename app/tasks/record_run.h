@@ -21,8 +21,8 @@ struct RecordRun {
   bool resumes = false;  ///< behind the records that the output holds
 };
 
-/// Runs the loaded session over the pictures that `request` names, and writes their records to its output. Of a
-/// page, which the caller writes, there are none, and failures are said. Returns the exit code. Throws
+/// Runs the loaded session over the pictures that `request` names, and writes their records to its output. A
+/// page, which the caller writes, has none; failures are said. Returns the exit code. Throws
 /// Error(invalid_argument) where records cannot be gone on with, and what the output throws.
 int write_records(Session& session, const PicturesRequest& request, const RecordRun& run);
 
