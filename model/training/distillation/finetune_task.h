@@ -43,7 +43,7 @@ class FinetuneTask final : public LossTask {
 /// that the teacher sees in each of their parts at its own size. Touvron et al. 2019, arXiv
 /// 1906.06423, found that a model must be shown the sizes that it shall work at; distillation needs
 /// no labels. Minimises KL(t | student(view)), t the mean of the teacher's probabilities for the
-/// view's parts. Of features the pooled vector learns the mean of the parts' unit vectors. Where one
+/// view's parts. A pooled vector learns the mean of the parts' unit vectors. If one
 /// picture fills the view, the means of the patches that a teacher's patch covers learn that patch:
 /// their cosine distance, which no blocks' errors hold here, and `gram_error`.
 class SizesTask final : public LossTask {
