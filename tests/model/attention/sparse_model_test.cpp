@@ -56,22 +56,19 @@ TEST(SparseModelTest, AMosaicOfOnePictureHasThatPicturesLogits) {
   EXPECT_GT(relative_error(model_of(config)->forward(mosaic), expected), 1e-3);
 }
 
-// Rotations begin anew in every tile, whatever their coordinates.
+// Rotations begin anew in every tile: coordinates that the size of the grid stretches stay as they were.
 TEST(SparseModelTest, AMosaicOfOnePictureHasThatPicturesLogitsUnderRotations) {
   const c10::InferenceMode inference;
   const at::Tensor picture = at::randn({2, 3, 24, 32}, at::kDouble);
   const at::Tensor mosaic = picture.repeat({1, 1, 3, 2});
   for (const std::map<std::string, std::string>& options :
-       {std::map<std::string, std::string>{},
-        {{"coords", "unit"}, {"order", "ij"}},
+       {std::map<std::string, std::string>{{"coords", "unit"}, {"order", "ij"}},
         {{"coords", "train"}, {"variant", "mixed"}}}) {
-    SCOPED_TRACE(options.empty() ? "patch" : options.at("coords"));
+    SCOPED_TRACE(options.at("coords"));
     model::VitConfig config = small_model("window");
     config.pos_embed = model::PosEmbed::none;
     config.rel_pos.assign(3, {"rope", options});
     config.pos_interp = model::PosInterp::tile;
-    // A prefix token sees patches in all tiles, whose places it tells.
-    config.reg_tokens = 1;
     config.class_token = false;
     config.global_pool = model::Pooling::avg;
     const at::Tensor expected = model_of(config)->forward(picture);
