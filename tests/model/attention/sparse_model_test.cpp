@@ -62,9 +62,10 @@ TEST(SparseModelTest, AMosaicOfOnePictureHasThatPicturesLogitsUnderRotations) {
   const at::Tensor picture = at::randn({2, 3, 24, 32}, at::kDouble);
   const at::Tensor mosaic = picture.repeat({1, 1, 3, 2});
   for (const std::map<std::string, std::string>& options :
-       {std::map<std::string, std::string>{{"coords", "unit"}, {"order", "ij"}},
+       {std::map<std::string, std::string>{},
+        {{"coords", "unit"}, {"order", "ij"}},
         {{"coords", "train"}, {"variant", "mixed"}}}) {
-    SCOPED_TRACE(options.at("coords"));
+    SCOPED_TRACE(options.empty() ? "patch" : options.at("coords"));
     model::VitConfig config = small_model("window");
     config.pos_embed = model::PosEmbed::none;
     config.rel_pos.assign(3, {"rope", options});
@@ -72,9 +73,23 @@ TEST(SparseModelTest, AMosaicOfOnePictureHasThatPicturesLogitsUnderRotations) {
     config.class_token = false;
     config.global_pool = model::Pooling::avg;
     const at::Tensor expected = model_of(config)->forward(picture);
-    EXPECT_TRUE(all_near(model_of(config)->forward(mosaic), expected, 1e-11));
+    const model::VisionTransformer tiled = model_of(config);
+    EXPECT_TRUE(all_near(tiled->forward(mosaic), expected, 1e-11));
+    const model::PositionRule& rope = *tiled->block(0).attention().mixer().position();
+    const auto of_tile = rope.rotation({0, 3, 4}, 8);
+    const auto of_mosaic = rope.rotation({0, 9, 8}, 8);
+    const auto repeated = [](const at::Tensor& table) {
+      return table.unflatten(0, {3, 4}).repeat({3, 2, 1, 1}).flatten(0, 1);
+    };
+    EXPECT_TRUE(all_near(of_mosaic->cosine, repeated(of_tile->cosine), 1e-6));
+    EXPECT_TRUE(all_near(of_mosaic->sine, repeated(of_tile->sine), 1e-6));
+    // Distances within a window are the same in a picture that is one grid of patches.
     config.pos_interp = model::PosInterp::timm;
-    EXPECT_GT(relative_error(model_of(config)->forward(mosaic), expected), 1e-4);
+    const double error = relative_error(model_of(config)->forward(mosaic), expected);
+    if (options.empty())
+      EXPECT_LT(error, 1e-11);
+    else
+      EXPECT_GT(error, 1e-4);
   }
 }
 
