@@ -73,7 +73,7 @@ TEST(SparseModelTest, AMosaicOfOnePictureHasThatPicturesLogitsUnderRotations) {
     config.class_token = false;
     config.global_pool = model::Pooling::avg;
     const at::Tensor expected = model_of(config)->forward(picture);
-    const model::VisionTransformer tiled = model_of(config);
+    model::VisionTransformer tiled = model_of(config);
     EXPECT_TRUE(all_near(tiled->forward(mosaic), expected, 1e-11));
     const model::PositionRule& rope = *tiled->block(0).attention().mixer().position();
     const auto of_tile = rope.rotation({0, 3, 4}, 8);
