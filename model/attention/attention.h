@@ -36,9 +36,8 @@ struct TokenMixerArguments {
   std::int64_t depth = 1;
   TokenGrid training_grid;  ///< the checkpoint was trained at it
   MechanismOptions options;
-  torch::nn::Module& owner;  ///< the layer's `attn`
-  /// The mixer's position rule; only mechanisms that take one get one, else null.
-  std::shared_ptr<const PositionRule> position = nullptr;
+  torch::nn::Module& owner;                                ///< the layer's `attn`
+  std::shared_ptr<const PositionRule> position = nullptr;  ///< null where the mechanism takes none
   bool tiles_places = false;  ///< a rule's: places begin anew in every tile (PosInterp::tile)
   /// Registers `name` ("feature_map.weight") below `attn.`; a buffer is saved but not trained.
   [[nodiscard]] torch::Tensor add_parameter(const std::string& name, torch::Tensor value) const;

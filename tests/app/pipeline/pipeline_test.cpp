@@ -335,7 +335,8 @@ TEST_F(PipelineTest, WholeBatchesWaitForASlowSource) {
         std::this_thread::sleep_for(std::chrono::milliseconds(20));
         return input;
       },
-      engine_, options_, [&](const PipelineResult& result) {
+      engine_, options_,
+      [&](const PipelineResult& result) {
         batches.push_back(result.batch_size);
         return true;
       });
