@@ -82,7 +82,7 @@ std::vector<Option> picture_options() {
               at_least(0.001)),
        flag("balance-sources", "draw from every --input equally often, whatever its size",
             into(&ConvertOptions::balances_sources)),
-       text("eval", "labelled pictures for the top-1 of the finished model, any for features",
+       text("eval", "labelled pictures for the finished model's top-1, any for features",
             into(&ConvertOptions::evaluated_folder), takes("FOLDER"), completes_files,
             role(Role::report)),
        text("labels-csv", "labels of --eval: a table of file and label (id, name or index)",
