@@ -18,7 +18,7 @@ from pathlib import Path
 
 import numpy as np
 
-from program import PROGRAM, ROOT, Json, machine, run, run_json, table
+from program import PROGRAM, ROOT, Json, machine, run, table
 
 OWN = 224
 
@@ -96,7 +96,7 @@ def main() -> None:
             "held_out_images", "eval_top1", "eval_pooled_cosine", "eval_patch_cosine", "eval_images", "minutes", "complete", "plan",
             "computed", "stages", "evaluations", "losses", "recipe"]
     reports = {name: {key: value for key, value in json.loads(Path(file).read_text()).items() if key in keep} for name, file in chosen.reports}
-    result = {"machine": machine(), "version": run_json([PROGRAM, "version"]), "pictures": len(pictures),
+    result = {"machine": machine(), "version": run([PROGRAM, "version"]).output.splitlines()[0], "pictures": len(pictures),
               "rows": rows_of(chosen.models, chosen.teacher, pictures, chosen.sizes), "conversions": reports}
     chosen.output.write_text(json.dumps(result, indent=1) + "\n")
     head = ["model", "size", "pooled, same size", "patches, same size", "pooled, 224", "patches, 224"]
