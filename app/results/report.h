@@ -57,8 +57,8 @@ class Report {
   std::vector<std::string> notes;    ///< what the reader must know; not in json
   std::vector<std::string> remarks;  ///< what helps to read the tables; for people alone
   std::vector<viz::LineChart> charts;
-  std::function<std::vector<Gallery>()>
-      galleries;  ///< made when they are first needed; may be empty
+  /// Made when they are first needed; may be empty.
+  std::function<std::vector<Gallery>()> galleries;
 
   void add(std::string key, OrderedJson value, int text_decimals = 2) {
     summary.add(std::move(key), std::move(value), text_decimals);

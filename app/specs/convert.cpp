@@ -169,7 +169,6 @@ CommandSpec convert_spec() {
   Option& minutes = row_of(spec.options, &TrainingOptions::max_minutes);
   minutes.help = "minutes to fit steps and learning rate to, from the start of the process";
   minutes.minimum = 1e-6;  // no limit is left out, not 0
-  minutes.default_value = "";
   minutes.explained_by.clear();
   Option& batch = row_of(spec.options, &RunRequest::batch_size);
   batch.explained_by.clear();

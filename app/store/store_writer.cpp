@@ -203,8 +203,7 @@ void StoreWriter::write_store(std::span<const std::byte> vectors) const {
       const double value = values[row * dim_ + i];
       sum += value * value;
     }
-    constexpr float kLeastNorm =
-        1e-12F;  // of features that are compared with it, too: torch's `normalize`
+    constexpr float kLeastNorm = 1e-12F;  // torch's `normalize` has it for features, too
     norms.push_back(std::max(static_cast<float>(std::sqrt(sum)), kLeastNorm));
   }
   std::set<std::string> labels;

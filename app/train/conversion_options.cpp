@@ -161,20 +161,19 @@ training::ConversionOptions conversion_options(const ConvertRequest& request, co
 
 training::Target target_of(const ConvertRequest& request, bool has_classes) {
   using training::Target;
-  const auto refuse = [](const std::string& reason, const std::string& option,
-                         const std::string& hint = "") { throw UsageError(reason, option, hint); };
   const Target target = request.target.value_or(has_classes ? Target::logits : Target::features);
   if (!has_classes) {
     if (target == Target::logits)
-      refuse("the model has no classes: it has features alone", "`set` last.target=logits");
+      throw UsageError("the model has no classes: it has features alone",
+                       "`set` last.target=logits");
     if (request.required_top1)
-      refuse("the model has no classes", "`require_top1`", "`require_cosine` 0.95");
-    if (!request.labels_csv.empty()) refuse("the model has no classes", "`labels_csv`");
+      throw UsageError("the model has no classes", "`require_top1`", "`require_cosine` 0.95");
+    if (!request.labels_csv.empty()) throw UsageError("the model has no classes", "`labels_csv`");
   }
   if (target == Target::features && request.trains_head)
-    refuse("features do not reach a classifier", "`train_head`");
+    throw UsageError("features do not reach a classifier", "`train_head`");
   if (target == Target::logits && request.required_cosine)
-    refuse("logits are learned", "`require_cosine`", "`set` last.target=features");
+    throw UsageError("logits are learned", "`require_cosine`", "`set` last.target=features");
   return target;
 }
 

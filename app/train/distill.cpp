@@ -104,12 +104,12 @@ LabelledSet evaluation_pictures(const ConvertRequest& request, bool has_classes,
                                 const image::Labels& labels, std::vector<Input>& failed) {
   const std::string& folder = request.evaluated_folder;
   if (folder.empty()) {
-    const bool requires_top1 = request.required_top1.has_value();
-    if (requires_top1 || request.required_cosine)
-      throw UsageError(
-          requires_top1 ? "nothing to measure top-1 on" : "nothing to measure features on",
-          requires_top1 ? "`require_top1`" : "`require_cosine`",
-          requires_top1 ? "`eval` FOLDER names labelled pictures" : "`eval` FOLDER names pictures");
+    if (request.required_top1)
+      throw UsageError("nothing to measure top-1 on", "`require_top1`",
+                       "`eval` FOLDER names labelled pictures");
+    if (request.required_cosine)
+      throw UsageError("nothing to measure features on", "`require_cosine`",
+                       "`eval` FOLDER names pictures");
     return {};
   }
   std::error_code ignored;

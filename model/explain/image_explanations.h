@@ -92,7 +92,7 @@ class ImageExplanations {
   const BeforeStep& before_step_;
   std::vector<Explanation> explanations_;
   std::int64_t layers_done_ = 0;
-  std::int64_t layers_ = 0;  ///< that `run` goes through: those of rows, of rollouts, of the sweep
+  std::int64_t layers_ = 0;  ///< that `run` goes through, for rows, for rollouts and in the sweep
 };
 
 }  // namespace hydrascope::model::explain

@@ -3,6 +3,7 @@
 #include "model/autocast_guard.h"
 
 #include <ATen/ATen.h>
+#include <torch/nn/functional/normalization.h>
 
 #include <algorithm>
 #include <numeric>
@@ -40,9 +41,8 @@ at::Tensor token_error(const at::Tensor& student, const at::Tensor& teacher,
 }
 
 at::Tensor unit_vectors(const at::Tensor& x) {
-  constexpr double kSmallestNorm = 1e-12;
-  const at::Tensor full = to_compute_type(x);
-  return full / at::linalg_vector_norm(full, 2, {-1}, /*keepdim=*/true).clamp_min(kSmallestNorm);
+  namespace F = torch::nn::functional;
+  return F::normalize(to_compute_type(x), F::NormalizeFuncOptions().dim(-1));
 }
 
 at::Tensor cosine_distance(const at::Tensor& student, const at::Tensor& teacher) {

@@ -140,6 +140,17 @@ void expect_gradient_of_differences(TrainingTask& task, VisionTransformerImpl& s
   }
 }
 
+/// The same of the last stage, for a student of `config` whose blocks behind the first learn.
+void expect_finetune_gradients(Teacher& teacher, const VitConfig& config, const at::Tensor& images,
+                               const std::vector<std::string>& weights) {
+  VisionTransformer student = student_of(teacher.model(), config);
+  student->to(at::kDouble);
+  FinetuneOptions options;
+  options.first_layer = 1;
+  FinetuneTask task(teacher, *student, options);
+  expect_gradient_of_differences(task, *student, images, weights);
+}
+
 TEST(DistillationTasks, GradientsAreThoseOfFiniteDifferences) {
   VisionTransformer model = random_model(small_config());
   model->to(at::kDouble);
@@ -163,13 +174,8 @@ TEST(DistillationTasks, GradientsAreThoseOfFiniteDifferences) {
   }
   {
     SCOPED_TRACE("finetune");
-    VisionTransformer student = student_of(teacher.model(), small_config("elu:1,hydra:2"));
-    student->to(at::kDouble);
-    FinetuneOptions options;
-    options.first_layer = 1;
-    FinetuneTask task(teacher, *student, options);
-    expect_gradient_of_differences(
-        task, *student, images,
+    expect_finetune_gradients(
+        teacher, small_config("elu:1,hydra:2"), images,
         {"blocks.1.attn.qkv.weight", "blocks.1.mlp.fc1.weight", "blocks.2.mlp.fc2.weight"});
   }
 }
@@ -181,13 +187,8 @@ TEST(DistillationTasks, GradientsOfFeaturesAreThoseOfFiniteDifferences) {
     model->to(at::kDouble);
     Teacher teacher(model);
     const at::Tensor images = random_images(2).to(at::kDouble);
-    VisionTransformer student = student_of(teacher.model(), small_tower("elu:1,hydra:2", pooling));
-    student->to(at::kDouble);
-    FinetuneOptions options;
-    options.first_layer = 1;
-    FinetuneTask task(teacher, *student, options);
-    expect_gradient_of_differences(
-        task, *student, images,
+    expect_finetune_gradients(
+        teacher, small_tower("elu:1,hydra:2", pooling), images,
         {"blocks.1.attn.qkv.weight", "blocks.2.attn.qkv.weight", "blocks.2.mlp.fc2.weight"});
   }
 }
