@@ -324,11 +324,12 @@ void Session::explain(const PipelineResult& result, const Asking& asked, Answer&
   if (asked.embeds) answer.embedding = numbers_of(embedding(result));
   if (const auto& patch = asked.patch)
     answer.patch_row = explainer_->patch_row(result, patch->layer, patch->row, patch->column);
-  std::vector<MapChoice> maps;  // of small pictures perhaps fewer
+  if (asked.maps.empty()) return;  // a session without maps has no explainer
+  std::vector<MapChoice> maps;     // of small pictures perhaps fewer
   std::ranges::copy_if(asked.maps, std::back_inserter(maps), [this](const MapChoice& map) {
     return std::ranges::find(explained_.maps, map) != explained_.maps.end();
   });
-  if (maps.empty() && !asked.maps.empty())
+  if (maps.empty())
     throw Error(ErrorCode::failed, source_->name + ", which sees small pictures, has no such map");
   answer.maps = explainer_->explain(result, chosen_classes(result, asked.classes, labels()), maps,
                                     asked.before_step);
