@@ -318,7 +318,7 @@ class Limits(Case):
         commands = [["version"], ["help"], ["doctor"], ["models", "list"], ["inspect", str(TINY)], CLASSIFY, ["visualize", PHOTO, *tiny, "-o", "m"],
                     ["evaluate", "set", *tiny, "--recursive", "--no-labels"], ["convert", str(TINY), "o.safetensors", "--force"]]
         fine = [words for words in commands if words[0] in ("classify", "visualize", "evaluate")]
-        for megabytes in (50, *range(100, 780, 20), 800, 1000, 1400, 2000):
+        for megabytes in (50, *range(100, 760, 60), 800, 1000, 2000):
             for words in commands if megabytes % 100 == 0 else fine:
                 with self.subTest(f"{megabytes} MB {words[0]}"):
                     done = self.limited(resource.RLIMIT_AS, megabytes << 20, *words)
