@@ -175,23 +175,23 @@ void Checkpoint::reform(std::map<std::string, NamedTensor>& named) {
     put("attn_pool.kv." + of, derived_.rows(*joined, third, 2 * third));
     named.erase(rows);
   }
-  if (const TensorView* shared = whole(std::string(kSharedTable), 2)) {
-    std::vector<std::string> blocks;
-    for (const auto& item : named) {
-      constexpr std::string_view kEnd = ".attn.qkv.weight";
-      if (item.first.ends_with(kEnd))
-        blocks.push_back(item.first.substr(0, item.first.size() - kEnd.size()));
-    }
+  std::vector<std::string> blocks;
+  std::vector<std::string> shared;
+  for (const auto& item : named) {
+    constexpr std::string_view kEnd = ".attn.qkv.weight";
+    if (item.first.ends_with(kEnd))
+      blocks.push_back(item.first.substr(0, item.first.size() - kEnd.size()));
+    if (item.first.starts_with(kSharedPositions)) shared.push_back(item.first);
+  }
+  for (const std::string& name : shared) {
+    const NamedTensor of_all = named.extract(name).mapped();
     for (const std::string& block : blocks) {
-      const std::string own = block + ".attn.rel_pos.relative_position_bias_table";
-      if (named.contains(own))
+      const std::string own = block + ".attn.rel_pos." + name.substr(kSharedPositions.size());
+      if (!named.emplace(own, of_all).second)
         throw Error(ErrorCode::unsupported_format,
-                    "a table of relative positions for all layers beside the layers' own is not "
-                    "computed",
+                    "relative positions of all layers beside the layers' own are not computed",
                     file().string());
-      put(own, shared);
     }
-    named.erase(std::string(kSharedTable));
   }
 }
 

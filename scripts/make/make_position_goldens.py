@@ -66,6 +66,7 @@ CASES = [
     Case("relpos_mlp", "vit_relpos_small_patch16_224"),
     Case("relpos_mlp_resized", "vit_relpos_small_patch16_224", (96, 160)),
     Case("relpos_mlp_cls", "vit_relpos_medium_patch16_cls_224", kwargs={"rel_pos_dim": 20}),
+    Case("relpos_mlp_shared", "vit_srelpos_small_patch16_224", kwargs={"rel_pos_dim": 20}),
     Case("relpos_bias", "vit_relpos_small_patch16_224", kwargs={"rel_pos_type": "bias"}),
     Case(
         "relpos_bias_cls", "vit_relpos_medium_patch16_cls_224", kwargs={"rel_pos_type": "bias"}

@@ -57,8 +57,6 @@ def lacking_parts(name, model):
         "grouped-query attention": getattr(attention, "num_kv_heads", None) not in (
             None, getattr(attention, "num_heads", None)),
         "a LayerScale of attention alone": gamma == [True, False],
-        "one table of relative positions for all layers": (
-            getattr(model, "shared_rel_pos", None) or getattr(model, "rel_pos_bias", None)) is not None,
         "rotations with settings of its own": (
             getattr(model, "rope", None) is not None and not WITH_ROTATIONS.fullmatch(name) and not rotations(model)),
         "a norm of the patches": is_norm(getattr(patches, "norm", None)),

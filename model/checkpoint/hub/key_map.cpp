@@ -92,6 +92,8 @@ constexpr std::array kRules{
     // Tensors that timm computes from the configuration, in files of its earlier versions.
     Rule{kTimm, "blocks.#.attn.rel_pos.relative_position_index", ""},
     Rule{kTimm, "blocks.#.attn.rel_pos.rel_coords_log", ""},
+    Rule{kTimm, "shared_rel_pos.relative_position_index", ""},
+    Rule{kTimm, "shared_rel_pos.rel_coords_log", ""},
     Rule{kTimm, "head.fc_cls.*", "head.*"},
     // Classifiers beside a backbone.
     Rule{kTimm, "fc.*", "head.*"},
@@ -112,6 +114,8 @@ constexpr std::array kRules{
     Rule{kTimm, "blocks.#.attn.rope.freqs_cos", ""},
     Rule{kTimm, "blocks.#.attn.rope.freqs_sin", ""},
     Rule{kTimm, "rel_pos_bias.relative_position_index", ""},
+    // BEiT's and, in timm, vit_srelpos_*'s.
+    Rule{kTimm, "rel_pos_bias.*", "shared_rel_pos.*"},
     Rule{kDinoV3, "storage_tokens", "reg_token"},
     Rule{kDinoV3, "rope_embed.periods", ""},
     formed(kDinoV3, "blocks.#.attn.qkv.bias_mask", "blocks.#.attn.qkv.bias", Form::no_key_bias),
@@ -145,8 +149,8 @@ constexpr std::array kRules{
     // Files of earlier versions have the index too.
     Rule{kHf4, "encoder.layer.#.attention.attention.relative_position_bias.relative_position_index",
          ""},
-    Rule{kHf4, "encoder.relative_position_bias.relative_position_bias_table", kSharedTable},
     Rule{kHf4, "encoder.relative_position_bias.relative_position_index", ""},
+    Rule{kHf4, "encoder.relative_position_bias.*", "shared_rel_pos.*"},
 
     Rule{kHf5, "layers.#.layernorm_before.*", "blocks.#.norm1.*"},
     Rule{kHf5, "layers.#.attention.q_proj.*", "blocks.#.attn.qkv.*", 0},

@@ -56,8 +56,8 @@ struct MappedKey {
   std::string_view left_out = {};  ///< the part of the file without use here: "the text tower"
 };
 
-/// A table that all blocks share: each gets it as its own.
-inline constexpr std::string_view kSharedTable = "rel_pos_bias.relative_position_bias_table";
+/// The beginning of relative positions that all blocks share: each gets them as its own.
+inline constexpr std::string_view kSharedPositions = "shared_rel_pos.";
 /// The beginning of the rows of q, k and v of attention pooling, which the network keeps as q and
 /// kv.
 inline constexpr std::string_view kPoolingRows = "attn_pool.qkv.";

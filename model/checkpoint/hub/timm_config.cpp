@@ -51,7 +51,7 @@ constexpr std::string_view kKnownArguments[] = {
     "img_size", "patch_size", "in_chans", "num_classes", "global_pool", "embed_dim", "depth",
     "num_heads", "mlp_ratio", "qkv_bias", "scale_mlp_norm", "scale_mlp", "swiglu_mlp",
     "init_values", "class_token", "reg_tokens", "num_reg_tokens", "no_embed_class",
-    "use_abs_pos_emb", "rel_pos_dim", "fc_norm", "use_fc_norm",
+    "use_abs_pos_emb", "rel_pos_dim", "shared_rel_pos", "fc_norm", "use_fc_norm",
     // Both values give the same names and shapes of tensors.
     "qkv_fused", "attn_type", "swiglu_align_to", "pre_norm", "use_pre_transformer_norm",
     "scale_attn_norm", "scale_attn_inner",
@@ -63,7 +63,7 @@ constexpr std::string_view kKnownArguments[] = {
 
 /// Parts that are not computed, and parts that are always there.
 constexpr std::string_view kSwitches[] = {"use_rot_pos_emb", "qk_norm", "attn_only_layer_scale",
-                                          "use_shared_rel_pos_bias", "shared_rel_pos"};
+                                          "use_shared_rel_pos_bias"};
 constexpr std::string_view kAlwaysThere[] = {"final_norm", "proj_bias", "use_rel_pos_bias"};
 
 /// Claims the arguments that the tensors show too.
@@ -98,9 +98,12 @@ void claim_arguments(HubConfig& config, const JsonFields& args) {
   });
   claim_flag("use_abs_pos_emb",
              [](const VitConfig& shown) { return Shown(model::has_table(shown.pos_embed)); });
-  claim_flag("use_rel_pos_bias", [](const VitConfig& shown) {
+  const auto has_relative = [](const VitConfig& shown) {
     return Shown(!shown.rel_pos.empty() && shown.rel_pos.front().rule == "relbias");
-  });
+  };
+  claim_flag("use_rel_pos_bias", has_relative);
+  // Without it layers have positions of their own.
+  if (args.flag("shared_rel_pos") == true) claim_flag("shared_rel_pos", has_relative);
   for (const char* key : {"fc_norm", "use_fc_norm"}) {
     claim_flag(key, [](const VitConfig& shown) {
       const bool matters = shown.global_pool != model::Pooling::token;

@@ -269,7 +269,6 @@ TEST(HubConfigTest, ArgumentsOfTimmAreReadOrRefused) {
            {R"({"qk_norm": true})", "qk_norm"},
            {R"({"proj_bias": false})", "proj_bias"},
            {R"({"attn_only_layer_scale": true})", "attn_only_layer_scale"},
-           {R"({"shared_rel_pos": true})", "shared_rel_pos"},
            {R"({"use_rel_pos_bias": false})", "use_rel_pos_bias"},
            {R"({"num_kv_heads": 1})", "num_kv_heads"},
            {R"({"embed_norm_layer": "layernorm"})", "embed_norm_layer"},
