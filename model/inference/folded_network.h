@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <string>
 
 namespace hydrascope::model::inference {
 
@@ -25,11 +26,13 @@ struct Affine {
   at::Tensor bias;    ///< (out)
 };
 
-/// A norm behind a branch, float64.
+/// A norm's weight and bias (zeros for RMSNorm), float64.
 struct FoldedNorm {
   at::Tensor weight;
   at::Tensor bias;
 };
+/// The norm whose tensors' names begin with `name` and a dot.
+FoldedNorm fold_norm(const WeightTable& weights, const std::string& name);
 
 struct FoldedBlock {
   Affine query;      ///< D -> query width
@@ -60,8 +63,7 @@ struct FoldedPool {
 
 /// Norm, pooling and classifiers after the last block.
 struct FoldedHead {
-  at::Tensor norm_weight;  ///< undefined without a norm
-  at::Tensor norm_bias;
+  std::optional<FoldedNorm> norm;
   std::optional<FoldedPool> pool;
   Affine classifier;
   Affine distilled;  ///< the second head; undefined tensors if there is none

@@ -55,6 +55,11 @@ def class_token(model: Any, images: torch.Tensor) -> torch.Tensor:
     return model(images).last_hidden_state[:, 0]
 
 
+def both_tokens(model: Any, images: torch.Tensor) -> torch.Tensor:
+    """timm's feature of a distilled model."""
+    return model(images).last_hidden_state[:, :2].mean(dim=1)
+
+
 def mean_token(model: Any, images: torch.Tensor) -> torch.Tensor:
     return model(images).last_hidden_state.mean(dim=1)
 
@@ -89,11 +94,33 @@ class Case:
 
 CASES = [
     Case("vit", "ViTForImageClassification", {**VIT, "num_labels": 5}, logits),
+    Case(
+        "vit_quick_gelu",
+        "ViTForImageClassification",
+        {**VIT, "hidden_act": "quick_gelu", "num_labels": 5},
+        logits,
+    ),
+    Case("vit_model", "ViTModel", VIT, class_token),
+    Case(
+        "vit_masked",
+        "ViTForMaskedImageModeling",
+        {**VIT, "encoder_stride": 8},
+        lambda model, images: class_token(model.vit, images),
+    ),
+    Case("deit", "DeiTForImageClassification", {**VIT, "num_labels": 5}, logits),
+    Case("deit_teacher", "DeiTForImageClassificationWithTeacher", {**VIT, "num_labels": 5}, logits),
+    Case("deit_model", "DeiTModel", VIT, both_tokens),
     Case("dinov2_classifier", "Dinov2ForImageClassification", {**SIZE, **PICTURES}, logits),
     Case("dinov2", "Dinov2Model", {**SIZE, **PICTURES}, pooled),
     Case("dinov2_resized", "Dinov2Model", {**SIZE, **PICTURES}, pooled, (48, 40)),
     Case("dinov2_swiglu", "Dinov2Model", {**SIZE, **PICTURES, "use_swiglu_ffn": True}, pooled),
     Case("dinov2_registers", "Dinov2WithRegistersModel", {**SIZE, **PICTURES, **REGISTERS}, pooled),
+    Case(
+        "dinov2_registers_classifier",
+        "Dinov2WithRegistersForImageClassification",
+        {**SIZE, **PICTURES, **REGISTERS},
+        logits,
+    ),
     Case("dinov3", "DINOv3ViTModel", {**VIT, **REGISTERS}, pooled),
     Case("dinov3_resized", "DINOv3ViTModel", {**VIT, **REGISTERS}, pooled, (48, 40)),
     Case(
@@ -141,6 +168,7 @@ CASES = [
         {**BEIT, "use_mean_pooling": False},
         logits,
     ),
+    Case("beit_model", "BeitModel", {**BEIT, "use_mean_pooling": True}, pooled),
     Case(
         "beit_shared",
         "BeitForImageClassification",
@@ -154,6 +182,7 @@ CASES = [
         logits,
     ),
     Case("data2vec", "Data2VecVisionForImageClassification", BEIT, logits),
+    Case("data2vec_model", "Data2VecVisionModel", BEIT, pooled),
     Case("vit_msn", "ViTMSNForImageClassification", {**VIT, "num_labels": 5}, logits),
     Case("vit_mae", "ViTMAEModel", {**VIT, "mask_ratio": 0.0}, mae_features),
     Case(
@@ -402,6 +431,21 @@ def make_originals() -> None:
         "features",
         images,
         answer_of(model, {**ours, **missing}),
+    )
+
+    # AIMv2, as timm keeps it: RMSNorm, a norm of the patches, no biases.
+    arguments = {**size, "num_classes": 5}
+    model = timm.create_model("aimv2_large_patch14_224", **arguments)
+    shapes = {name: tuple(value.shape) for name, value in model.state_dict().items()}
+    config = {"architecture": "aimv2_large_patch14_224", "num_classes": 5, "model_args": arguments}
+    store(
+        "timm_aimv2",
+        "timm.models.vision_transformer",
+        shapes,
+        json.dumps(config),
+        "logits",
+        images,
+        answer_of(model, filled(shapes)),
     )
 
     # torchvision.

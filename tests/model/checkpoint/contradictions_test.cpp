@@ -37,8 +37,8 @@ TEST(ContradictionsTest, ATensorOfAnotherPartIsAnError) {
     VisionTransformer target(small());
     EXPECT_ERROR(file.load_into(*target), failed, "this program does not compute", name);
   }
-  for (const char* name : {"blocks.0.ls3.gamma", "blocks.0.norm3.weight", "patch_embed.norm.weight",
-                           "head.fc.weight", "pre_logits.fc.weight"}) {
+  for (const char* name :
+       {"blocks.0.ls3.gamma", "blocks.0.norm3.weight", "head.fc.weight", "pre_logits.fc.weight"}) {
     const Checkpoint file =
         Checkpoint::open(with_tensor(plain, folder.path() / "a.safetensors", name));
     EXPECT_ERROR(file.deduce_config(), unsupported_format, "this program does not compute", name);
@@ -47,7 +47,8 @@ TEST(ContradictionsTest, ATensorOfAnotherPartIsAnError) {
                    with_tensor(plain, folder.path() / "a.safetensors", "blocks.0.mlp.w12.weight")),
                failed, "stand both for blocks.0.mlp.fc1.weight");
   // Parts that this program computes in networks which have another activation as well.
-  for (const char* name : {"norm_pre.weight", "attn_pool.latent", "blocks.0.attn.norm.weight"}) {
+  for (const char* name : {"norm_pre.weight", "attn_pool.latent", "blocks.0.attn.norm.weight",
+                           "patch_embed.norm.weight"}) {
     const Checkpoint file =
         Checkpoint::open(with_tensor(plain, folder.path() / "a.safetensors", name));
     EXPECT_ERROR(file.deduce_config(), failed, "activation", "config.json");
@@ -228,6 +229,27 @@ TEST(ContradictionsTest, ANamedArchitectureHasTheActivationOfTheFile) {
   for (const char* other : {"quick_gelu", "gelu_tanh"})
     EXPECT_ERROR(complete(R"(, "act_layer": ")" + std::string(other) + "\""), invalid_argument,
                  "another activation", "config.json");
+
+  // Hugging Face's configuration says it by another word, timm's name says the order of norms.
+  const auto complete_beside = [&](Names names, const std::string& config) {
+    const testing::TemporaryFolder other;
+    write_as(model, other.path() / "model.safetensors", names, "");
+    other.write("config.json", config);
+    Checkpoint file = Checkpoint::open(other.path());
+    VitConfig named = small();
+    file.complete(named);
+  };
+  const auto of_hugging_face = [](const std::string& activation) {
+    return R"({"model_type": "vit", "num_attention_heads": 3, "hidden_act": ")" + activation +
+           "\"}";
+  };
+  EXPECT_NO_THROW(complete_beside(Names::hugging_face_4, of_hugging_face("gelu")));
+  for (const char* other : {"quick_gelu", "gelu_new"})
+    EXPECT_ERROR(complete_beside(Names::hugging_face_4, of_hugging_face(other)), invalid_argument,
+                 "another activation", "config.json");
+  EXPECT_ERROR(complete_beside(Names::timm, R"({"architecture": "vit_base_patch16_rpn_224",
+                                                "model_args": {"num_heads": 3}})"),
+               invalid_argument, "another order of norms", "config.json");
 }
 
 TEST(ContradictionsTest, TheConfigurationIsReadBeforeNamesAreJudged) {

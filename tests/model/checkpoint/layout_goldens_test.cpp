@@ -34,7 +34,8 @@ const fs::path kGoldens = fs::path(HYDRASCOPE_SOURCE_DIR) / "tests/data/layouts"
 /// Goldens whose network has a part that is not computed, and words of the refusal.
 const std::map<std::string, std::string>& refused() {
   static const std::map<std::string, std::string> kRefused{
-      {"transformers_4_dinov2_classifier", "side by side"}};
+      {"transformers_4_dinov2_classifier", "side by side"},
+      {"transformers_4_dinov2_registers_classifier", "side by side"}};
   return kRefused;
 }
 

@@ -175,7 +175,7 @@ TEST(HubConfigTest, ANameSaysThePartsThatNoTensorShows) {
 TEST(HubConfigTest, AnArchitectureWithAnotherPartIsRefusedByItsName) {
   for (const auto& [name, part] : {
            std::pair{"vit_dlittle_patch16_reg1_gap_256", "differential attention"},
-           {"aimv2_large_patch14_224", "RMSNorm"},
+           {"vit_base_patch16_sapiens2", "norms of queries and keys"},
            {"vit_pwee_patch16_reg1_gap_256", "parallel blocks"},
            {"swin_tiny_patch4_window7_224", "timm's swin_transformer"},
            {"vit_base_r50_s16_224", "timm's vision_transformer_hybrid"},
@@ -253,12 +253,13 @@ TEST(HubConfigTest, ArgumentsOfTimmAreReadOrRefused) {
         R"({"pool_include_prefix": false, "fc_norm": null, "act_layer": null, "unheard_of": null})",
         R"({"qk_norm": false, "pre_norm": false, "scale_attn_norm": false, "proj_bias": true})",
         R"({"final_norm": true, "pos_embed": "learn", "use_shared_rel_pos_bias": false})",
-        R"({"rope_temperature": 10.0})", R"({"use_rot_pos_emb": false})"})
+        R"({"rope_temperature": 10.0})", R"({"use_rot_pos_emb": false})",
+        R"({"norm_layer": "rmsnorm", "proj_bias": false, "shared_rel_pos": true})"})
     EXPECT_NO_THROW(with("vit_tiny_patch16_224", harmless)) << harmless;
   EXPECT_FALSE(with("vit_tiny_patch16_224", R"({"num_classes": 0})").num_classes);
   for (const auto& [arguments, key] : {
            std::pair{R"({"act_layer": "relu"})", "act_layer"},
-           {R"({"norm_layer": "rmsnorm"})", "norm_layer"},
+           {R"({"norm_layer": "batchnorm"})", "norm_layer"},
            {R"({"attn_layer": "diff"})", "attn_layer"},
            {R"({"block_fn": "ResPostBlock"})", "block_fn"},
            {R"({"mlp_layer": "swiglu"})", "mlp_layer"},
@@ -267,7 +268,6 @@ TEST(HubConfigTest, ArgumentsOfTimmAreReadOrRefused) {
            {R"({"rel_pos_type": "mlp-swin"})", "rel_pos_type"},
            {R"({"unheard_of": 3})", "unheard_of"},
            {R"({"qk_norm": true})", "qk_norm"},
-           {R"({"proj_bias": false})", "proj_bias"},
            {R"({"attn_only_layer_scale": true})", "attn_only_layer_scale"},
            {R"({"use_rel_pos_bias": false})", "use_rel_pos_bias"},
            {R"({"num_kv_heads": 1})", "num_kv_heads"},

@@ -1,0 +1,15 @@
+#include "model/norm_layer.h"
+
+namespace hydrascope::model {
+
+NormImpl::NormImpl(const VitConfig& config, std::int64_t width) : eps_(config.layer_norm_eps) {
+  weight_ = register_parameter("weight", torch::ones({width}));
+  if (!config.rms_norm) bias_ = register_parameter("bias", torch::zeros({width}));
+}
+
+torch::Tensor NormImpl::forward(const torch::Tensor& x) {
+  if (bias_.defined()) return torch::layer_norm(x, weight_.sizes(), weight_, bias_, eps_);
+  return torch::rms_norm(x, weight_.sizes(), weight_, eps_);
+}
+
+}  // namespace hydrascope::model
