@@ -182,7 +182,6 @@ CASES = [
         logits,
     ),
     Case("data2vec", "Data2VecVisionForImageClassification", BEIT, logits),
-    Case("data2vec_model", "Data2VecVisionModel", BEIT, pooled),
     Case("vit_msn", "ViTMSNForImageClassification", {**VIT, "num_labels": 5}, logits),
     Case("vit_mae", "ViTMAEModel", {**VIT, "mask_ratio": 0.0}, mae_features),
     Case(

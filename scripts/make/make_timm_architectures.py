@@ -27,7 +27,7 @@ WITH_ROTATIONS = re.compile(
     r"|eva02_(tiny|small)_patch14_(224|336)|eva02_(base|large)_patch14_(224|448)"
 )
 # Of a block, all with a bias or all without.
-LAYERS = {"attn.proj", "mlp.fc1", "mlp.fc1_g", "mlp.fc1_x", "mlp.fc2"}
+LAYERS = (".attn.proj", ".mlp.fc1", ".mlp.fc1_g", ".mlp.fc1_x", ".mlp.fc2")
 TRANSFORM = ("input_size", "crop_pct", "crop_mode", "interpolation", "mean", "std")
 
 
@@ -50,8 +50,10 @@ def lacking_parts(name, model):
     kinds = {kind(module) for module in model.modules()}
     norms = len({(kind(module), module.eps) for key, module in model.named_modules()
                  if kind(module) in ("LayerNorm", "RmsNorm") and not key.endswith("attn.sub_norm")})
+    layers = {key: module for key, module in model.named_modules() if key.startswith("blocks.") and key.endswith(LAYERS)}
+    without_bias = [key for key, module in layers.items() if getattr(module, "bias", None) is None]
     bare = [key for key, module in model.named_modules()
-            if key.endswith((".proj", *LAYERS)) and getattr(module, "bias", 0) is None]
+            if key.endswith((".proj", ".fc1", ".fc2")) and getattr(module, "bias", 0) is None]
     gamma = [getattr(block, f"gamma_{i}", None) is not None for i in (1, 2)]
     parts = {
         "differential attention": kind(attention).startswith("Diff") or kind(block).startswith("Diff"),
@@ -65,8 +67,7 @@ def lacking_parts(name, model):
             getattr(model, "rope", None) is not None and not WITH_ROTATIONS.fullmatch(name) and not rotations(model)),
         "an embedding of patches without a bias": (
             "patch_embed.proj" in bare and not is_norm(getattr(model, "norm_pre", None))),
-        "linear layers without biases": len({key.split(".", 2)[2] for key in bare if key.startswith("blocks")}) not in (
-            0, len(LAYERS & {key.split(".", 2)[2] for key, _ in model.named_modules() if key.startswith("blocks.")})),
+        "some linear layers without biases": len(without_bias) not in (0, len(layers)),
         "attention pooling with settings of its own": (
             getattr(model, "global_pool", None) == "map" and (
                 model.attn_pool.pos_embed is not None or model.attn_pool.latent.shape[1] != 1
