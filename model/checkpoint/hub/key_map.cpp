@@ -574,6 +574,7 @@ bool is_computed(std::string_view name) {
                                  "pos_embed",
                                  "patch_embed.proj.weight",
                                  "patch_embed.proj.bias",
+                                 "patch_embed.norm.*",
                                  "blocks.#.pos_embed",
                                  "blocks.#.norm1.*",
                                  "blocks.#.norm2.*",
