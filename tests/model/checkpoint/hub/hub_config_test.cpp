@@ -429,6 +429,18 @@ TEST(HubConfigTest, AppliesWhatTensorsDoNotShowAndChecksTheRest) {
   contradicts(R"({"model_type": "vit", "intermediate_size": 3072})", vit,
               "intermediate_size says 3072");
   contradicts(R"({"model_type": "vit", "qkv_bias": false})", vit, "qkv_bias says false");
+  // transformers reads one of the two keys of the MLPs' width and not the other.
+  for (const char* type : {"dinov2", "dinov2_with_registers"}) {
+    const auto of = [&](const std::string& keys) {
+      return R"({"model_type": ")" + std::string(type) + "\", " + keys + "}";
+    };
+    EXPECT_NO_THROW(read(of(R"("intermediate_size": 3072, "mlp_ratio": 4)")).check(vit));
+    EXPECT_NO_THROW(read(of(R"("intermediate_size": null)")).check(vit));
+    contradicts(of(R"("intermediate_size": 768, "mlp_ratio": 3)").c_str(), vit, "mlp_ratio says 3");
+  }
+  EXPECT_NO_THROW(
+      read(R"({"model_type": "vit", "intermediate_size": 768, "mlp_ratio": 3})").check(vit));
+  EXPECT_NO_THROW(read(R"({"model_type": "vit", "mlp_ratio": 3})").check(vit));
   contradicts(R"({"architecture": "vit", "model_args": {"reg_tokens": 4}})", vit,
               "reg_tokens says 4");
   const auto arguments = [&](const char* json, const char* what) {
