@@ -478,6 +478,16 @@ TEST(HubConfigTest, AppliesWhatTensorsDoNotShowAndChecksTheRest) {
                         .check(vit))
         << agrees;
   }
+  // A mean of all tokens; tensors show nothing of it.
+  const HubConfig of_all = read(R"({"architecture": "vit_tiny_patch16_224", "global_pool": "avg",
+      "model_args": {"pool_include_prefix": true, "fc_norm": false}})");
+  vit.global_pool = model::Pooling::avg;
+  EXPECT_ERROR(of_all.check(vit), unsupported_format, "pool_include_prefix", "config.json");
+  vit.class_token = false;
+  EXPECT_NO_THROW(of_all.check(vit));
+  vit.class_token = true;
+  vit.global_pool = model::Pooling::token;
+  EXPECT_NO_THROW(of_all.check(vit));
   vit.patch_norm = vit.rms_norm = true;
   arguments(R"({"norm_layer": "rmsnorm"})",
             "the tensors show rmsnorm beside a norm of the patches");
