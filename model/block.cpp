@@ -7,21 +7,14 @@
 
 namespace hydrascope::model {
 
-torch::nn::LayerNorm make_layer_norm(const VitConfig& config, std::int64_t width) {
-  return torch::nn::LayerNorm(torch::nn::LayerNormOptions({width}).eps(config.layer_norm_eps));
-}
-
-torch::nn::LayerNorm make_layer_norm(const VitConfig& config) {
-  return make_layer_norm(config, config.embed_dim);
-}
-
 MlpImpl::MlpImpl(const VitConfig& config, Initialisation initialisation)
     : gated_(config.swiglu_mlp), activation_(config.act) {
   const std::int64_t hidden = config.hidden_dim();
-  fc1_ = register_module(
-      "fc1", make_linear(config.embed_dim, gated_ ? 2 * hidden : hidden, true, initialisation));
-  if (config.scale_mlp) norm_ = register_module("norm", make_layer_norm(config, hidden));
-  fc2_ = register_module("fc2", make_linear(hidden, config.embed_dim, true, initialisation));
+  fc1_ = register_module("fc1", make_linear(config.embed_dim, gated_ ? 2 * hidden : hidden,
+                                            config.proj_bias, initialisation));
+  if (config.scale_mlp) norm_ = register_module("norm", NormLayer(config, hidden));
+  fc2_ = register_module("fc2",
+                         make_linear(hidden, config.embed_dim, config.proj_bias, initialisation));
 }
 
 torch::Tensor MlpImpl::forward(const torch::Tensor& x) {
@@ -64,10 +57,10 @@ BlockImpl::BlockImpl(const VitConfig& config, std::int64_t layer_index,
     const std::int64_t patches = config.grid_rows() * config.grid_columns();
     pos_embed_ = register_parameter("pos_embed", torch::zeros({1, patches, dim}));
   }
-  norm1_ = register_module("norm1", make_layer_norm(config));
+  norm1_ = register_module("norm1", NormLayer(config));
   attn_ = register_module("attn", Attention(config, layer_index, initialisation));
   if (config.layer_scale) ls1_ = register_module("ls1", LayerScale(dim, config.init_values));
-  norm2_ = register_module("norm2", make_layer_norm(config));
+  norm2_ = register_module("norm2", NormLayer(config));
   mlp_ = register_module("mlp", Mlp(config, initialisation));
   if (config.layer_scale) ls2_ = register_module("ls2", LayerScale(dim, config.init_values));
 }

@@ -7,21 +7,17 @@
 #include "model/attention/attention.h"
 #include "model/config/config.h"
 #include "model/linear_layer.h"
+#include "model/norm_layer.h"
 
 #include <torch/nn/module.h>
 #include <torch/nn/modules/linear.h>
-#include <torch/nn/modules/normalization.h>
 
 namespace hydrascope::model {
 
-/// LayerNorm over the last dimension, of `width` features, with the configuration's eps.
-torch::nn::LayerNorm make_layer_norm(const VitConfig& config, std::int64_t width);
-/// The same, over embed_dim features.
-torch::nn::LayerNorm make_layer_norm(const VitConfig& config);
-
 /// Linear, activation, Linear; timm's keys `fc1`, `fc2`. With swiglu_mlp SwiGLU (Shazeer 2020,
 /// arXiv 2002.05202): fc2(silu(g) * u), where fc1 gives the hidden features of g and then the
-/// features of u. With scale_mlp a LayerNorm, `norm`, stands before fc2.
+/// features of u. With scale_mlp a norm, `norm`, stands before fc2. Without proj_bias neither has a
+/// bias.
 class MlpImpl : public torch::nn::Module {
  public:
   explicit MlpImpl(const VitConfig& config, Initialisation initialisation = Initialisation::random);
@@ -32,7 +28,7 @@ class MlpImpl : public torch::nn::Module {
   bool gated_;
   Activation activation_;
   torch::nn::Linear fc1_{nullptr};
-  torch::nn::LayerNorm norm_{nullptr};
+  NormLayer norm_{nullptr};
   torch::nn::Linear fc2_{nullptr};
 };
 TORCH_MODULE(Mlp);
@@ -88,10 +84,10 @@ class BlockImpl : public torch::nn::Module {
 
   bool post_norm_;
   torch::Tensor pos_embed_;
-  torch::nn::LayerNorm norm1_{nullptr};
+  NormLayer norm1_{nullptr};
   Attention attn_{nullptr};
   LayerScale ls1_{nullptr};
-  torch::nn::LayerNorm norm2_{nullptr};
+  NormLayer norm2_{nullptr};
   Mlp mlp_{nullptr};
   LayerScale ls2_{nullptr};
 };

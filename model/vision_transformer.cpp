@@ -24,10 +24,12 @@ PatchEmbedImpl::PatchEmbedImpl(const VitConfig& config) {
                   torch::nn::Conv2dOptions(config.in_chans, config.embed_dim, config.patch_size)
                       .stride(config.patch_size)
                       .bias(config.patch_bias)));
+  if (config.patch_norm) norm_ = register_module("norm", NormLayer(config));
 }
 
 torch::Tensor PatchEmbedImpl::forward(const torch::Tensor& images) {
-  return proj_->forward(images).flatten(2).transpose(1, 2);
+  const torch::Tensor patches = proj_->forward(images).flatten(2).transpose(1, 2);
+  return norm_.is_empty() ? patches : norm_->forward(patches);
 }
 
 AttentionPoolImpl::AttentionPoolImpl(const VitConfig& config) : num_heads_(config.heads_of_pool()) {
@@ -39,7 +41,7 @@ AttentionPoolImpl::AttentionPoolImpl(const VitConfig& config) : num_heads_(confi
   q_ = register_module("q", linear(dim));
   kv_ = register_module("kv", linear(2 * dim));
   proj_ = register_module("proj", linear(dim));
-  norm_ = register_module("norm", make_layer_norm(config));
+  norm_ = register_module("norm", NormLayer(config));
   mlp_ = register_module("mlp", Mlp(config));
 }
 
@@ -79,14 +81,14 @@ VisionTransformerImpl::VisionTransformerImpl(VitConfig config, Initialisation in
         register_parameter("pos_embed", normal_parameter({1, embedded_prefix + patches, dim}));
   }
   patch_embed_ = register_module("patch_embed", PatchEmbed(config_));
-  if (config_.norm_pre) norm_pre_ = register_module("norm_pre", make_layer_norm(config_));
+  if (config_.norm_pre) norm_pre_ = register_module("norm_pre", NormLayer(config_));
   blocks_ = register_module("blocks", torch::nn::ModuleList());
   for (std::int64_t layer = 0; layer < config_.depth; ++layer)
     blocks_->push_back(Block(config_, layer, initialisation));
   if (config_.fc_norm) {
-    fc_norm_ = register_module("fc_norm", make_layer_norm(config_));
+    fc_norm_ = register_module("fc_norm", NormLayer(config_));
   } else if (config_.final_norm) {
-    norm_ = register_module("norm", make_layer_norm(config_));
+    norm_ = register_module("norm", NormLayer(config_));
   }
   if (config_.global_pool == Pooling::map)
     attn_pool_ = register_module("attn_pool", AttentionPool(config_));

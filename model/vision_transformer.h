@@ -23,6 +23,7 @@ class PatchEmbedImpl : public torch::nn::Module {
 
  private:
   torch::nn::Conv2d proj_{nullptr};
+  NormLayer norm_{nullptr};  ///< with patch_norm
 };
 TORCH_MODULE(PatchEmbed);
 
@@ -41,7 +42,7 @@ class AttentionPoolImpl : public torch::nn::Module {
   torch::nn::Linear q_{nullptr};
   torch::nn::Linear kv_{nullptr};
   torch::nn::Linear proj_{nullptr};
-  torch::nn::LayerNorm norm_{nullptr};
+  NormLayer norm_{nullptr};
   Mlp mlp_{nullptr};
 };
 TORCH_MODULE(AttentionPool);
@@ -113,10 +114,10 @@ class VisionTransformerImpl : public torch::nn::Module {
   torch::Tensor reg_token_;
   torch::Tensor pos_embed_;
   PatchEmbed patch_embed_{nullptr};
-  torch::nn::LayerNorm norm_pre_{nullptr};
+  NormLayer norm_pre_{nullptr};
   torch::nn::ModuleList blocks_{nullptr};
-  torch::nn::LayerNorm norm_{nullptr};
-  torch::nn::LayerNorm fc_norm_{nullptr};
+  NormLayer norm_{nullptr};
+  NormLayer fc_norm_{nullptr};
   AttentionPool attn_pool_{nullptr};
   torch::nn::Linear head_{nullptr};
   torch::nn::Linear head_dist_{nullptr};

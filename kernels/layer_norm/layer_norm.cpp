@@ -90,9 +90,9 @@ void layer_norm_rows(const layer_norm::LayerNormParams<T>& p) {
   for (std::int64_t row = 0; row < p.rows; ++row) {
     const T* x = p.x + row * p.x_stride;
     T* y = p.y + row * p.y_stride;
-    const float mean = row_sum(x, dim) * each;
+    const float mean = p.rms ? 0.0F : row_sum(x, dim) * each;
     const Deviations deviations = row_deviations(x, dim, mean);
-    const float correction = deviations.sum * each;
+    const float correction = p.rms ? 0.0F : deviations.sum * each;
     // A rounding may bring a constant row below zero. A NaN stays.
     const float centred = deviations.squares - deviations.sum * correction;
     const float variance = centred < 0 ? 0.0F : centred * each;

@@ -2,7 +2,8 @@
 // the classifier.
 //
 // Equation: y = (x - mean) / sqrt(var + eps) * weight + bias, mean and (biased) var over the row
-//   (Ba et al. 2016, arXiv 1607.06450, equation 3; eps as in torch).
+//   (Ba et al. 2016, arXiv 1607.06450, equation 3; eps as in torch). With `rms` the mean is 0
+//   and var the mean of x^2: RMSNorm (Zhang and Sennrich 2019, arXiv 1910.07467, equation 4).
 // Tensors: see the fields. x and y float32 or bfloat16, any alignment, rows contiguous, any stride;
 //   y may be x (with the same stride) and must not overlap it otherwise.
 // Work: 2 rows dim sizeof(T) bytes (N = 197, D = 768 in float32: 1.2 MB). The row is read three
@@ -35,6 +36,7 @@ struct LayerNormParams {
   float eps;
   T* y;  ///< (rows, dim); may be x
   std::int64_t y_stride;
+  bool rms = false;
 };
 
 void layer_norm(const LayerNormParams<float>& params);

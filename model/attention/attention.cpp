@@ -82,11 +82,8 @@ AttentionImpl::AttentionImpl(const VitConfig& config, std::int64_t layer_index,
     : layer_index_(layer_index), num_heads_(config.num_heads) {
   const std::int64_t dim = config.embed_dim;
   qkv_ = register_module("qkv", make_linear(dim, 3 * dim, config.qkv_bias, initialisation));
-  if (config.scale_attn)
-    norm_ = register_module(
-        "norm",
-        torch::nn::LayerNorm(torch::nn::LayerNormOptions({dim}).eps(config.layer_norm_eps)));
-  proj_ = register_module("proj", make_linear(dim, dim, true, initialisation));
+  if (config.scale_attn) norm_ = register_module("norm", NormLayer(config));
+  proj_ = register_module("proj", make_linear(dim, dim, config.proj_bias, initialisation));
   const AttentionSpec spec = config.attention_of(layer_index);
   const MechanismEntry& entry = find_mechanism(spec.mechanism);
   query_is_input_ = entry.query_is_input;

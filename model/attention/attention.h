@@ -8,13 +8,13 @@
 #include "model/attention/token_grid.h"
 #include "model/config/config.h"
 #include "model/linear_layer.h"
+#include "model/norm_layer.h"
 #include "model/ops/token_rows.h"
 #include "model/registry/attention_spec.h"
 #include "model/registry/mechanisms.h"
 
 #include <torch/nn/module.h>
 #include <torch/nn/modules/linear.h>
-#include <torch/nn/modules/normalization.h>
 
 #include <cstdint>
 #include <memory>
@@ -131,7 +131,7 @@ class AttentionImpl : public torch::nn::Module {
   std::int64_t num_heads_;
   bool query_is_input_;
   torch::nn::Linear qkv_{nullptr};
-  torch::nn::LayerNorm norm_{nullptr};  ///< with scale_attn
+  NormLayer norm_{nullptr};  ///< with scale_attn
   torch::nn::Linear proj_{nullptr};
   std::unique_ptr<TokenMixer> mixer_;
 };

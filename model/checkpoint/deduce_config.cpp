@@ -11,6 +11,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <initializer_list>
 #include <utility>
 
 namespace hydrascope::checkpoint {
@@ -401,6 +402,19 @@ VitConfig Checkpoint::deduce_config(const HeadOptions& head) const {
   config.fc_norm = find("fc_norm.weight") != nullptr;
   config.qkv_bias = find("blocks.0.attn.qkv.bias") != nullptr;
   config.norm_pre = find("norm_pre.weight") != nullptr;
+  config.patch_norm = find("patch_embed.norm.weight") != nullptr;
+  const auto has_any = [&](std::initializer_list<const char*> names) {
+    return std::ranges::any_of(names, [&](const char* name) { return find(name) != nullptr; });
+  };
+  if (!own && mapping_.layout->native) {
+    // A damaged file lacks one bias, or the weight as well.
+    config.rms_norm =
+        find("blocks.0.norm1.weight") != nullptr &&
+        !has_any({"blocks.0.norm1.bias", "blocks.0.norm2.bias", "norm.bias", "fc_norm.bias"});
+    config.proj_bias =
+        find("blocks.0.attn.proj.weight") == nullptr ||
+        has_any({"blocks.0.attn.proj.bias", "blocks.0.mlp.fc1.bias", "blocks.0.mlp.fc2.bias"});
+  }
   // A network without the one has the other; a file that lacks the bias alone is damaged.
   if (!own) config.patch_bias = find("patch_embed.proj.bias") != nullptr || !config.norm_pre;
   config.scale_attn = find("blocks.0.attn.norm.weight") != nullptr;
@@ -415,11 +429,12 @@ VitConfig Checkpoint::deduce_config(const HeadOptions& head) const {
                 subject);
   const bool says_act = hub != nullptr && (hub->act || !hub->activation.empty());
   if (!own && !says_act && mapping_.layout->native &&
-      (config.norm_pre || config.scale_attn || has_pool))
-    throw Error(
-        ErrorCode::failed,
-        "nothing says which activation its MLPs have, and models of these parts differ in it",
-        subject, "put timm's config.json beside it");
+      (config.norm_pre || config.scale_attn || has_pool || config.rms_norm || config.patch_norm ||
+       !config.proj_bias))
+    throw Error(ErrorCode::failed,
+                "nothing says which activation its MLPs and which eps its norms have, and models "
+                "of these parts differ in it",
+                subject, "put timm's config.json beside it");
   if (!says_pooling && !has_pool && (!config.class_token || config.fc_norm || mapping_.pools_mean))
     config.global_pool = model::Pooling::avg;
   config.num_classes = num_classes(head, said_classes);

@@ -320,8 +320,10 @@ void validate(const VitConfig& config) {
   if (config.global_pool != Pooling::map && (config.pool_heads > 0 || config.pool_prefix))
     refuse("global_pool", "\"map\" with pool_heads or pool_prefix",
            "\"" + std::string(name(config.global_pool)) + "\"");
-  if (config.global_pool == Pooling::map && (config.swiglu_mlp || config.scale_mlp))
-    refuse("global_pool", "no attention pooling beside MLPs that are gated or have a norm",
+  if (config.global_pool == Pooling::map &&
+      (config.swiglu_mlp || config.scale_mlp || !config.proj_bias))
+    refuse("global_pool",
+           "no attention pooling beside MLPs that are gated, have a norm or lack biases",
            "\"map\"");
   if (config.fc_norm && config.global_pool == Pooling::map)
     refuse("fc_norm", "false with attention pooling", "true");

@@ -65,14 +65,18 @@ struct VitConfig {
   std::int64_t num_heads = 3;
   double mlp_ratio = 4.0;
   bool swiglu_mlp = false;  ///< gated MLPs (Shazeer 2020, arXiv 2002.05202) in place of GELU's
-  bool scale_mlp = false;   ///< a LayerNorm before an MLP's last layer (EVA-02, arXiv 2303.11331)
+  bool scale_mlp = false;   ///< a norm before an MLP's last layer (EVA-02, arXiv 2303.11331)
   Activation act = Activation::gelu;  ///< of MLPs that are not gated
-  bool scale_attn = false;  ///< a LayerNorm before attention's last layer (arXiv 2210.06423)
+  bool scale_attn = false;            ///< a norm before attention's last layer (arXiv 2210.06423)
   bool post_norm =
       false;  ///< x + norm(branch(x)) in place of x + branch(norm(x)) (arXiv 2111.09883)
   bool patch_bias = true;  ///< the embedding of patches has a bias
-  bool norm_pre = false;   ///< a LayerNorm before the first block (CLIP, arXiv 2103.00020)
-  bool final_norm = true;  ///< a LayerNorm after the last block, before or after pooling
+  bool patch_norm =
+      false;              ///< a norm of the patches before positions join (AIMv2, arXiv 2411.14402)
+  bool norm_pre = false;  ///< a norm before the first block (CLIP, arXiv 2103.00020)
+  bool final_norm = true;  ///< a norm after the last block, before or after pooling
+  bool rms_norm = false;   ///< all norms are RMSNorm (arXiv 1910.07467) in place of LayerNorm
+  bool proj_bias = true;   ///< attention's last layer and both of an MLP have biases
   bool qkv_bias = true;
   bool class_token = true;
   bool distilled = false;       ///< dist_token and head_dist (DeiT, arXiv 2012.12877)
@@ -130,6 +134,9 @@ struct VitConfig {
     visitor("final_norm", self.final_norm);
     visitor("pool_heads", self.pool_heads);
     visitor("pool_prefix", self.pool_prefix);
+    visitor("patch_norm", self.patch_norm);
+    visitor("rms_norm", self.rms_norm);
+    visitor("proj_bias", self.proj_bias);
   }
 
   [[nodiscard]] std::int64_t head_dim() const { return embed_dim / num_heads; }

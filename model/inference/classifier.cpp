@@ -38,8 +38,10 @@ std::string without_plan(const c10::Device& device, const VitConfig& config) {
   if (!device.is_cuda()) return {};
   if (config.swiglu_mlp || config.scale_mlp || config.act != Activation::gelu)
     return "the GPU's kernels have plain MLPs with GELU alone";
-  if (config.norm_pre || config.scale_attn || config.post_norm || !config.final_norm)
+  if (config.patch_norm || config.norm_pre || config.scale_attn || config.post_norm ||
+      !config.final_norm)
     return "the GPU's plan has norms in front of attention, MLP and classifier alone";
+  if (config.rms_norm) return "the GPU's kernels have LayerNorm and no RMSNorm";
   if (config.global_pool == Pooling::map) return "the GPU's plan has no attention pooling";
   if (config.pos_embed == PosEmbed::layers) return "the GPU's plan has one table of positions";
   if (!kernels::patchify::cuda::serves(config.patch_size))

@@ -28,6 +28,12 @@ class Below {
         has(name + ".bias") ? get(name + ".bias") : at::zeros({linear.weight.size(0)}, at::kDouble);
     return linear;
   }
+  /// RMSNorm has no bias.
+  [[nodiscard]] FoldedNorm norm(const std::string& name) const {
+    FoldedNorm norm{get(name + ".weight"), {}};
+    norm.bias = has(name + ".bias") ? get(name + ".bias") : at::zeros_like(norm.weight);
+    return norm;
+  }
 
  private:
   const WeightTable* weights_;
@@ -35,8 +41,8 @@ class Below {
 };
 
 /// linear(norm(x)) with the norm's weight and bias taken in.
-Affine behind_norm(const Affine& linear, const Tensor& norm_weight, const Tensor& norm_bias) {
-  return {linear.weight * norm_weight, linear.bias + linear.weight.mv(norm_bias)};
+Affine behind_norm(const Affine& linear, const FoldedNorm& norm) {
+  return {linear.weight * norm.weight, linear.bias + linear.weight.mv(norm.bias)};
 }
 
 /// scale * linear(x), by output feature.
@@ -68,6 +74,11 @@ Affine stacked(const Affine& a, const Affine& b) {
 
 }  // namespace
 
+FoldedNorm fold_norm(const WeightTable& weights, const std::string& name) {
+  const at::NoGradGuard no_grad;
+  return Below(weights, "").norm(name);
+}
+
 FoldedBlock fold_block(const WeightTable& weights, std::int64_t layer, AttentionImpl& attention,
                        const KernelForm* form) {
   const at::NoGradGuard no_grad;
@@ -77,8 +88,7 @@ FoldedBlock fold_block(const WeightTable& weights, std::int64_t layer, Attention
   const std::int64_t heads = config.num_heads;
   const bool post_norm = config.post_norm;
   const auto behind = [parameters, post_norm](const Affine& linear, const std::string& norm) {
-    if (post_norm) return linear;
-    return behind_norm(linear, parameters.get(norm + ".weight"), parameters.get(norm + ".bias"));
+    return post_norm ? linear : behind_norm(linear, parameters.norm(norm));
   };
   const Affine qkv = parameters.linear("attn.qkv");
   Affine query = rows(qkv, 0, dim);
@@ -101,7 +111,7 @@ FoldedBlock fold_block(const WeightTable& weights, std::int64_t layer, Attention
     return parameters.has(scale) && !post_norm ? scaled(linear, parameters.get(scale)) : linear;
   };
   const auto norm_behind = [&](const std::string& norm, const std::string& scale) {
-    FoldedNorm folded{parameters.get(norm + ".weight"), parameters.get(norm + ".bias")};
+    const FoldedNorm folded = parameters.norm(norm);
     if (!parameters.has(scale)) return folded;
     const Tensor gamma = parameters.get(scale);
     return FoldedNorm{folded.weight * gamma, folded.bias * gamma};
@@ -112,17 +122,13 @@ FoldedBlock fold_block(const WeightTable& weights, std::int64_t layer, Attention
   }
   block.proj = [residual, parameters] {
     const Affine proj = residual("attn.proj", "ls1.gamma");
-    return parameters.has("attn.norm.weight")
-               ? behind_norm(proj, parameters.get("attn.norm.weight"),
-                             parameters.get("attn.norm.bias"))
-               : proj;
+    return parameters.has("attn.norm.weight") ? behind_norm(proj, parameters.norm("attn.norm"))
+                                              : proj;
   };
   block.fc1 = [behind, parameters] { return behind(parameters.linear("mlp.fc1"), "norm2"); };
   block.fc2 = [residual, parameters] {
     const Affine fc2 = residual("mlp.fc2", "ls2.gamma");
-    return parameters.has("mlp.norm.weight") ? behind_norm(fc2, parameters.get("mlp.norm.weight"),
-                                                           parameters.get("mlp.norm.bias"))
-                                             : fc2;
+    return parameters.has("mlp.norm.weight") ? behind_norm(fc2, parameters.norm("mlp.norm")) : fc2;
   };
   return block;
 }
@@ -145,8 +151,7 @@ FoldedPool fold_pool(const WeightTable& weights) {
                 at::zeros({heads}, at::kDouble)};
   pool.value = rows(kv, dim, dim);
   pool.proj = parameters.linear("proj");
-  pool.fc1 = behind_norm(parameters.linear("mlp.fc1"), parameters.get("norm.weight"),
-                         parameters.get("norm.bias"));
+  pool.fc1 = behind_norm(parameters.linear("mlp.fc1"), parameters.norm("norm"));
   pool.fc2 = parameters.linear("mlp.fc2");
   return pool;
 }
@@ -158,11 +163,7 @@ FoldedHead fold_head(const WeightTable& weights) {
   const VitConfig& config = weights.config();
   const Below parameters(weights, "");
   FoldedHead head;
-  if (config.final_norm) {
-    const std::string norm = config.fc_norm ? "fc_norm" : "norm";
-    head.norm_weight = parameters.get(norm + ".weight");
-    head.norm_bias = parameters.get(norm + ".bias");
-  }
+  if (config.final_norm) head.norm = parameters.norm(config.fc_norm ? "fc_norm" : "norm");
   if (config.global_pool == Pooling::map) head.pool = fold_pool(weights);
   if (config.num_classes == 0) return head;
   head.classifier = parameters.linear("head");

@@ -1,6 +1,6 @@
 // A model's matrices with everything that is constant taken in, as plans of every device
 // load them:
-//   LayerNorm's weight and bias   -> the linear layer after it
+//   a norm's weight and bias      -> the linear layer after it
 //   LayerScale                    -> proj, fc2; with post_norm the norms behind them
 //   softmax's 1/sqrt(d), exp's t  -> the query (and key) projection
 //   Hedgehog's and T2R's networks -> the query and key projections
@@ -16,6 +16,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <string>
 
 namespace hydrascope::model::inference {
 
@@ -25,11 +26,13 @@ struct Affine {
   at::Tensor bias;    ///< (out)
 };
 
-/// A norm behind a branch, float64.
+/// A norm's weight and bias (zeros for RMSNorm), float64.
 struct FoldedNorm {
   at::Tensor weight;
   at::Tensor bias;
 };
+/// The norm whose tensors' names begin with `name` and a dot.
+FoldedNorm fold_norm(const WeightTable& weights, const std::string& name);
 
 struct FoldedBlock {
   Affine query;      ///< D -> query width
@@ -60,8 +63,7 @@ struct FoldedPool {
 
 /// Norm, pooling and classifiers after the last block.
 struct FoldedHead {
-  at::Tensor norm_weight;  ///< undefined without a norm
-  at::Tensor norm_bias;
+  std::optional<FoldedNorm> norm;
   std::optional<FoldedPool> pool;
   Affine classifier;
   Affine distilled;  ///< the second head; undefined tensors if there is none

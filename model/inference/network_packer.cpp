@@ -27,6 +27,8 @@ AlignedBuffer<float> to_buffer(const Tensor& values) {
   return buffer;
 }
 
+PackedNorm pack(const FoldedNorm& norm) { return {to_buffer(norm.weight), to_buffer(norm.bias)}; }
+
 PackedLinear pack(kernels::Storage storage, const Affine& linear) {
   const Tensor weight = linear.weight.to(at::kFloat).contiguous();
   PackedLinear packed;
@@ -112,8 +114,8 @@ PackedBlock pack_block(const WeightTable& weights, const ModelParts& parts, std:
   block.fc1 = packed_alone(folded.fc1(), ranges.fc1);
   block.fc2 = packed_alone(folded.fc2(), ranges.fc2);
   if (folded.norm1) {
-    block.norm1 = {to_buffer(folded.norm1->weight), to_buffer(folded.norm1->bias)};
-    block.norm2 = {to_buffer(folded.norm2->weight), to_buffer(folded.norm2->bias)};
+    block.norm1 = pack(*folded.norm1);
+    block.norm2 = pack(*folded.norm2);
   }
   block.has_kernels = form != nullptr;
   return block;
@@ -146,13 +148,12 @@ PackedNetwork pack_network(const WeightTable& weights, const ModelParts& parts,
   network.in_chans = config.in_chans;
   network.num_classes = config.num_classes;
   network.layer_norm_eps = static_cast<float>(config.layer_norm_eps);
+  network.rms_norm = config.rms_norm;
 
   network.window = common_window(parts);
   network.patch_embed = pack(network.storage, fold_patch_embed(weights));
-  if (config.norm_pre) {
-    network.norm_pre_weight = to_buffer(weights.get("norm_pre.weight"));
-    network.norm_pre_bias = to_buffer(weights.get("norm_pre.bias"));
-  }
+  if (config.patch_norm) network.patch_norm = pack(fold_norm(weights, "patch_embed.norm"));
+  if (config.norm_pre) network.norm_pre = pack(fold_norm(weights, "norm_pre"));
 
   network.blocks.resize(static_cast<std::size_t>(config.depth));
   // Several blocks at a time take several times the memory.
@@ -178,10 +179,7 @@ PackedNetwork pack_network(const WeightTable& weights, const ModelParts& parts,
   const FoldedHead head = fold_head(weights);
   network.head.average = config.global_pool == Pooling::avg;
   network.head.norm_after_pool = config.fc_norm;
-  if (head.norm_weight.defined()) {
-    network.head.norm_weight = to_buffer(head.norm_weight);
-    network.head.norm_bias = to_buffer(head.norm_bias);
-  }
+  if (head.norm) network.head.norm = pack(*head.norm);
   if (head.pool) {
     const auto in_float = [](const Affine& linear) {
       return pack(kernels::Storage::float32, linear);

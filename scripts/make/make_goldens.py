@@ -105,6 +105,8 @@ CASES = [
     small("attention_pool", global_pool="map", class_token=False, mlp_ratio=3.0),
     small("attention_pool_tanh", global_pool="map", act_layer="gelu_tanh", reg_tokens=2),
     small("scaled_attention", scale_attn_norm=True),
+    small("rms_norm", norm_layer="rmsnorm", proj_bias=False, scale_mlp_norm=True),
+    small("patch_norm", embed_norm_layer="layernorm", global_pool="avg", fc_norm=True),
     small("wide", img_size=(64, 96)),
     small("wide_to_tall", img_size=(96, 48), weights_img_size=(64, 96)),
 ]

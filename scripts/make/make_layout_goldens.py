@@ -432,6 +432,21 @@ def make_originals() -> None:
         answer_of(model, {**ours, **missing}),
     )
 
+    # AIMv2, as timm keeps it: RMSNorm, a norm of the patches, no biases.
+    arguments = {**size, "num_classes": 5}
+    model = timm.create_model("aimv2_large_patch14_224", **arguments)
+    shapes = {name: tuple(value.shape) for name, value in model.state_dict().items()}
+    config = {"architecture": "aimv2_large_patch14_224", "num_classes": 5, "model_args": arguments}
+    store(
+        "timm_aimv2",
+        "timm.models.vision_transformer",
+        shapes,
+        json.dumps(config),
+        "logits",
+        images,
+        answer_of(model, filled(shapes)),
+    )
+
     # torchvision.
     model = torchvision.models.VisionTransformer(32, 8, 2, 2, 32, 64, num_classes=5)
     shapes = {name: tuple(value.shape) for name, value in model.state_dict().items()}

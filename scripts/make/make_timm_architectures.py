@@ -26,6 +26,8 @@ WITH_ROTATIONS = re.compile(
     r"|vit_(small|huge)_plus_patch16_dinov3(_qkvb)?"
     r"|eva02_(tiny|small)_patch14_(224|336)|eva02_(base|large)_patch14_(224|448)"
 )
+# Linear layers of a block, which all have a bias or all lack it.
+LAYERS = (".attn.proj", ".mlp.fc1", ".mlp.fc1_g", ".mlp.fc1_x", ".mlp.fc2")
 TRANSFORM = ("input_size", "crop_pct", "crop_mode", "interpolation", "mean", "std")
 
 
@@ -45,24 +47,26 @@ def lacking_parts(name, model):
     """The parts of timm's model that the network of this project does not have."""
     block = model.blocks[0]
     attention, mlp, patches = getattr(block, "attn", None), getattr(block, "mlp", None), model.patch_embed
-    kinds = {kind(module) for module in model.modules()}
+    norms = len({(kind(module), module.eps) for key, module in model.named_modules()
+                 if kind(module) in ("LayerNorm", "RmsNorm") and not key.endswith("attn.sub_norm")})
+    layers = {key: module for key, module in model.named_modules() if key.startswith("blocks.") and key.endswith(LAYERS)}
+    without_bias = [key for key, module in layers.items() if getattr(module, "bias", None) is None]
     bare = [key for key, module in model.named_modules()
             if key.endswith((".proj", ".fc1", ".fc2")) and getattr(module, "bias", 0) is None]
     gamma = [getattr(block, f"gamma_{i}", None) is not None for i in (1, 2)]
     parts = {
         "differential attention": kind(attention).startswith("Diff") or kind(block).startswith("Diff"),
         "parallel blocks": "Parallel" in kind(block),
-        "RMSNorm": "RmsNorm" in kinds,
+        "norms of two kinds": norms > 1,
         "norms of queries and keys": is_norm(getattr(attention, "q_norm", None)),
         "grouped-query attention": getattr(attention, "num_kv_heads", None) not in (
             None, getattr(attention, "num_heads", None)),
         "a LayerScale of attention alone": gamma == [True, False],
         "rotations with settings of its own": (
             getattr(model, "rope", None) is not None and not WITH_ROTATIONS.fullmatch(name) and not rotations(model)),
-        "a norm of the patches": is_norm(getattr(patches, "norm", None)),
         "an embedding of patches without a bias": (
             "patch_embed.proj" in bare and not is_norm(getattr(model, "norm_pre", None))),
-        "linear layers without biases": any(key.startswith("blocks") for key in bare),
+        "some linear layers without biases": len(without_bias) not in (0, len(layers)),
         "attention pooling with settings of its own": (
             getattr(model, "global_pool", None) == "map" and (
                 model.attn_pool.pos_embed is not None or model.attn_pool.latent.shape[1] != 1
@@ -118,7 +122,7 @@ def describe(name):
         "init_values": getattr(scale, "init_values", None) if scale is not None else None,
         "layer_scale": gamma is not None or (scale is not None and kind(scale) == "LayerScale"),
         "global_pool": getattr(model, "global_pool", None),
-        "fc_norm": kind(getattr(model, "fc_norm", None)) == "LayerNorm",
+        "fc_norm": is_norm(getattr(model, "fc_norm", None)),
         "layer_norm_eps": getattr(getattr(block, "norm1", None), "eps", None),
         "act": {"QuickGELU": "quick_gelu", "GELUTanh": "gelu_tanh"}.get(kind(getattr(mlp, "act", None)), "gelu"),
         "post_norm": "Post" in kind(block),

@@ -53,8 +53,16 @@ VitConfig config_of(const std::string& arch, const Json& kwargs, std::int64_t he
       config.act = find_activation(value.get<std::string>()).value();
       continue;
     }
-    if (key == "scale_attn_norm") {
-      config.scale_attn = value.get<bool>();
+    if (key == "scale_attn_norm" || key == "scale_mlp_norm") {
+      (key == "scale_attn_norm" ? config.scale_attn : config.scale_mlp) = value.get<bool>();
+      continue;
+    }
+    if (key == "norm_layer") {
+      config.rms_norm = value == "rmsnorm";
+      continue;
+    }
+    if (key == "embed_norm_layer") {
+      config.patch_norm = true;
       continue;
     }
     bool known = false;

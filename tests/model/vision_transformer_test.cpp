@@ -60,6 +60,16 @@ TEST(VisionTransformerTest, StateDictHasTimmsNames) {
     EXPECT_TRUE(std::ranges::binary_search(all, key)) << key;
   }
   EXPECT_FALSE(std::ranges::binary_search(all, "norm.weight"));
+
+  config.patch_norm = config.rms_norm = config.scale_mlp = true;
+  config.proj_bias = config.qkv_bias = false;
+  const std::vector<std::string> bare = keys(config);
+  for (const char* key : {"patch_embed.norm.weight", "blocks.0.norm1.weight", "fc_norm.weight",
+                          "blocks.0.mlp.norm.weight", "patch_embed.proj.bias", "head.bias"}) {
+    EXPECT_TRUE(std::ranges::binary_search(bare, key)) << key;
+  }
+  for (const std::string& key : bare)
+    EXPECT_FALSE(key.starts_with("blocks.") && key.ends_with(".bias")) << key;
 }
 
 TEST(VisionTransformerTest, SeedDecidesTheWeights) {

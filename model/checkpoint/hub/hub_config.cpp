@@ -92,6 +92,12 @@ void HubConfig::check(const VitConfig& config) const {
   if (says_act && config.swiglu_mlp)
     contradict("model_args.act_layer says " + std::string(name(act.value_or(config.act))) +
                ", the tensors show gated MLPs, which have SiLU here");
+  if (pool_prefix.value_or(false) && config.global_pool == model::Pooling::avg &&
+      config.num_prefix_tokens() > 0) {
+    throw Error(ErrorCode::unsupported_format,
+                "pool_include_prefix with a mean: this program pools patches alone by their mean",
+                file.string());
+  }
   if (pads_pictures && img_height &&
       (*img_height % config.patch_size != 0 || *img_width % config.patch_size != 0)) {
     throw Error(ErrorCode::unsupported_format,

@@ -23,6 +23,7 @@ struct ModelType {
   std::int64_t num_heads = 0;    ///< 0: not assumed
   double layer_norm_eps = 0;     ///< 0: the layout's
   std::string_view activation = "gelu";
+  bool says_ratio = false;  ///< its MLPs are as wide as `mlp_ratio` says, not `intermediate_size`
 };
 
 constexpr double kDinoTypesEps = 1e-6;
@@ -35,8 +36,8 @@ constexpr std::array kModelTypes{
     ModelType{"vit_msn", Processor::vit, "", 12, 1e-6},
     ModelType{"vit_mae"},
     ModelType{"ijepa"},
-    ModelType{"dinov2", Processor::bit, "", 12, kDinoTypesEps},
-    ModelType{"dinov2_with_registers", Processor::bit, "", 12, kDinoTypesEps},
+    ModelType{"dinov2", Processor::bit, "", 12, kDinoTypesEps, "gelu", true},
+    ModelType{"dinov2_with_registers", Processor::bit, "", 12, kDinoTypesEps, "gelu", true},
     ModelType{"dinov3_vit", Processor::dinov3, "", 6, 1e-5},
     ModelType{"clip", Processor::clip, "vision_config", 12, kClipTypesEps, "quick_gelu"},
     ModelType{"clip_vision_model", Processor::clip, "", 12, kClipTypesEps, "quick_gelu"},
@@ -112,7 +113,7 @@ void claim_flag(HubConfig& config, const JsonFields& fields, const char* key, co
 }
 
 /// Claims the keys that the tensors show too.
-void claim_tensors(HubConfig& config, const JsonFields& fields) {
+void claim_tensors(HubConfig& config, const JsonFields& fields, const ModelType& type) {
   claim(config, fields, "hidden_size", &VitConfig::embed_dim, kMaxWidth);
   for (const char* key : {"qkv_bias", "query_bias", "value_bias"})
     claim(config, fields, key, &VitConfig::qkv_bias);
@@ -121,10 +122,7 @@ void claim_tensors(HubConfig& config, const JsonFields& fields) {
   constexpr std::int64_t kMostRegisters = 1 << 12;
   claim(config, fields, "num_register_tokens", &VitConfig::reg_tokens, kMostRegisters, 0);
   const bool is_gated = fields.flag("use_swiglu_ffn").value_or(false);
-  if (const auto hidden = fields.integer("intermediate_size", 1, 64 * kMaxWidth)) {
-    claim_shown(config, "intermediate_size", std::to_string(*hidden),
-                [](const VitConfig& shown) { return std::to_string(shown.hidden_dim()); });
-  } else if (const auto ratio = fields.number("mlp_ratio")) {
+  if (const auto ratio = type.says_ratio ? fields.number("mlp_ratio") : std::nullopt) {
     const std::string said = shortest_number(*ratio);
     claim_shown(config, "mlp_ratio", said, [said, ratio, is_gated](const VitConfig& shown) {
       const auto plain = static_cast<std::int64_t>(static_cast<double>(shown.embed_dim) * *ratio);
@@ -133,6 +131,12 @@ void claim_tensors(HubConfig& config, const JsonFields& fields) {
       return (is_gated ? gated : plain) == shown.hidden_dim() ? said
                                                               : shortest_number(shown.mlp_ratio);
     });
+  }
+  const auto hidden =
+      type.says_ratio ? std::nullopt : fields.integer("intermediate_size", 1, 64 * kMaxWidth);
+  if (hidden) {
+    claim_shown(config, "intermediate_size", std::to_string(*hidden),
+                [](const VitConfig& shown) { return std::to_string(shown.hidden_dim()); });
   }
   claim(config, fields, "num_hidden_layers", &VitConfig::depth, kMaxDepth);
   claim(config, fields, "num_channels", &VitConfig::in_chans, 64);
@@ -180,7 +184,7 @@ void read_activation(HubConfig& config, const JsonFields& fields, const ModelTyp
 void read_tower(HubConfig& config, const JsonFields& fields, const ModelType& type) {
   read_activation(config, fields, type);
   check_channels(fields, fields.integer("num_channels", 1, kMaxWidth));
-  claim_tensors(config, fields);
+  claim_tensors(config, fields, type);
   read_img_size(config, fields, "image_size");
   config.num_heads = fields.integer("num_attention_heads", 1, kMaxWidth);
   if (!config.num_heads && type.num_heads > 0) config.num_heads = type.num_heads;

@@ -49,7 +49,7 @@ bool is_one_of(std::span<const std::string_view> words, std::string_view word) {
 /// shape tensors, and arguments of training alone.
 constexpr std::string_view kKnownArguments[] = {
     "img_size", "patch_size", "in_chans", "num_classes", "global_pool", "embed_dim", "depth",
-    "num_heads", "mlp_ratio", "qkv_bias", "scale_mlp_norm", "scale_mlp", "swiglu_mlp",
+    "num_heads", "mlp_ratio", "qkv_bias", "proj_bias", "scale_mlp_norm", "scale_mlp", "swiglu_mlp",
     "init_values", "class_token", "reg_tokens", "num_reg_tokens", "no_embed_class",
     "use_abs_pos_emb", "rel_pos_dim", "shared_rel_pos", "fc_norm", "use_fc_norm",
     // Both values give the same names and shapes of tensors.
@@ -64,7 +64,7 @@ constexpr std::string_view kKnownArguments[] = {
 /// Parts that are not computed, and parts that are always there.
 constexpr std::string_view kSwitches[] = {"use_rot_pos_emb", "qk_norm", "attn_only_layer_scale",
                                           "use_shared_rel_pos_bias"};
-constexpr std::string_view kAlwaysThere[] = {"final_norm", "proj_bias", "use_rel_pos_bias"};
+constexpr std::string_view kAlwaysThere[] = {"final_norm", "use_rel_pos_bias"};
 
 /// Claims the arguments that the tensors show too.
 void claim_arguments(HubConfig& config, const JsonFields& args) {
@@ -75,6 +75,7 @@ void claim_arguments(HubConfig& config, const JsonFields& args) {
   for (const char* key : {"reg_tokens", "num_reg_tokens"})
     claim(config, args, key, &VitConfig::reg_tokens, kMostRegisters, 0);
   claim(config, args, "qkv_bias", &VitConfig::qkv_bias);
+  claim(config, args, "proj_bias", &VitConfig::proj_bias);
   claim(config, args, "class_token", &VitConfig::class_token);
   claim(config, args, "swiglu_mlp", &VitConfig::swiglu_mlp);
   for (const char* key : {"pre_norm", "use_pre_transformer_norm"})
@@ -207,9 +208,16 @@ void read_hidden_argument(HubConfig& config, const JsonFields& args, const std::
   } else if (key == "final_norm" && value == false) {
     config.final_norm = false;
     return;
-  } else if (key == "norm_layer" && value == "layernorm") {
+  } else if (key == "norm_layer" && (value == "layernorm" || value == "rmsnorm")) {
     constexpr double kTimms = 1e-6;
     config.layer_norm_eps = kTimms;
+    // timm gives the patches' norm another eps then, the architecture's own.
+    config.claims.push_back({"model_args.norm_layer",
+                             [](const VitConfig& shown) {
+                               return std::string(shown.rms_norm ? "rmsnorm" : "layernorm") +
+                                      (shown.patch_norm ? " beside a norm of the patches" : "");
+                             },
+                             value.get<std::string>()});
     return;
   }
   constexpr std::size_t kLongest = 40;

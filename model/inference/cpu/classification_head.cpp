@@ -13,10 +13,12 @@ namespace {
 using kernels::linear::Epilogue;
 
 void norm(const PackedNetwork& network, float* row) {
-  if (network.head.norm_weight.empty()) return;
+  const PackedNorm& last = network.head.norm;
+  if (last.empty()) return;
+  const std::int64_t dim = network.embed_dim;
   kernels::layer_norm::layer_norm(kernels::layer_norm::LayerNormParams<float>{
-      row, network.embed_dim, 1, network.embed_dim, network.head.norm_weight.data(),
-      network.head.norm_bias.data(), network.layer_norm_eps, row, network.embed_dim});
+      row, dim, 1, dim, last.weight.data(), last.bias.data(), network.layer_norm_eps, row, dim,
+      network.rms_norm});
 }
 
 template <class T>
@@ -81,7 +83,7 @@ void attend(const PackedNetwork& network, const T* tokens, std::int64_t num_toke
     std::copy_n(values + h * dim + h * width, width, mixed + h * width);
   apply(pool.proj, LinearInput<float>{mixed, {}}, 1, y, dim, Epilogue::store);
   kernels::layer_norm::layer_norm(kernels::layer_norm::LayerNormParams<float>{
-      y, dim, 1, dim, nullptr, nullptr, network.layer_norm_eps, mixed, dim});
+      y, dim, 1, dim, nullptr, nullptr, network.layer_norm_eps, mixed, dim, network.rms_norm});
   apply(pool.fc1, LinearInput<float>{mixed, {}}, 1, hidden, network.hidden_dim,
         network.gelu ? Epilogue::store : Epilogue::gelu);
   if (network.gelu)

@@ -26,7 +26,7 @@ StreamingExecutor<T>::StreamingExecutor(const PackedNetwork& network, ImageGeome
     const PackedBlock& block = net_.blocks[index];
     query_stride_ = std::max(query_stride_, block.query_width());
     widest = std::max({widest, block.key_value.out(), block.fc1.out()});
-    if (!block.norm1.weight.empty()) widest = std::max(widest, dim_);
+    if (!block.norm1.empty()) widest = std::max(widest, dim_);
     quantised = quantised || block.key_value.is_quantised();
     Mixing<T>* const mixing =
         std::get<std::unique_ptr<Mixing<T>>>(geometry_.layers[index].mixing).get();

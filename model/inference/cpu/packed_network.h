@@ -17,10 +17,12 @@
 
 namespace hydrascope::model::inference {
 
-/// A norm behind a branch; empty: none.
+/// A norm's own weight and bias, where no linear layer takes them in.
 struct PackedNorm {
   kernels::AlignedBuffer<float> weight;
   kernels::AlignedBuffer<float> bias;
+  /// Whether there is no norm.
+  [[nodiscard]] bool empty() const { return weight.empty(); }
 };
 
 struct PackedBlock {
@@ -53,8 +55,7 @@ struct PackedHead {
   bool average = false;            ///< mean of the patch tokens instead of the class token
   std::optional<PackedPool> pool;  ///< attention over the patch tokens instead of either
   bool norm_after_pool = false;    ///< timm's fc_norm
-  kernels::AlignedBuffer<float> norm_weight;
-  kernels::AlignedBuffer<float> norm_bias;
+  PackedNorm norm;
   PackedLinear classifier;  ///< float32, whatever the network's storage
   PackedLinear distilled;   ///< the second token's; empty unless the model has one
   [[nodiscard]] bool reads_patches() const { return average || pool.has_value(); }
@@ -65,7 +66,7 @@ struct PackedNetwork {
   std::int64_t embed_dim = 0;
   std::int64_t hidden_dim = 0;
   bool gated_mlp = false;     ///< SwiGLU: fc1 gives a gate and, behind it, the gated values
-  bool normed_mlp = false;    ///< a LayerNorm before fc2, which has its weight and bias
+  bool normed_mlp = false;    ///< a norm before fc2, which has its weight and bias
   bool normed_mixed = false;  ///< the same before proj
   std::optional<kernels::gelu::SigmoidForm> gelu;  ///< of MLPs in place of GELU by erf
   std::int64_t num_heads = 0;
@@ -74,12 +75,13 @@ struct PackedNetwork {
   std::int64_t in_chans = 0;
   std::int64_t num_classes = 0;
   float layer_norm_eps = 0;
+  bool rms_norm = false;  ///< of all norms: they take no mean off
   /// The window size of every layer that has windows; patches lie window after window. Without it
   /// they lie in row-major order, as in the modules.
   std::optional<GridExtent> window;
-  PackedLinear patch_embed;                       ///< reads rows (channel, y, x)
-  kernels::AlignedBuffer<float> norm_pre_weight;  ///< empty: no norm before the first block
-  kernels::AlignedBuffer<float> norm_pre_bias;
+  PackedLinear patch_embed;  ///< reads rows (channel, y, x)
+  PackedNorm patch_norm;     ///< of its output, before positions join
+  PackedNorm norm_pre;       ///< before the first block
   std::vector<PackedBlock> blocks;
   PackedHead head;
 

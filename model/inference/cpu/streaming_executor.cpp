@@ -40,9 +40,16 @@ LinearInput<T> StreamingExecutor<T>::input(const PackedLinear& layer, const T* r
 }
 
 template <class T>
-void StreamingExecutor<T>::layer_norm(const T* x, std::int64_t rows, std::int64_t dim, T* y) const {
+void StreamingExecutor<T>::norm(const T* x, std::int64_t rows, std::int64_t dim, T* y) const {
   kernels::layer_norm::layer_norm(kernels::layer_norm::LayerNormParams<T>{
-      x, dim, rows, dim, nullptr, nullptr, net_.layer_norm_eps, y, dim});
+      x, dim, rows, dim, nullptr, nullptr, net_.layer_norm_eps, y, dim, net_.rms_norm});
+}
+
+template <class T>
+void StreamingExecutor<T>::norm(const PackedNorm& norm, std::int64_t rows, T* x) const {
+  kernels::layer_norm::layer_norm(kernels::layer_norm::LayerNormParams<T>{
+      x, dim_, rows, dim_, norm.weight.data(), norm.bias.data(), net_.layer_norm_eps, x, dim_,
+      net_.rms_norm});
 }
 
 /// Copies the tile's tokens as they enter the block to the trace, in row-major order.
@@ -72,8 +79,8 @@ void StreamingExecutor<T>::project(std::size_t layer, const Tile& t, int thread,
   const PackedBlock& block = net_.blocks[layer];
   Scratch& scratch = scratch_of(thread);
   const T* read = tokens(t);
-  if (block.norm1.weight.empty()) {
-    layer_norm(read, t.rows, dim_, scratch.rows);
+  if (block.norm1.empty()) {
+    norm(read, t.rows, dim_, scratch.rows);
     read = scratch.rows;
   }
   clock.lap(Stage::layer_norm);
@@ -109,7 +116,7 @@ void StreamingExecutor<T>::finish_block(std::size_t layer, const Tile& t, int th
   else
     of_layer.mixing->mix(rows_of(layer, t, scratch), of_layer.memory, thread, scratch.rows);
   if (net_.normed_mixed) {
-    layer_norm(mixed, t.rows, dim_, scratch.rows);
+    norm(mixed, t.rows, dim_, scratch.rows);
     mixed = scratch.rows;
   }
   clock.lap(Stage::attention);
@@ -119,8 +126,8 @@ void StreamingExecutor<T>::finish_block(std::size_t layer, const Tile& t, int th
              scratch.wide, x);
   clock.lap(Stage::proj);
   const T* read = x;
-  if (block.norm2.weight.empty()) {
-    layer_norm(x, t.rows, dim_, scratch.rows);
+  if (block.norm2.empty()) {
+    norm(x, t.rows, dim_, scratch.rows);
     read = scratch.rows;
   }
   clock.lap(Stage::layer_norm);
@@ -132,7 +139,7 @@ void StreamingExecutor<T>::finish_block(std::size_t layer, const Tile& t, int th
         scratch.wide, t.rows * net_.hidden_dim, *net_.gelu, scratch.wide});
   if (net_.gated_mlp)
     swiglu::swiglu(swiglu::SwigluParams<T>{scratch.wide, t.rows, net_.hidden_dim, scratch.wide});
-  if (net_.normed_mlp) layer_norm(scratch.wide, t.rows, net_.hidden_dim, scratch.wide);
+  if (net_.normed_mlp) norm(scratch.wide, t.rows, net_.hidden_dim, scratch.wide);
   add_branch(block.fc2, block.norm2,
              input(block.fc2, scratch.wide, t.rows, scratch, layer, &BlockRanges::fc2), t.rows,
              scratch.rows, x);
@@ -140,16 +147,14 @@ void StreamingExecutor<T>::finish_block(std::size_t layer, const Tile& t, int th
   clock.lap(Stage::mlp);
 }
 
-/// x += norm(last(input)), or x += last(input) without a norm. `room` is for `rows` tokens.
+/// x += of_branch(last(input)), or x += last(input) without a norm. `room` is for `rows` tokens.
 template <class T>
-void StreamingExecutor<T>::add_branch(const PackedLinear& last, const PackedNorm& norm,
+void StreamingExecutor<T>::add_branch(const PackedLinear& last, const PackedNorm& of_branch,
                                       const LinearInput<T>& input, std::int64_t rows, T* room,
                                       T* x) const {
-  if (norm.weight.empty()) return apply(last, input, rows, x, dim_, Epilogue::add);
+  if (of_branch.empty()) return apply(last, input, rows, x, dim_, Epilogue::add);
   apply(last, input, rows, room, dim_, Epilogue::store);
-  kernels::layer_norm::layer_norm(
-      kernels::layer_norm::LayerNormParams<T>{room, dim_, rows, dim_, norm.weight.data(),
-                                              norm.bias.data(), net_.layer_norm_eps, room, dim_});
+  norm(of_branch, rows, room);
   for (std::int64_t i = 0; i < rows * dim_; ++i)
     x[i] = T(static_cast<float>(x[i]) + static_cast<float>(room[i]));
 }
@@ -190,12 +195,7 @@ void StreamingExecutor<T>::run(const float* images, std::int64_t count, float* l
     StageClock clock = clock_of(thread);
     const Tile t = tile_of(item, extent_);
     embed(images, t, scratch_of(thread));
-    if (!net_.norm_pre_weight.empty()) {
-      T* const x = tokens(t);
-      kernels::layer_norm::layer_norm(kernels::layer_norm::LayerNormParams<T>{
-          x, dim_, t.rows, dim_, net_.norm_pre_weight.data(), net_.norm_pre_bias.data(),
-          net_.layer_norm_eps, x, dim_});
-    }
+    if (!net_.norm_pre.empty()) norm(net_.norm_pre, t.rows, tokens(t));
     note_tokens(0, t);
     clock.lap(Stage::patch_embed);
     if (depth > 0 && !projects_late(0, t)) project(0, t, thread, clock);

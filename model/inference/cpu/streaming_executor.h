@@ -101,11 +101,14 @@ class StreamingExecutor {
   void project(std::size_t layer, const Tile& t, int thread, StageClock& clock);
   void finish_block(std::size_t layer, const Tile& t, int thread, StageClock& clock);
   void add_positions(std::size_t layer, const Tile& t);
-  void add_branch(const PackedLinear& last, const PackedNorm& norm, const LinearInput<T>& input,
-                  std::int64_t rows, T* room, T* x) const;
+  void add_branch(const PackedLinear& last, const PackedNorm& of_branch,
+                  const LinearInput<T>& input, std::int64_t rows, T* room, T* x) const;
   LinearInput<T> input(const PackedLinear& layer, const T* rows, std::int64_t count,
                        Scratch& scratch, std::size_t block, RangeSite site) const;
-  void layer_norm(const T* x, std::int64_t rows, std::int64_t dim, T* y) const;
+  /// A norm whose weight and bias the next linear layer has; y may be x.
+  void norm(const T* x, std::int64_t rows, std::int64_t dim, T* y) const;
+  /// A norm of rows (rows, D) with its own, in place.
+  void norm(const PackedNorm& norm, std::int64_t rows, T* x) const;
 
   [[nodiscard]] Scratch& scratch_of(int thread) {
     return scratch_[static_cast<std::size_t>(thread)];

@@ -34,8 +34,10 @@ void StreamingExecutor<T>::embed(const float* images, const Tile& t, Scratch& sc
                  [](float value) { return T(value); });
   if (t.rows == prefix) return;
   x += prefix * dim_;
-  std::memcpy(x, position_.data() + (t.first + prefix - net_.num_prefix) * dim_,
-              static_cast<std::size_t>((t.rows - prefix) * dim_) * sizeof(T));
+  const T* const position = position_.data() + (t.first + prefix - net_.num_prefix) * dim_;
+  const std::int64_t patches = t.rows - prefix;
+  const bool adds = net_.patch_norm.empty();
+  if (adds) std::memcpy(x, position, static_cast<std::size_t>(patches * dim_) * sizeof(T));
   const std::int64_t size = net_.patch_size;
   const std::int64_t width = net_.patch_dim();
   geometry_.for_each_run(
@@ -47,8 +49,13 @@ void StreamingExecutor<T>::embed(const float* images, const Tile& t, Scratch& sc
             plane.columns * size, plane.columns, size, patch - plane.first, count,
             scratch.wide + (row - prefix) * width, width});
       });
-  apply(net_.patch_embed, LinearInput<T>{scratch.wide, {}}, t.rows - prefix, x, dim_,
-        kernels::linear::Epilogue::add);
+  using kernels::linear::Epilogue;
+  apply(net_.patch_embed, LinearInput<T>{scratch.wide, {}}, patches, x, dim_,
+        adds ? Epilogue::add : Epilogue::store);
+  if (adds) return;
+  norm(net_.patch_norm, patches, x);
+  for (std::int64_t i = 0; i < patches * dim_; ++i)
+    x[i] = T(static_cast<float>(x[i]) + static_cast<float>(position[i]));
 }
 
 template void StreamingExecutor<float>::make_overviews(const float*, std::int64_t);

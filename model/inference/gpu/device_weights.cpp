@@ -70,8 +70,8 @@ DeviceWeights::DeviceWeights(const WeightTable& weights, const InferenceOptions&
     distilled = load(head.distilled, at::kFloat);
   }
   if (config.num_classes > 0) classifier = load(head.classifier, at::kFloat);
-  norm_weight = head.norm_weight.to(at::kFloat).to(device).contiguous();
-  norm_bias = head.norm_bias.to(at::kFloat).to(device).contiguous();
+  norm_weight = head.norm->weight.to(at::kFloat).to(device).contiguous();
+  norm_bias = head.norm->bias.to(at::kFloat).to(device).contiguous();
 }
 
 at::ScalarType DeviceWeights::scalar_type() const {

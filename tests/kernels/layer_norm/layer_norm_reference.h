@@ -17,7 +17,7 @@ std::vector<double> layer_norm_reference(const LayerNormParams<T>& p) {
   for (std::int64_t row = 0; row < p.rows; ++row) {
     const auto x = [&](std::int64_t i) { return twin::widened(p.x[row * p.x_stride + i]); };
     double mean = 0;
-    for (std::int64_t i = 0; i < p.dim; ++i) mean += x(i) / dim;
+    for (std::int64_t i = 0; i < p.dim && !p.rms; ++i) mean += x(i) / dim;
     double variance = 0;
     for (std::int64_t i = 0; i < p.dim; ++i) variance += (x(i) - mean) * (x(i) - mean) / dim;
     const double deviation = std::sqrt(variance + static_cast<double>(p.eps));

@@ -23,6 +23,7 @@ struct Case {
   bool weight = true;
   bool bias = true;
   float mean = 0;  ///< added to every x
+  bool rms = false;
 };
 
 /// Rows `dim + gap` apart with NaN between them. In place: y is x.
@@ -50,7 +51,8 @@ void compare(const Case& c, bool in_place) {
                                   c.bias ? bias.data() : nullptr,
                                   kEps,
                                   out.data(),
-                                  out.stride};
+                                  out.stride,
+                                  c.rms};
   const std::vector<double> expected = layer_norm::layer_norm_reference(params);
   layer_norm::layer_norm(params);
   // One rounding of the result, and of x - mean: a few times 2^-24 of values of order one.
@@ -73,6 +75,14 @@ TYPED_TEST(LayerNormKernel, WeightAndBiasMayBeAbsent) {
       for (const bool bias : {false, true})
         for (const std::int64_t dim : {16, 77, 192})
           compare<TypeParam>({5, dim, Fill::normal, weight, bias}, dim == 77);
+  });
+}
+
+TYPED_TEST(LayerNormKernel, RmsTakesNoMeanOff) {
+  for_each_instruction_set([] {
+    for (const float mean : {0.0F, 3.0F, -300.0F})
+      for (const std::int64_t dim : {1, 16, 77, 192, 1000})
+        compare<TypeParam>({5, dim, Fill::normal, dim != 77, dim != 192, mean, true}, dim == 16);
   });
 }
 

@@ -190,6 +190,24 @@ TEST(CheckpointTest, SaysWhatItCannotDeduce) {
   // The bias is left: the classifier is damaged.
   VisionTransformer tower(Checkpoint::open(without_head.write(file)).deduce_config());
   EXPECT_ERROR(Checkpoint::open(file).load_into(*tower), failed, "unexpected", "head.bias");
+  // Other networks of timm's lack all biases of a kind. A file that lacks one is damaged.
+  for (bool VitConfig::*kind : {&VitConfig::rms_norm, &VitConfig::patch_norm}) {
+    VitConfig other = small();
+    other.*kind = true;
+    EXPECT_ERROR(Checkpoint::open(Contents{VisionTransformer(other)}.write(file)).deduce_config(),
+                 failed, "which eps its norms have", "config.json");
+  }
+  VitConfig bare = small();
+  bare.proj_bias = false;
+  EXPECT_ERROR(Checkpoint::open(Contents{VisionTransformer(bare)}.write(file)).deduce_config(),
+               failed, "activation", "config.json");
+  for (const char* bias : {"blocks.0.norm1.bias", "blocks.0.attn.proj.bias"}) {
+    Contents damaged{VisionTransformer(small())};
+    damaged.remove(bias);
+    const Checkpoint opened = Checkpoint::open(damaged.write(file));
+    VisionTransformer plain(opened.deduce_config());
+    EXPECT_ERROR(opened.load_into(*plain), failed, "missing", bias);
+  }
   Contents flat{VisionTransformer(small())};
   flat.remove("pos_embed");
   flat.add("pos_embed", at::zeros({17}));

@@ -37,8 +37,8 @@ TEST(ContradictionsTest, ATensorOfAnotherPartIsAnError) {
     VisionTransformer target(small());
     EXPECT_ERROR(file.load_into(*target), failed, "this program does not compute", name);
   }
-  for (const char* name : {"blocks.0.ls3.gamma", "blocks.0.norm3.weight", "patch_embed.norm.weight",
-                           "head.fc.weight", "pre_logits.fc.weight"}) {
+  for (const char* name :
+       {"blocks.0.ls3.gamma", "blocks.0.norm3.weight", "head.fc.weight", "pre_logits.fc.weight"}) {
     const Checkpoint file =
         Checkpoint::open(with_tensor(plain, folder.path() / "a.safetensors", name));
     EXPECT_ERROR(file.deduce_config(), unsupported_format, "this program does not compute", name);
@@ -47,7 +47,8 @@ TEST(ContradictionsTest, ATensorOfAnotherPartIsAnError) {
                    with_tensor(plain, folder.path() / "a.safetensors", "blocks.0.mlp.w12.weight")),
                failed, "stand both for blocks.0.mlp.fc1.weight");
   // Parts that this program computes in networks which have another activation as well.
-  for (const char* name : {"norm_pre.weight", "attn_pool.latent", "blocks.0.attn.norm.weight"}) {
+  for (const char* name : {"norm_pre.weight", "attn_pool.latent", "blocks.0.attn.norm.weight",
+                           "patch_embed.norm.weight"}) {
     const Checkpoint file =
         Checkpoint::open(with_tensor(plain, folder.path() / "a.safetensors", name));
     EXPECT_ERROR(file.deduce_config(), failed, "activation", "config.json");

@@ -29,6 +29,9 @@ VitConfig unusual() {
   config.scale_attn = true;
   config.post_norm = true;
   config.patch_bias = false;
+  config.patch_norm = true;
+  config.rms_norm = true;
+  config.proj_bias = false;
   config.norm_pre = true;
   config.qkv_bias = false;
   config.class_token = true;
@@ -58,10 +61,9 @@ TEST(VitConfigTest, SurvivesJson) {
   pooled.final_norm = false;
   EXPECT_EQ(config_from_json(to_json(pooled), "test"), pooled);
   EXPECT_NE(pooled, VitConfig{});
-  for (const char* mlp : {"swiglu_mlp", "scale_mlp"})
-    EXPECT_ERROR(
-        config_from_json(R"({"global_pool":"map",")" + std::string(mlp) + R"(":true})", "test"),
-        invalid_argument, "attention pooling");
+  for (const char* mlp : {R"("swiglu_mlp":true)", R"("scale_mlp":true)", R"("proj_bias":false)"})
+    EXPECT_ERROR(config_from_json(R"({"global_pool":"map",)" + std::string(mlp) + "}", "test"),
+                 invalid_argument, "attention pooling");
   EXPECT_EQ(config_from_json("{}", "test"), VitConfig{});
   VitConfig average;
   average.global_pool = Pooling::avg;

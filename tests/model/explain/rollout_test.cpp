@@ -71,6 +71,22 @@ TEST_P(ExplicitMatricesTest, ActivationsAreThoseOfTheWholeModelsGradient) {
 
 INSTANTIATE_TEST_SUITE_P(Registry, ExplicitMatricesTest, all_entries(), entry_name);
 
+/// Gradients pass through RMSNorm, the norm of an MLP and the norm of the patches as they are.
+TEST(OtherNormsTest, MapsAreThoseOfTheWholeModelsGradient) {
+  model::VitConfig config = small_config("softmax:0-1,hedgehog:2");
+  config.rms_norm = config.patch_norm = config.scale_mlp = true;
+  config.proj_bias = false;
+  const BruteForce truth(config, 8, 8, 10);
+  for (const Method method : {Method::grad_rollout, Method::attn_gradcam, Method::gradcam}) {
+    for (const std::int64_t layer : {2, 1}) {
+      const Request request{method, layer, 3};
+      EXPECT_LT(relative_to_largest(all_heat(truth.explain(request)), truth.heat(request)),
+                kTolerance)
+          << entry_of(method).name << ", layer " << layer;
+    }
+  }
+}
+
 TEST(MixedRolloutTest, LayersWithoutAMapAreSkippedOrACosine) {
   const BruteForce truth(small_config("softmax:0,hydra:1,hedgehog:2"), 5, 9, 9);
   Request request{Method::rollout, 2};

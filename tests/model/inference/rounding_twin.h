@@ -63,7 +63,7 @@ class RoundingTwin {
       x = stored(x + linear(stored(active), block.fc2(), Mistake::no_fc2_bias));
     }
     const FoldedHead head = fold_head(weights);
-    const at::Tensor pooled = plain_norm(x.select(1, 0)) * head.norm_weight + head.norm_bias;
+    const at::Tensor pooled = plain_norm(x.select(1, 0)) * head.norm->weight + head.norm->bias;
     at::Tensor logits = pooled.matmul(head.classifier.weight.t());
     if (mistake_ != Mistake::no_head_bias) logits = logits + head.classifier.bias;
     return logits.to(at::kFloat);

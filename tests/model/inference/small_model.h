@@ -57,6 +57,22 @@ inline std::vector<std::function<void(VitConfig&)>> shapes_of_cpu() {
             c.patch_bias = false;
           },
           [](VitConfig& c) { c.scale_attn = true; },
+          [](VitConfig& c) {
+            c.rms_norm = true;
+            c.patch_norm = true;
+            c.proj_bias = false;
+          },
+          [](VitConfig& c) {
+            c.rms_norm = true;
+            c.post_norm = true;
+            c.scale_attn = true;
+            c.global_pool = Pooling::map;
+          },
+          [](VitConfig& c) {
+            c.patch_norm = true;
+            c.global_pool = Pooling::avg;
+            c.fc_norm = true;
+          },
           [](VitConfig& c) { c.post_norm = true; },
           [](VitConfig& c) {
             c.post_norm = true;

@@ -16,8 +16,9 @@ namespace {
 
 bool is_on() { return at::autocast::is_autocast_enabled(at::kCPU); }
 
-TEST(AutocastScopeTest, ParametersAndGradientsStayInFloat32) {
-  VisionTransformer model = random_model(small_config("hedgehog:0,softmax:1,hydra:2"));
+/// Parameters and gradients of a model of `config` that learns under autocast.
+void expect_float32_gradients(const VitConfig& config) {
+  VisionTransformer model = random_model(config);
   const at::Tensor images = random_images(2);
   const at::Tensor targets = at::tensor({1, 4}, at::kLong);
   at::Tensor loss;
@@ -39,6 +40,30 @@ TEST(AutocastScopeTest, ParametersAndGradientsStayInFloat32) {
     moved += gradient.abs().sum().item<double>() > 0 ? 1 : 0;
   }
   EXPECT_GT(moved, model->named_parameters().size() / 2);
+}
+
+TEST(AutocastScopeTest, ParametersAndGradientsStayInFloat32) {
+  VitConfig config = small_config("hedgehog:0,softmax:1,hydra:2");
+  expect_float32_gradients(config);
+  config.rms_norm = config.patch_norm = true;
+  config.proj_bias = false;
+  expect_float32_gradients(config);
+}
+
+// The mean square of a half type's squares would be wrong.
+TEST(AutocastScopeTest, RmsNormIsNearFloat32s) {
+  const at::NoGradGuard no_grad;
+  VitConfig config = small_config();
+  const at::Tensor images = random_images(2);
+  const auto error = [&] {
+    VisionTransformer model = random_model(config);
+    const at::Tensor exact = model->forward(images);
+    const AutocastScope scope(Autocast::bfloat16, at::kCPU);
+    return ((model->forward(images).to(at::kFloat) - exact).norm() / exact.norm()).item<double>();
+  };
+  const double of_layer_norm = error();
+  config.rms_norm = config.patch_norm = true;
+  EXPECT_LT(error(), 2 * of_layer_norm);
 }
 
 // Mixers choose their types: sums over tokens in a half type would be wrong. A mixer's result

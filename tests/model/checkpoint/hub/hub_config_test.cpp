@@ -175,7 +175,7 @@ TEST(HubConfigTest, ANameSaysThePartsThatNoTensorShows) {
 TEST(HubConfigTest, AnArchitectureWithAnotherPartIsRefusedByItsName) {
   for (const auto& [name, part] : {
            std::pair{"vit_dlittle_patch16_reg1_gap_256", "differential attention"},
-           {"aimv2_large_patch14_224", "RMSNorm"},
+           {"vit_base_patch16_sapiens2", "norms of queries and keys"},
            {"vit_pwee_patch16_reg1_gap_256", "parallel blocks"},
            {"swin_tiny_patch4_window7_224", "timm's swin_transformer"},
            {"vit_base_r50_s16_224", "timm's vision_transformer_hybrid"},
@@ -254,12 +254,12 @@ TEST(HubConfigTest, ArgumentsOfTimmAreReadOrRefused) {
         R"({"qk_norm": false, "pre_norm": false, "scale_attn_norm": false, "proj_bias": true})",
         R"({"final_norm": true, "pos_embed": "learn", "use_shared_rel_pos_bias": false})",
         R"({"rope_temperature": 10.0})", R"({"use_rot_pos_emb": false})",
-        R"({"shared_rel_pos": true})"})
+        R"({"norm_layer": "rmsnorm", "proj_bias": false, "shared_rel_pos": true})"})
     EXPECT_NO_THROW(with("vit_tiny_patch16_224", harmless)) << harmless;
   EXPECT_FALSE(with("vit_tiny_patch16_224", R"({"num_classes": 0})").num_classes);
   for (const auto& [arguments, key] : {
            std::pair{R"({"act_layer": "relu"})", "act_layer"},
-           {R"({"norm_layer": "rmsnorm"})", "norm_layer"},
+           {R"({"norm_layer": "batchnorm"})", "norm_layer"},
            {R"({"attn_layer": "diff"})", "attn_layer"},
            {R"({"block_fn": "ResPostBlock"})", "block_fn"},
            {R"({"mlp_layer": "swiglu"})", "mlp_layer"},
@@ -268,7 +268,6 @@ TEST(HubConfigTest, ArgumentsOfTimmAreReadOrRefused) {
            {R"({"rel_pos_type": "mlp-swin"})", "rel_pos_type"},
            {R"({"unheard_of": 3})", "unheard_of"},
            {R"({"qk_norm": true})", "qk_norm"},
-           {R"({"proj_bias": false})", "proj_bias"},
            {R"({"attn_only_layer_scale": true})", "attn_only_layer_scale"},
            {R"({"use_rel_pos_bias": false})", "use_rel_pos_bias"},
            {R"({"num_kv_heads": 1})", "num_kv_heads"},
@@ -430,6 +429,18 @@ TEST(HubConfigTest, AppliesWhatTensorsDoNotShowAndChecksTheRest) {
   contradicts(R"({"model_type": "vit", "intermediate_size": 3072})", vit,
               "intermediate_size says 3072");
   contradicts(R"({"model_type": "vit", "qkv_bias": false})", vit, "qkv_bias says false");
+  // transformers reads one of the two keys of the MLPs' width and not the other.
+  for (const char* type : {"dinov2", "dinov2_with_registers"}) {
+    const auto of = [&](const std::string& keys) {
+      return R"({"model_type": ")" + std::string(type) + "\", " + keys + "}";
+    };
+    EXPECT_NO_THROW(read(of(R"("intermediate_size": 3072, "mlp_ratio": 4)")).check(vit));
+    EXPECT_NO_THROW(read(of(R"("intermediate_size": null)")).check(vit));
+    contradicts(of(R"("intermediate_size": 768, "mlp_ratio": 3)").c_str(), vit, "mlp_ratio says 3");
+  }
+  EXPECT_NO_THROW(
+      read(R"({"model_type": "vit", "intermediate_size": 768, "mlp_ratio": 3})").check(vit));
+  EXPECT_NO_THROW(read(R"({"model_type": "vit", "mlp_ratio": 3})").check(vit));
   contradicts(R"({"architecture": "vit", "model_args": {"reg_tokens": 4}})", vit,
               "reg_tokens says 4");
   const auto arguments = [&](const char* json, const char* what) {
@@ -444,6 +455,8 @@ TEST(HubConfigTest, AppliesWhatTensorsDoNotShowAndChecksTheRest) {
   arguments(R"({"mlp_ratio": 2.5})", "mlp_ratio says 2.5, the tensors show 4");
   arguments(R"({"scale_mlp_norm": true})", "scale_mlp_norm says true");
   arguments(R"({"swiglu_mlp": true})", "swiglu_mlp says true");
+  arguments(R"({"norm_layer": "rmsnorm"})", "norm_layer says rmsnorm, the tensors show layernorm");
+  arguments(R"({"proj_bias": false})", "proj_bias says false, the tensors show true");
   arguments(R"({"use_abs_pos_emb": false})", "use_abs_pos_emb says false");
   arguments(R"({"use_rel_pos_bias": true})", "use_rel_pos_bias says true");
   arguments(R"({"rel_pos_dim": 64})", "rel_pos_dim says 64, the tensors show no network");
@@ -457,6 +470,7 @@ TEST(HubConfigTest, AppliesWhatTensorsDoNotShowAndChecksTheRest) {
               vit, "input_size (channels) says 1, the tensors show 3");
   for (const char* agrees :
        {R"({"class_token": true, "no_embed_class": false, "mlp_ratio": 4, "init_values": null})",
+        R"({"norm_layer": "layernorm", "proj_bias": true})",
         R"({"mlp_ratio": 4.001, "scale_mlp_norm": false, "use_abs_pos_emb": true})",
         R"({"global_pool": "avg", "fc_norm": false})", R"({"fc_norm": true})"}) {
     EXPECT_NO_THROW(read(R"({"architecture": "vit_tiny_patch16_224", "model_args": )" +
@@ -464,6 +478,20 @@ TEST(HubConfigTest, AppliesWhatTensorsDoNotShowAndChecksTheRest) {
                         .check(vit))
         << agrees;
   }
+  // A mean of all tokens; tensors show nothing of it.
+  const HubConfig of_all = read(R"({"architecture": "vit_tiny_patch16_224", "global_pool": "avg",
+      "model_args": {"pool_include_prefix": true, "fc_norm": false}})");
+  vit.global_pool = model::Pooling::avg;
+  EXPECT_ERROR(of_all.check(vit), unsupported_format, "pool_include_prefix", "config.json");
+  vit.class_token = false;
+  EXPECT_NO_THROW(of_all.check(vit));
+  vit.class_token = true;
+  vit.global_pool = model::Pooling::token;
+  EXPECT_NO_THROW(of_all.check(vit));
+  vit.patch_norm = vit.rms_norm = true;
+  arguments(R"({"norm_layer": "rmsnorm"})",
+            "the tensors show rmsnorm beside a norm of the patches");
+  vit.patch_norm = vit.rms_norm = false;
   vit.fc_norm = true;
   vit.global_pool = model::Pooling::avg;
   contradicts(R"({"architecture": "vit_tiny_patch16_224"})", vit,

@@ -128,8 +128,7 @@ Network make_network(Storage storage, bool average) {
     network.blocks.push_back(std::move(block));
   }
   network.head.average = average;
-  network.head.norm_weight = random_values(kDim, 1, 7);
-  network.head.norm_bias = random_values(kDim, 1, 8);
+  network.head.norm = {random_values(kDim, 1, 7), random_values(kDim, 1, 8)};
   network.head.classifier = random_linear(Storage::float32, kClasses, kDim, 9);
   return network;
 }

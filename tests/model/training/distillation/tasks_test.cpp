@@ -193,6 +193,22 @@ TEST(DistillationTasks, GradientsOfFeaturesAreThoseOfFiniteDifferences) {
   }
 }
 
+TEST(DistillationTasks, GradientsOfRmsNormsAreThoseOfFiniteDifferences) {
+  const auto config = [](const char* attention) {
+    VitConfig tower = small_tower(attention, Pooling::avg);
+    tower.rms_norm = tower.patch_norm = tower.swiglu_mlp = true;
+    tower.qkv_bias = tower.proj_bias = false;
+    return tower;
+  };
+  VisionTransformer model = random_model(config("softmax"));
+  model->to(at::kDouble);
+  Teacher teacher(model);
+  const at::Tensor images = random_images(2).to(at::kDouble);
+  expect_finetune_gradients(
+      teacher, config("elu:1,hydra:2"), images,
+      {"blocks.1.attn.qkv.weight", "blocks.2.attn.proj.weight", "blocks.2.mlp.fc1.weight"});
+}
+
 TEST(OutputsTask, ComparesAllTokensOfTheLastLayerWhereFeaturesAreLearned) {
   Teacher teacher(random_model(small_config()), Target::features);
   VisionTransformer student = student_of(teacher.model(), small_config("hydra:2"));
