@@ -239,7 +239,7 @@ int run_benchmark(const ParsedOptions& options) {
     row.attention_options = joined(subject.facts().attention_options);
     row.approximations = joined(subject.facts().approximations);
     row.img_size = {size.height, size.width};
-    if (row.approximations.empty()) row.top1 = top1_of_card(subject.source()).value_or(0);
+    if (row.approximations.empty()) row.top1 = top1_of_card(subject.source(), size).value_or(0);
     row.tokens = subject.engine().num_tokens(size.height, size.width);
     row.precision = chosen.precision.name();
     row.device = chosen.device.str();

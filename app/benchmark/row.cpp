@@ -73,10 +73,11 @@ std::string text_header() {
   return text_line(names);
 }
 
-/// The line above every text table of one model on one device.
+std::string subject_of(const BenchmarkRow& row) { return row.model + " on " + row.device; }
+
+/// The line above every text table of one model on one device; the card speaks of one size alone.
 std::string text_group(const BenchmarkRow& row) {
-  return row.model + " on " + row.device +
-         (row.top1 > 0 ? ", top-1 " + fixed(row.top1, 1) + " % (card)" : "");
+  return subject_of(row) + (row.top1 > 0 ? ", top-1 " + fixed(row.top1, 1) + " % (card)" : "");
 }
 
 /// Above the peak that was measured the machine did something else meanwhile: the share says nothing.
@@ -275,7 +276,7 @@ std::vector<viz::LineChart> charts_of(const BenchmarkResult& result) {
 Report report_of(const BenchmarkResult& result) {
   std::vector<std::string> subjects;
   for (const BenchmarkRow& row : result.rows)
-    if (std::string subject = text_group(row);
+    if (std::string subject = subject_of(row);
         std::ranges::find(subjects, subject) == subjects.end())
       subjects.push_back(std::move(subject));
   Report report("hydrascope benchmark: " + join_words(subjects, ", ", ", "));

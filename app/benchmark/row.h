@@ -42,7 +42,7 @@ struct BenchmarkRow {
   // Beyond the contract's fields:
   std::string attention_options;  ///< "hydra.scale=linear,..."
   std::string approximations;     ///< "calibration=bundled", of int8
-  double top1 = 0;    ///< percent, of the bundled model's card, at the model's own size; 0: unknown
+  double top1 = 0;    ///< percent, of the bundled model's card, at its size alone; 0: unknown
   std::string error;  ///< "out_of_memory": nothing was measured, all figures are 0; else empty
 
   template <class Self, class Visitor>

@@ -63,9 +63,10 @@ std::map<std::string, std::string> computed_options(const model::VitConfig& conf
   return options;
 }
 
-std::optional<double> top1_of_card(const ModelSource& source) {
+std::optional<double> top1_of_card(const ModelSource& source, const image::Size& size) {
   const model::VitConfig& config = source.config;
-  if (source.random_weights ||
+  if (source.random_weights || size.height != source.trained.img_height ||
+      size.width != source.trained.img_width ||
       model::with_all_options(config.attention, config.training_grid()) != source.trained.attention)
     return {};
   std::filesystem::path card = source.weights.file();

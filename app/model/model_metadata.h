@@ -28,7 +28,7 @@ std::map<std::string, std::string> computed_options(const model::VitConfig& conf
 
 /// Top-1 in percent, as the card beside the model's file says it, MODEL.md: the first row of its table with
 /// a column "top-1". Nothing where there is no card, or the model computes other attention than it was
-/// trained with.
-std::optional<double> top1_of_card(const ModelSource& source);
+/// trained with, or its input has another `size` than the model's own.
+std::optional<double> top1_of_card(const ModelSource& source, const image::Size& size);
 
 }  // namespace hydrascope::app

@@ -50,10 +50,12 @@ bool looks_like_option(std::string_view word) {
     throw UsageError("unknown option " + written, command.name,
                      option_named(now->name) + ": " + std::string(brief(*now)));
   const std::string near = nearest(with_dashes(name), option_spellings(command));
+  const std::string list = "hydrascope help " + command.name + " lists the options";
+  const bool may_be_name = !written.starts_with("--");
   throw UsageError("unknown option " + written, command.name,
-                   near.empty() ? "names that begin with '-' go after --; hydrascope help " +
-                                      command.name + " lists the options"
-                                : "did you mean " + option_named(near) + "?");
+                   !near.empty() ? "did you mean " + option_named(near) + "?"
+                   : may_be_name ? "names that begin with '-' go after --; " + list
+                                 : list);
 }
 
 /// Spells out what users write in the few forms that cxxopts reads without surprises.

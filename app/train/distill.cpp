@@ -258,7 +258,7 @@ void Distillation::say_forecast(const training::ConversionForecast& forecast) co
     stages += (stages.empty() ? "" : ", ") + std::string(name(stage)) + " " +
               std::to_string(options.steps) + " steps";
     if (forecast.is_fitted && stage >= training::Stage::finetune)
-      stages += " at a rate of up to " + shortest_number(options.learning_rate);
+      stages += " at a rate of up to " + fixed(options.learning_rate, 5);
   }
   const std::string costs =
       "a step takes " + fixed(forecast.costs.of_step(forecast.stages.front()), 2) +

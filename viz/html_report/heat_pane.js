@@ -145,7 +145,16 @@ class HeatPane {
     }
     this.caption.textContent = caption;
     this.note.textContent = note;
+    if (map.patch && !(map.values instanceof Float32Array)) this.blank();
     this.request();
+  }
+
+  /** Values that the server computes take seconds: the map before does not stand under their name meanwhile. */
+  blank() {
+    this.context.clearRect(0, 0, this.canvas.width, this.canvas.height);
+    this.figure.classList.remove('drawn');
+    for (const tick of this.ticks) tick.textContent = '';
+    this.mark(this.place);
   }
 
   /** No more pixels than are on the screen, than the picture has, and than are drawn in time. */
@@ -320,7 +329,11 @@ class HeatPane {
     const edges = (axis, cell) => [axis.edge(cell), axis.edge(cell + 1)];
     this.lay(this.cellMark, edges(this.horizontal, column), edges(this.vertical, row));
     const heat = this.map && this.heats.get(this.map);
-    if (!heat) return;
+    if (!heat) {
+      this.needle.hidden = this.tip.hidden = true;
+      this.readout.value = '';
+      return;
+    }
     const index = row * this.horizontal.cells + column;
     const span = spanText({first: row, last: row}, {first: column, last: column});
     this.tip.textContent = shareText(heat.values[index], heat.sum);

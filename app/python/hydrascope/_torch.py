@@ -72,7 +72,8 @@ def check_beside() -> None:
     check()
     folder = Path(__file__).resolve().parents[1]
     if built() and not os.environ.get("HYDRASCOPE_TREE") and not (folder / "torch" / "lib").is_dir():
-        raise mismatch(built(), found(), f", which is not in {folder}")
+        raise TorchError(f"the program finds PyTorch beside this package alone, and there is none in {folder}: install hydrascope "
+                         "into the environment that has PyTorch")
 
 
 def unloadable(error: Exception) -> Error:

@@ -95,7 +95,7 @@ class Versions(unittest.TestCase):
         with mock.patch.object(_torch, "found", lambda: "2.11.0"), mock.patch.object(_torch, "built", lambda: BUILT), \
                 mock.patch.dict(os.environ):
             os.environ.pop("HYDRASCOPE_TREE", None)
-            with self.assertRaisesRegex(hydrascope.TorchError, f"found 2.11.0, which is not in {PACKAGE}: pip install"):
+            with self.assertRaisesRegex(hydrascope.TorchError, f"there is none in {PACKAGE}: install hydrascope into the environment"):
                 _torch.check_beside()
             os.environ["HYDRASCOPE_TREE"] = "/a/build"
             _torch.check_beside()

@@ -147,8 +147,11 @@ class OneModel(LivePage):
 
     def test_a_click_shows_what_a_patch_attends_to(self):
         self.drop()
+        self.js("new MutationObserver(() => { window.early ??= document.querySelector('.pane').classList.contains('drawn'); })"
+                ".observe(document.querySelector('.caption'), {childList: true})")
         self.click_the_middle()
         self.browser.wait_for("document.querySelector('.caption').textContent.includes('attention of patch')")
+        self.assertIs(self.js("window.early"), False, "the map before stands under the name of the one that is asked for")
         self.browser.wait_for("document.querySelector('.pane.drawn') !== null")
         self.assertEqual(self.js("document.querySelectorAll('.mark.picked').length"), 1)
         self.assertIn("v1/explain?patch=", str(self.browser.problems))

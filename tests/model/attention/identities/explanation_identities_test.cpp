@@ -2,6 +2,7 @@
 // (rollout), 36 and 37 of the mathematical reference and identities I1 to I4 of its section 1.7.
 #include "model/attention/linear/linear_attention.h"
 #include "model/block.h"
+#include "model/norm_layer.h"
 #include "tests/model/attention/local_feature_map.h"
 #include "tests/model/attention/mixer_under_test.h"
 #include "tests/model/attention/registry_cases.h"
@@ -51,7 +52,7 @@ class LastBlock {
   /// The same from the mixer's output at the class token (D).
   at::Tensor logit_after_mixing(const at::Tensor& y_cls) const {
     const at::Tensor x = x_[0][0] + child<torch::nn::LinearImpl>("attn.proj").forward(y_cls);
-    const at::Tensor normed = child<torch::nn::LayerNormImpl>("norm2").forward(x);
+    const at::Tensor normed = child<model::NormLayerImpl>("norm2").forward(x);
     return head_.dot(at::layer_norm(x + child<model::MlpImpl>("mlp").forward(normed), {kDim}));
   }
 
