@@ -17,15 +17,14 @@ class Progress:
         self._is_shown = wanted if wanted is not None else sys.stderr.isatty() or "ipykernel" in sys.modules
 
     def show(self, done: int, layers: tuple[int, int] = (0, 0)) -> None:
-        """`layers`: done, and all of the work at hand; one picture says them, as it has no part but these."""
+        """`layers`: done, and all of the work at hand, which are said until a picture is done: nothing else moves in one batch."""
         seconds = time.monotonic() - self._begin
         if not self._is_shown or seconds < _PATIENCE:
             return
         left = f", {seconds / done * (self._total - done):.0f} s left" if self._total and done else ""
-        if self._total == 1 and layers[1]:
-            self._say(f"layer {layers[0]} of {layers[1]}, {seconds:.0f} s")
-        else:
-            self._say(f"{done}{f' of {self._total}' if self._total else ''} pictures, {seconds:.0f} s{left}")
+        pictures = "" if self._total == 1 and layers[1] and not done else f"{done}{f' of {self._total}' if self._total else ''} pictures, "
+        place = f"layer {layers[0]} of {layers[1]}, " if layers[1] and not done else ""
+        self._say(f"{pictures}{place}{seconds:.0f} s{left}")
 
     def _say(self, text: str) -> None:
         sys.stderr.write(f"\r{text.ljust(self._width)}")

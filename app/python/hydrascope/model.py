@@ -93,6 +93,9 @@ class Model:
         if handle:
             self._library.close(handle)
 
+    def __repr__(self) -> str:
+        return f"<Model: {self.facts['name']}, {self.facts['attention']}, {self.facts['num_classes']} classes>"
+
     def __enter__(self) -> Model:
         return self
 

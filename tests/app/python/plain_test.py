@@ -256,15 +256,18 @@ class Notes(unittest.TestCase):
             self.assertEqual((text in shown.getvalue(), bool(shown.getvalue())), (True, bool(text)))
             self.assertTrue(shown.getvalue() == "" or shown.getvalue().endswith(" \r"))
 
-    def test_one_picture_says_its_layers(self) -> None:
+    def test_layers_are_said_until_a_picture_is_done(self) -> None:
         shown = io.StringIO()
         with mock.patch.object(sys, "stderr", shown), mock.patch.object(_progress, "_PATIENCE", 0):
-            progress = _progress.Progress(1, True)
-            progress.show(0)
-            progress.show(0, (5, 12))
-            progress.end()
-        self.assertIn("0 of 1 pictures", shown.getvalue())
-        self.assertIn("layer 5 of 12, 0 s", shown.getvalue())
+            for total in (1, 5):
+                progress = _progress.Progress(total, True)
+                progress.show(0)
+                progress.show(0, (5, 12))
+                progress.show(1, (6, 12))
+                progress.end()
+        said = [text.strip() for text in shown.getvalue().split("\r") if text.strip()]
+        self.assertEqual(said, ["0 of 1 pictures, 0 s", "layer 5 of 12, 0 s", "1 of 1 pictures, 0 s, 0 s left",
+                                "0 of 5 pictures, 0 s", "0 of 5 pictures, layer 5 of 12, 0 s", "1 of 5 pictures, 0 s, 0 s left"])
 
     def test_a_failed_picture_is_one_of_the_answers(self) -> None:
         self.library.may_answer.set()
