@@ -87,8 +87,10 @@ class LabelledInputs {
   }
   [[nodiscard]] std::string label_of(const Input& input) const {
     if (!stream_) return listed_[static_cast<std::size_t>(input.number)].second;
-    return by_folder_ ? std::filesystem::absolute(input.path).parent_path().filename().string()
-                      : "";
+    if (!by_folder_) return "";
+    std::string label = std::filesystem::absolute(input.path).parent_path().filename().string();
+    image::require_class_name(label, input.given);
+    return label;
   }
   [[nodiscard]] std::vector<std::string> notes() const {
     return stream_ ? stream_->passed().notes() : std::vector<std::string>{};
@@ -118,7 +120,8 @@ int run_embed(const ParsedOptions& options) {
   const std::jthread decoders = image::prepare_to_decode(request.words);
   session->load({.embeddings = true, .patches = of_patches});
   const std::string precision = session->facts().precision;
-  StoreFacts facts = facts_of(session->source(), session->transform(), request.features, precision);
+  StoreFacts facts = facts_of(session->source(), session->transform(),
+                              request.run.decode.apply_exif, request.features, precision);
   StoreWriter store(request.output.file, facts, request.resume);
 
   const Console& console = request.console;
@@ -130,7 +133,7 @@ int run_embed(const ParsedOptions& options) {
   }
   const auto next_input = [&] {
     std::optional<Input> input = inputs.next();
-    while (input && store.has(input->given)) input = inputs.next();
+    while (input && store.has(input->given, inputs.label_of(*input))) input = inputs.next();
     if (input && input->is_video && !input->error) {
       input->error = ErrorCode::unsupported_format;
       input->message = "is a video; pictures are embedded";

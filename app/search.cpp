@@ -183,7 +183,8 @@ int run_search(const ParsedOptions& options) {
       Session::open(request, feature_source(open_model(request.model), features));
   if (!session) return kExitOk;
   require_inputs(request.words, "search");
-  store.facts().require_same(facts_of(session->source(), session->transform(), features, ""),
+  store.facts().require_same(facts_of(session->source(), session->transform(),
+                                      request.run.decode.apply_exif, features, ""),
                              store.file());
   session->announce();
   const std::jthread decoders = image::prepare_to_decode(request.words);

@@ -3,13 +3,15 @@
 #include "app/options/options.h"
 #include "app/run/usage_error.h"
 #include "model/checkpoint/formats/safetensors.h"
-#include "model/checkpoint/hub/hub_config.h"
+#include "model/image/labels.h"
 #include "model/vision_transformer.h"
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/matmul.h>
+#include <nlohmann/json.hpp>
 #include <torch/nn/functional/normalization.h>
 
+#include <algorithm>
 #include <cstring>
 #include <utility>
 #include <vector>
@@ -55,7 +57,14 @@ void use_class_vectors(const std::string& file, ModelSource& source) {
   const auto names = metadata.find("names");
   if (names == metadata.end())
     throw UsageError("its metadata have no names, a JSON array", subject);
-  const std::vector<std::string> lines = checkpoint::parse_label_names(names->second, subject);
+  std::vector<std::string> lines;
+  const auto listed = nlohmann::json::parse(names->second, nullptr, /*allow_exceptions=*/false);
+  if (!listed.is_array() || !std::ranges::all_of(listed, &nlohmann::json::is_string))
+    throw UsageError("its names are no JSON array of texts", subject);
+  for (const nlohmann::json& name : listed) {
+    lines.push_back(name.get<std::string>());
+    image::require_class_name(lines.back(), subject);
+  }
   if (std::cmp_not_equal(lines.size(), vectors->shape[0]) || lines.empty())
     throw UsageError("has " + std::to_string(lines.size()) + " names for " +
                          std::to_string(vectors->shape[0]) + " vectors",
@@ -64,8 +73,14 @@ void use_class_vectors(const std::string& file, ModelSource& source) {
   std::memcpy(unit.mutable_data_ptr(), vectors->data.data(), vectors->data.size());
   if (!unit.isfinite().all().item<bool>())
     throw UsageError("has values that are no numbers", subject);
-  unit = torch::nn::functional::normalize(unit);
+  const at::Tensor norms = unit.to(at::kDouble).norm(2, 1, /*keepdim=*/true);
+  if (const std::int64_t zero = norms.argmin().item<std::int64_t>();
+      norms[zero].item<double>() == 0)
+    throw UsageError("the vector of " + lines[static_cast<std::size_t>(zero)] + " is zero",
+                     subject);
+  unit = (unit.to(at::kDouble) / norms).to(at::kFloat);
   const double scale = number_of(metadata, "logit_scale", 1, subject);
+  if (!(scale > 0)) throw UsageError("its logit_scale is no positive number", subject);
   const double bias = number_of(metadata, "logit_bias", 0, subject);
 
   source.class_vectors = unit * scale;
@@ -76,8 +91,8 @@ void use_class_vectors(const std::string& file, ModelSource& source) {
       .answer = [unit, scale, bias](const at::Tensor& features, const at::Tensor&) {
         return at::matmul(torch::nn::functional::normalize(features), unit.t()) * scale + bias;
       }};
-  source.class_lines.clear();
-  for (const std::string& line : lines) source.class_lines += line + '\n';
+  source.classes.clear();
+  for (const std::string& line : lines) source.classes.push_back({"", line, line});
   source.config.num_classes = vectors->shape[0];
   source.head = {.num_classes = source.config.num_classes, .reset = true};
 }

@@ -5,6 +5,7 @@
 #include "app/pipeline/trained_size.h"
 #include "model/checkpoint/checkpoint.h"
 #include "model/config/config.h"
+#include "model/image/labels.h"
 #include "model/inference/feature_engine.h"
 
 #include <functional>
@@ -26,7 +27,7 @@ struct ModelSource {
   std::vector<std::string> notes;  ///< what the user must know ("converted layers need training")
   /// An answer beside the classifier or in its place; `config` and `head` have the answer's classes.
   std::optional<model::FeatureAnswer> answer = {};
-  std::string class_lines = {};  ///< the names of these classes, the lines of a label file
+  std::vector<image::Label> classes = {};  ///< these classes, in order
   at::Tensor class_vectors =
       {};  ///< (classes, D) float32, which maps explain; undefined without any
   /// The same where they depend on the picture: of its feature (D) float32; empty without any.

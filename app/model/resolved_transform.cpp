@@ -31,13 +31,18 @@ void check_transform(const image::TransformConfig& config) {
 }
 
 /// A model of a size that its patches do not divide has a table of whole patches, and timm and Hugging Face leave out
-/// the pixels at the right and bottom.
-bool keeps_corner(const image::TransformConfig& transform, const model::VitConfig& config) {
+/// the pixels at the right and bottom; Hugging Face does so at any size that its processor makes.
+bool keeps_corner(const image::TransformConfig& transform, const ModelSource& source) {
+  const model::VitConfig& config = source.config;
   const auto whole = [&](std::int64_t edge) { return edge - edge % config.patch_size; };
   const image::Size& size = transform.img_size;
   const image::Size own{config.img_height, config.img_width};
-  return !transform.views.keep_size && size != own &&
-         image::Size{whole(size.height), whole(size.width)} == own;
+  if (transform.views.keep_size) return false;
+  const image::Size cut{whole(size.height), whole(size.width)};
+  const bool is_hugging_faces =
+      !source.random_weights && !source.weights.is_own() &&
+      source.weights.hub().kind == checkpoint::HubConfig::Kind::hugging_face;
+  return cut != size && (cut == own || is_hugging_faces);
 }
 
 }  // namespace
@@ -115,8 +120,7 @@ ResolvedTransform resolve_transform(const TransformRequest& request, const Model
     config.img_size = {kLookEdge, kLookEdge};
     result.origins["img_size"] = request.views->origin;
   }
-  config.fit = request.fit.value_or(keeps_corner(config, source.config) ? image::Fit::corner
-                                                                        : image::Fit::pad);
+  config.fit = request.fit.value_or(keeps_corner(config, source) ? image::Fit::corner : config.fit);
   // As timm does where a model takes another number of channels than the values are for.
   if (config.in_chans == 1) {
     config.mean.fill((config.mean[0] + config.mean[1] + config.mean[2]) / 3);

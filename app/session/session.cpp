@@ -141,8 +141,9 @@ void Session::add_second_model(const TransformRequest& transform) {
     of_looks.mean = transform.mean;
     of_looks.std = transform.std;
   }
-  of_looks.crop_pct = {1, "`views` look"};
   of_looks.views = {image::Views::whole, "`views` look"};
+  of_embeddings_ = resolve_transform(of_looks, *source).config;
+  of_looks.crop_pct = {1, "`views` look"};
   second_.reset(new Session(source, resolve_transform(of_looks, *source), run_, console_));
   second_->note_prefix_ += "`look_model`: ";
   of_looks_ = second_->transform();
@@ -187,6 +188,7 @@ std::unique_ptr<Session> Session::in_precision(const std::string& precision) con
   if (second_) other->second_ = second_->in_precision(precision);
   other->pipeline_.looking = pipeline_.looking;
   other->of_looks_ = of_looks_;
+  other->of_embeddings_ = of_embeddings_;
   return other;
 }
 
@@ -212,6 +214,7 @@ void Session::load(const TracedFor& explained, std::vector<std::int64_t> trace_l
   if (explains) explainer_.emplace(run_.seed, *source_, explained_, classifier_->options().device);
   facts_ = facts_of_run(*classifier_);
   if (!second_) return;
+  pipeline_.keep_picture = pipeline_.keep_picture || explained.embeddings;
   TracedFor of_small = explained;
   std::erase_if(of_small.maps, [this](const MapChoice& map) {
     return !model::explain::why_not(second_->config(), map.method, map.layer, explained_.mapless)
@@ -270,7 +273,7 @@ void Session::look_closer(PipelineResult& result) {
     result.logits.reset();
     result.views = {};
   }
-  if (!(pipeline_.keep_picture || explained_.embeddings) || result.error) result.pixels = {};
+  if (!pipeline_.keep_picture || result.error) result.pixels = {};
 }
 
 void Session::describe(const PipelineTiming& timing) const {
@@ -296,32 +299,34 @@ ClassifyRecord Session::record(const PipelineResult& result, std::int64_t topk) 
 }
 
 Answer Session::answer(const PipelineResult& result, const Asking& asked) {
-  if (Session& other = session_of(result); &other != this) return other.answer(result, asked);
   Answer answer;
-  answer.record = record(result, asked.topk);
+  Session& seer = session_of(result);
+  answer.record = seer.record(result, asked.topk);
   if (result.error) return answer;
   try {
     answer.logits = numbers_of(result.logits);
-    explain(result, asked, answer);
+    if (asked.embeds) answer.embedding = numbers_of(embedding(result));
+    seer.explain(result, asked, answer);
   } catch (...) {
     fail(answer.record, as_error(std::current_exception()));
   }
   return answer;
 }
 
-/// The second model's features, if closer looks answered the picture: embeddings of pictures of all sizes are alike.
+/// With closer looks the second model's features of one view, cropped as `embed` does it.
 at::Tensor Session::embedding(const PipelineResult& result) {
   if (!second_) return result.features;
   image::Picture picture = result.pixels;
-  const PipelineResult whole = second_->look(picture);
+  PipelineOptions as_embed = second_->pipeline_;
+  as_embed.transform = of_embeddings_;
+  const PipelineResult whole = look_at(picture, second_->engine(), as_embed);
   if (whole.error) throw Error(*whole.error, whole.message);
   return whole.features;
 }
 
 void Session::explain(const PipelineResult& result, const Asking& asked, Answer& answer) {
-  if (asked.maps.empty() && !asked.embeds && !asked.patch) return;
+  if (asked.maps.empty() && !asked.patch) return;
   if (asked.before_step) asked.before_step(0, 0);
-  if (asked.embeds) answer.embedding = numbers_of(embedding(result));
   if (const auto& patch = asked.patch)
     answer.patch_row = explainer_->patch_row(result, patch->layer, patch->row, patch->column);
   if (asked.maps.empty()) return;  // a session without maps has no explainer

@@ -126,8 +126,9 @@ class Session {
   std::optional<model::Classifier> classifier_;
   TracedFor explained_;
   std::optional<MapExplainer> explainer_;
-  std::unique_ptr<Session> second_;       // looks closer
-  image::TransformConfig of_looks_ = {};  // what it sees of a part of a picture
+  std::unique_ptr<Session> second_;            // looks closer
+  image::TransformConfig of_looks_ = {};       // what it sees of a part of a picture
+  image::TransformConfig of_embeddings_ = {};  // and of a whole one for `embedding`
   InputRecord facts_;
 };
 

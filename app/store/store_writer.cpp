@@ -106,13 +106,21 @@ void StoreWriter::read_earlier() {
   if (held != used) fs::resize_file(rows_file_, used);
 }
 
-bool StoreWriter::has(const std::string& input) {
+bool StoreWriter::has(const std::string& input, const std::string& label) {
   if (asked_ == earlier_.size()) return false;
   Earlier& one = earlier_[asked_];
   if (one.key != input_key(input))
     throw UsageError(
         "the stopped run had other pictures: " + one.key + " comes where the input is " + input,
         lines_.part().string(), kAnew);
+  if (one.picture >= 0) {
+    if (const std::string& before = pictures_[static_cast<std::size_t>(one.picture)].label;
+        before != label)
+      throw UsageError("the stopped run gave " + input + " " +
+                           (before.empty() ? "no label" : "the label " + before) + ", not " +
+                           (label.empty() ? "none" : label),
+                       lines_.part().string(), kAnew);
+  }
   one.name = input;
   ++asked_;
   return true;

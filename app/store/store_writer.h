@@ -26,8 +26,8 @@ class StoreWriter {
   StoreWriter& operator=(const StoreWriter&) = delete;
 
   /// Whether an earlier run answered that input; each is asked about once, in order, on any one thread. Throws
-  /// Error(invalid_argument) where its pictures are others.
-  bool has(const std::string& input);
+  /// Error(invalid_argument) where its pictures or their labels are others.
+  bool has(const std::string& input, const std::string& label);
   /// How many inputs the earlier run answered, and how many of them failed.
   [[nodiscard]] std::int64_t num_earlier() const noexcept { return num_earlier_; }
   [[nodiscard]] std::int64_t num_failed() const noexcept { return num_failed_; }

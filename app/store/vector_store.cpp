@@ -2,6 +2,7 @@
 
 #include "app/run/usage_error.h"
 #include "kernels/error.h"
+#include "model/image/labels.h"
 
 #include <ATen/ops/empty.h>
 #include <ATen/ops/from_blob.h>
@@ -112,6 +113,7 @@ VectorStore::VectorStore(const std::filesystem::path& file)
   for (const OrderedJson& label : said.at("labels")) {
     if (!label.is_string()) refuse("a label is no text", name_);
     labels_.push_back(label.get<std::string>());
+    image::require_class_name(labels_.back(), name_);
   }
 
   vectors_ = floats_of(tensor_of(*contents_, "vectors", Dtype::F32, 2, name_));

@@ -19,6 +19,8 @@
 namespace hydrascope::app {
 namespace {
 
+/// The end of the transform where pictures are not turned as their EXIF says.
+constexpr std::string_view kAsStored = ", not turned upright";
 constexpr double kTemperature = 0.07;
 constexpr double kLeastProbability = 1e-12;
 
@@ -90,7 +92,7 @@ std::optional<model::Features> find_features(std::string_view name) {
 }
 
 StoreFacts facts_of(const ModelSource& source, const image::TransformConfig& transform,
-                    const std::string& features, const std::string& precision) {
+                    bool upright, const std::string& features, const std::string& precision) {
   if (source.random_weights)
     throw UsageError("features of random weights say nothing", source.name);
   std::string attention = model::to_text(source.config.attention);
@@ -98,8 +100,12 @@ StoreFacts facts_of(const ModelSource& source, const image::TransformConfig& tra
     attention += ", " + option + "=" + value;
   std::string digest = checkpoint::sha256_of_file(source.weights.file());
   if (const std::string& entry = source.weights.entry(); !entry.empty()) digest += " " + entry;
-  return {source.name, digest, attention, features, image::describe(transform), precision};
+  std::string of_pictures = image::describe(transform);
+  if (!upright) of_pictures += std::string(kAsStored);
+  return {source.name, digest, attention, features, of_pictures, precision};
 }
+
+bool is_upright(const StoreFacts& facts) { return !facts.transform.ends_with(kAsStored); }
 
 ModelSource voting_source(ModelSource source, const std::shared_ptr<const VectorStore>& store,
                           const VoteRequest& vote, const image::Labels& labels) {
@@ -144,12 +150,7 @@ ModelSource voting_source(ModelSource source, const std::shared_ptr<const Vector
   source.head = {.num_classes = num_classes, .reset = true};
   for (std::size_t i = 0; i < store->labels().size(); ++i) {
     const std::string& label = store->labels()[i];
-    if (known) {
-      const image::Label& of_model = labels.at((*known)[i]);
-      source.class_lines += (of_model.id.empty() ? "" : of_model.id + " ") + of_model.names + '\n';
-    } else {
-      source.class_lines += label + '\n';
-    }
+    source.classes.push_back(known ? labels.at((*known)[i]) : image::Label{"", label, label});
   }
   return source;
 }
@@ -169,7 +170,8 @@ std::unique_ptr<Session> open_session(const PicturesRequest& request, const Vote
       Session::open(wanted, voting_source(std::move(source), store, vote, labels));
   if (session)
     store->facts().require_same(
-        facts_of(session->source(), session->transform(), store->facts().features, ""),
+        facts_of(session->source(), session->transform(), request.run.decode.apply_exif,
+                 store->facts().features, ""),
         store->file());
   return session;
 }

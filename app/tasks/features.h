@@ -18,9 +18,13 @@ std::optional<model::Features> find_features(std::string_view name);
 /// Error(invalid_argument) for features that the model does not have.
 ModelSource feature_source(ModelSource source, const std::string& features);
 
-/// The facts of vectors that `source` makes with that transform; `precision` may be "".
+/// The facts of vectors that `source` makes with that transform, of pictures that are turned `upright` or
+/// stay as they are stored; `precision` may be "".
 StoreFacts facts_of(const ModelSource& source, const image::TransformConfig& transform,
-                    const std::string& features, const std::string& precision);
+                    bool upright, const std::string& features, const std::string& precision);
+
+/// The `upright` of these facts.
+bool is_upright(const StoreFacts& facts);
 
 /// A model that answers by DINO's vote of the nearest pictures (Caron et al. 2021, arXiv 2104.14294, appendix
 /// F.1): each of the k votes for its class with exp(cosine / 0.07). With a share the answer is kNN-LM's mixture

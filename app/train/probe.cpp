@@ -75,6 +75,12 @@ int run_probe(const ParsedOptions& options) {
   if (!request.words.empty())
     throw UsageError("pictures are learned from, or a store",
                      request.words.front() + " with `store`");
+  for (const auto& [name, entry] : options.entries()) {
+    const Role role = entry.option.role;
+    if ((role == Role::task || role == Role::step) && entry.source == Source::command_line)
+      throw UsageError("a classifier of stored vectors is fitted at once, without that",
+                       entry.origin + " with `store`");
+  }
   store.require_one_vector_each();
   store.require_labels();
   const auto classes = std::ssize(store.labels());
@@ -84,8 +90,10 @@ int run_probe(const ParsedOptions& options) {
   wanted.reset_head = true;
   const ModelSource source = open_model(wanted);
   const ResolvedTransform transform = resolve_transform(request.transform, source);
-  store.facts().require_same(facts_of(source, transform.config, store.facts().features, ""),
-                             store.file());
+  // No picture is read.
+  const bool upright = is_upright(store.facts());
+  store.facts().require_same(
+      facts_of(source, transform.config, upright, store.facts().features, ""), store.file());
   const auto features = find_features(store.facts().features);
   if (!features || !model::are_pooled(source.config, *features))
     throw UsageError("holds other features than the classifier is given", store.file(),

@@ -157,6 +157,11 @@ class Checkpoint {
   /// Notes assumptions about facts that no tensor shows, and claims that the tensors contradict.
   void note_assumptions();
   [[nodiscard]] std::int64_t count_blocks() const;
+  /// The base of the periods that DINOv3's authors keep in the file (rope_embed.periods: base^(n / count)); 100
+  /// without them. Throws Error(unsupported_format) for other periods.
+  [[nodiscard]] double stored_base() const;
+  /// Whether tables of positions are resampled as most models of transformers do it.
+  [[nodiscard]] bool resamples_as_hugging_face() const;
   /// Throws Error(unsupported_format) that names the tensors which no part of the network has.
   void refuse_foreign_parts(bool new_head) const;
   /// Attention, positions and table of the file's `depth` layers.

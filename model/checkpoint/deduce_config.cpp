@@ -4,13 +4,17 @@
 #include "kernels/number_text.h"
 #include "model/checkpoint/checkpoint.h"
 #include "model/checkpoint/formats/safetensors_header.h"
+#include "model/checkpoint/scalar_type.h"
 #include "model/config/architectures.h"
 #include "model/config/timm_models.h"
 #include "model/registry/mechanisms.h"
 
+#include <ATen/ATen.h>
+
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <cstring>
 #include <initializer_list>
 #include <utility>
 
@@ -228,6 +232,27 @@ std::vector<model::AttentionSpec> Checkpoint::stored_attention(std::int64_t dept
   return layers;
 }
 
+double Checkpoint::stored_base() const {
+  constexpr double kUsual = 100;
+  const auto table = std::ranges::find_if(tensors(), [](const TensorView& tensor) {
+    return tensor.name.ends_with("rope_embed.periods");
+  });
+  if (table == tensors().end()) return kUsual;
+  at::Tensor periods = at::empty(table->shape, scalar_type(table->dtype, table->name));
+  std::memcpy(periods.mutable_data_ptr(), table->data.data(), table->data.size());
+  periods = periods.to(at::kDouble).flatten();
+  const std::int64_t count = periods.numel();
+  if (count < 2) return kUsual;
+  const at::Tensor exponents = at::arange(count, at::kDouble) / static_cast<double>(count);
+  const double base = std::pow(periods[-1].item<double>(), 1 / exponents[-1].item<double>());
+  constexpr double kRounding = 1e-2;  // bfloat16 is within 2^-8 of a period
+  if (!(base > 1) || !at::allclose(periods, at::pow(base, exponents), kRounding))
+    throw Error(ErrorCode::unsupported_format,
+                "its periods are not powers of one base, the only ones that are computed",
+                table->name);
+  return std::abs(base / kUsual - 1) < 2 * kRounding ? kUsual : base;
+}
+
 void Checkpoint::deduce_positions(VitConfig& config) const {
   if (find("pos_embed") != nullptr && !model::has_table(config.pos_embed))
     config.pos_embed = model::PosEmbed::learned;
@@ -235,7 +260,7 @@ void Checkpoint::deduce_positions(VitConfig& config) const {
   const HubConfig* hub = hub_of_others();
   const bool says_rotations = hub != nullptr && hub->rotations;
   if (config.rel_pos.empty() && (says_rotations || mapping_.layout->dinov3)) {
-    config.rel_pos.push_back(says_rotations ? *hub->rotations : dinov3_rotations());
+    config.rel_pos.push_back(says_rotations ? *hub->rotations : dinov3_rotations(stored_base()));
     if (find("pos_embed") == nullptr) config.pos_embed = model::PosEmbed::none;
   }
   // An architecture's rule is the same in all of its layers.
@@ -314,7 +339,7 @@ void Checkpoint::complete(VitConfig& config, const HeadOptions& head) {
       hub != nullptr && hub->global_pool && !hub->pooling_is_of_name)
     config.global_pool = *hub->global_pool;
   config.attention = stored_attention(config.depth);
-  if (mapping_.layout->origin == Origin::hugging_face) config.pos_interp = model::PosInterp::hf;
+  if (resamples_as_hugging_face()) config.pos_interp = model::PosInterp::hf;
   named_positions_ = config.rel_pos;
   // The parts that no tensor shows: the file's own, or the configuration's beside it.
   VitConfig said = config;
@@ -337,6 +362,12 @@ void Checkpoint::complete(VitConfig& config, const HeadOptions& head) {
   }
   deduce_positions(config);
   std::erase(notes_, assumptions_);
+}
+
+bool Checkpoint::resamples_as_hugging_face() const {
+  // Dinov2WithRegistersModel, which has scales in its layers, alone has `antialias`, as timm.
+  const bool has_antialias = find("reg_token") != nullptr && find("blocks.0.ls1.gamma") != nullptr;
+  return mapping_.layout->origin == Origin::hugging_face && !has_antialias;
 }
 
 VitConfig Checkpoint::deduce_config(const HeadOptions& head) const {
@@ -382,7 +413,7 @@ VitConfig Checkpoint::deduce_config(const HeadOptions& head) const {
       if (hub->num_classes) said_classes = hub->num_classes;
     }
     config.layer_norm_eps = said_layer_norm_eps().value_or(config.layer_norm_eps);
-    if (mapping_.layout->origin == Origin::hugging_face) config.pos_interp = model::PosInterp::hf;
+    if (resamples_as_hugging_face()) config.pos_interp = model::PosInterp::hf;
     read_activation(config);
   }
   if (!is_own()) refuse_foreign_parts(head.reset || head.num_classes);

@@ -53,6 +53,14 @@ Label parse_line(std::string_view line) {
 
 }  // namespace
 
+void require_class_name(std::string_view name, const std::string& subject) {
+  const bool is_blank = name.find_first_not_of(" \t") == std::string_view::npos;
+  if (!is_blank && name.find_first_of(std::string_view("\n\r\0", 3)) == std::string_view::npos)
+    return;
+  throw Error(ErrorCode::invalid_argument,
+              is_blank ? "a class has no name" : "a class's name is more than one line", subject);
+}
+
 Labels Labels::load(const fs::path& file) {
   std::error_code error;
   const fs::file_status status = fs::status(file, error);
@@ -100,7 +108,18 @@ Labels Labels::parse(std::string_view text, const std::string& subject) {
     labels.add(parse_line(line), subject);
     begin = end + 1;
   }
+  labels.part_short_names();
   return labels;
+}
+
+Labels Labels::of(std::vector<Label> labels, const std::string& subject) {
+  Labels all;
+  for (Label& label : labels) {
+    require_class_name(label.names, subject);
+    all.add(std::move(label), subject);
+  }
+  all.part_short_names();
+  return all;
 }
 
 Labels Labels::numbered(std::int64_t count) {
@@ -131,6 +150,13 @@ void Labels::add(Label label, const std::string& subject) {
     rest.remove_prefix(std::min(comma + 1, rest.size()));
   }
   labels_.push_back(std::move(label));
+}
+
+void Labels::part_short_names() {
+  std::unordered_map<std::string, std::size_t> counts;
+  for (const Label& label : labels_) ++counts[label.short_name];
+  for (Label& label : labels_)
+    if (label.id.empty() && counts.at(label.short_name) > 1) label.short_name = label.names;
 }
 
 void Labels::add_name(std::string_view name, std::int64_t index) {

@@ -13,10 +13,14 @@
 namespace hydrascope::image {
 
 struct Label {
-  std::string id;          ///< WordNet synset ("n01440764"), "" if the file has none
-  std::string names;       ///< "tench, Tinca tinca"
-  std::string short_name;  ///< "tench": the first of the comma-separated names
+  std::string id;     ///< WordNet synset ("n01440764"), "" if the file has none
+  std::string names;  ///< "tench, Tinca tinca"
+  std::string
+      short_name;  ///< "tench": the first of the comma-separated names, unless others have it, too
 };
+
+/// Throws Error(invalid_argument) for a class's name that is blank or is no single line.
+void require_class_name(std::string_view name, const std::string& subject);
 
 /// The label of every class index, in order. Names are looked up case-insensitively (ASCII), as the
 /// full text or any of its comma-separated names. `_` stands for a space, as in names of folders.
@@ -30,6 +34,9 @@ class Labels {
   /// The same from text; `subject` names it in errors.
   static Labels parse(std::string_view text, const std::string& subject);
 
+  /// Classes with these labels, whose names may hold commas: classes of pictures' folders. Throws
+  /// as `require_class_name` does.
+  static Labels of(std::vector<Label> labels, const std::string& subject);
   /// Labels that are the class indices in words: "0", "1", ..., without ids.
   static Labels numbered(std::int64_t count);
 
@@ -46,6 +53,8 @@ class Labels {
 
  private:
   void add(Label label, const std::string& subject);
+  /// Gives classes without ids whose short names are the same their whole names: "Portland, OR".
+  void part_short_names();
   void add_name(std::string_view name, std::int64_t index);
 
   std::vector<Label> labels_;

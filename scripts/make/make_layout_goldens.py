@@ -121,6 +121,8 @@ CASES = [
         {**SIZE, **PICTURES, **REGISTERS},
         logits,
     ),
+    # Fewer patches than the table: this class alone resamples it with antialias.
+    Case("dinov2_registers_resized", "Dinov2WithRegistersModel", {**SIZE, **PICTURES, **REGISTERS}, pooled, (16, 24)),
     Case("dinov3", "DINOv3ViTModel", {**VIT, **REGISTERS}, pooled),
     Case("dinov3_resized", "DINOv3ViTModel", {**VIT, **REGISTERS}, pooled, (48, 40)),
     Case(

@@ -18,6 +18,8 @@ using image::Interpolation;
 using image::Size;
 
 constexpr std::int64_t kMaxEdge = 1 << 16;
+/// The `fit` of our own files whose parent's processor made sizes that patches do not divide.
+constexpr std::string_view kCorner = "corner";
 
 std::array<double, 3> three(const std::vector<double>& values) {
   return {values[0], values[1], values[2]};
@@ -293,6 +295,7 @@ void TransformHints::apply_to(image::TransformConfig& config,
     if (field == "mean") config.mean = values.mean;
     if (field == "std") config.std = values.std;
     if (field == "size") config.views = values.views;
+    if (field == "fit") config.fit = values.fit;
     origins_of_config[field] = origin;
   }
 }
@@ -314,6 +317,11 @@ TransformHints read_timm_transform(const JsonFields& fields, const std::string& 
   if (const auto word = fields.text("crop_mode")) {
     values.crop_mode = parse_word(fields, "crop_mode", *word, image::parse_crop_mode);
     hints.origins["crop_mode"] = origin;
+  }
+  if (fields.contains("fit")) {  // timm has no such key
+    if (fields.text("fit") != kCorner) fields.refuse("fit", std::string(kCorner));
+    values.fit = image::Fit::corner;
+    hints.origins["fit"] = origin;
   }
   if (const auto word = fields.text("interpolation")) {
     values.interpolation = parse_word(fields, "interpolation", *word, image::parse_interpolation);
@@ -342,13 +350,14 @@ std::string to_timm_transform(const image::TransformConfig& config, std::int64_t
     return std::vector<double>(values.begin(),
                                values.begin() + std::min<std::int64_t>(in_chans, 3));
   };
-  const nlohmann::ordered_json json{
+  nlohmann::ordered_json json{
       {"input_size", {in_chans, config.img_size.height, config.img_size.width}},
       {"interpolation", name(config.interpolation)},
       {"crop_pct", config.crop_pct},
       {"crop_mode", name(config.crop_mode)},
       {"mean", of_channels(config.mean)},
       {"std", of_channels(config.std)}};
+  if (config.fit == image::Fit::corner) json["fit"] = kCorner;
   return json.dump();
 }
 

@@ -163,6 +163,18 @@ class Explanations(unittest.TestCase):
         self.assertEqual((one.shape, several.shape), ((192,), (2, 192)))
         np.testing.assert_allclose(several[1], one, atol=1e-5)
 
+    def test_embeddings_are_the_command_lines(self) -> None:
+        with tempfile.TemporaryDirectory() as folder:
+            for name, size in (("large", None), ("small", (320, 240))):
+                picture = OTTER
+                if size:
+                    picture = Path(folder) / "small.png"
+                    PIL.Image.open(OTTER).resize(size).save(picture)
+                done = command("embed", picture, "-o", f"{folder}/{name}.npy", "--precision", "float32")
+                self.assertEqual(done.returncode, 0, done.stderr)
+                np.testing.assert_allclose(hydrascope.embed(picture, precision="float32"),
+                                           np.load(f"{folder}/{name}.npy")[0], atol=1e-4, err_msg=name)
+
 
 class Drawing(unittest.TestCase):
     def drawn(self, *words: object) -> np.ndarray:

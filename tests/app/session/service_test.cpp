@@ -3,8 +3,10 @@
 
 #include "app/command.h"
 #include "app/results/classify_record.h"
+#include "model/checkpoint/checkpoint.h"
 #include "tests/app/cli/program.h"
 #include "tests/error_matchers.h"
+#include "tests/model/small_vit.h"
 #include "tests/picture_files.h"
 
 #include <gmock/gmock.h>
@@ -309,6 +311,22 @@ TEST(ServiceTest, AnEmbeddingIsWhatTheHeadIsGiven) {
   EXPECT_NE(other.embedding, answer.embedding);
   Service without(request_of({}));
   EXPECT_ERROR(without.ask(question), invalid_argument, "without embeddings");
+}
+
+TEST(ServiceTest, AModelWithoutAClassifierIsAskedForEmbeddingsAlone) {
+  const TemporaryFolder folder;
+  model::VitConfig config = hydrascope::testing::small_vit({.classes = 0}, "softmax");
+  const auto file = folder.path() / "tower.safetensors";
+  checkpoint::save_checkpoint(file, *hydrascope::testing::random_vit(config, 3, 0.2),
+                              checkpoint::Dtype::F32, {});
+  ServiceRequest request = request_of(Words{"-m", file}, true);
+  request.embeds = true;
+  Service service(std::move(request));
+  EXPECT_TRUE(service.maps().empty());
+  Question question = about(ppm(64, 64));
+  EXPECT_ERROR(service.ask(question), invalid_argument, "has no classifier");
+  question.embeds = true;
+  EXPECT_EQ(std::ssize(service.ask(question).get().embedding), config.embed_dim);
 }
 
 TEST(ServiceTest, AnEmbeddingIsOfOneView) {

@@ -121,15 +121,16 @@ TEST_F(StoreTest, ARunThatWasKilledGoesOn) {
   EXPECT_ERROR(StoreWriter(file(), facts_with("mean"), true), invalid_argument, "another features");
   {
     StoreWriter other(file(), facts_with(), true);
-    EXPECT_ERROR(other.has("else"), invalid_argument, "other pictures");
+    EXPECT_ERROR(other.has("else", ""), invalid_argument, "other pictures");
+    EXPECT_ERROR(other.has(odd, "a class"), invalid_argument, "no label", "a class");
   }
   StoreWriter writer(file(), facts_with(), true);
   EXPECT_EQ(writer.num_earlier(), 3);
   EXPECT_EQ(writer.num_failed(), 1);
-  EXPECT_TRUE(writer.has(odd));
-  EXPECT_TRUE(writer.has("broken"));
-  EXPECT_TRUE(writer.has("second"));
-  EXPECT_FALSE(writer.has("third"));
+  EXPECT_TRUE(writer.has(odd, ""));
+  EXPECT_TRUE(writer.has("broken", ""));
+  EXPECT_TRUE(writer.has("second", ""));
+  EXPECT_FALSE(writer.has("third", ""));
   writer.add("third", "", values_of(vectors[2]));
   writer.finish();
   const VectorStore store(file());
@@ -149,8 +150,8 @@ TEST_F(StoreTest, LinesWithoutTheirVectorsDoNotCount) {
   }
   std::filesystem::resize_file(file().string() + ".rows", 5 * sizeof(float) + 3);
   StoreWriter writer(file(), facts_with(), true);
-  EXPECT_TRUE(writer.has("first"));
-  EXPECT_FALSE(writer.has("second"));
+  EXPECT_TRUE(writer.has("first", ""));
+  EXPECT_FALSE(writer.has("second", ""));
   writer.add("second", "", values_of(vectors[1]));
   writer.finish();
   EXPECT_TRUE(VectorStore(file()).vectors().equal(vectors));

@@ -15,6 +15,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <cmath>
 #include <cstring>
 #include <deque>
 #include <filesystem>
@@ -74,14 +75,24 @@ Golden read_golden(const std::string& name) {
           at::from_blob(values.data(), shape, at::kFloat).clone(), seed};
 }
 
+/// DINOv3's periods: base^(n / count).
+std::vector<float> periods(double base, std::int64_t count) {
+  std::vector<float> values;
+  for (std::int64_t n = 0; n < count; ++n)
+    values.push_back(
+        static_cast<float>(std::pow(base, static_cast<double>(n) / static_cast<double>(count))));
+  return values;
+}
+
 /// The checkpoint by its program's names, and the configuration that the program puts beside it.
-void write_files(const testing::TemporaryFolder& folder, const Golden& golden) {
+void write_files(const testing::TemporaryFolder& folder, const Golden& golden, double base = 100) {
   std::deque<std::vector<float>> memory;
   std::vector<TensorView> views;
   const Json tensors = Json::parse(golden.metadata.at("tensors"));
   for (const auto& [name, shape] : tensors.items()) {
     const auto sizes = shape.get<Shape>();
-    memory.push_back(values_of(name, sizes, golden.seed));
+    memory.push_back(name == "rope_embed.periods" ? periods(base, sizes[0])
+                                                  : values_of(name, sizes, golden.seed));
     views.push_back({name, Dtype::F32, sizes, std::as_bytes(std::span(memory.back()))});
   }
   // Authors' files come alone; the number of heads does not follow from so small a width.
@@ -91,6 +102,32 @@ void write_files(const testing::TemporaryFolder& folder, const Golden& golden) {
                    ? R"({"architecture": "vit", "model_args": {"num_heads": 2, "img_size": 32}})"
                    : config);
   write_safetensors(folder.path() / "model.safetensors", views, {{"format", "pt"}});
+}
+
+TEST(LayoutGoldensTest, DinoV3sAuthorsKeepTheBaseOfRotationsInTheFile) {
+  const testing::TemporaryFolder folder;
+  const auto base_of = [&](double base) {
+    write_files(folder, read_golden("dinov3_original"), base);
+    const Checkpoint checkpoint = Checkpoint::open(folder.path());
+    const std::map<std::string, std::string> options =
+        checkpoint.deduce_config().rel_pos.front().options;
+    const auto found = options.find("base");
+    return found == options.end() ? 100 : std::stod(found->second);
+  };
+  EXPECT_EQ(base_of(100), 100);
+  EXPECT_NEAR(base_of(3), 3, 1e-5);
+  EXPECT_ERROR(base_of(-5), unsupported_format, "rope_embed.periods", "powers of one base");
+}
+
+/// transformers' Dinov2WithRegisters resamples its table with `antialias`, its other models without.
+TEST(LayoutGoldensTest, TablesOfModelsWithRegistersAreResampledAsTimmDoes) {
+  for (const auto& [name, expected] :
+       {std::pair{"transformers_4_dinov2", model::PosInterp::hf},
+        {"transformers_4_dinov2_registers", model::PosInterp::timm}}) {
+    const testing::TemporaryFolder folder;
+    write_files(folder, read_golden(name));
+    EXPECT_EQ(Checkpoint::open(folder.path()).deduce_config().pos_interp, expected) << name;
+  }
 }
 
 /// open_clip's blocks may have a norm behind attention, which has no place here.

@@ -165,5 +165,21 @@ TEST(Labels, Files) {
   fs::remove_all(folder);
 }
 
+TEST(LabelsTest, NamesWithCommasStayWholeWhereTheirBeginningsAreTheSame) {
+  const Labels parsed = Labels::parse("Portland, OR\nPortland, ME\ncrane, bird\n", "text");
+  EXPECT_EQ(parsed.at(0).short_name, "Portland, OR");
+  EXPECT_EQ(parsed.at(1).short_name, "Portland, ME");
+  EXPECT_EQ(parsed.at(2).short_name, "crane");
+  const Labels made = Labels::of({{"", "a, b", "a, b"}, {"n1", "c", "c"}}, "classes");
+  EXPECT_EQ(made.at(0).short_name, "a, b");
+  EXPECT_EQ(made.at(1).id, "n1");
+  for (const char* name : {"", " ", "a\nb", "a\rb"})
+    EXPECT_EQ(code_of([&] {
+                Labels::of({{"", name, name}}, "classes");
+              }),
+              ErrorCode::invalid_argument)
+        << name;
+}
+
 }  // namespace labels_test
 }  // namespace hydrascope::image
