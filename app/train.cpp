@@ -18,6 +18,7 @@
 #include "model/device.h"
 #include "model/training/autocast.h"
 #include "model/training/classification_task.h"
+#include "model/training/low_rank.h"
 #include "model/training/parallel/gradient_reducer.h"
 #include "model/training/parameter_groups.h"
 #include "model/training/trainer.h"
@@ -77,6 +78,8 @@ class TrainingRun : TrainingSession {
   void check_folder() const;
   void resume(const fs::path& file);
   void save();
+  /// The best weights, and with `--lora-rank` their adapter.
+  void save_best();
   bool go_on();
   [[nodiscard]] std::int64_t updates() const {
     return trainer_->position().step + uncounted_updates_;
@@ -97,6 +100,7 @@ class TrainingRun : TrainingSession {
   checkpoint::Metadata about_;
   std::string identity_;  ///< what a resumed run must have in common
   model::VisionTransformer model_{nullptr};
+  std::unique_ptr<training::LowRankUpdates> updates_;
   std::unique_ptr<training::Optimizer> optimizer_;
   std::unique_ptr<training::ParameterAverage> average_;
   std::unique_ptr<training::BatchLoader> loader_;
@@ -114,6 +118,10 @@ class TrainingRun : TrainingSession {
 void TrainingRun::build_model() {
   const ModelSource& source = subject_.source;
   model::seed_generators(run_.seed);
+  if (request_.low_rank.rank > 0 && source.random_weights)
+    throw UsageError("random weights have to learn themselves",
+                     "`lora_rank` " + std::to_string(request_.low_rank.rank),
+                     "name a trained model by `model`");
   model_ = model::VisionTransformer(source.config);
   if (!source.random_weights) {
     const checkpoint::LoadReport loaded = source.weights.load_into(*model_, source.head);
@@ -122,8 +130,12 @@ void TrainingRun::build_model() {
   model_->to(device_);
   training::share_weights(*model_, *group_);
   model_->train();
-  optimizer_ = std::make_unique<training::Optimizer>(
-      training::parameter_groups(*model_, request_.groups), request_.optimizer);
+  std::vector<training::ParameterGroup> groups =
+      training::parameter_groups(*model_, request_.groups);
+  if (request_.low_rank.rank > 0)
+    updates_ =
+        std::make_unique<training::LowRankUpdates>(*model_, groups, request_.low_rank, run_.seed);
+  optimizer_ = std::make_unique<training::Optimizer>(std::move(groups), request_.optimizer);
   if (request_.averages) {
     average_ = std::make_unique<training::ParameterAverage>(
         optimizer_->named_parameters(), request_.average_decay, /*warmup=*/false);
@@ -192,6 +204,10 @@ void TrainingRun::save() {
   training::TrainingState state;
   state.step = trainer_->position().step;
   state.tensors = training::state_of(*optimizer_, average_.get());
+  if (updates_) {
+    updates_->settle();
+    for (auto& tensor : updates_->state()) state.tensors.push_back(std::move(tensor));
+  }
   progress_state_.seconds = trainer_->position().seconds;
   progress_state_.updates = updates();
   write_fields(progress_state_, length_, state.fields);
@@ -199,10 +215,17 @@ void TrainingRun::save() {
   states_.save(*model_, about_, state);
 }
 
+void TrainingRun::save_best() {
+  states_.save_best(*model_, about_, trainer_->position().step);
+  if (updates_ && updates_->is_adapter())
+    updates_->save(states_.folder() / "adapter", subject_.source.name);
+}
+
 void TrainingRun::resume(const fs::path& file) {
   const training::TrainingState state = training::load_training_state(file, *model_, identity_);
   optimizer_->load_state(state.tensors);
   if (average_) average_->load_state(state.tensors);
+  if (updates_) updates_->load_state(state.tensors);
   progress_state_ = read_fields(state.fields, file.string());
   const std::int64_t step = equivalent_step(state.step, state.fields, length_, file.string());
   uncounted_updates_ = progress_state_.updates - step;
@@ -235,6 +258,7 @@ bool TrainingRun::end_epoch(std::int64_t epoch) {
   numbers.emplace_back("train_loss", steps > 0 ? state.epoch_loss / static_cast<double>(steps)
                                                : std::numeric_limits<double>::quiet_NaN());
   if (average_) average_->swap();
+  if (updates_) updates_->settle();
   if (!subject_.validation.empty()) {
     last_score_ = validate(*model_, autocast_, subject_.validation, subject_.transform.config);
     if (last_score_.interrupted) {
@@ -251,7 +275,7 @@ bool TrainingRun::end_epoch(std::int64_t epoch) {
   if (is_best) {
     state.best_top1 = subject_.validation.empty() ? -1 : last_score_.top1;
     state.best_epoch = epoch;
-    if (is_first()) states_.save_best(*model_, about_, trainer_->position().step);
+    if (is_first()) save_best();
   }
   if (average_) average_->swap();
   state.epoch_loss = 0;
@@ -340,6 +364,7 @@ int TrainingRun::run() {
   wanted.device = device_;
   trainer_ = std::make_unique<training::Trainer>(*task_, *loader_, *optimizer_, average_.get(),
                                                  *group_, wanted);
+  if (updates_) trainer_->before_batch = [this] { updates_->enter(); };
   trainer_->on_record = [this](const training::StepRecord& record) { take(record); };
   trainer_->keep_going = [this] {
     progress_->advance();

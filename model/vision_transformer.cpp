@@ -177,7 +177,13 @@ torch::Tensor VisionTransformerImpl::forward_block(std::int64_t layer, const tor
   const auto run = [block, grid, kernels = options.kernels, scales](const torch::Tensor& input) {
     return block->forward(input, grid, kernels, scales);
   };
-  return recomputed_in_backward(run, x, block->parameters());
+  std::vector<torch::Tensor> weights = block->parameters();
+  // A weight that is computed from others is no parameter and has a gradient nevertheless (LoRA).
+  for (const auto& module : block->modules())
+    if (const auto* linear = module->as<torch::nn::LinearImpl>();
+        linear && !linear->weight.is_leaf())
+      weights.push_back(linear->weight);
+  return recomputed_in_backward(run, x, weights);
 }
 
 torch::Tensor VisionTransformerImpl::forward_norm(const torch::Tensor& tokens) {

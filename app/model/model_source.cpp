@@ -7,6 +7,7 @@
 #include "app/run/console.h"
 #include "app/run/usage_error.h"
 #include "kernels/error.h"
+#include "model/checkpoint/peft_adapter.h"
 #include "model/config/architectures.h"
 #include "model/config/timm_models.h"
 #include "model/registry/mechanisms.h"
@@ -135,7 +136,9 @@ ModelSource open_weights(const ModelRequest& request, const std::string& name,
   source.head.num_classes = request.num_classes;
   source.head.reset = request.reset_head;
   source.head.may_be_random = request.may_be_random;
-  source.weights = checkpoint::Checkpoint::open(file, {request.use_ema});
+  const auto weights = checkpoint::WeightFile::open(file, {request.use_ema});
+  source.weights = checkpoint::Checkpoint(
+      request.adapter.empty() ? weights : checkpoint::with_adapter(weights, request.adapter));
   if (architecture_name.empty()) {
     source.config = source.weights.deduce_config(source.head);
   } else {

@@ -27,6 +27,7 @@ struct ModelRequest {
   std::string word = {};        ///< `-m`: a name, file or folder; "" is the bundled model
   std::string checkpoint = {};  ///< weights of an architecture that `word` names
   bool use_ema = false;
+  std::string adapter = {};  ///< `--adapter`: a folder of PEFT; "" is none
   std::optional<std::int64_t> num_classes = {};
   bool reset_head = false;
   bool may_be_random = false;  ///< the command trains or writes a model, and answers nothing

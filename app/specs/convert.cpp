@@ -40,9 +40,12 @@ std::vector<Option> parent_options() {
   model.role = Role::place;  // a recipe knows the parent by its weights alone
   return join(
       {options, as_in("train", new_head_options()),
-       in_group("Model", Role::source,
-                {text("arch", "architecture", into(&ConvertOptions::architecture), takes("NAME"),
-                      otherwise("what names and shapes of the checkpoint show"))})});
+       in_group(
+           "Model", Role::source,
+           {text("adapter", "folder of a LoRA adapter of PEFT, which is added to the weights",
+                 into(&ModelRequest::adapter), takes("FOLDER"), completes_files, role(Role::model)),
+            text("arch", "architecture", into(&ConvertOptions::architecture), takes("NAME"),
+                 otherwise("what names and shapes of the checkpoint show"))})});
 }
 
 std::vector<Option> result_options() {

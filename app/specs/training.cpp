@@ -58,6 +58,11 @@ std::vector<Option> optimizer_options() {
                  at_least(0.01), at_most(1)),
           number("clip-grad", "clip gradients to this joint norm; 0: never",
                  into(&TrainingOptions::clip_norm), takes("NORM"), by_default("0"), at_least(0)),
+          integer(
+              "lora-rank",
+              "LoRA: weights of attention learn by updates of this rank, and are saved with them; "
+              "0: they learn themselves",
+              into(&training::LowRankOptions::rank), takes("R"), by_default("0"), at_least(0)),
           integer("grad-accum-steps", "batches per update of the weights",
                   into(&TrainingOptions::accumulation), by_default("1"), at_least(1),
                   role(Role::step)),
@@ -156,6 +161,14 @@ std::vector<RunSetting> run_settings(std::string_view command) {
                "steps between states that are written besides the states of evaluations; 0: none",
                into(&TrainingOptions::steps_between_states),
                by_default(command == "convert" ? "200" : "0"), at_least(0), role(Role::place))}};
+  settings.push_back({number("lora.alpha", "factor of --lora-rank's updates, divided by the rank",
+                             into(&training::LowRankOptions::alpha), otherwise("twice the rank"),
+                             at_least(0), role(Role::task)),
+                      "lora-alpha"});
+  settings.push_back(
+      {text("lora.targets", "linear layers of --lora-rank, by name: qkv,proj,fc1,fc2",
+            into(&training::LowRankOptions::targets), otherwise("qkv,proj"), role(Role::task)),
+       "lora-targets"});
   if (command != "convert") return settings;
   settings.push_back(
       {integer("maps.batch-size", "pictures per batch and process in stage 1",

@@ -40,6 +40,7 @@ struct TrainingOptions {
   model::training::OptimizerOptions optimizer = {};
   model::training::ParameterGroupOptions groups = {};
   model::training::MixupOptions mixup = {};
+  model::training::LowRankOptions low_rank = {};
   std::vector<std::string> settings = {};  ///< `--set`
   // By `--set`:
   std::int64_t log_every = 20;

@@ -7,6 +7,7 @@
 #include "app/tasks/format_only.h"
 #include "app/train/training_options.h"
 #include "kernels/device/processors.h"
+#include "model/checkpoint/peft_adapter.h"
 #include "model/device.h"
 
 #include <nlohmann/json.hpp>
@@ -89,6 +90,7 @@ ConvertRequest convert_request(const ParsedOptions& options) {
   conversion.recent_states = request.recent_states;
   conversion.optimizer = request.optimizer;
   conversion.groups = request.groups;
+  conversion.low_rank = request.low_rank;
   conversion.trainer = request.trainer;
   request.loader.sampler.balance_sources = request.balances_sources;
   if (request.stage == "maps" && !request.sizes.empty()) {
@@ -192,6 +194,10 @@ std::string conversion_recipe(const ConvertRequest& request, training::Target ta
   const std::string& of_target = recorded(&ConvertOptions::target);
   recipe.erase(of_target);
   if (target != training::Target::logits) recipe[of_target] = name(target);
+  const std::string& adapter = recorded(&ModelRequest::adapter);
+  recipe.erase(adapter);
+  if (!request.model.adapter.empty())
+    recipe[adapter] = name_and_sha256(checkpoint::adapter_weights(request.model.adapter));
   std::string starts;
   for (const std::string& start : request.starts)
     starts += (starts.empty() ? "" : "; ") + name_and_sha256(start);

@@ -80,7 +80,7 @@ TrainingRequest training_request(const ParsedOptions& options, std::string_view 
   TrainingRequest request;
   options.fill<PicturesRequest, TrainingOptions>(request, request);
   options.fill(request.output, request.resume, request.augment, request.optimizer, request.groups,
-               request.mixup);
+               request.mixup, request.low_rank);
   request.console = console_request(options);
   request.model = model_request(options);
   request.model.may_be_random = true;
@@ -98,6 +98,7 @@ TrainingRequest training_request(const ParsedOptions& options, std::string_view 
   take(options[&RunRequest::batch_size], request.batch_size);
   request.given_settings = settings_of(command, request.settings);
   request.given_settings.fill<TrainingOptions>(request);
+  request.given_settings.fill(request.low_rank);
   request.loader.augment = request.augment;
   request.loader.decode = request.run.decode;
   request.loader.cache_bytes = request.cache_mebibytes << 20;
@@ -198,6 +199,9 @@ std::string recipe_of(const TrainingRequest& request, std::string_view command,
     for (const std::filesystem::path& file : background_pictures(request))
       names.push_back(file.filename().string());
   }
+  // Weights learned themselves before there was a choice.
+  if (request.low_rank.rank == 0)
+    recipe.erase(recorded_name(command, &model::training::LowRankOptions::rank));
   recipe[recorded_name(command, &TrainingOptions::autocast)] = name(autocast);
   recipe[recorded_name(command, &TrainingOptions::processes)] = processes;
   return recipe.dump();

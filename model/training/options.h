@@ -55,6 +55,15 @@ struct ParameterGroupOptions {
   std::vector<std::string> freeze = {};
 };
 
+/// Weights that learn by an update of low rank (low_rank.h).
+struct LowRankOptions {
+  std::int64_t rank = 0;  ///< 0: the weights learn themselves
+  double alpha = 0;       ///< the update is alpha / rank times B A; 0: 2 rank
+  std::string targets =
+      "qkv,proj";  ///< linear layers in the blocks, by the last part of their names
+  [[nodiscard]] double scale() const { return alpha == 0 ? 2 : alpha / static_cast<double>(rank); }
+};
+
 /// mixup and CutMix (mixup.h).
 struct MixupOptions {
   double mixup_alpha = 0;   ///< alpha of Beta(alpha, alpha); 0: no mixup

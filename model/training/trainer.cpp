@@ -73,26 +73,28 @@ struct Trainer::State {
         reducer(optimizer.named_parameters(), group) {}
 
   /// Adds the gradients and the numbers of one batch.
-  void accumulate(Sums& of_step) {
+  void accumulate(Sums& of_step, const std::function<void()>& before_batch) {
     Batch batch = loader.next();
     images += batch.images.size(0);
     batch.images = batch.images.to(options.device);
     if (batch.views.defined()) batch.views = batch.views.to(options.device);
     if (batch.targets.defined()) batch.targets = batch.targets.to(options.device);
     const double weight = 1.0 / static_cast<double>(options.accumulation);
+    if (before_batch) before_batch();
     const StepLoss cost = task.accumulate(batch, {position.step, weight, options.autocast});
     of_step["loss"] += cost.loss.item<double>() * weight;
     for (const auto& [name, value] : cost.parts) of_step[name] += value.item<double>() * weight;
   }
 
-  void update() {
+  void update(const std::function<void()>& before_batch) {
     // A step draws the same numbers in a resumed run as in a run without a break.
     constexpr std::uint64_t kStepsApart = 0x9E3779B97F4A7C15;  // 2^64 / golden ratio
     seed_generators(options.seed + kStepsApart * static_cast<std::uint64_t>(position.step) +
                     static_cast<std::uint64_t>(group.rank()));
     optimizer.zero_grad();
     Sums of_step;
-    for (std::int64_t part = 0; part < options.accumulation; ++part) accumulate(of_step);
+    for (std::int64_t part = 0; part < options.accumulation; ++part)
+      accumulate(of_step, before_batch);
     reducer.average();
     // All ranks hold the same gradients and so skip the same steps.
     const double norm = clip_gradients(parameters, options.clip_norm);
@@ -193,7 +195,7 @@ std::int64_t Trainer::run(std::int64_t until) {
   };
   while (!state.was_stopped && state.position.step < until) {
     const Clock::time_point start = Clock::now();
-    state.update();
+    state.update(before_batch);
     if (state.position.step % state.options.log_every == 0) record_steps();
     state.position.seconds += seconds_since(start);
     stops = stops || (keep_going && !keep_going());

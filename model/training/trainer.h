@@ -77,6 +77,8 @@ class Trainer {
   /// Called with a record every `log_every` steps, and at the end of `run` with one of the
   /// remaining steps.
   std::function<void(const StepRecord&)> on_record;
+  /// Called before every batch.
+  std::function<void()> before_batch;
   /// Asked after every step; false ends `run` early. The answer on rank 0 counts.
   std::function<bool()> keep_going;
 

@@ -32,6 +32,8 @@ constexpr TypePair kTypes[] = {{checkpoint::Dtype::F32, at::kFloat},
                                {checkpoint::Dtype::F64, at::kDouble},
                                {checkpoint::Dtype::I64, at::kLong}};
 
+}  // namespace
+
 void write_tensors(const fs::path& file, const NamedTensors& tensors,
                    const checkpoint::Metadata& metadata) {
   std::vector<at::Tensor> values;
@@ -51,6 +53,8 @@ void write_tensors(const fs::path& file, const NamedTensors& tensors,
   }
   checkpoint::write_safetensors(file, views, metadata);
 }
+
+namespace {
 
 NamedTensors read_tensors(const checkpoint::SafetensorsFile& file) {
   NamedTensors tensors;

@@ -23,6 +23,10 @@ struct TrainingState {
   checkpoint::Metadata fields;  ///< further data of the run, as text
 };
 
+/// Writes tensors of float32, float64 or int64 as safetensors. Throws Error(unwritable).
+void write_tensors(const std::filesystem::path& file, const NamedTensors& tensors,
+                   const checkpoint::Metadata& metadata);
+
 /// The state file of the newest step in a folder that need not exist, or nothing.
 std::optional<std::filesystem::path> newest_state(const std::filesystem::path& folder);
 

@@ -49,6 +49,12 @@ void WeightFile::keep(Reader reader) {
   tensors_ = {owner, &owner->tensors()};
 }
 
+WeightFile WeightFile::with(std::shared_ptr<const std::vector<TensorView>> tensors) const {
+  WeightFile other = *this;
+  other.tensors_ = std::move(tensors);
+  return other;
+}
+
 WeightFile WeightFile::open(const fs::path& path, const WeightFileOptions& options) {
   WeightFile result;
   std::error_code ignored;

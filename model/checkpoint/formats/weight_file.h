@@ -37,6 +37,8 @@ class WeightFile {
   [[nodiscard]] const std::vector<std::string>& notes() const noexcept { return notes_; }
   [[nodiscard]] const Metadata& metadata() const noexcept { return *metadata_; }
   [[nodiscard]] const std::vector<TensorView>& tensors() const noexcept { return *tensors_; }
+  /// The same file with other tensors, which keep alive what they point into.
+  [[nodiscard]] WeightFile with(std::shared_ptr<const std::vector<TensorView>> tensors) const;
 
  private:
   template <class Reader>

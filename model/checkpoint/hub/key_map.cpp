@@ -287,6 +287,19 @@ KeyMapping map_keys(std::span<const std::string> keys, const std::string& subjec
   return mapping;
 }
 
+std::vector<MappedKey> meanings_of(std::string_view key) {
+  std::vector<MappedKey> meanings;
+  for (const Layout& layout : layouts()) {
+    for (std::size_t start = 0; start < key.size();) {
+      auto meaning = map_by_rule(layout, key.substr(start), /*has_classifier=*/false);
+      if (meaning && !meaning->target.empty()) meanings.push_back(std::move(*meaning));
+      const std::size_t dot = key.find('.', start);
+      start = dot == std::string_view::npos ? key.size() : dot + 1;
+    }
+  }
+  return meanings;
+}
+
 bool is_computed(std::string_view name) {
   constexpr std::array kPatterns{"cls_token",
                                  "dist_token",

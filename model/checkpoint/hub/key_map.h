@@ -88,6 +88,10 @@ struct KeyMapping {
 /// models, or a key of another part than the model and its classifier.
 KeyMapping map_keys(std::span<const std::string> keys, const std::string& subject);
 
+/// Everything that a key may mean by itself, whatever stands in front of its layout's names: one
+/// entry for each layout that has a rule for it.
+std::vector<MappedKey> meanings_of(std::string_view key);
+
 /// Whether the network has a part of that name, in the modules' spelling. Mechanism and positions
 /// decide about the names inside attention.
 bool is_computed(std::string_view name);

@@ -51,11 +51,12 @@ struct Conversion::State {
   std::optional<AgreementMeter> meter;  ///< against the compiled teacher
 
   ConversionHistory history;
-  std::int64_t renumbered = 0;          ///< steps taken minus steps numbered
-  std::size_t stage = 0;                ///< position in `stages` of the current one
-  TrainerPosition position;             ///< in that stage
-  std::optional<NamedTensors> resumed;  ///< tensors of the optimizer and the average
-  double earlier_seconds = 0;           ///< of the sessions before this one
+  std::int64_t renumbered = 0;              ///< steps taken minus steps numbered
+  std::size_t stage = 0;                    ///< position in `stages` of the current one
+  TrainerPosition position;                 ///< in that stage
+  std::optional<NamedTensors> resumed;      ///< tensors of the optimizer, the average, the updates
+  std::unique_ptr<LowRankUpdates> updates;  ///< of the stage, with `low_rank`
+  double earlier_seconds = 0;               ///< of the sessions before this one
   Clock::time_point made = Clock::now();
   Clock::time_point started = Clock::now();
   ConversionCosts costs;
@@ -160,6 +161,7 @@ void Conversion::State::start_hydra(Stage of) {
 
 void Conversion::State::evaluate(std::string stage_name, std::int64_t step) {
   const Clock::time_point begin = Clock::now();
+  if (updates) updates->settle();
   const Agreement agreement = meter->measure(student);
   costs.look = seconds_since(begin);
   history.evaluations.push_back({std::move(stage_name), step, seconds(), agreement});
@@ -188,11 +190,14 @@ void Conversion::State::measure_costs() {
     LoaderOptions shown = stages.loader(of);
     shown.cache_bytes = 0;
     BatchLoader loader(pictures, shown);
-    Optimizer optimizer(stages.parameters(of), options.optimizer);
+    std::vector<ParameterGroup> groups = stages.parameters(of);
+    const std::unique_ptr<LowRankUpdates> measured = stages.updates(of, groups);
+    Optimizer optimizer(std::move(groups), options.optimizer);
     TrainerOptions chosen = stages.trainer(of);
     chosen.updates = false;
     chosen.schedule.steps = kFirstSteps + kMeasuredSteps;
     Trainer trainer(*task, loader, optimizer, nullptr, group, chosen);
+    if (measured) trainer.before_batch = [&] { measured->enter(); };
     trainer.run(kFirstSteps);
     const double before = trainer.position().seconds;
     trainer.run(kFirstSteps + kMeasuredSteps);
@@ -304,6 +309,10 @@ void Conversion::State::take_plan(const std::string& text, const std::string& fi
 }
 
 void Conversion::State::save(NamedTensors tensors) {
+  if (updates) {
+    updates->settle();
+    for (auto& tensor : updates->state()) tensors.push_back(std::move(tensor));
+  }
   if (!group.is_first()) return;
   TrainingState state;
   state.step = stages.steps_before(stage) + position.step;
@@ -325,7 +334,9 @@ bool Conversion::State::run_stage() {
   const std::string stage_name(name(current));
   const std::unique_ptr<TrainingTask> task = stages.make_task(current);
   BatchLoader loader(pictures, stages.loader(current));
-  Optimizer optimizer(stages.parameters(current), options.optimizer);
+  std::vector<ParameterGroup> groups = stages.parameters(current);
+  updates = stages.updates(current, groups);
+  Optimizer optimizer(std::move(groups), options.optimizer);
   std::unique_ptr<ParameterAverage> average;
   if (current >= Stage::finetune && options.average_decay > 0)
     average = std::make_unique<ParameterAverage>(optimizer.named_parameters(),
@@ -334,11 +345,13 @@ bool Conversion::State::run_stage() {
   if (resumed) {
     optimizer.load_state(*resumed);
     if (average) average->load_state(*resumed);
+    if (updates) updates->load_state(*resumed);
     resumed.reset();
   } else {
     history.stages.push_back({stage_name, chosen.steps, 0, 0, 0, false});
   }
   trainer.resume(position);
+  if (updates) trainer.before_batch = [this] { updates->enter(); };
   StageSummary& summary = history.stages.back();
 
   enum Answer : std::int64_t { go_on, stop, out_of_time };
@@ -432,6 +445,8 @@ bool Conversion::State::run_stage() {
   summary.ended_early = !trainer.finished();
   // The next stage starts from the averages, which were judged.
   if (average) average->swap();
+  if (updates) updates->settle();
+  updates.reset();
   ++stage;
   position = {};
   save({});
@@ -439,6 +454,7 @@ bool Conversion::State::run_stage() {
 }
 
 void Conversion::State::finish(bool is_complete) {
+  updates.reset();  // of a stage that was stopped
   history.is_complete = is_complete;
   history.seconds = seconds();
   if (group.is_first()) states.name_best();

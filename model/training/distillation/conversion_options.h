@@ -37,6 +37,7 @@ struct ConversionOptions {
   bool trains_head = false;  ///< the classifier too, in the last stage
   double average_decay = 0;  ///< decay of the last stage's moving average of the weights; 0: none
   OptimizerOptions optimizer{.betas = {0.9, 0.99}};
+  LowRankOptions low_rank;  ///< of the last stages
   /// Learning rates of maps, feature scales and layers, and weight decay, in the last stages.
   ParameterGroupOptions groups{.weight_decay = 0.02, .mechanism_rate_scale = 3};
 

@@ -157,6 +157,13 @@ std::vector<ParameterGroup> ConversionStages::parameters(Stage stage) {
   return parameter_groups(student_, chosen);
 }
 
+std::unique_ptr<LowRankUpdates> ConversionStages::updates(Stage stage,
+                                                          std::vector<ParameterGroup>& groups) {
+  if (stage < Stage::finetune || options_.low_rank.rank == 0) return nullptr;
+  return std::make_unique<LowRankUpdates>(student_, groups, options_.low_rank,
+                                          options_.trainer.seed);
+}
+
 std::vector<ParameterGroup> ConversionStages::with_rates_of_outputs(
     std::vector<ParameterGroup> groups) const {
   const auto is_of_hydra = [&](const auto& parameter) {

@@ -5,6 +5,7 @@
 #include "model/training/distillation/conversion_options.h"
 #include "model/training/distillation/converted_layers.h"
 #include "model/training/distillation/teacher.h"
+#include "model/training/low_rank.h"
 #include "model/training/parallel/process_group.h"
 #include "model/training/trainer.h"
 
@@ -43,6 +44,10 @@ class ConversionStages {
   [[nodiscard]] TrainerOptions trainer(Stage stage) const;
   std::unique_ptr<TrainingTask> make_task(Stage stage);
   std::vector<ParameterGroup> parameters(Stage stage);
+  /// The updates in the place of `groups`' weights in the stages that train whole blocks; null where
+  /// weights learn themselves. A converted layer's attention, which has to become another, does so in
+  /// its own stages.
+  std::unique_ptr<LowRankUpdates> updates(Stage stage, std::vector<ParameterGroup>& groups);
 
  private:
   [[nodiscard]] bool has_work(Stage stage) const;

@@ -12,7 +12,7 @@
 namespace hydrascope::model::training {
 namespace {
 
-constexpr double kRate = 0.03;
+constexpr double kLearningRate = 0.03;
 
 /// Two groups; the second one's parameter is a matrix whose gradient may lie transposed.
 std::vector<ParameterGroup> two_groups() {
@@ -73,7 +73,7 @@ void expect_formula(const OptimizerOptions& options) {
     for (const auto& [name, parameter] : group.parameters) {
       const at::Tensor value = parameter.to(at::kDouble);
       twins.push_back({value, at::zeros_like(value), at::zeros_like(value),
-                       kRate * group.learning_rate_scale, group.weight_decay});
+                       kLearningRate * group.learning_rate_scale, group.weight_decay});
     }
   }
   for (int step = 0; step < 6; ++step) {
@@ -84,7 +84,7 @@ void expect_formula(const OptimizerOptions& options) {
       options.kind == OptimizerKind::adamw ? twins[i].adamw(gradient, options)
                                            : twins[i].sgd(gradient, options);
     }
-    optimizer.step(kRate);
+    optimizer.step(kLearningRate);
     for (std::size_t i = 0; i < twins.size(); ++i) {
       const double error =
           (parameters[i].to(at::kDouble) - twins[i].value).abs().max().item<double>();
@@ -110,7 +110,7 @@ TEST(OptimizerTest, LeavesParametersWithoutAGradientAndTheirState) {
   set_random_gradients(optimizer);
   optimizer.parameters()[1].mutable_grad().reset();
   const std::vector<at::Tensor> before = copies(optimizer);
-  optimizer.step(kRate);
+  optimizer.step(kLearningRate);
   EXPECT_FALSE(at::equal(optimizer.parameters()[0], before[0]));
   EXPECT_TRUE(at::equal(optimizer.parameters()[1], before[1]));
   for (const auto& [name, tensor] : optimizer.state()) {
@@ -130,8 +130,8 @@ TEST(OptimizerTest, TakesGradientsThatLieOtherwise) {
   const at::Tensor gradient = at::randn({4, 5});
   plain.parameters()[0].mutable_grad() = gradient;
   transposed.parameters()[0].mutable_grad() = gradient.t().contiguous().t();
-  plain.step(kRate);
-  transposed.step(kRate);
+  plain.step(kLearningRate);
+  transposed.step(kLearningRate);
   EXPECT_TRUE(at::equal(plain.parameters()[0], transposed.parameters()[0]));
 }
 
@@ -143,7 +143,7 @@ TEST(OptimizerTest, GoesOnBitForBitFromItsState) {
     Optimizer original(two_groups(), options);
     for (int step = 0; step < 3; ++step) {
       set_random_gradients(original);
-      original.step(kRate);
+      original.step(kLearningRate);
     }
     Optimizer resumed(two_groups(), options);
     for (std::size_t i = 0; i < resumed.parameters().size(); ++i)
@@ -153,8 +153,8 @@ TEST(OptimizerTest, GoesOnBitForBitFromItsState) {
       set_random_gradients(original);
       for (std::size_t i = 0; i < resumed.parameters().size(); ++i)
         resumed.parameters()[i].mutable_grad() = original.parameters()[i].grad().clone();
-      original.step(kRate);
-      resumed.step(kRate);
+      original.step(kLearningRate);
+      resumed.step(kLearningRate);
     }
     for (std::size_t i = 0; i < resumed.parameters().size(); ++i)
       EXPECT_TRUE(at::equal(resumed.parameters()[i], original.parameters()[i])) << i;

@@ -90,6 +90,36 @@ TEST(AgreementTest, CosinesDecideAboutFeatures) {
   EXPECT_FALSE(features(0.9, 0.7).is_better_than(features(0.9, 0.7)));
 }
 
+TEST_F(ConversionTest, UpdatesOfLowRankGoOnBitForBitAndAreInTheWrittenWeights) {
+  ConversionOptions chosen = options();
+  chosen.low_rank = {.rank = 2, .targets = "qkv,proj,fc1,fc2"};
+  chosen.average_decay = 0.9;
+  VisionTransformer whole = student("hydra:last2");
+  const ConversionHistory history = conversion(whole, "whole", chosen)->run({});
+  EXPECT_TRUE(history.is_complete);
+  EXPECT_LT(history.best_evaluation().agreement.distance(), history.start().agreement.distance());
+  AgreementMeter test(teacher_, *held_out_, *group_, at::kCPU, Autocast::off);
+  // The run's meter begins behind the layers that are the teacher's.
+  EXPECT_NEAR(test.measure(*whole).distance(), history.best_evaluation().agreement.distance(), 1e-6)
+      << "the student is the best state";
+  for (const auto& item : whole->named_parameters())
+    EXPECT_EQ(item.key().find("lora"), std::string::npos) << item.key();
+
+  for (std::size_t stops = 0; stops < 4; ++stops) {
+    VisionTransformer model = student("hydra:last2");
+    const auto run = conversion(model, "parts", chosen);
+    if (const auto state = run->newest_state()) run->resume(*state);
+    std::int64_t steps = 0;
+    ConversionEvents events;
+    events.keep_going = [&] { return ++steps < 7; };
+    EXPECT_EQ(run->run(events).is_complete, stops == 3) << stops;
+  }
+  for (const char* file : {"last.safetensors", "best.safetensors"})
+    EXPECT_EQ(read_bytes(folder_.path() / "parts" / file),
+              read_bytes(folder_.path() / "whole" / file))
+        << file;
+}
+
 TEST_F(ConversionTest, ATowerLearnsItsTeachersFeaturesAndGoesOnBitForBit) {
   Teacher tower(random_model(small_tower()));
   const auto begin = [&](VisionTransformer& student, const std::string& name) {

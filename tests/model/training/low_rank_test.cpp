@@ -1,0 +1,186 @@
+#include "model/training/low_rank.h"
+
+#include "model/checkpoint/checkpoint.h"
+#include "model/checkpoint/peft_adapter.h"
+#include "model/training/parameter_groups.h"
+#include "tests/error_matchers.h"
+#include "tests/model/training/distillation/small_models.h"
+#include "tests/temporary_folder.h"
+
+#include <ATen/ATen.h>
+#include <gtest/gtest.h>
+
+namespace hydrascope::model::training {
+namespace {
+
+using hydrascope::testing::TemporaryFolder;
+
+constexpr double kRounding = 1e-6;  // of logits near one, after one addition to each weight
+
+class LowRankTest : public ::testing::Test {
+ protected:
+  LowRankTest() : model_(random_model(small_config())), groups_(parameter_groups(*model_, {})) {
+    model_->train();
+  }
+
+  LowRankUpdates updates(LowRankOptions options = {.rank = 2}) {
+    return {*model_, groups_, std::move(options), 3};
+  }
+  at::Tensor logits() {
+    const at::NoGradGuard no_grad;
+    return model_->forward(images_);
+  }
+  /// Steps of AdamW towards other labels.
+  void learn(LowRankUpdates& updates, const ForwardOptions& options = {}) {
+    Optimizer optimizer(groups_, {});
+    for (int step = 0; step < 4; ++step) {
+      optimizer.zero_grad();
+      updates.enter();
+      model_->forward(images_, options).square().sum().backward();
+      optimizer.step(1e-2);
+    }
+  }
+
+  at::Tensor images_ = random_images(3);
+  VisionTransformer model_;
+  std::vector<ParameterGroup> groups_;
+};
+
+TEST_F(LowRankTest, TheModelBeginsAsItselfAndLearnsNoOtherWeights) {
+  const at::Tensor before = logits();
+  const at::Tensor weight = parameter(*model_, "blocks.0.attn.qkv.weight").clone();
+  const at::Tensor norm = parameter(*model_, "blocks.0.norm1.weight").clone();
+  const at::Tensor head = parameter(*model_, "head.weight").clone();
+  LowRankUpdates updates = this->updates();
+  updates.enter();
+  EXPECT_TRUE(at::equal(logits(), before)) << "B is zero";
+  learn(updates);
+  updates.enter();
+  EXPECT_GT((logits() - before).abs().max().item<double>(), 1e-3);
+  EXPECT_TRUE(at::equal(parameter(*model_, "blocks.0.attn.qkv.weight"), weight));
+  EXPECT_TRUE(at::equal(parameter(*model_, "blocks.0.norm1.weight"), norm));
+  EXPECT_FALSE(at::equal(parameter(*model_, "head.weight"), head)) << "classifiers learn";
+}
+
+TEST_F(LowRankTest, SettledWeightsAnswerAsEnteredOnesAndAreAddedOnce) {
+  LowRankUpdates updates = this->updates();
+  learn(updates);
+  updates.enter();
+  const at::Tensor entered = logits();
+  updates.settle();
+  EXPECT_TRUE(at::allclose(logits(), entered, kRounding, kRounding));
+  updates.settle();
+  EXPECT_TRUE(at::allclose(logits(), entered, kRounding, kRounding));
+  updates.enter();
+  EXPECT_TRUE(at::allclose(logits(), entered, kRounding, kRounding));
+}
+
+TEST_F(LowRankTest, ASettledStateGoesOnBitForBit) {
+  VisionTransformer other = random_model(small_config());
+  std::vector<ParameterGroup> groups = parameter_groups(*other, {});
+  LowRankUpdates resumed(*other, groups, {.rank = 2}, 99);
+  LowRankUpdates updates = this->updates();
+  learn(updates);
+  updates.settle();
+  {
+    const at::NoGradGuard no_grad;
+    const auto values = model_->named_parameters();
+    for (const auto& item : other->named_parameters()) item.value().copy_(values[item.key()]);
+  }
+  resumed.load_state(updates.state());
+  resumed.enter();
+  updates.enter();
+  const at::NoGradGuard no_grad;
+  EXPECT_TRUE(at::equal(other->forward(images_), model_->forward(images_)));
+}
+
+TEST_F(LowRankTest, BlocksThatAreRecomputedGiveTheSameGradients) {
+  LowRankUpdates updates = this->updates({.rank = 2, .targets = "qkv,proj,fc1,fc2"});
+  learn(updates);
+  std::vector<std::vector<at::Tensor>> gradients;
+  for (const bool recompute : {false, true}) {
+    Optimizer optimizer(groups_, {});
+    optimizer.zero_grad();
+    updates.enter();
+    model_->forward(images_, {.recompute_blocks = recompute}).square().sum().backward();
+    std::vector<at::Tensor>& of_run = gradients.emplace_back();
+    for (const at::Tensor& tensor : optimizer.parameters()) {
+      ASSERT_TRUE(tensor.grad().defined());
+      of_run.push_back(tensor.grad().clone());
+    }
+  }
+  for (std::size_t i = 0; i < gradients[0].size(); ++i)
+    EXPECT_TRUE(at::allclose(gradients[0][i], gradients[1][i], 1e-5, 1e-7)) << i;
+}
+
+TEST_F(LowRankTest, AnAdapterOfPeftGivesTheSameModel) {
+  TemporaryFolder folder;
+  const auto base = folder.path() / "base.safetensors";
+  checkpoint::save_checkpoint(base, *model_, checkpoint::Dtype::F32, {});
+  LowRankUpdates updates = this->updates({.rank = 2, .alpha = 3});
+  EXPECT_TRUE(updates.is_adapter());
+  learn(updates);
+  updates.save(folder.path() / "adapter", "base");
+  updates.settle();
+  const checkpoint::Checkpoint merged(
+      checkpoint::with_adapter(checkpoint::WeightFile::open(base), folder.path() / "adapter"));
+  VisionTransformer other(merged.deduce_config());
+  merged.load_into(*other);
+  const at::NoGradGuard no_grad;
+  EXPECT_TRUE(at::allclose(other->forward(images_), logits(), kRounding, kRounding));
+}
+
+TEST(PeftAdapterTest, APublishedModelGetsTheWeightsThatPeftMerges) {
+  const std::filesystem::path tests = std::filesystem::path(HYDRASCOPE_SOURCE_DIR) / "tests";
+  const auto load = [](const checkpoint::WeightFile& file) {
+    const checkpoint::Checkpoint weights(file);
+    VisionTransformer model(weights.deduce_config());
+    weights.load_into(*model);
+    return model;
+  };
+  const auto base = checkpoint::WeightFile::open(tests / "corpus/weights/transformers_5/vit");
+  VisionTransformer found = load(checkpoint::with_adapter(base, tests / "data/peft"));
+  VisionTransformer expected = load(checkpoint::WeightFile::open(tests / "data/peft/merged"));
+  double farthest_from_base = 0;
+  const auto values = expected->named_parameters(), before = load(base)->named_parameters();
+  for (const auto& item : found->named_parameters()) {
+    const at::Tensor value = item.value().detach();
+    EXPECT_TRUE(at::allclose(value, values[item.key()], 1e-6, 1e-7)) << item.key();
+    farthest_from_base =
+        std::max(farthest_from_base, (value - before[item.key()]).abs().max().item<double>());
+  }
+  EXPECT_GT(farthest_from_base, 0.1);
+}
+
+TEST_F(LowRankTest, AnAdapterThatIsNotUnderstoodIsRefused) {
+  TemporaryFolder folder;
+  const auto base = folder.path() / "base.safetensors";
+  checkpoint::save_checkpoint(base, *model_, checkpoint::Dtype::F32, {});
+  updates().save(folder.path() / "adapter", "base");
+  const auto open = [&](const std::string& config) {
+    folder.write("adapter/adapter_config.json", config);
+    return checkpoint::with_adapter(checkpoint::WeightFile::open(base), folder.path() / "adapter");
+  };
+  open(R"({"peft_type": "LORA", "lora_alpha": 4, "use_dora": false, "alpha_pattern": {}})");
+  EXPECT_ERROR(open(R"({"peft_type": "IA3", "lora_alpha": 4})"), unsupported_format,
+               "peft_type is \"IA3\"");
+  EXPECT_ERROR(open(R"({"peft_type": "LORA", "lora_alpha": 4, "use_dora": true})"),
+               unsupported_format, "use_dora");
+  EXPECT_ERROR(open(R"({"peft_type": "LORA"})"), decode_failed, "lora_alpha");
+  // Of a larger model.
+  VisionTransformer deeper = random_model(testing::small_vit({.depth = 5}, "softmax"));
+  std::vector<ParameterGroup> groups = parameter_groups(*deeper, {});
+  LowRankUpdates(*deeper, groups, {.rank = 2}, 1).save(folder.path() / "deeper", "deeper");
+  EXPECT_ERROR(
+      checkpoint::with_adapter(checkpoint::WeightFile::open(base), folder.path() / "deeper"),
+      invalid_argument, "is for no tensor of");
+}
+
+TEST_F(LowRankTest, ARankOrTargetThatFitsNothingIsRefused) {
+  EXPECT_ERROR(updates({.rank = 4096}), invalid_argument, "is no low rank");
+  groups_ = parameter_groups(*model_, {});
+  EXPECT_ERROR(updates({.rank = 2, .targets = "qkv,query"}), invalid_argument, "no linear layer");
+}
+
+}  // namespace
+}  // namespace hydrascope::model::training
