@@ -108,7 +108,7 @@ function watch(what, work) {
   };
 }
 
-// What somebody waits for comes before what comes by itself: the other layers and classes are given up meanwhile.
+// A map that somebody waits for comes before those that come by themselves, which are given up meanwhile.
 
 let inFront = 0;        // questions that somebody waits for
 let atBack = null;      // what comes by itself: gives it up

@@ -172,7 +172,8 @@ TEST(JsonArray, IsStreamedAndValidWhereverItEnds) {
 constexpr std::string_view kHeader =
     "input,frame,time,width,height,model_height,model_width,tokens,views,num_views,rank,index,id,"
     "label,"
-    "prob,support,logit,box_left,box_top,box_width,box_height,device,precision,attention,attention_options,"
+    "prob,support,logit,box_left,box_top,box_width,box_height,device,precision,attention,attention_"
+    "options,"
     "approximations,kernels,note,seconds,error_code,error_"
     "message\n";
 
@@ -180,7 +181,8 @@ TEST(Csv, ARowAPredictionAndAFailure) {
   EXPECT_EQ(
       written(Format::csv, {otter(), broken()}),
       std::string(kHeader) +
-          "otters.jpg,,,3840,2160,224,256,225,,,1,360,n02444819,otter,0.9312,,11.84,,,,,cpu,float32,"
+          "otters.jpg,,,3840,2160,224,256,225,,,1,360,n02444819,otter,0.9312,,11.84,,,,,cpu,"
+          "float32,"
           "softmax,,,,,0.0134,,\n"
           "otters.jpg,,,3840,2160,224,256,225,,,2,357,n02442845,mink,0.034,,8.5,,,,,cpu,float32,"
           "softmax,,,,,0.0134,,\n"
@@ -242,9 +244,10 @@ TEST(Text, WhatIsFoundInViewsHasItsPlace) {
       ::testing::EndsWith(" softmax\n"
                           "  1  93.12 %  otter  (n02444819)  at 448,336 256x224, beside it 81.6 %\n"
                           "  2   3.40 %  mink   (n02442845)  at 0,0 256x224\n"));
-  EXPECT_THAT(written(Format::jsonl, {agreed}),
-              HasSubstr(R"("top":[{"rank":1,"index":360,"id":"n02444819","label":"otter","prob":0.9312,)"
-                        R"("support":0.816,"logit":11.84,"box":{"left":448)"));
+  EXPECT_THAT(
+      written(Format::jsonl, {agreed}),
+      HasSubstr(R"("top":[{"rank":1,"index":360,"id":"n02444819","label":"otter","prob":0.9312,)"
+                R"("support":0.816,"logit":11.84,"box":{"left":448)"));
   EXPECT_THAT(written(Format::text, {otter_in_tiles()}, LabelType::id),
               HasSubstr("n02444819  at 448,336 256x224\n"));
 }
