@@ -88,7 +88,7 @@ ServiceRequest other_request(const ServiceRequest& started, const ServedWords& w
   TransformRequest& transform = other.transform;
   if (!words.model.empty() && words.model != own_model) {
     other.model = ModelRequest{.word = words.model};
-    // What these say of the server's model.
+    // Words about the server's own model.
     transform = {};
     transform.views = started.transform.views;
     other.maps->methods.clear();
@@ -155,7 +155,7 @@ std::vector<std::string> method_names(const std::vector<MapChoice>& maps) {
   return names;
 }
 
-/// What the page of a service offers beside its pictures.
+/// The offers of a service's page beside its pictures.
 viz::LiveOffer offer_of(const ServeRequest& request, const ServedWords& words,
                         const Service& service, const Service* against,
                         const std::vector<std::string>& samples, const ModelShelf& shelf) {

@@ -29,7 +29,7 @@ struct ApiOptions {
   FigureOptions figure;
   std::shared_ptr<const viz::Font> font;  ///< may be null: then no figure has extras
   image::DecodeOptions decode;            ///< of pictures that are drawn on
-  /// What "/" shows of a service, which has other models and views beside it.
+  /// The page "/" of a service, which has other models and views beside it.
   std::function<std::string(const ServedWords&, const Service&, const Service* against)> page;
   /// Pictures that it offers, JPEG, by their names.
   std::map<std::string, std::filesystem::path> samples;

@@ -65,7 +65,7 @@ struct Question {
   std::optional<std::chrono::steady_clock::time_point> deadline = {};
   /// Called on the service's threads, which it must not keep; may be empty.
   std::function<bool()> given_up = {};
-  /// Where the asker may read how far it is; may be null.
+  /// The place in which the asker may read how far it is; may be null.
   std::shared_ptr<std::atomic<WorkDone>> work = {};
 };
 

@@ -12,7 +12,7 @@
 
 namespace hydrascope::viz {
 
-/// What a server offers to those who look at its page.
+/// The offers of a server to those who look at its page.
 struct LiveOffer {
   std::vector<std::vector<std::int64_t>>
       patch_layers;  ///< of each model, those with rows of patches

@@ -200,7 +200,7 @@ class OneModel(LivePage):
             ARGUMENTS.program, PHOTO, words=("-m", "deit_tiny_patch16_224.hydra_last2", "--precision", "float32"))[0]["top"]]
         self.assertEqual(self.top(), expected)
         self.assertIn("model=deit_tiny_patch16_224.hydra_last2", self.js("document.querySelector('.command pre').textContent"))
-        # What the model cannot do is said, and the choice is what it was.
+        # A view that the model does not have is refused, and the choice is as before.
         self.choose("views", "look")
         self.browser.wait_for("document.getElementById('message').textContent.includes('no attention map')")
         self.assertEqual(self.js("document.querySelector('[data-menu=views] select').value"), "whole")
