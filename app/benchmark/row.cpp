@@ -295,22 +295,32 @@ Report report_of(const BenchmarkResult& result) {
   if (subjects.size() > 1) report.add("models", join_words(subjects, ", ", ", "));
   for (const auto& [key, value] : result.header) report.add(key, value);
   report.charts = charts_of(result);
-  ResultTable table({{"model", "model"},
-                     {"attention", "attention"},
-                     {"size", "size"},
-                     {"tokens", "tokens"},
-                     {"batch", "batch"},
-                     {"precision", "precision"},
-                     {"images_per_second", "images/s", 2},
-                     {"time_p50", "time p50"},
-                     {"peak_memory", "peak MB"},
-                     {"pct_of_peak", "% of peak", 2},
-                     {"top1", "top-1 % (card)", 1}});
+  std::vector<TableColumn> columns{{"attention", "attention"},
+                                   {"size", "size"},
+                                   {"tokens", "tokens"},
+                                   {"batch", "batch"},
+                                   {"precision", "precision"},
+                                   {"images_per_second", "images/s", 2},
+                                   {"time_p50", "time p50"},
+                                   {"peak_memory", "peak MB"},
+                                   {"pct_of_peak", "% of peak", 2},
+                                   {"top1", "top-1 % (card)", 1}};
+  const bool are_several = subjects.size() > 1;  // else the title names it
+  if (are_several) columns.insert(columns.begin(), TableColumn{"model", "model"});
+  ResultTable table(std::move(columns));
   for (const BenchmarkRow& row : result.rows) {
-    table.add({row.model, row.attention, size_text(row), row.tokens, row.batch, row.precision,
-               row.images_per_second, duration(row.ms_p50 / 1e3), row.peak_memory_bytes / 1'000'000,
-               is_of_peak(row) ? OrderedJson(row.pct_of_peak) : OrderedJson(),
-               row.top1 > 0 ? OrderedJson(row.top1) : OrderedJson()});
+    std::vector<OrderedJson> cells{row.attention,
+                                   size_text(row),
+                                   row.tokens,
+                                   row.batch,
+                                   row.precision,
+                                   row.images_per_second,
+                                   duration(row.ms_p50 / 1e3),
+                                   row.peak_memory_bytes / 1'000'000,
+                                   is_of_peak(row) ? OrderedJson(row.pct_of_peak) : OrderedJson(),
+                                   row.top1 > 0 ? OrderedJson(row.top1) : OrderedJson()};
+    if (are_several) cells.insert(cells.begin(), OrderedJson(row.model));
+    table.add(std::move(cells));
   }
   report.add_table("rows", "", std::move(table), kMain);
   return report;
