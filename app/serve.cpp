@@ -42,6 +42,7 @@ ServeRequest serve_request(const ParsedOptions& options) {
   // A request that is let in is counted as it comes in.
   service.most_waiting = std::numeric_limits<std::int32_t>::max();
   service.most_maps = kMostMaps;
+  service.all_methods = true;
   if (names_another_model(options) != nullptr) {
     request.against = service;
     request.against->model = reference_request(options, service.model, service.run).model;
@@ -71,6 +72,39 @@ ApiOptions api_options(const ServeRequest& request, const Service& service) {
   options.font = open_font(request.figure.font);
   options.decode = request.service.run.decode;
   return options;
+}
+
+std::string_view started_views(const ServiceRequest& request) {
+  return image::name(request.transform.views ? request.transform.views->value
+                                             : image::Views::whole);
+}
+
+/// The request for another model, or for other views of the server's own.
+ServiceRequest other_request(const ServiceRequest& started, const ServedWords& words,
+                             const std::string& own_model) {
+  ServiceRequest other = started;
+  other.console.quiet = true;
+  other.embeds = false;
+  TransformRequest& transform = other.transform;
+  if (!words.model.empty() && words.model != own_model) {
+    other.model = ModelRequest{.word = words.model};
+    // Words about the server's own model.
+    transform = {};
+    transform.views = started.transform.views;
+    other.maps->methods.clear();
+    other.maps->heads.clear();
+  } else if (other.model.word.empty()) {
+    other.model.word = kDefaultModel;
+  }
+  transform.is_default = false;
+  if (words.views.empty()) return other;
+  transform.views = {image::parse_views(words.views), "`views`"};
+  const image::Views& views = transform.views->value;
+  if (views.keep_size) transform.img_size.reset();
+  if (!views.have_crop) transform.crop_pct.reset();
+  if (!views.have_crop) transform.crop_mode.reset();
+  if (!views.have_looks) transform.look_model.clear();
+  return other;
 }
 
 viz::ReportOptions page_options(const FigureOptions& figure, const Service& service,
@@ -112,6 +146,38 @@ std::map<std::string, std::string> first_query(const Service& service, const Ser
           {"head", to_text(first->head)}};
 }
 
+std::vector<std::string> method_names(const std::vector<MapChoice>& maps) {
+  std::vector<std::string> names;
+  for (const MapChoice& choice : maps) {
+    const std::string name(model::explain::entry_of(choice.method).name);
+    if (std::ranges::find(names, name) == names.end()) names.push_back(name);
+  }
+  return names;
+}
+
+/// The offers of a service's page beside its pictures.
+viz::LiveOffer offer_of(const ServeRequest& request, const ServedWords& words,
+                        const Service& service, const Service* against,
+                        const std::vector<std::string>& samples, const ModelShelf& shelf) {
+  viz::LiveOffer offer;
+  offer.patch_layers.push_back(service.patch_layers());
+  if (against != nullptr) offer.patch_layers.push_back(against->patch_layers());
+  offer.first_query = first_query(service, against);
+  offer.samples = samples;
+  offer.methods = method_names(service.maps());
+  offer.usual_methods = method_names(service.usual_maps());
+  if (against == nullptr) {
+    const std::string model = words.model.empty() ? service.model_name() : words.model;
+    const std::string views =
+        words.views.empty() ? std::string(started_views(request.service)) : words.views;
+    offer.menus = {{"model", "Model", shelf.models(), model},
+                   {"views", "Views", shelf.views(), views}};
+  }
+  if (!words.model.empty()) offer.query["model"] = words.model;
+  if (!words.views.empty()) offer.query["views"] = words.views;
+  return offer;
+}
+
 void wait_for_stop() {
   constexpr std::chrono::milliseconds kStep(50);
   while (!stop_requested()) std::this_thread::sleep_for(kStep);
@@ -129,16 +195,28 @@ int run_serve(const ParsedOptions& options) {
   auto service = std::make_unique<Service>(request.service);
   auto against = request.against ? std::make_unique<Service>(*request.against) : nullptr;
   ApiOptions api_settings = api_options(request, *service);
-  std::vector<std::vector<std::int64_t>> patch_layers{service->patch_layers()};
-  if (against) patch_layers.push_back(against->patch_layers());
   std::vector<std::string> samples;
   for (const std::filesystem::path file : bundled_images()) {
     samples.push_back(file.filename().string());
     api_settings.samples.emplace(samples.back(), file);
   }
-  api_settings.page = viz::live_page(page_options(request.figure, *service, against.get()),
-                                     patch_layers, first_query(*service, against.get()), samples);
-  ServeApi api(std::move(api_settings), metrics, std::move(service), std::move(against));
+  const std::string own_model = service->model_name();
+  std::vector<std::string> models = bundled_models();
+  if (std::ranges::find(models, own_model) == models.end())
+    models.insert(models.begin(), own_model);
+  const auto open = [&request, own_model](const ServedWords& words) {
+    return std::make_unique<Service>(other_request(request.service, words, own_model));
+  };
+  constexpr std::size_t kMostOpen = 4;
+  auto shelf = std::make_unique<ModelShelf>(
+      std::move(service), models,
+      std::vector<std::string>{"look", "whole", "native", "tiles", "pyramid"}, open, kMostOpen);
+  api_settings.page = [&request, &samples, &shelf = *shelf](
+                          const ServedWords& words, const Service& of, const Service* beside) {
+    return viz::live_page(page_options(request.figure, of, beside),
+                          offer_of(request, words, of, beside, samples, shelf));
+  };
+  ServeApi api(std::move(api_settings), metrics, std::move(shelf), std::move(against));
   HttpServer server(request.server, api);
   if (!server.is_loopback())
     console.note("note: " + server.address() +

@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <fstream>
 #include <iterator>
+#include <map>
 #include <sstream>
 #include <string>
 #include <type_traits>
@@ -190,7 +191,7 @@ BenchmarkResult read_benchmark(const std::string& file) {
 
 namespace {
 
-/// Names that set lines apart: the attention, and all that differs between rows.
+/// Names that set lines apart: the attention, and what else tells rows of one name apart.
 std::vector<std::string> line_names(const std::vector<BenchmarkRow>& rows) {
   using Text = std::string (*)(const BenchmarkRow&);
   constexpr Text kParts[] = {
@@ -204,28 +205,32 @@ std::vector<std::string> line_names(const std::vector<BenchmarkRow>& rows) {
   std::vector<std::string> names;
   for (const BenchmarkRow& row : rows) names.push_back(row.attention);
   for (const Text& part : kParts) {
-    const auto differs = [&](const BenchmarkRow& row) { return part(row) != part(rows.front()); };
-    if (std::ranges::none_of(rows, differs)) continue;
+    std::map<std::string, std::string> parts;  // of the names
+    bool differs = false;
+    for (std::size_t i = 0; i < rows.size(); ++i)
+      differs =
+          differs || parts.try_emplace(names[i], part(rows[i])).first->second != part(rows[i]);
+    if (!differs) continue;
     for (std::size_t i = 0; i < rows.size(); ++i)
       if (const std::string text = part(rows[i]); !text.empty()) names[i] += ", " + text;
   }
   return names;
 }
 
-/// Column `y` over the tokens.
+/// Column `y` over the pixels, which models of one size have in common; their tokens may differ.
 viz::LineChart chart_of(const ResultTable& table, const std::string& y, std::string title) {
   constexpr int kWidth = 500;
   constexpr int kHeight = 400;
-  viz::LineChart chart{std::move(title), "image size, by its tokens", "",
-                       lines_of(table, "tokens", y, "line"), true};
+  viz::LineChart chart{title, "image size, by its pixels", std::move(title),
+                       lines_of(table, "pixels", y, "line"), true};
   if (chart.lines.size() == 1) chart.title += ": " + chart.lines.front().name;
   chart.width = kWidth;
   chart.height = kHeight;
   for (const OrderedJson& row : table.json()) {
-    const auto tokens = row.at("tokens").get<double>();
-    if (std::ranges::find(chart.x_marks, tokens, &std::pair<double, std::string>::first) ==
+    const auto pixels = row.at("pixels").get<double>();
+    if (std::ranges::find(chart.x_marks, pixels, &std::pair<double, std::string>::first) ==
         chart.x_marks.end())
-      chart.x_marks.emplace_back(tokens, row.at("size").get<std::string>());
+      chart.x_marks.emplace_back(pixels, row.at("size").get<std::string>());
   }
   return chart;
 }
@@ -242,7 +247,7 @@ viz::LineChart bars_of(const std::vector<BenchmarkRow>& rows, const std::vector<
     const double own = value(rows[i]);
     std::string note = fixed(own, decimals);
     constexpr double kMuch = 1.05;
-    if (least > 0 && own > kMuch * least) note += ", " + fixed(own / least, 1) + " times the least";
+    if (least > 0 && own > kMuch * least) note += ", " + fixed(own / least, 1) + " x the least";
     if (rows[i].top1 > 0) note += ", top-1 " + fixed(rows[i].top1, 1) + " %";
     chart.lines.push_back({names[i], {{0, own}}, true, {std::move(note)}});
   }
@@ -252,7 +257,8 @@ viz::LineChart bars_of(const std::vector<BenchmarkRow>& rows, const std::vector<
 std::vector<viz::LineChart> charts_of(const BenchmarkResult& result) {
   std::vector<BenchmarkRow> rows = result.rows;
   std::erase_if(rows, [](const BenchmarkRow& row) { return !row.error.empty(); });
-  std::ranges::stable_sort(rows, {}, &BenchmarkRow::tokens);
+  const auto pixels = [](const BenchmarkRow& row) { return row.img_size[0] * row.img_size[1]; };
+  std::ranges::stable_sort(rows, {}, pixels);
   const std::vector<std::string> names = line_names(rows);
   const auto megabytes = [](const BenchmarkRow& row) {
     return static_cast<double>(row.peak_memory_bytes) / 1e6;
@@ -264,9 +270,9 @@ std::vector<viz::LineChart> charts_of(const BenchmarkResult& result) {
                 [](const BenchmarkRow& row) { return row.images_per_second; }, 2),
             bars_of(rows, names, "peak memory, MB", megabytes, 0)};
   }
-  ResultTable table({{"line", ""}, {"tokens", ""}, {"size", ""}, {"speed", ""}, {"memory", ""}});
+  ResultTable table({{"line", ""}, {"pixels", ""}, {"size", ""}, {"speed", ""}, {"memory", ""}});
   for (std::size_t i = 0; i < rows.size(); ++i)
-    table.add({names[i], rows[i].tokens, size_text(rows[i]), rows[i].images_per_second,
+    table.add({names[i], pixels(rows[i]), size_text(rows[i]), rows[i].images_per_second,
                megabytes(rows[i])});
   return {chart_of(table, "speed", "images/s"), chart_of(table, "memory", "peak memory, MB")};
 }
@@ -279,28 +285,42 @@ Report report_of(const BenchmarkResult& result) {
     if (std::string subject = subject_of(row);
         std::ranges::find(subjects, subject) == subjects.end())
       subjects.push_back(std::move(subject));
-  Report report("hydrascope benchmark: " + join_words(subjects, ", ", ", "));
+  Report report("hydrascope benchmark: " + (subjects.size() == 1
+                                                ? subjects.front()
+                                                : std::to_string(subjects.size()) + " models"));
   for (const char* key : {"cpu", "instruction_sets", "threads"})
     if (const auto found = result.header.find(key); found != result.header.end())
       report.line += (report.line.empty() ? "" : " \u00b7 ") + found->second;
   if (!report.line.empty()) report.line += " threads";
+  if (subjects.size() > 1) report.add("models", join_words(subjects, ", ", ", "));
   for (const auto& [key, value] : result.header) report.add(key, value);
   report.charts = charts_of(result);
-  ResultTable table({{"attention", "attention"},
-                     {"size", "size"},
-                     {"tokens", "tokens"},
-                     {"batch", "batch"},
-                     {"precision", "precision"},
-                     {"images_per_second", "images/s", 2},
-                     {"ms_p50", "ms p50", 2},
-                     {"peak_memory", "peak MB"},
-                     {"pct_of_peak", "% of peak", 2},
-                     {"top1", "top-1 % (card)", 1}});
+  std::vector<TableColumn> columns{{"attention", "attention"},
+                                   {"size", "size"},
+                                   {"tokens", "tokens"},
+                                   {"batch", "batch"},
+                                   {"precision", "precision"},
+                                   {"images_per_second", "images/s", 2},
+                                   {"time_p50", "time p50"},
+                                   {"peak_memory", "peak MB"},
+                                   {"pct_of_peak", "% of peak", 2},
+                                   {"top1", "top-1 % (card)", 1}};
+  const bool are_several = subjects.size() > 1;  // else the title names it
+  if (are_several) columns.insert(columns.begin(), TableColumn{"model", "model"});
+  ResultTable table(std::move(columns));
   for (const BenchmarkRow& row : result.rows) {
-    table.add({row.attention, size_text(row), row.tokens, row.batch, row.precision,
-               row.images_per_second, row.ms_p50, row.peak_memory_bytes / 1'000'000,
-               is_of_peak(row) ? OrderedJson(row.pct_of_peak) : OrderedJson(),
-               row.top1 > 0 ? OrderedJson(row.top1) : OrderedJson()});
+    std::vector<OrderedJson> cells{row.attention,
+                                   size_text(row),
+                                   row.tokens,
+                                   row.batch,
+                                   row.precision,
+                                   row.images_per_second,
+                                   duration(row.ms_p50 / 1e3),
+                                   row.peak_memory_bytes / 1'000'000,
+                                   is_of_peak(row) ? OrderedJson(row.pct_of_peak) : OrderedJson(),
+                                   row.top1 > 0 ? OrderedJson(row.top1) : OrderedJson()};
+    if (are_several) cells.insert(cells.begin(), OrderedJson(row.model));
+    table.add(std::move(cells));
   }
   report.add_table("rows", "", std::move(table), kMain);
   return report;

@@ -26,7 +26,7 @@ struct InputMap {
   std::string note;                     ///< of the method; may be empty
   std::vector<std::string> rules;       ///< of rollouts, one rule per layer, from 0
   viz::Placement placement = {};        ///< of the view that it is of, on the picture
-  std::vector<Prediction> things = {};  ///< of the record: what closer looks found in the picture
+  std::vector<Prediction> things = {};  ///< found in the picture by closer looks, or by tiles that agree
 };
 
 /// "hydra.layer11.head-mean.class360": what `--save-raw` calls it.

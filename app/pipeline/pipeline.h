@@ -28,6 +28,8 @@
 
 namespace hydrascope::app {
 
+struct PipelineResult;
+
 struct PipelineOptions {
   image::TransformConfig transform;
   image::DecodeOptions decode;
@@ -63,6 +65,8 @@ struct PipelineOptions {
   /// Is told by the CPU's plan, on the calling thread, of each layer that a batch has passed: the layers that are
   /// done, all layers, and the pictures, of which a view is a part; must not throw, may be empty.
   std::function<void(std::int64_t done, std::int64_t all, double pictures)> layer_done;
+  /// Is told, on the calling thread, of each view before its batch is computed; may be empty.
+  std::function<void(const PipelineResult&)> begins = {};
   /// Throws Error for an input whose result nobody wants any more, which then fails with it: asked
   /// on several threads, before the picture is decoded and before its batch is computed; may be
   /// empty.
@@ -121,6 +125,10 @@ struct PictureViews {
   /// The tokens of a picture in one view. Throws Error(invalid_argument) with `subject`, which is
   /// of no view among several.
   [[nodiscard]] const at::Tensor& tokens_of_whole(const std::string& subject) const;
+  /// The class as tiles agree on it; null where they do not.
+  [[nodiscard]] const FoundInViews* found_or_null(std::int64_t index) const;
+  /// The `count` first classes: those that tiles agree on, then the most probable ones.
+  [[nodiscard]] std::vector<std::int64_t> first_classes(std::int64_t count) const;
   /// The place of a class on the picture; nothing where the picture is one view.
   [[nodiscard]] std::optional<Box> box_of_class(std::int64_t index) const;
   /// The number of the view whose tokens explain a class.

@@ -38,13 +38,32 @@ const at::Tensor& PictureViews::tokens_of_whole(const std::string& subject) cons
   return tokens.at(0);
 }
 
+const FoundInViews* PictureViews::found_or_null(std::int64_t index) const {
+  const auto one = std::ranges::find(found, index, &FoundInViews::index);
+  return one == found.end() ? nullptr : &*one;
+}
+
+std::vector<std::int64_t> PictureViews::first_classes(std::int64_t count) const {
+  std::vector<std::int64_t> classes;
+  const auto add = [&](std::int64_t index) {
+    if (std::ssize(classes) < count && std::ranges::find(classes, index) == classes.end())
+      classes.push_back(index);
+  };
+  for (const FoundInViews& one : found) add(one.index);
+  for (const std::int64_t index : best.first(count)) add(index);
+  return classes;
+}
+
 std::optional<Box> PictureViews::box_of_class(std::int64_t index) const {
   if (places.empty()) return std::nullopt;
+  if (const FoundInViews* one = found_or_null(index)) return one->place;
   return places.at(best.classes().at(static_cast<std::size_t>(index)).view);
 }
 
 std::size_t PictureViews::explained_view(std::int64_t index) const {
-  return closer ? 0 : best.classes().at(static_cast<std::size_t>(index)).view;
+  if (closer) return 0;
+  if (const FoundInViews* one = found_or_null(index)) return one->view;
+  return best.classes().at(static_cast<std::size_t>(index)).view;
 }
 
 bool ViewCombiner::add(PipelineResult& view) {
@@ -84,6 +103,7 @@ void ViewCombiner::become_one(PipelineResult& picture) {
   for (const BestViews::Best& one : best) *logits++ = static_cast<float>(one.logit);
   picture.views.found = found_in_views(probabilities_, picture.views.places);
   probabilities_.clear();
+  agree_.clear();
   // All views are classified: nobody reads the picture any more.
   if (options_.keep_picture) picture.pixels = std::move(*picture.view.source);
 }
@@ -107,12 +127,29 @@ void ViewCombiner::take(PipelineResult& view, PipelineResult& picture) {
     return;
   }
   if (!options_.explained_classes) return;
-  std::set<std::size_t> wanted;
-  for (const std::int64_t index : options_.explained_classes(picture.input, views.best))
-    wanted.insert(views.best.classes().at(static_cast<std::size_t>(index)).view);
+  const std::set<std::size_t> wanted = explained_views(picture);
   std::erase_if(views.tokens, [&](const auto& kept) { return !wanted.contains(kept.first); });
   // A copy: the tokens are a part of all its batch's.
   if (wanted.contains(number)) views.tokens.emplace(number, tokens.clone());
+}
+
+std::set<std::size_t> ViewCombiner::explained_views(const PipelineResult& picture) {
+  const PictureViews& views = picture.views;
+  std::set<std::size_t> wanted;
+  for (const std::int64_t index : options_.explained_classes(picture.input, views.best))
+    wanted.insert(views.best.classes().at(static_cast<std::size_t>(index)).view);
+  const std::size_t newest = views.places.size() - 1;
+  if (newest == 0 || views.places[newest].top != views.places[newest - 1].top)
+    agree_ = views_that_agree(probabilities_, views.places);
+  for (std::size_t view = 0; view <= newest; ++view) {
+    if (!(std::ranges::max(probabilities_[view]) >= kLeastAgreement * kLeastAgreement)) continue;
+    // Tiles come row by row; those of another scale come later.
+    const Box& place = views.places[view];
+    const bool may_agree =
+        views.kind != image::Views::tiles || views.places[newest].top < place.top + place.height;
+    if (may_agree || (view < agree_.size() && agree_[view])) wanted.insert(view);
+  }
+  return wanted;
 }
 
 void add_result(InputRecord& record, const PipelineResult& result, const image::Labels& labels) {
@@ -131,16 +168,6 @@ void add_result(InputRecord& record, const PipelineResult& result, const image::
   record.seconds = result.seconds;
   // Views and looks of one picture share batches with themselves.
   if (result.views.places.empty() && !result.views.closer) record.batch_size = result.batch_size;
-  for (const FoundInViews& one : result.views.found) {
-    const image::Label& label = labels.at(one.index);
-    record.things.push_back({.rank = static_cast<int>(record.things.size()) + 1,
-                             .index = one.index,
-                             .id = label.id,
-                             .label = label.short_name,
-                             .prob = one.probability,
-                             .box = result.views.places.at(one.view),
-                             .support = one.support});
-  }
   if (!result.views.closer) return;
   const auto found = [&](const CloserLooks::Place& place) {
     const image::Label& label = labels.at(place.index);
@@ -159,18 +186,24 @@ void add_result(InputRecord& record, const PipelineResult& result, const image::
 
 namespace {
 
-/// A class, with its best view's probability, logit and place.
+/// A class, as tiles agree on it or with its best view's probability, logit and place.
 Prediction prediction(std::int64_t rank, std::int64_t index, const PipelineResult& result,
-                      const image::Labels& labels) {
+                      const image::Labels& labels, const FoundInViews* found) {
   const BestViews::Best& best = result.views.best.classes().at(static_cast<std::size_t>(index));
   const image::Label& label = labels.at(index);
-  return {static_cast<int>(rank),
-          index,
-          label.id,
-          label.short_name,
-          best.probability,
-          best.logit,
-          result.views.box_of_class(index)};
+  Prediction one{static_cast<int>(rank),
+                 index,
+                 label.id,
+                 label.short_name,
+                 best.probability,
+                 best.logit,
+                 result.views.box_of_class(index)};
+  if (found != nullptr) {
+    one.prob = found->probability;
+    one.box = found->place;
+    one.support = found->support;
+  }
+  return one;
 }
 
 }  // namespace
@@ -178,8 +211,18 @@ Prediction prediction(std::int64_t rank, std::int64_t index, const PipelineResul
 std::vector<Prediction> top_classes(const PipelineResult& result, std::int64_t count,
                                     const image::Labels& labels) {
   std::vector<Prediction> top;
-  for (const std::int64_t index : result.views.best.first(count))
-    top.push_back(prediction(std::ssize(top) + 1, index, result, labels));
+  const PictureViews& views = result.views;
+  if (views.kind.are_several) {
+    for (const FoundInViews& one : views.found)
+      if (std::ssize(top) < count)
+        top.push_back(prediction(std::ssize(top) + 1, one.index, result, labels, &one));
+    if (top.empty())
+      count = std::min<std::int64_t>(count, 1);
+    else
+      return top;
+  }
+  for (const std::int64_t index : views.best.first(count))
+    top.push_back(prediction(std::ssize(top) + 1, index, result, labels, nullptr));
   return top;
 }
 
@@ -188,7 +231,8 @@ std::vector<Prediction> chosen_classes(const PipelineResult& result,
                                        const image::Labels& labels) {
   std::vector<Prediction> chosen;
   for (const std::int64_t index : indices)
-    chosen.push_back(prediction(result.views.best.rank(index), index, result, labels));
+    chosen.push_back(prediction(result.views.best.rank(index), index, result, labels,
+                                result.views.found_or_null(index)));
   return chosen;
 }
 

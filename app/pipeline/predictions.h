@@ -11,6 +11,7 @@
 #include <cstdint>
 #include <functional>
 #include <optional>
+#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -49,13 +50,19 @@ class ViewCombiner {
   const std::function<bool(PipelineResult&)>& done_;
   std::optional<PipelineResult> picture_;  // in the making
   std::int64_t classified_ = 0;
+  /// Whose tokens are kept: the views that the explained classes are best in, and those that may be, or are,
+  /// places where views agree.
+  [[nodiscard]] std::set<std::size_t> explained_views(const PipelineResult& picture);
+
   std::vector<std::vector<float>> probabilities_;  // by view, where they are several
+  std::vector<bool> agree_;                        // with a neighbour: views of rows that are over
 };
 
 /// Fills in what became of one input: its name, sizes, views and looks, its error.
 void add_result(InputRecord& record, const PipelineResult& result, const image::Labels& labels);
 
-/// The `count` best classes of a result without an error; all where there are fewer. Each has the
+/// The answer to a result without an error, the surest first: its `count` best classes, or all where there are
+/// fewer; of tiles the classes that they agree on, `count` at most, or else the best one alone. Each has the
 /// probability and the logit of its best view, and of several views the box.
 std::vector<Prediction> top_classes(const PipelineResult& result, std::int64_t count,
                                     const image::Labels& labels);

@@ -62,7 +62,6 @@ void add_views(OrderedJson& object, const InputRecord& record) {
   for (const Prediction& found : record.things) {
     OrderedJson& thing = object["things"].emplace_back();
     add_class(thing, found);
-    if (found.support) thing["support"] = rounded(*found.support);
     add_box(thing, found);
   }
 }
@@ -105,10 +104,6 @@ std::string sizes_text(const InputRecord& record) {
 }
 
 namespace {
-
-std::string duration(double seconds) {
-  return seconds < 1 ? fixed(seconds * 1e3, 1) + " ms" : fixed(seconds, 2) + " s";
-}
 
 std::string pad_left(std::string text, std::size_t width) {
   return text.size() < width ? std::string(width - text.size(), ' ') + text : text;
@@ -195,6 +190,7 @@ OrderedJson to_json(const ClassifyRecord& record) {
     OrderedJson& one = top.emplace_back();
     one["rank"] = prediction.rank;
     add_class(one, prediction);
+    if (prediction.support) one["support"] = rounded(*prediction.support);
     one["logit"] = rounded(decimal(prediction.logit, kLogitDecimals));
     add_box(one, prediction);
   }
@@ -216,14 +212,7 @@ std::string to_text(const ClassifyRecord& record, LabelType label_type, bool col
   std::size_t label_width = 0;
   // A label longer than this is left out of the alignment instead of pushing all ids to the right.
   constexpr std::size_t kMaxLabelWidth = 40;
-  // Tiles say what they agree on alone: the peak of one among hundreds says little.
-  const bool are_tiles = record.num_views > 1 && record.views && record.views->are_several;
-  const std::span<const Prediction> shown =
-      !are_tiles ? std::span(record.top)
-      : record.things.empty()
-          ? std::span(record.top).first(std::min<std::size_t>(1, record.top.size()))
-          : std::span(record.things);
-  for (const Prediction& prediction : shown) {
+  for (const Prediction& prediction : record.top) {
     const TableLine& line = lines.emplace_back(table_line(prediction, label_type));
     rank_width = std::max(rank_width, line.rank.size());
     percent_width = std::max(percent_width, line.percent.size());
@@ -242,7 +231,8 @@ std::string to_text(const ClassifyRecord& record, LabelType label_type, bool col
     }
     text += '\n';
   }
-  if (are_tiles && record.things.empty())
+  const bool are_tiles = record.num_views > 1 && record.views && record.views->are_several;
+  if (are_tiles && !record.top.empty() && !record.top.front().support)
     text +=
         "  " +
         styled("seen by one view alone: no two that overlap agree on a class", Style::dim, color) +

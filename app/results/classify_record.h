@@ -38,7 +38,8 @@ struct Prediction {
   double prob = 0;         ///< softmax over all classes
   double logit = 0;
   std::optional<Box> box = {};  ///< of the view that both are of, where there are several
-  /// The class's probability in a neighbour of that view, of what tiles agree on.
+  /// The class's probability in a neighbour of its view, for what tiles agree on; `prob` is then the geometric
+  /// mean of both views', and the box is around all such views that touch.
   std::optional<double> support = {};
 };
 
@@ -64,7 +65,7 @@ struct InputRecord {
     double weight = 0;
   };
   std::vector<Look> looks = {};
-  /// Things that the looks found where the map says that something is, or that overlapping tiles agree on.
+  /// Things that the looks found where the map says that something is.
   std::vector<Prediction> things = {};
   std::string device;     ///< "cpu", "cuda:0"
   std::string precision;  ///< "float32", ...
@@ -112,7 +113,7 @@ std::string sizes_text(const InputRecord& record);
 
 struct ClassifyRecord : InputRecord {  ///< its seconds: its batch's / batch size, of all its views
   std::int64_t tokens = 0;             ///< of a view, the first where the others are closer looks
-  std::vector<Prediction> top;
+  std::vector<Prediction> top;         ///< the answer: `top_classes`
   std::string kernels = {};  ///< "fused+modules", "modules", "reference"; "" where all are fused
 };
 
@@ -125,7 +126,7 @@ OrderedJson to_json(const ClassifyRecord& record);
 inline constexpr std::string_view kClassifyColumns =
     "input frame time width height model_height=/model_size/0 model_width=/model_size/1 "
     "tokens views num_views rank=/top/rank index=/top/index id=/top/id "
-    "label=/top/label prob=/top/prob logit=/top/logit box_left=/top/box/left "
+    "label=/top/label prob=/top/prob support=/top/support logit=/top/logit box_left=/top/box/left "
     "box_top=/top/box/top box_width=/top/box/width box_height=/top/box/height device "
     "precision attention attention_options approximations kernels note seconds "
     "error_code=/error/code error_message=/error/message";
@@ -138,8 +139,7 @@ inline constexpr const char* kClassifyRows = "top";
 ///       2   3.40 %  mink   (n02442845)
 ///
 /// The time of a picture in a batch is its share: "13.4 ms each in a batch of 8".
-/// Tiles and a pyramid have the classes that views agree on, each with its probability in a
-/// neighbour, or the best class alone.
+/// Tiles and a pyramid say each class's probability in a neighbour, or that views do not agree.
 /// Each prediction of a picture in several views says where its box begins, left,top, and its size,
 /// height x width: "at 448,336 224x224". Closer looks are one more line: "looked at 25 places of
 /// 1088x1920, found in 299x310 at 801,400". `label_type`: what the label column shows.

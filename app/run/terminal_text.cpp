@@ -102,6 +102,10 @@ std::string styled(std::string_view text, Style style, bool color) {
   return result;
 }
 
+std::string duration(double seconds) {
+  return seconds < 1 ? fixed(seconds * 1e3, 1) + " ms" : fixed(seconds, 2) + " s";
+}
+
 std::string fixed(double value, int decimals) {
   // The largest double has 309 digits before its point.
   std::array<char, 352> buffer{};

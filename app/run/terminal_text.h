@@ -19,6 +19,8 @@ std::size_t columns(std::string_view text);
 
 /// `value` with exactly `decimals` places, never an exponent; "nan", "inf", "-inf".
 std::string fixed(double value, int decimals);
+/// "13.4 ms", "1.27 s".
+std::string duration(double seconds);
 
 /// The width of standard output: as its terminal says, else the environment's COLUMNS, else 100; at most 120,
 /// which longer lines of text are hard to read beyond.

@@ -2,6 +2,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <numeric>
 
 namespace hydrascope::app {
 namespace {
@@ -21,17 +22,15 @@ bool are_neighbours(const Box& a, const Box& b) {
   return both >= kLeastShare * std::min(pixels(a), pixels(b));
 }
 
-/// A class in a view, and how much it and a neighbour agree on it.
-struct Candidate {
+/// A class in a view that agrees on it with a neighbour. The surer one of two leads: it stands for both.
+struct SeenTwice {
   FoundInViews found;
-  double agreement;
+  bool leads;
 };
 
-}  // namespace
-
-std::vector<FoundInViews> found_in_views(std::span<const std::vector<float>> probabilities,
-                                         std::span<const Box> places) {
-  std::vector<Candidate> candidates;
+std::vector<SeenTwice> agreements(std::span<const std::vector<float>> probabilities,
+                                  std::span<const Box> places) {
+  std::vector<SeenTwice> all;
   for (std::size_t view = 0; view < places.size(); ++view) {
     const std::vector<float>& own = probabilities[view];
     std::vector<std::size_t> neighbours;
@@ -44,21 +43,74 @@ std::vector<FoundInViews> found_in_views(std::span<const std::vector<float>> pro
       for (const std::size_t other : neighbours)
         support = std::max(support, double{probabilities[other][i]});
       const double agreement = std::sqrt(own[i] * support);
-      // The surer one of two stands for both.
-      if (agreement >= kLeastAgreement && own[i] >= support)
-        candidates.push_back({{static_cast<std::int64_t>(i), view, own[i], support}, agreement});
+      if (agreement >= kLeastAgreement)
+        all.push_back({{static_cast<std::int64_t>(i), view, agreement, support, places[view]},
+                       own[i] >= support});
     }
   }
-  std::ranges::stable_sort(candidates, std::ranges::greater{}, &Candidate::agreement);
+  return all;
+}
+
+bool touch(const Box& a, const Box& b) {
+  return a.left < b.left + b.width && b.left < a.left + a.width && a.top < b.top + b.height &&
+         b.top < a.top + a.height;
+}
+
+Box around(const Box& a, const Box& b) {
+  const std::int64_t left = std::min(a.left, b.left);
+  const std::int64_t top = std::min(a.top, b.top);
+  return {left, top, std::max(a.left + a.width, b.left + b.width) - left,
+          std::max(a.top + a.height, b.top + b.height) - top};
+}
+
+/// By agreement, a number that those have in common that are of one class and touch, or are joined by others that do.
+std::vector<std::size_t> groups_of(const std::vector<SeenTwice>& all) {
+  std::vector<std::size_t> groups(all.size());
+  std::iota(groups.begin(), groups.end(), std::size_t{0});
+  for (std::size_t i = 0; i < all.size(); ++i)
+    for (std::size_t j = 0; j < i; ++j)
+      if (all[i].found.index == all[j].found.index && touch(all[i].found.place, all[j].found.place))
+        std::ranges::replace(groups, std::size_t{groups[j]}, groups[i]);
+  return groups;
+}
+
+}  // namespace
+
+std::vector<FoundInViews> found_in_views(std::span<const std::vector<float>> probabilities,
+                                         std::span<const Box> places) {
+  std::vector<SeenTwice> all = agreements(probabilities, places);
+  std::ranges::stable_sort(all, std::ranges::greater{},
+                           [](const SeenTwice& one) { return one.found.probability; });
+  const std::vector<std::size_t> groups = groups_of(all);
+  std::vector<FoundInViews> leading;
   std::vector<FoundInViews> found;
-  for (const auto& [candidate, agreement] : candidates) {
-    const Box& place = places[candidate.view];
-    const bool is_taken = std::ranges::any_of(found, [&](const FoundInViews& earlier) {
-      return earlier.view == candidate.view || are_neighbours(places[earlier.view], place);
+  std::vector<std::size_t> group_of;  // of what is found
+  for (std::size_t i = 0; i < all.size(); ++i) {
+    const FoundInViews& one = all[i].found;
+    const bool is_beside_another = std::ranges::any_of(leading, [&](const FoundInViews& earlier) {
+      return earlier.index != one.index &&
+             (earlier.view == one.view || are_neighbours(places[earlier.view], places[one.view]));
     });
-    if (!is_taken) found.push_back(candidate);
+    if (!all[i].leads || is_beside_another) continue;
+    leading.push_back(one);
+    const auto same = std::ranges::find(group_of, groups[i]) - group_of.begin();
+    if (same < std::ssize(found)) {
+      Box& place = found[static_cast<std::size_t>(same)].place;
+      place = around(place, one.place);
+    } else {
+      found.push_back(one);
+      group_of.push_back(groups[i]);
+    }
   }
   return found;
+}
+
+std::vector<bool> views_that_agree(std::span<const std::vector<float>> probabilities,
+                                   std::span<const Box> places) {
+  std::vector<bool> agree(places.size());
+  for (const auto& [one, leads] : agreements(probabilities, places))
+    if (leads) agree[one.view] = true;
+  return agree;
 }
 
 }  // namespace hydrascope::app

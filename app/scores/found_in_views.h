@@ -14,18 +14,24 @@ namespace hydrascope::app {
 struct FoundInViews {
   std::int64_t index = 0;  ///< of the class
   std::size_t view = 0;    ///< the one of both that is surer
-  double probability = 0;  ///< in that view
+  double probability = 0;  ///< the geometric mean of its probability there and of `support`
   double support = 0;      ///< in the neighbour: the surest other view that overlaps it
+  Box place =
+      {};  ///< the view's, or what several of them cover that see the class beside each other
 };
 
-/// The classes that views agree on, the surest first, at most one a place. `probabilities` are of all
-/// classes, view by view; `places` are the views' boxes. Neighbours are views that share at least a fifth
-/// of the smaller one: tiles beside each other, and a tile with tiles of another scale. A class is found
-/// in a view where the geometric mean of its probability there and of the neighbours' largest is at least
-/// `kLeastAgreement`; a second class in a view or in its neighbours is not found. Peaks of texture in
-/// single tiles have no such neighbour.
+/// Neighbours are views that share at least a fifth of the smaller one: tiles beside each other, and a tile with
+/// tiles of another scale. A class is found in a view where the geometric mean of its probability there and of the
+/// neighbours' largest is at least that.
 inline constexpr double kLeastAgreement = 0.5;
+
+/// The classes that views agree on, the surest first. `probabilities` are of all classes, view by view; `places` are
+/// the views' boxes. A second class in a view or in its neighbours is not found; the same class in views that touch,
+/// or are joined by others that see it, is one, with one box. Peaks of texture in single tiles have no such neighbour.
 std::vector<FoundInViews> found_in_views(std::span<const std::vector<float>> probabilities,
                                          std::span<const Box> places);
+/// By view: whether it and a neighbour agree on a class, which then may be found there.
+std::vector<bool> views_that_agree(std::span<const std::vector<float>> probabilities,
+                                   std::span<const Box> places);
 
 }  // namespace hydrascope::app

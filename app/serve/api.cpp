@@ -65,11 +65,11 @@ struct ServeApi::Exchange {
   std::atomic<std::size_t> missing;
 };
 
-ServeApi::ServeApi(ApiOptions options, ServeMetrics& metrics, std::unique_ptr<Service> service,
+ServeApi::ServeApi(ApiOptions options, ServeMetrics& metrics, std::unique_ptr<ModelShelf> shelf,
                    std::unique_ptr<Service> against)
     : options_(std::move(options)),
       metrics_(metrics),
-      service_(std::move(service)),
+      shelf_(std::move(shelf)),
       against_(std::move(against)) {
   constexpr int kThreads = 2;
   gauges_.most_waiting = options_.most_waiting;
@@ -80,7 +80,7 @@ ServeApi::~ServeApi() { close(); }
 
 void ServeApi::close() {
   closing_ = true;
-  service_.reset();
+  if (shelf_) shelf_->close();
   against_.reset();
   tasks_.reset();
 }
@@ -121,35 +121,88 @@ void ServeApi::release(std::uint64_t bytes) noexcept {
   gauges_.held_bytes -= static_cast<std::int64_t>(bytes);
 }
 
-bool ServeApi::enter() {
+std::optional<std::int64_t> ServeApi::enter() {
   const std::lock_guard lock(mutex_);
-  if (gauges_.waiting >= options_.most_waiting) return false;
+  if (gauges_.waiting >= options_.most_waiting) return std::nullopt;
   ++gauges_.waiting;
-  return true;
+  places_.insert(next_place_);
+  return next_place_++;
 }
 
-void ServeApi::leave() noexcept {
+void ServeApi::leave(std::int64_t place) noexcept {
   const std::lock_guard lock(mutex_);
   --gauges_.waiting;
+  places_.erase(place);
+  std::erase_if(works_, [place](const auto& work) { return work.second.place == place; });
+}
+
+HttpResponse ServeApi::progress(const std::string& word) {
+  constexpr std::array kStages{"waiting", "model", "views", "maps"};
+  const std::lock_guard lock(mutex_);
+  const auto found = works_.find(word);
+  if (found == works_.end()) return error_response(404, "not_found", "no such request");
+  const auto& [place, work] = found->second;
+  const WorkDone done = *work;
+  const auto before = std::distance(places_.begin(), places_.find(place));
+  return {.body = json_text(OrderedJson{{"stage", kStages.at(static_cast<std::size_t>(done.stage))},
+                                        {"done", done.done},
+                                        {"all", done.all},
+                                        {"before", before}}) +
+                  "\n"};
+}
+
+void ServeApi::with_service(const ServedWords& words, std::function<void(Service&)> use,
+                            const std::function<void(HttpResponse)>& respond) {
+  const auto call = [this, words, use = std::move(use), respond] {
+    try {
+      shelf_->with(words, use);
+    } catch (...) {
+      respond(response_to(std::current_exception()));
+    }
+  };
+  if (words.are_empty())
+    call();
+  else
+    tasks_->add(call);
+}
+
+void ServeApi::show_page(const HttpRequest& request, std::function<void(HttpResponse)> respond) {
+  ServedWords words;
+  for (const auto& [name, value] : request.query) {
+    if (name == "model") words.model = value;
+    if (name == "views") words.views = value;
+  }
+  const auto show = [this, words, respond](Service& service) {
+    HttpResponse response;
+    response.type = "text/html; charset=utf-8";
+    response.body = options_.page(words, service, against_.get());
+    response.headers = {{"Content-Security-Policy", "frame-ancestors 'none'"},
+                        {"Referrer-Policy", "no-referrer"},
+                        {"Cache-Control", "no-cache"}};
+    respond(std::move(response));
+  };
+  with_service(words, show, respond);
 }
 
 AskedOf ServeApi::understood(const HttpRequest& request) const {
   AskedOf asked = asked_of(request);
   if (asked.against && !against_)
     throw Error(ErrorCode::invalid_argument, "the server was started with one model", "`against`");
+  if (shelf_) shelf_->check(asked.served);
   return asked;
 }
 
 void ServeApi::answer(HttpRequest request, std::function<void(HttpResponse)> respond) {
   const RouteEntry& route = *find_route_or_null(request.path);
   if (route.asks_model) {
-    if (!enter()) return respond(busy());
-    const auto leave_and_respond = [this, respond](HttpResponse response) {
-      leave();
+    const std::optional<std::int64_t> place = enter();
+    if (!place) return respond(busy());
+    const auto leave_and_respond = [this, place = *place, respond](HttpResponse response) {
+      leave(place);
       respond(std::move(response));
     };
     try {
-      ask(std::move(request), leave_and_respond);
+      ask(std::move(request), *place, leave_and_respond);
     } catch (...) {
       leave_and_respond(response_to(std::current_exception()));
     }
@@ -163,7 +216,7 @@ void ServeApi::answer(HttpRequest request, std::function<void(HttpResponse)> res
       const std::lock_guard lock(mutex_);
       gauges = gauges_;
     }
-    for (const Service* service : {service_.get(), against_.get()}) {
+    for (const Service* service : {&shelf_->first(), against_.get()}) {
       if (service == nullptr || gauges.layers > 0) continue;
       const LayersDone layers = service->layers_done();
       gauges.layers_done = layers.done;
@@ -171,11 +224,9 @@ void ServeApi::answer(HttpRequest request, std::function<void(HttpResponse)> res
     }
     response.body = metrics_.text(gauges);
   } else if (route.route == Route::page) {
-    response.type = "text/html; charset=utf-8";
-    response.body = options_.page;
-    response.headers = {{"Content-Security-Policy", "frame-ancestors 'none'"},
-                        {"Referrer-Policy", "no-referrer"},
-                        {"Cache-Control", "no-cache"}};
+    return show_page(request, std::move(respond));
+  } else if (route.route == Route::progress) {
+    response = progress(request.path.substr(kProgress.size()));
   } else if (route.route == Route::sample) {
     response = sample(request.path.substr(kSamples.size()));
   } else {
@@ -194,7 +245,8 @@ HttpResponse ServeApi::sample(const std::string& name) const {
   return file ? response : error_response(500, "unreadable", "the picture cannot be read");
 }
 
-void ServeApi::ask(HttpRequest request, std::function<void(HttpResponse)> respond) {
+void ServeApi::ask(HttpRequest request, std::int64_t place,
+                   std::function<void(HttpResponse)> respond) {
   const auto exchange = std::make_shared<Exchange>();
   exchange->route = find_route_or_null(request.path)->route;
   if (const std::string coding = lower_text(request.header("content-encoding"));
@@ -238,12 +290,21 @@ void ServeApi::ask(HttpRequest request, std::function<void(HttpResponse)> respon
   exchange->deadline = SteadyClock::now() + std::chrono::duration_cast<SteadyClock::duration>(
                                                 std::chrono::duration<double>(options_.timeout));
   exchange->given_up = [this, gone = request.gone] { return closing_ || (gone && *gone); };
-  const AskedOf& asked = exchange->asked;
-  Service& service = asked.against && asked.question.patch ? *against_ : *service_;
+  AskedOf& asked = exchange->asked;
+  if (!asked.progress.empty()) {
+    asked.question.work = std::make_shared<std::atomic<WorkDone>>();
+    const std::lock_guard lock(mutex_);
+    if (!works_.try_emplace(asked.progress, Work{place, asked.question.work}).second)
+      throw Error(ErrorCode::invalid_argument, "another request has this word", "`progress`");
+  }
   // A question that is refused throws. The first one, of which the others are copies but for the
   // picture, tells for all.
-  for (std::size_t i = 0; i < count; ++i)
-    ask_of(service, exchange, asked.question, i, exchange->answers[i]);
+  const auto ask_all = [this, exchange, count](Service& service) {
+    for (std::size_t i = 0; i < count; ++i)
+      ask_of(service, exchange, exchange->asked.question, i, exchange->answers[i]);
+  };
+  if (asked.against && asked.question.patch) return ask_all(*against_);
+  with_service(asked.served, ask_all, exchange->respond);
 }
 
 void ServeApi::ask_of(Service& service, const std::shared_ptr<Exchange>& exchange,
@@ -299,7 +360,8 @@ void ServeApi::count_answer(const std::shared_ptr<Exchange>& exchange) {
 }
 
 void ServeApi::finish(Exchange& exchange) {
-  const auto& [question, format, label_type, against] = exchange.asked;
+  const std::string& format = exchange.asked.format;
+  const LabelType label_type = exchange.asked.label_type;
   const Answer& answer = exchange.answers.front();
   HttpResponse response;
   try {

@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cctype>
 #include <utility>
 
 namespace hydrascope::app {
@@ -18,11 +19,12 @@ namespace {
 /// For one picture, because each takes about as long as the model itself.
 constexpr std::int64_t kMostClasses = 20;
 
-constexpr std::array<RouteEntry, 7> kRoutes{{
+constexpr std::array<RouteEntry, 8> kRoutes{{
     {Route::page, "/", "GET", false},
     {Route::health, "/healthz", "GET", false},
     {Route::metrics, "/metrics", "GET", false},
     {Route::sample, kSamples, "GET", false},
+    {Route::progress, kProgress, "GET", false},
     {Route::classify, "/v1/classify", "POST", true},
     {Route::explain, "/v1/explain", "POST", true},
     {Route::embed, "/v1/embed", "POST", true},
@@ -49,6 +51,18 @@ std::vector<std::string> parameter_words(const std::string& text) {
     at = end + 1;
   }
   return list;
+}
+
+/// A word that no other request has is hard to guess.
+std::string progress_word(const std::string& text) {
+  constexpr std::size_t kLeast = 8;
+  constexpr std::size_t kMost = 64;
+  const auto is_plain = [](unsigned char character) {
+    return std::isalnum(character) != 0 || character == '-';
+  };
+  if (text.size() < kLeast || text.size() > kMost || !std::ranges::all_of(text, is_plain))
+    refuse_parameter("expected a word of 8 to 64 letters, digits and -", "progress");
+  return text;
 }
 
 struct FormatEntry {
@@ -87,7 +101,8 @@ void check_format(const std::string& format, Route route) {
 }  // namespace
 
 const RouteEntry* find_route_or_null(std::string_view path) {
-  if (path.starts_with(kSamples)) path = kSamples;
+  for (const std::string_view beginning : {kSamples, kProgress})
+    if (path.starts_with(beginning)) path = beginning;
   const auto found = std::ranges::find(kRoutes, path, &RouteEntry::path);
   return found == kRoutes.end() ? nullptr : &*found;
 }
@@ -112,6 +127,10 @@ AskedOf asked_of(const HttpRequest& request) {
       asked.question.name = value;
     } else if (name == "format") {
       asked.format = value;
+    } else if (name == "progress") {
+      asked.progress = progress_word(value);
+    } else if ((name == "model" || name == "views") && route != Route::embed) {
+      (name == "model" ? asked.served.model : asked.served.views) = value;
     } else if (name == "topk" && route == Route::classify) {
       asked.question.topk = parameter_number(name, value, 1);
     } else if (name == "label_type" && route == Route::classify) {

@@ -6,10 +6,12 @@
 
 namespace hydrascope::app {
 
-enum class Route { page, health, metrics, sample, classify, explain, embed };
+enum class Route { page, health, metrics, sample, progress, classify, explain, embed };
 
 /// Bundled pictures lie below it, by their names.
 inline constexpr std::string_view kSamples = "/samples/";
+/// The way of a request's work lies below it, by the word that the request gave.
+inline constexpr std::string_view kProgress = "/v1/progress/";
 
 struct RouteEntry {
   Route route;
@@ -17,7 +19,7 @@ struct RouteEntry {
   std::string_view method;
   bool asks_model;
 };
-/// By its whole path; of a sample by its beginning.
+/// By its whole path; of a sample and of progress by its beginning.
 const RouteEntry* find_route_or_null(std::string_view path);
 std::string route_names();
 

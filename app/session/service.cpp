@@ -17,6 +17,7 @@
 #include <condition_variable>
 #include <deque>
 #include <exception>
+#include <limits>
 #include <map>
 #include <mutex>
 #include <new>
@@ -39,6 +40,12 @@ struct Unanswered {
   std::optional<ClassChoice> classes = {};
   Done done;
 };
+
+WorkDone work_of(WorkDone::Stage stage, std::int64_t done, std::int64_t all) {
+  constexpr std::int64_t kMost = std::numeric_limits<std::int16_t>::max();
+  return {stage, static_cast<std::int16_t>(std::min(done, kMost)),
+          static_cast<std::int16_t>(std::min(all, kMost))};
+}
 
 /// Throws where a question's answer is not wanted any more.
 void check_wanted(const Question& question) {
@@ -89,6 +96,10 @@ struct Service::State {
   void set_layers(std::int64_t done, std::int64_t all) {
     if (all > 0) layers = {static_cast<std::int32_t>(done), static_cast<std::int32_t>(all)};
   }
+  /// A view whose batch is computed next.
+  void begin(const PipelineResult& view);
+  /// The maps that a method of the model has beside `maps`, by name.
+  void add_other_methods(std::vector<MapChoice>& maps) const;
   /// Not under the mutex.
   void deliver(const Done& done, Answer answer);
   [[nodiscard]] std::vector<MapChoice> choose(const MapQuestion& question) const;
@@ -101,7 +112,10 @@ struct Service::State {
   HeardNotes notes;
   std::vector<std::string> notes_on_model;
 
+  std::vector<MapChoice> usual_maps;  // that come unless some are named
+
   std::atomic<LayersDone> layers = {};
+  std::vector<std::shared_ptr<std::atomic<WorkDone>>> in_batch;  // of the service's thread
 
   mutable std::mutex mutex;
   std::condition_variable changed;
@@ -134,6 +148,8 @@ void Service::State::open() {
     explained.maps = std::move(selection.maps);
     explained.mapless = request.maps->mapless;
     for (const std::string& note : selection.notes) session->note(note);
+    usual_maps = explained.maps;
+    if (request.all_methods) add_other_methods(explained.maps);
   }
   // The number of this thread alone: the session finds what it would set for all.
   model::inference::set_openmp_threads(model_threads(request.run));
@@ -151,11 +167,45 @@ void Service::State::open() {
     if (const auto found = asked.find(input.number); found != asked.end())
       check_wanted(found->second.question);
   };
-  pipeline.batch_done = request.batch_done;
+  pipeline.begins = [this](const PipelineResult& view) { begin(view); };
+  pipeline.batch_done = [this](std::int64_t images, double seconds) {
+    in_batch.clear();
+    if (request.batch_done) request.batch_done(images, seconds);
+  };
   pipeline.layer_done = [this](std::int64_t done, std::int64_t all, double /*pictures*/) {
     set_layers(done, all);
+    for (const auto& work : in_batch) *work = work_of(WorkDone::Stage::model, done, all);
   };
   notes_on_model = notes.all();
+}
+
+void Service::State::begin(const PipelineResult& view) {
+  const std::lock_guard lock(mutex);
+  const auto found = asked.find(view.input.number);
+  if (found == asked.end() || !found->second.question.work) return;
+  const auto& work = found->second.question.work;
+  if (view.view.count > 1) {
+    *work = work_of(WorkDone::Stage::views, static_cast<std::int64_t>(view.view.number),
+                    static_cast<std::int64_t>(view.view.count));
+  } else {
+    *work = work_of(WorkDone::Stage::model, 0, session->config().depth);
+    in_batch.push_back(work);
+  }
+}
+
+void Service::State::add_other_methods(std::vector<MapChoice>& maps) const {
+  for (const model::explain::MethodEntry& entry : model::explain::methods()) {
+    if (std::ranges::find(usual_maps, entry.method, &MapChoice::method) != usual_maps.end())
+      continue;
+    MapWords words = *request.maps;
+    words.methods = {std::string(entry.name)};
+    words.heads.clear();
+    try {
+      for (const MapChoice& choice : choose_maps(session->config(), words).maps)
+        maps.push_back(choice);
+    } catch (const Error&) {  // this model has none of them
+    }
+  }
 }
 
 bool Service::State::serve() noexcept {
@@ -220,10 +270,15 @@ Answer Service::State::answer(const Unanswered& one, const PipelineResult& resul
                 .patch = one.question.patch,
                 .before_step = [&](std::int64_t done, std::int64_t all) {
                   check_wanted(one.question);
-                  set_layers(done, all);
+                  if (all == 0) return;
+                  // Its steps are some more than the layers, which people count.
+                  const std::int64_t depth = session->config().depth;
+                  set_layers(done * depth / all, depth);
+                  if (one.question.work)
+                    *one.question.work = work_of(WorkDone::Stage::maps, done * depth / all, depth);
                 }};
   if (one.classes && !result.error)
-    wanted.classes = one.classes->resolve(result.views.best.first(one.classes->num_best()),
+    wanted.classes = one.classes->resolve(result.views.first_classes(one.classes->num_best()),
                                           /*keep_repeated=*/false);
   Answer answer = session->answer(result, wanted);
   if (result.error) return answer;
@@ -275,8 +330,7 @@ std::vector<MapChoice> Service::State::choose(const MapQuestion& question) const
   if (session->explained().maps.empty())
     throw UsageError("the model was opened without maps", "maps", "open it for them");
   const MapWords& words = question.words;
-  if (words.methods.empty() && words.layers.empty() && words.heads.empty())
-    return session->explained().maps;
+  if (words.methods.empty() && words.layers.empty() && words.heads.empty()) return usual_maps;
   std::vector<MapChoice> maps = choose_maps(session->config(), words).maps;
   for (const MapChoice& choice : maps) {
     if (std::ranges::find(session->explained().maps, choice) != session->explained().maps.end())
@@ -382,6 +436,7 @@ std::vector<std::int64_t> Service::patch_layers() const {
 const std::vector<MapChoice>& Service::maps() const noexcept {
   return state_->session->explained().maps;
 }
+const std::vector<MapChoice>& Service::usual_maps() const noexcept { return state_->usual_maps; }
 std::vector<std::string> Service::notes() const { return state_->notes.all(); }
 
 std::int64_t Service::batch_size() const {

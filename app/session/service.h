@@ -9,6 +9,7 @@
 #include "model/config/config.h"
 #include "model/image/labels.h"
 
+#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -21,10 +22,11 @@
 
 namespace hydrascope::app {
 
-struct ServiceRequest : PicturesRequest {      ///< its words and its output play no part
-  std::optional<MapWords> maps = {};           ///< which maps can be asked for; nothing: none
-  bool embeds = false;                         ///< whether embeddings can be asked for
-  std::size_t most_waiting = 1024;             ///< questions that have no answer yet
+struct ServiceRequest : PicturesRequest {  ///< its words and its output play no part
+  std::optional<MapWords> maps = {};       ///< which maps can be asked for; nothing: none
+  bool all_methods = false;                ///< other methods' maps can be asked for, too, by name
+  bool embeds = false;                     ///< whether embeddings can be asked for
+  std::size_t most_waiting = 1024;         ///< questions that have no answer yet
   std::optional<std::int64_t> most_maps = {};  ///< of one question; nothing: as many as it asks for
   /// Is told of every batch, on the service's thread: pictures or views, and seconds of the model;
   /// may be empty.
@@ -41,6 +43,15 @@ struct MapQuestion {
   std::optional<std::int64_t> topk = {};  ///< as `visualize --topk`
 };
 
+/// The way of a question through its work. It waits, then it goes through the model, by layers or as several views,
+/// then its maps are made, by layers.
+struct WorkDone {
+  enum class Stage : std::int32_t { waiting, model, views, maps };
+  Stage stage = Stage::waiting;
+  std::int16_t done = 0;
+  std::int16_t all = 0;  ///< layers of the model, or views; 0: it is not known
+};
+
 struct Question {
   std::string name = {};            ///< what the records call the picture
   std::filesystem::path file = {};  ///< where the picture is, unless it is
@@ -54,6 +65,8 @@ struct Question {
   std::optional<std::chrono::steady_clock::time_point> deadline = {};
   /// Called on the service's threads, which it must not keep; may be empty.
   std::function<bool()> given_up = {};
+  /// The place in which the asker may read how far it is; may be null.
+  std::shared_ptr<std::atomic<WorkDone>> work = {};
 };
 
 /// Since the service was opened.
@@ -64,8 +77,8 @@ struct ServiceCounts {
   double model_seconds = 0;  ///< of the records
 };
 
-/// The way of the work at hand through layers: a batch's through the model, then a picture's through those that
-/// its maps are made of. 0 of 0 while there is none.
+/// The way of the work at hand through the model's layers: a batch's, then the way of a picture's maps. 0 of 0 while
+/// there is none.
 struct LayersDone {
   std::int32_t done = 0;
   std::int32_t all = 0;
@@ -99,8 +112,10 @@ class Service {
   [[nodiscard]] std::string transform() const;
   /// Those whose patches can be asked about, ascending.
   [[nodiscard]] std::vector<std::int64_t> patch_layers() const;
-  /// The maps that the service was opened for.
+  /// The maps that can be asked for, `usual_maps` first.
   [[nodiscard]] const std::vector<MapChoice>& maps() const noexcept;
+  /// The maps that come unless some are named.
+  [[nodiscard]] const std::vector<MapChoice>& usual_maps() const noexcept;
   /// The notes that the console was told so far, each once: of the model, and on the way of its answers.
   [[nodiscard]] std::vector<std::string> notes() const;
   /// Pictures of the model's own size that are classified together.

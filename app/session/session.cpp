@@ -338,7 +338,9 @@ void Session::explain(const PipelineResult& result, const Asking& asked, Answer&
     throw Error(ErrorCode::failed, source_->name + ", which sees small pictures, has no such map");
   answer.maps = explainer_->explain(result, chosen_classes(result, asked.classes, labels()), maps,
                                     asked.before_step);
-  for (InputMap& map : answer.maps) map.things = answer.record.things;
+  const ClassifyRecord& record = answer.record;
+  const bool are_found = !record.top.empty() && record.top.front().support;
+  for (InputMap& map : answer.maps) map.things = are_found ? record.top : record.things;
   MapRecord facts;
   static_cast<InputRecord&>(facts) = answer.record;
   for (const InputMap& map : answer.maps) answer.map_records.push_back(record_of(facts, map));

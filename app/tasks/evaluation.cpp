@@ -65,9 +65,6 @@ Evaluation::Evaluation(const ScoreRequest& wanted, const SetJobs& jobs, const La
   if (reference != nullptr) reference->hide_for_notes(progress_, share);
   if (faithfulness != nullptr) {
     faithfulness->on_looks([this](std::int64_t looks) { progress_.advance(looks); });
-    session.console().note("the model looks " + std::to_string(looks_) +
-                           " times at each picture, " +
-                           std::to_string(std::ssize(set.pictures) * looks_) + " times in all");
   }
   if (!wanted.save_logits.empty()) logits_.emplace(wanted.save_logits);
   errors_.emplace(wanted.save_errors);
@@ -109,11 +106,22 @@ void Evaluation::run_in_parts(std::size_t at_once) {
       others = logits_of(*reference_, std::span(set_.pictures).subspan(begin, results.size()));
     for (std::size_t i = 0; go_on && i < others.size(); ++i) {
       const PipelineResult& result = results[i];
+      if (faithfulness_ != nullptr && !result.error) foretell(result);
       go_on = faithfulness_ == nullptr || result.error.has_value() ||
               faithfulness_->add(result, set_.pictures[reported_].target, reported_);
       if (go_on) go_on = add(result, others[i]);
     }
   }
+}
+
+void Evaluation::foretell(const PipelineResult& result) {
+  if (std::exchange(is_foretold_, true)) return;
+  const std::int64_t all = std::ssize(set_.pictures) * looks_;
+  const double seconds = faithfulness_->seconds_of_look(result) * static_cast<double>(all);
+  if (stop_requested()) return;
+  progress_.hide();
+  session_.console().note(about(seconds) + " in all: the model looks " + std::to_string(looks_) +
+                          " times at each picture, " + std::to_string(all) + " times in all");
 }
 
 bool Evaluation::add(const PipelineResult& result, const at::Tensor& reference) {

@@ -128,6 +128,10 @@ std::int64_t FaithfulnessRun::looks_per_picture() const {
   return explain::num_looks(maps, size.height / patch * (size.width / patch), plan_.options);
 }
 
+double FaithfulnessRun::seconds_of_look(const PipelineResult& result) const {
+  return explain::seconds_of_look(session_.engine(), {.image = model_input(result)}, plan_.options);
+}
+
 std::vector<at::Tensor> FaithfulnessRun::make_maps(const PipelineResult& result,
                                                    std::int64_t class_index, std::size_t index) {
   const std::int64_t rows = result.model_size.height / plan_.options.patch_size;

@@ -43,6 +43,8 @@ class FaithfulnessRun {
 
   /// How often the model looks at a changed picture of the transform's size, for one picture.
   [[nodiscard]] std::int64_t looks_per_picture() const;
+  /// Measured seconds of such a look at a picture that was classified; 0 after a stop.
+  [[nodiscard]] double seconds_of_look(const PipelineResult& result) const;
   /// Is told of every batch of them.
   void on_looks(std::function<void(std::int64_t)> done) {
     plan_.options.on_looks = std::move(done);

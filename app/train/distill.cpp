@@ -260,11 +260,22 @@ void Distillation::say_forecast(const training::ConversionForecast& forecast) co
     if (forecast.is_fitted && stage >= training::Stage::finetune)
       stages += " at a rate of up to " + fixed(options.learning_rate, 5);
   }
+  const std::string minutes = shortest_number(request_.max_minutes);
+  if (forecast.stages.empty()) {
+    console_.note("note: `max_minutes` " + minutes + ": " + about(seconds_of_process()) +
+                  " went into start and checks, and no step of learning fits into the rest");
+    return;
+  }
   const std::string costs =
       "a step takes " + fixed(forecast.costs.of_step(forecast.stages.front()), 2) +
       " s, a look at the held-out pictures " + fixed(forecast.costs.look, 1) + " s";
   if (forecast.is_fitted) {
-    console_.note("fitted to " + shortest_number(request_.max_minutes) + " minutes: " + stages);
+    const std::string short_of = forecast.left_out == 0
+                                     ? ""
+                                     : ", too few for all stages after " +
+                                           about(seconds_of_process()) + " of start and checks";
+    console_.note((short_of.empty() ? "" : "note: ") + ("fitted to " + minutes) + " minutes" +
+                  short_of + ": " + stages);
     console_.detail(costs);
   } else if (limit > 0 && all > limit) {
     console_.note("note: " + about(all) + " in all, which `max_minutes` cuts off: " + stages);

@@ -147,9 +147,11 @@ ShownMap shown_map(const InputMap& map, const FigureOptions& options) {
   shown.quantity = quantity(map);
   shown.choice = map.choice;
   shown.placement = map.placement;
+  // The looks at a thing alone are surer than the answer, whose probability the caption has.
   for (const Prediction& thing : map.things)
-    shown.marks.push_back(
-        {placement_of(*thing.box, map.placement), caption(thing, options.label_type)});
+    shown.marks.push_back({placement_of(*thing.box, map.placement),
+                           thing.support ? caption(thing, options.label_type)
+                                         : label_text(thing, options.label_type)});
   if (map.things.empty() && map.of_class.box)
     shown.marks.push_back({map.placement, shown.caption.front()});
   return shown;

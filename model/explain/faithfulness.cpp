@@ -59,6 +59,13 @@ class VariantRun {
              const FaithfulnessOptions& options)
       : model_(model), picture_(picture), options_(options) {}
 
+  [[nodiscard]] std::int64_t most_in_a_batch() const {
+    if (options_.batch_size > 0) return options_.batch_size;
+    constexpr std::int64_t kMost = 256;
+    const std::int64_t tokens = model_.num_tokens(picture_.image.size(1), picture_.image.size(2));
+    return std::clamp<std::int64_t>(model_.enough_tokens() / tokens, 1, kMost);
+  }
+
   /// Calls done(variant, class's probability, whether the label is best, seconds) for each; false
   /// when stopped.
   template <class Done>
@@ -89,13 +96,6 @@ class VariantRun {
     Clock::time_point begin;
     inference::PendingBatch outputs;
   };
-
-  [[nodiscard]] std::int64_t most_in_a_batch() const {
-    if (options_.batch_size > 0) return options_.batch_size;
-    constexpr std::int64_t kMost = 256;
-    const std::int64_t tokens = model_.num_tokens(picture_.image.size(1), picture_.image.size(2));
-    return std::clamp<std::int64_t>(model_.enough_tokens() / tokens, 1, kMost);
-  }
 
   void start(std::span<const Variant> variants) {
     const Clock::time_point begin = Clock::now();
@@ -195,6 +195,23 @@ std::int64_t num_looks(std::int64_t maps, std::int64_t patches,
     looks += maps * (std::ssize(counts) - shared) + shared;
   }
   return looks;
+}
+
+double seconds_of_look(inference::Engine& model, const WatchedPicture& picture,
+                       const FaithfulnessOptions& options) {
+  const at::NoGradGuard no_grad;
+  FaithfulnessOptions silent = options;
+  silent.on_looks = {};
+  VariantRun run(model, picture, silent);
+  const auto count = static_cast<std::size_t>(run.most_in_a_batch());
+  const std::vector<Variant> variants(count, {&picture.image, nullptr, nullptr, 0, 0, 0});
+  double seconds = 0;
+  // The first batch allocates, which is little beside a long one.
+  constexpr double kLong = 0.5;
+  for (int batch = 0; batch < 2 && seconds * static_cast<double>(count) < kLong; ++batch)
+    if (!run.run(variants, [&](const Variant&, double, bool, double its) { seconds = its; }))
+      return 0;
+  return seconds;
 }
 
 double area_under(std::span<const double> curve) {

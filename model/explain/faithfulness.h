@@ -59,6 +59,11 @@ struct WatchedPicture {
   std::int64_t label = 0;        ///< the right class of positive and negative
 };
 
+/// Measured seconds of a look at such a picture, in a batch as `score_maps` shows them; 0 after a stop. Throws
+/// Error(out_of_memory).
+double seconds_of_look(inference::Engine& model, const WatchedPicture& picture,
+                       const FaithfulnessOptions& options);
+
 struct FaithfulnessScore {
   double area = 0;
   double seconds = 0;  ///< the model's time without the end points, which all maps share

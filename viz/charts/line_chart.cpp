@@ -28,6 +28,19 @@ constexpr double kBottom = 42;
 constexpr double kLabelRow = 14;
 constexpr double kLetter = 7.4;  ///< as wide as most letters of 12 pixels
 
+/// The first `letters` bytes of a name, with an ellipsis where it has more.
+std::string shortened(std::string_view name, std::size_t letters) {
+  const std::string text = page::valid_text(name);
+  if (text.size() <= letters) return text;
+  std::size_t end = letters > 0 ? letters - 1 : 0;
+  while (end < text.size() && (static_cast<unsigned char>(text[end]) & 0xC0U) == 0x80U) --end;
+  return text.substr(0, end) + "\u2026";
+}
+
+std::size_t letters_in(double pixels) {
+  return static_cast<std::size_t>(std::max(0.0, std::round(pixels / kLetter)));
+}
+
 /// The range of a coordinate, a little wider than what lies in it.
 class Extent {
  public:
@@ -154,14 +167,25 @@ class Drawing {
     }
     std::ranges::stable_sort(bars, std::greater{}, &Bar::value);
     const double longest = bars.empty() ? 1 : std::max(bars.front().value, 1e-300);
-    constexpr double kShareOfWidth = 0.6;  // the notes have the rest
+    const double room = chart_.width - 2 * kRight;
+    // A bar and its note share the row, whatever the notes say.
+    constexpr double kMostOfRoom = 0.6;
+    constexpr double kLeastOfRoom = 0.2;
+    constexpr double kGap = 6;
+    double of_bars = kMostOfRoom * room;
+    for (const auto& [line, value] : bars) {
+      if (line->notes.empty() || value <= 0) continue;
+      const double note = kGap + kLetter * static_cast<double>(line->notes.front().size());
+      of_bars = std::min(of_bars, (room - note) * longest / value);
+    }
+    of_bars = std::max(of_bars, kLeastOfRoom * room);
     double y = kTop;
     for (const auto& [line, value] : bars) {
-      text(kRight, y + 10, "start", line->name);
-      const double width = kShareOfWidth * (chart_.width - 2 * kRight) * value / longest;
+      text(kRight, y + 10, "start", shortened(line->name, letters_in(room)));
+      const double width = of_bars * value / longest;
       out_ << "<rect x=\"" << kRight << "\" y=\"" << y + 15 << "\" width=\"" << width
            << "\" height=\"12\" fill=\"" << kColors.front() << "\"/>\n";
-      if (!line->notes.empty()) text(kRight + width + 6, y + 25, "start", line->notes.front());
+      if (!line->notes.empty()) text(kRight + width + kGap, y + 25, "start", line->notes.front());
       y += kBarRow;
     }
   }
@@ -173,11 +197,15 @@ class Drawing {
       along = {};
       for (const auto& [value, text] : chart_.x_marks) along.ticks.push_back({value, text});
     }
+    double free = 0;  // of labels, from there on
     for (const Tick& tick : along.ticks) {
       const double x = x_.at(tick.value);
       out_ << "<line x1=\"" << x << "\" x2=\"" << x << "\" y1=\"" << y_.begin << "\" y2=\""
            << y_.begin + 4 << "\" stroke=\"#999\"/>";
+      const double half = kLetter * static_cast<double>(tick.text.size()) / 2;
+      if (x - half < free) continue;
       text(x, y_.begin + 16, "middle", tick.text);
+      free = x + half;
     }
     const Ticks up = y_.ticks(6);
     for (const Tick& tick : up.ticks) {
@@ -188,12 +216,17 @@ class Drawing {
     }
     const std::string x_factor = along.factor().empty() ? "" : " (" + along.factor() + ")";
     const std::string y_factor = up.factor().empty() ? "" : " (" + up.factor() + ")";
-    text(middle, y_.begin + 33, "middle", chart_.x_title + x_factor);
+    const std::string scale = chart_.logarithmic ? "logarithmic" : "";
+    const auto with_scale = [&](const std::string& title) {
+      return title + (title.empty() || scale.empty() ? "" : ", ") + scale;
+    };
+    text(middle, y_.begin + 33, "middle", with_scale(chart_.x_title) + x_factor);
     const double y = (y_.begin + y_.end) / 2;
     out_ << "<text x=\"14\" y=\"" << y << "\" text-anchor=\"middle\" transform=\"rotate(-90 14 "
-         << y << ")\">" << page::escaped(chart_.y_title + y_factor) << "</text>\n<rect x=\""
-         << x_.begin << "\" y=\"" << y_.end << "\" width=\"" << x_.end - x_.begin << "\" height=\""
-         << y_.begin - y_.end << "\" fill=\"none\" stroke=\"#999\"/>\n";
+         << y << ")\">" << page::escaped(with_scale(chart_.y_title) + y_factor)
+         << "</text>\n<rect x=\"" << x_.begin << "\" y=\"" << y_.end << "\" width=\""
+         << x_.end - x_.begin << "\" height=\"" << y_.begin - y_.end
+         << "\" fill=\"none\" stroke=\"#999\"/>\n";
   }
 
   void draw(const ChartLine& line, std::string_view color, int width, bool dots) {
@@ -241,14 +274,10 @@ class Drawing {
     for (std::size_t i = labels_.size(); i-- > 0; lowest -= row)
       labels_[i].y = std::min(labels_[i].y, lowest);
     for (const Label& label : labels_) {
-      const auto letters = static_cast<std::size_t>(std::round((right_ - kSwatch) / kLetter));
-      const std::string name = page::valid_text(label.name);
-      std::size_t end = name.size() <= letters ? name.size() : letters - 1;
-      while (end < name.size() && (static_cast<unsigned char>(name[end]) & 0xC0U) == 0x80U) --end;
       out_ << "<rect x=\"" << x_.end + 5 << "\" y=\"" << label.y - 2
            << "\" width=\"10\" height=\"4\" fill=\"" << label.color << "\"/>";
       text(x_.end + kSwatch, label.y + 4, "start",
-           name.substr(0, end) + (end < name.size() ? "\u2026" : ""));
+           shortened(label.name, letters_in(right_ - kSwatch)));
     }
   }
 

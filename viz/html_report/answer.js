@@ -11,8 +11,8 @@ function floatsOf(base64) {
 }
 
 /** What the whole page has in common: page_data.cpp. */
-function readSettings() {
-  const settings = JSON.parse(document.getElementById('settings').textContent);
+function readSettings(page = document) {
+  const settings = JSON.parse(page.getElementById('settings').textContent);
   const colormaps = settings.colormaps.map(table => ({...table, colors: bytesOf(table.colors)}));
   return {...settings, colormaps};
 }
@@ -22,11 +22,14 @@ function recordsOf(answer) {
   return [answer, answer.against].filter(record => record?.maps?.length);
 }
 
-/** The places of the classes, the first uppermost; after closer looks the things that these found. */
+/**
+ * The places of the classes, the first uppermost; after closer looks the things that these found. The looks at a
+ * thing alone are surer than the answer, whose probabilities are the list's: such a box has none.
+ */
 function boxesOf({width, height, top, things}) {
   return (things ?? top).filter(each => each.box).map(({box, ...each}) => ({
     left: box.left / width, top: box.top / height, width: box.width / width, height: box.height / height,
-    label: classText(each, each.prob)})).reverse();
+    entry: each, label: classText(each, things ? undefined : each.prob)})).reverse();
 }
 
 /** The position of a value in a list, where it is added if nothing there is the same. */

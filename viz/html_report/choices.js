@@ -183,6 +183,7 @@ class ViewControls {
     this.look = settings.look;
     this.split = settings.split;
     this.view = null;
+    this.methods = [];  // that can be asked for beside those of the maps at hand
     this.maps = new MapChoices(this.form, (aspect, value) => {
       this.wanted[aspect] = value;
       onChange();
@@ -207,11 +208,16 @@ class ViewControls {
     button('save-map', () => this.view.saveNumbers());
   }
 
-  /** Shows what is chosen in a PictureView, and offers what can be chosen there. */
+  /** Shows what is chosen in a PictureView, beside its picture, and offers what can be chosen there. */
   show(view) {
     this.view = view;
+    const about = view.panes[0].figure.closest('article').querySelector('.about');
+    if (this.form.parentElement !== about) about.insertBefore(this.form, about.querySelector('.command'));
     const {classes, models} = view.picture;
     const {aspects} = choose(view.maps(), this.wanted);
+    const {method} = aspects;
+    method.values = distinct([...method.values, ...this.methods]);
+    if (this.methods.includes(this.wanted.method)) method.value = this.wanted.method;
     this.maps.show(aspects, classes.map((each, i) => classText(each, models[0].probabilities[i])));
     const shown = view.show(this.wanted, this.look, this.split);
     this.strip.show(view.panes[0], this.look);

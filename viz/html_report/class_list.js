@@ -31,6 +31,9 @@ class ClassList {
     const label = element('span', 'label', entry.label || `class ${entry.index}`);
     label.dir = 'auto';
     const parts = [label, element('span', 'value', percent(entry.prob)), barOf(entry.prob)];
+    if (entry.support !== undefined) {
+      parts.push(element('span', 'beside', `${percent(entry.support)} in the view beside it`));
+    }
     if (!canChoose(entry)) return element('li', 'row', ...parts);
     const button = element('button', 'row', ...parts);
     button.type = 'button';
@@ -39,8 +42,12 @@ class ClassList {
     return element('li', '', button);
   }
 
-  remarksOf({width, height, model_size: [rows, columns], note, notes}) {
-    return [`${height}x${width} \u2192 ${rows}x${columns} (HxW)`, note, ...notes ?? []]
+  remarksOf({width, height, model_size: [rows, columns], num_views, views, top, note, notes}) {
+    const areTiles = views === 'tiles' || views === 'pyramid';
+    const alone = areTiles && top[0] && top[0].support === undefined ?
+        'seen by one view alone: no two that overlap agree on a class' : '';
+    const count = areTiles && num_views > 1 ? `${num_views} of ` : '';
+    return [alone, `${height}x${width} \u2192 ${count}${rows}x${columns} (HxW)`, note, ...notes ?? []]
         .filter(Boolean).map(text => element('p', 'note', text));
   }
 

@@ -9,7 +9,8 @@ class HeatPane {
    * `settings`: page_data.cpp.
    * `on`: what is called with what a person does here: point(place {x, y} or null, "where it is no
    * cell"), area({left, top, right, bottom} or null) and split(share), all places of 0 to 1; where
-   * there is one, pick({row, column}) is called for a cell that is clicked, or entered.
+   * there is one, pick({row, column}) is called for a cell that is clicked, or entered, and
+   * choose(entry) for the class of a box.
    */
   constructor(host, picture, model, settings, on) {
     Object.assign(this, {picture, model, settings, on, ...model.maps[0].axes});
@@ -55,11 +56,15 @@ class HeatPane {
   }
 
   /** Edges are shares of the picture's. */
-  markOf({left, top, width, height, label}) {
+  markOf({left, top, width, height, label, entry}) {
     const mark = document.createElement('div');
     mark.className = 'box';
-    const name = document.createElement('span');
+    const name = document.createElement(this.on.choose ? 'button' : 'span');
     name.textContent = label;
+    if (this.on.choose) {
+      name.type = 'button';
+      name.addEventListener('click', () => this.on.choose(entry));
+    }
     mark.append(name);
     for (const [key, share] of Object.entries({left, top, width, height})) mark.style[key] = `${100 * share}%`;
     return mark;
@@ -79,6 +84,11 @@ class HeatPane {
     });
     surface.addEventListener('pointerup', event => {
       if (this.isDragging && event.button === 0 && !this.area) this.on.pick?.(this.anchor);
+    });
+    // Without patches to pick, a click in a box is one on its class.
+    surface.addEventListener('click', event => {
+      const box = this.on.pick ? undefined : this.boxAt(event);
+      if (box) this.on.choose?.(box.entry);
     });
     for (const end of ['pointerup', 'pointercancel']) {
       surface.addEventListener(end, () => { this.isDragging = false; });
@@ -245,6 +255,15 @@ class HeatPane {
       row: this.vertical.cellNear(0.5), column: this.horizontal.cellNear(0.5)};
   }
 
+  /** The smallest box under a pointer. */
+  boxAt({clientX, clientY}) {
+    const frame = this.surface.getBoundingClientRect();
+    const [x, y] = [(clientX - frame.left) / frame.width, (clientY - frame.top) / frame.height];
+    return this.picture.boxes
+        .filter(({left, top, width, height}) => x >= left && x < left + width && y >= top && y < top + height)
+        .sort((a, b) => a.width * a.height - b.width * b.height)[0];
+  }
+
   /** Tells where a cell of this pane is. */
   pointAt({row, column}) {
     const {horizontal, vertical} = this;
@@ -348,7 +367,9 @@ class HeatPane {
   }
 
   hint() {
-    const pick = this.on.pick ? 'Click: what a patch attends to, Escape: back. ' : '';
+    const pick = this.on.pick                                   ? 'Click: what a patch attends to, Escape: back. ' :
+        this.on.choose && this.picture.boxes.length > 0 ? 'Click a box: its class. ' :
+                                                                  '';
     return `Point at a patch: its share. ${pick}Drag: the sum of an area. ` +
         'Keys: arrows, with shift an area, + and \u2212 zoom.';
   }

@@ -17,9 +17,9 @@ class LayerStrip {
     for (const {map, figure} of this.entries) {
       figure.classList.toggle('chosen', map === pane.map);
       const {element} = this;
-      const {offsetLeft: left, offsetWidth: width} = figure;
-      if (map === pane.map && (left < element.scrollLeft || left + width > element.scrollLeft + element.clientWidth)) {
-        element.scrollLeft = left + (width - element.clientWidth) / 2;
+      const {offsetTop: top, offsetHeight: height} = figure;
+      if (map === pane.map && (top < element.scrollTop || top + height > element.scrollTop + element.clientHeight)) {
+        element.scrollTop = top + (height - element.clientHeight) / 2;
       }
     }
   }
@@ -44,6 +44,7 @@ class LayerStrip {
   }
 
   async draw({image, settings}, look) {
+    const kFiner = 3;
     const entries = this.entries;
     await image.decode().catch(() => {});
     for (const {map, figure} of entries) {
@@ -51,16 +52,18 @@ class LayerStrip {
       const heat = document.createElement('canvas');
       const canvas = figure.querySelector('canvas');
       const {width, height} = canvas;
-      [heat.width, heat.height] = [width, height];
+      // A fine map has more cells than the strip has pixels: each of these is a mean.
+      [heat.width, heat.height] = [kFiner * width, kFiner * height];
       const {vertical, horizontal} = map.axes;
-      const painter = new HeatPainter(vertical, horizontal, width, height, settings.unseenBrightness);
+      const painter = new HeatPainter(vertical, horizontal, heat.width, heat.height, settings.unseenBrightness);
       map.values ??= map.read();
       painter.paint(heat.getContext('2d'), heatOf(map.values, map, look, this.settings), {...look, mass: 0});
       const context = canvas.getContext('2d');
       if (look.grey) context.filter = 'grayscale(1)';
       context.drawImage(image, 0, 0, width, height);
       context.filter = 'none';
-      context.drawImage(heat, 0, 0);
+      context.imageSmoothingQuality = 'high';
+      context.drawImage(heat, 0, 0, width, height);
       await new Promise(done => setTimeout(done));  // what a person does comes first
     }
   }

@@ -29,12 +29,14 @@ function open(chosen) {
     const {answer, picture} = read;
     const {element} = source.pictures[number];
     const positionOf = entry => picture.classes.findIndex(({index}) => index === entry.index);
-    view = new PictureView(element.querySelector('.views'), picture, settings, controls.onSplit);
+    const explain = entry => {
+      if (positionOf(entry) < 0) return;
+      controls.wanted.class = positionOf(entry);
+      refresh();
+    };
+    view = new PictureView(element.querySelector('.views'), picture, settings, controls.onSplit, explain);
     classes = new ClassList(
-        element.querySelector('.about'), answer, settings.models, entry => positionOf(entry) >= 0, entry => {
-          controls.wanted.class = positionOf(entry);
-          refresh();
-        });
+        element.querySelector('.classes'), answer, settings.models, entry => positionOf(entry) >= 0, explain);
     element.classList.add('open');
   }
   gallery.mark(number);

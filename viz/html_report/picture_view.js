@@ -3,15 +3,16 @@
 class PictureView {
   /**
    * `picture` as `pictureOf` makes it; `settings`: page_data.cpp.
-   * `onSplit(share)` is told of a split that was moved, `onPick(cell, model)` of a cell that was
-   * clicked, where it is given.
+   * `onSplit(share)` is told of a split that was moved, `onChoose(entry)` of a class whose box was
+   * clicked, `onPick(cell, model)` of a cell that was clicked, where it is given.
    */
-  constructor(host, picture, settings, onSplit, onPick) {
+  constructor(host, picture, settings, onSplit, onChoose, onPick) {
     this.picture = picture;
     const on = {
       point: place => this.panes.forEach(pane => pane.mark(place)),
       area: area => this.panes.forEach(pane => pane.markArea(area)),
       split: onSplit,
+      choose: onChoose,
     };
     this.panes = picture.models.map((model, number) => {
       const pick = onPick && (cell => onPick(cell, number));

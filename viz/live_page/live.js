@@ -1,7 +1,7 @@
 // The page of a server: a picture is sent to it, and what comes back is shown in the same views as a
 // report's. Maps of other classes and rows of patches are asked for when somebody wants to see them.
 
-const settings = readSettings();
+let settings = readSettings();
 const article = document.querySelector('article');
 const original = article.querySelector('.original img');
 const form = document.getElementById('drop');
@@ -23,17 +23,28 @@ function say(status, message = '') {
   document.getElementById('message').textContent = message;
 }
 
-/** The server's JSON; a busy server is asked again. Throws with its message. */
-async function ask(query, body) {
+function durationText(seconds) {
+  return seconds < 1 ? `${Math.round(1000 * seconds)} ms` : `${seconds.toFixed(1)} s`;
+}
+
+/**
+ * The server's JSON; a busy server is asked again. Throws with its message. `query`: words, of which one may be a list;
+ * `work` names the question for `workOf`, `signal` gives it up.
+ */
+async function ask(query, body, {work, signal} = {}) {
   const kTries = 8;
-  if (settings.models.length > 1 && !('patch' in query)) query = {...query, against: 1};
+  const words = {...query, ...settings.query};
+  if (settings.models.length > 1 && !('patch' in query)) words.against = 1;
+  if (work) words.progress = work;
+  const pairs = Object.entries(words).flatMap(([key, value]) => [value].flat().map(one => [key, one]));
   for (let left = kTries;; --left) {
-    const response = await fetch(`v1/explain?${new URLSearchParams(query)}`, {
-      method: 'POST', body,
+    const response = await fetch(`v1/explain?${new URLSearchParams(pairs)}`, {
+      method: 'POST', body, signal,
       headers: {'Accept': 'application/json', 'Content-Type': 'application/octet-stream'}});
     if (response.status === 503 && left > 1) {
       const seconds = Number(response.headers.get('Retry-After')) || 1;
       await new Promise(done => setTimeout(done, 1000 * seconds));
+      signal?.throwIfAborted();
       continue;
     }
     const text = await response.text();
@@ -48,33 +59,41 @@ async function ask(query, body) {
   }
 }
 
-/** The layers that the server's work at hand has been through, and all of them: {done, all}, 0 of 0 where it says none. */
-async function layersOfWork() {
-  const valueOf = (text, name) => Number(text.match(new RegExp(`^${name} (\\d+)$`, 'm'))?.[1] ?? 0);
-  const text = await fetch('metrics').then(response => response.text()).catch(() => '');
-  return {done: valueOf(text, 'hydrascope_work_layers_done'), all: valueOf(text, 'hydrascope_work_layers')};
+/** A name for a question that nobody else has; crypto.randomUUID is not everywhere. */
+function nameOfWork() {
+  return [...crypto.getRandomValues(new Uint8Array(16))].map(byte => byte.toString(16).padStart(2, '0')).join('');
+}
+
+/** How far the server is with a question: {stage, done, all, before}; nothing where it does not say. */
+async function workOf(work) {
+  return fetch(`v1/progress/${work}`).then(response => response.ok ? response.json() : null).catch(() => null);
+}
+
+function workText({stage, done, all, before}) {
+  if (stage === 'waiting') return before > 0 ? `waiting for ${before} other question${before > 1 ? 's' : ''}, ` : '';
+  const words = {model: 'layer', views: 'view', maps: 'maps, layer'};
+  return all > 0 && words[stage] ? `${words[stage]} ${done} of ${all}, ` : '';
 }
 
 /**
- * Says how long the server is at work, at which layer it is, and how long the last picture took; stops by what
+ * Says how long a question has been at work, and how far it is, and how long the last picture took; stops by what
  * it returns.
  */
-function watch(what) {
+function watch(what, work) {
   const kMilliseconds = 200;
   const kTicksOfAQuestion = 3;
-  let layers = {done: 0, all: 0};
+  let found = null;
   let ticks = 0;
   clearInterval(watching);
   const bar = document.getElementById('progress');
   const begin = performance.now();
   const tick = () => {
     const seconds = (performance.now() - begin) / 1000;
-    if (tookSeconds > 0) bar.value = Math.min(seconds / tookSeconds, 1);
-    else if (layers.all > 0) bar.value = layers.done / layers.all;
+    if (found?.all > 0) bar.value = found.done / found.all;
     if (seconds < 1) return;
-    if (ticks++ % kTicksOfAQuestion === 0) layersOfWork().then(found => { layers = found; });
-    const place = layers.all > 0 ? `layer ${layers.done} of ${layers.all}, ` : '';
-    const last = tookSeconds > 0 ? `, the last picture took ${tookSeconds.toFixed(1)} s` : '';
+    if (ticks++ % kTicksOfAQuestion === 0) workOf(work).then(more => { found = more; });
+    const place = found ? workText(found) : '';
+    const last = tookSeconds > 0 ? `, the last picture took ${durationText(tookSeconds)}` : '';
     document.getElementById('status').value = `${what}: ${place}${Math.floor(seconds)} s${last}`;
   };
   say(what);
@@ -89,11 +108,83 @@ function watch(what) {
   };
 }
 
+// A map that somebody waits for comes before those that come by themselves, which are given up meanwhile.
+
+let inFront = 0;        // questions that somebody waits for
+let atBack = null;      // what comes by itself: gives it up
+let isWhole = false;    // it has come
+const more = {classes: new Set(), methods: new Set()};  // that were asked for beside the usual ones
+
+/** Throws what the question throws. */
+async function askInFront(what, query) {
+  const work = nameOfWork();
+  ++inFront;
+  article.ariaBusy = 'true';
+  atBack?.abort();
+  const stop = watch(what, work);
+  try {
+    return await ask(query, file.body, {work});
+  } finally {
+    stop();
+    --inFront;
+  }
+}
+
+/** All layers of the best classes and of those that were asked for. */
+async function askRest() {
+  if (!answer || isWhole || inFront > 0 || atBack) return;
+  const mine = number;
+  const {name, body} = file;
+  const what = `${name}, other layers and classes`;
+  const query = {name, topk: 3};
+  if (more.classes.size > 0) query.class = [...more.classes].map(index => `index:${index}`);
+  if (more.methods.size > 0) Object.assign(query, {method: [...settings.usual, ...more.methods].join(','), layer: 'all'});
+  const work = nameOfWork();
+  const {signal} = atBack = new AbortController();
+  const stop = watch(what, work);
+  try {
+    const json = await ask(query, body, {work, signal});
+    if (mine !== number) return;
+    isWhole = true;
+    takeAnswer(json);
+    const seconds = stop();
+    say(`${name}: ${durationText(seconds)}`, notes());
+    tookSeconds = seconds;
+    article.ariaBusy = 'false';
+  } catch (error) {
+    if (mine === number && !signal.aborted) {
+      say('', `${what}: ${error.message}`);
+      article.ariaBusy = 'false';
+    }
+  } finally {
+    stop();
+    if (atBack?.signal === signal) atBack = null;
+  }
+}
+
+/** Goes on with the rest once nobody waits any more. */
+function goOn() {
+  if (inFront > 0) return;
+  atBack = null;
+  if (isWhole) article.ariaBusy = 'false';
+  askRest();
+}
+
+function notes() {
+  const {image, type} = file;
+  return [
+    image.width > 0 ? '' : `this browser cannot show ${type || 'such a picture'}; the maps lie on grey`,
+    answer.against?.error?.message].filter(Boolean).join('. ');
+}
+
 // The shown parts of an answer.
 
 function refresh() {
   if (!picture) return;
+  controls.methods = settings.methods;
   controls.show(view);
+  const {method} = controls.wanted;
+  if (settings.methods.includes(method) && view.maps().every(map => map.method !== method)) askMethod(method);
   classes.mark(view.shownClass()?.index);
   showPicked();
   find('.command pre').textContent = command();
@@ -107,7 +198,7 @@ function present() {
   picture = pictureOf(answer, file.name, {url, width: size.width, height: size.height}, settings.models);
   view?.close();
   view = new PictureView(
-      find('.views'), picture, settings, controls.onSplit,
+      find('.views'), picture, settings, controls.onSplit, explainClass,
       settings.patches.some(layers => layers.length > 0) ? pick : undefined);
   article.classList.add('open');
   controls.form.hidden = find('.command').hidden = false;
@@ -124,32 +215,84 @@ function close() {
   find('.classes').replaceChildren();
 }
 
+/** `record` with the maps of `other` that it lacks. */
+function withMaps(record, other) {
+  const keyOf = map => [map.method, map.of_class ? map.class.index : '', map.layer, map.head ?? 'mean'].join();
+  const known = new Set(record.maps.map(keyOf));
+  return {...record, maps: [...record.maps, ...other.maps.filter(map => !known.has(keyOf(map)))]};
+}
+
+/** Takes what was asked for beside what is there; nothing of an earlier picture. */
+function add(json) {
+  const {against} = answer;
+  answer = withMaps(answer, json);
+  answer.against = against?.maps && json.against?.maps ? withMaps(against, json.against) : against;
+  present();
+}
+
+/** The map that is shown, of another class or method: what somebody waits for is one map. */
+function shownQuery() {
+  const {method, layer, head} = view.panes[0].map.patch ? firstWanted(picture.models[0].maps) : view.panes[0].map;
+  return {name: file.name, method, layer, head};
+}
+
+const indexed = index => `index:${index}`;
+
 /** A class that has no maps yet is asked for. */
 async function explainClass({index, label}) {
   const position = () => picture.classes.findIndex(each => each.index === index);
+  unpick();
   if (position() < 0) {
     const mine = number;
-    const stop = watch(`maps of ${label || `class ${index}`}`);
     try {
-      const more = await ask({name: file.name, class: `index:${index}`}, file.body);
+      const kMost = 16;  // as many as the server makes maps of at a time, and the best ones
+      if (more.classes.size === kMost) more.classes.delete([...more.classes][0]);
+      more.classes.add(index);
+      isWhole = false;
+      const json = await askInFront(`map of ${label || `class ${index}`}`, {...shownQuery(), class: indexed(index)});
       if (mine !== number) return;
-      const withMore = (record, other) =>
-          ({...record, maps: [...record.maps, ...other.maps.filter(map => map.of_class)]});
-      answer = {...withMore(answer, more), against: answer.against?.maps && more.against?.maps ?
-        withMore(answer.against, more.against) : answer.against};
+      add(json);
       say('');
     } catch (error) {
-      if (mine === number) say('', error.message);
+      more.classes.delete(index);
+      if (mine !== number) return;
+      refresh();
+      say('', error.message);
       return;
     } finally {
-      stop();
+      if (mine === number) goOn();
     }
-    present();
   }
   if (position() < 0) return;  // all maps are the same for all classes
-  unpick();
   controls.wanted.class = position();
   refresh();
+}
+
+/** Maps by another method are asked for. */
+async function askMethod(method) {
+  if (more.methods.has(method)) return;  // on their way
+  const mine = number;
+  const before = view.panes[0].map.method;
+  const {layer, ...query} = shownQuery();
+  const shown = view.shownClass();
+  more.methods.add(method);
+  isWhole = false;
+  try {
+    const json = await askInFront(`map by ${method}`, {
+      ...query, method, layer, head: 'mean', ...shown ? {class: indexed(shown.index)} : {topk: 1}});
+    if (mine !== number) return;
+    add(json);
+    say('');
+    refresh();
+  } catch (error) {
+    if (mine !== number) return;
+    more.methods.delete(method);
+    controls.wanted.method = before;
+    refresh();
+    say('', error.message);
+  } finally {
+    if (mine === number) goOn();
+  }
 }
 
 /** The map that is shown, for a shell. */
@@ -160,6 +303,7 @@ function command() {
   if (map.class !== null) words.class = `index:${picture.classes[map.class].index}`;
   if (picked?.model > 0) words.against = 1;
   if (!map.patch) words.format = 'png';
+  Object.assign(words, settings.query);
   const quoted = text => `'${text.replaceAll("'", "'\\''")}'`;
   const url = new URL(`v1/explain?${new URLSearchParams(words)}`, location.href);
   return `curl --data-binary @${quoted(file.name)} \\\n  ${quoted(decodeURIComponent(url))}` +
@@ -175,18 +319,28 @@ function methodOf({row, column}) {
 /** What the picked patch attends to, beside its model's maps; each layer is asked for when it is shown. */
 function addRows() {
   const {model, row, column, axes} = picked;
-  const {body} = file;
   const query = {patch: `${row},${column}`};
   if (model > 0) query.against = 1;
+  const rows = picked.rows ??= new Map();  // by layer: asked for once
+  const askRow = async layer => {
+    try {
+      const {patch} = await askInFront(methodOf({row, column}), {...query, layer});
+      say('');
+      return floatsOf(patch.values);
+    } catch (error) {
+      say('', error.message);
+      return new Float32Array(axes.vertical.cells * axes.horizontal.cells).fill(NaN);
+    } finally {
+      goOn();
+    }
+  };
   picture.models[model].maps.push(...settings.patches[model].map(layer => ({
     method: methodOf(picked), class: null, layer, head: 'mean', signed: false, quantity: 'weight',
     patch: query.patch, axes,
-    read: () => ask({...query, layer}, body)
-        .then(({patch}) => floatsOf(patch.values))
-        .catch(error => {
-          say('', error.message);
-          return new Float32Array(axes.vertical.cells * axes.horizontal.cells).fill(NaN);
-        })})));
+    read: () => {
+      if (!rows.has(layer)) rows.set(layer, askRow(layer));
+      return rows.get(layer);
+    }})));
 }
 
 function removeRows() {
@@ -245,47 +399,35 @@ async function imageOf(body, type) {
   }
 }
 
+/** Takes an answer in the place of what is shown. */
+function takeAnswer(json) {
+  if (recordsOf(json).length === 0) throw new Error('the server has no map of this picture');
+  const isFirst = answer === null;
+  const shown = view?.shownClass()?.index;
+  answer = json;
+  if (isFirst && !controls.view) {
+    controls.wanted = firstWanted(pictureOf(json, file.name, file.image, settings.models).models[0].maps);
+  }
+  present();
+  // The first class unless another one has been chosen meanwhile.
+  controls.wanted.class = Math.max(picture.classes.findIndex(each => each.index === shown), 0);
+  refresh();
+}
+
 /** Asks for all that is shown of a picture: one map first, as those of all layers may take many times as long. */
 async function explain(mine) {
-  const {name, body, type, image} = file;
-  const notes = () => [
-    image.width > 0 ? '' : `this browser cannot show ${type || 'such a picture'}; the maps lie on grey`,
-    answer.against?.error?.message].filter(Boolean).join('. ');
-  const take = (json, isFirst) => {
-    if (recordsOf(json).length === 0) throw new Error('the server has no map of this picture');
-    const shown = view?.shownClass()?.index;
-    answer = json;
-    if (isFirst && !controls.view) {
-      controls.wanted = firstWanted(pictureOf(json, name, image, settings.models).models[0].maps);
-    }
-    present();
-    // The first class unless another one has been chosen meanwhile.
-    controls.wanted.class = Math.max(picture.classes.findIndex(each => each.index === shown), 0);
-    refresh();
-  };
-  let what = name;
-  let stop = watch(what);
+  const {name} = file;
+  isWhole = false;
   try {
-    if (settings.first) {
-      const json = await ask({name, ...settings.first}, body);
-      if (mine !== number) return;
-      take(json, true);
-      stop();
-      what = `${name}, other layers and classes`;
-      stop = watch(what);
-    }
-    const json = await ask({name, topk: 3}, body);
+    const json = await askInFront(name, {name, ...settings.first ?? {topk: 1}});
     if (mine !== number) return;
-    take(json, !settings.first);
-    tookSeconds = stop();
-    say(`${name}: ${Math.round(1000 * tookSeconds)} ms`, notes());
+    takeAnswer(json);
+    goOn();
   } catch (error) {
     if (mine !== number) return;
-    if (!answer) clear();
-    say('', `${what}: ${error.message}`);
-  } finally {
-    stop();
-    if (mine === number) article.ariaBusy = 'false';
+    clear();
+    say('', `${name}: ${error.message}`);
+    article.ariaBusy = 'false';
   }
 }
 
@@ -298,6 +440,10 @@ function clear() {
 /** Shows a picture, and what the server says of it as it comes. */
 async function show({name, type, read}) {
   const mine = ++number;
+  atBack?.abort();
+  atBack = null;
+  more.classes.clear();
+  more.methods.clear();
   close();
   say(name);
   try {
@@ -328,6 +474,56 @@ async function show({name, type, read}) {
 function take(files) {
   const chosen = [...files].find(each => each.type.startsWith('image/')) ?? files[0];
   if (chosen) show({name: chosen.name, type: chosen.type, read: () => chosen.arrayBuffer()});
+}
+
+/** Another model or other views: another page of the server, whose settings this one takes over. */
+async function openOther(name, value) {
+  const words = new URLSearchParams(settings.menus.map(menu => [menu.name, menu.name === name ? value : menu.value]));
+  const mine = ++number;
+  atBack?.abort();
+  atBack = null;
+  say(`opening ${value}`);
+  try {
+    const response = await fetch(`?${words}`);
+    const text = await response.text();
+    if (mine !== number) return;
+    if (!response.ok) throw new Error(JSON.parse(text).error.message);
+    const page = new DOMParser().parseFromString(text, 'text/html');
+    settings = readSettings(page);
+    for (const part of ['h1', '.run']) document.querySelector(part).replaceWith(page.querySelector(part));
+    document.title = page.title;
+    history.replaceState(null, '', `?${words}`);
+  } catch (error) {
+    showMenus();
+    if (mine !== number) return;
+    say('', `${value}: ${error.message}`);
+    goOn();
+    return;
+  }
+  say('');
+  controls.view = null;
+  showMenus();
+  if (file) {
+    const {name, type, body} = file;
+    show({name, type, read: async () => body});
+  }
+}
+
+/** Choices of what the server can open. */
+function offerMenus() {
+  for (const {name, title, values} of settings.menus) {
+    const select = document.createElement('select');
+    select.append(...values.map(value => new Option(value)));
+    select.addEventListener('change', () => openOther(name, select.value));
+    const field = element('label', 'field menu', element('span', '', title), select);
+    field.dataset.menu = name;
+    document.querySelector('.headline').insertBefore(field, document.getElementById('theme').parentElement);
+  }
+  showMenus();
+}
+
+function showMenus() {
+  for (const {name, value} of settings.menus) document.querySelector(`[data-menu=${name}] select`).value = value;
 }
 
 function offerSamples() {
@@ -375,5 +571,6 @@ find('.command button').addEventListener('click', event => {
       .then(() => { event.target.textContent = 'Copied'; }, () => {});
   getSelection().selectAllChildren(find('.command pre'));
 });
+offerMenus();
 offerSamples();
 buildThemeSwitch();

@@ -9,19 +9,22 @@
 
 namespace hydrascope::viz {
 
-std::string live_page(const ReportOptions& options,
-                      const std::vector<std::vector<std::int64_t>>& patch_layers,
-                      const std::map<std::string, std::string>& first_query,
-                      const std::vector<std::string>& samples) {
+std::string live_page(const ReportOptions& options, const LiveOffer& offer) {
   const auto [begin, end] = page::begin_and_end({.title = options.title,
                                                  .facts = options.facts,
                                                  .tools = page::kTheme,
                                                  .script_digest = page::kLiveScriptDigest,
                                                  .asks_server = true});
   std::string settings = page::settings_json(options);
-  nlohmann::json more = {{"patches", patch_layers}, {"first", nullptr}, {"samples", samples}};
-  if (!first_query.empty()) more["first"] = first_query;
-  const std::string text = more.dump();
+  nlohmann::json more = {{"patches", offer.patch_layers}, {"first", nullptr},
+                         {"samples", offer.samples},      {"methods", offer.methods},
+                         {"usual", offer.usual_methods},  {"menus", nlohmann::json::array()},
+                         {"query", offer.query}};
+  if (!offer.first_query.empty()) more["first"] = offer.first_query;
+  for (const auto& [name, title, values, value] : offer.menus)
+    more["menus"].push_back(
+        {{"name", name}, {"title", title}, {"values", values}, {"value", value}});
+  const std::string text = page::script_text(more.dump());
   settings.insert(1, text.substr(1, text.size() - 2) + ",");
   return begin +
          page::fill(page::kLive, {{"controls", page::kControls},

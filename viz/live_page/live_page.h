@@ -12,14 +12,29 @@
 
 namespace hydrascope::viz {
 
+/// The offers of a server to those who look at its page.
+struct LiveOffer {
+  std::vector<std::vector<std::int64_t>>
+      patch_layers;  ///< of each model, those with rows of patches
+  /// The words that ask for one map of each model, which is shown before all others come; may be empty.
+  std::map<std::string, std::string> first_query;
+  std::vector<std::string> samples;        ///< names of pictures below samples/
+  std::vector<std::string> methods;        ///< of maps
+  std::vector<std::string> usual_methods;  ///< those that come unless some are named
+  /// A choice of another page of this server: GET /?name=value.
+  struct Menu {
+    std::string name;
+    std::string title;
+    std::vector<std::string> values;
+    std::string value;
+  };
+  std::vector<Menu> menus;
+  std::map<std::string, std::string>
+      query;  ///< goes with every question: what of the menus was chosen
+};
+
 /// `options` are those of the report: title, facts, the models' names, what is chosen at first.
-/// `patch_layers`: of each model the layers that the server knows rows of patches of. `first_query`:
-/// the words that ask the server for one map of each model, which is shown before all others come;
-/// may be empty. `samples`: names of pictures that the server has below samples/. Throws
-/// Error(invalid_argument) for a colour map that does not exist.
-std::string live_page(const ReportOptions& options,
-                      const std::vector<std::vector<std::int64_t>>& patch_layers,
-                      const std::map<std::string, std::string>& first_query,
-                      const std::vector<std::string>& samples);
+/// Throws Error(invalid_argument) for a colour map that does not exist.
+std::string live_page(const ReportOptions& options, const LiveOffer& offer);
 
 }  // namespace hydrascope::viz

@@ -33,9 +33,13 @@ class Prediction:
     id: str = ""
     box: Box | None = None
     """With `views`: where the class was found."""
+    support: float | None = None
+    """With `views` tiles and pyramid: the probability in the view beside, where both agree on the class. `probability` is
+    then the geometric mean of both. Without it one view alone saw the class."""
 
     def __str__(self) -> str:
-        return f"{self.label} {self.probability:.1%}"
+        beside = "" if self.support is None else f" (beside it {self.support:.1%})"
+        return f"{self.label} {self.probability:.1%}{beside}"
 
 
 class _Source:
@@ -126,6 +130,7 @@ class Answer(_Shown):
     record: dict[str, Any]
     """The command line's text about the picture."""
     top: tuple[Prediction, ...] = ()
+    """The most probable classes; of tiles the detections that the command line prints, with places and support."""
     logits: np.ndarray = field(default_factory=lambda: np.empty(0, np.float32))
     maps: tuple[Map, ...] = ()
     embedding: np.ndarray = field(default_factory=lambda: np.empty(0, np.float32))
@@ -191,7 +196,8 @@ def _floats(what: str, handle: int) -> np.ndarray:
 
 def _prediction(one: _library.PredictionFields) -> Prediction:
     box = (one.left, one.top, one.width, one.height) if one.has_box else None
-    return Prediction(one.index, one.label.decode(), one.probability, one.logit, one.id.decode(), box)
+    return Prediction(one.index, one.label.decode(), one.probability, one.logit, one.id.decode(), box,
+                      one.support if one.has_support else None)
 
 
 def _map(one: _library.MapFields, source: _Source, place: int) -> Map:

@@ -62,6 +62,7 @@ struct Conversion::State {
   ConversionCosts costs;
   double fidelity_seconds = 0;            ///< of `errors_of_layers`
   bool is_measured = false;               ///< the costs are
+  bool is_tight = false;                  ///< the last stage alone was measured: the time is short
   bool is_fitted = false;                 ///< the stages were fitted to a time, here or before
   std::vector<PlannedStage> fitted_from;  ///< the stages of a run with time enough
   bool is_fitting = false;                ///< they still are: this session began the run
@@ -109,10 +110,12 @@ struct Conversion::State {
   [[nodiscard]] double end_seconds() const;
 
   void begin();
-  /// Measures a step of each stage that is to come, and what remains to be known of a look.
-  void measure_costs();
-  /// Says how long the run will take and, if it begins and has a limit, fits its stages to that.
-  void look_ahead();
+  /// Measures a step of each stage that is to come, and what remains to be known of a look. `fits`: for stages
+  /// that are to be fitted to the time.
+  void measure_costs(bool fits);
+  /// Says how long the run will take and, if it begins and has a limit, fits its stages to that. False where the
+  /// time is over before a step.
+  bool look_ahead();
   /// The steps of the last stage for which the time lasts, as fast as they have been.
   void refit(Trainer& trainer);
   void start_hydra(Stage of);
@@ -181,10 +184,12 @@ double Conversion::State::end_seconds() const {
          of_a_picture * static_cast<double>(options.pictures_after);
 }
 
-void Conversion::State::measure_costs() {
+void Conversion::State::measure_costs(bool fits) {
   constexpr std::int64_t kFirstSteps = 1;  // these allocate, and wait for the first pictures
   constexpr std::int64_t kMeasuredSteps = 2;
-  for (std::size_t i = stage; i < stages.all().size(); ++i) {
+  constexpr double kFewSteps = 20;
+  // The last one first: where there is time for few steps, it alone has some, and no time goes into measuring.
+  for (std::size_t i = stages.all().size(); i-- > stage && !is_tight;) {
     const Stage of = stages.all()[i];
     const std::unique_ptr<TrainingTask> task = stages.make_task(of);
     LoaderOptions shown = stages.loader(of);
@@ -198,13 +203,19 @@ void Conversion::State::measure_costs() {
     chosen.schedule.steps = kFirstSteps + kMeasuredSteps;
     Trainer trainer(*task, loader, optimizer, nullptr, group, chosen);
     if (measured) trainer.before_batch = [&] { measured->enter(); };
+    double& cost = costs.picture[static_cast<std::size_t>(of)];
     trainer.run(kFirstSteps);
-    const double before = trainer.position().seconds;
-    trainer.run(kFirstSteps + kMeasuredSteps);
+    const double first = trainer.position().seconds;
+    const bool seems_tight = fits && seconds_left() - costs.look < kFewSteps * first;
+    is_tight = number_of_first(group, seems_tight ? 1 : 0) != 0;
+    if (is_tight) {
+      cost = first / static_cast<double>(kFirstSteps * options.of(of).batch_size);
+    } else {
+      trainer.run(kFirstSteps + kMeasuredSteps);
+      cost = (trainer.position().seconds - first) /
+             static_cast<double>(kMeasuredSteps * options.of(of).batch_size);
+    }
     optimizer.zero_grad();
-    costs.picture[static_cast<std::size_t>(of)] =
-        (trainer.position().seconds - before) /
-        static_cast<double>(kMeasuredSteps * options.of(of).batch_size);
   }
   if (costs.look == 0) {  // a run that goes on has not looked yet
     const Clock::time_point begin = Clock::now();
@@ -223,28 +234,38 @@ void Conversion::State::measure_costs() {
   is_measured = true;
 }
 
-void Conversion::State::look_ahead() {
+bool Conversion::State::look_ahead() {
   const bool fits = options.max_seconds > 0 && !is_fitted && position.step == 0 && stage == 0 &&
                     history.stages.empty();
-  if ((!fits && !events.on_forecast) || stage == stages.all().size()) return;
-  measure_costs();
+  if ((!fits && !events.on_forecast) || stage == stages.all().size()) return true;
+  measure_costs(fits);
+  const std::size_t all = stages.all().size();
+  bool has_time = true;
   if (fits) {
     constexpr double kMilliseconds = 1e3;
     const auto of_first = number_of_first(group, std::llround(seconds_left() * kMilliseconds));
-    std::vector<PlannedStage> shorter = stages.planned();
-    const double whole = seconds_of(shorter, costs);
-    fitted_from = shorter;
-    is_fitted = fit(shorter, costs, static_cast<double>(of_first) / kMilliseconds, options.free);
-    if (is_fitted) stages.plan(shorter, "max_seconds");
+    fitted_from = stages.planned(is_tight ? all - 1 : 0);
+    std::vector<PlannedStage> shorter = fitted_from;
+    has_time = fit(shorter, costs, static_cast<double>(of_first) / kMilliseconds, options.free);
     // A run that has time enough stays what it is.
-    is_fitted = is_fitted && seconds_of(shorter, costs) < whole;
+    is_fitted = has_time && (shorter.size() < all ||
+                             seconds_of(shorter, costs) < seconds_of(fitted_from, costs));
     is_fitting = is_fitted;
+    if (is_fitted) stages.plan_alone(shorter, "max_seconds");
+    if (is_fitted) fitted_from.erase(fitted_from.begin(), fitted_from.end() - std::ssize(shorter));
   }
-  if (!events.on_forecast) return;
-  ConversionForecast forecast{stages.planned(stage), position.step, costs, 0, is_fitted};
-  forecast.seconds = seconds_of(forecast.stages, costs) + end_seconds() -
-                     static_cast<double>(position.step) * costs.of_step(forecast.stages.front());
+  if (!events.on_forecast) return has_time;
+  ConversionForecast forecast;
+  forecast.step = position.step;
+  forecast.costs = costs;
+  forecast.is_fitted = is_fitted;
+  if (has_time) forecast.stages = stages.planned(stage);
+  forecast.left_out = static_cast<std::int64_t>(all - stage) - std::ssize(forecast.stages);
+  forecast.seconds = seconds_of(forecast.stages, costs) + end_seconds();
+  if (has_time)
+    forecast.seconds -= static_cast<double>(position.step) * costs.of_step(forecast.stages.front());
   events.on_forecast(forecast);
+  return has_time;
 }
 
 void Conversion::State::refit(Trainer& trainer) {
@@ -304,7 +325,7 @@ void Conversion::State::take_plan(const std::string& text, const std::string& fi
     its.steps = std::max<std::int64_t>(1, scaled(its.steps));
     its.warmup_steps = std::min(scaled(its.warmup_steps), its.steps - 1);
   }
-  stages.plan(planned, file);
+  stages.plan_alone(planned, file);
   is_fitted = true;
 }
 
@@ -551,8 +572,8 @@ const ConversionHistory& Conversion::run(const ConversionEvents& events) {
     state.begin();
     state.start_hydra(state.stages.all().empty() ? Stage::outputs : state.stages.all().front());
   }
-  state.look_ahead();
-  bool goes_on = true;
+  bool goes_on = state.look_ahead();
+  if (!goes_on) state.save({});
   while (goes_on && state.stage < state.stages.all().size()) goes_on = state.run_stage();
   state.finish(/*is_complete=*/state.stage == state.stages.all().size());
   return state.history;

@@ -40,6 +40,9 @@ struct ConversionForecast {
   double seconds = 0;  ///< until the end, with what comes after the run
   /// Whether the stages were fitted to the time; false, where there is a limit: they will be cut.
   bool is_fitted = false;
+  /// The stages that were left out because the time is too short for them. Without any stage the run ends
+  /// before its first step.
+  std::int64_t left_out = 0;
 };
 
 /// Called on every rank; each may be empty.

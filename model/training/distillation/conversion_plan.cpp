@@ -64,10 +64,11 @@ std::vector<PlannedStage> shortened_to(const std::vector<PlannedStage>& whole,
 }
 
 /// Half of the pictures in a step of the stages that train weights, in twice as many steps of the last
-/// ones. False where a batch is small.
+/// ones. False where a batch is small, and where no stage trains weights.
 bool halve_batches(std::vector<PlannedStage>& stages) {
   const auto is_halved = [](const PlannedStage& planned) { return planned.stage != Stage::maps; };
-  if (std::ranges::any_of(stages, [&](const PlannedStage& planned) {
+  if (std::ranges::none_of(stages, is_halved) ||
+      std::ranges::any_of(stages, [&](const PlannedStage& planned) {
         return is_halved(planned) && planned.options.batch_size < 2 * kLeastBatch;
       }))
     return false;
@@ -81,6 +82,20 @@ bool halve_batches(std::vector<PlannedStage>& stages) {
     options.batch_size /= 2;
   }
   return true;
+}
+
+/// Stages that were shortened to a time, and the steps that the last one would have with time enough.
+struct Fitted {
+  std::vector<PlannedStage> stages;
+  std::int64_t whole_steps;
+};
+
+Fitted fitted_to(std::vector<PlannedStage> whole, const ConversionCosts& costs, double seconds,
+                 const FreeChoices& free) {
+  std::vector<PlannedStage> fitted = shortened_to(whole, costs, seconds);
+  while (free.batch && fitted.back().options.steps < kManySteps && halve_batches(whole))
+    fitted = shortened_to(whole, costs, seconds);
+  return {std::move(fitted), whole.back().options.steps};
 }
 
 template <class Self, class Visitor>
@@ -114,20 +129,18 @@ double seconds_of(const std::vector<PlannedStage>& stages, const ConversionCosts
 bool fit(std::vector<PlannedStage>& stages, const ConversionCosts& costs, double seconds,
          const FreeChoices& free) {
   if (stages.empty() || seconds_of(stages, costs) <= seconds) return true;
-  std::vector<PlannedStage> whole = stages;
-  std::vector<PlannedStage> fitted = shortened_to(whole, costs, seconds);
-  while (free.batch && fitted.back().options.steps < kManySteps && halve_batches(whole))
-    fitted = shortened_to(whole, costs, seconds);
-  StageOptions& last = fitted.back().options;
-  if (seconds_of(fitted, costs) > seconds ||
-      last.steps < std::min(kLeastSteps, stages.back().options.steps))
-    return false;
-  if (free.rate && is_last_kind(fitted.back().stage)) {
-    const double share =
-        static_cast<double>(last.steps) / static_cast<double>(whole.back().options.steps);
+  Fitted fitted = fitted_to(stages, costs, seconds, free);
+  const auto is_too_long = [&] { return seconds_of(fitted.stages, costs) > seconds; };
+  const std::int64_t enough = std::min(kLeastSteps, stages.back().options.steps);
+  if (is_too_long() || fitted.stages.back().options.steps < enough)
+    fitted = fitted_to({stages.back()}, costs, seconds, free);
+  if (is_too_long()) return false;
+  StageOptions& last = fitted.stages.back().options;
+  if (free.rate && is_last_kind(fitted.stages.back().stage)) {
+    const double share = static_cast<double>(last.steps) / static_cast<double>(fitted.whole_steps);
     last.learning_rate *= std::pow(share, kRatePower);
   }
-  stages = std::move(fitted);
+  stages = std::move(fitted.stages);
   return true;
 }
 

@@ -59,8 +59,8 @@ double seconds_of(const std::vector<PlannedStage>& stages, const ConversionCosts
 /// that share, because those stages bring the most in their first steps. Warm-ups shrink with the
 /// steps. Looks take at most a twentieth of a stage, and one ends the last. As far as they are free, a last
 /// stage of less than 300 steps takes smaller batches, hence more steps, and its rate is lower
-/// (docs/notes/conversion.md has the measurements). False, and nothing changes, where less than 10 steps of the
-/// last stage are left.
+/// (docs/notes/conversion.md has the measurements). If less than 10 steps of the last stage would be left, it
+/// stands alone: the others are left out. False, and nothing changes, where not one step of it fits with its look.
 bool fit(std::vector<PlannedStage>& stages, const ConversionCosts& costs, double seconds,
          const FreeChoices& free = {});
 

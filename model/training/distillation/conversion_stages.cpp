@@ -79,6 +79,14 @@ void ConversionStages::plan(const std::vector<PlannedStage>& stages, const std::
   }
 }
 
+void ConversionStages::plan_alone(const std::vector<PlannedStage>& stages,
+                                  const std::string& subject) {
+  plan(stages, subject);
+  std::erase_if(stages_, [&](Stage stage) {
+    return std::ranges::find(stages, stage, &PlannedStage::stage) == stages.end();
+  });
+}
+
 std::int64_t ConversionStages::pictures_of_a_step(Stage stage) const {
   return options_.of(stage).batch_size * options_.trainer.accumulation * group_.world_size();
 }

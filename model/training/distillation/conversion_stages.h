@@ -35,6 +35,8 @@ class ConversionStages {
   [[nodiscard]] std::vector<PlannedStage> planned(std::size_t first = 0) const;
   /// Gives stages other numbers. Throws Error(failed) with `subject` for stages that these are not.
   void plan(const std::vector<PlannedStage>& stages, const std::string& subject);
+  /// The same, and the stages that are not among them are left out.
+  void plan_alone(const std::vector<PlannedStage>& stages, const std::string& subject);
   /// Pictures of a step, by all processes.
   [[nodiscard]] std::int64_t pictures_of_a_step(Stage stage) const;
   /// Steps of the stages before the one at position `index` of `all`.

@@ -258,7 +258,30 @@ TEST(ChartTest, DrawsOneLineAMechanism) {
   const std::string html = testing::read_bytes(folder.path() / "a.html");
   EXPECT_THAT(html, HasSubstr("&lt;X&gt;"));
   EXPECT_THAT(html, HasSubstr("</svg>"));
+  EXPECT_THAT(svg, HasSubstr(">images/s, logarithmic<"));
   EXPECT_ERROR(check_chart_file("a.png"), invalid_argument);
+}
+
+TEST(ChartTest, PagesOfSeveralModelsAreLegible) {
+  std::vector<BenchmarkRow> rows{row("softmax", 40, 0, 1025), row("window", 1500, 0, 1221),
+                                 row("softmax", 4), row("window", 5)};
+  for (BenchmarkRow& one : rows) {
+    one.model = "deit_tiny_patch16_224." + one.attention;
+    one.top1 = 84.6;
+    if (one.tokens > 1000) one.img_size = {512, 512};
+  }
+  const testing::TemporaryFolder folder;
+  report_of({{}, rows}).save((folder.path() / "a.html").string(), "`html`");
+  const std::string html = testing::read_bytes(folder.path() / "a.html");
+  EXPECT_THAT(html, HasSubstr("hydrascope benchmark: 2 models<"));
+  EXPECT_THAT(html, HasSubstr(">1.50 s<"));
+  EXPECT_THAT(html, HasSubstr(">40.0 ms<"));
+  EXPECT_THAT(html, HasSubstr(">window</text>")) << "the attention tells the models apart";
+  std::size_t marks = 0;
+  for (std::size_t at = html.find(">512x512</text>"); at != std::string::npos;
+       at = html.find(">512x512</text>", at + 1))
+    ++marks;
+  EXPECT_EQ(marks, 2U) << "one in each chart, whatever the tokens";
 }
 
 TEST(ChartTest, OneSizeIsBars) {
@@ -269,7 +292,7 @@ TEST(ChartTest, OneSizeIsBars) {
   report_of(result).save((folder.path() / "a.svg").string(), "`html`");
   const std::string svg = testing::read_bytes(folder.path() / "a.svg");
   EXPECT_THAT(svg, HasSubstr("images/s at 224x224"));
-  EXPECT_THAT(svg, HasSubstr(">100.00, 4.0 times the least<"));
+  EXPECT_THAT(svg, HasSubstr(">100.00, 4.0 x the least<"));
   EXPECT_THAT(svg, HasSubstr(">25.00, top-1 84.6 %<"));
   EXPECT_THAT(svg, HasSubstr("peak memory, MB at 224x224"));
   EXPECT_EQ(svg.find("<path"), std::string::npos);

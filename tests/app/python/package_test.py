@@ -37,6 +37,19 @@ class Pictures(unittest.TestCase):
         self.assertEqual((answer.label, answer.probability), (answer.top[0].label, answer.top[0].probability))
         self.assertEqual(answer.logits.shape, (self.model.facts["num_classes"],))
 
+    def test_tiles_answer_with_what_they_agree_on(self) -> None:
+        with hydrascope.Model(views="tiles", **EXACT) as model:
+            answer = model.classify(OTTER)
+        said = record("classify", *WORDS, "--views", "tiles", OTTER)
+        self.assertEqual(timeless(answer.record), timeless(said))
+        self.assertNotIn("things", said)
+        self.assertEqual(len(answer.top), len(said["top"]))
+        for one, wanted in zip(answer.top, said["top"]):
+            self.assertAlmostEqual(one.probability, wanted["prob"], places=5)
+            self.assertAlmostEqual(one.support, wanted["support"], places=5)
+            self.assertEqual(one.box, tuple(wanted["box"][edge] for edge in ("left", "top", "width", "height")))
+        self.assertIn(f"otter {answer.top[0].probability:.1%} (beside it ", repr(answer))
+
     def test_every_form_of_a_picture_is_the_same(self) -> None:
         expected = self.model.classify(OTTER).logits
         forms = {"bytes": OTTER.read_bytes(), "bytearray": bytearray(OTTER.read_bytes()), "str": str(OTTER)}

@@ -172,7 +172,8 @@ TEST(JsonArray, IsStreamedAndValidWhereverItEnds) {
 constexpr std::string_view kHeader =
     "input,frame,time,width,height,model_height,model_width,tokens,views,num_views,rank,index,id,"
     "label,"
-    "prob,logit,box_left,box_top,box_width,box_height,device,precision,attention,attention_options,"
+    "prob,support,logit,box_left,box_top,box_width,box_height,device,precision,attention,attention_"
+    "options,"
     "approximations,kernels,note,seconds,error_code,error_"
     "message\n";
 
@@ -180,11 +181,12 @@ TEST(Csv, ARowAPredictionAndAFailure) {
   EXPECT_EQ(
       written(Format::csv, {otter(), broken()}),
       std::string(kHeader) +
-          "otters.jpg,,,3840,2160,224,256,225,,,1,360,n02444819,otter,0.9312,11.84,,,,,cpu,float32,"
+          "otters.jpg,,,3840,2160,224,256,225,,,1,360,n02444819,otter,0.9312,,11.84,,,,,cpu,"
+          "float32,"
           "softmax,,,,,0.0134,,\n"
-          "otters.jpg,,,3840,2160,224,256,225,,,2,357,n02442845,mink,0.034,8.5,,,,,cpu,float32,"
+          "otters.jpg,,,3840,2160,224,256,225,,,2,357,n02442845,mink,0.034,,8.5,,,,,cpu,float32,"
           "softmax,,,,,0.0134,,\n"
-          "bad.jpg,,,,,,,,,,,,,,,,,,,,,,,,,,,,decode_failed,ends after 12 rows\n");
+          "bad.jpg,,,,,,,,,,,,,,,,,,,,,,,,,,,,,decode_failed,ends after 12 rows\n");
   EXPECT_EQ(written(Format::csv, {}), kHeader);
 }
 
@@ -225,7 +227,7 @@ TEST(Text, LooksAreALine) {
 
 TEST(Csv, WhatIsFoundInViewsHasItsBox) {
   EXPECT_THAT(written(Format::csv, {otter_in_tiles()}),
-              HasSubstr(",225,tiles,299,1,360,n02444819,otter,0.9312,11.84,448,336,224,256,cpu,"));
+              HasSubstr(",225,tiles,299,1,360,n02444819,otter,0.9312,,11.84,448,336,224,256,cpu,"));
 }
 
 TEST(Text, WhatIsFoundInViewsHasItsPlace) {
@@ -233,18 +235,19 @@ TEST(Text, WhatIsFoundInViewsHasItsPlace) {
             "otters.jpg  2160x3840 -> 299 of 224x256 (HxW)  225 tokens  13.4 ms  cpu float32 "
             "softmax\n"
             "  1  93.12 %  otter  (n02444819)  at 448,336 256x224\n"
+            "  2   3.40 %  mink   (n02442845)  at 0,0 256x224\n"
             "  seen by one view alone: no two that overlap agree on a class\n");
   ClassifyRecord agreed = otter_in_tiles();
-  agreed.things = {agreed.top[0], agreed.top[1]};
-  agreed.things[0].support = 0.816;
+  agreed.top[0].support = 0.816;
   EXPECT_THAT(
       written(Format::text, {agreed}),
       ::testing::EndsWith(" softmax\n"
                           "  1  93.12 %  otter  (n02444819)  at 448,336 256x224, beside it 81.6 %\n"
                           "  2   3.40 %  mink   (n02442845)  at 0,0 256x224\n"));
-  EXPECT_THAT(written(Format::jsonl, {agreed}),
-              HasSubstr(R"("things":[{"index":360,"id":"n02444819","label":"otter","prob":0.9312,)"
-                        R"("support":0.816,"box":{"left":448)"));
+  EXPECT_THAT(
+      written(Format::jsonl, {agreed}),
+      HasSubstr(R"("top":[{"rank":1,"index":360,"id":"n02444819","label":"otter","prob":0.9312,)"
+                R"("support":0.816,"logit":11.84,"box":{"left":448)"));
   EXPECT_THAT(written(Format::text, {otter_in_tiles()}, LabelType::id),
               HasSubstr("n02444819  at 448,336 256x224\n"));
 }

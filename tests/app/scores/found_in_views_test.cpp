@@ -2,6 +2,8 @@
 
 #include <gtest/gtest.h>
 
+#include <cmath>
+
 namespace hydrascope::app {
 namespace {
 
@@ -19,8 +21,9 @@ TEST(FoundInViewsTest, ANeighbourHasToAgree) {
   ASSERT_EQ(found.size(), 2);
   EXPECT_EQ(found[0].index, 0);
   EXPECT_EQ(found[0].view, 0);
-  EXPECT_NEAR(found[0].probability, 0.9, 1e-6);
+  EXPECT_NEAR(found[0].probability, std::sqrt(0.9 * 0.6), 1e-6) << "the support weighs";
   EXPECT_NEAR(found[0].support, 0.6, 1e-6);
+  EXPECT_EQ(found[0].place, (Box{0, 0, 100, 100}));
   EXPECT_EQ(found[1].index, 1) << "0.9 beside 0.3: sqrt(0.27)";
   EXPECT_EQ(found[1].view, 2);
 }
@@ -48,6 +51,28 @@ TEST(FoundInViewsTest, OneClassAPlace) {
   EXPECT_EQ(found[0].view, 4);
   EXPECT_EQ(found[1].view, 1);
   EXPECT_EQ(found[1].index, 1) << "class 0 is less sure there";
+}
+
+TEST(FoundInViewsTest, OneClassInViewsThatTouchIsOneBox) {
+  // The tile between the second and the fourth is less sure than both, and joins them.
+  const std::vector<std::vector<float>> seen{{0.0F}, {0.9F}, {0.8F}, {0.9F}, {0.5F}, {0.0F}};
+  const std::vector<FoundInViews> found = found_in_views(seen, row_of_tiles(6));
+  ASSERT_EQ(found.size(), 1);
+  EXPECT_EQ(found[0].place, (Box{75, 0, 250, 100}));
+  EXPECT_NEAR(found[0].support, 0.8, 1e-6);
+  const std::vector<Box> stairs{
+      {0, 0, 100, 100}, {75, 75, 100, 100}, {0, 75, 100, 100}, {75, 0, 100, 100}};
+  const std::vector<FoundInViews> joined =
+      found_in_views(std::vector<std::vector<float>>{{0.9F}, {0.9F}, {0.5F}, {0.5F}}, stairs);
+  ASSERT_EQ(joined.size(), 1) << "corners overlap";
+  EXPECT_EQ(joined[0].place, (Box{0, 0, 175, 175}));
+  EXPECT_EQ(joined[0].view, 0);
+}
+
+TEST(FoundInViewsTest, ViewsThatAgree) {
+  const std::vector<std::vector<float>> seen{{0.9F}, {0.6F}, {0.0F}, {0.9F}};
+  EXPECT_EQ(views_that_agree(seen, row_of_tiles(4)),
+            (std::vector<bool>{true, false, false, false}));
 }
 
 }  // namespace

@@ -19,7 +19,7 @@ import chromium  # noqa: E402  pylint: disable=wrong-import-position
 SKIPPED = 77
 ARGUMENTS = None
 PHOTO = PICTURES / "good/baseline.jpg"
-DRAWN = "document.querySelector('.pane.drawn') !== null && document.getElementById('status').value.includes(' ms')"
+DRAWN = "document.querySelector('.pane.drawn') !== null && document.querySelector('article').ariaBusy === 'false'"
 GIVE = """(() => {
   const bytes = Uint8Array.from(atob(%s), character => character.charCodeAt(0));
   const given = new DataTransfer();
@@ -123,14 +123,106 @@ class OneModel(LivePage):
         self.assertEqual(self.js("document.querySelector('[data-aspect=class] select').options.length"), 3)
 
     def test_long_work_says_its_layer(self):
-        self.js("(() => { const {fetch} = window; window.fetch = (target, ...more) => target === 'metrics' ?"
-                "Promise.resolve(new Response('hydrascope_work_layers 13\\nhydrascope_work_layers_done 5\\n')) :"
+        self.js("(() => { const {fetch} = window; window.fetch = (target, ...more) => target.startsWith('v1/progress/') ?"
+                "Promise.resolve(new Response(JSON.stringify({stage: 'model', done: 5, all: 12, before: 0}))) :"
                 "new Promise(done => setTimeout(() => done(fetch(target, ...more)), 2500)); })()")
         self.give(PHOTO)
-        self.browser.wait_for("document.getElementById('status').value.includes('layer 5 of 13, 1 s')")
-        self.assertAlmostEqual(self.js("document.getElementById('progress').value"), 5 / 13)
+        self.browser.wait_for("document.getElementById('status').value.includes('layer 5 of 12, 1 s')")
+        self.assertAlmostEqual(self.js("document.getElementById('progress').value"), 5 / 12)
         self.browser.wait_for(DRAWN)
         self.assertFalse(self.js("document.getElementById('progress').checkVisibility()"))
+
+    def test_progress_is_of_the_pages_own_questions(self):
+        self.js("(() => { const {fetch} = window; window.told = []; window.fetch = async (target, ...more) => {"
+                "if (!target.startsWith('v1/explain')) return fetch(target, ...more);"
+                "const {pathname, search} = new URL(target, location.href); const work = new URLSearchParams(search).get('progress');"
+                "const timer = setInterval(() => fetch(`v1/progress/${work}`).then(each => each.json()).then(each => told.push(each)), 5);"
+                "try { return await fetch(target, ...more); } finally { clearInterval(timer); } }; })()")
+        self.give(PICTURES.parents[2] / "assets/images/oakland-zoo-otters.jpg")
+        self.browser.wait_for(DRAWN)
+        told = [each for each in self.js("told") if "stage" in each]
+        self.assertTrue({each["stage"] for each in told} <= {"waiting", "model", "maps"}, told)
+        self.assertIn("maps", {each["stage"] for each in told})
+        self.assertEqual({each["all"] for each in told if each["stage"] != "waiting"}, {12}, "the layers that people count")
+        self.assertEqual({each["before"] for each in told}, {0})
+        self.browser.problems[:] = [text for text in self.browser.problems if " 404 " not in text]  # it was answered meanwhile
+
+    def test_what_somebody_waits_for_comes_first(self):
+        # The rest would take for ever.
+        self.js("(() => { const {fetch} = window; window.given_up = 0; window.holds = true; window.fetch = (target, options, ...more) => {"
+                "if (!holds || !target.startsWith('v1/explain') || target.includes('layer=')) return fetch(target, options, ...more);"
+                "return new Promise((_, fail) => options.signal.addEventListener('abort', () => { ++given_up; fail(options.signal.reason); })); }; })()")
+        self.give(PHOTO)
+        self.browser.wait_for("document.querySelector('.pane.drawn') !== null")
+        buttons = "document.querySelectorAll('.about .top button')"
+        self.browser.wait_for(f"{buttons}.length === 5")
+        self.browser.wait_for("document.getElementById('status').value.includes('other layers and classes')")
+        self.browser.problems.clear()
+        fourth = self.top()[3]
+        self.js(f"{buttons}[3].click()")
+        self.browser.wait_for(f"{buttons}[3].ariaPressed === 'true'")
+        self.assertIn(fourth, self.js("document.querySelector('.caption').textContent"))
+        self.assertEqual(self.js("given_up"), 1)
+        self.assertIn("class=index%3A", self.asked()[0])
+        self.assertIn("layer=11", self.asked()[0], "one map is waited for")
+        self.js("holds = false")
+        self.js(f"{buttons}[4].click()")
+        self.browser.wait_for(DRAWN)
+        self.assertEqual(self.js("document.getElementById('layer').max"), "11")
+        self.assertEqual(self.js("document.querySelector('[data-aspect=class] select').options.length"), 5)
+        self.assertEqual(self.js(f"{buttons}[4].ariaPressed"), "true", "the rest changes no choice")
+
+    def test_the_picture_is_on_the_first_screen(self):
+        self.browser.resize(1280, 800)
+        self.js("[...document.querySelectorAll('.sample')].find(each => each.querySelector('img').alt === 'oakland-zoo-otters.jpg').click()")
+        self.browser.wait_for(DRAWN)
+        top, bottom = self.js("(({top, bottom}) => [top, bottom])(document.querySelector('.stage').getBoundingClientRect())")
+        self.assertLess(top, 250)
+        self.assertLess(bottom, 800)
+        self.assertLess(self.js("document.getElementById('layer').getBoundingClientRect().bottom"), 800)
+        self.keep_screenshot("first-screen")
+
+    def choose(self, menu, value):
+        self.js(f"(() => {{ const select = document.querySelector('[data-menu={menu}] select'); select.value = {json.dumps(value)};"
+                "select.dispatchEvent(new Event('change')); })()")
+
+    def test_model_and_views_are_chosen_on_the_page(self):
+        self.drop()
+        self.assertEqual(self.js("[...document.querySelectorAll('.menu select')].map(each => each.value)"), ["deit_tiny_patch16_224.softmax", "whole"])
+        models = self.js("[...document.querySelector('[data-menu=model] select').options].map(each => each.value)")
+        self.assertEqual(len(models), 4)
+        self.browser.problems.clear()
+        self.choose("model", "deit_tiny_patch16_224.hydra_last2")
+        self.browser.wait_for("document.querySelector('h1').textContent.includes('hydra_last2')")
+        self.browser.wait_for(DRAWN)
+        self.assertIn("model=deit_tiny_patch16_224.hydra_last2", self.asked()[-1])
+        expected = [each["label"] or f"class {each['index']}" for each in records(
+            ARGUMENTS.program, PHOTO, words=("-m", "deit_tiny_patch16_224.hydra_last2", "--precision", "float32"))[0]["top"]]
+        self.assertEqual(self.top(), expected)
+        self.assertIn("model=deit_tiny_patch16_224.hydra_last2", self.js("document.querySelector('.command pre').textContent"))
+        # A view that the model does not have is refused, and the choice is as before.
+        self.choose("views", "look")
+        self.browser.wait_for("document.getElementById('message').textContent.includes('no attention map')")
+        self.assertEqual(self.js("document.querySelector('[data-menu=views] select').value"), "whole")
+        self.browser.problems[:] = [text for text in self.browser.problems if " 400 " not in text]
+        # The address opens the same page.
+        self.browser.open(self.server.url + "?model=deit_tiny_patch16_224.window&views=tiles")
+        self.assertIn("window", self.js("document.querySelector('h1').textContent"))
+        self.assertEqual(self.js("document.querySelector('[data-menu=views] select').value"), "tiles")
+
+    def test_another_method_is_asked_for(self):
+        self.drop()
+        method = "document.querySelector('[data-aspect=method] select')"
+        names = self.js(f"[...{method}.options].map(each => each.text)")
+        self.assertEqual(names[0], "hydra")
+        self.assertIn("gradcam", names)
+        self.browser.problems.clear()
+        self.js(f"(() => {{ {method}.value = {names.index('gradcam')}; {method}.dispatchEvent(new Event('change')); }})()")
+        self.browser.wait_for("document.querySelector('.caption').textContent.includes('gradcam')")
+        self.assertIn("method=gradcam", self.asked()[0])
+        self.browser.wait_for(DRAWN)
+        self.assertEqual(self.js("document.getElementById('layer').max"), "11")
+        self.assertIn("gradcam", self.js("document.querySelector('.caption').textContent"))
 
     def test_a_picture_that_the_browser_cannot_show(self):
         tiff = PICTURES / "good/lzw.tif"
@@ -180,6 +272,7 @@ class OneModel(LivePage):
         self.js(f"{buttons}[4].click()")
         self.browser.wait_for(f"{buttons}[4].ariaPressed === 'true'")
         self.assertIn("class=index%3A", self.asked()[0])
+        self.browser.wait_for(DRAWN)
         self.assertIn(fifth, self.js("document.querySelector('.caption').textContent"))
         self.assertEqual(self.js("document.querySelector('[data-aspect=class] select').options.length"), 4)
         self.assertEqual(self.js("document.getElementById('layer').max"), "11")
@@ -283,9 +376,16 @@ class TwoMaps(LivePage):
 class Tiles(LivePage):
     options = ("--views", "tiles")
 
-    def test_boxes_lie_where_classes_were_found(self):
+    def test_boxes_are_the_classes_of_the_list(self):
         self.drop()
-        self.assertGreater(self.js("document.querySelectorAll('.stage .box').length"), 0)
+        boxes = "document.querySelectorAll('.stage .box button')"
+        self.assertGreater(self.js(f"{boxes}.length"), 0)
+        self.assertEqual(self.js(f"[...{boxes}].reverse().map(each => each.textContent.replace(/ \\(.*/, ''))"), self.top())
+        # A click on the last box, which lies below the others, explains its class.
+        self.js(f"{boxes}[0].click()")
+        last = self.top()[-1]
+        self.browser.wait_for(f"document.querySelector('.caption').textContent.includes({json.dumps(last)})")
+        self.keep_screenshot("tiles")
 
 
 if __name__ == "__main__":

@@ -219,16 +219,23 @@ class Reading(ReportTest):
             self.assertEqual(self.js(current), wanted, key)
         self.assertEqual(self.js("[...document.querySelectorAll('#entries a')].filter(each => each.tabIndex === 0).length"), 1)
 
+    def test_the_picture_is_on_the_first_screen(self):
+        self.browser.resize(1280, 800)
+        top, left = self.js("(({top, left}) => [top, left])(pane().querySelector('.stage').getBoundingClientRect())")
+        self.assertLess(top, 400)
+        self.assertGreater(self.js("form.getBoundingClientRect().left"), left, "what is chosen stands beside it")
+        self.assertLess(self.js("form.getBoundingClientRect().top"), 800)
+
     def test_the_tabulator_reaches_everything_in_order(self):
         reached = []
         for _ in range(40):
             self.browser.press("Tab")
             reached.append(self.js("document.activeElement.id || document.activeElement.className ||"
                                    "document.activeElement.closest('[id]')?.id + ' ' + document.activeElement.tagName"))
-            if reached.count(reached[0]) > 1 or "split" in reached:
+            if reached.count(reached[0]) > 1 or "save-map" in reached:
                 break
-        wanted = ["skip", "theme", "filter", "entries A", "choice-1", "play", "layer", "save-picture", "save-map",
-                  "surface", "split"]
+        wanted = ["skip", "theme", "filter", "entries A", "surface", "split", "choice-1", "play", "layer",
+                  "save-picture", "save-map"]
         self.assertEqual([each for each in reached if each in wanted], wanted, reached)
         self.js("document.querySelector('.skip').focus()")
         self.browser.press("Enter")

@@ -62,6 +62,18 @@ TEST(LineChartTest, BarsBeginAtZeroTheLongestFirst) {
   EXPECT_THAT(svg, HasSubstr("height=\"106\""));
 }
 
+TEST(LineChartTest, NotesOfBarsLieWithinTheChart) {
+  const std::string note(40, 'n');
+  LineChart chart{"speed", "", "", {{std::string(200, 'a'), {{1, 2}}, true, {note}}}};
+  chart.bars = true;
+  const std::string svg = line_chart_svg(chart);
+  // 440 - 2 * 14 - 6 - 40 * 7.4
+  EXPECT_THAT(svg, HasSubstr("width=\"110.0\""));
+  EXPECT_THAT(svg, HasSubstr(">" + note + "<"));
+  EXPECT_THAT(svg, Not(HasSubstr(std::string(60, 'a')))) << "a name is cut";
+  EXPECT_THAT(svg, HasSubstr("\u2026</text>"));
+}
+
 TEST(LineChartTest, CompanyIsBehindAndHasNoName) {
   LineChart chart{"t", "x", "y", {{"mean", {{0, 1}, {1, 2}}}, {"head", {{0, 1}, {1, 2}}, false}}};
   const std::string svg = line_chart_svg(chart);

@@ -81,10 +81,30 @@ TEST(ConversionPlanTest, AShortLastStageTakesSmallBatchesAtALowerRate) {
   EXPECT_GT(longer[1].options.learning_rate, plan[1].options.learning_rate);
 }
 
+TEST(ConversionPlanTest, LittleTimeIsOfTheLastStage) {
+  // A look, and some steps of half a second.
+  for (const auto& [seconds, steps] : {std::pair(5.6, 1), {7.1, 4}, {9.6, 9}}) {
+    std::vector<PlannedStage> plan = stages();
+    ASSERT_TRUE(fit(plan, kCosts, seconds, kNothing)) << seconds;
+    ASSERT_EQ(plan.size(), 1) << seconds;
+    EXPECT_EQ(plan[0].stage, Stage::finetune);
+    EXPECT_EQ(plan[0].options.steps, steps);
+    EXPECT_EQ(plan[0].options.evaluations, 1);
+    EXPECT_LT(plan[0].options.warmup_steps, steps);
+    EXPECT_LE(seconds_of(plan, kCosts), seconds);
+  }
+}
+
+TEST(ConversionPlanTest, AStageOfMapsAloneIsShortened) {
+  std::vector<PlannedStage> plan{{Stage::maps, {.steps = 400, .evaluations = 1}}};
+  ASSERT_TRUE(fit(plan, kCosts, 100));
+  EXPECT_LT(plan[0].options.steps, 100);
+}
+
 TEST(ConversionPlanTest, TooLittleTimeIsNoPlan) {
   for (const double seconds : {-1.0, 0.0, 5.2}) {
     std::vector<PlannedStage> plan = stages();
-    EXPECT_FALSE(fit(plan, kCosts, seconds)) << seconds;
+    EXPECT_FALSE(fit(plan, kCosts, seconds, kNothing)) << seconds;
     EXPECT_EQ(to_json(plan), to_json(stages()));
   }
 }

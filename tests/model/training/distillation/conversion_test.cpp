@@ -313,21 +313,49 @@ TEST_F(ConversionTest, EndsAStageThatGetsNoBetter) {
   EXPECT_TRUE(history.is_complete);
 }
 
-TEST_F(ConversionTest, StopsWhenTheTimeIsUp) {
+TEST_F(ConversionTest, WithoutTimeForAStepNoneIsTaken) {
   ConversionOptions chosen = options();
   chosen.max_seconds = 1e-9;
+  ConversionEvents events;
+  std::int64_t left_out = 0;
+  events.on_forecast = [&](const ConversionForecast& found) {
+    EXPECT_TRUE(found.stages.empty());
+    left_out = found.left_out;
+  };
   VisionTransformer model = student("elu:2");
-  const ConversionHistory history = conversion(model, "run", chosen)->run({});
+  const ConversionHistory history = conversion(model, "run", chosen)->run(events);
+  EXPECT_EQ(left_out, 2);
   EXPECT_FALSE(history.is_complete);
-  // The reached state is judged.
-  EXPECT_EQ(history.evaluations.back().stage, "outputs");
-  EXPECT_EQ(history.evaluations.back().step, 1);
+  EXPECT_TRUE(history.stages.empty());
+  EXPECT_EQ(history.evaluations.back().stage, "start");
 
-  // A resumed run has the same time again.
+  // With time enough it goes on with all stages.
+  chosen.max_seconds = 0;
   VisionTransformer again = student("elu:2");
   const auto resumed = conversion(again, "run", chosen);
-  EXPECT_EQ(resumed->resume(*resumed->newest_state()).step, 1);
-  EXPECT_EQ(resumed->run({}).evaluations.back().step, 2);
+  EXPECT_EQ(resumed->resume(*resumed->newest_state()).step, 0);
+  const ConversionHistory whole = resumed->run({});
+  EXPECT_TRUE(whole.is_complete);
+  EXPECT_EQ(whole.stages.size(), 2);
+}
+
+TEST_F(ConversionTest, StopsWhenTheTimeIsUp) {
+  ConversionOptions chosen = options();
+  VisionTransformer first = student("elu:2");
+  ConversionEvents events;
+  std::int64_t steps = 0;
+  events.keep_going = [&] { return ++steps < 1; };
+  EXPECT_FALSE(conversion(first, "run", chosen)->run(events).is_complete);
+
+  // A run that goes on keeps its stages: one step, whose state is judged.
+  chosen.max_seconds = 1e-9;
+  VisionTransformer again = student("elu:2");
+  const auto resumed = conversion(again, "run", chosen);
+  const std::int64_t begun = resumed->resume(*resumed->newest_state()).step;
+  const ConversionHistory history = resumed->run({});
+  EXPECT_FALSE(history.is_complete);
+  EXPECT_EQ(history.evaluations.back().stage, "outputs");
+  EXPECT_EQ(history.evaluations.back().step, begun + 1);
 }
 
 TEST_F(ConversionTest, FitsItsStagesToTheTimeAndGoesOnWithThem) {
