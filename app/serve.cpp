@@ -209,8 +209,9 @@ int run_serve(const ParsedOptions& options) {
   };
   constexpr std::size_t kMostOpen = 4;
   auto shelf = std::make_unique<ModelShelf>(
-      std::move(service), models,
-      std::vector<std::string>{"look", "whole", "native", "tiles", "pyramid"}, open, kMostOpen);
+      std::move(service), ServedWords{own_model, std::string(started_views(request.service))},
+      models, std::vector<std::string>{"look", "whole", "native", "tiles", "pyramid"}, open,
+      kMostOpen);
   api_settings.page = [&request, &samples, &shelf = *shelf](
                           const ServedWords& words, const Service& of, const Service* beside) {
     return viz::live_page(page_options(request.figure, of, beside),

@@ -212,16 +212,12 @@ std::vector<Prediction> top_classes(const PipelineResult& result, std::int64_t c
                                     const image::Labels& labels) {
   std::vector<Prediction> top;
   const PictureViews& views = result.views;
-  if (views.kind.are_several) {
-    for (const FoundInViews& one : views.found)
-      if (std::ssize(top) < count)
-        top.push_back(prediction(std::ssize(top) + 1, one.index, result, labels, &one));
-    if (top.empty())
-      count = std::min<std::int64_t>(count, 1);
-    else
-      return top;
-  }
-  for (const std::int64_t index : views.best.first(count))
+  for (const FoundInViews& one : views.found)
+    if (std::ssize(top) < count)
+      top.push_back(prediction(std::ssize(top) + 1, one.index, result, labels, &one));
+  if (!views.found.empty()) return top;
+  const std::int64_t shown = views.kind.are_several ? std::min<std::int64_t>(count, 1) : count;
+  for (const std::int64_t index : views.best.first(shown))
     top.push_back(prediction(std::ssize(top) + 1, index, result, labels, nullptr));
   return top;
 }

@@ -19,9 +19,11 @@ void check_word(const std::string& word, const std::vector<std::string>& known, 
 
 }  // namespace
 
-ModelShelf::ModelShelf(std::unique_ptr<Service> first, std::vector<std::string> models,
-                       std::vector<std::string> views, Open open, std::size_t most)
+ModelShelf::ModelShelf(std::unique_ptr<Service> first, ServedWords own,
+                       std::vector<std::string> models, std::vector<std::string> views, Open open,
+                       std::size_t most)
     : first_(std::move(first)),
+      own_(std::move(own)),
       models_(std::move(models)),
       views_(std::move(views)),
       open_(std::move(open)),
@@ -34,7 +36,9 @@ void ModelShelf::check(const ServedWords& words) const {
 
 void ModelShelf::with(const ServedWords& words, const std::function<void(Service&)>& use) {
   check(words);
-  if (words.are_empty()) return use(*first_);
+  const bool is_own = (words.model.empty() || words.model == own_.model) &&
+                      (words.views.empty() || words.views == own_.views);
+  if (is_own) return use(*first_);
   const std::lock_guard lock(mutex_);
   if (is_closed_) throw Error(ErrorCode::out_of_memory, "the server is closing");
   const auto found = std::ranges::find(opened_, words, &Opened::words);

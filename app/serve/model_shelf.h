@@ -26,9 +26,9 @@ class ModelShelf {
  public:
   using Open = std::function<std::unique_ptr<Service>(const ServedWords&)>;
 
-  /// `first` is the server's own. `open` opens one of `models`, by name, in one of `views`; at most `most` are open
+  /// `first` is the server's own, which `own` names, too. `open` opens one of `models`, by name, in one of `views`; at most `most` are open
   /// beside the first, and the one that was asked longest ago makes room.
-  ModelShelf(std::unique_ptr<Service> first, std::vector<std::string> models,
+  ModelShelf(std::unique_ptr<Service> first, ServedWords own, std::vector<std::string> models,
              std::vector<std::string> views, Open open, std::size_t most);
 
   /// Throws Error(invalid_argument) for words that are none of these.
@@ -50,6 +50,7 @@ class ModelShelf {
   };
 
   std::unique_ptr<Service> first_;
+  ServedWords own_;
   std::vector<std::string> models_;
   std::vector<std::string> views_;
   Open open_;
