@@ -37,6 +37,8 @@ struct ModelRequest {
   std::optional<model::PosEmbed> pos_embed = {};
   std::optional<model::PosInterp> pos_interp = {};
   std::optional<bool> overview = {};
+  std::optional<model::ExitRule> exit_rule = {};
+  std::optional<double> exit_threshold = {};
 };
 ModelRequest model_request(const ParsedOptions& options);
 

@@ -120,6 +120,17 @@ struct PictureViews {
   [[nodiscard]] bool is_distribution() const { return places.empty() || closer; }
 };
 
+/// What a model's exits did with a picture.
+struct PictureExit {
+  std::optional<std::int64_t> layer =
+      {};  ///< the layer that it left behind; nothing if none may leave
+  struct Watched {
+    float score = 0;
+    std::int64_t class_index = 0;
+  };
+  std::vector<Watched> watched = {};  ///< all exits, where they are watched
+};
+
 /// The result of one input (or one frame of a video).
 struct PipelineResult {
   Input input;
@@ -135,6 +146,7 @@ struct PipelineResult {
   bool is_small = false;  ///< `PipelineOptions::looking` saw it whole
   at::Tensor logits;      ///< (num_classes) float32; undefined on error; each class's in its best
                           ///< view, hence the softmax of several views says nothing
+  PictureExit exit = {};  ///< of one view
   PictureViews views;
   PictureView view;    ///< of what is not yet combined
   at::Tensor tokens;   ///< the same

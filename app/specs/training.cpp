@@ -164,6 +164,10 @@ std::vector<RunSetting> run_settings(std::string_view command) {
                              into(&ConvertOptions::sizes_learning_rate), by_default("1e-4"),
                              at_least(0), role(Role::task)),
                       "lr-sizes"});
+  settings.push_back({number("exits.lr", "largest learning rate of --exits",
+                             into(&ConvertOptions::exits_learning_rate), by_default("4e-4"),
+                             at_least(0), role(Role::task)),
+                      "lr-exits"});
   return settings;
 }
 

@@ -3,6 +3,7 @@
 #include "kernels/error.h"
 #include "model/training/data/random_stream.h"
 #include "model/training/data/resolution_views.h"
+#include "model/training/distillation/exits_task.h"
 #include "model/training/losses.h"
 
 #include <ATen/ATen.h>
@@ -19,12 +20,15 @@ constexpr std::int64_t kBatch = 32;
 }  // namespace
 
 AgreementMeter::AgreementMeter(Teacher& teacher, const HeldOutImages& images, ProcessGroup& group,
-                               c10::Device device, Autocast autocast, const LoaderOptions& loader)
-    : images_(images),
+                               c10::Device device, Autocast autocast, const LoaderOptions& loader,
+                               bool of_exits)
+    : teacher_(teacher),
+      images_(images),
       group_(group),
       device_(device),
       autocast_(autocast),
       augment_(loader.augment),
+      of_exits_(of_exits),
       resolutions_(loader.resolutions),
       backgrounds_(resolutions_.backgrounds, "backgrounds of scenes", loader.cache_bytes,
                    /*side=*/0, loader.decode, loader.on_failure) {
@@ -72,6 +76,15 @@ at::Tensor AgreementMeter::shown(const at::Tensor& images, const View& view, std
   return at::_upsample_bicubic2d_aa(some, {height, width}, /*align_corners=*/false);
 }
 
+std::vector<at::Tensor> AgreementMeter::answers(VisionTransformerImpl& student,
+                                                const at::Tensor& images) {
+  if (!of_exits_) return {logits_of(student, images)};
+  std::vector<at::Tensor> all;
+  for (const ExitOutput& exit : look_at_exits(teacher_, student, images).exits)
+    all.push_back(exit.logits);
+  return all;
+}
+
 at::Tensor AgreementMeter::sums_at(VisionTransformerImpl& student, const View& view) {
   at::Tensor sums = at::zeros({3}, at::device(device_).dtype(at::kDouble));
   std::size_t scenes = 0;
@@ -80,11 +93,12 @@ at::Tensor AgreementMeter::sums_at(VisionTransformerImpl& student, const View& v
         shown(batch(static_cast<std::int64_t>(i) * kBatch).images, view, scenes);
     const AutocastScope scope(autocast_, device_.type());
     const at::Tensor wanted = wanted_[i].narrow(0, 0, images.size(0));
-    const at::Tensor found = logits_of(student, images);
-    const at::Tensor same = found.argmax(1).eq(wanted.argmax(1)).sum().to(at::kDouble);
-    const auto count = static_cast<double>(images.size(0));
-    const at::Tensor divergence = logit_divergence(found, wanted, 1).to(at::kDouble) * count;
-    sums += at::stack({same, divergence, at::full_like(same, count)});
+    for (const at::Tensor& found : answers(student, images)) {
+      const at::Tensor same = found.argmax(1).eq(wanted.argmax(1)).sum().to(at::kDouble);
+      const auto count = static_cast<double>(images.size(0));
+      const at::Tensor divergence = logit_divergence(found, wanted, 1).to(at::kDouble) * count;
+      sums += at::stack({same, divergence, at::full_like(same, count)});
+    }
   }
   return sums;
 }

@@ -22,10 +22,12 @@ class AgreementMeter {
   /// `images` are this rank's; measures are over all ranks' images. All arguments must outlive the
   /// meter. With sizes in `loader.resolutions` the student looks at the images enlarged (or
   /// reduced) to each size and, with backgrounds, in scenes of each size; a larger size gets fewer
-  /// images. A measure is then the mean over these views. Throws Error(failed) for a teacher whose
+  /// images. A measure is then the mean over these views. With `of_exits` it is the mean over the
+  /// student's exits, whose trunk is the teacher's. Throws Error(failed) for a teacher whose
   /// logits are not finite.
   AgreementMeter(Teacher& teacher, const HeldOutImages& images, ProcessGroup& group,
-                 c10::Device device, Autocast autocast, const LoaderOptions& loader = {});
+                 c10::Device device, Autocast autocast, const LoaderOptions& loader = {},
+                 bool of_exits = false);
   /// Evaluates the student in its present state and leaves it in the mode it was in.
   [[nodiscard]] Agreement measure(VisionTransformerImpl& student);
 
@@ -39,14 +41,19 @@ class AgreementMeter {
   /// The first of these images, as many as the size allows, as the student sees them; `scenes`
   /// counts the scenes made.
   [[nodiscard]] at::Tensor shown(const at::Tensor& images, const View& view, std::size_t& scenes);
+  /// The student's answers, one tensor of logits for each exit that is measured.
+  [[nodiscard]] std::vector<at::Tensor> answers(VisionTransformerImpl& student,
+                                                const at::Tensor& images);
   /// Sums over this rank's images, float64 (3): same class, divergence, images.
   [[nodiscard]] at::Tensor sums_at(VisionTransformerImpl& student, const View& view);
 
+  Teacher& teacher_;
   const HeldOutImages& images_;
   ProcessGroup& group_;
   c10::Device device_;
   Autocast autocast_;
   AugmentOptions augment_;
+  bool of_exits_;
   ResolutionOptions resolutions_;
   ReadablePictures backgrounds_;
   std::vector<View> views_;

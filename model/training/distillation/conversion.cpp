@@ -78,7 +78,7 @@ struct Conversion::State {
       teacher.compile(autocast() == Autocast::off ? at::kFloat : at::kBFloat16);
     LoaderOptions shown = options.loader;
     if (options.sizes.steps > 0) shown.resolutions = options.resolutions;
-    meter.emplace(teacher, held_out, group, device(), autocast(), shown);
+    meter.emplace(teacher, held_out, group, device(), autocast(), shown, options.exits.steps > 0);
     student.train();
   }
 

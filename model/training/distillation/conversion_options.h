@@ -17,8 +17,8 @@
 namespace hydrascope::model::training {
 
 /// Stages run in this order.
-enum class Stage { maps, outputs, finetune, sizes };
-inline constexpr std::string_view kStageNames[] = {"maps", "outputs", "finetune", "sizes"};
+enum class Stage { maps, outputs, finetune, sizes, exits };
+inline constexpr std::string_view kStageNames[] = {"maps", "outputs", "finetune", "sizes", "exits"};
 inline std::string_view name(Stage stage) { return kStageNames[static_cast<std::size_t>(stage)]; }
 
 struct StageOptions {
@@ -36,6 +36,8 @@ struct ConversionOptions {
   StageOptions outputs{.steps = 100, .learning_rate = 1e-3, .warmup_steps = 10, .evaluations = 2};
   StageOptions finetune{.steps = 350, .learning_rate = 1e-4, .warmup_steps = 18, .evaluations = 8};
   StageOptions sizes{.learning_rate = 1e-4, .evaluations = 4};
+  /// The exits alone; no other stage has work then, because exits belong to their trunk.
+  StageOptions exits{.learning_rate = 4e-4, .evaluations = 4};
 
   MapsOptions of_maps;
   /// Converted layers whose weights come from an earlier conversion: only the last stage trains
@@ -73,9 +75,10 @@ struct ConversionOptions {
       case Stage::maps: return maps;
       case Stage::outputs: return outputs;
       case Stage::finetune: return finetune;
-      case Stage::sizes: break;
+      case Stage::sizes: return sizes;
+      case Stage::exits: break;
     }
-    return sizes;
+    return exits;
   }
 };
 
