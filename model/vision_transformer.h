@@ -103,7 +103,7 @@ class VisionTransformerImpl : public torch::nn::Module {
   [[nodiscard]] BlockImpl& block(std::int64_t layer) {
     return blocks_->at<BlockImpl>(static_cast<std::size_t>(layer));
   }
-  /// Of a model that has exits.
+  /// The model has exits.
   [[nodiscard]] ClassBranchImpl& exits() { return *exits_; }
 
  private:

@@ -54,7 +54,7 @@ namespace {
 
 using model::inference::Exits;
 
-/// What of `exits` can be had.
+/// `exits` as far as the model and the device have them.
 Exits exits_of(Exits exits, const model::inference::InferenceOptions& options,
                const model::VitConfig& config, const Console& console) {
   if (config.exits.empty() || !options.trace_layers.empty()) return Exits::off;

@@ -120,7 +120,7 @@ struct PictureViews {
   [[nodiscard]] bool is_distribution() const { return places.empty() || closer; }
 };
 
-/// What a model's exits did with a picture.
+/// A picture at a model's exits.
 struct PictureExit {
   std::optional<std::int64_t> layer =
       {};  ///< the layer that it left behind; nothing if none may leave

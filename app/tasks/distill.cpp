@@ -127,7 +127,7 @@ class Distillation : TrainingSession {
  private:
   void check_files() const;
   [[nodiscard]] fs::path states_folder() const { return beside(output_, ".training"); }
-  /// Of the new model; exits of the old one are not its.
+  /// Gives the new model its exits; the old model's exits are not its.
   void choose_exits();
   void build_models();
   /// The layers that `--start` gives, from `train_from` on.

@@ -44,7 +44,7 @@ class Evaluation {
 
   [[nodiscard]] const Scores& scores() const noexcept { return scores_; }
   [[nodiscard]] const PipelineTiming& timing() const noexcept { return timing_; }
-  /// What the exits found, where they are watched, picture by picture.
+  /// The findings of watched exits, picture by picture.
   [[nodiscard]] const std::vector<ExitTrial>& exit_trials() const noexcept { return trials_; }
   /// Pictures by the layer that they left behind, where pictures may leave; failures are none.
   [[nodiscard]] const std::map<std::int64_t, std::int64_t>& exit_layers() const noexcept {
@@ -60,7 +60,7 @@ class Evaluation {
   /// The next picture's outcome; false to end early. `reference`: the other model's logits, if
   /// there are any.
   bool add(const PipelineResult& result, const at::Tensor& reference);
-  /// What the exits did with a picture whose class the model has found.
+  /// Adds the exits' part in a picture whose class the model has found.
   void add_exit(const PictureExit& exit, std::int64_t class_index);
 
   const LabelledSet& set_;

@@ -85,7 +85,7 @@ struct FoldedExits {
   Affine classifier;
   Affine stop;
 };
-/// Of a model that has exits.
+/// The model has exits.
 FoldedExits fold_exits(const WeightTable& weights);
 /// The patch convolution: rows (channel, y, x) -> D.
 Affine fold_patch_embed(const WeightTable& weights);

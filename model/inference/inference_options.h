@@ -13,8 +13,8 @@
 
 namespace hydrascope::model::inference {
 
-/// What a model's exits are for: nothing, letting pictures leave by the configuration's rule, or being
-/// watched, all of them, while the whole model answers.
+/// The use of a model's exits: none, pictures leave by the configuration's rule, or all exits are
+/// watched while the whole model answers.
 enum class Exits { off, leave, watch };
 
 struct InferenceOptions {

@@ -1,9 +1,9 @@
 #!/usr/bin/env bash
 # Makes the converted DeiT-Tiny models out of the bundled softmax one:
 #
-#   make_models.sh PICTURES OUTPUT [SEED] [MODEL...]      MODEL: hydra_last2 hedgehog window exits, which are bundled
+#   make_models.sh PICTURES OUTPUT [SEED] [MODEL...]      MODEL: hydra_last2 hedgehog window, which are bundled
 #                                                         and the default, or hydra_last1 hydra_last4 mixed hydra
-#                                                         hydra_window hydra_window_sizes softmax_sizes
+#                                                         hydra_window hydra_window_sizes softmax_sizes exits
 #
 # PICTURES holds three folders to learn from, whose labels are not used (imagenette/train, imagenet_1k_one_each,
 # caltech101_unlabelled), and ccby_1k_eval, which is only measured at the end. `mixed` puts the hedgehog and hydra_last2 models of
@@ -30,7 +30,7 @@ if [[ $seed != +([0-9]) ]]; then
   exit 2
 fi
 models=("$@")
-[ ${#models[@]} -gt 0 ] || models=(hydra_last2 hedgehog window exits)
+[ ${#models[@]} -gt 0 ] || models=(hydra_last2 hedgehog window)
 training=(-i "$pictures/imagenette/train" -i "$pictures/imagenet_1k_one_each" -i "$pictures/caltech101_unlabelled")
 measured=(--eval "$pictures/ccby_1k_eval" --labels-csv "$pictures/ccby_1k_eval/images.csv")
 # Otherwise as many processes as `convert` chooses, one a core on a small machine.

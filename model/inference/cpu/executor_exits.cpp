@@ -1,4 +1,4 @@
-// What becomes of the images of a batch at an exit.
+// The images of a batch at an exit: some leave, the others close up.
 #include "model/inference/cpu/exit_branch.h"
 #include "model/inference/cpu/exit_score.h"
 #include "model/inference/cpu/streaming_executor.h"

@@ -12,7 +12,7 @@
 
 namespace hydrascope::model::inference {
 
-/// What an exit finds about neighbouring images.
+/// An exit's findings about neighbouring images.
 struct ExitRows {
   float* logits;    ///< (images, num_classes)
   float* features;  ///< (images, D)

@@ -20,7 +20,7 @@ struct TokenTrace {
   bool is_all = false;  ///< nothing else is wanted: neither later blocks nor logits are computed
 };
 
-/// What becomes of the images at a network's exits. Each of the last three may be null.
+/// The images' fate at a network's exits. Each of the last three may be null.
 struct ExitRecord {
   bool leave = false;  ///< else all are looked at, and nobody leaves
   ExitRule rule = ExitRule::margin;

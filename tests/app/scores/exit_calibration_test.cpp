@@ -73,8 +73,8 @@ TEST(ExitCalibration, LetsNobodyLeaveOnTooFewPictures) {
   EXPECT_LT(calibrate_exit(std::vector<ExitTrial>(299, {{{0.99, true}}}), 1, 0.01).threshold, 1);
 }
 
-// Of 1000 draws of the calibration at most 5 % may find a threshold at which more than delta of all pictures
-// differ; 6.9 % is four standard errors above that.
+// The calibration may find a threshold at which more than delta of all pictures differ in at most 5 % of its
+// draws; 6.9 % of 1000 is almost three standard errors above that.
 TEST(ExitCalibration, KeepsItsGuarantee) {
   constexpr int kDraws = 1000;
   constexpr int kPictures = 600;
