@@ -5,6 +5,7 @@
 #include "app/benchmark/sweep.h"
 #include "app/build_info.h"
 #include "app/command.h"
+#include "app/model/model_metadata.h"
 #include "app/model/running_model.h"
 #include "app/options/option_table.h"
 #include "app/pictures/inputs.h"
@@ -15,7 +16,7 @@
 #include "app/run/signal_stop.h"
 #include "app/run/usage_error.h"
 #include "app/session/session.h"
-#include "app/tasks/measure.h"
+#include "app/train/measure.h"
 #include "kernels/device/cpu_features.h"
 #include "kernels/device/gpu_info.h"
 #include "model/config/network_cost.h"
@@ -49,7 +50,7 @@ BenchmarkRequest benchmark_request(const ParsedOptions& options) {
   if (!request.html.empty()) check_chart_file(request.html);
   request.pictures = options.positionals();
   if (!request.pictures.empty() && request.stage != "end_to_end" && request.stage != "both") {
-    throw UsageError("pictures are read with `stage` end_to_end or both only",
+    throw UsageError("pictures are read with `timed` end_to_end or both only",
                      request.pictures.front());
   }
   if (request.pictures.empty()) request.pictures = bundled_images();
@@ -79,7 +80,8 @@ BenchmarkHeader header_of(const BenchmarkRequest& request) {
 /// A checkpoint's model to measure, or an architecture's with random weights.
 std::unique_ptr<Session> open_subject(const BenchmarkRun& combination, bool trains,
                                       const Console& console) {
-  const ModelRequest& request = combination.model;
+  ModelRequest request = combination.model;
+  request.may_lack_classes = !trains;
   RunRequest run = combination.run;
   run.fastest = !trains;
   auto session =
@@ -237,6 +239,7 @@ int run_benchmark(const ParsedOptions& options) {
     row.attention_options = joined(subject.facts().attention_options);
     row.approximations = joined(subject.facts().approximations);
     row.img_size = {size.height, size.width};
+    if (row.approximations.empty()) row.top1 = top1_of_card(subject.source()).value_or(0);
     row.tokens = subject.engine().num_tokens(size.height, size.width);
     row.precision = chosen.precision.name();
     row.device = chosen.device.str();
@@ -303,7 +306,7 @@ int run_benchmark(const ParsedOptions& options) {
   }
   writer.finish();
   output.close();
-  if (!request.html.empty() && !result.rows.empty()) write_chart(result, request.html);
+  if (!request.html.empty() && !result.rows.empty()) report_of(result).save(request.html, "`html`");
   if (stop_requested()) return exit_code_after_stop(kExitOk);
   if (failed > 0) return result.rows.empty() ? kExitUsage : kExitSomeInputsFailed;
   return baseline ? check_baseline(*baseline, result, request.most_percent_slower) : kExitOk;

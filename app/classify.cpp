@@ -1,5 +1,6 @@
 // hydrascope classify: top-k classes of images, folders, globs, lists and video.
 #include "app/command.h"
+#include "app/model/resolve_labels.h"
 #include "app/options/option_builders.h"
 #include "app/pictures/inputs.h"
 #include "app/pictures/resumed_records.h"
@@ -13,6 +14,7 @@
 #include "app/session/precision_check.h"
 #include "app/session/session.h"
 #include "app/specs/requests.h"
+#include "app/tasks/features.h"
 
 #include <functional>
 #include <istream>
@@ -26,15 +28,15 @@ namespace {
 
 void check_resumable(const ClassifyRequest& request) {
   const auto& [file, format] = request.output;
-  if (is_stream(file) || !ResumedRecords::reads(format))
+  if (is_stream(file) || !holds_lines_of_json(format))
     throw UsageError("needs the records of a file in jsonl", "`resume`", "`output` FILE.jsonl");
   if (!request.save_logits.empty() || !request.save_input.empty())
     throw UsageError("arrays begin anew", "`resume` beside `save_logits` or `save_input`");
 }
 
 ClassifyRequest classify_request(const ParsedOptions& options) {
-  ClassifyRequest request{
-      pictures_request(options, AutoExif::upright, {&ClassifyRequest::save_input})};
+  ClassifyRequest request{pictures_request(options, AutoExif::upright,
+                                           {&ClassifyRequest::save_input, &ClassifyRequest::knn})};
   refuse_beside_views(options, {&ClassifyRequest::save_logits, &ClassifyRequest::save_input});
   options.fill(request);
   for (const auto& [field, file] :
@@ -42,7 +44,39 @@ ClassifyRequest classify_request(const ParsedOptions& options) {
         {&ClassifyRequest::save_input, request.save_input}})
     if (!file.empty()) check_output_file(file, options[field].origin);
   if (request.resume) check_resumable(request);
+  // A configuration that was dumped holds the default.
+  if (request.knn.empty() && (request.knn_mix || request.knn_k != ClassifyRequest{}.knn_k))
+    throw UsageError("stored pictures vote, and there are none",
+                     request.knn_mix ? "`knn_mix`" : "`knn_k`", "add `knn` STORE");
+  const auto& views = request.transform.views;
+  if (!request.knn.empty() && views && views->value.have_places)
+    throw UsageError("a vector is of one view",
+                     "`knn` with " + views->origin + " " + std::string(views->value.name),
+                     "`views` whole or native");
+  if (!request.knn.empty() && !request.model.classes.empty())
+    throw UsageError("two answers to what the classes are", "`knn` with `classes`");
   return request;
+}
+
+/// Null where the transform alone is asked for.
+std::unique_ptr<Session> open_session(const ClassifyRequest& request) {
+  if (request.knn.empty()) return Session::open(request);
+  const auto store = std::make_shared<const VectorStore>(request.knn);
+  ModelRequest voter = request.model;
+  voter.may_lack_classes = true;
+  ModelSource source = open_model(voter);
+  const bool has_classes = source.config.num_classes > 0;
+  const image::Labels labels =
+      has_classes ? resolve_labels(request.labels, source).labels : image::Labels();
+  PicturesRequest wanted = request;
+  if (!request.knn_mix) wanted.labels.clear();  // they are the store's
+  std::unique_ptr<Session> session = Session::open(
+      wanted, voting_source(std::move(source), store, {request.knn_k, request.knn_mix}, labels));
+  if (session)
+    store->facts().require_same(
+        facts_of(session->source(), session->transform(), store->facts().features, ""),
+        store->file());
+  return session;
 }
 
 /// A row of an array for every input, if its file is asked for.
@@ -71,7 +105,7 @@ class RowsOfInputs {
 int run_classify(const ParsedOptions& options) {
   refuse_shares();
   const ClassifyRequest request = classify_request(options);
-  const std::unique_ptr<Session> session = Session::open(request);
+  const std::unique_ptr<Session> session = open_session(request);
   if (!session) return kExitOk;
   require_inputs(request.words, "classify");
   if (!session->labels().has_ids() && request.label_type == LabelType::id)
@@ -118,7 +152,7 @@ int run_classify(const ParsedOptions& options) {
     progress.hide();
     records.write(to_json(record), to_text(record, request.label_type, console.color));
     logits.add(result, [&] { return result.logits; });
-    tensors.add(result, [&] { return model_input(session->pipeline(), result); });
+    tensors.add(result, [&] { return model_input(result); });
     progress.advance();
     count.begin();
     if (result.error) {

@@ -20,6 +20,7 @@
 #include <iostream>
 #include <new>
 #include <system_error>
+#include <utility>
 
 namespace hydrascope::app {
 namespace {
@@ -62,7 +63,7 @@ int print_help(const ParsedOptions& options) {
     const std::vector<std::string>& words = options.positionals();
     const CommandSpec& command = command_named(words.front(), "help");
     // Words that follow are checked as the command's own.
-    parse(command, std::span(words).subspan(1), ConfigFile::left_alone);
+    parse_words(command, std::span(words).subspan(1));
     std::cout << help_text(of_words(command, std::span(words).subspan(1)), output_columns());
   }
   return kExitOk;
@@ -122,7 +123,7 @@ std::vector<std::string> with_command(std::vector<std::string> words) {
   return words;
 }
 
-std::optional<int> answer_from_tables(std::span<const std::string> words) {
+std::variant<int, AskedCommand> answer_or_parse(std::span<const std::string> words) {
   if (words.front() == kCompleteWord) {
     for (const std::string& line : completions(command_specs(), words.subspan(1)))
       std::cout << line << '\n';
@@ -130,7 +131,7 @@ std::optional<int> answer_from_tables(std::span<const std::string> words) {
   }
   const CommandSpec& command = command_named(words.front(), "hydrascope");
   words = words.subspan(1);
-  const ParsedOptions options = parse(command, words, ConfigFile::left_alone);
+  ParsedOptions options = parse_words(command, words);
   GeneralRequest asked;
   options.fill(asked);
   if (asked.help || asked.usage) {
@@ -141,13 +142,13 @@ std::optional<int> answer_from_tables(std::span<const std::string> words) {
     return kExitOk;
   }
   if (asked.dump_config) {
-    std::cout << parse(command, words).dump_config();
+    std::cout << with_config(command, std::move(options)).dump_config();
     return kExitOk;
   }
   if (command.name == "help") return print_help(options);
   if (command.name == "version") return print_version();
   if (command.name == "completion") return print_completion(options);
-  return std::nullopt;
+  return AskedCommand{&command, std::move(options)};
 }
 
 int guarded(std::span<const std::string> words, const std::function<int()>& run) {

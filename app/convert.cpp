@@ -1,7 +1,7 @@
 // hydrascope convert: another checkpoint out of one that is there.
 #include "app/command.h"
-#include "app/tasks/conversion_options.h"
 #include "app/tasks/format_only.h"
+#include "app/train/conversion_options.h"
 
 namespace hydrascope::app {
 namespace {

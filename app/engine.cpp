@@ -1,4 +1,4 @@
-// hydrascope-engine: the program with LibTorch, which runs what the front (front.cpp) passes on.
+// hydrascope-engine and hydrascope-trainer: the programs with LibTorch, which run what the front (front.cpp) passes on.
 #include "app/command.h"
 #include "app/command_line.h"
 #include "app/options/mechanism_listing.h"
@@ -14,7 +14,6 @@
 #include <ATen/Version.h>
 
 #include <algorithm>
-#include <array>
 #include <csignal>
 #include <cstdio>
 #include <fcntl.h>
@@ -26,25 +25,6 @@
 
 namespace hydrascope::app {
 namespace {
-
-using Run = int (*)(const ParsedOptions&);
-
-/// For every table that does not answer by itself.
-constexpr std::array<std::pair<std::string_view, Run>, 13> kRuns{{
-    {"classify", run_classify},
-    {"visualize", run_visualize},
-    {"serve", run_serve},
-    {"benchmark", run_benchmark},
-    {"evaluate", run_evaluate},
-    {"compare", run_compare},
-    {"faithfulness", run_faithfulness},
-    {"diagnose", run_diagnose},
-    {"convert", run_convert},
-    {"train", run_train},
-    {"models", run_models},
-    {"inspect", run_inspect},
-    {"doctor", run_doctor},
-}};
 
 /// Asked by the build, for the front; no command.
 constexpr std::string_view kWriteMechanisms = "write-mechanisms";
@@ -103,16 +83,17 @@ int run(std::vector<std::string> words) {
     model::inference::set_openmp_threads(usable);
   if (words.size() == 2 && words.front() == kWriteMechanisms)
     return write_registrations(words.back());
-  words = with_command(std::move(words));
-  if (const auto code = answer_from_tables(words)) return *code;
-  const CommandSpec& command = *find_command(words.front());
-  words.erase(words.begin());
-  const auto found = std::ranges::find(kRuns, command.name, &decltype(kRuns)::value_type::first);
-  if (found == kRuns.end())
-    throw Error(ErrorCode::internal, "nothing runs the command", command.name);
-  const ParsedOptions options = parse(command, words);
+  auto answer = answer_or_parse(with_command(std::move(words)));
+  if (const int* code = std::get_if<int>(&answer)) return *code;
+  AskedCommand& asked = std::get<AskedCommand>(answer);
+  const std::string& name = asked.command->name;
+  const auto found = std::ranges::find(command_runs(), name, &CommandRun::name);
+  if (found == command_runs().end())
+    throw Error(ErrorCode::internal, "nothing here runs the command", name);
+  const ParsedOptions options = with_config(*asked.command, std::move(asked.options));
+  check_read_files(options);
   check_written_files(options);
-  return found->second(options);
+  return found->run(options);
 }
 
 }  // namespace

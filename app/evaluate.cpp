@@ -40,7 +40,7 @@ void add_run(Summary& summary, Session& session, const PipelineTiming& timing) {
   if (const auto values = computed_options(source.config); !values.empty())
     summary.add("attention_options", values);
   summary.add_size("img_size", transform.img_size.height, transform.img_size.width);
-  summary.add("native", image::facts_of(transform.views).keep_size);
+  summary.add("native", transform.views.keep_size);
   summary.add("views", image::name(transform.views));
   summary.add("crop_pct", transform.crop_pct, 3);
   summary.add("interpolation", std::string(image::name(transform.interpolation)));
@@ -149,11 +149,11 @@ int run_over_set(const EvaluateRequest& request) {
   std::optional<FaithfulnessRun> faithfulness;
   if (plan) faithfulness.emplace(std::move(*plan), *session);
   OutputFile output(request.output.file);
-  Evaluation evaluation(score, jobs, set, *session);
+  Evaluation evaluation(score, jobs, set, *session, faithfulness ? &*faithfulness : nullptr,
+                        jobs.compares ? reference.get() : nullptr);
   PrecisionCheck check(request.run.check_precision);
   evaluation.watch(check);
-  evaluation.run(faithfulness ? &*faithfulness : nullptr,
-                 jobs.compares ? reference.get() : nullptr);
+  evaluation.run();
 
   const Scores& scores = evaluation.scores();
   const auto notice = [&](const std::string& note) { console.note(note); };
@@ -200,8 +200,7 @@ int run_over_set(const EvaluateRequest& request) {
   if (faithfulness) results.add_part("faithfulness", faithfulness->report().report());
   if (jobs.scores && set.has_labels) add_score_tables(score, scores, labels, results);
   evaluation.write_errors(labels);
-  if (!score.html.empty() || is_page(request.output.format))
-    evaluation.show_errors(labels, results);
+  results.gallery = [&] { return evaluation.surest_errors(labels); };
   if (!score.html.empty()) results.save(score.html, "`html`");
   results.write(request.output.format, output.stream(), notice);
   output.close();

@@ -1,5 +1,5 @@
 // hydrascope COMMAND [OPTIONS] [INPUT...]: answers what the tables of options know and leaves the
-// rest to hydrascope-engine. Linked without LibTorch, whose libraries take longer to load than all
+// rest to hydrascope-engine, or hydrascope-trainer. Linked without LibTorch, whose libraries take longer to load than all
 // that this does.
 #include "app/command.h"
 #include "app/command_line.h"
@@ -24,15 +24,15 @@ namespace {
 namespace fs = std::filesystem;
 
 /// Beside this program where it was built, in libexec/ where it was installed.
-fs::path engine_file() {
-  constexpr const char* kName = "hydrascope-engine";
+fs::path engine_file(const std::string& name) {
   std::error_code error;
   const fs::path folder = own_file().parent_path();
-  const fs::path installed = folder.parent_path() / "libexec/hydrascope" / kName;
-  for (const fs::path& file : {folder / kName, installed})
+  const fs::path installed = folder.parent_path() / "libexec/hydrascope" / name;
+  for (const fs::path& file : {folder / name, installed})
     if (fs::exists(file, error)) return file;
-  throw Error(ErrorCode::failed, "the program is not complete: hydrascope-engine is missing",
-              folder.string(), "build or install it again; " + installed.string() + " serves, too");
+  throw Error(ErrorCode::failed, "the program is not complete: " + name + " is missing",
+              folder.string(),
+              "scripts/build.sh builds it; " + installed.string() + " serves, too");
 }
 
 /// The computing threads share their processors with others: workers that decode, another program.
@@ -65,8 +65,9 @@ void require_memory_for(const std::string& file) {
   throw not_enough_memory("not enough memory to load LibTorch");
 }
 
-[[noreturn]] void run_engine(const char* name, std::vector<std::string> words) {
-  const std::string file = engine_file().string();
+[[noreturn]] void run_engine(const std::string& program, const char* name,
+                             std::vector<std::string> words) {
+  const std::string file = engine_file(program).string();
   std::error_code error;
   static_cast<void>(fs::current_path(error));  // LibTorch loads parts of itself from there
   if (error)
@@ -93,7 +94,9 @@ int main(int argc, char** argv) {
     return app::decode_pictures_for(std::atoi(given[1].c_str()), std::atoi(given[2].c_str()));
   return app::guarded(given, [&] {
     const std::vector<std::string> words = app::with_command(given);
-    if (const auto code = app::answer_from_tables(words)) return *code;
-    app::run_engine(argc > 0 ? argv[0] : "hydrascope", words);
+    const auto answer = app::answer_or_parse(words);
+    if (const int* code = std::get_if<int>(&answer)) return *code;
+    app::run_engine(std::get<app::AskedCommand>(answer).command->program,
+                    argc > 0 ? argv[0] : "hydrascope", words);
   });
 }

@@ -45,7 +45,7 @@ Findings look_at(const checkpoint::WeightFile& file) {
     findings.attention = model::to_text(config.attention);
   } catch (const Error& error) {
     findings.problem = error.what();
-    if (error.subject() != file.file().string()) findings.problem += " (" + error.subject() + ")";
+    if (error.about() != file.file().string()) findings.problem += " (" + error.about() + ")";
     findings.problem = spelled(findings.problem);
   }
   return findings;

@@ -38,8 +38,7 @@ struct ServeRequest {
 ServeRequest serve_request(const ParsedOptions& options) {
   ServeRequest request{service_request(options, /*wants_maps=*/true)};
   ServiceRequest& service = request.service;
-  service.embeds =
-      !(service.transform.views && image::facts_of(service.transform.views->value).are_several);
+  service.embeds = !(service.transform.views && service.transform.views->value.are_several);
   // A request that is let in is counted as it comes in.
   service.most_waiting = std::numeric_limits<std::int32_t>::max();
   service.most_maps = kMostMaps;

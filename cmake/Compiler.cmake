@@ -70,6 +70,10 @@ add_library(hydrascope_glue INTERFACE)
 target_compile_options(hydrascope_glue INTERFACE
   $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:Release>>:-O1 -finline-small-functions -findirect-inlining -fpartial-inlining>)
 
+# A test runs its lines a few times, and compiles in two thirds of -O1's time.
+add_library(hydrascope_run_seldom INTERFACE)
+target_compile_options(hydrascope_run_seldom INTERFACE $<$<AND:$<COMPILE_LANGUAGE:CXX>,$<CONFIG:Release>>:-O0>)
+
 # hydrascope_library(TARGET [OBJECT] FOLDERS ... SOURCES ... EXCEPT regex... PUBLIC ... PRIVATE ...)
 #   A library of the sources that the folders hold themselves (not the folders below), and of single ones; EXCEPT
 #   leaves out what matches. PUBLIC and PRIVATE: what it links.

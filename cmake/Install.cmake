@@ -1,6 +1,6 @@
 # What `cmake --install FOLDER --prefix PREFIX` lays out and CPack packs: a tree that runs wherever it lies.
 #   bin/hydrascope           the program
-#   libexec/hydrascope/      the engine that it starts
+#   libexec/hydrascope/      the engines that it starts
 #   lib/hydrascope/          OpenCV's modules, and the libraries that the programs are linked with: LibTorch's, libjpeg,
 #                            zlib, Highway. The C and C++ libraries are the system's, as is OpenCV, which brings 140 libraries
 #                            with it, some of them under the GPL; without it there are no WebP, TIFF and video.
@@ -25,7 +25,7 @@ function(hydrascope_install folder)
   endforeach()
 endfunction()
 hydrascope_install(bin hydrascope)
-hydrascope_install(libexec/hydrascope hydrascope_engine)
+hydrascope_install(libexec/hydrascope hydrascope_engine hydrascope_trainer)
 if(HYDRASCOPE_WITH_OPENCV)
   hydrascope_install(${HYDRASCOPE_LIBRARY_FOLDER} hydrascope_opencv_pictures hydrascope_opencv_video)
 endif()

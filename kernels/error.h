@@ -2,6 +2,7 @@
 // without learning about another one; it needs the standard library only.
 #pragma once
 
+#include <cstddef>
 #include <source_location>
 #include <stdexcept>
 #include <string>
@@ -44,28 +45,53 @@ constexpr std::string_view name(ErrorCode code) {
   return "internal";
 }
 
+/// Whether it can be the name of an option, with '_' for '-': "img_size".
+constexpr bool is_field(std::string_view word) {
+  if (word.empty() || word.front() < 'a' || word.front() > 'z') return false;
+  for (const char letter : word)
+    if (!(letter >= 'a' && letter <= 'z') && !(letter >= '0' && letter <= '9') && letter != '_')
+      return false;
+  return true;
+}
+
 /// Thrown by library code, which never exits and never prints. `what()` says what is wrong with
-/// what was expected against what was found, `subject` names the thing (a file, a tensor, an
-/// option), `hint` what the user can do, `where` the line of code that noticed. Options are named as
-/// fields in backquotes, "`img_size`": how they are spelled is the caller's to say.
+/// what was expected against what was found, `field` names the option at fault, `subject` the thing
+/// (a value, a file, a tensor), `hint` what the user can do, `where` the line of code that noticed.
+/// Texts name options in backquotes, "`img_size`": how they are spelled is the caller's to say.
 class Error : public std::runtime_error {
  public:
-  explicit Error(ErrorCode code, const std::string& what, std::string subject = {},
+  /// `about` is field and subject: "`img_size` 12x" is about the field "img_size" and about "12x",
+  /// "a.png" about no field.
+  explicit Error(ErrorCode code, const std::string& what, std::string about = {},
                  std::string hint = {},
                  std::source_location where = std::source_location::current())
       : std::runtime_error(what),
         code_(code),
-        subject_(std::move(subject)),
+        subject_(std::move(about)),
         hint_(std::move(hint)),
-        where_(where) {}
+        where_(where) {
+    const std::size_t end = subject_.starts_with('`') ? subject_.find('`', 1) : subject_.npos;
+    if (end == subject_.npos || !is_field(std::string_view(subject_).substr(1, end - 1))) return;
+    field_ = subject_.substr(1, end - 1);
+    const std::size_t rest = subject_.find_first_not_of(' ', end + 1);
+    subject_.erase(0, rest == subject_.npos ? subject_.size() : rest);
+  }
 
   [[nodiscard]] ErrorCode code() const noexcept { return code_; }
+  /// "img_size"; "" where no option is at fault, or no single one.
+  [[nodiscard]] const std::string& field() const noexcept { return field_; }
   [[nodiscard]] const std::string& subject() const noexcept { return subject_; }
+  /// Both, as they were given.
+  [[nodiscard]] std::string about() const {
+    if (field_.empty()) return subject_;
+    return "`" + field_ + "`" + (subject_.empty() ? "" : " ") + subject_;
+  }
   [[nodiscard]] const std::string& hint() const noexcept { return hint_; }
   [[nodiscard]] const std::source_location& where() const noexcept { return where_; }
 
  private:
   ErrorCode code_;
+  std::string field_;
   std::string subject_;
   std::string hint_;
   std::source_location where_;

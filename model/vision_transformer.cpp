@@ -91,6 +91,7 @@ VisionTransformerImpl::VisionTransformerImpl(VitConfig config, Initialisation in
   if (config_.global_pool == Pooling::map)
     attn_pool_ = register_module("attn_pool", AttentionPool(config_));
   // Random in any case: a checkpoint may lack the classifier.
+  if (config_.num_classes == 0) return;
   head_ =
       register_module("head", make_linear(dim, config_.num_classes, true, Initialisation::random));
   if (config_.distilled) {
@@ -189,6 +190,7 @@ torch::Tensor VisionTransformerImpl::forward_head(const torch::Tensor& tokens) {
 }
 
 HeadLogits VisionTransformerImpl::forward_heads(const torch::Tensor& tokens) {
+  if (head_.is_empty()) return {forward_pool(tokens).narrow(1, 0, 0), {}};
   if (config_.distilled)
     return {head_->forward(tokens.select(1, 0)), head_dist_->forward(tokens.select(1, 1))};
   return {head_->forward(forward_pool(tokens)), {}};

@@ -59,7 +59,7 @@ struct ForwardOptions {
   bool recompute_blocks = false;
 };
 
-/// The classifiers' logits, (B, num_classes) each.
+/// The classifiers' logits, (B, num_classes) each: no columns without a classifier.
 struct HeadLogits {
   torch::Tensor of_class;
   torch::Tensor of_distillation;  ///< undefined unless the model is distilled

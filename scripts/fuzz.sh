@@ -1,7 +1,7 @@
 #!/usr/bin/env bash
 # Fuzzes the readers of hostile files with libFuzzer, under AddressSanitizer and UBSan (tests/fuzz):
 #   scripts/fuzz.sh [MINUTES] [TARGET...]   each target for that long, all targets by default, one on each core
-# Without MINUTES: HYDRASCOPE_FUZZ_SECONDS each, or 60. The seed changes from run to run. What is learned stays in
+# Without MINUTES: HYDRASCOPE_FUZZ_SECONDS each, or 60. The seed changes from run to run. The corpus stays in
 # build/fuzz/corpus; what ends a target is kept in tests/fuzz/findings/TARGET, where the tests try it again for ever, and
 # this ends with 1. 77: there is no clang with libFuzzer.
 set -euo pipefail

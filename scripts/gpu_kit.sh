@@ -9,7 +9,7 @@ readonly MOST_OF_KIT=30 MOST_OF_LOG=524288 # MiB, bytes: some 25 logs stay below
 # In the order in which they are rebuilt; a group becomes usable as a whole.
 readonly GROUPS_OF_PROGRAMS=(
   'tests/gpu_kernel_tests tests/kernel_bench'
-  'hydrascope-engine hydrascope tests/gpu_model_tests model/ops/libhydrascope_ops.so')
+  'hydrascope-engine hydrascope-trainer hydrascope tests/gpu_model_tests model/ops/libhydrascope_ops.so')
 
 usage() {
   cat <<'END'
@@ -301,7 +301,8 @@ steps_of_tests() {
 steps_of_network() {
   need tests/kernel_bench
   local bench=$program
-  need hydrascope-engine # which hydrascope starts
+  need hydrascope-trainer # which hydrascope starts for its benchmark
+  need hydrascope-engine  # and for the rest
   local left=$((end - SECONDS))
   step network "$left" "$python" -B "$peers/gpu_measure.py" --hydrascope "${program%-engine}" --kernel-bench "$bench" \
     --images "$kit/pictures" --out "$work" --time-limit $((left > 40 ? left - 20 : left))

@@ -1,6 +1,6 @@
 #!/usr/bin/env bash
 # Prints the folder of a virtual environment with the packages of scripts/NAME.lock, which it makes where it is not there or
-# is of another lock or Python: locked_venv.sh NAME. Where they cannot be had it says so instead, and ends with 77.
+# is of another lock or Python: locked_venv.sh NAME. Without them it says so instead, and ends with 77.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 lock=scripts/$1.lock

@@ -11,7 +11,7 @@ base=${1:-debian:12-slim}
 out=build/dist
 rm -rf $out
 mkdir -p $out
-[ -n "${HYDRASCOPE_BUILD:-}" ] || scripts/build.sh hydrascope hydrascope_engine hydrascope_library
+[ -n "${HYDRASCOPE_BUILD:-}" ] || scripts/build.sh hydrascope hydrascope_trainer hydrascope_library
 export HYDRASCOPE_BUILD=${HYDRASCOPE_BUILD:-build/release}
 HYDRASCOPE_WHEEL=$out scripts/make_wheel.sh
 cpack --config "$HYDRASCOPE_BUILD/CPackConfig.cmake" -B $out >$out/cpack.log 2>&1 || { cat $out/cpack.log >&2; exit 1; }

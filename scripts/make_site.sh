@@ -16,7 +16,7 @@ rm -rf "$out"
 mkdir -p "$out/tutorials"
 options=()
 if [ "${1:-}" != --without-tutorials ]; then
-  # Where they run there is nothing else, so that what they write is theirs.
+  # They run in an empty folder, so that all files in it are theirs.
   cp docs/tutorials/*.ipynb "$out/tutorials/"
   (
     cd "$out/tutorials"

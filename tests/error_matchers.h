@@ -13,8 +13,7 @@ namespace hydrascope::testing {
 
 inline ::testing::AssertionResult matches(const Error& error, ErrorCode code,
                                           std::initializer_list<const char*> texts) {
-  const std::string all =
-      std::string(error.what()) + " | " + error.subject() + " | " + error.hint();
+  const std::string all = std::string(error.what()) + " | " + error.about() + " | " + error.hint();
   if (error.code() != code) {
     return ::testing::AssertionFailure()
            << "expected " << name(code) << ", found " << name(error.code()) << ": " << all;

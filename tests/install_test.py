@@ -19,7 +19,7 @@ from pathlib import Path
 
 ROOT = Path(__file__).resolve().parents[1]
 PICTURES = ROOT / "tests" / "corpus" / "pictures" / "good"
-# What every system with programs in C++ has.
+# The libraries of every system with programs in C++.
 SYSTEM = ("ld-linux-x86-64.so.2", "libc.so.6", "libm.so.6", "libdl.so.2", "librt.so.1", "libutil.so.1", "libpthread.so.0",
           "libgcc_s.so.1", "libstdc++.so.6")
 # proc and dev of the machine: the program finds itself through one, and writes to the other.
@@ -81,7 +81,7 @@ class Installed(unittest.TestCase):
         assert made.returncode == 0, made.stderr[-2000:]
 
     def program(self, *words: object, code: int = 0) -> str:
-        """What the installed program prints, on a machine of its own."""
+        """The output of the installed program, on a machine of its own."""
         done = enter(self.root, "/moved/bin/hydrascope", *words)
         self.assertEqual(done.returncode, code, done.stderr + done.stdout[-2000:])
         return done.stdout + done.stderr if code else done.stdout

@@ -1,4 +1,4 @@
-"""What the programs are made of: NOTICE against what is linked, hardening, and results that are the same twice.
+"""The parts of the programs: NOTICE against what is linked, hardening, and results that are the same twice.
 
     python tests/supply_test.py PROGRAM
 
@@ -25,8 +25,8 @@ PROGRAM = Path()
 
 
 def files() -> list[Path]:
-    """The front, the engine, the library for programs of others, and the modules beside them."""
-    found = [PROGRAM, PROGRAM.with_name("hydrascope-engine"), PROGRAM.with_name("libhydrascope.so.0"),
+    """The front, the engines, the library for programs of others, and the modules beside them."""
+    found = [PROGRAM, PROGRAM.with_name("hydrascope-engine"), PROGRAM.with_name("hydrascope-trainer"), PROGRAM.with_name("libhydrascope.so.0"),
              *sorted(PROGRAM.parent.glob("libhydrascope_*.so"))]
     return [file for file in found if file.exists()]
 

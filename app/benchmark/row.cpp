@@ -74,7 +74,10 @@ std::string text_header() {
 }
 
 /// The line above every text table of one model on one device.
-std::string text_group(const BenchmarkRow& row) { return row.model + " on " + row.device; }
+std::string text_group(const BenchmarkRow& row) {
+  return row.model + " on " + row.device +
+         (row.top1 > 0 ? ", top-1 " + fixed(row.top1, 1) + " % (card)" : "");
+}
 
 /// Above the peak that was measured the machine did something else meanwhile: the share says nothing.
 bool is_of_peak(const BenchmarkRow& row) {
@@ -113,7 +116,7 @@ void read(const nlohmann::json& json, Value& value) {
 BenchmarkRow row_from_json(const nlohmann::json& json, const std::string& file) {
   BenchmarkRow row;
   BenchmarkRow::visit(row, [&](std::string_view name, auto& value) {
-    const bool is_later = name == "approximations" || name == "error";
+    const bool is_later = name == "approximations" || name == "error" || name == "top1";
     if (is_later && !json.contains(name)) return;  // of an earlier version
     try {
       read(json.at(std::string(name)), value);
@@ -226,15 +229,44 @@ viz::LineChart chart_of(const ResultTable& table, const std::string& y, std::str
   return chart;
 }
 
+/// A bar for every row: its value, how many times the smallest that is, and what else is to be said.
+viz::LineChart bars_of(const std::vector<BenchmarkRow>& rows, const std::vector<std::string>& names,
+                       std::string title, double (*value)(const BenchmarkRow&), int decimals) {
+  viz::LineChart chart{std::move(title) + " at " + size_text(rows.front()), "", "", {}};
+  chart.bars = true;
+  constexpr int kWidth = 500;
+  chart.width = kWidth;
+  const double least = value(*std::ranges::min_element(rows, {}, value));
+  for (std::size_t i = 0; i < rows.size(); ++i) {
+    const double own = value(rows[i]);
+    std::string note = fixed(own, decimals);
+    constexpr double kMuch = 1.05;
+    if (least > 0 && own > kMuch * least) note += ", " + fixed(own / least, 1) + " times the least";
+    if (rows[i].top1 > 0) note += ", top-1 " + fixed(rows[i].top1, 1) + " %";
+    chart.lines.push_back({names[i], {{0, own}}, true, {std::move(note)}});
+  }
+  return chart;
+}
+
 std::vector<viz::LineChart> charts_of(const BenchmarkResult& result) {
   std::vector<BenchmarkRow> rows = result.rows;
   std::erase_if(rows, [](const BenchmarkRow& row) { return !row.error.empty(); });
   std::ranges::stable_sort(rows, {}, &BenchmarkRow::tokens);
   const std::vector<std::string> names = line_names(rows);
+  const auto megabytes = [](const BenchmarkRow& row) {
+    return static_cast<double>(row.peak_memory_bytes) / 1e6;
+  };
+  const bool is_one_size = !rows.empty() && rows.front().img_size == rows.back().img_size;
+  if (is_one_size) {
+    return {bars_of(
+                rows, names, "images/s",
+                [](const BenchmarkRow& row) { return row.images_per_second; }, 2),
+            bars_of(rows, names, "peak memory, MB", megabytes, 0)};
+  }
   ResultTable table({{"line", ""}, {"tokens", ""}, {"size", ""}, {"speed", ""}, {"memory", ""}});
   for (std::size_t i = 0; i < rows.size(); ++i)
     table.add({names[i], rows[i].tokens, size_text(rows[i]), rows[i].images_per_second,
-               static_cast<double>(rows[i].peak_memory_bytes) / 1e6});
+               megabytes(rows[i])});
   return {chart_of(table, "speed", "images/s"), chart_of(table, "memory", "peak memory, MB")};
 }
 
@@ -261,11 +293,13 @@ Report report_of(const BenchmarkResult& result) {
                      {"images_per_second", "images/s", 2},
                      {"ms_p50", "ms p50", 2},
                      {"peak_memory", "peak MB"},
-                     {"pct_of_peak", "% of peak", 2}});
+                     {"pct_of_peak", "% of peak", 2},
+                     {"top1", "top-1 % (card)", 1}});
   for (const BenchmarkRow& row : result.rows) {
     table.add({row.attention, size_text(row), row.tokens, row.batch, row.precision,
                row.images_per_second, row.ms_p50, row.peak_memory_bytes / 1'000'000,
-               is_of_peak(row) ? OrderedJson(row.pct_of_peak) : OrderedJson()});
+               is_of_peak(row) ? OrderedJson(row.pct_of_peak) : OrderedJson(),
+               row.top1 > 0 ? OrderedJson(row.top1) : OrderedJson()});
   }
   report.add_table("rows", "", std::move(table), kMain);
   return report;
@@ -274,14 +308,6 @@ Report report_of(const BenchmarkResult& result) {
 void check_chart_file(const std::string& file) {
   check_extension(file, "`html`", {".svg", ".html"});
   check_output_file(file, "`html`");
-}
-
-void write_chart(const BenchmarkResult& result, const std::string& file) {
-  const Report report = report_of(result);
-  if (!file.ends_with(".svg")) return report.save(file, "`html`");
-  OutputFile output(file, "`html`");
-  output.stream() << viz::charts_svg(report.charts);
-  output.close();
 }
 
 }  // namespace hydrascope::app

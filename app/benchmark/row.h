@@ -42,6 +42,7 @@ struct BenchmarkRow {
   // Beyond the contract's fields:
   std::string attention_options;  ///< "hydra.scale=linear,..."
   std::string approximations;     ///< "calibration=bundled", of int8
+  double top1 = 0;    ///< percent, of the bundled model's card, at the model's own size; 0: unknown
   std::string error;  ///< "out_of_memory": nothing was measured, all figures are 0; else empty
 
   template <class Self, class Visitor>
@@ -71,6 +72,7 @@ struct BenchmarkRow {
     visitor("attention_options", self.attention_options);
     visitor("approximations", self.approximations);
     visitor("error", self.error);
+    visitor("top1", self.top1);
   }
 
   /// Two rows are the same experiment where all but the measured figures is the same. A row with an error
@@ -112,7 +114,5 @@ Report report_of(const BenchmarkResult& result);
 /// Throws Error(invalid_argument) for a file of `--html` that is neither .svg nor .html, or cannot be
 /// written: better before an hour of measuring than after it.
 void check_chart_file(const std::string& file);
-/// Writes the page, or the charts alone where `file` is an .svg.
-void write_chart(const BenchmarkResult& result, const std::string& file);
 
 }  // namespace hydrascope::app

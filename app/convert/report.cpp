@@ -120,6 +120,8 @@ void add_facts(const ConversionReport& conversion, Report& report) {
   }
   report.add("minutes", history.seconds / kSecondsOfAMinute, 1);
   report.add("complete", history.is_complete);
+  if (!conversion.plan.empty())
+    report.summary.add("plan", OrderedJson::parse(conversion.plan), 0, kInJson);
   if (const std::string early = ended_early(history); !early.empty())
     report.add("ended_early", early);
   report.add("precision", conversion.precision);

@@ -19,6 +19,7 @@ struct ConversionReport {
   std::map<std::string, std::string> attention_options;
   std::vector<std::string> sources;  ///< of pictures
   std::string recipe = "{}";         ///< a JSON object
+  std::string plan = {};  ///< the stages as they were fitted to a time, as JSON; "": they were not
   model::training::ConversionHistory history;
   std::int64_t unreadable = 0;  ///< pictures
   std::string precision;        ///< of the file

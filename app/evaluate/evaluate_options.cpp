@@ -90,8 +90,7 @@ bool compares_models(const ParsedOptions& options) {
 
 std::vector<Option> set_runtime_options() {
   std::vector<Option> options = runtime_options();
-  row_of(options, &RunRequest::precision).help =
-      "number format (auto: float32 on the CPU, bfloat16 on a GPU)";
+  row_of(options, &RunRequest::precision).default_value = "float32";
   return options;
 }
 
@@ -100,7 +99,7 @@ std::vector<Option> labelled_set_options() {
       "Labels", Role::source,
       {text("labels-csv",
             "labels of the pictures: a table with columns file and label (id, name or index)",
-            into(&SetRequest::labels_csv), takes("FILE"), completes_files),
+            into(&SetRequest::labels_csv), takes("FILE"), read),
        flag("no-labels", "ignore the names of folders: the pictures have no labels",
             into(&SetRequest::ignores_labels), role(Role::source))});
   labels.push_back(integer("limit-images", "number of used pictures, evenly spread over the set",
@@ -115,7 +114,7 @@ std::vector<Option> score_options() {
       {text("real-labels",
             "file of the valid classes of each picture (ImageNet ReaL), for a second score; a "
             "column real_labels of --labels-csv does the same",
-            into(&SetRequest::real_labels), takes("FILE.json"), completes_files),
+            into(&SetRequest::real_labels), takes("FILE.json"), read),
        number("require-top1", "least top-1 in percent; exit code 4 below it",
               into(&ScoreRequest::required_top1), takes("PCT")),
        text("per-class", "file of the accuracy by class; - prints it after the summary",
@@ -171,8 +170,9 @@ std::vector<Option> faithfulness_options() {
             into(&FaithfulnessRequest::substrate),
             otherwise("mean for deletion, black for positive and negative"),
             one_of(names_of(explain::substrates()))),
-       text("class", "explained and watched class: the predicted one or the labelled one",
-            into(&FaithfulnessRequest::of_class), by_default("pred"), one_of({"pred", "target"})),
+       text("explained-class", "explained and watched class: the predicted one or the labelled one",
+            into(&FaithfulnessRequest::of_class), by_default("pred"), one_of({"pred", "target"}),
+            formerly({"class"})),
        text("layer", "layer that is explained, from 0", into(&FaithfulnessRequest::layer),
             takes("last|N"), by_default("last"))});
 }

@@ -12,8 +12,10 @@ namespace hydrascope::app {
 
 struct LastError {
   std::string code;
-  Subject subject;
+  std::string field;
+  std::string subject;
   std::string text;
+  std::string hint;
 };
 
 inline LastError& last_error() {
@@ -23,7 +25,8 @@ inline LastError& last_error() {
 
 inline void remember(const Error& error) noexcept {
   try {
-    last_error() = {std::string(name(error.code())), parts_of(error.subject()), error_text(error)};
+    last_error() = {std::string(name(error.code())), error.field(), error.subject(),
+                    error_line(error), spelled(error.hint())};
   } catch (...) {  // no memory for the text
     last_error().code.clear();
   }

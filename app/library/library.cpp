@@ -37,7 +37,7 @@ CommandSpec opening_spec(bool with_maps) {
   CommandSpec spec;
   spec.name = "classify";
   spec.options = join(
-      {model_options(),
+      {model_options(), class_vector_options(),
        only(input_options(), {&image::DecodeOptions::max_pixels, &image::DecodeOptions::max_bytes}),
        without(preprocessing_options(), {&TransformRequest::is_printed}), views_options(),
        runtime_options(), only(label_options(), {&PicturesRequest::labels}),
@@ -63,7 +63,7 @@ CommandSpec asking_spec(bool with_maps) {
 }
 
 ParsedOptions parsed(const CommandSpec& spec, const char* const* words, std::size_t count) {
-  return parse(spec, std::vector<std::string>(words, words + count), ConfigFile::left_alone);
+  return parse(spec, std::vector<std::string>(words, words + count));
 }
 
 std::string text_of(const char* text) { return text == nullptr ? "" : text; }
@@ -235,14 +235,13 @@ hydrascope_answer::hydrascope_answer(hydrascope::app::Answer answer,
 
 const char* hydrascope_version() { return hydrascope::app::kVersion.data(); }
 const char* hydrascope_error_code() { return hydrascope::app::last_error().code.c_str(); }
-const char* hydrascope_error_field() { return hydrascope::app::last_error().subject.field.c_str(); }
-const char* hydrascope_error_subject() {
-  return hydrascope::app::last_error().subject.rest.c_str();
-}
+const char* hydrascope_error_field() { return hydrascope::app::last_error().field.c_str(); }
+const char* hydrascope_error_subject() { return hydrascope::app::last_error().subject.c_str(); }
 void hydrascope_name_options(int as) {
   using hydrascope::app::Spelling;
   hydrascope::app::spell_options_as(as == HYDRASCOPE_NAMES ? Spelling::names : Spelling::flags);
 }
+const char* hydrascope_error_hint() { return hydrascope::app::last_error().hint.c_str(); }
 const char* hydrascope_error_text() { return hydrascope::app::last_error().text.c_str(); }
 
 hydrascope_model* hydrascope_open(const char* const* words, size_t num_words, unsigned wants) {

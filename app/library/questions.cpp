@@ -36,6 +36,7 @@ OrderedJson registry() {
     all["mechanisms"].push_back(as_json(mechanism_report(*entry)));
   for (const model::PositionEntry* entry : model::position_rules())
     all["position_rules"].push_back(as_json(position_rule_report(*entry)));
+  all["config"] = OrderedJson::parse(model::to_json(model::VitConfig()));
   for (const std::string& name : bundled_images()) all["samples"].push_back(name);
   return all;
 }
@@ -55,7 +56,7 @@ OrderedJson layers(const std::string& before, const std::vector<std::string>& wo
   const OrderedJson given = OrderedJson::parse(before, nullptr, /*allow_exceptions=*/false);
   const std::string config = OrderedJson{{"depth", given.size()}, {"attention", given}}.dump();
   std::vector<model::AttentionSpec> all = model::config_from_json(config, "layers").attention;
-  const ParsedOptions options = parse(attention_spec(), words, ConfigFile::left_alone);
+  const ParsedOptions options = parse(attention_spec(), words);
   if (const std::string& spec = options[&ModelRequest::attention].text(); !spec.empty())
     model::apply_attention_spec(spec, all);
   for (const std::string& option : options[&ModelRequest::attention_options].values)
@@ -69,9 +70,7 @@ OrderedJson layers(const std::string& before, const std::vector<std::string>& wo
 
 OrderedJson configuration(const std::string& file) {
   const checkpoint::Checkpoint weights = checkpoint::Checkpoint::open(file);
-  checkpoint::HeadOptions head;
-  if (weights.find("head.weight") == nullptr) head.num_classes = 1;  // it has none
-  return OrderedJson::parse(model::to_json(weights.deduce_config(head)));
+  return OrderedJson::parse(model::to_json(weights.deduce_config()));
 }
 
 std::vector<std::string> pictures_of(const std::string& word) {

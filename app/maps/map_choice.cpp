@@ -74,14 +74,14 @@ Method parse_method(const std::string& word) {
       near.empty() ? "one of " + join_words(names, ", ", ", ") : "did you mean " + near + "?");
 }
 
-/// A number below `count`; `option`, "`layer`", names the things that are counted.
-std::int64_t parse_place(const std::string& word, const std::string& option, std::int64_t count,
+/// A number below `count`; `counted`, "layer", is the field and names the things.
+std::int64_t parse_place(const std::string& word, const std::string& counted, std::int64_t count,
                          const char* others) {
+  const std::string option = option_named(counted);
   const std::int64_t place = to_integer(word, option);
   if (place < 0 || place >= count) {
-    throw UsageError(
-        "the model has " + parts_of(option).field + "s 0 to " + std::to_string(count - 1),
-        option + " " + word, others);
+    throw UsageError("the model has " + counted + "s 0 to " + std::to_string(count - 1),
+                     option + " " + word, others);
   }
   return place;
 }
@@ -104,7 +104,7 @@ Layers parse_layers(const std::vector<std::string>& words, const VitConfig& conf
     } else if (word == "last") {
       add(config.depth - 1);
     } else {
-      add(parse_place(word, "`layer`", config.depth, "a number, last or all"));
+      add(parse_place(word, "layer", config.depth, "a number, last or all"));
     }
   }
   if (words.empty()) add(config.depth - 1);
@@ -125,7 +125,7 @@ std::vector<Head> parse_heads(const std::vector<std::string>& words, const VitCo
       for (std::int64_t head = 0; head < config.num_heads; ++head) add({Head::Kind::one, head});
     } else {
       add({Head::Kind::one,
-           parse_place(word, "`head`", config.num_heads, "a number, mean, max or all")});
+           parse_place(word, "head", config.num_heads, "a number, mean, max or all")});
     }
   }
   if (words.empty()) add({Head::Kind::mean});

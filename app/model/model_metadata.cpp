@@ -3,6 +3,13 @@
 #include "app/build_info.h"
 #include "model/checkpoint/formats/sha256.h"
 
+#include <algorithm>
+#include <charconv>
+#include <cstddef>
+#include <filesystem>
+#include <fstream>
+#include <sstream>
+#include <system_error>
 #include <utility>
 #include <vector>
 
@@ -54,6 +61,35 @@ std::map<std::string, std::string> computed_options(const model::VitConfig& conf
   if (config.pos_interp != model::PosInterp::timm) options["pos_interp"] = name(config.pos_interp);
   if (config.overview) options["overview"] = "on";
   return options;
+}
+
+std::optional<double> top1_of_card(const ModelSource& source) {
+  const model::VitConfig& config = source.config;
+  if (source.random_weights ||
+      model::with_all_options(config.attention, config.training_grid()) != source.trained.attention)
+    return {};
+  std::filesystem::path card = source.weights.file();
+  std::ifstream file(card.replace_extension(".md"));
+  std::ptrdiff_t column = -1;
+  for (std::string line; std::getline(file, line);) {
+    std::vector<std::string> cells;
+    std::istringstream row(line);
+    for (std::string cell; std::getline(row, cell, '|');) {
+      const std::size_t begin = std::min(cell.find_first_not_of(' '), cell.size());
+      cells.push_back(cell.substr(begin, cell.find_last_not_of(' ') + 1 - begin));
+    }
+    const bool is_rule = line.starts_with("|--") || line.starts_with("| --");
+    if (column >= 0 && !is_rule && column < std::ssize(cells)) {
+      double percent = 0;
+      const std::string& cell = cells[static_cast<std::size_t>(column)];
+      const auto [end, error] = std::from_chars(cell.data(), cell.data() + cell.size(), percent);
+      if (error == std::errc() && end == cell.data() + cell.size()) return percent;
+      return {};
+    }
+    if (const auto found = std::ranges::find(cells, "top-1"); found != cells.end())
+      column = found - cells.begin();
+  }
+  return {};
 }
 
 }  // namespace hydrascope::app

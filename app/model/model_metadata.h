@@ -10,6 +10,7 @@
 #include "model/image/labels.h"
 
 #include <map>
+#include <optional>
 #include <string>
 
 namespace hydrascope::app {
@@ -24,5 +25,10 @@ checkpoint::Metadata describe_descendant(const ModelSource& source, const std::s
 /// the options of position rules, "rel_pos" and "pos_embed" where they are not as in a plain ViT,
 /// "pos_interp" and "overview" where they are not those of timm.
 std::map<std::string, std::string> computed_options(const model::VitConfig& config);
+
+/// Top-1 in percent, as the card beside the model's file says it, MODEL.md: the first row of its table with
+/// a column "top-1". Nothing where there is no card, or the model computes other attention than it was
+/// trained with.
+std::optional<double> top1_of_card(const ModelSource& source);
 
 }  // namespace hydrascope::app

@@ -1,5 +1,6 @@
 #include "app/model/model_source.h"
 
+#include "app/model/class_vectors.h"
 #include "app/options/mechanism_listing.h"
 #include "app/options/option_table.h"
 #include "app/run/assets.h"
@@ -171,7 +172,16 @@ ModelSource open_weights(const ModelRequest& request, const std::string& name,
       source.trained.pos_embed != source.config.pos_embed)
     source.notes.push_back("positions changed after training: accuracy needs `hydrascope train`");
   source.trained_size = trained_size_of(source);
+  if (!request.classes.empty()) use_class_vectors(request.classes, source);
+  if (!request.may_lack_classes && !request.may_be_random) require_classes(source);
   return source;
+}
+
+void require_classes(const ModelSource& source) {
+  if (source.config.num_classes > 0) return;
+  throw Error(ErrorCode::invalid_argument, "has no classifier", source.name,
+              "`hydrascope embed` stores its features, `classes` FILE names classes by vectors, "
+              "`hydrascope train` learns a classifier");
 }
 
 bool names_architecture(const ModelRequest& request) {

@@ -5,6 +5,7 @@
 #include "app/pipeline/trained_size.h"
 #include "model/checkpoint/checkpoint.h"
 #include "model/config/config.h"
+#include "model/inference/feature_engine.h"
 
 #include <optional>
 #include <string>
@@ -22,6 +23,11 @@ struct ModelSource {
   /// The configuration that the weights were trained as, with all options of its attention.
   model::VitConfig trained;
   std::vector<std::string> notes;  ///< what the user must know ("converted layers need training")
+  /// An answer beside the classifier or in its place; `config` and `head` have the answer's classes.
+  std::optional<model::FeatureAnswer> answer = {};
+  std::string class_lines = {};  ///< the names of these classes, the lines of a label file
+  at::Tensor class_vectors =
+      {};  ///< (classes, D) float32, which maps explain; undefined without any
   /// For a remark on sizes far above it; nothing where the file says that the model learned others.
   std::optional<TrainedSize> trained_size;
 };
@@ -29,6 +35,9 @@ ModelSource open_model(const ModelRequest& request);
 /// The same of a file or folder; `architecture` is the name of what it holds, or "" to deduce it.
 ModelSource open_weights(const ModelRequest& request, const std::string& name,
                          const std::string& file, const std::string& architecture);
+
+/// Throws Error(invalid_argument) for a model without a classifier.
+void require_classes(const ModelSource& source);
 
 /// Whether `-m` names an architecture without weights, and no file and no model at hand.
 bool names_architecture(const ModelRequest& request);

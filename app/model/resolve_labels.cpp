@@ -48,6 +48,9 @@ ResolvedLabels resolve_labels(const std::string& word, const ModelSource& source
   };
   if (const auto file = labels_file(word))
     return {checked(image::Labels::load(*file), file->string()), LabelOrigin::names, ""};
+  if (!source.class_lines.empty())
+    return {image::Labels::parse(source.class_lines, source.name), LabelOrigin::names, ""};
+  if (classes == 0) return {};
   constexpr std::int64_t kImageNetClasses = 1000;
   const checkpoint::Checkpoint& weights = source.weights;
   // The names of the file's classes say nothing of those of a new classifier.

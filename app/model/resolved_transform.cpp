@@ -36,7 +36,7 @@ bool keeps_corner(const image::TransformConfig& transform, const model::VitConfi
   const auto whole = [&](std::int64_t edge) { return edge - edge % config.patch_size; };
   const image::Size& size = transform.img_size;
   const image::Size own{config.img_height, config.img_width};
-  return !image::facts_of(transform.views).keep_size && size != own &&
+  return !transform.views.keep_size && size != own &&
          image::Size{whole(size.height), whole(size.width)} == own;
 }
 
@@ -109,9 +109,9 @@ ResolvedTransform resolve_transform(const TransformRequest& request, const Model
   take(request.mean, "mean", config.mean);
   take(request.std, "std", config.std);
   if (request.views) config.views = request.views->value;
-  const image::ViewsFacts& views = image::facts_of(config.views);
+  const image::Views& views = config.views;
   take(request.views, views.keep_size ? "size" : "views", config.views);
-  if (config.views == image::Views::look && !request.img_size) {
+  if (views.have_looks && !request.img_size) {
     config.img_size = {kLookEdge, kLookEdge};
     result.origins["img_size"] = request.views->origin;
   }

@@ -7,6 +7,7 @@
 
 #include <ATen/Context.h>
 #include <ATen/Parallel.h>
+#include <ATen/core/grad_mode.h>
 
 #include <algorithm>
 #include <utility>
@@ -69,7 +70,7 @@ Exits exits_of(Exits exits, const model::inference::InferenceOptions& options,
 
 model::Classifier make_classifier(const RunRequest& request, const ModelSource& source,
                                   const image::TransformConfig& transform, const Console& console,
-                                  std::vector<std::int64_t> trace_layers,
+                                  std::vector<std::int64_t> trace_layers, bool embeds,
                                   model::inference::Exits exits) {
   if (source.config.in_chans != 3 && source.config.in_chans != 1) {
     throw Error(
@@ -90,7 +91,8 @@ model::Classifier make_classifier(const RunRequest& request, const ModelSource& 
   if (wanted.deterministic)
     at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
   wanted.trace_layers = std::move(trace_layers);
-  wanted.exits = exits_of(exits, wanted, source.config, console);
+  wanted.exits = embeds || source.answer ? model::inference::Exits::off
+                                         : exits_of(exits, wanted, source.config, console);
   // Setting the number begins a pool of threads that spin, see one_torch_thread.cpp.
   if (const int threads = model_threads(request); threads != at::get_num_threads())
     at::set_num_threads(threads);
@@ -100,7 +102,11 @@ model::Classifier make_classifier(const RunRequest& request, const ModelSource& 
     wanted.calibration = calibration_images(request.calibration, source, transform, console);
     wanted.calibration_source = request.calibration.empty() ? "bundled" : request.calibration;
   }
-  model::Classifier classifier(source.config, source.weights, wanted, source.head);
+  std::optional<model::FeatureAnswer> answer = source.answer;
+  if (embeds && !answer) answer = model::FeatureAnswer{source.config};
+  model::Classifier classifier(source.config, source.weights, wanted,
+                               source.answer ? checkpoint::HeadOptions{} : source.head,
+                               answer ? &*answer : nullptr);
   for (const std::string& note : describe(classifier.load_report())) console.note("note: " + note);
   return classifier;
 }
@@ -114,6 +120,12 @@ model::explain::Explainer make_explainer(std::uint64_t seed, const ModelSource& 
     for (const std::int64_t layer : layers)
       model::fill(modules.block(layer), loading.weights(), model::block_prefix(layer));
     model::fill(modules, loading.weights(), "", model::is_outside_blocks);
+    if (!source.class_vectors.defined()) return;
+    const at::NoGradGuard no_grad;
+    for (auto& [name, tensor] : model::named_tensors(modules)) {
+      if (name == "head.weight" || name == "head_dist.weight") tensor.copy_(source.class_vectors);
+      if (name == "head.bias" || name == "head_dist.bias") tensor.zero_();
+    }
   };
   model::seed_generators(seed);
   return {source.config, requests, fill, {device}};

@@ -42,13 +42,14 @@ Option& row_of(std::vector<Option>& options, const Field& field) {
 }
 
 void refuse_beside_views(const ParsedOptions& options, std::initializer_list<Field> fields) {
-  const GivenOption& views = options[&TransformRequest::views];
-  if (!views.given() || !image::facts_of(image::parse_views(views.text())).are_several) return;
+  const auto views = views_request(options);
+  if (!views || !views->value.are_several) return;
   for (const Field& field : fields) {
     if (!options.given(field)) continue;
-    throw UsageError("works where a picture is one view",
-                     options[field].origin + " with " + views.origin + " " + views.text(),
-                     "leave one of them out");
+    throw UsageError(
+        "works where a picture is one view",
+        options[field].origin + " with " + views->origin + " " + std::string(views->value.name),
+        "leave one of them out");
   }
 }
 

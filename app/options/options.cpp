@@ -245,8 +245,17 @@ void check_subcommand(const CommandSpec& command, const CommandLine& line) {
 
 }  // namespace
 
-ParsedOptions parse(const CommandSpec& command, std::span<const std::string> arguments,
-                    ConfigFile config) {
+void ParsedOptions::add(Setting setting, Source source, const std::string& origin) {
+  GivenOption& entry = entries_.at(setting.option->name);
+  if (entry.source > source) return;
+  // A repeatable option adds to what the same source gave and replaces what a weaker one did.
+  if (!setting.option->repeatable || entry.source != source) entry.values.clear();
+  std::ranges::move(setting.words, std::back_inserter(entry.values));
+  entry.source = source;
+  entry.origin = origin;
+}
+
+ParsedOptions parse_words(const CommandSpec& command, std::span<const std::string> arguments) {
   ParsedOptions parsed;
   for (const Option& option : command.options) {
     GivenOption entry{.option = option, .origin = option_named(option.name)};
@@ -255,26 +264,9 @@ ParsedOptions parse(const CommandSpec& command, std::span<const std::string> arg
       throw Error(ErrorCode::internal, "an option is declared twice", "--" + option.name);
     }
   }
-  const auto apply = [&parsed](Setting& setting, Source source, const std::string& origin) {
-    GivenOption& entry = parsed.entries_.at(setting.option->name);
-    // A repeatable option adds to what the same source gave and replaces what a weaker one did.
-    if (!setting.option->repeatable || entry.source != source) entry.values.clear();
-    std::ranges::move(setting.words, std::back_inserter(entry.values));
-    entry.source = source;
-    entry.origin = origin;
-  };
-
   CommandLine line = read_command_line(command, arguments);
-  std::string file;
   for (const Setting& setting : line.settings)
-    if (setting.option->field == &GeneralRequest::config) file = setting.words.back();
-  if (config == ConfigFile::read && !file.empty()) {
-    for (Setting& setting : read_config(command, file))
-      apply(setting, Source::config_file, std::filesystem::path(file).filename().string());
-  }
-  for (Setting& setting : line.settings)
-    apply(setting, Source::command_line, option_named(setting.spelling));
-
+    parsed.add(setting, Source::command_line, option_named(setting.spelling));
   if (command.subcommands.empty()) {
     check_positionals(command, line.positionals);
   } else {
@@ -282,6 +274,19 @@ ParsedOptions parse(const CommandSpec& command, std::span<const std::string> arg
   }
   parsed.positionals_ = std::move(line.positionals);
   return parsed;
+}
+
+ParsedOptions with_config(const CommandSpec& command, ParsedOptions words) {
+  const GivenOption* config = words.find(&GeneralRequest::config);
+  if (config == nullptr || config->text().empty()) return words;
+  const std::string file = config->text();
+  for (const Setting& setting : read_config(command, file))
+    words.add(setting, Source::config_file, std::filesystem::path(file).filename().string());
+  return words;
+}
+
+ParsedOptions parse(const CommandSpec& command, std::span<const std::string> arguments) {
+  return with_config(command, parse_words(command, arguments));
 }
 
 const GivenOption* ParsedOptions::find(const Field& field) const {

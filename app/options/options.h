@@ -64,6 +64,7 @@ class Field {
 };
 
 struct GivenOption;
+struct Setting;
 
 /// Another spelling of an option; `implied` is the value it stands for ("--fp16" -> "float16").
 struct OptionAlias {
@@ -94,6 +95,7 @@ struct Option {
   std::string group = {};              ///< heading in --help ("Model", "Input", ...)
   Role role = Role::undecided;
   bool completes_files = false;               ///< shell completion offers files
+  bool is_read = false;                       ///< its values name files that must be there
   bool is_written = false;                    ///< its values name files or folders to write
   std::vector<std::string> suggestions = {};  ///< or these words, of an open set
   bool hidden = false;  ///< it makes no sense here: help and completion do not show it
@@ -121,10 +123,11 @@ struct CommandSpec {
   /// "[INPUT...]"; "" = none are accepted. With subcommands each has its own.
   std::string positionals = {};
   std::vector<Option> options = {};
-  std::vector<std::string> examples = {};    ///< complete command lines
-  std::vector<Subcommand> subcommands = {};  ///< empty = none
-  std::string group = {};                    ///< heading in the overview
-  std::vector<Field> common = {};            ///< of the options that -h shows, in that order
+  std::vector<std::string> examples = {};     ///< complete command lines
+  std::vector<Subcommand> subcommands = {};   ///< empty = none
+  std::string group = {};                     ///< heading in the overview
+  std::vector<Field> common = {};             ///< of the options that -h shows, in that order
+  std::string program = "hydrascope-engine";  ///< that runs it; the other one is hydrascope-trainer
 };
 
 /// The questions that the tables answer by themselves. The fields steer the reading and writing of configurations, so
@@ -137,9 +140,6 @@ struct GeneralRequest {
 };
 
 enum class Source { default_value, config_file, command_line };
-
-/// The way in which `parse` treats the file of --config.
-enum class ConfigFile { read, left_alone };
 
 /// A value, and what the user set it by: "`imgsz`", "config.json".
 template <class Value>
@@ -209,20 +209,25 @@ class ParsedOptions {
   }
 
  private:
-  friend ParsedOptions parse(const CommandSpec&, std::span<const std::string>, ConfigFile);
+  friend ParsedOptions parse_words(const CommandSpec&, std::span<const std::string>);
+  friend ParsedOptions with_config(const CommandSpec&, ParsedOptions);
+  void add(Setting setting, Source source, const std::string& origin);
   void fill_fields(const std::type_info& request, void* address) const;
   std::map<std::string, GivenOption, std::less<>> entries_;
   std::vector<std::string> positionals_;
 };
 
 /// Parses what follows the command's name. Values are checked here: numbers are consumed whole and
-/// in range, choices are members, an empty value is none. If the command declares an option
-/// "config" and it is given, that JSON file is read first (keys = option names, '_' or '-'; unknown
-/// keys are errors); flags win. Throws Error(invalid_argument) with the nearest name as hint. A
-/// first positional that is no subcommand is an error; that there is none is for the command to
-/// judge.
-ParsedOptions parse(const CommandSpec& command, std::span<const std::string> arguments,
-                    ConfigFile config = ConfigFile::read);
+/// in range, choices are members, an empty value is none. Throws Error(invalid_argument) with the
+/// nearest name as hint. A first positional that is no subcommand is an error; that there is none is
+/// for the command to judge. No file is read.
+ParsedOptions parse_words(const CommandSpec& command, std::span<const std::string> arguments);
+/// `words` of the command, and for options that they do not give the JSON file that its option
+/// "config" names, if it does (keys = option names, '_' or '-'; unknown keys are errors). The file
+/// may be a pipe, which is read once. Throws Error(invalid_argument).
+ParsedOptions with_config(const CommandSpec& command, ParsedOptions words);
+/// Both.
+ParsedOptions parse(const CommandSpec& command, std::span<const std::string> arguments);
 
 /// Consumes all of `word` or throws Error(invalid_argument) with `subject` ("--crop-pct"). Decimal,
 /// a leading '+' is fine, infinities and NaN are not numbers.
@@ -249,10 +254,13 @@ std::string man_page(std::span<const CommandSpec> commands, std::string_view ver
 // Groups of options that several commands share, each as the contract spells it. The rows of a group
 // stand in shared_options.cpp.
 std::vector<Option> model_options();
-std::vector<Option> new_head_options();  // num-classes, reset-head: where models are made
+std::vector<Option> class_vector_options();  // classes: where models answer and are explained
+std::vector<Option> new_head_options();      // num-classes, reset-head: where models are made
 std::vector<Option> input_options();
 std::vector<Option> preprocessing_options();
 std::vector<Option> views_options();
+/// The same where an answer is of one view.
+std::vector<Option> one_view_options();
 std::vector<Option> runtime_options();
 std::vector<Option> precision_check_options();  // check-precision
 std::vector<Option> launch_options();

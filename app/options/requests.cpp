@@ -14,15 +14,25 @@
 #include <utility>
 
 namespace hydrascope::app {
+
+std::optional<Asked<image::Views>> views_request(const ParsedOptions& options) {
+  std::optional<Asked<image::Views>> asked;
+  if (const GivenOption* views = options.find(&TransformRequest::views))
+    take(*views, asked, image::parse_views);
+  const GivenOption* const native = options.find(&TransformRequest::native);
+  if (native == nullptr || !native->flag()) return asked;
+  if (asked && asked->value != image::Views::native)
+    throw UsageError(
+        "two answers to what of a picture is classified",
+        native->origin + " with " + asked->origin + " " + std::string(asked->value.name));
+  return Asked<image::Views>{image::Views::native, native->origin};
+}
+
 ModelRequest model_request(const ParsedOptions& options) {
   ModelRequest request;
   options.fill(request);
-  const GivenOption* const views = options.find(&TransformRequest::views);
-  const GivenOption* const native = options.find(&TransformRequest::native);
-  const bool needs_linear = (native != nullptr && native->flag()) ||
-                            (views != nullptr && views->given() &&
-                             image::facts_of(image::parse_views(views->text())).need_linear);
-  if (needs_linear && request.word.empty() && request.checkpoint.empty() &&
+  const auto views = views_request(options);
+  if (views && views->value.keep_aspect && request.word.empty() && request.checkpoint.empty() &&
       request.attention.empty())
     request.word = kLargePicturesModel;
   return request;
@@ -31,27 +41,19 @@ ModelRequest model_request(const ParsedOptions& options) {
 TransformRequest transform_request(const ParsedOptions& options) {
   TransformRequest request;
   options.fill(request);
-  const GivenOption* native = options.find(&TransformRequest::native);
-  if (native != nullptr && native->flag()) {
-    if (request.views && request.views->value != image::Views::native)
-      throw Error(ErrorCode::invalid_argument, "two answers to what of a picture is classified",
-                  native->origin + " with " + request.views->origin + " " +
-                      options[&TransformRequest::views].text());
-    request.views = {image::Views::native, native->origin};
-  }
-  const image::Views views = request.views ? request.views->value : image::Views::whole;
-  if (!request.look_model.empty() && views != image::Views::look)
+  request.views = views_request(options);
+  const auto& [views, origin] =
+      request.views.value_or(Asked<image::Views>{image::Views::whole, ""});
+  if (!request.look_model.empty() && !views.have_looks)
     throw UsageError("is the model of closer looks", options[&TransformRequest::look_model].origin,
                      "add `views` look");
-  if (image::facts_of(views).keep_size && request.img_size) {
-    throw Error(ErrorCode::invalid_argument, "native keeps the picture's own size",
-                request.views->origin + " with " + request.img_size->origin);
-  }
-  if (!image::facts_of(views).have_crop && (request.crop_pct || request.crop_mode)) {
-    throw Error(ErrorCode::invalid_argument, "nothing is resized and cropped there",
-                (request.crop_pct ? request.crop_pct->origin : request.crop_mode->origin) +
-                    " with " + request.views->origin + " " + std::string(image::name(views)));
-  }
+  if (views.keep_size && request.img_size)
+    throw UsageError("native keeps the picture's own size",
+                     origin + " with " + request.img_size->origin);
+  if (!views.have_crop && (request.crop_pct || request.crop_mode))
+    throw UsageError("nothing is resized and cropped there",
+                     (request.crop_pct ? request.crop_pct->origin : request.crop_mode->origin) +
+                         " with " + origin + " " + std::string(views.name));
   return request;
 }
 
@@ -73,6 +75,7 @@ void look_by_default(const ParsedOptions& options, ModelRequest& model, Transfor
                                           &Model::overview,
                                           &Model::exit_rule,
                                           &Model::exit_threshold,
+                                          &Model::classes,
                                           &Transform::native,
                                           &Transform::views,
                                           &Transform::img_size,
@@ -103,7 +106,7 @@ RunRequest run_request(const ParsedOptions& options, AutoExif exif) {
   // The pictures of `serve` come from strangers: other processes decode there.
   if (const GivenOption* timeout = options.find(&image::DecodeOptions::reader))
     request.decode.reader = &decoding_workers(timeout->number());
-  request.fastest = exif == AutoExif::upright;
+  request.fastest = options.find(&RunRequest::precision) != nullptr;
   const Field applies = &image::DecodeOptions::apply_exif;
   request.decode.apply_exif =
       exif == AutoExif::upright ? !options.is(applies, "ignore") : options.is(applies, "apply");
@@ -140,8 +143,7 @@ OutputRequest output_request(const ParsedOptions& options) {
   return request;
 }
 
-PicturesRequest pictures_request(const ParsedOptions& options, AutoExif exif,
-                                 std::initializer_list<Field> one_view) {
+PicturesRequest one_view_request(const ParsedOptions& options, AutoExif exif) {
   PicturesRequest request;
   options.fill(request);
   request.console = console_request(options);
@@ -150,6 +152,12 @@ PicturesRequest pictures_request(const ParsedOptions& options, AutoExif exif,
   request.run = run_request(options, exif);
   request.words = input_words(options);
   request.output = output_request(options);
+  return request;
+}
+
+PicturesRequest pictures_request(const ParsedOptions& options, AutoExif exif,
+                                 std::initializer_list<Field> one_view) {
+  PicturesRequest request = one_view_request(options, exif);
   if (exif == AutoExif::upright)
     look_by_default(options, request.model, request.transform, one_view);
   return request;

@@ -39,6 +39,9 @@ struct ModelRequest {
   std::optional<bool> overview = {};
   std::optional<model::ExitRule> exit_rule = {};
   std::optional<double> exit_threshold = {};
+  std::string classes =
+      {};  ///< `--classes`: a file of class vectors, in the place of the classifier
+  bool may_lack_classes = false;  ///< the command has a use for a model without a classifier
 };
 ModelRequest model_request(const ParsedOptions& options);
 
@@ -51,12 +54,14 @@ struct TransformRequest {
   std::optional<Asked<std::array<double, 3>>> mean = {};
   std::optional<Asked<std::array<double, 3>>> std = {};
   std::optional<image::Fit> fit = {};  ///< otherwise pad; corner at the size that the model is for
-  std::optional<Asked<image::Views>> views = {};  ///< native also by `--native`
+  std::optional<Asked<image::Views>> views = {};  ///< `views_request`
   bool native = false;                            ///< `--native`
   std::string look_model = {};                    ///< of the looks; "": `Session::of` says which
   bool is_default = false;  ///< nothing was asked for, and `look_by_default` chose `views`
   bool is_printed = false;  ///< `--print-transform`
 };
+/// The views that `--views` or `--native` asks for.
+std::optional<Asked<image::Views>> views_request(const ParsedOptions& options);
 /// Throws Error(invalid_argument) for options that do not go together.
 TransformRequest transform_request(const ParsedOptions& options);
 /// The default of people who say nothing of model, transform and views: a closer look, by the bundled models. Leaves
@@ -80,7 +85,7 @@ struct RunRequest {
   std::optional<int> workers = {};  ///< the same
   std::int64_t batch_size = 0;      ///< 0: chosen by size
   image::DecodeOptions decode = {};
-  bool fastest = false;       ///< what `precision` auto is: people look, nobody measures
+  bool fastest = false;       ///< what `precision` auto is, where a command has that option
   double join_timeout = 600;  ///< seconds, `--ddp-timeout`
   bool fail_fast = false;     ///< `--on-error fail`
   std::optional<std::int64_t> check_precision = {};
@@ -122,6 +127,8 @@ struct PicturesRequest {
   LabelType label_type = LabelType::name;
   OutputRequest output;
 };
+/// The request of a command that sees each picture in one view: nothing is looked at closer by default.
+PicturesRequest one_view_request(const ParsedOptions& options, AutoExif exif);
 /// `one_view`: options beside which pictures are not looked at closer by default.
 PicturesRequest pictures_request(const ParsedOptions& options, AutoExif exif,
                                  std::initializer_list<Field> one_view = {});

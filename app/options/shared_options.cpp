@@ -79,6 +79,15 @@ std::vector<Option> model_options() {
       });
 }
 
+std::vector<Option> class_vector_options() {
+  return in_group(
+      "Model", Role::source,
+      {text("classes",
+            "class vectors in the place of the classifier; safetensors with vectors (classes, D), "
+            "names, logit_scale and logit_bias, as a tower of texts makes them",
+            into(&ModelRequest::classes), takes("FILE"), read)});
+}
+
 std::vector<Option> new_head_options() {
   return in_group(
       "Model", Role::model,
@@ -156,6 +165,14 @@ std::vector<Option> views_options() {
        text("look-model", "model that looks closer, with --views look",
             into(&TransformRequest::look_model), takes("MODEL"),
             otherwise("softmax beside a bundled model, else the same"), role(Role::source))});
+}
+
+std::vector<Option> one_view_options() {
+  return in_group(
+      "Preprocessing", Role::task,
+      {text("views", "view of a picture; whole: resized and cropped; native: as --native",
+            into(&TransformRequest::views, image::parse_views), otherwise("whole"),
+            one_of({"whole", "native"}))});
 }
 
 std::vector<Option> runtime_options() {

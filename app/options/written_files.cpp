@@ -100,4 +100,14 @@ void check_written_files(const ParsedOptions& options) {
   }
 }
 
+void check_read_files(const ParsedOptions& options) {
+  std::error_code ignored;
+  for (const auto& [name, entry] : options.entries()) {
+    if (!entry.option.is_read) continue;
+    for (const std::string& value : entry.values)
+      if (!value.empty() && !fs::exists(value, ignored))
+        throw NotFound("no such file", entry.origin + " " + value);
+  }
+}
+
 }  // namespace hydrascope::app

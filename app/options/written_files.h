@@ -1,5 +1,5 @@
-// The files that a command line wants written, before the work begins: none of them is read by the
-// same run, and no two are one.
+// The files that a command line names, before the work begins: a file to read is there, and none to
+// write is read by the same run or written twice.
 #pragma once
 
 #include "app/options/options.h"
@@ -17,5 +17,9 @@ void check_written_files(const ParsedOptions& options);
 /// their index of shards. `place` is what names it, for the message.
 void refuse_input(const std::filesystem::path& to, const std::string& place,
                   const std::filesystem::path& read);
+
+/// Throws NotFound for a file that an option names to be read (`Option::is_read`) and that is not
+/// there.
+void check_read_files(const ParsedOptions& options);
 
 }  // namespace hydrascope::app

@@ -7,23 +7,6 @@
 #include <utility>
 
 namespace hydrascope::app {
-namespace {
-
-/// How records write an input's name.
-std::string key_of(const std::string& given) {
-  OrderedJson key = OrderedJson::object();
-  add_path(key, "input", given);
-  return json_text(key);
-}
-
-std::string key_of(const OrderedJson& record) {
-  OrderedJson key = OrderedJson::object();
-  for (const char* name : {"input", "input_bytes"})
-    if (record.contains(name) && record.at(name).is_string()) key[name] = record.at(name);
-  return json_text(key);
-}
-
-}  // namespace
 
 ResumedRecords::ResumedRecords(const std::filesystem::path& file) : file_(file.string()) {
   std::ifstream stream(file, std::ios::binary);
@@ -36,7 +19,7 @@ ResumedRecords::ResumedRecords(const std::filesystem::path& file) : file_(file.s
       throw Error(ErrorCode::invalid_argument, "line " + std::to_string(number) + " is no record",
                   file_, "without `resume` the file is written anew");
     }
-    Answer answer{key_of(record), record.contains("frame"), bytes_};
+    Answer answer{input_key(record), record.contains("frame"), bytes_};
     num_failed_ += record.contains("error") ? 1 : 0;
     // A video has a record for each of its frames.
     const bool goes_on = answer.is_of_video && !answers_.empty() && answers_.back().is_of_video &&
@@ -52,7 +35,7 @@ ResumedRecords::ResumedRecords(const std::filesystem::path& file) : file_(file.s
 
 bool ResumedRecords::answers(const Input& input) {
   if (answers_.empty()) return false;
-  if (answers_.front().input != key_of(input.given)) {
+  if (answers_.front().input != input_key(input.given)) {
     throw UsageError("the records so far are of other inputs: " + answers_.front().input +
                          " comes where the input is " + input.given,
                      file_, "without `resume` the file is written anew");

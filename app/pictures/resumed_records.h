@@ -2,7 +2,6 @@
 #pragma once
 
 #include "app/pictures/inputs.h"
-#include "app/results/format.h"
 
 #include <cstdint>
 #include <deque>
@@ -17,7 +16,6 @@ class ResumedRecords {
   /// The records of a last video are not counted: it begins anew. Throws Error(invalid_argument) where a line is no record,
   /// Error(unreadable) if the file cannot be read.
   explicit ResumedRecords(const std::filesystem::path& file);
-  static bool reads(Format format) { return format == Format::jsonl; }
 
   /// How much of the file is counted; what comes behind has to go.
   [[nodiscard]] std::uintmax_t bytes() const noexcept { return bytes_; }
@@ -29,7 +27,7 @@ class ResumedRecords {
 
  private:
   struct Answer {
-    std::string input;  ///< as `key_of` writes it
+    std::string input;  ///< as `input_key` writes it
     bool is_of_video = false;
     std::uintmax_t begin = 0;
   };

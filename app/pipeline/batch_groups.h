@@ -24,9 +24,8 @@ class BatchGroups {
  public:
   static constexpr std::int64_t kMostAutomaticBatch = 256;
 
-  /// Both must outlive it; the batch size 0 is chosen by the number of tokens.
-  BatchGroups(model::inference::Engine& model, const PipelineOptions& options)
-      : model_(model), options_(options) {}
+  /// The batch size 0 is chosen by the number of tokens.
+  explicit BatchGroups(std::int64_t batch_size) : batch_size_(batch_size) {}
 
   [[nodiscard]] bool empty() const { return groups_.empty(); }
 
@@ -71,7 +70,8 @@ class BatchGroups {
   struct Group {
     std::pair<std::int64_t, std::int64_t> model_size;
     std::pair<std::int64_t, std::int64_t> tensor_size;
-    bool is_small;
+    bool is_of_small;  // in front of the engine, whose address is chance
+    model::inference::Engine* engine;
     auto operator<=>(const Group&) const = default;
   };
   using Groups = std::map<Group, std::deque<PipelineItem>>;
@@ -79,7 +79,8 @@ class BatchGroups {
   static Group group_of(const PipelineResult& result) {
     return {{result.model_size.height, result.model_size.width},
             {result.tensor.size(0), result.tensor.size(1)},
-            result.is_small};
+            result.seer.is_of_small,
+            result.seer.engine};
   }
 
   /// There must be one.
@@ -92,17 +93,16 @@ class BatchGroups {
     const auto& [height, width] = group.model_size;
     const auto limit = limits_.find(group.model_size);
     if (limit != limits_.end()) return limit->second;
-    if (options_.batch_size > 0) return options_.batch_size;
-    const model::inference::Engine& engine = seer_of(options_, model_, group.is_small).engine;
-    return std::clamp<std::int64_t>(engine.enough_tokens() / engine.num_tokens(height, width), 1,
-                                    kMostAutomaticBatch);
+    if (batch_size_ > 0) return batch_size_;
+    return std::clamp<std::int64_t>(
+        group.engine->enough_tokens() / group.engine->num_tokens(height, width), 1,
+        kMostAutomaticBatch);
   }
   [[nodiscard]] bool is_full(const Groups::value_type& group) const {
     return std::ssize(group.second) >= batch_for(group.first);
   }
 
-  model::inference::Engine& model_;
-  const PipelineOptions& options_;
+  std::int64_t batch_size_;
   Groups groups_;
   std::map<std::pair<std::int64_t, std::int64_t>, std::int64_t> limits_;  // found by trying
 };

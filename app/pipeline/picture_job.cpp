@@ -155,11 +155,6 @@ bool PipelineOptions::Looking::is_small(const image::Size& picture, bool is_fram
   return shorter(picture) < 2 * shorter(whole.img_size) || (is_default && is_frame);
 }
 
-Seer seer_of(const PipelineOptions& options, model::inference::Engine& model, bool is_small) {
-  if (is_small) return {*options.looking->engine, options.looking->whole};
-  return {model, options.transform};
-}
-
 PipelineResult prepare(PictureJob job, const PipelineOptions& options,
                        model::inference::Engine& model, CoreSeconds& seconds) {
   PipelineResult result;
@@ -183,9 +178,11 @@ PipelineResult prepare(PictureJob job, const PipelineOptions& options,
     }
     decoded = thread_cpu_seconds();
     result.picture = {job.picture->height, job.picture->width};
-    result.is_small =
-        options.looking && options.looking->is_small(result.picture, result.frame.has_value());
-    const auto& [engine, transform] = seer_of(options, model, result.is_small);
+    const auto& looking = options.looking;
+    const bool is_small = looking && looking->is_small(result.picture, result.frame.has_value());
+    result.seer = is_small ? Seer{looking->engine, &looking->whole, is_small}
+                           : Seer{&model, &options.transform};
+    const image::TransformConfig& transform = *result.seer.transform;
     if (!job.view)
       result.view.plan =
           image::plan_transform(transform, result.picture, options.decode.max_pixels);
@@ -194,9 +191,9 @@ PipelineResult prepare(PictureJob job, const PipelineOptions& options,
     if (!job.note.empty()) result.note += (result.note.empty() ? "" : "; ") + job.note;
     result.model_size = plan.output;
     result.tensor = image::transform_pixels(transform, *job.picture, plan);
-    if (!takes_bytes(engine) || transform.in_chans != 3)
+    if (!takes_bytes(*result.seer.engine) || transform.in_chans != 3)
       result.tensor = image::normalise(transform, result.tensor, plan.output);
-    const bool is_kept = options.keep_picture || (options.looking && !result.is_small);
+    const bool is_kept = options.keep_picture || (looking && !is_small);
     if (is_kept && !job.view) result.pixels = std::move(*job.picture);
   } catch (...) {
     fail(result);
@@ -205,11 +202,9 @@ PipelineResult prepare(PictureJob job, const PipelineOptions& options,
   return result;
 }
 
-at::Tensor model_input(const PipelineOptions& options, const PipelineResult& result) {
+at::Tensor model_input(const PipelineResult& result) {
   if (result.tensor.scalar_type() != at::kByte) return result.tensor;
-  const image::TransformConfig& transform =
-      result.is_small ? options.looking->whole : options.transform;
-  return image::normalise(transform, result.tensor, result.model_size);
+  return image::normalise(*result.seer.transform, result.tensor, result.model_size);
 }
 
 }  // namespace hydrascope::app

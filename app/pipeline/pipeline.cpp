@@ -53,14 +53,14 @@ class Pipeline {
         options_(options),
         done_(done),
         most_under_way_(model::inference::most_under_way(model)),
-        groups_(model, options) {
+        groups_(options.batch_size) {
     const std::int64_t largest_batch =
         options.batch_size > 0 ? options.batch_size
                                : std::clamp<std::int64_t>(model.enough_tokens() / kFewTokens, 1,
                                                           BatchGroups::kMostAutomaticBatch);
     // Batches under way, one that is gathered meanwhile, and what the workers hold.
     window_ = (most_under_way_ + 1) * largest_batch + 2 * options.workers;
-    are_several_ = image::facts_of(options.transform.views).are_several;
+    are_several_ = options.transform.views.are_several;
     in_order_ = options.in_order || are_several_;
   }
   Pipeline(const Pipeline&) = delete;
@@ -171,7 +171,13 @@ class Pipeline {
   /// Waits for a place in the window; false when the run is over.
   bool push(PictureJob job) {
     std::unique_lock lock(mutex_);
-    changed_.wait(lock, [&] { return stopping_ || sequence_ - emitted_ < window_; });
+    const auto has_place = [this] { return stopping_ || sequence_ - emitted_ < window_; };
+    if (!has_place()) {
+      is_window_full_ = true;
+      changed_.notify_all();
+      changed_.wait(lock, has_place);
+      is_window_full_ = false;
+    }
     if (stopping_) return false;
     job.sequence = sequence_++;
     jobs_.push_back(std::move(job));
@@ -249,7 +255,9 @@ class Pipeline {
     const Clock::time_point begin = Clock::now();
     std::unique_lock lock(mutex_);
     if (!wait && !failure_ && !is_stopped() && !groups_.has_full()) return {};
-    const auto nothing_comes = [&] { return in_flight_ == 0; };
+    const auto nothing_comes = [&] {
+      return in_flight_ == 0 && (!options_.whole_batches || !reading_ || is_window_full_);
+    };
     const auto can_emit = [&] { return first_finished() != finished_items_.end(); };
     const auto ready = [&] {
       return failure_ || can_emit() || groups_.has_full() || patience_ends() ||
@@ -289,10 +297,10 @@ class Pipeline {
     }
     std::vector<at::Tensor> images;
     for (const Item& item : items) images.push_back(item.result.tensor);
-    const Seer seer = seer_of(options_, model_, items.front().result.is_small);
+    const Seer seer = items.front().result.seer;
     try {
       model::inference::PendingBatch outputs =
-          model::inference::start(seer.engine, batch_of(std::move(images), size, seer.transform));
+          model::inference::start(*seer.engine, batch_of(std::move(images), size, *seer.transform));
       under_way_.push_back({std::move(items), begin, std::move(outputs)});
     } catch (const Error& error) {
       if (error.code() != ErrorCode::out_of_memory || !options_.halve_batches) throw;
@@ -344,7 +352,7 @@ class Pipeline {
     const Clock::time_point begin = Clock::now();
     UnderWay batch = std::move(under_way_.front());
     under_way_.pop_front();
-    const auto [logits, tokens, exits] = batch.outputs.get();
+    const auto [logits, tokens, features, exits] = batch.outputs.get();
     // Batches that overlap share their time.
     const double seconds =
         seconds_since(std::max(batch.begin, last_end_)) / static_cast<double>(batch.items.size());
@@ -357,6 +365,7 @@ class Pipeline {
       PipelineResult& result = batch.items[i].result;
       const auto index = static_cast<std::int64_t>(i);
       result.logits = logits.select(0, index);
+      if (features.defined()) result.features = features.select(0, index);
       if (options_.refuses_nan) require_finite_logits(result);
       waiting_bytes_ -= byte_size(result);
       if (!options_.keep_input || result.error) result.tensor.reset();
@@ -364,6 +373,7 @@ class Pipeline {
       result.exit = exit_of(exits, index);
       waiting_bytes_ += byte_size(result);
       result.seconds = seconds;
+      result.batch_size = images;
       finish(batch.items[i]);
     }
   }
@@ -415,6 +425,7 @@ class Pipeline {
   std::int64_t in_flight_ = 0;      // with the workers or waiting for them
   std::int64_t waiting_bytes_ = 0;  // of all results that are not handed out
   bool reading_ = true;
+  bool is_window_full_ = false;  // the reader waits
   bool stopping_ = false;
   bool finished_ = false;
   std::exception_ptr failure_;
@@ -442,10 +453,10 @@ PipelineResult look_at(image::Picture& picture, model::inference::Engine& model,
   CoreSeconds seconds;
   PipelineResult seen = prepare(std::move(job), options, model, seconds);
   if (!seen.error) {
-    const Seer seer = seer_of(options, model, seen.is_small);
-    auto [logits, tokens, exits] =
-        seer.engine.compute(batch_of({seen.tensor}, seen.model_size, seer.transform));
+    auto [logits, tokens, features, exits] =
+        seen.seer.engine->compute(batch_of({seen.tensor}, seen.model_size, *seen.seer.transform));
     seen.logits = logits.select(0, 0);
+    if (features.defined()) seen.features = features.select(0, 0);
     if (tokens.defined()) seen.tokens = tokens.select(0, 0);
     seen.exit = exit_of(exits, 0);
     require_finite_logits(seen);

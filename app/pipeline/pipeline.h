@@ -9,6 +9,7 @@
 #include "app/pipeline/trained_size.h"
 #include "app/results/classify_record.h"
 #include "app/scores/best_views.h"
+#include "app/scores/found_in_views.h"
 #include "model/image/decode.h"
 #include "model/image/video.h"
 #include "model/inference/engine.h"
@@ -52,6 +53,9 @@ struct PipelineOptions {
   /// Seconds that a picture waits for others of its size while some are being decoded and the model
   /// has nothing to do; without, all that is decoded is waited for, or a whole batch.
   std::optional<double> patience = {};
+  /// The batches depend on the pictures alone, not on how fast they come: products in LibTorch round
+  /// by the number of rows. A slow source then waits for a whole batch.
+  bool whole_batches = false;
   /// Is told of what changes on the way; may be empty.
   std::function<void(const std::string&)> notice;
   /// Is told of every batch, on the calling thread: its images, and their seconds; may be empty.
@@ -82,12 +86,13 @@ struct PictureView {
   std::shared_ptr<image::Picture> source;  ///< the whole picture
 };
 
-/// The engine and the transform that see a picture.
+/// The engine and the transform that see a picture: the run's, or for a small picture the ones of
+/// `PipelineOptions::looking`.
 struct Seer {
-  model::inference::Engine& engine;
-  const image::TransformConfig& transform;
+  model::inference::Engine* engine = nullptr;
+  const image::TransformConfig* transform = nullptr;
+  bool is_of_small = false;
 };
-Seer seer_of(const PipelineOptions& options, model::inference::Engine& model, bool is_small);
 
 /// The findings of closer looks at parts of a picture.
 struct CloserLooks {
@@ -107,6 +112,7 @@ struct PictureViews {
   std::vector<image::TransformPlan> plans = {};  ///< of looks only the pass before them
   BestViews best = {};           ///< what was found in which of them, or by which look
   std::vector<Box> places = {};  ///< of them, or of what looks found; empty where there is one view
+  std::vector<FoundInViews> found = {};  ///< what tiles agree on
   std::optional<CloserLooks> closer = {};
   std::map<std::size_t, at::Tensor> tokens = {};  ///< traced tokens, float32 (layers, N, D) by view
   /// The tokens of a picture in one view. Throws Error(invalid_argument) with `subject`, which is
@@ -143,14 +149,16 @@ struct PipelineResult {
   at::Tensor tensor;  ///< for the model: (3, H, W) float32, or bytes (h, w, 3) where it takes those
                       ///< (see `model_input`); undefined on error, and of several views
   image::Picture pixels;  ///< with `keep_picture`, and where looks are to follow
-  bool is_small = false;  ///< `PipelineOptions::looking` saw it whole
+  Seer seer;              ///< of a picture that could be decoded
   at::Tensor logits;      ///< (num_classes) float32; undefined on error; each class's in its best
                           ///< view, hence the softmax of several views says nothing
   PictureExit exit = {};  ///< of one view
+  at::Tensor features = {};  ///< (D) float32, where the engine gives them; of a picture in one view
   PictureViews views;
-  PictureView view;    ///< of what is not yet combined
-  at::Tensor tokens;   ///< the same
-  double seconds = 0;  ///< the batch's model time / its images, of all views
+  PictureView view;             ///< of what is not yet combined
+  at::Tensor tokens;            ///< the same
+  double seconds = 0;           ///< the batch's model time / its images, of all views
+  std::int64_t batch_size = 1;  ///< images of that batch, or of the last view's
   std::optional<ErrorCode> error;
   std::string message;
 };
@@ -174,6 +182,6 @@ PipelineResult look_at(image::Picture& picture, model::inference::Engine& model,
                        const PipelineOptions& options);
 
 /// The model's input, whichever way it was handed over: float32 (3, H, W), normalised.
-at::Tensor model_input(const PipelineOptions& options, const PipelineResult& result);
+at::Tensor model_input(const PipelineResult& result);
 
 }  // namespace hydrascope::app

@@ -3,6 +3,7 @@
 #include "app/run/console.h"
 
 #include <ATen/ops/empty.h>
+#include <ATen/ops/softmax.h>
 
 #include <algorithm>
 #include <cmath>
@@ -14,18 +15,25 @@
 namespace hydrascope::app {
 
 void require_finite_logits(PipelineResult& result) {
-  const std::span<const float> logits = values_of(result.logits);
-  const auto bad = std::ranges::count_if(logits, [](float logit) { return !std::isfinite(logit); });
-  if (bad == 0) return;
-  result.error = ErrorCode::failed;
-  result.message = std::to_string(bad) + " of " + std::to_string(logits.size()) +
-                   " logits are NaN or infinite; `hydrascope inspect --verify` looks for the same "
-                   "in the weights";
-  result.logits.reset();
+  for (const auto& [what, tensor] :
+       {std::pair{"logits", &result.logits}, {"features", &result.features}}) {
+    if (!tensor->defined()) continue;
+    const std::span<const float> values = values_of(*tensor);
+    const auto bad =
+        std::ranges::count_if(values, [](float value) { return !std::isfinite(value); });
+    if (bad == 0) continue;
+    result.error = ErrorCode::failed;
+    result.message = std::to_string(bad) + " of " + std::to_string(values.size()) + " " + what +
+                     " are NaN or infinite; `hydrascope inspect --verify` looks for the same in "
+                     "the weights";
+    result.logits.reset();
+    result.features.reset();
+    return;
+  }
 }
 
 const at::Tensor& PictureViews::tokens_of_whole(const std::string& subject) const {
-  if (image::facts_of(kind).are_several)
+  if (kind.are_several)
     throw Error(ErrorCode::invalid_argument, "is of one view, the picture is several", subject);
   return tokens.at(0);
 }
@@ -50,8 +58,10 @@ bool ViewCombiner::add(PipelineResult& view) {
     if (!picture_->error) take(view, *picture_);
   } else {
     PipelineResult& picture = picture_.emplace(std::move(view));
-    picture.views.kind = picture.is_small ? image::Views::whole : options_.transform.views;
-    if (!picture.error) take(picture, picture);
+    if (!picture.error) {
+      picture.views.kind = picture.seer.transform->views;
+      take(picture, picture);
+    }
   }
   if (!is_last) return true;
   PipelineResult picture = std::move(*picture_);
@@ -72,6 +82,8 @@ void ViewCombiner::become_one(PipelineResult& picture) {
   picture.logits = at::empty({std::ssize(best)});
   float* logits = picture.logits.mutable_data_ptr<float>();
   for (const BestViews::Best& one : best) *logits++ = static_cast<float>(one.logit);
+  picture.views.found = found_in_views(probabilities_, picture.views.places);
+  probabilities_.clear();
   // All views are classified: nobody reads the picture any more.
   if (options_.keep_picture) picture.pixels = std::move(*picture.view.source);
 }
@@ -81,8 +93,13 @@ void ViewCombiner::take(PipelineResult& view, PipelineResult& picture) {
   const std::size_t number = view.view.number;
   views.plans.push_back(view.view.plan);
   views.best.add(values_of(view.logits), number);
-  const bool are_several = image::facts_of(views.kind).are_several;
-  if (are_several) views.places.push_back(box_of(view.view.plan, picture.picture));
+  const bool are_several = views.kind.are_several;
+  if (are_several) {
+    views.places.push_back(box_of(view.view.plan, picture.picture));
+    const at::Tensor all = at::softmax(view.logits, -1);
+    const std::span<const float> values = values_of(all);
+    probabilities_.emplace_back(values.begin(), values.end());
+  }
   const at::Tensor tokens = std::exchange(view.tokens, {});
   if (!tokens.defined()) return;
   if (!are_several) {
@@ -108,10 +125,22 @@ void add_result(InputRecord& record, const PipelineResult& result, const image::
   record.height = result.picture.height;
   record.model_size = {result.model_size.height, result.model_size.width};
   record.num_views = std::ssize(result.views.plans);
-  if (!result.views.places.empty()) record.views = image::name(result.views.kind);
-  if (result.is_small) record.views = "whole";
+  if (!result.views.places.empty()) record.views = result.views.kind;
+  if (result.seer.is_of_small) record.views = image::Views::whole;
   record.note = result.note;
   record.seconds = result.seconds;
+  // Views and looks of one picture share batches with themselves.
+  if (result.views.places.empty() && !result.views.closer) record.batch_size = result.batch_size;
+  for (const FoundInViews& one : result.views.found) {
+    const image::Label& label = labels.at(one.index);
+    record.things.push_back({.rank = static_cast<int>(record.things.size()) + 1,
+                             .index = one.index,
+                             .id = label.id,
+                             .label = label.short_name,
+                             .prob = one.probability,
+                             .box = result.views.places.at(one.view),
+                             .support = one.support});
+  }
   if (!result.views.closer) return;
   const auto found = [&](const CloserLooks::Place& place) {
     const image::Label& label = labels.at(place.index);

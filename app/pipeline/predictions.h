@@ -49,6 +49,7 @@ class ViewCombiner {
   const std::function<bool(PipelineResult&)>& done_;
   std::optional<PipelineResult> picture_;  // in the making
   std::int64_t classified_ = 0;
+  std::vector<std::vector<float>> probabilities_;  // by view, where they are several
 };
 
 /// Fills in what became of one input: its name, sizes, views and looks, its error.

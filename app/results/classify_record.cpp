@@ -3,6 +3,7 @@
 #include "app/run/terminal_text.h"
 
 #include <algorithm>
+#include <span>
 
 namespace hydrascope::app {
 
@@ -55,12 +56,13 @@ void add_sizes(OrderedJson& object, const InputRecord& record) {
 }
 
 void add_views(OrderedJson& object, const InputRecord& record) {
-  if (record.views.empty()) return;
-  object["views"] = record.views;
+  if (!record.views) return;
+  object["views"] = image::name(*record.views);
   object["num_views"] = record.num_views;
   for (const Prediction& found : record.things) {
     OrderedJson& thing = object["things"].emplace_back();
     add_class(thing, found);
+    if (found.support) thing["support"] = rounded(*found.support);
     add_box(thing, found);
   }
 }
@@ -118,6 +120,7 @@ std::string input_line(const ClassifyRecord& record, bool color) {
   line += "  " + sizes_text(record) + "  " + std::to_string(record.tokens) + " tokens";
   if (!record.note.empty()) line += "  " + styled(printable(record.note), Style::dim, color);
   line += "  " + duration(record.seconds);
+  if (record.batch_size > 1) line += " each in a batch of " + std::to_string(record.batch_size);
   std::string how;
   for (const std::string* part : {&record.device, &record.precision, &record.attention}) {
     if (!how.empty() && !part->empty()) how += ' ';
@@ -153,13 +156,15 @@ TableLine table_line(const Prediction& prediction, LabelType label_type) {
     line.remark = '(' + printable(prediction.id) + ')';
   if (const std::optional<Box>& box = prediction.box)
     line.remark += (line.remark.empty() ? "" : "  ") + place_text(*box) + ' ' + size_text(*box);
+  if (prediction.support)
+    line.remark += ", beside it " + fixed(*prediction.support * 100, 1) + " %";
   return line;
 }
 
 /// The line on closer looks; "" without them.
 std::string look_line(const ClassifyRecord& record) {
   if (record.looks.empty())
-    return record.views == "whole" ? "looked at once, without closer looks" : "";
+    return record.views == image::Views::whole ? "looked at once, without closer looks" : "";
   const Box whole{0, 0, record.width, record.height};
   std::string line =
       "looked at " + std::to_string(record.looks.size()) + " places of " + size_text(whole);
@@ -212,7 +217,14 @@ std::string to_text(const ClassifyRecord& record, LabelType label_type, bool col
   std::size_t label_width = 0;
   // A label longer than this is left out of the alignment instead of pushing all ids to the right.
   constexpr std::size_t kMaxLabelWidth = 40;
-  for (const Prediction& prediction : record.top) {
+  // Tiles say what they agree on alone: the peak of one among hundreds says little.
+  const bool are_tiles = record.num_views > 1 && record.views && record.views->are_several;
+  const std::span<const Prediction> shown =
+      !are_tiles ? std::span(record.top)
+      : record.things.empty()
+          ? std::span(record.top).first(std::min<std::size_t>(1, record.top.size()))
+          : std::span(record.things);
+  for (const Prediction& prediction : shown) {
     const TableLine& line = lines.emplace_back(table_line(prediction, label_type));
     rank_width = std::max(rank_width, line.rank.size());
     percent_width = std::max(percent_width, line.percent.size());
@@ -231,6 +243,11 @@ std::string to_text(const ClassifyRecord& record, LabelType label_type, bool col
     }
     text += '\n';
   }
+  if (are_tiles && record.things.empty())
+    text +=
+        "  " +
+        styled("seen by one view alone: no two that overlap agree on a class", Style::dim, color) +
+        '\n';
   if (const std::string line = look_line(record); !line.empty())
     text += "  " + styled(line, Style::dim, color) + '\n';
   return text;

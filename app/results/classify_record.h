@@ -4,6 +4,7 @@
 #include "app/results/json.h"
 #include "app/results/table.h"
 #include "kernels/error.h"
+#include "model/image/transform_plan.h"
 
 #include <array>
 #include <cstdint>
@@ -37,6 +38,8 @@ struct Prediction {
   double prob = 0;         ///< softmax over all classes
   double logit = 0;
   std::optional<Box> box = {};  ///< of the view that both are of, where there are several
+  /// The class's probability in a neighbour of that view, of what tiles agree on.
+  std::optional<double> support = {};
 };
 
 enum class LabelType { name, id, index };
@@ -52,9 +55,8 @@ struct InputRecord {
   std::int64_t width = 0;             ///< of the picture, after orientation
   std::int64_t height = 0;
   std::array<std::int64_t, 2> model_size{};  ///< height, width fed to the model
-  /// "tiles", "pyramid", "look", or "whole" for a small picture beside "look"; left out where all pictures are one
-  /// view.
-  std::string views = {};
+  /// Tiles, pyramid, look, or whole for a small picture beside look; nothing where all pictures are one view.
+  std::optional<image::Views> views = {};
   std::int64_t num_views = 1;
   /// Closer looks at parts of the picture: each one's best class, and its share of the answer.
   struct Look {
@@ -62,10 +64,11 @@ struct InputRecord {
     double weight = 0;
   };
   std::vector<Look> looks = {};
-  std::vector<Prediction> things = {};  ///< what they found where the map says that something is
-  std::string device;                   ///< "cpu", "cuda:0"
-  std::string precision;                ///< "float32", ...
-  std::string attention;                ///< "softmax", "softmax:0-9,hydra:10-11"
+  /// Things that the looks found where the map says that something is, or that overlapping tiles agree on.
+  std::vector<Prediction> things = {};
+  std::string device;     ///< "cpu", "cuda:0"
+  std::string precision;  ///< "float32", ...
+  std::string attention;  ///< "softmax", "softmax:0-9,hydra:10-11"
   std::map<std::string, std::string> attention_options = {};  ///< "hydra.scale" -> "linear"
   std::map<std::string, std::string> approximations = {};     ///< "calibration" -> "none"
   /// A fact that the user must know ("padded 1080x1920 to 1088x1920 (HxW)"); left out when this is empty.
@@ -73,6 +76,9 @@ struct InputRecord {
   /// Further notes for the user, which a command says on stderr; left out when this is empty.
   std::vector<std::string> notes = {};
   double seconds = 0;  ///< of the model
+  /// The number of pictures that the model saw at once, whose time `seconds` is an equal share of. Text alone
+  /// says it: it depends on the moment, and other records of the same pictures are the same but for `seconds`.
+  std::int64_t batch_size = 1;
   /// Set: only `input` (and `frame`, `time`) and the error are written.
   std::optional<ErrorCode> error;
   std::string message;
@@ -97,7 +103,7 @@ void add_attention(OrderedJson& object, const InputRecord& record);
 void add_class(OrderedJson& object, const Prediction& prediction);
 /// The place where a class was found, if that is a part of the picture.
 void add_box(OrderedJson& object, const Prediction& prediction);
-/// note, where there is one, and seconds.
+/// note, where there is one, seconds, and the batch that they are a share of.
 void add_end(OrderedJson& object, const InputRecord& record);
 
 /// "2160x3840 -> 224x224 (HxW)", "2160x3840 -> 299 of 224x224 (HxW)": of the picture and of what
@@ -133,6 +139,9 @@ inline constexpr const char* kClassifyRows = "top";
 ///       1  93.12 %  otter  (n02444819)
 ///       2   3.40 %  mink   (n02442845)
 ///
+/// The time of a picture in a batch is its share: "13.4 ms each in a batch of 8".
+/// Tiles and a pyramid have the classes that views agree on, each with its probability in a
+/// neighbour, or the best class alone.
 /// Each prediction of a picture in several views says where its box begins, left,top, and its size,
 /// height x width: "at 448,336 224x224". Closer looks are one more line: "looked at 25 places of
 /// 1088x1920, found in 299x310 at 801,400". `label_type`: what the label column shows.

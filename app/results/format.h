@@ -20,8 +20,8 @@ Format choose_format(std::string_view format, std::string_view output,
                      const std::vector<std::string>& formats = record_formats());
 /// "jsonl".
 std::string_view format_name(Format format);
-/// Whether it is a page, which has more than the other formats.
-inline bool is_page(Format format) { return format == Format::html; }
+/// Whether a file of records can be gone on with: each is a line that holds all of it.
+inline bool holds_lines_of_json(Format format) { return format == Format::jsonl; }
 
 /// Throws Error(invalid_argument) unless `file`, which `option` named, has one of the `extensions`
 /// (".html"): better before an hour of work than after it.

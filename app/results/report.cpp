@@ -1,5 +1,6 @@
 #include "app/results/report.h"
 
+#include "app/results/file_extension.h"
 #include "app/run/output_file.h"
 #include "app/run/terminal_text.h"
 
@@ -121,9 +122,10 @@ std::string Report::page() const {
   for (const std::string& note : notes) page.add_warning(note);
   for (const std::string& remark : remarks) page.add_paragraph(remark);
   if (!charts.empty()) page.add_charts(charts);
-  if (!gallery.empty()) {
-    page.add_heading(gallery_title);
-    page.add_gallery(gallery);
+  if (gallery && !made_gallery_) made_gallery_ = gallery();
+  if (made_gallery_ && !made_gallery_->pictures.empty()) {
+    page.add_heading(made_gallery_->title);
+    page.add_gallery(made_gallery_->pictures);
   }
   for (const NamedTable& each : tables_) {
     if ((each.places & kOnPage) == 0 || each.table.size() == 0) continue;
@@ -137,7 +139,10 @@ std::string Report::page() const {
 
 void Report::save(const std::string& file, const std::string& option) const {
   OutputFile output(file, option);
-  write(choose_format("", file, report_formats()), output.stream());
+  if (lower_extension(file) == ".svg")
+    output.stream() << viz::charts_svg(charts);
+  else
+    write(choose_format("", file, report_formats()), output.stream());
   output.close();
 }
 

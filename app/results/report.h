@@ -42,8 +42,11 @@ class Report {
   std::vector<std::string> notes;    ///< what the reader must know; not in json
   std::vector<std::string> remarks;  ///< what helps to read the tables; for people alone
   std::vector<viz::LineChart> charts;
-  std::vector<viz::GalleryPicture> gallery;
-  std::string gallery_title;
+  struct Gallery {
+    std::string title;
+    std::vector<viz::GalleryPicture> pictures;
+  };
+  std::function<Gallery()> gallery;  ///< of the page, made for the first one; may be empty
 
   void add(std::string key, OrderedJson value, int text_decimals = 2) {
     summary.add(std::move(key), std::move(value), text_decimals);
@@ -58,7 +61,8 @@ class Report {
   /// `notice` is told the notes where the format has no place for them. Throws Error(unwritable) when
   /// `out` cannot be written to.
   void write(Format format, std::ostream& out, const Notice& notice = {}) const;
-  /// Writes `file`, which `option` named, in the format of its extension. Throws Error(unwritable).
+  /// Writes `file`, which `option` named, in the format of its extension; .svg is the charts alone. Throws
+  /// Error(unwritable).
   void save(const std::string& file, const std::string& option) const;
   /// Facts and tables, without a schema.
   [[nodiscard]] OrderedJson json() const;
@@ -79,6 +83,7 @@ class Report {
   std::string title_;
   std::vector<NamedTable> tables_;
   bool is_one_table_ = false;
+  mutable std::optional<Gallery> made_gallery_;
 };
 
 }  // namespace hydrascope::app

@@ -1,7 +1,6 @@
 #include "app/run/console.h"
 
 #include "app/run/terminal_text.h"
-#include "app/run/words.h"
 #include "kernels/error.h"
 
 #include <nlohmann/json.hpp>
@@ -76,12 +75,12 @@ std::atomic<Spelling>& spelling_of_process() {
 
 /// An error in the form that programs read.
 std::string json_line(const Error& error) {
-  const Subject subject = parts_of(error.subject());
   return to_line({{"error",
                    {{"code", name(error.code())},
-                    {"field", subject.field},
-                    {"subject", subject.rest},
-                    {"text", error_text(error)}}}});
+                    {"field", error.field()},
+                    {"subject", error.subject()},
+                    {"text", error_line(error)},
+                    {"hint", spelled(printable(error.hint()))}}}});
 }
 
 }  // namespace
@@ -118,27 +117,21 @@ std::vector<std::string> spelled(const std::vector<std::string>& texts) {
   return result;
 }
 
-Subject parts_of(const std::string& subject) {
-  const std::size_t end = subject.starts_with('`') ? subject.find('`', 1) : subject.npos;
-  if (end == subject.npos || !is_field(std::string_view(subject).substr(1, end - 1)))
-    return {"", subject};
-  const std::size_t rest = std::min(subject.find_first_not_of(' ', end + 1), subject.size());
-  return {subject.substr(1, end - 1), subject.substr(rest)};
+std::string error_line(const Error& error) { return error_line(error, spelling_of_process()); }
+
+std::string error_line(const Error& error, Spelling spelling) {
+  std::string text = spelled(printable(error.what()), spelling);
+  const std::string& subject = error.subject();
+  if (error.field().empty()) return subject.empty() ? text : text + " (" + printable(subject) + ")";
+  // Behind a field stands another one, or the user's own words, which may have backquotes.
+  const bool names_options = subject.starts_with("with `") || subject.starts_with("beside `");
+  return text + " (" + spelled("`" + error.field() + "`", spelling) + (subject.empty() ? "" : " ") +
+         (names_options ? spelled(printable(subject), spelling) : printable(subject)) + ")";
 }
 
 std::string error_text(const Error& error) {
-  std::string text = spelled(printable(error.what()));
-  const auto& [field, rest] = parts_of(error.subject());
-  if (!field.empty()) {
-    // Behind a field stands another one, or the user's own words, which may have backquotes.
-    const bool names_options = rest.starts_with("with `") || rest.starts_with("beside `");
-    text += " (" + spelled("`" + field + "`") + (rest.empty() ? "" : " ") +
-            (names_options ? spelled(printable(rest)) : printable(rest)) + ")";
-  } else if (!rest.empty()) {
-    text += " (" + printable(rest) + ")";
-  }
-  if (!error.hint().empty()) text += "\nhint: " + spelled(printable(error.hint()));
-  return text;
+  const std::string& hint = error.hint();
+  return error_line(error) + (hint.empty() ? "" : "\nhint: " + spelled(printable(hint)));
 }
 
 void print_error(const Error& error) { print_failure(error, "error: " + error_text(error)); }

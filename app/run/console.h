@@ -44,17 +44,13 @@ std::string spelled(std::string_view text);
 std::string spelled(std::string_view text, Spelling spelling);
 std::vector<std::string> spelled(const std::vector<std::string>& texts);
 
-/// The parts of `Error::subject()`: "`img_size` 12x" is about the field "img_size" and about "12x".
-struct Subject {
-  std::string field;  ///< may be ""
-  std::string rest;
-};
-Subject parts_of(const std::string& subject);
-
-/// `what (subject)`, and the hint on a line of its own; spelled.
+/// `what (field subject)`, spelled.
+std::string error_line(const Error& error);
+std::string error_line(const Error& error, Spelling spelling);
+/// The same, and the hint on a line of its own.
 std::string error_text(const Error& error);
 /// "error: " and that on stderr, in one write: several processes may share it. With HYDRASCOPE_ERRORS=json
-/// a line {"error": {"code", "field", "subject", "text"}}, and notes are {"note": text}.
+/// a line {"error": {"code", "field", "subject", "text", "hint"}}, and notes are {"note": text}.
 void print_error(const Error& error);
 /// The same for one input of many, which is `text` where errors are no JSON; "": nothing is written.
 void print_failure(const Error& error, const std::string& text = "");

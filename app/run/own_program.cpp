@@ -1,7 +1,13 @@
 #include "app/run/own_program.h"
 
+#include <algorithm>
+#include <ctime>
+#include <fstream>
+#include <iterator>
+#include <sstream>
 #include <sys/auxv.h>
 #include <system_error>
+#include <unistd.h>
 
 namespace hydrascope::app {
 
@@ -38,6 +44,24 @@ std::optional<OwnProgram> own_program() {
     program.words.emplace_back(*word);
   if (program.file.empty() || program.words.empty()) return std::nullopt;
   return program;
+}
+
+double seconds_of_process() {
+  // Field 22 of proc(5)'s stat, counted behind the name in brackets, which may hold anything.
+  std::ifstream file("/proc/self/stat");
+  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  std::istringstream fields(text.substr(std::min(text.rfind(')'), text.size() - 1) + 1));
+  constexpr int kBetween = 19;
+  std::string field;
+  for (int i = 0; i < kBetween; ++i) fields >> field;
+  double began = 0;
+  timespec now{};
+  if (!(fields >> began) || ::clock_gettime(CLOCK_BOOTTIME, &now) != 0) return 0;
+  constexpr double kNanoseconds = 1e9;
+  const double seconds = static_cast<double>(now.tv_sec) +
+                         static_cast<double>(now.tv_nsec) / kNanoseconds -
+                         began / static_cast<double>(::sysconf(_SC_CLK_TCK));
+  return std::max(0.0, seconds);
 }
 
 std::vector<char*> exec_words(std::vector<std::string>& words) {

@@ -20,6 +20,10 @@ struct OwnProgram {
 /// Nothing where the system does not say.
 std::optional<OwnProgram> own_program();
 
+/// Seconds since this process began, its front included, which it was before: to a hundredth. 0 where
+/// the system does not say.
+double seconds_of_process();
+
 /// `words` for execv: pointers into them, then a null pointer.
 std::vector<char*> exec_words(std::vector<std::string>& words);
 

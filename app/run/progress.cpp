@@ -14,6 +14,7 @@ namespace {
 
 constexpr double kBarInterval = 0.1;
 constexpr double kLineInterval = 10;
+constexpr double kFirstLine = 2;             // of work that takes longer than an interval
 constexpr double kMaxShownSeconds = 359999;  // 99:59:59
 constexpr std::size_t kDefaultColumns = 80;
 
@@ -40,6 +41,15 @@ std::string clock_text(double seconds) {
 ProgressStyle choose_progress_style(bool quiet, bool no_progress, bool is_terminal) {
   if (quiet || no_progress) return ProgressStyle::off;
   return is_terminal ? ProgressStyle::bar : ProgressStyle::lines;
+}
+
+std::string about(double seconds) {
+  constexpr double kMinute = 60;
+  constexpr double kMostSeconds = 99;
+  constexpr double kMostMinutes = 99 * kMinute;
+  if (seconds <= kMostSeconds) return "about " + fixed(std::ceil(seconds), 0) + " s";
+  if (seconds <= kMostMinutes) return "about " + fixed(std::round(seconds / kMinute), 0) + " min";
+  return "about " + fixed(seconds / (kMinute * kMinute), 1) + " h";
 }
 
 bool stderr_is_terminal() { return ::isatty(STDERR_FILENO) == 1; }
@@ -74,16 +84,29 @@ void Progress::advance(std::int64_t count) {
   done_ += count;
   if (finished_ || options_.style == ProgressStyle::off) return;
   const double now = options_.seconds();
-  const bool is_bar = options_.style == ProgressStyle::bar;
-  if (now - last_shown_ < (is_bar ? kBarInterval : kLineInterval)) return;
+  if (!is_due(now)) return;
   last_shown_ = now;
-  if (is_bar) {
+  has_shown_ = true;
+  if (options_.style == ProgressStyle::bar) {
     out_ << '\r' << bar_line(now - start_) << "\x1b[K" << std::flush;
     bar_is_visible_ = true;
   } else {
     out_ << options_.label << (options_.label.empty() ? "" : ": ") << status(now - start_)
          << std::endl;
   }
+}
+
+bool Progress::is_due(double now) const {
+  const double since = now - last_shown_;
+  if (options_.style == ProgressStyle::bar) return since >= kBarInterval;
+  if (has_shown_ || since < kFirstLine) return since >= kLineInterval;
+  const double elapsed = now - start_;
+  return since >= kLineInterval || elapsed + seconds_left(elapsed).value_or(0) > kLineInterval;
+}
+
+void Progress::set_seconds_after(double seconds) {
+  const std::lock_guard lock(mutex_);
+  seconds_after_ = seconds;
 }
 
 void Progress::set_total(std::int64_t total) {
@@ -111,6 +134,12 @@ void Progress::erase_bar() {
   if (std::exchange(bar_is_visible_, false)) out_ << "\r\x1b[K" << std::flush;
 }
 
+std::optional<double> Progress::seconds_left(double elapsed) const {
+  if (!options_.total || *options_.total <= 0 || done_ == 0 || elapsed <= 0) return std::nullopt;
+  const std::int64_t left = std::max<std::int64_t>(0, *options_.total - done_);
+  return elapsed * static_cast<double>(left) / static_cast<double>(done_) + seconds_after_;
+}
+
 std::string Progress::status(double elapsed) const {
   const double rate = elapsed > 0 ? static_cast<double>(done_) / elapsed : 0;
   const std::string speed = fixed(rate, rate > 0 && rate < 1 ? 2
@@ -126,7 +155,8 @@ std::string Progress::status(double elapsed) const {
   const double share = static_cast<double>(done_) / static_cast<double>(total);
   std::string text = std::to_string(done_) + '/' + std::to_string(total) + "  " +
                      fixed(std::floor(share * 100), 0) + " %  " + speed;
-  if (rate > 0) text += "  ETA " + clock_text(static_cast<double>(total - done_) / rate);
+  if (const std::optional<double> left = seconds_left(elapsed))
+    text += "  " + clock_text(*left) + " left of " + clock_text(elapsed + *left);
   return text + detail;
 }
 

@@ -33,8 +33,12 @@ struct ProgressOptions {
   std::function<double()> seconds = {};  ///< a clock for tests; default: the steady clock
 };
 
+/// "about 40 s", "about 14 min", "about 2.5 h".
+std::string about(double seconds);
+
 /// Counts work and shows it: a bar at most ten times per second, or a line every ten seconds, with
-/// rate and, where the total is known, the time left. Shows only when something advanced: no thread
+/// rate and, where the total is known, the time left and the whole time. A log has its first line after
+/// two seconds where more than ten are expected. Shows only when something advanced: no thread
 /// of its own. All members may be called from any thread.
 class Progress {
  public:
@@ -50,6 +54,8 @@ class Progress {
   /// 0 shows what is known anew.
   void advance(std::int64_t count = 1);
   void set_total(std::int64_t total);
+  /// Seconds of other work that follows, which the time left and the whole time then have in them.
+  void set_seconds_after(double seconds);
   /// A further text at the end of the next status: "loss 0.41".
   void set_detail(std::string detail);
   /// Removes the bar until the next `advance`: call it before results or messages go to the
@@ -60,6 +66,9 @@ class Progress {
 
  private:
   std::string status(double elapsed) const;
+  /// By the rate so far; nothing while none or no total is known.
+  [[nodiscard]] std::optional<double> seconds_left(double elapsed) const;
+  [[nodiscard]] bool is_due(double now) const;
   std::string bar_line(double elapsed) const;
   void erase_bar();
 
@@ -69,6 +78,8 @@ class Progress {
   double start_ = 0;
   double last_shown_ = -std::numeric_limits<double>::infinity();
   std::int64_t done_ = 0;
+  double seconds_after_ = 0;
+  bool has_shown_ = false;
   std::string detail_;
   bool bar_is_visible_ = false;
   bool finished_ = false;

@@ -1,5 +1,7 @@
 #include "app/run/words.h"
 
+#include "kernels/error.h"
+
 #include <algorithm>
 #include <cstddef>
 #include <utility>
@@ -30,13 +32,6 @@ std::size_t edit_distance(std::string_view a, std::string_view b) {
 }
 
 }  // namespace
-
-bool is_field(std::string_view word) {
-  const auto fits = [](char letter) {
-    return (letter >= 'a' && letter <= 'z') || (letter >= '0' && letter <= '9') || letter == '_';
-  };
-  return !word.empty() && word.front() >= 'a' && std::ranges::all_of(word, fits);
-}
 
 std::string small_letters(std::string_view text) {
   std::string result(text);

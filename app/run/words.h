@@ -8,9 +8,6 @@
 
 namespace hydrascope::app {
 
-/// Whether it can be the name of an option with '_' for '-': "img_size".
-bool is_field(std::string_view word);
-
 /// ASCII's capital letters become small ones.
 std::string small_letters(std::string_view text);
 

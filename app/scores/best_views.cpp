@@ -7,6 +7,7 @@
 namespace hydrascope::app {
 
 void BestViews::add(std::span<const float> logits, std::size_t view) {
+  if (logits.empty()) return;  // a model without a classifier
   const bool is_first = best_.empty();
   best_.resize(logits.size());
   const double largest = *std::ranges::max_element(logits);

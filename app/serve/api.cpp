@@ -38,11 +38,7 @@ HttpResponse response_to(const std::exception_ptr& exception) {
   try {
     std::rethrow_exception(exception);
   } catch (const Error& error) {
-    std::string text = error.what();
-    if (!error.subject().empty()) text += " (" + error.subject() + ")";
-    const bool is_askers = error.code() == ErrorCode::invalid_argument;
-    return error_response(is_askers ? 400 : status_of(error.code()), name(error.code()),
-                          spelled(text, is_askers ? Spelling::names : Spelling::flags));
+    return error_response(error);
   } catch (const std::bad_alloc&) {
     return error_response(503, "out_of_memory", "not enough memory");
   } catch (const std::exception& error) {
@@ -140,7 +136,7 @@ void ServeApi::leave() noexcept {
 AskedOf ServeApi::understood(const HttpRequest& request) const {
   AskedOf asked = asked_of(request);
   if (asked.against && !against_)
-    throw Error(ErrorCode::invalid_argument, "the server was started with one model", "against");
+    throw Error(ErrorCode::invalid_argument, "the server was started with one model", "`against`");
   return asked;
 }
 

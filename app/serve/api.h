@@ -87,7 +87,8 @@ class ServeApi final : public HttpHandler {
 AskedOf asked_of(const HttpRequest& request);
 /// As HTTP has it: 400 for a picture that is broken, 413 for one that is too large, ...
 int status_of(ErrorCode code);
-/// {"schema":1,"error":{"code":..,"message":..}}
+/// {"schema":1,"error":{"code":..,"field":..,"subject":..,"message":..,"hint":..}}; empty ones are left out.
+HttpResponse error_response(const Error& error);
 HttpResponse error_response(int status, std::string_view code, const std::string& message);
 
 }  // namespace hydrascope::app

@@ -1,12 +1,16 @@
 #include "app/serve/routes.h"
 
 #include "app/http/http_text.h"
+#include "app/results/json.h"
+#include "app/run/console.h"
+#include "app/run/words.h"
 #include "app/serve/api.h"
 #include "kernels/error.h"
 #include "kernels/number_text.h"
 
 #include <algorithm>
 #include <array>
+#include <utility>
 
 namespace hydrascope::app {
 namespace {
@@ -24,8 +28,8 @@ constexpr std::array<RouteEntry, 7> kRoutes{{
     {Route::embed, "/v1/embed", "POST", true},
 }};
 
-[[noreturn]] void refuse_parameter(const std::string& what, const std::string& subject) {
-  throw Error(ErrorCode::invalid_argument, what, subject);
+[[noreturn]] void refuse_parameter(const std::string& what, const std::string& name) {
+  throw Error(ErrorCode::invalid_argument, what, option_named(name));
 }
 
 std::int64_t parameter_number(const std::string& name, const std::string& text,
@@ -176,9 +180,31 @@ int status_of(ErrorCode code) {
   }
 }
 
-HttpResponse error_response(int status, std::string_view code, const std::string& message) {
-  OrderedJson object{{"schema", 1}, {"error", {{"code", code}, {"message", message}}}};
+namespace {
+
+HttpResponse refused(int status, OrderedJson error) {
+  const OrderedJson object{{"schema", 1}, {"error", std::move(error)}};
   return {.status = status, .body = json_text(object) + "\n"};
+}
+
+}  // namespace
+
+HttpResponse error_response(int status, std::string_view code, const std::string& message) {
+  return refused(status, {{"code", code}, {"message", message}});
+}
+
+HttpResponse error_response(const Error& error) {
+  const bool is_askers = error.code() == ErrorCode::invalid_argument;
+  const Spelling spelling = is_askers ? Spelling::names : Spelling::flags;
+  OrderedJson object{{"code", name(error.code())}};
+  const auto add = [&](const char* key, const std::string& text) {
+    if (!text.empty()) object[key] = text;
+  };
+  add("field", error.field());
+  add("subject", error.subject());
+  add("message", error_line(error, spelling));
+  add("hint", spelled(error.hint(), spelling));
+  return refused(status_of(error.code()), std::move(object));
 }
 
 }  // namespace hydrascope::app

@@ -39,7 +39,7 @@ std::vector<Request> requests_for(const TracedFor& wanted, std::int64_t depth) {
   std::vector<Request> requests;
   for (const MapChoice& choice : wanted.maps)
     requests.push_back(request_for(choice, 0, wanted.mapless));
-  if (wanted.embeddings) requests.push_back({model::explain::Method::hydra, depth - 1});
+  if (wanted.patches) requests.push_back({model::explain::Method::hydra, depth - 1});
   if (wanted.looks) std::ranges::copy(requests_of_looks(depth), std::back_inserter(requests));
   return requests;
 }
@@ -114,10 +114,10 @@ look::AttentionMap MapExplainer::attention(const PipelineResult& result) {
   return map;
 }
 
-at::Tensor MapExplainer::embedding(const PipelineResult& result) {
-  const at::Tensor& tokens = result.views.tokens_of_whole("embedding");
+at::Tensor MapExplainer::patch_tokens(const PipelineResult& result) {
+  const at::Tensor& tokens = result.views.tokens_of_whole("patches");
   const ExplanationThreads threads(tokens.size(0) * tokens.size(1));
-  return explainer_.features(tokens, grid_of(result.views.plans.front()));
+  return explainer_.patch_tokens(tokens, grid_of(result.views.plans.front()));
 }
 
 std::vector<InputMap> MapExplainer::explain(const PipelineResult& result,

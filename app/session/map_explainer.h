@@ -22,8 +22,9 @@ namespace hydrascope::app {
 struct TracedFor {
   std::vector<MapChoice> maps = {};
   model::explain::MaplessLayers mapless = model::explain::MaplessLayers::skip;
-  bool embeddings = false;
-  bool looks = false;  ///< `MapExplainer::attention`
+  bool embeddings = false;  ///< the features of the engine; nothing is traced for them
+  bool patches = false;     ///< `MapExplainer::patch_tokens`
+  bool looks = false;       ///< `MapExplainer::attention`
 };
 
 /// Throws Error(invalid_argument) where the model `name` cannot say where to look closer: looks follow the
@@ -50,9 +51,9 @@ class MapExplainer {
   /// The class token's attention over the patches of a result's first view, with `TracedFor::looks`:
   /// the mean of the heads and of the layers of the second half.
   look::AttentionMap attention(const PipelineResult& result);
-  /// The input of the classifier's head, (embed_dim) float32 on the CPU: for a result in one view,
-  /// with `TracedFor::embeddings`.
-  at::Tensor embedding(const PipelineResult& result);
+  /// The patch tokens after the last norm, (patches, embed_dim) float32 on the CPU: for a result in one
+  /// view, with `TracedFor::patches`.
+  at::Tensor patch_tokens(const PipelineResult& result);
 
  private:
   std::vector<InputMap> explain(const at::Tensor& tokens, const model::TokenGrid& grid,

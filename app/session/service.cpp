@@ -1,6 +1,7 @@
 #include "app/session/service.h"
 
 #include "app/evaluate/evaluate_options.h"
+#include "app/model/model_source.h"
 #include "app/model/running_model.h"
 #include "app/run/console.h"
 #include "app/run/usage_error.h"
@@ -110,11 +111,12 @@ struct Service::State {
 void Service::State::open() {
   const KeptGenerator kept;
   request.console.heard = [this](const std::string& text) { notes.hear(text); };
+  request.model.may_lack_classes = request.embeds && !request.maps;
   session = Session::open(request);
   if (!session) throw UsageError("is for the program", "`print_transform`");
   session->labels();
   session->announce();
-  if (request.embeds && image::facts_of(session->transform().views).are_several)
+  if (request.embeds && session->transform().views.are_several)
     throw UsageError("an embedding is of one view", request.transform.views->origin);
   TracedFor explained{.embeddings = request.embeds};
   if (request.maps) {
@@ -282,6 +284,7 @@ bool Service::State::add(Question question, Done done, bool waits) {
                            " maps of a picture, found " + std::to_string(count),
                        "maps", "fewer classes, layers or heads have fewer");
   }
+  if (!one.question.embeds) require_classes(session->source());
   if (one.question.patch && session->explained().maps.empty())
     throw UsageError("the model was opened without maps", "patch", "open it for them");
   if (one.question.embeds && !session->explained().embeddings)
@@ -352,8 +355,7 @@ const InputRecord& Service::run_facts() const noexcept { return state_->session-
 std::string Service::transform() const { return image::describe(state_->session->transform()); }
 std::vector<std::int64_t> Service::patch_layers() const {
   std::vector<std::int64_t> layers;
-  if (maps().empty() || image::facts_of(state_->session->transform().views).are_several)
-    return layers;
+  if (maps().empty() || state_->session->transform().views.are_several) return layers;
   for (const std::int64_t layer :
        MapExplainer::traced_layers(config(), state_->session->explained()))
     if (model::explain::why_not(config(), model::explain::Method::attention, layer).empty())

@@ -28,11 +28,9 @@ ModelSource open_other_model(const ModelRequest& request) {
   try {
     return open_model(request);
   } catch (const Error& error) {
-    const auto& [field, rest] = parts_of(error.subject());
-    if (!field.starts_with("attn")) throw;
-    throw Error(error.code(), error.what(),
-                "`against_" + field + "`" + (rest.empty() ? "" : " " + rest), error.hint(),
-                error.where());
+    if (!error.field().starts_with("attn")) throw;
+    throw Error(error.code(), error.what(), "`against_" + error.field() + "` " + error.subject(),
+                error.hint(), error.where());
   }
 }
 
@@ -41,8 +39,8 @@ ModelSource open_look_model(const std::string& word) {
   try {
     return open_model({.word = word});
   } catch (const Error& error) {
-    throw Error(error.code(), error.what(), "`look_model` " + parts_of(error.subject()).rest,
-                error.hint(), error.where());
+    throw Error(error.code(), error.what(), "`look_model` " + error.subject(), error.hint(),
+                error.where());
   }
 }
 
@@ -100,7 +98,11 @@ void refuse_shares() {
 }
 
 std::unique_ptr<Session> Session::open(const PicturesRequest& request) {
-  auto session = of(open_model(request.model), request.transform, request.run, request.console);
+  return open(request, open_model(request.model));
+}
+
+std::unique_ptr<Session> Session::open(const PicturesRequest& request, ModelSource source) {
+  auto session = of(std::move(source), request.transform, request.run, request.console);
   session->labels_word_ = request.labels;
   session->shows_transform_ = request.transform.is_printed;
   if (request.transform.is_printed && request.words.empty()) {
@@ -116,11 +118,14 @@ std::unique_ptr<Session> Session::of(ModelSource source, const TransformRequest&
   const auto shared = std::make_shared<const ModelSource>(std::move(source));
   std::unique_ptr<Session> session(new Session(shared, resolve_transform(transform, *shared),
                                                std::move(run), std::move(console)));
-  if (session->transform().views == image::Views::look) session->add_second_model(transform);
+  if (session->transform().views.have_looks) session->add_second_model(transform);
   return session;
 }
 
 void Session::add_second_model(const TransformRequest& transform) {
+  if (source_->answer)
+    throw UsageError("closer looks have a classifier of their own", "`views` look",
+                     "`views` whole, native or tiles");
   require_attention(config(), source().name);
   std::shared_ptr<const ModelSource> source = source_;
   std::string word = transform.look_model;
@@ -200,10 +205,10 @@ void Session::load(const TracedFor& explained, std::vector<std::int64_t> trace_l
   explained_ = explained;
   explained_.looks = second_ != nullptr;
   run_ = with_fastest_precision(run_, choose_device(run_), config(), console_);
-  const bool explains = !explained_.maps.empty() || explained_.embeddings || explained_.looks;
+  const bool explains = !explained_.maps.empty() || explained_.patches || explained_.looks;
   if (explains) trace_layers = MapExplainer::traced_layers(config(), explained_);
-  classifier_.emplace(
-      make_classifier(run_, *source_, transform(), console_, std::move(trace_layers), exits_));
+  classifier_.emplace(make_classifier(run_, *source_, transform(), console_,
+                                      std::move(trace_layers), explained_.embeddings, exits_));
   if (explains) explainer_.emplace(run_.seed, *source_, explained_, classifier_->options().device);
   facts_ = facts_of_run(*classifier_);
   if (!second_) return;
@@ -244,7 +249,7 @@ PipelineResult Session::look(image::Picture& picture) {
 }
 
 void Session::look_closer(PipelineResult& result) {
-  if (!second_ || result.error || result.is_small) return;
+  if (!second_ || result.error || result.seer.is_of_small) return;
   try {
     if (pipeline_.check_wanted) pipeline_.check_wanted(result.input);
     const Clock::time_point begin = Clock::now();
@@ -268,8 +273,12 @@ void Session::describe(const PipelineTiming& timing) const {
   console_.detail(timing.describe(model_threads(run_), pipeline_.workers));
 }
 
+Session& Session::session_of(const PipelineResult& result) {
+  return second_ && result.seer.is_of_small ? *second_ : *this;
+}
+
 ClassifyRecord Session::record(const PipelineResult& result, std::int64_t topk) {
-  if (result.is_small && second_) return second_->record(result, topk);
+  if (Session& other = session_of(result); &other != this) return other.record(result, topk);
   ClassifyRecord record;
   static_cast<InputRecord&>(record) = facts_;
   add_result(record, result, labels());
@@ -284,7 +293,7 @@ ClassifyRecord Session::record(const PipelineResult& result, std::int64_t topk) 
 }
 
 Answer Session::answer(const PipelineResult& result, const Asking& asked) {
-  if (result.is_small && second_) return second_->answer(result, asked);
+  if (Session& other = session_of(result); &other != this) return other.answer(result, asked);
   Answer answer;
   answer.record = record(result, asked.topk);
   if (result.error) return answer;
@@ -299,11 +308,11 @@ Answer Session::answer(const PipelineResult& result, const Asking& asked) {
 
 /// The second model's features, if closer looks answered the picture: embeddings of pictures of all sizes are alike.
 at::Tensor Session::embedding(const PipelineResult& result) {
-  if (!second_) return explainer_->embedding(result);
+  if (!second_) return result.features;
   image::Picture picture = result.pixels;
   const PipelineResult whole = second_->look(picture);
   if (whole.error) throw Error(*whole.error, whole.message);
-  return second_->explainer_->embedding(whole);
+  return whole.features;
 }
 
 void Session::explain(const PipelineResult& result, const Asking& asked, Answer& answer) {

@@ -34,6 +34,8 @@ class Session {
   /// Opens what a command asks for; no weight is read before `load`. Null where no pictures are named
   /// and the transform is asked for (`--print-transform`), which then is on standard output.
   static std::unique_ptr<Session> open(const PicturesRequest& request);
+  /// The same of a model that is open already.
+  static std::unique_ptr<Session> open(const PicturesRequest& request, ModelSource source);
   /// A model to measure, or to check: it says nothing of sizes. With `--views look` it has a second model,
   /// `--look-model`: the bundled one for small pictures beside a bundled model, else the same again. The second
   /// answers small pictures alone, with their maps. Throws Error(invalid_argument) for one of other classes, and
@@ -99,12 +101,16 @@ class Session {
   /// The record and all that is asked, for a result of this session. A failure is the record's
   /// error.
   Answer answer(const PipelineResult& result, const Asking& asked);
+  /// `MapExplainer::patch_tokens`.
+  at::Tensor patch_tokens(const PipelineResult& result) { return explainer_->patch_tokens(result); }
 
  private:
   Session(std::shared_ptr<const ModelSource> source, ResolvedTransform transform, RunRequest run,
           Console console);
   void explain(const PipelineResult& result, const Asking& asked, Answer& answer);
   at::Tensor embedding(const PipelineResult& result);
+  /// The session whose model saw the picture.
+  Session& session_of(const PipelineResult& result);
   void add_second_model(const TransformRequest& transform);
   /// With a second model, for a result without an error: what that sees takes the place of the pass's answer.
   void look_closer(PipelineResult& result);

@@ -25,16 +25,17 @@ std::vector<Option> swept_options() {
 CommandSpec benchmark_spec() {
   CommandSpec spec;
   spec.name = "benchmark";
+  spec.program = kTrainer;
   spec.aliases = {"bench"};
   spec.summary = "measure throughput, latency and memory of any combination";
   spec.group = "Measure";
   spec.positionals = "[PICTURE...]";
   spec.options = join(
       {swept_options(),
-       {text("stage", "timed part: tensor to logits, file to classes, both, or a training step",
+       {text("timed", "timed part: tensor to logits, file to classes, both, or a training step",
              into(&BenchmarkRequest::stage), by_default("model"),
-             one_of({"model", "end_to_end", "both", "train_step"}), in("Measurement"),
-             role(Role::task)),
+             one_of({"model", "end_to_end", "both", "train_step"}), formerly({"stage"}),
+             in("Measurement"), role(Role::task)),
         integer("warmup", "runs before the measured ones", into(&MeasureOptions::warmup),
                 otherwise("until the times settle"), at_least(0), in("Measurement"),
                 role(Role::task)),
@@ -51,7 +52,7 @@ CommandSpec benchmark_spec() {
              into(&BenchmarkRequest::compared), takes("A.json B.json"), values(2), in("Comparison"),
              completes_files, role(Role::report)),
         text("baseline", "earlier result; exit code 4 if a row is slower",
-             into(&BenchmarkRequest::baseline), takes("FILE"), in("Comparison"), completes_files,
+             into(&BenchmarkRequest::baseline), takes("FILE"), in("Comparison"), read,
              role(Role::report)),
         number("fail-if-slower", "percent that images/s may be below --baseline",
                into(&BenchmarkRequest::most_percent_slower), takes("PCT"), by_default("5"),

@@ -13,6 +13,7 @@ CommandSpec classify_spec() {
   spec.positionals = "[INPUT...]";
   spec.options =
       join({model_options(),
+            class_vector_options(),
             input_options(),
             preprocessing_options(),
             views_options(),
@@ -31,6 +32,14 @@ CommandSpec classify_spec() {
              flag("resume",
                   "go on with a stopped run: inputs with a record in --output (jsonl) are skipped",
                   into(&ClassifyRequest::resume), in("Output"), role(Role::place)),
+             text("knn", "answer by the nearest labelled pictures of a store of `embed`",
+                  into(&ClassifyRequest::knn), takes("STORE"), read, in("Labels"),
+                  role(Role::source)),
+             integer("knn-k", "number of pictures that vote", into(&ClassifyRequest::knn_k),
+                     takes("K"), by_default("20"), at_least(1), in("Labels"), role(Role::task)),
+             number("knn-mix", "share of --knn beside the classifier's own answer",
+                    into(&ClassifyRequest::knn_mix), takes("SHARE"), otherwise("--knn alone"),
+                    at_least(0), at_most(1), in("Labels"), role(Role::task)),
              integer("video-stride", "classify every Nth frame of a video",
                      into(&ClassifyRequest::video_stride), otherwise("one frame per second"),
                      at_least(1), in("Input"), role(Role::task))},
@@ -44,6 +53,80 @@ CommandSpec classify_spec() {
       "hydrascope classify --recursive pictures --format jsonl -o records.jsonl",
       "find . -name '*.jpg' | hydrascope classify -",
       "hydrascope classify --native --fit pad photo.jpg",
+  };
+  return spec;
+}
+
+CommandSpec embed_spec() {
+  CommandSpec spec;
+  spec.name = "embed";
+  spec.summary = "store the vectors of pictures: to search, to vote, to learn from";
+  spec.group = "Look at pictures";
+  spec.positionals = "[INPUT...]";
+  std::vector<Option> output = output_options();
+  Option& file = row_of(output, &OutputRequest::file);
+  file.placeholder = "STORE";
+  file.help = "file of the vectors: NAME.safetensors, or NAME.npy with NAME.npy.jsonl beside it";
+  file.default_note = "";
+  row_of(output, &OutputRequest::format).help = "form of the summary on standard output";
+  spec.options = join(
+      {as_in("classify", model_options()),
+       as_in("classify", input_options()),
+       as_in("classify", preprocessing_options()),
+       one_view_options(),
+       as_in("classify", runtime_options()),
+       output,
+       as_in("classify", without(label_options(), {&PicturesRequest::label_type})),
+       {text("features",
+             "pooled: input of the classifier; class: class token after the last norm; mean: mean "
+             "of "
+             "the patches after it; patches: all of them; projected: output of the last layer "
+             "(CLIP)",
+             into(&EmbedRequest::features), by_default("pooled"),
+             one_of({"pooled", "class", "mean", "patches", "projected"}), in("Output"),
+             role(Role::task)),
+        flag("label-folders", "label each picture by its folder; searches folders inside folders",
+             into(&EmbedRequest::label_folders), in("Labels"), role(Role::task)),
+        text("labels-csv", "table of files and their classes, for one folder",
+             into(&EmbedRequest::labels_csv), takes("FILE"), read, in("Labels"),
+             role(Role::source)),
+        flag("resume", "go on with a stopped run", into(&EmbedRequest::resume), in("Output"),
+             role(Role::place))},
+       general_options()});
+  spec.common = {&ModelRequest::word,          &TransformRequest::native,   &EmbedRequest::features,
+                 &EmbedRequest::label_folders, &EmbedRequest::labels_csv,   &RunRequest::precision,
+                 &RunRequest::device,          &PicturesRequest::recursive, &OutputRequest::file,
+                 &EmbedRequest::resume};
+  spec.examples = {
+      "hydrascope embed photos/ -o photos.safetensors",
+      "hydrascope embed imagenette/train --label-folders -o labelled.safetensors",
+      "hydrascope embed photos/ --native --features mean -o photos.npy",
+  };
+  return spec;
+}
+
+CommandSpec search_spec() {
+  CommandSpec spec;
+  spec.name = "search";
+  spec.summary = "find the stored pictures that are nearest to others";
+  spec.group = "Look at pictures";
+  spec.positionals = "STORE PICTURE...";
+  spec.options =
+      join({as_in("classify", model_options()),
+            as_in("classify", input_options()),
+            as_in("classify", preprocessing_options()),
+            one_view_options(),
+            as_in("classify", runtime_options()),
+            record_output_options(),
+            {integer("top", "number of stored pictures for every input", into(&SearchRequest::top),
+                     takes("N"), by_default("5"), at_least(1), in("Output"), role(Role::task))},
+            general_options()});
+  spec.common = {&ModelRequest::word,  &TransformRequest::native,   &RunRequest::precision,
+                 &RunRequest::device,  &PicturesRequest::recursive, &SearchRequest::top,
+                 &OutputRequest::file, &OutputRequest::format};
+  spec.examples = {
+      "hydrascope search photos.safetensors photo.jpg",
+      "hydrascope search photos.safetensors queries/ --top 20 --format jsonl",
   };
   return spec;
 }

@@ -58,16 +58,15 @@ std::vector<Option> result_options() {
        integer("steps-sizes", "steps of the stage that learns --sizes from the answers of --model",
                into(&ConvertOptions::steps_sizes), "400", 1),
        text("exits",
-            "learn to leave early behind these layers, from 0, by the model's own answers; auto: "
-            "the "
-            "second half without the last two",
+            "layers, from 0, behind which pictures learn to leave early; auto: the second half "
+            "without the last two",
             for_field(&ConvertOptions::exits), takes("LAYER,...|auto"), comma_list),
        integer("steps-exits", "steps of the stage that learns --exits",
                into(&ConvertOptions::steps_exits), "1000", 1),
        text("start",
             "earlier conversion whose layers of the same attention are taken; only the last stage "
             "trains them, and the last of several models wins",
-            into(&ConvertOptions::starts), takes("FILE"), repeatable, completes_files),
+            into(&ConvertOptions::starts), takes("FILE"), repeatable, read),
        stored_dtype("float32; the checkpoint's when it is only rewritten"),
        flag("force", "replace a file that exists, begin a run anew", into(&ResumeRequest::force),
             role(Role::place)),
@@ -93,8 +92,7 @@ std::vector<Option> picture_options() {
             into(&ConvertOptions::evaluated_folder), takes("FOLDER"), completes_files,
             role(Role::report)),
        text("labels-csv", "labels of --eval: a table of file and label (id, name or index)",
-            into(&ConvertOptions::labels_csv), takes("FILE"), completes_files,
-            role(Role::report))});
+            into(&ConvertOptions::labels_csv), takes("FILE"), read, role(Role::report))});
 }
 
 /// The recipe, whose defaults are those of the bundled models.
@@ -148,6 +146,7 @@ std::vector<Option> report_options() {
 CommandSpec convert_spec() {
   CommandSpec spec;
   spec.name = "convert";
+  spec.program = kTrainer;
   spec.aliases = {"distill"};
   spec.summary = "give a trained model another attention, or rewrite a checkpoint";
   spec.group = "Make and inspect models";
@@ -170,6 +169,11 @@ CommandSpec convert_spec() {
             as_in("train",
                   with_defaults(average_options(), {{&TrainingOptions::average_decay, "0.99"}})),
             recipe_options(), general_options()});
+  Option& minutes = row_of(spec.options, &TrainingOptions::max_minutes);
+  minutes.help = "minutes to fit steps and learning rate to, from the start of the process";
+  minutes.minimum = 0.01;
+  minutes.default_value = "";
+  minutes.explained_by.clear();
   Option& batch = row_of(spec.options, &RunRequest::batch_size);
   batch.explained_by.clear();
   batch.group = "Advanced";
@@ -182,10 +186,10 @@ CommandSpec convert_spec() {
     if (entry.is_shared) note += ", shared among the processes";
   }
   spec.common = {
-      &ModelRequest::word,    &ModelRequest::attention,          &PicturesRequest::words,
-      &OutputRequest::file,   &ConvertOptions::epochs,           &TrainingOptions::sizes,
-      &ConvertOptions::exits, &ConvertOptions::evaluated_folder, &ConvertOptions::required_top1,
-      &ResumeRequest::word,   &TrainingOptions::processes};
+      &ModelRequest::word,     &ModelRequest::attention,       &PicturesRequest::words,
+      &OutputRequest::file,    &ConvertOptions::epochs,        &TrainingOptions::max_minutes,
+      &TrainingOptions::sizes, &ConvertOptions::exits,         &ConvertOptions::evaluated_folder,
+      &ResumeRequest::word,    &ConvertOptions::required_top1, &TrainingOptions::processes};
   spec.examples = {
       "hydrascope convert --attn hydra:last2 -i photos/ -o hydra_last2.safetensors",
       "hydrascope convert in.pth out.safetensors",

@@ -12,10 +12,11 @@ CommandSpec evaluate_spec() {
   spec.summary = "measure top-1, top-5 and calibration over a labelled set";
   spec.group = "Measure";
   spec.positionals = "FOLDER";
-  spec.options = join({model_options(), input_options(), labelled_set_options(),
-                       without(label_options(), {&PicturesRequest::label_type}), score_options(),
-                       preprocessing_options(), views_options(), set_runtime_options(),
-                       precision_check_options(), output_options(), general_options()});
+  spec.options =
+      join({model_options(), class_vector_options(), input_options(), labelled_set_options(),
+            without(label_options(), {&PicturesRequest::label_type}), score_options(),
+            preprocessing_options(), views_options(), set_runtime_options(),
+            precision_check_options(), output_options(), general_options()});
   spec.common = {
       &ModelRequest::word,         &ModelRequest::attention, &TransformRequest::views,
       &TransformRequest::img_size, &RunRequest::precision,   &RunRequest::device,
@@ -33,7 +34,7 @@ CommandSpec evaluate_spec() {
 CommandSpec compare_spec() {
   CommandSpec spec;
   spec.name = "compare";
-  spec.summary = "measure how often two models, or two settings of one, agree on pictures";
+  spec.summary = "measure how often two models, or two settings of one, agree";
   spec.group = "Measure";
   spec.positionals = "PICTURES...";
   spec.options =
@@ -56,7 +57,7 @@ CommandSpec compare_spec() {
 CommandSpec faithfulness_spec() {
   CommandSpec spec;
   spec.name = "faithfulness";
-  spec.summary = "measure whether heatmaps mark the patches that the model used, against chance";
+  spec.summary = "measure whether heatmaps mark the patches that the model used";
   spec.group = "Measure";
   spec.positionals = "PICTURES...";
   spec.options =
@@ -71,8 +72,8 @@ CommandSpec faithfulness_spec() {
   spec.examples = {
       "hydrascope faithfulness photos/",
       "hydrascope faithfulness photos/ --method hydra,attention,gradcam --steps 7",
-      "hydrascope faithfulness imagenet/val --limit-images 500 --measure positive,negative --class "
-      "target --format json",
+      "hydrascope faithfulness imagenet/val --limit-images 500 --measure positive,negative "
+      "--explained-class target --format json",
   };
   return spec;
 }
@@ -95,7 +96,7 @@ std::vector<Option> table_options() {
 CommandSpec diagnose_spec() {
   CommandSpec spec;
   spec.name = "diagnose";
-  spec.summary = "measure the attention of every layer and head, and its distance from softmax";
+  spec.summary = "measure every head's attention, and its distance from softmax";
   spec.group = "Measure";
   spec.positionals = "PICTURES...";
   spec.options =

@@ -15,6 +15,21 @@ struct ClassifyRequest : PicturesRequest {
   std::string save_input = {};
   std::int64_t video_stride = 0;  ///< 0: a frame a second
   bool resume = false;
+  std::string knn = {};  ///< a store, whose pictures vote
+  std::int64_t knn_k = 20;
+  std::optional<double> knn_mix = {};
+};
+
+struct EmbedRequest : PicturesRequest {
+  std::string features = {};
+  bool label_folders = false;
+  std::string labels_csv = {};
+  bool resume = false;
+};
+
+struct SearchRequest : PicturesRequest {
+  std::string store = {};  ///< the first of the words
+  std::int64_t top = 5;
 };
 
 /// The address and the limits of `serve`, beside its service.

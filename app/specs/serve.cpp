@@ -52,10 +52,10 @@ CommandSpec serve_spec() {
   CommandSpec spec;
   spec.name = "serve";
   spec.aliases = {"server"};
-  spec.summary = "answer requests over HTTP: classes, maps, embeddings, and a page to try them";
+  spec.summary = "answer over HTTP: classes, maps, embeddings; a page to try them";
   spec.group = "Look at pictures";
-  spec.options = join({model_options(), server_options(), served_map_options(), drawing_options(),
-                       layer_reference_options(),
+  spec.options = join({model_options(), class_vector_options(), server_options(),
+                       served_map_options(), drawing_options(), layer_reference_options(),
                        without(preprocessing_options(), {&TransformRequest::is_printed}),
                        views_options(), runtime_options(), label_options(), general_options()});
   spec.common = {&ModelRequest::word,      &ModelRequest::attention,    &TransformRequest::native,

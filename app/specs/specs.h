@@ -8,6 +8,9 @@
 
 namespace hydrascope::app {
 
+/// The program with the code of training, which runs the commands that need it.
+inline constexpr const char* kTrainer = "hydrascope-trainer";
+
 /// All tables, in the order of the overview.
 const std::vector<CommandSpec>& command_specs();
 /// By name or alias; nullptr when there is none.
@@ -15,6 +18,8 @@ const CommandSpec* find_command(std::string_view name);
 
 // One table per command, in app/specs/NAME.cpp.
 CommandSpec classify_spec();
+CommandSpec embed_spec();  // in classify.cpp, as the next one
+CommandSpec search_spec();
 CommandSpec visualize_spec();
 CommandSpec serve_spec();
 CommandSpec benchmark_spec();

@@ -24,6 +24,10 @@ std::vector<Option> data_options() {
                  "held-out pictures for the validation: about this number, or a share "
                  "below 1; only without a validation folder",
                  into(&DataRequest::held_out), takes("N|SHARE"), by_default("0"), at_least(0)),
+          text("store",
+               "learn the classifier alone from a store of `embed`; in the place of FOLDER, by "
+               "logistic regression (L-BFGS)",
+               into(&TrainOptions::store), takes("STORE"), read, role(Role::source)),
       });
 }
 
@@ -101,6 +105,7 @@ std::vector<Option> output() {
 CommandSpec train_spec() {
   CommandSpec spec;
   spec.name = "train";
+  spec.program = kTrainer;
   spec.summary = "train a model from scratch, or fine-tune one, on a folder of classes";
   spec.group = "Make and inspect models";
   spec.positionals = "FOLDER";

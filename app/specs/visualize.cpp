@@ -109,7 +109,7 @@ std::vector<Option> drawing_options() {
           text("font",
                "font of captions; bundled fonts draw its missing letters; take no font from "
                "strangers",
-               into(&FigureOptions::font), takes("FILE.ttf"), completes_files),
+               into(&FigureOptions::font), takes("FILE.ttf"), read),
       });
 }
 
@@ -172,10 +172,10 @@ CommandSpec visualize_spec() {
   spec.summary = "draw the evidence for an answer over pictures and videos, as heatmaps";
   spec.group = "Look at pictures";
   spec.positionals = "[INPUT...]";
-  spec.options = join({model_options(), input_options(), map_options(), drawing_options(),
-                       heatmap_output_options(), other_model_options(), heatmap_video_options(),
-                       preprocessing_options(), views_options(), runtime_options(), label_options(),
-                       general_options()});
+  spec.options = join({model_options(), class_vector_options(), input_options(), map_options(),
+                       drawing_options(), heatmap_output_options(), other_model_options(),
+                       heatmap_video_options(), preprocessing_options(), views_options(),
+                       runtime_options(), label_options(), general_options()});
   spec.common = {&ModelRequest::word,        &ModelRequest::attention, &TransformRequest::native,
                  &TransformRequest::views,   &MapWords::methods,       &MapWords::layers,
                  &VisualizeRequest::classes, &RunRequest::precision,   &OutputRequest::file,

@@ -50,24 +50,34 @@ std::vector<MapChoice> default_maps(const model::VitConfig& config) {
 }  // namespace
 
 Evaluation::Evaluation(const ScoreRequest& wanted, const SetJobs& jobs, const LabelledSet& set,
-                       Session& session)
+                       Session& session, FaithfulnessRun* faithfulness, Session* reference)
     : set_(set),
       session_(session),
+      faithfulness_(faithfulness),
+      reference_(reference),
       has_sheets_(!wanted.save_errors.empty()),
-      progress_(jobs.command, std::ssize(set.pictures), session.console().progress),
+      looks_(faithfulness != nullptr ? faithfulness->looks_per_picture() : 1),
+      progress_(jobs.command, std::ssize(set.pictures) * looks_, session.console().progress,
+                faithfulness != nullptr ? "looks" : ProgressOptions().unit),
       scores_(set) {
   session.hide_for_notes(progress_);
+  if (reference != nullptr) reference->hide_for_notes(progress_);
+  if (faithfulness != nullptr) {
+    faithfulness->on_looks([this](std::int64_t looks) { progress_.advance(looks); });
+    session.console().note("the model looks " + std::to_string(looks_) +
+                           " times at each picture, " +
+                           std::to_string(std::ssize(set.pictures) * looks_) + " times in all");
+  }
   if (!wanted.save_logits.empty()) logits_.emplace(wanted.save_logits);
   errors_.emplace(wanted.save_errors);
 }
 
-void Evaluation::run(FaithfulnessRun* faithfulness, Session* reference) {
-  if (reference != nullptr) reference->hide_for_notes(progress_);
-  if (faithfulness != nullptr) {
-    run_in_parts(faithfulness->pictures_at_once(), faithfulness, reference);
-  } else if (reference != nullptr) {
+void Evaluation::run() {
+  if (faithfulness_ != nullptr) {
+    run_in_parts(faithfulness_->pictures_at_once());
+  } else if (reference_ != nullptr) {
     constexpr std::size_t kEnough = 1024;
-    run_in_parts(kEnough, faithfulness, reference);
+    run_in_parts(kEnough);
   } else {
     classify_until(set_.pictures.size(),
                    [&](const PipelineResult& result) { return add(result, {}); });
@@ -84,8 +94,7 @@ void Evaluation::classify_until(std::size_t end, const std::function<bool(Pipeli
   timing_ += session_.run(next_input, done);
 }
 
-void Evaluation::run_in_parts(std::size_t at_once, FaithfulnessRun* faithfulness,
-                              Session* reference) {
+void Evaluation::run_in_parts(std::size_t at_once) {
   const std::size_t all = set_.pictures.size();
   for (bool go_on = true; go_on && next_ < all && !stop_requested();) {
     const std::size_t begin = next_;
@@ -95,12 +104,12 @@ void Evaluation::run_in_parts(std::size_t at_once, FaithfulnessRun* faithfulness
       return true;
     });
     std::vector<at::Tensor> others(results.size());
-    if (reference != nullptr)
-      others = logits_of(*reference, std::span(set_.pictures).subspan(begin, results.size()));
+    if (reference_ != nullptr)
+      others = logits_of(*reference_, std::span(set_.pictures).subspan(begin, results.size()));
     for (std::size_t i = 0; go_on && i < others.size(); ++i) {
       const PipelineResult& result = results[i];
-      go_on = faithfulness == nullptr || result.error.has_value() ||
-              faithfulness->add(result, set_.pictures[reported_].target, reported_);
+      go_on = faithfulness_ == nullptr || result.error.has_value() ||
+              faithfulness_->add(result, set_.pictures[reported_].target, reported_);
       if (go_on) go_on = add(result, others[i]);
     }
   }
@@ -137,7 +146,8 @@ bool Evaluation::add(const PipelineResult& result, const at::Tensor& reference) 
     if (logits_) logits_->append(logits, result.logits.sizes());
     add_exit(result.exit, std::ranges::max_element(logits) - logits.begin());
   }
-  progress_.advance();
+  // Looks at a picture that was measured are counted already.
+  progress_.advance(faithfulness_ == nullptr || result.error ? looks_ : 0);
   return !(result.error && session_.run_request().fail_fast);
 }
 
@@ -146,21 +156,21 @@ void Evaluation::write_errors(const image::Labels& labels) const {
   if (has_sheets_) errors_->write(set_, labels, pipeline.decode, pipeline.notice);
 }
 
-void Evaluation::show_errors(const image::Labels& labels, Report& report) const {
+Report::Gallery Evaluation::surest_errors(const image::Labels& labels) const {
+  Report::Gallery gallery{"Surest errors", {}};
+  if (!errors_) return gallery;
   constexpr std::size_t kMost = 24;
   constexpr double kMostSeconds = 20;  // of heat; what comes later has none
   const PipelineOptions& pipeline = session_.pipeline();
-  report.gallery_title = "Surest errors";
   std::unique_ptr<Session> explainer;
   ErrorGallery::Drawing drawing;
   const auto begin = Clock::now();
   const std::vector<MapChoice> maps = default_maps(session_.config());
-  const bool is_one_view = !image::facts_of(session_.transform().views).have_places;
+  const bool is_one_view = !session_.transform().views.have_places;
   if (!errors_->worst().empty() && is_one_view && !maps.empty()) {
     explainer = session_.in_precision(session_.run_request().precision);
     explainer->load({.maps = maps});
-    report.gallery_title +=
-        ", with the evidence for what they are and for what they were taken for";
+    gallery.title += ", with the evidence for what they are and for what they were taken for";
     drawing = [&](image::Picture& picture, const viz::Canvas& shrunk, const ScoredPicture& error) {
       std::vector<viz::Canvas> drawn;
       if (seconds_since(begin) > kMostSeconds) return drawn;
@@ -172,8 +182,9 @@ void Evaluation::show_errors(const image::Labels& labels, Report& report) const 
       return drawn;
     };
   }
-  report.gallery =
+  gallery.pictures =
       errors_->pictures(0, kMost, set_, labels, pipeline.decode, pipeline.notice, drawing);
+  return gallery;
 }
 
 }  // namespace hydrascope::app

@@ -28,19 +28,20 @@ namespace hydrascope::app {
 
 class Evaluation {
  public:
-  /// Opens the files of logits and errors. All must outlive it.
+  /// Opens the files of logits and errors. All must outlive it; `faithfulness` and the other model,
+  /// `reference`, may be null.
   Evaluation(const ScoreRequest& wanted, const SetJobs& jobs, const LabelledSet& set,
-             Session& session);
+             Session& session, FaithfulnessRun* faithfulness = nullptr,
+             Session* reference = nullptr);
 
   /// `check` is told of every result.
   void watch(PrecisionCheck& check) { check_ = &check; }
-  /// `faithfulness` and the other model, `reference`, may be null. A stop ends it early; what it
-  /// interrupts counts nowhere.
-  void run(FaithfulnessRun* faithfulness, Session* reference);
+  /// A stop ends it early; what it interrupts counts nowhere.
+  void run();
   /// Writes the sheets of the worst errors where they are wanted.
   void write_errors(const image::Labels& labels) const;
-  /// Adds the pictures of the worst errors.
-  void show_errors(const image::Labels& labels, Report& report) const;
+  /// The pictures of the worst errors, for a page; none where errors were not kept.
+  [[nodiscard]] Report::Gallery surest_errors(const image::Labels& labels) const;
 
   [[nodiscard]] const Scores& scores() const noexcept { return scores_; }
   [[nodiscard]] const PipelineTiming& timing() const noexcept { return timing_; }
@@ -54,7 +55,7 @@ class Evaluation {
  private:
   /// The pipeline has to be idle while another model runs, or this one again: pictures come so
   /// many at a time.
-  void run_in_parts(std::size_t at_once, FaithfulnessRun* faithfulness, Session* reference);
+  void run_in_parts(std::size_t at_once);
   /// Classifies the pictures before `end` that were not yet.
   void classify_until(std::size_t end, const std::function<bool(PipelineResult&)>& done);
   /// The next picture's outcome; false to end early. `reference`: the other model's logits, if
@@ -65,7 +66,10 @@ class Evaluation {
 
   const LabelledSet& set_;
   Session& session_;
+  FaithfulnessRun* faithfulness_;
+  Session* reference_;
   bool has_sheets_ = false;  ///< `--save-errors`
+  std::int64_t looks_;       ///< that progress counts for a picture
   Progress progress_;
   Scores scores_;
   std::optional<NpyWriter> logits_;

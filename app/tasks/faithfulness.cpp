@@ -112,13 +112,20 @@ FaithfulnessRun::FaithfulnessRun(FaithfulnessPlan plan, Session& session)
 
 std::size_t FaithfulnessRun::pictures_at_once() const {
   const image::TransformConfig& transform = session_.transform();
-  if (image::facts_of(transform.views).keep_size) return 1;
+  if (transform.views.keep_size) return 1;
   constexpr std::int64_t kMost = 64;
   const model::inference::Engine& engine = session_.engine();
   const std::int64_t tokens =
       engine.num_tokens(transform.img_size.height, transform.img_size.width);
   return static_cast<std::size_t>(std::clamp<std::int64_t>(
       engine.enough_tokens() / std::max<std::int64_t>(tokens, 1), 1, kMost));
+}
+
+std::int64_t FaithfulnessRun::looks_per_picture() const {
+  const image::Size size = session_.transform().img_size;
+  const std::int64_t patch = plan_.options.patch_size;
+  const auto maps = std::ssize(plan_.requests) + 1 + kRandomDraws;  // and the centre
+  return explain::num_looks(maps, size.height / patch * (size.width / patch), plan_.options);
 }
 
 std::vector<at::Tensor> FaithfulnessRun::make_maps(const PipelineResult& result,
@@ -157,7 +164,7 @@ void FaithfulnessRun::keep_note(const explain::Explanation& explanation) {
 
 bool FaithfulnessRun::add(const PipelineResult& result, std::int64_t target, std::size_t index) {
   explain::WatchedPicture picture;
-  picture.image = model_input(session_.pipeline(), result);
+  picture.image = model_input(result);
   picture.label = target;
   picture.class_index = plan_.of_target ? target : result.logits.argmax().item<std::int64_t>();
   const auto begin = Clock::now();

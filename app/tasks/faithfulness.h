@@ -8,8 +8,10 @@
 #include "model/explain/faithfulness.h"
 
 #include <cstdint>
+#include <functional>
 #include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace hydrascope::app {
@@ -38,6 +40,13 @@ class FaithfulnessRun {
 
   /// Pictures to hand over at a time: what the pipeline keeps meanwhile is bounded by them.
   [[nodiscard]] std::size_t pictures_at_once() const;
+
+  /// How often the model looks at a changed picture of the transform's size, for one picture.
+  [[nodiscard]] std::int64_t looks_per_picture() const;
+  /// Is told of every batch of them.
+  void on_looks(std::function<void(std::int64_t)> done) {
+    plan_.options.on_looks = std::move(done);
+  }
 
   /// Measures all maps of a picture that was classified; the model must have nothing under way. `index` is the picture's in its set and seeds its random maps. False, and the picture is
   /// left out, when a stop was requested meanwhile.

@@ -73,6 +73,7 @@ ValidationScore validate_model(model::VisionTransformerImpl& model, c10::Device 
                                const model::training::FailureReport& on_failure,
                                model::training::ProcessGroup& group) {
   pipeline.refuses_nan = false;  // the loss says so, of all pictures at once
+  pipeline.whole_batches = true;  // a resumed run has the loss of one that was not interrupted
   ModulesUnderTraining modules(model, device, autocast);
   const auto stride = static_cast<std::size_t>(group.world_size());
   std::size_t next = static_cast<std::size_t>(group.rank());

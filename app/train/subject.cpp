@@ -127,8 +127,8 @@ TrainingSubject open_subject(const DataRequest& data, const ModelRequest& model,
   model::VitConfig& config = subject.source.config;
   config.exits.clear();  // they belong to the weights before
   config.exit_threshold = 1;
-  const bool has_new_head =
-      is_new || model.reset_head || (model.num_classes && *model.num_classes != config.num_classes);
+  const bool has_new_head = is_new || model.reset_head || config.num_classes == 0 ||
+                            (model.num_classes && *model.num_classes != config.num_classes);
   if (has_new_head && data.labels.empty()) {
     subject.labels = labels_of_folders(folders.training);
     const auto classes = static_cast<std::int64_t>(subject.labels.labels.size());

@@ -3,6 +3,7 @@
 #include "app/run/usage_error.h"
 #include "model/device.h"
 #include "model/inference/classifier.h"
+#include "model/transform.h"
 
 #include <ATen/ATen.h>
 #include <nlohmann/json.hpp>

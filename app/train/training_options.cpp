@@ -108,7 +108,7 @@ TrainingRequest training_request(const ParsedOptions& options, std::string_view 
 }
 
 image::TransformConfig training_transform(const ResolvedTransform& transform) {
-  if (image::facts_of(transform.config.views).keep_size) {
+  if (transform.config.views.keep_size) {
     throw UsageError("pictures of a batch need one size", "`native`", "`img_size` sets it");
   }
   if (transform.config.in_chans != 3) {

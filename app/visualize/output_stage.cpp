@@ -99,7 +99,7 @@ void write_maps(const std::filesystem::path& file, std::span<const InputMap> map
 /// Its message names the file, which is not the input.
 MapRecord failure_of(MapRecord facts, const Error& error) {
   facts.error = error.code();
-  facts.message = error.subject() + ": " + error.what();
+  facts.message = error.about() + ": " + error.what();
   return facts;
 }
 

@@ -99,8 +99,7 @@ VisualizeRequest visualize_request(const ParsedOptions& options) {
 OutputOptions heatmap_outputs(const VisualizeRequest& request, std::size_t num_maps, int threads) {
   OutputOptions outputs = request.outputs;
   if (outputs.image_format) viz::require_encoder(*outputs.image_format);
-  const bool have_places =
-      request.transform.views && image::facts_of(request.transform.views->value).have_places;
+  const bool have_places = request.transform.views && request.transform.views->value.have_places;
   outputs.font = font_of(outputs.figure, num_maps, have_places);
   outputs.threads = threads;
   return outputs;

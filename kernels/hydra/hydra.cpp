@@ -49,9 +49,9 @@ HWY_INLINE float norm_sum(const T* x, std::size_t dim) {
   return sum_of_lanes(hn::Add(hn::Add(a.first, a.second), hn::Add(b.first, b.second)));
 }
 
-/// 1 / r of a row.
+/// 1 / r of a row. A call for a row costs nothing that shows; inlined, it is most of the code of this file.
 template <class T>
-HWY_INLINE float inverse_norm_of(const T* x, std::size_t dim, const hydra::NormRule& rule) {
+HWY_NOINLINE float inverse_norm_of(const T* x, std::size_t dim, const hydra::NormRule& rule) {
   if (rule.norm == hydra::Norm::none) return 1;
   const float sum = rule.norm == hydra::Norm::l2 ? norm_sum<hydra::Norm::l2>(x, dim)
                                                  : norm_sum<hydra::Norm::l1>(x, dim);

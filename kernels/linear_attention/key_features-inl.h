@@ -26,7 +26,8 @@ struct KeyChunk {
   std::int64_t num_prefix;  ///< leading rows of the chunk
   float prefix_weight;
   float patch_weight;
-  const OfRow* of_row;
+  float unit_eps;
+  OfRow* of_row;
   T* features;
   std::int64_t step;       ///< padded features of a token
   std::int64_t part_step;  ///< from the first part to the second
@@ -162,6 +163,10 @@ HWY_INLINE void key_column(const KeyChunk<T>& c, std::int64_t column, bool weigh
 /// All features of the chunk.
 template <class T, Feature kFeature>
 HWY_INLINE void key_features(const KeyChunk<T>& c) {
+  if constexpr (kNeedsRow<kFeature>) {
+    for (std::int64_t r = 0; r < c.rows; ++r)
+      c.of_row[r] = of_row<kFeature>(c.k + r * c.stride, c.width, c.unit_eps);
+  }
   const bool weighted = !(c.prefix_weight == 1 && c.patch_weight == 1);
   for (std::int64_t column = 0; column < c.width; column += static_cast<std::int64_t>(lanes()))
     key_column<T, kFeature>(c, column, weighted);

@@ -52,15 +52,17 @@ HWY_INLINE void add_products(const KeyChunk<T>& c, std::int64_t parts, const T* 
   }
 }
 
-template <class T, Feature kFeature>
-void accumulate_of(const linear_attention::AccumulateParams<T>& p) {
+// The map is asked once for a chunk: the products around it are compiled once for all maps.
+template <class T>
+void accumulate_any(const linear_attention::AccumulateParams<T>& p) {
   const linear_attention::Shape& shape = p.shape;
+  const Feature map = shape.rule.feature;
   const linear_attention::KeyScratch<T> scratch(shape, p.rows);
   auto* memory = static_cast<std::byte*>(p.scratch);
   auto* panel = reinterpret_cast<T*>(memory + scratch.panel);
   auto* remainder = reinterpret_cast<float*>(memory + scratch.columns);
   auto* row_values = reinterpret_cast<OfRow*>(memory + scratch.of_token);
-  constexpr std::int64_t kParts = linear_attention::parts_of(kFeature);
+  const std::int64_t parts = linear_attention::parts_of(map);
   const std::int64_t d = shape.head_dim;
   for (std::int64_t head = 0; head < shape.num_heads; ++head) {
     const linear_attention::Sums<float> sums = linear_attention::sums_of_head(shape, p.sums, head);
@@ -74,6 +76,7 @@ void accumulate_of(const linear_attention::AccumulateParams<T>& p) {
       c.num_prefix = p.weights.num_prefix - first;
       c.prefix_weight = static_cast<float>(p.weights.prefix);
       c.patch_weight = static_cast<float>(p.weights.patch);
+      c.unit_eps = shape.rule.unit_eps;
       c.of_row = row_values;
       c.features = reinterpret_cast<T*>(memory);
       c.step = linear_attention::key_step(shape);
@@ -81,24 +84,20 @@ void accumulate_of(const linear_attention::AccumulateParams<T>& p) {
       c.z = sums.z;
       c.maximum = sums.maximum;
       c.factors = reinterpret_cast<float*>(memory + scratch.factors);
-      if constexpr (kNeedsRow<kFeature>) {
-        for (std::int64_t r = 0; r < c.rows; ++r)
-          row_values[r] = of_row<kFeature>(c.k + r * c.stride, c.width, shape.rule.unit_eps);
-      }
-      key_features<T, kFeature>(c);
-      if constexpr (linear_attention::is_exponential(kFeature)) rescale(c, kParts, d, sums.s);
+      with_feature(map, [&](auto feature) { key_features<T, feature>(c); });
+      if (linear_attention::is_exponential(map)) rescale(c, parts, d, sums.s);
       const T* v = p.v + first * p.v_stride + head * d;
       std::int64_t column = 0;
       for (; column + kPanelColumns <= d; column += kPanelColumns) {
         pack_rows(v + column, p.v_stride, 0, c.rows, c.rows, kAllColumns, panel);
-        add_products(c, kParts, panel, sums.s + column, d, true);
+        add_products(c, parts, panel, sums.s + column, d, true);
       }
       if (column == d) continue;
       // The product writes 64 columns: a narrower rest goes through memory of its own.
       pack_rows(v + column, p.v_stride, 0, c.rows, c.rows, static_cast<std::size_t>(d - column),
                 panel);
-      add_products(c, kParts, panel, remainder, kPanelColumns, false);
-      for (std::int64_t f = 0; f < kParts * c.width; ++f)
+      add_products(c, parts, panel, remainder, kPanelColumns, false);
+      for (std::int64_t f = 0; f < parts * c.width; ++f)
         for (std::int64_t i = column; i < d; ++i)
           sums.s[f * d + i] += remainder[f * kPanelColumns + i - column];
     }
@@ -125,8 +124,8 @@ HWY_INLINE void write_strip_of(const float* sums, int rows, const float* inverse
   }
 }
 
-template <class T, Feature kFeature>
-void read_out_of(const linear_attention::ReadOutParams<T>& p) {
+template <class T>
+void read_out_any(const linear_attention::ReadOutParams<T>& p) {
   HWY_ALIGN float sums[kStripRows * kPanelColumns];
   const linear_attention::Shape& shape = p.shape;
   const linear_attention::HeadState<T> layout(shape);
@@ -155,7 +154,7 @@ void read_out_of(const linear_attention::ReadOutParams<T>& p) {
       c.features = reinterpret_cast<T*>(memory);
       c.of_row = row_values;
       c.inverse = inverse;
-      query_features<T, kFeature>(c);
+      with_feature(shape.rule.feature, [&](auto feature) { query_features<T, feature>(c); });
       const std::int64_t depth =
           sizeof(T) == 2 ? 2 * halves.half : halves.stride + shape.features() - halves.half;
       for (std::int64_t column = 0; column < d; column += kPanelColumns) {
@@ -178,15 +177,6 @@ void read_out_of(const linear_attention::ReadOutParams<T>& p) {
       }
     }
   }
-}
-
-template <class T>
-void accumulate_any(const linear_attention::AccumulateParams<T>& p) {
-  with_feature(p.shape.rule.feature, [&](auto feature) { accumulate_of<T, feature>(p); });
-}
-template <class T>
-void read_out_any(const linear_attention::ReadOutParams<T>& p) {
-  with_feature(p.shape.rule.feature, [&](auto feature) { read_out_of<T, feature>(p); });
 }
 
 HYDRASCOPE_STORED_KERNELS(linear_attention_accumulate, accumulate_any,

@@ -252,6 +252,9 @@ void Checkpoint::settle_hub() {
   }
   if (is_own()) return;
   std::ranges::copy(hub_.notes, std::back_inserter(notes_));
+  if (hub_.num_classes && find("head.weight") == nullptr)
+    notes_.push_back(hub_.file.string() + " says " + std::to_string(*hub_.num_classes) +
+                     " classes, the weights have no classifier");
   const Layout& layout = *mapping_.layout;
   if (layout.origin == Origin::hugging_face && hub_.kind != HubConfig::Kind::hugging_face &&
       !layout.activation.empty()) {
@@ -346,6 +349,12 @@ std::string Checkpoint::label_lines() const {
 std::string Checkpoint::metadata(std::string_view key) const {
   const auto found = metadata().find(std::string(key));
   return found == metadata().end() ? "" : found->second;
+}
+
+bool Checkpoint::has_projection() const {
+  return std::ranges::any_of(mapping_.keys, [](const auto& key) {
+    return key.form == Form::projection || key.form == Form::transposed_projection;
+  });
 }
 
 const NamedTensor* Checkpoint::find(std::string_view name) const {

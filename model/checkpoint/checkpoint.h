@@ -116,6 +116,8 @@ class Checkpoint {
   [[nodiscard]] const std::vector<std::string>& notes() const noexcept { return notes_; }
   /// The tensors by the modules' names, without the tensors that inference does not use.
   [[nodiscard]] const std::vector<NamedTensor>& named() const noexcept { return named_; }
+  /// Whether the classifier is a projection of CLIP's, whose outputs are compared with texts' vectors.
+  [[nodiscard]] bool has_projection() const;
   /// nullptr when the file holds no part of it.
   [[nodiscard]] const NamedTensor* find(std::string_view name) const;
 

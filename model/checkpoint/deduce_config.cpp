@@ -181,8 +181,11 @@ std::int64_t Checkpoint::num_classes(const HeadOptions& head,
                 name + ": expected 2 dimensions, found " + shape_text(weight->parts.front()->shape),
                 file().string());
   }
-  if (!head.reset)
-    throw Error(ErrorCode::failed, name + " is missing", file().string(), new_head_hint(head));
+  if (!head.reset) {
+    if (const auto own = own_config(); own && own->num_classes > 0)
+      throw Error(ErrorCode::failed, name + " is missing", file().string(), new_head_hint(head));
+    return 0;
+  }
   if (!said) {
     throw Error(ErrorCode::invalid_argument, "how many classes the new classifier has is not known",
                 "`reset_head`", "say it: `num_classes` N");
@@ -507,7 +510,8 @@ VitConfig Checkpoint::deduce_config(const HeadOptions& head) const {
     config.attention = stored_attention(config.depth);
   if (hub != nullptr) {
     hub->check(config);
-    if (!head.reset && !head.num_classes) hub->check_classes(config.num_classes);
+    if (!head.reset && !head.num_classes && config.num_classes > 0)
+      hub->check_classes(config.num_classes);
   }
   if (const auto heads = said_num_heads(config.embed_dim)) {
     config.num_heads = *heads;

@@ -342,7 +342,7 @@ void validate(const VitConfig& config) {
     }
   }
   expect_range("in_chans", config.in_chans, 1, 64);
-  expect_range("num_classes", config.num_classes, 1, 10'000'000);
+  expect_range("num_classes", config.num_classes, 0, 10'000'000);
   expect_range("embed_dim", config.embed_dim, 1, 1 << 15);
   expect_range("depth", config.depth, 1, 1024);
   expect_range("num_heads", config.num_heads, 1, config.embed_dim);

@@ -60,7 +60,7 @@ struct VitConfig {
   std::int64_t img_width = 224;
   std::int64_t patch_size = 16;
   std::int64_t in_chans = 3;
-  std::int64_t num_classes = 1000;
+  std::int64_t num_classes = 1000;  ///< 0: a tower without a classifier
   std::int64_t embed_dim = 192;
   std::int64_t depth = 12;
   std::int64_t num_heads = 3;

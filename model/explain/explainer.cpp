@@ -25,7 +25,10 @@ void check(const VitConfig& config, const Request& request) {
   if (request.per_head && !entry.by_head)
     throw Error(ErrorCode::invalid_argument, "a single head has no map of this method",
                 std::string(entry.name), "hydra and attention have a map for each head");
-  if (entry.of_class && (request.class_index < 0 || request.class_index >= config.num_classes))
+  // Index 0 stands for any class while layers are chosen, also in a model without one.
+  const bool is_any = request.class_index == 0 && config.num_classes == 0;
+  if (entry.of_class && !is_any &&
+      (request.class_index < 0 || request.class_index >= config.num_classes))
     throw Error(ErrorCode::invalid_argument,
                 "the model's classes are 0 to " + std::to_string(config.num_classes - 1) +
                     ", not " + std::to_string(request.class_index),
@@ -168,10 +171,26 @@ Tensor Explainer::patch_row(const Tensor& tokens, const TokenGrid& grid, std::in
       });
 }
 
-Tensor Explainer::features(const Tensor& tokens, const TokenGrid& grid) {
+Tensor Explainer::patch_tokens(const Tensor& tokens, const TokenGrid& grid) {
   const c10::InferenceMode outside_inference(false);
   const at::NoGradGuard no_grad;
-  return state_->model->forward_pool(pooled_tokens(tokens, grid)).squeeze(0).cpu();
+  check_tokens(*state_, tokens, grid);
+  VisionTransformerImpl& model = *state_->model;
+  const std::int64_t last = model.config().depth - 1;
+  if (!std::ranges::binary_search(state_->layers, last))
+    throw Error(ErrorCode::internal, "no request needs the last layer's tokens", "Explainer");
+  return with_torch_errors(
+      "the patch tokens", state_->device.str(), "a smaller `img_size` needs less", [&] {
+        BlockImpl& block = model.block(last);
+        const Tensor x = state_->tokens_of(tokens, last);
+        const auto [q, k, v] = project_tokens(block, x, x.size(1), /*with_values=*/true);
+        const Tensor mixed = block.attention().mixer().mix(q, k, v, grid, Kernels::automatic);
+        const Tensor all = model.forward_norm(complete_in_chunks(block, x, mixed));
+        return all.squeeze(0)
+            .narrow(0, grid.num_prefix, grid.num_patches())
+            .to(at::kCPU, at::kFloat)
+            .contiguous();
+      });
 }
 
 }  // namespace hydrascope::model::explain

@@ -108,9 +108,8 @@ class Explainer {
   /// no such patch.
   at::Tensor patch_row(const at::Tensor& tokens, const TokenGrid& grid, std::int64_t layer,
                        std::int64_t row, std::int64_t column);
-  /// The features (D) that the classifier's head makes these logits of: timm's
-  /// `forward_head(pre_logits=True)`.
-  at::Tensor features(const at::Tensor& tokens, const TokenGrid& grid);
+  /// The patch tokens (rows * columns, D) after the last norm, float32 on the CPU, row by row.
+  at::Tensor patch_tokens(const at::Tensor& tokens, const TokenGrid& grid);
 
  private:
   /// The pooled tokens (1, n, D), after the last norm.

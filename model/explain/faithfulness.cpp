@@ -118,6 +118,7 @@ class VariantRun {
     const std::chrono::duration<double> elapsed = Clock::now() - std::max(batch.begin, last_end_);
     last_end_ = Clock::now();
     const double seconds = elapsed.count() / static_cast<double>(batch.variants.size());
+    if (options_.on_looks) options_.on_looks(std::ssize(batch.variants));
     for (std::size_t i = 0; i < batch.variants.size(); ++i) {
       const auto index = static_cast<std::int64_t>(i);
       done(batch.variants[i], probabilities[index].item<double>(), right[index].item<bool>(),
@@ -182,6 +183,18 @@ std::vector<std::int64_t> replaced_counts(Measure measure, std::int64_t patches,
     for (std::int64_t step = 0; step <= last; ++step) counts.push_back(share(step, last));
   }
   return counts;
+}
+
+std::int64_t num_looks(std::int64_t maps, std::int64_t patches,
+                       const FaithfulnessOptions& options) {
+  std::int64_t looks = 0;
+  for (const Measure measure : options.measures) {
+    const std::vector<std::int64_t> counts = replaced_counts(measure, patches, options.steps);
+    const auto shared = std::ranges::count_if(
+        counts, [&](std::int64_t count) { return count == 0 || count == patches; });
+    looks += maps * (std::ssize(counts) - shared) + shared;
+  }
+  return looks;
 }
 
 double area_under(std::span<const double> curve) {

@@ -44,8 +44,13 @@ struct FaithfulnessOptions {
   std::int64_t patch_size = 16;
   std::int64_t batch_size = 0;           ///< 0: as many as keep the model busy
   std::function<bool()> stop_requested;  ///< asked between batches; may be empty
+  /// Told of every batch, how many changed pictures the model has seen; may be empty.
+  std::function<void(std::int64_t)> on_looks;
 };
 Substrate substrate_of(Measure measure, const FaithfulnessOptions& options);
+
+/// How many changed pictures `score_maps` shows the model for one of so many patches.
+std::int64_t num_looks(std::int64_t maps, std::int64_t patches, const FaithfulnessOptions& options);
 
 /// A picture whose maps are measured.
 struct WatchedPicture {

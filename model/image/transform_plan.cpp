@@ -207,16 +207,6 @@ Size halved(Size size) {
 
 }  // namespace
 
-const ViewsFacts& facts_of(Views views) {
-  static constexpr std::array<ViewsFacts, 5> kFacts{
-      {{Views::whole, "whole", false, false, true, false, false},
-       {Views::native, "native", false, false, false, true, true},
-       {Views::tiles, "tiles", true, true, false, false, false},
-       {Views::pyramid, "pyramid", true, true, true, false, false},
-       {Views::look, "look", false, true, false, false, true}}};
-  return kFacts.at(static_cast<std::size_t>(views));
-}
-
 TransformPlan plan_transform(const TransformConfig& config, Size picture, std::int64_t max_pixels) {
   check_config(config);
   if (picture.height < 1 || picture.width < 1) {
@@ -224,14 +214,13 @@ TransformPlan plan_transform(const TransformConfig& config, Size picture, std::i
   }
   const std::int64_t patch = config.patch_size;
   TransformPlan plan;
-  const ViewsFacts& views = facts_of(config.views);
-  const bool keeps_aspect = views.need_linear;
-  plan.fitted_from = views.keep_size ? picture
-                     : keeps_aspect  ? size_of_look(config, picture)
-                                     : config.img_size;
+  const Views& views = config.views;
+  plan.fitted_from = views.keep_size     ? picture
+                     : views.keep_aspect ? size_of_look(config, picture)
+                                         : config.img_size;
   const Size wanted =
       config.fit == Fit::resize ? round_to_nearest(plan.fitted_from, patch) : plan.fitted_from;
-  plan.resized = keeps_aspect ? wanted : resized_size(config, wanted, picture);
+  plan.resized = views.keep_aspect ? wanted : resized_size(config, wanted, picture);
   const bool cuts = config.fit == Fit::crop || config.fit == Fit::corner;
   plan.cropped = cuts ? round_down(wanted, patch) : wanted;
   plan.output = round_up(plan.cropped, patch);
@@ -245,7 +234,7 @@ TransformPlan plan_transform(const TransformConfig& config, Size picture, std::i
 std::vector<TransformPlan> plan_views(const TransformConfig& config, Size picture,
                                       std::int64_t max_pixels) {
   const TransformPlan whole = plan_transform(config, picture, max_pixels);
-  if (!facts_of(config.views).are_several) return {whole};
+  if (!config.views.are_several) return {whole};
   const Size tile = whole.cropped;
   std::vector<TransformPlan> views;
   const auto add_tiles = [&](Size resized) {
@@ -296,7 +285,7 @@ std::string describe(const TransformConfig& config) {
   std::string line;
   if (config.views == Views::tiles) {
     line = "tiles of " + size_text(img_size);
-  } else if (config.views == Views::look) {
+  } else if (config.views.have_looks) {
     line = "shorter edge " + std::to_string(std::min(img_size.height, img_size.width)) + how +
            ", then a closer look at parts of the picture; small pictures whole";
   } else if (config.views == Views::native) {
@@ -316,8 +305,8 @@ std::string describe(const TransformConfig& config) {
   }
   if (config.views == Views::pyramid)
     line += ", and tiles of " + size_text(img_size) + " at the picture's size and halves of it";
-  const bool may_change = config.views == Views::native || config.views == Views::look ||
-                          round_up(img_size, config.patch_size) != img_size;
+  const bool may_change =
+      config.views.keep_aspect || round_up(img_size, config.patch_size) != img_size;
   if (may_change && config.fit != Fit::resize) {
     line += " -> " + std::string(name(config.fit)) + " to multiples of " +
             std::to_string(config.patch_size);

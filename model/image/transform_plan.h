@@ -15,20 +15,29 @@ enum class Interpolation { bicubic, bilinear, nearest };
 enum class CropMode { center, squash, border, center_floor };
 /// The treatment of an input size that the patch does not divide. Users cannot choose `corner`.
 enum class Fit { pad, crop, resize, corner };
-/// The ways to see a picture: resized and cropped; at its own size; in tiles of the model's size; as a whole and in
-/// tiles of several scales; at a bounded size before a closer look at parts of it.
-enum class Views { whole, native, tiles, pyramid, look };
-/// The facts of a way, decided here once.
-struct ViewsFacts {
-  Views views;
+/// A way to see a picture with its facts, decided here once: code asks these, not which way it is.
+struct Views {
   std::string_view name;
   bool are_several;  ///< the picture is cut into views, each of which has a place on it
   bool have_places;  ///< an answer has a place on the picture
   bool have_crop;    ///< `crop_pct` and `crop_mode` say how a view is cropped
   bool keep_size;    ///< each picture is seen at its own size
-  bool need_linear;  ///< the model reads many more patches than it was trained on
+  /// Edges grow and shrink together: pictures have many more patches than a model is trained on.
+  bool keep_aspect;
+  bool have_looks;  ///< parts of the picture are looked at more closely behind the first pass
+
+  static const Views whole;    ///< resized and cropped
+  static const Views native;   ///< at its own size
+  static const Views tiles;    ///< in tiles of the model's size
+  static const Views pyramid;  ///< as a whole and in tiles of several scales
+  static const Views look;     ///< at a bounded size before a closer look at parts of it
+  friend bool operator==(const Views& one, const Views& other) { return one.name == other.name; }
 };
-const ViewsFacts& facts_of(Views views);
+inline constexpr Views Views::whole{"whole", false, false, true, false, false, false};
+inline constexpr Views Views::native{"native", false, false, false, true, true, false};
+inline constexpr Views Views::tiles{"tiles", true, true, false, false, false, false};
+inline constexpr Views Views::pyramid{"pyramid", true, true, true, false, false, false};
+inline constexpr Views Views::look{"look", false, true, false, false, true, true};
 
 /// Height and width in pixels, always in this order.
 struct Size {
@@ -113,7 +122,7 @@ std::string describe_fit(const TransformConfig& config, const TransformPlan& pla
 std::string_view name(Interpolation value);
 std::string_view name(CropMode value);
 std::string_view name(Fit value);
-inline std::string_view name(Views value) { return facts_of(value).name; }
+inline std::string_view name(const Views& value) { return value.name; }
 /// Inverse of `name`; throws `Error(invalid_argument)` that lists the accepted words.
 Views parse_views(std::string_view word);
 Interpolation parse_interpolation(std::string_view word);

@@ -87,13 +87,21 @@ std::unique_ptr<Engine> make_engine(const WeightTable& weights, const InferenceO
 }  // namespace
 
 Classifier::Classifier(const VitConfig& config, const checkpoint::Checkpoint& weights,
-                       const InferenceOptions& options, const checkpoint::HeadOptions& head)
+                       const InferenceOptions& options, const checkpoint::HeadOptions& head,
+                       const FeatureAnswer* answer)
     : config_(config) {
   const InferenceOptions of_engine = on_all_threads(options);
   const inference::OneTorchThread of_small_blocks(!inference::has_large_blocks(config));
-  auto modules = std::make_shared<VisionTransformerImpl>(config, Initialisation::for_loading);
+  auto modules = std::make_shared<VisionTransformerImpl>(answer ? answer->model : config,
+                                                         Initialisation::for_loading);
   checkpoint::Loading loading = weights.start_loading(*modules, head);
   report_ = loading.report();
+  if (answer) {
+    engine_ = std::make_unique<inference::FeatureEngine>(
+        make_engine(inference::with_feature_head(loading.weights(), answer->features), of_engine),
+        config, *answer);
+    return;
+  }
   loading.weights().own(std::move(modules));
   engine_ = make_engine(loading.weights(), of_engine);
 }

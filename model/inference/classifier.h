@@ -5,6 +5,7 @@
 #include "model/checkpoint/checkpoint.h"
 #include "model/config/config.h"
 #include "model/inference/engine.h"
+#include "model/inference/feature_engine.h"
 #include "model/inference/inference_options.h"
 
 #include <cstdint>
@@ -18,9 +19,10 @@ class Classifier {
  public:
   /// Loads `weights` into a model of that configuration and puts it on the device. Weights that are
   /// not loaded are random: seed the generator first. Throws Error(out_of_memory) when the device says
-  /// so.
+  /// so. With an `answer`, whose configuration is the weights', `config` has the answer's classes.
   Classifier(const VitConfig& config, const checkpoint::Checkpoint& weights,
-             const inference::InferenceOptions& options, const checkpoint::HeadOptions& head = {});
+             const inference::InferenceOptions& options, const checkpoint::HeadOptions& head = {},
+             const FeatureAnswer* answer = nullptr);
   /// With random weights, for measurements.
   Classifier(const VitConfig& config, const inference::InferenceOptions& options);
 

@@ -44,6 +44,7 @@ struct EngineOutputs {
   /// The tokens that entered the blocks of InferenceOptions::trace_layers, float32 (B, layers, N,
   /// D), on any device; undefined if none are traced.
   at::Tensor tokens;
+  at::Tensor features = {};  ///< float32 (B, D) on the CPU, of a FeatureEngine alone
   ExitOutputs exits = {};
 };
 

@@ -164,6 +164,7 @@ FoldedHead fold_head(const WeightTable& weights) {
     head.norm_bias = parameters.get(norm + ".bias");
   }
   if (config.global_pool == Pooling::map) head.pool = fold_pool(weights);
+  if (config.num_classes == 0) return head;
   head.classifier = parameters.linear("head");
   if (config.distilled) head.distilled = parameters.linear("head_dist");
   return head;

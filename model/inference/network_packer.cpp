@@ -209,8 +209,10 @@ PackedNetwork pack_network(const WeightTable& weights, const ModelParts& parts,
                          in_float(head.pool->value), in_float(head.pool->proj),
                          in_float(head.pool->fc1),   in_float(head.pool->fc2)};
   }
-  network.head.classifier = pack(kernels::Storage::float32, head.classifier);
-  if (config.distilled) network.head.distilled = pack(kernels::Storage::float32, head.distilled);
+  if (config.num_classes > 0)
+    network.head.classifier = pack(kernels::Storage::float32, head.classifier);
+  if (config.num_classes > 0 && config.distilled)
+    network.head.distilled = pack(kernels::Storage::float32, head.distilled);
   if (options.exits != Exits::off && !config.exits.empty())
     network.exits = pack_exits(fold_exits(weights), config.exits);
   give_back_freed_memory();

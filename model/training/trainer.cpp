@@ -7,6 +7,7 @@
 
 #include <ATen/ATen.h>
 
+#include <algorithm>
 #include <cmath>
 #include <limits>
 #include <utility>
@@ -96,7 +97,7 @@ struct Trainer::State {
     // All ranks hold the same gradients and so skip the same steps.
     const double norm = clip_gradients(parameters, options.clip_norm);
     if (std::isfinite(norm)) {
-      optimizer.step(learning_rate(options.schedule, position.step));
+      if (options.updates) optimizer.step(learning_rate(options.schedule, position.step));
       if (average != nullptr) average->update();
       bad_steps = 0;
       add(sums, of_step);
@@ -166,6 +167,10 @@ bool Trainer::was_stopped() const noexcept { return state_->was_stopped; }
 
 bool Trainer::finished() const noexcept {
   return state_->position.step >= state_->options.schedule.steps;
+}
+
+void Trainer::set_steps(std::int64_t steps) {
+  state_->options.schedule.steps = std::max({steps, state_->position.step, std::int64_t{1}});
 }
 
 std::int64_t Trainer::run(std::int64_t until) {

@@ -139,7 +139,7 @@ bool with_row_of_failure(const Case& each, RowWriter& writer, const std::functio
     return body();
   } catch (const Error& error) {
     writer.write(each,
-                 {{each.may_refuse ? "refused" : "error", error.subject() + ": " + error.what()}});
+                 {{each.may_refuse ? "refused" : "error", error.about() + ": " + error.what()}});
     return each.may_refuse;
   }
 }
@@ -195,7 +195,7 @@ int main(int argc, char** argv) {
   try {
     return hydrascope::bench::run(argc, argv);
   } catch (const hydrascope::Error& error) {
-    std::cerr << "error: " << error.subject() << ": " << error.what() << '\n';
+    std::cerr << "error: " << error.about() << ": " << error.what() << '\n';
     return hydrascope::bench::kExitFailed;
   } catch (const std::exception& error) {
     std::cerr << "error: " << error.what() << '\n';

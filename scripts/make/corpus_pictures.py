@@ -91,7 +91,7 @@ def without_marker(data: bytes, marker: int) -> bytes:
 
 
 def frame_of(data: bytes) -> int:
-    """Where a JPEG's frame header begins."""
+    """The place where a JPEG's frame header begins."""
     return next(at for marker in (b"\xff\xc0", b"\xff\xc2") if (at := data.find(marker)) > 0)
 
 
@@ -299,7 +299,7 @@ def tolerance(file: str) -> list[int]:
     """Grey levels that OpenCV and stb_image may be away; -1: stb_image does not read it, 0 for what has one answer."""
     path = Path(file)
     suffix = path.suffix
-    # What the table has in particular: colours converted in other places, other rounding of 5 and 6 bits, and blocks
+    # The specialities of the table: colours converted in other places, other rounding of 5 and 6 bits, and blocks
     # that lack coefficients, which newer versions of libjpeg smooth more.
     particular = {"cmyk.jpg": [1, 1], "ycck.jpg": [2, 6], "alpha_associated.tif": [1, 1], "alpha16_associated.tif": [1, 1], "565.bmp": [1, 1], "555.bmp": [1, 1],
                   "runs.bmp": [0, -1],

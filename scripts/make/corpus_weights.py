@@ -145,7 +145,7 @@ def step_timm(corpus: Path, rows: list, answers: dict) -> None:
         optimizer = torch.optim.AdamW(model.parameters())
         model(torch.zeros(1, 3, 16, 16)).sum().backward()
         optimizer.step()
-        # What timm's CheckpointSaver writes: weights after the step, and their average under another name.
+        # The file of timm's CheckpointSaver: weights after the step, and their average under another name.
         module = OrderedDict(("module." + key, value.clone()) for key, value in model.state_dict().items())
         torch.save(
             {"epoch": 3, "arch": "vit_tiny_patch16_224", "state_dict": module, "optimizer": optimizer.state_dict(), "version": 2,

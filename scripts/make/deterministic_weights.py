@@ -29,7 +29,7 @@ def splitmix64(state: np.ndarray) -> np.ndarray:
 
 
 def offset_and_scale(name: str, shape: Sequence[int]) -> tuple[np.float32, np.float32]:
-    """What keeps activations of order one, by the last component of the name."""
+    """The factor that keeps activations of order one, by the last component of the name."""
     leaf = name.rpartition(".")[2]
     if name == "input":
         offset, scale = 0.0, 2.0  # the spread of a picture after ImageNet's mean and std

@@ -66,7 +66,7 @@ def make_checkpoint(source: Path, target: Path) -> None:
         "labels": "imagenet1k",
         "license": "apache-2.0",
         "parent_sha256": parent_sha256,
-        # Where this script lay when the file was made: the converted models name the file by its SHA-256.
+        # The script's place when the file was made: the converted models name the file by its SHA-256.
         "created_by": "hydrascope scripts/make_assets.py",
     }
     write_safetensors(target, tensors, metadata)

@@ -1,4 +1,4 @@
-"""What timm's RandAugment operations make of a synthetic picture, for rand_augment_test.cpp.
+"""The results of timm's RandAugment operations on a synthetic picture, for rand_augment_test.cpp.
 
     python scripts/make/make_augmentation_goldens.py
 

@@ -71,7 +71,7 @@ print(*make_scenes.backgrounds_of(pathlib.Path(sys.argv[1]), "train"), sep="\n")
   find "$pictures/caltech101_unlabelled" -name 'BACKGROUND_*' | LC_ALL=C sort | awk 'NR % 9 == 1' >>"$backgrounds"
 }
 
-# Of models that learn sizes alone.
+# The settings of models that learn sizes alone.
 sizes=(--epochs 0 --steps-outputs 0 --set sizes.lr=5e-5 --set last.evaluations=4 --balance-sources --held-out 300 --batch-size 32 --set run.recovery-interval=50)
 [ -n "${PROCESSES:-}" ] || sizes+=(--processes 2)
 

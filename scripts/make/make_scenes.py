@@ -93,7 +93,7 @@ def held_out_among(photographs: list[Photograph], held_out: Path) -> list[Path]:
 
 
 def plan_scenes(photographs: list[Photograph], backgrounds: list[Path], sizes: list[str], count: int, seed: int) -> list[Scene]:
-    """What is drawn, before a picture is opened: every photograph once before one comes again, sizes in turns.
+    """The drawing plan, before a picture is opened: every photograph once before one comes again, sizes in turns.
 
     Only Random.random is used, the one method that Python promises to keep."""
     shuffle = Random(f"{seed}")

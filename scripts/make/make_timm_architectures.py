@@ -129,7 +129,7 @@ def describe(name):
         "pool_prefix": pool is not None and (kind(model) == "Eva" or model.pool_include_prefix),
         "rotations": "" if WITH_ROTATIONS.fullmatch(name) else rotations(model),
         "final_norm": is_norm(getattr(model, "norm", None)) or is_norm(getattr(model, "fc_norm", None)),
-        # What another network would be needed for.
+        # The parts that other networks would be needed for.
         "kinds": {
             "block": kind(block), "attention": kind(attention), "mlp": kind(mlp),
             "activation": kind(getattr(mlp, "act", None)), "norm": kind(getattr(block, "norm1", None)),

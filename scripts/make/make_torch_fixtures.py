@@ -67,7 +67,7 @@ def linear() -> nn.Module:
 
 
 def training() -> dict:
-    """What timm's CheckpointSaver and DeiT's main.py write, together."""
+    """The files of timm's CheckpointSaver and DeiT's main.py, together."""
     module = linear()
     optimizer = torch.optim.AdamW(module.parameters(), lr=0.001)
     schedule = torch.optim.lr_scheduler.MultiStepLR(optimizer, milestones=[2, 4])

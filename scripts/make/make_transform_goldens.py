@@ -1,4 +1,4 @@
-"""What timm's evaluation transform makes of synthetic pictures, for transform_test.cpp.
+"""The results of timm's evaluation transform on synthetic pictures, for transform_test.cpp.
 
     python scripts/make/make_transform_goldens.py
 

@@ -25,7 +25,7 @@ Value = float | str
 
 
 def ask(command: Command, limit: float) -> Json | str:
-    """What a command prints as JSON, or why there is nothing."""
+    """The JSON that a command prints, or why there is none."""
     try:
         return run_json(command, limit)
     except Failure as failure:
@@ -38,7 +38,7 @@ def value(answer: Json | str, name: str) -> Value:
 
 
 def near_mass(answer: Json | str) -> Value:
-    """Of all layers."""
+    """The mean over all layers."""
     if isinstance(answer, str):
         return answer
     layers = [row["near_mass"] for row in answer["rows"] if row["head"] is None]
@@ -120,7 +120,7 @@ def definitions(infos: list[Json]) -> str:
 
 
 def facts_of_the_machine(program: Path) -> Json:
-    """What doctor says, without the place of the assets, which is this checkout's alone."""
+    """The report of doctor, without the place of the assets, which is this checkout's alone."""
     return {key: value for key, value in run_json([program, "doctor"]).items() if key != "assets"}
 
 

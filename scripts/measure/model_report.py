@@ -46,7 +46,7 @@ SETS = {
     "imagenette/val": ([], "500 pictures of ten classes, not among those learned from"),
     "imagenet_1k_one_each": ([], "1000 pictures, one per class; most of them were learned from, without labels"),
 }
-# What scripts/make/make_models.sh learns from.
+# The training pictures of scripts/make/make_models.sh.
 SOURCES = {
     "imagenette/train": "imagenette (ten classes of ImageNet)",
     "imagenet_1k_one_each": "ImageNet, one picture per class",
@@ -151,7 +151,7 @@ def stage_cell(runs: list[Json], stage: str) -> str:
 
 
 def stages_table(figures: Json) -> str:
-    """What each stage adds, over the seeds."""
+    """The gain of each stage, over the seeds."""
     cells = [[TITLES[key], *(stage_cell(runs, stage) for stage in STAGES)] for key, runs in figures["seeds"].items()]
     return table(["attention", *STAGES.values()], cells, texts=1 + len(STAGES))
 

@@ -1,4 +1,4 @@
-"""What the measuring scripts share: runs of the program, alone or in turns, and tables. Standard library only."""
+"""The common parts of the measuring scripts: runs of the program, alone or in turns, and tables. Standard library only."""
 
 from __future__ import annotations
 
@@ -71,7 +71,7 @@ def run(command: Command, codes: tuple[int, ...] = (0,), limit: float | None = N
 
 
 def run_json(command: Command, limit: float | None = None) -> Json:
-    """What a command prints, in one line or several."""
+    """The JSON that a command prints, in one line or several."""
     return json.loads(run([*command, "--format", "json", "-q"], limit=limit).output)
 
 

@@ -44,7 +44,7 @@ VIEWS = {
     "pyramid": ["--views", "pyramid"],
 }
 PRECISION, TOP = "bfloat16", 5
-# What the bundled photographs show, by the names of the classes. ImageNet has none for an amphitheatre.
+# The subjects of the bundled photographs, by the names of the classes. ImageNet has none for an amphitheatre.
 SHOWN = {
     "colosseum-arches.jpg": {"triumphal arch"},
     "lake-sherburne.jpg": {"alp", "lakeside"},
@@ -62,7 +62,7 @@ class Model:
 
 @dataclass(frozen=True)
 class Case:
-    """What one process measures."""
+    """The measurement of one process."""
 
     set: str
     part: str  # L1: the size that is seen, or AS_FILES; L2: pixels of the object; L3: all
@@ -72,14 +72,14 @@ class Case:
     labels: list[Json] = field(repr=False)  # rows with file and class_index; L3: files alone
 
     def digest(self) -> str:
-        """Of the pictures' names and classes: rows of other scenes are no rows of these."""
+        """A digest of the pictures' names and classes: rows of other scenes are no rows of these."""
         text = json.dumps([[row["file"], row.get("class_index")] for row in self.labels])
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
 def standard_error(percent: float, n: int) -> float:
-    """Of a share in percent, as binomial proportions have it; of none or all of them the deviation of the posterior with
-    Jeffreys' prior, since a few pictures more could show others."""
+    """The deviation of a share in percent, as binomial proportions have it; of none or all of them the deviation of the
+    posterior with Jeffreys' prior, since a few pictures more could show others."""
     if 0 < percent < 100:
         return math.sqrt(percent * (100 - percent) / n)
     return 100 * math.sqrt(0.5 * (n + 0.5) / (n + 2)) / (n + 1)

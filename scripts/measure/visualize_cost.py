@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""What heatmaps cost beside classification: `visualize` against `classify` on the same pictures, in turns.
+"""The cost of heatmaps beside classification: `visualize` against `classify` on the same pictures, in turns.
 
   visualize_cost.py [--program FILE] [--rounds 5] PICTURE... -- OPTION...     options of both, such as --native --attn hydra
   visualize_cost.py ... --maps "--method hydra"                               options of visualize alone

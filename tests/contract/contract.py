@@ -225,7 +225,7 @@ class Case:
         return path.read_bytes().decode("utf-8", "surrogateescape")
 
     def values(self, text):
-        """What an expression stands for: one value, or several where its path has a `*`."""
+        """The value of an expression: one value, or several where its path has a `*`."""
         source, *filters = text.split("|")
         named = re.match(r"(\w+):(?=out|err|[/#@])", source)
         ran = self.named[named[1]] if named else self.ran

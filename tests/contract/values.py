@@ -1,4 +1,4 @@
-"""What the checks of cases are made of, and the files that cases begin with."""
+"""The parts of the checks of cases, and the files that cases begin with."""
 
 import array
 import csv
@@ -45,6 +45,9 @@ def tensors(text):
 def without_head(text):
     """The same file without the tensors of its classifier."""
     _, header, _ = safetensors(text)
+    metadata = header.get("__metadata__", {})
+    if "hydrascope.config" in metadata:
+        metadata["hydrascope.config"] = json.dumps(json.loads(metadata["hydrascope.config"]) | {"num_classes": 0})
     body = b""
     for name, data in tensors(text).items():
         if name.startswith("head."):

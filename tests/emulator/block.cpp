@@ -144,7 +144,7 @@ Rendezvous& Block::meeting_of(unsigned mask, Collective kind, const Site& site) 
       open = &meeting;
       break;
     }
-    // Of the same mask or never used: the token of others knows what other lanes did.
+    // One of the same mask, or a new one: the token of others knows what other lanes did.
     if (meeting.arrived == 0 &&
         (unused == nullptr || meeting.mask == mask || (meeting.mask == 0 && unused->mask != mask)))
       unused = &meeting;

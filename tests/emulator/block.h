@@ -1,7 +1,7 @@
 // The block that runs: its threads, who waits where, and who runs next. One at a time in a process;
 // the functions of block_emulator.h act on it.
 //
-// What runs on the fibers must not write through functions that the standard library defines
+// Code on the fibers must not write through functions that the standard library defines
 // inline: the linker may take their copy from a file that TSan watches. Hence plain arrays.
 #pragma once
 
@@ -20,7 +20,7 @@ inline constexpr std::uint32_t kPoison = 0x7fc07fc0U;
 enum class State { runs, at_barrier, in_collective, returned };
 enum class Collective { barrier, shuffle, product, matrix_load };
 
-/// Where lanes of a warp meet.
+/// The place where lanes of a warp meet.
 struct Rendezvous {
   unsigned mask = 0;
   unsigned arrived = 0;
@@ -36,7 +36,7 @@ struct Warp {
   Rendezvous meetings[kLanes];
 };
 
-/// What a thread brings to a collective of its warp, and where it wants the result.
+/// The value that a thread brings to a collective of its warp, and where it wants the result.
 struct Operands {
   std::uint64_t bits = 0;
   std::uint64_t result = 0;
@@ -84,7 +84,7 @@ struct Counter {
   Site site;
 };
 
-/// What unwinds the thread that fails.
+/// The exception that unwinds the thread that fails.
 struct Failed {};
 
 class Block {
@@ -171,7 +171,7 @@ Block& running_block();
 
 /// Carries out a collective whose lanes (those of `mask`, in `lanes`) have all arrived.
 void deliver(Collective kind, Thread* lanes, unsigned mask);
-/// What is wrong with a thread's copies when it returns; empty: nothing.
+/// The fault of a thread's copies when it returns; empty: none.
 std::string unfinished_copy(const AsyncCopies& copies);
 
 const char* name(Collective kind);

@@ -30,7 +30,7 @@ struct dim3 {
   unsigned y = 1;
   unsigned z = 1;
 };
-/// Of the thread that runs; set at every switch.
+/// The place of the thread that runs; set at every switch.
 inline dim3 threadIdx;
 inline dim3 blockIdx;
 inline dim3 blockDim;

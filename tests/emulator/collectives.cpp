@@ -18,7 +18,7 @@ void exchange(Thread* lanes, unsigned mask) {
   }
 }
 
-/// What all 16-bit words mean to a storage type. The type's own conversion is instrumented code,
+/// All 16-bit words as values of a storage type. The type's own conversion is instrumented code,
 /// and a product needs 384 of them.
 struct Meanings {
   float (*to_float)(std::uint16_t) = nullptr;

@@ -27,7 +27,7 @@ void adopt_host(Fiber& host);
 void switch_fiber(Fiber& from, Fiber& to);
 void fiber_entered();
 
-/// What the host did so far has happened before what `fiber` does next, and the reverse. Called on
+/// The host's work so far has happened before the next work of `fiber`, and the reverse. Called on
 /// the host's stack.
 void order_host_before(const Fiber& host, const Fiber& fiber);
 void order_before_host(const Fiber& fiber, const Fiber& host);

@@ -1,4 +1,4 @@
-// What the emulator tells the sanitizers: which stack runs, what happened before what, and which
+// The emulator's words to the sanitizers: which stack runs, what happened before what, and which
 // memory it touches on behalf of a thread. Every call is a no-op in a build without that sanitizer:
 // the symbols are weak.
 //
@@ -32,7 +32,7 @@ namespace emulator {
 
 inline bool watched_for_races() { return __tsan_create_fiber != nullptr; }
 
-/// What was done before `arrive` on a token has happened before what follows `depart` on it.
+/// All before `arrive` on a token has happened before all that follows `depart` on it.
 inline void arrive(char& token) {
   if (__tsan_release) __tsan_release(&token);
 }

@@ -1,4 +1,4 @@
-// What the emulator's own tests run their kernels with: lambdas, in place of functions with
+// The kernels of the emulator's own tests: lambdas, in place of functions with
 // parameters.
 #pragma once
 
@@ -14,7 +14,7 @@
 
 namespace hydrascope::kernels::test {
 
-/// What a block shares.
+/// The shared memory of a block.
 struct BlockParts {
   float values[64];
 };
@@ -41,7 +41,7 @@ void run(Extent grid, Extent block, const Kernel& kernel) {
   emulator::launch("small_kernel", {grid, block}, kernel);
 }
 
-/// What the emulator says of it; empty: nothing.
+/// The emulator's complaint; empty: none.
 template <class Kernel>
 std::string failure_of(Extent grid, Extent block, const Kernel& kernel) {
   try {

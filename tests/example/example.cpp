@@ -8,7 +8,7 @@
 
 namespace {
 
-/// Where a map has its largest value: the middle of that cell, in pixels of the picture.
+/// The place of a map's largest value: the middle of that cell, in pixels of the picture.
 void say_where(const hydrascope_map& map) {
   const float* end = map.values + map.rows * map.columns;
   const auto hottest = std::max_element(map.values, end) - map.values;

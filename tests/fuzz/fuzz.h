@@ -1,4 +1,4 @@
-// What fuzz targets share. A target is a file NAME_fuzz.cpp that defines LLVMFuzzerTestOneInput, as libFuzzer wants
+// The common parts of fuzz targets. A target is a file NAME_fuzz.cpp that defines LLVMFuzzerTestOneInput, as libFuzzer wants
 // it (scripts/fuzz.sh); corpus_test.cpp runs kept inputs through all of them.
 #pragma once
 

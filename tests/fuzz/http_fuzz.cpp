@@ -1,4 +1,4 @@
-// What the server reads of requests: the target, the query, Accept, the Content-Type, and a form's
+// The server's readers of requests: the target, the query, Accept, the Content-Type, and a form's
 // body.
 #include "app/http/http_text.h"
 #include "tests/fuzz/fuzz.h"

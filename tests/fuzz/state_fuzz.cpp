@@ -1,4 +1,4 @@
-// What a run keeps for the one that goes on: which run it is of and numbers of its state; a conversion's history.
+// The state of a run for the one that goes on: which run it is of and numbers of its state; a conversion's history.
 #include "model/training/distillation/conversion_history.h"
 #include "model/training/log/state_fields.h"
 #include "tests/fuzz/fuzz.h"

@@ -1,4 +1,4 @@
-// What must hold of a file of torch.save that is read, whatever its bytes.
+// The rules of a file of torch.save that is read, whatever its bytes.
 #pragma once
 
 #include "model/checkpoint/formats/safetensors_header.h"

@@ -1,4 +1,4 @@
-// What a test of a CUDA kernel needs to be the same on a GPU and under the emulator
+// The tools by which a test of a CUDA kernel is the same on a GPU and under the emulator
 // (tests/emulator): arrays that the kernel can reach, and the schedules to run it under. Emulated,
 // unless the build has CUDA and does not define HYDRASCOPE_EMULATED.
 #pragma once

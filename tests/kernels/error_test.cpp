@@ -31,5 +31,19 @@ TEST(ErrorTest, KeepsWhatItIsToldAndWhereItWasThrown) {
   }
 }
 
+TEST(ErrorTest, IsAboutAFieldAndASubject) {
+  const auto parts = [](const char* about) {
+    const Error error(ErrorCode::failed, "what", about);
+    return error.field() + "|" + error.subject() + "|" + error.about();
+  };
+  EXPECT_EQ(parts("`img_size` 12x"), "img_size|12x|`img_size` 12x");
+  EXPECT_EQ(parts("`img_size`"), "img_size||`img_size`");
+  EXPECT_EQ(parts("`native` with `lr`"), "native|with `lr`|`native` with `lr`");
+  EXPECT_EQ(parts("a.png"), "|a.png|a.png");
+  EXPECT_EQ(parts("`a b` c"), "|`a b` c|`a b` c");
+  EXPECT_EQ(parts("`"), "|`|`");
+  EXPECT_EQ(parts(""), "||");
+}
+
 }  // namespace
 }  // namespace hydrascope

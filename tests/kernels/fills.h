@@ -1,4 +1,4 @@
-// What the tests of kernels on the CPU and on the GPU share: inputs and comparison.
+// Common to the tests of kernels on the CPU and on the GPU: inputs and comparison.
 #pragma once
 
 #include "kernels/vector/scalar_types.h"

@@ -1,4 +1,4 @@
-// What all CPU kernel tests share: inputs and comparison (fills.h), guarded outputs, and every
+// Common to all CPU kernel tests: inputs and comparison (fills.h), guarded outputs, and every
 // instruction set of this machine in turn.
 #pragma once
 

@@ -93,7 +93,7 @@ def readable(symbols: list[str]) -> dict[str, tuple[str, str]]:
 
 
 def compile_file(nvcc: str, file: pathlib.Path, architecture: str, to: pathlib.Path) -> tuple[str, str]:
-    """What ptxas says of it; the machine code goes to `to`."""
+    """The words of ptxas about it; the machine code goes to `to`."""
     done = subprocess.run(
         [nvcc, "-std=c++20", "-O3", "-DNDEBUG", "--expt-relaxed-constexpr", f"-I{ROOT}", f"-arch=sm_{architecture}",
          "-cubin", "-Xptxas", "-v", str(file), "-o", str(to)],

@@ -109,7 +109,7 @@ class TokenRows {
   [[nodiscard]] std::int64_t dim() const { return dim_; }
   [[nodiscard]] const std::vector<T>& host() const { return host_; }
 
-  /// What a kernel has written to image b, downloaded: within a rounding to T (16-bit types) and
+  /// The output of a kernel for image b, downloaded: within a rounding to T (16-bit types) and
   /// `relative` of the size of the sums behind each value, infinite ones equal.
   void expect(std::int64_t b, const twin::Sums& expected, double relative, const std::string& what,
               double absolute = 6e-8) {

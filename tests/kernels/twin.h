@@ -1,4 +1,4 @@
-// What the kernels' twins share: stored values in float64, and sums with the size of their terms.
+// Common to the kernels' twins: stored values in float64, and sums with the size of their terms.
 #pragma once
 
 #include <cmath>

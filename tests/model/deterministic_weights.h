@@ -35,7 +35,7 @@ struct OffsetAndScale {
   float scale;
 };
 
-/// What keeps activations of order one, by the last component of the tensor's name.
+/// The factor that keeps activations of order one, by the last component of the tensor's name.
 inline OffsetAndScale offset_and_scale(std::string_view name, std::span<const std::int64_t> shape) {
   const std::string_view leaf = name.substr(name.rfind('.') + 1);
   if (name == "input") return {0.0F, 2.0F};

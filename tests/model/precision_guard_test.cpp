@@ -47,7 +47,7 @@ TEST(PrecisionGuardTest, LeavesThePrecisionOfTheProcessAsItWas) {
   EXPECT_EQ(settings(), before);
 }
 
-/// What the operators of this thread were computed under: TF32, determinism.
+/// The settings of this thread's operators: TF32, determinism.
 std::set<std::pair<bool, bool>>& seen_settings() {
   static std::set<std::pair<bool, bool>> seen;
   return seen;

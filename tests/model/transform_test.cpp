@@ -36,7 +36,7 @@ std::uint8_t sample(const Picture& from, std::int64_t y, std::int64_t x, std::in
   return from.rgb.at(static_cast<std::size_t>((y * from.width + x) * 3 + c));
 }
 
-/// What a byte becomes: float32 after every step.
+/// The value of a byte: float32 after every step.
 float normalised(const TransformConfig& config, int value, std::size_t c) {
   const float unit = static_cast<float>(value) / 255.0F;
   return (unit - static_cast<float>(config.mean[c])) / static_cast<float>(config.std[c]);

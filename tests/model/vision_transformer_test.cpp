@@ -194,7 +194,7 @@ TEST(PositionEmbeddingTest, TheModelTakesWhatItsConfigurationSays) {
     const at::Tensor expected = resample_pos_embed(position, 1, 4, 4, 8, 12, interpolation);
     const at::Tensor without = at::zeros_like(images);
     const at::Tensor tokens = model->embed(without, grid).slice(1, 1) - expected.slice(1, 1);
-    // What is left of a picture without content is the patch embedding's bias.
+    // A picture without content leaves the patch embedding's bias.
     EXPECT_TRUE(testing::all_near(tokens, tokens.slice(1, 0, 1).expand_as(tokens), 1e-6));
   }
   EXPECT_ERROR(config_from_json(R"({"pos_interp": "nearest"})", "test"), invalid_argument,

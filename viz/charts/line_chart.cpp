@@ -7,10 +7,12 @@
 #include <array>
 #include <cmath>
 #include <cstddef>
+#include <functional>
 #include <iomanip>
 #include <limits>
 #include <sstream>
 #include <string_view>
+#include <vector>
 
 namespace hydrascope::viz {
 namespace {
@@ -69,7 +71,9 @@ struct ChartAxis {
 
 class Drawing {
  public:
-  explicit Drawing(const LineChart& chart) : chart_(chart) {
+  explicit Drawing(const LineChart& chart) : chart_(chart), height_(height_of(chart)) {
+    out_ << std::fixed << std::setprecision(1);
+    if (chart.bars) return;
     Extent x;
     Extent y;
     for (const ChartLine& line : chart.lines) {
@@ -87,16 +91,24 @@ class Drawing {
     right_ = std::min(right_, kMostOfTheWidth * chart.width);
     x_ = {x.range(), kLeft, chart.width - right_, chart.logarithmic};
     y_ = {y.range(), chart.height - kBottom, kTop, chart.logarithmic};
-    out_ << std::fixed << std::setprecision(1);
+  }
+
+  static int height_of(const LineChart& chart) {
+    if (!chart.bars) return chart.height;
+    return static_cast<int>(kTop + kBarRow * static_cast<double>(chart.lines.size()));
   }
 
   std::string svg() {
     out_ << "<svg xmlns=\"http://www.w3.org/2000/svg\" role=\"img\" width=\"" << chart_.width
-         << "\" height=\"" << chart_.height << "\" viewBox=\"0 0 " << chart_.width << ' '
-         << chart_.height
+         << "\" height=\"" << height_ << "\" viewBox=\"0 0 " << chart_.width << ' ' << height_
          << "\" font-family=\"sans-serif\" font-size=\"12\" fill=\"currentColor\">\n<title>"
-         << page::escaped(chart_.title) << "</title>\n<text x=\"" << kLeft
+         << page::escaped(chart_.title) << "</title>\n<text x=\"" << (chart_.bars ? kRight : kLeft)
          << "\" y=\"16\" font-weight=\"bold\">" << page::escaped(chart_.title) << "</text>\n";
+    if (chart_.bars) {
+      draw_bars();
+      out_ << "</svg>\n";
+      return out_.str();
+    }
     draw_axes();
     for (const ChartLine& line : chart_.lines)
       if (!line.in_front) draw(line, kCompanyColor, 1, /*dots=*/false);
@@ -128,6 +140,30 @@ class Drawing {
   void text(double x, double y, std::string_view anchor, std::string_view words) {
     out_ << "<text x=\"" << x << "\" y=\"" << y << "\" text-anchor=\"" << anchor << "\">"
          << page::escaped(words) << "</text>\n";
+  }
+
+  void draw_bars() {
+    struct Bar {
+      const ChartLine* line;
+      double value;
+    };
+    std::vector<Bar> bars;
+    for (const ChartLine& line : chart_.lines) {
+      const double value = line.points.empty() ? 0 : line.points.front().second;
+      bars.push_back({&line, std::isfinite(value) ? std::max(value, 0.0) : 0});
+    }
+    std::ranges::stable_sort(bars, std::greater{}, &Bar::value);
+    const double longest = bars.empty() ? 1 : std::max(bars.front().value, 1e-300);
+    constexpr double kShareOfWidth = 0.6;  // the notes have the rest
+    double y = kTop;
+    for (const auto& [line, value] : bars) {
+      text(kRight, y + 10, "start", line->name);
+      const double width = kShareOfWidth * (chart_.width - 2 * kRight) * value / longest;
+      out_ << "<rect x=\"" << kRight << "\" y=\"" << y + 15 << "\" width=\"" << width
+           << "\" height=\"12\" fill=\"" << kColors.front() << "\"/>\n";
+      if (!line->notes.empty()) text(kRight + width + 6, y + 25, "start", line->notes.front());
+      y += kBarRow;
+    }
   }
 
   void draw_axes() {
@@ -222,8 +258,10 @@ class Drawing {
     std::string name;
   };
   static constexpr double kSwatch = 19;
+  static constexpr double kBarRow = 36;
 
   const LineChart& chart_;
+  int height_;
   int named_ = 0;
   double right_ = kRight;
   std::vector<Label> labels_;
@@ -244,7 +282,7 @@ std::string charts_svg(std::span<const LineChart> charts) {
     parts << "<g transform=\"translate(" << width << " 0)\">\n"
           << line_chart_svg(chart) << "</g>\n";
     width += chart.width;
-    height = std::max(height, chart.height);
+    height = std::max(height, Drawing::height_of(chart));
   }
   std::ostringstream out;
   out << "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"" << width << "\" height=\"" << height

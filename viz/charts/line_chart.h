@@ -1,4 +1,4 @@
-// Lines over a pair of axes, as SVG for a page.
+// Lines over a pair of axes, or bars, as SVG for a page.
 #pragma once
 
 #include <span>
@@ -21,6 +21,9 @@ struct LineChart {
   std::string y_title;
   std::vector<ChartLine> lines;
   bool logarithmic = false;  ///< both axes; what is not positive is a gap
+  /// Every line is one point, whose y is drawn as a bar from 0, the longest first, with the line's name
+  /// above it and the point's note behind it. There are no axes, and `height` follows from the lines.
+  bool bars = false;
   /// Labels of the x axis, in place of numbers: "224x224" at 197.
   std::vector<std::pair<double, std::string>> x_marks = {};
   std::string caption = {};  ///< a sentence for the page it stands on

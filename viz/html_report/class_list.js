@@ -1,4 +1,4 @@
-// What the models say of a picture: the best classes with bars, and what else the record holds.
+// The models' answers to a picture: the best classes with bars, and the rest of the record.
 
 function element(kind, className, ...content) {
   const made = document.createElement(kind);

@@ -1,4 +1,4 @@
-// Where this page's pictures and maps come from: the page itself, one <article> each
+// The source of this page's pictures and maps: the page itself, one <article> each
 // (html_report.cpp).
 
 class EmbeddedSource {

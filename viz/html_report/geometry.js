@@ -1,4 +1,4 @@
-// Where the cells of a map lie on the picture: viz/placement.h. A place is 0 where the picture
+// The places of a map's cells on the picture: viz/placement.h. A place is 0 where the picture
 // begins and 1 where it ends, so that maps of several models over it have it in common.
 class Axis {
   /** {resized, start, window, output, cells} as page_data.cpp writes them. */

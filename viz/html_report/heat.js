@@ -13,7 +13,7 @@ function rangeOf(values, isSymmetric, outlierPercent) {
   const centre = isSymmetric ? 0 : numbers[numbers.length >> 1];
   const distance = value => Math.abs(value - centre);
   const most = outlierPercent / 100 * numbers.reduce((sum, value) => sum + distance(value), 0);
-  // What is farthest from the centre is one of the two ends of what is left.
+  // The value farthest from the centre is one of the two ends of the rest.
   let first = 0;
   let last = numbers.length - 1;
   for (let beyond = 0; first < last;) {

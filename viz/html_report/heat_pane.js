@@ -129,7 +129,7 @@ class HeatPane {
     this.figure.querySelector('.zoom output').value = `${Math.round(100 * this.zoomed)}\u00a0%`;
   }
 
-  // What is drawn.
+  // The drawing.
 
   /** `caption` says what map it is. */
   show(map, look, caption, note) {
@@ -229,7 +229,7 @@ class HeatPane {
     this.canvas.style.clipPath = share > 0 ? `inset(0 0 0 ${100 * share}%)` : '';
   }
 
-  // What is read from it.
+  // The values that are read from it.
 
   middle() {
     return {
@@ -378,7 +378,7 @@ class HeatPane {
       left: `${left}%`, top: `${top}%`, width: `${right - left}%`, height: `${bottom - top}%`});
   }
 
-  // What can be kept of it.
+  // The files that can be kept of it.
 
   /** The picture at its own size with what is shown over it, and the caption below. */
   async toCanvas() {

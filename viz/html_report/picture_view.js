@@ -1,4 +1,4 @@
-// A picture with a pane for each model. What is pointed at in one pane is marked in all.
+// A picture with a pane for each model. A place that is pointed at in one pane is marked in all.
 
 class PictureView {
   /**

@@ -1,4 +1,4 @@
-// What the page says, and what it lets people keep.
+// The words of the page, and the files that it lets people keep.
 
 function percent(share) {
   return `${(100 * share).toFixed(1)}\u00a0%`;

@@ -72,7 +72,7 @@ function watch(what) {
   };
 }
 
-// What is shown of an answer.
+// The shown parts of an answer.
 
 function refresh() {
   if (!picture) return;

@@ -43,6 +43,7 @@ _FUNCTIONS = {
     "error_field": (c_char_p, []),
     "error_subject": (c_char_p, []),
     "error_text": (c_char_p, []),
+    "error_hint": (c_char_p, []),
     "registry": (c_char_p, []),
     "layers": (c_char_p, [c_char_p, POINTER(c_char_p), c_size_t]),
     "config": (c_char_p, [c_char_p]),
@@ -110,9 +111,8 @@ def library() -> ctypes.CDLL:
 
 def last_error() -> Error:
     """The error of the last call of this thread that failed."""
-    code, field, text = (part().decode(errors="replace")
-                         for part in (library().error_code, library().error_field, library().error_text))
-    return make_error(code, text, os.fsdecode(library().error_subject()), field)
+    said = {part: getattr(library(), f"error_{part}")().decode(errors="replace") for part in ("code", "field", "text", "hint")}
+    return make_error(**said, subject=os.fsdecode(library().error_subject()))
 
 
 def _answer(text: bytes | None) -> Any:
@@ -123,7 +123,8 @@ def _answer(text: bytes | None) -> Any:
 
 @functools.cache
 def registry() -> dict[str, Any]:
-    """`mechanisms` and `position_rules`, as `hydrascope models info NAME --format json` prints them, and the files of `samples`."""
+    """`mechanisms` and `position_rules`, as `hydrascope models info NAME --format json` prints them, the usual `config` of a
+    transformer, and the files of `samples`."""
     return _answer(library().registry())
 
 

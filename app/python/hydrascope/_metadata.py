@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 import json
-import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 from .errors import InvalidArgumentError
@@ -25,16 +24,6 @@ _NOT_KEPT = {"format", "hydrascope.schema", "hydrascope.config", "arch", "comple
 _OF_CLASSES = ("labels", "label_names")
 # Settings that timm's transformers lack, and do not need at the size that they were made for.
 _OTHER_SIZES = ("pos_interp", "overview")
-
-_KNOWN_TENSORS = re.compile(
-    r"(?:cls_token|dist_token|reg_token|pos_embed"
-    r"|(?:patch_embed\.proj|norm|fc_norm|head|head_dist)\.(?:weight|bias)"
-    r"|blocks\.\d+\.(?:(?:norm[12]|attn\.qkv|attn\.proj|mlp\.fc[12])\.(?:weight|bias)|ls[12]\.gamma))$")
-
-
-def are_known(names: Iterable[str]) -> bool:
-    """Whether a plain transformer of the program has all tensors of these names."""
-    return all(_KNOWN_TENSORS.match(name) for name in names)
 
 
 def transform_of(cfg: Mapping[str, Any], input_size: Sequence[int]) -> dict[str, Any]:
@@ -89,27 +78,15 @@ def kept_metadata(kept: Mapping[str, Any], cfg: Mapping[str, Any], num_classes: 
     return metadata
 
 
-def check_rules(config: Mapping[str, Any], subject: str) -> None:
-    """Refuses what changes a transformer's answers and has no tensor that would say so."""
-    rules = {one if isinstance(one, str) else one.get("rule", "") for one in config.get("rel_pos", [])} - {"none", ""}
-    found = [f"rel_pos {rule}" for rule in sorted(rules)]
-    if config.get("pos_embed", "learned") != "learned":
-        found.append(f"pos_embed {config['pos_embed']}")
-    usual = {"swiglu_mlp": False, "scale_mlp": False, "act": "gelu", "scale_attn": False, "post_norm": False,
-             "patch_bias": True, "norm_pre": False, "final_norm": True}
-    found += [name for name, value in usual.items() if config.get(name, value) != value]
-    found += ["global_pool map"] if config.get("global_pool") == "map" else []
-    if found:
-        raise InvalidArgumentError(f"there is no module of {', '.join(found)} ({subject})")
-
-
-def check_same(wanted: Mapping[str, Any], found: Mapping[str, Any] | None, subject: str) -> None:
-    """Refuses a model that is not the file's, though its tensors may have the same shapes."""
+def check_same(wanted: Mapping[str, Any], found: Mapping[str, Any] | None, usual: Mapping[str, Any], subject: str) -> None:
+    """Refuses a model that is not the file's, though its tensors may have the same shapes. `usual` are the values of the
+    fields that a transformer of timm has no word for."""
     def shown(value: Any) -> str:
         return f"{value:g}" if isinstance(value, float) else str(value)
     # The second is where LayerScale starts; a model without a classifier has no classes.
     ignored = {"arch", "attention", "init_values", "num_classes", *_OTHER_SIZES}
-    differ = [f"{name} {shown(wanted[name])}, not {shown(value)}" for name, value in (found or {}).items()
+    wanted = {**wanted, "rel_pos": [one for one in wanted.get("rel_pos", []) if one != "none"]}
+    differ = [f"{name} {shown(wanted[name])}, not {shown(value)}" for name, value in {**usual, **(found or {})}.items()
               if name not in ignored and name in wanted and wanted[name] != value]
     if found is None or differ:
         raise InvalidArgumentError("the file does not fit the model: "

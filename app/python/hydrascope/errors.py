@@ -14,6 +14,10 @@ class Error(Exception):
     code = "failed"
     field = ""
     """The argument that it is about, "img_size", where the program says it."""
+    subject = ""
+    """The value or the file that it is about."""
+    hint = ""
+    """The way out, where there is one; also the last line of the text."""
     output = ""
     """Set by `run`: the text that the program had written to standard output."""
 
@@ -99,9 +103,11 @@ _OF_CODE: dict[str, type[Error]] = {
                                  TooLargeError, EmptyError, OutOfMemoryError, InternalError, InvalidArgumentError)}
 
 
-def make_error(code: str, text: str, subject: str | None = None, field: str = "") -> Error:
+def make_error(code: str, text: str, subject: str | None = "", field: str = "", hint: str = "") -> Error:
     """The exception of that code; `Error` itself for "failed" and codes that are new."""
     kind = _OF_CODE.get(code, Error)
-    error = kind(text, subject) if issubclass(kind, _FileError) else kind(text)
+    whole = text + (f"\nhint: {hint}" if hint else "")
+    error = kind(whole, subject or None) if issubclass(kind, _FileError) else kind(whole)
+    error.subject, error.hint = subject or "", hint
     error.field = {"class": "classes"}.get(field, field)  # a word of Python
     return error

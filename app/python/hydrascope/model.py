@@ -263,7 +263,7 @@ def _described(picture: Any, number: int, is_strict: bool) -> Described | Answer
 def _in_file(model: Any, arch: str | None, file: Path, options: dict[str, Any]) -> tuple[Any, dict[str, Any]]:
     """Saves an instance or a state dict; returns the model and the options that open it."""
     from .nn import checkpoints
-    checkpoints.save(model, file, arch=arch, _with_head=True)
+    checkpoints.save(model, file, arch=arch)
     if checkpoints.is_state(model):
         return (file, options) if arch is None else (arch, {**options, "checkpoint": file})
     return file, options

@@ -138,7 +138,7 @@ void SafetensorsFile::append_shards(const fs::path& index_file) {
       append(index_file.parent_path() / shard);
     } catch (const Error& error) {
       if (error.code() != ErrorCode::not_found) throw;
-      throw Error(error.code(), error.what(), error.subject(),
+      throw Error(error.code(), error.what(), error.about(),
                   index_file.native() + " names it: all its files must lie beside it");
     }
     for (std::size_t i = first; i < tensors_.size(); ++i) {

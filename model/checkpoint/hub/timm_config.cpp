@@ -330,8 +330,10 @@ void read_timm(HubConfig& config, const JsonFields& fields, const std::string& o
   if (timm->global_pool != model::Pooling::map && config.global_pool == model::Pooling::map)
     refuse_kind(fields, "attention pooling, which " + config.architecture +
                             " has not by its name, is not computed");
-  // They count the patches of the size that the name stands for.
-  if (timm->rotations.starts_with("pe") && args != nullptr && args->contains("img_size"))
+  // They count the patches of the size that ends the name.
+  const auto own = parse_number<std::int64_t>(timm->name.substr(timm->name.rfind('_') + 1));
+  if (timm->rotations.starts_with("pe") && args != nullptr && args->contains("img_size") &&
+      (config.img_height != own || config.img_width != own))
     refuse_kind(fields, "rotations of " + config.architecture +
                             " at another size than its own are not computed");
 }

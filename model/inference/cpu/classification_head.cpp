@@ -112,6 +112,7 @@ template <class T>
 void classify(const PackedNetwork& network, const T* tokens, std::int64_t num_tokens, float* room,
               float* logits) {
   const PackedHead& head = network.head;
+  if (network.num_classes == 0) return;
   const std::int64_t dim = network.embed_dim;
   float* const row = room;
   if (head.pool) {

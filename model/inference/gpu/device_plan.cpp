@@ -297,7 +297,7 @@ void DevicePlan::add_head(const Tokens& tokens, const at::Tensor& x) {
   if (norm_first)
     add_norm<T>(static_cast<const T*>(tokens.x), batch_ * tokens.count, data<T>(normed_));
   std::vector<std::pair<int, ProductCall>> calls;
-  for (std::int64_t head = 0; head < pooled_.size(0); ++head) {
+  for (std::int64_t head = 0; config.num_classes > 0 && head < pooled_.size(0); ++head) {
     ProductCall call;
     call.linear = head == 0 ? &weights_.classifier : &weights_.distilled;
     call.x = data<float>(pooled_) + head * batch_ * dim;

@@ -61,7 +61,7 @@ DeviceWeights::DeviceWeights(const WeightTable& weights, const InferenceOptions&
     blocks.push_back(std::move(block));
   }
   FoldedHead head = fold_head(weights);
-  if (config.distilled) {
+  if (config.distilled && config.num_classes > 0) {
     // The mean of both heads' logits: each gives its half to the sum.
     for (Affine* each : {&head.classifier, &head.distilled}) {
       each->weight = each->weight * 0.5;
@@ -69,7 +69,7 @@ DeviceWeights::DeviceWeights(const WeightTable& weights, const InferenceOptions&
     }
     distilled = load(head.distilled, at::kFloat);
   }
-  classifier = load(head.classifier, at::kFloat);
+  if (config.num_classes > 0) classifier = load(head.classifier, at::kFloat);
   norm_weight = head.norm_weight.to(at::kFloat).to(device).contiguous();
   norm_bias = head.norm_bias.to(at::kFloat).to(device).contiguous();
 }

@@ -23,7 +23,7 @@ HeldOutImages::HeldOutImages(std::vector<TrainingPicture> pictures,
                              const image::TransformConfig& transform, int workers,
                              const FailureReport& on_failure, const image::DecodeOptions& decode)
     : state_(std::make_unique<State>()) {
-  if (transform.views == image::Views::native) {
+  if (transform.views.keep_size) {
     throw Error(ErrorCode::invalid_argument,
                 "held-out pictures need one size: native resolution has many");
   }

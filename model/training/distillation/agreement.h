@@ -22,12 +22,13 @@ class AgreementMeter {
   /// `images` are this rank's; measures are over all ranks' images. All arguments must outlive the
   /// meter. With sizes in `loader.resolutions` the student looks at the images enlarged (or
   /// reduced) to each size and, with backgrounds, in scenes of each size; a larger size gets fewer
-  /// images. A measure is then the mean over these views. With `of_exits` it is the mean over the
-  /// student's exits, whose trunk is the teacher's. Throws Error(failed) for a teacher whose
-  /// logits are not finite.
+  /// images. A measure is then the mean over these views. Without sizes the student's embedding and
+  /// its first `shared_layers` blocks are the teacher's: their tokens are computed once and kept, if
+  /// there is room for them. With `of_exits` a measure is the mean over the student's exits, whose
+  /// trunk is the teacher's. Throws Error(failed) for a teacher whose logits are not finite.
   AgreementMeter(Teacher& teacher, const HeldOutImages& images, ProcessGroup& group,
                  c10::Device device, Autocast autocast, const LoaderOptions& loader = {},
-                 bool of_exits = false);
+                 std::int64_t shared_layers = 0, bool of_exits = false);
   /// Evaluates the student in its present state and leaves it in the mode it was in.
   [[nodiscard]] Agreement measure(VisionTransformerImpl& student);
 
@@ -38,12 +39,14 @@ class AgreementMeter {
     bool is_scene = false;
   };
   [[nodiscard]] Batch batch(std::int64_t first) const;
+  [[nodiscard]] bool has_room_for_tokens(const VitConfig& config) const;
+  /// The student's answers to batch `number` as `view` shows it, one tensor of logits for each exit that is
+  /// measured.
+  std::vector<at::Tensor> found_in(VisionTransformerImpl& student, std::size_t number,
+                                   const View& view, std::size_t& scenes);
   /// The first of these images, as many as the size allows, as the student sees them; `scenes`
   /// counts the scenes made.
   [[nodiscard]] at::Tensor shown(const at::Tensor& images, const View& view, std::size_t& scenes);
-  /// The student's answers, one tensor of logits for each exit that is measured.
-  [[nodiscard]] std::vector<at::Tensor> answers(VisionTransformerImpl& student,
-                                                const at::Tensor& images);
   /// Sums over this rank's images, float64 (3): same class, divergence, images.
   [[nodiscard]] at::Tensor sums_at(VisionTransformerImpl& student, const View& view);
 
@@ -57,6 +60,9 @@ class AgreementMeter {
   ResolutionOptions resolutions_;
   ReadablePictures backgrounds_;
   std::vector<View> views_;
+  std::int64_t shared_layers_;
+  TokenGrid grid_ = {};             ///< of the shared tokens
+  std::vector<at::Tensor> shared_;  ///< tokens (B, N, D) by batch; none where nothing is shared
   std::vector<at::Tensor> wanted_;  ///< logits by batch
 };
 

@@ -14,6 +14,7 @@
 #include <limits>
 #include <optional>
 #include <utility>
+#include <vector>
 
 namespace hydrascope::model::training {
 namespace {
@@ -24,6 +25,7 @@ constexpr const char* kConversionStep = "conversion.step";
 constexpr const char* kSecondsField = "conversion.stage_seconds";
 constexpr const char* kHistoryField = "conversion.history";
 constexpr const char* kStepsDoneField = "conversion.steps_done";
+constexpr const char* kPlanField = "conversion.plan";
 
 const std::string& entry_of(const checkpoint::Metadata& fields, const std::string& key,
                             const std::string& file) {
@@ -54,7 +56,14 @@ struct Conversion::State {
   TrainerPosition position;             ///< in that stage
   std::optional<NamedTensors> resumed;  ///< tensors of the optimizer and the average
   double earlier_seconds = 0;           ///< of the sessions before this one
+  Clock::time_point made = Clock::now();
   Clock::time_point started = Clock::now();
+  ConversionCosts costs;
+  double fidelity_seconds = 0;            ///< of `errors_of_layers`
+  bool is_measured = false;               ///< the costs are
+  bool is_fitted = false;                 ///< the stages were fitted to a time, here or before
+  std::vector<PlannedStage> fitted_from;  ///< the stages of a run with time enough
+  bool is_fitting = false;                ///< they still are: this session began the run
   ConversionEvents events;
 
   State(Teacher& its_teacher, VisionTransformerImpl& its_student,
@@ -78,7 +87,10 @@ struct Conversion::State {
       teacher.compile(autocast() == Autocast::off ? at::kFloat : at::kBFloat16);
     LoaderOptions shown = options.loader;
     if (options.sizes.steps > 0) shown.resolutions = options.resolutions;
-    meter.emplace(teacher, held_out, group, device(), autocast(), shown, options.exits.steps > 0);
+    const bool trains_all = options.sizes.steps > 0 && !options.resolutions.sizes.empty();
+    meter.emplace(teacher, held_out, group, device(), autocast(), shown,
+                  trains_all || layers.all.empty() ? 0 : options.train_from,
+                  options.exits.steps > 0);
     student.train();
   }
 
@@ -86,12 +98,32 @@ struct Conversion::State {
   [[nodiscard]] Autocast autocast() const { return options.trainer.autocast; }
   [[nodiscard]] double seconds() const { return earlier_seconds + seconds_since(started); }
 
+  /// Seconds of the process until its limit, without the end of the run and a reserve for steps that take
+  /// longer than others.
+  [[nodiscard]] double seconds_left() const {
+    constexpr double kPlanned = 0.98;  // of the time
+    return kPlanned * options.max_seconds - options.seconds_before - seconds_since(made) -
+           end_seconds();
+  }
+  /// The time of the work behind the last look.
+  [[nodiscard]] double end_seconds() const;
+
   void begin();
+  /// Measures a step of each stage that is to come, and what remains to be known of a look.
+  void measure_costs();
+  /// Says how long the run will take and, if it begins and has a limit, fits its stages to that.
+  void look_ahead();
+  /// The steps of the last stage for which the time lasts, as fast as they have been.
+  void refit(Trainer& trainer);
   void start_hydra(Stage of);
   /// Whether the run goes on to the next stage.
   bool run_stage();
   void evaluate(std::string stage_name, std::int64_t step);
   [[nodiscard]] bool has_stalled(Stage of) const;
+  /// The stages as they were fitted, with the batches of all processes; "" if they were not.
+  [[nodiscard]] std::string fitted_plan() const;
+  /// Takes over the plan of a state, whose steps may have shown other numbers of pictures.
+  void take_plan(const std::string& text, const std::string& file);
   void save(NamedTensors tensors);
   void finish(bool is_complete);
   [[nodiscard]] std::vector<double> errors_of_layers() {
@@ -102,7 +134,9 @@ struct Conversion::State {
 };
 
 void Conversion::State::begin() {
+  const Clock::time_point begin = Clock::now();
   const std::vector<double> errors = errors_of_layers();
+  fidelity_seconds = seconds_since(begin);
   for (std::size_t i = 0; i < errors.size(); ++i) {
     const std::int64_t layer = layers.all[i];
     history.layers.push_back(
@@ -126,7 +160,9 @@ void Conversion::State::start_hydra(Stage of) {
 }
 
 void Conversion::State::evaluate(std::string stage_name, std::int64_t step) {
+  const Clock::time_point begin = Clock::now();
   const Agreement agreement = meter->measure(student);
+  costs.look = seconds_since(begin);
   history.evaluations.push_back({std::move(stage_name), step, seconds(), agreement});
   const bool is_best = history.evaluations.size() == 1 ||
                        agreement.is_better_than(history.best_evaluation().agreement);
@@ -136,6 +172,95 @@ void Conversion::State::evaluate(std::string stage_name, std::int64_t step) {
   }
   if (events.on_evaluation)
     events.on_evaluation(history.evaluations.back(), stages.steps_before(stage) + step, is_best);
+}
+
+double Conversion::State::end_seconds() const {
+  const double of_a_picture = costs.look / static_cast<double>(history.held_out_images);
+  return fidelity_seconds + options.seconds_after +
+         of_a_picture * static_cast<double>(options.pictures_after);
+}
+
+void Conversion::State::measure_costs() {
+  constexpr std::int64_t kFirstSteps = 1;  // these allocate, and wait for the first pictures
+  constexpr std::int64_t kMeasuredSteps = 2;
+  for (std::size_t i = stage; i < stages.all().size(); ++i) {
+    const Stage of = stages.all()[i];
+    const std::unique_ptr<TrainingTask> task = stages.make_task(of);
+    LoaderOptions shown = stages.loader(of);
+    shown.cache_bytes = 0;
+    BatchLoader loader(pictures, shown);
+    Optimizer optimizer(stages.parameters(of), options.optimizer);
+    TrainerOptions chosen = stages.trainer(of);
+    chosen.updates = false;
+    chosen.schedule.steps = kFirstSteps + kMeasuredSteps;
+    Trainer trainer(*task, loader, optimizer, nullptr, group, chosen);
+    trainer.run(kFirstSteps);
+    const double before = trainer.position().seconds;
+    trainer.run(kFirstSteps + kMeasuredSteps);
+    optimizer.zero_grad();
+    costs.picture[static_cast<std::size_t>(of)] =
+        (trainer.position().seconds - before) /
+        static_cast<double>(kMeasuredSteps * options.of(of).batch_size);
+  }
+  if (costs.look == 0) {  // a run that goes on has not looked yet
+    const Clock::time_point begin = Clock::now();
+    static_cast<void>(meter->measure(student));
+    costs.look = seconds_since(begin);
+  }
+  constexpr double kMicroseconds = 1e6;
+  const auto of_first = [&](double seconds) {
+    return static_cast<double>(number_of_first(
+               group, static_cast<std::int64_t>(std::llround(seconds * kMicroseconds)))) /
+           kMicroseconds;
+  };
+  for (double& seconds : costs.picture) seconds = of_first(seconds);
+  costs.look = of_first(costs.look);
+  fidelity_seconds = of_first(fidelity_seconds);
+  is_measured = true;
+}
+
+void Conversion::State::look_ahead() {
+  const bool fits = options.max_seconds > 0 && !is_fitted && position.step == 0 && stage == 0 &&
+                    history.stages.empty();
+  if ((!fits && !events.on_forecast) || stage == stages.all().size()) return;
+  measure_costs();
+  if (fits) {
+    constexpr double kMilliseconds = 1e3;
+    const auto of_first = number_of_first(group, std::llround(seconds_left() * kMilliseconds));
+    std::vector<PlannedStage> shorter = stages.planned();
+    const double whole = seconds_of(shorter, costs);
+    fitted_from = shorter;
+    is_fitted = fit(shorter, costs, static_cast<double>(of_first) / kMilliseconds, options.free);
+    if (is_fitted) stages.plan(shorter, "max_seconds");
+    // A run that has time enough stays what it is.
+    is_fitted = is_fitted && seconds_of(shorter, costs) < whole;
+    is_fitting = is_fitted;
+  }
+  if (!events.on_forecast) return;
+  ConversionForecast forecast{stages.planned(stage), position.step, costs, 0, is_fitted};
+  forecast.seconds = seconds_of(forecast.stages, costs) + end_seconds() -
+                     static_cast<double>(position.step) * costs.of_step(forecast.stages.front());
+  events.on_forecast(forecast);
+}
+
+void Conversion::State::refit(Trainer& trainer) {
+  const Stage current = stages.all()[stage];
+  StageOptions options_now = stages.options().of(current);
+  const TrainerPosition& now = trainer.position();
+  const double of_a_step = now.seconds / static_cast<double>(now.step);
+  const auto looks_done =
+      std::ranges::count(history.evaluations, name(current), &Evaluation::stage);
+  const double looks = static_cast<double>(options_now.evaluations - looks_done) * costs.look;
+  const auto steps =
+      now.step + static_cast<std::int64_t>(std::max(0.0, seconds_left() - looks) / of_a_step);
+  const StageOptions& whole = fitted_from.at(stage).options;
+  const std::int64_t most = whole.steps * whole.batch_size / options_now.batch_size;
+  options_now.steps =
+      number_of_first(group, std::clamp(steps, now.step + 1, std::max(most, now.step + 1)));
+  stages.plan(std::vector<PlannedStage>{{current, options_now}}, "max_seconds");
+  trainer.set_steps(options_now.steps);
+  history.stages.back().planned_steps = options_now.steps;
+  if (events.on_steps) events.on_steps(options_now.steps);
 }
 
 bool Conversion::State::has_stalled(Stage of) const {
@@ -154,6 +279,31 @@ bool Conversion::State::has_stalled(Stage of) const {
   return since >= options.patience;
 }
 
+std::string Conversion::State::fitted_plan() const {
+  if (!is_fitted) return {};
+  std::vector<PlannedStage> planned = stages.planned();
+  for (auto& [of, its] : planned) its.batch_size = stages.pictures_of_a_step(of);
+  return to_json(planned);
+}
+
+void Conversion::State::take_plan(const std::string& text, const std::string& file) {
+  std::vector<PlannedStage> planned = plan_from_json(text, file);
+  for (auto& [of, its] : planned) {
+    // Its batches are of all processes.
+    const std::int64_t shown = its.batch_size;
+    const std::int64_t others = stages.pictures_of_a_step(of) / options.of(of).batch_size;
+    its.batch_size = std::max<std::int64_t>(1, shown / others);
+    const double factor = static_cast<double>(shown) / static_cast<double>(its.batch_size * others);
+    const auto scaled = [&](std::int64_t steps) {
+      return static_cast<std::int64_t>(std::llround(static_cast<double>(steps) * factor));
+    };
+    its.steps = std::max<std::int64_t>(1, scaled(its.steps));
+    its.warmup_steps = std::min(scaled(its.warmup_steps), its.steps - 1);
+  }
+  stages.plan(planned, file);
+  is_fitted = true;
+}
+
 void Conversion::State::save(NamedTensors tensors) {
   if (!group.is_first()) return;
   TrainingState state;
@@ -166,6 +316,7 @@ void Conversion::State::save(NamedTensors tensors) {
   state.fields[kSecondsField] = to_field(position.seconds);
   state.fields[kStepsDoneField] = std::to_string(state.step + renumbered);
   state.fields[kHistoryField] = to_json(history);
+  if (is_fitted) state.fields[kPlanField] = fitted_plan();
   states.save(student, about, state);
 }
 
@@ -205,18 +356,32 @@ bool Conversion::State::run_stage() {
   trainer.keep_going = [&] {
     if (events.keep_going && !events.keep_going())
       answer = stop;
-    else if (options.max_seconds > 0 && seconds_since(started) > options.max_seconds)
+    else if (options.max_seconds > 0 &&
+             options.seconds_before + seconds_since(made) > options.max_seconds)
       answer = out_of_time;
     return answer == go_on;
   };
-  if (events.on_stage)
-    events.on_stage({current, stage + 1, stages.all().size(), position.step, chosen.steps});
+  if (events.on_stage) {
+    const double after =
+        is_measured ? seconds_of(stages.planned(stage + 1), costs) + end_seconds() : 0;
+    events.on_stage({current, stage + 1, stages.all().size(), position.step, chosen.steps, after});
+  }
 
-  // Looks at the held-out images at steps that depend only on the options.
-  const std::int64_t looks = std::clamp<std::int64_t>(chosen.evaluations, 1, chosen.steps);
+  // Looks at the held-out images at steps that depend only on the options, and on the time where
+  // that decides about the steps.
   const auto look_after = [&](std::int64_t step) {
+    const std::int64_t looks = std::clamp<std::int64_t>(chosen.evaluations, 1, chosen.steps);
     const std::int64_t done = step * looks / chosen.steps;
     return ((done + 1) * chosen.steps + looks - 1) / looks;
+  };
+  // The last stage of a fitted run is fitted anew after these shares of it.
+  constexpr double kRefits[] = {0.1, 0.25, 0.5, 0.75, 0.9};
+  const auto refit_after = [&](std::int64_t step) {
+    if (!is_fitting || stage + 1 < stages.all().size()) return chosen.steps;
+    for (const double share : kRefits)
+      if (const auto at = std::llround(share * static_cast<double>(chosen.steps)); at > step)
+        return std::int64_t{at};
+    return chosen.steps;
   };
   const auto state_after = [&](std::int64_t step) {
     const std::int64_t interval = options.steps_between_states;
@@ -229,9 +394,12 @@ bool Conversion::State::run_stage() {
   };
   bool stalled = false;
   while (!trainer.finished() && !stalled) {
-    const std::int64_t next_look = look_after(trainer.position().step);
+    const std::int64_t first = trainer.position().step;
+    const std::int64_t next_look = look_after(first);
+    const std::int64_t next_state = state_after(first);
+    const std::int64_t next_refit = refit_after(first);
     try {
-      trainer.run(std::min(next_look, state_after(trainer.position().step)));
+      trainer.run(std::min({next_look, next_state, next_refit}));
     } catch (const NotFiniteError& error) {
       return give_up(error.what());
     }
@@ -240,16 +408,21 @@ bool Conversion::State::run_stage() {
     summary.seconds = position.seconds;
     answer = number_of_first(group, answer);
     if (position.step < next_look && answer != out_of_time) {
-      save(state_of(optimizer, average.get()));
+      if (answer == go_on && position.step == next_refit) refit(trainer);
+      if (answer == stop || position.step == next_state) save(state_of(optimizer, average.get()));
       if (answer == stop) return false;
       continue;
     }
+    // A stage without looks.
+    if (chosen.evaluations == 0 && answer == go_on) continue;
     if (average) average->swap();
     evaluate(stage_name, position.step);
     if (average) average->swap();
     if (!std::isfinite(history.evaluations.back().agreement.divergence))
       return give_up("the model's outputs are not finite after " + stage_name + " " +
                      std::to_string(position.step));
+    if (answer == go_on && is_fitting && !trainer.finished() && position.step == next_refit)
+      refit(trainer);
     stalled = has_stalled(current);
     if (!trainer.finished() && !stalled) save(state_of(optimizer, average.get()));
     if (answer != go_on) {
@@ -289,6 +462,8 @@ std::optional<std::filesystem::path> Conversion::newest_state() const {
   return state_->states.newest();
 }
 
+std::string Conversion::fitted_plan() const { return state_->fitted_plan(); }
+
 std::int64_t Conversion::planned_steps() const {
   return state_->stages.steps_before(state_->stages.all().size());
 }
@@ -314,6 +489,8 @@ Resumption Conversion::resume(const std::filesystem::path& file) {
     throw Error(ErrorCode::decode_failed, "the state contradicts itself", name);
   state.stage = static_cast<std::size_t>(stage);
   state.earlier_seconds = history.seconds;
+  if (const auto plan = loaded.fields.find(kPlanField); plan != loaded.fields.end())
+    state.take_plan(plan->second, name);
   if (is_within) {
     // Other processes have other steps: here the steps at which the same pictures have been seen.
     const std::int64_t steps = state.options.of(state.stages.all()[state.stage]).steps;
@@ -359,6 +536,7 @@ const ConversionHistory& Conversion::run(const ConversionEvents& events) {
     state.begin();
     state.start_hydra(state.stages.all().empty() ? Stage::outputs : state.stages.all().front());
   }
+  state.look_ahead();
   bool goes_on = true;
   while (goes_on && state.stage < state.stages.all().size()) goes_on = state.run_stage();
   state.finish(/*is_complete=*/state.stage == state.stages.all().size());

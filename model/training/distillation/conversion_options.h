@@ -3,6 +3,7 @@
 #pragma once
 
 #include "model/training/data/batch_loader.h"
+#include "model/training/distillation/conversion_plan.h"
 #include "model/training/distillation/finetune_task.h"
 #include "model/training/distillation/maps_task.h"
 #include "model/training/optimizer.h"
@@ -11,24 +12,9 @@
 
 #include <cstdint>
 #include <string>
-#include <string_view>
 #include <vector>
 
 namespace hydrascope::model::training {
-
-/// Stages run in this order.
-enum class Stage { maps, outputs, finetune, sizes, exits };
-inline constexpr std::string_view kStageNames[] = {"maps", "outputs", "finetune", "sizes", "exits"};
-inline std::string_view name(Stage stage) { return kStageNames[static_cast<std::size_t>(stage)]; }
-
-struct StageOptions {
-  std::int64_t steps = 0;  ///< 0: the stage is left out
-  double learning_rate = 0;
-  double min_learning_rate = 0;  ///< at the end of the cosine
-  std::int64_t batch_size = 32;  ///< each process's
-  std::int64_t warmup_steps = 0;
-  std::int64_t evaluations = 1;  ///< looks at the held-out images, evenly spread, one at the end
-};
 
 struct ConversionOptions {
   StageOptions maps{
@@ -58,7 +44,13 @@ struct ConversionOptions {
 
   /// A stage ends after so many evaluations in a row without a better one; 0: never.
   std::int64_t patience = 0;
-  double max_seconds = 0;  ///< limit of this process's seconds; 0: no limit
+  /// Limit of this process's seconds, `seconds_before` included; 0: no limit. A run that begins
+  /// fits its stages to it.
+  double max_seconds = 0;
+  double seconds_before = 0;        ///< of the process, when the conversion was made
+  double seconds_after = 0;         ///< of what the process does afterwards, beside its looks
+  std::int64_t pictures_after = 0;  ///< that the result is measured on afterwards, by all processes
+  FreeChoices free;                 ///< of what is fitted to the limit
   /// A JSON object of the facts that a resumed run must share with the run before.
   std::string identity = "{}";
 
@@ -70,15 +62,19 @@ struct ConversionOptions {
   int recent_states = 1;
   std::int64_t steps_between_states = 0;  ///< besides states at looks; 0: none
 
-  [[nodiscard]] const StageOptions& of(Stage stage) const {
+  [[nodiscard]] const StageOptions& of(Stage stage) const { return this->*member_of(stage); }
+  [[nodiscard]] StageOptions& of(Stage stage) { return this->*member_of(stage); }
+
+ private:
+  static StageOptions ConversionOptions::*member_of(Stage stage) {
     switch (stage) {
-      case Stage::maps: return maps;
-      case Stage::outputs: return outputs;
-      case Stage::finetune: return finetune;
-      case Stage::sizes: return sizes;
+      case Stage::maps: return &ConversionOptions::maps;
+      case Stage::outputs: return &ConversionOptions::outputs;
+      case Stage::finetune: return &ConversionOptions::finetune;
+      case Stage::sizes: return &ConversionOptions::sizes;
       case Stage::exits: break;
     }
-    return exits;
+    return &ConversionOptions::exits;
   }
 };
 

@@ -65,6 +65,27 @@ bool ConversionStages::has_work(Stage stage) const {
   return !options_.resolutions.sizes.empty();
 }
 
+std::vector<PlannedStage> ConversionStages::planned(std::size_t first) const {
+  std::vector<PlannedStage> stages;
+  for (std::size_t i = first; i < stages_.size(); ++i)
+    stages.push_back({stages_[i], options_.of(stages_[i])});
+  return stages;
+}
+
+void ConversionStages::plan(const std::vector<PlannedStage>& stages, const std::string& subject) {
+  for (const PlannedStage& planned : stages) {
+    if (std::ranges::find(stages_, planned.stage) == stages_.end())
+      throw Error(ErrorCode::failed,
+                  "plans the stage " + std::string(name(planned.stage)) + ", which the run lacks",
+                  subject);
+    options_.of(planned.stage) = planned.options;
+  }
+}
+
+std::int64_t ConversionStages::pictures_of_a_step(Stage stage) const {
+  return options_.of(stage).batch_size * options_.trainer.accumulation * group_.world_size();
+}
+
 std::int64_t ConversionStages::steps_before(std::size_t index) const {
   std::int64_t steps = 0;
   for (std::size_t i = 0; i < index; ++i) steps += options_.of(stages_[i]).steps;

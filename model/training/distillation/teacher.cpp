@@ -50,9 +50,12 @@ at::Tensor classify_tokens(VisionTransformerImpl& model, const at::Tensor& token
 
 at::Tensor logits_of(VisionTransformerImpl& model, const at::Tensor& images) {
   const TokenGrid grid = model.grid_of(images);
-  at::Tensor tokens = model.embed(images, grid);
-  for (std::int64_t layer = 0; layer < model.config().depth; ++layer)
-    tokens = run_block(model, layer, tokens, grid);
+  return logits_from(model, 0, model.embed(images, grid), grid);
+}
+
+at::Tensor logits_from(VisionTransformerImpl& model, std::int64_t layer, at::Tensor tokens,
+                       const TokenGrid& grid) {
+  for (; layer < model.config().depth; ++layer) tokens = run_block(model, layer, tokens, grid);
   return classify_tokens(model, tokens);
 }
 

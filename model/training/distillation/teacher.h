@@ -44,6 +44,9 @@ at::Tensor classify_tokens(VisionTransformerImpl& model, const at::Tensor& token
 /// The logits of `model` by `run_block` and `classify_tokens`: in the last block those tokens alone
 /// are computed that are read.
 at::Tensor logits_of(VisionTransformerImpl& model, const at::Tensor& images);
+/// The same from the input tokens of `layer` on, (B, N, D).
+at::Tensor logits_from(VisionTransformerImpl& model, std::int64_t layer, at::Tensor tokens,
+                       const TokenGrid& grid);
 
 /// The teacher's view of a batch. None of its tensors is part of a graph.
 struct TeacherPass {

@@ -20,7 +20,7 @@ struct Times {
   int runs_per_launch = 1;  ///< each launch is the mean of so many calls
 };
 
-/// Of at least one sample; percentiles interpolate linearly between order statistics.
+/// Needs at least one sample; percentiles interpolate linearly between order statistics.
 Times summarise(std::vector<double> microseconds);
 
 class Stopwatch {

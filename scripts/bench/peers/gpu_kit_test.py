@@ -78,6 +78,7 @@ class Kit(Pretended):
             "build/gpu_kit/tests/kernel_bench": KERNEL_BENCH,
             "build/gpu_kit/hydrascope": "print('hydrascope 0.1.0')",
             "build/gpu_kit/hydrascope-engine": "",
+            "build/gpu_kit/hydrascope-trainer": "",
             "build/gpu_kit/model/ops/libhydrascope_ops.so": "",
             "tests/model/ops/ops_test.py": OPERATORS,
             # Whatever Python runs this test, the one that the script calls has no torch.

@@ -81,7 +81,7 @@ class Run:
             "remarks": [],
         }
 
-    # What is asked of the programs. Rows are those of `hydrascope benchmark`; `setting` says who.
+    # The questions to the programs. Rows are rows of `hydrascope benchmark`; `setting` says who.
 
     def hydrascope(self, attention: str, img_size: list[int], *batches: int) -> Json:
         """The fastest of its rows; what it measured before it failed counts."""

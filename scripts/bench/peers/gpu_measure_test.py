@@ -109,7 +109,7 @@ class WholeRun(Pretended):
         settings = model["agreement"]["settings"]
         self.assertEqual([each["same_top1"] for each in settings], [2, 2, 1])
         self.assertEqual([each["top1"] for each in settings], [50, 50, 100])
-        # What took too long was stopped, named, and measured without compiling instead.
+        # A run that took too long was stopped, named, and measured without compiling instead.
         self.assertIn("took longer than 1 s", " ".join(model["remarks"]))
         self.assertEqual(list(model["turns"]["small"]), ["hydrascope", "timm, eager"])
         asked = {row["setting"] for row in model["rows"] if row["who"] == "torch"}

@@ -93,7 +93,7 @@ def measure_kernel(call: Callable[[], Any], flops: float) -> Json:
 
 
 def matrix_rate(job: Job) -> Json:
-    """Of random square matrices: zeros run faster."""
+    """The matrices are random and square: zeros run faster."""
     side = job["side"]
     a, b = (torch.randn(side, side, device="cuda", dtype=torch.bfloat16) for _ in range(2))
     return measure_kernel(lambda: a @ b, 2 * side**3)

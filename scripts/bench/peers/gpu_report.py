@@ -43,7 +43,7 @@ def text_of(file: Path) -> str:
 
 
 def counted(log: str) -> dict[str, int]:
-    """Of gtest's programs, in however many processes, and of Python's."""
+    """Counts gtest's programs, in however many processes, and Python's."""
     found = {
         word: len(re.findall(rf"^\[ +{mark} +\] \S+.* \(\d+ ms\)$", log, re.MULTILINE))
         for word, mark in (("passed", "OK"), ("failed", "FAILED"), ("skipped", "SKIPPED"))

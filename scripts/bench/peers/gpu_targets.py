@@ -1,4 +1,4 @@
-"""What the GPU path is expected to reach, beside what a run measured. All targets are ratios to
+"""The expectations of the GPU path, beside the measurements of a run. All targets are ratios to
 something that the same run measured; docs/gpu.md says where the expected images/s come from."""
 
 import re
@@ -30,7 +30,7 @@ def fastest(rows: list[Json]) -> Json | None:
 
 
 def turn(row: Json) -> Json:
-    """Of a row, for turns.py."""
+    """The times of a row, for turns.py."""
     return {"ms_p50": row["ms_p50"], "ms_per_image": 1e3 / row["images_per_second"]}
 
 

@@ -77,7 +77,7 @@ class Item:
     attention: str
     warmup: int | None = None  # passes before; None: until the times settle
     iters: int | None = None  # passes that are measured; None: at least 5, and for --duration
-    stage: str = "model"  # of `hydrascope benchmark --stage`
+    stage: str = "model"  # of `hydrascope benchmark --timed`
 
     @property
     def arch(self) -> str:

@@ -1,4 +1,4 @@
-"""What tests share: a folder, and programs that only pretend."""
+"""The common parts of tests: a folder, and programs that only pretend."""
 
 import contextlib
 import io

@@ -28,7 +28,7 @@ def summary_of(item: Json, contender: Json) -> Json | None:
 
 
 def worst_error(rounds: list[Json | None]) -> float | None:
-    """Of the outputs that were compared with timm's."""
+    """The largest error of the outputs that were compared with timm's."""
     errors = [turn["relative_error"] for turn in rounds if turn and "relative_error" in turn]
     return max(errors, default=None)
 
@@ -150,7 +150,7 @@ def softmax_rows(result: Json, own: list[Json]) -> list[list[str]]:
 
 
 def remarks(result: Json) -> list[str]:
-    """What was not measured and why, and outputs that rounding does not explain."""
+    """The measurements that are missing and why, and outputs that rounding does not explain."""
     places: dict[tuple[str, str], list[str]] = {}
     for item in result["items"]:
         for contender in result["contenders"]:
@@ -185,7 +185,7 @@ def heading(header: Json) -> list[str]:
 
 
 def markdown(result: Json) -> str:
-    """Of a result that `summarise` has seen."""
+    """The page of a result that `summarise` has seen."""
     everyone = result["contenders"]
     own = [contender for contender in everyone if is_own(contender)]
     peers = [contender for contender in everyone if not is_own(contender)]

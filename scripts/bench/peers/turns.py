@@ -42,7 +42,7 @@ def spread(values: list[float]) -> Json | None:
 
 
 def ratio(slower: ByRound, faster: ByRound) -> Json | None:
-    """Of the rounds that both have: how many times as fast the second is as the first."""
+    """The times by which the second is faster than the first, in the rounds that both have."""
     return spread(
         [a / b for a, b in zip(slower, faster, strict=False) if a is not None and b is not None]
     )

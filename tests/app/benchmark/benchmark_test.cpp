@@ -94,12 +94,13 @@ TEST(BenchmarkWriterTest, JsonAndJsonlAreReadBack) {
 TEST(BenchmarkWriterTest, TablesHaveTheContractsColumns) {
   std::ostringstream csv;
   BenchmarkWriter(Format::csv, csv, {}).write(row("hydra", 10));
-  EXPECT_THAT(csv.str(),
-              HasSubstr("model,attention,img_size,tokens,batch,precision,device,kernels,"
-                        "images_per_second,ms_p50,ms_p90,ms_p99,ms_mean,ms_stddev,iterations,"
-                        "warmup,peak_memory_bytes,gflops_per_image,achieved_tflops,pct_of_peak,"
-                        "peak_tflops_measured,stage,attention_options,approximations,error\n\"deit "
-                        "\"\"tiny\"\"\",hydra,224x224,197,"));
+  EXPECT_THAT(
+      csv.str(),
+      HasSubstr("model,attention,img_size,tokens,batch,precision,device,kernels,"
+                "images_per_second,ms_p50,ms_p90,ms_p99,ms_mean,ms_stddev,iterations,"
+                "warmup,peak_memory_bytes,gflops_per_image,achieved_tflops,pct_of_peak,"
+                "peak_tflops_measured,stage,attention_options,approximations,error,top1\n\"deit "
+                "\"\"tiny\"\"\",hydra,224x224,197,"));
   std::ostringstream md;
   BenchmarkWriter(Format::md, md, {{"cpu", "X"}}).write(row("a|b", 10));
   EXPECT_THAT(md.str(), HasSubstr("- cpu: X\n"));
@@ -119,6 +120,10 @@ TEST(BenchmarkWriterTest, TextRowsComeAsTheyAreMeasuredInAHundredColumns) {
             "softmax                    224x224     1   float32    80.00   12.50   0.000     200  "
             "2.500   0.000\n");
   text.str("");
+  first.top1 = 84.62;
+  std::ostringstream of_a_card;
+  BenchmarkWriter(Format::text, of_a_card, {}).write(first);
+  EXPECT_THAT(of_a_card.str(), HasSubstr("deit \"tiny\" on cpu, top-1 84.6 % (card)\n"));
   BenchmarkRow unusual = row("softmax:0-9,hydra:10-11", 123456.7);
   unusual.approximations = "calibration=bundled";
   unusual.kernels = "fused+modules";
@@ -239,7 +244,8 @@ TEST(ChartTest, DrawsOneLineAMechanism) {
   const BenchmarkResult result{{{"cpu", "<X>"}},
                                {row("hydra", 10), row("hydra", 20, 0, 393), row("softmax", 40)}};
   const testing::TemporaryFolder folder;
-  write_chart(result, (folder.path() / "a.svg").string());
+  const Report report = report_of(result);
+  report.save((folder.path() / "a.svg").string(), "`html`");
   const std::string svg = testing::read_bytes(folder.path() / "a.svg");
   EXPECT_THAT(svg, HasSubstr(">hydra</text>"));
   EXPECT_THAT(svg, HasSubstr(">softmax</text>"));
@@ -248,11 +254,25 @@ TEST(ChartTest, DrawsOneLineAMechanism) {
     ++lines;
   EXPECT_EQ(lines, 4U) << "two mechanisms in two panels";
   EXPECT_EQ(svg.find("nan"), std::string::npos);
-  write_chart(result, (folder.path() / "a.html").string());
+  report.save((folder.path() / "a.html").string(), "`html`");
   const std::string html = testing::read_bytes(folder.path() / "a.html");
   EXPECT_THAT(html, HasSubstr("&lt;X&gt;"));
   EXPECT_THAT(html, HasSubstr("</svg>"));
   EXPECT_ERROR(check_chart_file("a.png"), invalid_argument);
+}
+
+TEST(ChartTest, OneSizeIsBars) {
+  BenchmarkRow known = row("softmax", 40);
+  known.top1 = 84.6;
+  const BenchmarkResult result{{}, {known, row("hydra", 10)}};
+  const testing::TemporaryFolder folder;
+  report_of(result).save((folder.path() / "a.svg").string(), "`html`");
+  const std::string svg = testing::read_bytes(folder.path() / "a.svg");
+  EXPECT_THAT(svg, HasSubstr("images/s at 224x224"));
+  EXPECT_THAT(svg, HasSubstr(">100.00, 4.0 times the least<"));
+  EXPECT_THAT(svg, HasSubstr(">25.00, top-1 84.6 %<"));
+  EXPECT_THAT(svg, HasSubstr("peak memory, MB at 224x224"));
+  EXPECT_EQ(svg.find("<path"), std::string::npos);
 }
 
 }  // namespace

@@ -21,7 +21,7 @@ inline std::map<std::string, std::string> rank_environment(int rank, int world_s
           {"MASTER_PORT", std::to_string(port)}};
 }
 
-/// What each rank's process said.
+/// The output of each rank's process.
 inline std::vector<Outcome> run_ranks(int world_size, const Words& arguments,
                                       const std::filesystem::path& working_directory) {
   const int port = free_port();

@@ -93,8 +93,8 @@ TEST_F(EvaluatedSetTest, AFlatFolderHasNoLabels) {
                "`per_class`");
   EXPECT_ERROR(read({"--measure", "deletion,negative"}, kMeasures), invalid_argument, "no labels",
                "`measure` negative");
-  EXPECT_ERROR(read({"--measure", "deletion", "--class", "target"}, kMeasures), invalid_argument,
-               "no labels", "`class` target");
+  EXPECT_ERROR(read({"--measure", "deletion", "--explained-class", "target"}, kMeasures),
+               invalid_argument, "no labels", "`explained_class` target");
 }
 
 TEST_F(EvaluatedSetTest, WhatNeedsNoLabelsTakesAnyPictures) {

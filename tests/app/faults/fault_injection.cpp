@@ -98,7 +98,7 @@ bool is_below(const char* path) {
   return text.starts_with(here.folder);
 }
 
-/// What the descriptor stands for, if that is a file below the folder; else nothing.
+/// The file of the descriptor, if that is a file below the folder; else nothing.
 bool is_below(int descriptor, char (&path)[PATH_MAX]) {
   if (plan().shared == nullptr) return false;
   char link[40];

@@ -163,7 +163,7 @@ class Sweep:
         return f"the next run leaves {hidden[0]}" if hidden else None
 
     def seconds_of(self, case):
-        """Of the fastest of three undisturbed runs."""
+        """The seconds of the fastest of three undisturbed runs."""
         fastest = float("inf")
         for _ in range(3):
             folder = self.fresh(case, "time")
@@ -195,7 +195,7 @@ def results_of(case, files):
 
 
 def wrong_of_before(before, files, whole):
-    """What of the earlier run is lost or half."""
+    """The files of the earlier run that are lost or half."""
     for path, text in before.items():
         if files.get(path) != text and files.get(path) != whole.get(path):
             return f"{path} of the earlier run is {'gone' if path not in files else 'neither as it was nor whole'}"

@@ -30,6 +30,8 @@ COMMANDS = {
     "evaluate": (["evaluate", "set", *LOOK], "top1"),
     "evaluate with its classes": (["evaluate", "set", *LOOK, "--per-class", "-"], "class,id,label"),
     "evaluate with confusions": (["evaluate", "set", *LOOK, "--confusions", "3"], "target"),
+    "embed": (["embed", "set", "--recursive", *LOOK, "-o", "new.safetensors"], ""),
+    "search": (["search", "store.safetensors", "set", "--recursive", *LOOK], "input"),
     "compare": (["compare", "set", *LOOK, "--against-attn", "hydra"], "top1"),
     "faithfulness": (["faithfulness", "set", *LOOK, "--steps", "2", "--method", "rollout"], "model"),
     "diagnose": (["diagnose", "set", *LOOK[:4], "--against-attn", "hydra"], "layer"),
@@ -112,6 +114,8 @@ class Formats(unittest.TestCase):
         for name in ("before", "after"):
             done = self.run_program("benchmark", *LOOK, "--iters", "1", "--warmup", "0", "--img-size", "32,64", "-o", name + ".json")
             self.assertEqual(done.returncode, 0, done.stderr)
+        done = self.run_program("embed", "set", "--recursive", *LOOK, "-o", "store.safetensors")
+        self.assertEqual(done.returncode, 0, done.stderr)
         for name, (words, _) in COMMANDS.items():
             formats = self.formats_of(words[0])
             self.assertIn("csv", formats, name)

@@ -146,7 +146,7 @@ class Load:
         return figures, wrong
 
     def try_signal(self, number):
-        """What is wrong with a run that gets the signal, and with the one that goes on."""
+        """The faults of a run that gets the signal, and with the one that goes on."""
         undamaged = {name: code for name, code in self.errors.items() if name not in self.removed + self.emptied}
         process = self.start("-o", "records.jsonl")
         part, file = self.folder / "records.jsonl.part", self.folder / "records.jsonl"

@@ -121,7 +121,7 @@ TEST(MapRecordTest, RowsHaveACellAColumn) {
 
 TEST(MapRecordTest, WhatIsFoundInAViewHasItsBox) {
   MapRecord record = example();
-  record.views = "pyramid";
+  record.views = image::Views::pyramid;
   record.num_views = 103;
   record.of_class.box = {336, 168, 448, 224};
   const auto json = nlohmann::json::parse(json_text(to_json(record)));

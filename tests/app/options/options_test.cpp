@@ -270,11 +270,11 @@ TEST(Subcommands, RefuseOptionsOfOthers) {
                "models list", "models info and models create do");
 }
 
-TEST(ConfigFiles, AreLeftAloneWhereThatIsAsked) {
+TEST(ConfigFiles, AreLeftAloneByTheWords) {
   const CommandSpec command = {.name = "x", .summary = "", .options = general_options()};
   const Words words{"--config", "/nonexistent"};
   EXPECT_ERROR(parse(command, words), invalid_argument, "cannot read");
-  EXPECT_EQ(parse(command, words, ConfigFile::left_alone).named("config").text(), "/nonexistent");
+  EXPECT_EQ(parse_words(command, words).named("config").text(), "/nonexistent");
 }
 
 TEST(CommaLists, CheckEveryMember) {

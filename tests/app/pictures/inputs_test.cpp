@@ -508,7 +508,7 @@ class InputCountTest : public ::testing::Test {
   }
   std::string path(const char* name) const { return (folder_.path() / name).string(); }
 
-  /// What the progress says once it has a total, or, without one, what it goes on saying.
+  /// The progress line once it has a total, or, without one, the line that it goes on with.
   std::string shown(std::vector<std::string> words, bool recursive, bool has_total) {
     ProgressOptions options;
     options.style = ProgressStyle::bar;

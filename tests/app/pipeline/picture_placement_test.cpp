@@ -88,7 +88,7 @@ std::vector<double> brightness(const TransformConfig& config, const Picture& pic
   return means;
 }
 
-/// Where cell `cell` begins in the picture, in pixels.
+/// The begin of cell `cell` in the picture, in pixels.
 double cell_edge(const viz::Axis& axis, std::int64_t cell) {
   const double position = static_cast<double>(cell) * static_cast<double>(axis.output) /
                           static_cast<double>(axis.cells);

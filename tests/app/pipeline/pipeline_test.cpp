@@ -38,7 +38,7 @@ TEST_F(PipelineTest, SeveralBatchesUnderWayKeepTheirOrder) {
         << result.input.given;
     EXPECT_GE(result.seconds, 0);
     // Whoever asks what the model saw gets the numbers that a model without bytes is handed.
-    const at::Tensor input = model_input(options_, result);
+    const at::Tensor input = model_input(result);
     EXPECT_TRUE(at::equal(
         input,
         image::apply_transform(options_.transform, image::read_picture(result.input.path, {}))));
@@ -320,6 +320,36 @@ TEST_F(PipelineTest, ASlowSourceGetsItsRecordsAtOnce) {
       },
       engine_, options_, [&](const PipelineResult&) { return ++done > 0; });
   EXPECT_TRUE(first_came_alone);
+}
+
+TEST_F(PipelineTest, WholeBatchesWaitForASlowSource) {
+  const Input input = file(0);
+  options_.batch_size = 3;
+  options_.whole_batches = true;
+  int read = 0;
+  std::vector<std::int64_t> batches;
+  run_pipeline(
+      [&]() -> std::optional<Input> {
+        if (read == 7) return std::nullopt;
+        ++read;
+        std::this_thread::sleep_for(std::chrono::milliseconds(20));
+        return input;
+      },
+      engine_, options_, [&](const PipelineResult& result) {
+        batches.push_back(result.batch_size);
+        return true;
+      });
+  EXPECT_EQ(batches, (std::vector<std::int64_t>{3, 3, 3, 3, 3, 3, 1}));
+}
+
+TEST_F(PipelineTest, WholeBatchesOfManySizesEnd) {
+  // No size ever has a whole batch within the window of pictures that are read ahead.
+  options_.transform.views = image::Views::native;
+  options_.batch_size = 2;
+  options_.whole_batches = true;
+  std::vector<Input> inputs;
+  for (int i = 0; i < 40; ++i) inputs.push_back(file(i, 16 + 8 * i, 16));
+  EXPECT_EQ(run(inputs).results.size(), 40U);
 }
 
 }  // namespace pipeline_test

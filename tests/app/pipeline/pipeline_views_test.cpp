@@ -127,11 +127,11 @@ TEST_F(PipelineTest, SmallPicturesAreOfTheOtherModelAndOthersKeepTheirPixels) {
   alone.transform = looking.whole;
   for (std::size_t i = 0; i < 4; ++i) {
     ASSERT_FALSE(results[i].error) << results[i].message;
-    EXPECT_EQ(results[i].is_small, i % 2 == 0) << i;
-    EXPECT_EQ(results[i].pixels.rgb.empty(), results[i].is_small) << i;
+    EXPECT_EQ(results[i].seer.is_of_small, i % 2 == 0) << i;
+    EXPECT_EQ(results[i].pixels.rgb.empty(), results[i].seer.is_of_small) << i;
     EXPECT_EQ(results[i].views.kind,
-              results[i].is_small ? image::Views::whole : image::Views::look);
-    if (!results[i].is_small) continue;
+              results[i].seer.is_of_small ? image::Views::whole : image::Views::look);
+    if (!results[i].seer.is_of_small) continue;
     EXPECT_EQ(results[i].model_size, (image::Size{32, 32}));
     image::Picture picture = image::read_picture(inputs[i].path, {});
     EXPECT_TRUE(results[i].logits.allclose(look_at(picture, engine_, alone).logits)) << i;

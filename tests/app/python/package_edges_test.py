@@ -34,7 +34,7 @@ MODELS = ROOT / "assets" / "models"
 
 
 def program(text: str, seconds: float = 120) -> str:
-    """What a Python of its own writes. A process that hangs is the failure that some of these look for."""
+    """The output of a Python of its own. A process that hangs is the failure that some of these look for."""
     start = f"import hydrascope, os, sys\nOTTER = {str(OTTER)!r}\nEXACT = {EXACT!r}\n"
     done = subprocess.run([sys.executable, "-B", "-c", start + text], capture_output=True, text=True, check=False,
                           timeout=seconds, env=ENVIRONMENT)

@@ -19,6 +19,7 @@ import hydrascope
 import numpy as np
 import torch
 from hydrascope import nn
+from safetensors.torch import save_file
 
 
 @unittest.skipIf(timm is None, "no timm")
@@ -192,6 +193,18 @@ class ModelsOfTimm(unittest.TestCase):
             opened.classify(pixels)
         with tempfile.TemporaryDirectory() as folder:
             nn.save(model, Path(folder) / "m.safetensors")
+            options = {"model": Path(folder) / "m.safetensors", "crop_pct": 1.0, **EXACT}
+            np.testing.assert_allclose(hydrascope.embed(pixels, **options), expected.numpy(), atol=1e-4)
+            with self.assertRaisesRegex(hydrascope.InvalidArgumentError, "no classifier"):
+                hydrascope.classify(pixels, **options)
+            vectors = torch.stack([2 * expected, -expected]).contiguous()
+            save_file({"vectors": vectors}, Path(folder) / "c.safetensors", {"names": '["same", "other"]', "logit_scale": "10"})
+            with hydrascope.Model(classes=Path(folder) / "c.safetensors", embeddings=True, **options) as opened:
+                self.assertEqual(opened.facts["num_classes"], 2)
+                answer = opened.classify(pixels)
+                self.assertEqual(answer.top[0].label, "same")
+                np.testing.assert_allclose(answer.logits, [10, -10], atol=1e-3)
+                np.testing.assert_allclose(opened.embed(pixels), expected.numpy(), atol=1e-4)
             back = nn.load(Path(folder) / "m.safetensors", self.model(num_classes=0, depth=2))
             self.assertEqual((back.num_classes, type(back.head)), (0, torch.nn.Identity))
             self.assertTrue(torch.equal(back.pos_embed, model.pos_embed))

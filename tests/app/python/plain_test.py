@@ -130,6 +130,9 @@ class Versions(unittest.TestCase):
 class Words(unittest.TestCase):
     def test_errors_have_the_class_of_their_code(self) -> None:
         error = errors.make_error("not_found", "no such file (labels /x.txt)", "/x.txt", "labels")
+        self.assertEqual((error.subject, error.hint), ("/x.txt", ""))
+        hinted = errors.make_error("invalid_argument", "two (lr)", "", "lr", "leave one out")
+        self.assertEqual((hinted.field, hinted.hint, str(hinted)), ("lr", "leave one out", "two (lr)\nhint: leave one out"))
         self.assertEqual((type(error), error.filename, error.field, str(error)),
                          (hydrascope.NotFoundError, "/x.txt", "labels", "no such file (labels /x.txt)"))
         self.assertEqual(type(errors.make_error("invalid_argument", "no such file (/x)")), hydrascope.InvalidArgumentError)
@@ -272,9 +275,9 @@ class Notes(unittest.TestCase):
                 model.classify(pictures)
 
 
-def said(code: str, field: str, subject: str, text: str) -> str:
+def said(code: str, field: str, subject: str, text: str, hint: str = "") -> str:
     """A statement that writes an error as the program does."""
-    error = {"error": {"code": code, "field": field, "subject": subject, "text": text}}
+    error = {"error": {"code": code, "field": field, "subject": subject, "text": text, "hint": hint}}
     return f"sys.stderr.write({json.dumps(error, separators=(',', ':')) + chr(10)!r})"
 
 
@@ -298,7 +301,7 @@ class Processes(unittest.TestCase):
 
     def test_failures(self) -> None:
         for script, kind, text, *written in (
-                (said("invalid_argument", "img_size", "x", "expected a number (img_size x)\nhint: say it") + "; sys.exit(2)",
+                (said("invalid_argument", "img_size", "x", "expected a number (img_size x)", "say it") + "; sys.exit(2)",
                  hydrascope.InvalidArgumentError, "expected a number (img_size x)\nhint: say it"),
                 ("print('a.jpg  failed'); " + said("decode_failed", "", "a.jpg", "it is cut (a.jpg)")
                  + "; " + said("empty", "", "b.jpg", "it is empty (b.jpg)") + "; sys.exit(3)", hydrascope.DecodeError,
@@ -384,25 +387,18 @@ class Metadata(unittest.TestCase):
         self.assertEqual(_metadata.kept_metadata({}, of_timm, 2), {"label_names": '["n1 otter, Lutra", "n2"]'})
         self.assertEqual(_metadata.kept_metadata({}, of_timm, 3), {})
 
-    def test_tensors_that_the_program_knows(self) -> None:
-        known = ["cls_token", "blocks.11.attn.qkv.weight", "blocks.0.ls1.gamma", "head.bias"]
-        self.assertTrue(_metadata.are_known(known))
-        for other in ("blocks.0.attn.q_norm.weight", "blocks.0.attn.gate.weight", "norm_pre.weight", "blocks.0.norm3.weight",
-                      "patch_embed.backbone.stem.weight", "blocks.0.mlp.norm.weight"):
-            self.assertFalse(_metadata.are_known([*known, other]), other)
-
-    def test_what_no_tensor_says_is_refused(self) -> None:
-        _metadata.check_rules({"rel_pos": ["none", "none"], "pos_embed": "learned"}, "m")
-        for config, text in (({"rel_pos": [{"rule": "rope", "options": {}}]}, "rel_pos rope"), ({"pos_embed": "sincos"}, "sincos"),
-                             ({"swiglu_mlp": True}, "swiglu_mlp")):
-            with self.assertRaisesRegex(hydrascope.InvalidArgumentError, f"no module of .*{text}"):
-                _metadata.check_rules(config, "m")
+    def test_another_transformer_than_the_files_is_refused(self) -> None:
+        usual = {"rel_pos": [], "pos_embed": "learned", "swiglu_mlp": False, "pos_interp": "timm"}
         wanted = {"global_pool": "avg", "layer_norm_eps": 1e-6, "arch": "a", "init_values": 1e-5}
-        _metadata.check_same(wanted, {**wanted, "arch": "", "init_values": 1}, "m")
+        plain = {"rel_pos": ["none", "none"], "pos_embed": "learned", "pos_interp": "tile"}
+        _metadata.check_same({**wanted, **plain}, {**wanted, "arch": "", "init_values": 1}, usual, "m")
+        for field, value in (("rel_pos", [{"rule": "rope", "options": {}}]), ("pos_embed", "sincos"), ("swiglu_mlp", True)):
+            with self.assertRaisesRegex(hydrascope.InvalidArgumentError, f"{field} .*, not "):
+                _metadata.check_same({**wanted, **plain, field: value}, wanted, usual, "m")
         with self.assertRaisesRegex(hydrascope.InvalidArgumentError, r"global_pool avg, not token \(m\)"):
-            _metadata.check_same(wanted, {**wanted, "global_pool": "token"}, "m")
+            _metadata.check_same(wanted, {**wanted, "global_pool": "token"}, usual, "m")
         with self.assertRaisesRegex(hydrascope.InvalidArgumentError, "its blocks are others"):
-            _metadata.check_same(wanted, None, "m")
+            _metadata.check_same(wanted, None, usual, "m")
 
 
 if __name__ == "__main__":

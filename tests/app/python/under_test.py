@@ -1,4 +1,4 @@
-"""What the tests of the Python package begin with: the package, of this checkout where --tree names a build's folder.
+"""The set-up of the Python package's tests: the package, of this checkout where --tree names a build's folder.
 
 Ends the test with 77 (CTest: skipped) where this Python lacks NumPy or the PyTorch that LibTorch is.
 """

@@ -36,7 +36,7 @@ ClassifyRecord otter() {
 
 ClassifyRecord otter_in_tiles() {
   ClassifyRecord record = otter();
-  record.views = "tiles";
+  record.views = image::Views::tiles;
   record.num_views = 299;
   record.top[0].box = {448, 336, 224, 256};
   record.top[1].box = {0, 0, 224, 256};
@@ -45,7 +45,7 @@ ClassifyRecord otter_in_tiles() {
 
 ClassifyRecord otter_looked_at() {
   ClassifyRecord record = otter_in_tiles();
-  record.views = "look";
+  record.views = image::Views::look;
   record.num_views = 3;
   record.looks = {{record.top[0], 0.75}, {record.top[1], 0.25}};
   record.things = {record.top[0]};
@@ -188,6 +188,14 @@ TEST(Csv, ARowAPredictionAndAFailure) {
   EXPECT_EQ(written(Format::csv, {}), kHeader);
 }
 
+TEST(JsonLines, TheTimeOfAPictureInABatchIsItsShareAndSaysSo) {
+  ClassifyRecord record = otter();
+  record.batch_size = 8;
+  EXPECT_THAT(written(Format::jsonl, {record}), HasSubstr(R"("seconds":0.0134})"));
+  EXPECT_THAT(to_text(record, LabelType::name, /*color=*/false),
+              HasSubstr("  13.4 ms each in a batch of 8  cpu"));
+}
+
 TEST(JsonLines, WhatIsFoundInViewsHasItsBox) {
   const auto json = nlohmann::json::parse(written(Format::jsonl, {otter_in_tiles()}));
   EXPECT_EQ(json["views"], "tiles");
@@ -225,7 +233,18 @@ TEST(Text, WhatIsFoundInViewsHasItsPlace) {
             "otters.jpg  2160x3840 -> 299 of 224x256 (HxW)  225 tokens  13.4 ms  cpu float32 "
             "softmax\n"
             "  1  93.12 %  otter  (n02444819)  at 448,336 256x224\n"
-            "  2   3.40 %  mink   (n02442845)  at 0,0 256x224\n");
+            "  seen by one view alone: no two that overlap agree on a class\n");
+  ClassifyRecord agreed = otter_in_tiles();
+  agreed.things = {agreed.top[0], agreed.top[1]};
+  agreed.things[0].support = 0.816;
+  EXPECT_THAT(
+      written(Format::text, {agreed}),
+      ::testing::EndsWith(" softmax\n"
+                          "  1  93.12 %  otter  (n02444819)  at 448,336 256x224, beside it 81.6 %\n"
+                          "  2   3.40 %  mink   (n02442845)  at 0,0 256x224\n"));
+  EXPECT_THAT(written(Format::jsonl, {agreed}),
+              HasSubstr(R"("things":[{"index":360,"id":"n02444819","label":"otter","prob":0.9312,)"
+                        R"("support":0.816,"box":{"left":448)"));
   EXPECT_THAT(written(Format::text, {otter_in_tiles()}, LabelType::id),
               HasSubstr("n02444819  at 448,336 256x224\n"));
 }

@@ -31,22 +31,12 @@ TEST(Spelled, NamesOptionsAsTheFrontEndDoes) {
   spell_options_as(Spelling::flags);
 }
 
-TEST(Subject, IsAFieldAndWhatIsWrongWithIt) {
-  const auto both = [](const char* subject) {
-    const Subject parts = parts_of(subject);
-    return parts.field + "|" + parts.rest;
-  };
-  EXPECT_EQ(both("`img_size` 12x"), "img_size|12x");
-  EXPECT_EQ(both("`img_size`"), "img_size|");
-  EXPECT_EQ(both("a.png"), "|a.png");
-  EXPECT_EQ(both("`a b` c"), "|`a b` c");
-  EXPECT_EQ(both("`"), "|`");
-}
-
 TEST(ErrorText, NamesWhatWhereAndWhatToDo) {
   EXPECT_EQ(error_text(Error(ErrorCode::failed, "what `num_classes` says", "`img_size`",
                              "`device` cpu has more")),
             "what --num-classes says (--img-size)\nhint: --device cpu has more");
+  EXPECT_EQ(error_line(Error(ErrorCode::failed, "what", "`img_size` 12x", "hint"), Spelling::names),
+            "what (img_size 12x)");
   EXPECT_EQ(error_text(Error(ErrorCode::failed, "what")), "what");
   // A name of the user's stays as it is.
   EXPECT_EQ(error_text(Error(ErrorCode::not_found, "none", "`model` a`lr`.png")),

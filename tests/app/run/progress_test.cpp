@@ -58,11 +58,11 @@ TEST_F(ProgressTest, ADetailStandsAtTheEnd) {
   progress.set_detail("loss 0.41");
   now_ += 20;
   progress.advance(50);
-  EXPECT_THAT(shown(), EndsWith("ETA 0:20  loss 0.41\n"));
+  EXPECT_THAT(shown(), EndsWith("0:20 left of 0:40  loss 0.41\n"));
   progress.set_detail("");
   now_ += 20;
   progress.advance(25);
-  EXPECT_THAT(shown(), EndsWith("ETA 0:13\n"));
+  EXPECT_THAT(shown(), EndsWith("0:13 left of 0:53\n"));
 }
 
 TEST_F(ProgressTest, ABarWithCountRateAndTimeLeft) {
@@ -70,11 +70,11 @@ TEST_F(ProgressTest, ABarWithCountRateAndTimeLeft) {
   now_ += 2;
   progress.advance(50);
   EXPECT_EQ(shown(),
-            "\rclassify  [==========          ]  50/100  50 %  25.0 images/s  ETA 0:02"
+            "\rclassify  [=========          ]  50/100  50 %  25.0 images/s  0:02 left of 0:04"
             "\x1b[K");
   now_ += 8;
   progress.advance(50);
-  EXPECT_THAT(shown(), HasSubstr("[====================]  100/100  100 %  10.0 images/s"));
+  EXPECT_THAT(shown(), HasSubstr("[=================]  100/100  100 %  10.0 images/s"));
 }
 
 TEST_F(ProgressTest, AnUnknownTotalShowsTheTimePassed) {
@@ -147,21 +147,52 @@ TEST_F(ProgressTest, NarrowTerminalsAreNeverOverrun) {
 TEST_F(ProgressTest, LogsGetALineEveryTenSeconds) {
   Progress progress(options(ProgressStyle::lines, 7200), out_);
   progress.advance(10);
-  now_ += 9.5;
-  progress.advance(10);
   EXPECT_EQ(shown(), "");
-  now_ += 0.5;
-  progress.advance(0);
-  EXPECT_EQ(shown(), "classify: 20/7200  0 %  2.0 images/s  ETA 59:50\n");
+  now_ += 10;
+  progress.advance(10);
+  EXPECT_EQ(shown(), "classify: 20/7200  0 %  2.0 images/s  59:50 left of 1:00:00\n");
   now_ += 5;
   progress.advance(10);
   EXPECT_EQ(shown(), "");
   now_ += 5;
   progress.advance(10);
-  EXPECT_EQ(shown(), "classify: 40/7200  0 %  2.0 images/s  ETA 59:40\n");
+  EXPECT_EQ(shown(), "classify: 40/7200  0 %  2.0 images/s  59:40 left of 1:00:00\n");
   progress.hide();
   progress.finish();
   EXPECT_EQ(shown(), "") << "a log has nothing to erase";
+}
+
+/// The first measured part says how long the whole will take.
+TEST_F(ProgressTest, LongWorkSpeaksEarly) {
+  Progress progress(options(ProgressStyle::lines, 100), out_);
+  now_ += 1.5;
+  progress.advance(5);
+  EXPECT_EQ(shown(), "") << "too early";
+  now_ += 0.5;
+  progress.advance(5);
+  EXPECT_EQ(shown(), "classify: 10/100  10 %  5.0 images/s  0:18 left of 0:20\n");
+  now_ += 9;
+  progress.advance(40);
+  EXPECT_EQ(shown(), "") << "then every ten seconds";
+  Progress quick(options(ProgressStyle::lines, 100), out_);
+  now_ += 3;
+  quick.advance(50);
+  EXPECT_EQ(shown(), "") << "six seconds in all";
+}
+
+TEST_F(ProgressTest, TimeOfWorkThatFollowsIsLeftToo) {
+  Progress progress(options(ProgressStyle::lines, 100), out_);
+  progress.set_seconds_after(30);
+  now_ += 10;
+  progress.advance(50);
+  EXPECT_THAT(shown(), EndsWith("0:40 left of 0:50\n"));
+}
+
+TEST(AboutTest, NamesTheUnitThatFits) {
+  EXPECT_EQ(about(8.2), "about 9 s");
+  EXPECT_EQ(about(99), "about 99 s");
+  EXPECT_EQ(about(170), "about 3 min");
+  EXPECT_EQ(about(9000), "about 2.5 h");
 }
 
 TEST_F(ProgressTest, OddNumbers) {
@@ -173,7 +204,7 @@ TEST_F(ProgressTest, OddNumbers) {
   Progress endless(slow, out_);
   now_ += 100;
   endless.advance(1);
-  EXPECT_THAT(shown(), HasSubstr("ETA 99:59:59"));
+  EXPECT_THAT(shown(), HasSubstr("99:59:59 left of 99:59:59"));
   Progress nothing(options(ProgressStyle::bar, 0), out_);
   nothing.advance(0);
   EXPECT_THAT(shown(), HasSubstr("0 images"));

@@ -62,7 +62,7 @@ TEST(BestViewsTest, NumbersTakeThePlaceOfNone) {
   EXPECT_EQ(views.first(1), (std::vector<std::int64_t>{2}));
 }
 
-/// What lets `visualize` keep the tokens of a few views.
+/// This lets `visualize` keep the tokens of a few views.
 TEST(BestViewsTest, WhatIsAmongTheFirstInTheEndWasThereSinceItsBestView) {
   std::mt19937 random(7);
   std::uniform_int_distribution<int> value(0, 12);  // few values: many ties

@@ -51,7 +51,7 @@ class LivePage(unittest.TestCase):
             file.write_bytes(base64.b64decode(self.browser.screenshot()))
 
     def tearDown(self):
-        # What goes to the page's own server is no problem.
+        # A request to the page's own server is no problem.
         found = [text for text in self.browser.problems if not text.startswith(f"a request for {self.server.url}")]
         self.assertEqual(found, [])
 

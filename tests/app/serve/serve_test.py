@@ -147,6 +147,7 @@ class Classify(OfOneServer):
         self.assertEqual([(record["input"], len(record["top"])) for record in records_of], [("a.jpg", 2)])
         _, found = self.post("/v1/classify", field % (boundary, b"0") + body, 400, Content_Type=kind)
         self.assertIn("topk", error_of(found)["message"])
+        self.assertEqual(error_of(found)["field"], "topk")
         _, found = self.post("/v1/classify", field.replace(b"topk", b"picture") % (boundary, b"abc") + body, 400, Content_Type=kind)
         self.assertIn("picture", error_of(found)["message"])
 
@@ -163,7 +164,7 @@ class Classify(OfOneServer):
 
 
 class Explain(OfOneServer):
-    """Of the bundled model, which has layers and patches enough."""
+    """Asks the bundled model, which has layers and patches enough."""
 
     model = MODEL
     options = ("--precision", "float32")

@@ -1,4 +1,4 @@
-// What the kept commands learn from: never the set that their results are measured on.
+// The training pictures of the kept commands: never the set that their results are measured on.
 #include "tests/temporary_folder.h"
 
 #include <gmock/gmock.h>

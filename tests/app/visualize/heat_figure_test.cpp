@@ -136,7 +136,7 @@ TEST(DrawFigureTest, WhatTheModelDidNotSeeIsDimmedBehindAThinLine) {
   EXPECT_EQ(red(36), 77);
 }
 
-/// Where the panels of a figure lie: their corners, row by row. Panels are of one colour.
+/// The places of a figure's panels: their corners, row by row. Panels are of one colour.
 std::vector<std::vector<int>> panel_rows(const viz::Canvas& figure, std::uint8_t red) {
   const auto is_panel = [&](int x, int y) {
     const auto in = [&](int px, int py) {

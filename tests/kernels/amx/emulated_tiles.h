@@ -18,7 +18,7 @@
 
 namespace hydrascope::kernels::amx {
 
-/// What would be #UD, #GP or a page fault.
+/// An instruction that would be #UD, #GP or a page fault.
 class TileFault : public std::logic_error {
  public:
   using std::logic_error::logic_error;

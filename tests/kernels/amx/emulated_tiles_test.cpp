@@ -18,7 +18,7 @@ using amx::EmulatedTiles;
 using amx::TileConfiguration;
 using amx::TileFault;
 
-/// What the fault said, or "" where there was none.
+/// The text of the fault, or "" where there was none.
 std::string fault_of(const std::function<void()>& action) {
   try {
     action();

@@ -85,7 +85,7 @@ class TrappedTiles {
     return result;
   }
 
-  /// Where the next instruction begins; null: this is none of AMX's that the kernels use.
+  /// The begin of the next instruction; null: this is none of AMX's that the kernels use.
   static const std::uint8_t* execute(const std::uint8_t* code, const greg_t* registers) {
     amx::EmulatedTiles& tiles = *current();
     // VEX: C4, then inverted R X B and the map 0F38, then W, inverted vvvv, L and the prefix.

@@ -33,7 +33,7 @@ struct Case {
 
 std::string name(const Case& c) { return std::to_string(c.rows) + "x" + std::to_string(c.dim); }
 
-/// Where the results go.
+/// The place of the results.
 enum class Place { apart, in_place };
 
 template <class T>
@@ -83,7 +83,7 @@ TYPED_TEST(LayerNormCuda, EqualsTheEquationOnEveryKindOfInput) {
   for (const Fill how : kAllFills) compare<TypeParam>({5, 192, how}, Place::apart);
 }
 
-// Of x = mean + noise float32 keeps 2^-24 mean; what it keeps is normalised exactly. A variance as
+// float32 keeps x = mean + noise to 2^-24 mean, and the kept x is normalised exactly. A variance as
 // E[x^2] - E[x]^2 would be wrong from the first digit here.
 TYPED_TEST(LayerNormCuda, LargeMeanCostsNoDigits) {
   for (const float mean : {-300.0F, 1e4F})
@@ -101,7 +101,7 @@ TYPED_TEST(LayerNormCuda, AConstantRowGivesZero) {
       DeviceArray<TypeParam> y(size);
       layer_norm::cuda::layer_norm(
           LayerNormParams<TypeParam>{device_x.data(), dim, 1, dim, kEps, y.data(), dim}, nullptr);
-      // What stays of x - mean is below 2^-24 of the mean's own error, times 1 / sqrt(eps).
+      // The rest of x - mean is below 2^-24 of the mean's own error, times 1 / sqrt(eps).
       for (const TypeParam found : y.download())
         ASSERT_NEAR(static_cast<float>(found), 0.0F, 2e-3F) << value << " x " << dim;
     }

@@ -83,7 +83,7 @@ TYPED_TEST(LayerNormKernel, EqualsTheEquationOnEveryKindOfInput) {
 }
 
 TYPED_TEST(LayerNormKernel, LargeMeanCostsNoDigits) {
-  // Of x = mean + noise float32 keeps 2^-24 mean; what it keeps is normalised exactly. A variance
+  // float32 keeps x = mean + noise to 2^-24 mean, and the kept x is normalised exactly. A variance
   // as E[x^2] - E[x]^2 would be wrong from the first digit here.
   for_each_instruction_set([] {
     for (const float mean : {-300.0F, 1e4F, 1e6F})
@@ -102,7 +102,7 @@ TYPED_TEST(LayerNormKernel, AConstantRowGivesTheBias) {
         std::vector<TypeParam> y(size);
         layer_norm::layer_norm(LayerNormParams<TypeParam>{x.data(), dim, 1, dim, nullptr,
                                                           bias.data(), kEps, y.data(), dim});
-        // What stays of x - mean is below 2^-24 of the mean's own error, times 1 / sqrt(eps).
+        // The rest of x - mean is below 2^-24 of the mean's own error, times 1 / sqrt(eps).
         for (const TypeParam found : y)
           ASSERT_NEAR(static_cast<float>(found), 0.5F, 2e-3F) << value << " x " << dim;
       }

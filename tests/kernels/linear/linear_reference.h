@@ -9,7 +9,7 @@
 
 namespace hydrascope::kernels::linear {
 
-/// What the epilogue makes of the product's sum at element `y`.
+/// The epilogue's result of the product's sum at element `y`.
 template <class T>
 double finished(double sum, Epilogue epilogue, T y) {
   switch (epilogue) {

@@ -194,7 +194,7 @@ struct Operands {
                  device_bias.data() + offsets.bias_offset, added, result);
   }
 
-  /// What y holds after one product, gaps and all.
+  /// The content of y after one product, gaps and all.
   [[nodiscard]] std::vector<T> expected() const {
     std::vector<T> result = y;
     T* to = result.data() + offsets.y_offset;

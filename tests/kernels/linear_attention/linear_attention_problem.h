@@ -236,7 +236,7 @@ void expect_reach_of_nan(Problem<T> p) {
   }
 }
 
-/// What a problem should give, found once for all schedules.
+/// The right results of a problem, found once for all schedules.
 template <class T>
 class Expected {
  public:

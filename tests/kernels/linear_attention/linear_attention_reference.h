@@ -153,7 +153,7 @@ inline twin::Sums pulled_back(const Shape& shape, const Row& u, const twin::Sums
     }
   }
   if (!pair || shape.rule.feature == Feature::exp_pair) return du;
-  // What the shift of a row, or of each half, gives back.
+  // The gradient of the shift of a row, or of each half.
   for (std::size_t part = 0; part < 2; ++part) {
     const double sign = part == 0 ? slope : -slope;
     const double sum =
@@ -258,7 +258,7 @@ std::vector<double> sums_reference(const Tokens<T>& t) {
 ///   dU_if  = sum_j P_ijf dA_ij / m_i           g_i . v_j)
 ///   dW_jf  = sum_i P_ijf dA_ij / m_i           other maps: da, db, P without the factor itself
 ///   dq, dk = J^T of the map
-/// Where a map is not differentiable: relu' (0) = 0 as elu' (0) = 1; equal maxima of exp_centred
+/// Without a derivative: relu' (0) = 0 as elu' (0) = 1; equal maxima of exp_centred
 /// share its gradient evenly; a row of `unit` shorter than unit_eps is a constant, as the model's
 /// normalisation has it. `grad_y` (queries, H * d).
 template <class T>

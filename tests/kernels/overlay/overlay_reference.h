@@ -18,7 +18,7 @@ inline double normalised(const OverlayParams& p, std::int64_t row, std::int64_t 
   return high > low ? std::clamp((heat - low) / (high - low), 0.0, 1.0) : 0.0;
 }
 
-/// The grid's coordinate of a pixel's centre, in cells from the first one's centre. Where it is a
+/// The grid's coordinate of a pixel's centre, in cells from the first one's centre. If it is a
 /// whole number it comes out as one: a quotient of integers, which is rounded correctly.
 inline double coordinate(std::int64_t pixel, const Edge& edge) {
   const auto numerator =

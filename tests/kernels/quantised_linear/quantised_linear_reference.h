@@ -10,7 +10,7 @@
 
 namespace hydrascope::kernels::quantised_linear {
 
-/// What a weight (out, in) is after packing: t_o w_ok.
+/// The value of a weight (out, in) after packing: t_o w_ok.
 inline std::vector<float> quantised_weight_reference(const std::vector<float>& weight,
                                                      std::int64_t out, std::int64_t in) {
   std::vector<float> result;

@@ -1,4 +1,4 @@
-// What every entry of the registry declares about its attention map and its symmetries, measured on
+// Every registry entry's declarations about its attention map and its symmetries, measured on
 // all of its options in double precision.
 #include "tests/model/attention/mixer_under_test.h"
 #include "tests/model/attention/registry_cases.h"

@@ -1,4 +1,4 @@
-// What every entry of the registry promises, tried on all of its options: the right numbers, in
+// The promises of every entry of the registry, tried on all of its options: the right numbers, in
 // every precision and shape, and finite ones.
 #include "kernels/error.h"
 #include "model/device.h"

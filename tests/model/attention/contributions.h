@@ -1,4 +1,4 @@
-// What each token gives to one token's output, from a mixer's weighted rows.
+// The contribution of each token to one token's output, from a mixer's weighted rows.
 #pragma once
 
 #include "model/attention/attention.h"

@@ -133,7 +133,7 @@ TEST_P(PositionRuleTest, RowsOfItsMapMakeTheOutput) {
   const at::Tensor y = mixer.mix(x, kLarger);
   EXPECT_TRUE(
       all_near(mixer.mixer().mix_rows(begin.q, x.k, x.v, kLarger, 3, 5), y.narrow(1, 3, 5), 1e-12));
-  // What the tokens give to g . y adds up to it.
+  // The contributions of the tokens to g . y add up to it.
   const at::Tensor g = at::randn({2, 5, 24}, at::kDouble);
   const at::Tensor given = mixer.mixer().weighted_rows(begin.q, x.k, x.v, g, kLarger, 3, 5);
   EXPECT_TRUE(all_near(given.sum({1, 3}), (g * y.narrow(1, 3, 5)).sum(2), 1e-11));

@@ -9,7 +9,7 @@
 #include <string>
 
 namespace hydrascope::model {
-/// What a test's name says of its parameter; a pointer would differ from run to run.
+/// The parameter in a test's name; a pointer would differ from run to run.
 inline void PrintTo(const MechanismEntry* entry, std::ostream* out) { *out << entry->name; }
 }  // namespace hydrascope::model
 

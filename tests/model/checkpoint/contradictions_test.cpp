@@ -211,6 +211,25 @@ TEST(ContradictionsTest, ConfigurationsThatContradictTheWeightsAreErrors) {
   EXPECT_ERROR(file.complete(named), invalid_argument, "3 attention heads", "says 4");
 }
 
+/// `--model NAME` says the activation and the order of norms; a configuration beside the file may say others.
+TEST(ContradictionsTest, ANamedArchitectureHasTheActivationOfTheFile) {
+  const testing::TemporaryFolder folder;
+  VisionTransformer model = random_model(small());
+  write_as(model, folder.path() / "model.safetensors", Names::timm, "");
+  const auto complete = [&](const std::string& arguments) {
+    folder.write("config.json",
+                 R"({"architecture": "vit", "model_args": {"num_heads": 3)" + arguments + "}}");
+    Checkpoint file = Checkpoint::open(folder.path());
+    VitConfig named = small();
+    file.complete(named);
+  };
+  EXPECT_NO_THROW(complete(""));
+  EXPECT_NO_THROW(complete(R"(, "act_layer": "gelu")"));
+  for (const char* other : {"quick_gelu", "gelu_tanh"})
+    EXPECT_ERROR(complete(R"(, "act_layer": ")" + std::string(other) + "\""), invalid_argument,
+                 "another activation", "config.json");
+}
+
 TEST(ContradictionsTest, TheConfigurationIsReadBeforeNamesAreJudged) {
   const testing::TemporaryFolder folder;
   VisionTransformer model = random_model(small());

@@ -209,9 +209,16 @@ TEST(LayoutsTest, ANewClassifierOnlyWhenAskedFor) {
     return name.starts_with("head.") ? std::vector<std::string>{} : std::vector{name};
   });
   const Checkpoint headless = Checkpoint::open(file);
-  EXPECT_ERROR(headless.deduce_config(), failed, "head.weight is missing", "hydrascope train");
-  EXPECT_ERROR(headless.deduce_config({.num_classes = {}, .may_be_random = true}), failed,
-               "head.weight is missing", "`num_classes`", "`reset_head`");
+  VisionTransformer tower(headless.deduce_config());
+  EXPECT_EQ(tower->config().num_classes, 0);
+  EXPECT_TRUE(headless.load_into(*tower).initialised.empty());
+  folder.write("config.json", R"({"architecture": "vit_tiny_patch8_32", "num_classes": 1000})");
+  const Checkpoint said = Checkpoint::open(file);
+  EXPECT_EQ(said.deduce_config().num_classes, 0);
+  ASSERT_FALSE(said.notes().empty());
+  EXPECT_NE(said.notes().back().find("says 1000 classes, the weights have no classifier"),
+            std::string::npos);
+  fs::remove(folder.path() / "config.json");
   EXPECT_ERROR(headless.deduce_config({.num_classes = {}, .reset = true}), invalid_argument,
                "`reset_head`", "`num_classes` N");
   const HeadOptions seven{.num_classes = 7};

@@ -10,7 +10,7 @@ namespace hydrascope::testing {
 
 enum class Names { timm, hugging_face_4, hugging_face_5 };
 
-/// What the tensor `name` is called; three names where q, k and v are stored apart.
+/// The other name of the tensor `name`; three names where q, k and v are stored apart.
 inline std::vector<std::string> names_in_file(const std::string& name, Names names,
                                               const std::string& prefix) {
   if (names == Names::timm) return {prefix + name};

@@ -244,7 +244,7 @@ TEST(PositionCheckpointTest, TablesInEveryLayerBeginAsTheModelWithoutThem) {
             (std::vector<std::string>{"blocks.1.pos_embed", "blocks.2.pos_embed"}));
 }
 
-// What a table adds, in modules, in the plan, and among the tokens that enter the blocks, at the
+// The addition of a table, in modules, in the plan, and among the tokens that enter the blocks, at the
 // training size and larger, by every interpolation and with an overview.
 TEST(PositionCheckpointTest, TablesInEveryLayerAreAddedToThePatchesThatEnterIt) {
   const c10::InferenceMode inference;
@@ -278,7 +278,7 @@ TEST(PositionCheckpointTest, TablesInEveryLayerAreAddedToThePatchesThatEnterIt) 
           inference::InferenceOptions options;
           options.trace_layers = {1, 2};
           inference::InferencePlan plan(model, options);
-          const auto [logits, traced, exits] = plan.compute(images);
+          const auto [logits, traced, features, exits] = plan.compute(images);
           EXPECT_TRUE(
               testing::all_near(logits, expected, 1e-5 * expected.abs().max().item<double>()));
           for (const std::int64_t layer : {1, 2}) {

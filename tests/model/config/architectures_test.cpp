@@ -168,7 +168,7 @@ TEST(ArchitecturesTest, ATagOfTimmsBringsItsTransform) {
       json transform = timm.at("transform");
       transform.update(differences);
       expect_transform(found->transform, transform, full);
-      // What a record or a checkpoint keeps leads back to the same transform.
+      // The words in a record or a checkpoint lead back to the same transform.
       EXPECT_EQ(found->config.arch, differences.empty() ? name : full);
       EXPECT_EQ(find_architecture(found->config.arch)->transform, found->transform) << full;
       changed += differences.empty() ? 0 : 1;

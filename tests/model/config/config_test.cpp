@@ -196,7 +196,7 @@ TEST(VitConfigTest, ValidateNamesTheField) {
       {"img_height", [](VitConfig& c) { c.img_height = 225; }},
       {"img_width", [](VitConfig& c) { c.img_width = 1 << 20; }},
       {"in_chans", [](VitConfig& c) { c.in_chans = 0; }},
-      {"num_classes", [](VitConfig& c) { c.num_classes = 0; }},
+      {"num_classes", [](VitConfig& c) { c.num_classes = -1; }},
       {"embed_dim", [](VitConfig& c) { c.embed_dim = -1; }},
       {"depth", [](VitConfig& c) { c.depth = 100000; }},
       {"num_heads", [](VitConfig& c) { c.num_heads = 5; }},

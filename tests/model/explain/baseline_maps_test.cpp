@@ -22,7 +22,7 @@ TEST(BaselineMapsTest, ASeedMakesOneRandomMap) {
 }
 
 TEST(BaselineMapsTest, RandomMapsAreTheSameOnEveryMachine) {
-  // What the standard's seed_seq and mt19937_64 give for the words 42, 0: the upper 24 bits.
+  // The numbers of the standard's seed_seq and mt19937_64 for the words 42, 0: the upper 24 bits.
   const at::Tensor map = random_map(1, 2, Seed{42, 0});
   EXPECT_EQ(std::ldexp(map[0][0].item<float>(), 24), 5559825.0F);
   EXPECT_EQ(std::ldexp(map[0][1].item<float>(), 24), 9904547.0F);

@@ -1,4 +1,4 @@
-// What explanations are by their definitions: the whole model in double with every matrix written
+// Explanations by their definitions: the whole model in double with every matrix written
 // out and autograd through all of it.
 #pragma once
 
@@ -21,14 +21,14 @@ class BruteForce {
   /// grid.
   BruteForce(const model::VitConfig& config, std::int64_t rows, std::int64_t columns,
              std::uint64_t seed = 1);
-  /// Of a filled model, in float32; becomes double.
+  /// Takes a filled model, in float32, which becomes double.
   BruteForce(model::VisionTransformer model, const at::Tensor& image);
 
   [[nodiscard]] const model::VitConfig& config() const { return model_->config(); }
   [[nodiscard]] const model::TokenGrid& grid() const { return grid_; }
   [[nodiscard]] const at::Tensor& logits() const { return logits_; }  ///< (classes)
 
-  /// What entered those blocks, (layers, N, D) in float32.
+  /// The input of those blocks, (layers, N, D) in float32.
   [[nodiscard]] at::Tensor traced(const std::vector<std::int64_t>& layers) const;
   /// Copies the model's weights.
   [[nodiscard]] model::explain::Explainer::Fill fill() const;
@@ -64,7 +64,7 @@ class BruteForce {
     std::vector<at::Tensor> mixed;       ///< (1, N, D) per layer
     std::vector<at::Tensor> normalised;  ///< the same
   };
-  /// Of one logit in all layers, in one pass.
+  /// The gradients of one logit in all layers, in one pass.
   [[nodiscard]] const Gradients& gradients(std::int64_t class_index) const;
   [[nodiscard]] model::TokenMixer& mixer(std::int64_t layer) const;
   /// A_ij (g_i . v_j) of each head, each feature with its own map where there is no other (H, N,

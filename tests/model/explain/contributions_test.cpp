@@ -66,7 +66,7 @@ TEST_P(ContributionsTest, AttentionIsTheReadoutsRow) {
 
 INSTANTIATE_TEST_SUITE_P(Registry, ContributionsTest, all_entries(), entry_name);
 
-/// What may differ from one vision transformer to the next, on a grid that is not the one of
+/// The differences from one vision transformer to the next, on a grid that is not the one of
 /// training; with a name for messages.
 struct Shape {
   const char* name;

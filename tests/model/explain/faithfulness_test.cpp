@@ -239,5 +239,17 @@ TEST(FaithfulnessTest, MeasuresAreFoundByName) {
   EXPECT_FALSE(entry_of(Measure::insertion).lower_is_better);
 }
 
+TEST(FaithfulnessTest, SaysHowOftenTheModelLooks) {
+  const at::Tensor weights = at::tensor({0.1, 0.2, 0.3, 0.4}).view({2, 2});
+  FaithfulnessOptions options = options_of(
+      {Measure::deletion, Measure::insertion, Measure::positive, Measure::negative}, /*steps=*/3);
+  std::int64_t looks = 0;
+  options.on_looks = [&](std::int64_t more) { looks += more; };
+  WeightedPatches model(weights);
+  const std::vector<at::Tensor> maps(3, weights);
+  ASSERT_TRUE(score_maps(model, white(2, 2), maps, options));
+  EXPECT_EQ(looks, num_looks(3, 4, options));
+}
+
 }  // namespace faithfulness_test
 }  // namespace hydrascope::model::explain

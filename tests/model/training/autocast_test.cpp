@@ -41,7 +41,7 @@ TEST(AutocastScopeTest, ParametersAndGradientsStayInFloat32) {
   EXPECT_GT(moved, model->named_parameters().size() / 2);
 }
 
-// Mixers choose their types: sums over tokens in a half type would be wrong. What a mixer gives
+// Mixers choose their types: sums over tokens in a half type would be wrong. A mixer's result
 // under autocast is what it gives for the same q, k and v without.
 TEST(AutocastScopeTest, MechanismsRunWithoutIt) {
   const at::NoGradGuard no_grad;

@@ -1,4 +1,4 @@
-// What a block does differently in training: autocast, stochastic depth, recomputed activations.
+// The differences of a block in training: autocast, stochastic depth, recomputed activations.
 #include "model/activation_recomputation.h"
 #include "model/registry/mechanisms.h"
 #include "model/vision_transformer.h"

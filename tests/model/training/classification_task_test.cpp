@@ -17,7 +17,7 @@
 namespace hydrascope::model::training {
 namespace classification_task_test {
 
-/// Of float32 sums against double ones, for losses of a few units.
+/// The tolerance of float32 sums against double ones, for losses of a few units.
 constexpr double kTolerance = 2e-5;
 
 Batch some_batch() { return {random_images(4), at::tensor({0, 3, 1, 4}, at::kLong), 0, 0}; }

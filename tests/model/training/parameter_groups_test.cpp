@@ -29,8 +29,8 @@ VitConfig narrow() {
   return config;
 }
 
-// What timm 1.0.31's param_groups_layer_decay(vit_tiny_patch16_224, 0.05, no_weight_decay(),
-// layer_decay=0.75) gave.
+// The groups of timm 1.0.31's param_groups_layer_decay(vit_tiny_patch16_224, 0.05,
+// no_weight_decay(), layer_decay=0.75).
 TEST(ParameterGroupsTest, AreTimms) {
   VisionTransformer model(narrow());
   ParameterGroupOptions options;

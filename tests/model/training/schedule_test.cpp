@@ -27,7 +27,7 @@ void expect_rates(const ScheduleOptions& options,
     EXPECT_NEAR(learning_rate(options, step), rate, 1e-12 * rate) << options.kind << " at " << step;
 }
 
-// What timm 1.0.31's schedulers gave with t_in_epochs=False, warmup_prefix=False.
+// The values of timm 1.0.31's schedulers with t_in_epochs=False, warmup_prefix=False.
 TEST(ScheduleTest, CosineIsTimms) {
   ScheduleOptions options = warmed_up("cosine");
   options.min_learning_rate = 1e-5;

@@ -78,7 +78,7 @@ void save_steps(StateFolder& states, const std::vector<std::int64_t>& steps) {
   for (const std::int64_t step : steps) states.save(*model, checkpoint::Metadata{}, state_at(step));
 }
 
-/// What a run updates, and what it keeps for that.
+/// The tensors that a run updates, and its states of them.
 struct Trained {
   explicit Trained(VisionTransformer its_model)
       : model(std::move(its_model)),

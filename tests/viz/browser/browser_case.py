@@ -1,4 +1,4 @@
-"""What the tests of pages in a headless Chromium have in common."""
+"""The common parts of the tests of pages in a headless Chromium."""
 
 import base64
 import json
@@ -50,7 +50,7 @@ class BrowserTest(unittest.TestCase):
         self.js("frames()")
 
     def address(self):
-        """What the address says once it has been kept."""
+        """The address once it has been kept."""
         time.sleep(0.6)
         return dict(urllib.parse.parse_qsl(self.js("location.hash").lstrip("#")))
 
@@ -66,7 +66,7 @@ class BrowserTest(unittest.TestCase):
                        "[...data.slice(4 * (y * width + x), 4 * (y * width + x) + 3)]); })()")
 
     def assert_colors(self, wanted, found):
-        """Of pixels [x, y, color]; a colour of null: what the model did not see."""
+        """The colours of pixels [x, y, color]; a colour of null: what the model did not see."""
         self.assertGreater(len(found), 500)
         for (x, y, color), there in zip(wanted, found):
             if color is None:
@@ -87,7 +87,7 @@ class BrowserTest(unittest.TestCase):
 
 
 class ReportTest(BrowserTest):
-    """Of report.html, with what the program draws of the same maps."""
+    """Tests of report.html, with the program's drawing of the same maps."""
 
     @classmethod
     def setUpClass(cls):

@@ -1,4 +1,4 @@
-// What page_test.py says in the page: `part(i)` is the i-th picture, `pane(j)` the j-th model's map
+// The words of page_test.py in the page: `part(i)` is the i-th picture, `pane(j)` the j-th model's map
 // over the picture that is shown.
 globalThis.part = i => document.querySelectorAll('article.picture')[i];
 globalThis.pane = (j = 0) => document.querySelectorAll('.pane')[j];

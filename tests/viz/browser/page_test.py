@@ -206,7 +206,7 @@ class FineMap(BrowserTest):
 
 
 class FirstLook(BrowserTest):
-    """What the page shows before anything is chosen in it is what the program drew with the same options."""
+    """The page shows the program's drawing of the same options before anything is chosen in it."""
 
     def test_first_looks_are_the_programs(self):
         for case in json.loads((self.samples / "first_looks.json").read_text()):

@@ -1,4 +1,4 @@
-"""What is done in a page by mouse, finger and keys, and who can: tests of page_test.py."""
+"""Reading a page by mouse, finger and keys, and by whom: tests of page_test.py."""
 
 import itertools
 import json
@@ -198,7 +198,7 @@ class Reading(ReportTest):
         self.js("location.hash = '#picture=1&method=attention&head=1&layer=9'")
         self.browser.wait_for("part(0).checkVisibility() && document.querySelector('.pane.drawn') !== null")
         self.assertIn("attention \u00b7 layer 9 \u00b7 head 1", self.js("pane().querySelector('.caption').textContent"))
-        # What is not there is left out, and nothing fails.
+        # A missing part is left out, and nothing fails.
         self.load(address="#picture=99&layer=x&method=none&class=-1&split=7")
         self.assertTrue(self.js("part(0).checkVisibility()"))
         self.load(address="#picture=2&layer=99&method=none&class=5000&split=7")

@@ -172,7 +172,7 @@ SamplePicture sample_picture(std::string name, int width, int height, const Plac
   return picture;
 }
 
-/// What the program draws at full opacity: the colour of every `kStep`th pixel; null where it is the
+/// The program's drawing at full opacity: the colour of every `kStep`th pixel; null where it is the
 /// picture, dimmed.
 Json expected_colors(const SamplePicture& picture, const SampleMap& map,
                      const ReportOptions& options) {

@@ -18,7 +18,7 @@ TEST(ChartPageTest, HoldsWhatWasAddedAndNothingOfItIsMarkup) {
   page.add_warning("<w>");
   page.add_heading("<2>");
   page.add_charts(std::vector<LineChart>{
-      {"<chart>", "x", "y", {{"<line>", {{0, 1}, {1, 2}}}}, false, {}, "<caption>"}});
+      {"<chart>", "x", "y", {{"<line>", {{0, 1}, {1, 2}}}}, false, false, {}, "<caption>"}});
   page.add_table(std::vector<std::vector<std::string>>{{"<a>", "b"}, {"1", "<2>"}, {"3", "4"}},
                  {false, true}, {false, true, false});
   page.add_table(std::vector<std::vector<std::string>>{{"x"}, {"y"}}, {}, {}, "<recipe>");

@@ -49,6 +49,19 @@ TEST(LineChartTest, ValuesThatDifferByRoundingAreOne) {
   EXPECT_EQ(occurrences(svg, "cy=\"136.0\""), 3U) << "in the middle";
 }
 
+TEST(LineChartTest, BarsBeginAtZeroTheLongestFirst) {
+  LineChart chart{
+      "speed", "", "", {{"slow", {{1, 2}}, true, {"2.0"}}, {"fast <a>", {{1, 8}}, true, {"8.0"}}}};
+  chart.bars = true;
+  const std::string svg = line_chart_svg(chart);
+  // 0.6 of the width without its margins.
+  EXPECT_THAT(svg, HasSubstr("y=\"49.0\" width=\"247.2\""));
+  EXPECT_THAT(svg, HasSubstr("y=\"85.0\" width=\"61.8\""));
+  EXPECT_LT(svg.find("fast &lt;a&gt;"), svg.find(">slow<"));
+  EXPECT_THAT(svg, HasSubstr(">8.0</text>"));
+  EXPECT_THAT(svg, HasSubstr("height=\"106\""));
+}
+
 TEST(LineChartTest, CompanyIsBehindAndHasNoName) {
   LineChart chart{"t", "x", "y", {{"mean", {{0, 1}, {1, 2}}}, {"head", {{0, 1}, {1, 2}}, false}}};
   const std::string svg = line_chart_svg(chart);

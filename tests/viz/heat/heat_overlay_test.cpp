@@ -43,7 +43,7 @@ struct Case {
   Placement placement;
 };
 
-/// What the evaluation transforms do to a picture, along both edges.
+/// The steps of the evaluation transforms on a picture, along both edges.
 const Case kCases[] = {
     {"square", {Axis::whole(64, 4), Axis::whole(64, 4)}},
     {"not_square", {Axis::whole(48, 3), Axis::whole(112, 7)}},

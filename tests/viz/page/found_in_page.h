@@ -1,4 +1,4 @@
-// What a test finds in a page.
+// The findings of a test in a page.
 #pragma once
 
 #include <cctype>

@@ -1,4 +1,4 @@
-// What a test looks at on a canvas.
+// The pixels that a test looks at on a canvas.
 #pragma once
 
 #include "viz/picture/canvas.h"

@@ -91,7 +91,7 @@ TEST(ColormapTest, TheDivergingMapIsSymmetricAroundANeutralMiddle) {
   EXPECT_GT(oklab(map, 255).b, 0.08) << "orange";
 }
 
-// What the overlay's promise of exact rounding covers.
+// The range of the overlay's promise of exact rounding.
 TEST(ColormapTest, NeighboursDifferLittle) {
   for (const Colormap& map : colormaps())
     for (std::size_t i = 3; i < map.colors.size(); ++i)

@@ -65,11 +65,12 @@ HYDRASCOPE_API const char* hydrascope_version(void);
 
 /* The last call of this thread that failed: a code as records have it ("not_found",
    "invalid_argument", ...), the option that it is about ("img_size", or ""), what of it (a value, a
-   file, or ""), and the whole text. */
+   file, or ""), the sentence with both, and what to do about it (or ""). */
 HYDRASCOPE_API const char* hydrascope_error_code(void);
 HYDRASCOPE_API const char* hydrascope_error_field(void);
 HYDRASCOPE_API const char* hydrascope_error_subject(void);
 HYDRASCOPE_API const char* hydrascope_error_text(void);
+HYDRASCOPE_API const char* hydrascope_error_hint(void);
 
 /* How texts of this process name options: "--img-size", as at first, or "img_size". */
 enum { HYDRASCOPE_FLAGS = 0, HYDRASCOPE_NAMES = 1 };
@@ -111,14 +112,14 @@ HYDRASCOPE_API const uint8_t* hydrascope_draw(const hydrascope_answer* answer, c
 
 /* Facts that need no model, as JSON that lives until this thread's next question. Null where it failed. */
 
-/* {"mechanisms", "position_rules", "samples"}: lists of what `models info NAME --format json` prints, and
-   the files of the bundled photographs. */
+/* {"mechanisms", "position_rules", "config", "samples"}: lists of what `models info NAME --format json`
+   prints, the usual configuration of a transformer, and the files of the bundled photographs. */
 HYDRASCOPE_API const char* hydrascope_registry(void);
 /* Layers after --attn and --attn-opt among `words`: `before` is a list of {"mechanism", "options"} or of
    names, one per layer, and so is the answer, with all options. */
 HYDRASCOPE_API const char* hydrascope_layers(const char* before, const char* const* words,
                                              size_t num_words);
-/* A checkpoint's configuration, with all fields; num_classes is 1 where it has no classifier. */
+/* A checkpoint's configuration, with all fields; num_classes is 0 where it has no classifier. */
 HYDRASCOPE_API const char* hydrascope_config(const char* file);
 /* The pictures that `word` names as an input of `classify`: `count` paths, which live until this thread's
    next question. A folder, a pattern and a list name several; any other word names itself. Null where it
@@ -154,17 +155,27 @@ HYDRASCOPE_API const hydrascope_map* hydrascope_answer_maps(const hydrascope_ans
 
 namespace hydrascope {
 
-/* code(): "not_found", "invalid_argument", ...; field(): the option that it is about, or "" */
+/* code(): "not_found", "invalid_argument", ...; field(): the option that it is about, or ""; subject(): what of it;
+   hint(): what to do */
 class Error : public std::runtime_error {
  public:
-  Error(std::string code, const std::string& text, std::string field = {})
-      : std::runtime_error(text), code_(std::move(code)), field_(std::move(field)) {}
+  Error(std::string code, const std::string& text, std::string field = {}, std::string subject = {},
+        std::string hint = {})
+      : std::runtime_error(text),
+        code_(std::move(code)),
+        field_(std::move(field)),
+        subject_(std::move(subject)),
+        hint_(std::move(hint)) {}
   const std::string& code() const noexcept { return code_; }
   const std::string& field() const noexcept { return field_; }
+  const std::string& subject() const noexcept { return subject_; }
+  const std::string& hint() const noexcept { return hint_; }
 
  private:
   std::string code_;
   std::string field_;
+  std::string subject_;
+  std::string hint_;
 };
 
 /* What became of one picture. */
@@ -248,7 +259,8 @@ class Model {
     return all;
   }
   [[noreturn]] static void throw_last() {
-    throw Error(hydrascope_error_code(), hydrascope_error_text(), hydrascope_error_field());
+    throw Error(hydrascope_error_code(), hydrascope_error_text(), hydrascope_error_field(),
+                hydrascope_error_subject(), hydrascope_error_hint());
   }
   std::unique_ptr<hydrascope_model, void (*)(hydrascope_model*)> model_;
 };

@@ -87,17 +87,13 @@ def _config(model: Any, arch: str) -> dict[str, Any] | None:
     """A `VitConfig` of the program; nothing where the model has parts that those lack."""
     block = model.blocks[0]
     ours = tuple(f"{name}." for name, one in model.named_modules() if isinstance(one, Attention))
-    if _foreign_blocks(model) or model.pos_embed is None or \
-            not _metadata.are_known(name for name in model.state_dict() if not name.startswith(ours)) or \
-            not hasattr(block.mlp, "fc2") or block.mlp.fc1.out_features != block.mlp.fc2.in_features or \
-            not all(_is_identity(getattr(model, part, None)) for part in ("norm_pre", "rope", "attn_pool")) or \
-            model.global_pool not in ("token", "avg"):
+    if _foreign_blocks(model) or model.pos_embed is None or model.global_pool not in ("token", "avg") or \
+            not hasattr(block.mlp, "fc2") or block.mlp.fc1.out_features != block.mlp.fc2.in_features:
         return None
     height, width = model.patch_embed.img_size
-    return {
+    config = {
         "arch": arch, "img_height": height, "img_width": width, "patch_size": model.patch_embed.patch_size[0],
-        # Without a classifier the file has none either: the number is what a new one would have.
-        "in_chans": model.patch_embed.proj.in_channels, "num_classes": max(1, model.num_classes),
+        "in_chans": model.patch_embed.proj.in_channels, "num_classes": model.num_classes,
         "embed_dim": model.embed_dim, "depth": len(model.blocks), "num_heads": block.attn.num_heads,
         "mlp_ratio": block.mlp.fc1.out_features / model.embed_dim, "qkv_bias": block.attn.qkv.bias is not None,
         "class_token": model.cls_token is not None, "distilled": getattr(model, "dist_token", None) is not None,
@@ -107,20 +103,25 @@ def _config(model: Any, arch: str) -> dict[str, Any] | None:
         **_metadata.kept_config(_kept(model)),
         "attention": [name if not options else {"mechanism": name, "options": options}
                       for name, options in attention_of(model)]}
+    found, wanted = ({name for name in one.state_dict() if not name.startswith(ours)} for one in (model, _like(model, config)))
+    return config if found == wanted else None
+
+
+def _like(model: Any, config: Mapping[str, Any]) -> Any:
+    """timm's transformer of a `VitConfig`, without numbers."""
+    with torch.device("meta"):
+        return type(model)(num_classes=model.num_classes, **_arguments(config))
 
 
 def _arguments(config: Mapping[str, Any]) -> dict[str, Any]:
-    """The arguments that make timm's transformer of a `VitConfig`."""
+    """The arguments that make timm's transformer of a `VitConfig`; none without one."""
+    if not config:
+        return {}
     same = ("patch_size", "in_chans", "embed_dim", "depth", "num_heads", "mlp_ratio", "qkv_bias", "class_token", "reg_tokens",
             "no_embed_class", "global_pool", "fc_norm")
-    made = {name: config[name] for name in same if name in config}
-    if "layer_scale" in config:
-        made["init_values"] = config.get("init_values", 1e-5) if config["layer_scale"] else None
-    if "layer_norm_eps" in config:
-        made["norm_layer"] = functools.partial(nn.LayerNorm, eps=config["layer_norm_eps"])
-    if "img_height" in config:
-        made["img_size"] = (config["img_height"], config["img_width"])
-    return made
+    return {**{name: config[name] for name in same}, "img_size": (config["img_height"], config["img_width"]),
+            "init_values": config["init_values"] if config["layer_scale"] else None,
+            "norm_layer": functools.partial(nn.LayerNorm, eps=config["layer_norm_eps"])}
 
 
 _SETTINGS = ("num_heads", "rotate_half", "temperature", "grid_offset", "grid_indexing", "ref_feat_shape")
@@ -143,10 +144,10 @@ def _check_as_made(model: Any, arch: str, config: dict[str, Any] | None) -> None
     if config is None and not timm.is_model(arch):
         return
     with torch.device("meta"):
-        like = timm.create_model(arch, num_classes=model.num_classes) if config is None else \
-            type(model)(num_classes=model.num_classes, **_arguments(config))
-        if config is not None:
-            _put_layers(like, _library.layers(config["attention"]))
+        if config is None:
+            like = timm.create_model(arch, num_classes=model.num_classes)
+        else:
+            like = _put_layers(_like(model, config), _library.layers(config["attention"]))
     found, wanted = _parts(model), _parts(like)
     for name, part in found.items():
         of_first = "blocks.0." + name.split(".", 2)[-1] if name.startswith("blocks.") else name
@@ -173,8 +174,7 @@ def _input_size(model: Any) -> tuple[int, int, int]:
     return getattr(getattr(model.patch_embed, "proj", None), "in_channels", usual[0]), *size
 
 
-def save(model: nn.Module | Mapping[str, Tensor], file: str | os.PathLike[str], *, arch: str | None = None,
-         _with_head: bool = False) -> None:
+def save(model: nn.Module | Mapping[str, Tensor], file: str | os.PathLike[str], *, arch: str | None = None) -> None:
     """Writes a timm vision transformer, its attention, size and transform (`pretrained_cfg`) included, or a state dict with
     the name of its architecture, as safetensors that the program reads. A model that `load` made keeps what its file said
     of its classes, licence and origin. A model without a classifier (`num_classes=0`) makes a file without one, which
@@ -198,9 +198,6 @@ def save(model: nn.Module | Mapping[str, Tensor], file: str | os.PathLike[str], 
                                        "attention")
         _check_as_made(model, arch, config)
         state = dict(model.state_dict())
-        if _with_head and model.num_classes == 0:  # of a single class, which nobody asks
-            for name in {"head", "head_dist"} & set(dict(model.named_children())):
-                state |= {f"{name}.weight": torch.zeros(1, model.num_features), f"{name}.bias": torch.zeros(1)}  # type: ignore[call-overload]
     elif is_state(model):
         state = dict(model)  # type: ignore[arg-type]
     else:
@@ -256,7 +253,6 @@ def load(file: str | os.PathLike[str], model: nn.Module | None = None) -> nn.Mod
     except SafetensorError as error:
         raise UnsupportedFormatError(f"expected a safetensors file, found something else: {error} ({path})") from error
     config = _library.config(path) if "hydrascope.config" in metadata else {}
-    _metadata.check_rules(config, path)
     if model is None:
         if not metadata.get("arch"):
             raise InvalidArgumentError(f"the file does not say which architecture it holds: give a model of it ({path})")
@@ -274,7 +270,7 @@ def load(file: str | os.PathLike[str], model: nn.Module | None = None) -> nn.Mod
     if not config and metadata.get("attention", "softmax") != "softmax":
         replace_attention(model, metadata["attention"])
     if config:
-        _metadata.check_same(config, _config(model, ""), path)
+        _metadata.check_same(config, _config(model, ""), _library.registry()["config"], path)
     reference = next(model.parameters())
     try:
         model.load_state_dict({name: one.to(reference.dtype) if one.is_floating_point() else one for name, one in state.items()})

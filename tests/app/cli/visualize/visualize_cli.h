@@ -16,7 +16,7 @@ class VisualizeCliTest : public ::testing::Test {
     return run(Words{"visualize --format jsonl --device cpu --no-progress"} + arguments,
                {"", folder_.path(), {}});
   }
-  /// Of a run that must succeed.
+  /// The output of a run that must succeed.
   std::vector<nlohmann::json> records(const Words& arguments) {
     const Outcome outcome = visualize(arguments);
     EXPECT_EQ(outcome.code, 0) << outcome.err << outcome.out;

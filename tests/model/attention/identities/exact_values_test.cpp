@@ -21,7 +21,7 @@ using model::MechanismEntry;
 using model::TokenGrid;
 using Rows = std::vector<std::vector<double>>;
 
-/// What is added to some denominators leaves this much of an example's value.
+/// The number that is added to some denominators leaves this much of an example's value.
 constexpr double kEpsError = 1e-5;
 
 /// No prefix, one row of patches.

@@ -1,4 +1,4 @@
-// What explanations of a prediction rest on: contributions, gradients of the map, rollout. Cases 13
+// The grounds of explanations of a prediction: contributions, gradients of the map, rollout. Cases 13
 // (rollout), 36 and 37 of the mathematical reference and identities I1 to I4 of its section 1.7.
 #include "model/attention/linear/linear_attention.h"
 #include "model/block.h"
@@ -42,7 +42,7 @@ class LastBlock {
     return head_.dot(at::layer_norm(block_->complete(x_, trace.output)[0][0], {kDim}));
   }
 
-  /// What each token gives to the class token.
+  /// The contribution of each token to the class token.
   at::Tensor contributions(const AttentionTrace& trace) {
     return testing::contributions(child<model::AttentionImpl>("attn").mixer(), trace.q, trace.k,
                                   trace.v, kGrid, 0);

@@ -187,7 +187,7 @@ TEST(FoundIdentitiesTest, EtcAndItsGradientsAreTheTwinsWithRegisters) {
   }
 }
 
-// What all rounds hold is one softmax: a pair that two of them hold counts once.
+// All rounds together are one softmax: a pair that two of them hold counts once.
 TEST(FoundIdentitiesTest, RoundsOfReformerAreOneSoftmaxOverTheirUnion) {
   const c10::InferenceMode inference;
   const Tokens tokens = tokens_of(9, kGrid);

@@ -1,4 +1,4 @@
-// What tests of softmax over some of the tokens share: tokens, names, and the identities that hold
+// Common to tests of softmax over some of the tokens: tokens, names, and the identities that hold
 // whatever decides what is seen.
 #pragma once
 

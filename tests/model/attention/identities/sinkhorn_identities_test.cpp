@@ -1,4 +1,4 @@
-// What sorted tiles promise; the twin is held against all options in the conformance suite.
+// The promises of sorted tiles; the twin is held against all options in the conformance suite.
 #include "model/attention/sparse/tile_sorting.h"
 #include "tests/model/attention/identities/pattern_identities.h"
 
@@ -59,7 +59,7 @@ TEST(SinkhornIdentitiesTest, ATileSeesTheOneItsQueriesPointTo) {
   EXPECT_LT(map.masked_select(behind.eq(2)).max().item<double>(), 1e-12);
 }
 
-// Where sorting is a permutation, what is seen is a set: softmax's mass identity holds.
+// If sorting is a permutation, the seen tokens are a set: softmax's mass identity holds.
 TEST(SinkhornIdentitiesTest, PermutedTilesAreSoftmaxOverTwoOfThem) {
   const c10::InferenceMode inference;
   const Tokens tokens = pointing_tokens(3, 0.3);

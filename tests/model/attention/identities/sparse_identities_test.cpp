@@ -1,4 +1,4 @@
-// What softmax over some of the tokens has in common, whatever the pattern, and what the patterns
+// The identities of softmax over some of the tokens, whatever the pattern, and what the patterns
 // themselves promise. The twins are held against all options in the conformance suite.
 #include "model/attention/balanced_intervals.h"
 #include "tests/model/attention/identities/pattern_identities.h"

@@ -1,4 +1,4 @@
-// What mechanisms of a kind have in common, and softmax's own invariances: cases 33 to 35 and 39 of
+// The common symmetries of mechanisms of a kind, and softmax's own invariances: cases 33 to 35 and 39 of
 // the mathematical reference. The registry's declarations are held against the reference's table.
 #include "tests/model/attention/mixer_under_test.h"
 #include "tests/model/tensor_match.h"
@@ -94,7 +94,7 @@ TEST(SymmetryIdentitiesTest, AttentionCase35EqualKeysAverageTheValues) {
   tokens.k = tokens.k.select(2, 0).abs().unsqueeze(2).expand_as(tokens.k);
   const at::Tensor mean = model::merge_heads(tokens.v).mean(1, true);
   for (const MechanismEntry* entry : averages()) {
-    // Where distances count, equal keys are not equal.
+    // If distances count, equal keys are not equal.
     if (!entry->permutation_equivariant) continue;
     at::manual_seed(5);
     const at::Tensor y = plain_mixer(spec_of(entry->name), kGrid, kShape).mix(tokens, kGrid);

@@ -141,7 +141,7 @@ std::uint64_t below(std::uint64_t seed, std::uint64_t index) {
   return split_mix(split_mix(seed) ^ index);
 }
 
-/// Of layer 1.
+/// The random directions of layer 1.
 Rows directions(const Problem& p, std::int64_t pairs, std::int64_t round) {
   const std::uint64_t layer = below(static_cast<std::uint64_t>(p.options.integer("seed")), 1);
   const std::uint64_t of_round = below(layer, static_cast<std::uint64_t>(round));

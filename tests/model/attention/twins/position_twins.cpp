@@ -119,7 +119,7 @@ Tensor alibi(const RuleProblem& p, const Tensor& q, const Tensor& k, const Place
          by_head(slopes.at(p.heads)) * (p.options.number("strength") * distance(query, key));
 }
 
-/// Where head h looks, in degrees counter-clockwise from the right, by the order of the authors' code.
+/// The direction in which head h looks, in degrees counter-clockwise from the right, by the order of the authors' code.
 Tensor lookhere(const RuleProblem& p, const Tensor& q, const Tensor& k, const Place& query,
                 const Place& key) {
   struct Head {

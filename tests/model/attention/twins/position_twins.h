@@ -18,7 +18,7 @@ struct RuleLayer {
   std::int64_t depth = 2;
 };
 
-/// What a rule makes of all pairs of tokens.
+/// The result of a rule for all pairs of tokens.
 struct RuledPairs {
   at::Tensor scores;  ///< s (B, H, N, N)
   at::Tensor values;  ///< r, added to the values, (N, N, d); undefined: nothing

@@ -130,7 +130,7 @@ Tensor neighborhood(const Problem& p) {
   return neighborhoods(p, rows, columns);
 }
 
-// Of the last of two layers, as which mixers are tested: the last window, made odd, and dilation.
+// The last of two layers, as which mixers are tested: the last window, made odd, and dilation.
 Tensor longformer(const Problem& p) {
   const auto [rows, columns] = p.options.extent("window", p.training);
   return neighborhoods(p, rows % 2 == 0 ? rows + 1 : rows,

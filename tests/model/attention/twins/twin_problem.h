@@ -1,4 +1,4 @@
-// What the files of twins share: a twin's arguments and the products that all of them are made of.
+// Common to the files of twins: a twin's arguments and the products that all of them are made of.
 #pragma once
 
 #include "model/registry/mechanisms.h"
@@ -14,7 +14,7 @@
 
 namespace hydrascope::testing {
 
-/// What a twin is a function of.
+/// The arguments of a twin.
 struct Problem {
   model::MechanismOptions options;
   at::Tensor q, k, v;

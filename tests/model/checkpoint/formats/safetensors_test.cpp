@@ -32,7 +32,7 @@ SafetensorsIndex parse(const std::string& file) {
   return parse_safetensors(bytes_of(file), "a.safetensors");
 }
 
-// What is legal.
+// Legal files.
 
 TEST(ParseSafetensorsTest, ReadsTensorsAndMetadata) {
   const std::string file = file_of(R"({"__metadata__":{"format":"pt","é":""},)" +
@@ -131,7 +131,7 @@ TEST(ParseSafetensorsTest, HeaderLengthThatReadsAsAPickleIsALength) {
   EXPECT_NO_THROW(parse(file_of(header)));
 }
 
-// What is not: each file breaks one rule.
+// Illegal files: each breaks one rule.
 
 struct Broken {
   const char* rule;
@@ -342,7 +342,7 @@ TEST(StrictJsonTest, QuoteCutsBetweenCharacters) {
   EXPECT_EQ(quote(text + "€€"), "\"" + text + "\"...");
 }
 
-// What is something else.
+// Files of another kind.
 
 TEST(ParseSafetensorsTest, NamesDtypesBelowAByte) {
   for (const std::string dtype : {"F4", "F6_E2M3", "F6_E3M2"}) {

@@ -206,6 +206,42 @@ TEST(HubConfigTest, WhatATimmsNameSaysBesideTheTensors) {
   }
 }
 
+TEST(HubConfigTest, APartOfTheNameMayBeSaidAgain) {
+  const auto with = [](const std::string& architecture, const std::string& more) {
+    return read(R"({"architecture": ")" + architecture + R"(", )" + more + "}");
+  };
+  // Pooling: another one wins, unless the name's class has no attention pooling.
+  const auto pooled = [&](const std::string& more) {
+    model::VitConfig config;
+    with("vit_pe_core_base_patch16_224", more).apply_to(config);
+    return config;
+  };
+  EXPECT_EQ(pooled(R"("global_pool": "map")").pool_heads, 8);
+  for (const char* avg : {R"("global_pool": "avg")", R"("model_args": {"global_pool": "avg"})",
+                          R"("global_pool": "map", "model_args": {"global_pool": "avg"})"}) {
+    EXPECT_EQ(pooled(avg).global_pool, model::Pooling::avg) << avg;
+    EXPECT_EQ(pooled(avg).pool_heads, 0) << avg;
+    EXPECT_FALSE(pooled(avg).pool_prefix) << avg;
+  }
+  EXPECT_ERROR(with("vit_base_patch16_224", R"("model_args": {"global_pool": "map"})"),
+               unsupported_format, "attention pooling", "vit_base_patch16_224", "config.json");
+
+  // The order of norms.
+  const std::string rpn = "vit_base_patch16_rpn_224";
+  EXPECT_EQ(with(rpn, R"("model_args": {"use_post_norm": true})").post_norm, true);
+  EXPECT_ERROR(with(rpn, R"("model_args": {"use_post_norm": false})"), unsupported_format,
+               "use_post_norm");
+  EXPECT_NO_THROW(with("vit_tiny_patch16_224", R"("model_args": {"use_post_norm": false})"));
+
+  // The size, which rotations of Perception Encoder count patches of.
+  const std::string pe = "vit_pe_core_base_patch16_224.fb";
+  EXPECT_EQ(with(pe, R"("model_args": {"img_size": 224})").img_height, 224);
+  EXPECT_NO_THROW(with(pe, R"("model_args": {"img_size": [224, 224]})"));
+  for (const char* other :
+       {R"("model_args": {"img_size": 336})", R"("model_args": {"img_size": [224, 336]})"})
+    EXPECT_ERROR(with(pe, other), unsupported_format, "another size than its own");
+}
+
 TEST(HubConfigTest, ArgumentsOfTimmAreReadOrRefused) {
   const auto with = [](const std::string& architecture, const std::string& arguments) {
     return read(R"({"architecture": ")" + architecture + R"(", "model_args": )" + arguments + "}");

@@ -13,7 +13,7 @@ std::string text(const MappedKey& key) {
   return key.part == kWhole ? key.target : key.target + "[" + std::to_string(key.part) + "]";
 }
 
-/// What each key is mapped to, with the part of a joined tensor in brackets.
+/// The target of each key, with the part of a joined tensor in brackets.
 Names targets(const KeyMapping& mapping) {
   Names result;
   for (const MappedKey& key : mapping.keys) result.push_back(text(key));

@@ -139,7 +139,7 @@ int changes(const RandAugmentOptions& options) {
 }
 
 TEST(RandAugment, AppliesOperationsByTheirProbability) {
-  // Of the set that does not increase, solarize begins above the lightest value here.
+  // In the set that does not increase, solarize begins above the lightest value here.
   RandAugmentOptions options{.operations = 1, .increasing = true};
   options.probability = 1;
   EXPECT_EQ(changes(options), 300);

@@ -74,7 +74,7 @@ TEST(RandomStream, Normal) {
   EXPECT_NEAR(found.variance, 1, 0.02);
 }
 
-// Of gamma(a, 1) mean and variance are a, below and above the shape of 1 where the method changes.
+// The mean and variance of gamma(a, 1) are a, below and above the shape of 1 where the method changes.
 TEST(RandomStream, Gamma) {
   for (const double shape : {0.2, 0.8, 1.0, 4.5}) {
     RandomStream stream{4};

@@ -204,7 +204,7 @@ TEST_F(ConversionTest, StopsWhenTheTimeIsUp) {
   VisionTransformer model = student("elu:2");
   const ConversionHistory history = conversion(model, "run", chosen)->run({});
   EXPECT_FALSE(history.is_complete);
-  // What was reached is judged.
+  // The reached state is judged.
   EXPECT_EQ(history.evaluations.back().stage, "outputs");
   EXPECT_EQ(history.evaluations.back().step, 1);
 
@@ -213,6 +213,64 @@ TEST_F(ConversionTest, StopsWhenTheTimeIsUp) {
   const auto resumed = conversion(again, "run", chosen);
   EXPECT_EQ(resumed->resume(*resumed->newest_state()).step, 1);
   EXPECT_EQ(resumed->run({}).evaluations.back().step, 2);
+}
+
+TEST_F(ConversionTest, FitsItsStagesToTheTimeAndGoesOnWithThem) {
+  ConversionOptions chosen = options();
+  chosen.outputs.steps = 100;
+  chosen.finetune.steps = 10'000'000;
+  chosen.max_seconds = 4;
+  std::vector<PlannedStage> forecast;
+  std::int64_t refits = 0;
+  std::int64_t steps = 0;
+  ConversionEvents events;
+  events.on_forecast = [&](const ConversionForecast& found) {
+    EXPECT_TRUE(found.is_fitted);
+    EXPECT_LE(found.seconds, 4);
+    EXPECT_GT(found.costs.of_step(found.stages.at(0)), 0);
+    EXPECT_GT(found.costs.of_step(found.stages.at(1)), 0);
+    EXPECT_GT(found.costs.look, 0);
+    forecast = found.stages;
+  };
+  events.on_steps = [&](std::int64_t) { ++refits; };
+  events.keep_going = [&] { return refits < 2 || ++steps < 2; };
+  VisionTransformer model = student("elu:2");
+  const auto run = conversion(model, "run", chosen);
+  const ConversionHistory history = run->run(events);
+  ASSERT_EQ(forecast.size(), 2);
+  EXPECT_LT(forecast[0].options.steps, 100);
+  EXPECT_LT(forecast[1].options.steps, 10'000'000);
+  EXPECT_LT(forecast[1].options.learning_rate, 3e-3);
+  ASSERT_EQ(history.stages.size(), 2);
+  EXPECT_EQ(history.stages[0].planned_steps, forecast[0].options.steps);
+  EXPECT_EQ(run->planned_steps(),
+            history.stages[0].planned_steps + history.stages[1].planned_steps);
+
+  // The state has them; its steps are what they were, whatever the time is now.
+  ConversionOptions later = chosen;
+  later.max_seconds = 0;
+  VisionTransformer again = student("elu:2");
+  const auto resumed = conversion(again, "run", later);
+  EXPECT_EQ(resumed->fitted_plan(), "");
+  resumed->resume(*resumed->newest_state());
+  EXPECT_EQ(resumed->planned_steps(), run->planned_steps());
+  EXPECT_EQ(resumed->fitted_plan(), run->fitted_plan());
+  events = {};
+  events.on_steps = [&](std::int64_t) { ADD_FAILURE() << "fitted anew"; };
+  const ConversionHistory rest = resumed->run(events);
+  EXPECT_TRUE(rest.is_complete);
+  EXPECT_EQ(rest.stages[1].steps, history.stages[1].planned_steps);
+  EXPECT_LT(rest.losses.back().learning_rate, 1e-3) << "the schedule went to its end";
+}
+
+TEST_F(ConversionTest, ALookAtSharedTokensIsALookAtThePictures) {
+  VisionTransformer model = student("hydra:2");
+  AgreementMeter whole(teacher_, *held_out_, *group_, at::kCPU, Autocast::off);
+  AgreementMeter shared(teacher_, *held_out_, *group_, at::kCPU, Autocast::off, {}, 2);
+  const Agreement expected = whole.measure(*model);
+  const Agreement found = shared.measure(*model);
+  EXPECT_EQ(found.top1, expected.top1);
+  EXPECT_NEAR(found.divergence, expected.divergence, 1e-5);
 }
 
 TEST_F(ConversionTest, GoesOnWithAsManyPicturesWhereAStepHasOthers) {

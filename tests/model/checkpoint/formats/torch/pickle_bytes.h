@@ -1,4 +1,4 @@
-// Pickles and files of torch.save as strings, put together by hand. What the functions return are
+// Pickles and files of torch.save as strings, put together by hand. The functions return
 // pieces of a pickle that leave one value on the stack.
 #pragma once
 

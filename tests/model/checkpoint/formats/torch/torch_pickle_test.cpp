@@ -58,7 +58,7 @@ std::vector<T> elements(const TensorView& view) {
 }
 std::vector<float> floats(const TensorView& view) { return elements<float>(view); }
 
-/// What make_torch_fixtures.py calls ramp(k, ...).
+/// The numbers that make_torch_fixtures.py calls ramp(k, ...).
 template <class T = float>
 std::vector<T> ramp(int k, std::size_t count) {
   std::vector<T> values;

@@ -1,4 +1,4 @@
-#include "app/tasks/conversion_options.h"
+#include "app/train/conversion_options.h"
 
 #include "app/model/model_source.h"
 #include "app/options/option_fields.h"

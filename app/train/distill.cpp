@@ -8,10 +8,11 @@
 #include "app/run/assets.h"
 #include "app/run/exit_code.h"
 #include "app/run/local_ranks.h"
+#include "app/run/own_program.h"
 #include "app/run/signal_stop.h"
 #include "app/run/usage_error.h"
-#include "app/tasks/conversion_options.h"
 #include "app/tasks/format_only.h"
+#include "app/train/conversion_options.h"
 #include "app/train/session.h"
 #include "app/train/training_options.h"
 #include "kernels/file_place.h"
@@ -38,6 +39,9 @@ namespace {
 
 namespace fs = std::filesystem;
 namespace training = model::training;
+
+/// Loading the best weights, writing the file and the report.
+constexpr double kSecondsOfSaving = 1;
 
 /// Options of mechanisms that a conversion chooses where the user says nothing: those that
 /// converted models are best with.
@@ -84,6 +88,7 @@ ModelSource open_source(const ModelRequest& request, const std::string& architec
                      "give the model its classes with `hydrascope train` first");
   }
   ModelSource source = open_weights(request, word, file, architecture);
+  require_classes(source);
   // That the attention changes is what is wanted.
   source.notes = spelled(source.weights.notes());
   apply_conversion_defaults(request, source);
@@ -133,10 +138,12 @@ class Distillation : TrainingSession {
   /// The layers that `--start` gives, from `train_from` on.
   std::vector<std::int64_t> take_over_starts(std::int64_t train_from);
   void say_what_happens(const training::ConversionOptions& chosen, std::int64_t steps) const;
-  training::ConversionEvents events(std::int64_t last_step);
+  training::ConversionEvents events(const training::Conversion& conversion);
+  void say_forecast(const training::ConversionForecast& forecast) const;
   /// Top-1 of the written weights, with their rounding, into `report`.
   void evaluate(ConversionReport& report);
-  int finish(const training::ConversionHistory& history);
+  /// `plan`: the stages as they were fitted to a time, or "".
+  int finish(const training::ConversionHistory& history, const std::string& plan);
 
   ConvertRequest request_;
   fs::path output_;
@@ -150,6 +157,7 @@ class Distillation : TrainingSession {
   checkpoint::Metadata about_;
   std::string recipe_;           ///< a JSON object
   std::int64_t renumbered_ = 0;  ///< steps done beyond those that the steps' numbers count
+  std::int64_t first_step_ = 0;  ///< of the stage, in this session
   std::string agreement_;        ///< of the last look, for the progress line
 };
 
@@ -240,16 +248,46 @@ void Distillation::say_what_happens(const training::ConversionOptions& chosen,
     console_.detail("pictures (learned from + held out): " + source);
 }
 
-training::ConversionEvents Distillation::events(std::int64_t last_step) {
+void Distillation::say_forecast(const training::ConversionForecast& forecast) const {
+  const double limit = request_.max_seconds();
+  const double all = seconds_of_process() + forecast.seconds;
+  std::string stages;
+  for (const auto& [stage, options] : forecast.stages) {
+    stages += (stages.empty() ? "" : ", ") + std::string(name(stage)) + " " +
+              std::to_string(options.steps) + " steps";
+    if (forecast.is_fitted && stage >= training::Stage::finetune)
+      stages += " at a rate of up to " + shortest_number(options.learning_rate);
+  }
+  const std::string costs =
+      "a step takes " + fixed(forecast.costs.of_step(forecast.stages.front()), 2) +
+      " s, a look at the held-out pictures " + fixed(forecast.costs.look, 1) + " s";
+  if (forecast.is_fitted) {
+    console_.note("fitted to " + shortest_number(request_.max_minutes) + " minutes: " + stages);
+    console_.detail(costs);
+  } else if (limit > 0 && all > limit) {
+    console_.note("note: " + about(all) + " in all, which `max_minutes` cuts off: " + stages);
+  } else {
+    console_.note(about(all) + " in all: " + stages);
+    console_.detail(costs);
+  }
+  console_.detail("ready after " + fixed(seconds_of_process(), 1) + " s");
+}
+
+training::ConversionEvents Distillation::events(const training::Conversion& conversion) {
   training::ConversionEvents events;
+  events.on_forecast = [this](const training::ConversionForecast& forecast) {
+    if (is_first()) say_forecast(forecast);
+  };
   events.on_stage = [this](const training::StageStart& start) {
     progress_.reset();
-    // The time left is that of the stage, and says so where others follow.
     const std::string label = std::string(name(start.stage)) + " " + std::to_string(start.number) +
                               "/" + std::to_string(start.stages);
+    first_step_ = start.step;
     progress_ =
         std::make_unique<Progress>(label, start.steps - start.step, console_.progress, "steps");
+    progress_->set_seconds_after(start.seconds_after);
   };
+  events.on_steps = [this](std::int64_t steps) { progress_->set_total(steps - first_step_); };
   events.keep_going = [this] {
     progress_->advance();
     return !stop_requested();
@@ -260,15 +298,16 @@ training::ConversionEvents Distillation::events(std::int64_t last_step) {
     const std::string prefix = std::string(name(stage)) + "/";
     if (log_) log_->add({step + renumbered_, record.epoch, scalars_of(record, prefix)});
   };
-  events.on_evaluation = [this, last_step](const training::Evaluation& evaluation,
-                                           std::int64_t step, bool is_best) {
+  events.on_evaluation = [this, &conversion](const training::Evaluation& evaluation,
+                                             std::int64_t step, bool is_best) {
     agreement_ = "agreement " + fixed(evaluation.agreement.top1, 1) + " %";
     if (!is_first()) return;
     if (progress_) progress_->hide();
-    console_.note(
-        evaluation.stage + (evaluation.step > 0 ? " " + std::to_string(evaluation.step) : "") +
-        " (" + std::to_string(step) + "/" + std::to_string(last_step) + "): " + agreement_ +
-        ", divergence " + fixed(evaluation.agreement.divergence, 4) + (is_best ? "  (best)" : ""));
+    console_.note(evaluation.stage +
+                  (evaluation.step > 0 ? " " + std::to_string(evaluation.step) : "") + " (" +
+                  std::to_string(step) + "/" + std::to_string(conversion.planned_steps()) +
+                  "): " + agreement_ + ", divergence " + fixed(evaluation.agreement.divergence, 4) +
+                  (is_best ? "  (best)" : ""));
     log_->add({step + renumbered_,
                0,
                {{"agreement", evaluation.agreement.top1},
@@ -293,10 +332,11 @@ void Distillation::evaluate(ConversionReport& report) {
   }
 }
 
-int Distillation::finish(const training::ConversionHistory& history) {
+int Distillation::finish(const training::ConversionHistory& history, const std::string& plan) {
   const checkpoint::Dtype dtype = request_.dtype;
   if (is_first()) {
     about_["agreement"] = fixed(history.best_evaluation().agreement.top1, 2);
+    if (!plan.empty()) about_["plan"] = plan;
     about_["complete"] = history.is_complete ? "yes" : "no";
     checkpoint::save_checkpoint(output_, *student_, dtype, about_);
   }
@@ -310,6 +350,7 @@ int Distillation::finish(const training::ConversionHistory& history) {
   report.attention_options = computed_options(source_.config);
   report.sources = pictures_.sources;
   report.recipe = recipe_;
+  report.plan = plan;
   report.history = history;
   report.precision = dtype == checkpoint::Dtype::F32   ? "float32"
                      : dtype == checkpoint::Dtype::F16 ? "float16"
@@ -363,6 +404,8 @@ int Distillation::run() {
   build_models();
   const training::ConvertedLayers layers =
       training::converted_layers(teacher_->config(), *student_);
+  const training::FreeChoices free{.rate = !request_.learning_rate,
+                                   .batch = !request_.asked_batch_size};
   request_.choose_numbers(!layers.maps.empty(), run_.launch.world_size);
   run_.batch_size = request_.asked_batch_size.value();
   training::ConversionOptions chosen =
@@ -370,6 +413,11 @@ int Distillation::run() {
   chosen.loader.on_failure = unreadable_.report();
   // Blocks before the first one that learns are the teacher's.
   chosen.begun = take_over_starts(chosen.train_from >= 0 ? chosen.train_from : layers.first());
+  // Learned feature maps take no larger steps (docs/notes/conversion.md).
+  chosen.free = {.rate = free.rate && layers.maps.empty() && chosen.sizes.steps == 0,
+                 .batch = free.batch && chosen.sizes.steps == 0};
+  chosen.seconds_after = kSecondsOfSaving;
+  chosen.pictures_after = std::ssize(evaluated_);
   const std::int64_t steps_of_maps = layers.maps.empty() ? 0 : chosen.maps.steps;
   const bool fits_hydra = !layers.hydra.empty();
   if (layers.all.empty() && chosen.sizes.steps == 0 && chosen.exits.steps == 0) {
@@ -397,10 +445,10 @@ int Distillation::run() {
     mine.push_back(pictures_.held_out[i]);
   const training::HeldOutImages held_out(mine, transform, chosen.loader.workers,
                                          unreadable_.report(), chosen.loader.decode);
+  chosen.seconds_before = seconds_of_process();
   training::Conversion conversion(*teacher_, *student_, pictures_.training, held_out, *group_,
                                   states_folder(), about_, chosen);
-  const std::int64_t steps = conversion.planned_steps();
-  if (is_first()) say_what_happens(chosen, steps);
+  if (is_first()) say_what_happens(chosen, conversion.planned_steps());
 
   std::int64_t steps_done = -1;
   if (const auto state = begin_in(states_folder(), conversion.newest_state())) {
@@ -412,9 +460,9 @@ int Distillation::run() {
     conversion.forget_states();  // of a run that --force ends
   }
   if (is_first()) log_ = std::make_unique<training::MetricLog>(states_folder(), steps_done);
-  const training::ConversionHistory& history = conversion.run(events(steps));
+  const training::ConversionHistory& history = conversion.run(events(conversion));
   if (progress_) progress_->finish();
-  const int code = finish(history);
+  const int code = finish(history, conversion.fitted_plan());
   group_->barrier();  // torchrun ends all when the first one ends with an exit code
   return code;
 }

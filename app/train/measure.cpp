@@ -1,4 +1,4 @@
-#include "app/tasks/measure.h"
+#include "app/train/measure.h"
 
 #include "app/benchmark/comparison.h"
 #include "app/run/signal_stop.h"

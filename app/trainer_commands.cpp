@@ -1,0 +1,17 @@
+// The commands of hydrascope-trainer: those that need the code of training. The first pictures do not wait for its build.
+#include "app/command.h"
+
+#include <array>
+
+namespace hydrascope::app {
+
+std::span<const CommandRun> command_runs() {
+  static constexpr std::array kRuns{
+      CommandRun{"benchmark", run_benchmark},
+      CommandRun{"convert", run_convert},
+      CommandRun{"train", run_train},
+  };
+  return kRuns;
+}
+
+}  // namespace hydrascope::app
