@@ -99,7 +99,7 @@ std::vector<Option> labelled_set_options() {
       "Labels", Role::source,
       {text("labels-csv",
             "labels of the pictures: a table with columns file and label (id, name or index)",
-            into(&SetRequest::labels_csv), takes("FILE"), read),
+            into(&SetRequest::labels_csv), takes("FILE"), reads),
        flag("no-labels", "ignore the names of folders: the pictures have no labels",
             into(&SetRequest::ignores_labels), role(Role::source))});
   labels.push_back(integer("limit-images", "number of used pictures, evenly spread over the set",
@@ -114,7 +114,7 @@ std::vector<Option> score_options() {
       {text("real-labels",
             "file of the valid classes of each picture (ImageNet ReaL), for a second score; a "
             "column real_labels of --labels-csv does the same",
-            into(&SetRequest::real_labels), takes("FILE.json"), read),
+            into(&SetRequest::real_labels), takes("FILE.json"), reads),
        number("require-top1", "least top-1 in percent; exit code 4 below it",
               into(&ScoreRequest::required_top1), takes("PCT")),
        text("per-class", "file of the accuracy by class; - prints it after the summary",

@@ -89,7 +89,9 @@ inline constexpr auto comma_list = [](Option& option) { option.comma_list = true
 inline constexpr auto repeatable = [](Option& option) { option.repeatable = true; };
 inline constexpr auto completes_files = [](Option& option) { option.completes_files = true; };
 /// Names files that must be there.
-inline constexpr auto read = [](Option& option) { option.completes_files = option.is_read = true; };
+inline constexpr auto reads = [](Option& option) {
+  option.completes_files = option.is_read = true;
+};
 inline constexpr auto as_argument = [](Option& option) { option.is_argument = true; };
 /// Names a folder, to write that file in.
 inline auto written_inside(std::string file) {

@@ -85,7 +85,7 @@ std::vector<Option> class_vector_options() {
       {text("classes",
             "class vectors in the place of the classifier; safetensors with vectors (classes, D), "
             "names, logit_scale and logit_bias, as a tower of texts makes them",
-            into(&ModelRequest::classes), takes("FILE"), read)});
+            into(&ModelRequest::classes), takes("FILE"), reads)});
 }
 
 std::vector<Option> new_head_options() {

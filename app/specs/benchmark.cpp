@@ -52,7 +52,7 @@ CommandSpec benchmark_spec() {
              into(&BenchmarkRequest::compared), takes("A.json B.json"), values(2), in("Comparison"),
              completes_files, role(Role::report)),
         text("baseline", "earlier result; exit code 4 if a row is slower",
-             into(&BenchmarkRequest::baseline), takes("FILE"), in("Comparison"), read,
+             into(&BenchmarkRequest::baseline), takes("FILE"), in("Comparison"), reads,
              role(Role::report)),
         number("fail-if-slower", "percent that images/s may be below --baseline",
                into(&BenchmarkRequest::most_percent_slower), takes("PCT"), by_default("5"),

@@ -66,7 +66,7 @@ std::vector<Option> result_options() {
        text("start",
             "earlier conversion whose layers of the same attention are taken; only the last stage "
             "trains them, and the last of several models wins",
-            into(&ConvertOptions::starts), takes("FILE"), repeatable, read),
+            into(&ConvertOptions::starts), takes("FILE"), repeatable, reads),
        stored_dtype("float32; the checkpoint's when it is only rewritten"),
        flag("force", "replace a file that exists, begin a run anew", into(&ResumeRequest::force),
             role(Role::place)),
@@ -92,7 +92,7 @@ std::vector<Option> picture_options() {
             into(&ConvertOptions::evaluated_folder), takes("FOLDER"), completes_files,
             role(Role::report)),
        text("labels-csv", "labels of --eval: a table of file and label (id, name or index)",
-            into(&ConvertOptions::labels_csv), takes("FILE"), read, role(Role::report))});
+            into(&ConvertOptions::labels_csv), takes("FILE"), reads, role(Role::report))});
 }
 
 /// The recipe, whose defaults are those of the bundled models.

@@ -27,7 +27,7 @@ std::vector<Option> data_options() {
           text("store",
                "learn the classifier alone from a store of `embed`; in the place of FOLDER, by "
                "logistic regression (L-BFGS)",
-               into(&TrainOptions::store), takes("STORE"), read, role(Role::source)),
+               into(&TrainOptions::store), takes("STORE"), reads, role(Role::source)),
       });
 }
 

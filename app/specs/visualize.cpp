@@ -109,7 +109,7 @@ std::vector<Option> drawing_options() {
           text("font",
                "font of captions; bundled fonts draw its missing letters; take no font from "
                "strangers",
-               into(&FigureOptions::font), takes("FILE.ttf"), read),
+               into(&FigureOptions::font), takes("FILE.ttf"), reads),
       });
 }
 
