@@ -11,6 +11,7 @@
 #include "app/run/console.h"
 #include "app/run/output_file.h"
 #include "app/run/signal_stop.h"
+#include "app/run/terminal_text.h"
 #include "app/run/usage_error.h"
 #include "app/session/precision_check.h"
 #include "app/session/session.h"
@@ -78,6 +79,47 @@ void note_stop(const Console& console, std::int64_t done, std::int64_t all) {
                " pictures");
 }
 
+constexpr int kThresholdDecimals = 4;
+
+/// Refuses what cannot be calibrated, before anything is read.
+void prepare_calibration(Session& session, const LabelledSet& set, double delta) {
+  const std::string option = "`calibrate_exit` " + shortest_number(delta);
+  if (session.config().exits.empty())
+    throw UsageError("the model has no exits", option,
+                     "`hydrascope convert --exits auto` learns some");
+  if (session.transform().views.have_places)
+    throw UsageError("an exit is calibrated on one view of each picture", option, "`views` whole");
+  if (const std::int64_t fewest = fewest_trials(delta); std::ssize(set.pictures) < fewest)
+    throw UsageError("expected at least " + std::to_string(fewest) + " pictures, found " +
+                         std::to_string(set.pictures.size()) +
+                         ": fewer could not show it if none differed",
+                     option);
+  session.watch_exits();
+}
+
+/// exit_rule, exit_delta, exit_confidence, exit_threshold, exit_differing, exit_layers, and the way to keep it.
+void add_exit_calibration(const Session& session, const std::vector<ExitTrial>& trials,
+                          double delta, Report& results) {
+  const model::VitConfig& config = session.config();
+  const ExitOutcome found = calibrate_exit(trials, config.exits.size(), delta);
+  OrderedJson layers;
+  for (std::size_t i = 0; i < found.left.size(); ++i)
+    layers[std::to_string(i < config.exits.size() ? config.exits[i] : config.depth - 1)] =
+        found.left[i];
+  Summary& summary = results.summary;
+  summary.add("exit_rule", std::string(name(config.exit_rule)));
+  summary.add("exit_delta", delta, kThresholdDecimals);
+  summary.add("exit_confidence", kExitConfidence, 2);
+  summary.add("exit_threshold", found.threshold, kThresholdDecimals);
+  summary.add("exit_differing", found.differing);
+  summary.add("exit_layers", layers);
+  session.note(found.threshold >= 1
+                   ? "no threshold keeps to it: no picture may leave early"
+                   : "`exit_threshold` " + fixed(found.threshold, kThresholdDecimals) +
+                         " lets pictures leave; `hydrascope convert IN OUT --exit-threshold " +
+                         fixed(found.threshold, kThresholdDecimals) + "` keeps it in the file");
+}
+
 /// The pass over a set that `evaluate`, `compare` and `faithfulness` are. Returns the exit code.
 int run_over_set(const EvaluateRequest& request) {
   refuse_shares();
@@ -96,6 +138,7 @@ int run_over_set(const EvaluateRequest& request) {
   if (jobs.measures_maps)
     plan = plan_faithfulness(request.faithfulness, request.run.seed, session->config(),
                              session->transform());
+  if (jobs.calibrates_exit) prepare_calibration(*session, set, *score.exit_delta);
   session->load({}, plan ? plan->traced_layers(session->config()) : std::vector<std::int64_t>());
   if (jobs.compares) {
     reference->announce();
@@ -131,7 +174,17 @@ int run_over_set(const EvaluateRequest& request) {
                  " pictures";
   scores.add_accuracy(results.summary);
   add_run(results.summary, *session, evaluation.timing());
-  if (jobs.scores) scores.add_calibration(results.summary);
+  if (jobs.scores && set.has_labels) scores.add_calibration(results.summary);
+  if (!evaluation.exit_layers().empty()) {
+    OrderedJson layers;
+    for (const auto& [layer, pictures] : evaluation.exit_layers())
+      layers[std::to_string(layer)] = pictures;
+    results.summary.add("exit_rule", std::string(name(session->config().exit_rule)));
+    results.summary.add("exit_threshold", session->config().exit_threshold, kThresholdDecimals);
+    results.summary.add("exit_layers", layers);
+  }
+  if (jobs.calibrates_exit)
+    add_exit_calibration(*session, evaluation.exit_trials(), *score.exit_delta, results);
   if (check.is_wanted() && !stop_requested()) {
     const PrecisionFindings findings = check.compare(*session);
     console.note(findings.describe());

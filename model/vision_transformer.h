@@ -3,6 +3,7 @@
 #pragma once
 
 #include "model/block.h"
+#include "model/class_branch.h"
 #include "model/config/config.h"
 
 #include <torch/nn/module.h>
@@ -103,6 +104,8 @@ class VisionTransformerImpl : public torch::nn::Module {
   [[nodiscard]] BlockImpl& block(std::int64_t layer) {
     return blocks_->at<BlockImpl>(static_cast<std::size_t>(layer));
   }
+  /// The model has exits.
+  [[nodiscard]] ClassBranchImpl& exits() { return *exits_; }
 
  private:
   torch::Tensor forward_block(std::int64_t layer, const torch::Tensor& x, const TokenGrid& grid,
@@ -121,6 +124,7 @@ class VisionTransformerImpl : public torch::nn::Module {
   AttentionPool attn_pool_{nullptr};
   torch::nn::Linear head_{nullptr};
   torch::nn::Linear head_dist_{nullptr};
+  ClassBranch exits_{nullptr};
 };
 TORCH_MODULE(VisionTransformer);
 

@@ -126,6 +126,11 @@ std::vector<Option> score_options() {
        text("save-errors",
             "folder of contact sheets of the 100 worst wrong answers, and errors.csv",
             into(&ScoreRequest::save_errors), takes("FOLDER"), written_inside("errors.csv")),
+       number(
+           "calibrate-exit",
+           "find the exit threshold at which at most this share of pictures is answered otherwise "
+           "than by the whole model, at 95 % confidence; labels are not needed",
+           into(&ScoreRequest::exit_delta), takes("DELTA"), at_least(1e-4), at_most(0.5)),
        text("save-logits", "write the logits, float32 (pictures, classes)",
             into(&ScoreRequest::save_logits), takes("FILE.npy"), written)});
 }
@@ -188,7 +193,8 @@ EvaluateRequest evaluate_request(const ParsedOptions& options, const SetJobs& jo
   EvaluateRequest request{pictures_request(options, AutoExif::as_stored)};
   options.fill(request, request.score, request.faithfulness);
   request.jobs = jobs;
-  request.set = set_request(options, jobs);
+  request.jobs.calibrates_exit = request.score.exit_delta.has_value();
+  request.set = set_request(options, request.jobs);
   if (jobs.compares || (jobs.diagnoses && names_another_model(options) != nullptr)) {
     request.reference = reference_request(options, request.model, request.run);
     // The first model runs without a calibration that is the reference's alone.

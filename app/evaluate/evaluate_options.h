@@ -16,13 +16,16 @@ namespace hydrascope::app {
 /// The purpose of a pass over a set of pictures: each is a command.
 struct SetJobs {
   std::string command;
+  bool calibrates_exit = false;  ///< `evaluate --calibrate-exit`: needs no labels
   bool scores = false;         ///< `evaluate`: tables by class, files of logits and errors, checks
   bool compares = false;       ///< `compare`
   bool measures_maps = false;  ///< `faithfulness`
   bool diagnoses = false;      ///< `diagnose`
 
   /// Whether any of it says something about pictures without labels.
-  [[nodiscard]] bool may_lack_labels() const { return compares || measures_maps || diagnoses; }
+  [[nodiscard]] bool may_lack_labels() const {
+    return compares || measures_maps || diagnoses || calibrates_exit;
+  }
 };
 /// Whether they name another model, or other settings of one.
 bool compares_models(const ParsedOptions& options);
@@ -76,6 +79,7 @@ struct ScoreRequest {
   std::string per_class;  ///< a file, "-" or ""
   std::size_t confusions = 0;
   std::optional<double> required_top1;
+  std::optional<double> exit_delta;  ///< `--calibrate-exit`
 };
 
 /// How maps are measured.

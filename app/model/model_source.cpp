@@ -78,6 +78,12 @@ void apply_request(const ModelRequest& request, model::VitConfig& config) {
   if (request.pos_embed) config.pos_embed = *request.pos_embed;
   if (request.pos_interp) config.pos_interp = *request.pos_interp;
   if (request.overview) config.overview = *request.overview;
+  if (config.exits.empty() && (request.exit_rule || request.exit_threshold))
+    throw Error(ErrorCode::invalid_argument, "the model has no exits",
+                request.exit_threshold ? "`exit_threshold`" : "`exit_rule`",
+                "`hydrascope convert --exits auto` learns some");
+  if (request.exit_rule) config.exit_rule = *request.exit_rule;
+  if (request.exit_threshold) config.exit_threshold = *request.exit_threshold;
 }
 
 /// The advice names, if the model knows the same classes, the bundled one that learned large sizes.

@@ -50,9 +50,27 @@ int of_processors(const std::optional<int>& count, const RunRequest& request) {
 int model_threads(const RunRequest& request) { return of_processors(request.threads, request); }
 int loader_workers(const RunRequest& request) { return of_processors(request.workers, request); }
 
+namespace {
+
+using model::inference::Exits;
+
+/// `exits` as far as the model and the device have them.
+Exits exits_of(Exits exits, const model::inference::InferenceOptions& options,
+               const model::VitConfig& config, const Console& console) {
+  if (config.exits.empty() || !options.trace_layers.empty()) return Exits::off;
+  if (exits != Exits::leave) return exits;
+  if (!config.leaves_early()) return Exits::off;
+  if (options.device.is_cpu()) return Exits::leave;
+  console.note("note: pictures leave a model early on the CPU alone; here the whole model answers");
+  return Exits::off;
+}
+
+}  // namespace
+
 model::Classifier make_classifier(const RunRequest& request, const ModelSource& source,
                                   const image::TransformConfig& transform, const Console& console,
-                                  std::vector<std::int64_t> trace_layers, bool embeds) {
+                                  std::vector<std::int64_t> trace_layers, bool embeds,
+                                  model::inference::Exits exits) {
   if (source.config.in_chans != 3 && source.config.in_chans != 1) {
     throw Error(
         ErrorCode::invalid_argument,
@@ -72,6 +90,8 @@ model::Classifier make_classifier(const RunRequest& request, const ModelSource& 
   if (wanted.deterministic)
     at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
   wanted.trace_layers = std::move(trace_layers);
+  wanted.exits = embeds || source.answer ? model::inference::Exits::off
+                                         : exits_of(exits, wanted, source.config, console);
   // Setting the number begins a pool of threads that spin, see one_torch_thread.cpp.
   if (const int threads = model_threads(request); threads != at::get_num_threads())
     at::set_num_threads(threads);

@@ -21,10 +21,13 @@ std::vector<std::string> describe(const checkpoint::LoadReport& report);
 /// The model on its device, ready to run as `request` says; it traces the tokens that enter
 /// `trace_layers`. Each of several processes on a machine takes its share of the machine.
 /// `transform` is for the pictures that int8 is calibrated on. With `embeds` its outputs have features,
-/// the input of the classifier unless `source.answer` says others. Notes on what was loaded go to `console`.
+/// the input of the classifier unless `source.answer` says others. `exits` is for a model that has some:
+/// pictures leave if its configuration says so, no layer is traced, nothing is embedded and the device is
+/// the CPU. Notes on what was loaded go to `console`.
 model::Classifier make_classifier(const RunRequest& request, const ModelSource& source,
                                   const image::TransformConfig& transform, const Console& console,
-                                  std::vector<std::int64_t> trace_layers = {}, bool embeds = false);
+                                  std::vector<std::int64_t> trace_layers = {}, bool embeds = false,
+                                  model::inference::Exits exits = model::inference::Exits::leave);
 
 /// The explainer of that classifier's predictions: the layers that `requests` need, a second time,
 /// as modules in float32 on its device. Weights that the checkpoint lacks have the classifier's

@@ -73,6 +73,8 @@ void look_by_default(const ParsedOptions& options, ModelRequest& model, Transfor
                                           &Model::pos_embed,
                                           &Model::pos_interp,
                                           &Model::overview,
+                                          &Model::exit_rule,
+                                          &Model::exit_threshold,
                                           &Model::classes,
                                           &Transform::native,
                                           &Transform::views,

@@ -38,6 +38,8 @@ struct ModelRequest {
   std::optional<model::PosEmbed> pos_embed = {};
   std::optional<model::PosInterp> pos_interp = {};
   std::optional<bool> overview = {};
+  std::optional<model::ExitRule> exit_rule = {};
+  std::optional<double> exit_threshold = {};
   std::string classes =
       {};  ///< `--classes`: a file of class vectors, in the place of the classifier
   bool may_lack_classes = false;  ///< the command has a use for a model without a classifier

@@ -66,6 +66,16 @@ std::vector<Option> model_options() {
                "show a picture above the model's size a second time, reduced to that size",
                into(&ModelRequest::overview, is_on), otherwise("the checkpoint's, off"),
                one_of({"on", "off"})),
+          text("exit-rule",
+               "score by which a picture leaves a model with exits early (docs/inference.md)",
+               into(&ModelRequest::exit_rule, model::find_exit_rule),
+               otherwise("the checkpoint's, margin"),
+               one_of({"margin", "entropy", "saturation", "learned"})),
+          number("exit-threshold",
+                 "score above which a picture leaves early; 1: none does; `hydrascope evaluate "
+                 "--calibrate-exit` finds one",
+                 into(&ModelRequest::exit_threshold), takes("T"), otherwise("the checkpoint's, 1"),
+                 at_least(-1), at_most(1)),
       });
 }
 

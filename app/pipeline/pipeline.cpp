@@ -33,6 +33,17 @@ model::inference::ImageBatch batch_of(std::vector<at::Tensor> images, const imag
   return {std::move(images), {}, size.height, size.width, transform.mean, transform.std};
 }
 
+PictureExit exit_of(const model::inference::ExitOutputs& exits, std::int64_t image) {
+  PictureExit exit;
+  if (exits.layers.defined()) exit.layer = exits.layers.const_data_ptr<std::int64_t>()[image];
+  if (!exits.scores.defined()) return exit;
+  const std::int64_t count = exits.scores.size(1);
+  const float* const scores = exits.scores.const_data_ptr<float>() + image * count;
+  const std::int64_t* const classes = exits.classes.const_data_ptr<std::int64_t>() + image * count;
+  for (std::int64_t i = 0; i < count; ++i) exit.watched.push_back({scores[i], classes[i]});
+  return exit;
+}
+
 class Pipeline {
  public:
   Pipeline(const std::function<std::optional<Input>()>& next, model::inference::Engine& model,
@@ -350,7 +361,7 @@ class Pipeline {
     const Clock::time_point begin = Clock::now();
     UnderWay batch = std::move(under_way_.front());
     under_way_.pop_front();
-    const auto [logits, tokens, features] = batch.outputs.get();
+    const auto [logits, tokens, features, exits] = batch.outputs.get();
     // Batches that overlap share their time.
     const double seconds =
         seconds_since(std::max(batch.begin, last_end_)) / static_cast<double>(batch.items.size());
@@ -368,6 +379,7 @@ class Pipeline {
       waiting_bytes_ -= byte_size(result);
       if (!options_.keep_input || result.error) result.tensor.reset();
       if (tokens.defined()) result.tokens = tokens.select(0, index);
+      result.exit = exit_of(exits, index);
       waiting_bytes_ += byte_size(result);
       result.seconds = seconds;
       result.batch_size = images;
@@ -450,11 +462,12 @@ PipelineResult look_at(image::Picture& picture, model::inference::Engine& model,
   CoreSeconds seconds;
   PipelineResult seen = prepare(std::move(job), options, model, seconds);
   if (!seen.error) {
-    auto [logits, tokens, features] =
+    auto [logits, tokens, features, exits] =
         seen.seer.engine->compute(batch_of({seen.tensor}, seen.model_size, *seen.seer.transform));
     seen.logits = logits.select(0, 0);
     if (features.defined()) seen.features = features.select(0, 0);
     if (tokens.defined()) seen.tokens = tokens.select(0, 0);
+    seen.exit = exit_of(exits, 0);
     require_finite_logits(seen);
   }
   PipelineResult result;

@@ -137,6 +137,17 @@ struct PictureViews {
   [[nodiscard]] bool is_distribution() const { return places.empty() || closer; }
 };
 
+/// A picture at a model's exits.
+struct PictureExit {
+  std::optional<std::int64_t> layer =
+      {};  ///< the layer that it left behind; nothing if none may leave
+  struct Watched {
+    float score = 0;
+    std::int64_t class_index = 0;
+  };
+  std::vector<Watched> watched = {};  ///< all exits, where they are watched
+};
+
 /// The result of one input (or one frame of a video).
 struct PipelineResult {
   Input input;
@@ -152,6 +163,7 @@ struct PipelineResult {
   Seer seer;              ///< of a picture that could be decoded
   at::Tensor logits;      ///< (num_classes) float32; undefined on error; each class's in its best
                           ///< view, hence the softmax of several views says nothing
+  PictureExit exit = {};  ///< of one view
   at::Tensor features = {};  ///< (D) float32, where the engine gives them; of a picture in one view
   PictureViews views;
   PictureView view;             ///< of what is not yet combined

@@ -178,6 +178,7 @@ OrderedJson to_json(const ClassifyRecord& record) {
   if (record.error) return object;
   add_sizes(object, record);
   object["tokens"] = record.tokens;
+  if (record.exit_layer) object["exit_layer"] = *record.exit_layer;
   add_views(object, record);
   for (const auto& [best, weight] : record.looks) {
     OrderedJson& look = object["looks"].emplace_back();

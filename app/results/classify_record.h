@@ -113,6 +113,8 @@ std::string sizes_text(const InputRecord& record);
 
 struct ClassifyRecord : InputRecord {  ///< its seconds: its batch's / batch size, of all its views
   std::int64_t tokens = 0;             ///< of a view, the first where the others are closer looks
+  /// The layer behind which the picture left the model; nothing where no picture may leave.
+  std::optional<std::int64_t> exit_layer = {};
   std::vector<Prediction> top;         ///< the answer: `top_classes`
   std::string kernels = {};  ///< "fused+modules", "modules", "reference"; "" where all are fused
 };
@@ -128,7 +130,7 @@ inline constexpr std::string_view kClassifyColumns =
     "tokens views num_views rank=/top/rank index=/top/index id=/top/id "
     "label=/top/label prob=/top/prob support=/top/support logit=/top/logit box_left=/top/box/left "
     "box_top=/top/box/top box_width=/top/box/width box_height=/top/box/height device "
-    "precision attention attention_options approximations kernels note seconds "
+    "precision attention attention_options approximations kernels note seconds exit_layer "
     "error_code=/error/code error_message=/error/message";
 inline constexpr const char* kClassifyRows = "top";
 

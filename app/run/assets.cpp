@@ -19,6 +19,9 @@ namespace {
 
 namespace fs = std::filesystem;
 
+/// Of a file with all weights, and of an index of files whose weights another model has, too.
+constexpr const char* kModelEndings[] = {".safetensors", ".json"};
+
 bool holds_assets(const fs::path& folder) {
   std::error_code ignored;
   return fs::is_directory(folder / "labels", ignored);
@@ -75,7 +78,9 @@ const fs::path& assets_folder() {
 }
 
 std::optional<fs::path> bundled_model(std::string_view name) {
-  return bundled_file("models", name, ".safetensors");
+  for (const char* ending : kModelEndings)
+    if (auto file = bundled_file("models", name, ending)) return file;
+  return std::nullopt;
 }
 
 std::optional<fs::path> named_model(std::string_view name) {
@@ -87,7 +92,8 @@ std::vector<std::string> bundled_models() {
   std::vector<std::string> names;
   std::error_code ignored;
   for (const auto& entry : fs::directory_iterator(assets_folder() / "models", ignored)) {
-    if (entry.path().extension() == ".safetensors") names.push_back(entry.path().stem().string());
+    if (std::ranges::find(kModelEndings, entry.path().extension()) != std::end(kModelEndings))
+      names.push_back(entry.path().stem().string());
   }
   std::ranges::sort(names);
   return names;

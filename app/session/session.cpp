@@ -210,7 +210,7 @@ void Session::load(const TracedFor& explained, std::vector<std::int64_t> trace_l
   const bool explains = !explained_.maps.empty() || explained_.patches || explained_.looks;
   if (explains) trace_layers = MapExplainer::traced_layers(config(), explained_);
   classifier_.emplace(make_classifier(run_, *source_, transform(), console_,
-                                      std::move(trace_layers), explained_.embeddings));
+                                      std::move(trace_layers), explained_.embeddings, exits_));
   if (explains) explainer_.emplace(run_.seed, *source_, explained_, classifier_->options().device);
   facts_ = facts_of_run(*classifier_);
   if (!second_) return;
@@ -291,6 +291,7 @@ ClassifyRecord Session::record(const PipelineResult& result, std::int64_t topk) 
   add_result(record, result, labels());
   if (result.error) return record;
   record.tokens = engine().num_tokens(result.model_size.height, result.model_size.width);
+  if (result.views.places.empty()) record.exit_layer = result.exit.layer;
   record.top = top_classes(result, topk, labels());
   // A GPU's plan chooses some of them in its first batch.
   if (const std::string kernels = engine().describe().kernels; kernels != "fused")

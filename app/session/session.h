@@ -59,6 +59,8 @@ class Session {
   /// Loads the weights, with notes on what the user must know. The tokens that enter the layers of
   /// the maps and of `trace_layers` are kept.
   void load(const TracedFor& explained = {}, std::vector<std::int64_t> trace_layers = {});
+  /// Before `load`: the whole model answers, and results have what all exits find.
+  void watch_exits() { exits_ = model::inference::Exits::watch; }
 
   [[nodiscard]] const ModelSource& source() const noexcept { return *source_; }
   [[nodiscard]] const model::VitConfig& config() const noexcept { return source_->config; }
@@ -124,6 +126,7 @@ class Session {
   std::optional<image::Labels> labels_;
   PipelineOptions pipeline_;
   std::optional<model::Classifier> classifier_;
+  model::inference::Exits exits_ = model::inference::Exits::leave;
   TracedFor explained_;
   std::optional<MapExplainer> explainer_;
   std::unique_ptr<Session> second_;            // looks closer

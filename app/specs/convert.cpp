@@ -60,6 +60,12 @@ std::vector<Option> result_options() {
               "5"),
        integer("steps-sizes", "steps of the stage that learns --sizes from the answers of --model",
                into(&ConvertOptions::steps_sizes), "400", 1),
+       text("exits",
+            "layers, from 0, behind which pictures learn to leave early; auto: every "
+            "second one of the second half, without the last two",
+            for_field(&ConvertOptions::exits), takes("LAYER,...|auto"), comma_list),
+       integer("steps-exits", "steps of the stage that learns --exits",
+               into(&ConvertOptions::steps_exits), "1000", 1),
        text("start",
             "earlier conversion whose layers of the same attention are taken; only the last stage "
             "trains them, and the last of several models wins",
@@ -185,16 +191,17 @@ CommandSpec convert_spec() {
     if (entry.is_shared) note += ", shared among the processes";
   }
   spec.common = {
-      &ModelRequest::word,     &ModelRequest::attention,          &PicturesRequest::words,
-      &OutputRequest::file,    &ConvertOptions::epochs,           &TrainingOptions::max_minutes,
-      &TrainingOptions::sizes, &ConvertOptions::evaluated_folder, &ConvertOptions::required_top1,
-      &ResumeRequest::word,    &TrainingOptions::processes};
+      &ModelRequest::word,     &ModelRequest::attention,       &PicturesRequest::words,
+      &OutputRequest::file,    &ConvertOptions::epochs,        &TrainingOptions::max_minutes,
+      &TrainingOptions::sizes, &ConvertOptions::exits,         &ConvertOptions::evaluated_folder,
+      &ResumeRequest::word,    &ConvertOptions::required_top1, &TrainingOptions::processes};
   spec.examples = {
       "hydrascope convert --attn hydra:last2 -i photos/ -o hydra_last2.safetensors",
       "hydrascope convert in.pth out.safetensors",
       "hydrascope convert --attn window --attn-opt window.prefix_rows=learned --pos-interp tile "
       "--overview on --steps-outputs 0 --epochs 0 -i photos/ --sizes 224,512,1088x1920 --scenes "
       "large/ -o window.safetensors",
+      "hydrascope convert --exits auto -i photos/ -o exits.safetensors",
       "hydrascope convert -m softmax.safetensors --attn hedgehog,hydra:last2 -i photos/ -i "
       "'@more.txt' -o mixed.safetensors --dtype float16 --report mixed.html --resume auto",
       "hydrascope convert --attn hydra:last4 -i photos/ -o out.safetensors --eval labelled/ "

@@ -190,6 +190,10 @@ std::vector<RunSetting> run_settings(std::string_view command) {
                     std::string(name(training::Target::features))}),
             role(Role::task)),
        "target"});
+  settings.push_back({number("exits.lr", "largest learning rate of --exits",
+                             into(&ConvertOptions::exits_learning_rate), by_default("4e-4"),
+                             at_least(0), role(Role::task)),
+                      "lr-exits"});
   return settings;
 }
 

@@ -82,6 +82,9 @@ struct ConvertOptions {
   std::int64_t steps_maps = 1600;
   std::optional<std::int64_t> steps_outputs = {};
   std::int64_t steps_sizes = 400;
+  std::vector<std::int64_t> exits = {};  ///< `--exits`
+  bool chooses_exits = false;            ///< `--exits auto`
+  std::int64_t steps_exits = 1000;
   std::optional<double> learning_rate = {};
   std::optional<double> mechanism_rate_scale = {};
   double min_learning_rate = 0;
@@ -101,6 +104,9 @@ struct ConvertOptions {
   std::int64_t evaluations = 10;
   double sizes_learning_rate = 1e-4;
   std::optional<model::training::Target> target = {};  ///< without: by the model
+  double exits_learning_rate = 4e-4;
+
+  [[nodiscard]] bool learns_exits() const { return chooses_exits || !exits.empty(); }
 };
 
 /// opt, momentum, opt-betas, weight-decay, layer-decay, clip-grad, grad-accum-steps.

@@ -124,6 +124,14 @@ void Evaluation::foretell(const PipelineResult& result) {
                           " times at each picture, " + std::to_string(all) + " times in all");
 }
 
+void Evaluation::add_exit(const PictureExit& exit, std::int64_t class_index) {
+  if (exit.layer) ++exit_layers_[*exit.layer];
+  if (exit.watched.empty()) return;
+  ExitTrial& trial = trials_.emplace_back();
+  for (const PictureExit::Watched& found : exit.watched)
+    trial.exits.push_back({found.score, found.class_index == class_index});
+}
+
 bool Evaluation::add(const PipelineResult& result, const at::Tensor& reference) {
   const std::size_t index = reported_++;
   if (check_ != nullptr) check_->add(result);
@@ -145,6 +153,7 @@ bool Evaluation::add(const PipelineResult& result, const at::Tensor& reference) 
     if (errors_) errors_->add(picture);
     if (reference.defined()) scores_.add_reference(picture, logits, values_of(reference));
     if (logits_) logits_->append(logits, result.logits.sizes());
+    add_exit(result.exit, std::ranges::max_element(logits) - logits.begin());
   }
   // Looks at a picture that was measured are counted already.
   progress_.advance(faithfulness_ == nullptr || result.error ? looks_ : 0);

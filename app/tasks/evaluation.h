@@ -7,6 +7,7 @@
 #include "app/results/report.h"
 #include "app/run/progress.h"
 #include "app/scores/error_gallery.h"
+#include "app/scores/exit_calibration.h"
 #include "app/scores/scores.h"
 #include "app/session/precision_check.h"
 #include "app/session/session.h"
@@ -16,7 +17,9 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstddef>
+#include <cstdint>
 #include <functional>
+#include <map>
 #include <optional>
 #include <string>
 #include <vector>
@@ -42,6 +45,12 @@ class Evaluation {
 
   [[nodiscard]] const Scores& scores() const noexcept { return scores_; }
   [[nodiscard]] const PipelineTiming& timing() const noexcept { return timing_; }
+  /// The findings of watched exits, picture by picture.
+  [[nodiscard]] const std::vector<ExitTrial>& exit_trials() const noexcept { return trials_; }
+  /// Pictures by the layer that they left behind, where pictures may leave; failures are none.
+  [[nodiscard]] const std::map<std::int64_t, std::int64_t>& exit_layers() const noexcept {
+    return exit_layers_;
+  }
 
  private:
   /// The pipeline has to be idle while another model runs, or this one again: pictures come so
@@ -54,6 +63,8 @@ class Evaluation {
   /// The next picture's outcome; false to end early. `reference`: the other model's logits, if
   /// there are any.
   bool add(const PipelineResult& result, const at::Tensor& reference);
+  /// Adds the exits' part in a picture whose class the model has found.
+  void add_exit(const PictureExit& exit, std::int64_t class_index);
 
   const LabelledSet& set_;
   Session& session_;
@@ -70,6 +81,8 @@ class Evaluation {
   std::size_t reported_ = 0;  ///< pictures whose outcome is known
   PipelineTiming timing_;
   PrecisionCheck* check_ = nullptr;
+  std::vector<ExitTrial> trials_;
+  std::map<std::int64_t, std::int64_t> exit_layers_;
 };
 
 }  // namespace hydrascope::app

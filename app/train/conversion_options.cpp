@@ -13,11 +13,13 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <charconv>
 #include <cmath>
 #include <filesystem>
 #include <iterator>
 #include <set>
 #include <string_view>
+#include <system_error>
 #include <utility>
 
 namespace hydrascope::app {
@@ -53,6 +55,35 @@ double bytes_of_process(const model::VitConfig& config) {
   return kProgram + kOfActivation * features * tokens + kOfWeight * weights;
 }
 
+/// `--exits` and what belongs to it.
+void read_exits(const ParsedOptions& options, ConvertRequest& request) {
+  const GivenOption& given = options[&ConvertOptions::exits];
+  if (!given.given()) {
+    const bool sets_rate = request.given_settings.given(&ConvertOptions::exits_learning_rate);
+    if (sets_rate || options[&ConvertOptions::steps_exits].source == Source::command_line)
+      throw UsageError("there are no exits to learn",
+                       sets_rate ? "`set` exits.lr" : "`steps_exits`", "`exits` auto");
+    return;
+  }
+  request.chooses_exits = given.values.size() == 1 && given.values.front() == "auto";
+  for (const std::string& word : given.values) {
+    if (request.chooses_exits) break;
+    std::int64_t layer = 0;
+    const auto end = word.data() + word.size();
+    if (const auto [last, error] = std::from_chars(word.data(), end, layer);
+        error != std::errc() || last != end)
+      throw UsageError("expected layers or auto, found '" + word + "'", given.origin,
+                       "`exits` 6,7,8");
+    request.exits.push_back(layer);
+  }
+  if (request.names_attention || !request.sizes.empty())
+    throw UsageError("exits belong to the model that they are learned for",
+                     given.origin + (request.sizes.empty() ? " with `attn`" : " with `sizes`"),
+                     "convert first, then learn exits for the new file");
+  if (request.target == training::Target::features)
+    throw UsageError("exits learn logits", given.origin + " with `set` last.target=features");
+}
+
 }  // namespace
 
 ConvertRequest convert_request(const ParsedOptions& options) {
@@ -77,6 +108,10 @@ ConvertRequest convert_request(const ParsedOptions& options) {
                        sets_rate ? "`set` sizes.lr" : "`steps_sizes`", "`sizes` 512");
   }
   conversion.of_finetune.answers_weight = request.answers_weight;
+  read_exits(options, request);
+  conversion.exits.steps = request.learns_exits() ? request.steps_exits : 0;
+  conversion.exits.learning_rate = request.exits_learning_rate;
+  conversion.exits.evaluations = request.evaluations;
   conversion.of_finetune.blocks_weight = request.blocks_weight;
   constexpr double kMixedShare = 0.7;  // of the batches
   conversion.of_finetune.mixup = request.mixup;
@@ -147,7 +182,7 @@ training::ConversionOptions conversion_options(const ConvertRequest& request, co
                        ? 0
                        : std::max<std::int64_t>(1, std::llround(std::floor(steps)));
   finetune.learning_rate = request.learning_rate.value();
-  for (training::StageOptions* last : {&finetune, &conversion.sizes}) {
+  for (training::StageOptions* last : {&finetune, &conversion.sizes, &conversion.exits}) {
     last->batch_size = outputs.batch_size;
     last->min_learning_rate = std::min(request.min_learning_rate, last->learning_rate);
     last->warmup_steps =
@@ -198,6 +233,11 @@ std::string conversion_recipe(const ConvertRequest& request, training::Target ta
   recipe.erase(adapter);
   if (!request.model.adapter.empty())
     recipe[adapter] = name_and_sha256(checkpoint::adapter_weights(request.model.adapter));
+  if (!request.learns_exits())
+    for (const Field& field :
+         std::initializer_list<Field>{&ConvertOptions::exits, &ConvertOptions::steps_exits,
+                                      &ConvertOptions::exits_learning_rate})
+      recipe.erase(recorded(field));
   std::string starts;
   for (const std::string& start : request.starts)
     starts += (starts.empty() ? "" : "; ") + name_and_sha256(start);

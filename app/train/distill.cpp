@@ -153,6 +153,8 @@ class Distillation : TrainingSession {
   [[nodiscard]] bool has_classes() const { return source_.config.num_classes > 0; }
   void check_files() const;
   [[nodiscard]] fs::path states_folder() const { return beside(output_, ".training"); }
+  /// Gives the new model its exits; the old model's exits are not its.
+  void choose_exits();
   void build_models();
   /// The layers that `--start` gives, from `train_from` on.
   std::vector<std::int64_t> take_over_starts(std::int64_t train_from);
@@ -191,9 +193,9 @@ void Distillation::check_files() const {
     throw UsageError("expected the file to write", "convert",
                      "-o FILE.safetensors; another format alone: convert IN OUT");
   }
-  if (!request_.names_attention && request_.sizes.empty()) {
+  if (!request_.names_attention && request_.sizes.empty() && !request_.learns_exits()) {
     throw UsageError("expected the attention to convert to", "convert",
-                     "`attn` hydra:last2; or the sizes to learn: `sizes` 384,512");
+                     "`attn` hydra:last2; or what to learn: `sizes` 384,512 or `exits` auto");
   }
   std::vector<std::string> read = request_.starts;
   read.push_back(source_.weights.file().string());
@@ -213,7 +215,31 @@ void Distillation::build_models() {
   teacher_ = std::make_unique<training::Teacher>(teacher, target_);
   model::seed_generators(run_.seed);
   student_ = model::VisionTransformer(source_.config);
-  source_.weights.load_into(*student_, source_.head);
+  const checkpoint::Loading loading = source_.weights.start_loading(*student_, source_.head);
+  model::fill(*student_, loading.weights());
+  if (request_.learns_exits() && source_.config.exits != source_.trained.exits)
+    model::start_from_trunk(student_->exits(), loading.weights());
+}
+
+void Distillation::choose_exits() {
+  model::VitConfig& config = source_.config;
+  if (!request_.learns_exits()) {
+    if (!config.exits.empty())
+      source_.notes.emplace_back("the exits belong to the old model and are left out");
+    config.exits.clear();
+  } else if (request_.chooses_exits) {
+    config.exits.clear();
+    // Each exit is one more chance to differ, and neighbours leave behind nearly the same work.
+    for (std::int64_t layer = config.depth / 2; layer <= config.depth - 3; layer += 2)
+      config.exits.push_back(layer);
+    if (config.exits.empty())
+      throw UsageError("a model of " + std::to_string(config.depth) + " layers is too short",
+                       "`exits` auto");
+  } else {
+    config.exits = request_.exits;
+  }
+  config.exit_threshold = 1;  // of the exits before
+  model::validate(config);
 }
 
 std::vector<std::int64_t> Distillation::take_over_starts(std::int64_t train_from) {
@@ -431,6 +457,7 @@ int Distillation::finish(const training::ConversionHistory& history, const std::
 
 int Distillation::run() {
   check_files();
+  choose_exits();
   shown_ = resolve_transform(request_.transform, source_);
   // A model that learns sizes keeps its own, whatever size its teacher looks at.
   TransformRequest of_result = request_.transform;
@@ -463,12 +490,14 @@ int Distillation::run() {
   chosen.pictures_after = std::ssize(evaluated_);
   const std::int64_t steps_of_maps = layers.maps.empty() ? 0 : chosen.maps.steps;
   const bool fits_hydra = !layers.hydra.empty();
-  if (layers.all.empty() && chosen.sizes.steps == 0) {
+  if (layers.all.empty() && chosen.sizes.steps == 0 && chosen.exits.steps == 0) {
     throw UsageError(
         "the model already has that attention: " + model::to_text(source_.trained.attention),
         "`attn`");
   }
-  if (steps_of_maps + chosen.outputs.steps + chosen.finetune.steps + chosen.sizes.steps == 0 &&
+  if (steps_of_maps + chosen.outputs.steps + chosen.finetune.steps + chosen.sizes.steps +
+              chosen.exits.steps ==
+          0 &&
       chosen.begun.empty() && !fits_hydra) {
     throw UsageError("no stage has steps: nothing would be learned", "convert",
                      "`epochs`, `steps_maps` or `steps_outputs` above 0");

@@ -56,8 +56,8 @@ inline const char* new_head_hint(const HeadOptions& head) {
 
 /// The effects of loading besides copying.
 struct LoadReport {
-  /// Tensors of the model that keep their initialisation: a mechanism's additions to its layer, and
-  /// a new classifier.
+  /// Tensors of the model that keep their initialisation: a mechanism's additions to its layer, new
+  /// exits, and a new classifier.
   std::vector<std::string> initialised;
   /// Tensors of the file, by its own names, of mechanisms that the model does not use, of a
   /// replaced classifier, or of a table of positions if the model has another kind.
@@ -138,7 +138,8 @@ class Checkpoint {
 
   /// Copies every tensor into `model` (float dtypes are converted). Parameters inside attention
   /// (`is_mechanism_tensor`) may be missing on either side in layers whose attention or positions
-  /// differ from the file's; `head` says whether the classifier may. Throws one Error(failed) that
+  /// differ from the file's, and those of exits (`is_of_exits`) if the exits differ; `head` says whether
+  /// the classifier may. Throws one Error(failed) that
   /// lists all other missing, unexpected and mismatched tensors together, by the file's own names.
   LoadReport load_into(model::VisionTransformerImpl& model, const HeadOptions& head = {}) const;
   /// The same in parts; the checkpoint and the model must outlive it.

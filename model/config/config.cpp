@@ -10,6 +10,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <functional>
 #include <map>
 #include <type_traits>
 #include <utility>
@@ -27,6 +28,8 @@ OrderedJson write_field(Pooling value) { return std::string(name(value)); }
 OrderedJson write_field(Activation value) { return std::string(name(value)); }
 OrderedJson write_field(PosInterp value) { return std::string(name(value)); }
 OrderedJson write_field(PosEmbed value) { return std::string(name(value)); }
+OrderedJson write_field(ExitRule value) { return std::string(name(value)); }
+OrderedJson write_field(const std::vector<std::int64_t>& values) { return values; }
 /// A name alone, or {"mechanism": name, "options": {..}} if there are options.
 OrderedJson write_layer(const char* what, const std::string& name,
                         const std::map<std::string, std::string>& options) {
@@ -86,6 +89,17 @@ void read_field(const OrderedJson& json, PosEmbed& value) {
       json.is_string() ? find_pos_embed(json.get<std::string>()) : std::optional<PosEmbed>{};
   if (!known) throw std::string("\"learned\", \"layers\", \"sincos\" or \"none\"");
   value = *known;
+}
+void read_field(const OrderedJson& json, ExitRule& value) {
+  const auto known =
+      json.is_string() ? find_exit_rule(json.get<std::string>()) : std::optional<ExitRule>{};
+  if (!known) throw std::string("\"margin\", \"entropy\", \"saturation\" or \"learned\"");
+  value = *known;
+}
+void read_field(const OrderedJson& json, std::vector<std::int64_t>& values) {
+  if (!json.is_array() || !std::ranges::all_of(json, &OrderedJson::is_number_integer))
+    throw std::string("a list of integers");
+  values = json.get<std::vector<std::int64_t>>();
 }
 /// Reads the form of `write_layer`: calls `add(name, options)` for each layer.
 template <class Add>
@@ -185,6 +199,28 @@ void validate_positions(const VitConfig& config) {
   }
 }
 
+/// Checks the exits, and whether the network can have them.
+void validate_exits(const VitConfig& config) {
+  if (!(config.exit_threshold >= -1 && config.exit_threshold <= 1))
+    refuse("exit_threshold", "-1 to 1", shortest_number(config.exit_threshold));
+  if (config.exits.empty()) return;
+  const std::string found = write_field(config.exits).dump();
+  if (std::ranges::adjacent_find(config.exits, std::greater_equal<>()) != config.exits.end() ||
+      config.exits.front() < 0 || config.exits.back() > config.depth - 2)
+    refuse("exits",
+           config.depth < 2
+               ? "none in a model of one layer"
+               : "layers from 0 to " + std::to_string(config.depth - 2) + ", ascending",
+           found.substr(0, kShownJson));
+  if (config.num_classes == 0) refuse("exits", "none in a model without classes", found);
+  if (config.global_pool != Pooling::token || !config.final_norm || config.fc_norm)
+    refuse("exits", "none in a model whose classifier does not read its class token behind a norm",
+           found);
+  if (config.swiglu_mlp || config.scale_mlp || config.scale_attn || config.post_norm)
+    refuse("exits", "none beside gated MLPs, norms inside a branch or norms behind branches",
+           found);
+}
+
 }  // namespace
 
 std::string_view name(Pooling pooling) {
@@ -232,6 +268,24 @@ std::string_view name(PosEmbed embedding) {
 std::optional<PosEmbed> find_pos_embed(std::string_view word) {
   for (const PosEmbed known :
        {PosEmbed::learned, PosEmbed::layers, PosEmbed::sincos, PosEmbed::none}) {
+    if (word == name(known)) return known;
+  }
+  return std::nullopt;
+}
+
+std::string_view name(ExitRule rule) {
+  switch (rule) {
+    case ExitRule::margin: return "margin";
+    case ExitRule::entropy: return "entropy";
+    case ExitRule::saturation: return "saturation";
+    case ExitRule::learned: break;
+  }
+  return "learned";
+}
+
+std::optional<ExitRule> find_exit_rule(std::string_view word) {
+  for (const ExitRule known :
+       {ExitRule::margin, ExitRule::entropy, ExitRule::saturation, ExitRule::learned}) {
     if (word == name(known)) return known;
   }
   return std::nullopt;
@@ -346,6 +400,7 @@ void validate(const VitConfig& config) {
              "true");
   }
   validate_positions(config);
+  validate_exits(config);
 }
 
 std::string to_json(const VitConfig& config, int indent) {

@@ -2,6 +2,7 @@
 // holds and how the forward pass uses them.
 #pragma once
 
+#include "model/config/exit_rule.h"
 #include "model/registry/attention_spec.h"
 #include "model/registry/positions.h"
 
@@ -95,6 +96,10 @@ struct VitConfig {
   bool overview = false;  ///< larger pictures bring a reduced copy of themselves, see token_grid
   std::vector<AttentionSpec> attention;  ///< one per layer; empty = softmax everywhere
   std::vector<PositionSpec> rel_pos;     ///< one per layer; empty = no rule anywhere
+  /// Layers behind which a picture may leave, ascending, without the last; see class_branch.h.
+  std::vector<std::int64_t> exits;
+  ExitRule exit_rule = ExitRule::margin;
+  double exit_threshold = 1;  ///< no score is above 1: no picture leaves
 
   /// Calls `visitor(name, field)` for every field, in the order of the file format.
   template <class Self, class Visitor>
@@ -137,8 +142,13 @@ struct VitConfig {
     visitor("patch_norm", self.patch_norm);
     visitor("rms_norm", self.rms_norm);
     visitor("proj_bias", self.proj_bias);
+    visitor("exits", self.exits);
+    visitor("exit_rule", self.exit_rule);
+    visitor("exit_threshold", self.exit_threshold);
   }
 
+  /// Whether pictures may leave early.
+  [[nodiscard]] bool leaves_early() const { return !exits.empty() && exit_threshold < 1; }
   [[nodiscard]] std::int64_t head_dim() const { return embed_dim / num_heads; }
   /// Heads of attention pooling.
   [[nodiscard]] std::int64_t heads_of_pool() const {

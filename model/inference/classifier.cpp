@@ -54,7 +54,9 @@ std::string without_plan(const c10::Device& device, const VitConfig& config) {
 
 /// Whether a plan runs, not the modules. Error(invalid_argument) if neither serves the options.
 bool plan_serves(const InferenceOptions& options, const VitConfig& config) {
-  const std::string no_plan = without_plan(options.device, config);
+  std::string no_plan = without_plan(options.device, config);
+  if (options.device.is_cuda() && options.exits != inference::Exits::off && no_plan.empty())
+    no_plan = "the GPU's plan has no exits";
   if (options.precision.int8 && options.kernels == Kernels::reference)
     throw Error(ErrorCode::invalid_argument, "the reference modules have no 8-bit form",
                 "`precision` int8 with `kernels` reference");

@@ -30,12 +30,22 @@ struct EngineDescription {
   std::vector<std::string> products = {};
 };
 
+/// The exits' part of a batch, on the CPU.
+struct ExitOutputs {
+  /// With Exits::leave, int64 (B): the layer behind which a picture left, or the last one; else undefined.
+  at::Tensor layers;
+  // With Exits::watch, else undefined:
+  at::Tensor scores;   ///< float32 (B, exits), by the configuration's rule
+  at::Tensor classes;  ///< int64 (B, exits): the exits' answers
+};
+
 struct EngineOutputs {
   at::Tensor logits;  ///< float32 (B, num_classes) on the CPU
   /// The tokens that entered the blocks of InferenceOptions::trace_layers, float32 (B, layers, N,
   /// D), on any device; undefined if none are traced.
   at::Tensor tokens;
   at::Tensor features = {};  ///< float32 (B, D) on the CPU, of a FeatureEngine alone
+  ExitOutputs exits = {};
 };
 
 class Engine {

@@ -171,6 +171,37 @@ FoldedHead fold_head(const WeightTable& weights) {
   return head;
 }
 
+FoldedExits fold_exits(const WeightTable& weights) {
+  const at::NoGradGuard no_grad;
+  const VitConfig& config = weights.config();
+  const std::int64_t dim = config.embed_dim;
+  const std::int64_t width = config.head_dim();
+  FoldedExits exits;
+  for (std::int64_t layer = config.exits.front() + 1; layer < config.depth; ++layer) {
+    const Below parameters(weights, "exits." + block_prefix(layer));
+    const FoldedNorm norm = parameters.norm("norm1");
+    const Affine qkv = parameters.linear("attn.qkv");
+    FoldedClassBlock block;
+    const double scale = 1 / std::sqrt(static_cast<double>(width));
+    block.query = behind_norm(rows(qkv, 0, dim), norm);
+    block.query = {block.query.weight * scale, block.query.bias * scale};
+    for (std::int64_t head = 0; head < config.num_heads; ++head) {
+      const Tensor key = qkv.weight.narrow(0, dim + head * width, width) * norm.weight;
+      block.keys.push_back({key.t().contiguous(), at::zeros({dim}, at::kDouble)});
+    }
+    block.value = behind_norm(rows(qkv, 2 * dim, dim), norm);
+    block.proj = parameters.linear("attn.proj");
+    block.fc1 = behind_norm(parameters.linear("mlp.fc1"), parameters.norm("norm2"));
+    block.fc2 = parameters.linear("mlp.fc2");
+    exits.blocks.push_back(std::move(block));
+  }
+  const Below parameters(weights, "exits.");
+  exits.norm = parameters.norm("norm");
+  exits.classifier = parameters.linear("head");
+  exits.stop = parameters.linear("stop");
+  return exits;
+}
+
 Affine fold_patch_embed(const WeightTable& weights) {
   const at::NoGradGuard no_grad;
   Affine embed = Below(weights, "patch_embed.").linear("proj");

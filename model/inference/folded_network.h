@@ -17,6 +17,7 @@
 #include <functional>
 #include <optional>
 #include <string>
+#include <vector>
 
 namespace hydrascope::model::inference {
 
@@ -69,6 +70,25 @@ struct FoldedHead {
   Affine distilled;  ///< the second head; undefined tensors if there is none
 };
 FoldedHead fold_head(const WeightTable& weights);
+
+/// One block of the exits. Scores of head h are (key_h(query_h(y))) . y_j, y normalised without weight
+/// and bias; constants of all tokens are left out.
+struct FoldedClassBlock {
+  Affine query;              ///< (D, D), scaled
+  std::vector<Affine> keys;  ///< of each head, (D, d)
+  Affine value;              ///< (D, D)
+  Affine proj;
+  Affine fc1;
+  Affine fc2;
+};
+struct FoldedExits {
+  std::vector<FoldedClassBlock> blocks;  ///< for the layers behind the first exit
+  FoldedNorm norm;
+  Affine classifier;
+  Affine stop;
+};
+/// The model has exits.
+FoldedExits fold_exits(const WeightTable& weights);
 /// The patch convolution: rows (channel, y, x) -> D.
 Affine fold_patch_embed(const WeightTable& weights);
 

@@ -13,6 +13,10 @@
 
 namespace hydrascope::model::inference {
 
+/// The use of a model's exits: none, pictures leave by the configuration's rule, or all exits are
+/// watched while the whole model answers.
+enum class Exits { off, leave, watch };
+
 struct InferenceOptions {
   c10::Device device{c10::kCPU};
   Precision precision;
@@ -27,7 +31,8 @@ struct InferenceOptions {
   std::string calibration_source;  ///< the images' source, for records
   /// Blocks whose incoming tokens are among the outputs, ascending.
   std::vector<std::int64_t> trace_layers;
-  int threads = 1;  ///< the CPU plan's
+  Exits exits = Exits::off;  ///< of a model that has some, without traced layers
+  int threads = 1;           ///< the CPU plan's
 };
 
 }  // namespace hydrascope::model::inference

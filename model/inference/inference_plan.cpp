@@ -12,6 +12,30 @@
 #include <variant>
 
 namespace hydrascope::model::inference {
+namespace {
+
+/// Makes room for what is asked of the exits.
+ExitRecord record_of(Exits exits, const VitConfig& config, std::int64_t images,
+                     ExitOutputs& outputs) {
+  ExitRecord record;
+  if (config.exits.empty() || exits == Exits::off) return record;
+  record.leave = exits == Exits::leave;
+  record.rule = config.exit_rule;
+  record.threshold = config.exit_threshold;
+  const auto count = std::ssize(config.exits);
+  if (record.leave) {
+    outputs.layers = at::empty({images}, at::kLong);
+    record.layers = outputs.layers.mutable_data_ptr<std::int64_t>();
+  } else {
+    outputs.scores = at::empty({images, count}, at::kFloat);
+    outputs.classes = at::empty({images, count}, at::kLong);
+    record.scores = outputs.scores.mutable_data_ptr<float>();
+    record.classes = outputs.classes.mutable_data_ptr<std::int64_t>();
+  }
+  return record;
+}
+
+}  // namespace
 
 InferencePlan::InferencePlan(const WeightTable& weights, const InferenceOptions& options)
     : Engine(weights.config(), options), parts_(read_parts(weights)), team_(options.threads) {
@@ -64,8 +88,13 @@ EngineOutputs InferencePlan::run(const ImageBatch& batch) {
   const at::Tensor images = batch.stacked();
   Observers observers;
   if (batch.block_done) observers.block_done = &batch.block_done;
-  if (options().trace_layers.empty()) return {execute(images, observers), {}};
   EngineOutputs outputs;
+  if (options().trace_layers.empty()) {
+    const ExitRecord exits = record_of(options().exits, config(), images.size(0), outputs.exits);
+    if (!network_.exits.layers.empty()) observers.exits = &exits;
+    outputs.logits = execute(images, observers);
+    return outputs;
+  }
   outputs.tokens = tokens(images, options().trace_layers, &outputs.logits, observers);
   return outputs;
 }

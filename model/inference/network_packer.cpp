@@ -121,6 +121,25 @@ PackedBlock pack_block(const WeightTable& weights, const ModelParts& parts, std:
   return block;
 }
 
+PackedExits pack_exits(const FoldedExits& folded, const std::vector<std::int64_t>& layers) {
+  const auto packed = [](const Affine& linear) { return pack(kernels::Storage::float32, linear); };
+  PackedExits exits;
+  exits.layers = layers;
+  for (const FoldedClassBlock& block : folded.blocks) {
+    PackedClassBlock& of = exits.blocks.emplace_back();
+    of.query = packed(block.query);
+    for (const Affine& key : block.keys) of.keys.push_back(packed(key));
+    of.value = packed(block.value);
+    of.proj = packed(block.proj);
+    of.fc1 = packed(block.fc1);
+    of.fc2 = packed(block.fc2);
+  }
+  exits.norm = {to_buffer(folded.norm.weight), to_buffer(folded.norm.bias)};
+  exits.classifier = packed(folded.classifier);
+  exits.stop = packed(folded.stop);
+  return exits;
+}
+
 }  // namespace
 
 bool has_large_blocks(const VitConfig& config) {
@@ -192,6 +211,8 @@ PackedNetwork pack_network(const WeightTable& weights, const ModelParts& parts,
     network.head.classifier = pack(kernels::Storage::float32, head.classifier);
   if (config.num_classes > 0 && config.distilled)
     network.head.distilled = pack(kernels::Storage::float32, head.distilled);
+  if (options.exits != Exits::off && !config.exits.empty())
+    network.exits = pack_exits(fold_exits(weights), config.exits);
   give_back_freed_memory();
   return network;
 }

@@ -36,7 +36,8 @@ void require_matches(const std::vector<std::string>& patterns, const VisionTrans
 std::int64_t layer_of(const std::string& name, std::int64_t depth) {
   if (name.starts_with(kBlocks)) return std::stoll(name.substr(kBlocks.size())) + 1;
   if (name.starts_with("norm.")) return depth;
-  if (name.starts_with("head") || name.starts_with("fc_norm.") || name.starts_with("attn_pool."))
+  if (name.starts_with("head") || name.starts_with("fc_norm.") || name.starts_with("attn_pool.") ||
+      name.starts_with("exits."))
     return depth + 1;
   return 0;
 }

@@ -3,19 +3,21 @@
 #
 #   make_models.sh PICTURES OUTPUT [SEED] [MODEL...]      MODEL: hydra_last2 hedgehog window, which are bundled
 #                                                         and the default, or hydra_last1 hydra_last4 mixed hydra
-#                                                         hydra_window hydra_window_sizes softmax_sizes
+#                                                         hydra_window hydra_window_sizes softmax_sizes exits
 #
 # PICTURES holds three folders to learn from, whose labels are not used (imagenette/train, imagenet_1k_one_each,
 # caltech101_unlabelled), and ccby_1k_eval, which is only measured at the end. `mixed` puts the hedgehog and hydra_last2 models of
 # the same seed together. `window` learns sizes up to 1088x1920, and to find small things there, on the training half of
 # PICTURES/backgrounds (backgrounds_of in make_scenes.py) and on some of Caltech's pictures without an object. `hydra` has it in all
 # layers, `hydra_window` with softmax windows beside it; `hydra_window_sizes` takes the last one and
-# learns sizes, `softmax_sizes` learns them with softmax. The bundled models are copied to assets/models without the seed in their
-# names; which seed it was is in their cards. A run that is stopped goes on when it is started again. HYDRASCOPE names the program,
-# default build/release/hydrascope; PROCESSES how many work on a model together, if not as many as `convert` chooses.
+# learns sizes, `softmax_sizes` learns them with softmax. `exits` is softmax with exits, learned on twelve of sixteen pictures and
+# calibrated on three: at most 1 % of pictures differ. OUTPUT/exits_check.txt lists the others, for scripts/measure/early_exit.py. The
+# bundled models are copied to assets/models without the seed in their names (`exits` by scripts/make/share_weights.py); which seed
+# it was is in their cards. A run that is stopped goes on when it is started again. HYDRASCOPE names
+# the program, default build/release/hydrascope; PROCESSES how many work on a model together, if not as many as `convert` chooses.
 set -euo pipefail
 if [ $# -lt 2 ]; then
-  sed -n '2,15s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2
+  sed -n '2,17s/^# \{0,1\}//p' "${BASH_SOURCE[0]}" >&2
   exit 2
 fi
 pictures=$(realpath -m "$1") output=$(realpath -m "$2") seed=${3:-0}
@@ -40,6 +42,23 @@ processes=()
 convert() {
   "$program" convert "${@:3}" "${training[@]}" "${measured[@]}" "${processes[@]}" --seed "$1" --dtype float16 \
     --resume auto --force -o "$2" --report "${2%.safetensors}.json" --report "${2%.safetensors}.html"
+}
+
+# Lists the pictures that exits learn from, those that they are calibrated on, and those that check the threshold.
+list_exit_pictures() {
+  find "$pictures/imagenette/train" "$pictures/imagenet_1k_one_each" "$pictures/caltech101_unlabelled" -type f |
+    LC_ALL=C sort >"$output/exits_all.txt"
+  awk 'NR % 4 == 0 && NR % 16 != 0' "$output/exits_all.txt" >"$output/exits_calibrate.txt"
+  awk 'NR % 16 == 0' "$output/exits_all.txt" >"$output/exits_check.txt"
+  awk 'NR % 4 != 0' "$output/exits_all.txt" >"$output/exits_learn.txt"
+}
+
+# calibrate FILE DELTA: keeps the threshold in the file.
+calibrate() {
+  "$program" evaluate "@$output/exits_calibrate.txt" -m "$1" --no-labels --calibrate-exit "$2" --format json >"$1.calibration.json"
+  "$program" convert "$1" "$1.calibrated.safetensors" --force \
+    --exit-threshold "$(python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["exit_threshold"])' "$1.calibration.json")"
+  mv "$1.calibrated.safetensors" "$1"
 }
 
 # Sets `backgrounds`: those that are not kept for evaluation.
@@ -87,6 +106,15 @@ for model in "${models[@]}"; do
       list_backgrounds
       recipe=(--attn window --attn-opt window.prefix_rows=learned --pos-interp tile --overview on "${sizes[@]}"
         --sizes 224,384,512,768,1088,1088x1920 --scenes "@$backgrounds" --steps-sizes 800 --mechanism-lr-scale 20)
+      ;;
+    exits)
+      list_exit_pictures
+      (
+        training=(-i "@$output/exits_learn.txt")
+        convert "$seed" "$file" --exits auto --steps-exits 4000
+      )
+      calibrate "$file" 0.01
+      continue
       ;;
     *)
       echo "make_models.sh: there is no model $model" >&2

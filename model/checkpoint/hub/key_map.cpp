@@ -321,6 +321,7 @@ bool is_computed(std::string_view name) {
                                  "norm.*",
                                  "fc_norm.*",
                                  "attn_pool.*",
+                                 "exits.*",
                                  "head.weight",
                                  "head.bias",
                                  "head_dist.weight",
@@ -334,6 +335,8 @@ bool is_of_head(std::string_view name) {
   return name.starts_with("head.") || name.starts_with("head_dist.") ||
          name.starts_with("pre_logits.");
 }
+
+bool is_of_exits(std::string_view name) { return name.starts_with("exits."); }
 
 bool is_of_rotation(std::string_view name) {
   constexpr std::array<std::string_view, 6> kNames{

@@ -98,6 +98,8 @@ bool is_computed(std::string_view name);
 
 /// Whether it belongs to the classifier or to the layer before it (`pre_logits`, not computed).
 bool is_of_head(std::string_view name);
+/// Whether it belongs to the exits (model/class_branch.h).
+bool is_of_exits(std::string_view name);
 /// Whether it is a table that timm computes from the settings of rotations.
 bool is_of_rotation(std::string_view name);
 

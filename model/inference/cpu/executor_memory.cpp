@@ -1,6 +1,7 @@
 // The plan of an executor's memory: the tiles, the mixings' rooms, and each thread's scratch.
 #include "kernels/device/cpu_features.h"
 #include "kernels/device/matrix_instructions.h"
+#include "model/inference/cpu/exit_branch.h"
 #include "model/inference/cpu/streaming_executor.h"
 
 #include <algorithm>
@@ -47,6 +48,14 @@ StreamingExecutor<T>::StreamingExecutor(const PackedNetwork& network, ImageGeome
   const typename MixingMemory<T>::Pieces of_threads = plan_scratch(widest, quantised);
   plan_mixings();
   for (Layer& layer : layers_) layer.memory.threads = of_threads;
+  if (net_.exits.layers.empty()) return;
+  const auto images = static_cast<std::size_t>(batch);
+  exit_logits_ = Buffer<float>(images * static_cast<std::size_t>(net_.num_classes));
+  for (Buffer<float>& features : exit_features_)
+    features = Buffer<float>(images * static_cast<std::size_t>(dim_));
+  exit_stops_ = Buffer<float>(images);
+  exit_scores_.resize(images);
+  images_.resize(images);
 }
 
 template <class T>
@@ -151,13 +160,15 @@ typename MixingMemory<T>::Pieces StreamingExecutor<T>::plan_scratch(std::int64_t
   const std::size_t query_bytes =
       tiles_hold_windows_ ? padded(rows * static_cast<std::size_t>(query_stride_) * sizeof(T)) : 0;
   const std::size_t token_bytes = padded(head_room(net_) * sizeof(float));
+  const std::size_t exit_bytes = padded(exit_room(net_, num_tokens_) * sizeof(float));
   const std::size_t overview_bytes = padded(
       static_cast<std::size_t>(kernels::resize::scratch_floats(overview_columns_)) * sizeof(float));
   const auto integers = static_cast<std::size_t>(kernels::quantised_linear::row_bytes(widest));
   const std::size_t integer_bytes = quantised ? padded(rows * integers) : 0;
   const std::size_t scale_bytes = quantised ? padded(rows * sizeof(float)) : 0;
   const std::size_t thread_bytes = rows_bytes + wide_bytes + query_bytes + token_bytes +
-                                   overview_bytes + integer_bytes + 2 * scale_bytes + mixing_bytes;
+                                   overview_bytes + exit_bytes + integer_bytes + 2 * scale_bytes +
+                                   mixing_bytes;
   scratch_memory_ = Buffer<std::byte>(thread_bytes * times_.size());
   std::byte* memory = scratch_memory_.data();
   const auto take = [&memory](std::size_t bytes) { return std::exchange(memory, memory + bytes); };
@@ -170,6 +181,7 @@ typename MixingMemory<T>::Pieces StreamingExecutor<T>::plan_scratch(std::int64_t
     s.queries = reinterpret_cast<T*>(take(query_bytes));
     s.token = reinterpret_cast<float*>(take(token_bytes));
     s.overview = reinterpret_cast<float*>(take(overview_bytes));
+    s.exit = reinterpret_cast<float*>(take(exit_bytes));
     s.quantised.values = reinterpret_cast<std::uint8_t*>(take(integer_bytes));
     s.quantised.scale = reinterpret_cast<float*>(take(scale_bytes));
     s.quantised.least = reinterpret_cast<float*>(take(scale_bytes));

@@ -1,6 +1,7 @@
 // Observations of a run of the plan, beside its logits.
 #pragma once
 
+#include "model/config/exit_rule.h"
 #include "model/inference/cpu/channel_ranges.h"
 #include "model/inference/cpu/stage_times.h"
 
@@ -20,6 +21,16 @@ struct TokenTrace {
   bool is_all = false;  ///< nothing else is wanted: neither later blocks nor logits are computed
 };
 
+/// The images' fate at a network's exits. Each of the last three may be null.
+struct ExitRecord {
+  bool leave = false;  ///< else all are looked at, and nobody leaves
+  ExitRule rule = ExitRule::margin;
+  double threshold = 1;
+  std::int64_t* layers = nullptr;   ///< (images): the layer behind which it left, or the last one
+  float* scores = nullptr;          ///< (images, exits)
+  std::int64_t* classes = nullptr;  ///< (images, exits)
+};
+
 /// Each may be null and costs nothing then.
 struct Observers {
   StageTimes* times = nullptr;
@@ -28,6 +39,7 @@ struct Observers {
   const TokenTrace* trace = nullptr;
   /// Called by `run`'s caller after each block with the number of blocks that are done; must not throw.
   const std::function<void(std::int64_t)>* block_done = nullptr;
+  const ExitRecord* exits = nullptr;  ///< not together with a trace
 };
 
 }  // namespace hydrascope::model::inference

@@ -61,6 +61,26 @@ struct PackedHead {
   [[nodiscard]] bool reads_patches() const { return average || pool.has_value(); }
 };
 
+/// One block of the exits, its norms taken in (FoldedClassBlock), in float32 whatever the storage.
+struct PackedClassBlock {
+  PackedLinear query;  ///< D -> D
+  std::vector<PackedLinear>
+      keys;            ///< of each head, d -> D: its query as a row that tokens are asked by
+  PackedLinear value;  ///< D -> D; rows of head h read that head's mean token
+  PackedLinear proj;
+  PackedLinear fc1;
+  PackedLinear fc2;
+};
+
+/// The exits (model/class_branch.h); no layers: the network has none, or nobody asks for them.
+struct PackedExits {
+  std::vector<std::int64_t> layers;      ///< ascending
+  std::vector<PackedClassBlock> blocks;  ///< for the layers behind the first exit
+  PackedNorm norm;                       ///< before both:
+  PackedLinear classifier;
+  PackedLinear stop;  ///< D -> 1
+};
+
 struct PackedNetwork {
   kernels::Storage storage = kernels::Storage::float32;
   std::int64_t embed_dim = 0;
@@ -84,6 +104,7 @@ struct PackedNetwork {
   PackedNorm norm_pre;       ///< before the first block
   std::vector<PackedBlock> blocks;
   PackedHead head;
+  PackedExits exits;
 
   [[nodiscard]] std::int64_t patch_dim() const { return in_chans * patch_size * patch_size; }
 };

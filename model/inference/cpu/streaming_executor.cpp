@@ -5,6 +5,7 @@
 #include "model/inference/cpu/classification_head.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 namespace hydrascope::model::inference {
@@ -201,10 +202,18 @@ void StreamingExecutor<T>::run(const float* images, std::int64_t count, float* l
     if (depth > 0 && !projects_late(0, t)) project(0, t, thread, clock);
   };
   team_.run(count * extent_.num_tiles(), start);
-  for (std::size_t layer = 0; layer < depth; ++layer) {
+  const ExitRecord* const exits = net_.exits.layers.empty() ? nullptr : observers.exits;
+  std::iota(images_.begin(), images_.end(), 0);
+  if (exits != nullptr && exits->layers != nullptr)
+    std::fill_n(exits->layers, count, static_cast<std::int64_t>(depth) - 1);
+  std::int64_t staying = count;
+  for (std::size_t layer = 0; layer < depth && staying > 0; ++layer) {
+    const bool has_exit =
+        exits != nullptr &&
+        std::ranges::binary_search(net_.exits.layers, static_cast<std::int64_t>(layer));
     // Tokens without a query in the last layer are done.
     const std::int64_t live = queries_of(layer);
-    layers_[layer].mixing->combine({count, live > net_.num_prefix, team_, times},
+    layers_[layer].mixing->combine({staying, live > net_.num_prefix, team_, times},
                                    layers_[layer].memory);
     const auto run_tiles = [&](std::int64_t first, std::int64_t end) {
       const std::int64_t tiles = end - first;
@@ -217,9 +226,10 @@ void StreamingExecutor<T>::run(const float* images, std::int64_t count, float* l
         t.rows = t.rows_before(live);
         finish_block(layer, t, thread, clock);
         note_tokens(layer + 1, t);
-        if (layer + 1 < depth && !projects_late(layer + 1, t)) project(layer + 1, t, thread, clock);
+        if (layer + 1 < depth && !has_exit && !projects_late(layer + 1, t))
+          project(layer + 1, t, thread, clock);
       };
-      team_.run(count * tiles, block);
+      team_.run(staying * tiles, block);
     };
     if (layers_[layer].manner.prefix_last) {
       const std::int64_t prefix_tiles = extent_.tiles_before(net_.num_prefix);
@@ -230,14 +240,23 @@ void StreamingExecutor<T>::run(const float* images, std::int64_t count, float* l
     }
     if (observers.block_done != nullptr)
       (*observers.block_done)(static_cast<std::int64_t>(layer) + 1);
+    if (!has_exit) continue;
+    staying = leave(layer, staying, *exits, logits, times);
+    const auto go_on = [&](std::int64_t item, int thread) {
+      StageClock clock = clock_of(thread);
+      const Tile t = tile_of(item, extent_);
+      if (!projects_late(layer + 1, t)) project(layer + 1, t, thread, clock);
+    };
+    team_.run(staying * extent_.num_tiles(), go_on);
   }
-  const auto finish = [&](std::int64_t image, int thread) {
+  const auto finish = [&](std::int64_t place, int thread) {
     StageClock clock = clock_of(thread);
-    classify(net_, tokens({image, 0, 0, 0}), num_tokens_, scratch_of(thread).token,
+    const std::int64_t image = exits == nullptr ? place : images_[static_cast<std::size_t>(place)];
+    classify(net_, tokens({place, 0, 0, 0}), num_tokens_, scratch_of(thread).token,
              logits + image * net_.num_classes);
     clock.lap(Stage::head);
   };
-  if (!is_trace) team_.run(count, finish);
+  if (!is_trace) team_.run(staying, finish);
   if (times != nullptr) {
     for (const StageTimes& of_thread : times_) observers.times->add(of_thread);
   }

@@ -73,6 +73,7 @@ class StreamingExecutor {
     kernels::quantised_linear::Rows quantised;  ///< a linear layer's input
     float* token;                               ///< (head_room), for the head
     float* overview;                            ///< a row of the picture that is reduced
+    float* exit;                                ///< (exit_room)
     ChannelRanges ranges;                       ///< empty unless they are asked for
   };
   /// A layer's mixing, and its part of the memory.
@@ -101,6 +102,10 @@ class StreamingExecutor {
   void project(std::size_t layer, const Tile& t, int thread, StageClock& clock);
   void finish_block(std::size_t layer, const Tile& t, int thread, StageClock& clock);
   void add_positions(std::size_t layer, const Tile& t);
+  /// Looks at the exit behind `layer`: `count` images lie there, image of number `images_[i]` in place i.
+  /// Images that leave have their logits; the others move to the first places. Returns their number.
+  std::int64_t leave(std::size_t layer, std::int64_t count, const ExitRecord& exits, float* logits,
+                     StageTimes* times);
   void add_branch(const PackedLinear& last, const PackedNorm& of_branch,
                   const LinearInput<T>& input, std::int64_t rows, T* room, T* x) const;
   LinearInput<T> input(const PackedLinear& layer, const T* rows, std::int64_t count,
@@ -159,6 +164,12 @@ class StreamingExecutor {
   std::vector<Scratch> scratch_;
   std::vector<StageTimes> times_;      ///< one for each thread
   const TokenTrace* trace_ = nullptr;  ///< the current run's
+  // At the exits, by the image's place.
+  std::vector<std::int64_t> images_;  ///< its number in the batch
+  Buffer<float> exit_logits_;         ///< (B, num_classes)
+  Buffer<float> exit_features_[2];    ///< (B, D), of this exit and of the one before
+  Buffer<float> exit_stops_;          ///< (B)
+  std::vector<float> exit_scores_;
 };
 
 /// An executor of the network's storage.

@@ -3,6 +3,7 @@
 #include "kernels/error.h"
 #include "model/training/data/random_stream.h"
 #include "model/training/data/resolution_views.h"
+#include "model/training/distillation/exits_task.h"
 #include "model/training/distillation/matching_losses.h"
 #include "model/training/losses.h"
 
@@ -35,13 +36,14 @@ at::Tensor sum_of_cosines(const at::Tensor& student, const at::Tensor& teacher) 
 
 AgreementMeter::AgreementMeter(Teacher& teacher, const HeldOutImages& images, ProcessGroup& group,
                                c10::Device device, Autocast autocast, const LoaderOptions& loader,
-                               std::int64_t shared_layers)
+                               std::int64_t shared_layers, bool of_exits)
     : teacher_(teacher),
       images_(images),
       group_(group),
       device_(device),
       autocast_(autocast),
       augment_(loader.augment),
+      of_exits_(of_exits),
       resolutions_(loader.resolutions),
       backgrounds_(resolutions_.backgrounds, "backgrounds of scenes", loader.cache_bytes,
                    /*side=*/0, loader.decode, loader.on_failure),
@@ -111,24 +113,30 @@ at::Tensor AgreementMeter::shown(const at::Tensor& images, const View& view, std
   return at::_upsample_bicubic2d_aa(some, {height, width}, /*align_corners=*/false);
 }
 
-at::Tensor AgreementMeter::found_in(VisionTransformerImpl& student, std::size_t number,
-                                    const View& view, std::size_t& scenes) {
+std::vector<at::Tensor> AgreementMeter::found_in(VisionTransformerImpl& student, std::size_t number,
+                                                 const View& view, std::size_t& scenes) {
   const AutocastScope scope(autocast_, device_.type());
   const Target target = teacher_.target();
   if (!shared_.empty()) {
     const at::Tensor& input = shared_[number];
     // Tables that the teacher lacks.
     const bool enters = student.config().pos_embed != teacher_.config().pos_embed;
-    return answers_from(student, shared_layers_,
-                        enters ? student.enter(shared_layers_, input, grid_) : input, grid_,
-                        target);
+    return {answers_from(student, shared_layers_,
+                         enters ? student.enter(shared_layers_, input, grid_) : input, grid_,
+                         target)};
   }
   const Batch part = batch(static_cast<std::int64_t>(number) * kBatch);
   const at::Tensor input = shown(part.images, view, scenes);
+  if (of_exits_) {
+    std::vector<at::Tensor> all;
+    for (const ExitOutput& exit : look_at_exits(teacher_, student, input).exits)
+      all.push_back(exit.logits);
+    return all;
+  }
   const at::Tensor answers = answers_to(student, input, target);
-  if (target == Target::logits) return answers;
-  if (view.is_scene) return answers.narrow(1, 0, 1);
-  return features_on(answers, student.grid_of(input), teacher_.model().grid_of(part.images));
+  if (target == Target::logits) return {answers};
+  if (view.is_scene) return {answers.narrow(1, 0, 1)};
+  return {features_on(answers, student.grid_of(input), teacher_.model().grid_of(part.images))};
 }
 
 at::Tensor AgreementMeter::sums_at(VisionTransformerImpl& student, const View& view) {
@@ -136,21 +144,24 @@ at::Tensor AgreementMeter::sums_at(VisionTransformerImpl& student, const View& v
   std::size_t scenes = 0;
   for (std::int64_t first = 0; first < images_.count(); first += kBatch) {
     const auto number = static_cast<std::size_t>(first / kBatch);
-    const at::Tensor found = found_in(student, number, view, scenes);
-    const at::Tensor wanted = wanted_of(number).narrow(0, 0, found.size(0));
-    const at::Tensor count =
-        at::full({}, static_cast<double>(found.size(0)), at::device(device_).dtype(at::kDouble));
-    if (teacher_.target() == Target::logits) {
-      const at::Tensor same = found.argmax(1).eq(wanted.argmax(1)).sum().to(at::kDouble);
-      const at::Tensor divergence = logit_divergence(found, wanted, 1).to(at::kDouble) * count;
-      sums += at::stack({same, divergence, count, count});
-      continue;
+    const at::Tensor all_wanted = wanted_of(number);
+    for (const at::Tensor& found : found_in(student, number, view, scenes)) {
+      const at::Tensor wanted = all_wanted.narrow(0, 0, found.size(0));
+      const at::Tensor count =
+          at::full({}, static_cast<double>(found.size(0)), at::device(device_).dtype(at::kDouble));
+      if (teacher_.target() == Target::logits) {
+        const at::Tensor same = found.argmax(1).eq(wanted.argmax(1)).sum().to(at::kDouble);
+        const at::Tensor divergence = logit_divergence(found, wanted, 1).to(at::kDouble) * count;
+        sums += at::stack({same, divergence, count, count});
+        continue;
+      }
+      const bool has_patches = found.size(1) > 1;
+      const at::Tensor none = at::zeros_like(count);
+      const at::Tensor of_pooled = sum_of_cosines(found.narrow(1, 0, 1), wanted.narrow(1, 0, 1));
+      const at::Tensor of_patches =
+          has_patches ? sum_of_cosines(found.slice(1, 1), wanted.slice(1, 1)) : none;
+      sums += at::stack({of_pooled, of_patches, count, has_patches ? count : none});
     }
-    const bool has_patches = found.size(1) > 1;
-    const at::Tensor of_pooled = sum_of_cosines(found.narrow(1, 0, 1), wanted.narrow(1, 0, 1));
-    const at::Tensor of_patches =
-        has_patches ? sum_of_cosines(found.slice(1, 1), wanted.slice(1, 1)) : at::zeros_like(count);
-    sums += at::stack({of_pooled, of_patches, count, has_patches ? count : at::zeros_like(count)});
   }
   return sums;
 }

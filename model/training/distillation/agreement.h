@@ -24,12 +24,13 @@ class AgreementMeter {
   /// reduced) to each size and, with backgrounds, in scenes of each size; a larger size gets fewer
   /// images. A measure is then the mean over these views. Without sizes the student's embedding and
   /// its first `shared_layers` blocks are the teacher's: their tokens are computed once and kept, if
-  /// there is room for them. Features of another grid than the teacher's are brought to it
+  /// there is room for them. With `of_exits` a measure is the mean over the student's exits, whose
+  /// trunk is the teacher's. Features of another grid than the teacher's are brought to it
   /// (`features_on`), and patches of scenes are not compared. Throws Error(failed) for a teacher whose
   /// answers are not finite.
   AgreementMeter(Teacher& teacher, const HeldOutImages& images, ProcessGroup& group,
                  c10::Device device, Autocast autocast, const LoaderOptions& loader = {},
-                 std::int64_t shared_layers = 0);
+                 std::int64_t shared_layers = 0, bool of_exits = false);
   /// Evaluates the student in its present state and leaves it in the mode it was in.
   [[nodiscard]] Agreement measure(VisionTransformerImpl& student);
 
@@ -44,9 +45,10 @@ class AgreementMeter {
   [[nodiscard]] bool has_room_for_tokens() const;
   /// The teacher's answers to the images of batch `number`.
   [[nodiscard]] at::Tensor wanted_of(std::size_t number);
-  /// The student's answers to batch `number` as `view` shows it.
-  at::Tensor found_in(VisionTransformerImpl& student, std::size_t number, const View& view,
-                      std::size_t& scenes);
+  /// The student's answers to batch `number` as `view` shows it, one tensor for each exit that is
+  /// measured.
+  std::vector<at::Tensor> found_in(VisionTransformerImpl& student, std::size_t number,
+                                   const View& view, std::size_t& scenes);
   /// The first of these images, as many as the size allows, as the student sees them; `scenes`
   /// counts the scenes made.
   [[nodiscard]] at::Tensor shown(const at::Tensor& images, const View& view, std::size_t& scenes);
@@ -60,6 +62,7 @@ class AgreementMeter {
   c10::Device device_;
   Autocast autocast_;
   AugmentOptions augment_;
+  bool of_exits_;
   ResolutionOptions resolutions_;
   ReadablePictures backgrounds_;
   std::vector<View> views_;

@@ -91,7 +91,8 @@ struct Conversion::State {
     if (options.sizes.steps > 0) shown.resolutions = options.resolutions;
     const bool trains_all = options.sizes.steps > 0 && !options.resolutions.sizes.empty();
     meter.emplace(teacher, held_out, group, device(), autocast(), shown,
-                  trains_all || layers.all.empty() ? 0 : options.train_from);
+                  trains_all || layers.all.empty() ? 0 : options.train_from,
+                  options.exits.steps > 0);
     student.train();
   }
 

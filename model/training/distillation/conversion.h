@@ -1,4 +1,4 @@
-// The conversion of a model from one attention to another: four stages, each a training run of its
+// The conversion of a model from one attention to another: up to four stages, or the exits alone, each a training run of its
 // own; the held-out images choose the best state of all; resumable at any step.
 #pragma once
 

@@ -22,6 +22,8 @@ struct ConversionOptions {
   StageOptions outputs{.steps = 100, .learning_rate = 1e-3, .warmup_steps = 10, .evaluations = 2};
   StageOptions finetune{.steps = 350, .learning_rate = 1e-4, .warmup_steps = 18, .evaluations = 8};
   StageOptions sizes{.learning_rate = 1e-4, .evaluations = 4};
+  /// The exits alone; no other stage has work then, because exits belong to their trunk.
+  StageOptions exits{.learning_rate = 4e-4, .evaluations = 4};
 
   MapsOptions of_maps;
   /// Converted layers whose weights come from an earlier conversion: only the last stage trains
@@ -70,9 +72,10 @@ struct ConversionOptions {
       case Stage::maps: return &ConversionOptions::maps;
       case Stage::outputs: return &ConversionOptions::outputs;
       case Stage::finetune: return &ConversionOptions::finetune;
-      case Stage::sizes: break;
+      case Stage::sizes: return &ConversionOptions::sizes;
+      case Stage::exits: break;
     }
-    return &ConversionOptions::sizes;
+    return &ConversionOptions::exits;
   }
 };
 

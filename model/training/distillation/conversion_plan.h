@@ -12,8 +12,8 @@
 namespace hydrascope::model::training {
 
 /// Stages run in this order.
-enum class Stage { maps, outputs, finetune, sizes };
-inline constexpr std::string_view kStageNames[] = {"maps", "outputs", "finetune", "sizes"};
+enum class Stage { maps, outputs, finetune, sizes, exits };
+inline constexpr std::string_view kStageNames[] = {"maps", "outputs", "finetune", "sizes", "exits"};
 inline std::string_view name(Stage stage) { return kStageNames[static_cast<std::size_t>(stage)]; }
 
 struct StageOptions {

@@ -1,6 +1,7 @@
 #include "model/training/distillation/conversion_stages.h"
 
 #include "kernels/error.h"
+#include "model/training/distillation/exits_task.h"
 #include "model/training/distillation/outputs_task.h"
 
 #include <algorithm>
@@ -48,7 +49,8 @@ ConversionStages::ConversionStages(Teacher& teacher, VisionTransformerImpl& stud
   options_.of_maps.seed = options_.of_finetune.seed = options_.trainer.seed;
   options_.of_finetune.first_layer = train_from;
   options_.of_finetune.rank = group.rank();
-  for (const Stage stage : {Stage::maps, Stage::outputs, Stage::finetune, Stage::sizes})
+  for (const Stage stage :
+       {Stage::maps, Stage::outputs, Stage::finetune, Stage::sizes, Stage::exits})
     if (has_work(stage) && options_.of(stage).steps > 0) stages_.push_back(stage);
 }
 
@@ -57,6 +59,7 @@ bool ConversionStages::has_work(Stage stage) const {
     case Stage::maps: return !fresh_.maps.empty();
     case Stage::outputs: return !fresh_.all.empty();
     case Stage::finetune: return !layers_.all.empty();
+    case Stage::exits: return !student_.config().exits.empty();
     case Stage::sizes: break;
   }
   return !options_.resolutions.sizes.empty();
@@ -127,6 +130,7 @@ std::unique_ptr<TrainingTask> ConversionStages::make_task(Stage stage) {
       return std::make_unique<OutputsTask>(teacher_, student_, fresh_.all, kOutputsClassWeight);
     case Stage::finetune:
       return std::make_unique<FinetuneTask>(teacher_, student_, options_.of_finetune);
+    case Stage::exits: return std::make_unique<ExitsTask>(teacher_, student_);
     case Stage::sizes: break;
   }
   return std::make_unique<SizesTask>(teacher_, student_);
@@ -154,6 +158,7 @@ std::vector<ParameterGroup> ConversionStages::parameters(Stage stage) {
       if (options_.trains_head) chosen.train.emplace_back("head");
       if (options_.trains_head && config.distilled) chosen.train.emplace_back("head_dist");
       break;
+    case Stage::exits: chosen.train.emplace_back("exits"); break;
     case Stage::sizes:  // embeddings too: patches of a large picture show other things
       // Features do not reach a classifier.
       if (teacher_.target() == Target::features && config.num_classes > 0) {

@@ -35,14 +35,17 @@ ConvertedLayers converted_layers(const VitConfig& teacher, const VisionTransform
   // student the teacher's tokens.
   same.pos_interp = teacher.pos_interp;
   same.overview = teacher.overview;
+  same.exits = teacher.exits;
+  same.exit_rule = teacher.exit_rule;
+  same.exit_threshold = teacher.exit_threshold;
   // Tables of layers begin as zeros.
   if (same.pos_embed == PosEmbed::layers && teacher.pos_embed == PosEmbed::learned)
     same.pos_embed = teacher.pos_embed;
   if (!(same == teacher)) {
     throw Error(
         ErrorCode::invalid_argument,
-        "teacher and student differ in more than attention, tables of positions in layers and "
-        "what they do at other sizes",
+        "teacher and student differ in more than attention, tables of positions in layers, exits "
+        "and what they do at other sizes",
         teacher.arch);
   }
   ConvertedLayers layers;

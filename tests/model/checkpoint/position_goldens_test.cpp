@@ -278,7 +278,7 @@ TEST(PositionCheckpointTest, TablesInEveryLayerAreAddedToThePatchesThatEnterIt) 
           inference::InferenceOptions options;
           options.trace_layers = {1, 2};
           inference::InferencePlan plan(model, options);
-          const auto [logits, traced, features] = plan.compute(images);
+          const auto [logits, traced, features, exits] = plan.compute(images);
           EXPECT_TRUE(
               testing::all_near(logits, expected, 1e-5 * expected.abs().max().item<double>()));
           for (const std::int64_t layer : {1, 2}) {

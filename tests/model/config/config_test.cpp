@@ -47,6 +47,8 @@ VitConfig unusual() {
   config.attention.assign(3, {});
   config.pos_embed = PosEmbed::sincos;
   config.rel_pos.assign(3, {});
+  config.exit_rule = ExitRule::learned;
+  config.exit_threshold = 0.75;
   return config;
 }
 
@@ -65,6 +67,14 @@ TEST(VitConfigTest, SurvivesJson) {
     EXPECT_ERROR(config_from_json(R"({"global_pool":"map",)" + std::string(mlp) + "}", "test"),
                  invalid_argument, "attention pooling");
   EXPECT_EQ(config_from_json("{}", "test"), VitConfig{});
+  VitConfig leaving;
+  leaving.exits = {0, 7, 10};
+  leaving.exit_rule = ExitRule::saturation;
+  EXPECT_EQ(config_from_json(to_json(leaving), "test"), leaving);
+  EXPECT_NE(leaving, VitConfig{});
+  EXPECT_FALSE(leaving.leaves_early());
+  leaving.exit_threshold = 0.9;
+  EXPECT_TRUE(leaving.leaves_early());
   VitConfig average;
   average.global_pool = Pooling::avg;
   average.class_token = false;
@@ -111,8 +121,8 @@ TEST(VitConfigTest, ComparisonSeesEveryField) {
     differing += !(changed == base);
   }
   // These have their default in `unusual`, or it would not be valid.
-  const std::set<std::string> usual{"class_token", "global_pool", "act",
-                                    "final_norm",  "pool_heads",  "pool_prefix"};
+  const std::set<std::string> usual{"class_token", "global_pool", "act",  "final_norm",
+                                    "pool_heads",  "pool_prefix", "exits"};
   EXPECT_EQ(differing, fields - static_cast<int>(usual.size()));
 }
 
@@ -123,6 +133,27 @@ TEST(VitConfigTest, TextShowsEveryField) {
     EXPECT_NE(text.find(std::string(field) + ": "), std::string::npos) << field;
   });
   EXPECT_NE(text.find("img_width: 256\n"), std::string::npos);
+}
+
+TEST(VitConfigTest, RefusesExitsThatTheNetworkCannotHave) {
+  const auto read = [](const std::string& fields) {
+    return config_from_json("{" + fields + "}", "file");
+  };
+  for (const char* exits : {"[11]", "[12]", "[-1]", "[3,3]", "[7,6]", "[9000000000]"})
+    EXPECT_ERROR(read(R"("exits":)" + std::string(exits)), invalid_argument, "exits",
+                 "layers from 0 to 10, ascending", exits);
+  EXPECT_ERROR(read(R"("depth":1,"exits":[0])"), invalid_argument, "exits", "one layer");
+  EXPECT_ERROR(read(R"("exits":7)"), invalid_argument, "exits", "a list of integers");
+  EXPECT_ERROR(read(R"("exits":[7.5])"), invalid_argument, "exits", "a list of integers");
+  EXPECT_ERROR(read(R"("exit_rule":"never")"), invalid_argument, "exit_rule", "\"margin\"",
+               "never");
+  EXPECT_ERROR(read(R"("exit_threshold":1.5)"), invalid_argument, "exit_threshold", "-1 to 1");
+  for (const char* other : {R"("global_pool":"avg")", R"("final_norm":false)", R"("fc_norm":true)"})
+    EXPECT_ERROR(read(std::string(other) + R"(,"exits":[7])"), invalid_argument, "exits",
+                 "class token");
+  for (const char* other : {"swiglu_mlp", "scale_mlp", "scale_attn", "post_norm"})
+    EXPECT_ERROR(read("\"" + std::string(other) + R"(":true,"exits":[7])"), invalid_argument,
+                 "exits", "branch");
 }
 
 TEST(VitConfigTest, RefusesUnknownKeysAndWrongTypes) {

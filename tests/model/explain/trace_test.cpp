@@ -140,7 +140,7 @@ TEST(TraceTest, ExplainedLogitsAreTheClassifiers) {
     const BundledModel bundled(spec);
     const std::vector<Request> requests{{Method::hydra, 11, 0}};
     Classifier plan = bundled.classifier(Kernels::automatic, {11});
-    const auto [logits, tokens, features] = plan.engine().compute(images);
+    const auto [logits, tokens, features, exits] = plan.engine().compute(images);
     Explainer explainer = bundled.explainer(requests);
     EXPECT_LT(relative(explainer.logits(tokens[0], {1, 14, 14}), logits[0]), 1e-4);
   }

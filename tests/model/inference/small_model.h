@@ -211,7 +211,7 @@ inline void expect_traces(VisionTransformer model, const at::Tensor& images,
   InferenceOptions tracing = options();
   tracing.trace_layers = layers;
   InferencePlan plan(model, tracing);
-  const auto [logits, trace, features] = plan.compute(images);
+  const auto [logits, trace, features, exits] = plan.compute(images);
   EXPECT_EQ(plan.describe().kernels, "fused");
   EXPECT_TRUE(at::equal(logits, InferencePlan(model, options()).logits(images)));
   ASSERT_EQ(trace.size(1), std::ssize(layers));

@@ -295,6 +295,86 @@ TEST(StreamingExecutorOptions, OneWindowIsSoftmax) {
   expect_near(logits, softmax, 1e-5F);
 }
 
+/// The network with exits behind three of its layers.
+Network with_exits(Network network) {
+  const auto linear = [](std::int64_t out, std::int64_t in, unsigned seed) {
+    return random_linear(Storage::float32, out, in, seed);
+  };
+  PackedExits& exits = network.exits;
+  exits.layers = {0, 2, 3};
+  for (unsigned layer = 1; layer < 5; ++layer) {
+    PackedClassBlock& block = exits.blocks.emplace_back();
+    block.query = linear(kDim, kDim, 100 * layer);
+    for (unsigned head = 0; head < kHeads; ++head)
+      block.keys.push_back(linear(kDim, kDim / kHeads, 100 * layer + 10 + head));
+    block.value = linear(kDim, kDim, 100 * layer + 1);
+    block.proj = linear(kDim, kDim, 100 * layer + 2);
+    block.fc1 = linear(3 * kDim, kDim, 100 * layer + 3);
+    block.fc2 = linear(kDim, 3 * kDim, 100 * layer + 4);
+  }
+  exits.norm = {random_values(kDim, 1, 50), random_values(kDim, 1, 51)};
+  exits.classifier = linear(kClasses, kDim, 52);
+  exits.stop = linear(1, kDim, 53);
+  return network;
+}
+
+// That an exit computes the right thing is plan_exits_test.cpp's matter.
+TEST_P(StreamingExecutorTest, ImagesThatLeaveDoNotDisturbTheOthers) {
+  constexpr std::int64_t kImages = 9;
+  constexpr std::int64_t kExits = 3;
+  ExecutionOptions fixed;
+  fixed.fixed_tiles = true;
+  for (const bool windows : {false, true}) {
+    const Network network =
+        with_exits(windows ? make_windowed_network(GetParam().first, GetParam().second)
+                           : make_network(GetParam().first, GetParam().second));
+    for (const auto& [rows, columns] :
+         {std::pair<std::int64_t, std::int64_t>{1, 1}, {7, 11}, {20, 19}}) {
+      const std::int64_t image_size = 3 * rows * columns * kPatch * kPatch;
+      const auto images = random_values(static_cast<std::size_t>(kImages * image_size), 1, 30);
+      kernels::device::ThreadTeam team(3);
+      const TokenGrid grid = make_grid(network, rows, columns);
+      const AnyExecutor executor =
+          make_executor(network, make_geometry(network, grid), kImages, team, fixed);
+      std::vector<float> whole(kImages * kClasses);
+      run(executor, images, kImages, whole);
+
+      std::vector<float> scores(kImages * kExits);
+      std::vector<std::int64_t> classes(kImages * kExits);
+      ExitRecord record{.scores = scores.data(), .classes = classes.data()};
+      Observers observers;
+      observers.exits = &record;
+      std::vector<float> watched(whole.size());
+      run(executor, images, kImages, watched, observers);
+      EXPECT_EQ(watched, whole) << "all stay";
+
+      std::vector<float> sorted = scores;
+      std::ranges::nth_element(sorted, sorted.begin() + kImages);
+      std::vector<std::int64_t> layers(kImages, -1);
+      record = {.leave = true, .threshold = sorted[kImages], .layers = layers.data()};
+      std::vector<float> found(whole.size(), NAN);
+      run(executor, images, kImages, found, observers);
+      for (std::int64_t image = 0; image < kImages; ++image) {
+        const auto first = static_cast<std::size_t>(image * kExits);
+        std::size_t exit = 0;
+        while (exit < kExits && !(scores[first + exit] > record.threshold)) ++exit;
+        const auto left = static_cast<std::size_t>(image);
+        ASSERT_EQ(layers[left], exit < kExits ? network.exits.layers[exit] : 4) << image;
+        const auto begin = found.begin() + image * kClasses;
+        if (exit == kExits)
+          EXPECT_TRUE(std::equal(begin, begin + kClasses, whole.begin() + image * kClasses));
+        else
+          EXPECT_EQ(std::max_element(begin, begin + kClasses) - begin, classes[first + exit]);
+        AlignedBuffer<float> alone(static_cast<std::size_t>(image_size));
+        std::copy_n(images.begin() + image * image_size, image_size, alone.begin());
+        std::vector<float> one(kClasses);
+        run(executor, alone, 1, one, observers);
+        EXPECT_TRUE(std::equal(one.begin(), one.end(), begin)) << image;
+      }
+    }
+  }
+}
+
 INSTANTIATE_TEST_SUITE_P(
     All, StreamingExecutorTest,
     ::testing::Values(std::pair{Storage::float32, false}, std::pair{Storage::bfloat16, false},

@@ -211,7 +211,7 @@ TEST(DevicePlanTest, TracedTokensAreTheModules) {
     HostPlan plain(filled(config), type);
     HostPlan traced(filled(config), type, Kernels::automatic, {0, 2});
     const EngineOutputs of_plain = plain.engine->compute(images);
-    const auto [logits, trace, features] = traced.engine->compute(images);
+    const auto [logits, trace, features, exits] = traced.engine->compute(images);
     EXPECT_TRUE(at::equal(logits, of_plain.logits));
     EXPECT_FALSE(of_plain.tokens.defined());
     ASSERT_EQ(trace.sizes(), (std::vector<std::int64_t>{2, 2, 1 + 6 * 10, config.embed_dim}));

@@ -1,6 +1,7 @@
 #include "kernels/error.h"
 #include "model/training/autocast.h"
 #include "model/training/distillation/converted_layers.h"
+#include "model/training/distillation/exits_task.h"
 #include "model/training/distillation/finetune_task.h"
 #include "model/training/distillation/maps_task.h"
 #include "model/training/distillation/matching_losses.h"
@@ -486,6 +487,29 @@ TEST(FinetuneTask, LearnsTheTablesOfLayersThatItTrains) {
   cost.loss.backward();
   for (const char* name : {"blocks.1.pos_embed", "blocks.2.pos_embed"})
     EXPECT_GT(parameter(*student, name).grad().abs().max().item<double>(), 0) << name;
+}
+
+TEST(ExitsTask, TeachesTheExitsAlone) {
+  VisionTransformer model = random_model(small_config());
+  VitConfig config = small_config();
+  config.exits = {0, 1};
+  VisionTransformer student = student_of(*model, config);
+  start_from_trunk(student->exits(), WeightTable(model));
+  Teacher teacher(model);
+  ExitsTask task(teacher, *student);
+  const at::Tensor images = random_images(4);
+  const StepLoss cost = task.accumulate(batch_of(images), {});
+  EXPECT_NEAR(cost.loss.item<double>(),
+              cost.parts.at("kl").item<double>() + cost.parts.at("stop").item<double>(), 1e-6);
+  const std::vector<std::string> moved = moved_names(*student);
+  for (const char* name : {"exits.blocks.1.attn.qkv.weight", "exits.blocks.2.mlp.fc2.bias",
+                           "exits.norm.weight", "exits.head.weight", "exits.stop.weight"})
+    EXPECT_NE(std::ranges::find(moved, name), moved.end()) << name;
+  for (const std::string& name : moved) EXPECT_TRUE(name.starts_with("exits.")) << name;
+  // Before the last block the branch is the trunk; one block earlier the other tokens stand still.
+  const ExitsPass pass = look_at_exits(teacher, *student, images);
+  EXPECT_LT(logit_divergence(pass.exits[1].logits, pass.logits).item<double>(), 1e-6);
+  EXPECT_GT(logit_divergence(pass.exits[0].logits, pass.logits).item<double>(), 1e-4);
 }
 
 }  // namespace
