@@ -115,8 +115,8 @@ struct ClassifyRecord : InputRecord {  ///< its seconds: its batch's / batch siz
   std::int64_t tokens = 0;             ///< of a view, the first where the others are closer looks
   /// The layer behind which the picture left the model; nothing where no picture may leave.
   std::optional<std::int64_t> exit_layer = {};
-  std::vector<Prediction> top;         ///< the answer: `top_classes`
-  std::string kernels = {};  ///< "fused+modules", "modules", "reference"; "" where all are fused
+  std::vector<Prediction> top;  ///< the answer: `top_classes`
+  std::string kernels = {};     ///< "fused+modules", "modules", "reference"; "" where all are fused
 };
 
 /// Schema 1 of the command line's contract. Probabilities have six significant digits, logits four

@@ -30,7 +30,7 @@ std::string name_of_b(const std::string& layer) { return layer + ".lora_B.weight
 std::string_view last_part(std::string_view layer) { return layer.substr(layer.rfind('.') + 1); }
 
 bool is_of_head(const std::string& name) {
-  return name.starts_with("head.") || name.starts_with("head_dist.");
+  return name.starts_with("head.") || name.starts_with("head_dist.") || name.starts_with("exits.");
 }
 
 std::vector<std::string> words_of(const std::string& list) {

@@ -172,7 +172,8 @@ std::vector<ParameterGroup> ConversionStages::parameters(Stage stage) {
 
 std::unique_ptr<LowRankUpdates> ConversionStages::updates(Stage stage,
                                                           std::vector<ParameterGroup>& groups) {
-  if (stage < Stage::finetune || options_.low_rank.rank == 0) return nullptr;
+  const bool trains_blocks = stage == Stage::finetune || stage == Stage::sizes;
+  if (!trains_blocks || options_.low_rank.rank == 0) return nullptr;
   return std::make_unique<LowRankUpdates>(student_, groups, options_.low_rank,
                                           options_.trainer.seed);
 }
