@@ -173,7 +173,7 @@ constexpr std::string_view kHeader =
     "input,frame,time,width,height,model_height,model_width,tokens,views,num_views,rank,index,id,"
     "label,"
     "prob,logit,box_left,box_top,box_width,box_height,device,precision,attention,attention_options,"
-    "approximations,kernels,note,seconds,error_code,error_"
+    "approximations,kernels,note,seconds,exit_layer,error_code,error_"
     "message\n";
 
 TEST(Csv, ARowAPredictionAndAFailure) {
@@ -181,10 +181,10 @@ TEST(Csv, ARowAPredictionAndAFailure) {
       written(Format::csv, {otter(), broken()}),
       std::string(kHeader) +
           "otters.jpg,,,3840,2160,224,256,225,,,1,360,n02444819,otter,0.9312,11.84,,,,,cpu,float32,"
-          "softmax,,,,,0.0134,,\n"
+          "softmax,,,,,0.0134,,,\n"
           "otters.jpg,,,3840,2160,224,256,225,,,2,357,n02442845,mink,0.034,8.5,,,,,cpu,float32,"
-          "softmax,,,,,0.0134,,\n"
-          "bad.jpg,,,,,,,,,,,,,,,,,,,,,,,,,,,,decode_failed,ends after 12 rows\n");
+          "softmax,,,,,0.0134,,,\n"
+          "bad.jpg,,,,,,,,,,,,,,,,,,,,,,,,,,,,,decode_failed,ends after 12 rows\n");
   EXPECT_EQ(written(Format::csv, {}), kHeader);
 }
 
