@@ -126,11 +126,10 @@ std::vector<Option> score_options() {
        text("save-errors",
             "folder of contact sheets of the 100 worst wrong answers, and errors.csv",
             into(&ScoreRequest::save_errors), takes("FOLDER"), written_inside("errors.csv")),
-       number(
-           "calibrate-exit",
-           "find the exit threshold at which at most this share of pictures is answered otherwise "
-           "than by the whole model, at 95 % confidence; labels are not needed",
-           into(&ScoreRequest::exit_delta), takes("DELTA"), at_least(1e-4), at_most(0.5)),
+       number("calibrate-exit",
+              "find the exit threshold at which at most this share of answers differs; at 95 % "
+              "confidence, from the whole model's answers, without labels",
+              into(&ScoreRequest::exit_delta), takes("DELTA"), at_least(1e-4), at_most(0.5)),
        text("save-logits", "write the logits, float32 (pictures, classes)",
             into(&ScoreRequest::save_logits), takes("FILE.npy"), written)});
 }

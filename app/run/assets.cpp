@@ -19,7 +19,7 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// Of a file with all weights, and of an index of files whose weights another model has, too.
+/// Endings of a file with all weights, and of an index of files, of which another model reads some.
 constexpr const char* kModelEndings[] = {".safetensors", ".json"};
 
 bool holds_assets(const fs::path& folder) {

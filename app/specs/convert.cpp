@@ -191,10 +191,10 @@ CommandSpec convert_spec() {
     if (entry.is_shared) note += ", shared among the processes";
   }
   spec.common = {
-      &ModelRequest::word,     &ModelRequest::attention,       &PicturesRequest::words,
-      &OutputRequest::file,    &ConvertOptions::epochs,        &TrainingOptions::max_minutes,
-      &TrainingOptions::sizes, &ConvertOptions::exits,         &ConvertOptions::evaluated_folder,
-      &ResumeRequest::word,    &ConvertOptions::required_top1, &TrainingOptions::processes};
+      &ModelRequest::word,     &ModelRequest::attention,          &PicturesRequest::words,
+      &OutputRequest::file,    &ConvertOptions::epochs,           &TrainingOptions::max_minutes,
+      &TrainingOptions::sizes, &ConvertOptions::evaluated_folder, &ConvertOptions::required_top1,
+      &ResumeRequest::word,    &TrainingOptions::processes};
   spec.examples = {
       "hydrascope convert --attn hydra:last2 -i photos/ -o hydra_last2.safetensors",
       "hydrascope convert in.pth out.safetensors",

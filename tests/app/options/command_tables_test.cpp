@@ -113,21 +113,24 @@ TEST(Roles, MakeRecipes) {
   const auto free = [](Role role) { return is_recorded(role) && !is_kept_by_a_run(role); };
   EXPECT_EQ(names_where("train", kept),
             "aa amp-dtype attn attn-opt clip-grad cutmix distillation-alpha distillation-tau "
-            "distillation-type drop-path exif fit freeze held-out hflip layer-decay lr max-"
-            "pixels min-lr mixup model-ema model-ema-decay momentum native num-classes opt "
+            "distillation-type drop-path exif exit-rule exit-threshold fit freeze held-out hflip "
+            "layer-decay lr max-pixels min-lr mixup model-ema model-ema-decay momentum native "
+            "num-classes opt "
             "opt-betas overview pos-embed pos-interp rel-pos rel-pos-opt reprob reset-head "
             "scale scenes sched seed set sizes smoothing teacher train-split use-ema val-"
             "split warmup-epochs weight-decay");
   EXPECT_EQ(names_where("train", free),
             "batch-size checkpoint crop-mode crop-pct epochs grad-accum-steps grad-"
             "checkpointing img-size interpolation labels mean model processes std store");
-  EXPECT_EQ(names_where("convert", kept),
-            "aa amp-dtype attn attn-opt balance-sources blocks-weight clip-grad cutmix epochs "
-            "evaluations exif fit held-out hflip input kl-weight layer-decay lr lr-sizes max-"
-            "pixels mechanism-lr-scale min-lr mixup model-ema model-ema-decay momentum native "
-            "num-classes opt opt-betas overview pos-embed pos-interp rel-pos rel-pos-opt "
-            "reprob reset-head scale scenes seed set sizes stage start steps-maps steps-"
-            "outputs steps-sizes target train-from train-head use-ema weight-decay");
+  EXPECT_EQ(
+      names_where("convert", kept),
+      "aa amp-dtype attn attn-opt balance-sources blocks-weight clip-grad cutmix epochs "
+      "evaluations exif exit-rule exit-threshold exits fit held-out hflip input kl-weight "
+      "layer-decay lr lr-exits lr-sizes max-pixels mechanism-lr-scale min-lr mixup model-ema "
+      "model-ema-decay momentum native "
+      "num-classes opt opt-betas overview pos-embed pos-interp rel-pos rel-pos-opt "
+      "reprob reset-head scale scenes seed set sizes stage start steps-exits steps-maps steps-"
+      "outputs steps-sizes target train-from train-head use-ema weight-decay");
   EXPECT_EQ(names_where("convert", free),
             "arch batch-size batch-size-maps crop-mode crop-pct grad-accum-steps img-size "
             "interpolation mean patience processes std");

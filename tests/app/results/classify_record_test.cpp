@@ -174,7 +174,7 @@ constexpr std::string_view kHeader =
     "label,"
     "prob,support,logit,box_left,box_top,box_width,box_height,device,precision,attention,attention_"
     "options,"
-    "approximations,kernels,note,seconds,error_code,error_"
+    "approximations,kernels,note,seconds,exit_layer,error_code,error_"
     "message\n";
 
 TEST(Csv, ARowAPredictionAndAFailure) {
@@ -183,10 +183,10 @@ TEST(Csv, ARowAPredictionAndAFailure) {
       std::string(kHeader) +
           "otters.jpg,,,3840,2160,224,256,225,,,1,360,n02444819,otter,0.9312,,11.84,,,,,cpu,"
           "float32,"
-          "softmax,,,,,0.0134,,\n"
+          "softmax,,,,,0.0134,,,\n"
           "otters.jpg,,,3840,2160,224,256,225,,,2,357,n02442845,mink,0.034,,8.5,,,,,cpu,float32,"
-          "softmax,,,,,0.0134,,\n"
-          "bad.jpg,,,,,,,,,,,,,,,,,,,,,,,,,,,,,decode_failed,ends after 12 rows\n");
+          "softmax,,,,,0.0134,,,\n"
+          "bad.jpg,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,decode_failed,ends after 12 rows\n");
   EXPECT_EQ(written(Format::csv, {}), kHeader);
 }
 
