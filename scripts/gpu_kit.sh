@@ -100,7 +100,7 @@ make_kit() {
   done
   # Sources to rebuild from, without what neither that nor a command reads.
   (cd "$kit" && git ls-files --cached --others --exclude-standard |
-    grep -vE '^(docs|assets/images|assets/figures|tests/corpus)/|^assets/models/.*\.(hydra_last2|hedgehog|window)\.' |
+    grep -vE '^(docs|assets/images|assets/figures|tests/corpus)/|^assets/models/.*\.(hydra_last2|hedgehog|window|exits)\.' |
     while read -r file; do [ ! -e "$file" ] || echo "$file"; done | tar -cT - | tar -xC "$stage")
   cp -r "$build/deps" "$stage/deps"
   shrink_pictures "$pictures" "$stage/pictures"
