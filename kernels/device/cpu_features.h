@@ -9,8 +9,7 @@
 namespace hydrascope::kernels::device {
 
 struct CpuFeatures {
-  bool avx2 = false;  ///< with FMA
-  bool avx_vnni = false;
+  bool avx2 = false;    ///< with FMA
   bool avx512 = false;  ///< F, BW, DQ and VL together
   bool avx512_bf16 = false;
   bool avx512_vnni = false;
