@@ -58,11 +58,9 @@ std::vector<Option> optimizer_options() {
                  at_least(0.01), at_most(1)),
           number("clip-grad", "clip gradients to this joint norm; 0: never",
                  into(&TrainingOptions::clip_norm), takes("NORM"), by_default("0"), at_least(0)),
-          integer(
-              "lora-rank",
-              "LoRA: weights of attention learn by updates of this rank, and are saved with them; "
-              "0: they learn themselves",
-              into(&training::LowRankOptions::rank), takes("R"), by_default("0"), at_least(0)),
+          integer("lora-rank",
+                  "LoRA: attention's weights learn by updates of this rank; 0: by themselves",
+                  into(&training::LowRankOptions::rank), takes("R"), by_default("0"), at_least(0)),
           integer("grad-accum-steps", "batches per update of the weights",
                   into(&TrainingOptions::accumulation), by_default("1"), at_least(1),
                   role(Role::step)),
@@ -167,7 +165,7 @@ std::vector<RunSetting> run_settings(std::string_view command) {
                       "lora-alpha"});
   settings.push_back(
       {text("lora.targets", "linear layers of --lora-rank, by name: qkv,proj,fc1,fc2",
-            into(&training::LowRankOptions::targets), otherwise("qkv,proj"), role(Role::task)),
+            into(&training::LowRankOptions::targets), by_default("qkv,proj"), role(Role::task)),
        "lora-targets"});
   if (command != "convert") return settings;
   settings.push_back(

@@ -200,8 +200,11 @@ std::string recipe_of(const TrainingRequest& request, std::string_view command,
       names.push_back(file.filename().string());
   }
   // Weights learned themselves before there was a choice.
+  using LowRank = model::training::LowRankOptions;
   if (request.low_rank.rank == 0)
-    recipe.erase(recorded_name(command, &model::training::LowRankOptions::rank));
+    for (const Field& field :
+         std::initializer_list<Field>{&LowRank::rank, &LowRank::alpha, &LowRank::targets})
+      recipe.erase(recorded_name(command, field));
   recipe[recorded_name(command, &TrainingOptions::autocast)] = name(autocast);
   recipe[recorded_name(command, &TrainingOptions::processes)] = processes;
   return recipe.dump();

@@ -52,6 +52,9 @@ std::string target_layer(const std::string& name, const std::vector<std::string>
 LowRankUpdates::LowRankUpdates(VisionTransformerImpl& model, std::vector<ParameterGroup>& groups,
                                LowRankOptions options, std::uint64_t seed)
     : options_(std::move(options)), targets_(words_of(options_.targets)) {
+  if (targets_.empty())
+    throw Error(ErrorCode::invalid_argument, "there are no linear layers to update",
+                "lora.targets");
   auto generator = at::make_generator<at::CPUGeneratorImpl>(seed);
   const auto modules = model.named_modules();
   for (ParameterGroup& group : groups) {

@@ -48,9 +48,12 @@ constexpr std::array kAdapterKinds{
     throw Error(ErrorCode::unsupported_format, name, place.string(),
                 "it cannot be merged into the weights: hydrascope computes the model without it");
   }
+  const std::string here =
+      what == "a LoRA adapter" ? "`hydrascope convert MODEL OUT --adapter FOLDER`; or " : "";
   throw Error(ErrorCode::unsupported_format, name + ": merge it first", place.string(),
-              "in Python: peft.PeftModel.from_pretrained(model, FOLDER).merge_and_unload()"
-              ".save_pretrained(MERGED)");
+              here +
+                  "in Python: peft.PeftModel.from_pretrained(model, FOLDER).merge_and_unload()"
+                  ".save_pretrained(MERGED)");
 }
 
 /// The adapter that adapter_config.json in `folder` describes; nothing without one.

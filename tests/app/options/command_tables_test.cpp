@@ -114,8 +114,8 @@ TEST(Roles, MakeRecipes) {
   EXPECT_EQ(names_where("train", kept),
             "aa amp-dtype attn attn-opt clip-grad cutmix distillation-alpha distillation-tau "
             "distillation-type drop-path exif exit-rule exit-threshold fit freeze held-out hflip "
-            "layer-decay lr max-pixels min-lr mixup model-ema model-ema-decay momentum native "
-            "num-classes opt "
+            "layer-decay lora-alpha lora-rank lora-targets lr max-pixels min-lr mixup model-ema "
+            "model-ema-decay momentum native num-classes opt "
             "opt-betas overview pos-embed pos-interp rel-pos rel-pos-opt reprob reset-head "
             "scale scenes sched seed set sizes smoothing teacher train-split use-ema val-"
             "split warmup-epochs weight-decay");
@@ -124,9 +124,10 @@ TEST(Roles, MakeRecipes) {
             "checkpointing img-size interpolation labels mean model processes std store");
   EXPECT_EQ(
       names_where("convert", kept),
-      "aa amp-dtype attn attn-opt balance-sources blocks-weight clip-grad cutmix epochs "
+      "aa adapter amp-dtype attn attn-opt balance-sources blocks-weight clip-grad cutmix epochs "
       "evaluations exif exit-rule exit-threshold exits fit held-out hflip input kl-weight "
-      "layer-decay lr lr-exits lr-sizes max-pixels mechanism-lr-scale min-lr mixup model-ema "
+      "layer-decay lora-alpha lora-rank lora-targets lr lr-exits lr-sizes max-pixels "
+      "mechanism-lr-scale min-lr mixup model-ema "
       "model-ema-decay momentum native "
       "num-classes opt opt-betas overview pos-embed pos-interp rel-pos rel-pos-opt "
       "reprob reset-head scale scenes seed set sizes stage start steps-exits steps-maps steps-"
@@ -160,7 +161,7 @@ TEST(CommandTables, SettingsOfRunsAreChecked) {
   EXPECT_ERROR(words_of_settings("convert", {"size.lr=1"}), invalid_argument, "no such setting",
                "`set` size.lr=1", "did you mean sizes.lr?");
   EXPECT_ERROR(words_of_settings("train", {"sizes.lr=1"}), invalid_argument, "no such setting",
-               "train has run.log-interval and run.recovery-interval");
+               "train has run.log-interval, run.recovery-interval, lora.alpha and lora.targets");
   EXPECT_ERROR(words_of_settings("convert", {"sizes.lr"}), invalid_argument, "KEY=VALUE");
   EXPECT_ERROR(words_of_settings("convert", {"sizes.lr=much"}), invalid_argument, "a number",
                "`set` sizes.lr");

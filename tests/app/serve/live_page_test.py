@@ -190,7 +190,7 @@ class OneModel(LivePage):
         self.drop()
         self.assertEqual(self.js("[...document.querySelectorAll('.menu select')].map(each => each.value)"), ["deit_tiny_patch16_224.softmax", "whole"])
         models = self.js("[...document.querySelector('[data-menu=model] select').options].map(each => each.value)")
-        self.assertEqual(len(models), 4)
+        self.assertEqual(len(models), 5)
         self.browser.problems.clear()
         self.choose("model", "deit_tiny_patch16_224.hydra_last2")
         self.browser.wait_for("document.querySelector('h1').textContent.includes('hydra_last2')")

@@ -179,6 +179,8 @@ TEST_F(LowRankTest, AnAdapterThatIsNotUnderstoodIsRefused) {
 TEST_F(LowRankTest, ARankOrTargetThatFitsNothingIsRefused) {
   EXPECT_ERROR(updates({.rank = 4096}), invalid_argument, "is no low rank");
   groups_ = parameter_groups(*model_, {});
+  EXPECT_ERROR(updates({.rank = 2, .targets = ""}), invalid_argument, "lora.targets");
+  groups_ = parameter_groups(*model_, {});
   EXPECT_ERROR(updates({.rank = 2, .targets = "qkv,query"}), invalid_argument, "no linear layer");
 }
 
