@@ -19,10 +19,9 @@ namespace hydrascope::model::training {
 class LowRankUpdates {
  public:
   /// Takes the targets' weights out of `groups` and puts A and B in their places, at the same rate and
-  /// decay. Of the others classifiers and additions of mechanisms go on learning; all else in the
-  /// blocks and around them is frozen. `seed` draws A. The model must outlive it. Throws
-  /// Error(invalid_argument) for a target that no block has, and for a rank that is no smaller than
-  /// the weight's.
+  /// decay. Classifiers and additions of mechanisms go on learning; all else in the blocks and around
+  /// them is frozen. `seed` draws A. The model must outlive it. Throws Error(invalid_argument) for a
+  /// target that no block has, and for a rank that is no smaller than the weight's.
   LowRankUpdates(VisionTransformerImpl& model, std::vector<ParameterGroup>& groups,
                  LowRankOptions options, std::uint64_t seed);
   LowRankUpdates(const LowRankUpdates&) = delete;

@@ -167,7 +167,7 @@ TEST_F(LowRankTest, AnAdapterThatIsNotUnderstoodIsRefused) {
   EXPECT_ERROR(open(R"({"peft_type": "LORA", "lora_alpha": 4, "use_dora": true})"),
                unsupported_format, "use_dora");
   EXPECT_ERROR(open(R"({"peft_type": "LORA"})"), decode_failed, "lora_alpha");
-  // Of a larger model.
+  // An adapter of a deeper model.
   VisionTransformer deeper = random_model(testing::small_vit({.depth = 5}, "softmax"));
   std::vector<ParameterGroup> groups = parameter_groups(*deeper, {});
   LowRankUpdates(*deeper, groups, {.rank = 2}, 1).save(folder.path() / "deeper", "deeper");
