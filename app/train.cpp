@@ -204,10 +204,7 @@ void TrainingRun::save() {
   training::TrainingState state;
   state.step = trainer_->position().step;
   state.tensors = training::state_of(*optimizer_, average_.get());
-  if (updates_) {
-    updates_->settle();
-    for (auto& tensor : updates_->state()) state.tensors.push_back(std::move(tensor));
-  }
+  if (updates_) updates_->settle_into(state.tensors);
   progress_state_.seconds = trainer_->position().seconds;
   progress_state_.updates = updates();
   write_fields(progress_state_, length_, state.fields);

@@ -4,8 +4,8 @@
 //   c = c + proj(softmax(q(n(c)) k(n(X))^T / sqrt(d)) v(n(X)));   c = c + mlp(norm2(c))
 // with X the tokens of layer l, c in the place of the class token, and n = norm1. All exits share one
 // branch: an exit begins at its own block. Class attention is CaiT's (Touvron et al. 2021, arXiv
-// 2103.17239, section 3.2); exits are those of the Depth-Adaptive Transformer (Elbayad et al. 2020, arXiv
-// 1910.10073) and of CALM (Schuster et al. 2022, arXiv 2207.07061).
+// 2103.17239, section 3.2); exits are as in the Depth-Adaptive Transformer (Elbayad et al. 2020, arXiv
+// 1910.10073) and CALM (Schuster et al. 2022, arXiv 2207.07061).
 #pragma once
 
 #include "model/block.h"

@@ -3,16 +3,15 @@
 #include "app/options/options.h"
 #include "app/run/usage_error.h"
 #include "model/checkpoint/formats/safetensors.h"
+#include "model/checkpoint/scalar_type.h"
 #include "model/image/labels.h"
 #include "model/vision_transformer.h"
 
-#include <ATen/ops/empty.h>
 #include <ATen/ops/matmul.h>
 #include <nlohmann/json.hpp>
 #include <torch/nn/functional/normalization.h>
 
 #include <algorithm>
-#include <cstring>
 #include <utility>
 #include <vector>
 
@@ -69,8 +68,7 @@ void use_class_vectors(const std::string& file, ModelSource& source) {
     throw UsageError("has " + std::to_string(lines.size()) + " names for " +
                          std::to_string(vectors->shape[0]) + " vectors",
                      subject);
-  at::Tensor unit = at::empty(vectors->shape, at::kFloat);
-  std::memcpy(unit.mutable_data_ptr(), vectors->data.data(), vectors->data.size());
+  at::Tensor unit = checkpoint::copy_of(*vectors);
   if (!unit.isfinite().all().item<bool>())
     throw UsageError("has values that are no numbers", subject);
   const at::Tensor norms = unit.to(at::kDouble).norm(2, 1, /*keepdim=*/true);

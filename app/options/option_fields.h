@@ -3,15 +3,28 @@
 
 #include "app/options/options.h"
 
+#include <algorithm>
 #include <array>
 #include <concepts>
 #include <filesystem>
+#include <initializer_list>
 #include <optional>
 #include <string>
 #include <utility>
 #include <vector>
 
 namespace hydrascope::app {
+
+/// An option of these roles that the command line gives; null without one. A value in a file of --config may be
+/// another command's default.
+inline const GivenOption* given_of(const ParsedOptions& options,
+                                   std::initializer_list<Role> roles) {
+  for (const auto& [name, entry] : options.entries())
+    if (entry.source == Source::command_line &&
+        std::find(roles.begin(), roles.end(), entry.option.role) != roles.end())
+      return &entry;
+  return nullptr;
+}
 
 // `take`: a field gets the option's value. It stays as it is where there is none, and where the command
 // has made a list of an option that is one value elsewhere: such a list is the command's own to read. An

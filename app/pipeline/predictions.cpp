@@ -143,7 +143,7 @@ std::set<std::size_t> ViewCombiner::explained_views(const PipelineResult& pictur
     agree_ = views_that_agree(probabilities_, views.places);
   for (std::size_t view = 0; view <= newest; ++view) {
     if (!(std::ranges::max(probabilities_[view]) >= kLeastAgreement * kLeastAgreement)) continue;
-    // Tiles come row by row; those of another scale come later.
+    // Tiles come row by row; tiles of another scale come later.
     const Box& place = views.places[view];
     const bool may_agree =
         views.kind != image::Views::tiles || views.places[newest].top < place.top + place.height;

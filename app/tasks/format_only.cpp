@@ -51,15 +51,9 @@ RewriteRequest rewrite_request(const ParsedOptions& options) {
                          std::to_string(words.size()) + " names",
                      "convert", "hydrascope convert in.pth out.safetensors");
   }
-  // A value in a file of --config may be another command's default.
-  for (const auto& [name, entry] : options.entries()) {
-    const Role role = entry.option.role;
-    const bool is_of_learning = role == Role::task || role == Role::step || role == Role::report;
-    if (is_of_learning && entry.source == Source::command_line) {
-      throw UsageError("a checkpoint that is only rewritten learns nothing", entry.origin,
-                       "name the pictures to learn from by `input`");
-    }
-  }
+  if (const GivenOption* given = given_of(options, {Role::task, Role::step, Role::report}))
+    throw UsageError("a checkpoint that is only rewritten learns nothing", given->origin,
+                     "name the pictures to learn from by `input`");
   RewriteRequest request{.console = console_request(options),
                          .model = model,
                          .architecture = options[&ConvertOptions::architecture].text(),

@@ -2,6 +2,7 @@
 
 #include "app/model/model_metadata.h"
 #include "app/model/running_model.h"
+#include "app/options/option_fields.h"
 #include "app/results/report.h"
 #include "app/run/usage_error.h"
 #include "app/specs/training.h"
@@ -75,12 +76,9 @@ int run_probe(const ParsedOptions& options) {
   if (!request.words.empty())
     throw UsageError("pictures are learned from, or a store",
                      request.words.front() + " with `store`");
-  for (const auto& [name, entry] : options.entries()) {
-    const Role role = entry.option.role;
-    if ((role == Role::task || role == Role::step) && entry.source == Source::command_line)
-      throw UsageError("a classifier of stored vectors is fitted at once, without that",
-                       entry.origin + " with `store`");
-  }
+  if (const GivenOption* given = given_of(options, {Role::task, Role::step}))
+    throw UsageError("a classifier of stored vectors is fitted at once, without that",
+                     given->origin + " with `store`");
   store.require_one_vector_each();
   store.require_labels();
   const auto classes = std::ssize(store.labels());

@@ -138,7 +138,7 @@ class Checkpoint {
 
   /// Copies every tensor into `model` (float dtypes are converted). Parameters inside attention
   /// (`is_mechanism_tensor`) may be missing on either side in layers whose attention or positions
-  /// differ from the file's, and those of exits (`is_of_exits`) if the exits differ; `head` says whether
+  /// differ from the file's, and parameters of exits (`is_of_exits`) if the exits differ; `head` says whether
   /// the classifier may. Throws one Error(failed) that
   /// lists all other missing, unexpected and mismatched tensors together, by the file's own names.
   LoadReport load_into(model::VisionTransformerImpl& model, const HeadOptions& head = {}) const;

@@ -36,11 +36,8 @@ std::string join_names(const std::vector<std::string>& names) {
 at::Tensor tensor_of(const TensorView& view) {
   const at::TensorOptions options(scalar_type(view.dtype, view.name));
   // The format allows any alignment; a tensor over misaligned memory is undefined behaviour.
-  if (reinterpret_cast<std::uintptr_t>(view.data.data()) % size_of(view.dtype) != 0) {
-    at::Tensor copy = at::empty(view.shape, options);
-    std::memcpy(copy.mutable_data_ptr(), view.data.data(), view.data.size());
-    return copy;  // of wide types only: bytes are aligned anywhere
-  }
+  if (reinterpret_cast<std::uintptr_t>(view.data.data()) % size_of(view.dtype) != 0)
+    return copy_of(view);  // of wide types only: bytes are aligned anywhere
   // from_blob wants a mutable pointer; the mapping is read-only, and the tensor is only read.
   const at::Tensor tensor = at::from_blob(
       const_cast<std::byte*>(view.data.data()), view.shape,

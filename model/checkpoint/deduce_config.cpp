@@ -14,7 +14,6 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
-#include <cstring>
 #include <initializer_list>
 #include <utility>
 
@@ -238,9 +237,7 @@ double Checkpoint::stored_base() const {
     return tensor.name.ends_with("rope_embed.periods");
   });
   if (table == tensors().end()) return kUsual;
-  at::Tensor periods = at::empty(table->shape, scalar_type(table->dtype, table->name));
-  std::memcpy(periods.mutable_data_ptr(), table->data.data(), table->data.size());
-  periods = periods.to(at::kDouble).flatten();
+  const at::Tensor periods = copy_of(*table).to(at::kDouble).flatten();
   const std::int64_t count = periods.numel();
   if (count < 2) return kUsual;
   const at::Tensor exponents = at::arange(count, at::kDouble) / static_cast<double>(count);

@@ -1,6 +1,9 @@
 #include "model/checkpoint/peft_adapter.h"
 
 #include "kernels/error.h"
+#include "model/checkpoint/formats/json_fields.h"
+#include "model/checkpoint/formats/refused_weights.h"
+#include "model/checkpoint/formats/safetensors_header.h"
 #include "model/checkpoint/hub/key_map.h"
 #include "model/checkpoint/scalar_type.h"
 
@@ -9,10 +12,9 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
-#include <fstream>
 #include <map>
 #include <memory>
+#include <optional>
 #include <system_error>
 #include <utility>
 
@@ -32,14 +34,13 @@ bool is_set(const Json& config, const char* key) {
   return found->is_boolean() ? found->get<bool>() : !found->empty();
 }
 
-Json read_config(const fs::path& file) {
-  std::ifstream stream(file);
-  if (!stream)
+Json read_config(const fs::path& folder) {
+  const fs::path file = folder / kAdapterConfig;
+  const std::optional<Json> found = load_json_object(file);
+  if (!found)
     throw Error(ErrorCode::invalid_argument, "cannot be read", file.string(),
                 "an adapter of PEFT is a folder that has it");
-  Json config = Json::parse(stream, nullptr, /*allow_exceptions=*/false);
-  if (!config.is_object())
-    throw Error(ErrorCode::decode_failed, "is no JSON object", file.string());
+  const Json& config = *found;
   if (const auto type = config.find("peft_type"); type == config.end() || *type != "LORA")
     throw Error(ErrorCode::unsupported_format,
                 "is no LoRA: peft_type is " + (type == config.end() ? "missing" : type->dump()),
@@ -53,17 +54,6 @@ Json read_config(const fs::path& file) {
   if (const auto alpha = config.find("lora_alpha"); alpha == config.end() || !alpha->is_number())
     throw Error(ErrorCode::decode_failed, "expected lora_alpha, a number", file.string());
   return config;
-}
-
-/// In float32; a copy, since a file's bytes may be unaligned.
-at::Tensor in_float(const TensorView& view, const fs::path& file) {
-  at::Tensor values = at::empty(view.shape, scalar_type(view.dtype, view.name, file.string()));
-  std::memcpy(values.data_ptr(), view.data.data(), view.data.size());
-  return values.to(at::kFloat);
-}
-
-std::string text_of(const std::vector<std::int64_t>& shape) {
-  return c10::str(at::IntArrayRef(shape));
 }
 
 /// The tensor that one of the adapter changes: "a.lora_A.weight" -> "a.weight".
@@ -125,7 +115,7 @@ fs::path adapter_weights(const fs::path& folder) {
 }
 
 WeightFile with_adapter(const WeightFile& model, const fs::path& folder) {
-  const Json config = read_config(folder / "adapter_config.json");
+  const Json config = read_config(folder);
   const fs::path file = adapter_weights(folder);
   auto merged = std::make_shared<Merged>(model, WeightFile::open(file));
   merged->tensors = model.tensors();
@@ -166,13 +156,16 @@ WeightFile with_adapter(const WeightFile& model, const fs::path& folder) {
     const std::vector<std::int64_t>&of_a = view->shape, &of_b = other->second->shape;
     if (of_a.size() != 2 || of_b.size() != 2 || of_b[1] != of_a[0] || of_a[0] == 0 ||
         weight.shape != std::vector{of_b[0], of_a[1]})
-      refuse(name, text_of(of_a) + " and lora_B " + text_of(of_b) + " do not make " +
-                       text_of(weight.shape));
+      refuse(name, shape_text(of_a) + " and lora_B " + shape_text(of_b) + " do not make " +
+                       shape_text(weight.shape));
     const auto rank = static_cast<double>(of_a[0]);
     const double scale = alpha / (by_root ? std::sqrt(rank) : rank);
-    const at::Tensor& sum = merged->sums.emplace_back(
-        in_float(weight, model.file()) +
-        in_float(*other->second, file).matmul(in_float(*view, file)) * scale);
+    const at::Tensor& sum =
+        merged->sums.emplace_back(copy_of(weight, model.file().string()).to(at::kFloat) +
+                                  copy_of(*other->second, file.string())
+                                          .to(at::kFloat)
+                                          .matmul(copy_of(*view, file.string()).to(at::kFloat)) *
+                                      scale);
     weight.dtype = Dtype::F32;
     weight.data = {static_cast<const std::byte*>(sum.const_data_ptr()), sum.nbytes()};
   }

@@ -4,8 +4,11 @@
 #include "kernels/error.h"
 #include "model/checkpoint/formats/safetensors.h"
 
+#include <ATen/core/Tensor.h>
+#include <ATen/ops/empty.h>
 #include <c10/core/ScalarType.h>
 
+#include <cstring>
 #include <string>
 
 namespace hydrascope::checkpoint {
@@ -31,6 +34,13 @@ inline at::ScalarType scalar_type(Dtype dtype, const std::string& tensor,
           file.empty() ? tensor : file,
           file.empty() ? "" : "in Python, save the weights as float32, float16 or bfloat16");
   }
+}
+
+/// A copy, as the file's bytes may lie at any alignment. Throws as `scalar_type` does.
+inline at::Tensor copy_of(const TensorView& view, const std::string& file = {}) {
+  at::Tensor copy = at::empty(view.shape, scalar_type(view.dtype, view.name, file));
+  if (!view.data.empty()) std::memcpy(copy.mutable_data_ptr(), view.data.data(), view.data.size());
+  return copy;
 }
 
 /// Whether it is a float of eight bits, with which LibTorch computes nothing.

@@ -1,6 +1,8 @@
 #include "model/training/low_rank.h"
 
 #include "kernels/error.h"
+#include "kernels/new_file.h"
+#include "model/checkpoint/formats/refused_weights.h"
 #include "model/checkpoint/hub/key_map.h"
 #include "model/training/training_state.h"
 
@@ -11,7 +13,7 @@
 
 #include <algorithm>
 #include <cmath>
-#include <fstream>
+#include <span>
 #include <sstream>
 #include <system_error>
 #include <utility>
@@ -28,10 +30,6 @@ std::string name_of_b(const std::string& layer) { return layer + ".lora_B.weight
 
 /// The last part of "blocks.0.attn.qkv".
 std::string_view last_part(std::string_view layer) { return layer.substr(layer.rfind('.') + 1); }
-
-bool is_of_head(const std::string& name) {
-  return name.starts_with("head.") || name.starts_with("head_dist.") || name.starts_with("exits.");
-}
 
 std::vector<std::string> words_of(const std::string& list) {
   std::vector<std::string> words;
@@ -85,7 +83,7 @@ LowRankUpdates::LowRankUpdates(VisionTransformerImpl& model, std::vector<Paramet
         learning.emplace_back(name_of_a(layer), update.a);
         learning.emplace_back(name_of_b(layer), update.b);
         updates_.push_back(std::move(update));
-      } else if (is_of_head(name)) {
+      } else if (checkpoint::is_of_head(name) || checkpoint::is_of_exits(name)) {
         heads_.emplace_back(name, tensor);
         learning.emplace_back(name, tensor);
         continue;
@@ -143,6 +141,11 @@ NamedTensors LowRankUpdates::state() const {
   return tensors;
 }
 
+void LowRankUpdates::settle_into(NamedTensors& tensors) {
+  settle();
+  for (auto& tensor : state()) tensors.push_back(std::move(tensor));
+}
+
 void LowRankUpdates::load_state(const NamedTensors& state) {
   leave();
   for (Update& update : updates_) update.kept = at::empty_like(update.weight);
@@ -180,10 +183,10 @@ void LowRankUpdates::save(const std::filesystem::path& folder, const std::string
       {"target_modules", targets_},
       {"task_type", nullptr}};
   if (!whole.empty()) config["modules_to_save"] = whole;
-  const std::filesystem::path file = folder / "adapter_config.json";
-  std::ofstream stream(file);
-  stream << config.dump(2) << '\n';
-  if (!stream.flush()) throw Error(ErrorCode::unwritable, "cannot be written", file.string());
+  const std::string text = config.dump(2) + '\n';
+  NewFile file(folder / checkpoint::kAdapterConfig);
+  file.write(std::as_bytes(std::span(text)));
+  file.commit();
 }
 
 }  // namespace hydrascope::model::training

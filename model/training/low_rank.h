@@ -26,7 +26,7 @@ class LowRankUpdates {
                  LowRankOptions options, std::uint64_t seed);
   LowRankUpdates(const LowRankUpdates&) = delete;
   LowRankUpdates& operator=(const LowRankUpdates&) = delete;
-  /// Gives the model its own weights back: those of the last `settle` if no `enter` came after it.
+  /// Gives the model its own weights back: as the last `settle` left them, if no `enter` came after it.
   ~LowRankUpdates();
 
   /// Before every forward pass whose gradients are wanted.
@@ -38,6 +38,8 @@ class LowRankUpdates {
   /// W, A and B of settled weights by name, "lora.blocks.0.attn.qkv.lora_A.weight": the tensors
   /// themselves.
   [[nodiscard]] NamedTensors state() const;
+  /// `settle`, and `state` behind the other tensors that a run saves.
+  void settle_into(NamedTensors& tensors);
   /// After the model was given weights that were saved settled. Throws as `copy_named` does.
   void load_state(const NamedTensors& state);
 

@@ -183,7 +183,7 @@ class ViewControls {
     this.look = settings.look;
     this.split = settings.split;
     this.view = null;
-    this.methods = [];  // that can be asked for beside those of the maps at hand
+    this.methods = [];  // that can be asked for beside the methods of the maps at hand
     this.maps = new MapChoices(this.form, (aspect, value) => {
       this.wanted[aspect] = value;
       onChange();

@@ -331,10 +331,7 @@ void Conversion::State::take_plan(const std::string& text, const std::string& fi
 }
 
 void Conversion::State::save(NamedTensors tensors) {
-  if (updates) {
-    updates->settle();
-    for (auto& tensor : updates->state()) tensors.push_back(std::move(tensor));
-  }
+  if (updates) updates->settle_into(tensors);
   if (!group.is_first()) return;
   TrainingState state;
   state.step = stages.steps_before(stage) + position.step;

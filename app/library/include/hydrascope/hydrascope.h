@@ -39,7 +39,7 @@ typedef struct hydrascope_prediction {
   const char* id; /* "" where the labels have none */
   const char* label;
   double
-      probability; /* of all classes; with --views tiles and pyramid that of two views which agree, or of one */
+      probability; /* of all classes; with --views tiles and pyramid the probability in two views which agree, or in one */
   double logit;
   int has_box; /* with --views, and by default in large pictures: where the class was found, in pixels of the picture */
   int64_t left, top, width, height;

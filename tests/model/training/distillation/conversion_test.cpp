@@ -11,6 +11,7 @@
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
+#include <functional>
 #include <limits>
 
 namespace hydrascope::model::training {
@@ -65,6 +66,30 @@ class ConversionTest : public ::testing::Test {
                                         folder_.path() / name, checkpoint::Metadata{}, identified);
   }
 
+  /// Runs that are stopped after 7 steps each go on until the last of `parts` is complete, and leave the files of
+  /// the run "whole". `begin` makes a run of "parts"; returns the last one's history.
+  ConversionHistory expect_whole_in_parts(
+      std::size_t parts, const std::function<VisionTransformer()>& model,
+      const std::function<std::unique_ptr<Conversion>(VisionTransformer&, const std::string&)>&
+          begin) {
+    ConversionHistory history;
+    for (std::size_t part = 1; part <= parts; ++part) {
+      VisionTransformer student = model();
+      const auto run = begin(student, "parts");
+      if (const auto state = run->newest_state()) run->resume(*state);
+      std::int64_t steps = 0;
+      ConversionEvents events;
+      events.keep_going = [&] { return ++steps < 7; };
+      history = run->run(events);
+      EXPECT_EQ(history.is_complete, part == parts) << part;
+    }
+    for (const char* file : {"last.safetensors", "best.safetensors"})
+      EXPECT_EQ(read_bytes(folder_.path() / "parts" / file),
+                read_bytes(folder_.path() / "whole" / file))
+          << file;
+    return history;
+  }
+
   TemporaryFolder folder_;
   Teacher teacher_;
   std::vector<TrainingPicture> pictures_;
@@ -105,19 +130,11 @@ TEST_F(ConversionTest, UpdatesOfLowRankGoOnBitForBitAndAreInTheWrittenWeights) {
   for (const auto& item : whole->named_parameters())
     EXPECT_EQ(item.key().find("lora"), std::string::npos) << item.key();
 
-  for (std::size_t stops = 0; stops < 4; ++stops) {
-    VisionTransformer model = student("hydra:last2");
-    const auto run = conversion(model, "parts", chosen);
-    if (const auto state = run->newest_state()) run->resume(*state);
-    std::int64_t steps = 0;
-    ConversionEvents events;
-    events.keep_going = [&] { return ++steps < 7; };
-    EXPECT_EQ(run->run(events).is_complete, stops == 3) << stops;
-  }
-  for (const char* file : {"last.safetensors", "best.safetensors"})
-    EXPECT_EQ(read_bytes(folder_.path() / "parts" / file),
-              read_bytes(folder_.path() / "whole" / file))
-        << file;
+  expect_whole_in_parts(
+      4, [&] { return student("hydra:last2"); },
+      [&](VisionTransformer& model, const std::string& name) {
+        return conversion(model, name, chosen);
+      });
 }
 
 TEST_F(ConversionTest, ATowerLearnsItsTeachersFeaturesAndGoesOnBitForBit) {
@@ -141,19 +158,8 @@ TEST_F(ConversionTest, ATowerLearnsItsTeachersFeaturesAndGoesOnBitForBit) {
   AgreementMeter test(tower, *held_out_, *group_, at::kCPU, Autocast::off);
   EXPECT_EQ(test.measure(*whole).distance(), best.distance()) << "the student is the best state";
 
-  for (std::size_t stops = 0; stops < 5; ++stops) {
-    VisionTransformer model = student_of(tower.model(), small_tower("hedgehog:0-1,hydra:2"));
-    const auto run = begin(model, "parts");
-    if (const auto state = run->newest_state()) run->resume(*state);
-    std::int64_t steps = 0;
-    ConversionEvents events;
-    events.keep_going = [&] { return ++steps < 7; };
-    EXPECT_EQ(run->run(events).is_complete, stops == 4) << stops;
-  }
-  for (const char* file : {"last.safetensors", "best.safetensors"})
-    EXPECT_EQ(read_bytes(folder_.path() / "parts" / file),
-              read_bytes(folder_.path() / "whole" / file))
-        << file;
+  expect_whole_in_parts(
+      5, [&] { return student_of(tower.model(), small_tower("hedgehog:0-1,hydra:2")); }, begin);
 }
 
 TEST_F(ConversionTest, AStudentThatIsItsTeacherHasTheCosineOneAtEveryPooling) {
@@ -255,35 +261,23 @@ TEST_F(ConversionTest, AResumedRunIsTheUninterruptedOneBitForBit) {
   ConversionOptions chosen = options();
   chosen.average_decay = 0.9;
   chosen.of_finetune.mixup.mixup_alpha = 0.8;
-  const auto weights = [&](const std::string& name) {
-    return read_bytes(folder_.path() / name / "last.safetensors");
-  };
   VisionTransformer whole = student("hedgehog:0-1,hydra:2");
   const ConversionHistory expected = conversion(whole, "whole", chosen)->run({});
 
   // Stopped in every stage, in the middle of a step's interval and at its end.
-  for (std::size_t stops = 0; stops < 5; ++stops) {
-    VisionTransformer model = student("hedgehog:0-1,hydra:2");
-    const auto run = conversion(model, "parts", chosen);
-    if (const auto state = run->newest_state()) run->resume(*state);
-    std::int64_t steps = 0;
-    ConversionEvents events;
-    events.keep_going = [&] { return ++steps < 7; };
-    const ConversionHistory history = run->run(events);
-    EXPECT_EQ(history.is_complete, stops == 4) << stops;
-    if (!history.is_complete) continue;
-    ASSERT_EQ(history.evaluations.size(), expected.evaluations.size());
-    for (std::size_t i = 0; i < expected.evaluations.size(); ++i) {
-      EXPECT_EQ(history.evaluations[i].stage, expected.evaluations[i].stage);
-      EXPECT_EQ(history.evaluations[i].agreement.divergence,
-                expected.evaluations[i].agreement.divergence)
-          << i;
-    }
-    EXPECT_EQ(history.best, expected.best);
+  const ConversionHistory history = expect_whole_in_parts(
+      5, [&] { return student("hedgehog:0-1,hydra:2"); },
+      [&](VisionTransformer& model, const std::string& name) {
+        return conversion(model, name, chosen);
+      });
+  ASSERT_EQ(history.evaluations.size(), expected.evaluations.size());
+  for (std::size_t i = 0; i < expected.evaluations.size(); ++i) {
+    EXPECT_EQ(history.evaluations[i].stage, expected.evaluations[i].stage);
+    EXPECT_EQ(history.evaluations[i].agreement.divergence,
+              expected.evaluations[i].agreement.divergence)
+        << i;
   }
-  EXPECT_EQ(weights("parts"), weights("whole"));
-  EXPECT_EQ(read_bytes(folder_.path() / "parts/best.safetensors"),
-            read_bytes(folder_.path() / "whole/best.safetensors"));
+  EXPECT_EQ(history.best, expected.best);
 }
 
 TEST_F(ConversionTest, AStateOfOtherSettingsIsRefused) {
