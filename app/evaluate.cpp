@@ -85,8 +85,9 @@ constexpr int kThresholdDecimals = 4;
 void prepare_calibration(Session& session, const LabelledSet& set, double delta) {
   const std::string option = "`calibrate_exit` " + shortest_number(delta);
   if (session.config().exits.empty())
-    throw UsageError("the model has no exits", option,
-                     "`hydrascope convert --exits auto` learns some");
+    throw UsageError(
+        "the model has no exits", option,
+        "`coarse_exits` needs no learning, `hydrascope convert --exits auto` learns some");
   if (session.transform().views.have_places)
     throw UsageError("an exit is calibrated on one view of each picture", option, "`views` whole");
   if (const std::int64_t fewest = fewest_trials(delta); std::ssize(set.pictures) < fewest)
@@ -113,11 +114,17 @@ void add_exit_calibration(const Session& session, const std::vector<ExitTrial>& 
   summary.add("exit_threshold", found.threshold, kThresholdDecimals);
   summary.add("exit_differing", found.differing);
   summary.add("exit_layers", layers);
+  std::string kept = "`hydrascope convert IN OUT";
+  if (config.coarse_exits) {
+    kept += " --coarse-exits ";
+    for (std::size_t i = 0; i < config.exits.size(); ++i)
+      kept += (i > 0 ? "," : "") + std::to_string(config.exits[i]);
+  }
+  const std::string threshold = fixed(found.threshold, kThresholdDecimals);
   session.note(found.threshold >= 1
                    ? "no threshold keeps to it: no picture may leave early"
-                   : "`exit_threshold` " + fixed(found.threshold, kThresholdDecimals) +
-                         " lets pictures leave; `hydrascope convert IN OUT --exit-threshold " +
-                         fixed(found.threshold, kThresholdDecimals) + "` keeps it in the file");
+                   : "`exit_threshold` " + threshold + " lets pictures leave; " + kept +
+                         " --exit-threshold " + threshold + "` keeps it in the file");
 }
 
 /// The pass over a set that `evaluate`, `compare` and `faithfulness` are. Returns the exit code.

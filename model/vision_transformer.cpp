@@ -2,6 +2,7 @@
 
 #include "kernels/error.h"
 #include "model/activation_recomputation.h"
+#include "model/coarse_exit.h"
 #include "model/position_embedding.h"
 
 #include <torch/nn/init.h>
@@ -100,7 +101,7 @@ VisionTransformerImpl::VisionTransformerImpl(VitConfig config, Initialisation in
     head_dist_ = register_module(
         "head_dist", make_linear(dim, config_.num_classes, true, Initialisation::random));
   }
-  if (!config_.exits.empty()) exits_ = register_module("exits", ClassBranch(config_));
+  if (config_.has_class_branch()) exits_ = register_module("exits", ClassBranch(config_));
 }
 
 void VisionTransformerImpl::initialise_block(std::int64_t layer) {
@@ -211,6 +212,20 @@ torch::Tensor VisionTransformerImpl::forward_pool(const torch::Tensor& tokens) {
   if (config_.global_pool == Pooling::map) return attn_pool_->forward(patches);
   const torch::Tensor mean = patches.mean(1);
   return fc_norm_.is_empty() ? mean : fc_norm_->forward(mean);
+}
+
+ExitOutput VisionTransformerImpl::look_at_exit(std::int64_t layer, const torch::Tensor& tokens,
+                                               const TokenGrid& grid, Kernels kernels) {
+  if (!config_.coarse_exits) return exits_->forward(tokens, layer);
+  torch::Tensor x = coarse_tokens(tokens, grid);
+  for (std::int64_t next = layer + 1; next < config_.depth; ++next)
+    x = block(next).forward(x, coarse(grid), kernels);
+  x = forward_norm(x);
+  ExitOutput output;
+  output.features = forward_pool(x);
+  output.logits = to_compute_type(forward_head(x));
+  output.stop = at::zeros({x.size(0)}, output.logits.options());
+  return output;
 }
 
 torch::Tensor VisionTransformerImpl::forward(const torch::Tensor& images,

@@ -104,8 +104,11 @@ class VisionTransformerImpl : public torch::nn::Module {
   [[nodiscard]] BlockImpl& block(std::int64_t layer) {
     return blocks_->at<BlockImpl>(static_cast<std::size_t>(layer));
   }
-  /// The model has exits.
-  [[nodiscard]] ClassBranchImpl& exits() { return *exits_; }
+  /// The answer of the exit behind `layer`, from the tokens (B, N, D) that enter the next block.
+  ExitOutput look_at_exit(std::int64_t layer, const torch::Tensor& tokens, const TokenGrid& grid,
+                          Kernels kernels = Kernels::automatic);
+  /// The exits have a branch.
+  [[nodiscard]] ClassBranchImpl& class_branch() { return *exits_; }
 
  private:
   torch::Tensor forward_block(std::int64_t layer, const torch::Tensor& x, const TokenGrid& grid,

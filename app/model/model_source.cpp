@@ -78,10 +78,16 @@ void apply_request(const ModelRequest& request, model::VitConfig& config) {
   if (request.pos_embed) config.pos_embed = *request.pos_embed;
   if (request.pos_interp) config.pos_interp = *request.pos_interp;
   if (request.overview) config.overview = *request.overview;
+  if (!request.coarse_exits.empty()) {
+    config.exits = request.coarse_exits;
+    config.coarse_exits = true;
+    config.exit_rule = model::ExitRule::margin;
+    config.exit_threshold = 1;
+  }
   if (config.exits.empty() && (request.exit_rule || request.exit_threshold))
     throw Error(ErrorCode::invalid_argument, "the model has no exits",
                 request.exit_threshold ? "`exit_threshold`" : "`exit_rule`",
-                "`hydrascope convert --exits auto` learns some");
+                "`coarse_exits` needs no learning, `hydrascope convert --exits auto` learns some");
   if (request.exit_rule) config.exit_rule = *request.exit_rule;
   if (request.exit_threshold) config.exit_threshold = *request.exit_threshold;
 }

@@ -73,6 +73,7 @@ void look_by_default(const ParsedOptions& options, ModelRequest& model, Transfor
                                           &Model::pos_embed,
                                           &Model::pos_interp,
                                           &Model::overview,
+                                          &Model::coarse_exits,
                                           &Model::exit_rule,
                                           &Model::exit_threshold,
                                           &Model::classes,
@@ -218,6 +219,13 @@ image::Size parse_size(const std::string& text, const std::string& option) {
                 option);
   }
   return {*height, *width};
+}
+
+std::int64_t parse_layer(const std::string& text, const std::string& expected,
+                         const std::string& option, const std::string& hint) {
+  const auto layer = parse_number<std::int64_t>(text);
+  if (!layer) throw UsageError("expected " + expected + ", found '" + text + "'", option, hint);
+  return *layer;
 }
 
 }  // namespace hydrascope::app

@@ -38,6 +38,7 @@ struct ModelRequest {
   std::optional<model::PosEmbed> pos_embed = {};
   std::optional<model::PosInterp> pos_interp = {};
   std::optional<bool> overview = {};
+  std::vector<std::int64_t> coarse_exits = {};  ///< none: the checkpoint's exits
   std::optional<model::ExitRule> exit_rule = {};
   std::optional<double> exit_threshold = {};
   std::string classes =
@@ -148,5 +149,8 @@ PicturesRequest pictures_request(const ParsedOptions& options, AutoExif exif,
 std::string size_text(const image::Size& size);
 /// "384" or "384x640" (height x width), as --img-size takes it. Throws Error(invalid_argument).
 image::Size parse_size(const std::string& text, const std::string& option = "`img_size`");
+/// A layer's number; throws UsageError about `option`, which takes `expected`, with the hint.
+std::int64_t parse_layer(const std::string& text, const std::string& expected,
+                         const std::string& option, const std::string& hint);
 
 }  // namespace hydrascope::app

@@ -10,6 +10,9 @@
 namespace hydrascope::app {
 namespace {
 
+std::int64_t parse_exit(const std::string& word) {
+  return parse_layer(word, "layers", "`coarse_exits`", "`coarse_exits` 2,5");
+}
 bool is_on(const std::string& word) { return word == "on"; }
 bool is_fail(const std::string& word) { return word == "fail"; }
 bool is_not_true(const std::string& word) { return word != "true"; }
@@ -66,6 +69,10 @@ std::vector<Option> model_options() {
                "show a picture above the model's size a second time, reduced to that size",
                into(&ModelRequest::overview, is_on), otherwise("the checkpoint's, off"),
                one_of({"on", "off"})),
+          text("coarse-exits",
+               "layers, from 0, behind which sure pictures leave with patches averaged 2x2",
+               into(&ModelRequest::coarse_exits, parse_exit), takes("LAYER,..."),
+               otherwise("the checkpoint's"), comma_list),
           text("exit-rule",
                "score by which a picture leaves a model with exits early (docs/inference.md)",
                into(&ModelRequest::exit_rule, model::find_exit_rule),

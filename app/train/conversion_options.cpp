@@ -13,7 +13,6 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <charconv>
 #include <cmath>
 #include <filesystem>
 #include <iterator>
@@ -68,13 +67,7 @@ void read_exits(const ParsedOptions& options, ConvertRequest& request) {
   request.chooses_exits = given.values.size() == 1 && given.values.front() == "auto";
   for (const std::string& word : given.values) {
     if (request.chooses_exits) break;
-    std::int64_t layer = 0;
-    const auto end = word.data() + word.size();
-    if (const auto [last, error] = std::from_chars(word.data(), end, layer);
-        error != std::errc() || last != end)
-      throw UsageError("expected layers or auto, found '" + word + "'", given.origin,
-                       "`exits` 6,7,8");
-    request.exits.push_back(layer);
+    request.exits.push_back(parse_layer(word, "layers or auto", given.origin, "`exits` 6,7,8"));
   }
   if (request.names_attention || !request.sizes.empty())
     throw UsageError("exits belong to the model that they are learned for",

@@ -218,7 +218,7 @@ void Distillation::build_models() {
   const checkpoint::Loading loading = source_.weights.start_loading(*student_, source_.head);
   model::fill(*student_, loading.weights());
   if (request_.learns_exits() && source_.config.exits != source_.trained.exits)
-    model::start_from_trunk(student_->exits(), loading.weights());
+    model::start_from_trunk(student_->class_branch(), loading.weights());
 }
 
 void Distillation::choose_exits() {
@@ -238,6 +238,7 @@ void Distillation::choose_exits() {
   } else {
     config.exits = request_.exits;
   }
+  config.coarse_exits = false;
   config.exit_threshold = 1;  // of the exits before
   model::validate(config);
 }

@@ -30,6 +30,15 @@ struct TokenGrid {
   [[nodiscard]] std::int64_t num_tokens() const { return num_prefix + num_image_tokens(); }
 };
 
+/// Patches along a side of a patch of the coarse grid (model/coarse_exit.h).
+inline constexpr std::int64_t kCoarsePatches = 2;
+/// The grid of the means of kCoarsePatches x kCoarsePatches patches, fewer at the lower and right edge.
+inline TokenGrid coarse(TokenGrid grid) {
+  grid.rows = (grid.rows + kCoarsePatches - 1) / kCoarsePatches;
+  grid.columns = (grid.columns + kCoarsePatches - 1) / kCoarsePatches;
+  return grid;
+}
+
 using kernels::TokenWeights;
 
 }  // namespace hydrascope::model

@@ -213,6 +213,16 @@ void validate_exits(const VitConfig& config) {
                : "layers from 0 to " + std::to_string(config.depth - 2) + ", ascending",
            found.substr(0, kShownJson));
   if (config.num_classes == 0) refuse("exits", "none in a model without classes", found);
+  if (config.coarse_exits) {
+    if (config.exit_rule != ExitRule::margin && config.exit_rule != ExitRule::entropy)
+      refuse("exit_rule", "margin or entropy: coarse exits learn nothing",
+             "\"" + std::string(name(config.exit_rule)) + "\"");
+    const bool has_rules = std::ranges::any_of(
+        config.rel_pos, [](const PositionSpec& rule) { return rule.rule != "none"; });
+    if (has_rules || config.pos_embed == PosEmbed::layers)
+      refuse("exits", "no coarse ones in a model whose layers know positions", found);
+    return;
+  }
   if (config.global_pool != Pooling::token || !config.final_norm || config.fc_norm)
     refuse("exits", "none in a model whose classifier does not read its class token behind a norm",
            found);

@@ -98,6 +98,7 @@ struct VitConfig {
   std::vector<PositionSpec> rel_pos;     ///< one per layer; empty = no rule anywhere
   /// Layers behind which a picture may leave, ascending, without the last; see class_branch.h.
   std::vector<std::int64_t> exits;
+  bool coarse_exits = false;  ///< exits have no weights of their own; see coarse_exit.h
   ExitRule exit_rule = ExitRule::margin;
   double exit_threshold = 1;  ///< no score is above 1: no picture leaves
 
@@ -143,10 +144,13 @@ struct VitConfig {
     visitor("rms_norm", self.rms_norm);
     visitor("proj_bias", self.proj_bias);
     visitor("exits", self.exits);
+    visitor("coarse_exits", self.coarse_exits);
     visitor("exit_rule", self.exit_rule);
     visitor("exit_threshold", self.exit_threshold);
   }
 
+  /// Whether the exits have a branch of their own (class_branch.h).
+  [[nodiscard]] bool has_class_branch() const { return !exits.empty() && !coarse_exits; }
   /// Whether pictures may leave early.
   [[nodiscard]] bool leaves_early() const { return !exits.empty() && exit_threshold < 1; }
   [[nodiscard]] std::int64_t head_dim() const { return embed_dim / num_heads; }

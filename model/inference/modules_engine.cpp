@@ -28,7 +28,7 @@ EngineOutputs ModulesEngine::run(const ImageBatch& batch) {
   const at::Tensor images = batch.stacked().to(options().device, options().precision.dtype);
   EngineOutputs outputs;
   outputs.logits = model_->forward(images, forward).to(at::kCPU, at::kFloat).contiguous();
-  if (has_exits) judge_exits(block_inputs, outputs);
+  if (has_exits) judge_exits(model_->grid_of(images), block_inputs, outputs);
   std::vector<at::Tensor> traced;
   for (const std::int64_t layer : options().trace_layers)
     traced.push_back(block_inputs[static_cast<std::size_t>(layer)]);
@@ -36,7 +36,7 @@ EngineOutputs ModulesEngine::run(const ImageBatch& batch) {
   return outputs;
 }
 
-void ModulesEngine::judge_exits(const std::vector<at::Tensor>& block_inputs,
+void ModulesEngine::judge_exits(const TokenGrid& grid, const std::vector<at::Tensor>& block_inputs,
                                 EngineOutputs& outputs) {
   const std::vector<std::int64_t>& exits = config().exits;
   const std::int64_t images = outputs.logits.size(0);
@@ -51,8 +51,8 @@ void ModulesEngine::judge_exits(const std::vector<at::Tensor>& block_inputs,
   };
   for (std::int64_t number = 0; number < std::ssize(exits); ++number) {
     const std::int64_t layer = exits[static_cast<std::size_t>(number)];
-    const ExitOutput found =
-        model_->exits().forward(block_inputs[static_cast<std::size_t>(layer) + 1], layer);
+    const ExitOutput found = model_->look_at_exit(
+        layer, block_inputs[static_cast<std::size_t>(layer) + 1], grid, options().kernels);
     const auto on_cpu = [](const at::Tensor& x) { return x.to(at::kCPU, at::kFloat).contiguous(); };
     const at::Tensor logits = on_cpu(found.logits);
     const at::Tensor features = on_cpu(found.features);

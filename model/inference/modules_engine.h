@@ -22,7 +22,8 @@ class ModulesEngine final : public Engine {
  private:
   EngineOutputs run(const ImageBatch& batch) override;
   /// The whole model has answered: the first exit by the rule answers in its place. Saves no time.
-  void judge_exits(const std::vector<at::Tensor>& block_inputs, EngineOutputs& outputs);
+  void judge_exits(const TokenGrid& grid, const std::vector<at::Tensor>& block_inputs,
+                   EngineOutputs& outputs);
 
   VisionTransformer model_;
 };

@@ -121,10 +121,9 @@ PackedBlock pack_block(const WeightTable& weights, const ModelParts& parts, std:
   return block;
 }
 
-PackedExits pack_exits(const FoldedExits& folded, const std::vector<std::int64_t>& layers) {
+PackedExits pack_exits(const FoldedExits& folded) {
   const auto packed = [](const Affine& linear) { return pack(kernels::Storage::float32, linear); };
   PackedExits exits;
-  exits.layers = layers;
   for (const FoldedClassBlock& block : folded.blocks) {
     PackedClassBlock& of = exits.blocks.emplace_back();
     of.query = packed(block.query);
@@ -211,39 +210,30 @@ PackedNetwork pack_network(const WeightTable& weights, const ModelParts& parts,
     network.head.classifier = pack(kernels::Storage::float32, head.classifier);
   if (config.num_classes > 0 && config.distilled)
     network.head.distilled = pack(kernels::Storage::float32, head.distilled);
-  if (options.exits != Exits::off && !config.exits.empty())
-    network.exits = pack_exits(fold_exits(weights), config.exits);
+  if (options.exits != Exits::off) {
+    if (config.has_class_branch()) network.exits = pack_exits(fold_exits(weights));
+    network.exits.layers = config.exits;
+    network.exits.coarse = config.coarse_exits;
+  }
   give_back_freed_memory();
   return network;
 }
 
-ImageGeometry make_geometry(const ModelParts& parts, const PackedNetwork& network, Kernels kernels,
-                            std::int64_t grid_rows, std::int64_t grid_columns) {
+namespace {
+
+/// The order of the tokens and the mixings of a grid: all but the tokens' first values.
+ImageGeometry of_grid(const ModelParts& parts, const PackedNetwork& network, Kernels kernels,
+                      const TokenGrid& grid) {
   const std::int64_t dim = network.embed_dim;
-  const OneTorchThread few(is_little_work(grid_rows * grid_columns * dim));
-  const Embeddings embeddings = make_embeddings(parts, grid_rows, grid_columns);
   ImageGeometry geometry;
-  geometry.grid = parts.config.token_grid(grid_rows, grid_columns);
-  if (embeddings.prefix.defined()) geometry.prefix = to_buffer(embeddings.prefix);
-  geometry.order =
-      token_order(geometry.grid, network.window.value_or(GridExtent{grid_rows, grid_columns}));
-  const auto in_order = [&](const Tensor& of_patches) {
-    const Tensor position = of_patches.to(at::kFloat).contiguous();
-    AlignedBuffer<float> ordered(static_cast<std::size_t>(position.numel()));
-    for (const TokenOrder::Run& run : geometry.order.runs)
-      std::copy_n(position.const_data_ptr<float>() + run.patch * dim, run.count * dim,
-                  ordered.data() + run.token * dim);
-    return ordered;
-  };
-  geometry.position = in_order(embeddings.position);
+  geometry.grid = grid;
+  geometry.order = token_order(grid, network.window.value_or(GridExtent{grid.rows, grid.columns}));
   const MixingSite site{geometry.grid, geometry.order, network.window.has_value(),
                         network.num_heads, dim / network.num_heads};
   for (std::size_t index = 0; index < network.blocks.size(); ++index) {
     const auto layer = static_cast<std::int64_t>(index);
     TokenMixer& mixer = parts.mixer(layer);
     ImageGeometry::Layer& of_layer = geometry.layers.emplace_back();
-    if (const Tensor& table = embeddings.layer_positions[index]; table.defined())
-      of_layer.position = in_order(table);
     if (!network.blocks[index].has_kernels) {
       of_layer.mixing = module_mixing(mixer, kernels, site, network.storage);
       continue;
@@ -265,6 +255,34 @@ ImageGeometry make_geometry(const ModelParts& parts, const PackedNetwork& networ
     table.half = rotation->cosine.size(2);
     table.neighbours = rotation->neighbours;
   }
+  return geometry;
+}
+
+}  // namespace
+
+ImageGeometry make_geometry(const ModelParts& parts, const PackedNetwork& network, Kernels kernels,
+                            std::int64_t grid_rows, std::int64_t grid_columns) {
+  const std::int64_t dim = network.embed_dim;
+  const OneTorchThread few(is_little_work(grid_rows * grid_columns * dim));
+  const Embeddings embeddings = make_embeddings(parts, grid_rows, grid_columns);
+  const TokenGrid grid = parts.config.token_grid(grid_rows, grid_columns);
+  ImageGeometry geometry = of_grid(parts, network, kernels, grid);
+  if (network.exits.coarse)
+    geometry.coarse =
+        std::make_unique<ImageGeometry>(of_grid(parts, network, kernels, coarse(grid)));
+  if (embeddings.prefix.defined()) geometry.prefix = to_buffer(embeddings.prefix);
+  const auto in_order = [&](const Tensor& of_patches) {
+    const Tensor position = of_patches.to(at::kFloat).contiguous();
+    AlignedBuffer<float> ordered(static_cast<std::size_t>(position.numel()));
+    for (const TokenOrder::Run& run : geometry.order.runs)
+      std::copy_n(position.const_data_ptr<float>() + run.patch * dim, run.count * dim,
+                  ordered.data() + run.token * dim);
+    return ordered;
+  };
+  geometry.position = in_order(embeddings.position);
+  for (std::size_t index = 0; index < network.blocks.size(); ++index)
+    if (const Tensor& table = embeddings.layer_positions[index]; table.defined())
+      geometry.layers[index].position = in_order(table);
   return geometry;
 }
 

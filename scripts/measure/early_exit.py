@@ -36,7 +36,7 @@ def upper_bound(n: int, k: int, confidence: float = 0.95) -> float:
 def classify(arguments: argparse.Namespace, threshold: str) -> list[Json]:
     said = run([arguments.hydrascope, "classify", *arguments.pictures, "--recursive", "-m", arguments.model, "--format", "jsonl",
                 "--topk", 1, "--device", "cpu", "--precision", arguments.precision, "--batch-size", arguments.batch_size,
-                "--threads", arguments.threads, "--workers", 1, "--views", "whole", "--exit-threshold", threshold,
+                "--threads", arguments.threads, "--workers", 1, "--views", "whole", "--exit-threshold", threshold, *(["--coarse-exits", arguments.coarse_exits] if arguments.coarse_exits else []),
                 *(["--exit-rule", arguments.rule] if arguments.rule else []),
                 *(["--img-size", arguments.img_size] if arguments.img_size else [])])
     return [json.loads(line) for line in said.output.splitlines()]
@@ -49,6 +49,7 @@ def main() -> None:
     parser.add_argument("--thresholds", default="1,0.95,0.9,0.8,0.7,0.6,0.5,0.4,0.3")
     parser.add_argument("--rule")
     parser.add_argument("--precision", default="float32")
+    parser.add_argument("--coarse-exits")
     parser.add_argument("--img-size")
     parser.add_argument("--batch-size", type=int, default=32)
     parser.add_argument("--threads", type=int, default=2)

@@ -5,6 +5,7 @@
 #include "model/inference/cpu/streaming_executor.h"
 
 #include <algorithm>
+#include <numeric>
 #include <utility>
 
 namespace hydrascope::model::inference {
@@ -44,11 +45,11 @@ StreamingExecutor<T>::StreamingExecutor(const PackedNetwork& network, ImageGeome
   std::transform(geometry_.position.begin(), geometry_.position.end(), position_.begin(),
                  [](float value) { return T(value); });
   geometry_.position = {};
-  if (geometry_.grid.num_overview() > 0) plan_overview();
+  if (geometry_.grid.num_overview() > 0 && options.takes_images) plan_overview();
   const typename MixingMemory<T>::Pieces of_threads = plan_scratch(widest, quantised);
   plan_mixings();
   for (Layer& layer : layers_) layer.memory.threads = of_threads;
-  if (net_.exits.layers.empty()) return;
+  if (net_.exits.layers.empty() || !options.takes_images) return;
   const auto images = static_cast<std::size_t>(batch);
   exit_logits_ = Buffer<float>(images * static_cast<std::size_t>(net_.num_classes));
   for (Buffer<float>& features : exit_features_)
@@ -56,6 +57,15 @@ StreamingExecutor<T>::StreamingExecutor(const PackedNetwork& network, ImageGeome
   exit_stops_ = Buffer<float>(images);
   exit_scores_.resize(images);
   images_.resize(images);
+  if (geometry_.coarse == nullptr) return;
+  ExecutionOptions of_tokens = options;
+  of_tokens.takes_images = false;
+  coarse_ = std::make_unique<StreamingExecutor>(net_, std::move(*geometry_.coarse), batch, team,
+                                                of_tokens);
+  places_.resize(static_cast<std::size_t>(geometry_.grid.num_image_tokens()));
+  for (const TokenOrder::Run& run : geometry_.order.runs)
+    std::iota(places_.begin() + run.patch, places_.begin() + run.patch + run.count,
+              net_.num_prefix + run.token);
 }
 
 template <class T>

@@ -151,7 +151,7 @@ void run_exit(const PackedNetwork& network, std::int64_t layer, const T* tokens,
 }
 
 std::size_t exit_room(const PackedNetwork& network, std::int64_t num_tokens) {
-  if (network.exits.layers.empty()) return 0;
+  if (network.exits.blocks.empty()) return 0;
   return cut(network, num_tokens, nullptr).second;
 }
 

@@ -12,6 +12,7 @@
 
 #include <algorithm>
 #include <cstdint>
+#include <memory>
 #include <optional>
 #include <vector>
 
@@ -72,9 +73,11 @@ struct PackedClassBlock {
   PackedLinear fc2;
 };
 
-/// The exits (model/class_branch.h); no layers: the network has none, or nobody asks for them.
+/// The exits (model/class_branch.h, model/coarse_exit.h); no layers: the network has none, or nobody asks
+/// for them.
 struct PackedExits {
   std::vector<std::int64_t> layers;      ///< ascending
+  bool coarse = false;                   ///< then nothing else is there
   std::vector<PackedClassBlock> blocks;  ///< for the layers behind the first exit
   PackedNorm norm;                       ///< before both:
   PackedLinear classifier;
@@ -124,6 +127,7 @@ struct ImageGeometry {
     RotationTable rotation;  ///< turns queries and keys
   };
   std::vector<Layer> layers;
+  std::unique_ptr<ImageGeometry> coarse;  ///< of the coarse exits; without prefix and positions
 
   /// A grid of patches, and the number of its first one.
   struct Plane {

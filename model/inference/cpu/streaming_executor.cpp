@@ -173,6 +173,78 @@ void StreamingExecutor<T>::add_positions(std::size_t layer, const Tile& t) {
 }
 
 template <class T>
+void StreamingExecutor<T>::enter(std::size_t layer, std::int64_t count, StageTimes* times) {
+  const auto project_tile = [&](std::int64_t item, int thread) {
+    StageClock clock(times != nullptr ? times + thread : nullptr);
+    const Tile t = tile_of(item, extent_);
+    if (!projects_late(layer, t)) project(layer, t, thread, clock);
+  };
+  team_.run(count * extent_.num_tiles(), project_tile);
+}
+
+template <class T>
+std::int64_t StreamingExecutor<T>::run_blocks(std::size_t first, std::size_t end,
+                                              std::int64_t count, float* logits,
+                                              const ExitRecord* exits, const Observers& observers,
+                                              StageTimes* times) {
+  const auto clock_of = [&](int thread) {
+    return StageClock(times != nullptr ? times + thread : nullptr);
+  };
+  std::int64_t staying = count;
+  for (std::size_t layer = first; layer < end && staying > 0; ++layer) {
+    const bool has_exit =
+        exits != nullptr &&
+        std::ranges::binary_search(net_.exits.layers, static_cast<std::int64_t>(layer));
+    // Tokens without a query in the last layer are done.
+    const std::int64_t live = queries_of(layer);
+    layers_[layer].mixing->combine({staying, live > net_.num_prefix, team_, times},
+                                   layers_[layer].memory);
+    const auto run_tiles = [&](std::int64_t from, std::int64_t to) {
+      const std::int64_t tiles = to - from;
+      const auto block = [&](std::int64_t item, int thread) {
+        StageClock clock = clock_of(thread);
+        // From the last one on: window_borders counts on that.
+        const std::int64_t index = to - 1 - item % tiles;
+        Tile t = tile_of(item / tiles * extent_.num_tiles() + index, extent_);
+        if (projects_late(layer, t)) project(layer, t, thread, clock);
+        t.rows = t.rows_before(live);
+        finish_block(layer, t, thread, clock);
+        note_tokens(layer + 1, t);
+        if (layer + 1 < end && !has_exit && !projects_late(layer + 1, t))
+          project(layer + 1, t, thread, clock);
+      };
+      team_.run(staying * tiles, block);
+    };
+    if (layers_[layer].manner.prefix_last) {
+      const std::int64_t prefix_tiles = extent_.tiles_before(net_.num_prefix);
+      run_tiles(prefix_tiles, extent_.num_tiles());
+      run_tiles(0, prefix_tiles);
+    } else {
+      run_tiles(0, extent_.tiles_before(live));
+    }
+    if (observers.block_done != nullptr)
+      (*observers.block_done)(static_cast<std::int64_t>(layer) + 1);
+    if (!has_exit) continue;
+    staying = leave(layer, staying, *exits, logits, times);
+    enter(layer + 1, staying, times);
+  }
+  return staying;
+}
+
+template <class T>
+void StreamingExecutor<T>::answer(std::int64_t count, bool numbered, float* logits,
+                                  StageTimes* times) {
+  const auto classify_image = [&](std::int64_t place, int thread) {
+    StageClock clock(times != nullptr ? times + thread : nullptr);
+    const std::int64_t image = numbered ? images_[static_cast<std::size_t>(place)] : place;
+    classify(net_, tokens({place, 0, 0, 0}), num_tokens_, scratch_of(thread).token,
+             logits + image * net_.num_classes);
+    clock.lap(Stage::head);
+  };
+  team_.run(count, classify_image);
+}
+
+template <class T>
 void StreamingExecutor<T>::run(const float* images, std::int64_t count, float* logits,
                                const Observers& observers) {
   trace_ = observers.trace;
@@ -206,57 +278,8 @@ void StreamingExecutor<T>::run(const float* images, std::int64_t count, float* l
   std::iota(images_.begin(), images_.end(), 0);
   if (exits != nullptr && exits->layers != nullptr)
     std::fill_n(exits->layers, count, static_cast<std::int64_t>(depth) - 1);
-  std::int64_t staying = count;
-  for (std::size_t layer = 0; layer < depth && staying > 0; ++layer) {
-    const bool has_exit =
-        exits != nullptr &&
-        std::ranges::binary_search(net_.exits.layers, static_cast<std::int64_t>(layer));
-    // Tokens without a query in the last layer are done.
-    const std::int64_t live = queries_of(layer);
-    layers_[layer].mixing->combine({staying, live > net_.num_prefix, team_, times},
-                                   layers_[layer].memory);
-    const auto run_tiles = [&](std::int64_t first, std::int64_t end) {
-      const std::int64_t tiles = end - first;
-      const auto block = [&](std::int64_t item, int thread) {
-        StageClock clock = clock_of(thread);
-        // From the last one on: window_borders counts on that.
-        const std::int64_t index = end - 1 - item % tiles;
-        Tile t = tile_of(item / tiles * extent_.num_tiles() + index, extent_);
-        if (projects_late(layer, t)) project(layer, t, thread, clock);
-        t.rows = t.rows_before(live);
-        finish_block(layer, t, thread, clock);
-        note_tokens(layer + 1, t);
-        if (layer + 1 < depth && !has_exit && !projects_late(layer + 1, t))
-          project(layer + 1, t, thread, clock);
-      };
-      team_.run(staying * tiles, block);
-    };
-    if (layers_[layer].manner.prefix_last) {
-      const std::int64_t prefix_tiles = extent_.tiles_before(net_.num_prefix);
-      run_tiles(prefix_tiles, extent_.num_tiles());
-      run_tiles(0, prefix_tiles);
-    } else {
-      run_tiles(0, extent_.tiles_before(live));
-    }
-    if (observers.block_done != nullptr)
-      (*observers.block_done)(static_cast<std::int64_t>(layer) + 1);
-    if (!has_exit) continue;
-    staying = leave(layer, staying, *exits, logits, times);
-    const auto go_on = [&](std::int64_t item, int thread) {
-      StageClock clock = clock_of(thread);
-      const Tile t = tile_of(item, extent_);
-      if (!projects_late(layer + 1, t)) project(layer + 1, t, thread, clock);
-    };
-    team_.run(staying * extent_.num_tiles(), go_on);
-  }
-  const auto finish = [&](std::int64_t place, int thread) {
-    StageClock clock = clock_of(thread);
-    const std::int64_t image = exits == nullptr ? place : images_[static_cast<std::size_t>(place)];
-    classify(net_, tokens({place, 0, 0, 0}), num_tokens_, scratch_of(thread).token,
-             logits + image * net_.num_classes);
-    clock.lap(Stage::head);
-  };
-  if (!is_trace) team_.run(staying, finish);
+  const std::int64_t staying = run_blocks(0, depth, count, logits, exits, observers, times);
+  if (!is_trace) answer(staying, exits != nullptr, logits, times);
   if (times != nullptr) {
     for (const StageTimes& of_thread : times_) observers.times->add(of_thread);
   }

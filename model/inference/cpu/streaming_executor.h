@@ -37,6 +37,7 @@ namespace hydrascope::model::inference {
 struct ExecutionOptions {
   /// Tiles follow the image's size alone, not the batch and the threads.
   bool fixed_tiles = false;
+  bool takes_images = true;  ///< else tokens: the coarse part of another executor
 };
 
 /// T, the network's storage, is float or BFloat16.
@@ -102,6 +103,17 @@ class StreamingExecutor {
   void project(std::size_t layer, const Tile& t, int thread, StageClock& clock);
   void finish_block(std::size_t layer, const Tile& t, int thread, StageClock& clock);
   void add_positions(std::size_t layer, const Tile& t);
+  /// Makes queries, keys and values of all tokens of `count` images in `layer`.
+  void enter(std::size_t layer, std::int64_t count, StageTimes* times);
+  /// Runs blocks `first` to `end` on the `count` images whose tokens have entered `first`. Returns the
+  /// number of images that have not left at an exit.
+  std::int64_t run_blocks(std::size_t first, std::size_t end, std::int64_t count, float* logits,
+                          const ExitRecord* exits, const Observers& observers, StageTimes* times);
+  /// The classifiers' answers to the images in the first `count` places; images_ numbers them at exits.
+  void answer(std::int64_t count, bool numbered, float* logits, StageTimes* times);
+  /// The answers (count, num_classes) of the exit behind `layer` to the images in the first `count` places.
+  void look_by_branch(std::size_t layer, std::int64_t count, StageTimes* times);
+  void look_coarsely(std::size_t layer, std::int64_t count, StageTimes* times);
   /// Looks at the exit behind `layer`: `count` images lie there, image of number `images_[i]` in place i.
   /// Images that leave have their logits; the others move to the first places. Returns their number.
   std::int64_t leave(std::size_t layer, std::int64_t count, const ExitRecord& exits, float* logits,
@@ -170,6 +182,8 @@ class StreamingExecutor {
   Buffer<float> exit_features_[2];    ///< (B, D), of this exit and of the one before
   Buffer<float> exit_stops_;          ///< (B)
   std::vector<float> exit_scores_;
+  std::unique_ptr<StreamingExecutor> coarse_;  ///< of coarse exits, on the same team
+  std::vector<std::int64_t> places_;           ///< with them: the row of each patch
 };
 
 /// An executor of the network's storage.

@@ -36,6 +36,7 @@ ConvertedLayers converted_layers(const VitConfig& teacher, const VisionTransform
   same.pos_interp = teacher.pos_interp;
   same.overview = teacher.overview;
   same.exits = teacher.exits;
+  same.coarse_exits = teacher.coarse_exits;
   same.exit_rule = teacher.exit_rule;
   same.exit_threshold = teacher.exit_threshold;
   // Tables of layers begin as zeros.

@@ -13,10 +13,11 @@ ExitsPass look_at_exits(Teacher& teacher, VisionTransformerImpl& student,
   for (const std::int64_t exit : exits) layers.push_back(exit + 1);
   layers.push_back(teacher.config().depth);
   const TeacherPass seen = teacher.look(images, layers);
+  const TokenGrid grid = student.grid_of(images);
   ExitsPass pass;
   pass.logits = seen.answers;
   for (std::size_t i = 0; i < exits.size(); ++i)
-    pass.exits.push_back(student.exits().forward(seen.tokens[i], exits[i]));
+    pass.exits.push_back(student.look_at_exit(exits[i], seen.tokens[i], grid));
   return pass;
 }
 

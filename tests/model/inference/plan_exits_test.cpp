@@ -1,6 +1,7 @@
 // Exits of the CPU's plan against the modules, and against the whole model.
 #include "kernels/error.h"
 #include "model/class_branch.h"
+#include "model/coarse_exit.h"
 #include "model/inference/inference_plan.h"
 #include "model/inference/modules_engine.h"
 #include "tests/model/inference/small_model.h"
@@ -22,6 +23,14 @@ VitConfig with_exits(const std::string& attention = "softmax", std::int64_t dept
   VitConfig config = testing::small_vit(
       {.edge = 64, .dim = 96, .depth = depth, .heads = 3, .classes = 11}, attention);
   for (std::int64_t layer = 0; layer + 1 < depth; ++layer) config.exits.push_back(layer);
+  return config;
+}
+
+/// The same with coarse exits, and an overview where windows serve one.
+VitConfig with_coarse_exits(const std::string& attention = "softmax") {
+  VitConfig config = with_exits(attention);
+  config.coarse_exits = true;
+  config.overview = attention == "window";
   return config;
 }
 
@@ -75,6 +84,43 @@ TEST(PlanExitsTest, WatchedExitsAreTheModules) {
   }
 }
 
+TEST(PlanExitsTest, CoarseExitsAreTheModules) {
+  at::manual_seed(5);
+  const at::Tensor images = at::randn({5, 3, 104, 136});  // an odd number of rows and columns
+  for (const char* attention :
+       {"softmax", "window", "window:0,hydra:1-3", "hedgehog", "softmax:0,nystrom:1-3"}) {
+    for (const ExitRule rule : {ExitRule::margin, ExitRule::entropy}) {
+      SCOPED_TRACE(std::string(attention) + ", " + std::string(name(rule)));
+      VitConfig config = with_coarse_exits(attention);
+      config.exit_rule = rule;
+      const VisionTransformer model = filled(config);
+      const EngineOutputs wanted = by_modules(model, Exits::watch, images);
+      const EngineOutputs found = InferencePlan(model, with(Exits::watch)).compute(images);
+      EXPECT_LT((found.exits.scores - wanted.exits.scores).abs().max().item<double>(), 1e-3);
+      EXPECT_TRUE(at::equal(found.exits.classes, wanted.exits.classes));
+      EXPECT_TRUE(at::equal(found.logits, InferencePlan(model, options()).logits(images)))
+          << "the whole model answers";
+    }
+  }
+}
+
+TEST(PlanExitsTest, CoarseExitsOfOtherPartsAreTheModules) {
+  at::manual_seed(5);
+  const at::Tensor images = at::randn({2, 3, 64, 72});
+  for (const auto& change : std::vector<std::function<void(VitConfig&)>>{
+           [](VitConfig& c) { c.global_pool = Pooling::avg; },
+           [](VitConfig& c) { c.swiglu_mlp = true; }, [](VitConfig& c) { c.post_norm = true; },
+           [](VitConfig& c) { c.distilled = true; }, [](VitConfig& c) { c.reg_tokens = 4; }}) {
+    VitConfig config = with_coarse_exits();
+    change(config);
+    const VisionTransformer model = filled(config);
+    const EngineOutputs wanted = by_modules(model, Exits::watch, images);
+    const EngineOutputs found = InferencePlan(model, with(Exits::watch)).compute(images);
+    EXPECT_LT((found.exits.scores - wanted.exits.scores).abs().max().item<double>(), 1e-3);
+    EXPECT_TRUE(at::equal(found.exits.classes, wanted.exits.classes));
+  }
+}
+
 TEST(PlanExitsTest, OfOtherPartsAreTheModules) {
   at::manual_seed(5);
   const at::Tensor images = at::randn({2, 3, 64, 64});
@@ -112,12 +158,22 @@ TEST(PlanExitsTest, AThresholdOfOneIsTheWholeModel) {
 TEST(PlanExitsTest, ABatchIsItsImagesOneByOne) {
   at::manual_seed(5);
   const at::Tensor images = at::randn({9, 3, 64, 72});
-  for (const char* attention : {"softmax", "window:0-1,hydra:2-3", "hydra", "hedgehog", "window",
-                                "neighborhood", "nystrom"}) {
+  for (const auto& [attention, coarse] :
+       std::vector<std::pair<std::string, bool>>{{"softmax", false},
+                                                 {"window:0-1,hydra:2-3", false},
+                                                 {"hydra", false},
+                                                 {"hedgehog", false},
+                                                 {"window", false},
+                                                 {"neighborhood", false},
+                                                 {"nystrom", false},
+                                                 {"softmax", true},
+                                                 {"window", true},
+                                                 {"hedgehog", true}}) {
     for (const auto& [dtype, int8] :
          {std::pair{at::kFloat, false}, {at::kBFloat16, false}, {at::kBFloat16, true}}) {
-      SCOPED_TRACE(std::string(attention) + ' ' + c10::toString(dtype) + (int8 ? " int8" : ""));
-      VitConfig config = with_exits(attention);
+      SCOPED_TRACE(attention + ' ' + c10::toString(dtype) + (int8 ? " int8" : "") +
+                   (coarse ? " coarse" : ""));
+      VitConfig config = coarse ? with_coarse_exits(attention) : with_exits(attention);
       const VisionTransformer model = filled(config);
       InferenceOptions chosen = options(dtype, 3);
       chosen.precision.int8 = int8;
@@ -182,6 +238,28 @@ TEST(PlanExitsTest, TracesAreOfTheWholeModel) {
   EXPECT_TRUE(at::equal(found.logits, InferencePlan(model, options()).logits(images)));
 }
 
+TEST(CoarseExitTest, TokensAreMeansOfTwoByTwoPatches) {
+  TokenGrid grid{2, 3, 5, 1, 2};
+  const at::Tensor tokens = at::randn({2, grid.num_tokens(), 4}, at::kDouble);
+  const at::Tensor found = coarse_tokens(tokens, grid);
+  ASSERT_EQ(found.size(1), 2 + 2 * 3 + 2);
+  EXPECT_TRUE(at::equal(found.slice(1, 0, 2), tokens.slice(1, 0, 2)));
+  EXPECT_TRUE(at::equal(found.slice(1, 8), tokens.slice(1, 17)));
+  for (std::int64_t row = 0; row < 2; ++row) {
+    for (std::int64_t column = 0; column < 3; ++column) {
+      at::Tensor sum = at::zeros({2, 4}, at::kDouble);
+      std::int64_t count = 0;
+      for (std::int64_t r = 2 * row; r < std::min<std::int64_t>(3, 2 * row + 2); ++r) {
+        for (std::int64_t c = 2 * column; c < std::min<std::int64_t>(5, 2 * column + 2); ++c) {
+          sum += tokens.select(1, 2 + r * 5 + c);
+          ++count;
+        }
+      }
+      EXPECT_LT(relative(found.select(1, 2 + row * 3 + column), sum / count), 1e-12);
+    }
+  }
+}
+
 // Behind the last layer but one the branch's block is the model's last block, of which the class token alone
 // goes on.
 TEST(ClassBranchTest, TheTrunksOwnWeightsBeforeItsLastBlockAreTheModel) {
@@ -196,14 +274,14 @@ TEST(ClassBranchTest, TheTrunksOwnWeightsBeforeItsLastBlockAreTheModel) {
     change(config);
     VisionTransformer model = filled(config);
     const c10::InferenceMode inference;
-    start_from_trunk(model->exits(), WeightTable(model));
+    start_from_trunk(model->class_branch(), WeightTable(model));
     std::vector<at::Tensor> inputs;
     ForwardOptions forward{Kernels::reference};
     forward.block_inputs = &inputs;
     const at::Tensor whole = model->forward(images, forward);
-    EXPECT_LT(relative(model->exits().forward(inputs[3], 2).logits, whole), 1e-5);
-    EXPECT_GT(relative(model->exits().forward(inputs[2], 1).logits, whole), 1e-3);
-    EXPECT_EQ(model->exits().forward(inputs[3], 2).stop.abs().max().item<double>(), 0);
+    EXPECT_LT(relative(model->class_branch().forward(inputs[3], 2).logits, whole), 1e-5);
+    EXPECT_GT(relative(model->class_branch().forward(inputs[2], 1).logits, whole), 1e-3);
+    EXPECT_EQ(model->class_branch().forward(inputs[3], 2).stop.abs().max().item<double>(), 0);
   }
 }
 
