@@ -213,8 +213,8 @@ void StreamingExecutor<T>::run(const float* images, std::int64_t count, float* l
         std::ranges::binary_search(net_.exits.layers, static_cast<std::int64_t>(layer));
     // Tokens without a query in the last layer are done.
     const std::int64_t live = queries_of(layer);
-    layers_[layer].mixing->combine({staying, live > net_.num_prefix, team_, times},
-                                   layers_[layer].memory);
+    layers_[layer].mixing->combine(
+        {staying, live > net_.num_prefix, team_, times, observers.goes_on}, layers_[layer].memory);
     const auto run_tiles = [&](std::int64_t first, std::int64_t end) {
       const std::int64_t tiles = end - first;
       const auto block = [&](std::int64_t item, int thread) {
