@@ -107,9 +107,9 @@ Report described(const ModelsRequest& request) {
   if (std::error_code ignored; !std::filesystem::exists(name, ignored)) {
     if (const auto* mechanism = model::find_mechanism_or_null(name))
       return mechanism_report(*mechanism);
+    if (const auto* memory = model::find_memory_or_null(name)) return memory_report(*memory);
     if (const auto* rule = model::find_position_rule_or_null(name))
       return position_rule_report(*rule);
-    if (const auto* memory = model::find_memory_or_null(name)) return memory_report(*memory);
   }
   Report report("hydrascope models info");
   if (names_architecture(request.model)) {

@@ -56,8 +56,7 @@ class StateMemory final : public FrameMemory {
 
 const MemoryRegistration kState({
     .name = "state",
-    .summary =
-        "sums over tokens, a mean of this frame's and of earlier ones; costs nothing that grows",
+    .summary = "sums over tokens, as a mean with those of earlier frames; takes no time that grows",
     .citation = "Katharopoulos et al. 2020, Transformers are RNNs, arXiv 2006.16236, section 3.4",
     .equation =
         "S_t = (sum over the frame + lambda w_(t-1) S_(t-1)) / w_t, w_t = 1 + lambda w_(t-1)",
