@@ -318,8 +318,7 @@ class Pipeline {
       model::inference::PendingBatch outputs = model::inference::start(*seer.engine, batch);
       under_way_.push_back({std::move(items), begin, std::move(outputs)});
     } catch (const Error& error) {
-      const bool is_refused = remembers_ && error.code() == ErrorCode::invalid_argument;
-      if (is_refused)
+      if (error.code() == ErrorCode::unsupported_format)  // a frame of another size
         fail(items.front(), error);
       else if (error.code() == ErrorCode::out_of_memory && options_.halve_batches)
         halve(std::move(items), error);

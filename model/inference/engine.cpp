@@ -45,10 +45,10 @@ void Engine::follow(const ImageBatch& batch) {
     return std::to_string(height) + "x" + std::to_string(width);
   };
   if (batch.goes_on && (batch.height != frame_height_ || batch.width != frame_width_))
-    throw Error(ErrorCode::invalid_argument, "a frame of " + size(batch.height, batch.width) +
-                                                 " after frames of " +
-                                                 size(frame_height_, frame_width_) +
-                                                 " (HxW); a memory holds frames of one size");
+    throw Error(ErrorCode::unsupported_format, "a frame of " + size(batch.height, batch.width) +
+                                                   " after frames of " +
+                                                   size(frame_height_, frame_width_) +
+                                                   " (HxW); a memory holds frames of one size");
   frame_height_ = batch.height;
   frame_width_ = batch.width;
 }

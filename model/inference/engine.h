@@ -62,7 +62,7 @@ class Engine {
   }
 
   /// Throws Error(out_of_memory) when the device says so. LibTorch's errors become Error. With a memory
-  /// Error(invalid_argument) for a frame of another size than the one before, which stays the last.
+  /// Error(unsupported_format) for a frame of another size than the one before, which stays the last.
   EngineOutputs compute(const ImageBatch& batch);
   /// images: float32 (B, C, H, W) on the CPU or the engine's device, normalised, H and W multiples
   /// of patch_size.

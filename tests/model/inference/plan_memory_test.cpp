@@ -156,7 +156,7 @@ TEST(PlanMemoryTest, AFrameOfAnotherSizeIsRefused) {
   InferencePlan plan(model, remembering(config, "state"));
   const at::Tensor expected = play(plan, video);
   play(plan, video.narrow(0, 0, 1));
-  EXPECT_ERROR(plan.compute(frame_of(at::randn({1, 3, 64, 72}), true)), invalid_argument,
+  EXPECT_ERROR(plan.compute(frame_of(at::randn({1, 3, 64, 72}), true)), unsupported_format,
                "a frame of 64x72 after frames of 64x64 (HxW)");
   EXPECT_TRUE(at::equal(plan.compute(frame_of(video.narrow(0, 1, 1), true)).logits,
                         expected.narrow(0, 1, 1)))
