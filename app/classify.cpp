@@ -32,15 +32,32 @@ void check_resumable(const ClassifyRequest& request) {
     throw UsageError("arrays begin anew", "`resume` beside `save_logits` or `save_input`");
 }
 
+/// Frames that share what they saw come one by one, in one view.
+void check_frames(const ClassifyRequest& request) {
+  const bool remembers = !request.run.memory.empty();
+  if (remembers && request.run.batch_size > 1)
+    throw UsageError("frames with a memory come one by one", "`memory` with `batch_size`",
+                     "leave one of them out");
+  const auto& views = request.transform.views;
+  const bool is_looked_at = views && !request.transform.is_default &&
+                            (views->value.are_several || views->value.have_looks);
+  if (is_looked_at && (remembers || request.video_average > 0))
+    throw UsageError("works where a frame is one view",
+                     std::string(remembers ? "`memory`" : "`video_average`") + " with `views`",
+                     "leave one of them out");
+}
+
 ClassifyRequest classify_request(const ParsedOptions& options) {
   ClassifyRequest request{pictures_request(options, AutoExif::upright,
-                                           {&ClassifyRequest::save_input, &VoteRequest::store})};
+                                           {&ClassifyRequest::save_input, &VoteRequest::store,
+                                            &RunRequest::memory, &RunRequest::memory_options})};
   refuse_beside_views(options, {&ClassifyRequest::save_logits, &ClassifyRequest::save_input});
   options.fill(request);
   for (const auto& [field, file] :
        {std::pair(Field(&ClassifyRequest::save_logits), request.save_logits),
         {&ClassifyRequest::save_input, request.save_input}})
     if (!file.empty()) check_output_file(file, options[field].origin);
+  check_frames(request);
   if (request.resume) check_resumable(request);
   request.vote = vote_request(options, request);
   return request;
@@ -82,6 +99,7 @@ int run_classify(const ParsedOptions& options) {
   session->load();
   session->pipeline().keep_input = !request.save_input.empty();
   session->pipeline().video_stride = request.video_stride;
+  session->pipeline().video_average = request.video_average;
 
   RowsOfInputs logits(request.save_logits);
   RowsOfInputs tensors(request.save_input);

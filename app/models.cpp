@@ -14,6 +14,7 @@
 #include "model/config/network_cost.h"
 #include "model/device.h"
 #include "model/registry/mechanisms.h"
+#include "model/registry/memories.h"
 #include "model/vision_transformer.h"
 
 #include <ATen/core/grad_mode.h>
@@ -66,17 +67,21 @@ Report listing() {
   };
   add_all("mechanism", model::mechanisms());
   add_all("position_rule", model::position_rules());
+  add_all("memory", model::memories());
   report.add_table("", "", std::move(table), kForPeople | kInRows);
   std::vector<std::string> rules = position_names();
   std::erase(rules, model::kNoRule);
+  std::vector<std::string> memories = memory_names();
+  std::erase(memories, model::kNoMemory);
   for (const auto& [key, names] : {std::pair{"models", bundled_models()},
                                    {"architectures", model::architecture_names()},
                                    {"mechanisms", mechanism_names()},
-                                   {"position_rules", rules}})
+                                   {"position_rules", rules},
+                                   {"memories", memories}})
     report.summary.add(key, names, 0, kInJson);
   report.remarks = {"-m takes a model; models create --arch an architecture, in any size " +
                         model::architecture_pattern(),
-                    "--attn takes mechanisms, --rel-pos position rules"};
+                    "--attn takes mechanisms, --rel-pos position rules, --memory memories"};
   return report;
 }
 
@@ -102,6 +107,7 @@ Report described(const ModelsRequest& request) {
   if (std::error_code ignored; !std::filesystem::exists(name, ignored)) {
     if (const auto* mechanism = model::find_mechanism_or_null(name))
       return mechanism_report(*mechanism);
+    if (const auto* memory = model::find_memory_or_null(name)) return memory_report(*memory);
     if (const auto* rule = model::find_position_rule_or_null(name))
       return position_rule_report(*rule);
   }

@@ -60,8 +60,11 @@ Exits exits_of(Exits exits, const model::inference::InferenceOptions& options,
   if (config.exits.empty() || !options.trace_layers.empty()) return Exits::off;
   if (exits != Exits::leave) return exits;
   if (!config.leaves_early()) return Exits::off;
-  if (options.device.is_cpu()) return Exits::leave;
-  console.note("note: pictures leave a model early on the CPU alone; here the whole model answers");
+  if (options.device.is_cpu() && options.memory.empty()) return Exits::leave;
+  console.note(
+      options.memory.empty()
+          ? "note: pictures leave a model early on the CPU alone; here the whole model answers"
+          : "note: all layers remember each frame: none leaves the model early");
   return Exits::off;
 }
 
@@ -90,6 +93,7 @@ model::Classifier make_classifier(const RunRequest& request, const ModelSource& 
   if (wanted.deterministic)
     at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);
   wanted.trace_layers = std::move(trace_layers);
+  wanted.memory = model::choose_memories(request.memory, request.memory_options, source.config);
   wanted.exits = embeds || source.answer ? model::inference::Exits::off
                                          : exits_of(exits, wanted, source.config, console);
   // Setting the number begins a pool of threads that spin, see one_torch_thread.cpp.

@@ -4,6 +4,7 @@
 #include "app/run/exit_code.h"
 #include "kernels/error.h"
 #include "model/registry/mechanisms.h"
+#include "model/registry/memories.h"
 #include "model/registry/positions.h"
 
 #include <fstream>
@@ -76,6 +77,13 @@ Report position_rule_report(const model::PositionEntry& entry) {
   Report report = begin_report(entry, "rule");
   report.add("scores", entry.scores);
   add_options(entry, "--rel-pos-opt", report);
+  return report;
+}
+
+Report memory_report(const model::MemoryEntry& entry) {
+  Report report = begin_report(entry, "memory");
+  report.add("equation", entry.equation);
+  add_options(entry, "--memory-opt", report);
   return report;
 }
 
@@ -152,10 +160,11 @@ std::vector<std::string> settings_of(const auto& entries) {
 int write_registrations(const std::filesystem::path& file) {
   std::ofstream out(file);
   out << "// Written by the build, by hydrascope-engine.\n#include "
-         "\"model/registry/positions.h\"\n\n"
+         "\"model/registry/memories.h\"\n#include \"model/registry/positions.h\"\n\n"
          "namespace hydrascope::model {\nnamespace {\n\n";
   write_entries(model::mechanisms(), "MechanismRegistration", "kAll", out);
   write_entries(model::position_rules(), "PositionRegistration", "kAllRules", out);
+  write_entries(model::memories(), "MemoryRegistration", "kAllMemories", out);
   out << "}  // namespace\n}  // namespace hydrascope::model\n";
   out.close();
   if (!out) throw Error(ErrorCode::failed, "cannot be written", file.string());
@@ -177,5 +186,13 @@ std::vector<std::string> position_names() {
 }
 
 std::vector<std::string> position_settings() { return settings_of(model::position_rules()); }
+
+std::vector<std::string> memory_names() {
+  std::vector<std::string> names{std::string(model::kNoMemory)};
+  for (const model::MemoryEntry* entry : model::memories()) names.push_back(entry->name);
+  return names;
+}
+
+std::vector<std::string> memory_settings() { return settings_of(model::memories()); }
 
 }  // namespace hydrascope::app

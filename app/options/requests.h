@@ -91,6 +91,8 @@ struct RunRequest {
   double join_timeout = 600;  ///< seconds, `--ddp-timeout`
   bool fail_fast = false;     ///< `--on-error fail`
   std::optional<std::int64_t> check_precision = {};
+  std::string memory = {};  ///< a spec of memories over the frames of a video; "" is none
+  std::vector<std::string> memory_options = {};
   model::training::LaunchEnvironment launch = {};
 };
 RunRequest run_request(const ParsedOptions& options, AutoExif exif);

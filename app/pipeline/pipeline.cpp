@@ -53,11 +53,13 @@ class Pipeline {
         options_(options),
         done_(done),
         most_under_way_(model::inference::most_under_way(model)),
-        groups_(options.batch_size) {
+        remembers_(!model.options().memory.empty()),
+        groups_(remembers_ ? 1 : options.batch_size) {
     const std::int64_t largest_batch =
-        options.batch_size > 0 ? options.batch_size
-                               : std::clamp<std::int64_t>(model.enough_tokens() / kFewTokens, 1,
-                                                          BatchGroups::kMostAutomaticBatch);
+        remembers_               ? 1
+        : options.batch_size > 0 ? options.batch_size
+                                 : std::clamp<std::int64_t>(model.enough_tokens() / kFewTokens, 1,
+                                                            BatchGroups::kMostAutomaticBatch);
     // Batches under way, one that is gathered meanwhile, and what the workers hold.
     window_ = (most_under_way_ + 1) * largest_batch + 2 * options.workers;
     are_several_ = options.transform.views.are_several;
@@ -77,7 +79,9 @@ class Pipeline {
   PipelineTiming run() {
     const Clock::time_point begin = Clock::now();
     kernels::device::start_threads(threads_, 1, [this](int) { read(); });
-    kernels::device::start_threads(threads_, options_.workers, [this](int) { work(); });
+    // One worker keeps the order of frames.
+    kernels::device::start_threads(threads_, remembers_ ? 1 : options_.workers,
+                                   [this](int) { work(); });
     bool go_on = true;
     while (go_on) {
       // While the model is at work nothing is waited for but the model.
@@ -279,8 +283,9 @@ class Pipeline {
       return batch;
     }
     if (can_emit() && !groups_.has_full()) return batch;
-    // Inputs that wait for the oldest one could fill the memory.
-    batch = groups_.take(/*full_first=*/waiting_bytes_ < options_.memory_budget);
+    // Inputs that wait for the oldest one could fill the memory, and frames come in their order.
+    batch = groups_.take(
+        /*full_first=*/!remembers_ && waiting_bytes_ < options_.memory_budget);
     if (batch.empty()) finished_ = !reading_ && in_flight_ == 0;
     return batch;
   }
@@ -301,6 +306,7 @@ class Pipeline {
       for (const Item& item : items) options_.begins(item.result);
     const Seer seer = items.front().result.seer;
     model::inference::ImageBatch batch = batch_of(std::move(images), size, *seer.transform);
+    batch.goes_on = remembers_ && frames_.follows(items.front().result);
     if (options_.layer_done) {
       double pictures = 0;
       for (const Item& item : items) pictures += 1 / static_cast<double>(item.result.view.count);
@@ -312,8 +318,12 @@ class Pipeline {
       model::inference::PendingBatch outputs = model::inference::start(*seer.engine, batch);
       under_way_.push_back({std::move(items), begin, std::move(outputs)});
     } catch (const Error& error) {
-      if (error.code() != ErrorCode::out_of_memory || !options_.halve_batches) throw;
-      halve(std::move(items), error);
+      if (error.code() == ErrorCode::unsupported_format)  // a frame of another size
+        fail(items.front(), error);
+      else if (error.code() == ErrorCode::out_of_memory && options_.halve_batches)
+        halve(std::move(items), error);
+      else
+        throw;
     }
     timing_.model_seconds += seconds_since(begin);
   }
@@ -417,6 +427,8 @@ class Pipeline {
   std::int64_t window_ = 0;
   bool are_several_ = false;  // views of a picture, which are cut here
   bool in_order_ = true;
+  bool remembers_ = false;  // the model takes one picture at a time, frames in their order
+  FollowedFrames frames_;   // that it was given
   std::deque<UnderWay> under_way_;
   Clock::time_point last_end_{};  // of a batch
   bool is_size_remarked_ = false;
@@ -447,7 +459,9 @@ PipelineTiming run_pipeline(const std::function<std::optional<Input>()>& next,
                             model::inference::Engine& model, const PipelineOptions& options,
                             const std::function<bool(PipelineResult&)>& done) {
   ViewCombiner views(options, done);
+  FrameAverage average(options.video_average);
   const std::function<bool(PipelineResult&)> add = [&](PipelineResult& view) {
+    average.add(view);
     return views.add(view);
   };
   PipelineTiming timing = Pipeline(next, model, options, add).run();

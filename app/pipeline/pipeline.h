@@ -36,6 +36,9 @@ struct PipelineOptions {
   int workers = 1;
   std::int64_t batch_size = 0;    ///< 0: chosen by the number of tokens
   std::int64_t video_stride = 0;  ///< every so many frames; 0: one a second, by their time stamps
+  /// The weight of a frame's logits over the next frame's in the mean that answers; 0: each frame's own
+  /// answer. Frames are one view each.
+  double video_average = 0;
   /// Bytes of pictures and tokens that may wait.
   std::int64_t memory_budget = std::int64_t{1} << 30;
   bool keep_input = true;     ///< results have their `tensor`
@@ -179,7 +182,7 @@ struct PipelineResult {
 /// otherwise) for every result, which `done` may take apart; it returns false to end early. A failing input becomes a result
 /// with an error; an exception from `done`, `next` or the model's code (out of memory excepted: it
 /// halves the batch for pictures of that size, and fails the input that does not fit alone) ends
-/// the run and is rethrown here.
+/// the run and is rethrown here. An engine with a memory gets the frames of a video one by one.
 ///
 /// `done` gets one result for all views of a picture. If the transform has tiles, one thread
 /// decodes; the views are then cut and classified in batches, a window of them at a time, however

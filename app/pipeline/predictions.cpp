@@ -66,6 +66,23 @@ std::size_t PictureViews::explained_view(std::int64_t index) const {
   return best.classes().at(static_cast<std::size_t>(index)).view;
 }
 
+bool FollowedFrames::follows(const PipelineResult& result) {
+  const bool is_next =
+      frame_ && result.frame && *result.frame > *frame_ && result.input.given == input_;
+  frame_ = result.frame;
+  input_ = result.input.given;
+  return is_next;
+}
+
+void FrameAverage::add(PipelineResult& result) {
+  if (share_ == 0 || !result.frame || result.error || result.view.count != 1) return;
+  if (!frames_.follows(result)) weight_ = 0;
+  const double before = share_ * weight_;
+  weight_ = 1 + before;
+  if (before > 0) result.logits = (result.logits + mean_ * before) / weight_;
+  mean_ = result.logits;
+}
+
 bool ViewCombiner::add(PipelineResult& view) {
   const bool is_last = view.view.number + 1 == view.view.count;
   if (picture_) {

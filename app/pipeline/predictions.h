@@ -26,6 +26,34 @@ inline std::span<const float> values_of(const at::Tensor& tensor) {
 /// A result whose logits are not all finite becomes a failure.
 void require_finite_logits(PipelineResult& result);
 
+// From the frames of a video to answers that take earlier frames into account.
+
+/// Whether a result is of the frame behind the last one that was asked about, of the same video.
+class FollowedFrames {
+ public:
+  bool follows(const PipelineResult& result);
+
+ private:
+  std::string input_;
+  std::optional<std::int64_t> frame_;
+};
+
+/// The exponential mean of the logits of a video's frames: (l_t + s w_(t-1) m_(t-1)) / w_t with w_t = 1 +
+/// s w_(t-1), so that the first frames weigh as much as later ones.
+class FrameAverage {
+ public:
+  explicit FrameAverage(double share) : share_(share) {}
+  /// The mean takes the place of the logits of a frame in one view; results come in their order. Others
+  /// stay as they are.
+  void add(PipelineResult& result);
+
+ private:
+  double share_;
+  FollowedFrames frames_;
+  at::Tensor mean_;  ///< (num_classes)
+  double weight_ = 0;
+};
+
 // From the results of a picture's views, one after the other, to the picture's.
 
 class ViewCombiner {

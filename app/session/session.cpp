@@ -185,6 +185,7 @@ std::unique_ptr<Session> Session::in_precision(const std::string& precision) con
   std::unique_ptr<Session> other(
       new Session(source_, transform_, std::move(run), console_.errors_only()));
   other->pipeline_.video_stride = pipeline_.video_stride;
+  other->pipeline_.video_average = pipeline_.video_average;
   if (second_) other->second_ = second_->in_precision(precision);
   other->pipeline_.looking = pipeline_.looking;
   other->of_looks_ = of_looks_;

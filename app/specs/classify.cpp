@@ -1,4 +1,5 @@
 // The table of `hydrascope classify`.
+#include "app/options/mechanism_listing.h"
 #include "app/options/option_builders.h"
 #include "app/specs/requests.h"
 #include "app/specs/specs.h"
@@ -34,7 +35,16 @@ CommandSpec classify_spec() {
                   into(&ClassifyRequest::resume), in("Output"), role(Role::place)),
              integer("video-stride", "classify every Nth frame of a video",
                      into(&ClassifyRequest::video_stride), otherwise("one frame per second"),
-                     at_least(1), in("Input"), role(Role::task))},
+                     at_least(1), in("Input"), role(Role::task)),
+             number("video-average", "mean over frames: weight of a frame over the next",
+                    into(&ClassifyRequest::video_average), takes("SHARE"), by_default("0"),
+                    at_least(0), at_most(0.99), in("Input"), role(Role::task)),
+             text("memory", "memory of earlier frames in each layer: state, xl:last2, ...",
+                  into(&RunRequest::memory), takes("SPEC"), suggests(memory_names()), in("Input"),
+                  role(Role::task)),
+             text("memory-opt", "setting of a memory, as state.lambda=0.5",
+                  into(&RunRequest::memory_options), takes("MEMORY[:LAYERS].KEY=VALUE"), repeatable,
+                  suggests(memory_settings()), in("Input"), role(Role::task))},
             general_options()});
   spec.common = {&ModelRequest::word,      &ModelRequest::attention,    &TransformRequest::native,
                  &TransformRequest::views, &TransformRequest::img_size, &RunRequest::precision,

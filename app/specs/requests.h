@@ -14,6 +14,7 @@ struct ClassifyRequest : PicturesRequest {
   std::string save_logits = {};
   std::string save_input = {};
   std::int64_t video_stride = 0;  ///< 0: a frame a second
+  double video_average = 0;       ///< `PipelineOptions::video_average`
   bool resume = false;
   VoteRequest vote = {};
 };

@@ -176,6 +176,7 @@ def main() -> None:
                 {"Attention mechanisms": reference.described("mechanisms", "Attention mechanisms", known["mechanisms"])},
                 {"Position rules": reference.described(
                     "position_rules", "Position rules", [rule for rule in known["position_rules"] if rule != "none"])},
+                {"Memories": reference.described("memories", "Memories over frames", known["memories"])},
                 {"Map methods": reference.map_methods()}]},
             {"Changes": "CHANGELOG.md"}]
     for name in ("hooks.py", "mkdocs.yml"):

@@ -1,6 +1,7 @@
 #include "model/attention/attention.h"
 
 #include "kernels/error.h"
+#include "model/attention/memories/frame_memory.h"
 #include "model/attention/pieces.h"
 #include "model/autocast_guard.h"
 #include "model/registry/positions.h"
@@ -43,6 +44,17 @@ torch::Tensor TokenMixer::mix_rows(const torch::Tensor& q, const torch::Tensor& 
   const ScoredPairs pairs{position(), pairs_of_rows(grid, first, count)};
   const torch::Tensor y = pairs.mixed(rows.unsqueeze(1), v.unsqueeze(1), q.size(3)).squeeze(1);
   return merge_heads(y).to(v.scalar_type());
+}
+
+torch::Tensor TokenMixer::mix_state(const torch::Tensor&, const torch::Tensor&,
+                                    const torch::Tensor&, const TokenGrid&,
+                                    const std::function<void(MixerState&)>&) {
+  throw Error(ErrorCode::internal, "the mechanism has no state");
+}
+
+torch::Tensor TokenMixer::mix_beside(const torch::Tensor&, const torch::Tensor&,
+                                     const torch::Tensor&, const TokenGrid&, const OtherTokens&) {
+  throw Error(ErrorCode::internal, "the mechanism takes no other tokens");
 }
 
 torch::Tensor TokenMixer::mix_by_rows(const torch::Tensor& q, const torch::Tensor& k,
@@ -101,6 +113,18 @@ AttentionImpl::AttentionImpl(const VitConfig& config, std::int64_t layer_index,
     arguments.position = find_position_rule(rule.rule).make(of_rule);
   }
   mixer_ = entry.make(arguments);
+}
+
+void AttentionImpl::remember(const MemorySpec& memory) {
+  if (memory.memory == kNoMemory) return;
+  auto mixer = std::make_unique<RememberingMixer>(
+      std::move(mixer_), find_memory(memory.memory).make(memory_options(memory)));
+  remembering_ = mixer.get();
+  mixer_ = std::move(mixer);
+}
+
+void AttentionImpl::forget() {
+  if (remembering_ != nullptr) remembering_->forget();
 }
 
 AttentionImpl::Projected AttentionImpl::project(const torch::Tensor& x, std::int64_t queries) {

@@ -12,11 +12,13 @@
 #include "model/ops/token_rows.h"
 #include "model/registry/attention_spec.h"
 #include "model/registry/mechanisms.h"
+#include "model/registry/memories.h"
 
 #include <torch/nn/module.h>
 #include <torch/nn/modules/linear.h>
 
 #include <cstdint>
+#include <functional>
 #include <memory>
 #include <string>
 
@@ -44,6 +46,18 @@ struct TokenMixerArguments {
   [[nodiscard]] torch::Tensor add_buffer(const std::string& name, torch::Tensor value) const;
 };
 
+/// The sums over the tokens that queries read, values times the exponential of `logarithm`.
+struct MixerState {
+  torch::Tensor values;     ///< (B, ...)
+  torch::Tensor logarithm;  ///< broadcasts over `values`; undefined: 0
+};
+
+/// Tokens of other pictures, which queries see beside their own.
+struct OtherTokens {
+  torch::Tensor k, v;    ///< (B, H, M, d)
+  torch::Tensor offset;  ///< (M), added to their scores; undefined: 0
+};
+
 /// Mixes tokens. `q`, `k`, `v` are (B, H, N, d) of one dtype; half types are computed in float32.
 class TokenMixer {
  public:
@@ -66,6 +80,16 @@ class TokenMixer {
   virtual torch::Tensor mix_rows(const torch::Tensor& q, const torch::Tensor& k,
                                  const torch::Tensor& v, const TokenGrid& grid, std::int64_t first,
                                  std::int64_t count);
+  /// `mix` where `change` sees, and may change, the sums over the tokens before queries read them:
+  /// with MechanismEntry::has_state.
+  virtual torch::Tensor mix_state(const torch::Tensor& q, const torch::Tensor& k,
+                                  const torch::Tensor& v, const TokenGrid& grid,
+                                  const std::function<void(MixerState&)>& change);
+  /// `mix` of queries that see `others` too: with MechanismEntry::takes_other_tokens, and without a
+  /// position rule.
+  virtual torch::Tensor mix_beside(const torch::Tensor& q, const torch::Tensor& k,
+                                   const torch::Tensor& v, const TokenGrid& grid,
+                                   const OtherTokens& others);
   /// (G, H, count, N): token j's share of g_i . y_i, A_ij (g_i . v_j) of each head. Without a map
   /// the shares of the head's features are summed, each feature having weights of its own. `g` is
   /// (G, count, D), a gradient at these rows of the output: one per image, or any number for one.
@@ -89,6 +113,8 @@ class TokenMixer {
   torch::Tensor mix_by_rows(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
                             const TokenGrid& grid);
 };
+
+class RememberingMixer;
 
 /// g_i . v_j of each head: (G, n, D) and (B, H, N, d) -> (G, H, n, N), where G is B or B is one.
 torch::Tensor head_products(const torch::Tensor& g, const torch::Tensor& v);
@@ -123,6 +149,10 @@ class AttentionImpl : public torch::nn::Module {
   }
 
   [[nodiscard]] TokenMixer& mixer() noexcept { return *mixer_; }
+  /// From now on pictures are frames, one a call, and the mixer has that memory of those before; once.
+  void remember(const MemorySpec& memory);
+  /// The next frame begins a video; nothing without a memory.
+  void forget();
   /// Whether the mixer's queries are the layer's input instead of a projection of it.
   [[nodiscard]] bool query_is_input() const noexcept { return query_is_input_; }
 
@@ -134,6 +164,7 @@ class AttentionImpl : public torch::nn::Module {
   NormLayer norm_{nullptr};  ///< with scale_attn
   torch::nn::Linear proj_{nullptr};
   std::unique_ptr<TokenMixer> mixer_;
+  RememberingMixer* remembering_ = nullptr;  ///< the mixer, if it has a memory
 };
 TORCH_MODULE(Attention);
 

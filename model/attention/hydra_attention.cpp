@@ -26,7 +26,7 @@ Tensor phi(const HydraKernel& kernel, const HydraSettings& settings, const Tenso
 }
 
 inference::HydraParameters parameters_of(const HydraForm& form, const TokenGrid& grid) {
-  inference::HydraParameters parameters{form.kernel(), {}, form.token_weights(grid)};
+  inference::HydraParameters parameters{form.kernel(), {}, form.token_weights(grid), form.lambda()};
   if (form.feature_scale().defined()) {
     const Tensor scale = form.feature_scale().detach().to(at::kFloat).contiguous();
     parameters.feature_scale.assign(scale.const_data_ptr<float>(),
@@ -52,6 +52,9 @@ class HydraBesideWindowsForm final : public KernelForm {
                                             kernels::Storage storage) const override {
     return inference::make_mixing<inference::HydraBesideWindowsMixing>(
         storage, site, parameters_of(*hydra_, site.grid), windows_->prefix_weights(site));
+  }
+  [[nodiscard]] std::unique_ptr<KernelForm> carrying(double lambda) const override {
+    return hydra_->carrying(lambda)->beside(windows_);
   }
 
  private:
@@ -133,7 +136,7 @@ inference::AnyMixing HydraForm::on_cpu(const inference::MixingSite& site,
 std::unique_ptr<KernelForm> HydraForm::beside(
     const std::shared_ptr<const SparseForm>& windows) const {
   return std::make_unique<HydraBesideWindowsForm>(
-      std::make_unique<HydraForm>(mixer_, kernel_, feature_scale_), windows);
+      std::make_unique<HydraForm>(mixer_, kernel_, feature_scale_, lambda_), windows);
 }
 
 Tensor HydraMixer::mix(const Tensor& q, const Tensor& k, const Tensor& v, const TokenGrid& grid,
@@ -173,6 +176,14 @@ Tensor HydraMixer::gates(const Tensor& q, std::int64_t first, std::int64_t count
 Tensor HydraMixer::mix_rows(const Tensor& q, const Tensor& k, const Tensor& v,
                             const TokenGrid& grid, std::int64_t first, std::int64_t count) {
   return (gates(q, first, count) * terms(k, v, grid).sum(1, /*keepdim=*/true)).to(v.scalar_type());
+}
+
+Tensor HydraMixer::mix_state(const Tensor& q, const Tensor& k, const Tensor& v,
+                             const TokenGrid& grid,
+                             const std::function<void(MixerState&)>& change) {
+  MixerState state{terms(k, v, grid).sum(1, /*keepdim=*/true), {}};
+  change(state);
+  return (gates(q, 0, q.size(2)) * state.values).to(v.scalar_type());
 }
 
 Tensor HydraMixer::weighted_rows(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& g,

@@ -64,6 +64,10 @@ class HydraMixer : public TokenMixer {
   torch::Tensor weighted_rows(const torch::Tensor& q, const torch::Tensor& k,
                               const torch::Tensor& v, const torch::Tensor& g, const TokenGrid& grid,
                               std::int64_t first, std::int64_t count) override;
+  /// The state is c (B, 1, D).
+  torch::Tensor mix_state(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                          const TokenGrid& grid,
+                          const std::function<void(MixerState&)>& change) override;
   [[nodiscard]] bool needs_all_queries() const override {
     return settings_.phi_q.token_exponent != 0;
   }
@@ -91,15 +95,21 @@ class HydraMixer : public TokenMixer {
 /// Hydra whose phi_q and phi_k are norms, as kernels compute it.
 class HydraForm final : public KernelForm {
  public:
-  HydraForm(const HydraMixer& mixer, const kernels::hydra::Kernel& kernel, at::Tensor feature_scale)
-      : mixer_(mixer), kernel_(kernel), feature_scale_(std::move(feature_scale)) {}
+  /// `lambda`: `carrying`'s; 0 without.
+  HydraForm(const HydraMixer& mixer, const kernels::hydra::Kernel& kernel, at::Tensor feature_scale,
+            double lambda = 0)
+      : mixer_(mixer), kernel_(kernel), feature_scale_(std::move(feature_scale)), lambda_(lambda) {}
 
   [[nodiscard]] bool serves_windows() const override { return true; }
   [[nodiscard]] inference::AnyMixing on_cpu(const inference::MixingSite& site,
                                             kernels::Storage storage) const override;
   [[nodiscard]] std::unique_ptr<KernelForm> beside(
       const std::shared_ptr<const SparseForm>& windows) const override;
+  [[nodiscard]] std::unique_ptr<KernelForm> carrying(double lambda) const override {
+    return std::make_unique<HydraForm>(mixer_, kernel_, feature_scale_, lambda);
+  }
 
+  [[nodiscard]] double lambda() const { return lambda_; }
   [[nodiscard]] const kernels::hydra::Kernel& kernel() const { return kernel_; }
   [[nodiscard]] const at::Tensor& feature_scale() const { return feature_scale_; }
   [[nodiscard]] TokenWeights token_weights(const TokenGrid& grid) const {
@@ -110,6 +120,7 @@ class HydraForm final : public KernelForm {
   const HydraMixer& mixer_;
   kernels::hydra::Kernel kernel_;
   at::Tensor feature_scale_;  ///< (D) or undefined
+  double lambda_;
 };
 
 /// 2 N D multiply-adds and the kernels' passes (some 4 N D); 4 N D s bytes and one D-vector.

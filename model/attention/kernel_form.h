@@ -55,6 +55,11 @@ class KernelForm {
       const std::shared_ptr<const SparseForm>& /*windows*/) const {
     return nullptr;
   }
+  /// The form of this mixing whose sums over the tokens are means with the sums of earlier frames
+  /// (memories/state.cpp); null: there are no such kernels.
+  [[nodiscard]] virtual std::unique_ptr<KernelForm> carrying(double /*lambda*/) const {
+    return nullptr;
+  }
 };
 
 }  // namespace hydrascope::model

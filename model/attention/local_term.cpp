@@ -53,6 +53,12 @@ class SumMixer final : public TokenMixer {
             local_->mix_rows(q, k, v, grid, first, count))
         .to(v.scalar_type());
   }
+  Tensor mix_state(const Tensor& q, const Tensor& k, const Tensor& v, const TokenGrid& grid,
+                   const std::function<void(MixerState&)>& change) override {
+    return (global_->mix_state(q, k, v, grid, change) +
+            local_->mix(q, k, v, grid, Kernels::automatic))
+        .to(v.scalar_type());
+  }
   Tensor weighted_rows(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& g,
                        const TokenGrid& grid, std::int64_t first, std::int64_t count) override {
     return global_->weighted_rows(q, k, v, g, grid, first, count) +

@@ -33,6 +33,10 @@ class PostNormMixer final : public TokenMixer {
                   std::int64_t first, std::int64_t count) override {
     return normed(mixer_->mix_rows(q, k, v, grid, first, count)).to(v.scalar_type());
   }
+  Tensor mix_state(const Tensor& q, const Tensor& k, const Tensor& v, const TokenGrid& grid,
+                   const std::function<void(MixerState&)>& change) override {
+    return normed(mixer_->mix_state(q, k, v, grid, change)).to(v.scalar_type());
+  }
   /// With the row's deviation s held fixed g . (w (y - mean y) / s + b) is linear in y: each token
   /// gets the part of its share of y; the part of b is split evenly among all tokens.
   Tensor weighted_rows(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& g,

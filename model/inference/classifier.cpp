@@ -57,6 +57,8 @@ bool plan_serves(const InferenceOptions& options, const VitConfig& config) {
   std::string no_plan = without_plan(options.device, config);
   if (options.device.is_cuda() && options.exits != inference::Exits::off && no_plan.empty())
     no_plan = "the GPU's plan has no exits";
+  if (options.device.is_cuda() && !options.memory.empty() && no_plan.empty())
+    no_plan = "the GPU's plan has no memory over frames";
   if (options.precision.int8 && options.kernels == Kernels::reference)
     throw Error(ErrorCode::invalid_argument, "the reference modules have no 8-bit form",
                 "`precision` int8 with `kernels` reference");
@@ -118,6 +120,7 @@ std::map<std::string, std::string> Classifier::approximations() const {
   std::map<std::string, std::string> list;
   if (options().precision.int8)
     list["calibration"] = options().calibration.defined() ? options().calibration_source : "none";
+  if (!options().memory.empty()) list["memory"] = to_text(options().memory);
   return list;
 }
 

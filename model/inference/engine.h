@@ -61,7 +61,8 @@ class Engine {
     return config_.token_grid_of_pixels(height, width).num_tokens();
   }
 
-  /// Throws Error(out_of_memory) when the device says so. LibTorch's errors become Error.
+  /// Throws Error(out_of_memory) when the device says so. LibTorch's errors become Error. With a memory
+  /// Error(unsupported_format) for a frame of another size than the one before, which stays the last.
   EngineOutputs compute(const ImageBatch& batch);
   /// images: float32 (B, C, H, W) on the CPU or the engine's device, normalised, H and W multiples
   /// of patch_size.
@@ -85,6 +86,8 @@ class Engine {
  private:
   friend PendingBatch start(Engine& engine, const ImageBatch& batch);
 
+  /// Takes the batch as the next frame, or as the first of a video.
+  void follow(const ImageBatch& batch);
   /// The outputs of a batch, by the options' precision and determinism, with autocast off.
   virtual EngineOutputs run(const ImageBatch& batch) = 0;
   /// Does `work` in that way. LibTorch's errors become Error about `what`.
@@ -92,6 +95,8 @@ class Engine {
 
   VitConfig config_;
   InferenceOptions options_;
+  std::int64_t frame_height_ = 0;  ///< of the video at hand, with a memory
+  std::int64_t frame_width_ = 0;
 };
 
 }  // namespace hydrascope::model::inference

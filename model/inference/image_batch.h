@@ -26,6 +26,9 @@ struct ImageBatch {
   /// Is told the number of blocks that are done after each of them, on the calling thread, by the CPU's plan
   /// alone; it must not throw. May be empty.
   std::function<void(std::int64_t)> block_done = {};
+  /// The one image is the frame behind the one of the last batch, of the same video: engines with a
+  /// memory go on; else they begin anew.
+  bool goes_on = false;
 
   [[nodiscard]] bool is_bytes() const {
     return !images.empty() && images.front().scalar_type() == at::kByte;

@@ -3,6 +3,7 @@
 
 #include "model/config/config.h"
 #include "model/device.h"
+#include "model/registry/memories.h"
 
 #include <ATen/core/Tensor.h>
 #include <c10/core/Device.h>
@@ -32,7 +33,10 @@ struct InferenceOptions {
   /// Blocks whose incoming tokens are among the outputs, ascending.
   std::vector<std::int64_t> trace_layers;
   Exits exits = Exits::off;  ///< of a model that has some, without traced layers
-  int threads = 1;           ///< the CPU plan's
+  /// The memories of the layers, one each, over the frames of a video; empty: every image is a picture
+  /// of its own. Batches then have one image, and no exit is taken.
+  std::vector<MemorySpec> memory;
+  int threads = 1;  ///< the CPU plan's
 };
 
 }  // namespace hydrascope::model::inference

@@ -38,7 +38,9 @@ ExitRecord record_of(Exits exits, const VitConfig& config, std::int64_t images,
 }  // namespace
 
 InferencePlan::InferencePlan(const WeightTable& weights, const InferenceOptions& options)
-    : Engine(weights.config(), options), parts_(read_parts(weights)), team_(options.threads) {
+    : Engine(weights.config(), options),
+      parts_(read_parts(weights, options.memory)),
+      team_(options.threads) {
   if (const at::ScalarType type = options.precision.dtype;
       type != at::kFloat && type != at::kBFloat16)
     throw Error(ErrorCode::internal, std::string("the CPU's plan has no ") + c10::toString(type));
@@ -88,6 +90,7 @@ EngineOutputs InferencePlan::run(const ImageBatch& batch) {
   const at::Tensor images = batch.stacked();
   Observers observers;
   if (batch.block_done) observers.block_done = &batch.block_done;
+  observers.goes_on = batch.goes_on;
   EngineOutputs outputs;
   if (options().trace_layers.empty()) {
     const ExitRecord exits = record_of(options().exits, config(), images.size(0), outputs.exits);
@@ -127,6 +130,8 @@ at::Tensor InferencePlan::execute(const at::Tensor& images, Observers observers)
   const AutocastGuard off(c10::kCPU, {});
   const c10::InferenceMode inference;
   const at::Tensor input = images.to(at::kCPU, at::kFloat).contiguous();
+  for (const auto& attention : parts_.attention)
+    if (!observers.goes_on) attention->forget();
   prepare(input.size(0), input.size(2), input.size(3));
   at::Tensor result = at::empty({input.size(0), network_.num_classes}, at::kFloat);
   observers.times = times_;

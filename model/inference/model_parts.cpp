@@ -8,6 +8,7 @@
 #include <c10/core/InferenceMode.h>
 
 #include <string_view>
+#include <utility>
 
 namespace hydrascope::model::inference {
 namespace {
@@ -32,10 +33,11 @@ Tensor float_copy(const WeightTable& weights, const std::string& name) {
 
 }  // namespace
 
-ModelParts read_parts(const WeightTable& weights) {
+ModelParts read_parts(const WeightTable& weights, std::vector<MemorySpec> memory) {
   const at::NoGradGuard no_grad;
   ModelParts parts;
   parts.config = weights.config();
+  parts.memory = std::move(memory);
   {  // The other modules are freed before anything is copied.
     const std::shared_ptr<VisionTransformerImpl> modules = weights.take_modules();
     for (std::int64_t layer = 0; layer < parts.config.depth; ++layer)
@@ -53,6 +55,7 @@ ModelParts read_parts(const WeightTable& weights) {
     AttentionImpl& attention = *parts.attention[static_cast<std::size_t>(layer)];
     attention.eval();
     fill(attention, weights, prefix + "attn.", is_of_mixer);
+    if (!parts.memory.empty()) attention.remember(parts.memory[static_cast<std::size_t>(layer)]);
     parts.forms.push_back(form_of(attention.mixer()));
     parts.layer_pos_embed.push_back(float_copy(weights, prefix + "pos_embed"));
   }
@@ -111,6 +114,11 @@ void require_kernels_everywhere(
       std::string why;
       if (form != nullptr)
         why = anywhere ? "" : lacking(layer, *form);
+      else if (const std::string memory =
+                   parts.memory.empty() ? std::string(kNoMemory)
+                                        : parts.memory[static_cast<std::size_t>(layer)].memory;
+               memory != kNoMemory)
+        why = "with the memory '" + memory + "'";
       else if (mixer.position() != nullptr)
         why = "with the position rule '" + config.rel_pos_of(layer).rule + "'";
       else

@@ -24,6 +24,7 @@ struct ModelParts {
   /// One for each layer. Its mixer is filled; its linear layers are not, and take no memory.
   std::vector<std::shared_ptr<AttentionImpl>> attention;
   std::vector<std::unique_ptr<KernelForm>> forms;  ///< one for each layer, null without kernels
+  std::vector<MemorySpec> memory;                  ///< InferenceOptions::memory
   at::Tensor prefix;     ///< (num_prefix, D) float32, without positions; undefined without any
   at::Tensor pos_embed;  ///< as the model has it, float32; undefined without a learned table
   std::vector<at::Tensor> layer_pos_embed;  ///< one for each layer, float32 or undefined
@@ -36,8 +37,9 @@ struct ModelParts {
   }
 };
 
-/// Copies the parts out of the table, the attention into modules that it takes out of the table.
-ModelParts read_parts(const WeightTable& weights);
+/// Copies the parts out of the table, the attention into modules that it takes out of the table. `memory`:
+/// InferenceOptions::memory.
+ModelParts read_parts(const WeightTable& weights, std::vector<MemorySpec> memory = {});
 
 /// Embeddings of images of rows x columns patches, float32.
 struct Embeddings {

@@ -17,10 +17,14 @@ ModulesEngine::ModulesEngine(const WeightTable& weights, const InferenceOptions&
   model_->eval();
   model_->to(options.device, options.precision.dtype);
   for (at::Tensor& parameter : model_->parameters()) parameter.set_requires_grad(false);
+  for (std::size_t layer = 0; layer < options.memory.size(); ++layer)
+    attention(static_cast<std::int64_t>(layer)).remember(options.memory[layer]);
 }
 
 EngineOutputs ModulesEngine::run(const ImageBatch& batch) {
   const c10::InferenceMode inference;
+  for (std::int64_t layer = 0; !batch.goes_on && layer < config().depth; ++layer)
+    attention(layer).forget();
   ForwardOptions forward{options().kernels};
   std::vector<at::Tensor> block_inputs;
   const bool has_exits = options().exits != Exits::off && !config().exits.empty();

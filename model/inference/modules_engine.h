@@ -7,6 +7,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <cstdint>
 #include <vector>
 
 namespace hydrascope::model::inference {
@@ -24,6 +25,8 @@ class ModulesEngine final : public Engine {
   /// The whole model has answered: the first exit by the rule answers in its place. Saves no time.
   void judge_exits(const TokenGrid& grid, const std::vector<at::Tensor>& block_inputs,
                    EngineOutputs& outputs);
+
+  AttentionImpl& attention(std::int64_t layer) { return model_->block(layer).attention(); }
 
   VisionTransformer model_;
 };

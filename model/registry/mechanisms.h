@@ -108,6 +108,9 @@ struct MechanismEntry {
   bool fixed_num_tokens = false;  ///< tied to the number of tokens it was trained at
   bool query_is_input = false;    ///< q is the layer's input, no query projection
   bool takes_positions = false;   ///< it has scores of pairs that a position rule may change
+  // For memories over frames (memories.h):
+  bool has_state = false;           ///< queries read sums over the tokens (TokenMixer::mix_state)
+  bool takes_other_tokens = false;  ///< keys of other pictures beside its own (mix_beside)
   /// A conversion can fit its first weights to the teacher (model/training/distillation/hydra_start.h).
   bool starts_fitted = false;
   std::function<MixerCost(const MixerSize&, const MechanismOptions&)> cost = {};

@@ -1,5 +1,6 @@
 #include "model/attention/linear/linear_attention.h"
 
+#include "model/attention/attention.h"
 #include "model/ops/linear_attention.h"
 
 #include <ATen/ATen.h>
@@ -108,6 +109,30 @@ Tensor linear_attention_reference(const FeatureMapPtr& map, const Tensor& q, con
   const Tensor a = formula.query_features(values(q, Side::query), maximum);
   const auto denominator = [&](const Tensor& az) { return formula.denominator(az); };
   return attend_features(a, b, to_compute_type(v), denominator).to(v.scalar_type());
+}
+
+Tensor linear_attention_by_state(const FeatureMapPtr& map, const Tensor& q, const Tensor& k,
+                                 const Tensor& v, const TokenGrid& grid,
+                                 const Normaliser& normaliser,
+                                 const std::function<void(MixerState&)>& change) {
+  const LinearFormula formula = formula_of(*map, grid, normaliser);
+  const auto values = [&](const Tensor& x, Side side) {
+    return formula.values(map->network(to_compute_type(x), side), side, 0);
+  };
+  const Tensor of_keys = values(k, Side::key);
+  const Tensor maximum = formula.maximum(of_keys);
+  const Tensor b = formula.key_features(of_keys, maximum, 0);
+  const Tensor s = b.transpose(-2, -1).matmul(to_compute_type(v));
+  MixerState state{at::cat({s, b.sum(2).unsqueeze(-1)}, -1), {}};
+  if (maximum.defined()) state.logarithm = maximum.unsqueeze(-1);
+  change(state);
+  const Tensor common = maximum.defined() ? state.logarithm.squeeze(-1) : Tensor();
+  const Tensor products =
+      formula.query_features(values(q, Side::query), common).matmul(state.values);
+  const std::int64_t columns = v.size(3);
+  const Tensor numerators = products.narrow(-1, 0, columns);
+  const Tensor m = formula.denominator(products.narrow(-1, columns, 1));
+  return (m.defined() ? numerators / m : numerators).to(v.scalar_type());
 }
 
 Tensor linear_attention_rows(const FeatureMapPtr& map, const Tensor& q, const Tensor& k,

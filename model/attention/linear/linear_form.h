@@ -14,9 +14,9 @@ namespace hydrascope::model {
 
 class LinearForm final : public KernelForm {
  public:
-  /// `rule`: kernel_rule of the map.
-  LinearForm(FeatureMapPtr map, const kernels::linear_attention::Rule& rule)
-      : map_(std::move(map)), feature_(map_->fused().value()), rule_(rule) {}
+  /// `rule`: kernel_rule of the map. `lambda`: `carrying`'s; 0 without.
+  LinearForm(FeatureMapPtr map, const kernels::linear_attention::Rule& rule, double lambda = 0)
+      : map_(std::move(map)), feature_(map_->fused().value()), rule_(rule), lambda_(lambda) {}
 
   [[nodiscard]] HeadNetwork query(std::int64_t) const override { return feature_.query; }
   [[nodiscard]] HeadNetwork key(std::int64_t) const override { return feature_.key; }
@@ -24,7 +24,10 @@ class LinearForm final : public KernelForm {
   [[nodiscard]] inference::AnyMixing on_cpu(const inference::MixingSite& site,
                                             kernels::Storage storage) const override {
     return inference::make_mixing<inference::LinearMixing>(
-        storage, shape(site.num_heads, site.head_dim), token_weights(site.grid));
+        storage, shape(site.num_heads, site.head_dim), token_weights(site.grid), lambda_);
+  }
+  [[nodiscard]] std::unique_ptr<KernelForm> carrying(double lambda) const override {
+    return std::make_unique<LinearForm>(map_, rule_, lambda);
   }
   [[nodiscard]] kernels::linear_attention::Shape shape(std::int64_t num_heads,
                                                        std::int64_t head_dim) const {
@@ -39,6 +42,7 @@ class LinearForm final : public KernelForm {
   FeatureMapPtr map_;
   FusedFeature feature_;
   kernels::linear_attention::Rule rule_;
+  double lambda_;
 };
 
 }  // namespace hydrascope::model

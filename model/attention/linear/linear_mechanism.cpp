@@ -28,6 +28,12 @@ class LinearMixer final : public TokenMixer {
     return linear_attention_rows(map_, q, k, grid, normaliser_, first, count);
   }
 
+  torch::Tensor mix_state(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                          const TokenGrid& grid,
+                          const std::function<void(MixerState&)>& change) override {
+    return merge_heads(linear_attention_by_state(map_, q, k, v, grid, normaliser_, change));
+  }
+
   [[nodiscard]] std::unique_ptr<KernelForm> kernel_form() const override {
     const auto rule = kernel_rule(*map_, normaliser_);
     return rule ? std::make_unique<LinearForm>(map_, *rule) : nullptr;
@@ -51,6 +57,7 @@ MechanismEntry linear_mechanism(MechanismEntry entry, LinearParts parts) {
   const Normaliser::Rule rule = parts.normaliser.rule;
   entry.rows_sum_to_one = entry.normalised = rule != Normaliser::Rule::none;
   entry.non_negative = rule == Normaliser::Rule::add_eps;
+  entry.has_state = true;
   entry.cost = [feature_dim = std::move(parts.feature_dim),
                 map = std::move(parts.map_multiply_adds)](const MixerSize& size,
                                                           const MechanismOptions& options) {

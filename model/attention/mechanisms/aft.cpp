@@ -16,6 +16,7 @@ const MechanismRegistration kAft({
                       "softmax_t(k) * v_t",
     .has_map = false,
     .normalised = true,
+    .has_state = true,
     .cost = [](const MixerSize& size, const MechanismOptions&) { return hydra_cost(size, 3); },
     .make = [](const TokenMixerArguments& arguments) -> std::unique_ptr<TokenMixer> {
       return std::make_unique<HydraMixer>(

@@ -58,6 +58,7 @@ const MechanismRegistration kHydra(with_local_term({
     .map_definition = "none (every feature has a rank-one map); contribution of token t to token "
                       "i: phi_q(q_i) * w_t phi_k(k_t) * v_t",
     .has_map = false,
+    .has_state = true,
     .starts_fitted = true,
     .cost = [](const MixerSize& size, const MechanismOptions&) { return hydra_cost(size, 4); },
     .make = [](const TokenMixerArguments& arguments) -> std::unique_ptr<TokenMixer> {

@@ -19,6 +19,7 @@ const MechanismRegistration kPolynl({
     .has_map = false,
     .normalised = true,
     .query_is_input = true,
+    .has_state = true,
     .cost = [](const MixerSize& size, const MechanismOptions&) { return hydra_cost(size, 0); },
     .make = [](const TokenMixerArguments& arguments) -> std::unique_ptr<TokenMixer> {
       return std::make_unique<HydraMixer>(

@@ -11,6 +11,7 @@
 #include "model/registry/mechanisms.h"
 
 #include <cmath>
+#include <optional>
 
 namespace hydrascope::model {
 namespace {
@@ -51,6 +52,18 @@ class SoftmaxMixer : public TokenMixer {
     return queries.matmul(to_compute_type(k).transpose(-2, -1)).softmax(-1);
   }
 
+  torch::Tensor mix_beside(const torch::Tensor& q, const torch::Tensor& k, const torch::Tensor& v,
+                           const TokenGrid& grid, const OtherTokens& others) override {
+    const torch::Tensor keys = at::cat({others.k, k}, 2);
+    std::optional<torch::Tensor> offset;
+    if (others.offset.defined()) {
+      offset = at::constant_pad_nd(others.offset.to(q.scalar_type()), {0, k.size(2)})
+                   .view({1, 1, 1, keys.size(2)});
+    }
+    return merge_heads(at::scaled_dot_product_attention(q * query_scale(grid), keys,
+                                                        at::cat({others.v, v}, 2), offset));
+  }
+
   [[nodiscard]] std::unique_ptr<KernelForm> kernel_form() const override {
     return std::make_unique<SoftmaxForm>(
         [this](const TokenGrid& grid) { return query_scale(grid); });
@@ -79,6 +92,7 @@ const MechanismRegistration kSoftmax({
     .normalised = true,
     .quadratic = true,
     .takes_positions = true,
+    .takes_other_tokens = true,
     .cost =
         [](const MixerSize& size, const MechanismOptions&) {
           const auto n = static_cast<double>(size.num_tokens());

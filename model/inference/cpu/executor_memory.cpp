@@ -129,6 +129,10 @@ void StreamingExecutor<T>::plan_mixings() {
     kept_rows_[parity] = Buffer<T>(rows * kept[parity]);
   }
   if (all_at_once) mixed_ = Buffer<T>(x_.size());
+  std::size_t of_video = 0;
+  for (const Layer& layer : layers_) of_video += padded(layer.room.video);
+  video_memory_ = Buffer<std::byte>(of_video);
+  std::byte* video = video_memory_.data();
   for (std::size_t index = 0; index < layers_.size(); ++index) {
     const PackedBlock& block = net_.blocks[index];
     auto& [mixing, manner, room, memory] = layers_[index];
@@ -136,6 +140,7 @@ void StreamingExecutor<T>::plan_mixings() {
     memory.tiles_per_image = extent_.num_tiles();
     memory.images = {image_memory_.data(), room.image};
     memory.keys = {key_memory_[index % 2].data(), room.keys};
+    memory.video = std::exchange(video, video + padded(room.video));
     T* const keys = kept_rows_[in_turns ? index % 2 : 0].data();
     memory.kept = {{0, 0, 0, num_tokens_}, num_tokens_, q_.data(),
                    query_stride_,          keys,        keys + block.key_width(dim_),

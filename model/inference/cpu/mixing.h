@@ -64,6 +64,7 @@ struct MixingRoom {
   std::size_t image = 0;   ///< per image: from `combine` on, until all tiles are mixed
   std::size_t keys = 0;    ///< per image: from `absorb` on, until all tiles are mixed
   std::size_t thread = 0;  ///< per thread, within one call
+  std::size_t video = 0;   ///< this layer's alone, from call to call: of earlier frames
 };
 
 /// Rows of some neighbouring tokens of an image.
@@ -96,6 +97,7 @@ struct MixingMemory {
   Pieces images;
   Pieces keys;
   Pieces threads;
+  std::byte* video = nullptr;
   /// The rows of the first image, in a layer that keeps rows.
   MixingRows<T> kept;
   T* mixed = nullptr;           ///< (B, N, D), if `combine` mixes
@@ -118,6 +120,7 @@ struct Meeting {
   bool patches_have_queries = true;  ///< else prefix tokens alone
   kernels::device::ThreadTeam& team;
   StageTimes* times = nullptr;  ///< one per thread, or null
+  bool goes_on = false;         ///< the one image is the next frame of the last call's video
 
   /// work(item, thread) of every item, on all threads.
   template <class Work>

@@ -31,7 +31,7 @@ struct ExitRecord {
   std::int64_t* classes = nullptr;  ///< (images, exits)
 };
 
-/// Each may be null and costs nothing then.
+/// Each pointer may be null and costs nothing then.
 struct Observers {
   StageTimes* times = nullptr;
   /// Raised to the largest values of the run; empty before the first. For calibration: allocates.
@@ -40,6 +40,7 @@ struct Observers {
   /// Called by `run`'s caller after each block with the number of blocks that are done; must not throw.
   const std::function<void(std::int64_t)>* block_done = nullptr;
   const ExitRecord* exits = nullptr;  ///< not together with a trace
+  bool goes_on = false;               ///< `Meeting::goes_on`
 };
 
 }  // namespace hydrascope::model::inference

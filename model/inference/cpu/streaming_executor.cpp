@@ -197,8 +197,8 @@ std::int64_t StreamingExecutor<T>::run_blocks(std::size_t first, std::size_t end
         std::ranges::binary_search(net_.exits.layers, static_cast<std::int64_t>(layer));
     // Tokens without a query in the last layer are done.
     const std::int64_t live = queries_of(layer);
-    layers_[layer].mixing->combine({staying, live > net_.num_prefix, team_, times},
-                                   layers_[layer].memory);
+    layers_[layer].mixing->combine(
+        {staying, live > net_.num_prefix, team_, times, observers.goes_on}, layers_[layer].memory);
     const auto run_tiles = [&](std::int64_t from, std::int64_t to) {
       const std::int64_t tiles = to - from;
       const auto block = [&](std::int64_t item, int thread) {

@@ -172,6 +172,7 @@ class StreamingExecutor {
       key_memory_[2];       ///< by parity of the layer: one is written while the other is read
   Buffer<T> kept_rows_[2];  ///< the same, for rows that are read while tiles are mixed
   Buffer<T> mixed_;         ///< (B, N, D), of mixings that mix all at once
+  Buffer<std::byte> video_memory_;  ///< a piece for each layer, from call to call
   Buffer<std::byte> scratch_memory_;
   std::vector<Scratch> scratch_;
   std::vector<StageTimes> times_;      ///< one for each thread

@@ -1,5 +1,6 @@
 #include "app/pipeline/pipeline.h"
 
+#include "app/pipeline/predictions.h"
 #include "model/transform.h"
 #include "tests/app/pipeline/small_pipeline.h"
 #include "tests/error_matchers.h"
@@ -351,6 +352,102 @@ TEST_F(PipelineTest, WholeBatchesOfManySizesEnd) {
   std::vector<Input> inputs;
   for (int i = 0; i < 40; ++i) inputs.push_back(file(i, 16 + 8 * i, 16));
   EXPECT_EQ(run(inputs).results.size(), 40U);
+}
+
+/// A model with a memory, which notes what it is given.
+class RememberingModel final : public model::inference::Engine {
+ public:
+  RememberingModel() : Engine(of_sixteen_tokens(), with_a_memory()) {}
+
+  struct Given {
+    double level;  ///< the mean of the picture
+    bool goes_on;
+  };
+  std::vector<Given> given_;
+
+ private:
+  model::inference::EngineOutputs run(const model::inference::ImageBatch& batch) override {
+    const at::Tensor images = batch.stacked();
+    given_.push_back({images.mean().item<double>(), batch.goes_on});
+    return {images.mean({1, 2, 3}).unsqueeze(1), {}};
+  }
+  static model::VitConfig of_sixteen_tokens() {
+    model::VitConfig config;
+    config.patch_size = 8;
+    config.class_token = false;
+    return config;
+  }
+  static model::inference::InferenceOptions with_a_memory() {
+    model::inference::InferenceOptions options;
+    options.memory.resize(12);
+    return options;
+  }
+};
+
+TEST_F(PipelineTest, AModelWithAMemoryGetsPicturesOneByOneInTheirOrder) {
+  RememberingModel model;
+  options_.batch_size = 8;
+  options_.transform.views = image::Views::native;
+  std::vector<Input> inputs;
+  for (int i = 0; i < 40; ++i) inputs.push_back(file(i, 32 + 8 * (i % 3), 32));
+  const auto results = results_of(model, options_, inputs);
+  ASSERT_EQ(results.size(), 40U);
+  ASSERT_EQ(model.given_.size(), 40U);
+  for (std::size_t i = 0; i < 40; ++i) {
+    ASSERT_FALSE(results[i].error) << results[i].message;
+    EXPECT_FLOAT_EQ(static_cast<float>(model.given_[i].level), results[i].logits.item<float>());
+    EXPECT_FALSE(model.given_[i].goes_on) << "a picture is no frame";
+  }
+}
+
+PipelineResult frame_of(const std::string& video, std::int64_t number, double logit) {
+  PipelineResult result;
+  result.input.given = video;
+  result.frame = number;
+  result.logits = at::full({2}, logit, at::kFloat);
+  return result;
+}
+
+TEST(FollowedFrames, AreLaterFramesOfTheSameVideo) {
+  FollowedFrames frames;
+  EXPECT_FALSE(frames.follows(frame_of("a", 0, 0)));
+  EXPECT_TRUE(frames.follows(frame_of("a", 25, 0)));
+  EXPECT_TRUE(frames.follows(frame_of("a", 50, 0)));
+  EXPECT_FALSE(frames.follows(frame_of("b", 75, 0)));
+  EXPECT_FALSE(frames.follows(frame_of("b", 0, 0))) << "the same video once more";
+  PipelineResult picture = frame_of("b", 0, 0);
+  picture.frame.reset();
+  EXPECT_FALSE(frames.follows(picture));
+  EXPECT_FALSE(frames.follows(frame_of("b", 1, 0)));
+}
+
+TEST(FrameAverage, IsTheExponentialMeanOfAVideosLogits) {
+  FrameAverage average(0.5);
+  const auto answer = [&](PipelineResult result) {
+    average.add(result);
+    return result.logits[0].item<double>();
+  };
+  EXPECT_EQ(answer(frame_of("a", 0, 8)), 8);
+  EXPECT_FLOAT_EQ(static_cast<float>(answer(frame_of("a", 1, 2))), (2 + 0.5F * 8) / 1.5F);
+  EXPECT_FLOAT_EQ(static_cast<float>(answer(frame_of("a", 2, 1))),
+                  (1 + 0.5F * 2 + 0.25F * 8) / 1.75F);
+  EXPECT_EQ(answer(frame_of("b", 0, 3)), 3) << "another video";
+  PipelineResult failed = frame_of("b", 1, 0);
+  failed.logits.reset();
+  failed.error = ErrorCode::failed;
+  average.add(failed);
+  EXPECT_FALSE(failed.logits.defined());
+  EXPECT_FLOAT_EQ(static_cast<float>(answer(frame_of("b", 2, 6))), (6 + 0.5F * 3) / 1.5F);
+  PipelineResult picture = frame_of("c", 0, 7);
+  picture.frame.reset();
+  average.add(picture);
+  EXPECT_EQ(picture.logits[0].item<double>(), 7);
+  FrameAverage none(0);
+  PipelineResult first = frame_of("a", 0, 1);
+  PipelineResult second = frame_of("a", 1, 2);
+  none.add(first);
+  none.add(second);
+  EXPECT_EQ(second.logits[0].item<double>(), 2);
 }
 
 }  // namespace pipeline_test

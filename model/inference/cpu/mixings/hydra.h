@@ -2,6 +2,7 @@
 #pragma once
 
 #include "kernels/hydra/hydra.h"
+#include "model/inference/cpu/mixings/frame_mean.h"
 #include "model/inference/cpu/mixings/windows.h"
 
 #include <cmath>
@@ -17,6 +18,8 @@ struct HydraParameters {
   kernels::hydra::Kernel kernel;
   std::vector<float> feature_scale;  ///< (D) or empty
   kernels::TokenWeights weights;
+  double lambda =
+      0;  ///< > 0: the global vector is a mean over the frames of a video (frame_mean.h)
 };
 
 /// The global vector of each image, from the sums of its tiles.
@@ -29,6 +32,9 @@ class HydraSums {
   [[nodiscard]] const kernels::hydra::Kernel& kernel() const { return parameters_.kernel; }
   /// The same for a tile and for an image.
   [[nodiscard]] std::size_t bytes() const { return static_cast<std::size_t>(dim_) * sizeof(float); }
+  [[nodiscard]] std::size_t video_bytes() const {
+    return parameters_.lambda > 0 ? FrameWeight::kBytes + 2 * padded(bytes()) : 0;
+  }
 
   /// Normalises the first `queries` queries in place.
   void absorb(const MixingRows<T>& rows, std::int64_t queries,
@@ -53,6 +59,7 @@ class HydraSums {
   void combine(const Meeting& meeting, const MixingMemory<T>& memory) const {
     const float* const scale =
         parameters_.feature_scale.empty() ? nullptr : parameters_.feature_scale.data();
+    if (parameters_.lambda > 0) return combine_frames(meeting, memory, scale);
     meeting.run(meeting.images, [&](std::int64_t image, int) {
       kernels::hydra::combine(memory.tiles.template at<float>(image * memory.tiles_per_image),
                               memory.tiles_per_image, dim_, 1.0F, scale,
@@ -61,6 +68,22 @@ class HydraSums {
   }
 
  private:
+  /// The tiles' sums become the frame's, and with the mean before them the mean that gates read.
+  void combine_frames(const Meeting& meeting, const MixingMemory<T>& memory,
+                      const float* scale) const {
+    StageClock clock(meeting.times);
+    const FrameShares shares =
+        FrameWeight(memory.video).next(static_cast<float>(parameters_.lambda), meeting.goes_on);
+    auto* const mean = reinterpret_cast<float*>(memory.video + FrameWeight::kBytes);
+    float* const frame = meeting.goes_on ? mean + padded(bytes()) / sizeof(float) : mean;
+    kernels::hydra::combine(memory.tiles.template at<float>(0), memory.tiles_per_image, dim_, 1.0F,
+                            nullptr, frame);
+    for (std::int64_t f = 0; meeting.goes_on && f < dim_; ++f)
+      mean[f] = shares.now * frame[f] + shares.before * mean[f];
+    kernels::hydra::combine(mean, 1, dim_, 1.0F, scale, memory.images.template at<float>(0));
+    clock.lap(Stage::attention);
+  }
+
   std::int64_t dim_;
   HydraParameters parameters_;
 };
@@ -72,7 +95,7 @@ class HydraMixing final : public Mixing<T> {
       : sums_(site, std::move(parameters)) {}
 
   MixingRoom plan(const Extent&) override {
-    return {.tile = sums_.bytes(), .image = sums_.bytes()};
+    return {.tile = sums_.bytes(), .image = sums_.bytes(), .video = sums_.video_bytes()};
   }
   void absorb(const MixingRows<T>& rows, const MixingMemory<T>& memory, int) const override {
     sums_.absorb(rows, rows.queried, memory);
@@ -112,6 +135,7 @@ class HydraBesideWindowsMixing final : public Mixing<T> {
     MixingRoom room = windows_.plan(extent);
     room.tile = sums_.bytes();
     room.image += padded(sums_.bytes());
+    room.video = sums_.video_bytes();
     return room;
   }
   void absorb(const MixingRows<T>& rows, const MixingMemory<T>& memory, int) const override {

@@ -1,0 +1,106 @@
+#include "model/registry/memories.h"
+
+#include "kernels/error.h"
+#include "model/config/config.h"
+#include "model/registry/catalogue.h"
+#include "model/registry/layer_choices.h"
+
+#include <algorithm>
+#include <utility>
+
+namespace hydrascope::model {
+namespace {
+
+Catalogue<MemoryEntry>& all_memories() {
+  static Catalogue<MemoryEntry> entries("memory", kNoMemory);
+  return entries;
+}
+
+constexpr const char* kMemoryField = "`memory`";
+constexpr const char* kMemoryOptionsField = "`memory_opt`";
+
+void check_memory_option(const std::string& name, std::string_view key, std::string_view value,
+                         const std::string& subject) {
+  const MemoryEntry& entry = find_memory(name, subject);
+  check_option(MechanismEntry{.name = entry.name, .options = entry.options}, key, value, subject);
+}
+
+const LayerChoices<MemorySpec>& memory_choices() {
+  static const LayerChoices<MemorySpec> of_memories{
+      &MemorySpec::memory,
+      {kMemoryField, "a memory's name", "examples: state | state:6-11 | xl:last2"},
+      kMemoryOptionsField,
+      "memory.key=value or memory:layers.key=value",
+      "layers are 3 | 0-9 | last4 | first2 | every2",
+      "has",
+      kNoMemory,
+      [](std::string_view word, const std::string& subject) {
+        return word == kNoMemory ? std::string(kNoMemory) : find_memory(word, subject).name;
+      },
+      check_memory_option,
+      memory_options};
+  return of_memories;
+}
+
+/// The reason why a layer cannot have a memory; empty if it can.
+std::string why_no_memory(const MemoryEntry& entry, std::int64_t layer, const VitConfig& config) {
+  const MechanismEntry& mechanism = find_mechanism(config.attention_of(layer).mechanism);
+  const std::string of_layer = "'" + mechanism.name + "' of layer " + std::to_string(layer);
+  if (entry.keeps == MemoryEntry::Keeps::state)
+    return mechanism.has_state ? "" : of_layer + " has no sums over the tokens that it could keep";
+  if (!mechanism.takes_other_tokens) return of_layer + " takes no keys of other pictures";
+  if (config.rel_pos_of(layer).rule != kNoRule)
+    return "the position rule of layer " + std::to_string(layer) + " knows one picture alone";
+  return {};
+}
+
+}  // namespace
+
+const std::vector<const MemoryEntry*>& memories() { return all_memories().all(); }
+const MemoryEntry* find_memory_or_null(std::string_view name) {
+  return all_memories().find_or_null(name);
+}
+const MemoryEntry& find_memory(std::string_view name_or_alias, const std::string& subject) {
+  return all_memories().find(name_or_alias, subject);
+}
+
+MechanismOptions memory_options(const MemorySpec& spec) {
+  for (const auto& [key, value] : spec.options)
+    check_memory_option(spec.memory, key, value, kMemoryOptionsField);
+  return {find_memory(spec.memory).options, spec.options};
+}
+
+std::vector<MemorySpec> choose_memories(std::string_view spec,
+                                        const std::vector<std::string>& options,
+                                        const VitConfig& config) {
+  std::vector<MemorySpec> layers(static_cast<std::size_t>(config.depth));
+  if (!spec.empty()) memory_choices().apply(spec, layers);
+  const bool are_named = spec.find(':') != std::string_view::npos;
+  std::string why;
+  for (std::int64_t layer = 0; layer < config.depth; ++layer) {
+    MemorySpec& chosen = layers[static_cast<std::size_t>(layer)];
+    if (chosen.memory == kNoMemory) continue;
+    const std::string of_layer = why_no_memory(find_memory(chosen.memory), layer, config);
+    if (of_layer.empty()) continue;
+    if (why.empty()) why = of_layer;
+    chosen = {};
+  }
+  const auto is_none = [](const MemorySpec& layer) { return layer.memory == kNoMemory; };
+  const bool has_none = std::ranges::all_of(layers, is_none);
+  if (!why.empty() && (are_named || has_none))
+    throw Error(ErrorCode::invalid_argument, why, kMemoryField + (" " + std::string(spec)),
+                "state is for hydra, hedgehog and other linear attention, xl for softmax");
+  for (const std::string& option : options) memory_choices().apply_option(option, layers);
+  if (has_none) layers.clear();
+  return layers;
+}
+
+std::string to_text(const std::vector<MemorySpec>& layers) {
+  std::string text = memory_choices().text(layers);
+  for (const auto& [key, value] : memory_choices().values(layers)) text += " " + key + "=" + value;
+  return text;
+}
+
+MemoryRegistration::MemoryRegistration(MemoryEntry entry) { all_memories().add(std::move(entry)); }
+
+}  // namespace hydrascope::model
