@@ -39,6 +39,8 @@ ExitRecord record_of(Exits exits, const VitConfig& config, std::int64_t images,
 
 InferencePlan::InferencePlan(const WeightTable& weights, const InferenceOptions& options)
     : Engine(weights.config(), options), parts_(read_parts(weights)), team_(options.threads) {
+  if (const std::string why = why_modules_alone(config()); !why.empty())
+    throw Error(ErrorCode::internal, why, config().arch);
   if (const at::ScalarType type = options.precision.dtype;
       type != at::kFloat && type != at::kBFloat16)
     throw Error(ErrorCode::internal, std::string("the CPU's plan has no ") + c10::toString(type));
