@@ -75,6 +75,7 @@ void look_by_default(const ParsedOptions& options, ModelRequest& model, Transfor
                                           &Model::overview,
                                           &Model::exit_rule,
                                           &Model::exit_threshold,
+                                          &Model::depth_steps,
                                           &Model::classes,
                                           &Transform::native,
                                           &Transform::views,
