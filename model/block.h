@@ -79,7 +79,7 @@ class BlockImpl : public torch::nn::Module {
   [[nodiscard]] torch::Tensor complete(const torch::Tensor& x, const torch::Tensor& mixed,
                                        const BranchScales& scales = {},
                                        std::int64_t mlp_chunks = 1);
-  /// What the two branches add to the stream, before gates: f and g of a reversible block.
+  /// The terms of the two branches, before gates: f and g of a reversible block.
   [[nodiscard]] torch::Tensor attention_branch(const torch::Tensor& x, const TokenGrid& grid,
                                                Kernels kernels, const torch::Tensor& scale) {
     return scaled_attention(attn_->forward(normalise(x), grid, kernels), scale);

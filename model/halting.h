@@ -20,7 +20,7 @@ class BlockImpl;
 
 inline constexpr double kHaltingRest = 0.01;
 
-/// What the tokens of a batch cost.
+/// The costs of a batch's tokens.
 struct HaltingCost {
   at::Tensor layers;  ///< (B, N): the layers that computed each token, 1 to depth
   at::Tensor ponder;  ///< mean of N + r over the tokens, with its gradient; undefined unless masked
