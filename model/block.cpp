@@ -2,6 +2,7 @@
 
 #include "kernels/error.h"
 #include "kernels/number_text.h"
+#include "model/activation_recomputation.h"
 
 #include <vector>
 
@@ -60,31 +61,59 @@ BlockImpl::BlockImpl(const VitConfig& config, std::int64_t layer_index,
   norm1_ = register_module("norm1", NormLayer(config));
   attn_ = register_module("attn", Attention(config, layer_index, initialisation));
   if (config.layer_scale) ls1_ = register_module("ls1", LayerScale(dim, config.init_values));
+  if (config.residual == Residual::gru)
+    gate1_ = register_module("gate1", Gate(dim, initialisation));
   norm2_ = register_module("norm2", NormLayer(config));
   mlp_ = register_module("mlp", Mlp(config, initialisation));
   if (config.layer_scale) ls2_ = register_module("ls2", LayerScale(dim, config.init_values));
+  if (config.residual == Residual::gru)
+    gate2_ = register_module("gate2", Gate(dim, initialisation));
 }
 
 torch::Tensor BlockImpl::forward(const torch::Tensor& x, const TokenGrid& grid, Kernels kernels,
-                                 const BranchScales& scales) {
-  return add_branches(x, attn_->forward(normalise(x), grid, kernels), scales);
+                                 const BranchScales& scales, std::int64_t mlp_chunks) {
+  return add_branches(x, attn_->forward(normalise(x), grid, kernels), scales, mlp_chunks);
 }
 
-torch::Tensor BlockImpl::complete(const torch::Tensor& x, const torch::Tensor& mixed) {
-  return add_branches(x, attn_->project_out(mixed), {});
+torch::Tensor BlockImpl::complete(const torch::Tensor& x, const torch::Tensor& mixed,
+                                  const BranchScales& scales, std::int64_t mlp_chunks) {
+  return add_branches(x, attn_->project_out(mixed), scales, mlp_chunks);
 }
 
-torch::Tensor BlockImpl::add_branches(const torch::Tensor& x, torch::Tensor attended,
-                                      const BranchScales& scales) {
+torch::Tensor BlockImpl::scaled_attention(torch::Tensor attended, const torch::Tensor& scale) {
   if (post_norm_) attended = norm1_->forward(attended);
   if (!ls1_.is_empty()) attended = ls1_->forward(attended);
-  if (scales.attention.defined()) attended = attended * scales.attention;
-  const torch::Tensor middle = x + attended;
-  torch::Tensor expanded =
-      post_norm_ ? norm2_->forward(mlp_->forward(middle)) : mlp_->forward(norm2_->forward(middle));
+  return scale.defined() ? attended * scale : attended;
+}
+
+torch::Tensor BlockImpl::mlp_branch(const torch::Tensor& x, const torch::Tensor& scale,
+                                    std::int64_t mlp_chunks) {
+  auto expand = [norm = norm2_, mlp = mlp_,
+                 behind = post_norm_](const torch::Tensor& part) mutable {
+    return behind ? norm->forward(mlp->forward(part)) : mlp->forward(norm->forward(part));
+  };
+  torch::Tensor expanded;
+  if (mlp_chunks > 1) {
+    std::vector<torch::Tensor> weights = weights_of(*norm2_);
+    for (torch::Tensor& weight : weights_of(*mlp_)) weights.push_back(std::move(weight));
+    std::vector<torch::Tensor> parts;
+    for (const torch::Tensor& part : x.chunk(mlp_chunks, 1))
+      parts.push_back(recomputed_in_backward(expand, part, weights));
+    expanded = at::cat(parts, 1);
+  } else {
+    expanded = expand(x);
+  }
   if (!ls2_.is_empty()) expanded = ls2_->forward(expanded);
-  if (scales.mlp.defined()) expanded = expanded * scales.mlp;
-  return middle + expanded;
+  return scale.defined() ? expanded * scale : expanded;
+}
+
+torch::Tensor BlockImpl::add_branches(const torch::Tensor& x, const torch::Tensor& attended,
+                                      const BranchScales& scales, std::int64_t mlp_chunks) {
+  const auto join = [](Gate& gate, const torch::Tensor& stream, const torch::Tensor& branch) {
+    return gate.is_empty() ? stream + branch : gate->forward(stream, branch);
+  };
+  const torch::Tensor middle = join(gate1_, x, scaled_attention(attended, scales.attention));
+  return join(gate2_, middle, mlp_branch(middle, scales.mlp, mlp_chunks));
 }
 
 }  // namespace hydrascope::model

@@ -2,12 +2,14 @@
 //   x = x + ls1(attn(norm1(x)));   x = x + ls2(mlp(norm2(x)))
 // With post_norm the norms stand behind the branches (Liu et al. 2022, arXiv 2111.09883, section 3.2):
 //   x = x + ls1(norm1(attn(x)));   x = x + ls2(norm2(mlp(x)))
+// Residual::gru has gates in the place of the sums, and Residual::reversible two streams (residual.h).
 #pragma once
 
 #include "model/attention/attention.h"
 #include "model/config/config.h"
 #include "model/linear_layer.h"
 #include "model/norm_layer.h"
+#include "model/residual.h"
 
 #include <torch/nn/module.h>
 #include <torch/nn/modules/linear.h>
@@ -56,15 +58,17 @@ struct BranchScales {
 /// [0, 1).
 BranchScales draw_branch_scales(double rate, const torch::Tensor& x);
 
-/// timm's `Block`: keys `norm1`, `attn`, `ls1`, `norm2`, `mlp`, `ls2` (ls only with layer_scale), and
-/// `pos_embed`, the table (1, patches, D) of PosEmbed::layers, in all blocks but the first.
+/// timm's `Block`: keys `norm1`, `attn`, `ls1`, `norm2`, `mlp`, `ls2` (ls only with layer_scale),
+/// `gate1`, `gate2` (with Residual::gru), and `pos_embed`, the table (1, patches, D) of
+/// PosEmbed::layers, in all blocks but the first.
 class BlockImpl : public torch::nn::Module {
  public:
   BlockImpl(const VitConfig& config, std::int64_t layer_index,
             Initialisation initialisation = Initialisation::random);
-  /// x (B, N, D) -> (B, N, D)
+  /// x (B, N, D) -> (B, N, D). The MLP takes the tokens in `mlp_chunks` parts, whose hidden features the
+  /// backward pass computes again: the outputs of one part in exact arithmetic, and a part's memory.
   torch::Tensor forward(const torch::Tensor& x, const TokenGrid& grid, Kernels kernels,
-                        const BranchScales& scales = {});
+                        const BranchScales& scales = {}, std::int64_t mlp_chunks = 1);
 
   /// The first part of `forward`: the attention's input.
   [[nodiscard]] torch::Tensor normalise(const torch::Tensor& x) {
@@ -72,24 +76,37 @@ class BlockImpl : public torch::nn::Module {
   }
   /// The last part of `forward`: the output at some tokens, from x and the mixer's output (B, n,
   /// D).
-  [[nodiscard]] torch::Tensor complete(const torch::Tensor& x, const torch::Tensor& mixed);
+  [[nodiscard]] torch::Tensor complete(const torch::Tensor& x, const torch::Tensor& mixed,
+                                       const BranchScales& scales = {},
+                                       std::int64_t mlp_chunks = 1);
+  /// The terms of the two branches, before gates: f and g of a reversible block.
+  [[nodiscard]] torch::Tensor attention_branch(const torch::Tensor& x, const TokenGrid& grid,
+                                               Kernels kernels, const torch::Tensor& scale) {
+    return scaled_attention(attn_->forward(normalise(x), grid, kernels), scale);
+  }
+  [[nodiscard]] torch::Tensor mlp_branch(const torch::Tensor& x, const torch::Tensor& scale,
+                                         std::int64_t mlp_chunks);
 
   /// The table that VisionTransformerImpl::enter adds to the block's input; undefined without one.
   [[nodiscard]] const torch::Tensor& pos_embed() const noexcept { return pos_embed_; }
   [[nodiscard]] AttentionImpl& attention() noexcept { return *attn_; }
 
  private:
-  [[nodiscard]] torch::Tensor add_branches(const torch::Tensor& x, torch::Tensor attended,
-                                           const BranchScales& scales);
+  /// The attention's output as it joins the stream.
+  [[nodiscard]] torch::Tensor scaled_attention(torch::Tensor attended, const torch::Tensor& scale);
+  [[nodiscard]] torch::Tensor add_branches(const torch::Tensor& x, const torch::Tensor& attended,
+                                           const BranchScales& scales, std::int64_t mlp_chunks);
 
   bool post_norm_;
   torch::Tensor pos_embed_;
   NormLayer norm1_{nullptr};
   Attention attn_{nullptr};
   LayerScale ls1_{nullptr};
+  Gate gate1_{nullptr};
   NormLayer norm2_{nullptr};
   Mlp mlp_{nullptr};
   LayerScale ls2_{nullptr};
+  Gate gate2_{nullptr};
 };
 TORCH_MODULE(Block);
 

@@ -20,4 +20,12 @@ torch::nn::Linear make_linear(std::int64_t in, std::int64_t out, bool bias,
   return linear;
 }
 
+std::vector<torch::Tensor> weights_of(const torch::nn::Module& module) {
+  std::vector<torch::Tensor> weights = module.parameters();
+  for (const auto& part : module.modules(/*include_self=*/false))
+    if (const auto* linear = part->as<torch::nn::LinearImpl>(); linear && !linear->weight.is_leaf())
+      weights.push_back(linear->weight);
+  return weights;
+}
+
 }  // namespace hydrascope::model

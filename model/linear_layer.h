@@ -4,6 +4,7 @@
 #include <torch/nn/modules/linear.h>
 
 #include <cstdint>
+#include <vector>
 
 namespace hydrascope::model {
 
@@ -19,6 +20,10 @@ void initialise(torch::nn::LinearImpl& linear);
 /// case and cost DeiT-B a second.
 torch::nn::Linear make_linear(std::int64_t in, std::int64_t out, bool bias,
                               Initialisation initialisation);
+
+/// All tensors that a module computes with: its parameters, and weights that are computed from others and
+/// have a gradient nevertheless (LoRA).
+std::vector<torch::Tensor> weights_of(const torch::nn::Module& module);
 
 /// DeiT's standard deviation of weights and embeddings.
 inline constexpr double kInitStd = 0.02;

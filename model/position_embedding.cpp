@@ -91,6 +91,15 @@ at::Tensor sincos_embedding(std::int64_t rows, std::int64_t columns, std::int64_
       .to(at::kFloat);
 }
 
+at::Tensor step_embedding(std::int64_t step, std::int64_t embed_dim) {
+  constexpr double kLongest = 10000;
+  const at::Tensor feature = at::arange(embed_dim, at::kDouble);
+  const at::Tensor even = 2 * feature.div(2, "floor");
+  const at::Tensor angle =
+      static_cast<double>(step) * at::pow(kLongest, -even / static_cast<double>(embed_dim));
+  return at::where(feature == even, angle.sin(), angle.cos()).to(at::kFloat);
+}
+
 at::Tensor position_embedding(const at::Tensor& pos_embed, const VitConfig& config,
                               const TokenGrid& grid) {
   const std::int64_t prefix = config.no_embed_class ? 0 : config.num_prefix_tokens();

@@ -23,6 +23,10 @@ at::Tensor resample_pos_embed(const at::Tensor& pos_embed, std::int64_t num_pref
 /// each: (1, rows * columns, D), float32.
 at::Tensor sincos_embedding(std::int64_t rows, std::int64_t columns, std::int64_t embed_dim);
 
+/// The signal of a step, from 1: features 2j and 2j + 1 are sin and cos of step 10000^(-2j / D) (Dehghani et
+/// al. 2019, arXiv 1807.03819, equations 6 and 7), (D), float32.
+at::Tensor step_embedding(std::int64_t step, std::int64_t embed_dim);
+
 /// A model's table (1, P, D) for the tokens of `grid`: prefix tokens unless `no_embed_class`,
 /// patches as `pos_interp` says, and the overview's patches, interpolated as timm does. `pos_embed`
 /// is the learned table or undefined. Without one prefix tokens have zeros; with `none` all tokens

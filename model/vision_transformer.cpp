@@ -84,7 +84,7 @@ VisionTransformerImpl::VisionTransformerImpl(VitConfig config, Initialisation in
   patch_embed_ = register_module("patch_embed", PatchEmbed(config_));
   if (config_.norm_pre) norm_pre_ = register_module("norm_pre", NormLayer(config_));
   blocks_ = register_module("blocks", torch::nn::ModuleList());
-  for (std::int64_t layer = 0; layer < config_.depth; ++layer)
+  for (std::int64_t layer = 0; layer < config_.num_blocks(); ++layer)
     blocks_->push_back(Block(config_, layer, initialisation));
   if (config_.fc_norm) {
     fc_norm_ = register_module("fc_norm", NormLayer(config_));
@@ -133,6 +133,9 @@ torch::Tensor VisionTransformerImpl::embed(const torch::Tensor& images, const To
 
 torch::Tensor VisionTransformerImpl::enter(std::int64_t layer, const torch::Tensor& tokens,
                                            const TokenGrid& grid) {
+  if (config_.step_embed && config_.block_of(layer) == 0)
+    return tokens +
+           step_embedding(layer / config_.share_blocks + 1, config_.embed_dim).to(tokens.options());
   const torch::Tensor& table = block(layer).pos_embed();
   if (!table.defined()) return tokens;
   const torch::Tensor position = layer_position_embedding(table, config_, grid);
@@ -157,35 +160,83 @@ torch::Tensor VisionTransformerImpl::forward_features(const torch::Tensor& image
                                                       const ForwardOptions& options) {
   const TokenGrid grid = grid_of(images);
   torch::Tensor x = embed(images, grid);
-  if (options.block_inputs != nullptr) options.block_inputs->clear();
+  const bool is_reversible = config_.residual == Residual::reversible;
+  if (options.block_inputs != nullptr) {
+    if (is_reversible || config_.halting)
+      throw Error(ErrorCode::internal, "no layer has all tokens in one stream", config_.arch);
+    options.block_inputs->clear();
+  }
+  if (is_reversible) return forward_norm(forward_streams(x, grid, options));
+  const BlockRun whole = [grid, kernels = options.kernels, chunks = options.mlp_chunks](
+                             BlockImpl& block, const torch::Tensor& input,
+                             const BranchScales& scales) {
+    return block.forward(input, grid, kernels, scales, chunks);
+  };
+  if (config_.halting) {
+    HaltingCost cost;
+    const auto layer_of = [&](std::int64_t layer, const torch::Tensor& some,
+                              const torch::Tensor& visible) {
+      const torch::Tensor input = enter(layer, some, grid);
+      if (!visible.defined() && input.size(1) == grid.num_tokens())
+        return forward_block(layer, input, options, whole);
+      return forward_block(
+          layer, input, options,
+          [visible, chunks = options.mlp_chunks](BlockImpl& block, const torch::Tensor& seen,
+                                                 const BranchScales& scales) {
+            return block.complete(seen, mix_visible(block, seen, visible), scales, chunks);
+          });
+    };
+    x = run_halting(config_, x, layer_of, is_training(), cost);
+    if (options.halting != nullptr) *options.halting = std::move(cost);
+    return forward_norm(x);
+  }
   for (std::int64_t layer = 0; layer < config_.depth; ++layer) {
     x = enter(layer, x, grid);
     if (options.block_inputs != nullptr) options.block_inputs->push_back(x);
-    x = forward_block(layer, x, grid, options);
+    x = forward_block(layer, x, options, whole);
   }
   return forward_norm(x);
 }
 
+BranchScales VisionTransformerImpl::scales_of(std::int64_t layer, const torch::Tensor& x,
+                                              const ForwardOptions& options) const {
+  if (!is_training() || layer == 0) return {};
+  const double share = static_cast<double>(layer) / static_cast<double>(config_.depth - 1);
+  return draw_branch_scales(share * options.drop_path_rate, x);
+}
+
 torch::Tensor VisionTransformerImpl::forward_block(std::int64_t layer, const torch::Tensor& x,
-                                                   const TokenGrid& grid,
-                                                   const ForwardOptions& options) {
-  const auto block = blocks_->ptr<BlockImpl>(static_cast<std::size_t>(layer));
-  BranchScales scales;
-  if (is_training() && layer > 0) {
-    const double share = static_cast<double>(layer) / static_cast<double>(config_.depth - 1);
-    scales = draw_branch_scales(share * options.drop_path_rate, x);
-  }
-  if (!options.recompute_blocks) return block->forward(x, grid, options.kernels, scales);
-  const auto run = [block, grid, kernels = options.kernels, scales](const torch::Tensor& input) {
-    return block->forward(input, grid, kernels, scales);
+                                                   const ForwardOptions& options,
+                                                   const BlockRun& run) {
+  const auto block = blocks_->ptr<BlockImpl>(static_cast<std::size_t>(config_.block_of(layer)));
+  const BranchScales scales = scales_of(layer, x, options);
+  if (!options.recompute_blocks) return run(*block, x, scales);
+  const auto again = [block, run, scales](const torch::Tensor& input) {
+    return run(*block, input, scales);
   };
-  std::vector<torch::Tensor> weights = block->parameters();
-  // A weight that is computed from others is no parameter and has a gradient nevertheless (LoRA).
-  for (const auto& module : block->modules())
-    if (const auto* linear = module->as<torch::nn::LinearImpl>();
-        linear && !linear->weight.is_leaf())
-      weights.push_back(linear->weight);
-  return recomputed_in_backward(run, x, weights);
+  return recomputed_in_backward(again, x, weights_of(*block));
+}
+
+torch::Tensor VisionTransformerImpl::forward_streams(const torch::Tensor& x, const TokenGrid& grid,
+                                                     const ForwardOptions& options) {
+  // Half types would lose in each block what the inverse has to find again.
+  const torch::Tensor tokens = at::GradMode::is_enabled() ? to_compute_type(x) : x;
+  std::vector<ReversibleBlock> blocks;
+  for (std::int64_t layer = 0; layer < config_.depth; ++layer) {
+    const auto block = blocks_->ptr<BlockImpl>(static_cast<std::size_t>(config_.block_of(layer)));
+    const BranchScales scales = scales_of(layer, tokens, options);
+    blocks.push_back(
+        {[block, grid, kernels = options.kernels,
+          scale = scales.attention](const torch::Tensor& input) {
+           return block->attention_branch(input, grid, kernels, scale);
+         },
+         [block, scale = scales.mlp, chunks = options.mlp_chunks](const torch::Tensor& input) {
+           return block->mlp_branch(input, scale, chunks);
+         },
+         weights_of(*block)});
+  }
+  const Streams y = run_reversible(blocks, {tokens, tokens});
+  return (y.first + y.second) / 2;
 }
 
 torch::Tensor VisionTransformerImpl::forward_norm(const torch::Tensor& tokens) {

@@ -5,11 +5,13 @@
 #include "model/block.h"
 #include "model/class_branch.h"
 #include "model/config/config.h"
+#include "model/halting.h"
 
 #include <torch/nn/module.h>
 #include <torch/nn/modules/container/modulelist.h>
 #include <torch/nn/modules/conv.h>
 
+#include <functional>
 #include <utility>
 #include <vector>
 
@@ -51,13 +53,18 @@ TORCH_MODULE(AttentionPool);
 /// How one forward pass is run; never part of a checkpoint.
 struct ForwardOptions {
   Kernels kernels = Kernels::automatic;
-  /// May be null; becomes the tokens (B, N, D) that enter each block.
+  /// May be null; becomes the tokens (B, N, D) that enter each block. Error(internal) for reversible blocks
+  /// and for tokens that halt.
   std::vector<torch::Tensor>* block_inputs = nullptr;
   /// The rate of the last block's stochastic depth; it grows linearly from 0 at the first block and
   /// applies in training mode alone.
   double drop_path_rate = 0;
-  /// Blocks keep their input and compute the rest again in the backward pass.
+  /// Blocks keep their input and compute the rest again in the backward pass; reversible blocks do more
+  /// anyway.
   bool recompute_blocks = false;
+  std::int64_t mlp_chunks = 1;  ///< as in BlockImpl::forward
+  /// May be null; becomes the cost of a model whose tokens halt.
+  HaltingCost* halting = nullptr;
 };
 
 /// The classifiers' logits, (B, num_classes) each: no columns without a classifier.
@@ -85,7 +92,8 @@ class VisionTransformerImpl : public torch::nn::Module {
   [[nodiscard]] TokenGrid grid_of(const torch::Tensor& images) const;
   /// and the tokens (B, N, D) that enter the first block.
   torch::Tensor embed(const torch::Tensor& images, const TokenGrid& grid);
-  /// The previous block's tokens (B, N, D) plus the block's own table of positions, if it has one.
+  /// The previous block's tokens (B, N, D) plus the block's own table of positions and the signal of the
+  /// step, if there are such.
   torch::Tensor enter(std::int64_t layer, const torch::Tensor& tokens, const TokenGrid& grid);
   /// The last norm, if it comes before pooling: tokens after the last block (B, N, D) -> same.
   /// Every token by itself.
@@ -102,7 +110,7 @@ class VisionTransformerImpl : public torch::nn::Module {
 
   [[nodiscard]] const VitConfig& config() const noexcept { return config_; }
   [[nodiscard]] BlockImpl& block(std::int64_t layer) {
-    return blocks_->at<BlockImpl>(static_cast<std::size_t>(layer));
+    return blocks_->at<BlockImpl>(static_cast<std::size_t>(config_.block_of(layer)));
   }
   /// The answer of the exit behind `layer`, from the tokens (B, N, D) that enter the next block.
   ExitOutput look_at_exit(std::int64_t layer, const torch::Tensor& tokens, const TokenGrid& grid,
@@ -111,8 +119,15 @@ class VisionTransformerImpl : public torch::nn::Module {
   [[nodiscard]] ClassBranchImpl& class_branch() { return *exits_; }
 
  private:
-  torch::Tensor forward_block(std::int64_t layer, const torch::Tensor& x, const TokenGrid& grid,
-                              const ForwardOptions& options);
+  using BlockRun = std::function<torch::Tensor(BlockImpl& block, const torch::Tensor& x,
+                                               const BranchScales& scales)>;
+  [[nodiscard]] BranchScales scales_of(std::int64_t layer, const torch::Tensor& x,
+                                       const ForwardOptions& options) const;
+  /// One layer, which `run` computes.
+  torch::Tensor forward_block(std::int64_t layer, const torch::Tensor& x,
+                              const ForwardOptions& options, const BlockRun& run);
+  torch::Tensor forward_streams(const torch::Tensor& x, const TokenGrid& grid,
+                                const ForwardOptions& options);
 
   VitConfig config_;
   torch::Tensor cls_token_;

@@ -15,8 +15,9 @@ namespace {
 
 /// Whether `for_loading` leaves the tensor as the memory is.
 bool is_left_out(std::string_view name) {
-  constexpr std::array<std::string_view, 4> kLayers{"attn.qkv.", "attn.proj.", "mlp.fc1.",
-                                                    "mlp.fc2."};
+  constexpr std::array<std::string_view, 8> kLayers{"attn.qkv.", "attn.proj.", "mlp.fc1.",
+                                                    "mlp.fc2.",  "gate1.w.",   "gate1.u.",
+                                                    "gate2.w.",  "gate2.u."};
   constexpr std::string_view kBlocks = "blocks.";
   if (!name.starts_with(kBlocks)) return false;
   const std::size_t dot = name.find('.', kBlocks.size());

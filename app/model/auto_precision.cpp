@@ -53,7 +53,8 @@ std::string describe_choice(const std::optional<StorageTimings>& timings) {
 RunRequest with_fastest_precision(RunRequest run, const c10::Device& device,
                                   const model::VitConfig& config, const Console& console) {
   if (!run.fastest || run.precision != "auto" || run.deterministic ||
-      run.kernels == model::Kernels::reference || !device.is_cpu())
+      run.kernels == model::Kernels::reference || !device.is_cpu() ||
+      !model::why_modules_alone(config).empty())
     return run;
   const std::optional<StorageTimings>& timings = timings_of(config.embed_dim);
   console.detail("precision: " + describe_choice(timings));

@@ -90,6 +90,24 @@ void apply_request(const ModelRequest& request, model::VitConfig& config) {
                 "`coarse_exits` needs no learning, `hydrascope convert --exits auto` learns some");
   if (request.exit_rule) config.exit_rule = *request.exit_rule;
   if (request.exit_threshold) config.exit_threshold = *request.exit_threshold;
+  if (request.residual) config.residual = *request.residual;
+  if (request.share_blocks) config.share_blocks = *request.share_blocks;
+  if (request.step_embed) config.step_embed = *request.step_embed;
+  if (request.halting) config.halting = *request.halting;
+  if (request.gate_scale) config.gate_scale = *request.gate_scale;
+  if (request.gate_center) config.gate_center = *request.gate_center;
+}
+
+/// Weights belong to one way of joining and sharing; tokens of any may begin to halt.
+void refuse_other_layers(const ModelRequest& request, const std::string& name) {
+  for (const auto& [is_set, setting] : {std::pair(request.residual.has_value(), "residual"),
+                                        {request.share_blocks.has_value(), "share-blocks"},
+                                        {request.step_embed.has_value(), "step-embed"}})
+    if (is_set)
+      throw Error(ErrorCode::invalid_argument,
+                  name + " has weights, and such layers begin with random ones",
+                  "`set` model." + std::string(setting),
+                  "`model` deit_tiny_patch16_224, an architecture's name, begins anew");
 }
 
 /// The advice names, if the model knows the same classes, the bundled one that learned large sizes.
@@ -165,6 +183,7 @@ ModelSource open_weights(const ModelRequest& request, const std::string& name,
   source.trained = source.config;
   source.trained.attention = model::with_all_options(source.config.attention, training_grid);
   const std::vector<model::AttentionSpec>& trained = source.trained.attention;
+  refuse_other_layers(request, name);
   apply_request(request, source.config);
   model::check_stored_options(trained, source.config.attention);
   if (const auto asked = model::with_all_options(source.config.attention, training_grid);
@@ -180,6 +199,12 @@ ModelSource open_weights(const ModelRequest& request, const std::string& name,
           model::with_all_options(source.config.rel_pos) ||
       source.trained.pos_embed != source.config.pos_embed)
     source.notes.push_back("positions changed after training: accuracy needs `hydrascope train`");
+  if (request.depth_steps) {
+    model::set_steps(source.config, *request.depth_steps);
+    if (source.config.depth != source.trained.depth)
+      source.notes.push_back("the blocks were trained for " + std::to_string(source.trained.depth) +
+                             " layers, and compute " + std::to_string(source.config.depth));
+  }
   source.trained_size = trained_size_of(source);
   if (!request.classes.empty()) use_class_vectors(request.classes, source);
   if (!request.may_lack_classes && !request.may_be_random) require_classes(source);

@@ -121,7 +121,8 @@ model::explain::Explainer make_explainer(std::uint64_t seed, const ModelSource& 
                         std::span<const std::int64_t> layers) {
     const checkpoint::Loading loading = source.weights.start_loading(modules, source.head);
     for (const std::int64_t layer : layers)
-      model::fill(modules.block(layer), loading.weights(), model::block_prefix(layer));
+      model::fill(modules.block(layer), loading.weights(),
+                  model::block_prefix(source.config.block_of(layer)));
     model::fill(modules, loading.weights(), "", model::is_outside_blocks);
   };
   model::seed_generators(seed);

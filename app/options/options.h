@@ -254,7 +254,7 @@ std::string man_page(std::span<const CommandSpec> commands, std::string_view ver
 // Groups of options that several commands share, each as the contract spells it. The rows of a group
 // stand in shared_options.cpp.
 std::vector<Option> model_options();
-std::vector<Option> class_vector_options();  // classes: where models answer and are explained
+std::vector<Option> class_vector_options();  // classes, depth-steps: where models answer
 std::vector<Option> vote_options();          // knn, knn-k, knn-mix
 std::vector<Option> new_head_options();      // num-classes, reset-head: where models are made
 std::vector<Option> input_options();

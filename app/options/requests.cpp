@@ -76,6 +76,7 @@ void look_by_default(const ParsedOptions& options, ModelRequest& model, Transfor
                                           &Model::coarse_exits,
                                           &Model::exit_rule,
                                           &Model::exit_threshold,
+                                          &Model::depth_steps,
                                           &Model::classes,
                                           &Transform::native,
                                           &Transform::views,

@@ -41,6 +41,14 @@ struct ModelRequest {
   std::vector<std::int64_t> coarse_exits = {};  ///< none: the checkpoint's exits
   std::optional<model::ExitRule> exit_rule = {};
   std::optional<double> exit_threshold = {};
+  std::optional<std::int64_t> depth_steps = {};  ///< passes through shared blocks
+  // By `--set` of `train`:
+  std::optional<model::Residual> residual = {};
+  std::optional<std::int64_t> share_blocks = {};
+  std::optional<bool> step_embed = {};
+  std::optional<bool> halting = {};
+  std::optional<double> gate_scale = {};
+  std::optional<double> gate_center = {};
   std::string classes =
       {};  ///< `--classes`: a file of class vectors, in the place of the classifier
   bool may_lack_classes = false;  ///< the command has a use for a model without a classifier

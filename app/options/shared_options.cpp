@@ -50,8 +50,8 @@ std::vector<Option> model_options() {
                into(&ModelRequest::rel_pos), takes("SPEC"), otherwise("the checkpoint's"),
                suggests(position_names())),
           text("rel-pos-opt",
-               "setting of a position rule in all its layers, or in some: alibi:0-5.strength=2; "
-               "`hydrascope models info RULE` lists settings",
+               "setting of a position rule, as alibi:0-5.strength=2; `hydrascope models info RULE` "
+               "lists settings",
                into(&ModelRequest::rel_pos_options), takes("RULE[:LAYERS].KEY=VALUE"), repeatable,
                suggests(position_settings())),
           text("pos-embed",
@@ -73,15 +73,11 @@ std::vector<Option> model_options() {
                "layers, from 0, behind which sure pictures leave with patches averaged 2x2",
                into(&ModelRequest::coarse_exits, parse_exit), takes("LAYER,..."),
                otherwise("the checkpoint's"), comma_list),
-          text("exit-rule",
-               "score by which a picture leaves a model with exits early (docs/inference.md)",
-               into(&ModelRequest::exit_rule, model::find_exit_rule),
-               otherwise("the checkpoint's, margin"),
+          text("exit-rule", "score of early exits",
+               into(&ModelRequest::exit_rule, model::find_exit_rule), otherwise("the model's"),
                one_of({"margin", "entropy", "saturation", "learned"})),
-          number("exit-threshold",
-                 "score above which a picture leaves early; 1: none does; `hydrascope evaluate "
-                 "--calibrate-exit` finds one",
-                 into(&ModelRequest::exit_threshold), takes("T"), otherwise("the checkpoint's, 1"),
+          number("exit-threshold", "leave early above this score; 1: never",
+                 into(&ModelRequest::exit_threshold), takes("T"), otherwise("the model's"),
                  at_least(-1), at_most(1)),
       });
 }
@@ -89,11 +85,11 @@ std::vector<Option> model_options() {
 std::vector<Option> class_vector_options() {
   return in_group(
       "Model", Role::source,
-      {text(
-          "classes",
-          "file of class vectors in the place of the classifier; docs/embed.md says how a tower of "
-          "texts makes it",
-          into(&ModelRequest::classes), takes("FILE"), reads)});
+      {text("classes", "file of class vectors in the place of the classifier (docs/embed.md)",
+            into(&ModelRequest::classes), takes("FILE"), reads),
+       integer("depth-steps", "passes through the blocks of a model that shares them",
+               into(&ModelRequest::depth_steps), takes("N"), otherwise("the model's"), at_least(1),
+               at_most(1024), role(Role::model))});
 }
 
 std::vector<Option> vote_options() {
@@ -229,11 +225,10 @@ std::vector<Option> runtime_options() {
 }
 
 std::vector<Option> precision_check_options() {
-  return in_group(
-      "Runtime", Role::report,
-      {integer("check-precision",
-               "compute the first N pictures in float32 too; the end says how far they differ",
-               into(&RunRequest::check_precision), at_least(1))});
+  return in_group("Runtime", Role::report,
+                  {integer("check-precision",
+                           "also compute the first N pictures in float32; say how far they differ",
+                           into(&RunRequest::check_precision), at_least(1))});
 }
 
 std::vector<Option> launch_options() {

@@ -240,6 +240,11 @@ std::string to_text(const ClassifyRecord& record, LabelType label_type, bool col
         '\n';
   if (const std::string line = look_line(record); !line.empty())
     text += "  " + styled(line, Style::dim, color) + '\n';
+  if (record.exit_layer)
+    text +=
+        "  " +
+        styled("answered behind layer " + std::to_string(*record.exit_layer), Style::dim, color) +
+        '\n';
   return text;
 }
 

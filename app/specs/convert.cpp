@@ -30,7 +30,7 @@ std::vector<Option> parent_options() {
   std::vector<Option> options =
       as_in("classify", without(model_options(), {&ModelRequest::checkpoint}));
   Option& model = row_of(options, &ModelRequest::word);
-  model.help = "model to convert and to learn from";
+  model.help = "model to convert and learn from";
   model.default_note = "the bundled softmax model";
   model.aliases = {};
   Option& attention = row_of(options, &ModelRequest::attention);
@@ -58,17 +58,15 @@ std::vector<Option> result_options() {
             into(&ConvertOptions::stage), by_default("both"), one_of({"maps", "finetune", "both"})),
        number("epochs", "epochs end to end, at the model's own size", into(&ConvertOptions::epochs),
               "5"),
-       integer("steps-sizes", "steps of the stage that learns --sizes from the answers of --model",
+       integer("steps-sizes", "steps of the stage that learns --sizes",
                into(&ConvertOptions::steps_sizes), "400", 1),
-       text("exits",
-            "layers, from 0, behind which pictures learn to leave early; auto: every "
-            "second one of the second half, without the last two",
+       text("exits", "layers that learn exits, or auto: some of the last half",
             for_field(&ConvertOptions::exits), takes("LAYER,...|auto"), comma_list),
        integer("steps-exits", "steps of the stage that learns --exits",
                into(&ConvertOptions::steps_exits), "1000", 1),
        text("start",
-            "earlier conversion whose layers of the same attention are taken; only the last stage "
-            "trains them, and the last of several models wins",
+            "earlier conversion, whose layers of the same attention are taken; the last of several "
+            "wins",
             into(&ConvertOptions::starts), takes("FILE"), repeatable, reads),
        stored_dtype("float32; the checkpoint's when it is only rewritten"),
        flag("force", "replace a file that exists, begin a run anew", into(&ResumeRequest::force),
@@ -176,7 +174,7 @@ CommandSpec convert_spec() {
                   with_defaults(average_options(), {{&TrainingOptions::average_decay, "0.99"}})),
             recipe_options(), general_options()});
   Option& minutes = row_of(spec.options, &TrainingOptions::max_minutes);
-  minutes.help = "minutes to fit steps and learning rate to, from the start of the process";
+  minutes.help = "minutes to fit the whole run to";
   minutes.minimum = 1e-6;  // no limit is left out, not 0
   minutes.explained_by.clear();
   Option& batch = row_of(spec.options, &RunRequest::batch_size);

@@ -32,6 +32,8 @@ std::optional<training::Autocast> parse_autocast(const std::string& word) {
   return std::nullopt;
 }
 
+bool is_switched_on(const std::string& word) { return word == "on"; }
+
 training::Target parse_target(const std::string& word) {
   return word == name(training::Target::features) ? training::Target::features
                                                   : training::Target::logits;
@@ -90,8 +92,7 @@ std::vector<Option> resolution_options() {
             "sizes to learn, with about the same share of the computation each; the teacher sees "
             "--img-size",
             into(&TrainingOptions::sizes, parse_learned_size), takes("N|HxW,..."), comma_list),
-       text("scenes",
-            "backgrounds of small pictures, for --sizes: folder, quoted glob or @list.txt",
+       text("scenes", "backgrounds of small pictures, for --sizes: folder, glob, @list.txt",
             into(&TrainingOptions::scenes), takes("PATH"), completes_files)});
 }
 
@@ -167,6 +168,34 @@ std::vector<RunSetting> run_settings(std::string_view command) {
       {text("lora.targets", "linear layers of --lora-rank, by name: qkv,proj,fc1,fc2",
             into(&training::LowRankOptions::targets), by_default("qkv,proj"), role(Role::task)),
        "lora-targets"});
+  if (command == "train") {
+    const auto add = [&](Option option) {
+      const std::size_t dot = option.name.find('.');
+      std::string recorded = option.name.substr(dot + 1);
+      settings.push_back({std::move(option), std::move(recorded)});
+    };
+    add(text("model.residual", "how a new model's blocks join their stream",
+             into(&ModelRequest::residual, model::find_residual), otherwise("add"),
+             one_of({"add", "reversible", "gru"}), role(Role::task)));
+    add(integer("model.share-blocks", "blocks that a new model's layers share in turn; 0: none",
+                into(&ModelRequest::share_blocks), otherwise("0"), at_least(0), role(Role::task)));
+    add(text("model.step-embed", "each pass through shared blocks adds the signal of its number",
+             into(&ModelRequest::step_embed, is_switched_on), otherwise("off"),
+             one_of({"on", "off"}), role(Role::task)));
+    add(text("model.halting", "tokens leave when their scores say so",
+             into(&ModelRequest::halting, is_switched_on), otherwise("off"), one_of({"on", "off"}),
+             role(Role::task)));
+    add(number("model.gate-scale", "scale of the halting scores", into(&ModelRequest::gate_scale),
+               otherwise("10"), role(Role::task)));
+    add(number("model.gate-center", "centre of the halting scores; large: no token leaves",
+               into(&ModelRequest::gate_center), otherwise("30"), role(Role::task)));
+    add(number("loss.ponder", "weight of the layers that a token takes, where tokens halt",
+               into(&training::ClassificationOptions::ponder_weight), otherwise("5e-4"),
+               at_least(0), role(Role::task)));
+    add(integer("run.mlp-chunks", "parts in which MLPs take the tokens, to save memory",
+                into(&training::ClassificationOptions::mlp_chunks), otherwise("1"), at_least(1),
+                role(Role::step)));
+  }
   if (command != "convert") return settings;
   settings.push_back(
       {integer("maps.batch-size", "pictures per batch and process in stage 1",

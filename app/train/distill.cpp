@@ -93,6 +93,11 @@ ModelSource open_source(const ModelRequest& request, const std::string& architec
                      "give the model its classes with `hydrascope train` first");
   }
   ModelSource source = open_weights(request, word, file, architecture);
+  const std::string why = source.config.share_blocks > 0 ? "the model's layers share blocks"
+                                                         : model::why_modules_alone(source.config);
+  if (!why.empty())
+    throw Error(ErrorCode::invalid_argument, "layers are converted one by one, and " + why,
+                source.name);
   // That the attention changes is what is wanted.
   source.notes = spelled(source.weights.notes());
   apply_conversion_defaults(request, source);

@@ -98,7 +98,7 @@ TrainingRequest training_request(const ParsedOptions& options, std::string_view 
   take(options[&RunRequest::batch_size], request.batch_size);
   request.given_settings = settings_of(command, request.settings);
   request.given_settings.fill<TrainingOptions>(request);
-  request.given_settings.fill(request.low_rank);
+  request.given_settings.fill(request.low_rank, request.model);
   request.loader.augment = request.augment;
   request.loader.decode = request.run.decode;
   request.loader.cache_bytes = request.cache_mebibytes << 20;

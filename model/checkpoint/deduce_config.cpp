@@ -135,9 +135,10 @@ void check_size(const VitConfig& config, const std::vector<TensorView>& tensors,
   for (const TensorView& view : tensors)
     elements += static_cast<double>(view.data.size() / size_of(view.dtype));
   const auto dim = static_cast<double>(config.embed_dim);
-  double least = static_cast<double>(config.depth) * dim * dim *
+  double least = static_cast<double>(config.num_blocks()) * dim * dim *
                  (4 + static_cast<double>(config.mlp_matrices()) * config.mlp_ratio);
-  for (const model::AttentionSpec& layer : config.attention) {
+  for (std::int64_t block = 0; block < config.num_blocks(); ++block) {
+    const model::AttentionSpec layer = config.attention_of(block);
     const model::MechanismEntry& entry = model::find_mechanism(layer.mechanism);
     if (entry.added_elements)
       least +=
@@ -306,6 +307,8 @@ VitConfig Checkpoint::stored_layers(std::int64_t depth) const {
   } else if (const auto architecture = model::find_architecture(architecture_name())) {
     stored = architecture->config;
   }
+  // Shared blocks stand for any number of layers.
+  if (stored.share_blocks > 0) depth = stored.depth;
   stored.depth = depth;
   stored.attention = stored_attention(depth);
   deduce_positions(stored);
@@ -315,6 +318,15 @@ VitConfig Checkpoint::stored_layers(std::int64_t depth) const {
 }
 
 void Checkpoint::complete(VitConfig& config, const HeadOptions& head) {
+  if (const auto own = own_config()) {
+    config.residual = own->residual;
+    config.share_blocks = own->share_blocks;
+    if (own->share_blocks > 0) config.depth = own->depth;
+    config.step_embed = own->step_embed;
+    config.halting = own->halting;
+    config.gate_scale = own->gate_scale;
+    config.gate_center = own->gate_center;
+  }
   config.num_classes = num_classes(head, config.num_classes);
   config.layer_norm_eps = said_layer_norm_eps().value_or(config.layer_norm_eps);
   // A file of another width does not fit at all, which loading says.
@@ -422,7 +434,13 @@ VitConfig Checkpoint::deduce_config(const HeadOptions& head) const {
   if (patch[2] != patch[3])
     throw Error(ErrorCode::failed, "patches that are not square: " + shape_text(patch), subject);
   config.patch_size = patch[2];
-  config.depth = count_blocks();
+  if (config.share_blocks == 0)
+    config.depth = count_blocks();
+  else if (count_blocks() != config.share_blocks)
+    throw Error(ErrorCode::failed,
+                "share_blocks says " + std::to_string(config.share_blocks) + ", the tensors show " +
+                    std::to_string(count_blocks()) + " blocks",
+                subject);
   config.class_token = find("cls_token") != nullptr;
   config.distilled = find("dist_token") != nullptr;
   config.reg_tokens = find("reg_token") != nullptr ? expect_rank("reg_token", 3)[1] : 0;

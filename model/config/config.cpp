@@ -29,6 +29,7 @@ OrderedJson write_field(Activation value) { return std::string(name(value)); }
 OrderedJson write_field(PosInterp value) { return std::string(name(value)); }
 OrderedJson write_field(PosEmbed value) { return std::string(name(value)); }
 OrderedJson write_field(ExitRule value) { return std::string(name(value)); }
+OrderedJson write_field(Residual value) { return std::string(name(value)); }
 OrderedJson write_field(const std::vector<std::int64_t>& values) { return values; }
 /// A name alone, or {"mechanism": name, "options": {..}} if there are options.
 OrderedJson write_layer(const char* what, const std::string& name,
@@ -94,6 +95,12 @@ void read_field(const OrderedJson& json, ExitRule& value) {
   const auto known =
       json.is_string() ? find_exit_rule(json.get<std::string>()) : std::optional<ExitRule>{};
   if (!known) throw std::string("\"margin\", \"entropy\", \"saturation\" or \"learned\"");
+  value = *known;
+}
+void read_field(const OrderedJson& json, Residual& value) {
+  const auto known =
+      json.is_string() ? find_residual(json.get<std::string>()) : std::optional<Residual>{};
+  if (!known) throw std::string("\"add\", \"reversible\" or \"gru\"");
   value = *known;
 }
 void read_field(const OrderedJson& json, std::vector<std::int64_t>& values) {
@@ -199,6 +206,55 @@ void validate_positions(const VitConfig& config) {
   }
 }
 
+/// Checks the layers' way of joining, sharing and leaving, and whether the network can have it.
+void validate_depth(const VitConfig& config) {
+  expect_range("share_blocks", config.share_blocks, 0, config.depth);
+  const auto refuse_beside = [](std::string_view field, const std::string& found, bool is_there,
+                                const char* what) {
+    if (is_there) refuse(field, std::string("another value beside ") + what, found);
+  };
+  const bool has_tables = config.pos_embed == PosEmbed::layers;
+  if (config.share_blocks > 0) {
+    const std::string found = std::to_string(config.share_blocks);
+    if (config.depth % config.share_blocks != 0)
+      refuse("share_blocks", "a divisor of depth " + std::to_string(config.depth), found);
+    for (std::int64_t layer = config.share_blocks; layer < config.depth; ++layer) {
+      const std::int64_t block = config.block_of(layer);
+      if (!(config.attention_of(layer) == config.attention_of(block)) ||
+          !(config.rel_pos_of(layer) == config.rel_pos_of(block)))
+        refuse("share_blocks",
+               "layers with the attention and the positions of the block that they share",
+               found + ", and layer " + std::to_string(layer) + " differs from layer " +
+                   std::to_string(block));
+    }
+    refuse_beside("share_blocks", found, has_tables, "tables of positions in every layer");
+  } else if (config.step_embed) {
+    refuse("step_embed", "false without share_blocks", "true");
+  }
+  if (config.residual == Residual::reversible) {
+    refuse_beside("residual", "\"reversible\"", has_tables, "tables of positions in every layer");
+    refuse_beside("residual", "\"reversible\"", config.step_embed, "step_embed");
+    refuse_beside("residual", "\"reversible\"", config.halting, "halting");
+  }
+  if (!(config.gate_scale > 0))
+    refuse("gate_scale", "a number above 0", shortest_number(config.gate_scale));
+  if (!std::isfinite(config.gate_center))
+    refuse("gate_center", "a finite number", shortest_number(config.gate_center));
+  if (!config.halting) return;
+  refuse_beside("halting", "true", config.distilled || config.global_pool != Pooling::token,
+                "answers that are not of the class token alone");
+  refuse_beside("halting", "true", has_tables, "tables of positions in every layer");
+  for (std::int64_t layer = 0; layer < config.depth; ++layer) {
+    const AttentionSpec attention = config.attention_of(layer);
+    const auto scale = attention.options.find("logit_scale");
+    refuse_beside("halting", "true",
+                  find_mechanism(attention.mechanism).name != "softmax" ||
+                      (scale != attention.options.end() && scale->second != "none") ||
+                      config.rel_pos_of(layer).rule != kNoRule,
+                  "attention that is not plain softmax");
+  }
+}
+
 /// Checks the exits, and whether the network can have them.
 void validate_exits(const VitConfig& config) {
   if (!(config.exit_threshold >= -1 && config.exit_threshold <= 1))
@@ -213,6 +269,8 @@ void validate_exits(const VitConfig& config) {
                : "layers from 0 to " + std::to_string(config.depth - 2) + ", ascending",
            found.substr(0, kShownJson));
   if (config.num_classes == 0) refuse("exits", "none in a model without classes", found);
+  if (config.share_blocks > 0 || !why_modules_alone(config).empty())
+    refuse("exits", "none beside blocks that are shared, reversible or gated, or halting", found);
   if (config.coarse_exits) {
     if (config.exit_rule != ExitRule::margin && config.exit_rule != ExitRule::entropy)
       refuse("exit_rule", "margin or entropy: coarse exits learn nothing",
@@ -299,6 +357,42 @@ std::optional<ExitRule> find_exit_rule(std::string_view word) {
     if (word == name(known)) return known;
   }
   return std::nullopt;
+}
+
+std::string_view name(Residual residual) {
+  if (residual == Residual::add) return "add";
+  return residual == Residual::gru ? "gru" : "reversible";
+}
+
+std::optional<Residual> find_residual(std::string_view word) {
+  for (const Residual known : {Residual::add, Residual::reversible, Residual::gru}) {
+    if (word == name(known)) return known;
+  }
+  return std::nullopt;
+}
+
+std::string why_modules_alone(const VitConfig& config) {
+  if (config.residual == Residual::reversible) return "plans have one stream of tokens, not two";
+  if (config.residual == Residual::gru) return "plans have sums in the place of gates";
+  if (config.step_embed) return "plans add no signal of the step";
+  if (config.halting) return "plans keep a picture's tokens to the end";
+  return {};
+}
+
+void set_steps(VitConfig& config, std::int64_t steps) {
+  if (config.share_blocks == 0)
+    throw Error(ErrorCode::invalid_argument, "the model's layers share no blocks",
+                "`depth_steps` " + std::to_string(steps));
+  config.depth = steps * config.share_blocks;
+  const auto repeat = [&](auto& layers) {
+    const auto period = static_cast<std::size_t>(config.share_blocks);
+    if (layers.empty()) return;
+    layers.resize(period);
+    while (std::cmp_less(layers.size(), config.depth))
+      layers.push_back(layers[layers.size() - period]);
+  };
+  repeat(config.attention);
+  repeat(config.rel_pos);
 }
 
 PositionSpec VitConfig::rel_pos_of(std::int64_t index) const {
@@ -410,6 +504,7 @@ void validate(const VitConfig& config) {
              "true");
   }
   validate_positions(config);
+  validate_depth(config);
   validate_exits(config);
 }
 

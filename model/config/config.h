@@ -52,6 +52,13 @@ inline bool has_table(PosEmbed embedding) {
   return embedding == PosEmbed::learned || embedding == PosEmbed::layers;
 }
 
+/// The way in which a block's branches join its stream (residual.h): by a sum, into two streams that
+/// take turns, or by gates.
+enum class Residual { add, reversible, gru };
+
+std::string_view name(Residual residual);
+std::optional<Residual> find_residual(std::string_view name);
+
 /// Field names are timm's for fields that timm has. `visit` visits every field once; reading,
 /// writing, printing and comparing follow from it.
 struct VitConfig {
@@ -101,6 +108,15 @@ struct VitConfig {
   bool coarse_exits = false;  ///< exits have no weights of their own; see coarse_exit.h
   ExitRule exit_rule = ExitRule::margin;
   double exit_threshold = 1;  ///< no score is above 1: no picture leaves
+  Residual residual = Residual::add;
+  /// Layer l computes with block l mod share_blocks (Dehghani et al. 2019, arXiv 1807.03819); 0: every layer
+  /// has a block of its own.
+  std::int64_t share_blocks = 0;
+  /// Every pass through the shared blocks begins with the sines and cosines of its number, `step_embedding`.
+  bool step_embed = false;
+  bool halting = false;     ///< tokens leave when their scores say so, see halting.h
+  double gate_scale = 10;   ///< a layer's halting score is sigmoid(gate_scale x_0 - gate_center)
+  double gate_center = 30;  ///< large: no token leaves
 
   /// Calls `visitor(name, field)` for every field, in the order of the file format.
   template <class Self, class Visitor>
@@ -147,8 +163,18 @@ struct VitConfig {
     visitor("coarse_exits", self.coarse_exits);
     visitor("exit_rule", self.exit_rule);
     visitor("exit_threshold", self.exit_threshold);
+    visitor("residual", self.residual);
+    visitor("share_blocks", self.share_blocks);
+    visitor("step_embed", self.step_embed);
+    visitor("halting", self.halting);
+    visitor("gate_scale", self.gate_scale);
+    visitor("gate_center", self.gate_center);
   }
 
+  /// The number of blocks that a checkpoint holds,
+  [[nodiscard]] std::int64_t num_blocks() const { return share_blocks > 0 ? share_blocks : depth; }
+  /// and the block that a layer computes with.
+  [[nodiscard]] std::int64_t block_of(std::int64_t layer) const { return layer % num_blocks(); }
   /// Whether the exits have a branch of their own (class_branch.h).
   [[nodiscard]] bool has_class_branch() const { return !exits.empty() && !coarse_exits; }
   /// Whether pictures may leave early.
@@ -192,6 +218,13 @@ struct VitConfig {
 };
 
 bool operator==(const VitConfig& a, const VitConfig& b);
+
+/// The reason why modules alone compute the network, on any device; empty if plans do.
+std::string why_modules_alone(const VitConfig& config);
+
+/// The same network with `steps` passes through its shared blocks, for any number of them. Throws
+/// Error(invalid_argument) if it shares none.
+void set_steps(VitConfig& config, std::int64_t steps);
 
 /// Throws Error(invalid_argument) that names the field, the expected value and the value found.
 void validate(const VitConfig& config);

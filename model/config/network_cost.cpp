@@ -16,10 +16,13 @@ double gflops_per_image(const VitConfig& config, const TokenGrid& grid) {
     flops += 2 * d * d * (2 * patches + 2 + 2 * config.mlp_ratio) + 4 * patches * d;
   flops += 2 * d * static_cast<double>(config.num_classes) * (config.distilled ? 2 : 1);
   const double mlp = static_cast<double>(config.mlp_matrices()) * config.mlp_ratio;
-  for (std::int64_t layer = 0; layer < config.depth; ++layer) {
+  for (std::int64_t number = 0; number < config.depth; ++number) {
+    const std::int64_t layer = config.block_of(number);
     const MechanismEntry& mechanism = find_mechanism(config.attention_of(layer).mechanism);
     const double qkv = mechanism.query_is_input ? 2 : 3;
-    flops += 2 * d * d * tokens * (qkv + 1 + mlp);
+    constexpr double kOfGates = 12;  // matrices of both gates
+    const double gates = config.residual == Residual::gru ? kOfGates : 0;
+    flops += 2 * d * d * tokens * (qkv + 1 + mlp + gates);
     const MixerSize size{grid,  config.embed_dim, config.num_heads, 4, config.training_grid(),
                          layer, config.depth};
     const MixerCost mixing = mechanism.cost(size, config.attention_of(layer));

@@ -3,6 +3,7 @@
 #include "kernels/error.h"
 #include "model/attention/hydra_attention.h"
 #include "model/explain/mixer_inputs.h"
+#include "model/registry/map_methods.h"
 #include "model/torch_errors.h"
 
 #include <ATen/ATen.h>
@@ -320,6 +321,9 @@ bool AttentionDiagnostics::comparable(const VitConfig& model, const VitConfig& r
 AttentionDiagnostics::AttentionDiagnostics(VisionTransformerImpl& model,
                                            VisionTransformerImpl* reference)
     : model_(model), reference_(reference) {
+  for (const VisionTransformerImpl* one : {&model, reference})
+    if (const std::string why = one != nullptr ? why_no_tokens(one->config()) : ""; !why.empty())
+      throw Error(ErrorCode::invalid_argument, why, one->config().arch);
   const VitConfig& config = model.config();
   const std::vector<std::int64_t> sizes{config.depth, config.num_heads + 1,
                                         static_cast<std::int64_t>(diagnostics().size())};

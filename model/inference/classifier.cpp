@@ -35,6 +35,7 @@ std::string less_memory(const InferenceOptions& options) {
 
 /// The reason why a model has no plan on a device; empty if it has one.
 std::string without_plan(const c10::Device& device, const VitConfig& config) {
+  if (std::string why = why_modules_alone(config); !why.empty()) return why;
   if (!device.is_cuda()) return {};
   if (config.swiglu_mlp || config.scale_mlp || config.act != Activation::gelu)
     return "the GPU's kernels have plain MLPs with GELU alone";
@@ -65,6 +66,9 @@ bool plan_serves(const InferenceOptions& options, const VitConfig& config) {
   if (options.kernels == Kernels::fused && !no_plan.empty())
     throw Error(ErrorCode::invalid_argument, no_plan, "`kernels` fused",
                 "`kernels` auto runs the modules there");
+  if (options.precision.int8 && !no_plan.empty())
+    throw Error(ErrorCode::invalid_argument, no_plan + ", and modules have no 8-bit form",
+                "`precision` int8");
   return options.kernels != Kernels::reference && no_plan.empty();
 }
 

@@ -83,7 +83,7 @@ FoldedBlock fold_block(const WeightTable& weights, std::int64_t layer, Attention
                        const KernelForm* form) {
   const at::NoGradGuard no_grad;
   const VitConfig& config = weights.config();
-  const Below parameters(weights, block_prefix(layer));
+  const Below parameters(weights, block_prefix(config.block_of(layer)));
   const std::int64_t dim = config.embed_dim;
   const std::int64_t heads = config.num_heads;
   const bool post_norm = config.post_norm;

@@ -41,6 +41,8 @@ InferencePlan::InferencePlan(const WeightTable& weights, const InferenceOptions&
     : Engine(weights.config(), options),
       parts_(read_parts(weights, options.memory)),
       team_(options.threads) {
+  if (const std::string why = why_modules_alone(config()); !why.empty())
+    throw Error(ErrorCode::internal, why, config().arch);
   if (const at::ScalarType type = options.precision.dtype;
       type != at::kFloat && type != at::kBFloat16)
     throw Error(ErrorCode::internal, std::string("the CPU's plan has no ") + c10::toString(type));

@@ -51,7 +51,7 @@ ModelParts read_parts(const WeightTable& weights, std::vector<MemorySpec> memory
   }
   if (!tokens.empty()) parts.prefix = at::cat(tokens);
   for (std::int64_t layer = 0; layer < parts.config.depth; ++layer) {
-    const std::string prefix = block_prefix(layer);
+    const std::string prefix = block_prefix(parts.config.block_of(layer));
     AttentionImpl& attention = *parts.attention[static_cast<std::size_t>(layer)];
     attention.eval();
     fill(attention, weights, prefix + "attn.", is_of_mixer);

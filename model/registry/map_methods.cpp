@@ -39,8 +39,16 @@ bool any_map_up_to(const VitConfig& config, std::int64_t layer) {
 
 }  // namespace
 
+std::string why_no_tokens(const VitConfig& config) {
+  if (config.residual == Residual::reversible)
+    return "the model's layers have two streams of tokens, and maps explain one";
+  if (config.halting) return "the model's tokens leave at different layers, and maps need them all";
+  return {};
+}
+
 std::string why_not(const VitConfig& config, Method method, std::int64_t layer,
                     MaplessLayers mapless) {
+  if (std::string why = why_no_tokens(config); !why.empty()) return why;
   if (layer < 0 || layer >= config.depth)
     return "the model's layers are 0 to " + std::to_string(config.depth - 1) + ", not " +
            std::to_string(layer);

@@ -35,6 +35,10 @@ inline const MethodEntry* find_method_or_null(std::string_view name) {
 /// row-stochastic 1 + cos of its queries and keys.
 enum class MaplessLayers { skip, cosine };
 
+/// The reason why no layer of the model can be explained; empty if its tokens are all there, in one
+/// stream.
+std::string why_no_tokens(const VitConfig& config);
+
 /// Empty if `method` can explain `layer` of such a model, else one sentence with the mechanism and
 /// the reason ("hydra has no attention map: every feature has one of its own").
 std::string why_not(const VitConfig& config, Method method, std::int64_t layer,

@@ -38,13 +38,21 @@ StepLoss ClassificationTask::loss(const Batch& batch, std::int64_t) {
   ForwardOptions forward;
   forward.drop_path_rate = options_.drop_path_rate;
   forward.recompute_blocks = options_.recompute_blocks;
+  forward.mlp_chunks = options_.mlp_chunks;
+  HaltingCost halting;
+  forward.halting = &halting;
   const at::Tensor tokens = model_.forward_features(images, forward);
-  // A distilled model's logits are then the mean of its heads, as in timm.
-  if (!teacher_) {
-    StepLoss cost{label_loss_of(of_parts(model_.forward_head(tokens)))};
+  const auto with_costs_of_layers = [&](StepLoss cost) {
     add_penalty(model_, cost);
+    if (!halting.ponder.defined()) return cost;
+    cost.loss = cost.loss + options_.ponder_weight * halting.ponder;
+    cost.parts["ponder"] = halting.ponder.detach();
+    cost.parts["layers"] = halting.layers.to(at::kFloat).mean();
     return cost;
-  }
+  };
+  // A distilled model's logits are then the mean of its heads, as in timm.
+  if (!teacher_)
+    return with_costs_of_layers({label_loss_of(of_parts(model_.forward_head(tokens))), {}});
 
   const at::Tensor of_teacher = teacher_(has_views ? batch.images : images).to(images.device());
   const auto [of_class, of_distillation] = model_.forward_heads(tokens);
@@ -57,9 +65,8 @@ StepLoss ClassificationTask::loss(const Batch& batch, std::int64_t) {
                               options_.distillation_weight);
   const at::Tensor agreement =
       (student.detach().argmax(1) == of_teacher.argmax(1)).to(at::kFloat).mean();
-  StepLoss cost{total, {{"label_loss", label_loss.detach()}, {"teacher_agreement", agreement}}};
-  add_penalty(model_, cost);
-  return cost;
+  return with_costs_of_layers(
+      {total, {{"label_loss", label_loss.detach()}, {"teacher_agreement", agreement}}});
 }
 
 }  // namespace hydrascope::model::training

@@ -79,6 +79,8 @@ struct ClassificationOptions {
   std::uint64_t seed = 42;
   double drop_path_rate = 0;      ///< as in ForwardOptions
   bool recompute_blocks = false;  ///< as in ForwardOptions
+  std::int64_t mlp_chunks = 1;    ///< as in ForwardOptions
+  double ponder_weight = 5e-4;    ///< of HaltingCost::ponder, where tokens halt
   // Distillation by a teacher, as in DeiT (arXiv 2012.12877, equations 2 and 3).
   bool distillation_is_hard = true;
   double distillation_weight = 0.5;  ///< alpha

@@ -56,7 +56,7 @@ std::vector<ParameterGroup> parameter_groups(VisionTransformerImpl& model,
                                              const ParameterGroupOptions& options) {
   require_matches(options.train, model);
   require_matches(options.freeze, model);
-  const std::int64_t depth = model.config().depth;
+  const std::int64_t depth = model.config().num_blocks();
   std::vector<ParameterGroup> groups;
   for (const auto& item : model.named_parameters()) {
     const std::string& name = item.key();

@@ -13,7 +13,7 @@ namespace hydrascope::model::training {
 inline void add_penalty(VisionTransformerImpl& model, StepLoss& cost,
                         std::int64_t first_layer = 0) {
   at::Tensor sum;
-  for (std::int64_t layer = first_layer; layer < model.config().depth; ++layer) {
+  for (std::int64_t layer = first_layer; layer < model.config().num_blocks(); ++layer) {
     const at::Tensor penalty = model.block(layer).attention().mixer().penalty();
     if (penalty.defined()) sum = sum.defined() ? sum + penalty : penalty;
   }

@@ -111,17 +111,21 @@ TEST(Fields, EveryOptionFillsOneOfItsOwn) {
 TEST(Roles, MakeRecipes) {
   const auto kept = [](Role role) { return is_kept_by_a_run(role); };
   const auto free = [](Role role) { return is_recorded(role) && !is_kept_by_a_run(role); };
-  EXPECT_EQ(names_where("train", kept),
-            "aa amp-dtype attn attn-opt clip-grad cutmix distillation-alpha distillation-tau "
-            "distillation-type drop-path exif exit-rule exit-threshold fit freeze held-out hflip "
-            "layer-decay lora-alpha lora-rank lora-targets lr max-pixels min-lr mixup model-ema "
-            "model-ema-decay momentum native num-classes opt "
-            "opt-betas overview pos-embed pos-interp rel-pos rel-pos-opt reprob reset-head "
-            "scale scenes sched seed set sizes smoothing teacher train-split use-ema val-"
-            "split warmup-epochs weight-decay");
-  EXPECT_EQ(names_where("train", free),
-            "batch-size checkpoint crop-mode crop-pct epochs grad-accum-steps grad-"
-            "checkpointing img-size interpolation labels mean model processes std store");
+  EXPECT_EQ(
+      names_where("train", kept),
+      "aa amp-dtype attn attn-opt clip-grad cutmix distillation-alpha distillation-tau "
+      "distillation-type drop-path exif exit-rule exit-threshold fit freeze gate-center gate-scale "
+      "halting held-out hflip layer-decay lora-alpha lora-rank lora-targets lr max-pixels min-lr "
+      "mixup model-ema "
+      "model-ema-decay momentum native num-classes opt "
+      "opt-betas overview ponder pos-embed pos-interp rel-pos rel-pos-opt reprob reset-head "
+      "residual scale scenes sched seed set share-blocks sizes smoothing step-embed teacher "
+      "train-split use-ema val-"
+      "split warmup-epochs weight-decay");
+  EXPECT_EQ(
+      names_where("train", free),
+      "batch-size checkpoint crop-mode crop-pct epochs grad-accum-steps grad-"
+      "checkpointing img-size interpolation labels mean mlp-chunks model processes std store");
   EXPECT_EQ(
       names_where("convert", kept),
       "aa adapter amp-dtype attn attn-opt balance-sources blocks-weight clip-grad cutmix epochs "
@@ -161,7 +165,8 @@ TEST(CommandTables, SettingsOfRunsAreChecked) {
   EXPECT_ERROR(words_of_settings("convert", {"size.lr=1"}), invalid_argument, "no such setting",
                "`set` size.lr=1", "did you mean sizes.lr?");
   EXPECT_ERROR(words_of_settings("train", {"sizes.lr=1"}), invalid_argument, "no such setting",
-               "train has run.log-interval, run.recovery-interval, lora.alpha and lora.targets");
+               "train has run.log-interval, run.recovery-interval, lora.alpha, lora.targets, "
+               "model.residual");
   EXPECT_ERROR(words_of_settings("convert", {"sizes.lr"}), invalid_argument, "KEY=VALUE");
   EXPECT_ERROR(words_of_settings("convert", {"sizes.lr=much"}), invalid_argument, "a number",
                "`set` sizes.lr");

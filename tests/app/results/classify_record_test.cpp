@@ -119,6 +119,14 @@ TEST(JsonLines, FrameAndNoteOnlyWhereThereAre) {
               HasSubstr(R"("input":"bad.jpg","frame":7,"error")"));
 }
 
+TEST(JsonLines, ThePlaceOfALeaverIsInJsonAndText) {
+  ClassifyRecord record = otter();
+  EXPECT_THAT(to_text(record, LabelType::name, false), Not(HasSubstr("behind layer")));
+  record.exit_layer = 7;
+  EXPECT_THAT(written(Format::jsonl, {record}), HasSubstr(R"("tokens":225,"exit_layer":7,"top")"));
+  EXPECT_THAT(to_text(record, LabelType::name, false), HasSubstr("\n  answered behind layer 7\n"));
+}
+
 TEST(JsonLines, HostileNamesAndNumbersStayJson) {
   ClassifyRecord record = otter();
   record.input = "\xFF\"\n\x01.jpg";

@@ -163,6 +163,21 @@ class Classify(OfOneServer):
         self.assertEqual(fields["Content-Type"], "text/plain; charset=utf-8")
 
 
+class EarlyExit(OfOneServer):
+    """A server has a map for every answer, for which the whole model answers."""
+
+    model = MODEL + ".exits"
+    options = ("--precision", "float32", "--exit-threshold=-1")
+
+    def test_nobody_leaves(self):
+        words = ("-m", self.model, "--precision", "float32", "--device", "cpu", "--views", "whole")
+        whole, early = (records(PROGRAM, GOOD[0], words=(*words, f"--exit-threshold={threshold}"))[0] for threshold in (1, -1))
+        self.assertLess(early["exit_layer"], 11)
+        found = json.loads(self.post(f"/v1/classify?name={GOOD[0]}", GOOD[0].read_bytes())[1])
+        self.assertEqual(without_seconds(found), without_seconds(whole))
+        self.assertNotIn("exit_layer", found)
+
+
 class Explain(OfOneServer):
     """Asks the bundled model, which has layers and patches enough."""
 

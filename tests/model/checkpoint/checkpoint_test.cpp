@@ -12,6 +12,10 @@
 
 #include <cmath>
 #include <cstring>
+#include <functional>
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace hydrascope::checkpoint {
 namespace checkpoint_test {
@@ -114,6 +118,50 @@ TEST(CheckpointTest, HalfPrecisionRoundsAndNothingElse) {
       EXPECT_TRUE(at::equal(after[i].second, before[i].second.to(type).to(at::kFloat)))
           << before[i].first;
     }
+  }
+}
+
+TEST(CheckpointTest, LayersThatJoinShareOrLeaveOtherwiseAreSavedAsTheyAre) {
+  const testing::TemporaryFolder folder;
+  const std::vector<std::function<void(VitConfig&)>> kinds{
+      [](VitConfig& config) { config.residual = model::Residual::reversible; },
+      [](VitConfig& config) { config.residual = model::Residual::gru; },
+      [](VitConfig& config) { config.share_blocks = 1; },
+      [](VitConfig& config) { config.share_blocks = config.depth, config.step_embed = true; },
+      [](VitConfig& config) { config.halting = true, config.gate_center = 2; }};
+  const at::Tensor images = at::randn({2, 3, 32, 32});
+  for (const auto& change : kinds) {
+    VitConfig config = small();
+    config.attention.clear();
+    config.num_heads = 3;
+    change(config);
+    at::manual_seed(3);
+    VisionTransformer saved(config);
+    saved->eval();
+    save_checkpoint(folder.path() / "a.safetensors", *saved, Dtype::F32, {});
+    const Checkpoint file = Checkpoint::open(folder.path() / "a.safetensors");
+    ASSERT_EQ(file.deduce_config(), config);
+    VisionTransformer loaded(file.deduce_config(), model::Initialisation::for_loading);
+    loaded->eval();
+    file.load_into(*loaded);
+    const c10::InferenceMode inference;
+    EXPECT_TRUE(at::equal(saved->forward(images), loaded->forward(images)));
+    if (config.share_blocks != 1) continue;
+    // Any number of steps has the same tensors; a file with other blocks than it says is damaged.
+    set_steps(config, 5);
+    VisionTransformer longer(config);
+    EXPECT_TRUE(file.load_into(*longer).initialised.empty());
+    EXPECT_FALSE(at::equal(longer->forward(images), loaded->forward(images)));
+    config = small();
+    config.attention.clear();
+    config.num_heads = 3;
+    VisionTransformer plain(config);
+    Contents contents(plain);
+    config.share_blocks = 1;
+    const Checkpoint damaged = Checkpoint::open(contents.write(
+        folder.path() / "b.safetensors",
+        {{std::string(kSchemaKey), "1"}, {std::string(kConfigKey), to_json(config)}}));
+    EXPECT_ERROR(damaged.deduce_config(), failed, "share_blocks says 1");
   }
 }
 

@@ -49,6 +49,11 @@ VitConfig unusual() {
   config.rel_pos.assign(3, {});
   config.exit_rule = ExitRule::learned;
   config.exit_threshold = 0.75;
+  config.residual = Residual::gru;
+  config.share_blocks = 1;
+  config.step_embed = true;
+  config.gate_scale = 5;
+  config.gate_center = 75;
   return config;
 }
 
@@ -75,6 +80,10 @@ TEST(VitConfigTest, SurvivesJson) {
   EXPECT_FALSE(leaving.leaves_early());
   leaving.exit_threshold = 0.9;
   EXPECT_TRUE(leaving.leaves_early());
+  VitConfig halting;
+  halting.halting = true;
+  halting.residual = Residual::gru;
+  EXPECT_EQ(config_from_json(to_json(halting), "test"), halting);
   VitConfig average;
   average.global_pool = Pooling::avg;
   average.class_token = false;
@@ -121,8 +130,8 @@ TEST(VitConfigTest, ComparisonSeesEveryField) {
     differing += !(changed == base);
   }
   // These have their default in `unusual`, or it would not be valid.
-  const std::set<std::string> usual{"class_token", "global_pool", "act",  "final_norm",
-                                    "pool_heads",  "pool_prefix", "exits"};
+  const std::set<std::string> usual{"class_token", "global_pool", "act",   "final_norm",
+                                    "pool_heads",  "pool_prefix", "exits", "halting"};
   EXPECT_EQ(differing, fields - static_cast<int>(usual.size()));
 }
 
@@ -154,6 +163,51 @@ TEST(VitConfigTest, RefusesExitsThatTheNetworkCannotHave) {
   for (const char* other : {"swiglu_mlp", "scale_mlp", "scale_attn", "post_norm"})
     EXPECT_ERROR(read("\"" + std::string(other) + R"(":true,"exits":[7])"), invalid_argument,
                  "exits", "branch");
+}
+
+TEST(VitConfigTest, RefusesLayersThatTheNetworkCannotHave) {
+  const auto read = [](const std::string& fields) {
+    return config_from_json("{" + fields + "}", "file");
+  };
+  EXPECT_ERROR(read(R"("residual":"sum")"), invalid_argument, "residual", "\"reversible\"", "sum");
+  for (const char* count : {"-1", "5", "13"})
+    EXPECT_ERROR(read(R"("share_blocks":)" + std::string(count)), invalid_argument, "share_blocks");
+  EXPECT_ERROR(read(R"("depth":2,"share_blocks":1,"attention":["softmax","hydra"])"),
+               invalid_argument, "share_blocks", "layer 1 differs from layer 0");
+  EXPECT_ERROR(read(R"("step_embed":true)"), invalid_argument, "step_embed", "share_blocks");
+  EXPECT_ERROR(read(R"("gate_scale":0)"), invalid_argument, "gate_scale", "above 0");
+  for (const char* one :
+       {R"("share_blocks":3)", R"("residual":"reversible")", R"("halting":true)"}) {
+    EXPECT_ERROR(read(std::string(one) + R"(,"pos_embed":"layers")"), invalid_argument,
+                 "tables of positions in every layer");
+    EXPECT_ERROR(read(std::string(one) + R"(,"exits":[7])"), invalid_argument, "exits", "beside");
+  }
+  EXPECT_ERROR(read(R"("residual":"reversible","halting":true)"), invalid_argument, "halting");
+  EXPECT_ERROR(read(R"("residual":"reversible","share_blocks":1,"step_embed":true)"),
+               invalid_argument, "step_embed");
+  for (const char* other :
+       {R"("distilled":true)", R"("global_pool":"avg")", R"("depth":1,"attention":["hydra"])",
+        R"("depth":1,"attention":[{"mechanism":"softmax","options":{"logit_scale":"log"}}])",
+        R"("depth":1,"rel_pos":["alibi"])"})
+    EXPECT_ERROR(read(std::string(other) + R"(,"halting":true)"), invalid_argument, "halting",
+                 "beside");
+}
+
+TEST(VitConfigTest, StepsRepeatTheSharedBlocks) {
+  VitConfig config;
+  EXPECT_ERROR(set_steps(config, 2), invalid_argument, "share no blocks");
+  config.share_blocks = 2;
+  config.attention.resize(12);
+  apply_attention_spec("hydra:every2", config.attention);
+  ASSERT_NO_THROW(validate(config));
+  for (const std::int64_t steps : {9, 1}) {
+    set_steps(config, steps);
+    EXPECT_EQ(config.depth, 2 * steps);
+    EXPECT_NO_THROW(validate(config));
+    EXPECT_EQ(config.attention.size(), static_cast<std::size_t>(2 * steps));
+  }
+  EXPECT_EQ(config.num_blocks(), 2);
+  EXPECT_EQ(config.block_of(7), 1);
 }
 
 TEST(VitConfigTest, RefusesUnknownKeysAndWrongTypes) {

@@ -54,6 +54,15 @@ TEST(NetworkCostTest, AGateIsAThirdMatrixOfTheMlp) {
   EXPECT_NEAR(gflops_per_image(config, k224) - plain, 12 * 2 * 197 * 768 * 3072e-9, 1e-6);
 }
 
+TEST(NetworkCostTest, GatesAreTwelveMatricesOfABlockAndSharedBlocksCostAsMuchAsOthers) {
+  VitConfig config = find_architecture("vit_base_patch16_224")->config;
+  const double plain = gflops_per_image(config, k224);
+  config.share_blocks = 3;
+  EXPECT_EQ(gflops_per_image(config, k224), plain);
+  config.residual = Residual::gru;
+  EXPECT_NEAR(gflops_per_image(config, k224) - plain, 12 * 2 * 12 * 197 * 768 * 768e-9, 1e-6);
+}
+
 /// FLOPs that a rule adds to twelve layers of ViT-B/16.
 double added_by(const std::string& rule, const TokenGrid& grid,
                 const AttentionSpec& layer = {"softmax", {}},

@@ -1,6 +1,7 @@
 // The plan against the modules, which are the definition.
 #include "kernels/error.h"
 #include "model/autocast_guard.h"
+#include "model/inference/classifier.h"
 #include "model/inference/inference_plan.h"
 #include "tests/error_matchers.h"
 #include "tests/model/inference/rounding_twin.h"
@@ -51,6 +52,33 @@ class PlanOfMechanism : public ::testing::TestWithParam<std::string> {};
 TEST_P(PlanOfMechanism, EqualsTheModules) {
   at::manual_seed(5);
   expect_equal_to_modules(small(GetParam()), at::randn({2, 3, 64, 64}));
+}
+
+TEST(PlanOfLayers, ThatShareABlockEqualsTheModules) {
+  at::manual_seed(5);
+  for (const char* attention : {"softmax", "hydra", "hedgehog"}) {
+    VitConfig config = small(attention);
+    config.share_blocks = 1;
+    expect_equal_to_modules(config, at::randn({2, 3, 64, 64}));
+  }
+}
+
+TEST(PlanOfLayers, ThatModulesComputeAloneIsRefused) {
+  for (const char* fields : {R"("residual":"reversible")", R"("residual":"gru")",
+                             R"("halting":true)", R"("share_blocks":1,"step_embed":true)"}) {
+    SCOPED_TRACE(fields);
+    const VitConfig config = config_from_json(
+        R"({"embed_dim":48,"depth":2,"num_classes":5,)" + std::string(fields) + "}", "");
+    EXPECT_ERROR(InferencePlan(filled(config), options()), internal, "plans");
+    InferenceOptions chosen;
+    EXPECT_EQ(Classifier(config, chosen).engine().describe().kernels, "modules");
+    chosen.kernels = Kernels::fused;
+    EXPECT_ERROR(Classifier(config, chosen), invalid_argument, "plans", "`kernels` fused");
+    chosen = options();
+    chosen.precision.int8 = true;
+    chosen.kernels = Kernels::automatic;
+    EXPECT_ERROR(Classifier(config, chosen), invalid_argument, "8-bit", "`precision` int8");
+  }
 }
 
 // Windows want their patches one after the other, and other layers may serve that order or not.

@@ -62,6 +62,33 @@ TEST(ActivationRecomputationTest, GradientsAreThoseOfAPlainPass) {
   }
 }
 
+TEST(MlpChunksTest, GradientsAreThoseOfOnePart) {
+  at::manual_seed(1);
+  VisionTransformer model(small());
+  for (const bool autocast : {false, true}) {
+    for (const std::int64_t chunks : {2, 5, 100}) {  // of 17 tokens
+      for (const bool recomputes : {false, true}) {
+        ForwardOptions in_parts;
+        in_parts.drop_path_rate = 0.5;
+        const auto expected = gradients(model, in_parts, autocast);
+        in_parts.mlp_chunks = chunks;
+        in_parts.recompute_blocks = recomputes;
+        const auto found = gradients(model, in_parts, autocast);
+        ASSERT_EQ(found.size(), expected.size());
+        for (std::size_t i = 0; i < found.size(); ++i) {
+          ASSERT_EQ(found[i].defined(), expected[i].defined()) << i;
+          if (!found[i].defined()) continue;
+          // Products of other numbers of rows round differently.
+          const double rounding = autocast ? 2e-2 : 1e-5;
+          EXPECT_LT((found[i] - expected[i]).norm().item<double>(),
+                    rounding * expected[i].norm().item<double>() + 1e-9)
+              << i << ' ' << chunks << ' ' << recomputes << ' ' << autocast;
+        }
+      }
+    }
+  }
+}
+
 TEST(AutocastTest, EveryMechanismLearnsAsInFloat32) {
   for (const MechanismEntry* entry : mechanisms()) {
     SCOPED_TRACE(entry->name);

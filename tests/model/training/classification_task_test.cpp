@@ -115,6 +115,28 @@ TEST(ClassificationTaskTest, PenaltiesOfAttentionAreAdded) {
   EXPECT_NEAR(cost.loss.item<double>(), label_loss(logits, batch.targets) + expected, kTolerance);
 }
 
+TEST(ClassificationTaskTest, LayersOfTokensAreAddedWhereTokensHalt) {
+  VitConfig config = small_config();
+  config.halting = true;
+  config.gate_scale = 3;
+  config.gate_center = 1;
+  VisionTransformer model = random_model(config);
+  const Batch batch = some_batch();
+  const at::Tensor logits = heads_of(model, batch.images).of_class;
+  ClassificationOptions options = without_smoothing();
+  options.ponder_weight = 0.5;
+  ClassificationTask task(*model, options, nullptr, 0);
+  const StepLoss cost = task.loss(batch, 0);
+  const double ponder = cost.parts.at("ponder").item<double>();
+  const double layers = cost.parts.at("layers").item<double>();
+  EXPECT_GT(layers, 1);
+  EXPECT_LT(layers, static_cast<double>(config.depth));
+  EXPECT_GT(ponder, layers);
+  EXPECT_LE(ponder, layers + 1);
+  EXPECT_NEAR(cost.loss.item<double>(), label_loss(logits, batch.targets) + 0.5 * ponder,
+              kTolerance);
+}
+
 TEST(ClassificationTaskTest, MixedImagesHaveBothLabels) {
   VisionTransformer model = some_model();
   Batch batch = some_batch();
