@@ -65,9 +65,9 @@ TEST_F(ProcessorsTest, ProcessorsOfOneCoreCountOnceForTheModel) {
   for (int number = 0; number < CPU_SETSIZE; ++number) {
     if (!CPU_ISSET(number, &set)) continue;
     const std::string core = std::to_string(number / 2);  // any name that two of them share
-    root_.write("sys/devices/system/cpu/cpu" + std::to_string(number) +
-                    "/topology/thread_siblings_list",
-                core);
+    root_.write(
+        "sys/devices/system/cpu/cpu" + std::to_string(number) + "/topology/thread_siblings_list",
+        core);
   }
   const Processors found = processors(root_.path());
   EXPECT_LE(found.cores.value(), found.allowed);
