@@ -66,7 +66,7 @@ class ThreadTeam {
   void work_on_items(int thread) noexcept;
   void worker(int thread) noexcept;
 
-  /// What is left of a thread's share. A cache line of its own: others look at it only when they are done.
+  /// The rest of a thread's share, on a cache line of its own: others look at it only when they are done.
   struct alignas(64) Left {
     std::atomic<std::int64_t> next{0};
     std::int64_t end = 0;

@@ -329,7 +329,7 @@ void StreamingExecutor<T>::run(const float* images, std::int64_t count, float* l
   }
 }
 
-// What split_layers.cpp also calls.
+// Also called by split_layers.cpp.
 #define HYDRASCOPE_EXECUTOR(T)                                                                     \
   template MixingRows<T> StreamingExecutor<T>::rows_of(std::size_t, const Tile&, const Scratch&);  \
   template LinearInput<T> StreamingExecutor<T>::input(                                             \

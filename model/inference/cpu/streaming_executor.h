@@ -140,7 +140,7 @@ class StreamingExecutor {
   void mix(std::size_t layer, const Tile& t, std::int64_t group, int thread, T* mixed);
   void finish_block(std::size_t layer, const Tile& t, int thread, StageClock& clock);
   void add_positions(std::size_t layer, const Tile& t);
-  /// What lies between fc1 and fc2, unless fc1's epilogue is all of it: rows in place.
+  /// The steps between fc1 and fc2, unless fc1's epilogue is all of them: rows in place.
   void activate(std::int64_t rows, T* hidden) const;
   // A layer whose products are cut by outputs (split_layers.cpp). The first `count` images are there.
   void cut_products(std::int64_t images);
@@ -249,11 +249,11 @@ class StreamingExecutor {
       key_memory_[2];       ///< by parity of the layer: one is written while the other is read
   Buffer<T> kept_rows_[2];  ///< the same, for rows that are read while tiles are mixed
   Buffer<T> mixed_;         ///< (B, N, D), of mixings that mix all at once
-  // Of layers that are split: rows of tokens with a query.
+  // Layers that are split have these, rows of tokens with a query.
   Buffer<T> split_mixed_;   ///< (rows, D)
   Buffer<T> split_hidden_;  ///< (rows, width of fc1)
   Buffer<T> split_branch_;  ///< (rows, D), of networks with norms behind the branches
-  Buffer<float> pooled_;    ///< (B, 2, D), what the classifiers read
+  Buffer<float> pooled_;    ///< (B, 2, D), the rows that classifiers read
   Buffer<std::byte> scratch_memory_;
   std::vector<Scratch> scratch_;
   std::vector<StageTimes> times_;      ///< one for each thread
