@@ -2,6 +2,7 @@
 #include "kernels/amx/tile_product.h"
 #include "kernels/device/cpu_features.h"
 #include "kernels/device/matrix_instructions.h"
+#include "model/inference/cpu/classification_head.h"
 #include "model/inference/cpu/exit_branch.h"
 #include "model/inference/cpu/streaming_executor.h"
 
