@@ -1,5 +1,6 @@
 #include "model/transform.h"
 
+#include "model/image/needed_pixels.h"
 #include "model/image/resample.h"
 
 #include <ATen/core/grad_mode.h>
@@ -67,6 +68,13 @@ at::Tensor transform_pixels(const TransformConfig& config, const Picture& pictur
            config.interpolation, config.in_chans == 1, out + rows.to * stride + columns.to * 3,
            stride);
   return cropped;
+}
+
+PixelBox needed_pixels(const TransformConfig& config, Size picture, const TransformPlan& plan) {
+  const Overlap rows = overlap(plan.resized.height, plan.cropped.height, plan.window_top);
+  const Overlap columns = overlap(plan.resized.width, plan.cropped.width, plan.window_left);
+  return needed_pixels(picture, plan.resized, {rows.from, columns.from, rows.count, columns.count},
+                       config.interpolation);
 }
 
 at::Tensor normalise(const TransformConfig& config, const at::Tensor& pixels, Size output) {

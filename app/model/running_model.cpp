@@ -40,15 +40,18 @@ c10::Device choose_device(const RunRequest& request) {
 
 namespace {
 
-int of_processors(const std::optional<int>& count, const RunRequest& request) {
-  if (count) return *count;
-  return std::max(1, kernels::device::available_processors() / request.launch.local_world_size);
+int share_of(int all, const std::optional<int>& asked, const RunRequest& request) {
+  return asked ? *asked : std::max(1, all / request.launch.local_world_size);
 }
 
 }  // namespace
 
-int model_threads(const RunRequest& request) { return of_processors(request.threads, request); }
-int loader_workers(const RunRequest& request) { return of_processors(request.workers, request); }
+int model_threads(const RunRequest& request) {
+  return share_of(kernels::device::available_cores(), request.threads, request);
+}
+int loader_workers(const RunRequest& request) {
+  return share_of(kernels::device::available_processors(), request.workers, request);
+}
 
 namespace {
 

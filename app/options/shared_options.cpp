@@ -200,7 +200,7 @@ std::vector<Option> runtime_options() {
                   into(&RunRequest::workers), letter('j'), otherwise("processors"), at_least(1),
                   at_most(1024)),
           integer("threads", "threads that compute the model", into(&RunRequest::threads),
-                  otherwise("processors"), at_least(1), at_most(1024)),
+                  otherwise("cores"), at_least(1), at_most(1024)),
           text("device",
                "auto, cpu, cuda or cuda:N; the run fails if a named device cannot be used",
                into(&RunRequest::device), letter('d'), takes("DEVICE"), by_default("auto")),

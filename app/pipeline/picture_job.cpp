@@ -4,6 +4,7 @@
 #include "app/pictures/decoding_workers.h"
 #include "app/run/console.h"
 #include "kernels/error.h"
+#include "model/image/needed_pixels.h"
 #include "model/image/several_pictures.h"
 #include "model/inference/overlap.h"
 
@@ -111,6 +112,18 @@ image::Picture picture_of(const Input& input, const image::DecodeOptions& option
   return decode_bytes(memory.encoded, options);
 }
 
+namespace {
+
+/// In memory the whole picture is decoded, or has been.
+image::Picture picture_of(const Input& input, const image::DecodeOptions& options,
+                          const image::NeededPixels& needed) {
+  if (!input.memory && options.reader == nullptr)
+    return image::read_picture(input.path, options, needed);
+  return picture_of(input, options);
+}
+
+}  // namespace
+
 std::int64_t byte_size(const PipelineResult& result) {
   const auto pixels = static_cast<std::int64_t>(result.pixels.rgb.size());
   const auto bytes = [](const at::Tensor& tensor) {
@@ -155,6 +168,25 @@ bool PipelineOptions::Looking::is_small(const image::Size& picture, bool is_fram
   return shorter(picture) < 2 * shorter(whole.img_size) || (is_default && is_frame);
 }
 
+namespace {
+
+/// A picture that only the transform reads is decoded as far as it does.
+image::NeededPixels needed_by(const PipelineOptions& options) {
+  if (options.keep_picture || options.looking) return {};
+  return [&options](std::int64_t height, std::int64_t width) -> image::PixelBox {
+    try {
+      const image::Size size{height, width};
+      return image::needed_pixels(
+          options.transform, size,
+          image::plan_transform(options.transform, size, options.decode.max_pixels));
+    } catch (const Error&) {  // it is thrown again behind the decoder
+      return {0, 0, height, width};
+    }
+  };
+}
+
+}  // namespace
+
 PipelineResult prepare(PictureJob job, const PipelineOptions& options,
                        model::inference::Engine& model, CoreSeconds& seconds) {
   PipelineResult result;
@@ -173,7 +205,8 @@ PipelineResult prepare(PictureJob job, const PipelineOptions& options,
   try {
     if (options.check_wanted) options.check_wanted(result.input);
     if (!job.picture) {
-      job.picture = std::make_shared<image::Picture>(picture_of(result.input, options.decode));
+      job.picture = std::make_shared<image::Picture>(
+          picture_of(result.input, options.decode, needed_by(options)));
       job.note = remark_on(result.input);
     }
     decoded = thread_cpu_seconds();

@@ -6,6 +6,7 @@
 #include <cmath>
 #include <fstream>
 #include <sched.h>
+#include <set>
 #include <sstream>
 #include <string_view>
 #include <unistd.h>
@@ -16,20 +17,37 @@ namespace fs = std::filesystem;
 
 namespace {
 
-/// The number of processors in the affinity; 1 if the system does not say. The set has to hold all
-/// processors that the system was built for.
-int allowed_processors() {
+/// The processors in the affinity; number 0 alone if the system does not say. The set has to hold all processors
+/// that the system was built for.
+std::vector<int> allowed_processors() {
   constexpr int kMost = 1 << 20;
-  for (int room = CPU_SETSIZE; room <= kMost; room *= 2) {
+  std::vector<int> found;
+  for (int room = CPU_SETSIZE; found.empty() && room <= kMost; room *= 2) {
     cpu_set_t* const set = CPU_ALLOC(room);
     if (set == nullptr) break;
     const std::size_t size = CPU_ALLOC_SIZE(room);
-    const bool is_known = ::sched_getaffinity(0, size, set) == 0;
-    const int count = is_known ? CPU_COUNT_S(size, set) : 0;
+    if (::sched_getaffinity(0, size, set) == 0) {
+      for (int number = 0; number < room; ++number)
+        if (CPU_ISSET_S(number, size, set)) found.push_back(number);
+    }
     CPU_FREE(set);
-    if (is_known) return std::max(1, count);
   }
-  return 1;
+  if (found.empty()) found.push_back(0);
+  return found;
+}
+
+/// Cores of those processors: processors of one core have the same list of siblings. A processor without a
+/// list counts as a core.
+int cores_of(const std::vector<int>& processors, const fs::path& root) {
+  std::set<std::string> cores;
+  for (const int number : processors) {
+    const std::string name = "cpu" + std::to_string(number);
+    std::ifstream file(root / "sys/devices/system/cpu" / name / "topology/thread_siblings_list");
+    std::string siblings;
+    if (!std::getline(file, siblings) || siblings.empty()) siblings = name;
+    cores.insert(siblings);
+  }
+  return static_cast<int>(cores.size());
 }
 
 /// A path below `root`, whatever `absolute` begins with.
@@ -161,14 +179,16 @@ std::optional<std::int64_t> memory_entry(const fs::path& root, std::string_view 
 
 }  // namespace
 
-int Processors::usable() const noexcept {
-  if (!quota || *quota >= allowed) return allowed;
+int Processors::limited(int count) const noexcept {
+  if (!quota || *quota >= count) return count;
   return std::max(1, static_cast<int>(std::ceil(*quota)));
 }
 
 std::string Processors::describe() const {
   std::string text = std::to_string(machine) + (machine == 1 ? " processor" : " processors");
   if (allowed < machine) text += ", " + std::to_string(allowed) + " by the affinity";
+  if (cores && *cores < allowed)
+    text += ", of " + std::to_string(*cores) + (*cores == 1 ? " core" : " cores");
   if (quota && *quota < allowed)
     text += ", " + shortest_number(std::round(*quota * 100) / 100) + " by the cgroup's quota";
   return text;
@@ -176,7 +196,9 @@ std::string Processors::describe() const {
 
 Processors processors(const fs::path& root) {
   Processors found;
-  found.allowed = allowed_processors();
+  const std::vector<int> allowed = allowed_processors();
+  found.allowed = static_cast<int>(allowed.size());
+  found.cores = cores_of(allowed, root);
   found.machine = std::max(found.allowed, static_cast<int>(::sysconf(_SC_NPROCESSORS_ONLN)));
   for_each_group(root, "cpu", [&](const fs::path& group, bool is_unified) {
     // Microseconds of all processors together, and in how many of the clock.
@@ -194,6 +216,7 @@ Processors processors(const fs::path& root) {
 }
 
 int available_processors() { return processors().usable(); }
+int available_cores() { return processors().usable_cores(); }
 
 std::optional<MemoryLimit> memory_limit(const fs::path& root) {
   std::optional<MemoryLimit> narrowest;

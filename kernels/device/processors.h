@@ -18,17 +18,26 @@ struct Processors {
   int machine = 1;                ///< processors of the machine
   int allowed = 1;                ///< processors in the process's affinity
   std::optional<double> quota{};  ///< processors' worth of time, by the narrowest of its cgroups
+  std::optional<int> cores{};     ///< cores that the allowed processors belong to
 
-  /// The number of threads that compute at once: a part of a processor counts as one.
-  [[nodiscard]] int usable() const noexcept;
+  /// The number of threads that run at once: a part of a processor counts as one.
+  [[nodiscard]] int usable() const noexcept { return limited(allowed); }
+  /// The same for threads that keep a core's vector units busy: two on one core gain nothing, and share
+  /// the cache that each plans for alone.
+  [[nodiscard]] int usable_cores() const noexcept { return limited(cores.value_or(allowed)); }
   /// "8 processors, 4 by the affinity, 1.5 by the cgroup's quota".
   [[nodiscard]] std::string describe() const;
+
+ private:
+  [[nodiscard]] int limited(int count) const noexcept;
 };
 
 /// `root` stands for / in the names of the files that are read, for tests.
 Processors processors(const std::filesystem::path& root = "/");
 /// processors().usable().
 int available_processors();
+/// processors().usable_cores().
+int available_cores();
 
 /// Bytes that this process's cgroups let it have at most, and the bytes they hold now without pages
 /// that only repeat files.

@@ -21,7 +21,8 @@ template <class T, linear::Epilogue kEpilogue>
 void linear_with(const linear::LinearParams<T>& p) {
   HWY_ALIGN float sums[kStripRows * linear::kPanelColumns];
   const linear::PackedWeight& weight = *p.weight;
-  for (std::int64_t column = 0; column < weight.out(); column += linear::kPanelColumns) {
+  const std::int64_t end = p.outputs.end_of(weight.out());
+  for (std::int64_t column = p.outputs.first; column < end; column += linear::kPanelColumns) {
     const auto columns = static_cast<std::size_t>(linear::panel_columns(column, weight.out()));
     linear::Strip<T> s{p.x,
                        p.x_stride,

@@ -10,7 +10,7 @@
 //   few that x and y stay in the core's own L2. bfloat16 uses vdpbf16ps or AMX (amx/tile_product.h)
 //   if the processor has them.
 // Numerics: float32 sums over k in order (AMX: the even and the odd k of each 32 apart), one
-//   rounding when stored. A row's result depends neither on the other rows nor on the number of
+//   rounding when stored. A result depends neither on the other rows and outputs nor on the number of
 //   threads, but on the instructions. Tolerance: 2e-5, and 1e-6 (float32) or 2^-8 (bfloat16) of the
 //   largest |y|.
 // Test: tests/kernels/linear/linear_test.cpp; twin: linear_reference.h beside it.
@@ -69,6 +69,7 @@ struct LinearParams {
   T* y;
   std::int64_t y_stride;
   Epilogue epilogue;
+  Outputs outputs = {};  ///< the columns of y that are computed
 };
 
 /// On the calling thread.

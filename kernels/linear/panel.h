@@ -4,6 +4,7 @@
 #include "kernels/vector/scalar_types.h"
 
 #include <cstdint>
+#include <limits>
 
 namespace hydrascope::kernels::linear {
 
@@ -19,6 +20,15 @@ constexpr std::int64_t panels_of(std::int64_t columns) {
 constexpr std::int64_t panel_columns(std::int64_t first, std::int64_t columns) {
   return columns - first < kPanelColumns ? columns - first : kPanelColumns;
 }
+
+/// Outputs first .. end of a product, all by default: whole panels, or up to the last output.
+struct Outputs {
+  std::int64_t first = 0;
+  std::int64_t end = std::numeric_limits<std::int64_t>::max();
+  [[nodiscard]] constexpr std::int64_t end_of(std::int64_t out) const {
+    return end < out ? end : out;
+  }
+};
 
 /// Elements of one panel over `depth` rows: bfloat16 rows come in pairs.
 template <class T>

@@ -55,7 +55,8 @@ void tiled_linear_with(Tiles& tiles, const linear::LinearParams<BFloat16>& p) {
   const linear::PackedWeight& weight = *p.weight;
   const int tile_rows = amx::tile_rows(p.rows);
   const amx::TileSession<Tiles> session(tiles, tile_rows);
-  for (std::int64_t column = 0; column < weight.out(); column += linear::kPanelColumns) {
+  const std::int64_t end = p.outputs.end_of(weight.out());
+  for (std::int64_t column = p.outputs.first; column < end; column += linear::kPanelColumns) {
     const auto columns = static_cast<std::size_t>(linear::panel_columns(column, weight.out()));
     const float* bias = p.bias == nullptr ? nullptr : p.bias + column;
     const linear::Strip<BFloat16> s{p.x,

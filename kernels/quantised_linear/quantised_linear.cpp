@@ -99,7 +99,8 @@ void quantised_with(const quantised_linear::LinearParams<T>& p) {
   HWY_ALIGN std::int32_t sums[linear::kStripRows * linear::kPanelColumns];
   const quantised_linear::QuantisedWeight& weight = *p.weight;
   const std::int64_t bytes = quantised_linear::row_bytes(weight.in());
-  for (std::int64_t column = 0; column < weight.out(); column += linear::kPanelColumns) {
+  const std::int64_t end = p.outputs.end_of(weight.out());
+  for (std::int64_t column = p.outputs.first; column < end; column += linear::kPanelColumns) {
     const auto columns = static_cast<std::size_t>(linear::panel_columns(column, weight.out()));
     IntegerStrip s{p.x.values, bytes, (weight.in() + 3) / 4,
                    weight.panel(column / linear::kPanelColumns), sums};

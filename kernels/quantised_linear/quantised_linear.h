@@ -90,6 +90,7 @@ struct LinearParams {
   T* y;
   std::int64_t y_stride;
   linear::Epilogue epilogue;
+  linear::Outputs outputs = {};  ///< the columns of y that are computed
 };
 /// On the calling thread.
 void linear(const LinearParams<float>& params);

@@ -2,6 +2,7 @@
 
 #include "kernels/error.h"
 #include "model/image/decoders/decoders.h"
+#include "model/image/needed_pixels.h"
 #include "model/image/picture_formats.h"
 #include "model/image/upright.h"
 
@@ -60,14 +61,24 @@ void check_header(const Header& header, const DecodeOptions& options) {
   }
 }
 
-Picture decode_as_stored(const Encoded& encoded, const Header& header, const Colour& background) {
+/// The part of the stored picture that somebody needs: all of it if it is turned afterwards.
+PixelBox needed_of(const Header& header, const DecodeOptions& options, const NeededPixels& needed) {
+  const bool turns = options.apply_exif && header.orientation != 1;
+  if (!needed || turns) return {0, 0, header.height, header.width};
+  return needed(header.height, header.width);
+}
+
+Picture decode_as_stored(const Encoded& encoded, const Header& header, const DecodeOptions& options,
+                         const NeededPixels& needed) {
+  const Colour& background = options.background;
   if (header.format == "bmp") return decode_bmp(encoded, header, background);
   if (header.format == "gif") return decode_gif(encoded, header, background);
   if (header.format == "png") return decode_png(encoded, background);
   if (header.format == "pnm") return decode_pnm(encoded);
   if (header.format == "psd") return decode_psd(encoded, header, background);
   if (header.format == "tiff") return decode_tiff(encoded, background);
-  if (header.format == "jpeg" && has_libjpeg()) return decode_with_libjpeg(encoded, header);
+  if (header.format == "jpeg" && has_libjpeg())
+    return decode_with_libjpeg(encoded, header, needed_of(header, options, needed));
   if (std::cmp_greater(encoded.bytes.size(), std::numeric_limits<int>::max())) {
     throw Error(ErrorCode::too_large, "the file is larger than 2 GiB");
   }
@@ -79,11 +90,11 @@ Picture decode_as_stored(const Encoded& encoded, const Header& header, const Col
                                 : decode_with_stb(encoded);
 }
 
-Picture decode(const Encoded& encoded, const DecodeOptions& options) {
+Picture decode(const Encoded& encoded, const DecodeOptions& options, const NeededPixels& needed) {
   if (encoded.bytes.empty()) throw Error(ErrorCode::empty, "the file is empty");
   const Header header = probe(encoded.bytes);
   check_header(header, options);
-  Picture picture = decode_as_stored(encoded, header, options.background);
+  Picture picture = decode_as_stored(encoded, header, options, needed);
   if (picture.width != header.width || picture.height != header.height) {
     throw Error(ErrorCode::decode_failed,
                 "the header declares " + size_text(header.width, header.height) +
@@ -196,10 +207,20 @@ void to_rgb8(const std::uint8_t* samples, const SampleLayout& layout, const Colo
 }
 
 Picture decode(std::span<const std::byte> bytes, const DecodeOptions& options) {
-  return decode(Encoded(bytes), options);
+  return decode(bytes, options, {});
+}
+
+Picture decode(std::span<const std::byte> bytes, const DecodeOptions& options,
+               const NeededPixels& needed) {
+  return decode(Encoded(bytes), options, needed);
 }
 
 Picture read_picture(const std::filesystem::path& file, const DecodeOptions& options) {
+  return read_picture(file, options, {});
+}
+
+Picture read_picture(const std::filesystem::path& file, const DecodeOptions& options,
+                     const NeededPixels& needed) {
   if (options.reader != nullptr) return options.reader->read(file, options);
   std::error_code ignored;
   const std::filesystem::file_status status = std::filesystem::status(file, ignored);
@@ -221,7 +242,7 @@ Picture read_picture(const std::filesystem::path& file, const DecodeOptions& opt
   try {
     const std::vector<std::byte> bytes = read_all(stream, file, options);
     refuse_by_name(file, bytes);
-    return decode(Encoded(bytes, /*is_own=*/true), options);
+    return decode(Encoded(bytes, /*is_own=*/true), options, needed);
   } catch (const Error& error) {
     throw Error(error.code(), error.what(), file.string(), error.hint(), error.where());
   }

@@ -80,7 +80,7 @@ class Filter {
 };
 
 /// The weights of a window along an axis as 16-bit integers, multiplied by 2^precision; their rows
-/// end in zeros and have an even length, as the loops below take two at a time.
+/// end in zeros and have a length of fours, as the loops below take two or four at a time.
 struct Taps {
   std::vector<Filter::Range> ranges;
   std::int64_t row = 0;
@@ -124,7 +124,7 @@ Taps taps_of(std::int64_t from, std::int64_t to, std::int64_t first, std::int64_
   const Filter filter(from, to, interpolation);
   Taps taps;
   taps.precision = precision_of(filter, from, to);
-  taps.row = (filter.most() + 1) / 2 * 2;
+  taps.row = (filter.most() + 3) / 4 * 4;
   taps.weights.resize(static_cast<std::size_t>(count * taps.row));
   std::vector<double> weights(static_cast<std::size_t>(taps.row));
   std::int16_t* out = taps.weights.data();
@@ -153,8 +153,43 @@ __m128i to_bytes(__m128i a, __m128i b, __m128i c, __m128i d, __m128i precision) 
   return _mm_packus_epi16(low, high);
 }
 
-/// One row: `x` holds the pixels from `origin`, by which taps count, and 8 bytes after the last.
+/// Four taps at a time; the sums of integers are the same.
+__attribute__((target("avx2"))) void resample_row_by_avx2(const std::uint8_t* x,
+                                                          std::int64_t origin, const Taps& taps,
+                                                          std::uint8_t* y) {
+  // Two pixels in each half: red of both, green of both, blue of both, as 16 bits.
+  const __m256i pairs_of =
+      _mm256_setr_epi8(0, -1, 3, -1, 1, -1, 4, -1, 2, -1, 5, -1, -1, -1, -1, -1, 6, -1, 9, -1, 7,
+                       -1, 10, -1, 8, -1, 11, -1, -1, -1, -1, -1);
+  const __m256i weight_of = _mm256_setr_epi32(0, 0, 0, 0, 1, 1, 1, 1);
+  const __m128i half = _mm_set1_epi32(1 << (taps.precision - 1));
+  const __m128i precision = _mm_cvtsi32_si128(taps.precision);
+  const std::int16_t* weights = taps.weights.data();
+  for (const auto& [first, count] : taps.ranges) {
+    const std::uint8_t* pixel = x + (first - origin) * kChannels;
+    __m256i sum = _mm256_castsi128_si256(half);
+    sum = _mm256_inserti128_si256(sum, _mm_setzero_si128(), 1);
+    for (std::int64_t t = 0; t < count; t += 4, pixel += 4 * kChannels) {
+      const __m256i twice =
+          _mm256_broadcastsi128_si256(_mm_loadu_si128(reinterpret_cast<const __m128i*>(pixel)));
+      const __m256i four =
+          _mm256_castsi128_si256(_mm_loadl_epi64(reinterpret_cast<const __m128i*>(weights + t)));
+      sum = _mm256_add_epi32(sum, _mm256_madd_epi16(_mm256_shuffle_epi8(twice, pairs_of),
+                                                    _mm256_permutevar8x32_epi32(four, weight_of)));
+    }
+    const __m128i both =
+        _mm_add_epi32(_mm256_castsi256_si128(sum), _mm256_extracti128_si256(sum, 1));
+    const int three = _mm_cvtsi128_si32(to_bytes(both, both, both, both, precision));
+    std::memcpy(y, &three, kChannels);
+    y += kChannels;
+    weights += taps.row;
+  }
+}
+
+/// One row: `x` holds the pixels from `origin`, by which taps count, and 16 bytes after the last.
 void resample_row(const std::uint8_t* x, std::int64_t origin, const Taps& taps, std::uint8_t* y) {
+  static const bool has_avx2 = __builtin_cpu_supports("avx2");
+  if (has_avx2) return resample_row_by_avx2(x, origin, taps, y);
   const __m128i zero = _mm_setzero_si128();
   const __m128i half = _mm_set1_epi32(1 << (taps.precision - 1));
   const __m128i precision = _mm_cvtsi32_si128(taps.precision);
@@ -225,7 +260,7 @@ class Rows {
        std::int64_t kept)
       : picture_(picture), pixels_(pixels), columns_(columns), is_grey_(is_grey), kept_(kept) {
     if (is_computed()) ring_.resize(static_cast<std::size_t>(kept * num_bytes()));
-    // Two taps at a time are read, 8 bytes of them.
+    // Four taps at a time are read, 16 bytes of them.
     if (columns != nullptr) row_.resize(static_cast<std::size_t>(pixels.count * kChannels) + 16);
   }
 
@@ -340,6 +375,21 @@ void resample(const Picture& picture, Size size, const Window& window, Interpola
     weigh_rows(weighed.data(), count, rows->of(i), rows->precision, source.num_bytes(), out);
     if (!rows_first) resample_row(out, pixels.first, *columns, rgb);
   }
+}
+
+PixelBox needed_pixels(Size picture, Size size, const Window& window, Interpolation interpolation) {
+  const auto along = [&](std::int64_t from, std::int64_t to, std::int64_t first,
+                         std::int64_t count) -> Filter::Range {
+    if (from == to) return {first, count};
+    if (interpolation == Interpolation::nearest) return {0, from};
+    const Filter filter(from, to, interpolation);
+    const Filter::Range last = filter.range(first + count - 1);
+    const std::int64_t begin = filter.range(first).first;
+    return {begin, last.first + last.count - begin};
+  };
+  const Filter::Range rows = along(picture.height, size.height, window.top, window.height);
+  const Filter::Range columns = along(picture.width, size.width, window.left, window.width);
+  return {rows.first, columns.first, rows.count, columns.count};
 }
 
 Picture halved(const Picture& picture) {

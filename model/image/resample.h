@@ -3,6 +3,7 @@
 #pragma once
 
 #include "model/image/decode.h"
+#include "model/image/needed_pixels.h"
 #include "model/image/transform_plan.h"
 
 #include <cstdint>
@@ -10,12 +11,7 @@
 namespace hydrascope::image {
 
 /// A rectangle of the resized picture, in its pixels; inside it, and not empty.
-struct Window {
-  std::int64_t top = 0;
-  std::int64_t left = 0;
-  std::int64_t height = 0;
-  std::int64_t width = 0;
-};
+using Window = PixelBox;
 
 /// Resizes `picture` to `size` as Pillow does and writes `window` of it: 8-bit RGB, rows `stride`
 /// bytes apart. Equal to Pillow bit for bit with `nearest`, otherwise within two steps of 255:
@@ -24,6 +20,9 @@ struct Window {
 /// picture, three equal channels.
 void resample(const Picture& picture, Size size, const Window& window, Interpolation interpolation,
               bool is_grey, std::uint8_t* rgb, std::int64_t stride);
+
+/// The pixels of the picture that `resample` reads for that window.
+PixelBox needed_pixels(Size picture, Size size, const Window& window, Interpolation interpolation);
 
 /// Half of each edge, rounded down: means of 2x2 pixels, rounded half up. The picture has 2 pixels along each edge.
 Picture halved(const Picture& picture);

@@ -69,7 +69,8 @@ InferencePlan::InferencePlan(const WeightTable& weights, const InferenceOptions&
                options.precision.dtype);
 }
 
-void InferencePlan::prepare(std::int64_t batch, std::int64_t height, std::int64_t width) {
+void InferencePlan::prepare(std::int64_t batch, std::int64_t height, std::int64_t width,
+                            std::optional<bool> splits) {
   const std::int64_t patch = network_.patch_size;
   if (height <= 0 || width <= 0 || height % patch != 0 || width % patch != 0)
     throw Error(ErrorCode::internal,
@@ -83,6 +84,7 @@ void InferencePlan::prepare(std::int64_t batch, std::int64_t height, std::int64_
   executor_ = {};  // before the new one is there: both would count in the peak
   ExecutionOptions execution;
   execution.fixed_tiles = options().deterministic;
+  execution.splits = splits;
   executor_ = make_executor(
       network_, make_geometry(parts_, network_, options().kernels, height / patch, width / patch),
       batch, team_, execution);

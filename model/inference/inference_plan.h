@@ -15,6 +15,7 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace hydrascope::model::inference {
@@ -24,8 +25,10 @@ class InferencePlan final : public Engine {
   /// With Kernels::fused Error(invalid_argument) names a layer without kernels.
   InferencePlan(const WeightTable& weights, const InferenceOptions& options);
 
-  /// Plans an executor for `batch` images of that size, unless the current one serves.
-  void prepare(std::int64_t batch, std::int64_t height, std::int64_t width);
+  /// Plans an executor for `batch` images of that size, unless the current one serves. `splits`: as in
+  /// ExecutionOptions.
+  void prepare(std::int64_t batch, std::int64_t height, std::int64_t width,
+               std::optional<bool> splits = {});
   /// The tokens that enter the blocks `layers` (ascending, at least one), float32 (B, layers, N,
   /// D). The number of blocks stands for the tokens that leave the last block; only the tokens that
   /// the classifier reads are then set. If `logits` is null, blocks behind the last of `layers` are

@@ -1,5 +1,6 @@
 #include "model/transform.h"
 
+#include "model/image/needed_pixels.h"
 #include "tests/error_matchers.h"
 #include "tests/model/image/sample_files.h"
 
@@ -8,6 +9,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <random>
 #include <string>
 #include <vector>
 
@@ -129,6 +131,34 @@ TEST(Transform, AgreesWithTimm) {
                            golden.name != "nothing_to_resample";
     EXPECT_LE(largest, resampled ? 2.001 : 0.001);
     EXPECT_LE(sum / static_cast<double>(expected.rgb.size()), resampled ? 0.1 : 0.001);
+  }
+}
+
+TEST(Transform, ReadsTheNeededPixelsAlone) {
+  std::mt19937 random(1);
+  for (const Size& size : {Size{100, 300}, {300, 100}, {517, 389}, {64, 64}, {30, 900}}) {
+    Picture picture{static_cast<int>(size.width), static_cast<int>(size.height), {}};
+    for (std::int64_t i = 0; i < 3 * size.width * size.height; ++i)
+      picture.rgb.push_back(static_cast<std::uint8_t>(random()));
+    for (const CropMode mode : {CropMode::center, CropMode::squash, CropMode::border}) {
+      for (const Interpolation way :
+           {Interpolation::bicubic, Interpolation::bilinear, Interpolation::nearest}) {
+        TransformConfig config;
+        config.img_size = {64, 64};
+        config.crop_mode = mode;
+        config.interpolation = way;
+        const TransformPlan plan = plan_transform(config, size);
+        const PixelBox needed = needed_pixels(config, size, plan);
+        Picture others = picture;
+        for (std::int64_t y = 0; y < size.height; ++y)
+          for (std::int64_t x = 0; x < size.width; ++x)
+            if (y < needed.top || y >= needed.top + needed.height || x < needed.left ||
+                x >= needed.left + needed.width)
+              std::fill_n(others.rgb.begin() + 3 * (y * size.width + x), 3, std::uint8_t{0});
+        EXPECT_TRUE(at::equal(transform_pixels(config, others, plan),
+                              transform_pixels(config, picture, plan)));
+      }
+    }
   }
 }
 

@@ -82,6 +82,23 @@ class JpegRows {
     JSAMPROW rows = row;
     return jpeg_read_scanlines(&codec_, &rows, 1) == 1;
   }
+  /// Columns first .. end alone are decoded from here on, and some beside them whose chroma may be
+  /// smoothed otherwise: the first one that `read` gives. Before the first row.
+  bool crop(std::int64_t first, std::int64_t end, std::int64_t& begin) {
+#ifdef LIBJPEG_TURBO_VERSION_NUMBER
+    if (setjmp(failure_.back) != 0) return false;
+    constexpr std::int64_t kBeside = 2 * MAX_SAMP_FACTOR * DCTSIZE;
+    auto offset = static_cast<JDIMENSION>(std::max<std::int64_t>(0, first - kBeside));
+    auto count = static_cast<JDIMENSION>(std::min(width(), end + kBeside)) - offset;
+    jpeg_crop_scanline(&codec_, &offset, &count);
+    begin = offset;
+#else
+    begin = 0;
+#endif
+    return true;
+  }
+  /// Columns that `read` gives.
+  [[nodiscard]] std::int64_t read_width() const { return codec_.output_width; }
   [[nodiscard]] std::int64_t width() const { return codec_.image_width; }
   [[nodiscard]] std::int64_t height() const { return codec_.image_height; }
   [[nodiscard]] int channels() const { return channels_; }
@@ -134,7 +151,7 @@ class JpegRows {
 
 bool has_libjpeg() { return true; }
 
-Picture decode_with_libjpeg(const Encoded& encoded, const Header& header) {
+Picture decode_with_libjpeg(const Encoded& encoded, const Header& header, const PixelBox& needed) {
   JpegRows jpeg(encoded.bytes);
   const auto fail = [&] {
     const std::string why = jpeg.why();
@@ -147,15 +164,18 @@ Picture decode_with_libjpeg(const Encoded& encoded, const Header& header) {
   if ((channels != 1 && channels != 3 && channels != 4) || jpeg.width() != header.width ||
       jpeg.height() != header.height)
     throw Error(ErrorCode::decode_failed, "the JPEG is damaged: its headers contradict each other");
+  std::int64_t first = 0;
+  if (needed.width < header.width && !jpeg.crop(needed.left, needed.left + needed.width, first))
+    fail();
+  const std::int64_t width = jpeg.read_width();
   Picture picture = reserve_picture(header.width, header.height);
-  std::vector<std::uint8_t> row(channels == 3 ? 0
-                                              : static_cast<std::size_t>(header.width) *
-                                                    static_cast<std::size_t>(channels));
+  std::vector<std::uint8_t> row(
+      channels == 3 ? 0 : static_cast<std::size_t>(width) * static_cast<std::size_t>(channels));
   for (std::int64_t y = 0; y < header.height; ++y) {
-    std::uint8_t* rgb = add_row(picture);
+    std::uint8_t* rgb = add_row(picture) + 3 * first;
     if (!jpeg.read(channels == 3 ? rgb : row.data())) fail();
     encoded.forget_before(encoded.bytes.size() - jpeg.num_unread());
-    for (std::int64_t x = 0; channels != 3 && x < header.width; ++x) {
+    for (std::int64_t x = 0; channels != 3 && x < width; ++x) {
       const std::uint8_t* pixel = row.data() + x * channels;
       for (int c = 0; c < 3; ++c, ++rgb) {
         // Adobe's programs, which write such files, invert them.
@@ -171,7 +191,7 @@ Picture decode_with_libjpeg(const Encoded& encoded, const Header& header) {
 
 bool has_libjpeg() { return false; }
 
-Picture decode_with_libjpeg(const Encoded&, const Header&) {
+Picture decode_with_libjpeg(const Encoded&, const Header&, const PixelBox&) {
   throw Error(ErrorCode::unsupported_format, "this build has no libjpeg");
 }
 

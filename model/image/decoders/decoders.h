@@ -3,6 +3,7 @@
 #pragma once
 
 #include "model/image/decode.h"
+#include "model/image/needed_pixels.h"
 
 #include <algorithm>
 #include <array>
@@ -76,7 +77,7 @@ bool opencv_decodes(const Header& header);
 /// as stored: no orientation is applied.
 Picture decode_with_opencv(const Encoded& encoded, const Header& header, const Colour& background);
 /// JPEG as Pillow reads it: data that end within the picture are an error, a missing end is none.
-Picture decode_with_libjpeg(const Encoded& encoded, const Header& header);
+Picture decode_with_libjpeg(const Encoded& encoded, const Header& header, const PixelBox& needed);
 bool has_libjpeg();
 Picture decode_bmp(const Encoded& encoded, const Header& header, const Colour& background);
 Picture decode_gif(const Encoded& encoded, const Header& header, const Colour& background);

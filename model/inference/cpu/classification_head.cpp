@@ -111,39 +111,43 @@ void average(const PackedNetwork& network, const T* tokens, std::int64_t num_tok
 }  // namespace
 
 template <class T>
-void classify(const PackedNetwork& network, const T* tokens, std::int64_t num_tokens, float* room,
-              float* logits) {
+void pool(const PackedNetwork& network, const T* tokens, std::int64_t num_tokens, float* room,
+          float* rows) {
   const PackedHead& head = network.head;
-  if (network.num_classes == 0) return;
   const std::int64_t dim = network.embed_dim;
-  float* const row = room;
   if (head.pool) {
-    attend(network, tokens, num_tokens, row + dim, row);
+    attend(network, tokens, num_tokens, room, rows);
   } else if (head.average) {
-    average(network, tokens, num_tokens, row + dim, row);
+    average(network, tokens, num_tokens, room, rows);
   } else {
-    read(tokens, dim, row);
-    norm(network, row);
+    read(tokens, dim, rows);
+    norm(network, rows);
   }
-  const LinearInput<float> pooled{row, {}};
-  apply(head.classifier, pooled, 1, logits, network.num_classes, Epilogue::store);
   if (head.distilled.out() == 0) return;
-  read(tokens + dim, dim, row);
-  norm(network, row);
-  apply(head.distilled, pooled, 1, logits, network.num_classes, Epilogue::add);
-  for (std::int64_t i = 0; i < network.num_classes; ++i) logits[i] *= 0.5F;
+  read(tokens + dim, dim, rows + dim);
+  norm(network, rows + dim);
+}
+
+void classify(const PackedNetwork& network, const float* rows,
+              const kernels::linear::Outputs& classes, float* logits) {
+  const PackedHead& head = network.head;
+  const std::int64_t count = network.num_classes;
+  apply(head.classifier, LinearInput<float>{rows, {}}, 1, logits, count, Epilogue::store, classes);
+  if (head.distilled.out() == 0) return;
+  apply(head.distilled, LinearInput<float>{rows + network.embed_dim, {}}, 1, logits, count,
+        Epilogue::add, classes);
+  for (std::int64_t i = classes.first; i < classes.end_of(count); ++i) logits[i] *= 0.5F;
 }
 
 std::size_t head_room(const PackedNetwork& network) {
   const std::int64_t dim = network.embed_dim;
-  if (!network.head.pool) return static_cast<std::size_t>(2 * dim);
+  if (!network.head.pool) return static_cast<std::size_t>(dim);
   const std::int64_t heads = network.head.pool->score.out();
-  return static_cast<std::size_t>((2 + kPooledTokens + 2 * heads) * dim +
+  return static_cast<std::size_t>((1 + kPooledTokens + 2 * heads) * dim +
                                   (kPooledTokens + 2) * heads + network.hidden_dim);
 }
 
-template void classify(const PackedNetwork&, const float*, std::int64_t, float*, float*);
-template void classify(const PackedNetwork&, const kernels::BFloat16*, std::int64_t, float*,
-                       float*);
+template void pool(const PackedNetwork&, const float*, std::int64_t, float*, float*);
+template void pool(const PackedNetwork&, const kernels::BFloat16*, std::int64_t, float*, float*);
 
 }  // namespace hydrascope::model::inference

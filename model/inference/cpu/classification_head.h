@@ -8,11 +8,14 @@
 
 namespace hydrascope::model::inference {
 
-/// The tokens (num_tokens, D) of one image after the last block -> logits (num_classes), the mean of
-/// both classifiers' if there are two. `room`: head_room numbers.
+/// The tokens (num_tokens, D) of one image after the last block -> the rows (1 or 2, D) that the classifiers
+/// read. `room`: head_room numbers.
 template <class T>
-void classify(const PackedNetwork& network, const T* tokens, std::int64_t num_tokens, float* room,
-              float* logits);
+void pool(const PackedNetwork& network, const T* tokens, std::int64_t num_tokens, float* room,
+          float* rows);
+/// Those rows -> some of the logits (num_classes), the mean of both classifiers' if there are two.
+void classify(const PackedNetwork& network, const float* rows,
+              const kernels::linear::Outputs& classes, float* logits);
 std::size_t head_room(const PackedNetwork& network);
 
 }  // namespace hydrascope::model::inference

@@ -69,7 +69,7 @@ void StreamingExecutor<T>::look_coarsely(std::size_t layer, std::int64_t count, 
   team_.run(count * to.extent_.num_tiles(), reduce);
   to.enter(layer + 1, count, times);
   to.run_blocks(layer + 1, net_.blocks.size(), count, nullptr, nullptr, {}, times);
-  to.answer(count, /*numbered=*/false, exit_logits_.data(), times);
+  to.answer(count, /*in_places=*/false, exit_logits_.data(), times);
 }
 
 template <class T>

@@ -1,6 +1,8 @@
 // The plan of an executor's memory: the tiles, the mixings' rooms, and each thread's scratch.
+#include "kernels/amx/tile_product.h"
 #include "kernels/device/cpu_features.h"
 #include "kernels/device/matrix_instructions.h"
+#include "model/inference/cpu/classification_head.h"
 #include "model/inference/cpu/exit_branch.h"
 #include "model/inference/cpu/streaming_executor.h"
 
@@ -36,11 +38,13 @@ StreamingExecutor<T>::StreamingExecutor(const PackedNetwork& network, ImageGeome
   }
   extent_ = cut(widest, quantised, options.fixed_tiles ? 1 : batch,
                 options.fixed_tiles ? 1 : team.size());
+  plan_splits(widest, quantised, options);
   for (Layer& layer : layers_) layer.room = layer.mixing->plan(extent_);
 
   const auto rows = static_cast<std::size_t>(batch * num_tokens_);
   x_ = Buffer<T>(rows * static_cast<std::size_t>(dim_));
   q_ = Buffer<T>(rows * static_cast<std::size_t>(query_stride_));
+  pooled_ = Buffer<float>(static_cast<std::size_t>(batch * 2 * dim_));
   position_ = Buffer<T>(geometry_.position.size());
   std::transform(geometry_.position.begin(), geometry_.position.end(), position_.begin(),
                  [](float value) { return T(value); });
@@ -69,18 +73,57 @@ StreamingExecutor<T>::StreamingExecutor(const PackedNetwork& network, ImageGeome
 }
 
 template <class T>
+void StreamingExecutor<T>::plan_splits(std::int64_t widest, bool quantised,
+                                       const ExecutionOptions& options) {
+  part_unit_ = uses_amx(quantised) ? kernels::amx::kGroupRows : kStripRows;
+  splits_all_ = options.splits.value_or(team_.size() > 1 && is_sooner_split(extent_));
+  splits_last_ = !net_.blocks.empty() && queries_of(net_.blocks.size() - 1) < num_tokens_;
+  // With tiles of their own size products are cut all the same.
+  if (splits_all_ && !options.fixed_tiles) extent_ = cut(widest, quantised, batch_, team_.size());
+  if (splits_all_) tiles_hold_windows_ = false;
+  cuts_.resize(net_.blocks.size());
+  cut_products(batch_);
+  std::int64_t live = 0;
+  std::int64_t wide = 0;
+  bool branch_norms = false;
+  for (std::size_t index = 0; index < layers_.size(); ++index) {
+    if (!is_split(index)) continue;
+    const PackedBlock& block = net_.blocks[index];
+    Layer& layer = layers_[index];
+    live = std::max(live, queries_of(index));
+    wide = std::max(wide, block.fc1.out());
+    branch_norms = branch_norms || !block.norm1.empty();
+    // A tile that is projected late is projected once, for all heads.
+    if (layer.manner.heads_apart && !tiles_hold_windows_)
+      layer.head_groups = head_groups(batch_ * extent_.tiles_before(queries_of(index)),
+                                      net_.num_heads, team_.size());
+  }
+  const auto rows = static_cast<std::size_t>(batch_ * live);
+  split_mixed_ = Buffer<T>(rows * static_cast<std::size_t>(dim_));
+  split_hidden_ = Buffer<T>(rows * static_cast<std::size_t>(wide));
+  if (branch_norms) split_branch_ = Buffer<T>(rows * static_cast<std::size_t>(dim_));
+}
+
+template <class T>
+bool StreamingExecutor<T>::uses_amx(bool quantised) {
+  using kernels::device::MatrixInstruction;
+  if (quantised) return kernels::device::may_use(MatrixInstruction::amx_int8);
+  return sizeof(T) == 2 && kernels::device::may_use(MatrixInstruction::amx_bf16);
+}
+
+template <class T>
 Extent StreamingExecutor<T>::cut(std::int64_t widest, bool quantised, std::int64_t batch,
                                  int threads) {
-  using kernels::device::MatrixInstruction;
   const std::int64_t row_bytes =
       static_cast<std::int64_t>(sizeof(T)) * (2 * dim_ + widest) + (quantised ? widest : 0);
-  const bool by_amx = quantised
-                          ? kernels::device::may_use(MatrixInstruction::amx_int8)
-                          : sizeof(T) == 2 && kernels::device::may_use(MatrixInstruction::amx_bf16);
   const std::int64_t l2_bytes = kernels::device::cache_sizes().l2_bytes;
+  const bool by_heads = splits_all_ && std::ranges::all_of(layers_, [](const Layer& layer) {
+                          return layer.manner.heads_apart || layer.manner.mixes_all_at_once;
+                        });
   const auto shape = [&](std::int64_t count) {
+    if (by_heads) return choose_tiles_of_heads(count, batch, net_.num_heads, threads);
     return choose_tiles(count, batch, row_bytes, l2_bytes, threads,
-                        by_amx ? kMatrixTileRows : kStripRows);
+                        uses_amx(quantised) ? kMatrixTileRows : kStripRows);
   };
   if (!net_.window) return {num_tokens_, even_borders(num_tokens_, shape(num_tokens_))};
   const bool even =
@@ -90,8 +133,11 @@ Extent StreamingExecutor<T>::cut(std::int64_t widest, bool quantised, std::int64
       std::min(num_tokens_, even ? (net_.num_prefix + 1) / 2 * 2 : net_.num_prefix);
   const TileShape patches = shape(num_tokens_ - first);
   const std::vector<std::int64_t>& windows = geometry_.order.windows;
-  const Borders tiles = even ? even_borders(num_tokens_ - first, patches)
-                             : window_borders(windows, patches, batch, threads);
+  const Borders tiles =
+      even ? even_borders(num_tokens_ - first, patches)
+           : window_borders(
+                 windows, patches, batch,
+                 by_heads ? static_cast<int>(divide_up(threads, net_.num_heads)) : threads);
   tiles_hold_windows_ = first == net_.num_prefix && std::ranges::includes(windows, tiles);
   Extent whole{num_tokens_, Borders(first > 0 ? 1 : 0, 0)};
   for (const std::int64_t border : tiles) whole.borders.push_back(first + border);
@@ -119,7 +165,7 @@ void StreamingExecutor<T>::plan_mixings() {
     most.keys = std::max(most.keys, layer.room.keys);
     all_at_once = all_at_once || layer.manner.mixes_all_at_once;
     std::size_t& width = kept[in_turns ? index % 2 : 0];
-    if (layer.manner.rows != Rows::passing)
+    if (layer.manner.rows != Rows::passing || splits_all_)
       width = std::max(width, static_cast<std::size_t>(net_.blocks[index].key_value.out()));
   }
   tile_memory_ = Buffer<std::byte>(tiles * most.tile);
@@ -135,7 +181,8 @@ void StreamingExecutor<T>::plan_mixings() {
   std::byte* video = video_memory_.data();
   for (std::size_t index = 0; index < layers_.size(); ++index) {
     const PackedBlock& block = net_.blocks[index];
-    auto& [mixing, manner, room, memory] = layers_[index];
+    const MixingRoom& room = layers_[index].room;
+    MixingMemory<T>& memory = layers_[index].memory;
     memory.tiles = {tile_memory_.data(), room.tile};
     memory.tiles_per_image = extent_.num_tiles();
     memory.images = {image_memory_.data(), room.image};
@@ -168,7 +215,9 @@ typename MixingMemory<T>::Pieces StreamingExecutor<T>::plan_scratch(std::int64_t
   std::size_t mixing_bytes = 0;
   for (const Layer& layer : layers_)
     mixing_bytes = std::max(mixing_bytes, padded(layer.room.thread));
-  const auto rows = static_cast<std::size_t>(extent_.most_rows());
+  const auto rows = static_cast<std::size_t>(
+      std::max(extent_.most_rows(),
+               splits_all_ || splits_last_ ? std::min(kMostPartRows, batch_ * num_tokens_) : 0));
   const auto dim = static_cast<std::size_t>(dim_);
   const std::size_t rows_bytes = padded(rows * dim * sizeof(T));
   const std::size_t wide_bytes = padded(rows * static_cast<std::size_t>(widest) * sizeof(T));

@@ -56,6 +56,8 @@ struct MixingManner {
   bool sees_windows_alone = false;
   /// Tiles begin at even tokens.
   bool even_tiles = false;
+  /// `absorb` and `mix` may be called for some heads of a tile at a time.
+  bool heads_apart = false;
 };
 
 /// Memory that a mixing needs, in bytes.
@@ -77,6 +79,9 @@ struct MixingRows {
   T* keys = nullptr;  ///< the tile's first token's
   T* values = nullptr;
   std::int64_t stride = 0;  ///< elements from row to row of keys and values
+  /// The heads that are absorbed or mixed, all unless `heads_apart`; rows begin with head 0.
+  std::int64_t first_head = 0;
+  std::int64_t num_heads = 0;
 };
 
 /// The memory of one layer, as large as its MixingRoom says.

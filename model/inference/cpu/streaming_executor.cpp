@@ -25,25 +25,29 @@ MixingRows<T> StreamingExecutor<T>::rows_of(std::size_t layer, const Tile& t,
   rows.queries = late ? of_thread.queries : q_.data() + row(t) * query_stride_;
   rows.query_stride = query_stride_;
   rows.stride = block.key_value.out();
-  rows.keys = late || layers_[layer].manner.rows == MixingManner::Rows::passing
-                  ? of_thread.wide
-                  : layers_[layer].memory.kept.keys + row(t) * rows.stride;
+  const bool passing = layers_[layer].manner.rows == MixingManner::Rows::passing && !splits_all_;
+  rows.num_heads = net_.num_heads;
+  rows.keys =
+      late || passing ? of_thread.wide : layers_[layer].memory.kept.keys + row(t) * rows.stride;
   rows.values = rows.keys + block.key_width(dim_);
   return rows;
 }
 
 template <class T>
 LinearInput<T> StreamingExecutor<T>::input(const PackedLinear& layer, const T* rows,
-                                           std::int64_t count, Scratch& scratch, std::size_t block,
+                                           std::int64_t stride, std::int64_t count,
+                                           Scratch& scratch, std::size_t block,
                                            RangeSite site) const {
-  if (!scratch.ranges.empty()) raise(scratch.ranges[block].*site, rows, count, layer.in());
-  return linear_input(layer, rows, count, scratch.quantised);
+  for (std::int64_t row = 0; !scratch.ranges.empty() && row < count; ++row)
+    raise(scratch.ranges[block].*site, rows + row * stride, 1, layer.in());
+  return linear_input(layer, rows, stride, count, scratch.quantised);
 }
 
 template <class T>
-void StreamingExecutor<T>::norm(const T* x, std::int64_t rows, std::int64_t dim, T* y) const {
+void StreamingExecutor<T>::norm(const T* x, std::int64_t stride, std::int64_t rows,
+                                std::int64_t dim, T* y) const {
   kernels::layer_norm::layer_norm(kernels::layer_norm::LayerNormParams<T>{
-      x, dim, rows, dim, nullptr, nullptr, net_.layer_norm_eps, y, dim, net_.rms_norm});
+      x, stride, rows, dim, nullptr, nullptr, net_.layer_norm_eps, y, dim, net_.rms_norm});
 }
 
 template <class T>
@@ -91,17 +95,37 @@ void StreamingExecutor<T>::project(std::size_t layer, const Tile& t, int thread,
       input(block.key_value, read, t.rows, scratch, layer, &BlockRanges::qkv);
   apply(block.key_value, normalised, t.rows, rows.keys, rows.stride, Epilogue::store);
   apply(block.query, normalised, rows.queried, rows.queries, rows.query_stride, Epilogue::store);
+  clock.lap(Stage::qkv);
+  absorb(layer, rows, thread, clock);
+}
+
+template <class T>
+void StreamingExecutor<T>::absorb(std::size_t layer, MixingRows<T> rows, int thread,
+                                  StageClock& clock) {
   if (const RotationTable& rotation = geometry_.layers[layer].rotation; !rotation.empty()) {
     geometry_.for_each_run(
-        t.first, t.rows, [&](std::int64_t row, std::int64_t patch, std::int64_t count) {
+        rows.tile.first, rows.tile.rows,
+        [&](std::int64_t row, std::int64_t patch, std::int64_t count) {
           rotation.turn(rows.keys + row * rows.stride, rows.stride, net_.num_heads, patch, count);
           rotation.turn(rows.queries + row * rows.query_stride, rows.query_stride, net_.num_heads,
                         patch, std::clamp<std::int64_t>(rows.queried - row, 0, count));
         });
+    clock.lap(Stage::qkv);
   }
-  clock.lap(Stage::qkv);
   layers_[layer].mixing->absorb(rows, layers_[layer].memory, thread);
   clock.lap(Stage::attention);
+}
+
+template <class T>
+void StreamingExecutor<T>::mix(std::size_t layer, const Tile& t, std::int64_t group, int thread,
+                               T* mixed) {
+  const Layer& of_layer = layers_[layer];
+  MixingRows<T> rows = rows_of(layer, t, scratch_of(thread));
+  const kernels::device::Share heads =
+      kernels::device::share_of(net_.num_heads, of_layer.head_groups, group);
+  rows.first_head = heads.first;
+  rows.num_heads = heads.end - heads.first;
+  of_layer.mixing->mix(rows, of_layer.memory, thread, mixed);
 }
 
 template <class T>
@@ -115,7 +139,7 @@ void StreamingExecutor<T>::finish_block(std::size_t layer, const Tile& t, int th
   if (of_layer.manner.mixes_all_at_once)
     mixed = mixed_.data() + row(t) * dim_;
   else
-    of_layer.mixing->mix(rows_of(layer, t, scratch), of_layer.memory, thread, scratch.rows);
+    mix(layer, t, 0, thread, scratch.rows);
   if (net_.normed_mixed) {
     norm(mixed, t.rows, dim_, scratch.rows);
     mixed = scratch.rows;
@@ -135,17 +159,22 @@ void StreamingExecutor<T>::finish_block(std::size_t layer, const Tile& t, int th
   apply(block.fc1, input(block.fc1, read, t.rows, scratch, layer, &BlockRanges::fc1), t.rows,
         scratch.wide, block.fc1.out(),
         net_.gated_mlp || net_.gelu ? Epilogue::store : Epilogue::gelu);
-  if (net_.gelu)
-    kernels::gelu::sigmoid_gelu(kernels::gelu::SigmoidGeluParams<T>{
-        scratch.wide, t.rows * net_.hidden_dim, *net_.gelu, scratch.wide});
-  if (net_.gated_mlp)
-    swiglu::swiglu(swiglu::SwigluParams<T>{scratch.wide, t.rows, net_.hidden_dim, scratch.wide});
-  if (net_.normed_mlp) norm(scratch.wide, t.rows, net_.hidden_dim, scratch.wide);
+  activate(t.rows, scratch.wide);
   add_branch(block.fc2, block.norm2,
              input(block.fc2, scratch.wide, t.rows, scratch, layer, &BlockRanges::fc2), t.rows,
              scratch.rows, x);
   if (layer + 1 < net_.blocks.size()) add_positions(layer + 1, t);
   clock.lap(Stage::mlp);
+}
+
+template <class T>
+void StreamingExecutor<T>::activate(std::int64_t rows, T* hidden) const {
+  if (net_.gelu)
+    kernels::gelu::sigmoid_gelu(
+        kernels::gelu::SigmoidGeluParams<T>{hidden, rows * net_.hidden_dim, *net_.gelu, hidden});
+  if (net_.gated_mlp)
+    swiglu::swiglu(swiglu::SwigluParams<T>{hidden, rows, net_.hidden_dim, hidden});
+  if (net_.normed_mlp) norm(hidden, rows, net_.hidden_dim, hidden);
 }
 
 /// x += of_branch(last(input)), or x += last(input) without a norm. `room` is for `rows` tokens.
@@ -174,12 +203,12 @@ void StreamingExecutor<T>::add_positions(std::size_t layer, const Tile& t) {
 
 template <class T>
 void StreamingExecutor<T>::enter(std::size_t layer, std::int64_t count, StageTimes* times) {
-  const auto project_tile = [&](std::int64_t item, int thread) {
+  if (count != cut_images_) cut_products(count);
+  if (splits_all_) return project_split(layer, count, times);
+  run_tiles(count, 0, extent_.num_tiles(), 1, [&](const Tile& t, std::int64_t, int thread) {
     StageClock clock(times != nullptr ? times + thread : nullptr);
-    const Tile t = tile_of(item, extent_);
     if (!projects_late(layer, t)) project(layer, t, thread, clock);
-  };
-  team_.run(count * extent_.num_tiles(), project_tile);
+  });
 }
 
 template <class T>
@@ -187,9 +216,6 @@ std::int64_t StreamingExecutor<T>::run_blocks(std::size_t first, std::size_t end
                                               std::int64_t count, float* logits,
                                               const ExitRecord* exits, const Observers& observers,
                                               StageTimes* times) {
-  const auto clock_of = [&](int thread) {
-    return StageClock(times != nullptr ? times + thread : nullptr);
-  };
   std::int64_t staying = count;
   for (std::size_t layer = first; layer < end && staying > 0; ++layer) {
     const bool has_exit =
@@ -199,28 +225,37 @@ std::int64_t StreamingExecutor<T>::run_blocks(std::size_t first, std::size_t end
     const std::int64_t live = queries_of(layer);
     layers_[layer].mixing->combine(
         {staying, live > net_.num_prefix, team_, times, observers.goes_on}, layers_[layer].memory);
-    const auto run_tiles = [&](std::int64_t from, std::int64_t to) {
-      const std::int64_t tiles = to - from;
-      const auto block = [&](std::int64_t item, int thread) {
-        StageClock clock = clock_of(thread);
-        // From the last one on: window_borders counts on that.
-        const std::int64_t index = to - 1 - item % tiles;
-        Tile t = tile_of(item / tiles * extent_.num_tiles() + index, extent_);
-        if (projects_late(layer, t)) project(layer, t, thread, clock);
-        t.rows = t.rows_before(live);
-        finish_block(layer, t, thread, clock);
-        note_tokens(layer + 1, t);
-        if (layer + 1 < end && !has_exit && !projects_late(layer + 1, t))
-          project(layer + 1, t, thread, clock);
-      };
-      team_.run(staying * tiles, block);
+    const bool split = is_split(layer);
+    const auto block = [&](Tile t, std::int64_t group, int thread) {
+      StageClock clock(times != nullptr ? times + thread : nullptr);
+      if (projects_late(layer, t)) project(layer, t, thread, clock);
+      t.rows = t.rows_before(live);
+      if (split) {
+        mix(layer, t, group, thread,
+            split_mixed_.data() + (t.image * live + std::min(t.first, live)) * dim_);
+        clock.lap(Stage::attention);
+        return;
+      }
+      finish_block(layer, t, thread, clock);
+      note_tokens(layer + 1, t);
+      if (layer + 1 < end && !has_exit && !projects_late(layer + 1, t))
+        project(layer + 1, t, thread, clock);
     };
-    if (layers_[layer].manner.prefix_last) {
+    const auto run_block = [&](std::int64_t from, std::int64_t to) {
+      run_tiles(staying, from, to, layers_[layer].head_groups, block);
+    };
+    if (split && layers_[layer].manner.mixes_all_at_once) {
+      // `combine` has mixed.
+    } else if (layers_[layer].manner.prefix_last) {
       const std::int64_t prefix_tiles = extent_.tiles_before(net_.num_prefix);
-      run_tiles(prefix_tiles, extent_.num_tiles());
-      run_tiles(0, prefix_tiles);
+      run_block(prefix_tiles, extent_.num_tiles());
+      run_block(0, prefix_tiles);
     } else {
-      run_tiles(0, extent_.tiles_before(live));
+      run_block(0, extent_.tiles_before(live));
+    }
+    if (split) {
+      finish_split(layer, staying, times);
+      if (layer + 1 < end && !has_exit) project_split(layer + 1, staying, times);
     }
     if (observers.block_done != nullptr)
       (*observers.block_done)(static_cast<std::int64_t>(layer) + 1);
@@ -232,16 +267,25 @@ std::int64_t StreamingExecutor<T>::run_blocks(std::size_t first, std::size_t end
 }
 
 template <class T>
-void StreamingExecutor<T>::answer(std::int64_t count, bool numbered, float* logits,
+void StreamingExecutor<T>::answer(std::int64_t count, bool in_places, float* logits,
                                   StageTimes* times) {
-  const auto classify_image = [&](std::int64_t place, int thread) {
+  const auto rows_of_image = [&](std::int64_t place) { return pooled_.data() + place * 2 * dim_; };
+  team_.run(count, [&](std::int64_t place, int thread) {
     StageClock clock(times != nullptr ? times + thread : nullptr);
-    const std::int64_t image = numbered ? images_[static_cast<std::size_t>(place)] : place;
-    classify(net_, tokens({place, 0, 0, 0}), num_tokens_, scratch_of(thread).token,
-             logits + image * net_.num_classes);
+    pool(net_, tokens({place, 0, 0, 0}), num_tokens_, scratch_of(thread).token,
+         rows_of_image(place));
     clock.lap(Stage::head);
-  };
-  team_.run(count, classify_image);
+  });
+  const ProductCut cut(count, kernels::linear::panels_of(net_.num_classes), team_.size(), 1);
+  team_.run(cut.count(), [&](std::int64_t item, int thread) {
+    StageClock clock(times != nullptr ? times + thread : nullptr);
+    const ProductCut::Part part = cut.part(item);
+    for (std::int64_t place = part.first_row; place < part.first_row + part.rows; ++place) {
+      const std::int64_t image = in_places ? images_[static_cast<std::size_t>(place)] : place;
+      classify(net_, rows_of_image(place), part.outputs(), logits + image * net_.num_classes);
+    }
+    clock.lap(Stage::head);
+  });
 }
 
 template <class T>
@@ -264,22 +308,26 @@ void StreamingExecutor<T>::run(const float* images, std::int64_t count, float* l
   const bool is_trace = trace_ != nullptr && trace_->is_all;
   const std::size_t depth =
       is_trace ? static_cast<std::size_t>(trace_->layers.back()) : net_.blocks.size();
-  const auto start = [&](std::int64_t item, int thread) {
-    StageClock clock = clock_of(thread);
-    const Tile t = tile_of(item, extent_);
-    embed(images, t, scratch_of(thread));
-    if (!net_.norm_pre.empty()) norm(net_.norm_pre, t.rows, tokens(t));
-    note_tokens(0, t);
-    clock.lap(Stage::patch_embed);
-    if (depth > 0 && !projects_late(0, t)) project(0, t, thread, clock);
-  };
-  team_.run(count * extent_.num_tiles(), start);
+  if (count != cut_images_) cut_products(count);
+  if (splits_all_) {
+    start_split(images, count, times);
+    if (depth > 0) project_split(0, count, times);
+  } else {
+    run_tiles(count, 0, extent_.num_tiles(), 1, [&](const Tile& t, std::int64_t, int thread) {
+      StageClock clock = clock_of(thread);
+      embed(images, t, scratch_of(thread));
+      if (!net_.norm_pre.empty()) norm(net_.norm_pre, t.rows, tokens(t));
+      note_tokens(0, t);
+      clock.lap(Stage::patch_embed);
+      if (depth > 0 && !projects_late(0, t)) project(0, t, thread, clock);
+    });
+  }
   const ExitRecord* const exits = net_.exits.layers.empty() ? nullptr : observers.exits;
   std::iota(images_.begin(), images_.end(), 0);
   if (exits != nullptr && exits->layers != nullptr)
     std::fill_n(exits->layers, count, static_cast<std::int64_t>(depth) - 1);
   const std::int64_t staying = run_blocks(0, depth, count, logits, exits, observers, times);
-  if (!is_trace) answer(staying, exits != nullptr, logits, times);
+  if (!is_trace && net_.num_classes > 0) answer(staying, exits != nullptr, logits, times);
   if (times != nullptr) {
     for (const StageTimes& of_thread : times_) observers.times->add(of_thread);
   }
@@ -292,9 +340,23 @@ void StreamingExecutor<T>::run(const float* images, std::int64_t count, float* l
   }
 }
 
-template void StreamingExecutor<float>::run(const float*, std::int64_t, float*, const Observers&);
-template void StreamingExecutor<kernels::BFloat16>::run(const float*, std::int64_t, float*,
-                                                        const Observers&);
+// Also called by split_layers.cpp.
+#define HYDRASCOPE_EXECUTOR(T)                                                                     \
+  template MixingRows<T> StreamingExecutor<T>::rows_of(std::size_t, const Tile&, const Scratch&);  \
+  template LinearInput<T> StreamingExecutor<T>::input(                                             \
+      const PackedLinear&, const T*, std::int64_t, std::int64_t, Scratch&, std::size_t, RangeSite) \
+      const;                                                                                       \
+  template void StreamingExecutor<T>::norm(const T*, std::int64_t, std::int64_t, std::int64_t, T*) \
+      const;                                                                                       \
+  template void StreamingExecutor<T>::norm(const PackedNorm&, std::int64_t, T*) const;             \
+  template void StreamingExecutor<T>::note_tokens(std::size_t, const Tile&);                       \
+  template void StreamingExecutor<T>::absorb(std::size_t, MixingRows<T>, int, StageClock&);        \
+  template void StreamingExecutor<T>::activate(std::int64_t, T*) const;                            \
+  template void StreamingExecutor<T>::add_positions(std::size_t, const Tile&);                     \
+  template void StreamingExecutor<T>::run(const float*, std::int64_t, float*, const Observers&);
+HYDRASCOPE_EXECUTOR(float)
+HYDRASCOPE_EXECUTOR(kernels::BFloat16)
+#undef HYDRASCOPE_EXECUTOR
 
 AnyExecutor make_executor(const PackedNetwork& network, ImageGeometry geometry, std::int64_t batch,
                           kernels::device::ThreadTeam& team, const ExecutionOptions& options) {

@@ -9,6 +9,10 @@
 // over the keys of all other tiles. In the last block, with a class token pooled, only prefix tokens
 // have a query, an output and an MLP, which is exact for every mechanism.
 //
+// A small image on many threads has no tile for each of them, and each small tile would read all weights.
+// Its products are cut by outputs, too (product_cut.h), and threads meet behind each of them: qkv, absorb,
+// mix, proj, fc1, fc2. The few rows of the last block are always cut so.
+//
 // A result depends on the tiles (their number follows the caches and, for small images, the
 // threads) through the order of float32 sums over tokens only; it never depends on which thread ran
 // a tile.
@@ -22,6 +26,7 @@
 #include "model/inference/cpu/mixing.h"
 #include "model/inference/cpu/observers.h"
 #include "model/inference/cpu/packed_network.h"
+#include "model/inference/cpu/product_cut.h"
 #include "model/inference/cpu/stage_times.h"
 #include "model/inference/cpu/tile_shape.h"
 
@@ -29,6 +34,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <memory>
+#include <optional>
 #include <variant>
 #include <vector>
 
@@ -38,6 +44,8 @@ struct ExecutionOptions {
   /// Tiles follow the image's size alone, not the batch and the threads.
   bool fixed_tiles = false;
   bool takes_images = true;  ///< else tokens: the coarse part of another executor
+  /// Whether the products of all layers are cut by outputs; else whichever is sooner.
+  std::optional<bool> splits = {};
 };
 
 /// T, the network's storage, is float or BFloat16.
@@ -83,10 +91,34 @@ class StreamingExecutor {
     MixingManner manner;
     MixingRoom room;
     MixingMemory<T> memory;
+    std::int64_t head_groups = 1;  ///< in which a tile is absorbed and mixed
+  };
+  /// The products of a layer that are cut by outputs.
+  struct Cuts {
+    ProductCut qkv;  ///< keys and values of all tokens, and behind them the queries if all have one
+    ProductCut query;  ///< else the queries
+    ProductCut proj;
+    ProductCut fc1;
+    ProductCut fc2;
+    ProductCut rows;  ///< of the activations
+  };
+  /// Some rows and outputs of a product. x and q have rows for all tokens, other buffers for tokens with a
+  /// query alone.
+  struct Part {
+    std::int64_t row;
+    std::int64_t apart;  ///< rows from one of the part to the next
+    std::int64_t live_row;
+    std::int64_t live_apart;
+    std::int64_t rows;
+    ProductCut::Part outputs;
   };
 
   // The memory, planned by the constructor (executor_memory.cpp).
   [[nodiscard]] Extent cut(std::int64_t widest, bool quantised, std::int64_t batch, int threads);
+  void plan_splits(std::int64_t widest, bool quantised, const ExecutionOptions& options);
+  [[nodiscard]] static bool uses_amx(bool quantised);
+  /// Whether the threads have done products that are cut by outputs sooner than those tiles.
+  [[nodiscard]] bool is_sooner_split(const Extent& tiles) const;
   void plan_mixings();
   void plan_overview();
   /// Returns the mixings' part of the scratch.
@@ -95,12 +127,18 @@ class StreamingExecutor {
   // From pixels to the tokens that enter the first block (token_embedding.cpp).
   /// Reduces each of `count` pictures (C, H, W) to its overview's pixels.
   void make_overviews(const float* images, std::int64_t count);
-  /// Writes the tokens of a tile: the prefix, and the patches' embeddings with their positions.
-  void embed(const float* images, const Tile& t, Scratch& scratch);
+  /// Writes the tokens of a tile: the prefix, and the patches' embeddings with their positions. Without
+  /// norms also some outputs alone.
+  void embed(const float* images, const Tile& t, Scratch& scratch,
+             const kernels::linear::Outputs& outputs = {});
 
   // A tile on its way through a block.
   void note_tokens(std::size_t layer, const Tile& t);
   void project(std::size_t layer, const Tile& t, int thread, StageClock& clock);
+  /// Turns and absorbs the tile's rows, `group` of the layer's head groups.
+  void absorb(std::size_t layer, MixingRows<T> rows, int thread, StageClock& clock);
+  /// The tile's rows of the output, of a group of heads.
+  void mix(std::size_t layer, const Tile& t, std::int64_t group, int thread, T* mixed);
   void finish_block(std::size_t layer, const Tile& t, int thread, StageClock& clock);
   void add_positions(std::size_t layer, const Tile& t);
   /// Makes queries, keys and values of all tokens of `count` images in `layer`.
@@ -109,24 +147,68 @@ class StreamingExecutor {
   /// number of images that have not left at an exit.
   std::int64_t run_blocks(std::size_t first, std::size_t end, std::int64_t count, float* logits,
                           const ExitRecord* exits, const Observers& observers, StageTimes* times);
-  /// The classifiers' answers to the images in the first `count` places; images_ numbers them at exits.
-  void answer(std::int64_t count, bool numbered, float* logits, StageTimes* times);
   /// The answers (count, num_classes) of the exit behind `layer` to the images in the first `count` places.
   void look_by_branch(std::size_t layer, std::int64_t count, StageTimes* times);
   void look_coarsely(std::size_t layer, std::int64_t count, StageTimes* times);
+  /// The steps between fc1 and fc2, unless fc1's epilogue is all of them: rows in place.
+  void activate(std::int64_t rows, T* hidden) const;
+  // A layer whose products are cut by outputs (split_layers.cpp). The first `count` images are there.
+  void cut_products(std::int64_t images);
+  void start_split(const float* images, std::int64_t count, StageTimes* times);
+  void project_split(std::size_t layer, std::int64_t count, StageTimes* times);
+  void finish_split(std::size_t layer, std::int64_t count, StageTimes* times);
+  /// y += of_branch(branch), or y = last(input) + y without a norm, of a part.
+  void add_split(const PackedLinear& last, const PackedNorm& of_branch, const LinearInput<T>& input,
+                 const Part& part);
+  void join_branch(const PackedNorm& of_branch, const ProductCut& rows, std::int64_t live,
+                   Stage stage, StageTimes* times);
+  /// work(part, scratch) of all parts of a product of the first `live` tokens of each image.
+  template <class Work>
+  void run_parts(const ProductCut& cut, std::int64_t live, Stage stage, StageTimes* times,
+                 const Work& work);
+  /// The number of products, of which `cut` is one: all live tokens at once, or one of each image.
+  [[nodiscard]] std::int64_t sets_of(std::int64_t live) const {
+    return live == num_tokens_ ? 1 : live;
+  }
+  [[nodiscard]] Part part_of(const ProductCut& cut, std::int64_t item, std::int64_t live) const;
+  [[nodiscard]] bool is_split(std::size_t layer) const {
+    return splits_all_ || (splits_last_ && layer + 1 == net_.blocks.size());
+  }
+
+  /// Logits of the first `count` images, with `in_places` each to the row of its number in `images_`.
+  void answer(std::int64_t count, bool in_places, float* logits, StageTimes* times);
   /// Looks at the exit behind `layer`: `count` images lie there, image of number `images_[i]` in place i.
   /// Images that leave have their logits; the others move to the first places. Returns their number.
   std::int64_t leave(std::size_t layer, std::int64_t count, const ExitRecord& exits, float* logits,
                      StageTimes* times);
   void add_branch(const PackedLinear& last, const PackedNorm& of_branch,
                   const LinearInput<T>& input, std::int64_t rows, T* room, T* x) const;
+  LinearInput<T> input(const PackedLinear& layer, const T* rows, std::int64_t stride,
+                       std::int64_t count, Scratch& scratch, std::size_t block,
+                       RangeSite site) const;
   LinearInput<T> input(const PackedLinear& layer, const T* rows, std::int64_t count,
-                       Scratch& scratch, std::size_t block, RangeSite site) const;
-  /// A norm whose weight and bias the next linear layer has; y may be x.
-  void norm(const T* x, std::int64_t rows, std::int64_t dim, T* y) const;
+                       Scratch& scratch, std::size_t block, RangeSite site) const {
+    return input(layer, rows, layer.in(), count, scratch, block, site);
+  }
+  /// A norm whose weight and bias the next linear layer has; rows of x `stride` apart. y may be x.
+  void norm(const T* x, std::int64_t stride, std::int64_t rows, std::int64_t dim, T* y) const;
+  void norm(const T* x, std::int64_t rows, std::int64_t dim, T* y) const {
+    norm(x, dim, rows, dim, y);
+  }
   /// A norm of rows (rows, D) with its own, in place.
   void norm(const PackedNorm& norm, std::int64_t rows, T* x) const;
 
+  /// work(tile, group, thread) for tiles first .. end of each image and each of `groups`, from the last
+  /// tile on: window_borders counts on that.
+  template <class Work>
+  void run_tiles(std::int64_t images, std::int64_t first, std::int64_t end, std::int64_t groups,
+                 const Work& work) {
+    const std::int64_t of_image = (end - first) * groups;
+    team_.run(images * of_image, [&](std::int64_t item, int thread) {
+      const std::int64_t index = end - 1 - item % of_image / groups;
+      work(tile_of(item / of_image * extent_.num_tiles() + index, extent_), item % groups, thread);
+    });
+  }
   [[nodiscard]] Scratch& scratch_of(int thread) {
     return scratch_[static_cast<std::size_t>(thread)];
   }
@@ -154,6 +236,11 @@ class StreamingExecutor {
   std::int64_t num_tokens_;  ///< rows of an image in every buffer
   Extent extent_;
   bool tiles_hold_windows_ = false;  ///< whole windows; the prefix is a tile of its own
+  bool splits_all_ = false;          ///< the products of all layers are cut by outputs
+  bool splits_last_ = false;         ///< those of the last layer, where few tokens have a query
+  std::int64_t part_unit_ = 0;       ///< rows of a part are a multiple
+  std::vector<Cuts> cuts_;           ///< of each layer
+  std::int64_t cut_images_ = 0;      ///< for so many images
   std::vector<Layer> layers_;
 
   Buffer<T> x_;  ///< (B, N, D)
@@ -173,6 +260,11 @@ class StreamingExecutor {
   Buffer<T> kept_rows_[2];  ///< the same, for rows that are read while tiles are mixed
   Buffer<T> mixed_;         ///< (B, N, D), of mixings that mix all at once
   Buffer<std::byte> video_memory_;  ///< a piece for each layer, from call to call
+  // Layers that are split have these, rows of tokens with a query.
+  Buffer<T> split_mixed_;   ///< (rows, D)
+  Buffer<T> split_hidden_;  ///< (rows, width of fc1)
+  Buffer<T> split_branch_;  ///< (rows, D), of networks with norms behind the branches
+  Buffer<float> pooled_;    ///< (B, 2, D), the rows that classifiers read
   Buffer<std::byte> scratch_memory_;
   std::vector<Scratch> scratch_;
   std::vector<StageTimes> times_;      ///< one for each thread

@@ -1,8 +1,10 @@
 #include "model/inference/cpu/tile_shape.h"
 
+#include "kernels/device/thread_team.h"
+#include "model/inference/cpu/product_cut.h"
+
 #include <algorithm>
-#include <functional>
-#include <queue>
+#include <limits>
 #include <vector>
 
 namespace hydrascope::model::inference {
@@ -14,8 +16,6 @@ namespace {
 constexpr std::int64_t kFewestRows = 132;
 constexpr std::int64_t kMostRows = 384;
 
-std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
-
 TileShape shape_of(std::int64_t num_tokens, std::int64_t least_rows, std::int64_t unit) {
   TileShape shape;
   shape.rows = std::max(unit, divide_up(least_rows, unit) * unit);
@@ -23,26 +23,15 @@ TileShape shape_of(std::int64_t num_tokens, std::int64_t least_rows, std::int64_
   return shape;
 }
 
-enum class HandedOut { first_to_last, last_to_first };
-
-/// Rows after which the last thread ends when `granule` rows are computed even of fewer.
-std::int64_t busiest_rows(const Borders& tiles, HandedOut order, std::int64_t batch, int threads,
-                          std::int64_t granule) {
-  const std::int64_t count = std::ssize(tiles) - 1;
-  std::priority_queue<std::int64_t, std::vector<std::int64_t>, std::greater<>> ends;
-  for (int thread = 0; thread < threads; ++thread) ends.push(0);
-  std::int64_t end = 0;
-  for (std::int64_t item = 0; item < batch * count; ++item) {
-    const std::int64_t place = item % count;
-    const auto tile =
-        tiles.begin() + (order == HandedOut::first_to_last ? place : count - 1 - place);
-    const std::int64_t rows = tile[1] - tile[0];
-    const std::int64_t done = ends.top() + divide_up(rows, granule) * granule;
-    ends.pop();
-    ends.push(done);
-    end = std::max(end, done);
-  }
-  return end;
+/// Rows after which the last thread ends when `granule` rows are computed even of fewer, and `more` in each tile.
+double busiest_rows(const Borders& tiles, std::int64_t batch, int threads, std::int64_t granule,
+                    std::int64_t more) {
+  std::vector<double> items;
+  for (std::int64_t image = 0; image < batch; ++image)
+    for (std::size_t end = tiles.size() - 1; end > 0; --end)
+      items.push_back(
+          static_cast<double>(divide_up(tiles[end] - tiles[end - 1], granule) * granule + more));
+  return kernels::device::end_of_run(items, threads);
 }
 
 /// Small windows share a tile of about `rows`; windows above `most_whole` are cut into like parts.
@@ -70,23 +59,54 @@ Borders borders_by_windows(const Borders& windows, std::int64_t rows, std::int64
 
 TileShape choose_tiles(std::int64_t num_tokens, std::int64_t batch, std::int64_t row_bytes,
                        std::int64_t l2_bytes, int threads, std::int64_t unit) {
+  constexpr std::int64_t kGranule = 16;   // of AMX
+  constexpr std::int64_t kManyTiles = 8;  // of a thread: their number changes little
   const std::int64_t fitting =
       std::clamp(l2_bytes / 3 / std::max<std::int64_t>(1, row_bytes), kFewestRows, kMostRows);
-  std::int64_t count = divide_up(num_tokens, fitting);
-  const std::int64_t wanted = divide_up(threads, std::max<std::int64_t>(1, batch));
-  count = std::max(count, wanted);
-  // An even share of the threads leaves none waiting for the last tile of a small image.
-  if (batch == 1 && count < 8 * threads) count = divide_up(count, threads) * threads;
-  const std::int64_t share = divide_up(num_tokens, count);
-  const TileShape strips = shape_of(num_tokens, share, kStripRows);
-  if (unit == kStripRows) return strips;
-  const TileShape shape = shape_of(num_tokens, share, unit);
-  constexpr std::int64_t kGranule = 16;  // of AMX
-  const auto end_of = [&](const TileShape& tiles) {
-    return busiest_rows(even_borders(num_tokens, tiles), HandedOut::first_to_last, batch, threads,
-                        kGranule);
+  const std::int64_t count = std::max(divide_up(num_tokens, fitting), divide_up(threads, batch));
+  std::vector<std::int64_t> counts{count};
+  if (batch * count < kManyTiles * threads) {
+    const std::int64_t fewer = batch * count / threads * threads / batch;
+    if (fewer > 0 && divide_up(num_tokens, fewer) <= std::max(fitting, kMostRows / 2))
+      counts.insert(counts.begin(), fewer);
+    counts.push_back(divide_up(divide_up(batch * count, threads) * threads, batch));
+  }
+  TileShape best;
+  double soonest = 0;
+  const auto try_shape = [&](const TileShape& shape) {
+    const double end = busiest_rows(even_borders(num_tokens, shape), batch, threads,
+                                    unit == kStripRows ? 1 : kGranule, kWeightRows);
+    if (best.rows > 0 && end >= soonest) return;
+    best = shape;
+    soonest = end;
   };
-  return end_of(shape) > end_of(strips) ? strips : shape;
+  for (const std::int64_t tiles : counts) {
+    const std::int64_t share = divide_up(num_tokens, tiles);
+    try_shape(shape_of(num_tokens, share, unit));
+    if (unit != kStripRows) try_shape(shape_of(num_tokens, share, kStripRows));
+  }
+  return best;
+}
+
+TileShape choose_tiles_of_heads(std::int64_t num_tokens, std::int64_t batch, std::int64_t heads,
+                                int threads) {
+  TileShape best;
+  std::int64_t soonest = std::numeric_limits<std::int64_t>::max();
+  const std::int64_t fewest = divide_up(num_tokens, kMostRows);
+  for (std::int64_t count = fewest; count <= std::max<std::int64_t>(fewest, threads); ++count) {
+    const TileShape shape = shape_of(num_tokens, divide_up(num_tokens, count), kStripRows);
+    const std::int64_t groups = head_groups(batch * shape.count, heads, threads);
+    const std::int64_t time = divide_up(batch * shape.count * groups, threads) *
+                              divide_up(heads, groups) * (shape.rows + kWeightRows);
+    if (time >= soonest) continue;
+    soonest = time;
+    best = shape;
+  }
+  return best;
+}
+
+double time_of_tiles(const Borders& tiles, std::int64_t batch, int threads) {
+  return busiest_rows(tiles, batch, threads, 1, kWeightRows);
 }
 
 Borders even_borders(std::int64_t num_tokens, const TileShape& shape) {
@@ -99,7 +119,7 @@ Borders even_borders(std::int64_t num_tokens, const TileShape& shape) {
 Borders window_borders(const Borders& windows, const TileShape& shape, std::int64_t batch,
                        int threads) {
   const auto end_of = [&](const Borders& tiles) {
-    return busiest_rows(tiles, HandedOut::last_to_first, batch, threads, 1);
+    return busiest_rows(tiles, batch, threads, 1, 0);
   };
   Borders whole = borders_by_windows(windows, shape.rows, std::max(kMostRows, shape.rows));
   Borders cut = borders_by_windows(windows, shape.rows, shape.rows * 3 / 2 - 1);

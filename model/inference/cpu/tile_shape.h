@@ -14,6 +14,12 @@ using kernels::linear::kStripRows;  // rows of the vectors' micro-kernels; even
 /// Rows of a tile whose products run on AMX (its micro-kernel takes 16 rows), other work in strips.
 inline constexpr std::int64_t kMatrixTileRows = 48;
 
+/// Rows that would take the time for which a part of a product waits for its weights: a tile of 48 rows of D
+/// = 768 loses 4 %, a tile of 36 rows in float32 10 %.
+inline constexpr std::int64_t kWeightRows = 3;
+
+constexpr std::int64_t divide_up(std::int64_t a, std::int64_t b) { return (a + b - 1) / b; }
+
 struct TileShape {
   std::int64_t rows = 0;   ///< tokens per tile, a multiple of 6
   std::int64_t count = 0;  ///< tiles per image; the last one may be shorter
@@ -22,10 +28,16 @@ struct TileShape {
 /// A tile's residual rows, normalised rows and MLP activation (row_bytes per token) take a third of
 /// the L2 cache, the panels of weights that pass by the rest. A tile has at least some hundred
 /// rows, or loading the weights would cost too much. There is at least one tile per thread if the
-/// batch alone does not occupy all threads. Rows are a multiple of `unit` (itself a multiple of 6),
-/// unless tiles of six rows let the last thread end sooner: a small image on many threads.
+/// batch alone does not occupy all threads. Few tiles become a multiple of the threads, more or fewer,
+/// whichever the team has done sooner. Rows are a multiple of `unit` (itself a multiple of 6), unless
+/// strips of six rows let the last thread end sooner: a small image on many threads.
 TileShape choose_tiles(std::int64_t num_tokens, std::int64_t batch, std::int64_t row_bytes,
                        std::int64_t l2_bytes, int threads, std::int64_t unit = kStripRows);
+
+/// Tiles of an image whose products are cut by outputs as well (product_cut.h): each of them is mixed by
+/// groups of heads, and together they occupy all threads.
+TileShape choose_tiles_of_heads(std::int64_t num_tokens, std::int64_t batch, std::int64_t heads,
+                                int threads);
 
 /// Ascending: the begin of each tile (or window), from 0, and the end of the last.
 using Borders = std::vector<std::int64_t>;
@@ -39,6 +51,9 @@ Borders even_borders(std::int64_t num_tokens, const TileShape& shape);
 /// the largest, comes first.
 Borders window_borders(const Borders& windows, const TileShape& shape, std::int64_t batch,
                        int threads);
+
+/// Rows times all outputs until the last thread has done its tiles; to be compared with ProductCut::time.
+double time_of_tiles(const Borders& tiles, std::int64_t batch, int threads);
 
 /// The tokens of an image, and how they are cut.
 struct Extent {

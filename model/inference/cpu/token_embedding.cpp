@@ -26,18 +26,25 @@ void StreamingExecutor<T>::make_overviews(const float* images, std::int64_t coun
 }
 
 template <class T>
-void StreamingExecutor<T>::embed(const float* images, const Tile& t, Scratch& scratch) {
+void StreamingExecutor<T>::embed(const float* images, const Tile& t, Scratch& scratch,
+                                 const kernels::linear::Outputs& outputs) {
   const std::int64_t prefix = t.rows_before(net_.num_prefix);
+  const std::int64_t first = outputs.first;
+  const std::int64_t end = outputs.end_of(dim_);
   T* x = tokens(t);
-  std::transform(geometry_.prefix.data() + t.first * dim_,
-                 geometry_.prefix.data() + (t.first + prefix) * dim_, x,
-                 [](float value) { return T(value); });
+  for (std::int64_t row = 0; row < prefix; ++row) {
+    const float* const token = geometry_.prefix.data() + (t.first + row) * dim_;
+    std::transform(token + first, token + end, x + row * dim_ + first,
+                   [](float value) { return T(value); });
+  }
   if (t.rows == prefix) return;
   x += prefix * dim_;
   const T* const position = position_.data() + (t.first + prefix - net_.num_prefix) * dim_;
   const std::int64_t patches = t.rows - prefix;
   const bool adds = net_.patch_norm.empty();
-  if (adds) std::memcpy(x, position, static_cast<std::size_t>(patches * dim_) * sizeof(T));
+  for (std::int64_t row = 0; adds && row < patches; ++row)
+    std::memcpy(x + row * dim_ + first, position + row * dim_ + first,
+                static_cast<std::size_t>(end - first) * sizeof(T));
   const std::int64_t size = net_.patch_size;
   const std::int64_t width = net_.patch_dim();
   geometry_.for_each_run(
@@ -51,7 +58,7 @@ void StreamingExecutor<T>::embed(const float* images, const Tile& t, Scratch& sc
       });
   using kernels::linear::Epilogue;
   apply(net_.patch_embed, LinearInput<T>{scratch.wide, {}}, patches, x, dim_,
-        adds ? Epilogue::add : Epilogue::store);
+        adds ? Epilogue::add : Epilogue::store, outputs);
   if (adds) return;
   norm(net_.patch_norm, patches, x);
   for (std::int64_t i = 0; i < patches * dim_; ++i)
@@ -59,8 +66,10 @@ void StreamingExecutor<T>::embed(const float* images, const Tile& t, Scratch& sc
 }
 
 template void StreamingExecutor<float>::make_overviews(const float*, std::int64_t);
-template void StreamingExecutor<float>::embed(const float*, const Tile&, Scratch&);
+template void StreamingExecutor<float>::embed(const float*, const Tile&, Scratch&,
+                                              const kernels::linear::Outputs&);
 template void StreamingExecutor<kernels::BFloat16>::make_overviews(const float*, std::int64_t);
-template void StreamingExecutor<kernels::BFloat16>::embed(const float*, const Tile&, Scratch&);
+template void StreamingExecutor<kernels::BFloat16>::embed(const float*, const Tile&, Scratch&,
+                                                          const kernels::linear::Outputs&);
 
 }  // namespace hydrascope::model::inference

@@ -59,6 +59,27 @@ TEST_F(ProcessorsTest, APartOfAProcessorCountsAsOne) {
   EXPECT_EQ((Processors{1, 1, 16.0}.describe()), "1 processor");
 }
 
+TEST_F(ProcessorsTest, ProcessorsOfOneCoreCountOnceForTheModel) {
+  cpu_set_t set;
+  ASSERT_EQ(::sched_getaffinity(0, sizeof set, &set), 0);
+  for (int number = 0; number < CPU_SETSIZE; ++number) {
+    if (!CPU_ISSET(number, &set)) continue;
+    const std::string core = std::to_string(number / 2);  // any name that two of them share
+    root_.write(
+        "sys/devices/system/cpu/cpu" + std::to_string(number) + "/topology/thread_siblings_list",
+        core);
+  }
+  const Processors found = processors(root_.path());
+  EXPECT_LE(found.cores.value(), found.allowed);
+  EXPECT_GE(2 * found.cores.value(), found.allowed);
+  EXPECT_EQ(found.usable(), found.allowed);
+  EXPECT_EQ(found.usable_cores(), found.cores);
+  EXPECT_EQ((Processors{8, 8, {}, 4}.usable_cores()), 4);
+  EXPECT_EQ((Processors{8, 8, 2.5, 4}.usable_cores()), 3);
+  EXPECT_EQ((Processors{8, 8, {}, 4}.describe()), "8 processors, of 4 cores");
+  EXPECT_EQ((Processors{8, 4, {}, 4}.describe()), "8 processors, 4 by the affinity");
+}
+
 TEST_F(ProcessorsTest, TheNarrowestGroupOfTheTreeCounts) {
   system(kUnified, "0::/a/b/c\n");
   root_.write("sys/fs/cgroup/a/cpu.max", "150000 100000\n");

@@ -137,6 +137,58 @@ TEST_P(ThreadTeamOfSize, ManySmallRunsAndShortLives) {
   }
 }
 
+TEST(ThreadTeam, SharesCoverAllItemsInOrder) {
+  for (const std::int64_t count : {0, 1, 5, 64, 1000}) {
+    for (const int size : {1, 3, 64}) {
+      std::int64_t end = 0;
+      for (int thread = 0; thread < size; ++thread) {
+        const Share share = share_of(count, size, thread);
+        EXPECT_EQ(share.first, end);
+        EXPECT_GE(share.end - share.first, count / size);
+        EXPECT_LE(share.end - share.first, count / size + 1);
+        end = share.end;
+      }
+      EXPECT_EQ(end, count);
+    }
+  }
+}
+
+TEST(ThreadTeam, WhoIsDoneTakesItemsOfTheOthers) {
+  const std::vector<double> even(8, 1.0);
+  EXPECT_DOUBLE_EQ(end_of_run(even, 1), 8);
+  EXPECT_DOUBLE_EQ(end_of_run(even, 4), 2);
+  EXPECT_DOUBLE_EQ(end_of_run(even, 16), 1);
+  EXPECT_DOUBLE_EQ(end_of_run(std::vector{4.0, 1.0, 1.0, 1.0}, 2), 4)
+      << "3 and its own 1 on the other";
+  EXPECT_DOUBLE_EQ(end_of_run({}, 2), 0);
+  // As the threads themselves: the first thread's first item ends when the other thread has done the rest.
+  ThreadTeam team(2);
+  std::atomic<int> others{0};
+  team.run(4, [&](std::int64_t item, int) {
+    if (item == 0)
+      while (others < 3) std::this_thread::yield();
+    else
+      ++others;
+  });
+  EXPECT_EQ(others, 3);
+}
+
+TEST(ThreadTeam, ARehearsalIsOneThreadAndTakesTheTimeOfEveryItem) {
+  Rehearsal rehearsal;
+  ThreadTeam team(64, rehearsal);
+  EXPECT_EQ(team.size(), 64);
+  std::vector<std::int64_t> items;
+  for (const std::int64_t count : {3, 0, 1})
+    team.run(count, [&](std::int64_t item, int thread) {
+      EXPECT_EQ(thread, 0);
+      items.push_back(item);
+    });
+  EXPECT_EQ(items, (std::vector<std::int64_t>{0, 1, 2, 0}));
+  ASSERT_EQ(rehearsal.size(), 2U);
+  EXPECT_EQ(rehearsal[0].size(), 3U);
+  EXPECT_EQ(rehearsal[1].size(), 1U);
+}
+
 TEST(ThreadTeam, WorkMayBeConstantAndIsNotCopied) {
   struct Work {
     std::atomic<int>* calls;

@@ -2,6 +2,7 @@
 
 #include "kernels/error.h"
 #include "model/image/decoders/decoders.h"
+#include "model/image/needed_pixels.h"
 #include "tests/as_nobody.h"
 #include "tests/error_matchers.h"
 #include "tests/model/image/corpus.h"
@@ -17,6 +18,8 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <utility>
+#include <vector>
 
 namespace hydrascope::image {
 namespace decode_test {
@@ -64,14 +67,14 @@ TEST(Decode, JpegWithoutOpencvHasItsPixels) {
     const std::string text = sample(file);
     const Header header = probe(bytes_of(text));
     if (!has_libjpeg()) GTEST_SKIP() << "this build has no header of libjpeg";
-    EXPECT_EQ(decode_with_libjpeg(bytes_of(text), header).rgb,
+    EXPECT_EQ(decode_with_libjpeg(bytes_of(text), header, {0, 0, header.height, header.width}).rgb,
               decode_with_opencv(bytes_of(text), header, {}).rgb)
         << file;
   }
   std::string damaged = sample("baseline.jpg");
   const std::size_t table = damaged.find("\xFF\xDB");
   damaged.replace(table, 2, "\xFF\xFE");  // a comment instead of the first table of steps
-  EXPECT_ERROR(decode_with_libjpeg(bytes_of(damaged), probe(bytes_of(damaged))), decode_failed,
+  EXPECT_ERROR(decode_with_libjpeg(bytes_of(damaged), probe(bytes_of(damaged)), {}), decode_failed,
                "Quantization table");
 }
 
@@ -84,6 +87,37 @@ TEST(Decode, AJpegOfSeveralScansIsThatOfOne) {
   EXPECT_EQ(progressive.width, 1040);
   EXPECT_EQ(progressive.height, 640);
   EXPECT_EQ(progressive.rgb, read("wide_baseline.jpg").rgb);
+}
+
+/// Beside the needed columns chroma is smoothed without its neighbours: that must not reach them.
+TEST(Decode, NeededPixelsAreThoseOfTheWholePicture) {
+  std::vector<std::string> files{
+      testing::read_file(testing::data_folder("jpeg") / "wide_baseline.jpg"),
+      testing::read_file(testing::data_folder("jpeg") / "wide_progressive.jpg")};
+  for (const char* name :
+       {"baseline.jpg", "progressive.jpg", "grey.jpg", "restarts.jpg", "cmyk.jpg", "exif.jpg"})
+    files.push_back(sample(name));
+  for (const std::string& file : files) {
+    const Picture whole = decode_text(file);
+    for (const auto& [first, end] :
+         {std::pair{0.0, 0.3}, {0.01, 0.02}, {0.25, 0.75}, {0.331, 0.67}, {0.9, 1.0}}) {
+      const auto left = static_cast<std::int64_t>(first * whole.width);
+      const std::int64_t right = std::max(left + 1, static_cast<std::int64_t>(end * whole.width));
+      const NeededPixels needed = [left = left, right](std::int64_t height, std::int64_t) {
+        return PixelBox{0, left, height, right - left};
+      };
+      const Picture part = decode(bytes_of(file), {}, needed);
+      ASSERT_EQ(part.width, whole.width);
+      ASSERT_EQ(part.height, whole.height);
+      for (int y = 0; y < whole.height; ++y) {
+        const auto row = static_cast<std::ptrdiff_t>(y) * 3 * whole.width;
+        ASSERT_TRUE(std::equal(whole.rgb.begin() + row + 3 * left,
+                               whole.rgb.begin() + row + 3 * right,
+                               part.rgb.begin() + row + 3 * left))
+            << "row " << y << ", columns " << left << " to " << right;
+      }
+    }
+  }
 }
 
 /// TIFF 6.0, WhiteIsZero, also of 16 bits, which Pillow shows as a negative or not at all.

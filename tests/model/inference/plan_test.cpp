@@ -39,6 +39,7 @@ void expect_equal_to_modules(const VitConfig& config, const at::Tensor& images) 
   VisionTransformer model = filled(config);
   const at::Tensor expected = module_logits(model, images);
   EXPECT_LT(relative(InferencePlan(model, options()).logits(images), expected), 1e-4);
+  EXPECT_LT(relative(split_logits(model, images, options()), expected), 1e-4);
   if (finds_keys(model)) return;
   // Two roundings of 2^-9 a value, on some ten tensors a block. Without a norm before attention scores
   // are large here, and softmax shows their rounding.

@@ -165,6 +165,15 @@ inline double relative(const at::Tensor& a, const at::Tensor& b) {
   return ((a - b).norm() / b.norm()).item<double>();
 }
 
+/// With products that are cut by outputs, as for a small image on many threads.
+inline at::Tensor split_logits(const VisionTransformer& model, const at::Tensor& images,
+                               InferenceOptions chosen) {
+  chosen.threads = 3;
+  InferencePlan plan(model, chosen);
+  plan.prepare(images.size(0), images.size(2), images.size(3), /*splits=*/true);
+  return plan.logits(images);
+}
+
 /// With kernels everywhere, and as the modules are; logits of int8 up to `of_int8`.
 inline void expect_fused(VisionTransformer model, const at::Tensor& images, double of_int8 = 0.05) {
   const at::Tensor expected = module_logits(model, images);
@@ -178,6 +187,9 @@ inline void expect_fused(VisionTransformer model, const at::Tensor& images, doub
     const at::Tensor found = plan.logits(images);
     EXPECT_LT(relative(found, expected), 1e-5) << threads << " threads";
     EXPECT_TRUE(at::equal(plan.logits(images), found));
+    if (chosen.deterministic) {
+      EXPECT_TRUE(at::equal(split_logits(model, images, chosen), found));
+    }
   }
   chosen = options(at::kBFloat16);
   EXPECT_LT(relative(InferencePlan(model, chosen).logits(images), expected), 3.5e-2);
@@ -214,6 +226,9 @@ inline void expect_traces(VisionTransformer model, const at::Tensor& images,
   const auto [logits, trace, features, exits] = plan.compute(images);
   EXPECT_EQ(plan.describe().kernels, "fused");
   EXPECT_TRUE(at::equal(logits, InferencePlan(model, options()).logits(images)));
+  InferencePlan split(model, tracing);
+  split.prepare(images.size(0), images.size(2), images.size(3), /*splits=*/true);
+  EXPECT_LT(relative(split.compute(images).tokens, trace), 1e-5);
   ASSERT_EQ(trace.size(1), std::ssize(layers));
   for (std::size_t i = 0; i < layers.size(); ++i) {
     const at::Tensor found = trace.select(1, static_cast<std::int64_t>(i));
@@ -229,6 +244,7 @@ inline void expect_same_bits(const VisionTransformer& model, const at::Tensor& i
   chosen.precision.int8 = int8;
   chosen.deterministic = true;
   const at::Tensor expected = InferencePlan(model, chosen).logits(images);
+  EXPECT_TRUE(at::equal(split_logits(model, images, chosen), expected));
   for (const int threads : {1, 3, 5}) {
     chosen.threads = threads;
     InferencePlan plan(model, chosen);

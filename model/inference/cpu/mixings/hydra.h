@@ -129,6 +129,7 @@ class HydraBesideWindowsMixing final : public Mixing<T> {
   [[nodiscard]] MixingManner manner() const override {
     MixingManner manner = windows_.manner();
     manner.sees_windows_alone = false;
+    manner.heads_apart = false;
     return manner;
   }
   MixingRoom plan(const Extent& extent) override {

@@ -22,8 +22,10 @@ class WindowMixing final : public Mixing<T> {
         prefix_(site, std::move(weights)) {}
 
   [[nodiscard]] MixingManner manner() const override {
-    return {
-        .rows = MixingManner::Rows::until_mixed, .prefix_last = true, .sees_windows_alone = true};
+    return {.rows = MixingManner::Rows::until_mixed,
+            .prefix_last = true,
+            .sees_windows_alone = true,
+            .heads_apart = true};
   }
   MixingRoom plan(const Extent& extent) override {
     namespace kernel = kernels::softmax_attention;
@@ -40,6 +42,7 @@ class WindowMixing final : public Mixing<T> {
            T* mixed) const override {
     const MixingRows<T> prefix = memory.rows_of(rows.tile.image);
     mix_patches(rows, prefix, memory, thread, mixed);
+    if (rows.first_head > 0) return;  // below, all heads
     // Prefix tokens see the tile while its keys are in the cache.
     auto* const sums = memory.images.template at<float>(rows.tile.image);
     for (std::size_t i = 0; i < prefix_.parts().size(); ++i) {
@@ -65,23 +68,25 @@ class WindowMixing final : public Mixing<T> {
     void* const scratch = memory.threads.behind(scratch_at_).template at<std::byte>(thread);
     const Tile& tile = rows.tile;
     const std::int64_t end = tile.first + tile.rows;
+    const std::int64_t column = rows.first_head * heads_.head_dim;
     std::int64_t token = std::max(tile.first, num_prefix_);
     auto window = std::ranges::upper_bound(windows_, token - num_prefix_) - 1;
     for (; token < end; ++window) {
       const std::int64_t first = num_prefix_ + window[0];
       const std::int64_t size = window[1] - window[0];
-      const kernel::Shape of_window = shape(num_prefix_ + size);
+      const kernel::Shape of_window{num_prefix_ + size, rows.num_heads, heads_.head_dim};
       const auto pack = [&](const T* k, const T* v, std::int64_t count, std::int64_t to) {
-        kernel::pack(kernel::PackParams<T>{of_window, k, v, rows.stride, to, count, keys, values});
+        kernel::pack(kernel::PackParams<T>{of_window, k + column, v + column, rows.stride, to,
+                                           count, keys, values});
       };
       pack(prefix.keys, prefix.values, num_prefix_, 0);
       const std::int64_t at = (first - tile.first) * rows.stride;
       pack(rows.keys + at, rows.values + at, size, num_prefix_);
       const std::int64_t row = token - tile.first;
       const std::int64_t count = std::min(end, first + size) - token;
-      kernel::attend(kernel::AttendParams<T>{of_window, rows.queries + row * rows.query_stride,
-                                             rows.query_stride, count, keys, values,
-                                             mixed + row * memory.dim, memory.dim, scratch});
+      kernel::attend(kernel::AttendParams<T>{
+          of_window, rows.queries + row * rows.query_stride + column, rows.query_stride, count,
+          keys, values, mixed + row * memory.dim + column, memory.dim, scratch});
       token += count;
     }
   }

@@ -204,6 +204,61 @@ TEST_P(StreamingExecutorTest, ThreadsChangeNothingButTheOrderOfSums) {
   }
 }
 
+/// As on a machine with so many processors.
+std::vector<float> rehearsed_logits_of(const Network& network, std::int64_t rows,
+                                       std::int64_t columns, std::int64_t count, int threads,
+                                       kernels::device::Rehearsal& rehearsal,
+                                       const ExecutionOptions& options = {}) {
+  kernels::device::ThreadTeam team(threads, rehearsal);
+  const TokenGrid grid = make_grid(network, rows, columns);
+  const AnyExecutor executor =
+      make_executor(network, make_geometry(network, grid), count, team, options);
+  const auto images = random_values(
+      static_cast<std::size_t>(count * 3 * grid.num_patches() * kPatch * kPatch), 1, 30);
+  std::vector<float> logits(static_cast<std::size_t>(count * kClasses), NAN);
+  rehearsal.clear();
+  run(executor, images, count, logits);
+  return logits;
+}
+
+TEST_P(StreamingExecutorTest, TheSameBitsOnAnyNumberOfThreadsHoweverProductsAreCut) {
+  const float tolerance = GetParam().first == Storage::float32 ? 1e-5F : 0.02F;
+  for (const bool windows : {false, true}) {
+    const Network network = windows ? make_windowed_network(GetParam().first, GetParam().second)
+                                    : make_network(GetParam().first, GetParam().second);
+    for (const std::int64_t images : {1, 3}) {
+      kernels::device::Rehearsal rehearsal;
+      const auto of = [&](int threads, const ExecutionOptions& options) {
+        return rehearsed_logits_of(network, 12, 13, images, threads, rehearsal, options);
+      };
+      const std::vector<float> one = of(1, {.fixed_tiles = true, .splits = false});
+      for (const float value : one) ASSERT_TRUE(std::isfinite(value));
+      const std::size_t passes = rehearsal.size();
+      for (const int threads : {1, 2, 3, 8, 64, 128}) {
+        SCOPED_TRACE(std::to_string(threads) + " threads");
+        for (const bool splits : {false, true}) {
+          EXPECT_EQ(of(threads, {.fixed_tiles = true, .splits = splits}), one);
+          if (splits) {
+            EXPECT_GT(rehearsal.size(), passes + 10) << "threads meet more often";
+          }
+          expect_near(of(threads, {.splits = splits}), one, tolerance);
+        }
+      }
+    }
+  }
+}
+
+TEST(StreamingExecutorOptions, ThreadsWithATileEachMeetOncePerLayer) {
+  const Network network = make_network(Storage::float32, false);
+  const auto passes = [&](std::int64_t images, int threads, const ExecutionOptions& options) {
+    kernels::device::Rehearsal rehearsal;
+    rehearsed_logits_of(network, 14, 14, images, threads, rehearsal, options);
+    return rehearsal.size();
+  };
+  for (const auto& [images, threads] : {std::pair{1, 1}, {1, 2}, {64, 64}})
+    EXPECT_EQ(passes(images, threads, {}), passes(images, threads, {.splits = false}));
+}
+
 TEST_P(StreamingExecutorTest, FewerImagesThanPlannedAreServed) {
   const Network network = make_network(GetParam().first, GetParam().second);
   const std::vector<float> three = logits_of(network, 6, 5, 3, 3, 2);

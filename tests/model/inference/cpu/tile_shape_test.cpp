@@ -35,6 +35,20 @@ TEST(TileShapeTest, OneSmallImageOccupiesAllThreads) {
   EXPECT_EQ(choose_tiles(197, 32, 2304, 4 << 20, 4).count, 1) << "the batch does";
 }
 
+TEST(TileShapeTest, FewTilesAreAMultipleOfTheThreads) {
+  const auto busiest = [](std::int64_t tokens, std::int64_t batch, int threads) {
+    const TileShape shape = choose_tiles(tokens, batch, 18432, 1 << 20, threads);
+    const std::int64_t rounds = divide_up(batch * shape.count, threads);
+    return static_cast<double>(rounds * shape.rows * threads) / static_cast<double>(tokens * batch);
+  };
+  // 62 tiles of 132 rows are two rounds on 56 threads, 105 of 78 rows too; 55 of 150 are one.
+  EXPECT_EQ(choose_tiles(8161, 1, 18432, 1 << 20, 56).rows, 150);
+  for (const int threads : {2, 8, 16, 32, 48, 56, 64, 96, 128})
+    EXPECT_LT(busiest(8161, 1, threads), 1.07) << threads;
+  for (const int threads : {2, 8, 16, 32, 64, 128})
+    EXPECT_LT(busiest(197, 64, threads), 1.07) << threads;
+}
+
 TEST(TileShapeTest, TilesEndWhereWindowsEnd) {
   // Windows of 169 to 196 patches, an overview of 350: one each.
   Borders windows{0};
