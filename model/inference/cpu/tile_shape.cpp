@@ -25,9 +25,10 @@ TileShape shape_of(std::int64_t num_tokens, std::int64_t least_rows, std::int64_
 
 enum class HandedOut { first_to_last, last_to_first };
 
-/// Rows after which the last thread ends when `granule` rows are computed even of fewer.
+/// Rows after which the last thread ends when `granule` rows are computed even of fewer, and no tile
+/// takes less time than `least` rows.
 std::int64_t busiest_rows(const Borders& tiles, HandedOut order, std::int64_t batch, int threads,
-                          std::int64_t granule) {
+                          std::int64_t granule, std::int64_t least) {
   const std::int64_t count = std::ssize(tiles) - 1;
   std::priority_queue<std::int64_t, std::vector<std::int64_t>, std::greater<>> ends;
   for (int thread = 0; thread < threads; ++thread) ends.push(0);
@@ -37,7 +38,7 @@ std::int64_t busiest_rows(const Borders& tiles, HandedOut order, std::int64_t ba
     const auto tile =
         tiles.begin() + (order == HandedOut::first_to_last ? place : count - 1 - place);
     const std::int64_t rows = tile[1] - tile[0];
-    const std::int64_t done = ends.top() + divide_up(rows, granule) * granule;
+    const std::int64_t done = ends.top() + std::max(least, divide_up(rows, granule) * granule);
     ends.pop();
     ends.push(done);
     end = std::max(end, done);
@@ -82,9 +83,11 @@ TileShape choose_tiles(std::int64_t num_tokens, std::int64_t batch, std::int64_t
   if (unit == kStripRows) return strips;
   const TileShape shape = shape_of(num_tokens, share, unit);
   constexpr std::int64_t kGranule = 16;  // of AMX
+  // AMX multiplies as many rows while 16 bytes of weights a cycle come from the shared cache.
+  constexpr std::int64_t kLeast = 64;
   const auto end_of = [&](const TileShape& tiles) {
     return busiest_rows(even_borders(num_tokens, tiles), HandedOut::first_to_last, batch, threads,
-                        kGranule);
+                        kGranule, kLeast);
   };
   return end_of(shape) > end_of(strips) ? strips : shape;
 }
@@ -99,7 +102,7 @@ Borders even_borders(std::int64_t num_tokens, const TileShape& shape) {
 Borders window_borders(const Borders& windows, const TileShape& shape, std::int64_t batch,
                        int threads) {
   const auto end_of = [&](const Borders& tiles) {
-    return busiest_rows(tiles, HandedOut::last_to_first, batch, threads, 1);
+    return busiest_rows(tiles, HandedOut::last_to_first, batch, threads, 1, 0);
   };
   Borders whole = borders_by_windows(windows, shape.rows, std::max(kMostRows, shape.rows));
   Borders cut = borders_by_windows(windows, shape.rows, shape.rows * 3 / 2 - 1);
