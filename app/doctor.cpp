@@ -55,7 +55,7 @@ int run_doctor(const ParsedOptions& options) {
   report.add("decoder", image::decoder_name());
   report.add("cpu", device::cpu_model());
   report.add("instruction_sets",
-             instruction_sets.empty() ? "none beyond x86-64" : instruction_sets);
+             instruction_sets.empty() ? "none beyond the baseline" : instruction_sets);
   report.add("libtorch_instruction_set", at::get_cpu_capability());
   const device::Processors processors = device::processors();
   report.add("processors", processors.usable());

@@ -3,8 +3,9 @@
 if(NOT CMAKE_BUILD_TYPE AND NOT CMAKE_CONFIGURATION_TYPES)
   set(CMAKE_BUILD_TYPE Release CACHE STRING "" FORCE)
 endif()
-if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64")
-  message(FATAL_ERROR "hydrascope builds on x86-64 only for now: the pinned LibTorch is for that processor")
+if(NOT CMAKE_SYSTEM_PROCESSOR MATCHES "x86_64|AMD64" AND NOT HYDRASCOPE_KERNELS_ONLY)
+  message(FATAL_ERROR "hydrascope builds on x86-64 only for now: the pinned LibTorch is for that processor. "
+          "HYDRASCOPE_KERNELS_ONLY=ON builds the kernels, the plan that runs them and their tests on AArch64, too.")
 endif()
 
 set(CMAKE_CXX_STANDARD 20)

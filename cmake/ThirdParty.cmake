@@ -21,15 +21,24 @@ function(hydrascope_header_library target header package)
   add_library(${target} INTERFACE)
   target_include_directories(${target} SYSTEM INTERFACE ${${target}_include})
 endfunction()
+hydrascope_header_library(hydrascope_highway hwy/highway.h libhwy-dev)
+find_library(HYDRASCOPE_HIGHWAY_LIBRARY hwy REQUIRED)
+target_link_libraries(hydrascope_highway INTERFACE ${HYDRASCOPE_HIGHWAY_LIBRARY})
+# Highway's NEON functions are compiled for processors with AES, and g++ does not inline them into the constructors that
+# it makes itself unless those are, too. No kernel uses AES.
+if(CMAKE_SYSTEM_PROCESSOR MATCHES "aarch64|arm64")
+  target_compile_options(hydrascope_highway INTERFACE -march=armv8-a+crypto)
+endif()
+find_package(Threads REQUIRED)
+if(HYDRASCOPE_KERNELS_ONLY)
+  return()
+endif()
+
 hydrascope_header_library(hydrascope_json nlohmann/json.hpp nlohmann-json3-dev)
 hydrascope_header_library(hydrascope_cxxopts cxxopts.hpp libcxxopts-dev)
 hydrascope_header_library(hydrascope_stb stb/stb_image.h libstb-dev stb/stb_image_write.h stb/stb_truetype.h)
 hydrascope_header_library(hydrascope_beast boost/beast/core.hpp libboost-dev)
-hydrascope_header_library(hydrascope_highway hwy/highway.h libhwy-dev)
-find_library(HYDRASCOPE_HIGHWAY_LIBRARY hwy REQUIRED)
-target_link_libraries(hydrascope_highway INTERFACE ${HYDRASCOPE_HIGHWAY_LIBRARY})
 
-find_package(Threads REQUIRED)
 find_package(ZLIB REQUIRED)  # PNG
 
 # The wanted OpenCV modules only: Debian's OpenCVConfig.cmake demands every module's package.

@@ -3,7 +3,7 @@
 #   scripts/test.sh            the parts that are free of LibTorch, and the program's commands: minutes after demo.sh
 #   scripts/test.sh --all      all tests but the slow ones, and a minute of fuzzing for each target
 #   scripts/test.sh --nightly  all tests, long fuzzing, CUDA kernels for every architecture, a build without OpenCV, the
-#                              documentation's site with its tutorials, the container
+#                              documentation's site with its tutorials, the container, kernels on AArch64 under QEMU
 # Further arguments go to ctest.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -53,6 +53,15 @@ case $tier in
       python3 tests/kernels/machine_code_test.py --architectures 80,86,89,90,100,120 || failed=1
     else
       echo "left out: CUDA for every architecture, there is no nvcc"
+    fi
+    # The kernels and the plan that runs them on AArch64: with NEON alone, and on a processor that has SVE, too.
+    if command -v aarch64-linux-gnu-g++ >/dev/null 2>&1 && command -v qemu-aarch64 >/dev/null 2>&1; then
+      { cmake --preset arm && cmake --build --preset arm --target kernel_tests; } || failed=1
+      for cpu in cortex-a72 max; do
+        QEMU_CPU=$cpu run_tests build/arm "$@" || failed=1
+      done
+    else
+      echo "left out: kernels on AArch64, there is no aarch64-linux-gnu-g++ or no qemu-aarch64 (docs/testing.md)"
     fi
     # They end with 77, and say why, where what they need is not there.
     for script in make_site make_release; do

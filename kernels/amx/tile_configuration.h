@@ -38,16 +38,30 @@ inline constexpr Tile<5> kSpare{};  ///< a second tile of A, or a third one of B
 inline constexpr Tile<6> kFirstB{};
 inline constexpr Tile<7> kSecondB{};
 
-/// The sums and A have `rows` (1 to 16) rows, B has 16 groups of k; every row has 64 bytes. Tile 5
-/// has 16 rows and serves as a third tile of B when there are too few rows for a second tile of A.
-constexpr TileConfiguration configuration_for(int rows) {
+/// The rows of A's tiles (1 to 16). `second` is 0 where one tile of A passes alone: tile 5 then is a
+/// third tile of B.
+struct TileRows {
+  int first;
+  int second = 0;
+  bool operator==(const TileRows&) const = default;
+};
+
+/// The sums have the rows of their tile of A, B has 16 groups of k; every row has 64 bytes.
+constexpr TileConfiguration configuration_for(TileRows rows) {
   TileConfiguration configuration;
   configuration.palette = 1;
+  const int second = rows.second == 0 ? rows.first : rows.second;
+  const int spare = rows.second == 0 ? kTileRows : rows.second;
+  const int rows_of[kTiles] = {rows.first, rows.first, second,    second,
+                               rows.first, spare,      kTileRows, kTileRows};
   for (int tile = 0; tile < kTiles; ++tile) {
     configuration.row_bytes[tile] = static_cast<std::uint16_t>(kTileRowBytes);
-    configuration.rows[tile] = static_cast<std::uint8_t>(tile < 5 ? rows : kTileRows);
+    configuration.rows[tile] = static_cast<std::uint8_t>(rows_of[tile]);
   }
   return configuration;
+}
+constexpr TileConfiguration configuration_for(int rows) {
+  return configuration_for(TileRows{rows});
 }
 
 /// The tiles are configured while it lives and released when it ends: the system saves configured
@@ -55,13 +69,25 @@ constexpr TileConfiguration configuration_for(int rows) {
 template <class Tiles>
 class TileSession {
  public:
-  TileSession(Tiles& tiles, int rows) : tiles_(tiles) { tiles_.configure(configuration_for(rows)); }
+  TileSession(Tiles& tiles, TileRows rows) : tiles_(tiles), rows_(rows) {
+    tiles_.configure(configuration_for(rows));
+  }
+  TileSession(Tiles& tiles, int rows) : TileSession(tiles, TileRows{rows}) {}
   ~TileSession() { tiles_.release(); }
   TileSession(const TileSession&) = delete;
   TileSession& operator=(const TileSession&) = delete;
 
+  [[nodiscard]] Tiles& tiles() { return tiles_; }
+  /// Other rows from now on; the tiles' contents are lost if they differ.
+  void configure(TileRows rows) {
+    if (rows == rows_) return;
+    rows_ = rows;
+    tiles_.configure(configuration_for(rows));
+  }
+
  private:
   Tiles& tiles_;
+  TileRows rows_;
 };
 
 }  // namespace hydrascope::kernels::amx

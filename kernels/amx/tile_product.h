@@ -1,25 +1,26 @@
-// The micro-kernel of matrix products by AMX: C (rows, 64) = A (rows, depth) * panel, for linear
-// layers in bfloat16 and in 8 bits. Tiles is AmxTiles, or EmulatedTiles where there is no AMX.
+// The micro-kernel of matrix products by AMX: C (+)= A (rows, depth) * B, in bfloat16 and in 8 bits.
+// Tiles is AmxTiles, or EmulatedTiles where there is no AMX.
 //
 // Equation: C[i][j] = sum_k A[i][k] B[k][j]; one instruction adds 32 k (bfloat16) or 64 k (8 bits)
 //   for 16 rows and 16 columns: Intel's manual, volume 2, TDPBF16PS and TDPBUSD.
-// Tensors: A row-major, rows any stride apart, 64 contiguous bytes of each row per step. Panels as
-//   linear/panel.h and QuantisedWeight pack them: panel[k / 2][64][2] of bfloat16 and
-//   panel[k / 4][64][4] of int8 are rows of 256 bytes, 16 rows per step; a tile of B is 64 bytes of
-//   each. C in float32 or int32, written whole, rows of 64, the second tile's rows after the 16 of
-//   the first one.
-// Work: blocks of 32 rows and 32 columns, twice for a panel. A step of a block is 4 loads of a KiB
+// Tensors: A row-major, rows any stride apart, 64 contiguous bytes of each row per step. A tile of
+//   B is 16 rows of 64 bytes, each a group of k (2 of bfloat16, 4 of int8) of 16 columns; TileForm
+//   says where tiles and rows lie: in a panel (linear/panel.h), or as weights are packed for AMX
+//   (tile_weights.h). C in float32 or int32, any stride.
+// Work: pair_product multiplies 32 rows and 32 columns, 2 x 2 tiles. A step is 4 loads of a KiB
 //   and 4 products of 2 * 16 * 16 * 32 FLOPs (8 bits: twice as many): 16 FLOPs per byte, where
-//   single tiles (2 loads per product) have 8. The eight registers are 4 sums and 2 + 2 operands; 3
-//   x 1 and 4 x 1 load more (4 / 3 and 5 / 4 loads per product). A product takes its unit 16 cycles
-//   and a load of 16 lines two ports 8 (Intel's numbers for Sapphire Rapids; not measured here): 64
-//   cycles of products against 32 of loads, but L2 must give 64 bytes a cycle when nothing stays in
-//   L1. Four sums also cover most of a product's latency of 52 cycles. Rows for a single tile make
-//   a block of 1 x 4: 5 loads for 4 products, again four sums.
+//   single tiles (2 loads per product) have 8. The eight registers are 4 sums and 2 + 2 operands;
+//   3 x 1 and 4 x 1 load more (4 / 3 and 5 / 4 loads per product). A product takes its unit 16
+//   cycles and a load of 16 lines two ports 8 (Intel's numbers for Sapphire Rapids; not measured
+//   here): 64 cycles of products against 32 of loads if all come from L1; tile_layer.h says which
+//   do. Four sums also cover most of a product's latency of 52 cycles. single_product takes 16 rows
+//   and 64 columns, 1 x 4: 5 loads for 4 products, again four sums. Sums that C continues cost one
+//   load each.
 // Numerics: float32 sums in the order of k, with the even and the odd k of each 32 summed apart and
 //   both sums added to C. vdpbf16ps, which adds one pair after the other, rounds differently.
 //   Subnormals count as zero in both. int32 sums are exact. A row's result does not depend on the
-//   other rows of its tile. Tolerance: none, because the test's sums are exact.
+//   other rows of its tile, nor on the steps of a call: a sum that waits in C is a float32 like a
+//   tile's. Tolerance: none, because the test's sums are exact.
 // Preconditions: tiles configured by a TileSession with the rows of A's tiles.
 // Test: tests/kernels/amx/tile_product_test.cpp; twin: EmulatedTiles, and linear_reference.h.
 #pragma once
@@ -37,18 +38,41 @@ enum class Elements { bfloat16, uint8_int8 };
 inline constexpr std::int64_t kBfloat16StepDepth = 32;  ///< k of a step
 inline constexpr std::int64_t kInt8StepDepth = 64;
 using linear::kPanelColumns;
+inline constexpr std::int64_t kHalfColumns = kPanelColumns / 2;  ///< columns of two tiles
+inline constexpr std::int64_t kTileBytes = kTileRows * kTileRowBytes;
 inline constexpr std::int64_t kPanelRowBytes = 256;  ///< one group of k, 64 columns
 inline constexpr std::int64_t kPanelStepBytes = 16 * kPanelRowBytes;
-inline constexpr std::int64_t kSumRowBytes = 4 * kPanelColumns;
-inline constexpr std::int64_t kGroupRows = 2 * kTileRows;  ///< rows of A that share panel loads
+inline constexpr std::int64_t kSumBytes = 4;
+inline constexpr std::int64_t kLineBytes = 64;
+inline constexpr std::int64_t kGroupRows = 2 * kTileRows;  ///< rows of A that share loads of B
+
+/// Bytes from one part of B to the next.
+struct TileForm {
+  std::int64_t row;   ///< a tile's rows
+  std::int64_t tile;  ///< the two tiles of a half of 32 columns
+  std::int64_t half;  ///< both halves of 64 columns
+  std::int64_t step;
+};
+inline constexpr TileForm kPanelForm{kPanelRowBytes, kTileRowBytes, 2 * kTileRowBytes,
+                                     kPanelStepBytes};
+
+/// Memory that a product asks for while it multiplies.
+struct Ahead {
+  const std::byte* first = nullptr;
+  std::int64_t lines = 0;
+};
 
 struct TileProduct {
   const std::byte* upper;  ///< A's rows of the first tile
   const std::byte* lower;  ///< A's rows of the second tile; null: there is none
   std::int64_t a_stride;   ///< bytes from row to row
   std::int64_t steps;      ///< number of steps, 64 bytes of A each
-  const std::byte* panel;
-  std::byte* c;
+  const std::byte* b;
+  TileForm form;
+  std::byte* c;  ///< the second tile's rows 16 rows behind the first one's
+  std::int64_t c_stride;
+  bool accumulate = false;  ///< to the sums in C
+  Ahead ahead{};
 };
 
 template <Elements kElements, class Tiles, int kSum, int kA, int kB>
@@ -59,75 +83,115 @@ void dot(Tiles& tiles, Tile<kSum> sum, Tile<kA> a, Tile<kB> b) {
     tiles.dot_uint8_int8(sum, a, b);
 }
 
-/// 2 x 2 tiles, twice.
-template <Elements kElements, class Tiles>
-void two_tiles_of_rows(Tiles& tiles, const TileProduct& p) {
-  for (std::int64_t half = 0; half < kPanelRowBytes; half += 2 * kTileRowBytes) {
-    const std::byte* upper = p.upper;
-    const std::byte* lower = p.lower;
-    const std::byte* b = p.panel + half;
-    const std::int64_t a_stride = p.a_stride;
-    tiles.zero(kSum0);
-    tiles.zero(kSum1);
-    tiles.zero(kSum2);
-    tiles.zero(kSum3);
-    for (std::int64_t step = p.steps; step > 0; --step) {
-      tiles.load(kFirstA, upper, a_stride);
-      tiles.load(kFirstB, b, kPanelRowBytes);
-      dot<kElements>(tiles, kSum0, kFirstA, kFirstB);
-      tiles.load(kSecondB, b + kTileRowBytes, kPanelRowBytes);
-      dot<kElements>(tiles, kSum1, kFirstA, kSecondB);
-      tiles.load(kSpare, lower, a_stride);
-      dot<kElements>(tiles, kSum2, kSpare, kFirstB);
-      dot<kElements>(tiles, kSum3, kSpare, kSecondB);
-      upper += kTileRowBytes;
-      lower += kTileRowBytes;
-      b += kPanelStepBytes;
-    }
-    std::byte* c = p.c + half;
-    tiles.store(kSum0, c, kSumRowBytes);
-    tiles.store(kSum1, c + kTileRowBytes, kSumRowBytes);
-    c += kTileRows * kSumRowBytes;
-    tiles.store(kSum2, c, kSumRowBytes);
-    tiles.store(kSum3, c + kTileRowBytes, kSumRowBytes);
-  }
+template <class Tiles, int kSum>
+void begin_sum(Tiles& tiles, Tile<kSum> sum, const TileProduct& p, std::byte* c) {
+  if (p.accumulate)
+    tiles.load(sum, c, p.c_stride);
+  else
+    tiles.zero(sum);
 }
 
-/// 1 x 4 tiles: the panel's 64 columns at once.
+/// Asks for an even share of the lines at each step.
+template <class Tiles>
+class LinesAhead {
+ public:
+  LinesAhead(Tiles& tiles, const Ahead& ahead, std::int64_t steps)
+      : tiles_(tiles),
+        at_(ahead.first),
+        left_(ahead.lines),
+        share_(steps == 0 ? 0 : (ahead.lines + steps - 1) / steps) {}
+  void step() {
+    for (std::int64_t i = 0; i < share_ && left_ > 0; ++i, --left_, at_ += kLineBytes)
+      tiles_.prefetch(at_);
+  }
+
+ private:
+  Tiles& tiles_;
+  const std::byte* at_;
+  std::int64_t left_;
+  std::int64_t share_;
+};
+
+/// 2 x 2 tiles: 32 columns.
 template <Elements kElements, class Tiles>
-void one_tile_of_rows(Tiles& tiles, const TileProduct& p) {
-  const std::byte* a = p.upper;
-  const std::byte* b = p.panel;
+void pair_product(Tiles& tiles, const TileProduct& p) {
+  const std::byte* upper = p.upper;
+  const std::byte* lower = p.lower;
+  const std::byte* b = p.b;
   const std::int64_t a_stride = p.a_stride;
-  tiles.zero(kSum0);
-  tiles.zero(kSum1);
-  tiles.zero(kSum2);
-  tiles.zero(kSum3);
+  const TileForm form = p.form;
+  std::byte* const c = p.c;
+  std::byte* const lower_c = c + kTileRows * p.c_stride;
+  constexpr std::int64_t kNextSums = kTileRows * kSumBytes;
+  begin_sum(tiles, kSum0, p, c);
+  begin_sum(tiles, kSum1, p, c + kNextSums);
+  begin_sum(tiles, kSum2, p, lower_c);
+  begin_sum(tiles, kSum3, p, lower_c + kNextSums);
+  LinesAhead ahead(tiles, p.ahead, p.steps);
+  for (std::int64_t step = p.steps; step > 0; --step) {
+    tiles.load(kFirstA, upper, a_stride);
+    tiles.load(kFirstB, b, form.row);
+    dot<kElements>(tiles, kSum0, kFirstA, kFirstB);
+    tiles.load(kSecondB, b + form.tile, form.row);
+    dot<kElements>(tiles, kSum1, kFirstA, kSecondB);
+    tiles.load(kSpare, lower, a_stride);
+    dot<kElements>(tiles, kSum2, kSpare, kFirstB);
+    dot<kElements>(tiles, kSum3, kSpare, kSecondB);
+    ahead.step();
+    upper += kTileRowBytes;
+    lower += kTileRowBytes;
+    b += form.step;
+  }
+  tiles.store(kSum0, c, p.c_stride);
+  tiles.store(kSum1, c + kNextSums, p.c_stride);
+  tiles.store(kSum2, lower_c, p.c_stride);
+  tiles.store(kSum3, lower_c + kNextSums, p.c_stride);
+}
+
+/// 1 x 4 tiles: 64 columns.
+template <Elements kElements, class Tiles>
+void single_product(Tiles& tiles, const TileProduct& p) {
+  const std::byte* a = p.upper;
+  const std::byte* b = p.b;
+  const std::int64_t a_stride = p.a_stride;
+  const TileForm form = p.form;
+  constexpr std::int64_t kNextSums = kTileRows * kSumBytes;
+  begin_sum(tiles, kSum0, p, p.c);
+  begin_sum(tiles, kSum1, p, p.c + kNextSums);
+  begin_sum(tiles, kSum2, p, p.c + 2 * kNextSums);
+  begin_sum(tiles, kSum3, p, p.c + 3 * kNextSums);
+  LinesAhead ahead(tiles, p.ahead, p.steps);
   for (std::int64_t step = p.steps; step > 0; --step) {
     tiles.load(kFirstA, a, a_stride);
-    tiles.load(kSpare, b, kPanelRowBytes);
+    tiles.load(kSpare, b, form.row);
     dot<kElements>(tiles, kSum0, kFirstA, kSpare);
-    tiles.load(kFirstB, b + kTileRowBytes, kPanelRowBytes);
+    tiles.load(kFirstB, b + form.tile, form.row);
     dot<kElements>(tiles, kSum1, kFirstA, kFirstB);
-    tiles.load(kSecondB, b + 2 * kTileRowBytes, kPanelRowBytes);
+    tiles.load(kSecondB, b + form.half, form.row);
     dot<kElements>(tiles, kSum2, kFirstA, kSecondB);
-    tiles.load(kSpare, b + 3 * kTileRowBytes, kPanelRowBytes);
+    tiles.load(kSpare, b + form.half + form.tile, form.row);
     dot<kElements>(tiles, kSum3, kFirstA, kSpare);
+    ahead.step();
     a += kTileRowBytes;
-    b += kPanelStepBytes;
+    b += form.step;
   }
-  tiles.store(kSum0, p.c, kSumRowBytes);
-  tiles.store(kSum1, p.c + kTileRowBytes, kSumRowBytes);
-  tiles.store(kSum2, p.c + 2 * kTileRowBytes, kSumRowBytes);
-  tiles.store(kSum3, p.c + 3 * kTileRowBytes, kSumRowBytes);
+  tiles.store(kSum0, p.c, p.c_stride);
+  tiles.store(kSum1, p.c + kNextSums, p.c_stride);
+  tiles.store(kSum2, p.c + 2 * kNextSums, p.c_stride);
+  tiles.store(kSum3, p.c + 3 * kNextSums, p.c_stride);
 }
 
+/// All 64 columns; of two tiles of rows only the first `columns` (32 or 64).
 template <Elements kElements, class Tiles>
-void tile_product(Tiles& tiles, const TileProduct& p) {
-  if (p.lower != nullptr)
-    two_tiles_of_rows<kElements>(tiles, p);
-  else
-    one_tile_of_rows<kElements>(tiles, p);
+void tile_product(Tiles& tiles, const TileProduct& p, std::int64_t columns = kPanelColumns) {
+  if (p.lower == nullptr) return single_product<kElements>(tiles, p);
+  TileProduct half = p;
+  for (std::int64_t column = 0; column < columns; column += kHalfColumns) {
+    pair_product<kElements>(tiles, half);
+    half.b += p.form.half;
+    half.c += kHalfColumns * kSumBytes;
+    half.ahead = {};
+  }
 }
 
 }  // namespace hydrascope::kernels::amx

@@ -1,15 +1,21 @@
 #include "kernels/device/cpu_features.h"
 
 #include <array>
-#include <cpuid.h>
 #include <cstring>
+#include <fstream>
 #include <unistd.h>
+#if defined(__x86_64__)
+#include <cpuid.h>
+#endif
 
 namespace hydrascope::kernels::device {
 
 CpuFeatures cpu_features() {
-  __builtin_cpu_init();
   CpuFeatures features;
+#if defined(__aarch64__)
+  features.neon = true;
+#elif defined(__x86_64__)
+  __builtin_cpu_init();
   features.avx2 = __builtin_cpu_supports("avx2") && __builtin_cpu_supports("fma");
   features.avx512 = __builtin_cpu_supports("avx512f") && __builtin_cpu_supports("avx512bw") &&
                     __builtin_cpu_supports("avx512dq") && __builtin_cpu_supports("avx512vl");
@@ -26,11 +32,13 @@ CpuFeatures cpu_features() {
     features.amx_bf16 = (edx & kAmxBf16Bit) != 0;
     features.amx_int8 = (edx & kAmxInt8Bit) != 0;
   }
+#endif
   return features;
 }
 
 std::vector<std::string> names(const CpuFeatures& features) {
   std::vector<std::string> result;
+  if (features.neon) result.emplace_back("neon");
   if (features.avx2) result.emplace_back("avx2");
   if (features.avx512) result.emplace_back("avx512");
   if (features.avx512_vnni) result.emplace_back("avx512_vnni");
@@ -40,6 +48,17 @@ std::vector<std::string> names(const CpuFeatures& features) {
   return result;
 }
 
+#if !defined(__x86_64__)
+std::string cpu_model() {
+  std::string text;
+  if (std::getline(std::ifstream("/sys/firmware/devicetree/base/model"), text, '\0') &&
+      !text.empty())
+    return text;
+  // The main identification register: architecture, maker, part and revision.
+  std::ifstream identification("/sys/devices/system/cpu/cpu0/regs/identification/midr_el1");
+  return identification >> text ? "MIDR " + text : "unknown";
+}
+#else
 std::string cpu_model() {
   constexpr unsigned kFirstBrandLeaf = 0x80000002U;
   std::array<char, 49> brand{};
@@ -55,6 +74,7 @@ std::string cpu_model() {
   if (first == std::string::npos) return "unknown";
   return text.substr(first, text.find_last_not_of(' ') - first + 1);
 }
+#endif
 
 CacheSizes cache_sizes() {
   CacheSizes sizes;

@@ -9,6 +9,7 @@
 namespace hydrascope::kernels::device {
 
 struct CpuFeatures {
+  bool neon = false;    ///< every AArch64 processor
   bool avx2 = false;    ///< with FMA
   bool avx512 = false;  ///< F, BW, DQ and VL together
   bool avx512_bf16 = false;
@@ -23,7 +24,8 @@ CpuFeatures cpu_features();
 /// Their names in ascending order of capability, e.g. {"avx2", "avx512", "avx512_bf16"}.
 std::vector<std::string> names(const CpuFeatures& features);
 
-/// Brand string from CPUID, trimmed, e.g. "AMD EPYC 9B14"; "unknown" when the processor hides it.
+/// Brand string from CPUID, trimmed, e.g. "AMD EPYC 9B14"; on AArch64 the board's name or the
+/// processor's identification register; "unknown" when the machine hides it.
 std::string cpu_model();
 
 /// The data caches that one core sees.

@@ -3,14 +3,17 @@
 #include "kernels/device/cpu_features.h"
 
 #include <atomic>
-#include <cpuid.h>
 #include <cstdint>
+#if defined(__x86_64__)
+#include <cpuid.h>
 #include <sys/syscall.h>
 #include <unistd.h>
+#endif
 
 namespace hydrascope::kernels::device {
 namespace {
 
+#if defined(__x86_64__)
 /// XCR0; may be called only if CPUID has OSXSAVE.
 std::uint64_t enabled_states() {
   unsigned low = 0;
@@ -38,6 +41,9 @@ const char* ask_for_tiles() noexcept {
     return "Linux does not permit AMX (before 5.16, or a small alternate signal stack)";
   return nullptr;
 }
+#else
+const char* ask_for_tiles() noexcept { return "the processor has no AMX"; }
+#endif
 
 constexpr unsigned bit(MatrixInstruction instruction) { return static_cast<unsigned>(instruction); }
 

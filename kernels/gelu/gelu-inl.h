@@ -45,17 +45,6 @@ HWY_INLINE VecF32 gelu_for_float(VecF32 x) {
   return hn::MulAdd(half, erf, half);
 }
 
-/// max(x, 0) that keeps a NaN: the processor's maximum then gives its second operand, Highway's
-/// scalar one gives the number.
-HWY_INLINE VecF32 rectified(VecF32 x) {
-  const F32 d;
-#if HWY_TARGET == HWY_SCALAR
-  return hn::IfThenZeroElse(hn::Lt(x, hn::Zero(d)), x);
-#else
-  return hn::Max(hn::Zero(d), x);
-#endif
-}
-
 HWY_INLINE VecF32 gelu_for_bfloat16(VecF32 x) {
   const F32 d;
   constexpr float kCoefficients[] = {-1.833122002649e-4F,    1.8946606626174e-3F,
@@ -68,7 +57,7 @@ HWY_INLINE VecF32 gelu_for_bfloat16(VecF32 x) {
   const VecF32 square = hn::Mul(root, root);
   const VecF32 fourth = hn::Mul(square, square);
   const VecF32 tail = hn::Mul(fourth, fourth);
-  return hn::NegMulAdd(a, tail, rectified(x));
+  return hn::NegMulAdd(a, tail, at_least(hn::Zero(d), x));
 }
 
 /// T is the type that the result is stored in; it decides how exact the result has to be.

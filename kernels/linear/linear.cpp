@@ -54,8 +54,7 @@ void linear_of(const linear::LinearParams<T>& p) {
 void linear_float32(const linear::LinearParams<float>& p) { linear_of(p); }
 void linear_bfloat16(const linear::LinearParams<BFloat16>& p) {
 #if HWY_TARGET == HWY_AVX3  // every processor that has AMX has it
-  if (p.weight->in() >= amx::kBfloat16StepDepth &&
-      device::may_use(device::MatrixInstruction::amx_bf16)) {
+  if (p.weight->has_tiles()) {
     amx::AmxTiles tiles;
     return tiled_linear(tiles, p);
   }
@@ -70,7 +69,7 @@ HWY_AFTER_NAMESPACE();
 namespace hydrascope::kernels::linear {
 
 PackedWeight::PackedWeight(Storage storage, const float* weight, std::int64_t out, std::int64_t in,
-                           std::int64_t row_stride)
+                           std::int64_t row_stride, Form form)
     : storage_(storage), in_(in), out_(out) {
   const std::int64_t panels = panels_of(out);
   if (storage == Storage::float32) {
@@ -81,6 +80,13 @@ PackedWeight::PackedWeight(Storage storage, const float* weight, std::int64_t ou
     panels_ =
         AlignedBuffer<std::byte>(static_cast<std::size_t>(panels * panel_size<BFloat16>(in)) * 2);
     fill<BFloat16>(weight, row_stride);
+    const std::int64_t steps = in / amx::kBfloat16StepDepth;
+    has_tiles_ = steps > 0 &&
+                 (form == Form::tiles || (form == Form::automatic &&
+                                          device::may_use(device::MatrixInstruction::amx_bf16)));
+    if (!has_tiles_) return;
+    for (std::int64_t panel = 0; panel < panels; ++panel)
+      amx::order_as_tiles(panels_.data() + 2 * panel * panel_size<BFloat16>(in), steps);
   }
 }
 

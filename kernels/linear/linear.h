@@ -7,7 +7,7 @@
 //   alignment; W (out, in) float32 when packed; b (out) float32. x and y may not overlap.
 // Work: 2 rows in out FLOPs. The in * out weights are read from the shared cache once for all rows:
 //   rows (a tile of tokens) must be so many that 2 rows FLOPs per element hide these reads, and so
-//   few that x and y stay in the core's own L2. bfloat16 uses vdpbf16ps or AMX (amx/tile_product.h)
+//   few that x and y stay in the core's own L2. bfloat16 uses vdpbf16ps or AMX (amx/tile_layer.h)
 //   if the processor has them.
 // Numerics: float32 sums over k in order (AMX: the even and the odd k of each 32 apart), one
 //   rounding when stored. A result depends neither on the other rows and outputs nor on the number of
@@ -29,14 +29,17 @@ namespace hydrascope::kernels::linear {
 class PackedWeight {
  public:
   PackedWeight() = default;
-  /// weight: (out, in) float32, rows `row_stride` apart; rounded to `storage`.
+  /// weight: (out, in) float32, rows `row_stride` apart; rounded to `storage`. Only weights in
+  /// bfloat16 of at least 32 inputs have tiles; `linear` multiplies by AMX if and only if they have,
+  /// so the process must be allowed it then.
   PackedWeight(Storage storage, const float* weight, std::int64_t out, std::int64_t in,
-               std::int64_t row_stride);
+               std::int64_t row_stride, Form form = Form::automatic);
 
   [[nodiscard]] Storage storage() const noexcept { return storage_; }
   [[nodiscard]] std::int64_t in() const noexcept { return in_; }
   [[nodiscard]] std::int64_t out() const noexcept { return out_; }
   [[nodiscard]] std::size_t bytes() const noexcept { return panels_.size(); }
+  [[nodiscard]] bool has_tiles() const noexcept { return has_tiles_; }
   /// Panel `index`; T is the storage's type.
   template <class T>
   [[nodiscard]] const T* panel(std::int64_t index) const noexcept {
@@ -50,6 +53,7 @@ class PackedWeight {
   Storage storage_ = Storage::float32;
   std::int64_t in_ = 0;
   std::int64_t out_ = 0;
+  bool has_tiles_ = false;
   AlignedBuffer<std::byte> panels_;
 };
 

@@ -36,6 +36,10 @@ constexpr std::int64_t panel_size(std::int64_t depth) {
   return (sizeof(T) == 2 ? (depth + 1) / 2 * 2 : depth) * kPanelColumns;
 }
 
+/// The order of a packed weight's bytes: panels, which vectors read, or as AMX reads them
+/// (amx/tile_weights.h). `automatic` is the form that this process's products read.
+enum class Form { automatic, panels, tiles };
+
 /// Packs a matrix of depth x columns: panel after panel, in each `rows` rows in groups of kGroup, in
 /// each group the elements of a column side by side. `at(row, column)` gives an element, and is
 /// called once for each; outside the matrix there are zeros. `rows`: a multiple of kGroup, at least

@@ -4,9 +4,10 @@
 //   bfloat16  panel[k / 2][64][2]             one step is two k (what vdpbf16ps and AMX read)
 // Six rows by four AVX-512 vectors are 24 accumulators, four vectors of the panel and a broadcast:
 // 29 of 32 registers, so that 24 multiply-adds stand against 4 loads of the panel from the L2 cache
-// and 6 broadcasts. AVX2 has 16 registers: the panel is walked in strips of 16 columns. Sums are
-// float32, in the order of k. Tolerance, source and test: linear.h. Included after hwy/highway.h, once
-// per instruction set.
+// and 6 broadcasts. NEON has 32 registers, too, of four columns each: the panel is walked in strips
+// of 16 columns, and so it is by AVX2, which has 16 registers of eight. Sums are float32, in the
+// order of k. Tolerance, source and test: linear.h. Included after hwy/highway.h, once per
+// instruction set.
 #if defined(HYDRASCOPE_KERNELS_LINEAR_PANEL_PRODUCT_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef HYDRASCOPE_KERNELS_LINEAR_PANEL_PRODUCT_INL_H
 #undef HYDRASCOPE_KERNELS_LINEAR_PANEL_PRODUCT_INL_H
@@ -140,7 +141,8 @@ void strip_of_rows(const linear::Strip<T>& s) {
       return strip_product_native<kRows, kColumns / 16>(s);
   }
 #endif
-  constexpr std::size_t kVectors = HWY_TARGET == HWY_AVX3 ? kColumns / 16 : 2;
+  constexpr std::size_t kVectors =
+      HWY_TARGET == HWY_AVX3 ? kColumns / 16 : (HWY_TARGET == HWY_NEON ? 4 : 2);
   for (std::size_t column = 0; column < kColumns; column += kVectors * lanes())
     strip_product<kRows, kVectors>(s, column);
 }
@@ -159,10 +161,10 @@ void strip(const linear::Strip<T>& s, int rows) {
 }
 
 /// Any number of rows.
-template <class T>
+template <std::size_t kColumns = linear::kPanelColumns, class T>
 void panel_product(linear::Strip<T> s, std::int64_t rows) {
   for (std::int64_t row = 0; row < rows; row += kStripRows) {
-    strip(s, static_cast<int>(rows - row < kStripRows ? rows - row : kStripRows));
+    strip<kColumns>(s, static_cast<int>(rows - row < kStripRows ? rows - row : kStripRows));
     s.a += kStripRows * s.row_stride;
     s.c += kStripRows * s.c_stride;
   }

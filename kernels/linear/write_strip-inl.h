@@ -23,12 +23,13 @@ HWY_INLINE VecF32 finish(VecF32 sum, linear::Epilogue epilogue, const VecF32 old
   }
 }
 
-/// Sums (rows, 64) of the micro-kernel.
+/// Sums of the micro-kernel, rows `stride` apart.
 struct FloatSums {
   const float* sums;
+  std::int64_t stride = linear::kPanelColumns;
   /// Columns c .. c + lanes() of row r.
   HWY_INLINE VecF32 operator()(int r, std::size_t c) const {
-    return hn::LoadU(F32(), sums + static_cast<std::size_t>(r) * linear::kPanelColumns + c);
+    return hn::LoadU(F32(), sums + r * stride + static_cast<std::int64_t>(c));
   }
 };
 

@@ -45,10 +45,7 @@ HWY_INLINE VecF32 exp_in_unit(VecF32 t) {
   } else {
     const F32 d;
     const U32 d32;
-    VecF32 bounded = hn::Max(hn::Set(d, -125.0F), t);
-    // AVX gives the second operand if one is a NaN; other targets need a choice.
-    if constexpr (HWY_TARGET != HWY_AVX2 && HWY_TARGET != HWY_AVX3)
-      bounded = hn::IfThenElse(hn::IsNaN(t), t, bounded);
+    const VecF32 bounded = at_least(hn::Set(d, -125.0F), t);
     // Adding 1.5 * 2^23 rounds to a whole number and leaves it in the lowest bits.
     const VecF32 magic = hn::Set(d, 12582912.0F);
     const VecF32 whole = hn::Add(bounded, magic);

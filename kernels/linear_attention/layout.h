@@ -72,14 +72,18 @@ constexpr Sums<Float> sums_of_head(const Shape& shape, Float* sums, std::int64_t
   return from_head(shape, Sums<Float>{sums, z, z + features}, head);
 }
 
+/// Tokens of a feature, where they lie side by side: whole steps of AMX.
+constexpr std::int64_t tokens_stride(std::int64_t rows) { return (rows + 31) / 32 * 32; }
+
 /// The scratch of `accumulate`, as bytes from its begin.
 template <class T>
 struct KeyScratch {
-  std::int64_t rows;     ///< rows of a chunk: even, so that tokens come in pairs
-  std::size_t panel;     ///< after the features: v as a panel
-  std::size_t columns;   ///< products of columns that fill no panel: (F, 64)
-  std::size_t factors;   ///< factors of S's rows
-  std::size_t of_token;  ///< two values each
+  std::int64_t rows;       ///< rows of a chunk: even, so that tokens come in pairs
+  std::size_t panel;       ///< after the features: v as a panel
+  std::size_t columns;     ///< products of columns that fill no panel: (F, 64)
+  std::size_t factors;     ///< factors of S's rows
+  std::size_t of_token;    ///< two values each
+  std::size_t by_feature;  ///< bfloat16: the features again, [part][w][tokens_stride]
   std::size_t bytes;
   constexpr KeyScratch(const Shape& shape, std::int64_t tile_rows) {
     const std::int64_t chunks = (tile_rows + kKeyRows - 1) / kKeyRows;
@@ -93,7 +97,10 @@ struct KeyScratch {
             : static_cast<std::size_t>(padded(shape.features()) * linear::kPanelColumns);
     factors = columns + remainder * sizeof(float);
     of_token = factors + step * sizeof(float);
-    bytes = of_token + static_cast<std::size_t>(2 * padded(rows)) * sizeof(float);
+    by_feature = of_token + static_cast<std::size_t>(2 * padded(rows)) * sizeof(float);
+    bytes = by_feature;
+    if (sizeof(T) == 2)
+      bytes += static_cast<std::size_t>(shape.features() * tokens_stride(rows)) * sizeof(T);
   }
 };
 

@@ -15,7 +15,8 @@
 // FLOPs: 2 n F d per head for accumulate and for read_out each. Traffic of a tile of n rows: k and
 //   v are read, S is read and written once for at most 128 tokens; q is read, the state once for
 //   48 tokens, y is written. Bound by the product; exponential maps add a third of it at d = 64.
-//   combine reads all sums once and is bound by the memory that holds them.
+//   combine reads all sums once and is bound by the memory that holds them. bfloat16 multiplies by
+//   AMX where the process may (amx/tile_strips-inl.h); accumulate transposes its features for that.
 // Numerics: float32 sums over tokens in their order, tiles in theirs. In bfloat16 the features
 //   of both sides and S are rounded once; z and a.z are sums of the rounded features, so that
 //   weights sum to 1 but for the rounding of S. Exponents are float32; e^x is good to 2e-7

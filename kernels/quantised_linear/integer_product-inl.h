@@ -55,12 +55,12 @@ HWY_INLINE void integer_strip_pairs(const IntegerStrip& s, std::size_t column) {
   const std::size_t n = hn::Lanes(d32);
   constexpr std::size_t kVectors = HWY_TARGET == HWY_AVX3 ? 2 : 1;
   Sum sums[kRows][kVectors];
+  Sum upper[kRows][kVectors];  // on x86 nothing: the first sum takes both products of a pair
   for (int r = 0; r < kRows; ++r)
-    for (std::size_t v = 0; v < kVectors; ++v) sums[r][v] = hn::Zero(d32);
+    for (std::size_t v = 0; v < kVectors; ++v) sums[r][v] = upper[r][v] = hn::Zero(d32);
   const auto* panel = reinterpret_cast<const std::int32_t*>(s.panel) + column;
   const std::uint8_t* a = s.a;
   const auto low = hn::Set(du16, 0xff);
-  Sum unused = hn::Zero(d32);  // on x86 the first sum takes both products of a pair
   for (std::int64_t step = 0; step < s.steps; ++step, panel += linear::kPanelColumns, a += 4) {
     for (std::size_t v = 0; v < kVectors; ++v) {
       const auto bytes = hn::BitCast(d16, hn::LoadU(d32, panel + v * n));
@@ -71,15 +71,15 @@ HWY_INLINE void integer_strip_pairs(const IntegerStrip& s, std::size_t column) {
         std::memcpy(&quad, a + r * s.row_stride, sizeof quad);
         const auto x = hn::BitCast(du16, hn::Set(d32, quad));
         sums[r][v] = hn::ReorderWidenMulAccumulate(d32, hn::BitCast(d16, hn::And(x, low)), even,
-                                                   sums[r][v], unused);
+                                                   sums[r][v], upper[r][v]);
         sums[r][v] = hn::ReorderWidenMulAccumulate(d32, hn::BitCast(d16, hn::ShiftRight<8>(x)), odd,
-                                                   sums[r][v], unused);
+                                                   sums[r][v], upper[r][v]);
       }
     }
   }
   for (int r = 0; r < kRows; ++r)
     for (std::size_t v = 0; v < kVectors; ++v)
-      hn::StoreU(sums[r][v], d32,
+      hn::StoreU(hn::RearrangeToOddPlusEven(sums[r][v], upper[r][v]), d32,
                  s.c + static_cast<std::size_t>(r) * linear::kPanelColumns + column + v * n);
 }
 

@@ -13,18 +13,19 @@
 HWY_BEFORE_NAMESPACE();
 namespace hydrascope::kernels::HWY_NAMESPACE {
 
-/// Integer sums (rows, 64) of quantised rows and a panel, read as the numbers that they stand for.
+/// Integer sums of quantised rows and a panel, read as the numbers that they stand for.
 struct IntegerSums {
   const std::int32_t* sums;
   const float* scale;  ///< scales of the rows
   const float* least;
   const float* column_scale;  ///< scales of the panel's columns
   const float* column_sum;
+  std::int64_t stride = linear::kPanelColumns;
   HWY_INLINE VecF32 operator()(int r, std::size_t c) const {
     const F32 d;
     const hn::Rebind<std::int32_t, F32> d32;
-    const VecF32 sum = hn::ConvertTo(
-        d, hn::LoadU(d32, sums + static_cast<std::size_t>(r) * linear::kPanelColumns + c));
+    const VecF32 sum =
+        hn::ConvertTo(d, hn::LoadU(d32, sums + r * stride + static_cast<std::int64_t>(c)));
     const VecF32 step = hn::Mul(hn::Set(d, scale[r]), hn::LoadU(d, column_scale + c));
     return hn::MulAdd(sum, step, hn::Mul(hn::Set(d, least[r]), hn::LoadU(d, column_sum + c)));
   }

@@ -120,7 +120,7 @@ void quantised_with(const quantised_linear::LinearParams<T>& p) {
 template <class T>
 void quantised_of(const quantised_linear::LinearParams<T>& p) {
 #if HWY_TARGET == HWY_AVX3  // every processor that has AMX has it
-  if (device::may_use(device::MatrixInstruction::amx_int8)) {
+  if (p.weight->has_tiles()) {
     amx::AmxTiles tiles;
     return tiled_quantised_linear(tiles, p);
   }
@@ -144,9 +144,14 @@ HWY_AFTER_NAMESPACE();
 
 namespace hydrascope::kernels::quantised_linear {
 
+WeightForm fastest_form() {
+  return device::may_use(device::MatrixInstruction::amx_int8) ? WeightForm::tiles
+                                                              : WeightForm::quads;
+}
+
 QuantisedWeight::QuantisedWeight(const float* weight, std::int64_t out, std::int64_t in,
-                                 std::int64_t row_stride)
-    : in_(in), out_(out) {
+                                 std::int64_t row_stride, WeightForm form)
+    : in_(in), out_(out), has_tiles_(form == WeightForm::tiles) {
   const std::int64_t panels = linear::panels_of(out);
   const auto columns = static_cast<std::size_t>(panels * linear::kPanelColumns);
   panels_ = AlignedBuffer<std::int8_t>(static_cast<std::size_t>(panels * panel_size(in)));
@@ -170,6 +175,10 @@ QuantisedWeight::QuantisedWeight(const float* weight, std::int64_t out, std::int
   };
   linear::fill_panels<4>(row_bytes(in), in, out, quantised, panels_.data());
   for (std::size_t o = 0; o < columns; ++o) sum_[o] *= scale_[o];
+  if (!has_tiles_) return;
+  for (std::int64_t panel = 0; panel < panels; ++panel)
+    amx::order_as_tiles(reinterpret_cast<std::byte*>(panels_.data() + panel * panel_size(in)),
+                        row_bytes(in) / amx::kInt8StepDepth);
 }
 
 HYDRASCOPE_DISPATCH(quantise, quantise, QuantiseParams)

@@ -16,7 +16,7 @@
 //   row_bytes(in), zeros after `in`.
 // Work: quantise reads a row twice and writes one byte per value; linear as in linear/linear.h with
 //   half the bytes and, by vpdpbusd, twice the products per instruction of bfloat16; by AMX where
-//   the processor has it (amx/tile_product.h). Without AVX512_VNNI: two multiply-adds of int16
+//   the processor has it (amx/tile_layer.h). Without AVX512_VNNI: two multiply-adds of int16
 //   pairs for it.
 // Numerics: integer sums are exact, so all instruction sets agree but for the epilogue's rounding.
 //   NaN or infinity in x makes that row's y NaN. Tolerance, against the quantised numbers' product:
@@ -36,16 +36,24 @@ namespace hydrascope::kernels::quantised_linear {
 /// Bytes from one quantised row to the next: zeros fill up what one step of AMX reads.
 constexpr std::int64_t row_bytes(std::int64_t in) { return (in + 63) / 64 * 64; }
 
+/// The forms of a packed weight: panels of quads, which vectors multiply, or AMX's tiles.
+enum class WeightForm { quads, tiles };
+/// The form that this process multiplies fastest.
+WeightForm fastest_form();
+
 /// A weight (out, in) as panels of 64 outputs, four k of an output side by side, with zeros up to
-/// k = row_bytes(in): panel[k / 4][64][4].
+/// k = row_bytes(in): panel[k / 4][64][4]; or these bytes as tiles (amx/tile_weights.h).
 class QuantisedWeight {
  public:
   QuantisedWeight() = default;
-  /// weight: (out, in) float32, rows `row_stride` apart, finite.
-  QuantisedWeight(const float* weight, std::int64_t out, std::int64_t in, std::int64_t row_stride);
+  /// weight: (out, in) float32, rows `row_stride` apart, finite. With tiles `linear` multiplies by
+  /// AMX, which the process must be allowed then.
+  QuantisedWeight(const float* weight, std::int64_t out, std::int64_t in, std::int64_t row_stride,
+                  WeightForm form = fastest_form());
 
   [[nodiscard]] std::int64_t in() const noexcept { return in_; }
   [[nodiscard]] std::int64_t out() const noexcept { return out_; }
+  [[nodiscard]] bool has_tiles() const noexcept { return has_tiles_; }
   [[nodiscard]] const std::int8_t* panel(std::int64_t index) const noexcept {
     return panels_.data() + index * panel_size(in_);
   }
@@ -57,6 +65,7 @@ class QuantisedWeight {
   static std::int64_t panel_size(std::int64_t in) { return row_bytes(in) * linear::kPanelColumns; }
   std::int64_t in_ = 0;
   std::int64_t out_ = 0;
+  bool has_tiles_ = false;
   AlignedBuffer<std::int8_t> panels_;
   AlignedBuffer<float> scale_;
   AlignedBuffer<float> sum_;

@@ -12,6 +12,7 @@
 
 #include "kernels/linear/pack_rows-inl.h"
 #include "kernels/linear/panel.h"
+#include "kernels/linear/transpose-inl.h"
 #include "kernels/softmax_attention/softmax_attention.h"
 #include "kernels/softmax_attention/weights-inl.h"
 #include "kernels/vector/vector_io-inl.h"
@@ -48,26 +49,10 @@ HWY_INLINE void put_key(const T* key, std::int64_t head_dim, std::uint32_t* pane
 template <class T>
 HWY_INLINE void put_four_keys(const T* key, std::int64_t stride, std::int64_t head_dim,
                               std::uint32_t* panel) {
-  const hn::Full128<std::uint32_t> d32;
-  const hn::Full128<std::uint64_t> d64;
   std::int64_t i = 0;
   for (; i + 4 * kStep<T> <= head_dim; i += 4 * kStep<T>, panel += 4 * linear::kPanelColumns) {
-    const T* at = key + i;
-    const auto a = hn::LoadU(d32, reinterpret_cast<const std::uint32_t*>(at));
-    const auto b = hn::LoadU(d32, reinterpret_cast<const std::uint32_t*>(at + stride));
-    const auto c = hn::LoadU(d32, reinterpret_cast<const std::uint32_t*>(at + 2 * stride));
-    const auto e = hn::LoadU(d32, reinterpret_cast<const std::uint32_t*>(at + 3 * stride));
-    const auto ab01 = hn::BitCast(d64, hn::InterleaveLower(d32, a, b));
-    const auto ab23 = hn::BitCast(d64, hn::InterleaveUpper(d32, a, b));
-    const auto ce01 = hn::BitCast(d64, hn::InterleaveLower(d32, c, e));
-    const auto ce23 = hn::BitCast(d64, hn::InterleaveUpper(d32, c, e));
-    hn::StoreU(hn::BitCast(d32, hn::InterleaveLower(d64, ab01, ce01)), d32, panel);
-    hn::StoreU(hn::BitCast(d32, hn::InterleaveUpper(d64, ab01, ce01)), d32,
-               panel + linear::kPanelColumns);
-    hn::StoreU(hn::BitCast(d32, hn::InterleaveLower(d64, ab23, ce23)), d32,
-               panel + 2 * linear::kPanelColumns);
-    hn::StoreU(hn::BitCast(d32, hn::InterleaveUpper(d64, ab23, ce23)), d32,
-               panel + 3 * linear::kPanelColumns);
+    transpose_words(key + i, stride * static_cast<std::int64_t>(sizeof(T)), panel,
+                    linear::kPanelColumns);
   }
   if (i < head_dim) {
     for (int j = 0; j < 4; ++j) put_key(key + j * stride + i, head_dim - i, panel + j);

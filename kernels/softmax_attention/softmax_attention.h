@@ -15,10 +15,12 @@
 //   after column d. Panels are alike on every instruction set.
 // Work of attend: 4 rows N H d FLOPs and rows N H exponentials. A group of queries reads all keys
 //   and values, 2 N H d elements: a tile of 100 rows does 200 FLOPs per element of T, so that
-//   blocks of keys wait in L2 and the micro-kernel is the bound. Products also compute the filling
-//   of N up to 32 keys (in q k^T) and of d up to 64 columns (in the product with v). With `sees` a
-//   strip of six queries computes from the first panel of 64 keys that one of them sees to the last
-//   32. pack: reads and writes 2 rows H d elements, rows once and in order.
+//   blocks of keys wait in L2 and the micro-kernel is the bound. bfloat16 heads of at least 32
+//   columns multiply by AMX where the process may (amx/tile_strips-inl.h). Products also compute
+//   the filling of N up to 32 keys (in q k^T) and of d up to 64 columns (in the product with v).
+//   With `sees` a strip of six queries (32 by AMX) computes from the first panel of 64 keys that
+//   one of them sees to the last 32. pack: reads and writes 2 rows H d elements, rows once and in
+//   order.
 // Numerics: scores, sums and outputs are float32; blocks of keys in order. Weights are e^(s - m), m
 //   the maximum so far, at most 1 and rounded to T; the divisor is the sum of the rounded weights.
 //   Outputs are rescaled only when m rises. Weights below 2^-126 are zero, and so are weights after

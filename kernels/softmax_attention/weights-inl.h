@@ -77,16 +77,6 @@ HWY_INLINE float largest_score(const float* scores, std::size_t columns) {
   return hn::GetLane(hn::MaxOfLanes(d, hn::Max(even, odd)));
 }
 
-/// Max that keeps a NaN in x, as x86 instructions do when it is their second operand.
-HWY_INLINE VecF32 at_least(float low, VecF32 x) {
-  const VecF32 lowest = hn::Set(F32(), low);
-#if HWY_TARGET == HWY_SCALAR
-  return hn::IfThenElse(hn::Lt(x, lowest), lowest, x);
-#else
-  return hn::Max(lowest, x);
-#endif
-}
-
 /// sqrt(2) e^x for x <= -ln(2) / 2 about, rounded to bfloat16 (the lower halves of the lanes are
 /// zero). The factor is common to all weights of a query and cancels. It puts the polynomial's
 /// values into [1, 2): there, half a unit of bfloat16 is the constant 2^-8, and rounding is part of
@@ -100,7 +90,7 @@ HWY_INLINE VecF32 bfloat16_weight(VecF32 x) {
   // -inf must give. From here to 2^-126 weights are subnormal, which counts as zero.
   constexpr float kLowest = -88.3755F;
   const VecF32 log2e = hn::Set(d, 1.44269504F);
-  x = at_least(kLowest, x);
+  x = at_least(hn::Set(d, kLowest), x);
   const VecF32 rounded = hn::MulAdd(x, log2e, hn::Set(d, kRounder));
   const VecF32 f = hn::MulSub(x, log2e, hn::Sub(rounded, hn::Set(d, kRounder)));
   VecF32 p = hn::MulAdd(hn::Set(d, 0.0780245227F), f, hn::Set(d, 0.343103939F));

@@ -87,6 +87,16 @@ HWY_INLINE VecF32 first_or(VecF32 v, std::int64_t count, float fill) {
   return hn::IfThenElse(inside, v, hn::Set(d, fill));
 }
 
+/// The larger of both; a NaN in x stays. The maximum of AVX gives its second operand if one is a NaN,
+/// those of NEON and of Highway's scalars give the number.
+HWY_INLINE VecF32 at_least(VecF32 low, VecF32 x) {
+#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
+  return hn::Max(low, x);
+#else
+  return hn::IfThenElse(hn::Lt(x, low), low, x);
+#endif
+}
+
 HWY_INLINE float sum_of_lanes(VecF32 v) { return hn::GetLane(hn::SumOfLanes(F32(), v)); }
 
 }  // namespace hydrascope::kernels::HWY_NAMESPACE

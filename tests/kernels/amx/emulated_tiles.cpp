@@ -93,7 +93,7 @@ void EmulatedTiles::load(int tile, const std::byte* from, std::int64_t stride) {
   ++counts_.load;
   std::memset(tiles_[tile], 0, sizeof tiles_[tile]);
   for (int row = 0; row < configuration_.rows[tile]; ++row, from += stride) {
-    check_memory(from, configuration_.row_bytes[tile], false);
+    check_memory(from, configuration_.row_bytes[tile], "tileloadd");
     std::memcpy(tiles_[tile][row], from, configuration_.row_bytes[tile]);
   }
 }
@@ -102,9 +102,15 @@ void EmulatedTiles::store(int tile, std::byte* to, std::int64_t stride) {
   check_usable(tile, "tilestored");
   ++counts_.store;
   for (int row = 0; row < configuration_.rows[tile]; ++row, to += stride) {
-    check_memory(to, configuration_.row_bytes[tile], true);
+    check_memory(to, configuration_.row_bytes[tile], "tilestored", true);
+    if (!ranges_.empty()) stored_.insert(to);
     std::memcpy(to, tiles_[tile][row], configuration_.row_bytes[tile]);
   }
+}
+
+void EmulatedTiles::prefetch(const void* line) {
+  ++counts_.prefetch;
+  check_memory(static_cast<const std::byte*>(line), 64, "prefetch");
 }
 
 void EmulatedTiles::dot_bfloat16(int sum, int a, int b) {
@@ -170,10 +176,11 @@ void EmulatedTiles::check_product(int sum, int a, int b, const char* instruction
     fault(instruction, "A's columns and B's rows differ");
 }
 
-void EmulatedTiles::check_memory(const std::byte* row, std::size_t bytes, bool write) const {
+void EmulatedTiles::check_memory(const std::byte* row, std::size_t bytes, const char* instruction,
+                                 bool write) const {
   const bool restricted = std::any_of(ranges_.begin(), ranges_.end(),
                                       [&](const Range& r) { return r.writable || !write; });
-  if (!restricted) return;
+  if (!restricted || (!write && stored_.contains(row))) return;
   // std::less compares pointers of different objects too.
   const std::less_equal<const std::byte*> not_behind;
   for (const Range& range : ranges_) {
@@ -181,7 +188,7 @@ void EmulatedTiles::check_memory(const std::byte* row, std::size_t bytes, bool w
         not_behind(row + bytes, range.last))
       return;
   }
-  fault(write ? "tilestored" : "tileloadd", "a row outside of the memory it may use");
+  fault(instruction, "a row outside of the memory it may use");
 }
 
 }  // namespace hydrascope::kernels::amx

@@ -14,6 +14,7 @@
 #include <cstddef>
 #include <cstdint>
 #include <stdexcept>
+#include <unordered_set>
 #include <vector>
 
 namespace hydrascope::kernels::amx {
@@ -33,10 +34,12 @@ class EmulatedTiles {
     std::int64_t load = 0;
     std::int64_t store = 0;
     std::int64_t dot = 0;
+    std::int64_t prefetch = 0;
   };
 
-  /// From the first call on, loads must stay within these ranges and stores within the writable
-  /// ones (from the first of those on).
+  /// From the first call on, loads and prefetches must stay within these ranges, or read rows that a
+  /// tile was stored to, and stores within the writable ones (from the first of those on). A prefetch
+  /// never faults: the kernels are to ask for nothing that they do not read.
   void allow_reading(const void* first, std::size_t bytes);
   void allow_writing(void* first, std::size_t bytes);
 
@@ -63,6 +66,8 @@ class EmulatedTiles {
     dot_uint8_int8(kSum, kA, kB);
   }
 
+  void prefetch(const void* line);
+
   /// The same by number, for who decodes instructions.
   void zero(int tile);
   void load(int tile, const std::byte* from, std::int64_t stride);
@@ -81,11 +86,13 @@ class EmulatedTiles {
   };
   void check_usable(int tile, const char* instruction) const;
   void check_product(int sum, int a, int b, const char* instruction) const;
-  void check_memory(const std::byte* row, std::size_t bytes, bool write) const;
+  void check_memory(const std::byte* row, std::size_t bytes, const char* instruction,
+                    bool write = false) const;
 
   TileConfiguration configuration_;
   alignas(64) std::byte tiles_[kTiles][kTileRows][kTileRowBytes] = {};
   std::vector<Range> ranges_;
+  std::unordered_set<const std::byte*> stored_;
   Counts counts_;
 };
 

@@ -4,6 +4,7 @@
 
 #include "kernels/amx/amx_tiles.h"
 #include "kernels/amx/row_groups.h"
+#include "kernels/amx/tile_weights.h"
 #include "kernels/device/matrix_instructions.h"
 #include "kernels/linear/linear.h"
 #include "tests/kernels/amx/emulated_tiles.h"
@@ -62,14 +63,15 @@ void restrict_to(EmulatedTiles& tiles, std::span<const std::byte> a, std::span<c
 void restrict_to(AmxTiles&, std::span<const std::byte>, std::span<const std::byte>,
                  std::span<std::byte>) {}
 
+/// `second`: rows of the second tile, or 0.
 template <amx::Elements kElements, class Tiles>
-void compare(int rows, bool two, std::int64_t steps) {
+void compare(int rows, int second, std::int64_t steps, bool as_weights) {
   using Type = Types<kElements>;
-  SCOPED_TRACE(std::to_string(rows) + (two ? " + 16 rows, " : " rows, ") + std::to_string(steps) +
-               " steps");
+  SCOPED_TRACE(std::to_string(rows) + " + " + std::to_string(second) + " rows, " +
+               std::to_string(steps) + (as_weights ? " steps of weights" : " steps of a panel"));
   const std::int64_t depth = steps * 64 / static_cast<std::int64_t>(sizeof(typename Type::A));
   const std::int64_t stride = depth + 10;
-  const std::int64_t all_rows = two ? 32 : rows;
+  const std::int64_t all_rows = second > 0 ? 16 + second : rows;
   std::mt19937 random(static_cast<unsigned>(steps + rows));
   std::uniform_int_distribution<int> small(-8, 8);
   // Whole numbers: float32 sums are exact, in any order.
@@ -85,15 +87,19 @@ void compare(int rows, bool two, std::int64_t steps) {
   }
   const auto* bytes = reinterpret_cast<const std::byte*>(a.data());
   const auto row_bytes = static_cast<std::int64_t>(sizeof(typename Type::A)) * stride;
+  std::vector<typename Type::B> ordered = b;
+  if (as_weights) amx::order_as_tiles(reinterpret_cast<std::byte*>(ordered.data()), steps);
   Tiles tiles;
-  restrict_to(tiles, std::as_bytes(std::span(a)), std::as_bytes(std::span(b)),
+  restrict_to(tiles, std::as_bytes(std::span(a)), std::as_bytes(std::span(ordered)),
               std::as_writable_bytes(std::span(c)));
   {
-    const amx::TileSession<Tiles> session(tiles, rows);
+    const amx::TileSession<Tiles> session(tiles, amx::TileRows{rows, second});
     amx::tile_product<kElements>(
-        tiles, amx::TileProduct{bytes, two ? bytes + 16 * row_bytes : nullptr, row_bytes, steps,
-                                reinterpret_cast<const std::byte*>(b.data()),
-                                reinterpret_cast<std::byte*>(c.data())});
+        tiles,
+        amx::TileProduct{bytes, second > 0 ? bytes + 16 * row_bytes : nullptr, row_bytes, steps,
+                         reinterpret_cast<const std::byte*>(ordered.data()),
+                         as_weights ? amx::weight_form(steps) : amx::kPanelForm,
+                         reinterpret_cast<std::byte*>(c.data()), 64 * sizeof(typename Type::C)});
   }
   for (std::int64_t r = 0; r < all_rows; ++r) {
     for (std::int64_t column = 0; column < 64; ++column) {
@@ -113,12 +119,14 @@ void compare(int rows, bool two, std::int64_t steps) {
 template <class Tiles>
 void compare_all() {
   for (const std::int64_t steps : {0, 1, 2, 5}) {
-    for (const int rows : {1, 2, 7, 15, 16}) {
-      compare<amx::Elements::bfloat16, Tiles>(rows, false, steps);
-      compare<amx::Elements::uint8_int8, Tiles>(rows, false, steps);
+    for (const bool as_weights : {false, true}) {
+      for (const int rows : {1, 2, 7, 15, 16}) {
+        compare<amx::Elements::bfloat16, Tiles>(rows, 0, steps, as_weights);
+        compare<amx::Elements::uint8_int8, Tiles>(rows, 0, steps, as_weights);
+        compare<amx::Elements::bfloat16, Tiles>(16, rows, steps, as_weights);
+      }
+      compare<amx::Elements::uint8_int8, Tiles>(16, 16, steps, as_weights);
     }
-    compare<amx::Elements::bfloat16, Tiles>(16, true, steps);
-    compare<amx::Elements::uint8_int8, Tiles>(16, true, steps);
   }
 }
 
@@ -133,7 +141,7 @@ TEST(TileProduct, EqualsTheNaiveProductOnAmx) {
 }
 
 TEST(TileProduct, MachineCodeDoesWhatItShould) {
-  if (device::amx_refusal() == nullptr) GTEST_SKIP() << "AMX is there: nothing to trap";
+  if (const char* reason = why_not_trapped()) GTEST_SKIP() << reason;
   TrappedTiles trap;
   compare_all<AmxTiles>();
   EXPECT_GT(trap.tiles().counts().dot, 0);
@@ -145,21 +153,51 @@ TEST(TileProduct, LoadsWhatTheBlockingSays) {
   std::vector<std::byte> a(32 * 64 * kSteps);
   std::vector<std::byte> b(amx::kPanelStepBytes * kSteps);
   std::vector<std::byte> c(32 * 256);
-  amx::TileProduct product{a.data(), a.data() + 16 * 64 * kSteps, 64 * kSteps, kSteps, b.data(),
-                           c.data()};
-  EmulatedTiles tiles;
-  const amx::TileSession<EmulatedTiles> session(tiles, 16);
-  amx::tile_product<amx::Elements::bfloat16>(tiles, product);
-  EXPECT_EQ(tiles.counts().dot, 8 * kSteps);
-  EXPECT_EQ(tiles.counts().load, 8 * kSteps) << "one load a product";
-  EXPECT_EQ(tiles.counts().store, 8);
+  amx::TileProduct product{a.data(),    a.data() + 16 * 64 * kSteps,
+                           64 * kSteps, kSteps,
+                           b.data(),    amx::kPanelForm,
+                           c.data(),    256};
+  const auto counts = [&] {
+    EmulatedTiles tiles;
+    const amx::TileSession<EmulatedTiles> session(tiles, 16);
+    amx::tile_product<amx::Elements::bfloat16>(tiles, product);
+    return tiles.counts();
+  };
+  EXPECT_EQ(counts().dot, 8 * kSteps);
+  EXPECT_EQ(counts().load, 8 * kSteps) << "one load a product";
+  EXPECT_EQ(counts().store, 8);
+  product.accumulate = true;
+  EXPECT_EQ(counts().load, 8 * kSteps + 8) << "and one for each sum";
+  product.ahead = {b.data(), 7};
+  EXPECT_EQ(counts().prefetch, 7);
   product.lower = nullptr;
-  EmulatedTiles single;
-  const amx::TileSession<EmulatedTiles> other(single, 16);
-  amx::tile_product<amx::Elements::bfloat16>(single, product);
-  EXPECT_EQ(single.counts().dot, 4 * kSteps);
-  EXPECT_EQ(single.counts().load, 5 * kSteps);
-  EXPECT_EQ(single.counts().store, 4);
+  EXPECT_EQ(counts().dot, 4 * kSteps);
+  EXPECT_EQ(counts().load, 5 * kSteps + 4);
+  EXPECT_EQ(counts().store, 4);
+}
+
+TEST(TileProduct, SumsThatWaitInMemoryLoseNothing) {
+  constexpr std::int64_t kSteps = 5;
+  std::vector<BFloat16> a(32 * 32 * kSteps);
+  std::vector<BFloat16> b(64 * 32 * kSteps);
+  fill(a, Fill::normal, 1);
+  fill(b, Fill::normal, 2);
+  std::vector<float> whole(32 * 64);
+  std::vector<float> parts(32 * 64);
+  const auto run = [&](std::int64_t first, std::int64_t steps, std::vector<float>& c) {
+    const auto* rows = reinterpret_cast<const std::byte*>(a.data()) + first * 64;
+    EmulatedTiles tiles;
+    const amx::TileSession<EmulatedTiles> session(tiles, 16);
+    amx::tile_product<amx::Elements::bfloat16>(
+        tiles, amx::TileProduct{
+                   rows, rows + 16 * 64 * kSteps, 64 * kSteps, steps,
+                   reinterpret_cast<const std::byte*>(b.data()) + first * amx::kPanelStepBytes,
+                   amx::kPanelForm, reinterpret_cast<std::byte*>(c.data()), 256, first > 0});
+  };
+  run(0, kSteps, whole);
+  run(0, 2, parts);
+  run(2, 3, parts);
+  EXPECT_EQ(whole, parts);
 }
 
 // Defects that a test of the micro-kernel must notice, seeded from outside.
@@ -167,7 +205,7 @@ TEST(TileProduct, NoticesAWrongConfigurationAndAWrongStride) {
   std::vector<std::byte> a(16 * 128);
   std::vector<std::byte> b(2 * amx::kPanelStepBytes);
   std::vector<std::byte> c(16 * 256);
-  const amx::TileProduct right{a.data(), nullptr, 128, 2, b.data(), c.data()};
+  const amx::TileProduct right{a.data(), nullptr, 128, 2, b.data(), amx::kPanelForm, c.data(), 256};
   const auto run = [&](const amx::TileProduct& p, bool configure) {
     EmulatedTiles tiles;
     restrict_to(tiles, a, b, c);

@@ -5,6 +5,7 @@
 // silicon.
 #pragma once
 
+#include "kernels/device/matrix_instructions.h"
 #include "tests/kernels/amx/emulated_tiles.h"
 
 #include <cstdint>
@@ -17,6 +18,21 @@
 
 namespace hydrascope::kernels::test {
 
+/// The reason why nothing can be trapped here; null: a TrappedTiles traps.
+inline const char* why_not_trapped() {
+#if defined(__x86_64__)
+  return device::amx_refusal() == nullptr ? "AMX is there: nothing to trap" : nullptr;
+#else
+  return "AMX's instructions are x86-64's";
+#endif
+}
+
+#if !defined(__x86_64__)
+class TrappedTiles : public amx::EmulatedTiles {
+ public:
+  amx::EmulatedTiles& tiles() { return *this; }
+};
+#else
 class TrappedTiles {
  public:
   TrappedTiles() {
@@ -143,5 +159,6 @@ class TrappedTiles {
   amx::EmulatedTiles tiles_;
   struct sigaction before_ = {};
 };
+#endif
 
 }  // namespace hydrascope::kernels::test

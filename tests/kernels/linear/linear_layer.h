@@ -28,10 +28,12 @@ struct LinearLayer {
   StridedRows<T> x;
   StridedRows<T> y;
 
-  LinearLayer(std::int64_t num_rows, std::int64_t in, std::int64_t out, Fill how = Fill::normal)
+  LinearLayer(std::int64_t num_rows, std::int64_t in, std::int64_t out, Fill how = Fill::normal,
+              linear::Form form = linear::Form::automatic)
       : rows(num_rows),
         weight(random_weight<T>(out, in)),
-        packed(sizeof(T) == 2 ? Storage::bfloat16 : Storage::float32, weight.data(), out, in, in),
+        packed(sizeof(T) == 2 ? Storage::bfloat16 : Storage::float32, weight.data(), out, in, in,
+               form),
         bias(static_cast<std::size_t>(out)),
         x(rows, in, 5, how, 3),
         y(rows, out, 3) {

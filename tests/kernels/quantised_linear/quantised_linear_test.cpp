@@ -102,8 +102,8 @@ TYPED_TEST(QuantisedLinearKernel, LargestSumsDoNotSaturate) {
   // All 255 times all 127: pairs exceed int16, the whole needs 27 bits.
   constexpr std::int64_t kIn = 4096;
   std::vector<float> weight(64 * kIn, 1.0F);
-  const QuantisedWeight packed(weight.data(), 64, kIn, kIn);
   for_each_instruction_set([&] {
+    const QuantisedWeight packed(weight.data(), 64, kIn, kIn);
     OwnedRows rows(1, kIn);
     std::fill_n(rows.values.begin(), kIn, std::uint8_t{255});
     rows.scale[0] = 1;
@@ -118,8 +118,8 @@ TYPED_TEST(QuantisedLinearKernel, LargestSumsDoNotSaturate) {
 
 TYPED_TEST(QuantisedLinearKernel, NanAndInfinityReachTheirRowOnly) {
   const std::vector<float> weight(64 * 40, 0.5F);
-  const QuantisedWeight packed(weight.data(), 64, 40, 40);
   for_each_instruction_set([&] {
+    const QuantisedWeight packed(weight.data(), 64, 40, 40);
     for (const float bad :
          {std::numeric_limits<float>::quiet_NaN(), std::numeric_limits<float>::infinity()}) {
       for (const std::int64_t at : {0, 7, 39}) {
