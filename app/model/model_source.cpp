@@ -94,6 +94,10 @@ void apply_request(const ModelRequest& request, model::VitConfig& config) {
   if (request.share_blocks) config.share_blocks = *request.share_blocks;
   if (request.step_embed) config.step_embed = *request.step_embed;
   if (request.halting) config.halting = *request.halting;
+  if (!config.halting && (request.gate_scale || request.gate_center))
+    throw Error(ErrorCode::invalid_argument, "no token leaves this model",
+                request.gate_scale ? "`set` model.gate-scale" : "`set` model.gate-center",
+                "`set` model.halting=on");
   if (request.gate_scale) config.gate_scale = *request.gate_scale;
   if (request.gate_center) config.gate_center = *request.gate_center;
 }

@@ -2,14 +2,20 @@
 // set.
 #include "tests/model/attention/mixer_under_test.h"
 #include "tests/model/attention/registry_cases.h"
+#include "tests/model/small_vit.h"
 
 #include <ATen/ATen.h>
+#include <c10/core/Allocator.h>
 #include <c10/core/InferenceMode.h>
+#include <c10/util/ThreadLocalDebugInfo.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include <algorithm>
+#include <cstdint>
 #include <fstream>
 #include <malloc.h>
+#include <memory>
 #include <stdexcept>
 #include <string>
 
@@ -102,6 +108,48 @@ TEST_P(TrainingMemoryTest, OfFullHdImagesIsOfTheOrderOfTheTokens) {
       torch::autograd::grad({y}, {tokens.q, tokens.k, tokens.v}, {at::ones_like(y)});
   EXPECT_LT(peak.bytes(), 40.0 * 8161 * 192 * 4);
   EXPECT_TRUE(at::isfinite(gradients[1]).all().item<bool>());
+}
+
+/// Counts the bytes of LibTorch's tensors of this thread while it lives. Exact, where the resident set has
+/// what the allocator keeps.
+class LiveBytes : public c10::MemoryReportingInfoBase {
+ public:
+  void reportMemoryUsage(void*, std::int64_t change, std::size_t, std::size_t,
+                         c10::Device) override {
+    live_ += change;
+    most_ = std::max(most_, live_);
+  }
+  [[nodiscard]] bool memoryProfilingEnabled() const override { return true; }
+  [[nodiscard]] double most() const { return static_cast<double>(most_); }
+
+ private:
+  std::int64_t live_ = 0;
+  std::int64_t most_ = 0;
+};
+
+/// The most bytes of one step through that many blocks.
+double step_bytes(model::Residual residual, std::int64_t depth) {
+  model::VitConfig config = small_vit({.edge = 512, .dim = 96, .depth = depth}, "hydra");
+  config.residual = residual;
+  at::manual_seed(1);
+  model::VisionTransformer model(config);
+  const at::Tensor images = at::randn({1, 3, 512, 512});
+  const auto bytes = std::make_shared<LiveBytes>();
+  const c10::DebugInfoGuard counts(c10::DebugInfoKind::PROFILER_STATE, bytes);
+  model->forward(images).square().sum().backward();
+  return bytes->most();
+}
+
+TEST(ReversibleMemoryTest, DoesNotGrowWithTheDepth) {
+  using model::Residual;
+  const double added = step_bytes(Residual::add, 10) - step_bytes(Residual::add, 2);
+  const double reversible =
+      step_bytes(Residual::reversible, 10) - step_bytes(Residual::reversible, 2);
+  // A plain block keeps more than 8 tensors of the tokens, a reversible one the gradients of its 12 D^2 weights.
+  const double tokens = 4097.0 * 96 * 4;
+  const double weights = 13.0 * 96 * 96 * 4;
+  EXPECT_GT(added, 8 * 8 * tokens);
+  EXPECT_LT(reversible, 8 * weights);
 }
 
 INSTANTIATE_TEST_SUITE_P(Mechanisms, TrainingMemoryTest,
