@@ -42,7 +42,9 @@ void add_run(Summary& summary, Session& session, const PipelineTiming& timing) {
   summary.add_size("img_size", transform.img_size.height, transform.img_size.width);
   summary.add("native", transform.views.keep_size);
   summary.add("views", image::name(transform.views));
-  summary.add("crop_pct", transform.crop_pct, 3);
+  if (const std::string looks = session.look_model(); !looks.empty())
+    summary.add("look_model", looks);
+  if (transform.views.have_crop) summary.add("crop_pct", transform.crop_pct, 3);
   summary.add("interpolation", std::string(image::name(transform.interpolation)));
   summary.add("precision", std::string(classifier.options().precision.name()));
   summary.add("device", classifier.options().device.str());
@@ -63,6 +65,8 @@ void add_reference(Summary& summary, Session& reference) {
   summary.add("against_attention", model::to_text(reference.config().attention));
   if (const auto values = computed_options(reference.config()); !values.empty())
     summary.add("against_attention_options", values);
+  if (const std::string looks = reference.look_model(); !looks.empty())
+    summary.add("against_look_model", looks);
   summary.add_size("against_img_size", transform.img_size.height, transform.img_size.width);
   summary.add("against_precision", std::string(reference.classifier().options().precision.name()));
 }

@@ -74,36 +74,20 @@ ApiOptions api_options(const ServeRequest& request, const Service& service) {
   return options;
 }
 
-std::string_view started_views(const ServiceRequest& request) {
-  return image::name(request.transform.views ? request.transform.views->value
-                                             : image::Views::whole);
-}
-
 /// The request for another model, or for other views of the server's own.
 ServiceRequest other_request(const ServiceRequest& started, const ServedWords& words,
                              const std::string& own_model) {
   ServiceRequest other = started;
   other.console.quiet = true;
   other.embeds = false;
-  TransformRequest& transform = other.transform;
-  if (!words.model.empty() && words.model != own_model) {
-    other.model = ModelRequest{.word = words.model};
-    // Words about the server's own model.
-    transform = {};
-    transform.views = started.transform.views;
+  // The server's own, as it was started, is a model that was named, too.
+  if (words.model == own_model) other.model.is_default = false;
+  const bool is_another = !words.model.empty() && words.model != own_model;
+  choose_anew(other.model, other.transform, is_another ? words.model : "", words.views);
+  if (is_another) {
     other.maps->methods.clear();
     other.maps->heads.clear();
-  } else if (other.model.word.empty()) {
-    other.model.word = kDefaultModel;
   }
-  transform.is_default = false;
-  if (words.views.empty()) return other;
-  transform.views = {image::parse_views(words.views), "`views`"};
-  const image::Views& views = transform.views->value;
-  if (views.keep_size) transform.img_size.reset();
-  if (!views.have_crop) transform.crop_pct.reset();
-  if (!views.have_crop) transform.crop_mode.reset();
-  if (!views.have_looks) transform.look_model.clear();
   return other;
 }
 
@@ -156,8 +140,7 @@ std::vector<std::string> method_names(const std::vector<MapChoice>& maps) {
 }
 
 /// The offers of a service's page beside its pictures.
-viz::LiveOffer offer_of(const ServeRequest& request, const ServedWords& words,
-                        const Service& service, const Service* against,
+viz::LiveOffer offer_of(const ServedWords& words, const Service& service, const Service* against,
                         const std::vector<std::string>& samples, const ModelShelf& shelf) {
   viz::LiveOffer offer;
   offer.patch_layers.push_back(service.patch_layers());
@@ -168,10 +151,8 @@ viz::LiveOffer offer_of(const ServeRequest& request, const ServedWords& words,
   offer.usual_methods = method_names(service.usual_maps());
   if (against == nullptr) {
     const std::string model = words.model.empty() ? service.model_name() : words.model;
-    const std::string views =
-        words.views.empty() ? std::string(started_views(request.service)) : words.views;
     offer.menus = {{"model", "Model", shelf.models(), model},
-                   {"views", "Views", shelf.views(), views}};
+                   {"views", "Views", shelf.views(), std::string(image::name(service.views()))}};
   }
   if (!words.model.empty()) offer.query["model"] = words.model;
   if (!words.views.empty()) offer.query["views"] = words.views;
@@ -201,6 +182,7 @@ int run_serve(const ParsedOptions& options) {
     api_settings.samples.emplace(samples.back(), file);
   }
   const std::string own_model = service->model_name();
+  const std::string own_views(image::name(service->views()));
   std::vector<std::string> models = bundled_models();
   if (std::ranges::find(models, own_model) == models.end())
     models.insert(models.begin(), own_model);
@@ -209,13 +191,12 @@ int run_serve(const ParsedOptions& options) {
   };
   constexpr std::size_t kMostOpen = 4;
   auto shelf = std::make_unique<ModelShelf>(
-      std::move(service), ServedWords{own_model, std::string(started_views(request.service))},
-      models, std::vector<std::string>{"look", "whole", "native", "tiles", "pyramid"}, open,
-      kMostOpen);
+      std::move(service), ServedWords{own_model, own_views}, models,
+      std::vector<std::string>{"look", "whole", "native", "tiles", "pyramid"}, open, kMostOpen);
   api_settings.page = [&request, &samples, &shelf = *shelf](
                           const ServedWords& words, const Service& of, const Service* beside) {
     return viz::live_page(page_options(request.figure, of, beside),
-                          offer_of(request, words, of, beside, samples, shelf));
+                          offer_of(words, of, beside, samples, shelf));
   };
   ServeApi api(std::move(api_settings), metrics, std::move(shelf), std::move(against));
   HttpServer server(request.server, api);

@@ -24,6 +24,16 @@ bool mean_the_same(const image::Labels& a, const image::Labels& b) {
   return equal * 10 >= a.size() * 9;
 }
 
+/// The list that comes with a model; nothing where there is none, or none that can be read.
+std::optional<image::Labels> own_labels(const ModelSource& source) {
+  try {
+    ResolvedLabels own = resolve_labels("", source);
+    if (own.origin != LabelOrigin::numbers) return std::move(own.labels);
+  } catch (const Error&) {  // `--labels` may be there instead
+  }
+  return std::nullopt;
+}
+
 }  // namespace
 
 std::optional<fs::path> labels_file(const std::string& given) {
@@ -81,6 +91,28 @@ ResolvedLabels resolve_labels(const std::string& word, const ModelSource& source
     }
   }
   return {image::Labels::numbered(classes), LabelOrigin::numbers, ""};
+}
+
+void require_same_classes(const ModelSource& first, const ModelSource& other,
+                          const std::string& option) {
+  const std::string subject = option + " " + other.name;
+  if (other.config.num_classes != first.config.num_classes)
+    throw UsageError("has " + std::to_string(other.config.num_classes) + " classes, " + first.name +
+                         " has " + std::to_string(first.config.num_classes),
+                     subject);
+  const std::optional<image::Labels> expected = own_labels(first);
+  const std::optional<image::Labels> found = own_labels(other);
+  if (!expected || !found) return;
+  const bool have_ids = expected->has_ids() && found->has_ids();
+  for (std::int64_t i = 0; i < first.config.num_classes; ++i) {
+    const auto word_of = [&](const image::Labels& labels) {
+      return have_ids ? labels.at(i).id : labels.at(i).short_name;
+    };
+    if (word_of(*found) != word_of(*expected))
+      throw UsageError("has other classes: its class " + std::to_string(i) + " is " +
+                           word_of(*found) + ", of " + first.name + " it is " + word_of(*expected),
+                       subject);
+  }
 }
 
 }  // namespace hydrascope::app

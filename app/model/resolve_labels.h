@@ -24,4 +24,10 @@ struct ResolvedLabels {
 std::optional<std::filesystem::path> labels_file(const std::string& word);
 ResolvedLabels resolve_labels(const std::string& word, const ModelSource& source);
 
+/// Throws Error(invalid_argument), with the model's `option`, for a model whose classes are others than the first's:
+/// of another number, or of other ids, or of other names where the lists that come with the models have no ids. A
+/// model without a list has classes of the same number.
+void require_same_classes(const ModelSource& first, const ModelSource& other,
+                          const std::string& option);
+
 }  // namespace hydrascope::app

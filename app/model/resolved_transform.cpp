@@ -1,5 +1,6 @@
 #include "app/model/resolved_transform.h"
 
+#include "app/run/usage_error.h"
 #include "kernels/error.h"
 #include "kernels/number_text.h"
 #include "model/config/architectures.h"
@@ -116,6 +117,10 @@ ResolvedTransform resolve_transform(const TransformRequest& request, const Model
   if (request.views) config.views = request.views->value;
   const image::Views& views = config.views;
   take(request.views, views.keep_size ? "size" : "views", config.views);
+  if (const auto& size = request.img_size;
+      views.have_looks && size && size->value.height != size->value.width)
+    throw UsageError("expected one number, the shorter edge of the pass before closer looks",
+                     size->origin + " " + size_text(size->value));
   if (views.have_looks && !request.img_size) {
     config.img_size = {kLookEdge, kLookEdge};
     result.origins["img_size"] = request.views->origin;

@@ -31,10 +31,9 @@ std::optional<Asked<image::Views>> views_request(const ParsedOptions& options) {
 ModelRequest model_request(const ParsedOptions& options) {
   ModelRequest request;
   options.fill(request);
-  const auto views = views_request(options);
-  if (views && views->value.keep_aspect && request.word.empty() && request.checkpoint.empty() &&
-      request.attention.empty())
-    request.word = kLargePicturesModel;
+  request.is_default =
+      request.word.empty() && request.checkpoint.empty() && request.attention.empty();
+  choose_model(request, views_request(options));
   return request;
 }
 
@@ -44,9 +43,6 @@ TransformRequest transform_request(const ParsedOptions& options) {
   request.views = views_request(options);
   const auto& [views, origin] =
       request.views.value_or(Asked<image::Views>{image::Views::whole, ""});
-  if (!request.look_model.empty() && !views.have_looks)
-    throw UsageError("is the model of closer looks", options[&TransformRequest::look_model].origin,
-                     "add `views` look");
   if (views.keep_size && request.img_size)
     throw UsageError("native keeps the picture's own size",
                      origin + " with " + request.img_size->origin);
@@ -57,8 +53,13 @@ TransformRequest transform_request(const ParsedOptions& options) {
   return request;
 }
 
-void look_by_default(const ParsedOptions& options, ModelRequest& model, TransformRequest& transform,
-                     std::initializer_list<Field> others) {
+void choose_model(ModelRequest& model, const std::optional<Asked<image::Views>>& views) {
+  if (!model.is_default) return;
+  model.word = views && views->value.keep_aspect ? kLargePicturesModel : "";
+}
+
+void choose_views(const ParsedOptions& options, ModelRequest& model, TransformRequest& transform,
+                  AutoExif exif, std::initializer_list<Field> others) {
   using Model = ModelRequest;
   using Transform = TransformRequest;
   static const std::vector<Field> kFields{&Model::word,
@@ -93,10 +94,38 @@ void look_by_default(const ParsedOptions& options, ModelRequest& model, Transfor
     return option != nullptr && option->given() &&
            !(option->source == Source::config_file && option->is(option->option.default_value));
   };
-  if (std::ranges::any_of(kFields, is_given) || std::ranges::any_of(others, is_given)) return;
-  model.word = kLargePicturesModel;
-  transform.views = {image::Views::look, "the default"};
-  transform.is_default = true;
+  const bool has_default = exif == AutoExif::upright && !std::ranges::any_of(kFields, is_given) &&
+                           !std::ranges::any_of(others, is_given);
+  if (has_default) {
+    transform.views = {image::Views::look, "the default"};
+    transform.is_default = true;
+    choose_model(model, transform.views);
+  }
+  if (!transform.look_model.empty() && !(transform.views && transform.views->value.have_looks))
+    throw UsageError("is the model of closer looks", options[&Transform::look_model].origin,
+                     "add `views` look");
+}
+
+void choose_anew(ModelRequest& model, TransformRequest& transform, const std::string& named,
+                 const std::string& views) {
+  if (!named.empty()) {
+    model = {.word = named};
+    TransformRequest of_any;  // the rest is about the first model
+    if (!transform.is_default) of_any.views = transform.views;
+    if (of_any.views && of_any.views->value.have_looks) of_any.look_model = transform.look_model;
+    transform = std::move(of_any);
+  }
+  if (!views.empty()) {
+    const bool kept_aspect = transform.views && transform.views->value.keep_aspect;
+    transform.views = {image::parse_views(views), "`views`"};
+    transform.is_default = false;
+    const image::Views& asked = transform.views->value;
+    if (asked.keep_size || asked.keep_aspect != kept_aspect) transform.img_size.reset();
+    if (!asked.have_crop) transform.crop_pct.reset();
+    if (!asked.have_crop) transform.crop_mode.reset();
+    if (!asked.have_looks) transform.look_model.clear();
+  }
+  choose_model(model, transform.views);
 }
 
 RunRequest run_request(const ParsedOptions& options, AutoExif exif) {
@@ -160,8 +189,7 @@ PicturesRequest one_view_request(const ParsedOptions& options, AutoExif exif) {
 PicturesRequest pictures_request(const ParsedOptions& options, AutoExif exif,
                                  std::initializer_list<Field> one_view) {
   PicturesRequest request = one_view_request(options, exif);
-  if (exif == AutoExif::upright)
-    look_by_default(options, request.model, request.transform, one_view);
+  choose_views(options, request.model, request.transform, exif, one_view);
   return request;
 }
 

@@ -52,6 +52,7 @@ struct ModelRequest {
   std::string classes =
       {};  ///< `--classes`: a file of class vectors, in the place of the classifier
   bool may_lack_classes = false;  ///< the command has a use for a model without a classifier
+  bool is_default = false;        ///< nobody named it: `choose_model` did
 };
 ModelRequest model_request(const ParsedOptions& options);
 
@@ -67,21 +68,31 @@ struct TransformRequest {
   std::optional<Asked<image::Views>> views = {};  ///< `views_request`
   bool native = false;                            ///< `--native`
   std::string look_model = {};                    ///< of the looks; "": `Session::of` says which
-  bool is_default = false;  ///< nothing was asked for, and `look_by_default` chose `views`
+  bool is_default = false;  ///< nothing was asked for, and `choose_views` chose `views`
   bool is_printed = false;  ///< `--print-transform`
 };
 /// The views that `--views` or `--native` asks for.
 std::optional<Asked<image::Views>> views_request(const ParsedOptions& options);
 /// Throws Error(invalid_argument) for options that do not go together.
 TransformRequest transform_request(const ParsedOptions& options);
-/// The default of people who say nothing of model, transform and views: a closer look, by the bundled models. Leaves
-/// everything else as it is. Does nothing beside `others`: options that need one view, or compare models.
-void look_by_default(const ParsedOptions& options, ModelRequest& model, TransformRequest& transform,
-                     std::initializer_list<Field> others);
 
 /// The meaning of `--exif auto`: people look at pictures upright; to learn and to score they stay as they
 /// are stored, as the tools do that published scores come from.
 enum class AutoExif { upright, as_stored };
+
+// The default model and the default views of the command line, of Python, of the library and of a request to `serve`.
+
+/// The model where nobody named one: the one for large pictures where views keep the picture's aspect, else the
+/// default model. Leaves a model that was named as it is.
+void choose_model(ModelRequest& model, const std::optional<Asked<image::Views>>& views);
+/// The views, and the model of them, of people who look at pictures and say nothing of model, transform and views: a
+/// closer look. Leaves everything else as it is. Nothing is chosen beside `others`: options that need one view, or
+/// compare models. Throws Error(invalid_argument) for a model of closer looks where there are none.
+void choose_views(const ParsedOptions& options, ModelRequest& model, TransformRequest& transform,
+                  AutoExif exif, std::initializer_list<Field> others);
+/// The same request in the words of a client, who names another model or other views; "": nothing of it.
+void choose_anew(ModelRequest& model, TransformRequest& transform, const std::string& named,
+                 const std::string& views);
 
 /// How the model runs, and how pictures are read for it.
 struct RunRequest {

@@ -164,8 +164,10 @@ std::vector<PictureJob> cut_into_views(PictureJob job, const PipelineOptions& op
 }
 
 bool PipelineOptions::Looking::is_small(const image::Size& picture, bool is_frame) const {
-  const auto shorter = [](const image::Size& size) { return std::min(size.height, size.width); };
-  return shorter(picture) < 2 * shorter(whole.img_size) || (is_default && is_frame);
+  constexpr std::int64_t kLong = 2;  // times as long as wide
+  const auto [shorter, longer] = std::minmax(picture.height, picture.width);
+  const std::int64_t edge = std::min(whole.img_size.height, whole.img_size.width);
+  return (shorter < 2 * edge && longer < kLong * shorter) || (is_default && is_frame);
 }
 
 namespace {

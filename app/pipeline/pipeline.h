@@ -82,7 +82,8 @@ struct PipelineOptions {
     image::TransformConfig whole;
     model::inference::Engine* engine = nullptr;
     bool is_default = false;  ///< nobody asked for looks: frames of videos are small pictures, too
-    /// Pictures below twice the edge of its input are small: parts of these would be enlarged.
+    /// Pictures below twice the edge of its input are small: parts of these would be enlarged. A picture that is
+    /// long is not: the central square would show the lesser part of it.
     [[nodiscard]] bool is_small(const image::Size& picture, bool is_frame) const;
   };
   std::optional<Looking> looking = {};
@@ -114,6 +115,8 @@ struct CloserLooks {
   };
   std::vector<Place> looks = {};
   std::vector<Place> things = {};  ///< where the map says that something is, the surest first
+  /// By look: the box of the thing that it is at, else its own; nothing where it is at all of the picture.
+  std::vector<std::optional<Box>> found_in = {};
 };
 
 /// The views that a picture was classified in: one or more. None of a failure.
@@ -121,7 +124,7 @@ struct PictureViews {
   image::Views kind = image::Views::whole;
   std::vector<image::TransformPlan> plans = {};  ///< of looks only the pass before them
   BestViews best = {};           ///< what was found in which of them, or by which look
-  std::vector<Box> places = {};  ///< of them, or of what looks found; empty where there is one view
+  std::vector<Box> places = {};  ///< of them, or of the looks; empty where there is one view
   std::vector<FoundInViews> found = {};  ///< what tiles agree on
   std::optional<CloserLooks> closer = {};
   std::map<std::size_t, at::Tensor> tokens = {};  ///< traced tokens, float32 (layers, N, D) by view
@@ -132,7 +135,7 @@ struct PictureViews {
   [[nodiscard]] const FoundInViews* found_or_null(std::int64_t index) const;
   /// The `count` first classes: those that tiles agree on, then the most probable ones.
   [[nodiscard]] std::vector<std::int64_t> first_classes(std::int64_t count) const;
-  /// The place of a class on the picture; nothing where the picture is one view.
+  /// The place of a class on the picture; nothing where the picture is one view, or all of it a look.
   [[nodiscard]] std::optional<Box> box_of_class(std::int64_t index) const;
   /// The number of the view whose tokens explain a class.
   [[nodiscard]] std::size_t explained_view(std::int64_t index) const;

@@ -57,7 +57,9 @@ std::vector<std::int64_t> PictureViews::first_classes(std::int64_t count) const 
 std::optional<Box> PictureViews::box_of_class(std::int64_t index) const {
   if (places.empty()) return std::nullopt;
   if (const FoundInViews* one = found_or_null(index)) return one->place;
-  return places.at(best.classes().at(static_cast<std::size_t>(index)).view);
+  const std::size_t view = best.classes().at(static_cast<std::size_t>(index)).view;
+  if (closer) return closer->found_in.at(view);
+  return places.at(view);
 }
 
 std::size_t PictureViews::explained_view(std::int64_t index) const {
@@ -180,7 +182,10 @@ void add_result(InputRecord& record, const PipelineResult& result, const image::
   record.model_size = {result.model_size.height, result.model_size.width};
   record.num_views = std::ssize(result.views.plans);
   if (!result.views.places.empty()) record.views = result.views.kind;
-  if (result.seer.is_of_small) record.views = image::Views::whole;
+  if (result.seer.is_of_small) {
+    record.views = image::Views::whole;
+    if (!result.error) record.seen = box_of(result.views.plans.front(), result.picture);
+  }
   record.note = result.note;
   record.seconds = result.seconds;
   // Views and looks of one picture share batches with themselves.

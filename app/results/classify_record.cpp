@@ -49,6 +49,14 @@ std::string begin_text(const InputRecord& record, bool color) {
   return line + "  " + styled(text, Style::red, color) + '\n';
 }
 
+namespace {
+
+OrderedJson to_json(const Box& box) {
+  return {{"left", box.left}, {"top", box.top}, {"width", box.width}, {"height", box.height}};
+}
+
+}  // namespace
+
 void add_sizes(OrderedJson& object, const InputRecord& record) {
   object["width"] = record.width;
   object["height"] = record.height;
@@ -59,6 +67,8 @@ void add_views(OrderedJson& object, const InputRecord& record) {
   if (!record.views) return;
   object["views"] = image::name(*record.views);
   object["num_views"] = record.num_views;
+  if (record.seen) object["seen"] = to_json(*record.seen);
+  if (!record.looks.empty()) object["look_model"] = record.look_model;
   for (const Prediction& found : record.things) {
     OrderedJson& thing = object["things"].emplace_back();
     add_class(thing, found);
@@ -80,10 +90,7 @@ void add_class(OrderedJson& object, const Prediction& prediction) {
 }
 
 void add_box(OrderedJson& object, const Prediction& prediction) {
-  if (!prediction.box) return;
-  const Box& box = *prediction.box;
-  object["box"] = {
-      {"left", box.left}, {"top", box.top}, {"width", box.width}, {"height", box.height}};
+  if (prediction.box) object["box"] = to_json(*prediction.box);
 }
 
 void add_end(OrderedJson& object, const InputRecord& record) {
@@ -158,9 +165,11 @@ TableLine table_line(const Prediction& prediction, LabelType label_type) {
 
 /// The line on closer looks; "" without them.
 std::string look_line(const ClassifyRecord& record) {
-  if (record.looks.empty())
-    return record.views == image::Views::whole ? "looked at once, without closer looks" : "";
   const Box whole{0, 0, record.width, record.height};
+  if (const std::optional<Box>& seen = record.seen)
+    return "looked at once, without closer looks: " +
+           (*seen == whole ? "all of it" : size_text(*seen) + ' ' + place_text(*seen));
+  if (record.looks.empty()) return "";
   std::string line =
       "looked at " + std::to_string(record.looks.size()) + " places of " + size_text(whole);
   if (!record.top.empty() && record.top.front().box) {

@@ -59,6 +59,7 @@ struct InputRecord {
   /// Tiles, pyramid, look, or whole for a small picture beside look; nothing where all pictures are one view.
   std::optional<image::Views> views = {};
   std::int64_t num_views = 1;
+  std::optional<Box> seen = {};  ///< the part of a small picture that was looked at once
   /// Closer looks at parts of the picture: each one's best class, and its share of the answer.
   struct Look {
     Prediction best;
@@ -67,9 +68,10 @@ struct InputRecord {
   std::vector<Look> looks = {};
   /// Things that the looks found where the map says that something is.
   std::vector<Prediction> things = {};
-  std::string device;     ///< "cpu", "cuda:0"
-  std::string precision;  ///< "float32", ...
-  std::string attention;  ///< "softmax", "softmax:0-9,hydra:10-11"
+  std::string look_model = {};  ///< that looked closer, where it did
+  std::string device;           ///< "cpu", "cuda:0"
+  std::string precision;        ///< "float32", ...
+  std::string attention;        ///< "softmax", "softmax:0-9,hydra:10-11"
   std::map<std::string, std::string> attention_options = {};  ///< "hydra.scale" -> "linear"
   std::map<std::string, std::string> approximations = {};     ///< "calibration" -> "none"
   /// A fact that the user must know ("padded 1080x1920 to 1088x1920 (HxW)"); left out when this is empty.
@@ -144,7 +146,8 @@ inline constexpr const char* kClassifyRows = "top";
 /// Tiles and a pyramid say each class's probability in a neighbour, or that views do not agree.
 /// Each prediction of a picture in several views says where its box begins, left,top, and its size,
 /// height x width: "at 448,336 224x224". Closer looks are one more line: "looked at 25 places of
-/// 1088x1920, found in 299x310 at 801,400". `label_type`: what the label column shows.
+/// 1088x1920, found in 299x310 at 801,400", and so is a single one at a small picture.
+/// `label_type`: what the label column shows.
 std::string to_text(const ClassifyRecord& record, LabelType label_type, bool color);
 
 }  // namespace hydrascope::app

@@ -9,6 +9,7 @@
 #include <cstdlib>
 #include <dlfcn.h>
 #include <fstream>
+#include <iterator>
 #include <pwd.h>
 #include <system_error>
 #include <unistd.h>
@@ -81,6 +82,22 @@ std::optional<fs::path> bundled_model(std::string_view name) {
   for (const char* ending : kModelEndings)
     if (auto file = bundled_file("models", name, ending)) return file;
   return std::nullopt;
+}
+
+bool is_bundled_model(const fs::path& file) {
+  std::error_code ignored;
+  const auto size = fs::file_size(file, ignored);
+  const auto is_copy_of = [&](const fs::path& other) {
+    if (fs::equivalent(file, other, ignored)) return true;
+    if (fs::file_size(other, ignored) != size) return false;
+    std::ifstream one(file, std::ios::binary);
+    std::ifstream two(other, std::ios::binary);
+    using Bytes = std::istreambuf_iterator<char>;
+    return one && two && std::equal(Bytes(one), Bytes(), Bytes(two), Bytes());
+  };
+  return std::ranges::any_of(bundled_models(), [&](const std::string& name) {
+    return is_copy_of(bundled_model(name).value_or(""));
+  });
 }
 
 std::optional<fs::path> named_model(std::string_view name) {

@@ -16,6 +16,8 @@ const std::filesystem::path& assets_folder();
 
 /// assets/models/NAME.safetensors when there is such a file.
 std::optional<std::filesystem::path> bundled_model(std::string_view name);
+/// Whether a file is a bundled model's, or a copy of it.
+bool is_bundled_model(const std::filesystem::path& file);
 /// The same as `-m` takes it: the family's name alone, "deit_tiny_patch16_224", is the default
 /// model.
 std::optional<std::filesystem::path> named_model(std::string_view name);

@@ -11,6 +11,7 @@
 
 #include <algorithm>
 #include <cmath>
+#include <optional>
 #include <span>
 #include <utility>
 #include <vector>
@@ -137,14 +138,19 @@ CloserLooks::Place place_of(const Box& box, double weight, std::span<const doubl
   return {box, weight, best - probabilities.begin(), *best};
 }
 
+bool is_all_of(const Box& box, image::Size picture) {
+  constexpr double kNearly = 0.95;
+  return static_cast<double>(box.width) * static_cast<double>(box.height) >=
+         kNearly * static_cast<double>(picture.width) * static_cast<double>(picture.height);
+}
+
 /// The looks that see a thing; where there are none, the one that overlaps it most.
 std::vector<std::size_t> looks_at(const look::Area& thing, std::span<const look::Look> looks) {
-  constexpr double kSees = 0.3;
   std::vector<std::size_t> seen;
   const auto share = [&](std::size_t i) { return look::overlap(looks[i].area, thing); };
   std::size_t most = 0;
   for (std::size_t i = 0; i < looks.size(); ++i) {
-    if (share(i) > kSees) seen.push_back(i);
+    if (share(i) > look::kSees) seen.push_back(i);
     if (share(i) > share(most)) most = i;
   }
   if (seen.empty()) seen.push_back(most);
@@ -154,10 +160,8 @@ std::vector<std::size_t> looks_at(const look::Area& thing, std::span<const look:
 // The map of a picture with one thing has faint regions, too, and a look at water is sure of a jellyfish.
 // A second thing counts where a look of its own gives a class that probability,
 constexpr double kSure = 0.6;
-// the answer of all looks gives the class this one,
+// the answer of all looks gives the class this one, and its look shows nothing of the things before it.
 constexpr double kLikely = 0.01;
-// and its look shows no more of the first thing than that share.
-constexpr double kApart = 0.1;
 
 // The first looks, and the probability of an answer to which more of them add nothing.
 constexpr std::size_t kFirstLooks = 8;
@@ -201,40 +205,7 @@ std::int64_t look_closer(PipelineResult& result, const look::AttentionMap& map,
         on_picture(look::square_of(places.things[i], width, height), pass, result.picture));
   looker.look_at(std::span(boxes).subspan(num_looks), tensors);
 
-  CloserLooks closer;
-  std::vector<Box> found_in;  // by look: the thing that it overlaps most, else its own box
-  std::vector<look::Area> things;
-  for (std::size_t i = 0; i < places.things.size(); ++i) {
-    const look::Area& thing = places.things[i];
-    const Box box = on_picture(thing, pass, result.picture);
-    const CloserLooks::Place place =
-        i == 0 ? place_of(box, 1, mixture.of(looks_at(thing, places.looks)))
-               : place_of(box, 0, look::distribution_of(values_of(tensors[num_looks + i - 1])));
-    const auto is_of_its_own = [&] {
-      const look::Area& first = places.things.front();
-      return place.probability >= kSure &&
-             mixture.probabilities[static_cast<std::size_t>(place.index)] >= kLikely &&
-             look::shared_pixels(first, look::square_of(thing, width, height)) <=
-                 kApart * first.width * first.height;
-    };
-    if (i > 0 && !is_of_its_own()) continue;
-    things.push_back(thing);
-    closer.things.push_back(place);
-  }
-  for (std::size_t i = 0; i < num_looks; ++i) {
-    closer.looks.push_back(place_of(boxes[i], mixture.weights[i], mixture.distributions[i]));
-    const auto share = [&](const look::Area& thing) {
-      return look::overlap(places.looks[i].area, thing);
-    };
-    auto thing = std::ranges::max_element(things, {}, share);
-    // A wide look at the first thing may overlap a faint one more.
-    if (!things.empty() && closer.looks.back().index == closer.things.front().index &&
-        share(things.front()) > 0)
-      thing = things.begin();
-    const bool is_seen = thing != things.end() && share(*thing) > 0;
-    found_in.push_back(is_seen ? on_picture(*thing, pass, result.picture) : boxes[i]);
-  }
-  std::vector<std::size_t> best_looks;
+  std::vector<std::size_t> best_looks;  // by class
   for (std::size_t index = 0; index < mixture.probabilities.size(); ++index) {
     std::size_t best = 0;
     const auto said = [&](std::size_t i) {
@@ -244,9 +215,56 @@ std::int64_t look_closer(PipelineResult& result, const look::AttentionMap& map,
       if (said(i) > said(best)) best = i;
     best_looks.push_back(best);
   }
+  const auto answer =
+      std::ranges::max_element(mixture.probabilities) - mixture.probabilities.begin();
+  const std::size_t look_of_answer = best_looks[static_cast<std::size_t>(answer)];
+
+  struct Thing {
+    look::Area area;
+    CloserLooks::Place place;
+  };
+  std::vector<Thing> things;
+  for (std::size_t i = 0; i < places.things.size(); ++i) {
+    const look::Area& area = places.things[i];
+    const Box box = on_picture(area, pass, result.picture);
+    const CloserLooks::Place place =
+        i == 0 ? place_of(box, 1, mixture.of(looks_at(area, places.looks)))
+               : place_of(box, 0, look::distribution_of(values_of(tensors[num_looks + i - 1])));
+    const auto is_of_its_own = [&] {
+      const look::Area shown = look::square_of(area, width, height);
+      return mixture.probabilities[static_cast<std::size_t>(place.index)] >= kLikely &&
+             std::ranges::none_of(std::span(places.things).first(i), [&](const look::Area& before) {
+               return look::shared_pixels(before, shown) > 0;
+             });
+    };
+    const bool is_of_answer =
+        i == 0 && place.index == answer && look::is_at(places.looks[look_of_answer].area, area);
+    if (is_of_answer || (place.probability >= kSure && (i == 0 || is_of_its_own())))
+      things.push_back({area, place});
+  }
+
+  CloserLooks closer;
+  for (const Thing& thing : things) closer.things.push_back(thing.place);
+  for (std::size_t i = 0; i < num_looks; ++i) {
+    const look::Area& area = places.looks[i].area;
+    const CloserLooks::Place& seen =
+        closer.looks.emplace_back(place_of(boxes[i], mixture.weights[i], mixture.distributions[i]));
+    const std::int64_t index = i == look_of_answer ? answer : seen.index;
+    std::optional<Box>& place = closer.found_in.emplace_back();
+    if (!is_all_of(boxes[i], result.picture)) place = boxes[i];
+    double most = 0;
+    for (const Thing& thing : things) {
+      if (!look::is_at(area, thing.area)) continue;
+      // A thing of that class goes before others, and the answer is in no thing of another class.
+      if (i == look_of_answer && thing.place.index != answer) continue;
+      const double share = look::overlap(area, thing.area) + (thing.place.index == index ? 1 : 0);
+      if (share > most) place = thing.place.box;
+      most = std::max(most, share);
+    }
+  }
   PictureViews& views = result.views;
   views.best = BestViews::of_mixture(mixture.probabilities, best_looks);
-  views.places = std::move(found_in);
+  views.places.assign(boxes.begin(), boxes.begin() + static_cast<std::ptrdiff_t>(num_looks));
   views.closer = std::move(closer);
   result.logits = at::empty({std::ssize(mixture.probabilities)});
   float* values = result.logits.mutable_data_ptr<float>();

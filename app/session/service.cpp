@@ -74,8 +74,8 @@ ServiceRequest service_request(const ParsedOptions& options, bool wants_maps) {
   request.run = run_request(options, AutoExif::upright);
   options.fill<PicturesRequest>(request);
   if (wants_maps) request.maps = map_words(options);
-  look_by_default(
-      options, request.model, request.transform,
+  choose_views(
+      options, request.model, request.transform, AutoExif::upright,
       {&AgainstRequest::word, &AgainstRequest::attention, &AgainstRequest::attention_options});
   return request;
 }
@@ -423,6 +423,7 @@ const std::string& Service::model_name() const noexcept { return state_->session
 const model::VitConfig& Service::config() const noexcept { return state_->session->config(); }
 const image::Labels& Service::labels() const { return state_->session->labels(); }
 const InputRecord& Service::run_facts() const noexcept { return state_->session->facts(); }
+const image::Views& Service::views() const noexcept { return state_->session->transform().views; }
 std::string Service::transform() const { return image::describe(state_->session->transform()); }
 std::vector<std::int64_t> Service::patch_layers() const {
   std::vector<std::int64_t> layers;

@@ -108,6 +108,7 @@ class Service {
   [[nodiscard]] const image::Labels& labels() const;
   /// The facts of the run in all records: device, precision, attention.
   [[nodiscard]] const InputRecord& run_facts() const noexcept;
+  [[nodiscard]] const image::Views& views() const noexcept;
   /// "resize 256 (bicubic, antialias) -> ..."
   [[nodiscard]] std::string transform() const;
   /// Those whose patches can be asked about, ascending.

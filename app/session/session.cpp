@@ -129,12 +129,9 @@ void Session::add_second_model(const TransformRequest& transform) {
   require_attention(config(), source().name);
   std::shared_ptr<const ModelSource> source = source_;
   std::string word = transform.look_model;
-  if (word.empty() && bundled_model(source->name)) word = kDefaultModel;
+  if (word.empty() && is_bundled_model(source->weights.file())) word = kDefaultModel;
   if (!word.empty()) source = std::make_shared<const ModelSource>(open_look_model(word));
-  if (source->config.num_classes != config().num_classes)
-    throw UsageError("has " + std::to_string(source->config.num_classes) + " classes, " +
-                         source_->name + " has " + std::to_string(config().num_classes),
-                     "`look_model` " + source->name);
+  require_same_classes(*source_, *source, "`look_model`");
   TransformRequest of_looks;
   of_looks.interpolation = transform.interpolation;
   if (source == source_) {
@@ -167,11 +164,7 @@ std::unique_ptr<Session> Session::open_against(const ModelRequest& model,
                                                const TransformRequest& transform, RunRequest run,
                                                Session& first) {
   ModelSource source = open_other_model(model);
-  if (source.config.num_classes != first.config().num_classes) {
-    throw UsageError("has " + std::to_string(source.config.num_classes) + " classes, " +
-                         first.source().name + " has " + std::to_string(first.config().num_classes),
-                     "`against` " + source.name);
-  }
+  require_same_classes(first.source(), source, "`against`");
   auto other = of(std::move(source), transform, std::move(run), first.console_);
   other->labels_ = first.labels_;
   other->note_prefix_ += "`against`: ";
@@ -215,6 +208,7 @@ void Session::load(const TracedFor& explained, std::vector<std::int64_t> trace_l
   if (explains) explainer_.emplace(run_.seed, *source_, explained_, classifier_->options().device);
   facts_ = facts_of_run(*classifier_);
   if (!second_) return;
+  facts_.look_model = look_model();
   pipeline_.keep_picture = pipeline_.keep_picture || explained.embeddings;
   TracedFor of_small = explained;
   std::erase_if(of_small.maps, [this](const MapChoice& map) {

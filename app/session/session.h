@@ -67,6 +67,8 @@ class Session {
   [[nodiscard]] const image::TransformConfig& transform() const noexcept {
     return transform_.config;
   }
+  /// The model that looks closer; "" where none does.
+  [[nodiscard]] std::string look_model() const { return second_ ? second_->source().name : ""; }
   /// As it was asked for; once it is loaded, in the precision that `auto` stands for.
   [[nodiscard]] const RunRequest& run_request() const noexcept { return run_; }
   [[nodiscard]] const Console& console() const noexcept { return console_; }

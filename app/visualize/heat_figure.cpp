@@ -29,22 +29,39 @@ int longest_panel_edge(std::size_t panels, std::size_t columns) {
   return panels <= 36 ? 384 : 224;
 }
 
+/// Text of a picture, in a box of its own.
+struct BoxLabel {
+  std::string text;
+  double pixels = 0;  // of the font
+  int margin = 0;
+  int x = 0;
+  int y = 0;
+  int width = 0;
+  int height = 0;
+};
+
 /// `text` above the box that `placement` lies in, or inside where there is no room above it.
-void label_box(viz::Canvas& picture, const viz::Placement& placement, const std::string& text,
-               const viz::Font& font) {
-  constexpr viz::Color kPaper{32, 32, 32};
-  constexpr viz::Color kInk{255, 255, 255};
-  const double pixels = std::max(12.0, std::round(std::min(picture.width, picture.height) / 36.0));
-  const int margin = static_cast<int>(pixels / 4);
-  const std::string fitted = font.fit(text, pixels, picture.width - 2 * margin);
-  const viz::TextSize size = font.measure(fitted, pixels);
-  const int width = size.width + 2 * margin;
+BoxLabel label_of_box(const viz::Canvas& picture, const viz::Placement& placement,
+                      const std::string& text, const viz::Font& font) {
+  BoxLabel label;
+  label.pixels = std::max(12.0, std::round(std::min(picture.width, picture.height) / 36.0));
+  label.margin = static_cast<int>(label.pixels / 4);
+  label.text = font.fit(text, label.pixels, picture.width - 2 * label.margin);
+  const viz::TextSize size = font.measure(label.text, label.pixels);
+  label.width = size.width + 2 * label.margin;
+  label.height = size.height;
   const int left = static_cast<int>(viz::seen(placement.horizontal).begin);
   const int top = static_cast<int>(viz::seen(placement.vertical).begin);
-  const int x = std::clamp(left, 0, std::max(0, picture.width - width));
-  const int y = top < size.height ? top : top - size.height;
-  viz::fill_rectangle(picture, x, y, width, size.height, kPaper);
-  font.draw(picture, fitted, x + margin, y, pixels, kInk);
+  label.x = std::clamp(left, 0, std::max(0, picture.width - label.width));
+  label.y = top < size.height ? top : top - size.height;
+  return label;
+}
+
+void draw_label(viz::Canvas& picture, const BoxLabel& label, const viz::Font& font) {
+  constexpr viz::Color kPaper{32, 32, 32};
+  constexpr viz::Color kInk{255, 255, 255};
+  viz::fill_rectangle(picture, label.x, label.y, label.width, label.height, kPaper);
+  font.draw(picture, label.text, label.x + label.margin, label.y, label.pixels, kInk);
 }
 
 /// A box of the picture that `map` is placed on.
@@ -77,14 +94,22 @@ void draw_map(viz::Canvas& picture, const ShownMap& shown, const FigureOptions& 
     viz::outline_cells(picture, viz::smallest_set(shown.map, *options.outlined_mass), placement,
                        thickness);
   }
-  if (options.title && font != nullptr && shown.marks.empty())
-    label_box(picture, placement, shown.caption.front(), *font);
+  std::optional<BoxLabel> title;
+  if (options.title && font != nullptr && !shown.is_marked)
+    draw_label(picture,
+               title.emplace(label_of_box(picture, placement, shown.caption.front(), *font)),
+               *font);
   for (auto [place, text] : shown.marks) {
     if (font == nullptr) throw Error(ErrorCode::internal, "a box to label and no font");
     place.horizontal.picture = picture.width;
     place.vertical.picture = picture.height;
     viz::frame_seen(picture, place, std::max(1, shorter_edge / 540));
-    label_box(picture, place, text, *font);
+    BoxLabel label = label_of_box(picture, place, text, *font);
+    const bool is_taken = title && label.x < title->x + title->width &&
+                          title->x < label.x + label.width && label.y < title->y + title->height &&
+                          title->y < label.y + label.height;
+    if (is_taken) label.y = title->y + title->height;
+    draw_label(picture, label, *font);
   }
 }
 
@@ -148,12 +173,17 @@ ShownMap shown_map(const InputMap& map, const FigureOptions& options) {
   shown.choice = map.choice;
   shown.placement = map.placement;
   // The looks at a thing alone are surer than the answer, whose probability the caption has.
-  for (const Prediction& thing : map.things)
+  for (const Prediction& thing : map.things) {
+    const bool is_of_class = thing.index == map.of_class.index;
     shown.marks.push_back({placement_of(*thing.box, map.placement),
-                           thing.support ? caption(thing, options.label_type)
-                                         : label_text(thing, options.label_type)});
-  if (map.things.empty() && map.of_class.box)
-    shown.marks.push_back({map.placement, shown.caption.front()});
+                           thing.support || !is_of_class ? caption(thing, options.label_type)
+                                                         : label_text(thing, options.label_type)});
+    shown.is_marked = shown.is_marked || (thing.support && is_of_class);
+  }
+  if (map.things.empty() && map.of_class.box) {
+    shown.marks.push_back({placement_of(*map.of_class.box, map.placement), shown.caption.front()});
+    shown.is_marked = true;
+  }
   return shown;
 }
 

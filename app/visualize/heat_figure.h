@@ -65,12 +65,14 @@ struct ShownMap {
     std::string text;
   };
   std::vector<Mark> marks = {};
+  bool is_marked = false;  ///< one of them has the map's class and its probability
 };
 ShownMap shown_map(const InputMap& map, const FigureOptions& options);
 
 /// One map without extras at the picture's own size; else panels of a size by their number.
 /// Several layers stand side by side, and a row is a method, head and class; else a
-/// row is a method. A mark has its class and probability at a corner. `font` may be null where there
+/// row is a method. A mark has its class at a corner, and its
+/// probability where the class is not the answer's. `font` may be null where there
 /// are neither marks nor a title nor extras. With `frame`, for
 /// a video, the picture is shown in the middle of that size, as large as it fits, and the figure's
 /// layout is the same for all frames of as many maps. Takes some 20 ms for two megapixels.

@@ -166,6 +166,12 @@ double overlap(const Area& a, const Area& b) {
   return shared / (a.width * a.height + b.width * b.height - shared);
 }
 
+bool is_at(const Area& look, const Area& thing) {
+  constexpr double kInside = 0.5;  // of the look
+  return overlap(look, thing) > kSees ||
+         shared_pixels(look, thing) > kInside * look.width * look.height;
+}
+
 MapSums::MapSums(const AttentionMap& map)
     : rows_(map.rows),
       columns_(map.columns),

@@ -18,6 +18,12 @@ double shared_pixels(const Area& a, const Area& b);
 /// The intersection of two boxes over their union, 0 to 1.
 double overlap(const Area& a, const Area& b);
 
+/// A look whose box overlaps a thing's by more (intersection over union) sees the thing.
+inline constexpr double kSees = 0.3;
+/// Whether a look is at a thing: it sees the thing, or more than half of the look lies in the thing. A wide look that
+/// merely holds a small thing is not: it may have named anything in the picture.
+bool is_at(const Area& look, const Area& thing);
+
 /// How a pass spreads the class token's attention over its patches.
 struct AttentionMap {
   std::int64_t rows = 0;

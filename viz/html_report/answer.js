@@ -24,12 +24,12 @@ function recordsOf(answer) {
 
 /**
  * The places of the classes, the first uppermost; after closer looks the things that these found. The looks at a
- * thing alone are surer than the answer, whose probabilities are the list's: such a box has none.
+ * thing alone are surer than the answer, whose probability the list has: the answer's thing has none.
  */
 function boxesOf({width, height, top, things}) {
   return (things ?? top).filter(each => each.box).map(({box, ...each}) => ({
     left: box.left / width, top: box.top / height, width: box.width / width, height: box.height / height,
-    entry: each, label: classText(each, things ? undefined : each.prob)})).reverse();
+    entry: each, label: classText(each, things && each.index === top[0].index ? undefined : each.prob)})).reverse();
 }
 
 /** The position of a value in a list, where it is added if nothing there is the same. */

@@ -478,7 +478,7 @@ function take(files) {
 
 /** Another model or other views: another page of the server, whose settings this one takes over. */
 async function openOther(name, value) {
-  const words = new URLSearchParams(settings.menus.map(menu => [menu.name, menu.name === name ? value : menu.value]));
+  const words = new URLSearchParams({...settings.query, [name]: value});
   const mine = ++number;
   atBack?.abort();
   atBack = null;

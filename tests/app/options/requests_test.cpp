@@ -100,12 +100,14 @@ TEST(RequestsTest, PicturesAreLookedAtUnlessSomethingElseIsAskedFor) {
   const auto request_of = [](const Words& words, AutoExif exif) {
     return pictures_request(classify(words), exif, {&ClassifyRequest::save_input});
   };
-  for (const Words& words : {Words{}, {"--topk", "3"}, {"--precision", "float32"}}) {
+  for (const Words& words :
+       {Words{}, {"--topk", "3"}, {"--precision", "float32"}, {"--look-model", "a.pth"}}) {
     const PicturesRequest request = request_of(words, AutoExif::upright);
     ASSERT_TRUE(request.transform.views);
     EXPECT_EQ(request.transform.views->value, image::Views::look);
     EXPECT_TRUE(request.transform.is_default);
     EXPECT_EQ(request.model.word, kLargePicturesModel);
+    if (!request.transform.look_model.empty()) continue;
     EXPECT_FALSE(request_of(words, AutoExif::as_stored).transform.views) << "labelled sets";
   }
   for (const Words& words : {Words{"-m", "a.pth"},
@@ -124,13 +126,58 @@ TEST(RequestsTest, PicturesAreLookedAtUnlessSomethingElseIsAskedFor) {
   EXPECT_FALSE(request_of({"--views", "look"}, AutoExif::upright).transform.is_default);
 }
 
+TEST(RequestsTest, AClientOfAServerHasTheDefaultsOfTheCommandLine) {
+  struct Case {
+    Words started;
+    std::string model;
+    std::string views;
+    Words same;  // of the command line
+  };
+  for (const Case& each : std::vector<Case>{
+           {{}, "", "whole", {"--views", "whole"}},
+           {{}, "", "native", {"--native"}},
+           {{}, "", "tiles", {"--views", "tiles"}},
+           {{}, "a.pth", "", {"-m", "a.pth"}},
+           {{}, "a.pth", "look", {"-m", "a.pth", "--views", "look"}},
+           {{"--look-model", "b.pth"}, "a.pth", "", {"-m", "a.pth"}},
+           {{"--views", "whole"}, "", "native", {"--native"}},
+           {{"--views", "whole"}, "", "look", {"--views", "look"}},
+           {{"--native"}, "", "whole", {"--views", "whole"}},
+           {{"--views", "tiles"}, "a.pth", "", {"-m", "a.pth", "--views", "tiles"}},
+           {{"-m", "b.pth"}, "", "native", {"-m", "b.pth", "--native"}},
+           {{"-m", "b.pth", "--mean", "0", "0", "0"}, "a.pth", "", {"-m", "a.pth"}},
+           {{"--img-size", "384x640"}, "", "look", {"--views", "look"}},
+           {{"--views", "look", "--img-size", "640"}, "", "whole", {"--views", "whole"}},
+           {{"--crop-pct", "1"}, "", "native", {"--native"}}}) {
+    PicturesRequest found = pictures_request(classify(each.started), AutoExif::upright);
+    choose_anew(found.model, found.transform, each.model, each.views);
+    const PicturesRequest expected = pictures_request(classify(each.same), AutoExif::upright);
+    const std::string what =
+        (each.started.empty() ? "" : each.started.back()) + " " + each.model + " " + each.views;
+    EXPECT_EQ(found.model.word, expected.model.word) << what;
+    ASSERT_EQ(found.transform.views.has_value(), expected.transform.views.has_value()) << what;
+    if (expected.transform.views)
+      EXPECT_EQ(found.transform.views->value, expected.transform.views->value) << what;
+    EXPECT_EQ(found.transform.look_model, expected.transform.look_model) << what;
+    EXPECT_EQ(found.transform.img_size.has_value(), expected.transform.img_size.has_value())
+        << what;
+    EXPECT_FALSE(found.transform.crop_pct || found.transform.mean || found.transform.is_default)
+        << what;
+  }
+}
+
 TEST(RequestsTest, RefuseWhatDoesNotGoTogether) {
   EXPECT_ERROR(transform_request(classify({"--native", "--img-size", "32"})), invalid_argument,
                "own size");
   EXPECT_ERROR(transform_request(classify({"--native", "--views", "tiles"})), invalid_argument,
                "two answers");
-  EXPECT_ERROR(transform_request(classify({"--look-model", "a.pth"})), invalid_argument,
-               "closer looks", "`views` look");
+  for (const Words& words : {Words{"--look-model", "a.pth", "-m", "b.pth"},
+                             {"--look-model", "a.pth", "--views", "whole"}}) {
+    EXPECT_ERROR(pictures_request(classify(words), AutoExif::upright), invalid_argument,
+                 "closer looks", "`views` look");
+  }
+  EXPECT_ERROR(pictures_request(classify({"--look-model", "a.pth"}), AutoExif::as_stored),
+               invalid_argument, "closer looks", "`views` look");
   for (const char* views : {"native", "tiles", "look"}) {
     EXPECT_ERROR(transform_request(classify({"--views", views, "--crop-pct", "1"})),
                  invalid_argument, "nothing is resized and cropped");

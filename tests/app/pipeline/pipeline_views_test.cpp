@@ -119,7 +119,7 @@ TEST_F(PipelineTest, SmallPicturesAreOfTheOtherModelAndOthersKeepTheirPixels) {
   looking.whole.patch_size = 8;
   looking.whole.crop_pct = 1;
   looking.engine = &engine_;
-  const std::vector<Input> inputs{file(0, 70, 63), file(1, 80, 64), file(2, 20, 500),
+  const std::vector<Input> inputs{file(0, 70, 63), file(1, 80, 64), file(2, 20, 30),
                                   file(3, 64, 90)};
   const auto results = results_of(large, options_, inputs);
   ASSERT_EQ(results.size(), 4U);
@@ -136,6 +136,9 @@ TEST_F(PipelineTest, SmallPicturesAreOfTheOtherModelAndOthersKeepTheirPixels) {
     image::Picture picture = image::read_picture(inputs[i].path, {});
     EXPECT_TRUE(results[i].logits.allclose(look_at(picture, engine_, alone).logits)) << i;
   }
+  EXPECT_FALSE(looking.is_small({20, 500}, false)) << "its square shows a twenty-fifth";
+  EXPECT_FALSE(looking.is_small({130, 63}, false));
+  EXPECT_TRUE(looking.is_small({85, 63}, false)) << "the shape of most photographs";
   EXPECT_FALSE(looking.is_small({64, 64}, /*is_frame=*/true)) << "looks were asked for";
   looking.is_default = true;
   EXPECT_TRUE(looking.is_small({64, 64}, /*is_frame=*/true));

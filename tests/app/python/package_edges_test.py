@@ -318,6 +318,20 @@ class Forms(unittest.TestCase):
             self.model.classify(pictures)
 
 
+class Defaults(unittest.TestCase):
+    def test_model_and_views_are_those_of_the_command_line(self) -> None:
+        picture = np.random.default_rng(0).integers(0, 256, (464, 576, 3), dtype=np.uint8)
+        window = "deit_tiny_patch16_224.window"
+        cases: list[tuple[dict[str, typing.Any], str, str | None]]
+        cases = [({}, "window", "look"), ({"views": "look"}, "window", "look"), ({"native": True}, "window", None), ({"views": "whole"}, "softmax", None),
+                 ({"model": window}, "window", None), ({"look_model": window}, "window", "look")]
+        for options, attention, views in cases:
+            record = hydrascope.classify(picture, **options, **EXACT).record
+            self.assertEqual((record["attention"], record.get("views")), (attention, views), options)
+            if views:
+                self.assertEqual(record["look_model"], options.get("look_model", "deit_tiny_patch16_224.softmax"))
+
+
 class Notes(unittest.TestCase):
     def said(self, ask: typing.Callable[[], object]) -> tuple[typing.Any, list[str]]:
         """The result, and the warnings, each at a line of this file."""

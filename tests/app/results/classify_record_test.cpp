@@ -49,6 +49,7 @@ ClassifyRecord otter_looked_at() {
   record.num_views = 3;
   record.looks = {{record.top[0], 0.75}, {record.top[1], 0.25}};
   record.things = {record.top[0]};
+  record.look_model = "deit_tiny";
   return record;
 }
 
@@ -222,6 +223,7 @@ TEST(Json, LooksHaveTheirWeightsAndThingsTheirBoxes) {
   EXPECT_EQ(json["views"], "look");
   EXPECT_EQ(json["looks"][1], nlohmann::json::parse(R"({"index":357,"id":"n02442845",
       "label":"mink","prob":0.034,"weight":0.25,"box":{"left":0,"top":0,"width":224,"height":256}})"));
+  EXPECT_EQ(json["look_model"], "deit_tiny");
   ASSERT_EQ(json["things"].size(), 1U);
   EXPECT_EQ(json["things"][0]["box"], json["top"][0]["box"]);
 }
@@ -231,6 +233,28 @@ TEST(Text, LooksAreALine) {
   EXPECT_THAT(text, HasSubstr("  2160x3840 -> 224x256 (HxW)  "));
   EXPECT_THAT(text, ::testing::EndsWith(
                         "\n  looked at 2 places of 2160x3840, found in 256x224 at 448,336\n"));
+}
+
+TEST(Text, AnAnswerOfAllOfThePictureNamesNoPlace) {
+  ClassifyRecord record = otter_looked_at();
+  record.top[0].box.reset();
+  EXPECT_THAT(written(Format::text, {record}),
+              ::testing::EndsWith("\n  looked at 2 places of 2160x3840\n"));
+}
+
+TEST(Text, ASmallPicturesLookSaysWhatItSaw) {
+  ClassifyRecord record = otter_looked_at();
+  record.views = image::Views::whole;
+  record.looks.clear();
+  record.seen = Box{840, 0, 2160, 2160};
+  EXPECT_THAT(
+      written(Format::text, {record}),
+      ::testing::EndsWith("\n  looked at once, without closer looks: 2160x2160 at 840,0\n"));
+  EXPECT_EQ(nlohmann::json::parse(written(Format::jsonl, {record}))["seen"],
+            nlohmann::json::parse(R"({"left":840,"top":0,"width":2160,"height":2160})"));
+  record.seen = Box{0, 0, 3840, 2160};
+  EXPECT_THAT(written(Format::text, {record}),
+              ::testing::EndsWith("\n  looked at once, without closer looks: all of it\n"));
 }
 
 TEST(Csv, WhatIsFoundInViewsHasItsBox) {

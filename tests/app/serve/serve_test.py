@@ -14,9 +14,10 @@ import sys
 import tempfile
 import unittest
 
-from serving import ENVIRONMENT, GOOD, MODEL, PICTURES, SECONDS, TINY, Server, error_of, everything, form, records, samples, without_seconds
+from serving import ENVIRONMENT, GOOD, MODEL, PICTURES, SECONDS, SOURCE, TINY, Server, error_of, everything, form, records, samples, without_seconds
 
 PROGRAM = None
+LARGE = SOURCE / "assets/images/otter-head.jpg"
 
 
 class OfOneServer(unittest.TestCase):
@@ -270,6 +271,39 @@ class TwoModels(OfOneServer):
         picture = GOOD[0].read_bytes()
         self.assertTrue(json.loads(self.post("/v1/explain?against=1&layer=last", picture)[1])["against"]["maps"])
         self.post("/v1/explain?against=1&format=png", picture, 400)
+
+
+class ServerWithoutWords(OfOneServer):
+    """The defaults of a request are those of the command line."""
+    model = None
+    options = ("--precision", "float32")
+    alone = {"": (), "?views=look": ("--views", "look"), "?views=whole": ("--views", "whole"), "?views=native": ("--native",),
+             "?model=deit_tiny_patch16_224.softmax": ("-m", "deit_tiny_patch16_224.softmax"),
+             "?model=deit_tiny_patch16_224.hydra_last2": ("-m", "deit_tiny_patch16_224.hydra_last2")}
+
+    def test_model_and_views_of_a_request(self):
+        for query, words in self.alone.items():
+            with self.subTest(query):
+                found = json.loads(self.post("/v1/classify" + query, LARGE.read_bytes())[1])
+                expected = records(PROGRAM, LARGE, words=(*words, "--precision", "float32", "--device", "cpu"))[0]
+                for field in ("attention", "model_size", "views", "look_model"):
+                    self.assertEqual(found.get(field), expected.get(field), field)
+                self.assertEqual([each["index"] for each in found["top"]], [each["index"] for each in expected["top"]])
+
+    def test_the_page_says_what_answers(self):
+        for query, menus in (("?views=whole", ["softmax", "whole"]), ("?views=native", ["window", "native"]),
+                             ("?model=deit_tiny_patch16_224.softmax", ["softmax", "whole"])):
+            settings = self.server.ask("GET", "/" + query)[2].decode().partition('id="settings"')[2]
+            settings = json.loads(settings.partition(">")[2].partition("</script>")[0])
+            self.assertEqual([menu["value"].rpartition(".")[2] for menu in settings["menus"]], menus, query)
+
+
+class ServerOfWholePictures(ServerWithoutWords):
+    options = ("--precision", "float32", "--views", "whole")
+    alone = {"": ("--views", "whole"), "?views=native": ("--native",), "?views=look": ("--views", "look")}
+
+    def test_the_page_says_what_answers(self):
+        """One server shows it."""
 
 
 class Http(OfOneServer):

@@ -26,7 +26,7 @@ class Server:
     def __init__(self, program, *options, model=TINY, environment=None):
         self._errors = tempfile.TemporaryFile()  # pylint: disable=consider-using-with
         self.process = subprocess.Popen(  # pylint: disable=consider-using-with
-            [program, "serve", "-m", model, *(PREPARED if model == TINY else ()), "--port", "0", "--device", "cpu", *options],
+            [program, "serve", *(("-m", model) if model else ()), *(PREPARED if model == TINY else ()), "--port", "0", "--device", "cpu", *options],
             stdout=subprocess.PIPE, stderr=self._errors, env=ENVIRONMENT | (environment or {}), text=True)
         self.url = self.process.stdout.readline().strip()
         if not self.url:

@@ -75,6 +75,25 @@ TEST(ShownMapTest, CaptionsNameClassesAsAsked) {
             "n02444819 67.5 %");
 }
 
+TEST(ShownMapTest, TheAnswerKeepsItsProbabilityBesideThings) {
+  InputMap map = input_map(Method::attention, {0, 1, 2, 3}, false);
+  map.placement = whole(40, 30);
+  const auto thing = [](std::int64_t index, const char* name, double probability) {
+    return Prediction{.index = index, .label = name, .prob = probability, .box = Box{1, 2, 3, 4}};
+  };
+  map.things = {thing(360, "otter", 0.99), thing(337, "beaver", 0.7)};
+  const ShownMap shown = shown_map(map, {});
+  EXPECT_FALSE(shown.is_marked) << "the corner has the answer";
+  ASSERT_EQ(shown.marks.size(), 2U);
+  EXPECT_EQ(shown.marks[0].text, "otter");
+  EXPECT_EQ(shown.marks[1].text, "beaver 70.0 %");
+  map.things[0].support = 0.5;
+  EXPECT_TRUE(shown_map(map, {}).is_marked) << "tiles agree";
+  EXPECT_EQ(shown_map(map, {}).marks[0].text, "otter 99.0 %");
+  map.of_class.index = 1;
+  EXPECT_FALSE(shown_map(map, {}).is_marked) << "they agree on other classes";
+}
+
 TEST(ShownMapTest, OneSignIsShownFromEndToEnd) {
   const ShownMap shown = shown_map(input_map(Method::attention, {1, 2, 3, 5}, false), {});
   EXPECT_EQ(shown.colormap->name, viz::kDefaultColormap);
@@ -160,6 +179,29 @@ viz::Font bundled_font() {
   return viz::Font({HYDRASCOPE_SOURCE_DIR "/assets/fonts/DejaVuSans-subset.ttf"});
 }
 
+TEST(DrawFigureTest, TheAnswerIsInTheCornerBesideThings) {
+  const viz::Font font = bundled_font();
+  FigureOptions options;
+  options.alpha = 0;
+  options.title = true;
+  InputMap map = input_map(Method::attention, {0, 0, 0, 9}, false);
+  map.placement = whole(400, 300);
+  const auto dark_rows = [&](const std::vector<Prediction>& things) {
+    map.things = things;
+    const std::vector<ShownMap> maps{shown_map(map, options)};
+    const viz::Canvas figure = draw_figure(grey(400, 300), maps, options, &font);
+    int rows = 0;
+    while (figure.rgb.at(static_cast<std::size_t>((rows * 400 + 1) * 3)) == 32) ++rows;
+    return rows;
+  };
+  const int title = dark_rows({});
+  EXPECT_GT(title, 8);
+  const Prediction apart{.index = 360, .label = "otter", .box = Box{200, 100, 50, 50}};
+  EXPECT_EQ(dark_rows({apart}), title);
+  const Prediction there{.index = 360, .label = "otter", .box = Box{0, 0, 50, 50}};
+  EXPECT_EQ(dark_rows({there}), 2 * title) << "below it, not over it";
+}
+
 TEST(DrawFigureTest, AMapOfAViewLiesInItsBoxBelowItsClass) {
   const viz::Font font = bundled_font();
   FigureOptions options;
@@ -182,6 +224,7 @@ TEST(DrawFigureTest, AMapOfAViewLiesInItsBoxBelowItsClass) {
   EXPECT_EQ(pixel(100, 58), (std::array{32, 32, 32})) << "above its corner is its label";
   EXPECT_ERROR(drawn(grey(200, 150), whole(200, 150), maps, options, nullptr), internal, "font");
   // At the upper edge the label has no room above.
+  map.of_class.box = Box{100, 0, 80, 80};
   map.placement = viz::Placement{{150, 75, 0, 40, 40, 2}, {200, 100, 50, 40, 40, 2}};
   const std::vector<ShownMap> upper{shown_map(map, options)};
   const viz::Canvas labelled = drawn(grey(200, 150), whole(200, 150), upper, options, &font);

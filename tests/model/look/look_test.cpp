@@ -102,6 +102,17 @@ TEST(Look, StaysWithinAPictureThatEndsInAPatch) {
   }
 }
 
+TEST(Look, IsAtAThingThatItSeesOrLiesIn) {
+  const Area thing{100, 100, 200, 200};
+  EXPECT_TRUE(is_at({90, 90, 220, 220}, thing));
+  EXPECT_TRUE(is_at({60, 60, 320, 320}, thing)) << "0.39 of the union";
+  EXPECT_TRUE(is_at({150, 150, 50, 50}, thing)) << "a part";
+  EXPECT_TRUE(is_at({250, 150, 90, 90}, thing)) << "mostly a part";
+  EXPECT_FALSE(is_at({0, 0, 400, 400}, thing)) << "a quarter";
+  EXPECT_FALSE(is_at({0, 0, 1920, 1088}, thing)) << "the whole picture";
+  EXPECT_FALSE(is_at({280, 150, 90, 90}, thing));
+}
+
 TEST(Look, SumsPartsOfCells) {
   const MapSums sums(AttentionMap{2, 2, 10, {0.1, 0.2, 0.3, 0.4}});
   EXPECT_NEAR(sums.within({0, 0, 20, 20}), 1, 1e-12);
