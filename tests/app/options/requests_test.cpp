@@ -156,8 +156,9 @@ TEST(RequestsTest, AClientOfAServerHasTheDefaultsOfTheCommandLine) {
         (each.started.empty() ? "" : each.started.back()) + " " + each.model + " " + each.views;
     EXPECT_EQ(found.model.word, expected.model.word) << what;
     ASSERT_EQ(found.transform.views.has_value(), expected.transform.views.has_value()) << what;
-    if (expected.transform.views)
+    if (expected.transform.views) {
       EXPECT_EQ(found.transform.views->value, expected.transform.views->value) << what;
+    }
     EXPECT_EQ(found.transform.look_model, expected.transform.look_model) << what;
     EXPECT_EQ(found.transform.img_size.has_value(), expected.transform.img_size.has_value())
         << what;

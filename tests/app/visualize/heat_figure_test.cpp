@@ -79,7 +79,8 @@ TEST(ShownMapTest, TheAnswerKeepsItsProbabilityBesideThings) {
   InputMap map = input_map(Method::attention, {0, 1, 2, 3}, false);
   map.placement = whole(40, 30);
   const auto thing = [](std::int64_t index, const char* name, double probability) {
-    return Prediction{.index = index, .label = name, .prob = probability, .box = Box{1, 2, 3, 4}};
+    return Prediction{
+        .index = index, .id = "", .label = name, .prob = probability, .box = Box{1, 2, 3, 4}};
   };
   map.things = {thing(360, "otter", 0.99), thing(337, "beaver", 0.7)};
   const ShownMap shown = shown_map(map, {});
@@ -196,9 +197,9 @@ TEST(DrawFigureTest, TheAnswerIsInTheCornerBesideThings) {
   };
   const int title = dark_rows({});
   EXPECT_GT(title, 8);
-  const Prediction apart{.index = 360, .label = "otter", .box = Box{200, 100, 50, 50}};
+  const Prediction apart{.index = 360, .id = "", .label = "otter", .box = Box{200, 100, 50, 50}};
   EXPECT_EQ(dark_rows({apart}), title);
-  const Prediction there{.index = 360, .label = "otter", .box = Box{0, 0, 50, 50}};
+  const Prediction there{.index = 360, .id = "", .label = "otter", .box = Box{0, 0, 50, 50}};
   EXPECT_EQ(dark_rows({there}), 2 * title) << "below it, not over it";
 }
 
