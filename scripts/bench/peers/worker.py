@@ -35,7 +35,8 @@ def versions(job: Job) -> Json:
 
 
 def prepare(job: Job) -> Json:
-    cpu_peers.PREPARE[job["kind"]](job)
+    if job["kind"] in cpu_peers.PREPARE:
+        cpu_peers.PREPARE[job["kind"]](job)
     return {}
 
 
