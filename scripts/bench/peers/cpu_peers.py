@@ -166,7 +166,7 @@ def prepare_openvino_nncf(job: Job) -> None:
     openvino.save_model(quantized, folder / OPENVINO_INT8_FILE, compress_to_fp16=False)
 
 
-# torch.compile needs no more than timm's weights.
+# timm's come first: the others are made of them. torch.compile needs no more.
 PREPARE = {
     "timm": prepare_timm,
     "onnxruntime": prepare_onnxruntime,

@@ -16,12 +16,14 @@ import math
 import os
 import platform
 import re
+import signal
 import sys
 import tempfile
 import time
 from dataclasses import dataclass
 from pathlib import Path
 
+import cpu_peers
 import figure
 import noise
 import table
@@ -253,7 +255,7 @@ class Comparison:
         if not wanted or item.stage != "model":
             return broken
         folder.mkdir()
-        for kind in PEER_KINDS:  # timm first: the others are made of its weights
+        for kind in cpu_peers.PREPARE:  # timm first: the others are made of its weights
             if kind in broken or (kind != "timm" and kind not in wanted):
                 continue
             say(f"{item.name}: preparing {kind}")
@@ -431,6 +433,7 @@ def main() -> int:
         return 0
     # The processes that are started inherit it.
     os.environ["OMP_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = str(arguments.threads)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # what was measured is kept then, too
     try:
         comparison.run()
     except KeyboardInterrupt:

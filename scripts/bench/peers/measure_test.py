@@ -3,6 +3,8 @@
 import argparse
 import json
 import re
+import subprocess
+import sys
 import unittest
 
 import cpu_peers
@@ -86,6 +88,26 @@ class Run(Pretended):
         rounds = result["items"][0]["results"]["hydrascope-fp32"]["rounds"]
         self.assertTrue(1 <= len(rounds) < 9)
         self.assertEqual(result["header"]["rounds"], len(rounds))
+
+    def test_a_run_that_is_ended_keeps_its_rounds_and_removes_its_models(self) -> None:
+        file = self.folder / "asked"
+        once = f"if 'benchmark' in sys.argv and not os.path.exists({str(file)!r}):\n    open({str(file)!r}, 'w').close()\n"
+        waits = "elif 'benchmark' in sys.argv:\n    time.sleep(60)\n"
+        program = self.program("waits", once + waits + FAKE)
+        command = [sys.executable, "-B", str(measure.HERE / "measure.py"), "--only", "Ti 224.*b1 ", "--rounds=2"]
+        command += ["--contenders=hydrascope-fp32", "--out", str(self.folder), "--hydrascope", str(program)]
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+            assert process.stderr is not None
+            for line in process.stderr:
+                if "round 1" in line:
+                    break
+            process.terminate()
+            self.assertIn("interrupted", process.stderr.read())
+        self.assertEqual(process.returncode, 130)
+        result = json.loads((self.folder / "peers.json").read_text(encoding="utf-8"))
+        self.assertEqual(len(result["items"][0]["results"]["hydrascope-fp32"]["rounds"]), 1)
+        self.assertIn("- interrupted: not all rounds", (self.folder / "peers.md").read_text(encoding="utf-8"))
+        self.assertEqual(list(self.folder.glob("models-*")), [])
 
     def test_turns_say_what_else_the_machine_did(self) -> None:
         measure.Comparison(self.arguments("quick", "--contenders", "hydrascope-fp32")).run()

@@ -177,7 +177,8 @@ def row(item: Json, contender: Json) -> list[str]:
     """One contender's figures of one piece of work."""
     found, name = summary_of(item, contender), label(contender)
     if found is None:
-        return [item["name"], name, "failed", *["-"] * (len(HEAD) - 3)]
+        why = "failed" if item["results"][contender["name"]]["message"] else "-"
+        return [item["name"], name, why, *["-"] * (len(HEAD) - 3)]
     if found["noisy"]:
         name += f", noisy ({', '.join(found['noisy'])})"
     if contender["name"] in item["best_peers"].values():

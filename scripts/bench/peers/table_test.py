@@ -131,6 +131,8 @@ class Markdown(unittest.TestCase):
             self.text,
         )
         self.assertIn(f"{work} OpenVINO bf16 | failed | - |", self.text)
+        unmeasured = table.markdown([summarised(item("softmax", {"timm-fp32": ran()}))])
+        self.assertIn(f"{work} timm fp32 | - | - |", unmeasured)
         self.assertIn("![milliseconds of every contender, a panel per piece of work](peers.svg)", self.text)
 
     def test_names_the_fastest_softmax(self) -> None:

@@ -35,8 +35,7 @@ def versions(job: Job) -> Json:
 
 
 def prepare(job: Job) -> Json:
-    if job["kind"] in cpu_peers.PREPARE:
-        cpu_peers.PREPARE[job["kind"]](job)
+    cpu_peers.PREPARE[job["kind"]](job)
     return {}
 
 
