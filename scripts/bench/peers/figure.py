@@ -18,7 +18,7 @@ def figure(result: Json) -> str:
     height = LINE * len(everyone)
     rows = math.ceil(len(items) / COLUMNS)
     width = LEFT + min(len(items), COLUMNS) * (SIDE + GAP)
-    whole = TOP + rows * (height + TOP + GAP)
+    whole = TOP + rows * (height + TOP)
     out = [
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {whole}" font-family="sans-serif" font-size="11">',
         f'<rect width="{width}" height="{whole}" fill="#fff"/>',
@@ -34,12 +34,12 @@ def figure(result: Json) -> str:
         8,
         16,
         f"{header['processor']}, {header['threads']} threads, {header['date'][:10]}: milliseconds, median of {header['rounds']} rounds "
-        "(p10 to p90); hollow: noisy",
+        "(p10 to p90), a logarithmic axis for every panel; hollow: noisy",
         "start",
     )
     for index, item in enumerate(items):
         left = LEFT + index % COLUMNS * (SIDE + GAP)
-        top = TOP + index // COLUMNS * (height + TOP + GAP)
+        top = TOP + index // COLUMNS * (height + TOP)
         found = [(each, table.summary_of(item, each)) for each in everyone]
         times = [summary["ms"] for _, summary in found if summary]
         # A third is left for the numbers.
