@@ -1,8 +1,9 @@
-"""timm, ONNX Runtime and OpenVINO on the CPU: what they need, and one pass of each. Every function
-imports what it needs: what a turn does not need is not in its memory."""
+"""timm, torch.compile, ONNX Runtime and OpenVINO on the CPU: what they need, and one pass of each.
+Every function imports what it needs: what a turn does not need is not in its memory."""
 
 import contextlib
 import ctypes
+import os
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -12,11 +13,16 @@ import plain_vit
 Job = dict[str, Any]
 PACKAGES = {
     "timm": ("torch", "torchvision", "timm"),
+    "torch-compile": ("torch", "timm"),
     "onnxruntime": ("torch", "timm", "onnx", "onnxruntime"),
+    "onnxruntime-dynamic": ("torch", "timm", "onnx", "onnxruntime"),
     "openvino": ("torch", "timm", "openvino"),
+    "openvino-nncf": ("torch", "timm", "openvino", "nncf"),
 }
 WEIGHTS, INPUT, REFERENCE = "weights.pt", "input.npy", "reference.npy"
 ONNX_FILE, OPENVINO_FILE = "model.onnx", "model.xml"
+ONNX_INT8_FILE, OPENVINO_INT8_FILE = "int8.onnx", "int8.xml"
+CALIBRATION_BATCHES = 4
 M_TRIM_THRESHOLD, M_MMAP_THRESHOLD = -1, -3  # of malloc.h
 
 
@@ -100,7 +106,13 @@ def prepare_onnxruntime(job: Job) -> None:
     )
 
 
+def report_nothing() -> None:
+    """OpenVINO's converter and NNCF report to their makers how they are used, but not where the variable is set."""
+    os.environ["CI"] = "true"
+
+
 def prepare_openvino(job: Job) -> None:
+    report_nothing()
     import openvino
     import torch
 
@@ -109,10 +121,58 @@ def prepare_openvino(job: Job) -> None:
     openvino.save_model(model, Path(job["folder"]) / OPENVINO_FILE, compress_to_fp16=False)
 
 
+def prepare_onnxruntime_dynamic(job: Job) -> None:
+    """Dynamic quantisation, which ONNX Runtime's documentation recommends for transformers (static for convolutional
+    networks: onnxruntime.ai, "Quantize ONNX models"). Products with weights become products of bytes, with a scale for
+    every column; the convolution of the patches stays in float32, because ConvInteger takes no signed weights."""
+    from onnxruntime.quantization import QuantType, quantize_dynamic
+    from onnxruntime.quantization.shape_inference import quant_pre_process
+
+    folder = Path(job["folder"])
+    if not (folder / ONNX_FILE).exists():
+        prepare_onnxruntime(job)
+    inferred = folder / "inferred.onnx"
+    quant_pre_process(str(folder / ONNX_FILE), str(inferred))
+    quantize_dynamic(
+        inferred,
+        folder / ONNX_INT8_FILE,
+        op_types_to_quantize=["MatMul"],  # Gemm becomes one first
+        per_channel=True,
+        weight_type=QuantType.QInt8,
+    )
+    inferred.unlink()
+
+
+def prepare_openvino_nncf(job: Job) -> None:
+    """Post-training quantisation with NNCF's scheme for transformers, calibrated on random batches other than the input."""
+    report_nothing()
+    import nncf
+    import numpy as np
+    import openvino
+
+    folder = Path(job["folder"])
+    if not (folder / OPENVINO_FILE).exists():
+        prepare_openvino(job)
+    random, shape = np.random.default_rng(1), load_array(job, INPUT).shape
+    batches = [
+        random.standard_normal(shape, dtype=np.float32) for _ in range(CALIBRATION_BATCHES)
+    ]
+    quantized = nncf.quantize(
+        openvino.Core().read_model(folder / OPENVINO_FILE),
+        nncf.Dataset(batches),
+        model_type=nncf.ModelType.TRANSFORMER,
+        subset_size=len(batches),
+    )
+    openvino.save_model(quantized, folder / OPENVINO_INT8_FILE, compress_to_fp16=False)
+
+
+# timm's come first: the others are made of them. torch.compile needs no more.
 PREPARE = {
     "timm": prepare_timm,
     "onnxruntime": prepare_onnxruntime,
+    "onnxruntime-dynamic": prepare_onnxruntime_dynamic,
     "openvino": prepare_openvino,
+    "openvino-nncf": prepare_openvino_nncf,
 }
 
 
@@ -132,6 +192,23 @@ def open_timm(job: Job) -> Iterator[Pass]:
     model = load_model(job).to(dtype)
     images = torch.from_numpy(load_array(job, INPUT))
     with torch.inference_mode():
+        yield lambda: model(images.to(dtype)).float().numpy()
+
+
+@contextlib.contextmanager
+def open_compiled(job: Job) -> Iterator[Pass]:
+    """torch.compile with frozen weights, PyTorch's setting for inference on a CPU. Compiling is no part of a pass."""
+    os.environ["TORCHINDUCTOR_CACHE_DIR"] = str(Path(job["folder"]).resolve() / "inductor")
+    os.environ["TORCHINDUCTOR_FREEZING"] = "1"
+    os.environ["TORCHINDUCTOR_COMPILE_THREADS"] = "1"  # more would outlive the turn
+    import torch
+
+    torch.set_num_threads(job["threads"])
+    dtype = getattr(torch, job["precision"])
+    model = torch.compile(load_model(job).to(dtype))
+    images = torch.from_numpy(load_array(job, INPUT))
+    with torch.inference_mode():
+        model(images.to(dtype))
         yield lambda: model(images.to(dtype)).float().numpy()
 
 
@@ -169,8 +246,9 @@ def open_onnxruntime(job: Job) -> Iterator[Pass]:
     options = onnxruntime.SessionOptions()
     options.intra_op_num_threads = job["threads"]
     options.inter_op_num_threads = 1
+    file = ONNX_INT8_FILE if job["precision"] == "int8" else ONNX_FILE
     session = onnxruntime.InferenceSession(
-        str(Path(job["folder"]) / ONNX_FILE), options, providers=["CPUExecutionProvider"]
+        str(Path(job["folder"]) / file), options, providers=["CPUExecutionProvider"]
     )
     feed = {session.get_inputs()[0].name: load_array(job, INPUT)}
     yield lambda: session.run(None, feed)[0]
@@ -180,23 +258,29 @@ def open_onnxruntime(job: Job) -> Iterator[Pass]:
 def open_openvino(job: Job) -> Iterator[Pass]:
     import openvino
 
-    wanted = {"float32": "f32", "bfloat16": "bf16"}[job["precision"]]
-    settings = {
-        "PERFORMANCE_HINT": "LATENCY",
-        "INFERENCE_NUM_THREADS": job["threads"],
-        "INFERENCE_PRECISION_HINT": wanted,
-    }
-    file = str(Path(job["folder"]) / OPENVINO_FILE)
-    compiled = openvino.Core().compile_model(file, "CPU", settings)
+    settings = {"PERFORMANCE_HINT": "LATENCY", "INFERENCE_NUM_THREADS": job["threads"]}
+    # The rest of a quantised model is computed in OpenVINO's own choice for the processor.
+    wanted = {"float32": "f32", "bfloat16": "bf16"}.get(job["precision"])
+    if wanted:
+        settings["INFERENCE_PRECISION_HINT"] = wanted
+    file = Path(job["folder"]) / (OPENVINO_FILE if wanted else OPENVINO_INT8_FILE)
+    compiled = openvino.Core().compile_model(str(file), "CPU", settings)
     chosen = compiled.get_property("INFERENCE_PRECISION_HINT").to_string()
-    if chosen != wanted:
+    if wanted and chosen != wanted:
         raise RuntimeError(f"OpenVINO computes {chosen} on this processor when asked for {wanted}")
     images = load_array(job, INPUT)
     request = compiled.create_infer_request()
     yield lambda: request.infer({0: images}, share_inputs=True, share_outputs=True)[0]
 
 
-OPEN = {"timm": open_timm, "onnxruntime": open_onnxruntime, "openvino": open_openvino}
+OPEN = {
+    "timm": open_timm,
+    "torch-compile": open_compiled,
+    "onnxruntime": open_onnxruntime,
+    "onnxruntime-dynamic": open_onnxruntime,
+    "openvino": open_openvino,
+    "openvino-nncf": open_openvino,
+}
 
 
 def relative_error(logits: Any, job: Job) -> float:

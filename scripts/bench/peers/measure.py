@@ -1,25 +1,31 @@
 """Measures hydrascope and its peers on the CPU in turns, in one run, on the same work.
 
-    scripts/bench/peers/run.sh [OPTIONS]      makes the peers' virtual environment, then calls this
+    scripts/peers.sh [PRESET] [OPTIONS]      makes the peers' virtual environment, then calls this
 
 Work of one model, size and batch makes a group (softmax, Hydra, Hedgehog). A round goes once
-through every attention of the group and every contender; each turn is a fresh process, so nobody
-idles, spins or holds memory beside another, and the next round begins with the next contender.
-What a group needs (weights, exported models) is made before its first round. README.md says what
-the tables mean. Standard library only: the peers run in worker.py under --python.
+through every group, and in it through every attention and every contender; each turn is a fresh
+process, so nobody idles, spins or holds memory beside another, and the next round begins each group
+with the next contender. Weights and exported models are made before the first round. README.md says
+what the table means. Standard library only: the peers run in worker.py under --python.
 """
 
 import argparse
 import datetime
+import json
 import math
 import os
 import platform
 import re
+import signal
 import sys
 import tempfile
+import time
 from dataclasses import dataclass
 from pathlib import Path
 
+import cpu_peers
+import figure
+import noise
 import table
 from processes import (
     HERE,
@@ -34,9 +40,9 @@ from processes import (
     say,
     write_json,
 )
-from turns import Turn, new_record, take_turns
+from turns import Turn, new_record, take_round
 
-NAMES = ("peers.md", "peers.json")
+PAGE, DATA, FIGURE = NAMES = ("peers.md", "peers.json", "peers.svg")
 
 
 @dataclass(frozen=True)
@@ -56,9 +62,13 @@ class Contender:
 CONTENDERS = [
     Contender("timm", "timm", "float32"),
     Contender("timm", "timm", "bfloat16"),
+    Contender("torch.compile", "torch-compile", "float32"),
+    Contender("torch.compile", "torch-compile", "bfloat16"),
     Contender("ONNX Runtime", "onnxruntime", "float32"),
+    Contender("ONNX Runtime", "onnxruntime-dynamic", "int8"),
     Contender("OpenVINO", "openvino", "float32"),
     Contender("OpenVINO", "openvino", "bfloat16"),
+    Contender("OpenVINO", "openvino-nncf", "int8"),
     Contender("hydrascope", table.OWN, "float32"),
     Contender("hydrascope", table.OWN, "bfloat16"),
     Contender("hydrascope", table.OWN, "int8"),
@@ -116,12 +126,14 @@ def item_named(name: str) -> Item:
     return Item(model, (int(height), int(width)), int(batch), attention, stage=stage)
 
 
-SMALL, LARGE = (224, 224), (1088, 1920)
+SMALL, MIDDLE, LARGE = (224, 224), (512, 512), (1088, 1920)
 ITEMS = [
     Item("DeiT-Ti", SMALL, 1, "softmax"),
     Item("DeiT-Ti", SMALL, 32, "softmax"),
     Item("DeiT-B", SMALL, 1, "softmax"),
     Item("DeiT-B", SMALL, 8, "softmax"),
+    Item("DeiT-Ti", MIDDLE, 1, "softmax"),
+    Item("DeiT-B", MIDDLE, 1, "softmax"),
     Item("DeiT-Ti", LARGE, 1, "softmax", warmup=1, iters=3),
     Item("DeiT-Ti", LARGE, 1, "hydra"),
     Item("DeiT-Ti", LARGE, 1, "hedgehog"),
@@ -131,7 +143,21 @@ ITEMS = [
     Item("DeiT-Ti", SMALL, 32, "softmax", warmup=2, iters=8, stage="train_step"),
     Item("DeiT-Ti", SMALL, 32, "hydra", warmup=2, iters=8, stage="train_step"),
 ]
-QUICK_ITEMS = r"DeiT-Ti 224x224 b\d+ softmax$"
+
+
+@dataclass(frozen=True)
+class Preset:
+    items: str  # regular expression of their names
+    rounds: int
+    duration: float  # seconds that a turn measures
+    minutes: float  # no round begins that would not end within them
+
+
+PRESETS = {
+    "quick": Preset(r"DeiT-Ti 224x224 b\d+ softmax$", 2, 0.3, 15),
+    "standard": Preset(r"DeiT-Ti (?!.*train_step)", 3, 2.0, 60),
+    "all": Preset("", 5, 2.0, math.inf),
+}
 
 
 def processor() -> tuple[str, str]:
@@ -166,7 +192,7 @@ class Comparison:
     def __init__(self, arguments: argparse.Namespace) -> None:
         self.arguments = arguments
         self.out: Path = arguments.out
-        self.clock = Clock(math.inf)
+        self.clock = Clock(arguments.minutes * 60)
         self.items = [
             each for each in arguments.work or ITEMS if re.search(arguments.only, each.name)
         ]
@@ -183,7 +209,7 @@ class Comparison:
                 "processors": len(os.sched_getaffinity(0)),
                 "memory_gb": os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") / 1e9,
                 "threads": arguments.threads,
-                "rounds": arguments.rounds,
+                "rounds": 0,
                 "duration": arguments.duration,
                 "date": datetime.datetime.now(datetime.UTC).isoformat(timespec="minutes"),
                 "load_at_start": os.getloadavg()[0],
@@ -229,7 +255,7 @@ class Comparison:
         if not wanted or item.stage != "model":
             return broken
         folder.mkdir()
-        for kind in PEER_KINDS:  # timm first: the others are made of its weights
+        for kind in cpu_peers.PREPARE:  # timm first: the others are made of its weights
             if kind in broken or (kind != "timm" and kind not in wanted):
                 continue
             say(f"{item.name}: preparing {kind}")
@@ -241,7 +267,12 @@ class Comparison:
         return broken
 
     def measure(self, contender: Contender, item: Item, folder: Path) -> Json:
-        """One turn."""
+        """One turn, and what else the machine did meanwhile."""
+        before = noise.moment()
+        turn = self.measure_alone(contender, item, folder)
+        return turn | noise.between(before, noise.moment())
+
+    def measure_alone(self, contender: Contender, item: Item, folder: Path) -> Json:
         arguments = self.arguments
         precision = contender.precision
         settings = {"threads": arguments.threads, "duration": arguments.duration}
@@ -282,34 +313,67 @@ class Comparison:
         groups: dict[tuple[object, ...], list[Item]] = {}
         for item in self.items:
             groups.setdefault(item.group, []).append(item)
-        for items in groups.values():
-            # Below --out, because a temporary folder may be memory.
-            with tempfile.TemporaryDirectory(dir=self.out, prefix="models-") as folder:
-                turns = [
+        # Below --out, because a temporary folder may be memory.
+        with tempfile.TemporaryDirectory(dir=self.out, prefix="models-") as folder:
+            taken = [
+                [
                     turn
                     for index, item in enumerate(items)
-                    for turn in self.turns_of(item, Path(folder) / str(index))
+                    for turn in self.turns_of(item, Path(folder) / f"{number}-{index}")
                 ]
-                take_turns(turns, self.arguments.rounds)
+                for number, items in enumerate(groups.values())
+            ]
+            self.take_rounds(taken)
+
+    def take_rounds(self, groups: list[list[Turn]]) -> None:
+        """The first round in any case, further ones while the time lasts."""
+        rounds = self.arguments.rounds
+        longest = 0.0
+        for number in range(rounds):
+            if number and self.clock.left() < 1.1 * longest:
+                say(f"the time is over: {number} of {rounds} rounds were measured (`--minutes`)")
+                return
+            begin = time.monotonic()
+            self.result["header"]["rounds"] = number + 1
+            for turns in groups:
+                take_round(turns, number, rounds)
+            longest = max(longest, time.monotonic() - begin)
             self.write()
 
     def write(self) -> None:
         table.summarise(self.result)
-        (self.out / NAMES[0]).write_text(table.markdown(self.result), encoding="utf-8")
-        write_json(self.out / NAMES[1], self.result)
+        write_json(self.out / DATA, self.result)
+        render([self.result], self.out, FIGURE)
+
+
+def render(results: list[Json], folder: Path, link: str) -> None:
+    """The page of results, and the newest one's figure."""
+    for result in results:
+        table.summarise(result)
+    newest = max(results, key=lambda result: str(result["header"]["date"]))
+    (folder / PAGE).write_text(table.markdown(results, link), encoding="utf-8")
+    (folder / FIGURE).write_text(figure.figure(newest), encoding="utf-8")
 
 
 def parse(words: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
-    parser.add_argument("--threads", type=int, default=2, help="of every contender (default: 2)")
-    parser.add_argument("--rounds", type=int, help="turns of every contender (default: 5)")
     parser.add_argument(
-        "--duration", type=float, help="seconds that a turn measures, slow work aside (default: 2)"
+        "preset",
+        nargs="?",
+        choices=PRESETS,
+        metavar="PRESET",
+        help="standard: DeiT-Ti at 224, 512 and 1088x1920, 3 rounds or an hour; quick: a trial at 224, 2 short "
+        "rounds; all: everything, 5 rounds (default: standard, with --only or --work all)",
+    )
+    parser.add_argument("--threads", type=int, default=2, help="of every contender (default: 2)")
+    parser.add_argument("--rounds", type=int, help="turns of every contender (default: the preset's)")
+    parser.add_argument(
+        "--duration", type=float, help="seconds that a turn measures, slow work aside (default: the preset's)"
     )
     parser.add_argument(
-        "--quick", action="store_true", help="DeiT-Ti at 224 pixels, 2 rounds of 0.3 s: a trial"
+        "--minutes", type=float, help="no round begins that would not end within them (default: the preset's)"
     )
     parser.add_argument("--only", metavar="REGEX", help="work whose name matches (see --list)")
     parser.add_argument(
@@ -323,6 +387,9 @@ def parse(words: list[str]) -> argparse.Namespace:
         "--contenders", metavar="REGEX", default="", help="those whose names match (see --list)"
     )
     parser.add_argument("--list", action="store_true", help="print the names and stop")
+    parser.add_argument(
+        "--render", nargs="+", type=Path, metavar="FILE", help=f"only write page and figure of results ({DATA})"
+    )
     parser.add_argument("--out", type=Path, metavar="FOLDER", default=ROOT / "out" / "peers")
     parser.add_argument(
         "--hydrascope", type=Path, metavar="PATH", default=ROOT / "build/release/hydrascope"
@@ -332,15 +399,15 @@ def parse(words: list[str]) -> argparse.Namespace:
     )
     parser.add_argument("--timeout", type=float, default=900, help="seconds, of every process")
     arguments = parser.parse_args(words)
-    quick: bool = arguments.quick
-    if arguments.rounds is None:
-        arguments.rounds = 2 if quick else 5
-    if arguments.duration is None:
-        arguments.duration = 0.3 if quick else 2.0
+    whole = arguments.only is not None or arguments.work
+    preset = PRESETS[arguments.preset or ("all" if whole else "standard")]
+    for name in ("rounds", "duration", "minutes"):
+        if getattr(arguments, name) is None:
+            setattr(arguments, name, getattr(preset, name))
     if arguments.only is None:
-        arguments.only = QUICK_ITEMS if quick and not arguments.work else ""
-    if min(arguments.rounds, arguments.threads) < 1 or arguments.duration < 0:
-        parser.error("--rounds and --threads must be at least 1, --duration at least 0")
+        arguments.only = "" if arguments.work else preset.items
+    if min(arguments.rounds, arguments.threads) < 1 or min(arguments.duration, arguments.minutes) < 0:
+        parser.error("--rounds and --threads must be at least 1, --duration and --minutes at least 0")
     for option in ("only", "contenders"):
         try:
             re.compile(getattr(arguments, option))
@@ -360,8 +427,13 @@ def main() -> int:
         say("error: nothing matches --only and --contenders\nhint: --list prints the names")
         return 2
     arguments.out.mkdir(parents=True, exist_ok=True)
+    if arguments.render:
+        results = [json.loads(file.read_text(encoding="utf-8")) for file in arguments.render]
+        render(results, arguments.out, FIGURE)
+        return 0
     # The processes that are started inherit it.
     os.environ["OMP_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = str(arguments.threads)
+    signal.signal(signal.SIGTERM, signal.default_int_handler)  # what was measured is kept then, too
     try:
         comparison.run()
     except KeyboardInterrupt:
@@ -369,7 +441,7 @@ def main() -> int:
         comparison.write()
         say(f"interrupted; what was measured is in {arguments.out}")
         return 130
-    sys.stdout.write((arguments.out / NAMES[0]).read_text(encoding="utf-8"))
+    sys.stdout.write((arguments.out / PAGE).read_text(encoding="utf-8"))
     say(f"wrote {' and '.join(str(arguments.out / name) for name in NAMES)}")
     return 0
 

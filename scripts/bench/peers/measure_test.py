@@ -2,8 +2,12 @@
 
 import argparse
 import json
+import re
+import subprocess
+import sys
 import unittest
 
+import cpu_peers
 import measure
 import table
 from pretended import Pretended
@@ -33,7 +37,7 @@ class Run(Pretended):
         return measure.parse([*paths, "--python", "/bin/false", *words])
 
     def test_contenders_that_are_missing_or_fail_are_reported(self) -> None:
-        words = ("--quick", "--only", "1920.*hedgehog|b32 softmax$")
+        words = ("--rounds=2", "--only", "1920.*hedgehog|b32 softmax$")
         measure.Comparison(self.arguments(*words)).run()
         result = json.loads((self.folder / "peers.json").read_text(encoding="utf-8"))
         batch, hedgehog = result["items"][0]["results"], result["items"][1]["results"]
@@ -49,7 +53,7 @@ class Run(Pretended):
         self.assertIn("- hydrascope int8: cannot use 'int8' (--precision) (everywhere)", text)
 
     def test_a_program_that_is_not_there_is_not_fatal(self) -> None:
-        arguments = self.arguments("--quick", "--only", "b32")
+        arguments = self.arguments("--only", "b32")
         arguments.hydrascope.unlink()
         comparison = measure.Comparison(arguments)
         comparison.run()
@@ -62,13 +66,65 @@ class Run(Pretended):
             measure.turn_of(row, measure.ITEMS[0], "bfloat16")
 
     def test_work_that_no_contender_does_is_no_error(self) -> None:
-        words = ("--quick", "--only", "hedgehog", "--contenders", "timm")
+        words = ("quick", "--only", "hedgehog", "--contenders", "timm")
         measure.Comparison(self.arguments(*words)).run()
         text = (self.folder / "peers.md").read_text(encoding="utf-8")
-        self.assertIn("| DeiT-B 1088x1920 b1 hedgehog | - | - |", text)
+        self.assertNotIn("|", text)  # no table
+
+    def test_a_preset_names_work_rounds_and_minutes_and_only_takes_other_work(self) -> None:
+        given = self.arguments("quick")
+        self.assertEqual((given.rounds, given.minutes, given.only), (2, 15, measure.PRESETS["quick"].items))
+        given = self.arguments()
+        self.assertEqual((given.rounds, given.minutes), (3, 60))
+        given = self.arguments("quick", "--only", "DeiT-B", "--rounds", "1")
+        self.assertEqual((given.rounds, given.only), (1, "DeiT-B"))
+        self.assertEqual(self.arguments("--only", "DeiT-B").rounds, measure.PRESETS["all"].rounds)
+
+    def test_rounds_end_with_the_minutes(self) -> None:
+        slow = self.program("slow", "time.sleep(0.5)\n" + FAKE)
+        words = ("quick", "--only", "Ti 224.*b1 ", "--contenders", "hydrascope-fp32", "--hydrascope", str(slow))
+        measure.Comparison(self.arguments(*words, "--rounds=9", "--minutes=0.04")).run()
+        result = json.loads((self.folder / "peers.json").read_text(encoding="utf-8"))
+        rounds = result["items"][0]["results"]["hydrascope-fp32"]["rounds"]
+        self.assertTrue(1 <= len(rounds) < 9)
+        self.assertEqual(result["header"]["rounds"], len(rounds))
+
+    def test_a_run_that_is_ended_keeps_its_rounds_and_removes_its_models(self) -> None:
+        file = self.folder / "asked"
+        once = f"if 'benchmark' in sys.argv and not os.path.exists({str(file)!r}):\n    open({str(file)!r}, 'w').close()\n"
+        waits = "elif 'benchmark' in sys.argv:\n    time.sleep(60)\n"
+        program = self.program("waits", once + waits + FAKE)
+        command = [sys.executable, "-B", str(measure.HERE / "measure.py"), "--only", "Ti 224.*b1 ", "--rounds=2"]
+        command += ["--contenders=hydrascope-fp32", "--out", str(self.folder), "--hydrascope", str(program)]
+        with subprocess.Popen(command, stdout=subprocess.DEVNULL, stderr=subprocess.PIPE, text=True) as process:
+            assert process.stderr is not None
+            for line in process.stderr:
+                if "round 1" in line:
+                    break
+            process.terminate()
+            self.assertIn("interrupted", process.stderr.read())
+        self.assertEqual(process.returncode, 130)
+        result = json.loads((self.folder / "peers.json").read_text(encoding="utf-8"))
+        self.assertEqual(len(result["items"][0]["results"]["hydrascope-fp32"]["rounds"]), 1)
+        self.assertIn("- interrupted: not all rounds", (self.folder / "peers.md").read_text(encoding="utf-8"))
+        self.assertEqual(list(self.folder.glob("models-*")), [])
+
+    def test_turns_say_what_else_the_machine_did(self) -> None:
+        measure.Comparison(self.arguments("quick", "--contenders", "hydrascope-fp32")).run()
+        turn = json.loads((self.folder / "peers.json").read_text())["items"][0]["results"]["hydrascope-fp32"]["rounds"][0]
+        for key in ("steal_percent", "others_percent"):
+            self.assertTrue(0 <= turn[key] <= 100, turn)
+
+    def test_pages_are_made_of_results(self) -> None:
+        measure.Comparison(self.arguments("quick", "--contenders", "hydrascope-fp32")).run()
+        text = (self.folder / "peers.md").read_text()
+        again = self.folder / "again"
+        again.mkdir()
+        measure.render([json.loads((self.folder / "peers.json").read_text())], again, measure.FIGURE)
+        self.assertEqual((again / "peers.md").read_text(), text)
 
     def test_training_is_compared_with_timms_softmax(self) -> None:
-        measure.Comparison(self.arguments("--quick", "--only", "train_step")).run()
+        measure.Comparison(self.arguments("--only", "train_step")).run()
         softmax, hydra = json.loads((self.folder / "peers.json").read_text())["items"]
         both = ["hydrascope-bf16", "hydrascope-fp32"]
         self.assertEqual(sorted(softmax["results"]), [*both, "timm-bf16", "timm-fp32"])
@@ -89,6 +145,12 @@ class Lists(unittest.TestCase):
             )
         with self.assertRaises(argparse.ArgumentTypeError):
             measure.item_named("DeiT-Ti 224 softmax")
+
+    def test_every_contender_is_known_to_the_peers_side(self) -> None:
+        self.assertEqual(set(measure.PEER_KINDS), set(cpu_peers.OPEN))
+        self.assertEqual(set(measure.PEER_KINDS), set(cpu_peers.PACKAGES))
+        for preset in measure.PRESETS.values():
+            self.assertTrue(any(re.search(preset.items, each.name) for each in measure.ITEMS))
 
     def test_every_attention_has_a_softmax_to_be_compared_with(self) -> None:
         softmax = {each.group for each in measure.ITEMS if each.attention == "softmax"}

@@ -28,14 +28,16 @@ class Page:
     def __init__(self, heading: list[str]) -> None:
         self.lines = list(heading)
 
-    def section(self, title: str, lines: list[str]) -> None:
+    def section(self, title: str, lines: list[str], level: int = 2) -> None:
         """Nothing where there are no lines."""
         if lines:
-            self.lines += ["", f"## {title}", "", *lines]
+            self.lines += ["", f"{'#' * level} {title}", "", *lines]
 
-    def table(self, title: str, head: list[str], rows: list[list[str]], left: int = 1) -> None:
+    def table(
+        self, title: str, head: list[str], rows: list[list[str]], left: int = 1, level: int = 2
+    ) -> None:
         """Nothing where there are no rows."""
-        self.section(title, lines_of_table(head, rows, left) if rows else [])
+        self.section(title, lines_of_table(head, rows, left) if rows else [], level)
 
     def text(self) -> str:
         return "\n".join(self.lines) + "\n"

@@ -1,15 +1,19 @@
-"""Tests of table.py. Standard library only."""
+"""Tests of table.py and figure.py. Standard library only."""
 
 import json
 import unittest
+import xml.etree.ElementTree
 from typing import Any
 
+import figure
 import table
 from processes import ROOT
 
 TIMM = {"name": "timm-fp32", "title": "timm", "kind": "timm", "precision": "float32"}
 OPENVINO = {"name": "ov-bf16", "title": "OpenVINO", "kind": "openvino", "precision": "bfloat16"}
 OWN_FP32 = {"name": "own-fp32", "title": "hydrascope", "kind": table.OWN, "precision": "float32"}
+NNCF = {"name": "ov-int8", "title": "OpenVINO", "kind": "openvino-nncf", "precision": "int8"}
+OWN_INT8 = {"name": "own-int8", "title": "hydrascope", "kind": table.OWN, "precision": "int8"}
 OWN_BF16 = {"name": "own-bf16", "title": "hydrascope", "kind": table.OWN, "precision": "bfloat16"}
 HEADER = {
     "processor": "Abacus", "instruction_sets": "beads", "processors": 2, "memory_gb": 24.0,
@@ -32,7 +36,7 @@ def item(attention: str, results: dict[str, Any], batch: int = 1) -> dict[str, A
 
 
 def summarised(*items: dict[str, Any]) -> dict[str, Any]:
-    contenders = [TIMM, OPENVINO, OWN_FP32, OWN_BF16]
+    contenders = [TIMM, OPENVINO, NNCF, OWN_FP32, OWN_BF16, OWN_INT8]
     result = {"header": HEADER, "contenders": contenders, "items": list(items)}
     table.summarise(result)
     return result
@@ -43,17 +47,41 @@ class Ratios(unittest.TestCase):
         """A round in which everything takes ten times as long changes no ratio."""
         found = summarised(
             item("softmax", {"timm-fp32": ran(20, 200, 22), "own-fp32": ran(10, 100, 11)})
-        )["items"][0]["results"]["timm-fp32"]["summary"]["hydrascope_times_as_fast"]
+        )["items"][0]["results"]["timm-fp32"]["summary"]["hydrascope_times_as_fast"]["same"]
         self.assertEqual((found["median"], found["p10"], found["p90"]), (2, 2, 2))
 
-    def test_compare_equal_precisions(self) -> None:
+    def test_compare_equal_precisions_the_better_float_and_int8(self) -> None:
         results = {
-            "timm-fp32": ran(30), "ov-bf16": ran(8), "own-fp32": ran(10), "own-bf16": ran(4)
+            "timm-fp32": ran(30), "ov-bf16": ran(8), "ov-int8": ran(6), "own-fp32": ran(10), "own-bf16": ran(4), "own-int8": ran(2)
         }  # fmt: skip
         found = summarised(item("softmax", results))["items"][0]["results"]
-        self.assertEqual(found["timm-fp32"]["summary"]["hydrascope_times_as_fast"]["median"], 3)
-        self.assertEqual(found["ov-bf16"]["summary"]["hydrascope_times_as_fast"]["median"], 2)
-        self.assertIsNone(found["own-fp32"]["summary"]["hydrascope_times_as_fast"])
+        for peer, ratios in {"timm-fp32": (3, 7.5, 15), "ov-bf16": (2, 2, 4), "ov-int8": (3, 1.5, 3)}.items():
+            as_fast = found[peer]["summary"]["hydrascope_times_as_fast"]
+            self.assertEqual(tuple(as_fast[key]["median"] for key in ("same", "float", "int8")), ratios)
+        self.assertNotIn("hydrascope_times_as_fast", found["own-fp32"]["summary"])
+
+    def test_the_best_peers_have_right_outputs(self) -> None:
+        results = {
+            "timm-fp32": ran(30, error=0), "ov-bf16": ran(8, error=0.5), "ov-int8": ran(6, error=0.1), "own-bf16": ran(1)
+        }  # fmt: skip
+        found = summarised(item("softmax", results))["items"][0]
+        self.assertEqual(found["best_peers"], {"float": "timm-fp32", "int8": "ov-int8"})
+
+
+class Noisy(unittest.TestCase):
+    def summary(self, *rounds: dict[str, Any]) -> dict[str, Any]:
+        record = {"rounds": [{"peak_memory_bytes": 1, **each} for each in rounds], "message": ""}
+        return summarised(item("softmax", {"timm-fp32": record}))["items"][0]["results"]["timm-fp32"]["summary"]
+
+    def test_rows_name_what_is_above_its_limit(self) -> None:
+        quiet = {"ms_p50": 10, "steal_percent": 0.5, "others_percent": 1}
+        self.assertEqual(self.summary(quiet, quiet)["noisy"], [])
+        self.assertEqual(self.summary(quiet, quiet | {"steal_percent": 5, "ms_p50": 12})["noisy"], ["steal", "spread"])
+        self.assertEqual(self.summary(quiet | {"others_percent": 40})["noisy"], ["others"])
+
+    def test_one_round_has_no_spread_and_old_results_no_steal(self) -> None:
+        found = self.summary({"ms_p50": 10})
+        self.assertEqual((found["spread_percent"], found["steal_percent"], found["noisy"]), (None, None, []))
 
 
 class FastestSoftmax(unittest.TestCase):
@@ -94,14 +122,18 @@ class Markdown(unittest.TestCase):
         )
         hedgehog = item("hedgehog", {"own-fp32": ran(2.5), "own-bf16": ran(1)})
         self.result = summarised(softmax, hedgehog)
-        self.text = table.markdown(self.result)
+        self.text = table.markdown([self.result], "peers.svg")
 
     def test_has_times_and_ratios(self) -> None:
+        work = "| DeiT-Ti 224x224 b1 softmax |"
         self.assertIn(
-            "| work | timm fp32 | OpenVINO bf16 | hydrascope fp32 | hydrascope bf16 |", self.text
+            f"{work} **timm fp32** | 125 (121 to 129) | - | - | 6 | 5 | - | 2.00 (2.00 to 2.00) | 25.0 (24.2 to 25.8) | - |",
+            self.text,
         )
-        self.assertIn("| DeiT-Ti 224x224 b1 softmax | 125 (121 to 129) | failed |", self.text)
-        self.assertIn("| DeiT-Ti 224x224 b1 softmax | 2.00 (2.00 to 2.00) | - |", self.text)
+        self.assertIn(f"{work} OpenVINO bf16 | failed | - |", self.text)
+        unmeasured = table.markdown([summarised(item("softmax", {"timm-fp32": ran()}))])
+        self.assertIn(f"{work} timm fp32 | - | - |", unmeasured)
+        self.assertIn("![milliseconds of every contender, a panel per piece of work](peers.svg)", self.text)
 
     def test_names_the_fastest_softmax(self) -> None:
         self.assertIn("| DeiT-Ti 224x224 b1 hedgehog | timm fp32, 125 ms | 48.0", self.text)
@@ -120,11 +152,26 @@ class Markdown(unittest.TestCase):
     def test_result_stays_json(self) -> None:
         self.assertEqual(json.loads(json.dumps(self.result)), self.result)
 
-    def test_pages_of_the_docs_are_those_of_their_results(self) -> None:
-        files = sorted((ROOT / "docs" / "measurements").glob("peers_*.json"))
-        self.assertTrue(files)
-        for file in files:
-            result = json.loads(file.read_text(encoding="utf-8"))
+    def test_the_page_of_the_docs_is_that_of_the_results(self) -> None:
+        docs = ROOT / "docs"
+        results = [json.loads(file.read_text(encoding="utf-8")) for file in sorted((docs / "measurements").glob("peers*.json"))]
+        self.assertTrue(results)
+        for result in results:
             table.summarise(result)
-            page = (ROOT / "docs" / "notes" / f"{file.stem}.md").read_text(encoding="utf-8")
-            self.assertEqual(table.markdown(result), page, file.name)
+        newest = max(results, key=lambda result: result["header"]["date"])
+        drawn = docs / "figures" / "peers.svg"
+        link = "../figures/peers.svg" if drawn.exists() else ""
+        page = (docs / "notes" / "peers.md").read_text(encoding="utf-8")
+        self.assertEqual(table.markdown(results, link), page)
+        if link:
+            self.assertEqual(figure.figure(newest), drawn.read_text(encoding="utf-8"))
+
+
+class Figure(unittest.TestCase):
+    def test_rows_that_failed_have_no_dot_and_noisy_ones_are_hollow(self) -> None:
+        results = {"timm-fp32": ran(100, 150), "ov-bf16": ran(None), "own-bf16": ran(5, 5)}
+        drawn = figure.figure(summarised(item("softmax", results)))
+        root = xml.etree.ElementTree.fromstring(drawn)
+        dots = root.findall(".//{http://www.w3.org/2000/svg}circle")
+        self.assertEqual([dot.get("fill") for dot in dots], ["#fff", figure.OWN])
+        self.assertIn("timm fp32, DeiT-Ti 224x224 b1 softmax: 125 (105 to 145) ms", drawn)

@@ -64,18 +64,22 @@ class Turn:
     measure: Callable[[], Json]
 
 
+def take_round(turns: list[Turn], number: int, rounds: int) -> None:
+    """Everyone once; the next round begins with the next one. Whoever fails once is not asked
+    again."""
+    first = number % max(len(turns), 1)
+    for turn in turns[first:] + turns[:first]:
+        taken = None
+        if not turn.record["message"]:
+            try:
+                taken = turn.measure()
+                said = f"{taken['ms_p50']:.2f} ms"
+            except Failure as failure:
+                turn.record["message"] = said = str(failure)
+            say(f"{turn.name}, round {number + 1} of {rounds}: {said}")
+        turn.record["rounds"].append(taken)
+
+
 def take_turns(turns: list[Turn], rounds: int) -> None:
-    """Everyone once a round; the next round begins with the next one. Whoever fails once is not
-    asked again."""
     for number in range(rounds):
-        first = number % max(len(turns), 1)
-        for turn in turns[first:] + turns[:first]:
-            taken = None
-            if not turn.record["message"]:
-                try:
-                    taken = turn.measure()
-                    said = f"{taken['ms_p50']:.2f} ms"
-                except Failure as failure:
-                    turn.record["message"] = said = str(failure)
-                say(f"{turn.name}, round {number + 1} of {rounds}: {said}")
-            turn.record["rounds"].append(taken)
+        take_round(turns, number, rounds)

@@ -1,9 +1,12 @@
-"""Tests of turns.py, timing.py, processes.py and worker.py. Standard library only."""
+"""Tests of turns.py, timing.py, noise.py, processes.py and worker.py. Standard library only."""
 
+import dataclasses
+import os
 import sys
 import unittest
 from typing import Any
 
+import noise
 import processes
 import timing
 import turns
@@ -76,6 +79,26 @@ class Timing(unittest.TestCase):
         self.assertTrue(timing.is_enough([1.0], 0, {"iters": 1, "duration": 2}))
         self.assertEqual(timing.summary([3.0, 1.0, 2.0])["ms_p50"], 2)
         self.assertGreater(timing.peak_memory_bytes(), 1e6)
+
+
+class Noise(Pretended):
+    def test_shares_are_of_all_processors_and_guests_count_once(self) -> None:
+        first = self.put("a", "cpu  100 0 100 800 0 0 0 0 50 0\ncpu0 1 2 3\n")
+        last = self.put("b", "cpu  600 100 200 1000 60 20 10 10 400 0\n")
+        before, after = noise.moment(first), noise.moment(last)
+        assert before is not None and after is not None
+        # 1000 ticks later, 730 of them busy; the children took 500 of these.
+        tick = 1 / os.sysconf("SC_CLK_TCK")
+        after = dataclasses.replace(after, children=before.children + 500 * tick)
+        found = noise.between(before, after)
+        self.assertAlmostEqual(found["steal_percent"], 1)
+        self.assertAlmostEqual(found["others_percent"], 23)
+        self.assertEqual(noise.excess(found), ["others"])
+
+    def test_nothing_is_known_without_the_file(self) -> None:
+        self.assertIsNone(noise.moment(self.folder / "none"))
+        self.assertIsNone(noise.moment(self.put("c", "other 1\n")))
+        self.assertEqual(noise.between(None, noise.moment()), {})
 
 
 class Processes(Pretended):

@@ -1,11 +1,14 @@
 #!/usr/bin/env bash
-# hydrascope beside timm, ONNX Runtime and OpenVINO, in turns: README.md says what is measured.
+# hydrascope beside timm, torch.compile, ONNX Runtime and OpenVINO, in turns: bench/peers/README.md says what is measured.
 #
-#   scripts/bench/peers/run.sh [OPTIONS OF measure.py]   (--help lists them)
-#   scripts/bench/peers/run.sh --python PATH ...         with an interpreter that has the peers already
-#   scripts/bench/peers/run.sh --print-python            make the environment, print its interpreter
+#   scripts/peers.sh                           DeiT-Ti at 224, 512 and 1088x1920, at most an hour
+#   scripts/peers.sh quick                     a trial at 224
+#   scripts/peers.sh all                       everything: hours
+#   scripts/peers.sh [PRESET] [OPTIONS]        --help lists them
+#   scripts/peers.sh --python PATH ...         with an interpreter that has the peers already
+#   scripts/peers.sh --print-python            make the environment, print its interpreter
 #
-# The first call installs pinned versions with pip (a few GB: torch carries CUDA) into
+# The first call installs pinned versions with pip (5.3 GB: torch carries CUDA) into
 # ${HYDRASCOPE_CACHE:-${XDG_CACHE_HOME:-~/.cache}/hydrascope}/peers-venv.
 set -euo pipefail
 
@@ -13,10 +16,10 @@ set -euo pipefail
 readonly PINS=(
   "torch==2.11.0 torchvision==0.26.0 timm==1.0.31 numpy==2.4.6"
   "onnx==1.23.2 onnxruntime==1.31.1"
-  "openvino==2026.4.1"
+  "openvino==2026.4.1 nncf==3.4.0"
 )
 
-here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)
+here=$(cd "$(dirname "${BASH_SOURCE[0]}")" && pwd)/bench/peers
 cache=${HYDRASCOPE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/hydrascope}
 venv=$cache/peers-venv
 
@@ -49,7 +52,7 @@ make_venv() {
 
 for word in "$@"; do
   case $word in
-    --python | --python=* | --list | --help | -h)
+    --python | --python=* | --list | --render | --render=* | --help | -h)
       exec python3 "$here/measure.py" "$@" ;;
   esac
 done
