@@ -39,7 +39,7 @@ CommandSpec classify_spec() {
              number("video-average", "mean over frames: weight of a frame over the next",
                     into(&ClassifyRequest::video_average), takes("SHARE"), by_default("0"),
                     at_least(0), at_most(0.99), in("Input"), role(Role::task)),
-             text("memory", "memory of earlier frames in each layer: state, xl:last2, ...",
+             text("memory", "memory of earlier frames in each layer, as state or xl:last2",
                   into(&RunRequest::memory), takes("SPEC"), suggests(memory_names()), in("Input"),
                   role(Role::task)),
              text("memory-opt", "setting of a memory, as state.lambda=0.5",

@@ -83,6 +83,9 @@ TrainingRequest training_request(const ParsedOptions& options, std::string_view 
                request.mixup, request.low_rank);
   request.console = console_request(options);
   request.model = model_request(options);
+  if (const GivenOption& coarse = options[&ModelRequest::coarse_exits]; coarse.given())
+    throw UsageError("a threshold of exits belongs to finished weights", coarse.origin,
+                     "`hydrascope convert IN OUT --coarse-exits` adds them to the result");
   request.model.may_be_random = true;
   request.transform = transform_request(options);
   request.run = run_request(options, AutoExif::as_stored);

@@ -23,14 +23,21 @@ TileShape shape_of(std::int64_t num_tokens, std::int64_t least_rows, std::int64_
   return shape;
 }
 
-/// Rows after which the last thread ends when `granule` rows are computed even of fewer, and `more` in each tile.
-double busiest_rows(const Borders& tiles, std::int64_t batch, int threads, std::int64_t granule,
-                    std::int64_t more) {
+/// Work of a tile that does not follow its rows.
+struct TileCost {
+  std::int64_t granule = 1;  ///< so many rows are computed even of fewer
+  std::int64_t least = 0;    ///< no tile takes less time than so many rows
+  std::int64_t more = 0;     ///< rows that each tile costs beside its own
+};
+
+/// Rows after which the last thread ends.
+double busiest_rows(const Borders& tiles, std::int64_t batch, int threads, const TileCost& cost) {
   std::vector<double> items;
   for (std::int64_t image = 0; image < batch; ++image)
-    for (std::size_t end = tiles.size() - 1; end > 0; --end)
-      items.push_back(
-          static_cast<double>(divide_up(tiles[end] - tiles[end - 1], granule) * granule + more));
+    for (std::size_t end = tiles.size() - 1; end > 0; --end) {
+      const std::int64_t rows = divide_up(tiles[end] - tiles[end - 1], cost.granule) * cost.granule;
+      items.push_back(static_cast<double>(std::max(rows, cost.least) + cost.more));
+    }
   return kernels::device::end_of_run(items, threads);
 }
 
@@ -59,7 +66,9 @@ Borders borders_by_windows(const Borders& windows, std::int64_t rows, std::int64
 
 TileShape choose_tiles(std::int64_t num_tokens, std::int64_t batch, std::int64_t row_bytes,
                        std::int64_t l2_bytes, int threads, std::int64_t unit) {
-  constexpr std::int64_t kGranule = 16;   // of AMX
+  // AMX multiplies 64 rows while 16 bytes of weights a cycle come from the shared cache.
+  const TileCost cost =
+      unit == kStripRows ? TileCost{1, 0, kWeightRows} : TileCost{16, 64, kWeightRows};
   constexpr std::int64_t kManyTiles = 8;  // of a thread: their number changes little
   const std::int64_t fitting =
       std::clamp(l2_bytes / 3 / std::max<std::int64_t>(1, row_bytes), kFewestRows, kMostRows);
@@ -74,8 +83,7 @@ TileShape choose_tiles(std::int64_t num_tokens, std::int64_t batch, std::int64_t
   TileShape best;
   double soonest = 0;
   const auto try_shape = [&](const TileShape& shape) {
-    const double end = busiest_rows(even_borders(num_tokens, shape), batch, threads,
-                                    unit == kStripRows ? 1 : kGranule, kWeightRows);
+    const double end = busiest_rows(even_borders(num_tokens, shape), batch, threads, cost);
     if (best.rows > 0 && end >= soonest) return;
     best = shape;
     soonest = end;
@@ -106,7 +114,7 @@ TileShape choose_tiles_of_heads(std::int64_t num_tokens, std::int64_t batch, std
 }
 
 double time_of_tiles(const Borders& tiles, std::int64_t batch, int threads) {
-  return busiest_rows(tiles, batch, threads, 1, kWeightRows);
+  return busiest_rows(tiles, batch, threads, {1, 0, kWeightRows});
 }
 
 Borders even_borders(std::int64_t num_tokens, const TileShape& shape) {
@@ -118,9 +126,7 @@ Borders even_borders(std::int64_t num_tokens, const TileShape& shape) {
 
 Borders window_borders(const Borders& windows, const TileShape& shape, std::int64_t batch,
                        int threads) {
-  const auto end_of = [&](const Borders& tiles) {
-    return busiest_rows(tiles, batch, threads, 1, 0);
-  };
+  const auto end_of = [&](const Borders& tiles) { return busiest_rows(tiles, batch, threads, {}); };
   Borders whole = borders_by_windows(windows, shape.rows, std::max(kMostRows, shape.rows));
   Borders cut = borders_by_windows(windows, shape.rows, shape.rows * 3 / 2 - 1);
   Borders even = even_borders(windows.back(), shape);

@@ -113,7 +113,8 @@ TEST(Roles, MakeRecipes) {
   const auto free = [](Role role) { return is_recorded(role) && !is_kept_by_a_run(role); };
   EXPECT_EQ(
       names_where("train", kept),
-      "aa amp-dtype attn attn-opt clip-grad cutmix distillation-alpha distillation-tau "
+      "aa amp-dtype attn attn-opt clip-grad coarse-exits cutmix distillation-alpha "
+      "distillation-tau "
       "distillation-type drop-path exif exit-rule exit-threshold fit freeze gate-center gate-scale "
       "halting held-out hflip layer-decay lora-alpha lora-rank lora-targets lr max-pixels min-lr "
       "mixup model-ema "
@@ -128,7 +129,8 @@ TEST(Roles, MakeRecipes) {
       "checkpointing img-size interpolation labels mean mlp-chunks model processes std store");
   EXPECT_EQ(
       names_where("convert", kept),
-      "aa adapter amp-dtype attn attn-opt balance-sources blocks-weight clip-grad cutmix epochs "
+      "aa adapter amp-dtype attn attn-opt balance-sources blocks-weight clip-grad coarse-exits "
+      "cutmix epochs "
       "evaluations exif exit-rule exit-threshold exits fit held-out hflip input kl-weight "
       "layer-decay lora-alpha lora-rank lora-targets lr lr-exits lr-sizes max-pixels "
       "mechanism-lr-scale min-lr mixup model-ema "

@@ -38,6 +38,7 @@ const std::vector<Row> kContract = {
     {"pos-embed", 0, {}},
     {"pos-interp", 0, {}},
     {"overview", 0, {}},
+    {"coarse-exits", 0, {}},
     {"exit-rule", 0, {}},
     {"exit-threshold", 0, {}},
     {"recursive", 0, {}},

@@ -130,8 +130,9 @@ TEST(VitConfigTest, ComparisonSeesEveryField) {
     differing += !(changed == base);
   }
   // These have their default in `unusual`, or it would not be valid.
-  const std::set<std::string> usual{"class_token", "global_pool", "act",   "final_norm",
-                                    "pool_heads",  "pool_prefix", "exits", "halting"};
+  const std::set<std::string> usual{"class_token", "global_pool", "act",
+                                    "final_norm",  "pool_heads",  "pool_prefix",
+                                    "exits",       "halting",     "coarse_exits"};
   EXPECT_EQ(differing, fields - static_cast<int>(usual.size()));
 }
 
