@@ -494,7 +494,7 @@ TEST(ExitsTask, TeachesTheExitsAlone) {
   VitConfig config = small_config();
   config.exits = {0, 1};
   VisionTransformer student = student_of(*model, config);
-  start_from_trunk(student->exits(), WeightTable(model));
+  start_from_trunk(student->class_branch(), WeightTable(model));
   Teacher teacher(model);
   ExitsTask task(teacher, *student);
   const at::Tensor images = random_images(4);
