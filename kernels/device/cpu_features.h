@@ -9,7 +9,8 @@
 namespace hydrascope::kernels::device {
 
 struct CpuFeatures {
-  bool avx2 = false;    ///< with FMA
+  bool avx2 = false;  ///< with FMA
+  bool avx_vnni = false;
   bool avx512 = false;  ///< F, BW, DQ and VL together
   bool avx512_bf16 = false;
   bool avx512_vnni = false;

@@ -13,6 +13,7 @@
 #include "kernels/linear/panel_product-inl.h"
 #include "kernels/linear/tiled_linear-inl.h"
 #include "kernels/linear/write_strip-inl.h"
+#include "kernels/vector/pair-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace hydrascope::kernels::HWY_NAMESPACE {
@@ -41,12 +42,69 @@ void linear_with(const linear::LinearParams<T>& p) {
   }
 }
 
+// k of a panel that are passed by many rows before the next k: 64 KB of a panel that is expanded for
+// them, and parts of rows that stay in L1 where rows are long.
+constexpr std::int64_t kExpandedDepth = 256;
+constexpr std::int64_t kPieceDepth = 768;
+
+/// A panel of bfloat16 as one of float32, `depth` rows of it.
+HWY_INLINE void expand_panel(const BFloat16* panel, std::int64_t depth, float* to) {
+  for (std::int64_t k = 0; k < depth; k += 2, panel += 2 * linear::kPanelColumns) {
+    for (std::size_t c = 0; c < linear::kPanelColumns; c += lanes(), to += lanes()) {
+      const Pair pair = load_pair(panel + 2 * c);
+      store(pair.first, to);
+      store(pair.second, to + linear::kPanelColumns);
+    }
+    to += linear::kPanelColumns;
+  }
+}
+
+/// Rows of float32 through pieces of panels, many rows through one: weights in bfloat16 are expanded once
+/// for them.
+template <linear::Epilogue kEpilogue>
+void linear_in_pieces(const linear::LinearParams<float>& p) {
+  HWY_ALIGN float sums[linear::kBlockRows * linear::kPanelColumns];
+  HWY_ALIGN float expanded[kExpandedDepth * linear::kPanelColumns];
+  const linear::PackedWeight& weight = *p.weight;
+  const bool is_narrow = weight.storage() == Storage::bfloat16;
+  const std::int64_t piece = is_narrow ? kExpandedDepth : kPieceDepth;
+  const std::int64_t block = linear::block_rows(p.rows);
+  for (std::int64_t column = 0; column < weight.out(); column += linear::kPanelColumns) {
+    const auto columns = static_cast<std::size_t>(linear::panel_columns(column, weight.out()));
+    const std::int64_t index = column / linear::kPanelColumns;
+    for (std::int64_t first = 0; first < p.rows; first += block) {
+      const std::int64_t rows = p.rows - first < block ? p.rows - first : block;
+      for (std::int64_t k = 0; k < weight.in(); k += piece) {
+        const std::int64_t depth = weight.in() - k < piece ? weight.in() - k : piece;
+        const std::int64_t at = k * linear::kPanelColumns;
+        if (is_narrow) expand_panel(weight.panel<BFloat16>(index) + at, depth, expanded);
+        panel_product(linear::Strip<float>{p.x + first * p.x_stride + k, p.x_stride, 1, depth,
+                                           is_narrow ? expanded : weight.panel<float>(index) + at,
+                                           sums, linear::kPanelColumns, k > 0},
+                      rows);
+      }
+      write_strip<float, kEpilogue>(FloatSums{sums}, static_cast<int>(rows),
+                                    p.bias == nullptr ? nullptr : p.bias + column,
+                                    p.y + first * p.y_stride + column, p.y_stride, columns);
+    }
+  }
+}
+
+template <class T, linear::Epilogue kEpilogue>
+void linear_by_vectors(const linear::LinearParams<T>& p) {
+  if constexpr (sizeof(T) == 4) {
+    if (p.weight->storage() == Storage::bfloat16 || p.weight->in() > kPieceDepth)
+      return linear_in_pieces<kEpilogue>(p);
+  }
+  linear_with<T, kEpilogue>(p);
+}
+
 template <class T>
 void linear_of(const linear::LinearParams<T>& p) {
   switch (p.epilogue) {
-    case linear::Epilogue::store: return linear_with<T, linear::Epilogue::store>(p);
-    case linear::Epilogue::gelu: return linear_with<T, linear::Epilogue::gelu>(p);
-    case linear::Epilogue::add: return linear_with<T, linear::Epilogue::add>(p);
+    case linear::Epilogue::store: return linear_by_vectors<T, linear::Epilogue::store>(p);
+    case linear::Epilogue::gelu: return linear_by_vectors<T, linear::Epilogue::gelu>(p);
+    case linear::Epilogue::add: return linear_by_vectors<T, linear::Epilogue::add>(p);
   }
 }
 

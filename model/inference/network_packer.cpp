@@ -1,6 +1,7 @@
 #include "model/inference/network_packer.h"
 
 #include "kernels/error.h"
+#include "model/inference/cpu/precision_choice.h"
 #include "model/inference/folded_network.h"
 #include "model/inference/module_mixing.h"
 #include "model/inference/one_torch_thread.h"
@@ -61,7 +62,8 @@ PackedLinear pack_int8(const Affine& linear, const Tensor& multiplier) {
   return packed;
 }
 
-kernels::Storage storage_of(const InferenceOptions& options) {
+/// The storage of weights that are not 8 bits.
+kernels::Storage weight_storage(const InferenceOptions& options) {
   return options.precision.dtype == at::kFloat ? kernels::Storage::float32
                                                : kernels::Storage::bfloat16;
 }
@@ -91,7 +93,7 @@ const KernelForm* form_of(const ModelParts& parts, std::int64_t layer, bool in_w
 PackedBlock pack_block(const WeightTable& weights, const ModelParts& parts, std::int64_t layer,
                        const BlockRanges& ranges, const InferenceOptions& options,
                        bool in_windows) {
-  const kernels::Storage storage = storage_of(options);
+  const kernels::Storage storage = weight_storage(options);
   const KernelForm* const form = form_of(parts, layer, in_windows);
   FoldedBlock folded =
       fold_block(weights, layer, *parts.attention[static_cast<std::size_t>(layer)], form);
@@ -153,7 +155,8 @@ PackedNetwork pack_network(const WeightTable& weights, const ModelParts& parts,
   const at::NoGradGuard no_grad;
   const VitConfig& config = parts.config;
   PackedNetwork network;
-  network.storage = storage_of(options);
+  const kernels::Storage of_weights = weight_storage(options);
+  network.storage = of_weights == kernels::Storage::float32 ? of_weights : row_storage();
   network.embed_dim = config.embed_dim;
   network.hidden_dim = config.hidden_dim();
   network.gated_mlp = config.swiglu_mlp;
@@ -170,7 +173,7 @@ PackedNetwork pack_network(const WeightTable& weights, const ModelParts& parts,
   network.rms_norm = config.rms_norm;
 
   network.window = common_window(parts);
-  network.patch_embed = pack(network.storage, fold_patch_embed(weights));
+  network.patch_embed = pack(of_weights, fold_patch_embed(weights));
   if (config.patch_norm) network.patch_norm = pack(fold_norm(weights, "patch_embed.norm"));
   if (config.norm_pre) network.norm_pre = pack(fold_norm(weights, "norm_pre"));
 

@@ -39,7 +39,7 @@ struct ExecutionOptions {
   bool fixed_tiles = false;
 };
 
-/// T, the network's storage, is float or BFloat16.
+/// T, the storage of the network's rows, is float or BFloat16; of float, weights may be BFloat16.
 template <class T>
 class StreamingExecutor {
  public:

@@ -185,7 +185,8 @@ TYPED_TEST(TiledQuantisedLinear, EqualsTheStripsBitForBit) {
   using T = TypeParam;
   const auto compare = [](std::int64_t rows, std::int64_t in, std::int64_t out, Epilogue epilogue) {
     SCOPED_TRACE(std::to_string(rows) + "x" + std::to_string(in) + "x" + std::to_string(out));
-    const ql::QuantisedWeight packed(random_weight<BFloat16>(out, in).data(), out, in, in);
+    const ql::QuantisedWeight packed(random_weight<BFloat16>(out, in).data(), out, in, in,
+                                     ql::WeightForm::quads);
     Guarded<float> bias(static_cast<std::size_t>(out));
     fill(bias, Fill::normal, 2);
     std::vector<T> x(static_cast<std::size_t>(rows * in));

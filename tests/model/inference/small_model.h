@@ -1,6 +1,7 @@
 // A small model whose every parameter matters, and its modules' answer, for tests of the plan.
 #pragma once
 
+#include "model/inference/cpu/precision_choice.h"
 #include "model/inference/inference_plan.h"
 #include "model/registry/mechanisms.h"
 #include "tests/model/small_vit.h"
@@ -9,6 +10,7 @@
 #include <gtest/gtest.h>
 
 #include <functional>
+#include <optional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -160,6 +162,17 @@ inline InferenceOptions options(at::ScalarType dtype = at::kFloat, int threads =
   return chosen;
 }
 
+/// Runs `body()` with rows of both formats between products of narrow weights.
+template <class Body>
+void for_each_row_storage(Body body) {
+  for (const kernels::Storage storage : {kernels::Storage::float32, kernels::Storage::bfloat16}) {
+    SCOPED_TRACE(storage == kernels::Storage::float32 ? "rows of float32" : "rows of bfloat16");
+    set_row_storage_for_test(storage);
+    body();
+  }
+  set_row_storage_for_test(std::nullopt);
+}
+
 /// |a - b| / |b| over all logits.
 inline double relative(const at::Tensor& a, const at::Tensor& b) {
   return ((a - b).norm() / b.norm()).item<double>();
@@ -179,11 +192,14 @@ inline void expect_fused(VisionTransformer model, const at::Tensor& images, doub
     EXPECT_LT(relative(found, expected), 1e-5) << threads << " threads";
     EXPECT_TRUE(at::equal(plan.logits(images), found));
   }
-  chosen = options(at::kBFloat16);
-  EXPECT_LT(relative(InferencePlan(model, chosen).logits(images), expected), 3.5e-2);
-  chosen.precision.int8 = true;
-  chosen.calibration = at::randn({2, 3, images.size(2), images.size(3)});
-  EXPECT_LT(relative(InferencePlan(model, chosen).logits(images), expected), of_int8);
+  const at::Tensor calibration = at::randn({2, 3, images.size(2), images.size(3)});
+  for_each_row_storage([&] {
+    chosen = options(at::kBFloat16);
+    EXPECT_LT(relative(InferencePlan(model, chosen).logits(images), expected), 3.5e-2);
+    chosen.precision.int8 = true;
+    chosen.calibration = calibration;
+    EXPECT_LT(relative(InferencePlan(model, chosen).logits(images), expected), of_int8);
+  });
 }
 
 /// With kernels for some layers.
