@@ -2,6 +2,8 @@
 
 #include "kernels/vector/dispatch.h"
 
+#include <type_traits>
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/linear/linear.cpp"
 // clang-format off: the first include repeats the rest of the file.
@@ -61,31 +63,42 @@ HWY_INLINE void expand_panel(const BFloat16* panel, std::int64_t depth, float* t
 
 /// Rows of float32 through pieces of panels, many rows through one: weights in bfloat16 are expanded once
 /// for them.
-template <linear::Epilogue kEpilogue>
+template <linear::Epilogue kEpilogue, bool kNarrow>
 void linear_in_pieces(const linear::LinearParams<float>& p) {
   HWY_ALIGN float sums[linear::kBlockRows * linear::kPanelColumns];
   HWY_ALIGN float expanded[kExpandedDepth * linear::kPanelColumns];
   const linear::PackedWeight& weight = *p.weight;
-  const bool is_narrow = weight.storage() == Storage::bfloat16;
-  const std::int64_t piece = is_narrow ? kExpandedDepth : kPieceDepth;
+  using Gelu = std::conditional_t<kNarrow, BFloat16, float>;
+  constexpr std::int64_t kPiece = kNarrow ? kExpandedDepth : kPieceDepth;
   const std::int64_t block = linear::block_rows(p.rows);
   for (std::int64_t column = 0; column < weight.out(); column += linear::kPanelColumns) {
     const auto columns = static_cast<std::size_t>(linear::panel_columns(column, weight.out()));
     const std::int64_t index = column / linear::kPanelColumns;
     for (std::int64_t first = 0; first < p.rows; first += block) {
       const std::int64_t rows = p.rows - first < block ? p.rows - first : block;
-      for (std::int64_t k = 0; k < weight.in(); k += piece) {
-        const std::int64_t depth = weight.in() - k < piece ? weight.in() - k : piece;
+      for (std::int64_t k = 0; k < weight.in(); k += kPiece) {
+        const std::int64_t depth = weight.in() - k < kPiece ? weight.in() - k : kPiece;
         const std::int64_t at = k * linear::kPanelColumns;
-        if (is_narrow) expand_panel(weight.panel<BFloat16>(index) + at, depth, expanded);
-        panel_product(linear::Strip<float>{p.x + first * p.x_stride + k, p.x_stride, 1, depth,
-                                           is_narrow ? expanded : weight.panel<float>(index) + at,
-                                           sums, linear::kPanelColumns, k > 0},
-                      rows);
+        if (kNarrow) expand_panel(weight.panel<BFloat16>(index) + at, depth, expanded);
+        linear::Strip<float> s{p.x + first * p.x_stride + k,
+                               p.x_stride,
+                               1,
+                               depth,
+                               kNarrow ? expanded : weight.panel<float>(index) + at,
+                               sums,
+                               linear::kPanelColumns,
+                               k > 0};
+        for (std::int64_t row = 0; row < rows; row += kStripRows, s.a += kStripRows * p.x_stride) {
+          const int strip_rows =
+              static_cast<int>(rows - row < kStripRows ? rows - row : kStripRows);
+          if (weight.in() > kPiece) s.c = sums + row * linear::kPanelColumns;
+          strip(s, strip_rows);
+          if (k + depth < weight.in()) continue;
+          write_strip<float, kEpilogue, Gelu>(
+              FloatSums{s.c}, strip_rows, p.bias == nullptr ? nullptr : p.bias + column,
+              p.y + (first + row) * p.y_stride + column, p.y_stride, columns);
+        }
       }
-      write_strip<float, kEpilogue>(FloatSums{sums}, static_cast<int>(rows),
-                                    p.bias == nullptr ? nullptr : p.bias + column,
-                                    p.y + first * p.y_stride + column, p.y_stride, columns);
     }
   }
 }
@@ -93,8 +106,8 @@ void linear_in_pieces(const linear::LinearParams<float>& p) {
 template <class T, linear::Epilogue kEpilogue>
 void linear_by_vectors(const linear::LinearParams<T>& p) {
   if constexpr (sizeof(T) == 4) {
-    if (p.weight->storage() == Storage::bfloat16 || p.weight->in() > kPieceDepth)
-      return linear_in_pieces<kEpilogue>(p);
+    if (p.weight->storage() == Storage::bfloat16) return linear_in_pieces<kEpilogue, true>(p);
+    if (p.weight->in() > kPieceDepth) return linear_in_pieces<kEpilogue, false>(p);
   }
   linear_with<T, kEpilogue>(p);
 }

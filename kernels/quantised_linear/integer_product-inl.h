@@ -129,14 +129,10 @@ constexpr std::int64_t kOrderedBytes = 1024;
 
 /// C (rows, 16) (+)= A * group of columns.
 struct PairedStrip {
-  const std::uint8_t* a;  ///< in the group's order, rows kOrderedBytes apart
-  std::int64_t steps;
-  const std::int8_t* group;          ///< [step][16][4]
-  std::int64_t first_step;           ///< of these steps, in the whole row
-  const std::int32_t* excess_steps;  ///< steps in the whole row of the group's second part
-  std::int64_t num_excess;
-  const std::int8_t* excess;  ///< [excess step][16][4]
-  std::int32_t* c;            ///< rows kPanelColumns apart
+  const std::uint8_t* a;     ///< in the group's order, rows kOrderedBytes apart
+  std::int64_t steps;        ///< even
+  const std::int8_t* group;  ///< [step][16][4]
+  std::int32_t* c;           ///< rows kPanelColumns apart
   bool accumulate;
 };
 
@@ -154,6 +150,22 @@ HWY_INLINE hn::Vec<hn::ScalableTag<std::int16_t> > dot_pairs(VecI32 a, const std
 #endif
 }
 
+constexpr std::int64_t kPairedStep = 4 * quantised_linear::kPairedColumns;  // bytes of a group
+
+/// sum + a step's products.
+HWY_INLINE VecI32 add_pairs(VecI32 sum, VecI32 a, const std::int8_t* b) {
+  VecI32 unused = a;  // on x86 the first sum takes both products of a pair
+  return hn::ReorderWidenMulAccumulate(I32(), dot_pairs(a, b),
+                                       hn::Set(hn::ScalableTag<std::int16_t>(), 1), sum, unused);
+}
+
+/// Four k of a row, in all lanes.
+HWY_INLINE VecI32 four_bytes(const std::uint8_t* a) {
+  std::int32_t quad;
+  std::memcpy(&quad, a, sizeof quad);
+  return hn::Set(I32(), quad);
+}
+
 template <int kRows>
 void paired_strip(const PairedStrip& s) {
   const I32 d;
@@ -169,27 +181,17 @@ void paired_strip(const PairedStrip& s) {
     for (std::size_t v = 0; v < kVectors; ++v)
       sums[r][v] = s.accumulate ? hn::LoadU(d, c(r, v)) : hn::Zero(d);
   }
-  const auto ones = hn::Set(hn::ScalableTag<std::int16_t>(), 1);
-  constexpr std::int64_t kStepBytes = 4 * quantised_linear::kPairedColumns;
-  // One loop for both parts: GCC 12 would keep the sums of two on the stack.
+  const std::uint8_t* a = s.a;
   const std::int8_t* b = s.group;
-  for (std::int64_t i = 0; i < s.steps + s.num_excess; ++i, b += kStepBytes) {
-    std::int64_t step = i;
-    if (HWY_UNLIKELY(i >= s.steps)) {
-      if (i == s.steps) b = s.excess;
-      step = s.excess_steps[i - s.steps] - s.first_step;
-    }
-    const std::uint8_t* a = s.a + 4 * step;
+  for (std::int64_t i = 0; i < s.steps; i += 2, a += 8, b += 2 * kPairedStep) {
     HWY_UNROLL(8)
-    for (std::size_t r = 0; r < kRows; ++r) {
-      std::int32_t quad;
-      std::memcpy(&quad, a + r * kOrderedBytes, sizeof quad);
-      const VecI32 x = hn::Set(d, quad);
+    for (std::size_t step = 0; step < 2; ++step) {
       HWY_UNROLL(8)
-      for (std::size_t v = 0; v < kVectors; ++v) {
-        VecI32 unused = x;  // on x86 the first sum takes both products of a pair
-        sums[r][v] =
-            hn::ReorderWidenMulAccumulate(d, dot_pairs(x, b + v * 4 * n), ones, sums[r][v], unused);
+      for (std::size_t r = 0; r < kRows; ++r) {
+        const VecI32 x = four_bytes(a + r * kOrderedBytes + 4 * step);
+        HWY_UNROLL(8)
+        for (std::size_t v = 0; v < kVectors; ++v)
+          sums[r][v] = add_pairs(sums[r][v], x, b + step * kPairedStep + v * 4 * n);
       }
     }
   }
@@ -200,23 +202,52 @@ void paired_strip(const PairedStrip& s) {
   }
 }
 
-HWY_INLINE void paired_strip(const PairedStrip& s, int rows) {
+// Rows at a time. AVX2's loop is a quarter slower with all six, although their sums fit its registers.
+constexpr int kPairedRows = HWY_TARGET == HWY_AVX3 ? linear::kStripRows : linear::kStripRows / 2;
+
+HWY_INLINE void paired_strip(PairedStrip s, int rows) {
+  for (; rows >= kPairedRows; rows -= kPairedRows) {
+    paired_strip<kPairedRows>(s);
+    s.a += kPairedRows * kOrderedBytes;
+    s.c += kPairedRows * linear::kPanelColumns;
+  }
   switch (rows) {
     case 1: return paired_strip<1>(s);
     case 2: return paired_strip<2>(s);
     case 3: return paired_strip<3>(s);
     case 4: return paired_strip<4>(s);
     case 5: return paired_strip<5>(s);
-    default: return paired_strip<linear::kStripRows>(s);
+    default: return;
   }
 }
 
-/// Bytes of a row in a group's order; `count`: a multiple of 64.
-HWY_INLINE void order_bytes(const std::uint8_t* row, const std::uint8_t* order, std::int64_t count,
-                            std::uint8_t* to) {
+/// Rows' bytes in a group's order; `count`: a multiple of 64.
+HWY_INLINE void order_bytes(const std::uint8_t* a, std::int64_t stride, int rows,
+                            const std::uint8_t* order, std::int64_t count, std::uint8_t* to) {
   const hn::ScalableTag<std::uint8_t> d;
-  for (std::int64_t i = 0; i < count; i += static_cast<std::int64_t>(hn::Lanes(d)))
-    hn::Store(hn::TableLookupBytes(hn::LoadU(d, row + i), hn::LoadU(d, order + i)), d, to + i);
+  const auto order_row = [&](std::int64_t i, int r, auto places) HWY_ATTR {
+    hn::Store(hn::TableLookupBytes(hn::LoadU(d, a + r * stride + i), places), d,
+              to + r * kOrderedBytes + i);
+  };
+  for (std::int64_t i = 0; i < count; i += static_cast<std::int64_t>(hn::Lanes(d))) {
+    const auto places = hn::LoadU(d, order + i);
+    if (HWY_LIKELY(rows == linear::kStripRows)) {
+      HWY_UNROLL(8)
+      for (int r = 0; r < linear::kStripRows; ++r) order_row(i, r, places);
+    } else {
+      for (int r = 0; r < rows; ++r) order_row(i, r, places);
+    }
+  }
+}
+
+/// C (rows, 16) += A * what the pairs of one step left. Rare.
+HWY_INLINE void add_excess(const std::uint8_t* a, int rows, const std::int8_t* excess,
+                           std::int32_t* c) {
+  const I32 d;
+  const std::size_t n = hn::Lanes(d);
+  for (int r = 0; r < rows; ++r, a += kOrderedBytes, c += linear::kPanelColumns)
+    for (std::size_t i = 0; i < quantised_linear::kPairedColumns; i += n)
+      hn::StoreU(add_pairs(hn::LoadU(d, c + i), four_bytes(a), excess + 4 * i), d, c + i);
 }
 
 /// C (rows, 64) = A * the panel's four groups; at most linear::kStripRows rows of `bytes` bytes.
@@ -228,19 +259,19 @@ HWY_INLINE void paired_product(const std::uint8_t* a, std::int64_t bytes,
   constexpr std::int64_t kGroups = linear::kPanelColumns / kPairedColumns;
   for (std::int64_t i = 0; i < kGroups; ++i) {
     const quantised_linear::PairedPanels::Group group = panels.group(panel * kGroups + i);
+    std::int32_t* const sums = c + i * kPairedColumns;
     std::int64_t excess = 0;
     for (std::int64_t first = 0; first < bytes; first += kOrderedBytes) {
       const std::int64_t count = bytes - first < kOrderedBytes ? bytes - first : kOrderedBytes;
-      for (int r = 0; r < rows; ++r)
-        order_bytes(a + r * bytes + first, group.order + first, count, ordered + r * kOrderedBytes);
-      std::int64_t end = excess;
-      while (end < group.num_excess && 4 * group.excess_steps[end] < first + count) ++end;
-      paired_strip(PairedStrip{ordered, count / 4, group.values + first * kPairedColumns, first / 4,
-                               group.excess_steps + excess, end - excess,
-                               group.excess + excess * 4 * kPairedColumns, c + i * kPairedColumns,
-                               first > 0},
-                   rows);
-      excess = end;
+      order_bytes(a + first, bytes, rows, group.order + first, count, ordered);
+      paired_strip(
+          PairedStrip{ordered, count / 4, group.values + first * kPairedColumns, sums, first > 0},
+          rows);
+      for (; excess < group.num_excess; ++excess) {
+        const std::int64_t k = 4 * group.excess_steps[excess] - first;
+        if (k >= count) break;
+        add_excess(ordered + k, rows, group.excess + excess * kPairedStep, sums);
+      }
     }
   }
 }

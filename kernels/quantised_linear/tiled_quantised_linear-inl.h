@@ -43,7 +43,7 @@ void tiled_quantised_with(Tiles& tiles, const quantised_linear::LinearParams<T>&
       for (int t = 0; t < group.tiles; ++t) {
         const int done = group.tile[t].done;
         const std::int64_t first = group.tile[t].first + done;
-        write_strip<T, kEpilogue>(
+        write_strip<T, kEpilogue, BFloat16>(
             IntegerSums{sums + (t * amx::kTileRows + done) * linear::kPanelColumns,
                         p.x.scale + first, p.x.least + first, weight.scale() + column,
                         weight.sum() + column},
