@@ -3,9 +3,9 @@
 //   integer_product   panel[k / 4][64][4]: vpdpbusd, four products per lane (AVX512_VNNI, AVX-VNNI), six
 //                     rows by four vectors of 16 sums or by two of 8; elsewhere scalars
 //   paired_product    panels of paired_panels.h: vpmaddubsw, two products per int16, vpmaddwd with ones
-//                     and an addition, six rows by 16 sums. 32 products so take three instructions where
-//                     float32 takes four, and Intel's processors with AVX2 do the third on a port that
-//                     multiplies nothing: at most twice the products of float32 there.
+//                     and an addition, three rows (AVX-512: six) by 16 sums. 32 products so take three
+//                     instructions where float32 takes four, and Intel's processors with AVX2 do the
+//                     third on a port that multiplies nothing: at most twice float32's products there.
 // Test: quantised_linear.h. Included after hwy/highway.h, once per instruction set.
 #if defined(HYDRASCOPE_KERNELS_QUANTISED_LINEAR_INTEGER_PRODUCT_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef HYDRASCOPE_KERNELS_QUANTISED_LINEAR_INTEGER_PRODUCT_INL_H
