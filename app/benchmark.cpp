@@ -1,5 +1,5 @@
 // hydrascope benchmark: throughput, latency and memory of model x attention x size x batch x
-// precision x device x kernels, beside the rate of a large matrix product in the same run.
+// precision x device x kernels, beside the most that the processor or the GPU was seen to do.
 #include "app/benchmark/comparison.h"
 #include "app/benchmark/row.h"
 #include "app/benchmark/sweep.h"
@@ -17,6 +17,7 @@
 #include "app/run/usage_error.h"
 #include "app/session/session.h"
 #include "app/train/measure.h"
+#include "kernels/device/cpu_ceiling.h"
 #include "kernels/device/cpu_features.h"
 #include "kernels/device/gpu_info.h"
 #include "model/config/network_cost.h"
@@ -59,7 +60,16 @@ BenchmarkRequest benchmark_request(const ParsedOptions& options) {
   return request;
 }
 
-BenchmarkHeader header_of(const BenchmarkRequest& request) {
+/// "float32 158 GFLOP/s, ..., memory 20 GB/s"
+std::string text_of(const kernels::device::CpuCeiling& ceiling) {
+  const auto giga = [](double value) { return fixed(value / 1e9, value < 1e11 ? 1 : 0); };
+  return "float32 " + giga(ceiling.float32) + ", bfloat16 " + giga(ceiling.bfloat16) +
+         " GFLOP/s, int8 " + giga(ceiling.int8) + " Gop/s, L2 " + giga(ceiling.l2_read) +
+         " GB/s, memory " + giga(ceiling.memory_read) + " GB/s";
+}
+
+BenchmarkHeader header_of(const BenchmarkRequest& request,
+                          const kernels::device::CpuCeiling& ceiling) {
   namespace device = kernels::device;
   const device::GpuInfo gpus = device::gpu_info();
   BenchmarkHeader header{
@@ -72,9 +82,17 @@ BenchmarkHeader header_of(const BenchmarkRequest& request) {
       {"driver", gpus.driver.empty() ? "none" : gpus.driver},
       {"cpu", device::cpu_model()},
       {"instruction_sets", join_words(device::names(device::cpu_features()), " ", " ")},
-      {"threads", std::to_string(request.threads)}};
+      {"threads", std::to_string(request.threads)},
+      {"ceiling", text_of(ceiling)}};
   for (const device::Gpu& gpu : gpus.gpus) header["gpu" + std::to_string(gpu.index)] = gpu.name;
   return header;
+}
+
+double peak_tflops(const kernels::device::CpuCeiling& ceiling, const model::Precision& precision) {
+  const double rate = precision.int8                     ? ceiling.int8
+                      : precision.dtype == at::kBFloat16 ? ceiling.bfloat16
+                                                         : ceiling.float32;
+  return rate / 1e12;
 }
 
 /// A checkpoint's model to measure, or an architecture's with random weights.
@@ -104,7 +122,9 @@ image::Size fitted(const image::TransformConfig& transform) {
   return image::plan_transform(transform, transform.img_size).output;
 }
 
-void fill_timings(const Timings& timings, double images_per_call, BenchmarkRow& row) {
+/// `left_out`: GFLOP of an image that are counted but not computed.
+void fill_timings(const Timings& timings, double images_per_call, double left_out,
+                  BenchmarkRow& row) {
   const TimingSummary summary = summarise(timings.milliseconds);
   row.ms_p50 = summary.p50;
   row.ms_p90 = summary.p90;
@@ -116,8 +136,8 @@ void fill_timings(const Timings& timings, double images_per_call, BenchmarkRow& 
   row.peak_memory_bytes = timings.peak_memory_bytes;
   row.images_per_second = 1e3 * images_per_call / summary.p50;
   row.achieved_tflops = row.gflops_per_image * row.images_per_second / 1e3;
-  row.pct_of_peak =
-      row.peak_tflops_measured > 0 ? 100 * row.achieved_tflops / row.peak_tflops_measured : 0;
+  const double computed = (row.gflops_per_image - left_out) * row.images_per_second / 1e3;
+  row.pct_of_peak = row.peak_tflops_measured > 0 ? 100 * computed / row.peak_tflops_measured : 0;
 }
 
 /// Tensor in, logits out; the tensor lies on the device that computes.
@@ -205,7 +225,9 @@ int run_benchmark(const ParsedOptions& options) {
   std::optional<BenchmarkResult> baseline;
   if (!request.baseline.empty()) baseline = read_benchmark(request.baseline);
   OutputFile output(request.output.file);
-  BenchmarkResult result{header_of(request), {}};
+  kernels::device::ThreadTeam team(request.threads);
+  const kernels::device::CpuCeiling ceiling = kernels::device::measure_ceiling(team);
+  BenchmarkResult result{header_of(request, ceiling), {}};
   BenchmarkWriter writer(request.output.format, output.stream(), result.header);
   std::map<std::pair<std::string, std::string>, double> peaks;  // of device and precision
   int failed = 0;
@@ -246,8 +268,12 @@ int run_benchmark(const ParsedOptions& options) {
     row.kernels = subject.engine().describe().kernels;
     row.gflops_per_image = subject.classifier().gflops_per_image(size.height, size.width);
     const std::pair<std::string, std::string> kind{row.device, row.precision};
-    if (!peaks.contains(kind)) peaks[kind] = measured_peak_tflops(chosen.device, chosen.precision);
+    if (!peaks.contains(kind))
+      peaks[kind] = chosen.device.is_cpu() ? peak_tflops(ceiling, chosen.precision)
+                                           : gpu_peak_tflops(chosen.device, chosen.precision);
     row.peak_tflops_measured = peaks.at(kind);
+    const double left_out = model::gflops_left_out(
+        subject.config(), subject.config().token_grid_of_pixels(size.height, size.width));
     const BenchmarkRow described = row;
     for (const char* name : {"model", "end_to_end", "train_step"}) {
       const bool is_one_of_both = stage == "both" && std::string_view(name) != "train_step";
@@ -273,7 +299,8 @@ int run_benchmark(const ParsedOptions& options) {
       if (!trains) row.kernels = subject.engine().describe().kernels;  // known in full only now
       if (!whole && !trains) describe_stages(subject, size, row.batch, console);
       fill_timings(timings,
-                   whole ? static_cast<double>(files.size()) : static_cast<double>(row.batch), row);
+                   whole ? static_cast<double>(files.size()) : static_cast<double>(row.batch),
+                   !trains && row.kernels.starts_with("fused") ? left_out : 0, row);
       write_row(row);
     }
   };

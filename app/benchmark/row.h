@@ -36,8 +36,8 @@ struct BenchmarkRow {
   std::int64_t peak_memory_bytes = 0;  ///< resident size (CPU) or allocated (CUDA), at most
   double gflops_per_image = 0;
   double achieved_tflops = 0;
-  double pct_of_peak = 0;
-  double peak_tflops_measured = 0;  ///< a large product of the same dtype in the same run
+  double pct_of_peak = 0;           ///< of the FLOPs that were computed
+  double peak_tflops_measured = 0;  ///< the processor's ceiling, or a GPU's large product
   std::string stage;                ///< "model", "end_to_end" or "train_step"
   // Beyond the contract's fields:
   std::string attention_options;  ///< "hydra.scale=linear,..."

@@ -3,11 +3,7 @@
 #include "app/benchmark/comparison.h"
 #include "app/run/signal_stop.h"
 #include "app/run/usage_error.h"
-#include "kernels/device/thread_team.h"
-#include "kernels/linear/linear.h"
-#include "kernels/quantised_linear/quantised_linear.h"
 #include "kernels/stopwatch.h"
-#include "kernels/vector/aligned_buffer.h"
 #include "model/training/autocast.h"
 #include "model/training/losses.h"
 #include "model/training/optimizer.h"
@@ -15,7 +11,6 @@
 #include "model/vision_transformer.h"
 
 #include <ATen/ATen.h>
-#include <ATen/Parallel.h>
 #include <c10/core/CachingDeviceAllocator.h>
 
 #include <algorithm>
@@ -55,85 +50,11 @@ void clear_resident_peak() {
   file << 5;  // proc(5): resets the peak of the resident set to what is resident now
 }
 
-// The product that the ceiling is measured with: rows x inner times inner x columns.
+// The product that a GPU's ceiling is measured with: rows x inner times inner x columns.
 constexpr std::int64_t kRows = 4096;
 constexpr std::int64_t kInner = 768;
 constexpr std::int64_t kColumns = 3072;
 constexpr int kRounds = 8;
-
-constexpr std::int64_t kTile = 96;
-
-/// The same numbers in every run, all different enough.
-std::vector<float> product_weight() {
-  std::vector<float> values(static_cast<std::size_t>(kColumns * kInner));
-  for (std::size_t i = 0; i < values.size(); ++i)
-    values[i] = static_cast<float>(i * 7919 % 4099) / 4099.0F - 0.5F;
-  return values;
-}
-
-template <class T>
-kernels::AlignedBuffer<T> product_rows(const std::vector<float>& values) {
-  kernels::AlignedBuffer<T> x(static_cast<std::size_t>(kRows * kInner));
-  std::transform(values.begin(), values.end(), x.begin(), [](float value) { return T(value); });
-  std::copy_n(x.begin(), x.size() - values.size(), x.begin() + values.size());
-  return x;
-}
-
-/// Best milliseconds of `multiply(row, count)` over all tiles of rows, on as many threads as
-/// LibTorch has.
-template <class Multiply>
-double tiled_milliseconds(Multiply multiply) {
-  kernels::device::ThreadTeam team(at::get_num_threads());
-  double best = 1e30;
-  for (int round = 0; round < kRounds; ++round) {
-    best = std::min(best, timed([&] {
-                      team.run((kRows + kTile - 1) / kTile, [&](std::int64_t tile, int) {
-                        const std::int64_t row = tile * kTile;
-                        multiply(row, std::min(kTile, kRows - row));
-                      });
-                    }));
-  }
-  return best;
-}
-
-/// How long that product takes with the plan's own kernel.
-template <class T>
-double own_product_milliseconds(kernels::Storage storage) {
-  const std::vector<float> values = product_weight();
-  const kernels::linear::PackedWeight weight(storage, values.data(), kColumns, kInner, kInner);
-  const kernels::AlignedBuffer<T> x = product_rows<T>(values);
-  kernels::AlignedBuffer<T> y(static_cast<std::size_t>(kRows * kColumns));
-  return tiled_milliseconds([&](std::int64_t row, std::int64_t count) {
-    kernels::linear::linear(kernels::linear::LinearParams<T>{
-        x.data() + row * kInner, kInner, count, &weight, nullptr, y.data() + row * kColumns,
-        kColumns, kernels::linear::Epilogue::store});
-  });
-}
-
-/// The same on 8-bit integers, from rows that are already quantised; the result is bfloat16.
-double own_int8_product_milliseconds() {
-  namespace quantised_linear = kernels::quantised_linear;
-  using T = kernels::BFloat16;
-  const std::vector<float> values = product_weight();
-  const quantised_linear::QuantisedWeight weight(values.data(), kColumns, kInner, kInner);
-  const kernels::AlignedBuffer<T> x = product_rows<T>(values);
-  constexpr std::int64_t kRowBytes = quantised_linear::row_bytes(kInner);
-  kernels::AlignedBuffer<std::uint8_t> bytes(static_cast<std::size_t>(kRows * kRowBytes));
-  kernels::AlignedBuffer<float> scale(kRows);
-  kernels::AlignedBuffer<float> least(kRows);
-  const auto rows_from = [&](std::int64_t row) {
-    return quantised_linear::Rows{bytes.data() + row * kRowBytes, scale.data() + row,
-                                  least.data() + row};
-  };
-  quantised_linear::quantise(
-      quantised_linear::QuantiseParams<T>{x.data(), kInner, kRows, kInner, nullptr, rows_from(0)});
-  kernels::AlignedBuffer<T> y(static_cast<std::size_t>(kRows * kColumns));
-  return tiled_milliseconds([&](std::int64_t row, std::int64_t count) {
-    quantised_linear::linear(quantised_linear::LinearParams<T>{
-        rows_from(row), count, &weight, nullptr, y.data() + row * kColumns, kColumns,
-        kernels::linear::Epilogue::store});
-  });
-}
 
 }  // namespace
 
@@ -180,28 +101,21 @@ Timings measure(const std::function<void()>& once, const MeasureOptions& options
   return timings;
 }
 
-double measured_peak_tflops(const c10::Device& device, const model::Precision& precision) {
-  constexpr double kWork = 2.0 * kRows * kInner * kColumns;
-  if (precision.int8) return kWork / own_int8_product_milliseconds() / 1e9;
+double gpu_peak_tflops(const c10::Device& device, const model::Precision& precision) {
   const auto type = at::TensorOptions().device(device).dtype(at::kFloat);
   const at::Tensor a = at::randn({kRows, kInner}, type).to(precision.dtype);
   const at::Tensor b = at::randn({kInner, kColumns}, type).to(precision.dtype);
   at::Tensor c = at::empty({kRows, kColumns}, a.options());
   double best = 1e30;
-  // On a GPU a product takes microseconds: several a round, and the copy of one number waits for
-  // them.
-  const int products = device.is_cuda() ? 100 : 1;
+  // A product takes microseconds: several a round, and the copy of one number waits for them.
+  constexpr int kProducts = 100;
   for (int round = 0; round < kRounds; ++round) {
     best = std::min(best, timed([&] {
-                      for (int i = 0; i < products; ++i) at::mm_out(c, a, b);
+                      for (int i = 0; i < kProducts; ++i) at::mm_out(c, a, b);
                       c.flatten()[0].item();
                     }));
   }
-  if (device.is_cpu() && precision.dtype == at::kFloat)
-    best = std::min(best, own_product_milliseconds<float>(kernels::Storage::float32));
-  if (device.is_cpu() && precision.dtype == at::kBFloat16)
-    best = std::min(best, own_product_milliseconds<kernels::BFloat16>(kernels::Storage::bfloat16));
-  return kWork * products / best / 1e9;
+  return 2.0 * kRows * kInner * kColumns * kProducts / best / 1e9;
 }
 
 Timings measure_train_step(const model::VitConfig& config, const image::Size& size,

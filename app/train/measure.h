@@ -23,9 +23,9 @@ struct Timings {
 Timings measure(const std::function<void()>& once, const MeasureOptions& options,
                 const c10::Device& device);
 
-/// TFLOP/s of a large matrix product (4096 x 768 x 3072, random numbers, best of some) in this
-/// precision on this device: LibTorch's or, on the CPU, the plan's, whichever is faster.
-double measured_peak_tflops(const c10::Device& device, const model::Precision& precision);
+/// TFLOP/s of LibTorch's large matrix product (4096 x 768 x 3072, random numbers, best of some) in this
+/// precision on a GPU. The processor's ceiling: kernels/device/cpu_ceiling.h.
+double gpu_peak_tflops(const c10::Device& device, const model::Precision& precision);
 
 // The parts of one step of training: forward, loss, backward and the update of a batch.
 

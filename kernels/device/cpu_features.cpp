@@ -32,6 +32,10 @@ CpuFeatures cpu_features() {
     features.amx_bf16 = (edx & kAmxBf16Bit) != 0;
     features.amx_int8 = (edx & kAmxInt8Bit) != 0;
   }
+  // The same of "avxvnni": leaf 7, subleaf 1, EAX bit 4.
+  constexpr unsigned kAvxVnniBit = 1U << 4;
+  if (__get_cpuid_count(7, 1, &eax, &ebx, &ecx, &edx) != 0)
+    features.avx_vnni = features.avx2 && (eax & kAvxVnniBit) != 0;
 #endif
   return features;
 }
@@ -40,6 +44,7 @@ std::vector<std::string> names(const CpuFeatures& features) {
   std::vector<std::string> result;
   if (features.neon) result.emplace_back("neon");
   if (features.avx2) result.emplace_back("avx2");
+  if (features.avx_vnni) result.emplace_back("avx_vnni");
   if (features.avx512) result.emplace_back("avx512");
   if (features.avx512_vnni) result.emplace_back("avx512_vnni");
   if (features.avx512_bf16) result.emplace_back("avx512_bf16");

@@ -9,8 +9,9 @@
 namespace hydrascope::kernels::device {
 
 struct CpuFeatures {
-  bool neon = false;    ///< every AArch64 processor
-  bool avx2 = false;    ///< with FMA
+  bool neon = false;  ///< every AArch64 processor
+  bool avx2 = false;  ///< with FMA
+  bool avx_vnni = false;
   bool avx512 = false;  ///< F, BW, DQ and VL together
   bool avx512_bf16 = false;
   bool avx512_vnni = false;

@@ -52,6 +52,7 @@ unsigned present() {
   const bool tiles = amx_refusal() == nullptr;
   return (features.avx512_bf16 ? bit(MatrixInstruction::avx512_bf16) : 0U) |
          (features.avx512_vnni ? bit(MatrixInstruction::avx512_vnni) : 0U) |
+         (features.avx_vnni ? bit(MatrixInstruction::avx_vnni) : 0U) |
          (tiles && features.amx_bf16 ? bit(MatrixInstruction::amx_bf16) : 0U) |
          (tiles && features.amx_int8 ? bit(MatrixInstruction::amx_int8) : 0U);
 }

@@ -9,6 +9,7 @@ enum class MatrixInstruction : unsigned {
   avx512_vnni = 2,  ///< vpdpbusd: four products of uint8 and int8 per lane
   amx_bf16 = 4,     ///< tdpbf16ps: tiles of 16 x 32 by 32 x 16 bfloat16
   amx_int8 = 8,     ///< tdpbusd: tiles of 16 x 64 by 64 x 16 uint8 and int8
+  avx_vnni = 16,    ///< vpdpbusd on vectors of 256 bits, on processors without AVX-512
 };
 
 /// Whether this processor has it, Linux lets the process use it (amx_refusal), and no test forbids it.

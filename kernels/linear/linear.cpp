@@ -2,6 +2,8 @@
 
 #include "kernels/vector/dispatch.h"
 
+#include <type_traits>
+
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "kernels/linear/linear.cpp"
 // clang-format off: the first include repeats the rest of the file.
@@ -13,6 +15,7 @@
 #include "kernels/linear/panel_product-inl.h"
 #include "kernels/linear/tiled_linear-inl.h"
 #include "kernels/linear/write_strip-inl.h"
+#include "kernels/vector/pair-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace hydrascope::kernels::HWY_NAMESPACE {
@@ -42,12 +45,81 @@ void linear_with(const linear::LinearParams<T>& p) {
   }
 }
 
+// k of a panel that are passed by many rows before the next k: 64 KB of a panel that is expanded for
+// them, and parts of rows that stay in L1 where rows are long.
+constexpr std::int64_t kExpandedDepth = 256;
+constexpr std::int64_t kPieceDepth = 768;
+
+/// A panel of bfloat16 as one of float32, `depth` rows of it.
+HWY_INLINE void expand_panel(const BFloat16* panel, std::int64_t depth, float* to) {
+  for (std::int64_t k = 0; k < depth; k += 2, panel += 2 * linear::kPanelColumns) {
+    for (std::size_t c = 0; c < linear::kPanelColumns; c += lanes(), to += lanes()) {
+      const Pair pair = load_pair(panel + 2 * c);
+      store(pair.first, to);
+      store(pair.second, to + linear::kPanelColumns);
+    }
+    to += linear::kPanelColumns;
+  }
+}
+
+/// Rows of float32 through pieces of panels, many rows through one: weights in bfloat16 are expanded once
+/// for them.
+template <linear::Epilogue kEpilogue, bool kNarrow>
+void linear_in_pieces(const linear::LinearParams<float>& p) {
+  HWY_ALIGN float sums[linear::kBlockRows * linear::kPanelColumns];
+  HWY_ALIGN float expanded[kExpandedDepth * linear::kPanelColumns];
+  const linear::PackedWeight& weight = *p.weight;
+  using Gelu = std::conditional_t<kNarrow, BFloat16, float>;
+  constexpr std::int64_t kPiece = kNarrow ? kExpandedDepth : kPieceDepth;
+  const std::int64_t block = linear::block_rows(p.rows);
+  const std::int64_t end = p.outputs.end_of(weight.out());
+  for (std::int64_t column = p.outputs.first; column < end; column += linear::kPanelColumns) {
+    const auto columns = static_cast<std::size_t>(linear::panel_columns(column, weight.out()));
+    const std::int64_t index = column / linear::kPanelColumns;
+    for (std::int64_t first = 0; first < p.rows; first += block) {
+      const std::int64_t rows = p.rows - first < block ? p.rows - first : block;
+      for (std::int64_t k = 0; k < weight.in(); k += kPiece) {
+        const std::int64_t depth = weight.in() - k < kPiece ? weight.in() - k : kPiece;
+        const std::int64_t at = k * linear::kPanelColumns;
+        if (kNarrow) expand_panel(weight.panel<BFloat16>(index) + at, depth, expanded);
+        linear::Strip<float> s{p.x + first * p.x_stride + k,
+                               p.x_stride,
+                               1,
+                               depth,
+                               kNarrow ? expanded : weight.panel<float>(index) + at,
+                               sums,
+                               linear::kPanelColumns,
+                               k > 0};
+        for (std::int64_t row = 0; row < rows; row += kStripRows, s.a += kStripRows * p.x_stride) {
+          const int strip_rows =
+              static_cast<int>(rows - row < kStripRows ? rows - row : kStripRows);
+          if (weight.in() > kPiece) s.c = sums + row * linear::kPanelColumns;
+          strip(s, strip_rows);
+          if (k + depth < weight.in()) continue;
+          write_strip<float, kEpilogue, Gelu>(
+              FloatSums{s.c}, strip_rows, p.bias == nullptr ? nullptr : p.bias + column,
+              p.y + (first + row) * p.y_stride + column, p.y_stride, columns);
+        }
+      }
+    }
+  }
+}
+
+template <class T, linear::Epilogue kEpilogue>
+void linear_by_vectors(const linear::LinearParams<T>& p) {
+  if constexpr (sizeof(T) == 4) {
+    if (p.weight->storage() == Storage::bfloat16) return linear_in_pieces<kEpilogue, true>(p);
+    if (p.weight->in() > kPieceDepth) return linear_in_pieces<kEpilogue, false>(p);
+  }
+  linear_with<T, kEpilogue>(p);
+}
+
 template <class T>
 void linear_of(const linear::LinearParams<T>& p) {
   switch (p.epilogue) {
-    case linear::Epilogue::store: return linear_with<T, linear::Epilogue::store>(p);
-    case linear::Epilogue::gelu: return linear_with<T, linear::Epilogue::gelu>(p);
-    case linear::Epilogue::add: return linear_with<T, linear::Epilogue::add>(p);
+    case linear::Epilogue::store: return linear_by_vectors<T, linear::Epilogue::store>(p);
+    case linear::Epilogue::gelu: return linear_by_vectors<T, linear::Epilogue::gelu>(p);
+    case linear::Epilogue::add: return linear_by_vectors<T, linear::Epilogue::add>(p);
   }
 }
 

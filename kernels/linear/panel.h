@@ -12,6 +12,16 @@ inline constexpr std::int64_t kPanelColumns = 64;
 /// Rows of A whose sums the micro-kernel keeps in registers.
 inline constexpr int kStripRows = 6;
 
+/// Rows for which a panel is converted once where the micro-kernel multiplies another type than is
+/// stored; the sums of so many rows wait for the next piece of the panel.
+inline constexpr std::int64_t kBlockRows = 192;
+/// Rows of even blocks of at most kBlockRows, a multiple of kStripRows.
+constexpr std::int64_t block_rows(std::int64_t rows) {
+  const std::int64_t blocks = (rows + kBlockRows - 1) / kBlockRows;
+  if (blocks <= 1) return kBlockRows;
+  return ((rows + blocks - 1) / blocks + kStripRows - 1) / kStripRows * kStripRows;
+}
+
 /// Panels of that many columns.
 constexpr std::int64_t panels_of(std::int64_t columns) {
   return (columns + kPanelColumns - 1) / kPanelColumns;

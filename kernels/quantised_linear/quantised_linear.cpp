@@ -26,6 +26,30 @@ HWY_INLINE VecF32 scaled_values(const T* x, const float* multiplier, std::size_t
   return kMultiplier ? hn::Mul(v, hn::LoadU(F32(), multiplier + at)) : v;
 }
 
+/// The nearest integers of values that fit int32; of others any number.
+HWY_INLINE hn::Vec<hn::ScalableTag<std::int32_t>> nearest(VecF32 v) {
+  // On x86 NearestInt mends overflows in four more instructions.
+#if HWY_TARGET == HWY_AVX3
+  return {_mm512_cvtps_epi32(v.raw)};
+#elif HWY_TARGET == HWY_AVX2
+  return {_mm256_cvtps_epi32(v.raw)};
+#else
+  return hn::NearestInt(v);
+#endif
+}
+
+#if HYDRASCOPE_MULTIPLIES_BYTES
+/// Both vectors as uint8, blocks of 8 of each in turns.
+HWY_INLINE VecI32 demoted_to_bytes(hn::Vec<hn::ScalableTag<std::int16_t>> first,
+                                   hn::Vec<hn::ScalableTag<std::int16_t>> second) {
+#if HWY_TARGET == HWY_AVX3
+  return VecI32{_mm512_packus_epi16(first.raw, second.raw)};
+#else
+  return VecI32{_mm256_packus_epi16(first.raw, second.raw)};
+#endif
+}
+#endif
+
 template <class T, bool kMultiplier>
 void quantise_row(const T* x, const float* multiplier, std::size_t in, std::uint8_t* out,
                   float* scale, float* least) {
@@ -40,17 +64,28 @@ void quantise_row(const T* x, const float* multiplier, std::size_t in, std::uint
   float poison = 0;  // NaN once there is a NaN or an infinity
   std::size_t i = 0;
   if (in >= n) {
-    VecF32 lows = scaled_values<T, kMultiplier>(x, multiplier, 0);
-    VecF32 highs = lows;
+    // Chains that do not wait for each other.
+    constexpr std::size_t kChains = 4;
+    VecF32 lows[kChains];
+    VecF32 highs[kChains];
+    for (std::size_t c = 0; c < kChains; ++c)
+      lows[c] = highs[c] = scaled_values<T, kMultiplier>(x, multiplier, 0);
     VecF32 poisons = hn::Zero(d);
-    for (; i + n <= in; i += n) {
-      const VecF32 v = scaled_values<T, kMultiplier>(x, multiplier, i);
-      lows = hn::Min(lows, v);
-      highs = hn::Max(highs, v);
+    const auto take = [&](std::size_t c, std::size_t at) HWY_ATTR {
+      const VecF32 v = scaled_values<T, kMultiplier>(x, multiplier, at);
+      lows[c] = hn::Min(lows[c], v);
+      highs[c] = hn::Max(highs[c], v);
       poisons = hn::MulAdd(v, hn::Zero(d), poisons);
+    };
+    for (; i + kChains * n <= in; i += kChains * n)
+      for (std::size_t c = 0; c < kChains; ++c) take(c, i + c * n);
+    for (; i + n <= in; i += n) take(0, i);
+    for (std::size_t c = 1; c < kChains; ++c) {
+      lows[0] = hn::Min(lows[0], lows[c]);
+      highs[0] = hn::Max(highs[0], highs[c]);
     }
-    lo = hn::GetLane(hn::MinOfLanes(d, lows));
-    hi = hn::GetLane(hn::MaxOfLanes(d, highs));
+    lo = hn::GetLane(hn::MinOfLanes(d, lows[0]));
+    hi = hn::GetLane(hn::MaxOfLanes(d, highs[0]));
     poison = sum_of_lanes(poisons);
   }
   for (; i < in; ++i) {
@@ -65,17 +100,33 @@ void quantise_row(const T* x, const float* multiplier, std::size_t in, std::uint
   const float inverse = range > 0 ? 255.0F / range : 0.0F;
   const VecF32 shift = hn::Set(d, lo);
   const VecF32 factor = hn::Set(d, inverse);
+  const auto rounded = [&](std::size_t at) HWY_ATTR {
+    const VecF32 v = scaled_values<T, kMultiplier>(x, multiplier, at);
+    return nearest(hn::Mul(hn::Sub(v, shift), factor));
+  };
   i = 0;
-  for (; i + n <= in; i += n) {
-    const VecF32 v = scaled_values<T, kMultiplier>(x, multiplier, i);
-    const auto rounded = hn::NearestInt(hn::Mul(hn::Sub(v, shift), factor));
-    hn::StoreU(hn::DemoteTo(d8, rounded), d8, out + i);
+#if HYDRASCOPE_MULTIPLIES_BYTES
+  const hn::ScalableTag<std::int16_t> d16;
+  const hn::ScalableTag<std::uint8_t> whole;
+  const hn::ScalableTag<std::int32_t> d32;
+  // Demotion puts the four vectors' blocks of 16 bytes in turns.
+  HWY_ALIGN std::int32_t places[hn::MaxLanes(F32())];
+  for (std::size_t j = 0; j < n; ++j)
+    places[j] = static_cast<std::int32_t>(j % (n / 4) * 4 + j / (n / 4));
+  const auto in_order = hn::SetTableIndices(d32, places);
+  for (; i + 4 * n <= in; i += 4 * n) {
+    const auto first = hn::ReorderDemote2To(d16, rounded(i), rounded(i + n));
+    const auto second = hn::ReorderDemote2To(d16, rounded(i + 2 * n), rounded(i + 3 * n));
+    const auto bytes = demoted_to_bytes(first, second);
+    hn::StoreU(hn::BitCast(whole, hn::TableLookupLanes(bytes, in_order)), whole, out + i);
   }
+#endif
+  for (; i + n <= in; i += n) hn::StoreU(hn::DemoteTo(d8, rounded(i)), d8, out + i);
   for (; i < in; ++i) {
     const hn::CappedTag<float, 1> one;
     const hn::Rebind<std::uint8_t, decltype(one)> one8;
-    const auto rounded = hn::NearestInt(hn::Set(one, (value(i) - lo) * inverse));
-    hn::StoreU(hn::DemoteTo(one8, rounded), one8, out + i);
+    const auto last = hn::NearestInt(hn::Set(one, (value(i) - lo) * inverse));
+    hn::StoreU(hn::DemoteTo(one8, last), one8, out + i);
   }
   for (; i % 64 != 0; ++i) out[i] = 0;
 }
@@ -99,20 +150,28 @@ void quantised_with(const quantised_linear::LinearParams<T>& p) {
   HWY_ALIGN std::int32_t sums[linear::kStripRows * linear::kPanelColumns];
   const quantised_linear::QuantisedWeight& weight = *p.weight;
   const std::int64_t bytes = quantised_linear::row_bytes(weight.in());
+  const bool in_pairs = weight.form() == quantised_linear::WeightForm::pairs;
   const std::int64_t end = p.outputs.end_of(weight.out());
   for (std::int64_t column = p.outputs.first; column < end; column += linear::kPanelColumns) {
     const auto columns = static_cast<std::size_t>(linear::panel_columns(column, weight.out()));
+    const std::int64_t panel = column / linear::kPanelColumns;
     IntegerStrip s{p.x.values, bytes, (weight.in() + 3) / 4,
-                   weight.panel(column / linear::kPanelColumns), sums};
+                   in_pairs ? nullptr : weight.panel(panel), sums};
     for (std::int64_t row = 0; row < p.rows;
          row += linear::kStripRows, s.a += linear::kStripRows * bytes) {
       const int rows =
           static_cast<int>(p.rows - row < linear::kStripRows ? p.rows - row : linear::kStripRows);
-      integer_product(s, rows);
-      write_strip<T, kEpilogue>(IntegerSums{sums, p.x.scale + row, p.x.least + row,
-                                            weight.scale() + column, weight.sum() + column},
-                                rows, p.bias == nullptr ? nullptr : p.bias + column,
-                                p.y + row * p.y_stride + column, p.y_stride, columns);
+#if HYDRASCOPE_MULTIPLIES_BYTES
+      if (in_pairs)
+        paired_product(s.a, bytes, weight.pairs(), panel, rows, sums);
+      else
+#endif
+        integer_product(s, rows);
+      write_strip<T, kEpilogue, BFloat16>(
+          IntegerSums{sums, p.x.scale + row, p.x.least + row, weight.scale() + column,
+                      weight.sum() + column},
+          rows, p.bias == nullptr ? nullptr : p.bias + column, p.y + row * p.y_stride + column,
+          p.y_stride, columns);
     }
   }
 }
@@ -120,7 +179,7 @@ void quantised_with(const quantised_linear::LinearParams<T>& p) {
 template <class T>
 void quantised_of(const quantised_linear::LinearParams<T>& p) {
 #if HWY_TARGET == HWY_AVX3  // every processor that has AMX has it
-  if (p.weight->has_tiles()) {
+  if (p.weight->form() == quantised_linear::WeightForm::tiles) {
     amx::AmxTiles tiles;
     return tiled_quantised_linear(tiles, p);
   }
@@ -130,6 +189,14 @@ void quantised_of(const quantised_linear::LinearParams<T>& p) {
     case linear::Epilogue::gelu: return quantised_with<T, linear::Epilogue::gelu>(p);
     case linear::Epilogue::add: return quantised_with<T, linear::Epilogue::add>(p);
   }
+}
+
+bool multiplies_pairs() {
+#if HYDRASCOPE_MULTIPLIES_BYTES
+  return !multiplies_bytes();
+#else
+  return false;
+#endif
 }
 
 HYDRASCOPE_STORED_KERNELS(quantise, quantise_rows, quantised_linear::QuantiseParams)
@@ -144,17 +211,18 @@ HWY_AFTER_NAMESPACE();
 
 namespace hydrascope::kernels::quantised_linear {
 
+HWY_EXPORT(multiplies_pairs);
+
 WeightForm fastest_form() {
-  return device::may_use(device::MatrixInstruction::amx_int8) ? WeightForm::tiles
-                                                              : WeightForm::quads;
+  if (device::may_use(device::MatrixInstruction::amx_int8)) return WeightForm::tiles;
+  return HWY_DYNAMIC_DISPATCH(multiplies_pairs)() ? WeightForm::pairs : WeightForm::quads;
 }
 
 QuantisedWeight::QuantisedWeight(const float* weight, std::int64_t out, std::int64_t in,
                                  std::int64_t row_stride, WeightForm form)
-    : in_(in), out_(out), has_tiles_(form == WeightForm::tiles) {
+    : in_(in), out_(out), form_(form) {
   const std::int64_t panels = linear::panels_of(out);
   const auto columns = static_cast<std::size_t>(panels * linear::kPanelColumns);
-  panels_ = AlignedBuffer<std::int8_t>(static_cast<std::size_t>(panels * panel_size(in)));
   scale_ = AlignedBuffer<float>(columns);
   sum_ = AlignedBuffer<float>(columns);
   std::fill(scale_.begin(), scale_.end(), 0.0F);
@@ -173,9 +241,17 @@ QuantisedWeight::QuantisedWeight(const float* weight, std::int64_t out, std::int
     sum_[static_cast<std::size_t>(o)] += clamped;
     return clamped;
   };
-  linear::fill_panels<4>(row_bytes(in), in, out, quantised, panels_.data());
+  if (form == WeightForm::pairs) {
+    pairs_ = PairedPanels(row_bytes(in), panels * linear::kPanelColumns,
+                          [&](std::int64_t k, std::int64_t o) {
+                            return k < in && o < out ? quantised(k, o) : std::int8_t{0};
+                          });
+  } else {
+    panels_ = AlignedBuffer<std::int8_t>(static_cast<std::size_t>(panels * panel_size(in)));
+    linear::fill_panels<4>(row_bytes(in), in, out, quantised, panels_.data());
+  }
   for (std::size_t o = 0; o < columns; ++o) sum_[o] *= scale_[o];
-  if (!has_tiles_) return;
+  if (form != WeightForm::tiles) return;
   for (std::int64_t panel = 0; panel < panels; ++panel)
     amx::order_as_tiles(reinterpret_cast<std::byte*>(panels_.data() + panel * panel_size(in)),
                         row_bytes(in) / amx::kInt8StepDepth);

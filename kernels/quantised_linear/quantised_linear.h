@@ -15,9 +15,10 @@
 //   any alignment. Quantised rows are kept for several layers: values 64-byte aligned rows of
 //   row_bytes(in), zeros after `in`.
 // Work: quantise reads a row twice and writes one byte per value; linear as in linear/linear.h with
-//   half the bytes and, by vpdpbusd, twice the products per instruction of bfloat16; by AMX where
-//   the processor has it (amx/tile_layer.h). Without AVX512_VNNI: two multiply-adds of int16
-//   pairs for it.
+//   half the bytes and, by vpdpbusd (AVX512_VNNI, AVX-VNNI), twice the products per instruction of
+//   bfloat16; by AMX where the processor has it (amx/tile_layer.h). Without any of them: vpmaddubsw
+//   on pairs of weights that fit it (paired_panels.h), up to twice the products of float32; NEON: two
+//   multiply-adds of int16 pairs for four products.
 // Numerics: integer sums are exact, so all instruction sets agree but for the epilogue's rounding.
 //   NaN or infinity in x makes that row's y NaN. Tolerance, against the quantised numbers' product:
 //   1e-5 of the size of x, and 1e-6 (float32) or 2^-8 (bfloat16) of the largest |y|.
@@ -26,6 +27,7 @@
 #pragma once
 
 #include "kernels/linear/linear.h"
+#include "kernels/quantised_linear/paired_panels.h"
 #include "kernels/vector/aligned_buffer.h"
 #include "kernels/vector/scalar_types.h"
 
@@ -36,27 +38,32 @@ namespace hydrascope::kernels::quantised_linear {
 /// Bytes from one quantised row to the next: zeros fill up what one step of AMX reads.
 constexpr std::int64_t row_bytes(std::int64_t in) { return (in + 63) / 64 * 64; }
 
-/// The forms of a packed weight: panels of quads, which vectors multiply, or AMX's tiles.
-enum class WeightForm { quads, tiles };
+/// The forms of a packed weight:
+///   quads   every instruction set multiplies them, AVX without vpdpbusd by scalars only
+///   pairs   of paired_panels.h, for AVX without vpdpbusd
+///   tiles   AMX's (amx/tile_weights.h); the process must be allowed it then
+enum class WeightForm { quads, pairs, tiles };
 /// The form that this process multiplies fastest.
 WeightForm fastest_form();
 
 /// A weight (out, in) as panels of 64 outputs, four k of an output side by side, with zeros up to
-/// k = row_bytes(in): panel[k / 4][64][4]; or these bytes as tiles (amx/tile_weights.h).
+/// k = row_bytes(in): panel[k / 4][64][4]; these bytes as tiles; or as pairs.
 class QuantisedWeight {
  public:
   QuantisedWeight() = default;
-  /// weight: (out, in) float32, rows `row_stride` apart, finite. With tiles `linear` multiplies by
-  /// AMX, which the process must be allowed then.
+  /// weight: (out, in) float32, rows `row_stride` apart, finite.
   QuantisedWeight(const float* weight, std::int64_t out, std::int64_t in, std::int64_t row_stride,
                   WeightForm form = fastest_form());
 
   [[nodiscard]] std::int64_t in() const noexcept { return in_; }
   [[nodiscard]] std::int64_t out() const noexcept { return out_; }
-  [[nodiscard]] bool has_tiles() const noexcept { return has_tiles_; }
+  [[nodiscard]] WeightForm form() const noexcept { return form_; }
+  /// Of quads or tiles.
   [[nodiscard]] const std::int8_t* panel(std::int64_t index) const noexcept {
     return panels_.data() + index * panel_size(in_);
   }
+  /// Empty in the other forms.
+  [[nodiscard]] const PairedPanels& pairs() const noexcept { return pairs_; }
   /// (out, rounded up to 64 with zeros): t_o, and t_o sum_k w_ok.
   [[nodiscard]] const float* scale() const noexcept { return scale_.data(); }
   [[nodiscard]] const float* sum() const noexcept { return sum_.data(); }
@@ -65,8 +72,9 @@ class QuantisedWeight {
   static std::int64_t panel_size(std::int64_t in) { return row_bytes(in) * linear::kPanelColumns; }
   std::int64_t in_ = 0;
   std::int64_t out_ = 0;
-  bool has_tiles_ = false;
+  WeightForm form_ = WeightForm::quads;
   AlignedBuffer<std::int8_t> panels_;
+  PairedPanels pairs_;
   AlignedBuffer<float> scale_;
   AlignedBuffer<float> sum_;
 };

@@ -31,16 +31,15 @@ void tiled_quantised_with(Tiles& tiles, const quantised_linear::LinearParams<T>&
                              bytes * linear::kPanelColumns,
                              p.outputs.end_of(weight.out()) - p.outputs.first,
                              bytes / amx::kInt8StepDepth};
-  amx::tile_layer<amx::Elements::uint8_int8>(
-      tiles, layer, [&](amx::FinishedSums<std::int32_t> f) {
-        f.panel += first;
-        const std::int64_t column = f.panel * linear::kPanelColumns + f.column;
-        write_strip<T, kEpilogue>(
-            IntegerSums{f.sums, p.x.scale + f.row, p.x.least + f.row, weight.scale() + column,
-                        weight.sum() + column, f.stride},
-            f.rows, p.bias == nullptr ? nullptr : p.bias + column,
-            p.y + f.row * p.y_stride + column, p.y_stride, static_cast<std::size_t>(f.columns));
-      });
+  amx::tile_layer<amx::Elements::uint8_int8>(tiles, layer, [&](amx::FinishedSums<std::int32_t> f) {
+    f.panel += first;
+    const std::int64_t column = f.panel * linear::kPanelColumns + f.column;
+    write_strip<T, kEpilogue, BFloat16>(
+        IntegerSums{f.sums, p.x.scale + f.row, p.x.least + f.row, weight.scale() + column,
+                    weight.sum() + column, f.stride},
+        f.rows, p.bias == nullptr ? nullptr : p.bias + column, p.y + f.row * p.y_stride + column,
+        p.y_stride, static_cast<std::size_t>(f.columns));
+  });
 }
 
 /// The weight must be in tiles.

@@ -10,4 +10,8 @@ namespace hydrascope::model {
 /// biases and activations (below 1 %) are left out.
 double gflops_per_image(const VitConfig& config, const TokenGrid& grid);
 
+/// 1e9 FLOPs of these that the plans leave out: in the last block only prefix tokens have a query, an
+/// output and an MLP unless patches are pooled. Token mixing counts as if its FLOPs were the queries'.
+double gflops_left_out(const VitConfig& config, const TokenGrid& grid);
+
 }  // namespace hydrascope::model

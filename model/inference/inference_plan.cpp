@@ -66,7 +66,7 @@ InferencePlan::InferencePlan(const WeightTable& weights, const InferenceOptions&
   network_ = pack_network(weights, parts_, options, ranges.empty() ? nullptr : &ranges, team_);
   for (const std::int64_t layer : module_layers(network_))
     move_mixer(*parts_.attention[static_cast<std::size_t>(layer)], c10::kCPU,
-               options.precision.dtype);
+               network_.storage == kernels::Storage::float32 ? at::kFloat : at::kBFloat16);
 }
 
 void InferencePlan::prepare(std::int64_t batch, std::int64_t height, std::int64_t width,

@@ -1,6 +1,7 @@
 #include "model/inference/network_packer.h"
 
 #include "kernels/error.h"
+#include "model/inference/cpu/precision_choice.h"
 #include "model/inference/folded_network.h"
 #include "model/inference/module_mixing.h"
 #include "model/inference/one_torch_thread.h"
@@ -30,10 +31,14 @@ AlignedBuffer<float> to_buffer(const Tensor& values) {
 PackedNorm pack(const FoldedNorm& norm) { return {to_buffer(norm.weight), to_buffer(norm.bias)}; }
 
 PackedLinear pack(kernels::Storage storage, const Affine& linear) {
+  using kernels::linear::Form;
+  // Rows of float32 read no tiles.
+  const Form form = row_storage() == kernels::Storage::float32 ? Form::panels : Form::automatic;
   const Tensor weight = linear.weight.to(at::kFloat).contiguous();
   PackedLinear packed;
-  packed.weight = kernels::linear::PackedWeight(storage, weight.const_data_ptr<float>(),
-                                                weight.size(0), weight.size(1), weight.size(1));
+  packed.weight =
+      kernels::linear::PackedWeight(storage, weight.const_data_ptr<float>(), weight.size(0),
+                                    weight.size(1), weight.size(1), form);
   packed.bias = to_buffer(linear.bias);
   return packed;
 }
@@ -61,7 +66,8 @@ PackedLinear pack_int8(const Affine& linear, const Tensor& multiplier) {
   return packed;
 }
 
-kernels::Storage storage_of(const InferenceOptions& options) {
+/// The storage of weights that are not 8 bits.
+kernels::Storage weight_storage(const InferenceOptions& options) {
   return options.precision.dtype == at::kFloat ? kernels::Storage::float32
                                                : kernels::Storage::bfloat16;
 }
@@ -91,7 +97,7 @@ const KernelForm* form_of(const ModelParts& parts, std::int64_t layer, bool in_w
 PackedBlock pack_block(const WeightTable& weights, const ModelParts& parts, std::int64_t layer,
                        const BlockRanges& ranges, const InferenceOptions& options,
                        bool in_windows) {
-  const kernels::Storage storage = storage_of(options);
+  const kernels::Storage storage = weight_storage(options);
   const KernelForm* const form = form_of(parts, layer, in_windows);
   FoldedBlock folded =
       fold_block(weights, layer, *parts.attention[static_cast<std::size_t>(layer)], form);
@@ -152,7 +158,8 @@ PackedNetwork pack_network(const WeightTable& weights, const ModelParts& parts,
   const at::NoGradGuard no_grad;
   const VitConfig& config = parts.config;
   PackedNetwork network;
-  network.storage = storage_of(options);
+  const kernels::Storage of_weights = weight_storage(options);
+  network.storage = of_weights == kernels::Storage::float32 ? of_weights : row_storage();
   network.embed_dim = config.embed_dim;
   network.hidden_dim = config.hidden_dim();
   network.gated_mlp = config.swiglu_mlp;
@@ -169,7 +176,7 @@ PackedNetwork pack_network(const WeightTable& weights, const ModelParts& parts,
   network.rms_norm = config.rms_norm;
 
   network.window = common_window(parts);
-  network.patch_embed = pack(network.storage, fold_patch_embed(weights));
+  network.patch_embed = pack(of_weights, fold_patch_embed(weights));
   if (config.patch_norm) network.patch_norm = pack(fold_norm(weights, "patch_embed.norm"));
   if (config.norm_pre) network.norm_pre = pack(fold_norm(weights, "norm_pre"));
 

@@ -13,7 +13,7 @@
 
 namespace hydrascope::model::inference {
 
-/// Packs the matrices: folded in float64, rounded to the storage of the options' precision once.
+/// Packs the matrices: folded in float64, rounded to the options' precision once.
 /// `parts` belong to `weights`. `ranges`: calibration's result, for int8; may be null. `team` packs
 /// as many small blocks at a time as it has threads.
 PackedNetwork pack_network(const WeightTable& weights, const ModelParts& parts,

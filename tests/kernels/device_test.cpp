@@ -37,6 +37,7 @@ TEST(CpuFeaturesTest, AgreeWithTheKernel) {
   EXPECT_EQ(features.avx512,
             has("avx512f") && has("avx512bw") && has("avx512dq") && has("avx512vl"));
   EXPECT_EQ(features.avx512_bf16, features.avx512 && has("avx512_bf16"));
+  EXPECT_EQ(features.avx_vnni, features.avx2 && has("avx_vnni"));
   EXPECT_EQ(features.amx_bf16, has("amx_bf16"));
   EXPECT_EQ(features.amx_int8, has("amx_int8"));
 }

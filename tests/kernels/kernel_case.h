@@ -70,6 +70,7 @@ void for_each_instruction_set(Body body) {
     }
     return any;
   };
+  device::allow_for_test(MatrixInstruction::avx_vnni, false);
   const auto run = [&](std::int64_t target, const char* instructions) {
     SCOPED_TRACE(hwy::TargetName(target) + std::string(instructions));
     body();
@@ -80,7 +81,11 @@ void for_each_instruction_set(Body body) {
     run(target, "");
     for (const Level& level : kLevels)
       if (target == HWY_AVX3 && allow(level, true)) run(target, level.name);
+    device::allow_for_test(MatrixInstruction::avx_vnni, true);
+    if (target == HWY_AVX2 && device::may_use(MatrixInstruction::avx_vnni)) run(target, "+vnni");
+    device::allow_for_test(MatrixInstruction::avx_vnni, false);
   }
+  device::allow_for_test(MatrixInstruction::avx_vnni, true);
   for (const Level& level : kLevels) allow(level, true);
   hwy::SetSupportedTargetsForTest(0);
 }

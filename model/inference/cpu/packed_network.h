@@ -85,7 +85,7 @@ struct PackedExits {
 };
 
 struct PackedNetwork {
-  kernels::Storage storage = kernels::Storage::float32;
+  kernels::Storage storage = kernels::Storage::float32;  ///< of the rows between products
   std::int64_t embed_dim = 0;
   std::int64_t hidden_dim = 0;
   bool gated_mlp = false;     ///< SwiGLU: fc1 gives a gate and, behind it, the gated values

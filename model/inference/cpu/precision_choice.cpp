@@ -92,13 +92,25 @@ class BlockTrial {
   AlignedBuffer<float> sum_;
 };
 
-}  // namespace
-
-std::optional<StorageTimings> measure_storages(std::int64_t embed_dim) {
+bool multiplies_bfloat16() {
   using kernels::device::MatrixInstruction;
   using kernels::device::may_use;
-  if (!may_use(MatrixInstruction::avx512_bf16) && !may_use(MatrixInstruction::amx_bf16))
-    return std::nullopt;
+  return may_use(MatrixInstruction::avx512_bf16) || may_use(MatrixInstruction::amx_bf16);
+}
+
+std::optional<Storage> row_storage_of_test;
+
+}  // namespace
+
+Storage row_storage() {
+  if (row_storage_of_test) return *row_storage_of_test;
+  return multiplies_bfloat16() ? Storage::bfloat16 : Storage::float32;
+}
+
+void set_row_storage_for_test(std::optional<Storage> storage) { row_storage_of_test = storage; }
+
+std::optional<StorageTimings> measure_storages(std::int64_t embed_dim) {
+  if (!multiplies_bfloat16()) return std::nullopt;
   const std::int64_t dim = std::clamp(embed_dim, kNarrowestTrial, kWidestTrial);
   const std::vector<float> weights = trial_numbers(kMlpRatio * dim * dim);
   BlockTrial<float> float32(dim, weights);

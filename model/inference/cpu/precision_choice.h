@@ -22,6 +22,13 @@ struct StorageTimings {
 /// bfloat16: the kernels of bfloat16 then compute in float32 and convert besides.
 std::optional<StorageTimings> measure_storages(std::int64_t embed_dim);
 
+/// The format of the tokens' rows between products whose weights are bfloat16 or 8 bits: bfloat16 if the
+/// processor multiplies it. Elsewhere the kernels would convert rows for every product, which costs more
+/// than the narrower rows save: weights alone are narrow then.
+kernels::Storage row_storage();
+/// Replaces row_storage()'s answer; nothing: it answers for the processor again.
+void set_row_storage_for_test(std::optional<kernels::Storage> storage);
+
 /// bfloat16 if it wins by a tenth or more: it rounds, and a measurement of milliseconds is not
 /// exact. float32 without timings.
 kernels::Storage faster_storage(const std::optional<StorageTimings>& timings);

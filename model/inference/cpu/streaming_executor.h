@@ -48,7 +48,7 @@ struct ExecutionOptions {
   std::optional<bool> splits = {};
 };
 
-/// T, the network's storage, is float or BFloat16.
+/// T, the storage of the network's rows, is float or BFloat16; of float, weights may be BFloat16.
 template <class T>
 class StreamingExecutor {
  public:

@@ -42,6 +42,31 @@ TYPED_TEST(LinearKernel, EqualsTheNaiveProductOnEveryKindOfInput) {
   for (const Fill how : kAllFills) compare<TypeParam>(13, 77, 65, Epilogue::store, how);
 }
 
+// Pieces of a panel and blocks of rows change no sum's order; GELU is bfloat16's (gelu-inl.h).
+TEST(LinearKernelOfFloat32, NarrowWeightsGiveTheBitsOfTheSameNumbersInFloat32) {
+  constexpr float kErrorOfGelu = 1e-5F;
+  for_each_instruction_set([] {
+    for (const std::int64_t rows : {1, 7, 193, 400})
+      for (const auto& [in, out] :
+           {std::pair<std::int64_t, std::int64_t>{64, 64}, {1, 3}, {257, 70}, {601, 130}})
+        for (const Epilogue epilogue : {Epilogue::store, Epilogue::gelu, Epilogue::add}) {
+          LinearLayer<float> wide(rows, in, out);
+          LinearLayer<float> narrow(rows, in, out);
+          const std::vector<float> weight = random_weight<BFloat16>(out, in);
+          wide.packed = PackedWeight(Storage::float32, weight.data(), out, in, in);
+          narrow.packed =
+              PackedWeight(Storage::bfloat16, weight.data(), out, in, in, linear::Form::panels);
+          linear::linear(wide.params(epilogue));
+          linear::linear(narrow.params(epilogue));
+          for (std::int64_t r = 0; r < rows; ++r)
+            for (std::int64_t o = 0; o < out; ++o)
+              ASSERT_NEAR(wide.y.at(r, o), narrow.y.at(r, o),
+                          epilogue == Epilogue::gelu ? kErrorOfGelu : 0.0F)
+                  << narrow.name();
+        }
+  });
+}
+
 TYPED_TEST(LinearKernel, NanReachesItsRowOnly) {
   std::vector<float> weight(64 * 64, 0.5F);
   const PackedWeight packed(sizeof(TypeParam) == 2 ? Storage::bfloat16 : Storage::float32,

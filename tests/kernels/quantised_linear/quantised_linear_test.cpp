@@ -98,6 +98,75 @@ TYPED_TEST(QuantisedLinearKernel, EqualsTheNaiveProductOnEveryKindOfInput) {
   });
 }
 
+// Rows longer than what is ordered at a time.
+TYPED_TEST(QuantisedLinearKernel, EqualsTheNaiveProductOfLongRows) {
+  for_each_instruction_set(
+      [] { compare<TypeParam>(13, 2100, 65, Epilogue::add, Fill::normal, false); });
+}
+
+/// The layer's y by weights in a form.
+template <class T>
+std::vector<T> product_in(ql::WeightForm form, const std::vector<float>& weight, ql::Rows rows,
+                          std::int64_t count, std::int64_t in, std::int64_t out) {
+  const QuantisedWeight packed(weight.data(), out, in, in, form);
+  std::vector<T> y(static_cast<std::size_t>(count * out));
+  ql::linear(ql::LinearParams<T>{rows, count, &packed, nullptr, y.data(), out, Epilogue::store});
+  return y;
+}
+
+// Pairs of int16 saturate above 32767; ordered pairs and their excess leave no sum another one. The
+// largest weights of all, of one sign and of both, leave the most.
+TEST(QuantisedWeightForms, PairsGiveTheBitsOfQuads) {
+  constexpr std::int64_t kRows = 7;
+  constexpr std::int64_t kOut = 70;
+  for_each_instruction_set([&] {
+    if (ql::fastest_form() != ql::WeightForm::pairs) return;
+    for (const std::int64_t in : {5, 64, 192, 1030}) {
+      for (const int kind : {0, 1, 2, 3}) {
+        SCOPED_TRACE("in " + std::to_string(in) + ", weights " + std::to_string(kind));
+        std::vector<float> weight = random_weight<float>(kOut, in);
+        for (std::size_t i = 0; i < weight.size(); ++i) {
+          if (kind == 1) weight[i] = 1;
+          if (kind == 2) weight[i] = i * 7919 % 13 < 6 ? 1.0F : -1.0F;
+          if (kind == 3) weight[i] = i * 7919 % 13 < 6 ? 0.5F + 0.5F * weight[i] : -1.0F;
+        }
+        OwnedRows rows(kRows, in);
+        for (std::int64_t r = 0; r < kRows; ++r) {
+          rows.scale[static_cast<std::size_t>(r)] = 0.5F;
+          rows.least[static_cast<std::size_t>(r)] = 0;
+          for (std::int64_t k = 0; k < ql::row_bytes(in); ++k)
+            rows.values[static_cast<std::size_t>(r * ql::row_bytes(in) + k)] =
+                static_cast<std::uint8_t>(k >= in  ? 0
+                                          : r == 0 ? 255
+                                                   : (k * 97 + r * 31) % 256);
+        }
+        const auto quads =
+            product_in<float>(ql::WeightForm::quads, weight, rows.view(), kRows, in, kOut);
+        const auto pairs =
+            product_in<float>(ql::WeightForm::pairs, weight, rows.view(), kRows, in, kOut);
+        EXPECT_EQ(quads, pairs);
+      }
+    }
+  });
+}
+
+TEST(PairedPanelsTest, FindsPairsForTrainedWeightsAndLeavesTheExcessOfOthers) {
+  // As wide as the layers of small models: the largest is three times the standard deviation.
+  const std::vector<float> normal = random_weight<float>(64, 192);
+  const QuantisedWeight packed(normal.data(), 64, 192, 192, ql::WeightForm::pairs);
+  constexpr std::int64_t kSteps = 4 * 192 / 4;
+  EXPECT_LT(packed.pairs().num_excess(), kSteps / 50);
+  const std::vector<float> ones(64 * 192, 1.0F);
+  EXPECT_EQ(QuantisedWeight(ones.data(), 64, 192, 192, ql::WeightForm::pairs).pairs().num_excess(),
+            kSteps);
+  for (std::int64_t block = 0; block < 192; block += 16) {
+    const std::uint8_t* order = packed.pairs().group(3).order + block;
+    unsigned places = 0;
+    for (int i = 0; i < 16; ++i) places |= 1U << order[i];
+    EXPECT_EQ(places, 0xffffU) << "every k once";
+  }
+}
+
 TYPED_TEST(QuantisedLinearKernel, LargestSumsDoNotSaturate) {
   // All 255 times all 127: pairs exceed int16, the whole needs 27 bits.
   constexpr std::int64_t kIn = 4096;

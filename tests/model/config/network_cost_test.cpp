@@ -47,6 +47,18 @@ TEST(NetworkCostTest, IsTheArithmeticOfTheMechanisms) {
   }
 }
 
+// The last block's query, proj and MLP of the 8160 patches, and its softmax but for one row.
+TEST(NetworkCostTest, PlansLeaveOutWhatNobodyReads) {
+  VitConfig config = find_architecture("vit_base_patch16_224")->config;
+  constexpr double kLinear = 8160.0 * 2 * 768 * 768 * 10 * 1e-9;
+  config.attention.assign(12, {"softmax", {}});
+  EXPECT_NEAR(gflops_left_out(config, kFullHd), kLinear + 4.0 * 8160 * 8161 * 768 * 1e-9, 0.5);
+  config.attention.assign(12, {"hydra", {}});
+  EXPECT_NEAR(gflops_left_out(config, kFullHd), kLinear, 0.1);
+  config.global_pool = Pooling::avg;
+  EXPECT_EQ(gflops_left_out(config, kFullHd), 0);
+}
+
 TEST(NetworkCostTest, AGateIsAThirdMatrixOfTheMlp) {
   VitConfig config = find_architecture("vit_base_patch16_224")->config;
   const double plain = gflops_per_image(config, k224);

@@ -5,6 +5,7 @@
 #include "model/attention/attention.h"
 #include "model/attention/hydra_attention.h"
 #include "model/attention/softmax_form.h"
+#include "model/inference/cpu/precision_choice.h"
 #include "model/inference/folded_network.h"
 #include "model/inference/model_parts.h"
 #include "model/vision_transformer.h"
@@ -45,7 +46,7 @@ class RoundingTwin {
     const at::Tensor pixels = at::im2col(images, {size, size}, {1, 1}, {0, 0}, {size, size});
     const at::Tensor patch_tokens =
         stored(stored(embeddings.position) +
-               stored(pixels.transpose(1, 2)).matmul(stored(embed.weight).t()) + embed.bias);
+               stored(pixels.transpose(1, 2)).matmul(narrow(embed.weight).t()) + embed.bias);
     at::Tensor x =
         at::cat({stored(embeddings.prefix).expand({images.size(0), -1, -1}), patch_tokens}, 1);
     for (std::int64_t layer = 0; layer < config.depth; ++layer) {
@@ -75,7 +76,12 @@ class RoundingTwin {
     at::Tensor key_value;  ///< (B, N, 2 D)
   };
 
-  static at::Tensor stored(const at::Tensor& x) { return x.to(at::kBFloat16).to(at::kDouble); }
+  static at::Tensor narrow(const at::Tensor& x) { return x.to(at::kBFloat16).to(at::kDouble); }
+  /// Rows are bfloat16 if the plan's are.
+  static at::Tensor stored(const at::Tensor& x) {
+    return row_storage() == kernels::Storage::bfloat16 ? narrow(x)
+                                                       : x.to(at::kFloat).to(at::kDouble);
+  }
   [[nodiscard]] at::Tensor plain_norm(const at::Tensor& x) const {
     const at::Tensor centred = x - x.mean(-1, true);
     const double eps = model_->config().layer_norm_eps;
@@ -87,7 +93,7 @@ class RoundingTwin {
   [[nodiscard]] at::Tensor linear(const at::Tensor& x, const Affine& affine,
                                   Mistake without_bias = Mistake::none) const {
     const at::Tensor product = int8_ ? int8_rows(x).matmul(int8_weight(affine.weight).t())
-                                     : x.matmul(stored(affine.weight).t());
+                                     : x.matmul(narrow(affine.weight).t());
     const bool is_lost = mistake_ != Mistake::none && mistake_ == without_bias;
     return is_lost ? product : product + affine.bias;
   }

@@ -25,7 +25,10 @@ TEST(PrecisionChoiceTest, WithoutInstructionsNothingIsMeasured) {
   const MatrixInstruction both[] = {MatrixInstruction::avx512_bf16, MatrixInstruction::amx_bf16};
   for (const MatrixInstruction one : both) allow_for_test(one, false);
   EXPECT_FALSE(measure_storages(192).has_value());
+  EXPECT_EQ(row_storage(), Storage::float32);
   for (const MatrixInstruction one : both) allow_for_test(one, true);
+  const bool multiplies = may_use(both[0]) || may_use(both[1]);
+  EXPECT_EQ(row_storage(), multiplies ? Storage::bfloat16 : Storage::float32);
 }
 
 TEST(PrecisionChoiceTest, MeasuresEveryWidth) {
