@@ -167,7 +167,8 @@ bool PipelineOptions::Looking::is_small(const image::Size& picture, bool is_fram
   constexpr std::int64_t kLong = 2;  // times as long as wide
   const auto [shorter, longer] = std::minmax(picture.height, picture.width);
   const std::int64_t edge = std::min(whole.img_size.height, whole.img_size.width);
-  return (shorter < 2 * edge && longer < kLong * shorter) || (is_default && is_frame);
+  return (shorter < 2 * edge && longer < std::max(kLong * shorter, 2 * edge)) ||
+         (is_default && is_frame);
 }
 
 namespace {

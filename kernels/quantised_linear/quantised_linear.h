@@ -58,7 +58,7 @@ class QuantisedWeight {
   [[nodiscard]] std::int64_t in() const noexcept { return in_; }
   [[nodiscard]] std::int64_t out() const noexcept { return out_; }
   [[nodiscard]] WeightForm form() const noexcept { return form_; }
-  /// Of quads or tiles.
+  /// A panel of quads, or in the order of tiles.
   [[nodiscard]] const std::int8_t* panel(std::int64_t index) const noexcept {
     return panels_.data() + index * panel_size(in_);
   }
