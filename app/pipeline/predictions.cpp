@@ -2,6 +2,7 @@
 
 #include "app/run/console.h"
 
+#include <ATen/TensorOperators.h>
 #include <ATen/ops/empty.h>
 #include <ATen/ops/softmax.h>
 
