@@ -222,6 +222,11 @@ std::vector<float> rehearsed_logits_of(const Network& network, std::int64_t rows
 }
 
 TEST_P(StreamingExecutorTest, TheSameBitsOnAnyNumberOfThreadsHoweverProductsAreCut) {
+#if defined(__SANITIZE_ADDRESS__) || defined(__SANITIZE_THREAD__)
+  const std::vector<int> counts{3};  // a rehearsal is one slow thread there
+#else
+  const std::vector<int> counts{1, 2, 3, 8, 64, 128};
+#endif
   const float tolerance = GetParam().first == Storage::float32 ? 1e-5F : 0.02F;
   for (const bool windows : {false, true}) {
     const Network network = windows ? make_windowed_network(GetParam().first, GetParam().second)
@@ -234,7 +239,7 @@ TEST_P(StreamingExecutorTest, TheSameBitsOnAnyNumberOfThreadsHoweverProductsAreC
       const std::vector<float> one = of(1, {.fixed_tiles = true, .splits = false});
       for (const float value : one) ASSERT_TRUE(std::isfinite(value));
       const std::size_t passes = rehearsal.size();
-      for (const int threads : {1, 2, 3, 8, 64, 128}) {
+      for (const int threads : counts) {
         SCOPED_TRACE(std::to_string(threads) + " threads");
         for (const bool splits : {false, true}) {
           EXPECT_EQ(of(threads, {.fixed_tiles = true, .splits = splits}), one);
