@@ -283,7 +283,7 @@ class Comparison:
         options = settings | {
             "model": item.arch, "attn": item.attention, "img-size": f"{height}x{width}",
             "batch-size": item.batch, "precision": precision, "device": "cpu",
-            "stage": item.stage, "warmup": item.warmup, "iters": item.iters,
+            "timed": item.stage, "warmup": item.warmup, "iters": item.iters,
         }  # fmt: skip
         _, rows, why = benchmark(arguments.hydrascope, options, self.clock, arguments.timeout)
         if why:

@@ -2,6 +2,8 @@
 
 import argparse
 import json
+import os
+import pathlib
 import re
 import subprocess
 import sys
@@ -51,6 +53,17 @@ class Run(Pretended):
         )
         text = (self.folder / "peers.md").read_text(encoding="utf-8")
         self.assertIn("- hydrascope int8: cannot use 'int8' (--precision) (everywhere)", text)
+
+    @unittest.skipUnless("HYDRASCOPE_PROGRAM" in os.environ, "needs HYDRASCOPE_PROGRAM")
+    def test_the_program_understands_what_it_is_asked(self) -> None:
+        arguments = self.arguments(
+            "quick", "--only", "Ti 224.*b1 ", "--contenders", "hydrascope-fp32", "--rounds=1", "--duration=0.05"
+        )
+        arguments.hydrascope = pathlib.Path(os.environ["HYDRASCOPE_PROGRAM"])
+        measure.Comparison(arguments).run()
+        result = json.loads((self.folder / "peers.json").read_text(encoding="utf-8"))
+        record = result["items"][0]["results"]["hydrascope-fp32"]
+        self.assertEqual(record["summary"]["ms"]["rounds"], 1, record)
 
     def test_a_program_that_is_not_there_is_not_fatal(self) -> None:
         arguments = self.arguments("--only", "b32")
