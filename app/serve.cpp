@@ -38,12 +38,18 @@ struct ServeRequest {
 ServeRequest serve_request(const ParsedOptions& options) {
   ServeRequest request{service_request(options, /*wants_maps=*/true)};
   ServiceRequest& service = request.service;
-  service.embeds = !(service.transform.views && service.transform.views->value.are_several);
+  const bool answers_classes_alone = service.maps->methods == std::vector<std::string>{"none"};
+  if (answers_classes_alone) service.maps.reset();
+  service.embeds = !answers_classes_alone &&
+                   !(service.transform.views && service.transform.views->value.are_several);
   // A request that is let in is counted as it comes in.
   service.most_waiting = std::numeric_limits<std::int32_t>::max();
   service.most_maps = kMostMaps;
   service.all_methods = true;
-  if (names_another_model(options) != nullptr) {
+  if (const GivenOption* other = names_another_model(options)) {
+    if (answers_classes_alone)
+      throw UsageError("maps of two models stand beside each other", other->origin,
+                       "leave out `method` none");
     request.against = service;
     request.against->model = reference_request(options, service.model, service.run).model;
     request.against->embeds = false;
@@ -84,7 +90,7 @@ ServiceRequest other_request(const ServiceRequest& started, const ServedWords& w
   if (words.model == own_model) other.model.is_default = false;
   const bool is_another = !words.model.empty() && words.model != own_model;
   choose_anew(other.model, other.transform, is_another ? words.model : "", words.views);
-  if (is_another) {
+  if (is_another && other.maps) {
     other.maps->methods.clear();
     other.maps->heads.clear();
   }
@@ -195,6 +201,8 @@ int run_serve(const ParsedOptions& options) {
       std::vector<std::string>{"look", "whole", "native", "tiles", "pyramid"}, open, kMostOpen);
   api_settings.page = [&request, &samples, &shelf = *shelf](
                           const ServedWords& words, const Service& of, const Service* beside) {
+    if (!request.service.maps)
+      throw UsageError("the page shows maps, and the server was started without", "`method` none");
     return viz::live_page(page_options(request.figure, of, beside),
                           offer_of(words, of, beside, samples, shelf));
   };

@@ -3,8 +3,8 @@
 // the overview stay as they are,
 //   X'_(r, c) = mean of X_(2 r + i, 2 c + j), i and j in {0, 1}, within the grid.
 // A block of a picture of many patches costs a quarter then. A picture that is not sure goes on with all
-// of its patches as if nothing had been. Means of patches between blocks are those of Token Pooling (Marin
-// et al. 2021, arXiv 2110.03860); the decision is that of CALM (Schuster et al. 2022, arXiv 2207.07061).
+// of its patches as if nothing had been. Means of patches between blocks: Token Pooling (Marin et al. 2021,
+// arXiv 2110.03860). The decision: CALM (Schuster et al. 2022, arXiv 2207.07061).
 #pragma once
 
 #include "model/attention/token_grid.h"

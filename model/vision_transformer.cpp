@@ -101,7 +101,7 @@ VisionTransformerImpl::VisionTransformerImpl(VitConfig config, Initialisation in
     head_dist_ = register_module(
         "head_dist", make_linear(dim, config_.num_classes, true, Initialisation::random));
   }
-  if (config_.has_class_branch()) exits_ = register_module("exits", ClassBranch(config_));
+  if (!config_.branch_exits().empty()) exits_ = register_module("exits", ClassBranch(config_));
 }
 
 void VisionTransformerImpl::initialise_block(std::int64_t layer) {

@@ -41,6 +41,9 @@ inline auto for_field(Field field) {
   return [=](Option& option) { option.field = field; };
 }
 
+/// Reads a choice of "on" and "off".
+inline bool is_on(const std::string& word) { return word == "on"; }
+
 // Further parts of an option; each sets the field of `Option` whose comment explains it.
 inline auto letter(char name) {
   return [=](Option& option) { option.short_name = name; };

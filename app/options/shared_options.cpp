@@ -13,7 +13,6 @@ namespace {
 std::int64_t parse_exit(const std::string& word) {
   return parse_layer(word, "layers", "`coarse_exits`", "`coarse_exits` 2,5");
 }
-bool is_on(const std::string& word) { return word == "on"; }
 bool is_fail(const std::string& word) { return word == "fail"; }
 bool is_not_true(const std::string& word) { return word != "true"; }
 image::Size parse_img_size(const std::string& word) { return parse_size(word); }
@@ -87,9 +86,9 @@ std::vector<Option> class_vector_options() {
       "Model", Role::source,
       {text("classes", "file of class vectors in the place of the classifier (docs/embed.md)",
             into(&ModelRequest::classes), takes("FILE"), reads),
-       integer("depth-steps", "passes through the blocks of a model that shares them",
-               into(&ModelRequest::depth_steps), takes("N"), otherwise("the model's"), at_least(1),
-               at_most(1024), role(Role::model))});
+       integer("depth-steps", "passes through shared blocks", into(&ModelRequest::depth_steps),
+               takes("N"), otherwise("the model's"), at_least(1), at_most(1024),
+               role(Role::model))});
 }
 
 std::vector<Option> vote_options() {
@@ -142,8 +141,7 @@ std::vector<Option> preprocessing_options() {
                one_of({"pad", "crop", "resize"}), role(Role::model)),
           number("crop-pct", "side of the crop over the resized picture's",
                  into(&TransformRequest::crop_pct), otherwise("the model's"), at_least(0.01)),
-          text("crop-mode",
-               "way to a square: the centre, the squashed picture, or the picture with a border",
+          text("crop-mode", "way to a square: the centre, squashed, or with a border",
                into(&TransformRequest::crop_mode, image::parse_crop_mode), otherwise("the model's"),
                one_of({"center", "squash", "border", "center_floor"})),
           text("interpolation", "filter that resizes pictures",
@@ -154,11 +152,12 @@ std::vector<Option> preprocessing_options() {
                  values(3)),
           number("std", "deviation of colour channels, of pixels in 0..1",
                  into(&TransformRequest::std), takes("R G B"), otherwise("the model's"), values(3)),
-          text("exif",
-               "use of the orientation in a picture's file; auto: apply it to classify and draw, "
-               "ignore it to learn and score, as timm does",
-               for_field(&image::DecodeOptions::apply_exif), by_default("auto"),
-               one_of({"auto", "apply", "ignore"}), role(Role::model)),
+          text(
+              "exif",
+              "orientation in a picture's file; auto: ignored to learn and score, as by timm, else "
+              "applied",
+              for_field(&image::DecodeOptions::apply_exif), by_default("auto"),
+              one_of({"auto", "apply", "ignore"}), role(Role::model)),
           flag("print-transform", "print the preprocessing of pictures; stop there without inputs",
                into(&TransformRequest::is_printed), role(Role::console)),
           flag("native", "show each picture at its own size, fitted to the patches",
@@ -171,8 +170,8 @@ std::vector<Option> views_options() {
       "Preprocessing", Role::task,
       {text("views",
             "views of a picture; whole: resized and cropped; native: as --native; tiles: "
-            "overlapping tiles of the model's size, each class by its best tile; pyramid: the "
-            "whole, and tiles at the picture's size and its halves; look: one pass at 1088 pixels "
+            "overlapping tiles, each class by its best one; pyramid: the whole, and tiles at the "
+            "picture's size and its halves; look: one pass at 1088 pixels "
             "(--img-size) along the shorter edge, then closer where its map says",
             into(&TransformRequest::views, image::parse_views),
             otherwise("look; whole beside a model, a size or a crop, and to evaluate"),
@@ -202,7 +201,7 @@ std::vector<Option> runtime_options() {
           integer("threads", "threads that compute the model", into(&RunRequest::threads),
                   otherwise("cores"), at_least(1), at_most(1024)),
           text("device",
-               "auto, cpu, cuda or cuda:N; the run fails if a named device cannot be used",
+               "auto, cpu, cuda or cuda:N; a named one has to be there",
                into(&RunRequest::device), letter('d'), takes("DEVICE"), by_default("auto")),
           text("precision",
                "number format of the computation; auto: on this processor the faster of float32 "
@@ -214,7 +213,7 @@ std::vector<Option> runtime_options() {
           text("calibration", "pictures for the calibration of int8",
                into(&RunRequest::calibration), takes("FOLDER|FILE|@LIST|none"),
                otherwise("the bundled photographs"), completes_files, role(Role::model)),
-          text("kernels", "computation by fused kernels or by the readable reference",
+          text("kernels", "fused kernels or the readable reference",
                into(&RunRequest::kernels, parse_kernels), by_default("auto"),
                one_of({"auto", "fused", "reference"}), role(Role::model)),
           integer("seed", "seed of the random numbers", into(&RunRequest::seed), by_default("42"),

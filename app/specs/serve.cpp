@@ -43,6 +43,9 @@ std::vector<Option> served_map_options() {
   std::vector<Option> options =
       without(map_options(), {&VisualizeRequest::classes, &VisualizeRequest::topk});
   row_of(options, &MapWords::layers).default_value = "all";
+  row_of(options, &MapWords::methods).help +=
+      "; none: classes alone, without maps, embeddings and the page; sure pictures leave a model "
+      "with exits early";
   return options;
 }
 

@@ -32,8 +32,6 @@ std::optional<training::Autocast> parse_autocast(const std::string& word) {
   return std::nullopt;
 }
 
-bool is_switched_on(const std::string& word) { return word == "on"; }
-
 training::Target parse_target(const std::string& word) {
   return word == name(training::Target::features) ? training::Target::features
                                                   : training::Target::logits;
@@ -180,10 +178,10 @@ std::vector<RunSetting> run_settings(std::string_view command) {
     add(integer("model.share-blocks", "blocks that a new model's layers share in turn; 0: none",
                 into(&ModelRequest::share_blocks), otherwise("0"), at_least(0), role(Role::task)));
     add(text("model.step-embed", "each pass through shared blocks adds the signal of its number",
-             into(&ModelRequest::step_embed, is_switched_on), otherwise("off"),
-             one_of({"on", "off"}), role(Role::task)));
+             into(&ModelRequest::step_embed, is_on), otherwise("off"), one_of({"on", "off"}),
+             role(Role::task)));
     add(text("model.halting", "tokens leave when their scores say so",
-             into(&ModelRequest::halting, is_switched_on), otherwise("off"), one_of({"on", "off"}),
+             into(&ModelRequest::halting, is_on), otherwise("off"), one_of({"on", "off"}),
              role(Role::task)));
     add(number("model.gate-scale", "scale of the halting scores", into(&ModelRequest::gate_scale),
                otherwise("10"), role(Role::task)));

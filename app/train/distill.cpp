@@ -222,7 +222,7 @@ void Distillation::build_models() {
   student_ = model::VisionTransformer(source_.config);
   const checkpoint::Loading loading = source_.weights.start_loading(*student_, source_.head);
   model::fill(*student_, loading.weights());
-  if (request_.learns_exits() && source_.config.exits != source_.trained.exits)
+  if (request_.learns_exits() && source_.config.exits != source_.trained.branch_exits())
     model::start_from_trunk(student_->class_branch(), loading.weights());
 }
 

@@ -23,7 +23,7 @@ inline constexpr Blocking kByVectors{linear::kStripRows, 512};
 /// Two tiles of queries, whose scores and weights are 54 KB: half as many keys.
 inline constexpr Blocking kByTiles{32, 256};
 
-/// What `attend` takes in this process.
+/// The blocks of queries and keys that `attend` takes in this process.
 template <class T>
 Blocking blocking_of(const Shape& shape) {
   constexpr std::int64_t kTileDepth = 32;

@@ -32,10 +32,10 @@ struct TokenGrid {
 
 /// Patches along a side of a patch of the coarse grid (model/coarse_exit.h).
 inline constexpr std::int64_t kCoarsePatches = 2;
-/// The grid of the means of kCoarsePatches x kCoarsePatches patches, fewer at the lower and right edge.
-inline TokenGrid coarse(TokenGrid grid) {
-  grid.rows = (grid.rows + kCoarsePatches - 1) / kCoarsePatches;
-  grid.columns = (grid.columns + kCoarsePatches - 1) / kCoarsePatches;
+/// The grid of cells of `edge` x `edge` patches, fewer at the lower and right edge.
+inline TokenGrid coarse(TokenGrid grid, std::int64_t edge = kCoarsePatches) {
+  grid.rows = (grid.rows + edge - 1) / edge;
+  grid.columns = (grid.columns + edge - 1) / edge;
   return grid;
 }
 

@@ -81,8 +81,7 @@ std::int64_t layer_of(std::string_view name) {
 
 /// Whether `name` belongs to attention, positions or exits that differ between the model and the file.
 bool differs_there(const VitConfig& stored, const VitConfig& wanted, std::string_view name) {
-  if (is_of_exits(name))
-    return stored.exits != wanted.exits || stored.coarse_exits != wanted.coarse_exits;
+  if (is_of_exits(name)) return stored.branch_exits() != wanted.branch_exits();
   if (is_layer_table(name)) return stored.pos_embed != wanted.pos_embed;
   const std::int64_t layer = layer_of(name);
   if (!is_mechanism_tensor(name) || layer < 0 || layer >= wanted.depth) return false;

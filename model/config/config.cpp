@@ -276,7 +276,7 @@ void validate_exits(const VitConfig& config) {
       refuse("exit_rule", "margin or entropy: coarse exits learn nothing",
              "\"" + std::string(name(config.exit_rule)) + "\"");
     const bool has_rules = std::ranges::any_of(
-        config.rel_pos, [](const PositionSpec& rule) { return rule.rule != "none"; });
+        config.rel_pos, [](const PositionSpec& rule) { return rule.rule != kNoRule; });
     if (has_rules || config.pos_embed == PosEmbed::layers)
       refuse("exits", "no coarse ones in a model whose layers know positions", found);
     return;

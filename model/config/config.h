@@ -175,8 +175,10 @@ struct VitConfig {
   [[nodiscard]] std::int64_t num_blocks() const { return share_blocks > 0 ? share_blocks : depth; }
   /// and the block that a layer computes with.
   [[nodiscard]] std::int64_t block_of(std::int64_t layer) const { return layer % num_blocks(); }
-  /// Whether the exits have a branch of their own (class_branch.h).
-  [[nodiscard]] bool has_class_branch() const { return !exits.empty() && !coarse_exits; }
+  /// The exits with a branch of their own (class_branch.h): coarse ones have none.
+  [[nodiscard]] std::vector<std::int64_t> branch_exits() const {
+    return coarse_exits ? std::vector<std::int64_t>() : exits;
+  }
   /// Whether pictures may leave early.
   [[nodiscard]] bool leaves_early() const { return !exits.empty() && exit_threshold < 1; }
   [[nodiscard]] std::int64_t head_dim() const { return embed_dim / num_heads; }

@@ -218,7 +218,7 @@ PackedNetwork pack_network(const WeightTable& weights, const ModelParts& parts,
   if (config.num_classes > 0 && config.distilled)
     network.head.distilled = pack(kernels::Storage::float32, head.distilled);
   if (options.exits != Exits::off) {
-    if (config.has_class_branch()) network.exits = pack_exits(fold_exits(weights));
+    if (!config.branch_exits().empty()) network.exits = pack_exits(fold_exits(weights));
     network.exits.layers = config.exits;
     network.exits.coarse = config.coarse_exits;
   }

@@ -2,6 +2,7 @@
 #include "model/halting.h"
 
 #include "tests/error_matchers.h"
+#include "tests/model/finite_difference.h"
 #include "tests/model/small_vit.h"
 #include "tests/model/tensor_match.h"
 
@@ -169,16 +170,8 @@ TEST(HaltingTest, GradientsAreThoseOfFiniteDifferences) {
     EXPECT_LE((gradient - recomputed[number++]).norm().item<double>(),
               1e-9 * (1 + gradient.norm().item<double>()))
         << item.key();
-    at::Tensor value = item.value().flatten();
-    const std::int64_t at = value.numel() / 3;
-    constexpr double kStep = 1e-6;
-    const double before = value[at].item<double>();
-    value[at] = before + kStep;
-    const double above = loss_of().item<double>();
-    value[at] = before - kStep;
-    const double below = loss_of().item<double>();
-    value[at] = before;
-    const double expected = (above - below) / (2 * kStep);
+    const std::int64_t at = item.value().numel() / 3;
+    const double expected = testing::central_difference(item.value(), at, 1e-6, loss_of);
     EXPECT_NEAR(gradient.flatten()[at].item<double>(), expected, 1e-5 * (1 + std::abs(expected)))
         << item.key();
   }

@@ -3,6 +3,7 @@
 
 #include "model/position_embedding.h"
 #include "tests/error_matchers.h"
+#include "tests/model/finite_difference.h"
 #include "tests/model/small_vit.h"
 
 #include <ATen/ATen.h>
@@ -106,16 +107,8 @@ TEST(GateTest, GradientsAreThoseOfFiniteDifferences) {
   for (const auto& item : named) {
     const at::Tensor gradient = gradients[number++];
     if (item.key().find("gate") == std::string::npos) continue;
-    at::Tensor value = item.value().flatten();
-    const std::int64_t at = value.numel() / 2;
-    constexpr double kStep = 1e-5;
-    const double before = value[at].item<double>();
-    value[at] = before + kStep;
-    const double above = loss_of().item<double>();
-    value[at] = before - kStep;
-    const double below = loss_of().item<double>();
-    value[at] = before;
-    const double expected = (above - below) / (2 * kStep);
+    const std::int64_t at = item.value().numel() / 2;
+    const double expected = testing::central_difference(item.value(), at, 1e-5, loss_of);
     EXPECT_NEAR(gradient.flatten()[at].item<double>(), expected, 1e-6 * (1 + std::abs(expected)))
         << item.key();
   }

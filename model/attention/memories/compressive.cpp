@@ -4,8 +4,9 @@
 // A frame that leaves the first queue keeps one token for each cell of its patches: their mean or their
 // maximum, of keys and of values, or as many patches as there are cells, those that the prefix tokens
 // looked at most. Nothing is learned: the article's convolutions, and its losses, are. Compressed tokens
-// are not those of the frame, so that a still video ends near its picture's answer and not at it.
+// differ from the frame's own, so that a still video ends near its picture's answer and not at it.
 #include "model/attention/memories/kept_tokens.h"
+#include "model/attention/projection/patch_pooling.h"
 
 #include <ATen/ATen.h>
 
@@ -74,26 +75,13 @@ class CompressiveMemory final : public FrameMemory {
 
   [[nodiscard]] KeptTokens compressed(const Whole& frame, const TokenGrid& grid) const {
     if (compression_ == Compression::most_used) {
-      const auto cells = [this](std::int64_t patches) { return (patches + cell_ - 1) / cell_; };
-      const std::int64_t count = cells(grid.rows) * cells(grid.columns);
+      const std::int64_t count = coarse(grid, cell_).num_patches();
       const Tensor chosen = std::get<1>(frame.use.topk(count)) + grid.num_prefix;
       return {frame.tokens.k.index_select(2, chosen), frame.tokens.v.index_select(2, chosen)};
     }
-    return {pooled(frame.tokens.k, grid), pooled(frame.tokens.v, grid)};
-  }
-  /// (1, H, N, d) -> (1, H, cells, d). Cells at the far edges may be smaller.
-  [[nodiscard]] Tensor pooled(const Tensor& x, const TokenGrid& grid) const {
-    const Tensor patches = x.narrow(2, grid.num_prefix, grid.num_patches())
-                               .squeeze(0)
-                               .unflatten(1, {grid.rows, grid.columns})
-                               .permute({0, 3, 1, 2});
-    const Tensor cells =
-        compression_ == Compression::mean
-            ? at::avg_pool2d(patches, {cell_, cell_}, {cell_, cell_}, {0, 0}, /*ceil_mode=*/true,
-                             /*count_include_pad=*/false)
-            : at::max_pool2d(patches, {cell_, cell_}, {cell_, cell_}, {0, 0}, {1, 1},
-                             /*ceil_mode=*/true);
-    return cells.flatten(2).transpose(1, 2).unsqueeze(0);
+    const PoolBy by = compression_ == Compression::mean ? PoolBy::average : PoolBy::maximum;
+    return {pool_cells(frame.tokens.k, grid, cell_, by),
+            pool_cells(frame.tokens.v, grid, cell_, by)};
   }
 
   std::int64_t frames_;

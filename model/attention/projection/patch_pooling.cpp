@@ -6,6 +6,7 @@
 #include <array>
 #include <cmath>
 #include <tuple>
+#include <vector>
 
 namespace hydrascope::model {
 
@@ -16,6 +17,19 @@ GridExtent cells_of(const GridExtent& grid, std::int64_t num_cells) {
   // If the grid has fewer columns than the square, its rows make up for them.
   rows = std::clamp<std::int64_t>(num_cells / columns, 1, grid.rows);
   return {rows, columns};
+}
+
+at::Tensor pool_cells(const at::Tensor& x, const TokenGrid& grid, std::int64_t edge, PoolBy by) {
+  const at::Tensor image = x.narrow(-2, grid.num_prefix, grid.num_patches())
+                               .transpose(-2, -1)
+                               .reshape({-1, x.size(-1), grid.rows, grid.columns});
+  const at::Tensor cells =
+      by == PoolBy::average
+          ? at::avg_pool2d(image, edge, edge, 0, /*ceil_mode=*/true, /*count_include_pad=*/false)
+          : at::max_pool2d(image, edge, edge, 0, 1, /*ceil_mode=*/true);
+  std::vector<std::int64_t> shape = x.sizes().vec();
+  shape[shape.size() - 2] = cells.size(2) * cells.size(3);
+  return cells.flatten(2).transpose(1, 2).reshape(shape);
 }
 
 at::Tensor pool_patches(const at::Tensor& x, const TokenGrid& grid, std::int64_t num_cells,

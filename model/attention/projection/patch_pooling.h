@@ -16,6 +16,11 @@ GridExtent cells_of(const GridExtent& grid, std::int64_t num_cells);
 /// A cell's value from its patches, feature by feature.
 enum class PoolBy { average, maximum };
 
+/// x (..., N, d) -> (..., coarse(grid, edge).num_patches(), d): the patches by cells of `edge` x `edge`.
+/// Cells at the far edges may be smaller. Nothing else of x is in the result.
+at::Tensor pool_cells(const at::Tensor& x, const TokenGrid& grid, std::int64_t edge,
+                      PoolBy by = PoolBy::average);
+
 /// x (B, H, N, d) -> (B, H, num_prefix + cells, d). The patches are pooled over a grid of about
 /// `num_cells` cells.
 at::Tensor pool_patches(const at::Tensor& x, const TokenGrid& grid, std::int64_t num_cells,

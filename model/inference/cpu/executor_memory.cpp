@@ -81,20 +81,24 @@ void StreamingExecutor<T>::plan_splits(std::int64_t widest, bool quantised,
   // With tiles of their own size products are cut all the same.
   if (splits_all_ && !options.fixed_tiles) extent_ = cut(widest, quantised, batch_, team_.size());
   if (splits_all_) tiles_hold_windows_ = false;
+  const std::int64_t prefix_tiles = extent_.tiles_before(net_.num_prefix);
+  splits_prefix_ = !splits_all_ && net_.num_prefix > 0 &&
+                   options.splits.value_or(team_.size() > 1) &&
+                   extent_.borders[static_cast<std::size_t>(prefix_tiles)] == net_.num_prefix;
   cuts_.resize(net_.blocks.size());
   cut_products(batch_);
   std::int64_t live = 0;
   std::int64_t wide = 0;
   bool branch_norms = false;
   for (std::size_t index = 0; index < layers_.size(); ++index) {
-    if (!is_split(index)) continue;
+    if (!is_split(index) && !splits_prefix(index)) continue;
     const PackedBlock& block = net_.blocks[index];
     Layer& layer = layers_[index];
-    live = std::max(live, queries_of(index));
+    live = std::max(live, is_split(index) ? queries_of(index) : net_.num_prefix);
     wide = std::max(wide, block.fc1.out());
     branch_norms = branch_norms || !block.norm1.empty();
     // A tile that is projected late is projected once, for all heads.
-    if (layer.manner.heads_apart && !tiles_hold_windows_)
+    if (is_split(index) && layer.manner.heads_apart && !tiles_hold_windows_)
       layer.head_groups = head_groups(batch_ * extent_.tiles_before(queries_of(index)),
                                       net_.num_heads, team_.size());
   }
@@ -216,8 +220,9 @@ typename MixingMemory<T>::Pieces StreamingExecutor<T>::plan_scratch(std::int64_t
   for (const Layer& layer : layers_)
     mixing_bytes = std::max(mixing_bytes, padded(layer.room.thread));
   const auto rows = static_cast<std::size_t>(
-      std::max(extent_.most_rows(),
-               splits_all_ || splits_last_ ? std::min(kMostPartRows, batch_ * num_tokens_) : 0));
+      std::max(extent_.most_rows(), splits_all_ || splits_last_ || splits_prefix_
+                                        ? std::min(kMostPartRows, batch_ * num_tokens_)
+                                        : 0));
   const auto dim = static_cast<std::size_t>(dim_);
   const std::size_t rows_bytes = padded(rows * dim * sizeof(T));
   const std::size_t wide_bytes = padded(rows * static_cast<std::size_t>(widest) * sizeof(T));

@@ -39,24 +39,26 @@ template <class T>
 void StreamingExecutor<T>::cut_products(std::int64_t images) {
   cut_images_ = images;
   for (std::size_t layer = 0; layer < net_.blocks.size(); ++layer) {
-    if (!is_split(layer)) continue;
     const PackedBlock& block = net_.blocks[layer];
     const auto cut_of = [&](std::int64_t panels, std::int64_t tokens) {
       const std::int64_t rows = tokens == num_tokens_ ? images * tokens : images;
       return ProductCut(rows, panels, team_.size(), part_unit_);
     };
-    const std::int64_t live = queries_of(layer);
     Cuts& cuts = cuts_[layer];
-    cuts.proj = cut_of(panels_of(dim_), live);
-    cuts.fc1 = cut_of(panels_of(block.fc1.out()), live);
-    cuts.fc2 = cuts.proj;
-    cuts.rows = cut_of(1, live);
-    if (!splits_all_) continue;
-    const std::int64_t queried = layers_[layer].manner.wants_all_queries ? num_tokens_ : live;
+    if (is_split(layer) || splits_prefix(layer)) {
+      const std::int64_t live = is_split(layer) ? queries_of(layer) : net_.num_prefix;
+      cuts.proj = cut_of(panels_of(dim_), live);
+      cuts.fc1 = cut_of(panels_of(block.fc1.out()), live);
+      cuts.fc2 = cuts.proj;
+      cuts.rows = cut_of(1, live);
+    }
+    if (!splits_all_ && !splits_prefix_) continue;
+    const std::int64_t live = splits_all_ ? num_tokens_ : net_.num_prefix;
+    const std::int64_t queried = queried_of(layer, live);
     const std::int64_t keys = panels_of(block.key_value.out());
     const std::int64_t queries = panels_of(block.query.out());
-    const bool together = queried == num_tokens_;
-    cuts.qkv = cut_of(keys + (together ? queries : 0), num_tokens_);
+    const bool together = queried == live;
+    cuts.qkv = cut_of(keys + (together ? queries : 0), live);
     cuts.query = together ? ProductCut() : cut_of(queries, queried);
   }
 }
@@ -105,11 +107,12 @@ void StreamingExecutor<T>::start_split(const float* images, std::int64_t count, 
 }
 
 template <class T>
-void StreamingExecutor<T>::project_split(std::size_t layer, std::int64_t count, StageTimes* times) {
+void StreamingExecutor<T>::project_split(std::size_t layer, std::int64_t count, std::int64_t live,
+                                         StageTimes* times) {
   const PackedBlock& block = net_.blocks[layer];
   const Layer& of_layer = layers_[layer];
   const Cuts& cuts = cuts_[layer];
-  const std::int64_t queried = of_layer.manner.wants_all_queries ? num_tokens_ : queries_of(layer);
+  const std::int64_t queried = queried_of(layer, live);
   const bool together = cuts.query.count() == 0;
   const std::int64_t key_panels = panels_of(block.key_value.out());
   const std::int64_t key_stride = block.key_value.out();
@@ -128,16 +131,16 @@ void StreamingExecutor<T>::project_split(std::size_t layer, std::int64_t count, 
     apply(block.query, read, part.rows, q_.data() + part.row * query_stride_,
           part.apart * query_stride_, Epilogue::store, outputs);
   };
-  const std::int64_t key_parts = cuts.qkv.count();
+  const std::int64_t key_parts = sets_of(live) * cuts.qkv.count();
   const std::int64_t query_parts = together ? 0 : sets_of(queried) * cuts.query.count();
   team_.run(key_parts + query_parts, [&](std::int64_t item, int thread) {
     StageClock clock(times != nullptr ? times + thread : nullptr);
     Scratch& scratch = scratch_of(thread);
     if (item < key_parts) {
-      const Part part = part_of(cuts.qkv, item, num_tokens_);
+      const Part part = part_of(cuts.qkv, item, live);
       const LinearInput<T> read = normalised(part, scratch);
       apply(block.key_value, read, part.rows, of_layer.memory.kept.keys + part.row * key_stride,
-            key_stride, Epilogue::store, part.outputs.outputs());
+            part.apart * key_stride, Epilogue::store, part.outputs.outputs());
       if (together) to_queries(read, part, part.outputs.outputs(key_panels));
     } else {
       const Part part = part_of(cuts.query, item - key_parts, queried);
@@ -148,7 +151,7 @@ void StreamingExecutor<T>::project_split(std::size_t layer, std::int64_t count, 
   // A row is turned once, for all heads.
   const bool turns = !geometry_.layers[layer].rotation.empty();
   const std::int64_t groups = turns ? 1 : of_layer.head_groups;
-  run_tiles(count, 0, extent_.num_tiles(), groups,
+  run_tiles(count, 0, extent_.tiles_before(live), groups,
             [&](const Tile& t, std::int64_t group, int thread) {
               StageClock clock(times != nullptr ? times + thread : nullptr);
               MixingRows<T> rows = rows_of(layer, t, scratch_of(thread));
@@ -182,17 +185,16 @@ void StreamingExecutor<T>::join_branch(const PackedNorm& of_branch, const Produc
       T* const x = x_.data() + (part.row + row * part.apart) * dim_;
       T* const branch = split_branch_.data() + (part.live_row + row * part.live_apart) * dim_;
       norm(of_branch, 1, branch);
-      for (std::int64_t i = 0; i < dim_; ++i)
-        x[i] = T(static_cast<float>(x[i]) + static_cast<float>(branch[i]));
+      add(branch, dim_, x);
     }
   });
 }
 
 template <class T>
-void StreamingExecutor<T>::finish_split(std::size_t layer, std::int64_t count, StageTimes* times) {
+void StreamingExecutor<T>::finish_split(std::size_t layer, std::int64_t count, std::int64_t live,
+                                        StageTimes* times) {
   const PackedBlock& block = net_.blocks[layer];
   const Cuts& cuts = cuts_[layer];
-  const std::int64_t live = queries_of(layer);
   const std::int64_t width = block.fc1.out();
   const bool of_all = layers_[layer].manner.mixes_all_at_once;
   run_parts(cuts.proj, live, Stage::proj, times, [&](const Part& part, Scratch& scratch) {
@@ -249,8 +251,10 @@ void StreamingExecutor<T>::finish_split(std::size_t layer, std::int64_t count, S
   template bool StreamingExecutor<T>::is_sooner_split(const Extent&) const;                  \
   template void StreamingExecutor<T>::cut_products(std::int64_t);                            \
   template void StreamingExecutor<T>::start_split(const float*, std::int64_t, StageTimes*);  \
-  template void StreamingExecutor<T>::project_split(std::size_t, std::int64_t, StageTimes*); \
-  template void StreamingExecutor<T>::finish_split(std::size_t, std::int64_t, StageTimes*);
+  template void StreamingExecutor<T>::project_split(std::size_t, std::int64_t, std::int64_t, \
+                                                    StageTimes*);                            \
+  template void StreamingExecutor<T>::finish_split(std::size_t, std::int64_t, std::int64_t,  \
+                                                   StageTimes*);
 HYDRASCOPE_SPLIT_LAYERS(float)
 HYDRASCOPE_SPLIT_LAYERS(kernels::BFloat16)
 #undef HYDRASCOPE_SPLIT_LAYERS

@@ -185,8 +185,7 @@ void StreamingExecutor<T>::add_branch(const PackedLinear& last, const PackedNorm
   if (of_branch.empty()) return apply(last, input, rows, x, dim_, Epilogue::add);
   apply(last, input, rows, room, dim_, Epilogue::store);
   norm(of_branch, rows, room);
-  for (std::int64_t i = 0; i < rows * dim_; ++i)
-    x[i] = T(static_cast<float>(x[i]) + static_cast<float>(room[i]));
+  add(room, rows * dim_, x);
 }
 
 /// Adds the block's own table of positions to the patches that enter it.
@@ -197,17 +196,37 @@ void StreamingExecutor<T>::add_positions(std::size_t layer, const Tile& t) {
   const std::int64_t prefix = t.rows_before(net_.num_prefix);
   T* x = tokens(t) + prefix * dim_;
   const float* position = table.data() + (t.first + prefix - net_.num_prefix) * dim_;
-  for (std::int64_t i = 0; i < (t.rows - prefix) * dim_; ++i)
-    x[i] = T(static_cast<float>(x[i]) + position[i]);
+  add(position, (t.rows - prefix) * dim_, x);
 }
 
 template <class T>
 void StreamingExecutor<T>::enter(std::size_t layer, std::int64_t count, StageTimes* times) {
   if (count != cut_images_) cut_products(count);
-  if (splits_all_) return project_split(layer, count, times);
+  if (splits_all_) return project_split(layer, count, num_tokens_, times);
   run_tiles(count, 0, extent_.num_tiles(), 1, [&](const Tile& t, std::int64_t, int thread) {
     StageClock clock(times != nullptr ? times + thread : nullptr);
     if (!projects_late(layer, t)) project(layer, t, thread, clock);
+  });
+}
+
+/// Takes the prefix through the block behind its patches, and into the next one if the pass goes on there.
+template <class T>
+void StreamingExecutor<T>::run_prefix(std::size_t layer, std::int64_t count, bool goes_on,
+                                      StageTimes* times) {
+  const std::int64_t live = net_.num_prefix;
+  const std::int64_t tiles = extent_.tiles_before(live);
+  run_tiles(count, 0, tiles, 1, [&](const Tile& t, std::int64_t group, int thread) {
+    StageClock clock(times != nullptr ? times + thread : nullptr);
+    mix(layer, t, group, thread, split_mixed_.data() + (t.image * live + t.first) * dim_);
+    clock.lap(Stage::attention);
+  });
+  finish_split(layer, count, live, times);
+  if (!goes_on) return;
+  if (layers_[layer + 1].manner.rows != MixingManner::Rows::passing)
+    return project_split(layer + 1, count, live, times);
+  run_tiles(count, 0, tiles, 1, [&](const Tile& t, std::int64_t, int thread) {
+    StageClock clock(times != nullptr ? times + thread : nullptr);
+    project(layer + 1, t, thread, clock);
   });
 }
 
@@ -249,13 +268,16 @@ std::int64_t StreamingExecutor<T>::run_blocks(std::size_t first, std::size_t end
     } else if (layers_[layer].manner.prefix_last) {
       const std::int64_t prefix_tiles = extent_.tiles_before(net_.num_prefix);
       run_block(prefix_tiles, extent_.num_tiles());
-      run_block(0, prefix_tiles);
+      if (splits_prefix(layer))
+        run_prefix(layer, staying, layer + 1 < end && !has_exit, times);
+      else
+        run_block(0, prefix_tiles);
     } else {
       run_block(0, extent_.tiles_before(live));
     }
     if (split) {
-      finish_split(layer, staying, times);
-      if (layer + 1 < end && !has_exit) project_split(layer + 1, staying, times);
+      finish_split(layer, staying, live, times);
+      if (layer + 1 < end && !has_exit) project_split(layer + 1, staying, num_tokens_, times);
     }
     if (observers.block_done != nullptr)
       (*observers.block_done)(static_cast<std::int64_t>(layer) + 1);
@@ -311,7 +333,7 @@ void StreamingExecutor<T>::run(const float* images, std::int64_t count, float* l
   if (count != cut_images_) cut_products(count);
   if (splits_all_) {
     start_split(images, count, times);
-    if (depth > 0) project_split(0, count, times);
+    if (depth > 0) project_split(0, count, num_tokens_, times);
   } else {
     run_tiles(count, 0, extent_.num_tiles(), 1, [&](const Tile& t, std::int64_t, int thread) {
       StageClock clock = clock_of(thread);

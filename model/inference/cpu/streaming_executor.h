@@ -95,7 +95,7 @@ class StreamingExecutor {
   };
   /// The products of a layer that are cut by outputs.
   struct Cuts {
-    ProductCut qkv;  ///< keys and values of all tokens, and behind them the queries if all have one
+    ProductCut qkv;    ///< keys and values, and behind them the queries if all tokens have one
     ProductCut query;  ///< else the queries
     ProductCut proj;
     ProductCut fc1;
@@ -147,6 +147,7 @@ class StreamingExecutor {
   /// number of images that have not left at an exit.
   std::int64_t run_blocks(std::size_t first, std::size_t end, std::int64_t count, float* logits,
                           const ExitRecord* exits, const Observers& observers, StageTimes* times);
+  void run_prefix(std::size_t layer, std::int64_t count, bool goes_on, StageTimes* times);
   /// The answers (count, num_classes) of the exit behind `layer` to the images in the first `count` places.
   void look_by_branch(std::size_t layer, std::int64_t count, StageTimes* times);
   void look_coarsely(std::size_t layer, std::int64_t count, StageTimes* times);
@@ -155,8 +156,10 @@ class StreamingExecutor {
   // A layer whose products are cut by outputs (split_layers.cpp). The first `count` images are there.
   void cut_products(std::int64_t images);
   void start_split(const float* images, std::int64_t count, StageTimes* times);
-  void project_split(std::size_t layer, std::int64_t count, StageTimes* times);
-  void finish_split(std::size_t layer, std::int64_t count, StageTimes* times);
+  /// Queries, keys and values of the first `live` tokens of each image.
+  void project_split(std::size_t layer, std::int64_t count, std::int64_t live, StageTimes* times);
+  /// The rest of the block for the first `live` tokens, whose mixed rows are there.
+  void finish_split(std::size_t layer, std::int64_t count, std::int64_t live, StageTimes* times);
   /// y += of_branch(branch), or y = last(input) + y without a norm, of a part.
   void add_split(const PackedLinear& last, const PackedNorm& of_branch, const LinearInput<T>& input,
                  const Part& part);
@@ -171,8 +174,13 @@ class StreamingExecutor {
     return live == num_tokens_ ? 1 : live;
   }
   [[nodiscard]] Part part_of(const ProductCut& cut, std::int64_t item, std::int64_t live) const;
+  /// Whether the products of all tokens with a query are cut by outputs,
   [[nodiscard]] bool is_split(std::size_t layer) const {
     return splits_all_ || (splits_last_ && layer + 1 == net_.blocks.size());
+  }
+  /// or else of the prefix alone, for which all threads would wait.
+  [[nodiscard]] bool splits_prefix(std::size_t layer) const {
+    return splits_prefix_ && !is_split(layer) && layers_[layer].manner.prefix_last;
   }
 
   /// Logits of the first `count` images, with `in_places` each to the row of its number in `images_`.
@@ -197,6 +205,12 @@ class StreamingExecutor {
   }
   /// A norm of rows (rows, D) with its own, in place.
   void norm(const PackedNorm& norm, std::int64_t rows, T* x) const;
+  /// x += y, `count` values, added in float.
+  template <class Addend>
+  static void add(const Addend* y, std::int64_t count, T* x) {
+    for (std::int64_t i = 0; i < count; ++i)
+      x[i] = T(static_cast<float>(x[i]) + static_cast<float>(y[i]));
+  }
 
   /// work(tile, group, thread) for tiles first .. end of each image and each of `groups`, from the last
   /// tile on: window_borders counts on that.
@@ -222,6 +236,10 @@ class StreamingExecutor {
   }
   /// A tile's queries, keys and values in `layer`; all of its rows have a query.
   [[nodiscard]] MixingRows<T> rows_of(std::size_t layer, const Tile& t, const Scratch& of_thread);
+  /// Among the first `live` tokens, those whose queries are made in `layer`.
+  [[nodiscard]] std::int64_t queried_of(std::size_t layer, std::int64_t live) const {
+    return layers_[layer].manner.wants_all_queries ? live : std::min(live, queries_of(layer));
+  }
   /// Tokens that have a query in `layer`.
   [[nodiscard]] std::int64_t queries_of(std::size_t layer) const {
     if (layer + 1 < net_.blocks.size() || net_.head.reads_patches()) return num_tokens_;
@@ -237,7 +255,8 @@ class StreamingExecutor {
   Extent extent_;
   bool tiles_hold_windows_ = false;  ///< whole windows; the prefix is a tile of its own
   bool splits_all_ = false;          ///< the products of all layers are cut by outputs
-  bool splits_last_ = false;         ///< those of the last layer, where few tokens have a query
+  bool splits_last_ = false;         ///< of the last layer, where few tokens have a query
+  bool splits_prefix_ = false;       ///< of the prefix, where it is mixed last
   std::int64_t part_unit_ = 0;       ///< rows of a part are a multiple
   std::vector<Cuts> cuts_;           ///< of each layer
   std::int64_t cut_images_ = 0;      ///< for so many images

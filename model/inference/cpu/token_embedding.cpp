@@ -61,8 +61,7 @@ void StreamingExecutor<T>::embed(const float* images, const Tile& t, Scratch& sc
         adds ? Epilogue::add : Epilogue::store, outputs);
   if (adds) return;
   norm(net_.patch_norm, patches, x);
-  for (std::int64_t i = 0; i < patches * dim_; ++i)
-    x[i] = T(static_cast<float>(x[i]) + static_cast<float>(position[i]));
+  add(position, patches * dim_, x);
 }
 
 template void StreamingExecutor<float>::make_overviews(const float*, std::int64_t);

@@ -165,18 +165,46 @@ class Classify(OfOneServer):
 
 
 class EarlyExit(OfOneServer):
-    """A server has a map for every answer, for which the whole model answers."""
+    """A server can make a map of every answer, for which the whole model answers."""
 
     model = MODEL + ".exits"
     options = ("--precision", "float32", "--exit-threshold=-1")
 
+    @classmethod
+    def command(cls, threshold):
+        words = ("-m", cls.model, "--precision", "float32", "--device", "cpu", "--views", "whole")
+        return records(PROGRAM, GOOD[0], words=(*words, f"--exit-threshold={threshold}"))[0]
+
+    def served(self):
+        return json.loads(self.post(f"/v1/classify?name={GOOD[0]}", GOOD[0].read_bytes())[1])
+
     def test_nobody_leaves(self):
-        words = ("-m", self.model, "--precision", "float32", "--device", "cpu", "--views", "whole")
-        whole, early = (records(PROGRAM, GOOD[0], words=(*words, f"--exit-threshold={threshold}"))[0] for threshold in (1, -1))
-        self.assertLess(early["exit_layer"], 11)
-        found = json.loads(self.post(f"/v1/classify?name={GOOD[0]}", GOOD[0].read_bytes())[1])
-        self.assertEqual(without_seconds(found), without_seconds(whole))
+        found = self.served()
+        self.assertEqual(without_seconds(found), without_seconds(self.command(1)))
         self.assertNotIn("exit_layer", found)
+
+
+class ClassesAlone(EarlyExit):
+    """A server without maps."""
+
+    options = (*EarlyExit.options, "--method", "none")
+
+    def test_nobody_leaves(self):
+        """Everybody does."""
+        found = self.served()
+        self.assertLess(found["exit_layer"], 11)
+        self.assertEqual(without_seconds(found), without_seconds(self.command(-1)))
+
+    def test_what_there_is_not(self):
+        for method, target, reason in (("POST", "/v1/explain", "without maps"), ("POST", "/v1/embed", "without embeddings"), ("GET", "/", "without")):
+            with self.subTest(target):
+                status, _, body = self.server.ask(method, target, GOOD[0].read_bytes() if method == "POST" else None)
+                self.assertEqual(status, 400)
+                self.assertIn(reason, error_of(body)["message"])
+
+    def test_maps_of_two_models(self):
+        with self.assertRaisesRegex(RuntimeError, "maps of two models"):
+            Server(PROGRAM, *self.options, "--against", MODEL, model=self.model)
 
 
 class Explain(OfOneServer):

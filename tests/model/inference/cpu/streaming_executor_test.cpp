@@ -241,6 +241,7 @@ TEST_P(StreamingExecutorTest, TheSameBitsOnAnyNumberOfThreadsHoweverProductsAreC
       const std::size_t passes = rehearsal.size();
       for (const int threads : counts) {
         SCOPED_TRACE(std::to_string(threads) + " threads");
+        EXPECT_EQ(of(threads, {.fixed_tiles = true}), one);
         for (const bool splits : {false, true}) {
           EXPECT_EQ(of(threads, {.fixed_tiles = true, .splits = splits}), one);
           if (splits) {
@@ -262,6 +263,18 @@ TEST(StreamingExecutorOptions, ThreadsWithATileEachMeetOncePerLayer) {
   };
   for (const auto& [images, threads] : {std::pair{1, 1}, {1, 2}, {64, 64}})
     EXPECT_EQ(passes(images, threads, {}), passes(images, threads, {.splits = false}));
+}
+
+TEST(StreamingExecutorOptions, AllThreadsTakeThePrefixBehindTheWindows) {
+  const Network network = make_windowed_network(Storage::float32, false);
+  kernels::device::Rehearsal rehearsal;
+  const auto passes = [&](const ExecutionOptions& options) {
+    rehearsed_logits_of(network, 24, 26, 1, 2, rehearsal, options);
+    return rehearsal.size();
+  };
+  const std::size_t by_tiles = passes({.splits = false});
+  EXPECT_GT(passes({}), by_tiles);
+  EXPECT_LT(passes({}), passes({.splits = true}));
 }
 
 TEST_P(StreamingExecutorTest, FewerImagesThanPlannedAreServed) {

@@ -8,6 +8,7 @@
 #include "model/training/distillation/outputs_task.h"
 #include "model/training/losses.h"
 #include "tests/error_matchers.h"
+#include "tests/model/finite_difference.h"
 #include "tests/model/training/distillation/small_models.h"
 
 #include <ATen/ATen.h>
@@ -118,7 +119,7 @@ void expect_gradient_of_differences(TrainingTask& task, VisionTransformerImpl& s
   constexpr double kWeight = 0.5;
   const auto value = [&] {
     for (const at::Tensor& weight : student.parameters()) weight.mutable_grad().reset();
-    return task.accumulate(batch_of(images), {0, kWeight}).loss.item<double>();
+    return task.accumulate(batch_of(images), {0, kWeight}).loss;
   };
   for (const std::string& name : weights) {
     value();
@@ -126,15 +127,7 @@ void expect_gradient_of_differences(TrainingTask& task, VisionTransformerImpl& s
     ASSERT_TRUE(weight.grad().defined()) << name;
     const at::Tensor gradient = weight.grad().reshape({-1}) / kWeight;
     for (const std::int64_t i : {0, 37, 150}) {
-      constexpr double kStep = 1e-5;
-      const at::Tensor element = weight.detach().view(-1)[i];
-      const double old = element.item<double>();
-      const auto value_at = [&](double shifted) {
-        element.fill_(shifted);
-        return value();
-      };
-      const double difference = (value_at(old + kStep) - value_at(old - kStep)) / (2 * kStep);
-      element.fill_(old);
+      const double difference = testing::central_difference(weight.detach(), i, 1e-5, value);
       EXPECT_NEAR(gradient[i].item<double>(), difference, 1e-6 * (1 + std::abs(difference)))
           << name << " " << i;
     }
