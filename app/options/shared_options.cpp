@@ -200,8 +200,7 @@ std::vector<Option> runtime_options() {
                   at_most(1024)),
           integer("threads", "threads that compute the model", into(&RunRequest::threads),
                   otherwise("cores"), at_least(1), at_most(1024)),
-          text("device",
-               "auto, cpu, cuda or cuda:N; a named one has to be there",
+          text("device", "auto, cpu, cuda or cuda:N; a named one has to be there",
                into(&RunRequest::device), letter('d'), takes("DEVICE"), by_default("auto")),
           text("precision",
                "number format of the computation; auto: on this processor the faster of float32 "
