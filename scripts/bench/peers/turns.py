@@ -70,14 +70,17 @@ def take_round(turns: list[Turn], number: int, rounds: int) -> None:
     first = number % max(len(turns), 1)
     for turn in turns[first:] + turns[:first]:
         taken = None
+        said = ""
         if not turn.record["message"]:
             try:
                 taken = turn.measure()
                 said = f"{taken['ms_p50']:.2f} ms"
             except Failure as failure:
                 turn.record["message"] = said = str(failure)
-            say(f"{turn.name}, round {number + 1} of {rounds}: {said}")
+        # Whoever reads the line may end this program: what it says is kept by then.
         turn.record["rounds"].append(taken)
+        if said:
+            say(f"{turn.name}, round {number + 1} of {rounds}: {said}")
 
 
 def take_turns(turns: list[Turn], rounds: int) -> None:
