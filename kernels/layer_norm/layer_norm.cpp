@@ -17,8 +17,16 @@
 HWY_BEFORE_NAMESPACE();
 namespace hydrascope::kernels::HWY_NAMESPACE {
 
-// Sums that run side by side: an addition takes four cycles, and two start in each.
-constexpr std::size_t kRowSums = 4;
+// Sums that run side by side: an addition takes four cycles, and two start in each. NEON's vectors are half as
+// long as AVX2's: as many sums of numbers keep the mean of a long row as exact.
+constexpr std::size_t kRowSums = HWY_TARGET == HWY_NEON ? 8 : 4;
+
+/// The sum of all numbers in `sums`, which it overwrites.
+HWY_INLINE float joined_sum(VecF32 (&sums)[kRowSums]) {
+  for (std::size_t left = kRowSums / 2; left > 0; left /= 2)
+    for (std::size_t k = 0; k < left; ++k) sums[k] = hn::Add(sums[2 * k], sums[2 * k + 1]);
+  return sum_of_lanes(sums[0]);
+}
 
 template <class T>
 HWY_INLINE float row_sum(const T* x, std::size_t dim) {
@@ -31,7 +39,7 @@ HWY_INLINE float row_sum(const T* x, std::size_t dim) {
     for (std::size_t k = 0; k < kRowSums; ++k) sums[k] = hn::Add(sums[k], load(x + i + k * n));
   for (; i + n <= dim; i += n) sums[0] = hn::Add(sums[0], load(x + i));
   if (i < dim) sums[1] = hn::Add(sums[1], load_n(x + i, dim - i));
-  return sum_of_lanes(hn::Add(hn::Add(sums[0], sums[1]), hn::Add(sums[2], sums[3])));
+  return joined_sum(sums);
 }
 
 struct Deviations {
@@ -64,8 +72,7 @@ HWY_INLINE Deviations row_deviations(const T* x, std::size_t dim, float mean) {
     sums[0] = hn::Add(sums[0], deviations);
     squares[0] = hn::MulAdd(deviations, deviations, squares[0]);
   }
-  return {sum_of_lanes(hn::Add(hn::Add(sums[0], sums[1]), hn::Add(sums[2], sums[3]))),
-          sum_of_lanes(hn::Add(hn::Add(squares[0], squares[1]), hn::Add(squares[2], squares[3])))};
+  return {joined_sum(sums), joined_sum(squares)};
 }
 
 /// v * weight + bias; an absent one is left out.
