@@ -32,21 +32,6 @@ void check_resumable(const ClassifyRequest& request) {
     throw UsageError("arrays begin anew", "`resume` beside `save_logits` or `save_input`");
 }
 
-/// Frames that share what they saw come one by one, in one view.
-void check_frames(const ClassifyRequest& request) {
-  const bool remembers = !request.run.memory.empty();
-  if (remembers && request.run.batch_size > 1)
-    throw UsageError("frames with a memory come one by one", "`memory` with `batch_size`",
-                     "leave one of them out");
-  const auto& views = request.transform.views;
-  const bool is_looked_at = views && !request.transform.is_default &&
-                            (views->value.are_several || views->value.have_looks);
-  if (is_looked_at && (remembers || request.video_average > 0))
-    throw UsageError("works where a frame is one view",
-                     std::string(remembers ? "`memory`" : "`video_average`") + " with `views`",
-                     "leave one of them out");
-}
-
 ClassifyRequest classify_request(const ParsedOptions& options) {
   ClassifyRequest request{pictures_request(options, AutoExif::upright,
                                            {&ClassifyRequest::save_input, &VoteRequest::store,
@@ -57,7 +42,7 @@ ClassifyRequest classify_request(const ParsedOptions& options) {
        {std::pair(Field(&ClassifyRequest::save_logits), request.save_logits),
         {&ClassifyRequest::save_input, request.save_input}})
     if (!file.empty()) check_output_file(file, options[field].origin);
-  check_frames(request);
+  check_frames(request, request.video_average);
   if (request.resume) check_resumable(request);
   request.vote = vote_request(options, request);
   return request;

@@ -14,6 +14,7 @@
 #include "app/visualize/output_stage.h"
 #include "app/visualize/visualize_options.h"
 #include "kernels/error.h"
+#include "model/registry/memories.h"
 #include "viz/picture/encode.h"
 
 #include <atomic>
@@ -75,6 +76,9 @@ int run_visualize(const ParsedOptions& options) {
   ClassChoice classes(request.classes, request.topk, session->labels());
   MapWords map_choice = request.maps;
   map_choice.of_class = !classes.is_default();
+  map_choice.remembers =
+      !model::choose_memories(request.run.memory, request.run.memory_options, session->config())
+           .empty();
   const MapSelection selection = choose_maps(session->config(), map_choice);
   PipelineOptions& pipeline = session->pipeline();
   OutputOptions outputs = heatmap_outputs(request, most_maps(selection, classes), pipeline.workers);
@@ -112,7 +116,7 @@ int run_visualize(const ParsedOptions& options) {
   visualization_options.figure = outputs.figure;
   visualization_options.save_raw = outputs.save_raw;
 
-  RecordStream records(request.output.format, std::cout, kMapColumns);
+  RecordStream records(request.output.format, std::cout, map_columns(map_choice.remembers));
   Progress progress("visualize", std::nullopt, console.progress);
   InputCount count(words, request.recursive, progress);
   // `| head -1` ends the run, but not in the middle of a file.

@@ -88,6 +88,7 @@ MapRecord record_of(const MapRecord& facts, const InputMap& map) {
   record.grid = {map.map.rows, map.map.columns};
   std::tie(record.minimum, record.maximum) = smallest_and_largest(map.map);
   record.cls_share = map.own_share;
+  record.memory_share = map.memory_share;
   const std::string note = note_of(map);
   if (!note.empty()) record.note += (record.note.empty() ? "" : "; ") + note;
   return record;

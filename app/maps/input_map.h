@@ -20,10 +20,12 @@ struct InputMap {
   Prediction of_class;  ///< also of methods whose map is the same for all classes
   viz::HeatMap map;     ///< raw
   bool is_signed = false;
-  double own_share = 0;            ///< the class token's
-  double total = 0;                ///< heat of all tokens, the class token's too
-  bool is_additive = false;        ///< `total` is what the layer adds to the class's logit
-  std::string note;                ///< of the method; may be empty
+  double own_share = 0;  ///< the class token's
+  /// `model::explain::memory_share`, where the model remembers frames.
+  std::optional<double> memory_share = {};
+  double total = 0;          ///< heat of all tokens, the class token's and earlier frames' too
+  bool is_additive = false;  ///< `total` is what the layer adds to the class's logit
+  std::string note;          ///< of the method; may be empty
   std::vector<std::string> rules;  ///< of rollouts, one rule per layer, from 0
   viz::Placement placement = {};   ///< of the view that it is of, on the picture
   std::vector<Prediction> things =

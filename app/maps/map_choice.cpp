@@ -62,7 +62,6 @@ std::vector<std::int64_t> ClassChoice::resolve(std::span<const std::int64_t> bes
 namespace {
 
 using model::VitConfig;
-using model::explain::MaplessLayers;
 using model::explain::Method;
 
 Method parse_method(const std::string& word) {
@@ -132,14 +131,6 @@ std::vector<Head> parse_heads(const std::vector<std::string>& words, const VitCo
   return heads;
 }
 
-void require_method(const VitConfig& config, Method method, std::int64_t layer,
-                    MaplessLayers mapless) {
-  model::explain::require_supported(config, method, layer, mapless,
-                                    "`method` " +
-                                        std::string(model::explain::entry_of(method).name) +
-                                        ", layer " + std::to_string(layer));
-}
-
 }  // namespace
 
 std::string to_text(const Head& head) {
@@ -161,6 +152,23 @@ std::vector<std::string> method_words() {
 MapSelection choose_maps(const VitConfig& config, const MapWords& words) {
   const Layers layers = parse_layers(words.layers, config);
   const std::vector<Head> heads = parse_heads(words.heads, config);
+  if (words.remembers && std::ranges::find(heads, Head{Head::Kind::maximum}) != heads.end())
+    throw UsageError(
+        "earlier frames have no share of the heads' maximum, which has cells of several",
+        "`memory` with `head` max", "`head` mean, all or a number");
+  const auto why_not = [&](Method method, std::int64_t layer) {
+    std::string why = model::explain::why_not(config, method, layer, words.mapless);
+    if (why.empty() && words.remembers)
+      why = model::explain::why_not_remembering(config, method, layer);
+    return why;
+  };
+  const auto require = [&](Method method, std::int64_t layer) {
+    const std::string where = "`method` " + std::string(model::explain::entry_of(method).name) +
+                              ", layer " + std::to_string(layer);
+    model::explain::require_supported(config, method, layer, words.mapless, where);
+    if (words.remembers)
+      model::explain::require_remembering(config, method, layer, "`memory` with " + where);
+  };
   MapSelection selection;
   const auto add = [&](Method method, std::int64_t layer) {
     for (const Head& head : heads) {
@@ -183,22 +191,20 @@ MapSelection choose_maps(const VitConfig& config, const MapWords& words) {
     const Method method = parse_method(word);
     std::vector<std::int64_t> skipped;
     for (const std::int64_t layer : layers.indices) {
-      if (model::explain::why_not(config, method, layer, words.mapless).empty()) {
+      if (why_not(method, layer).empty()) {
         add(method, layer);
       } else if (layers.are_all) {
         skipped.push_back(layer);
       } else {
-        require_method(config, method, layer, words.mapless);
+        require(method, layer);
       }
     }
     if (words.of_class && !model::explain::entry_of(method).of_class)
       selection.notes.push_back(word + " is the same for every class: one map");
-    if (skipped.size() == layers.indices.size())
-      require_method(config, method, skipped.back(), words.mapless);
+    if (skipped.size() == layers.indices.size()) require(method, skipped.back());
     if (!skipped.empty())
-      selection.notes.push_back(
-          "layers " + model::explain::layer_ranges(skipped) +
-          " left out: " + model::explain::why_not(config, method, skipped.front(), words.mapless));
+      selection.notes.push_back("layers " + model::explain::layer_ranges(skipped) +
+                                " left out: " + why_not(method, skipped.front()));
   }
   return selection;
 }

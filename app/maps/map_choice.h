@@ -68,6 +68,7 @@ struct MapWords {
   std::vector<std::string> heads;    ///< numbers from 0, "mean", "max", "all"
   bool of_class = false;             ///< classes are asked for
   model::explain::MaplessLayers mapless = model::explain::MaplessLayers::skip;  ///< of rollouts
+  bool remembers = false;  ///< layers remember earlier frames
 };
 
 /// `--method`, `--layer`, `--head`, `--mapless`.
@@ -84,7 +85,7 @@ struct MapSelection {
 
 /// Throws Error(invalid_argument) for an unknown method (with the nearest name), a layer or head
 /// that the model lacks, a method that cannot explain a layer that is named or has no maps by head:
-/// why not, and which methods can.
+/// why not, and which methods can. The same with a memory, where fewer can.
 MapSelection choose_maps(const model::VitConfig& config, const MapWords& words);
 /// Method by method: one that the model does not have is no reason to show none, and is noted. Throws
 /// the first refusal where it has none of them.

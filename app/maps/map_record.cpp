@@ -13,6 +13,11 @@ std::string class_text(const Prediction& prediction, LabelType label_type, int d
          fixed(prediction.prob * 100, decimals) + " %";
 }
 
+/// "memory 41.2 %  ", or "" without one.
+std::string memory_text(const MapRecord& record) {
+  return record.memory_share ? "memory " + fixed(*record.memory_share * 100, 1) + " %  " : "";
+}
+
 }  // namespace
 
 OrderedJson to_json(const MapRecord& record) {
@@ -29,6 +34,8 @@ OrderedJson to_json(const MapRecord& record) {
   object["min"] = rounded(record.minimum);
   object["max"] = rounded(record.maximum);
   object["cls_share"] = rounded(decimal(record.cls_share, kShareDecimals));
+  if (record.memory_share)
+    object["memory_share"] = rounded(decimal(*record.memory_share, kShareDecimals));
   if (!record.heatmap_file.empty()) {
     OrderedJson& files = object["files"];
     add_path(files, "heatmap", record.heatmap_file);
@@ -43,6 +50,13 @@ OrderedJson to_json(const MapRecord& record) {
   return object;
 }
 
+std::string map_columns(bool remembers) {
+  std::string columns(kMapColumns);
+  constexpr std::string_view kBefore = " cls_share";
+  if (remembers) columns.insert(columns.find(kBefore) + kBefore.size(), " memory_share");
+  return columns;
+}
+
 std::string to_text(std::span<const MapRecord> maps, LabelType label_type, bool color) {
   const MapRecord& first = maps.front();
   std::string line = begin_text(first, color);
@@ -55,7 +69,7 @@ std::string to_text(std::span<const MapRecord> maps, LabelType label_type, bool 
     classes += (classes.empty() ? "" : ", ") + class_text(map.of_class, label_type, 1);
   }
   line += "  " + styled(classes, Style::green, color) + "  ";
-  if (maps.size() > 1) line += std::to_string(maps.size()) + " maps ";
+  line += maps.size() > 1 ? std::to_string(maps.size()) + " maps " : memory_text(first);
   line += "-> " + printable(first.heatmap_file);
   if (!first.map_file.empty()) line += ", " + printable(first.map_file);
   return line + '\n';
@@ -73,7 +87,7 @@ std::string to_verbose_text(const MapRecord& record, LabelType label_type, bool 
   line += "  " + std::to_string(record.grid[0]) + 'x' + std::to_string(record.grid[1]) + "  " +
           significant(record.minimum, kTextDigits) + ".." +
           significant(record.maximum, kTextDigits) + "  cls " + fixed(record.cls_share * 100, 1) +
-          " %  " + fixed(record.seconds * kMilliseconds, 1) + " ms  " +
+          " %  " + memory_text(record) + fixed(record.seconds * kMilliseconds, 1) + " ms  " +
           printable(record.heatmap_file);
   if (!record.map_file.empty()) line += "  " + printable(record.map_file);
   if (!record.note.empty()) line += "  " + styled(printable(record.note), Style::dim, color);

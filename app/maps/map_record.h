@@ -6,6 +6,7 @@
 
 #include <array>
 #include <cstdint>
+#include <optional>
 #include <span>
 #include <string>
 
@@ -21,7 +22,9 @@ struct MapRecord : InputRecord {  ///< its seconds: of the model and all maps of
   std::array<std::int64_t, 2> grid{};  ///< rows, columns
   double minimum = 0;                  ///< of the raw map
   double maximum = 0;
-  double cls_share = 0;      ///< the class token's own share of the heat
+  double cls_share = 0;  ///< the class token's own share of the heat
+  /// `model::explain::memory_share`; nothing without a memory, then the field is left out.
+  std::optional<double> memory_share = {};
   std::string heatmap_file;  ///< as written; "" where nothing is, then the field is left out
   std::string map_file;      ///< "" without --save-raw; then the field is left out
 };
@@ -36,10 +39,15 @@ inline constexpr std::string_view kMapColumns =
     "height model_height=/model_size/0 model_width=/model_size/1 views num_views "
     "attention attention_options approximations device precision note seconds "
     "error_code=/error/code error_message=/error/message";
+/// The columns of records without a memory, or with one.
+std::string map_columns(bool remembers);
 /// The text for people: one line for all maps of an input, which name its file and its classes.
 ///
 ///     otters.jpg  otter 67.5 %  -> heatmaps/otters.heatmap.png
 ///     otters.jpg  otter 67.5 %, beaver 4.7 %  24 maps -> heatmaps/otters.heatmap.png
+///     clip.mp4  frame 25 at 1.000 s  otter 67.5 %  memory 41.2 %  -> heatmaps/clip.heatmap.mp4
+///
+/// Several maps have a memory's share each, which the line leaves to the records.
 std::string to_text(std::span<const MapRecord> maps, LabelType label_type, bool color);
 /// All of one map, for --verbose:
 ///

@@ -119,7 +119,7 @@ model::Classifier make_classifier(const RunRequest& request, const ModelSource& 
 
 model::explain::Explainer make_explainer(std::uint64_t seed, const ModelSource& source,
                                          std::span<const model::explain::Request> requests,
-                                         c10::Device device) {
+                                         const model::inference::InferenceOptions& classifier) {
   const auto fill = [&](model::VisionTransformerImpl& modules,
                         std::span<const std::int64_t> layers) {
     const checkpoint::Loading loading = source.weights.start_loading(modules, source.head);
@@ -129,7 +129,8 @@ model::explain::Explainer make_explainer(std::uint64_t seed, const ModelSource& 
     model::fill(modules, loading.weights(), "", model::is_outside_blocks);
   };
   model::seed_generators(seed);
-  model::explain::Explainer explainer(source.config, requests, fill, {device});
+  model::explain::Explainer explainer(source.config, requests, fill,
+                                      {classifier.device, classifier.memory});
   if (source.class_vectors.defined()) explainer.set_class_vectors(source.class_vectors);
   return explainer;
 }

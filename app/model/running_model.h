@@ -30,11 +30,11 @@ model::Classifier make_classifier(const RunRequest& request, const ModelSource& 
                                   model::inference::Exits exits = model::inference::Exits::leave);
 
 /// The explainer of that classifier's predictions: the layers that `requests` need, a second time,
-/// as modules in float32 on its device. Weights that the checkpoint lacks have the classifier's
-/// values.
+/// as modules in float32 on its device, with its memories. Weights that the checkpoint lacks have the
+/// classifier's values.
 model::explain::Explainer make_explainer(std::uint64_t seed, const ModelSource& source,
                                          std::span<const model::explain::Request> requests,
-                                         c10::Device device);
+                                         const model::inference::InferenceOptions& classifier);
 
 /// `--device`. If the option names no GPU by its number and several processes share the GPUs of a
 /// machine, each process takes the GPU of its LOCAL_RANK.

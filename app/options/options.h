@@ -263,7 +263,8 @@ std::vector<Option> views_options();
 /// The same where an answer is of one view.
 std::vector<Option> one_view_options();
 std::vector<Option> runtime_options();
-std::vector<Option> precision_check_options();  // check-precision
+std::vector<Option> precision_check_options();                 // check-precision
+std::vector<Option> memory_options(const std::string& group);  // memory, memory-opt
 std::vector<Option> launch_options();
 std::vector<Option> output_options();         // of a report
 std::vector<Option> record_output_options();  // of a stream of records, which is no page

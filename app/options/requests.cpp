@@ -193,6 +193,20 @@ PicturesRequest pictures_request(const ParsedOptions& options, AutoExif exif,
   return request;
 }
 
+void check_frames(const PicturesRequest& request, double video_average) {
+  const bool remembers = !request.run.memory.empty();
+  if (remembers && request.run.batch_size > 1)
+    throw UsageError("frames with a memory come one by one", "`memory` with `batch_size`",
+                     "leave one of them out");
+  const auto& views = request.transform.views;
+  const bool is_looked_at = views && !request.transform.is_default &&
+                            (views->value.are_several || views->value.have_looks);
+  if (is_looked_at && (remembers || video_average > 0))
+    throw UsageError("works where a frame is one view",
+                     std::string(remembers ? "`memory`" : "`video_average`") + " with `views`",
+                     "leave one of them out");
+}
+
 VoteRequest vote_request(const ParsedOptions& options, const PicturesRequest& request) {
   VoteRequest vote;
   options.fill(vote);

@@ -165,6 +165,9 @@ PicturesRequest one_view_request(const ParsedOptions& options, AutoExif exif);
 /// `one_view`: options beside which pictures are not looked at closer by default.
 PicturesRequest pictures_request(const ParsedOptions& options, AutoExif exif,
                                  std::initializer_list<Field> one_view = {});
+/// Frames that share what they saw, by `--memory` or by a mean over them, come one by one, in one view. Throws
+/// Error(invalid_argument) where others are asked for.
+void check_frames(const PicturesRequest& request, double video_average = 0);
 
 /// "224x224", height first, as in --img-size.
 std::string size_text(const image::Size& size);

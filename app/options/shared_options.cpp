@@ -237,6 +237,17 @@ std::vector<Option> launch_options() {
               at_most(1e6))});
 }
 
+std::vector<Option> memory_options(const std::string& group) {
+  return in_group(group, Role::task,
+                  {
+                      text("memory", "memory of earlier frames in each layer, as state or xl:last2",
+                           into(&RunRequest::memory), takes("SPEC"), suggests(memory_names())),
+                      text("memory-opt", "setting of a memory, as state.lambda=0.5",
+                           into(&RunRequest::memory_options), takes("MEMORY[:LAYERS].KEY=VALUE"),
+                           repeatable, suggests(memory_settings())),
+                  });
+}
+
 std::vector<Option> output_options() {
   return in_group(
       "Output", Role::place,

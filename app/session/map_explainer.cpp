@@ -1,7 +1,6 @@
 #include "app/session/map_explainer.h"
 
 #include "app/model/running_model.h"
-#include "app/pipeline/predictions.h"
 #include "app/run/assets.h"
 #include "app/run/usage_error.h"
 #include "app/session/explanation_threads.h"
@@ -20,6 +19,7 @@ namespace {
 
 using model::explain::class_token_share;
 using model::explain::Explanation;
+using model::explain::memory_share;
 using model::explain::Request;
 
 Request request_for(const MapChoice& choice, std::int64_t class_index,
@@ -82,11 +82,12 @@ std::vector<std::int64_t> MapExplainer::traced_layers(const model::VitConfig& co
 }
 
 MapExplainer::MapExplainer(std::uint64_t seed, const ModelSource& source, TracedFor wanted,
-                           c10::Device device)
+                           const model::inference::InferenceOptions& classifier)
     : config_(source.config),
       wanted_(std::move(wanted)),
       class_vectors_of_(source.class_vectors_of),
-      explainer_(make_explainer(seed, source, requests_for(wanted_, config_.depth), device)) {}
+      remembers_(!classifier.memory.empty()),
+      explainer_(make_explainer(seed, source, requests_for(wanted_, config_.depth), classifier)) {}
 
 model::TokenGrid MapExplainer::grid_of(const image::TransformPlan& view) const {
   return config_.token_grid(view.output.height / config_.patch_size,
@@ -126,6 +127,7 @@ std::vector<InputMap> MapExplainer::explain(const PipelineResult& result,
                                             std::span<const MapChoice> choices,
                                             const model::explain::BeforeStep& before_step) {
   const PictureViews& views = result.views;
+  if (!frames_.follows(result)) explainer_.forget();
   if (class_vectors_of_) explainer_.set_class_vectors(class_vectors_of_(result.features));
   const auto view_of = [&](const Prediction& one) { return views.explained_view(one.index); };
   std::vector<InputMap> maps;
@@ -178,7 +180,9 @@ std::vector<InputMap> MapExplainer::explain(const at::Tensor& tokens, const mode
     const Explanation& explanation = explanations.at(request);
     const at::Tensor map = heat_of(explanation.map, choice->head);
     const at::Tensor prefix = heat_of(explanation.prefix, choice->head);
-    const double total = (map.sum(at::kDouble) + prefix.sum(at::kDouble)).item<double>();
+    const double own = (map.sum(at::kDouble) + prefix.sum(at::kDouble)).item<double>();
+    const double earlier =
+        remembers_ ? heat_of(explanation.earlier, choice->head).item<double>() : 0;
     const bool is_additive =
         choice->method == model::explain::Method::hydra && choice->head.kind != Head::Kind::maximum;
     maps.push_back({*choice,
@@ -186,7 +190,8 @@ std::vector<InputMap> MapExplainer::explain(const at::Tensor& tokens, const mode
                     heat_map(map),
                     explanation.is_signed,
                     class_token_share(config_, map, prefix),
-                    total,
+                    remembers_ ? std::optional(memory_share(own, earlier)) : std::nullopt,
+                    own + earlier,
                     is_additive,
                     explanation.note,
                     explanation.rules,

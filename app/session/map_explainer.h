@@ -5,8 +5,10 @@
 #include "app/maps/map_choice.h"
 #include "app/model/model_source.h"
 #include "app/pipeline/pipeline.h"
+#include "app/pipeline/predictions.h"
 #include "model/explain/explainer.h"
 #include "model/image/transform_plan.h"
+#include "model/inference/inference_options.h"
 #include "model/look/places.h"
 
 #include <ATen/core/Tensor.h>
@@ -38,11 +40,13 @@ class MapExplainer {
   static std::vector<std::int64_t> traced_layers(const model::VitConfig& config,
                                                  const TracedFor& wanted);
 
-  MapExplainer(std::uint64_t seed, const ModelSource& source, TracedFor wanted, c10::Device device);
+  /// `classifier`: the options of the one that answers.
+  MapExplainer(std::uint64_t seed, const ModelSource& source, TracedFor wanted,
+               const model::inference::InferenceOptions& classifier);
 
   /// For a result without an error, and for each of `choices`, which are among the constructor's, a map
   /// of every class, or of the first where the method's is the same for all, over each class's best
-  /// view.
+  /// view. Results of a classifier with a memory come in their order, all of them.
   std::vector<InputMap> explain(const PipelineResult& result, std::span<const Prediction> classes,
                                 std::span<const MapChoice> choices,
                                 const model::explain::BeforeStep& before_step = {});
@@ -67,6 +71,8 @@ class MapExplainer {
   TracedFor wanted_;
   std::function<at::Tensor(const at::Tensor&)>
       class_vectors_of_;  ///< `ModelSource::class_vectors_of`
+  bool remembers_;
+  FollowedFrames frames_;
   model::explain::Explainer explainer_;
 };
 

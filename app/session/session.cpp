@@ -205,7 +205,7 @@ void Session::load(const TracedFor& explained, std::vector<std::int64_t> trace_l
   if (explains) trace_layers = MapExplainer::traced_layers(config(), explained_);
   classifier_.emplace(make_classifier(run_, *source_, transform(), console_,
                                       std::move(trace_layers), explained_.embeddings, exits_));
-  if (explains) explainer_.emplace(run_.seed, *source_, explained_, classifier_->options().device);
+  if (explains) explainer_.emplace(run_.seed, *source_, explained_, classifier_->options());
   facts_ = facts_of_run(*classifier_);
   if (!second_) return;
   facts_.look_model = look_model();

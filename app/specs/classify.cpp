@@ -1,5 +1,4 @@
 // The table of `hydrascope classify`.
-#include "app/options/mechanism_listing.h"
 #include "app/options/option_builders.h"
 #include "app/specs/requests.h"
 #include "app/specs/specs.h"
@@ -38,13 +37,8 @@ CommandSpec classify_spec() {
                      at_least(1), in("Input"), role(Role::task)),
              number("video-average", "mean over frames: weight of a frame over the next",
                     into(&ClassifyRequest::video_average), takes("SHARE"), by_default("0"),
-                    at_least(0), at_most(0.99), in("Input"), role(Role::task)),
-             text("memory", "memory of earlier frames in each layer, as state or xl:last2",
-                  into(&RunRequest::memory), takes("SPEC"), suggests(memory_names()), in("Input"),
-                  role(Role::task)),
-             text("memory-opt", "setting of a memory, as state.lambda=0.5",
-                  into(&RunRequest::memory_options), takes("MEMORY[:LAYERS].KEY=VALUE"), repeatable,
-                  suggests(memory_settings()), in("Input"), role(Role::task))},
+                    at_least(0), at_most(0.99), in("Input"), role(Role::task))},
+            memory_options("Input"),
             general_options()});
   spec.common = {&ModelRequest::word,      &ModelRequest::attention,    &TransformRequest::native,
                  &TransformRequest::views, &TransformRequest::img_size, &RunRequest::precision,

@@ -173,11 +173,11 @@ CommandSpec visualize_spec() {
   spec.summary = "draw the evidence for an answer over pictures and videos, as heatmaps";
   spec.group = "Look at pictures";
   spec.positionals = "[INPUT...]";
-  spec.options =
-      join({model_options(), class_vector_options(), input_options(), map_options(),
-            drawing_options(), heatmap_output_options(), other_model_options(),
-            heatmap_video_options(), preprocessing_options(), views_options(), runtime_options(),
-            label_options(), without(vote_options(), {&VoteRequest::share}), general_options()});
+  spec.options = join({model_options(), class_vector_options(), input_options(), map_options(),
+                       drawing_options(), heatmap_output_options(), other_model_options(),
+                       heatmap_video_options(), memory_options("Video"), preprocessing_options(),
+                       views_options(), runtime_options(), label_options(),
+                       without(vote_options(), {&VoteRequest::share}), general_options()});
   spec.common = {&ModelRequest::word,        &ModelRequest::attention, &TransformRequest::native,
                  &TransformRequest::views,   &MapWords::methods,       &MapWords::layers,
                  &VisualizeRequest::classes, &RunRequest::precision,   &OutputRequest::file,
@@ -190,6 +190,7 @@ CommandSpec visualize_spec() {
       "hydrascope visualize pictures --html maps.html -m converted.safetensors --against "
       "deit_tiny_patch16_224",
       "hydrascope visualize clip.mp4",
+      "hydrascope visualize clip.mp4 --method attention --memory xl",
   };
   return spec;
 }

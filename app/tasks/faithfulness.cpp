@@ -84,7 +84,7 @@ FaithfulnessRun::FaithfulnessRun(FaithfulnessPlan plan, Session& session)
   plan_.options.batch_size = session.pipeline().batch_size;
   if (!plan_.requests.empty()) {
     explainer_.emplace(
-        make_explainer(plan_.seed, source, plan_.requests, session.classifier().options().device));
+        make_explainer(plan_.seed, source, plan_.requests, session.classifier().options()));
   }
   report_.model = source.name;
   report_.attention = model::to_text(source.config.attention);

@@ -75,10 +75,11 @@ viz::ReportOptions report_options(const FigureOptions& figure) {
 }
 
 VisualizeRequest visualize_request(const ParsedOptions& options) {
-  VisualizeRequest request{
-      pictures_request(options, AutoExif::upright,
-                       {&AgainstRequest::word, &AgainstRequest::attention,
-                        &AgainstRequest::attention_options, &VoteRequest::store})};
+  VisualizeRequest request{pictures_request(
+      options, AutoExif::upright,
+      {&AgainstRequest::word, &AgainstRequest::attention, &AgainstRequest::attention_options,
+       &VoteRequest::store, &RunRequest::memory, &RunRequest::memory_options})};
+  check_frames(request);
   refuse_beside_views(options, {&OutputOptions::html, &VisualizeRequest::video_stride});
   OutputOptions& outputs = request.outputs;
   options.fill(request, request.maps, outputs, outputs.encode);
@@ -94,6 +95,9 @@ VisualizeRequest visualize_request(const ParsedOptions& options) {
   if (const GivenOption* asked = names_another_model(options)) {
     if (outputs.html.empty())
       throw UsageError("is for a page only", asked->origin, "add `html` FILE.html");
+    if (!request.run.memory.empty())
+      throw UsageError("the other model sees single frames", asked->origin + " with `memory`",
+                       "leave one of them out");
     if (!request.vote.store.empty())
       throw UsageError("the other model has other classes than the store",
                        asked->origin + " with `knn`");

@@ -81,7 +81,8 @@ class TokenMixer {
                                  const torch::Tensor& v, const TokenGrid& grid, std::int64_t first,
                                  std::int64_t count);
   /// `mix` where `change` sees, and may change, the sums over the tokens before queries read them:
-  /// with MechanismEntry::has_state.
+  /// with MechanismEntry::has_state. Here and in `mix_beside`, `q` may be of the first tokens only, unless
+  /// `needs_all_queries`.
   virtual torch::Tensor mix_state(const torch::Tensor& q, const torch::Tensor& k,
                                   const torch::Tensor& v, const TokenGrid& grid,
                                   const std::function<void(MixerState&)>& change);
@@ -106,7 +107,7 @@ class TokenMixer {
   /// The rule that changes its scores by the places of tokens; null without one.
   [[nodiscard]] virtual const PositionRule* position() const { return nullptr; }
   /// The mixer without its local term.
-  [[nodiscard]] virtual const TokenMixer& global_part() const { return *this; }
+  [[nodiscard]] virtual TokenMixer& global_part() { return *this; }
 
  protected:
   /// `mix` by `mix_rows`, in pieces.

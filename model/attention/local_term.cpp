@@ -55,9 +55,10 @@ class SumMixer final : public TokenMixer {
   }
   Tensor mix_state(const Tensor& q, const Tensor& k, const Tensor& v, const TokenGrid& grid,
                    const std::function<void(MixerState&)>& change) override {
-    return (global_->mix_state(q, k, v, grid, change) +
-            local_->mix(q, k, v, grid, Kernels::automatic))
-        .to(v.scalar_type());
+    const bool are_all = q.size(2) == k.size(2);
+    const Tensor local = are_all ? local_->mix(q, k, v, grid, Kernels::automatic)
+                                 : local_->mix_rows(q, k, v, grid, 0, q.size(2));
+    return (global_->mix_state(q, k, v, grid, change) + local).to(v.scalar_type());
   }
   Tensor weighted_rows(const Tensor& q, const Tensor& k, const Tensor& v, const Tensor& g,
                        const TokenGrid& grid, std::int64_t first, std::int64_t count) override {
@@ -69,7 +70,7 @@ class SumMixer final : public TokenMixer {
     const std::unique_ptr<KernelForm> global = global_->kernel_form();
     return global ? global->beside(std::make_shared<const SparseForm>(*local_)) : nullptr;
   }
-  [[nodiscard]] const TokenMixer& global_part() const override { return *global_; }
+  [[nodiscard]] TokenMixer& global_part() override { return *global_; }
 
  private:
   std::unique_ptr<TokenMixer> global_;

@@ -10,6 +10,7 @@
 #include <c10/core/InferenceMode.h>
 
 #include <algorithm>
+#include <cmath>
 #include <set>
 
 namespace hydrascope::model::explain {
@@ -76,6 +77,11 @@ double class_token_share(const VitConfig& config, const Tensor& map, const Tenso
   return size > 0 ? prefix.select(-1, 0).sum(at::kDouble).item<double>() / size : 0;
 }
 
+double memory_share(double own, double earlier) {
+  const double size = std::abs(own) + std::abs(earlier);
+  return size > 0 ? std::abs(earlier) / size : 0;
+}
+
 struct Explainer::State : ExplainedModel {};
 
 Explainer::Explainer(const VitConfig& config, std::span<const Request> requests, const Fill& fill,
@@ -86,6 +92,11 @@ Explainer::Explainer(const VitConfig& config, std::span<const Request> requests,
   const at::NoGradGuard no_grad;
   state_->layers = traced_layers(config, requests);
   state_->device = options.device;
+  state_->memory = options.memory;
+  for (const Request& request : requests)
+    if (!options.memory.empty())
+      require_remembering(config, request.method, request.layer,
+                          std::string(entry_of(request.method).name));
   const char* hint = options.device.is_cuda() ? "`device` cpu may have more" : "";
   with_torch_errors("the layers that are explained", options.device.str(), hint, [&] {
     state_->model = VisionTransformer(config, Initialisation::for_loading);
@@ -104,6 +115,8 @@ Explainer::Explainer(const VitConfig& config, std::span<const Request> requests,
 Explainer::~Explainer() = default;
 Explainer::Explainer(Explainer&&) noexcept = default;
 Explainer& Explainer::operator=(Explainer&&) noexcept = default;
+
+void Explainer::forget() { state_->frames.clear(); }
 
 void Explainer::set_class_vectors(const Tensor& vectors) {
   const c10::InferenceMode outside_inference(false);

@@ -25,12 +25,17 @@
 //   gradcam       relu(sum_f alpha_f X_tf), X = norm1's output of the block, alpha the mean over
 //                 patches of d logit / dX (Selvaraju et al. 2017, arXiv 1610.02391). norm1 of the
 //                 last block serves: behind that block's attention patches have no gradient.
+// With a memory a token of an earlier frame has heat too, which no patch of the map shows: `earlier` is its
+// sum. The rows are the frame's own tokens' and add up to less than without it. Only `attention` and, at
+// the last layer, `hydra` have such maps.
+//
 // `note` explains rows that are signed (linformer, nystrom, rfa, mla).
 // Test: tests/model/explain/.
 #pragma once
 
 #include "model/attention/token_grid.h"
 #include "model/registry/map_methods.h"
+#include "model/registry/memories.h"
 #include "model/vision_transformer.h"
 
 #include <ATen/core/Tensor.h>
@@ -58,7 +63,10 @@ struct Explanation {
   at::Tensor map;
   at::Tensor prefix;     ///< heat of class, distillation and register tokens, (P) or (H, P)
   double own_share = 0;  ///< `class_token_share` over all heads
-  double total = 0;      ///< sum over all tokens and heads; for hydra g . y
+  double total = 0;      ///< sum over all tokens and heads, earlier frames' too; for hydra g . y
+  /// The heat of earlier frames' tokens, float32 on the CPU: a number, or (H) with `per_head`. Undefined
+  /// without `ExplainerOptions::memory`.
+  at::Tensor earlier;
   bool is_signed = false;
   std::string note;  ///< advice for the map's reader; may be empty
   /// A rollout's treatment of each layer: "softmax map", "hydra skipped", ...
@@ -69,8 +77,15 @@ struct Explanation {
 /// or over heads, a dimension more. 0 if all heat is 0 or there is no class token.
 double class_token_share(const VitConfig& config, const at::Tensor& map, const at::Tensor& prefix);
 
+/// The earlier frames' part of a map: |earlier| / (|own| + |earlier|) of the sums of heat over the frame's own
+/// tokens and over earlier frames'. For weights of one sign it is a share of the row. 0 if both sums are 0.
+double memory_share(double own, double earlier);
+
 struct ExplainerOptions {
   c10::Device device{c10::kCPU};
+  /// The memories of the layers, one each, which images are frames of a video for; empty: each image is a
+  /// picture of its own. Requests are then the same for all frames, but for their classes.
+  std::vector<MemorySpec> memory = {};
 };
 
 /// Called between the steps of an explanation (a layer, a class, some tokens of gradients), each at
@@ -86,7 +101,8 @@ class Explainer {
 
   /// Builds the modules from the first layer that `requests` need, without weights for the others;
   /// `fill` fills them, and the tensors of no block, by `checkpoint::Loading`, or leaves them
-  /// random. Throws Error(invalid_argument) with `why_not` and the supported names.
+  /// random. Throws Error(invalid_argument) with `why_not` and the supported names, or with
+  /// `why_not_remembering`.
   using Fill =
       std::function<void(VisionTransformerImpl& model, std::span<const std::int64_t> layers)>;
   Explainer(const VitConfig& config, std::span<const Request> requests, const Fill& fill,
@@ -105,7 +121,9 @@ class Explainer {
   std::vector<Explanation> explain(const at::Tensor& tokens, const TokenGrid& grid,
                                    std::span<const Request> requests,
                                    const BeforeStep& before_step = {});
-  /// The explained model's logits (num_classes), from the last block's tokens. Error(internal) when
+  /// The next image is the first frame of its video; nothing without a memory.
+  void forget();
+  /// The explained model's logits (num_classes) of a picture, from the last block's tokens. Error(internal) when
   /// no request needs that block.
   at::Tensor logits(const at::Tensor& tokens, const TokenGrid& grid);
   /// The row of the patch at (row, column) in the attention map of a traced layer, the heads' mean,

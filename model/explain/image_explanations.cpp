@@ -1,5 +1,6 @@
 #include "model/explain/image_explanations.h"
 
+#include "model/explain/remembered_rows.h"
 #include "model/explain/rollout.h"
 
 #include <ATen/ATen.h>
@@ -68,6 +69,15 @@ Tensor ExplainedModel::tokens_of(const Tensor& traced, std::int64_t layer) const
   const Tensor tokens = traced.narrow(0, index, 1).to(device, at::kFloat);
   // Autograd refuses tensors of inference mode.
   return tokens.is_inference() ? tokens.clone() : tokens;
+}
+
+FrameMemory* ExplainedModel::frames_of(std::int64_t layer, Method method) {
+  if (memory.empty()) return nullptr;
+  const MemorySpec& chosen = memory.at(static_cast<std::size_t>(layer));
+  if (chosen.memory == kNoMemory) return nullptr;
+  std::unique_ptr<FrameMemory>& found = frames[{layer, method}];
+  if (!found) found = find_memory(chosen.memory).make(memory_options(chosen));
+  return found.get();
 }
 
 ImageExplanations::ImageExplanations(ExplainedModel& model, const Tensor& traced,
@@ -162,6 +172,18 @@ void ImageExplanations::explain_rows(std::int64_t layer) {
   if (!has_rows(layer)) return;
   begin_step();
   const Tensor tokens = model_.tokens_of(traced_, layer);
+  if (FrameMemory* const of_attention = model_.frames_of(layer, Method::attention)) {
+    // A memory may look at all of the prefix.
+    const MixerInputs inputs =
+        project_tokens(block(layer), tokens, std::max(readout_.end(), grid_.num_prefix),
+                       /*with_values=*/!contributions.empty());
+    if (!attention.empty()) attend_beside_frames(layer, *of_attention, inputs, attention);
+    if (!contributions.empty())
+      contribute_beside_frames(tokens, *model_.frames_of(layer, Method::hydra), inputs,
+                               contributions);
+    ++layers_done_;
+    return;
+  }
   const MixerInputs inputs =
       project_tokens(block(layer), tokens, readout_.end(), !contributions.empty());
   // The keys' features take the time, and both methods read the same rows.
@@ -183,6 +205,43 @@ void ImageExplanations::attend(std::int64_t layer, const MixerInputs& inputs, co
                                              inputs, grid_, first_row(inputs.k));
   for (const std::size_t i : indices)
     finish(i, requests_[i].per_head ? heat : heat.mean(0, /*keepdim=*/true));
+}
+
+void ImageExplanations::attend_beside_frames(std::int64_t layer, FrameMemory& frames,
+                                             const MixerInputs& inputs, const Indices& indices) {
+  // A local term is no part of the map.
+  TokenMixer& mixer = block(layer).attention().mixer().global_part();
+  // With values of one a token's contribution to a feature is its weight; any feature tells.
+  const MixerInputs ones{inputs.q, inputs.k, at::ones_like(inputs.k)};
+  Tensor g =
+      at::zeros({1, readout_.count, config_.num_heads, config_.head_dim()}, inputs.k.options());
+  g.select(-1, 0).fill_(1 / static_cast<double>(readout_.count));
+  const auto [own, earlier] = parts_of(mixer, frames, ones, grid_, g.flatten(2));
+  for (const std::size_t i : indices) {
+    const bool per_head = requests_[i].per_head;
+    finish(i, per_head ? own[0] : own[0].mean(0, /*keepdim=*/true),
+           per_head ? earlier[0] : earlier[0].mean(0, /*keepdim=*/true));
+  }
+  frames.join(mixer, ones.q, ones.k, ones.v, grid_);
+}
+
+void ImageExplanations::contribute_beside_frames(const Tensor& tokens, FrameMemory& frames,
+                                                 const MixerInputs& inputs,
+                                                 const Indices& indices) {
+  const auto& [q, k, v] = inputs;
+  const std::vector<std::int64_t> classes = classes_of(indices);
+  TokenMixer& mixer = block(last_).attention().mixer();
+  const Tensor mixed =
+      frames.look(mixer, q, k, v, grid_, Kernels::automatic).narrow(1, 0, readout_.count);
+  const Tensor g = gradient_behind(*model_.model, tokens, mixed, classes);
+  const auto [own, earlier] = parts_of(mixer, frames, inputs, grid_, g);
+  for (const std::size_t i : indices) {
+    const auto c = std::ranges::lower_bound(classes, requests_[i].class_index) - classes.begin();
+    const bool per_head = requests_[i].per_head;
+    finish(i, per_head ? own[c] : own[c].sum(0, /*keepdim=*/true),
+           per_head ? earlier[c] : earlier[c].sum(0, /*keepdim=*/true));
+  }
+  frames.join(mixer, q, k, v, grid_);
 }
 
 void ImageExplanations::contribute(const Tensor& tokens, const MixerInputs& inputs,
@@ -272,7 +331,7 @@ void ImageExplanations::explain_swept(std::int64_t layer, const Tensor& tokens,
   }
 }
 
-void ImageExplanations::finish(std::size_t index, const Tensor& heat) {
+void ImageExplanations::finish(std::size_t index, const Tensor& heat, const Tensor& earlier) {
   const Request& request = requests_[index];
   const Tensor all = heat.to(at::kCPU, at::kFloat).contiguous();
   Explanation& explanation = explanations_[index];
@@ -284,6 +343,12 @@ void ImageExplanations::finish(std::size_t index, const Tensor& heat) {
     explanation.prefix = explanation.prefix.squeeze(0);
   }
   explanation.total = all.sum(at::kDouble).item<double>();
+  if (!model_.memory.empty()) {
+    explanation.earlier = earlier.defined() ? earlier.to(at::kCPU, at::kFloat)
+                                            : at::zeros({all.size(0)}, all.options());
+    explanation.total += explanation.earlier.sum(at::kDouble).item<double>();
+    if (!request.per_head) explanation.earlier = explanation.earlier.squeeze(0);
+  }
   explanation.own_share = class_token_share(config_, explanation.map, explanation.prefix);
   explanation.is_signed = has_signs(request);
   explanation.note = note_of(request);

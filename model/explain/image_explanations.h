@@ -2,6 +2,7 @@
 // its keys and values, requests of all tokens' gradients share one sweep.
 #pragma once
 
+#include "model/attention/memories/frame_memory.h"
 #include "model/explain/explainer.h"
 #include "model/explain/gradient_sweep.h"
 #include "model/explain/mixer_inputs.h"
@@ -11,7 +12,10 @@
 #include <ATen/core/Tensor.h>
 
 #include <cstdint>
+#include <map>
+#include <memory>
 #include <span>
+#include <utility>
 #include <vector>
 
 namespace hydrascope::model::explain {
@@ -21,7 +25,12 @@ struct ExplainedModel {
   VisionTransformer model{nullptr};
   std::vector<std::int64_t> layers;
   c10::Device device{c10::kCPU};
+  std::vector<MemorySpec> memory;  ///< ExplainerOptions::memory
+  /// The memories of the layers for the maps of each method; attention's have values of one.
+  std::map<std::pair<std::int64_t, Method>, std::unique_ptr<FrameMemory>> frames;
 
+  /// Null where the layer has no memory.
+  [[nodiscard]] FrameMemory* frames_of(std::int64_t layer, Method method);
   /// The input of a block, (1, N, D) in float32 on the device, out of the traced tokens of all
   /// `layers`.
   [[nodiscard]] at::Tensor tokens_of(const at::Tensor& traced, std::int64_t layer) const;
@@ -65,6 +74,11 @@ class ImageExplanations {
               const Indices& indices);
   void contribute(const at::Tensor& tokens, const MixerInputs& inputs, const at::Tensor& rows,
                   const Indices& indices);
+  /// The same of a layer with a memory, and the frame joins it.
+  void attend_beside_frames(std::int64_t layer, FrameMemory& frames, const MixerInputs& inputs,
+                            const Indices& indices);
+  void contribute_beside_frames(const at::Tensor& tokens, FrameMemory& frames,
+                                const MixerInputs& inputs, const Indices& indices);
   /// Whether a request needs rows of the layer's map.
   [[nodiscard]] bool has_rows(std::int64_t layer) const;
   [[nodiscard]] Indices rolled_by(MaplessLayers mapless) const;
@@ -77,8 +91,8 @@ class ImageExplanations {
                      std::span<const std::int64_t> classes, const Indices& indices,
                      std::vector<at::Tensor>& rolled);
 
-  /// heat (H, N), or (1, N) from methods without heads' maps.
-  void finish(std::size_t index, const at::Tensor& heat);
+  /// heat (H, N), or (1, N) from methods without heads' maps; earlier frames' (H) or (1), undefined: 0.
+  void finish(std::size_t index, const at::Tensor& heat, const at::Tensor& earlier = {});
   [[nodiscard]] std::string note_of(const Request& request) const;
   [[nodiscard]] bool has_signs(const Request& request) const;
 

@@ -62,6 +62,31 @@ std::string why_not(const VitConfig& config, Method method, std::int64_t layer,
   return {};
 }
 
+std::string why_not_remembering(const VitConfig& config, Method method, std::int64_t layer) {
+  if (config.global_pool != Pooling::token)
+    return "the model pools its patches, and what each frame has of a map is known of a class "
+           "token's row";
+  if (method == Method::attention) return {};
+  const std::string name(entry_of(method).name);
+  if (method != Method::hydra)
+    return name + " goes through several layers, each with frames of its own";
+  if (layer != config.depth - 1)
+    return name + " below the last layer goes through several layers, each with frames of its own";
+  const MechanismOptions options(config.attention_of(layer));
+  const auto norm = options.all().find("post_norm");
+  if (norm != options.all().end() && norm->second == "on")
+    return "behind `post_norm` the frames' contributions do not add up";
+  return {};
+}
+
+void require_remembering(const VitConfig& config, Method method, std::int64_t layer,
+                         const std::string& where) {
+  const std::string reason = why_not_remembering(config, method, layer);
+  if (!reason.empty())
+    throw Error(ErrorCode::invalid_argument, reason, where,
+                "a memory's maps are attention, and hydra at the last layer, of a class token");
+}
+
 void require_supported(const VitConfig& config, Method method, std::int64_t layer,
                        MaplessLayers mapless, const std::string& where) {
   const std::string reason = why_not(config, method, layer, mapless);

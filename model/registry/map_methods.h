@@ -43,6 +43,12 @@ std::string why_no_tokens(const VitConfig& config);
 /// the reason ("hydra has no attention map: every feature has one of its own").
 std::string why_not(const VitConfig& config, Method method, std::int64_t layer,
                     MaplessLayers mapless = MaplessLayers::skip);
+/// The reason why a method that can explain `layer` cannot do so where layers remember earlier frames
+/// (memories.h); empty if it can. The frame's part and the earlier frames' have to add up.
+std::string why_not_remembering(const VitConfig& config, Method method, std::int64_t layer);
+/// Throws Error(invalid_argument) with that reason; `where` quotes the user.
+void require_remembering(const VitConfig& config, Method method, std::int64_t layer,
+                         const std::string& where);
 /// Throws Error(invalid_argument) with `why_not` and the methods that can; `where` quotes the user
 /// ("`method` rollout").
 void require_supported(const VitConfig& config, Method method, std::int64_t layer,

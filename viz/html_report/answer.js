@@ -64,6 +64,7 @@ function pictureOf(answer, name, image, names) {
       signed: map.signed,
       quantity: map.quantity,
       ownShare: map.cls_share,
+      memoryShare: map.memory_share,
       total: map.total,
       additive: map.additive,
       note: map.note ? positionIn(notes, map.note, each => each === map.note) : undefined,

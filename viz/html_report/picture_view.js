@@ -33,9 +33,10 @@ class PictureView {
   show(wanted, look, split) {
     return this.panes.map(pane => {
       const {map} = choose(pane.model.maps, wanted);
-      const {note, ownShare} = map;
+      const {note, ownShare, memoryShare} = map;
       const notes = [note === undefined ? '' : this.picture.notes[note]];
       if (ownShare) notes.push(`${percent(ownShare)} of the heat is the class token's own, which has no place`);
+      if (typeof memoryShare === 'number') notes.push(`${percent(memoryShare)} lies on earlier frames`);
       pane.show(map, look, this.describe(pane.model, map), notes.filter(Boolean).join('. '));
       pane.split(split);
       return map;

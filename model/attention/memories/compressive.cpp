@@ -39,19 +39,21 @@ class CompressiveMemory final : public FrameMemory {
         cell_(kCellEdge(options)),
         compression_(kCompression(options)) {}
 
-  Tensor mix(TokenMixer& mixer, const Tensor& q, const Tensor& k, const Tensor& v,
-             const TokenGrid& grid, Kernels kernels) override {
+  Tensor look(TokenMixer& mixer, const Tensor& q, const Tensor& k, const Tensor& v,
+              const TokenGrid& grid, Kernels kernels) override {
     std::vector<KeptTokens> kept;
     for (const Whole& frame : whole_) kept.push_back(frame.tokens);
     kept.insert(kept.end(), compressed_.begin(), compressed_.end());
-    Tensor y = mix_beside_kept(mixer, {q, k, v}, grid, kernels, kept, /*decay=*/0);
+    return mix_beside_kept(mixer, {q, k, v}, grid, kernels, kept, /*decay=*/0);
+  }
+  void join(TokenMixer& /*mixer*/, const Tensor& q, const Tensor& k, const Tensor& v,
+            const TokenGrid& grid) override {
     Whole& frame = whole_.emplace_front(Whole{{k.clone(), v.clone()}, {}});
     if (compression_ == Compression::most_used) frame.use = use_of_patches(q, k, grid);
-    if (std::ssize(whole_) <= frames_) return y;
+    if (std::ssize(whole_) <= frames_) return;
     if (compressed_frames_ > 0) compressed_.push_front(compressed(whole_.back(), grid));
     whole_.pop_back();
     if (std::ssize(compressed_) > compressed_frames_) compressed_.pop_back();
-    return y;
   }
   void forget() override {
     whole_.clear();

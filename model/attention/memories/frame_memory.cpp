@@ -4,6 +4,13 @@
 
 namespace hydrascope::model {
 
+torch::Tensor FrameMemory::mix(TokenMixer& mixer, const torch::Tensor& q, const torch::Tensor& k,
+                               const torch::Tensor& v, const TokenGrid& grid, Kernels kernels) {
+  torch::Tensor y = look(mixer, q, k, v, grid, kernels);
+  join(mixer, q, k, v, grid);
+  return y;
+}
+
 RememberingMixer::RememberingMixer(std::unique_ptr<TokenMixer> mixer,
                                    std::unique_ptr<FrameMemory> memory)
     : mixer_(std::move(mixer)), memory_(std::move(memory)) {}

@@ -22,7 +22,14 @@ class FrameMemory {
   /// `mixer.mix` of a frame, q, k, v (1, H, N, d), which also reads what is kept; the frame joins that.
   /// The tensors belong to the caller. Nothing has a gradient.
   virtual torch::Tensor mix(TokenMixer& mixer, const torch::Tensor& q, const torch::Tensor& k,
-                            const torch::Tensor& v, const TokenGrid& grid, Kernels kernels) = 0;
+                            const torch::Tensor& v, const TokenGrid& grid, Kernels kernels);
+  /// The first part of `mix`: nothing changes. It has a gradient in v. Here and in `join` q may be of the
+  /// first tokens, of the prefix at least, unless the mixer `needs_all_queries`.
+  virtual torch::Tensor look(TokenMixer& mixer, const torch::Tensor& q, const torch::Tensor& k,
+                             const torch::Tensor& v, const TokenGrid& grid, Kernels kernels) = 0;
+  /// The second part: the frame joins what is kept.
+  virtual void join(TokenMixer& mixer, const torch::Tensor& q, const torch::Tensor& k,
+                    const torch::Tensor& v, const TokenGrid& grid) = 0;
   /// The next frame is the first of its video.
   virtual void forget() = 0;
   /// `mixer.kernel_form()` with this memory in it; null: there are no such kernels.
@@ -54,7 +61,7 @@ class RememberingMixer final : public TokenMixer {
   }
   [[nodiscard]] torch::Tensor penalty() const override { return mixer_->penalty(); }
   [[nodiscard]] const PositionRule* position() const override { return mixer_->position(); }
-  [[nodiscard]] const TokenMixer& global_part() const override { return mixer_->global_part(); }
+  [[nodiscard]] TokenMixer& global_part() override { return mixer_->global_part(); }
 
  private:
   std::unique_ptr<TokenMixer> mixer_;

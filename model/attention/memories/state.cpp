@@ -24,6 +24,15 @@ class StateMemory final : public FrameMemory {
     if (lambda_ == 0) return mixer.mix(q, k, v, grid, kernels);
     return mixer.mix_state(q, k, v, grid, [this](MixerState& state) { carry(state); });
   }
+  torch::Tensor look(TokenMixer& mixer, const torch::Tensor& q, const torch::Tensor& k,
+                     const torch::Tensor& v, const TokenGrid& grid, Kernels /*kernels*/) override {
+    return mixer.mix_state(q, k, v, grid, [this](MixerState& state) { average(state); });
+  }
+  void join(TokenMixer& mixer, const torch::Tensor& q, const torch::Tensor& k,
+            const torch::Tensor& v, const TokenGrid& grid) override {
+    if (lambda_ == 0) return;
+    mixer.mix_state(q, k, v, grid, [this](MixerState& state) { carry(state); });
+  }
   void forget() override { weight_ = 0; }
   [[nodiscard]] std::unique_ptr<KernelForm> kernel_form(const TokenMixer& mixer) const override {
     std::unique_ptr<KernelForm> form = mixer.kernel_form();
@@ -32,19 +41,23 @@ class StateMemory final : public FrameMemory {
   }
 
  private:
-  void carry(MixerState& state) {
-    if (weight_ > 0) {
-      const double weight = 1 + lambda_ * weight_;
-      torch::Tensor values = state.values / weight;
-      torch::Tensor before = kept_.values * (lambda_ * weight_ / weight);
-      if (state.logarithm.defined()) {
-        const torch::Tensor most = at::maximum(state.logarithm, kept_.logarithm);
-        values = values * (state.logarithm - most).exp();
-        before = before * (kept_.logarithm - most).exp();
-        state.logarithm = most;
-      }
-      state.values = values + before;
+  /// The frame's sums become the mean with what is kept.
+  void average(MixerState& state) const {
+    if (weight_ == 0) return;
+    const double weight = 1 + lambda_ * weight_;
+    torch::Tensor values = state.values / weight;
+    torch::Tensor before = kept_.values * (lambda_ * weight_ / weight);
+    if (state.logarithm.defined()) {
+      const torch::Tensor most = at::maximum(state.logarithm, kept_.logarithm);
+      values = values * (state.logarithm - most).exp();
+      before = before * (kept_.logarithm - most).exp();
+      state.logarithm = most;
     }
+    state.values = values + before;
+  }
+  /// The same, and the mean is kept.
+  void carry(MixerState& state) {
+    average(state);
     weight_ = 1 + lambda_ * weight_;
     kept_ = state;
   }

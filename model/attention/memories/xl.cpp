@@ -20,13 +20,14 @@ class XlMemory final : public FrameMemory {
  public:
   XlMemory(std::int64_t frames, double decay) : frames_(frames), decay_(decay) {}
 
-  torch::Tensor mix(TokenMixer& mixer, const torch::Tensor& q, const torch::Tensor& k,
-                    const torch::Tensor& v, const TokenGrid& grid, Kernels kernels) override {
-    torch::Tensor y =
-        mix_beside_kept(mixer, {q, k, v}, grid, kernels, {kept_.begin(), kept_.end()}, decay_);
+  torch::Tensor look(TokenMixer& mixer, const torch::Tensor& q, const torch::Tensor& k,
+                     const torch::Tensor& v, const TokenGrid& grid, Kernels kernels) override {
+    return mix_beside_kept(mixer, {q, k, v}, grid, kernels, {kept_.begin(), kept_.end()}, decay_);
+  }
+  void join(TokenMixer& /*mixer*/, const torch::Tensor& /*q*/, const torch::Tensor& k,
+            const torch::Tensor& v, const TokenGrid& /*grid*/) override {
     kept_.push_front({k.clone(), v.clone()});
     if (std::ssize(kept_) > frames_) kept_.pop_back();
-    return y;
   }
   void forget() override { kept_.clear(); }
 

@@ -22,7 +22,7 @@ at::Tensor parameter_of(VisionTransformerImpl& model, std::int64_t layer, const 
 
 /// Whether the layer adds softmax within windows, which reads the same queries and keys.
 bool has_windows(VisionTransformerImpl& model, std::int64_t layer) {
-  const TokenMixer& mixer = model.block(layer).attention().mixer();
+  TokenMixer& mixer = model.block(layer).attention().mixer();
   return &mixer.global_part() != &mixer;
 }
 

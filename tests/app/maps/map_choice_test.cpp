@@ -76,6 +76,26 @@ TEST(ChooseMapsTest, AllLayersAreThoseThatTheMethodExplains) {
       << selection.notes.front();
 }
 
+TEST(ChooseMapsTest, WithAMemoryFewerMapsCanBe) {
+  const auto chosen = [](const std::vector<std::string>& methods,
+                         const std::vector<std::string>& layers,
+                         const std::vector<std::string>& heads = {}) {
+    return choose_maps(config("softmax"),
+                       {.methods = methods, .layers = layers, .heads = heads, .remembers = true});
+  };
+  EXPECT_EQ(names(chosen({"attention", "hydra"}, {"last"}, {"mean", "1"})),
+            (Names{"attention.3.mean", "attention.3.1", "hydra.3.mean", "hydra.3.1"}));
+  EXPECT_EQ(names(chosen({"attention"}, {"0"})), (Names{"attention.0.mean"}));
+  const MapSelection of_all = chosen({"hydra"}, {"all"});
+  EXPECT_EQ(names(of_all), (Names{"hydra.3.mean"}));
+  EXPECT_EQ(of_all.notes, (Names{"layers 0-2 left out: hydra below the last layer goes through "
+                                 "several layers, each with frames of its own"}));
+  EXPECT_ERROR(chosen({"hydra"}, {"2"}), invalid_argument, "`memory` with `method` hydra, layer 2");
+  EXPECT_ERROR(chosen({"gradcam"}, {"all"}), invalid_argument, "gradcam goes through several");
+  EXPECT_ERROR(chosen({"attention"}, {"last"}, {"max"}), invalid_argument,
+               "`memory` with `head` max");
+}
+
 TEST(ChooseMapsTest, WhatCannotBeIsRefusedWithWhatCan) {
   const model::VitConfig hydra = config("hydra");
   EXPECT_ERROR(choose_maps(hydra, {{"attention"}, {}, {}, false}), invalid_argument,

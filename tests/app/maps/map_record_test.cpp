@@ -41,7 +41,8 @@ std::vector<std::string> keys(const nlohmann::ordered_json& object) {
 /// By the names of csv's columns.
 std::map<std::string, std::string> cells_of(const MapRecord& record) {
   std::ostringstream out;
-  RecordStream(Format::tsv, out, kMapColumns).write(to_json(record), "");
+  RecordStream(Format::tsv, out, map_columns(record.memory_share.has_value()))
+      .write(to_json(record), "");
   std::istringstream lines(out.str());
   std::string header;
   std::string row;
@@ -117,6 +118,23 @@ TEST(MapRecordTest, RowsHaveACellAColumn) {
   EXPECT_EQ(cells.at("cls_share"), "0.121");
   EXPECT_EQ(cells.at("model_height"), "224");
   EXPECT_EQ(cells.at("error_code"), "");
+}
+
+TEST(MapRecordTest, AMemorysShareIsToldWhereThereIsOne) {
+  MapRecord record = example();
+  EXPECT_FALSE(to_json(record).contains("memory_share"));
+  EXPECT_FALSE(cells_of(record).contains("memory_share"));
+  EXPECT_EQ(to_text({&record, 1}, LabelType::name, false).find("memory"), std::string::npos);
+  record.memory_share = 0.41234567;
+  const auto json = to_json(record);
+  EXPECT_EQ(json.at("memory_share"), 0.4123);
+  EXPECT_EQ(keys(json)[9], "memory_share");
+  EXPECT_EQ(cells_of(record).at("memory_share"), "0.4123");
+  EXPECT_EQ(cells_of(record).at("cls_share"), "0.121");
+  EXPECT_EQ(to_text({&record, 1}, LabelType::name, false),
+            "otters.jpg  otter 67.5 %  memory 41.2 %  -> heatmaps/otters.heatmap.png\n");
+  EXPECT_NE(to_verbose_text(record, LabelType::name, false).find("cls 12.1 %  memory 41.2 %  61"),
+            std::string::npos);
 }
 
 TEST(MapRecordTest, WhatIsFoundInAViewHasItsBox) {

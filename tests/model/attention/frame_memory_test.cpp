@@ -188,6 +188,31 @@ TEST_F(MechanismsWithAState, WithoutWeightEveryFrameIsAlone) {
   });
 }
 
+/// `mix` is `look` and then `join`, and looking changes nothing; a few queries are the first rows.
+void expect_parts_of_mix(const MixerUnderTest& mixer, const std::string& memory) {
+  const std::vector<Tokens> video = frames(3);
+  const auto whole = memory_of(memory);
+  const auto parts = memory_of(memory);
+  const std::int64_t few =
+      mixer.mixer().needs_all_queries() ? kGrid.num_tokens() : kGrid.num_prefix;
+  for (const Tokens& frame : video) {
+    const auto look = [&](const Tensor& q) {
+      return parts->look(mixer.mixer(), q, frame.k, frame.v, kGrid, Kernels::automatic);
+    };
+    const Tensor q = frame.q.narrow(2, 0, few);
+    const Tensor first = look(frame.q);
+    EXPECT_TRUE(at::equal(look(frame.q), first));
+    EXPECT_LT(relative_error(look(q), first.narrow(1, 0, few)), 1e-9);
+    EXPECT_LT(relative_error(mix(*whole, mixer, frame), first), 1e-9);
+    parts->join(mixer.mixer(), q, frame.k, frame.v, kGrid);
+  }
+}
+
+TEST_F(MechanismsWithAState, AFrameLooksAndThenJoins) {
+  const at::NoGradGuard no_grad;
+  for_each([&](const MixerUnderTest& mixer) { expect_parts_of_mix(mixer, "state"); });
+}
+
 TEST(StateMemoryTest, OthersSayThatTheyHaveNoState) {
   const at::NoGradGuard no_grad;
   const Tokens x = frames(1).front();
@@ -372,6 +397,12 @@ TEST(FrameMemoryTest, MemoriesOfTokensForgetAndEarlierFramesCount) {
   }
   EXPECT_TRUE(at::equal(mix(*memory_of("xl", {{"frames", "0"}}), mixer, video[0]),
                         mixer.mix(video[0], kGrid, Kernels::reference)));
+}
+
+TEST(FrameMemoryTest, AFrameLooksAndThenJoins) {
+  const at::NoGradGuard no_grad;
+  for (const char* name : {"xl", "compressive"})
+    expect_parts_of_mix(exact_mixer(spec_of("softmax")), name);
 }
 
 TEST(FrameMemoryTest, EveryMemoryIsTried) {
