@@ -22,14 +22,30 @@ function recordsOf(answer) {
   return [answer, answer.against].filter(record => record?.maps?.length);
 }
 
+/** A box as shares of the edges of its picture. */
+function placeOf(box, {width, height}) {
+  return {left: box.left / width, top: box.top / height, width: box.width / width, height: box.height / height};
+}
+
 /**
  * The places of the classes, the first uppermost; after closer looks the things that these found. The looks at a
  * thing alone are surer than the answer, whose probability the list has: the answer's thing has none.
  */
-function boxesOf({width, height, top, things}) {
+function boxesOf({top, things, ...picture}) {
   return (things ?? top).filter(each => each.box).map(({box, ...each}) => ({
-    left: box.left / width, top: box.top / height, width: box.width / width, height: box.height / height,
-    entry: each, label: classText(each, things && each.index === top[0].index ? undefined : each.prob)})).reverse();
+    ...placeOf(box, picture), entry: each,
+    label: classText(each, things && each.index === top[0].index ? undefined : each.prob)})).reverse();
+}
+
+/**
+ * The looks that a picture's answer is a mixture of, the weightiest first: {left, top, width, height, box, weight,
+ * strength, entry, label}. `strength` is 1 for the weightiest.
+ */
+function looksOf({looks = [], ...picture}) {
+  const most = Math.max(...looks.map(({weight}) => weight));
+  return looks.map(({box, weight, ...entry}) => ({
+    ...placeOf(box, picture), box, weight, entry, strength: most > 0 ? weight / most : 0,
+    label: classText(entry, entry.prob)})).sort((a, b) => b.weight - a.weight);
 }
 
 /** The position of a value in a list, where it is added if nothing there is the same. */
@@ -39,7 +55,7 @@ function positionIn(list, value, isSame) {
 }
 
 /**
- * {name, image, width, height, classes, notes, boxes, models: [{name, probabilities, maps}]}. A map is
+ * {name, image, width, height, classes, notes, boxes, models: [{name, probabilities, maps, looks, lookModel}]}. A map is
  * {method, class, layer, head, axes, read(), ...}: `class` a position in `classes`, null where the map
  * is the same for all of them; `read()` gives its values. `image` is {url, width, height}, `names` are
  * the models' where there are several.
@@ -56,6 +72,8 @@ function pictureOf(answer, name, image, names) {
   const records = recordsOf(answer);
   const models = records.map((record, i) => ({
     name: names[i] ?? '',
+    looks: looksOf(record),
+    lookModel: record.look_model ?? '',
     maps: record.maps.map(map => ({
       method: map.method,
       class: map.of_class ? positionIn(classes, map.class, each => each.index === map.class.index) : null,

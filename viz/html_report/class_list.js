@@ -13,6 +13,14 @@ function barOf(share) {
   return element('span', 'bar', filled);
 }
 
+/** A class with its probability, a bar as long as `share`, and words below, if there are any. */
+function rowOf(entry, share, words) {
+  const label = element('span', 'label', entry.label || `class ${entry.index}`);
+  label.dir = 'auto';
+  const parts = [label, element('span', 'value', percent(entry.prob)), barOf(share)];
+  return words ? [...parts, element('span', 'beside', words)] : parts;
+}
+
 class ClassList {
   /**
    * In place of what `host` holds. `canChoose(entry)`: whether a class has maps, or may have;
@@ -28,12 +36,8 @@ class ClassList {
   }
 
   itemOf(entry, canChoose, onChoose) {
-    const label = element('span', 'label', entry.label || `class ${entry.index}`);
-    label.dir = 'auto';
-    const parts = [label, element('span', 'value', percent(entry.prob)), barOf(entry.prob)];
-    if (entry.support !== undefined) {
-      parts.push(element('span', 'beside', `${percent(entry.support)} in the view beside it`));
-    }
+    const parts = rowOf(
+        entry, entry.prob, entry.support === undefined ? '' : `${percent(entry.support)} in the view beside it`);
     if (!canChoose(entry)) return element('li', 'row', ...parts);
     const button = element('button', 'row', ...parts);
     button.type = 'button';

@@ -52,22 +52,17 @@ class HeatPane {
     this.resizing.observe(this.stage);
     this.mark(null);
     this.markArea(null);
-    for (const box of picture.boxes) this.stage.append(this.markOf(box));
+    this.closer = new CloserLooks(find('.look-frames'), find('.look-list'), model.looks, model.lookModel);
+    for (const box of picture.boxes) this.stage.append(frameOf(box, this.nameOf(box)));
   }
 
-  /** Edges are shares of the picture's. */
-  markOf({left, top, width, height, label, entry}) {
-    const mark = document.createElement('div');
-    mark.className = 'box';
-    const name = document.createElement(this.on.choose ? 'button' : 'span');
-    name.textContent = label;
+  nameOf({label, entry}) {
+    const name = element(this.on.choose ? 'button' : 'span', '', label);
     if (this.on.choose) {
       name.type = 'button';
       name.addEventListener('click', () => this.on.choose(entry));
     }
-    mark.append(name);
-    for (const [key, share] of Object.entries({left, top, width, height})) mark.style[key] = `${100 * share}%`;
-    return mark;
+    return name;
   }
 
   listen() {
@@ -435,14 +430,11 @@ class HeatPane {
     if (from < width) {
       context.drawImage(layer, from, 0, width - from, height, from, 0, width - from, height);
     }
+    this.closer.draw(context, this.picture);
+    for (const box of this.picture.boxes) drawFrame(context, this.picture, box, {name: box.label, size});
     if (this.area) {
       const {left, top, right, bottom} = this.area;
-      for (const [color, thickness] of [['#000', 4], ['#fff', 2]]) {
-        context.strokeStyle = color;
-        context.lineWidth = thickness;
-        context.strokeRect(
-            left * width, top * height, (right - left) * width, (bottom - top) * height);
-      }
+      drawFrame(context, this.picture, {left, top, width: right - left, height: bottom - top});
     }
     context.fillStyle = '#1c2430';
     context.font = `${size}px system-ui, sans-serif`;

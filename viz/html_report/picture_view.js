@@ -43,6 +43,11 @@ class PictureView {
     });
   }
 
+  /** The frames and the lists of closer looks, where there are any. */
+  showLooks(isShown) {
+    this.panes.forEach(pane => pane.closer.show(isShown));
+  }
+
   /** The class that the first pane's map is of; nothing where it is the same for all. */
   shownClass() {
     return this.picture.classes[this.panes[0].map.class];

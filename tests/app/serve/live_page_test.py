@@ -388,6 +388,39 @@ class Tiles(LivePage):
         self.keep_screenshot("tiles")
 
 
+class Looks(LivePage):
+    options = ("--views", "look", "--img-size", "448")
+
+    def test_each_look_of_the_record_has_a_frame(self):
+        photo = PICTURES.parents[2] / "assets/images/otter-head.jpg"
+        record = json.loads(self.server.ask("POST", "/v1/classify", photo.read_bytes())[2])
+        self.give(photo)
+        self.browser.wait_for(DRAWN)
+        box = "document.querySelector('#controls [name=looks]')"
+        frames = "[...document.querySelectorAll('.look-frames .box')]"
+        self.assertFalse(self.js(f"{box}.checked"))
+        self.assertFalse(self.js(f"{frames}.some(each => each.checkVisibility())"))
+        self.js(f"{box}.click()")
+        self.assertTrue(self.js(f"{frames}.every(each => each.checkVisibility())"))
+        found = self.js(f"(() => {{ const whole = document.querySelector('.surface').getBoundingClientRect(); return {frames}.map(each => {{"
+                        "const {left, top, width, height} = each.getBoundingClientRect();"
+                        "return [(left - whole.left) / whole.width, (top - whole.top) / whole.height, width / whole.width, height / whole.height]; }); })()")
+        looks = sorted(record["looks"], key=lambda look: look["weight"])
+        self.assertEqual(len(found), len(looks))
+        width, height = record["width"], record["height"]
+        wanted = [(each["left"] / width, each["top"] / height, each["width"] / width, each["height"] / height) for each in (look["box"] for look in looks)]
+        for places, other in zip(sorted(found), sorted(wanted)):
+            for one, another in zip(places, other):
+                self.assertAlmostEqual(one, another, delta=0.002)
+        # A class that is asked for has new views, which show the frames as well.
+        buttons = "document.querySelectorAll('.about .top button')"
+        self.js(f"{buttons}[4].click()")
+        self.browser.wait_for(f"{buttons}[4].ariaPressed === 'true'")
+        self.assertEqual(self.js(f"{frames}.filter(each => each.checkVisibility()).length"), len(looks))
+        self.keep_screenshot("looks")
+        self.browser.wait_for(DRAWN)
+
+
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__)
     parser.add_argument("program")

@@ -1,5 +1,6 @@
 """Reading a page by mouse, finger and keys, and by whom: tests of page_test.py."""
 
+import base64
 import itertools
 import json
 import re
@@ -271,13 +272,15 @@ class Reading(ReportTest):
         if not (self.arguments.axe and self.arguments.axe.exists()):
             self.skipTest("no axe-core")
         axe = self.arguments.axe.read_text()
-        for theme, page, width in itertools.product(("light", "dark"), ("report.html", "pair.html", "charts.html"), (1280, 390)):
+        for theme, page, width in itertools.product(("light", "dark"), ("report.html", "pair.html", "closer.html", "charts.html"), (1280, 390)):
             self.browser.prefer(theme)
             self.browser.resize(width, 844)
             if page == "charts.html":
                 self.browser.open((self.samples / page).as_uri())
             else:
                 self.load(page)
+            if page == "closer.html":
+                self.js("adjust('looks', true)")
             self.js("document.querySelectorAll('details').forEach(each => { each.open = true; })")
             self.js(axe)
             found = self.js(f"axe.run({{runOnly: {json.dumps(AXE_TAGS)}}}).then(({{violations}}) => violations.map("
@@ -331,3 +334,92 @@ class TwoModels(BrowserTest):
         data = self.download("document.getElementById('save-picture').click()",
                              "one.jpg.hydra.layer11.head-mean.class360.png")
         self.assertEqual(struct.unpack(">II", data[16:24]), (960, 386))
+
+
+class CloserLooks(BrowserTest):
+    BOX = "form.elements.looks"
+    SEEN = "['.look-frames', '.look-list'].map(each => pane().querySelector(each).checkVisibility())"
+
+    def setUp(self):
+        super().setUp()
+        self.load("closer.html")
+        looks = json.loads((self.samples / "closer.json").read_text())
+        self.looks = sorted(looks, key=lambda look: -look["weight"])
+
+    def show(self):
+        self.js(f"{self.BOX}.focus()")
+        self.browser.press(" ")
+
+    def frames(self):
+        """[left, top, width, height, thickness of the line, opacity], edges as shares of the picture's."""
+        return self.js("(() => { const whole = surface().getBoundingClientRect();"
+                       "return [...pane().querySelectorAll('.look-frames .box')].map(each => { const at = each.getBoundingClientRect();"
+                       "const {borderTopWidth, opacity} = getComputedStyle(each);"
+                       "return [(at.left - whole.left) / whole.width, (at.top - whole.top) / whole.height, at.width / whole.width,"
+                       "at.height / whole.height, parseFloat(borderTopWidth), Number(opacity)]; }); })()")
+
+    def test_each_look_of_the_record_has_a_frame_in_its_place(self):
+        self.assertEqual(self.js(f"[{self.BOX}.checkVisibility(), {self.BOX}.checked]"), [True, False])
+        self.assertEqual(self.js(f"{self.BOX}.labels[0].textContent"), "closer looks")
+        self.assertEqual(self.js(self.SEEN), [False, False])
+        self.show()
+        self.assertEqual(self.js(self.SEEN), [True, True])
+        frames = self.frames()[::-1]  # the weightiest lies uppermost
+        self.assertEqual(len(frames), len(self.looks))
+        for look, frame in zip(self.looks, frames):
+            box = look["box"]
+            places = (box["left"] / 960, box["top"] / 720, box["width"] / 960, box["height"] / 720)
+            for found, wanted in zip(frame, places):
+                self.assertAlmostEqual(found, wanted, delta=0.002)
+        for stronger, weaker in zip(frames, frames[1:]):
+            self.assertGreater(stronger[4], weaker[4])
+            self.assertGreater(stronger[5], weaker[5])
+        # The thing that they found keeps its own frame.
+        self.assertEqual(self.js("[...pane().querySelectorAll('.stage > .box')].map(each => each.textContent)"), ["otter"])
+        self.keep_screenshot("closer")
+        self.browser.press(" ")
+        self.assertEqual(self.js(self.SEEN), [False, False])
+
+    def test_the_list_says_what_a_look_saw_and_marks_its_frame(self):
+        self.show()
+        self.assertIn("4 looks at parts of the picture by a model that looks", self.js("pane().querySelector('.look-list p').textContent"))
+        rows = self.js("[...pane().querySelectorAll('.look-list button')].map(each => [...each.querySelectorAll('.label, .value, .beside')]"
+                       ".map(part => part.textContent.replaceAll('\\u00a0', ' ')))")
+        self.assertEqual(rows, [["otter", "75.0 %", "224x224 at 320,100, weight 50.0 %"], ["otter", "25.0 %", "160x160 at 400,150, weight 37.5 %"],
+                                ["weasel", "50.0 %", "720x720 at 240,0, weight 12.5 %"], ["tench", "6.3 %", "720x960 at 0,0, weight 0.0 %"]])
+        chosen = "[...pane().querySelectorAll('.look-frames .box')].filter(each => each.querySelector('span').checkVisibility()).map(each => each.textContent)"
+        self.assertEqual(self.js(chosen), [])
+        pressed = "[...pane().querySelectorAll('.look-list button')].map(each => each.ariaPressed)"
+        self.js("pane().querySelectorAll('.look-list button')[2].focus()")
+        self.browser.press("Enter")
+        self.assertEqual(self.js(pressed), ["false", "false", "true", "false"])
+        self.assertEqual(self.js(chosen), ["weasel (50.0\u00a0%)"])
+        self.browser.press("Enter")
+        self.assertEqual(self.js(pressed), ["false"] * 4)
+        self.assertEqual(self.js(chosen), [])
+
+    def test_the_choice_goes_along_from_picture_to_picture(self):
+        self.show()
+        self.go(1)
+        self.assertEqual(self.js(self.SEEN), [False, False])
+        self.assertFalse(self.js(f"{self.BOX}.checkVisibility()"), "this picture was not looked at closely")
+        self.go(0)
+        self.assertEqual(self.js(self.SEEN), [True, True])
+
+    def test_the_saved_picture_has_the_frames(self):
+        saved = []
+        for _ in range(2):
+            data = self.download("document.getElementById('save-picture').click()", "closer.jpg.hydra.layer11.head-mean.class360.png")
+            # The edges of the surest look, of the thing, and a place without a frame, on 800 of 960 pixels.
+            saved.append(self.js("(async () => { const image = new Image();"
+                                 f"image.src = 'data:image/png;base64,{base64.b64encode(data).decode()}'; await image.decode();"
+                                 "const canvas = document.createElement('canvas'); canvas.width = image.width; canvas.height = image.height;"
+                                 "const context = canvas.getContext('2d'); context.drawImage(image, 0, 0);"
+                                 "return [[320, 110], [480, 250], [600, 600]].map(place => place.map(each => Math.round(each * 800 / 960)))"
+                                 ".map(([x, y]) => [...context.getImageData(x, y, 1, 1).data.slice(0, 3)]); })()"))
+            self.show()
+        (hidden, thing, plain), (look, same_thing, same_plain) = saved
+        self.assertNotEqual(hidden, [255] * 3)
+        self.assertEqual(look, [255] * 3)
+        self.assertEqual([thing, same_thing], [[255] * 3] * 2)
+        self.assertEqual(plain, same_plain)
