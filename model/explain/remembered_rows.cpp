@@ -14,8 +14,8 @@ FrameParts parts_of(TokenMixer& mixer, FrameMemory& frames, const MixerInputs& i
   const at::AutoGradMode with_gradient(true);
   // y = J v + y_0: the kept tokens alone mix to y_0, and the gradient at any v is J.
   const Tensor v = at::zeros_like(inputs.v).requires_grad_();
-  const Tensor y = frames.look(mixer, inputs.q, inputs.k, v, grid, Kernels::automatic)
-                       .narrow(1, 0, g.size(1));
+  const Tensor y =
+      frames.look(mixer, inputs.q, inputs.k, v, grid, Kernels::automatic).narrow(1, 0, g.size(1));
   std::vector<Tensor> own;
   for (std::int64_t i = 0; i < g.size(0); ++i) {
     const bool retain = i + 1 < g.size(0);

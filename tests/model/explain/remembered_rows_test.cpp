@@ -47,8 +47,7 @@ class Video {
     for (int t = 0; t < frames; ++t) {
       Frame frame;
       frame.tokens = at::randn({1, grid().num_tokens(), config.embed_dim}, at::kDouble);
-      const auto parts =
-          block().attention().project(block().normalise(frame.tokens));
+      const auto parts = block().attention().project(block().normalise(frame.tokens));
       frame.q = parts.q.squeeze(0);
       frame.k = parts.k.squeeze(0);
       frame.v = parts.v.squeeze(0);
@@ -61,16 +60,15 @@ class Video {
   }
   [[nodiscard]] const std::vector<Frame>& frames() const { return frames_; }
 
-  [[nodiscard]] Explainer explainer(const std::vector<Request>& requests,
-                                    const std::string& memory,
+  [[nodiscard]] Explainer explainer(const std::vector<Request>& requests, const std::string& memory,
                                     const std::vector<std::string>& settings = {}) const {
     const auto fill = [this](model::VisionTransformerImpl& other, std::span<const std::int64_t>) {
       const auto source = model::named_tensors(*model_);
       const auto target = model::named_tensors(other);
       for (std::size_t i = 0; i < source.size(); ++i) target[i].second.copy_(source[i].second);
     };
-    return {config(), requests, fill,
-            {at::kCPU, model::choose_memories(memory, settings, config())}};
+    return {
+        config(), requests, fill, {at::kCPU, model::choose_memories(memory, settings, config())}};
   }
   [[nodiscard]] std::vector<Explanation> explain(Explainer& explainer, const Frame& frame,
                                                  const std::vector<Request>& requests) const {
@@ -157,8 +155,12 @@ std::vector<Case> cases() {
   return {{"softmax", "xl", {"xl.frames=2", "xl.decay=0.3"}, 2, softmax_over_frames(0.3)},
           {"softmax", "compressive", {"compressive.compressed=0"}, 1, softmax_over_frames(0)},
           {"elu", "state", {}, 9, linear_over_frames(0.7, elu_plus_one, 1e-6)},
-          {"exp", "state", {"state.lambda=0.9"}, 9,
-           linear_over_frames(0.9, [](const Tensor& x) { return x.exp(); }, 0)},
+          {"exp",
+           "state",
+           {"state.lambda=0.9"},
+           9,
+           linear_over_frames(
+               0.9, [](const Tensor& x) { return x.exp(); }, 0)},
           {"hydra", "state", {"state.lambda=0.5"}, 9, hydra_over_frames(0.5)}};
 }
 
@@ -203,8 +205,7 @@ TEST(RememberedRowsTest, AgreeWithTwinsThatHoldAllFrames) {
           expect_parts(found, weights.select(1, 0), num_tokens);
           continue;
         }
-        const Tensor g =
-            video.gradient(frame, contributions.sum(-1), found.request.class_index);
+        const Tensor g = video.gradient(frame, contributions.sum(-1), found.request.class_index);
         expect_parts(found, (contributions * g.unsqueeze(-1)).sum(1), num_tokens);
       }
     }
@@ -287,9 +288,11 @@ TEST(RememberedRowsTest, APartIsAShareOfBoth) {
 
 TEST(RememberedRowsTest, OtherMapsAreRefused) {
   const Video video(small_config("softmax"), 0);
-  for (const Request& request :
-       {Request{Method::rollout, kLast}, {Method::grad_rollout, kLast}, {Method::gradcam, kLast},
-        {Method::attn_gradcam, kLast}, {Method::hydra, 1}})
+  for (const Request& request : {Request{Method::rollout, kLast},
+                                 {Method::grad_rollout, kLast},
+                                 {Method::gradcam, kLast},
+                                 {Method::attn_gradcam, kLast},
+                                 {Method::hydra, 1}})
     EXPECT_ERROR(video.explainer({request}, "xl"), invalid_argument, "several layers");
   VitConfig pooled = small_config("softmax");
   pooled.global_pool = model::Pooling::avg;

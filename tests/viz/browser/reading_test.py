@@ -414,7 +414,7 @@ class CloserLooks(BrowserTest):
             saved.append(self.js("(async () => { const image = new Image();"
                                  f"image.src = 'data:image/png;base64,{base64.b64encode(data).decode()}'; await image.decode();"
                                  "const canvas = document.createElement('canvas'); canvas.width = image.width; canvas.height = image.height;"
-                                 "const context = canvas.getContext('2d'); context.drawImage(image, 0, 0);"
+                                 "const context = canvas.getContext('2d', {willReadFrequently: true}); context.drawImage(image, 0, 0);"
                                  "return [[320, 110], [480, 250], [600, 600]].map(place => place.map(each => Math.round(each * 800 / 960)))"
                                  ".map(([x, y]) => [...context.getImageData(x, y, 1, 1).data.slice(0, 3)]); })()"))
             self.show()

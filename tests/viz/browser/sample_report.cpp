@@ -279,7 +279,9 @@ void write_closer(const std::filesystem::path& folder) {
                 look(360, "otter", 0.75, 0.5, {320, 100, 224, 224}),
                 look(360, "otter", 0.25, 0.375, {400, 150, 160, 160}),
                 look(0, "tench", 0.0625, 0, {0, 0, 960, 720})};
-  HtmlReport report(folder / "closer.html", {});
+  ReportOptions options;
+  options.title = "Closer looks";
+  HtmlReport report(folder / "closer.html", options);
   for (const char* name : {"closer.jpg", "once.jpg"}) {
     ReportPicture picture = report_picture(
         sample_picture(name, 960, 720, {Axis::whole(720, 27), Axis::whole(960, 36)}));
