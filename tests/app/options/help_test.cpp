@@ -84,7 +84,7 @@ TEST(HelpText, ShowsNamesChoicesDefaultsAndAliases) {
   EXPECT_THAT(help_text(classify(), 1000),
               HasSubstr("(auto, float32, tf32, float16, bfloat16, int8; default: auto; --fp16 "
                         "= float16; --bf16 = bfloat16)\n"));
-  EXPECT_THAT(text, HasSubstr("      --kernels auto|fused|reference  computation by"));
+  EXPECT_THAT(text, HasSubstr("      --kernels auto|fused|reference  fused kernels or"));
   EXPECT_THAT(text, HasSubstr("(default: chosen by size)"));
   EXPECT_THAT(text, HasSubstr("(repeatable)"));
   EXPECT_THAT(text, HasSubstr("      --deterministic         give the same bits"));
