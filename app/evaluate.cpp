@@ -124,6 +124,9 @@ void add_exit_calibration(const Session& session, const std::vector<ExitTrial>& 
     for (std::size_t i = 0; i < config.exits.size(); ++i)
       kept += (i > 0 ? "," : "") + std::to_string(config.exits[i]);
   }
+  if (config.exit_rule != model::ExitRule::margin ||
+      session.source().trained.exit_rule != config.exit_rule)
+    kept += " --exit-rule " + std::string(name(config.exit_rule));
   const std::string threshold = fixed(found.threshold, kThresholdDecimals);
   session.note(found.threshold >= 1
                    ? "no threshold keeps to it: no picture may leave early"

@@ -91,6 +91,7 @@ void use_class_vectors(const std::string& file, ModelSource& source) {
       }};
   source.classes.clear();
   for (const std::string& line : lines) source.classes.push_back({"", line, line});
+  leave_out_exits(source.config);
   source.config.num_classes = vectors->shape[0];
   source.head = {.num_classes = source.config.num_classes, .reset = true};
 }

@@ -141,6 +141,20 @@ std::optional<TrainedSize> trained_size_of(const ModelSource& source) {
                   "; `hydrascope models list` shows some");
 }
 
+/// Exits are of the weights and the classifier that they were learned or calibrated for.
+void keep_exits_to_weights(const ModelRequest& request, ModelSource& source) {
+  model::VitConfig& config = source.config;
+  if (!config.branch_exits().empty() && (request.num_classes || request.reset_head)) {
+    leave_out_exits(config);
+    source.notes.emplace_back("the exits belong to the classifier before and are left out");
+  }
+  if (!request.adapter.empty() && config.leaves_early()) {
+    config.exit_threshold = 1;
+    source.notes.emplace_back(
+        "the exits belong to the weights before the adapter: no picture leaves by them");
+  }
+}
+
 }  // namespace
 
 ModelSource open_model(const ModelRequest& request) {
@@ -182,6 +196,7 @@ ModelSource open_weights(const ModelRequest& request, const std::string& name,
     source.weights.complete(source.config, source.head);
   }
   source.notes = spelled(source.weights.notes());
+  keep_exits_to_weights(request, source);
   source.config.attention.resize(static_cast<std::size_t>(source.config.depth));
   const model::TokenGrid training_grid = source.config.training_grid();
   source.trained = source.config;

@@ -36,6 +36,11 @@ struct ModelSource {
   std::optional<TrainedSize> trained_size;
 };
 ModelSource open_model(const ModelRequest& request);
+/// Other weights and other classifiers have no use for the exits before.
+inline void leave_out_exits(model::VitConfig& config) {
+  config.exits.clear();
+  config.coarse_exits = false;
+}
 /// The same of a file or folder; `architecture` is the name of what it holds, or "" to deduce it.
 ModelSource open_weights(const ModelRequest& request, const std::string& name,
                          const std::string& file, const std::string& architecture);

@@ -183,6 +183,7 @@ std::unique_ptr<Session> Session::in_precision(const std::string& precision) con
   other->pipeline_.looking = pipeline_.looking;
   other->of_looks_ = of_looks_;
   other->of_embeddings_ = of_embeddings_;
+  other->exits_ = exits_;
   return other;
 }
 
@@ -216,6 +217,7 @@ void Session::load(const TracedFor& explained, std::vector<std::int64_t> trace_l
                 .empty();
   });
   second_->labels_ = labels();
+  second_->exits_ = model::inference::Exits::off;  // the mixture is of whole answers
   second_->load(of_small);
   pipeline_.looking->engine = &second_->engine();
 }

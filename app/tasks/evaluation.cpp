@@ -153,7 +153,8 @@ bool Evaluation::add(const PipelineResult& result, const at::Tensor& reference) 
     if (errors_) errors_->add(picture);
     if (reference.defined()) scores_.add_reference(picture, logits, values_of(reference));
     if (logits_) logits_->append(logits, result.logits.sizes());
-    add_exit(result.exit, std::ranges::max_element(logits) - logits.begin());
+    if (views.places.empty())
+      add_exit(result.exit, std::ranges::max_element(logits) - logits.begin());
   }
   // Looks at a picture that was measured are counted already.
   progress_.advance(faithfulness_ == nullptr || result.error ? looks_ : 0);

@@ -141,6 +141,7 @@ ModelSource voting_source(ModelSource source, const std::shared_ptr<const Vector
       votes = votes * *vote.share + logits.to(at::kDouble).softmax(1) * (1 - *vote.share);
     return votes.clamp_min(kLeastProbability).log().to(at::kFloat);
   };
+  leave_out_exits(source.config);
   source.config.num_classes = num_classes;
   if (mixes) return source;
   if (model::are_pooled(source.answer->model, source.answer->features))

@@ -73,6 +73,8 @@ void read_exits(const ParsedOptions& options, ConvertRequest& request) {
     throw UsageError("exits belong to the model that they are learned for",
                      given.origin + (request.sizes.empty() ? " with `attn`" : " with `sizes`"),
                      "convert first, then learn exits for the new file");
+  if (request.low_rank.rank > 0)
+    throw UsageError("exits learn all of their weights", given.origin + " with `lora_rank`");
   if (request.target == training::Target::features)
     throw UsageError("exits learn logits", given.origin + " with `set` last.target=features");
 }

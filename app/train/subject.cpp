@@ -125,8 +125,7 @@ TrainingSubject open_subject(const DataRequest& data, const ModelRequest& model,
   const bool is_new = names_architecture(model);
   subject.source = is_new ? random_model(model) : open_model(model);
   model::VitConfig& config = subject.source.config;
-  config.exits.clear();  // they belong to the weights before
-  config.coarse_exits = false;
+  leave_out_exits(config);
   config.exit_threshold = 1;
   const bool has_new_head = is_new || model.reset_head || config.num_classes == 0 ||
                             (model.num_classes && *model.num_classes != config.num_classes);

@@ -86,6 +86,11 @@ TrainingRequest training_request(const ParsedOptions& options, std::string_view 
   if (const GivenOption& coarse = options[&ModelRequest::coarse_exits]; coarse.given())
     throw UsageError("a threshold of exits belongs to finished weights", coarse.origin,
                      "`hydrascope convert IN OUT --coarse-exits` adds them to the result");
+  for (const Field& field :
+       std::initializer_list<Field>{&ModelRequest::exit_rule, &ModelRequest::exit_threshold})
+    if (command == "train" && options.given(field))
+      throw UsageError("another trunk has no use for the exits before", options[field].origin,
+                       "`hydrascope convert --exits` teaches them to the result");
   request.model.may_be_random = true;
   request.transform = transform_request(options);
   request.run = run_request(options, AutoExif::as_stored);
@@ -102,6 +107,12 @@ TrainingRequest training_request(const ParsedOptions& options, std::string_view 
   request.given_settings = settings_of(command, request.settings);
   request.given_settings.fill<TrainingOptions>(request);
   request.given_settings.fill(request.low_rank, request.model);
+  using LowRank = training::LowRankOptions;
+  for (const auto& [field, word] : {std::pair<Field, const char*>{&LowRank::alpha, "lora.alpha"},
+                                    {&LowRank::targets, "lora.targets"}})
+    if (request.low_rank.rank == 0 && request.given_settings.given(field))
+      throw UsageError("there are no updates of low rank", "`set` " + std::string(word),
+                       "`lora_rank` 8");
   request.loader.augment = request.augment;
   request.loader.decode = request.run.decode;
   request.loader.cache_bytes = request.cache_mebibytes << 20;

@@ -55,11 +55,14 @@ WeightTable with_feature_head(const WeightTable& weights, Features features) {
     config.pool_heads = 0;
     config.pool_prefix = false;
   }
+  config.exits.clear();  // they answer with the classifier before
+  config.coarse_exits = false;
   config.num_classes = (keeps_logits ? config.num_classes : 0) + dim;
   auto modules = std::make_shared<VisionTransformerImpl>(config, Initialisation::for_loading);
   WeightTable table(*modules);
   for (const auto& [name, read] : weights.tensors())
-    if (!(drops_pool && name.starts_with("attn_pool."))) table.add(name, read);
+    if (!name.starts_with("exits.") && !(drops_pool && name.starts_with("attn_pool.")))
+      table.add(name, read);
   std::vector<std::pair<std::string, double>> heads{{"head", doubles_first ? 2 : 1}};
   if (config.distilled) heads.emplace_back("head_dist", doubles_first ? 0 : 1);
   for (const auto& [head, scale] : heads) {

@@ -44,6 +44,8 @@ const LayerChoices<MemorySpec>& memory_choices() {
 
 /// The reason why a layer cannot have a memory; empty if it can.
 std::string why_no_memory(const MemoryEntry& entry, std::int64_t layer, const VitConfig& config) {
+  if (config.halting) return "the tokens of a halting model leave between its layers";
+  if (config.share_blocks > 0) return "layers that share blocks have no memory of their own";
   const MechanismEntry& mechanism = find_mechanism(config.attention_of(layer).mechanism);
   const std::string of_layer = "'" + mechanism.name + "' of layer " + std::to_string(layer);
   if (entry.keeps == MemoryEntry::Keeps::state)
