@@ -22,7 +22,8 @@ fail() { printf 'error: %s\n' "$1" >&2; [ $# -lt 2 ] || printf 'hint: %s\n' "$2"
 wanted=()
 need_command() { command -v "$1" >/dev/null 2>&1 || wanted+=("$2"); }
 need_package() {
-  [ "$(dpkg-query -W -f '${db:Status-Status}' "$1" 2>/dev/null || true)" = installed ] || wanted+=("$1")
+  # A line for each architecture that has it.
+  dpkg-query -W -f '${db:Status-Status}\n' "$1" 2>/dev/null | grep -qx installed || wanted+=("$1")
 }
 need_command c++ g++
 need_command cmake cmake
