@@ -1,4 +1,4 @@
-// The parts that a frame's own tokens and those of earlier frames have in the output of a mixer with a
+// The parts that a frame's own tokens and earlier frames' tokens have in the output of a mixer with a
 // memory. Test: tests/model/explain/remembered_rows_test.cpp.
 #pragma once
 

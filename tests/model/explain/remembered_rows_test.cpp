@@ -166,7 +166,7 @@ std::vector<Case> cases() {
 
 constexpr double kNear = 1e-5;
 
-/// The parts are those of heat (H, M), own tokens first, by heads or not.
+/// The parts have the sums of `heat` (H, M), own tokens first, by heads or not.
 void expect_parts(const Explanation& found, const Tensor& heat, std::int64_t num_tokens) {
   const bool is_mean = found.request.method == Method::attention;
   Tensor wanted = heat;
