@@ -14,11 +14,12 @@ from pretended import Pretended
 from processes import HERE, ROOT
 
 SMI = "print('Pretended GPU, 9.0, 580.1, 1000 MiB, 1980 MHz')"
+# As gtest does, a line is one write: processes that share a log do not cut each other's lines.
 GTEST = """
 mark = {mark!r}
-print("[ RUN      ] Cuda.Shard" + os.environ.get("GTEST_SHARD_INDEX", ""))
-print("a_test.cpp:1: Skipped\\nno GPU: none" if mark == "SKIPPED" else "")
-print(f"[ {{mark:>8}} ] Cuda.Shard (1 ms)")
+sys.stdout.write("[ RUN      ] Cuda.Shard" + os.environ.get("GTEST_SHARD_INDEX", "") + "\\n")
+sys.stdout.write("a_test.cpp:1: Skipped\\nno GPU: none\\n" if mark == "SKIPPED" else "\\n")
+sys.stdout.write(f"[ {{mark:>8}} ] Cuda.Shard (1 ms)\\n")
 """
 KERNEL_BENCH = """
 if "--replays" in sys.argv:
