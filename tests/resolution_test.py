@@ -41,9 +41,10 @@ if words[0] == "classify":
     for word in words:
         if word.endswith(".jpg"):
             labels = ["otter", "alp"] if "--native" in words else ["mink", "beaver"]
-            top = [{"rank": i + 1, "label": label, "prob": 0.5} for i, label in enumerate(labels)]
-            print(json.dumps({"top": top}))
-    images = 5
+            box = {"left": 10, "top": 0, "width": 100, "height": 100}
+            top = [{"rank": i + 1, "index": 7 + i, "label": label, "prob": 0.5, "box": box} for i, label in enumerate(labels)]
+            print(json.dumps({"top": top, "things": [1, 2] if word.endswith("1.jpg") else [1]}))
+    images = sum(word.endswith(".jpg") for word in words)
 else:
     with open(words[words.index("--labels-csv") + 1], newline="") as file:
         images = len(list(csv.DictReader(file)))
@@ -173,6 +174,16 @@ class Pictures(Folder):
         for corner in ((0, 0), (1919, 1087)):
             self.assertGreater(picture.getpixel(corner)[0], 200)
 
+    def test_natural_pictures_are_enlarged(self) -> None:
+        Image.new("RGB", (64, 32), (250, 10, 10)).save(self.photographs / "a.jpg")
+        boxes = [("a.jpg", "3", "0", "0", "0.2", "0.3"), ("a.jpg", "3 7", "0", "0", "0.3", "0.4"), ("0.png", "5", "0", "0", "0.3", "0.3")]
+        columns = ("file", "class_indices", "left", "top", "width", "height")
+        self.write_csv("photographs/objects.csv", [dict(zip(columns, row)) for row in boxes])
+        rows = self.make("natural", "--natural", str(self.photographs))
+        self.assertEqual([tuple(row.values()) for row in rows], [("a.jpg", "3 7", "others"), ("0.png", "5", "small things")])
+        with Image.open(self.folder / "natural" / "a.jpg") as picture:
+            self.assertEqual(picture.size, (2176, 1088))
+
     def test_training_takes_the_other_backgrounds_and_no_evaluation_photograph(self) -> None:
         other = self.folder / "other" / "n00000007"
         other.mkdir(parents=True)
@@ -229,7 +240,7 @@ class Runs(Folder):
         for model in ("one", "two"):
             (self.folder / f"{model}.safetensors").write_text(model)
         self.write_csv("photographs/images.csv", [{"file": f"{i}.jpg", "class_index": str(i)} for i in range(8)])
-        self.write_csv("scenes/labels.csv", [{"file": f"{i}.jpg", "class_index": str(i), "size": size}
+        self.write_csv("scenes/labels.csv", [{"file": f"{i}.jpg", "class_index": str(i), "size": size, "left": "0", "top": "0"}
                                              for i, size in enumerate(["150", "299", "600", "150"])])
         (self.folder / "docs" / "notes").mkdir(parents=True)
         page = (ROOT / "docs" / "notes" / "resolution.md").read_text()
@@ -282,9 +293,9 @@ class Runs(Folder):
 
     def test_a_failure_is_told_and_the_rest_goes_on(self) -> None:
         words = ["--sets", "L2", "--models", f"one={self.folder}/one.safetensors"]
-        self.assertEqual(self.measure(*words), (1, 3 * len(resolution.VIEWS)))
+        self.assertEqual(self.measure(*words), (1, 3 * len(resolution.VIEWS)), self.said)
         self.assertIn("one, L2, 150, tiles: error: cannot tile", self.said)
-        self.assertEqual({row["view"] for row in self.rows()}, {"whole", "native", "pyramid"})
+        self.assertEqual({row["view"] for row in self.rows()}, {"whole", "native", "pyramid", "look"})
         self.assertEqual(self.measure(*words), (1, 3), "only what failed")
 
     def test_writes_tables_and_a_figure(self) -> None:
@@ -292,7 +303,7 @@ class Runs(Folder):
         self.write_csv("enlarged/labels.csv", [{"file": "0.jpg", "class_index": "3", "size": "fill"}])
         self.measure(*words, "--enlarged", str(self.folder / "enlarged"))
         page = self.page()
-        self.assertNotIn("Not measured yet", page)
+        self.assertEqual(page.count("Not measured yet"), 2, "neither soft scenes nor natural pictures")
         self.assertIn("2 processors of a processor, by the program of commit `abc`", page)
         self.assertIn("| one <b> | whole | 75.0 ± 43.3 / 90.0 | 25.0 | 50.0 |", page, "enlarged files")
         self.assertIn("| one <b> | native | otter 50 % |", page, "wrong")
@@ -303,13 +314,47 @@ class Runs(Folder):
         self.assertNotIn(str(self.folder), json.dumps(self.rows()))
         svg = xml.etree.ElementTree.parse(self.folder / "docs" / "figures" / "resolution.svg")
         titles = [element.text for element in svg.iter("{http://www.w3.org/2000/svg}title")]
-        self.assertEqual(titles.count("one <b>, native: 75.0, 25.0 ms"), 3)
+        self.assertEqual(titles.count("one <b>, native: 75.0, 50.0 ms"), 4, "enlarged files and three sizes")
+        self.assertEqual(titles.count("one <b>, native: 40.0, 50.0 ms"), 1, "bundled photographs")
         before = page
         self.assertEqual(self.measure("--sets"), (0, 0))
         self.assertEqual(self.page(), before, "nothing new")
 
+    def test_natural_pictures_count_any_labelled_object(self) -> None:
+        # Top-1 is class 7, top-5 also has class 8.
+        rows = [("0.jpg", "3 7", "others"), ("1.jpg", "8", "others"), ("2.jpg", "9", "small things"), ("3.jpg", "7", "small things")]
+        folder = self.write_csv("natural/labels.csv", [dict(zip(("file", "class_indices", "size"), row)) for row in rows]).parent
+        words = ["--sets", "L4", "--natural", folder, "--views", "whole", "--models", f"one={self.folder}/one.safetensors"]
+        self.assertEqual(self.measure(*words), (0, 2))
+        found = {row["part"]: (row["n"], row["top1"], row["top5"]) for row in self.rows()}
+        self.assertEqual(found, {"others": (2, 50, 100), "small things": (2, 50, 50)})
+        self.assertIn("| one | whole | 50.0 ± 35.4 / 100.0 | 50.0 ± 35.4 / 50.0 | 50.0 ± 25.0 / 75.0 |", self.page())
+        self.assertEqual(self.measure("--again", "--limit", "1", *words), (0, 2))
+        self.assertEqual({row["n"] for row in self.rows()}, {1})
+
+    def test_boxes_of_looks_are_compared_with_the_photograph(self) -> None:
+        # The box covers 100x100 from (10, 0): of a photograph of 100 pixels 90, of one of 40 only 30x40.
+        rows = [("0.jpg", "7", "100", "0"), ("1.jpg", "7", "100", "80"), ("2.jpg", "8", "100", "0"), ("3.jpg", "7", "40", "0")]
+        folder = self.write_csv("soft/labels.csv", [{**dict(zip(("file", "class_index", "size", "left"), row)), "top": "0"} for row in rows])
+        words = ["--sets", "L2soft", "--soft", folder.parent, "--views", "look", "--models", f"one={self.folder}/one.safetensors"]
+        self.assertEqual(self.measure(*words), (0, 2))
+        found = {row["part"]: (row["right"], row["right_boxes"], round(row["several"])) for row in self.rows()}
+        self.assertEqual(found, {"100": (2, 50, 33), "40": (1, 0, 0)})
+        self.assertIn("| one | 100 | 50.0 ± 35.4 | 33.3 ± 27.2 |", self.page())
+
+    def test_times_are_measured_without_answers(self) -> None:
+        words = ["--sets", "L2", "--views", "whole", "--models", f"one={self.folder}/one.safetensors"]
+        self.assertEqual(self.measure("--times", "1", *words), (0, 0), "nothing is known")
+        self.measure(*words)
+        record = self.folder / "docs" / "measurements" / "resolution.json"
+        record.write_text(record.read_text().replace('"ms": 50', '"ms": 7').replace('"top1": 75', '"top1": 60'))
+        self.assertEqual(self.measure("--times", "1", *words), (0, 3))
+        self.assertEqual({(row["ms"], row["top1"], row["n"], row["timed"]) for row in self.rows() if row["part"] != "150"},
+                         {(50, 60, 1, 1)})
+        self.assertEqual({row["n"] for row in self.rows() if row["part"] == "150"}, {2})
+
     def test_refuses_what_it_cannot_measure(self) -> None:
-        for words in (["--models", "nothing"], ["--sets", "L4"], ["--docs", str(self.folder), "--scenes"]):
+        for words in (["--models", "nothing"], ["--sets", "L5"], ["--natural", self.folder / "misspelt"], ["--docs", str(self.folder), "--scenes"]):
             with self.assertRaises(SystemExit):
                 self.measure(*words)
         one = ["--models", f"one={self.folder}/one.safetensors"]

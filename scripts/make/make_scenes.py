@@ -2,6 +2,7 @@
 
     python scripts/make/make_scenes.py OUTPUT --photographs FOLDER --backgrounds FOLDER [--count 500] [--sizes 150 299 600]
                                        [--seed 1] [--part evaluation|train] [--held-out FOLDER] [--soft]
+    python scripts/make/make_scenes.py OUTPUT --natural FOLDER
 
 OUTPUT gets the scenes and labels.csv, which `hydrascope evaluate OUTPUT --labels-csv OUTPUT/labels.csv` reads: file, the class,
 size (longer side of the photograph in the scene, in pixels), left and top (its corner), background, source (the photograph).
@@ -15,6 +16,10 @@ The size `fill` is no scene: the photograph is enlarged until it covers all of 1
 do so as well and labels.csv has a column synset; otherwise they have no labels, which `hydrascope convert` does not need.
 --held-out names the evaluation photographs; a file with the bytes of one of them, whatever its name, is refused among the others. A
 picture that was encoded again is not recognised.
+
+--natural: no scenes. FOLDER has photographs and objects.csv (file, class_indices, left, top, width, height; boxes as shares of the
+picture). OUTPUT gets them enlarged to 1088 rows, and labels.csv with file, class_indices of all objects, and size, "small things" where
+the largest box covers less than a tenth of the picture.
 
 Which backgrounds belong to which part is decided here and nowhere else, by `backgrounds_of`. Every scene is drawn by the seed and
 its own number, so that a smaller --count gives the first of the same scenes, and those of other machines are at the same places.
@@ -196,6 +201,26 @@ def write_scenes(scenes: list[Scene], output: Path, photographs: Path, soft: boo
             print(f"{index + 1} of {len(scenes)}", file=sys.stderr)
     columns = [name for name in rows[0] if name != label or scenes[0].photograph.label]
     # Last: a folder with labels.csv is complete.
+    write_table(output, columns, rows)
+
+
+def write_natural(folder: Path, output: Path) -> None:
+    with (folder / "objects.csv").open(newline="", encoding="utf-8") as stream:
+        objects = list(csv.DictReader(stream))
+    rows = []
+    output.mkdir(parents=True, exist_ok=True)
+    for name in dict.fromkeys(row["file"] for row in objects):
+        found = [row for row in objects if row["file"] == name]
+        picture = open_picture(folder / name)
+        picture = picture.resize((round(picture.width * HEIGHT / picture.height), HEIGHT))
+        picture.save(output / name, quality=95, subsampling=0)
+        classes = dict.fromkeys(index for row in found for index in row["class_indices"].split())
+        largest = max(float(row["width"]) * float(row["height"]) for row in found)
+        rows.append({"file": name, "class_indices": " ".join(classes), "size": "small things" if largest < 0.1 else "others"})
+    write_table(output, list(rows[0]), rows)
+
+
+def write_table(output: Path, columns: list[str], rows: list[dict[str, str | int]]) -> None:
     with (output / "labels.csv").open("w", newline="", encoding="utf-8") as stream:
         writer = csv.DictWriter(stream, columns, extrasaction="ignore", lineterminator="\n")
         writer.writeheader()
@@ -211,8 +236,9 @@ def size_word(word: str) -> str:
 def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("output", type=Path)
-    parser.add_argument("--photographs", type=Path, required=True)
-    parser.add_argument("--backgrounds", type=Path, required=True)
+    parser.add_argument("--photographs", type=Path)
+    parser.add_argument("--backgrounds", type=Path)
+    parser.add_argument("--natural", type=Path, help="instead of the two: photographs to enlarge, with objects.csv")
     parser.add_argument("--count", type=int, default=500)
     parser.add_argument("--sizes", type=size_word, nargs="+", default=["150", "299", "600"])
     parser.add_argument("--seed", type=int, default=1)
@@ -222,6 +248,13 @@ def main() -> None:
     arguments = parser.parse_args()
     if importlib.util.find_spec("PIL") is None:
         parser.error("Pillow is needed: python -m pip install pillow")
+    if arguments.natural:
+        if not (arguments.natural / "objects.csv").is_file():
+            parser.error(f"no such file: {arguments.natural / 'objects.csv'}")
+        write_natural(arguments.natural, arguments.output)
+        return
+    if not arguments.photographs or not arguments.backgrounds:
+        parser.error("--photographs and --backgrounds are needed")
     is_training = arguments.part == "train"
     if is_training != (arguments.held_out is not None):
         parser.error("--part train and --held-out go together")

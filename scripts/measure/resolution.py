@@ -1,17 +1,19 @@
 """Accuracy at resolution: docs/measurements/resolution.json, the tables of docs/notes/resolution.md, docs/figures/resolution.svg.
 
-    python scripts/measure/resolution.py [--photographs FOLDER] [--scenes FOLDER] [--enlarged FOLDER] [--sets L1 L2 L3]
-                                         [--models [TITLE=]NAME|FILE ...] [--views whole native tiles pyramid] [--parts PART ...]
-                                         [--limit N] [--again]
+    python scripts/measure/resolution.py [--photographs FOLDER] [--scenes FOLDER] [--soft FOLDER] [--enlarged FOLDER] [--natural FOLDER]
+                                         [--sets L1 L2 L2soft L3 L4] [--models [TITLE=]NAME|FILE ...]
+                                         [--views whole native tiles pyramid look] [--parts PART ...] [--limit N] [--again] [--times N]
 
 L1: labelled photographs (a folder with images.csv), enlarged by the program itself to every size of SIZES, and, with --enlarged, as
-files of 1088x1920 (scripts/make/make_scenes.py --sizes fill). L2: scenes of scripts/make/make_scenes.py. L3: the bundled
-photographs. docs/notes/resolution.md says more. L1 and L2 run `hydrascope evaluate`, L3 `hydrascope classify`, one process a row, one
+files of 1088x1920 (scripts/make/make_scenes.py --sizes fill). L2: scenes of scripts/make/make_scenes.py, L2soft: its scenes with
+--soft. L3: the bundled photographs. L4: natural pictures enlarged by make_scenes.py --natural; right is a class of any labelled object.
+docs/notes/resolution.md says more. L1 and L2 run `hydrascope evaluate`, L3, L4 and looks `hydrascope classify`, one process a row, one
 picture at a time, in bfloat16.
 
 Every row is kept as soon as it is measured. One that is there with the same checkpoint (by SHA-256), the same labels and as many
 pictures is not measured again unless --again says so; --limit takes so many pictures per row, evenly spread, --parts some of the
-sizes (224 to 1088x1920 in L1, 150 299 600 in L2). `--docs` keeps a quick look away from docs/. `--sets` without a name only
+sizes (224 to 1088x1920 in L1, 150 299 600 in L2). --times N measures time and memory of known rows anew, on N pictures each: for a
+quiet machine after answers that were counted on a busy one. `--docs` keeps a quick look away from docs/. `--sets` without a name only
 writes page and figure anew. Nothing else should run on the machine meanwhile. Only the standard library is used.
 """
 
@@ -34,7 +36,7 @@ from program import PROGRAM, ROOT, Failure, Json, Run, run, run_json, table
 
 FAMILY = "deit_tiny_patch16_224"
 MODELS = ["softmax", "window", "hydra_last2", "hedgehog"]
-SETS = ["L1", "L2", "L3"]
+SETS = ["L1", "L2", "L2soft", "L3", "L4"]
 SIZES = ["224", "384", "512", "768", "1088", "1088x1920"]
 AS_FILES = "files of 1088x1920"  # the part of L1 that --enlarged measures
 VIEWS = {
@@ -42,6 +44,7 @@ VIEWS = {
     "native": ["--native"],
     "tiles": ["--views", "tiles"],
     "pyramid": ["--views", "pyramid"],
+    "look": ["--views", "look"],
 }
 PRECISION, TOP = "bfloat16", 5
 # The subjects of the bundled photographs, by the names of the classes. ImageNet has none for an amphitheatre.
@@ -65,15 +68,15 @@ class Case:
     """The measurement of one process."""
 
     set: str
-    part: str  # L1: the size that is seen, or AS_FILES; L2: pixels of the object; L3: all
+    part: str  # L1: the size that is seen, or AS_FILES; L2: pixels of the object; L3: all; L4: the largest object's size
     view: str
     options: list[str]
     folder: Path
-    labels: list[Json] = field(repr=False)  # rows with file and class_index; L3: files alone
+    labels: list[Json] = field(repr=False)  # rows with file and class_index; L3: files alone; L4: class_indices
 
     def digest(self) -> str:
         """A digest of the pictures' names and classes: rows of other scenes are no rows of these."""
-        text = json.dumps([[row["file"], row.get("class_index")] for row in self.labels])
+        text = json.dumps([[row["file"], row.get("class_index", row.get("class_indices"))] for row in self.labels])
         return hashlib.sha256(text.encode()).hexdigest()[:12]
 
 
@@ -100,14 +103,14 @@ def read_labels(file: Path) -> list[Json]:
         return list(csv.DictReader(stream))
 
 
-def scene_cases(folder: Path, views: list[str]) -> Iterator[Case]:
+def scene_cases(name: str, folder: Path, views: list[str]) -> Iterator[Case]:
     """By size, those of `fill` as a part of L1."""
     rows = read_labels(folder / "labels.csv")
     for size in dict.fromkeys(row["size"] for row in rows):
         labels = [row for row in rows if row["size"] == size]
-        where = ("L1", AS_FILES) if size == "fill" else ("L2", size)
-        for view in views:
-            yield Case(*where, view, VIEWS[view], folder, labels)
+        if (name == "L1") == (size == "fill"):
+            for view in views:
+                yield Case(name, AS_FILES if size == "fill" else size, view, VIEWS[view], folder, labels)
 
 
 def cases_of(arguments: argparse.Namespace) -> list[Case]:
@@ -115,9 +118,10 @@ def cases_of(arguments: argparse.Namespace) -> list[Case]:
     if "L1" in arguments.sets and "whole" in arguments.views:
         labels = read_labels(arguments.photographs / "images.csv")
         cases += [Case("L1", size, "whole", ["--img-size", size], arguments.photographs, labels) for size in SIZES]
-    for set_name, folder in (("L1", arguments.enlarged), ("L2", arguments.scenes)):
+    folders = {"L1": arguments.enlarged, "L2": arguments.scenes, "L2soft": arguments.soft, "L4": arguments.natural}
+    for set_name, folder in folders.items():
         if set_name in arguments.sets and folder:
-            cases += [case for case in scene_cases(folder, arguments.views) if case.set == set_name]
+            cases += scene_cases(set_name, folder, arguments.views)
     if "L3" in arguments.sets:
         labels = [{"file": name} for name in SHOWN]
         cases += [Case("L3", "all", view, VIEWS[view], ROOT / "assets" / "images", labels) for view in arguments.views]
@@ -136,26 +140,61 @@ def evaluate(command: list[str], case: Case, limit: int | None) -> tuple[Json, R
     return {"n": report["images"], "top1": report["top1"], "top5": report["top5"]}, ran
 
 
-def classify(command: list[str], case: Case) -> tuple[Json, Run]:
-    """L3: what is answered, and whether it is what the picture shows."""
-    files = [str(case.folder / row["file"]) for row in case.labels]
-    ran = run([*command, *files, "--topk", TOP, "--format", "jsonl"])
+def is_right(row: Json, answer: Json) -> bool:
+    if known := row.get("class_indices", row.get("class_index")):
+        return str(answer["index"]) in known.split()
+    return answer["label"] in SHOWN[row["file"]]
+
+
+def overlap(row: Json, box: Json) -> float:
+    """Intersection over union of a box and the scene's photograph, which is square."""
+    left, top, size = (int(row[name]) for name in ("left", "top", "size"))
+    width = min(left + size, box["left"] + box["width"]) - max(left, box["left"])
+    height = min(top + size, box["top"] + box["height"]) - max(top, box["top"])
+    inside = max(0, width) * max(0, height)
+    return inside / (size * size + box["width"] * box["height"] - inside)
+
+
+def boxes_of(labels: list[Json], records: list[Json]) -> Json:
+    """In percent: right answers whose box has an overlap of 0.5 or more, and scenes of one thing in which several are shown."""
+    right = [(row, one["top"][0]) for row, one in zip(labels, records) if is_right(row, one["top"][0])]
+    boxes = [overlap(row, answer["box"]) >= 0.5 for row, answer in right]
+    several = [len(one.get("things", [])) > 1 for one in records]
+    return {"right": len(right), "right_boxes": 100 * sum(boxes) / max(1, len(right)), "several": 100 * sum(several) / len(several)}
+
+
+def spread(rows: list[Json], limit: int | None) -> list[Json]:
+    """`limit` of them, evenly spread."""
+    count = min(limit or len(rows), len(rows))
+    return [rows[i * len(rows) // count] for i in range(count)]
+
+
+def classify(command: list[str], case: Case, limit: int | None) -> tuple[Json, Run]:
+    """Whether the answer is what the picture shows; in L3 also what is answered, in looks at scenes also where."""
+    labels = spread(case.labels, limit)
+    ran = run([*command, *(str(case.folder / row["file"]) for row in labels), "--topk", TOP, "--format", "jsonl"])
     answers: Json = {}
     ranks = []
-    for row, line in zip(case.labels, ran.output.splitlines(), strict=True):
-        top = json.loads(line)["top"]
-        rank = next((one["rank"] for one in top if one["label"] in SHOWN[row["file"]]), math.inf)
+    records = [json.loads(line) for line in ran.output.splitlines()]
+    for row, record in zip(labels, records, strict=True):
+        top = record["top"]
+        rank = next((one["rank"] for one in top if is_right(row, one)), math.inf)
         answers[row["file"]] = {"label": top[0]["label"], "prob": round(top[0]["prob"], 4), "is_right": rank == 1}
         ranks.append(rank)
     share = {f"top{k}": 100 * sum(rank <= k for rank in ranks) / len(ranks) for k in (1, TOP)}
-    return {"n": len(ranks), **share, "answers": answers}, ran
+    more = {"answers": answers} if case.set == "L3" else {}
+    if case.view == "look" and case.set.startswith("L2"):
+        more = boxes_of(labels, records)
+    return {"n": len(ranks), **share, **more}, ran
 
 
 def measure(program: str, model: Model, case: Case, limit: int | None) -> Json:
-    command = [program, "classify" if case.set == "L3" else "evaluate", "-m", str(model.file), *case.options]
+    is_listed = case.set in ("L3", "L4") or case.view == "look"
+    command = [program, "classify" if is_listed else "evaluate", "-m", str(model.file), *case.options]
     # One picture at a time: milliseconds and memory are then those of a picture, not of a batch.
     command += ["--precision", PRECISION, "--batch-size", "1", "-v"]
-    result, ran = classify(command, case) if case.set == "L3" else evaluate(command, case, limit)
+    # Five pictures are not thinned out.
+    result, ran = classify(command, case, limit if case.set != "L3" else None) if is_listed else evaluate(command, case, limit)
     timing = ran.timing()
     return {**result, "ms": round(1e3 * timing["seconds"] / timing["images"], 2),
             "model_ms": round(1e3 * timing["model_seconds"] / timing["images"], 2), "peak_mb": round(ran.peak_bytes / 1e6)}
@@ -193,6 +232,11 @@ class Record:
         self.rows[key] = {**dict(zip(self.KEY, key)), "labels": case.digest(), **result, **where}
         self.write()
 
+    def time(self, model: Model, case: Case, result: Json, where: Json) -> None:
+        times = {name: result[name] for name in ("ms", "model_ms", "peak_mb")}
+        self.row(model, case).update({**times, "timed": result["n"], **where})
+        self.write()
+
     def title(self, sha256: str) -> str:
         """With the beginning of the checksum where several models have one title."""
         title = self.models[sha256]
@@ -209,10 +253,14 @@ def part_order(part: str) -> tuple[bool, int, str]:
     return part == AS_FILES, int(part.partition("x")[0]) if part[0].isdecimal() else 0, part
 
 
+def share(percent: float, n: int) -> str:
+    return f"{percent:.1f} ± {standard_error(percent, n):.1f}"
+
+
 def score(row: Json | None) -> str:
     if row is None:
         return "-"
-    return f"{row['top1']:.1f} ± {standard_error(row['top1'], row['n']):.1f} / {row['top5']:.1f}"
+    return f"{share(row['top1'], row['n'])} / {row['top5']:.1f}"
 
 
 def milliseconds(value: float) -> str:
@@ -269,16 +317,35 @@ def l1_section(record: Record) -> str:
     return text
 
 
-def l2_section(record: Record) -> str:
-    rows = record.of("L2")
+def parts_section(record: Record, name: str) -> str:
+    rows = record.of(name)
     parts = sorted({row["part"] for row in rows}, key=part_order)
-    cells = []
+    cells, boxes = [], []
     for group in groups(rows):
         of, whole = {row["part"]: row for row in group}, pooled(group)
-        cells.append([record.title(group[0]["model"]), group[0]["view"], *(score(of.get(part)) for part in parts),
+        title = record.title(group[0]["model"])
+        cells.append([title, group[0]["view"], *(score(of.get(part)) for part in parts),
                       score(whole) if len(of) == len(parts) else "-", *costs(whole), str(whole["n"])])
-    return "Top-1 ± its standard error / top-5, by the photograph's side in the scene:\n\n" + table(
-        ["model", "view", *(f"{part} pixels" for part in parts), "all", *COSTS, "n"], cells, 2)
+        if all("right_boxes" in row for row in group):
+            boxes += [[title, row["part"], share(row["right_boxes"], row["right"]), share(row["several"], row["n"])] for row in group]
+    titles = [f"{part} pixels" if part.isdecimal() else part for part in parts]
+    text = table(["model", "view", *titles, "all", *COSTS, "n"], cells, 2)
+    if boxes:
+        text += ("\nBoxes of looks, in %: right answers whose box has an intersection over union of at least 0.5 with the photograph; scenes in "
+                 "which several things are shown:\n\n") + table(["model", "pixels", "right boxes", "several things"], boxes, 1)
+    return text
+
+
+def l2_section(record: Record) -> str:
+    return "Top-1 ± its standard error / top-5, by the photograph's side in the scene:\n\n" + parts_section(record, "L2")
+
+
+def soft_section(record: Record) -> str:
+    return "The same with soft edges:\n\n" + parts_section(record, "L2soft")
+
+
+def l4_section(record: Record) -> str:
+    return "Top-1 ± its standard error / top-5, by the share of the largest labelled object:\n\n" + parts_section(record, "L4")
 
 
 def l3_section(record: Record) -> str:
@@ -299,13 +366,14 @@ def measured_by(rows: list[Json]) -> str:
     return f"\nMeasured on {' and '.join(machines)}, by the program of commit {', '.join(f'`{one}`' for one in commits)}.\n"
 
 
+SECTIONS = {"L1": l1_section, "L2": l2_section, "L2soft": soft_section, "L3": l3_section, "L4": l4_section}
+
+
 def fill_in(page: str, record: Record) -> str:
     """The page with new sections between its marks."""
-    for name, section in (("L1", l1_section), ("L2", l2_section), ("L3", l3_section)):
+    for name, section in SECTIONS.items():
         rows = record.of(name)
         text = section(record) + measured_by(rows) if rows else "Not measured yet.\n"
-        if name == "L2" and rows:
-            text += "\n![top-1 against milliseconds, by the object's size](../figures/resolution.svg)\n"
         page, number = re.subn(rf"(<!-- {name} -->\n).*?(<!-- end of {name} -->)", lambda found: found[1] + text + found[2], page,
                                flags=re.DOTALL)
         if number != 1:
@@ -320,55 +388,82 @@ MARKS = {
     "native": '<rect x="-4" y="-4" width="8" height="8"/>',
     "tiles": '<path d="M0-5.5 5 4H-5Z"/>',
     "pyramid": '<path d="M0-6 6 0 0 6-6 0Z"/>',
+    "look": '<path d="M0-7 1.8-2.2 7-2.2 2.8 1 4.4 6 0 3-4.4 6-2.8 1-7-2.2-1.8-2.2Z"/>',
 }
+# Title, set, and parts, or all of them.
+PANELS: list[tuple[str, str, list[str]]] = [
+    ("fills 1088x1920", "L1", [AS_FILES]),
+    *((f"object of {part} pixels in 1088x1920", "L2", [part]) for part in ("150", "299", "600")),
+    ("the same objects, soft edges", "L2soft", []),
+    ("natural pictures, small things", "L4", ["small things"]),
+    ("natural pictures, all", "L4", []),
+    ("five bundled photographs", "L3", []),
+]
+COLUMNS = 4
+
+
+def panel_rows(record: Record, name: str, parts: list[str], models: set[str]) -> list[Json]:
+    """A row for each model and view that were measured on all of the parts."""
+    rows = [row for row in record.of(name) if row["model"] in models and (not parts or row["part"] in parts)]
+    wanted = {row["part"] for row in rows}
+    return [{**group[0], **pooled(group)} for group in groups(rows) if {row["part"] for row in group} == wanted]
 
 
 def figure(record: Record) -> str:
-    """L2's top-1 against the model's milliseconds (a logarithmic axis), a panel per size of the object; bars are standard errors."""
-    rows = record.of("L2")
-    panels = sorted({row["part"] for row in rows}, key=part_order)
-    models = list(dict.fromkeys(row["model"] for row in rows))
+    """Nothing without such models; else top-1 against milliseconds from file to answer (a logarithmic axis), a panel per set; bars are standard errors. It has
+    the models that were measured in several views."""
+    views: dict[str, set[str]] = {}
+    for row in record.rows.values():
+        views.setdefault(row["model"], set()).add(row["view"])
+    seen = {model for model, found in views.items() if len(found) > 1}
+    panels = [(title, rows) for title, name, parts in PANELS if (rows := panel_rows(record, name, parts, seen))]
+    if not panels:
+        return ""
+    models = [model for model in record.models if model in seen]
     color = {model: COLORS[i % len(COLORS)] for i, model in enumerate(models)}
-    low, high = (math.log10(factor * end(row["model_ms"] for row in rows)) for factor, end in ((1 / 1.5, min), (1.5, max)))
+    times = [row["ms"] for _, rows in panels for row in rows]
+    low, high = math.log10(min(times) / 1.5), math.log10(max(times) * 1.5)
     ticks = [digit * 10.0**decade for decade in range(math.floor(low), math.ceil(high)) for digit in (1, 3)]
-    side, gap, left, top = 250, 22, 52, 28
-    width = left + len(panels) * (side + gap)
-    height = top + side + 66 + 18 * (1 + (len(models) - 1) // 3)
+    side, gap, left, head, foot = 250, 22, 52, 28, 40
+    width = left + min(COLUMNS, len(panels)) * (side + gap)
+    lines = math.ceil(len(panels) / COLUMNS)
+    bottom = lines * (head + side + foot)
+    height = bottom + 30 + 18 * (1 + (len(models) - 1) // 3)
     out = [f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width} {height}" font-family="sans-serif" font-size="11">',
            f'<rect width="{width}" height="{height}" fill="#fff"/>']
 
     def text(x: float, y: float, content: str, anchor: str = "middle", more: str = "") -> None:
         out.append(f'<text x="{x:.1f}" y="{y:.1f}" text-anchor="{anchor}"{more}>{escape(content)}</text>')
 
-    def y_of(percent: float) -> float:
-        return top + side * (1 - percent / 100)
-
-    for i, part in enumerate(panels):
-        begin = left + i * (side + gap)
-        text(begin + side / 2, top - 10, f"object of {part} pixels in 1088x1920")
+    for i, (title, rows) in enumerate(panels):
+        begin, top = left + i % COLUMNS * (side + gap), head + i // COLUMNS * (head + side + foot)
+        text(begin + side / 2, top - 10, title)
         for percent in range(0, 101, 20):
-            out.append(f'<path d="M{begin} {y_of(percent):.1f}h{side}" stroke="#ddd"/>')
-            if i == 0:
-                text(begin - 6, y_of(percent) + 4, str(percent), "end")
+            y = top + side * (1 - percent / 100)
+            out.append(f'<path d="M{begin} {y:.1f}h{side}" stroke="#ddd"/>')
+            if i % COLUMNS == 0:
+                text(begin - 6, y + 4, str(percent), "end")
         for tick in (tick for tick in ticks if low <= math.log10(tick) <= high):
             x = begin + side * (math.log10(tick) - low) / (high - low)
             out.append(f'<path d="M{x:.1f} {top}v{side}" stroke="#ddd"/>')
             text(x, top + side + 15, f"{tick:g}")
-        text(begin + side / 2, top + side + 32, "ms of the model per picture")
-        for row in (row for row in rows if row["part"] == part):
-            x = begin + side * (math.log10(row["model_ms"]) - low) / (high - low)
+        text(begin + side / 2, top + side + 32, "ms from file to answer")
+        for row in rows:
+            x = begin + side * (math.log10(row["ms"]) - low) / (high - low)
+            y = top + side * (1 - row["top1"] / 100)
             error = side * standard_error(row["top1"], row["n"]) / 100
-            title = f"{record.title(row['model'])}, {row['view']}: {row['top1']:.1f}, {milliseconds(row['model_ms'])} ms"
-            out.append(f'<g transform="translate({x:.1f} {y_of(row["top1"]):.1f})" fill="{color[row["model"]]}" fill-opacity=".8">'
-                       f'<title>{escape(title)}</title><path d="M0 {-error:.1f}V{error:.1f}" stroke="{color[row["model"]]}"/>'
+            said = f"{record.title(row['model'])}, {row['view']}: {row['top1']:.1f}, {milliseconds(row['ms'])} ms"
+            out.append(f'<g transform="translate({x:.1f} {y:.1f})" fill="{color[row["model"]]}" fill-opacity=".8">'
+                       f'<title>{escape(said)}</title><path d="M0 {-error:.1f}V{error:.1f}" stroke="{color[row["model"]]}"/>'
                        f'{MARKS[row["view"]]}</g>')
-    text(14, top + side / 2, "top-1, %", more=f' transform="rotate(-90 14 {top + side / 2})"')
+        if i % COLUMNS == 0:
+            text(14, top + side / 2, "top-1, %", more=f' transform="rotate(-90 14 {top + side / 2})"')
     for i, (view, mark) in enumerate(MARKS.items()):
-        x, y = left + 8 + 90 * i, top + side + 50
+        x, y = left + 8 + 90 * i, bottom + 10
         out.append(f'<g transform="translate({x} {y})" fill="#555">{mark}</g>')
         text(x + 10, y + 4, view, "start")
     for i, model in enumerate(models):
-        x, y = left + 8 + 250 * (i % 3), top + side + 70 + 18 * (i // 3)
+        x, y = left + 8 + 250 * (i % 3), bottom + 30 + 18 * (i // 3)
         out.append(f'<circle cx="{x}" cy="{y}" r="4.5" fill="{color[model]}"/>')
         text(x + 10, y + 4, record.title(model), "start")
     return "\n".join([*out, "</svg>"]) + "\n"
@@ -379,9 +474,9 @@ def write_pages(record: Record, docs: Path) -> None:
     text = (page if page.is_file() else ROOT / "docs" / "notes" / "resolution.md").read_text(encoding="utf-8")
     page.parent.mkdir(parents=True, exist_ok=True)
     page.write_text(fill_in(text, record), encoding="utf-8")
-    if record.of("L2"):
+    if drawn := figure(record):
         (docs / "figures").mkdir(exist_ok=True)
-        (docs / "figures" / "resolution.svg").write_text(figure(record), encoding="utf-8")
+        (docs / "figures" / "resolution.svg").write_text(drawn, encoding="utf-8")
 
 
 def place_of(program: str) -> Json:
@@ -393,6 +488,8 @@ def parse(words: list[str] | None = None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("--photographs", type=Path, help="needed by L1")
     parser.add_argument("--scenes", type=Path, help="needed by L2")
+    parser.add_argument("--soft", type=Path, help="L2soft")
+    parser.add_argument("--natural", type=Path, help="L4")
     parser.add_argument("--enlarged", type=Path, help="a part of L1")
     parser.add_argument("--sets", nargs="*", choices=SETS, default=SETS)
     parser.add_argument("--models", nargs="+", default=MODELS, metavar="[TITLE=]NAME|FILE")
@@ -400,13 +497,15 @@ def parse(words: list[str] | None = None) -> argparse.Namespace:
     parser.add_argument("--parts", nargs="+", metavar="PART", help="sizes of L1 and L2 (default: all)")
     parser.add_argument("--limit", type=int, help="pictures per row (default: all)")
     parser.add_argument("--again", action="store_true", help="measure what is known, too")
+    parser.add_argument("--times", type=int, metavar="N", help="time and memory of known rows alone, on N pictures")
     parser.add_argument("--program", default=str(PROGRAM))
     parser.add_argument("--docs", type=Path, default=ROOT / "docs", help="folder of the page, the JSON and the figure")
     arguments = parser.parse_args(words)
     for set_name, option in (("L1", "photographs"), ("L2", "scenes")):
         if set_name in arguments.sets and getattr(arguments, option) is None:
             parser.error(f"{set_name} needs --{option}")
-    for folder, name in ((arguments.photographs, "images.csv"), (arguments.scenes, "labels.csv"), (arguments.enlarged, "labels.csv")):
+    for folder, name in ((arguments.photographs, "images.csv"), (arguments.scenes, "labels.csv"), (arguments.enlarged, "labels.csv"),
+                         (arguments.soft, "labels.csv"), (arguments.natural, "labels.csv")):
         if folder and not (folder / name).is_file():
             parser.error(f"no such file: {folder / name}")
     if arguments.limit is not None and arguments.limit < 1:
@@ -431,6 +530,11 @@ def main(words: list[str] | None = None) -> int:
         record.models[model.sha256] = model.title
         for case in cases:
             name = f"{model.title}, {case.set}, {case.part}, {case.view}"
+            if arguments.times:
+                if record.row(model, case):
+                    record.time(model, case, measure(arguments.program, model, case, arguments.times), where)
+                    print(f"{name}: {summary(record.row(model, case))}", flush=True)
+                continue
             if not arguments.again and record.is_measured(model, case, arguments.limit):
                 print(f"{name}: known, {summary(record.row(model, case))}")
                 continue
