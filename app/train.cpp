@@ -354,9 +354,7 @@ int TrainingRun::run() {
   try_sizes(shown.resolutions.sizes);
   loader_ = std::make_unique<training::BatchLoader>(subject_.training, shown);
   task_ = std::make_unique<training::ClassificationTask>(
-      *model_, request_.loss,
-      make_teacher(teacher, subject_.transform.config, subject_.source.config.num_classes,
-                   autocast_, device_, console_),
+      *model_, request_.loss, make_teacher(teacher, subject_, autocast_, device_, console_),
       group_->rank());
   training::TrainerOptions wanted = request_.trainer;
   wanted.schedule = schedule_;

@@ -95,12 +95,16 @@ ResolvedLabels resolve_labels(const std::string& word, const ModelSource& source
 
 void require_same_classes(const ModelSource& first, const ModelSource& other,
                           const std::string& option) {
+  require_same_classes(first, own_labels(first), other, option);
+}
+
+void require_same_classes(const ModelSource& first, const std::optional<image::Labels>& expected,
+                          const ModelSource& other, const std::string& option) {
   const std::string subject = option + " " + other.name;
   if (other.config.num_classes != first.config.num_classes)
     throw UsageError("has " + std::to_string(other.config.num_classes) + " classes, " + first.name +
                          " has " + std::to_string(first.config.num_classes),
                      subject);
-  const std::optional<image::Labels> expected = own_labels(first);
   const std::optional<image::Labels> found = own_labels(other);
   if (!expected || !found) return;
   const bool have_ids = expected->has_ids() && found->has_ids();

@@ -29,5 +29,8 @@ ResolvedLabels resolve_labels(const std::string& word, const ModelSource& source
 /// model without a list has classes of the same number.
 void require_same_classes(const ModelSource& first, const ModelSource& other,
                           const std::string& option);
+/// The same for a first model whose list is given, or that has none.
+void require_same_classes(const ModelSource& first, const std::optional<image::Labels>& expected,
+                          const ModelSource& other, const std::string& option);
 
 }  // namespace hydrascope::app

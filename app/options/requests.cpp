@@ -84,8 +84,6 @@ void choose_views(const ParsedOptions& options, ModelRequest& model, TransformRe
                                           &Transform::img_size,
                                           &Transform::crop_pct,
                                           &Transform::crop_mode,
-                                          &Transform::fit,
-                                          &Transform::interpolation,
                                           &Transform::mean,
                                           &Transform::std};
   // A file of --dump-config holds defaults, too: nobody asked for these.

@@ -179,6 +179,14 @@ std::string look_line(const ClassifyRecord& record) {
   return line;
 }
 
+/// "a thing: otter 93.12 % at 448,336 224x224", its own probability: more than the answer may give the class.
+std::string thing_line(const Prediction& thing, LabelType label_type) {
+  std::string line = "a thing: " + printable(label_text(thing, label_type)) + ' ' +
+                     fixed(thing.prob * 100, 2) + " %";
+  if (thing.box) line += ' ' + place_text(*thing.box) + ' ' + size_text(*thing.box);
+  return line;
+}
+
 }  // namespace
 
 OrderedJson to_json(const ClassifyRecord& record) {
@@ -249,6 +257,10 @@ std::string to_text(const ClassifyRecord& record, LabelType label_type, bool col
         '\n';
   if (const std::string line = look_line(record); !line.empty())
     text += "  " + styled(line, Style::dim, color) + '\n';
+  for (const Prediction& thing : record.things) {
+    if (record.top.empty() || thing.index == record.top.front().index) continue;
+    text += "  " + styled(thing_line(thing, label_type), Style::dim, color) + '\n';
+  }
   if (record.exit_layer)
     text +=
         "  " +

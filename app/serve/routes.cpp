@@ -157,7 +157,7 @@ AskedOf asked_of(const HttpRequest& request) {
                            (is_form ? ", and a picture's part has a file name: curl -F "
                                       "picture=@photo.jpg"
                                     : ""),
-                       "'" + name.substr(0, 100) + "'");
+                       name.substr(0, 100));
     }
   }
   check_format(asked.format, route);

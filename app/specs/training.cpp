@@ -160,7 +160,7 @@ std::vector<RunSetting> run_settings(std::string_view command) {
                by_default(command == "convert" ? "200" : "0"), at_least(0), role(Role::place))}};
   settings.push_back({number("lora.alpha", "factor of --lora-rank's updates, divided by the rank",
                              into(&training::LowRankOptions::alpha), otherwise("twice the rank"),
-                             at_least(0), role(Role::task)),
+                             at_least(0.001), role(Role::task)),
                       "lora-alpha"});
   settings.push_back(
       {text("lora.targets", "linear layers of --lora-rank, by name: qkv,proj,fc1,fc2",

@@ -26,24 +26,21 @@ std::string training_recipe(const TrainingRequest& request, const model::VitConf
 }
 
 model::training::ClassificationTask::Teacher make_teacher(const std::optional<ModelSource>& teacher,
-                                                          const image::TransformConfig& student,
-                                                          std::int64_t num_classes,
+                                                          const TrainingSubject& subject,
                                                           model::training::Autocast autocast,
                                                           c10::Device device,
                                                           const Console& console) {
   if (!teacher) return {};
   const ModelSource& source = *teacher;
-  const std::string subject = "`teacher` " + source.name;
-  if (source.config.num_classes != num_classes) {
-    throw UsageError("the teacher has " + std::to_string(source.config.num_classes) +
-                         " classes, the model " + std::to_string(num_classes),
-                     subject);
-  }
+  const image::TransformConfig& student = subject.transform.config;
+  std::optional<image::Labels> labels;
+  if (subject.labels.origin != LabelOrigin::numbers) labels = subject.labels.labels;
+  require_same_classes(subject.source, labels, source, "`teacher`");
   const std::int64_t patch = source.config.patch_size;
   if (student.img_size.height % patch != 0 || student.img_size.width % patch != 0) {
     throw UsageError("the teacher's patches of " + std::to_string(patch) +
                          " pixels do not divide the pictures, " + size_text(student.img_size),
-                     subject);
+                     "`teacher` " + source.name);
   }
   const image::Size own_size{source.config.img_height, source.config.img_width};
   if (own_size != student.img_size) {

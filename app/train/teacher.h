@@ -1,10 +1,9 @@
 // `--teacher`: another model of the program says what the pictures show.
 #pragma once
 
-#include "app/model/resolved_transform.h"
 #include "app/run/console.h"
+#include "app/train/subject.h"
 #include "app/train/training_options.h"
-#include "model/image/transform_plan.h"
 #include "model/training/classification_task.h"
 
 #include <c10/core/Device.h>
@@ -26,8 +25,7 @@ std::string training_recipe(const TrainingRequest& request, const model::VitConf
 /// made for another size the user is told. Throws Error(invalid_argument) for a teacher of other
 /// classes, or one that cannot look at pictures of the student's size.
 model::training::ClassificationTask::Teacher make_teacher(const std::optional<ModelSource>& teacher,
-                                                          const image::TransformConfig& student,
-                                                          std::int64_t num_classes,
+                                                          const TrainingSubject& subject,
                                                           model::training::Autocast autocast,
                                                           c10::Device device,
                                                           const Console& console);

@@ -235,6 +235,20 @@ TEST(Text, LooksAreALine) {
                         "\n  looked at 2 places of 2160x3840, found in 256x224 at 448,336\n"));
 }
 
+TEST(Text, AThingOfAnotherClassThanTheAnswersIsALine) {
+  ClassifyRecord record = otter_looked_at();
+  ASSERT_EQ(record.things.size(), 1U);
+  Prediction second = record.things.front();
+  second.index = 5;
+  second.label = "heron";
+  second.prob = 0.75;
+  second.box = Box{10, 20, 300, 200};
+  record.things.push_back(second);
+  EXPECT_THAT(written(Format::text, {record}),
+              ::testing::EndsWith(
+                  "found in 256x224 at 448,336\n  a thing: heron 75.00 % at 10,20 200x300\n"));
+}
+
 TEST(Text, AnAnswerOfAllOfThePictureNamesNoPlace) {
   ClassifyRecord record = otter_looked_at();
   record.top[0].box.reset();
