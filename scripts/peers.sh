@@ -52,7 +52,7 @@ make_venv() {
 
 for word in "$@"; do
   case $word in
-    --python | --python=* | --list | --render | --render=* | --help | -h)
+    --python | --python=* | --list | --render | --render=* | --merge | --merge=* | --help | -h)
       exec python3 "$here/measure.py" "$@" ;;
   esac
 done

@@ -124,7 +124,9 @@ def prepare_openvino(job: Job) -> None:
 def prepare_onnxruntime_dynamic(job: Job) -> None:
     """Dynamic quantisation, which ONNX Runtime's documentation recommends for transformers (static for convolutional
     networks: onnxruntime.ai, "Quantize ONNX models"). Products with weights become products of bytes, with a scale for
-    every column; the convolution of the patches stays in float32, because ConvInteger takes no signed weights."""
+    every column; the convolution of the patches stays in float32, because ConvInteger takes no signed weights. The symbolic
+    inference of shapes is left out: it does not know ReduceL2, Hydra's norm, and ends with a TypeError. All shapes are
+    fixed, so ONNX's own inference finds them; softmax's graph is node by node the same with either."""
     from onnxruntime.quantization import QuantType, quantize_dynamic
     from onnxruntime.quantization.shape_inference import quant_pre_process
 
@@ -132,7 +134,7 @@ def prepare_onnxruntime_dynamic(job: Job) -> None:
     if not (folder / ONNX_FILE).exists():
         prepare_onnxruntime(job)
     inferred = folder / "inferred.onnx"
-    quant_pre_process(str(folder / ONNX_FILE), str(inferred))
+    quant_pre_process(str(folder / ONNX_FILE), str(inferred), skip_symbolic_shape=True)
     quantize_dynamic(
         inferred,
         folder / ONNX_INT8_FILE,

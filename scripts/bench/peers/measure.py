@@ -75,6 +75,8 @@ CONTENDERS = [
 ]
 PEER_KINDS = list(dict.fromkeys(each.kind for each in CONTENDERS if each.kind != table.OWN))
 ARCHITECTURES = {"DeiT-Ti": "deit_tiny_patch16_224", "DeiT-B": "deit_base_patch16_224"}
+# Attention whose windows and overview are settings: the bundled model says them. No peer has it.
+BUNDLED = {("DeiT-Ti", "window"): "deit_tiny_patch16_224.window"}
 
 
 @dataclass(frozen=True)
@@ -92,6 +94,12 @@ class Item:
     @property
     def arch(self) -> str:
         return ARCHITECTURES.get(self.model, self.model)
+
+    @property
+    def own_options(self) -> Json:
+        """The model, as `hydrascope benchmark` is asked for it: a bundled one has its attention."""
+        bundled = BUNDLED.get((self.model, self.attention))
+        return {"model": bundled} if bundled else {"model": self.arch, "attn": self.attention}
 
     @property
     def name(self) -> str:
@@ -137,6 +145,7 @@ ITEMS = [
     Item("DeiT-Ti", LARGE, 1, "softmax", warmup=1, iters=3),
     Item("DeiT-Ti", LARGE, 1, "hydra"),
     Item("DeiT-Ti", LARGE, 1, "hedgehog"),
+    Item("DeiT-Ti", LARGE, 1, "window"),
     Item("DeiT-B", LARGE, 1, "softmax", warmup=1, iters=2),
     Item("DeiT-B", LARGE, 1, "hydra", warmup=1, iters=3),
     Item("DeiT-B", LARGE, 1, "hedgehog", warmup=1, iters=3),
@@ -182,8 +191,8 @@ def turn_of(row: Json, item: Item, precision: str) -> Json:
     ran = (row["precision"], row["img_size"], row["batch"], row["attention"])
     if ran != wanted:
         raise Failure(f"ran {ran} instead of {wanted}")
-    kept = ("ms_p50", "ms_mean", "iterations", "warmup", "peak_memory_bytes", "kernels")
-    return {key: row[key] for key in kept}
+    kept = ("ms_p50", "ms_mean", "iterations", "warmup", "peak_memory_bytes", "kernels", "pct_of_peak")
+    return {key: row[key] for key in kept if key in row}
 
 
 class Comparison:
@@ -281,9 +290,9 @@ class Comparison:
             return self.ask("measure", contender.kind, **job)
         height, width = item.img_size
         options = settings | {
-            "model": item.arch, "attn": item.attention, "img-size": f"{height}x{width}",
-            "batch-size": item.batch, "precision": precision, "device": "cpu",
-            "timed": item.stage, "warmup": item.warmup, "iters": item.iters,
+            **item.own_options, "img-size": f"{height}x{width}", "batch-size": item.batch,
+            "precision": precision, "device": "cpu", "timed": item.stage, "warmup": item.warmup,
+            "iters": item.iters,
         }  # fmt: skip
         _, rows, why = benchmark(arguments.hydrascope, options, self.clock, arguments.timeout)
         if why:
@@ -355,6 +364,32 @@ def render(results: list[Json], folder: Path, link: str) -> None:
     (folder / FIGURE).write_text(figure.figure(newest), encoding="utf-8")
 
 
+def merge(results: list[Json]) -> Json:
+    """One result of several runs on one machine. Work that several have measured is the newest's, with all its contenders,
+    because ratios are taken within a round; its `run` says which one. Throws Failure where runs cannot be compared."""
+    merged, *newer = sorted(results, key=lambda result: str(result["header"]["date"]))
+    base = merged["header"]
+    items = {item["name"]: item for item in merged["items"]}
+    contenders = {each["name"]: each for each in merged["contenders"]}
+    for result in newer:
+        header = result["header"]
+        for key in ("processor", "instruction_sets", "processors", "threads", "duration"):
+            if header[key] != base[key]:
+                raise Failure(f"runs with {key} {base[key]} and {header[key]} cannot be merged")
+        run_of_item = {key: header[key] for key in ("date", "rounds", "versions")}
+        contenders = {each["name"]: each for each in result["contenders"]} | contenders
+        for item in result["items"]:
+            before = items.get(item["name"])
+            left = sorted(set(before["results"] if before else ()) - set(item["results"]))
+            if left:
+                raise Failure(f"{item['name']}: the newer run lacks {', '.join(left)}")
+            items[item["name"]] = {"run": run_of_item} | item
+    order = [each.name for each in CONTENDERS]
+    merged["items"] = list(items.values())
+    merged["contenders"] = sorted(contenders.values(), key=lambda each: order.index(each["name"]))
+    return merged
+
+
 def parse(words: list[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
@@ -390,6 +425,10 @@ def parse(words: list[str]) -> argparse.Namespace:
     parser.add_argument(
         "--render", nargs="+", type=Path, metavar="FILE", help=f"only write page and figure of results ({DATA})"
     )
+    parser.add_argument(
+        "--merge", nargs="+", type=Path, metavar="FILE",
+        help="join results of one machine, work that a newer one has takes the older's place; nothing is measured",
+    )  # fmt: skip
     parser.add_argument("--out", type=Path, metavar="FOLDER", default=ROOT / "out" / "peers")
     parser.add_argument(
         "--hydrascope", type=Path, metavar="PATH", default=ROOT / "build/release/hydrascope"
@@ -427,9 +466,18 @@ def main() -> int:
         say("error: nothing matches --only and --contenders\nhint: --list prints the names")
         return 2
     arguments.out.mkdir(parents=True, exist_ok=True)
-    if arguments.render:
-        results = [json.loads(file.read_text(encoding="utf-8")) for file in arguments.render]
+    files = arguments.render or arguments.merge
+    if files:
+        results = [json.loads(file.read_text(encoding="utf-8")) for file in files]
+        if arguments.merge:
+            try:
+                results = [merge(results)]
+            except Failure as failure:
+                say(f"error: {failure}")
+                return 2
         render(results, arguments.out, FIGURE)
+        if arguments.merge:
+            write_json(arguments.out / DATA, results[0])
         return 0
     # The processes that are started inherit it.
     os.environ["OMP_NUM_THREADS"] = os.environ["MKL_NUM_THREADS"] = str(arguments.threads)

@@ -23,10 +23,13 @@ options = dict(word.split("=", 1) for word in words if "=" in word)
 if options["--precision"] == "int8":
     sys.exit("error: cannot use 'int8' (--precision)\\nhint: float32")
 print(json.dumps({"schema": 1, "header": {"commit": "abc"}}))
+bundled = options["--model"].partition(".")[2]  # has its attention
+if bundled:
+    assert "--attn" not in options
 print(json.dumps({
     "precision": options["--precision"], "batch": int(options["--batch-size"]),
     "img_size": [int(side) for side in options["--img-size"].split("x")],
-    "attention": options["--attn"], "kernels": "auto", "ms_p50": 4.0, "ms_mean": 4.0,
+    "attention": bundled or options["--attn"], "pct_of_peak": 61.5, "kernels": "auto", "ms_p50": 4.0, "ms_mean": 4.0,
     "iterations": 5, "warmup": 1, "peak_memory_bytes": 1000000}))
 """
 
@@ -127,6 +130,66 @@ class Run(Pretended):
         turn = json.loads((self.folder / "peers.json").read_text())["items"][0]["results"]["hydrascope-fp32"]["rounds"][0]
         for key in ("steal_percent", "others_percent"):
             self.assertTrue(0 <= turn[key] <= 100, turn)
+
+    def test_the_share_of_the_product_rate_is_kept(self) -> None:
+        measure.Comparison(self.arguments("quick", "--only", "Ti 224.*b1 ", "--contenders", "fp32")).run()
+        results = json.loads((self.folder / "peers.json").read_text())["items"][0]["results"]
+        self.assertEqual(results["hydrascope-fp32"]["rounds"][0]["pct_of_peak"], 61.5)
+        self.assertEqual(results["hydrascope-fp32"]["summary"]["percent_of_rate"], 61.5)
+        older = {"precision": "float32", "img_size": [224, 224], "batch": 1, "attention": "softmax", "kernels": "fused"}
+        times = {"ms_p50": 1.0, "ms_mean": 1.0, "iterations": 1, "warmup": 1, "peak_memory_bytes": 1}
+        self.assertNotIn("pct_of_peak", measure.turn_of(older | times, measure.ITEMS[0], "float32"))
+
+    def test_windows_are_those_of_the_bundled_model_and_no_peer_has_them(self) -> None:
+        measure.Comparison(self.arguments("--only", "Ti 1088.*(window|hedgehog)", "--rounds=1")).run()
+        items = json.loads((self.folder / "peers.json").read_text())["items"]
+        self.assertEqual([item["attention"] for item in items], ["hedgehog", "window"])
+        for item in items:
+            self.assertEqual(sorted(item["results"]), ["hydrascope-bf16", "hydrascope-fp32", "hydrascope-int8"])
+            self.assertEqual(item["results"]["hydrascope-fp32"]["message"], "")
+
+    def measured(self, date: str, *words: str) -> measure.Json:
+        comparison = measure.Comparison(self.arguments("--contenders", "hydrascope", "--rounds=1", *words))
+        comparison.run()
+        comparison.result["header"]["date"] = date
+        return comparison.result
+
+    def test_merged_results_hold_the_newest_of_every_work(self) -> None:
+        old = self.measured("2026-01-01", "--only", "Ti 1088x1920 b1 (softmax|hydra)")
+        new = self.measured("2026-01-02", "--only", "Ti 1088x1920 b1 (hydra|window)")
+        for result, ms in ((old, 8.0), (new, 2.0)):
+            result["header"]["versions"]["hydrascope"] = f"of {ms}"
+            for item in result["items"]:
+                item["results"]["hydrascope-fp32"]["rounds"][0]["ms_p50"] = ms
+        merged = measure.merge([new, old])
+        table.summarise(merged)
+        found = {item["attention"]: item["results"]["hydrascope-fp32"]["summary"]["ms"]["median"] for item in merged["items"]}
+        self.assertEqual(found, {"softmax": 8, "hydra": 2, "window": 2})
+        self.assertEqual(merged["header"]["date"], "2026-01-01")
+        text = table.markdown([merged])
+        names = "DeiT-Ti 1088x1920 b1 hydra; DeiT-Ti 1088x1920 b1 window"
+        self.assertIn(f"- measured in another run, 2026-01-02, rounds 1, hydrascope of 2.0: {names}\n", text)
+
+    def test_runs_that_cannot_be_compared_are_not_merged(self) -> None:
+        old = self.measured("2026-01-01", "--only", "Ti 1088x1920 b1 hydra")
+        new = self.measured("2026-01-02", "--only", "Ti 1088x1920 b1 hydra", "--contenders", "hydrascope-fp32")
+        with self.assertRaisesRegex(measure.Failure, "b1 hydra: the newer run lacks hydrascope-bf16, hydrascope-int8"):
+            measure.merge([old, new])
+        new = self.measured("2026-01-02", "--only", "Ti 1088x1920 b1 hydra", "--threads=1")
+        with self.assertRaisesRegex(measure.Failure, "runs with threads 2 and 1 cannot be merged"):
+            measure.merge([old, new])
+
+    def test_results_are_merged_on_the_command_line(self) -> None:
+        files = []
+        for date, work in (("2026-01-01", "hydra"), ("2026-01-02", "window")):
+            text = json.dumps(self.measured(date, "--only", f"Ti 1088x1920 b1 {work}"))
+            files.append(str(self.put(f"{work}.json", text)))
+        command = [sys.executable, "-B", str(measure.HERE / "measure.py"), "--out", str(self.folder / "merged")]
+        subprocess.run([*command, "--merge", *files], check=True)
+        merged = json.loads((self.folder / "merged/peers.json").read_text())
+        self.assertEqual([item["attention"] for item in merged["items"]], ["hydra", "window"])
+        self.assertIn("DeiT-Ti 1088x1920 b1 window", (self.folder / "merged/peers.md").read_text())
+        self.assertTrue((self.folder / "merged/peers.svg").exists())
 
     def test_pages_are_made_of_results(self) -> None:
         measure.Comparison(self.arguments("quick", "--contenders", "hydrascope-fp32")).run()

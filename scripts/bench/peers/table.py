@@ -42,8 +42,8 @@ def is_wrong(error: float | None, precision: str) -> bool:
 
 
 def same_work(a: Json, b: Json) -> bool:
-    """The same picture sizes through the same network, whatever the attention."""
-    return all(a.get(key) == b.get(key) for key in ("model", "img_size", "batch", "stage"))
+    """The same picture sizes through the same network, whatever the attention, and in the same run of those that were merged."""
+    return all(a.get(key) == b.get(key) for key in ("model", "img_size", "batch", "stage", "run"))
 
 
 def fastest_softmax(result: Json, item: Json) -> tuple[Json, Json] | None:
@@ -82,6 +82,13 @@ def percent_by_round(record: Record, kind: str) -> float | None:
     return statistics.fmean(values) if values else None
 
 
+def percent_of_rate(record: Record) -> float | None:
+    """The median share of the product rate that `hydrascope benchmark` measured; above it the machine did something else
+    meanwhile, and the share says nothing. Peers, and turns of earlier versions, have none."""
+    shares = [turn["pct_of_peak"] for turn in record["rounds"] if turn and turn.get("pct_of_peak") is not None]
+    return median(shares) if shares and median(shares) <= 100 else None
+
+
 def summary(item: Json, contender: Json, record: Record) -> Json | None:
     times = [ms for ms in by_round(record) if ms is not None]
     if not times:
@@ -101,6 +108,7 @@ def summary(item: Json, contender: Json, record: Record) -> Json | None:
         "peak_memory_bytes": max(turn["peak_memory_bytes"] for turn in record["rounds"] if turn),
         "relative_error": error,
         "wrong_output": is_wrong(error, contender["precision"]),
+        "percent_of_rate": percent_of_rate(record),
         **percents,
         "noisy": noise.excess(percents),
     }
@@ -192,6 +200,7 @@ def row(item: Json, contender: Json) -> list[str]:
         *percents,
         f"{found['peak_memory_bytes'] / 1e6:.0f}",
         "-" if error is None else f"{error:.1g}",
+        percent_cell(found["percent_of_rate"]),
         *(cell(ratios.get(key)) for key in ("same", "float", "int8")),
     ]
 
@@ -203,6 +212,7 @@ HEAD = [
     *(f"{kind} %" for kind in noise.MOST),
     "MB",
     "error",
+    "share of this processor's product rate %",
     "hydrascope at the same precision",
     "in fp32 or bf16",
     "in int8",
@@ -240,7 +250,8 @@ def remarks(result: Json) -> list[str]:
     ]
 
 
-def about(header: Json) -> list[str]:
+def about(result: Json) -> list[str]:
+    header = result["header"]
     versions = ", ".join(f"{name} {version}" for name, version in header["versions"].items())
     text = [
         f"- processor: {header['processor']} ({header['instruction_sets']}), "
@@ -252,7 +263,18 @@ def about(header: Json) -> list[str]:
         text.append(f"- {versions}")
     if header.get("interrupted"):
         text.append("- interrupted: not all rounds were measured")
-    return text
+    return text + other_runs(result)
+
+
+def other_runs(result: Json) -> list[str]:
+    """The work of a merged result that another run measured, a line for each run."""
+    places: dict[str, list[str]] = {}
+    for item in result["items"]:
+        if "run" in item:
+            run, known = item["run"], result["header"]["versions"]
+            new = [f", {name} {version}" for name, version in run["versions"].items() if known.get(name) != version]
+            places.setdefault(f"{run['date']}, rounds {run['rounds']}{''.join(new)}", []).append(item["name"])
+    return [f"- measured in another run, {run}: {'; '.join(names)}" for run, names in places.items()]
 
 
 def markdown(results: list[Json], figure: str = "") -> str:
@@ -270,7 +292,9 @@ def markdown(results: list[Json], figure: str = "") -> str:
             "logits' against",
             "timm's in float32. The last columns say how many times as fast as the row's peer hydrascope is. The fastest peer in "
             "float32 or bfloat16",
-            "and the fastest in int8 are bold. A row is noisy with "
+            "and the fastest in int8 are bold. The share is hydrascope's products, attention included, over the most that this "
+            "processor was",
+            "seen to do in the row's type (`hydrascope benchmark`, `ceiling`). A row is noisy with "
             + " or ".join(f"{kind} above {most:.0f} %" for kind, most in noise.MOST.items())
             + ".",
         ]
@@ -287,7 +311,7 @@ def markdown(results: list[Json], figure: str = "") -> str:
             for each in everyone
             if record_of(item, each) is not None
         ]
-        page.section(f"{header['processor']}, {header['date'].partition('+')[0]}", about(header))
+        page.section(f"{header['processor']}, {header['date'].partition('+')[0]}", about(result))
         page.lines += ["", *lines_of_table(HEAD, rows, 2)] if rows else []
         page.table(
             "Times as fast as the fastest softmax of any peer",

@@ -84,6 +84,27 @@ class Noisy(unittest.TestCase):
         self.assertEqual((found["spread_percent"], found["steal_percent"], found["noisy"]), (None, None, []))
 
 
+class Share(unittest.TestCase):
+    def percent(self, *shares: float | None) -> float | None:
+        record = ran(*[10] * len(shares))
+        for turn, share in zip(record["rounds"], shares, strict=True):
+            turn["pct_of_peak"] = share
+        result = summarised(item("softmax", {"own-fp32": record}))
+        cells = table.row(result["items"][0], OWN_FP32)
+        found: float | None = result["items"][0]["results"]["own-fp32"]["summary"]["percent_of_rate"]
+        shown = cells[table.HEAD.index("share of this processor's product rate %")]
+        self.assertEqual(shown, "-" if found is None else f"{found:.0f}")
+        return found
+
+    def test_is_the_median_of_the_rounds(self) -> None:
+        self.assertEqual(self.percent(60, 80, 70), 70)
+        self.assertEqual(self.percent(None, 50), 50)
+
+    def test_says_nothing_above_the_rate_that_was_measured(self) -> None:
+        self.assertIsNone(self.percent(120, 130, 70))
+        self.assertIsNone(self.percent(None))
+
+
 class FastestSoftmax(unittest.TestCase):
     def test_of_any_peer_and_precision_serves_every_attention(self) -> None:
         softmax = item("softmax", {"timm-fp32": ran(90), "ov-bf16": ran(40), "own-bf16": ran(1)})
@@ -97,6 +118,13 @@ class FastestSoftmax(unittest.TestCase):
         other = item("softmax", {"timm-fp32": ran(90)}, batch=32)
         found = summarised(other, item("hydra", {"own-fp32": ran(20)}))
         self.assertIsNone(found["items"][1]["against_fastest_softmax"])
+
+    def test_must_be_of_the_same_run(self) -> None:
+        softmax = item("softmax", {"timm-fp32": ran(90)})
+        hydra = item("hydra", {"own-fp32": ran(20)}) | {"run": {"date": "2026-01-02"}}
+        self.assertIsNone(summarised(softmax, hydra)["items"][1]["against_fastest_softmax"])
+        found = summarised(softmax | {"run": {"date": "2026-01-02"}}, hydra)["items"][1]["against_fastest_softmax"]
+        self.assertEqual(found["times_as_fast"]["own-fp32"]["median"], 4.5)
 
     def test_must_have_the_right_output(self) -> None:
         softmax = item("softmax", {"timm-fp32": ran(90, error=0), "ov-bf16": ran(4, error=0.5)})
@@ -127,7 +155,7 @@ class Markdown(unittest.TestCase):
     def test_has_times_and_ratios(self) -> None:
         work = "| DeiT-Ti 224x224 b1 softmax |"
         self.assertIn(
-            f"{work} **timm fp32** | 125 (121 to 129) | - | - | 6 | 5 | - | 2.00 (2.00 to 2.00) | 25.0 (24.2 to 25.8) | - |",
+            f"{work} **timm fp32** | 125 (121 to 129) | - | - | 6 | 5 | - | - | 2.00 (2.00 to 2.00) | 25.0 (24.2 to 25.8) | - |",
             self.text,
         )
         self.assertIn(f"{work} OpenVINO bf16 | failed | - |", self.text)
