@@ -1,5 +1,6 @@
 // hydrascope benchmark: throughput, latency and memory of model x attention x size x batch x
 // precision x device x kernels, beside the most that the processor or the GPU was seen to do.
+#include "app/benchmark/ceiling.h"
 #include "app/benchmark/comparison.h"
 #include "app/benchmark/row.h"
 #include "app/benchmark/sweep.h"
@@ -20,10 +21,12 @@
 #include "kernels/device/cpu_ceiling.h"
 #include "kernels/device/cpu_features.h"
 #include "kernels/device/gpu_info.h"
+#include "kernels/device/processors.h"
 #include "model/config/network_cost.h"
 
 #include <ATen/ATen.h>
 #include <ATen/Parallel.h>
+#include <c10/core/ScalarType.h>
 #include <c10/util/Exception.h>
 #include <torch/version.h>
 
@@ -60,14 +63,6 @@ BenchmarkRequest benchmark_request(const ParsedOptions& options) {
   return request;
 }
 
-/// "float32 158 GFLOP/s, ..., memory 20 GB/s"
-std::string text_of(const kernels::device::CpuCeiling& ceiling) {
-  const auto giga = [](double value) { return fixed(value / 1e9, value < 1e11 ? 1 : 0); };
-  return "float32 " + giga(ceiling.float32) + ", bfloat16 " + giga(ceiling.bfloat16) +
-         " GFLOP/s, int8 " + giga(ceiling.int8) + " Gop/s, L2 " + giga(ceiling.l2_read) +
-         " GB/s, memory " + giga(ceiling.memory_read) + " GB/s";
-}
-
 BenchmarkHeader header_of(const BenchmarkRequest& request,
                           const kernels::device::CpuCeiling& ceiling) {
   namespace device = kernels::device;
@@ -83,16 +78,34 @@ BenchmarkHeader header_of(const BenchmarkRequest& request,
       {"cpu", device::cpu_model()},
       {"instruction_sets", join_words(device::names(device::cpu_features()), " ", " ")},
       {"threads", std::to_string(request.threads)},
-      {"ceiling", text_of(ceiling)}};
+      {"ceiling", to_json(ceiling)}};
   for (const device::Gpu& gpu : gpus.gpus) header["gpu" + std::to_string(gpu.index)] = gpu.name;
   return header;
 }
 
 double peak_tflops(const kernels::device::CpuCeiling& ceiling, const model::Precision& precision) {
-  const double rate = precision.int8                     ? ceiling.int8
-                      : precision.dtype == at::kBFloat16 ? ceiling.bfloat16
-                                                         : ceiling.float32;
-  return rate / 1e12;
+  const kernels::device::CpuRate& rate = precision.int8                     ? ceiling.int8
+                                         : precision.dtype == at::kBFloat16 ? ceiling.bfloat16
+                                                                            : ceiling.float32;
+  return rate.best / 1e12;
+}
+
+/// Seconds that the kernels' call on `batch` pictures spends on reading memory at least, at the ceiling's rate:
+/// the weights of the blocks and the pictures, once, but for as many bytes as all caches could have kept from the
+/// call before. 0 where the caches are unknown, or where pictures may leave before the last block.
+double least_memory_seconds(const kernels::device::CpuCeiling& ceiling,
+                            const model::VitConfig& config, const model::Precision& precision,
+                            const image::Size& size, std::int64_t batch) {
+  namespace device = kernels::device;
+  const std::optional<std::int64_t> shared = device::shared_caches();
+  if (!shared || config.leaves_early()) return 0;
+  const std::int64_t of_cores = ceiling.threads * device::cache_sizes().l2_bytes;
+  const std::size_t of_a_weight = precision.int8 ? 1 : c10::elementSize(precision.dtype);
+  const double weights = model::block_weights(config) * static_cast<double>(of_a_weight);
+  const auto pictures = static_cast<double>(sizeof(float)) *
+                        static_cast<double>(batch * config.in_chans * size.height * size.width);
+  const double bytes = weights + pictures - static_cast<double>(*shared + of_cores);
+  return std::max(0.0, bytes) / ceiling.memory_read.best;
 }
 
 /// A checkpoint's model to measure, or an architecture's with random weights.
@@ -301,6 +314,10 @@ int run_benchmark(const ParsedOptions& options) {
       fill_timings(timings,
                    whole ? static_cast<double>(files.size()) : static_cast<double>(row.batch),
                    !trains && row.kernels.starts_with("fused") ? left_out : 0, row);
+      if (!whole && !trains && chosen.device.is_cpu() && row.kernels.starts_with("fused"))
+        row.pct_of_memory =
+            1e5 / row.ms_p50 *
+            least_memory_seconds(ceiling, subject.config(), chosen.precision, size, row.batch);
       write_row(row);
     }
   };

@@ -1,5 +1,6 @@
 #include "app/benchmark/comparison.h"
 
+#include "app/benchmark/ceiling.h"
 #include "kernels/error.h"
 
 #include <algorithm>
@@ -91,9 +92,12 @@ Comparison compare(const BenchmarkResult& a, const BenchmarkResult& b) {
   }
   for (const auto& [key, value] : a.header) {
     const auto other = b.header.find(key);
-    const std::string there = other == b.header.end() ? "nothing" : other->second;
-    if (there != value)
-      comparison.header_differences.push_back(key + ": " + value + " against " + there);
+    if (other == b.header.end()) {
+      comparison.header_differences.push_back(key + ": " + header_text(value) + " against nothing");
+    } else if (value != other->second && !are_alike(value, other->second)) {
+      comparison.header_differences.push_back(key + ": " + header_text(value) + " against " +
+                                              header_text(other->second));
+    }
   }
   return comparison;
 }

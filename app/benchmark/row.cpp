@@ -1,5 +1,6 @@
 #include "app/benchmark/row.h"
 
+#include "app/benchmark/ceiling.h"
 #include "app/run/output_file.h"
 #include "app/run/words.h"
 #include "kernels/error.h"
@@ -24,6 +25,15 @@ OrderedJson to_json(const BenchmarkRow& row) {
   OrderedJson json = OrderedJson::object();
   BenchmarkRow::visit(
       row, [&](std::string_view name, const auto& value) { json[std::string(name)] = value; });
+  return json;
+}
+
+/// Words for people, values for programs.
+OrderedJson header_json(const BenchmarkHeader& header, Format format) {
+  const bool is_json = format == Format::json || format == Format::jsonl;
+  OrderedJson json = OrderedJson::object();
+  for (const auto& [key, value] : header)
+    json[key] = is_json ? value : OrderedJson(header_text(value));
   return json;
 }
 
@@ -115,10 +125,22 @@ void read(const nlohmann::json& json, Value& value) {
   value = json.get<Value>();
 }
 
+/// Strings, and objects such as the ceiling; of hostile files what else there is, in words.
+OrderedJson header_value(const nlohmann::json& value) {
+  const auto is_list = [](const nlohmann::json& member) {
+    return member.is_primitive() ||
+           (member.is_array() && std::ranges::all_of(member, &nlohmann::json::is_primitive));
+  };
+  if (value.is_string() || (value.is_object() && std::ranges::all_of(value, is_list)))
+    return OrderedJson(value);
+  return value.is_structured() ? checkpoint::describe(value) : value.dump();
+}
+
 BenchmarkRow row_from_json(const nlohmann::json& json, const std::string& file) {
   BenchmarkRow row;
   BenchmarkRow::visit(row, [&](std::string_view name, auto& value) {
-    const bool is_later = name == "approximations" || name == "error" || name == "top1";
+    const bool is_later =
+        name == "approximations" || name == "error" || name == "top1" || name == "pct_of_memory";
     if (is_later && !json.contains(name)) return;  // of an earlier version
     try {
       read(json.at(std::string(name)), value);
@@ -142,8 +164,13 @@ std::string BenchmarkRow::key() const {
          (approximations.empty() ? "" : " " + approximations) + (error.empty() ? "" : " " + error);
 }
 
+std::string header_text(const OrderedJson& value) {
+  const std::string ceiling = value.is_object() ? ceiling_text(value) : "";
+  return ceiling.empty() ? cell_text(value) : ceiling;
+}
+
 BenchmarkWriter::BenchmarkWriter(Format format, std::ostream& out, const BenchmarkHeader& header)
-    : records_(format, out, column_names(), "", OrderedJson(header)) {}
+    : records_(format, out, column_names(), "", header_json(header, format)) {}
 
 void BenchmarkWriter::write(const BenchmarkRow& row) {
   std::string text;
@@ -161,10 +188,7 @@ BenchmarkResult read_benchmark(const std::string& file) {
   BenchmarkResult result;
   const auto read_header = [&](const nlohmann::json& json) {
     if (json.is_object()) {
-      for (const auto& [key, value] : json.items())
-        result.header[key] = value.is_string()       ? value.get<std::string>()
-                             : value.is_structured() ? checkpoint::describe(value)
-                                                     : value.dump();
+      for (const auto& [key, value] : json.items()) result.header[key] = header_value(value);
     }
   };
   const nlohmann::json whole = nlohmann::json::parse(text, nullptr, false);
@@ -290,10 +314,10 @@ Report report_of(const BenchmarkResult& result) {
                                                 : std::to_string(subjects.size()) + " models"));
   for (const char* key : {"cpu", "instruction_sets", "threads"})
     if (const auto found = result.header.find(key); found != result.header.end())
-      report.line += (report.line.empty() ? "" : " \u00b7 ") + found->second;
+      report.line += (report.line.empty() ? "" : " \u00b7 ") + header_text(found->second);
   if (!report.line.empty()) report.line += " threads";
   if (subjects.size() > 1) report.add("models", join_words(subjects, ", ", ", "));
-  for (const auto& [key, value] : result.header) report.add(key, value);
+  for (const auto& [key, value] : result.header) report.add(key, header_text(value));
   report.charts = charts_of(result);
   std::vector<TableColumn> columns{{"attention", "attention"},
                                    {"size", "size"},

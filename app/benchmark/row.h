@@ -1,6 +1,7 @@
 // One measured combination of the `benchmark` command and its forms.
 #pragma once
 
+#include "app/results/json.h"
 #include "app/results/report.h"
 
 #include <array>
@@ -42,7 +43,10 @@ struct BenchmarkRow {
   // Beyond the contract's fields:
   std::string attention_options;  ///< "hydra.scale=linear,..."
   std::string approximations;     ///< "calibration=bundled", of int8
-  double top1 = 0;    ///< percent, of the bundled model's card, at its size alone; 0: unknown
+  double top1 = 0;  ///< percent, of the bundled model's card, at its size alone; 0: unknown
+  /// The least time that reading weights and pictures takes at the ceiling's memory rate, in percent of
+  /// ms_p50, after as much as the caches can keep; 0 where it is unknown or all stays in the caches.
+  double pct_of_memory = 0;
   std::string error;  ///< "out_of_memory": nothing was measured, all figures are 0; else empty
 
   template <class Self, class Visitor>
@@ -73,6 +77,7 @@ struct BenchmarkRow {
     visitor("approximations", self.approximations);
     visitor("error", self.error);
     visitor("top1", self.top1);
+    visitor("pct_of_memory", self.pct_of_memory);
   }
 
   /// Two rows are the same experiment where all but the measured figures is the same. A row with an error
@@ -83,8 +88,11 @@ struct BenchmarkRow {
 /// "1088x1920": height x width.
 std::string size_text(const BenchmarkRow& row);
 
-/// The program and the machine: build, commit, compiler, LibTorch, CUDA, driver, processor, threads.
-using BenchmarkHeader = std::map<std::string, std::string>;
+/// The program and the machine: build, commit, compiler, LibTorch, CUDA, driver, processor, threads are
+/// strings; `ceiling` is the object of ceiling.h.
+using BenchmarkHeader = std::map<std::string, OrderedJson>;
+/// A value of the head in words.
+std::string header_text(const OrderedJson& value);
 
 struct BenchmarkResult {
   BenchmarkHeader header;

@@ -191,14 +191,15 @@ HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
 #include "kernels/device/cpu_features.h"
+#include "kernels/device/processors.h"
 #include "kernels/stopwatch.h"
 #include "kernels/vector/aligned_buffer.h"
 
 #include <algorithm>
 #include <atomic>
+#include <functional>
 #include <numeric>
-#include <thread>
-#include <unistd.h>
+#include <utility>
 #include <vector>
 
 namespace hydrascope::kernels::device {
@@ -209,38 +210,67 @@ HWY_EXPORT(bfloat16_products);
 HWY_EXPORT(int8_products);
 HWY_EXPORT(read_numbers);
 
-constexpr int kRounds = 8;
 constexpr double kShortestRound = 2e-3;  // seconds: far above the time that threads take to meet
+constexpr double kTurn = 25e-3;          // seconds
+constexpr int kMostTurns = 12;
+constexpr int kTurnsWithoutRise = 3;
+constexpr double kRise = 1.01;
 
-/// The best rate of several rounds in which each thread of the team calls work(thread's place), which
-/// returns what it did.
-template <class Work>
-double best_rate(ThreadTeam& team, Work work) {
-  double best = 0;
-  for (int round = 0; round < kRounds; ++round) {
-    std::vector<double> done(static_cast<std::size_t>(team.size()), 0.0);
-    const Clock::time_point begin = Clock::now();
-    team.run(team.size(),
-             [&](std::int64_t item, int) { done[static_cast<std::size_t>(item)] = work(item); });
-    const double seconds = seconds_since(begin);
-    double sum = 0;
-    for (const double of_thread : done) sum += of_thread;
-    best = std::max(best, sum / seconds);
+/// What the thread at `place` does in a round; returns its operations or bytes.
+using Work = std::function<double(std::int64_t place)>;
+
+/// A rate of `threads` threads of a team at once, in turns with other rates.
+class Rate {
+ public:
+  Rate(ThreadTeam& team, int threads, Work work)
+      : team_(team), threads_(threads), work_(std::move(work)) {}
+
+  [[nodiscard]] bool has_settled() const { return turns_without_rise_ >= kTurnsWithoutRise; }
+  /// The rate beside the same rate of one thread alone, if that was measured.
+  [[nodiscard]] CpuRate beside(const Rate* alone) const {
+    const double expected = alone == nullptr ? 0 : std::min(threads_, cores_) * alone->best_;
+    return {best_, is_disturbed(rounds_, expected)};
   }
-  return best;
-}
 
-/// Steps for a round that is long enough.
+  void take_turn() {
+    const double before = best_;
+    const Clock::time_point begin = Clock::now();
+    do {
+      take_round();
+    } while (seconds_since(begin) < kTurn);
+    turns_without_rise_ = best_ > kRise * before ? 0 : turns_without_rise_ + 1;
+  }
+
+ private:
+  void take_round() {
+    std::vector<double> done(static_cast<std::size_t>(threads_), 0.0);
+    const Clock::time_point begin = Clock::now();
+    team_.run(threads_,
+              [&](std::int64_t item, int) { done[static_cast<std::size_t>(item)] = work_(item); });
+    const double seconds = seconds_since(begin);
+    rounds_.push_back(std::accumulate(done.begin(), done.end(), 0.0) / seconds);
+    best_ = std::max(best_, rounds_.back());
+  }
+
+  ThreadTeam& team_;
+  int threads_;
+  Work work_;
+  int cores_ = available_cores();
+  std::vector<double> rounds_;
+  double best_ = 0;
+  int turns_without_rise_ = 0;
+};
+
+/// Products with as many steps as a round needs.
 template <class Products>
-double product_rate(ThreadTeam& team, Products products) {
+Work product_work(Products products) {
   std::int64_t steps = 1000;
   for (;; steps *= 2) {
     const Clock::time_point begin = Clock::now();
     products(steps);
     if (seconds_since(begin) >= kShortestRound) break;
   }
-  return best_rate(team,
-                   [&](std::int64_t) { return products(steps) * static_cast<double>(steps); });
+  return [=](std::int64_t) { return products(steps) * static_cast<double>(steps); };
 }
 
 /// The sum must be wanted by somebody.
@@ -249,49 +279,73 @@ void want(float value) {
   last.store(value, std::memory_order_relaxed);
 }
 
-double l2_rate(ThreadTeam& team) {
-  const auto count = static_cast<std::size_t>(cache_sizes().l2_bytes) / 2 / sizeof(float);
-  AlignedBuffer<float> numbers(count * static_cast<std::size_t>(team.size()));
-  std::fill(numbers.begin(), numbers.end(), 0.0F);
-  constexpr int kTimes = 64;  // the first of them fills the cache
-  return best_rate(team, [&](std::int64_t place) {
-    const float* own = numbers.data() + static_cast<std::size_t>(place) * count;
-    for (int i = 0; i < kTimes; ++i) want(HWY_DYNAMIC_DISPATCH(read_numbers)(own, count));
-    return static_cast<double>(kTimes) * static_cast<double>(count * sizeof(float));
-  });
-}
+/// Numbers of which each thread reads `count` of its own, `times` times a round.
+struct Numbers {
+  AlignedBuffer<float> values;
+  std::size_t count;
+  int times;
 
-double memory_rate(ThreadTeam& team) {
+  Numbers(ThreadTeam& team, std::int64_t bytes_of_thread, int times_a_round)
+      : values(numbers_in(bytes_of_thread) * static_cast<std::size_t>(team.size())),
+        count(numbers_in(bytes_of_thread)),
+        times(times_a_round) {
+    team.run(team.size(), [&](std::int64_t place, int) { std::fill_n(of(place), count, 0.0F); });
+  }
+  /// Whole steps of read_numbers.
+  static std::size_t numbers_in(std::int64_t bytes) {
+    constexpr std::size_t kStep = 256;
+    return std::max<std::size_t>(1, static_cast<std::size_t>(bytes) / sizeof(float) / kStep) *
+           kStep;
+  }
+  float* of(std::int64_t place) { return values.data() + static_cast<std::size_t>(place) * count; }
+  [[nodiscard]] Work work() {
+    return [this](std::int64_t place) {
+      for (int i = 0; i < times; ++i) want(HWY_DYNAMIC_DISPATCH(read_numbers)(of(place), count));
+      return static_cast<double>(times) * static_cast<double>(count * sizeof(float));
+    };
+  }
+};
+
+std::int64_t bytes_beyond_caches() {
   constexpr std::int64_t kMegabyte = std::int64_t{1} << 20;
-  constexpr std::int64_t kTimesTheCache = 4;
-  const auto last_cache = static_cast<std::int64_t>(sysconf(_SC_LEVEL3_CACHE_SIZE));
-  const std::int64_t bytes =
-      std::clamp(kTimesTheCache * last_cache, 64 * kMegabyte, 1024 * kMegabyte);
-  const auto count = static_cast<std::size_t>(bytes / team.size()) / sizeof(float) / 256 * 256;
-  AlignedBuffer<float> numbers(count * static_cast<std::size_t>(team.size()));
-  team.run(team.size(), [&](std::int64_t place, int) {
-    std::fill_n(numbers.data() + static_cast<std::size_t>(place) * count, count, 0.0F);
-  });
-  return best_rate(team, [&](std::int64_t place) {
-    want(HWY_DYNAMIC_DISPATCH(read_numbers)(
-        numbers.data() + static_cast<std::size_t>(place) * count, count));
-    return static_cast<double>(count * sizeof(float));
-  });
+  constexpr std::int64_t kTimesTheCaches = 4;
+  return std::clamp(kTimesTheCaches * shared_caches().value_or(0), 64 * kMegabyte,
+                    1024 * kMegabyte);
 }
 
 }  // namespace
 
+bool is_disturbed(std::span<const double> rounds, double expected) {
+  constexpr double kLeastMedian = 0.85;
+  constexpr double kLeastOfExpected = 0.6;
+  std::vector<double> sorted(rounds.begin(), rounds.end());
+  std::ranges::sort(sorted);
+  const double best = sorted.back();
+  return sorted[sorted.size() / 2] < kLeastMedian * best || best < kLeastOfExpected * expected;
+}
+
 CpuCeiling measure_ceiling(ThreadTeam& team) {
-  CpuCeiling ceiling;
-  ceiling.float32 =
-      product_rate(team, [](std::int64_t n) { return HWY_DYNAMIC_DISPATCH(float_products)(n); });
-  ceiling.bfloat16 =
-      product_rate(team, [](std::int64_t n) { return HWY_DYNAMIC_DISPATCH(bfloat16_products)(n); });
-  ceiling.int8 =
-      product_rate(team, [](std::int64_t n) { return HWY_DYNAMIC_DISPATCH(int8_products)(n); });
-  ceiling.l2_read = l2_rate(team);
-  ceiling.memory_read = memory_rate(team);
-  return ceiling;
+  constexpr int kReadsOfL2 = 256;  // the first of them fills the cache
+  Numbers in_l2(team, cache_sizes().l2_bytes / 2, kReadsOfL2);
+  Numbers in_memory(team, bytes_beyond_caches() / team.size(), 1);
+  const Work works[] = {
+      product_work([](std::int64_t n) { return HWY_DYNAMIC_DISPATCH(float_products)(n); }),
+      product_work([](std::int64_t n) { return HWY_DYNAMIC_DISPATCH(bfloat16_products)(n); }),
+      product_work([](std::int64_t n) { return HWY_DYNAMIC_DISPATCH(int8_products)(n); }),
+      in_l2.work(), in_memory.work()};
+  std::vector<Rate> rates;
+  for (const Work& work : works) rates.emplace_back(team, team.size(), work);
+  // Beside them one thread's own, but for memory.
+  if (team.size() > 1)
+    for (const Work& work : std::span(works).first<4>()) rates.emplace_back(team, 1, work);
+  const auto found = [&](std::size_t i) {
+    const std::size_t alone = std::size(works) + i;
+    return rates[i].beside(alone < rates.size() ? &rates[alone] : nullptr);
+  };
+  for (int turn = 0; turn < kMostTurns; ++turn)
+    for (std::size_t i = 0; i < rates.size(); ++i)
+      if (!rates[i].has_settled() || found(i).disturbed) rates[i].take_turn();
+  return {team.size(), found(0), found(1), found(2), found(3), found(4)};
 }
 
 }  // namespace hydrascope::kernels::device

@@ -5,6 +5,8 @@
 #include <algorithm>
 #include <cmath>
 #include <fstream>
+#include <map>
+#include <numeric>
 #include <sched.h>
 #include <set>
 #include <sstream>
@@ -232,6 +234,24 @@ std::optional<MemoryLimit> memory_limit(const fs::path& root) {
       narrowest = found;
   });
   return narrowest;
+}
+
+std::optional<std::int64_t> shared_caches(const fs::path& root) {
+  std::map<std::string, std::int64_t> bytes;  // by the processors that share a cache
+  for (const int number : allowed_processors()) {
+    const fs::path cache =
+        root / "sys/devices/system/cpu" / ("cpu" + std::to_string(number)) / "cache/index3";
+    std::ifstream list(cache / "shared_cpu_list");
+    std::ifstream size(cache / "size");
+    std::string sharers;
+    std::int64_t kilobytes = 0;
+    char unit = 0;
+    if (std::getline(list, sharers) && size >> kilobytes >> unit && unit == 'K' && kilobytes > 0)
+      bytes[sharers] = kilobytes << 10;
+  }
+  if (bytes.empty()) return std::nullopt;
+  return std::accumulate(bytes.begin(), bytes.end(), std::int64_t{0},
+                         [](std::int64_t sum, const auto& cache) { return sum + cache.second; });
 }
 
 std::optional<std::int64_t> total_memory(const fs::path& root) {

@@ -50,6 +50,9 @@ std::optional<MemoryLimit> memory_limit(const std::filesystem::path& root = "/")
 /// Bytes that this process can have without swapping, by the system and its cgroups; nothing if
 /// both are silent.
 std::optional<std::int64_t> available_memory(const std::filesystem::path& root = "/");
+/// Bytes of the caches of the third level that the allowed processors share, each counted once; nothing if
+/// the system does not say.
+std::optional<std::int64_t> shared_caches(const std::filesystem::path& root = "/");
 /// Bytes that the machine has; nothing if the system does not say.
 std::optional<std::int64_t> total_memory(const std::filesystem::path& root = "/");
 

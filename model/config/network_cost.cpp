@@ -18,6 +18,11 @@ double linear_flops(const VitConfig& config, double matrices_before) {
   return 2 * d * d * (matrices_before + 1 + mlp + gates);
 }
 
+/// Matrices in front of a layer's mixing: queries, keys and values.
+double matrices_of_qkv(const VitConfig& config, std::int64_t layer) {
+  return find_mechanism(config.attention_of(layer).mechanism).query_is_input ? 2 : 3;
+}
+
 /// FLOPs of a layer's token mixing.
 double mixing_flops(const VitConfig& config, const TokenGrid& grid, std::int64_t layer) {
   const MixerSize size{grid,  config.embed_dim, config.num_heads, 4, config.training_grid(),
@@ -44,8 +49,8 @@ double gflops_per_image(const VitConfig& config, const TokenGrid& grid) {
   flops += 2 * d * static_cast<double>(config.num_classes) * (config.distilled ? 2 : 1);
   for (std::int64_t number = 0; number < config.depth; ++number) {
     const std::int64_t layer = config.block_of(number);
-    const double qkv = find_mechanism(config.attention_of(layer).mechanism).query_is_input ? 2 : 3;
-    flops += tokens * linear_flops(config, qkv) + mixing_flops(config, grid, layer);
+    flops += tokens * linear_flops(config, matrices_of_qkv(config, layer)) +
+             mixing_flops(config, grid, layer);
   }
   return flops / 1e9;
 }
@@ -59,6 +64,13 @@ double gflops_left_out(const VitConfig& config, const TokenGrid& grid) {
   const double query = find_mechanism(config.attention_of(last).mechanism).query_is_input ? 0 : 1;
   return (idle * linear_flops(config, query) + idle / tokens * mixing_flops(config, grid, last)) /
          1e9;
+}
+
+double block_weights(const VitConfig& config) {
+  double flops = 0;  // of a token: two for each weight
+  for (std::int64_t block = 0; block < std::min(config.depth, config.num_blocks()); ++block)
+    flops += linear_flops(config, matrices_of_qkv(config, block));
+  return flops / 2;
 }
 
 }  // namespace hydrascope::model

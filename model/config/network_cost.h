@@ -14,4 +14,8 @@ double gflops_per_image(const VitConfig& config, const TokenGrid& grid);
 /// output and an MLP unless patches are pooled. Token mixing counts as if its FLOPs were the queries'.
 double gflops_left_out(const VitConfig& config, const TokenGrid& grid);
 
+/// The number of weights in the linear layers of the blocks, each once: what every call reads. Patch
+/// embedding, heads, biases and norms are left out.
+double block_weights(const VitConfig& config);
+
 }  // namespace hydrascope::model

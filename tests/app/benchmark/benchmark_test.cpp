@@ -1,4 +1,5 @@
 // The parts of `benchmark` that measure nothing: statistics, rows, comparison, sweep, chart.
+#include "app/benchmark/ceiling.h"
 #include "app/benchmark/comparison.h"
 #include "app/benchmark/row.h"
 #include "app/benchmark/sweep.h"
@@ -91,16 +92,62 @@ TEST(BenchmarkWriterTest, JsonAndJsonlAreReadBack) {
   }
 }
 
+OrderedJson ceiling(double float32, bool disturbed = false) {
+  kernels::device::CpuCeiling ceiling;
+  ceiling.threads = 2;
+  ceiling.float32 = {float32, disturbed};
+  ceiling.bfloat16 = {2 * float32, false};
+  ceiling.int8 = {4 * float32, false};
+  ceiling.l2_read = {101.2e9, false};
+  ceiling.memory_read = {20.04e9, disturbed};
+  return to_json(ceiling);
+}
+
+TEST(BenchmarkWriterTest, TheCeilingIsNumbersForProgramsAndALineForPeople) {
+  EXPECT_EQ(ceiling(158e9, true).dump(),
+            R"({"threads":2,"float32_gflop_per_s":158.0,"bfloat16_gflop_per_s":316.0,)"
+            R"("int8_gop_per_s":632.0,"l2_gb_per_s":101.2,"memory_gb_per_s":20.04,)"
+            R"("disturbed":["float32","memory"]})");
+  constexpr const char* kLine =
+      "ceiling: float32 158 GFLOP/s, bfloat16 316 GFLOP/s, int8 632 Gop/s, L2 101 GB/s, memory "
+      "20.0 GB/s";
+  for (const bool disturbed : {false, true}) {
+    std::ostringstream text;
+    BenchmarkWriter(Format::text, text, {{"ceiling", ceiling(158e9, disturbed)}})
+        .write(row("a", 1));
+    EXPECT_THAT(text.str(), HasSubstr(std::string(kLine) +
+                                      (disturbed ? "; disturbed: float32, memory\n" : "\n")));
+  }
+  const testing::TemporaryFolder folder;
+  const std::string file = (folder.path() / "a.jsonl").string();
+  std::ofstream stream(file);
+  BenchmarkWriter(Format::jsonl, stream, {{"ceiling", ceiling(158e9)}}).write(row("a", 1));
+  stream.close();
+  // Members come back in another order.
+  EXPECT_EQ(nlohmann::json(read_benchmark(file).header.at("ceiling")),
+            nlohmann::json(ceiling(158e9)));
+}
+
+TEST(ComparisonTest, CeilingsDifferBeyondWhatTwoRunsOfAMachineDo) {
+  const BenchmarkResult a{{{"ceiling", ceiling(158e9)}}, {}};
+  EXPECT_TRUE(compare(a, {{{"ceiling", ceiling(150e9, true)}}, {}}).header_differences.empty());
+  EXPECT_EQ(compare(a, {{{"ceiling", ceiling(120e9)}}, {}}).header_differences.size(), 1U);
+  EXPECT_THAT(compare(a, {{{"ceiling", "a line"}}, {}}).header_differences,
+              ElementsAre(HasSubstr("against a line")));
+}
+
 TEST(BenchmarkWriterTest, TablesHaveTheContractsColumns) {
   std::ostringstream csv;
   BenchmarkWriter(Format::csv, csv, {}).write(row("hydra", 10));
   EXPECT_THAT(
       csv.str(),
-      HasSubstr("model,attention,img_size,tokens,batch,precision,device,kernels,"
-                "images_per_second,ms_p50,ms_p90,ms_p99,ms_mean,ms_stddev,iterations,"
-                "warmup,peak_memory_bytes,gflops_per_image,achieved_tflops,pct_of_peak,"
-                "peak_tflops_measured,stage,attention_options,approximations,error,top1\n\"deit "
-                "\"\"tiny\"\"\",hydra,224x224,197,"));
+      HasSubstr(
+          "model,attention,img_size,tokens,batch,precision,device,kernels,"
+          "images_per_second,ms_p50,ms_p90,ms_p99,ms_mean,ms_stddev,iterations,"
+          "warmup,peak_memory_bytes,gflops_per_image,achieved_tflops,pct_of_peak,"
+          "peak_tflops_measured,stage,attention_options,approximations,error,top1,pct_of_memory\n"
+          "\"deit "
+          "\"\"tiny\"\"\",hydra,224x224,197,"));
   std::ostringstream md;
   BenchmarkWriter(Format::md, md, {{"cpu", "X"}}).write(row("a|b", 10));
   EXPECT_THAT(md.str(), HasSubstr("- cpu: X\n"));

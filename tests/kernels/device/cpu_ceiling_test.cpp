@@ -43,14 +43,41 @@ TEST(CpuCeilingTest, NoProductIsFasterThanTheCeiling) {
   const CpuCeiling ceiling = measure_ceiling(one);
   constexpr double kDisturbed = 1.25;
   const double rate = rate_of_a_product();
-  EXPECT_LT(rate, kDisturbed * ceiling.float32);
-  EXPECT_GT(rate, 0.3 * ceiling.float32);
-  EXPECT_GT(kDisturbed * ceiling.bfloat16, ceiling.float32);
+  EXPECT_LT(rate, kDisturbed * ceiling.float32.best);
+  EXPECT_GT(rate, 0.3 * ceiling.float32.best);
+  EXPECT_GT(kDisturbed * ceiling.bfloat16.best, ceiling.float32.best);
   if (may_use(MatrixInstruction::avx512_vnni) || may_use(MatrixInstruction::avx_vnni)) {
-    EXPECT_GT(kDisturbed * ceiling.int8, 3 * ceiling.float32);
+    EXPECT_GT(kDisturbed * ceiling.int8.best, 3 * ceiling.float32.best);
   }
-  EXPECT_GT(kDisturbed * ceiling.l2_read, ceiling.memory_read);
-  EXPECT_GT(ceiling.memory_read, 1e8);
+  EXPECT_GT(kDisturbed * ceiling.l2_read.best, ceiling.memory_read.best);
+  EXPECT_GT(ceiling.memory_read.best, 1e8);
+  EXPECT_EQ(ceiling.threads, 1);
+}
+
+TEST(CpuCeilingTest, ThreadsTogetherAreNoSlowerThanOne) {
+  if (testing::under_sanitizer()) GTEST_SKIP() << "the kernels are slowed down, the ceiling is not";
+  if (std::getenv("HYDRASCOPE_EMULATED_PROCESSOR") != nullptr)
+    GTEST_SKIP() << "an emulator's times are no processor's";
+  ThreadTeam one(1);
+  ThreadTeam two(2);
+  const CpuCeiling alone = measure_ceiling(one);
+  const CpuCeiling both = measure_ceiling(two);
+  EXPECT_EQ(both.threads, 2);
+  constexpr double kDisturbed = 1.25;
+  EXPECT_GT(kDisturbed * both.float32.best, alone.float32.best);
+  EXPECT_LT(both.float32.best, 2 * kDisturbed * alone.float32.best);
+}
+
+TEST(CpuCeilingTest, RoundsFarApartOrThreadsFarBelowOneAreDisturbed) {
+  const std::vector<double> even{98, 100, 97, 99, 96};
+  EXPECT_FALSE(is_disturbed(even, 0));
+  EXPECT_FALSE(is_disturbed(even, 140));  // a lower clock
+  EXPECT_TRUE(is_disturbed(even, 200));   // two threads had one core
+  const std::vector<double> rarely{60, 100, 97, 99, 96};
+  EXPECT_FALSE(is_disturbed(rarely, 0));  // a round that was disturbed does not lower the best
+  const std::vector<double> mostly{60, 100, 70, 99, 65};
+  EXPECT_TRUE(is_disturbed(mostly, 0));
+  EXPECT_FALSE(is_disturbed(std::vector<double>{5}, 0));
 }
 
 }  // namespace cpu_ceiling_test

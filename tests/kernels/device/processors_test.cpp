@@ -80,6 +80,27 @@ TEST_F(ProcessorsTest, ProcessorsOfOneCoreCountOnceForTheModel) {
   EXPECT_EQ((Processors{8, 4, {}, 4}.describe()), "8 processors, 4 by the affinity");
 }
 
+TEST_F(ProcessorsTest, ACacheThatProcessorsShareCountsOnce) {
+  EXPECT_FALSE(shared_caches(root_.path()));
+  cpu_set_t set;
+  ASSERT_EQ(::sched_getaffinity(0, sizeof set, &set), 0);
+  const auto write = [&](int numbers_of_a_cache, const std::string& size) {
+    for (int number = 0; number < CPU_SETSIZE; ++number) {
+      if (!CPU_ISSET(number, &set)) continue;
+      const std::string cache =
+          "sys/devices/system/cpu/cpu" + std::to_string(number) + "/cache/index3/";
+      root_.write(cache + "shared_cpu_list", std::to_string(number / numbers_of_a_cache) + "\n");
+      root_.write(cache + "size", size + "\n");
+    }
+  };
+  write(CPU_SETSIZE, "32768K");
+  EXPECT_EQ(shared_caches(root_.path()), 32768 << 10);
+  write(1, "512K");
+  EXPECT_EQ(shared_caches(root_.path()), CPU_COUNT(&set) * (std::int64_t{512} << 10));
+  write(1, "many");
+  EXPECT_FALSE(shared_caches(root_.path()));
+}
+
 TEST_F(ProcessorsTest, TheNarrowestGroupOfTheTreeCounts) {
   system(kUnified, "0::/a/b/c\n");
   root_.write("sys/fs/cgroup/a/cpu.max", "150000 100000\n");

@@ -59,6 +59,14 @@ TEST(NetworkCostTest, PlansLeaveOutWhatNobodyReads) {
   EXPECT_EQ(gflops_left_out(config, kFullHd), 0);
 }
 
+TEST(NetworkCostTest, EachWeightOfABlockCountsOnce) {
+  VitConfig config = find_architecture("vit_base_patch16_224")->config;
+  constexpr double kBlock = 12.0 * 768 * 768;
+  EXPECT_EQ(block_weights(config), 12 * kBlock);
+  config.share_blocks = 3;
+  EXPECT_EQ(block_weights(config), 3 * kBlock);
+}
+
 TEST(NetworkCostTest, AGateIsAThirdMatrixOfTheMlp) {
   VitConfig config = find_architecture("vit_base_patch16_224")->config;
   const double plain = gflops_per_image(config, k224);
