@@ -11,8 +11,8 @@
 //
 // A small image on many threads has no tile for each of them, and each small tile would read all weights.
 // Its products are cut by outputs, too (product_cut.h), and threads meet behind each of them: qkv, absorb,
-// mix, proj, fc1, fc2. The few rows of the last block are always cut so. Where other blocks keep
-// tiles, several threads cut the prefix of windows so, if it shares no tile with a patch (`splits_prefix`): it is
+// mix, proj, fc1, fc2. The few rows of the last block are always cut so. In blocks that keep
+// tiles several threads cut the prefix of windows so, if it shares no tile with a patch (`splits_prefix`): it is
 // mixed behind all tiles, and all threads would wait for the one that takes it (`run_prefix`).
 //
 // A result depends on the tiles (their number follows the caches and, for small images, the
