@@ -1,4 +1,4 @@
-"""What schedule_bench prints: its shares follow from its times, and none is flattered.
+"""The output of schedule_bench: its shares follow from its times, and none is flattered.
 
     schedule_bench_test.py PROGRAM
 """
