@@ -216,7 +216,7 @@ constexpr int kMostTurns = 12;
 constexpr int kTurnsWithoutRise = 3;
 constexpr double kRise = 1.01;
 
-/// The work of the thread at `place` in a round; returns its operations or bytes.
+/// A round of the thread at `place`; returns its operations or bytes.
 using Work = std::function<double(std::int64_t place)>;
 
 /// A rate of `threads` threads of a team at once, in turns with other rates.
