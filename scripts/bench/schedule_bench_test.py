@@ -1,4 +1,4 @@
-"""The output of schedule_bench: its shares follow from its times, and none is flattered.
+"""The lines of schedule_bench: shares follow from times, and none is flattered.
 
     schedule_bench_test.py PROGRAM
 """
