@@ -11,9 +11,9 @@
 //
 // A small image on many threads has no tile for each of them, and each small tile would read all weights.
 // Its products are cut by outputs, too (product_cut.h), and threads meet behind each of them: qkv, absorb,
-// mix, proj, fc1, fc2. The few rows of the last block are always cut so. Several threads
-// cut the prefix of windows so in the blocks that keep tiles, if it shares no tile with a patch (`splits_prefix`):
-// it is mixed behind all tiles, and all threads would wait for the one that takes it (`run_prefix`).
+// mix, proj, fc1, fc2. The few rows of the last block are always cut so. Several threads cut the prefix of
+// windows so in the blocks that keep tiles, if it shares no tile with a patch (`splits_prefix`): it is
+// mixed behind all tiles, and all threads would wait for the one that takes it (`run_prefix`).
 //
 // A result depends on the tiles (their number follows the caches and, for small images, the
 // threads) through the order of float32 sums over tokens only; it never depends on which thread ran
