@@ -85,4 +85,11 @@ class ThreadTeam {
   void* state_ = nullptr;
 };
 
+/// work(item) for item in [0, count), by the team or, without one, by the caller in order.
+template <class Work>
+void for_each_of(ThreadTeam* team, std::int64_t count, const Work& work) {
+  if (team != nullptr) return team->run(count, [&](std::int64_t item, int) { work(item); });
+  for (std::int64_t item = 0; item < count; ++item) work(item);
+}
+
 }  // namespace hydrascope::kernels::device

@@ -141,34 +141,32 @@ HWY_AFTER_NAMESPACE();
 namespace hydrascope::kernels::linear {
 
 PackedWeight::PackedWeight(Storage storage, const float* weight, std::int64_t out, std::int64_t in,
-                           std::int64_t row_stride, Form form)
+                           std::int64_t row_stride, Form form, device::ThreadTeam* team)
     : storage_(storage), in_(in), out_(out) {
+  const bool narrow = storage == Storage::bfloat16;
+  const std::int64_t steps = in / amx::kBfloat16StepDepth;
+  has_tiles_ = narrow && steps > 0 &&
+               (form == Form::tiles ||
+                (form == Form::automatic && device::may_use(device::MatrixInstruction::amx_bf16)));
+  const std::int64_t size =
+      narrow ? 2 * panel_size<BFloat16>(in) : std::int64_t{4} * panel_size<float>(in);
   const std::int64_t panels = panels_of(out);
-  if (storage == Storage::float32) {
-    panels_ =
-        AlignedBuffer<std::byte>(static_cast<std::size_t>(panels * panel_size<float>(in)) * 4);
-    fill<float>(weight, row_stride);
-  } else {
-    panels_ =
-        AlignedBuffer<std::byte>(static_cast<std::size_t>(panels * panel_size<BFloat16>(in)) * 2);
-    fill<BFloat16>(weight, row_stride);
-    const std::int64_t steps = in / amx::kBfloat16StepDepth;
-    has_tiles_ = steps > 0 &&
-                 (form == Form::tiles || (form == Form::automatic &&
-                                          device::may_use(device::MatrixInstruction::amx_bf16)));
-    if (!has_tiles_) return;
-    for (std::int64_t panel = 0; panel < panels; ++panel)
-      amx::order_as_tiles(panels_.data() + 2 * panel * panel_size<BFloat16>(in), steps);
-  }
+  panels_ = AlignedBuffer<std::byte>(static_cast<std::size_t>(panels * size));
+  device::for_each_of(team, panels, [&](std::int64_t panel) {
+    if (!narrow) return fill<float>(panel, weight, row_stride);
+    fill<BFloat16>(panel, weight, row_stride);
+    if (has_tiles_) amx::order_as_tiles(panels_.data() + panel * size, steps);
+  });
 }
 
 template <class T>
-void PackedWeight::fill(const float* weight, std::int64_t row_stride) {
+void PackedWeight::fill(std::int64_t panel, const float* weight, std::int64_t row_stride) {
   const auto at = [&](std::int64_t row, std::int64_t column) {
     return T(weight[column * row_stride + row]);
   };
-  fill_panels<sizeof(T) == 2 ? 2 : 1>(panel_size<T>(in_) / kPanelColumns, in_, out_, at,
-                                      reinterpret_cast<T*>(panels_.data()));
+  const std::int64_t size = panel_size<T>(in_);
+  fill_panel<sizeof(T) == 2 ? 2 : 1>(panel * kPanelColumns, size / kPanelColumns, in_, out_, at,
+                                     reinterpret_cast<T*>(panels_.data()) + panel * size);
 }
 
 HYDRASCOPE_DISPATCH(linear, linear, LinearParams)

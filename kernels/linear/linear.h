@@ -17,6 +17,7 @@
 // Test: tests/kernels/linear/linear_test.cpp; twin: linear_reference.h beside it.
 #pragma once
 
+#include "kernels/device/thread_team.h"
 #include "kernels/linear/panel.h"
 #include "kernels/vector/aligned_buffer.h"
 #include "kernels/vector/scalar_types.h"
@@ -32,9 +33,11 @@ class PackedWeight {
   PackedWeight() = default;
   /// weight: (out, in) float32, rows `row_stride` apart; rounded to `storage`. Only weights in
   /// bfloat16 of at least 32 inputs have tiles; `linear` multiplies by AMX if and only if they have,
-  /// so the process must be allowed it then. Rows of float32 read no tiles.
+  /// so the process must be allowed it then. Rows of float32 read no tiles. `team` packs panels side by
+  /// side, each in memory that its thread touches first; null: the caller packs.
   PackedWeight(Storage storage, const float* weight, std::int64_t out, std::int64_t in,
-               std::int64_t row_stride, Form form = Form::automatic);
+               std::int64_t row_stride, Form form = Form::automatic,
+               device::ThreadTeam* team = nullptr);
 
   [[nodiscard]] Storage storage() const noexcept { return storage_; }
   [[nodiscard]] std::int64_t in() const noexcept { return in_; }
@@ -49,7 +52,7 @@ class PackedWeight {
 
  private:
   template <class T>
-  void fill(const float* weight, std::int64_t row_stride);
+  void fill(std::int64_t panel, const float* weight, std::int64_t row_stride);
 
   Storage storage_ = Storage::float32;
   std::int64_t in_ = 0;

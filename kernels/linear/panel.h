@@ -50,18 +50,17 @@ constexpr std::int64_t panel_size(std::int64_t depth) {
 /// (amx/tile_weights.h). `automatic` is the form that this process's products read.
 enum class Form { automatic, panels, tiles };
 
-/// Packs a matrix of depth x columns: panel after panel, in each `rows` rows in groups of kGroup, in
-/// each group the elements of a column side by side. `at(row, column)` gives an element, and is
+/// Packs the panel of a matrix of depth x columns that begins at column `first`: `rows` rows in groups of
+/// kGroup, in each group the elements of a column side by side. `at(row, column)` gives an element, and is
 /// called once for each; outside the matrix there are zeros. `rows`: a multiple of kGroup, at least
 /// `depth`.
 template <std::int64_t kGroup, class T, class At>
-void fill_panels(std::int64_t rows, std::int64_t depth, std::int64_t columns, const At& at,
-                 T* panels) {
-  for (std::int64_t first = 0; first < columns; first += kPanelColumns)
-    for (std::int64_t row = 0; row < rows; row += kGroup)
-      for (std::int64_t column = first; column < first + kPanelColumns; ++column)
-        for (std::int64_t i = row; i < row + kGroup; ++i)
-          *panels++ = column < columns && i < depth ? at(i, column) : T{};
+void fill_panel(std::int64_t first, std::int64_t rows, std::int64_t depth, std::int64_t columns,
+                const At& at, T* panel) {
+  for (std::int64_t row = 0; row < rows; row += kGroup)
+    for (std::int64_t column = first; column < first + kPanelColumns; ++column)
+      for (std::int64_t i = row; i < row + kGroup; ++i)
+        *panel++ = column < columns && i < depth ? at(i, column) : T{};
 }
 
 /// One call of the micro-kernel: C (rows, 64) (+)= A (rows, depth) * panel.

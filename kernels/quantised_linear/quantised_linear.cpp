@@ -219,7 +219,7 @@ WeightForm fastest_form() {
 }
 
 QuantisedWeight::QuantisedWeight(const float* weight, std::int64_t out, std::int64_t in,
-                                 std::int64_t row_stride, WeightForm form)
+                                 std::int64_t row_stride, WeightForm form, device::ThreadTeam* team)
     : in_(in), out_(out), form_(form) {
   const std::int64_t panels = linear::panels_of(out);
   const auto columns = static_cast<std::size_t>(panels * linear::kPanelColumns);
@@ -227,34 +227,42 @@ QuantisedWeight::QuantisedWeight(const float* weight, std::int64_t out, std::int
   sum_ = AlignedBuffer<float>(columns);
   std::fill(scale_.begin(), scale_.end(), 0.0F);
   std::fill(sum_.begin(), sum_.end(), 0.0F);
-  for (std::int64_t o = 0; o < out; ++o) {
-    float largest = 0;
-    for (std::int64_t k = 0; k < in; ++k)
-      largest = std::max(largest, std::abs(weight[o * row_stride + k]));
-    scale_[static_cast<std::size_t>(o)] = largest / 127.0F;
-  }
+  const auto set_scales = [&](std::int64_t panel) {
+    const std::int64_t first = panel * linear::kPanelColumns;
+    for (std::int64_t o = first; o < first + linear::panel_columns(first, out); ++o) {
+      float largest = 0;
+      for (std::int64_t k = 0; k < in; ++k)
+        largest = std::max(largest, std::abs(weight[o * row_stride + k]));
+      scale_[static_cast<std::size_t>(o)] = largest / 127.0F;
+    }
+  };
   // Sums of integers below 2^24 are exact in float32: 132 000 rows of at most 127.
   const auto quantised = [&](std::int64_t k, std::int64_t o) {
-    const float scale = scale_[static_cast<std::size_t>(o)];
-    const long value = scale > 0 ? std::lrint(weight[o * row_stride + k] / scale) : 0;
+    const float step = scale_[static_cast<std::size_t>(o)];
+    const long value = step > 0 ? std::lrint(weight[o * row_stride + k] / step) : 0;
     const auto clamped = static_cast<std::int8_t>(std::clamp(value, -127L, 127L));
     sum_[static_cast<std::size_t>(o)] += clamped;
     return clamped;
   };
   if (form == WeightForm::pairs) {
+    device::for_each_of(team, panels, set_scales);
     pairs_ = PairedPanels(row_bytes(in), panels * linear::kPanelColumns,
                           [&](std::int64_t k, std::int64_t o) {
                             return k < in && o < out ? quantised(k, o) : std::int8_t{0};
                           });
   } else {
     panels_ = AlignedBuffer<std::int8_t>(static_cast<std::size_t>(panels * panel_size(in)));
-    linear::fill_panels<4>(row_bytes(in), in, out, quantised, panels_.data());
+    device::for_each_of(team, panels, [&](std::int64_t panel) {
+      set_scales(panel);
+      std::int8_t* const values = panels_.data() + panel * panel_size(in);
+      linear::fill_panel<4>(panel * linear::kPanelColumns, row_bytes(in), in, out, quantised,
+                            values);
+      if (form == WeightForm::tiles)
+        amx::order_as_tiles(reinterpret_cast<std::byte*>(values),
+                            row_bytes(in) / amx::kInt8StepDepth);
+    });
   }
   for (std::size_t o = 0; o < columns; ++o) sum_[o] *= scale_[o];
-  if (form != WeightForm::tiles) return;
-  for (std::int64_t panel = 0; panel < panels; ++panel)
-    amx::order_as_tiles(reinterpret_cast<std::byte*>(panels_.data() + panel * panel_size(in)),
-                        row_bytes(in) / amx::kInt8StepDepth);
 }
 
 HYDRASCOPE_DISPATCH(quantise, quantise, QuantiseParams)

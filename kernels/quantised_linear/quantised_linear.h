@@ -26,6 +26,7 @@
 // Twin: quantised_linear_reference.h.
 #pragma once
 
+#include "kernels/device/thread_team.h"
 #include "kernels/linear/linear.h"
 #include "kernels/quantised_linear/paired_panels.h"
 #include "kernels/vector/aligned_buffer.h"
@@ -51,9 +52,10 @@ WeightForm fastest_form();
 class QuantisedWeight {
  public:
   QuantisedWeight() = default;
-  /// weight: (out, in) float32, rows `row_stride` apart, finite.
+  /// weight: (out, in) float32, rows `row_stride` apart, finite. `team` packs panels side by side, but
+  /// pairs are packed by the caller, as all are without a team.
   QuantisedWeight(const float* weight, std::int64_t out, std::int64_t in, std::int64_t row_stride,
-                  WeightForm form = fastest_form());
+                  WeightForm form = fastest_form(), device::ThreadTeam* team = nullptr);
 
   [[nodiscard]] std::int64_t in() const noexcept { return in_; }
   [[nodiscard]] std::int64_t out() const noexcept { return out_; }

@@ -30,7 +30,8 @@ AlignedBuffer<float> to_buffer(const Tensor& values) {
 
 PackedNorm pack(const FoldedNorm& norm) { return {to_buffer(norm.weight), to_buffer(norm.bias)}; }
 
-PackedLinear pack(kernels::Storage storage, const Affine& linear) {
+PackedLinear pack(kernels::Storage storage, const Affine& linear,
+                  kernels::device::ThreadTeam* team = nullptr) {
   using kernels::linear::Form;
   // Rows of float32 read no tiles.
   const Form form = row_storage() == kernels::Storage::float32 ? Form::panels : Form::automatic;
@@ -38,7 +39,7 @@ PackedLinear pack(kernels::Storage storage, const Affine& linear) {
   PackedLinear packed;
   packed.weight =
       kernels::linear::PackedWeight(storage, weight.const_data_ptr<float>(), weight.size(0),
-                                    weight.size(1), weight.size(1), form);
+                                    weight.size(1), weight.size(1), form, team);
   packed.bias = to_buffer(linear.bias);
   return packed;
 }
@@ -54,13 +55,15 @@ Tensor channel_multiplier(const Tensor& weight, const std::vector<float>& range)
                    at::ones_like(inputs));
 }
 
-PackedLinear pack_int8(const Affine& linear, const Tensor& multiplier) {
+PackedLinear pack_int8(const Affine& linear, const Tensor& multiplier,
+                       kernels::device::ThreadTeam* team) {
   const Tensor weight = (multiplier.defined() ? linear.weight / multiplier : linear.weight)
                             .to(at::kFloat)
                             .contiguous();
   PackedLinear packed;
   packed.quantised = kernels::quantised_linear::QuantisedWeight(
-      weight.const_data_ptr<float>(), weight.size(0), weight.size(1), weight.size(1));
+      weight.const_data_ptr<float>(), weight.size(0), weight.size(1), weight.size(1),
+      kernels::quantised_linear::fastest_form(), team);
   packed.bias = to_buffer(linear.bias);
   if (multiplier.defined()) packed.multiplier = to_buffer(multiplier);
   return packed;
@@ -94,15 +97,17 @@ const KernelForm* form_of(const ModelParts& parts, std::int64_t layer, bool in_w
   return form != nullptr && (in_windows || form->serves_rows()) ? form : nullptr;
 }
 
+/// `team`: null where its threads pack other blocks.
 PackedBlock pack_block(const WeightTable& weights, const ModelParts& parts, std::int64_t layer,
-                       const BlockRanges& ranges, const InferenceOptions& options,
-                       bool in_windows) {
+                       const BlockRanges& ranges, const InferenceOptions& options, bool in_windows,
+                       kernels::device::ThreadTeam* team) {
   const kernels::Storage storage = weight_storage(options);
   const KernelForm* const form = form_of(parts, layer, in_windows);
   FoldedBlock folded =
       fold_block(weights, layer, *parts.attention[static_cast<std::size_t>(layer)], form);
   const auto packed = [&](const Affine& linear, const Tensor& multiplier) {
-    return options.precision.int8 ? pack_int8(linear, multiplier) : pack(storage, linear);
+    return options.precision.int8 ? pack_int8(linear, multiplier, team)
+                                  : pack(storage, linear, team);
   };
   const auto packed_alone = [&](const Affine& linear, const std::vector<float>& range) {
     return packed(linear, channel_multiplier(linear.weight, range));
@@ -190,7 +195,7 @@ PackedNetwork pack_network(const WeightTable& weights, const ModelParts& parts,
     const auto index = static_cast<std::size_t>(layer);
     network.blocks[index] =
         pack_block(weights, parts, layer, ranges != nullptr ? ranges->at(index) : BlockRanges{},
-                   options, network.window.has_value());
+                   options, network.window.has_value(), together ? nullptr : &team);
   };
   if (together) {
     team.run(config.depth, pack_layer);

@@ -5,6 +5,9 @@
 
 #include <gtest/gtest.h>
 
+#include <cstring>
+#include <utility>
+
 namespace hydrascope::kernels::test {
 namespace linear_test {
 
@@ -65,6 +68,23 @@ TEST(LinearKernelOfFloat32, NarrowWeightsGiveTheBitsOfTheSameNumbersInFloat32) {
                   << narrow.name();
         }
   });
+}
+
+TEST(PackedWeightTest, ATeamPacksTheSameBytes) {
+  device::ThreadTeam team(3);
+  for (const auto& [in, out] :
+       {std::pair<std::int64_t, std::int64_t>{64, 64}, {77, 130}, {33, 1000}, {1, 1}}) {
+    const std::vector<float> weight = random_weight<float>(out, in);
+    for (const auto& [storage, form] : {std::pair{Storage::float32, linear::Form::panels},
+                                        {Storage::bfloat16, linear::Form::panels},
+                                        {Storage::bfloat16, linear::Form::tiles}}) {
+      const PackedWeight one(storage, weight.data(), out, in, in, form);
+      const PackedWeight many(storage, weight.data(), out, in, in, form, &team);
+      ASSERT_EQ(many.bytes(), one.bytes());
+      EXPECT_EQ(many.has_tiles(), one.has_tiles());
+      EXPECT_EQ(0, std::memcmp(many.panel<float>(0), one.panel<float>(0), one.bytes()));
+    }
+  }
 }
 
 TYPED_TEST(LinearKernel, NanReachesItsRowOnly) {

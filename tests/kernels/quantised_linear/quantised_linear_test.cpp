@@ -5,6 +5,10 @@
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <cstring>
+#include <utility>
+
 namespace hydrascope::kernels::test {
 namespace quantised_linear_test {
 
@@ -164,6 +168,27 @@ TEST(PairedPanelsTest, FindsPairsForTrainedWeightsAndLeavesTheExcessOfOthers) {
     unsigned places = 0;
     for (int i = 0; i < 16; ++i) places |= 1U << order[i];
     EXPECT_EQ(places, 0xffffU) << "every k once";
+  }
+}
+
+TEST(QuantisedWeightTest, ATeamPacksTheSameBytes) {
+  device::ThreadTeam team(3);
+  for (const auto& [in, out] :
+       {std::pair<std::int64_t, std::int64_t>{64, 64}, {77, 130}, {33, 1000}, {1, 1}}) {
+    const std::vector<float> weight = random_weight<float>(out, in);
+    const auto columns = static_cast<std::size_t>((out + 63) / 64 * 64);
+    for (const ql::WeightForm form :
+         {ql::WeightForm::quads, ql::WeightForm::pairs, ql::WeightForm::tiles}) {
+      const QuantisedWeight one(weight.data(), out, in, in, form);
+      const QuantisedWeight many(weight.data(), out, in, in, form, &team);
+      EXPECT_TRUE(std::equal(one.scale(), one.scale() + columns, many.scale()));
+      EXPECT_TRUE(std::equal(one.sum(), one.sum() + columns, many.sum()));
+      const std::size_t bytes = columns * static_cast<std::size_t>(ql::row_bytes(in));
+      const auto values = [&](const QuantisedWeight& of) {
+        return form == ql::WeightForm::pairs ? of.pairs().group(0).values : of.panel(0);
+      };
+      EXPECT_EQ(0, std::memcmp(values(many), values(one), bytes));
+    }
   }
 }
 
