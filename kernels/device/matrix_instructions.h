@@ -16,6 +16,8 @@ enum class MatrixInstruction : unsigned {
 bool may_use(MatrixInstruction instruction) noexcept;
 /// Forbids or allows an instruction that the processor has, for this process.
 void allow_for_test(MatrixInstruction instruction, bool allowed) noexcept;
+/// As if this processor had it, until it is forbidden: for a test that does the instructions itself.
+void pretend_for_test(MatrixInstruction instruction) noexcept;
 
 /// The reason why this process may not use tile registers; null: it may. Three have to agree: the
 /// processor (CPUID leaf 7, EDX bit 24), the system that saves the registers at a switch of context

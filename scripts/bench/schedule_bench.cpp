@@ -1,9 +1,9 @@
 // The CPU plan's schedule on more threads than this machine has: the executor cuts its work for N threads and one
 // thread does all of it, item by item (ThreadTeam's rehearsal); the team's own order of items gives the time until
-// the last of N threads is done. No LibTorch, random weights of ViT-B's shape.
+// the last of N threads is done. No LibTorch, random weights of ViT-B's shape, or of another width.
 //   schedule_bench [--mechanism softmax|window|hydra] [--height H] [--width W] [--batch B] [--threads 1,2,8]
-//                  [--depth N] [--precision float32|bfloat16|int8] [--split auto|on|off] [--repeats N]
-//                  [--meeting MICROSECONDS,...]
+//                  [--depth N] [--dim D] [--precision float32|bfloat16|int8] [--split auto|on|off|prefix]
+//                  [--repeats N] [--meeting MICROSECONDS,...]
 // A line of JSON for each number of threads:
 //   one_thread_ms, work_ms   the items of one thread's own plan and of the plan of N threads, which are rehearsed in
 //                            turns; an item's time is the shortest of the repeats
@@ -57,8 +57,7 @@ using model::TokenGrid;
 using namespace model::inference;
 
 constexpr int kExitUsage = 2;
-constexpr std::int64_t kDim = 768;
-constexpr std::int64_t kHeads = 12;
+constexpr std::int64_t kHeadDim = 64;
 constexpr std::int64_t kPatch = 16;
 constexpr std::int64_t kClasses = 1000;
 constexpr std::int64_t kWindow = 14;
@@ -89,7 +88,7 @@ PackedLinear random_linear(Storage storage, std::int64_t out, std::int64_t in,
 
 struct Asked {
   std::string mechanism;
-  std::int64_t height, width, batch, depth;
+  std::int64_t height, width, batch, depth, dim;
   std::string precision;
   std::string split;
   int repeats;
@@ -106,31 +105,32 @@ struct Asked {
 };
 
 PackedNetwork make_network(const Asked& asked) {
+  const std::int64_t dim = asked.dim;
   PackedNetwork network;
   network.storage = asked.rows();
-  network.embed_dim = kDim;
-  network.hidden_dim = 4 * kDim;
-  network.num_heads = kHeads;
+  network.embed_dim = dim;
+  network.hidden_dim = 4 * dim;
+  network.num_heads = dim / kHeadDim;
   network.num_prefix = 1;
   network.patch_size = kPatch;
   network.in_chans = 3;
   network.num_classes = kClasses;
   network.layer_norm_eps = 1e-6F;
   if (asked.mechanism == "window") network.window = GridExtent{kWindow, kWindow};
-  network.patch_embed = random_linear(asked.weights(), kDim, network.patch_dim());
+  network.patch_embed = random_linear(asked.weights(), dim, network.patch_dim());
   for (std::int64_t layer = 0; layer < asked.depth; ++layer) {
     PackedBlock& block = network.blocks.emplace_back();
     const auto linear = [&](std::int64_t out, std::int64_t in) {
       return random_linear(asked.weights(), out, in, asked.is_int8());
     };
-    block.query = linear(kDim, kDim);
-    block.key_value = linear(2 * kDim, kDim);
-    block.proj = linear(kDim, kDim);
-    block.fc1 = linear(4 * kDim, kDim);
-    block.fc2 = linear(kDim, 4 * kDim);
+    block.query = linear(dim, dim);
+    block.key_value = linear(2 * dim, dim);
+    block.proj = linear(dim, dim);
+    block.fc1 = linear(4 * dim, dim);
+    block.fc2 = linear(dim, 4 * dim);
   }
-  network.head.norm = {random_values(kDim, 1), random_values(kDim, 1)};
-  network.head.classifier = random_linear(Storage::float32, kClasses, kDim);
+  network.head.norm = {random_values(dim, 1), random_values(dim, 1)};
+  network.head.classifier = random_linear(Storage::float32, kClasses, dim);
   return network;
 }
 
@@ -157,11 +157,11 @@ ImageGeometry make_geometry(const Asked& asked, const PackedNetwork& network) {
   ImageGeometry geometry;
   geometry.grid = make_grid(asked);
   const GridExtent whole{geometry.grid.rows, geometry.grid.columns};
-  geometry.prefix = random_values(kDim, 1);
+  geometry.prefix = random_values(asked.dim, 1);
   geometry.order = token_order(geometry.grid, network.window.value_or(whole));
-  geometry.position = random_values(geometry.grid.num_image_tokens() * kDim, 1);
-  const MixingSite site{geometry.grid, geometry.order, network.window.has_value(), kHeads,
-                        kDim / kHeads};
+  geometry.position = random_values(geometry.grid.num_image_tokens() * asked.dim, 1);
+  const MixingSite site{geometry.grid, geometry.order, network.window.has_value(),
+                        asked.dim / kHeadDim, kHeadDim};
   for (std::size_t layer = 0; layer < network.blocks.size(); ++layer)
     geometry.layers.push_back({make_mixing_of(asked, site), {}, {}});
   return geometry;
@@ -250,13 +250,15 @@ Asked asked_of(const cxxopts::ParseResult& parsed) {
               number("width"),
               number("batch"),
               number("depth"),
+              number("dim"),
               text("precision"),
               text("split"),
               static_cast<int>(number("repeats")),
               numbers_of(parsed["meeting"].as<std::vector<std::string>>())};
   if (asked.precision != "float32" && asked.precision != "bfloat16" && asked.precision != "int8")
     throw std::invalid_argument("--precision " + asked.precision);
-  if (asked.split != "auto" && asked.split != "on" && asked.split != "off")
+  if (asked.split != "auto" && asked.split != "on" && asked.split != "off" &&
+      asked.split != "prefix")
     throw std::invalid_argument("--split " + asked.split);
   if (asked.repeats < 1) throw std::invalid_argument("--repeats " + text("repeats"));
   return asked;
@@ -267,6 +269,7 @@ nlohmann::ordered_json measure(const Asked& asked, const PackedNetwork& network,
                                const AlignedBuffer<float>& images) {
   ExecutionOptions options;
   if (asked.split != "auto") options.splits = asked.split == "on";
+  if (asked.split == "prefix") options.splits_prefix = true;
   RehearsedPlan alone(asked, network, 1, {});
   RehearsedPlan plan(asked, network, threads, options);
   const int processors = kernels::device::available_processors();
@@ -302,6 +305,7 @@ nlohmann::ordered_json measure(const Asked& asked, const PackedNetwork& network,
                               {"width", asked.width},
                               {"batch", asked.batch},
                               {"depth", asked.depth},
+                              {"dim", asked.dim},
                               {"precision", asked.precision},
                               {"threads", threads},
                               {"split", asked.split},
@@ -328,6 +332,7 @@ int run(int count, char** words) {
       "width", "", cxxopts::value<std::string>()->default_value("224"))(
       "batch", "", cxxopts::value<std::string>()->default_value("1"))(
       "depth", "", cxxopts::value<std::string>()->default_value("12"))(
+      "dim", "", cxxopts::value<std::string>()->default_value("768"))(
       "precision", "", cxxopts::value<std::string>()->default_value("float32"))(
       "threads", "", cxxopts::value<std::vector<std::string>>()->default_value("2,8,16,64,128"))(
       "split", "", cxxopts::value<std::string>()->default_value("auto"))(

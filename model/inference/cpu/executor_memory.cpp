@@ -82,8 +82,9 @@ void StreamingExecutor<T>::plan_splits(std::int64_t widest, bool quantised,
   if (splits_all_ && !options.fixed_tiles) extent_ = cut(widest, quantised, batch_, team_.size());
   if (splits_all_) tiles_hold_windows_ = false;
   const std::int64_t prefix_tiles = extent_.tiles_before(net_.num_prefix);
+  const bool prefix_pays = options.splits.value_or(team_.size() > 1) && is_prefix_sooner_split();
   splits_prefix_ = !splits_all_ && net_.num_prefix > 0 &&
-                   options.splits.value_or(team_.size() > 1) &&
+                   options.splits_prefix.value_or(prefix_pays) &&
                    extent_.borders[static_cast<std::size_t>(prefix_tiles)] == net_.num_prefix;
   cuts_.resize(net_.blocks.size());
   cut_products(batch_);

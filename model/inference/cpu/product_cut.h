@@ -46,6 +46,30 @@ class ProductCut {
   double time_ = 0;
 };
 
+/// Rows times panels, as deep as the network is wide, until the last thread has done a network's products:
+/// one tile after the other through whole blocks, and cut by outputs.
+struct CutTimes {
+  double by_tiles = 0;
+  double by_outputs = 0;
+  /// A block's products; `panels[i]` outputs of `depths[i]` inputs each. `of_tiles`: rows of a thread's tiles, and
+  /// some more for the weights that it reads. `cut`: the time of so many panels that are cut.
+  template <class Products, class Cut>
+  void add_block(const Products& products, std::int64_t dim, double of_tiles, const Cut& cut) {
+    // A meeting of the threads takes some microseconds, in these units:
+    const double meeting = 8.0 * 768 / static_cast<double>(dim);
+    constexpr int kMeetings = 6;
+    for (const auto& [panels, depth] : products) {
+      const double of_depth = static_cast<double>(depth) / static_cast<double>(dim);
+      by_tiles += of_tiles * static_cast<double>(panels) * of_depth;
+      by_outputs += cut(panels) * of_depth;
+    }
+    by_tiles += meeting;
+    by_outputs += kMeetings * meeting;
+  }
+  /// Whether cutting pays: rows change cores, which is not counted.
+  [[nodiscard]] bool is_sooner_cut() const { return by_outputs < 0.9 * by_tiles; }
+};
+
 /// Heads in neighbouring groups, a group of each of `tiles` tiles an item: the number of groups whose items
 /// `threads` threads have done soonest, few if that is the same.
 std::int64_t head_groups(std::int64_t tiles, std::int64_t heads, int threads);

@@ -3,6 +3,8 @@
 #include "model/inference/cpu/streaming_executor.h"
 
 #include <algorithm>
+#include <array>
+#include <utility>
 
 namespace hydrascope::model::inference {
 
@@ -10,29 +12,45 @@ using kernels::linear::Epilogue;
 using kernels::linear::Outputs;
 using kernels::linear::panels_of;
 
+namespace {
+
+/// The outputs, in panels, and the inputs of a block's products.
+std::array<std::pair<std::int64_t, std::int64_t>, 4> products_of(const PackedBlock& block,
+                                                                 std::int64_t dim) {
+  return {{{panels_of(block.key_value.out()) + panels_of(block.query.out()), dim},
+           {panels_of(dim), dim},
+           {panels_of(block.fc1.out()), dim},
+           {panels_of(dim), block.fc2.in()}}};
+}
+
+}  // namespace
+
 template <class T>
 bool StreamingExecutor<T>::is_sooner_split(const Extent& tiles) const {
-  // A meeting of the threads takes some microseconds: so many rows times panels of that depth.
-  const double meeting = 8.0 * 768 / static_cast<double>(dim_);
-  constexpr int kMeetings = 6;
-  constexpr double kEnough = 0.9;  // x and the activations change cores: that is not counted
   const double of_tiles = time_of_tiles(tiles.borders, batch_, team_.size());
-  double whole = 0;
-  double split = 0;
-  for (const PackedBlock& block : net_.blocks) {
-    const auto add = [&](std::int64_t panels, std::int64_t depth) {
-      const double of_depth = static_cast<double>(depth) / static_cast<double>(dim_);
-      whole += of_tiles * static_cast<double>(panels) * of_depth;
-      split += ProductCut(batch_ * num_tokens_, panels, team_.size(), part_unit_).time() * of_depth;
-    };
-    add(panels_of(block.key_value.out()) + panels_of(block.query.out()), dim_);
-    add(panels_of(dim_), dim_);
-    add(panels_of(block.fc1.out()), dim_);
-    add(panels_of(dim_), block.fc2.in());
-    whole += meeting;
-    split += kMeetings * meeting;
+  CutTimes times;
+  for (const PackedBlock& block : net_.blocks)
+    times.add_block(products_of(block, dim_), dim_, of_tiles, [&](std::int64_t panels) {
+      return ProductCut(batch_ * num_tokens_, panels, team_.size(), part_unit_).time();
+    });
+  return times.is_sooner_cut();
+}
+
+template <class T>
+bool StreamingExecutor<T>::is_prefix_sooner_split() const {
+  // A thread takes an image's prefix; cut, there is a product for each prefix token of all images.
+  const auto of_tiles =
+      static_cast<double>(divide_up(batch_, team_.size()) * (net_.num_prefix + kWeightRows));
+  CutTimes times;
+  for (std::size_t layer = 0; layer < layers_.size(); ++layer) {
+    if (!layers_[layer].manner.prefix_last) continue;
+    times.add_block(products_of(net_.blocks[layer], dim_), dim_, of_tiles,
+                    [&](std::int64_t panels) {
+                      return static_cast<double>(net_.num_prefix) *
+                             ProductCut(batch_, panels, team_.size(), 1).time();
+                    });
   }
-  return split < kEnough * whole;
+  return times.is_sooner_cut();
 }
 
 template <class T>
@@ -249,6 +267,7 @@ void StreamingExecutor<T>::finish_split(std::size_t layer, std::int64_t count, s
 
 #define HYDRASCOPE_SPLIT_LAYERS(T)                                                           \
   template bool StreamingExecutor<T>::is_sooner_split(const Extent&) const;                  \
+  template bool StreamingExecutor<T>::is_prefix_sooner_split() const;                        \
   template void StreamingExecutor<T>::cut_products(std::int64_t);                            \
   template void StreamingExecutor<T>::start_split(const float*, std::int64_t, StageTimes*);  \
   template void StreamingExecutor<T>::project_split(std::size_t, std::int64_t, std::int64_t, \

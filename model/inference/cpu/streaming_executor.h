@@ -48,6 +48,8 @@ struct ExecutionOptions {
   bool takes_images = true;  ///< else tokens: the coarse part of another executor
   /// Whether the products of all layers are cut by outputs; else whichever is sooner.
   std::optional<bool> splits = {};
+  /// The same of a prefix that waits for the patches; where all products are cut, it is, too.
+  std::optional<bool> splits_prefix = {};
 };
 
 /// T, the storage of the network's rows, is float or BFloat16; of float, weights may be BFloat16.
@@ -121,6 +123,8 @@ class StreamingExecutor {
   [[nodiscard]] static bool uses_amx(bool quantised);
   /// Whether the threads have done products that are cut by outputs sooner than those tiles.
   [[nodiscard]] bool is_sooner_split(const Extent& tiles) const;
+  /// The same of the prefix alone, which the threads wait for behind the other tiles.
+  [[nodiscard]] bool is_prefix_sooner_split() const;
   void plan_mixings();
   void plan_overview();
   /// Returns the mixings' part of the scratch.

@@ -1,9 +1,12 @@
 #include "model/inference/cpu/product_cut.h"
 
+#include "model/inference/cpu/tile_shape.h"
+
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace hydrascope::model::inference {
@@ -31,6 +34,28 @@ TEST(ProductCutTest, PartsCoverEveryRowOfEveryPanelOnce) {
       }
     }
   }
+}
+
+/// Of a block of a vision transformer so wide.
+CutTimes times_of_prefix(std::int64_t dim, int threads) {
+  const std::int64_t panels = dim / 64;
+  const std::pair<std::int64_t, std::int64_t> products[] = {
+      {3 * panels, dim}, {panels, dim}, {4 * panels, dim}, {panels, 4 * dim}};
+  CutTimes times;
+  times.add_block(products, dim, 1 + kWeightRows,
+                  [&](std::int64_t outputs) { return ProductCut(1, outputs, threads, 1).time(); });
+  return times;
+}
+
+TEST(ProductCutTest, AClassTokenIsCutWhereItsWeightsTakeLongerThanMeetings) {
+  for (const int threads : {2, 8, 64}) {
+    EXPECT_FALSE(times_of_prefix(64, threads).is_sooner_cut()) << threads;
+    EXPECT_FALSE(times_of_prefix(192, threads).is_sooner_cut()) << threads;
+    EXPECT_TRUE(times_of_prefix(384, threads).is_sooner_cut()) << threads;
+    EXPECT_TRUE(times_of_prefix(768, threads).is_sooner_cut()) << threads;
+  }
+  const CutTimes one = times_of_prefix(768, 1);
+  EXPECT_GT(one.by_outputs, one.by_tiles);
 }
 
 TEST(ProductCutTest, AnImageOf224PixelsOccupiesManyThreadsAndFewOfThemReadAWeight) {
