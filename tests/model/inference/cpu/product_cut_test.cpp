@@ -36,7 +36,7 @@ TEST(ProductCutTest, PartsCoverEveryRowOfEveryPanelOnce) {
   }
 }
 
-/// Of a block of a vision transformer so wide.
+/// The times of a block of a vision transformer so wide.
 CutTimes times_of_prefix(std::int64_t dim, int threads) {
   const std::int64_t panels = dim / 64;
   const std::pair<std::int64_t, std::int64_t> products[] = {
