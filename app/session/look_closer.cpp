@@ -196,6 +196,7 @@ std::int64_t look_closer(PipelineResult& result, const look::AttentionMap& map,
     looker.look_at(std::span(boxes).subspan(at_first), tensors);
     mixture = answer_of();
   }
+  mixture.probabilities = look::heard_with(values_of(result.logits), mixture.probabilities);
   const std::size_t num_looks = tensors.size();
   places.looks.resize(num_looks);
   boxes.resize(num_looks);

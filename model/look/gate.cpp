@@ -206,4 +206,14 @@ Mixture mix(const AttentionMap& map, std::int64_t width, std::int64_t height,
   return mixture;
 }
 
+std::vector<double> heard_with(std::span<const float> of_pass, std::span<const double> of_looks) {
+  std::vector<double> joined(of_looks.begin(), of_looks.end());
+  const double normaliser = log_sum_exp(std::vector<double>(of_pass.begin(), of_pass.end()));
+  const auto given = [&](std::size_t index) { return std::exp(of_pass[index] - normaliser); };
+  const auto first = std::ranges::max_element(of_pass) - of_pass.begin();
+  if (given(static_cast<std::size_t>(first)) > std::ranges::max(joined))
+    for (std::size_t i = 0; i < joined.size(); ++i) joined[i] = (joined[i] + given(i)) / 2;
+  return joined;
+}
+
 }  // namespace hydrascope::look

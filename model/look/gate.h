@@ -38,4 +38,9 @@ Mixture mix(const AttentionMap& map, std::int64_t width, std::int64_t height,
             std::span<const Look> looks, std::span<const std::span<const float>> logits,
             std::span<const float> of_pass);
 
+/// The looks' probabilities, or their mean with the pass's (softmax of its logits) where the pass gives its first class
+/// more than the looks together give theirs. A thing that fills the picture is best seen whole, and looks at its details
+/// mislead; of a small thing the pass is unsure. Their sum is 1.
+std::vector<double> heard_with(std::span<const float> of_pass, std::span<const double> of_looks);
+
 }  // namespace hydrascope::look

@@ -127,6 +127,17 @@ TEST(Look, AMixtureOfSomeLooksIsADistribution) {
   EXPECT_TRUE(mixture.of({}).empty());
 }
 
+TEST(Look, APassThatIsSurerThanTheLooksIsHeardAsMuchAsThey) {
+  const std::vector<float> pass{std::log(0.6F) + 3, std::log(0.3F) + 3, std::log(0.1F) + 3};
+  const std::vector<double> unsure{0.2, 0.3, 0.5};
+  const std::vector<double> heard = heard_with(pass, unsure);
+  EXPECT_NEAR(heard[0], 0.4, 1e-6);
+  EXPECT_NEAR(heard[1], 0.3, 1e-6);
+  EXPECT_NEAR(heard[2], 0.3, 1e-6);
+  const std::vector<double> surer{0.1, 0.25, 0.65};
+  EXPECT_EQ(heard_with(pass, surer), surer);
+}
+
 TEST(Look, NotANumberStays) {
   const Mixture mixture{{std::nan("")}, {{0.5, 0.5}}, {}};
   const std::vector<std::size_t> first{0};
