@@ -234,7 +234,7 @@ class Record:
 
     def time(self, model: Model, case: Case, result: Json, where: Json) -> None:
         times = {name: result[name] for name in ("ms", "model_ms", "peak_mb")}
-        self.row(model, case).update({**times, "timed": result["n"], **where})
+        self.row(model, case).update({**times, "timed": result["n"], "timed_commit": where["commit"]})
         self.write()
 
     def title(self, sha256: str) -> str:
