@@ -10,7 +10,8 @@ from pathlib import Path
 
 class Folder(unittest.TestCase):
     def setUp(self) -> None:
-        kept = tempfile.TemporaryDirectory()
+        # A process that was told to end may still write while the folder goes.
+        kept = tempfile.TemporaryDirectory(ignore_cleanup_errors=True)
         self.addCleanup(kept.cleanup)
         self.folder = Path(kept.name)
 
