@@ -410,8 +410,8 @@ def panel_rows(record: Record, name: str, parts: list[str], models: set[str]) ->
 
 
 def figure(record: Record) -> str:
-    """Nothing without such models; else top-1 against milliseconds from file to answer (a logarithmic axis), a panel per set; bars are standard errors. It has
-    the models that were measured in several views."""
+    """Top-1 against milliseconds from file to answer (a logarithmic axis) of the models that were measured in several views, a
+    panel per set; bars are standard errors. "" without such models."""
     views: dict[str, set[str]] = {}
     for row in record.rows.values():
         views.setdefault(row["model"], set()).add(row["view"])

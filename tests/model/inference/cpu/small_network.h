@@ -182,6 +182,12 @@ inline void run(const AnyExecutor& any, const AlignedBuffer<float>& images, std:
       any);
 }
 
+/// (count, 3, H, W): the same in every call.
+inline auto random_images(const TokenGrid& grid, std::int64_t count) {
+  return random_values(static_cast<std::size_t>(count * 3 * grid.num_patches() * kPatch * kPatch),
+                       1, 30);
+}
+
 inline std::vector<float> logits_of(const Network& network, std::int64_t rows, std::int64_t columns,
                                     std::int64_t batch, std::int64_t count, int threads,
                                     const ExecutionOptions& options = {}) {
@@ -189,8 +195,7 @@ inline std::vector<float> logits_of(const Network& network, std::int64_t rows, s
   const TokenGrid grid = make_grid(network, rows, columns);
   const AnyExecutor executor =
       make_executor(network, make_geometry(network, grid), batch, team, options);
-  const auto images = random_values(
-      static_cast<std::size_t>(batch * 3 * grid.num_patches() * kPatch * kPatch), 1, 30);
+  const auto images = random_images(grid, batch);
   std::vector<float> logits(static_cast<std::size_t>(count * kClasses), NAN);
   run(executor, images, count, logits);
   std::vector<float> again(logits.size());
@@ -214,8 +219,7 @@ inline std::vector<float> rehearsed_logits_of(const Network& network, std::int64
   const TokenGrid grid = make_grid(network, rows, columns);
   const AnyExecutor executor =
       make_executor(network, make_geometry(network, grid), count, team, options);
-  const auto images = random_values(
-      static_cast<std::size_t>(count * 3 * grid.num_patches() * kPatch * kPatch), 1, 30);
+  const auto images = random_images(grid, count);
   std::vector<float> logits(static_cast<std::size_t>(count * kClasses), NAN);
   rehearsal.clear();
   run(executor, images, count, logits, observers);
