@@ -37,10 +37,12 @@ void linear_with(const linear::LinearParams<T>& p) {
                        false};
     for (std::int64_t row = 0; row < p.rows; row += kStripRows, s.a += kStripRows * p.x_stride) {
       const int rows = static_cast<int>(p.rows - row < kStripRows ? p.rows - row : kStripRows);
+      T* const y = p.y + row * p.y_stride + column;
+      prefetch_strip<kEpilogue>(rows, y, p.y_stride, columns);
       strip(s, rows);
       write_strip<T, kEpilogue>(FloatSums{sums}, rows,
-                                p.bias == nullptr ? nullptr : p.bias + column,
-                                p.y + row * p.y_stride + column, p.y_stride, columns);
+                                p.bias == nullptr ? nullptr : p.bias + column, y, p.y_stride,
+                                columns);
     }
   }
 }

@@ -35,6 +35,14 @@ struct FloatSums {
   [[nodiscard]] HWY_INLINE Row row(int r) const { return {sums + r * stride}; }
 };
 
+/// Reads ahead what write_strip adds to: while the sums are computed it comes from behind the caches.
+template <linear::Epilogue kEpilogue, class T>
+HWY_INLINE void prefetch_strip(int rows, const T* y, std::int64_t y_stride, std::size_t columns) {
+  if constexpr (kEpilogue == linear::Epilogue::add)
+    for (int r = 0; r < rows; ++r, y += y_stride)
+      prefetch_row(y, static_cast<std::int64_t>(columns));
+}
+
 /// Rounds one strip of sums into y. GELU is as exact as numbers of the type Gelu need.
 template <class T, linear::Epilogue kEpilogue, class Gelu = T, class Sums>
 HWY_INLINE void write_strip(const Sums& sums, int rows, const float* bias, T* y,

@@ -1,5 +1,5 @@
-// The micro-kernels of quantised products: C (rows, 64) = A (rows, depth) * panel, A in uint8, the
-// panel in int8, C in int32. Sums are exact. A step is four k.
+// The micro-kernels of quantised products: C (rows, 64) = A (rows, depth) * panel, or the first columns
+// of it, A in uint8, the panel in int8, C in int32. Sums are exact. A step is four k.
 //   integer_product   panel[k / 4][64][4]: vpdpbusd, four products per lane (AVX512_VNNI, AVX-VNNI), six
 //                     rows by four vectors of 16 sums or by two of 8; elsewhere scalars,
 //                     or NEON: two multiply-adds of int16 pairs
@@ -40,10 +40,10 @@ struct IntegerStrip {
   std::int32_t* c;  ///< (rows, 64)
 };
 
-template <int kRows>
+template <int kRows, std::size_t kColumns>
 void integer_strip_of_scalars(const IntegerStrip& s) {
   for (std::int64_t r = 0; r < kRows; ++r) {
-    for (std::int64_t column = 0; column < linear::kPanelColumns; ++column) {
+    for (std::int64_t column = 0; column < static_cast<std::int64_t>(kColumns); ++column) {
       std::int32_t sum = 0;
       for (std::int64_t step = 0; step < s.steps; ++step)
         for (std::int64_t i = 0; i < 4; ++i)
@@ -55,9 +55,9 @@ void integer_strip_of_scalars(const IntegerStrip& s) {
 }
 
 #if HWY_TARGET == HWY_SCALAR
-template <int kRows>
+template <int kRows, std::size_t kColumns>
 void integer_strip(const IntegerStrip& s) {
-  integer_strip_of_scalars<kRows>(s);
+  integer_strip_of_scalars<kRows, kColumns>(s);
 }
 #else
 using I32 = hn::ScalableTag<std::int32_t>;
@@ -95,9 +95,9 @@ HWY_INLINE void integer_strip_of_words(const IntegerStrip& s, std::size_t column
                s.c + static_cast<std::size_t>(r) * linear::kPanelColumns + column);
 }
 
-template <int kRows>
+template <int kRows, std::size_t kColumns>
 void integer_strip(const IntegerStrip& s) {
-  for (std::size_t column = 0; column < linear::kPanelColumns; column += lanes())
+  for (std::size_t column = 0; column < kColumns; column += lanes())
     integer_strip_of_words<kRows>(s, column);
 }
 #else
@@ -122,12 +122,14 @@ HYDRASCOPE_VNNI HWY_INLINE VecI32 dot_bytes(VecI32 sum, VecI32 a, VecI32 b) {
 /// Whether vpdpbusd is there.
 HWY_INLINE bool multiplies_bytes() { return device::may_use(kVnni); }
 
-template <int kRows>
+template <int kRows, std::size_t kColumns>
 HYDRASCOPE_VNNI inline void integer_strip_of_bytes(const IntegerStrip& s) {
   const I32 d;
   const std::size_t n = hn::Lanes(d);
-  constexpr auto kVectors = static_cast<int>(kIntegerVectors);
-  for (std::size_t column = 0; column < linear::kPanelColumns; column += kIntegerVectors * n) {
+  constexpr std::size_t kAllVectors = kColumns / (HWY_TARGET == HWY_AVX3 ? 16 : 8);
+  constexpr auto kVectors =
+      static_cast<int>(kAllVectors < kIntegerVectors ? kAllVectors : kIntegerVectors);
+  for (std::size_t column = 0; column < kColumns; column += kVectors * n) {
     VecI32 sums[kRows][kVectors];
     HWY_UNROLL(8)
     for (int r = 0; r < kRows; ++r) {
@@ -161,10 +163,10 @@ HYDRASCOPE_VNNI inline void integer_strip_of_bytes(const IntegerStrip& s) {
   }
 }
 
-template <int kRows>
+template <int kRows, std::size_t kColumns>
 void integer_strip(const IntegerStrip& s) {
-  if (multiplies_bytes()) return integer_strip_of_bytes<kRows>(s);
-  integer_strip_of_scalars<kRows>(s);
+  if (multiplies_bytes()) return integer_strip_of_bytes<kRows, kColumns>(s);
+  integer_strip_of_scalars<kRows, kColumns>(s);
 }
 
 // Bytes of a row that are ordered for a group of columns at a time.
@@ -321,15 +323,16 @@ HWY_INLINE void paired_product(const std::uint8_t* a, std::int64_t bytes,
 #endif  // HYDRASCOPE_MULTIPLIES_BYTES
 #endif  // HWY_TARGET == HWY_SCALAR
 
-/// At most linear::kStripRows rows.
+/// At most linear::kStripRows rows, and the first kColumns columns: 16, 32 or 64.
+template <std::size_t kColumns = linear::kPanelColumns>
 HWY_INLINE void integer_product(const IntegerStrip& s, int rows) {
   switch (rows) {
-    case 1: return integer_strip<1>(s);
-    case 2: return integer_strip<2>(s);
-    case 3: return integer_strip<3>(s);
-    case 4: return integer_strip<4>(s);
-    case 5: return integer_strip<5>(s);
-    default: return integer_strip<linear::kStripRows>(s);
+    case 1: return integer_strip<1, kColumns>(s);
+    case 2: return integer_strip<2, kColumns>(s);
+    case 3: return integer_strip<3, kColumns>(s);
+    case 4: return integer_strip<4, kColumns>(s);
+    case 5: return integer_strip<5, kColumns>(s);
+    default: return integer_strip<linear::kStripRows, kColumns>(s);
   }
 }
 

@@ -15,6 +15,7 @@
 #include "kernels/quantised_linear/integer_product-inl.h"
 #include "kernels/quantised_linear/integer_sums-inl.h"
 #include "kernels/quantised_linear/tiled_quantised_linear-inl.h"
+#include "kernels/quantised_linear/to_bytes-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace hydrascope::kernels::HWY_NAMESPACE {
@@ -25,30 +26,6 @@ HWY_INLINE VecF32 scaled_values(const T* x, const float* multiplier, std::size_t
   const VecF32 v = load(x + at);
   return kMultiplier ? hn::Mul(v, hn::LoadU(F32(), multiplier + at)) : v;
 }
-
-/// The nearest integers of values that fit int32; of others any number.
-HWY_INLINE hn::Vec<hn::ScalableTag<std::int32_t>> nearest(VecF32 v) {
-  // On x86 NearestInt mends overflows in four more instructions.
-#if HWY_TARGET == HWY_AVX3
-  return {_mm512_cvtps_epi32(v.raw)};
-#elif HWY_TARGET == HWY_AVX2
-  return {_mm256_cvtps_epi32(v.raw)};
-#else
-  return hn::NearestInt(v);
-#endif
-}
-
-#if HYDRASCOPE_MULTIPLIES_BYTES
-/// Both vectors as uint8, blocks of 8 of each in turns.
-HWY_INLINE VecI32 demoted_to_bytes(hn::Vec<hn::ScalableTag<std::int16_t>> first,
-                                   hn::Vec<hn::ScalableTag<std::int16_t>> second) {
-#if HWY_TARGET == HWY_AVX3
-  return VecI32{_mm512_packus_epi16(first.raw, second.raw)};
-#else
-  return VecI32{_mm256_packus_epi16(first.raw, second.raw)};
-#endif
-}
-#endif
 
 template <class T, bool kMultiplier>
 void quantise_row(const T* x, const float* multiplier, std::size_t in, std::uint8_t* out,
@@ -105,22 +82,9 @@ void quantise_row(const T* x, const float* multiplier, std::size_t in, std::uint
     return nearest(hn::Mul(hn::Sub(v, shift), factor));
   };
   i = 0;
-#if HYDRASCOPE_MULTIPLIES_BYTES
-  const hn::ScalableTag<std::int16_t> d16;
-  const hn::ScalableTag<std::uint8_t> whole;
-  const hn::ScalableTag<std::int32_t> d32;
-  // Demotion puts the four vectors' blocks of 16 bytes in turns.
-  HWY_ALIGN std::int32_t places[hn::MaxLanes(F32())];
-  for (std::size_t j = 0; j < n; ++j)
-    places[j] = static_cast<std::int32_t>(j % (n / 4) * 4 + j / (n / 4));
-  const auto in_order = hn::SetTableIndices(d32, places);
-  for (; i + 4 * n <= in; i += 4 * n) {
-    const auto first = hn::ReorderDemote2To(d16, rounded(i), rounded(i + n));
-    const auto second = hn::ReorderDemote2To(d16, rounded(i + 2 * n), rounded(i + 3 * n));
-    const auto bytes = demoted_to_bytes(first, second);
-    hn::StoreU(hn::BitCast(whole, hn::TableLookupLanes(bytes, in_order)), whole, out + i);
-  }
-#endif
+  const ByteStore store;
+  for (; i + 4 * n <= in; i += 4 * n)
+    store(rounded(i), rounded(i + n), rounded(i + 2 * n), rounded(i + 3 * n), out + i);
   for (; i + n <= in; i += n) hn::StoreU(hn::DemoteTo(d8, rounded(i)), d8, out + i);
   for (; i < in; ++i) {
     const hn::CappedTag<float, 1> one;
@@ -161,6 +125,8 @@ void quantised_with(const quantised_linear::LinearParams<T>& p) {
          row += linear::kStripRows, s.a += linear::kStripRows * bytes) {
       const int rows =
           static_cast<int>(p.rows - row < linear::kStripRows ? p.rows - row : linear::kStripRows);
+      T* const y = p.y + row * p.y_stride + column;
+      prefetch_strip<kEpilogue>(rows, y, p.y_stride, columns);
 #if HYDRASCOPE_MULTIPLIES_BYTES
       if (in_pairs)
         paired_product(s.a, bytes, weight.pairs(), panel, rows, sums);
@@ -170,8 +136,7 @@ void quantised_with(const quantised_linear::LinearParams<T>& p) {
       write_strip<T, kEpilogue, BFloat16>(
           IntegerSums{sums, p.x.scale + row, p.x.least + row, weight.scale() + column,
                       weight.sum() + column},
-          rows, p.bias == nullptr ? nullptr : p.bias + column, p.y + row * p.y_stride + column,
-          p.y_stride, columns);
+          rows, p.bias == nullptr ? nullptr : p.bias + column, y, p.y_stride, columns);
     }
   }
 }

@@ -158,6 +158,15 @@ HWY_INLINE void write_output(const float* output, const float* total, std::int64
     give(hn::Mul(load(output + c), factor), y + c, head_dim - c);
 }
 
+/// Reads ahead the group of queries that follows `rows` of them; rows lie far apart, which the processor
+/// does not foresee.
+template <class T>
+HWY_INLINE void prefetch_group(const T* q, std::int64_t q_stride, std::int64_t rows,
+                               std::int64_t rows_behind, std::int64_t head_dim) {
+  for (std::int64_t row = 0; row < rows && row < rows_behind; ++row)
+    prefetch_row(q + (rows + row) * q_stride, head_dim);
+}
+
 /// Strips: VectorStrips, or TileStrips for bfloat16 and heads of at least 32 columns.
 template <class T, class Strips>
 void attend_of(Strips& strips, const softmax_attention::AttendParams<T>& p) {
@@ -168,14 +177,12 @@ void attend_of(Strips& strips, const softmax_attention::AttendParams<T>& p) {
   const std::int64_t d = p.shape.head_dim;
   const std::int64_t num_tokens = p.shape.num_tokens;
   const std::int64_t panels = linear::panels_of(num_tokens);
-  constexpr std::int64_t kBlockPanels = kBlocking.keys / linear::kPanelColumns;
-  const std::int64_t blocks = (panels + kBlockPanels - 1) / kBlockPanels;
-  if (blocks == 0 || p.rows <= 0) return;
-  const std::int64_t block_keys = (panels + blocks - 1) / blocks * linear::kPanelColumns;
+  if (num_tokens <= 0 || p.rows <= 0) return;
+  const std::int64_t block_keys = softmax_attention::even_block_keys(num_tokens, kBlocking.keys);
   const Scratch<T> scratch(p.scratch, d, kBlocking);
   const std::int64_t words = softmax_attention::sees_words(num_tokens);
   // With a single block, a strip's output is complete while it still is in L1.
-  const std::int64_t group_rows = blocks == 1 ? kRows : kGroupRows;
+  const std::int64_t group_rows = block_keys >= num_tokens ? kRows : kGroupRows;
   for (std::int64_t head = 0; head < p.shape.num_heads; ++head) {
     const T* keys = p.keys + head * panels * linear::panel_size<T>(d);
     const T* values = p.values + head * (scratch.width / linear::kPanelColumns) *
@@ -183,6 +190,7 @@ void attend_of(Strips& strips, const softmax_attention::AttendParams<T>& p) {
     for (std::int64_t group = 0; group < p.rows; group += group_rows) {
       const std::int64_t rows = p.rows - group < group_rows ? p.rows - group : group_rows;
       const T* q = p.q + group * p.q_stride + head * d;
+      prefetch_group(q, p.q_stride, rows, p.rows - group - rows, d);
       for (std::int64_t key = 0; key < num_tokens; key += block_keys) {
         const KeyBlock<T> block{num_tokens - key < block_keys ? num_tokens - key : block_keys,
                                 keys + key / linear::kPanelColumns * linear::panel_size<T>(d),

@@ -18,7 +18,6 @@
 #include "kernels/vector/vector_io-inl.h"
 
 #include <cstring>
-#include <hwy/cache_control.h>
 
 HWY_BEFORE_NAMESPACE();
 namespace hydrascope::kernels::HWY_NAMESPACE {
@@ -116,15 +115,9 @@ HWY_INLINE void pack_tokens(const T* k, const T* v, std::int64_t first, std::int
   }
 }
 
-/// Prefetches a row, one cache line after the other.
-template <class T>
-HWY_INLINE void prefetch_row(const T* row, std::int64_t width) {
-  constexpr auto kLine = static_cast<std::int64_t>(64 / sizeof(T));
-  for (std::int64_t i = 0; i < width; i += kLine) hwy::Prefetch(row + i);
-}
-
-template <class T>
-void pack_of(const softmax_attention::PackParams<T>& p) {
+/// tokens(k, v, first, rows): packs the rows of k and v as the tokens from `first` on.
+template <class T, class Tokens>
+HWY_INLINE void pack_by(const softmax_attention::PackParams<T>& p, const Tokens& tokens) {
   const std::int64_t width = p.shape.num_heads * p.shape.head_dim;
   for (std::int64_t row = 0; row < p.rows;) {
     const std::int64_t first = p.first + row;
@@ -135,7 +128,7 @@ void pack_of(const softmax_attention::PackParams<T>& p) {
       prefetch_row(p.k + r * p.stride, width);
       prefetch_row(p.v + r * p.stride, width);
     }
-    pack_tokens(p.k + row * p.stride, p.v + row * p.stride, first, rows, p);
+    tokens(p.k + row * p.stride, p.v + row * p.stride, first, rows);
     row += rows;
   }
 }

@@ -4,6 +4,7 @@
 
 #include "kernels/device/matrix_instructions.h"
 #include "kernels/linear/panel.h"
+#include "kernels/softmax_attention/byte_panels.h"
 #include "kernels/softmax_attention/softmax_attention.h"
 
 #include <cstddef>
@@ -32,10 +33,35 @@ Blocking blocking_of(const Shape& shape) {
   return by_tiles ? kByTiles : kByVectors;
 }
 
+/// Keys of even blocks of at most `most` keys, whole panels.
+constexpr std::int64_t even_block_keys(std::int64_t num_tokens, std::int64_t most) {
+  const std::int64_t panels = linear::panels_of(num_tokens);
+  const std::int64_t most_panels = most / linear::kPanelColumns;
+  const std::int64_t blocks = (panels + most_panels - 1) / most_panels;
+  return (panels + blocks - 1) / blocks * linear::kPanelColumns;
+}
+
 /// A multiple of both strips: each group reads all keys and values of the head from the shared cache.
 inline constexpr std::int64_t kGroupRows = 192;
 /// Sums of weights are kept by lane (the widest vectors' 16) until the end.
 inline constexpr std::size_t kTotalLanes = 16;
+
+/// Cuts memory into arrays that begin at multiples of 64 bytes. Without memory it only counts.
+class Arrays {
+ public:
+  explicit Arrays(void* memory) : memory_(static_cast<std::byte*>(memory)) {}
+  template <class U>
+  U* take(std::int64_t count) {
+    U* const at = memory_ == nullptr ? nullptr : reinterpret_cast<U*>(memory_ + bytes_);
+    bytes_ += (static_cast<std::size_t>(count) * sizeof(U) + 63) / 64 * 64;
+    return at;
+  }
+  [[nodiscard]] std::size_t bytes() const { return bytes_; }
+
+ private:
+  std::byte* memory_;
+  std::size_t bytes_ = 0;
+};
 
 template <class T>
 struct Scratch {
@@ -50,23 +76,44 @@ struct Scratch {
 
   Scratch(void* memory, std::int64_t head_dim, const Blocking& blocking)
       : width(linear::panels_of(head_dim) * linear::kPanelColumns),
-        score_stride(blocking.score_stride()),
-        bytes(0) {
-    scores = take<float>(memory, blocking.rows * score_stride);
-    weights = take<T>(memory, blocking.rows * score_stride);
-    outputs = take<float>(memory, kGroupRows * width);
-    references = take<float>(memory, kGroupRows);
-    totals = take<float>(memory, kGroupRows * static_cast<std::int64_t>(kTotalLanes));
+        score_stride(blocking.score_stride()) {
+    Arrays arrays(memory);
+    scores = arrays.take<float>(blocking.rows * score_stride);
+    weights = arrays.take<T>(blocking.rows * score_stride);
+    outputs = arrays.take<float>(kGroupRows * width);
+    references = arrays.take<float>(kGroupRows);
+    totals = arrays.take<float>(kGroupRows * static_cast<std::int64_t>(kTotalLanes));
+    bytes = arrays.bytes();
   }
+};
 
- private:
-  /// Sizes are multiples of 64 bytes. Without memory it only counts.
-  template <class U>
-  U* take(void* memory, std::int64_t count) {
-    U* at =
-        memory == nullptr ? nullptr : reinterpret_cast<U*>(static_cast<std::byte*>(memory) + bytes);
-    bytes += static_cast<std::size_t>(count) * sizeof(U);
-    return at;
+/// The same for Products::bytes.
+struct ByteScratch {
+  static constexpr std::int64_t kBlockKeys = 512;
+  /// Not a power of two, as above.
+  static constexpr std::int64_t kWeightStride = kBlockKeys + 64;
+
+  std::int32_t* sums;     ///< (panels of a block, kStripRows, 64); then logarithms of weights
+  std::uint8_t* weights;  ///< (kStripRows, kWeightStride)
+  std::uint8_t* queries;  ///< (kGroupRows, in_quads(d))
+  float* query_scales;
+  float* outputs;  ///< (kGroupRows, width)
+  float* references;
+  float* totals;  ///< (kGroupRows, kTotalLanes)
+  std::int64_t width;
+  std::size_t bytes;
+
+  ByteScratch(void* memory, std::int64_t head_dim)
+      : width(linear::panels_of(head_dim) * linear::kPanelColumns) {
+    Arrays arrays(memory);
+    sums = arrays.take<std::int32_t>(linear::kStripRows * kBlockKeys);
+    weights = arrays.take<std::uint8_t>(linear::kStripRows * kWeightStride);
+    queries = arrays.take<std::uint8_t>(kGroupRows * in_quads(head_dim));
+    query_scales = arrays.take<float>(kGroupRows);
+    outputs = arrays.take<float>(kGroupRows * width);
+    references = arrays.take<float>(kGroupRows);
+    totals = arrays.take<float>(kGroupRows * static_cast<std::int64_t>(kTotalLanes));
+    bytes = arrays.bytes();
   }
 };
 

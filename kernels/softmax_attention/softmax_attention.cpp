@@ -11,16 +11,22 @@
 
 #include "kernels/amx/amx_tiles.h"
 #include "kernels/softmax_attention/attend-inl.h"
+#include "kernels/softmax_attention/attend_bytes-inl.h"
 #include "kernels/softmax_attention/pack-inl.h"
+#include "kernels/softmax_attention/pack_bytes-inl.h"
 
 HWY_BEFORE_NAMESPACE();
 namespace hydrascope::kernels::HWY_NAMESPACE {
 
+using softmax_attention::Products;
+
 void attend_float32(const softmax_attention::AttendParams<float>& p) {
+  if (p.shape.products == Products::bytes) return attend_bytes_of(p);
   VectorStrips strips;
   attend_of(strips, p);
 }
 void attend_bfloat16(const softmax_attention::AttendParams<BFloat16>& p) {
+  if (p.shape.products == Products::bytes) return attend_bytes_of(p);
 #if HWY_TARGET == HWY_AVX3  // every processor that has AMX has it
   if (softmax_attention::blocking_of<BFloat16>(p.shape).rows == softmax_attention::kByTiles.rows) {
     amx::AmxTiles tiles;
@@ -32,6 +38,14 @@ void attend_bfloat16(const softmax_attention::AttendParams<BFloat16>& p) {
   attend_of(strips, p);
 }
 
+template <class T>
+void pack_of(const softmax_attention::PackParams<T>& p) {
+  if (p.shape.products == Products::bytes)
+    return pack_by(p, [&](const T* k, const T* v, std::int64_t first, std::int64_t rows)
+                          HWY_ATTR { pack_byte_tokens(k, v, first, rows, p); });
+  pack_by(p, [&](const T* k, const T* v, std::int64_t first, std::int64_t rows)
+                 HWY_ATTR { pack_tokens(k, v, first, rows, p); });
+}
 HYDRASCOPE_STORED_KERNELS(pack, pack_of, softmax_attention::PackParams)
 
 }  // namespace hydrascope::kernels::HWY_NAMESPACE
@@ -40,16 +54,26 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace hydrascope::kernels::softmax_attention {
 
+bool bytes_are_faster() {
+  using device::MatrixInstruction;
+  return (device::may_use(MatrixInstruction::avx512_vnni) ||
+          device::may_use(MatrixInstruction::avx_vnni)) &&
+         !device::may_use(MatrixInstruction::amx_bf16);
+}
+
 template <class T>
 std::size_t keys_size(const Shape& shape) {
-  const std::int64_t panels = linear::panels_of(shape.num_tokens);
-  return static_cast<std::size_t>(shape.num_heads * panels * linear::panel_size<T>(shape.head_dim));
+  const std::int64_t panels = shape.num_heads * linear::panels_of(shape.num_tokens);
+  if (shape.products == Products::bytes)
+    return static_cast<std::size_t>(panels * key_panel_bytes(shape.head_dim)) / sizeof(T);
+  return static_cast<std::size_t>(panels * linear::panel_size<T>(shape.head_dim));
 }
 template <class T>
 std::size_t values_size(const Shape& shape) {
-  const std::int64_t panels = linear::panels_of(shape.head_dim);
-  return static_cast<std::size_t>(shape.num_heads * panels *
-                                  linear::panel_size<T>(shape.num_tokens));
+  const std::int64_t panels = shape.num_heads * linear::panels_of(shape.head_dim);
+  if (shape.products == Products::bytes)
+    return static_cast<std::size_t>(panels * value_panel_bytes(shape.num_tokens)) / sizeof(T);
+  return static_cast<std::size_t>(panels * linear::panel_size<T>(shape.num_tokens));
 }
 template std::size_t keys_size<float>(const Shape&);
 template std::size_t keys_size<BFloat16>(const Shape&);
@@ -58,6 +82,7 @@ template std::size_t values_size<BFloat16>(const Shape&);
 
 template <class T>
 std::size_t scratch_bytes(const Shape& shape) {
+  if (shape.products == Products::bytes) return ByteScratch(nullptr, shape.head_dim).bytes;
   return Scratch<T>(nullptr, shape.head_dim, blocking_of<T>(shape)).bytes;
 }
 template std::size_t scratch_bytes<float>(const Shape&);

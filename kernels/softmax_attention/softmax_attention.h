@@ -13,6 +13,8 @@
 //   bfloat16 with the columns of 32 tokens in the order 0 2 4 .. 30 1 3 .. 31 (see weights-inl.h),
 //   zeros after token N; values: for each head and 64 columns of d a panel of N by 64, zeros
 //   after column d. Panels are alike on every instruction set.
+//   In bytes (byte_panels.h) keys hold, for each head and 64 tokens, a panel of d by 64 int8 and their
+//   numbers, values a panel of N by 64 int8 for each head and 64 columns of d.
 // Work of attend: 4 rows N H d FLOPs and rows N H exponentials. A group of queries reads all keys
 //   and values, 2 N H d elements: a tile of 100 rows does 200 FLOPs per element of T, so that
 //   blocks of keys wait in L2 and the micro-kernel is the bound. bfloat16 heads of at least 32
@@ -29,11 +31,19 @@
 //   of an unseen key: in v perhaps, in k never). +inf scores give NaN, and so does a query without
 //   a score above -inf; in a part its sums are zero. Tolerance, of the largest |v|: a rounding to
 //   T, and 1.2e-7 sqrt(d) times the largest sum of magnitudes of a score.
+//   In bytes each head of a row of q, k and v has a scale of its own, so that a row's bytes depend on
+//   no other row and no calibration is asked for (as SageAttention's, Zhang et al. 2024, arXiv
+//   2410.02367, which has them for blocks of tokens and leaves the second product in float16). Weights
+//   times their values' scales are rounded to 254ths of the largest such product of a block of keys, up
+//   or down by a threshold of the key's own, so that small weights beside a large one count in the
+//   mean; the divisor is the sum before rounding. NaN or infinity in q reaches its head of that row, in
+//   k and v all rows of the head. Root of the mean square of the error, of that of v: 0.3 % against
+//   the softmax of the rounded q, k and v, 0.8 % against the exact one, less with more keys.
 // Preconditions (not checked): N, H, d >= 1; rows >= 0; all N tokens are packed before attend;
 //   first + rows <= N; keys and values hold keys_size and values_size elements; bits of `sees`
 //   behind the last key are zero.
-// Test: tests/kernels/softmax_attention/softmax_attention_test.cpp; twin:
-//   softmax_attention_reference.h beside it.
+// Test: tests/kernels/softmax_attention/softmax_attention_test.cpp, byte_attention_test.cpp; twin:
+//   softmax_attention_reference.h beside them.
 #pragma once
 
 #include "kernels/vector/scalar_types.h"
@@ -43,10 +53,26 @@
 
 namespace hydrascope::kernels::softmax_attention {
 
+/// The numbers that both products of attention multiply.
+enum class Products {
+  of_rows,  ///< of the rows' type
+  bytes,    ///< of 8 bits; without `sees` and `part`
+};
+/// Whether `bytes` is the faster of both: vpdpbusd is there and AMX, which multiplies bfloat16, is not.
+bool bytes_are_faster();
+
 struct Shape {
   std::int64_t num_tokens;
   std::int64_t num_heads;
   std::int64_t head_dim;
+  Products products = Products::of_rows;
+
+  [[nodiscard]] constexpr Shape of_heads(std::int64_t heads) const {
+    return {num_tokens, heads, head_dim, products};
+  }
+  [[nodiscard]] constexpr Shape of_tokens(std::int64_t tokens) const {
+    return {tokens, num_heads, head_dim, products};
+  }
 };
 
 /// Elements of T that the packed keys and values of one image take, all heads.

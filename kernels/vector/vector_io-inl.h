@@ -15,6 +15,7 @@
 
 #include <cstddef>
 #include <cstdint>
+#include <hwy/cache_control.h>
 
 HWY_BEFORE_NAMESPACE();
 namespace hydrascope::kernels::HWY_NAMESPACE {
@@ -95,6 +96,13 @@ HWY_INLINE VecF32 at_least(VecF32 low, VecF32 x) {
 #else
   return hn::IfThenElse(hn::Lt(x, low), low, x);
 #endif
+}
+
+/// Prefetches a row, one cache line after the other.
+template <class T>
+HWY_INLINE void prefetch_row(const T* row, std::int64_t width) {
+  constexpr auto kLine = static_cast<std::int64_t>(64 / sizeof(T));
+  for (std::int64_t i = 0; i < width; i += kLine) hwy::Prefetch(row + i);
 }
 
 HWY_INLINE float sum_of_lanes(VecF32 v) { return hn::GetLane(hn::SumOfLanes(F32(), v)); }

@@ -240,8 +240,15 @@ ImageGeometry of_grid(const ModelParts& parts, const PackedNetwork& network, Ker
   ImageGeometry geometry;
   geometry.grid = grid;
   geometry.order = token_order(grid, network.window.value_or(GridExtent{grid.rows, grid.columns}));
-  const MixingSite site{geometry.grid, geometry.order, network.window.has_value(),
-                        network.num_heads, dim / network.num_heads};
+  using kernels::softmax_attention::Products;
+  const MixingSite site{geometry.grid,
+                        geometry.order,
+                        network.window.has_value(),
+                        network.num_heads,
+                        dim / network.num_heads,
+                        network.is_quantised() && kernels::softmax_attention::bytes_are_faster()
+                            ? Products::bytes
+                            : Products::of_rows};
   for (std::size_t index = 0; index < network.blocks.size(); ++index) {
     const auto layer = static_cast<std::int64_t>(index);
     TokenMixer& mixer = parts.mixer(layer);

@@ -33,10 +33,12 @@ struct MixingSite {
   bool in_windows = false;
   std::int64_t num_heads = 0;
   std::int64_t head_dim = 0;
+  /// The products of softmax, but for the prefix beside windows and for groups.
+  kernels::softmax_attention::Products products = kernels::softmax_attention::Products::of_rows;
 
   [[nodiscard]] std::int64_t dim() const { return num_heads * head_dim; }
   [[nodiscard]] kernels::softmax_attention::Shape softmax_shape(std::int64_t keys) const {
-    return {keys, num_heads, head_dim};
+    return {keys, num_heads, head_dim, products};
   }
 };
 

@@ -109,6 +109,10 @@ struct PackedNetwork {
   PackedHead head;
   PackedExits exits;
 
+  /// Whether the blocks' linear layers are in 8 bits.
+  [[nodiscard]] bool is_quantised() const {
+    return !blocks.empty() && blocks.front().query.is_quantised();
+  }
   [[nodiscard]] std::int64_t patch_dim() const { return in_chans * patch_size * patch_size; }
 };
 

@@ -2,6 +2,8 @@
 // narrow precisions can be compared closely. Softmax and Hydra, a class token, no calibration.
 #pragma once
 
+#include "kernels/softmax_attention/byte_panels.h"
+#include "kernels/softmax_attention/softmax_attention.h"
 #include "model/attention/attention.h"
 #include "model/attention/hydra_attention.h"
 #include "model/attention/softmax_form.h"
@@ -122,12 +124,37 @@ class RoundingTwin {
     if (dynamic_cast<const SoftmaxForm*>(&form) == nullptr)
       throw std::logic_error("a twin of softmax and Hydra");
     const std::int64_t heads = model_->config().num_heads;
-    at::Tensor scores = split_heads(parts.q, heads).matmul(split_heads(k, heads).transpose(-1, -2));
+    const bool in_bytes = int8_ && kernels::softmax_attention::bytes_are_faster();
+    const auto of_head = [&](const at::Tensor& x) {
+      const at::Tensor parted = split_heads(x, heads);
+      return in_bytes ? byte_scale(parted) * bytes(parted) : parted;
+    };
+    at::Tensor scores = of_head(parts.q).matmul(of_head(k).transpose(-1, -2));
     if (mistake_ == Mistake::no_last_key) scores.select(-1, scores.size(-1) - 1).fill_(-1e9);
     const at::Tensor raised = (scores - scores.amax(-1, true)).exp();
-    const at::Tensor rounded = stored(raised);
-    const at::Tensor mixed = rounded.matmul(split_heads(v, heads)) / rounded.sum(-1, true);
+    const at::Tensor mixed = in_bytes ? mix_bytes(raised, split_heads(v, heads)) : [&] {
+      const at::Tensor rounded = stored(raised);
+      return rounded.matmul(split_heads(v, heads)) / rounded.sum(-1, true);
+    }();
     return stored(mixed.transpose(1, 2).flatten(2));
+  }
+
+  /// kernels/softmax_attention/byte_panels.h has the equations.
+  static at::Tensor byte_scale(const at::Tensor& x) { return x.abs().amax(-1, true) / 127.0; }
+  static at::Tensor bytes(const at::Tensor& x) { return (x / byte_scale(x)).round(); }
+  /// Weights (B, H, N, N) of one block of keys, and values (B, H, N, d).
+  static at::Tensor mix_bytes(const at::Tensor& weights, const at::Tensor& v) {
+    constexpr std::int64_t kBlock = 512;
+    static constexpr auto kRounders = kernels::softmax_attention::rounders<kBlock>();
+    if (weights.size(-1) > kBlock) throw std::logic_error("a twin of one block of keys");
+    const at::Tensor fractions =
+        at::tensor(at::ArrayRef<float>(kRounders.data(), kRounders.size())).to(at::kDouble) -
+        static_cast<double>(kRounders.front());
+    const at::Tensor scaled = weights * byte_scale(v).transpose(-1, -2);
+    const at::Tensor most = scaled.amax(-1, true);
+    const at::Tensor rounded =
+        (254.0 * scaled / most + fractions.narrow(0, 0, weights.size(-1))).floor() / 254.0;
+    return most * rounded.matmul(bytes(v)) / weights.sum(-1, true);
   }
 
   [[nodiscard]] at::Tensor mix_hydra(const HydraForm& hydra, const at::Tensor& q,

@@ -50,10 +50,10 @@ class SoftmaxMixing final : public Mixing<T> {
 
  private:
   [[nodiscard]] kernels::softmax_attention::Shape heads_of(const MixingRows<T>& rows) const {
-    return {shape_.num_tokens, rows.num_heads, shape_.head_dim};
+    return shape_.of_heads(rows.num_heads);
   }
   [[nodiscard]] kernels::softmax_attention::Shape heads_before(const MixingRows<T>& rows) const {
-    return {shape_.num_tokens, rows.first_head, shape_.head_dim};
+    return shape_.of_heads(rows.first_head);
   }
   [[nodiscard]] T* keys(const MixingRows<T>& rows, const MixingMemory<T>& memory) const {
     return memory.keys.template at<T>(rows.tile.image) +

@@ -57,7 +57,7 @@ class WindowMixing final : public Mixing<T> {
 
  private:
   [[nodiscard]] kernels::softmax_attention::Shape shape(std::int64_t keys) const {
-    return {keys, heads_.num_heads, heads_.head_dim};
+    return heads_.of_tokens(keys);
   }
   /// Mixes window by window; tiles that share a window each mix their own part of it.
   void mix_patches(const MixingRows<T>& rows, const MixingRows<T>& prefix,
@@ -74,7 +74,7 @@ class WindowMixing final : public Mixing<T> {
     for (; token < end; ++window) {
       const std::int64_t first = num_prefix_ + window[0];
       const std::int64_t size = window[1] - window[0];
-      const kernel::Shape of_window{num_prefix_ + size, rows.num_heads, heads_.head_dim};
+      const kernel::Shape of_window = shape(num_prefix_ + size).of_heads(rows.num_heads);
       const auto pack = [&](const T* k, const T* v, std::int64_t count, std::int64_t to) {
         kernel::pack(kernel::PackParams<T>{of_window, k + column, v + column, rows.stride, to,
                                            count, keys, values});

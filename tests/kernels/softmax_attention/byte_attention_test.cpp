@@ -1,0 +1,218 @@
+// Products::bytes: against the softmax of the numbers that k, v and q stand for in 8 bits, and against
+// the exact one.
+#include "tests/kernels/softmax_attention/softmax_attention_image.h"
+
+#include <gtest/gtest.h>
+
+#include <algorithm>
+#include <cmath>
+#include <cstring>
+#include <limits>
+#include <string>
+#include <vector>
+
+namespace hydrascope::kernels::test {
+namespace softmax_attention_test {
+
+using softmax_attention::Products;
+
+Shape in_bytes(std::int64_t num_tokens, std::int64_t num_heads, std::int64_t head_dim) {
+  return {num_tokens, num_heads, head_dim, Products::bytes};
+}
+
+/// The nearest numbers of 8 bits, each head of a row with a scale of its own.
+template <class T>
+std::vector<float> rounded_to_bytes(const StridedRows<T>& x, std::int64_t head_dim) {
+  std::vector<float> rounded;
+  for (std::int64_t row = 0; row < x.rows; ++row)
+    for (std::int64_t head = 0; head < x.dim; head += head_dim) {
+      double most = 0;
+      for (std::int64_t i = 0; i < head_dim; ++i)
+        most = std::max(most, std::abs(x.of(row, head + i)));
+      for (std::int64_t i = 0; i < head_dim; ++i) {
+        const double step = most / 127;
+        rounded.push_back(
+            static_cast<float>(step > 0 ? step * std::nearbyint(x.of(row, head + i) / step) : 0.0));
+      }
+    }
+  return rounded;
+}
+
+/// Root of the mean square of the first `rows` rows' errors, over that of v.
+template <class T>
+double relative_error(const Image<T>& image, std::int64_t rows,
+                      const std::vector<double>& expected) {
+  double errors = 0;
+  for (std::int64_t row = 0; row < rows; ++row)
+    for (std::int64_t c = 0; c < image.width; ++c) {
+      const double error =
+          image.y.of(row, c) - expected[static_cast<std::size_t>(row * image.width + c)];
+      errors += error * error;
+    }
+  double values = 0;
+  for (std::int64_t row = 0; row < image.shape.num_tokens; ++row)
+    for (std::int64_t c = 0; c < image.width; ++c)
+      values += image.v.of(row, c) * image.v.of(row, c);
+  return std::sqrt(errors / static_cast<double>(rows) /
+                   (values / static_cast<double>(image.shape.num_tokens)));
+}
+
+/// Rounding of weights to steps of 1 / 254 of the greatest one, each up or down, errs by 0.3 % of a
+/// value where few keys count and by less where many do; that of q, k and v as much again.
+template <class T>
+void compare_bytes(Image<T>& image, std::int64_t rows) {
+  image.run(rows);
+  EXPECT_TRUE(image.keys.intact());
+  EXPECT_TRUE(image.values.intact());
+  const std::int64_t d = image.shape.head_dim;
+  const std::vector<float> q = rounded_to_bytes(image.q, d);
+  const std::vector<float> k = rounded_to_bytes(image.k, d);
+  const std::vector<float> v = rounded_to_bytes(image.v, d);
+  const auto name = "N " + std::to_string(image.shape.num_tokens) + ", d " + std::to_string(d);
+  EXPECT_LT(relative_error(
+                image, rows,
+                softmax_attention::softmax_attention_reference(
+                    image.shape, q.data(), image.width, rows, k.data(), v.data(), image.width)),
+            0.003)
+      << name;
+  EXPECT_LT(relative_error(image, rows, image.reference(rows)), 0.008) << name;
+}
+
+template <class T>
+class ByteAttentionKernel : public ::testing::Test {};
+TYPED_TEST_SUITE(ByteAttentionKernel, CpuTypes);
+
+TYPED_TEST(ByteAttentionKernel, EqualsTheTwinOnEveryShapeAndInstructionSet) {
+  for_each_instruction_set([] {
+    for (const std::int64_t num_tokens : {1, 2, 3, 31, 32, 33, 197, 198}) {
+      Image<TypeParam> image(in_bytes(num_tokens, 2, 64), Fill::normal);
+      compare_bytes(image, std::min<std::int64_t>(num_tokens, 45));
+    }
+    for (const std::int64_t head_dim : {1, 7, 16, 32, 48, 80, 96, 128}) {
+      Image<TypeParam> image(in_bytes(67, 2, head_dim), Fill::normal);
+      compare_bytes(image, 13);
+    }
+    // Several blocks of keys, and several groups of queries.
+    for (const std::int64_t num_tokens : {513, 577, 1089}) {
+      Image<TypeParam> image(in_bytes(num_tokens, 1, 64), Fill::normal);
+      compare_bytes(image, 200);
+    }
+  });
+}
+
+TYPED_TEST(ByteAttentionKernel, EqualsTheTwinForEveryNumberOfKeysInTheLastPanel) {
+  for_each_instruction_set([] {
+    for (std::int64_t num_tokens = 1; num_tokens <= 130; ++num_tokens) {
+      Image<TypeParam> image(in_bytes(num_tokens, 1, 32), Fill::normal);
+      compare_bytes(image, std::min<std::int64_t>(num_tokens, 1 + num_tokens % 13));
+    }
+  });
+}
+
+TYPED_TEST(ByteAttentionKernel, TheMaximumMayRiseInEveryBlock) {
+  for_each_instruction_set([] {
+    for (const bool rising : {true, false}) {
+      Image<TypeParam> image(in_bytes(1500, 1, 64), Fill::normal);
+      for (std::int64_t j = 0; j < 1500; ++j)  // scores from -30 to 30, and back
+        for (std::int64_t c = 0; c < 64; ++c)
+          image.k.at(j, c) =
+              TypeParam(0.04F * static_cast<float>(rising ? j - 750 : 750 - j) / 8.0F);
+      for (std::int64_t c = 0; c < 64; ++c) {
+        image.q.at(0, c) = TypeParam(0.125F);
+        image.q.at(1, c) = TypeParam(-0.125F);
+      }
+      compare_bytes(image, 9);
+    }
+  });
+}
+
+TYPED_TEST(ByteAttentionKernel, ManySmallWeightsBesideALargeOneDoNotVanish) {
+  for_each_instruction_set([] {
+    // Key 0 has half of all weight, 2000 others have a 4000th each: less than half a step.
+    constexpr std::int64_t kKeys = 2001;
+    Image<TypeParam> image(in_bytes(kKeys, 1, 16), Fill::ones);
+    for (std::int64_t j = 0; j < kKeys; ++j)
+      for (std::int64_t c = 0; c < 16; ++c) {
+        image.k.at(j, c) = TypeParam(j == 0 && c == 0 ? 4.0F * std::log(2000.0F) : 0.0F);
+        image.v.at(j, c) = TypeParam(j == 0 ? -1.0F : 1.0F);
+      }
+    for (std::int64_t c = 0; c < 16; ++c) image.q.at(0, c) = TypeParam(0.25F);
+    image.run(1);
+    for (std::int64_t c = 0; c < 16; ++c) EXPECT_NEAR(image.y.of(0, c), 0.0, 0.04);
+  });
+}
+
+TYPED_TEST(ByteAttentionKernel, ValuesOfAnySizeStandBesideEachOther) {
+  for_each_instruction_set([] {
+    // The greatest weight belongs to a value of zeros, the others to values of 1e-3 and 1e3.
+    Image<TypeParam> image(in_bytes(300, 2, 32), Fill::normal);
+    for (std::int64_t j = 0; j < 300; ++j)
+      for (std::int64_t c = 0; c < 64; ++c) {
+        if (j == 7) image.k.at(j, c) = TypeParam(image.q.of(0, c) > 0 ? 4.0F : -4.0F);
+        image.v.at(j, c) = TypeParam(
+            j == 7 ? 0.0F : static_cast<float>(image.v.of(j, c)) * (j % 2 ? 1e3F : 1e-3F));
+      }
+    compare_bytes(image, 30);
+  });
+}
+
+TYPED_TEST(ByteAttentionKernel, PackingTilesInAnyOrderFillsTheSamePanels) {
+  for_each_instruction_set([] {
+    for (const Shape& shape : {in_bytes(197, 2, 64), in_bytes(198, 1, 80), in_bytes(67, 3, 5)}) {
+      Image<TypeParam> once(shape, Fill::normal);
+      Image<TypeParam> tiles(shape, Fill::normal);
+      once.pack(0, shape.num_tokens);
+      tiles.pack(62, shape.num_tokens - 62);
+      tiles.pack(0, 0);
+      tiles.pack(37, 25);
+      tiles.pack(0, 37);
+      EXPECT_EQ(0, std::memcmp(once.keys.data(), tiles.keys.data(),
+                               once.keys.size() * sizeof(TypeParam)));
+      EXPECT_EQ(0, std::memcmp(once.values.data(), tiles.values.data(),
+                               once.values.size() * sizeof(TypeParam)));
+    }
+  });
+}
+
+TYPED_TEST(ByteAttentionKernel, ARowDependsNeitherOnItsTileNorOnWhereItIsWritten) {
+  for_each_instruction_set([] {
+    for (const std::int64_t num_tokens : {197, 601}) {
+      Image<TypeParam> image(in_bytes(num_tokens, 2, 48), Fill::normal);
+      image.run(num_tokens);
+      image.attend(150, 47, image.q);
+      image.attend(0, 0, image.q);
+      image.attend(0, 150, image.q);
+      for (std::int64_t row = 0; row < 197; ++row)
+        ASSERT_EQ(0, std::memcmp(&image.q.at(row, 0), &image.y.at(row, 0),
+                                 static_cast<std::size_t>(image.width) * sizeof(TypeParam)))
+            << "row " << row;
+    }
+  });
+}
+
+TYPED_TEST(ByteAttentionKernel, NanAndInfinityReachTheirHead) {
+  for_each_instruction_set([] {
+    for (const float bad : {kNaN, std::numeric_limits<float>::infinity()})
+      for (const std::int64_t num_tokens : {70, 577}) {
+        const auto run_with = [&](auto spoil, auto is_bad) {
+          Image<TypeParam> image(in_bytes(num_tokens, 2, 32), Fill::normal);
+          spoil(image);
+          image.run(9);
+          for (std::int64_t row = 0; row < 9; ++row)
+            for (std::int64_t c = 0; c < 64; ++c)
+              ASSERT_EQ(image.y.is_nan(row, c), is_bad(row, c)) << row << ", " << c;
+        };
+        for (const std::int64_t key : {std::int64_t{5}, num_tokens - 1}) {
+          run_with([&](auto& image) { image.k.at(key, 1) = TypeParam(bad); },
+                   [](std::int64_t, std::int64_t c) { return c < 32; });
+          run_with([&](auto& image) { image.v.at(key, 32 + 7) = TypeParam(bad); },
+                   [](std::int64_t, std::int64_t c) { return c >= 32; });
+        }
+        run_with([&](auto& image) { image.q.at(3, 2) = TypeParam(bad); },
+                 [](std::int64_t row, std::int64_t c) { return row == 3 && c < 32; });
+      }
+  });
+}
+
+}  // namespace softmax_attention_test
+}  // namespace hydrascope::kernels::test
