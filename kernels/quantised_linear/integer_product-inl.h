@@ -32,9 +32,10 @@
 HWY_BEFORE_NAMESPACE();
 namespace hydrascope::kernels::HWY_NAMESPACE {
 
+/// The depth is filled up to a multiple of four, with zeros in the rows or in the panel.
 struct IntegerStrip {
   const std::uint8_t* a;
-  std::int64_t row_stride;  ///< a row holds zeros up to the next multiple of four
+  std::int64_t row_stride;
   std::int64_t steps;
   const std::int8_t* panel;
   std::int32_t* c;  ///< (rows, 64)

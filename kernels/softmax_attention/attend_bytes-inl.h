@@ -1,9 +1,10 @@
 // Softmax attention of a tile of queries over keys and values in 8 bits (byte_panels.h), in the order
 // of attend-inl.h: group after group of queries, block after block of keys, strip after strip of six.
 // A weight is multiplied by its value's scale and rounded to a share of the largest such product of the
-// block, in 255ths. Thresholds of rounding differ from key to key (the golden ratio's multiples modulo
-// 1), or thousands of small weights beside a large one would all round to zero. The divisor is the sum
-// of the weights before rounding. Tolerance and test: softmax_attention.h.
+// block, in 254ths. Thresholds of rounding differ from key to key, or thousands of small weights beside
+// a large one would all round to zero. The divisor is the sum of the weights before rounding. Scores and
+// weights of six queries and a block stay in L1 (15 KB), a block of keys and values in L2 (72 KB at
+// d = 64). Tolerance and test: softmax_attention.h.
 // Included after hwy/highway.h, once per instruction set.
 #if defined(HYDRASCOPE_KERNELS_SOFTMAX_ATTENTION_ATTEND_BYTES_INL_H) == defined(HWY_TARGET_TOGGLE)
 #ifdef HYDRASCOPE_KERNELS_SOFTMAX_ATTENTION_ATTEND_BYTES_INL_H
@@ -27,11 +28,8 @@ using softmax_attention::ByteScratch;
 constexpr std::int64_t kByteGroup = 16;
 /// Rows that share a load of the keys' numbers.
 constexpr int kRowsAtOnce = 3;
-/// The greatest weight of a block: 255, less the error of `power_of_two`, which must not carry.
-constexpr float kLargestByte = 254.0F;
-constexpr float kLogOfLargestByte = 7.98868469F;
 constexpr auto kRounders =
-    softmax_attention::rounders<static_cast<std::size_t>(ByteScratch::kBlockKeys)>();
+    softmax_attention::rounders<static_cast<std::size_t>(softmax_attention::kByteBlockKeys)>();
 
 /// 2^x for x <= 8, relative error 1.8e-3, which the sum of weights shares; 2^-126 for all that is less.
 /// NaN stays NaN.
@@ -70,12 +68,23 @@ HWY_INLINE void log_weights(std::int32_t* sums, std::size_t columns, const KeyNu
   }
 }
 
-/// The greatest logarithm that log_weights left becomes the weight kLargestByte, the others in
-/// proportion. Weights without their values' scales are added to `totals`, one sum per lane.
+/// The logarithm of a unit of weights in which the greatest is kLargestByte, or less where `greatest` is
+/// so large that float32's steps are coarse.
+HWY_INLINE float log_of_unit(float greatest) {
+  constexpr float kLogOfLargestByte = 7.98868469F;
+  static_assert(softmax_attention::kLargestByte == 254.0F);
+  const float unit = greatest - kLogOfLargestByte;
+  return greatest - unit > kLogOfLargestByte
+             ? std::nextafter(unit, std::numeric_limits<float>::infinity())
+             : unit;
+}
+
+/// The logarithms that log_weights left become weights in units of 2^unit. Weights without their values'
+/// scales are added to `totals`, one sum per lane.
 template <int kRows>
 HWY_INLINE void byte_weights(const std::int32_t* logs, std::size_t columns,
-                             const KeyNumbers& of_keys, const float* rounders,
-                             const float* greatest, VecF32* totals, std::uint8_t* weights) {
+                             const KeyNumbers& of_keys, const float* rounders, const float* units,
+                             VecF32* totals, std::uint8_t* weights) {
   const F32 d;
   const hn::Rebind<std::int32_t, F32> di32;
   const hn::Rebind<std::uint32_t, F32> du32;
@@ -86,7 +95,7 @@ HWY_INLINE void byte_weights(const std::int32_t* logs, std::size_t columns,
     HWY_UNROLL(kRowsAtOnce)
     for (int r = 0; r < kRows; ++r) {
       const VecF32 x = hn::BitCast(d, hn::LoadU(di32, logs + r * linear::kPanelColumns + c));
-      const VecF32 weight = power_of_two(hn::Sub(x, hn::Set(d, greatest[r] - kLogOfLargestByte)));
+      const VecF32 weight = power_of_two(hn::Sub(x, hn::Set(d, units[r])));
       totals[r] = hn::MulAdd(weight, inverse, totals[r]);
       const auto rounded = hn::BitCast(du32, hn::Add(weight, rounder));
       hn::StoreU(hn::TruncateTo(d8, hn::ShiftRight<8>(rounded)), d8,
@@ -108,8 +117,7 @@ struct ByteBlock {
     return keys + key / linear::kPanelColumns * softmax_attention::key_panel_bytes(head_dim);
   }
   [[nodiscard]] const KeyNumbers& numbers(std::int64_t key) const {
-    return *reinterpret_cast<const KeyNumbers*>(panel(key) +
-                                                softmax_attention::key_bytes(head_dim));
+    return softmax_attention::numbers_of(panel(key), head_dim);
   }
   /// Columns of the key's panel whose scores are computed.
   [[nodiscard]] std::size_t columns(std::int64_t key) const {
@@ -118,8 +126,8 @@ struct ByteBlock {
   }
 };
 
-/// The scores of kRows rows of a strip, from its row r on, become weights; the rows' sums so far become
-/// shares of the greatest weight so far. to_output[r]: factor of the sums to come.
+/// The scores of kRows rows of a strip, from its row r on, become weights in the block's unit; the rows'
+/// sums so far are kept in the greatest unit so far. to_output[r]: factor of the sums to come.
 template <int kRows>
 HWY_INLINE void weigh_rows(const ByteBlock& block, const ByteScratch& scratch, std::int64_t row,
                            int r, float* to_output) {
@@ -130,7 +138,7 @@ HWY_INLINE void weigh_rows(const ByteBlock& block, const ByteScratch& scratch, s
   };
   VecF32 most[kRows];
   VecF32 totals[kRows];
-  float greatest[kRows];
+  float units[kRows];
   HWY_UNROLL(kRowsAtOnce)
   for (int i = 0; i < kRows; ++i) {
     most[i] = hn::Set(d, -std::numeric_limits<float>::infinity());
@@ -140,28 +148,28 @@ HWY_INLINE void weigh_rows(const ByteBlock& block, const ByteScratch& scratch, s
     log_weights<kRows>(logs(key), block.columns(key), block.numbers(key),
                        scratch.query_scales + row + r, most);
   HWY_UNROLL(kRowsAtOnce)
-  for (int i = 0; i < kRows; ++i) greatest[i] = hn::GetLane(hn::MaxOfLanes(d, most[i]));
+  for (int i = 0; i < kRows; ++i) units[i] = log_of_unit(hn::GetLane(hn::MaxOfLanes(d, most[i])));
   for (std::int64_t key = 0; key < block.count; key += kColumns)
     byte_weights<kRows>(logs(key), block.columns(key), block.numbers(key), kRounders.data() + key,
-                        greatest, totals, scratch.weights + r * ByteScratch::kWeightStride + key);
+                        units, totals, scratch.weights + r * ByteScratch::kWeightStride + key);
   for (int i = 0; i < kRows; ++i) {
     float& reference = scratch.references[row + r + i];
     float* const output = scratch.outputs + (row + r + i) * scratch.width;
     float* const total = scratch.totals + (row + r + i) * static_cast<std::int64_t>(kTotalLanes);
     to_output[r + i] = 1;
     if (block.first == 0) {
-      reference = greatest[i];
+      reference = units[i];
       store(totals[i], total);
       continue;
     }
-    if (greatest[i] > reference) {
-      const VecF32 before = hn::Set(d, std::exp2(reference - greatest[i]));
-      reference = greatest[i];
+    if (units[i] > reference) {
+      const VecF32 before = hn::Set(d, std::exp2(reference - units[i]));
+      reference = units[i];
       store(hn::MulAdd(load(total), before, totals[i]), total);
       for (std::int64_t c = 0; c < scratch.width; c += static_cast<std::int64_t>(lanes()))
         store(hn::Mul(load(output + c), before), output + c);
     } else {
-      to_output[r + i] = std::exp2(greatest[i] - reference);
+      to_output[r + i] = std::exp2(units[i] - reference);
       store(hn::MulAdd(totals[i], hn::Set(d, to_output[r + i]), load(total)), total);
     }
   }
@@ -210,19 +218,18 @@ void attend_bytes_of(const softmax_attention::AttendParams<T>& p) {
   constexpr std::int64_t kRows = linear::kStripRows;
   const std::int64_t d = p.shape.head_dim;
   const std::int64_t num_tokens = p.shape.num_tokens;
-  const std::int64_t panels = linear::panels_of(num_tokens);
+  if (num_tokens <= 0 || p.rows <= 0) return;
   const std::int64_t block_keys =
-      softmax_attention::even_block_keys(num_tokens, ByteScratch::kBlockKeys);
+      softmax_attention::even_block_keys(num_tokens, softmax_attention::kByteBlockKeys);
   const std::int64_t group_rows = block_keys >= num_tokens ? kRows : kGroupRows;
   const std::int64_t query_bytes = softmax_attention::in_quads(d);
   const ByteScratch scratch(p.scratch, d);
   const ByteStore store;
   for (std::int64_t head = 0; head < p.shape.num_heads; ++head) {
     const std::int8_t* keys = reinterpret_cast<const std::int8_t*>(p.keys) +
-                              head * panels * softmax_attention::key_panel_bytes(d);
-    const std::int8_t* values =
-        reinterpret_cast<const std::int8_t*>(p.values) +
-        head * linear::panels_of(d) * softmax_attention::value_panel_bytes(num_tokens);
+                              softmax_attention::keys_before(p.shape, head);
+    const std::int8_t* values = reinterpret_cast<const std::int8_t*>(p.values) +
+                                softmax_attention::values_before(p.shape, head);
     for (std::int64_t group = 0; group < p.rows; group += group_rows) {
       const std::int64_t rows = p.rows - group < group_rows ? p.rows - group : group_rows;
       const T* const q = p.q + group * p.q_stride + head * d;

@@ -8,6 +8,7 @@
 #pragma once
 
 #include "kernels/linear/panel.h"
+#include "kernels/softmax_attention/softmax_attention.h"
 
 #include <array>
 #include <cstddef>
@@ -28,6 +29,12 @@ struct KeyNumbers {
   float value_inverse[linear::kPanelColumns];  ///< 1 / w_j; 0 after the last key
 };
 
+/// Rows of smaller magnitudes count as zeros, whose w_j is less than any other: a value that adds nothing
+/// takes no steps from those that do.
+inline constexpr float kLeastMagnitude = 1e-17F;
+inline constexpr float kLogOfZeros = -64.0F;
+static_assert(kLeastMagnitude / 127 > 0x1p-64F);
+
 constexpr std::int64_t key_bytes(std::int64_t head_dim) {
   return in_quads(head_dim) * linear::kPanelColumns;
 }
@@ -38,9 +45,30 @@ constexpr std::int64_t value_panel_bytes(std::int64_t num_tokens) {
   return in_quads(num_tokens) * linear::kPanelColumns;
 }
 
-/// A weight of at most 255 plus its key's rounder is a float32 with the rounded weight in its second
-/// lowest byte: the unit is 2^-8, and weights are rounded up from 1 less the rounder's fraction on. The
-/// fractions are the golden ratio's multiples, which spread those of neighbours evenly.
+/// Bytes before a head's keys, and before its values.
+constexpr std::int64_t keys_before(const Shape& shape, std::int64_t head) {
+  return head * linear::panels_of(shape.num_tokens) * key_panel_bytes(shape.head_dim);
+}
+constexpr std::int64_t values_before(const Shape& shape, std::int64_t head) {
+  return head * linear::panels_of(shape.head_dim) * value_panel_bytes(shape.num_tokens);
+}
+/// The numbers of a panel of keys.
+inline KeyNumbers& numbers_of(std::int8_t* panel, std::int64_t head_dim) {
+  return *reinterpret_cast<KeyNumbers*>(panel + key_bytes(head_dim));
+}
+inline const KeyNumbers& numbers_of(const std::int8_t* panel, std::int64_t head_dim) {
+  return *reinterpret_cast<const KeyNumbers*>(panel + key_bytes(head_dim));
+}
+
+/// Keys of a block at most: they stay in L2 while a group of queries passes.
+inline constexpr std::int64_t kByteBlockKeys = 512;
+/// The greatest weight of a block: 255, less the error of the exponential, which must not carry.
+inline constexpr float kLargestByte = 254.0F;
+
+/// A weight below 256 plus its key's rounder is a float32 with the rounded weight in its second lowest
+/// byte: the unit is 2^-8, and weights are rounded up from 1 less the rounder's fraction on. The
+/// fractions are the golden ratio's multiples, which spread those of neighbours evenly. They are alike
+/// for all queries, heads and blocks: weights of a tenth of a step all count at the same tenth of the keys.
 template <std::size_t kCount>
 constexpr std::array<float, kCount> rounders() {
   std::array<float, kCount> all{};

@@ -23,8 +23,8 @@ namespace hydrascope::kernels::HWY_NAMESPACE {
 using softmax_attention::KeyNumbers;
 using softmax_attention::kQuad;
 
-/// x_i = scale * nearest(x_i * inverse), up to half a scale. NaN or infinity in x: scale is NaN. Values
-/// whose reciprocal is no float count as zeros.
+/// x_i = scale * nearest(x_i * inverse), up to half a scale.NaN or infinity in x: scale is NaN.
+/// Zeros: both are 0.
 struct ByteScale {
   float scale;
   float inverse;
@@ -38,11 +38,10 @@ HWY_INLINE ByteScale byte_scale(const T* x, std::int64_t count) {
   for (std::int64_t i = 0; i < count; i += static_cast<std::int64_t>(lanes()))
     largest = hn::Max(largest, hn::And(hn::BitCast(di32, take(x + i, count - i)), magnitude));
   const float most = hn::GetLane(hn::BitCast(F32(), hn::MaxOfLanes(di32, largest)));
-  constexpr float kLeast = 1e-35F;
   // A NaN's own payload would reach the exponents of weights.
   if (!(most <= std::numeric_limits<float>::max()))
     return {std::numeric_limits<float>::quiet_NaN(), 0};
-  if (most < kLeast) return {0, 0};
+  if (most < softmax_attention::kLeastMagnitude) return {0, 0};
   return {most / 127.0F, 127.0F / most};
 }
 
@@ -140,11 +139,39 @@ HWY_INLINE void put_key_quad(const T* k, std::int64_t stride, std::int64_t first
     put_words(quad, linear::panel_columns(i, end) / kQuad,
               words + i / kQuad * linear::kPanelColumns);
   }
-  auto& numbers = *reinterpret_cast<KeyNumbers*>(panel + softmax_attention::key_bytes(head_dim));
+  KeyNumbers& numbers = softmax_attention::numbers_of(panel, head_dim);
   for (std::int64_t r = 0; r < count; ++r) {
     numbers.scale[column + r] = by[r].scale * kLog2E;
     numbers.shift[column + r] = -128.0F * by[r].scale * kLog2E * sums[r];
   }
+}
+
+/// Columns of the quad's tokens -> the quad of a panel of values.
+HWY_INLINE void put_columns(const ByteQuad& quad, std::int8_t* values) {
+#if HWY_TARGET != HWY_SCALAR
+  if (quad.count == kQuad) {
+    const hn::Full128<std::uint8_t> d8;
+    const hn::Full128<std::int16_t> d16;
+    auto* to = reinterpret_cast<std::uint8_t*>(values);
+    const auto put = [&](auto first_pair, auto second_pair) HWY_ATTR {
+      const auto a = hn::BitCast(d16, first_pair);
+      const auto b = hn::BitCast(d16, second_pair);
+      hn::StoreU(hn::BitCast(d8, hn::InterleaveLower(d16, a, b)), d8, to);
+      hn::StoreU(hn::BitCast(d8, hn::InterleaveUpper(d16, a, b)), d8, to + 16);
+      to += 32;
+    };
+    for (std::int64_t c = 0; c < linear::kPanelColumns; c += 16) {
+      const auto row = [&](std::size_t r) HWY_ATTR { return hn::Load(d8, quad.rows[r] + c); };
+      put(hn::InterleaveLower(d8, row(0), row(1)), hn::InterleaveLower(d8, row(2), row(3)));
+      put(hn::InterleaveUpper(d8, row(0), row(1)), hn::InterleaveUpper(d8, row(2), row(3)));
+    }
+    return;
+  }
+#endif
+  // Byte by byte: another thread may pack the other tokens of the quad.
+  for (std::int64_t c = 0; c < linear::kPanelColumns; ++c)
+    for (std::int64_t r = 0; r < quad.count; ++r)
+      values[kQuad * c + quad.lane + r] = static_cast<std::int8_t>(quad.rows[r][c]);
 }
 
 /// The same tokens' values, to all panels of the head; `numbers`: of the panel of their keys.
@@ -157,7 +184,7 @@ HWY_INLINE void put_value_quad(const T* v, std::int64_t stride, std::int64_t fir
   ByteScale by[kQuad];
   for (std::int64_t r = 0; r < count; ++r) {
     by[r] = byte_scale(v + r * stride, shape.head_dim);
-    const float scale = by[r].scale == 0 ? 1.0F : by[r].scale;
+    const float scale = by[r].scale == 0 ? std::exp2(softmax_attention::kLogOfZeros) : by[r].scale;
     numbers.value_log[column + r] = std::log2(scale);
     numbers.value_inverse[column + r] = 1.0F / scale;
   }
@@ -166,27 +193,7 @@ HWY_INLINE void put_value_quad(const T* v, std::int64_t stride, std::int64_t fir
   values += first / kQuad * kQuad * linear::kPanelColumns;
   for (std::int64_t i = 0; i < shape.head_dim; i += linear::kPanelColumns) {
     quad.put(v + i, stride, shape.head_dim - i, by, store, nullptr);
-#if HWY_TARGET != HWY_SCALAR
-    if (count == kQuad) {
-      const hn::Full128<std::uint8_t> d8;
-      const hn::Full128<std::int16_t> d16;
-      for (std::int64_t c = 0; c < linear::kPanelColumns; c += 16) {
-        const auto row = [&](std::size_t r) HWY_ATTR { return hn::Load(d8, quad.rows[r] + c); };
-        const auto put = [&](auto first_pair, auto second_pair, std::int64_t to) HWY_ATTR {
-          const auto a = hn::BitCast(d16, first_pair);
-          const auto b = hn::BitCast(d16, second_pair);
-          auto* const at = reinterpret_cast<std::uint8_t*>(values + kQuad * (c + to));
-          hn::StoreU(hn::BitCast(d8, hn::InterleaveLower(d16, a, b)), d8, at);
-          hn::StoreU(hn::BitCast(d8, hn::InterleaveUpper(d16, a, b)), d8, at + 16);
-        };
-        put(hn::InterleaveLower(d8, row(0), row(1)), hn::InterleaveLower(d8, row(2), row(3)), 0);
-        put(hn::InterleaveUpper(d8, row(0), row(1)), hn::InterleaveUpper(d8, row(2), row(3)), 8);
-      }
-    } else
-#endif
-      for (std::int64_t c = 0; c < linear::kPanelColumns; ++c)
-        for (std::int64_t r = 0; r < count; ++r)
-          values[kQuad * c + quad.lane + r] = static_cast<std::int8_t>(quad.rows[r][c]);
+    put_columns(quad, values);
     values += softmax_attention::value_panel_bytes(shape.num_tokens);
   }
 }
@@ -198,7 +205,7 @@ HWY_INLINE void end_panels(const softmax_attention::Shape& shape, std::int8_t* l
   if (end % linear::kPanelColumns != 0) {
     auto* words = reinterpret_cast<std::uint32_t*>(last_keys);
     const std::int64_t key_bytes = softmax_attention::key_bytes(shape.head_dim);
-    auto& numbers = *reinterpret_cast<KeyNumbers*>(last_keys + key_bytes);
+    KeyNumbers& numbers = softmax_attention::numbers_of(last_keys, shape.head_dim);
     for (std::int64_t c = end % linear::kPanelColumns; c < linear::kPanelColumns; ++c) {
       for (std::int64_t w = 0; w < key_bytes / kQuad; w += linear::kPanelColumns) words[w + c] = 0;
       numbers.scale[c] = numbers.shift[c] = numbers.value_inverse[c] = 0;
@@ -224,11 +231,10 @@ HWY_INLINE void pack_byte_tokens(const T* k, const T* v, std::int64_t first, std
   const ByteStore store;
   ByteQuad quad;
   for (std::int64_t head = 0; head < shape.num_heads; ++head) {
-    std::int8_t* const keys = reinterpret_cast<std::int8_t*>(p.keys) +
-                              head * linear::panels_of(shape.num_tokens) * panel_bytes;
+    std::int8_t* const keys =
+        reinterpret_cast<std::int8_t*>(p.keys) + softmax_attention::keys_before(shape, head);
     std::int8_t* const values =
-        reinterpret_cast<std::int8_t*>(p.values) +
-        head * linear::panels_of(d) * softmax_attention::value_panel_bytes(shape.num_tokens);
+        reinterpret_cast<std::int8_t*>(p.values) + softmax_attention::values_before(shape, head);
     const auto panel_of = [&](std::int64_t token) {
       return keys + token / linear::kPanelColumns * panel_bytes;
     };
@@ -239,8 +245,7 @@ HWY_INLINE void pack_byte_tokens(const T* k, const T* v, std::int64_t first, std
       std::int8_t* const panel = panel_of(token);
       put_key_quad(k + at, p.stride, token, count, d, store, quad, panel);
       put_value_quad(v + at, p.stride, token, count, shape, store, quad,
-                     *reinterpret_cast<KeyNumbers*>(panel + softmax_attention::key_bytes(d)),
-                     values);
+                     softmax_attention::numbers_of(panel, d), values);
       token += count;
     }
     if (end == shape.num_tokens) end_panels(shape, panel_of(end), values);

@@ -6,6 +6,7 @@
 #include "kernels/linear/panel.h"
 #include "kernels/softmax_attention/byte_panels.h"
 #include "kernels/softmax_attention/softmax_attention.h"
+#include "kernels/vector/arrays.h"
 
 #include <cstddef>
 #include <cstdint>
@@ -24,13 +25,18 @@ inline constexpr Blocking kByVectors{linear::kStripRows, 512};
 /// Two tiles of queries, whose scores and weights are 54 KB: half as many keys.
 inline constexpr Blocking kByTiles{32, 256};
 
+/// Whether `attend` multiplies such heads by AMX in this process.
+template <class T>
+bool multiplies_by_tiles(std::int64_t head_dim) {
+  constexpr std::int64_t kTileDepth = 32;
+  return sizeof(T) == 2 && head_dim >= kTileDepth &&
+         device::may_use(device::MatrixInstruction::amx_bf16);
+}
+
 /// The blocks of queries and keys that `attend` takes in this process.
 template <class T>
-Blocking blocking_of(const Shape& shape) {
-  constexpr std::int64_t kTileDepth = 32;
-  const bool by_tiles = sizeof(T) == 2 && shape.head_dim >= kTileDepth &&
-                        device::may_use(device::MatrixInstruction::amx_bf16);
-  return by_tiles ? kByTiles : kByVectors;
+Blocking blocking_of(std::int64_t head_dim) {
+  return multiplies_by_tiles<T>(head_dim) ? kByTiles : kByVectors;
 }
 
 /// Keys of even blocks of at most `most` keys, whole panels.
@@ -45,23 +51,6 @@ constexpr std::int64_t even_block_keys(std::int64_t num_tokens, std::int64_t mos
 inline constexpr std::int64_t kGroupRows = 192;
 /// Sums of weights are kept by lane (the widest vectors' 16) until the end.
 inline constexpr std::size_t kTotalLanes = 16;
-
-/// Cuts memory into arrays that begin at multiples of 64 bytes. Without memory it only counts.
-class Arrays {
- public:
-  explicit Arrays(void* memory) : memory_(static_cast<std::byte*>(memory)) {}
-  template <class U>
-  U* take(std::int64_t count) {
-    U* const at = memory_ == nullptr ? nullptr : reinterpret_cast<U*>(memory_ + bytes_);
-    bytes_ += (static_cast<std::size_t>(count) * sizeof(U) + 63) / 64 * 64;
-    return at;
-  }
-  [[nodiscard]] std::size_t bytes() const { return bytes_; }
-
- private:
-  std::byte* memory_;
-  std::size_t bytes_ = 0;
-};
 
 template <class T>
 struct Scratch {
@@ -89,9 +78,8 @@ struct Scratch {
 
 /// The same for Products::bytes.
 struct ByteScratch {
-  static constexpr std::int64_t kBlockKeys = 512;
   /// Not a power of two, as above.
-  static constexpr std::int64_t kWeightStride = kBlockKeys + 64;
+  static constexpr std::int64_t kWeightStride = kByteBlockKeys + 64;
 
   std::int32_t* sums;     ///< (panels of a block, kStripRows, 64); then logarithms of weights
   std::uint8_t* weights;  ///< (kStripRows, kWeightStride)
@@ -106,7 +94,7 @@ struct ByteScratch {
   ByteScratch(void* memory, std::int64_t head_dim)
       : width(linear::panels_of(head_dim) * linear::kPanelColumns) {
     Arrays arrays(memory);
-    sums = arrays.take<std::int32_t>(linear::kStripRows * kBlockKeys);
+    sums = arrays.take<std::int32_t>(linear::kStripRows * kByteBlockKeys);
     weights = arrays.take<std::uint8_t>(linear::kStripRows * kWeightStride);
     queries = arrays.take<std::uint8_t>(kGroupRows * in_quads(head_dim));
     query_scales = arrays.take<float>(kGroupRows);

@@ -28,7 +28,7 @@ void attend_float32(const softmax_attention::AttendParams<float>& p) {
 void attend_bfloat16(const softmax_attention::AttendParams<BFloat16>& p) {
   if (p.shape.products == Products::bytes) return attend_bytes_of(p);
 #if HWY_TARGET == HWY_AVX3  // every processor that has AMX has it
-  if (softmax_attention::blocking_of<BFloat16>(p.shape).rows == softmax_attention::kByTiles.rows) {
+  if (softmax_attention::multiplies_by_tiles<BFloat16>(p.shape.head_dim)) {
     amx::AmxTiles tiles;
     TileStrips<amx::AmxTiles> strips(tiles);
     return attend_of(strips, p);
@@ -46,6 +46,14 @@ void pack_of(const softmax_attention::PackParams<T>& p) {
   pack_by(p, [&](const T* k, const T* v, std::int64_t first, std::int64_t rows)
                  HWY_ATTR { pack_tokens(k, v, first, rows, p); });
 }
+bool has_byte_products() {
+#if HYDRASCOPE_MULTIPLIES_BYTES
+  return multiplies_bytes();
+#else
+  return false;
+#endif
+}
+
 HYDRASCOPE_STORED_KERNELS(pack, pack_of, softmax_attention::PackParams)
 
 }  // namespace hydrascope::kernels::HWY_NAMESPACE
@@ -54,11 +62,9 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 namespace hydrascope::kernels::softmax_attention {
 
-bool bytes_are_faster() {
-  using device::MatrixInstruction;
-  return (device::may_use(MatrixInstruction::avx512_vnni) ||
-          device::may_use(MatrixInstruction::avx_vnni)) &&
-         !device::may_use(MatrixInstruction::amx_bf16);
+HWY_EXPORT(has_byte_products);
+bool bytes_are_faster(std::int64_t head_dim) {
+  return HWY_DYNAMIC_DISPATCH(has_byte_products)() && !multiplies_by_tiles<BFloat16>(head_dim);
 }
 
 template <class T>
@@ -83,7 +89,7 @@ template std::size_t values_size<BFloat16>(const Shape&);
 template <class T>
 std::size_t scratch_bytes(const Shape& shape) {
   if (shape.products == Products::bytes) return ByteScratch(nullptr, shape.head_dim).bytes;
-  return Scratch<T>(nullptr, shape.head_dim, blocking_of<T>(shape)).bytes;
+  return Scratch<T>(nullptr, shape.head_dim, blocking_of<T>(shape.head_dim)).bytes;
 }
 template std::size_t scratch_bytes<float>(const Shape&);
 template std::size_t scratch_bytes<BFloat16>(const Shape&);

@@ -32,8 +32,8 @@
 //   a score above -inf; in a part its sums are zero. Tolerance, of the largest |v|: a rounding to
 //   T, and 1.2e-7 sqrt(d) times the largest sum of magnitudes of a score.
 //   In bytes each head of a row of q, k and v has a scale of its own, so that a row's bytes depend on
-//   no other row and no calibration is asked for (as SageAttention's, Zhang et al. 2024, arXiv
-//   2410.02367, which has them for blocks of tokens and leaves the second product in float16). Weights
+//   no other row and no calibration is asked for. (SageAttention, Zhang et al. 2024, arXiv 2410.02367,
+//   quantises q and k alone, takes off the mean of k before, and multiplies values in float16.) Weights
 //   times their values' scales are rounded to 254ths of the largest such product of a block of keys, up
 //   or down by a threshold of the key's own, so that small weights beside a large one count in the
 //   mean; the divisor is the sum before rounding. NaN or infinity in q reaches its head of that row, in
@@ -58,8 +58,9 @@ enum class Products {
   of_rows,  ///< of the rows' type
   bytes,    ///< of 8 bits; without `sees` and `part`
 };
-/// Whether `bytes` is the faster of both: vpdpbusd is there and AMX, which multiplies bfloat16, is not.
-bool bytes_are_faster();
+/// Whether `bytes` is the faster of both for such heads: vpdpbusd is there, and AMX, which multiplies
+/// bfloat16, is not.
+bool bytes_are_faster(std::int64_t head_dim);
 
 struct Shape {
   std::int64_t num_tokens;

@@ -236,19 +236,10 @@ namespace {
 /// The order of the tokens and the mixings of a grid: all but the tokens' first values.
 ImageGeometry of_grid(const ModelParts& parts, const PackedNetwork& network, Kernels kernels,
                       const TokenGrid& grid) {
-  const std::int64_t dim = network.embed_dim;
   ImageGeometry geometry;
   geometry.grid = grid;
   geometry.order = token_order(grid, network.window.value_or(GridExtent{grid.rows, grid.columns}));
-  using kernels::softmax_attention::Products;
-  const MixingSite site{geometry.grid,
-                        geometry.order,
-                        network.window.has_value(),
-                        network.num_heads,
-                        dim / network.num_heads,
-                        network.is_quantised() && kernels::softmax_attention::bytes_are_faster()
-                            ? Products::bytes
-                            : Products::of_rows};
+  const MixingSite site = site_of(network, geometry);
   for (std::size_t index = 0; index < network.blocks.size(); ++index) {
     const auto layer = static_cast<std::int64_t>(index);
     TokenMixer& mixer = parts.mixer(layer);

@@ -160,8 +160,7 @@ ImageGeometry make_geometry(const Asked& asked, const PackedNetwork& network) {
   geometry.prefix = random_values(asked.dim, 1);
   geometry.order = token_order(geometry.grid, network.window.value_or(whole));
   geometry.position = random_values(geometry.grid.num_image_tokens() * asked.dim, 1);
-  const MixingSite site{geometry.grid, geometry.order, network.window.has_value(),
-                        asked.dim / kHeadDim, kHeadDim};
+  const MixingSite site = site_of(network, geometry);
   for (std::size_t layer = 0; layer < network.blocks.size(); ++layer)
     geometry.layers.push_back({make_mixing_of(asked, site), {}, {}});
   return geometry;

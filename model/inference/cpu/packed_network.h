@@ -159,4 +159,14 @@ struct ImageGeometry {
   }
 };
 
+/// The site of a geometry whose grid and order are there.
+inline MixingSite site_of(const PackedNetwork& network, const ImageGeometry& geometry) {
+  using kernels::softmax_attention::Products;
+  const std::int64_t head_dim = network.embed_dim / network.num_heads;
+  const bool in_bytes =
+      network.is_quantised() && kernels::softmax_attention::bytes_are_faster(head_dim);
+  return {geometry.grid,     geometry.order, network.window.has_value(),
+          network.num_heads, head_dim,       in_bytes ? Products::bytes : Products::of_rows};
+}
+
 }  // namespace hydrascope::model::inference

@@ -124,7 +124,8 @@ class RoundingTwin {
     if (dynamic_cast<const SoftmaxForm*>(&form) == nullptr)
       throw std::logic_error("a twin of softmax and Hydra");
     const std::int64_t heads = model_->config().num_heads;
-    const bool in_bytes = int8_ && kernels::softmax_attention::bytes_are_faster();
+    const bool in_bytes =
+        int8_ && kernels::softmax_attention::bytes_are_faster(model_->config().embed_dim / heads);
     const auto of_head = [&](const at::Tensor& x) {
       const at::Tensor parted = split_heads(x, heads);
       return in_bytes ? byte_scale(parted) * bytes(parted) : parted;
@@ -144,16 +145,17 @@ class RoundingTwin {
   static at::Tensor bytes(const at::Tensor& x) { return (x / byte_scale(x)).round(); }
   /// Weights (B, H, N, N) of one block of keys, and values (B, H, N, d).
   static at::Tensor mix_bytes(const at::Tensor& weights, const at::Tensor& v) {
-    constexpr std::int64_t kBlock = 512;
-    static constexpr auto kRounders = kernels::softmax_attention::rounders<kBlock>();
-    if (weights.size(-1) > kBlock) throw std::logic_error("a twin of one block of keys");
+    using kernels::softmax_attention::kByteBlockKeys;
+    constexpr double kLargest = kernels::softmax_attention::kLargestByte;
+    static constexpr auto kRounders = kernels::softmax_attention::rounders<kByteBlockKeys>();
+    if (weights.size(-1) > kByteBlockKeys) throw std::logic_error("a twin of one block of keys");
     const at::Tensor fractions =
         at::tensor(at::ArrayRef<float>(kRounders.data(), kRounders.size())).to(at::kDouble) -
         static_cast<double>(kRounders.front());
     const at::Tensor scaled = weights * byte_scale(v).transpose(-1, -2);
     const at::Tensor most = scaled.amax(-1, true);
     const at::Tensor rounded =
-        (254.0 * scaled / most + fractions.narrow(0, 0, weights.size(-1))).floor() / 254.0;
+        (kLargest * scaled / most + fractions.narrow(0, 0, weights.size(-1))).floor() / kLargest;
     return most * rounded.matmul(bytes(v)) / weights.sum(-1, true);
   }
 

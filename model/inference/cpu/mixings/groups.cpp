@@ -2,6 +2,7 @@
 
 #include "kernels/softmax_attention/few_queries.h"
 #include "kernels/softmax_attention/softmax_attention.h"
+#include "kernels/vector/arrays.h"
 
 #include <algorithm>
 #include <cstring>
@@ -22,32 +23,25 @@ struct GroupScratch {
   T* keys;      ///< packed
   T* values;
   float* parts;  ///< (passes, queries, d + 2)
-  void* attend;
-  std::size_t bytes = 0;
+  std::byte* attend;
+  std::size_t bytes;
 
   GroupScratch(void* memory, std::int64_t most_queries, std::int64_t most_keys, std::size_t passes,
                std::int64_t head_dim) {
     const softmax_attention::Shape shape{most_keys, 1, head_dim};
+    kernels::Arrays arrays(memory);
+    const auto take = [&]<class Element>(Element*& array, std::size_t count) {
+      array = arrays.take<Element>(static_cast<std::int64_t>(count));
+    };
     const auto rows = static_cast<std::size_t>(most_queries);
     const auto dim = static_cast<std::size_t>(head_dim);
-    queries = take<T>(memory, rows * dim);
-    gathered = take<T>(memory, 2 * kGathered * dim);
-    keys = take<T>(memory, softmax_attention::keys_size<T>(shape));
-    values = take<T>(memory, softmax_attention::values_size<T>(shape));
-    parts = take<float>(
-        memory, passes > 1 ? passes * softmax_attention::part_size(most_queries, 1, head_dim) : 0);
-    attend = take<std::byte>(memory, softmax_attention::scratch_bytes<T>(shape));
-  }
-
- private:
-  /// Counts bytes alone if there is no memory.
-  template <class Element>
-  Element* take(void* memory, std::size_t count) {
-    auto* at = memory == nullptr
-                   ? nullptr
-                   : reinterpret_cast<Element*>(static_cast<std::byte*>(memory) + bytes);
-    bytes += (count * sizeof(Element) + 63) / 64 * 64;
-    return at;
+    take(queries, rows * dim);
+    take(gathered, 2 * kGathered * dim);
+    take(keys, softmax_attention::keys_size<T>(shape));
+    take(values, softmax_attention::values_size<T>(shape));
+    take(parts, passes > 1 ? passes * softmax_attention::part_size(most_queries, 1, head_dim) : 0);
+    take(attend, softmax_attention::scratch_bytes<T>(shape));
+    bytes = arrays.bytes();
   }
 };
 

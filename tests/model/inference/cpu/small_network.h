@@ -168,8 +168,9 @@ inline ImageGeometry make_geometry(const Network& network, const TokenGrid& grid
   geometry.order = token_order(grid, network.window.value_or(GridExtent{grid.rows, grid.columns}));
   geometry.position =
       random_values(static_cast<std::size_t>(grid.num_image_tokens() * kDim), 1, 21);
-  const MixingSite site{geometry.grid, geometry.order, network.window.has_value(), kHeads,
-                        kDim / kHeads};
+  MixingSite site = site_of(network, geometry);
+  // Whatever the processor multiplies fastest.
+  if (network.is_quantised()) site.products = kernels::softmax_attention::Products::bytes;
   for (std::size_t layer = 0; layer < network.blocks.size(); ++layer)
     geometry.layers.push_back({network.mixing(layer, site), {}, {}});
   return geometry;
