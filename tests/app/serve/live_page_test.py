@@ -112,7 +112,8 @@ class OneModel(LivePage):
         self.js("window.said = []; new MutationObserver(() => said.push(document.getElementById('status').value))"
                 ".observe(document.getElementById('status'), {childList: true, characterData: true, subtree: true})")
         self.drop()
-        asked = self.asked()
+        # A busy machine makes long work of it, whose progress is asked for.
+        asked = [each for each in self.asked() if not each.startswith("progress/")]
         self.assertEqual(len(asked), 2)
         self.assertIn("layer=11", asked[0])
         self.assertIn("topk=1", asked[0])
