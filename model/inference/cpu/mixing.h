@@ -29,12 +29,10 @@ namespace hydrascope::model::inference {
 struct MixingSite {
   const TokenGrid& grid;
   const TokenOrder& order;
-  /// Whether patches lie window after window instead of row after row.
-  bool in_windows = false;
+  bool in_windows = false;  ///< patches lie window after window instead of row after row
   std::int64_t num_heads = 0;
   std::int64_t head_dim = 0;
-  /// The products of softmax, but for the prefix beside windows and for groups.
-  kernels::softmax_attention::Products products = kernels::softmax_attention::Products::of_rows;
+  kernels::softmax_attention::Products products{};  ///< but of groups and of prefixes beside windows
 
   [[nodiscard]] std::int64_t dim() const { return num_heads * head_dim; }
   [[nodiscard]] kernels::softmax_attention::Shape softmax_shape(std::int64_t keys) const {
