@@ -32,7 +32,7 @@ struct MixingSite {
   bool in_windows = false;  ///< patches lie window after window instead of row after row
   std::int64_t num_heads = 0;
   std::int64_t head_dim = 0;
-  kernels::softmax_attention::Products products{};  ///< but of groups and of prefixes beside windows
+  kernels::softmax_attention::Products products{};  ///< not of groups, nor of a prefix
 
   [[nodiscard]] std::int64_t dim() const { return num_heads * head_dim; }
   [[nodiscard]] kernels::softmax_attention::Shape softmax_shape(std::int64_t keys) const {
