@@ -32,8 +32,8 @@ struct KeyNumbers {
 /// Rows of smaller magnitudes count as zeros, whose w_j is less than any other: a value that adds nothing
 /// takes no steps from those that do.
 inline constexpr float kLeastMagnitude = 1e-17F;
-inline constexpr float kLogOfZeros = -64.0F;
-static_assert(kLeastMagnitude / 127 > 0x1p-64F);
+inline constexpr float kScaleOfZeros = 0x1p-64F;
+static_assert(kLeastMagnitude / 127 > kScaleOfZeros);
 
 constexpr std::int64_t key_bytes(std::int64_t head_dim) {
   return in_quads(head_dim) * linear::kPanelColumns;
@@ -67,7 +67,7 @@ inline constexpr float kLargestByte = 254.0F;
 
 /// A weight below 256 plus its key's rounder is a float32 with the rounded weight in its second lowest
 /// byte: the unit is 2^-8, and weights are rounded up from 1 less the rounder's fraction on. The
-/// fractions are the golden ratio's multiples, which spread those of neighbours evenly. They are alike
+/// fractions are the golden ratio's multiples, which spread evenly over neighbours. They are alike
 /// for all queries, heads and blocks: weights of a tenth of a step all count at the same tenth of the keys.
 template <std::size_t kCount>
 constexpr std::array<float, kCount> rounders() {

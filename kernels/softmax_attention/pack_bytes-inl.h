@@ -23,7 +23,7 @@ namespace hydrascope::kernels::HWY_NAMESPACE {
 using softmax_attention::KeyNumbers;
 using softmax_attention::kQuad;
 
-/// x_i = scale * nearest(x_i * inverse), up to half a scale.NaN or infinity in x: scale is NaN.
+/// x_i = scale * nearest(x_i * inverse), up to half a scale. NaN or infinity in x: scale is NaN.
 /// Zeros: both are 0.
 struct ByteScale {
   float scale;
@@ -120,17 +120,15 @@ HWY_INLINE void put_words(const ByteQuad& quad, std::int64_t num_words, std::uin
       words[word * linear::kPanelColumns + quad.lane + r] = word_of(&quad.rows[r][kQuad * word]);
 }
 
-/// Keys of one head, from token `first` on; at most to the end of four neighbours. `panel`: theirs.
+/// Keys of one head, of the quad's tokens, which begin with token `first`. `panel`: theirs.
 template <class T>
 HWY_INLINE void put_key_quad(const T* k, std::int64_t stride, std::int64_t first,
-                             std::int64_t count, std::int64_t head_dim, const ByteStore& store,
-                             ByteQuad& quad, std::int8_t* panel) {
+                             std::int64_t head_dim, const ByteStore& store, ByteQuad& quad,
+                             std::int8_t* panel) {
   constexpr float kLog2E = 1.44269504F;
   ByteScale by[kQuad];
   float sums[kQuad] = {};
-  for (std::int64_t r = 0; r < count; ++r) by[r] = byte_scale(k + r * stride, head_dim);
-  quad.lane = first % kQuad;
-  quad.count = count;
+  for (std::int64_t r = 0; r < quad.count; ++r) by[r] = byte_scale(k + r * stride, head_dim);
   const std::int64_t column = first % linear::kPanelColumns;
   auto* words = reinterpret_cast<std::uint32_t*>(panel) + column - quad.lane;
   const std::int64_t end = softmax_attention::in_quads(head_dim);
@@ -140,7 +138,7 @@ HWY_INLINE void put_key_quad(const T* k, std::int64_t stride, std::int64_t first
               words + i / kQuad * linear::kPanelColumns);
   }
   KeyNumbers& numbers = softmax_attention::numbers_of(panel, head_dim);
-  for (std::int64_t r = 0; r < count; ++r) {
+  for (std::int64_t r = 0; r < quad.count; ++r) {
     numbers.scale[column + r] = by[r].scale * kLog2E;
     numbers.shift[column + r] = -128.0F * by[r].scale * kLog2E * sums[r];
   }
@@ -177,19 +175,16 @@ HWY_INLINE void put_columns(const ByteQuad& quad, std::int8_t* values) {
 /// The same tokens' values, to all panels of the head; `numbers`: of the panel of their keys.
 template <class T>
 HWY_INLINE void put_value_quad(const T* v, std::int64_t stride, std::int64_t first,
-                               std::int64_t count, const softmax_attention::Shape& shape,
-                               const ByteStore& store, ByteQuad& quad, KeyNumbers& numbers,
-                               std::int8_t* values) {
+                               const softmax_attention::Shape& shape, const ByteStore& store,
+                               ByteQuad& quad, KeyNumbers& numbers, std::int8_t* values) {
   const std::int64_t column = first % linear::kPanelColumns;
   ByteScale by[kQuad];
-  for (std::int64_t r = 0; r < count; ++r) {
+  for (std::int64_t r = 0; r < quad.count; ++r) {
     by[r] = byte_scale(v + r * stride, shape.head_dim);
-    const float scale = by[r].scale == 0 ? std::exp2(softmax_attention::kLogOfZeros) : by[r].scale;
+    const float scale = by[r].scale == 0 ? softmax_attention::kScaleOfZeros : by[r].scale;
     numbers.value_log[column + r] = std::log2(scale);
     numbers.value_inverse[column + r] = 1.0F / scale;
   }
-  quad.lane = first % kQuad;
-  quad.count = count;
   values += first / kQuad * kQuad * linear::kPanelColumns;
   for (std::int64_t i = 0; i < shape.head_dim; i += linear::kPanelColumns) {
     quad.put(v + i, stride, shape.head_dim - i, by, store, nullptr);
@@ -239,14 +234,14 @@ HWY_INLINE void pack_byte_tokens(const T* k, const T* v, std::int64_t first, std
       return keys + token / linear::kPanelColumns * panel_bytes;
     };
     for (std::int64_t token = first; token < end;) {
-      const std::int64_t whole = kQuad - token % kQuad;
-      const std::int64_t count = end - token < whole ? end - token : whole;
+      quad.lane = token % kQuad;
+      quad.count = end - token < kQuad - quad.lane ? end - token : kQuad - quad.lane;
       const std::int64_t at = (token - first) * p.stride + head * d;
       std::int8_t* const panel = panel_of(token);
-      put_key_quad(k + at, p.stride, token, count, d, store, quad, panel);
-      put_value_quad(v + at, p.stride, token, count, shape, store, quad,
+      put_key_quad(k + at, p.stride, token, d, store, quad, panel);
+      put_value_quad(v + at, p.stride, token, shape, store, quad,
                      softmax_attention::numbers_of(panel, d), values);
-      token += count;
+      token += quad.count;
     }
     if (end == shape.num_tokens) end_panels(shape, panel_of(end), values);
   }

@@ -52,32 +52,42 @@ inline constexpr std::int64_t kGroupRows = 192;
 /// Sums of weights are kept by lane (the widest vectors' 16) until the end.
 inline constexpr std::size_t kTotalLanes = 16;
 
-template <class T>
-struct Scratch {
-  float* scores;
-  T* weights;
+/// A group of queries between two blocks of keys.
+struct GroupSums {
   float* outputs;  ///< (kGroupRows, width)
   float* references;
   float* totals;       ///< (kGroupRows, kTotalLanes)
   std::int64_t width;  ///< d, filled up to whole panels of values
+
+  GroupSums(Arrays& arrays, std::int64_t head_dim)
+      : width(linear::panels_of(head_dim) * linear::kPanelColumns) {
+    outputs = arrays.take<float>(kGroupRows * width);
+    references = arrays.take<float>(kGroupRows);
+    totals = arrays.take<float>(kGroupRows * static_cast<std::int64_t>(kTotalLanes));
+  }
+};
+
+template <class T>
+struct Scratch : GroupSums {
+  float* scores;
+  T* weights;
   std::int64_t score_stride;
   std::size_t bytes;
 
   Scratch(void* memory, std::int64_t head_dim, const Blocking& blocking)
-      : width(linear::panels_of(head_dim) * linear::kPanelColumns),
-        score_stride(blocking.score_stride()) {
-    Arrays arrays(memory);
+      : Scratch(Arrays(memory), head_dim, blocking) {}
+
+ private:
+  Scratch(Arrays arrays, std::int64_t head_dim, const Blocking& blocking)
+      : GroupSums(arrays, head_dim), score_stride(blocking.score_stride()) {
     scores = arrays.take<float>(blocking.rows * score_stride);
     weights = arrays.take<T>(blocking.rows * score_stride);
-    outputs = arrays.take<float>(kGroupRows * width);
-    references = arrays.take<float>(kGroupRows);
-    totals = arrays.take<float>(kGroupRows * static_cast<std::int64_t>(kTotalLanes));
     bytes = arrays.bytes();
   }
 };
 
 /// The same for Products::bytes.
-struct ByteScratch {
+struct ByteScratch : GroupSums {
   /// Not a power of two, as above.
   static constexpr std::int64_t kWeightStride = kByteBlockKeys + 64;
 
@@ -85,22 +95,16 @@ struct ByteScratch {
   std::uint8_t* weights;  ///< (kStripRows, kWeightStride)
   std::uint8_t* queries;  ///< (kGroupRows, in_quads(d))
   float* query_scales;
-  float* outputs;  ///< (kGroupRows, width)
-  float* references;
-  float* totals;  ///< (kGroupRows, kTotalLanes)
-  std::int64_t width;
   std::size_t bytes;
 
-  ByteScratch(void* memory, std::int64_t head_dim)
-      : width(linear::panels_of(head_dim) * linear::kPanelColumns) {
-    Arrays arrays(memory);
+  ByteScratch(void* memory, std::int64_t head_dim) : ByteScratch(Arrays(memory), head_dim) {}
+
+ private:
+  ByteScratch(Arrays arrays, std::int64_t head_dim) : GroupSums(arrays, head_dim) {
     sums = arrays.take<std::int32_t>(linear::kStripRows * kByteBlockKeys);
     weights = arrays.take<std::uint8_t>(linear::kStripRows * kWeightStride);
     queries = arrays.take<std::uint8_t>(kGroupRows * in_quads(head_dim));
     query_scales = arrays.take<float>(kGroupRows);
-    outputs = arrays.take<float>(kGroupRows * width);
-    references = arrays.take<float>(kGroupRows);
-    totals = arrays.take<float>(kGroupRows * static_cast<std::int64_t>(kTotalLanes));
     bytes = arrays.bytes();
   }
 };

@@ -37,8 +37,8 @@
 //   times their values' scales are rounded to 254ths of the largest such product of a block of keys, up
 //   or down by a threshold of the key's own, so that small weights beside a large one count in the
 //   mean; the divisor is the sum before rounding. NaN or infinity in q reaches its head of that row, in
-//   k and v all rows of the head. Root of the mean square of the error, of that of v: 0.3 % against
-//   the softmax of the rounded q, k and v, 0.8 % against the exact one, less with more keys.
+//   k and v all rows of the head. The error's root mean square over v's: 0.3 % against the softmax of
+//   the rounded q, k and v, 0.8 % against the exact one, less with more keys.
 // Preconditions (not checked): N, H, d >= 1; rows >= 0; all N tokens are packed before attend;
 //   first + rows <= N; keys and values hold keys_size and values_size elements; bits of `sees`
 //   behind the last key are zero.

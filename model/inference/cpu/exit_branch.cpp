@@ -2,6 +2,7 @@
 
 #include "kernels/layer_norm/layer_norm.h"
 #include "kernels/softmax_attention/few_queries.h"
+#include "kernels/vector/arrays.h"
 
 #include <algorithm>
 #include <utility>
@@ -35,12 +36,9 @@ struct Room {
 std::pair<Room, std::size_t> cut(const PackedNetwork& net, std::int64_t num_tokens, float* memory) {
   const std::int64_t dim = net.embed_dim;
   const std::int64_t heads = net.num_heads;
-  std::size_t used = 0;
+  kernels::Arrays arrays(memory);
   const auto take = [&](std::int64_t rows, std::int64_t width) {
-    constexpr std::int64_t kLine = 16;  // floats
-    const std::size_t first = used;
-    used += static_cast<std::size_t>((rows * width + kLine - 1) / kLine * kLine);
-    return memory == nullptr ? nullptr : memory + first;
+    return arrays.take<float>(rows * width);
   };
   Room room{};
   room.tokens = take(kExitImages, dim);
@@ -52,7 +50,7 @@ std::pair<Room, std::size_t> cut(const PackedNetwork& net, std::int64_t num_toke
   room.hidden = take(kExitImages, net.hidden_dim);
   room.keys = take(kPartKeys, dim);
   room.parts = take(parts_of(num_tokens), static_cast<std::int64_t>(part_size(heads, 1, dim)));
-  return {room, used};
+  return {room, arrays.bytes() / sizeof(float)};
 }
 
 void layer_norm(const PackedNetwork& net, const float* x, std::int64_t rows, const float* weight,

@@ -6,7 +6,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <cstring>
 #include <limits>
 #include <string>
 #include <vector>
@@ -38,7 +37,7 @@ std::vector<float> rounded_to_bytes(const StridedRows<T>& x, std::int64_t head_d
   return rounded;
 }
 
-/// Root of the mean square of the first `rows` rows' errors, over that of v.
+/// Root mean square of the errors of the first `rows` rows, over the root mean square of v.
 template <class T>
 double relative_error(const Image<T>& image, std::int64_t rows,
                       const std::vector<double>& expected) {
@@ -58,7 +57,7 @@ double relative_error(const Image<T>& image, std::int64_t rows,
 }
 
 /// Rounding of weights to steps of 1 / 254 of the greatest one, each up or down, errs by 0.3 % of a
-/// value where few keys count and by less where many do; that of q, k and v as much again.
+/// value where few keys count and by less where many do. Rounding of q, k and v errs as much again.
 template <class T>
 void compare_bytes(Image<T>& image, std::int64_t rows) {
   image.run(rows);
@@ -183,14 +182,7 @@ TYPED_TEST(ByteAttentionKernel, TheMaximumMayRiseInEveryBlock) {
   for_each_instruction_set([] {
     for (const bool rising : {true, false}) {
       Image<TypeParam> image(in_bytes(1500, 1, 64), Fill::normal);
-      for (std::int64_t j = 0; j < 1500; ++j)  // scores from -30 to 30, and back
-        for (std::int64_t c = 0; c < 64; ++c)
-          image.k.at(j, c) =
-              TypeParam(0.04F * static_cast<float>(rising ? j - 750 : 750 - j) / 8.0F);
-      for (std::int64_t c = 0; c < 64; ++c) {
-        image.q.at(0, c) = TypeParam(0.125F);
-        image.q.at(1, c) = TypeParam(-0.125F);
-      }
+      let_scores_rise(image, rising);
       compare_bytes(image, 9);
     }
   });
@@ -228,35 +220,15 @@ TYPED_TEST(ByteAttentionKernel, ValuesOfAnySizeStandBesideEachOther) {
 
 TYPED_TEST(ByteAttentionKernel, PackingTilesInAnyOrderFillsTheSamePanels) {
   for_each_instruction_set([] {
-    for (const Shape& shape : {in_bytes(197, 2, 64), in_bytes(198, 1, 80), in_bytes(67, 3, 5)}) {
-      Image<TypeParam> once(shape, Fill::normal);
-      Image<TypeParam> tiles(shape, Fill::normal);
-      once.pack(0, shape.num_tokens);
-      tiles.pack(62, shape.num_tokens - 62);
-      tiles.pack(0, 0);
-      tiles.pack(37, 25);
-      tiles.pack(0, 37);
-      EXPECT_EQ(0, std::memcmp(once.keys.data(), tiles.keys.data(),
-                               once.keys.size() * sizeof(TypeParam)));
-      EXPECT_EQ(0, std::memcmp(once.values.data(), tiles.values.data(),
-                               once.values.size() * sizeof(TypeParam)));
-    }
+    for (const Shape& shape : {in_bytes(197, 2, 64), in_bytes(198, 1, 80), in_bytes(67, 3, 5)})
+      expect_the_same_panels_in_any_order<TypeParam>(shape);
   });
 }
 
 TYPED_TEST(ByteAttentionKernel, ARowDependsNeitherOnItsTileNorOnWhereItIsWritten) {
   for_each_instruction_set([] {
-    for (const std::int64_t num_tokens : {197, 601}) {
-      Image<TypeParam> image(in_bytes(num_tokens, 2, 48), Fill::normal);
-      image.run(num_tokens);
-      image.attend(150, 47, image.q);
-      image.attend(0, 0, image.q);
-      image.attend(0, 150, image.q);
-      for (std::int64_t row = 0; row < 197; ++row)
-        ASSERT_EQ(0, std::memcmp(&image.q.at(row, 0), &image.y.at(row, 0),
-                                 static_cast<std::size_t>(image.width) * sizeof(TypeParam)))
-            << "row " << row;
-    }
+    for (const std::int64_t num_tokens : {197, 601})
+      expect_rows_of_their_own<TypeParam>(in_bytes(num_tokens, 2, 48));
   });
 }
 

@@ -156,5 +156,47 @@ inline std::vector<Seen> patterns_of_seen_keys(std::int64_t rows, std::int64_t n
           {rows, n, [n](std::int64_t row, std::int64_t key) { return key + row % 2 + 1 >= n; }}};
 }
 
+/// Scores of queries 0 and 1 go from -30 to 30 over the keys, or back. The image has 1500 tokens and a
+/// head of 64.
+template <class T>
+void let_scores_rise(Image<T>& image, bool rising) {
+  for (std::int64_t j = 0; j < 1500; ++j)
+    for (std::int64_t c = 0; c < 64; ++c)
+      image.k.at(j, c) = T(0.04F * static_cast<float>(rising ? j - 750 : 750 - j) / 8.0F);
+  for (std::int64_t c = 0; c < 64; ++c) {
+    image.q.at(0, c) = T(0.125F);
+    image.q.at(1, c) = T(-0.125F);
+  }
+}
+
+/// More than 62 tokens.
+template <class T>
+void expect_the_same_panels_in_any_order(const Shape& shape) {
+  Image<T> once(shape, Fill::normal);
+  Image<T> tiles(shape, Fill::normal);
+  once.pack(0, shape.num_tokens);
+  tiles.pack(62, shape.num_tokens - 62);
+  tiles.pack(0, 0);
+  tiles.pack(37, 25);  // one after the other, `first` may be odd
+  tiles.pack(0, 37);
+  EXPECT_EQ(0, std::memcmp(once.keys.data(), tiles.keys.data(), once.keys.size() * sizeof(T)));
+  EXPECT_EQ(0,
+            std::memcmp(once.values.data(), tiles.values.data(), once.values.size() * sizeof(T)));
+}
+
+/// A row depends neither on its tile nor on where it is written. At least 197 tokens.
+template <class T>
+void expect_rows_of_their_own(const Shape& shape) {
+  Image<T> image(shape, Fill::normal);
+  image.run(shape.num_tokens);
+  image.attend(150, 47, image.q);
+  image.attend(0, 0, image.q);
+  image.attend(0, 150, image.q);
+  for (std::int64_t row = 0; row < 197; ++row)
+    ASSERT_EQ(0, std::memcmp(&image.q.at(row, 0), &image.y.at(row, 0),
+                             static_cast<std::size_t>(image.width) * sizeof(T)))
+        << "row " << row;
+}
+
 }  // namespace softmax_attention_test
 }  // namespace hydrascope::kernels::test

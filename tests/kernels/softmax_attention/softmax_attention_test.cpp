@@ -7,7 +7,6 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
-#include <cstring>
 #include <limits>
 #include <span>
 #include <string>
@@ -68,15 +67,8 @@ TYPED_TEST(SoftmaxAttentionKernel, TheMaximumMayRiseInEveryBlock) {
   for_each_instruction_set([] {
     for (const bool rising : {true, false}) {
       Image<TypeParam> image(Shape{1500, 1, 64}, Fill::normal);
-      for (std::int64_t j = 0; j < 1500; ++j)  // scores from -30 to 30, and back
-        for (std::int64_t c = 0; c < 64; ++c)
-          image.k.at(j, c) =
-              TypeParam(0.04F * static_cast<float>(rising ? j - 750 : 750 - j) / 8.0F);
-      for (std::int64_t c = 0; c < 64; ++c) {
-        image.q.at(0, c) = TypeParam(0.125F);
-        image.q.at(1, c) = TypeParam(-0.125F);
-        image.q.at(2, c) = TypeParam(1.0F);  // nearly one-hot
-      }
+      let_scores_rise(image, rising);
+      for (std::int64_t c = 0; c < 64; ++c) image.q.at(2, c) = TypeParam(1.0F);  // nearly one-hot
       compare(image, 9);
     }
   });
@@ -84,35 +76,15 @@ TYPED_TEST(SoftmaxAttentionKernel, TheMaximumMayRiseInEveryBlock) {
 
 TYPED_TEST(SoftmaxAttentionKernel, PackingTilesInAnyOrderFillsTheSamePanels) {
   for_each_instruction_set([] {
-    for (const Shape& shape : {Shape{197, 2, 64}, Shape{198, 1, 80}, Shape{66, 3, 5}}) {
-      Image<TypeParam> once(shape, Fill::normal);
-      Image<TypeParam> tiles(shape, Fill::normal);
-      once.pack(0, shape.num_tokens);
-      tiles.pack(62, shape.num_tokens - 62);
-      tiles.pack(0, 0);
-      tiles.pack(37, 25);  // one after the other, `first` may be odd
-      tiles.pack(0, 37);
-      EXPECT_EQ(0, std::memcmp(once.keys.data(), tiles.keys.data(),
-                               once.keys.size() * sizeof(TypeParam)));
-      EXPECT_EQ(0, std::memcmp(once.values.data(), tiles.values.data(),
-                               once.values.size() * sizeof(TypeParam)));
-    }
+    for (const Shape& shape : {Shape{197, 2, 64}, Shape{198, 1, 80}, Shape{66, 3, 5}})
+      expect_the_same_panels_in_any_order<TypeParam>(shape);
   });
 }
 
 TYPED_TEST(SoftmaxAttentionKernel, ARowDependsNeitherOnItsTileNorOnWhereItIsWritten) {
   for_each_instruction_set([] {
-    for (const std::int64_t num_tokens : {197, 601}) {
-      Image<TypeParam> image(Shape{num_tokens, 2, 48}, Fill::normal);
-      image.run(num_tokens);
-      image.attend(150, 47, image.q);
-      image.attend(0, 0, image.q);
-      image.attend(0, 150, image.q);
-      for (std::int64_t row = 0; row < 197; ++row)
-        ASSERT_EQ(0, std::memcmp(&image.q.at(row, 0), &image.y.at(row, 0),
-                                 static_cast<std::size_t>(image.width) * sizeof(TypeParam)))
-            << "row " << row;
-    }
+    for (const std::int64_t num_tokens : {197, 601})
+      expect_rows_of_their_own<TypeParam>(Shape{num_tokens, 2, 48});
   });
 }
 
