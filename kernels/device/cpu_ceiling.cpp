@@ -20,7 +20,7 @@ HWY_BEFORE_NAMESPACE();
 namespace hydrascope::kernels::HWY_NAMESPACE {
 
 // Sums that do not wait for each other: enough for two units of a latency of five.
-constexpr int kChains = HWY_TARGET == HWY_AVX3 ? 24 : 12;
+constexpr int kChains = HYDRASCOPE_HAS_AVX512 ? 24 : 12;
 
 /// A value of which the compiler knows nothing: it neither joins equal chains or products nor takes a
 /// product that does not change out of the loop.
@@ -65,7 +65,7 @@ double float_products(std::int64_t steps) {
                     [](VecF32 sum, VecF32 a, VecF32 b) { return hn::MulAdd(a, b, sum); });
 }
 
-#if HWY_TARGET == HWY_AVX3
+#if HYDRASCOPE_HAS_AVX512
 template <class Dot>
 double tile_products(std::int64_t steps, Dot dot) {
   amx::AmxTiles tiles;
@@ -106,7 +106,7 @@ __attribute__((target("avx512bf16"))) double bfloat16_pairs(std::int64_t steps) 
 #endif
 
 double bfloat16_products(std::int64_t steps) {
-#if HWY_TARGET == HWY_AVX3
+#if HYDRASCOPE_HAS_AVX512
   if (device::may_use(device::MatrixInstruction::amx_bf16))
     return static_cast<double>(amx::kBfloat16StepDepth) *
            tile_products(steps, [](amx::AmxTiles& tiles, auto sum) {
@@ -154,7 +154,7 @@ HYDRASCOPE_VNNI double byte_quads(std::int64_t steps) {
 }
 
 double int8_products(std::int64_t steps) {
-#if HWY_TARGET == HWY_AVX3
+#if HYDRASCOPE_HAS_AVX512
   if (device::may_use(device::MatrixInstruction::amx_int8))
     return static_cast<double>(amx::kInt8StepDepth) *
            tile_products(steps, [](amx::AmxTiles& tiles, auto sum) {

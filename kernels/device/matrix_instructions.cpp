@@ -1,9 +1,9 @@
 #include "kernels/device/matrix_instructions.h"
+#include <hwy/highway.h>
 
 #include "kernels/device/cpu_features.h"
 
 #include <atomic>
-#include <cstdint>
 #if defined(__x86_64__)
 #include <cpuid.h>
 #include <sys/syscall.h>
@@ -57,7 +57,19 @@ unsigned present() {
          (tiles && features.amx_int8 ? bit(MatrixInstruction::amx_int8) : 0U);
 }
 
-std::atomic<unsigned> usable{present()};
+/// What the dispatched target, the best one that is compiled and supported, has code for.
+unsigned compiled() {
+  const std::int64_t targets = hwy::SupportedTargets() & HWY_TARGETS;
+  [[maybe_unused]] const std::int64_t dispatched = targets & -targets;
+#if HWY_ARCH_X86
+  if (dispatched == HWY_AVX2) return bit(MatrixInstruction::avx_vnni);
+  if (dispatched <= HWY_AVX3) return ~bit(MatrixInstruction::avx_vnni);
+#endif
+  return 0;
+}
+
+std::atomic<unsigned> allowed{present()};
+std::atomic<unsigned> usable{allowed & compiled()};
 
 }  // namespace
 
@@ -70,13 +82,22 @@ bool may_use(MatrixInstruction instruction) noexcept {
   return (usable.load(std::memory_order_relaxed) & bit(instruction)) != 0;
 }
 
-void allow_for_test(MatrixInstruction instruction, bool allowed) noexcept {
-  if (allowed)
-    usable |= bit(instruction) & present();
+void allow_for_test(MatrixInstruction instruction, bool allow) noexcept {
+  if (allow)
+    allowed |= bit(instruction) & present();
   else
-    usable &= ~bit(instruction);
+    allowed &= ~bit(instruction);
+  usable = allowed & compiled();
 }
 
-void pretend_for_test(MatrixInstruction instruction) noexcept { usable |= bit(instruction); }
+void pretend_for_test(MatrixInstruction instruction) noexcept {
+  allowed |= bit(instruction);
+  usable = allowed & compiled();
+}
+
+void set_target_for_test(std::int64_t target) {
+  hwy::SetSupportedTargetsForTest(target);
+  usable = allowed & compiled();
+}
 
 }  // namespace hydrascope::kernels::device

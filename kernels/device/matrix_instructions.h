@@ -2,6 +2,8 @@
 // function of intrinsics for each and ask here whether it may run.
 #pragma once
 
+#include <cstdint>
+
 namespace hydrascope::kernels::device {
 
 enum class MatrixInstruction : unsigned {
@@ -12,12 +14,15 @@ enum class MatrixInstruction : unsigned {
   avx_vnni = 16,    ///< vpdpbusd on vectors of 256 bits, on processors without AVX-512
 };
 
-/// Whether this processor has it, Linux lets the process use it (amx_refusal), and no test forbids it.
+/// Whether this processor has it, Linux lets the process use it (amx_refusal), the target that Highway
+/// dispatches has code for it (AVX-512: all but avx_vnni; AVX2: that one), and no test forbids it.
 bool may_use(MatrixInstruction instruction) noexcept;
 /// Forbids or allows an instruction that the processor has, for this process.
 void allow_for_test(MatrixInstruction instruction, bool allowed) noexcept;
 /// As if this processor had it, until it is forbidden: for a test that does the instructions itself.
 void pretend_for_test(MatrixInstruction instruction) noexcept;
+/// Has Highway dispatch `target`; 0: the best one again.
+void set_target_for_test(std::int64_t target);
 
 /// The reason why this process may not use tile registers; null: it may. Three have to agree: the
 /// processor (CPUID leaf 7, EDX bit 24), the system that saves the registers at a switch of context

@@ -17,9 +17,9 @@
 HWY_BEFORE_NAMESPACE();
 namespace hydrascope::kernels::HWY_NAMESPACE {
 
-// Sums that run side by side: an addition takes four cycles, and two start in each. NEON's vectors are half as
-// long as AVX2's: as many sums of numbers keep the mean of a long row as exact.
-constexpr std::size_t kRowSums = HWY_TARGET == HWY_NEON ? 8 : 4;
+// Sums that run side by side: an addition takes four cycles, and two start in each. Vectors of four numbers are
+// half as long as AVX2's: as many sums of numbers keep the mean of a long row as exact.
+constexpr std::size_t kRowSums = HWY_MAX_BYTES == 16 ? 8 : 4;
 
 /// The sum of all numbers in `sums`, which it overwrites.
 HWY_INLINE float joined_sum(VecF32 (&sums)[kRowSums]) {

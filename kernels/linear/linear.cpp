@@ -1,6 +1,7 @@
 #include "kernels/linear/linear.h"
 
-#include "kernels/vector/dispatch.h"
+#include "kernels/device/matrix_instructions.h"
+#include "kernels/error.h"
 
 #include <type_traits>
 
@@ -126,14 +127,14 @@ void linear_of(const linear::LinearParams<T>& p) {
 }
 
 void linear_float32(const linear::LinearParams<float>& p) { linear_of(p); }
-void linear_bfloat16(const linear::LinearParams<BFloat16>& p) {
-#if HWY_TARGET == HWY_AVX3  // every processor that has AMX has it
-  if (p.weight->has_tiles()) {
-    amx::AmxTiles tiles;
-    return tiled_linear(tiles, p);
-  }
+void linear_bfloat16(const linear::LinearParams<BFloat16>& p) { linear_of(p); }
+void linear_tiles([[maybe_unused]] const linear::LinearParams<BFloat16>& p) {
+#if HYDRASCOPE_HAS_AVX512  // every processor that has AMX has it
+  amx::AmxTiles tiles;
+  tiled_linear(tiles, p);
+#else
+  HWY_ABORT("a weight of tiles was packed for another target");
 #endif
-  linear_of(p);
 }
 
 }  // namespace hydrascope::kernels::HWY_NAMESPACE
@@ -147,9 +148,10 @@ PackedWeight::PackedWeight(Storage storage, const float* weight, std::int64_t ou
     : storage_(storage), in_(in), out_(out) {
   const bool narrow = storage == Storage::bfloat16;
   const std::int64_t steps = in / amx::kBfloat16StepDepth;
-  has_tiles_ = narrow && steps > 0 &&
-               (form == Form::tiles ||
-                (form == Form::automatic && device::may_use(device::MatrixInstruction::amx_bf16)));
+  const bool reads_tiles = device::may_use(device::MatrixInstruction::amx_bf16);
+  if (form == Form::tiles && !reads_tiles)
+    throw Error(ErrorCode::internal, "a weight of tiles, which this process cannot multiply by");
+  if (narrow && steps > 0 && form != Form::panels && reads_tiles) form_ = Form::tiles;
   const std::int64_t size =
       narrow ? 2 * panel_size<BFloat16>(in) : std::int64_t{4} * panel_size<float>(in);
   const std::int64_t panels = panels_of(out);
@@ -157,7 +159,7 @@ PackedWeight::PackedWeight(Storage storage, const float* weight, std::int64_t ou
   device::for_each_of(team, panels, [&](std::int64_t panel) {
     if (!narrow) return fill<float>(panel, weight, row_stride);
     fill<BFloat16>(panel, weight, row_stride);
-    if (has_tiles_) amx::order_as_tiles(panels_.data() + panel * size, steps);
+    if (form_ == Form::tiles) amx::order_as_tiles(panels_.data() + panel * size, steps);
   });
 }
 
@@ -171,7 +173,19 @@ void PackedWeight::fill(std::int64_t panel, const float* weight, std::int64_t ro
                                      reinterpret_cast<T*>(panels_.data()) + panel * size);
 }
 
-HYDRASCOPE_DISPATCH(linear, linear, LinearParams)
+HWY_EXPORT(linear_float32);
+HWY_EXPORT(linear_bfloat16);
+HWY_EXPORT(linear_tiles);
+
+void linear(const LinearParams<float>& p) {
+  if (p.weight->form() == Form::tiles)
+    throw Error(ErrorCode::internal, "rows of float32 and a weight of tiles");
+  HWY_DYNAMIC_DISPATCH(linear_float32)(p);
+}
+void linear(const LinearParams<BFloat16>& p) {
+  if (p.weight->form() == Form::tiles) return HWY_DYNAMIC_DISPATCH(linear_tiles)(p);
+  HWY_DYNAMIC_DISPATCH(linear_bfloat16)(p);
+}
 
 }  // namespace hydrascope::kernels::linear
 #endif  // HWY_ONCE

@@ -31,10 +31,10 @@ namespace hydrascope::kernels::linear {
 class PackedWeight {
  public:
   PackedWeight() = default;
-  /// weight: (out, in) float32, rows `row_stride` apart; rounded to `storage`. Only weights in
-  /// bfloat16 of at least 32 inputs have tiles; `linear` multiplies by AMX if and only if they have,
-  /// so the process must be allowed it then. Rows of float32 read no tiles. `team` packs panels side by
-  /// side, each in memory that its thread touches first; null: the caller packs.
+  /// weight: (out, in) float32, rows `row_stride` apart; rounded to `storage`. Tiles are of weights in
+  /// bfloat16 of at least 32 inputs, others are panels in either form; tiles that this process cannot
+  /// read (device::may_use) are an error. `team` packs panels side by side, each in memory that its
+  /// thread touches first; null: the caller packs.
   PackedWeight(Storage storage, const float* weight, std::int64_t out, std::int64_t in,
                std::int64_t row_stride, Form form = Form::automatic,
                device::ThreadTeam* team = nullptr);
@@ -43,7 +43,8 @@ class PackedWeight {
   [[nodiscard]] std::int64_t in() const noexcept { return in_; }
   [[nodiscard]] std::int64_t out() const noexcept { return out_; }
   [[nodiscard]] std::size_t bytes() const noexcept { return panels_.size(); }
-  [[nodiscard]] bool has_tiles() const noexcept { return has_tiles_; }
+  /// Panels or tiles: which function multiplies by this weight.
+  [[nodiscard]] Form form() const noexcept { return form_; }
   /// Panel `index`; T is the storage's type.
   template <class T>
   [[nodiscard]] const T* panel(std::int64_t index) const noexcept {
@@ -57,7 +58,7 @@ class PackedWeight {
   Storage storage_ = Storage::float32;
   std::int64_t in_ = 0;
   std::int64_t out_ = 0;
-  bool has_tiles_ = false;
+  Form form_ = Form::panels;
   AlignedBuffer<std::byte> panels_;
 };
 
@@ -80,7 +81,7 @@ struct LinearParams {
   Outputs outputs = {};  ///< the columns of y that are computed
 };
 
-/// On the calling thread.
+/// On the calling thread. Rows of float32 and a weight of tiles are an error.
 void linear(const LinearParams<float>& params);
 void linear(const LinearParams<BFloat16>& params);
 

@@ -46,8 +46,8 @@ constexpr std::int64_t panel_size(std::int64_t depth) {
   return (sizeof(T) == 2 ? (depth + 1) / 2 * 2 : depth) * kPanelColumns;
 }
 
-/// The order of a packed weight's bytes: panels, which vectors read, or as AMX reads them
-/// (amx/tile_weights.h). `automatic` is the form that this process's products read.
+/// The order of a packed weight's bytes, each read by one function: panels by vectors, tiles by AMX
+/// (amx/tile_weights.h). `automatic`: tiles where rows of the weight's storage may be multiplied so.
 enum class Form { automatic, panels, tiles };
 
 /// Packs the panel of a matrix of depth x columns that begins at column `first`: `rows` rows in groups of

@@ -20,7 +20,7 @@
 #include "kernels/vector/vector_io-inl.h"
 
 #include <cstring>
-#if HWY_TARGET == HWY_AVX3
+#if HYDRASCOPE_HAS_AVX512
 #include <immintrin.h>
 #endif
 
@@ -85,7 +85,7 @@ HWY_INLINE void strip_product(const linear::Strip<BFloat16>& s, std::size_t colu
       hn::StoreU(sums[r][v], d, s.c + r * s.c_stride + column + v * n);
 }
 
-#if HWY_TARGET == HWY_AVX3
+#if HYDRASCOPE_HAS_AVX512
 /// bfloat16 by vdpbf16ps (AVX512_BF16): two products per lane and step, summed in float32;
 /// subnormals count as zero. The pragma unrolls: without it GCC 12 writes all sums to the stack
 /// before and after the loop over depth, a ninth of the time at depth 64.
@@ -135,14 +135,13 @@ __attribute__((target("avx512bf16"))) inline void strip_product_native(
 
 template <int kRows, std::size_t kColumns, class T>
 void strip_of_rows(const linear::Strip<T>& s) {
-#if HWY_TARGET == HWY_AVX3
+#if HYDRASCOPE_HAS_AVX512
   if constexpr (sizeof(T) == 2) {
     if (device::may_use(device::MatrixInstruction::avx512_bf16))
       return strip_product_native<kRows, kColumns / 16>(s);
   }
 #endif
-  constexpr std::size_t kVectors =
-      HWY_TARGET == HWY_AVX3 ? kColumns / 16 : (HWY_TARGET == HWY_NEON ? 4 : 2);
+  constexpr std::size_t kVectors = HYDRASCOPE_HAS_AVX512 ? kColumns / 16 : (HWY_ARCH_ARM ? 4 : 2);
   for (std::size_t column = 0; column < kColumns; column += kVectors * lanes())
     strip_product<kRows, kVectors>(s, column);
 }

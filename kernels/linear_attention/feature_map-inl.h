@@ -11,6 +11,7 @@
 #include "kernels/linear_attention/linear_attention.h"
 #include "kernels/vector/pair-inl.h"
 
+#include <cmath>
 #include <limits>
 #include <type_traits>
 
@@ -113,7 +114,7 @@ HWY_INLINE OfRow of_row(const T* u, std::int64_t width, float unit_eps) {
       const VecF32 x = take(u + j, width - j);
       sum = hn::MulAdd(x, x, sum);
     }
-    const float norm = sqrtf(sum_of_lanes(sum));
+    const float norm = std::sqrt(sum_of_lanes(sum));
     return {1 / (norm < unit_eps ? unit_eps : norm), 0};
   } else if constexpr (kShifts<kFeature>) {
     VecF32 maximum = hn::Set(d, -kInfinity);
@@ -143,10 +144,10 @@ HWY_INLINE OfRow of_row(const T* u, std::int64_t width, float unit_eps) {
     const float first = sum_of_lanes(sum);
     const float second = sum_of_lanes(sum_below);
     if constexpr (kFeature == Feature::softmax_both) {
-      const float shift = above + logf(first + second);
+      const float shift = above + std::log(first + second);
       return {shift, shift};
     }
-    return {above + logf(first), below + logf(second)};
+    return {above + std::log(first), below + std::log(second)};
   }
   return {0, 0};
 }

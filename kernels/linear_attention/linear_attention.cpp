@@ -26,7 +26,7 @@ void linear_attention_read_out_float32(const linear_attention::ReadOutParams<flo
 /// Calls `function` with the strips of bfloat16 that this processor multiplies fastest.
 template <class Function>
 void with_strips(const Function& function) {
-#if HWY_TARGET == HWY_AVX3  // every processor that has AMX has it
+#if HYDRASCOPE_HAS_AVX512  // every processor that has AMX has it
   if (device::may_use(device::MatrixInstruction::amx_bf16)) {
     amx::AmxTiles tiles;
     return function(TileStrips<amx::AmxTiles>(tiles));

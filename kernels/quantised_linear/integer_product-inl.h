@@ -22,7 +22,7 @@
 
 #include <cstring>
 #undef HYDRASCOPE_MULTIPLIES_BYTES
-#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
+#if HYDRASCOPE_HAS_AVX2
 #define HYDRASCOPE_MULTIPLIES_BYTES 1  // by vpdpbusd or vpmaddubsw
 #include <immintrin.h>
 #else
@@ -103,10 +103,10 @@ void integer_strip(const IntegerStrip& s) {
 }
 #else
 // Vectors of a panel's columns whose sums are in registers at a time.
-constexpr std::size_t kIntegerVectors = HWY_TARGET == HWY_AVX3 ? 4 : 2;
+constexpr std::size_t kIntegerVectors = HYDRASCOPE_HAS_AVX512 ? 4 : 2;
 
 #undef HYDRASCOPE_VNNI
-#if HWY_TARGET == HWY_AVX3
+#if HYDRASCOPE_HAS_AVX512
 #define HYDRASCOPE_VNNI __attribute__((target("avx512vnni")))
 constexpr device::MatrixInstruction kVnni = device::MatrixInstruction::avx512_vnni;
 HYDRASCOPE_VNNI HWY_INLINE VecI32 dot_bytes(VecI32 sum, VecI32 a, VecI32 b) {
@@ -127,7 +127,7 @@ template <int kRows, std::size_t kColumns>
 HYDRASCOPE_VNNI inline void integer_strip_of_bytes(const IntegerStrip& s) {
   const I32 d;
   const std::size_t n = hn::Lanes(d);
-  constexpr std::size_t kAllVectors = kColumns / (HWY_TARGET == HWY_AVX3 ? 16 : 8);
+  constexpr std::size_t kAllVectors = kColumns / (HYDRASCOPE_HAS_AVX512 ? 16 : 8);
   constexpr auto kVectors =
       static_cast<int>(kAllVectors < kIntegerVectors ? kAllVectors : kIntegerVectors);
   for (std::size_t column = 0; column < kColumns; column += kVectors * n) {
@@ -184,7 +184,7 @@ struct PairedStrip {
 
 /// Products of bytes in sums of two, which must fit int16.
 HWY_INLINE hn::Vec<hn::ScalableTag<std::int16_t> > dot_pairs(VecI32 a, const std::int8_t* b) {
-#if HWY_TARGET == HWY_AVX3
+#if HYDRASCOPE_HAS_AVX512
   return {_mm512_maddubs_epi16(a.raw, _mm512_loadu_si512(b))};
 #else
   // Twelve sums and b's two vectors do not fit sixteen registers: the instruction reads b.
@@ -216,7 +216,7 @@ template <int kRows>
 void paired_strip(const PairedStrip& s) {
   const I32 d;
   const std::size_t n = hn::Lanes(d);
-  constexpr std::size_t kVectors = HWY_TARGET == HWY_AVX3 ? 1 : 2;
+  constexpr std::size_t kVectors = HYDRASCOPE_HAS_AVX512 ? 1 : 2;
   const auto c = [&](std::size_t r, std::size_t v) {
     return s.c + r * linear::kPanelColumns + v * n;
   };
@@ -249,7 +249,7 @@ void paired_strip(const PairedStrip& s) {
 }
 
 // Rows at a time. AVX2's loop is a quarter slower with all six, although their sums fit its registers.
-constexpr int kPairedRows = HWY_TARGET == HWY_AVX3 ? linear::kStripRows : linear::kStripRows / 2;
+constexpr int kPairedRows = HYDRASCOPE_HAS_AVX512 ? linear::kStripRows : linear::kStripRows / 2;
 
 HWY_INLINE void paired_strip(PairedStrip s, int rows) {
   for (; rows >= kPairedRows; rows -= kPairedRows) {
@@ -323,6 +323,12 @@ HWY_INLINE void paired_product(const std::uint8_t* a, std::int64_t bytes,
 }
 #endif  // HYDRASCOPE_MULTIPLIES_BYTES
 #endif  // HWY_TARGET == HWY_SCALAR
+#if !HYDRASCOPE_MULTIPLIES_BYTES
+inline void paired_product(const std::uint8_t*, std::int64_t, const quantised_linear::PairedPanels&,
+                           std::int64_t, int, std::int32_t*) {
+  HWY_ABORT("a weight of pairs was packed for another target");
+}
+#endif
 
 /// At most linear::kStripRows rows, and the first kColumns columns: 16, 32 or 64.
 template <std::size_t kColumns = linear::kPanelColumns>

@@ -1,5 +1,6 @@
 #include "kernels/quantised_linear/quantised_linear.h"
 
+#include "kernels/error.h"
 #include "kernels/vector/dispatch.h"
 
 #undef HWY_TARGET_INCLUDE
@@ -127,11 +128,9 @@ void quantised_with(const quantised_linear::LinearParams<T>& p) {
           static_cast<int>(p.rows - row < linear::kStripRows ? p.rows - row : linear::kStripRows);
       T* const y = p.y + row * p.y_stride + column;
       prefetch_strip<kEpilogue>(rows, y, p.y_stride, columns);
-#if HYDRASCOPE_MULTIPLIES_BYTES
       if (in_pairs)
         paired_product(s.a, bytes, weight.pairs(), panel, rows, sums);
       else
-#endif
         integer_product(s, rows);
       write_strip<T, kEpilogue, BFloat16>(
           IntegerSums{sums, p.x.scale + row, p.x.least + row, weight.scale() + column,
@@ -143,12 +142,14 @@ void quantised_with(const quantised_linear::LinearParams<T>& p) {
 
 template <class T>
 void quantised_of(const quantised_linear::LinearParams<T>& p) {
-#if HWY_TARGET == HWY_AVX3  // every processor that has AMX has it
   if (p.weight->form() == quantised_linear::WeightForm::tiles) {
+#if HYDRASCOPE_HAS_AVX512  // every processor that has AMX has it
     amx::AmxTiles tiles;
     return tiled_quantised_linear(tiles, p);
-  }
+#else
+    HWY_ABORT("a weight of tiles was packed for another target");
 #endif
+  }
   switch (p.epilogue) {
     case linear::Epilogue::store: return quantised_with<T, linear::Epilogue::store>(p);
     case linear::Epilogue::gelu: return quantised_with<T, linear::Epilogue::gelu>(p);
@@ -156,12 +157,22 @@ void quantised_of(const quantised_linear::LinearParams<T>& p) {
   }
 }
 
-bool multiplies_pairs() {
-#if HYDRASCOPE_MULTIPLIES_BYTES
-  return !multiplies_bytes();
-#else
+bool reads_weights_in(quantised_linear::WeightForm form) {
+  switch (form) {
+    case quantised_linear::WeightForm::quads: return true;
+    case quantised_linear::WeightForm::pairs: return HYDRASCOPE_MULTIPLIES_BYTES != 0;
+    case quantised_linear::WeightForm::tiles:
+      return device::may_use(device::MatrixInstruction::amx_int8);
+  }
   return false;
+}
+quantised_linear::WeightForm fastest_weight_form() {
+  using enum quantised_linear::WeightForm;
+  if (reads_weights_in(tiles)) return tiles;
+#if HYDRASCOPE_MULTIPLIES_BYTES
+  if (!multiplies_bytes()) return pairs;
 #endif
+  return quads;
 }
 
 HYDRASCOPE_STORED_KERNELS(quantise, quantise_rows, quantised_linear::QuantiseParams)
@@ -176,16 +187,17 @@ HWY_AFTER_NAMESPACE();
 
 namespace hydrascope::kernels::quantised_linear {
 
-HWY_EXPORT(multiplies_pairs);
+HWY_EXPORT(reads_weights_in);
+HWY_EXPORT(fastest_weight_form);
 
-WeightForm fastest_form() {
-  if (device::may_use(device::MatrixInstruction::amx_int8)) return WeightForm::tiles;
-  return HWY_DYNAMIC_DISPATCH(multiplies_pairs)() ? WeightForm::pairs : WeightForm::quads;
-}
+bool reads_form(WeightForm form) { return HWY_DYNAMIC_DISPATCH(reads_weights_in)(form); }
+WeightForm fastest_form() { return HWY_DYNAMIC_DISPATCH(fastest_weight_form)(); }
 
 QuantisedWeight::QuantisedWeight(const float* weight, std::int64_t out, std::int64_t in,
                                  std::int64_t row_stride, WeightForm form, device::ThreadTeam* team)
     : in_(in), out_(out), form_(form) {
+  if (!reads_form(form))
+    throw Error(ErrorCode::internal, "a form of weight that this process cannot multiply by");
   const std::int64_t panels = linear::panels_of(out);
   const auto columns = static_cast<std::size_t>(panels * linear::kPanelColumns);
   scale_ = AlignedBuffer<float>(columns);

@@ -42,8 +42,10 @@ constexpr std::int64_t row_bytes(std::int64_t in) { return (in + 63) / 64 * 64; 
 /// The forms of a packed weight:
 ///   quads   every instruction set multiplies them, AVX without vpdpbusd by scalars only
 ///   pairs   of paired_panels.h, for AVX without vpdpbusd
-///   tiles   AMX's (amx/tile_weights.h); the process must be allowed it then
+///   tiles   AMX's (amx/tile_weights.h)
 enum class WeightForm { quads, pairs, tiles };
+/// Whether this process can multiply by such weights.
+bool reads_form(WeightForm form);
 /// The form that this process multiplies fastest.
 WeightForm fastest_form();
 
@@ -52,8 +54,9 @@ WeightForm fastest_form();
 class QuantisedWeight {
  public:
   QuantisedWeight() = default;
-  /// weight: (out, in) float32, rows `row_stride` apart, finite. `team` packs panels side by side, but
-  /// pairs are packed by the caller, as all are without a team.
+  /// weight: (out, in) float32, rows `row_stride` apart, finite. A form that this process does not read
+  /// is an error. `team` packs panels side by side, but pairs are packed by the caller, as all are
+  /// without a team.
   QuantisedWeight(const float* weight, std::int64_t out, std::int64_t in, std::int64_t row_stride,
                   WeightForm form = fastest_form(), device::ThreadTeam* team = nullptr);
 

@@ -11,7 +11,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
+#if HYDRASCOPE_HAS_AVX2
 #include <immintrin.h>
 #endif
 
@@ -21,16 +21,16 @@ namespace hydrascope::kernels::HWY_NAMESPACE {
 /// The nearest integers of values that fit int32; of others any number.
 HWY_INLINE hn::Vec<hn::ScalableTag<std::int32_t>> nearest(VecF32 v) {
   // On x86 NearestInt mends overflows in four more instructions.
-#if HWY_TARGET == HWY_AVX3
+#if HYDRASCOPE_HAS_AVX512
   return {_mm512_cvtps_epi32(v.raw)};
-#elif HWY_TARGET == HWY_AVX2
+#elif HYDRASCOPE_HAS_AVX2
   return {_mm256_cvtps_epi32(v.raw)};
 #else
   return hn::NearestInt(v);
 #endif
 }
 
-#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
+#if HYDRASCOPE_HAS_AVX2
 /// Demotion of four vectors puts their blocks of 16 bytes in turns; this puts them in order.
 HWY_INLINE auto order_of_demoted() {
   const hn::ScalableTag<std::int32_t> d;
@@ -49,13 +49,13 @@ class ByteStore {
   using VecI32 = hn::Vec<I32>;
 
  public:
-#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
+#if HYDRASCOPE_HAS_AVX2
   HWY_INLINE ByteStore() : in_order_(order_of_demoted()) {}
   HWY_INLINE void operator()(VecI32 a, VecI32 b, VecI32 c, VecI32 e, std::uint8_t* to) const {
     const hn::ScalableTag<std::int16_t> d16;
     const auto first = hn::ReorderDemote2To(d16, a, b);
     const auto second = hn::ReorderDemote2To(d16, c, e);
-#if HWY_TARGET == HWY_AVX3
+#if HYDRASCOPE_HAS_AVX512
     const VecI32 bytes{_mm512_packus_epi16(first.raw, second.raw)};
 #else
     const VecI32 bytes{_mm256_packus_epi16(first.raw, second.raw)};

@@ -25,18 +25,12 @@ inline constexpr Blocking kByVectors{linear::kStripRows, 512};
 /// Two tiles of queries, whose scores and weights are 54 KB: half as many keys.
 inline constexpr Blocking kByTiles{32, 256};
 
-/// Whether `attend` multiplies such heads by AMX in this process.
+/// Whether `attend` multiplies such heads by AMX in this process. Both ways read the same panels.
 template <class T>
 bool multiplies_by_tiles(std::int64_t head_dim) {
   constexpr std::int64_t kTileDepth = 32;
   return sizeof(T) == 2 && head_dim >= kTileDepth &&
          device::may_use(device::MatrixInstruction::amx_bf16);
-}
-
-/// The blocks of queries and keys that `attend` takes in this process.
-template <class T>
-Blocking blocking_of(std::int64_t head_dim) {
-  return multiplies_by_tiles<T>(head_dim) ? kByTiles : kByVectors;
 }
 
 /// Keys of even blocks of at most `most` keys, whole panels.

@@ -27,7 +27,7 @@ void attend_float32(const softmax_attention::AttendParams<float>& p) {
 }
 void attend_bfloat16(const softmax_attention::AttendParams<BFloat16>& p) {
   if (p.shape.products == Products::bytes) return attend_bytes_of(p);
-#if HWY_TARGET == HWY_AVX3  // every processor that has AMX has it
+#if HYDRASCOPE_HAS_AVX512  // every processor that has AMX has it
   if (softmax_attention::multiplies_by_tiles<BFloat16>(p.shape.head_dim)) {
     amx::AmxTiles tiles;
     TileStrips<amx::AmxTiles> strips(tiles);
@@ -89,7 +89,8 @@ template std::size_t values_size<BFloat16>(const Shape&);
 template <class T>
 std::size_t scratch_bytes(const Shape& shape) {
   if (shape.products == Products::bytes) return ByteScratch(nullptr, shape.head_dim).bytes;
-  return Scratch<T>(nullptr, shape.head_dim, blocking_of<T>(shape.head_dim)).bytes;
+  // The larger of both, so that it serves whichever way `attend` takes.
+  return Scratch<T>(nullptr, shape.head_dim, sizeof(T) == 2 ? kByTiles : kByVectors).bytes;
 }
 template std::size_t scratch_bytes<float>(const Shape&);
 template std::size_t scratch_bytes<BFloat16>(const Shape&);

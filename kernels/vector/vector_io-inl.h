@@ -17,6 +17,11 @@
 #include <cstdint>
 #include <hwy/cache_control.h>
 
+// What the target that is compiled has. Highway numbers the targets of a family of processors from the
+// best one up: all of AVX-512, which later versions of Highway divide, are at most HWY_AVX3.
+#define HYDRASCOPE_HAS_AVX512 (HWY_TARGET <= HWY_AVX3)
+#define HYDRASCOPE_HAS_AVX2 (HWY_TARGET <= HWY_AVX2)
+
 HWY_BEFORE_NAMESPACE();
 namespace hydrascope::kernels::HWY_NAMESPACE {
 namespace hn = hwy::HWY_NAMESPACE;
@@ -91,7 +96,7 @@ HWY_INLINE VecF32 first_or(VecF32 v, std::int64_t count, float fill) {
 /// The larger of both; a NaN in x stays. The maximum of AVX gives its second operand if one is a NaN,
 /// those of NEON and of Highway's scalars give the number.
 HWY_INLINE VecF32 at_least(VecF32 low, VecF32 x) {
-#if HWY_TARGET == HWY_AVX2 || HWY_TARGET == HWY_AVX3
+#if HYDRASCOPE_HAS_AVX2
   return hn::Max(low, x);
 #else
   return hn::IfThenElse(hn::Lt(x, low), low, x);

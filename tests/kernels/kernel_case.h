@@ -15,6 +15,7 @@
 #include <hwy/per_target.h>
 #include <limits>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace hydrascope::kernels::test {
@@ -50,27 +51,17 @@ class Guarded {
   std::size_t count_;
 };
 
-/// Runs `body()` once for each instruction set that was compiled and this processor has, with none
-/// of its matrix instructions, with those on vectors, and with all of them.
+/// Runs `body()` for each target that was compiled and this processor has: with none of its matrix
+/// instructions, with each of them alone, and with all.
 template <class Body>
 void for_each_instruction_set(Body body) {
   using device::MatrixInstruction;
-  struct Level {
-    const char* name;
-    MatrixInstruction instructions[2];
-  };
-  constexpr Level kLevels[] = {
-      {"+matrix", {MatrixInstruction::avx512_bf16, MatrixInstruction::avx512_vnni}},
-      {"+amx", {MatrixInstruction::amx_bf16, MatrixInstruction::amx_int8}}};
-  const auto allow = [&](const Level& level, bool allowed) {
-    bool any = false;
-    for (const MatrixInstruction each : level.instructions) {
-      device::allow_for_test(each, allowed);
-      any = any || device::may_use(each);
-    }
-    return any;
-  };
-  device::allow_for_test(MatrixInstruction::avx_vnni, false);
+  constexpr std::pair<MatrixInstruction, const char*> kInstructions[] = {
+      {MatrixInstruction::avx512_bf16, "+bf16"},
+      {MatrixInstruction::avx512_vnni, "+vnni"},
+      {MatrixInstruction::avx_vnni, "+vnni"},
+      {MatrixInstruction::amx_bf16, "+amx_bf16"},
+      {MatrixInstruction::amx_int8, "+amx_int8"}};
   const auto run = [&](std::int64_t target, const char* instructions) {
     SCOPED_TRACE(hwy::TargetName(target) + std::string(instructions));
     body();
@@ -79,18 +70,22 @@ void for_each_instruction_set(Body body) {
   // Highway runs a single compiled set on every processor: NEON's also on those without the AES that it asks for.
   if (targets.empty()) targets.push_back(HWY_STATIC_TARGET);
   for (const std::int64_t target : targets) {
-    hwy::SetSupportedTargetsForTest(target);
-    for (const Level& level : kLevels) allow(level, false);
+    device::set_target_for_test(target);
+    for (const auto& [each, name] : kInstructions) device::allow_for_test(each, false);
     run(target, "");
-    for (const Level& level : kLevels)
-      if (target == HWY_AVX3 && allow(level, true)) run(target, level.name);
-    device::allow_for_test(MatrixInstruction::avx_vnni, true);
-    if (target == HWY_AVX2 && device::may_use(MatrixInstruction::avx_vnni)) run(target, "+vnni");
-    device::allow_for_test(MatrixInstruction::avx_vnni, false);
+    int usable = 0;
+    for (const auto& [each, name] : kInstructions) {
+      device::allow_for_test(each, true);
+      if (device::may_use(each)) {
+        ++usable;
+        run(target, name);
+      }
+      device::allow_for_test(each, false);
+    }
+    for (const auto& [each, name] : kInstructions) device::allow_for_test(each, true);
+    if (usable > 1) run(target, "+all");
   }
-  device::allow_for_test(MatrixInstruction::avx_vnni, true);
-  for (const Level& level : kLevels) allow(level, true);
-  hwy::SetSupportedTargetsForTest(0);
+  device::set_target_for_test(0);
 }
 
 }  // namespace hydrascope::kernels::test

@@ -73,9 +73,21 @@ void run(EmulatedTiles& tiles, const ql::LinearParams<BFloat16>& p) {
   HWY_DYNAMIC_DISPATCH(emulated_quantised_bfloat16)(tiles, p);
 }
 
+/// Brings `steps` of each of a weight's panels into the order of tiles, as packing does on a processor
+/// with AMX.
+void order_as_tiles(const void* panels, std::int64_t bytes, std::int64_t out, std::int64_t steps) {
+  auto* const first = static_cast<std::byte*>(const_cast<void*>(panels));
+  const std::int64_t count = linear::panels_of(out);
+  for (std::int64_t panel = 0; panel < count; ++panel)
+    amx::order_as_tiles(first + panel * (bytes / count), steps);
+}
+
 struct Layer : LinearLayer<BFloat16> {
   Layer(std::int64_t num_rows, std::int64_t in, std::int64_t out, Fill how = Fill::normal)
-      : LinearLayer(num_rows, in, out, how, linear::Form::tiles) {}
+      : LinearLayer(num_rows, in, out, how, linear::Form::panels) {
+    order_as_tiles(packed.panel<BFloat16>(0), static_cast<std::int64_t>(packed.bytes()), out,
+                   in / amx::kBfloat16StepDepth);
+  }
   /// x and the panels, and nothing else, may be read.
   void restrict(EmulatedTiles& tiles) const {
     if (rows > 0)
@@ -232,7 +244,9 @@ TYPED_TEST(TiledQuantisedLinear, EqualsTheStripsBitForBit) {
     SCOPED_TRACE(std::to_string(rows) + "x" + std::to_string(in) + "x" + std::to_string(out));
     const std::vector<float> weight = random_weight<BFloat16>(out, in);
     const ql::QuantisedWeight panels(weight.data(), out, in, in, ql::WeightForm::quads);
-    const ql::QuantisedWeight packed(weight.data(), out, in, in, ql::WeightForm::tiles);
+    const ql::QuantisedWeight packed(weight.data(), out, in, in, ql::WeightForm::quads);
+    const std::int64_t bytes = linear::panels_of(out) * linear::kPanelColumns * ql::row_bytes(in);
+    order_as_tiles(packed.panel(0), bytes, out, ql::row_bytes(in) / amx::kInt8StepDepth);
     Guarded<float> bias(static_cast<std::size_t>(out));
     fill(bias, Fill::normal, 2);
     std::vector<T> x(static_cast<std::size_t>(rows * in));
@@ -253,8 +267,7 @@ TYPED_TEST(TiledQuantisedLinear, EqualsTheStripsBitForBit) {
     p.weight = &packed;
     EmulatedTiles tiles;
     tiles.allow_reading(values.data(), values.size());
-    tiles.allow_reading(packed.panel(0),
-                        static_cast<std::size_t>((out + 63) / 64 * 64 * ql::row_bytes(in)));
+    tiles.allow_reading(packed.panel(0), static_cast<std::size_t>(bytes));
     run(tiles, p);
     EXPECT_FALSE(tiles.configured());
     EXPECT_EQ(tiles.counts().release, rows == 0 ? 0 : 1);

@@ -5,13 +5,19 @@
 // silicon.
 #pragma once
 
+#include <hwy/highway.h>
+
 #include "kernels/device/matrix_instructions.h"
 #include "tests/kernels/amx/emulated_tiles.h"
+
+#include <gtest/gtest.h>
 
 #include <cstdint>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
+#include <hwy/per_target.h>
+#include <optional>
 #include <signal.h>
 #include <stdexcept>
 #include <ucontext.h>
@@ -160,5 +166,47 @@ class TrappedTiles {
   struct sigaction before_ = {};
 };
 #endif
+
+/// A processor with AMX while this lives: its own, or one whose instructions are trapped.
+class AmxProcessor {
+ public:
+  AmxProcessor() {
+    if (device::amx_refusal() == nullptr) return;
+    trap_.emplace();
+    for (const device::MatrixInstruction each : kInstructions) device::pretend_for_test(each);
+  }
+  ~AmxProcessor() {
+    if (!trap_) return;
+    for (const device::MatrixInstruction each : kInstructions) device::allow_for_test(each, false);
+  }
+  AmxProcessor(const AmxProcessor&) = delete;
+  AmxProcessor& operator=(const AmxProcessor&) = delete;
+
+  /// Products that were emulated; nothing on a processor with AMX.
+  [[nodiscard]] std::optional<std::int64_t> products() {
+    return trap_ ? std::optional(trap_->tiles().counts().dot) : std::nullopt;
+  }
+
+ private:
+  static constexpr device::MatrixInstruction kInstructions[] = {
+      device::MatrixInstruction::amx_bf16, device::MatrixInstruction::amx_int8};
+  std::optional<TrappedTiles> trap_;
+};
+
+/// Runs `body()` for each target that was compiled, on a processor with AMX: those that have no code for
+/// it must not multiply by it.
+template <class Body>
+void for_each_target_beside_amx(const Body& body) {
+  for (const std::int64_t target : hwy::SupportedAndGeneratedTargets()) {
+    SCOPED_TRACE(hwy::TargetName(target));
+    device::set_target_for_test(target);
+    AmxProcessor processor;
+    body();
+    if (const auto products = processor.products()) {
+      EXPECT_EQ(*products > 0, device::may_use(device::MatrixInstruction::amx_bf16));
+    }
+  }
+  device::set_target_for_test(0);
+}
 
 }  // namespace hydrascope::kernels::test

@@ -1,5 +1,7 @@
 #include "kernels/linear/linear.h"
 
+#include "kernels/error.h"
+#include "tests/kernels/amx/trapped_tiles.h"
 #include "tests/kernels/linear/linear_layer.h"
 #include "tests/kernels/linear/linear_reference.h"
 
@@ -70,6 +72,26 @@ TEST(LinearKernelOfFloat32, NarrowWeightsGiveTheBitsOfTheSameNumbersInFloat32) {
   });
 }
 
+TEST(PackedWeightTest, EveryTargetBesideAmxReadsTheFormThatItPacks) {
+  for_each_target_beside_amx([] {
+    for (const auto& [in, out] : {std::pair<std::int64_t, std::int64_t>{77, 65}, {64, 64}, {31, 9}})
+      compare<BFloat16>(13, in, out, Epilogue::add, Fill::normal);
+    const std::vector<float> weight = random_weight<BFloat16>(64, 64);
+    const auto pack = [&](linear::Form form) {
+      return PackedWeight(Storage::bfloat16, weight.data(), 64, 64, 64, form);
+    };
+    if (pack(linear::Form::automatic).form() != linear::Form::tiles) {
+      EXPECT_THROW(pack(linear::Form::tiles), Error);
+      return;
+    }
+    const PackedWeight tiles = pack(linear::Form::tiles);
+    std::vector<float> rows(64);
+    EXPECT_THROW(linear::linear(LinearParams<float>{rows.data(), 64, 1, &tiles, nullptr,
+                                                    rows.data(), 64, Epilogue::store}),
+                 Error);
+  });
+}
+
 TEST(PackedWeightTest, ATeamPacksTheSameBytes) {
   device::ThreadTeam team(3);
   for (const auto& [in, out] :
@@ -77,11 +99,12 @@ TEST(PackedWeightTest, ATeamPacksTheSameBytes) {
     const std::vector<float> weight = random_weight<float>(out, in);
     for (const auto& [storage, form] : {std::pair{Storage::float32, linear::Form::panels},
                                         {Storage::bfloat16, linear::Form::panels},
-                                        {Storage::bfloat16, linear::Form::tiles}}) {
+                                        {Storage::bfloat16, linear::Form::automatic}}) {
+      const AmxProcessor processor;
       const PackedWeight one(storage, weight.data(), out, in, in, form);
       const PackedWeight many(storage, weight.data(), out, in, in, form, &team);
       ASSERT_EQ(many.bytes(), one.bytes());
-      EXPECT_EQ(many.has_tiles(), one.has_tiles());
+      EXPECT_EQ(many.form(), one.form());
       EXPECT_EQ(0, std::memcmp(many.panel<float>(0), one.panel<float>(0), one.bytes()));
     }
   }

@@ -2,6 +2,7 @@
 
 #include "kernels/linear_attention/layout.h"
 #include "kernels/vector/aligned_buffer.h"
+#include "tests/kernels/amx/trapped_tiles.h"
 #include "tests/kernels/linear_attention/linear_attention_image.h"
 
 #include <gtest/gtest.h>
@@ -26,6 +27,14 @@ TYPED_TEST(LinearAttentionKernel, EqualsTheTwinForEveryMapAndInstructionSet) {
         image.compare(rows / 2 + 1);
       }
     }
+  });
+}
+
+TEST(LinearAttentionTargets, EveryTargetBesideAmxEqualsTheTwin) {
+  for_each_target_beside_amx([] {
+    Image<BFloat16> image(shape_of(Feature::softmax_pair, 2, 64, 64), 33, Fill::normal);
+    image.mix(33);
+    image.compare(17);
   });
 }
 

@@ -1,5 +1,7 @@
 #include "kernels/quantised_linear/quantised_linear.h"
 
+#include "kernels/error.h"
+#include "tests/kernels/amx/trapped_tiles.h"
 #include "tests/kernels/linear/linear_layer.h"
 #include "tests/kernels/quantised_linear/quantised_linear_reference.h"
 
@@ -15,6 +17,9 @@ namespace quantised_linear_test {
 namespace ql = quantised_linear;
 using linear::Epilogue;
 using ql::QuantisedWeight;
+
+constexpr ql::WeightForm kForms[] = {ql::WeightForm::quads, ql::WeightForm::pairs,
+                                     ql::WeightForm::tiles};
 
 template <class T>
 class QuantisedLinearKernel : public ::testing::Test {};
@@ -154,7 +159,19 @@ TEST(QuantisedWeightForms, PairsGiveTheBitsOfQuads) {
   });
 }
 
+TYPED_TEST(QuantisedLinearKernel, EveryTargetBesideAmxReadsTheFormThatItPacks) {
+  for_each_target_beside_amx([] {
+    compare<TypeParam>(13, 77, 65, Epilogue::add, Fill::normal, false);
+    const std::vector<float> weight = random_weight<float>(64, 64);
+    for (const ql::WeightForm form : kForms) {
+      if (ql::reads_form(form)) continue;
+      EXPECT_THROW(QuantisedWeight(weight.data(), 64, 64, 64, form), Error);
+    }
+  });
+}
+
 TEST(PairedPanelsTest, FindsPairsForTrainedWeightsAndLeavesTheExcessOfOthers) {
+  if (!ql::reads_form(ql::WeightForm::pairs)) return;
   // As wide as the layers of small models: the largest is three times the standard deviation.
   const std::vector<float> normal = random_weight<float>(64, 192);
   const QuantisedWeight packed(normal.data(), 64, 192, 192, ql::WeightForm::pairs);
@@ -177,8 +194,9 @@ TEST(QuantisedWeightTest, ATeamPacksTheSameBytes) {
        {std::pair<std::int64_t, std::int64_t>{64, 64}, {77, 130}, {33, 1000}, {1, 1}}) {
     const std::vector<float> weight = random_weight<float>(out, in);
     const auto columns = static_cast<std::size_t>((out + 63) / 64 * 64);
-    for (const ql::WeightForm form :
-         {ql::WeightForm::quads, ql::WeightForm::pairs, ql::WeightForm::tiles}) {
+    const AmxProcessor processor;
+    for (const ql::WeightForm form : kForms) {
+      if (!ql::reads_form(form)) continue;
       const QuantisedWeight one(weight.data(), out, in, in, form);
       const QuantisedWeight many(weight.data(), out, in, in, form, &team);
       EXPECT_TRUE(std::equal(one.scale(), one.scale() + columns, many.scale()));

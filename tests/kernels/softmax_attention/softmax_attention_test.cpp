@@ -2,6 +2,7 @@
 
 #include "kernels/softmax_attention/few_queries.h"
 #include "kernels/vector/aligned_buffer.h"
+#include "tests/kernels/amx/trapped_tiles.h"
 #include "tests/kernels/softmax_attention/softmax_attention_image.h"
 
 #include <gtest/gtest.h>
@@ -35,6 +36,15 @@ TYPED_TEST(SoftmaxAttentionKernel, EqualsTheTwinOnEveryShapeAndInstructionSet) {
     for (const std::int64_t num_tokens : {577, 1089}) {
       Image<TypeParam> image(Shape{num_tokens, 1, 64}, Fill::normal);
       compare(image, 20);
+    }
+  });
+}
+
+TEST(SoftmaxAttentionTargets, EveryTargetBesideAmxEqualsTheTwin) {
+  for_each_target_beside_amx([] {
+    for (const std::int64_t num_tokens : {33, 321}) {
+      Image<BFloat16> image(Shape{num_tokens, 2, 64}, Fill::normal);
+      compare(image, 33);
     }
   });
 }
