@@ -5,7 +5,7 @@
 #   HYDRASCOPE_LIBTORCH=FOLDER  an existing LibTorch (holds include/ and lib/): no wheel is fetched
 #   HYDRASCOPE_CUDA=AUTO|ON|OFF, HYDRASCOPE_OPENCV=AUTO|ON|OFF  as in the build
 # With the argument `tests` it also fetches what only tests use: axe-core, clang-format 14, mandoc,
-# Chromium, and clang 19 for libFuzzer.
+# Chromium, clang 19 for libFuzzer, and Debian 13's Highway.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 
@@ -82,6 +82,26 @@ install_axe() {
 }
 if [ "${1:-}" = tests ]; then
   { mkdir -p "$cache" && (flock 8 && install_axe) 8>"$cache/.axe-lock"; } || say "axe is not there: that test will be skipped"
+fi
+
+# ---- Highway of Debian 13 ------------------------------------------------------------------------
+# It divides AVX-512 into more targets than this Debian's; test.sh --nightly runs the kernels on it.
+install_highway() {
+  local folder=$cache/highway-trixie options
+  [ ! -e "$folder" ] || return 0
+  say "fetching Highway of Debian 13, for a test"
+  rm -rf "$folder.part" && mkdir -p "$folder.part"/{lists,archives}/partial && cd "$folder.part" || return
+  apt-get indextargets --format 'deb [signed-by=/usr/share/keyrings/debian-archive-keyring.gpg] $(REPO_URI) trixie main' \
+    'Created-By: Packages' 'Codename: bookworm' 'Component: main' | head -n 1 >trixie.list
+  options=(-qq -o Dir::Etc::SourceList="$PWD/trixie.list" -o Dir::Etc::SourceParts=- -o Dir::State::Lists="$PWD/lists"
+    -o Dir::Cache="$PWD" -o APT::Sandbox::User="$(id -un)")
+  apt-get "${options[@]}" update && apt-get "${options[@]}" download libhwy-dev libhwy1t64 || return
+  for package in *.deb; do dpkg-deb -x "$package" root || return; done
+  mkdir "$folder" && mv root/usr/include root/usr/lib/x86_64-linux-gnu "$folder" && mv "$folder/x86_64-linux-gnu" "$folder/lib"
+  rm -rf "$folder.part"
+}
+if [ "${1:-}" = tests ]; then
+  (install_highway) >&2 || say "Highway of Debian 13 is not there: test.sh --nightly leaves it out"
 fi
 
 # ---- LibTorch ------------------------------------------------------------------------------------

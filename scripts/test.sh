@@ -3,7 +3,8 @@
 #   scripts/test.sh            the parts that are free of LibTorch, and the program's commands: minutes after demo.sh
 #   scripts/test.sh --all      all tests but the slow ones, and a minute of fuzzing for each target
 #   scripts/test.sh --nightly  all tests, long fuzzing, CUDA kernels for every architecture, a build without OpenCV, the
-#                              documentation's site with its tutorials, the container, kernels on AArch64 under QEMU
+#                              documentation's site with its tutorials, the container, kernels on a newer Highway and on
+#                              AArch64 under QEMU
 # Further arguments go to ctest.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -46,6 +47,14 @@ case $tier in
     # The decoder that reads pictures where there is no OpenCV.
     HYDRASCOPE_OPENCV=OFF HYDRASCOPE_BUILD=build/no_opencv scripts/build.sh hydrascope unit_tests viz_tests
     allow='* | this build has no OpenCV' run_tests build/no_opencv -L quick -E '^(bench|docs|kernel_tests)' "$@" || failed=1
+    # The kernels for every target of a newer Highway (scripts/setup.sh tests).
+    highway=${HYDRASCOPE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/hydrascope}/highway-trixie
+    if [ -d "$highway" ]; then
+      { cmake --preset release -B build/highway -DHYDRASCOPE_KERNELS_ONLY=ON -DHYDRASCOPE_DEPENDENCIES="$highway" &&
+        cmake --build build/highway --target kernel_tests && run_tests build/highway "$@"; } || failed=1
+    else
+      echo "left out: kernels on Debian 13's Highway, which is not there"
+    fi
     # Every kernel on every architecture; the run of these needs a GPU.
     if command -v nvcc >/dev/null 2>&1 || [ -x /usr/local/cuda/bin/nvcc ]; then
       HYDRASCOPE_CUDA=ON HYDRASCOPE_BUILD=build/cuda scripts/build.sh hydrascope gpu_kernel_tests
