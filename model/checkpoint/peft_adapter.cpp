@@ -4,6 +4,7 @@
 #include "model/checkpoint/formats/json_fields.h"
 #include "model/checkpoint/formats/refused_weights.h"
 #include "model/checkpoint/formats/safetensors_header.h"
+#include "model/checkpoint/formats/strict_json.h"
 #include "model/checkpoint/hub/key_map.h"
 #include "model/checkpoint/scalar_type.h"
 
@@ -11,6 +12,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
+#include <array>
 #include <cmath>
 #include <map>
 #include <memory>
@@ -23,15 +25,39 @@ namespace {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
+using Shape = std::vector<std::int64_t>;
 
 constexpr std::string_view kOfA = ".lora_A.weight";
 constexpr std::string_view kOfB = ".lora_B.weight";
+constexpr std::string_view kBias = ".lora_B.bias";
+constexpr const char* kMergeInPeft =
+    "PEFT's merge_and_unload gives a checkpoint without an adapter";
 
-/// The member is there and neither null, false, nor empty.
-bool is_set(const Json& config, const char* key) {
-  const auto found = config.find(key);
-  if (found == config.end() || found->is_null()) return false;
-  return found->is_boolean() ? found->get<bool>() : !found->empty();
+/// Settings of which every value is computed, shows in the tensors or changes nothing by itself.
+constexpr std::array kComputed{"auto_mapping",      "base_model_name_or_path",
+                               "exclude_modules",   "inference_mode",
+                               "layers_pattern",    "layers_to_transform",
+                               "lora_alpha",        "lora_bias",
+                               "lora_dropout",      "megatron_core",
+                               "merge_weights",     "modules_to_save",
+                               "peft_type",         "peft_version",
+                               "qalora_group_size", "r",
+                               "rank_pattern",      "revision",
+                               "runtime_config",    "target_modules",
+                               "task_type",         "use_rslora"};
+
+bool is_computed(const std::string& key, const Json& value) {
+  if (key == "bias") return value == "none" || value == "all" || value == "lora_only";
+  if (key == "init_lora_weights")
+    return value == true || value == "gaussian" || value == "orthogonal" || value == "pissa" ||
+           value == "olora";
+  return std::ranges::find(kComputed, key) != kComputed.end();
+}
+
+/// As in Python: neither null, false, zero, nor empty.
+bool is_set(const Json& value) {
+  if (value.is_structured()) return !value.empty();
+  return !value.is_null() && value != false && value != 0 && value != "";
 }
 
 Json read_config(const fs::path& folder) {
@@ -45,25 +71,56 @@ Json read_config(const fs::path& folder) {
     throw Error(ErrorCode::unsupported_format,
                 "is no LoRA: peft_type is " + (type == config.end() ? "missing" : type->dump()),
                 file.string());
-  for (const char* part : {"use_dora", "fan_in_fan_out", "alpha_pattern", "layer_replication",
-                           "use_qalora", "target_parameters", "trainable_token_indices"}) {
-    if (is_set(config, part))
-      throw Error(ErrorCode::unsupported_format, std::string(part) + " is not computed here",
-                  file.string(), "PEFT's merge_and_unload gives a checkpoint without an adapter");
+  for (const auto& [key, value] : config.items()) {
+    if (!is_set(value) || is_computed(key, value)) continue;
+    std::string hint = kMergeInPeft;
+    if (key == "init_lora_weights")
+      hint += ", save_pretrained(..., path_initial_model_for_weight_conversion=...) a plain LoRA";
+    throw Error(ErrorCode::unsupported_format,
+                quote(key) +
+                    (value.is_string() ? ": " + quote(value.get_ref<const std::string&>()) : "") +
+                    " is not computed here",
+                file.string(), hint);
   }
   if (const auto alpha = config.find("lora_alpha"); alpha == config.end() || !alpha->is_number())
     throw Error(ErrorCode::decode_failed, "expected lora_alpha, a number", file.string());
   return config;
 }
 
-/// The tensor that one of the adapter changes: "a.lora_A.weight" -> "a.weight".
+/// The tensor that one of the adapter changes: "a.lora_A.weight" -> "a.weight", "a.base_layer.bias"
+/// -> "a.bias".
 std::string target_name(std::string_view name) {
   constexpr std::string_view kPrefix = "base_model.model.";
   if (name.starts_with(kPrefix)) name.remove_prefix(kPrefix.size());
-  for (const std::string_view part : {kOfA, kOfB})
-    if (name.ends_with(part))
-      return std::string(name.substr(0, name.size() - part.size())) + ".weight";
-  return std::string(name);
+  std::string target(name);
+  for (const std::string_view part : {".lora_A.", ".lora_B.", ".base_layer."})
+    if (const auto at = target.rfind(part); at != target.npos) target.replace(at, part.size(), ".");
+  return target;
+}
+
+/// Whether B A has the shape of `weight`. Of a convolution A is one, too, and B one of 1 x 1.
+bool fit(const Shape& of_b, const Shape& of_a, Shape weight) {
+  if (weight.size() < 2 || of_a.empty() || of_a[0] == 0) return false;
+  Shape fitting(weight.size(), 1);
+  fitting[0] = std::exchange(weight[0], of_a[0]);
+  fitting[1] = of_a[0];
+  return of_a == weight && of_b == fitting;
+}
+
+/// What s B A is before it learns, if the base gives it up: PiSSA's part of the greatest singular
+/// values (arXiv 2404.02948), OLoRA's s times the part of R's first rows (arXiv 2406.01775). PEFT
+/// takes it from the unchanged base whenever it opens an adapter.
+at::Tensor start_of(const Json& config, const at::Tensor& weight, std::int64_t rank, double scale) {
+  const Json start = config.value("init_lora_weights", Json(true));
+  if (start == "pissa") {
+    const auto [u, s, v] = at::linalg_svd(weight, /*full_matrices=*/false);
+    return (u.slice(1, 0, rank) * s.slice(0, 0, rank)).matmul(v.slice(0, 0, rank));
+  }
+  if (start == "olora") {
+    const auto [q, r] = at::linalg_qr(weight);
+    return q.slice(1, 0, rank).matmul(r.slice(0, 0, rank)) * scale;
+  }
+  return at::zeros_like(weight);
 }
 
 /// The model's tensors by their names, and by what they mean: transformers has other names in memory,
@@ -122,27 +179,39 @@ WeightFile with_adapter(const WeightFile& model, const fs::path& folder) {
   std::map<std::string_view, const TensorView*> adapter;
   for (const TensorView& view : merged->adapter.tensors()) adapter.emplace(view.name, &view);
   const auto alpha = config.at("lora_alpha").get<double>();
-  const bool by_root = is_set(config, "use_rslora");
-  const auto refuse = [&](std::string_view name, const std::string& why) {
-    throw Error(ErrorCode::invalid_argument, std::string(name) + " " + why, file.string(),
-                "an adapter belongs to the model that it was learned for");
+  const bool by_root = is_set(config.value("use_rslora", Json(false)));
+  const auto refuse = [&](std::string_view name, const std::string& why, const char* hint = "") {
+    throw Error(ErrorCode::invalid_argument, std::string(name) + " " + why, file.string(), hint);
   };
+  constexpr const char* kOfItsModel = "an adapter belongs to the model that it was learned for";
   const Targets targets(merged->tensors, model.file().string());
   const auto target_of = [&](std::string_view name) -> TensorView& {
     TensorView* found = targets.find(name);
-    if (found == nullptr) refuse(name, "is for no tensor of " + model.file().string());
+    if (found == nullptr) refuse(name, "is for no tensor of " + model.file().string(), kOfItsModel);
     return *found;
   };
+  const auto floats = [](const TensorView& tensor, const fs::path& of) {
+    return copy_of(tensor, of.string()).to(at::kFloat);
+  };
+  const auto put = [&](TensorView& tensor, const at::Tensor& values) {
+    merged->sums.push_back(values);
+    tensor.dtype = Dtype::F32;
+    tensor.data = {static_cast<const std::byte*>(values.const_data_ptr()), values.nbytes()};
+  };
+  // By the order of names "a.base_layer.bias" comes before the sums for "a.lora_A.weight".
   for (const auto& [name, view] : adapter) {
-    if (name.ends_with(kOfB)) {
-      if (!adapter.contains(std::string(name.substr(0, name.size() - kOfB.size())).append(kOfA)))
+    if (name.ends_with(kOfB) || name.ends_with(kBias)) {
+      if (!adapter.contains(std::string(name.substr(0, name.rfind(".lora_B"))).append(kOfA)))
         refuse(name, "has no lora_A beside it");
       continue;
     }
+    // Beside a module that was learned as a whole PEFT may save the biases of both of its copies.
+    const auto has = [&name = name](std::string_view part) { return name.find(part) != name.npos; };
+    if (has(".original_module.") || has(".modules_to_save.")) continue;
     if (!name.ends_with(kOfA)) {
-      if (name.find(".lora_") != std::string_view::npos)
+      if (has(".lora_"))
         throw Error(ErrorCode::unsupported_format, std::string(name) + " is not computed here",
-                    file.string());
+                    file.string(), kMergeInPeft);
       TensorView& whole = target_of(name);
       whole.dtype = view->dtype;
       whole.shape = view->shape;
@@ -153,21 +222,27 @@ WeightFile with_adapter(const WeightFile& model, const fs::path& folder) {
     const auto other = adapter.find(stem + std::string(kOfB));
     if (other == adapter.end()) refuse(name, "has no lora_B beside it");
     TensorView& weight = target_of(name);
-    const std::vector<std::int64_t>&of_a = view->shape, &of_b = other->second->shape;
-    if (of_a.size() != 2 || of_b.size() != 2 || of_b[1] != of_a[0] || of_a[0] == 0 ||
-        weight.shape != std::vector{of_b[0], of_a[1]})
-      refuse(name, shape_text(of_a) + " and lora_B " + shape_text(of_b) + " do not make " +
-                       shape_text(weight.shape));
+    const Shape &of_a = view->shape, &of_b = other->second->shape;
+    if (!fit(of_b, of_a, weight.shape))
+      refuse(name,
+             shape_text(of_a) + " and lora_B " + shape_text(of_b) + " do not make " +
+                 shape_text(weight.shape),
+             kOfItsModel);
     const auto rank = static_cast<double>(of_a[0]);
     const double scale = alpha / (by_root ? std::sqrt(rank) : rank);
-    const at::Tensor& sum =
-        merged->sums.emplace_back(copy_of(weight, model.file().string()).to(at::kFloat) +
-                                  copy_of(*other->second, file.string())
-                                          .to(at::kFloat)
-                                          .matmul(copy_of(*view, file.string()).to(at::kFloat)) *
-                                      scale);
-    weight.dtype = Dtype::F32;
-    weight.data = {static_cast<const std::byte*>(sum.const_data_ptr()), sum.nbytes()};
+    const at::Tensor whole = floats(weight, model.file());
+    const at::Tensor product =
+        floats(*other->second, file).flatten(1).matmul(floats(*view, file).flatten(1)) * scale;
+    const at::Tensor update = product - start_of(config, whole.flatten(1), of_a[0], scale);
+    put(weight, whole + update.view(whole.sizes()));
+    const auto added = adapter.find(stem + std::string(kBias));
+    if (added == adapter.end()) continue;
+    TensorView* bias = targets.find(added->first);
+    if (bias == nullptr || bias->shape != added->second->shape)
+      refuse(added->first, bias == nullptr ? "is for a layer without a bias"
+                                           : shape_text(added->second->shape) + " is not " +
+                                                 shape_text(bias->shape));
+    put(*bias, floats(*bias, file) + floats(*added->second, file) * scale);
   }
   const std::vector<TensorView>* tensors = &merged->tensors;
   return model.with({std::move(merged), tensors});

@@ -154,11 +154,13 @@ void LowRankUpdates::load_state(const NamedTensors& state) {
 
 void LowRankUpdates::save(const std::filesystem::path& folder, const std::string& base) const {
   NamedTensors tensors;
+  // PEFT compares the ends of names: "proj" would be patch_embed.proj, too.
+  std::vector<std::string> layers, whole;
   for (const Update& update : updates_) {
+    layers.push_back(update.layer);
     tensors.emplace_back(kOfPeft + name_of_a(update.layer), update.a);
     tensors.emplace_back(kOfPeft + name_of_b(update.layer), update.b);
   }
-  std::vector<std::string> whole;
   for (const auto& [name, tensor] : heads_) {
     tensors.emplace_back(kOfPeft + name, tensor);
     std::string module = name.substr(0, name.find('.'));
@@ -180,7 +182,7 @@ void LowRankUpdates::save(const std::filesystem::path& folder, const std::string
       {"lora_dropout", 0.0},
       {"modules_to_save", nullptr},
       {"r", options_.rank},
-      {"target_modules", targets_},
+      {"target_modules", layers},
       {"task_type", nullptr}};
   if (!whole.empty()) config["modules_to_save"] = whole;
   const std::string text = config.dump(2) + '\n';

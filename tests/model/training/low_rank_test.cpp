@@ -2,13 +2,18 @@
 
 #include "model/checkpoint/checkpoint.h"
 #include "model/checkpoint/peft_adapter.h"
+#include "model/checkpoint/scalar_type.h"
 #include "model/training/parameter_groups.h"
+#include "model/training/training_state.h"
 #include "tests/error_matchers.h"
 #include "tests/model/training/distillation/small_models.h"
 #include "tests/temporary_folder.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
+
+#include <map>
+#include <string>
 
 namespace hydrascope::model::training {
 namespace {
@@ -152,6 +157,24 @@ TEST(PeftAdapterTest, APublishedModelGetsTheWeightsThatPeftMerges) {
   EXPECT_GT(farthest_from_base, 0.1);
 }
 
+TEST(PeftAdapterTest, TensorsAreThoseThatPeftMergesWhenItOpensTheAdapter) {
+  const std::filesystem::path tests = std::filesystem::path(HYDRASCOPE_SOURCE_DIR) / "tests";
+  const auto base = checkpoint::WeightFile::open(tests / "corpus/weights/transformers_5/vit");
+  for (const char* name : {"biases", "pissa", "olora"}) {
+    SCOPED_TRACE(name);
+    const auto folder = tests / "data/peft" / name;
+    const auto found = checkpoint::with_adapter(base, folder);
+    const auto merged = checkpoint::WeightFile::open(folder / "merged.safetensors");
+    std::map<std::string, at::Tensor> expected;
+    for (const auto* file : {&base, &merged})  // the second has what is not the base's
+      for (const auto& tensor : file->tensors()) expected[tensor.name] = copy_of(tensor);
+    EXPECT_EQ(found.tensors().size(), expected.size());
+    for (const auto& tensor : found.tensors())
+      EXPECT_TRUE(at::allclose(copy_of(tensor), expected.at(tensor.name), 1e-5, 1e-6))
+          << tensor.name;
+  }
+}
+
 TEST_F(LowRankTest, AnAdapterThatIsNotUnderstoodIsRefused) {
   TemporaryFolder folder;
   const auto base = folder.path() / "base.safetensors";
@@ -161,11 +184,32 @@ TEST_F(LowRankTest, AnAdapterThatIsNotUnderstoodIsRefused) {
     folder.write("adapter/adapter_config.json", config);
     return checkpoint::with_adapter(checkpoint::WeightFile::open(base), folder.path() / "adapter");
   };
-  open(R"({"peft_type": "LORA", "lora_alpha": 4, "use_dora": false, "alpha_pattern": {}})");
+  const auto open_with = [&](const std::string& setting) {
+    return open(R"({"peft_type": "LORA", "lora_alpha": 4, )" + setting + "}");
+  };
+  open_with(R"("use_dora": false, "alpha_pattern": {}, "newest": 0, "other": "", "last": null)");
+  open_with(R"("init_lora_weights": "orthogonal", "bias": "all", "lora_dropout": 0.1)");
+  // As version 0.1 wrote it.
+  open_with(
+      R"("base_model_name_or_path": "base", "bias": "none", "fan_in_fan_out": false,
+         "inference_mode": true, "lora_dropout": 0.0, "modules_to_save": ["head"], "r": 2,
+         "target_modules": ["qkv", "proj"], "task_type": null)");
   EXPECT_ERROR(open(R"({"peft_type": "IA3", "lora_alpha": 4})"), unsupported_format,
                "peft_type is \"IA3\"");
-  EXPECT_ERROR(open(R"({"peft_type": "LORA", "lora_alpha": 4, "use_dora": true})"),
-               unsupported_format, "use_dora");
+  for (const auto& [key, value] :
+       std::map<std::string, std::string>{{"use_dora", "true"},
+                                          {"fan_in_fan_out", "true"},
+                                          {"alpha_pattern", R"({"qkv": 8})"},
+                                          {"use_bdlora", R"({"nblocks": 2})"},
+                                          {"bias", "\"some\""},
+                                          {"newest", "0.5"}})
+    EXPECT_ERROR(open_with('"' + key + "\": " + value), unsupported_format,
+                 ('"' + key + '"').c_str(), "is not computed here", "merge_and_unload");
+  // Starts of A and B that PEFT takes from the base by chance or by data, and ones to come.
+  for (const char* start : {"pissa_niter_4", "corda", "loftq", "eva", "lora_ga", "newest"})
+    EXPECT_ERROR(open_with(R"("init_lora_weights": ")" + std::string(start) + '"'),
+                 unsupported_format, "init_lora_weights", start,
+                 "path_initial_model_for_weight_conversion");
   EXPECT_ERROR(open(R"({"peft_type": "LORA"})"), decode_failed, "lora_alpha");
   // An adapter of a deeper model.
   VisionTransformer deeper = random_model(testing::small_vit({.depth = 5}, "softmax"));
@@ -173,7 +217,27 @@ TEST_F(LowRankTest, AnAdapterThatIsNotUnderstoodIsRefused) {
   LowRankUpdates(*deeper, groups, {.rank = 2}, 1).save(folder.path() / "deeper", "deeper");
   EXPECT_ERROR(
       checkpoint::with_adapter(checkpoint::WeightFile::open(base), folder.path() / "deeper"),
-      invalid_argument, "is for no tensor of");
+      invalid_argument, "is for no tensor of", "belongs to the model");
+  // Tensors that PEFT writes for other kinds of layers, or for biases of another length.
+  const auto open_tensors = [&](const NamedTensors& tensors) {
+    write_tensors(folder.path() / "adapter/adapter_model.safetensors", tensors, {});
+    return open_with(R"("lora_bias": true)");
+  };
+  const std::string layer = "base_model.model.blocks.0.attn.qkv.lora_";
+  const auto shape = parameter(*model_, "blocks.0.attn.qkv.weight").sizes().vec();
+  EXPECT_ERROR(open_tensors({{layer + "embedding_A", at::zeros({2, 3})}}), unsupported_format,
+               "lora_embedding_A is not computed here", "merge_and_unload");
+  EXPECT_ERROR(open_tensors({{layer + "B.bias", at::zeros({5})}}), invalid_argument,
+               "has no lora_A beside it");
+  const NamedTensors product{{layer + "A.weight", at::zeros({2, shape[1]})},
+                             {layer + "B.weight", at::zeros({shape[0], 2})}};
+  open_tensors(product);
+  NamedTensors other = product;
+  other.emplace_back(layer + "B.bias", at::zeros({5}));
+  EXPECT_ERROR(open_tensors(other), invalid_argument, "lora_B.bias (5) is not (");
+  other = product;
+  other[0].second = at::zeros({2, shape[1], 1, 1});
+  EXPECT_ERROR(open_tensors(other), invalid_argument, "do not make");
 }
 
 TEST_F(LowRankTest, ARankOrTargetThatFitsNothingIsRefused) {
