@@ -71,6 +71,10 @@ ResolvedLabels resolve_labels(const std::string& word, const ModelSource& source
     std::string subject = weights.file().string();
     if (const auto file = bundled_labels(bundled)) {
       stored = {image::Labels::load(*file), LabelOrigin::bundled, bundled};
+    } else if (!bundled.empty() && bundled_labels("imagenet1k")) {  // the bundled lists are there
+      throw Error(ErrorCode::unsupported_format,
+                  "labels: expected the name of a bundled list, found '" + bundled + "'", subject,
+                  "`labels` FILE names the classes");
     } else if (!lines.empty()) {
       if (!weights.hub().labels.empty()) subject = weights.hub().file.string();
       stored = {image::Labels::parse(lines, subject), LabelOrigin::names, ""};

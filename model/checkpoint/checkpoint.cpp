@@ -4,6 +4,7 @@
 #include "kernels/number_text.h"
 #include "model/checkpoint/formats/refused_weights.h"
 #include "model/checkpoint/formats/safetensors_header.h"
+#include "model/checkpoint/formats/strict_json.h"
 #include "model/config/architectures.h"
 #include "model/config/timm_models.h"
 
@@ -32,12 +33,41 @@ std::optional<std::vector<std::int64_t>> joined_shape(const std::vector<const Te
   return shape;
 }
 
+/// Whether it is a whole number of at least `least` that a size or a number of classes may be.
+bool is_count(std::string_view text, std::int64_t least) {
+  constexpr std::int64_t kMost = 10'000'000;
+  const auto number = parse_number<std::int64_t>(text);
+  return number && *number >= least && *number <= kMost;
+}
+
+/// Refuses values that files of this program have under none of its keys.
+void check_own(const Metadata& metadata, const std::string& file) {
+  const auto expect = [&](std::string_view key, const std::string& what, auto is_right) {
+    const auto found = metadata.find(std::string(key));
+    if (found != metadata.end() && !is_right(std::string_view(found->second)))
+      throw Error(ErrorCode::unsupported_format,
+                  std::string(key) + ": expected " + what + ", found " + quote(found->second),
+                  file);
+  };
+  expect(kSchemaKey, quote(kSchema) + ", which this version reads",
+         [](std::string_view text) { return text == kSchema; });
+  expect("img_size", "N or HxW", [](std::string_view text) {
+    const auto cross = text.find('x');
+    return is_count(text.substr(0, cross), 1) &&
+           (cross == text.npos || is_count(text.substr(cross + 1), 1));
+  });
+  expect("num_classes", "a number of classes",
+         [](std::string_view text) { return is_count(text, 0); });
+  expect("labels", "the name of a bundled list", is_field);
+}
+
 }  // namespace
 
 bool NamedTensor::is_complete() const { return std::ranges::find(parts, nullptr) == parts.end(); }
 
 Checkpoint::Checkpoint(WeightFile file) : contents_(std::move(file)) {
   check_is_model(tensors(), this->file());
+  if (is_own()) check_own(metadata(), this->file().string());
   std::vector<std::string> keys;
   for (const TensorView& view : tensors()) keys.push_back(view.name);
   // The configuration's word on the model is more exact than unknown names.

@@ -25,6 +25,7 @@ namespace hydrascope::checkpoint {
 
 /// The metadata entries of our own files.
 inline constexpr std::string_view kSchemaKey = "hydrascope.schema";
+inline constexpr std::string_view kSchema = "1";
 inline constexpr std::string_view kConfigKey = "hydrascope.config";
 /// A JSON array of the classes' names, where `labels` names no bundled list.
 inline constexpr std::string_view kLabelNamesKey = "label_names";
@@ -85,7 +86,8 @@ class Checkpoint {
  public:
   Checkpoint() = default;
   /// Maps the names and reads the configuration beside the file. Throws as `check_is_model`,
-  /// `map_keys` and `read_hub_config` do, and Error(failed) when two tensors stand for one.
+  /// `map_keys` and `read_hub_config` do, Error(failed) when two tensors stand for one, and
+  /// Error(unsupported_format) for metadata of our own keys that no version has written.
   explicit Checkpoint(WeightFile file);
   static Checkpoint open(const std::filesystem::path& path, const WeightFileOptions& options = {});
 

@@ -47,7 +47,7 @@ class Table {
 
 void describe_model(const model::VitConfig& config, Metadata& metadata) {
   metadata["format"] = "pt";
-  metadata[std::string(kSchemaKey)] = "1";
+  metadata[std::string(kSchemaKey)] = kSchema;
   metadata[std::string(kConfigKey)] = model::to_json(config);
   metadata["arch"] = config.arch;
   metadata["attention"] = model::to_text(config.attention);

@@ -165,6 +165,31 @@ TEST(CheckpointTest, LayersThatJoinShareOrLeaveOtherwiseAreSavedAsTheyAre) {
   }
 }
 
+TEST(CheckpointTest, NonsenseUnderOwnKeysIsRefused) {
+  const testing::TemporaryFolder folder;
+  const Contents contents{VisionTransformer(small())};
+  const auto open = [&](const std::string& key, const std::string& value) {
+    Metadata metadata{{std::string(kSchemaKey), "1"},
+                      {"img_size", "32x16"},
+                      {"num_classes", "0"},
+                      {"labels", "imagenet1k"}};
+    metadata[key] = value;
+    return Checkpoint::open(contents.write(folder.path() / "a.safetensors", metadata));
+  };
+  EXPECT_TRUE(open("img_size", "224").is_own());
+  const std::vector<std::string> keys{std::string(kSchemaKey), "img_size", "num_classes", "labels"};
+  for (const std::string& key : keys)
+    for (const char* value : {"", "-1", "+1", "1e999", "999999999999999999999", "2 ", "1x", "?"})
+      EXPECT_ERROR(open(key, value), unsupported_format, (key + ": expected ").c_str(),
+                   ("found \"" + std::string(value) + '"').c_str(), "a.safetensors");
+  EXPECT_ERROR(open(keys.front(), "2"), unsupported_format, "expected \"1\"");
+  EXPECT_ERROR(open("img_size", "224x0"), unsupported_format, "expected N or HxW");
+  // Under the same words other programs may mean other things.
+  EXPECT_FALSE(Checkpoint::open(contents.write(folder.path() / "b.safetensors",
+                                               {{"img_size", "-1"}, {"labels", ""}}))
+                   .is_own());
+}
+
 TEST(CheckpointTest, ListsMissingUnexpectedAndMismatchedTogether) {
   const testing::TemporaryFolder folder;
   Contents contents{VisionTransformer(small())};
