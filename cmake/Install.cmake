@@ -12,9 +12,12 @@ set(HYDRASCOPE_LIBRARY_FOLDER lib/hydrascope)
 
 # hydrascope_install(FOLDER TARGET...): installs programs and libraries to PREFIX/FOLDER, whose run paths lead from
 # there to the libraries of the tree. The libraries that they are linked with are installed, too.
+# A run path that CMake itself changes at installation has an empty last element in the build, which the loader takes
+# for the current folder: hence the build's is linked in as if it were final, and replaced here.
 function(hydrascope_install folder)
   file(RELATIVE_PATH libraries "/${folder}" "/${HYDRASCOPE_LIBRARY_FOLDER}")
-  set_target_properties(${ARGN} PROPERTIES INSTALL_RPATH "\$ORIGIN/${libraries}")
+  set_target_properties(${ARGN} PROPERTIES
+    BUILD_WITH_INSTALL_RPATH ON INSTALL_RPATH "${CMAKE_BUILD_RPATH}" INSTALL_RPATH_USE_LINK_PATH ON)
   foreach(target ${ARGN})
     get_target_property(kind ${target} TYPE)
     set(dependencies RUNTIME_DEPENDENCY_SET hydrascope_dependencies)
@@ -22,6 +25,9 @@ function(hydrascope_install folder)
       set(dependencies "")
     endif()
     install(TARGETS ${target} ${dependencies} RUNTIME DESTINATION ${folder} LIBRARY DESTINATION ${folder})
+    install(CODE "
+      file(RPATH_SET FILE \"\$ENV{DESTDIR}\${CMAKE_INSTALL_PREFIX}/${folder}/$<TARGET_FILE_NAME:${target}>\"
+           NEW_RPATH \"\\\$ORIGIN/${libraries}\")")
   endforeach()
 endfunction()
 hydrascope_install(bin hydrascope)
@@ -30,8 +36,7 @@ if(HYDRASCOPE_WITH_OPENCV)
   hydrascope_install(${HYDRASCOPE_LIBRARY_FOLDER} hydrascope_opencv_pictures hydrascope_opencv_video)
 endif()
 # The library for other programs: find_package(hydrascope).
-set_target_properties(hydrascope_library PROPERTIES INSTALL_RPATH "\$ORIGIN/hydrascope")
-install(TARGETS hydrascope_library RUNTIME_DEPENDENCY_SET hydrascope_dependencies LIBRARY DESTINATION lib)
+hydrascope_install(lib hydrascope_library)
 install(FILES ${PROJECT_SOURCE_DIR}/app/library/include/hydrascope/hydrascope.h DESTINATION include/hydrascope)
 include(CMakePackageConfigHelpers)
 configure_package_config_file(${PROJECT_SOURCE_DIR}/cmake/hydrascopeConfig.cmake.in

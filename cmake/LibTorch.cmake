@@ -75,6 +75,5 @@ if(IS_DIRECTORY "${torch_parent}/nvidia/cu13/lib")
   list(APPEND HYDRASCOPE_RUNTIME_PATHS "${torch_parent}/nvidia/cu13/lib")
 endif()
 # The modules of OpenCV lie beside the program, or above it where it is a test.
-list(APPEND HYDRASCOPE_RUNTIME_PATHS "$ORIGIN" "$ORIGIN/..")
-set(CMAKE_BUILD_RPATH ${HYDRASCOPE_RUNTIME_PATHS})
+set(CMAKE_BUILD_RPATH ${HYDRASCOPE_RUNTIME_PATHS} "$ORIGIN" "$ORIGIN/..")
 message(STATUS "LibTorch ${HYDRASCOPE_TORCH_FOUND}: ${HYDRASCOPE_LIBTORCH}")

@@ -9,6 +9,7 @@ if(HYDRASCOPE_DEPENDENCIES)
             "scripts/make/gather_headers.sh makes such a folder.")
   endif()
   list(PREPEND CMAKE_PREFIX_PATH "${HYDRASCOPE_DEPENDENCIES}")
+  list(APPEND CMAKE_BUILD_RPATH "${HYDRASCOPE_DEPENDENCIES}/lib")
 endif()
 # Further headers lie in the first one's folder.
 function(hydrascope_header_library target header package)

@@ -76,8 +76,33 @@ class ThirdParties(unittest.TestCase):
                     used.update(found)
         self.assertEqual(set(prefixes), used, "NOTICE lists what nothing includes")
 
+    def test_what_pip_installs_is_locked_by_hashes(self) -> None:
+        locked = re.compile(r"[a-z0-9-]+==\S+( --hash=sha256:[0-9a-f]{64})+|[a-z0-9-]+ +\S+ +[0-9a-f]{64} +(bootstrap|always|cuda)")
+        for lock in (ROOT / "scripts").glob("*.lock"):
+            for line in lock.read_text().splitlines():
+                self.assertTrue(line.startswith("#") or locked.fullmatch(line), f"{lock.name}: {line}")
+        installs = [line for script in (ROOT / "scripts").rglob("*.sh")
+                    for line in script.read_text().replace("\\\n", "").splitlines() if "pip install" in line]
+        self.assertEqual(len(installs), 2)
+        for line in installs:
+            self.assertIn("--require-hashes", line)
+
 
 class Hardening(unittest.TestCase):
+    def test_no_run_path_leads_to_the_current_folder(self) -> None:
+        checked = []
+        for file in PROGRAM.parent.rglob("*"):
+            if "CMakeFiles" in file.parts or file.is_symlink() or not file.is_file():
+                continue
+            with file.open("rb") as start:
+                if start.read(4) != b"\x7fELF":
+                    continue
+            checked.append(file.resolve())
+            for path in re.findall(r"R(?:UN)?PATH\).*\[(.*)\]", readelf(file, "-d")):
+                for part in path.split(":"):
+                    self.assertRegex(part, r"^(/|\$ORIGIN(/|$))", f"{file.name}: run path {path}")
+        self.assertLessEqual({file.resolve() for file in files()}, set(checked))
+
     def test_addresses_relocations_and_stack(self) -> None:
         self.assertGreaterEqual(len(files()), 2)
         for file in files():

@@ -7,6 +7,7 @@ is no such Python, or where the wheel's tools cannot be had.
 """
 
 import os
+import re
 import subprocess
 import sys
 import tempfile
@@ -61,6 +62,10 @@ def main(build: Path) -> int:
                 (site / one.name).symlink_to(one)
         installed = run(python, "-m", "pip", "install", "--quiet", "--no-index", "--disable-pip-version-check", wheel)
         check(installed.returncode == 0, installed.stderr)
+        for file in site.glob("hydrascope*/**/*"):
+            if file.is_file() and file.read_bytes()[:4] == b"\x7fELF":
+                paths = re.findall(r"R(?:UN)?PATH\).*\[(.*)\]", run("readelf", "-W", "-d", file).stdout)
+                check(all(part.startswith("$ORIGIN") for path in paths for part in path.split(":")), f"{file.name}: run path {paths}")
         clean = {key: value for key, value in os.environ.items() if not key.startswith(("HYDRASCOPE", "PYTHON", "LD_"))}
         answer = run(folder / "venv" / "bin" / "hydrascope", "classify", ROOT / "assets" / "images" / "otter-head.jpg", env=clean)
         check(answer.returncode == 0 and "otter" in answer.stdout, answer.stdout + answer.stderr)
