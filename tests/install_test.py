@@ -140,6 +140,12 @@ class Installed(unittest.TestCase):
             checked += 1
         self.assertGreaterEqual(checked, 7)
 
+    def test_a_folder_beside_the_tree_is_not_taken_for_its_assets(self) -> None:
+        (self.root / "assets").mkdir()
+        shutil.copytree(self.tree / "share/hydrascope/labels", self.root / "assets/labels")
+        shutil.copy(self.tree / "share/hydrascope/self_test.safetensors", self.root / "assets")
+        self.assertEqual(json.loads(self.program("doctor", "--format", "json"))["assets"], "/moved/share/hydrascope")
+
     def test_every_library_of_the_tree_is_in_the_notice(self) -> None:
         notice = (self.tree / "share/doc/hydrascope/NOTICE").read_text()
         for file in (self.tree / "lib" / "hydrascope").iterdir():

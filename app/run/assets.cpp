@@ -23,9 +23,10 @@ namespace fs = std::filesystem;
 /// Endings of a file with all weights, and of an index of files, of which another model reads some.
 constexpr const char* kModelEndings[] = {".safetensors", ".json"};
 
+/// By a file that no other program has: a folder labels/ may be anybody's.
 bool holds_assets(const fs::path& folder) {
   std::error_code ignored;
-  return fs::is_directory(folder / "labels", ignored);
+  return fs::is_regular_file(folder / kSelfTestFile, ignored);
 }
 
 /// The folder of this program, or of the library that this code is in.
@@ -41,22 +42,24 @@ fs::path own_folder() {
 fs::path find_assets() {
   if (const char* told = std::getenv("HYDRASCOPE_ASSETS"); told != nullptr && *told != '\0') {
     if (holds_assets(told)) return told;
-    throw Error(ErrorCode::failed, "holds no folder labels/",
+    throw Error(ErrorCode::failed, "holds no " + std::string(kSelfTestFile),
                 "HYDRASCOPE_ASSETS=" + std::string(told));
   }
   const fs::path program = own_folder();
   std::string tried;
-  // The build tree's program lies in build/PRESET, its tests one deeper; installed, the engine lies in
-  // libexec/hydrascope, the front in bin, the library in lib.
+  // The nearest first, so that no folder outside the tree hides its own. The build tree's program lies
+  // beside share/, its tests one deeper; installed, the engine lies in libexec/hydrascope, the front in
+  // bin, the library in lib. Programs of scripts/gpu_kit.sh travel in build/gpu_kit of the sources.
   for (const char* relative :
-       {"../../assets", "../../../assets", "../../share/hydrascope", "../share/hydrascope"}) {
+       {"share/hydrascope", "../share/hydrascope", "../../share/hydrascope", "../../assets"}) {
     const fs::path candidate = (program / relative).lexically_normal();
-    if (holds_assets(candidate)) return candidate;
+    if (holds_assets(candidate)) return fs::canonical(candidate);
     tried += (tried.empty() ? "" : ", ") + candidate.string();
   }
-  throw Error(ErrorCode::failed,
-              "the bundled assets are not beside the program (tried " + tried + ")", "assets",
-              "set HYDRASCOPE_ASSETS to the folder that holds models/ and labels/");
+  throw Error(
+      ErrorCode::failed, "the bundled assets are not beside the program (tried " + tried + ")",
+      "assets",
+      "set HYDRASCOPE_ASSETS to the folder that holds models/ and " + std::string(kSelfTestFile));
 }
 
 std::optional<fs::path> bundled_file(const char* folder, std::string_view name,

@@ -9,9 +9,11 @@
 
 namespace hydrascope::app {
 
-/// HYDRASCOPE_ASSETS, or found relative to the program's own file: the build tree (`../../assets`),
-/// an installation (`../share/hydrascope`). Throws Error(failed) that lists the places when none
-/// holds labels/.
+/// timm's answers for `doctor --self-test`; the folder of the bundled files is known by it.
+inline constexpr std::string_view kSelfTestFile = "self_test.safetensors";
+
+/// HYDRASCOPE_ASSETS, or share/hydrascope of the tree that the program's own file is in. Throws
+/// Error(failed) that lists the places when none holds kSelfTestFile.
 const std::filesystem::path& assets_folder();
 
 /// assets/models/NAME.safetensors when there is such a file.

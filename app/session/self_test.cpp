@@ -41,7 +41,7 @@ struct Expected {
 };
 
 Expected read_expected() {
-  const std::filesystem::path file = assets_folder() / "self_test.safetensors";
+  const std::filesystem::path file = assets_folder() / kSelfTestFile;
   const auto contents = checkpoint::SafetensorsFile::open(file);
   const checkpoint::TensorView* logits = contents.find("logits");
   const auto files = contents.metadata().find("files");
