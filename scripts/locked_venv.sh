@@ -7,9 +7,15 @@ lock=scripts/$1.lock
 cache=${HYDRASCOPE_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/hydrascope}
 environment=$cache/$1-venv
 stamp="$(python3 --version) $(sha256sum <"$lock")"
-if [ "$(cat "$environment/.installed" 2>/dev/null)" != "$stamp" ]; then
-  rm -rf "$environment"
+is_made() { [ "$(cat "$environment/.installed" 2>/dev/null)" = "$stamp" ]; }
+if ! is_made; then
   mkdir -p "$cache"
+  exec 9>"$cache/.$1-lock" # several checkouts may share the cache
+  flock 9
+fi
+if ! is_made; then
+  echo "installing the packages of $lock in $environment" >&2
+  rm -rf "$environment"
   { python3 -m venv "$environment" &&
     "$environment/bin/python" -m pip install --quiet --disable-pip-version-check --no-deps --only-binary=:all: \
       --require-hashes -r "$lock" >&2; } || { echo "skipped: the packages of $lock cannot be installed"; exit 77; }
