@@ -17,8 +17,8 @@
 #include <cstdint>
 #include <hwy/cache_control.h>
 
-// What the target that is compiled has. Highway numbers the targets of a family of processors from the
-// best one up: all of AVX-512, which later versions of Highway divide, are at most HWY_AVX3.
+// The instructions of the target that is compiled. Highway numbers the targets of a family of processors from
+// the best one up: all of AVX-512, which later versions of Highway divide, are at most HWY_AVX3.
 #define HYDRASCOPE_HAS_AVX512 (HWY_TARGET <= HWY_AVX3)
 #define HYDRASCOPE_HAS_AVX2 (HWY_TARGET <= HWY_AVX2)
 
