@@ -59,11 +59,12 @@ std::vector<Option> model_options() {
                into(&ModelRequest::pos_embed, model::find_pos_embed),
                otherwise("the checkpoint's, learned"),
                one_of({"learned", "layers", "sincos", "none"})),
-          text("pos-interp",
-               "resampling of the position table to another size; timm: bicubic with antialiasing, "
-               "hf: bicubic, tile: repeated for every window",
-               into(&ModelRequest::pos_interp, model::find_pos_interp),
-               otherwise("the checkpoint's, timm"), one_of({"timm", "hf", "tile"})),
+          text(
+              "pos-interp",
+              "resampling of position tables to another size; timm: as timm, hf: as Hugging Face's "
+              "transformers, tile: repeated for every window",
+              into(&ModelRequest::pos_interp, model::find_pos_interp),
+              otherwise("the checkpoint's, timm"), one_of({"timm", "hf", "tile"})),
           text("overview",
                "show a picture above the model's size a second time, reduced to that size",
                into(&ModelRequest::overview, is_on), otherwise("the checkpoint's, off"),
