@@ -85,7 +85,9 @@ std::vector<Option> model_options() {
 std::vector<Option> class_vector_options() {
   return in_group(
       "Model", Role::source,
-      {text("classes", "file of class vectors in the place of the classifier (docs/embed.md)",
+      {text("classes",
+            "file of class vectors in the place of the classifier; their probabilities are a "
+            "softmax, SigLIP's too (docs/embed.md)",
             into(&ModelRequest::classes), takes("FILE"), reads),
        integer("depth-steps", "passes through shared blocks", into(&ModelRequest::depth_steps),
                takes("N"), otherwise("the model's"), at_least(1), at_most(1024),
