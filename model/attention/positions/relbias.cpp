@@ -5,7 +5,7 @@
 // them, among them (Bao et al. 2022, BEiT, arXiv 2106.08254). Another grid interpolates the table
 // linearly, by rows and columns. With pos_interp=hf the entries lie evenly over the new offsets
 // (transformers' BeitRelativePositionBias), else in a geometric progression, so that short offsets
-// keep theirs (BEiT's own code, and timm's resize_rel_pos_bias_table).
+// keep theirs (timm's resize_rel_pos_bias_table, after BEiT's code).
 // table=t5: T5's buckets (Raffel et al. 2020, arXiv 1910.10683), 32 of them up to a distance of 128 and
 // wider with the distance, for rows plus columns.
 // table=mlp: a network of log-spaced offsets, sign(x) ln(1 + |x|), as of timm's vit_relpos_* (after Liu
