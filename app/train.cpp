@@ -270,10 +270,11 @@ bool TrainingRun::end_epoch(std::int64_t epoch) {
     numbers.emplace_back("eval_top5", last_score_.top5);
   }
   // Without validation the newest is the best there is.
-  const bool is_best = subject_.validation.empty() ||
-                       (std::isfinite(last_score_.loss) && last_score_.top1 > state.best_top1);
+  const bool is_best =
+      subject_.validation.empty() || state.is_surpassed_by(last_score_.top1, last_score_.loss);
   if (is_best) {
     state.best_top1 = subject_.validation.empty() ? -1 : last_score_.top1;
+    state.best_loss = subject_.validation.empty() ? 0 : last_score_.loss;
     state.best_epoch = epoch;
     if (is_first()) save_best();
   }

@@ -59,11 +59,12 @@ std::vector<Option> model_options() {
                into(&ModelRequest::pos_embed, model::find_pos_embed),
                otherwise("the checkpoint's, learned"),
                one_of({"learned", "layers", "sincos", "none"})),
-          text("pos-interp",
-               "resampling of the position table to another size; timm: bicubic with antialiasing, "
-               "hf: bicubic, tile: repeated for every window",
-               into(&ModelRequest::pos_interp, model::find_pos_interp),
-               otherwise("the checkpoint's, timm"), one_of({"timm", "hf", "tile"})),
+          text(
+              "pos-interp",
+              "resampling of position tables to another size; timm: as timm, hf: as Hugging Face's "
+              "transformers, tile: repeated for every window",
+              into(&ModelRequest::pos_interp, model::find_pos_interp),
+              otherwise("the checkpoint's, timm"), one_of({"timm", "hf", "tile"})),
           text("overview",
                "show a picture above the model's size a second time, reduced to that size",
                into(&ModelRequest::overview, is_on), otherwise("the checkpoint's, off"),
@@ -84,7 +85,9 @@ std::vector<Option> model_options() {
 std::vector<Option> class_vector_options() {
   return in_group(
       "Model", Role::source,
-      {text("classes", "file of class vectors in the place of the classifier (docs/embed.md)",
+      {text("classes",
+            "file of class vectors in the place of the classifier; their probabilities are a "
+            "softmax, SigLIP's too (docs/embed.md)",
             into(&ModelRequest::classes), takes("FILE"), reads),
        integer("depth-steps", "passes through shared blocks", into(&ModelRequest::depth_steps),
                takes("N"), otherwise("the model's"), at_least(1), at_most(1024),

@@ -67,7 +67,8 @@ std::vector<Option> loss_options() {
           text("teacher", "model to learn from besides the labels: a bundled name, file or folder",
                into(&TrainOptions::teacher), takes("MODEL"), completes_files),
           text("distillation-type",
-               "learn from the probabilities of --teacher (soft), or its decisions (hard)",
+               "learn from the probabilities of --teacher (soft: T^2 KL, the mean over pictures), "
+               "or its decisions (hard)",
                into(&training::ClassificationOptions::distillation_is_hard, is_hard),
                by_default("hard"), one_of({"soft", "hard"})),
           share("distillation-alpha", "share of --teacher in the loss",

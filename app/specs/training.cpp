@@ -45,12 +45,14 @@ std::vector<Option> optimizer_options() {
   return in_group(
       "Optimizer", Role::task,
       {
-          text("opt", "optimizer", into(&training::OptimizerOptions::kind, parse_optimizer),
-               by_default("adamw"), one_of({"adamw", "sgd"})),
+          text("opt", "optimizer; sgd: with Nesterov's momentum, as timm's sgd",
+               into(&training::OptimizerOptions::kind, parse_optimizer), by_default("adamw"),
+               one_of({"adamw", "sgd"})),
           number("weight-decay",
                  "decay of the weights, but not of norms, biases, tokens and positions",
                  into(&training::ParameterGroupOptions::weight_decay), "0.05"),
-          number("momentum", "momentum of SGD", into(&training::OptimizerOptions::momentum), "0.9"),
+          number("momentum", "Nesterov's momentum of SGD",
+                 into(&training::OptimizerOptions::momentum), "0.9"),
           pair_of_numbers("opt-betas", "B1 B2", "betas of AdamW",
                           into(&training::OptimizerOptions::betas), "0.9,0.999"),
           number("layer-decay", "learning rate of a layer, relative to that of the next layer",

@@ -4,8 +4,10 @@
 #include "model/training/training_state.h"
 
 #include <algorithm>
+#include <cmath>
 #include <cstdint>
 #include <limits>
+#include <utility>
 
 namespace hydrascope::app {
 namespace {
@@ -21,6 +23,7 @@ void visit(Progress& progress, Visitor&& visitor) {
   visitor("seconds", progress.seconds);
   visitor("updates", progress.updates);
   visitor("best_top1", progress.best_top1);
+  visitor("best_loss", progress.best_loss);
   visitor("best_epoch", progress.best_epoch);
   visitor("judged_epochs", progress.judged_epochs);
   visitor("epoch_loss", progress.epoch_loss);
@@ -50,6 +53,10 @@ struct Reader {
 
 }  // namespace
 
+bool ProgressState::is_surpassed_by(double top1, double loss) const {
+  return std::isfinite(loss) && std::pair(top1, -loss) > std::pair(best_top1, -best_loss);
+}
+
 void write_fields(const ProgressState& progress, const RunLength& length,
                   checkpoint::Metadata& fields) {
   visit(progress, Writer{fields});
@@ -59,7 +66,10 @@ void write_fields(const ProgressState& progress, const RunLength& length,
 
 ProgressState read_fields(const checkpoint::Metadata& fields, const std::string& file) {
   ProgressState progress;
-  visit(progress, Reader{fields, file});
+  // A state of version 0.1 does not say the loss; no epoch's is below 0.
+  checkpoint::Metadata all = fields;
+  all.emplace("best_loss", "0");
+  visit(progress, Reader{all, file});
   return progress;
 }
 

@@ -14,11 +14,15 @@ struct ProgressState {
   /// Done: other than the step's number once other processes went on, which count other steps.
   std::int64_t updates = 0;
   double best_top1 = -1;
+  double best_loss = 0;  ///< decides between equal top-1
   std::int64_t best_epoch = -1;
   std::int64_t judged_epochs = 0;
   // These describe the epoch that is under way.
   double epoch_loss = 0;  ///< sum over its steps
   std::int64_t epoch_steps = 0;
+
+  /// Whether an epoch of this score is a better one than the best.
+  [[nodiscard]] bool is_surpassed_by(double top1, double loss) const;
 };
 
 void write_fields(const ProgressState& progress, const RunLength& length,

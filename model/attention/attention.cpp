@@ -109,7 +109,7 @@ AttentionImpl::AttentionImpl(const VitConfig& config, std::int64_t layer_index,
   if (const PositionSpec rule = config.rel_pos_of(layer_index); rule.rule != kNoRule) {
     TokenMixerArguments of_rule = arguments;
     of_rule.options = position_options(rule);
-    of_rule.tiles_places = config.pos_interp == PosInterp::tile;
+    of_rule.pos_interp = config.pos_interp;
     arguments.position = find_position_rule(rule.rule).make(of_rule);
   }
   mixer_ = entry.make(arguments);

@@ -40,7 +40,7 @@ struct TokenMixerArguments {
   MechanismOptions options;
   torch::nn::Module& owner;                                ///< the layer's `attn`
   std::shared_ptr<const PositionRule> position = nullptr;  ///< null where the mechanism takes none
-  bool tiles_places = false;  ///< a rule's: places begin anew in every tile (PosInterp::tile)
+  PosInterp pos_interp = PosInterp::timm;                  ///< a rule's: places at other grids
   /// Registers `name` ("feature_map.weight") below `attn.`; a buffer is saved but not trained.
   [[nodiscard]] torch::Tensor add_parameter(const std::string& name, torch::Tensor value) const;
   [[nodiscard]] torch::Tensor add_buffer(const std::string& name, torch::Tensor value) const;

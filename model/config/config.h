@@ -32,7 +32,8 @@ std::optional<Activation> find_activation(std::string_view name);
 /// `--pos-interp`, the position embedding at another grid than the training grid: bicubic with
 /// antialiasing (timm's resample_abs_pos_embed), plain bicubic (Hugging Face's
 /// interpolate_pos_encoding), or tiles of the trained table beside each other, for which layers of
-/// windows as large as the training grid were trained.
+/// windows as large as the training grid were trained. Position rules that know the places of their
+/// training grid follow it in their own way.
 enum class PosInterp { timm, hf, tile };
 
 std::string_view name(PosInterp interpolation);

@@ -36,6 +36,13 @@ PICTURES = {"image_size": 32, "patch_size": 8}
 VIT = {**SIZE, **PICTURES, "intermediate_size": 64}
 TEXT = {**SIZE, "intermediate_size": 64, "vocab_size": 8, "max_position_embeddings": 4}
 BEIT = {**VIT, "use_relative_position_bias": True, "num_labels": 5}
+SHARED_BEIT = {
+    **VIT,
+    "use_shared_relative_position_bias": True,
+    "use_absolute_position_embeddings": True,
+    "layer_scale_init_value": 0,
+    "num_labels": 5,
+}
 REGISTERS = {"num_register_tokens": 4}
 # transformers 5 writes other names than 4 for these.
 RENAMED = {"clip_vision", "siglip_vision", "vit_msn", "timm_wrapper"}
@@ -164,6 +171,7 @@ CASES = [
         logits,
     ),
     Case("beit", "BeitForImageClassification", BEIT, logits),
+    Case("beit_resized", "BeitForImageClassification", BEIT, logits, (48, 40)),
     Case(
         "beit_class_token",
         "BeitForImageClassification",
@@ -171,18 +179,8 @@ CASES = [
         logits,
     ),
     Case("beit_model", "BeitModel", {**BEIT, "use_mean_pooling": True}, pooled),
-    Case(
-        "beit_shared",
-        "BeitForImageClassification",
-        {
-            **VIT,
-            "use_shared_relative_position_bias": True,
-            "use_absolute_position_embeddings": True,
-            "layer_scale_init_value": 0,
-            "num_labels": 5,
-        },
-        logits,
-    ),
+    Case("beit_shared", "BeitForImageClassification", SHARED_BEIT, logits),
+    Case("beit_shared_resized", "BeitForImageClassification", SHARED_BEIT, logits, (24, 32)),
     Case("data2vec", "Data2VecVisionForImageClassification", BEIT, logits),
     Case("vit_msn", "ViTMSNForImageClassification", {**VIT, "num_labels": 5}, logits),
     Case("vit_mae", "ViTMAEModel", {**VIT, "mask_ratio": 0.0}, mae_features),

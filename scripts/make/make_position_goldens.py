@@ -16,7 +16,7 @@ from typing import Any
 
 import timm
 import torch
-from timm.layers import resample_abs_pos_embed
+from timm.layers import resample_abs_pos_embed, resize_rel_pos_bias_table
 
 from deterministic_weights import deterministic
 from safetensors_writer import write_safetensors
@@ -63,11 +63,18 @@ CASES = [
     Case("eva02_resized", f"{EVA02}_224", (84, 140), trained=(56, 56)),
     Case("eva02_base", f"{EVA02_BASE}_224", (56, 56), trained=(56, 56)),
     Case("beit", "beit_base_patch16_224"),
+    Case("beit_resized", "beit_base_patch16_224", (96, 160)),
     Case("relpos_mlp", "vit_relpos_small_patch16_224"),
     Case("relpos_mlp_resized", "vit_relpos_small_patch16_224", (96, 160)),
     Case("relpos_mlp_cls", "vit_relpos_medium_patch16_cls_224", kwargs={"rel_pos_dim": 20}),
     Case("relpos_mlp_shared", "vit_srelpos_small_patch16_224", kwargs={"rel_pos_dim": 20}),
     Case("relpos_bias", "vit_relpos_small_patch16_224", kwargs={"rel_pos_type": "bias"}),
+    Case(
+        "relpos_bias_resized",
+        "vit_relpos_small_patch16_224",
+        (48, 64),
+        kwargs={"rel_pos_type": "bias"},
+    ),
     Case(
         "relpos_bias_cls", "vit_relpos_medium_patch16_cls_224", kwargs={"rel_pos_type": "bias"}
     ),
@@ -94,6 +101,11 @@ def build(case: Case, weights: dict[str, torch.Tensor]) -> torch.nn.Module:
             old_size=tuple(edge // size for edge, size in zip(case.trained, patch)),
             num_prefix_tokens=0 if model.no_embed_class else model.num_prefix_tokens,
         )
+    for name, own in model.state_dict().items():
+        if name.endswith("relative_position_bias_table"):
+            weights[name] = resize_rel_pos_bias_table(
+                weights[name], model.patch_embed.grid_size, own.shape
+            )
     model.load_state_dict(weights, strict=True)
     return model.eval()
 

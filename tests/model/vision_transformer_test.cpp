@@ -11,6 +11,8 @@
 #include <algorithm>
 #include <cmath>
 #include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <string>
 #include <vector>
 
@@ -140,6 +142,15 @@ TEST(RegistryTest, HoldsExactlyTheMechanismsOfThisBuild) {
   }
   std::ranges::sort(files);
   EXPECT_EQ(names, files);
+}
+
+TEST(RegistryTest, ThePageOfMechanismsHasItsWords) {
+  std::ifstream file(std::filesystem::path(HYDRASCOPE_SOURCE_DIR) / "docs/mechanisms.md");
+  const std::string page(std::istreambuf_iterator<char>(file), {});
+  for (const MechanismEntry* entry : mechanisms()) {
+    const std::string words = entry->summary + " | " + entry->map_definition + " |";
+    EXPECT_NE(page.find(words), std::string::npos) << words;
+  }
 }
 
 TEST(PositionEmbeddingTest, SameGridIsUntouchedAndPrefixStays) {

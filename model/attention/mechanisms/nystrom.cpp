@@ -82,7 +82,8 @@ const IntegerOption kIterations("iterations", 6, 1, 64, "steps of the pseudo-inv
 const MechanismRegistration kNystrom({
     .name = "nystrom",
     .aliases = {"nystromformer"},
-    .summary = "softmax attention through averaged landmarks, O(N D m)",
+    .summary = "softmax attention through averaged landmarks, O(N D m); without the depthwise "
+               "convolution of v that the authors' code adds",
     .citation = "Xiong et al. 2021, Nystromformer: A Nystrom-based Algorithm for Approximating "
                 "Self-Attention, arXiv 2102.03902",
     .options = {kLandmarks, kIterations},

@@ -2,8 +2,10 @@
 //   s_ij = q_i . k_j / sqrt(d) + T_h[offset_ij]
 // table=swin: one entry for each offset within the training grid (Liu et al. 2021, Swin, arXiv
 // 2103.14030), with three more if there are prefix tokens: from them to patches, from patches to
-// them, among them (Bao et al. 2022, BEiT, arXiv 2106.08254). A larger grid resizes the table as an
-// image, bicubic.
+// them, among them (Bao et al. 2022, BEiT, arXiv 2106.08254). Another grid interpolates the table
+// linearly, by rows and columns. With pos_interp=hf the entries lie evenly over the new offsets
+// (transformers' BeitRelativePositionBias), else in a geometric progression, so that short offsets
+// keep theirs (timm's resize_rel_pos_bias_table, after BEiT's code).
 // table=t5: T5's buckets (Raffel et al. 2020, arXiv 1910.10683), 32 of them up to a distance of 128 and
 // wider with the distance, for rows plus columns.
 // table=mlp: a network of log-spaced offsets, sign(x) ln(1 + |x|), as of timm's vit_relpos_* (after Liu
@@ -15,7 +17,6 @@
 
 #include <ATen/ATen.h>
 
-#include <array>
 #include <cmath>
 
 namespace hydrascope::model {
@@ -46,10 +47,30 @@ at::Tensor t5_buckets(std::int64_t length) {
   return bucket + (offset < 0).to(at::kLong) * kHalf;
 }
 
+/// Weights (2 to - 1, 2 from - 1), of double, of the entries of `from` patches at the offsets of `to`:
+/// linear between neighbours; beyond the outermost entry all of it.
+at::Tensor weights_of_entries(std::int64_t from, std::int64_t to, bool even) {
+  double ratio = 1;
+  // timm's bounds and end of the bisection, whose last ratio counts.
+  for (double low = 1.01, high = 1.5; !even && high - low > 1e-6;) {
+    ratio = (low + high) / 2;
+    const double outermost = (1 - std::pow(ratio, static_cast<double>(from - 1))) / (1 - ratio);
+    (outermost > static_cast<double>(to - 1) ? high : low) = ratio;
+  }
+  at::Tensor after = at::pow(ratio, at::arange(from - 1, at::kDouble)).cumsum(0);
+  if (even) after = after * (2 * to - 1) / (2 * from - 1);
+  const at::Tensor places = at::cat({-after.flip(0), at::zeros({1}, at::kDouble), after});
+  const at::Tensor offset = at::arange(1 - to, to, at::kDouble).unsqueeze(1);
+  const at::Tensor passed = ((offset - places.slice(0, 0, -1)) / places.diff()).clamp(0, 1);
+  return -at::cat({at::ones_like(offset), passed, at::zeros_like(offset)}, 1).diff();
+}
+
 class RelativeBias final : public PositionRule {
  public:
   explicit RelativeBias(const TokenMixerArguments& arguments)
-      : training_(arguments.training_grid), kind_(kBiasTable(arguments.options)) {
+      : training_(arguments.training_grid),
+        kind_(kBiasTable(arguments.options)),
+        even_(arguments.pos_interp == PosInterp::hf) {
     const std::int64_t heads = arguments.num_heads;
     const auto zeros = [&](const char* name, at::IntArrayRef size) {
       return arguments.add_parameter(name, at::zeros(size));
@@ -129,18 +150,19 @@ class RelativeBias final : public PositionRule {
   /// The offsets' entries (n, H) of the training grid at another one.
   [[nodiscard]] at::Tensor resized(const at::Tensor& entries, const TokenGrid& grid) const {
     if (grid.rows == training_.rows && grid.columns == training_.columns) return entries;
-    const std::array<std::int64_t, 2> size{2 * grid.rows - 1, 2 * grid.columns - 1};
-    const at::Tensor image = entries.view({2 * training_.rows - 1, 2 * training_.columns - 1, -1})
-                                 .permute({2, 0, 1})
-                                 .unsqueeze(0);
-    return at::upsample_bicubic2d(image, size, /*align_corners=*/false, std::nullopt, std::nullopt)
-        .squeeze(0)
-        .permute({1, 2, 0})
-        .flatten(0, 1);
+    const auto weights = [&](std::int64_t from, std::int64_t to) {
+      return weights_of_entries(from, to, even_).to(entries.options());
+    };
+    return weights(training_.rows, grid.rows)
+        .matmul(entries.t().reshape({-1, 2 * training_.rows - 1, 2 * training_.columns - 1}))
+        .matmul(weights(training_.columns, grid.columns).t())
+        .flatten(1)
+        .t();
   }
 
   TokenGrid training_;
   BiasTable kind_;
+  bool even_;                                                 ///< how `resized` spreads the entries
   at::Tensor table_;                                          ///< table=swin
   at::Tensor rows_, columns_;                                 ///< table=t5, (32, H)
   at::Tensor fc1_weight_, fc1_bias_, fc2_weight_, fc2_bias_;  ///< table=mlp

@@ -55,7 +55,7 @@ class Rope final : public PositionRule {
         coordinates_(kRopeCoordinates(arguments.options)),
         offset_(kRopeOffset(arguments.options)),
         scale_(kRopeScale(arguments.options)),
-        tiles_(arguments.tiles_places) {
+        tiles_(arguments.pos_interp == PosInterp::tile) {
     if (!kRopeMixed(arguments.options)) return;
     // The start is axial, rotated by a random angle of each head: both axes then turn every pair.
     const at::Tensor size =

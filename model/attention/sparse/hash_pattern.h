@@ -4,9 +4,9 @@
 // for n patches and chunks of c. Queries sorted by (h, index) are cut into chunks. A query sees the
 // keys of its own bucket among the 3 c sorted keys around its chunk's place. The place among the
 // keys is as far behind the beginning of the first query's bucket as among the queries, but no
-// further than the bucket's end. With shared q and k the place is the chunk itself, as in the
-// paper, which looks one chunk back in a causal order. A pair of several rounds counts once: the
-// softmax is over the union.
+// further than the bucket's end; later queries of the chunk may miss keys of their buckets. With
+// shared q and k the place is the chunk itself, as in the paper, which looks one chunk back in a
+// causal order. A pair of several rounds counts once: the softmax is over the union.
 #pragma once
 
 #include "model/attention/sparse/content_softmax.h"

@@ -108,7 +108,6 @@ constexpr std::array kRules{
     Rule{kHfViT, "embeddings.distillation_token", "dist_token"},
     Rule{kHfViT, "cls_classifier.*", "head.*"},
     Rule{kHfViT, "distillation_classifier.*", "head_dist.*"},
-    Rule{kHfViT, "pooler.dense.*", ""},
     // BEiT's and data2vec's.
     Rule{kHfViT, "pooler.layernorm.*", "fc_norm.*"},
 
@@ -248,6 +247,8 @@ constexpr std::array kLeftOut{
     LeftOut{kClip, "input_resolution", kTextTower},
     LeftOut{kClip, "context_length", kTextTower},
     LeftOut{kClip, "vocab_size", kTextTower},
+    // tanh(dense(class token)).
+    LeftOut{kHfViT, "pooler.dense.*", "transformers' pooler"},
     LeftOut{kHf4, "decoder.*", kDecoder},
     LeftOut{kTimm, "decoder_embed.*", kDecoder},
     LeftOut{kTimm, "decoder_blocks.*", kDecoder},

@@ -6,6 +6,8 @@
 
 #include <gtest/gtest.h>
 
+#include <limits>
+
 namespace hydrascope::app {
 namespace {
 
@@ -21,6 +23,7 @@ TEST(ProgressState, IsReadBack) {
   const ProgressState written{.seconds = 1.0 / 3,
                               .updates = 17,
                               .best_top1 = 61.7,
+                              .best_loss = 0.7,
                               .best_epoch = 2,
                               .judged_epochs = 3,
                               .epoch_loss = 5.1,
@@ -31,6 +34,7 @@ TEST(ProgressState, IsReadBack) {
   EXPECT_EQ(read.seconds, written.seconds);
   EXPECT_EQ(read.updates, 17);
   EXPECT_EQ(read.best_top1, written.best_top1);
+  EXPECT_EQ(read.best_loss, written.best_loss);
   EXPECT_EQ(read.best_epoch, 2);
   EXPECT_EQ(read.judged_epochs, 3);
   EXPECT_EQ(read.epoch_loss, written.epoch_loss);
@@ -39,6 +43,26 @@ TEST(ProgressState, IsReadBack) {
   EXPECT_ERROR(read_fields(fields, "a.state"), decode_failed, "updates of the state is no number");
   fields.erase("updates");
   EXPECT_ERROR(read_fields(fields, "a.state"), decode_failed, "no updates");
+}
+
+TEST(ProgressState, TheLowerLossIsTheBetterOfEqualTop1) {
+  ProgressState best;
+  EXPECT_TRUE(best.is_surpassed_by(0, 9));
+  best.best_top1 = 50;
+  best.best_loss = 0.7;
+  EXPECT_TRUE(best.is_surpassed_by(50, 0.6));
+  EXPECT_FALSE(best.is_surpassed_by(50, 0.7));
+  EXPECT_FALSE(best.is_surpassed_by(50, 0.8));
+  EXPECT_TRUE(best.is_surpassed_by(51, 0.8));
+  EXPECT_FALSE(best.is_surpassed_by(49, 0.1));
+  EXPECT_FALSE(best.is_surpassed_by(51, std::numeric_limits<double>::quiet_NaN()));
+  // A state of version 0.1 does not say its best's loss.
+  checkpoint::Metadata fields;
+  write_fields(best, length(5, 8), fields);
+  fields.erase("best_loss");
+  const ProgressState old = read_fields(fields, "a.state");
+  EXPECT_FALSE(old.is_surpassed_by(50, 0.1));
+  EXPECT_TRUE(old.is_surpassed_by(51, 0.1));
 }
 
 /// 100 pictures: 12 steps of 8, or 6 of 16 (four pictures are left out of either epoch).

@@ -344,7 +344,7 @@ TEST(PositionRulesTest, AlibisSlopesAreThePublishedOnes) {
   }
 }
 
-TEST(PositionRulesTest, ATableOfEntriesIsResizedAsAnImage) {
+TEST(PositionRulesTest, ATableOfOneNumberHasItAtEverySize) {
   const at::NoGradGuard no_grad;
   const MixerUnderTest mixer = mixer_with(rule_of("relbias"));
   const std::string name = "rel_pos.relative_position_bias_table";

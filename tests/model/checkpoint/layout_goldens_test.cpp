@@ -204,6 +204,8 @@ bool has_note(const Checkpoint& checkpoint, std::string_view text) {
 TEST(LayoutNotesTest, PartsThatAreLeftOutAreNamed) {
   for (const auto& [name, note] :
        {std::pair{"dino", "left out: a head of the pretraining (4 tensors)"},
+        {"transformers_4_vit_model", "left out: transformers' pooler (2 tensors)"},
+        {"transformers_4_deit_model", "left out: transformers' pooler (2 tensors)"},
         {"transformers_4_vit_mae_pretraining", "left out: the decoder of the pretraining ("}}) {
     const testing::TemporaryFolder folder;
     write_files(folder, read_golden(name));

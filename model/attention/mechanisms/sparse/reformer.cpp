@@ -39,9 +39,10 @@ const MechanismRegistration kReformer({
     .summary = "softmax attention over patches of the query's hash buckets, O(N D c) and hashing",
     .citation = "Kitaev et al. 2020, Reformer: The Efficient Transformer, arXiv 2001.04451",
     .options = {kBucket, kRounds, kReformerShareQk, kReformerSeed},
-    .map_definition = "A_h = softmax(q_h k_h^T / sqrt(d)) over the keys near the query's chunk in "
-                      "its bucket of any round, itself and the prefix tokens, 0 elsewhere; rows of "
-                      "prefix tokens over all",
+    .map_definition = "A_h = softmax(q_h k_h^T / sqrt(d)) over the keys of the query's bucket, of "
+                      "any round, that its chunk reads, itself and the prefix tokens, 0 elsewhere; "
+                      "rows of prefix tokens over all. Without share_qk a chunk reads around its "
+                      "first query's bucket, and its later queries may miss keys of theirs",
     .rows_sum_to_one = true,
     .non_negative = true,
     .permutation_equivariant = false,
