@@ -17,7 +17,6 @@
 #include "app/tasks/features.h"
 
 #include <algorithm>
-#include <filesystem>
 #include <iostream>
 #include <istream>
 #include <memory>
@@ -25,7 +24,6 @@
 #include <string>
 #include <thread>
 #include <unistd.h>
-#include <utility>
 #include <vector>
 
 namespace hydrascope::app {
@@ -60,10 +58,13 @@ class LabelledInputs {
  public:
   /// `labels` are the classes that a table names.
   LabelledInputs(const EmbedRequest& request, std::istream& standard_input,
-                 const image::Labels& labels)
-      : by_folder_(request.label_folders) {
+                 const image::Labels& labels) {
+    if (request.label_folders) {
+      listed_ = read_folder_labels(request.words, request.recursive, standard_input, notes_);
+      return;
+    }
     if (request.labels_csv.empty()) {
-      stream_.emplace(request.words, request.recursive || by_folder_, standard_input);
+      stream_.emplace(request.words, request.recursive, standard_input);
       return;
     }
     if (request.words.size() != 1)
@@ -86,20 +87,16 @@ class LabelledInputs {
     return input;
   }
   [[nodiscard]] std::string label_of(const Input& input) const {
-    if (!stream_) return listed_[static_cast<std::size_t>(input.number)].second;
-    if (!by_folder_) return "";
-    std::string label = std::filesystem::absolute(input.path).parent_path().filename().string();
-    image::require_class_name(label, input.given);
-    return label;
+    return stream_ ? "" : listed_[static_cast<std::size_t>(input.number)].second;
   }
   [[nodiscard]] std::vector<std::string> notes() const {
-    return stream_ ? stream_->passed().notes() : std::vector<std::string>{};
+    return stream_ ? stream_->passed().notes() : notes_;
   }
 
  private:
-  bool by_folder_;
   std::optional<InputStream> stream_;
-  std::vector<std::pair<Input, std::string>> listed_;
+  std::vector<LabelledInput> listed_;
+  std::vector<std::string> notes_;
   std::size_t next_ = 0;
 };
 

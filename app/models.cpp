@@ -45,8 +45,12 @@ ModelsRequest models_request(const ParsedOptions& options) {
     throw UsageError("expected one model, found " + std::to_string(words.size() - 1),
                      "models " + words[0]);
   request.model = model_request(options);
-  const bool creates = request.action == "create";
-  if (words.size() == 2 && (!creates || request.model.word.empty())) request.model.word = words[1];
+  if (const GivenOption& named = options[&ModelRequest::word]; words.size() == 2) {
+    if (named.given() && !named.is(words[1]))
+      throw UsageError("two answers to which model",
+                       named.origin + " " + named.text() + " with " + words[1]);
+    request.model.word = words[1];
+  }
   request.transform = transform_request(options);
   take(options[&RunRequest::seed], request.seed);
   request.dtype = weights_request(options).dtype.value_or(request.dtype);

@@ -8,6 +8,7 @@
 #include <string>
 #include <string_view>
 #include <utility>
+#include <vector>
 
 namespace hydrascope {
 
@@ -52,6 +53,15 @@ constexpr bool is_field(std::string_view word) {
     if (!(letter >= 'a' && letter <= 'z') && !(letter >= '0' && letter <= '9') && letter != '_')
       return false;
   return true;
+}
+
+/// The first `most` of the names in a message: "a, b, c and 12 more".
+inline std::string some_of(const std::vector<std::string>& names, std::size_t most = 10) {
+  std::string text;
+  for (std::size_t i = 0; i < names.size() && i < most; ++i)
+    text += (i == 0 ? "" : ", ") + names[i];
+  if (names.size() > most) text += " and " + std::to_string(names.size() - most) + " more";
+  return text;
 }
 
 /// Thrown by library code, which never exits and never prints. `what()` says what is wrong with

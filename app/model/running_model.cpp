@@ -14,18 +14,11 @@
 namespace hydrascope::app {
 
 std::vector<std::string> describe(const checkpoint::LoadReport& report) {
-  const auto listed = [](const char* what, const std::vector<std::string>& names) {
-    constexpr std::size_t kShown = 4;
-    std::string text = what;
-    for (std::size_t i = 0; i < std::min(names.size(), kShown); ++i)
-      text += (i == 0 ? ": " : ", ") + names[i];
-    if (names.size() > kShown) text += " and " + std::to_string(names.size() - kShown) + " more";
-    return text;
-  };
   std::vector<std::string> notes;
   if (!report.initialised.empty())
-    notes.push_back(listed("newly initialised, not from the file", report.initialised));
-  if (!report.unused.empty()) notes.push_back(listed("in the file, but not used", report.unused));
+    notes.push_back("newly initialised, not from the file: " + some_of(report.initialised, 4));
+  if (!report.unused.empty())
+    notes.push_back("in the file, but not used: " + some_of(report.unused, 4));
   return notes;
 }
 

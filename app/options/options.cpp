@@ -250,11 +250,17 @@ void check_subcommand(const CommandSpec& command, const CommandLine& line) {
 void ParsedOptions::add(Setting setting, Source source, const std::string& origin) {
   GivenOption& entry = entries_.at(setting.option->name);
   if (entry.source > source) return;
+  const bool has_two_names =
+      entry.source == source && !setting.option->repeatable && entry.origin != origin;
+  if (has_two_names && entry.values != setting.words)
+    throw UsageError("one option has two values, " + join_words(entry.values, ",", ",") + " and " +
+                         join_words(setting.words, ",", ","),
+                     entry.origin + " with " + origin, "leave one of them out");
   // A repeatable option adds to what the same source gave and replaces what a weaker one did.
   if (!setting.option->repeatable || entry.source != source) entry.values.clear();
   std::ranges::move(setting.words, std::back_inserter(entry.values));
   entry.source = source;
-  entry.origin = origin;
+  entry.origin = has_two_names ? entry.origin + " with " + origin : origin;
 }
 
 ParsedOptions parse_words(const CommandSpec& command, std::span<const std::string> arguments) {

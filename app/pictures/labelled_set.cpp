@@ -4,7 +4,6 @@
 #include "app/pictures/folder_listing.h"
 #include "app/run/signal_stop.h"
 #include "app/run/usage_error.h"
-#include "app/run/words.h"
 #include "kernels/number_text.h"
 
 #include <nlohmann/json.hpp>
@@ -62,14 +61,6 @@ bool natural_order(const fs::path& left, const fs::path& right) {
     if (number != other) return number < other;
   }
   return a.empty() && b.empty() ? names[0] < names[1] : a.empty();
-}
-
-/// "a, b, c and 12 more".
-std::string some_of(const std::vector<std::string>& names) {
-  constexpr std::size_t kShown = 10;
-  if (names.size() <= kShown) return join_words(names, ", ", ", ");
-  return join_words({names.begin(), names.begin() + kShown}, ", ", ", ") + " and " +
-         std::to_string(names.size() - kShown) + " more";
 }
 
 /// The class of each folder. Throws Error(invalid_argument) where any has none.
@@ -139,6 +130,10 @@ std::vector<fs::path> class_folders(const fs::path& folder) {
   for (const FolderEntry& entry : list_folder(folder))
     if (entry.kind == EntryKind::folder && !is_hidden(entry.name))
       folders.push_back(folder / entry.name);
+  if (folders.empty())
+    throw UsageError("expected a folder per class, found no folders", folder.string(),
+                     "sort the pictures into folders named after their classes; evaluate and "
+                     "others take a table, `labels_csv` FILE");
   std::ranges::sort(folders, natural_order);
   return folders;
 }
@@ -146,10 +141,6 @@ std::vector<fs::path> class_folders(const fs::path& folder) {
 LabelledSet read_folder_classes(const fs::path& folder, const image::Labels& labels,
                                 const std::string& hint) {
   const std::vector<fs::path> folders = class_folders(folder);
-  if (folders.empty()) {
-    throw UsageError("expected a folder per class, found no folders", folder.string(),
-                     "for a flat folder give `labels_csv` FILE");
-  }
   const FolderClasses classes = classes_of_folders(folders, labels, folder.string(), hint);
   LabelledSet set;
   set.is_by_index = classes.are_indices;

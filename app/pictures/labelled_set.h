@@ -5,11 +5,15 @@
 #include "kernels/error.h"
 #include "model/image/labels.h"
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
+#include <istream>
 #include <optional>
 #include <string>
+#include <string_view>
+#include <utility>
 #include <vector>
 
 namespace hydrascope::app {
@@ -68,8 +72,22 @@ void add_class_folder(const std::filesystem::path& folder, std::int64_t target, 
 /// not there as failures.
 void add_beside_classes(const std::filesystem::path& folder, LabelledSet& set);
 
+/// The names of the parts of a set, which have the same classes.
+inline constexpr std::array<std::string_view, 4> kSplits{"train", "val", "validation", "test"};
+
+using LabelledInput = std::pair<Input, std::string>;  ///< "" where there is no label
+
+/// The inputs that words name; those that fail have no label. The classes of a named folder are its
+/// folders, as in `read_folder_classes`; without any it is a class, as is the folder of a file.
+/// Throws Error(invalid_argument) where two folders, but those of `kSplits`, would be one label, a
+/// class would lie in another, or one of several words may be a set or a class.
+std::vector<LabelledInput> read_folder_labels(const std::vector<std::string>& words, bool recursive,
+                                              std::istream& standard_input,
+                                              std::vector<std::string>& notes);
+
 /// The folders of `folder`, hidden ones left out, in timm's natural order (2 before 10, small and
-/// capital letters alike), which numbers the classes of a new classifier.
+/// capital letters alike), which numbers the classes of a new classifier. Throws
+/// Error(invalid_argument) where there are none.
 std::vector<std::filesystem::path> class_folders(const std::filesystem::path& folder);
 
 /// One folder per class, which its name says (`ClassWords`). Throws Error(invalid_argument) that

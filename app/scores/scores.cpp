@@ -150,6 +150,12 @@ void ConfusionCounts::add(const ScoredPicture& picture) {
   }
 }
 
+double ConfusionCounts::macro_top1() const {
+  double sum = 0;
+  for (const auto& [index, of] : classes_) sum += percent_of(of.right, of.images);
+  return sum / static_cast<double>(classes_.size());
+}
+
 ResultTable ConfusionCounts::classes(const image::Labels& labels, std::optional<std::size_t> worst,
                                      std::int64_t least_images) const {
   std::vector<std::pair<std::int64_t, const Class*>> chosen;
@@ -299,6 +305,7 @@ void Scores::add_reference(const ScoredPicture& picture, std::span<const float> 
 void Scores::add_accuracy(Summary& summary) const {
   // Means over no picture, and means without labels, are no numbers.
   summary.add("top1", top1(), 2);
+  if (set_.has_labels) summary.add("top1_macro", confusions_.macro_top1(), 2);
   summary.add("top5", accuracy_.top5(), 2);
   summary.add("images", images_);
   summary.add("failed", failed_);

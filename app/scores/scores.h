@@ -152,6 +152,8 @@ class ConfusionCounts {
   /// Pictures without a label are left out.
   void add(const ScoredPicture& picture);
 
+  /// The mean of the top-1 of the classes that have pictures, in %; NaN without any.
+  [[nodiscard]] double macro_top1() const;
   /// One row per class that has pictures, by its index: class, id, label, images, right, top1, top5
   /// and the wrong class that it is most often taken for (the lower of two as frequent). With
   /// `worst` so many of the lowest top-1, lowest first, of classes that have `least_images`.
@@ -231,7 +233,7 @@ class Scores {
   [[nodiscard]] const CalibrationScore& calibration() const noexcept { return calibration_; }
   [[nodiscard]] const ConfusionCounts& confusions() const noexcept { return confusions_; }
 
-  /// top1, top5, images, failed.
+  /// top1, top1_macro (of labelled sets), top5, images, failed.
   void add_accuracy(Summary& summary) const;
   /// nll, brier, ece, mce; top1_real, images_real.
   void add_calibration(Summary& summary) const;

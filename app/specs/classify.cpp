@@ -81,7 +81,9 @@ CommandSpec embed_spec() {
              into(&EmbedRequest::features), by_default("pooled"),
              one_of({"pooled", "class", "mean", "patches", "projected"}), in("Output"),
              role(Role::task)),
-        flag("label-folders", "label each picture by its folder; searches folders inside folders",
+        flag("label-folders",
+             "label each picture by its class folder, as train and evaluate do; a folder below the "
+             "set",
              into(&EmbedRequest::label_folders), in("Labels"), role(Role::task)),
         text("labels-csv", "table of files and their classes, for one folder",
              into(&EmbedRequest::labels_csv), takes("FILE"), reads, in("Labels"),

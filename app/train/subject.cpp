@@ -44,7 +44,7 @@ Folders find_folders(const DataRequest& data) {
     return folders;
   }
   folders.training = split;
-  std::vector<std::string> names{"val", "validation", "test"};
+  std::vector<std::string> names(kSplits.begin() + 1, kSplits.end());
   if (data.val_split) names = {*data.val_split};
   for (const std::string& name : names) {
     if (!fs::is_directory(root / name, ignored)) continue;
@@ -55,23 +55,12 @@ Folders find_folders(const DataRequest& data) {
   return folders;
 }
 
-/// At least one.
-std::vector<fs::path> folders_of_classes(const fs::path& folder) {
-  std::vector<fs::path> folders = class_folders(folder);
-  if (folders.empty()) {
-    throw UsageError("expected a folder per class, found no folders", folder.string(),
-                     "sort the pictures into folders named after their classes");
-  }
-  return folders;
-}
-
 /// One class per folder, in their order; synsets with the names that ImageNet has for them.
 ResolvedLabels labels_of_folders(const fs::path& folder) {
-  const std::vector<fs::path> folders = folders_of_classes(folder);
   std::optional<image::Labels> imagenet;
   if (const auto file = bundled_labels("imagenet1k")) imagenet = image::Labels::load(*file);
   std::string lines;
-  for (const fs::path& path : folders) {
+  for (const fs::path& path : class_folders(folder)) {
     const std::string name = path.filename().string();
     const std::optional<std::int64_t> known =
         imagenet ? imagenet->find_id(name) : std::optional<std::int64_t>();
@@ -86,7 +75,6 @@ ResolvedLabels labels_of_folders(const fs::path& folder) {
 /// of what it no longer tells apart.
 LabelledSet read_named_classes(const fs::path& folder, const ResolvedLabels& labels,
                                bool may_be_indices, const std::string& hint) {
-  (void)folders_of_classes(folder);
   LabelledSet set = read_folder_classes(folder, labels.labels, hint);
   if (set.is_by_index && labels.origin != LabelOrigin::numbers && !may_be_indices) {
     throw UsageError("no folder is named after a class of the model", folder.string(), hint);
@@ -99,15 +87,10 @@ std::string classes_without_pictures(const LabelledSet& set, const image::Labels
   std::vector<bool> has_some(labels.size());
   for (const LabelledPicture& picture : set.pictures)
     if (!picture.error) has_some[static_cast<std::size_t>(picture.target)] = true;
-  constexpr std::size_t kNamed = 5;
   std::vector<std::string> names;
-  std::size_t count = 0;
-  for (std::size_t i = 0; i < has_some.size(); ++i) {
-    if (has_some[i]) continue;
-    if (++count <= kNamed) names.push_back(labels.at(static_cast<std::int64_t>(i)).short_name);
-  }
-  if (count > kNamed) names.push_back(std::to_string(count - kNamed) + " more");
-  return join_words(names, ", ", " and ");
+  for (std::size_t i = 0; i < has_some.size(); ++i)
+    if (!has_some[i]) names.push_back(labels.at(static_cast<std::int64_t>(i)).short_name);
+  return some_of(names, 5);
 }
 
 std::vector<LabelledPicture> labelled(const std::vector<TrainingPicture>& pictures) {

@@ -57,7 +57,7 @@ unsigned present() {
          (tiles && features.amx_int8 ? bit(MatrixInstruction::amx_int8) : 0U);
 }
 
-/// What the dispatched target, the best one that is compiled and supported, has code for.
+/// The instructions that the dispatched target, the best one that is compiled and supported, has code for.
 unsigned compiled() {
   const std::int64_t targets = hwy::SupportedTargets() & HWY_TARGETS;
   [[maybe_unused]] const std::int64_t dispatched = targets & -targets;

@@ -21,16 +21,6 @@ namespace {
 
 using model::VitConfig;
 
-/// "a, b, c and 7 more": enough names to see the pattern.
-std::string join_names(const std::vector<std::string>& names) {
-  constexpr std::size_t kShown = 8;
-  std::string text;
-  for (std::size_t i = 0; i < std::min(names.size(), kShown); ++i)
-    text += (i == 0 ? "" : ", ") + names[i];
-  if (names.size() > kShown) text += " and " + std::to_string(names.size() - kShown) + " more";
-  return text;
-}
-
 /// A tensor around the file's memory, whose pages are given back with its last use; eight bits
 /// become float32, which holds the same numbers.
 at::Tensor tensor_of(const TensorView& view) {
@@ -118,7 +108,7 @@ struct Differences {
           {"unexpected, which this program does not compute", &unexpected},
           {"mismatched", &mismatched}}) {
       if (!names->empty())
-        text += "; " + std::to_string(names->size()) + " " + label + ": " + join_names(*names);
+        text += "; " + std::to_string(names->size()) + " " + label + ": " + some_of(*names);
     }
     return text;
   }

@@ -90,14 +90,6 @@ std::optional<std::string> only_with(const Names& names, std::string_view word) 
   return found.size() == 1 ? std::optional(found.front()) : std::nullopt;
 }
 
-std::string list_names(const Names& names) {
-  constexpr std::size_t kShown = 6;
-  std::string text;
-  for (std::size_t i = 0; i < std::min(names.size(), kShown); ++i)
-    text += (i == 0 ? "" : ", ") + names[i];
-  return text + (names.size() > kShown ? ", ..." : "");
-}
-
 /// Chooses the one that stands out in a folder without a usual file.
 std::string choose_name(const Names& weights, const fs::path& folder) {
   if (weights.size() == 1) return weights.front();
@@ -107,7 +99,7 @@ std::string choose_name(const Names& weights, const fs::path& folder) {
   throw Error(
       are_shards ? ErrorCode::failed : ErrorCode::invalid_argument,
       "the folder holds " + std::to_string(weights.size()) + " files of weights (" +
-          list_names(weights) + ")",
+          some_of(weights) + ")",
       folder.string(),
       are_shards ? "they are shards: their index (*.index.json) is missing" : "name one of them");
 }
@@ -137,7 +129,7 @@ fs::path choose_weights(const fs::path& folder, std::vector<std::string>& notes)
     if (weights.empty()) refuse_adapter(folder);
     throw Error(ErrorCode::invalid_argument,
                 "the folder holds an adapter (" + std::string(kAdapterConfig) + ") beside " +
-                    list_names(weights),
+                    some_of(weights),
                 folder.string(), "name the file of weights to read them without the adapter");
   }
   const auto usual =
@@ -157,7 +149,7 @@ fs::path choose_weights(const fs::path& folder, std::vector<std::string>& notes)
   if (folders.size() > 1) {
     throw Error(ErrorCode::invalid_argument,
                 "the folder holds no weights itself, but " + std::to_string(folders.size()) +
-                    " folders with weights (" + list_names(folders) + ")",
+                    " folders with weights (" + some_of(folders) + ")",
                 folder.string(), "name one of them");
   }
   if (folders.size() == 1) {

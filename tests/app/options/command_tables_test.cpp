@@ -46,6 +46,29 @@ TEST(HiddenOptions, WorkWithoutBeingShown) {
   EXPECT_THAT(not_given.dump_config(), Not(HasSubstr("earlier")));
 }
 
+TEST(CommandTables, NoTwoNamesOfAnOptionHaveTwoValues) {
+  std::size_t seen = 0;
+  for (const CommandSpec& command : command_specs()) {
+    for (const Option& option : command.options) {
+      if (option.repeatable) continue;
+      std::vector<std::string> values = option.choices;
+      if (option.kind == ValueKind::flag) values = {"true", "false"};
+      if (values.empty()) values = {"1", "2"};
+      for (const OptionAlias& alias : option.aliases) {
+        const std::string value = alias.implied.empty() ? values[0] : alias.implied;
+        const std::string other = value == values[0] ? values[1] : values[0];
+        const std::vector<std::string> words{
+            "--" + alias.name + (alias.implied.empty() ? "=" + value : ""),
+            "--" + option.name + "=" + other};
+        EXPECT_ERROR(parse(command, words), invalid_argument, "two values",
+                     option_named(alias.name).c_str(), option_named(option.name).c_str());
+        ++seen;
+      }
+    }
+  }
+  EXPECT_GT(seen, 20U);
+}
+
 TEST(CommandTables, HelpOfEveryOptionStandsAlone) {
   // A line of 100 columns has 70 for the description; zsh and fish show it beside the name.
   constexpr std::size_t kMost = 80;

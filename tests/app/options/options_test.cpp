@@ -188,12 +188,25 @@ TEST(Values, OfClosedSetsAreChecked) {
 }
 
 TEST(Values, OfScalarsAreTheLastOnesGiven) {
-  EXPECT_EQ(parsed({"--img-size", "1", "--imgsz", "2"}).named("img-size").text(), "2");
-  EXPECT_EQ(parsed({"--fp16", "--precision", "int8"}).named("precision").text(), "int8");
-  EXPECT_EQ(parsed({"--precision", "int8", "--fp16"}).named("precision").text(), "float16");
+  EXPECT_EQ(parsed({"--img-size", "1", "--img_size=2"}).named("img-size").text(), "2");
+  EXPECT_EQ(parsed({"-m", "a", "--model", "b"}).named("model").text(), "b");
   EXPECT_EQ(parsed({"--mean", "1", "2", "3", "--mean", "4,5,6"}).named("mean").numbers(),
             (std::vector<double>{4, 5, 6}));
   EXPECT_FALSE(parsed({"--native", "--native=no"}).named("native").flag());
+}
+
+TEST(Values, OfTwoNamesOfOneOptionAreTheSame) {
+  EXPECT_EQ(parsed({"--fp16", "--precision", "fp16"}).named("precision").text(), "float16");
+  EXPECT_EQ(parsed({"--imgsz=2", "--img-size", "2"}).named("img-size").text(), "2");
+  EXPECT_ERROR(parsed({"-m", "out.safetensors", "--arch", "deit"}), invalid_argument,
+               "two values, out.safetensors and deit", "`model` with `arch`");
+  EXPECT_ERROR(parsed({"--img-size", "1", "--imgsz", "2"}), invalid_argument, "1 and 2",
+               "`img_size` with `imgsz`");
+  EXPECT_ERROR(parsed({"--fp16", "--bf16"}), invalid_argument, "`fp16` with `bf16`");
+  // Neither name's earlier value is lost behind an equal one of the other.
+  for (const Words& words : {Words{"--fp16", "--precision=fp16", "--precision=int8"},
+                             Words{"--precision=fp16", "--fp16", "--precision=int8"}})
+    EXPECT_ERROR(parsed(words), invalid_argument, "float16 and int8", "`precision`", "`fp16`");
 }
 
 TEST(Values, OfRepeatablesKeepTheirOrder) {

@@ -7,6 +7,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <sstream>
 #include <string>
 #include <vector>
 
@@ -15,6 +17,7 @@ namespace {
 
 using ::testing::ElementsAre;
 using ::testing::ElementsAreArray;
+using ::testing::HasSubstr;
 
 /// A folder for every class, with a picture in each.
 class FolderClassesTest : public ::testing::Test {
@@ -122,6 +125,64 @@ TEST_F(FolderClassesTest, FoldersHaveTheOrderOfTimm) {
   std::vector<std::string> found;
   for (const auto& folder : class_folders(folder_.path())) found.push_back(folder.filename());
   EXPECT_THAT(found, ElementsAreArray(sorted));
+}
+
+/// A tree of pictures, and the labels that `embed --label-folders` gives them.
+class FolderLabelsTest : public ::testing::Test {
+ protected:
+  FolderLabelsTest() {
+    for (const char* name : {"n/otter/day1/a.jpg", "n/otter/b.jpg", "n/arch/day1/c.jpg", "n/d.jpg",
+                             "set/train/fox/e.jpg", "set/train/owl/f.jpg", "set/val/fox/g.jpg"})
+      folder_.write(name);
+  }
+  std::string at(const std::string& name) const { return (folder_.path() / name).string(); }
+  /// "c.jpg arch", in order.
+  std::vector<std::string> labels(const std::vector<std::string>& names,
+                                  const std::string& list = "") {
+    std::vector<std::string> words;
+    for (const std::string& name : names) words.push_back(name == "-" ? name : at(name));
+    std::istringstream standard_input(list);
+    std::vector<std::string> found;
+    for (const auto& [input, label] : read_folder_labels(words, false, standard_input, notes_))
+      found.push_back(input.path.filename().string() + " " + label);
+    return found;
+  }
+
+  testing::TemporaryFolder folder_;
+  std::vector<std::string> notes_;
+};
+
+TEST_F(FolderLabelsTest, AreTheFoldersBelowTheSet) {
+  for (const char* set : {"n", "n/", "n/.", "n/arch/.."})
+    EXPECT_THAT(labels({set}), ElementsAre("c.jpg arch", "b.jpg otter", "a.jpg otter")) << set;
+  EXPECT_THAT(notes_, ElementsAre(HasSubstr("have no class and are left out: 1")));
+  EXPECT_THAT(labels({"set/train", "set/val/"}),
+              ElementsAre("e.jpg fox", "f.jpg owl", "g.jpg fox"));
+}
+
+TEST_F(FolderLabelsTest, AreTheNamesOfLinksToFolders) {
+  std::filesystem::create_directories(at("links"));
+  std::filesystem::create_directory_symlink(at("n/arch"), at("links/gate"));
+  EXPECT_THAT(labels({"links"}), ElementsAre("c.jpg gate"));
+  EXPECT_THAT(labels({"n/arch/day1"}), ElementsAre("c.jpg day1"));
+}
+
+TEST_F(FolderLabelsTest, AreTheFolderItselfWhereItHoldsNoOthers) {
+  EXPECT_THAT(labels({"set/train/fox/", "set/train/owl"}), ElementsAre("e.jpg fox", "f.jpg owl"));
+  EXPECT_THAT(labels({"set/train/owl/f.jpg"}), ElementsAre("f.jpg owl"));
+  EXPECT_THAT(labels({"-"}, at("set/val/fox/g.jpg") + "\n" + at("set/train/fox/e.jpg") + "\n"),
+              ElementsAre("g.jpg fox", "e.jpg fox"));
+  EXPECT_THAT(labels({"gone.jpg"}), ElementsAre("gone.jpg "));
+}
+
+TEST_F(FolderLabelsTest, AreRefusedWhereTheyWouldJoinClasses) {
+  EXPECT_ERROR(labels({"n/arch", "n/otter"}), invalid_argument, "a class, or a set", "n/arch");
+  EXPECT_ERROR(labels({"n", "n/otter/day1"}), invalid_argument, "a class, or a set");
+  EXPECT_ERROR(labels({"set"}), invalid_argument, "set/train holds folders", "`label_folders`");
+  EXPECT_ERROR(labels({"n/arch/day1", "n/otter/day1"}), invalid_argument,
+               "one label for two folders", "n/arch/day1", "n/otter/day1");
+  EXPECT_ERROR(labels({"n/*/*/*.jpg"}), invalid_argument, "one label for two folders");
+  EXPECT_ERROR(labels({"n/otter/**"}), invalid_argument, "a class in a class", "n/otter/day1");
 }
 
 }  // namespace

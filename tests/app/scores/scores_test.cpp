@@ -238,6 +238,17 @@ TEST(ScoresTest, LinesOfTheSummary) {
   EXPECT_FALSE(json.contains("top1_real"));
 }
 
+TEST(ScoresTest, EachClassThatHasPicturesCountsAsMuchInTheMeanOverClasses) {
+  const LabelledSet set;
+  Scores scores(set);
+  for (int i = 0; i < 18; ++i) scores.add(picture(0, 0, 1));
+  for (int i = 0; i < 2; ++i) scores.add(picture(4, 0, 1));
+  Summary summary;
+  scores.add_accuracy(summary);
+  EXPECT_EQ(json_of(summary).at("top1"), 90.0);
+  EXPECT_EQ(json_of(summary).at("top1_macro"), 50.0);
+}
+
 TEST(ScoresTest, WithoutLabelsThereIsNoAccuracy) {
   LabelledSet set;
   set.has_labels = false;
@@ -255,7 +266,7 @@ TEST(ScoresTest, WithoutLabelsThereIsNoAccuracy) {
   EXPECT_TRUE(json.at("top1").is_null());
   EXPECT_EQ(json.at("images"), 1);
   EXPECT_EQ(json.at("agreement_top1"), 100.0);
-  for (const char* key : {"ece", "nll", "both_right", "mcnemar_p"})
+  for (const char* key : {"top1_macro", "ece", "nll", "both_right", "mcnemar_p"})
     EXPECT_FALSE(json.contains(key)) << key;
 }
 
