@@ -98,7 +98,7 @@ std::string target_name(std::string_view name) {
   return target;
 }
 
-/// Whether B A has the shape of `weight`. Of a convolution A is one, too, and B one of 1 x 1.
+/// Whether B A has the shape of `weight`. A is a convolution where the layer is one, and B one of 1 x 1.
 bool fit(const Shape& of_b, const Shape& of_a, Shape weight) {
   if (weight.size() < 2 || of_a.empty() || of_a[0] == 0) return false;
   Shape fitting(weight.size(), 1);
@@ -107,7 +107,7 @@ bool fit(const Shape& of_b, const Shape& of_a, Shape weight) {
   return of_a == weight && of_b == fitting;
 }
 
-/// What s B A is before it learns, if the base gives it up: PiSSA's part of the greatest singular
+/// The value of s B A before it learns, if the base gives it up: PiSSA's part of the greatest singular
 /// values (arXiv 2404.02948), OLoRA's s times the part of R's first rows (arXiv 2406.01775). PEFT
 /// takes it from the unchanged base whenever it opens an adapter.
 at::Tensor start_of(const Json& config, const at::Tensor& weight, std::int64_t rank, double scale) {
