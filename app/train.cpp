@@ -122,8 +122,7 @@ void TrainingRun::build_model() {
     throw UsageError("random weights have to learn themselves",
                      "`lora_rank` " + std::to_string(request_.low_rank.rank),
                      "name a trained model by `model`");
-  if (request_.given_settings.given(&training::ClassificationOptions::ponder_weight) &&
-      !source.config.halting)
+  if (request_.weighs_ponder && !source.config.halting)
     throw UsageError("no token leaves this model", "`set` loss.ponder", "`set` model.halting=on");
   model_ = model::VisionTransformer(source.config);
   if (!source.random_weights) {

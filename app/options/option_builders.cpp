@@ -17,6 +17,11 @@ std::vector<Option> in_group(const std::string& group, Role role, std::vector<Op
   return options;
 }
 
+std::vector<Option> in_section(const std::string& section, std::vector<Option> options) {
+  for (Option& option : options) keyed(section + "." + option.name)(option);
+  return options;
+}
+
 std::vector<Option> without(std::vector<Option> options, std::initializer_list<Field> fields) {
   std::erase_if(options, [&](const Option& option) {
     return std::ranges::find(fields, option.field) != fields.end();
@@ -33,6 +38,18 @@ std::vector<Option> hide(std::vector<Option> options, std::initializer_list<Fiel
 std::vector<Option> as_in(const std::string& command, std::vector<Option> options) {
   for (Option& option : options) option.explained_by = command;
   return options;
+}
+
+CommandSpec with_settings(CommandSpec command) {
+  std::vector<std::string> keys;
+  for (const Option& option : command.options)
+    if (!option.key.empty()) keys.push_back(option.key + "=" + option.default_value);
+  if (keys.empty()) return command;
+  command.options.push_back(text(
+      "set", "setting of the model, the transform or the run; `hydrascope models info` lists them",
+      into(&SettingsRequest::words), takes("KEY=VALUE"), repeatable, suggests(keys), in("Settings"),
+      role(Role::console)));
+  return command;
 }
 
 Option& row_of(std::vector<Option>& options, const Field& field) {

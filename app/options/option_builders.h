@@ -5,6 +5,7 @@
 
 #include "app/options/option_fields.h"
 #include "app/options/options.h"
+#include "app/run/console.h"
 
 #include <concepts>
 #include <initializer_list>
@@ -45,6 +46,13 @@ inline auto for_field(Field field) {
 inline bool is_on(const std::string& word) { return word == "on"; }
 
 // Further parts of an option; each sets the field of `Option` whose comment explains it.
+/// A key of `--set`, as "model.overview".
+inline auto keyed(std::string key) {
+  return [=](Option& option) {
+    option.key = key;
+    spell_as_setting(option.name);
+  };
+}
 inline auto letter(char name) {
   return [=](Option& option) { option.short_name = name; };
 }
@@ -166,6 +174,8 @@ Option stored_dtype(std::string default_note);
 /// All of them under that heading of the help, and with that role where an option has none of its own.
 std::vector<Option> in_group(const std::string& group, Role role, std::vector<Option> options);
 std::vector<Option> without(std::vector<Option> options, std::initializer_list<Field> fields);
+/// The same, each a key of `--set` in that section: "optimizer" makes "optimizer.momentum".
+std::vector<Option> in_section(const std::string& section, std::vector<Option> options);
 /// The same, those of `fields` hidden.
 std::vector<Option> hide(std::vector<Option> options, std::initializer_list<Field> fields);
 /// The same, explained by the help of `command`.

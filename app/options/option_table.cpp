@@ -81,12 +81,25 @@ std::string with_dashes(std::string_view name) {
 OptionMatch find_option(const CommandSpec& command, std::string_view name) {
   const std::string wanted = with_dashes(name);
   for (const Option& option : command.options) {
+    if (!option.key.empty()) continue;
     if (option.name == wanted) return {&option, nullptr};
     for (const OptionAlias& alias : option.aliases) {
       if (alias.name == wanted) return {&option, &alias};
     }
   }
   return {};
+}
+
+bool has_key(const Option& option, std::string_view key) {
+  return !option.key.empty() &&
+         (option.key == key || option.name == key || option.key.ends_with("." + std::string(key)));
+}
+
+const Option* find_key(const CommandSpec& command, std::string_view key) {
+  const std::string wanted = with_dashes(key);
+  const auto found = std::ranges::find_if(
+      command.options, [&](const Option& option) { return has_key(option, wanted); });
+  return found == command.options.end() ? nullptr : &*found;
 }
 
 const Option* find_option(const CommandSpec& command, const Field& field) {
@@ -139,7 +152,8 @@ CommandSpec subcommand_spec(const CommandSpec& command, std::string_view name) {
 }
 
 CommandSpec shown(CommandSpec command) {
-  std::erase_if(command.options, [](const Option& option) { return option.hidden; });
+  std::erase_if(command.options,
+                [](const Option& option) { return option.hidden || !option.key.empty(); });
   return command;
 }
 
@@ -152,6 +166,7 @@ std::vector<CommandSpec> shown(std::span<const CommandSpec> commands) {
 std::vector<std::string> option_spellings(const CommandSpec& command) {
   std::vector<std::string> result;
   for (const Option& option : command.options) {
+    if (!option.key.empty()) continue;
     result.push_back(option.name);
     for (const OptionAlias& alias : option.aliases) result.push_back(alias.name);
   }

@@ -32,8 +32,11 @@ struct Setting {
 /// "img_size" -> "img-size".
 std::string with_dashes(std::string_view name);
 
-/// Looks among names and aliases, '_' meaning '-'. The pointers live as long as `command`.
+/// Looks among names and aliases of options, '_' meaning '-'. The pointers live as long as `command`.
 OptionMatch find_option(const CommandSpec& command, std::string_view name);
+/// The row with that key, its end behind a dot, or its name; nullptr where there is none.
+const Option* find_key(const CommandSpec& command, std::string_view key);
+bool has_key(const Option& option, std::string_view key);
 /// The option that fills `field`; nullptr where there is none.
 const Option* find_option(const CommandSpec& command, const Field& field);
 OptionMatch find_short_option(const CommandSpec& command, char name);

@@ -46,6 +46,8 @@ bool looks_like_option(std::string_view word) {
 
 [[noreturn]] void throw_unknown(const CommandSpec& command, const std::string& written,
                                 std::string_view name) {
+  if (const Option* row = find_key(command, name))
+    throw UsageError("unknown option " + written, command.name, "`set` " + row->key + "=VALUE");
   if (const Option* now = find_former(command, name))
     throw UsageError("unknown option " + written, command.name,
                      option_named(now->name) + ": " + std::string(brief(*now)));
@@ -178,6 +180,7 @@ cxxopts::Options declare(const CommandSpec& command) {
     options.add_options()(spelling, "", value);
   };
   for (const Option& option : command.options) {
+    if (!option.key.empty()) continue;
     // Each spelling is an option of its own, so that the result tells which one was used.
     const std::string implied = option.kind == ValueKind::flag ? "true" : "";
     add(option.name, implied);
@@ -247,7 +250,39 @@ void check_subcommand(const CommandSpec& command, const CommandLine& line) {
 
 }  // namespace
 
+void ParsedOptions::add_key(const std::string& word, Source source) {
+  const std::size_t equals = std::min(word.find('='), word.size());
+  const std::string key = with_dashes(word.substr(0, equals));
+  std::vector<std::string> keys;
+  const Option* row = nullptr;
+  for (const auto& [name, entry] : entries_) {
+    if (entry.option.key.empty()) continue;
+    keys.push_back(entry.option.key);
+    keys.push_back(entry.option.key.substr(entry.option.key.find('.') + 1));
+    if (!has_key(entry.option, key)) continue;
+    const bool is_exact = entry.option.key == key || name == key;
+    if (row != nullptr && !is_exact && row->key != key && row->name != key)
+      throw UsageError("names several settings", "`set` " + word,
+                       row->key + " or " + entry.option.key);
+    if (row == nullptr || is_exact) row = &entry.option;
+  }
+  if (row == nullptr) {
+    const std::string near = nearest(key, keys);
+    throw UsageError(
+        "no such setting", "`set` " + word,
+        near.empty() ? "`hydrascope models info` lists settings" : "did you mean " + near + "?");
+  }
+  if (equals == word.size()) throw UsageError("expected KEY=VALUE", "`set` " + word);
+  const std::string origin = "`set` " + key;
+  add({row, key, check_values(*row, split_values(*row, word.substr(equals + 1)), origin)}, source,
+      origin);
+}
+
 void ParsedOptions::add(Setting setting, Source source, const std::string& origin) {
+  if (setting.option->field == Field(&SettingsRequest::words)) {
+    for (const std::string& word : setting.words) add_key(word, source);
+    return;
+  }
   GivenOption& entry = entries_.at(setting.option->name);
   if (entry.source > source) return;
   const bool has_two_names =

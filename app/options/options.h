@@ -75,6 +75,7 @@ struct OptionAlias {
 /// One option. Names are written with '-'; on the command line '_' works too.
 struct Option {
   std::string name;        ///< "img-size"
+  std::string key = {};    ///< "model.overview": no option of its own, but a key of --set
   char short_name = '\0';  ///< 'm' or none
   ValueKind kind = ValueKind::text;
   std::string placeholder = {};  ///< "N|HxW", shown in help
@@ -140,6 +141,11 @@ struct GeneralRequest {
 };
 
 enum class Source { default_value, config_file, command_line };
+
+/// `--set KEY=VALUE`, whose values the rows with a key get.
+struct SettingsRequest {
+  std::vector<std::string> words = {};
+};
 
 /// A value, and what the user set it by: "`imgsz`", "config.json".
 template <class Value>
@@ -212,6 +218,7 @@ class ParsedOptions {
   friend ParsedOptions parse_words(const CommandSpec&, std::span<const std::string>);
   friend ParsedOptions with_config(const CommandSpec&, ParsedOptions);
   void add(Setting setting, Source source, const std::string& origin);
+  void add_key(const std::string& word, Source source);
   void fill_fields(const std::type_info& request, void* address) const;
   std::map<std::string, GivenOption, std::less<>> entries_;
   std::vector<std::string> positionals_;
@@ -270,6 +277,8 @@ std::vector<Option> output_options();         // of a report
 std::vector<Option> record_output_options();  // of a stream of records, which is no page
 std::vector<Option> label_options();
 std::vector<Option> general_options();
+/// The command with `--set`, if a row of it has a key.
+CommandSpec with_settings(CommandSpec command);
 /// Concatenates groups; throws Error(internal) for a name, alias or short name declared twice.
 std::vector<Option> join(std::initializer_list<std::vector<Option>> groups);
 

@@ -146,7 +146,8 @@ std::vector<Setting> read_config(const CommandSpec& command, const std::string& 
   std::vector<Setting> settings;
   std::set<const Option*> seen;
   for (const auto& [key, value] : object.items()) {
-    const OptionMatch match = find_option(command, key);
+    OptionMatch match = find_option(command, key);
+    if (!match) match.option = find_key(command, key);
     if (!match) {
       const Option* now = find_former(command, key);
       const std::string near =
@@ -173,6 +174,7 @@ std::string ParsedOptions::dump_config() const {
         entry.values.empty())
       continue;
     if (entry.option.hidden && entry.source == Source::default_value) continue;
+    if (entry.option.field == Field(&SettingsRequest::words)) continue;
     if (holds_several(entry.option)) {
       Json& list = object[name] = Json::array();
       for (const std::string& word : entry.values) list.push_back(to_json(entry.option, word));

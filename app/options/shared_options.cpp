@@ -32,7 +32,7 @@ std::vector<Option> model_options() {
           text("checkpoint", "weights of a --model that is named by its architecture",
                into(&ModelRequest::checkpoint), takes("FILE"), completes_files, role(Role::source)),
           flag("use-ema", "take the checkpoint's moving average of the weights",
-               into(&ModelRequest::use_ema)),
+               into(&ModelRequest::use_ema), keyed("model.use-ema")),
           text("attn",
                "attention of each layer, as hydra:last4; hydra: all layers, hydra:every2, "
                "softmax:0-9,hydra:10-11 (from 0); `hydrascope models list` lists mechanisms",
@@ -42,43 +42,43 @@ std::vector<Option> model_options() {
                "setting of an attention mechanism; `hydrascope models info MECHANISM` lists "
                "settings",
                into(&ModelRequest::attention_options), takes("MECHANISM[:LAYERS].KEY=VALUE"),
-               repeatable, suggests(mechanism_settings())),
+               repeatable, suggests(mechanism_settings()), keyed("model.attn-opt")),
           text("rel-pos",
                "position rule of each layer's softmax scores, as rope or alibi:last4; `hydrascope "
                "models list` lists rules",
                into(&ModelRequest::rel_pos), takes("SPEC"), otherwise("the checkpoint's"),
-               suggests(position_names())),
+               suggests(position_names()), keyed("model.rel-pos")),
           text("rel-pos-opt",
                "setting of a position rule, as alibi:0-5.strength=2; `hydrascope models info RULE` "
                "lists settings",
                into(&ModelRequest::rel_pos_options), takes("RULE[:LAYERS].KEY=VALUE"), repeatable,
-               suggests(position_settings())),
+               suggests(position_settings()), keyed("model.rel-pos-opt")),
           text("pos-embed",
                "table of positions that is added to the patches; layers: a learned table for every "
                "block; sincos: sines and cosines of row and column, for any size",
                into(&ModelRequest::pos_embed, model::find_pos_embed),
                otherwise("the checkpoint's, learned"),
-               one_of({"learned", "layers", "sincos", "none"})),
+               one_of({"learned", "layers", "sincos", "none"}), keyed("model.pos-embed")),
           text(
               "pos-interp",
               "resampling of position tables to another size; timm: as timm, hf: as Hugging Face's "
               "transformers, tile: repeated for every window",
               into(&ModelRequest::pos_interp, model::find_pos_interp),
-              otherwise("the checkpoint's, timm"), one_of({"timm", "hf", "tile"})),
+              otherwise("the checkpoint's, timm"), one_of({"timm", "hf", "tile"}), keyed("model.pos-interp")),
           text("overview",
                "show a picture above the model's size a second time, reduced to that size",
                into(&ModelRequest::overview, is_on), otherwise("the checkpoint's, off"),
-               one_of({"on", "off"})),
+               one_of({"on", "off"}), keyed("model.overview")),
           text("coarse-exits",
                "layers, from 0, behind which sure pictures leave with patches averaged 2x2",
                into(&ModelRequest::coarse_exits, parse_exit), takes("LAYER,..."),
-               otherwise("the checkpoint's"), comma_list),
+               otherwise("the checkpoint's"), comma_list, keyed("model.coarse-exits")),
           text("exit-rule", "score of early exits",
                into(&ModelRequest::exit_rule, model::find_exit_rule), otherwise("the model's"),
-               one_of({"margin", "entropy", "saturation", "learned"})),
+               one_of({"margin", "entropy", "saturation", "learned"}), keyed("model.exit-rule")),
           number("exit-threshold", "leave early above this score; 1: never",
                  into(&ModelRequest::exit_threshold), takes("T"), otherwise("the model's"),
-                 at_least(-1), at_most(1)),
+                 at_least(-1), at_most(1), keyed("model.exit-threshold")),
       });
 }
 
@@ -90,8 +90,8 @@ std::vector<Option> class_vector_options() {
             "softmax, SigLIP's too (docs/embed.md)",
             into(&ModelRequest::classes), takes("FILE"), reads),
        integer("depth-steps", "passes through shared blocks", into(&ModelRequest::depth_steps),
-               takes("N"), otherwise("the model's"), at_least(1), at_most(1024),
-               role(Role::model))});
+               takes("N"), otherwise("the model's"), at_least(1), at_most(1024), role(Role::model),
+               keyed("model.depth-steps"))});
 }
 
 std::vector<Option> vote_options() {
@@ -125,10 +125,11 @@ std::vector<Option> input_options() {
                into(&RunRequest::fail_fast, is_fail), by_default("skip"), one_of({"skip", "fail"}),
                also({{"strict", "fail"}}), role(Role::console)),
           integer("max-pixels", "most pixels of a picture; more are refused",
-                  into(&image::DecodeOptions::max_pixels), by_default("536870912"), at_least(1)),
+                  into(&image::DecodeOptions::max_pixels), by_default("536870912"), at_least(1),
+                  keyed("run.max-pixels")),
           integer("max-bytes", "most bytes of a file; more are refused",
                   into(&image::DecodeOptions::max_bytes), by_default("2147483647"), at_least(1),
-                  at_most(2147483647)),
+                  at_most(2147483647), keyed("run.max-bytes")),
       });
 }
 
@@ -141,26 +142,29 @@ std::vector<Option> preprocessing_options() {
                otherwise("the model's"), also({{"imgsz"}})),
           text("fit", "treatment of a size that the patch does not divide",
                into(&TransformRequest::fit, image::parse_fit), by_default("pad"),
-               one_of({"pad", "crop", "resize"}), role(Role::model)),
+               one_of({"pad", "crop", "resize"}), role(Role::model), keyed("transform.fit")),
           number("crop-pct", "side of the crop over the resized picture's",
                  into(&TransformRequest::crop_pct), otherwise("the model's"), at_least(0.01)),
           text("crop-mode", "way to a square: the centre, squashed, or with a border",
                into(&TransformRequest::crop_mode, image::parse_crop_mode), otherwise("the model's"),
-               one_of({"center", "squash", "border", "center_floor"})),
+               one_of({"center", "squash", "border", "center_floor"}),
+               keyed("transform.crop-mode")),
           text("interpolation", "filter that resizes pictures",
                into(&TransformRequest::interpolation, image::parse_interpolation),
-               otherwise("the model's"), one_of({"bicubic", "bilinear", "nearest"})),
+               otherwise("the model's"), one_of({"bicubic", "bilinear", "nearest"}),
+               keyed("transform.interpolation")),
           number("mean", "mean of the colour channels, of pixels in 0..1",
-                 into(&TransformRequest::mean), takes("R G B"), otherwise("the model's"),
-                 values(3)),
+                 into(&TransformRequest::mean), takes("R G B"), otherwise("the model's"), values(3),
+                 keyed("transform.mean")),
           number("std", "deviation of colour channels, of pixels in 0..1",
-                 into(&TransformRequest::std), takes("R G B"), otherwise("the model's"), values(3)),
+                 into(&TransformRequest::std), takes("R G B"), otherwise("the model's"), values(3),
+                 keyed("transform.std")),
           text(
               "exif",
               "orientation in a picture's file; auto: ignored to learn and score, as by timm, else "
               "applied",
               for_field(&image::DecodeOptions::apply_exif), by_default("auto"),
-              one_of({"auto", "apply", "ignore"}), role(Role::model)),
+              one_of({"auto", "apply", "ignore"}), role(Role::model), keyed("transform.exif")),
           flag("print-transform", "print the preprocessing of pictures; stop there without inputs",
                into(&TransformRequest::is_printed), role(Role::console)),
           flag("native", "show each picture at its own size, fitted to the patches",
@@ -214,14 +218,15 @@ std::vector<Option> runtime_options() {
                also({{"fp16", "float16"}, {"bf16", "bfloat16"}}), role(Role::model)),
           text("calibration", "pictures for the calibration of int8",
                into(&RunRequest::calibration), takes("FOLDER|FILE|@LIST|none"),
-               otherwise("the bundled photographs"), completes_files, role(Role::model)),
+               otherwise("the bundled photographs"), completes_files, role(Role::model),
+               keyed("run.calibration")),
           text("kernels", "fused kernels or the readable reference",
                into(&RunRequest::kernels, parse_kernels), by_default("auto"),
-               one_of({"auto", "fused", "reference"}), role(Role::model)),
+               one_of({"auto", "fused", "reference"}), role(Role::model), keyed("run.kernels")),
           integer("seed", "seed of the random numbers", into(&RunRequest::seed), by_default("42"),
                   at_least(0), role(Role::model)),
           flag("deterministic", "give the same bits in every run, at the cost of speed",
-               into(&RunRequest::deterministic)),
+               into(&RunRequest::deterministic), keyed("run.deterministic")),
       });
 }
 
@@ -237,7 +242,7 @@ std::vector<Option> launch_options() {
       "Runtime", Role::speed,
       {number("ddp-timeout", "seconds that a process started by torchrun waits for the others",
               into(&RunRequest::join_timeout), takes("SECONDS"), by_default("600"), at_least(0.1),
-              at_most(1e6))});
+              at_most(1e6), keyed("run.ddp-timeout"))});
 }
 
 std::vector<Option> memory_options(const std::string& group) {
@@ -247,7 +252,7 @@ std::vector<Option> memory_options(const std::string& group) {
                            into(&RunRequest::memory), takes("SPEC"), suggests(memory_names())),
                       text("memory-opt", "setting of a memory, as state.lambda=0.5",
                            into(&RunRequest::memory_options), takes("MEMORY[:LAYERS].KEY=VALUE"),
-                           repeatable, suggests(memory_settings())),
+                           repeatable, suggests(memory_settings()), keyed("run.memory-opt")),
                   });
 }
 

@@ -12,6 +12,8 @@
 #include <exception>
 #include <fcntl.h>
 #include <fstream>
+#include <mutex>
+#include <set>
 #include <unistd.h>
 #include <utility>
 
@@ -85,6 +87,29 @@ std::string json_line(const Error& error) {
 
 }  // namespace
 
+namespace {
+
+struct SettingNames {
+  std::mutex mutex;
+  std::set<std::string, std::less<>> names;
+};
+SettingNames& setting_names() {
+  static SettingNames names;
+  return names;
+}
+
+bool is_setting(std::string_view name) {
+  const std::scoped_lock lock(setting_names().mutex);
+  return setting_names().names.contains(name);
+}
+
+}  // namespace
+
+void spell_as_setting(const std::string& name) {
+  const std::scoped_lock lock(setting_names().mutex);
+  setting_names().names.insert(name);
+}
+
 void spell_options_as(Spelling spelling) { spelling_of_process() = spelling; }
 
 std::string spelled(std::string_view text) { return spelled(text, spelling_of_process()); }
@@ -102,10 +127,12 @@ std::string spelled(std::string_view text, Spelling spelling) {
     if (!is_option) {
       result += text.substr(open, close - open);
     } else {
-      const std::size_t begin = result.size();
-      result.append(spelling == Spelling::flags ? "--" : "").append(field);
-      if (spelling == Spelling::flags)
-        std::replace(result.begin() + static_cast<std::ptrdiff_t>(begin), result.end(), '_', '-');
+      std::string name(field);
+      if (spelling == Spelling::flags) {
+        std::ranges::replace(name, '_', '-');
+        name.insert(0, is_setting(name) ? "--set " : "--");
+      }
+      result += name;
     }
     text.remove_prefix(is_option ? close + 1 : close);
   }

@@ -41,6 +41,8 @@ enum class Spelling { flags, names };
 void spell_options_as(Spelling spelling);
 /// A message with its options spelled, as this process does or as `spelling` says.
 std::string spelled(std::string_view text);
+/// The command line sets `name`, with dashes, by `--set NAME=`: texts spell it so.
+void spell_as_setting(const std::string& name);
 std::string spelled(std::string_view text, Spelling spelling);
 std::vector<std::string> spelled(const std::vector<std::string>& texts);
 

@@ -15,6 +15,11 @@ namespace training = model::training;
 
 namespace {
 
+training::Target parse_target(const std::string& word) {
+  return word == name(training::Target::features) ? training::Target::features
+                                                  : training::Target::logits;
+}
+
 const std::array<RecipeDefault, 4>& recipe_defaults() {
   static const std::array<RecipeDefault, 4> kAll{{
       {&ConvertOptions::learning_rate, "1e-3", "6e-5"},
@@ -27,8 +32,7 @@ const std::array<RecipeDefault, 4>& recipe_defaults() {
 
 /// The shared options that make sense here, with `-m` as the model to convert.
 std::vector<Option> parent_options() {
-  std::vector<Option> options =
-      as_in("classify", without(model_options(), {&ModelRequest::checkpoint}));
+  std::vector<Option> options = without(model_options(), {&ModelRequest::checkpoint});
   Option& model = row_of(options, &ModelRequest::word);
   model.help = "model to convert and learn from";
   model.default_note = "the bundled softmax model";
@@ -36,10 +40,9 @@ std::vector<Option> parent_options() {
   Option& attention = row_of(options, &ModelRequest::attention);
   attention.help = "attention to convert to" + attention.help.substr(attention.help.find(", as "));
   attention.default_note = "with --sizes the checkpoint's";
-  for (Option* own : {&model, &attention}) own->explained_by.clear();
   model.role = Role::place;  // a recipe knows the parent by its weights alone
   return join(
-      {options, as_in("train", new_head_options()),
+      {options, new_head_options(),
        in_group(
            "Model", Role::source,
            {text("adapter", "folder of a LoRA adapter of PEFT, which is added to the weights",
@@ -59,11 +62,13 @@ std::vector<Option> result_options() {
        number("epochs", "epochs end to end, at the model's own size", into(&ConvertOptions::epochs),
               "5"),
        integer("steps-sizes", "steps of the stage that learns --sizes",
-               into(&ConvertOptions::steps_sizes), "400", 1),
+               into(&ConvertOptions::steps_sizes), by_default("400"), at_least(1),
+               keyed("sizes.steps")),
        text("exits", "layers that learn exits, or auto: some of the last half",
             for_field(&ConvertOptions::exits), takes("LAYER,...|auto"), comma_list),
        integer("steps-exits", "steps of the stage that learns --exits",
-               into(&ConvertOptions::steps_exits), "1000", 1),
+               into(&ConvertOptions::steps_exits), by_default("1000"), at_least(1),
+               keyed("exits.steps")),
        text("start",
             "earlier conversion, whose layers of the same attention are taken; the last of several "
             "wins",
@@ -88,7 +93,7 @@ std::vector<Option> picture_options() {
               into(&ConvertOptions::held_out), takes("N|SHARE"), by_default("480"),
               at_least(0.001)),
        flag("balance-sources", "draw from every --input equally often, whatever its size",
-            into(&ConvertOptions::balances_sources)),
+            into(&ConvertOptions::balances_sources), keyed("data.balance-sources")),
        text("eval", "labelled pictures for the finished model's top-1, any for features",
             into(&ConvertOptions::evaluated_folder), takes("FOLDER"), completes_files,
             role(Role::report)),
@@ -101,26 +106,58 @@ std::vector<Option> recipe_options() {
   return in_group(
       "Advanced", Role::task,
       {integer("steps-maps", "steps of stage 1: learned maps imitate attention rows",
-               into(&ConvertOptions::steps_maps), "1600"),
+               into(&ConvertOptions::steps_maps), by_default("1600"), at_least(0),
+               keyed("maps.steps")),
        integer("steps-outputs", "steps of stage 2: layers imitate attention outputs",
-               into(&ConvertOptions::steps_outputs), ""),
+               into(&ConvertOptions::steps_outputs), at_least(0), keyed("outputs.steps")),
        number("lr", "largest learning rate of the last stage", into(&ConvertOptions::learning_rate),
               ""),
        number("min-lr", "smallest learning rate of the last stage, at its end",
-              into(&ConvertOptions::min_learning_rate), "0"),
+              into(&ConvertOptions::min_learning_rate), by_default("0"), at_least(0),
+              keyed("last.min-lr")),
        number("kl-weight", "weight of the answers' distance in the loss",
-              into(&ConvertOptions::answers_weight), "1"),
+              into(&ConvertOptions::answers_weight), by_default("1"), at_least(0),
+              keyed("last.kl-weight")),
        number("blocks-weight", "weight of the blocks' relative errors in the loss",
-              into(&ConvertOptions::blocks_weight), "4"),
+              into(&ConvertOptions::blocks_weight), by_default("4"), at_least(0),
+              keyed("last.blocks-weight")),
        number("mechanism-lr-scale", "learning rate of learned maps and scales, relative to --lr",
-              into(&ConvertOptions::mechanism_rate_scale), ""),
+              into(&ConvertOptions::mechanism_rate_scale), at_least(0),
+              keyed("last.mechanism-lr-scale")),
        integer("train-from", "first block that learns in the last stage; embeddings never do",
                into(&ConvertOptions::train_from), takes("LAYER"),
-               otherwise("the first converted one"), at_least(0)),
+               otherwise("the first converted one"), at_least(0), keyed("last.train-from")),
        flag("train-head", "let the classifier learn in the last stage",
-            into(&ConvertOptions::trains_head)),
+            into(&ConvertOptions::trains_head), keyed("last.train-head")),
        integer("patience", "looks without a better state that end a stage; 0: never",
-               into(&ConvertOptions::patience), by_default("0"), at_least(0), role(Role::step))});
+               into(&ConvertOptions::patience), by_default("0"), at_least(0), role(Role::step),
+               keyed("last.patience"))});
+}
+
+/// Rows of the stages that few runs change.
+std::vector<Option> settings() {
+  return join(
+      {training_settings("convert"),
+       in_group(
+           "Advanced", Role::task,
+           {integer("batch-size-maps", "pictures per batch and process in stage 1",
+                    into(&ConvertOptions::batch_size_maps), at_least(1), keyed("maps.batch-size"),
+                    role(Role::step)),
+            integer("evaluations", "looks at the held-out pictures in the last stages",
+                    into(&ConvertOptions::evaluations), by_default("10"), at_least(1),
+                    keyed("last.evaluations")),
+            number("lr-sizes", "largest learning rate of --sizes",
+                   into(&ConvertOptions::sizes_learning_rate), by_default("1e-4"), at_least(0),
+                   keyed("sizes.lr")),
+            text("target", "answers that are learned; a model without classes has features alone",
+                 into(&ConvertOptions::target, parse_target),
+                 otherwise("logits where there are classes"),
+                 one_of({std::string(name(training::Target::logits)),
+                         std::string(name(training::Target::features))}),
+                 keyed("last.target")),
+            number("lr-exits", "largest learning rate of --exits",
+                   into(&ConvertOptions::exits_learning_rate), by_default("4e-4"), at_least(0),
+                   keyed("exits.lr"))})});
 }
 
 std::vector<Option> optimizer() {
@@ -157,28 +194,20 @@ CommandSpec convert_spec() {
   spec.positionals = "[PICTURES...|IN OUT]";
   const std::vector<Option> runtime = training_runtime_options(
       "", "one per core, up to 4, on a CPU without --threads and --batch-size");
-  spec.options =
-      join({parent_options(), result_options(), resolution_options(), picture_options(),
-            as_in("classify", training_input_options()), report_options(),
-            as_in("train", training_run_options("convert")), as_in("train", runtime),
-            as_in("train", launch_options()),
-            as_in("classify", hide(preprocessing_options(), {&TransformRequest::native})),
-            as_in("classify", without(label_options(), {&PicturesRequest::label_type})),
-            as_in("train", with_defaults(augmentation_options(),
-                                         {{&training::AugmentOptions::scale, "0.3,1"}})),
-            as_in("train",
-                  with_defaults(mixing_options(), {{&training::MixupOptions::mixup_alpha, "1"},
-                                                   {&training::MixupOptions::cutmix_alpha, "1"}})),
-            as_in("train", optimizer()),
-            as_in("train",
-                  with_defaults(average_options(), {{&TrainingOptions::average_decay, "0.99"}})),
-            recipe_options(), general_options()});
+  spec.options = join(
+      {parent_options(), result_options(), resolution_options(), picture_options(),
+       training_input_options(), report_options(), training_run_options(), settings(), runtime,
+       launch_options(), hide(preprocessing_options(), {&TransformRequest::native}),
+       without(label_options(), {&PicturesRequest::label_type}),
+       with_defaults(augmentation_options(), {{&training::AugmentOptions::scale, "0.3,1"}}),
+       with_defaults(mixing_options(), {{&training::MixupOptions::mixup_alpha, "1"},
+                                        {&training::MixupOptions::cutmix_alpha, "1"}}),
+       optimizer(), with_defaults(average_options(), {{&TrainingOptions::average_decay, "0.99"}}),
+       recipe_options(), general_options()});
   Option& minutes = row_of(spec.options, &TrainingOptions::max_minutes);
   minutes.help = "minutes to fit the whole run to";
   minutes.minimum = 1e-6;  // no limit is left out, not 0
-  minutes.explained_by.clear();
   Option& batch = row_of(spec.options, &RunRequest::batch_size);
-  batch.explained_by.clear();
   batch.group = "Advanced";
   row_of(spec.options, &PicturesRequest::labels).role = Role::place;  // the new file has the names
   for (const RecipeDefault& entry : recipe_defaults()) {

@@ -48,12 +48,16 @@ CommandSpec help_spec() {
 }  // namespace
 
 const std::vector<CommandSpec>& command_specs() {
-  static const std::vector<CommandSpec> all{
-      classify_spec(),   visualize_spec(), embed_spec(),   search_spec(),       serve_spec(),
-      benchmark_spec(),  evaluate_spec(),  compare_spec(), faithfulness_spec(), diagnose_spec(),
-      convert_spec(),    train_spec(),     models_spec(),  inspect_spec(),      doctor_spec(),
-      completion_spec(), version_spec(),   help_spec(),
-  };
+  static const std::vector<CommandSpec> all = [] {
+    std::vector<CommandSpec> specs{
+        classify_spec(),   visualize_spec(), embed_spec(),   search_spec(),       serve_spec(),
+        benchmark_spec(),  evaluate_spec(),  compare_spec(), faithfulness_spec(), diagnose_spec(),
+        convert_spec(),    train_spec(),     models_spec(),  inspect_spec(),      doctor_spec(),
+        completion_spec(), version_spec(),   help_spec(),
+    };
+    for (CommandSpec& spec : specs) spec = with_settings(std::move(spec));
+    return specs;
+  }();
   return all;
 }
 

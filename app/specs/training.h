@@ -41,7 +41,6 @@ struct TrainingOptions {
   model::training::ParameterGroupOptions groups = {};
   model::training::MixupOptions mixup = {};
   model::training::LowRankOptions low_rank = {};
-  std::vector<std::string> settings = {};  ///< `--set`
   // By `--set`:
   std::int64_t log_every = 20;
   std::int64_t steps_between_states = 0;
@@ -119,27 +118,15 @@ std::vector<Option> resolution_options();
 std::vector<Option> mixing_options();
 /// model-ema, model-ema-decay.
 std::vector<Option> average_options();
-/// resume, checkpoint-hist, max-minutes, cache-mb, amp-dtype, set.
-std::vector<Option> training_run_options(std::string_view command);
+/// resume, checkpoint-hist, max-minutes, cache-mb, amp-dtype.
+std::vector<Option> training_run_options();
 
-/// A setting of `--set STAGE.KEY=VALUE`.
-struct RunSetting {
-  Option option;              ///< named "sizes.lr"; its kind, default and range are the value's
-  std::string recorded = {};  ///< name in recipes and identities of runs, "lr-sizes"
-};
-/// Those of a command, "train" or "convert".
-std::vector<RunSetting> run_settings(std::string_view command);
-/// The role of an option or a setting by its name in a recipe; `task` for names of neither.
+/// log-interval, recovery-interval, lora-alpha, lora-targets.
+std::vector<Option> training_settings(std::string_view command);
+/// The role of an option by its name in a recipe; `task` for others.
 Role role_of_setting(std::string_view command, std::string_view recorded);
-/// The name in recipes of the option or setting that fills `field`. Error(internal) if there is none.
+/// The name in recipes of the option that fills `field`. Error(internal) if there is none.
 const std::string& recorded_name(std::string_view command, const Field& field);
-/// The words of `--set` by setting, the last one of each. Throws Error(invalid_argument) for words
-/// that set nothing.
-std::map<std::string, std::string> words_of_settings(std::string_view command,
-                                                     const std::vector<std::string>& words);
-
-/// All settings of a command, with the values that these words of `--set` give. Throws as above.
-ParsedOptions settings_of(std::string_view command, const std::vector<std::string>& words);
 
 /// Those of `runtime_options` that training has: batch-size, device, threads, workers, seed,
 /// deterministic; and processes, with that default.

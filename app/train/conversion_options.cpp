@@ -58,7 +58,7 @@ double bytes_of_process(const model::VitConfig& config) {
 void read_exits(const ParsedOptions& options, ConvertRequest& request) {
   const GivenOption& given = options[&ConvertOptions::exits];
   if (!given.given()) {
-    const bool sets_rate = request.given_settings.given(&ConvertOptions::exits_learning_rate);
+    const bool sets_rate = options.given(&ConvertOptions::exits_learning_rate);
     if (sets_rate || options[&ConvertOptions::steps_exits].source == Source::command_line)
       throw UsageError("there are no exits to learn",
                        sets_rate ? "`set` exits.lr" : "`steps_exits`", "`exits` auto");
@@ -85,7 +85,6 @@ ConvertRequest convert_request(const ParsedOptions& options) {
   ConvertRequest request;
   static_cast<TrainingRequest&>(request) = training_request(options, "convert");
   options.fill<ConvertOptions>(request);
-  request.given_settings.fill<ConvertOptions>(request);
   request.names_attention = options.given(&ModelRequest::attention) ||
                             !options[&ModelRequest::attention_options].values.empty();
   take(options[&RunRequest::batch_size], request.asked_batch_size);
@@ -97,7 +96,7 @@ ConvertRequest convert_request(const ParsedOptions& options) {
   conversion.sizes.steps = request.sizes.empty() ? 0 : request.steps_sizes;
   conversion.sizes.learning_rate = request.sizes_learning_rate;
   if (request.sizes.empty()) {
-    const bool sets_rate = request.given_settings.given(&ConvertOptions::sizes_learning_rate);
+    const bool sets_rate = options.given(&ConvertOptions::sizes_learning_rate);
     if (sets_rate || options[&ConvertOptions::steps_sizes].source == Source::command_line)
       throw UsageError("there are no sizes to learn",
                        sets_rate ? "`set` sizes.lr" : "`steps_sizes`", "`sizes` 512");

@@ -39,7 +39,7 @@ TrainRequest train_request(const ParsedOptions& options) {
   static_cast<TrainingRequest&>(request) = training_request(options, "train");
   options.fill<TrainOptions>(request);
   options.fill(request.data, request.loss, request.schedule);
-  request.given_settings.fill(request.loss);
+  request.weighs_ponder = options.given(&model::training::ClassificationOptions::ponder_weight);
   if (!request.sizes.empty()) refuse_beside_sizes(request);
   refuse_without_teacher(options);
   DataRequest& data = request.data;

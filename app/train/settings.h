@@ -17,6 +17,7 @@ namespace hydrascope::app {
 struct TrainRequest : TrainingRequest, TrainOptions {
   DataRequest data = {};
   model::training::ScheduleOptions schedule = {};  ///< without what the run's length decides
+  bool weighs_ponder = false;                      ///< by `--set loss.ponder`
 };
 /// Throws Error(invalid_argument) for options that do not go together.
 TrainRequest train_request(const ParsedOptions& options);

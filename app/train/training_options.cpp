@@ -46,23 +46,10 @@ void require_whole_patches(const image::Size& size, std::int64_t patch, const ch
                    std::string(option) + " " + size_text(size));
 }
 
-/// The recipe: a setting is recorded as an option would be.
-Json recipe_of_options(const ParsedOptions& options, std::string_view command,
-                       const ParsedOptions& settings) {
+Json recipe_of_options(const ParsedOptions& options) {
   Json recipe = Json::parse(options.dump_config());
-  recipe.erase(recorded_name(command, &TrainingOptions::settings));
   for (const auto& [name, entry] : options.entries())
     if (!is_recorded(entry.option.role)) recipe.erase(name);
-  for (const RunSetting& setting : run_settings(command)) {
-    const GivenOption& given = settings.named(setting.option.name);
-    if (!is_recorded(setting.option.role) || given.values.empty()) continue;
-    if (setting.option.kind == ValueKind::integer)
-      recipe[setting.recorded] = given.integer();
-    else if (setting.option.kind == ValueKind::number)
-      recipe[setting.recorded] = given.number();
-    else
-      recipe[setting.recorded] = given.text();
-  }
   return recipe;
 }
 
@@ -104,13 +91,10 @@ TrainingRequest training_request(const ParsedOptions& options, std::string_view 
   request.augment.rand_augment = model::training::parse_rand_augment(
       options[&model::training::AugmentOptions::rand_augment].text());
   take(options[&RunRequest::batch_size], request.batch_size);
-  request.given_settings = settings_of(command, request.settings);
-  request.given_settings.fill<TrainingOptions>(request);
-  request.given_settings.fill(request.low_rank, request.model);
-  using LowRank = training::LowRankOptions;
+  using LowRank = model::training::LowRankOptions;
   for (const auto& [field, word] : {std::pair<Field, const char*>{&LowRank::alpha, "lora.alpha"},
                                     {&LowRank::targets, "lora.targets"}})
-    if (request.low_rank.rank == 0 && request.given_settings.given(field))
+    if (request.low_rank.rank == 0 && options.given(field))
       throw UsageError("there are no updates of low rank", "`set` " + std::string(word),
                        "`lora_rank` 8");
   request.loader.augment = request.augment;
@@ -120,7 +104,7 @@ TrainingRequest training_request(const ParsedOptions& options, std::string_view 
   request.trainer.clip_norm = request.clip_norm;
   request.trainer.log_every = request.log_every;
   request.trainer.seed = request.run.seed;
-  request.recipe = recipe_of_options(options, command, request.given_settings).dump();
+  request.recipe = recipe_of_options(options).dump();
   return request;
 }
 

@@ -32,7 +32,6 @@ struct TrainingRequest : PicturesRequest, TrainingOptions {
   model::training::LoaderOptions loader = {};
   model::training::TrainerOptions trainer = {};
   std::string recipe = {};  ///< the options and settings that a recipe holds, as a JSON object
-  ParsedOptions given_settings = {};  ///< `--set`
 };
 /// `command` is "train" or "convert". Throws Error(invalid_argument) for options that do not go
 /// together.
