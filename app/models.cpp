@@ -9,7 +9,9 @@
 #include "app/run/assets.h"
 #include "app/run/console.h"
 #include "app/run/usage_error.h"
+#include "app/specs/specs.h"
 #include "app/tasks/format_only.h"
+#include "kernels/number_text.h"
 #include "model/config/architectures.h"
 #include "model/config/network_cost.h"
 #include "model/device.h"
@@ -21,6 +23,7 @@
 
 #include <filesystem>
 #include <iostream>
+#include <map>
 #include <set>
 #include <utility>
 
@@ -89,6 +92,45 @@ Report listing() {
   return report;
 }
 
+/// "on|off", "N, at least 1".
+std::string values_of(const Option& option) {
+  if (option.kind == ValueKind::flag) return "on|off";
+  std::string text =
+      option.choices.empty() ? option.placeholder : join_words(option.choices, "|", "|");
+  if (option.minimum) text += ", at least " + shortest_number(*option.minimum);
+  if (option.maximum) text += ", at most " + shortest_number(*option.maximum);
+  return text;
+}
+
+/// The keys of `--set`.
+Report settings_report() {
+  struct Setting {
+    const Option* option;
+    std::vector<std::string> commands;
+  };
+  std::map<std::string, Setting> settings;
+  for (const CommandSpec& command : command_specs())
+    for (const Option& option : command.options)
+      if (!option.key.empty())
+        settings.try_emplace(option.key, Setting{&option, {}})
+            .first->second.commands.push_back(command.name);
+  Report report("hydrascope models info");
+  ResultTable table({{"key", "key"},
+                     {"values", "values"},
+                     {"default", "default"},
+                     {"meaning", "meaning"},
+                     {"commands", "commands"}});
+  for (const auto& [key, setting] : settings) {
+    const Option& option = *setting.option;
+    table.add({key, values_of(option),
+               option.default_value.empty() ? option.default_note : option.default_value,
+               option.help, join_words(setting.commands, " ", " ")});
+  }
+  report.add_table("settings", "settings", std::move(table));
+  report.remarks = {"--set KEY=VALUE; a key's end behind its dot will do where it is the only one"};
+  return report;
+}
+
 std::int64_t parameter_count(const checkpoint::Checkpoint& weights) {
   std::int64_t count = 0;
   for (const checkpoint::NamedTensor& tensor : weights.named()) {
@@ -108,6 +150,7 @@ void add_config(const model::VitConfig& config, Report& report) {
 
 Report described(const ModelsRequest& request) {
   const std::string& name = request.model.word;
+  if (name == "set") return settings_report();
   if (std::error_code ignored; !std::filesystem::exists(name, ignored)) {
     if (const auto* mechanism = model::find_mechanism_or_null(name))
       return mechanism_report(*mechanism);

@@ -63,7 +63,7 @@ CommandSpec asking_spec(bool with_maps) {
 }
 
 ParsedOptions parsed(const CommandSpec& spec, const char* const* words, std::size_t count) {
-  return parse(spec, std::vector<std::string>(words, words + count));
+  return parse(with_settings(spec), std::vector<std::string>(words, words + count));
 }
 
 std::string text_of(const char* text) { return text == nullptr ? "" : text; }

@@ -49,7 +49,7 @@ CommandSpec attention_spec() {
     return option.field != &ModelRequest::attention &&
            option.field != &ModelRequest::attention_options;
   });
-  return spec;
+  return with_settings(std::move(spec));
 }
 
 OrderedJson layers(const std::string& before, const std::vector<std::string>& words) {

@@ -46,7 +46,8 @@ CommandSpec with_settings(CommandSpec command) {
     if (!option.key.empty()) keys.push_back(option.key + "=" + option.default_value);
   if (keys.empty()) return command;
   command.options.push_back(text(
-      "set", "setting of the model, the transform or the run; `hydrascope models info` lists them",
+      "set",
+      "setting of the model, the transform or the run; `hydrascope models info set` lists them",
       into(&SettingsRequest::words), takes("KEY=VALUE"), repeatable, suggests(keys), in("Settings"),
       role(Role::console)));
   return command;

@@ -59,11 +59,11 @@ void check_choice(const Option& option, const std::string& word, const std::stri
 }
 
 std::string to_flag(const std::string& word, const std::string& subject) {
-  static const std::set<std::string> kTrue = {"true", "yes", "1"};
-  static const std::set<std::string> kFalse = {"false", "no", "0"};
+  static const std::set<std::string> kTrue = {"true", "yes", "on", "1"};
+  static const std::set<std::string> kFalse = {"false", "no", "off", "0"};
   if (kTrue.contains(small_letters(word))) return "true";
   if (kFalse.contains(small_letters(word))) return "false";
-  throw UsageError("expected true, false, yes, no, 1 or 0, found '" + word + "'", subject);
+  throw UsageError("expected true, false, yes, no, on, off, 1 or 0, found '" + word + "'", subject);
 }
 
 }  // namespace

@@ -268,9 +268,9 @@ void ParsedOptions::add_key(const std::string& word, Source source) {
   }
   if (row == nullptr) {
     const std::string near = nearest(key, keys);
-    throw UsageError(
-        "no such setting", "`set` " + word,
-        near.empty() ? "`hydrascope models info` lists settings" : "did you mean " + near + "?");
+    throw UsageError("no such setting", "`set` " + word,
+                     near.empty() ? "`hydrascope models info set` lists settings"
+                                  : "did you mean " + near + "?");
   }
   if (equals == word.size()) throw UsageError("expected KEY=VALUE", "`set` " + word);
   const std::string origin = "`set` " + key;

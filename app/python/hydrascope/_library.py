@@ -143,7 +143,7 @@ def pictures(word: bytes) -> list[bytes]:
 
 
 def layers(before: list[Any], **options: Any) -> list[dict[str, Any]]:
-    """Each layer's `mechanism` and all of its `options`, after `attn` and `attn_opt`."""
+    """Each layer's `mechanism` and all of its `options`, after `attn` and `set`."""
     words = words_of(options)
     return _answer(library().layers(json.dumps(before).encode(), c_words(words), len(words)))
 
@@ -155,13 +155,22 @@ def config(file: str) -> dict[str, Any]:
 
 # Keywords that are no options of the command line.
 _KEYWORDS = ("arch", "attn", "classes", "embeddings", "maps", "model", "on_error", "pictures", "progress", "topk")
-_REPEATED = ("--attn-opt", "--rel-pos-opt", "--class", "--input", "--set")
+_REPEATED = ("--class", "--input", "--set")
+
+
+def _values_of(value: Any) -> list[Any]:
+    """Words of one key of `set`: each of several words, all of several numbers."""
+    if isinstance(value, bool):
+        return ["on" if value else "off"]
+    if isinstance(value, str) or not isinstance(value, Iterable):
+        return [value]
+    return list(value) if all(isinstance(one, str) for one in value) else [",".join(map(str, value))]
 
 
 def words_of(options: dict[str, Any]) -> list[str]:
     """Keyword arguments as options of the command line: img_size=512 -> --img-size=512, native=True -> --native.
 
-    False and None leave an option out. Several values of an option that may be repeated are repeated, those of others are
+    False and None leave an option out. set={"overview": "on"} is --set=overview=on. Several values of an option that may be repeated are repeated, those of others are
     joined by commas, and the two of a size by an x. Arrays and numbers of NumPy are taken as Python's.
     """
     words: list[str] = []
@@ -173,6 +182,8 @@ def words_of(options: dict[str, Any]) -> list[str]:
             value = value.tolist()
         if value is None or value is False:
             continue
+        if option == "--set" and isinstance(value, Mapping):
+            value = [f"{key}={one}" for key, each in value.items() for one in _values_of(each)]
         if isinstance(value, (Mapping, bytes, bytearray)):
             raise InvalidArgumentError(f"expected a word, a number or several of them, found {type(value).__name__} ({option})")
         if value is True:

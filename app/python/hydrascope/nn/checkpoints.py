@@ -53,7 +53,7 @@ def _foreign_blocks(model: Any) -> list[str]:
 def replace_attention(model: nn.Module, attn: str, *, attn_opt: str | Sequence[str] = ()) -> nn.Module:
     """Gives layers of a timm vision transformer another attention, in place, and returns the model.
 
-    `attn` is as `--attn`: "hydra:last2", "softmax:0-9,hydra:10-11", "hedgehog"; `attn_opt` as `--attn-opt`:
+    `attn` is as `--attn`: "hydra:last2", "softmax:0-9,hydra:10-11", "hedgehog"; `attn_opt` as `--set attn-opt=`:
     "hydra.feature_scale=on", "hedgehog:0-5.variant=softmax2". The projections stay; what a mechanism adds starts as the
     program starts it. Refused, and left as they are, are models with other blocks or another attention than those of timm's
     `vision_transformer`: EVA, BEiT, CaiT, DINOv3, rotary and relative positions, norms of queries and keys.
@@ -64,7 +64,7 @@ def replace_attention(model: nn.Module, attn: str, *, attn_opt: str | Sequence[s
         raise InvalidArgumentError("expected vision_transformer.Block with attention.Attention, found "
                                    f"{', '.join(found)} ({type(model).__name__})")
     before = [{"mechanism": name, "options": options} for name, options in attention_of(model)]
-    return _put_layers(model, _library.layers(before, attn=attn, attn_opt=[attn_opt] if isinstance(attn_opt, str) else attn_opt))
+    return _put_layers(model, _library.layers(before, attn=attn, set={"attn-opt": attn_opt}))
 
 
 def _put_layers(model: Any, layers: list[dict[str, Any]]) -> Any:
