@@ -120,18 +120,18 @@ void add_exit_calibration(const Session& session, const std::vector<ExitTrial>& 
   summary.add("exit_layers", layers);
   std::string kept = "`hydrascope convert IN OUT";
   if (config.coarse_exits) {
-    kept += " --coarse-exits ";
+    kept += " --set coarse-exits=";
     for (std::size_t i = 0; i < config.exits.size(); ++i)
       kept += (i > 0 ? "," : "") + std::to_string(config.exits[i]);
   }
   if (config.exit_rule != model::ExitRule::margin ||
       session.source().trained.exit_rule != config.exit_rule)
-    kept += " --exit-rule " + std::string(name(config.exit_rule));
+    kept += " --set exit-rule=" + std::string(name(config.exit_rule));
   const std::string threshold = fixed(found.threshold, kThresholdDecimals);
   session.note(found.threshold >= 1
                    ? "no threshold keeps to it: no picture may leave early"
                    : "`exit_threshold` " + threshold + " lets pictures leave; " + kept +
-                         " --exit-threshold " + threshold + "` keeps it in the file");
+                         " --set exit-threshold=" + threshold + "` keeps it in the file");
 }
 
 /// The pass over a set that `evaluate`, `compare` and `faithfulness` are. Returns the exit code.

@@ -88,7 +88,7 @@ Report listing() {
     report.summary.add(key, names, 0, kInJson);
   report.remarks = {"-m takes a model; models create --arch an architecture, in any size " +
                         model::architecture_pattern(),
-                    "--attn takes mechanisms, --rel-pos position rules, --memory memories"};
+                    "--attn takes mechanisms, --set rel-pos= position rules, --memory memories"};
   return report;
 }
 

@@ -41,7 +41,7 @@ void multiply(std::vector<BenchmarkRun>& runs, const std::vector<Value>& values,
   runs = std::move(longer);
 }
 
-/// The settings of `--attn-opt` whose mechanism `attention` has; all for "", the checkpoint's.
+/// The settings of `--set attn-opt` whose mechanism `attention` has; all for "", the checkpoint's.
 Words settings_for(const std::string& attention, const Words& settings) {
   if (attention.empty()) return settings;
   const std::set<std::string> mechanisms = mechanisms_of(attention);

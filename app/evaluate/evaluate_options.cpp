@@ -141,7 +141,8 @@ std::vector<Option> layer_reference_options() {
             takes("NAME|FILE"), otherwise("the model itself"), completes_files),
        text("against-attn", "attention of the other model, as --attn takes it",
             into(&AgainstRequest::attention), takes("SPEC")),
-       text("against-attn-opt", "setting of the other model's attention, as --attn-opt takes it",
+       text("against-attn-opt",
+            "setting of the other model's attention, as --set attn-opt= takes it",
             into(&AgainstRequest::attention_options), takes("MECHANISM[:LAYERS].KEY=VALUE"),
             repeatable)});
 }

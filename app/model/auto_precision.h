@@ -16,7 +16,7 @@ namespace hydrascope::app {
 
 /// `run` with the faster of float32 and bfloat16 in the place of `auto`, as some milliseconds of
 /// measuring on this processor say; -v tells what they said. float32 where the bits must not depend
-/// on that (`--deterministic`) and where the modules compute (`--kernels reference`). On a `device`
+/// on that (`--set deterministic=on`) and where the modules compute (`--set kernels=reference`). On a `device`
 /// that is a GPU nothing changes, nor where `run.fastest` is not set.
 RunRequest with_fastest_precision(RunRequest run, const c10::Device& device,
                                   const model::VitConfig& config, const Console& console);
@@ -27,9 +27,9 @@ std::string describe_fastest_precision();
 
 // Pictures that `--precision int8` is calibrated on.
 
-/// At most 32 pictures of `--calibration` (spread evenly over what it names; the bundled
+/// At most 32 pictures of `--set calibration` (spread evenly over what it names; the bundled
 /// photographs when it is not given), transformed as pictures of this run are, at the model's own size:
-/// (B, 3, H, W). Undefined with `--calibration none`. A picture that cannot be read is left out with a
+/// (B, 3, H, W). Undefined with `--set calibration=none`. A picture that cannot be read is left out with a
 /// note; Error when none can.
 at::Tensor calibration_images(const std::string& word, const ModelSource& source,
                               image::TransformConfig transform, const Console& console);

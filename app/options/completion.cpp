@@ -85,7 +85,7 @@ complete -c hydrascope -f -a '(__hydrascope_complete)'
 constexpr std::array kScripts{std::pair{"bash", kBash}, std::pair{"zsh", kZsh},
                               std::pair{"fish", kFish}};
 
-/// The words of a command line; bash splits "--fit=p" into "--fit", "=" and "p".
+/// The words of a command line; bash splits "--format=j" into "--format", "=" and "j".
 std::vector<std::string> rejoined(std::span<const std::string> split) {
   std::vector<std::string> words;
   bool is_open = false;

@@ -153,7 +153,7 @@ void append_options(std::string& out, const CommandSpec& command, std::size_t wi
   }
 }
 
-/// The options that another help explains, with their defaults: "--hflip X (0.5), --aa POLICY".
+/// The options that another help explains, with their defaults: "--config FILE.json".
 void append_named(std::string& out, const CommandSpec& command, std::size_t width) {
   std::vector<std::pair<std::string, std::string>> named;  // by the command that explains them
   for (const Option& option : command.options) {

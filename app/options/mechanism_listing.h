@@ -17,7 +17,7 @@ namespace hydrascope::app {
 
 /// Names, without aliases, sorted.
 std::vector<std::string> mechanism_names();
-/// "hedgehog.variant=exp", "performer.features=": what --attn-opt may be given.
+/// "hedgehog.variant=exp", "performer.features=": what --set attn-opt= may be given.
 std::vector<std::string> mechanism_settings();
 /// The same of position rules: "none" and their names, "rope.base=".
 std::vector<std::string> position_names();

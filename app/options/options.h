@@ -88,7 +88,8 @@ struct Option {
   std::map<std::string, std::string> synonyms = {};  ///< other words for some of them
   std::vector<OptionAlias> aliases = {};
   std::vector<std::string> former = {};  ///< earlier names, which an error leads here from
-  int values = 1;  ///< > 1: that many space- or comma-separated values ("--mean .485 .456 .406")
+  int values =
+      1;  ///< > 1: that many space- or comma-separated values ("--set mean=.485,.456,.406")
   bool comma_list = false;  ///< any number of values, comma-separated ("--batch-size 1,8,32")
   bool repeatable = false;  ///< may be given several times, values are kept in order
   std::optional<double> minimum = {};  ///< smallest number accepted

@@ -76,7 +76,7 @@ std::optional<Asked<image::Views>> views_request(const ParsedOptions& options);
 /// Throws Error(invalid_argument) for options that do not go together.
 TransformRequest transform_request(const ParsedOptions& options);
 
-/// The meaning of `--exif auto`: people look at pictures upright; to learn and to score they stay as they
+/// The meaning of `--set exif=auto`: people look at pictures upright; to learn and to score they stay as they
 /// are stored, as the tools do that published scores come from.
 enum class AutoExif { upright, as_stored };
 
@@ -107,7 +107,7 @@ struct RunRequest {
   std::int64_t batch_size = 0;      ///< 0: chosen by size
   image::DecodeOptions decode = {};
   bool fastest = false;       ///< what `precision` auto is, where a command has that option
-  double join_timeout = 600;  ///< seconds, `--ddp-timeout`
+  double join_timeout = 600;  ///< seconds, `--set ddp-timeout`
   bool fail_fast = false;     ///< `--on-error fail`
   std::optional<std::int64_t> check_precision = {};
   std::string memory = {};  ///< a spec of memories over the frames of a video; "" is none
@@ -115,7 +115,7 @@ struct RunRequest {
   model::training::LaunchEnvironment launch = {};
 };
 RunRequest run_request(const ParsedOptions& options, AutoExif exif);
-/// `--kernels`.
+/// `--set kernels`.
 model::Kernels parse_kernels(std::string_view word);
 
 /// How weights are written.

@@ -64,7 +64,8 @@ std::vector<Option> model_options() {
               "resampling of position tables to another size; timm: as timm, hf: as Hugging Face's "
               "transformers, tile: repeated for every window",
               into(&ModelRequest::pos_interp, model::find_pos_interp),
-              otherwise("the checkpoint's, timm"), one_of({"timm", "hf", "tile"}), keyed("model.pos-interp")),
+              otherwise("the checkpoint's, timm"), one_of({"timm", "hf", "tile"}),
+              keyed("model.pos-interp")),
           text("overview",
                "show a picture above the model's size a second time, reduced to that size",
                into(&ModelRequest::overview, is_on), otherwise("the checkpoint's, off"),

@@ -48,7 +48,7 @@ CommandSpec classify_spec() {
       "hydrascope classify photo.jpg",
       "hydrascope classify --recursive pictures --format jsonl -o records.jsonl",
       "find . -name '*.jpg' | hydrascope classify -",
-      "hydrascope classify --native --fit pad photo.jpg",
+      "hydrascope classify --native --set fit=pad photo.jpg",
   };
   return spec;
 }

@@ -225,8 +225,10 @@ CommandSpec convert_spec() {
   spec.examples = {
       "hydrascope convert --attn hydra:last2 -i photos/ -o hydra_last2.safetensors",
       "hydrascope convert in.pth out.safetensors",
-      "hydrascope convert --attn window --attn-opt window.prefix_rows=learned --pos-interp tile "
-      "--overview on --steps-outputs 0 --epochs 0 -i photos/ --sizes 224,512,1088x1920 --scenes "
+      "hydrascope convert --attn window --set attn-opt=window.prefix_rows=learned --set "
+      "pos-interp=tile "
+      "--set overview=on --set steps-outputs=0 --epochs 0 -i photos/ --sizes 224,512,1088x1920 "
+      "--scenes "
       "large/ -o window.safetensors",
       "hydrascope convert --exits auto -i photos/ -o exits.safetensors",
       "hydrascope convert -m softmax.safetensors --attn hedgehog,hydra:last2 -i photos/ -i "

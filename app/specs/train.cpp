@@ -78,7 +78,7 @@ std::vector<Option> loss_options() {
           number("distillation-alpha", "share of --teacher in the loss",
                  into(&training::ClassificationOptions::distillation_weight), by_default("0.5"),
                  at_least(0), at_most(1), keyed("loss.distillation-alpha")),
-          number("distillation-tau", "temperature of --distillation-type soft",
+          number("distillation-tau", "temperature of --set distillation-type=soft",
                  into(&training::ClassificationOptions::temperature), takes("T"), by_default("1"),
                  at_least(0.01), keyed("loss.distillation-tau")),
       });

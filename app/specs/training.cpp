@@ -115,7 +115,7 @@ std::vector<Option> average_options() {
                  {
                      flag("model-ema", "keep a moving average of the weights, judge it and save it",
                           into(&TrainingOptions::averages)),
-                     share("model-ema-decay", "decay of the moving average of --model-ema",
+                     share("model-ema-decay", "decay of the moving average of --set model-ema=on",
                            into(&TrainingOptions::average_decay), "0.9998"),
                  }));
 }

@@ -29,7 +29,7 @@ struct TrainingOptions {
   std::optional<model::training::Autocast> autocast = {};  ///< without: by the device
   std::vector<image::Size> sizes = {};                     ///< `--sizes`
   std::string scenes = {};
-  bool averages = false;  ///< `--model-ema`
+  bool averages = false;  ///< `--set model-ema=on`
   double average_decay = 0;
   int recent_states = 1;
   double max_minutes = 0;              ///< 0: no limit
@@ -48,7 +48,7 @@ struct TrainingOptions {
   [[nodiscard]] double max_seconds() const { return 60 * max_minutes; }
 };
 
-/// `--train-split` and its neighbours.
+/// `--set train-split` and its neighbours.
 struct DataRequest {
   std::vector<std::string> words = {};  ///< one folder
   std::string train_split = "train";

@@ -20,7 +20,7 @@ namespace hydrascope::app {
 
 /// The request for a conversion that trains; numbers that it lacks depend on the model.
 struct ConvertRequest : TrainingRequest, ConvertOptions {
-  bool names_attention = false;  ///< `--attn` or `--attn-opt`
+  bool names_attention = false;  ///< `--attn` or `--set attn-opt`
   std::optional<std::int64_t> asked_batch_size = {};
   checkpoint::Dtype dtype = checkpoint::Dtype::F32;
   /// Without what the model, the transform, the pictures and the processes decide.

@@ -78,7 +78,7 @@ training::ScheduleOptions schedule_of(const TrainRequest& request, const RunLeng
     throw UsageError("of " + std::to_string(length.epochs) + " epochs none would be left",
                      "`warmup_epochs` " + std::to_string(warmup_epochs));
   }
-  // timm's defaults, as for the decay of `--sched step`.
+  // timm's defaults, as for the decay of `--set sched=step`.
   constexpr double kWarmupRate = 1e-6;
   constexpr std::int64_t kDecayEpochs = 90;
   constexpr double kMinRate = 1e-5;

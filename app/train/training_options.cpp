@@ -72,7 +72,7 @@ TrainingRequest training_request(const ParsedOptions& options, std::string_view 
   request.model = model_request(options);
   if (const GivenOption& coarse = options[&ModelRequest::coarse_exits]; coarse.given())
     throw UsageError("a threshold of exits belongs to finished weights", coarse.origin,
-                     "`hydrascope convert IN OUT --coarse-exits` adds them to the result");
+                     "`hydrascope convert IN OUT --set coarse-exits=` adds them to the result");
   for (const Field& field :
        std::initializer_list<Field>{&ModelRequest::exit_rule, &ModelRequest::exit_threshold})
     if (command == "train" && options.given(field))

@@ -64,7 +64,7 @@ model::training::LoaderOptions loader_of(const TrainingRequest& request, const R
 /// Which weights, wherever they lie: "NAME, sha256 HEX".
 std::string name_and_sha256(const std::filesystem::path& file);
 
-/// The request's recipe with the number format that `--amp-dtype` came to, the number of processes,
+/// The request's recipe with the number format that `--set amp-dtype` came to, the number of processes,
 /// and the pictures of `--scenes` by name.
 std::string recipe_of(const TrainingRequest& request, std::string_view command,
                       model::training::Autocast autocast, int processes);

@@ -29,7 +29,7 @@ enum class Activation { gelu, gelu_tanh, quick_gelu };
 std::string_view name(Activation activation);
 std::optional<Activation> find_activation(std::string_view name);
 
-/// `--pos-interp`, the position embedding at another grid than the training grid: bicubic with
+/// `--set pos-interp`, the position embedding at another grid than the training grid: bicubic with
 /// antialiasing (timm's resample_abs_pos_embed), plain bicubic (Hugging Face's
 /// interpolate_pos_encoding), or tiles of the trained table beside each other, for which layers of
 /// windows as large as the training grid were trained. Position rules that know the places of their
@@ -39,7 +39,7 @@ enum class PosInterp { timm, hf, tile };
 std::string_view name(PosInterp interpolation);
 std::optional<PosInterp> find_pos_interp(std::string_view name);
 
-/// `--pos-embed`, the term that is added to the patches before the first block: a learned table,
+/// `--set pos-embed`, the term that is added to the patches before the first block: a learned table,
 /// the sines and cosines of row and column (arXiv 2010.11929, appendix D.4; as timm's
 /// build_sincos2d_pos_embed, at every size by the patch's own row and column), or nothing. With
 /// `layers` every later block, too, has a learned table for its input, zeros at first (Al-Rfou et

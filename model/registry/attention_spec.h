@@ -10,7 +10,7 @@
 
 namespace hydrascope::model {
 
-/// `--kernels`: which implementation computes the mixing of tokens.
+/// `--set kernels`: which implementation computes the mixing of tokens.
 enum class Kernels { automatic, fused, reference };
 
 /// A mechanism by its canonical name and the options that differ from its defaults.

@@ -21,7 +21,7 @@ namespace hydrascope::model {
 class TokenMixer;
 struct TokenMixerArguments;
 
-/// One `--attn-opt mechanism.key=value`.
+/// One `--set attn-opt=mechanism.key=value`.
 struct MechanismOption {
   std::string key;
   std::string default_value;

@@ -143,7 +143,7 @@ AnyMixing make_mixing_of(const Asked& asked, const MixingSite& site) {
   throw std::invalid_argument("--mechanism " + asked.mechanism);
 }
 
-/// A picture larger than a window has an overview that just covers 224 pixels, as `--overview on` makes it.
+/// A picture larger than a window has an overview that just covers 224 pixels, as `--set overview=on` makes it.
 TokenGrid make_grid(const Asked& asked) {
   const std::int64_t rows = asked.height / kPatch;
   const std::int64_t columns = asked.width / kPatch;

@@ -17,7 +17,7 @@ heatmap() {  # NAME OPTION...
   "$program" visualize -q --no-progress -m deit_tiny_patch16_224.window --precision float32 --format jsonl --no-caption \
     --image-format png -o "$work/$name" "$@" "$photo" >"$work/$name.jsonl"
 }
-heatmap small --crop-pct 1 --crop-mode squash
+heatmap small --crop-pct 1 --set crop-mode=squash
 heatmap native --native
 
 python3 - "$photo" "$work" "$figures/strip.jpg" <<'PYTHON'

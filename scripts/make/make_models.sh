@@ -74,7 +74,7 @@ print(*make_scenes.backgrounds_of(pathlib.Path(sys.argv[1]), "train"), sep="\n")
 }
 
 # The settings of models that learn sizes alone.
-sizes=(--epochs 0 --steps-outputs 0 --set sizes.lr=5e-5 --set last.evaluations=4 --balance-sources --held-out 300 --batch-size 32 --set run.recovery-interval=50)
+sizes=(--epochs 0 --set steps-outputs=0 --set sizes.lr=5e-5 --set last.evaluations=4 --set balance-sources=on --held-out 300 --batch-size 32 --set run.recovery-interval=50)
 [ -n "${PROCESSES:-}" ] || sizes+=(--processes 2)
 
 file_of() { echo "$output/deit_tiny_patch16_224.$1.seed$seed.safetensors"; }
@@ -88,30 +88,30 @@ for model in "${models[@]}"; do
     hydra_last4) recipe=(--attn hydra:last4) ;;
     hydra) recipe=(--attn hydra) ;;
     hydra_window | hydra_window_sizes)
-      recipe=(--attn hydra --attn-opt hydra.feature_scale=on --attn-opt hydra.local=window7)
+      recipe=(--attn hydra --set attn-opt=hydra.feature_scale=on --set attn-opt=hydra.local=window7)
       if [ "$model" = hydra_window ]; then
-        recipe+=(--epochs 4 --lr 1e-4 --balance-sources)
+        recipe+=(--epochs 4 --lr 1e-4 --set balance-sources=on)
       else
         list_backgrounds
-        recipe+=(--pos-interp tile --overview on "${sizes[@]}" --sizes 224,384,512,768,1088,1088x1920 --scenes "@$backgrounds"
-          --steps-sizes 800 --start "$(file_of hydra_window)")
+        recipe+=(--set pos-interp=tile --set overview=on "${sizes[@]}" --sizes 224,384,512,768,1088,1088x1920 --scenes "@$backgrounds"
+          --set steps-sizes=800 --start "$(file_of hydra_window)")
       fi
       ;;
     softmax_sizes)
-      recipe=(--attn softmax --attn-opt softmax.logit_scale=log "${sizes[@]}" --sizes 224,384,512,768 --steps-sizes 600)
+      recipe=(--attn softmax --set attn-opt=softmax.logit_scale=log "${sizes[@]}" --sizes 224,384,512,768 --set steps-sizes=600)
       ;;
     hedgehog) recipe=(--attn hedgehog) ;;
     mixed) recipe=(--attn hedgehog,hydra:last2 --start "$(file_of hedgehog)" --start "$(file_of hydra_last2)" --epochs 1) ;;
     window)
       list_backgrounds
-      recipe=(--attn window --attn-opt window.prefix_rows=learned --pos-interp tile --overview on "${sizes[@]}"
-        --sizes 224,384,512,768,1088,1088x1920 --scenes "@$backgrounds" --steps-sizes 800 --mechanism-lr-scale 20)
+      recipe=(--attn window --set attn-opt=window.prefix_rows=learned --set pos-interp=tile --set overview=on "${sizes[@]}"
+        --sizes 224,384,512,768,1088,1088x1920 --scenes "@$backgrounds" --set steps-sizes=800 --set mechanism-lr-scale=20)
       ;;
     exits)
       list_exit_pictures
       (
         training=(-i "@$output/exits_learn.txt")
-        convert "$seed" "$file" --exits auto --steps-exits 4000
+        convert "$seed" "$file" --exits auto --set steps-exits=4000
       )
       calibrate "$file" 0.01
       continue

@@ -56,7 +56,7 @@ def our_tensors(options: argparse.Namespace, files: list[Path]) -> np.ndarray:
         tensors = Path(folder) / "input.npy"
         command = [
             options.program, "classify", f"@{listing}", "--save-input", tensors,
-            "--exif", "ignore", "--img-size", options.img_size,
+            "--set", "exif=ignore", "--img-size", options.img_size,
             "--crop-pct", options.crop_pct, "--crop-mode", options.crop_mode,
             "--interpolation", options.interpolation,
             "--mean", *IMAGENET_DEFAULT_MEAN,

@@ -18,7 +18,7 @@ from program import PROGRAM, Json, machine, run, run_json, table
 
 FORMS = {
     "plain": [],
-    "--grad-checkpointing": ["--grad-checkpointing"],
+    "--grad-checkpointing": ["--set", "grad-checkpointing=on"],
     "run.mlp-chunks=4": ["--set", "run.mlp-chunks=4"],
     "model.residual=reversible": ["--set", "model.residual=reversible"],
     "model.residual=gru": ["--set", "model.residual=gru"],
@@ -38,7 +38,7 @@ def make_pictures(folder: Path, size: int, count: int) -> None:
 
 def train(arguments: argparse.Namespace, pictures: Path, output: Path, options: list[str]) -> Json:
     done = run([arguments.hydrascope, "train", pictures, "-m", arguments.model, "-o", output, "--force", "--epochs", 1, "--warmup-epochs", 0,
-                "-b", arguments.batch_size, "--threads", arguments.threads, "--workers", 1, "--device", "cpu", "--amp-dtype", "float32",
+                "-b", arguments.batch_size, "--threads", arguments.threads, "--workers", 1, "--device", "cpu", "--set", "amp-dtype=float32",
                 "--set", "run.log-interval=1", "-q", *options])
     lines = [json.loads(line) for line in (output / "metrics.jsonl").read_text().splitlines()]
     rates = [line["images_per_second"] for line in lines if "images_per_second" in line][1:]

@@ -164,7 +164,7 @@ def main() -> None:
     of_pictures = f"{pictures} pictures (a standard error of up to {50 / pictures ** 0.5:.0f} points) of " if pictures else ""
     text = f"""# Attention mechanisms
 
-Each layer of a model chooses its mechanism: `--attn hydra`, `--attn softmax:0-9,hydra:10-11`, `--attn-opt hydra.scale=none`.
+Each layer of a model chooses its mechanism: `--attn hydra`, `--attn softmax:0-9,hydra:10-11`, `--set attn-opt=hydra.scale=none`.
 `scripts/measure/mechanism_table.py` writes this page from the program's own registry and from measurements ([raw](mechanisms.json)).
 
 The tables are of the bundled DeiT-Tiny with the mechanism in all 12 layers and **no conversion**: the weights learned with

@@ -200,7 +200,7 @@ def card(key: str, figures: Json) -> str:
     begin = f" It began with the layers of the {' and '.join(parents)} models of the same seed." if parents else ""
     starts = "".join(f" --start {FAMILY}.{parent}.seed{made['seed']}.safetensors" for parent in parents)
     epochs = f" --epochs {float(recipe['epochs']):g}" if parents else ""
-    kept = " --overview on --sizes ... --scenes ..." if recipe.get("sizes") else ""
+    kept = " --set overview=on --sizes ... --scenes ..." if recipe.get("sizes") else ""
     command = f"--attn {recipe['attn']}{kept}{starts}{epochs} --seed {made['seed']} ..."
     text = f"""# {model}
 

@@ -35,7 +35,7 @@ CHUNK = 6  # pictures
 
 def methods_of(model: str) -> dict[str, list[str]]:
     tokens = {"xl": ["--memory", "xl"], "compressive": ["--memory", "compressive"],
-              "compressive, most used": ["--memory", "compressive", "--memory-opt", "compressive.by=most_used"]}
+              "compressive, most used": ["--memory", "compressive", "--set", "memory-opt=compressive.by=most_used"]}
     state = {f"state {weight}": ["--memory", "state", "--memory-opt", f"state.lambda={weight}"] for weight in ("0.7", "0.9")}
     average = ["--video-average", "0.7"]
     return {"none": [], "average 0.7": average,

@@ -265,18 +265,19 @@ TEST(SweepTest, IsTheCrossProduct) {
   EXPECT_EQ(runs_of({"--attn", "test_first", "--attn", "test_second", "--precision",
                      "float32,bfloat16", "--device", "cpu"}),
             4U);
-  EXPECT_EQ(runs_of({"--attn", "test_first,test_second", "--attn-opt", "test_first.t=2"}), 2U);
-  EXPECT_EQ(runs_of({"--attn", "test_first,test_second", "--attn-opt", "test_first:0-3.t=2"}), 2U);
-  EXPECT_ERROR(runs_of({"--attn", "test_second", "--attn-opt", "test_first.t=2"}), invalid_argument,
-               "test_first.t=2");
+  EXPECT_EQ(runs_of({"--attn", "test_first,test_second", "--set", "attn-opt=test_first.t=2"}), 2U);
+  EXPECT_EQ(runs_of({"--attn", "test_first,test_second", "--set", "attn-opt=test_first:0-3.t=2"}),
+            2U);
+  EXPECT_ERROR(runs_of({"--attn", "test_second", "--set", "attn-opt=test_first.t=2"}),
+               invalid_argument, "test_first.t=2");
 }
 
 TEST(SweepTest, GivesEachRunWhatIsItsOwn) {
-  const std::vector<BenchmarkRun> runs =
-      sweep(parse(benchmark_spec(), std::vector<std::string>{
-                                        "-m", "a,b", "--attn", "test_first,test_second",
-                                        "--attn-opt", "test_first.t=2", "--img-size", "224,32x64",
-                                        "--precision", "float32,int8", "--calibration", "none"}));
+  const std::vector<BenchmarkRun> runs = sweep(
+      parse(benchmark_spec(),
+            std::vector<std::string>{"-m", "a,b", "--attn", "test_first,test_second", "--set",
+                                     "attn-opt=test_first.t=2", "--img-size", "224,32x64",
+                                     "--precision", "float32,int8", "--set", "calibration=none"}));
   ASSERT_EQ(runs.size(), 16U);
   EXPECT_EQ(runs[0].model.word, "a");
   EXPECT_EQ(runs[8].model.word, "b");

@@ -21,15 +21,16 @@ class DistillCli : public ::testing::Test {
   }
 
   Words command(const std::string& output, const Words& more = {}) const {
-    return Words{"convert -m",
-                 in("teacher.safetensors"),
-                 "-i",
-                 in("pictures"),
-                 "-o",
-                 in(output),
-                 "--held-out 6 -b 4 --set maps.batch-size=2 --steps-maps 4 --steps-outputs 4 "
-                 "--epochs 2 --set last.evaluations=2 --set run.log-interval=2 --threads 1 "
-                 "--workers 1 --device cpu"} +
+    return Words{
+               "convert -m",
+               in("teacher.safetensors"),
+               "-i",
+               in("pictures"),
+               "-o",
+               in(output),
+               "--held-out 6 -b 4 --set maps.batch-size=2 --set steps-maps=4 --set steps-outputs=4 "
+               "--epochs 2 --set last.evaluations=2 --set run.log-interval=2 --threads 1 "
+               "--workers 1 --device cpu"} +
            more;
   }
   std::filesystem::path in(const std::string& name) const { return folder_.path() / name; }

@@ -27,7 +27,8 @@ TEST_F(DistillCli, GoesOnBetweenTwoLooks) {
 }
 
 TEST_F(DistillCli, AnInterruptedRunLeavesAModelAndEndsAsAnUninterruptedOne) {
-  const Words more{"--attn hedgehog:10,hydra:11 --epochs 8 --set last.evaluations=8 --model-ema"};
+  const Words more{
+      "--attn hedgehog:10,hydra:11 --epochs 8 --set last.evaluations=8 --set model-ema=on"};
   run_well(command("whole.safetensors", more));
   {
     Program program(command("parts.safetensors", more), {});
@@ -51,7 +52,8 @@ TEST_F(DistillCli, AnInterruptedRunLeavesAModelAndEndsAsAnUninterruptedOne) {
 
 TEST_F(DistillCli, AKilledRunEndsAsAnUninterruptedOne) {
   const Words more{
-      "--attn hedgehog:10,hydra:11 --epochs 8 --mixup 1 --resume auto --set last.evaluations=8"};
+      "--attn hedgehog:10,hydra:11 --epochs 8 --set mixup=1 --resume auto --set "
+      "last.evaluations=8"};
   run_well(command("whole.safetensors", more));
   {
     Program program(command("parts.safetensors", more), {});

@@ -31,10 +31,10 @@ class TrainCli : public ::testing::Test {
 
   /// Five tokens of DeiT-Tiny's width.
   Words command(const std::string& output, const Words& more) const {
-    return Words{
-               "train", folder_.path(), "-m deit_tiny_patch8_16 -o", folder_.path() / output,
-               "-b 8 --lr 1e-4 --threads 1 --workers 1 --warmup-epochs 0 --set run.log-interval=1 "
-               "--device cpu"} +
+    return Words{"train", folder_.path(), "-m deit_tiny_patch8_16 -o", folder_.path() / output,
+                 "-b 8 --lr 1e-4 --threads 1 --workers 1 --set warmup-epochs=0 --set "
+                 "run.log-interval=1 "
+                 "--device cpu"} +
            more;
   }
   fs::path in(const std::string& name) const { return folder_.path() / name; }
@@ -53,8 +53,9 @@ class TrainCli : public ::testing::Test {
 
 TEST_F(TrainCli, AnInterruptedRunEndsAsAnUninterruptedOne) {
   const Words options{
-      "--epochs 6 --drop-path 0.1 --mixup 0.8 --cutmix 1 --aa rand-m9-mstd0.5-inc1 --model-ema "
-      "--clip-grad 1"};
+      "--epochs 6 --set drop-path=0.1 --set mixup=0.8 --set cutmix=1 --set aa=rand-m9-mstd0.5-inc1 "
+      "--set model-ema=on "
+      "--set clip-grad=1"};
   run_well(command("whole", options));
   {
     Program program(command("parts", options), {});

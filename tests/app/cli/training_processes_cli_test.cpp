@@ -28,7 +28,8 @@ std::vector<std::string> words_of(const std::string& text) {
 /// `words` split at blanks, and what makes two runs comparable number by number.
 std::vector<std::string> exact(const std::string& words) {
   return words_of(
-      words + " --device cpu --amp-dtype float32 --threads 1 --workers 1 --set run.log-interval=1");
+      words +
+      " --device cpu --set amp-dtype=float32 --threads 1 --workers 1 --set run.log-interval=1");
 }
 
 /// `training::MetricLog`'s values of `name`, in order.
@@ -47,7 +48,8 @@ TEST(TrainingProcessesCliTest, TrainingOnTwoIsTrainingWithTheDoubledBatch) {
   write_classes(folder);
   const auto command = [](const std::string& batch, const std::string& output) {
     return exact(
-        "train set -m deit_tiny_patch8_16 --attn hydra:last6 --epochs 20 --warmup-epochs 0 -b " +
+        "train set -m deit_tiny_patch8_16 --attn hydra:last6 --epochs 20 --set warmup-epochs=0 "
+        "-b " +
         batch + " -o " + output);
   };
   const Outcome alone = run_well(command("16", "alone"), {.working_directory = folder.path()});
@@ -67,7 +69,7 @@ TEST(TrainingProcessesCliTest, ARunGoesOnWithAnotherNumberOfProcesses) {
   write_classes(folder);
   const auto command = [](const std::string& batch, const std::string& epochs) {
     return exact(
-        "train set -m deit_tiny_patch8_16 --sched constant --warmup-epochs 0 -o out "
+        "train set -m deit_tiny_patch8_16 --set sched=constant --set warmup-epochs=0 -o out "
         "--resume auto -b " +
         batch + " --epochs " + epochs);
   };
@@ -96,7 +98,8 @@ TEST(TrainingProcessesCliTest, ConvertingOnTwoIsConvertingWithTheDoubledBatch) {
   const auto command = [](const std::string& batch, const std::string& name) {
     return exact(
         "convert -m teacher.safetensors --attn hedgehog:10,hydra:11 -i pictures --held-out 6 "
-        "--steps-maps 4 --steps-outputs 4 --epochs 2 --set last.evaluations=2 --mixup 0 --cutmix 0 "
+        "--set steps-maps=4 --set steps-outputs=4 --epochs 2 --set last.evaluations=2 --set "
+        "mixup=0 --set cutmix=0 "
         "-b " +
         batch + " --set maps.batch-size=" + batch + " -o " + name + ".safetensors --report " +
         name + ".json");
@@ -127,7 +130,7 @@ TEST(TrainingProcessesCliTest, AConversionGoesOnWithAnotherNumberOfProcesses) {
   write_conversion(folder);
   const Words command = exact(
       "convert -m teacher.safetensors --attn hydra:last1 -i pictures --held-out 6 "
-      "--steps-outputs 0 --epochs 8 --set last.evaluations=8 -b 4 -o out.safetensors --report "
+      "--set steps-outputs=0 --epochs 8 --set last.evaluations=8 -b 4 -o out.safetensors --report "
       "out.json "
       "--resume auto");
   const fs::path states = folder.path() / "out.safetensors.training";
@@ -157,8 +160,8 @@ TEST(TrainingProcessesCliTest, AConversionGoesOnWithAnotherNumberOfProcesses) {
 std::vector<std::string> conversion(const std::string& output, const Words& more) {
   Words words = words_of(
       "convert -m teacher.safetensors --attn hydra:last1 -i pictures --held-out 6 "
-      "--steps-outputs 4 --epochs 1 --set last.evaluations=1 --workers 1 --device cpu "
-      "--amp-dtype float32 --mixup 0 --cutmix 0 --format json -o " +
+      "--set steps-outputs=4 --epochs 1 --set last.evaluations=1 --workers 1 --device cpu "
+      "--set amp-dtype=float32 --set mixup=0 --set cutmix=0 --format json -o " +
       output);
   words += more;
   return words;
@@ -215,7 +218,7 @@ TEST(TrainingProcessesCliTest, ARankThatDiesBeforeItJoinsIsNoticed) {
   const TemporaryFolder folder;
   write_classes(folder);
   Program program(exact("train set -m deit_tiny_patch8_16 -b 8 -o out --processes 2 "
-                        "--ddp-timeout 30"),
+                        "--set ddp-timeout=30"),
                   {.working_directory = folder.path()});
   const pid_t rank = child_of(program.pid());
   ASSERT_GT(rank, 0);
@@ -249,7 +252,7 @@ TEST(TrainingProcessesCliTest, ConvertingRanksEndAlike) {
   const std::vector<Outcome> outcomes =
       run_ranks(2,
                 exact("convert -m teacher.safetensors --attn hydra:last1 -i pictures --held-out 6 "
-                      "--steps-outputs 4 --epochs 1 -b 4 -o out.safetensors --format json"),
+                      "--set steps-outputs=4 --epochs 1 -b 4 -o out.safetensors --format json"),
                 folder.path());
   for (const Outcome& outcome : outcomes) EXPECT_EQ(outcome.code, 3) << outcome.err;
   EXPECT_EQ(outcomes[0].json()["unreadable_pictures"], 5);

@@ -269,7 +269,7 @@ class LongNames(Case):
                 pixels = bytes((x * 7 + number * 31) % 256 for x in range(40 * 32 * 3))
                 (self.folder / "set" / letter / f"{number}.ppm").write_bytes(b"P6\n40 32\n255\n" + pixels)
         tiny = ["-m", str(TINY)]
-        learn = ["--batch-size", "2", "--set", "maps.batch-size=2", "--steps-maps", "1", "--steps-outputs", "1", "--epochs", "1", "--held-out", "1",
+        learn = ["--batch-size", "2", "--set", "maps.batch-size=2", "--set", "steps-maps=1", "--set", "steps-outputs=1", "--epochs", "1", "--held-out", "1",
                  "--threads", "1", "--workers", "1", "--device", "cpu"]
         name = "z" * 243
         for words in (["visualize", "set/a/0.ppm", *tiny, "-o", "maps", "--html", name + ".html"],

@@ -67,7 +67,7 @@ CASES = [
     Case("train", ["train", "set", "-m", "../tiny", "--labels", "classes.txt", "-o", "out/run", "--epochs", "3", "--held-out", "2", *LEARN],
          results=("run/step-*[0-9].safetensors", "run/best.safetensors", "run/last.safetensors")),
     Case("convert", ["convert", "-m", "../tiny", "--attn", "hedgehog", "-i", "set", "-o", "out/new.safetensors", "--held-out", "2",
-                     "--set", "maps.batch-size=2", "--steps-maps", "2", "--steps-outputs", "2", "--epochs", "2", "--set", "last.evaluations=2", *LEARN],
+                     "--set", "maps.batch-size=2", "--set", "steps-maps=2", "--set", "steps-outputs=2", "--epochs", "2", "--set", "last.evaluations=2", *LEARN],
          results=("new.safetensors", "new.safetensors.training/best.safetensors", "new.safetensors.training/last.safetensors")),
     Case("rewrite", ["convert", "../tiny", "out/model.safetensors", "--dtype", "float16", "--force"],
          before=["convert", "../tiny", "out/model.safetensors"]),

@@ -48,7 +48,7 @@ COMMANDS = {
     "doctor": (["doctor"], "version"),
     "doctor --self-test": (["doctor", "--self-test"], ""),
     "train": (["train", "set", *LEARN, "-o", "run"], ""),
-    "convert": (["convert", "--attn", "hydra", "-i", "set", "-o", "new.safetensors", "--steps-outputs", "1", *LEARN], ""),
+    "convert": (["convert", "--attn", "hydra", "-i", "set", "-o", "new.safetensors", "--set", "steps-outputs=1", *LEARN], ""),
 }
 CODES = {"inspect --verify": 4, "classify of odd names": 3, "visualize": 3}
 # One writer makes the formats of all commands: records as they come, and tables at the end, are asked for in each.

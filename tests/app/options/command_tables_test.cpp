@@ -168,7 +168,7 @@ TEST(Roles, MakeRecipes) {
   EXPECT_EQ(role_of_setting("convert", "batch-size-maps"), Role::step);
 }
 
-// timm's train.py; docs name what differs: --sched linear and constant, which it lacks.
+// timm's train.py; docs name what differs: --set sched=linear and constant, which it lacks.
 TEST(CommandTables, TrainsDefaultsAreTimmsUnlessTheDocumentsSayOtherwise) {
   const ParsedOptions defaults = parse(*find_command("train"), {});
   for (const auto& [name, value] : {std::pair("hflip", 0.5),

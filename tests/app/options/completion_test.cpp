@@ -63,12 +63,12 @@ TEST(Completions, OptionsOfTheCommand) {
 }
 
 TEST(Completions, WordsOfClosedSets) {
-  EXPECT_THAT(offered({"classify", "--fit", ""}), ElementsAre("pad", "crop", "resize"));
+  EXPECT_THAT(offered({"classify", "--set", "fit="}), ElementsAre("pad", "crop", "resize"));
   EXPECT_THAT(offered({"classify", "--precision", "b"}), ElementsAre("bfloat16"));
   EXPECT_THAT(offered({"classify", "--pos_interp", "t"}), ElementsAre("timm", "tile"));
-  EXPECT_THAT(offered({"classify", "--fit=p"}), ElementsAre("pad"));
-  EXPECT_THAT(offered({"classify", "--fit", "="}), ElementsAre("pad", "crop", "resize"));
-  EXPECT_THAT(offered({"classify", "--fit", "=", "cr"}), ElementsAre("crop"));
+  EXPECT_THAT(offered({"classify", "--set=fit=p"}), ElementsAre("pad"));
+  EXPECT_THAT(offered({"classify", "--set", "fit=="}), ElementsAre("pad", "crop", "resize"));
+  EXPECT_THAT(offered({"classify", "--set", "fit==", "cr"}), ElementsAre("crop"));
 }
 
 TEST(Completions, FilesForArgumentsAndFileOptions) {
@@ -79,7 +79,7 @@ TEST(Completions, FilesForArgumentsAndFileOptions) {
                              {"classify", "--recursive", "x"},
                              {"classify", "--fp16", "x"},
                              {"classify", "--", "x"},
-                             {"classify", "--", "--fit", "x"},
+                             {"classify", "--", "--set", "fit=x"},
                              {"classify", "--", "--fi"},
                              {"models", "info", "x"}})
     EXPECT_THAT(offered(typed), ElementsAre("<files>")) << ::testing::PrintToString(typed);

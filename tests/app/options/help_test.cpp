@@ -84,10 +84,10 @@ TEST(HelpText, ShowsNamesChoicesDefaultsAndAliases) {
   EXPECT_THAT(help_text(classify(), 1000),
               HasSubstr("(auto, float32, tf32, float16, bfloat16, int8; default: auto; --fp16 "
                         "= float16; --bf16 = bfloat16)\n"));
-  EXPECT_THAT(text, HasSubstr("      --kernels auto|fused|reference  fused kernels or"));
+  EXPECT_THAT(text, HasSubstr("      --set kernels=auto|fused|reference  fused kernels or"));
   EXPECT_THAT(text, HasSubstr("(default: chosen by size)"));
   EXPECT_THAT(text, HasSubstr("(repeatable)"));
-  EXPECT_THAT(text, HasSubstr("      --deterministic         give the same bits"));
+  EXPECT_THAT(text, HasSubstr("      --set deterministic=on         give the same bits"));
 }
 
 TEST(HelpText, NamesWhatAnotherCommandExplains) {
@@ -176,7 +176,7 @@ TEST(BriefHelp, IsShortForEveryCommand) {
 TEST(HelpText, SurvivesAnyWidth) {
   const std::string narrow = help_text(classify(), -5);
   EXPECT_EQ(narrow, help_text(classify(), 0));
-  EXPECT_THAT(narrow, HasSubstr("--deterministic"));
+  EXPECT_THAT(narrow, HasSubstr("--set", "deterministic=on"));
 }
 
 TEST(OverviewText, ListsCommandsInGroupsWithAliasesAndSummaries) {

@@ -25,10 +25,10 @@ TEST(RequestsTest, ModelAndRunHoldWhatIsAskedAndNothingElse) {
   EXPECT_EQ(nothing.word, "");
   EXPECT_FALSE(nothing.num_classes || nothing.pos_interp || nothing.overview);
   EXPECT_TRUE(nothing.rel_pos.empty() && nothing.rel_pos_options.empty() && !nothing.pos_embed);
-  const ModelRequest model = model_request(
-      classify({"-m", "a", "--attn", "hydra", "--attn-opt", "hydra.scale=none", "--use-ema",
-                "--pos-interp", "hf", "--overview", "off", "--rel-pos", "rope:0-5", "--rel-pos-opt",
-                "rope.base=10", "--pos-embed", "sincos"}));
+  const ModelRequest model = model_request(classify(
+      {"-m", "a", "--attn", "hydra", "--set", "attn-opt=hydra.scale=none", "--set", "use-ema=on",
+       "--set", "pos-interp=hf", "--set", "overview=off", "--set", "rel-pos=rope:0-5", "--set",
+       "rel-pos-opt=rope.base=10", "--set", "pos-embed=sincos"}));
   EXPECT_EQ(model.word, "a");
   EXPECT_EQ(model.attention, "hydra");
   EXPECT_THAT(model.attention_options, ElementsAre("hydra.scale=none"));
@@ -45,7 +45,7 @@ TEST(RequestsTest, ModelAndRunHoldWhatIsAskedAndNothingElse) {
   EXPECT_EQ(usual.decode.max_pixels, image::DecodeOptions().max_pixels);
   EXPECT_FALSE(usual.threads || usual.workers);
   const RunRequest run = run_request(
-      classify({"-b", "4", "--fp16", "--threads", "2", "--kernels", "reference", "--strict"}),
+      classify({"-b", "4", "--fp16", "--threads", "2", "--set", "kernels=reference", "--strict"}),
       AutoExif::upright);
   EXPECT_EQ(run.batch_size, 4);
   EXPECT_EQ(run.precision, "float16");
@@ -74,7 +74,7 @@ TEST(RequestsTest, ExifIsAppliedWhereTheCommandOrTheUserWantsIt) {
 
 TEST(RequestsTest, ATransformSaysWhereItsValuesComeFrom) {
   const TransformRequest request = transform_request(
-      classify({"--imgsz", "32x64", "--mean", "0.1", "0.2", "0.3", "--views", "tiles"}));
+      classify({"--imgsz", "32x64", "--set", "mean=0.1", "0.2", "0.3", "--views", "tiles"}));
   EXPECT_EQ(request.img_size->value, (image::Size{32, 64}));
   EXPECT_EQ(request.img_size->origin, "`imgsz`");
   EXPECT_THAT(request.mean->value, ElementsAre(0.1, 0.2, 0.3));
@@ -114,7 +114,7 @@ TEST(RequestsTest, PicturesAreLookedAtUnlessSomethingElseIsAskedFor) {
                              {"--crop-pct", "1"},
                              {"--img-size", "64"},
                              {"--attn", "hydra"},
-                             {"--mean", "0", "0", "0"},
+                             {"--set", "mean=0", "0", "0"},
                              {"--save-input", "a.npy"}}) {
     const PicturesRequest request = request_of(words, AutoExif::upright);
     EXPECT_FALSE(request.transform.views) << words.front();
@@ -145,7 +145,7 @@ TEST(RequestsTest, AClientOfAServerHasTheDefaultsOfTheCommandLine) {
            {{"--native"}, "", "whole", {"--views", "whole"}},
            {{"--views", "tiles"}, "a.pth", "", {"-m", "a.pth", "--views", "tiles"}},
            {{"-m", "b.pth"}, "", "native", {"-m", "b.pth", "--native"}},
-           {{"-m", "b.pth", "--mean", "0", "0", "0"}, "a.pth", "", {"-m", "a.pth"}},
+           {{"-m", "b.pth", "--set", "mean=0", "0", "0"}, "a.pth", "", {"-m", "a.pth"}},
            {{"--img-size", "384x640"}, "", "look", {"--views", "look"}},
            {{"--views", "look", "--img-size", "640"}, "", "whole", {"--views", "whole"}},
            {{"--crop-pct", "1"}, "", "native", {"--native"}}}) {

@@ -39,7 +39,7 @@ except ImportError:
 
 OTTER = ROOT / "assets" / "images" / "otter-head.jpg"
 EXACT = {"device": "cpu", "precision": "float32", "deterministic": True}
-WORDS = ["--device", "cpu", "--precision", "float32", "--deterministic"]
+WORDS = ["--device", "cpu", "--precision", "float32", "--set", "deterministic=on"]
 
 ENVIRONMENT = {**os.environ, "PYTHONPATH": os.pathsep.join(sys.path)}
 

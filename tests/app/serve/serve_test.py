@@ -168,12 +168,12 @@ class EarlyExit(OfOneServer):
     """A server can make a map of every answer, for which the whole model answers."""
 
     model = MODEL + ".exits"
-    options = ("--precision", "float32", "--exit-threshold=-1")
+    options = ("--precision", "float32", "--set=exit-threshold=-1")
 
     @classmethod
     def command(cls, threshold):
         words = ("-m", cls.model, "--precision", "float32", "--device", "cpu", "--views", "whole")
-        return records(PROGRAM, GOOD[0], words=(*words, f"--exit-threshold={threshold}"))[0]
+        return records(PROGRAM, GOOD[0], words=(*words, f"--set=exit-threshold={threshold}"))[0]
 
     def served(self):
         return json.loads(self.post(f"/v1/classify?name={GOOD[0]}", GOOD[0].read_bytes())[1])

@@ -28,7 +28,7 @@ using hydrascope::testing::run_well;
 using hydrascope::testing::TemporaryFolder;
 using hydrascope::testing::Words;
 
-constexpr char kRun[] = "--device cpu --precision float32 --deterministic --threads 2";
+constexpr char kRun[] = "--device cpu --precision float32 --set deterministic=on --threads 2";
 
 ServiceRequest request_of(const Words& words, bool wants_maps = false) {
   ServiceRequest request = service_request(
@@ -152,7 +152,7 @@ TEST(ServiceTest, APartOfTheMapsCanBeAskedFor) {
 }
 
 TEST(ServiceTest, EveryAskerGetsTheAnswerToItsOwnQuestion) {
-  ServiceRequest request = request_of(Words{"--max-pixels 200000 --max-bytes 800000"});
+  ServiceRequest request = request_of(Words{"--set max-pixels=200000 --set max-bytes=800000"});
   request.most_waiting = 8;
   Service service(std::move(request));
   std::vector<std::string> pictures;

@@ -121,7 +121,7 @@ HYDRASCOPE_API const uint8_t* hydrascope_draw(const hydrascope_answer* answer, c
 /* {"mechanisms", "position_rules", "config", "samples"}: lists of what `models info NAME --format json`
    prints, the usual configuration of a transformer, and the files of the bundled photographs. */
 HYDRASCOPE_API const char* hydrascope_registry(void);
-/* Layers after --attn and --attn-opt among `words`: `before` is a list of {"mechanism", "options"} or of
+/* Layers after --attn and --set attn-opt= among `words`: `before` is a list of {"mechanism", "options"} or of
    names, one per layer, and so is the answer, with all options. */
 HYDRASCOPE_API const char* hydrascope_layers(const char* before, const char* const* words,
                                              size_t num_words);
