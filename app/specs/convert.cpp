@@ -135,7 +135,7 @@ std::vector<Option> recipe_options() {
 }
 
 /// Rows of the stages that few runs change.
-std::vector<Option> settings() {
+std::vector<Option> convert_settings() {
   return join(
       {training_settings("convert"),
        in_group(
@@ -196,7 +196,7 @@ CommandSpec convert_spec() {
       "", "one per core, up to 4, on a CPU without --threads and --batch-size");
   spec.options = join(
       {parent_options(), result_options(), resolution_options(), picture_options(),
-       training_input_options(), report_options(), training_run_options(), settings(), runtime,
+       training_input_options(), report_options(), training_run_options(), convert_settings(), runtime,
        launch_options(), hide(preprocessing_options(), {&TransformRequest::native}),
        without(label_options(), {&PicturesRequest::label_type}),
        with_defaults(augmentation_options(), {{&training::AugmentOptions::scale, "0.3,1"}}),

@@ -94,7 +94,7 @@ std::vector<Option> parameter_options() {
 }
 
 /// Rows that few runs change.
-std::vector<Option> settings() {
+std::vector<Option> train_settings() {
   return join(
       {training_settings("train"),
        in_group(
@@ -153,7 +153,7 @@ CommandSpec train_spec() {
                        output(),
                        schedule_options(),
                        training_run_options(),
-                       settings(),
+                       train_settings(),
                        training_runtime_options("64", "1"),
                        launch_options(),
                        loss_options(),
