@@ -45,7 +45,7 @@ std::string spelled(std::string_view text);
 std::string spelled(std::string_view text, Spelling spelling);
 std::vector<std::string> spelled(const std::vector<std::string>& texts);
 
-/// What an exception says, whatever it is.
+/// The words of an exception, whatever it is.
 Error as_error(const std::exception_ptr& exception);
 /// `what (field subject)`, spelled.
 std::string error_line(const Error& error);

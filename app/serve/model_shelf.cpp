@@ -85,7 +85,10 @@ void ModelShelf::open(const ServedWords& words) {
 }
 
 void ModelShelf::close() {
-  is_closed_ = true;
+  {
+    const std::lock_guard lock(mutex_);
+    is_closed_ = true;
+  }
   opener_.reset();
   opened_.clear();
   first_.reset();

@@ -5,7 +5,6 @@
 #include "app/serve/task_threads.h"
 #include "app/session/service.h"
 
-#include <atomic>
 #include <compare>
 #include <exception>
 #include <functional>
@@ -67,8 +66,8 @@ class ModelShelf {
   Open open_;
   std::size_t most_;
   std::mutex mutex_;
-  std::atomic<bool> is_closed_ = false;
-  std::list<Opened> opened_;                        // guarded; the one that was asked last first
+  bool is_closed_ = false;                          // guarded
+  std::list<Opened> opened_;                        // the same; the one that was asked last first
   std::map<ServedWords, std::list<Asker>> askers_;  // the same: who waits for what is being opened
   std::optional<TaskThreads> opener_;               // ends before what it uses
 };
