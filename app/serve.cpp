@@ -11,6 +11,7 @@
 #include "app/visualize/visualize_options.h"
 #include "kernels/error.h"
 #include "viz/live_page/live_page.h"
+#include "viz/page/markup.h"
 
 #include <algorithm>
 #include <chrono>
@@ -156,7 +157,8 @@ viz::LiveOffer offer_of(const ServedWords& words, const Service& service, const 
   offer.methods = method_names(service.maps());
   offer.usual_methods = method_names(service.usual_maps());
   if (against == nullptr) {
-    const std::string model = words.model.empty() ? service.model_name() : words.model;
+    const std::string model =
+        words.model.empty() ? viz::page::valid_text(service.model_name()) : words.model;
     offer.menus = {{"model", "Model", shelf.models(), model},
                    {"views", "Views", shelf.views(), std::string(image::name(service.views()))}};
   }
@@ -187,7 +189,7 @@ int run_serve(const ParsedOptions& options) {
     samples.push_back(file.filename().string());
     api_settings.samples.emplace(samples.back(), file);
   }
-  const std::string own_model = service->model_name();
+  const std::string own_model = viz::page::valid_text(service->model_name());
   const std::string own_views(image::name(service->views()));
   std::vector<std::string> models = bundled_models();
   if (std::ranges::find(models, own_model) == models.end())

@@ -145,7 +145,8 @@ BenchmarkRow row_from_json(const nlohmann::json& json, const std::string& file) 
     try {
       read(json.at(std::string(name)), value);
     } catch (const nlohmann::json::exception& error) {
-      throw Error(ErrorCode::failed, "a row's " + std::string(name) + ": " + error.what(), file);
+      throw Error(ErrorCode::failed,
+                  "a row's " + std::string(name) + ": " + checkpoint::json_reason(error), file);
     }
   });
   return row;

@@ -4,8 +4,10 @@
 #include "app/run/console.h"
 #include "kernels/error.h"
 
+#include <algorithm>
+#include <cstddef>
 #include <exception>
-#include <new>
+#include <initializer_list>
 #include <string>
 
 namespace hydrascope::app {
@@ -38,16 +40,27 @@ bool succeeds(const Work& work) noexcept {
   try {
     work();
     return true;
-  } catch (const Error& error) {
-    remember(error);
-  } catch (const std::bad_alloc&) {
-    remember(Error(ErrorCode::out_of_memory, "not enough memory"));
-  } catch (const std::exception& error) {
-    remember(Error(ErrorCode::internal, error.what(), "internal"));
   } catch (...) {
-    remember(Error(ErrorCode::internal, "an unknown exception", "internal"));
+    remember(as_error(std::current_exception()));
+    return false;
   }
-  return false;
+}
+
+/// Whether none of the pointers is null; every function of the library asks it about those that it is given.
+inline bool are_given(std::initializer_list<const void*> pointers) noexcept {
+  return succeeds([&] {
+    const auto* const found = std::find(pointers.begin(), pointers.end(), nullptr);
+    if (found != pointers.end())
+      throw Error(ErrorCode::invalid_argument, "expected a pointer, found null",
+                  "pointer " + std::to_string(found - pointers.begin() + 1) + " of the call");
+  });
+}
+
+/// For `are_given`: a list may be null where it has no items, its words may not.
+inline const void* list(const void* items, std::size_t count) { return count == 0 ? "" : items; }
+inline const void* list(const char* const* words, std::size_t count) {
+  const bool has_null = words != nullptr && std::count(words, words + count, nullptr) > 0;
+  return has_null ? nullptr : list(static_cast<const void*>(words), count);
 }
 
 }  // namespace hydrascope::app

@@ -72,8 +72,9 @@ std::string text_of(const char* text) { return text == nullptr ? "" : text; }
 std::optional<PictureInMemory> in_memory(const hydrascope_picture& given) {
   PictureInMemory picture;
   if (given.pixels != nullptr) {
-    picture.pixels = {given.pixels, given.height, given.width,
-                      given.row_stride == 0 ? 3 * given.width : given.row_stride};
+    picture.pixels = {given.pixels, given.height, given.width, given.row_stride};
+    check_pixels(picture.pixels);
+    if (given.row_stride == 0) picture.pixels.row_stride = 3 * given.width;
   } else if (given.bytes != nullptr) {
     picture.encoded = {static_cast<const std::byte*>(given.bytes), given.num_bytes};
   } else if (given.path != nullptr) {
@@ -234,19 +235,21 @@ hydrascope_answer::hydrascope_answer(hydrascope::app::Answer answer,
   }
 }
 
-const char* hydrascope_version() { return hydrascope::app::kVersion.data(); }
-const char* hydrascope_error_code() { return hydrascope::app::last_error().code.c_str(); }
-const char* hydrascope_error_field() { return hydrascope::app::last_error().field.c_str(); }
-const char* hydrascope_error_subject() { return hydrascope::app::last_error().subject.c_str(); }
+namespace app = hydrascope::app;
+
+const char* hydrascope_version() { return app::kVersion.data(); }
+const char* hydrascope_error_code() { return app::last_error().code.c_str(); }
+const char* hydrascope_error_field() { return app::last_error().field.c_str(); }
+const char* hydrascope_error_subject() { return app::last_error().subject.c_str(); }
 void hydrascope_name_options(int as) {
-  using hydrascope::app::Spelling;
-  hydrascope::app::spell_options_as(as == HYDRASCOPE_NAMES ? Spelling::names : Spelling::flags);
+  using app::Spelling;
+  app::spell_options_as(as == HYDRASCOPE_NAMES ? Spelling::names : Spelling::flags);
 }
-const char* hydrascope_error_hint() { return hydrascope::app::last_error().hint.c_str(); }
-const char* hydrascope_error_text() { return hydrascope::app::last_error().text.c_str(); }
+const char* hydrascope_error_hint() { return app::last_error().hint.c_str(); }
+const char* hydrascope_error_text() { return app::last_error().text.c_str(); }
 
 hydrascope_model* hydrascope_open(const char* const* words, size_t num_words, unsigned wants) {
-  namespace app = hydrascope::app;
+  if (!app::are_given({app::list(words, num_words)})) return nullptr;
   hydrascope_model* model = nullptr;
   app::succeeds([&] {
     const bool with_maps = (wants & HYDRASCOPE_MAPS) != 0;
@@ -260,32 +263,38 @@ hydrascope_model* hydrascope_open(const char* const* words, size_t num_words, un
 }
 
 void hydrascope_close(hydrascope_model* model) { delete model; }
-const char* hydrascope_facts(const hydrascope_model* model) { return model->facts.c_str(); }
+const char* hydrascope_facts(const hydrascope_model* model) {
+  return app::are_given({model}) ? model->facts.c_str() : nullptr;
+}
 
 const char* hydrascope_notes(const hydrascope_model* model) {
-  namespace app = hydrascope::app;
   thread_local std::string text;
-  if (!app::succeeds([&] { text = app::json_text(app::OrderedJson(model->service.notes())); }))
-    return "[]";
-  return text.c_str();
+  const bool has_text = app::are_given({model}) && app::succeeds([&] {
+                          text = app::json_text(app::OrderedJson(model->service.notes()));
+                        });
+  return has_text ? text.c_str() : nullptr;
 }
 
 int64_t hydrascope_layers_done(const hydrascope_model* model, int64_t* all) {
-  const hydrascope::app::LayersDone layers = model->service.layers_done();
+  if (!app::are_given({model, all})) return -1;
+  const app::LayersDone layers = model->service.layers_done();
   *all = layers.all;
   return layers.done;
 }
 
 const char* hydrascope_label(const hydrascope_model* model, int64_t index) {
-  if (index < 0 || index >= model->service.config().num_classes) return nullptr;
+  if (!app::are_given({model}) || index < 0 || index >= model->service.config().num_classes)
+    return nullptr;
   return model->service.labels().at(index).short_name.c_str();
 }
 
 int hydrascope_ask(hydrascope_model* model, const hydrascope_picture* pictures, size_t num_pictures,
                    const char* const* words, size_t num_words, unsigned wants,
                    hydrascope_answer** answers) {
-  namespace app = hydrascope::app;
-  std::fill_n(answers, num_pictures, nullptr);
+  if (answers != nullptr) std::fill_n(answers, num_pictures, nullptr);
+  if (!app::are_given({model, app::list(pictures, num_pictures), app::list(words, num_words),
+                       app::list(answers, num_pictures)}))
+    return 1;
   // Bytes and pixels are read where they lie: nothing returns before all has been looked at.
   std::vector<std::future<app::Answer>> futures;
   const bool is_understood = app::succeeds([&] {
@@ -318,7 +327,9 @@ void hydrascope_free(hydrascope_answer* answer) { delete answer; }
 const uint8_t* hydrascope_draw(const hydrascope_answer* answer, const size_t* maps, size_t num_maps,
                                const hydrascope_picture* picture, const char* const* words,
                                size_t num_words, int64_t* height, int64_t* width) {
-  namespace app = hydrascope::app;
+  if (!app::are_given(
+          {answer, app::list(maps, num_maps), picture, app::list(words, num_words), height, width}))
+    return nullptr;
   thread_local hydrascope::viz::Canvas drawn;
   if (!app::succeeds([&] {
         drawn = app::draw(answer->given, std::span(maps, num_maps), *picture, answer->decode,
@@ -331,34 +342,39 @@ const uint8_t* hydrascope_draw(const hydrascope_answer* answer, const size_t* ma
 }
 
 const char* hydrascope_answer_error_code(const hydrascope_answer* answer) {
+  if (!app::are_given({answer})) return "invalid_argument";
   return answer->given.record.error ? answer->error_code.c_str() : nullptr;
 }
 const char* hydrascope_answer_error_text(const hydrascope_answer* answer) {
+  if (!app::are_given({answer})) return app::last_error().text.c_str();
   return answer->given.record.error ? answer->given.record.message.c_str() : nullptr;
 }
 const char* hydrascope_answer_record(const hydrascope_answer* answer) {
-  return answer->record.c_str();
+  return app::are_given({answer}) ? answer->record.c_str() : nullptr;
 }
 
 namespace {
 
-template <class Item>
-const Item* listed(const std::vector<Item>& items, size_t* count) {
-  *count = items.size();
-  return items.data();
+/// `items()` of an answer, a span.
+template <class Items>
+auto listed(const hydrascope_answer* answer, size_t* count, const Items& items) {
+  if (count != nullptr) *count = 0;
+  if (!app::are_given({answer, count})) return decltype(items().data()){};
+  *count = items().size();
+  return items().data();
 }
 
 }  // namespace
 
 const hydrascope_prediction* hydrascope_answer_top(const hydrascope_answer* answer, size_t* count) {
-  return listed(answer->top, count);
+  return listed(answer, count, [&] { return std::span(answer->top); });
 }
 const float* hydrascope_answer_logits(const hydrascope_answer* answer, size_t* count) {
-  return listed(answer->given.logits, count);
+  return listed(answer, count, [&] { return std::span(answer->given.logits); });
 }
 const float* hydrascope_answer_embedding(const hydrascope_answer* answer, size_t* count) {
-  return listed(answer->given.embedding, count);
+  return listed(answer, count, [&] { return std::span(answer->given.embedding); });
 }
 const hydrascope_map* hydrascope_answer_maps(const hydrascope_answer* answer, size_t* count) {
-  return listed(answer->maps, count);
+  return listed(answer, count, [&] { return std::span(answer->maps); });
 }

@@ -11,6 +11,7 @@
 #include "app/results/json.h"
 #include "app/run/assets.h"
 #include "model/checkpoint/checkpoint.h"
+#include "model/checkpoint/formats/strict_json.h"
 #include "model/config/config.h"
 #include "model/registry/mechanisms.h"
 #include "model/registry/positions.h"
@@ -53,7 +54,7 @@ CommandSpec attention_spec() {
 }
 
 OrderedJson layers(const std::string& before, const std::vector<std::string>& words) {
-  const OrderedJson given = OrderedJson::parse(before, nullptr, /*allow_exceptions=*/false);
+  const OrderedJson given = checkpoint::parse_json(before, "list of layers", "layers");
   const std::string config = OrderedJson{{"depth", given.size()}, {"attention", given}}.dump();
   std::vector<model::AttentionSpec> all = model::config_from_json(config, "layers").attention;
   const ParsedOptions options = parse(attention_spec(), words);
@@ -100,18 +101,21 @@ namespace app = hydrascope::app;
 const char* hydrascope_registry() { return app::answered(app::registry); }
 
 const char* hydrascope_layers(const char* before, const char* const* words, size_t num_words) {
+  if (!app::are_given({before, app::list(words, num_words)})) return nullptr;
   return app::answered(
       [&] { return app::layers(before, std::vector<std::string>(words, words + num_words)); });
 }
 
 const char* hydrascope_config(const char* file) {
+  if (!app::are_given({file})) return nullptr;
   return app::answered([&] { return app::configuration(file); });
 }
 
 const char* const* hydrascope_pictures(const char* word, size_t* count) {
   thread_local std::vector<std::string> paths;
   thread_local std::vector<const char*> texts;
-  if (!app::succeeds([&] {
+  if (count != nullptr) *count = 0;
+  if (!app::are_given({word, count}) || !app::succeeds([&] {
         paths = app::pictures_of(word);
         texts.clear();
         for (const std::string& path : paths) texts.push_back(path.c_str());

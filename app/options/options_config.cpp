@@ -5,6 +5,8 @@
 #include "app/results/json.h"
 #include "app/run/usage_error.h"
 #include "app/run/words.h"
+#include "model/checkpoint/formats/json_fields.h"
+#include "model/checkpoint/formats/strict_json.h"
 
 #include <nlohmann/json.hpp>
 
@@ -80,11 +82,7 @@ OrderedJson parse_object(const std::string& text, const std::string& file) {
   try {
     object = OrderedJson::parse(text, refuse_twins);
   } catch (const OrderedJson::exception& error) {
-    std::string_view message =
-        error.what();  // "[json.exception.parse_error.101] parse error at ..."
-    if (const std::size_t end = message.find("] "); end != message.npos)
-      message.remove_prefix(end + 2);
-    throw UsageError("not valid JSON: " + std::string(message), file);
+    throw UsageError("not valid JSON: " + checkpoint::json_reason(error), file);
   }
   if (!object.is_object()) {
     throw UsageError("expected a JSON object, found " + found(object), file);
@@ -132,7 +130,11 @@ Setting read_setting(const OptionMatch& match, const std::string& key, const Ord
 Json to_json(const Option& option, const std::string& word) {
   switch (option.kind) {
     case ValueKind::flag: return word == "true";
-    case ValueKind::text: return word;
+    case ValueKind::text:
+      if (checkpoint::find_bad_utf8(word) < word.size())
+        throw UsageError("the value is not UTF-8, which JSON cannot hold",
+                         option_named(option.name));
+      return word;
     case ValueKind::integer: return to_integer(word, option_named(option.name));
     case ValueKind::number: return to_number(word, option_named(option.name));
   }
@@ -182,18 +184,7 @@ std::string ParsedOptions::dump_config() const {
       object[name] = to_json(entry.option, entry.values.back());
     }
   }
-  try {
-    return object.dump(2) + "\n";
-  } catch (const Json::type_error&) {
-    for (const auto& [name, value] : object.items()) {
-      try {
-        static_cast<void>(value.dump());
-      } catch (const Json::type_error&) {
-        throw UsageError("the value is not UTF-8, which JSON cannot hold", option_named(name));
-      }
-    }
-    throw;
-  }
+  return object.dump(2) + "\n";
 }
 
 }  // namespace hydrascope::app

@@ -1,5 +1,6 @@
 #include "app/pictures/decoding_workers.h"
 
+#include "app/run/console.h"
 #include "app/run/own_program.h"
 #include "kernels/error.h"
 #include "kernels/number_text.h"
@@ -334,12 +335,8 @@ image::Picture answer_to(const Question& question, const fs::path& file,
   options.background = question.background;
   try {
     return image::read_picture(file, options);
-  } catch (const Error& thrown) {
-    error = thrown;
-  } catch (const std::bad_alloc&) {
-    error = Error(ErrorCode::out_of_memory, "not enough memory to decode the picture");
-  } catch (const std::exception& thrown) {
-    error = Error(ErrorCode::internal, thrown.what());
+  } catch (...) {
+    error = as_error(std::current_exception());
   }
   return {};
 }

@@ -3,6 +3,7 @@
 #include "app/options/requests.h"
 #include "app/pictures/decoding_workers.h"
 #include "app/run/console.h"
+#include "app/run/usage_error.h"
 #include "kernels/error.h"
 #include "model/image/needed_pixels.h"
 #include "model/image/several_pictures.h"
@@ -12,7 +13,6 @@
 #include <filesystem>
 #include <fstream>
 #include <istream>
-#include <new>
 #include <span>
 #include <streambuf>
 #include <string>
@@ -84,23 +84,28 @@ std::string remark_on(const Input& input) {
 
 /// The exception under way becomes the result's.
 void fail(PipelineResult& result) {
-  try {
-    throw;
-  } catch (const Error& error) {
-    result.error = error.code();
-    result.message = spelled(error.what());
-  } catch (const std::bad_alloc&) {
-    result.error = ErrorCode::out_of_memory;
-    result.message = "not enough memory to decode the picture";
-  } catch (const std::exception& error) {
-    result.error = ErrorCode::internal;
-    result.message = error.what();
-  }
+  const Error error = as_error(std::current_exception());
+  result.error = error.code();
+  result.message = spelled(error.what());
   result.tensor.reset();
   result.pixels = {};
 }
 
 }  // namespace
+
+void check_pixels(const PixelRows& rows) {
+  constexpr std::int64_t kMostAlongAnEdge = std::int64_t{1} << 24;
+  constexpr std::int64_t kMostBytes = std::int64_t{1} << 47;  // of a process
+  if (rows.rgb == nullptr) return;
+  if (rows.height < 1 || rows.height > kMostAlongAnEdge || rows.width < 1 ||
+      rows.width > kMostAlongAnEdge)
+    throw UsageError("expected pixels with a height and a width, found " +
+                     size_text({rows.height, rows.width}));
+  const std::int64_t most = kMostBytes / rows.height;
+  if (rows.row_stride > most || rows.row_stride < -most)
+    throw UsageError("expected rows in memory, found them " + std::to_string(rows.row_stride) +
+                     " bytes apart");
+}
 
 image::Picture picture_of(const Input& input, const image::DecodeOptions& options) {
   if (!input.memory) return image::read_picture(input.path, options);

@@ -33,6 +33,9 @@ struct CoreSeconds {
   double transform = 0;
 };
 
+/// Throws Error(invalid_argument) for pixels without a size of a picture, or that no memory holds.
+void check_pixels(const PixelRows& rows);
+
 /// The input's picture, upright as `options` say. Throws what reading and decoding throw.
 image::Picture picture_of(const Input& input, const image::DecodeOptions& options);
 

@@ -9,10 +9,10 @@
 #include <atomic>
 #include <chrono>
 #include <cstdlib>
-#include <exception>
 #include <fcntl.h>
 #include <fstream>
 #include <mutex>
+#include <new>
 #include <set>
 #include <unistd.h>
 #include <utility>
@@ -159,6 +159,20 @@ std::string error_line(const Error& error, Spelling spelling) {
 std::string error_text(const Error& error) {
   const std::string& hint = error.hint();
   return error_line(error) + (hint.empty() ? "" : "\nhint: " + spelled(printable(hint)));
+}
+
+Error as_error(const std::exception_ptr& exception) {
+  try {
+    std::rethrow_exception(exception);
+  } catch (const Error& error) {
+    return error;
+  } catch (const std::bad_alloc&) {
+    return Error(ErrorCode::out_of_memory, "not enough memory");
+  } catch (const std::exception& error) {
+    return Error(ErrorCode::internal, error.what(), "internal");
+  } catch (...) {
+    return Error(ErrorCode::internal, "an unknown exception", "internal");
+  }
 }
 
 void print_error(const Error& error) { print_failure(error, "error: " + error_text(error)); }

@@ -4,6 +4,7 @@
 #include "app/run/output_file.h"
 #include "kernels/error.h"
 
+#include <exception>
 #include <functional>
 #include <iostream>
 #include <string>
@@ -46,6 +47,8 @@ void spell_as_setting(const std::string& name);
 std::string spelled(std::string_view text, Spelling spelling);
 std::vector<std::string> spelled(const std::vector<std::string>& texts);
 
+/// The words of an exception, whatever it is.
+Error as_error(const std::exception_ptr& exception);
 /// `what (field subject)`, spelled.
 std::string error_line(const Error& error);
 std::string error_line(const Error& error, Spelling spelling);

@@ -16,7 +16,6 @@
 #include <exception>
 #include <fstream>
 #include <iterator>
-#include <new>
 #include <span>
 #include <utility>
 
@@ -35,15 +34,11 @@ HttpResponse busy() {
 }
 
 HttpResponse response_to(const std::exception_ptr& exception) {
-  try {
-    std::rethrow_exception(exception);
-  } catch (const Error& error) {
-    return error_response(error);
-  } catch (const std::bad_alloc&) {
-    return error_response(503, "out_of_memory", "not enough memory");
-  } catch (const std::exception& error) {
-    return error_response(500, "internal", error.what());
-  }
+  return error_response(as_error(exception));
+}
+
+ModelShelf::Refuse refusal_of(const std::function<void(HttpResponse)>& respond) {
+  return [respond](const std::exception_ptr& why) { respond(response_to(why)); };
 }
 
 }  // namespace
@@ -151,21 +146,6 @@ HttpResponse ServeApi::progress(const std::string& word) {
                   "\n"};
 }
 
-void ServeApi::with_service(const ServedWords& words, std::function<void(Service&)> use,
-                            const std::function<void(HttpResponse)>& respond) {
-  const auto call = [this, words, use = std::move(use), respond] {
-    try {
-      shelf_->with(words, use);
-    } catch (...) {
-      respond(response_to(std::current_exception()));
-    }
-  };
-  if (words.are_empty())
-    call();
-  else
-    tasks_->add(call);
-}
-
 void ServeApi::show_page(const HttpRequest& request, std::function<void(HttpResponse)> respond) {
   ServedWords words;
   for (const auto& [name, value] : request.query) {
@@ -181,7 +161,7 @@ void ServeApi::show_page(const HttpRequest& request, std::function<void(HttpResp
                         {"Cache-Control", "no-cache"}};
     respond(std::move(response));
   };
-  with_service(words, show, respond);
+  shelf_->with(words, show, refusal_of(respond));
 }
 
 AskedOf ServeApi::understood(const HttpRequest& request) const {
@@ -304,7 +284,7 @@ void ServeApi::ask(HttpRequest request, std::int64_t place,
       ask_of(service, exchange, exchange->asked.question, i, exchange->answers[i]);
   };
   if (asked.against && asked.question.patch) return ask_all(*against_);
-  with_service(asked.served, ask_all, exchange->respond);
+  shelf_->with(asked.served, ask_all, refusal_of(exchange->respond));
 }
 
 void ServeApi::ask_of(Service& service, const std::shared_ptr<Exchange>& exchange,

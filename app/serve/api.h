@@ -76,10 +76,6 @@ class ServeApi final : public HttpHandler {
   /// A bundled picture.
   [[nodiscard]] HttpResponse sample(const std::string& name) const;
   void ask(HttpRequest request, std::int64_t place, std::function<void(HttpResponse)> respond);
-  /// Calls `use` with the service of these words, on a thread of the tasks where it may have to be opened;
-  /// `respond` is told what either throws.
-  void with_service(const ServedWords& words, std::function<void(Service&)> use,
-                    const std::function<void(HttpResponse)>& respond);
   void ask_of(Service& service, const std::shared_ptr<Exchange>& exchange, Question question,
               std::size_t picture, Answer& place);
   void ask_against(const std::shared_ptr<Exchange>& exchange);

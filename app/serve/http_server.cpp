@@ -56,6 +56,25 @@ HttpRequest head_of(const Parser& parser) {
   return head;
 }
 
+/// Whether a page of another origin asks. Browsers say so in Sec-Fetch-Site, but not to plain HTTP on other machines;
+/// there they send Origin with every POST. Other clients send neither.
+bool is_of_another_origin(const HttpRequest& head) {
+  const std::string& site = head.header("sec-fetch-site");
+  if (!site.empty() && site != "none") return site != "same-origin";
+  const std::string& origin = head.header("origin");
+  if (origin.empty()) return false;
+  // A proxy says what it was asked for. A page of another origin cannot: such headers need CORS, which is off.
+  const auto forwarded = [&](const char* name, const std::string& otherwise) {
+    const std::string& value = head.header(name);
+    return value.empty() ? otherwise : value.substr(0, value.find(','));
+  };
+  const std::string scheme = forwarded("x-forwarded-proto", "http");
+  std::string own = scheme + "://" + forwarded("x-forwarded-host", head.header("host"));
+  const std::string_view usual_port = scheme == "https" ? ":443" : ":80";
+  if (own.ends_with(usual_port)) own.resize(own.size() - usual_port.size());
+  return lower_text(origin) != lower_text(own);
+}
+
 }  // namespace
 
 const std::string& HttpRequest::header(const std::string& name) const {
@@ -160,8 +179,8 @@ class Session : public std::enable_shared_from_this<Session> {
         !names_loopback(head_.header("host"), server_.options.host))
       return refuse(403, "expected localhost or its address as the host, found '" +
                              head_.header("host").substr(0, 100) + "'");
-    if (head_.header("sec-fetch-site") == "cross-site")
-      return refuse(403, "a page of another site asks");
+    if (is_of_another_origin(head_))
+      return refuse(403, "expected this server's own page to ask, found one of another origin");
     if (const std::string& coding = head_.header("transfer-encoding");
         !coding.empty() && lower_text(coding) != "chunked")
       return refuse(501, "expected no transfer coding but chunked");

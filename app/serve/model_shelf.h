@@ -2,14 +2,19 @@
 // asks for them.
 #pragma once
 
+#include "app/serve/task_threads.h"
 #include "app/session/service.h"
 
-#include <cstdint>
+#include <compare>
+#include <exception>
 #include <functional>
 #include <list>
+#include <map>
 #include <memory>
 #include <mutex>
+#include <optional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace hydrascope::app {
@@ -18,13 +23,14 @@ namespace hydrascope::app {
 struct ServedWords {
   std::string model = {};
   std::string views = {};
-  [[nodiscard]] bool are_empty() const { return model.empty() && views.empty(); }
-  friend bool operator==(const ServedWords&, const ServedWords&) = default;
+  friend auto operator<=>(const ServedWords&, const ServedWords&) = default;
 };
 
 class ModelShelf {
  public:
   using Open = std::function<std::unique_ptr<Service>(const ServedWords&)>;
+  using Use = std::function<void(Service&)>;
+  using Refuse = std::function<void(const std::exception_ptr&)>;
 
   /// `first` is the server's own, which `own` names, too. `open` opens one of `models`, by name, in one of `views`; at most `most` are open
   /// beside the first, and the one that was asked longest ago makes room.
@@ -36,11 +42,12 @@ class ModelShelf {
   [[nodiscard]] Service& first() { return *first_; }
   [[nodiscard]] const std::vector<std::string>& models() const noexcept { return models_; }
   [[nodiscard]] const std::vector<std::string>& views() const noexcept { return views_; }
-  /// Calls `use`, which asks it and does not wait, with the service of these words; opens it where it is not open,
-  /// which may take seconds. Throws what `check`, `open` and `use` throw, Error(out_of_memory) where all places are
-  /// at work.
-  void with(const ServedWords& words, const std::function<void(Service&)>& use);
-  /// Answers what has been asked, then has no service any more.
+  /// Calls `use`, which asks it and does not wait, with the service of these words: at once where it is open. Else it
+  /// is opened, once for all who ask meanwhile, on a thread for that, after those that were asked for before. Then
+  /// they are called on that thread. `refuse` is told what `check`, `open` and `use` throw, and Error(out_of_memory)
+  /// where all places are at work; the next one who asks tries anew.
+  void with(const ServedWords& words, const Use& use, const Refuse& refuse);
+  /// Refuses those whose model is not open, answers what has been asked, then has no service any more.
   void close();
 
  private:
@@ -48,6 +55,9 @@ class ModelShelf {
     ServedWords words;
     std::unique_ptr<Service> service;
   };
+  using Asker = std::pair<Use, Refuse>;
+  /// On the opener's thread, the only one that closes services to make room.
+  void open(const ServedWords& words);
 
   std::unique_ptr<Service> first_;
   ServedWords own_;
@@ -56,8 +66,10 @@ class ModelShelf {
   Open open_;
   std::size_t most_;
   std::mutex mutex_;
-  bool is_closed_ = false;    // guarded
-  std::list<Opened> opened_;  // the same; the one that was asked last first
+  bool is_closed_ = false;                          // guarded
+  std::list<Opened> opened_;                        // the same; the one that was asked last first
+  std::map<ServedWords, std::list<Asker>> askers_;  // the same: who waits for what is being opened
+  std::optional<TaskThreads> opener_;               // ends before what it uses
 };
 
 }  // namespace hydrascope::app

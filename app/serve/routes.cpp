@@ -30,8 +30,9 @@ constexpr std::array<RouteEntry, 8> kRoutes{{
     {Route::embed, "/v1/embed", "POST", true},
 }};
 
+/// `name` is the request's own, hence any text.
 [[noreturn]] void refuse_parameter(const std::string& what, const std::string& name) {
-  throw Error(ErrorCode::invalid_argument, what, option_named(name));
+  throw Error(ErrorCode::invalid_argument, what, is_field(name) ? option_named(name) : name);
 }
 
 std::int64_t parameter_number(const std::string& name, const std::string& text,
@@ -153,7 +154,8 @@ AskedOf asked_of(const HttpRequest& request) {
       asked.against = parameter_number(name, value, 0) > 0;
     } else {
       const bool is_form = media_type(request.header("content-type")) == "multipart/form-data";
-      refuse_parameter("is no parameter of " + request.path +
+      refuse_parameter((name.empty() ? "a parameter of " + request.path + " has no name"
+                                     : "is no parameter of " + request.path) +
                            (is_form ? ", and a picture's part has a file name: curl -F "
                                       "picture=@photo.jpg"
                                     : ""),

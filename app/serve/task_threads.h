@@ -1,4 +1,4 @@
-// Threads for what is left of answers when the model is done with them: drawing, encoding, text.
+// Threads for what is left of answers when the model is done with them, drawing, encoding, text; and for opening models.
 #pragma once
 
 #include "kernels/device/processors.h"

@@ -3,6 +3,7 @@
 #include "app/evaluate/evaluate_options.h"
 #include "app/model/model_source.h"
 #include "app/model/running_model.h"
+#include "app/pipeline/picture_job.h"
 #include "app/run/console.h"
 #include "app/run/usage_error.h"
 #include "app/session/heard_notes.h"
@@ -53,15 +54,6 @@ void check_wanted(const Question& question) {
     throw Error(ErrorCode::failed, "nobody waits for the answer any more");
   if (question.deadline && std::chrono::steady_clock::now() > *question.deadline)
     throw Error(ErrorCode::failed, "there was no answer in time");
-}
-
-void check_pixels(const PixelRows& rows) {
-  constexpr std::int64_t kMostAlongAnEdge = std::int64_t{1} << 24;
-  if (rows.rgb == nullptr || (rows.height >= 1 && rows.height <= kMostAlongAnEdge &&
-                              rows.width >= 1 && rows.width <= kMostAlongAnEdge))
-    return;
-  throw UsageError("expected pixels with a height and a width, found " +
-                   size_text({rows.height, rows.width}));
 }
 
 }  // namespace

@@ -17,7 +17,6 @@
 #include <exception>
 #include <iostream>
 #include <iterator>
-#include <new>
 #include <utility>
 
 namespace hydrascope::app {
@@ -61,18 +60,6 @@ std::vector<float> numbers_of(const at::Tensor& values) {
 }
 
 }  // namespace
-
-Error as_error(const std::exception_ptr& exception) {
-  try {
-    std::rethrow_exception(exception);
-  } catch (const Error& error) {
-    return error;
-  } catch (const std::bad_alloc&) {
-    return Error(ErrorCode::out_of_memory, "not enough memory");
-  } catch (const std::exception& error) {
-    return Error(ErrorCode::internal, error.what(), "internal");
-  }
-}
 
 void fail(InputRecord& record, const Error& error) {
   record.error = error.code();

@@ -140,8 +140,6 @@ class Session {
 /// For commands whose results torchrun's processes would all write. Throws UsageError where there are
 /// several processes.
 void refuse_shares();
-/// For records: what an exception says, whatever it is.
-Error as_error(const std::exception_ptr& exception);
 void fail(InputRecord& record, const Error& error);
 
 }  // namespace hydrascope::app

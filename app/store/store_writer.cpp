@@ -5,6 +5,7 @@
 #include "app/run/usage_error.h"
 #include "kernels/error.h"
 #include "kernels/new_file.h"
+#include "model/checkpoint/formats/json_fields.h"
 
 #include <algorithm>
 #include <cmath>
@@ -45,7 +46,7 @@ StoreWriter::StoreWriter(fs::path file, StoreFacts facts, bool goes_on)
              goes_on ? OutputFile::Start::after_whole_lines : OutputFile::Start::anew),
       rows_file_(with_suffix(file_, ".rows")) {
   if (lines_.part().empty()) throw UsageError("a device or a pipe is no store", "`output`");
-  if (goes_on) read_earlier();
+  if (goes_on) checkpoint::with_json_errors(lines_.part().string(), [&] { read_earlier(); });
   if (!goes_on || num_earlier_ == 0) {
     rows_.open(rows_file_, std::ios::binary | std::ios::trunc);
     lines_.cut(0);

@@ -205,7 +205,7 @@ std::string recipe_of(const TrainingRequest& request, std::string_view command,
       recipe.erase(recorded_name(command, field));
   recipe[recorded_name(command, &TrainingOptions::autocast)] = name(autocast);
   recipe[recorded_name(command, &TrainingOptions::processes)] = processes;
-  return recipe.dump();
+  return json_text(recipe);  // scenes' files may have names outside UTF-8
 }
 
 model::training::Scalars scalars_of(const model::training::StepRecord& record,

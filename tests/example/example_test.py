@@ -6,6 +6,7 @@ Installs the tree into a folder that is then moved, builds the example beside th
 and runs it. Standard library only; `readelf` and `nm` come with the compiler.
 """
 
+import json
 import re
 import shutil
 import subprocess
@@ -18,6 +19,88 @@ HERE = Path(__file__).resolve().parent
 ROOT = HERE.parents[1]
 OTTER = ROOT / "assets" / "images" / "otter-head.jpg"
 BUILD, COMPILER = Path(), ""
+
+LAYERS = r"""
+import ctypes, sys
+library = ctypes.CDLL(sys.argv[1])
+library.hydrascope_layers.restype = library.hydrascope_error_text.restype = ctypes.c_char_p
+for before in b"[[[", b"", b"[\xff]", None:
+    assert library.hydrascope_layers(before, None, ctypes.c_size_t(0)) is None
+    print(library.hydrascope_error_text().decode())
+"""
+
+NULLS = """
+import ctypes, json, sys
+from ctypes import byref, c_char_p, c_int64, c_size_t, c_void_p
+
+class Picture(ctypes.Structure):
+    _fields_ = [("name", c_char_p), ("path", c_char_p), ("bytes", c_void_p), ("num_bytes", c_size_t), ("pixels", c_void_p),
+                ("height", c_int64), ("width", c_int64), ("row_stride", c_int64)]
+
+library = ctypes.CDLL(sys.argv[1])
+code, text = library.hydrascope_error_code, library.hydrascope_error_text
+
+def fails(name, *given, result=None):
+    # Another code comes before, so the one behind is this call's.
+    assert library.hydrascope_config(b"/nonexistent") is None and code() == b"not_found", code()
+    found = getattr(library, "hydrascope_" + name)(*given)
+    assert found == result and code() == b"invalid_argument", (name, given, found, code())
+
+for name, gives_pointer, are_pointers in json.loads(sys.argv[2]):
+    getattr(library, name).restype = c_void_p if gives_pointer else c_int64
+    getattr(library, name).argtypes = [c_void_p if is_pointer else c_size_t for is_pointer in are_pointers]
+library.hydrascope_ask.restype = ctypes.c_int
+for function in (code, text, library.hydrascope_answer_error_code, library.hydrascope_answer_error_text):
+    function.restype = c_char_p
+others = {"ask": 1, "layers_done": -1, "answer_error_code": b"invalid_argument",
+          "answer_error_text": b"expected a pointer, found null (pointer 1 of the call)"}
+for name, gives_pointer, are_pointers in json.loads(sys.argv[2]):
+    name = name.partition("_")[2]
+    nulls = [None if is_pointer else 3 for is_pointer in are_pointers]
+    if name in ("close", "free"):
+        getattr(library, "hydrascope_" + name)(*nulls)
+    elif any(are_pointers):
+        fails(name, *nulls, result=others.get(name))
+
+options = [b"-m", sys.argv[3].encode(), b"--device", b"cpu", b"--crop-pct", b"1", b"--mean", b"0", b"0", b"0", b"--std", b"1", b"1", b"1"]
+model = library.hydrascope_open((c_char_p * len(options))(*options), len(options), 0)
+assert model, text()
+pixels = ctypes.create_string_buffer(bytes(range(48)), 48)
+picture, answer, count = Picture(pixels=ctypes.addressof(pixels), height=4, width=4), c_void_p(), c_size_t(7)
+assert library.hydrascope_ask(model, byref(picture), 1, None, 0, 0, byref(answer)) == 0, text()
+assert library.hydrascope_answer_error_code(answer) is None
+for name in ("top", "logits", "embedding", "maps"):
+    fails("answer_" + name, answer, None)
+    fails("answer_" + name, None, byref(count))
+    assert count.value == 0
+    count.value = 7
+fails("pictures", b"a.png", None)
+fails("pictures", None, byref(count))
+fails("layers_done", model, None, result=-1)
+null_word, one = (c_char_p * 1)(None), byref(picture)
+fails("open", null_word, 1, 0)
+fails("layers", b'["softmax"]', null_word, 1)
+fails("layers", b'["softmax"]', None, 1)
+other = c_void_p()
+for given in ((None, one, 1, None, 0, 0, byref(other)), (model, None, 1, None, 0, 0, byref(other)), (model, one, 1, None, 1, 0, byref(other)),
+              (model, one, 1, null_word, 1, 0, byref(other)), (model, one, 1, None, 0, 0, None)):
+    fails("ask", *given, result=1)
+height, width = c_int64(), c_int64()
+drawn = [answer, None, 0, one, None, 0, byref(height), byref(width)]
+assert ctypes.string_at(library.hydrascope_draw(*drawn), 48) == pixels.raw and (height.value, width.value) == (4, 4)
+for place, count_of in ((0, None), (1, 2), (3, None), (4, 5), (6, None), (7, None)):
+    given = [None if i == place else 1 if i == count_of else word for i, word in enumerate(drawn)]
+    fails("draw", *given)
+for size in ((4, 4, 2**63 - 1), (4, 4, -2**63), (4, 4, 2**60), (0, 4, 0), (4, -1, 0), (2**62, 2**62, 0), (4, 2**63 - 1, 0)):
+    picture.height, picture.width, picture.row_stride = size
+    fails("ask", model, one, 1, None, 0, 0, byref(other), result=1)
+    fails("draw", *drawn)
+picture = Picture()
+fails("ask", model, byref(picture), 1, None, 0, 0, byref(other), result=1)
+assert library.hydrascope_ask(model, None, 0, None, 0, 0, None) == 0
+library.hydrascope_free(answer)
+library.hydrascope_close(model)
+"""
 
 
 def run(*words: object, **options: object) -> subprocess.CompletedProcess:
@@ -63,6 +146,25 @@ class Example(unittest.TestCase):
         source.write_text("#include <hydrascope/hydrascope.h>\nconst char* version(void) { return hydrascope_version(); }\n")
         run_well("cc", "-std=c99", "-Wall", "-Wextra", "-Wpedantic", "-Werror", f"-I{self.tree / 'include'}", "-c", source,
                  "-o", self.work / "user.o")
+
+    def test_null_pointers_are_errors(self) -> None:
+        """Each function of the header with null for all of its pointers, and where several are there, for one."""
+        header = (self.tree / "include" / "hydrascope" / "hydrascope.h").read_text()
+        functions = re.findall(r"HYDRASCOPE_API ([\w\s*]+?)(hydrascope_\w+)\(([^)]*)\);", header)
+        self.assertEqual(len(functions), header.count("HYDRASCOPE_API ") - 1)
+        words = [[name, "*" in result, ["*" in parameter for parameter in parameters.split(",") if parameter != "void"]]
+                 for result, name, parameters in functions]
+        tiny = ROOT / "tests" / "corpus" / "states" / "0.1" / "tiny"
+        done = run(sys.executable, "-B", "-c", NULLS, self.tree / "lib" / "libhydrascope.so.0", json.dumps(words), tiny)
+        self.assertEqual((done.returncode, done.stderr), (0, ""), done.stdout)
+
+    def test_layers_that_are_no_json_are_named(self) -> None:
+        done = run(sys.executable, "-B", "-c", LAYERS, self.tree / "lib" / "libhydrascope.so.0")
+        self.assertEqual(done.stdout.splitlines(), [
+            "the list of layers: not valid JSON: unexpected at byte 3: its end (layers)",
+            "the list of layers: not valid JSON: unexpected at byte 0: its end (layers)",
+            "the list of layers: not valid UTF-8 at byte 1 (layers)",
+            "expected a pointer, found null (pointer 1 of the call)"])
 
     def test_exports_its_functions_alone(self) -> None:
         symbols = run_well("nm", "-D", "--defined-only", self.tree / "lib" / "libhydrascope.so.0").splitlines()

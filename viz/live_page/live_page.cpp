@@ -24,7 +24,8 @@ std::string live_page(const ReportOptions& options, const LiveOffer& offer) {
   for (const auto& [name, title, values, value] : offer.menus)
     more["menus"].push_back(
         {{"name", name}, {"title", title}, {"values", values}, {"value", value}});
-  const std::string text = page::script_text(more.dump());
+  const std::string text =
+      page::script_text(more.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace));
   settings.insert(1, text.substr(1, text.size() - 2) + ",");
   return begin +
          page::fill(page::kLive, {{"controls", page::kControls},

@@ -1,6 +1,5 @@
 #include "model/checkpoint/formats/json_fields.h"
 
-#include "kernels/error.h"
 #include "model/checkpoint/formats/mapped_file.h"
 #include "model/checkpoint/formats/strict_json.h"
 
@@ -63,6 +62,12 @@ std::int64_t whole_number(const Json& value) {
     throw Json::type_error::create(kTypeError, "expected a whole number, found " + describe(value),
                                    &value);
   return *number;
+}
+
+std::string json_reason(const Json::exception& error) {
+  const std::string text = error.what();
+  const std::size_t end = text.find("] ");
+  return end == text.npos ? text : text.substr(end + 2);
 }
 
 JsonFields::JsonFields(const Json& object, std::string subject, std::string path)

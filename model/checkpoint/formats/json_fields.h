@@ -2,6 +2,8 @@
 // name the file and the key.
 #pragma once
 
+#include "kernels/error.h"
+
 #include <nlohmann/json.hpp>
 
 #include <cstdint>
@@ -9,6 +11,7 @@
 #include <optional>
 #include <string>
 #include <string_view>
+#include <type_traits>
 #include <vector>
 
 namespace hydrascope::checkpoint {
@@ -55,6 +58,19 @@ class JsonFields {
 /// The whole number `value`. Throws nlohmann's type_error for anything else: `get` would take a
 /// fraction and a number that needs more than 64 bits.
 std::int64_t whole_number(const nlohmann::json& value);
+
+/// The message of nlohmann's exception without its "[json.exception.type_error.302]".
+std::string json_reason(const nlohmann::json::exception& error);
+
+/// `read()`; Error(decode_failed) where what it reads is no JSON, lacks a member or has another kind of value.
+template <class Read>
+std::invoke_result_t<Read> with_json_errors(const std::string& subject, const Read& read) {
+  try {
+    return read();
+  } catch (const nlohmann::json::exception& error) {
+    throw Error(ErrorCode::decode_failed, json_reason(error), subject);
+  }
+}
 
 /// A JSON text whose outermost value is an object. Throws Error(decode_failed) for bad UTF-8, bad
 /// JSON, keys that come twice and nesting without end.

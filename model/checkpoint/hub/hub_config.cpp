@@ -3,6 +3,7 @@
 #include "kernels/error.h"
 #include "kernels/number_text.h"
 #include "model/checkpoint/formats/json_fields.h"
+#include "model/checkpoint/formats/strict_json.h"
 #include "model/checkpoint/hub/hub_fields.h"
 
 #include <algorithm>
@@ -142,6 +143,10 @@ std::vector<std::string> parse_label_names(std::string_view json, const std::str
 }
 
 std::string to_label_names(const std::vector<std::string>& lines) {
+  for (const std::string& line : lines)
+    if (find_bad_utf8(line) < line.size())
+      throw Error(ErrorCode::invalid_argument,
+                  "the name of a class is not UTF-8, which names in a model's file are", line);
   return nlohmann::json(lines).dump();
 }
 

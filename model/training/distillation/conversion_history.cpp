@@ -122,11 +122,7 @@ std::string to_json(const ConversionHistory& history) {
 
 ConversionHistory history_from_json(std::string_view text, const std::string& subject) {
   ConversionHistory history;
-  try {
-    visit(history, Reader{Json::parse(text)});
-  } catch (const Json::exception& error) {
-    throw Error(ErrorCode::decode_failed, error.what(), subject);
-  }
+  checkpoint::with_json_errors(subject, [&] { visit(history, Reader{Json::parse(text)}); });
   const auto count = static_cast<std::int64_t>(history.evaluations.size());
   if (history.best < 0 || history.best >= count)
     throw Error(ErrorCode::decode_failed, "the best evaluation is none of its evaluations",

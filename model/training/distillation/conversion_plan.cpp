@@ -155,7 +155,7 @@ std::string to_json(const std::vector<PlannedStage>& stages) {
 
 std::vector<PlannedStage> plan_from_json(std::string_view text, const std::string& subject) {
   std::vector<PlannedStage> stages;
-  try {
+  checkpoint::with_json_errors(subject, [&] {
     for (const Json& entry : Json::parse(text)) {
       const auto word = entry.at("stage").get<std::string>();
       const auto* const found = std::ranges::find(kStageNames, word);
@@ -169,9 +169,7 @@ std::vector<PlannedStage> plan_from_json(std::string_view text, const std::strin
           options.warmup_steps < 0 || !std::isfinite(options.learning_rate))
         throw Error(ErrorCode::decode_failed, "the plan of stage " + word + " is none", subject);
     }
-  } catch (const Json::exception& error) {
-    throw Error(ErrorCode::decode_failed, error.what(), subject);
-  }
+  });
   return stages;
 }
 

@@ -212,6 +212,9 @@ TEST(BenchmarkReaderTest, RefusesWhatIsNoResult) {
     std::ofstream(file) << text;
     EXPECT_ERROR(read_benchmark(file), failed);
   }
+  std::ofstream(file) << R"({"rows":[{"model":1}]})";
+  EXPECT_ERROR(read_benchmark(file), failed,
+               "a row's model: type must be string, but is number | ");
 }
 
 TEST(ComparisonTest, PairsRowsAndFindsTheSlower) {

@@ -152,6 +152,13 @@ class Limits(unittest.TestCase):
         with urllib.request.urlopen(server.url + "healthz", timeout=SECONDS) as response:
             self.assertEqual(response.status, 200)
 
+    def test_pages_by_names_that_others_reach(self):
+        """Browsers leave Sec-Fetch-Site out where plain HTTP goes to another machine."""
+        server = self.server("--host", "0.0.0.0")
+        for origin, status in (("http://pictures.example:8080", 200), ("http://example.org", 403), ("null", 403)):
+            found = server.ask("POST", "/v1/classify", GOOD[0].read_bytes(), Host="pictures.example:8080", Origin=origin)[0]
+            self.assertEqual(found, status, origin)
+
     def test_clients_that_are_slow(self):
         server = self.server("--timeout", "1")
         picture = GOOD[0].read_bytes()

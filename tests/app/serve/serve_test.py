@@ -6,15 +6,19 @@
 import base64
 import contextlib
 import json
+import os
 import pathlib
 import re
+import shutil
 import struct
 import subprocess
 import sys
 import tempfile
 import unittest
+import urllib.parse
 
-from serving import ENVIRONMENT, GOOD, MODEL, PICTURES, SECONDS, SOURCE, TINY, Server, error_of, everything, form, records, samples, without_seconds
+from serving import (ENVIRONMENT, GOOD, MODEL, PICTURES, PREPARED, SECONDS, SOURCE, TINY, Server, error_of, everything, form, records, samples,
+                     without_seconds)
 
 PROGRAM = None
 LARGE = SOURCE / "assets/images/otter-head.jpg"
@@ -120,6 +124,21 @@ class Classify(OfOneServer):
         body = b"--x\r\nContent-Disposition: form-data; name=a; filename=b\r\nContent-Type: application/json\r\n\r\n{}\r\n--x--\r\n"
         _, answer = self.post("/v1/classify", body, Content_Type="multipart/form-data; boundary=x")
         self.assertIn("JSON", error_of(answer)["message"])
+
+    def test_names_of_parameters_that_are_none(self):
+        picture = GOOD[0].read_bytes()
+        head = b"--x\r\nContent-Disposition: form-data; filename=a\r\n\r\n" + picture + b"\r\n--x\r\nContent-Disposition: form-data"
+        hint = ", and a picture's part has a file name: curl -F picture=@photo.jpg"
+        for target, body, kind, wanted in (
+                ("?=1", picture, "", {"message": "a parameter of /v1/classify has no name"}),
+                ("", head + b"\r\n\r\n1\r\n--x--\r\n", "multipart/form-data; boundary=x", {"message": "a parameter of /v1/classify has no name" + hint}),
+                ("", head + b"; name=\"Top K\"\r\n\r\n1\r\n--x--\r\n", "multipart/form-data; boundary=x",
+                 {"subject": "Top K", "message": f"is no parameter of /v1/classify{hint} (Top K)"}),
+                ("?top-k=1", picture, "", {"subject": "top-k", "message": "is no parameter of /v1/classify (top-k)"}),
+                ("?top_k=1", picture, "", {"field": "top_k", "message": "is no parameter of /v1/classify (top_k)"})):
+            with self.subTest(wanted=wanted):
+                _, answer = self.post("/v1/classify" + target, body, 400, Content_Type=kind)
+                self.assertEqual(error_of(answer), {"code": "invalid_argument", **wanted})
 
     def test_what_is_asked_wrongly(self):
         picture = GOOD[0].read_bytes()
@@ -326,6 +345,23 @@ class ServerWithoutWords(OfOneServer):
             self.assertEqual([menu["value"].rpartition(".")[2] for menu in settings["menus"]], menus, query)
 
 
+class ServerOfAnOddName(unittest.TestCase):
+    def test_the_page_and_its_menu(self):
+        with tempfile.TemporaryDirectory() as folder:
+            model = os.fsdecode(os.fsencode(folder) + b"/caf\xe9")
+            shutil.copytree(TINY, model)
+            server = Server(PROGRAM, *PREPARED, model=model)
+            self.addCleanup(server.stop)
+            status, _, page = server.ask("GET", "/")
+            self.assertEqual(status, 200, page[:300])
+            settings = json.loads(page.decode().partition('id="settings"')[2].partition(">")[2].partition("</script>")[0])
+            menu = settings["menus"][0]
+            self.assertIn("caf\ufffd", menu["value"])
+            self.assertIn(menu["value"], menu["values"])
+            target = "/v1/classify?model=" + urllib.parse.quote(menu["value"])
+            self.assertEqual(server.ask("POST", target, GOOD[0].read_bytes())[0], 200)
+
+
 class ServerOfWholePictures(ServerWithoutWords):
     options = ("--precision", "float32", "--views", "whole")
     alone = {"": ("--views", "whole"), "?views=native": ("--native",), "?views=look": ("--views", "look")}
@@ -359,8 +395,27 @@ class Http(OfOneServer):
             self.assertEqual(self.server.ask("GET", "/healthz", Host=host)[0], 200, host)
         for host in ("example.org", "localhost.example.org", "127.0.0.1.example.org:80", ""):
             self.assertEqual(self.server.ask("GET", "/healthz", Host=host)[0], 403, host)
-        self.assertEqual(self.server.ask("GET", "/healthz", Sec_Fetch_Site="cross-site")[0], 403)
-        self.assertEqual(self.server.ask("GET", "/healthz", Sec_Fetch_Site="same-origin")[0], 200)
+
+    def test_pages_of_other_origins(self):
+        own, other = (f"//127.0.0.1:{self.server.port + more}" for more in (0, 1))
+        asked = ("POST", "/v1/classify", GOOD[0].read_bytes()), ("GET", "/healthz", None), ("GET", "/", None)
+        for headers in ({"Origin": "http://example.org"}, {"Origin": "null"}, {"Origin": "https:" + own}, {"Origin": "http:" + other},
+                        {"Origin": "http://localhost"}, {"Origin": f"http:{own} http:{own}"}, {"Origin": "http:" + own, "X_Forwarded_Proto": "https"},
+                        {"Origin": "http:" + own, "X_Forwarded_Host": "a.example"}, {"Sec_Fetch_Site": "cross-site"}, {"Sec_Fetch_Site": "same-site"},
+                        {"Sec_Fetch_Site": "same-site", "Origin": "http:" + own}, {"Sec_Fetch_Site": "none", "Origin": "http://example.org"}):
+            for request in asked:
+                with self.subTest(request[1], **headers):
+                    status, fields, body = self.server.ask(*request, **headers)
+                    self.assertEqual((status, error_of(body)["code"]), (403, "invalid_argument"))
+                    self.assertIn("another origin", error_of(body)["message"])
+                    self.assertNotIn("Access-Control-Allow-Origin", fields)
+        proxied = {"X_Forwarded_Proto": "https", "X_Forwarded_Host": "a.example:443"}
+        for headers in ({}, {"Origin": "http:" + own}, {"Origin": "http://localhost", "Host": "LocalHost:80"}, {"Origin": "http://[::1]", "Host": "[::1]"},
+                        {"Origin": "https://a.example", **proxied}, {"Origin": "http://a.example:81", "X_Forwarded_Host": "a.example:81, b"},
+                        {"Sec_Fetch_Site": "none"}, {"Sec_Fetch_Site": "same-origin", "Origin": "https://a.example", "Host": "localhost"}):
+            for request in asked:
+                with self.subTest(request[1], **headers):
+                    self.assertEqual(self.server.ask(*request, **headers)[0], 200)
 
     def test_targets_that_name_a_host(self):
         absolute = b"GET http://%s/healthz HTTP/1.1\r\nHost: %s\r\nConnection: close\r\n\r\n"

@@ -157,6 +157,22 @@ TEST_F(StoreTest, LinesWithoutTheirVectorsDoNotCount) {
   EXPECT_TRUE(VectorStore(file()).vectors().equal(vectors));
 }
 
+TEST_F(StoreTest, LinesThatAreNoRecordsAreNamed) {
+  const std::filesystem::path lines = file().string() + ".jsonl.part";
+  for (const char* line : {R"({"input":1,"label":"","grid":[1,1],"dim":5})",
+                           R"({"input":"a","label":"","grid":1,"dim":5})", "[]", "{}"}) {
+    { const StoreWriter killed(file(), facts_with(), false); }
+    std::ofstream(lines, std::ios::app | std::ios::binary) << line << "\n";
+    try {
+      const StoreWriter writer(file(), facts_with(), true);
+      ADD_FAILURE() << line;
+    } catch (const Error& error) {
+      EXPECT_EQ(error.subject(), lines.string());
+      EXPECT_EQ(std::string(error.what()).find("json"), std::string::npos) << error.what();
+    }
+  }
+}
+
 TEST_F(StoreTest, AnArrayHasItsNamesBeside) {
   const std::filesystem::path array = folder_.path() / "s.npy";
   StoreWriter writer(array, facts_with(), false);

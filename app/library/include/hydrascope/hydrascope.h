@@ -3,7 +3,10 @@
 
    A model is opened with options as on the command line ("--attn", "hydra:last4") and may be asked
    from any thread; pictures of several callers are classified together. Names and texts are UTF-8
-   and end with a zero byte; what a model or an answer points to lives as long as that does. */
+   and end with a zero byte; what a model or an answer points to lives as long as that does.
+
+   A null pointer is an error, "invalid_argument", but for a list of length 0, what a picture has not, and in
+   hydrascope_close and hydrascope_free. A call that failed returns null, or else not 0. */
 #ifndef HYDRASCOPE_HYDRASCOPE_H
 #define HYDRASCOPE_HYDRASCOPE_H
 
@@ -92,7 +95,7 @@ HYDRASCOPE_API const char* hydrascope_facts(const hydrascope_model* model);
    them while pictures were computed. Lives until this thread's next call. */
 HYDRASCOPE_API const char* hydrascope_notes(const hydrascope_model* model);
 /* How far the work at hand is, from any thread: the layers of the model that a batch has passed, then the layers
-   that the maps of a picture have been through. `all` has their number, 0 while nothing is computed. */
+   that the maps of a picture have been through. `all` has their number, 0 while nothing is computed. -1: it failed. */
 HYDRASCOPE_API int64_t hydrascope_layers_done(const hydrascope_model* model, int64_t* all);
 /* Of a class from 0 on; null where there is none. */
 HYDRASCOPE_API const char* hydrascope_label(const hydrascope_model* model, int64_t index);

@@ -116,6 +116,12 @@ TEST(ConversionPlanTest, GoesThroughJson) {
                           R"([{"stage": "maps", "steps": 0, "learning_rate": 1, "min_learning_rate":
                           0, "batch_size": 1, "warmup_steps": 0, "evaluations": 1}])"})
     EXPECT_THROW(plan_from_json(bad, "a state"), Error) << bad;
+  try {
+    plan_from_json(R"([{"stage": 3}])", "a state");
+    ADD_FAILURE() << "3 is no stage";
+  } catch (const Error& error) {
+    EXPECT_STREQ(error.what(), "type must be string, but is number");
+  }
 }
 
 }  // namespace
