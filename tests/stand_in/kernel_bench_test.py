@@ -23,7 +23,7 @@ class KernelBench(unittest.TestCase):
         self.assertEqual(rows.pop(0)["header"]["gpu"], "stand-in")
         self.assertEqual([row["kernel"] for row in (rows[0], rows[-1])], ["copy", "copy"])
         expected = [(name, cache) for name in run("--list") for cache in ("cold", "warm")]
-        self.assertGreaterEqual(len(expected), 60)
+        self.assertGreaterEqual(len(expected), 50)
         found = [(row["kernel"] + ", " + row["shape"], row.get("cache")) for row in rows[1:-1]]
         self.assertEqual(found, expected)
         for row in rows:
