@@ -91,7 +91,7 @@ constexpr std::int64_t project_groups(std::int64_t tokens) {
   return device::ceil_div(project_splits(tokens), kGroup);
 }
 
-/// Rows of one block of the kernels that do not sum over tokens.
+/// Rows of one block of gate.
 inline constexpr std::int64_t kRowsOfBlock = 32;
 
 constexpr device::Geometry project_geometry(std::int64_t images, std::int64_t tokens) {
@@ -134,9 +134,9 @@ struct Shape {
   TokenWeights weights;  ///< w of tokens in c
 };
 
-/// Bytes that `forward` works in, 256-byte aligned. The first workspace_zero_bytes of
-/// them must be zero before the first call; each call returns them to zero for the next call of
-/// this shape. Another shape needs them zeroed anew: its counters may lie among this shape's sums.
+/// Bytes that `forward` works in, 256-byte aligned. The first workspace_zero_bytes of them must be
+/// zero before the first call; each call returns them to zero for the next call of this shape.
+/// Another shape needs them zeroed anew: its counters may lie among this shape's sums.
 std::size_t workspace_bytes(const Shape& shape);
 std::size_t workspace_zero_bytes(const Shape& shape);
 
