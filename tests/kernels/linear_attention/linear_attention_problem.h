@@ -8,7 +8,6 @@
 
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cstdint>
 #include <optional>
 #include <vector>
@@ -24,29 +23,6 @@ using la::Normaliser;
 using la::shape_of;
 
 inline std::size_t to_size(std::int64_t count) { return static_cast<std::size_t>(count); }
-
-/// A workspace behind a multiple of 256 bytes.
-class WorkspaceMemory {
- public:
-  explicit WorkspaceMemory(std::size_t bytes)
-      : array_(bytes + 255),
-        first_((256 - reinterpret_cast<std::uintptr_t>(array_.data()) % 256) % 256),
-        bytes_(bytes) {}
-  void* data() { return array_.data() + first_; }
-  /// Whether nothing was written outside.
-  [[nodiscard]] bool intact() const {
-    const std::vector<unsigned char> all = array_.download();
-    const auto untouched = [](unsigned char byte) { return byte == 0xff; };
-    const auto begin = all.begin() + static_cast<std::ptrdiff_t>(first_);
-    return array_.intact() && std::all_of(all.begin(), begin, untouched) &&
-           std::all_of(begin + static_cast<std::ptrdiff_t>(bytes_), all.end(), untouched);
-  }
-
- private:
-  DeviceArray<unsigned char> array_;
-  std::size_t first_;
-  std::size_t bytes_;
-};
 
 template <class T>
 struct Problem {
@@ -67,7 +43,7 @@ struct Problem {
   void run() {
     for (TokenRows<T>* rows : {&q, &k, &v}) rows->upload();
     DeviceArray<float> on_device(cuda::state_floats(shape, extent));
-    WorkspaceMemory workspace(cuda::workspace_bytes(shape, extent));
+    DeviceArray<float> workspace(cuda::workspace_bytes(shape, extent) / sizeof(float));
     cuda::forward<T>({shape, extent, q.read(), k.read(), v.read(), y.write(), on_device.data(),
                       workspace.data()},
                      nullptr);
