@@ -27,14 +27,9 @@ __device__ __forceinline__ T& block_shared() {
 __device__ __forceinline__ void block_sync() { __syncthreads(); }
 /// Orders memory among the lanes of a warp.
 __device__ __forceinline__ void warp_sync() { __syncwarp(kWholeWarp); }
-/// The value of lane `lane ^ mask`, or of lane `source`.
-template <class T>
-__device__ __forceinline__ T shuffle_xor(T value, int mask) {
+/// The value of lane `lane ^ mask`.
+__device__ __forceinline__ float shuffle_xor(float value, int mask) {
   return __shfl_xor_sync(kWholeWarp, value, mask);
-}
-template <class T>
-__device__ __forceinline__ T shuffle(T value, int source) {
-  return __shfl_sync(kWholeWarp, value, source);
 }
 
 /// Adds one to a counter in global memory that is shared by `blocks` blocks, after what this
@@ -68,14 +63,9 @@ T& block_shared() {
 }
 #define HYDRASCOPE_SITE std::source_location site = std::source_location::current()
 inline void block_sync(HYDRASCOPE_SITE) { emulator::block_barrier(site); }
-inline void warp_sync(HYDRASCOPE_SITE) { emulator::warp_barrier(kWholeWarp, site); }
-template <class T>
-T shuffle_xor(T value, int mask, HYDRASCOPE_SITE) {
-  return emulator::shuffle(kWholeWarp, value, emulator::lane() ^ mask, site);
-}
-template <class T>
-T shuffle(T value, int source, HYDRASCOPE_SITE) {
-  return emulator::shuffle(kWholeWarp, value, source, site);
+inline void warp_sync(HYDRASCOPE_SITE) { emulator::warp_barrier(site); }
+inline float shuffle_xor(float value, int mask, HYDRASCOPE_SITE) {
+  return emulator::shuffle_xor(value, mask, site);
 }
 inline bool last_block(unsigned* counter, unsigned blocks, HYDRASCOPE_SITE) {
   return emulator::last_block(counter, blocks, site);

@@ -56,10 +56,6 @@ __device__ __forceinline__ RowShare<T, packs> load_row(const T* row, int dim, bo
   return share;
 }
 
-/// One value's part of sum x_f^2 or sum |x_f|.
-__device__ __forceinline__ float add_to_norm(float x, Norm norm, float sum) {
-  return norm == Norm::l2 ? fmaf(x, x, sum) : sum + fabsf(x);
-}
 /// 1 / r of a row. The row is read again afterwards, and until then takes 16 bytes per pack.
 template <class T, int packs>
 __device__ __forceinline__ float inverse_norm_of(RowShare<T, packs>& x, const NormRule& rule) {
@@ -68,13 +64,16 @@ __device__ __forceinline__ float inverse_norm_of(RowShare<T, packs>& x, const No
 #pragma unroll
     for (int pack = 0; pack < packs; ++pack) {
 #pragma unroll
-      for (int i = 0; i < device::kPackSize<T>; ++i)
-        sum = add_to_norm(device::value_of(x.pack[pack], i), rule.norm, sum);
+      for (int i = 0; i < device::kPackSize<T>; ++i) {
+        const float value = device::value_of(x.pack[pack], i);
+        sum = rule.norm == Norm::l2 ? fmaf(value, value, sum) : sum + fabsf(value);
+      }
       device::forget_values(x.pack[pack]);
     }
   }
   return inverse_norm(device::warp_reduce(sum, device::Sum{}), rule);
 }
+
 // ---- project: c = sum_t w_t (k_t / r(k_t)) * v_t ------------------------------------------------
 
 /// A sum over an image's tokens that several blocks share.
@@ -216,10 +215,10 @@ __device__ __forceinline__ void add_group(const float* partial, int count, std::
   }
 }
 /// After a block has written its partial sum: the last blocks add the sums, by a tree of two
-/// levels, and store the image's whole sum by store(f, sum).
-template <class Store>
-__device__ __forceinline__ void finish_sum(const SplitSum& all, const Split& split,
-                                           const Store& store) {
+/// levels, and store the image's c and g.
+template <class T>
+__device__ __forceinline__ void finish_project(const ProjectArguments<T>& p, const Split& split) {
+  const SplitSum& all = p.split_sum;
   constexpr int kSplits = static_cast<int>(kGroup);
   unsigned* counters = all.counters + split.image * (all.groups + 1);
   float* of_image = all.partial + split.image * all.splits * all.dim;
@@ -236,12 +235,8 @@ __device__ __forceinline__ void finish_sum(const SplitSum& all, const Split& spl
     count = all.groups;
     stride *= kGroup;
   }
-  add_group(of_image, count, stride, all.dim, store);
-}
-template <class T>
-__device__ __forceinline__ void finish_project(const ProjectArguments<T>& p, const Split& split) {
-  finish_sum(p.split_sum, split, [&](int f, float sum) {
-    const std::int64_t at = split.image * p.split_sum.dim + f;
+  add_group(of_image, count, stride, all.dim, [&](int f, float sum) {
+    const std::int64_t at = split.image * all.dim + f;
     p.global[at] = p.feature_scale == nullptr ? sum : p.feature_scale[f] * sum;
     if (p.sum != nullptr) p.sum[at] = sum;
   });
@@ -278,7 +273,7 @@ __global__ void __launch_bounds__(kThreads, 2) project_kernel(const ProjectArgum
 
 // ---- gate: y_i = (q_i / r(q_i)) * g -------------------------------------------------------------
 
-/// The rows of a block of the kernels that do not sum over tokens.
+/// The rows of a block.
 struct BlockRows {
   std::int64_t image;
   std::int64_t begin;

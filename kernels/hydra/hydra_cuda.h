@@ -1,22 +1,16 @@
-// Hydra attention on a GPU, all images and tokens at once, forward and backward (Bolya et al. 2022,
-// arXiv 2209.07484, equation 8, with the deviations that hydra.h names: epsilon, token weights,
-// feature scale). Used by the GPU plan and by training for the mechanisms hydra.h's Norm covers.
+// Hydra attention on a GPU, all images and tokens at once, forward (Bolya et al. 2022, arXiv
+// 2209.07484, equation 8, with the deviations that hydra.h names: epsilon, token weights, feature
+// scale). Used by the GPU plan and by the operators for the mechanisms hydra.h's Norm covers.
 //   c_b = sum_t w_t (k_t / r(k_t)) * v_t      g_b = feature_scale * c_b
 //   y_i = (q_i / r(q_i)) * g_b
-// Backward, of grad_y (qh = q / r, kh = k / r, J the vector-Jacobian product of x / r(x)):
-//   s_b = sum_i qh_i * grad_y_i               dc_b = feature_scale * s_b
-//   grad_q_i = J(q_i, grad_y_i * g_b)         grad_k_t = J(k_t, w_t dc_b * v_t)
-//   grad_v_t = w_t dc_b * kh_t                grad_feature_scale_b = c_b * s_b
-// A token with |x| < eps is a constant: its grad_q, grad_k are 0, its grad_v is not.
 //
 // Tensors: rows contiguous, of whole packs of 16 bytes (`serves`: D <= 1536, float32 1024), with
 //   strides and addresses that 16 bytes divide. y may be q; nothing else may overlap. `global`,
 //   `sum` are written for every image, for an image without tokens with the empty sum.
-// Kernels: hydra.cuh, hydra_backward.cuh. Two launches each.
-// Traffic: forward 4 N D s bytes (2 N D s by project, 2 N D s by gate) and N D / 8 bytes of
-//   partial sums, in L2 (50 MB and 0.8 MB per image for D = 768, N = 8161, bfloat16: by estimate
-//   11.7 us at an H200's 4.3 TB/s); about 8 N D FLOPs, so bound by memory. Backward 7 N D s (q,
-//   grad_y once, k, v once, three gradients), about 24 N D FLOPs.
+// Kernels: hydra.cuh, in two launches.
+// Traffic: 4 N D s bytes (2 N D s by project, 2 N D s by gate) and N D / 8 bytes of partial sums, in
+//   L2 (50 MB and 0.8 MB per image for D = 768, N = 8161, bfloat16: by estimate 11.7 us at an H200's
+//   4.3 TB/s); about 8 N D FLOPs, so bound by memory.
 // Numerics: float32; 1/r is formed once per row and multiplied; one rounding to T when stored. Sums
 //   over tokens in an order that N and D alone fix: not the batch, not the GPU; no
 //   floating-point atomics, so every run gives the same bits. NaN in k reaches its image's c, in v
@@ -24,8 +18,8 @@
 // Tolerance: 4e-6 of the sum of magnitudes (chains of at most 60 additions), and a rounding to T.
 // Preconditions: a workspace, else Error(internal); 0 <= queries <= tokens < 2^29, `serves` and
 //   aligned rows, else Error(invalid_argument). No image or no feature: nothing is launched.
-// Test: tests/kernels/hydra/hydra_cuda_test.cpp; twins: forward_reference and backward_reference of
-//   hydra_reference.h beside it.
+// Test: tests/kernels/hydra/hydra_cuda_test.cpp; twin: forward_reference of hydra_reference.h beside
+//   it.
 #pragma once
 
 #include "kernels/device/geometry.h"
@@ -97,7 +91,7 @@ constexpr std::int64_t project_groups(std::int64_t tokens) {
   return device::ceil_div(project_splits(tokens), kGroup);
 }
 
-/// Rows of one block of the kernels that do not sum over tokens.
+/// Rows of one block of gate.
 inline constexpr std::int64_t kRowsOfBlock = 32;
 
 constexpr device::Geometry project_geometry(std::int64_t images, std::int64_t tokens) {
@@ -107,12 +101,10 @@ constexpr device::Geometry rows_geometry(std::int64_t images, std::int64_t rows)
   return {{images * device::ceil_div(rows, kRowsOfBlock)}, {kThreads}};
 }
 
-/// The workspace: counters (zero between calls), partial sums (B, splits, D), dc (B, D) of
-/// backward.
+/// The workspace: counters (zero between calls), partial sums (B, splits, D).
 struct WorkspaceLayout {
   std::int64_t counters_of_image;  ///< one per group, one for the groups
-  std::size_t partial;             ///< offsets in bytes
-  std::size_t dc;
+  std::size_t partial;             ///< offset in bytes
   std::size_t bytes;
 };
 constexpr WorkspaceLayout workspace_layout(std::int64_t images, std::int64_t tokens,
@@ -123,8 +115,7 @@ constexpr WorkspaceLayout workspace_layout(std::int64_t images, std::int64_t tok
   WorkspaceLayout layout{};
   layout.counters_of_image = project_groups(tokens) + 1;
   layout.partial = aligned(images * layout.counters_of_image * 4);
-  layout.dc = layout.partial + aligned(images * project_splits(tokens) * dim * 4);
-  layout.bytes = layout.dc + aligned(images * dim * 4);
+  layout.bytes = layout.partial + aligned(images * project_splits(tokens) * dim * 4);
   return layout;
 }
 
@@ -143,9 +134,9 @@ struct Shape {
   TokenWeights weights;  ///< w of tokens in c
 };
 
-/// Bytes that `forward` and `backward` work in, 256-byte aligned. The first workspace_zero_bytes of
-/// them must be zero before the first call; each call returns them to zero for the next call of
-/// this shape. Another shape needs them zeroed anew: its counters may lie among this shape's sums.
+/// Bytes that `forward` works in, 256-byte aligned. The first workspace_zero_bytes of them must be
+/// zero before the first call; each call returns them to zero for the next call of this shape.
+/// Another shape needs them zeroed anew: its counters may lie among this shape's sums.
 std::size_t workspace_bytes(const Shape& shape);
 std::size_t workspace_zero_bytes(const Shape& shape);
 
@@ -156,34 +147,13 @@ struct ForwardParams {
   Rows<const T> k;
   Rows<const T> v;
   const float* feature_scale;  ///< (D) or null
-  float* global;               ///< (B, D): g = feature_scale * c; maps and `backward` read it
+  float* global;               ///< (B, D): g = feature_scale * c
   Rows<T> y;
   void* workspace;
-  float* sum = nullptr;  ///< (B, D) or null: c, needed for `grad_feature_scale` alone
+  float* sum = nullptr;  ///< (B, D) or null: c, which gradients need
 };
 /// T: float, BFloat16 or Float16.
 template <class T>
 void forward(const ForwardParams<T>& params, device::Stream stream);
-
-template <class T>
-struct BackwardParams {
-  Shape shape;  ///< queries = tokens
-  Rows<const T> q;
-  Rows<const T> k;
-  Rows<const T> v;
-  const float* feature_scale;
-  const float* global;  ///< written by `forward`
-  Rows<const T> grad_y;
-  Rows<T> grad_q;
-  Rows<T> grad_k;
-  Rows<T> grad_v;
-  float* grad_feature_scale;  ///< (B, D), one row per image, or null
-  void* workspace;
-  /// The sum that `forward` wrote; needed if feature_scale and its gradient are given.
-  const float* sum = nullptr;
-};
-/// T: float or BFloat16, the types of training.
-template <class T>
-void backward(const BackwardParams<T>& params, device::Stream stream);
 
 }  // namespace hydrascope::kernels::hydra::cuda

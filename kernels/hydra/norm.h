@@ -8,17 +8,11 @@
 
 namespace hydrascope::kernels::hydra {
 
-// `sum`: sum x_f^2 (l2) or sum |x_f| (l1) of a row; NaN stays NaN.
-// constexpr, so that nvcc may call them from device code.
-
-/// |x|.
-constexpr float length_of(float sum, const NormRule& rule) {
-  return rule.norm == Norm::l2 ? std::sqrt(sum) : sum;
-}
-/// 1 / r.
+/// 1 / r. `sum`: sum x_f^2 (l2) or sum |x_f| (l1) of a row; NaN stays NaN. constexpr, so that nvcc
+/// may call it from device code.
 constexpr float inverse_norm(float sum, const NormRule& rule) {
   if (rule.norm == Norm::none) return 1;
-  const float length = length_of(sum, rule);
+  const float length = rule.norm == Norm::l2 ? std::sqrt(sum) : sum;
   const float r = length < rule.eps ? rule.eps : length;  // this comparison lets a NaN pass
   return std::isnan(r) ? std::numeric_limits<float>::quiet_NaN() : 1 / r;
 }

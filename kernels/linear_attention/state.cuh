@@ -1,10 +1,7 @@
-// The state of linear attention in memory, and the sum of runs, common to all its CUDA kernels.
+// The state of linear attention in memory, common to its CUDA kernels.
 #pragma once
 
-#include "kernels/device/block.cuh"
-#include "kernels/device/rows.cuh"
-#include "kernels/device/stream.h"
-#include "kernels/device/vector_io.cuh"
+#include "kernels/device/cuda_language.cuh"
 #include "kernels/linear_attention/geometry.h"
 
 #include <cstdint>
@@ -26,10 +23,5 @@ struct State {
   __device__ float* z(std::int64_t row) const { return data + rows * dim + row; }
   __device__ float* maximum(std::int64_t row) const { return data + rows * (dim + 1) + row; }
 };
-
-/// Brings the sums of `count` runs, `run_stride` floats apart, together (state.cu). `keys`: they have
-/// an M, which maps without exponents leave at 0.
-void combine(const Shape& shape, std::int64_t images, const float* runs, std::int64_t run_stride,
-             std::int64_t count, bool keys, float* to, device::Stream stream);
 
 }  // namespace hydrascope::kernels::linear_attention::cuda

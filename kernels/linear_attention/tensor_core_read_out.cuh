@@ -6,8 +6,7 @@
 // sum. Maps without exponents multiply with S itself, and z in two halves of T.
 //
 // Tensors: q, y as Rows, 16-byte aligned, strides multiples of 8; state as linear_attention_cuda.h
-//   has it; denominator (B, H, queries): m_i, of maps with exponents relative to
-//   max_f (U_if + M_f).
+//   has it.
 // Geometry: tiles_a_block tiles of 64 rows per block, 128 threads. S is rounded to T once per
 //   block; then every warp goes through its own 16 rows of each tile and waits for no other.
 //   Features are left operands in registers; rows of y are gathered in shared memory, so that they
@@ -19,16 +18,16 @@
 //   float32, so that weights sum to 1 but for the rounding of S. No row depends on another or on
 //   the grid: deterministic. NaN in q makes its row of the head NaN.
 // Preconditions: serves() and the alignments, which the launcher has checked; queries >= 1.
-// Test: tests/kernels/linear_attention/tensor_core_cuda_test.cpp; twin:
+// Test: tests/kernels/linear_attention/linear_attention_cuda_test.cpp; twin:
 //   linear_attention_reference.h beside it.
 //
 // Budget: tensor_core_read_out_kernel: 152 registers, 34304 shared bytes, 3 blocks of 128
-// Access: tensor_core_read_out_kernel: loads 128, 3 x 32; stores 128, 2 x 32; copies 128; products
+// Access: tensor_core_read_out_kernel: loads 128, 2 x 32; stores 128; copies 128; products
 #pragma once
 
 #include "kernels/linear_attention/tensor_core_features.cuh"
 
-namespace hydrascope::kernels::linear_attention::cuda::tensor_core {
+namespace hydrascope::kernels::linear_attention::cuda {
 
 template <class T>
 struct ReadOutParams {
@@ -41,7 +40,6 @@ struct ReadOutParams {
   bool divides;  ///< by a.z + eps, in maps without exponents
   float eps;
   State state;
-  float* denominator;  ///< may be null
 };
 
 template <class T, int features>
@@ -49,7 +47,7 @@ struct ReadOutShared {
   T sums[features * kWidth];
   T rows[kWarps][2][kWarpRows * kWidth];
   float offsets[features];  ///< M + log z, in powers of two
-  float factors[features];  ///< factors of the rows of S; then M in powers of two
+  float factors[features];  ///< of the rows of S
   T row_sums[2][features];  ///< z as two halves, in maps without exponents
 };
 
@@ -96,8 +94,7 @@ __device__ __forceinline__ void find_row_max(const MapParams& map, const T* rows
 
 /// The map's numbers of rows g and g + 8, each held by four lanes.
 template <class T, Kind kind>
-__device__ __forceinline__ void find_terms(const MapParams& map, const T* rows, bool query,
-                                           OfRow (&terms)[2]) {
+__device__ __forceinline__ void find_terms(const MapParams& map, const T* rows, OfRow (&terms)[2]) {
   std::uint32_t words[kGroups][4];
   load_left_rows(words, rows);
 #pragma unroll
@@ -110,7 +107,7 @@ __device__ __forceinline__ void find_terms(const MapParams& map, const T* rows, 
       u[2 * i] = two[0];
       u[2 * i + 1] = two[1];
     }
-    terms[row] = of_row<4, kind>(map, u, query);
+    terms[row] = of_row<4, kind>(map, u, /*query=*/true);
   }
 }
 
@@ -146,7 +143,7 @@ __global__ void __launch_bounds__(kThreads, 3)
     if constexpr (kExponential) {
       const float key_max = *p.state.maximum(image_head * kFeatures + thread) * kLog2E;
       shared.offsets[thread] = key_max + binary_logarithm(z);
-      shared.factors[thread] = inverse_of_sum(z);
+      shared.factors[thread] = z == 0 ? 0.0F : 1 / z;  // 0 for a feature that no key has
     } else {
       shared.factors[thread] = 1;
       shared.row_sums[0][thread] = device::from_float<T>(z);
@@ -157,11 +154,6 @@ __global__ void __launch_bounds__(kThreads, 3)
   device::block_sync();
   held.put(shared.sums, shared.factors);
   device::block_sync();
-  if (kExponential && p.denominator != nullptr) {
-    if (thread < kFeatures)
-      shared.factors[thread] = *p.state.maximum(image_head * kFeatures + thread) * kLog2E;
-    device::block_sync();
-  }
 
   for (std::int64_t tile = 0; tile < p.tiles_a_block && first_row(tile) < p.queries; ++tile) {
     device::copy_wait<0>();
@@ -174,7 +166,7 @@ __global__ void __launch_bounds__(kThreads, 3)
     }
     OfRow terms[2];
     if constexpr (Traits::kMayNeedRow) {
-      if (needs_row_of<kind>(p.map)) find_terms<T, kind>(p.map, rows, true, terms);
+      if (needs_row_of<kind>(p.map)) find_terms<T, kind>(p.map, rows, terms);
     }
     float shifts[2][2] = {};
     float row_max[2] = {};
@@ -235,22 +227,6 @@ __global__ void __launch_bounds__(kThreads, 3)
         m[row] = weight[2 * row] + weight[2 * row + 1] + p.eps;
       }
     }
-    if (p.denominator != nullptr) {
-      float relative[2] = {};  // log2 of (m for `denominator`) / m
-      if constexpr (kExponential) {
-        float row_max_alone[2];
-        find_row_max<T, kind>(p.map, rows, shared.factors, terms, row_max_alone);
-#pragma unroll
-        for (int row = 0; row < 2; ++row) relative[row] = row_max[row] - row_max_alone[row];
-      }
-#pragma unroll
-      for (int row = 0; row < 2; ++row) {
-        const std::int64_t token = first_row(tile) + group + 8 * row;
-        if (lane % 4 == 0 && token < p.queries)
-          p.denominator[image_head * p.queries + token] =
-              kExponential ? m[row] * power_of_two(relative[row]) : m[row];
-      }
-    }
     const float inverse[2] = {1 / m[0], 1 / m[1]};
     device::warp_sync();  // all lanes have taken their words of q, whose place y gets
 #pragma unroll
@@ -266,4 +242,4 @@ __global__ void __launch_bounds__(kThreads, 3)
   device::copy_wait<0>();
 }
 
-}  // namespace hydrascope::kernels::linear_attention::cuda::tensor_core
+}  // namespace hydrascope::kernels::linear_attention::cuda

@@ -1,15 +1,14 @@
 // Sums over tokens on tensor cores: S = sum b_t v_t^T, z = sum b_t of the keys (linear_attention.h,
-// equations there). The backward pass's sums over queries (tensor_core_query_sums.cuh) share the
-// pieces before the kernel.
+// equations there).
 // Used by Hedgehog and its family in every layer of 16-bit networks with heads of 64.
 //
-// Tensors: u (k) and x (v) as Rows, 16-byte aligned, strides multiples of 8; sums (B, H, F, 64),
-//   then z, M (B, H, F), float32, of each part.
-// Geometry: splits_of parts per image and head (geometry.h), 128 threads. A tile is 64
-//   tokens of u and x, copied in the background while the one before is summed. A warp owns 16
-//   columns of u, which give it 16 or 32 features: their left operands are made in registers from
-//   transposed loads of u and never leave them. Exponents are made relative to a running maximum
-//   M_f; when it rises, sums are rescaled. state.cu brings the parts to one M.
+// Tensors: k and v as Rows, 16-byte aligned, strides multiples of 8; sums (B, H, F, 64), then z, M
+//   (B, H, F), float32, of each part.
+// Geometry: splits_of parts per image and head (geometry.h), 128 threads. A tile is 64 tokens of k
+//   and v, copied in the background while the one before is summed. A warp owns 16 columns of k,
+//   which give it 16 or 32 features: their left operands are made in registers from transposed loads
+//   of k and never leave them. Exponents are made relative to a running maximum M_f; when it rises,
+//   sums are rescaled. combine_kernel (linear_attention.cu) brings the parts to one M.
 // Traffic: 4 N D bytes read, 33 KB per part written and read again (F = 128); 2 N F d FLOPs per
 //   head. ViT-B, N = 8161, one layer: 25 MB and 8.9 MB, 1.6 GFLOP; bound by memory on an H200:
 //   34 MB / 4.3 TB/s = 8 us, by arithmetic.
@@ -17,7 +16,7 @@
 //   parts: deterministic, and the same for an image whatever its batch. z sums the rounded
 //   features. NaN in a key makes its feature's z and row of S NaN, M never is.
 // Preconditions: serves() and the alignments, which the launcher has checked; N >= 1.
-// Test: tests/kernels/linear_attention/tensor_core_cuda_test.cpp; twin:
+// Test: tests/kernels/linear_attention/linear_attention_cuda_test.cpp; twin:
 // linear_attention_reference.h.
 //
 // Budget: tensor_core_state_kernel: 168 registers, 33280 shared bytes, 3 blocks of 128
@@ -26,28 +25,27 @@
 
 #include "kernels/linear_attention/tensor_core_features.cuh"
 
-namespace hydrascope::kernels::linear_attention::cuda::tensor_core {
+namespace hydrascope::kernels::linear_attention::cuda {
 
-// ---- common parts of sums over keys and over queries --------------------------------------------
-
-/// S = sum f(u_t) x_t^T over tokens that several blocks share.
 template <class T>
-struct TokenSums {
-  Rows<const T> u;
-  Rows<const T> x;
+struct StateParams {
+  Rows<const T> k;
+  Rows<const T> v;
   std::int64_t tokens;
   std::int64_t tiles;
   int splits;
   MapParams map;
-  State sums;               ///< the first split's
-  std::int64_t run_stride;  ///< from one split's sums to the next
+  State sums;                ///< the first part's
+  std::int64_t part_stride;  ///< from one part's sums to the next
+  device::TokenWeights weights;
+  bool weigh_one;  ///< all of them
 };
 
 /// The tiles of a block.
 template <class T>
 struct Part {
-  const T* u;  ///< the head's first row
-  const T* x;
+  const T* k;  ///< the head's first row
+  const T* v;
   std::int64_t image_head;
   std::int64_t split;
   std::int64_t first_tile;
@@ -56,36 +54,37 @@ struct Part {
   __device__ int slot(std::int64_t tile) const { return static_cast<int>((tile - first_tile) % 2); }
 };
 template <class T>
-__device__ __forceinline__ Part<T> part_of_block(const TokenSums<T>& all) {
+__device__ __forceinline__ Part<T> part_of_block(const StateParams<T>& p) {
   const int head = static_cast<int>(blockIdx.y);
-  const std::int64_t image = blockIdx.x / static_cast<unsigned>(all.splits);
-  const std::int64_t split = blockIdx.x % static_cast<unsigned>(all.splits);
-  return {head_of(all.u, image, head),    head_of(all.x, image, head),
-          image * gridDim.y + head,       split,
-          all.tiles * split / all.splits, all.tiles * (split + 1) / all.splits};
+  const std::int64_t image = blockIdx.x / static_cast<unsigned>(p.splits);
+  const std::int64_t split = blockIdx.x % static_cast<unsigned>(p.splits);
+  return {head_of(p.k, image, head),  head_of(p.v, image, head),
+          image * gridDim.y + head,   split,
+          p.tiles * split / p.splits, p.tiles * (split + 1) / p.splits};
 }
 
-/// Two tiles of u and x, the one that is summed and the next.
+/// Two tiles of k and v, the one that is summed and the next; numbers of the first's rows.
 template <class T>
-struct Tiles {
-  T u[2][kTileRows * kWidth];
-  T x[2][kTileRows * kWidth];
+struct StateShared {
+  T k[2][kTileRows * kWidth];
+  T v[2][kTileRows * kWidth];
+  OfRow rows[kTileRows];
 };
-/// Starts to copy a tile. Tokens outside repeat the last u, which leaves maxima as they are, and
+/// Starts to copy a tile. Tokens outside repeat the last k, which leaves maxima as they are, and
 /// meet zeros.
 template <class T>
-__device__ __forceinline__ void start_tile(const TokenSums<T>& all, const Part<T>& part,
-                                           std::int64_t tile, Tiles<T>& tiles) {
+__device__ __forceinline__ void start_tile(const StateParams<T>& p, const Part<T>& part,
+                                           std::int64_t tile, StateShared<T>& shared) {
   const int slot = part.slot(tile);
   const auto thread = static_cast<int>(threadIdx.x);
   const std::int64_t first = tile * kTileRows;
-  start_rows<kTileRows, kThreads, true>(tiles.u[slot], part.u, all.u.stride, first, all.tokens,
+  start_rows<kTileRows, kThreads, true>(shared.k[slot], part.k, p.k.stride, first, p.tokens,
                                         thread);
-  start_rows<kTileRows, kThreads, false>(tiles.x[slot], part.x, all.x.stride, first, all.tokens,
+  start_rows<kTileRows, kThreads, false>(shared.v[slot], part.v, p.v.stride, first, p.tokens,
                                          thread);
 }
 
-/// The first of the two tokens of 16 in a step, and of the two columns of 8 in x, that a lane's
+/// The first of the two tokens of 16 in a step, and of the two columns of 8 in v, that a lane's
 /// words hold.
 __device__ __forceinline__ int pair_of_lane() { return 2 * (device::lane_index() % 4); }
 
@@ -101,14 +100,14 @@ struct FeatureSums {
     return image_head * KindTraits<kind>::kFeatures + kWidth * half + 16 * device::warp_index() +
            device::lane_index() / 4 + 8 * row;
   }
-  /// Features of 16 tokens times their x.
+  /// Features of 16 tokens times their v.
   template <class T>
-  __device__ __forceinline__ void add(const std::uint32_t (&features)[kHalves][4], const T* x_tile,
+  __device__ __forceinline__ void add(const std::uint32_t (&features)[kHalves][4], const T* v_tile,
                                       int step) {
 #pragma unroll
     for (int columns = 0; columns < kGroups; ++columns) {
       std::uint32_t right[4];
-      load_right(right, x_tile, 16 * step, columns);
+      load_right(right, v_tile, 16 * step, columns);
 #pragma unroll
       for (int half = 0; half < kHalves; ++half)
         multiply_add_both<T>(sums[half][2 * columns], sums[half][2 * columns + 1], features[half],
@@ -136,21 +135,6 @@ struct FeatureSums {
   }
 };
 
-// ---- keys: S = sum b_t v_t^T, z = sum b_t -------------------------------------------------------
-
-template <class T>
-struct StateParams {
-  TokenSums<T> keys;
-  device::TokenWeights weights;
-  bool weigh_one;  ///< all of them
-};
-
-template <class T>
-struct StateShared {
-  Tiles<T> tiles;
-  OfRow rows[kTileRows];
-};
-
 /// Fills `found` of a tile's tokens from their whole rows, two threads per token.
 template <Kind kind, class T>
 __device__ __forceinline__ void find_rows(const MapParams& map, const T* tile, OfRow* found) {
@@ -164,7 +148,7 @@ __device__ __forceinline__ void find_rows(const MapParams& map, const T* tile, O
 #pragma unroll
     for (int j = 0; j < kChunk; ++j) u[i * kChunk + j] = device::to_float(pack.values[j]);
   }
-  const OfRow of = of_row<2, kind>(map, u, false);
+  const OfRow of = of_row<2, kind>(map, u, /*query=*/false);
   if (thread % 2 == 0) found[row] = of;
 }
 
@@ -176,7 +160,7 @@ struct RunningMaximum {
 
   /// Takes in a tile, and brings the sums so far to the new maximum.
   template <class T>
-  __device__ __forceinline__ void raise(const MapParams& map, const T* u_tile, const OfRow* rows,
+  __device__ __forceinline__ void raise(const MapParams& map, const T* k_tile, const OfRow* rows,
                                         FeatureSums<kind>& sums) {
     float raised[Traits::kHalves][2];
 #pragma unroll
@@ -185,7 +169,7 @@ struct RunningMaximum {
 #pragma unroll 2
     for (int step = 0; step < kTileRows / 16; ++step) {
       std::uint32_t words[4];
-      load_left_transposed(words, u_tile, 16 * step, device::warp_index());
+      load_left_transposed(words, k_tile, 16 * step, device::warp_index());
 #pragma unroll
       for (int word = 0; word < 4; ++word) {
         float u[2];
@@ -233,42 +217,41 @@ __global__ void __launch_bounds__(kThreads, 3) tensor_core_state_kernel(const St
   using Traits = KindTraits<kind>;
   constexpr int kHalves = Traits::kHalves;
   auto& shared = device::block_shared<StateShared<T>>();
-  const TokenSums<T>& all = p.keys;
-  const Part<T> part = part_of_block(all);
+  const Part<T> part = part_of_block(p);
   const int pair = pair_of_lane();
-  const bool by_row = needs_row_of<kind>(all.map);
+  const bool by_row = needs_row_of<kind>(p.map);
   FeatureSums<kind> sums;
   RunningMaximum<kind> maximum;
 #pragma unroll
   for (int half = 0; half < kHalves; ++half)
     maximum.values[half][0] = maximum.values[half][1] = Traits::kExponential ? -INFINITY : 0.0F;
 
-  start_tile(all, part, part.first_tile, shared.tiles);
+  start_tile(p, part, part.first_tile, shared);
   device::copy_commit();
   for (std::int64_t tile = part.first_tile; tile < part.end_tile; ++tile) {
     device::copy_wait<0>();
     device::block_sync();  // the tile is there, and all have done with the one before
     if (tile + 1 < part.end_tile) {
-      start_tile(all, part, tile + 1, shared.tiles);
+      start_tile(p, part, tile + 1, shared);
       device::copy_commit();
     }
-    const T* const u_tile = shared.tiles.u[part.slot(tile)];
-    const T* const x_tile = shared.tiles.x[part.slot(tile)];
+    const T* const k_tile = shared.k[part.slot(tile)];
+    const T* const v_tile = shared.v[part.slot(tile)];
     if constexpr (Traits::kMayNeedRow) {
       if (by_row) {
-        find_rows<kind>(all.map, u_tile, shared.rows);
+        find_rows<kind>(p.map, k_tile, shared.rows);
         device::block_sync();
       }
     }
-    if constexpr (Traits::kExponential) maximum.raise(all.map, u_tile, shared.rows, sums);
+    if constexpr (Traits::kExponential) maximum.raise(p.map, k_tile, shared.rows, sums);
     const std::int64_t first = tile * kTileRows;
-    const std::int64_t left = all.tokens - first;
+    const std::int64_t left = p.tokens - first;
     const int count = left < kTileRows ? static_cast<int>(left) : kTileRows;
 
 #pragma unroll 2
     for (int step = 0; step < kTileRows / 16; ++step) {
       std::uint32_t words[4];
-      load_left_transposed(words, u_tile, 16 * step, device::warp_index());
+      load_left_transposed(words, k_tile, 16 * step, device::warp_index());
       OfRow rows[4] = {};  // of tokens 16 step + pair + 0, 1, 8, 9
       if (Traits::kMayNeedRow && by_row) {
 #pragma unroll
@@ -285,8 +268,8 @@ __global__ void __launch_bounds__(kThreads, 3) tensor_core_state_kernel(const St
 #pragma unroll
           for (int i = 0; i < 2; ++i) {
             const OfRow& row = rows[word / 2 * 2 + i];
-            b[word][i] = feature_of<kind>(all.map, u[i], half, -maximum.values[half][word % 2],
-                                          half == 0 ? row.first : row.second, row.second);
+            b[word][i] = feature_of<kind>(p.map, u[i], half, -maximum.values[half][word % 2],
+                                          half == 0 ? row.first : row.second, row.first);
           }
         }
         if (!p.weigh_one) {
@@ -301,7 +284,7 @@ __global__ void __launch_bounds__(kThreads, 3) tensor_core_state_kernel(const St
         for (int word = 0; word < 4; ++word)
           features[half][word] = device::round_pair(b[word][0], b[word][1], T{});
       }
-      sums.add(features, x_tile, step);
+      sums.add(features, v_tile, step);
       // One more product, its right columns all ones.
       std::uint32_t right[2];
 #pragma unroll
@@ -315,8 +298,8 @@ __global__ void __launch_bounds__(kThreads, 3) tensor_core_state_kernel(const St
     }
   }
 
-  State to = all.sums;
-  to.data += part.split * all.run_stride;
+  State to = p.sums;
+  to.data += part.split * p.part_stride;
   sums.store(to, part.image_head);
   if (pair != 0) return;
 #pragma unroll
@@ -330,4 +313,4 @@ __global__ void __launch_bounds__(kThreads, 3) tensor_core_state_kernel(const St
   }
 }
 
-}  // namespace hydrascope::kernels::linear_attention::cuda::tensor_core
+}  // namespace hydrascope::kernels::linear_attention::cuda

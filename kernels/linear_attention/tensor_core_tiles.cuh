@@ -12,7 +12,7 @@
 #include <bit>
 #include <cstdint>
 
-namespace hydrascope::kernels::linear_attention::cuda::tensor_core {
+namespace hydrascope::kernels::linear_attention::cuda {
 
 inline constexpr int kChunk = 8;                    ///< values of 16 bytes
 inline constexpr int kRowChunks = kWidth / kChunk;  ///< 8
@@ -73,14 +73,6 @@ __device__ __forceinline__ void load_right(std::uint32_t (&words)[4], const T* t
                                            int group) {
   const int lane = device::lane_index();
   device::load_matrices<true>(words, tile + place(first + lane % 16, 2 * group + lane / 16));
-}
-/// The same for the transposed tile: columns 16 group ... to sum over, its 16 rows from `first`.
-template <class T>
-__device__ __forceinline__ void load_right_transposed(std::uint32_t (&words)[4], const T* tile,
-                                                      int first, int group) {
-  const int lane = device::lane_index();
-  device::load_matrices<false>(
-      words, tile + place(first + lane / 16 * 8 + lane % 8, 2 * group + lane / 8 % 2));
 }
 /// Two neighbouring products of one left operand.
 template <class T>
@@ -173,4 +165,4 @@ struct HeldSums {
   }
 };
 
-}  // namespace hydrascope::kernels::linear_attention::cuda::tensor_core
+}  // namespace hydrascope::kernels::linear_attention::cuda

@@ -43,17 +43,14 @@ struct AttentionInputs {
   const std::optional<at::Tensor>& feature_scale;
 };
 
-/// y (B, H, N, d), the sums over tokens and the queries' denominators; the last two are empty if
-/// there are none or nobody reads them.
-using AttentionForward = std::tuple<at::Tensor, at::Tensor, at::Tensor>;
+/// y (B, H, N, d), and the sums over tokens; these are empty if nobody reads them.
+using AttentionForward = std::tuple<at::Tensor, at::Tensor>;
 /// The gradients of q, k, v and feature_scale; the last is an empty tensor unless it is asked for.
 using AttentionBackward = std::tuple<at::Tensor, at::Tensor, at::Tensor, at::Tensor>;
 
 /// Tensors of the backward pass beside the inputs.
 struct AttentionSaved {
-  const at::Tensor& y;
   const at::Tensor& sums;
-  const at::Tensor& denominator;
   const at::Tensor& grad_y;
   bool with_feature_scale;
 };
@@ -91,14 +88,12 @@ struct Operators<Options, std::tuple<Arguments...>> {
   template <auto kBackward>
   static AttentionBackward backward(const at::Tensor& q, const at::Tensor& k, const at::Tensor& v,
                                     const Scale& feature_scale, Arguments... arguments,
-                                    const at::Tensor& y, const at::Tensor& sums,
-                                    const at::Tensor& denominator, const at::Tensor& grad_y,
+                                    const at::Tensor& sums, const at::Tensor& grad_y,
                                     bool with_feature_scale) {
-    return checked(
-        {q, k, v, feature_scale}, {arguments...},
-        [&](const AttentionInputs& in, const Options& options) {
-          return kBackward(in, {y, sums, denominator, grad_y, with_feature_scale}, options);
-        });
+    return checked({q, k, v, feature_scale}, {arguments...},
+                   [&](const AttentionInputs& in, const Options& options) {
+                     return kBackward(in, {sums, grad_y, with_feature_scale}, options);
+                   });
   }
 
   static AttentionForward call_forward(const AttentionInputs& in, bool save,
@@ -114,15 +109,14 @@ struct Operators<Options, std::tuple<Arguments...>> {
   }
   static AttentionBackward call_backward(const AttentionInputs& in, const AttentionSaved& saved,
                                          const Options& options) {
-    using Signature = AttentionBackward(
-        const at::Tensor&, const at::Tensor&, const at::Tensor&, const Scale&, Arguments...,
-        const at::Tensor&, const at::Tensor&, const at::Tensor&, const at::Tensor&, bool);
+    using Signature =
+        AttentionBackward(const at::Tensor&, const at::Tensor&, const at::Tensor&, const Scale&,
+                          Arguments..., const at::Tensor&, const at::Tensor&, bool);
     static const auto backward = find<Signature>(Options::kBackward);
     return std::apply(
         [&](auto... arguments) {
-          return backward.call(in.q, in.k, in.v, in.feature_scale, arguments..., saved.y,
-                               saved.sums, saved.denominator, saved.grad_y,
-                               saved.with_feature_scale);
+          return backward.call(in.q, in.k, in.v, in.feature_scale, arguments..., saved.sums,
+                               saved.grad_y, saved.with_feature_scale);
         },
         options.arguments());
   }
@@ -144,7 +138,6 @@ struct Operators<Options, std::tuple<Arguments...>> {
 /// Sums over tokens by a family's operators.
 template <class Options>
 struct OperatorSums {
-  static constexpr bool kReadsOutput = true;
   using Arguments = typename Options::Arguments;
 
   Options options;
@@ -168,8 +161,8 @@ struct OperatorSums {
   }
 };
 
-/// The one autograd function. `Sums` gives `forward`, `backward`, itself as a value that a graph
-/// saves, and says whether its `backward` reads y.
+/// The one autograd function. `Sums` gives `forward`, `backward`, and itself as a value that a graph
+/// saves.
 template <class Sums>
 class SumsFunction : public torch::autograd::Function<SumsFunction<Sums>> {
   using Context = torch::autograd::AutogradContext;
@@ -181,9 +174,8 @@ class SumsFunction : public torch::autograd::Function<SumsFunction<Sums>> {
   static at::Tensor forward(Context* context, const at::Tensor& q, const at::Tensor& k,
                             const at::Tensor& v, const std::optional<at::Tensor>& feature_scale,
                             const Sums& sums) {
-    const auto [y, state, denominator] = sums.forward({q, k, v, feature_scale}, /*save=*/true);
-    context->save_for_backward({q, k, v, feature_scale.value_or(at::Tensor()),
-                                Sums::kReadsOutput ? y : at::Tensor(), state, denominator});
+    const auto [y, state] = sums.forward({q, k, v, feature_scale}, /*save=*/true);
+    context->save_for_backward({q, k, v, feature_scale.value_or(at::Tensor()), state});
     context->saved_data["sums"] = sums.saved();
     return y;
   }
@@ -195,8 +187,7 @@ class SumsFunction : public torch::autograd::Function<SumsFunction<Sums>> {
     const bool with_scale = scale.has_value() && context->needs_input_grad(3);
     const auto [dq, dk, dv, dscale] =
         Sums::from(context->saved_data["sums"])
-            .backward({saved[0], saved[1], saved[2], scale},
-                      {saved[4], saved[5], saved[6], gradients[0], with_scale});
+            .backward({saved[0], saved[1], saved[2], scale}, {saved[4], gradients[0], with_scale});
     return {dq, dk, dv, with_scale ? dscale : at::Tensor(), at::Tensor()};
   }
 };

@@ -33,8 +33,7 @@ AttentionForward hydra_shapes(const AttentionInputs& in, bool, const HydraOption
   const Tensor& q = in.q;
   const at::TensorOptions sums = q.options().dtype(compute_type(q));
   return {empty_token_rows(q),
-          at::empty_symint({q.sym_size(0), q.sym_size(1) * q.sym_size(3)}, sums),
-          at::empty({0}, sums)};
+          at::empty_symint({q.sym_size(0), q.sym_size(1) * q.sym_size(3)}, sums)};
 }
 
 AttentionBackward hydra_gradient_shapes(const AttentionInputs& in, const AttentionSaved& saved,

@@ -10,9 +10,8 @@
 // A token of |x| < eps counts as constant there: 1 / eps would be a spike of a million.
 //
 // Tensors: q, k, v, y (B, H, N, d) of one dtype; feature_scale (D), any floating type. Memory
-// O(N D). Forward: kernels/hydra on the CPU and on a GPU; backward: the same on a GPU; float64, the
-// CPU's backward and other devices: the formula below. Tests: tests/model/ops/ops_test.py and
-// tests/model/attention.
+// O(N D). Forward: kernels/hydra on the CPU and on a GPU; the gradient, float64 and other devices:
+// the formula below. Tests: tests/model/ops/ops_test.py and tests/model/attention.
 #pragma once
 
 #include "model/attention/unit_rows.h"

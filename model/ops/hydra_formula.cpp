@@ -28,7 +28,7 @@ AttentionForward hydra_formula(const AttentionInputs& in, bool, const HydraOptio
   const Tensor scale = scale_of(in);
   const Tensor g = scale.defined() ? c * scale : c;
   const Tensor y = unit_rows(merged(in.q), options.kernel.query) * g.unsqueeze(1);
-  return {split_like(y, in.q), c, at::empty({0}, c.options())};
+  return {split_like(y, in.q), c};
 }
 
 AttentionBackward hydra_formula_backward(const AttentionInputs& in, const AttentionSaved& saved,

@@ -38,10 +38,10 @@ TORCH_LIBRARY(hydrascope, library) {
     const std::string inputs =
         "(Tensor q, Tensor k, Tensor v, Tensor? feature_scale, " + arguments + ", ";
     const std::string forward =
-        family + "_forward" + inputs + "bool save) -> (Tensor y, Tensor sums, Tensor denominator)";
+        family + "_forward" + inputs + "bool save) -> (Tensor y, Tensor sums)";
     const std::string backward =
         family + "_backward" + inputs +
-        "Tensor y, Tensor sums, Tensor denominator, Tensor grad_y, bool with_feature_scale) "
+        "Tensor sums, Tensor grad_y, bool with_feature_scale) "
         "-> (Tensor grad_q, Tensor grad_k, Tensor grad_v, Tensor grad_feature_scale)";
     library.def(forward.c_str(), tags);
     library.def(backward.c_str(), tags);

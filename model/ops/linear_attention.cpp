@@ -84,22 +84,20 @@ AttentionForward empty_linear_outputs(const AttentionInputs& in, bool save,
   const Tensor &q = in.q, &v = in.v;
   const Tensor y = empty_token_rows(v);
   const at::TensorOptions sums = q.options().dtype(compute_type(q));
-  const at::TensorOptions single = q.options().dtype(at::kFloat);
-  if (!save) return {y, at::empty({0}, sums), at::empty({0}, single)};
+  if (!save) return {y, at::empty({0}, sums)};
   const c10::SymInt width = q.sym_size(3);
   const c10::SymInt features =
       kernels::linear_attention::feature_dim(options.rule.feature, 1) == 2 ? width * 2 : width;
   const c10::SymInt heads = q.sym_size(0) * q.sym_size(1);
-  return {y, at::empty_symint({heads * features * (v.sym_size(3) + 2)}, sums),
-          at::empty_symint({q.sym_size(0), q.sym_size(1), q.sym_size(2)}, single)};
+  return {y, at::empty_symint({heads * features * (v.sym_size(3) + 2)}, sums)};
 }
 
 AttentionForward linear_by_formula(const AttentionInputs& in, bool save,
                                    const LinearOptions& options) {
   return with_formula(in, options, [&](const LinearFormula& formula) -> AttentionForward {
-    const auto [empty_y, empty_sums, denominator] = empty_linear_outputs(in, save, options);
     const auto [y, sums] = formula.forward(in.q, in.k, in.v);
-    return {y, save && sums.numel() > 0 ? sums : empty_sums, denominator.zero_()};
+    if (save && sums.numel() > 0) return {y, sums};
+    return {y, std::get<1>(empty_linear_outputs(in, save, options))};
   });
 }
 

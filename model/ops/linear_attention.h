@@ -12,8 +12,8 @@
 // and then through phi. No N x N matrix, and no features of all tokens, exist at any time.
 //
 // Tensors: q, k (B, H, N, w), v, y (B, H, N, d) of one dtype; phi by its name in
-// kernels/linear_attention/linear_attention.h. Forward: those kernels on the CPU and on a GPU;
-// backward: the same on a GPU; float64, the CPU's backward and other devices: linear_formula.h.
+// kernels/linear_attention/linear_attention.h. Forward: those kernels on the CPU, and on a GPU for
+// heads of 64 in 16-bit types; all else, and the gradient: linear_formula.h.
 // Tests: tests/model/ops/ops_test.py and tests/model/attention.
 #pragma once
 
@@ -44,8 +44,7 @@ struct LinearOptions {
 };
 
 /// Empty outputs: y; S (B, H, F, d), z (B, H, F) and M (B, H, F; 0 without exponents) one after the
-/// other in one vector of `compute_type`; m (B, H, N) in float32, which CUDA fills. The last two are
-/// empty unless they are to be saved. Sizes may be symbols.
+/// other in one vector of `compute_type`, which has no element unless `save`. Sizes may be symbols.
 AttentionForward empty_linear_outputs(const AttentionInputs& in, bool save,
                                       const LinearOptions& options);
 

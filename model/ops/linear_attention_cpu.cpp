@@ -149,10 +149,10 @@ class LinearForwardOnCpu {
 template <class T>
 AttentionForward linear_forward_of(const AttentionInputs& in, bool save,
                                    const LinearOptions& options) {
-  const auto [y, state, denominator] = empty_linear_outputs(in, save, options);
+  const auto [y, state] = empty_linear_outputs(in, save, options);
   LinearForwardOnCpu<T> forward(in.q, in.k, in.v, options);
   forward.run(y, save ? state.mutable_data_ptr<float>() : nullptr);
-  return {y, state, denominator.zero_()};
+  return {y, state};
 }
 
 AttentionForward linear_on_cpu(const AttentionInputs& in, bool save, const LinearOptions& options) {

@@ -35,7 +35,7 @@ constexpr int kFewestLaunches = static_cast<int>(sized(30, 2));
 
 std::vector<Case> all_cases() {
   std::vector<Case> all;
-  for (auto family : {attention_cases, layer_cases, fp8_cases})
+  for (auto family : {attention_cases, layer_cases})
     std::ranges::move(family(), std::back_inserter(all));
   return all;
 }
@@ -71,26 +71,23 @@ class RowWriter {
  public:
   RowWriter() { put({{"header", current_device()}}); }
 
-  /// `cache` is "cold" or "warm"; `finite` whether the output is; `note` as Work's.
-  void write(const Case& each, const std::string& cache, const Times& times, bool finite,
-             const std::string& note = "") {
+  /// `cache` is "cold" or "warm"; `finite` whether the output is.
+  void write(const Case& each, const std::string& cache, const Times& times, bool finite) {
     const double gb_per_s = each.bytes / times.median / 1e3;
     if (copy_gb_per_s_ == 0) copy_gb_per_s_ = gb_per_s;
-    Json row = {{"cache", cache},
-                {"launches", times.launches},
-                {"runs_per_launch", times.runs_per_launch},
-                {"us_median", times.median},
-                {"us_p10", times.p10},
-                {"us_p90", times.p90},
-                {"bytes", each.bytes},
-                {"flops", each.flops},
-                {"gb_per_s", gb_per_s},
-                {"tflop_per_s", each.flops / times.median / 1e6},
-                {"copy_gb_per_s", copy_gb_per_s_},
-                {"share_of_copy", gb_per_s / copy_gb_per_s_},
-                {"finite", finite}};
-    if (!note.empty()) row["note"] = note;
-    write(each, row);
+    write(each, {{"cache", cache},
+                 {"launches", times.launches},
+                 {"runs_per_launch", times.runs_per_launch},
+                 {"us_median", times.median},
+                 {"us_p10", times.p10},
+                 {"us_p90", times.p90},
+                 {"bytes", each.bytes},
+                 {"flops", each.flops},
+                 {"gb_per_s", gb_per_s},
+                 {"tflop_per_s", each.flops / times.median / 1e6},
+                 {"copy_gb_per_s", copy_gb_per_s_},
+                 {"share_of_copy", gb_per_s / copy_gb_per_s_},
+                 {"finite", finite}});
   }
   void write(const Case& each, const Json& rest) {
     Json row = {{"kernel", each.kernel}, {"shape", each.shape}, {"type", each.type}};
@@ -118,7 +115,7 @@ bool measure(const Case& each, Stopwatch& stopwatch, RowWriter& writer) {
   for (const bool cold : {true, false}) {
     const Times times = cold ? stopwatch.cold(work) : stopwatch.warm(work);
     finite = work.finite();
-    writer.write(each, cold ? "cold" : "warm", times, finite, work.note);
+    writer.write(each, cold ? "cold" : "warm", times, finite);
   }
   return finite;
 }
@@ -138,9 +135,8 @@ bool with_row_of_failure(const Case& each, RowWriter& writer, const std::functio
   try {
     return body();
   } catch (const Error& error) {
-    writer.write(each,
-                 {{each.may_refuse ? "refused" : "error", error.about() + ": " + error.what()}});
-    return each.may_refuse;
+    writer.write(each, {{"error", error.about() + ": " + error.what()}});
+    return false;
   }
 }
 

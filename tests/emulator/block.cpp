@@ -3,7 +3,6 @@
 #include "tests/emulator/sanitizers.h"
 
 #include <bit>
-#include <cstdio>
 #include <cstdlib>
 #include <cstring>
 
@@ -101,9 +100,9 @@ void Block::release_barrier() {
 
 // ---- Collectives of a warp.
 
-void Block::meet(unsigned mask, Collective kind, const Site& site) {
+void Block::meet(Collective kind, const Site& site) {
   Thread& thread = *current_;
-  Rendezvous& meeting = meeting_of(mask, kind, site);
+  Rendezvous& meeting = meeting_of(kind, site);
   thread.state = State::in_collective;
   thread.site = site;
   thread.meeting = &meeting;
@@ -113,11 +112,11 @@ void Block::meet(unsigned mask, Collective kind, const Site& site) {
   const bool orders = kind == Collective::barrier;
   char& token = token_of(meeting);
   if (orders) arrive(token);
-  if (meeting.arrived == mask) {
+  if (meeting.arrived == kWholeWarp) {
     const int warp = thread.number / kLanes;
-    deliver(kind, threads_ + warp * kLanes, mask);
-    meeting.staying = mask;
-    make_ready(warp, mask);
+    deliver(kind, threads_ + warp * kLanes);
+    meeting.staying = kWholeWarp;
+    make_ready(warp, kWholeWarp);
   }
   give_way();
   if (orders) depart(token);
@@ -125,55 +124,40 @@ void Block::meet(unsigned mask, Collective kind, const Site& site) {
   if (meeting.staying == 0) meeting.arrived = 0;
 }
 
-/// The meeting that others wait at already, or else a free one.
-Rendezvous& Block::meeting_of(unsigned mask, Collective kind, const Site& site) {
+/// The meeting that others wait at already, or else the free one.
+Rendezvous& Block::meeting_of(Collective kind, const Site& site) {
   const Thread& thread = *current_;
   Warp& warp = warp_of(thread);
   const auto here = [&] { return std::string(name(kind)) + " of " + text(site); };
-  if ((mask & bit(thread)) == 0) fail("is not in the mask that it gives to the " + here());
-  if (const unsigned absent = mask & ~warp.lanes; absent != 0)
-    fail("names lane " + std::to_string(std::countr_zero(absent)) + " in the " + here() +
+  const auto first = [](unsigned lanes) { return std::to_string(std::countr_zero(lanes)); };
+  if (warp.lanes != kWholeWarp)
+    fail("names lane " + first(~warp.lanes) + " in the " + here() +
          ", but the block ends before it");
-  if (const unsigned gone = mask & warp.returned; gone != 0)
-    fail("waits at the " + here() + " for lane " + std::to_string(std::countr_zero(gone)) +
-         ", which has returned");
+  if (warp.returned != 0)
+    fail("waits at the " + here() + " for lane " + first(warp.returned) + ", which has returned");
   Rendezvous* open = nullptr;
   Rendezvous* unused = nullptr;
   for (Rendezvous& meeting : warp.meetings) {
-    if (meeting.arrived != 0 && meeting.staying == 0 && (meeting.mask & mask) != 0) {
-      open = &meeting;
-      break;
-    }
-    // One of the same mask, or a new one: the token of others knows what other lanes did.
-    if (meeting.arrived == 0 &&
-        (unused == nullptr || meeting.mask == mask || (meeting.mask == 0 && unused->mask != mask)))
-      unused = &meeting;
-    if (meeting.mask == 0) break;  // like all behind it
+    if (meeting.arrived != 0 && meeting.staying == 0) open = &meeting;
+    if (meeting.arrived == 0 && unused == nullptr) unused = &meeting;
   }
   if (open == nullptr) {
-    unused->mask = mask;
     unused->kind = kind;
     unused->site = site;
     return *unused;
   }
-  if (open->mask != mask || open->kind != kind || !same(open->site, site)) {
+  if (open->kind != kind || !same(open->site, site)) {
     const Thread& other =
         threads_[thread.number / kLanes * kLanes + std::countr_zero(open->arrived)];
-    const auto masked = [](unsigned lanes) {
-      char digits[16];
-      std::snprintf(digits, sizeof digits, " (%08x)", lanes);
-      return std::string(digits);
-    };
-    fail("is at the " + here() + masked(mask) + ", but thread " + text(other.index) +
-         " of its warp waits for it at the " + name(open->kind) + " of " + text(open->site) +
-         masked(open->mask));
+    fail("is at the " + here() + ", but thread " + text(other.index) +
+         " of its warp waits for it at the " + name(open->kind) + " of " + text(open->site));
   }
   return *open;
 }
 
 char& Block::token_of(const Rendezvous& meeting) const {
   const auto warp = current_->number / kLanes;
-  return tokens_[2 + warp * kLanes + (&meeting - warps_[warp].meetings)];
+  return tokens_[2 + warp * Warp::kMeetings + (&meeting - warps_[warp].meetings)];
 }
 
 // ---- Threads that return, and those that never will.
@@ -183,8 +167,7 @@ void Block::returned() {
   if (const std::string copy = unfinished_copy(*thread.copies); !copy.empty()) fail(copy);
   const Warp& warp = warp_of(thread);
   for (const Rendezvous& meeting : warp.meetings) {
-    if (meeting.mask == 0) break;
-    if (meeting.arrived != 0 && meeting.staying == 0 && (meeting.mask & bit(thread)) != 0) {
+    if (meeting.arrived != 0 && meeting.staying == 0) {
       const int other = thread.number / kLanes * kLanes + std::countr_zero(meeting.arrived);
       fail("returns, but thread " + text(threads_[other].index) +
            " of its warp waits for it at the " + name(meeting.kind) + " of " + text(meeting.site));
@@ -205,7 +188,7 @@ void Block::explain_stall() {
     if (threads_[i].state != State::in_collective) continue;
     current_ = &threads_[i];
     const Rendezvous& meeting = *current_->meeting;
-    const int absent = std::countr_zero(meeting.mask & ~meeting.arrived);
+    const int absent = std::countr_zero(~meeting.arrived);
     const Thread& missing = threads_[i / kLanes * kLanes + absent];
     fail("deadlock: waits at the " + std::string(name(meeting.kind)) + " of " + text(meeting.site) +
          " for lane " + std::to_string(absent) + ", thread " + text(missing.index) +

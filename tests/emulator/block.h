@@ -20,9 +20,10 @@ inline constexpr std::uint32_t kPoison = 0x7fc07fc0U;
 enum class State { runs, at_barrier, in_collective, returned };
 enum class Collective { barrier, shuffle, product, matrix_load };
 
-/// The place where lanes of a warp meet.
+inline constexpr unsigned kWholeWarp = ~0U;
+
+/// The place where all lanes of a warp meet.
 struct Rendezvous {
-  unsigned mask = 0;
   unsigned arrived = 0;
   unsigned staying = 0;  ///< who has not left yet; 0: free for the next meeting
   Collective kind = Collective::barrier;
@@ -33,13 +34,15 @@ struct Warp {
   unsigned lanes = 0;  ///< that exist
   unsigned ready = 0;  ///< that could run
   unsigned returned = 0;
-  Rendezvous meetings[kLanes];
+  /// Two in turns: some may have reached the next one before all have left the one before.
+  static constexpr int kMeetings = 2;
+  Rendezvous meetings[kMeetings];
 };
 
 /// The value that a thread brings to a collective of its warp, and where it wants the result.
 struct Operands {
-  std::uint64_t bits = 0;
-  std::uint64_t result = 0;
+  float value = 0;
+  float result = 0;
   int source_lane = 0;
   float* d = nullptr;
   const std::uint32_t* a = nullptr;
@@ -95,8 +98,8 @@ class Block {
   Thread& current() { return *current_; }
   /// Waits for all threads of the block.
   void barrier(const Site& site);
-  /// Waits for all lanes of `mask`, whose operands are then dealt with.
-  void meet(unsigned mask, Collective kind, const Site& site);
+  /// Waits for all lanes of the warp, whose operands are then dealt with.
+  void meet(Collective kind, const Site& site);
   /// Ends the launch: nothing of it runs any more.
   [[noreturn]] void fail(const std::string& what);
 
@@ -121,7 +124,7 @@ class Block {
   void visit(int turn);
   void release_barrier();
   void explain_stall();
-  Rendezvous& meeting_of(unsigned mask, Collective kind, const Site& site);
+  Rendezvous& meeting_of(Collective kind, const Site& site);
   char& token_of(const Rendezvous& meeting) const;
   Warp& warp_of(const Thread& thread) { return warps_[thread.number / kLanes]; }
   void make_ready(int warp, unsigned lanes);
@@ -169,8 +172,8 @@ class Block {
 /// The one that runs; misuse outside of a launch ends the program.
 Block& running_block();
 
-/// Carries out a collective whose lanes (those of `mask`, in `lanes`) have all arrived.
-void deliver(Collective kind, Thread* lanes, unsigned mask);
+/// Carries out a collective at which all `lanes` have arrived.
+void deliver(Collective kind, Thread* lanes);
 /// The fault of a thread's copies when it returns; empty: none.
 std::string unfinished_copy(const AsyncCopies& copies);
 

@@ -11,10 +11,8 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <cstring>
 #include <source_location>
 #include <span>
-#include <type_traits>
 #include <typeinfo>
 
 #define __global__
@@ -57,10 +55,10 @@ void block_barrier(const Site& site);
 bool last_block(unsigned* counter, unsigned blocks, const Site& site);
 
 int lane();
-void warp_barrier(unsigned mask, const Site& site);
-/// `value` of lane `source_lane`, which must be in the mask too.
-template <class T>
-T shuffle(unsigned mask, T value, int source_lane, const Site& site);
+// Collectives of all lanes of a warp.
+void warp_barrier(const Site& site);
+/// `value` of lane `lane ^ mask`.
+float shuffle_xor(float value, int mask, const Site& site);
 
 /// Tensor-core products and their loads: kernels/device/tensor_core.cuh says where a lane's words
 /// lie.
@@ -98,23 +96,12 @@ inline void touch(const void* at, std::size_t bytes, bool writes, const Site& si
 
 void launch_erased(const char* name, const hydrascope::kernels::device::Geometry& geometry,
                    void (*call)(const void*), const void* body);
-std::uint64_t shuffle_bits(unsigned mask, std::uint64_t bits, int source_lane, const Site& site);
 
 template <class Body>
 void launch(const char* name, const hydrascope::kernels::device::Geometry& geometry,
             const Body& body) {
   launch_erased(
       name, geometry, [](const void* state) { (*static_cast<const Body*>(state))(); }, &body);
-}
-
-template <class T>
-T shuffle(unsigned mask, T value, int source_lane, const Site& site) {
-  static_assert(std::is_trivially_copyable_v<T> && sizeof(T) <= 8);
-  std::uint64_t bits = 0;
-  std::memcpy(&bits, &value, sizeof(T));
-  bits = shuffle_bits(mask, bits, source_lane, site);
-  std::memcpy(&value, &bits, sizeof(T));
-  return value;
 }
 
 }  // namespace emulator
@@ -124,8 +111,6 @@ T shuffle(unsigned mask, T value, int source_lane, const Site& site) {
 /// below float32's normal numbers are 0; logarithms below 1 are good to 2^-22.
 namespace hydrascope::kernels {
 float expf(float x);
-float logf(float x);
-float erff(float x);
 float exp2f(float x);
 float log2f(float x);
 }  // namespace hydrascope::kernels

@@ -103,26 +103,13 @@ TEST(BlockEmulator, MatrixLoadsGiveEveryLaneItsWords) {
   });
 }
 
-TEST(BlockEmulator, ShufflesCarryAnyTypeAndHalfWarpsMeetAlone) {
-  std::vector<std::int64_t> wide(32);
-  std::vector<int> narrow(32);
+TEST(BlockEmulator, ShufflesExchangeLanes) {
+  std::vector<float> found(32);
   run({1}, {32}, [&] {
     const int lane = lane_index();
-    wide[lane] = shuffle(std::int64_t{lane} << 40, 31 - lane);
-    const unsigned half = lane < 16 ? 0x0000ffffU : 0xffff0000U;
-    int value = lane;
-    // The halves take different ways; each is complete.
-    if (lane < 16)
-      value = emulator::shuffle(half, value, 15 - lane, emulator::Site::current());
-    else
-      for (int i = 0; i < 3; ++i)
-        value = emulator::shuffle(half, value, 16 + (lane + 1) % 16, emulator::Site::current());
-    narrow[lane] = value;
+    found[lane] = shuffle_xor(shuffle_xor(static_cast<float>(lane), 1), 16);
   });
-  for (int lane = 0; lane < 32; ++lane) {
-    EXPECT_EQ(wide[lane], std::int64_t{31 - lane} << 40);
-    EXPECT_EQ(narrow[lane], lane < 16 ? 15 - lane : 16 + (lane + 3) % 16);
-  }
+  for (int lane = 0; lane < 32; ++lane) EXPECT_EQ(found[lane], static_cast<float>(lane ^ 17));
 }
 
 TEST(BlockEmulator, SchedulesOrderBlocksAndWarpsDifferently) {

@@ -8,13 +8,10 @@
 namespace emulator {
 namespace {
 
-constexpr unsigned kWholeWarp = ~0U;
-
-void exchange(Thread* lanes, unsigned mask) {
+void exchange(Thread* lanes) {
   for (int lane = 0; lane < kLanes; ++lane) {
-    if ((mask >> lane & 1U) == 0) continue;
     Operands& own = lanes[lane].operands;
-    own.result = lanes[own.source_lane].operands.bits;
+    own.result = lanes[own.source_lane].operands.value;
   }
 }
 
@@ -112,10 +109,10 @@ void load(Thread* lanes) {
 
 }  // namespace
 
-void deliver(Collective kind, Thread* lanes, unsigned mask) {
+void deliver(Collective kind, Thread* lanes) {
   switch (kind) {
     case Collective::barrier: break;
-    case Collective::shuffle: exchange(lanes, mask); break;
+    case Collective::shuffle: exchange(lanes); break;
     case Collective::product: multiply(lanes); break;
     case Collective::matrix_load: load(lanes); break;
   }
@@ -133,19 +130,17 @@ bool last_block(unsigned* counter, unsigned blocks, const Site& site) {
   return running_block().last(counter, blocks, site);
 }
 
-void warp_barrier(unsigned mask, const Site& site) {
-  running_block().meet(mask, Collective::barrier, site);
-}
+void warp_barrier(const Site& site) { running_block().meet(Collective::barrier, site); }
 
-std::uint64_t shuffle_bits(unsigned mask, std::uint64_t bits, int source_lane, const Site& site) {
+float shuffle_xor(float value, int mask, const Site& site) {
   Block& block = running_block();
-  if (source_lane < 0 || source_lane >= kLanes || (mask >> source_lane & 1U) == 0)
-    block.fail("asks lane " + std::to_string(source_lane) + " in the shuffle of " + text(site) +
-               ", which takes no part in it");
+  const int source = lane() ^ mask;
+  if (source < 0 || source >= kLanes)
+    block.fail("asks lane " + std::to_string(source) + " in the shuffle of " + text(site));
   Operands& own = block.current().operands;
-  own.bits = bits;
-  own.source_lane = source_lane;
-  block.meet(mask, Collective::shuffle, site);
+  own.value = value;
+  own.source_lane = source;
+  block.meet(Collective::shuffle, site);
   return own.result;
 }
 
@@ -157,7 +152,7 @@ void multiply_add(float (&d)[4], const std::uint32_t (&a)[4], const std::uint32_
   own.a = a;
   own.b = b;
   own.to_float = to_float;
-  block.meet(kWholeWarp, Collective::product, site);
+  block.meet(Collective::product, site);
 }
 
 void load_matrices(std::uint32_t (&words)[4], const void* row, bool transposed, const Site& site) {
@@ -172,7 +167,7 @@ void load_matrices(std::uint32_t (&words)[4], const void* row, bool transposed, 
   own.words = words;
   own.row = row;
   own.transposed = transposed;
-  block.meet(kWholeWarp, Collective::matrix_load, site);
+  block.meet(Collective::matrix_load, site);
 }
 
 }  // namespace emulator

@@ -5,6 +5,7 @@
 #include <bit>
 #include <cfloat>
 #include <cstdlib>
+#include <cstring>
 
 namespace emulator {
 namespace {
@@ -78,12 +79,6 @@ namespace hydrascope::kernels {
 using emulator::perturbed;
 
 float expf(float x) { return perturbed(std::exp(x), std::exp(double{x}), x, 1); }
-float logf(float x) { return perturbed(std::log(x), std::log(double{x}), x, 2); }
-float erff(float x) {
-  const float value = std::erf(x);
-  if (std::fabs(value) == 1) return value;  // a GPU's is never beyond, either
-  return std::fmin(std::fmax(perturbed(value, std::erf(double{x}), x, 3), -1.0F), 1.0F);
-}
 float exp2f(float x) {
   const float value = perturbed(std::exp2(x), std::exp2(double{x}), x, 4);
   return emulator::as_gpu && value < FLT_MIN ? 0 : value;

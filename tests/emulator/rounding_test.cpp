@@ -29,8 +29,7 @@ TEST_F(GpuRounding, FunctionsAreUpToTwoUnitsOff) {
     float last;
   };
   for (const Function& f :
-       {Function{expf, -80, 80}, Function{logf, 0.1F, 30}, Function{erff, -3, 3},
-        Function{exp2f, -119.9F, 119.8F}, Function{log2f, 2.1F, 30}}) {
+       {Function{expf, -80, 80}, Function{exp2f, -119.9F, 119.8F}, Function{log2f, 2.1F, 30}}) {
     std::set<std::int32_t> errors;
     for (int i = 0; i < 1000; ++i) {
       const float x = f.first + static_cast<float>(i) * (f.last - f.first) / 999;
@@ -57,10 +56,8 @@ TEST_F(GpuRounding, WhatIsExactOnAGpuStaysExact) {
   EXPECT_EQ(exp2f(-0.0F), 1);
   EXPECT_EQ(expf(-kInfinity), 0);
   EXPECT_EQ(expf(100), kInfinity);
-  EXPECT_EQ(logf(0), -kInfinity);
-  EXPECT_EQ(logf(1), 0);
-  EXPECT_EQ(erff(5), 1);
-  EXPECT_EQ(erff(-kInfinity), -1);
+  EXPECT_EQ(log2f(0), -kInfinity);
+  EXPECT_EQ(log2f(1), 0);
   EXPECT_TRUE(std::isnan(log2f(-1)));
   EXPECT_EQ(exp2f(-127), 0);  // ex2.approx.ftz has no subnormal numbers
 }

@@ -92,7 +92,8 @@ void Block::set_up(std::int64_t blocks) {
 void Block::run_one(std::int64_t turn) {
   {
     const NobodysHeap heap;
-    tokens_ = static_cast<char*>(std::malloc(static_cast<std::size_t>(2 + warp_count_ * kLanes)));
+    tokens_ = static_cast<char*>(
+        std::malloc(static_cast<std::size_t>(2 + warp_count_ * Warp::kMeetings)));
   }
   ++number_;
   ready_count_ = 0;
@@ -102,12 +103,10 @@ void Block::run_one(std::int64_t turn) {
   for (int w = 0; w < warp_count_; ++w) {
     Warp& warp = warps_[w];
     const int lanes = thread_count_ - w * kLanes;
-    warp.lanes = lanes >= kLanes ? ~0U : (1U << lanes) - 1;
+    warp.lanes = lanes >= kLanes ? kWholeWarp : (1U << lanes) - 1;
     warp.ready = 0;
     warp.returned = 0;
     for (Rendezvous& meeting : warp.meetings) {
-      if (meeting.mask == 0) break;
-      meeting.mask = 0;
       meeting.arrived = 0;
       meeting.staying = 0;
     }

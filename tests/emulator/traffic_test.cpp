@@ -1,7 +1,6 @@
 // The traffic of kernels between global memory and multiprocessors, in sectors of 32 bytes that a warp's
 // accesses by packs and copies touch, is what their headers state; and no sector is touched for a
-// part of it. Accesses of one element (partial sums of Hydra, z and M of tensor cores and of runs, what
-// float32's backward pass keeps of each query) are not counted.
+// part of it. Accesses of one element (partial sums of Hydra, z and M of tensor cores) are not counted.
 #include "kernels/device/vector_io.cuh"
 #include "kernels/hydra/hydra_cuda.h"
 #include "kernels/layer_norm/layer_norm_cuda.h"
@@ -116,7 +115,7 @@ TYPED_TEST(Traffic, OfLayerNormIsTwoRows) {
   });
 }
 
-// 4 N D s forward, 7 N D s backward; what each warp holds for all its rows comes from L1.
+// 4 N D s; what each warp holds for all its rows comes from L1.
 TYPED_TEST(Traffic, OfHydraIsEachRowOnce) {
   using T = TypeParam;
   constexpr std::int64_t kTokens = 64;
@@ -125,17 +124,14 @@ TYPED_TEST(Traffic, OfHydraIsEachRowOnce) {
   const auto given = [&](unsigned seed) {
     return TokenRows<T>(1, kTokens, kDim, Layout::packed, Fill::normal, seed);
   };
-  const auto made = [&] { return TokenRows<T>(1, kTokens, kDim, Layout::packed); };
-  const TokenRows<T> q = given(1), k = given(2), v = given(3), grad_y = given(4);
-  TokenRows<T> y = made(), grad_q = made(), grad_k = made(), grad_v = made();
+  const TokenRows<T> q = given(1), k = given(2), v = given(3);
+  TokenRows<T> y(1, kTokens, kDim, Layout::packed);
   DeviceArray<float> global(kDim);
   DeviceArray<unsigned char> workspace(
       std::vector<unsigned char>(hydra::cuda::workspace_bytes(shape)));
-  // g once a warp of the gate, g or dc twice for the rows that a warp has in flight.
+  // g once a warp of the gate.
   constexpr std::int64_t kGate =
       kTokens / hydra::cuda::kRowsOfBlock * hydra::cuda::kWarps * kDim * 4;
-  constexpr std::int64_t kBack =
-      2 * kTokens / hydra::cuda::rows_in_flight(hydra::cuda::packs_of<T>(kDim)) * kDim * 4;
   expect_traffic({rows("q", q, 1, 0), rows("k", k, 1, 0), rows("v", v, 1, 0), rows("y", y, 0, 1),
                   whole("global", global, kGate, 0, kTouches<T>)},
                  [&] {
@@ -143,17 +139,6 @@ TYPED_TEST(Traffic, OfHydraIsEachRowOnce) {
                                             global.data(), y.write(), workspace.data()},
                                            nullptr);
                  });
-  expect_traffic(
-      {rows("q", q, 1, 0), rows("k", k, 1, 0), rows("v", v, 1, 0), rows("grad_y", grad_y, 1, 0),
-       rows("grad_q", grad_q, 0, 1), rows("grad_k", grad_k, 0, 1), rows("grad_v", grad_v, 0, 1),
-       whole("global", global, kBack, 0, kTouches<T>),
-       whole("workspace", workspace, kBack, 0, kTouches<T>)},
-      [&] {
-        hydra::cuda::backward<T>(
-            {shape, q.read(), k.read(), v.read(), nullptr, global.data(), grad_y.read(),
-             grad_q.write(), grad_k.write(), grad_v.write(), nullptr, workspace.data()},
-            nullptr);
-      });
 }
 
 TYPED_TEST(Traffic, OfPatchifyIsPixelsAndPatches) {
@@ -181,83 +166,27 @@ TYPED_TEST(Traffic, OfPatchifyIsPixelsAndPatches) {
   });
 }
 
-using Floats = DeviceArray<float>;
-using Bytes = DeviceArray<unsigned char>;
-
-template <class T>
-void forward_of(Problem<T>& p, Floats& state, Floats& denominator, Bytes& workspace) {
-  cuda::forward<T>({p.shape, p.extent, p.q.read(), p.k.read(), p.v.read(), p.y.write(),
-                    state.data(), denominator.data(), workspace.data()},
-                   nullptr);
-}
-
-template <class T>
-void backward_of(Problem<T>& p, Floats& state, Floats& denominator, Bytes& workspace) {
-  cuda::backward<T>({p.shape, p.extent, p.q.read(), p.k.read(), p.v.read(), p.y.read(),
-                     state.data(), denominator.data(), p.grad_y.read(), p.grad_q.write(),
-                     p.grad_k.write(), p.grad_v.write(), workspace.data()},
-                    nullptr);
-}
-
 // Rows as the kernels' headers state them; S (F d 4 bytes) of each part of the tokens written and
 // read again, the whole once written, and read once per block of rows.
-TEST(TrafficOf, TensorCoresIsEachRowOncePerPass) {
+TEST(TrafficOf, TensorCoresIsEachRowOnce) {
   using T = BFloat16;
   constexpr std::int64_t kHeads = 2;
   constexpr std::int64_t kTokens = 576;
   Problem<T> p(shape_of(Feature::exp_pair, kHeads, 64, 64), 1, kTokens);
-  namespace tc = cuda::tensor_core;
   const std::int64_t sums = kHeads * p.shape.features() * 64 * 4;
-  const std::int64_t parts = tc::splits_of(kTokens, kHeads);
+  const std::int64_t parts = cuda::splits_of(kTokens, kHeads);
   ASSERT_EQ(parts, 2);
-  const std::int64_t of_blocks = sums * tc::rows_geometry(1, kHeads, kTokens).grid.x;
-  const std::int64_t terms = 16 * kTokens * kHeads;
+  const std::int64_t of_blocks = sums * cuda::rows_geometry(1, kHeads, kTokens).grid.x;
   DeviceArray<float> state(cuda::state_floats(p.shape, p.extent));
-  DeviceArray<float> denominator(to_size(kHeads * kTokens));
-  DeviceArray<unsigned char> workspace(cuda::backward_workspace_bytes<T>(p.shape, p.extent));
+  DeviceArray<unsigned char> workspace(cuda::workspace_bytes(p.shape, p.extent));
   expect_traffic({rows("q", p.q, 1, 0), rows("k", p.k, 1, 0), rows("v", p.v, 1, 0),
                   rows("y", p.y, 0, 1), whole("state", state, of_blocks, sums),
                   whole("workspace", workspace, parts * sums, parts * sums)},
-                 [&] { forward_of(p, state, denominator, workspace); });
-  expect_traffic(
-      {rows("q", p.q, 2, 0), rows("k", p.k, 1, 0), rows("v", p.v, 1, 0), rows("y", p.y, 1, 0),
-       rows("grad_y", p.grad_y, 2, 0), rows("grad_q", p.grad_q, 0, 1),
-       rows("grad_k", p.grad_k, 0, 1), rows("grad_v", p.grad_v, 0, 1),
-       whole("state", state, of_blocks, 0),
-       whole("workspace", workspace, parts * sums + of_blocks + terms, (parts + 1) * sums)},
-      [&] { backward_of(p, state, denominator, workspace); });
-}
-
-// N (F ceil(d / 64) + d ceil(F / 64)) for the state, whose rows every block of tokens reads; 64 tokens a block.
-TEST(TrafficOf, Float32LinearAttentionIsItsTiles) {
-  constexpr std::int64_t kHeads = 2;
-  constexpr std::int64_t kTokens = 128;
-  Problem<float> p(shape_of(Feature::exp_pair, kHeads, 64, 64), 1, kTokens);
-  const std::int64_t of_features = kHeads * p.shape.features() * 4;  // bytes of M, or of z
-  const std::int64_t matrix = of_features * 64;
-  constexpr std::int64_t kBlocks = kTokens / 64;
-  // A row's largest exponent takes M once for four rows; each warp has M for its features.
-  constexpr std::int64_t kPasses = 16;
-  constexpr std::int64_t kWarps = 4;
-  DeviceArray<float> state(cuda::state_floats(p.shape, p.extent));
-  DeviceArray<float> denominator(to_size(kHeads * kTokens));
-  DeviceArray<unsigned char> workspace(cuda::backward_workspace_bytes<float>(p.shape, p.extent));
-  expect_traffic(
-      {rows("q", p.q, 3, 0), rows("k", p.k, 2, 0), rows("v", p.v, 2, 0), rows("y", p.y, 0, 1),
-       whole("state", state, kBlocks * (matrix + (kPasses + kWarps + 1) * of_features),
-             matrix + 2 * of_features)},
-      [&] { forward_of(p, state, denominator, workspace); });
-  // By kernel: query_rows, the sums over queries (once a head), both gradients, the rows of dv.
-  expect_traffic(
-      {rows("q", p.q, 4, 0), rows("k", p.k, 3, 0), rows("v", p.v, 1, 0), rows("y", p.y, 1, 0),
-       rows("grad_y", p.grad_y, 4, 0), rows("grad_q", p.grad_q, 0, 1),
-       rows("grad_k", p.grad_k, 0, 1), rows("grad_v", p.grad_v, 0, 1),
-       whole("state", state,
-             kBlocks * (kPasses * of_features + matrix + 4 * kWarps * of_features) +
-                 kWarps * of_features),
-       whole("workspace", workspace, kBlocks * (2 * matrix + kWarps * of_features),
-             matrix + of_features)},
-      [&] { backward_of(p, state, denominator, workspace); });
+                 [&] {
+                   cuda::forward<T>({p.shape, p.extent, p.q.read(), p.k.read(), p.v.read(),
+                                     p.y.write(), state.data(), workspace.data()},
+                                    nullptr);
+                 });
 }
 
 /// A warp copies 32 packs that lie `step` packs apart, and reads the first two once more.

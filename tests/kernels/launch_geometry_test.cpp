@@ -14,8 +14,7 @@
 namespace hydrascope::kernels::test {
 namespace {
 
-namespace tensor_core = linear_attention::cuda::tensor_core;
-namespace simt = linear_attention::cuda::simt;
+namespace tensor_core = linear_attention::cuda;
 
 struct Model {
   const char* name;
@@ -53,11 +52,7 @@ TEST(LaunchGeometry, IsLegalForEveryModelSizeAndBatch) {
                                             {linear_attention::Feature::exp_pair}};
         expect_legal(hydra::cuda::project_geometry(images, tokens), "hydra sums, " + where);
         expect_legal(hydra::cuda::rows_geometry(images, tokens), "hydra rows, " + where);
-        expect_legal(simt::state_geometry(shape, images, simt::split_tokens(tokens)),
-                     "state, " + where);
-        expect_legal(linear_attention::cuda::combine_geometry(shape, images), "combine, " + where);
-        expect_legal(simt::read_out_geometry(shape, images, tokens), "read out, " + where);
-        expect_legal(simt::row_geometry(shape, images, tokens), "gradient rows, " + where);
+        expect_legal(tensor_core::combine_geometry(shape, images), "combine, " + where);
         expect_legal(tensor_core::state_geometry(images, model.heads, tokens),
                      "tensor-core state, " + where);
         expect_legal(tensor_core::rows_geometry(images, model.heads, tokens),

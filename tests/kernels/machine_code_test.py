@@ -82,7 +82,7 @@ def readable(symbols: list[str]) -> dict[str, tuple[str, str]]:
     said = subprocess.run(["c++filt"], input="\n".join(symbols), capture_output=True, text=True, check=True).stdout
     names = {}
     for symbol, text in zip(symbols, said.splitlines(), strict=True):
-        text = re.sub(r"\((\w+::)*\w+\)(?=\d)", "", text.removeprefix("void "))  # (simt::Side)1
+        text = re.sub(r"\((\w+::)*\w+\)(?=\d)", "", text.removeprefix("void "))  # (cuda::Kind)1
         m = re.match(r"hydrascope::kernels::(\w+)::(?:\w+::)*?(\w+)(<.*?>)?\(", text)
         if m is None:
             complain(f"{text}: no kernel of kernels/")

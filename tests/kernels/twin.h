@@ -4,21 +4,16 @@
 #include <cmath>
 #include <cstddef>
 #include <cstdint>
-#include <type_traits>
 #include <vector>
 
 namespace hydrascope::kernels::twin {
 
 using Row = std::vector<double>;
 
-/// T: float, a storage type, or double for twins that are compared with their own differences.
+/// T: float or a storage type.
 template <class T>
 double widened(T value) {
-  if constexpr (std::is_same_v<T, double>) {
-    return value;
-  } else {
-    return static_cast<double>(static_cast<float>(value));
-  }
+  return static_cast<double>(static_cast<float>(value));
 }
 template <class T>
 Row widened(const T* values, std::int64_t count) {

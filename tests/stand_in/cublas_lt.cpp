@@ -57,25 +57,6 @@ cublasStatus_t set(Handle handle, int what, const void* value, std::size_t bytes
   if (const int wanted_ = stand_in::wanted_failure(__func__); wanted_ != 0) \
   return static_cast<cublasStatus_t>(wanted_)
 
-/// FP8 numbers of 4 exponent and 3 fraction bits.
-float from_e4m3(std::uint8_t bits) {
-  const int exponent = bits >> 3 & 15;
-  const int fraction = bits & 7;
-  if ((bits & 0x7f) == 0x7f) return NAN;
-  const float size = exponent == 0 ? std::ldexp(static_cast<float>(fraction), -9)
-                                   : std::ldexp(static_cast<float>(8 + fraction), exponent - 10);
-  return (bits & 0x80) != 0 ? -size : size;
-}
-std::uint8_t to_e4m3(float x) {
-  constexpr float kLargest = 448;
-  int exponent = 0;
-  const float size = std::min(std::abs(x), kLargest);
-  std::frexp(size, &exponent);
-  const int step = std::max(exponent - 4, -9);
-  const int bits = step * 8 + 72 + static_cast<int>(std::nearbyint(std::ldexp(size, -step)));
-  return static_cast<std::uint8_t>(bits | (std::signbit(x) ? 0x80 : 0));
-}
-
 struct Matrix {
   explicit Matrix(const Descriptor& layout, const void* memory = nullptr)
       : first(static_cast<const std::byte*>(memory)),
@@ -87,25 +68,20 @@ struct Matrix {
         batch_stride(
             static_cast<std::int64_t>(layout.get(CUBLASLT_MATRIX_LAYOUT_STRIDED_BATCH_OFFSET))) {}
 
-  [[nodiscard]] std::int64_t size() const {
-    return type == CUDA_R_32F ? 4 : type == CUDA_R_8F_E4M3 ? 1 : 2;
-  }
+  [[nodiscard]] std::int64_t size() const { return type == CUDA_R_32F ? 4 : 2; }
   [[nodiscard]] const std::byte* at(std::int64_t image, std::int64_t row,
                                     std::int64_t column) const {
     return first + (image * batch_stride + column * stride + row) * size();
   }
   [[nodiscard]] float get(std::int64_t image, std::int64_t row, std::int64_t column) const {
     const std::byte* from = at(image, row, column);
-    if (type == CUDA_R_8F_E4M3) return from_e4m3(static_cast<std::uint8_t>(*from));
     if (type == CUDA_R_16BF) return static_cast<float>(*reinterpret_cast<const BFloat16*>(from));
     if (type == CUDA_R_16F) return static_cast<float>(*reinterpret_cast<const Float16*>(from));
     return *reinterpret_cast<const float*>(from);
   }
   void put(std::int64_t image, std::int64_t row, std::int64_t column, float value) const {
     auto* to = const_cast<std::byte*>(at(image, row, column));
-    if (type == CUDA_R_8F_E4M3) {
-      *to = static_cast<std::byte>(to_e4m3(value));
-    } else if (type == CUDA_R_16BF) {
+    if (type == CUDA_R_16BF) {
       *reinterpret_cast<BFloat16*>(to) = BFloat16(value);
     } else if (type == CUDA_R_16F) {
       *reinterpret_cast<Float16*>(to) = Float16(value);
@@ -146,30 +122,17 @@ __attribute__((no_sanitize("address", "undefined"), optimize("O3"))) double dot(
   return sum;
 }
 
-/// A factor of a matrix of FP8 numbers: one, or one a row.
-struct Scale {
-  const float* values = nullptr;
-  bool of_row = false;
-  [[nodiscard]] double at(std::int64_t row) const {
-    return values == nullptr ? 1.0 : static_cast<double>(values[of_row ? row : 0]);
-  }
-};
-
-/// D = epilogue(A^T B + beta C), and the factors of FP8.
+/// D = epilogue(A^T B + beta C).
 struct Matmul {
   Matrix a, b, c, d;
   int epilogue;
   const void* bias;
   float beta;
-  Scale of_a = {}, of_b = {}, of_d = {};
 
   /// Whether some algorithm serves the request.
   [[nodiscard]] bool is_possible() const {
-    const bool narrow = a.type == CUDA_R_8F_E4M3;
     for (const Matrix* each : {&a, &b, &c, &d})
-      if ((!narrow && each->type != d.type) || each->batch != d.batch || each->stride < each->rows)
-        return false;
-    if (narrow && (b.type != a.type || c.type != CUDA_R_16BF)) return false;
+      if (each->type != d.type || each->batch != d.batch || each->stride < each->rows) return false;
     if (a.rows != b.rows || a.columns != d.rows || b.columns != d.columns) return false;
     if (c.rows != d.rows || c.columns != d.columns) return false;
     if (epilogue == CUBLASLT_EPILOGUE_GELU_BIAS && (beta != 0 || d.type == CUDA_R_32F))
@@ -187,14 +150,13 @@ struct Matmul {
       const std::vector<float> input = b.values(image);
       for (std::int64_t column = 0; column < d.columns; ++column) {
         for (std::int64_t row = 0; row < d.rows; ++row) {
-          double sum = biases.get(0, row, 0) + of_a.at(row) * of_b.at(column) *
-                                                   dot(weights.data() + row * a.rows,
-                                                       input.data() + column * b.rows, a.rows);
+          double sum = biases.get(0, row, 0) +
+                       dot(weights.data() + row * a.rows, input.data() + column * b.rows, a.rows);
           if (epilogue == CUBLASLT_EPILOGUE_GELU_BIAS)
             sum *= 0.5 * (1 + std::tanh(std::sqrt(2 / std::numbers::pi) *
                                         (sum + 0.044715 * sum * sum * sum)));
           if (beta != 0) sum += static_cast<double>(beta) * c.get(image, row, column);
-          d.put(image, row, column, static_cast<float>(sum * of_d.at(0)));
+          d.put(image, row, column, static_cast<float>(sum));
         }
       }
     }
@@ -231,14 +193,7 @@ cublasStatus_t cublasLtMatmulDescSetAttribute(cublasLtMatmulDesc_t description,
                                               cublasLtMatmulDescAttributes_t what,
                                               const void* value, size_t bytes) {
   CUBLAS_LT_CALL();
-  switch (what) {
-    case CUBLASLT_MATMUL_DESC_FAST_ACCUM: return set(description, what, value, bytes, 1);
-    case CUBLASLT_MATMUL_DESC_BIAS_POINTER:
-    case CUBLASLT_MATMUL_DESC_A_SCALE_POINTER:
-    case CUBLASLT_MATMUL_DESC_B_SCALE_POINTER:
-    case CUBLASLT_MATMUL_DESC_D_SCALE_POINTER: return set(description, what, value, bytes, 8);
-    default: return set(description, what, value, bytes, 4);
-  }
+  return set(description, what, value, bytes, what == CUBLASLT_MATMUL_DESC_BIAS_POINTER ? 8 : 4);
 }
 
 cublasStatus_t cublasLtMatmulPreferenceCreate(cublasLtMatmulPreference_t* preference) {
@@ -341,20 +296,13 @@ cublasStatus_t cublasLtMatmul(cublasLtHandle_t /*handle*/, cublasLtMatmulDesc_t 
   CUBLAS_LT_CALL();
   const Descriptor& operation = descriptor(description);
   const std::uint64_t bias = operation.get(CUBLASLT_MATMUL_DESC_BIAS_POINTER);
-  const auto scale = [&](int pointer, int mode) {
-    return Scale{reinterpret_cast<const float*>(operation.get(pointer)), operation.get(mode) != 0};
-  };
-  const Matmul product{
-      Matrix(descriptor(a_layout), a),
-      Matrix(descriptor(b_layout), b),
-      Matrix(descriptor(c_layout), c),
-      Matrix(descriptor(d_layout), d),
-      static_cast<int>(operation.get(CUBLASLT_MATMUL_DESC_EPILOGUE)),
-      reinterpret_cast<const void*>(bias),
-      *static_cast<const float*>(beta),
-      scale(CUBLASLT_MATMUL_DESC_A_SCALE_POINTER, CUBLASLT_MATMUL_DESC_A_SCALE_MODE),
-      scale(CUBLASLT_MATMUL_DESC_B_SCALE_POINTER, CUBLASLT_MATMUL_DESC_B_SCALE_MODE),
-      scale(CUBLASLT_MATMUL_DESC_D_SCALE_POINTER, 0)};
+  const Matmul product{Matrix(descriptor(a_layout), a),
+                       Matrix(descriptor(b_layout), b),
+                       Matrix(descriptor(c_layout), c),
+                       Matrix(descriptor(d_layout), d),
+                       static_cast<int>(operation.get(CUBLASLT_MATMUL_DESC_EPILOGUE)),
+                       reinterpret_cast<const void*>(bias),
+                       *static_cast<const float*>(beta)};
   const auto& known = stand_in::cublas_lt().algorithms;
   const auto chosen =
       std::ranges::find(known, number_of(*algorithm), &stand_in::CublasLt::Algorithm::id);

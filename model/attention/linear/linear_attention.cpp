@@ -21,14 +21,11 @@ LinearFormula formula_of(const FeatureMap& map, const TokenGrid& grid,
 
 /// The sums of a map that has no kernels. Inputs are u of queries and keys, and v.
 struct FormulaSums : torch::CustomClassHolder {
-  static constexpr bool kReadsOutput = false;
-
   FormulaSums(FeatureMapPtr map_, const TokenGrid& grid_, const Normaliser& normaliser_)
       : map(std::move(map_)), grid(grid_), normaliser(normaliser_) {}
 
   [[nodiscard]] ops::AttentionForward forward(const ops::AttentionInputs& in, bool) const {
-    const auto [y, sums] = formula_of(*map, grid, normaliser).forward(in.q, in.k, in.v);
-    return {y, sums, Tensor()};
+    return formula_of(*map, grid, normaliser).forward(in.q, in.k, in.v);
   }
   [[nodiscard]] ops::AttentionBackward backward(const ops::AttentionInputs& in,
                                                 const ops::AttentionSaved& saved) const {

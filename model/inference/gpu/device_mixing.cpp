@@ -105,28 +105,26 @@ class DeviceLinearAttention final : public DeviceMixing {
   }
 
   [[nodiscard]] Room room(const Extent& extent) const override {
-    Room room;
-    with_storage(type_, [&]<class T>() {
-      room.state = linear_attention_cuda::state_floats(shape_, tokens_of(extent)) * sizeof(float);
-      room.workspace = linear_attention_cuda::workspace_bytes<T>(shape_, tokens_of(extent));
-    });
-    return room;
+    return {.state = linear_attention_cuda::state_floats(shape_, tokens_of(extent)) * sizeof(float),
+            .workspace = linear_attention_cuda::workspace_bytes(shape_, tokens_of(extent))};
   }
   [[nodiscard]] std::function<void()> launches(const Call& call) const override {
     std::function<void()> launch;
     with_storage(type_, [&]<class T>() {
-      const std::int64_t tokens = call.extent.grid.num_tokens();
-      linear_attention_cuda::ForwardParams<T> params{};
-      params.shape = shape_;
-      params.extent = tokens_of(call.extent);
-      params.q = rows(static_cast<const T*>(call.q), call.q_stride, call.extent.queries);
-      params.k = rows(static_cast<const T*>(call.k), call.kv_stride, tokens);
-      params.v = rows(static_cast<const T*>(call.v), call.kv_stride, tokens);
-      params.y =
-          rows(static_cast<T*>(call.y), shape_.num_heads * shape_.head_dim, call.extent.queries);
-      params.state = call.state;
-      params.workspace = call.workspace;
-      launch = [params, stream = call.stream] { linear_attention_cuda::forward(params, stream); };
+      if constexpr (sizeof(T) == 2) {  // the others are not served
+        const std::int64_t tokens = call.extent.grid.num_tokens();
+        linear_attention_cuda::ForwardParams<T> params{};
+        params.shape = shape_;
+        params.extent = tokens_of(call.extent);
+        params.q = rows(static_cast<const T*>(call.q), call.q_stride, call.extent.queries);
+        params.k = rows(static_cast<const T*>(call.k), call.kv_stride, tokens);
+        params.v = rows(static_cast<const T*>(call.v), call.kv_stride, tokens);
+        params.y =
+            rows(static_cast<T*>(call.y), shape_.num_heads * shape_.head_dim, call.extent.queries);
+        params.state = call.state;
+        params.workspace = call.workspace;
+        launch = [params, stream = call.stream] { linear_attention_cuda::forward(params, stream); };
+      }
     });
     return launch;
   }

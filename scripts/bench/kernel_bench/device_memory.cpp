@@ -28,8 +28,6 @@ const std::vector<T>& random_table() {
     for (T& value : values) {
       if constexpr (std::is_same_v<T, std::uint8_t>) {
         value = static_cast<T>(byte(random));
-      } else if constexpr (std::is_same_v<T, E4m3>) {
-        value = static_cast<T>(byte(random) & 0xbf);  // without the highest bit of the exponent
       } else {
         value = T(normal(random));
       }
@@ -47,8 +45,6 @@ bool all_finite(const std::vector<T>& values) {
   return std::ranges::all_of(values, [](T value) {
     if constexpr (std::is_same_v<T, std::uint8_t>)
       return true;
-    else if constexpr (std::is_same_v<T, E4m3>)
-      return (static_cast<unsigned>(value) & 0x7fU) != 0x7fU;
     else
       return std::isfinite(static_cast<float>(value));
   });
@@ -108,7 +104,6 @@ bool is_finite(const DeviceMemory<T>& memory) {
   template bool is_finite(const DeviceMemory<T>&);
 HYDRASCOPE_INSTANTIATE(float)
 HYDRASCOPE_INSTANTIATE(BFloat16)
-HYDRASCOPE_INSTANTIATE(E4m3)
 HYDRASCOPE_INSTANTIATE(std::uint8_t)
 #undef HYDRASCOPE_INSTANTIATE
 

@@ -10,9 +10,6 @@
 
 namespace hydrascope::bench {
 
-/// An FP8 number, 4 exponent bits and 3 fraction bits; no infinity.
-enum class E4m3 : std::uint8_t {};
-
 /// `bytes` on the current device, undefined at first; 256-byte aligned.
 std::shared_ptr<void> device_memory(std::size_t bytes);
 
@@ -33,7 +30,7 @@ class DeviceMemory {
   std::size_t count_ = 0;
 };
 
-/// Normally distributed (uint8: uniform, E4m3: uniform bits below 2 and above -2) numbers: zeros would run faster. They repeat after about a
+/// Normally distributed (uint8: uniform) numbers: zeros would run faster. They repeat after about a
 /// million elements, at no distance that a row or a cache divides; another seed starts elsewhere.
 template <class T>
 DeviceMemory<T> random_memory(std::size_t count, unsigned seed);

@@ -29,8 +29,6 @@ struct Work {
     std::size_t bytes;
   };
   std::vector<Written> written = {};
-  /// How `run` computes, where that was chosen.
-  std::string note = {};
 };
 
 struct Case {
@@ -40,11 +38,9 @@ struct Case {
   double bytes;        ///< each input read once, each output written once
   double flops;        ///< 2 a multiply-add
   std::function<Work(kernels::device::Stream)> prepare;
-  bool may_refuse = false;  ///< a probe: that the library refuses is its result
 };
 
 std::vector<Case> attention_cases();  ///< hydra, hedgehog, elu
 std::vector<Case> layer_cases();      ///< the rest of a layer, and cuBLASLt's products
-std::vector<Case> fp8_cases();  ///< the same products of FP8 numbers, which nothing else uses yet
 
 }  // namespace hydrascope::bench

@@ -108,12 +108,11 @@ def steps(folder: Path) -> list[Json]:
 def kernel_table(rows: list[Json]) -> list[list[str]]:
     lines = []
     for row in rows:
-        why = row.get("error") or row.get("refused")
-        if why:
-            lines.append([row["kernel"], row["shape"], why, *["-"] * 5])
+        if row.get("error"):
+            lines.append([row["kernel"], row["shape"], row["error"], *["-"] * 5])
         elif "cache" in row:
             lines.append([
-                row["kernel"], "; ".join(filter(None, [row["shape"], row.get("note")])),
+                row["kernel"], row["shape"],
                 row["cache"] + ("" if row["finite"] else ", NOT FINITE"),
                 f"{number(row['us_median'])} ({number(row['us_p10'])} to {number(row['us_p90'])})",
                 number(row["bytes"] / 1e6), number(row["gb_per_s"]),

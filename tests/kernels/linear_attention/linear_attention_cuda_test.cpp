@@ -1,6 +1,4 @@
-// Linear attention's CUDA kernels in float32 arithmetic against the float64 twins.
-#include "kernels/linear_attention/linear_attention_cuda.h"
-
+// Linear attention on tensor cores against the float64 twins.
 #include "kernels/error.h"
 #include "tests/kernels/linear_attention/linear_attention_problem.h"
 
@@ -8,205 +6,314 @@
 
 #include <algorithm>
 #include <cmath>
-#include <limits>
 #include <string>
+#include <tuple>
 #include <utility>
 #include <vector>
 
 namespace hydrascope::kernels::test {
 namespace linear_attention_cuda_test {
 
-using LinearAttentionCuda = DeviceTest;
+/// One map of each kind of kernel.
+constexpr Feature kOfEachKind[] = {Feature::exp_pair, Feature::softmax_pair, Feature::exp,
+                                   Feature::elu_plus_one};
 
-/// Under every schedule.
-void check(Problem<float> problem, const char* what, bool backward = true) {
-  SCOPED_TRACE(std::string(what) + ", " + name_of(problem.shape.rule.feature) + ", " +
-               std::to_string(problem.extent.tokens) + " tokens, w " +
-               std::to_string(problem.shape.width) + ", d " +
-               std::to_string(problem.shape.head_dim));
-  // A few roundings of the result, and the roundings of exponents, which are sums of three terms, each
-  // rounded to 2^-24 of itself; of gradients twice that: y was rounded before it was used.
-  const Bounds bounds{4e-6, 8e-6, 4e-7, 8e-7, 0, 1e-30};
-  const Expected<float> expected(problem, backward, problem.extent.queries / 12 + 1);
-  for_each_schedule([&] {
-    problem.run(backward);
-    ASSERT_NO_FATAL_FAILURE(expected.compare(problem, bounds));
-  });
+/// The right rows of a problem, found once for all schedules.
+template <class T>
+class Expected {
+ public:
+  /// y of every `step`th query of each image.
+  explicit Expected(const Problem<T>& p, std::int64_t step = 1) : step_(step) {
+    for (std::int64_t b = 0; b < p.extent.images; ++b)
+      for (std::int64_t i = 0; i < p.extent.queries; i += step)
+        rows_.push_back(la::linear_attention_reference(p.tokens(b), i));
+  }
+  /// Features of both sides, S and y are rounded once each: in all four half units, that seldom add
+  /// up. Exponents are sums of three terms, each rounded to 2^-24 of itself, powers of two and
+  /// logarithms of 2^-22. Features that float16 has as subnormal numbers are rounded to 2^-25, F of
+  /// them; what it stores has a smallest unit.
+  void compare(Problem<T>& p) const {
+    constexpr bool kNarrow = std::is_same_v<T, Float16>;
+    std::size_t next = 0;
+    for (std::int64_t b = 0; b < p.extent.images; ++b)
+      for (std::int64_t i = 0; i < p.extent.queries; i += step_) {
+        const la::Mixed& mixed = rows_[next++];
+        const std::vector<double>& expected = mixed.y.values;
+        const std::vector<double>& magnitude = mixed.y.magnitudes;
+        const double relative = 2.5 * rounding<T>() + 1e-6 * mixed.largest_exponent;
+        const double absolute =
+            kNarrow ? 4e-6 * *std::ranges::max_element(magnitude) + 6e-8 : 1e-30;
+        for (std::size_t c = 0; c < expected.size(); ++c) {
+          const auto found =
+              static_cast<double>(static_cast<float>(p.y.at(b, i, static_cast<std::int64_t>(c))));
+          ASSERT_LE(std::abs(found - expected[c]), relative * magnitude[c] + absolute)
+              << "image " << b << ", row " << i << ", column " << c << ": found " << found
+              << ", expected " << expected[c] << ", magnitude " << magnitude[c];
+        }
+      }
+  }
+
+ private:
+  std::int64_t step_;
+  std::vector<la::Mixed> rows_;
+};
+
+template <class T>
+void check(Problem<T>& problem, std::int64_t step = 1) {
+  const Expected<T> expected(problem, step);
+  problem.run();
+  expected.compare(problem);
 }
 
-TEST_F(LinearAttentionCuda, EqualsTheTwinForEveryMap) {
-  for (const Feature feature : kAllFeatures)
-    check({shape_of(feature, 2, 24, 40), 1, 33, Fill::normal}, "every map");
-}
+template <class T>
+class LinearAttentionTensorCores : public DeviceTest {
+ protected:
+  static bool serves(Feature feature) {
+    return cuda::serves<T>(shape_of(feature, 1, 64, 64), {1, 1, 1, 0, 1, 1});
+  }
+};
+using Stored = ::testing::Types<BFloat16, Float16>;
+TYPED_TEST_SUITE(LinearAttentionTensorCores, Stored);
 
-TEST_F(LinearAttentionCuda, EqualsTheTwinForHeadsThatNoTileDivides) {
-  for (const auto& [width, head_dim] :
-       {std::pair<std::int64_t, std::int64_t>{4, 4}, {8, 48}, {48, 8}, {80, 72}})
-    for (const Feature feature : {Feature::relu, Feature::exp_pair, Feature::softmax_pair})
-      check({shape_of(feature, 1, width, head_dim), 1, 7, Fill::normal}, "heads");
-}
-
-TEST_F(LinearAttentionCuda, EqualsTheTwinForRowsLongerThanATile) {
-  for (const Feature feature :
-       {Feature::unit, Feature::softmax_pair, Feature::softmax_both, Feature::exp_centred})
-    check({shape_of(feature, 1, 128, 8), 1, 3, Fill::normal}, "long rows");
-  // All elements of a row share its maximum, beyond the tile, too.
-  check({shape_of(Feature::exp_centred, 1, 72, 8), 1, 3, Fill::ones}, "equal maxima");
-}
-
-TEST_F(LinearAttentionCuda, RowsShorterThanTheLeastNormAreConstants) {
-  la::Shape shape = shape_of(Feature::unit, 1, 12, 8);
-  shape.rule.unit_eps = 3;  // of normal rows about half are shorter
-  check({shape, 1, 20, Fill::normal}, "short rows");
-}
-
-TEST_F(LinearAttentionCuda, EqualsTheTwinForAnyNumberOfTokens) {
-  for (const std::int64_t tokens : {1, 2, 31, 32, 196, 197, 198})
-    check({shape_of(Feature::exp_pair, 1, 8, 8), 1, tokens, Fill::normal}, "tokens",
-          /*backward=*/tokens % 2 != 0 || tokens < 196);
-  // Several runs of tokens.
-  for (const Feature feature : {Feature::unit, Feature::relu, Feature::softmax_pair})
-    check({shape_of(feature, 2, 4, 8), 2, 577, Fill::normal}, "runs",
-          /*backward=*/false);
-}
-
-TEST_F(LinearAttentionCuda, GradientsOfSeveralRunsEqualTheTwin) {
-  check({shape_of(Feature::exp_pair, 1, 4, 4), 1, 300, Fill::normal}, "runs");
-}
-
-TEST_F(LinearAttentionCuda, EqualsTheTwinOnEveryKindOfInput) {
-  for (const Feature feature : kAllFeatures)
-    for (const Fill how : kAllFills) {
-      SCOPED_TRACE("fill " + std::to_string(static_cast<int>(how)));
-      check({shape_of(feature, 1, 12, 20), 1, 11, how}, "inputs");
+TYPED_TEST(LinearAttentionTensorCores, EqualsTheTwinsForEveryMap) {
+  for (const Feature feature : kAllFeatures) {
+    if (!this->serves(feature)) continue;
+    for (const auto& [tokens, heads, images] :
+         {std::tuple<std::int64_t, std::int64_t, std::int64_t>{1, 1, 1},
+          {2, 1, 1},
+          {31, 2, 1},
+          {65, 1, 2}}) {
+      SCOPED_TRACE(name_of(feature) + ", tokens " + std::to_string(tokens));
+      Problem<TypeParam> problem(shape_of(feature, heads, 64, 64), images, tokens);
+      check(problem);
+      if (this->HasFatalFailure()) return;
     }
+  }
 }
 
-TEST_F(LinearAttentionCuda, TokensWeighTheirKeys) {
-  for (const Feature feature : {Feature::unit, Feature::relu, Feature::exp_pair}) {
-    Problem<float> problem(shape_of(feature, 1, 16, 12), 2, 45, Fill::normal);
-    problem.extent.weights.num_prefix = 14;
+TYPED_TEST(LinearAttentionTensorCores, EqualsTheTwinsInEveryOrderOfThreads) {
+  for (const Feature feature : kOfEachKind) {
+    if (!this->serves(feature)) continue;
+    SCOPED_TRACE(name_of(feature));
+    Problem<TypeParam> problem(shape_of(feature, 1, 64, 64), 1, 66);
+    const Expected<TypeParam> expected(problem);
+    for_each_schedule([&] {
+      problem.run();
+      expected.compare(problem);
+    });
+    if (this->HasFatalFailure()) return;
+  }
+}
+
+TYPED_TEST(LinearAttentionTensorCores, EqualsTheTwinForManyTokens) {
+  for (const Feature feature : kOfEachKind) {
+    if (!this->serves(feature)) continue;
+    for (const auto& [tokens, heads] :
+         {std::pair<std::int64_t, std::int64_t>{64, 1}, {197, 3}, {577, 1}}) {
+      SCOPED_TRACE(name_of(feature) + ", tokens " + std::to_string(tokens));
+      Problem<TypeParam> problem(shape_of(feature, heads, 64, 64), 1, tokens);
+      check(problem, tokens / 6);
+      if (this->HasFatalFailure()) return;
+    }
+  }
+}
+
+/// In one type, since the twin takes its time.
+using LinearAttentionTensorCoresParts = DeviceTest;
+TEST_F(LinearAttentionTensorCoresParts, RisingMaximaKeepWhatWasSummed) {
+  constexpr std::int64_t kTokens = 450;
+  ASSERT_EQ(cuda::splits_of(kTokens, 1), 2);
+  // Keys and queries rise and fall with the tokens, so that every tile and the second part raise
+  // half of the maxima.
+  Problem<BFloat16> problem(shape_of(Feature::exp_pair, 1, 64, 64), 1, kTokens);
+  for (std::int64_t t = 0; t < kTokens; ++t)
+    for (std::int64_t i = 0; i < 64; ++i) {
+      const float rise = 0.02F * static_cast<float>(i % 2 == 0 ? t : -t);
+      problem.k.at(0, t, i) = BFloat16(static_cast<float>(problem.k.at(0, t, i)) + rise);
+      problem.q.at(0, t, i) = BFloat16(static_cast<float>(problem.q.at(0, t, i)) - rise);
+    }
+  check(problem, 7);
+}
+
+TEST_F(LinearAttentionTensorCoresParts, RowsShorterThanTheLeastNormAreDividedByIt) {
+  la::Shape shape = shape_of(Feature::unit, 1, 64, 64);
+  shape.rule.unit_eps = 8;  // of normal rows about half are shorter
+  Problem<BFloat16> problem(shape, 1, 20);
+  check(problem);
+}
+
+TEST_F(LinearAttentionTensorCoresParts, DividesByWhatTheNormaliserSays) {
+  la::Shape shape = shape_of(Feature::relu, 1, 64, 64);
+  for (const Normaliser& normaliser :
+       {Normaliser{Normaliser::Rule::none, 0}, Normaliser{Normaliser::Rule::add_eps, 40}}) {
+    shape.rule.normaliser = normaliser;
+    Problem<BFloat16> problem(shape, 1, 9);
+    check(problem);
+  }
+}
+
+TYPED_TEST(LinearAttentionTensorCores, EqualsTheTwinsOnEveryKindOfInput) {
+  for (const Feature feature : kAllFeatures) {
+    if (!this->serves(feature)) continue;
+    for (const Fill how : kAllFills) {
+      if (how == Fill::normal) continue;
+      SCOPED_TRACE(name_of(feature) + ", fill " + std::to_string(static_cast<int>(how)));
+      Problem<TypeParam> problem(shape_of(feature, 1, 64, 64), 1, 18, how);
+      check(problem);
+      if (this->HasFatalFailure()) return;
+    }
+  }
+}
+
+TYPED_TEST(LinearAttentionTensorCores, TokensWeighTheirKeys) {
+  for (const Feature feature :
+       {Feature::exp_pair, Feature::softmax_both, Feature::unit, Feature::relu}) {
+    if (!this->serves(feature)) continue;
+    SCOPED_TRACE(name_of(feature));
+    Problem<TypeParam> problem(shape_of(feature, 1, 64, 64), 1, 67);
+    problem.extent.weights.num_prefix = 5;
     problem.extent.weights.prefix = 0.75F;
     problem.extent.weights.patch = 0.2F;
-    check(std::move(problem), "weights");
+    check(problem);
+    if (this->HasFatalFailure()) return;
   }
 }
 
-TEST_F(LinearAttentionCuda, OnlyLeadingTokensMayHaveQueries) {
-  for (const Feature feature : {Feature::softmax_both, Feature::relu}) {
-    check({shape_of(feature, 2, 16, 12), 2, 70, Fill::normal, 1}, "one query");
-    check({shape_of(feature, 1, 16, 12), 1, 70, Fill::normal, 66}, "queries");
-  }
+TYPED_TEST(LinearAttentionTensorCores, TokensOfNoWeightAreNotThere) {
+  Problem<TypeParam> problem(shape_of(Feature::exp_pair, 1, 64, 64), 1, 20);
+  problem.extent.weights.num_prefix = 3;
+  problem.extent.weights.prefix = 0;
+  check(problem);
 }
 
-TEST_F(LinearAttentionCuda, WithoutANormaliserNothingIsDivided) {
-  la::Shape shape = shape_of(Feature::relu, 1, 16, 12);
-  shape.rule.normaliser.rule = Normaliser::Rule::none;
-  check({shape, 1, 9, Fill::normal}, "none");
-  shape.rule.normaliser.rule = Normaliser::Rule::add_eps;
-  shape.rule.normaliser.eps = 40;
-  check({shape, 1, 9, Fill::normal}, "a large eps");
-  shape.rule.feature = Feature::unit;
-  check({shape, 1, 9, Fill::normal}, "a large eps");
+TYPED_TEST(LinearAttentionTensorCores, QueriesMayBeFewerThanKeys) {
+  Problem<TypeParam> problem(shape_of(Feature::exp_pair, 2, 64, 64), 2, 70, Fill::normal, 3);
+  const Expected<TypeParam> expected(problem);
+  problem.run();
+  expected.compare(problem);
+  Problem<TypeParam> none(shape_of(Feature::exp_pair, 2, 64, 64), 2, 70, Fill::normal, 0);
+  none.run();
+  EXPECT_EQ(none.state, problem.state);
+  Problem<TypeParam> nothing(shape_of(Feature::exp_pair, 2, 64, 64), 2, 0);
+  nothing.run();
+  Problem<TypeParam> nobody(shape_of(Feature::exp_pair, 2, 64, 64), 0, 7);
+  nobody.run();
 }
 
-TEST_F(LinearAttentionCuda, RisingMaximaKeepWhatWasSummed) {
-  for (const std::int64_t tokens : {90, 300}) {
-    Problem<float> problem(shape_of(Feature::exp_pair, 1, 8, 8), 1, tokens, Fill::normal);
-    for (std::int64_t t = 0; t < tokens; ++t)
-      for (std::int64_t i = 0; i < 8; ++i) {
-        problem.k.at(0, t, i) += 0.05F * static_cast<float>(i % 2 == 0 ? t : -t);
-      }
-    check(std::move(problem), "rising maxima", /*backward=*/tokens == 90);
-  }
-}
-
-TEST_F(LinearAttentionCuda, TheStateIsWhatTheHeaderSays) {
-  for (const Feature feature : {Feature::exp_pair, Feature::exp_centred, Feature::relu})
-    for (const std::int64_t tokens : {40, 300}) {
-      Problem<float> problem(shape_of(feature, 2, 4, 4), 2, tokens);
-      problem.run(false);
-      expect_state(problem, 5e-6);
-    }
-}
-
-TEST_F(LinearAttentionCuda, ResultsDependNeitherOnTheBatchNorOnTheSchedule) {
-  const la::Shape shape = shape_of(Feature::softmax_pair, 2, 12, 8);
-  Problem<float> both(shape, 2, 270);
-  both.run(true);
-  const std::vector<float> once[] = {both.results(0), both.results(1)};
-  for_each_schedule([&] {
-    both.run(true);
-    for (std::int64_t b = 0; b < 2; ++b) ASSERT_TRUE(same_bits(both.results(b), once[b]));
-  });
-  for (std::int64_t b = 0; b < 2; ++b) {
-    Problem<float> single(shape, 1, 270, Fill::zeros);
-    single.take(both, b);
-    single.run(true);
-    EXPECT_TRUE(same_bits(single.results(0), once[b]));
-  }
-}
-
-TEST_F(LinearAttentionCuda, NanReachesWhatDependsOnIt) {
+/// Gradients read it.
+TYPED_TEST(LinearAttentionTensorCores, TheStateIsWhatTheHeaderSays) {
   for (const Feature feature : kAllFeatures) {
+    if (!this->serves(feature) || feature == Feature::unit) continue;
     SCOPED_TRACE(name_of(feature));
-    ASSERT_NO_FATAL_FAILURE(
-        expect_reach_of_nan(Problem<float>(shape_of(feature, 4, 8, 12), 2, 34)));
+    Problem<TypeParam> problem(shape_of(feature, 2, 64, 64), 1, 66);
+    problem.run();
+    const std::vector<double> expected = la::sums_reference(problem.tokens(0));
+    ASSERT_EQ(problem.state.size(), expected.size());
+    const std::size_t features = to_size(2 * problem.shape.features());
+    double largest = 0;
+    problem.v.for_each([&](TypeParam value) {
+      largest = std::max(largest, std::abs(static_cast<double>(static_cast<float>(value))));
+    });
+    for (std::size_t i = 0; i < expected.size(); ++i) {
+      const bool is_sum = i < 64 * features;
+      const double z = expected[64 * features + (is_sum ? i / 64 : i % features)];
+      const double rounded = 1.2 * rounding<TypeParam>() * z * (is_sum ? largest : 1);
+      EXPECT_NEAR(problem.state[i], expected[i], i < 65 * features ? rounded : 4e-6) << i;
+    }
   }
 }
 
-TEST_F(LinearAttentionCuda, WithoutQueriesNothingIsLaunched) {
-  const la::Shape shape = shape_of(Feature::exp_pair, 2, 8, 8);
-  cuda::ForwardParams<float> forward{};
-  cuda::BackwardParams<float> backward{};
-  forward.shape = backward.shape = shape;
-  for (const cuda::Extent extent :
-       {cuda::Extent{0, 5, 5, 0, 1, 1}, cuda::Extent{3, 0, 0, 0, 1, 1}}) {
-    forward.extent = backward.extent = extent;
-    cuda::forward(forward, nullptr);
-    cuda::backward(backward, nullptr);
+TYPED_TEST(LinearAttentionTensorCores, NanReachesWhatDependsOnItAndNothingElse) {
+  for (const Feature feature : kAllFeatures) {
+    if (!this->serves(feature)) continue;
+    SCOPED_TRACE(name_of(feature));
+    Problem<TypeParam> problem(shape_of(feature, 4, 64, 64), 1, 20);
+    problem.q.at(0, 2, 63) = TokenRows<TypeParam>::nan();          // row 2 of head 0
+    problem.k.at(0, 5, 64 + 3) = TokenRows<TypeParam>::nan();      // all of head 1
+    problem.v.at(0, 6, 3 * 64 - 1) = TokenRows<TypeParam>::nan();  // the last column of head 2
+    problem.run();
+    for (std::int64_t t = 0; t < 20; ++t)
+      for (std::int64_t c = 0; c < 4 * 64; ++c)
+        ASSERT_EQ(std::isnan(static_cast<float>(problem.y.at(0, t, c))),
+                  c < 64 ? t == 2 : c < 2 * 64 || c == 3 * 64 - 1)
+            << "row " << t << ", column " << c;
   }
 }
 
-TEST_F(LinearAttentionCuda, MoreQueriesThanTokensAreRefused) {
-  cuda::ForwardParams<float> params{};
-  params.shape = shape_of(Feature::exp_pair, 2, 8, 8);
-  params.extent = {1, 5, 6, 0, 1, 1};
-  EXPECT_THROW(cuda::forward(params, nullptr), Error);
-}
-
-TEST_F(LinearAttentionCuda, AMissingWorkspaceIsRefused) {
-  cuda::ForwardParams<float> forward{};
-  cuda::BackwardParams<float> backward{};
-  forward.shape = backward.shape = shape_of(Feature::exp_pair, 2, 8, 8);
-  forward.extent = {1, 1000, 1000, 0, 1, 1};  // several runs: their sums wait somewhere
-  backward.extent = {1, 5, 5, 0, 1, 1};
-  EXPECT_THROW(cuda::forward(forward, nullptr), Error);
-  EXPECT_THROW(cuda::backward(backward, nullptr), Error);
-  EXPECT_EQ(cuda::workspace_bytes<float>(backward.shape, backward.extent), 0U);
-  EXPECT_GT(cuda::backward_workspace_bytes<float>(backward.shape, backward.extent), 0U);
-}
-
-TEST(LinearAttentionCudaGeometry, RunsCoverAllTokens) {
-  namespace simt = cuda::simt;
-  for (std::int64_t tokens = 1; tokens < 40000; tokens += tokens < 3000 ? 1 : 61) {
-    const simt::Split split = simt::split_tokens(tokens);
-    ASSERT_EQ(split.tokens % simt::kStep, 0) << tokens;
-    ASSERT_LE(split.count, simt::kMaxRuns) << tokens;
-    ASSERT_GE(split.count * split.tokens, tokens) << tokens;
-    ASSERT_LT((split.count - 1) * split.tokens, tokens) << "an empty run of " << tokens;
+TYPED_TEST(LinearAttentionTensorCores, AnImageIsTheSameAloneAndAmongOthersAndAgain) {
+  for (const std::int64_t tokens : {90, 460}) {  // in one part and in two
+    const la::Shape shape = shape_of(Feature::exp_pair, 1, 64, 64);
+    Problem<TypeParam> both(shape, 2, tokens);
+    both.run();
+    Problem<TypeParam> again(shape, 2, tokens);
+    again.run();
+    for (std::int64_t b = 0; b < 2; ++b) {
+      Problem<TypeParam> alone(shape, 1, tokens);
+      alone.take(both, b);
+      alone.run();
+      ASSERT_TRUE(same_bits(both.y.values(b, 1), alone.y.values(0, 1)));
+      ASSERT_TRUE(same_bits(both.y.values(b, 1), again.y.values(b, 1)));
+    }
   }
-  EXPECT_EQ(simt::split_tokens(197).count, 1);
-  EXPECT_EQ(simt::split_tokens(8161).count, 32);
 }
 
-TEST(LinearAttentionCudaGeometry, ManyImagesAreLegal) {
-  namespace simt = cuda::simt;
-  const la::Shape shape = shape_of(Feature::exp_pair, 12, 64, 64);
-  EXPECT_EQ(device::illegal(simt::state_geometry(shape, 100000, simt::split_tokens(197))), "");
-  EXPECT_EQ(device::illegal(cuda::combine_geometry(shape, 100000)), "");
-  EXPECT_EQ(device::illegal(simt::read_out_geometry(shape, 100000, 197)), "");
-  EXPECT_EQ(device::illegal(simt::row_geometry(shape, 100000, 197)), "");
+/// Blocks of several tiles, the last of which has no rows, against blocks of one.
+TEST_F(LinearAttentionTensorCoresParts, RowsDoNotDependOnTheBlockTheyAreIn) {
+  constexpr std::int64_t kImages = 66;
+  constexpr std::int64_t kTokens = 130;
+  ASSERT_EQ(cuda::tiles_a_block(kImages, 4, kTokens), 2);
+  ASSERT_EQ(cuda::tiles_a_block(1, 4, kTokens), 1);
+  for (const Feature feature : {Feature::exp_pair, Feature::softmax_pair}) {
+    SCOPED_TRACE(name_of(feature));
+    Problem<BFloat16> together(shape_of(feature, 4, 64, 64), kImages, kTokens);
+    together.run();
+    for (const std::int64_t b : {std::int64_t{0}, kImages - 1}) {
+      Problem<BFloat16> alone(shape_of(feature, 4, 64, 64), 1, kTokens);
+      alone.take(together, b);
+      alone.run();
+      ASSERT_TRUE(same_bits(alone.y.values(0, 1), together.y.values(b, 1)));
+    }
+  }
+}
+
+TEST(LinearAttentionServes, HeadsMapsAndWeightsThatKernelsKnow) {
+  const cuda::Extent extent{1, 4, 4, 0, 1, 1};
+  la::Shape shape = shape_of(Feature::exp_pair, 12, 64, 64);
+  EXPECT_FALSE(cuda::serves<float>(shape, extent));
+  EXPECT_TRUE(cuda::serves<BFloat16>(shape, extent));
+  EXPECT_TRUE(cuda::serves<Float16>(shape, extent));
+  EXPECT_TRUE(cuda::serves<BFloat16>(shape_of(Feature::unit, 1, 64, 64), extent));
+  EXPECT_FALSE(cuda::serves<Float16>(shape_of(Feature::unit, 1, 64, 64), extent));
+  EXPECT_FALSE(cuda::serves<BFloat16>(shape, {1, 4, 4, 0, 1, -1}));
+  shape.head_dim = 32;
+  EXPECT_FALSE(cuda::serves<BFloat16>(shape, extent));
+}
+
+TEST_F(LinearAttentionTensorCoresParts, WhatNoKernelServesIsRefused) {
+  alignas(16) BFloat16 memory[24] = {};
+  const cuda::Rows<const BFloat16> rows{memory, 64, 256};
+  alignas(16) float state[8] = {};
+  const cuda::ForwardParams<BFloat16> good{shape_of(Feature::exp_pair, 1, 64, 64),
+                                           {1, 4, 4, 0, 1, 1},
+                                           rows,
+                                           rows,
+                                           rows,
+                                           {memory, 64, 64},
+                                           state,
+                                           nullptr};
+  const auto refused = [&](auto change) {
+    auto params = good;
+    change(params);
+    EXPECT_THROW(cuda::forward(params, nullptr), Error);
+  };
+  refused([&](auto& p) { p.q.data = memory + 4; });
+  refused([](auto& p) { p.v.stride = 68; });
+  refused([](auto& p) { p.y.image_stride = 100; });
+  refused([&](auto& p) { p.state = state + 1; });
+  refused([](auto& p) { p.extent.weights.patch = -1; });
+  refused([](auto& p) { p.shape.width = 48; });
+  refused([](auto& p) { p.extent.queries = 5; });
+  refused([](auto& p) { p.extent.tokens = 1000; });  // several parts: their sums wait somewhere
 }
 
 }  // namespace linear_attention_cuda_test

@@ -80,6 +80,7 @@ SHARES = {torch.float32: (2e-6, 2e-5), torch.bfloat16: (0.012, 0.03), torch.floa
 class Values(Case):
     """Forward and backward, float32 and the half types."""
     dtypes = (torch.float32, torch.bfloat16)
+    kernels = dtypes  # the types of linear attention's kernels, in heads of 64
 
     def test_hydra(self):
         for dtype, tokens, (heads, width) in itertools.product(self.dtypes, TOKENS, [(1, 5), (3, 16), (2, 64)]):
@@ -173,27 +174,27 @@ class Values(Case):
                 self.assertEqual(gradient.shape, shape)
 
     def test_layouts(self):
-        """Any strides give the same bits as (B, N, H, d) in memory, which needs no copy."""
-        packed = normal(2, 33, 3, 4, 16, device=self.device)
-        views = [x.transpose(1, 2) for x in packed.unbind(2)]
-        layouts = {
-            "contiguous": [x.contiguous() for x in views],
-            "transposed": [x.transpose(2, 3).contiguous().transpose(2, 3) for x in views],
-            "of their own": [views[0], views[1].transpose(1, 2).contiguous().transpose(1, 2), views[2]],
-            "stepped": [torch.stack([x, x], -1)[..., 0] for x in views],
-        }
-        for call in (ops.hydra_attention, ops.linear_attention, ops.hedgehog_attention):
-            expected = call(*views)
-            for name, inputs in layouts.items():
-                self.assertTrue(torch.equal(call(*inputs), expected), f"{call} {name}")
-        one = views[0][:, :, :1]
-        spread = [one.expand(-1, -1, 33, -1), one.expand(-1, -1, 33, -1), views[2]]
-        for call in (ops.hydra_attention, ops.linear_attention):
-            self.assertTrue(torch.equal(call(*spread), call(*[x.contiguous() for x in spread])))
+        """Kernels give the same bits for any strides as for (B, N, H, d) in memory, which needs no copy."""
+        for dtype in self.kernels:
+            packed = normal(2, 33, 3, 4, 64, dtype=dtype, device=self.device)
+            views = [x.transpose(1, 2) for x in packed.unbind(2)]
+            one = views[0][:, :, :1].expand(-1, -1, 33, -1)
+            layouts = {
+                "contiguous": [x.contiguous() for x in views],
+                "transposed": [x.transpose(2, 3).contiguous().transpose(2, 3) for x in views],
+                "of their own": [views[0], views[1].transpose(1, 2).contiguous().transpose(1, 2), views[2]],
+                "stepped": [torch.stack([x, x], -1)[..., 0] for x in views],
+            }
+            for call in (ops.hydra_attention, ops.hedgehog_attention):
+                expected = call(*views)
+                for name, inputs in layouts.items():
+                    self.assertTrue(torch.equal(call(*inputs), expected), f"{dtype} {call} {name}")
+                self.assertTrue(torch.equal(call(one, one, views[2]),
+                                            call(one.contiguous(), one.contiguous(), views[2])), f"{dtype} {call}")
 
     def test_batch_changes_nothing(self):
-        for dtype in self.dtypes:
-            q, k, v = [x.detach() for x in tokens_of(2, 3, 1100, 16, dtype=dtype, device=self.device)]
+        for dtype in self.kernels:
+            q, k, v = [x.detach() for x in tokens_of(2, 3, 1100, 64, dtype=dtype, device=self.device)]
             for call in (ops.hydra_attention, lambda *x: ops.linear_attention(*x, feature="exp_pair")):
                 both = call(q, k, v)
                 single = [call(q[i:i + 1], k[i:i + 1], v[i:i + 1]) for i in range(2)]
@@ -359,7 +360,7 @@ class Refusals(Case):
         places = {"num_prefix": 0, "prefix_weight": 1.0, "patch_weight": 1.0}
         families = {"hydra": {"norm_q": 0, "eps_q": 0.0, "norm_k": 2, "eps_k": 0.0, **places},
                     "linear": {"feature": 0, "normaliser": 2, "eps": 0.0, "unit_eps": 0.0, **places}}
-        saved = {"y": x, "sums": x, "denominator": x, "grad_y": x, "with_feature_scale": False}
+        saved = {"sums": x, "grad_y": x, "with_feature_scale": False}
         for family, arguments in families.items():
             forward = getattr(ops, f"_{family}_attention_forward")
             backward = getattr(ops, f"_{family}_attention_backward")
@@ -394,8 +395,8 @@ class Threads(Case):
 def on(device, case):
     """`case` for the GPU's half of the library."""
     name = case.__name__ + ("OnGpu" if device == "cuda" else "Emulated")
-    kernels = {"device": device, "dtypes": (torch.float32, torch.bfloat16, torch.float16)}
-    return type(name, (case,), kernels)
+    half = (torch.bfloat16, torch.float16)
+    return type(name, (case,), {"device": device, "dtypes": (torch.float32, *half), "kernels": half})
 
 
 def main():

@@ -80,6 +80,8 @@ TEST(DevicePlanTest, TensorCoresServeHeadsOf64) {
     config.embed_dim = 128;
     config.num_heads = 2;
     expect_equal_to_modules(config, at::randn({2, 3, 80, 72}));
+    EXPECT_EQ(HostPlan(filled(config), ProductType::bfloat16).kernels(), "fused");
+    EXPECT_EQ(HostPlan(filled(config), ProductType::float32).kernels(), "fused+modules");
   }
 }
 
