@@ -106,8 +106,6 @@ std::string names_where(std::string_view command, const std::function<bool(Role)
   std::vector<std::string> names;
   for (const Option& option : find_command(command)->options)
     if (wanted(option.role)) names.push_back(option.name);
-  for (const auto& [option, recorded] : run_settings(command))
-    if (wanted(option.role)) names.push_back(recorded);
   std::ranges::sort(names);
   return join_words(names, " ", " ");
 }
@@ -184,23 +182,33 @@ TEST(CommandTables, TrainsDefaultsAreTimmsUnlessTheDocumentsSayOtherwise) {
 }
 
 TEST(CommandTables, SettingsOfRunsAreChecked) {
-  using Values = std::map<std::string, std::string>;
-  EXPECT_EQ(words_of_settings("convert", {"sizes.lr=1e-5", "run.log_interval=2", "sizes.lr=2e-5"}),
-            (Values{{"run.log-interval", "2"}, {"sizes.lr", "2e-5"}}));
-  EXPECT_ERROR(words_of_settings("convert", {"size.lr=1"}), invalid_argument, "no such setting",
+  const auto set = [](const char* command, const std::vector<std::string>& words) {
+    std::vector<std::string> arguments;
+    for (const std::string& word : words) arguments.push_back("--set=" + word);
+    return parse(*find_command(command), arguments);
+  };
+  const ParsedOptions options =
+      set("convert", {"sizes.lr=1e-5", "run.log_interval=2", "sizes.lr=2e-5", "maps.steps=7"});
+  EXPECT_EQ(options.named("lr-sizes").number(), 2e-5);
+  EXPECT_EQ(options.named("log-interval").integer(), 2);
+  EXPECT_EQ(options.named("steps-maps").integer(), 7);
+  EXPECT_ERROR(set("convert", {"size.lr=1"}), invalid_argument, "no such setting",
                "`set` size.lr=1", "did you mean sizes.lr?");
-  EXPECT_ERROR(words_of_settings("train", {"sizes.lr=1"}), invalid_argument, "no such setting",
-               "train has run.log-interval, run.recovery-interval, lora.alpha, lora.targets, "
-               "model.residual");
-  EXPECT_ERROR(words_of_settings("convert", {"sizes.lr"}), invalid_argument, "KEY=VALUE");
-  EXPECT_ERROR(words_of_settings("convert", {"sizes.lr=much"}), invalid_argument, "a number",
-               "`set` sizes.lr");
-  EXPECT_ERROR(words_of_settings("convert", {"last.evaluations=0"}), invalid_argument,
-               "at least 1");
-  for (const char* command : {"train", "convert"}) {
-    for (const auto& [option, recorded] : run_settings(command)) {
-      if (option.default_value.empty()) continue;
-      EXPECT_NO_THROW(check_values(option, {option.default_value}, "default")) << option.name;
+  EXPECT_ERROR(set("train", {"sizes.lr=1"}), invalid_argument, "no such setting");
+  EXPECT_ERROR(set("convert", {"steps=1"}), invalid_argument, "names several settings");
+  EXPECT_ERROR(set("convert", {"sizes.lr"}), invalid_argument, "KEY=VALUE");
+  EXPECT_ERROR(set("convert", {"sizes.lr=much"}), invalid_argument, "a number", "`set` sizes.lr");
+  EXPECT_ERROR(set("convert", {"last.evaluations=0"}), invalid_argument, "at least 1");
+  EXPECT_ERROR(parse(*find_command("classify"), std::vector<std::string>{"--overview", "on"}),
+               invalid_argument, "unknown option", "`set` model.overview=VALUE");
+  for (const CommandSpec& command : command_specs()) {
+    for (const Option& option : command.options) {
+      if (option.key.empty()) continue;
+      EXPECT_EQ(find_key(command, option.key), &option) << command.name;
+      EXPECT_EQ(option.short_name, '\0') << option.key;
+      if (!option.default_value.empty())
+        EXPECT_NO_THROW(check_values(option, split_values(option, option.default_value), "default"))
+            << option.key;
     }
   }
 }

@@ -50,7 +50,7 @@ TEST(Completions, CommandsAndAliases) {
 }
 
 TEST(Completions, OptionsOfTheCommand) {
-  EXPECT_THAT(offered({"classify", "--fi"}), ElementsAre("--fit"));
+  EXPECT_THAT(offered({"classify", "--on"}), ElementsAre("--on-error"));
   EXPECT_THAT(offered({"predict", "a.jpg", "--fp"}), ElementsAre("--fp16"));
   EXPECT_THAT(offered({"classify", "-"}), IsSupersetOf({"--model", "--native", "--help"}));
   EXPECT_THAT(offered({"models", "list", "--c"}), ElementsAre("--config", "--color"));
@@ -63,12 +63,12 @@ TEST(Completions, OptionsOfTheCommand) {
 }
 
 TEST(Completions, WordsOfClosedSets) {
-  EXPECT_THAT(offered({"classify", "--set", "fit="}), ElementsAre("pad", "crop", "resize"));
+  EXPECT_THAT(offered({"classify", "--on-error", ""}), ElementsAre("skip", "fail"));
   EXPECT_THAT(offered({"classify", "--precision", "b"}), ElementsAre("bfloat16"));
-  EXPECT_THAT(offered({"classify", "--pos_interp", "t"}), ElementsAre("timm", "tile"));
-  EXPECT_THAT(offered({"classify", "--set=fit=p"}), ElementsAre("pad"));
-  EXPECT_THAT(offered({"classify", "--set", "fit=="}), ElementsAre("pad", "crop", "resize"));
-  EXPECT_THAT(offered({"classify", "--set", "fit==", "cr"}), ElementsAre("crop"));
+  EXPECT_THAT(offered({"classify", "--on_error", "s"}), ElementsAre("skip"));
+  EXPECT_THAT(offered({"classify", "--on-error=f"}), ElementsAre("fail"));
+  EXPECT_THAT(offered({"classify", "--on-error", "="}), ElementsAre("skip", "fail"));
+  EXPECT_THAT(offered({"classify", "--on-error", "=", "sk"}), ElementsAre("skip"));
 }
 
 TEST(Completions, FilesForArgumentsAndFileOptions) {
@@ -79,7 +79,7 @@ TEST(Completions, FilesForArgumentsAndFileOptions) {
                              {"classify", "--recursive", "x"},
                              {"classify", "--fp16", "x"},
                              {"classify", "--", "x"},
-                             {"classify", "--", "--set", "fit=x"},
+                             {"classify", "--", "--on-error", "x"},
                              {"classify", "--", "--fi"},
                              {"models", "info", "x"}})
     EXPECT_THAT(offered(typed), ElementsAre("<files>")) << ::testing::PrintToString(typed);

@@ -74,7 +74,7 @@ TEST(RequestsTest, ExifIsAppliedWhereTheCommandOrTheUserWantsIt) {
 
 TEST(RequestsTest, ATransformSaysWhereItsValuesComeFrom) {
   const TransformRequest request = transform_request(
-      classify({"--imgsz", "32x64", "--set", "mean=0.1", "0.2", "0.3", "--views", "tiles"}));
+      classify({"--imgsz", "32x64", "--set", "mean=0.1,0.2,0.3", "--views", "tiles"}));
   EXPECT_EQ(request.img_size->value, (image::Size{32, 64}));
   EXPECT_EQ(request.img_size->origin, "`imgsz`");
   EXPECT_THAT(request.mean->value, ElementsAre(0.1, 0.2, 0.3));
@@ -114,7 +114,7 @@ TEST(RequestsTest, PicturesAreLookedAtUnlessSomethingElseIsAskedFor) {
                              {"--crop-pct", "1"},
                              {"--img-size", "64"},
                              {"--attn", "hydra"},
-                             {"--set", "mean=0", "0", "0"},
+                             {"--set", "mean=0,0,0"},
                              {"--save-input", "a.npy"}}) {
     const PicturesRequest request = request_of(words, AutoExif::upright);
     EXPECT_FALSE(request.transform.views) << words.front();
@@ -145,7 +145,7 @@ TEST(RequestsTest, AClientOfAServerHasTheDefaultsOfTheCommandLine) {
            {{"--native"}, "", "whole", {"--views", "whole"}},
            {{"--views", "tiles"}, "a.pth", "", {"-m", "a.pth", "--views", "tiles"}},
            {{"-m", "b.pth"}, "", "native", {"-m", "b.pth", "--native"}},
-           {{"-m", "b.pth", "--set", "mean=0", "0", "0"}, "a.pth", "", {"-m", "a.pth"}},
+           {{"-m", "b.pth", "--set", "mean=0,0,0"}, "a.pth", "", {"-m", "a.pth"}},
            {{"--img-size", "384x640"}, "", "look", {"--views", "look"}},
            {{"--views", "look", "--img-size", "640"}, "", "whole", {"--views", "whole"}},
            {{"--crop-pct", "1"}, "", "native", {"--native"}}}) {
