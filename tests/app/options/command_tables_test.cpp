@@ -206,9 +206,9 @@ TEST(CommandTables, SettingsOfRunsAreChecked) {
       if (option.key.empty()) continue;
       EXPECT_EQ(find_key(command, option.key), &option) << command.name;
       EXPECT_EQ(option.short_name, '\0') << option.key;
-      if (!option.default_value.empty())
-        EXPECT_NO_THROW(check_values(option, split_values(option, option.default_value), "default"))
-            << option.key;
+      if (option.default_value.empty()) continue;
+      EXPECT_NO_THROW(check_values(option, split_values(option, option.default_value), "default"))
+          << option.key;
     }
   }
 }
