@@ -299,6 +299,11 @@ void ParsedOptions::add(Setting setting, Source source, const std::string& origi
 }
 
 ParsedOptions parse_words(const CommandSpec& command, std::span<const std::string> arguments) {
+  // A table that is no command's has keys without the option that sets them.
+  if (const bool has_keys = std::ranges::any_of(
+          command.options, [](const Option& option) { return !option.key.empty(); });
+      has_keys && !find_option(command, "set"))
+    return parse_words(with_settings(command), arguments);
   ParsedOptions parsed;
   for (const Option& option : command.options) {
     GivenOption entry{.option = option, .origin = option_named(option.name)};

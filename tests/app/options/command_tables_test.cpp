@@ -141,7 +141,7 @@ TEST(Roles, MakeRecipes) {
       "mixup model-ema "
       "model-ema-decay momentum native num-classes opt "
       "opt-betas overview ponder pos-embed pos-interp rel-pos rel-pos-opt reprob reset-head "
-      "residual scale scenes sched seed set share-blocks sizes smoothing step-embed teacher "
+      "residual scale scenes sched seed share-blocks sizes smoothing step-embed teacher "
       "train-split use-ema val-"
       "split warmup-epochs weight-decay");
   EXPECT_EQ(
@@ -157,7 +157,7 @@ TEST(Roles, MakeRecipes) {
       "mechanism-lr-scale min-lr mixup model-ema "
       "model-ema-decay momentum native "
       "num-classes opt opt-betas overview pos-embed pos-interp rel-pos rel-pos-opt "
-      "reprob reset-head scale scenes seed set sizes stage start steps-exits steps-maps steps-"
+      "reprob reset-head scale scenes seed sizes stage start steps-exits steps-maps steps-"
       "outputs steps-sizes target train-from train-head use-ema weight-decay");
   EXPECT_EQ(names_where("convert", free),
             "arch batch-size batch-size-maps crop-mode crop-pct grad-accum-steps img-size "

@@ -132,9 +132,9 @@ TEST_F(OptionsConfig, RefusesFilesItCannotRead) {
 }
 
 TEST_F(OptionsConfig, DumpsWhatHasAValue) {
-  const ParsedOptions options =
-      parse(classify(), Words{"--mean", ".485", ".456", ".406", "--fp16", "-i", "x", "--native",
-                              "--recursive=no", "--dump-config", "-h", "--attn-opt", "a.b=1", "y"});
+  const ParsedOptions options = parse(
+      classify(), Words{"--set", "mean=.485,.456,.406", "--fp16", "-i", "x", "--native",
+                        "--recursive=no", "--dump-config", "-h", "--set", "attn-opt=a.b=1", "y"});
   const auto json = nlohmann::json::parse(options.dump_config());
   EXPECT_EQ(json["mean"], nlohmann::json({0.485, 0.456, 0.406}));
   EXPECT_EQ(json["precision"], "float16");
@@ -149,9 +149,9 @@ TEST_F(OptionsConfig, DumpsWhatHasAValue) {
 
 TEST_F(OptionsConfig, ReadsBackWhatItDumped) {
   const ParsedOptions first =
-      parse(classify(), Words{"-m", "a \"b\"\n\xc3\xa9", "--crop-pct", "0.1", "--mean",
-                              ".485,1e-7,-3", "--attn-opt", "a.b=1", "--native", "--attn-opt",
-                              "c,d=2", "--strict", "--img-size", "0224"});
+      parse(classify(), Words{"-m", "a \"b\"\n\xc3\xa9", "--crop-pct", "0.1", "--set",
+                              "mean=.485,1e-7,-3", "--set", "attn-opt=a.b=1", "--native", "--set",
+                              "attn-opt=c,d=2", "--strict", "--img-size", "0224"});
   const ParsedOptions second = parsed(first.dump_config());
   EXPECT_EQ(second.dump_config(), first.dump_config());
   EXPECT_EQ(second.named("model").text(), first.named("model").text());

@@ -25,7 +25,7 @@ TEST(Spelled, NamesOptionsAsTheFrontEndDoes) {
   for (const char* text : {"", "`", "a ` b", "`No field`", "``", "names like `A` and `-b`"})
     EXPECT_EQ(spelled(text), text);
   EXPECT_EQ(spelled(std::vector<std::string>{"a", "`use_ema` takes them"}),
-            (std::vector<std::string>{"a", "--set use-ema=on takes them"}));
+            (std::vector<std::string>{"a", "--use-ema takes them"}));
   spell_options_as(Spelling::names);
   EXPECT_EQ(spelled("`use_ema`"), "use_ema");
   spell_options_as(Spelling::flags);
