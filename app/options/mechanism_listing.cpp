@@ -52,7 +52,7 @@ void add_options(const auto& entry, const std::string& flag, Report& report) {
   report.summary.add("options", options_json(entry.options), 0, kInJson);
   ResultTable options({{"option", "option"}, {"help", "what it is"}, {"default", "default"}});
   for (const model::MechanismOption& option : entry.options)
-    options.add({flag + ' ' + entry.name + '.' + option.key + '=' + model::describe_values(option),
+    options.add({flag + entry.name + '.' + option.key + '=' + model::describe_values(option),
                  option.help, option.default_value});
   report.add_table("", "options", std::move(options), kForPeople);
   ResultTable parameters(
@@ -76,14 +76,14 @@ Report begin_report(const auto& entry, const char* kind) {
 Report position_rule_report(const model::PositionEntry& entry) {
   Report report = begin_report(entry, "rule");
   report.add("scores", entry.scores);
-  add_options(entry, "--set rel-pos-opt", report);
+  add_options(entry, "--set rel-pos-opt=", report);
   return report;
 }
 
 Report memory_report(const model::MemoryEntry& entry) {
   Report report = begin_report(entry, "memory");
   report.add("equation", entry.equation);
-  add_options(entry, "--set memory-opt", report);
+  add_options(entry, "--set memory-opt=", report);
   return report;
 }
 
@@ -113,7 +113,7 @@ Report mechanism_report(const model::MechanismEntry& entry) {
       {entry.fixed_num_tokens, "tied to the number of tokens it was made for, unless told"}};
   for (const auto& [holds, text] : properties)
     if (holds) report.remarks.emplace_back(text);
-  add_options(entry, "--set attn-opt", report);
+  add_options(entry, "--set attn-opt=", report);
   const OrderedJson all = costs(entry);
   report.summary.add("cost_per_layer_base_bf16", all, 0, kInJson);
   ResultTable table(

@@ -47,7 +47,8 @@ bool looks_like_option(std::string_view word) {
 [[noreturn]] void throw_unknown(const CommandSpec& command, const std::string& written,
                                 std::string_view name) {
   if (const Option* row = find_key(command, name))
-    throw UsageError("unknown option " + written, command.name, "`set` " + row->key + "=VALUE");
+    throw UsageError("unknown option --" + std::string(name), command.name,
+                     "`set` " + row->key + "=VALUE");
   if (const Option* now = find_former(command, name))
     throw UsageError("unknown option " + written, command.name,
                      option_named(now->name) + ": " + std::string(brief(*now)));

@@ -11,7 +11,7 @@ namespace hydrascope::app {
 namespace {
 
 std::int64_t parse_exit(const std::string& word) {
-  return parse_layer(word, "layers", "`coarse_exits`", "`coarse_exits` 2,5");
+  return parse_layer(word, "layers", "`coarse_exits`", "`coarse_exits`=2,5");
 }
 bool is_fail(const std::string& word) { return word == "fail"; }
 bool is_not_true(const std::string& word) { return word != "true"; }

@@ -125,22 +125,21 @@ FolderClasses classes_of_folders(const std::vector<fs::path>& folders, const ima
 
 }  // namespace
 
-std::vector<fs::path> class_folders(const fs::path& folder) {
+std::vector<fs::path> class_folders(const fs::path& folder, const std::string& other_way) {
   std::vector<fs::path> folders;
   for (const FolderEntry& entry : list_folder(folder))
     if (entry.kind == EntryKind::folder && !is_hidden(entry.name))
       folders.push_back(folder / entry.name);
   if (folders.empty())
     throw UsageError("expected a folder per class, found no folders", folder.string(),
-                     "sort the pictures into folders named after their classes; evaluate and "
-                     "others take a table, `labels_csv` FILE");
+                     "sort the pictures into folders named after their classes" + other_way);
   std::ranges::sort(folders, natural_order);
   return folders;
 }
 
 LabelledSet read_folder_classes(const fs::path& folder, const image::Labels& labels,
                                 const std::string& hint) {
-  const std::vector<fs::path> folders = class_folders(folder);
+  const std::vector<fs::path> folders = class_folders(folder, ", or give `labels_csv` FILE");
   const FolderClasses classes = classes_of_folders(folders, labels, folder.string(), hint);
   LabelledSet set;
   set.is_by_index = classes.are_indices;

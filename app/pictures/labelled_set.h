@@ -88,7 +88,8 @@ std::vector<LabelledInput> read_folder_labels(const std::vector<std::string>& wo
 /// The folders of `folder`, hidden ones left out, in timm's natural order (2 before 10, small and
 /// capital letters alike), which numbers the classes of a new classifier. Throws
 /// Error(invalid_argument) where there are none.
-std::vector<std::filesystem::path> class_folders(const std::filesystem::path& folder);
+std::vector<std::filesystem::path> class_folders(const std::filesystem::path& folder,
+                                                 const std::string& other_way = {});
 
 /// One folder per class, which its name says (`ClassWords`). Throws Error(invalid_argument) that
 /// lists the folders where some name no class or several, some are numbers and others names, or two

@@ -152,7 +152,12 @@ std::string error_line(const Error& error, Spelling spelling) {
   if (error.field().empty()) return subject.empty() ? text : text + " (" + printable(subject) + ")";
   // Behind a field stands another one, or the user's own words, which may have backquotes.
   const bool names_options = subject.starts_with("with `") || subject.starts_with("beside `");
-  return text + " (" + spelled("`" + error.field() + "`", spelling) + (subject.empty() ? "" : " ") +
+  const std::string field = spelled("`" + error.field() + "`", spelling);
+  const bool is_key = field.starts_with("--set ") && !names_options;
+  return text + " (" + field +
+         (subject.empty() ? ""
+          : is_key        ? "="
+                          : " ") +
          (names_options ? spelled(printable(subject), spelling) : printable(subject)) + ")";
 }
 

@@ -94,7 +94,7 @@ TrainingRequest training_request(const ParsedOptions& options, std::string_view 
   using LowRank = model::training::LowRankOptions;
   for (const auto& [field, word] : {std::pair<Field, const char*>{&LowRank::alpha, "lora.alpha"},
                                     {&LowRank::targets, "lora.targets"}})
-    if (request.low_rank.rank == 0 && options.given(field))
+    if (request.low_rank.rank == 0 && options[field].source == Source::command_line)
       throw UsageError("there are no updates of low rank", "`set` " + std::string(word),
                        "`lora_rank` 8");
   request.loader.augment = request.augment;

@@ -147,7 +147,7 @@ void check_memory(const TransformPlan& plan, Size picture, std::int64_t max_pixe
   if (resample_bytes(picture, plan.resized, window) > kMostResampleBytes) {
     throw Error(ErrorCode::too_large,
                 size_text(picture) + " pixels (HxW) are too many along one edge to be resized to " +
-                    size_text(plan.resized) + "; `native` with `fit` pad takes them as they are");
+                    size_text(plan.resized) + "; `native` with `fit`=pad takes them as they are");
   }
   if (plan.output.width > max_pixels / plan.output.height) {
     throw Error(ErrorCode::too_large, "an input of " + size_text(plan.output) +
@@ -247,7 +247,7 @@ std::vector<TransformPlan> plan_views(const TransformConfig& config, Size pictur
       throw Error(ErrorCode::too_large,
                   "too thin for tiles: " + size_text(picture) +
                       " pixels (HxW) would be enlarged to " + size_text(resized) +
-                      "; `views` whole shows the middle, with `crop_mode` squash all at once");
+                      "; `views` whole shows the middle, with `crop_mode`=squash all at once");
     }
     const std::vector<std::int64_t> columns = tile_starts(resized.width, tile.width);
     for (const std::int64_t top : tile_starts(resized.height, tile.height)) {

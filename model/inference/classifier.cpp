@@ -62,10 +62,10 @@ bool plan_serves(const InferenceOptions& options, const VitConfig& config) {
     no_plan = "the GPU's plan has no memory over frames";
   if (options.precision.int8 && options.kernels == Kernels::reference)
     throw Error(ErrorCode::invalid_argument, "the reference modules have no 8-bit form",
-                "`precision` int8 with `kernels` reference");
+                "`precision` int8 with `kernels`=reference");
   if (options.kernels == Kernels::fused && !no_plan.empty())
     throw Error(ErrorCode::invalid_argument, no_plan, "`kernels` fused",
-                "`kernels` auto runs the modules there");
+                "`kernels`=auto runs the modules there");
   if (options.precision.int8 && !no_plan.empty())
     throw Error(ErrorCode::invalid_argument, no_plan + ", and modules have no 8-bit form",
                 "`precision` int8");

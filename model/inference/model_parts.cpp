@@ -128,7 +128,7 @@ void require_kernels_everywhere(
             ErrorCode::invalid_argument,
             "there are no kernels for '" + config.attention_of(layer).mechanism + "' " + why,
             "blocks." + std::to_string(layer) + ".attn",
-            "`kernels` auto runs such layers as modules inside the plan");
+            "`kernels`=auto runs such layers as modules inside the plan");
     }
   }
 }

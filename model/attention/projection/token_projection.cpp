@@ -34,7 +34,7 @@ class DenseProjection final : public TokenProjection {
                   "made for " + std::to_string(num_tokens_) + " tokens, found " +
                       std::to_string(grid.num_tokens()),
                   "linformer",
-                  "`attn_opt` linformer.projection=patches, pool, max or conv takes any "
+                  "`attn_opt`=linformer.projection=patches, pool, max or conv takes any "
                   "size");
     }
     return projection.to(x.scalar_type()).matmul(x);

@@ -66,7 +66,7 @@ TEST(RequestsTest, OthersDecodeForTheServer) {
 TEST(RequestsTest, ExifIsAppliedWhereTheCommandOrTheUserWantsIt) {
   for (const auto& [word, upright, stored] :
        {std::tuple("auto", true, false), {"apply", true, true}, {"ignore", false, false}}) {
-    const ParsedOptions options = classify({"--exif", word});
+    const ParsedOptions options = classify({"--set", "exif=" + std::string(word)});
     EXPECT_EQ(run_request(options, AutoExif::upright).decode.apply_exif, upright) << word;
     EXPECT_EQ(run_request(options, AutoExif::as_stored).decode.apply_exif, stored) << word;
   }

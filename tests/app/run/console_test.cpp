@@ -24,10 +24,10 @@ TEST(Spelled, NamesOptionsAsTheFrontEndDoes) {
             "`hydrascope doctor` or --device cpu, not_this");
   for (const char* text : {"", "`", "a ` b", "`No field`", "``", "names like `A` and `-b`"})
     EXPECT_EQ(spelled(text), text);
-  EXPECT_EQ(spelled(std::vector<std::string>{"a", "`use_ema` takes them"}),
-            (std::vector<std::string>{"a", "--use-ema takes them"}));
+  EXPECT_EQ(spelled(std::vector<std::string>{"a", "`check_it` takes them"}),
+            (std::vector<std::string>{"a", "--check-it takes them"}));
   spell_options_as(Spelling::names);
-  EXPECT_EQ(spelled("`use_ema`"), "use_ema");
+  EXPECT_EQ(spelled("`check_it`"), "check_it");
   spell_options_as(Spelling::flags);
 }
 
