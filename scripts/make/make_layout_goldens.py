@@ -101,19 +101,9 @@ class Case:
 
 CASES = [
     Case("vit", "ViTForImageClassification", {**VIT, "num_labels": 5}, logits),
-    Case(
-        "vit_quick_gelu",
-        "ViTForImageClassification",
-        {**VIT, "hidden_act": "quick_gelu", "num_labels": 5},
-        logits,
-    ),
+    Case("vit_quick_gelu", "ViTForImageClassification", {**VIT, "hidden_act": "quick_gelu", "num_labels": 5}, logits),
     Case("vit_model", "ViTModel", VIT, class_token),
-    Case(
-        "vit_masked",
-        "ViTForMaskedImageModeling",
-        {**VIT, "encoder_stride": 8},
-        lambda model, images: class_token(model.vit, images),
-    ),
+    Case("vit_masked", "ViTForMaskedImageModeling", {**VIT, "encoder_stride": 8}, lambda model, images: class_token(model.vit, images)),
     Case("deit", "DeiTForImageClassification", {**VIT, "num_labels": 5}, logits),
     Case("deit_teacher", "DeiTForImageClassificationWithTeacher", {**VIT, "num_labels": 5}, logits),
     Case("deit_model", "DeiTModel", VIT, both_tokens),
@@ -122,62 +112,22 @@ CASES = [
     Case("dinov2_resized", "Dinov2Model", {**SIZE, **PICTURES}, pooled, (48, 40)),
     Case("dinov2_swiglu", "Dinov2Model", {**SIZE, **PICTURES, "use_swiglu_ffn": True}, pooled),
     Case("dinov2_registers", "Dinov2WithRegistersModel", {**SIZE, **PICTURES, **REGISTERS}, pooled),
-    Case(
-        "dinov2_registers_classifier",
-        "Dinov2WithRegistersForImageClassification",
-        {**SIZE, **PICTURES, **REGISTERS},
-        logits,
-    ),
+    Case("dinov2_registers_classifier", "Dinov2WithRegistersForImageClassification", {**SIZE, **PICTURES, **REGISTERS}, logits),
     # Fewer patches than the table: this class alone resamples it with antialias.
     Case("dinov2_registers_resized", "Dinov2WithRegistersModel", {**SIZE, **PICTURES, **REGISTERS}, pooled, (16, 24)),
     Case("dinov3", "DINOv3ViTModel", {**VIT, **REGISTERS}, pooled),
     Case("dinov3_resized", "DINOv3ViTModel", {**VIT, **REGISTERS}, pooled, (48, 40)),
-    Case(
-        "dinov3_gated",
-        "DINOv3ViTModel",
-        {**VIT, **REGISTERS, "use_gated_mlp": True, "hidden_act": "silu", "rope_theta": 50.0},
-        pooled,
-    ),
-    Case(
-        "clip",
-        "CLIPModel",
-        {"vision_config": VIT, "text_config": TEXT, "projection_dim": 16},
-        image_features,
-    ),
+    Case("dinov3_gated", "DINOv3ViTModel", {**VIT, **REGISTERS, "use_gated_mlp": True, "hidden_act": "silu", "rope_theta": 50.0}, pooled),
+    Case("clip", "CLIPModel", {"vision_config": VIT, "text_config": TEXT, "projection_dim": 16}, image_features),
     Case("clip_vision", "CLIPVisionModel", {**VIT, "hidden_act": "gelu"}, pooled),
-    Case(
-        "clip_projection",
-        "CLIPVisionModelWithProjection",
-        {**VIT, "projection_dim": 16},
-        image_embeds,
-    ),
-    Case(
-        "clip_classifier",
-        "CLIPForImageClassification",
-        {"vision_config": VIT, "text_config": TEXT, "num_labels": 5},
-        logits,
-    ),
-    Case(
-        "siglip",
-        "SiglipModel",
-        {"vision_config": VIT, "text_config": {**TEXT, "projection_size": 32}},
-        image_features,
-    ),
+    Case("clip_projection", "CLIPVisionModelWithProjection", {**VIT, "projection_dim": 16}, image_embeds),
+    Case("clip_classifier", "CLIPForImageClassification", {"vision_config": VIT, "text_config": TEXT, "num_labels": 5}, logits),
+    Case("siglip", "SiglipModel", {"vision_config": VIT, "text_config": {**TEXT, "projection_size": 32}}, image_features),
     Case("siglip_vision", "SiglipVisionModel", VIT, pooled),
-    Case(
-        "siglip_classifier",
-        "SiglipForImageClassification",
-        {"vision_config": VIT, "text_config": TEXT, "num_labels": 5},
-        logits,
-    ),
+    Case("siglip_classifier", "SiglipForImageClassification", {"vision_config": VIT, "text_config": TEXT, "num_labels": 5}, logits),
     Case("beit", "BeitForImageClassification", BEIT, logits),
     Case("beit_resized", "BeitForImageClassification", BEIT, logits, (48, 40)),
-    Case(
-        "beit_class_token",
-        "BeitForImageClassification",
-        {**BEIT, "use_mean_pooling": False},
-        logits,
-    ),
+    Case("beit_class_token", "BeitForImageClassification", {**BEIT, "use_mean_pooling": False}, logits),
     Case("beit_model", "BeitModel", {**BEIT, "use_mean_pooling": True}, pooled),
     Case("beit_shared", "BeitForImageClassification", SHARED_BEIT, logits),
     Case("beit_shared_resized", "BeitForImageClassification", SHARED_BEIT, logits, (24, 32)),
@@ -203,21 +153,10 @@ CASES = [
 
 
 def filled(tensors: dict[str, Any]) -> dict[str, torch.Tensor]:
-    return {
-        name: torch.from_numpy(deterministic(name, tuple(shape), SEED))
-        for name, shape in tensors.items()
-    }
+    return {name: torch.from_numpy(deterministic(name, tuple(shape), SEED)) for name, shape in tensors.items()}
 
 
-def store(
-    name: str,
-    source: str,
-    tensors: dict[str, Any],
-    config: str,
-    kind: str,
-    images: torch.Tensor,
-    answer: torch.Tensor,
-) -> None:
+def store(name: str, source: str, tensors: dict[str, Any], config: str, kind: str, images: torch.Tensor, answer: torch.Tensor) -> None:
     metadata = {
         "source": source,
         "config": config,
@@ -255,22 +194,12 @@ def make_transformers(case: Case, version: str) -> None:
     with torch.no_grad():
         answer = case.answer(model, images)
     kind = "logits" if case.answer in (logits, image_embeds) or case.name == "clip" else "features"
-    store(
-        f"transformers_{version}_{case.name}",
-        f"{case.model} of transformers",
-        tensors,
-        text,
-        kind,
-        images,
-        answer,
-    )
+    store(f"transformers_{version}_{case.name}", f"{case.model} of transformers", tensors, text, kind, images, answer)
 
 
 def make_timm_wrapper(version: str) -> None:
     config = transformers.TimmWrapperConfig(
-        architecture="vit_tiny_patch16_224",
-        model_args={"img_size": 32, "patch_size": 8, "embed_dim": 32, "depth": 2, "num_heads": 2},
-        num_labels=5,
+        architecture="vit_tiny_patch16_224", model_args={"img_size": 32, "patch_size": 8, "embed_dim": 32, "depth": 2, "num_heads": 2}, num_labels=5
     )
     model = transformers.TimmWrapperForImageClassification(config)
     with tempfile.TemporaryDirectory() as folder:
@@ -285,15 +214,7 @@ def make_timm_wrapper(version: str) -> None:
     images = pictures((32, 32))
     with torch.no_grad():
         answer = model(images).logits
-    store(
-        f"transformers_{version}_timm_wrapper",
-        "TimmWrapperForImageClassification",
-        tensors,
-        text,
-        "logits",
-        images,
-        answer,
-    )
+    store(f"transformers_{version}_timm_wrapper", "TimmWrapperForImageClassification", tensors, text, "logits", images, answer)
 
 
 def rename(state: dict[str, torch.Tensor], *rules: tuple[str, str]) -> dict[str, torch.Tensor]:
@@ -328,14 +249,7 @@ def make_originals() -> None:
         "module.head.last_layer.weight_g": (8, 1),
     }
     weights = filled({**shapes, **heads})
-    answer = answer_of(
-        model,
-        {
-            name.removeprefix("module.backbone."): value
-            for name, value in weights.items()
-            if name in shapes
-        },
-    )
+    answer = answer_of(model, {name.removeprefix("module.backbone."): value for name, value in weights.items() if name in shapes})
     store("dino", "facebookresearch/dino", {**shapes, **heads}, "", "features", images, answer)
 
     # DINOv2: registers have no place, blocks come in chunks, MLPs are gated.
@@ -354,11 +268,7 @@ def make_originals() -> None:
         for key, value in own.items():
             shape = tuple(value.shape)
             for block in range(2):
-                key = (
-                    key.replace(f"blocks.{block}.", f"blocks.{block}.{block}.", 1)
-                    if key.startswith(f"blocks.{block}.")
-                    else key
-                )
+                key = key.replace(f"blocks.{block}.", f"blocks.{block}.{block}.", 1) if key.startswith(f"blocks.{block}.") else key
             key = key.replace("mlp.fc1", "mlp.w12").replace("mlp.fc2", "mlp.w3")
             if key == "pos_embed":
                 shape = (1, 17, 32)
@@ -376,20 +286,11 @@ def make_originals() -> None:
             # As timm's checkpoint filter does.
             ours["cls_token"] = ours["cls_token"] + ours["pos_embed"][:, :1]
             ours["pos_embed"] = ours["pos_embed"][:, 1:]
-        store(
-            name, "facebookresearch/dinov2", shapes, "", "features", images, answer_of(model, ours)
-        )
+        store(name, "facebookresearch/dinov2", shapes, "", "features", images, answer_of(model, ours))
 
     # DINOv3: biases of keys are masked.
     model = timm.create_model(
-        "vit_small_patch16_dinov3_qkvb",
-        num_classes=0,
-        img_size=32,
-        patch_size=8,
-        embed_dim=32,
-        depth=2,
-        num_heads=2,
-        global_pool="token",
+        "vit_small_patch16_dinov3_qkvb", num_classes=0, img_size=32, patch_size=8, embed_dim=32, depth=2, num_heads=2, global_pool="token"
     )
     shapes = {}
     for key, value in model.state_dict().items():
@@ -422,53 +323,24 @@ def make_originals() -> None:
     missing = {key: value for key, value in model.state_dict().items() if key not in ours}
     if any(not key.endswith("k_bias") and not key.startswith("rope") for key in missing):
         raise SystemExit(f"dinov3_original: {sorted(missing)}")
-    store(
-        "dinov3_original",
-        "facebookresearch/dinov3",
-        shapes,
-        "",
-        "features",
-        images,
-        answer_of(model, {**ours, **missing}),
-    )
+    store("dinov3_original", "facebookresearch/dinov3", shapes, "", "features", images, answer_of(model, {**ours, **missing}))
 
     # AIMv2, as timm keeps it: RMSNorm, a norm of the patches, no biases.
     arguments = {**size, "num_classes": 5}
     model = timm.create_model("aimv2_large_patch14_224", **arguments)
     shapes = {name: tuple(value.shape) for name, value in model.state_dict().items()}
     config = {"architecture": "aimv2_large_patch14_224", "num_classes": 5, "model_args": arguments}
-    store(
-        "timm_aimv2",
-        "timm.models.vision_transformer",
-        shapes,
-        json.dumps(config),
-        "logits",
-        images,
-        answer_of(model, filled(shapes)),
-    )
+    store("timm_aimv2", "timm.models.vision_transformer", shapes, json.dumps(config), "logits", images, answer_of(model, filled(shapes)))
 
     # torchvision.
     model = torchvision.models.VisionTransformer(32, 8, 2, 2, 32, 64, num_classes=5)
     shapes = {name: tuple(value.shape) for name, value in model.state_dict().items()}
-    store(
-        "torchvision",
-        "torchvision.models.VisionTransformer",
-        shapes,
-        "",
-        "logits",
-        images,
-        answer_of(model, filled(shapes)),
-    )
+    store("torchvision", "torchvision.models.VisionTransformer", shapes, "", "logits", images, answer_of(model, filled(shapes)))
 
     # CLIP with its text tower, as openai/CLIP and open_clip save it; the configuration is beside it.
     vision = transformers.CLIPVisionConfig(**VIT, projection_dim=16)
     twin = transformers.CLIPVisionModelWithProjection(vision)
-    shapes = {
-        "visual.class_embedding": (32,),
-        "visual.positional_embedding": (17, 32),
-        "visual.proj": (32, 16),
-        "visual.conv1.weight": (32, 3, 8, 8),
-    }
+    shapes = {"visual.class_embedding": (32,), "visual.positional_embedding": (17, 32), "visual.proj": (32, 16), "visual.conv1.weight": (32, 3, 8, 8)}
     for norm in ("visual.ln_pre", "visual.ln_post"):
         shapes |= {f"{norm}.weight": (32,), f"{norm}.bias": (32,)}
     for tower, width in (("visual.", 32), ("", 16)):
@@ -495,11 +367,7 @@ def make_originals() -> None:
         "text_projection": (16, 16),
     }
     weights = filled(shapes)
-    tower = {
-        name.removeprefix("visual."): value
-        for name, value in weights.items()
-        if name.startswith("visual.")
-    }
+    tower = {name.removeprefix("visual."): value for name, value in weights.items() if name.startswith("visual.")}
     state = {
         "vision_model.embeddings.class_embedding": tower["class_embedding"],
         "vision_model.embeddings.position_embedding.weight": tower["positional_embedding"],
@@ -526,18 +394,14 @@ def make_originals() -> None:
     twin.load_state_dict(state, strict=True)
     with torch.no_grad():
         answer = twin.double().eval()(images).image_embeds
-    config = json.dumps(
-        {"model_type": "clip", "vision_config": {**VIT, "hidden_act": "quick_gelu"}}
-    )
+    config = json.dumps({"model_type": "clip", "vision_config": {**VIT, "hidden_act": "quick_gelu"}})
     store("open_clip", "mlfoundations/open_clip", shapes, config, "logits", images, answer)
 
 
 def main() -> None:
     torch.set_num_threads(1)
     version = transformers.__version__.partition(".")[0]
-    print(
-        f"torch {torch.__version__}, timm {timm.__version__}, transformers {transformers.__version__}"
-    )
+    print(f"torch {torch.__version__}, timm {timm.__version__}, transformers {transformers.__version__}")
     for case in CASES:
         if version == "4" or case.name in RENAMED:
             make_transformers(case, version)

@@ -11,7 +11,7 @@
 # PICTURES/backgrounds (backgrounds_of in make_scenes.py) and on some of Caltech's pictures without an object. `hydra` has it in all
 # layers, `hydra_window` with softmax windows beside it; `hydra_window_sizes` takes the last one and
 # learns sizes, `softmax_sizes` learns them with softmax. `exits` is softmax with exits, learned on twelve of sixteen pictures and
-# calibrated on three: at most 1 % of pictures differ. OUTPUT/exits_check.txt lists the others, for scripts/measure/early_exit.py. The
+# calibrated on three: at most 1 % of pictures differ. OUTPUT/exits_check.txt lists the others, which judge. The
 # bundled models are copied to assets/models without the seed in their names (`exits` by scripts/make/share_weights.py); which seed
 # it was is in their cards. A run that is stopped goes on when it is started again. HYDRASCOPE names
 # the program, default build/release/hydrascope; PROCESSES how many work on a model together, if not as many as `convert` chooses.

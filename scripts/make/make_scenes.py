@@ -1,7 +1,7 @@
 """Scenes of 1088x1920 pixels (height x width) in which one photograph of known class lies on a large background.
 
     python scripts/make/make_scenes.py OUTPUT --photographs FOLDER --backgrounds FOLDER [--count 500] [--sizes 150 299 600]
-                                       [--seed 1] [--part evaluation|train] [--held-out FOLDER] [--soft]
+                                       [--seed 1] [--soft]
     python scripts/make/make_scenes.py OUTPUT --natural FOLDER
 
 OUTPUT gets the scenes and labels.csv, which `hydrascope evaluate OUTPUT --labels-csv OUTPUT/labels.csv` reads: file, the class,
@@ -11,17 +11,13 @@ shorter side, every second one is an ellipse, their mean colours move by 35 % to
 that finds pasted edges loses there.
 The size `fill` is no scene: the photograph is enlarged until it covers all of 1088x1920, and its centre is kept.
 
---part evaluation (default): FOLDER of photographs has images.csv with the columns file and class_index.
---part train: photographs are all pictures below the folder. Where each lies in a folder named by a synset (n01440764), the scenes
-do so as well and labels.csv has a column synset; otherwise they have no labels, which `hydrascope convert` does not need.
---held-out names the evaluation photographs; a file with the bytes of one of them, whatever its name, is refused among the others. A
-picture that was encoded again is not recognised.
+FOLDER of photographs has images.csv with the columns file and class_index.
 
 --natural: no scenes. FOLDER has photographs and objects.csv (file, class_indices, left, top, width, height; boxes as shares of the
 picture). OUTPUT gets them enlarged to 1088 rows, and labels.csv with file, class_indices of all objects, and size, "small things" where
 the largest box covers less than a tenth of the picture.
 
-Which backgrounds belong to which part is decided here and nowhere else, by `backgrounds_of`. Every scene is drawn by the seed and
+Which backgrounds are for training and which for evaluation is decided here and nowhere else, by `backgrounds_of`. Every scene is drawn by the seed and
 its own number, so that a smaller --count gives the first of the same scenes, and those of other machines are at the same places.
 They are JPEG of quality 95 without chroma subsampling: a tenth of the size of PNG, and what photographs and backgrounds were
 before; decoding then also costs what it costs for a camera's pictures. Needs Pillow.
@@ -31,9 +27,7 @@ from __future__ import annotations
 
 import argparse
 import csv
-import hashlib
 import importlib.util
-import re
 import sys
 from dataclasses import dataclass
 from functools import cache
@@ -46,14 +40,13 @@ if TYPE_CHECKING:
 
 HEIGHT, WIDTH = 1088, 1920
 FILL = "fill"
-PARTS = ("evaluation", "train")
 SUFFIXES = {".jpg", ".jpeg", ".png", ".bmp", ".webp"}
 
 
 @dataclass(frozen=True)
 class Photograph:
     file: Path
-    label: str = ""  # class index (evaluation) or synset id (train); "" without one
+    label: str  # class index
 
 
 @dataclass(frozen=True)
@@ -64,10 +57,6 @@ class Scene:
     background: Path | None  # None with FILL
     across: float  # in [0, 1): where in the room that the photograph leaves
     down: float
-
-
-def pictures_below(folder: Path) -> list[Path]:
-    return sorted(file for file in folder.rglob("*") if file.suffix.lower() in SUFFIXES)
 
 
 def backgrounds_of(folder: Path, part: str) -> list[Path]:
@@ -81,20 +70,6 @@ def labelled_photographs(folder: Path) -> list[Photograph]:
     """Those of images.csv."""
     with (folder / "images.csv").open(newline="", encoding="utf-8") as stream:
         return [Photograph(folder / row["file"], row["class_index"]) for row in csv.DictReader(stream)]
-
-
-def training_photographs(folder: Path) -> list[Photograph]:
-    """All below the folder; with the synsets of their folders if every one has a synset."""
-    files = pictures_below(folder)
-    if all(re.fullmatch(r"n\d{8}", file.parent.name) for file in files):
-        return [Photograph(file, file.parent.name) for file in files]
-    return [Photograph(file) for file in files]
-
-
-def held_out_among(photographs: list[Photograph], held_out: Path) -> list[Path]:
-    """Files of `photographs` with the content of one below `held_out`."""
-    digests = {hashlib.sha256(file.read_bytes()).digest() for file in pictures_below(held_out)}
-    return [one.file for one in photographs if hashlib.sha256(one.file.read_bytes()).digest() in digests]
 
 
 def plan_scenes(photographs: list[Photograph], backgrounds: list[Path], sizes: list[str], count: int, seed: int) -> list[Scene]:
@@ -111,9 +86,7 @@ def plan_scenes(photographs: list[Photograph], backgrounds: list[Path], sizes: l
         # A photograph that comes again comes in the next size.
         size = sizes[(index + index // len(order)) % len(sizes)]
         background = backgrounds[int(draw.random() * len(backgrounds))] if size != FILL else None
-        name = f"scene_{index:05}.jpg"
-        folder = f"{photograph.label}/" if photograph.label.startswith("n") else ""
-        scenes.append(Scene(folder + name, photograph, size, background, draw.random(), draw.random()))
+        scenes.append(Scene(f"scene_{index:05}.jpg", photograph, size, background, draw.random(), draw.random()))
     return scenes
 
 
@@ -187,21 +160,18 @@ def draw_scene(scene: Scene, soft: bool = False) -> tuple[Image.Image, int, int]
 
 def write_scenes(scenes: list[Scene], output: Path, photographs: Path, soft: bool = False) -> None:
     """`photographs`: the folder that the column source is relative to."""
-    label = "synset" if scenes[0].photograph.label.startswith("n") else "class_index"
     rows = []
+    output.mkdir(parents=True, exist_ok=True)
     for index, scene in enumerate(scenes):
-        file = output / scene.file
-        file.parent.mkdir(parents=True, exist_ok=True)
         picture, left, top = draw_scene(scene, soft)
-        picture.save(file, quality=95, subsampling=0)
-        rows.append({"file": scene.file, label: scene.photograph.label, "size": scene.size, "left": left, "top": top,
+        picture.save(output / scene.file, quality=95, subsampling=0)
+        rows.append({"file": scene.file, "class_index": scene.photograph.label, "size": scene.size, "left": left, "top": top,
                      "background": scene.background.name if scene.background else "",
                      "source": scene.photograph.file.relative_to(photographs).as_posix()})
         if (index + 1) % 100 == 0:
             print(f"{index + 1} of {len(scenes)}", file=sys.stderr)
-    columns = [name for name in rows[0] if name != label or scenes[0].photograph.label]
     # Last: a folder with labels.csv is complete.
-    write_table(output, columns, rows)
+    write_table(output, rows)
 
 
 def write_natural(folder: Path, output: Path) -> None:
@@ -217,12 +187,12 @@ def write_natural(folder: Path, output: Path) -> None:
         classes = dict.fromkeys(index for row in found for index in row["class_indices"].split())
         largest = max(float(row["width"]) * float(row["height"]) for row in found)
         rows.append({"file": name, "class_indices": " ".join(classes), "size": "small things" if largest < 0.1 else "others"})
-    write_table(output, list(rows[0]), rows)
+    write_table(output, rows)
 
 
-def write_table(output: Path, columns: list[str], rows: list[dict[str, str | int]]) -> None:
+def write_table(output: Path, rows: list[dict[str, str | int]]) -> None:
     with (output / "labels.csv").open("w", newline="", encoding="utf-8") as stream:
-        writer = csv.DictWriter(stream, columns, extrasaction="ignore", lineterminator="\n")
+        writer = csv.DictWriter(stream, list(rows[0]), lineterminator="\n")
         writer.writeheader()
         writer.writerows(rows)
 
@@ -242,8 +212,6 @@ def main() -> None:
     parser.add_argument("--count", type=int, default=500)
     parser.add_argument("--sizes", type=size_word, nargs="+", default=["150", "299", "600"])
     parser.add_argument("--seed", type=int, default=1)
-    parser.add_argument("--part", choices=PARTS, default=PARTS[0])
-    parser.add_argument("--held-out", type=Path, help="with --part train, required: the evaluation photographs")
     parser.add_argument("--soft", action="store_true", help="photographs without hard edges")
     arguments = parser.parse_args()
     if importlib.util.find_spec("PIL") is None:
@@ -255,24 +223,14 @@ def main() -> None:
         return
     if not arguments.photographs or not arguments.backgrounds:
         parser.error("--photographs and --backgrounds are needed")
-    is_training = arguments.part == "train"
-    if is_training != (arguments.held_out is not None):
-        parser.error("--part train and --held-out go together")
-    folder = arguments.photographs
-    for needed in [arguments.backgrounds, folder if is_training else folder / "images.csv"]:
+    for needed in (arguments.backgrounds, arguments.photographs / "images.csv"):
         if not needed.exists():
             parser.error(f"no such file or folder: {needed}")
-    # An empty one, or a misspelt one, would guard nothing.
-    if is_training and not pictures_below(arguments.held_out):
-        parser.error(f"no evaluation photographs below {arguments.held_out}")
-    photographs = training_photographs(folder) if is_training else labelled_photographs(folder)
-    backgrounds = backgrounds_of(arguments.backgrounds, arguments.part)
+    photographs, backgrounds = labelled_photographs(arguments.photographs), backgrounds_of(arguments.backgrounds, "evaluation")
     if not photographs or not backgrounds or arguments.count < 1:
         parser.error(f"nothing to draw: {len(photographs)} photographs, {len(backgrounds)} backgrounds, {arguments.count} scenes")
-    if is_training and (found := held_out_among(photographs, arguments.held_out)):
-        parser.error(f"{len(found)} evaluation photographs are among those to learn from, the first: {found[0]}")
     scenes = plan_scenes(photographs, backgrounds, arguments.sizes, arguments.count, arguments.seed)
-    write_scenes(scenes, arguments.output, folder, arguments.soft)
+    write_scenes(scenes, arguments.output, arguments.photographs, arguments.soft)
 
 
 if __name__ == "__main__":

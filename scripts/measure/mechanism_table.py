@@ -13,10 +13,14 @@ written when it is there. Only the standard library is used. Nothing else should
 
 import argparse
 import json
+import subprocess
 from pathlib import Path
+from typing import Any
 
-from program import PROGRAM, ROOT, Command, Failure, Json, run_json, table
-
+ROOT = Path(__file__).resolve().parents[2]
+PROGRAM = ROOT / "build" / "release" / "hydrascope"
+Json = dict[str, Any]
+Command = list[object]
 SIZES = {"224x224": "224", "512x512": "512", "1088x1920": "1088x1920"}
 LARGEST = "1088x1920"
 # A cell of the tables that has no number.
@@ -24,13 +28,28 @@ REFUSES, SLOW, NOT_MEASURED = "refuses", "too slow", "-"
 Value = float | str
 
 
+def run_json(command: Command, limit: float | None = None) -> Json:
+    """The JSON that a command prints, in one line or several."""
+    words = [str(word) for word in [*command, "--format", "json", "-q"]]
+    return json.loads(subprocess.run(words, capture_output=True, text=True, check=True, timeout=limit).stdout)
+
+
 def ask(command: Command, limit: float) -> Json | str:
     """The JSON that a command prints, or why there is none."""
     try:
         return run_json(command, limit)
-    except Failure as failure:
-        print(f"{' '.join(map(str, command))}: {failure}")
-        return SLOW if "takes more than" in str(failure) else REFUSES
+    except subprocess.TimeoutExpired:
+        return SLOW
+    except subprocess.CalledProcessError as failure:
+        print(f"{' '.join(map(str, command))}: {failure.stderr.strip()}")
+        return REFUSES
+
+
+def table(head: list[str], rows: list[list[str]], texts: int = 1) -> str:
+    """Markdown; the first `texts` columns hold text, the others numbers."""
+    rule = ["---" if index < texts else "---:" for index in range(len(head))]
+    lines = ["|" + "".join(f" {cell}".rstrip().replace("|", "\\|") + " |" for cell in cells) for cells in (head, *rows)]
+    return "\n".join([lines[0], "|" + "|".join(rule) + "|", *lines[1:], ""])
 
 
 def value(answer: Json | str, name: str) -> Value:

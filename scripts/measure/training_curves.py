@@ -2,12 +2,12 @@
 
     python scripts/measure/training_curves.py
 
-docs/figures/conversion.svg: KL divergence from the softmax model on the held-out pictures over minutes, every seed of every
-conversion in models.json. docs/figures/from_scratch.svg: loss and top-1 over epochs of every from_scratch/NAME.jsonl: the lines of a
-`hydrascope train`'s metrics.jsonl that have a train_loss, one per epoch. Needs matplotlib.
+docs/figures/conversion.svg: KL divergence from the softmax model on the held-out pictures over minutes, every run of conversions.csv.
+docs/figures/from_scratch.svg: loss and top-1 over the epochs of from_scratch.csv, lines of `hydrascope train`'s metrics.jsonl. Needs
+matplotlib.
 """
 
-import json
+import csv
 from pathlib import Path
 
 import matplotlib
@@ -15,28 +15,30 @@ import matplotlib
 matplotlib.use("svg")
 import matplotlib.pyplot as plt  # noqa: E402  (the backend comes first)
 
-from model_report import TITLES  # noqa: E402
+DOCS = Path(__file__).resolve().parents[2] / "docs"
 
-ROOT = Path(__file__).resolve().parents[2]
-MEASUREMENTS = ROOT / "docs" / "measurements"
-FIGURES = ROOT / "docs" / "figures"
+
+def rows_by_attention(name: str) -> dict[str, list[dict[str, str]]]:
+    found: dict[str, list[dict[str, str]]] = {}
+    with (DOCS / "measurements" / name).open(newline="", encoding="utf-8") as file:
+        for row in csv.DictReader(file):
+            found.setdefault(row["attention"], []).append(row)
+    return found
 
 
 def save(figure: plt.Figure, name: str) -> None:
-    FIGURES.mkdir(exist_ok=True)
     # Without a date and with fixed ids the same data gives the same file.
-    figure.savefig(FIGURES / name, metadata={"Date": None}, bbox_inches="tight")
+    figure.savefig(DOCS / "figures" / name, metadata={"Date": None}, bbox_inches="tight")
     plt.close(figure)
 
 
 def draw_conversions() -> None:
-    seeds = json.loads((MEASUREMENTS / "models.json").read_text())["seeds"]
     figure, axes = plt.subplots(figsize=(7, 4))
-    for color, key in enumerate(name for name in TITLES if name in seeds):
-        for index, run in enumerate(seeds[key]):
-            looks = [look for look in run["evaluations"] if look["stage"] != "start"]
-            axes.plot([look["minutes"] for look in looks], [look["divergence"] for look in looks], color=f"C{color}", marker=".",
-                      markersize=4, linewidth=1, alpha=0.8, label=TITLES[key] if index == 0 else None)
+    for color, (title, runs) in enumerate(rows_by_attention("conversions.csv").items()):
+        for index, run in enumerate(runs):
+            looks = [tuple(map(float, look.split(":"))) for look in run["divergence_over_minutes"].split()]
+            axes.plot(*zip(*looks), color=f"C{color}", marker=".", markersize=4, linewidth=1, alpha=0.8,
+                      label=title if index == 0 else None)
     axes.set_yscale("log")
     axes.set_xlabel("minutes (2 cores)")
     axes.set_ylabel("KL from the softmax model, held-out pictures")
@@ -47,13 +49,12 @@ def draw_conversions() -> None:
 
 def draw_from_scratch() -> None:
     figure, (loss_axes, top1_axes) = plt.subplots(1, 2, figsize=(9, 3.5))
-    for color, file in enumerate(sorted((MEASUREMENTS / "from_scratch").glob("*.jsonl"))):
-        rows = [row for row in map(json.loads, file.read_text().splitlines()) if "train_loss" in row]
-        epochs = [row["epoch"] + 1 for row in rows]
-        loss_axes.plot(epochs, [row["train_loss"] for row in rows], color=f"C{color}", label=f"{file.stem}, learned from")
-        loss_axes.plot(epochs, [row["eval_loss"] for row in rows], color=f"C{color}", linestyle="--",
-                       label=f"{file.stem}, validation")
-        top1_axes.plot(epochs, [row["eval_top1"] for row in rows], color=f"C{color}", label=file.stem)
+    for color, (attention, rows) in enumerate(rows_by_attention("from_scratch.csv").items()):
+        values = {name: [float(row[name]) for row in rows] for name in ("epoch", "train_loss", "eval_loss", "eval_top1")}
+        epochs = [epoch + 1 for epoch in values["epoch"]]
+        loss_axes.plot(epochs, values["train_loss"], color=f"C{color}", label=f"{attention}, learned from")
+        loss_axes.plot(epochs, values["eval_loss"], color=f"C{color}", linestyle="--", label=f"{attention}, validation")
+        top1_axes.plot(epochs, values["eval_top1"], color=f"C{color}", label=attention)
     loss_axes.set_ylabel("loss")
     top1_axes.set_ylabel("top-1 of the validation pictures, %")
     for axes in (loss_axes, top1_axes):
@@ -67,5 +68,4 @@ def draw_from_scratch() -> None:
 if __name__ == "__main__":
     plt.rcParams.update({"svg.hashsalt": "hydrascope", "svg.fonttype": "none"})
     draw_conversions()
-    if (MEASUREMENTS / "from_scratch").is_dir():
-        draw_from_scratch()
+    draw_from_scratch()

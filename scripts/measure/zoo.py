@@ -1,7 +1,6 @@
 """Every plain vision transformer of timm's, with random weights: hydrascope's logits are timm's, or it refuses the model with the reason.
 
-    python scripts/measure/zoo.py [NAME...] [--modes folder,hint,export,bare,named,size] [--others] [--output FILE.jsonl]
-    python scripts/measure/zoo.py --arguments      # constructor arguments that a config.json can hold
+    python scripts/measure/zoo.py [NAME...] [--modes folder,hint,export,bare,named,size] [--output FILE.jsonl]
     python scripts/measure/zoo.py --table FILE.jsonl     # the table of docs/checkpoints.md
 
 Models have two blocks. Weights have the scale of trained ones: a small residual stream, so that an eps shows, and nothing
@@ -32,38 +31,16 @@ import numpy as np
 import timm
 import torch
 from PIL import Image
-from program import PROGRAM, ROOT, table
 from safetensors.torch import save_file
 from timm.models import _hub
 
 Json = dict[str, Any]
+ROOT = Path(__file__).resolve().parents[2]
+PROGRAM = ROOT / "build/release/hydrascope"
 PLAIN = ("vision_transformer", "deit", "beit", "eva", "vision_transformer_relpos")
 LIMIT = 1e-4
 PICTURE = ROOT / "assets/images/otter-head.jpg"
 ENDINGS = re.compile(r"(^|\.)(proj|fc2|w3|out)\.(weight|bias)$")
-
-VIT = ("fc_norm=True global_pool=token", "global_pool=avg", "global_pool=avg fc_norm=False", "global_pool=avg pool_include_prefix=True",
-       "global_pool=max", "class_token=False global_pool=avg", "class_token=False global_pool=avg fc_norm=False", "no_embed_class=True",
-       "reg_tokens=4", "reg_tokens=1 class_token=False global_pool=token", "pre_norm=True", "final_norm=False", "qkv_bias=False",
-       "qk_norm=True", "scale_attn_norm=True", "scale_mlp_norm=True", "proj_bias=False", "init_values=0.1", "pos_embed=none",
-       "dynamic_img_size=True", "act_layer=gelu", "act_layer=gelu_tanh", "act_layer=quick_gelu", "norm_layer=layernorm", "norm_layer=rmsnorm",
-       "attn_layer=diff", "num_heads=6", "mlp_ratio=2.7", "img_size=[128,64]", "img_size=100", "patch_size=8 img_size=64",
-       "patch_size=[16,8]", "in_chans=4", "embed_norm_layer=layernorm", "drop_path_rate=0.1", "embed_dim=160 num_heads=5", "num_classes=2")
-ROTATIONS = ("rope_temperature=10.0", "rope_temperature=100.0", "rope_grid_offset=0.5", "rope_grid_indexing=xy", "rope_grid_indexing=ij",
-             "rope_rotate_half=True", "rope_rotate_half=False", "ref_feat_shape=[8,8]", "ref_feat_shape=None", "rope_type=mixed",
-             "rope_type=dinov3", "use_rot_pos_emb=False", "use_post_norm=True", "use_fc_norm=True global_pool=token", "global_pool=token",
-             "use_pre_transformer_norm=True", "img_size=112", "img_size=[112,224]", "img_size=448", "num_heads=3", "no_embed_class=True",
-             "class_token=False", "num_reg_tokens=4", "qkv_bias=False", "init_values=0.1", "scale_attn_inner=True", "norm_layer=layernorm")
-TABLES = ("use_rel_pos_bias=False use_shared_rel_pos_bias=True", "use_rel_pos_bias=False", "use_abs_pos_emb=True", "swiglu_mlp=True",
-          "qkv_bias=False", "init_values=None", "global_pool=token", "img_size=112", "shared_rel_pos=True", "rel_pos_type=bias",
-          "rel_pos_type=mlpswin", "rel_pos_dim=64", "class_token=True", "class_token=True global_pool=token", "fc_norm=False", "qk_norm=True")
-ARGUMENTS = {"vit_tiny_patch16_224": VIT, "deit_tiny_distilled_patch16_224": ("global_pool=avg", "reg_tokens=2", "img_size=112"),
-             "eva02_tiny_patch14_224": ROTATIONS, "vit_small_patch16_rope_224": ROTATIONS, "vit_small_patch16_dinov3": ROTATIONS,
-             "beit_base_patch16_224": TABLES, "vit_relpos_small_patch16_224": TABLES}
-OTHERS = ("vit_tiny_r_s16_p8_224", "vitamin_small_224", "hiera_tiny_224", "davit_tiny", "samvit_base_patch16_224", "cait_xxs24_224",
-          "xcit_nano_12_p16_224", "levit_128s", "crossvit_tiny_240", "swin_tiny_patch4_window7_224", "swinv2_tiny_window8_256",
-          "swinv2_cr_tiny_224", "pit_ti_224", "volo_d1_224", "tiny_vit_5m_224", "maxvit_tiny_tf_224", "mvitv2_tiny", "twins_svt_small",
-          "nest_tiny", "tnt_s_legacy_patch16_224", "convit_tiny", "coat_tiny", "mixer_s32_224", "naflexvit_base_patch16_gap", "resnet18")
 
 
 def fill(model: torch.nn.Module) -> torch.nn.Module:
@@ -214,32 +191,6 @@ def measure(options: argparse.Namespace, name: str, modes: list[str], emit: Any)
                 weights.unlink()
 
 
-def value_of(text: str) -> Any:
-    try:
-        return json.loads({"True": "true", "False": "false", "None": "null"}.get(text, text))
-    except ValueError:
-        return text
-
-
-def measure_arguments(options: argparse.Namespace, names: list[str], emit: Any) -> None:
-    for name, cases in ARGUMENTS.items():
-        if names and name not in names:
-            continue
-        for case in cases:
-            arguments = {key: value_of(text) for key, text in (word.split("=") for word in case.split())}
-            with tempfile.TemporaryDirectory(dir=options.work) as temporary:
-                folder = Path(temporary)
-                (folder / "m").mkdir()
-                try:
-                    model = build(name, 2, **arguments)
-                    _hub.save_config_for_hf(model, str(folder / "m/config.json"))
-                except Exception as error:  # timm has no such model
-                    print(f"timm has no {name} with {case}: {str(error)[:80]}")
-                    continue
-                write_weights(model, folder / "m/model.safetensors")
-                emit({"name": name, "mode": case, **ask(options, folder, model, ["-m", str(folder / "m")])})
-
-
 def print_table(file: Path) -> None:
     """A table of the mode `folder`: names and weights by the file of timm that makes them."""
     rows = [row for row in map(json.loads, file.read_text().splitlines()) if row["mode"] == "folder"]
@@ -253,7 +204,9 @@ def print_table(file: Path) -> None:
         refused = sum(row["verdict"] == "refused" for row in own)
         lines.append([f"`{module}`" if module != "sum" else "sum", str(len(own)), f"{len(equal)} ({share})", str(refused),
                       f"{published[0]} of {published[1]}"])
-    print(table(["file of timm", "names", "equal", "refused", "published weights that are equal"], lines))
+    head = ["file of timm", "names", "equal", "refused", "published weights that are equal"]
+    for cells in (head, ["---", *["---:"] * 4], *lines):
+        print("| " + " | ".join(cells) + " |")
     print("largest difference:", max((row["difference"] for row in rows if row["verdict"] == "equal"), default=0))
 
 
@@ -261,8 +214,6 @@ def main() -> None:
     parser = argparse.ArgumentParser(description=__doc__.split("\n", 1)[0])
     parser.add_argument("names", nargs="*", help="timm's names; all plain vision transformers without any")
     parser.add_argument("--modes", default="folder,hint,export,bare,named,size")
-    parser.add_argument("--others", action="store_true", help="models of timm's other families, none of which may be computed")
-    parser.add_argument("--arguments", action="store_true")
     parser.add_argument("--program", type=Path, default=PROGRAM)
     parser.add_argument("--work", type=Path, help="where weights are written for a while")
     parser.add_argument("--output", type=Path, help="a JSON line for each answer, added to the file; what it has is not asked again")
@@ -285,17 +236,11 @@ def main() -> None:
         said = row["said"].replace("\n", " | ")[:200]
         print(row["mode"], row["name"], row["verdict"], f"{row['difference']:.1e}" if "difference" in row else "", said, flush=True)
 
-    if options.arguments:
-        measure_arguments(options, options.names, emit)
-    else:
-        for name in OTHERS if options.others else names:
-            modes = [mode for mode in options.modes.split(",") if (name, mode) not in done]
-            if options.others:
-                modes = [mode for mode in modes if mode in ("folder", "bare")]
-            if modes:
-                measure(options, name, modes, emit)
+    for name in names:
+        if modes := [mode for mode in options.modes.split(",") if (name, mode) not in done]:
+            measure(options, name, modes, emit)
     print(dict(verdicts))
-    if verdicts["differs"] + verdicts["crashed"] + (verdicts["equal"] if options.others else 0) > 0:
+    if verdicts["differs"] + verdicts["crashed"] > 0:
         sys.exit(1)
 
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import figure
 import table
-from processes import ROOT
 
 TIMM = {"name": "timm-fp32", "title": "timm", "kind": "timm", "precision": "float32"}
 OPENVINO = {"name": "ov-bf16", "title": "OpenVINO", "kind": "openvino", "precision": "bfloat16"}
@@ -179,20 +178,6 @@ class Markdown(unittest.TestCase):
 
     def test_result_stays_json(self) -> None:
         self.assertEqual(json.loads(json.dumps(self.result)), self.result)
-
-    def test_the_page_of_the_docs_is_that_of_the_results(self) -> None:
-        docs = ROOT / "docs"
-        results = [json.loads(file.read_text(encoding="utf-8")) for file in sorted((docs / "measurements").glob("peers*.json"))]
-        self.assertTrue(results)
-        for result in results:
-            table.summarise(result)
-        newest = max(results, key=lambda result: result["header"]["date"])
-        drawn = docs / "figures" / "peers.svg"
-        link = "../figures/peers.svg" if drawn.exists() else ""
-        page = (docs / "notes" / "peers.md").read_text(encoding="utf-8")
-        self.assertEqual(table.markdown(results, link), page)
-        if link:
-            self.assertEqual(figure.figure(newest), drawn.read_text(encoding="utf-8"))
 
 
 class Figure(unittest.TestCase):
