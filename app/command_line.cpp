@@ -55,9 +55,7 @@ CommandSpec of_words(const CommandSpec& command, std::span<const std::string> po
 }
 
 int print_help(const ParsedOptions& options) {
-  if (options[&HelpRequest::man].flag()) {
-    std::cout << man_page(command_specs(), kVersion);
-  } else if (options.positionals().empty()) {
+  if (options.positionals().empty()) {
     std::cout << overview_text(command_specs(), output_columns());
   } else {
     const std::vector<std::string>& words = options.positionals();

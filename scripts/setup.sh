@@ -32,7 +32,6 @@ need_command git git
 need_command python3 python3
 if [ "${1:-}" = tests ]; then
   need_command clang-format-14 clang-format-14
-  need_command mandoc mandoc  # checks the manual page
   python3 -c 'import ensurepip' >/dev/null 2>&1 || wanted+=(python3-venv)  # scripts/make_site.sh
   need_command chromium chromium  # 411 MB
   need_command clang++-19 clang-19  # libFuzzer

@@ -107,13 +107,6 @@ const Option* find_option(const CommandSpec& command, const Field& field) {
   return found == command.options.end() ? nullptr : &*found;
 }
 
-const Option* find_former(const CommandSpec& command, std::string_view name) {
-  const std::string wanted = with_dashes(name);
-  for (const Option& option : command.options)
-    if (std::ranges::find(option.former, wanted) != option.former.end()) return &option;
-  return nullptr;
-}
-
 OptionMatch find_short_option(const CommandSpec& command, char name) {
   if (name == '\0') return {};
   const auto found = std::ranges::find(command.options, name, &Option::short_name);

@@ -55,9 +55,6 @@ std::vector<CommandSpec> shown(std::span<const CommandSpec> commands);
 /// All long spellings, names and aliases.
 std::vector<std::string> option_spellings(const CommandSpec& command);
 
-/// The option that had this name earlier; nullptr where none had.
-const Option* find_former(const CommandSpec& command, std::string_view name);
-
 /// The help up to its first "; ".
 std::string_view brief(const Option& option);
 

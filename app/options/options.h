@@ -87,7 +87,6 @@ struct Option {
   std::vector<std::string> choices = {};             ///< a closed set of words; empty = any
   std::map<std::string, std::string> synonyms = {};  ///< other words for some of them
   std::vector<OptionAlias> aliases = {};
-  std::vector<std::string> former = {};  ///< earlier names, which an error leads here from
   int values =
       1;  ///< > 1: that many space- or comma-separated values ("--set mean=.485,.456,.406")
   bool comma_list = false;  ///< any number of values, comma-separated ("--batch-size 1,8,32")
@@ -99,7 +98,6 @@ struct Option {
   bool completes_files = false;               ///< shell completion offers files
   bool is_read = false;                       ///< its values name files that must be there
   bool is_written = false;                    ///< its values name files or folders to write
-  std::vector<std::string> suggestions = {};  ///< or these words, of an open set
   bool hidden = false;  ///< it makes no sense here: help and completion do not show it
   std::vector<std::string> subcommands = {};  ///< those that take it; empty = all
   /// The command whose --help explains it ("train", "help"), where this one's names it alone.
@@ -256,8 +254,6 @@ std::vector<std::string> completions(std::span<const CommandSpec> commands,
 /// The script for "bash", "zsh" or "fish", which asks `hydrascope complete-word` for these lines;
 /// throws Error(invalid_argument) otherwise.
 std::string completion_script(std::string_view shell);
-/// troff man page (section 1) of all commands, for `hydrascope help --man`.
-std::string man_page(std::span<const CommandSpec> commands, std::string_view version);
 
 // Groups of options that several commands share, each as the contract spells it. The rows of a group
 // stand in shared_options.cpp.

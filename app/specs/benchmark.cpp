@@ -34,7 +34,7 @@ CommandSpec benchmark_spec() {
       {swept_options(),
        {text("timed", "timed part: tensor to logits, file to classes, both, or a training step",
              into(&BenchmarkRequest::stage), by_default("model"),
-             one_of({"model", "end_to_end", "both", "train_step"}), formerly({"stage"}),
+             one_of({"model", "end_to_end", "both", "train_step"}),
              in("Measurement"), role(Role::task)),
         integer("warmup", "runs before the measured ones", into(&MeasureOptions::warmup),
                 otherwise("until the times settle"), at_least(0), in("Measurement"),

@@ -213,11 +213,6 @@ TEST(CommandTables, OneWordForOneThing) {
   };
   for (const char* command : {"visualize", "faithfulness"})
     EXPECT_EQ(option_of(command, "method"), "method") << command;
-  for (const char* command : {"convert", "models"}) {
-    for (const char* former : {"--precision=float16", "--save-dtype=float16", "--fp16"})
-      EXPECT_ERROR(parse(*find_command(command), std::vector<std::string>{former}),
-                   invalid_argument, "unknown option", "`dtype`: number format of the weights");
-  }
   // -m is the model everywhere.
   for (const CommandSpec& command : command_specs()) {
     if (const OptionMatch match = find_short_option(command, 'm')) {
