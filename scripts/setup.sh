@@ -4,7 +4,7 @@
 #   HYDRASCOPE_CACHE=FOLDER     where what is fetched is unpacked, shared by all checkouts (default: below XDG_CACHE_HOME)
 #   HYDRASCOPE_LIBTORCH=FOLDER  an existing LibTorch (holds include/ and lib/): no wheel is fetched
 #   HYDRASCOPE_CUDA=AUTO|ON|OFF, HYDRASCOPE_OPENCV=AUTO|ON|OFF  as in the build
-# With the argument `tests` it also fetches what only tests use: axe-core, clang-format 14, mandoc,
+# With the argument `tests` it also fetches what only tests use: axe-core, clang-format 14,
 # Chromium, clang 19 for libFuzzer, and Debian 13's Highway.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."

@@ -44,11 +44,13 @@ std::vector<Option> model_options() {
           text("rel-pos",
                "position rule of each layer's softmax scores, as rope or alibi:last4; `hydrascope "
                "models list` lists rules",
-               into(&ModelRequest::rel_pos), takes("SPEC"), otherwise("the checkpoint's"), keyed("model.rel-pos")),
+               into(&ModelRequest::rel_pos), takes("SPEC"), otherwise("the checkpoint's"),
+               keyed("model.rel-pos")),
           text("rel-pos-opt",
                "setting of a position rule, as alibi:0-5.strength=2; `hydrascope models info RULE` "
                "lists settings",
-               into(&ModelRequest::rel_pos_options), takes("RULE[:LAYERS].KEY=VALUE"), repeatable, keyed("model.rel-pos-opt")),
+               into(&ModelRequest::rel_pos_options), takes("RULE[:LAYERS].KEY=VALUE"), repeatable,
+               keyed("model.rel-pos-opt")),
           text("pos-embed",
                "table of positions that is added to the patches; layers: a learned table for every "
                "block; sincos: sines and cosines of row and column, for any size",

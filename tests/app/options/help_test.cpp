@@ -1,4 +1,4 @@
-// Help, overview and man page.
+// Help and overview.
 #include "app/command.h"
 #include "app/options/option_table.h"
 #include "app/options/options.h"
