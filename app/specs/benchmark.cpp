@@ -65,7 +65,7 @@ CommandSpec benchmark_spec() {
   spec.examples = {
       "hydrascope benchmark --attn softmax,hydra --img-size 224,512,1088x1920 --html speed.html",
       "hydrascope benchmark --attn 'softmax;hydra;hedgehog,hydra:last4' --img-size 1080x1920 "
-      "--format md",
+      "--format csv",
       "hydrascope benchmark --compare before.json after.json",
   };
   return spec;

@@ -131,10 +131,11 @@ std::vector<Option> heatmap_output_options() {
                synonyms({{"jpg", "jpeg"}})),
           integer("quality", "quality of jpeg and webp heatmaps, 1 to 100",
                   into(&viz::EncodeOptions::quality), by_default("90"), at_least(1), at_most(100)),
-          flag("save-raw",
-               "also write the map, float32 (rows, columns), as NAME.map.npy; "
-               "NAME.map.npz for several maps; of a video one row a frame",
-               into(&OutputOptions::save_raw)),
+          flag(
+              "save-raw",
+              "also write the map, float32 (rows, columns), as NAME.map.npy; (maps, rows, columns) "
+              "of several maps; of a video one row a frame",
+              into(&OutputOptions::save_raw)),
           text("html",
                "also write one page with all pictures, maps and classes; a video has at "
                "most one frame a second there",

@@ -109,7 +109,7 @@ TEST(SharedOptions, HaveTheChoicesAndDefaultsOfTheContract) {
       {"exif", {"auto", "apply", "ignore"}, "auto"},
       {"precision", {"auto", "float32", "tf32", "float16", "bfloat16", "int8"}, "auto"},
       {"kernels", {"auto", "fused", "reference"}, "auto"},
-      {"format", {"text", "json", "jsonl", "csv", "tsv", "md", "html"}, ""},
+      {"format", {"text", "json", "jsonl", "csv", "md", "html"}, ""},
       {"label-type", {"name", "id", "index"}, "name"},
       {"color", {"auto", "always", "never"}, "auto"},
       {"device", {}, "auto"},
