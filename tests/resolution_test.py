@@ -191,7 +191,7 @@ class Pictures(Folder):
         evaluation, self.photographs = self.photographs, other.parent
         rows = self.make("training", "--part", "train", "--held-out", str(evaluation), "--count", "3")
         self.assertEqual({row["background"] for row in rows} - {"0.png", "2.png"}, set())
-        self.assertEqual({row["synset"] for row in rows}, {"n00000007"})
+        self.assertEqual({row["label"] for row in rows}, {"n00000007"})
         self.assertTrue(all(row["file"].startswith("n00000007/") for row in rows))
         self.photographs = evaluation
         with self.assertRaises(SystemExit), contextlib.redirect_stderr(io.StringIO()) as said:

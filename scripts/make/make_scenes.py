@@ -13,7 +13,7 @@ The size `fill` is no scene: the photograph is enlarged until it covers all of 1
 
 --part evaluation (default): FOLDER of photographs has images.csv with the columns file and class_index.
 --part train: photographs are all pictures below the folder. Where each lies in a folder named by a synset (n01440764), the scenes
-do so as well and labels.csv has a column synset; otherwise they have no labels, which `hydrascope convert` does not need.
+do so as well and labels.csv has a column label; otherwise they have no labels, which `hydrascope convert` does not need.
 --held-out names the evaluation photographs; a file with the bytes of one of them, whatever its name, is refused among the others. A
 picture that was encoded again is not recognised.
 
@@ -187,7 +187,7 @@ def draw_scene(scene: Scene, soft: bool = False) -> tuple[Image.Image, int, int]
 
 def write_scenes(scenes: list[Scene], output: Path, photographs: Path, soft: bool = False) -> None:
     """`photographs`: the folder that the column source is relative to."""
-    label = "synset" if scenes[0].photograph.label.startswith("n") else "class_index"
+    label = "label" if scenes[0].photograph.label.startswith("n") else "class_index"
     rows = []
     for index, scene in enumerate(scenes):
         file = output / scene.file
