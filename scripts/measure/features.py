@@ -32,10 +32,13 @@ def pair(text: str) -> tuple[str, str]:
 
 def embedded(words: list[str], pictures: Path, size: int, features: str, folder: Path, count: int) -> np.ndarray:
     """(pictures, rows, D)."""
-    file = folder / "features.npy"
+    file = folder / "features.safetensors"
     run([PROGRAM, "embed", f"@{pictures}", *words, "--img-size", size, "--features", features, "--precision", "float32", "-o", file, "-q"])
-    vectors = np.load(file)
-    return vectors.reshape(count, -1, vectors.shape[-1])
+    content = file.read_bytes()
+    begin = 8 + int.from_bytes(content[:8], "little")
+    entry = json.loads(content[8:begin])["vectors"]
+    first, last = entry["data_offsets"]
+    return np.frombuffer(content[begin + first:begin + last], np.float32).reshape(count, -1, entry["shape"][-1])
 
 
 def averaged(patches: np.ndarray, edge: int) -> np.ndarray:
