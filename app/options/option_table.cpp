@@ -150,12 +150,6 @@ CommandSpec shown(CommandSpec command) {
   return command;
 }
 
-std::vector<CommandSpec> shown(std::span<const CommandSpec> commands) {
-  std::vector<CommandSpec> result;
-  for (const CommandSpec& command : commands) result.push_back(shown(command));
-  return result;
-}
-
 std::vector<std::string> option_spellings(const CommandSpec& command) {
   std::vector<std::string> result;
   for (const Option& option : command.options) {

@@ -50,7 +50,6 @@ bool taken_by(const Option& option, std::string_view subcommand);
 
 /// The command as help and completion show it: without its hidden options.
 CommandSpec shown(CommandSpec command);
-std::vector<CommandSpec> shown(std::span<const CommandSpec> commands);
 
 /// All long spellings, names and aliases.
 std::vector<std::string> option_spellings(const CommandSpec& command);

@@ -43,7 +43,7 @@ def tensors(text):
 
 
 def vectors(text):
-    """Of a store."""
+    """The vectors of a store: shape and values."""
     data, header, begin = safetensors(text)
     first, last = header["vectors"]["data_offsets"]
     return {"shape": header["vectors"]["shape"], "values": list(struct.unpack(f"<{(last - first) // 4}f", data[begin + first : begin + last]))}
