@@ -4,6 +4,7 @@
 #include "app/command.h"
 #include "app/options/option_table.h"
 #include "app/pictures/inputs.h"
+#include "app/run/assets.h"
 #include "app/run/console.h"
 #include "app/run/local_ranks.h"
 #include "app/run/output_file.h"
@@ -17,6 +18,7 @@
 #include <csignal>
 #include <exception>
 #include <filesystem>
+#include <fstream>
 #include <iostream>
 #include <new>
 #include <system_error>
@@ -24,9 +26,6 @@
 
 namespace hydrascope::app {
 namespace {
-
-/// Asked by the scripts of `completion`; no command.
-constexpr std::string_view kCompleteWord = "complete-word";
 
 int print_version() {
   std::cout << "hydrascope " << kVersion << " (" << kCommit << ", " << kBuildType << ", "
@@ -55,9 +54,7 @@ CommandSpec of_words(const CommandSpec& command, std::span<const std::string> po
 }
 
 int print_help(const ParsedOptions& options) {
-  if (options[&HelpRequest::man].flag()) {
-    std::cout << man_page(command_specs(), kVersion);
-  } else if (options.positionals().empty()) {
+  if (options.positionals().empty()) {
     std::cout << overview_text(command_specs(), output_columns());
   } else {
     const std::vector<std::string>& words = options.positionals();
@@ -73,7 +70,10 @@ int print_completion(const ParsedOptions& options) {
   if (options.positionals().size() != 1) {
     throw UsageError("name a shell", "completion", "hydrascope completion bash|zsh|fish");
   }
-  std::cout << completion_script(options.positionals().front());
+  const auto file = assets_folder() / "completion" / options.positionals().front();
+  std::ifstream script(file);
+  if (!script) throw Error(ErrorCode::unreadable, "cannot be read", file.string());
+  std::cout << script.rdbuf();
   return kExitOk;
 }
 
@@ -124,11 +124,6 @@ std::vector<std::string> with_command(std::vector<std::string> words) {
 }
 
 std::variant<int, AskedCommand> answer_or_parse(std::span<const std::string> words) {
-  if (words.front() == kCompleteWord) {
-    for (const std::string& line : completions(command_specs(), words.subspan(1)))
-      std::cout << line << '\n';
-    return kExitOk;
-  }
   const CommandSpec& command = command_named(words.front(), "hydrascope");
   words = words.subspan(1);
   ParsedOptions options = parse_words(command, words);

@@ -38,7 +38,7 @@ EmbedRequest embed_request(const ParsedOptions& options) {
   if (request.label_folders && !request.labels_csv.empty())
     throw UsageError("labels have one source", "`label_folders` with `labels_csv`");
   if (request.output.file.empty() || is_stream(request.output.file))
-    throw UsageError("a store is a file", "`output`", "`output` NAME.safetensors or NAME.npy");
+    throw UsageError("a store is a file", "`output`", "`output` NAME.safetensors");
   return request;
 }
 

@@ -1,7 +1,6 @@
 // hydrascope-engine and hydrascope-trainer: the programs with LibTorch, which run what the front (front.cpp) passes on.
 #include "app/command.h"
 #include "app/command_line.h"
-#include "app/options/mechanism_listing.h"
 #include "app/options/written_files.h"
 #include "app/run/last_words.h"
 #include "app/run/signal_stop.h"
@@ -25,9 +24,6 @@
 
 namespace hydrascope::app {
 namespace {
-
-/// Asked by the build, for the front; no command.
-constexpr std::string_view kWriteMechanisms = "write-mechanisms";
 
 /// Activations of a batch are tens of megabytes: glibc would map and unmap them in every layer, and
 /// the kernel would clear the pages each time. Kept in the heap they are reused.
@@ -81,8 +77,6 @@ int run(std::vector<std::string> words) {
   // Some loops have no number of threads from a command; LibTorch knows nothing of a cgroup's quota.
   if (const int usable = kernels::device::available_processors(); usable < at::get_num_threads())
     model::inference::set_openmp_threads(usable);
-  if (words.size() == 2 && words.front() == kWriteMechanisms)
-    return write_registrations(words.back());
   auto answer = answer_or_parse(with_command(std::move(words)));
   if (const int* code = std::get_if<int>(&answer)) return *code;
   AskedCommand& asked = std::get<AskedCommand>(answer);

@@ -1,9 +1,9 @@
 // hydrascope serve: the model behind HTTP.
 #include "app/command.h"
-#include "app/evaluate/evaluate_options.h"
 #include "app/run/assets.h"
 #include "app/run/console.h"
 #include "app/run/signal_stop.h"
+#include "app/run/usage_error.h"
 #include "app/serve/api.h"
 #include "app/serve/http_server.h"
 #include "app/session/service.h"
@@ -15,7 +15,6 @@
 
 #include <algorithm>
 #include <chrono>
-#include <filesystem>
 #include <iostream>
 #include <limits>
 #include <map>
@@ -30,7 +29,6 @@ constexpr std::int64_t kMostMaps = 1024;
 
 struct ServeRequest {
   ServiceRequest service;
-  std::optional<ServiceRequest> against = {};
   HttpServerOptions server = {};
   ListenRequest listen = {};
   FigureOptions figure = {};
@@ -47,14 +45,6 @@ ServeRequest serve_request(const ParsedOptions& options) {
   service.most_waiting = std::numeric_limits<std::int32_t>::max();
   service.most_maps = kMostMaps;
   service.all_methods = true;
-  if (const GivenOption* other = names_another_model(options)) {
-    if (answers_classes_alone)
-      throw UsageError("maps of two models stand beside each other", other->origin,
-                       "leave out `method` none");
-    request.against = service;
-    request.against->model = reference_request(options, service.model, service.run).model;
-    request.against->embeds = false;
-  }
   options.fill(request.listen);
   request.server = {.host = request.listen.host,
                     .port = request.listen.port,
@@ -98,8 +88,7 @@ ServiceRequest other_request(const ServiceRequest& started, const ServedWords& w
   return other;
 }
 
-viz::ReportOptions page_options(const FigureOptions& figure, const Service& service,
-                                const Service* against) {
+viz::ReportOptions page_options(const FigureOptions& figure, const Service& service) {
   viz::ReportOptions page = report_options(figure);
   const InputRecord& run = service.run_facts();
   page.title = "hydrascope: " + service.model_name();
@@ -108,25 +97,16 @@ viz::ReportOptions page_options(const FigureOptions& figure, const Service& serv
                 {"device", run.device},
                 {"precision", run.precision},
                 {"transform", service.transform()}};
-  if (against == nullptr) return page;
-  page.models = {service.model_name(), against->model_name()};
-  if (page.models.front() == page.models.back()) {
-    page.models.front() += ", " + run.attention;
-    page.models.back() += ", " + against->run_facts().attention;
-  }
-  page.facts.emplace_back("beside", page.models.back());
   return page;
 }
 
-/// Asks for what the page shows at first: the last layer of the first map's kind that all models
-/// have, of one class. Empty where there is none.
-std::map<std::string, std::string> first_query(const Service& service, const Service* against) {
+/// Asks for what the page shows at first: the last layer of the first map's kind, of one class. Empty
+/// where there is none.
+std::map<std::string, std::string> first_query(const Service& service) {
   const MapChoice* first = nullptr;
   for (const MapChoice& choice : service.maps()) {
     const MapChoice& kind = service.maps().front();
-    const bool is_in_both =
-        against == nullptr || std::ranges::find(against->maps(), choice) != against->maps().end();
-    if (is_in_both && choice.method == kind.method && choice.head == kind.head &&
+    if (choice.method == kind.method && choice.head == kind.head &&
         (first == nullptr || choice.layer > first->layer))
       first = &choice;
   }
@@ -147,21 +127,16 @@ std::vector<std::string> method_names(const std::vector<MapChoice>& maps) {
 }
 
 /// The offers of a service's page beside its pictures.
-viz::LiveOffer offer_of(const ServedWords& words, const Service& service, const Service* against,
-                        const std::vector<std::string>& samples, const ModelShelf& shelf) {
+viz::LiveOffer offer_of(const ServedWords& words, const Service& service, const ModelShelf& shelf) {
   viz::LiveOffer offer;
-  offer.patch_layers.push_back(service.patch_layers());
-  if (against != nullptr) offer.patch_layers.push_back(against->patch_layers());
-  offer.first_query = first_query(service, against);
-  offer.samples = samples;
+  offer.patch_layers = service.patch_layers();
+  offer.first_query = first_query(service);
   offer.methods = method_names(service.maps());
   offer.usual_methods = method_names(service.usual_maps());
-  if (against == nullptr) {
-    const std::string model =
-        words.model.empty() ? viz::page::valid_text(service.model_name()) : words.model;
-    offer.menus = {{"model", "Model", shelf.models(), model},
-                   {"views", "Views", shelf.views(), std::string(image::name(service.views()))}};
-  }
+  const std::string model =
+      words.model.empty() ? viz::page::valid_text(service.model_name()) : words.model;
+  offer.menus = {{"model", "Model", shelf.models(), model},
+                 {"views", "Views", shelf.views(), std::string(image::name(service.views()))}};
   if (!words.model.empty()) offer.query["model"] = words.model;
   if (!words.views.empty()) offer.query["views"] = words.views;
   return offer;
@@ -182,13 +157,7 @@ int run_serve(const ParsedOptions& options) {
     metrics.batch(images, seconds);
   };
   auto service = std::make_unique<Service>(request.service);
-  auto against = request.against ? std::make_unique<Service>(*request.against) : nullptr;
   ApiOptions api_settings = api_options(request, *service);
-  std::vector<std::string> samples;
-  for (const std::filesystem::path file : bundled_images()) {
-    samples.push_back(file.filename().string());
-    api_settings.samples.emplace(samples.back(), file);
-  }
   const std::string own_model = viz::page::valid_text(service->model_name());
   const std::string own_views(image::name(service->views()));
   std::vector<std::string> models = bundled_models();
@@ -201,14 +170,12 @@ int run_serve(const ParsedOptions& options) {
   auto shelf = std::make_unique<ModelShelf>(
       std::move(service), ServedWords{own_model, own_views}, models,
       std::vector<std::string>{"look", "whole", "native", "tiles", "pyramid"}, open, kMostOpen);
-  api_settings.page = [&request, &samples, &shelf = *shelf](
-                          const ServedWords& words, const Service& of, const Service* beside) {
+  api_settings.page = [&request, &shelf = *shelf](const ServedWords& words, const Service& of) {
     if (!request.service.maps)
       throw UsageError("the page shows maps, and the server was started without", "`method` none");
-    return viz::live_page(page_options(request.figure, of, beside),
-                          offer_of(words, of, beside, samples, shelf));
+    return viz::live_page(page_options(request.figure, of), offer_of(words, of, shelf));
   };
-  ServeApi api(std::move(api_settings), metrics, std::move(shelf), std::move(against));
+  ServeApi api(std::move(api_settings), metrics, std::move(shelf));
   HttpServer server(request.server, api);
   if (!server.is_loopback())
     console.note("note: " + server.address() +

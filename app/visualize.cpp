@@ -107,7 +107,7 @@ int run_visualize(const ParsedOptions& options) {
 
   VisualizationOptions visualization_options;
   visualization_options.folder = outputs.folder;
-  visualization_options.endings = {".heatmap.mp4", ".map.npy", ".map.npz"};
+  visualization_options.endings = {".heatmap.mp4", ".map.npy"};
   for (const viz::ImageFormat format : kFormatsBySize)
     visualization_options.endings.push_back(
         ".heatmap" + std::string(viz::extension(outputs.image_format.value_or(format))));

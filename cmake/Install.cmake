@@ -6,7 +6,7 @@
 #                            with it, some of them under the GPL; without it there are no WebP, TIFF and video.
 #   lib/, include/           the library for other programs, its header and what find_package needs
 #   share/hydrascope/        models, class names, pictures, fonts
-#   share/man, share/bash-completion, share/zsh, share/fish
+#   share/bash-completion, share/zsh, share/fish
 #   share/doc/hydrascope/    these pages, and the licences of everything in the tree
 set(HYDRASCOPE_LIBRARY_FOLDER lib/hydrascope)
 
@@ -56,25 +56,15 @@ install(CODE "
   endif()")
 
 install(DIRECTORY ${PROJECT_SOURCE_DIR}/assets/models ${PROJECT_SOURCE_DIR}/assets/labels
-                  ${PROJECT_SOURCE_DIR}/assets/images ${PROJECT_SOURCE_DIR}/assets/fonts DESTINATION share/hydrascope)
+                  ${PROJECT_SOURCE_DIR}/assets/images ${PROJECT_SOURCE_DIR}/assets/fonts
+                  ${PROJECT_SOURCE_DIR}/assets/completion DESTINATION share/hydrascope)
 install(FILES ${PROJECT_SOURCE_DIR}/assets/NOTICE ${PROJECT_SOURCE_DIR}/assets/self_test.safetensors
         DESTINATION share/hydrascope)
 
-# The program's text about itself.
-foreach(answer
-    "share/man/man1/hydrascope.1 help --man"
-    "share/bash-completion/completions/hydrascope completion bash"
-    "share/zsh/site-functions/_hydrascope completion zsh"
-    "share/fish/vendor_completions.d/hydrascope.fish completion fish")
-  string(REGEX MATCH "^([^ ]+)/([^ ]+) (.+)$" matched "${answer}")
-  install(CODE "
-    set(folder \"\${CMAKE_INSTALL_PREFIX}/${CMAKE_MATCH_1}\")
-    message(STATUS \"Writing: \$ENV{DESTDIR}\${folder}/${CMAKE_MATCH_2}\")
-    file(MAKE_DIRECTORY \"\$ENV{DESTDIR}\${folder}\")
-    execute_process(COMMAND \"$<TARGET_FILE:hydrascope>\" ${CMAKE_MATCH_3}
-                    OUTPUT_FILE \"\$ENV{DESTDIR}\${folder}/${CMAKE_MATCH_2}\" COMMAND_ERROR_IS_FATAL ANY)
-    list(APPEND CMAKE_INSTALL_MANIFEST_FILES \"\${folder}/${CMAKE_MATCH_2}\")")
-endforeach()
+set(completion ${PROJECT_SOURCE_DIR}/assets/completion)
+install(FILES ${completion}/bash DESTINATION share/bash-completion/completions RENAME hydrascope)
+install(FILES ${completion}/zsh DESTINATION share/zsh/site-functions RENAME _hydrascope)
+install(FILES ${completion}/fish DESTINATION share/fish/vendor_completions.d RENAME hydrascope.fish)
 
 set(pages share/doc/hydrascope)
 install(FILES ${PROJECT_SOURCE_DIR}/LICENSE ${PROJECT_SOURCE_DIR}/NOTICE ${PROJECT_SOURCE_DIR}/README.md

@@ -31,7 +31,7 @@ for library in "$package"/lib/hydrascope/*; do
   name=$(basename "$library")
   case $name in libhydrascope_*|libhwy*|libjpeg*|libz.*) ;; *) rm "$library" ;; esac
 done
-rm -rf "$package"/{include,lib/cmake,share/man,share/bash-completion,share/zsh,share/fish}
+rm -rf "$package"/{include,lib/cmake,share/bash-completion,share/zsh,share/fish}
 mv "$(realpath "$package/lib/libhydrascope.so.0")" "$work/library"
 rm -f "$package"/lib/libhydrascope.so*
 mv "$work/library" "$package/lib/libhydrascope.so.0"

@@ -4,7 +4,7 @@
 #   HYDRASCOPE_CACHE=FOLDER     where what is fetched is unpacked, shared by all checkouts (default: below XDG_CACHE_HOME)
 #   HYDRASCOPE_LIBTORCH=FOLDER  an existing LibTorch (holds include/ and lib/): no wheel is fetched
 #   HYDRASCOPE_CUDA=AUTO|ON|OFF, HYDRASCOPE_OPENCV=AUTO|ON|OFF  as in the build
-# With the argument `tests` it also fetches what only tests use: axe-core, clang-format 14, mandoc,
+# With the argument `tests` it also fetches what only tests use: axe-core, clang-format 14,
 # Chromium, clang 19 for libFuzzer, and Debian 13's Highway.
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
@@ -32,7 +32,6 @@ need_command git git
 need_command python3 python3
 if [ "${1:-}" = tests ]; then
   need_command clang-format-14 clang-format-14
-  need_command mandoc mandoc  # checks the manual page
   python3 -c 'import ensurepip' >/dev/null 2>&1 || wanted+=(python3-venv)  # scripts/make_site.sh
   need_command chromium chromium  # 411 MB
   need_command clang++-19 clang-19  # libFuzzer

@@ -157,20 +157,6 @@ class Installed(unittest.TestCase):
         for wanted in ("libstb-dev", "libhwy-dev", "libcxxopts-dev", "nlohmann-json3-dev", "torch/LICENSE", "torch/NOTICE"):
             self.assertIn(wanted, licences)
 
-    def test_the_manual_page_is_sound(self) -> None:
-        page = self.tree / "share/man/man1/hydrascope.1"
-        self.assertIn(".SH COMMANDS", page.read_text())
-        checked = False
-        # A date would change with every build.
-        accepted = re.compile(r"^mandoc: .*missing date, using \"\": TH\n", re.MULTILINE)
-        for lint in (("mandoc", "-T", "lint", "-W", "warning"), ("groff", "-man", "-ww", "-z", "-K", "utf8")):
-            if shutil.which(lint[0]):
-                done = run(*lint, page)
-                self.assertEqual(accepted.sub("", done.stdout + done.stderr), "", lint[0])
-                checked = True
-        if not checked:
-            self.skipTest("neither mandoc nor groff is installed")
-
     def test_words_are_completed(self) -> None:
         for shell, place in COMPLETIONS.items():
             script = self.tree / "share" / place

@@ -171,8 +171,7 @@ std::vector<Option> faithfulness_options() {
             otherwise("mean for deletion, black for positive and negative"),
             one_of(names_of(explain::substrates()))),
        text("explained-class", "explained and watched class: the predicted one or the labelled one",
-            into(&FaithfulnessRequest::of_class), by_default("pred"), one_of({"pred", "target"}),
-            formerly({"class"})),
+            into(&FaithfulnessRequest::of_class), by_default("pred"), one_of({"pred", "target"})),
        text("layer", "layer that is explained, from 0", into(&FaithfulnessRequest::layer),
             takes("last|N"), by_default("last"))});
 }

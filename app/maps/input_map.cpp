@@ -42,11 +42,6 @@ std::pair<double, double> smallest_and_largest(const viz::HeatMap& map) {
 
 }  // namespace
 
-std::string array_name(const InputMap& map) {
-  return std::string(method_name(map)) + ".layer" + std::to_string(map.choice.layer) + ".head-" +
-         to_text(map.choice.head) + ".class" + std::to_string(map.of_class.index);
-}
-
 std::string caption(const Prediction& prediction, LabelType label_type) {
   return label_text(prediction, label_type) + " " + fixed(prediction.prob * 100, 1) + " %";
 }

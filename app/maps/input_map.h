@@ -32,8 +32,6 @@ struct InputMap {
       {};  ///< found in the picture by closer looks, or by tiles that agree
 };
 
-/// "hydra.layer11.head-mean.class360": what `--save-raw` calls it.
-std::string array_name(const InputMap& map);
 /// "otter 67.5 %".
 std::string caption(const Prediction& prediction, LabelType label_type);
 /// The text of the caption: "otter 67.5 %", then "hydra, layer 11, head max".

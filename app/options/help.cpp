@@ -1,4 +1,4 @@
-// Help, overview and man page, all from the table of options.
+// Help and overview, both from the table of options.
 #include "app/options/option_table.h"
 #include "app/options/options.h"
 #include "kernels/error.h"
@@ -205,42 +205,6 @@ std::string command_label(const CommandSpec& command) {
              : command.name + " (" + join_words(command.aliases, ", ", ", ") + ")";
 }
 
-/// Text for troff: no escape, no request, no hyphen where a minus is meant.
-std::string troff(std::string_view text) {
-  std::string result;
-  bool at_line_start = true;
-  for (const char c : text) {
-    if (at_line_start && (c == '.' || c == '\'')) result += "\\&";
-    switch (c) {
-      case '\\': result += "\\e"; break;
-      case '-': result += "\\-"; break;
-      case '\'': result += "\\(aq"; break;
-      case '"': result += "\\(dq"; break;
-      default: result += c;
-    }
-    at_line_start = c == '\n';
-  }
-  return result;
-}
-
-void append_man_options(std::string& out, const CommandSpec& command) {
-  for (const std::string& title : headings(command.options)) {
-    out += ".PP\n" + troff(title) + ":\n";
-    for (const Option& option : command.options) {
-      if (heading(option) != title) continue;
-      out += ".TP\n";
-      if (option.short_name != '\0') {
-        out += "\\fB" + troff(std::string{'-', option.short_name}) + "\\fR, ";
-      }
-      out += "\\fB" + troff("--" + option.name) + "\\fR";
-      if (const std::string value = value_label(option); !value.empty()) {
-        out += " \\fI" + troff(value) + "\\fR";
-      }
-      out += "\n" + troff(option_description(option)) + "\n";
-    }
-  }
-}
-
 }  // namespace
 
 std::string help_text(const CommandSpec& whole, int columns) {
@@ -298,39 +262,6 @@ std::string overview_text(std::span<const CommandSpec> commands, int columns) {
       "  hydrascope visualize photo.jpg       heatmaps/photo.heatmap.png\n\n";
   append_wrapped(out, "hydrascope COMMAND -h shows the common options of a command, --help all.", 0,
                  0, width);
-  return out;
-}
-
-std::string man_page(std::span<const CommandSpec> all, std::string_view version) {
-  const std::vector<CommandSpec> commands = shown(all);
-  std::string out =
-      ".TH HYDRASCOPE 1 \"\" \"hydrascope " + troff(version) + "\" \"User Commands\"\n.nh\n.ad l\n";
-  out +=
-      ".SH NAME\nhydrascope \\- classify high\\-resolution pictures with vision transformers\n"
-      ".SH SYNOPSIS\n\\fBhydrascope\\fR \\fICOMMAND\\fR [\\fIOPTIONS\\fR] [\\fIINPUT\\fR...]\n"
-      ".SH DESCRIPTION\n"
-      "Results go to standard output, everything else to standard error. In the names of options\n"
-      "\\(oq_\\(cq and \\(oq\\-\\(cq are the same; \\fB\\-\\-\\fR ends the options.\n"
-      ".SH COMMANDS\n";
-  for (const CommandSpec& command : commands) {
-    out += ".SS " + troff(usage(command)) + "\n" + troff(command.summary) + "\n";
-    if (!command.aliases.empty()) {
-      out += ".PP\nAlso: " + troff(join_words(command.aliases, ", ", ", ")) + "\n";
-    }
-    append_man_options(out, command);
-    if (!command.examples.empty()) out += ".PP\nExamples:\n";
-    for (const std::string& example : command.examples) {
-      out += ".PP\n.RS\n.nf\n" + troff(example) + "\n.fi\n.RE\n";
-    }
-  }
-  out +=
-      ".SH EXIT STATUS\n"
-      ".TP\n0\ndone\n"
-      ".TP\n1\nfailed at run time\n"
-      ".TP\n2\nwrong usage or configuration\n"
-      ".TP\n3\nfinished, but some inputs failed\n"
-      ".TP\n4\na check failed: accuracy, speed or verification\n"
-      ".TP\n130, 143\nstopped by a signal after what was finished had been written\n";
   return out;
 }
 

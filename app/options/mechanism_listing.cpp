@@ -1,14 +1,10 @@
 #include "app/options/mechanism_listing.h"
 
 #include "app/results/json.h"
-#include "app/run/exit_code.h"
-#include "kernels/error.h"
 #include "model/registry/mechanisms.h"
 #include "model/registry/memories.h"
 #include "model/registry/positions.h"
 
-#include <fstream>
-#include <ostream>
 #include <utility>
 
 namespace hydrascope::app {
@@ -124,60 +120,11 @@ Report mechanism_report(const model::MechanismEntry& entry) {
   return report;
 }
 
-namespace {
-
-/// The names and options of entries, as an array of registrations in C++.
-void write_entries(const auto& entries, const std::string& type, const char* array,
-                   std::ostream& out) {
-  const auto quoted = [](const std::string& text) { return OrderedJson(text).dump(); };
-  out << "const " << type << ' ' << array << "[] = {\n";
-  for (const auto* entry : entries) {
-    out << "    " << type << "({.name = " << quoted(entry->name) << ", .options = {";
-    for (const model::MechanismOption& option : entry->options) {
-      out << "\n        {" << quoted(option.key) << ", " << quoted(option.default_value) << ", {";
-      for (const std::string& choice : option.choices) out << quoted(choice) << ", ";
-      out << "}, {}},";
-    }
-    out << "}}),\n";
-  }
-  out << "};\n\n";
-}
-
-std::vector<std::string> settings_of(const auto& entries) {
-  std::vector<std::string> settings;
-  for (const auto* entry : entries) {
-    for (const model::MechanismOption& option : entry->options) {
-      const std::string key = entry->name + "." + option.key + "=";
-      if (option.choices.empty()) settings.push_back(key);
-      for (const std::string& choice : option.choices) settings.push_back(key + choice);
-    }
-  }
-  return settings;
-}
-
-}  // namespace
-
-int write_registrations(const std::filesystem::path& file) {
-  std::ofstream out(file);
-  out << "// Written by the build, by hydrascope-engine.\n#include "
-         "\"model/registry/memories.h\"\n#include \"model/registry/positions.h\"\n\n"
-         "namespace hydrascope::model {\nnamespace {\n\n";
-  write_entries(model::mechanisms(), "MechanismRegistration", "kAll", out);
-  write_entries(model::position_rules(), "PositionRegistration", "kAllRules", out);
-  write_entries(model::memories(), "MemoryRegistration", "kAllMemories", out);
-  out << "}  // namespace\n}  // namespace hydrascope::model\n";
-  out.close();
-  if (!out) throw Error(ErrorCode::failed, "cannot be written", file.string());
-  return kExitOk;
-}
-
 std::vector<std::string> mechanism_names() {
   std::vector<std::string> names;
   for (const model::MechanismEntry* entry : model::mechanisms()) names.push_back(entry->name);
   return names;
 }
-
-std::vector<std::string> mechanism_settings() { return settings_of(model::mechanisms()); }
 
 std::vector<std::string> position_names() {
   std::vector<std::string> names{std::string(model::kNoRule)};
@@ -185,14 +132,10 @@ std::vector<std::string> position_names() {
   return names;
 }
 
-std::vector<std::string> position_settings() { return settings_of(model::position_rules()); }
-
 std::vector<std::string> memory_names() {
   std::vector<std::string> names{std::string(model::kNoMemory)};
   for (const model::MemoryEntry* entry : model::memories()) names.push_back(entry->name);
   return names;
 }
-
-std::vector<std::string> memory_settings() { return settings_of(model::memories()); }
 
 }  // namespace hydrascope::app

@@ -41,14 +41,11 @@ std::vector<Option> as_in(const std::string& command, std::vector<Option> option
 }
 
 CommandSpec with_settings(CommandSpec command) {
-  std::vector<std::string> keys;
-  for (const Option& option : command.options)
-    if (!option.key.empty()) keys.push_back(option.key + "=" + option.default_value);
-  if (keys.empty()) return command;
+  if (std::ranges::all_of(command.options, &std::string::empty, &Option::key)) return command;
   command.options.push_back(text(
       "set",
       "setting of the model, the transform or the run; `hydrascope models info set` lists them",
-      into(&SettingsRequest::words), takes("KEY=VALUE"), repeatable, suggests(keys), in("Settings"),
+      into(&SettingsRequest::words), takes("KEY=VALUE"), repeatable, in("Settings"),
       role(Role::console)));
   return command;
 }
@@ -76,7 +73,7 @@ Option stored_dtype(std::string default_note) {
               into(&WeightsRequest::dtype, parse_dtype), otherwise(std::move(default_note)),
               one_of({"float32", "float16", "bfloat16"}),
               synonyms({{"fp32", "float32"}, {"fp16", "float16"}, {"bf16", "bfloat16"}}),
-              formerly({"save-dtype", "precision", "fp16", "bf16"}), role(Role::place));
+              role(Role::place));
 }
 
 }  // namespace hydrascope::app

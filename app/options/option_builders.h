@@ -75,12 +75,6 @@ inline auto synonyms(std::map<std::string, std::string> words) {
 inline auto also(std::vector<OptionAlias> aliases) {
   return [=](Option& option) { option.aliases = aliases; };
 }
-inline auto suggests(std::vector<std::string> words) {
-  return [=](Option& option) { option.suggestions = words; };
-}
-inline auto formerly(std::vector<std::string> names) {
-  return [=](Option& option) { option.former = names; };
-}
 inline auto role(Role role) {
   return [=](Option& option) { option.role = role; };
 }

@@ -107,13 +107,6 @@ const Option* find_option(const CommandSpec& command, const Field& field) {
   return found == command.options.end() ? nullptr : &*found;
 }
 
-const Option* find_former(const CommandSpec& command, std::string_view name) {
-  const std::string wanted = with_dashes(name);
-  for (const Option& option : command.options)
-    if (std::ranges::find(option.former, wanted) != option.former.end()) return &option;
-  return nullptr;
-}
-
 OptionMatch find_short_option(const CommandSpec& command, char name) {
   if (name == '\0') return {};
   const auto found = std::ranges::find(command.options, name, &Option::short_name);
@@ -155,12 +148,6 @@ CommandSpec shown(CommandSpec command) {
   std::erase_if(command.options,
                 [](const Option& option) { return option.hidden || !option.key.empty(); });
   return command;
-}
-
-std::vector<CommandSpec> shown(std::span<const CommandSpec> commands) {
-  std::vector<CommandSpec> result;
-  for (const CommandSpec& command : commands) result.push_back(shown(command));
-  return result;
 }
 
 std::vector<std::string> option_spellings(const CommandSpec& command) {

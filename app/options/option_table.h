@@ -50,13 +50,9 @@ bool taken_by(const Option& option, std::string_view subcommand);
 
 /// The command as help and completion show it: without its hidden options.
 CommandSpec shown(CommandSpec command);
-std::vector<CommandSpec> shown(std::span<const CommandSpec> commands);
 
 /// All long spellings, names and aliases.
 std::vector<std::string> option_spellings(const CommandSpec& command);
-
-/// The option that had this name earlier; nullptr where none had.
-const Option* find_former(const CommandSpec& command, std::string_view name);
 
 /// The help up to its first "; ".
 std::string_view brief(const Option& option);

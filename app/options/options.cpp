@@ -49,9 +49,6 @@ bool looks_like_option(std::string_view word) {
   if (const Option* row = find_key(command, name))
     throw UsageError("unknown option --" + std::string(name), command.name,
                      "`set` " + row->key + "=VALUE");
-  if (const Option* now = find_former(command, name))
-    throw UsageError("unknown option " + written, command.name,
-                     option_named(now->name) + ": " + std::string(brief(*now)));
   const std::string near = nearest(with_dashes(name), option_spellings(command));
   const std::string list = "hydrascope help " + command.name + " lists the options";
   const bool may_be_name = !written.starts_with("--");

@@ -1,6 +1,6 @@
-// The command line, declared once: a table of options per command yields parsing, --help, shell
-// completion, the man page, the keys of --config files and --dump-config. This is the one place
-// that knows cxxopts and its habits (docs in options.cpp).
+// The command line, declared once: a table of options per command yields parsing, --help, the keys of
+// --config files and --dump-config, and the words that a test finds in assets/completion. This is the
+// one place that knows cxxopts and its habits (docs in options.cpp).
 #pragma once
 
 #include <bit>
@@ -87,7 +87,6 @@ struct Option {
   std::vector<std::string> choices = {};             ///< a closed set of words; empty = any
   std::map<std::string, std::string> synonyms = {};  ///< other words for some of them
   std::vector<OptionAlias> aliases = {};
-  std::vector<std::string> former = {};  ///< earlier names, which an error leads here from
   int values =
       1;  ///< > 1: that many space- or comma-separated values ("--set mean=.485,.456,.406")
   bool comma_list = false;  ///< any number of values, comma-separated ("--batch-size 1,8,32")
@@ -96,11 +95,10 @@ struct Option {
   std::optional<double> maximum = {};  ///< largest number accepted
   std::string group = {};              ///< heading in --help ("Model", "Input", ...)
   Role role = Role::undecided;
-  bool completes_files = false;               ///< shell completion offers files
-  bool is_read = false;                       ///< its values name files that must be there
-  bool is_written = false;                    ///< its values name files or folders to write
-  std::vector<std::string> suggestions = {};  ///< or these words, of an open set
-  bool hidden = false;  ///< it makes no sense here: help and completion do not show it
+  bool completes_files = false;  ///< shell completion offers files
+  bool is_read = false;          ///< its values name files that must be there
+  bool is_written = false;       ///< its values name files or folders to write
+  bool hidden = false;           ///< it makes no sense here: help and completion do not show it
   std::vector<std::string> subcommands = {};  ///< those that take it; empty = all
   /// The command whose --help explains it ("train", "help"), where this one's names it alone.
   std::string explained_by = {};
@@ -248,16 +246,6 @@ std::string help_text(const CommandSpec& command, int columns = 100);
 std::string brief_help_text(const CommandSpec& command, int columns = 100);
 /// Text of `hydrascope help`.
 std::string overview_text(std::span<const CommandSpec> commands, int columns = 100);
-/// The completions of the word at the cursor, a line each: the word, a tab, what it means; "<files>"
-/// where any file may stand. `words` are those before the cursor, without the program's name, and the
-/// one at the cursor.
-std::vector<std::string> completions(std::span<const CommandSpec> commands,
-                                     std::span<const std::string> words);
-/// The script for "bash", "zsh" or "fish", which asks `hydrascope complete-word` for these lines;
-/// throws Error(invalid_argument) otherwise.
-std::string completion_script(std::string_view shell);
-/// troff man page (section 1) of all commands, for `hydrascope help --man`.
-std::string man_page(std::span<const CommandSpec> commands, std::string_view version);
 
 // Groups of options that several commands share, each as the contract spells it. The rows of a group
 // stand in shared_options.cpp.

@@ -151,9 +151,7 @@ std::vector<Setting> read_config(const CommandSpec& command, const std::string& 
     OptionMatch match = find_option(command, key);
     if (!match) match.option = find_key(command, key);
     if (!match) {
-      const Option* now = find_former(command, key);
-      const std::string near =
-          now != nullptr ? now->name : nearest(with_dashes(key), option_spellings(command));
+      const std::string near = nearest(with_dashes(key), option_spellings(command));
       throw UsageError("unknown key '" + key + "', which is no option of " + command.name, file,
                        near.empty() ? "hydrascope help " + command.name + " lists the options"
                                     : "did you mean " + near + "?");

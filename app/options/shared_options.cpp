@@ -1,5 +1,4 @@
 // The options that several commands share, spelled as the contract of the command line has them.
-#include "app/options/mechanism_listing.h"
 #include "app/options/option_builders.h"
 #include "app/options/options.h"
 #include "app/options/requests.h"
@@ -36,23 +35,22 @@ std::vector<Option> model_options() {
           text("attn",
                "attention of each layer, as hydra:last4; hydra: all layers, hydra:every2, "
                "softmax:0-9,hydra:10-11 (from 0); `hydrascope models list` lists mechanisms",
-               into(&ModelRequest::attention), takes("SPEC"), otherwise("the checkpoint's"),
-               suggests(mechanism_names())),
+               into(&ModelRequest::attention), takes("SPEC"), otherwise("the checkpoint's")),
           text("attn-opt",
                "setting of an attention mechanism; `hydrascope models info MECHANISM` lists "
                "settings",
                into(&ModelRequest::attention_options), takes("MECHANISM[:LAYERS].KEY=VALUE"),
-               repeatable, suggests(mechanism_settings()), keyed("model.attn-opt")),
+               repeatable, keyed("model.attn-opt")),
           text("rel-pos",
                "position rule of each layer's softmax scores, as rope or alibi:last4; `hydrascope "
                "models list` lists rules",
                into(&ModelRequest::rel_pos), takes("SPEC"), otherwise("the checkpoint's"),
-               suggests(position_names()), keyed("model.rel-pos")),
+               keyed("model.rel-pos")),
           text("rel-pos-opt",
                "setting of a position rule, as alibi:0-5.strength=2; `hydrascope models info RULE` "
                "lists settings",
                into(&ModelRequest::rel_pos_options), takes("RULE[:LAYERS].KEY=VALUE"), repeatable,
-               suggests(position_settings()), keyed("model.rel-pos-opt")),
+               keyed("model.rel-pos-opt")),
           text("pos-embed",
                "table of positions that is added to the patches; layers: a learned table for every "
                "block; sincos: sines and cosines of row and column, for any size",
@@ -250,10 +248,10 @@ std::vector<Option> memory_options(const std::string& group) {
   return in_group(group, Role::task,
                   {
                       text("memory", "memory of earlier frames in each layer, as state or xl:last2",
-                           into(&RunRequest::memory), takes("SPEC"), suggests(memory_names())),
+                           into(&RunRequest::memory), takes("SPEC")),
                       text("memory-opt", "setting of a memory, as state.lambda=0.5",
                            into(&RunRequest::memory_options), takes("MEMORY[:LAYERS].KEY=VALUE"),
-                           repeatable, suggests(memory_settings()), keyed("run.memory-opt")),
+                           repeatable, keyed("run.memory-opt")),
                   });
 }
 

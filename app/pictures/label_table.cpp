@@ -11,7 +11,6 @@
 #include <cctype>
 #include <map>
 #include <optional>
-#include <span>
 #include <sstream>
 #include <string>
 #include <string_view>
@@ -22,45 +21,24 @@ namespace hydrascope::app {
 namespace {
 
 namespace fs = std::filesystem;
-using Names = std::span<const std::string_view>;
 
 /// The ways in which a column's cells name a class.
 enum class LabelKind {
-  index,  ///< a number is an index, whatever classes are called; else a word
-  id,     ///< a word, but no bare number
   word,   ///< as `ClassWords` has it
+  index,  ///< a number is an index, whatever classes are called; else a word
   boxes   ///< ids, each with the four numbers of a box (ImageNet's LOC_val_solution.csv)
-};
-
-/// Columns by their names in lower case, without blanks, `_` and other signs. Earlier kinds and
-/// names go before later ones.
-constexpr std::array<std::string_view, 19> kFileNames{
-    "file",    "filename",      "filepath", "path",  "image",     "imagefile", "imagefilename",
-    "imgfile", "imagepath",     "imgpath",  "img",   "imagename", "imgname",   "picture",
-    "fname",   "imagefilepath", "imageid",  "imgid", "fileid"};
-constexpr std::array<std::string_view, 5> kIndexNames{"classindex", "classidx", "labelindex",
-                                                      "labelidx", "targetindex"};
-constexpr std::array<std::string_view, 5> kIdNames{"synset", "synsetid", "wnid", "wordnetid",
-                                                   "wordnet"};
-constexpr std::array<std::string_view, 10> kWordNames{
-    "label",    "class",   "target",  "classname", "labelname",
-    "category", "classid", "labelid", "targetid",  "classlabel"};
-constexpr std::array<std::string_view, 1> kBoxNames{"predictionstring"};
-constexpr std::array<std::string_view, 3> kRealNames{"reallabels", "real", "labels"};
-
-struct LabelColumn {
-  std::size_t place = 0;
-  LabelKind kind = LabelKind::word;
 };
 
 /// Which column holds what.
 struct TableColumns {
-  std::vector<std::size_t> files = {};   ///< the first that names a file is meant
-  std::vector<LabelColumn> labels = {};  ///< the first decides, the others must not contradict
+  std::optional<std::size_t> file = {};
+  std::optional<std::size_t> label = {};
+  LabelKind kind = LabelKind::word;
   std::optional<std::size_t> real = {};
-  [[nodiscard]] bool suffice() const { return !files.empty() && (!labels.empty() || real); }
+  [[nodiscard]] bool suffice() const { return file && (label || real); }
 };
 
+/// In lower case, without blanks, `_` and other signs.
 std::string plain_name(std::string_view title) {
   std::string name;
   for (const char letter : title) {
@@ -70,39 +48,20 @@ std::string plain_name(std::string_view title) {
   return name;
 }
 
-std::vector<std::size_t> places_of(Names wanted, const std::vector<std::string>& titles) {
-  std::vector<std::size_t> places;
-  for (const std::string_view name : wanted) {
-    for (std::size_t i = 0; i < titles.size(); ++i)
-      if (plain_name(titles[i]) == name) places.push_back(i);
-  }
-  return places;
-}
-
 TableColumns find_columns(const std::vector<std::string>& titles) {
-  TableColumns columns;
-  const auto add = [&](LabelKind kind, Names names) {
-    for (const std::size_t place : places_of(names, titles))
-      columns.labels.push_back({place, kind});
+  const auto place_of = [&](std::string_view name) -> std::optional<std::size_t> {
+    const auto found = std::ranges::find(titles, name, plain_name);
+    if (found == titles.end()) return std::nullopt;
+    return static_cast<std::size_t>(found - titles.begin());
   };
-  columns.files = places_of(kFileNames, titles);
-  add(LabelKind::index, kIndexNames);
-  add(LabelKind::id, kIdNames);
-  add(LabelKind::word, kWordNames);
-  add(LabelKind::boxes, kBoxNames);
-  const std::vector<std::size_t> real = places_of(kRealNames, titles);
-  if (!real.empty()) columns.real = real.front();
-  // Words of several meanings are taken where nothing clearer is there: `id,label` has the
-  // pictures' names in `id`, `file,id` synset ids.
-  constexpr std::array<std::string_view, 1> kIndex{"index"};
-  constexpr std::array<std::string_view, 1> kId{"id"};
-  constexpr std::array<std::string_view, 1> kName{"name"};
-  const bool has_labels = !columns.labels.empty() || columns.real;
-  if (columns.files.empty() && has_labels) columns.files = places_of(kId, titles);
-  if (!has_labels) {
-    add(LabelKind::index, kIndex);
-    add(LabelKind::id, kId);
-    add(LabelKind::word, kName);
+  TableColumns columns{.file = place_of("file"), .real = place_of("reallabels")};
+  if (!columns.file) columns.file = place_of("imageid");
+  for (const auto& [name, kind] : {std::pair{"classindex", LabelKind::index},
+                                   {"label", LabelKind::word},
+                                   {"predictionstring", LabelKind::boxes}}) {
+    if (columns.label) break;
+    columns.label = place_of(name);
+    columns.kind = kind;
   }
   return columns;
 }
@@ -182,9 +141,8 @@ struct TableForm {
   std::string found = join_words(titles, ", ", ", ");
   if (found.size() > kShown) found = found.substr(0, kShown) + "...";
   throw UsageError(
-      "the header needs a column of files (file, filename, path, image, image_id; id) and one of "
-      "classes (label, class, target, class_index, synset, PredictionString; real_labels); "
-      "found: " +
+      "the header needs a column of files (file, ImageId) and one of classes (label, class_index, "
+      "PredictionString, real_labels); found: " +
           found,
       subject, "without a header, two columns: a picture that exists and its class");
 }
@@ -233,7 +191,7 @@ TableForm find_form(std::string& text, PictureFinder& files, const std::string& 
   for (const char delimiter : delimiters) {
     const std::vector<std::string> cells = first_row(delimiter);
     if (cells.size() == 2 && files.find(cells[0], subject + ", row 1"))
-      return {delimiter, false, {"column 1", "column 2"}, {.files = {0}, .labels = {{.place = 1}}}};
+      return {delimiter, false, {"column 1", "column 2"}, {.file = 0, .label = 1}};
   }
   refuse_header(longest, subject);
 }
@@ -295,12 +253,7 @@ class LabelTable {
   [[nodiscard]] std::string place_of(const TableRow& row) const {
     return subject_ + ", row " + std::to_string(row.number);
   }
-  [[nodiscard]] std::int64_t target_of(const TableRow& row) const;
-  /// Whether the class that another column has decided may be the one of this column.
-  [[nodiscard]] bool agrees(const TableRow& row, LabelColumn column, std::int64_t target) const;
-  /// The class of the column that decides.
-  [[nodiscard]] std::int64_t decide(const std::string& text, LabelKind kind,
-                                    const std::string& place) const;
+  [[nodiscard]] std::int64_t target_of(const std::string& text, const std::string& place) const;
 
   std::string subject_;
   PictureFinder files_;
@@ -325,49 +278,14 @@ const std::string& LabelTable::full_cell(const TableRow& row, std::size_t column
   return text;
 }
 
-std::int64_t LabelTable::decide(const std::string& text, LabelKind kind,
-                                const std::string& place) const {
-  const std::string subject = place + ", '" + text + "'";
-  switch (kind) {
-    case LabelKind::index:
-      if (!is_whole_number(text)) break;
-      return words_.find(std::string(kIndexMark) + text, subject);
-    case LabelKind::id:
-      if (!is_whole_number(text)) break;
-      throw UsageError("expected a synset id or a name, found a number", subject,
-                       "class_index is the column of indices");
-    case LabelKind::boxes: {
-      const std::vector<std::int64_t> classes = classes_of_boxes(text, words_.labels(), place);
-      if (classes.size() == 1) return classes.front();
-      throw UsageError("expected one class, found " + words_.describe(classes), place);
-    }
-    case LabelKind::word: break;
+std::int64_t LabelTable::target_of(const std::string& text, const std::string& place) const {
+  if (form_.columns.kind == LabelKind::boxes) {
+    const std::vector<std::int64_t> classes = classes_of_boxes(text, words_.labels(), place);
+    if (classes.size() == 1) return classes.front();
+    throw UsageError("expected one class, found " + words_.describe(classes), place);
   }
-  return words_.find(text, subject);
-}
-
-bool LabelTable::agrees(const TableRow& row, LabelColumn column, std::int64_t target) const {
-  if (column.place >= row.cells.size() || row.cells[column.place].empty()) return true;
-  const std::string& text = row.cells[column.place];
-  if (column.kind != LabelKind::word) return decide(text, column.kind, place_of(row)) == target;
-  const std::vector<std::int64_t> classes = words_.meaning_of(text).classes;
-  // Words of a language that the model does not speak are no contradiction, numbers are.
-  if (classes.empty()) return !is_whole_number(text);
-  return std::ranges::find(classes, target) != classes.end();
-}
-
-std::int64_t LabelTable::target_of(const TableRow& row) const {
-  const LabelColumn first = form_.columns.labels.front();
-  const std::string& text = full_cell(row, first.place);
-  const std::int64_t target = decide(text, first.kind, place_of(row));
-  for (const LabelColumn other : form_.columns.labels) {
-    if (agrees(row, other, target)) continue;
-    throw UsageError("the columns contradict one another: " + form_.titles[first.place] + " '" +
-                         text + "', " + form_.titles[other.place] + " '" + row.cells[other.place] +
-                         "'",
-                     place_of(row), "leave out the column that is not of this model's classes");
-  }
-  return target;
+  const bool is_index = form_.columns.kind == LabelKind::index && is_whole_number(text);
+  return words_.find((is_index ? std::string(kIndexMark) : "") + text, place + ", '" + text + "'");
 }
 
 LabelledPicture LabelTable::read_row(const TableRow& row) {
@@ -379,13 +297,10 @@ LabelledPicture LabelTable::read_row(const TableRow& row) {
         "expected " + std::to_string(count) + " columns, found " + std::to_string(row.cells.size()),
         place_of(row), "a cell that holds the delimiter stands in quotes");
   }
-  std::optional<fs::path> file;
-  for (const std::size_t column : form_.columns.files) {
-    if (!file) file = files_.find(full_cell(row, column), place_of(row));
-  }
-  const std::size_t first = form_.columns.files.front();
-  LabelledPicture picture{file.value_or(files_.folder() / full_cell(row, first))};
-  if (!form_.columns.labels.empty()) picture.target = target_of(row);
+  const std::string& name = full_cell(row, *form_.columns.file);
+  LabelledPicture picture{files_.find(name, place_of(row)).value_or(files_.folder() / name)};
+  if (const auto label = form_.columns.label)
+    picture.target = target_of(full_cell(row, *label), place_of(row));
   if (const auto real = form_.columns.real)
     picture.valid = listed_classes(cell(row, *real), words_, place_of(row));
   return picture;
@@ -393,11 +308,9 @@ LabelledPicture LabelTable::read_row(const TableRow& row) {
 
 LabelledSet LabelTable::read() {
   LabelledSet set;
-  set.has_labels = !form_.columns.labels.empty();
+  set.has_labels = form_.columns.label.has_value();
   set.has_real_labels = form_.columns.real.has_value();
-  const std::size_t column =
-      set.has_labels ? form_.columns.labels.front().place : form_.columns.real.value_or(0);
-  set.rule = "column " + form_.titles[column];
+  set.rule = "column " + form_.titles[set.has_labels ? *form_.columns.label : *form_.columns.real];
   std::map<fs::path, std::pair<std::size_t, std::int64_t>> seen;  // place and row of each file
   for (const TableRow& row : rows_) {
     LabelledPicture picture = read_row(row);
@@ -408,8 +321,8 @@ LabelledSet LabelTable::read() {
     if (const auto& [earlier, number] = known->second;
         !is_new && (set.pictures[earlier].target != picture.target ||
                     set.pictures[earlier].valid != picture.valid)) {
-      throw UsageError("'" + row.cells[form_.columns.files.front()] +
-                           "' has another class in row " + std::to_string(number),
+      throw UsageError("'" + row.cells[*form_.columns.file] + "' has another class in row " +
+                           std::to_string(number),
                        place_of(row));
     }
     set.pictures.push_back(std::move(picture));

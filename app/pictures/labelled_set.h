@@ -101,11 +101,11 @@ LabelledSet read_folder_classes(const std::filesystem::path& folder, const image
 /// `--labels-csv`: a table of files and classes (label_table.cpp). The header has the
 /// delimiter: comma, semicolon, tab, bar or blanks; UTF-8 or UTF-16; RFC 4180 quoting. Columns are
 /// found by name, in any case:
-/// - the file (file, filename, path, image, image_id, ...; id beside a column of classes): relative
-///   to `folder`, to the table's folder or as given, with or without the extension;
-/// - its class: class_index (0-based), synset, label, class, target, ... (`ClassWords`), or
-///   ImageNet's PredictionString; several such columns must agree;
-/// - any number of valid classes with blanks between them (real_labels, real, labels).
+/// - the file (file, ImageId): relative to `folder`, to the table's folder or as given, with or
+///   without the extension;
+/// - its class: class_index (0-based), label (`ClassWords`) or ImageNet's PredictionString, the first
+///   that is there;
+/// - any number of valid classes with blanks between them (real_labels).
 /// Without a header there are two columns, and the first one names a picture that exists. Files that
 /// do not exist are part of the set. Throws Error(invalid_argument) with the row.
 LabelledSet read_labels_csv(const std::filesystem::path& csv, const std::filesystem::path& folder,

@@ -302,8 +302,6 @@ class Pipeline {
     }
     std::vector<at::Tensor> images;
     for (const Item& item : items) images.push_back(item.result.tensor);
-    if (options_.begins)
-      for (const Item& item : items) options_.begins(item.result);
     const Seer seer = items.front().result.seer;
     model::inference::ImageBatch batch = batch_of(std::move(images), size, *seer.transform);
     batch.goes_on = remembers_ && frames_.follows(items.front().result);

@@ -68,8 +68,6 @@ struct PipelineOptions {
   /// Is told by the CPU's plan, on the calling thread, of each layer that a batch has passed: the layers that are
   /// done, all layers, and the pictures, of which a view is a part; must not throw, may be empty.
   std::function<void(std::int64_t done, std::int64_t all, double pictures)> layer_done;
-  /// Is told, on the calling thread, of each view before its batch is computed; may be empty.
-  std::function<void(const PipelineResult&)> begins = {};
   /// Throws Error for an input whose result nobody wants any more, which then fails with it: asked
   /// on several threads, before the picture is decoded and before its batch is computed; may be
   /// empty.

@@ -125,7 +125,7 @@ struct ClassifyRecord : InputRecord {  ///< its seconds: its batch's / batch siz
 /// decimals, seconds six.
 OrderedJson to_json(const ClassifyRecord& record);
 
-/// The columns of csv and tsv: one row a prediction (`kClassifyRows`); a failed input is one row whose numbers
+/// The columns of csv: one row a prediction (`kClassifyRows`); a failed input is one row whose numbers
 /// are empty.
 inline constexpr std::string_view kClassifyColumns =
     "input frame time width height model_height=/model_size/0 model_width=/model_size/1 "

@@ -12,8 +12,7 @@ namespace hydrascope::app {
 namespace {
 
 /// In the order of `Format`.
-constexpr std::array<std::string_view, 7> kFormats{"text", "json", "jsonl", "csv",
-                                                   "tsv",  "md",   "html"};
+constexpr std::array<std::string_view, 6> kFormats{"text", "json", "jsonl", "csv", "md", "html"};
 
 std::string listed(const std::vector<std::string>& words, std::string_view before_last) {
   std::string text;
@@ -34,20 +33,6 @@ std::string csv_field(std::string_view text) {
   return quoted + '"';
 }
 
-std::string tsv_field(std::string_view text) {
-  std::string escaped;
-  for (const char byte : text) {
-    switch (byte) {
-      case '\t': escaped += "\\t"; break;
-      case '\n': escaped += "\\n"; break;
-      case '\r': escaped += "\\r"; break;
-      case '\\': escaped += "\\\\"; break;
-      default: escaped += byte;
-    }
-  }
-  return escaped;
-}
-
 std::string md_field(std::string_view text) {
   std::string escaped;
   for (const char byte : printable(text)) {
@@ -61,7 +46,7 @@ std::string md_field(std::string_view text) {
 
 std::vector<std::string> report_formats() { return {kFormats.begin(), kFormats.end()}; }
 
-std::vector<std::string> record_formats() { return {kFormats.begin(), kFormats.end() - 1}; }
+std::vector<std::string> record_formats() { return {kFormats.begin(), kFormats.end() - 2}; }
 
 Format choose_format(std::string_view format, std::string_view output,
                      const std::vector<std::string>& formats) {
@@ -88,23 +73,20 @@ void check_extension(const std::string& file, const std::string& option,
 }
 
 void check_report_extension(const std::string& file, const std::string& option) {
-  check_extension(file, option, {".json", ".jsonl", ".csv", ".tsv", ".md", ".html", ".txt"});
+  check_extension(file, option, {".json", ".jsonl", ".csv", ".md", ".html", ".txt"});
 }
 
 void check_one_table(Format format, const std::vector<std::string>& options) {
-  if (options.size() < 2 || (format != Format::csv && format != Format::tsv)) return;
-  throw UsageError("csv and tsv hold one table", listed(options, " and "),
-                   "`format` json holds them all");
+  if (options.size() < 2 || format != Format::csv) return;
+  throw UsageError("csv holds one table", listed(options, " and "), "`format` json holds them all");
 }
 
 std::string delimited_row(std::span<const std::string> fields, Format format) {
   const bool is_md = format == Format::md;
   std::string row = is_md ? "| " : "";
   for (std::size_t index = 0; index < fields.size(); ++index) {
-    if (index > 0) row += is_md ? " | " : format == Format::tsv ? "\t" : ",";
-    row += is_md                   ? md_field(fields[index])
-           : format == Format::tsv ? tsv_field(fields[index])
-                                   : csv_field(fields[index]);
+    if (index > 0) row += is_md ? " | " : ",";
+    row += is_md ? md_field(fields[index]) : csv_field(fields[index]);
   }
   return row + (is_md ? " |\n" : "\n");
 }

@@ -10,8 +10,8 @@
 
 namespace hydrascope::app {
 
-enum class Format { text, json, jsonl, csv, tsv, md, html };
-/// The formats of a report (report.h), and the formats of a stream of records, which is no page.
+enum class Format { text, json, jsonl, csv, md, html };
+/// The formats of a report (report.h), and the formats of a stream of records, which is no page and no Markdown.
 std::vector<std::string> report_formats();
 std::vector<std::string> record_formats();
 /// `format` if it is not empty, else the extension of `output` (.json, .csv, ...) where it is one of
@@ -32,10 +32,9 @@ void check_report_extension(const std::string& file, const std::string& option);
 /// Throws Error(invalid_argument) where `format` holds one table and `options` ask for several.
 void check_one_table(Format format, const std::vector<std::string>& options);
 
-/// One row of csv, tsv or md with its line feed. csv quotes as RFC 4180 does (fields with comma,
-/// quote or line break, and quotes doubled); tsv writes `\t`, `\n`, `\r`, `\\` for tab, line feed,
-/// carriage return, backslash; md `\|`, and control characters as `printable` does. Other bytes are
-/// kept, UTF-8 or not.
+/// One row of csv or md with its line feed. csv quotes as RFC 4180 does (fields with comma, quote or
+/// line break, and quotes doubled); md writes `\|`, and control characters as `printable` does. Other
+/// bytes are kept, UTF-8 or not.
 std::string delimited_row(std::span<const std::string> fields, Format format);
 /// The names of the columns; md has its rule below them.
 std::string header_row(std::span<const std::string> names, Format format);

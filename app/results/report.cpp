@@ -97,7 +97,6 @@ void Report::write(Format format, std::ostream& out, const Notice& notice) const
     case Format::jsonl: write_json(format, out); break;
     case Format::html: out << page(); break;
     case Format::csv:
-    case Format::tsv:
       if (const ResultTable* table = main_table())
         table->write(format, out);
       else

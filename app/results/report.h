@@ -63,7 +63,7 @@ class Report {
   void add(std::string key, OrderedJson value, int text_decimals = 2) {
     summary.add(std::move(key), std::move(value), text_decimals);
   }
-  /// `key` is its name in json, `title` the heading for people. csv and tsv hold the first table that has
+  /// `key` is its name in json, `title` the heading for people. csv holds the first table that has
   /// its place there, or the facts as one row.
   void add_table(std::string key, std::string title, ResultTable table, unsigned places = kBeside);
   /// A report inside this one: an object in json; its tables, charts and notes follow this one's.

@@ -238,10 +238,9 @@ void RecordStream::begin() {
   if (header_.is_object() && is_json) {
     const std::string text = R"({"schema":1,"header":)" + json_text(header_);
     out_ << text << (format_ == Format::json ? ",\"rows\":" : "}\n");
-  } else if (header_.is_object() && (format_ == Format::text || format_ == Format::md)) {
+  } else if (header_.is_object() && format_ == Format::text) {
     for (const auto& [key, value] : header_.items())
-      out_ << (format_ == Format::md ? "- " : "") << key << ": " << cell_text(value) << '\n';
-    out_ << (format_ == Format::md ? "\n" : "");
+      out_ << key << ": " << cell_text(value) << '\n';
   }
   if (format_ == Format::json) out_ << '[';
   if (is_json || format_ == Format::text) return;

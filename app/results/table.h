@@ -19,20 +19,20 @@ namespace hydrascope::app {
 void write_columns(const std::vector<std::vector<std::string>>& lines,
                    const std::vector<bool>& to_left, std::ostream& out);
 
-/// A cell of csv and tsv: whole numbers of an array as "3x64", its words as "a, b", an object as
+/// A cell of csv: whole numbers of an array as "3x64", its words as "a, b", an object as
 /// "key=value, key=value"; what holds more arrays or objects as JSON. A number that is not finite is
 /// like nothing: null in JSON, empty here, - for people.
 std::string cell_text(const OrderedJson& cell);
 
-/// The places that show a part of a report, as bits: json and jsonl, text and md, csv and tsv, the
+/// The places that show a part of a report, as bits: json and jsonl, text and md, csv, the
 /// page.
 enum Place : unsigned { kInJson = 1, kInText = 2, kInRows = 4, kOnPage = 8 };
 inline constexpr unsigned kForPeople = kInText | kOnPage;
-inline constexpr unsigned kBeside = kInJson | kForPeople;  ///< all but csv and tsv
+inline constexpr unsigned kBeside = kInJson | kForPeople;  ///< all but csv
 inline constexpr unsigned kMain = kBeside | kInRows;
 
 struct TableColumn {
-  std::string key;    ///< in json, csv and tsv
+  std::string key;    ///< in json and csv
   std::string title;  ///< for people
   int decimals = 4;   ///< of its fractions, for people
 };
@@ -56,7 +56,7 @@ class ResultTable {
   [[nodiscard]] std::vector<bool> to_left() const;
   /// Whether each of `texts` is bold.
   [[nodiscard]] const std::vector<bool>& strong() const noexcept { return strong_; }
-  /// text and md: columns with titles; csv and tsv: a header and rows; json: `json`, jsonl: an object a
+  /// text and md: columns with titles; csv: a header and rows; json: `json`, jsonl: an object a
   /// line. Throws Error(unwritable) when `out` cannot be written to.
   void write(Format format, std::ostream& out) const;
 
@@ -77,7 +77,7 @@ class Summary {
   [[nodiscard]] OrderedJson json() const;
   /// The pairs for people.
   [[nodiscard]] std::vector<std::pair<std::string, std::string>> texts() const;
-  /// csv or tsv: a header and a row.
+  /// csv: a header and a row.
   void write_row(Format format, std::ostream& out) const;
 
  private:
@@ -94,15 +94,15 @@ class Summary {
 
 /// Writes each record and flushes it. Odd file names are no error: bytes that are not UTF-8 become
 /// U+FFFD in JSON, which then has `input_bytes`, too (`add_path`), and are kept as they are in text,
-/// csv and tsv; newlines, control characters and separators are quoted. Throws Error(unwritable) when
+/// csv; newlines, control characters and separators are quoted. Throws Error(unwritable) when
 /// `out` cannot be written to (a full disk).
 class RecordStream {
  public:
-  /// `columns` of csv, tsv and md, separated by blanks: a member of the record, "frame", or a name
+  /// `columns` of csv, separated by blanks: a member of the record, "frame", or a name
   /// and where its value is, "model_height=/model_size/0", or what a record that is no failure leaves
   /// out, "head?mean". A record whose member `each` is an array has a row per element, in which the
   /// element stands in the array's place. If `header` is an object, the stream begins with it, but for
-  /// csv and tsv; json is then an object of schema, header and rows.
+  /// csv; json is then an object of schema, header and rows.
   RecordStream(Format format, std::ostream& out, std::string_view columns, std::string each = {},
                OrderedJson header = {});
   /// `text` is what people see of it: whole lines.

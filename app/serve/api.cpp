@@ -2,7 +2,6 @@
 
 #include "app/http/body_kind.h"
 #include "app/http/http_text.h"
-#include "app/pictures/class_words.h"
 #include "app/results/json.h"
 #include "app/run/console.h"
 #include "app/serve/explained.h"
@@ -10,12 +9,9 @@
 #include "kernels/error.h"
 
 #include <algorithm>
-#include <array>
 #include <atomic>
 #include <chrono>
 #include <exception>
-#include <fstream>
-#include <iterator>
 #include <span>
 #include <utility>
 
@@ -55,17 +51,12 @@ struct ServeApi::Exchange {
   SteadyClock::time_point deadline;
   std::function<bool()> given_up;
   std::function<void(HttpResponse)> respond;
-  std::vector<Answer> answers;    ///< of the pictures
-  std::optional<Answer> against;  ///< of the second model, where that is asked
+  std::vector<Answer> answers;  ///< of the pictures
   std::atomic<std::size_t> missing;
 };
 
-ServeApi::ServeApi(ApiOptions options, ServeMetrics& metrics, std::unique_ptr<ModelShelf> shelf,
-                   std::unique_ptr<Service> against)
-    : options_(std::move(options)),
-      metrics_(metrics),
-      shelf_(std::move(shelf)),
-      against_(std::move(against)) {
+ServeApi::ServeApi(ApiOptions options, ServeMetrics& metrics, std::unique_ptr<ModelShelf> shelf)
+    : options_(std::move(options)), metrics_(metrics), shelf_(std::move(shelf)) {
   constexpr int kThreads = 2;
   gauges_.most_waiting = options_.most_waiting;
   tasks_.emplace(kThreads);
@@ -76,7 +67,6 @@ ServeApi::~ServeApi() { close(); }
 void ServeApi::close() {
   closing_ = true;
   if (shelf_) shelf_->close();
-  against_.reset();
   tasks_.reset();
 }
 
@@ -116,34 +106,16 @@ void ServeApi::release(std::uint64_t bytes) noexcept {
   gauges_.held_bytes -= static_cast<std::int64_t>(bytes);
 }
 
-std::optional<std::int64_t> ServeApi::enter() {
+bool ServeApi::enter() {
   const std::lock_guard lock(mutex_);
-  if (gauges_.waiting >= options_.most_waiting) return std::nullopt;
+  if (gauges_.waiting >= options_.most_waiting) return false;
   ++gauges_.waiting;
-  places_.insert(next_place_);
-  return next_place_++;
+  return true;
 }
 
-void ServeApi::leave(std::int64_t place) noexcept {
+void ServeApi::leave() noexcept {
   const std::lock_guard lock(mutex_);
   --gauges_.waiting;
-  places_.erase(place);
-  std::erase_if(works_, [place](const auto& work) { return work.second.place == place; });
-}
-
-HttpResponse ServeApi::progress(const std::string& word) {
-  constexpr std::array kStages{"waiting", "model", "views", "maps"};
-  const std::lock_guard lock(mutex_);
-  const auto found = works_.find(word);
-  if (found == works_.end()) return error_response(404, "not_found", "no such request");
-  const auto& [place, work] = found->second;
-  const WorkDone done = *work;
-  const auto before = std::distance(places_.begin(), places_.find(place));
-  return {.body = json_text(OrderedJson{{"stage", kStages.at(static_cast<std::size_t>(done.stage))},
-                                        {"done", done.done},
-                                        {"all", done.all},
-                                        {"before", before}}) +
-                  "\n"};
 }
 
 void ServeApi::show_page(const HttpRequest& request, std::function<void(HttpResponse)> respond) {
@@ -155,7 +127,7 @@ void ServeApi::show_page(const HttpRequest& request, std::function<void(HttpResp
   const auto show = [this, words, respond](Service& service) {
     HttpResponse response;
     response.type = "text/html; charset=utf-8";
-    response.body = options_.page(words, service, against_.get());
+    response.body = options_.page(words, service);
     response.headers = {{"Content-Security-Policy", "frame-ancestors 'none'"},
                         {"Referrer-Policy", "no-referrer"},
                         {"Cache-Control", "no-cache"}};
@@ -166,8 +138,6 @@ void ServeApi::show_page(const HttpRequest& request, std::function<void(HttpResp
 
 AskedOf ServeApi::understood(const HttpRequest& request) const {
   AskedOf asked = asked_of(request);
-  if (asked.against && !against_)
-    throw Error(ErrorCode::invalid_argument, "the server was started with one model", "`against`");
   if (shelf_) shelf_->check(asked.served);
   return asked;
 }
@@ -175,14 +145,13 @@ AskedOf ServeApi::understood(const HttpRequest& request) const {
 void ServeApi::answer(HttpRequest request, std::function<void(HttpResponse)> respond) {
   const RouteEntry& route = *find_route_or_null(request.path);
   if (route.asks_model) {
-    const std::optional<std::int64_t> place = enter();
-    if (!place) return respond(busy());
-    const auto leave_and_respond = [this, place = *place, respond](HttpResponse response) {
-      leave(place);
+    if (!enter()) return respond(busy());
+    const auto leave_and_respond = [this, respond](HttpResponse response) {
+      leave();
       respond(std::move(response));
     };
     try {
-      ask(std::move(request), *place, leave_and_respond);
+      ask(std::move(request), leave_and_respond);
     } catch (...) {
       leave_and_respond(response_to(std::current_exception()));
     }
@@ -196,37 +165,19 @@ void ServeApi::answer(HttpRequest request, std::function<void(HttpResponse)> res
       const std::lock_guard lock(mutex_);
       gauges = gauges_;
     }
-    for (const Service* service : {&shelf_->first(), against_.get()}) {
-      if (service == nullptr || gauges.layers > 0) continue;
-      const LayersDone layers = service->layers_done();
-      gauges.layers_done = layers.done;
-      gauges.layers = layers.all;
-    }
+    const LayersDone layers = shelf_->first().layers_done();
+    gauges.layers_done = layers.done;
+    gauges.layers = layers.all;
     response.body = metrics_.text(gauges);
   } else if (route.route == Route::page) {
     return show_page(request, std::move(respond));
-  } else if (route.route == Route::progress) {
-    response = progress(request.path.substr(kProgress.size()));
-  } else if (route.route == Route::sample) {
-    response = sample(request.path.substr(kSamples.size()));
   } else {
     response.body = "{\"status\":\"ok\"}\n";
   }
   respond(std::move(response));
 }
 
-HttpResponse ServeApi::sample(const std::string& name) const {
-  const auto found = options_.samples.find(name);
-  if (found == options_.samples.end()) return error_response(404, "not_found", "no such picture");
-  std::ifstream file(found->second, std::ios::binary);
-  HttpResponse response;
-  response.type = "image/jpeg";
-  response.body.assign(std::istreambuf_iterator<char>(file), {});
-  return file ? response : error_response(500, "unreadable", "the picture cannot be read");
-}
-
-void ServeApi::ask(HttpRequest request, std::int64_t place,
-                   std::function<void(HttpResponse)> respond) {
+void ServeApi::ask(HttpRequest request, std::function<void(HttpResponse)> respond) {
   const auto exchange = std::make_shared<Exchange>();
   exchange->route = find_route_or_null(request.path)->route;
   if (const std::string coding = lower_text(request.header("content-encoding"));
@@ -270,20 +221,12 @@ void ServeApi::ask(HttpRequest request, std::int64_t place,
   exchange->deadline = SteadyClock::now() + std::chrono::duration_cast<SteadyClock::duration>(
                                                 std::chrono::duration<double>(options_.timeout));
   exchange->given_up = [this, gone = request.gone] { return closing_ || (gone && *gone); };
-  AskedOf& asked = exchange->asked;
-  if (!asked.progress.empty()) {
-    asked.question.work = std::make_shared<std::atomic<WorkDone>>();
-    const std::lock_guard lock(mutex_);
-    if (!works_.try_emplace(asked.progress, Work{place, asked.question.work}).second)
-      throw Error(ErrorCode::invalid_argument, "another request has this word", "`progress`");
-  }
   // A question that is refused throws. The first one, of which the others are copies but for the
   // picture, tells for all.
   const auto ask_all = [this, exchange, count](Service& service) {
     for (std::size_t i = 0; i < count; ++i)
       ask_of(service, exchange, exchange->asked.question, i, exchange->answers[i]);
   };
-  if (asked.against && asked.question.patch) return ask_all(*against_);
   shelf_->with(asked.served, ask_all, refusal_of(exchange->respond));
 }
 
@@ -304,39 +247,10 @@ void ServeApi::ask_of(Service& service, const std::shared_ptr<Exchange>& exchang
       }
     }
     place = std::move(answer);
-    const bool is_first = &place == exchange->answers.data();
-    if (is_first && exchange->asked.against && against_ && !place.maps.empty())
-      ask_against(exchange);
-    else
-      count_answer(exchange);
+    if (--exchange->missing == 0) tasks_->add([this, exchange] { finish(*exchange); });
   };
   if (!service.try_ask(std::move(question), done))
     throw Error(ErrorCode::out_of_memory, "the service has no place");
-}
-
-/// For the classes that the first model was asked for.
-void ServeApi::ask_against(const std::shared_ptr<Exchange>& exchange) {
-  Question question = exchange->asked.question;
-  question.maps->topk.reset();
-  question.maps->classes.clear();
-  for (const InputMap& map : exchange->answers.front().maps) {
-    const std::string index = std::string(kIndexMark) + std::to_string(map.of_class.index);
-    std::vector<std::string>& classes = question.maps->classes;
-    if (std::ranges::find(classes, index) == classes.end()) classes.push_back(index);
-  }
-  Answer& place = exchange->against.emplace();
-  try {
-    ask_of(*against_, exchange, std::move(question), 0, place);
-  } catch (const Error& error) {
-    place.record.input = exchange->names.front();
-    place.record.error = error.code();
-    place.record.message = spelled(error.what(), Spelling::names);
-    count_answer(exchange);
-  }
-}
-
-void ServeApi::count_answer(const std::shared_ptr<Exchange>& exchange) {
-  if (--exchange->missing == 0) tasks_->add([this, exchange] { finish(*exchange); });
 }
 
 void ServeApi::finish(Exchange& exchange) {
@@ -366,17 +280,15 @@ void ServeApi::finish(Exchange& exchange) {
         response.body += json_text(to_json(one.record)) + "\n";
     } else if (format == "npy") {
       response.type = "application/x-npy";
-      response.body =
-          exchange.route == Route::embed ? embedded_array(answer) : explained_array(answer);
+      response.body = explained_array(answer);
     } else if (format == "png") {
       response.type = "image/png";
       response.body = explained_picture(answer, std::as_bytes(std::span(exchange.pictures.front())),
                                         options_.decode, options_.figure, options_.font.get());
     } else {
-      OrderedJson object =
-          exchange.route == Route::embed ? embedded_json(answer) : answered_json(answer);
-      if (exchange.against) object["against"] = answered_json(*exchange.against);
-      response.body = json_text(object) + "\n";
+      response.body = json_text(exchange.route == Route::embed ? embedded_json(answer)
+                                                               : answered_json(answer)) +
+                      "\n";
     }
   } catch (...) {
     response = response_to(std::current_exception());

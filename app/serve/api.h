@@ -12,12 +12,9 @@
 
 #include <atomic>
 #include <cstdint>
-#include <filesystem>
 #include <functional>
-#include <map>
 #include <memory>
 #include <mutex>
-#include <set>
 #include <string>
 
 namespace hydrascope::app {
@@ -29,10 +26,8 @@ struct ApiOptions {
   FigureOptions figure;
   std::shared_ptr<const viz::Font> font;  ///< may be null: then no figure has extras
   image::DecodeOptions decode;            ///< of pictures that are drawn on
-  /// The page "/" of a service, which has other models and views beside it.
-  std::function<std::string(const ServedWords&, const Service&, const Service* against)> page;
-  /// Pictures that it offers, JPEG, by their names.
-  std::map<std::string, std::filesystem::path> samples;
+  /// The page "/" of a service.
+  std::function<std::string(const ServedWords&, const Service&)> page;
 };
 
 /// The question of a request, its words understood.
@@ -40,16 +35,13 @@ struct AskedOf {
   Question question;
   std::string format;  ///< "json", "text", "png", "npy"
   LabelType label_type = LabelType::name;
-  bool against = false;
   ServedWords served = {};
-  std::string progress = {};  ///< the word under which the way of the work is told; may be ""
 };
 
 class ServeApi final : public HttpHandler {
  public:
-  /// `shelf` and `against` may be null.
-  ServeApi(ApiOptions options, ServeMetrics& metrics, std::unique_ptr<ModelShelf> shelf,
-           std::unique_ptr<Service> against);
+  /// `shelf` may be null.
+  ServeApi(ApiOptions options, ServeMetrics& metrics, std::unique_ptr<ModelShelf> shelf);
   ~ServeApi() override;
 
   std::optional<HttpResponse> admit(const HttpRequest& head, bool has_body) override;
@@ -65,36 +57,22 @@ class ServeApi final : public HttpHandler {
 
  private:
   struct Exchange;
-  /// A place among those that are let in, where there is one: its number, those that came before having lower ones.
-  std::optional<std::int64_t> enter();
-  void leave(std::int64_t place) noexcept;
-  /// {"stage":"maps","done":3,"all":12,"before":0}
-  [[nodiscard]] HttpResponse progress(const std::string& word);
+  /// Takes a place among those that are let in; false where there is none.
+  bool enter();
+  void leave() noexcept;
   void show_page(const HttpRequest& request, std::function<void(HttpResponse)> respond);
   /// `asked_of`, of what this server has.
   AskedOf understood(const HttpRequest& request) const;
-  /// A bundled picture.
-  [[nodiscard]] HttpResponse sample(const std::string& name) const;
-  void ask(HttpRequest request, std::int64_t place, std::function<void(HttpResponse)> respond);
+  void ask(HttpRequest request, std::function<void(HttpResponse)> respond);
   void ask_of(Service& service, const std::shared_ptr<Exchange>& exchange, Question question,
               std::size_t picture, Answer& place);
-  void ask_against(const std::shared_ptr<Exchange>& exchange);
-  void count_answer(const std::shared_ptr<Exchange>& exchange);
   void finish(Exchange& exchange);
 
   ApiOptions options_;
   ServeMetrics& metrics_;
   std::unique_ptr<ModelShelf> shelf_;
-  std::unique_ptr<Service> against_;
   std::mutex mutex_;
-  MetricGauges gauges_;            // guarded
-  std::set<std::int64_t> places_;  // the same: of requests that are let in
-  std::int64_t next_place_ = 0;    // the same
-  struct Work {
-    std::int64_t place;
-    std::shared_ptr<std::atomic<WorkDone>> done;
-  };
-  std::map<std::string, Work> works_;  // the same: of requests that gave a word for it
+  MetricGauges gauges_;  // guarded
   std::atomic<bool> closing_ = false;
   std::optional<TaskThreads> tasks_;
 };

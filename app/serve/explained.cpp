@@ -77,9 +77,4 @@ OrderedJson embedded_json(const Answer& answer) {
   return object;
 }
 
-std::string embedded_array(const Answer& answer) {
-  const std::array shape{static_cast<std::int64_t>(answer.embedding.size())};
-  return npy_bytes(shape, {answer.embedding});
-}
-
 }  // namespace hydrascope::app

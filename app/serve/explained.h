@@ -20,8 +20,7 @@ std::string explained_array(const Answer& answer);
 std::string explained_picture(const Answer& answer, std::span<const std::byte> encoded,
                               const image::DecodeOptions& decode, const FigureOptions& figure,
                               const viz::Font* font);
-/// The same three ways of an embedding: JSON with what the record says of the run.
+/// An embedding, with what the record says of the run.
 OrderedJson embedded_json(const Answer& answer);
-std::string embedded_array(const Answer& answer);
 
 }  // namespace hydrascope::app

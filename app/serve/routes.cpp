@@ -10,7 +10,6 @@
 
 #include <algorithm>
 #include <array>
-#include <cctype>
 #include <utility>
 
 namespace hydrascope::app {
@@ -19,12 +18,10 @@ namespace {
 /// For one picture, because each takes about as long as the model itself.
 constexpr std::int64_t kMostClasses = 20;
 
-constexpr std::array<RouteEntry, 8> kRoutes{{
+constexpr std::array<RouteEntry, 6> kRoutes{{
     {Route::page, "/", "GET", false},
     {Route::health, "/healthz", "GET", false},
     {Route::metrics, "/metrics", "GET", false},
-    {Route::sample, kSamples, "GET", false},
-    {Route::progress, kProgress, "GET", false},
     {Route::classify, "/v1/classify", "POST", true},
     {Route::explain, "/v1/explain", "POST", true},
     {Route::embed, "/v1/embed", "POST", true},
@@ -54,18 +51,6 @@ std::vector<std::string> parameter_words(const std::string& text) {
   return list;
 }
 
-/// A word that no other request has is hard to guess.
-std::string progress_word(const std::string& text) {
-  constexpr std::size_t kLeast = 8;
-  constexpr std::size_t kMost = 64;
-  const auto is_plain = [](unsigned char character) {
-    return std::isalnum(character) != 0 || character == '-';
-  };
-  if (text.size() < kLeast || text.size() > kMost || !std::ranges::all_of(text, is_plain))
-    refuse_parameter("expected a word of 8 to 64 letters, digits and -", "progress");
-  return text;
-}
-
 struct FormatEntry {
   std::string_view name;
   std::string_view type;
@@ -77,7 +62,7 @@ constexpr FormatEntry kPng{"png", "image/png"};
 
 std::vector<FormatEntry> formats_of(Route route) {
   if (route == Route::classify) return {kJson, kText};
-  if (route == Route::embed) return {kJson, kNpy};
+  if (route == Route::embed) return {kJson};
   return {kJson, kNpy, kPng};
 }
 
@@ -102,8 +87,6 @@ void check_format(const std::string& format, Route route) {
 }  // namespace
 
 const RouteEntry* find_route_or_null(std::string_view path) {
-  for (const std::string_view beginning : {kSamples, kProgress})
-    if (path.starts_with(beginning)) path = beginning;
   const auto found = std::ranges::find(kRoutes, path, &RouteEntry::path);
   return found == kRoutes.end() ? nullptr : &*found;
 }
@@ -128,8 +111,6 @@ AskedOf asked_of(const HttpRequest& request) {
       asked.question.name = value;
     } else if (name == "format") {
       asked.format = value;
-    } else if (name == "progress") {
-      asked.progress = progress_word(value);
     } else if ((name == "model" || name == "views") && route != Route::embed) {
       (name == "model" ? asked.served.model : asked.served.views) = value;
     } else if (name == "topk" && route == Route::classify) {
@@ -150,8 +131,6 @@ AskedOf asked_of(const HttpRequest& request) {
       maps.classes.push_back(value);
     } else if (name == "patch" && explains) {
       patch = parameter_words(value);
-    } else if (name == "against" && explains) {
-      asked.against = parameter_number(name, value, 0) > 0;
     } else {
       const bool is_form = media_type(request.header("content-type")) == "multipart/form-data";
       refuse_parameter((name.empty() ? "a parameter of " + request.path + " has no name"
@@ -175,13 +154,11 @@ AskedOf asked_of(const HttpRequest& request) {
       refuse_parameter("expected patch=ROW,COLUMN and layer=N", "patch");
     if (!maps.classes.empty() || !maps.words.methods.empty() || !maps.words.heads.empty() ||
         maps.topk)
-      refuse_parameter("goes with layer, format, against and name alone", "patch");
+      refuse_parameter("goes with layer, format and name alone", "patch");
     asked.question.patch = {parameter_number("layer", layers.front(), 0),
                             parameter_number("patch", patch[0], 0),
                             parameter_number("patch", patch[1], 0)};
   } else if (route == Route::explain) {
-    if (asked.against && asked.format != "json")
-      refuse_parameter("expected json, which has the maps of both models", "against");
     asked.question.maps = std::move(maps);
   }
   asked.question.embeds = route == Route::embed;

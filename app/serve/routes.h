@@ -6,12 +6,7 @@
 
 namespace hydrascope::app {
 
-enum class Route { page, health, metrics, sample, progress, classify, explain, embed };
-
-/// Bundled pictures lie below it, by their names.
-inline constexpr std::string_view kSamples = "/samples/";
-/// The way of a request's work lies below it, by the word that the request gave.
-inline constexpr std::string_view kProgress = "/v1/progress/";
+enum class Route { page, health, metrics, classify, explain, embed };
 
 struct RouteEntry {
   Route route;
@@ -19,7 +14,6 @@ struct RouteEntry {
   std::string_view method;
   bool asks_model;
 };
-/// By its whole path; of a sample and of progress by its beginning.
 const RouteEntry* find_route_or_null(std::string_view path);
 std::string route_names();
 

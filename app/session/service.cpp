@@ -1,6 +1,5 @@
 #include "app/session/service.h"
 
-#include "app/evaluate/evaluate_options.h"
 #include "app/model/model_source.h"
 #include "app/model/running_model.h"
 #include "app/pipeline/picture_job.h"
@@ -18,7 +17,6 @@
 #include <condition_variable>
 #include <deque>
 #include <exception>
-#include <limits>
 #include <map>
 #include <mutex>
 #include <new>
@@ -42,12 +40,6 @@ struct Unanswered {
   Done done;
 };
 
-WorkDone work_of(WorkDone::Stage stage, std::int64_t done, std::int64_t all) {
-  constexpr std::int64_t kMost = std::numeric_limits<std::int16_t>::max();
-  return {stage, static_cast<std::int16_t>(std::min(done, kMost)),
-          static_cast<std::int16_t>(std::min(all, kMost))};
-}
-
 /// Throws where a question's answer is not wanted any more.
 void check_wanted(const Question& question) {
   if (question.given_up && question.given_up())
@@ -66,9 +58,7 @@ ServiceRequest service_request(const ParsedOptions& options, bool wants_maps) {
   request.run = run_request(options, AutoExif::upright);
   options.fill<PicturesRequest>(request);
   if (wants_maps) request.maps = map_words(options);
-  choose_views(
-      options, request.model, request.transform, AutoExif::upright,
-      {&AgainstRequest::word, &AgainstRequest::attention, &AgainstRequest::attention_options});
+  choose_views(options, request.model, request.transform, AutoExif::upright, {});
   return request;
 }
 
@@ -89,7 +79,6 @@ struct Service::State {
     if (all > 0) layers = {static_cast<std::int32_t>(done), static_cast<std::int32_t>(all)};
   }
   /// A view whose batch is computed next.
-  void begin(const PipelineResult& view);
   /// The maps that a method of the model has beside `maps`, by name.
   void add_other_methods(std::vector<MapChoice>& maps) const;
   /// Not under the mutex.
@@ -107,7 +96,6 @@ struct Service::State {
   std::vector<MapChoice> usual_maps;  // that come unless some are named
 
   std::atomic<LayersDone> layers = {};
-  std::vector<std::shared_ptr<std::atomic<WorkDone>>> in_batch;  // of the service's thread
 
   mutable std::mutex mutex;
   std::condition_variable changed;
@@ -159,30 +147,11 @@ void Service::State::open() {
     if (const auto found = asked.find(input.number); found != asked.end())
       check_wanted(found->second.question);
   };
-  pipeline.begins = [this](const PipelineResult& view) { begin(view); };
-  pipeline.batch_done = [this](std::int64_t images, double seconds) {
-    in_batch.clear();
-    if (request.batch_done) request.batch_done(images, seconds);
-  };
+  pipeline.batch_done = request.batch_done;
   pipeline.layer_done = [this](std::int64_t done, std::int64_t all, double /*pictures*/) {
     set_layers(done, all);
-    for (const auto& work : in_batch) *work = work_of(WorkDone::Stage::model, done, all);
   };
   notes_on_model = notes.all();
-}
-
-void Service::State::begin(const PipelineResult& view) {
-  const std::lock_guard lock(mutex);
-  const auto found = asked.find(view.input.number);
-  if (found == asked.end() || !found->second.question.work) return;
-  const auto& work = found->second.question.work;
-  if (view.view.count > 1) {
-    *work = work_of(WorkDone::Stage::views, static_cast<std::int64_t>(view.view.number),
-                    static_cast<std::int64_t>(view.view.count));
-  } else {
-    *work = work_of(WorkDone::Stage::model, 0, session->config().depth);
-    in_batch.push_back(work);
-  }
 }
 
 void Service::State::add_other_methods(std::vector<MapChoice>& maps) const {
@@ -266,8 +235,6 @@ Answer Service::State::answer(const Unanswered& one, const PipelineResult& resul
                   // Its steps are some more than the layers, which people count.
                   const std::int64_t depth = session->config().depth;
                   set_layers(done * depth / all, depth);
-                  if (one.question.work)
-                    *one.question.work = work_of(WorkDone::Stage::maps, done * depth / all, depth);
                 }};
   if (one.classes && !result.error)
     wanted.classes = one.classes->resolve(result.views.first_classes(one.classes->num_best()),

@@ -9,7 +9,6 @@
 #include "model/config/config.h"
 #include "model/image/labels.h"
 
-#include <atomic>
 #include <chrono>
 #include <cstddef>
 #include <cstdint>
@@ -43,15 +42,6 @@ struct MapQuestion {
   std::optional<std::int64_t> topk = {};  ///< as `visualize --topk`
 };
 
-/// The way of a question through its work. It waits, then it goes through the model, by layers or as several views,
-/// then its maps are made, by layers.
-struct WorkDone {
-  enum class Stage : std::int32_t { waiting, model, views, maps };
-  Stage stage = Stage::waiting;
-  std::int16_t done = 0;
-  std::int16_t all = 0;  ///< layers of the model, or views; 0: it is not known
-};
-
 struct Question {
   std::string name = {};            ///< what the records call the picture
   std::filesystem::path file = {};  ///< where the picture is, unless it is
@@ -65,8 +55,6 @@ struct Question {
   std::optional<std::chrono::steady_clock::time_point> deadline = {};
   /// Called on the service's threads, which it must not keep; may be empty.
   std::function<bool()> given_up = {};
-  /// The place in which the asker may read how far it is; may be null.
-  std::shared_ptr<std::atomic<WorkDone>> work = {};
 };
 
 /// Since the service was opened.

@@ -34,8 +34,8 @@ CommandSpec benchmark_spec() {
       {swept_options(),
        {text("timed", "timed part: tensor to logits, file to classes, both, or a training step",
              into(&BenchmarkRequest::stage), by_default("model"),
-             one_of({"model", "end_to_end", "both", "train_step"}), formerly({"stage"}),
-             in("Measurement"), role(Role::task)),
+             one_of({"model", "end_to_end", "both", "train_step"}), in("Measurement"),
+             role(Role::task)),
         integer("warmup", "runs before the measured ones", into(&MeasureOptions::warmup),
                 otherwise("until the times settle"), at_least(0), in("Measurement"),
                 role(Role::task)),
@@ -65,7 +65,7 @@ CommandSpec benchmark_spec() {
   spec.examples = {
       "hydrascope benchmark --attn softmax,hydra --img-size 224,512,1088x1920 --html speed.html",
       "hydrascope benchmark --attn 'softmax;hydra;hedgehog,hydra:last4' --img-size 1080x1920 "
-      "--format md",
+      "--format csv",
       "hydrascope benchmark --compare before.json after.json",
   };
   return spec;

@@ -62,7 +62,7 @@ CommandSpec embed_spec() {
   std::vector<Option> output = output_options();
   Option& file = row_of(output, &OutputRequest::file);
   file.placeholder = "STORE";
-  file.help = "file of the vectors: NAME.safetensors, or NAME.npy with NAME.npy.jsonl beside it";
+  file.help = "file of the vectors, NAME.safetensors";
   file.default_note = "";
   row_of(output, &OutputRequest::format).help = "form of the summary on standard output";
   spec.options = join(
@@ -98,7 +98,7 @@ CommandSpec embed_spec() {
   spec.examples = {
       "hydrascope embed photos/ -o photos.safetensors",
       "hydrascope embed imagenette/train --label-folders -o labelled.safetensors",
-      "hydrascope embed photos/ --native --features mean -o photos.npy",
+      "hydrascope embed photos/ --native --features mean -o means.safetensors",
   };
   return spec;
 }

@@ -48,8 +48,4 @@ struct DoctorRequest {
   bool self_test = false;
 };
 
-struct HelpRequest {
-  bool man = false;
-};
-
 }  // namespace hydrascope::app

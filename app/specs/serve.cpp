@@ -1,5 +1,4 @@
 // The table of `hydrascope serve`.
-#include "app/evaluate/evaluate_options.h"
 #include "app/options/option_builders.h"
 #include "app/specs/requests.h"
 #include "app/specs/specs.h"
@@ -57,18 +56,17 @@ CommandSpec serve_spec() {
   spec.aliases = {"server"};
   spec.summary = "answer over HTTP: classes, maps, embeddings; a page to try them";
   spec.group = "Look at pictures";
-  spec.options = join({model_options(), class_vector_options(), server_options(),
-                       served_map_options(), drawing_options(), layer_reference_options(),
-                       without(preprocessing_options(), {&TransformRequest::is_printed}),
-                       views_options(), runtime_options(), label_options(), general_options()});
-  spec.common = {&ModelRequest::word,      &ModelRequest::attention,    &TransformRequest::native,
-                 &TransformRequest::views, &MapWords::methods,          &AgainstRequest::word,
-                 &RunRequest::device,      &RunRequest::precision,      &ListenRequest::host,
-                 &ListenRequest::port,     &ListenRequest::most_waiting};
+  spec.options =
+      join({model_options(), class_vector_options(), server_options(), served_map_options(),
+            drawing_options(), without(preprocessing_options(), {&TransformRequest::is_printed}),
+            views_options(), runtime_options(), label_options(), general_options()});
+  spec.common = {&ModelRequest::word,         &ModelRequest::attention, &TransformRequest::native,
+                 &TransformRequest::views,    &MapWords::methods,       &RunRequest::device,
+                 &RunRequest::precision,      &ListenRequest::host,     &ListenRequest::port,
+                 &ListenRequest::most_waiting};
   spec.examples = {
       "hydrascope serve",
       "hydrascope serve --port 8081 --method hydra,attention --views tiles",
-      "hydrascope serve -m converted.safetensors --against deit_tiny_patch16_224",
       "curl --data-binary @photo.jpg 'localhost:8080/v1/classify?topk=3'",
   };
   return spec;

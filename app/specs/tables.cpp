@@ -37,11 +37,8 @@ CommandSpec help_spec() {
   spec.summary = "this list, or every option of a command";
   spec.group = "This program";
   spec.positionals = "[COMMAND [SUBCOMMAND]]";
-  spec.options = join(
-      {{flag("man", "print the manual page (troff)", into(&HelpRequest::man), role(Role::task))},
-       general_options()});
-  spec.common = {&HelpRequest::man};
-  spec.examples = {"hydrascope help classify", "hydrascope help --man | man -l -"};
+  spec.options = general_options();
+  spec.examples = {"hydrascope help classify"};
   return spec;
 }
 

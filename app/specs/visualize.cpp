@@ -48,19 +48,15 @@ std::vector<Option> map_options() {
       "Maps", Role::task,
       {
           text("method", method_help(), into(&MapWords::methods), takes("NAME,..."),
-               by_default("hydra"), synonyms({{"auto", "hydra"}}), comma_list,
-               suggests(method_words())),
+               by_default("hydra"), synonyms({{"auto", "hydra"}}), comma_list),
           text("layer", "explained layers, from 0; rollouts go up to the layer",
-               into(&MapWords::layers), takes("last|all|N,..."), by_default("last"), comma_list,
-               suggests({"last", "all"})),
+               into(&MapWords::layers), takes("last|all|N,..."), by_default("last"), comma_list),
           text("head",
                "heads of a map: their mean, their maximum, one map for each (all), or head N; the "
                "mean of hydra is the sum over heads, the exact map",
-               into(&MapWords::heads), takes("mean|max|all|N,..."), by_default("mean"), comma_list,
-               suggests({"mean", "max", "all"})),
+               into(&MapWords::heads), takes("mean|max|all|N,..."), by_default("mean"), comma_list),
           text("class", "explained class by synset id, name or index; pred: the predicted class",
-               into(&VisualizeRequest::classes), takes("CLASS"), otherwise("pred"), repeatable,
-               suggests({"pred"})),
+               into(&VisualizeRequest::classes), takes("CLASS"), otherwise("pred"), repeatable),
           integer("topk", "number of explained classes for every input",
                   into(&VisualizeRequest::topk), takes("K"), otherwise("1"), at_least(1)),
           text("mapless",
@@ -135,10 +131,11 @@ std::vector<Option> heatmap_output_options() {
                synonyms({{"jpg", "jpeg"}})),
           integer("quality", "quality of jpeg and webp heatmaps, 1 to 100",
                   into(&viz::EncodeOptions::quality), by_default("90"), at_least(1), at_most(100)),
-          flag("save-raw",
-               "also write the map, float32 (rows, columns), as NAME.map.npy; "
-               "NAME.map.npz for several maps; of a video one row a frame",
-               into(&OutputOptions::save_raw)),
+          flag(
+              "save-raw",
+              "also write the map, float32 (rows, columns), as NAME.map.npy; (maps, rows, columns) "
+              "of several maps; of a video one row a frame",
+              into(&OutputOptions::save_raw)),
           text("html",
                "also write one page with all pictures, maps and classes; a video has at "
                "most one frame a second there",

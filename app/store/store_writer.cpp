@@ -1,7 +1,6 @@
 #include "app/store/store_writer.h"
 
 #include "app/build_info.h"
-#include "app/results/npy_file.h"
 #include "app/run/usage_error.h"
 #include "kernels/error.h"
 #include "kernels/new_file.h"
@@ -21,12 +20,10 @@ using checkpoint::Dtype;
 
 constexpr const char* kAnew = "without `resume` the store is written anew";
 
-bool is_array(const fs::path& file) {
-  const std::string extension = file.extension().string();
-  if (extension != ".safetensors" && extension != ".npy")
-    throw UsageError("expected a name that ends in .safetensors or .npy",
-                     "`output` " + file.string());
-  return extension == ".npy";
+fs::path checked(fs::path file) {
+  if (file.extension() != ".safetensors")
+    throw UsageError("expected a name that ends in .safetensors", "`output` " + file.string());
+  return file;
 }
 
 fs::path with_suffix(const fs::path& file, const char* suffix) { return file.string() + suffix; }
@@ -39,8 +36,7 @@ std::span<const std::byte> bytes_of(const std::vector<T>& values) {
 }  // namespace
 
 StoreWriter::StoreWriter(fs::path file, StoreFacts facts, bool goes_on)
-    : file_(std::move(file)),
-      is_array_(is_array(file_)),
+    : file_(checked(std::move(file))),
       facts_(std::move(facts)),
       lines_(with_suffix(file_, ".jsonl").string(), "`output`",
              goes_on ? OutputFile::Start::after_whole_lines : OutputFile::Start::anew),
@@ -181,24 +177,10 @@ void StoreWriter::finish() {
   if (!rows_) throw Error(ErrorCode::unwritable, "cannot be written", rows_file_.string());
   {
     const checkpoint::MappedFile vectors(rows_file_);
-    if (is_array_)
-      write_array(vectors.bytes());
-    else
-      write_store(vectors.bytes());
+    write_store(vectors.bytes());
   }
-  if (is_array_)
-    lines_.close();
-  else
-    fs::remove(lines_.part(), ignored);
+  fs::remove(lines_.part(), ignored);
   fs::remove(rows_file_, ignored);
-}
-
-void StoreWriter::write_array(std::span<const std::byte> vectors) const {
-  NewFile out(file_);
-  const std::string header = npy_header(std::vector<std::int64_t>{num_rows(), dim_});
-  out.write(std::as_bytes(std::span(header)));
-  out.write(vectors);
-  out.commit();
 }
 
 void StoreWriter::write_store(std::span<const std::byte> vectors) const {

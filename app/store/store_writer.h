@@ -14,8 +14,6 @@
 
 namespace hydrascope::app {
 
-/// The file's extension decides what `finish` makes: .safetensors, or .npy with the lines in FILE.jsonl
-/// beside it.
 class StoreWriter {
  public:
   /// `goes_on`: behind what an earlier run left. Throws Error(invalid_argument) for another extension, and
@@ -37,7 +35,7 @@ class StoreWriter {
            std::int64_t rows = 1, std::int64_t columns = 1);
   /// The next input, which has failed.
   void add_failure(const std::string& input, const std::string& code, const std::string& message);
-  /// Names the file. Throws Error(empty) without a vector, else as `write_safetensors` and `NpyWriter` do.
+  /// Names the file. Throws Error(empty) without a vector, else as `write_safetensors` does.
   void finish();
 
   [[nodiscard]] std::int64_t num_pictures() const noexcept { return std::ssize(pictures_); }
@@ -54,10 +52,8 @@ class StoreWriter {
   void write(const OrderedJson& line);
   [[nodiscard]] std::int64_t num_rows() const;
   void write_store(std::span<const std::byte> vectors) const;
-  void write_array(std::span<const std::byte> vectors) const;
 
   std::filesystem::path file_;
-  bool is_array_ = false;
   StoreFacts facts_;
   OutputFile lines_;
   std::filesystem::path rows_file_;

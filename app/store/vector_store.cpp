@@ -68,13 +68,6 @@ at::Tensor floats_of(const TensorView& tensor) {
   return copy;
 }
 
-std::shared_ptr<checkpoint::SafetensorsFile> open_store(const std::filesystem::path& file) {
-  if (file.extension() == ".npy")
-    throw UsageError("is an array for other programs", file.string(),
-                     "`hydrascope embed -o NAME.safetensors` writes a store that can be searched");
-  return std::make_shared<checkpoint::SafetensorsFile>(checkpoint::SafetensorsFile::open(file));
-}
-
 }  // namespace
 
 OrderedJson StoreFacts::json() const {
@@ -97,7 +90,9 @@ void StoreFacts::require_same(const StoreFacts& asked, const std::string& store)
 }
 
 VectorStore::VectorStore(const std::filesystem::path& file)
-    : name_(file.string()), contents_(open_store(file)) {
+    : name_(file.string()),
+      contents_(
+          std::make_shared<checkpoint::SafetensorsFile>(checkpoint::SafetensorsFile::open(file))) {
   const checkpoint::Metadata& metadata = contents_->metadata();
   const auto entry = metadata.find(std::string(kKey));
   if (entry == metadata.end()) refuse("its metadata have no " + std::string(kKey), name_);

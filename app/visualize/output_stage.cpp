@@ -80,20 +80,19 @@ std::filesystem::path make_folder(const std::filesystem::path& folder) {
   return folder;
 }
 
-/// numpy.load gives the map itself, (rows, columns).
-void write_map(const std::filesystem::path& file, const viz::HeatMap& map) {
-  const std::string header = npy_header(std::array{map.rows, map.columns});
+/// numpy.load gives the map itself, (rows, columns), or (maps, rows, columns) of several.
+void write_maps(const std::filesystem::path& file, std::span<const InputMap> maps) {
+  const viz::HeatMap& first = maps.front().map;
+  std::vector<std::int64_t> shape{first.rows, first.columns};
+  if (maps.size() > 1) shape.insert(shape.begin(), std::ssize(maps));
+  const std::string header = npy_header(shape);
   NewFile written(file);
   written.write(std::as_bytes(std::span(header)));
-  written.write(std::as_bytes(std::span(map.values)));
+  for (const InputMap& map : maps) {
+    check_shape(std::array{first.rows, first.columns}, map.map.values.size(), file.string());
+    written.write(std::as_bytes(std::span(map.map.values)));
+  }
   written.commit();
-}
-
-void write_maps(const std::filesystem::path& file, std::span<const InputMap> maps) {
-  NpzWriter writer(file);
-  for (const InputMap& map : maps)
-    writer.add(array_name(map), map.map.values, std::array{map.map.rows, map.map.columns});
-  writer.close();
 }
 
 /// Its message names the file, which is not the input.
@@ -215,13 +214,8 @@ void OutputStage::write_picture(ExplainedInput& input, const viz::Canvas& figure
   viz::write_image(heatmap, figure, format, options_.encode);
   input.facts.heatmap_file = heatmap.string();
   if (!options_.save_raw) return;
-  const bool is_alone = input.maps.size() == 1;
-  const auto maps = file(input.name, is_alone ? ".map.npy" : ".map.npz");
-  if (is_alone) {
-    write_map(maps, input.maps.front().map);
-  } else {
-    write_maps(maps, input.maps);
-  }
+  const auto maps = file(input.name, ".map.npy");
+  write_maps(maps, input.maps);
   input.facts.map_file = maps.string();
 }
 

@@ -25,8 +25,8 @@ void refuse_file_for_folder(const fs::path& folder) {
                      "records go to standard output in any case");
   std::error_code none;
   if (fs::is_directory(folder, none)) return;
-  static constexpr std::array kFiles{".png", ".jpg", ".jpeg", ".webp", ".json", ".jsonl", ".csv",
-                                     ".tsv", ".txt", ".html", ".npy",  ".npz",  ".mp4"};
+  static constexpr std::array kFiles{".png", ".jpg", ".jpeg", ".webp", ".json", ".jsonl",
+                                     ".csv", ".txt", ".html", ".npy",  ".mp4"};
   if (std::ranges::find(kFiles, folder.extension().string()) == kFiles.end()) return;
   throw UsageError("names a folder, not a file", "`output` " + folder.string(),
                    "records go to standard output");

@@ -42,6 +42,13 @@ def tensors(text):
     return {name: bytes(data[begin + first : begin + last]) for name, (first, last) in places.items()}
 
 
+def vectors(text):
+    """The vectors of a store: shape and values."""
+    data, header, begin = safetensors(text)
+    first, last = header["vectors"]["data_offsets"]
+    return {"shape": header["vectors"]["shape"], "values": list(struct.unpack(f"<{(last - first) // 4}f", data[begin + first : begin + last]))}
+
+
 def without_head(text):
     """The same file without the tensors of its classifier."""
     _, header, _ = safetensors(text)
@@ -70,7 +77,7 @@ def spoiled(text, name, index, by):
 
 FILTERS = {
     "json": json.loads, "jsonl": lambda text: [json.loads(line) for line in text.splitlines()], "lines": str.splitlines,
-    "rows": rows, "png": png_size, "npy": npy, "tensors": tensors, "len": len, "size": lambda text: len(raw(text)), "sum": sum, "min": min, "max": max, "keys": list,
+    "rows": rows, "png": png_size, "npy": npy, "tensors": tensors, "vectors": vectors, "len": len, "size": lambda text: len(raw(text)), "sum": sum, "min": min, "max": max, "keys": list,
     "sorted": sorted, "set": lambda values: sorted(set(values)), "strip": str.strip, "longest": lambda lines: max(map(len, lines)),
     "type": lambda value: type(value).__name__, "nan": lambda values: sum(map(math.isnan, values)),
     "descends": lambda values: values == sorted(values, reverse=True),

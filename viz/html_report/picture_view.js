@@ -4,7 +4,7 @@ class PictureView {
   /**
    * `picture` as `pictureOf` makes it; `settings`: page_data.cpp.
    * `onSplit(share)` is told of a split that was moved, `onChoose(entry)` of a class whose box was
-   * clicked, `onPick(cell, model)` of a cell that was clicked, where it is given.
+   * clicked, `onPick(cell)` of a cell that was clicked, where it is given.
    */
   constructor(host, picture, settings, onSplit, onChoose, onPick) {
     this.picture = picture;
@@ -13,11 +13,9 @@ class PictureView {
       area: area => this.panes.forEach(pane => pane.markArea(area)),
       split: onSplit,
       choose: onChoose,
+      pick: onPick,
     };
-    this.panes = picture.models.map((model, number) => {
-      const pick = onPick && (cell => onPick(cell, number));
-      return new HeatPane(host, picture, model, settings, {...on, pick});
-    });
+    this.panes = picture.models.map(model => new HeatPane(host, picture, model, settings, on));
   }
 
   close() {

@@ -9,7 +9,7 @@ const controls = new ViewControls(settings, refresh);
 let file = null;     // what is shown, as it is sent
 let answer = null;   // what came back of it
 let picture = null;  // the same as views show it
-let picked = null;   // a patch of it: {model, row, column}
+let picked = null;   // a patch of it: {row, column}
 let view = null;
 let classes = null;
 let number = 0;      // of the picture: what comes late is of an earlier one
@@ -29,13 +29,11 @@ function durationText(seconds) {
 
 /**
  * The server's JSON; a busy server is asked again. Throws with its message. `query`: words, of which one may be a list;
- * `work` names the question for `workOf`, `signal` gives it up.
+ * `signal` gives it up.
  */
-async function ask(query, body, {work, signal} = {}) {
+async function ask(query, body, signal) {
   const kTries = 8;
   const words = {...query, ...settings.query};
-  if (settings.models.length > 1 && !('patch' in query)) words.against = 1;
-  if (work) words.progress = work;
   const pairs = Object.entries(words).flatMap(([key, value]) => [value].flat().map(one => [key, one]));
   for (let left = kTries;; --left) {
     const response = await fetch(`v1/explain?${new URLSearchParams(pairs)}`, {
@@ -59,45 +57,21 @@ async function ask(query, body, {work, signal} = {}) {
   }
 }
 
-/** A name for a question that nobody else has; crypto.randomUUID is not everywhere. */
-function nameOfWork() {
-  return [...crypto.getRandomValues(new Uint8Array(16))].map(byte => byte.toString(16).padStart(2, '0')).join('');
-}
-
-/** How far the server is with a question: {stage, done, all, before}; nothing where it does not say. */
-async function workOf(work) {
-  return fetch(`v1/progress/${work}`).then(response => response.ok ? response.json() : null).catch(() => null);
-}
-
-function workText({stage, done, all, before}) {
-  if (stage === 'waiting') return before > 0 ? `waiting for ${before} other question${before > 1 ? 's' : ''}, ` : '';
-  const words = {model: 'layer', views: 'view', maps: 'maps, layer'};
-  return all > 0 && words[stage] ? `${words[stage]} ${done} of ${all}, ` : '';
-}
-
 /**
- * Says how long a question has been at work, and how far it is, and how long the last picture took; stops by what
- * it returns.
+ * Says how long a question has been at work, and how long the last picture took; stops by what it returns.
  */
-function watch(what, work) {
+function watch(what) {
   const kMilliseconds = 200;
-  const kTicksOfAQuestion = 3;
-  let found = null;
-  let ticks = 0;
   clearInterval(watching);
   const bar = document.getElementById('progress');
   const begin = performance.now();
   const tick = () => {
     const seconds = (performance.now() - begin) / 1000;
-    if (found?.all > 0) bar.value = found.done / found.all;
     if (seconds < 1) return;
-    if (ticks++ % kTicksOfAQuestion === 0) workOf(work).then(more => { found = more; });
-    const place = found ? workText(found) : '';
     const last = tookSeconds > 0 ? `, the last picture took ${durationText(tookSeconds)}` : '';
-    document.getElementById('status').value = `${what}: ${place}${Math.floor(seconds)} s${last}`;
+    document.getElementById('status').value = `${what}: ${Math.floor(seconds)} s${last}`;
   };
   say(what);
-  bar.removeAttribute('value');
   bar.hidden = false;
   tick();
   const timer = watching = setInterval(tick, kMilliseconds);
@@ -117,13 +91,12 @@ const more = {classes: new Set(), methods: new Set()};  // that were asked for b
 
 /** Throws what the question throws. */
 async function askInFront(what, query) {
-  const work = nameOfWork();
   ++inFront;
   article.ariaBusy = 'true';
   atBack?.abort();
-  const stop = watch(what, work);
+  const stop = watch(what);
   try {
-    return await ask(query, file.body, {work});
+    return await ask(query, file.body);
   } finally {
     stop();
     --inFront;
@@ -139,11 +112,10 @@ async function askRest() {
   const query = {name, topk: 3};
   if (more.classes.size > 0) query.class = [...more.classes].map(index => `index:${index}`);
   if (more.methods.size > 0) Object.assign(query, {method: [...settings.usual, ...more.methods].join(','), layer: 'all'});
-  const work = nameOfWork();
   const {signal} = atBack = new AbortController();
-  const stop = watch(what, work);
+  const stop = watch(what);
   try {
-    const json = await ask(query, body, {work, signal});
+    const json = await ask(query, body, signal);
     if (mine !== number) return;
     isWhole = true;
     takeAnswer(json);
@@ -172,9 +144,7 @@ function goOn() {
 
 function notes() {
   const {image, type} = file;
-  return [
-    image.width > 0 ? '' : `this browser cannot show ${type || 'such a picture'}; the maps lie on grey`,
-    answer.against?.error?.message].filter(Boolean).join('. ');
+  return image.width > 0 ? '' : `this browser cannot show ${type || 'such a picture'}; the maps lie on grey`;
 }
 
 // The shown parts of an answer.
@@ -199,7 +169,7 @@ function present() {
   view?.close();
   view = new PictureView(
       find('.views'), picture, settings, controls.onSplit, explainClass,
-      settings.patches.some(layers => layers.length > 0) ? pick : undefined);
+      settings.patches.length > 0 ? pick : undefined);
   article.classList.add('open');
   controls.form.hidden = find('.command').hidden = false;
   classes = new ClassList(find('.classes'), answer, settings.models, () => true, explainClass);
@@ -224,9 +194,7 @@ function withMaps(record, other) {
 
 /** Takes what was asked for beside what is there; nothing of an earlier picture. */
 function add(json) {
-  const {against} = answer;
   answer = withMaps(answer, json);
-  answer.against = against?.maps && json.against?.maps ? withMaps(against, json.against) : against;
   present();
 }
 
@@ -297,11 +265,10 @@ async function askMethod(method) {
 
 /** The map that is shown, for a shell. */
 function command() {
-  const {map} = view.panes[picked?.model ?? 0];
+  const {map} = view.panes[0];
   const words = map.patch ? {patch: map.patch, layer: map.layer} :
                             {method: map.method, layer: map.layer, head: map.head};
   if (map.class !== null) words.class = `index:${picture.classes[map.class].index}`;
-  if (picked?.model > 0) words.against = 1;
   if (!map.patch) words.format = 'png';
   Object.assign(words, settings.query);
   const quoted = text => `'${text.replaceAll("'", "'\\''")}'`;
@@ -316,11 +283,10 @@ function methodOf({row, column}) {
   return `attention of patch ${row},${column}`;
 }
 
-/** What the picked patch attends to, beside its model's maps; each layer is asked for when it is shown. */
+/** What the picked patch attends to, beside the maps; each layer is asked for when it is shown. */
 function addRows() {
-  const {model, row, column, axes} = picked;
+  const {row, column, axes} = picked;
   const query = {patch: `${row},${column}`};
-  if (model > 0) query.against = 1;
   const rows = picked.rows ??= new Map();  // by layer: asked for once
   const askRow = async layer => {
     try {
@@ -334,7 +300,7 @@ function addRows() {
       goOn();
     }
   };
-  picture.models[model].maps.push(...settings.patches[model].map(layer => ({
+  picture.models[0].maps.push(...settings.patches.map(layer => ({
     method: methodOf(picked), class: null, layer, head: 'mean', signed: false, quantity: 'weight',
     patch: query.patch, axes,
     read: () => {
@@ -344,18 +310,15 @@ function addRows() {
 }
 
 function removeRows() {
-  for (const model of picture.models) model.maps = model.maps.filter(map => !map.patch);
+  const [model] = picture.models;
+  model.maps = model.maps.filter(map => !map.patch);
 }
 
-function pick({row, column}, model) {
-  if (settings.patches[model].length === 0) {
-    say('', `${settings.models[model] || 'the model'} has no layer with an attention map`);
-    return;
-  }
-  const {vertical, horizontal} = view.panes[model];
+function pick({row, column}) {
+  const {vertical, horizontal} = view.panes[0];
   const from = picked?.from ?? {...controls.wanted};
   removeRows();
-  picked = {model, row, column, from, axes: {vertical, horizontal}};
+  picked = {row, column, from, axes: {vertical, horizontal}};
   addRows();
   controls.wanted.method = methodOf(picked);
   refresh();
@@ -372,7 +335,7 @@ function unpick() {
 function showPicked() {
   for (const mark of article.querySelectorAll('.mark.picked')) mark.remove();
   if (!picked || controls.wanted.method !== methodOf(picked)) return;
-  const pane = view.panes[picked.model];
+  const [pane] = view.panes;
   const mark = element('div', 'mark picked');
   pane.figure.querySelector('.stage').append(mark);
   const edges = (axis, cell) => [axis.edge(cell), axis.edge(cell + 1)];
@@ -526,24 +489,6 @@ function showMenus() {
   for (const {name, value} of settings.menus) document.querySelector(`[data-menu=${name}] select`).value = value;
 }
 
-function offerSamples() {
-  document.getElementById('samples').append(...settings.samples.map(name => {
-    const url = `samples/${encodeURIComponent(name)}`;
-    const image = new Image();
-    image.src = url;
-    image.alt = name;
-    const button = element('button', 'sample', image);
-    button.type = 'button';
-    button.addEventListener('click', () => show({
-      name, type: 'image/jpeg', read: async () => {
-        const response = await fetch(url);
-        if (!response.ok) throw new Error(`the server answered ${response.status}`);
-        return response.arrayBuffer();
-      }}));
-    return button;
-  }));
-}
-
 for (const each of document.querySelectorAll('.scripted')) each.classList.remove('scripted');
 document.getElementById('file').addEventListener('change', event => {
   take(event.target.files);
@@ -572,5 +517,4 @@ find('.command button').addEventListener('click', event => {
   getSelection().selectAllChildren(find('.command pre'));
 });
 offerMenus();
-offerSamples();
 buildThemeSwitch();

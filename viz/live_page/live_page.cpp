@@ -16,10 +16,9 @@ std::string live_page(const ReportOptions& options, const LiveOffer& offer) {
                                                  .script_digest = page::kLiveScriptDigest,
                                                  .asks_server = true});
   std::string settings = page::settings_json(options);
-  nlohmann::json more = {{"patches", offer.patch_layers}, {"first", nullptr},
-                         {"samples", offer.samples},      {"methods", offer.methods},
-                         {"usual", offer.usual_methods},  {"menus", nlohmann::json::array()},
-                         {"query", offer.query}};
+  nlohmann::json more = {{"patches", offer.patch_layers},    {"first", nullptr},
+                         {"methods", offer.methods},         {"usual", offer.usual_methods},
+                         {"menus", nlohmann::json::array()}, {"query", offer.query}};
   if (!offer.first_query.empty()) more["first"] = offer.first_query;
   for (const auto& [name, title, values, value] : offer.menus)
     more["menus"].push_back(

@@ -14,11 +14,9 @@ namespace hydrascope::viz {
 
 /// The offers of a server to those who look at its page.
 struct LiveOffer {
-  std::vector<std::vector<std::int64_t>>
-      patch_layers;  ///< of each model, those with rows of patches
-  /// The words that ask for one map of each model, which is shown before all others come; may be empty.
+  std::vector<std::int64_t> patch_layers;  ///< those with rows of patches
+  /// The words that ask for one map, which is shown before all others come; may be empty.
   std::map<std::string, std::string> first_query;
-  std::vector<std::string> samples;        ///< names of pictures below samples/
   std::vector<std::string> methods;        ///< of maps
   std::vector<std::string> usual_methods;  ///< those that come unless some are named
   /// A choice of another page of this server: GET /?name=value.

@@ -60,7 +60,7 @@ std::pair<std::string_view, std::string_view> cut(std::string_view page, std::st
 
 std::pair<std::string, std::string> begin_and_end(const Shell& shell) {
   std::string policy = "default-src 'none'; base-uri 'none'; form-action 'none'; img-src data:" +
-                       std::string(shell.asks_server ? " blob: 'self'" : "") + "; style-src " +
+                       std::string(shell.asks_server ? " blob:" : "") + "; style-src " +
                        policy_source(kStyleDigest);
   if (!shell.script_digest.empty()) policy += "; script-src " + policy_source(shell.script_digest);
   if (shell.asks_server) policy += "; connect-src 'self'";

@@ -148,10 +148,6 @@ TEST(BenchmarkWriterTest, TablesHaveTheContractsColumns) {
           "peak_tflops_measured,stage,attention_options,approximations,error,top1,pct_of_memory\n"
           "\"deit "
           "\"\"tiny\"\"\",hydra,224x224,197,"));
-  std::ostringstream md;
-  BenchmarkWriter(Format::md, md, {{"cpu", "X"}}).write(row("a|b", 10));
-  EXPECT_THAT(md.str(), HasSubstr("- cpu: X\n"));
-  EXPECT_THAT(md.str(), HasSubstr("| a\\|b |"));
 }
 
 TEST(BenchmarkWriterTest, TextRowsComeAsTheyAreMeasuredInAHundredColumns) {

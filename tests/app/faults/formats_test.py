@@ -1,4 +1,4 @@
-"""Every command as a table and as JSON, and some in every format of their --format: csv and tsv are tables that Python's csv reads.
+"""Every command as a table and as JSON, and some in every format of their --format: csv is a table that Python's csv reads.
 
     formats_test.py PROGRAM [unittest's words]
 """
@@ -80,15 +80,12 @@ class Formats(unittest.TestCase):
         listed = re.search(r"[(;] ?((?:[a-z]+, )+[a-z]+); default: text", rest)
         return listed[1].split(", ") if found else []
 
-    def check_table(self, text, begin, delimiter):
+    def check_table(self, text, begin):
         """A header and rows of as many cells."""
-        if delimiter == ",":
-            rows = list(csv.reader(io.StringIO(text, newline=""), strict=True))
-        else:
-            rows = [line.split("\t") for line in text.split("\n")[:-1]]
+        rows = list(csv.reader(io.StringIO(text, newline=""), strict=True))
         self.assertGreater(len(rows), 1, text)
         header = rows[0]
-        self.assertTrue(delimiter.join(header).startswith(begin.replace(",", delimiter)), header)
+        self.assertTrue(",".join(header).startswith(begin), header)
         self.assertEqual(len(set(header)), len(header), header)
         self.assertNotIn("", header)
         for row in rows:
@@ -102,8 +99,8 @@ class Formats(unittest.TestCase):
         done = self.run_program(*words, "--format", format_name)
         self.assertEqual(done.returncode, CODES.get(name, 0), done.stderr)
         self.assertTrue(done.stdout.strip(), done.stderr)
-        if format_name in ("csv", "tsv"):
-            self.check_table(done.stdout, begin, "," if format_name == "csv" else "\t")
+        if format_name == "csv":
+            self.check_table(done.stdout, begin)
         elif format_name == "html":
             self.assertTrue(done.stdout.startswith("<!doctype html>"), done.stdout[:99])
         elif format_name == "json":
@@ -138,7 +135,7 @@ class Formats(unittest.TestCase):
                     continue
                 done = self.run_program(command, "--format", other)
                 self.assertEqual(done.returncode, 2, command)
-                self.assertIn("text, json, jsonl, csv, tsv, md", done.stderr.replace(" or ", ", "))
+                self.assertIn("text, json, jsonl, csv", done.stderr.replace(" or ", ", "))
 
     def test_notes_go_to_standard_error(self):
         done = self.run_program("benchmark", *LOOK, "--iters", "1", "--warmup", "0", "--img-size", "32", "-o", "a.json")

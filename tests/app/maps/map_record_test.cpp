@@ -41,7 +41,7 @@ std::vector<std::string> keys(const nlohmann::ordered_json& object) {
 /// By the names of csv's columns.
 std::map<std::string, std::string> cells_of(const MapRecord& record) {
   std::ostringstream out;
-  RecordStream(Format::tsv, out, map_columns(record.memory_share.has_value()))
+  RecordStream(Format::csv, out, map_columns(record.memory_share.has_value()))
       .write(to_json(record), "");
   std::istringstream lines(out.str());
   std::string header;
@@ -51,7 +51,7 @@ std::map<std::string, std::string> cells_of(const MapRecord& record) {
   std::istringstream names(header);
   std::istringstream values(row);
   std::map<std::string, std::string> cells;
-  for (std::string name; std::getline(names, name, '\t');) std::getline(values, cells[name], '\t');
+  for (std::string name; std::getline(names, name, ',');) std::getline(values, cells[name], ',');
   return cells;
 }
 

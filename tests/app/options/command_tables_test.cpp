@@ -31,12 +31,8 @@ CommandSpec with_a_hidden_option() {
 
 TEST(HiddenOptions, WorkWithoutBeingShown) {
   const std::vector<CommandSpec> commands{with_a_hidden_option()};
-  const std::vector<std::string> typed{"x", "--"};
-  for (const std::string& text : {help_text(commands[0]), man_page(commands, "1"),
-                                  join_words(completions(commands, typed), "", "")}) {
-    EXPECT_THAT(text, HasSubstr("seen"));
-    EXPECT_THAT(text, Not(HasSubstr("earlier")));
-  }
+  EXPECT_THAT(help_text(commands[0]), HasSubstr("seen"));
+  EXPECT_THAT(help_text(commands[0]), Not(HasSubstr("earlier")));
   const std::vector<std::string> words{"--earlier", "6"};
   const ParsedOptions given = parse(commands[0], words);
   EXPECT_EQ(given.named("earlier").text(), "6");
@@ -221,11 +217,6 @@ TEST(CommandTables, OneWordForOneThing) {
   };
   for (const char* command : {"visualize", "faithfulness"})
     EXPECT_EQ(option_of(command, "method"), "method") << command;
-  for (const char* command : {"convert", "models"}) {
-    for (const char* former : {"--precision=float16", "--save-dtype=float16", "--fp16"})
-      EXPECT_ERROR(parse(*find_command(command), std::vector<std::string>{former}),
-                   invalid_argument, "unknown option", "`dtype`: number format of the weights");
-  }
   // -m is the model everywhere.
   for (const CommandSpec& command : command_specs()) {
     if (const OptionMatch match = find_short_option(command, 'm')) {

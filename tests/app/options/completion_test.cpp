@@ -1,105 +1,71 @@
-// The words that the tables offer at the cursor. tests/contract/front.case tries them in shells.
+// The words of assets/completion/ are those of the tables. tests/contract/front.case tries them in shells.
+#include "app/command.h"
+#include "app/options/option_table.h"
 #include "app/options/options.h"
-#include "tests/error_matchers.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
+#include <fstream>
+#include <iterator>
 #include <string>
 #include <vector>
 
 namespace hydrascope::app {
 namespace completion_test {
 
-using ::testing::Contains;
-using ::testing::ElementsAre;
-using ::testing::IsEmpty;
-using ::testing::IsSupersetOf;
-using ::testing::StartsWith;
-using Words = std::vector<std::string>;
-
-std::vector<CommandSpec> commands() {
-  return {
-      {.name = "classify",
-       .aliases = {"predict"},
-       .summary = "top-k classes: it's [quick]",
-       .positionals = "[INPUT...]",
-       .options = join({model_options(), input_options(), preprocessing_options(),
-                        runtime_options(), general_options()})},
-      {.name = "models",
-       .summary = "the models at hand",
-       .options = general_options(),
-       .subcommands = {{.name = "list"}, {.name = "info", .positionals = "[NAME]"}}},
-      {.name = "completion", .summary = "scripts", .subcommands = {{"bash"}, {"zsh"}, {"fish"}}}};
-}
-
-/// The words without what they mean.
-Words offered(const Words& typed) {
-  Words words;
-  for (const std::string& line : completions(commands(), typed))
-    words.push_back(line.substr(0, line.find('\t')));
+/// "transform.fit=pad|transform.fit=crop|run.max-pixels="
+std::string words_of_keys(const CommandSpec& command) {
+  std::string words;
+  for (const Option& option : command.options) {
+    if (option.key.empty() || option.hidden) continue;
+    std::vector<std::string> values = option.choices;
+    if (values.empty()) values = {""};
+    for (const std::string& value : values)
+      words += (words.empty() ? "" : "|") + option.key + "=" + value;
+  }
   return words;
 }
 
-TEST(Completions, CommandsAndAliases) {
-  EXPECT_THAT(offered({""}), ElementsAre("classify", "predict", "models", "completion"));
-  EXPECT_THAT(offered({"pre"}), ElementsAre("predict"));
-  EXPECT_THAT(offered({"x"}), IsEmpty());
-  EXPECT_THAT(completions(commands(), Words{"cl"}),
-              ElementsAre("classify\ttop-k classes: it's [quick]"));
+/// " --native --topk= --format=text|json -m=@ --model=@", files being "@".
+std::string words_of(const CommandSpec& command) {
+  std::string words;
+  for (const Subcommand& one : command.subcommands) words += " " + one.name;
+  if (command.subcommands.empty() && !command.positionals.empty()) words += " @";
+  for (const Option& option : shown(command).options) {
+    std::string value = "=" + join_words(option.choices, "|", "|");
+    if (option.kind == ValueKind::flag) value = "";
+    if (option.completes_files) value = "=@";
+    if (option.field == Field(&SettingsRequest::words)) value += words_of_keys(command);
+    if (option.short_name != '\0') words += std::string(" -") + option.short_name + value;
+    words += " --" + option.name + value;
+    for (const OptionAlias& alias : option.aliases)
+      if (!alias.implied.empty()) words += " --" + alias.name;
+  }
+  return words + "\n";
 }
 
-TEST(Completions, OptionsOfTheCommand) {
-  EXPECT_THAT(offered({"classify", "--on"}), ElementsAre("--on-error"));
-  EXPECT_THAT(offered({"predict", "a.jpg", "--fp"}), ElementsAre("--fp16"));
-  EXPECT_THAT(offered({"classify", "-"}), IsSupersetOf({"--model", "--native", "--help"}));
-  EXPECT_THAT(offered({"models", "list", "--c"}), ElementsAre("--config", "--color"));
-  EXPECT_THAT(offered({"models", "--fi"}), IsEmpty());
-  EXPECT_THAT(offered({"nothing", "--fi"}), IsEmpty());
-  EXPECT_THAT(completions(commands(), Words{"classify", "--native"}),
-              ElementsAre(StartsWith("--native\tshow each")));
-  EXPECT_THAT(completions(commands(), Words{"classify", "--fp"}),
-              Contains("--fp16\t--precision float16"));
+/// "classify,predict: ..." and "models list: ...", a line each.
+std::string table() {
+  std::string lines;
+  for (const CommandSpec& command : command_specs()) {
+    std::string names = command.name;
+    for (const std::string& alias : command.aliases) names += "," + alias;
+    lines += names + ":" + words_of(command);
+    for (const Subcommand& one : command.subcommands)
+      lines += command.name + " " + one.name + ":" + words_of(subcommand_spec(command, one.name));
+  }
+  return lines;
 }
 
-TEST(Completions, WordsOfClosedSets) {
-  EXPECT_THAT(offered({"classify", "--on-error", ""}), ElementsAre("skip", "fail"));
-  EXPECT_THAT(offered({"classify", "--precision", "b"}), ElementsAre("bfloat16"));
-  EXPECT_THAT(offered({"classify", "--on_error", "s"}), ElementsAre("skip"));
-  EXPECT_THAT(offered({"classify", "--on-error=f"}), ElementsAre("fail"));
-  EXPECT_THAT(offered({"classify", "--on-error", "="}), ElementsAre("skip", "fail"));
-  EXPECT_THAT(offered({"classify", "--on-error", "=", "sk"}), ElementsAre("skip"));
-}
-
-TEST(Completions, FilesForArgumentsAndFileOptions) {
-  for (const Words& typed : {Words{"classify", "photo"},
-                             {"classify", "-m", "x"},
-                             {"classify", "--checkpoint", ""},
-                             {"classify", "--checkpoint", "=", "x"},
-                             {"classify", "--recursive", "x"},
-                             {"classify", "--fp16", "x"},
-                             {"classify", "--", "x"},
-                             {"classify", "--", "--on-error", "x"},
-                             {"classify", "--", "--fi"},
-                             {"models", "info", "x"}})
-    EXPECT_THAT(offered(typed), ElementsAre("<files>")) << ::testing::PrintToString(typed);
-}
-
-TEST(Completions, NothingWhereAnythingGoes) {
-  EXPECT_THAT(offered({"classify", "--batch-size", ""}), IsEmpty());
-  EXPECT_THAT(offered({"classify", "-j", ""}), IsEmpty());
-  EXPECT_THAT(offered({"completion", "bash", ""}), IsEmpty());
-}
-
-TEST(Completions, SubcommandsFirst) {
-  EXPECT_THAT(offered({"models", ""}), ElementsAre("list", "info"));
-  EXPECT_THAT(offered({"completion", "b"}), ElementsAre("bash"));
-}
-
-TEST(CompletionScript, RefusesOtherShells) {
-  EXPECT_ERROR(completion_script("fihs"), invalid_argument, "bash, zsh or fish", "'fihs'",
-               "did you mean fish?");
-  EXPECT_ERROR(completion_script(""), invalid_argument, "bash, zsh or fish");
+TEST(Completion, OffersWhatTheTablesHoldAndNothingElse) {
+  const std::string wanted = "'\n" + table() + "'\n";
+  for (const char* shell : {"bash", "zsh", "fish"}) {
+    std::ifstream file(std::filesystem::path(HYDRASCOPE_SOURCE_DIR) / "assets/completion" / shell);
+    const std::string text(std::istreambuf_iterator<char>(file), {});
+    EXPECT_NE(text.find(wanted), text.npos) << shell << " lacks" << wanted;
+  }
 }
 
 }  // namespace completion_test

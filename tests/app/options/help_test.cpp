@@ -1,4 +1,4 @@
-// Help, overview and man page.
+// Help and overview.
 #include "app/command.h"
 #include "app/options/option_table.h"
 #include "app/options/options.h"
@@ -193,26 +193,6 @@ TEST(OverviewText, ListsCommandsInGroupsWithAliasesAndSummaries) {
   for (const std::string& line : lines(overview_text(command_specs(), 80)))
     EXPECT_LE(line.size(), 80U) << line;
   EXPECT_LE(lines(overview_text(command_specs())).size(), 40U);
-}
-
-TEST(ManPage, HoldsCommandsOptionsExamplesAndExitCodes) {
-  const std::string text = man_page(std::vector<CommandSpec>{classify()}, "1.2.3");
-  EXPECT_THAT(text, StartsWith(".TH HYDRASCOPE 1 \"\" \"hydrascope 1.2.3\""));
-  EXPECT_THAT(text, HasSubstr(".SS hydrascope classify [OPTIONS] [INPUT...]\n"));
-  EXPECT_THAT(text, HasSubstr("\\fB\\-m\\fR, \\fB\\-\\-model\\fR \\fIMODEL"));
-  EXPECT_THAT(text, HasSubstr("hydrascope classify photo.jpg\n"));
-  EXPECT_THAT(text, HasSubstr(".TP\n3\nfinished, but some inputs failed\n"));
-}
-
-TEST(ManPage, EscapesWhatTroffWouldObey) {
-  const std::vector<CommandSpec> commands = {{.name = "x",
-                                              .summary = ".so /etc/passwd",
-                                              .options = {{.name = "a", .help = "'quoted' \\fB"}},
-                                              .examples = {"'x' \\\n.y"}}};
-  const std::string text = man_page(commands, "1");
-  EXPECT_THAT(text, HasSubstr("\n\\&.so /etc/passwd\n"));
-  EXPECT_THAT(text, HasSubstr("\n\\&\\(aqquoted\\(aq \\efB\n"));
-  EXPECT_THAT(text, HasSubstr("\\e\n\\&.y\n"));
 }
 
 }  // namespace help_test

@@ -51,26 +51,26 @@ std::string utf16(std::string_view ascii, bool is_big_endian) {
   return bytes;
 }
 
-constexpr std::string_view kPlain = "filename,label\na.jpg,1\n\"b, c.jpg\",0\n";
+constexpr std::string_view kPlain = "file,label\na.jpg,1\n\"b, c.jpg\",0\n";
 
 TEST_F(LabelTableTest, EveryFormSaysTheSame) {
   const auto expected = ElementsAre(Pair("set/a.jpg", 1), Pair("set/b, c.jpg", 0));
   const std::vector<std::string> tables{
       std::string(kPlain),
-      "filename;label\na.jpg;1\nb, c.jpg;0\n",
-      "filename\tlabel\na.jpg\t1\nb, c.jpg\t0\n",
-      "filename|label\na.jpg|1\nb, c.jpg|0\n",
-      "filename  label \na.jpg   1\n\"b, c.jpg\"  0  \n",
-      "filename,label\r\na.jpg,1\r\n\"b, c.jpg\",0\r\n",
-      "filename,label\ra.jpg,1\r\"b, c.jpg\",0",
-      "\n\n FileName , LABEL \n\n  a.jpg ,\t1 \n,,\n \"b, c.jpg\" , 0 ,\n\n",
-      "\"filename\";\"label\"\n\"a.jpg\";\"1\"\n\"b, c.jpg\";\"0\"\n",
-      "label,author,image_path\n1,\"x \"\"y\"\"\nz\",a.jpg\n0,,\"b, c.jpg\"\n",
+      "file;label\na.jpg;1\nb, c.jpg;0\n",
+      "file\tlabel\na.jpg\t1\nb, c.jpg\t0\n",
+      "file|label\na.jpg|1\nb, c.jpg|0\n",
+      "file  label \na.jpg   1\n\"b, c.jpg\"  0  \n",
+      "file,label\r\na.jpg,1\r\n\"b, c.jpg\",0\r\n",
+      "file,label\ra.jpg,1\r\"b, c.jpg\",0",
+      "\n\n File , LABEL \n\n  a.jpg ,\t1 \n,,\n \"b, c.jpg\" , 0 ,\n\n",
+      "\"file\";\"label\"\n\"a.jpg\";\"1\"\n\"b, c.jpg\";\"0\"\n",
+      "label,author,file\n1,\"x \"\"y\"\"\nz\",a.jpg\n0,,\"b, c.jpg\"\n",
       "\xEF\xBB\xBF" + std::string(kPlain),
-      "sep=;\nfilename;label\na.jpg;1\nb, c.jpg;0\n",
-      "\"sep=\t\"\r\nfilename\tlabel\r\na.jpg\t1\r\nb, c.jpg\t0\r\n",
+      "sep=;\nfile;label\na.jpg;1\nb, c.jpg;0\n",
+      "\"sep=\t\"\r\nfile\tlabel\r\na.jpg\t1\r\nb, c.jpg\t0\r\n",
       "# made by hand, in May\n#\n" + std::string(kPlain),
-      "# filename,label\na.jpg,1\n\"b, c.jpg\",0\n",
+      "# file,label\na.jpg,1\n\"b, c.jpg\",0\n",
       "\xFF\xFE" + utf16(kPlain, false),
       "\xFE\xFF" + utf16(kPlain, true),
       utf16(kPlain, false),
@@ -78,11 +78,8 @@ TEST_F(LabelTableTest, EveryFormSaysTheSame) {
       "file,label\na.jpg,otter\n\"b, c.jpg\",beaver\n",
       "file,label\na.jpg,River_Otter\n\"b, c.jpg\",N02363005\n",
       "file,label\na.jpg,\"otter, river otter\"\n\"b, c.jpg\",000\n",
-      "file,synset\na.jpg,n02444819\n\"b, c.jpg\",n02363005\n",
-      "file,id\na.jpg,n02444819\n\"b, c.jpg\",n02363005\n",
       "file,class_index\na.jpg,1\n\"b, c.jpg\",0\n",
       "file,class_index,label\na.jpg,1,Fischotter\n\"b, c.jpg\",0,\n",
-      "id,label\na,1\n\"b, c\",0\n",
       "ImageId,PredictionString\na,n02444819 1 2 3 4 n02444819 5 6 7 8 \n\"b, c\",n02363005 0 0 9 "
       "9\n",
       "a.jpg,1\n\"b, c.jpg\",0\n",
@@ -101,9 +98,6 @@ TEST_F(LabelTableTest, FilesOfSeveralPlacesAndSpellings) {
   EXPECT_THAT(found("file,class_index\nsub\\d,0\ne,2\nnone.jpg,3\n" + absolute + ",1\n"),
               ElementsAre(Pair("set/sub/d.png", 0), Pair("tables/e.jpg", 2),
                           Pair("set/none.jpg", 3), Pair("set/a.jpg", 1)));
-  // Two columns of files: the one that finds any is meant.
-  EXPECT_THAT(found("image_id,file_name,label\n7,a.jpg,1\n8,sub/d.png,0\n"),
-              ElementsAre(Pair("set/a.jpg", 1), Pair("set/sub/d.png", 0)));
   folder_.write("set/a.txt");
   EXPECT_THAT(found("file,label\na,1\n"), ElementsAre(Pair("set/a.jpg", 1)));
   folder_.write("set/a.png");
@@ -134,14 +128,15 @@ TEST_F(LabelTableTest, ListsOfValidClasses) {
     EXPECT_THAT(set.pictures.at(0).valid, ElementsAre(1, 0)) << cell;
     EXPECT_THAT(set.pictures.at(1).valid, IsEmpty());
   }
-  EXPECT_THAT(read("file,labels\na.jpg,river otter\n").pictures.at(0).valid, ElementsAre(1));
+  EXPECT_THAT(read("file,real_labels\na.jpg,river otter\n").pictures.at(0).valid, ElementsAre(1));
 }
 
 TEST_F(LabelTableTest, WhatIsRefusedAndWhy) {
   const auto refuse = [&](std::string_view table, const char* text, const char* place = "t.csv") {
     EXPECT_ERROR(read(table), invalid_argument, text, place);
   };
-  refuse("name,author\na.jpg,1\n", "found: name, author");
+  refuse("file,author\na.jpg,1\n", "found: file, author");
+  refuse("path,label\na.jpg,1\n", "found: path, label");
   refuse("foto;klasse\na.jpg;1\n", "found: foto, klasse");
   refuse("none.jpg,1\na.jpg,1\n", "found: none.jpg, 1");
   refuse("a.jpg,1,2\n", "found: a.jpg, 1, 2");
@@ -158,12 +153,7 @@ TEST_F(LabelTableTest, WhatIsRefusedAndWhy) {
   refuse("file,label\na.jpg\n", "expected 2 columns, found 1", "row 2");
   refuse("file,label\n,1\n", "column 'file' is empty", "row 2");
   refuse("file,label\na.jpg,otter, river otter\n", "expected 2 columns, found 3", "row 2");
-  refuse("file,synset\na.jpg,1\n", "found a number", "row 2");
-  refuse("file,id\na.jpg,1\n", "found a number", "row 2");
   refuse("file,label\na.jpg,0\n\nsub/d,1\na.jpg,0\n./a.jpg,1\n", "another class in row 2", "row 6");
-  refuse("file,class_index,synset\na.jpg,0,n02363005\na.jpg,0,n02444819\n", "contradict", "row 3");
-  refuse("file,synset,label\na.jpg,n02363005,otter\n", "contradict", "row 2");
-  refuse("file,synset,label\na.jpg,n02363005,9\n", "contradict", "row 2");
   refuse("file,label\n\"a.jpg,1\n", "no end", "row 2");
   refuse("ImageId,PredictionString\na,n02363005 1 2 3 4 n02444819 1 2 3 4\n", "expected one class",
          "row 2");

@@ -305,10 +305,6 @@ TEST(Csv, QuotesAsRfc4180Does) {
   EXPECT_THAT(written(Format::csv, {record}), HasSubstr("\n\"a,\"\"b\"\"\n\xFF.jpg\",3,,"));
 }
 
-TEST(Tsv, HasTheSameColumns) {
-  EXPECT_THAT(written(Format::tsv, {broken()}), StartsWith("input\tframe\ttime\twidth\t"));
-}
-
 TEST(Text, IsACompactTable) {
   EXPECT_EQ(written(Format::text, {otter(), broken()}),
             "otters.jpg  2160x3840 -> 224x256 (HxW)  225 tokens  13.4 ms  cpu float32 softmax\n"
@@ -372,7 +368,7 @@ TEST(Text, NamesCannotCommandTheTerminal) {
 TEST(Writers, KeepBytesThatAreNoUtf8OutsideJson) {
   ClassifyRecord record = otter();
   record.input = "\xFF.jpg";
-  for (const Format format : {Format::text, Format::csv, Format::tsv}) {
+  for (const Format format : {Format::text, Format::csv}) {
     EXPECT_THAT(written(format, {record}), HasSubstr("\xFF.jpg"));
   }
 }
@@ -380,8 +376,7 @@ TEST(Writers, KeepBytesThatAreNoUtf8OutsideJson) {
 class RefusingBuffer final : public std::streambuf {};
 
 TEST(Writers, AFullDiskIsAnError) {
-  for (const Format format :
-       {Format::text, Format::json, Format::jsonl, Format::csv, Format::tsv}) {
+  for (const Format format : {Format::text, Format::json, Format::jsonl, Format::csv}) {
     RefusingBuffer buffer;
     std::ostream out(&buffer);
     RecordStream stream = stream_to(format, out);
@@ -406,8 +401,7 @@ class FlushCountingBuffer final : public std::stringbuf {
 };
 
 TEST(Writers, FlushEachRecord) {
-  for (const Format format :
-       {Format::text, Format::json, Format::jsonl, Format::csv, Format::tsv}) {
+  for (const Format format : {Format::text, Format::json, Format::jsonl, Format::csv}) {
     FlushCountingBuffer buffer;
     std::ostream out(&buffer);
     RecordStream stream = stream_to(format, out);

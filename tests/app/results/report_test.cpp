@@ -67,7 +67,6 @@ TEST(ReportTest, FactsInEveryFormat) {
             "device    a,b\n");
   EXPECT_EQ(testing::written(facts(), Format::csv),
             "top1,images,native,img_size,crop_pct,device\n84.9,500,false,160x224,0.875,\"a,b\"\n");
-  EXPECT_THAT(testing::written(facts(), Format::tsv), HasSubstr("false\t160x224\t0.875\ta,b\n"));
   EXPECT_THAT(testing::written(facts(), Format::md), StartsWith("- top1: 84.90\n- images: 500\n"));
 }
 

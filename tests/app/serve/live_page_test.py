@@ -8,7 +8,6 @@ import base64
 import json
 import pathlib
 import sys
-import time
 import unittest
 
 from serving import MODEL, PICTURES, Server, records
@@ -19,6 +18,7 @@ import chromium  # noqa: E402  pylint: disable=wrong-import-position
 SKIPPED = 77
 ARGUMENTS = None
 PHOTO = PICTURES / "good/baseline.jpg"
+OTTERS = PICTURES.parents[2] / "assets/images/oakland-zoo-otters.jpg"
 DRAWN = "document.querySelector('.pane.drawn') !== null && document.querySelector('article').ariaBusy === 'false'"
 GIVE = """(() => {
   const bytes = Uint8Array.from(atob(%s), character => character.charCodeAt(0));
@@ -30,7 +30,6 @@ GIVE = """(() => {
 
 class LivePage(unittest.TestCase):
     options = ()
-    models = 1
 
     @classmethod
     def setUpClass(cls):
@@ -66,9 +65,9 @@ class LivePage(unittest.TestCase):
         self.give(PHOTO)
         self.browser.wait_for(DRAWN)
 
-    def click_the_middle(self, pane=0):
-        self.js(f"document.querySelectorAll('.surface')[{pane}].scrollIntoView({{block: 'center'}})")
-        self.browser.click(*self.js(f"(() => {{ const {{left, top, width, height}} = document.querySelectorAll('.surface')[{pane}].getBoundingClientRect();"
+    def click_the_middle(self):
+        self.js("document.querySelector('.surface').scrollIntoView({block: 'center'})")
+        self.browser.click(*self.js("(() => { const {left, top, width, height} = document.querySelector('.surface').getBoundingClientRect();"
                                     "return [left + width / 2, top + height / 2]; })()"))
 
     def message(self):
@@ -76,14 +75,6 @@ class LivePage(unittest.TestCase):
 
     def asked(self):
         return [text.partition("v1/")[2] for text in self.browser.problems if "v1/" in text]
-
-    def wait_for_question(self, count):
-        """Until the server has been asked more than `count` times: the page may show the words before."""
-        end = time.monotonic() + 20
-        while len(self.asked()) <= count and time.monotonic() < end:
-            self.js("0")
-            time.sleep(0.05)
-        self.assertGreater(len(self.asked()), count)
 
     def top(self):
         return self.js("[...document.querySelectorAll('.about .top')[0].querySelectorAll('.label')].map(each => each.textContent)")
@@ -112,8 +103,7 @@ class OneModel(LivePage):
         self.js("window.said = []; new MutationObserver(() => said.push(document.getElementById('status').value))"
                 ".observe(document.getElementById('status'), {childList: true, characterData: true, subtree: true})")
         self.drop()
-        # A busy machine makes long work of it, whose progress is asked for.
-        asked = [each for each in self.asked() if not each.startswith("progress/")]
+        asked = self.asked()
         self.assertEqual(len(asked), 2)
         self.assertIn("layer=11", asked[0])
         self.assertIn("topk=1", asked[0])
@@ -123,30 +113,13 @@ class OneModel(LivePage):
         self.assertEqual(self.js("document.getElementById('layer').max"), "11")
         self.assertEqual(self.js("document.querySelector('[data-aspect=class] select').options.length"), 3)
 
-    def test_long_work_says_its_layer(self):
-        self.js("(() => { const {fetch} = window; window.fetch = (target, ...more) => target.startsWith('v1/progress/') ?"
-                "Promise.resolve(new Response(JSON.stringify({stage: 'model', done: 5, all: 12, before: 0}))) :"
-                "new Promise(done => setTimeout(() => done(fetch(target, ...more)), 2500)); })()")
+    def test_long_work_says_its_seconds(self):
+        self.js("(() => { const {fetch} = window; window.fetch = (...all) => new Promise(done => setTimeout(() => done(fetch(...all)), 2500)); })()")
         self.give(PHOTO)
-        self.browser.wait_for("document.getElementById('status').value.includes('layer 5 of 12, 1 s')")
-        self.assertAlmostEqual(self.js("document.getElementById('progress').value"), 5 / 12)
+        self.browser.wait_for(f"document.getElementById('status').value === '{PHOTO.name}: 1 s'")
+        self.assertTrue(self.js("document.getElementById('progress').checkVisibility()"))
         self.browser.wait_for(DRAWN)
         self.assertFalse(self.js("document.getElementById('progress').checkVisibility()"))
-
-    def test_progress_is_of_the_pages_own_questions(self):
-        self.js("(() => { const {fetch} = window; window.told = []; window.fetch = async (target, ...more) => {"
-                "if (!target.startsWith('v1/explain')) return fetch(target, ...more);"
-                "const {pathname, search} = new URL(target, location.href); const work = new URLSearchParams(search).get('progress');"
-                "const timer = setInterval(() => fetch(`v1/progress/${work}`).then(each => each.json()).then(each => told.push(each)), 5);"
-                "try { return await fetch(target, ...more); } finally { clearInterval(timer); } }; })()")
-        self.give(PICTURES.parents[2] / "assets/images/oakland-zoo-otters.jpg")
-        self.browser.wait_for(DRAWN)
-        told = [each for each in self.js("told") if "stage" in each]
-        self.assertTrue({each["stage"] for each in told} <= {"waiting", "model", "maps"}, told)
-        self.assertIn("maps", {each["stage"] for each in told})
-        self.assertEqual({each["all"] for each in told if each["stage"] != "waiting"}, {12}, "the layers that people count")
-        self.assertEqual({each["before"] for each in told}, {0})
-        self.browser.problems[:] = [text for text in self.browser.problems if " 404 " not in text]  # it was answered meanwhile
 
     def test_what_somebody_waits_for_comes_first(self):
         # The rest would take for ever.
@@ -175,7 +148,7 @@ class OneModel(LivePage):
 
     def test_the_picture_is_on_the_first_screen(self):
         self.browser.resize(1280, 800)
-        self.js("[...document.querySelectorAll('.sample')].find(each => each.querySelector('img').alt === 'oakland-zoo-otters.jpg').click()")
+        self.give(OTTERS)
         self.browser.wait_for(DRAWN)
         top, bottom = self.js("(({top, bottom}) => [top, bottom])(document.querySelector('.stage').getBoundingClientRect())")
         self.assertLess(top, 250)
@@ -278,18 +251,14 @@ class OneModel(LivePage):
         self.assertEqual(self.js("document.querySelector('[data-aspect=class] select').options.length"), 4)
         self.assertEqual(self.js("document.getElementById('layer').max"), "11")
 
-    def test_bundled_pictures_are_one_click_away(self):
+    def test_the_page_before_and_after_a_picture(self):
         self.assertTrue(self.js("document.getElementById('drop').classList.contains('empty')"))
-        self.assertGreater(self.js("document.getElementById('drop').getBoundingClientRect().height"), 300)
         self.keep_screenshot("empty")
-        names = self.js("[...document.querySelectorAll('.sample img')].map(each => each.alt)")
-        self.assertIn("otter-head.jpg", names)
-        self.browser.wait_for("[...document.querySelectorAll('.sample img')].every(each => each.naturalWidth > 0)")
-        self.js(f"document.querySelectorAll('.sample')[{names.index('otter-head.jpg')}].click()")
+        self.give(OTTERS)
         self.browser.wait_for("document.querySelector('.views img').naturalWidth > 0")
         self.browser.wait_for(DRAWN)
-        self.assertEqual(self.js("document.querySelector('article h2').textContent"), "otter-head.jpg")
-        self.assertIn("curl --data-binary @'otter-head.jpg'", self.js("document.querySelector('.command pre').textContent"))
+        self.assertEqual(self.js("document.querySelector('article h2').textContent"), OTTERS.name)
+        self.assertIn(f"curl --data-binary @'{OTTERS.name}'", self.js("document.querySelector('.command pre').textContent"))
         self.keep_screenshot("answer")
         self.browser.resize(390, 844)
         self.assertEqual(self.js("document.documentElement.scrollWidth"), 390)
@@ -324,54 +293,6 @@ class OneModel(LivePage):
                 self.js("document.querySelectorAll('details').forEach(each => { each.open = true; })")
             found = self.js("axe.run().then(result => result.violations.map(each => `${each.id}: ${each.nodes.map(node => node.html)}`))")
             self.assertEqual(found, [], state)
-
-
-class TwoModels(LivePage):
-    options = ("--against-attn", "hydra")
-
-    def test_two_maps_side_by_side(self):
-        self.drop()
-        self.browser.wait_for("document.querySelectorAll('.pane.drawn').length === 2")
-        self.assertEqual(self.js("document.querySelectorAll('.about .top').length"), 2)
-        self.assertEqual(self.js("new Set([...document.querySelectorAll('.caption')].map(each => each.textContent)).size"), 2)
-        classes = self.js("[...document.querySelectorAll('.caption')].map(each => each.textContent.split(' \\u00b7 ')[1].split(' (')[0])")
-        self.assertEqual(classes[0], classes[1])
-
-    def test_both_are_named_before_a_picture_comes(self):
-        facts = self.js("document.querySelector('.facts').textContent")
-        self.assertIn("softmax", facts)
-        self.assertIn("hydra", facts)
-
-    def test_a_click_on_a_model_without_attention_maps(self):
-        self.drop()
-        before = self.asked()
-        self.click_the_middle(1)
-        self.browser.wait_for("document.getElementById('message').textContent.includes('no layer with an attention map')")
-        self.assertEqual(self.asked(), before)
-        self.assertEqual(self.js("document.querySelectorAll('.mark.picked').length"), 0)
-
-
-class TwoMaps(LivePage):
-    options = ("--against-attn", "linear")
-
-    def test_a_click_on_the_second_model(self):
-        self.drop()
-        captions = "[...document.querySelectorAll('.caption')].map(each => each.textContent)"
-        before = self.js(captions)
-        self.click_the_middle(1)
-        self.browser.wait_for("document.querySelectorAll('.caption')[1].textContent.includes('attention of patch')")
-        self.browser.wait_for("document.querySelectorAll('.pane.drawn').length === 2")
-        self.assertEqual(self.js(captions)[0], before[0])
-        self.assertEqual(self.js("[...document.querySelectorAll('.stage')].map(each => each.querySelectorAll('.mark.picked').length)"), [0, 1])
-        self.assertIn("against=1", self.asked()[-1])
-        self.assertEqual(self.message(), "")
-        count = len(self.asked())
-        self.click_the_middle(0)
-        self.browser.wait_for("document.querySelectorAll('.caption')[0].textContent.includes('attention of patch')")
-        self.wait_for_question(count)
-        self.browser.wait_for("document.querySelectorAll('.pane.drawn').length === 2")
-        self.assertNotIn("attention of patch", self.js(captions)[1])
-        self.assertNotIn("against=1", self.asked()[-1])
 
 
 class Tiles(LivePage):

@@ -281,48 +281,6 @@ TEST(ServiceTest, LayersOfTheWorkAtHandAreTold) {
   EXPECT_EQ(service.layers_done().all, 0) << "there is none";
 }
 
-TEST(ServiceTest, AQuestionsOwnWorkIsTold) {
-  Service service(request_of(Words{"--layer all"}, true));
-  Question question = about(ppm(64, 64));
-  question.maps = MapQuestion{};
-  question.work = std::make_shared<std::atomic<WorkDone>>();
-  const auto stage = [&] { return question.work->load().stage; };
-  std::vector<WorkDone::Stage> stages;
-  question.given_up = [&] {
-    if (stages.empty() || stages.back() != stage()) stages.push_back(stage());
-    return false;
-  };
-  ASSERT_EQ(service.ask(question).get().maps.size(), 12U);
-  using Stage = WorkDone::Stage;
-  EXPECT_EQ(stages, (std::vector<Stage>{Stage::waiting, Stage::model, Stage::maps}));
-  EXPECT_EQ(question.work->load().all, 12);
-  EXPECT_EQ(question.work->load().done, 11);
-  // Another question's work is not told here.
-  const auto before = question.work->load();
-  Question other = about(ppm(64, 64, 9));
-  other.maps = MapQuestion{};
-  (void)service.ask(other).get();
-  EXPECT_EQ(question.work->load().done, before.done);
-
-  Service tiles(request_of(Words{"--views tiles"}, true));
-  question = about(ppm(500, 300));
-  question.maps = MapQuestion{};
-  question.work = std::make_shared<std::atomic<WorkDone>>();
-  Stage last = Stage::waiting;
-  std::int16_t all = 0;
-  question.given_up = [&] {
-    const WorkDone work = *question.work;
-    if (work.stage == Stage::views) {
-      last = work.stage;
-      all = work.all;
-    }
-    return false;
-  };
-  (void)tiles.ask(question).get();
-  EXPECT_EQ(last, Stage::views);
-  EXPECT_GT(all, 1);
-}
-
 TEST(ServiceTest, OtherMethodsCanBeAskedForByName) {
   ServiceRequest request = request_of(Words{"--layer all"}, true);
   request.all_methods = true;

@@ -34,13 +34,11 @@ viz::Canvas grey(int width, int height) {
 
 TEST(InputMapTest, Names) {
   InputMap map = input_map(Method::grad_rollout, {0, 1, 2, 3}, false);
-  EXPECT_EQ(array_name(map), "grad-rollout.layer11.head-mean.class360");
   EXPECT_EQ(caption(map, LabelType::name),
             (std::vector<std::string>{"otter 67.5 %", "grad-rollout, layer 11"}));
   EXPECT_EQ(caption(map, LabelType::id).front(), "n02444819 67.5 %");
   EXPECT_EQ(caption(map, LabelType::index).front(), "360 67.5 %");
   map.choice.head = {Head::Kind::one, 2};
-  EXPECT_EQ(array_name(map), "grad-rollout.layer11.head-2.class360");
   EXPECT_EQ(caption(map, LabelType::name).back(), "grad-rollout, layer 11, head 2");
 }
 
