@@ -90,7 +90,6 @@ int report(const Error& error, bool verbose) {
   const bool is_usage = error.code() == ErrorCode::invalid_argument ||
                         dynamic_cast<const UsageError*>(&error) != nullptr;
   if (!is_usage || !LocalRanks::started_this_process()) print_error(error);
-  report_to_torchelastic("error: " + error_text(error));
   if (verbose)
     std::cerr << "noticed at " << error.where().file_name() << ":" << error.where().line() << '\n';
   return exit_code_after_stop(is_usage ? kExitUsage : kExitFailed);
@@ -156,9 +155,6 @@ int guarded(std::span<const std::string> words, const std::function<int()>& run)
   try {
     const int code = run();
     OutputFile("-").close();
-    if (code == kExitSomeInputsFailed) report_to_torchelastic("finished, but some inputs failed");
-    if (code == kExitCheckFailed) report_to_torchelastic("a check failed");
-    if (code == kExitFailed) report_to_torchelastic("failed, as its messages say");
     return code;
   } catch (const Error& error) {
     std::cout.flush();

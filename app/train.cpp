@@ -19,7 +19,7 @@
 #include "model/training/autocast.h"
 #include "model/training/classification_task.h"
 #include "model/training/low_rank.h"
-#include "model/training/parallel/gradient_reducer.h"
+#include "model/training/parallel/averaging.h"
 #include "model/training/parameter_groups.h"
 #include "model/training/trainer.h"
 #include "model/training/training_state.h"

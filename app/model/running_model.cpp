@@ -22,15 +22,6 @@ std::vector<std::string> describe(const checkpoint::LoadReport& report) {
   return notes;
 }
 
-c10::Device choose_device(const RunRequest& request) {
-  const std::string& word = request.device;
-  const model::training::LaunchEnvironment& launch = request.launch;
-  const c10::Device device = model::resolve_device(word);
-  const bool is_numbered = word.find(':') != std::string::npos;
-  if (!launch.has_others() || !device.is_cuda() || is_numbered) return device;
-  return model::resolve_device("cuda:" + std::to_string(launch.local_rank));
-}
-
 namespace {
 
 int share_of(int all, const std::optional<int>& asked, const RunRequest& request) {
@@ -77,7 +68,7 @@ model::Classifier make_classifier(const RunRequest& request, const ModelSource& 
         source.name);
   }
   model::inference::InferenceOptions wanted;
-  wanted.device = choose_device(request);
+  wanted.device = model::resolve_device(request.device);
   wanted.precision = model::resolve_precision(request.precision, wanted.device);
   wanted.kernels = request.kernels;
   if (!request.calibration.empty() && !wanted.precision.int8)

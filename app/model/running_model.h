@@ -36,9 +36,6 @@ model::explain::Explainer make_explainer(std::uint64_t seed, const ModelSource& 
                                          std::span<const model::explain::Request> requests,
                                          const model::inference::InferenceOptions& classifier);
 
-/// `--device`. If the option names no GPU by its number and several processes share the GPUs of a
-/// machine, each process takes the GPU of its LOCAL_RANK.
-c10::Device choose_device(const RunRequest& request);
 /// `--threads`, or the available processors divided among the processes of this machine.
 int model_threads(const RunRequest& request);
 /// `--workers`, with the same default.

@@ -261,8 +261,7 @@ std::vector<Option> one_view_options();
 std::vector<Option> runtime_options();
 std::vector<Option> precision_check_options();                 // check-precision
 std::vector<Option> memory_options(const std::string& group);  // memory, memory-opt
-std::vector<Option> launch_options();
-std::vector<Option> output_options();         // of a report
+std::vector<Option> output_options();                          // of a report
 std::vector<Option> record_output_options();  // of a stream of records, which is no page
 std::vector<Option> label_options();
 std::vector<Option> general_options();

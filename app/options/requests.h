@@ -106,9 +106,8 @@ struct RunRequest {
   std::optional<int> workers = {};  ///< the same
   std::int64_t batch_size = 0;      ///< 0: chosen by size
   image::DecodeOptions decode = {};
-  bool fastest = false;       ///< what `precision` auto is, where a command has that option
-  double join_timeout = 600;  ///< seconds, `--set ddp-timeout`
-  bool fail_fast = false;     ///< `--on-error fail`
+  bool fastest = false;    ///< what `precision` auto is, where a command has that option
+  bool fail_fast = false;  ///< `--on-error fail`
   std::optional<std::int64_t> check_precision = {};
   std::string memory = {};  ///< a spec of memories over the frames of a video; "" is none
   std::vector<std::string> memory_options = {};

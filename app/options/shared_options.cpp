@@ -236,14 +236,6 @@ std::vector<Option> precision_check_options() {
                            into(&RunRequest::check_precision), at_least(1))});
 }
 
-std::vector<Option> launch_options() {
-  return in_group(
-      "Runtime", Role::speed,
-      {number("ddp-timeout", "seconds that a process started by torchrun waits for the others",
-              into(&RunRequest::join_timeout), takes("SECONDS"), by_default("600"), at_least(0.1),
-              at_most(1e6), keyed("run.ddp-timeout"))});
-}
-
 std::vector<Option> memory_options(const std::string& group) {
   return in_group(group, Role::task,
                   {

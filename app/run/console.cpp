@@ -7,10 +7,8 @@
 
 #include <algorithm>
 #include <atomic>
-#include <chrono>
 #include <cstdlib>
 #include <fcntl.h>
-#include <fstream>
 #include <mutex>
 #include <new>
 #include <set>
@@ -187,23 +185,6 @@ void print_failure(const Error& error, const std::string& text) {
     std::cerr << json_line(error);
   else if (!text.empty())
     std::cerr << text + '\n';
-}
-
-void report_to_torchelastic(const std::string& message) noexcept {
-  try {
-    const char* file = std::getenv("TORCHELASTIC_ERROR_FILE");
-    if (file == nullptr || *file == '\0') return;
-    const auto now = std::chrono::system_clock::now().time_since_epoch();
-    const auto seconds = std::chrono::duration_cast<std::chrono::seconds>(now).count();
-    // torchrun's summary shows "py_callstack", the rest is for its log.
-    const nlohmann::json error = {
-        {"message",
-         {{"message", message},
-          {"extraInfo", {{"py_callstack", message}, {"timestamp", std::to_string(seconds)}}}}}};
-    std::ofstream(file) << error.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace);
-  } catch (const std::exception&) {
-    return;
-  }
 }
 
 }  // namespace hydrascope::app

@@ -60,11 +60,4 @@ void print_error(const Error& error);
 /// The same for one input of many, which is `text` where errors are no JSON; "": nothing is written.
 void print_failure(const Error& error, const std::string& text = "");
 
-// The message that torchrun gets of a process that failed.
-
-/// Writes `message` to the file that TORCHELASTIC_ERROR_FILE names, in the form that
-/// torch.distributed.elastic reads and shows; does nothing where it names none, or nothing can be
-/// written: the process is failing already.
-void report_to_torchelastic(const std::string& message) noexcept;
-
 }  // namespace hydrascope::app

@@ -10,9 +10,7 @@
 #include <cstring>
 #include <fcntl.h>
 #include <netinet/in.h>
-#include <optional>
 #include <string>
-#include <string_view>
 #include <sys/prctl.h>
 #include <sys/socket.h>
 #include <sys/wait.h>
@@ -52,25 +50,10 @@ void set(const char* name, const std::string& value) {
   if (::setenv(name, value.c_str(), 1) != 0) fail("the environment is full");
 }
 
-/// This process's, with other ranks in it.
-std::vector<std::string> environment_of(int rank) {
-  std::vector<std::string> variables;
-  for (char** variable = environ; *variable != nullptr; ++variable) {
-    const std::string_view text = *variable;
-    if (!text.starts_with("RANK=") && !text.starts_with("LOCAL_RANK="))
-      variables.emplace_back(text);
-  }
-  for (const char* name : {"RANK=", "LOCAL_RANK="})
-    variables.push_back(name + std::to_string(rank));
-  variables.push_back(std::string(kMark) + "=1");
-  return variables;
-}
-
 pid_t start(const OwnProgram& program, int rank) {
   std::vector<std::string> words = program.words;
-  std::vector<std::string> variables = environment_of(rank);
   const std::vector<char*> arguments = exec_words(words);
-  const std::vector<char*> environment = exec_words(variables);
+  set("RANK", std::to_string(rank));
   const pid_t parent = ::getpid();
   const pid_t child = ::fork();
   if (child < 0) fail("rank " + std::to_string(rank) + " cannot be started");
@@ -80,7 +63,7 @@ pid_t start(const OwnProgram& program, int rank) {
   if (::getppid() == parent) {
     const int nothing = ::open("/dev/null", O_RDONLY);
     if (nothing >= 0) ::dup2(nothing, STDIN_FILENO);
-    ::execve(program.file.c_str(), arguments.data(), environment.data());
+    ::execv(program.file.c_str(), arguments.data());
   }
   constexpr int kNotStarted = 127;
   ::_exit(kNotStarted);
@@ -106,8 +89,10 @@ LocalRanks::LocalRanks(int count) {
   set("MASTER_ADDR", "127.0.0.1");
   set("MASTER_PORT", std::to_string(free_port()));
   for (const char* name : {"WORLD_SIZE", "LOCAL_WORLD_SIZE"}) set(name, std::to_string(count));
-  for (const char* name : {"RANK", "LOCAL_RANK"}) set(name, "0");
+  set(kMark, "1");
   for (int rank = 1; rank < count; ++rank) running_.push_back(start(*program, rank));
+  ::unsetenv(kMark);
+  set("RANK", "0");
   g_running = &running_;
 }
 

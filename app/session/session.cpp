@@ -10,6 +10,7 @@
 #include "app/session/look_closer.h"
 #include "kernels/error.h"
 #include "kernels/stopwatch.h"
+#include "model/device.h"
 #include "model/registry/attention_spec.h"
 #include "model/training/parallel/launch_environment.h"
 
@@ -188,7 +189,7 @@ void Session::announce() const {
 void Session::load(const TracedFor& explained, std::vector<std::int64_t> trace_layers) {
   explained_ = explained;
   explained_.looks = second_ != nullptr;
-  run_ = with_fastest_precision(run_, choose_device(run_), config(), console_);
+  run_ = with_fastest_precision(run_, model::resolve_device(run_.device), config(), console_);
   const bool explains = !explained_.maps.empty() || explained_.patches || explained_.looks;
   if (explains) trace_layers = MapExplainer::traced_layers(config(), explained_);
   classifier_.emplace(make_classifier(run_, *source_, transform(), console_,

@@ -146,26 +146,13 @@ CommandSpec train_spec() {
   spec.summary = "train a model from scratch, or fine-tune one, on a folder of classes";
   spec.group = "Make and inspect models";
   spec.positionals = "FOLDER";
-  spec.options = join({data_options(),
-                       training_input_options(),
-                       new_head_options(),
-                       model_options(),
-                       output(),
-                       schedule_options(),
-                       training_run_options(),
-                       train_settings(),
-                       training_runtime_options("64", "1"),
-                       launch_options(),
-                       loss_options(),
-                       optimizer_options(),
-                       parameter_options(),
-                       average_options(),
-                       augmentation_options(),
-                       mixing_options(),
-                       resolution_options(),
-                       hide(preprocessing_options(), {&TransformRequest::native}),
-                       without(label_options(), {&PicturesRequest::label_type}),
-                       general_options()});
+  spec.options =
+      join({data_options(), training_input_options(), new_head_options(), model_options(), output(),
+            schedule_options(), training_run_options(), train_settings(),
+            training_runtime_options("64", "1"), loss_options(), optimizer_options(),
+            parameter_options(), average_options(), augmentation_options(), mixing_options(),
+            resolution_options(), hide(preprocessing_options(), {&TransformRequest::native}),
+            without(label_options(), {&PicturesRequest::label_type}), general_options()});
   spec.common = {&ModelRequest::word,   &ModelRequest::attention,     &TransformRequest::img_size,
                  &TrainOptions::epochs, &TrainOptions::learning_rate, &RunRequest::batch_size,
                  &OutputRequest::file,  &ResumeRequest::word,         &TrainingOptions::processes,

@@ -64,7 +64,7 @@ std::vector<DiagnosticsReport::Row> rows_of(const at::Tensor& means,
 DiagnosticsReport run_diagnostics(Session& session, const Session* reference, LabelledSet set,
                                   std::int64_t images) {
   const ModelSource& source = session.source();
-  const c10::Device device = choose_device(session.run_request());
+  const c10::Device device = model::resolve_device(session.run_request().device);
   DiagnosticsReport report;
   report.model = source.name;
   report.attention = model::to_text(source.config.attention);

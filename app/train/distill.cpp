@@ -22,7 +22,7 @@
 #include "model/device.h"
 #include "model/training/distillation/conversion.h"
 #include "model/training/distillation/converted_layers.h"
-#include "model/training/parallel/gradient_reducer.h"
+#include "model/training/parallel/averaging.h"
 #include "model/training/training_state.h"
 #include "model/vision_transformer.h"
 

@@ -11,6 +11,7 @@
 #include "app/session/session.h"
 #include "app/specs/training.h"
 #include "kernels/error.h"
+#include "model/device.h"
 #include "model/vision_transformer.h"
 
 #include <ATen/ATen.h>
@@ -19,7 +20,6 @@
 
 #include <algorithm>
 #include <array>
-#include <chrono>
 #include <cstdlib>
 #include <functional>
 #include <iostream>
@@ -220,20 +220,6 @@ RunRequest in_environment(RunRequest run) {
   return run;
 }
 
-/// `timeout` in seconds for joining and for each operation; a signal gives up waiting.
-std::unique_ptr<model::training::ProcessGroup> join(double timeout, c10::Device device) {
-  constexpr double kMillisecondsOfASecond = 1000;
-  model::training::JoinOptions wanted;
-  wanted.join_timeout =
-      std::chrono::milliseconds(static_cast<std::int64_t>(timeout * kMillisecondsOfASecond));
-  wanted.timeout = wanted.join_timeout;
-  wanted.interrupted = [] {
-    LocalRanks::require_all_running();
-    return stop_requested();
-  };
-  return model::training::join_process_group(device, wanted);
-}
-
 }  // namespace
 
 int local_processes(const std::optional<Asked<int>>& asked, int otherwise) {
@@ -279,8 +265,12 @@ TrainingSession::TrainingSession(const TrainingRequest& request)
     : resume_(request.resume),
       run_(in_environment(request.run)),
       console_(run_.launch.is_first() ? request.console : request.console.errors_only()),
-      device_(choose_device(run_)),
-      group_(join(run_.join_timeout, device_)),
+      device_(model::resolve_device(run_.device)),
+      group_(model::training::join_process_group(device_,
+                                                 [] {
+                                                   LocalRanks::require_all_running();
+                                                   return stop_requested();
+                                                 })),
       unreadable_(run_.fail_fast) {
   at::set_num_threads(model_threads(run_));
   if (run_.deterministic) at::globalContext().setDeterministicAlgorithms(true, /*warn_only=*/false);

@@ -3,7 +3,7 @@
 #include "kernels/error.h"
 #include "kernels/stopwatch.h"
 #include "model/device.h"
-#include "model/training/parallel/gradient_reducer.h"
+#include "model/training/parallel/averaging.h"
 
 #include <ATen/ATen.h>
 
@@ -47,7 +47,6 @@ struct Trainer::State {
   ProcessGroup& group;
   TrainerOptions options;
   std::vector<at::Tensor> parameters;
-  GradientReducer reducer;
   TrainerPosition position;
   bool loader_is_there = false;  ///< at the position's batch
   bool was_stopped = false;
@@ -69,8 +68,9 @@ struct Trainer::State {
         average(its_average),
         group(its_group),
         options(std::move(its_options)),
-        parameters(optimizer.parameters()),
-        reducer(optimizer.named_parameters(), group) {}
+        parameters(optimizer.parameters()) {
+    group.broadcast(parameters);
+  }
 
   /// Adds the gradients and the numbers of one batch.
   void accumulate(Sums& of_step, const std::function<void()>& before_batch) {
@@ -95,7 +95,7 @@ struct Trainer::State {
     Sums of_step;
     for (std::int64_t part = 0; part < options.accumulation; ++part)
       accumulate(of_step, before_batch);
-    reducer.average();
+    average_gradients(parameters, group);
     // All ranks hold the same gradients and so skip the same steps.
     const double norm = clip_gradients(parameters, options.clip_norm);
     if (std::isfinite(norm)) {
@@ -109,8 +109,6 @@ struct Trainer::State {
       skip();
     }
     ++position.step;
-    if (options.check_ranks_every > 0 && position.step % options.check_ranks_every == 0)
-      reducer.check_equal();
   }
 
   void skip() {

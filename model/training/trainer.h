@@ -29,8 +29,6 @@ struct TrainerOptions {
   bool updates = true;  ///< false: steps change no weight, for timing them
   /// Most updates in a row that are not finite before the run stops; each of them is skipped.
   int most_bad_steps = 10;
-  /// Steps between two comparisons of all ranks' parameters; 0: never.
-  std::int64_t check_ranks_every = 100;
 };
 
 /// Numbers of the steps since the last record.

@@ -57,9 +57,6 @@ LaunchEnvironment read_launch_environment() {
 
   launch.rank = *number("RANK", 0, launch.world_size - 1);
   launch.local_world_size = number("LOCAL_WORLD_SIZE", 1, launch.world_size).value_or(1);
-  const bool is_local_size_known = variable("LOCAL_WORLD_SIZE").has_value();
-  const int local_ranks = is_local_size_known ? launch.local_world_size : launch.world_size;
-  launch.local_rank = number("LOCAL_RANK", 0, local_ranks - 1).value_or(launch.rank % local_ranks);
   launch.master_addr = *variable("MASTER_ADDR");
   launch.master_port = static_cast<std::uint16_t>(
       *number("MASTER_PORT", 1, std::numeric_limits<std::uint16_t>::max()));

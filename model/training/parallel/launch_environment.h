@@ -9,7 +9,6 @@ namespace hydrascope::model::training {
 struct LaunchEnvironment {
   int rank = 0;                   ///< RANK
   int world_size = 1;             ///< WORLD_SIZE
-  int local_rank = 0;             ///< LOCAL_RANK: on this machine; the rank without it
   int local_world_size = 1;       ///< LOCAL_WORLD_SIZE, 1 without it
   std::string master_addr;        ///< MASTER_ADDR
   std::uint16_t master_port = 0;  ///< MASTER_PORT

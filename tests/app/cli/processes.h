@@ -14,7 +14,6 @@ namespace hydrascope::testing {
 
 inline std::map<std::string, std::string> rank_environment(int rank, int world_size, int port) {
   return {{"RANK", std::to_string(rank)},
-          {"LOCAL_RANK", std::to_string(rank)},
           {"WORLD_SIZE", std::to_string(world_size)},
           {"LOCAL_WORLD_SIZE", std::to_string(world_size)},
           {"MASTER_ADDR", "127.0.0.1"},

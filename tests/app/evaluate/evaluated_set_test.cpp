@@ -57,7 +57,8 @@ TEST_F(EvaluatedSetTest, AColumnOfValidLabels) {
   EXPECT_THAT(set.pictures[0].valid, ElementsAre(0, 2));
   EXPECT_THAT(set.pictures[1].valid, IsEmpty());
   EXPECT_THAT(set.pictures[2].valid, ElementsAre(1, 1));
-  const LabelledSet alone = read({"--labels-csv", folder_.write("b.csv", "file,real_labels\n1.jpg,1\n")});
+  const LabelledSet alone =
+      read({"--labels-csv", folder_.write("b.csv", "file,real_labels\n1.jpg,1\n")});
   EXPECT_FALSE(alone.has_labels);
   EXPECT_TRUE(alone.has_real_labels);
   EXPECT_EQ(alone.pictures[0].target, kNoClass);

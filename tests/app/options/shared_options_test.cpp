@@ -11,8 +11,6 @@
 namespace hydrascope::app {
 namespace shared_options_test {
 
-using Words = std::vector<std::string>;
-
 CommandSpec everything() {
   return {
       .name = "all",
@@ -20,12 +18,6 @@ CommandSpec everything() {
       .options = join({model_options(), input_options(), preprocessing_options(), runtime_options(),
                        output_options(), label_options(), general_options()})};
 }
-
-struct Row {
-  std::string name;
-  char short_name;
-  Words also;
-};
 
 TEST(SharedOptions, HaveDefaultsThatTheyAcceptThemselves) {
   for (const Option& option : everything().options) {

@@ -159,7 +159,7 @@ struct ModelRun {
 /// Pictures, each of a class of its own, and a process.
 class TrainerTest : public ::testing::Test {
  protected:
-  TrainerTest() : group_(make_single_process()) {
+  TrainerTest() : group_(std::make_unique<ProcessGroup>()) {
     at::set_num_threads(1);  // products of this size are over before another thread is awake
     for (int i = 0; i < kPictures; ++i) {
       const auto file =

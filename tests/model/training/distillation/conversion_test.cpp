@@ -24,7 +24,8 @@ using hydrascope::testing::TemporaryFolder;
 /// Pictures, a teacher and what a conversion needs besides the student.
 class ConversionTest : public ::testing::Test {
  protected:
-  ConversionTest() : teacher_(random_model(small_config())), group_(make_single_process()) {
+  ConversionTest()
+      : teacher_(random_model(small_config())), group_(std::make_unique<ProcessGroup>()) {
     at::set_num_threads(1);  // products of this size are over before another thread is awake
     std::vector<TrainingPicture> held_out;
     for (unsigned i = 0; i < 32; ++i) {

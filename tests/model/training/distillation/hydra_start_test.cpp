@@ -11,7 +11,7 @@
 namespace hydrascope::model::training {
 namespace {
 
-const std::unique_ptr<ProcessGroup> alone = make_single_process();
+const std::unique_ptr<ProcessGroup> alone = std::make_unique<ProcessGroup>();
 
 using Batches = std::function<std::optional<at::Tensor>(std::int64_t)>;
 

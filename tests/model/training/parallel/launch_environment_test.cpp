@@ -25,8 +25,8 @@ class LaunchEnvironmentTest : public ::testing::Test {
 
  private:
   static void clear() {
-    for (const char* name : {"RANK", "WORLD_SIZE", "LOCAL_RANK", "LOCAL_WORLD_SIZE", "MASTER_ADDR",
-                             "MASTER_PORT", "TORCHELASTIC_USE_AGENT_STORE"})
+    for (const char* name : {"RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT",
+                             "TORCHELASTIC_USE_AGENT_STORE"})
       unsetenv(name);
   }
 };
@@ -46,7 +46,6 @@ TEST_F(LaunchEnvironmentTest, AShellLoopNeedsFourVariables) {
   set_all();
   const LaunchEnvironment launch = read_launch_environment();
   EXPECT_EQ(launch.rank, 2);
-  EXPECT_EQ(launch.local_rank, 2);
   EXPECT_EQ(launch.world_size, 4);
   EXPECT_EQ(launch.local_world_size, 1);
   EXPECT_EQ(launch.master_addr, "host");
@@ -56,9 +55,8 @@ TEST_F(LaunchEnvironmentTest, AShellLoopNeedsFourVariables) {
 
 TEST_F(LaunchEnvironmentTest, TorchrunSaysMore) {
   set_all();
-  set({{"LOCAL_RANK", "0"}, {"LOCAL_WORLD_SIZE", "2"}, {"TORCHELASTIC_USE_AGENT_STORE", "True"}});
+  set({{"LOCAL_WORLD_SIZE", "2"}, {"TORCHELASTIC_USE_AGENT_STORE", "True"}});
   const LaunchEnvironment launch = read_launch_environment();
-  EXPECT_EQ(launch.local_rank, 0);
   EXPECT_EQ(launch.local_world_size, 2);
   EXPECT_TRUE(launch.agent_store);
 }
@@ -76,7 +74,6 @@ TEST_F(LaunchEnvironmentTest, WrongValuesNameTheVariable) {
       {"RANK", {"-1", "4", "1x", "one"}},
       {"WORLD_SIZE", {"0", "-2", "4.0"}},
       {"MASTER_PORT", {"0", "65536", "http"}},
-      {"LOCAL_RANK", {"4", "x"}},
       {"LOCAL_WORLD_SIZE", {"0", "5"}}};
   for (const auto& [name, values] : wrong) {
     for (const std::string& value : values) {

@@ -43,79 +43,34 @@ TEST(ProcessGroupTest, SumsAndBroadcastsOfThreeRanks) {
   group->barrier();
 }
 
-TEST(ProcessGroupTest, SumsThatRunAtOnceDoNotMix) {
-  if (run_as_ranks(2)) return;
-  const auto group = join_process_group(c10::kCPU);
-  std::vector<at::Tensor> tensors;
-  for (int i = 0; i < 32; ++i)
-    tensors.push_back(at::full({1000 + i}, i + group->rank(), at::kFloat));
-  group->sum(tensors);
-  for (int i = 0; i < 32; ++i)
-    EXPECT_TRUE(at::equal(tensors[i], at::full({1000 + i}, 2.0 * i + 1, at::kFloat))) << i;
+TEST(ProcessGroupTest, OneProcessKeepsItsValues) {
+  ProcessGroup group;
+  EXPECT_EQ(group.world_size(), 1);
+  const at::Tensor values = at::arange(4, at::kFloat);
+  group.broadcast({values});
+  group.sum({values});
+  group.barrier();
+  EXPECT_TRUE(at::equal(values, at::arange(4, at::kFloat)));
 }
 
-TEST(ProcessGroupTest, GroupsFollowEachOther) {
-  if (run_as_ranks(2)) return;
-  for (int i = 0; i < 2; ++i) {
-    const auto group = join_process_group(c10::kCPU);
-    const at::Tensor one = at::ones({1});
-    group->sum({one});
-    EXPECT_EQ(one.item<float>(), 2);
-  }
-}
-
-TEST(ProcessGroupTest, ARankThatDiesIsNamedWithinSeconds) {
+TEST(ProcessGroupTest, ARankThatDiesIsNoticedWithinSeconds) {
   if (run_as_ranks(3, {.exit_codes = {0, 7, 0}})) return;
   const auto group = join_process_group(c10::kCPU);
   const at::Tensor one = at::ones({1});
   group->sum({one});
   if (group->rank() == 1) _exit(7);
   const auto begin = Clock::now();
-  EXPECT_ERROR(group->sum({one}), failed, "a sum over all ranks failed",
-               "rank 1 gives no sign of life");
+  EXPECT_ERROR(group->sum({one}), failed, "a sum over all ranks failed");
   EXPECT_LT(seconds_since(begin), 5);
-}
-
-TEST(ProcessGroupTest, ARankThatHangsRunsIntoTheTimeout) {
-  if (run_as_ranks(2)) return;
-  const auto group = join_process_group(c10::kCPU, {.timeout = std::chrono::milliseconds(300)});
-  const auto begin = Clock::now();
-  if (group->rank() == 1) {
-    sleep(3);
-    return;
-  }
-  EXPECT_ERROR(group->barrier(), failed, "a barrier over all ranks failed",
-               "rank 1 gives no sign of life");
-  EXPECT_LT(seconds_since(begin), 3);
-}
-
-TEST(ProcessGroupTest, ARankThatNeverComesIsNamed) {
-  if (run_as_ranks(2, {.exit_codes = {0, 7}})) return;
-  if (std::string(std::getenv("RANK")) == "1") _exit(7);
-  EXPECT_ERROR(join_process_group(c10::kCPU, {.join_timeout = std::chrono::milliseconds(300)}),
-               failed, "rank 0 waited for rank 1 of 2 to join");
 }
 
 TEST(ProcessGroupTest, WaitingForOthersCanBeInterrupted) {
   if (run_as_ranks(2, {.exit_codes = {0, 7}})) return;
   if (std::string(std::getenv("RANK")) == "1") _exit(7);
   const auto begin = Clock::now();
-  JoinOptions options;
-  options.interrupted = [&] { return seconds_since(begin) > 0.2; };
-  EXPECT_ERROR(join_process_group(c10::kCPU, options), failed, "stopped while the processes");
+  EXPECT_ERROR(join_process_group(c10::kCPU, [&] { return seconds_since(begin) > 0.2; }), failed,
+               "stopped while the processes");
   EXPECT_LT(seconds_since(begin), 30) << "the time limit is minutes";
-}
-
-TEST(ProcessGroupTest, AMasterThatIsNotThere) {
-  if (run_as_ranks(1, {.environment = {{"RANK", "1"},
-                                       {"LOCAL_RANK", "1"},
-                                       {"WORLD_SIZE", "2"},
-                                       {"LOCAL_WORLD_SIZE", "2"},
-                                       {"MASTER_PORT", "1"},
-                                       {"TORCHELASTIC_USE_AGENT_STORE", "False"}}}))
-    return;
-  EXPECT_ERROR(join_process_group(c10::kCPU, {.join_timeout = std::chrono::milliseconds(500)}),
-               failed, "rank 1 waited 0.5 s", "127.0.0.1:1", "rank 0 serves it");
 }
 
 TEST(ProcessGroupTest, SeveralProcessesDoNotTrainOnGpus) {

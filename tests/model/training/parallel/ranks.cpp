@@ -67,7 +67,6 @@ bool run_as_ranks(int world_size, const RankOptions& options) {
     std::map<std::string, std::string> environment = options.environment;
     environment.insert({{kIsRank, "1"},
                         {"RANK", std::to_string(rank)},
-                        {"LOCAL_RANK", std::to_string(rank)},
                         {"WORLD_SIZE", std::to_string(world_size)},
                         {"LOCAL_WORLD_SIZE", std::to_string(world_size)},
                         {"MASTER_ADDR", "127.0.0.1"},
