@@ -8,7 +8,6 @@
 
 #include <algorithm>
 #include <filesystem>
-#include <sstream>
 #include <string>
 #include <utility>
 #include <vector>
@@ -30,8 +29,7 @@ void add_class_folder(const std::filesystem::path& folder, std::int64_t target, 
     set.passed.links.add(folder.native());
     return;
   }
-  std::istringstream nothing;
-  InputStream walk({folder.string()}, /*recursive=*/true, nothing, folder.parent_path());
+  InputStream walk({folder.string()}, /*recursive=*/true, folder.parent_path());
   while (const auto input = walk.next()) {
     if (input->error == ErrorCode::empty) {
       set.empty_folders.push_back(folder.filename().string());

@@ -22,7 +22,7 @@ constexpr milliseconds kPoll(20);
 /// A living rank sees its connections break within this time.
 constexpr milliseconds kSignOfLife(1500);
 /// How long one attempt to connect may take; an interruption counts between two attempts.
-constexpr milliseconds kAttempt(3000);
+constexpr milliseconds kAttempt(1500);
 
 std::string seconds_text(milliseconds time) {
   const auto tenths = time.count() / 100;
