@@ -15,6 +15,7 @@
 #include "app/run/output_file.h"
 #include "app/run/progress.h"
 #include "app/run/signal_stop.h"
+#include "app/run/terminal_text.h"
 #include "app/run/usage_error.h"
 #include "app/session/session.h"
 #include "app/train/measure.h"
@@ -36,7 +37,6 @@
 #include <map>
 #include <memory>
 #include <numeric>
-#include <sstream>
 #include <utility>
 
 namespace hydrascope::app {
@@ -195,8 +195,7 @@ Timings measure_end_to_end(Session& subject, const std::vector<std::string>& fil
                            const MeasureOptions& options) {
   return measure(
       [&] {
-        std::istringstream nothing;
-        InputStream inputs(files, false, nothing);
+        InputStream inputs(files, false);
         subject.run([&] { return inputs.next(); },
                     [&](const PipelineResult& result) {
                       if (result.error)
@@ -222,7 +221,7 @@ int compare_files(const BenchmarkRequest& request) {
 int check_baseline(const BenchmarkResult& baseline, const BenchmarkResult& result,
                    double most_percent_slower) {
   const auto slower = slower_rows(baseline, result, most_percent_slower);
-  for (const std::string& line : slower) std::cerr << "check failed: " << line << '\n';
+  for (const std::string& line : slower) std::cerr << "check failed: " + printable(line) + '\n';
   return slower.empty() ? kExitOk : kExitCheckFailed;
 }
 

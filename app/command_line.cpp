@@ -150,6 +150,7 @@ int guarded(std::span<const std::string> words, const std::function<int()>& run)
   // A file that reaches the limit on sizes of files then fails like one on a full disk; the signal
   // would end the process without a word.
   std::signal(SIGXFSZ, SIG_IGN);
+  std::cout.rdbuf(new AtomicWrites(STDOUT_FILENO));  // for good: the last flush is the very end
   const bool verbose = std::ranges::any_of(
       words, [](const std::string& word) { return word == "-v" || word == "--verbose"; });
   try {

@@ -18,12 +18,12 @@
 
 #include <algorithm>
 #include <iostream>
-#include <istream>
 #include <memory>
 #include <optional>
 #include <string>
 #include <thread>
 #include <unistd.h>
+#include <utility>
 #include <vector>
 
 namespace hydrascope::app {
@@ -57,14 +57,13 @@ image::Labels classes_of_table(const EmbedRequest& request, const ModelSource& s
 class LabelledInputs {
  public:
   /// `labels` are the classes that a table names.
-  LabelledInputs(const EmbedRequest& request, std::istream& standard_input,
-                 const image::Labels& labels) {
+  LabelledInputs(const EmbedRequest& request, const image::Labels& labels) {
     if (request.label_folders) {
-      listed_ = read_folder_labels(request.words, request.recursive, standard_input, notes_);
+      listed_ = read_folder_labels(request.words, request.recursive, notes_);
       return;
     }
     if (request.labels_csv.empty()) {
-      stream_.emplace(request.words, request.recursive, standard_input);
+      stream_.emplace(request.words, request.recursive);
       return;
     }
     if (request.words.size() != 1)
@@ -110,9 +109,7 @@ int run_embed(const ParsedOptions& options) {
       Session::open(request, feature_source(open_model(request.model), request.features));
   if (!session) return kExitOk;
   require_inputs(request.words, "embed");
-  StoppableInput standard_input_buffer(STDIN_FILENO);
-  std::istream standard_input(&standard_input_buffer);
-  LabelledInputs inputs(request, standard_input, classes_of_table(request, session->source()));
+  LabelledInputs inputs(request, classes_of_table(request, session->source()));
   session->announce();
   const std::jthread decoders = image::prepare_to_decode(request.words);
   session->load({.embeddings = true, .patches = of_patches});

@@ -4,6 +4,7 @@
 #include "app/options/written_files.h"
 #include "app/run/last_words.h"
 #include "app/run/signal_stop.h"
+#include "app/run/terminal_text.h"
 #include "kernels/device/processors.h"
 #include "kernels/error.h"
 #include "model/checkpoint/formats/mapped_file.h"
@@ -34,17 +35,16 @@ void keep_large_blocks() {
 }
 
 /// Weights are mapped, not copied. Reading what another program has cut off raises SIGBUS in the
-/// thread that reads, which holds none of the locks that are taken here.
+/// thread that reads, which holds none of the locks that are taken here, and none of memory's.
 extern "C" void say_what_was_shortened(int, siginfo_t* info, void*) {
   const std::string_view file = checkpoint::mapped_file_at(info->si_addr);
   if (file.empty()) {  // it happens again, and ends the program
     std::signal(SIGBUS, SIG_DFL);
     return;
   }
-  for (const std::string_view part :
-       {std::string_view("error: the file was shortened while it was read ("), file,
-        std::string_view(")\n")})
-    static_cast<void>(!::write(STDERR_FILENO, part.data(), part.size()));
+  const std::string line =
+      "error: the file was shortened while it was read (" + printable(file) + ")\n";
+  static_cast<void>(!::write(STDERR_FILENO, line.data(), line.size()));
   _exit(kExitFailed);
 }
 

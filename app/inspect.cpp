@@ -5,6 +5,7 @@
 #include "app/run/assets.h"
 #include "app/run/console.h"
 #include "app/run/output_file.h"
+#include "app/run/terminal_text.h"
 #include "app/run/usage_error.h"
 #include "app/specs/requests.h"
 #include "model/checkpoint/checkpoint.h"
@@ -161,7 +162,7 @@ int run_inspect(const ParsedOptions& options) {
     if (bad.empty())
       console.note(note);
     else
-      std::cerr << note + '\n';
+      std::cerr << printable(note) + '\n';
   });
   output.close();
   return bad.empty() ? kExitOk : kExitCheckFailed;

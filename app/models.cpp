@@ -232,7 +232,7 @@ void path(std::string name, OutputFile& output) {
   if (!file)
     throw NotFound("there is no bundled model of that name", name,
                    "bundled: " + join_words(bundled_models(), ", ", ", "));
-  output.stream() << file->string() << '\n';
+  output.stream() << text_for(output.stream(), file->string()) << '\n';
 }
 
 }  // namespace

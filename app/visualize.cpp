@@ -22,7 +22,6 @@
 #include <memory>
 #include <span>
 #include <thread>
-#include <unistd.h>
 #include <utility>
 
 namespace hydrascope::app {
@@ -140,9 +139,7 @@ int run_visualize(const ParsedOptions& options) {
   Visualization visualization(std::move(visualization_options), std::move(classes), *session,
                               other.get(), output, progress);
 
-  StoppableInput standard_input_buffer(STDIN_FILENO);
-  std::istream standard_input(&standard_input_buffer);
-  InputStream inputs(words, request.recursive, standard_input);
+  InputStream inputs(words, request.recursive);
   const auto next_input = [&] { return inputs.next(); };
   const PipelineTiming timing = session->run(next_input, [&](PipelineResult& result) {
     const bool failed = result.error.has_value();

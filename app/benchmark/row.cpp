@@ -2,15 +2,15 @@
 
 #include "app/benchmark/ceiling.h"
 #include "app/run/output_file.h"
+#include "app/run/terminal_text.h"
 #include "app/run/words.h"
 #include "kernels/error.h"
+#include "kernels/input_file.h"
 #include "model/checkpoint/formats/json_fields.h"
 #include "model/checkpoint/formats/strict_json.h"
 #include "viz/charts/line_chart.h"
 
 #include <algorithm>
-#include <fstream>
-#include <iterator>
 #include <map>
 #include <sstream>
 #include <string>
@@ -179,13 +179,13 @@ void BenchmarkWriter::write(const BenchmarkRow& row) {
     text = '\n' + group + '\n' + text_header();
     group_ = std::move(group);
   }
-  records_.write(to_json(row), text + text_row(row));
+  records_.write(to_json(row), printable_lines(text + text_row(row)));
 }
 
 BenchmarkResult read_benchmark(const std::string& file) {
-  std::ifstream stream(file, std::ios::binary);
+  InputFile stream(file);
   if (!stream) throw Error(ErrorCode::not_found, "cannot be opened", file);
-  const std::string text{std::istreambuf_iterator<char>(stream), std::istreambuf_iterator<char>()};
+  const std::string text = stream.text();
   BenchmarkResult result;
   const auto read_header = [&](const nlohmann::json& json) {
     if (json.is_object()) {

@@ -76,8 +76,7 @@ OrderedJson configuration(const std::string& file) {
 
 std::vector<std::string> pictures_of(const std::string& word) {
   if (word == "-") return {word};  // a file of that name; standard input is the program's
-  std::istringstream nothing;
-  InputStream inputs({word}, /*recursive=*/false, nothing);
+  InputStream inputs({word}, /*recursive=*/false);
   std::vector<std::string> paths;
   while (const std::optional<Input> input = inputs.next()) {
     if (input->error == ErrorCode::empty) throw Error(*input->error, input->message, input->given);

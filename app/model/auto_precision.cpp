@@ -15,7 +15,6 @@
 #include <algorithm>
 #include <map>
 #include <optional>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -77,8 +76,7 @@ std::vector<Input> named_inputs(const std::string& word) {
     for (const std::string& file : bundled_images()) inputs.push_back(file_input(file, file));
     return inputs;
   }
-  std::istringstream nothing;
-  InputStream stream({word}, /*recursive=*/true, nothing);
+  InputStream stream({word}, /*recursive=*/true);
   stream.count_alone();
   while (std::optional<Input> input = stream.next())
     if (!input->is_video) inputs.push_back(std::move(*input));

@@ -1,13 +1,13 @@
 #include "app/model/model_metadata.h"
 
 #include "app/build_info.h"
+#include "kernels/input_file.h"
 #include "model/checkpoint/formats/sha256.h"
 
 #include <algorithm>
 #include <charconv>
 #include <cstddef>
 #include <filesystem>
-#include <fstream>
 #include <sstream>
 #include <system_error>
 #include <utility>
@@ -70,7 +70,7 @@ std::optional<double> top1_of_card(const ModelSource& source, const image::Size&
       model::with_all_options(config.attention, config.training_grid()) != source.trained.attention)
     return {};
   std::filesystem::path card = source.weights.file();
-  std::ifstream file(card.replace_extension(".md"));
+  InputFile file(card.replace_extension(".md"));
   std::ptrdiff_t column = -1;
   for (std::string line; std::getline(file, line);) {
     std::vector<std::string> cells;

@@ -1,5 +1,6 @@
 #include "app/model/resolved_transform.h"
 
+#include "app/run/terminal_text.h"
 #include "app/run/usage_error.h"
 #include "kernels/error.h"
 #include "kernels/number_text.h"
@@ -75,7 +76,7 @@ std::string ResolvedTransform::describe() const {
     if (!from.empty()) from += "; ";
     from += fields_of.size() == 1 ? "from " + origin : fields + " from " + origin;
   }
-  return spelled("transform: " + image::describe(config) + " [" + from + "]");
+  return spelled("transform: " + image::describe(config) + " [" + printable(from) + "]");
 }
 
 ResolvedTransform resolve_transform(const TransformRequest& request, const ModelSource& source) {

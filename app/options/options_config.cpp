@@ -3,15 +3,15 @@
 #include "app/options/option_table.h"
 #include "app/options/options.h"
 #include "app/results/json.h"
+#include "app/run/terminal_text.h"
 #include "app/run/usage_error.h"
 #include "app/run/words.h"
+#include "kernels/input_file.h"
 #include "model/checkpoint/formats/json_fields.h"
 #include "model/checkpoint/formats/strict_json.h"
 
 #include <nlohmann/json.hpp>
 
-#include <array>
-#include <fstream>
 #include <set>
 #include <string>
 #include <string_view>
@@ -52,18 +52,11 @@ std::string found(const OrderedJson& value) {
 
 /// In bytes, from files and pipes alike (`--config <(...)`).
 std::string read_bounded(const std::string& file) {
-  std::ifstream stream(file, std::ios::binary);
-  std::string text;
-  std::array<char, 4096> buffer;
-  while (stream && text.size() <= kMaxConfigBytes) {
-    stream.read(buffer.data(), buffer.size());
-    text.append(buffer.data(), static_cast<std::size_t>(stream.gcount()));
-  }
+  InputFile stream(file);
+  if (!stream) throw UsageError("cannot read the configuration file", file);
+  std::string text = stream.text(kMaxConfigBytes);
   if (text.size() > kMaxConfigBytes) {
     throw UsageError("a configuration file has at most 1 MiB", file);
-  }
-  if (!stream.eof()) {
-    throw UsageError("cannot read the configuration file", file);
   }
   return text;
 }
@@ -182,7 +175,8 @@ std::string ParsedOptions::dump_config() const {
       object[name] = to_json(entry.option, entry.values.back());
     }
   }
-  return object.dump(2) + "\n";
+  const std::string text = object.dump(2) + '\n';
+  return printable_lines(text) == text ? text : object.dump(2, ' ', /*ensure_ascii=*/true) + '\n';
 }
 
 }  // namespace hydrascope::app

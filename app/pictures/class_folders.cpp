@@ -10,7 +10,6 @@
 #include <filesystem>
 #include <map>
 #include <set>
-#include <sstream>
 #include <string>
 #include <vector>
 
@@ -64,8 +63,7 @@ void add_class_folder(const fs::path& folder, std::int64_t target, LabelledSet& 
     set.passed.links.add(folder.native());
     return;
   }
-  std::istringstream nothing;
-  InputStream walk({folder.string()}, /*recursive=*/true, nothing, folder.parent_path());
+  InputStream walk({folder.string()}, /*recursive=*/true, folder.parent_path());
   while (const auto input = walk.next()) {
     if (input->error == ErrorCode::empty) {
       set.empty_folders.push_back(folder.filename().string());
@@ -92,7 +90,6 @@ void add_beside_classes(const fs::path& folder, LabelledSet& set) {
 }
 
 std::vector<LabelledInput> read_folder_labels(const std::vector<std::string>& words, bool recursive,
-                                              std::istream& standard_input,
                                               std::vector<std::string>& notes) {
   std::vector<LabelledInput> labelled;
   std::set<fs::path> classes;
@@ -110,7 +107,7 @@ std::vector<LabelledInput> read_folder_labels(const std::vector<std::string>& wo
   constexpr const char* kUnclear = " holds folders: a class, or a set of classes?";
   for (const std::string& word : words) {
     if (std::error_code ignored; !fs::is_directory(word, ignored) || !has_subfolders(word)) {
-      InputStream inputs({word}, recursive, standard_input);
+      InputStream inputs({word}, recursive);
       while (const auto input = inputs.next()) add(*input, input->path.parent_path());
       set.passed += inputs.passed();
       continue;

@@ -4,23 +4,22 @@
 #include "app/results/file_extension.h"
 #include "app/run/terminal_text.h"
 #include "app/run/usage_error.h"
+#include "kernels/input_file.h"
 #include "model/image/picture_formats.h"
 
 #include <algorithm>
-#include <array>
 #include <cctype>
 #include <charconv>
 #include <filesystem>
-#include <fstream>
 #include <ios>
 #include <limits>
 #include <memory>
 #include <optional>
 #include <span>
-#include <sstream>
 #include <stop_token>
 #include <string_view>
 #include <system_error>
+#include <unistd.h>
 #include <utility>
 
 namespace hydrascope::app {
@@ -45,11 +44,8 @@ bool spells_extension(std::string_view pattern) {
 
 /// Whether it begins as a picture does, whatever it is called.
 bool begins_as_picture(const std::string& file) {
-  std::ifstream stream(file, std::ios::binary);
-  std::array<char, 64> head{};
-  stream.read(head.data(), head.size());
-  const auto count = static_cast<std::size_t>(stream.gcount());
-  return image::format_of_bytes(std::as_bytes(std::span(head.data(), count))) != nullptr;
+  const std::string head = InputFile(file).text(63);
+  return image::format_of_bytes(std::as_bytes(std::span(head))) != nullptr;
 }
 
 /// The pictures that a pattern matches or a folder holds.
@@ -222,12 +218,12 @@ std::vector<std::string> PassedFiles::notes() const {
 
 /// At most one list and, inside it or alone, one walk are open at a time.
 struct InputStream::State {
-  State(std::vector<std::string> given_specs, bool is_recursive, std::istream& input,
-        fs::path whole_set)
+  State(std::vector<std::string> given_specs, bool is_recursive, fs::path whole_set,
+        std::istream* input)
       : specs(std::move(given_specs)),
         recursive(is_recursive),
-        standard_input(input),
-        whole(std::move(whole_set)) {}
+        whole(std::move(whole_set)),
+        standard_input(input != nullptr ? *input : own_standard_input) {}
 
   std::optional<Input> next() {
     for (;;) {
@@ -256,6 +252,7 @@ struct InputStream::State {
       }
       if (auto line = lines->next()) return open_line(std::move(*line));
     } catch (const Error& error) {
+      if (error.code() == ErrorCode::failed) throw;  // a stop: what has come is not the whole list
       const auto failed = std::exchange(lines, nullptr);
       return failed_input(failed->given(), failed->given(), error.code(), error.what());
     }
@@ -300,12 +297,11 @@ struct InputStream::State {
 
   std::optional<Input> open_list(const std::string& spec) {
     const fs::path list = spec.substr(1);
-    std::error_code ignored;
     if (!is_there(list)) {
       return failed_input(spec, list, ErrorCode::not_found, "the list does not exist");
     }
-    auto file = std::make_unique<std::ifstream>(list, std::ios::binary);
-    if (fs::is_directory(list, ignored) || !*file) {
+    auto file = std::make_unique<InputFile>(list);
+    if (!*file) {
       return failed_input(spec, list, ErrorCode::unreadable, "the list cannot be read");
     }
     lines = std::make_unique<PathLines>(spec, std::move(file), list.parent_path());
@@ -364,8 +360,9 @@ struct InputStream::State {
 
   std::vector<std::string> specs;
   bool recursive;
-  std::istream& standard_input;
   fs::path whole;
+  InputFile own_standard_input{STDIN_FILENO};
+  std::istream& standard_input;
   std::size_t next_spec = 0;
   bool standard_input_taken = false;
   bool looks = true;
@@ -374,10 +371,10 @@ struct InputStream::State {
   PassedFiles passed;  ///< of walks that have ended
 };
 
-InputStream::InputStream(std::vector<std::string> specs, bool recursive,
-                         std::istream& standard_input, fs::path whole)
+InputStream::InputStream(std::vector<std::string> specs, bool recursive, fs::path whole,
+                         std::istream* standard_input)
     : state_(
-          std::make_unique<State>(std::move(specs), recursive, standard_input, std::move(whole))) {}
+          std::make_unique<State>(std::move(specs), recursive, std::move(whole), standard_input)) {}
 InputStream::~InputStream() = default;
 
 void InputStream::count_alone() { state_->looks = false; }
@@ -393,8 +390,7 @@ PassedFiles InputStream::passed() const {
 std::optional<InputCount::Counted> InputCount::count(const std::stop_token& stop,
                                                      const std::vector<std::string>& words,
                                                      bool recursive) {
-  std::istringstream nothing;
-  InputStream inputs(words, recursive, nothing);
+  InputStream inputs(words, recursive);
   inputs.count_alone();
   Counted counted;
   while (const std::optional<Input> input = inputs.next()) {

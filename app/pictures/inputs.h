@@ -79,13 +79,13 @@ struct PassedFiles {
 ///
 /// A named file is taken whatever its extension; a found file must have a picture's extension, of
 /// whatever format (`image::picture_formats`): a folder scan and `x/*` find, `x/*.mp4` names. Hidden
-/// files and folders are not found. A failure at one place is an Input with an error there; nothing
-/// is thrown.
+/// files and folders are not found. A failure at one place is an Input with an error there; only a
+/// stop that ends a list in its middle is thrown, as Error(failed).
 class InputStream {
  public:
-  /// Links into `whole`, which others walk, are not followed.
-  InputStream(std::vector<std::string> specs, bool recursive, std::istream& standard_input,
-              std::filesystem::path whole = {});
+  /// Links into `whole`, which others walk, are not followed. `standard_input`: in place of the process's.
+  InputStream(std::vector<std::string> specs, bool recursive, std::filesystem::path whole = {},
+              std::istream* standard_input = nullptr);
   ~InputStream();
   InputStream(const InputStream&) = delete;
   InputStream& operator=(const InputStream&) = delete;

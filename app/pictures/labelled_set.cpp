@@ -2,22 +2,20 @@
 
 #include "app/pictures/class_words.h"
 #include "app/pictures/folder_listing.h"
-#include "app/run/signal_stop.h"
 #include "app/run/usage_error.h"
+#include "app/run/words.h"
+#include "kernels/input_file.h"
 #include "kernels/number_text.h"
 
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
 #include <cctype>
-#include <fstream>
-#include <istream>
 #include <map>
 #include <optional>
 #include <sstream>
 #include <string>
 #include <string_view>
-#include <unistd.h>
 #include <utility>
 
 namespace hydrascope::app {
@@ -184,7 +182,7 @@ std::vector<std::int64_t> classes_of(const nlohmann::json& entry, std::int64_t n
 void read_real_labels(const std::filesystem::path& file, std::int64_t num_classes,
                       LabelledSet& set) {
   const std::string subject = "`real_labels` " + file.string();
-  std::ifstream stream(file, std::ios::binary);
+  InputFile stream(file);
   if (!stream) throw UsageError("cannot be read", subject);
   const nlohmann::json lists =
       nlohmann::json::parse(stream, /*cb=*/nullptr, /*allow_exceptions=*/false);
@@ -239,9 +237,7 @@ LabelledSet read_unlabelled(const std::vector<std::string>& words, bool recursiv
   LabelledSet set;
   set.has_labels = false;
   set.rule = "none";
-  StoppableInput standard_input_buffer(STDIN_FILENO);
-  std::istream standard_input(&standard_input_buffer);
-  InputStream inputs(words, recursive, standard_input);
+  InputStream inputs(words, recursive);
   std::optional<Input> misnamed;  // by the user
   while (std::optional<Input> input = inputs.next()) {
     if (!input->error) refuse_what_is_no_file(*input, command);

@@ -1,11 +1,9 @@
 #include "app/pictures/path_lines.h"
 
-#include "kernels/error.h"
 #include "model/image/picture_formats.h"
 
 #include <algorithm>
 #include <array>
-#include <ios>
 #include <span>
 #include <string_view>
 #include <utility>
@@ -58,21 +56,19 @@ bool holds_controls(std::string_view head) {
 PathLines::PathLines(std::string given, std::istream& stream)
     : given_(std::move(given)), stream_(stream) {}
 
-PathLines::PathLines(std::string given, std::unique_ptr<std::ifstream> file,
+PathLines::PathLines(std::string given, std::unique_ptr<std::istream> file,
                      std::filesystem::path folder)
     : given_(std::move(given)),
       file_(std::move(file)),
       stream_(*file_),
       folder_(std::move(folder)) {}
 
-std::optional<char> PathLines::take() try {
+std::optional<char> PathLines::take() {
   if (taken_ < head_.size()) return head_[taken_++];
   using Traits = std::istream::traits_type;
   const Traits::int_type byte = stream_.rdbuf()->sbumpc();
   if (Traits::eq_int_type(byte, Traits::eof())) return std::nullopt;
   return Traits::to_char_type(byte);
-} catch (const std::ios_base::failure&) {
-  throw Error(ErrorCode::unreadable, "the list cannot be read", given_);
 }
 
 void PathLines::look() {

@@ -3,7 +3,6 @@
 
 #include <cstddef>
 #include <filesystem>
-#include <fstream>
 #include <istream>
 #include <memory>
 #include <optional>
@@ -27,7 +26,7 @@ class PathLines {
   /// `given` is what the user called the list; `stream` must outlive this.
   PathLines(std::string given, std::istream& stream);
   /// `folder` is what paths may be relative to.
-  PathLines(std::string given, std::unique_ptr<std::ifstream> file, std::filesystem::path folder);
+  PathLines(std::string given, std::unique_ptr<std::istream> file, std::filesystem::path folder);
 
   /// By the first bytes, of which no more are waited for than tell. All of these throw
   /// Error(unreadable) when reading fails.
@@ -52,7 +51,7 @@ class PathLines {
   std::optional<Line> read();
 
   std::string given_;
-  std::unique_ptr<std::ifstream> file_;
+  std::unique_ptr<std::istream> file_;
   std::istream& stream_;
   std::filesystem::path folder_;
   std::string head_;       ///< what was read ahead

@@ -2,10 +2,9 @@
 
 #include "app/pictures/class_words.h"
 #include "app/run/usage_error.h"
+#include "kernels/input_file.h"
 
 #include <algorithm>
-#include <fstream>
-#include <iterator>
 #include <optional>
 
 namespace hydrascope::app {
@@ -61,11 +60,10 @@ std::optional<std::string> utf8_of_utf16(std::string_view bytes, bool is_big_end
 }  // namespace
 
 std::string read_table_text(const std::filesystem::path& file, const std::string& subject) {
-  std::ifstream stream(file, std::ios::binary);
-  stream.peek();  // a folder opens, and cannot be read
-  if (stream.bad() || !stream.is_open()) throw UsageError("cannot be read", subject);
-  if (stream.eof()) throw UsageError("the file is empty", subject);
-  std::string text(std::istreambuf_iterator<char>(stream), {});
+  InputFile stream(file);
+  if (!stream) throw UsageError("cannot be read", subject);
+  std::string text = stream.text();
+  if (text.empty()) throw UsageError("the file is empty", subject);
   for (const std::string_view mark :
        {std::string_view("\xFF\xFE\0\0", 4), std::string_view("\0\0\xFE\xFF", 4)}) {
     if (text.starts_with(mark))

@@ -116,7 +116,7 @@ class Pipeline {
       }
     } catch (...) {
       const std::lock_guard lock(mutex_);
-      failure_ = std::current_exception();
+      if (!is_stopped()) failure_ = std::current_exception();  // a stop ends a list in its middle
     }
     const std::lock_guard lock(mutex_);
     reading_ = false;
@@ -205,6 +205,7 @@ class Pipeline {
       const std::int64_t sequence = job.sequence;
       Item item{sequence, prepare(std::move(job), options_, model_, seconds)};
       lock.lock();
+      if (item.result.error && is_stopped()) return;  // a stop ends a picture in its middle, too
       add(seconds);
       --in_flight_;
       waiting_bytes_ += byte_size(item.result);

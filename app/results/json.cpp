@@ -86,8 +86,7 @@ std::string input_key(const OrderedJson& record) {
 
 std::string json_text(const OrderedJson& value, int indent) {
   if (value.is_number_float()) return shortest(value.get<double>());
-  if (!value.is_structured())
-    return value.dump(-1, ' ', false, OrderedJson::error_handler_t::replace);
+  if (!value.is_structured()) return printable_json(value);
   const bool is_object = value.is_object();
   const std::string line_break =
       indent > 0 ? '\n' + std::string(static_cast<std::size_t>(indent), ' ') : "";

@@ -140,7 +140,8 @@ void ResultTable::write(Format format, std::ostream& out) const {
     out << header_row(fields, format);
     for (const auto& row : rows_) {
       fields.clear();
-      for (const OrderedJson& cell : row) fields.push_back(cell_text(record_value(cell)));
+      for (const OrderedJson& cell : row)
+        fields.push_back(text_for(out, cell_text(record_value(cell))));
       out << delimited_row(fields, format);
     }
   }
@@ -180,7 +181,7 @@ void Summary::write_row(Format format, std::ostream& out) const {
   for (const Field& field : fields_) {
     if ((field.places & kInRows) == 0) continue;
     keys.push_back(field.key);
-    cells.push_back(cell_text(field.value));
+    cells.push_back(text_for(out, cell_text(field.value)));
   }
   out << header_row(keys, format) << delimited_row(cells, format);
 }
@@ -240,7 +241,7 @@ void RecordStream::begin() {
     out_ << text << (format_ == Format::json ? ",\"rows\":" : "}\n");
   } else if (header_.is_object() && format_ == Format::text) {
     for (const auto& [key, value] : header_.items())
-      out_ << key << ": " << cell_text(value) << '\n';
+      out_ << key << ": " << printable(cell_text(value)) << '\n';
   }
   if (format_ == Format::json) out_ << '[';
   if (is_json || format_ == Format::text) return;
@@ -253,9 +254,10 @@ void RecordStream::write_row(const OrderedJson& record) {
   std::vector<std::string> cells;
   for (const auto& [name, place, usual] : columns_) {
     const bool is_left_out = !record.contains("error");
-    cells.push_back(record.contains(place) ? cell_text(record_value(record.at(place)))
-                    : is_left_out          ? usual
-                                           : "");
+    cells.push_back(record.contains(place)
+                        ? text_for(out_, cell_text(record_value(record.at(place))))
+                    : is_left_out ? usual
+                                  : "");
   }
   out_ << delimited_row(cells, format_);
 }

@@ -2,14 +2,13 @@
 
 #include "app/run/own_program.h"
 #include "app/run/usage_error.h"
+#include "kernels/input_file.h"
 #include "model/checkpoint/formats/weight_folder.h"
 
 #include <algorithm>
 #include <cctype>
 #include <cstdlib>
 #include <dlfcn.h>
-#include <fstream>
-#include <iterator>
 #include <pwd.h>
 #include <system_error>
 #include <unistd.h>
@@ -93,10 +92,7 @@ bool is_bundled_model(const fs::path& file) {
   const auto is_copy_of = [&](const fs::path& other) {
     if (fs::equivalent(file, other, ignored)) return true;
     if (fs::file_size(other, ignored) != size) return false;
-    std::ifstream one(file, std::ios::binary);
-    std::ifstream two(other, std::ios::binary);
-    using Bytes = std::istreambuf_iterator<char>;
-    return one && two && std::equal(Bytes(one), Bytes(), Bytes(two), Bytes());
+    return InputFile(file).text() == InputFile(other).text();
   };
   return std::ranges::any_of(bundled_models(), [&](const std::string& name) {
     return is_copy_of(bundled_model(name).value_or(""));
@@ -226,7 +222,7 @@ fs::path snapshot_folder(const HubName& name) {
   const fs::path repository = hub_cache_folder() / folder;
   const std::string revision = name.revision.empty() ? "main" : name.revision;
   // A branch or a tag is a file that holds its commit.
-  std::ifstream reference(repository / "refs" / revision);
+  InputFile reference(repository / "refs" / revision);
   std::string commit;
   if (!(reference >> commit) || !is_name_part(commit)) commit = revision;
   return repository / "snapshots" / commit;

@@ -37,18 +37,14 @@ bool says_json() {
   return asked;
 }
 
-/// Bytes that are not UTF-8 become U+FFFD.
-std::string to_line(const nlohmann::ordered_json& value) {
-  return value.dump(-1, ' ', false, nlohmann::json::error_handler_t::replace) + '\n';
-}
-
 }  // namespace
 
 void Console::note(std::string_view text) const {
   constexpr std::string_view kNote = "note: ";
   const std::string said = printable_lines(spelled(text));
   const bool is_json = says_json() && said.starts_with(kNote);
-  if (!quiet) std::cerr << (is_json ? to_line({{"note", said.substr(kNote.size())}}) : said + '\n');
+  if (!quiet)
+    std::cerr << (is_json ? printable_json({{"note", said.substr(kNote.size())}}) : said) + '\n';
   if (heard) heard(said);
 }
 
@@ -75,12 +71,13 @@ std::atomic<Spelling>& spelling_of_process() {
 
 /// An error in the form that programs read.
 std::string json_line(const Error& error) {
-  return to_line({{"error",
-                   {{"code", name(error.code())},
-                    {"field", error.field()},
-                    {"subject", error.subject()},
-                    {"text", error_line(error)},
-                    {"hint", spelled(printable(error.hint()))}}}});
+  return printable_json({{"error",
+                          {{"code", name(error.code())},
+                           {"field", error.field()},
+                           {"subject", error.subject()},
+                           {"text", error_line(error)},
+                           {"hint", spelled(printable(error.hint()))}}}}) +
+         '\n';
 }
 
 }  // namespace

@@ -1,21 +1,28 @@
 #include "app/run/output_file.h"
 
+#include "app/run/signal_stop.h"
+#include "app/run/terminal_text.h"
 #include "app/run/usage_error.h"
+#include "kernels/input_file.h"
 #include "kernels/limits.h"
 #include "model/image/picture_formats.h"
 
 #include <algorithm>
 #include <array>
 #include <cerrno>
+#include <chrono>
+#include <climits>
 #include <cstddef>
 #include <fcntl.h>
 #include <fstream>
 #include <ios>
 #include <iostream>
 #include <optional>
+#include <poll.h>
 #include <span>
 #include <string_view>
 #include <system_error>
+#include <thread>
 #include <unistd.h>
 
 namespace hydrascope::app {
@@ -24,19 +31,29 @@ namespace fs = std::filesystem;
 
 namespace {
 
+constexpr int kPatience = 1000;  // milliseconds after a request to stop
+
 /// POSIX locks belong to the process and the inode, so processes that inherited one descriptor
 /// exclude each other. It goes without locks if there are none (some network file systems).
-void set_lock(int descriptor, short kind) {
+bool set_lock(int descriptor, short kind) {
   struct flock lock {};
   lock.l_type = kind;
   lock.l_whence = SEEK_SET;
-  while (::fcntl(descriptor, F_SETLKW, &lock) != 0 && errno == EINTR) continue;
+  for (int left = kPatience; left > 0; left -= stop_requested() ? 1 : 0) {
+    if (::fcntl(descriptor, F_SETLK, &lock) == 0 || (errno != EAGAIN && errno != EACCES))
+      return true;
+    std::this_thread::sleep_for(std::chrono::milliseconds(1));
+  }
+  return false;
 }
 
 bool write_all(int descriptor, std::string_view text) {
   while (!text.empty()) {
-    const ssize_t count = ::write(descriptor, text.data(), text.size());
-    if (count < 0 && errno == EINTR) continue;
+    if (!becomes_ready(descriptor, POLLOUT, kPatience)) return false;
+    // A pipe that is ready has room for that much, and does not wait for more.
+    const std::size_t size = std::min<std::size_t>(text.size(), PIPE_BUF);
+    const ssize_t count = ::write(descriptor, text.data(), size);
+    if (count < 0 && (errno == EINTR || errno == EAGAIN)) continue;
     if (count <= 0) return false;
     text.remove_prefix(static_cast<std::size_t>(count));
   }
@@ -60,10 +77,7 @@ std::uintmax_t size_of_whole_lines(const fs::path& file) {
 bool holds_other_things(const fs::path& file) {
   std::error_code ignored;
   if (!fs::is_regular_file(file, ignored)) return false;
-  std::array<char, 4096> bytes{};
-  std::ifstream stream(file, std::ios::binary);
-  stream.read(bytes.data(), bytes.size());
-  const std::string_view head(bytes.data(), static_cast<std::size_t>(stream.gcount()));
+  const std::string head = InputFile(file).text(4095);
   if (head.starts_with("\x93NUMPY")) return false;
   return image::format_of_bytes(std::as_bytes(std::span(head))) != nullptr ||
          std::ranges::any_of(head, [](unsigned char byte) {
@@ -93,11 +107,18 @@ std::streamsize AtomicWrites::xsputn(const char* text, std::streamsize count) {
 
 int AtomicWrites::sync() {
   if (pending_.empty()) return 0;
-  set_lock(descriptor_, F_WRLCK);
-  const bool is_written = write_all(descriptor_, pending_);
-  set_lock(descriptor_, F_UNLCK);
+  // Nobody else writes to standard output so, where a lock for each record could take long.
+  const bool is_shared = descriptor_ != STDOUT_FILENO;
+  const bool is_written =
+      (!is_shared || set_lock(descriptor_, F_WRLCK)) && write_all(descriptor_, pending_);
+  if (is_shared) set_lock(descriptor_, F_UNLCK);
   pending_.clear();
   return is_written ? 0 : -1;
+}
+
+std::string text_for(const std::ostream& out, std::string text) {
+  const auto* writes = dynamic_cast<const AtomicWrites*>(out.rdbuf());
+  return writes != nullptr && writes->is_terminal() ? printable(text) : text;
 }
 
 namespace {
@@ -113,7 +134,7 @@ int name_slot() {
 std::string why_not_written(int error) {
   const std::string limit = hint_of_write(EFBIG);
   if (error == EFBIG && !limit.empty()) return limit;
-  for (const int known : {EDQUOT, EFBIG, EIO, EPIPE})
+  for (const int known : {EAGAIN, EDQUOT, EFBIG, EINTR, EIO, EPIPE})
     if (error == known) return std::generic_category().message(error);
   return "is there space left on the disk?" + (limit.empty() ? "" : " " + limit);
 }
@@ -171,10 +192,13 @@ OutputFile::OutputFile(const std::string& output, std::string_view option, Start
   if (fs::is_block_file(status)) fail("expected a file, found a disk", 0);
   // Another process's stream, a device, a pipe; a folder fails.
   if (stream || (fs::exists(status) && !fs::is_regular_file(status))) {
-    errno = 0;
-    file_ = std::make_unique<std::ofstream>(output, std::ios::binary | std::ios::app);
-    if (!*file_) fail("the file cannot be written", errno);
-    name_stream(*file_, place_);
+    constexpr int kFlags = O_WRONLY | O_APPEND | O_CLOEXEC | O_NOCTTY | O_NONBLOCK;
+    // A pipe that nobody reads is opened as soon as somebody does.
+    while ((opened_ = ::open(output.c_str(), kFlags)) < 0 && errno == ENXIO &&
+           fs::is_fifo(status) && !stop_requested())
+      std::this_thread::sleep_for(std::chrono::milliseconds(100));
+    if (opened_ < 0) fail("the file cannot be written", errno);
+    open_descriptor(opened_);
     return;
   }
   target_ = end_of_links(output);  // a link stays one
@@ -224,6 +248,7 @@ OutputFile::~OutputFile() {
   // A file that holds nothing is of no use to a later run.
   std::error_code ignored;
   if (file_) file_->flush();
+  if (opened_ >= 0) ::close(opened_);
   if (!part_.empty() && fs::file_size(part_, ignored) == 0 && !ignored) fs::remove(part_, ignored);
 }
 

@@ -11,16 +11,20 @@
 #include <streambuf>
 #include <string>
 #include <string_view>
+#include <unistd.h>
 
 namespace hydrascope::app {
 
 /// Keeps what is written until a flush; then all of it goes to a file descriptor, and nothing that
 /// others write this way comes in between: a pipe takes only 4096 bytes at once (PIPE_BUF), so they
-/// lock what the descriptor refers to meanwhile.
+/// lock what the descriptor refers to meanwhile. The flush fails where a lock, a pipe or a terminal
+/// still waits a second after a request to stop.
 class AtomicWrites final : public std::streambuf {
  public:
   /// Does not own `descriptor`.
-  explicit AtomicWrites(int descriptor) : descriptor_(descriptor) {}
+  explicit AtomicWrites(int descriptor)
+      : descriptor_(descriptor), is_terminal_(::isatty(descriptor) == 1) {}
+  [[nodiscard]] bool is_terminal() const noexcept { return is_terminal_; }
 
  protected:
   int_type overflow(int_type letter) override;
@@ -29,8 +33,12 @@ class AtomicWrites final : public std::streambuf {
 
  private:
   int descriptor_;
+  bool is_terminal_;
   std::string pending_;
 };
+
+/// `text` as `out` may have it: as it is, but `printable` for a terminal.
+std::string text_for(const std::ostream& out, std::string text);
 
 /// Whether `-o` means standard output: "", "-", /dev/stdout and other names of descriptor 1.
 bool is_standard_output(const std::string& output);
@@ -71,6 +79,7 @@ class OutputFile {
   std::filesystem::path target_;
   std::unique_ptr<FolderOf> folder_;
   std::filesystem::path part_;
+  int opened_ = -1;  ///< a device or a pipe
   std::unique_ptr<std::streambuf> atomic_writes_;
   std::unique_ptr<std::ostream> file_;  ///< none: std::cout
   std::unique_ptr<FileLock> lock_;

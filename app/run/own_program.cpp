@@ -1,9 +1,9 @@
 #include "app/run/own_program.h"
 
+#include "kernels/input_file.h"
+
 #include <algorithm>
 #include <ctime>
-#include <fstream>
-#include <iterator>
 #include <sstream>
 #include <sys/auxv.h>
 #include <system_error>
@@ -48,8 +48,7 @@ std::optional<OwnProgram> own_program() {
 
 double seconds_of_process() {
   // Field 22 of proc(5)'s stat, counted behind the name in brackets, which may hold anything.
-  std::ifstream file("/proc/self/stat");
-  const std::string text{std::istreambuf_iterator<char>(file), {}};
+  const std::string text = InputFile("/proc/self/stat").text();
   std::istringstream fields(text.substr(std::min(text.rfind(')'), text.size() - 1) + 1));
   constexpr int kBetween = 19;
   std::string field;

@@ -1,7 +1,8 @@
 #include "app/run/signal_stop.h"
 
+#include "kernels/input_file.h"
+
 #include <atomic>
-#include <cerrno>
 #include <poll.h>
 #include <signal.h>
 #include <unistd.h>
@@ -11,7 +12,6 @@ namespace {
 
 constexpr int kSignalExitBase = 128;
 
-std::atomic<int> g_stop_signal{0};
 static_assert(std::atomic<int>::is_always_lock_free,
               "the handler may only touch lock-free atomics");
 
@@ -52,30 +52,11 @@ void HeldPipeSignal::end_quietly() noexcept {
   _exit(kSignalExitBase + SIGPIPE);
 }
 
-bool stop_requested() noexcept { return stop_signal() != 0; }
-
-int stop_signal() noexcept { return g_stop_signal.load(); }
+bool stop_requested() noexcept { return g_stop_signal != 0; }
 
 int exit_code_after_stop(int otherwise) noexcept {
-  const int signal_number = stop_signal();
+  const int signal_number = g_stop_signal;
   return signal_number == 0 ? otherwise : kSignalExitBase + signal_number;
-}
-
-StoppableInput::int_type StoppableInput::underflow() {
-  // Short enough to seem immediate, long enough to cost nothing. A timeout instead of a bare wait,
-  // because the signal may be delivered to another thread or just before the wait.
-  constexpr int kPollMilliseconds = 100;
-  while (!stop_requested()) {
-    pollfd waiting{descriptor_, POLLIN, 0};
-    const int ready = ::poll(&waiting, 1, kPollMilliseconds);
-    if (ready == 0 || (ready < 0 && errno == EINTR)) continue;
-    const ssize_t count = ::read(descriptor_, buffer_.data(), buffer_.size());
-    if (count < 0 && (errno == EINTR || errno == EAGAIN)) continue;
-    if (count <= 0) break;
-    setg(buffer_.data(), buffer_.data(), buffer_.data() + count);
-    return traits_type::to_int_type(buffer_.front());
-  }
-  return traits_type::eof();
 }
 
 }  // namespace hydrascope::app

@@ -2,13 +2,10 @@
 // with 128 + the signal's number.
 #pragma once
 
-#include <array>
-#include <streambuf>
-
 namespace hydrascope::app {
 
 /// From now on the first SIGINT, SIGTERM or SIGHUP only raises a flag that commands poll between
-/// two batches; a second one ends the process at once with 128 + its number. The first two are
+/// two batches, and every wait for a pipe or a device (kernels/input_file.h); a second one ends the process at once with 128 + its number. The first two are
 /// installed even where they were inherited as ignored: background jobs of scripts get SIGINT so,
 /// and the contract of exit codes holds there too. SIGHUP stays ignored if it was: that is what
 /// nohup asks for.
@@ -19,8 +16,6 @@ namespace hydrascope::app {
 void install_signal_handlers();
 
 bool stop_requested() noexcept;
-/// SIGINT, SIGTERM, SIGHUP, or 0 while nothing was requested.
-int stop_signal() noexcept;
 /// 130, 143 or 129 after a request, else `otherwise`.
 int exit_code_after_stop(int otherwise) noexcept;
 
@@ -36,22 +31,6 @@ class HeldPipeSignal {
   [[nodiscard]] static bool reader_is_gone() noexcept;
   /// Ends the process as SIGPIPE would have.
   [[noreturn]] static void end_quietly() noexcept;
-};
-
-/// Reads a file descriptor and is at its end as soon as a stop is requested. Standard input through
-/// std::cin would sit in read(2) until the next line: system calls are restarted after a signal, so
-/// that no other code needs to know of EINTR.
-class StoppableInput final : public std::streambuf {
- public:
-  /// Does not own `descriptor`.
-  explicit StoppableInput(int descriptor) : descriptor_(descriptor) {}
-
- protected:
-  int_type underflow() override;
-
- private:
-  int descriptor_;
-  std::array<char, 4096> buffer_{};
 };
 
 }  // namespace hydrascope::app

@@ -1,5 +1,9 @@
 #include "app/run/terminal_text.h"
 
+#include "model/checkpoint/formats/strict_json.h"
+
+#include <nlohmann/json.hpp>
+
 #include <algorithm>
 #include <array>
 #include <charconv>
@@ -10,30 +14,21 @@
 namespace hydrascope::app {
 namespace {
 
-std::string escape(unsigned char control) {
-  switch (control) {
-    case '\n': return "\\n";
-    case '\t': return "\\t";
-    case '\r': return "\\r";
-    default: break;
-  }
+std::string escape(char32_t code) {
+  if (code == '\n') return "\\n";
+  if (code == '\t') return "\\t";
+  if (code == '\r') return "\\r";
   constexpr std::string_view kDigits = "0123456789abcdef";
-  return {'\\', 'x', kDigits[control >> 4], kDigits[control & 0xF]};
+  std::string text = code <= 0xFF ? "\\x" : "\\u";
+  for (int shift = code <= 0xFF ? 4 : 12; shift >= 0; shift -= 4)
+    text += kDigits[code >> shift & 0xF];
+  return text;
 }
 
-/// Bytes of the character that `text` begins with, 0 where they are no UTF-8.
-std::size_t utf8_size(std::string_view text) {
-  const auto first = static_cast<unsigned char>(text.front());
-  const std::size_t size = first < 0x80                    ? 1
-                           : first >= 0xC2 && first < 0xE0 ? 2
-                           : first >= 0xE0 && first < 0xF0 ? 3
-                           : first >= 0xF0 && first < 0xF5 ? 4
-                                                           : 0;
-  if (size == 0 || text.size() < size) return 0;
-  const bool goes_on = std::ranges::all_of(text.substr(1, size - 1), [](char byte) {
-    return (static_cast<unsigned char>(byte) & 0xC0) == 0x80;
-  });
-  return goes_on ? size : 0;
+/// Whether a terminal takes it for a command: C0, DEL, C1, and what turns the direction of text.
+bool is_control(char32_t code) {
+  return code < 0x20 || (code >= 0x7F && code < 0xA0) || code == 0x61C || code == 0x200E ||
+         code == 0x200F || (code >= 0x202A && code <= 0x202E) || (code >= 0x2066 && code <= 0x2069);
 }
 
 }  // namespace
@@ -41,20 +36,16 @@ std::size_t utf8_size(std::string_view text) {
 std::string printable(std::string_view text) {
   std::string shown;
   shown.reserve(text.size());
-  for (std::size_t index = 0; index < text.size();) {
+  std::size_t end = 0;  // of the bytes that are UTF-8
+  for (std::size_t index = 0, size = 1; index < text.size(); index += size) {
+    if (index >= end) end = index + checkpoint::find_bad_utf8(text.substr(index));
     const auto byte = static_cast<unsigned char>(text[index]);
-    const auto next = index + 1 < text.size() ? static_cast<unsigned char>(text[index + 1]) : 0;
-    const std::size_t size = utf8_size(text.substr(index));
-    const bool is_control =
-        byte < 0x20 || byte == 0x7F || (size == 0 && byte >= 0x80 && byte < 0xA0);
-    if (is_control) {
-      shown += escape(byte);
-    } else if (size == 2 && byte == 0xC2 && next < 0xA0) {
-      shown += escape(static_cast<unsigned char>(next));
-    } else {
-      shown += text.substr(index, std::max<std::size_t>(size, 1));
-    }
-    index += std::max<std::size_t>(size, 1);
+    size = index == end || byte < 0x80 ? 1 : byte < 0xE0 ? 2 : byte < 0xF0 ? 3 : 4;
+    char32_t code = size == 1 ? byte : byte & (0xFFU >> (size + 1));
+    for (std::size_t i = 1; i < size; ++i)
+      code = code << 6 | (static_cast<unsigned char>(text[index + i]) & 0x3FU);
+    const bool is_shown = index < end && !is_control(code);
+    shown += is_shown ? text.substr(index, size) : escape(code);
   }
   return shown;
 }
@@ -68,6 +59,14 @@ std::string printable_lines(std::string_view text) {
     shown += '\n';
     text.remove_prefix(end + 1);
   }
+}
+
+std::string printable_json(const nlohmann::ordered_json& value) {
+  const auto dumped = [&](bool is_ascii) {
+    return value.dump(-1, ' ', is_ascii, nlohmann::ordered_json::error_handler_t::replace);
+  };
+  std::string text = dumped(false);
+  return printable(text) == text ? text : dumped(true);
 }
 
 std::size_t columns(std::string_view text) {

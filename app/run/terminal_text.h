@@ -1,6 +1,8 @@
 // Text for people: what a terminal shows of hostile bytes, how wide it is, colours.
 #pragma once
 
+#include <nlohmann/json_fwd.hpp>
+
 #include <cstddef>
 #include <string>
 #include <string_view>
@@ -8,11 +10,14 @@
 namespace hydrascope::app {
 
 /// `text` on one line and unable to command the terminal: control characters (C0, DEL, C1) become
-/// `\n`, `\t`, `\r` or `\x1b`, C1 both as a character of UTF-8 and as a byte outside of one; every
-/// other byte is kept, UTF-8 or not.
+/// `\n`, `\t`, `\r` or `\x1b`, characters that turn the direction of text `\u202e`, and bytes that
+/// are no UTF-8 `\xff`.
 std::string printable(std::string_view text);
 /// The same of each line.
 std::string printable_lines(std::string_view text);
+/// `value` on one line; where `printable` would change that, all beyond ASCII is escaped. Bytes that
+/// are no UTF-8 become U+FFFD.
+std::string printable_json(const nlohmann::ordered_json& value);
 
 /// Code points of UTF-8; wide and combining characters are counted as one column.
 std::size_t columns(std::string_view text);

@@ -11,9 +11,7 @@
 #include "app/run/usage_error.h"
 
 #include <cstdint>
-#include <istream>
 #include <optional>
-#include <unistd.h>
 
 namespace hydrascope::app {
 
@@ -32,9 +30,7 @@ int write_records(Session& session, const PicturesRequest& request, const Record
 
   const Console& console = request.console;
   std::int64_t failed = earlier ? earlier->num_failed() : 0;
-  StoppableInput standard_input_buffer(STDIN_FILENO);
-  std::istream standard_input(&standard_input_buffer);
-  InputStream inputs(request.words, request.recursive, standard_input);
+  InputStream inputs(request.words, request.recursive);
   const auto next_input = [&] {
     std::optional<Input> input = inputs.next();
     while (input && earlier && earlier->answers(*input)) input = inputs.next();

@@ -15,7 +15,6 @@
 #include <algorithm>
 #include <array>
 #include <cstdio>
-#include <iostream>
 #include <utility>
 
 namespace hydrascope::app {
@@ -123,7 +122,7 @@ image::TransformConfig training_transform(const ResolvedTransform& transform) {
 void add_pictures(const std::string& word, std::int32_t source,
                   std::set<std::filesystem::path>& known, FoundPictures& found) {
   const std::size_t before = found.pictures.size();
-  InputStream inputs({word}, /*recursive=*/true, std::cin);
+  InputStream inputs({word}, /*recursive=*/true);
   while (auto input = inputs.next()) {
     if (input->memory)
       throw UsageError("standard input is a picture, where the names of files are expected", word);

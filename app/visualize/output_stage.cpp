@@ -11,7 +11,6 @@
 #include <array>
 #include <limits>
 #include <new>
-#include <sstream>
 #include <sys/stat.h>
 #include <system_error>
 #include <tuple>
@@ -60,8 +59,7 @@ bool OutputNames::is_input(const std::string& name) {
 std::set<OutputNames::FileNumber> OutputNames::find_inputs() const {
   std::vector<std::string> words = words_;
   std::erase_if(words, [](const std::string& word) { return !can_be_walked_twice(word); });
-  std::istringstream nothing;
-  InputStream inputs(std::move(words), recursive_, nothing);
+  InputStream inputs(std::move(words), recursive_);
   std::set<FileNumber> numbers;
   while (const std::optional<Input> input = inputs.next())
     if (struct stat file{}; ::stat(input->path.c_str(), &file) == 0)

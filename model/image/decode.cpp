@@ -1,15 +1,13 @@
 #include "model/image/decode.h"
 
 #include "kernels/error.h"
+#include "kernels/input_file.h"
 #include "model/image/decoders/decoders.h"
 #include "model/image/needed_pixels.h"
 #include "model/image/picture_formats.h"
 #include "model/image/upright.h"
 
 #include <algorithm>
-#include <cerrno>
-#include <cstring>
-#include <fstream>
 #include <limits>
 #include <new>
 #include <sys/mman.h>
@@ -107,7 +105,7 @@ Picture decode(const Encoded& encoded, const DecodeOptions& options, const Neede
 
 /// Pipes have no size, so the stream is read piece by piece. A file that its size or first piece
 /// makes unreadable is not read any further.
-std::vector<std::byte> read_all(std::ifstream& stream, const std::filesystem::path& file,
+std::vector<std::byte> read_all(std::istream& stream, const std::filesystem::path& file,
                                 const DecodeOptions& options) {
   constexpr std::size_t kPiece = std::size_t{1} << 16;
   const auto limit = static_cast<std::uintmax_t>(options.max_bytes);
@@ -137,7 +135,6 @@ std::vector<std::byte> read_all(std::ifstream& stream, const std::filesystem::pa
   } catch (const std::bad_alloc&) {
     throw Error(ErrorCode::out_of_memory, "no memory to read the file", file.string());
   }
-  if (stream.bad()) throw Error(ErrorCode::unreadable, "reading failed", file.string());
   return bytes;
 }
 
@@ -222,23 +219,8 @@ Picture read_picture(const std::filesystem::path& file, const DecodeOptions& opt
 Picture read_picture(const std::filesystem::path& file, const DecodeOptions& options,
                      const NeededPixels& needed) {
   if (options.reader != nullptr) return options.reader->read(file, options);
-  std::error_code ignored;
-  const std::filesystem::file_status status = std::filesystem::status(file, ignored);
-  if (!std::filesystem::exists(status)) {
-    const bool hidden = status.type() == std::filesystem::file_type::unknown;
-    throw Error(hidden ? ErrorCode::unreadable : ErrorCode::not_found,
-                hidden ? "cannot be looked at: permission denied" : "no such file", file.string());
-  }
-  if (std::filesystem::is_directory(status)) {
-    throw Error(ErrorCode::unreadable, "is a folder", file.string());
-  }
-  errno = 0;
-  std::ifstream stream(file, std::ios::binary);
-  if (!stream) {
-    throw Error(ErrorCode::unreadable,
-                std::string("cannot be opened: ") + std::strerror(errno != 0 ? errno : EIO),
-                file.string());
-  }
+  InputFile stream(file);
+  stream.require_open(file);
   try {
     const std::vector<std::byte> bytes = read_all(stream, file, options);
     refuse_by_name(file, bytes);

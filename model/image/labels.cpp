@@ -1,10 +1,10 @@
 #include "model/image/labels.h"
 
 #include "kernels/error.h"
+#include "kernels/input_file.h"
 
 #include <algorithm>
 #include <cctype>
-#include <fstream>
 #include <system_error>
 #include <utility>
 
@@ -13,7 +13,7 @@ namespace fs = std::filesystem;
 
 namespace {
 
-constexpr std::uintmax_t kMaxLabelBytes = 16 << 20;  // the 21,841 synsets of ImageNet take 2 MB
+constexpr std::size_t kMaxLabelBytes = 16 << 20;  // the 21,841 synsets of ImageNet take 2 MB
 constexpr std::string_view kBlank = " \t\r";
 
 std::string_view trim(std::string_view text) {
@@ -62,23 +62,16 @@ void require_class_name(std::string_view name, const std::string& subject) {
 }
 
 Labels Labels::load(const fs::path& file) {
-  std::error_code error;
-  const fs::file_status status = fs::status(file, error);
-  if (status.type() == fs::file_type::not_found) {
-    throw Error(ErrorCode::not_found, "the label file does not exist", file.native());
+  InputFile in(file);
+  in.require_open(file);
+  std::error_code ignored;
+  if (!fs::is_regular_file(file, ignored)) {  // it may be read more than once
+    throw Error(ErrorCode::unreadable, "expected a label file, found a pipe or a device",
+                file.native());
   }
-  std::ifstream in(file, std::ios::binary);
-  if (!fs::is_regular_file(status) || !in) {
-    throw Error(ErrorCode::unreadable, "the label file cannot be read", file.native());
-  }
-  const std::uintmax_t bytes = fs::file_size(file, error);
-  if (error || bytes > kMaxLabelBytes) {
+  const std::string text = in.text(kMaxLabelBytes);
+  if (text.size() > kMaxLabelBytes) {
     throw Error(ErrorCode::too_large, "a label file of more than 16 MiB", file.native());
-  }
-  std::string text(bytes, '\0');
-  in.read(text.data(), static_cast<std::streamsize>(text.size()));
-  if (in.gcount() != static_cast<std::streamsize>(text.size())) {
-    throw Error(ErrorCode::unreadable, "the label file cannot be read to its end", file.native());
   }
   return parse(text, file.native());
 }

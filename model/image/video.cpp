@@ -1,6 +1,7 @@
 #include "model/image/video.h"
 
 #include "kernels/error.h"
+#include "kernels/input_file.h"
 
 #ifdef HYDRASCOPE_WITH_OPENCV
 #include "model/image/decoders/captured_messages.h"
@@ -185,8 +186,9 @@ struct VideoReader::State {
 VideoReader::VideoReader(const std::filesystem::path& file, std::int64_t stride)
     : state_(std::make_unique<State>()) {
   std::error_code ignored;
-  if (!std::filesystem::exists(file, ignored)) {
-    throw Error(ErrorCode::not_found, "no such file", file.string());
+  InputFile(file).require_open(file);
+  if (!std::filesystem::is_regular_file(file, ignored)) {
+    throw Error(ErrorCode::unreadable, "a video is read from a file alone", file.string());
   }
   const CapturedMessages messages;
   std::string why;

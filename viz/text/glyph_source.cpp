@@ -3,13 +3,11 @@
 #include "viz/text/glyph_source.h"
 
 #include "kernels/error.h"
+#include "kernels/input_file.h"
 
 #include <algorithm>
 #include <array>
-#include <cerrno>
 #include <cstddef>
-#include <fstream>
-#include <iterator>
 #include <span>
 #include <string>
 #include <string_view>
@@ -38,21 +36,15 @@ namespace fs = std::filesystem;
 constexpr std::uintmax_t kMostBytes = std::uintmax_t{1} << 28;
 
 std::vector<std::uint8_t> read_font(const fs::path& file) {
+  InputFile in(file);
+  in.require_open(file);
   std::error_code error;
-  const fs::file_status status = fs::status(file, error);
-  if (!fs::exists(status))
-    throw Error(ErrorCode::not_found, "there is no such font", file.native());
-  if (!fs::is_regular_file(status))
-    throw Error(ErrorCode::unreadable, "expected a font file, found a folder or a device",
-                file.native());
+  if (!fs::is_regular_file(file, error))
+    throw Error(ErrorCode::unreadable, "expected a font file, found a device", file.native());
   if (fs::file_size(file, error) > kMostBytes || error)
     throw Error(ErrorCode::decode_failed, "no font is that large", file.native());
-  std::ifstream in(file, std::ios::binary);
-  std::vector<std::uint8_t> bytes{std::istreambuf_iterator<char>(in),
-                                  std::istreambuf_iterator<char>()};
-  if (!in.is_open() || in.bad())
-    throw Error(ErrorCode::unreadable, std::generic_category().message(errno), file.native());
-  return bytes;
+  const std::string bytes = in.text();
+  return {bytes.begin(), bytes.end()};
 }
 
 std::uint32_t big_endian(const std::vector<std::uint8_t>& bytes, std::size_t at, std::size_t size) {

@@ -1,10 +1,10 @@
 #include "model/training/log/metric_log.h"
 
 #include "kernels/error.h"
+#include "kernels/input_file.h"
 
 #include <nlohmann/json.hpp>
 
-#include <iterator>
 #include <string_view>
 
 namespace hydrascope::model::training {
@@ -25,10 +25,9 @@ std::int64_t step_of(std::string_view line, std::int64_t otherwise) {
 /// record up to `last_step`.
 void cut_after(const fs::path& file, std::int64_t last_step) {
   if (!fs::exists(file)) return;
-  std::ifstream in(file, std::ios::binary);
-  const std::string bytes{std::istreambuf_iterator<char>(in), {}};
-  if (in.bad() || !in.is_open()) throw Error(ErrorCode::failed, "cannot be read", file.native());
-  in.close();
+  InputFile in(file);
+  if (!in) throw Error(ErrorCode::failed, "cannot be read", file.native());
+  const std::string bytes = in.text();
   std::size_t kept = 0;
   for (std::size_t end = bytes.find('\n'); end != std::string::npos; end = bytes.find('\n', kept)) {
     const std::string_view line = std::string_view(bytes).substr(kept, end - kept);

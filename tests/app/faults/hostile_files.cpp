@@ -6,6 +6,7 @@
 // and the file whose name begins with "shortened" loses all but its first SHORTENED_TO bytes when it has been mapped to be read.
 #include <climits>
 #include <csignal>
+#include <cstdarg>
 #include <cstdio>
 #include <cstdlib>
 #include <cstring>
@@ -25,7 +26,7 @@ Function* next(const char* name) {
 bool is_named(const char* path, std::string_view begin) {
   if (std::string_view(path).starts_with("/proc/") && std::strstr(path, "/fd/") != nullptr) {
     char bytes[8] = {};
-    const int file = open(path, O_RDONLY | O_CLOEXEC);
+    const int file = next<int(const char*, int, ...)>("open")(path, O_RDONLY | O_CLOEXEC);
     const bool is_read = file >= 0 && read(file, bytes, sizeof bytes) == sizeof bytes;
     close(file);
     return is_read && std::string_view(bytes, sizeof bytes).starts_with(begin);
@@ -49,15 +50,18 @@ void suffer(const char* path) {
 
 extern "C" {
 
-FILE* fopen(const char* path, const char* mode) {
-  suffer(path);
-  return next<FILE*(const char*, const char*)>("fopen")(path, mode);
-}
+#define HYDRASCOPE_OPEN(name)                                            \
+  int name(const char* path, int flags, ...) {                           \
+    va_list more;                                                        \
+    va_start(more, flags);                                               \
+    const auto mode = (flags & O_CREAT) != 0 ? va_arg(more, mode_t) : 0; \
+    va_end(more);                                                        \
+    suffer(path);                                                        \
+    return next<int(const char*, int, ...)>(#name)(path, flags, mode);   \
+  }
 
-FILE* fopen64(const char* path, const char* mode) {
-  suffer(path);
-  return next<FILE*(const char*, const char*)>("fopen64")(path, mode);
-}
+HYDRASCOPE_OPEN(open)
+HYDRASCOPE_OPEN(open64)
 
 void* mmap(void* address, size_t size, int protection, int flags, int file, off_t offset) {
   void* mapped = next<void*(void*, size_t, int, int, int, off_t)>("mmap")(address, size, protection,

@@ -34,7 +34,7 @@ class InputStreamTest : public ::testing::Test {
   std::vector<Input> inputs(std::vector<std::string> specs, bool recursive = false,
                             const std::string& standard_input = "") {
     std::istringstream stream(standard_input);
-    InputStream source(std::move(specs), recursive, stream);
+    InputStream source(std::move(specs), recursive, {}, &stream);
     std::vector<Input> all;
     while (auto input = source.next()) all.push_back(std::move(*input));
     EXPECT_FALSE(source.next().has_value());
@@ -115,7 +115,7 @@ TEST_F(InputStreamTest, VideosAreToldApart) {
     EXPECT_THAT(names({at(name)}), ElementsAre("~/" + std::string(name) + " +video"));
   }
   std::istringstream nothing;
-  InputStream source({folder_.path()}, false, nothing);
+  InputStream source({folder_.path()}, false, {}, &nothing);
   while (source.next()) continue;
   EXPECT_EQ(source.passed().videos.count, 12);
 }
@@ -244,7 +244,7 @@ TEST_F(InputStreamTest, LinksToFoldersAboveAreNotFollowed) {
   fs::create_directory_symlink("set", folder_.path() / "linked");
   for (const char* word : {"set", "set/a", "set/", "linked", "set/**/*.jpg"}) {
     std::istringstream nothing;
-    InputStream source({at(word)}, true, nothing);
+    InputStream source({at(word)}, true, {}, &nothing);
     int found = 0;
     while (const auto input = source.next()) {
       ++found;
@@ -262,13 +262,13 @@ TEST_F(InputStreamTest, WhatIsPassedOverIsCounted) {
   folder_.write("IMG_1", "\xFF\xD8\xFF\xE0");
   folder_.write("b.jpg.part", "GIF89a");
   std::istringstream nothing;
-  InputStream source({folder_.path()}, false, nothing);
+  InputStream source({folder_.path()}, false, {}, &nothing);
   EXPECT_EQ(source.next()->given, at("a.jpg"));
   EXPECT_FALSE(source.next().has_value());
   EXPECT_EQ(source.passed().videos.count, 2);
   EXPECT_EQ(source.passed().pictures.count, 2);
   EXPECT_EQ(source.passed().links.count, 0);
-  InputStream counted({folder_.path()}, false, nothing);
+  InputStream counted({folder_.path()}, false, {}, &nothing);
   counted.count_alone();
   while (counted.next()) continue;
   EXPECT_EQ(counted.passed().pictures.count, 0) << "which a count does not open";
@@ -404,7 +404,7 @@ TEST_F(InputStreamTest, APictureOnStandardInputIsTaken) {
     // The same with each byte by itself, as a slow pipe gives them, and as a list.
     CountingBuffer buffer(bytes);
     std::istream slow(&buffer);
-    InputStream source({"-"}, false, slow);
+    InputStream source({"-"}, false, {}, &slow);
     const std::optional<Input> input = source.next();
     ASSERT_TRUE(input && input->memory) << head;
     EXPECT_EQ(input->memory->encoded.size(), bytes.size());
@@ -449,7 +449,7 @@ TEST_F(InputStreamTest, ZeroBytesSeparateWhereThereAreSome) {
   // A slow pipe shows no more than its first path.
   CountingBuffer buffer(at("a.jpg") + zero + at("d \"e.jpg") + zero);
   std::istream slow(&buffer);
-  InputStream source({"-"}, false, slow);
+  InputStream source({"-"}, false, {}, &slow);
   EXPECT_EQ(source.next()->given, at("a.jpg"));
   EXPECT_EQ(source.next()->given, at("d \"e.jpg"));
 }
@@ -484,7 +484,7 @@ TEST_F(InputStreamTest, StandardInputIsReadNoFurtherThanNeeded) {
   const std::string line = at("a.jpg") + "\n";
   CountingBuffer buffer(line + line);
   std::istream stream(&buffer);
-  InputStream source({"-"}, false, stream);
+  InputStream source({"-"}, false, {}, &stream);
   ASSERT_TRUE(source.next().has_value());
   EXPECT_EQ(buffer.taken(), line.size());
 }

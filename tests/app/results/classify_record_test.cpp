@@ -84,9 +84,17 @@ TEST(TerminalText, ControlCharactersCannotReachTheTerminal) {
   EXPECT_EQ(printable("\xC2\x9B"
                       "31m\xC2\xA0"),
             "\\x9b31m\xC2\xA0");
-  EXPECT_EQ(printable("\xFF\xC3\xA9\xC2"), "\xFF\xC3\xA9\xC2") << "other bytes stay";
-  EXPECT_EQ(printable("a\x9B\x80z\x9F"), "a\\x9b\\x80z\\x9f") << "bytes of C1 outside of UTF-8";
-  EXPECT_EQ(printable("\xE2\x82\xAC \xE2\x9B"), "\xE2\x82\xAC \xE2\\x9b") << "and within it none";
+  EXPECT_EQ(printable("\xFF\xC3\xA9\xC2"), "\\xff\xC3\xA9\\xc2") << "bytes that are no UTF-8";
+  EXPECT_EQ(printable("a\x9B\x80z\x9F"), "a\\x9b\\x80z\\x9f");
+  EXPECT_EQ(printable("\xE2\x82\xAC \xE2\x9B"), "\xE2\x82\xAC \\xe2\\x9b");
+  EXPECT_EQ(printable("\xC0\x9B\xED\xA0\x80"), "\\xc0\\x9b\\xed\\xa0\\x80")
+      << "too long, and half a pair";
+  EXPECT_EQ(printable("\u061c\u200d\u200e\u200f\u2029\u202a\u202e\u202f\u2065\u2066\u2069\u206a"),
+            "\\u061c\u200d\\u200e\\u200f\u2029\\u202a\\u202e\u202f\u2065\\u2066\\u2069\u206a")
+      << "turns of direction, and their neighbours";
+  EXPECT_EQ(printable("\U0001F420"), "\U0001F420");
+  EXPECT_EQ(printable_json("\u00e9\u202e\x7f"), "\"\\u00e9\\u202e\\u007f\"");
+  EXPECT_EQ(printable_json("\u00e9"), "\"\u00e9\"");
   EXPECT_EQ(printable_lines("a\x1b[2J\nb\x9B"), "a\\x1b[2J\nb\\x9b");
   EXPECT_EQ(columns("\xC3\xA9t\xC3\xA9"), 3);
 }

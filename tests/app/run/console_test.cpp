@@ -1,14 +1,22 @@
 #include "app/run/console.h"
 
 #include "app/run/output_file.h"
+#include "app/run/signal_stop.h"
 
 #include <gtest/gtest.h>
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
+#include <chrono>
+#include <csignal>
+#include <fcntl.h>
 #include <ostream>
+#include <pty.h>
+#include <sstream>
 #include <string>
 #include <sys/wait.h>
+#include <thread>
 #include <unistd.h>
 #include <vector>
 
@@ -65,7 +73,10 @@ TEST(AtomicWritesTest, WritesAtAFlushOnly) {
 }
 
 TEST(AtomicWritesTest, AFailureIsOneOfTheStream) {
-  AtomicWrites buffer(-1);
+  std::array<int, 2> ends{};
+  ASSERT_EQ(pipe(ends.data()), 0);
+  for (const int end : ends) close(end);
+  AtomicWrites buffer(ends[1]);
   std::ostream out(&buffer);
   out << "nowhere";
   out.flush();
@@ -104,6 +115,58 @@ TEST(AtomicWritesTest, LinesOfSeveralProcessesAreNotTorn) {
     const std::string line = all.substr(begin, kLength);
     ASSERT_EQ(std::ranges::count(line, line[0]), static_cast<std::ptrdiff_t>(kLength));
   }
+}
+
+/// Ends with 0 where a write that waits, for room in a pipe or for another process's lock on it, has
+/// failed within two seconds of a signal.
+[[noreturn]] void write_until_stopped(bool is_locked) {
+  install_signal_handlers();
+  std::array<int, 2> ends{};
+  if (pipe(ends.data()) != 0) _exit(98);
+  const auto try_lock = [&](int command) {
+    struct flock lock {};
+    lock.l_type = F_WRLCK;
+    fcntl(ends[1], command, &lock);
+    return lock.l_type == F_WRLCK;
+  };
+  const pid_t parent = getpid();
+  if (const pid_t other = is_locked ? fork() : 1; other == 0) {
+    try_lock(F_SETLK);
+    while (getppid() == parent) std::this_thread::sleep_for(std::chrono::milliseconds(10));
+    _exit(0);
+  }
+  while (is_locked && !try_lock(F_GETLK)) std::this_thread::yield();
+  std::thread later([] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(50));
+    kill(getpid(), SIGTERM);
+  });
+  AtomicWrites buffer(ends[1]);
+  std::ostream out(&buffer);
+  const auto begin = std::chrono::steady_clock::now();
+  out << std::string(is_locked ? 1 : 1 << 20, 'x') << std::flush;
+  const bool is_interrupted = errno == (is_locked ? EAGAIN : EINTR);
+  const auto waited = std::chrono::steady_clock::now() - begin;
+  later.join();
+  _exit(!out && is_interrupted && waited < std::chrono::seconds(2) ? 0 : 99);
+}
+
+TEST(AtomicWritesTest, AStopEndsItsWaits) {
+  GTEST_FLAG_SET(death_test_style, "threadsafe");
+  for (const bool is_locked : {false, true})
+    EXPECT_EXIT(write_until_stopped(is_locked), ::testing::ExitedWithCode(0), "") << is_locked;
+}
+
+TEST(AtomicWritesTest, ATerminalGetsNoControlCharacters) {
+  int terminal = -1;
+  int program = -1;
+  ASSERT_EQ(openpty(&terminal, &program, nullptr, nullptr, nullptr), 0);
+  AtomicWrites to_terminal(program);
+  std::ostringstream to_memory;
+  std::ostream shown(&to_terminal);
+  EXPECT_TRUE(to_terminal.is_terminal());
+  EXPECT_EQ(text_for(shown, "a\x1b[2J\nb"), "a\\x1b[2J\\nb");
+  EXPECT_EQ(text_for(to_memory, "a\x1b[2J\nb"), "a\x1b[2J\nb");
+  for (const int end : {terminal, program}) close(end);
 }
 
 }  // namespace

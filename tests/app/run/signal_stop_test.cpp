@@ -1,10 +1,15 @@
 #include "app/run/signal_stop.h"
 
+#include "kernels/input_file.h"
+#include "tests/error_matchers.h"
+#include "tests/temporary_folder.h"
+
 #include <gtest/gtest.h>
 
 #include <array>
+#include <cerrno>
 #include <chrono>
-#include <istream>
+#include <filesystem>
 #include <signal.h>
 #include <stdexcept>
 #include <string>
@@ -36,7 +41,7 @@ Pipe open_pipe() {
 
 TEST_F(SignalStopTest, NothingIsRequestedAtFirst) {
   EXPECT_FALSE(stop_requested());
-  EXPECT_EQ(stop_signal(), 0);
+  EXPECT_EQ(g_stop_signal, 0);
   EXPECT_EQ(exit_code_after_stop(3), 3);
 }
 
@@ -46,7 +51,7 @@ TEST_F(SignalStopTest, TheFirstSignalOnlyRaisesTheFlag) {
         {
           install_signal_handlers();
           ::raise(number);
-          end(stop_requested() && stop_signal() == number &&
+          end(stop_requested() && g_stop_signal == number &&
               exit_code_after_stop(0) == 128 + number);
         },
         ::testing::ExitedWithCode(0), "");
@@ -112,8 +117,7 @@ TEST_F(SignalStopTest, InputIsReadToItsEnd) {
   const std::string text = "a.jpg\nb.jpg\n";
   ASSERT_EQ(::write(pipe.writing, text.data(), text.size()), static_cast<ssize_t>(text.size()));
   ::close(pipe.writing);
-  StoppableInput input(pipe.reading);
-  std::istream stream(&input);
+  InputFile stream(pipe.reading);
   std::string line;
   std::string all;
   while (std::getline(stream, line)) all += line + '\n';
@@ -121,29 +125,68 @@ TEST_F(SignalStopTest, InputIsReadToItsEnd) {
   ::close(pipe.reading);
 }
 
-TEST_F(SignalStopTest, AWaitForInputEndsWithTheSignal) {
-  EXPECT_EXIT(
-      {
-        install_signal_handlers();
-        const Pipe pipe = open_pipe();
-        std::thread later([] {
-          std::this_thread::sleep_for(std::chrono::milliseconds(20));
-          ::kill(::getpid(), SIGTERM);
-        });
-        StoppableInput input(pipe.reading);
-        const bool at_end = input.sgetc() == std::streambuf::traits_type::eof();
-        later.join();
-        end(at_end && stop_signal() == SIGTERM);
-      },
-      ::testing::ExitedWithCode(0), "");
+TEST_F(SignalStopTest, NoMoreIsReadThanAsked) {
+  const testing::TemporaryFolder folder;
+  const std::filesystem::path file = folder.write("a.txt", "abcdef");
+  EXPECT_EQ(InputFile(file).text(), "abcdef");
+  EXPECT_EQ(InputFile(file).text(6), "abcdef");
+  EXPECT_EQ(InputFile(file).text(4), "abcde");
+  EXPECT_EQ(InputFile("/dev/zero").text(3), std::string(4, '\0'));
 }
 
-TEST_F(SignalStopTest, AClosedDescriptorIsAtItsEnd) {
+TEST_F(SignalStopTest, WhatCannotBeReadIsAnError) {
+  const testing::TemporaryFolder folder;
+  EXPECT_FALSE(InputFile(folder.path())) << "a folder";
+  EXPECT_EQ(errno, EISDIR);
+  EXPECT_FALSE(InputFile(folder.path() / "missing"));
+  EXPECT_EQ(errno, ENOENT);
   const Pipe pipe = open_pipe();
   ::close(pipe.reading);
   ::close(pipe.writing);
-  StoppableInput input(pipe.reading);
-  EXPECT_EQ(input.sgetc(), std::streambuf::traits_type::eof());
+  InputFile closed(pipe.reading);
+  EXPECT_ERROR(closed.get(), unreadable, "reading failed: Bad file descriptor", "standard input");
+}
+
+/// Whether reading `file` throws what a stop does, within two seconds of a signal.
+bool is_stopped(const std::string& file) {
+  std::thread later([] {
+    std::this_thread::sleep_for(std::chrono::milliseconds(20));
+    ::kill(::getpid(), SIGTERM);
+  });
+  const auto begin = std::chrono::steady_clock::now();
+  InputFile input(file);
+  bool is_stopped = false;
+  try {
+    while (input.get() != std::istream::traits_type::eof()) continue;
+  } catch (const Error& error) {
+    is_stopped = error.code() == ErrorCode::failed && error.subject() == file;
+  }
+  later.join();
+  return is_stopped && g_stop_signal == SIGTERM &&
+         std::chrono::steady_clock::now() - begin < std::chrono::seconds(2);
+}
+
+TEST_F(SignalStopTest, AWaitForInputEndsWithTheSignal) {
+  const std::string silent = "/proc/self/fd/" + std::to_string(open_pipe().reading);
+  for (const std::string& file : {silent, std::string("/dev/zero")}) {
+    EXPECT_EXIT(
+        {
+          install_signal_handlers();
+          end(is_stopped(file));
+        },
+        ::testing::ExitedWithCode(0), "")
+        << file;
+  }
+}
+
+TEST_F(SignalStopTest, AFileIsReadToItsEndAllTheSame) {
+  EXPECT_EXIT(
+      {
+        install_signal_handlers();
+        ::raise(SIGTERM);
+        end(InputFile("/proc/self/status").text().find("\nPid:") != std::string::npos);
+      },
+      ::testing::ExitedWithCode(0), "");
 }
 
 }  // namespace

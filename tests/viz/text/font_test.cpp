@@ -114,7 +114,7 @@ TEST(FontTest, FilesThatAreNoFontsAreRefused) {
   const testing::TemporaryFolder folder;
   EXPECT_ERROR(Font({}), not_found, "no font");
   EXPECT_ERROR(Font({folder.path() / "none.ttf"}), not_found, "none.ttf");
-  EXPECT_ERROR(Font({folder.path()}), unreadable, "folder");
+  EXPECT_ERROR(Font({folder.path()}), unreadable, "Is a directory");
   EXPECT_ERROR(Font({folder.write("empty.ttf")}), decode_failed, "empty.ttf");
   EXPECT_ERROR(Font({folder.write("text.ttf", "no font, but long enough for a header")}),
                decode_failed, "text.ttf");
