@@ -90,7 +90,8 @@ void add_beside_classes(const fs::path& folder, LabelledSet& set) {
 }
 
 std::vector<LabelledInput> read_folder_labels(const std::vector<std::string>& words, bool recursive,
-                                              std::vector<std::string>& notes) {
+                                              std::vector<std::string>& notes,
+                                              std::istream* standard_input) {
   std::vector<LabelledInput> labelled;
   std::set<fs::path> classes;
   const auto add = [&](const Input& input, const fs::path& folder) {
@@ -107,7 +108,7 @@ std::vector<LabelledInput> read_folder_labels(const std::vector<std::string>& wo
   constexpr const char* kUnclear = " holds folders: a class, or a set of classes?";
   for (const std::string& word : words) {
     if (std::error_code ignored; !fs::is_directory(word, ignored) || !has_subfolders(word)) {
-      InputStream inputs({word}, recursive);
+      InputStream inputs({word}, recursive, {}, standard_input);
       while (const auto input = inputs.next()) add(*input, input->path.parent_path());
       set.passed += inputs.passed();
       continue;

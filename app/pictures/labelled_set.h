@@ -82,7 +82,8 @@ using LabelledInput = std::pair<Input, std::string>;  ///< "" where there is no 
 /// Throws Error(invalid_argument) where two folders, but those of `kSplits`, would be one label, a
 /// class would lie in another, or one of several words may be a set or a class.
 std::vector<LabelledInput> read_folder_labels(const std::vector<std::string>& words, bool recursive,
-                                              std::vector<std::string>& notes);
+                                              std::vector<std::string>& notes,
+                                              std::istream* standard_input = nullptr);
 
 /// The folders of `folder`, hidden ones left out, in timm's natural order (2 before 10, small and
 /// capital letters alike), which numbers the classes of a new classifier. Throws

@@ -227,7 +227,7 @@ void ServeApi::ask(HttpRequest request, std::function<void(HttpResponse)> respon
     for (std::size_t i = 0; i < count; ++i)
       ask_of(service, exchange, exchange->asked.question, i, exchange->answers[i]);
   };
-  shelf_->with(asked.served, ask_all, refusal_of(exchange->respond));
+  shelf_->with(exchange->asked.served, ask_all, refusal_of(exchange->respond));
 }
 
 void ServeApi::ask_of(Service& service, const std::shared_ptr<Exchange>& exchange,

@@ -143,7 +143,7 @@ class FolderLabelsTest : public ::testing::Test {
     for (const std::string& name : names) words.push_back(name == "-" ? name : at(name));
     std::istringstream standard_input(list);
     std::vector<std::string> found;
-    for (const auto& [input, label] : read_folder_labels(words, false, standard_input, notes_))
+    for (const auto& [input, label] : read_folder_labels(words, false, notes_, &standard_input))
       found.push_back(input.path.filename().string() + " " + label);
     return found;
   }
