@@ -41,7 +41,7 @@ ClassifyRequest classify_request(const ParsedOptions& options) {
   for (const auto& [field, file] :
        {std::pair(Field(&ClassifyRequest::save_logits), request.save_logits),
         {&ClassifyRequest::save_input, request.save_input}})
-    if (!file.empty()) check_output_file(file, options[field].origin);
+    if (!file.empty()) check_output_file(file, options[field].origin, FileKind::array);
   check_frames(request, request.video_average);
   if (request.resume) check_resumable(request);
   request.vote = vote_request(options, request);
@@ -101,6 +101,7 @@ int run_classify(const ParsedOptions& options) {
                                   .columns = std::string(kClassifyColumns),
                                   .each = std::string(kClassifyRows),
                                   .record = record_of,
+                                  .can_resume = true,
                                   .resumes = request.resume});
   logits.close();
   tensors.close();

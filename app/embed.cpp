@@ -103,8 +103,12 @@ class LabelledInputs {
 
 int run_embed(const ParsedOptions& options) {
   refuse_shares();
-  const EmbedRequest request = embed_request(options);
+  EmbedRequest request = embed_request(options);
   const bool of_patches = request.features == "patches";
+  StoreWriter store(request.output.file, request.force);
+  // The vectors of a store have one precision.
+  if (const auto& earlier = store.earlier_facts(); earlier && request.run.precision == "auto")
+    request.run.precision = earlier->precision;
   const std::unique_ptr<Session> session =
       Session::open(request, feature_source(open_model(request.model), request.features));
   if (!session) return kExitOk;
@@ -116,50 +120,50 @@ int run_embed(const ParsedOptions& options) {
   const std::string precision = session->facts().precision;
   StoreFacts facts = facts_of(session->source(), session->transform(),
                               request.run.decode.apply_exif, request.features, precision);
-  StoreWriter store(request.output.file, facts, request.resume);
 
   const Console& console = request.console;
-  Progress progress("embed", std::nullopt, console.progress);
-  session->hide_for_notes(progress);
-  if (store.num_earlier() > 0) {
-    console.note(std::to_string(store.num_earlier()) + " inputs have their vectors");
-    progress.advance(store.num_earlier());
-  }
-  const auto next_input = [&] {
-    std::optional<Input> input = inputs.next();
-    while (input && store.has(input->given, inputs.label_of(*input))) input = inputs.next();
-    if (input && input->is_video && !input->error) {
+  const auto ended = [&] {
+    console.note("note: the same command goes on with the store, without `force`");
+    return exit_code_after_stop(kExitOk);
+  };
+  std::vector<std::pair<Input, std::string>> wanted;
+  while (std::optional<Input> input = inputs.next()) {
+    std::string label = input->error ? "" : inputs.label_of(*input);
+    if (input->is_video && !input->error) {
       input->error = ErrorCode::unsupported_format;
       input->message = "is a video; pictures are embedded";
     }
-    return input;
-  };
-  InputCount count(request.words, request.recursive || request.label_folders, progress);
-  const PipelineTiming timing = session->run(next_input, [&](PipelineResult& result) {
-    const std::string& name = result.input.given;
-    if (result.error) {
-      progress.hide();
-      print_error(Error(*result.error, result.message, name));
-      store.add_failure(name, record_error_code(*result.error), spelled(result.message));
-    } else if (of_patches) {
-      const std::int64_t patch = session->config().patch_size;
-      const at::Tensor tokens = session->patch_tokens(result);
-      store.add(name, inputs.label_of(result.input), values_of(tokens),
-                result.model_size.height / patch, result.model_size.width / patch);
-    } else {
-      store.add(name, inputs.label_of(result.input), values_of(result.features));
-    }
-    progress.advance();
-    count.begin();
-    return !(result.error && request.run.fail_fast);
-  });
+    input->stamp = stamp_of(*input);
+    wanted.emplace_back(std::move(*input), std::move(label));
+  }
+  if (stop_requested()) return ended();
+  std::vector<Input> missing = store.begin(facts, std::move(wanted));
+  for (const std::string& note : store.notes()) console.note(note);
+  Progress progress("embed", std::ssize(missing), console.progress);
+  session->hide_for_notes(progress);
+  const PipelineTiming timing =
+      session->run(one_by_one(std::move(missing)), [&](PipelineResult& result) {
+        const std::string& name = result.input.given;
+        if (result.error) {
+          progress.hide();
+          print_error(Error(*result.error, result.message, name));
+          store.add_failure(result.input, record_error_code(*result.error),
+                            spelled(result.message));
+        } else if (of_patches) {
+          const std::int64_t patch = session->config().patch_size;
+          const at::Tensor tokens = session->patch_tokens(result);
+          store.add(result.input, values_of(tokens), result.model_size.height / patch,
+                    result.model_size.width / patch);
+        } else {
+          store.add(result.input, values_of(result.features));
+        }
+        progress.advance();
+        return !(result.error && request.run.fail_fast);
+      });
   progress.finish();
   for (const std::string& note : inputs.notes()) console.note(note);
   session->describe(timing);
-  if (stop_requested()) {
-    console.note("note: `resume` goes on with the store");
-    return exit_code_after_stop(kExitOk);
-  }
+  if (stop_requested()) return ended();
   if (store.num_failed() > 0 && request.run.fail_fast) return kExitFailed;
   store.finish();
 

@@ -8,6 +8,7 @@
 #include "app/results/report.h"
 #include "app/run/assets.h"
 #include "app/run/console.h"
+#include "app/run/output_file.h"
 #include "app/run/usage_error.h"
 #include "app/specs/specs.h"
 #include "app/tasks/format_only.h"
@@ -207,6 +208,7 @@ int create(const ModelsRequest& request) {
   if (file.empty() || file == "-")
     throw UsageError("name the file to write", "models create", "-o FILE.safetensors");
   prepare_output(file, /*force=*/true);
+  refuse_to_replace(file, FileKind::weights, file);
   model::VitConfig config = random_model(wanted).config;
   if (wanted.num_classes) config.num_classes = *wanted.num_classes;
   if (const auto& size = request.transform.img_size) {

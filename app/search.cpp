@@ -42,7 +42,8 @@ SearchRequest search_request(const ParsedOptions& options) {
   std::string& file = request.output.file;
   const auto sheet = viz::find_image_format(file);
   if (sheet) viz::require_encoder(*sheet);
-  if (sheet || request.output.format == Format::html) check_output_file(file, "`output`");
+  if (sheet || request.output.format == Format::html)
+    check_output_file(file, "`output`", sheet ? FileKind::picture : FileKind::text);
   if (sheet) request.sheet = std::exchange(file, "");
   return request;
 }
@@ -89,7 +90,8 @@ class MatchGalleries {
   MatchGalleries(const VectorStore& store, image::DecodeOptions decode)
       : store_(store), decode_(std::move(decode)) {}
 
-  /// Takes the input's pixels. A stored picture is read anew, by its name; without its file it is grey.
+  /// Takes the input's pixels. A stored picture is read anew, by its name: as it is, else from the store's folder or the
+  /// nearest folder above it; without its file it is grey.
   void add(PipelineResult& result, const std::vector<Neighbour>& found) {
     constexpr std::size_t kMostPictures = 600;  // of 200 kB each
     if (num_pictures_ + 1 + found.size() > kMostPictures) {
@@ -128,8 +130,13 @@ class MatchGalleries {
  private:
   viz::Canvas stored_picture(const std::string& name) {
     const std::string path = path_of_address(name);
-    const std::filesystem::path file = path.empty() ? name : path;
+    std::filesystem::path file = path.empty() ? name : path;
     std::error_code ignored;
+    std::filesystem::path folder = std::filesystem::absolute(store_.file(), ignored);
+    while (!std::filesystem::exists(file, ignored) && folder.has_relative_path()) {
+      folder = folder.parent_path();
+      if (std::filesystem::exists(folder / name, ignored)) file = folder / name;
+    }
     try {
       // A pipe or a device of that name would be waited for.
       if (std::filesystem::exists(file, ignored) &&
@@ -139,7 +146,10 @@ class MatchGalleries {
       return thumbnail({picture.width, picture.height, std::move(picture.rgb)});
     } catch (const Error& error) {
       constexpr viz::Color kGrey{200, 200, 200};
-      if (num_missing_++ == 0) first_missing_ = name + ": " + error.what();
+      if (num_missing_++ == 0)
+        first_missing_ =
+            name + ": " + error.what() +
+            (error.code() == ErrorCode::not_found ? " here, beside the store or above it" : "");
       return viz::filled(kGalleryEdge, kGalleryEdge * 3 / 4, kGrey);
     }
   }

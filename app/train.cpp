@@ -177,6 +177,7 @@ void TrainingRun::check_folder() const {
   if (fs::exists(states_.best(), ignored) && !resume_.force) {
     throw UsageError("the folder holds a model", states_.best().string(), "`force` replaces it");
   }
+  if (!resume_.force) refuse_other_files(states_.folder());
 }
 
 bool TrainingRun::go_on() {

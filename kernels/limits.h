@@ -9,6 +9,7 @@
 #include <optional>
 #include <string>
 #include <sys/resource.h>
+#include <system_error>
 
 namespace hydrascope {
 
@@ -41,6 +42,12 @@ inline std::string hint_of_write(int error) {
   const auto bytes = limit_on(RLIMIT_FSIZE);
   if (error != EFBIG || !bytes) return {};
   return "`ulimit -f` limits files to " + std::to_string(*bytes) + " bytes";
+}
+
+/// Error(unwritable): "cannot be written: No space left on device". `error` is an errno.
+inline Error unwritable(const std::string& what, const std::string& file, int error) {
+  return Error(ErrorCode::unwritable, what + ": " + std::generic_category().message(error), file,
+               hint_of_write(error));
 }
 
 }  // namespace hydrascope

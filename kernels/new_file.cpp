@@ -21,10 +21,7 @@ namespace fs = std::filesystem;
 namespace {
 
 [[noreturn]] void fail(const char* what, const fs::path& target) {
-  const int error = errno;
-  throw Error(ErrorCode::unwritable,
-              std::string(what) + ": " + std::generic_category().message(error), target.native(),
-              hint_of_write(error));
+  throw unwritable(what, target.native(), errno);
 }
 
 /// Encoders choose their format by it. A name that is nearly all extension would grow too long.
@@ -80,7 +77,7 @@ int take(const fs::path& path) {
 
 }  // namespace
 
-PendingFile::PendingFile(const fs::path& target) : target_(target), folder_(target) {
+PendingFile::PendingFile(const fs::path& target) : target_(end_of_links(target)), folder_(target_) {
   // Renaming would replace a device such as /dev/null by a file, and the file that a stream appends to.
   if (open_stream(target))
     throw Error(ErrorCode::unwritable, "cannot be written: expected a file, found an open stream",

@@ -12,9 +12,9 @@
 namespace hydrascope {
 
 /// An empty file beside its target for others to write, under a hidden name that ends in the
-/// target's extension; takes the target's name on `commit`, and vanishes without it. The hidden
-/// name follows from the target's, so that what a killed program left is used by the next one that
-/// writes the same file.
+/// target's extension; takes the target's name on `commit`, and vanishes without it. A link to the
+/// target stays one. The hidden name follows from the target's, so that what a killed program left is
+/// used by the next one that writes the same file.
 class PendingFile {
  public:
   /// Throws Error(unwritable) if no file can be made there, and where the target is no file: a

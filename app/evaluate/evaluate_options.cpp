@@ -212,7 +212,8 @@ void check_evaluate_options(const ParsedOptions& options, Format format) {
                                     &ScoreRequest::per_class, &ScoreRequest::html}) {
     const std::string& file = options[field].text();
     if (file.empty() || file == "-") continue;
-    check_output_file(file, options[field].origin);
+    check_output_file(file, options[field].origin,
+                      field == &ScoreRequest::save_logits ? FileKind::array : FileKind::text);
   }
   const GivenOption& page = options[&ScoreRequest::html];
   if (!page.text().empty()) check_extension(page.text(), page.origin, {".html"});

@@ -9,6 +9,7 @@
 #include "model/inference/feature_engine.h"
 
 #include <functional>
+#include <limits>
 #include <optional>
 #include <string>
 #include <vector>
@@ -27,7 +28,8 @@ struct ModelSource {
   std::vector<std::string> notes;  ///< what the user must know ("converted layers need training")
   /// An answer beside the classifier or in its place; `config` and `head` have the answer's classes.
   std::optional<model::FeatureAnswer> answer = {};
-  std::vector<image::Label> classes = {};  ///< these classes, in order
+  std::vector<image::Label> classes = {};                         ///< these classes, in order
+  double least_logit = -std::numeric_limits<double>::infinity();  ///< classes below are no answers
   at::Tensor class_vectors =
       {};  ///< (classes, D) float32, which maps explain; undefined without any
   /// The same where they depend on the picture: of its feature (D) float32; empty without any.

@@ -18,6 +18,7 @@
 #include <span>
 #include <stop_token>
 #include <string_view>
+#include <sys/stat.h>
 #include <system_error>
 #include <unistd.h>
 #include <utility>
@@ -155,6 +156,13 @@ std::string path_of_address(std::string_view text) {
     if (is_escape) i += 2;
   }
   return path.find('\0') == std::string::npos ? path : "";
+}
+
+FileStamp stamp_of(const Input& input) {
+  struct stat file {};
+  if (input.memory || ::stat(input.path.c_str(), &file) != 0 || !S_ISREG(file.st_mode))
+    return kNoStamp;
+  return {file.st_size, file.st_mtim.tv_sec * 1'000'000'000 + file.st_mtim.tv_nsec};
 }
 
 Input file_input(std::string given, fs::path path) {

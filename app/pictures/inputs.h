@@ -9,6 +9,7 @@
 #include "model/image/decode.h"
 #include "model/image/video.h"
 
+#include <array>
 #include <cstddef>
 #include <cstdint>
 #include <filesystem>
@@ -41,6 +42,10 @@ struct PictureInMemory {
   std::shared_ptr<const void> owner = {};
 };
 
+/// The bytes of a file, and the nanoseconds from 1970 to its last change.
+using FileStamp = std::array<std::int64_t, 2>;
+inline constexpr FileStamp kNoStamp{-1, -1};
+
 /// One input in the order the user gave them, or why there is none at that place.
 struct Input {
   std::string given;  ///< the path as it appears in records
@@ -51,7 +56,10 @@ struct Input {
   std::string message;                                 ///< text of the error
   std::shared_ptr<const PictureInMemory> memory = {};  ///< in the place of the file at `path`
   std::int64_t number = 0;                             ///< what its asker knows it by
+  FileStamp stamp = kNoStamp;                          ///< where the asker took it
 };
+/// `kNoStamp` where the input is in no file.
+FileStamp stamp_of(const Input& input);
 Input file_input(std::string given, std::filesystem::path path);
 Input failed_input(std::string given, std::filesystem::path path, ErrorCode code,
                    std::string message);

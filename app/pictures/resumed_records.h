@@ -1,41 +1,50 @@
-// The records of a run that was stopped, for the one that goes on (`classify --resume`).
+// The answers of an earlier run, for the one that goes on (`classify --resume`, `embed`).
 #pragma once
 
 #include "app/pictures/inputs.h"
+#include "app/results/json.h"
 
+#include <cstddef>
 #include <cstdint>
-#include <deque>
 #include <filesystem>
+#include <map>
+#include <optional>
 #include <string>
+#include <vector>
 
 namespace hydrascope::app {
 
-/// Which inputs a file of JSON lines answers already. Records have the order of the inputs, so each input is asked about once, in order.
-class ResumedRecords {
- public:
-  /// The records of a last video are not counted: it begins anew. Throws Error(invalid_argument) where a line is no record,
-  /// Error(unreadable) if the file cannot be read.
-  explicit ResumedRecords(const std::filesystem::path& file);
+/// What `add_path` made "input" of, and "file". Throw OrderedJson::exception for what is no record.
+std::string recorded_name(const OrderedJson& record);
+FileStamp recorded_stamp(const OrderedJson& record);
 
-  /// How much of the file is counted; what comes behind has to go.
-  [[nodiscard]] std::uintmax_t bytes() const noexcept { return bytes_; }
-  /// Has `input` its records? Throws Error(invalid_argument) where they are of another input.
-  bool answers(const Input& input);
-  [[nodiscard]] std::int64_t num_inputs() const noexcept { return num_inputs_; }
-  /// How many of these records are errors.
-  [[nodiscard]] std::int64_t num_failed() const noexcept { return num_failed_; }
-
- private:
-  struct Answer {
-    std::string input;  ///< as `input_key` writes it
-    bool is_of_video = false;
-    std::uintmax_t begin = 0;
-  };
-  std::string file_;
-  std::deque<Answer> answers_;
-  std::uintmax_t bytes_ = 0;
-  std::int64_t num_inputs_ = 0;
-  std::int64_t num_failed_ = 0;
+/// An answer stays while its input's file is as it was (version 0.1 kept no stamps), and goes when the file is gone.
+struct EarlierAnswer {
+  FileStamp stamp;
+  std::size_t place;  ///< what the caller knows it by
+  bool is_wanted = false;
+  bool is_kept = false;
 };
+using EarlierAnswers = std::map<std::string, EarlierAnswer>;  ///< by their inputs' names
+/// The place of the answer that `input` has and keeps.
+std::optional<std::size_t> find_answer(EarlierAnswers& answers, const Input& input);
+/// Once all inputs were looked for: notes on what stays and goes. Throws Error(invalid_argument) where `holder` is of
+/// other inputs: none had an answer, or one's file is there and is none of them.
+std::vector<std::string> notes_on(const EarlierAnswers& answers, const std::string& holder,
+                                  const std::string& hint);
+
+/// The lines of an input in a file of JSON lines.
+struct RecordLines {
+  std::string input;
+  FileStamp stamp;
+  bool are_of_video;
+  bool have_failed;
+  std::uintmax_t begin;
+  std::uintmax_t end;
+};
+/// Throws Error(invalid_argument) where a line is no record, Error(unreadable) if the file cannot be read.
+std::vector<RecordLines> read_records(const std::filesystem::path& file);
+/// Leaves the last lines of each input, in this order.
+void sort_records(const std::filesystem::path& file, const std::vector<std::string>& inputs);
 
 }  // namespace hydrascope::app

@@ -71,19 +71,6 @@ void add_path(OrderedJson& object, const std::string& key, const std::string& pa
   if (checkpoint::find_bad_utf8(path) < path.size()) object[key + "_bytes"] = percent_encoded(path);
 }
 
-std::string input_key(const std::string& given) {
-  OrderedJson key = OrderedJson::object();
-  add_path(key, "input", given);
-  return json_text(key);
-}
-
-std::string input_key(const OrderedJson& record) {
-  OrderedJson key = OrderedJson::object();
-  for (const char* name : {"input", "input_bytes"})
-    if (record.contains(name) && record.at(name).is_string()) key[name] = record.at(name);
-  return json_text(key);
-}
-
 std::string json_text(const OrderedJson& value, int indent) {
   if (value.is_number_float()) return shortest(value.get<double>());
   if (!value.is_structured()) return printable_json(value);

@@ -30,11 +30,6 @@ double rounded(double value);
 /// percent-encoded (RFC 3986), as KEY_bytes: two such names stay apart and can be had back.
 void add_path(OrderedJson& object, const std::string& key, const std::string& path);
 
-/// A text that is equal for equal inputs alone: of the name as it was given, and of the record that has it as
-/// "input" by `add_path`.
-std::string input_key(const std::string& given);
-std::string input_key(const OrderedJson& record);
-
 /// `{"a":1,"b":[2]}`, or one member per line where `indent` is positive. Bytes that are not UTF-8
 /// become U+FFFD; numbers have no exponent; one that is not finite is null.
 std::string json_text(const OrderedJson& value, int indent = 0);

@@ -168,15 +168,16 @@ const std::vector<Gallery>& Report::made_galleries() const {
 
 void Report::save(const std::string& file, const std::string& option) const {
   constexpr std::size_t kMostColumns = 6;
-  OutputFile output(file, option);
   if (const auto format = viz::find_image_format(file)) {
     std::size_t columns = 1;
     for (const Gallery& gallery : made_galleries())
       columns = std::clamp(gallery.pictures.size(), columns, kMostColumns);
-    const auto bytes =
-        viz::encode(contact_sheet(made_galleries(), static_cast<int>(columns)), *format);
-    output.stream().write(reinterpret_cast<const char*>(bytes.data()), std::ssize(bytes));
-  } else if (lower_extension(file) == ".svg") {
+    check_output_file(file, option, FileKind::picture);
+    const auto sheet = contact_sheet(made_galleries(), static_cast<int>(columns));
+    return viz::write_image(file, sheet, *format);
+  }
+  OutputFile output(file, option);
+  if (lower_extension(file) == ".svg") {
     output.stream() << viz::charts_svg(charts);
   } else {
     write(choose_format("", file, report_formats()), output.stream());

@@ -5,6 +5,7 @@
 #include "app/run/usage_error.h"
 #include "kernels/input_file.h"
 #include "kernels/limits.h"
+#include "model/checkpoint/formats/safetensors.h"
 #include "model/image/picture_formats.h"
 
 #include <algorithm>
@@ -19,6 +20,7 @@
 #include <iostream>
 #include <optional>
 #include <poll.h>
+#include <regex>
 #include <span>
 #include <string_view>
 #include <system_error>
@@ -28,6 +30,7 @@
 namespace hydrascope::app {
 
 namespace fs = std::filesystem;
+using namespace std::string_view_literals;
 
 namespace {
 
@@ -73,26 +76,69 @@ std::uintmax_t size_of_whole_lines(const fs::path& file) {
   return size;
 }
 
-/// Whether a file holds what no results do: a picture, a video or weights, as its first bytes say.
-bool holds_other_things(const fs::path& file) {
-  std::error_code ignored;
-  if (!fs::is_regular_file(file, ignored)) return false;
-  const std::string head = InputFile(file).text(4095);
-  if (head.starts_with("\x93NUMPY")) return false;
-  return image::format_of_bytes(std::as_bytes(std::span(head))) != nullptr ||
-         std::ranges::any_of(head, [](unsigned char byte) {
-           return byte < ' ' &&
-                  std::string_view("\t\n\v\f\r\x1b").find(byte) == std::string_view::npos;
-         });
+/// A record for people or programs, a page, a drawing, or a report by its first two columns or facts.
+bool begins_as_text(const std::string& head) {
+  const std::string names = std::regex_replace(
+      std::string(
+          "build ceiling|class id|experiment images(_per_second_a)?|file target|format tensors|"
+          "input frame|kind name|layer head|(mechanism|memory|rule) aliases|name dtype|"
+          "model (attention|file|gflops\\w*)|precision (float32|pictures)|"
+          "target target_label|top1 top5|version build"),
+      std::regex(" "), R"(\b(\W+([\d.]+\W+)?|.*\n\W*))");
+  const std::regex own(
+      R"~(.*  error: |.*\n  +1  |<svg .*>\n<desc>hydrascope<|<!doctype html>\n<html lang="en">\n)~"
+      R"~(<head>\n<meta charset="utf-8"/>\n<meta http-equiv="Content-Security-Policy"|)~"
+      R"~([[{\s"|-]*(\]\n|(schema|step|model_sha256)":|()~" +
+      names + R"~()\b))~");
+  const auto is_binary = [](unsigned char byte) {
+    return byte < ' ' && "\t\n\v\f\r\x1b"sv.find(byte) == std::string_view::npos;
+  };
+  return std::ranges::none_of(head, is_binary) &&
+         std::regex_search(head.substr(0, 1000), own, std::regex_constants::match_continuous);
 }
 
-void refuse_to_replace(const fs::path& file, const std::string& place) {
-  if (holds_other_things(file))
-    throw UsageError("would replace a file that holds no results", place,
-                     "give the results another name");
+bool are_own_tensors(const fs::path& file, FileKind kind) {
+  try {
+    const auto metadata = checkpoint::SafetensorsFile::open(file).metadata();
+    const auto writer = metadata.find("created_by");
+    return metadata.contains("hydrascope.store") == (kind == FileKind::store) &&
+           (metadata.contains("training.step") ||
+            (writer != metadata.end() && writer->second.starts_with("hydrascope")));
+  } catch (const Error&) {
+    return false;
+  }
 }
 
 }  // namespace
+
+bool may_be_replaced(const fs::path& file, FileKind kind) {
+  std::error_code ignored;
+  if (kind == FileKind::any || !fs::is_regular_file(file, ignored) ||
+      fs::file_size(file, ignored) == 0)
+    return true;
+  if (kind == FileKind::store || kind == FileKind::weights) return are_own_tensors(file, kind);
+  std::ifstream stream(file, std::ios::binary);
+  std::string head(4096, '\0');
+  stream.read(head.data(), std::ssize(head));
+  head.resize(static_cast<std::size_t>(stream.gcount()));
+  if (kind == FileKind::text) return begins_as_text(head);
+  if (kind == FileKind::array)  // or several, as NpzWriter begins
+    return head.starts_with("PK\x03\x04\x14\0\0\x08\0\0\0\0!\0"sv) ||
+           (head.starts_with("\x93NUMPY") &&
+            head.find("'<f4', 'fortran_order': False") != head.npos);
+  std::string end(std::min<std::size_t>(64, head.size()), '\0');
+  stream.clear();
+  stream.seekg(-std::ssize(end), std::ios::end);
+  stream.read(end.data(), std::ssize(end));
+  const bool is_picture = image::format_of_bytes(std::as_bytes(std::span(head))) != nullptr;
+  return (is_picture || head.find("ftyp") == 4) && end.find("hydrascope") != end.npos;
+}
+
+void refuse_to_replace(const fs::path& file, FileKind kind, const std::string& place,
+                       const std::string& hint) {
+  if (!may_be_replaced(file, kind))
+    throw UsageError("would replace a file that holds no results", place, hint);
+}
 
 AtomicWrites::int_type AtomicWrites::overflow(int_type letter) {
   if (traits_type::eq_int_type(letter, traits_type::eof())) return traits_type::not_eof(letter);
@@ -171,7 +217,8 @@ bool is_stream(const std::string& output) {
   return stream && stream->descriptor;
 }
 
-OutputFile::OutputFile(const std::string& output, std::string_view option, Start start)
+OutputFile::OutputFile(const std::string& output, std::string_view option, Start start,
+                       FileKind kind)
     : place_(std::string(option) + " " + output),
       is_standard_output_(app::is_standard_output(output)) {
   if (is_standard_output_) return;
@@ -204,7 +251,7 @@ OutputFile::OutputFile(const std::string& output, std::string_view option, Start
   target_ = end_of_links(output);  // a link stays one
   folder_ = std::make_unique<FolderOf>(target_);
   part_ = folder_->path() / beside(target_, ".part").filename();
-  for (const fs::path& file : {target_, part_}) refuse_to_replace(file, place_);
+  for (const fs::path& file : {target_, part_}) refuse_to_replace(file, kind, place_);
   open_part(start);
 }
 
@@ -270,7 +317,7 @@ void OutputFile::close() {
   part_.clear();
 }
 
-void check_output_file(const std::string& file, std::string_view option) {
+void check_output_file(const std::string& file, std::string_view option, FileKind kind) {
   if (is_stream(file)) return OutputFile(file, option).close();
   const std::string place = std::string(option) + " " + file;
   const fs::path folder = fs::path(file).parent_path();
@@ -280,7 +327,7 @@ void check_output_file(const std::string& file, std::string_view option) {
   std::error_code error;
   if (fs::is_directory(file, error)) throw UsageError("expected a file, found a folder", place);
   if (error == std::errc::filename_too_long) throw UsageError("the name is too long", place);
-  refuse_to_replace(file, place);
+  refuse_to_replace(file, kind, place);
 }
 
 }  // namespace hydrascope::app

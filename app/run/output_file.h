@@ -45,10 +45,20 @@ bool is_standard_output(const std::string& output);
 /// Whether `-o` means what is open already, descriptors of other numbers (/dev/fd/3) included.
 bool is_stream(const std::string& output);
 
+/// Kinds of results. Records, tables, pages and drawings (SVG) are `text`, videos `picture`. `any` is every file.
+enum class FileKind { text, picture, array, store, weights, any };
+
+/// Whether `file` is not there, is empty, or shows that this program wrote it as `kind`. Arrays have no room for a mark:
+/// one of float32 in C order may be.
+bool may_be_replaced(const std::filesystem::path& file, FileKind kind);
+/// Throws Error(invalid_argument) where it may not; `place` names the file.
+void refuse_to_replace(const std::filesystem::path& file, FileKind kind, const std::string& place,
+                       const std::string& hint = "give the results another name");
+
 /// `-o`: standard output or another descriptor where it means one, else a file. It grows as FILE.part, which is locked meanwhile and takes
 /// the file's name on `close`: what the name stood for before stays until then, and what a killed run has written is found in FILE.part.
 /// Descriptors, devices and pipes are written as they are. Throws Error(unwritable), and Error(invalid_argument) where another run writes
-/// that file, or where a picture, a video or weights have its name.
+/// that file, or where it may not be replaced.
 class OutputFile {
  public:
   enum class Start { anew, after_whole_lines };
@@ -56,7 +66,7 @@ class OutputFile {
   /// `option`: which one named the file, for messages. `after_whole_lines`: goes on behind the last
   /// whole line of FILE.part or, if a run ended in good order, of FILE.
   explicit OutputFile(const std::string& output, std::string_view option = "`output`",
-                      Start start = Start::anew);
+                      Start start = Start::anew, FileKind kind = FileKind::text);
   ~OutputFile();
   OutputFile(const OutputFile&) = delete;
   OutputFile& operator=(const OutputFile&) = delete;
@@ -93,9 +103,9 @@ void name_stream(std::ostream& out, const std::string& place);
 void flush_results(std::ostream& out);
 
 /// For a file that is written when everything is computed: throws Error(invalid_argument) where it
-/// could not be, for want of its folder or because a folder has its name, and where it would replace
-/// a picture, a video or weights: text and NumPy's arrays take the place of their like alone.
-/// `option` named it.
-void check_output_file(const std::string& file, std::string_view option);
+/// could not be, for want of its folder or because a folder has its name, and where it may not be
+/// replaced. `option` named it.
+void check_output_file(const std::string& file, std::string_view option,
+                       FileKind kind = FileKind::text);
 
 }  // namespace hydrascope::app

@@ -22,13 +22,6 @@ std::string sheet_name(std::size_t place) {
   return "sheet-" + std::string(kDigits - std::min(number.size(), kDigits), '0') + number + ".jpg";
 }
 
-/// Those of an earlier run, which the new table knows nothing of.
-void remove_sheets(const std::filesystem::path& folder) {
-  std::error_code ignored;
-  for (std::size_t place = 0; std::filesystem::remove(folder / sheet_name(place), ignored);)
-    place += kOnSheet;
-}
-
 std::string with_percent(const std::string& label, double probability) {
   return label + "  " + fixed(100 * probability, 1) + " %";
 }
@@ -43,6 +36,12 @@ ErrorGallery::ErrorGallery(std::filesystem::path folder, std::size_t most)
   if (status)
     throw Error(ErrorCode::unwritable, "the folder cannot be created: " + status.message(),
                 folder_.string());
+  const auto check = [&](const std::string& name, FileKind kind) {
+    refuse_to_replace(folder_ / name, kind, "`save_errors` " + (folder_ / name).string());
+  };
+  check("errors.csv", FileKind::text);
+  for (std::size_t place = 0; place < most_; place += kOnSheet)
+    check(sheet_name(place), FileKind::picture);
 }
 
 void ErrorGallery::add(const ScoredPicture& picture) {
@@ -102,7 +101,9 @@ std::vector<viz::GalleryPicture> ErrorGallery::pictures(
 void ErrorGallery::write(const LabelledSet& set, const image::Labels& labels,
                          const image::DecodeOptions& decode, const Notice& notice) const {
   write_table(set, labels);
-  remove_sheets(folder_);
+  std::error_code ignored;  // an earlier run's, which the new table knows nothing of
+  for (std::size_t place = 0; place < most_; place += kOnSheet)
+    std::filesystem::remove(folder_ / sheet_name(place), ignored);
   if (worst_.empty()) return;
   constexpr int kColumns = 5;
   for (std::size_t first = 0; first < worst_.size(); first += kOnSheet) {

@@ -18,7 +18,8 @@ namespace hydrascope::app {
 
 class ErrorGallery {
  public:
-  /// Makes the folder; "" is none. Throws Error(unwritable) where it cannot be made.
+  /// Makes the folder; "" is none. Throws Error(unwritable) where it cannot be made, and
+  /// Error(invalid_argument) where a file in it may not be replaced.
   explicit ErrorGallery(std::filesystem::path folder, std::size_t most = 100);
 
   /// Keeps the wrong pictures whose wrong class has the highest probability; of equal

@@ -278,6 +278,8 @@ ClassifyRecord Session::record(const PipelineResult& result, std::int64_t topk) 
   record.tokens = engine().num_tokens(result.model_size.height, result.model_size.width);
   if (result.views.places.empty()) record.exit_layer = result.exit.layer;
   record.top = top_classes(result, topk, labels());
+  std::erase_if(record.top,
+                [&](const Prediction& one) { return one.logit < source_->least_logit; });
   // A GPU's plan chooses some of them in its first batch.
   if (const std::string kernels = engine().describe().kernels; kernels != "fused")
     record.kernels = kernels;

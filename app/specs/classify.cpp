@@ -88,13 +88,15 @@ CommandSpec embed_spec() {
         text("labels-csv", "table of files and their classes, for one folder",
              into(&EmbedRequest::labels_csv), takes("FILE"), reads, in("Labels"),
              role(Role::source)),
-        flag("resume", "go on with a stopped run", into(&EmbedRequest::resume), in("Output"),
-             role(Role::place))},
+        flag("resume", "go on with a store that is there, stopped or finished, as by default",
+             into(&EmbedRequest::resume), in("Output"), role(Role::place)),
+        flag("force", "begin anew: replace the file, a store of other inputs or of another model",
+             into(&EmbedRequest::force), in("Output"), role(Role::place))},
        general_options()});
   spec.common = {&ModelRequest::word,          &TransformRequest::native,   &EmbedRequest::features,
                  &EmbedRequest::label_folders, &EmbedRequest::labels_csv,   &RunRequest::precision,
                  &RunRequest::device,          &PicturesRequest::recursive, &OutputRequest::file,
-                 &EmbedRequest::resume};
+                 &EmbedRequest::force};
   spec.examples = {
       "hydrascope embed photos/ -o photos.safetensors",
       "hydrascope embed imagenette/train --label-folders -o labelled.safetensors",

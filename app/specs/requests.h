@@ -23,7 +23,8 @@ struct EmbedRequest : PicturesRequest {
   std::string features = {};
   bool label_folders = false;
   std::string labels_csv = {};
-  bool resume = false;
+  bool resume = false;  ///< it does so in any case
+  bool force = false;   ///< begins anew, whatever is there
 };
 
 struct SearchRequest : PicturesRequest {

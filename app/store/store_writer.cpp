@@ -4,7 +4,6 @@
 #include "app/run/usage_error.h"
 #include "kernels/error.h"
 #include "kernels/new_file.h"
-#include "model/checkpoint/formats/json_fields.h"
 
 #include <algorithm>
 #include <cmath>
@@ -18,15 +17,19 @@ namespace {
 namespace fs = std::filesystem;
 using checkpoint::Dtype;
 
-constexpr const char* kAnew = "without `resume` the store is written anew";
+constexpr const char* kAnew = "`force` begins anew";
+constexpr const char* kReplaced = "give the store another name; `force` replaces the file";
 
-fs::path checked(fs::path file) {
+fs::path checked(const fs::path& file) {
   if (file.extension() != ".safetensors")
     throw UsageError("expected a name that ends in .safetensors", "`output` " + file.string());
-  return file;
+  return end_of_links(file);
 }
 
-fs::path with_suffix(const fs::path& file, const char* suffix) { return file.string() + suffix; }
+bool has_bytes(const fs::path& file) {
+  std::error_code ignored;
+  return fs::is_regular_file(file, ignored) && fs::file_size(file, ignored) > 0;
+}
 
 template <class T>
 std::span<const std::byte> bytes_of(const std::vector<T>& values) {
@@ -35,163 +38,190 @@ std::span<const std::byte> bytes_of(const std::vector<T>& values) {
 
 }  // namespace
 
-StoreWriter::StoreWriter(fs::path file, StoreFacts facts, bool goes_on)
-    : file_(checked(std::move(file))),
-      facts_(std::move(facts)),
-      lines_(with_suffix(file_, ".jsonl").string(), "`output`",
-             goes_on ? OutputFile::Start::after_whole_lines : OutputFile::Start::anew),
-      rows_file_(with_suffix(file_, ".rows")) {
+StoreWriter::StoreWriter(const fs::path& file, bool anew)
+    : file_(checked(file)),
+      rows_file_(file_.string() + ".rows"),
+      begins_anew_(anew),
+      lines_(file_.string() + ".jsonl", "`output`",
+             !anew && has_bytes(rows_file_) ? OutputFile::Start::after_whole_lines
+                                            : OutputFile::Start::anew,
+             anew ? FileKind::any : FileKind::text) {
   if (lines_.part().empty()) throw UsageError("a device or a pipe is no store", "`output`");
-  if (goes_on) checkpoint::with_json_errors(lines_.part().string(), [&] { read_earlier(); });
-  if (!goes_on || num_earlier_ == 0) {
-    rows_.open(rows_file_, std::ios::binary | std::ios::trunc);
-    lines_.cut(0);
-    write(facts_.json());
-  } else {
-    rows_.open(rows_file_, std::ios::binary | std::ios::app);
+  if (anew) return;
+  refuse_to_replace(file_, FileKind::store, "`output` " + file_.string(), kReplaced);
+  if (!has_bytes(rows_file_)) {
+    read_store();
+    return;
   }
-  if (!rows_) throw Error(ErrorCode::unwritable, "cannot be written", rows_file_.string());
+  if (!has_bytes(lines_.part()))  // nothing says whose they are
+    throw UsageError("would replace a file that holds no results", rows_file_, kReplaced);
+  read_part();
 }
 
-StoreWriter::~StoreWriter() = default;
+void StoreWriter::read_store() {
+  if (!has_bytes(file_)) return;
+  store_.emplace(file_);
+  if (earlier_facts_) store_->facts().require_same(*earlier_facts_, file_.string(), kAnew);
+  earlier_facts_ = store_->facts();
+  dim_ = store_->dim();
+  std::int64_t begin = 0;
+  for (std::int64_t i = 0; i < store_->size(); ++i) {
+    const auto at = static_cast<std::size_t>(i);
+    const auto [rows, columns] =
+        store_->grids().empty() ? VectorStore::Pairs::value_type{1, 1} : store_->grids()[at];
+    answers_[std::string(store_->name_of(i))] = {
+        store_->files().empty() ? kNoStamp : store_->files()[at], at};
+    earlier_.push_back({"", "", kNoStamp, rows, columns, begin, true});
+    begin += rows * columns * dim_;
+  }
+}
 
-void StoreWriter::read_earlier() {
-  const OrderedJson facts = facts_.json();
+void StoreWriter::read_part() {
   std::ifstream stream(lines_.part(), std::ios::binary);
-  std::error_code ignored;
-  const auto held = fs::exists(rows_file_, ignored) ? fs::file_size(rows_file_) : 0;
+  const std::uintmax_t held = fs::file_size(rows_file_) / sizeof(float);
   std::uintmax_t counted = 0;  // bytes of whole lines whose vectors are there
-  std::uintmax_t used = 0;     // bytes of vectors
-  bool is_first = true;
   for (std::string text; std::getline(stream, text); counted += text.size() + 1) {
-    const OrderedJson line = OrderedJson::parse(text, nullptr, /*allow_exceptions=*/false);
-    if (!line.is_object())
-      throw Error(ErrorCode::invalid_argument, "a line is no record", lines_.part().string(),
-                  kAnew);
-    if (std::exchange(is_first, false)) {
-      for (const auto& [key, value] : facts.items()) {
-        if (line.value(key, OrderedJson()) != value)
-          throw UsageError("the stopped run had another " + key + ": " +
-                               json_text(line.value(key, OrderedJson())),
-                           lines_.part().string(), kAnew);
+    try {
+      const OrderedJson line = OrderedJson::parse(text);
+      if (counted == 0) {
+        earlier_facts_ = StoreFacts::from(line);
+        begins_anew_ = line.contains("anew");
+        if (!begins_anew_) read_store();
+        continue;
       }
-      continue;
-    }
-    const bool failed = line.contains("error");
-    if (!line.contains("input") ||
-        !(failed || (line.contains("label") && line.contains("grid") && line.contains("dim"))))
+      if (line.contains("error")) continue;  // is tried again
+      const auto [rows, columns] = line.at("grid").get<std::pair<std::int64_t, std::int64_t>>();
+      dim_ = line.at("dim").get<std::int64_t>();
+      const std::int64_t end = num_values_ + rows * columns * dim_;
+      if (std::cmp_greater(end, held)) break;
+      answers_[recorded_name(line)] = {recorded_stamp(line), earlier_.size()};
+      earlier_.push_back({"", "", kNoStamp, rows, columns, std::exchange(num_values_, end)});
+    } catch (const OrderedJson::exception&) {
       throw Error(ErrorCode::invalid_argument, "a line is no record", lines_.part().string(),
                   kAnew);
-    if (!failed) {
-      Picture picture{line.at("input").get<std::string>(), line.at("label").get<std::string>(),
-                      line.at("grid").at(0).get<std::int64_t>(),
-                      line.at("grid").at(1).get<std::int64_t>()};
-      const auto dim = line.at("dim").get<std::int64_t>();
-      const std::uintmax_t bytes =
-          static_cast<std::uintmax_t>(picture.rows * picture.columns * dim) * sizeof(float);
-      if (used + bytes > held) break;
-      used += bytes;
-      dim_ = dim;
-      pictures_.push_back(std::move(picture));
     }
-    num_failed_ += failed ? 1 : 0;
-    earlier_.push_back({input_key(line), "", failed ? -1 : std::ssize(pictures_) - 1});
   }
-  num_earlier_ = std::ssize(earlier_);
-  if (num_earlier_ == 0) return;
   lines_.cut(counted);
-  if (held != used) fs::resize_file(rows_file_, used);
+  fs::resize_file(rows_file_, static_cast<std::uintmax_t>(num_values_) * sizeof(float));
 }
 
-bool StoreWriter::has(const std::string& input, const std::string& label) {
-  if (asked_ == earlier_.size()) return false;
-  Earlier& one = earlier_[asked_];
-  if (one.key != input_key(input))
-    throw UsageError(
-        "the stopped run had other pictures: " + one.key + " comes where the input is " + input,
-        lines_.part().string(), kAnew);
-  if (one.picture >= 0) {
-    if (const std::string& before = pictures_[static_cast<std::size_t>(one.picture)].label;
-        before != label)
-      throw UsageError("the stopped run gave " + input + " " +
-                           (before.empty() ? "no label" : "the label " + before) + ", not " +
-                           (label.empty() ? "none" : label),
-                       lines_.part().string(), kAnew);
+std::vector<Input> StoreWriter::begin(StoreFacts facts,
+                                      std::vector<std::pair<Input, std::string>> wanted) {
+  facts_ = std::move(facts);
+  if (earlier_facts_) {
+    earlier_facts_->require_same(facts_, file_.string(), kAnew);
+    if (earlier_facts_->precision != facts_.precision)
+      throw UsageError("holds vectors of another precision: " + earlier_facts_->precision +
+                           ", not " + facts_.precision,
+                       file_.string(), kAnew);
   }
-  one.name = input;
-  ++asked_;
-  return true;
+  std::vector<Input> missing;
+  for (auto& [input, label] : wanted) {
+    const auto place = find_answer(answers_, input);
+    Picture& picture = pictures_.emplace_back(place ? earlier_[*place] : Picture());
+    picture.name = input.given;
+    picture.label = std::move(label);
+    picture.stamp = input.stamp;
+    if (place) continue;
+    input.number = std::ssize(pictures_) - 1;
+    missing.push_back(std::move(input));
+  }
+  notes_ = notes_on(answers_, file_.string(), kAnew);
+  name_stream(rows_, rows_file_);
+  rows_.open(rows_file_, std::ios::binary | (num_values_ > 0 ? std::ios::app : std::ios::trunc));
+  flush_results(rows_);
+  if (num_values_ > 0) return missing;
+  lines_.cut(0);
+  OrderedJson first = facts_.json();
+  if (begins_anew_) first["anew"] = true;  // the store that is there does not count
+  write(first);
+  return missing;
 }
 
-void StoreWriter::write(const OrderedJson& line) { lines_.stream() << json_text(line) << '\n'; }
+void StoreWriter::write(const OrderedJson& line) {
+  lines_.stream() << json_text(line) << '\n';
+  flush_results(lines_.stream());
+}
 
-void StoreWriter::add(const std::string& input, const std::string& label,
-                      std::span<const float> vectors, std::int64_t rows, std::int64_t columns) {
-  const auto dim = static_cast<std::int64_t>(vectors.size()) / (rows * columns);
+void StoreWriter::add(const Input& input, std::span<const float> vectors, std::int64_t rows,
+                      std::int64_t columns) {
+  const auto dim = std::ssize(vectors) / (rows * columns);
   if (dim_ != 0 && dim != dim_)
     throw Error(ErrorCode::internal, "vectors of two lengths", file_.string());
   dim_ = dim;
-  const std::span<const std::byte> bytes = std::as_bytes(vectors);
-  rows_.write(reinterpret_cast<const char*>(bytes.data()),
-              static_cast<std::streamsize>(bytes.size()));
-  rows_.flush();  // before the line that says they are there
-  if (!rows_) throw Error(ErrorCode::unwritable, "cannot be written", rows_file_.string());
+  rows_.write(reinterpret_cast<const char*>(vectors.data()),
+              static_cast<std::streamsize>(vectors.size_bytes()));
+  flush_results(rows_);  // before the line that says they are there
+  Picture& picture = pictures_.at(static_cast<std::size_t>(input.number));
+  picture.rows = rows;
+  picture.columns = columns;
+  picture.begin = std::exchange(num_values_, num_values_ + std::ssize(vectors));
   OrderedJson line = OrderedJson::object();
-  add_path(line, "input", input);
-  line["label"] = label;
+  add_path(line, "input", picture.name);
+  line["label"] = picture.label;
   line["grid"] = {rows, columns};
   line["dim"] = dim;
+  line["file"] = picture.stamp;
   write(line);
-  flush_results(lines_.stream());
-  pictures_.push_back({input, label, rows, columns});
 }
 
-void StoreWriter::add_failure(const std::string& input, const std::string& code,
+void StoreWriter::add_failure(const Input& input, const std::string& code,
                               const std::string& message) {
   OrderedJson line = OrderedJson::object();
-  add_path(line, "input", input);
+  add_path(line, "input", input.given);
   line["error"] = {{"code", code}, {"message", message}};
   write(line);
-  flush_results(lines_.stream());
   ++num_failed_;
 }
 
-std::int64_t StoreWriter::num_rows() const {
-  std::int64_t rows = 0;
-  for (const Picture& picture : pictures_) rows += picture.rows * picture.columns;
-  return rows;
-}
-
 void StoreWriter::finish() {
-  // A line cannot hold a name that is not UTF-8.
-  for (const Earlier& one : earlier_)
-    if (one.picture >= 0 && !one.name.empty())
-      pictures_[static_cast<std::size_t>(one.picture)].name = one.name;
   std::error_code ignored;
+  std::erase_if(pictures_, [](const Picture& picture) { return picture.rows == 0; });
   rows_.close();
   if (pictures_.empty()) {
     fs::remove(lines_.part(), ignored);
     fs::remove(rows_file_, ignored);
     throw Error(ErrorCode::empty, "no picture has a vector", file_.string());
   }
-  if (!rows_) throw Error(ErrorCode::unwritable, "cannot be written", rows_file_.string());
+  if (!rows_) flush_results(rows_);
   {
-    const checkpoint::MappedFile vectors(rows_file_);
-    write_store(vectors.bytes());
+    const checkpoint::MappedFile rows(rows_file_);
+    const std::span values(reinterpret_cast<const float*>(rows.bytes().data()),
+                           rows.bytes().size() / sizeof(float));
+    std::vector<float> sorted;
+    write_store(in_order(values, sorted));
   }
+  fs::remove(rows_file_, ignored);  // before the lines, which say what they are
   fs::remove(lines_.part(), ignored);
-  fs::remove(rows_file_, ignored);
 }
 
-void StoreWriter::write_store(std::span<const std::byte> vectors) const {
-  const std::int64_t rows = num_rows();
-  const auto* values = reinterpret_cast<const float*>(vectors.data());
+std::span<const float> StoreWriter::in_order(std::span<const float> rows,
+                                             std::vector<float>& sorted) const {
+  std::int64_t end = 0;
+  bool are_in_order = true;
+  for (const Picture& picture : pictures_) {
+    are_in_order = are_in_order && !picture.is_stored && picture.begin == end;
+    end += picture.rows * picture.columns * dim_;
+  }
+  if (are_in_order && end == std::ssize(rows)) return rows;
+  sorted.reserve(static_cast<std::size_t>(end));
+  for (const Picture& picture : pictures_) {
+    const float* const from =
+        (picture.is_stored ? store_->vectors().const_data_ptr<float>() : rows.data()) +
+        picture.begin;
+    sorted.insert(sorted.end(), from, from + picture.rows * picture.columns * dim_);
+  }
+  return sorted;
+}
+
+void StoreWriter::write_store(std::span<const float> vectors) const {
+  const std::int64_t rows = std::ssize(vectors) / dim_;
   std::vector<float> norms;
   norms.reserve(static_cast<std::size_t>(rows));
   for (std::int64_t row = 0; row < rows; ++row) {
     double sum = 0;
     for (std::int64_t i = 0; i < dim_; ++i) {
-      const double value = values[row * dim_ + i];
+      const double value = vectors[static_cast<std::size_t>(row * dim_ + i)];
       sum += value * value;
     }
     constexpr float kLeastNorm = 1e-12F;  // torch's `normalize` has it for features, too
@@ -206,20 +236,23 @@ void StoreWriter::write_store(std::span<const std::byte> vectors) const {
   std::vector<std::int64_t> ends;
   std::vector<std::int64_t> classes;
   std::vector<std::int64_t> grids;
+  std::vector<std::int64_t> files;
   for (const Picture& picture : pictures_) {
     names += picture.name;
     ends.push_back(std::ssize(names));
     classes.push_back(
         picture.label.empty() ? -1 : std::distance(labels.begin(), labels.find(picture.label)));
     grids.insert(grids.end(), {picture.rows, picture.columns});
+    files.insert(files.end(), picture.stamp.begin(), picture.stamp.end());
   }
   const auto count = std::ssize(pictures_);
   std::vector<checkpoint::TensorView> tensors{
-      {"vectors", Dtype::F32, {rows, dim_}, vectors},
+      {"vectors", Dtype::F32, {rows, dim_}, std::as_bytes(vectors)},
       {"norms", Dtype::F32, {rows}, bytes_of(norms)},
       {"names", Dtype::U8, {std::ssize(names)}, std::as_bytes(std::span(names))},
       {"name_ends", Dtype::I64, {count}, bytes_of(ends)},
-      {"classes", Dtype::I64, {count}, bytes_of(classes)}};
+      {"classes", Dtype::I64, {count}, bytes_of(classes)},
+      {"files", Dtype::I64, {count, 2}, bytes_of(files)}};
   if (facts_.features == "patches")
     tensors.push_back({"grids", Dtype::I64, {count, 2}, bytes_of(grids)});
   checkpoint::write_safetensors(file_, tensors,

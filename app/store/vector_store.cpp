@@ -52,9 +52,12 @@ const TensorView& tensor_of(const checkpoint::SafetensorsFile& contents, const s
   return *tensor;
 }
 
-std::vector<std::int64_t> integers_of(const TensorView& tensor) {
-  std::vector<std::int64_t> values(tensor.data.size() / sizeof(std::int64_t));
-  if (!values.empty()) std::memcpy(values.data(), tensor.data.data(), tensor.data.size());
+/// The integers of a tensor, or pairs of them.
+template <class Value = std::int64_t>
+std::vector<Value> integers_of(const TensorView& tensor) {
+  std::vector<Value> values(tensor.data.size() / sizeof(Value));
+  if (!values.empty())
+    std::memcpy(values.data(), tensor.data.data(), values.size() * sizeof(Value));
   return values;
 }
 
@@ -76,7 +79,14 @@ OrderedJson StoreFacts::json() const {
   return object;
 }
 
-void StoreFacts::require_same(const StoreFacts& asked, const std::string& store) const {
+StoreFacts StoreFacts::from(const OrderedJson& json) {
+  StoreFacts facts;
+  for (const auto& [name, fact] : kFacts) facts.*fact = json.at(name).get<std::string>();
+  return facts;
+}
+
+void StoreFacts::require_same(const StoreFacts& asked, const std::string& store,
+                              const std::string& hint) const {
   for (const auto& [name, fact] : std::span(kFacts).first(kCompared)) {
     if (this->*fact == asked.*fact) continue;
     const bool is_model = fact == &StoreFacts::model_sha256;
@@ -85,7 +95,7 @@ void StoreFacts::require_same(const StoreFacts& asked, const std::string& store)
     const std::string what = is_model ? "model" : name;
     throw UsageError("holds vectors of another " + what + ": " + of_store + ", not " + of_asked +
                          (of_store == of_asked ? " as its file is now" : ""),
-                     store, is_model ? "`model` " + model : "");
+                     store, hint.empty() && is_model ? "`model` " + model : hint);
   }
 }
 
@@ -97,12 +107,11 @@ VectorStore::VectorStore(const std::filesystem::path& file)
   const auto entry = metadata.find(std::string(kKey));
   if (entry == metadata.end()) refuse("its metadata have no " + std::string(kKey), name_);
   const OrderedJson said = OrderedJson::parse(entry->second, nullptr, /*allow_exceptions=*/false);
-  const auto text = [&](const char* key) {
-    if (!said.is_object() || !said.contains(key) || !said.at(key).is_string())
-      refuse("its metadata have no " + std::string(key), name_);
-    return said.at(key).get<std::string>();
-  };
-  for (const auto& [name, fact] : kFacts) facts_.*fact = text(name);
+  try {
+    facts_ = StoreFacts::from(said);
+  } catch (const OrderedJson::exception&) {
+    refuse("its metadata lack what made the vectors", name_);
+  }
   if (!said.contains("labels") || !said.at("labels").is_array())
     refuse("its metadata have no labels", name_);
   for (const OrderedJson& label : said.at("labels")) {
@@ -121,19 +130,22 @@ VectorStore::VectorStore(const std::filesystem::path& file)
   std::int64_t rows = size();
   if (facts_.features == "patches") {
     const TensorView& grids = tensor_of(*contents_, "grids", Dtype::I64, 2, name_);
-    const std::vector<std::int64_t> edges = integers_of(grids);
+    grids_ = integers_of<Pairs::value_type>(grids);
     if (grids.shape[0] != size() || grids.shape[1] != 2)
       refuse("its grids are not as many as its pictures", name_);
     rows = 0;
-    for (std::size_t i = 0; i < edges.size(); i += 2) {
+    for (const auto& [height, width] : grids_) {
       constexpr std::int64_t kMostAlongAnEdge = std::int64_t{1} << 24;
-      if (edges[i] < 1 || edges[i + 1] < 1 || edges[i] > kMostAlongAnEdge ||
-          edges[i + 1] > kMostAlongAnEdge || rows > vectors_.size(0))
+      if (height < 1 || width < 1 || height > kMostAlongAnEdge || width > kMostAlongAnEdge ||
+          rows > vectors_.size(0))
         refuse("a grid has no size of a picture", name_);
-      rows += edges[i] * edges[i + 1];
+      rows += height * width;
     }
   }
-  if (vectors_.size(0) != rows || norms_.size(0) != rows || std::ssize(classes_) != size())
+  if (contents_->find("files") != nullptr)
+    files_ = integers_of<Pairs::value_type>(tensor_of(*contents_, "files", Dtype::I64, 2, name_));
+  if (vectors_.size(0) != rows || norms_.size(0) != rows || std::ssize(classes_) != size() ||
+      (!files_.empty() && std::ssize(files_) != size()))
     refuse("vectors, norms, classes and names are not equally many", name_);
   std::int64_t begin = 0;
   for (const std::int64_t end : ends_) {

@@ -3,7 +3,8 @@
 // A store is a safetensors file. `vectors` (rows, D) and `norms` (rows) are float32, `names` (bytes) holds
 // the pictures' names one behind the other, `name_ends` (pictures) int64 where each one ends, `classes`
 // (pictures) int64 the index of each one's label or -1, `grids` (pictures, 2) int64 the rows and columns of
-// patches, where a picture has a vector for each patch. The metadata hold what made the vectors.
+// patches, where a picture has a vector for each patch, `files` (pictures, 2) int64 the stamps of their files, or -1.
+// The metadata hold what made the vectors.
 #pragma once
 
 #include "app/results/json.h"
@@ -11,6 +12,7 @@
 
 #include <ATen/core/Tensor.h>
 
+#include <array>
 #include <cstdint>
 #include <filesystem>
 #include <memory>
@@ -30,8 +32,11 @@ struct StoreFacts {
   std::string precision;     ///< of the run; vectors of two precisions are comparable
 
   [[nodiscard]] OrderedJson json() const;
+  /// Throws OrderedJson::exception where one is not there.
+  static StoreFacts from(const OrderedJson& json);
   /// Throws Error(invalid_argument) in one line that names what differs in `asked`; `store` is its file.
-  void require_same(const StoreFacts& asked, const std::string& store) const;
+  void require_same(const StoreFacts& asked, const std::string& store,
+                    const std::string& hint = {}) const;
 };
 
 struct Neighbour {
@@ -60,6 +65,11 @@ class VectorStore {
   [[nodiscard]] std::int64_t class_of(std::int64_t picture) const {
     return classes_[static_cast<std::size_t>(picture)];
   }
+  using Pairs = std::vector<std::array<std::int64_t, 2>>;
+  /// Rows and columns of each picture's vectors; where they are one each, none.
+  [[nodiscard]] const Pairs& grids() const noexcept { return grids_; }
+  /// Each picture's `FileStamp`; none where version 0.1 wrote the store.
+  [[nodiscard]] const Pairs& files() const noexcept { return files_; }
   /// Throws Error(invalid_argument): "has vectors of patches", "has no labels".
   void require_one_vector_each() const;
   void require_labels() const;
@@ -78,6 +88,8 @@ class VectorStore {
   std::string_view names_;
   std::vector<std::int64_t> ends_;
   std::vector<std::int64_t> classes_;
+  Pairs grids_;
+  Pairs files_;
   std::vector<std::string> labels_;
 };
 

@@ -22,7 +22,7 @@ namespace {
 /// The end of the transform where pictures are not turned as their EXIF says.
 constexpr std::string_view kAsStored = ", not turned upright";
 constexpr double kTemperature = 0.07;
-constexpr double kLeastProbability = 1e-12;
+constexpr double kLeastProbability = 1e-30;  ///< of a label without a voter; a vote has more
 
 /// The class of the model that each label of the store names; nothing where any names none, or several.
 std::optional<std::vector<std::int64_t>> classes_of(const std::vector<std::string>& labels,
@@ -141,6 +141,7 @@ ModelSource voting_source(ModelSource source, const std::shared_ptr<const Vector
       votes = votes * *vote.share + logits.to(at::kDouble).softmax(1) * (1 - *vote.share);
     return votes.clamp_min(kLeastProbability).log().to(at::kFloat);
   };
+  source.least_logit = std::log(kLeastProbability) + 1;
   leave_out_exits(source.config);
   source.config.num_classes = num_classes;
   if (mixes) return source;

@@ -11,7 +11,11 @@
 #include "app/run/usage_error.h"
 
 #include <cstdint>
+#include <functional>
 #include <optional>
+#include <string>
+#include <utility>
+#include <vector>
 
 namespace hydrascope::app {
 
@@ -20,32 +24,47 @@ int write_records(Session& session, const PicturesRequest& request, const Record
   const bool is_page = format == Format::html;
   OutputFile output(is_page ? "" : file, "`output`",
                     run.resumes ? OutputFile::Start::after_whole_lines : OutputFile::Start::anew);
-  std::optional<ResumedRecords> earlier;
   if (run.resumes && output.part().empty())
     throw UsageError("a device or a pipe holds no records", "`resume`", "`output` FILE.jsonl");
-  if (run.resumes) earlier.emplace(output.part());
-  if (earlier) output.cut(earlier->bytes());
   std::optional<RecordStream> records;
   if (!is_page) records.emplace(format, output.stream(), run.columns, run.each);
 
   const Console& console = request.console;
-  std::int64_t failed = earlier ? earlier->num_failed() : 0;
+  std::int64_t failed = 0;
   InputStream inputs(request.words, request.recursive);
-  const auto next_input = [&] {
+  std::function<std::optional<Input>()> next_input = [&] {
     std::optional<Input> input = inputs.next();
-    while (input && earlier && earlier->answers(*input)) input = inputs.next();
+    if (input && run.can_resume) input->stamp = stamp_of(*input);
     return input;
   };
   Progress progress(run.command, std::nullopt, console.progress);
   session.hide_for_notes(progress);
-  if (earlier && earlier->num_inputs() > 0) {
-    console.note(std::to_string(earlier->num_inputs()) + " inputs have their records");
-    progress.advance(earlier->num_inputs());
+  std::vector<std::string> names;  // of all inputs, where records are gone on with
+  if (run.resumes) {
+    std::vector<RecordLines> earlier = read_records(output.part());
+    if (!earlier.empty() && earlier.back().are_of_video) earlier.pop_back();  // it begins anew
+    EarlierAnswers answers;
+    for (const RecordLines& one : earlier)
+      if (!one.have_failed) answers[one.input] = {one.stamp, 0};
+    std::vector<Input> left;
+    while (std::optional<Input> input = next_input()) {
+      names.push_back(input->given);
+      if (!find_answer(answers, *input)) left.push_back(std::move(*input));
+    }
+    if (!stop_requested())
+      for (const std::string& note :
+           notes_on(answers, file, "without `resume` the file is written anew"))
+        console.note(note);
+    output.cut(earlier.empty() ? 0 : earlier.back().end);
+    progress.advance(std::ssize(names) - std::ssize(left));
+    next_input = one_by_one(std::move(left));
   }
+  const bool keeps_stamps = run.can_resume && holds_lines_of_json(format) && !output.part().empty();
   InputCount count(request.words, request.recursive, progress);
   const PipelineTiming timing = session.run(next_input, [&](PipelineResult& result) {
     if (result.frame == 0) count.add_video(result.video);
-    const auto [json, text] = run.record(result);
+    auto [json, text] = run.record(result);
+    if (keeps_stamps && result.input.stamp != kNoStamp) json["file"] = result.input.stamp;
     progress.hide();
     if (records) records->write(json, text);
     if (result.error) {
@@ -61,6 +80,8 @@ int write_records(Session& session, const PicturesRequest& request, const Record
   for (const std::string& note : inputs.passed().notes()) console.note(note);
   if (records) records->finish();
   output.close();
+  if (run.resumes && !stop_requested() && !(failed > 0 && request.run.fail_fast))
+    sort_records(file, names);
   session.describe(timing);
   int code = kExitOk;
   if (failed > 0) code = request.run.fail_fast ? kExitFailed : kExitSomeInputsFailed;

@@ -18,7 +18,8 @@ struct RecordRun {
   std::string each;
   /// The record of a picture, or of its failure, and its text for people. May take the result apart.
   std::function<std::pair<OrderedJson, std::string>(PipelineResult&)> record;
-  bool resumes = false;  ///< behind the records that the output holds
+  bool can_resume = false;  ///< records of a file in jsonl say as which their input's file was read
+  bool resumes = false;     ///< behind the records that the output holds
 };
 
 /// Runs the loaded session over the pictures that `request` names, and writes their records to its output. A

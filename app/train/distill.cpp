@@ -157,7 +157,9 @@ class Distillation : TrainingSession {
  private:
   [[nodiscard]] bool has_classes() const { return source_.config.num_classes > 0; }
   void check_files() const;
-  [[nodiscard]] fs::path states_folder() const { return beside(output_, ".training"); }
+  [[nodiscard]] fs::path states_folder() const {
+    return beside(end_of_links(output_), ".training");
+  }
   /// Gives the new model its exits; the old model's exits are not its.
   void choose_exits();
   void build_models();
@@ -210,6 +212,8 @@ void Distillation::check_files() const {
   const bool goes_on =
       resume == "auto" ? training::newest_state(states_folder()).has_value() : !resume.empty();
   prepare_output(output_, resume_.force || goes_on);
+  if (!resume_.force)
+    refuse_to_replace(output_, FileKind::weights, output_.string(), "`force` replaces it");
   for (const std::string& file : request_.reports) check_report_file(file);
 }
 
@@ -530,6 +534,7 @@ int Distillation::run() {
     steps_done = resumed.steps_done;
     console_.note("resumed at step " + std::to_string(resumed.step));
   } else {
+    if (is_first() && !resume_.force) refuse_other_files(states_folder());
     conversion.forget_states();  // of a run that --force ends
   }
   if (is_first()) log_ = std::make_unique<training::MetricLog>(states_folder(), steps_done);

@@ -8,6 +8,7 @@
 #include "app/specs/training.h"
 #include "app/store/vector_store.h"
 #include "app/tasks/features.h"
+#include "app/train/session.h"
 #include "app/train/training_options.h"
 #include "kernels/stopwatch.h"
 #include "model/training/training_state.h"
@@ -104,6 +105,7 @@ int run_probe(const ParsedOptions& options) {
   std::error_code ignored;
   if (fs::exists(states.best(), ignored) && !request.resume.force)
     throw UsageError("the folder holds a model", states.best().string(), "`force` replaces it");
+  if (!request.resume.force) refuse_other_files(folder);
 
   const int threads = model_threads(request.run);
   at::set_num_threads(threads);

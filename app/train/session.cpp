@@ -4,6 +4,7 @@
 #include "app/pipeline/predictions.h"
 #include "app/run/console.h"
 #include "app/run/local_ranks.h"
+#include "app/run/output_file.h"
 #include "app/run/signal_stop.h"
 #include "app/run/terminal_text.h"
 #include "app/run/usage_error.h"
@@ -144,6 +145,15 @@ std::unique_ptr<FileLock> lock_run(const fs::path& folder) {
                      "wait for its end, or give this one another place (-o)");
   }
   return lock;
+}
+
+void refuse_other_files(const fs::path& folder) {
+  for (const fs::path name : {"metrics.jsonl", "best.safetensors", "last.safetensors",
+                              "adapter/adapter_model.safetensors"}) {
+    const bool is_log = name.extension() == ".jsonl";
+    refuse_to_replace(folder / name, is_log ? FileKind::text : FileKind::weights,
+                      (folder / name).string(), "`force` replaces it");
+  }
 }
 
 std::optional<fs::path> state_to_resume(const ResumeRequest& request, const fs::path& folder,

@@ -60,6 +60,9 @@ ValidationScore validate_model(model::VisionTransformerImpl& model, c10::Device 
 /// where one is at work.
 std::unique_ptr<FileLock> lock_run(const std::filesystem::path& folder);
 
+/// Throws Error(invalid_argument) where a run that begins in `folder` would replace a file that no run wrote.
+void refuse_other_files(const std::filesystem::path& folder);
+
 /// The state to go on from: rank 0's decision, which all processes must call for. `newest` is the
 /// one that `folder` holds. Nothing: the run begins. Throws Error(invalid_argument) where a run
 /// would be lost (neither `--resume` nor `--force`) and for a file that is no state of `folder`,

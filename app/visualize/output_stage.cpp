@@ -4,6 +4,7 @@
 #include "app/pictures/inputs.h"
 #include "app/results/npy_file.h"
 #include "app/run/console.h"
+#include "app/run/output_file.h"
 #include "kernels/error.h"
 #include "kernels/new_file.h"
 
@@ -38,19 +39,22 @@ std::string OutputNames::name_for(const std::filesystem::path& input) {
   std::string stem = cut(input.stem().native());
   if (stem.empty() || stem == "." || stem == "..") stem = "input";
   std::string name = stem;
-  if (is_input(name) || !taken_.insert(name).second) {
+  if (is_taken(name) || !taken_.insert(name).second) {
     int& number = last_number_.try_emplace(stem, 1).first->second;
     do {
       name = stem + "-" + std::to_string(++number);
-    } while (is_input(name) || !taken_.insert(name).second);
+    } while (is_taken(name) || !taken_.insert(name).second);
   }
   return name;
 }
 
-bool OutputNames::is_input(const std::string& name) {
+bool OutputNames::is_taken(const std::string& name) {
   return std::ranges::any_of(endings_, [&](const std::string& ending) {
+    const std::filesystem::path path = folder_ / (name + ending);
     struct stat file {};
-    if (::stat((folder_ / (name + ending)).c_str(), &file) != 0) return false;
+    if (::stat(path.c_str(), &file) != 0) return false;
+    const bool is_array = ending.starts_with(".map");
+    if (!may_be_replaced(path, is_array ? FileKind::array : FileKind::picture)) return true;
     if (!inputs_) inputs_ = find_inputs();
     return inputs_->contains({file.st_dev, file.st_ino});
   });

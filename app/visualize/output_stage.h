@@ -35,8 +35,8 @@ class OutputNames {
  public:
   OutputNames() = default;
   /// `endings` are what is written after a name ("a" + ".heatmap.png") in `folder`: a name whose
-  /// file is one of the inputs is not given. `words` name the inputs as for an InputStream; they are
-  /// walked once a file has such a name.
+  /// file is one of the inputs or may not be replaced is not given. `words` name the inputs as for
+  /// an InputStream; they are walked once a file has such a name.
   OutputNames(std::filesystem::path folder, std::vector<std::string> endings,
               std::vector<std::string> words, bool recursive)
       : folder_(std::move(folder)),
@@ -50,7 +50,7 @@ class OutputNames {
 
  private:
   using FileNumber = std::pair<std::uintmax_t, std::uintmax_t>;  ///< device and inode
-  [[nodiscard]] bool is_input(const std::string& name);
+  [[nodiscard]] bool is_taken(const std::string& name);
   [[nodiscard]] std::set<FileNumber> find_inputs() const;
 
   std::filesystem::path folder_;

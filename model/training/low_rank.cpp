@@ -171,7 +171,8 @@ void LowRankUpdates::save(const std::filesystem::path& folder, const std::string
   if (error)
     throw Error(ErrorCode::unwritable, "the folder cannot be created: " + error.message(),
                 folder.string());
-  write_tensors(folder / "adapter_model.safetensors", tensors, {{"format", "pt"}});
+  write_tensors(folder / "adapter_model.safetensors", tensors,
+                {{"format", "pt"}, {"created_by", "hydrascope"}});
   nlohmann::ordered_json config = {
       {"peft_type", "LORA"},
       {"base_model_name_or_path", base},

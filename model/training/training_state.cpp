@@ -1,6 +1,7 @@
 #include "model/training/training_state.h"
 
-#include "kernels/error.h"
+#include "kernels/file_place.h"
+#include "kernels/limits.h"
 #include "kernels/number_text.h"
 #include "model/checkpoint/checkpoint.h"
 #include "model/vision_transformer.h"
@@ -113,8 +114,9 @@ void remove_state(const fs::path& folder, std::int64_t step) {
   fs::remove(file_of(folder, step, kWeights), ignored);
 }
 
-/// Gives `from` the further name `to`, at once; copies if the file system has no links.
-void link_file(const fs::path& from, const fs::path& to) {
+/// Gives `from` the further name `name`, at once; copies if the file system has no links.
+void link_file(const fs::path& from, const fs::path& name) {
+  const fs::path to = end_of_links(name);
   const fs::path temporary = to.string() + ".new";
   std::error_code error;
   fs::remove(temporary, error);
@@ -124,8 +126,7 @@ void link_file(const fs::path& from, const fs::path& to) {
   // Renaming a link to another link of the same file does nothing.
   std::error_code ignored;
   fs::remove(temporary, ignored);
-  if (error)
-    throw Error(ErrorCode::unwritable, "cannot be written: " + error.message(), to.string());
+  if (error) throw unwritable("cannot be written", name.string(), error.value());
 }
 
 }  // namespace

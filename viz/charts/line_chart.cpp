@@ -315,7 +315,7 @@ std::string charts_svg(std::span<const LineChart> charts) {
   }
   std::ostringstream out;
   out << "<svg xmlns=\"http://www.w3.org/2000/svg\" width=\"" << width << "\" height=\"" << height
-      << "\">\n<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n"
+      << "\">\n<desc>hydrascope</desc>\n<rect width=\"100%\" height=\"100%\" fill=\"white\"/>\n"
       << parts.str() << "</svg>\n";
   return out.str();
 }

@@ -9,21 +9,28 @@
 #include <array>
 #include <cctype>
 #include <new>
+#include <span>
 #include <string>
 
 namespace hydrascope::viz {
 namespace {
 
+using namespace std::string_view_literals;
+
 struct Format {
   ImageFormat format;
   std::string_view name;
   std::string_view extension;
-  int longest_edge;  ///< that the format has room for
+  int longest_edge;         ///< that the format has room for
+  std::string_view origin;  ///< a chunk or a comment that says which program made the picture
+  int behind_origin;        ///< the bytes that end a file
 };
 constexpr std::array kFormats{
-    Format{ImageFormat::png, "PNG", ".png", 1'000'000},  // the limit of libpng
-    Format{ImageFormat::jpeg, "JPEG", ".jpg", 65500},    // the limit of libjpeg
-    Format{ImageFormat::webp, "WebP", ".webp", 16383},
+    Format{ImageFormat::png, "PNG", ".png", 1'000'000,  // the limit of libpng
+           "\0\0\0\x13tEXtSoftware\0hydrascope\x8F\x05OS"sv, 12},
+    Format{ImageFormat::jpeg, "JPEG", ".jpg", 65500,  // the limit of libjpeg
+           "\xFF\xFE\0\x0Chydrascope"sv, 2},
+    Format{ImageFormat::webp, "WebP", ".webp", 16383, "TEXT\x0A\0\0\0hydrascope"sv, 0},
 };
 
 const Format& properties(ImageFormat format) {
@@ -84,11 +91,15 @@ std::vector<std::byte> encode(const Canvas& canvas, ImageFormat format,
     throw Error(ErrorCode::internal, "a canvas has 3 bytes per pixel", "canvas");
   const int quality = std::clamp(options.quality, 1, 100);
   try {
+    std::vector<std::byte> bytes;
 #ifdef HYDRASCOPE_WITH_OPENCV
     if (format == ImageFormat::webp || opencv::why_no_picture_codecs().empty())
-      return encode_with_opencv(canvas, format, quality);
+      bytes = encode_with_opencv(canvas, format, quality);
 #endif
-    return encode_with_stb(canvas, format, quality);
+    if (bytes.empty()) bytes = encode_with_stb(canvas, format, quality);
+    const auto origin = std::as_bytes(std::span(properties.origin));
+    bytes.insert(bytes.end() - properties.behind_origin, origin.begin(), origin.end());
+    return bytes;
   } catch (const std::bad_alloc&) {
     throw Error(ErrorCode::out_of_memory, "no memory to encode a picture of " +
                                               std::to_string(canvas.width) + " x " +

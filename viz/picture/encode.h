@@ -32,7 +32,7 @@ void require_encoder(ImageFormat format);
 struct EncodeOptions {
   int quality = 90;  ///< of JPEG and WebP, 1..100
 };
-/// Throws Error(unsupported_format, out_of_memory, failed).
+/// The picture says at its end that "hydrascope" made it. Throws Error(unsupported_format, out_of_memory, failed).
 std::vector<std::byte> encode(const Canvas& canvas, ImageFormat format,
                               const EncodeOptions& options = {});
 /// Under a temporary name, then renamed. Throws also Error(unwritable) if writing fails.

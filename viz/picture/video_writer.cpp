@@ -10,6 +10,7 @@
 #include <algorithm>
 #include <array>
 #include <cmath>
+#include <fstream>
 #include <optional>
 #include <string_view>
 #include <utility>
@@ -125,6 +126,12 @@ void VideoWriter::close() {
     throw Error(ErrorCode::unwritable, "was not written whole: is the disk full?",
                 state_->file.native());
   }
+  // The origin, as of a picture (`encode`), in a box of MP4 that players pass over.
+  if (lower_extension(state_->file.native()) == ".mp4")
+    std::ofstream(state_->pending->path(), std::ios::binary | std::ios::app) << std::string_view(
+        "\0\0\0\x12"
+        "freehydrascope",
+        18);
   state_->pending->commit();
 }
 

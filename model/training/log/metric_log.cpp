@@ -2,9 +2,12 @@
 
 #include "kernels/error.h"
 #include "kernels/input_file.h"
+#include "kernels/limits.h"
 
 #include <nlohmann/json.hpp>
 
+#include <cerrno>
+#include <iterator>
 #include <string_view>
 
 namespace hydrascope::model::training {
@@ -53,14 +56,14 @@ MetricLog::MetricLog(const fs::path& folder, std::int64_t resumed_step)
   if (error) throw Error(ErrorCode::failed, "cannot be made: " + error.message(), folder.native());
   cut_after(path_, resumed_step);
   file_.open(path_, std::ios::binary | std::ios::app);
-  if (!file_) throw Error(ErrorCode::failed, "cannot be written", path_.native());
+  if (!file_) throw unwritable("cannot be written", path_.native(), errno);
 }
 
 void MetricLog::add(const MetricRecord& record) {
   nlohmann::ordered_json object{{"step", record.step}, {"epoch", record.epoch}};
   for (const auto& [name, value] : record.values) object[name] = value;  // not finite: null
   file_ << object.dump() << '\n' << std::flush;
-  if (!file_) throw Error(ErrorCode::failed, "cannot be written", path_.native());
+  if (!file_) throw unwritable("cannot be written", path_.native(), errno);
 }
 
 }  // namespace hydrascope::model::training

@@ -20,7 +20,7 @@ struct MetricRecord {
 };
 
 /// `metrics.jsonl` in a folder, which is made: one line a record, {"step":10,"epoch":0,"loss":0.5}.
-/// Numbers that are not finite are null. Throws Error(failed) when the file cannot be written.
+/// Numbers that are not finite are null. Throws Error(unwritable) when the file cannot be written.
 class MetricLog {
  public:
   /// Appends to the file's lines up to step `resumed_step` (-1: none) and drops the rest, also an

@@ -259,7 +259,7 @@ class LongNames(Case):
         whole = (self.folder / name).read_bytes()
         done = self.run_program(*words, "--resume")
         self.assertEqual(done.returncode, 0, done.stderr)
-        self.assertIn(b"1 inputs have their records", done.stderr)
+        self.assertIn(b"1 inputs are answered already", done.stderr)
         self.assertEqual((self.folder / name).read_bytes(), whole)
 
     def test_other_files(self):
@@ -329,10 +329,12 @@ class Limits(Case):
                         self.assert_refused(done, "memory", codes=(1,))
 
     def test_sizes_of_files(self):
-        (self.folder / "old.csv").write_bytes(b"old\n")
+        earlier = b"input,frame,time\n"
+        (self.folder / "old.csv").write_bytes(earlier)
         old = ["-o", "old.csv"]
         for most, words, name in ((0, [*CLASSIFY, *old], "old.csv"), (100, [*CLASSIFY, "--save-logits", "l.npy"], "l.npy"),
                                   (1000, ["convert", str(TINY), "o.safetensors"], "o.safetensors"),
+                                  (100, ["embed", PHOTO, "-m", str(TINY), "-o", "s.safetensors"], "s.safetensors"),
                                   (0, ["diagnose", PHOTO, "-m", str(TINY), "-o", "d.html"], "d.html"),
                                   (0, ["visualize", PHOTO, "-m", str(TINY), "-o", "m", "--html", "h.html", "-q"], "h.html")):
             with self.subTest(words[0]):
@@ -344,7 +346,7 @@ class Limits(Case):
                 self.assert_refused(self.limited(resource.RLIMIT_FSIZE, 0, *words, stdout=log), "standard output", "`ulimit -f` limits files",
                                     codes=(1,))
         shutil.rmtree(self.folder / "m")
-        self.assertEqual((self.folder / "old.csv").read_bytes(), b"old\n")
+        self.assertEqual((self.folder / "old.csv").read_bytes(), earlier)
         self.assertEqual(self.names(), ["log", "old.csv"])
 
     def test_a_working_folder_that_was_removed(self):

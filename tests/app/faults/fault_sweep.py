@@ -35,7 +35,7 @@ SOURCE = pathlib.Path(__file__).resolve().parents[3]
 TINY = SOURCE / "tests/corpus/states/0.1/tiny"
 KINDS = ("kill", "full", "readonly", "error", "short")
 ENVIRONMENT = dict(os.environ, OMP_WAIT_POLICY="passive", NO_COLOR="1")
-TIMES = re.compile(r'"(?:seconds|time|images_per_second|wall_time|ms|elapsed)":\s*[-+0-9.e]+')
+TIMES = re.compile(r'"(?:seconds|time|images_per_second|wall_time|ms|elapsed)":\s*[-+0-9.e]+|"file":\[[0-9,]+\]')
 
 
 def write_pictures(folder):

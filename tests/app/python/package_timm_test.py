@@ -271,7 +271,13 @@ class ModelsOfTimm(unittest.TestCase):
             file.write_bytes(b"x" * 100)
             with self.assertRaisesRegex(hydrascope.UnsupportedFormatError, "safetensors"):
                 nn.load(file)
-            nn.save(model, file)
+            for one in (model, model.state_dict()):
+                with self.assertRaisesRegex(hydrascope.InvalidArgumentError, "would replace"):
+                    nn.save(one, file)
+                self.assertEqual(file.read_bytes(), b"x" * 100)
+            file.unlink()
+            nn.save(model.state_dict(), file)
+            nn.save(model, file)  # over what it wrote itself
             with self.assertRaisesRegex(hydrascope.InvalidArgumentError, "does not fit"):
                 nn.load(file, self.model(depth=3))
         with self.assertRaisesRegex(hydrascope.InvalidArgumentError, "ReLU"):

@@ -3,6 +3,7 @@
 #include "model/image/decode.h"
 #include "tests/app/formats.h"
 #include "tests/error_matchers.h"
+#include "tests/picture_files.h"
 #include "tests/temporary_folder.h"
 #include "tests/viz/page/found_in_page.h"
 
@@ -171,7 +172,9 @@ TEST(ReportTest, GalleriesAreOnAPageOrAContactSheet) {
   EXPECT_LT(all.width, 4 * 256);
   EXPECT_GT(all.height, 2 * 128);
   EXPECT_LT(all.height, 4 * 128);
-  EXPECT_ERROR(report.save(sheet, "`output`"), invalid_argument, "would replace a file");
+  report.save(sheet, "`output`");  // over its own
+  const std::string photograph = folder.write("photo.png", testing::ppm(4, 3));
+  EXPECT_ERROR(report.save(photograph, "`output`"), invalid_argument, "would replace a file");
 }
 
 TEST(LinesOf, AreByAColumn) {

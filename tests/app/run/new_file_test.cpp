@@ -73,6 +73,20 @@ TEST_F(NewFileTest, HasItsNameOnceItIsWhole) {
   EXPECT_THAT(listing(), ElementsAre("a.png"));
 }
 
+TEST_F(NewFileTest, ALinkStaysOne) {
+  fs::create_directory(folder_.path() / "big");
+  const fs::path link = folder_.path() / "link.png";
+  fs::create_symlink("big/a.png", link);
+  for (const char* text : {"first", "second"}) {
+    NewFile file(link);
+    write(file, text);
+    file.commit();
+    EXPECT_TRUE(fs::is_symlink(link));
+    EXPECT_EQ(read_bytes(folder_.path() / "big/a.png"), text);
+  }
+  EXPECT_EQ(std::distance(fs::directory_iterator(folder_.path() / "big"), {}), 1);
+}
+
 TEST_F(NewFileTest, WhatAKilledProgramLeftIsUsedByTheNext) {
   kill_a_writer();
   kill_a_writer();

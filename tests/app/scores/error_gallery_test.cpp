@@ -1,5 +1,6 @@
 #include "app/scores/error_gallery.h"
 
+#include "tests/error_matchers.h"
 #include "tests/picture_files.h"
 #include "tests/temporary_folder.h"
 
@@ -70,6 +71,13 @@ TEST(ErrorGalleryTest, WritesSheetsAndATable) {
   EXPECT_GT(first.width, 5 * 256);
   EXPECT_GT(first.height, 3 * second.height / 2);
   EXPECT_FALSE(std::filesystem::exists(out / "sheet-003.jpg"));
+  // Its own files are replaced, and no others.
+  ErrorGallery again(out, 22);
+  again.write(set, image::Labels::parse("a\nb\n", "two"), {}, [](const std::string&) {});
+  EXPECT_FALSE(std::filesystem::exists(out / "sheet-001.jpg"));
+  EXPECT_FALSE(std::filesystem::exists(out / "sheet-002.jpg"));
+  folder.write("a/errors/sheet-002.jpg", ppm(4, 3));
+  EXPECT_ERROR(ErrorGallery(out, 22), invalid_argument, "would replace a file", "sheet-002.jpg");
 }
 
 TEST(ErrorGalleryTest, WithoutErrorsTheTableIsEmpty) {

@@ -39,12 +39,36 @@ std::span<const float> values_of(const at::Tensor& tensor) {
 class StoreTest : public ::testing::Test {
  protected:
   [[nodiscard]] std::filesystem::path file() const { return folder_.path() / "s.safetensors"; }
+  [[nodiscard]] std::filesystem::path part() const { return file().string() + ".jsonl.part"; }
+  /// A picture that is there, of `bytes`.
+  Input picture(const std::string& name, const std::string& bytes = "") {
+    Input one = file_input(folder_.path() / name, folder_.write(name, bytes));
+    one.stamp = stamp_of(one);
+    return one;
+  }
+  using Wanted = std::vector<std::pair<Input, std::string>>;
+  /// A run over `wanted` whose picture of b bytes has the vector (b, 0, 0, 0, 1). It computes `most` of them and stops,
+  /// or finishes. Returns how many it has computed.
+  std::int64_t run(const Wanted& wanted, std::int64_t most = 100, bool anew = false,
+                   const StoreFacts& facts = facts_with()) {
+    StoreWriter writer(file(), anew);
+    const std::vector<Input> missing = writer.begin(facts, wanted);
+    for (const Input& one : missing) {
+      if (most-- == 0) return std::ssize(missing);
+      writer.add(one, std::vector<float>{static_cast<float>(one.stamp[0]), 0, 0, 0, 1});
+    }
+    writer.finish();
+    return std::ssize(missing);
+  }
   /// A store of `count` vectors of 5 numbers, with labels b and a in turn.
   at::Tensor make(std::int64_t count) {
     const at::Tensor vectors = at::randn({count, 5});
-    StoreWriter writer(file(), facts_with(), false);
+    StoreWriter writer(file(), /*anew=*/true);
+    Wanted wanted;
     for (std::int64_t i = 0; i < count; ++i)
-      writer.add("p" + std::to_string(i), i % 2 == 0 ? "b" : "a", values_of(vectors[i]));
+      wanted.emplace_back(file_input("p" + std::to_string(i), ""), i % 2 == 0 ? "b" : "a");
+    for (const Input& one : writer.begin(facts_with(), wanted))
+      writer.add(one, values_of(vectors[one.number]));
     writer.finish();
     return vectors;
   }
@@ -105,89 +129,156 @@ TEST_F(StoreTest, TheNearestAreThoseOfTheCosine) {
 }
 
 TEST_F(StoreTest, ARunThatWasKilledGoesOn) {
-  const at::Tensor vectors = at::randn({3, 5});
-  const std::string odd = "\xff.ppm";  // no UTF-8
-  {
-    StoreWriter killed(file(), facts_with(), false);
-    killed.add(odd, "", values_of(vectors[0]));
-    killed.add_failure("broken", "decode_failed", "is no picture");
-    killed.add("second", "", values_of(vectors[1]));
-  }
+  const Wanted wanted{{picture("\xff.ppm", "1"), ""},  // no UTF-8
+                      {picture("second", "22"), "a"},
+                      {picture("third", "333"), ""}};
+  EXPECT_EQ(run(wanted), 3);
+  const std::string whole = read_bytes(file());
+  std::filesystem::remove(file());
+  EXPECT_EQ(run(wanted, 2), 3);
   EXPECT_FALSE(std::filesystem::exists(file()));
-  const std::filesystem::path lines = file().string() + ".jsonl.part";
   // A part of a line, and vectors that no line counts.
-  std::ofstream(lines, std::ios::app | std::ios::binary) << "{\"input\":\"thi";
+  std::ofstream(part(), std::ios::app | std::ios::binary) << "{\"input\":\"thi";
   std::ofstream(file().string() + ".rows", std::ios::app | std::ios::binary) << "1234567";
-  EXPECT_ERROR(StoreWriter(file(), facts_with("mean"), true), invalid_argument, "another features");
-  {
-    StoreWriter other(file(), facts_with(), true);
-    EXPECT_ERROR(other.has("else", ""), invalid_argument, "other pictures");
-    EXPECT_ERROR(other.has(odd, "a class"), invalid_argument, "no label", "a class");
-  }
-  StoreWriter writer(file(), facts_with(), true);
-  EXPECT_EQ(writer.num_earlier(), 3);
-  EXPECT_EQ(writer.num_failed(), 1);
-  EXPECT_TRUE(writer.has(odd, ""));
-  EXPECT_TRUE(writer.has("broken", ""));
-  EXPECT_TRUE(writer.has("second", ""));
-  EXPECT_FALSE(writer.has("third", ""));
-  writer.add("third", "", values_of(vectors[2]));
-  writer.finish();
-  const VectorStore store(file());
-  EXPECT_TRUE(store.vectors().equal(vectors));
-  EXPECT_EQ(store.name_of(0), odd);
-  EXPECT_EQ(store.name_of(2), "third");
-  EXPECT_ERROR(store.require_labels(), invalid_argument, "without a label");
+  EXPECT_ERROR(run(wanted, 0, false, facts_with("mean")), invalid_argument, "another features",
+               "begins anew");
+  EXPECT_ERROR(run({{picture("else"), ""}}), invalid_argument, "of other inputs");
+  EXPECT_EQ(run(wanted), 1);
+  EXPECT_EQ(read_bytes(file()), whole);
+  EXPECT_EQ(VectorStore(file()).name_of(0), wanted[0].first.given);
+  EXPECT_ERROR(VectorStore(file()).require_labels(), invalid_argument, "without a label");
+  EXPECT_FALSE(std::filesystem::exists(part()));
 }
 
 /// The last line's vectors did not reach the disk.
 TEST_F(StoreTest, LinesWithoutTheirVectorsDoNotCount) {
-  const at::Tensor vectors = at::randn({2, 5});
-  {
-    StoreWriter killed(file(), facts_with(), false);
-    killed.add("first", "", values_of(vectors[0]));
-    killed.add("second", "", values_of(vectors[1]));
-  }
+  const Wanted wanted{
+      {picture("first", "1"), ""}, {picture("second", "22"), ""}, {picture("x"), ""}};
+  EXPECT_EQ(run(wanted, 2), 3);
   std::filesystem::resize_file(file().string() + ".rows", 5 * sizeof(float) + 3);
-  StoreWriter writer(file(), facts_with(), true);
-  EXPECT_TRUE(writer.has("first", ""));
-  EXPECT_FALSE(writer.has("second", ""));
-  writer.add("second", "", values_of(vectors[1]));
-  writer.finish();
-  EXPECT_TRUE(VectorStore(file()).vectors().equal(vectors));
+  EXPECT_EQ(run(wanted), 2);
+  EXPECT_EQ(VectorStore(file()).vectors().select(1, 0).sum().item<float>(), 3);
 }
 
-TEST_F(StoreTest, LinesThatAreNoRecordsAreNamed) {
-  const std::filesystem::path lines = file().string() + ".jsonl.part";
-  for (const char* line : {R"({"input":1,"label":"","grid":[1,1],"dim":5})",
-                           R"({"input":"a","label":"","grid":1,"dim":5})", "[]", "{}"}) {
-    { const StoreWriter killed(file(), facts_with(), false); }
-    std::ofstream(lines, std::ios::app | std::ios::binary) << line << "\n";
-    try {
-      const StoreWriter writer(file(), facts_with(), true);
-      ADD_FAILURE() << line;
-    } catch (const Error& error) {
-      EXPECT_EQ(error.subject(), lines.string());
-      EXPECT_EQ(std::string(error.what()).find("json"), std::string::npos) << error.what();
-    }
+TEST_F(StoreTest, FailuresAreTriedAgain) {
+  const Wanted wanted{
+      {picture("a", "1"), ""}, {picture("broken", "22"), ""}, {picture("b", "333"), ""}};
+  {
+    StoreWriter killed(file(), false);
+    const std::vector<Input> missing = killed.begin(facts_with(), wanted);
+    killed.add(missing[0], std::vector<float>{1, 0, 0, 0, 1});
+    killed.add_failure(missing[1], "decode_failed", "is no picture");
+    EXPECT_EQ(killed.num_failed(), 1);
   }
+  EXPECT_EQ(run(wanted), 2);
+  EXPECT_EQ(VectorStore(file()).size(), 3);
+}
+
+/// A finished store is gone on with: what it becomes is what a fresh one would be.
+TEST_F(StoreTest, FollowsItsPictures) {
+  const Input b = picture("b", "22");
+  const Input d = picture("d", "4444");
+  const Input gone = picture("gone", "55555");
+  EXPECT_EQ(run({{b, ""}, {d, "x"}, {gone, ""}}), 3);
+  EXPECT_EQ(run({{b, ""}, {d, "x"}, {gone, ""}}), 0) << "nothing is new";
+  std::filesystem::remove(gone.path);
+  const Wanted now{{picture("a", "1"), "new"}, {b, "other"}, {picture("d", "333333"), "x"}};
+  for (const std::int64_t most : {1, 100}) {  // stopped, then finished
+    StoreWriter writer(file(), false);
+    const std::vector<Input> missing = writer.begin(facts_with(), now);
+    EXPECT_EQ(std::ssize(missing), most == 1 ? 2 : 1);
+    EXPECT_EQ(writer.notes().front(),
+              std::to_string(most == 1 ? 1 : 2) + " inputs are answered already");
+    for (const Input& one : std::span(missing).first(1))
+      writer.add(one, std::vector<float>{static_cast<float>(one.stamp[0]), 0, 0, 0, 1});
+    if (most > 1) writer.finish();
+  }
+  const std::string followed = read_bytes(file());
+  EXPECT_EQ(run(now, 100, /*anew=*/true), 3);
+  EXPECT_EQ(followed, read_bytes(file()));
+  const VectorStore store(file());
+  EXPECT_EQ(store.vectors().select(1, 0).sum().item<float>(), 1 + 2 + 6);
+  EXPECT_EQ(store.labels(), (std::vector<std::string>{"new", "other", "x"}));
+  EXPECT_EQ(store.files().at(2), (FileStamp{6, now[2].first.stamp[1]}));
+}
+
+TEST_F(StoreTest, ARunThatBeganAnewGoesOnWithoutTheStore) {
+  EXPECT_EQ(run({{picture("a", "1"), ""}}), 1);
+  const Wanted others{{picture("b", "22"), ""}, {picture("c", "333"), ""}};
+  EXPECT_ERROR(run(others), invalid_argument, "of other inputs", "begins anew");
+  EXPECT_EQ(run(others, 1, /*anew=*/true, facts_with("mean")), 2);
+  EXPECT_EQ(VectorStore(file()).size(), 1) << "the store stays until the other is whole";
+  EXPECT_EQ(run(others, 100, false, facts_with("mean")), 1);
+  EXPECT_EQ(VectorStore(file()).size(), 2);
+  StoreFacts exact = facts_with("mean");
+  exact.precision = "bfloat16";
+  EXPECT_ERROR(run(others, 0, false, exact), invalid_argument, "another precision: float32");
+}
+
+/// It has no `files`.
+TEST_F(StoreTest, OfVersion01CountsAsUnchanged) {
+  const Input one = picture("one", "1");
+  run({{one, ""}});
+  const auto contents = checkpoint::SafetensorsFile::open(file());
+  std::vector<checkpoint::TensorView> tensors = contents.tensors();
+  std::erase_if(tensors, [](const auto& tensor) { return tensor.name == "files"; });
+  checkpoint::write_safetensors(file(), tensors, contents.metadata());
+  EXPECT_TRUE(VectorStore(file()).files().empty());
+  EXPECT_EQ(run({{picture("one", "changed"), ""}}), 0);
+  EXPECT_EQ(VectorStore(file()).files().at(0)[0], 7) << "from now on it is known";
+}
+
+TEST_F(StoreTest, FilesOfOthersAreNotReplaced) {
+  const Wanted wanted{{picture("a", "1"), ""}};
+  for (const char* name :
+       {"s.safetensors", "s.safetensors.rows", "s.safetensors.jsonl", "s.safetensors.jsonl.part"}) {
+    const auto other = folder_.write(name, "somebody else's");
+    EXPECT_ERROR(run(wanted), invalid_argument, "would replace a file that holds no results",
+                 "s.safetensors");
+    EXPECT_EQ(read_bytes(other), "somebody else's");
+    EXPECT_EQ(run(wanted, 100, /*anew=*/true), 1) << name;
+    EXPECT_EQ(VectorStore(file()).size(), 1);
+    std::filesystem::remove(file());
+    std::filesystem::remove(other);
+  }
+}
+
+TEST_F(StoreTest, ALinkIsTheStoreThatItNames) {
+  std::filesystem::create_directory(folder_.path() / "big");
+  const std::filesystem::path target = folder_.path() / "big/s.safetensors";
+  std::filesystem::create_symlink(target, file());
+  const Wanted wanted{{picture("a", "1"), ""}};
+  StoreWriter first(target, false);
+  EXPECT_ERROR(run(wanted), invalid_argument, "another run");
+  for (const Input& one : first.begin(facts_with(), wanted))
+    first.add(one, std::vector<float>{1, 2, 3, 4, 5});
+  first.finish();
+  EXPECT_TRUE(std::filesystem::is_symlink(file()));
+  EXPECT_EQ(VectorStore(file()).size(), 1);
 }
 
 TEST_F(StoreTest, TheNamesEndIsChecked) {
   for (const char* name : {"s.txt", "s.npy"})
-    EXPECT_ERROR(StoreWriter(folder_.path() / name, facts_with(), false), invalid_argument,
-                 ".safetensors");
+    EXPECT_ERROR(StoreWriter(folder_.path() / name, false), invalid_argument, ".safetensors");
 }
 
 TEST_F(StoreTest, PatchesKeepTheirGrids) {
   const at::Tensor vectors = at::randn({8, 5});
-  StoreWriter writer(file(), facts_with("patches"), false);
-  writer.add("one", "", values_of(vectors.narrow(0, 0, 6)), 2, 3);
-  writer.add("two", "", values_of(vectors.narrow(0, 6, 2)), 1, 2);
-  writer.finish();
+  const Wanted wanted{{picture("one"), ""}, {picture("two"), ""}};
+  for (const bool anew : {true, false}) {
+    StoreWriter writer(file(), anew);
+    const std::vector<Input> missing = writer.begin(facts_with("patches"), wanted);
+    EXPECT_EQ(missing.size(), anew ? 2U : 0U);
+    if (anew) {
+      writer.add(missing[0], values_of(vectors.narrow(0, 0, 6)), 2, 3);
+      writer.add(missing[1], values_of(vectors.narrow(0, 6, 2)), 1, 2);
+    }
+    writer.finish();
+  }
   const VectorStore store(file());
   EXPECT_EQ(store.size(), 2);
   EXPECT_TRUE(store.vectors().equal(vectors));
+  EXPECT_EQ(store.grids().at(0), (std::array<std::int64_t, 2>{2, 3}));
   EXPECT_ERROR(store.require_one_vector_each(), invalid_argument, "each patch");
 }
 

@@ -26,12 +26,15 @@ class VoteTest : public ::testing::Test {
   VoteTest() {
     at::manual_seed(7);
     vectors_ = at::rand({kStored, kDim});  // shares above the least that has a logarithm
-    StoreWriter writer(file_, {"tower", "abc", "softmax", "pooled", "resize 256", "float32"},
-                       /*goes_on=*/false);
-    for (std::int64_t i = 0; i < kStored; ++i) {
-      const at::Tensor row = vectors_[i].contiguous();
-      writer.add("p" + std::to_string(i), std::string(1, static_cast<char>('a' + i % 3)),
-                 {row.const_data_ptr<float>(), static_cast<std::size_t>(kDim)});
+    StoreWriter writer(file_, /*anew=*/true);
+    std::vector<std::pair<Input, std::string>> pictures;
+    for (std::int64_t i = 0; i < kStored; ++i)
+      pictures.emplace_back(file_input("p" + std::to_string(i), ""),
+                            std::string(1, static_cast<char>('a' + i % 3)));
+    for (const Input& one :
+         writer.begin({"tower", "abc", "softmax", "pooled", "resize 256", "float32"}, pictures)) {
+      const at::Tensor row = vectors_[one.number].contiguous();
+      writer.add(one, {row.const_data_ptr<float>(), static_cast<std::size_t>(kDim)});
     }
     writer.finish();
   }
@@ -100,6 +103,13 @@ TEST_F(VoteTest, ALabelWithoutAVoterHasNoVector) {
   EXPECT_EQ(found[0].abs().max().item<double>(), 0);
   EXPECT_LT((found[1] - unit(nearest) / kTemperature).abs().max().item<double>(), 1e-5);
   EXPECT_EQ(found[2].abs().max().item<double>(), 0);
+  // Nor is it an answer: the others' shares are 0.
+  const ModelSource source = voter(1);
+  const at::Tensor logits =
+      source.answer->answer(vectors_[nearest].unsqueeze(0), at::empty({1, 0}))[0];
+  EXPECT_NEAR(logits[1].item<double>(), 0, 1e-6);
+  for (const std::int64_t other : {0, 2})
+    EXPECT_LT(logits[other].item<double>(), source.least_logit);
 }
 
 TEST_F(VoteTest, AMixtureHasNoClassVectors) {

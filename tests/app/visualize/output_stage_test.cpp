@@ -3,7 +3,9 @@
 #include "model/image/decode.h"
 #include "model/image/video.h"
 #include "tests/error_matchers.h"
+#include "tests/picture_files.h"
 #include "tests/temporary_folder.h"
+#include "viz/picture/encode.h"
 
 #include <gtest/gtest.h>
 
@@ -224,6 +226,17 @@ TEST(OutputNamesTest, NoTwoInputsShareOne) {
   EXPECT_EQ(names.name_for("b/x.png"), "x-3") << "x-2 is an input's own";
   EXPECT_EQ(names.name_for("c/x.png"), "x-4");
   EXPECT_EQ(names.name_for("c/x-2.png"), "x-2-2");
+}
+
+TEST(OutputNamesTest, FilesOfOthersKeepTheirNames) {
+  const TemporaryFolder folder;
+  folder.write("photo.heatmap.png", testing::ppm(4, 3));
+  folder.write("map.map.npy", "no array");
+  viz::write_image(folder.path() / "own.heatmap.png", viz::filled(4, 3, {}), viz::ImageFormat::png);
+  OutputNames names(folder.path(), {".heatmap.png", ".map.npy"}, {}, false);
+  EXPECT_EQ(names.name_for("photo.jpg"), "photo-2");
+  EXPECT_EQ(names.name_for("map.jpg"), "map-2");
+  EXPECT_EQ(names.name_for("own.jpg"), "own");
 }
 
 TEST(OutputNamesTest, LongNamesAreCutBetweenCharacters) {

@@ -13,9 +13,12 @@
 #include <fstream>
 #include <iterator>
 #include <new>
+#include <string>
+#include <string_view>
 #include <sys/resource.h>
 #include <unistd.h>
 #include <utility>
+#include <vector>
 
 namespace hydrascope::viz {
 namespace {
@@ -80,6 +83,17 @@ TEST(EncodeTest, LossyFormatsKeepWhatCanBeSeen) {
       sum += std::abs(picture.rgb[i] - canvas.rgb[i]);
     EXPECT_LT(sum / static_cast<double>(canvas.rgb.size()), 3.0);
     EXPECT_LT(encode(canvas, format, {20}).size(), encode(canvas, format, {95}).size());
+  }
+}
+
+TEST(EncodeTest, PicturesSayAtTheirEndsWhatMadeThem) {
+  constexpr std::string_view kMark = "hydrascope";
+  for (const auto& [format, behind] :
+       {std::pair{ImageFormat::png, 16}, {ImageFormat::jpeg, 2}, {ImageFormat::webp, 0}}) {
+    if (!has_encoder(format)) continue;
+    const std::vector<std::byte> bytes = encode(gradient(20, 10), format);
+    const std::string text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
+    EXPECT_EQ(text.rfind(kMark), text.size() - kMark.size() - static_cast<std::size_t>(behind));
   }
 }
 

@@ -182,9 +182,11 @@ def save(model: nn.Module | Mapping[str, Tensor], file: str | os.PathLike[str], 
     path, given = os.fspath(file), os.fspath(file)
     if not path.startswith(("/dev/", "/proc/")):  # descriptors of this process
         path = os.path.realpath(path)
+        if os.path.isfile(path) and os.path.getsize(path) > 0 and not _is_own(path):
+            raise InvalidArgumentError(f"would replace a file that holds no weights of hydrascope ({given})", given)
     if not os.path.isdir(os.path.dirname(path)):
         raise UnwritableError(f"there is no such folder ({os.path.dirname(given)})", given)
-    metadata = {"format": "pt"}
+    metadata = {"format": "pt", "created_by": "hydrascope"}
     if isinstance(model, nn.Module) and _is_transformer(model):
         cfg = _cfg(model)
         arch = arch or cfg.get("architecture") or ""
@@ -209,6 +211,16 @@ def save(model: nn.Module | Mapping[str, Tensor], file: str | os.PathLike[str], 
         _write(to_bytes(tensors, metadata), path)
     except (OSError, SafetensorError) as error:
         raise UnwritableError(f"{error} ({given})", given) from error
+
+
+def _is_own(path: str) -> bool:
+    """Whether the file shows that hydrascope wrote it as weights."""
+    try:
+        with safe_open(path, "pt") as opened:
+            metadata = opened.metadata() or {}
+    except (OSError, SafetensorError):
+        return False
+    return metadata.get("created_by", "").startswith("hydrascope") and "hydrascope.store" not in metadata
 
 
 def _write(data: bytes, path: str) -> None:

@@ -1,0 +1,136 @@
+#include "app/run/output_file.h"
+
+#include "app/results/json.h"
+#include "app/results/npy_file.h"
+#include "app/results/report.h"
+#include "app/results/table.h"
+#include "model/checkpoint/formats/safetensors.h"
+#include "tests/app/formats.h"
+#include "tests/error_matchers.h"
+#include "tests/picture_files.h"
+#include "tests/temporary_folder.h"
+#include "viz/picture/encode.h"
+
+#include <gtest/gtest.h>
+
+#include <array>
+#include <filesystem>
+#include <sstream>
+#include <string>
+#include <vector>
+
+namespace hydrascope::app {
+namespace output_file_test {
+
+namespace fs = std::filesystem;
+using hydrascope::testing::read_bytes;
+using hydrascope::testing::TemporaryFolder;
+
+class OwnFileTest : public ::testing::Test {
+ protected:
+  [[nodiscard]] bool is_own(const std::string& bytes, FileKind kind = FileKind::text) const {
+    return may_be_replaced(folder_.write("file", bytes), kind);
+  }
+  TemporaryFolder folder_;
+};
+
+TEST_F(OwnFileTest, TextsOfThisProgramAreReplaced) {
+  const OrderedJson record = {{"schema", 1}, {"input", "a.jpg"}};
+  for (const Format format :
+       {Format::text, Format::json, Format::jsonl, Format::csv, Format::tsv, Format::md}) {
+    std::ostringstream out;
+    RecordStream records(format, out, "input frame time");
+    records.write(record, "a.jpg  40x30 -> 224x224 (HxW)\n  1  90.57 %  otter\n");
+    records.finish();
+    EXPECT_TRUE(is_own(out.str())) << out.str();
+  }
+  Report report("facts");
+  report.add("top1", 84.9);
+  report.add("top5", 97.5);
+  ResultTable classes({{"class", "class"}, {"id", "id"}});
+  classes.add({0, "n01440764"});
+  report.add_table("classes", "", std::move(classes));
+  for (const Format format : {Format::text, Format::json, Format::jsonl, Format::csv, Format::tsv,
+                              Format::md, Format::html}) {
+    const std::string text = testing::written(report, format);
+    EXPECT_TRUE(is_own(text)) << text;
+  }
+  const std::string svg = folder_.path() / "a.svg";
+  report.charts = {{"t", "x", "y", {{"one", {{1, 2}, {3, 4}}}}}};
+  report.save(svg, "`html`");
+  EXPECT_TRUE(may_be_replaced(svg, FileKind::text));
+  report.save(svg, "`html`");
+  for (const char* text :
+       {"", "[]\n", "a.jpg  error: not_found: no such file\n", "a.ppm\n  1  0.9999  b.ppm\n",
+        "[{\"class\":0,\"id\":\"\",\"label\":\"0\"}]\n", "{\"step\":1,\"epoch\":0}\n",
+        "{\"model_sha256\":\"abc\",\"attention\":\"softmax\"}\n",
+        "model      tiny\nattention  softmax\n", "build    Release\nceiling  float32 1 GFLOP/s\n",
+        "experiment,images_per_second_a\n"})
+    EXPECT_TRUE(is_own(text)) << text;
+}
+
+TEST_F(OwnFileTest, TextsOfOthersAreNot) {
+  for (const char* text :
+       {"of an earlier run\n", "file,label\na.jpg,1\n", "a.jpg\nb.jpg\n", "model: big\ntopk: 3\n",
+        "{\"topk\": 2}", "[{\"input\":\"a\"}]", "<!doctype html>\n<html>\n<p>mine\n",
+        "<svg xmlns=\"http://www.w3.org/2000/svg\"><circle/></svg>", "input,label\n", "\n",
+        "top1\n", "class,idea\n", "# Notes\n", "top1 50\ntop5 70\n\x01"})
+    EXPECT_FALSE(is_own(text)) << text;
+}
+
+TEST_F(OwnFileTest, ArraysAndPicturesAndTensorsAreOfTheirKind) {
+  const fs::path array = folder_.path() / "a.npy";
+  {
+    NpyWriter writer(array);
+    writer.append(std::vector<float>{1, 2}, std::array<std::int64_t, 1>{2});
+  }
+  const fs::path archive = folder_.path() / "a.npz";
+  NpzWriter several(archive);
+  several.add("one", std::vector<float>{1}, std::array<std::int64_t, 1>{1});
+  several.close();
+  const fs::path picture = folder_.path() / "a.png";
+  viz::write_image(picture, viz::filled(40, 30, {}), viz::ImageFormat::png);
+  const fs::path photograph = folder_.path() / "a.jpg";
+  viz::write_image(photograph, viz::filled(40, 30, {}), viz::ImageFormat::jpeg);
+  const fs::path store = folder_.path() / "store.safetensors";
+  checkpoint::write_safetensors(
+      store, {}, {{"created_by", "hydrascope 0.1.0 embed"}, {"hydrascope.store", "{}"}});
+  const fs::path weights = folder_.path() / "weights.safetensors";
+  checkpoint::write_safetensors(weights, {}, {{"created_by", "hydrascope 0.1.0 train"}});
+  const fs::path foreign = folder_.path() / "foreign.safetensors";
+  checkpoint::write_safetensors(foreign, {}, {{"format", "pt"}});
+  std::string unmarked = read_bytes(picture);
+  unmarked.replace(unmarked.find("hydrascope"), 10, "paint 1.00");
+  const fs::path other = folder_.write("b.png", unmarked);
+  const fs::path text = folder_.write("notes", "a picture of hydrascope");
+  for (const fs::path& file :
+       {array, archive, picture, photograph, store, weights, foreign, other, text}) {
+    EXPECT_EQ(may_be_replaced(file, FileKind::array), file == array || file == archive) << file;
+    EXPECT_EQ(may_be_replaced(file, FileKind::picture), file == picture || file == photograph)
+        << file;
+    EXPECT_EQ(may_be_replaced(file, FileKind::store), file == store) << file;
+    EXPECT_EQ(may_be_replaced(file, FileKind::weights), file == weights) << file;
+    EXPECT_FALSE(may_be_replaced(file, FileKind::text)) << file;
+    EXPECT_TRUE(may_be_replaced(file, FileKind::any)) << file;
+  }
+  EXPECT_TRUE(may_be_replaced(folder_.path() / "none", FileKind::store));
+  EXPECT_ERROR(refuse_to_replace(weights, FileKind::store, "`output` x"), invalid_argument,
+               "would replace a file that holds no results", "`output` x", "another name");
+}
+
+TEST_F(OwnFileTest, WhatIsRefusedStaysWithItsParts) {
+  const fs::path notes = folder_.write("notes.txt", "mine\n");
+  EXPECT_ERROR(OutputFile(notes.string()), invalid_argument, "would replace");
+  EXPECT_ERROR(check_output_file(notes.string(), "`html`"), invalid_argument, "`html`");
+  const fs::path part = folder_.write("other.txt.part", "mine, too\n");
+  EXPECT_ERROR(OutputFile(folder_.path() / "other.txt"), invalid_argument, "would replace");
+  EXPECT_EQ(read_bytes(notes), "mine\n");
+  EXPECT_EQ(read_bytes(part), "mine, too\n");
+  OutputFile forced(notes.string(), "`output`", OutputFile::Start::anew, FileKind::any);
+  forced.stream() << "new\n";
+  forced.close();
+  EXPECT_EQ(read_bytes(notes), "new\n");
+}
+
+}  // namespace output_file_test
+}  // namespace hydrascope::app
