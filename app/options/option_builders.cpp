@@ -1,5 +1,6 @@
 #include "app/options/option_builders.h"
 
+#include "app/options/option_table.h"
 #include "app/options/requests.h"
 #include "app/run/usage_error.h"
 #include "model/image/transform_plan.h"
@@ -42,11 +43,17 @@ std::vector<Option> as_in(const std::string& command, std::vector<Option> option
 
 CommandSpec with_settings(CommandSpec command) {
   if (std::ranges::all_of(command.options, &std::string::empty, &Option::key)) return command;
-  command.options.push_back(text(
+  Option row = text(
       "set",
       "setting of the model, the transform or the run; `hydrascope models info set` lists them",
       into(&SettingsRequest::words), takes("KEY=VALUE"), repeatable, in("Settings"),
-      role(Role::console)));
+      role(Role::console));
+  for (const Subcommand& one : command.subcommands)
+    if (std::ranges::any_of(command.options, [&](const Option& option) {
+          return !option.key.empty() && taken_by(option, one.name);
+        }))
+      row.subcommands.push_back(one.name);
+  command.options.push_back(std::move(row));
   return command;
 }
 

@@ -340,7 +340,7 @@ TEST(ReadPicture, FromFile) {
 TEST(ReadPicture, Errors) {
   const testing::TemporaryFolder folder;
   EXPECT_ERROR(read_picture(folder.path() / "nowhere.jpg", {}), not_found, "nowhere.jpg");
-  EXPECT_ERROR(read_picture(folder.path(), {}), unreadable, "folder");
+  EXPECT_ERROR(read_picture(folder.path(), {}), unreadable, "Is a directory");
   EXPECT_ERROR(read_picture(folder.write("zero.png", ""), {}), empty, "zero.png");
   EXPECT_ERROR(read_picture(folder.write("text.jpg", "text"), {}), unsupported_format, "text.jpg");
 }
