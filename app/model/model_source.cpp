@@ -105,8 +105,8 @@ void apply_request(const ModelRequest& request, model::VitConfig& config) {
 /// Weights belong to one way of joining and sharing; tokens of any may begin to halt.
 void refuse_other_layers(const ModelRequest& request, const std::string& name) {
   for (const auto& [is_set, setting] : {std::pair(request.residual.has_value(), "residual"),
-                                        {request.share_blocks.has_value(), "share-blocks"},
-                                        {request.step_embed.has_value(), "step-embed"}})
+                                        {request.share_blocks.has_value(), "share_blocks"},
+                                        {request.step_embed.has_value(), "step_embed"}})
     if (is_set)
       throw Error(ErrorCode::invalid_argument,
                   name + " has weights, and such layers begin with random ones",

@@ -138,7 +138,7 @@ TEST_F(ModelShelfTest, NothingIsOpenedWhenItCloses) {
 /// Answers are finished on threads that no opening takes.
 TEST_F(ModelShelfTest, RequestsAreAnsweredWhileAModelIsOpened) {
   ServeMetrics metrics;
-  ServeApi api({}, metrics, shelf(4), nullptr);
+  ServeApi api({}, metrics, shelf(4));
   const auto asked = [&](const std::string& model) {
     const auto status = std::make_shared<std::promise<int>>();
     HttpRequest request{"POST", "/v1/classify", {{"model", model}}};
