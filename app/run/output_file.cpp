@@ -122,10 +122,8 @@ bool may_be_replaced(const fs::path& file, FileKind kind) {
   stream.read(head.data(), std::ssize(head));
   head.resize(static_cast<std::size_t>(stream.gcount()));
   if (kind == FileKind::text) return begins_as_text(head);
-  if (kind == FileKind::array)  // or several, as NpzWriter begins
-    return head.starts_with("PK\x03\x04\x14\0\0\x08\0\0\0\0!\0"sv) ||
-           (head.starts_with("\x93NUMPY") &&
-            head.find("'<f4', 'fortran_order': False") != head.npos);
+  if (kind == FileKind::array)
+    return head.starts_with("\x93NUMPY") && head.find("'<f4', 'fortran_order': False") != head.npos;
   std::string end(std::min<std::size_t>(64, head.size()), '\0');
   stream.clear();
   stream.seekg(-std::ssize(end), std::ios::end);
