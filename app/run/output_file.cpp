@@ -20,7 +20,6 @@
 #include <iostream>
 #include <optional>
 #include <poll.h>
-#include <regex>
 #include <span>
 #include <string_view>
 #include <system_error>
@@ -76,25 +75,12 @@ std::uintmax_t size_of_whole_lines(const fs::path& file) {
   return size;
 }
 
-/// A record for people or programs, a page, a drawing, or a report by its first two columns or facts.
-bool begins_as_text(const std::string& head) {
-  const std::string names = std::regex_replace(
-      std::string(
-          "build ceiling|class id|experiment images(_per_second_a)?|file target|format tensors|"
-          "input frame|kind name|layer head|(mechanism|memory|rule) aliases|name dtype|"
-          "model (attention|file|gflops\\w*)|precision (float32|pictures)|"
-          "target target_label|top1 top5|version build"),
-      std::regex(" "), R"(\b(\W+([\d.]+\W+)?|.*\n\W*))");
-  const std::regex own(
-      R"~(.*  error: |.*\n  +1  |<svg .*>\n<desc>hydrascope<|<!doctype html>\n<html lang="en">\n)~"
-      R"~(<head>\n<meta charset="utf-8"/>\n<meta http-equiv="Content-Security-Policy"|)~"
-      R"~([[{\s"|-]*(\]\n|(schema|step|model_sha256)":|()~" +
-      names + R"~()\b))~");
-  const auto is_binary = [](unsigned char byte) {
-    return byte < ' ' && "\t\n\v\f\r\x1b"sv.find(byte) == std::string_view::npos;
-  };
-  return std::ranges::none_of(head, is_binary) &&
-         std::regex_search(head.substr(0, 1000), own, std::regex_constants::match_continuous);
+/// Whether a file holds what no text of results does: a picture, a video or weights, as its first bytes say.
+bool holds_other_things(const std::string& head) {
+  return image::format_of_bytes(std::as_bytes(std::span(head))) != nullptr ||
+         std::ranges::any_of(head, [](unsigned char byte) {
+           return byte < ' ' && "\t\n\v\f\r\x1b"sv.find(byte) == std::string_view::npos;
+         });
 }
 
 bool are_own_tensors(const fs::path& file, FileKind kind) {
@@ -121,7 +107,7 @@ bool may_be_replaced(const fs::path& file, FileKind kind) {
   std::string head(4096, '\0');
   stream.read(head.data(), std::ssize(head));
   head.resize(static_cast<std::size_t>(stream.gcount()));
-  if (kind == FileKind::text) return begins_as_text(head);
+  if (kind == FileKind::text) return !holds_other_things(head);
   if (kind == FileKind::array)
     return head.starts_with("\x93NUMPY") && head.find("'<f4', 'fortran_order': False") != head.npos;
   std::string end(std::min<std::size_t>(64, head.size()), '\0');
