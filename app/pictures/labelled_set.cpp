@@ -137,7 +137,8 @@ std::vector<fs::path> class_folders(const fs::path& folder, const std::string& o
 
 LabelledSet read_folder_classes(const fs::path& folder, const image::Labels& labels,
                                 const std::string& hint) {
-  const std::vector<fs::path> folders = class_folders(folder, hint == kHintOfEvaluation ? ", or give `labels_csv` FILE" : "");
+  const std::vector<fs::path> folders =
+      class_folders(folder, hint == kHintOfEvaluation ? ", or give `labels_csv` FILE" : "");
   const FolderClasses classes = classes_of_folders(folders, labels, folder.string(), hint);
   LabelledSet set;
   set.is_by_index = classes.are_indices;

@@ -77,6 +77,8 @@ std::uintmax_t size_of_whole_lines(const fs::path& file) {
 
 /// Whether a file holds what no text of results does: a picture, a video or weights, as its first bytes say.
 bool holds_other_things(const std::string& head) {
+  if (head.find("\n<desc>hydrascope<") != head.npos)
+    return false;  // a drawing, which is a picture, too
   return image::format_of_bytes(std::as_bytes(std::span(head))) != nullptr ||
          std::ranges::any_of(head, [](unsigned char byte) {
            return byte < ' ' && "\t\n\v\f\r\x1b"sv.find(byte) == std::string_view::npos;
