@@ -301,6 +301,7 @@ class LongNames(Case):
             self.assertEqual(done.returncode, 0, done.stderr)
             self.assertGreater(os.stat(short).st_size, 10)
             self.assertEqual(len(os.listdir(folder)), 1)
+            os.unlink(short)  # the next one is of another kind
 
 
 class Limits(Case):
@@ -347,7 +348,8 @@ class Limits(Case):
                                     codes=(1,))
         shutil.rmtree(self.folder / "m")
         self.assertEqual((self.folder / "old.csv").read_bytes(), earlier)
-        self.assertEqual(self.names(), ["log", "old.csv"])
+        # A stopped store is gone on with.
+        self.assertEqual([name for name in self.names() if not name.startswith("s.safetensors.")], ["log", "old.csv"])
 
     def test_a_working_folder_that_was_removed(self):
         gone = self.folder / "gone"
