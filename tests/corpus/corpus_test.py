@@ -25,7 +25,7 @@ PICTURES = [row for row in ROWS if row["kind"] == "picture"]
 WEIGHTS = [row for row in ROWS if row["kind"] == "weights"]
 SECONDS = 240  # for any run; the slowest takes some 5
 SAME = ["--device", "cpu", "--precision", "float32", "--threads", "1", "--format", "jsonl"]
-BYTES = ["--mean", "0", "0", "0", "--std", "1", "1", "1"]  # the model's input is pixels / 255
+BYTES = ["--set", "mean=0,0,0", "--set", "std=1,1,1"]  # the model's input is pixels / 255
 SQUASHED = 32  # edge of the answers for large pictures
 # Two steps of 255 and a third on average: two decoders of lossy pictures, and two roundings of Pillow's filter.
 SQUASHED_TOLERANCE, SQUASHED_MEAN = 2.5, 0.35
@@ -103,8 +103,8 @@ class Pictures(unittest.TestCase):
     def test_all_in_one_run(self) -> None:
         """Whatever lies between them: every picture has its record, every broken one its code."""
         done = run(
-            "classify", *(row["file"] for row in PICTURES), "-m", "states/0.1/tiny", "--img-size", SQUASHED, "--crop-mode",
-            "squash", "--crop-pct", "1", "--interpolation", "bicubic", *BYTES, "--save-input", self.folder / "all.npy", *SAME,
+            "classify", *(row["file"] for row in PICTURES), "-m", "states/0.1/tiny", "--img-size", SQUASHED, "--set",
+            "crop-mode=squash", "--crop-pct", "1", "--set", "interpolation=bicubic", *BYTES, "--save-input", self.folder / "all.npy", *SAME,
             folder=CORPUS,
         )
         self.assertEqual(done.returncode, 3, done.stderr)

@@ -71,21 +71,23 @@ TEST(OrderedWorkersTest, NoMoreThanAskedForIsPending) {
 TEST(OrderedWorkersTest, AnExceptionOfEitherHalfEndsTheWorkAndIsThrown) {
   for (const bool in_first : {true, false}) {
     std::vector<int> done;
-    OrderedWorkers workers(2, 4);
-    const auto run = [&] {
-      for (int i = 0; i < 100; ++i) {
-        workers.submit([&, i]() -> OrderedWorkers::Second {
-          if (i == 5 && in_first) throw std::runtime_error("first");
-          return [&, i] {
-            if (i == 5) throw std::runtime_error("second");
-            done.push_back(i);
-          };
-        });
-      }
-      workers.finish();
-    };
-    EXPECT_THROW(run(), std::runtime_error);
-    EXPECT_THROW(workers.finish(), std::runtime_error);
+    {
+      OrderedWorkers workers(2, 4);
+      const auto run = [&] {
+        for (int i = 0; i < 100; ++i) {
+          workers.submit([&, i]() -> OrderedWorkers::Second {
+            if (i == 5 && in_first) throw std::runtime_error("first");
+            return [&, i] {
+              if (i == 5) throw std::runtime_error("second");
+              done.push_back(i);
+            };
+          });
+        }
+        workers.finish();
+      };
+      EXPECT_THROW(run(), std::runtime_error);
+      EXPECT_THROW(workers.finish(), std::runtime_error);
+    }
     EXPECT_LE(done.size(), 5U) << "nothing behind the failure";
   }
 }

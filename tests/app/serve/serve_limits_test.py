@@ -81,7 +81,7 @@ class Limits(unittest.TestCase):
             wait_until(lambda started=started: not decoders(started))
 
     def test_bodies_that_are_too_large(self):
-        server = self.server("--set", "max-bytes=5000")
+        server = self.server("--max-bytes", "5000")
         head = b"POST /v1/classify HTTP/1.1\r\nHost: localhost\r\n"
         self.assertIn(b" 413 ", server.raw(head + b"Content-Length: 5001\r\n\r\n" + b"a" * 5001))
         self.assertIn(b" 413 ", server.raw(head + b"Content-Length: 99999999999999\r\n\r\n"))
@@ -226,7 +226,7 @@ class Load(unittest.TestCase):
     """Twenty clients for some seconds, with good, broken and oversized pictures."""
 
     def test_twenty_clients(self):
-        server = Server(PROGRAM, "--set", "max-bytes=1000000", "--max-waiting", "6")
+        server = Server(PROGRAM, "--max-bytes", "1000000", "--max-waiting", "6")
         self.addCleanup(server.stop)
         expected = [without_seconds(record) for record in records(PROGRAM, *GOOD)]
         asked = [(f"/v1/classify?name={file}", file.read_bytes(), 200) for file in GOOD]

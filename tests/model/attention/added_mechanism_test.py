@@ -132,7 +132,7 @@ class AddedMechanism(unittest.TestCase):
                 file = self.work / f"{kernels}.npy"
                 # `fused` is an error for a layer without kernels.
                 (record,) = json.loads(run_well(
-                    program, "classify", "--device", "cpu", "--precision", "float32", "--attn", attention, "--kernels", kernels,
+                    program, "classify", "--device", "cpu", "--precision", "float32", "--attn", attention, "--set", f"kernels={kernels}",
                     "--format", "json", "--save-logits", file, OTTER, env=environment))
                 self.assertIn(NAME, record["attention"])
                 logits[kernels] = floats_of(file)
