@@ -154,7 +154,7 @@ def step_timm(corpus: Path, rows: list, answers: dict) -> None:
         )
         row("torch_2/training.pth", model, f"{versions}, CheckpointSaver's keys")
         model.load_state_dict(state)
-        row("torch_2/training.pth", model, f"{versions}, its average", "--use-ema")
+        row("torch_2/training.pth", model, f"{versions}, its average", "--set use-ema=on")
         row("torch_2/protocol_5.pth", model, f"{versions}, torch.save")
         row("torch_2/legacy.pth", model, f"{versions}, torch.save before 1.6's format")
         write_more(weights, model, row, versions)

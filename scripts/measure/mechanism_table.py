@@ -66,7 +66,7 @@ def near_mass(answer: Json | str) -> Value:
 
 def measure(program: Path, name: str, rules: list[str], row: Json, arguments: argparse.Namespace) -> Json:
     """The row with what is measured now: 1 + `--rounds` passes at the smaller sizes, 1 + 2 at the largest."""
-    chosen = ["--attn", "softmax", "--rel-pos", name] if name in rules else ["--attn", name]
+    chosen = ["--attn", "softmax", "--set", f"rel-pos={name}"] if name in rules else ["--attn", name]
     data = [arguments.data, *(["--labels-csv", arguments.labels_csv] if arguments.labels_csv else []),
             *(["--limit-images", arguments.pictures] if arguments.pictures else [])]
     for label, size in SIZES.items():

@@ -62,7 +62,7 @@ for name, gives_pointer, are_pointers in json.loads(sys.argv[2]):
     elif any(are_pointers):
         fails(name, *nulls, result=others.get(name))
 
-options = [b"-m", sys.argv[3].encode(), b"--device", b"cpu", b"--crop-pct", b"1", b"--mean", b"0", b"0", b"0", b"--std", b"1", b"1", b"1"]
+options = [b"-m", sys.argv[3].encode(), b"--device", b"cpu", b"--crop-pct", b"1", b"--set", b"mean=0,0,0", b"--set", b"std=1,1,1"]
 model = library.hydrascope_open((c_char_p * len(options))(*options), len(options), 0)
 assert model, text()
 pixels = ctypes.create_string_buffer(bytes(range(48)), 48)
