@@ -103,6 +103,8 @@ TEST(SignalsCliTest, AWaitForWhatNeedNotEndIsEnded) {
     ASSERT_EQ(size > 0 ? ::write(held, reading.bytes.data(), reading.bytes.size()) : 0, size);
     Program program(reading.words, {});
     Program::wait_until("a reader", [&] { return has_open(program, pipe); });
+    // Some commands catch signals a moment after they have opened what they read.
+    std::this_thread::sleep_for(std::chrono::milliseconds(300));
     const Outcome outcome = expect_end(program, SIGTERM);
     EXPECT_EQ(outcome.out, "");
     EXPECT_EQ(outcome.err.find("stopped by a signal") == std::string::npos, reading.is_in_order)
