@@ -90,16 +90,24 @@ OptionMatch find_option(const CommandSpec& command, std::string_view name) {
   return {};
 }
 
-bool has_key(const Option& option, std::string_view key) {
-  return !option.key.empty() &&
-         (option.key == key || option.name == key || option.key.ends_with("." + std::string(key)));
+const Option* find_key(const std::vector<const Option*>& rows, std::string_view key) {
+  const std::string wanted = with_dashes(key);
+  const Option* found = nullptr;
+  for (const Option* row : rows)
+    if (!row->key.empty() && (row->key == wanted || row->name == wanted)) return row;
+  for (const Option* row : rows) {
+    if (!row->key.ends_with("." + wanted)) continue;
+    if (found != nullptr)
+      throw UsageError("names several settings", "`set` " + wanted, found->key + " or " + row->key);
+    found = row;
+  }
+  return found;
 }
 
 const Option* find_key(const CommandSpec& command, std::string_view key) {
-  const std::string wanted = with_dashes(key);
-  const auto found = std::ranges::find_if(
-      command.options, [&](const Option& option) { return has_key(option, wanted); });
-  return found == command.options.end() ? nullptr : &*found;
+  std::vector<const Option*> rows;
+  for (const Option& option : command.options) rows.push_back(&option);
+  return find_key(rows, key);
 }
 
 const Option* find_option(const CommandSpec& command, const Field& field) {

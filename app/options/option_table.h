@@ -34,9 +34,10 @@ std::string with_dashes(std::string_view name);
 
 /// Looks among names and aliases of options, '_' meaning '-'. The pointers live as long as `command`.
 OptionMatch find_option(const CommandSpec& command, std::string_view name);
-/// The row with that key, its end behind a dot, or its name; nullptr where there is none.
+/// The row with that key or name, else the only one whose key ends so behind a dot; nullptr where there is
+/// none. Throws Error(invalid_argument) where several keys end so.
+const Option* find_key(const std::vector<const Option*>& rows, std::string_view key);
 const Option* find_key(const CommandSpec& command, std::string_view key);
-bool has_key(const Option& option, std::string_view key);
 /// The option that fills `field`; nullptr where there is none.
 const Option* find_option(const CommandSpec& command, const Field& field);
 OptionMatch find_short_option(const CommandSpec& command, char name);

@@ -251,20 +251,16 @@ void check_subcommand(const CommandSpec& command, const CommandLine& line) {
 void ParsedOptions::add_key(const std::string& word, Source source) {
   const std::size_t equals = std::min(word.find('='), word.size());
   const std::string key = with_dashes(word.substr(0, equals));
-  std::vector<std::string> keys;
-  const Option* row = nullptr;
-  for (const auto& [name, entry] : entries_) {
-    if (entry.option.key.empty()) continue;
-    keys.push_back(entry.option.key);
-    keys.push_back(entry.option.key.substr(entry.option.key.find('.') + 1));
-    if (!has_key(entry.option, key)) continue;
-    const bool is_exact = entry.option.key == key || name == key;
-    if (row != nullptr && !is_exact && row->key != key && row->name != key)
-      throw UsageError("names several settings", "`set` " + word,
-                       row->key + " or " + entry.option.key);
-    if (row == nullptr || is_exact) row = &entry.option;
-  }
+  std::vector<const Option*> rows;
+  for (const auto& [name, entry] : entries_) rows.push_back(&entry.option);
+  const Option* const row = find_key(rows, key);
   if (row == nullptr) {
+    std::vector<std::string> keys;
+    for (const Option* each : rows) {
+      if (each->key.empty()) continue;
+      keys.push_back(each->key);
+      keys.push_back(each->key.substr(each->key.find('.') + 1));
+    }
     const std::string near = nearest(key, keys);
     throw UsageError("no such setting", "`set` " + word,
                      near.empty() ? "`hydrascope models info set` lists settings"
@@ -368,13 +364,6 @@ const GivenOption& ParsedOptions::named(std::string_view name) const {
                 "--" + std::string(name));
   }
   return found->second;
-}
-
-void ParsedOptions::set(std::string_view name, std::string word, std::string origin) {
-  GivenOption& entry = entries_.find(name)->second;
-  entry.values = {std::move(word)};
-  entry.source = Source::command_line;
-  entry.origin = std::move(origin);
 }
 
 bool GivenOption::holds_one() const { return !holds_several(option); }

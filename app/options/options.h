@@ -200,8 +200,6 @@ class ParsedOptions {
   [[nodiscard]] const std::vector<std::string>& positionals() const noexcept {
     return positionals_;
   }
-  /// Gives an option a value as the command line does; `origin` is for messages.
-  void set(std::string_view name, std::string word, std::string origin);
 
   /// The resolved options as the JSON object that --config reads back (--dump-config): every option
   /// that has a value, defaults included, except arguments and those of `GeneralRequest`. JSON holds no
