@@ -152,7 +152,7 @@ TEST(ServiceTest, APartOfTheMapsCanBeAskedFor) {
 }
 
 TEST(ServiceTest, EveryAskerGetsTheAnswerToItsOwnQuestion) {
-  ServiceRequest request = request_of(Words{"--max-pixels 200000 --max-bytes 800000"});
+  ServiceRequest request = request_of(Words{"--set max-pixels=200000 --max-bytes 800000"});
   request.most_waiting = 8;
   Service service(std::move(request));
   std::vector<std::string> pictures;
