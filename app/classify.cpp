@@ -8,7 +8,6 @@
 #include "app/run/output_file.h"
 #include "app/run/signal_stop.h"
 #include "app/run/usage_error.h"
-#include "app/session/precision_check.h"
 #include "app/session/session.h"
 #include "app/specs/requests.h"
 #include "app/tasks/features.h"
@@ -75,7 +74,6 @@ int run_classify(const ParsedOptions& options) {
   refuse_shares();
   const ClassifyRequest request = classify_request(options);
   const std::unique_ptr<Session> session = open_session(request, request.vote);
-  if (!session) return kExitOk;
   require_inputs(request.words, "classify");
   if (!session->labels().has_ids() && request.label_type == LabelType::id)
     throw UsageError("the labels have no ids", "`label_type` id");
@@ -88,9 +86,7 @@ int run_classify(const ParsedOptions& options) {
 
   RowsOfInputs logits(request.save_logits);
   RowsOfInputs tensors(request.save_input);
-  PrecisionCheck check(request.run.check_precision);
   const auto record_of = [&](PipelineResult& result) {
-    check.add(result);
     logits.add(result, [&] { return result.logits; });
     tensors.add(result, [&] { return model_input(result); });
     const ClassifyRecord record = session->record(result, request.topk);
@@ -105,8 +101,6 @@ int run_classify(const ParsedOptions& options) {
                                   .resumes = request.resume});
   logits.close();
   tensors.close();
-  if (check.is_wanted() && !stop_requested())
-    request.console.note(check.compare(*session).describe());
   return exit_code_after_stop(code);
 }
 

@@ -111,7 +111,6 @@ int run_embed(const ParsedOptions& options) {
     request.run.precision = earlier->precision;
   const std::unique_ptr<Session> session =
       Session::open(request, feature_source(open_model(request.model), request.features));
-  if (!session) return kExitOk;
   require_inputs(request.words, "embed");
   LabelledInputs inputs(request, classes_of_table(request, session->source()));
   session->announce();

@@ -13,7 +13,6 @@
 #include "app/run/signal_stop.h"
 #include "app/run/terminal_text.h"
 #include "app/run/usage_error.h"
-#include "app/session/precision_check.h"
 #include "app/session/session.h"
 #include "app/tasks/diagnostics_run.h"
 #include "app/tasks/evaluation.h"
@@ -141,7 +140,6 @@ int run_over_set(const EvaluateRequest& request) {
   const Console& console = request.console;
   const ScoreRequest& score = request.score;
   const std::unique_ptr<Session> session = Session::open(request);
-  if (!session) return kExitOk;
   const image::Labels& labels = session->labels();
   const LabelledSet set = read_evaluated_set(request.set, labels, session->config().num_classes);
   const std::unique_ptr<Session> reference = open_reference(request, *session);
@@ -164,8 +162,6 @@ int run_over_set(const EvaluateRequest& request) {
   OutputFile output(request.output.file);
   Evaluation evaluation(score, jobs, set, *session, faithfulness ? &*faithfulness : nullptr,
                         jobs.compares ? reference.get() : nullptr);
-  PrecisionCheck check(request.run.check_precision);
-  evaluation.watch(check);
   evaluation.run();
 
   const Scores& scores = evaluation.scores();
@@ -199,20 +195,12 @@ int run_over_set(const EvaluateRequest& request) {
   }
   if (jobs.calibrates_exit)
     add_exit_calibration(*session, evaluation.exit_trials(), *score.exit_delta, results);
-  if (check.is_wanted() && !stop_requested()) {
-    const PrecisionFindings findings = check.compare(*session);
-    console.note(findings.describe());
-    results.summary.add("precision_check_images", findings.images);
-    results.summary.add("precision_check_flips", findings.flips);
-    results.summary.add("precision_check_largest_difference", rounded(findings.largest_difference));
-  }
   if (jobs.compares) {
     add_reference(results.summary, *reference);
     scores.add_agreement(results.summary);
   }
   if (faithfulness) results.add_part("faithfulness", faithfulness->report().report());
   if (jobs.scores && set.has_labels) add_score_tables(score, scores, labels, results);
-  evaluation.write_errors(labels);
   results.galleries = [&] { return evaluation.surest_errors(labels); };
   if (!score.html.empty()) results.save(score.html, "`html`");
   results.write(request.output.format, output.stream(), notice);
@@ -259,7 +247,6 @@ int run_diagnose(const ParsedOptions& options) {
     check_report_extension(file, "`output`");
   if (!is_stream(file)) check_output_file(file, "`output`");
   const std::unique_ptr<Session> session = Session::open(request);
-  if (!session) return kExitOk;
   const LabelledSet set = read_unlabelled(request.words, /*recursive=*/true, "diagnose");
   const std::unique_ptr<Session> reference = open_reference(request, *session);
   session->announce();

@@ -39,12 +39,8 @@ SearchRequest search_request(const ParsedOptions& options) {
   request.model.may_lack_classes = true;
   request.store = request.words.front();
   request.words.erase(request.words.begin());
-  std::string& file = request.output.file;
-  const auto sheet = viz::find_image_format(file);
-  if (sheet) viz::require_encoder(*sheet);
-  if (sheet || request.output.format == Format::html)
-    check_output_file(file, "`output`", sheet ? FileKind::picture : FileKind::text);
-  if (sheet) request.sheet = std::exchange(file, "");
+  if (request.output.format == Format::html)
+    check_output_file(request.output.file, "`output`", FileKind::text);
   return request;
 }
 
@@ -84,7 +80,7 @@ std::pair<OrderedJson, std::string> record_of(const PipelineResult& result,
   return {json, text};
 }
 
-/// Each input beside the stored pictures that are nearest to it, for a page or a contact sheet.
+/// Each input beside the stored pictures that are nearest to it, for a page.
 class MatchGalleries {
  public:
   MatchGalleries(const VectorStore& store, image::DecodeOptions decode)
@@ -163,7 +159,6 @@ class MatchGalleries {
   std::string first_missing_;
 };
 
-/// The page, and what a contact sheet is made of.
 Report report_of(const Session& session, const VectorStore& store, MatchGalleries& galleries) {
   Report report("hydrascope search: " + store.file());
   report.line = session.source().name + " \u00b7 " + store.facts().features + " \u00b7 " +
@@ -191,7 +186,6 @@ int run_search(const ParsedOptions& options) {
   const std::string features = store.facts().features;
   const std::unique_ptr<Session> session =
       Session::open(request, feature_source(open_model(request.model), features));
-  if (!session) return kExitOk;
   require_inputs(request.words, "search");
   store.facts().require_same(facts_of(session->source(), session->transform(),
                                       request.run.decode.apply_exif, features, ""),
@@ -200,8 +194,7 @@ int run_search(const ParsedOptions& options) {
   const std::jthread decoders = image::prepare_to_decode(request.words);
   session->load({.embeddings = true});
   const bool is_page = request.output.format == Format::html;
-  const bool shows = is_page || !request.sheet.empty();
-  session->pipeline().keep_picture = shows;
+  session->pipeline().keep_picture = is_page;
 
   MatchGalleries galleries(store, session->pipeline().decode);
   std::vector<std::string> failures;
@@ -210,25 +203,22 @@ int run_search(const ParsedOptions& options) {
     std::vector<Neighbour> found;
     if (!result.error) found = store.nearest(result.features.unsqueeze(0), request.top).front();
     result.seconds += seconds_since(begin);
-    if (shows && result.error)
+    if (is_page && result.error)
       failures.push_back(error_line(Error(*result.error, result.message, result.input.given)));
-    else if (shows)
+    else if (is_page)
       galleries.add(result, found);
     return record_of(result, store, found, request.console.color);
   };
   const int code = write_records(
       *session, request,
       {.command = "search", .columns = kMatchColumns, .each = "matches", .record = record});
-  if (!shows) return code;
+  if (!is_page) return code;
   for (const std::string& note : galleries.notes()) request.console.note("note: " + note);
   Report report = report_of(*session, store, galleries);
   report.notes.insert(report.notes.end(), failures.begin(), failures.end());
-  if (is_page) {
-    OutputFile output(request.output.file);
-    report.write(Format::html, output.stream());
-    output.close();
-  }
-  if (!request.sheet.empty() && !galleries.empty()) report.save(request.sheet, "`output`");
+  OutputFile output(request.output.file);
+  report.write(Format::html, output.stream());
+  output.close();
   return code;
 }
 

@@ -341,7 +341,6 @@ int TrainingRun::report() {
 int TrainingRun::run() {
   for (const std::string& note : subject_.source.notes) console_.note("note: " + note);
   if (!subject_.source.random_weights) subject_.transform.say_assumed(console_);
-  if (request_.transform.is_printed) console_.note(subject_.transform.describe());
   report_found(subject_.failed, subject_.notes);
   build_model();
   about_ = describe_descendant(subject_.source, "train", subject_.transform, subject_.labels);

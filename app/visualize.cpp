@@ -66,7 +66,6 @@ int run_visualize(const ParsedOptions& options) {
   const VisualizeRequest request = visualize_request(options);
   const Console& console = request.console;
   const std::unique_ptr<Session> session = open_session(request, request.vote);
-  if (!session) return kExitOk;
   if (!request.vote.store.empty() && !session->source().class_vectors_of)
     throw UsageError("holds other features than the classifier is given, and no map explains them",
                      "`knn` " + request.vote.store, "`features` pooled");

@@ -42,9 +42,9 @@ std::vector<std::string> map_names() {
 /// The option that cannot do without labels, as it was written; "" where there is none.
 std::string option_that_needs_labels(const ParsedOptions& options, const SetJobs& jobs) {
   if (jobs.scores) {
-    for (const Field& field : std::initializer_list<Field>{
-             &ScoreRequest::required_top1, &ScoreRequest::per_class, &ScoreRequest::confusions,
-             &ScoreRequest::save_errors, &ScoreRequest::html})
+    for (const Field& field :
+         std::initializer_list<Field>{&ScoreRequest::required_top1, &ScoreRequest::per_class,
+                                      &ScoreRequest::confusions, &ScoreRequest::html})
       if (options.given(field)) return options[field].origin;
   }
   if (jobs.measures_maps) {
@@ -101,7 +101,7 @@ std::vector<Option> labelled_set_options() {
             "labels of the pictures: a table with columns file and label (id, name or index)",
             into(&SetRequest::labels_csv), takes("FILE"), reads),
        flag("no-labels", "ignore the names of folders: the pictures have no labels",
-            into(&SetRequest::ignores_labels), role(Role::source))});
+            into(&SetRequest::ignores_labels), role(Role::source), keyed("run.no-labels"))});
   labels.push_back(integer("limit-images", "number of used pictures, evenly spread over the set",
                            into(&SetRequest::limit), otherwise("all"), at_least(1), in("Input"),
                            role(Role::task)));
@@ -120,12 +120,9 @@ std::vector<Option> score_options() {
        text("per-class", "file of the accuracy by class; - prints it after the summary",
             into(&ScoreRequest::per_class), takes("FILE|-"), written),
        integer("confusions", "number of printed confusions of two classes, the most frequent first",
-               into(&ScoreRequest::confusions), at_least(1)),
+               into(&ScoreRequest::confusions), at_least(1), keyed("scores.confusions")),
        text("html", "also write one page: scores, calibration, worst classes, surest errors",
             into(&ScoreRequest::html), takes("FILE.html"), written),
-       text("save-errors",
-            "folder of contact sheets of the 100 worst wrong answers, and errors.csv",
-            into(&ScoreRequest::save_errors), takes("FOLDER"), written_inside("errors.csv")),
        number("calibrate-exit",
               "find the exit threshold at which at most this share of answers differs; at 95 % "
               "confidence, from the whole model's answers, without labels",
@@ -144,7 +141,7 @@ std::vector<Option> layer_reference_options() {
        text("against-attn-opt",
             "setting of the other model's attention, as --set attn-opt= takes it",
             into(&AgainstRequest::attention_options), takes("MECHANISM[:LAYERS].KEY=VALUE"),
-            repeatable)});
+            repeatable, keyed("model.against-attn-opt"))});
 }
 
 std::vector<Option> agreement_options() {
@@ -165,13 +162,15 @@ std::vector<Option> faithfulness_options() {
             into(&FaithfulnessRequest::methods), takes("NAME,..."),
             otherwise("all that the layer supports"), one_of(map_names()), comma_list),
        integer("steps", "steps of deletion and insertion, each a forward pass per picture and map",
-               into(&FaithfulnessRequest::steps), by_default("14"), at_least(1)),
+               into(&FaithfulnessRequest::steps), by_default("14"), at_least(1),
+               keyed("measure.steps")),
        text("substrate", "replacement of a patch; insertion always starts from blur",
             into(&FaithfulnessRequest::substrate),
             otherwise("mean for deletion, black for positive and negative"),
-            one_of(names_of(explain::substrates()))),
+            one_of(names_of(explain::substrates())), keyed("measure.substrate")),
        text("explained-class", "explained and watched class: the predicted one or the labelled one",
-            into(&FaithfulnessRequest::of_class), by_default("pred"), one_of({"pred", "target"})),
+            into(&FaithfulnessRequest::of_class), by_default("pred"), one_of({"pred", "target"}),
+            keyed("measure.explained-class")),
        text("layer", "layer that is explained, from 0", into(&FaithfulnessRequest::layer),
             takes("last|N"), by_default("last"))});
 }

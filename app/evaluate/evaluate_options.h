@@ -34,7 +34,7 @@ bool compares_models(const ParsedOptions& options);
 std::vector<Option> set_runtime_options();
 std::vector<Option> labelled_set_options();  // labels-csv, no-labels, limit-images
 std::vector<Option> score_options();         // real-labels, require-top1, save-logits, per-class,
-                                             // confusions, save-errors
+                                             // confusions
 std::vector<Option> layer_reference_options();  // against, against-attn, against-attn-opt
 std::vector<Option> agreement_options();        // the same, against-precision
 std::vector<Option> faithfulness_options();     // measure, method, steps, substrate, class, layer
@@ -74,7 +74,6 @@ SetRequest set_request(const ParsedOptions& options, const SetJobs& jobs);
 /// The files that `evaluate` writes besides its summary.
 struct ScoreRequest {
   std::string save_logits;
-  std::string save_errors;
   std::string html;
   std::string per_class;  ///< a file, "-" or ""
   std::size_t confusions = 0;

@@ -39,8 +39,8 @@ CommandSpec opening_spec(bool with_maps) {
   spec.options = join(
       {model_options(), class_vector_options(),
        only(input_options(), {&image::DecodeOptions::max_pixels, &image::DecodeOptions::max_bytes}),
-       without(preprocessing_options(), {&TransformRequest::is_printed}), views_options(),
-       runtime_options(), only(label_options(), {&PicturesRequest::labels}),
+       preprocessing_options(), views_options(), runtime_options(),
+       only(label_options(), {&PicturesRequest::labels}),
        with_maps ? only(map_options(), {&MapWords::methods, &MapWords::layers, &MapWords::heads,
                                         &MapWords::mapless})
                  : std::vector<Option>()});

@@ -138,13 +138,13 @@ void append_entry(std::string& out, const std::string& label, const std::string&
   append_wrapped(out, description, line.size(), column, width);
 }
 
-bool is_explained_by(const Option& option, const CommandSpec& command) {
-  return option.explained_by.empty() || option.explained_by == command.name;
+bool is_named_alone(const Option& option, const CommandSpec& command) {
+  return option.group == kGeneral && command.name != "help";
 }
 
 void append_options(std::string& out, const CommandSpec& command, std::size_t width) {
   std::vector<Option> options = command.options;
-  std::erase_if(options, [&](const Option& option) { return !is_explained_by(option, command); });
+  std::erase_if(options, [&](const Option& option) { return is_named_alone(option, command); });
   for (const std::string& title : headings(options)) {
     out += "\n" + title + ":\n";
     for (const Option& option : options)
@@ -153,23 +153,18 @@ void append_options(std::string& out, const CommandSpec& command, std::size_t wi
   }
 }
 
-/// The options that another help explains, with their defaults: "--config FILE.json".
+/// The general options: "--config FILE.json".
 void append_named(std::string& out, const CommandSpec& command, std::size_t width) {
-  std::vector<std::pair<std::string, std::string>> named;  // by the command that explains them
+  std::string named;
   for (const Option& option : command.options) {
-    if (is_explained_by(option, command)) continue;
-    auto found =
-        std::ranges::find(named, option.explained_by, &std::pair<std::string, std::string>::first);
-    if (found == named.end()) found = named.insert(found, {option.explained_by, ""});
+    if (!is_named_alone(option, command)) continue;
     std::string name = option_label(option);
     name.erase(0, name.find_first_not_of(' '));
-    if (!option.default_value.empty()) name += " (" + option.default_value + ")";
-    found->second += (found->second.empty() ? "" : ", ") + name;
+    named += (named.empty() ? "" : ", ") + name;
   }
-  for (const auto& [help, names] : named) {
-    out += "\nAs `hydrascope help " + help + "` explains:\n  ";
-    append_wrapped(out, names, kProgramIndent, kProgramIndent, width);
-  }
+  if (named.empty()) return;
+  out += "\nAs `hydrascope help help` explains:\n  ";
+  append_wrapped(out, named, kProgramIndent, kProgramIndent, width);
 }
 
 /// "usage: ...", what the command does, its other names.

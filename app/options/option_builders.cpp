@@ -36,11 +36,6 @@ std::vector<Option> hide(std::vector<Option> options, std::initializer_list<Fiel
   return options;
 }
 
-std::vector<Option> as_in(const std::string& command, std::vector<Option> options) {
-  for (Option& option : options) option.explained_by = command;
-  return options;
-}
-
 CommandSpec with_settings(CommandSpec command) {
   if (std::ranges::all_of(command.options, &std::string::empty, &Option::key)) return command;
   Option row = text(

@@ -90,6 +90,7 @@ inline auto at_most(double maximum) {
 inline auto in(std::string group) {
   return [=](Option& option) { option.group = group; };
 }
+inline constexpr auto unseen = [](Option& option) { option.hidden = true; };
 inline constexpr auto comma_list = [](Option& option) { option.comma_list = true; };
 inline constexpr auto repeatable = [](Option& option) { option.repeatable = true; };
 inline constexpr auto completes_files = [](Option& option) { option.completes_files = true; };
@@ -98,13 +99,6 @@ inline constexpr auto reads = [](Option& option) {
   option.completes_files = option.is_read = true;
 };
 inline constexpr auto as_argument = [](Option& option) { option.is_argument = true; };
-/// Names a folder, to write that file in.
-inline auto written_inside(std::string file) {
-  return [=](Option& option) {
-    option.completes_files = option.is_written = true;
-    option.written_inside = file;
-  };
-}
 /// Names files, and to write.
 inline constexpr auto written = [](Option& option) {
   option.completes_files = option.is_written = true;
@@ -172,8 +166,6 @@ std::vector<Option> without(std::vector<Option> options, std::initializer_list<F
 std::vector<Option> in_section(const std::string& section, std::vector<Option> options);
 /// The same, those of `fields` hidden.
 std::vector<Option> hide(std::vector<Option> options, std::initializer_list<Field> fields);
-/// The same, explained by the help of `command`.
-std::vector<Option> as_in(const std::string& command, std::vector<Option> options);
 /// The row of `field`, to change what a command has otherwise. Error(internal) if there is none.
 Option& row_of(std::vector<Option>& options, const Field& field);
 

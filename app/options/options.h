@@ -63,6 +63,9 @@ class Field {
   std::ptrdiff_t place_ = 0;
 };
 
+/// The group that `hydrascope help --help` explains and the help of a command names alone.
+inline constexpr const char* kGeneral = "General";
+
 struct GivenOption;
 struct Setting;
 
@@ -100,11 +103,8 @@ struct Option {
   bool is_written = false;       ///< its values name files or folders to write
   bool hidden = false;           ///< it makes no sense here: help and completion do not show it
   std::vector<std::string> subcommands = {};  ///< those that take it; empty = all
-  /// The command whose --help explains it ("train", "help"), where this one's names it alone.
-  std::string explained_by = {};
   bool is_argument = false;  ///< its values are positionals, which no dumped configuration holds
-  std::string written_inside = {};  ///< the file that is written in the folder that it names
-  Field field = {};                 ///< what it fills in a request
+  Field field = {};          ///< what it fills in a request
   /// Fills the field of the request at that address; empty where the request's own function does.
   std::function<void(void*, const GivenOption&)> fill = {};
 };
@@ -257,12 +257,13 @@ std::vector<Option> views_options();
 /// The same where an answer is of one view.
 std::vector<Option> one_view_options();
 std::vector<Option> runtime_options();
-std::vector<Option> precision_check_options();                 // check-precision
 std::vector<Option> memory_options(const std::string& group);  // memory, memory-opt
 std::vector<Option> output_options();                          // of a report
 std::vector<Option> record_output_options();  // of a stream of records, which is no page
 std::vector<Option> label_options();
 std::vector<Option> general_options();
+/// -h and --help alone, of commands that print fixed text.
+std::vector<Option> help_options();
 /// The command with `--set`, if a row of it has a key.
 CommandSpec with_settings(CommandSpec command);
 /// Concatenates groups; throws Error(internal) for a name, alias or short name declared twice.

@@ -19,13 +19,7 @@ std::optional<Asked<image::Views>> views_request(const ParsedOptions& options) {
   std::optional<Asked<image::Views>> asked;
   if (const GivenOption* views = options.find(&TransformRequest::views))
     take(*views, asked, image::parse_views);
-  const GivenOption* const native = options.find(&TransformRequest::native);
-  if (native == nullptr || !native->flag()) return asked;
-  if (asked && asked->value != image::Views::native)
-    throw UsageError(
-        "two answers to what of a picture is classified",
-        native->origin + " with " + asked->origin + " " + std::string(asked->value.name));
-  return Asked<image::Views>{image::Views::native, native->origin};
+  return asked;
 }
 
 ModelRequest model_request(const ParsedOptions& options) {
@@ -79,7 +73,6 @@ void choose_views(const ParsedOptions& options, ModelRequest& model, TransformRe
                                           &Model::exit_threshold,
                                           &Model::depth_steps,
                                           &Model::classes,
-                                          &Transform::native,
                                           &Transform::views,
                                           &Transform::img_size,
                                           &Transform::crop_pct,

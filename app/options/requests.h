@@ -66,12 +66,10 @@ struct TransformRequest {
   std::optional<Asked<std::array<double, 3>>> std = {};
   std::optional<image::Fit> fit = {};  ///< otherwise pad; corner at the size that the model is for
   std::optional<Asked<image::Views>> views = {};  ///< `views_request`
-  bool native = false;                            ///< `--native`
   std::string look_model = {};                    ///< of the looks; "": `Session::of` says which
   bool is_default = false;  ///< nothing was asked for, and `choose_views` chose `views`
-  bool is_printed = false;  ///< `--print-transform`
 };
-/// The views that `--views` or `--native` asks for.
+/// The views that `--views` asks for.
 std::optional<Asked<image::Views>> views_request(const ParsedOptions& options);
 /// Throws Error(invalid_argument) for options that do not go together.
 TransformRequest transform_request(const ParsedOptions& options);
@@ -106,9 +104,8 @@ struct RunRequest {
   std::optional<int> workers = {};  ///< the same
   std::int64_t batch_size = 0;      ///< 0: chosen by size
   image::DecodeOptions decode = {};
-  bool fastest = false;    ///< what `precision` auto is, where a command has that option
-  bool fail_fast = false;  ///< `--on-error fail`
-  std::optional<std::int64_t> check_precision = {};
+  bool fastest = false;     ///< what `precision` auto is, where a command has that option
+  bool fail_fast = false;   ///< `--on-error fail`
   std::string memory = {};  ///< a spec of memories over the frames of a video; "" is none
   std::vector<std::string> memory_options = {};
   model::training::LaunchEnvironment launch = {};
@@ -125,7 +122,7 @@ struct WeightsRequest {
 checkpoint::Dtype parse_dtype(const std::string& word);
 WeightsRequest weights_request(const ParsedOptions& options);
 
-/// `-v`, `-q`, `--no-progress` and `--color`, whose "auto" asks the terminal.
+/// `-v`, `-q`, `--set progress` and `--set color`, whose "auto" asks the terminal.
 Console console_request(const ParsedOptions& options);
 /// Positionals, and the values of the option that names more of them, where the command has one.
 std::vector<std::string> input_words(const ParsedOptions& options);

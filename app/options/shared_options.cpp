@@ -13,7 +13,6 @@ std::int64_t parse_exit(const std::string& word) {
   return parse_layer(word, "layers", "`coarse_exits`", "`coarse_exits`=2,5");
 }
 bool is_fail(const std::string& word) { return word == "fail"; }
-bool is_not_true(const std::string& word) { return word != "true"; }
 image::Size parse_img_size(const std::string& word) { return parse_size(word); }
 
 }  // namespace
@@ -99,9 +98,9 @@ std::vector<Option> vote_options() {
       {text("knn", "answer by the nearest labelled pictures of a store of `embed`",
             into(&VoteRequest::store), takes("STORE"), reads, role(Role::source)),
        integer("knn-k", "number of pictures that vote", into(&VoteRequest::k), takes("K"),
-               by_default("20"), at_least(1)),
+               by_default("20"), at_least(1), keyed("run.knn-k")),
        number("knn-mix", "share of --knn beside the classifier's answer", into(&VoteRequest::share),
-              takes("SHARE"), otherwise("all"), at_least(0), at_most(1))});
+              takes("SHARE"), otherwise("all"), at_least(0), at_most(1), keyed("run.knn-mix"))});
 }
 
 std::vector<Option> new_head_options() {
@@ -115,21 +114,20 @@ std::vector<Option> new_head_options() {
 }
 
 std::vector<Option> input_options() {
-  return in_group(
-      "Input", Role::task,
-      {
-          flag("recursive", "search the folders inside a folder too",
-               into(&PicturesRequest::recursive)),
-          text("on-error", "go on after a failed input (exit code 3), or stop",
-               into(&RunRequest::fail_fast, is_fail), by_default("skip"), one_of({"skip", "fail"}),
-               also({{"strict", "fail"}}), role(Role::console)),
-          integer("max-pixels", "most pixels of a picture; more are refused",
-                  into(&image::DecodeOptions::max_pixels), by_default("536870912"), at_least(1),
-                  keyed("run.max-pixels")),
-          integer("max-bytes", "most bytes of a file; more are refused",
-                  into(&image::DecodeOptions::max_bytes), by_default("2147483647"), at_least(1),
-                  at_most(2147483647), keyed("run.max-bytes")),
-      });
+  return in_group("Input", Role::task,
+                  {
+                      flag("recursive", "search the folders inside a folder too",
+                           into(&PicturesRequest::recursive)),
+                      text("on-error", "go on after a failed input (exit code 3), or stop",
+                           into(&RunRequest::fail_fast, is_fail), by_default("skip"),
+                           one_of({"skip", "fail"}), role(Role::console), keyed("run.on-error")),
+                      integer("max-pixels", "most pixels of a picture; more are refused",
+                              into(&image::DecodeOptions::max_pixels), by_default("536870912"),
+                              at_least(1), keyed("run.max-pixels")),
+                      integer("max-bytes", "most bytes of a file; more are refused",
+                              into(&image::DecodeOptions::max_bytes), by_default("2147483647"),
+                              at_least(1), at_most(2147483647), keyed("run.max-bytes")),
+                  });
 }
 
 std::vector<Option> preprocessing_options() {
@@ -143,7 +141,8 @@ std::vector<Option> preprocessing_options() {
                into(&TransformRequest::fit, image::parse_fit), by_default("pad"),
                one_of({"pad", "crop", "resize"}), role(Role::model), keyed("transform.fit")),
           number("crop-pct", "side of the crop over the resized picture's",
-                 into(&TransformRequest::crop_pct), otherwise("the model's"), at_least(0.01)),
+                 into(&TransformRequest::crop_pct), otherwise("the model's"), at_least(0.01),
+                 keyed("transform.crop-pct")),
           text("crop-mode", "way to a square: the centre, squashed, or with a border",
                into(&TransformRequest::crop_mode, image::parse_crop_mode), otherwise("the model's"),
                one_of({"center", "squash", "border", "center_floor"}),
@@ -164,10 +163,6 @@ std::vector<Option> preprocessing_options() {
               "applied",
               for_field(&image::DecodeOptions::apply_exif), by_default("auto"),
               one_of({"auto", "apply", "ignore"}), role(Role::model), keyed("transform.exif")),
-          flag("print-transform", "print the preprocessing of pictures; stop there without inputs",
-               into(&TransformRequest::is_printed), role(Role::console)),
-          flag("native", "show each picture at its own size, fitted to the patches",
-               into(&TransformRequest::native), role(Role::model)),
       });
 }
 
@@ -175,24 +170,28 @@ std::vector<Option> views_options() {
   return in_group(
       "Preprocessing", Role::task,
       {text("views",
-            "views of a picture; whole: resized and cropped; native: as --native; tiles: "
+            "views of a picture; whole: resized and cropped; native: at its own size, fitted to "
+            "the patches; tiles: "
             "overlapping tiles, each class by its best one; pyramid: the whole, and tiles at the "
             "picture's size and its halves; look: one pass at 1088 pixels "
             "(--img-size) along the shorter edge, then closer where its map says",
             into(&TransformRequest::views, image::parse_views),
             otherwise("look; whole beside a model, a size or a crop, and to evaluate"),
-            one_of({"whole", "native", "tiles", "pyramid", "look"})),
+            one_of({"whole", "native", "tiles", "pyramid", "look"}), also({{"native", "native"}})),
        text("look-model", "model that looks closer, with --views look",
             into(&TransformRequest::look_model), takes("MODEL"),
-            otherwise("softmax beside a bundled model, else the same"), role(Role::source))});
+            otherwise("softmax beside a bundled model, else the same"), role(Role::source),
+            keyed("run.look-model"))});
 }
 
 std::vector<Option> one_view_options() {
   return in_group(
       "Preprocessing", Role::task,
-      {text("views", "view of a picture; whole: resized and cropped; native: as --native",
+      {text("views",
+            "view of a picture; whole: resized and cropped; native: at its own size, fitted to the "
+            "patches",
             into(&TransformRequest::views, image::parse_views), otherwise("whole"),
-            one_of({"whole", "native"}))});
+            one_of({"whole", "native"}), also({{"native", "native"}}))});
 }
 
 std::vector<Option> runtime_options() {
@@ -202,8 +201,8 @@ std::vector<Option> runtime_options() {
           integer("batch-size", "pictures per forward pass", for_field(&RunRequest::batch_size),
                   letter('b'), otherwise("chosen by size"), at_least(1), role(Role::step)),
           integer("workers", "threads that decode and transform pictures",
-                  into(&RunRequest::workers), letter('j'), otherwise("processors"), at_least(1),
-                  at_most(1024)),
+                  into(&RunRequest::workers), otherwise("processors"), at_least(1), at_most(1024),
+                  keyed("run.workers")),
           integer("threads", "threads that compute the model", into(&RunRequest::threads),
                   otherwise("cores"), at_least(1), at_most(1024)),
           text("device", "auto, cpu, cuda or cuda:N; a named one has to be there",
@@ -223,17 +222,10 @@ std::vector<Option> runtime_options() {
                into(&RunRequest::kernels, parse_kernels), by_default("auto"),
                one_of({"auto", "fused", "reference"}), role(Role::model), keyed("run.kernels")),
           integer("seed", "seed of the random numbers", into(&RunRequest::seed), by_default("42"),
-                  at_least(0), role(Role::model)),
+                  at_least(0), role(Role::model), keyed("run.seed")),
           flag("deterministic", "give the same bits in every run, at the cost of speed",
                into(&RunRequest::deterministic), keyed("run.deterministic")),
       });
-}
-
-std::vector<Option> precision_check_options() {
-  return in_group("Runtime", Role::report,
-                  {integer("check-precision",
-                           "also compute the first N pictures in float32; say how far they differ",
-                           into(&RunRequest::check_precision), at_least(1))});
 }
 
 std::vector<Option> memory_options(const std::string& group) {
@@ -274,31 +266,38 @@ std::vector<Option> label_options() {
                also({{"class-map"}}), completes_files),
           text("label-type", "name of a class in text: words, id or index",
                into(&PicturesRequest::label_type, parse_label_type), by_default("name"),
-               one_of({"name", "id", "index"}), role(Role::console)),
+               one_of({"name", "id", "index"}), role(Role::console), keyed("run.label-type")),
       });
 }
 
+std::vector<Option> help_options() {
+  return in_group(kGeneral, Role::console,
+                  {flag("usage", "print the common options and examples, and stop",
+                        into(&GeneralRequest::usage), letter('h'), unseen),
+                   flag("help", "print every option, and stop; -h: the common ones",
+                        into(&GeneralRequest::help))});
+}
+
 std::vector<Option> general_options() {
-  return as_in(
-      "help",
-      in_group(
-          "General", Role::console,
-          {
-              text("config", "read options from a JSON file; flags win",
-                   into(&GeneralRequest::config), letter('c'), takes("FILE.json"), completes_files),
-              flag("dump-config", "print the resolved options as JSON, for --config, and stop",
-                   into(&GeneralRequest::dump_config)),
-              flag("verbose", "print more on standard error", into(&Console::verbose), letter('v')),
-              flag("quiet", "print errors alone on standard error", into(&Console::quiet),
-                   letter('q')),
-              flag("no-progress", "show no progress bar", into(&Console::progress, is_not_true)),
-              text("color", "colours in text output; NO_COLOR is honoured",
-                   for_field(&Console::color), by_default("auto"),
-                   one_of({"auto", "always", "never"})),
-              flag("usage", "print the common options and examples, and stop",
-                   into(&GeneralRequest::usage), letter('h')),
-              flag("help", "print every option, and stop", into(&GeneralRequest::help)),
-          }));
+  return join({in_group(kGeneral, Role::console,
+                        {
+                            text("config", "read options from a JSON file; flags win",
+                                 into(&GeneralRequest::config), letter('c'), takes("FILE.json"),
+                                 completes_files),
+                            flag("dump-config",
+                                 "print the resolved options as JSON, for --config, and stop",
+                                 into(&GeneralRequest::dump_config)),
+                            flag("verbose", "print more on standard error", into(&Console::verbose),
+                                 letter('v')),
+                            flag("quiet", "print errors alone on standard error",
+                                 into(&Console::quiet), letter('q')),
+                            flag("progress", "show the progress", into(&Console::progress),
+                                 by_default("true"), keyed("run.progress")),
+                            text("color", "colours in text output; NO_COLOR is honoured",
+                                 for_field(&Console::color), by_default("auto"),
+                                 one_of({"auto", "always", "never"}), keyed("run.color")),
+                        }),
+               help_options()});
 }
 
 }  // namespace hydrascope::app

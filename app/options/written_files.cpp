@@ -39,13 +39,10 @@ struct WrittenFile {
   std::string place;  ///< "`output` x.csv"
 };
 
-/// The files that come into being for the value of an option: the file, what it is called until it is whole,
-/// and of a folder what is not called after the inputs.
+/// The files that come into being for the value of an option: the file, and what it is called until it is whole.
 std::vector<WrittenFile> written_for(const GivenOption& given, const std::string& value) {
   if (is_stream(value)) return {};
   const std::string place = given.origin + " " + value;
-  if (const std::string& inside = given.option.written_inside; !inside.empty())
-    return {{fs::path(value) / inside, place}};
   return {{value, place}, {beside(end_of_links(value), ".part"), place}};
 }
 

@@ -34,23 +34,6 @@ viz::Canvas thumbnail(const viz::Canvas& picture) {
   return viz::fitted(picture, kGalleryEdge, kGalleryEdge);
 }
 
-viz::Canvas contact_sheet(std::span<const Gallery> galleries, int columns) {
-  viz::FigureStyle style;
-  style.columns = columns;
-  style.panel_width = style.panel_height = kGalleryEdge;
-  std::vector<viz::Panel> panels;
-  for (const Gallery& gallery : galleries) {
-    while (panels.size() % static_cast<std::size_t>(columns) != 0)
-      panels.push_back({viz::filled(1, 1, style.background), {}, std::nullopt});
-    for (const viz::GalleryPicture& each : gallery.pictures) {
-      std::vector<std::string> lines{viz::short_name(each)};
-      lines.insert(lines.end(), each.caption.begin(), each.caption.end());
-      panels.push_back({each.picture, std::move(lines), std::nullopt});
-    }
-  }
-  return viz::make_figure(panels, style, viz::Font(bundled_fonts()));
-}
-
 Report Report::of(std::string title, ResultTable table) {
   Report report(std::move(title));
   report.is_one_table_ = true;
@@ -146,7 +129,7 @@ std::string Report::page() const {
   for (const std::string& note : notes) page.add_warning(note);
   for (const std::string& remark : remarks) page.add_paragraph(remark);
   if (!charts.empty()) page.add_charts(charts);
-  for (const Gallery& gallery : made_galleries()) {
+  for (const Gallery& gallery : galleries ? galleries() : std::vector<Gallery>()) {
     if (gallery.pictures.empty()) continue;
     page.add_heading(gallery.title);
     page.add_gallery(gallery.pictures);
@@ -161,21 +144,7 @@ std::string Report::page() const {
   return page.html();
 }
 
-const std::vector<Gallery>& Report::made_galleries() const {
-  if (!made_galleries_) made_galleries_ = galleries ? galleries() : std::vector<Gallery>();
-  return *made_galleries_;
-}
-
 void Report::save(const std::string& file, const std::string& option) const {
-  constexpr std::size_t kMostColumns = 6;
-  if (const auto format = viz::find_image_format(file)) {
-    std::size_t columns = 1;
-    for (const Gallery& gallery : made_galleries())
-      columns = std::clamp(gallery.pictures.size(), columns, kMostColumns);
-    check_output_file(file, option, FileKind::picture);
-    const auto sheet = contact_sheet(made_galleries(), static_cast<int>(columns));
-    return viz::write_image(file, sheet, *format);
-  }
   OutputFile output(file, option);
   if (lower_extension(file) == ".svg") {
     output.stream() << viz::charts_svg(charts);

@@ -35,9 +35,6 @@ struct Gallery {
 inline constexpr int kGalleryEdge = 256;
 /// A picture for a gallery.
 viz::Canvas thumbnail(const viz::Canvas& picture);
-/// One picture of all: each gallery begins a row of `columns`, names and captions stand below the pictures. Throws
-/// Error(empty) where there are none, and what `viz::make_figure` and `viz::Font` throw.
-viz::Canvas contact_sheet(std::span<const Gallery> galleries, int columns);
 
 class Report {
  public:
@@ -73,8 +70,8 @@ class Report {
   /// `notice` is told the notes where the format has no place for them. Throws Error(unwritable) when
   /// `out` cannot be written to.
   void write(Format format, std::ostream& out, const Notice& notice = {}) const;
-  /// Writes `file`, which `option` named, in the format of its extension; .svg is the charts alone, .png, .jpg and
-  /// .webp the galleries alone. Throws Error(unwritable), and what `contact_sheet` throws.
+  /// Writes `file`, which `option` named, in the format of its extension; .svg is the charts alone.
+  /// Throws Error(unwritable).
   void save(const std::string& file, const std::string& option) const;
   /// Facts and tables, without a schema.
   [[nodiscard]] OrderedJson json() const;
@@ -89,14 +86,12 @@ class Report {
     unsigned places;
   };
   [[nodiscard]] const ResultTable* main_table() const;
-  [[nodiscard]] const std::vector<Gallery>& made_galleries() const;
   void write_json(Format format, std::ostream& out) const;
   void write_for_people(Format format, std::ostream& out) const;
 
   std::string title_;
   std::vector<NamedTable> tables_;
   bool is_one_table_ = false;
-  mutable std::optional<std::vector<Gallery>> made_galleries_;
 };
 
 }  // namespace hydrascope::app

@@ -1,5 +1,4 @@
-// `evaluate --save-errors` and `--html`: the worst misclassified pictures, on contact sheets and on
-// a page.
+// `evaluate --html`: the worst misclassified pictures, on a page.
 #pragma once
 
 #include "app/pictures/labelled_set.h"
@@ -18,9 +17,7 @@ namespace hydrascope::app {
 
 class ErrorGallery {
  public:
-  /// Makes the folder; "" is none. Throws Error(unwritable) where it cannot be made, and
-  /// Error(invalid_argument) where a file in it may not be replaced.
-  explicit ErrorGallery(std::filesystem::path folder, std::size_t most = 100);
+  explicit ErrorGallery(std::size_t most = 100) : most_(most) {}
 
   /// Keeps the wrong pictures whose wrong class has the highest probability; of equal
   /// ones the earlier.
@@ -38,15 +35,8 @@ class ErrorGallery {
   [[nodiscard]] std::vector<viz::GalleryPicture> pictures(
       std::size_t first, std::size_t count, const LabelledSet& set, const image::Labels& labels,
       const image::DecodeOptions& decode, const Notice& notice, const Drawing& drawing = {}) const;
-  /// errors.csv, and sheet-001.jpg, ... of 20 pictures each. Throws Error(unreadable, failed) if
-  /// writing fails.
-  void write(const LabelledSet& set, const image::Labels& labels,
-             const image::DecodeOptions& decode, const Notice& notice) const;
 
  private:
-  void write_table(const LabelledSet& set, const image::Labels& labels) const;
-
-  std::filesystem::path folder_;
   std::size_t most_;
   std::vector<ScoredPicture> worst_;
 };

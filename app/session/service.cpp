@@ -113,7 +113,6 @@ void Service::State::open() {
   request.console.heard = [this](const std::string& text) { notes.hear(text); };
   request.model.may_lack_classes = request.embeds;
   session = Session::open(request);
-  if (!session) throw UsageError("is for the program", "`print_transform`");
   if (session->config().num_classes == 0 && request.maps) {
     request.maps.reset();
     session->note("the model has no classifier: it embeds pictures, and nothing else");

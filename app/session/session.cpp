@@ -92,11 +92,6 @@ std::unique_ptr<Session> Session::open(const PicturesRequest& request) {
 std::unique_ptr<Session> Session::open(const PicturesRequest& request, ModelSource source) {
   auto session = of(std::move(source), request.transform, request.run, request.console);
   session->labels_word_ = request.labels;
-  session->shows_transform_ = request.transform.is_printed;
-  if (request.transform.is_printed && request.words.empty()) {
-    std::cout << session->transform_.describe() << '\n';
-    return nullptr;
-  }
   session->pipeline_.trained_size = session->source().trained_size;
   return session;
 }
@@ -182,8 +177,7 @@ void Session::announce() const {
   const std::string of = note_prefix_.substr(std::string_view("note: ").size());
   transform_.say_assumed(console_, of);
   // Beside records it is no result, so it goes where notes go.
-  if (shows_transform_ || console_.verbose)
-    console_.note((of.empty() ? "" : "against: ") + transform_.describe());
+  if (console_.verbose) console_.note((of.empty() ? "" : "against: ") + transform_.describe());
 }
 
 void Session::load(const TracedFor& explained, std::vector<std::int64_t> trace_layers) {

@@ -31,8 +31,7 @@ class Session {
   using Inputs = std::function<std::optional<Input>()>;
   using Done = std::function<bool(PipelineResult&)>;
 
-  /// Opens what a command asks for; no weight is read before `load`. Null where no pictures are named
-  /// and the transform is asked for (`--print-transform`), which then is on standard output.
+  /// Opens what a command asks for; no weight is read before `load`.
   static std::unique_ptr<Session> open(const PicturesRequest& request);
   /// The same of a model that is open already.
   static std::unique_ptr<Session> open(const PicturesRequest& request, ModelSource source);
@@ -124,7 +123,6 @@ class Session {
   RunRequest run_;
   std::string labels_word_;
   std::string note_prefix_ = "note: ";
-  bool shows_transform_ = false;
   std::optional<image::Labels> labels_;
   PipelineOptions pipeline_;
   std::optional<model::Classifier> classifier_;

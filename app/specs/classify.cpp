@@ -11,44 +11,43 @@ CommandSpec classify_spec() {
   spec.summary = "top-k classes of pictures, folders, globs, lists, video";
   spec.group = "Look at pictures";
   spec.positionals = "[INPUT...]";
-  spec.options =
-      join({model_options(),
-            class_vector_options(),
-            input_options(),
-            preprocessing_options(),
-            views_options(),
-            runtime_options(),
-            precision_check_options(),
-            record_output_options(),
-            label_options(),
-            vote_options(),
-            {integer("topk", "number of classes for every input", into(&ClassifyRequest::topk),
-                     takes("K"), by_default("5"), at_least(1), in("Output"), role(Role::task)),
-             text("save-logits", "file of float32 logits (inputs, classes); NaN where one failed",
-                  into(&ClassifyRequest::save_logits), takes("FILE.npy"), in("Output"), written,
-                  role(Role::place)),
-             text("save-input", "also write the model's input tensor, float32 (inputs, 3, H, W)",
-                  into(&ClassifyRequest::save_input), takes("FILE.npy"), in("Output"), written,
-                  role(Role::place)),
-             flag("resume", "go on with a stopped run: skip inputs with a record in --output",
-                  into(&ClassifyRequest::resume), in("Output"), role(Role::place)),
-             integer("video-stride", "classify every Nth frame of a video",
-                     into(&ClassifyRequest::video_stride), otherwise("one frame per second"),
-                     at_least(1), in("Input"), role(Role::task)),
-             number("video-average", "mean over frames: weight of a frame over the next",
-                    into(&ClassifyRequest::video_average), takes("SHARE"), by_default("0"),
-                    at_least(0), at_most(0.99), in("Input"), role(Role::task))},
-            memory_options("Input"),
-            general_options()});
-  spec.common = {&ModelRequest::word,      &ModelRequest::attention,    &TransformRequest::native,
-                 &TransformRequest::views, &TransformRequest::img_size, &RunRequest::precision,
-                 &RunRequest::device,      &PicturesRequest::recursive, &ClassifyRequest::topk,
-                 &OutputRequest::file,     &OutputRequest::format};
+  spec.options = join(
+      {model_options(),
+       class_vector_options(),
+       input_options(),
+       preprocessing_options(),
+       views_options(),
+       runtime_options(),
+       record_output_options(),
+       label_options(),
+       vote_options(),
+       {integer("topk", "number of classes for every input", into(&ClassifyRequest::topk),
+                takes("K"), by_default("5"), at_least(1), in("Output"), role(Role::task)),
+        text("save-logits", "file of float32 logits (inputs, classes); NaN where one failed",
+             into(&ClassifyRequest::save_logits), takes("FILE.npy"), in("Output"), written,
+             role(Role::place)),
+        text("save-input", "also write the model's input tensor, float32 (inputs, 3, H, W)",
+             into(&ClassifyRequest::save_input), takes("FILE.npy"), in("Output"), written,
+             role(Role::place)),
+        flag("resume", "go on with a stopped run: skip inputs with a record in --output",
+             into(&ClassifyRequest::resume), in("Output"), role(Role::place)),
+        integer("video-stride", "classify every Nth frame of a video",
+                into(&ClassifyRequest::video_stride), otherwise("one frame per second"),
+                at_least(1), in("Input"), role(Role::task), keyed("video.stride")),
+        number("video-average", "mean over frames: weight of a frame over the next",
+               into(&ClassifyRequest::video_average), takes("SHARE"), by_default("0"), at_least(0),
+               at_most(0.99), in("Input"), role(Role::task), keyed("video.average"))},
+       memory_options("Input"),
+       general_options()});
+  spec.common = {&ModelRequest::word,         &ModelRequest::attention, &TransformRequest::views,
+                 &TransformRequest::img_size, &RunRequest::precision,   &RunRequest::device,
+                 &PicturesRequest::recursive, &ClassifyRequest::topk,   &OutputRequest::file,
+                 &OutputRequest::format};
   spec.examples = {
       "hydrascope classify photo.jpg",
       "hydrascope classify --recursive pictures --format jsonl -o records.jsonl",
       "find . -name '*.jpg' | hydrascope classify -",
-      "hydrascope classify --native --set fit=pad photo.jpg",
+      "hydrascope classify --views native --set fit=pad photo.jpg",
   };
   return spec;
 }
@@ -66,13 +65,13 @@ CommandSpec embed_spec() {
   file.default_note = "";
   row_of(output, &OutputRequest::format).help = "form of the summary on standard output";
   spec.options = join(
-      {as_in("classify", model_options()),
-       as_in("classify", input_options()),
-       as_in("classify", preprocessing_options()),
+      {model_options(),
+       input_options(),
+       preprocessing_options(),
        one_view_options(),
-       as_in("classify", runtime_options()),
+       runtime_options(),
        output,
-       as_in("classify", without(label_options(), {&PicturesRequest::label_type})),
+       without(label_options(), {&PicturesRequest::label_type}),
        {text("features",
              "pooled: input of the classifier; class: class token after the last norm; mean: mean "
              "of "
@@ -88,19 +87,17 @@ CommandSpec embed_spec() {
         text("labels-csv", "table of files and their classes, for one folder",
              into(&EmbedRequest::labels_csv), takes("FILE"), reads, in("Labels"),
              role(Role::source)),
-        flag("resume", "go on with a store that is there, stopped or finished, as by default",
-             into(&EmbedRequest::resume), in("Output"), role(Role::place)),
         flag("force", "begin anew: replace the file, a store of other inputs or of another model",
              into(&EmbedRequest::force), in("Output"), role(Role::place))},
        general_options()});
-  spec.common = {&ModelRequest::word,          &TransformRequest::native,   &EmbedRequest::features,
+  spec.common = {&ModelRequest::word,          &TransformRequest::views,    &EmbedRequest::features,
                  &EmbedRequest::label_folders, &EmbedRequest::labels_csv,   &RunRequest::precision,
                  &RunRequest::device,          &PicturesRequest::recursive, &OutputRequest::file,
                  &EmbedRequest::force};
   spec.examples = {
       "hydrascope embed photos/ -o photos.safetensors",
       "hydrascope embed imagenette/train --label-folders -o labelled.safetensors",
-      "hydrascope embed photos/ --native --features mean -o means.safetensors",
+      "hydrascope embed photos/ --views native --features mean -o means.safetensors",
   };
   return spec;
 }
@@ -113,20 +110,18 @@ CommandSpec search_spec() {
   spec.positionals = "STORE PICTURE...";
   std::vector<Option> output = output_options();
   row_of(output, &OutputRequest::file).help =
-      "file of the results; NAME.html is a page of the pictures, NAME.jpg, .png or .webp a contact "
-      "sheet, with "
-      "the records on standard output";
+      "file of the results; NAME.html is a page of the pictures";
   spec.options =
-      join({as_in("classify", model_options()),
-            as_in("classify", input_options()),
-            as_in("classify", preprocessing_options()),
+      join({model_options(),
+            input_options(),
+            preprocessing_options(),
             one_view_options(),
-            as_in("classify", runtime_options()),
+            runtime_options(),
             output,
             {integer("top", "number of stored pictures for every input", into(&SearchRequest::top),
                      takes("N"), by_default("5"), at_least(1), in("Output"), role(Role::task))},
             general_options()});
-  spec.common = {&ModelRequest::word,  &TransformRequest::native,   &RunRequest::precision,
+  spec.common = {&ModelRequest::word,  &TransformRequest::views,    &RunRequest::precision,
                  &RunRequest::device,  &PicturesRequest::recursive, &SearchRequest::top,
                  &OutputRequest::file, &OutputRequest::format};
   spec.examples = {

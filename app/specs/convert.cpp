@@ -197,8 +197,7 @@ CommandSpec convert_spec() {
   spec.options = join(
       {parent_options(), result_options(), resolution_options(), picture_options(),
        training_input_options(), report_options(), training_run_options(), convert_settings(),
-       runtime, hide(preprocessing_options(), {&TransformRequest::native}),
-       without(label_options(), {&PicturesRequest::label_type}),
+       runtime, preprocessing_options(), without(label_options(), {&PicturesRequest::label_type}),
        with_defaults(augmentation_options(), {{&training::AugmentOptions::scale, "0.3,1"}}),
        with_defaults(mixing_options(), {{&training::MixupOptions::mixup_alpha, "1"},
                                         {&training::MixupOptions::cutmix_alpha, "1"}}),

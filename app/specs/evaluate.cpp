@@ -15,8 +15,8 @@ CommandSpec evaluate_spec() {
   spec.options =
       join({model_options(), class_vector_options(), input_options(), labelled_set_options(),
             without(label_options(), {&PicturesRequest::label_type}), score_options(),
-            preprocessing_options(), views_options(), set_runtime_options(),
-            precision_check_options(), output_options(), general_options()});
+            preprocessing_options(), views_options(), set_runtime_options(), output_options(),
+            general_options()});
   spec.common = {
       &ModelRequest::word,         &ModelRequest::attention, &TransformRequest::views,
       &TransformRequest::img_size, &RunRequest::precision,   &RunRequest::device,
@@ -40,7 +40,7 @@ CommandSpec compare_spec() {
   spec.options =
       join({model_options(), agreement_options(), input_options(), labelled_set_options(),
             without(label_options(), {&PicturesRequest::label_type}), preprocessing_options(),
-            set_runtime_options(), output_options(), general_options()});
+            one_view_options(), set_runtime_options(), output_options(), general_options()});
   spec.common = {
       &ModelRequest::word,        &ModelRequest::attention,   &AgainstRequest::word,
       &AgainstRequest::attention, &AgainstRequest::precision, &TransformRequest::img_size,
@@ -63,7 +63,7 @@ CommandSpec faithfulness_spec() {
   spec.options =
       join({model_options(), faithfulness_options(), input_options(), labelled_set_options(),
             without(label_options(), {&PicturesRequest::label_type}), preprocessing_options(),
-            set_runtime_options(), output_options(), general_options()});
+            one_view_options(), set_runtime_options(), output_options(), general_options()});
   spec.common = {&ModelRequest::word,           &ModelRequest::attention,
                  &FaithfulnessRequest::methods, &FaithfulnessRequest::measures,
                  &FaithfulnessRequest::layer,   &FaithfulnessRequest::of_class,
@@ -102,7 +102,7 @@ CommandSpec diagnose_spec() {
   spec.options =
       join({model_options(), layer_reference_options(),
             without(input_options(), {&PicturesRequest::recursive, &RunRequest::fail_fast}),
-            table_options(), preprocessing_options(),
+            table_options(), preprocessing_options(), one_view_options(),
             without(runtime_options(),
                     {&RunRequest::batch_size, &RunRequest::workers, &RunRequest::precision,
                      &RunRequest::calibration, &RunRequest::kernels, &RunRequest::deterministic}),

@@ -41,17 +41,16 @@ CommandSpec models_spec() {
       {"create", "a checkpoint with random weights", "[ARCHITECTURE]"},
       {"path", "path of a model's file, bundled or in the Hugging Face cache", "[MODEL]"}};
   // `info` shows the transform, which all of them change.
-  spec.options =
-      join({hide(model_options(), {&ModelRequest::pos_interp, &ModelRequest::overview}),
-            without(new_head_options(), {&ModelRequest::reset_head}),
-            hide(preprocessing_options(),
-                 {&TransformRequest::crop_pct, &TransformRequest::crop_mode,
-                  &TransformRequest::interpolation, &TransformRequest::mean, &TransformRequest::std,
-                  &image::DecodeOptions::apply_exif, &TransformRequest::is_printed}),
-            in_group("Create", Role::place, {stored_dtype("float32")}),
-            {seed()},
-            output_options(),
-            general_options()});
+  spec.options = join(
+      {hide(model_options(), {&ModelRequest::pos_interp, &ModelRequest::overview}),
+       without(new_head_options(), {&ModelRequest::reset_head}),
+       hide(preprocessing_options(), {&TransformRequest::crop_pct, &TransformRequest::crop_mode,
+                                      &TransformRequest::interpolation, &TransformRequest::mean,
+                                      &TransformRequest::std, &image::DecodeOptions::apply_exif}),
+       in_group("Create", Role::place, {stored_dtype("float32")}),
+       {seed()},
+       output_options(),
+       general_options()});
   for (Option& option : spec.options) option.subcommands = subcommands_of(option);
   spec.common = {&ModelRequest::word, &ModelRequest::attention, &TransformRequest::img_size,
                  &OutputRequest::file, &OutputRequest::format};
@@ -59,7 +58,7 @@ CommandSpec models_spec() {
       "hydrascope models list",
       "hydrascope models info deit_base_patch16_224",
       "hydrascope models info hedgehog",
-      "hydrascope models create --arch deit_base_patch16_224 --seed 0 -o base.safetensors",
+      "hydrascope models create --arch deit_base_patch16_224 --set seed=0 -o base.safetensors",
   };
   return spec;
 }

@@ -30,7 +30,6 @@ struct EmbedRequest : PicturesRequest {
 struct SearchRequest : PicturesRequest {
   std::string store = {};  ///< the first of the words
   std::int64_t top = 5;
-  std::string sheet = {};  ///< `--output` where it names a contact sheet; or ""
 };
 
 /// The address and the limits of `serve`, beside its service.

@@ -23,17 +23,18 @@ std::vector<Option> server_options() {
                  into(&ListenRequest::timeout), by_default("60"), at_least(0.1), at_most(86400)),
           integer("max-waiting", "most requests without an answer; further ones get 503",
                   into(&ListenRequest::most_waiting), otherwise("two batches"), at_least(1),
-                  at_most(65536)),
+                  at_most(65536), keyed("run.max-waiting")),
           integer("max-bytes", "most bytes of a request's body",
                   into(&image::DecodeOptions::max_bytes), by_default("33554432"), at_least(1),
-                  at_most(2147483647)),
+                  at_most(2147483647), keyed("run.max-bytes")),
           integer("max-pixels", "most pixels of a picture; larger ones are refused before decoding",
-                  into(&image::DecodeOptions::max_pixels), by_default("67108864"), at_least(1)),
+                  into(&image::DecodeOptions::max_pixels), by_default("67108864"), at_least(1),
+                  keyed("run.max-pixels")),
           number("decode-timeout",
                  "most seconds for decoding one picture; a process of its own decodes it, so a "
                  "crash costs one answer",
                  for_field(&image::DecodeOptions::reader), by_default("10"), at_least(0.1),
-                 at_most(1e6)),
+                 at_most(1e6), keyed("run.decode-timeout")),
       });
 }
 
@@ -56,14 +57,12 @@ CommandSpec serve_spec() {
   spec.aliases = {"server"};
   spec.summary = "answer over HTTP: classes, maps, embeddings; a page to try them";
   spec.group = "Look at pictures";
-  spec.options =
-      join({model_options(), class_vector_options(), server_options(), served_map_options(),
-            drawing_options(), without(preprocessing_options(), {&TransformRequest::is_printed}),
-            views_options(), runtime_options(), label_options(), general_options()});
-  spec.common = {&ModelRequest::word,         &ModelRequest::attention, &TransformRequest::native,
-                 &TransformRequest::views,    &MapWords::methods,       &RunRequest::device,
-                 &RunRequest::precision,      &ListenRequest::host,     &ListenRequest::port,
-                 &ListenRequest::most_waiting};
+  spec.options = join({model_options(), class_vector_options(), server_options(),
+                       served_map_options(), drawing_options(), preprocessing_options(),
+                       views_options(), runtime_options(), label_options(), general_options()});
+  spec.common = {&ModelRequest::word,  &ModelRequest::attention, &TransformRequest::views,
+                 &MapWords::methods,   &RunRequest::device,      &RunRequest::precision,
+                 &ListenRequest::host, &ListenRequest::port};
   spec.examples = {
       "hydrascope serve",
       "hydrascope serve --port 8081 --method hydra,attention --views tiles",

@@ -17,7 +17,7 @@ CommandSpec completion_spec() {
   spec.subcommands = {{"bash", "in ~/.bashrc: source <(hydrascope completion bash)"},
                       {"zsh", "in ~/.zshrc: source <(hydrascope completion zsh)"},
                       {"fish", "in config.fish: hydrascope completion fish | source"}};
-  spec.options = general_options();
+  spec.options = help_options();
   spec.examples = {"source <(hydrascope completion bash)"};
   return spec;
 }
@@ -27,7 +27,7 @@ CommandSpec version_spec() {
   spec.name = "version";
   spec.summary = "version, commit and compiler of this build";
   spec.group = "This program";
-  spec.options = general_options();
+  spec.options = help_options();
   return spec;
 }
 

@@ -151,7 +151,7 @@ CommandSpec train_spec() {
             schedule_options(), training_run_options(), train_settings(),
             training_runtime_options("64", "1"), loss_options(), optimizer_options(),
             parameter_options(), average_options(), augmentation_options(), mixing_options(),
-            resolution_options(), hide(preprocessing_options(), {&TransformRequest::native}),
+            resolution_options(), preprocessing_options(),
             without(label_options(), {&PicturesRequest::label_type}), general_options()});
   spec.common = {&ModelRequest::word,   &ModelRequest::attention,     &TransformRequest::img_size,
                  &TrainOptions::epochs, &TrainOptions::learning_rate, &RunRequest::batch_size,

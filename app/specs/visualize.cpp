@@ -63,7 +63,7 @@ std::vector<Option> map_options() {
                "treatment of a layer without attention map by rollouts; skip it, or take the "
                "cosine of its queries and keys",
                into(&MapWords::mapless, parse_mapless), by_default("skip"),
-               one_of({"skip", "cosine"})),
+               one_of({"skip", "cosine"}), keyed("maps.mapless")),
       });
 }
 
@@ -149,7 +149,8 @@ std::vector<Option> heatmap_video_options() {
   return in_group("Video", Role::task,
                   {
                       integer("video-stride", "draw every Nth frame of a video",
-                              into(&VisualizeRequest::video_stride), by_default("1"), at_least(1)),
+                              into(&VisualizeRequest::video_stride), by_default("1"), at_least(1),
+                              keyed("video.stride")),
                   });
 }
 
@@ -175,10 +176,10 @@ CommandSpec visualize_spec() {
                        heatmap_video_options(), memory_options("Video"), preprocessing_options(),
                        views_options(), runtime_options(), label_options(),
                        without(vote_options(), {&VoteRequest::share}), general_options()});
-  spec.common = {&ModelRequest::word,        &ModelRequest::attention, &TransformRequest::native,
-                 &TransformRequest::views,   &MapWords::methods,       &MapWords::layers,
-                 &VisualizeRequest::classes, &RunRequest::precision,   &OutputRequest::file,
-                 &OutputOptions::html,       &AgainstRequest::word,    &OutputOptions::save_raw};
+  spec.common = {&ModelRequest::word,    &ModelRequest::attention, &TransformRequest::views,
+                 &MapWords::methods,     &MapWords::layers,        &VisualizeRequest::classes,
+                 &RunRequest::precision, &OutputRequest::file,     &OutputOptions::html,
+                 &AgainstRequest::word,  &OutputOptions::save_raw};
   spec.examples = {
       "hydrascope visualize photo.jpg",
       "hydrascope visualize photo.jpg --method hydra --topk 3 --colorbar",

@@ -55,7 +55,6 @@ Evaluation::Evaluation(const ScoreRequest& wanted, const SetJobs& jobs, const La
       session_(session),
       faithfulness_(faithfulness),
       reference_(reference),
-      has_sheets_(!wanted.save_errors.empty()),
       looks_(faithfulness != nullptr ? faithfulness->looks_per_picture() : 1),
       progress_(jobs.command, std::ssize(set.pictures) * looks_, session.console().progress,
                 faithfulness != nullptr ? "looks" : ProgressOptions().unit),
@@ -67,7 +66,6 @@ Evaluation::Evaluation(const ScoreRequest& wanted, const SetJobs& jobs, const La
     faithfulness->on_looks([this](std::int64_t looks) { progress_.advance(looks); });
   }
   if (!wanted.save_logits.empty()) logits_.emplace(wanted.save_logits);
-  errors_.emplace(wanted.save_errors);
 }
 
 void Evaluation::run() {
@@ -134,7 +132,6 @@ void Evaluation::add_exit(const PictureExit& exit, std::int64_t class_index) {
 
 bool Evaluation::add(const PipelineResult& result, const at::Tensor& reference) {
   const std::size_t index = reported_++;
-  if (check_ != nullptr) check_->add(result);
   if (result.error) {
     scores_.add_failure();
     progress_.hide();
@@ -150,7 +147,7 @@ bool Evaluation::add(const PipelineResult& result, const at::Tensor& reference) 
                                       ? score_picture(logits, target, index)
                                       : score_picture(views.best, target, index);
     scores_.add(picture);
-    if (errors_) errors_->add(picture);
+    errors_.add(picture);
     if (reference.defined()) scores_.add_reference(picture, logits, values_of(reference));
     if (logits_) logits_->append(logits, result.logits.sizes());
     if (views.places.empty())
@@ -161,13 +158,7 @@ bool Evaluation::add(const PipelineResult& result, const at::Tensor& reference) 
   return !(result.error && session_.run_request().fail_fast);
 }
 
-void Evaluation::write_errors(const image::Labels& labels) const {
-  const PipelineOptions& pipeline = session_.pipeline();
-  if (has_sheets_) errors_->write(set_, labels, pipeline.decode, pipeline.notice);
-}
-
 std::vector<Gallery> Evaluation::surest_errors(const image::Labels& labels) const {
-  if (!errors_) return {};
   Gallery gallery{"Surest errors", {}};
   constexpr std::size_t kMost = 24;
   constexpr double kMostSeconds = 20;  // of heat; what comes later has none
@@ -177,7 +168,7 @@ std::vector<Gallery> Evaluation::surest_errors(const image::Labels& labels) cons
   const auto begin = Clock::now();
   const std::vector<MapChoice> maps = default_maps(session_.config());
   const bool is_one_view = !session_.transform().views.have_places;
-  if (!errors_->worst().empty() && is_one_view && !maps.empty()) {
+  if (!errors_.worst().empty() && is_one_view && !maps.empty()) {
     explainer = session_.in_precision(session_.run_request().precision);
     explainer->load({.maps = maps});
     gallery.title += ", with the evidence for what they are and for what they were taken for";
@@ -193,7 +184,7 @@ std::vector<Gallery> Evaluation::surest_errors(const image::Labels& labels) cons
     };
   }
   gallery.pictures =
-      errors_->pictures(0, kMost, set_, labels, pipeline.decode, pipeline.notice, drawing);
+      errors_.pictures(0, kMost, set_, labels, pipeline.decode, pipeline.notice, drawing);
   std::vector<Gallery> galleries;
   galleries.push_back(std::move(gallery));
   return galleries;

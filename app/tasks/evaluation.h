@@ -9,7 +9,6 @@
 #include "app/scores/error_gallery.h"
 #include "app/scores/exit_calibration.h"
 #include "app/scores/scores.h"
-#include "app/session/precision_check.h"
 #include "app/session/session.h"
 #include "app/tasks/faithfulness.h"
 #include "model/image/labels.h"
@@ -28,19 +27,15 @@ namespace hydrascope::app {
 
 class Evaluation {
  public:
-  /// Opens the files of logits and errors. All must outlive it; `faithfulness` and the other model,
+  /// Opens the file of logits. All must outlive it; `faithfulness` and the other model,
   /// `reference`, may be null.
   Evaluation(const ScoreRequest& wanted, const SetJobs& jobs, const LabelledSet& set,
              Session& session, FaithfulnessRun* faithfulness = nullptr,
              Session* reference = nullptr);
 
-  /// `check` is told of every result.
-  void watch(PrecisionCheck& check) { check_ = &check; }
   /// A stop ends it early; what it interrupts counts nowhere.
   void run();
-  /// Writes the sheets of the worst errors where they are wanted.
-  void write_errors(const image::Labels& labels) const;
-  /// The pictures of the worst errors, for a page; none where errors were not kept.
+  /// The pictures of the worst errors, for a page.
   [[nodiscard]] std::vector<Gallery> surest_errors(const image::Labels& labels) const;
 
   [[nodiscard]] const Scores& scores() const noexcept { return scores_; }
@@ -70,17 +65,15 @@ class Evaluation {
   Session& session_;
   FaithfulnessRun* faithfulness_;
   Session* reference_;
-  bool has_sheets_ = false;  ///< `--save-errors`
-  std::int64_t looks_;       ///< that progress counts for a picture
+  std::int64_t looks_;  ///< that progress counts for a picture
   bool is_foretold_ = false;
   Progress progress_;
   Scores scores_;
   std::optional<NpyWriter> logits_;
-  std::optional<ErrorGallery> errors_;
+  ErrorGallery errors_;
   std::size_t next_ = 0;      ///< picture to be classified
   std::size_t reported_ = 0;  ///< pictures whose outcome is known
   PipelineTiming timing_;
-  PrecisionCheck* check_ = nullptr;
   std::vector<ExitTrial> trials_;
   std::map<std::int64_t, std::int64_t> exit_layers_;
 };

@@ -79,7 +79,6 @@ int rewrite_checkpoint(const RewriteRequest& request) {
 
   const ResolvedTransform transform = resolve_transform(request.transform, source);
   transform.say_assumed(console);
-  if (request.transform.is_printed) std::cout << transform.describe() << '\n';
 
   // Building the model proves that the file is complete and makes what it lacks.
   model::seed_generators(request.seed);

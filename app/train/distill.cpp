@@ -277,7 +277,6 @@ void Distillation::say_what_happens(const training::ConversionOptions& chosen,
     console_.note("note: the model looks at pictures of " + size_text(size) + ", it was made for " +
                   size_text(own_size) + "; what it says there is learned");
   }
-  if (request_.transform.is_printed) console_.note(shown_.describe());
   console_.note(source_.name + ": " + model::to_text(source_.trained.attention) + " -> " +
                 model::to_text(source_.config.attention) + ", " + std::to_string(steps) +
                 " steps in all, on " + device_.str() + ", " +
