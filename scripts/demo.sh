@@ -5,7 +5,7 @@
 set -euo pipefail
 cd "$(dirname "${BASH_SOURCE[0]}")/.."
 scripts/build.sh hydrascope
-build/release/hydrascope classify --no-progress assets/images "$@"
-build/release/hydrascope visualize --no-progress --beside --caption assets/images "$@"
+build/release/hydrascope classify --set progress=off assets/images "$@"
+build/release/hydrascope visualize --set progress=off --beside --caption assets/images "$@"
 echo "build: train, convert and benchmark; everything else is there" >&2
 scripts/build.sh hydrascope_trainer

@@ -54,5 +54,5 @@ fi
 
 image=hydrascope:$(sed -n 's/^set(CPACK_PACKAGE_VERSION "\(.*\)")$/\1/p' "$HYDRASCOPE_BUILD/CPackConfig.cmake")
 "$tool" build --build-arg "BASE=$base" -t "$image" -f $out/Containerfile $out >&2
-run_in "$tool" "$image" sh -c 'hydrascope classify --no-progress /opt/hydrascope-*/share/hydrascope/images && hydrascope doctor | grep decoder' >&2
+run_in "$tool" "$image" sh -c 'hydrascope classify --set progress=off /opt/hydrascope-*/share/hydrascope/images && hydrascope doctor | grep decoder' >&2
 echo "$tool built $image on $base"

@@ -142,7 +142,7 @@ class Reproducible(unittest.TestCase):
 
     def test_weights(self) -> None:
         self.twice("convert", TINY, "out.safetensors", "--dtype", "float16")
-        self.twice("models", "create", "--arch", "vit_tiny_patch32_32", "--dtype", "float16", "--seed", "5", "-o", "new.safetensors")
+        self.twice("models", "create", "--arch", "vit_tiny_patch32_32", "--dtype", "float16", "--set", "seed=5", "-o", "new.safetensors")
 
     def test_pictures_and_pages(self) -> None:
         self.twice("visualize", PHOTO, "-m", TINY, "-o", ".", "--save-raw", "--device", "cpu", "--precision", "float32", "--threads", "1")

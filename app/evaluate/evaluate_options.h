@@ -58,7 +58,7 @@ struct SetRequest {
   std::vector<std::string> words;
   bool recursive = false;
   bool may_lack_labels = false;  ///< the jobs say something about pictures without labels
-  bool ignores_labels = false;   ///< `--no-labels`
+  bool ignores_labels = false;   ///< `--set no-labels=on`
   std::string labels_csv;
   std::string real_labels;
   std::optional<std::size_t> limit;

@@ -8,7 +8,7 @@
 
 namespace hydrascope::app {
 
-/// Adds the tables of `--per-class` and `--confusions` or writes them into their files, the table of
+/// Adds the tables of `--per-class` and `--set confusions` or writes them into their files, the table of
 /// reliability with its chart, and for the page the classes of the lowest top-1 and the most frequent
 /// confusions. Throws Error(unwritable).
 void add_score_tables(const ScoreRequest& wanted, const Scores& scores, const image::Labels& labels,

@@ -4,6 +4,7 @@
 #include "app/library/include/hydrascope/hydrascope.h"
 #include "app/library/last_error.h"
 #include "app/options/option_builders.h"
+#include "app/options/option_table.h"
 #include "app/options/options.h"
 #include "app/pipeline/picture_job.h"
 #include "app/results/json.h"
@@ -62,8 +63,20 @@ CommandSpec asking_spec(bool with_maps) {
   return spec;
 }
 
-ParsedOptions parsed(const CommandSpec& spec, const char* const* words, std::size_t count) {
-  return parse(with_settings(spec), std::vector<std::string>(words, words + count));
+/// An argument of a function may be a key of `--set`: "--crop-pct=1" is "--set=crop-pct=1" here.
+std::string with_set(const CommandSpec& spec, std::string word) {
+  if (!word.starts_with("--")) return word;
+  const std::size_t equals = std::min(word.find('='), word.size());
+  const std::string name = word.substr(2, equals - 2);
+  if (find_option(spec, name) || find_key(spec, name) == nullptr) return word;
+  return "--set=" + name + (equals == word.size() ? "=on" : word.substr(equals));
+}
+
+ParsedOptions parsed(const CommandSpec& table, const char* const* words, std::size_t count) {
+  const CommandSpec spec = with_settings(table);
+  std::vector<std::string> given;
+  for (std::size_t i = 0; i < count; ++i) given.push_back(with_set(spec, words[i]));
+  return parse(spec, given);
 }
 
 std::string text_of(const char* text) { return text == nullptr ? "" : text; }

@@ -71,7 +71,7 @@ struct MapWords {
   bool remembers = false;  ///< layers remember earlier frames
 };
 
-/// `--method`, `--layer`, `--head`, `--mapless`.
+/// `--method`, `--layer`, `--head`, `--set mapless`.
 MapWords map_words(const ParsedOptions& options);
 
 /// The words that `--method` takes.

@@ -38,7 +38,7 @@ model::explain::Explainer make_explainer(std::uint64_t seed, const ModelSource& 
 
 /// `--threads`, or the available processors divided among the processes of this machine.
 int model_threads(const RunRequest& request);
-/// `--workers`, with the same default.
+/// `--set workers`, with the same default.
 int loader_workers(const RunRequest& request);
 
 }  // namespace hydrascope::app

@@ -105,7 +105,7 @@ struct RunRequest {
   std::int64_t batch_size = 0;      ///< 0: chosen by size
   image::DecodeOptions decode = {};
   bool fastest = false;     ///< what `precision` auto is, where a command has that option
-  bool fail_fast = false;   ///< `--on-error fail`
+  bool fail_fast = false;   ///< `--set on-error=fail`
   std::string memory = {};  ///< a spec of memories over the frames of a video; "" is none
   std::vector<std::string> memory_options = {};
   model::training::LaunchEnvironment launch = {};

@@ -18,7 +18,7 @@ enum class ProgressStyle {
   lines,  ///< a plain line now and then, for logs
   bar,    ///< one line that is drawn over, for terminals
 };
-/// `--quiet` and `--no-progress` silence both styles.
+/// `--quiet` and `--set progress=off` silence both styles.
 ProgressStyle choose_progress_style(bool quiet, bool no_progress, bool is_terminal);
 bool stderr_is_terminal();
 /// Columns of the terminal behind standard error, 80 if there is none.

@@ -36,7 +36,7 @@ class Session {
   /// The same of a model that is open already.
   static std::unique_ptr<Session> open(const PicturesRequest& request, ModelSource source);
   /// A model to measure, or to check: it says nothing of sizes. With `--views look` it has a second model,
-  /// `--look-model`: the bundled one for small pictures beside a bundled model, else the same again. The second
+  /// `--set look-model`: the bundled one for small pictures beside a bundled model, else the same again. The second
   /// answers small pictures alone, with their maps. Throws Error(invalid_argument) for one of other classes, and
   /// for a first model that cannot say where to look.
   static std::unique_ptr<Session> of(ModelSource source, const TransformRequest& transform,

@@ -71,9 +71,9 @@ CommandSpec faithfulness_spec() {
                  &OutputRequest::file,          &OutputRequest::format};
   spec.examples = {
       "hydrascope faithfulness photos/",
-      "hydrascope faithfulness photos/ --method hydra,attention,gradcam --steps 7",
+      "hydrascope faithfulness photos/ --method hydra,attention,gradcam --set steps=7",
       "hydrascope faithfulness imagenet/val --limit-images 500 --measure positive,negative "
-      "--explained-class target --format json",
+      "--set explained-class=target --format json",
   };
   return spec;
 }

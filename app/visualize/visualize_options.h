@@ -29,7 +29,7 @@ struct VisualizeRequest : PicturesRequest {
   OutputOptions outputs = {};  ///< without font and threads, and the page's title and facts
   std::int64_t video_stride = 1;
 };
-/// The form of figures by the options of `drawing_options` and `--label-type`.
+/// The form of figures by the options of `drawing_options` and `--set label-type`.
 FigureOptions figure_options(const ParsedOptions& options);
 /// The form of a page that shows the same as the figures.
 viz::ReportOptions report_options(const FigureOptions& figure);

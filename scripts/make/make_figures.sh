@@ -14,10 +14,10 @@ trap 'rm -rf "$work"' EXIT
 heatmap() {  # NAME OPTION...
   local name=$1
   shift
-  "$program" visualize -q --no-progress -m deit_tiny_patch16_224.window --precision float32 --format jsonl --no-caption \
+  "$program" visualize -q --set progress=off -m deit_tiny_patch16_224.window --precision float32 --format jsonl --no-caption \
     --image-format png -o "$work/$name" "$@" "$photo" >"$work/$name.jsonl"
 }
-heatmap small --crop-pct 1 --set crop-mode=squash
+heatmap small --set crop-pct=1 --set crop-mode=squash
 heatmap native --native
 
 python3 - "$photo" "$work" "$figures/strip.jpg" <<'PYTHON'
@@ -59,6 +59,6 @@ sheet.save(strip, quality=88, optimize=True)
 PYTHON
 
 photo=assets/images/oakland-zoo-otters.jpg
-"$program" visualize -q --no-progress --class otter --method hydra,attention,rollout,grad-rollout,gradcam,attn-gradcam \
+"$program" visualize -q --set progress=off --class otter --method hydra,attention,rollout,grad-rollout,gradcam,attn-gradcam \
   --image-format jpeg --quality 85 -o "$work" "$photo" >"$work/methods.txt"
 mv "$work/oakland-zoo-otters.heatmap.jpg" "$figures/otters_methods.jpg"

@@ -40,7 +40,7 @@ processes=()
 
 # convert SEED FILE ARGUMENT...
 convert() {
-  "$program" convert "${@:3}" "${training[@]}" "${measured[@]}" "${processes[@]}" --seed "$1" --dtype float16 \
+  "$program" convert "${@:3}" "${training[@]}" "${measured[@]}" "${processes[@]}" --set seed="$1" --dtype float16 \
     --resume auto --force -o "$2" --report "${2%.safetensors}.json" --report "${2%.safetensors}.html"
 }
 
@@ -55,7 +55,7 @@ list_exit_pictures() {
 
 # calibrate FILE DELTA: keeps the threshold in the file.
 calibrate() {
-  "$program" evaluate "@$output/exits_calibrate.txt" -m "$1" --no-labels --calibrate-exit "$2" --format json >"$1.calibration.json"
+  "$program" evaluate "@$output/exits_calibrate.txt" -m "$1" --set no-labels=on --calibrate-exit "$2" --format json >"$1.calibration.json"
   "$program" convert "$1" "$1.calibrated.safetensors" --force \
     --exit-threshold "$(python3 -c 'import json, sys; print(json.load(open(sys.argv[1]))["exit_threshold"])' "$1.calibration.json")"
   mv "$1.calibrated.safetensors" "$1"

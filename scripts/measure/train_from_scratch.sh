@@ -21,5 +21,5 @@ attentions=("$@")
 [ ${#attentions[@]} -gt 0 ] || attentions=(softmax hydra)
 for attention in "${attentions[@]}"; do
   "$program" train "$pictures" -m deit_tiny_patch8_64 --attn "$attention" --epochs 15 --set warmup-epochs=2 --lr 5e-4 --set scale=0.35,1 \
-    --processes 2 -b 16 --set cache-mb=600 --seed 0 --resume auto -o "$output/$attention"
+    --processes 2 -b 16 --set cache-mb=600 --set seed=0 --resume auto -o "$output/$attention"
 done

@@ -123,7 +123,7 @@ def logits_of(model: torch.nn.Module, pixels: np.ndarray) -> np.ndarray:
 def ask(options: argparse.Namespace, folder: Path, model: torch.nn.Module, words: list[str]) -> Json:
     for name in ("x.npy", "l.npy"):
         (folder / name).unlink(missing_ok=True)
-    command = [options.program, "classify", "--precision", "float32", "--device", "cpu", "--threads", "1", "--no-progress", "--save-input",
+    command = [options.program, "classify", "--precision", "float32", "--device", "cpu", "--threads", "1", "--set", "progress=off", "--save-input",
                folder / "x.npy", "--save-logits", folder / "l.npy", *words, PICTURE]
     process = subprocess.run([str(word) for word in command], capture_output=True, text=True, errors="replace")
     row: Json = {"code": process.returncode, "said": process.stderr.strip().replace(str(folder), "FOLDER")}

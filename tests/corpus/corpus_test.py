@@ -104,7 +104,7 @@ class Pictures(unittest.TestCase):
         """Whatever lies between them: every picture has its record, every broken one its code."""
         done = run(
             "classify", *(row["file"] for row in PICTURES), "-m", "states/0.1/tiny", "--img-size", SQUASHED, "--set",
-            "crop-mode=squash", "--crop-pct", "1", "--set", "interpolation=bicubic", *BYTES, "--save-input", self.folder / "all.npy", *SAME,
+            "crop-mode=squash", "--set", "crop-pct=1", "--set", "interpolation=bicubic", *BYTES, "--save-input", self.folder / "all.npy", *SAME,
             folder=CORPUS,
         )
         self.assertEqual(done.returncode, 3, done.stderr)

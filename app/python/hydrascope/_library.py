@@ -155,7 +155,7 @@ def config(file: str) -> dict[str, Any]:
 
 # Keywords that are no options of the command line.
 _KEYWORDS = ("arch", "attn", "classes", "embeddings", "maps", "model", "on_error", "pictures", "progress", "topk")
-_REPEATED = ("--class", "--input", "--set")
+_REPEATED = ("--class", "--input", "--set", "--attn-opt", "--rel-pos-opt", "--memory-opt")
 
 
 def _values_of(value: Any) -> list[Any]:

@@ -23,7 +23,7 @@ def run(*words: object, **options: Any) -> str:
     seconds, unless `progress=False`. Its first error is the exception; of pictures that failed that is the first one's. The
     exception's `output` is what was written by then. An interrupt ends the program in order, a second one at once."""
     if options.pop("progress", None) is False:
-        options["no_progress"] = True
+        options["set"] = {**options.get("set", {}), "progress": False}
     command = [str(_library.program()), *(os.fspath(word) if isinstance(word, os.PathLike) else str(word) for word in words)]
     with ThreadPoolExecutor(1) as reader, \
             subprocess.Popen(command + _library.words_of(options), stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True,

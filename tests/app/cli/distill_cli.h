@@ -16,7 +16,7 @@ class DistillCli : public ::testing::Test {
       const std::string name = (i % 2 == 0 ? "even/" : "odd/") + std::to_string(i) + ".ppm";
       folder_.write("pictures/" + name, ppm(20, 20, i * 37));
     }
-    run_well({"models create --arch deit_tiny_patch8_16 --num-classes 2 --seed 1 -o",
+    run_well({"models create --arch deit_tiny_patch8_16 --num-classes 2 --set seed=1 -o",
               in("teacher.safetensors")});
   }
 
@@ -30,7 +30,7 @@ class DistillCli : public ::testing::Test {
                in(output),
                "--held-out 6 -b 4 --set maps.batch-size=2 --set steps-maps=4 --set steps-outputs=4 "
                "--epochs 2 --set last.evaluations=2 --set run.log-interval=2 --threads 1 "
-               "--workers 1 --device cpu"} +
+               "--set workers=1 --device cpu"} +
            more;
   }
   std::filesystem::path in(const std::string& name) const { return folder_.path() / name; }

@@ -45,7 +45,7 @@ TEST(LocksCliTest, FoldersOfTrainingAreOneRunsAlone) {
     folder.write(std::string("set/") + (i % 2 == 0 ? "a/" : "b/") + std::to_string(i) + ".ppm",
                  ppm(32, 24, 50 * i));
   const fs::path tiny = fs::path(HYDRASCOPE_SOURCE_DIR) / "tests/corpus/states/0.1/tiny";
-  const Words common{"--batch-size 2 --threads 1 --workers 1 --device cpu"};
+  const Words common{"--batch-size 2 --threads 1 --set workers=1 --device cpu"};
   const Words train = Words{"train",
                             folder.path() / "set",
                             "-m",

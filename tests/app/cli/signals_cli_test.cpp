@@ -29,8 +29,9 @@ TEST(SignalsCliTest, WhatIsFinishedIsWritten) {
 TEST(SignalsCliTest, FaithfulnessPrintsWhatIsFinished) {
   const TemporaryFolder folder;
   const std::string model = (folder.path() / "model.safetensors").string();
-  run_well({"models create --arch deit_tiny_patch16_224 --num-classes 3 --img-size 64 --seed 1 -o",
-            model});
+  run_well(
+      {"models create --arch deit_tiny_patch16_224 --num-classes 3 --img-size 64 --set seed=1 -o",
+       model});
   std::string csv = "file,label\n";
   for (unsigned i = 0; i < 3; ++i)
     folder.write("pictures/" + std::to_string(i) + ".ppm", ppm(80, 70, 11 * i));

@@ -32,7 +32,7 @@ class TrainCli : public ::testing::Test {
   /// Five tokens of DeiT-Tiny's width.
   Words command(const std::string& output, const Words& more) const {
     return Words{"train", folder_.path(), "-m deit_tiny_patch8_16 -o", folder_.path() / output,
-                 "-b 8 --lr 1e-4 --threads 1 --workers 1 --set warmup-epochs=0 --set "
+                 "-b 8 --lr 1e-4 --threads 1 --set workers=1 --set warmup-epochs=0 --set "
                  "run.log-interval=1 "
                  "--device cpu"} +
            more;

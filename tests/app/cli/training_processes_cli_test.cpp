@@ -29,7 +29,7 @@ std::vector<std::string> words_of(const std::string& text) {
 std::vector<std::string> exact(const std::string& words) {
   return words_of(
       words +
-      " --device cpu --set amp-dtype=float32 --threads 1 --workers 1 --set run.log-interval=1");
+      " --device cpu --set amp-dtype=float32 --threads 1 --set workers=1 --set run.log-interval=1");
 }
 
 /// `training::MetricLog`'s values of `name`, in order.
@@ -86,9 +86,9 @@ TEST(TrainingProcessesCliTest, ARunGoesOnWithAnotherNumberOfProcesses) {
 void write_conversion(const TemporaryFolder& folder) {
   for (unsigned i = 0; i < 24; ++i)
     folder.write(fs::path("pictures") / (std::to_string(i) + ".ppm"), ppm(20, 20, i * 37));
-  run_well(
-      {"models create --arch deit_tiny_patch8_16 --num-classes 2 --seed 1 -o teacher.safetensors"},
-      {.working_directory = folder.path()});
+  run_well({"models create --arch deit_tiny_patch8_16 --num-classes 2 --set seed=1 -o "
+            "teacher.safetensors"},
+           {.working_directory = folder.path()});
 }
 
 // Not mixed: each process mixes within its own batch.
@@ -160,7 +160,7 @@ TEST(TrainingProcessesCliTest, AConversionGoesOnWithAnotherNumberOfProcesses) {
 std::vector<std::string> conversion(const std::string& output, const Words& more) {
   Words words = words_of(
       "convert -m teacher.safetensors --attn hydra:last1 -i pictures --held-out 6 "
-      "--set steps-outputs=4 --epochs 1 --set last.evaluations=1 --workers 1 --device cpu "
+      "--set steps-outputs=4 --epochs 1 --set last.evaluations=1 --set workers=1 --device cpu "
       "--set amp-dtype=float32 --set mixup=0 --set cutmix=0 --format json -o " +
       output);
   words += more;

@@ -83,18 +83,18 @@ TEST_F(EvaluatedSetTest, AFlatFolderHasNoLabels) {
   folder_.write("notes.txt");
   for (const SetJobs& jobs : {kScores, kCompares, kMeasures}) {
     const LabelledSet set =
-        jobs.scores ? read({"--no-labels"}) : read(std::vector<std::string>(), jobs);
+        jobs.scores ? read({"--set", "no-labels=on"}) : read(std::vector<std::string>(), jobs);
     EXPECT_FALSE(set.has_labels);
     ASSERT_EQ(set.pictures.size(), 2U);
     EXPECT_EQ(set.pictures[0].file.filename(), "a.jpg");
     EXPECT_EQ(set.pictures[0].target, kNoClass);
   }
   EXPECT_ERROR(read({}), invalid_argument, "`labels_csv`");
-  EXPECT_ERROR(read({"--no-labels", "--per-class", "-"}), invalid_argument, "no labels",
+  EXPECT_ERROR(read({"--set", "no-labels=on", "--per-class", "-"}), invalid_argument, "no labels",
                "`per_class`");
   EXPECT_ERROR(read({"--measure", "deletion,negative"}, kMeasures), invalid_argument, "no labels",
                "`measure` negative");
-  EXPECT_ERROR(read({"--measure", "deletion", "--explained-class", "target"}, kMeasures),
+  EXPECT_ERROR(read({"--measure", "deletion", "--set", "explained-class=target"}, kMeasures),
                invalid_argument, "no labels", "`explained_class` target");
 }
 
@@ -167,9 +167,11 @@ TEST_F(EvaluatedSetTest, AFolderOfAClassThatIsTheSetItself) {
 TEST_F(EvaluatedSetTest, FoldersOfUnlabelledPictures) {
   folder_.write("one/a.jpg");
   folder_.write("two/b.jpg");
-  EXPECT_EQ(read({"--no-labels", "--recursive"}).pictures.size(), 2U);
-  EXPECT_ERROR(read({"--no-labels", "--labels-csv", "x.csv"}), invalid_argument, "`no_labels`");
-  EXPECT_ERROR(read({"--no-labels", "--require-top1", "50"}), invalid_argument, "no labels");
+  EXPECT_EQ(read({"--set", "no-labels=on", "--recursive"}).pictures.size(), 2U);
+  EXPECT_ERROR(read({"--set", "no-labels=on", "--labels-csv", "x.csv"}), invalid_argument,
+               "`no_labels`");
+  EXPECT_ERROR(read({"--set", "no-labels=on", "--require-top1", "50"}), invalid_argument,
+               "no labels");
 }
 
 TEST_F(EvaluatedSetTest, OptionsThatDoNotGoTogether) {
@@ -181,11 +183,11 @@ TEST_F(EvaluatedSetTest, OptionsThatDoNotGoTogether) {
   refuse({"--per-class", "/tmp"}, Format::text, "found a folder");
   EXPECT_ERROR(check_written_files(options({"--per-class", "a.csv", "-o", "./a.csv"})),
                invalid_argument, "same file as");
-  refuse({"--confusions", "2", "--per-class", "-"}, Format::csv, "one table");
+  refuse({"--set", "confusions=2", "--per-class", "-"}, Format::csv, "one table");
   EXPECT_NO_THROW(
-      check_evaluate_options(options({"--confusions", "2", "--per-class", "-"}), Format::json));
-  EXPECT_NO_THROW(
-      check_evaluate_options(options({"--confusions", "2", "--per-class", "x.csv"}), Format::csv));
+      check_evaluate_options(options({"--set", "confusions=2", "--per-class", "-"}), Format::json));
+  EXPECT_NO_THROW(check_evaluate_options(options({"--set", "confusions=2", "--per-class", "x.csv"}),
+                                         Format::csv));
 }
 
 }  // namespace

@@ -135,7 +135,7 @@ class Streams(Case):
         before = self.names()
         tiny = ["-m", str(TINY)]
         for words in ([*CLASSIFY, "--save-logits", "/dev/stdout"], [*CLASSIFY, "--save-input", "link.npy"],
-                      ["evaluate", "set", *tiny, "--no-labels", "--save-logits", "/dev/fd/1"],
+                      ["evaluate", "set", *tiny, "--set", "no-labels=on", "--save-logits", "/dev/fd/1"],
                       ["visualize", PHOTO, *tiny, "-o", "maps", "--html", "link.html"],
                       ["visualize", PHOTO, *tiny, "-o", "/dev/stdout"],
                       ["models", "create", "vit_tiny_patch16_224", "-o", "/dev/stdout"],
@@ -208,7 +208,7 @@ class Inputs(Case):
                       [*evaluate, "-o", "labels.csv"], [*evaluate, "--per-class", "labels.csv"], [*evaluate, "--html", "labels.csv"],
                       [*evaluate, "--save-logits", "set/a/0.ppm"],
                       ["compare", "set/a", *tiny, "--against", "tiny/model.safetensors", "--attn", "hydra", "-o", "tiny/model.safetensors"],
-                      ["diagnose", "set", *tiny, "-o", "set/a/0.ppm"], ["faithfulness", "set/a", *tiny, "--no-labels", "-o", "set/a/0.ppm"],
+                      ["diagnose", "set", *tiny, "-o", "set/a/0.ppm"], ["faithfulness", "set/a", *tiny, "--set", "no-labels=on", "-o", "set/a/0.ppm"],
                       ["visualize", "photo.jpg", *tiny, "-o", "maps", "--html", "photo.jpg"],
                       ["inspect", "tiny/model.safetensors", "-o", "tiny/model.safetensors"], ["inspect", "tiny", "-o", "tiny/model.safetensors"],
                       ["models", "info", "tiny", "-o", "tiny/model.safetensors"], ["doctor", "-o", "photo.jpg"],
@@ -270,10 +270,10 @@ class LongNames(Case):
                 (self.folder / "set" / letter / f"{number}.ppm").write_bytes(b"P6\n40 32\n255\n" + pixels)
         tiny = ["-m", str(TINY)]
         learn = ["--batch-size", "2", "--set", "maps.batch-size=2", "--set", "steps-maps=1", "--set", "steps-outputs=1", "--epochs", "1", "--held-out", "1",
-                 "--threads", "1", "--workers", "1", "--device", "cpu"]
+                 "--threads", "1", "--set", "workers=1", "--device", "cpu"]
         name = "z" * 243
         for words in (["visualize", "set/a/0.ppm", *tiny, "-o", "maps", "--html", name + ".html"],
-                      ["evaluate", "set", *tiny, "--recursive", "--no-labels", "-o", name + ".json"],
+                      ["evaluate", "set", *tiny, "--recursive", "--set", "no-labels=on", "-o", name + ".json"],
                       ["models", "create", "vit_tiny_patch16_224", "-o", name + ".safetensors", "-q"],
                       ["convert", str(TINY), name[:-1] + "2.safetensors"],
                       ["convert", "--attn", "hedgehog", *tiny, "-i", "set", "-o", "q" * 243 + ".safetensors", *learn],
@@ -317,7 +317,7 @@ class Limits(Case):
         shutil.copy(PHOTO, self.folder / "set/a/1.jpg")
         tiny = ["-m", str(TINY)]
         commands = [["version"], ["help"], ["doctor"], ["models", "list"], ["inspect", str(TINY)], CLASSIFY, ["visualize", PHOTO, *tiny, "-o", "m"],
-                    ["evaluate", "set", *tiny, "--recursive", "--no-labels"], ["convert", str(TINY), "o.safetensors", "--force"]]
+                    ["evaluate", "set", *tiny, "--recursive", "--set", "no-labels=on"], ["convert", str(TINY), "o.safetensors", "--force"]]
         fine = [words for words in commands if words[0] in ("classify", "visualize", "evaluate")]
         for megabytes in (50, *range(100, 760, 60), 800, 1000, 2000):
             for words in commands if megabytes % 100 == 0 else fine:

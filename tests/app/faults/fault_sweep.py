@@ -61,7 +61,7 @@ class Case:
         self.partial = partial  # results that hold less where some inputs failed, which exit code 3 says
 
 
-LEARN = ["--batch-size", "2", "--threads", "1", "--workers", "1", "--device", "cpu", "--seed", "1", "--resume", "auto"]
+LEARN = ["--batch-size", "2", "--threads", "1", "--set", "workers=1", "--device", "cpu", "--set", "seed=1", "--resume", "auto"]
 LOOK = ["--threads", "1", "--device", "cpu", "--precision", "float32"]
 CASES = [
     Case("train", ["train", "set", "-m", "../tiny", "--labels", "classes.txt", "-o", "out/run", "--epochs", "3", "--held-out", "2", *LEARN],

@@ -21,7 +21,7 @@ NUMBER = re.compile(r"-?[0-9]+([.,][0-9]+)?([eE][-+]?[0-9]+)?")
 PROGRAM = ""
 
 LOOK = ["-m", str(TINY), "--device", "cpu", "--precision", "float32", "--threads", "1"]
-LEARN = ["-m", str(TINY), "--device", "cpu", "--batch-size", "2", "--held-out", "2", "--epochs", "1", "--threads", "1", "--workers", "1", "--force"]
+LEARN = ["-m", str(TINY), "--device", "cpu", "--batch-size", "2", "--held-out", "2", "--epochs", "1", "--threads", "1", "--set", "workers=1", "--force"]
 # Each command as it is asked, and the columns that its table begins with.
 COMMANDS = {
     "classify": (["classify", "set", "--recursive", *LOOK], "input"),
@@ -29,13 +29,13 @@ COMMANDS = {
     "visualize": (["visualize", "set/0/0.ppm", "missing.jpg", *LOOK, "--save-raw"], "input"),
     "evaluate": (["evaluate", "set", *LOOK], "top1"),
     "evaluate with its classes": (["evaluate", "set", *LOOK, "--per-class", "-"], "class,id,label"),
-    "evaluate with confusions": (["evaluate", "set", *LOOK, "--confusions", "3"], "target"),
+    "evaluate with confusions": (["evaluate", "set", *LOOK, "--set", "confusions=3"], "target"),
     "embed": (["embed", "set", "--recursive", *LOOK, "-o", "new.safetensors"], ""),
     "search": (["search", "store.safetensors", "set", "--recursive", *LOOK], "input"),
     "compare": (["compare", "set", *LOOK, "--against-attn", "hydra"], "top1"),
-    "faithfulness": (["faithfulness", "set", *LOOK, "--steps", "2", "--method", "rollout"], "model"),
+    "faithfulness": (["faithfulness", "set", *LOOK, "--set", "steps=2", "--method", "rollout"], "model"),
     "diagnose": (["diagnose", "set", *LOOK[:4], "--against-attn", "hydra"], "layer"),
-    "benchmark": (["benchmark", *LOOK, "--iters", "1", "--warmup", "0"], "model"),
+    "benchmark": (["benchmark", *LOOK, "--set", "iters=1", "--set", "warmup=0"], "model"),
     "benchmark --compare": (["benchmark", "--compare", "before.json", "after.json"], "experiment"),
     "models list": (["models", "list"], "kind,name,summary,aliases"),
     "models": (["models"], "kind,name,summary,aliases"),
@@ -111,7 +111,7 @@ class Formats(unittest.TestCase):
 
     def test_all_that_help_lists(self):
         for name in ("before", "after"):
-            done = self.run_program("benchmark", *LOOK, "--iters", "1", "--warmup", "0", "--img-size", "32,64", "-o", name + ".json")
+            done = self.run_program("benchmark", *LOOK, "--set", "iters=1", "--set", "warmup=0", "--img-size", "32,64", "-o", name + ".json")
             self.assertEqual(done.returncode, 0, done.stderr)
         done = self.run_program("embed", "set", "--recursive", *LOOK, "-o", "store.safetensors")
         self.assertEqual(done.returncode, 0, done.stderr)
@@ -138,7 +138,7 @@ class Formats(unittest.TestCase):
                 self.assertIn("text, json, jsonl, csv", done.stderr.replace(" or ", ", "))
 
     def test_notes_go_to_standard_error(self):
-        done = self.run_program("benchmark", *LOOK, "--iters", "1", "--warmup", "0", "--img-size", "32", "-o", "a.json")
+        done = self.run_program("benchmark", *LOOK, "--set", "iters=1", "--set", "warmup=0", "--img-size", "32", "-o", "a.json")
         self.assertEqual(done.returncode, 0, done.stderr)
         one = json.loads((self.folder / "a.json").read_text())
         one["rows"][0]["batch"] = 7

@@ -79,9 +79,9 @@ class Load:
         names = self.folder / "names"
         names.write_bytes(b"".join(name + b"\n" for name in self.names))
         # The model does not say how its pictures are prepared, which would be a note.
-        prepared = ["--set", "mean=0.5,0.5,0.5", "--set", "std=0.5,0.5,0.5", "--crop-pct", "0.9", "--set", "interpolation=bicubic"]
+        prepared = ["--set", "mean=0.5,0.5,0.5", "--set", "std=0.5,0.5,0.5", "--set", "crop-pct=0.9", "--set", "interpolation=bicubic"]
         return [self.program, "classify", "@names", *prepared, "-m", TINY, "--format", "jsonl", "--device", "cpu", "--threads", "1", "--precision", "float32",
-                "--no-progress", *more]
+                "--set", "progress=off", *more]
 
     def start(self, *more, **options):
         return subprocess.Popen(self.words(*more), cwd=self.folder, env=ENVIRONMENT, stderr=subprocess.PIPE, **options)

@@ -135,7 +135,7 @@ TEST(Roles, MakeRecipes) {
       "distillation-type drop-path exif exit-rule exit-threshold fit freeze gate-center gate-scale "
       "halting held-out hflip layer-decay lora-alpha lora-rank lora-targets lr max-pixels min-lr "
       "mixup model-ema "
-      "model-ema-decay momentum native num-classes opt "
+      "model-ema-decay momentum num-classes opt "
       "opt-betas overview ponder pos-embed pos-interp rel-pos rel-pos-opt reprob reset-head "
       "residual scale scenes sched seed share-blocks sizes smoothing step-embed teacher "
       "train-split use-ema val-"
@@ -151,7 +151,7 @@ TEST(Roles, MakeRecipes) {
       "evaluations exif exit-rule exit-threshold exits fit held-out hflip input kl-weight "
       "layer-decay lora-alpha lora-rank lora-targets lr lr-exits lr-sizes max-pixels "
       "mechanism-lr-scale min-lr mixup model-ema "
-      "model-ema-decay momentum native "
+      "model-ema-decay momentum "
       "num-classes opt opt-betas overview pos-embed pos-interp rel-pos rel-pos-opt "
       "reprob reset-head scale scenes seed sizes stage start steps-exits steps-maps steps-"
       "outputs steps-sizes target train-from train-head use-ema weight-decay");
@@ -199,12 +199,12 @@ TEST(CommandTables, SettingsOfRunsAreChecked) {
                invalid_argument, "unknown option", "`set` model.overview=VALUE");
   for (const CommandSpec& command : command_specs()) {
     for (const Option& option : command.options) {
+      if (!option.default_value.empty())
+        EXPECT_NO_THROW(check_values(option, split_values(option, option.default_value), "default"))
+            << option.name;
       if (option.key.empty()) continue;
       EXPECT_EQ(find_key(command, option.key), &option) << command.name;
       EXPECT_EQ(option.short_name, '\0') << option.key;
-      if (option.default_value.empty()) continue;
-      EXPECT_NO_THROW(check_values(option, split_values(option, option.default_value), "default"))
-          << option.key;
     }
   }
 }

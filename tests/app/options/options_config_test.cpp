@@ -32,7 +32,7 @@ class OptionsConfig : public ::testing::Test {
 TEST_F(OptionsConfig, ReadsEveryKindOfValue) {
   const ParsedOptions options = parsed(R"({"model": "deit", "batch_size": 8, "crop-pct": 0.9,
       "recursive": true, "mean": [0.5, 0.25, 1], "attn-opt": ["a.b=1", "c.d=2"], "img-size": 224,
-      "seed": 7, "no-progress": false})");
+      "seed": 7, "progress": false})");
   EXPECT_EQ(options.named("model").text(), "deit");
   EXPECT_EQ(options.named("batch-size").integer(), 8);
   EXPECT_EQ(options.named("crop-pct").number(), 0.9);
@@ -41,7 +41,7 @@ TEST_F(OptionsConfig, ReadsEveryKindOfValue) {
   EXPECT_EQ(options.named("attn-opt").values, (Words{"a.b=1", "c.d=2"}));
   EXPECT_EQ(options.named("img-size").integer(), 224);
   EXPECT_EQ(options.named("seed").integer(), 7);
-  EXPECT_FALSE(options.named("no-progress").flag());
+  EXPECT_FALSE(options.named("progress").flag());
   EXPECT_EQ(options.named("seed").source, Source::config_file);
   EXPECT_EQ(options.named("seed").origin, "my.json");
   EXPECT_TRUE(options.named("seed").given());
@@ -50,19 +50,18 @@ TEST_F(OptionsConfig, ReadsEveryKindOfValue) {
 
 TEST_F(OptionsConfig, YieldsToFlagsWhereverTheyStand) {
   const std::string file =
-      folder_.write("a.json", R"({"seed": 7, "input": ["x", "y"], "native": true})").string();
+      folder_.write("a.json", R"({"seed": 7, "input": ["x", "y"], "recursive": true})").string();
   const ParsedOptions options =
-      parse(classify(), Words{"--seed", "8", "-i", "z", "-c", file, "--native=no"});
+      parse(classify(), Words{"--set", "seed=8", "-i", "z", "-c", file, "--recursive=no"});
   EXPECT_EQ(options.named("seed").integer(), 8);
   EXPECT_EQ(options.named("input").values, Words{"z"});
-  EXPECT_FALSE(options.named("native").flag());
-  EXPECT_EQ(options.named("seed").origin, "`seed`");
+  EXPECT_FALSE(options.named("recursive").flag());
+  EXPECT_EQ(options.named("seed").origin, "`set` seed");
 }
 
 TEST_F(OptionsConfig, KnowsAliases) {
   EXPECT_EQ(parsed(R"({"imgsz": 96})").named("img-size").text(), "96");
   EXPECT_EQ(parsed(R"({"fp16": true})").named("precision").text(), "float16");
-  EXPECT_EQ(parsed(R"({"strict": true})").named("on-error").text(), "fail");
   EXPECT_EQ(parsed(R"({"source": "a,b"})").named("input").values, Words{"a,b"});
   EXPECT_ERROR(parsed(R"({"fp16": false})"), invalid_argument, "expected true", "my.json: fp16");
 }
@@ -132,15 +131,14 @@ TEST_F(OptionsConfig, RefusesFilesItCannotRead) {
 }
 
 TEST_F(OptionsConfig, DumpsWhatHasAValue) {
-  const ParsedOptions options = parse(
-      classify(), Words{"--set", "mean=.485,.456,.406", "--fp16", "-i", "x", "--native",
-                        "--recursive=no", "--dump-config", "-h", "--set", "attn-opt=a.b=1", "y"});
+  const ParsedOptions options =
+      parse(classify(), Words{"--set", "mean=.485,.456,.406", "--fp16", "-i", "x", "--recursive",
+                              "--dump-config", "-h", "--set", "attn-opt=a.b=1", "y"});
   const auto json = nlohmann::json::parse(options.dump_config());
   EXPECT_EQ(json["mean"], nlohmann::json({0.485, 0.456, 0.406}));
   EXPECT_EQ(json["precision"], "float16");
   EXPECT_EQ(json["attn-opt"], nlohmann::json({"a.b=1"}));
-  EXPECT_EQ(json["native"], true);
-  EXPECT_EQ(json["recursive"], false);
+  EXPECT_EQ(json["recursive"], true);
   EXPECT_EQ(json["seed"], 42);
   for (const char* name : {"input", "config", "dump-config", "help", "img-size", "verbose"}) {
     EXPECT_FALSE(json.contains(name)) << name;
@@ -148,10 +146,10 @@ TEST_F(OptionsConfig, DumpsWhatHasAValue) {
 }
 
 TEST_F(OptionsConfig, ReadsBackWhatItDumped) {
-  const ParsedOptions first =
-      parse(classify(), Words{"-m", "a \"b\"\n\xc3\xa9", "--crop-pct", "0.1", "--set",
-                              "mean=.485,1e-7,-3", "--set", "attn-opt=a.b=1", "--native", "--set",
-                              "attn-opt=c,d=2", "--strict", "--img-size", "0224"});
+  const ParsedOptions first = parse(
+      classify(), Words{"-m", "a \"b\"\n\xc3\xa9", "--set", "crop-pct=0.1", "--set",
+                        "mean=.485,1e-7,-3", "--set", "attn-opt=a.b=1", "--recursive", "--set",
+                        "attn-opt=c,d=2", "--set", "on-error=fail", "--img-size", "0224"});
   const ParsedOptions second = parsed(first.dump_config());
   EXPECT_EQ(second.dump_config(), first.dump_config());
   EXPECT_EQ(second.named("model").text(), first.named("model").text());

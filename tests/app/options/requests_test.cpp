@@ -44,9 +44,9 @@ TEST(RequestsTest, ModelAndRunHoldWhatIsAskedAndNothingElse) {
   EXPECT_EQ(usual.batch_size, 0);
   EXPECT_EQ(usual.decode.max_pixels, image::DecodeOptions().max_pixels);
   EXPECT_FALSE(usual.threads || usual.workers);
-  const RunRequest run = run_request(
-      classify({"-b", "4", "--fp16", "--threads", "2", "--set", "kernels=reference", "--strict"}),
-      AutoExif::upright);
+  const RunRequest run = run_request(classify({"-b", "4", "--fp16", "--threads", "2", "--set",
+                                               "kernels=reference", "--set", "on-error=fail"}),
+                                     AutoExif::upright);
   EXPECT_EQ(run.batch_size, 4);
   EXPECT_EQ(run.precision, "float16");
   EXPECT_EQ(run.threads, 2);
@@ -60,7 +60,7 @@ TEST(RequestsTest, OthersDecodeForTheServer) {
   };
   EXPECT_EQ(reader(classify({})), nullptr);
   EXPECT_NE(reader(parse(serve_spec(), Words{})), nullptr);
-  EXPECT_NE(reader(parse(serve_spec(), Words{"--decode-timeout", "3"})), nullptr);
+  EXPECT_NE(reader(parse(serve_spec(), Words{"--set", "decode-timeout=3"})), nullptr);
 }
 
 TEST(RequestsTest, ExifIsAppliedWhereTheCommandOrTheUserWantsIt) {
@@ -83,7 +83,7 @@ TEST(RequestsTest, ATransformSaysWhereItsValuesComeFrom) {
   for (const Words& words : {Words{"--native"}, {"--views", "native"}})
     EXPECT_EQ(transform_request(classify(words)).views->value, image::Views::native);
   const TransformRequest look =
-      transform_request(classify({"--views", "look", "--look-model", "a.safetensors"}));
+      transform_request(classify({"--views", "look", "--set", "look-model=a.safetensors"}));
   EXPECT_EQ(look.views->value, image::Views::look);
   EXPECT_EQ(look.look_model, "a.safetensors");
 }
@@ -101,7 +101,7 @@ TEST(RequestsTest, PicturesAreLookedAtUnlessSomethingElseIsAskedFor) {
     return pictures_request(classify(words), exif, {&ClassifyRequest::save_input});
   };
   for (const Words& words :
-       {Words{}, {"--topk", "3"}, {"--precision", "float32"}, {"--look-model", "a.pth"}}) {
+       {Words{}, {"--topk", "3"}, {"--precision", "float32"}, {"--set", "look-model=a.pth"}}) {
     const PicturesRequest request = request_of(words, AutoExif::upright);
     ASSERT_TRUE(request.transform.views);
     EXPECT_EQ(request.transform.views->value, image::Views::look);
@@ -111,7 +111,7 @@ TEST(RequestsTest, PicturesAreLookedAtUnlessSomethingElseIsAskedFor) {
     EXPECT_FALSE(request_of(words, AutoExif::as_stored).transform.views) << "labelled sets";
   }
   for (const Words& words : {Words{"-m", "a.pth"},
-                             {"--crop-pct", "1"},
+                             {"--set", "crop-pct=1"},
                              {"--img-size", "64"},
                              {"--attn", "hydra"},
                              {"--set", "mean=0,0,0"},
@@ -139,7 +139,7 @@ TEST(RequestsTest, AClientOfAServerHasTheDefaultsOfTheCommandLine) {
            {{}, "", "tiles", {"--views", "tiles"}},
            {{}, "a.pth", "", {"-m", "a.pth"}},
            {{}, "a.pth", "look", {"-m", "a.pth", "--views", "look"}},
-           {{"--look-model", "b.pth"}, "a.pth", "", {"-m", "a.pth"}},
+           {{"--set", "look-model=b.pth"}, "a.pth", "", {"-m", "a.pth"}},
            {{"--views", "whole"}, "", "native", {"--native"}},
            {{"--views", "whole"}, "", "look", {"--views", "look"}},
            {{"--native"}, "", "whole", {"--views", "whole"}},
@@ -148,7 +148,7 @@ TEST(RequestsTest, AClientOfAServerHasTheDefaultsOfTheCommandLine) {
            {{"-m", "b.pth", "--set", "mean=0,0,0"}, "a.pth", "", {"-m", "a.pth"}},
            {{"--img-size", "384x640"}, "", "look", {"--views", "look"}},
            {{"--views", "look", "--img-size", "640"}, "", "whole", {"--views", "whole"}},
-           {{"--crop-pct", "1"}, "", "native", {"--native"}}}) {
+           {{"--set", "crop-pct=1"}, "", "native", {"--native"}}}) {
     PicturesRequest found = pictures_request(classify(each.started), AutoExif::upright);
     choose_anew(found.model, found.transform, each.model, each.views);
     const PicturesRequest expected = pictures_request(classify(each.same), AutoExif::upright);
@@ -170,20 +170,20 @@ TEST(RequestsTest, AClientOfAServerHasTheDefaultsOfTheCommandLine) {
 TEST(RequestsTest, RefuseWhatDoesNotGoTogether) {
   EXPECT_ERROR(transform_request(classify({"--native", "--img-size", "32"})), invalid_argument,
                "own size");
-  EXPECT_ERROR(transform_request(classify({"--native", "--views", "tiles"})), invalid_argument,
-               "two answers");
-  for (const Words& words : {Words{"--look-model", "a.pth", "-m", "b.pth"},
-                             {"--look-model", "a.pth", "--views", "whole"}}) {
+  EXPECT_ERROR(transform_request(classify({"--native", "--views", "whole"})), invalid_argument,
+               "two values");
+  for (const Words& words : {Words{"--set", "look-model=a.pth", "-m", "b.pth"},
+                             {"--set", "look-model=a.pth", "--views", "whole"}}) {
     EXPECT_ERROR(pictures_request(classify(words), AutoExif::upright), invalid_argument,
                  "closer looks", "`views` look");
   }
-  EXPECT_ERROR(pictures_request(classify({"--look-model", "a.pth"}), AutoExif::as_stored),
+  EXPECT_ERROR(pictures_request(classify({"--set", "look-model=a.pth"}), AutoExif::as_stored),
                invalid_argument, "closer looks", "`views` look");
   for (const char* views : {"native", "tiles", "look"}) {
-    EXPECT_ERROR(transform_request(classify({"--views", views, "--crop-pct", "1"})),
+    EXPECT_ERROR(transform_request(classify({"--views", views, "--set", "crop-pct=1"})),
                  invalid_argument, "nothing is resized and cropped");
   }
-  EXPECT_TRUE(transform_request(classify({"--views", "pyramid", "--crop-pct", "1"})).crop_pct);
+  EXPECT_TRUE(transform_request(classify({"--views", "pyramid", "--set", "crop-pct=1"})).crop_pct);
   EXPECT_ERROR(transform_request(classify({"--img-size", "0"})), invalid_argument, "HxW");
   EXPECT_ERROR(classify({"--threads", "1025"}), invalid_argument, "1024");
 }

@@ -50,7 +50,7 @@ def command(*words: object) -> subprocess.CompletedProcess:
 
 
 def record(*words: object) -> dict:
-    done = command(*words, "--format", "jsonl", "--no-progress")
+    done = command(*words, "--format", "jsonl", "--set", "progress=off")
     assert done.returncode == 0, done.stderr
     return json.loads(done.stdout)
 

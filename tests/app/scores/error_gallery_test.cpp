@@ -13,7 +13,6 @@ namespace {
 using ::testing::ElementsAre;
 using ::testing::HasSubstr;
 using testing::ppm;
-using testing::read_bytes;
 using testing::TemporaryFolder;
 
 ScoredPicture error_of(std::size_t index, double confidence) {
@@ -34,8 +33,7 @@ std::vector<std::size_t> indices_of(const ErrorGallery& gallery) {
 }
 
 TEST(ErrorGalleryTest, TheWorstStay) {
-  const TemporaryFolder folder;
-  ErrorGallery gallery(folder.path() / "errors", 3);
+  ErrorGallery gallery(3);
   gallery.add(error_of(0, 0.5));
   gallery.add(error_of(1, 0.9));
   gallery.add(error_of(2, 0.5));
@@ -47,45 +45,20 @@ TEST(ErrorGalleryTest, TheWorstStay) {
   EXPECT_THAT(indices_of(gallery), ElementsAre(1, 3, 0));
 }
 
-TEST(ErrorGalleryTest, WritesSheetsAndATable) {
+TEST(ErrorGalleryTest, PicturesAreDecodedAnew) {
   const TemporaryFolder folder;
   LabelledSet set;
-  for (int i = 0; i < 22; ++i) {
-    const std::string name = std::to_string(i) + ".ppm";
-    set.pictures.push_back({folder.write(name, ppm(40, 30, static_cast<unsigned>(i))), 0});
-  }
-  folder.write("3.ppm", "no picture");
-  const auto out = folder.path() / "a/errors";
-  ErrorGallery gallery(out, 22);
-  for (std::size_t i = 0; i < 22; ++i) gallery.add(error_of(i, 0.9 - 0.01 * double(i)));
+  set.pictures = {{folder.write("0.ppm", ppm(400, 300)), 0}, {folder.write("1.ppm", "none"), 0}};
+  ErrorGallery gallery;
+  gallery.add(error_of(0, 0.9));
+  gallery.add(error_of(1, 0.8));
   std::vector<std::string> notices;
-  gallery.write(set, image::Labels::parse("a\nb\n", "two"), {},
-                [&](const std::string& text) { notices.push_back(text); });
-  EXPECT_THAT(notices, ElementsAre(HasSubstr("3.ppm")));
-  const std::string table = read_bytes(out / "errors.csv");
-  EXPECT_THAT(table, HasSubstr("file,target,target_label,target_probability,predicted,"));
-  EXPECT_THAT(table, HasSubstr("0.ppm,0,a,0.125,1,b,0.9,sheet-001.jpg\n"));
-  EXPECT_THAT(table, HasSubstr("21.ppm,0,a,0.125,1,b,0.69,sheet-002.jpg\n"));
-  const image::Picture first = image::read_picture(out / "sheet-001.jpg", {});
-  const image::Picture second = image::read_picture(out / "sheet-002.jpg", {});
-  EXPECT_GT(first.width, 5 * 256);
-  EXPECT_GT(first.height, 3 * second.height / 2);
-  EXPECT_FALSE(std::filesystem::exists(out / "sheet-003.jpg"));
-  // Its own files are replaced, and no others.
-  ErrorGallery again(out, 22);
-  again.write(set, image::Labels::parse("a\nb\n", "two"), {}, [](const std::string&) {});
-  EXPECT_FALSE(std::filesystem::exists(out / "sheet-001.jpg"));
-  EXPECT_FALSE(std::filesystem::exists(out / "sheet-002.jpg"));
-  folder.write("a/errors/sheet-002.jpg", ppm(4, 3));
-  EXPECT_ERROR(ErrorGallery(out, 22), invalid_argument, "would replace a file", "sheet-002.jpg");
-}
-
-TEST(ErrorGalleryTest, WithoutErrorsTheTableIsEmpty) {
-  const TemporaryFolder folder;
-  ErrorGallery gallery(folder.path(), 5);
-  gallery.write({}, image::Labels::numbered(2), {}, [](const std::string&) {});
-  EXPECT_TRUE(std::filesystem::exists(folder.path() / "errors.csv"));
-  EXPECT_FALSE(std::filesystem::exists(folder.path() / "sheet-001.jpg"));
+  const auto pictures = gallery.pictures(0, 9, set, image::Labels::parse("a\nb\n", "two"), {},
+                                         [&](const std::string& text) { notices.push_back(text); });
+  ASSERT_EQ(pictures.size(), 1U);
+  EXPECT_EQ(pictures[0].picture.width, 256);
+  EXPECT_THAT(pictures[0].caption, ElementsAre("is a  12.5 %", "taken for b  90.0 %"));
+  EXPECT_THAT(notices, ElementsAre(HasSubstr("1.ppm")));
 }
 
 }  // namespace

@@ -49,7 +49,7 @@ class Limits(unittest.TestCase):
         module = os.environ.get("HYDRASCOPE_HOSTILE_FILES")
         if not module:
             self.skipTest("HYDRASCOPE_HOSTILE_FILES names no module")
-        server = self.server("--decode-timeout", "0.5", environment={"LD_PRELOAD": module})
+        server = self.server("--set", "decode-timeout=0.5", environment={"LD_PRELOAD": module})
         for kind, words in ((b"crash", "the decoder crashed: Segmentation fault"), (b"hungry", "the decoder crashed: Aborted"),
                             (b"hang", "decoding took longer than 0.5 seconds")):
             pictures, answers = [picture.read_bytes() for picture in GOOD], []
@@ -81,7 +81,7 @@ class Limits(unittest.TestCase):
             wait_until(lambda started=started: not decoders(started))
 
     def test_bodies_that_are_too_large(self):
-        server = self.server("--max-bytes", "5000")
+        server = self.server("--set", "max-bytes=5000")
         head = b"POST /v1/classify HTTP/1.1\r\nHost: localhost\r\n"
         self.assertIn(b" 413 ", server.raw(head + b"Content-Length: 5001\r\n\r\n" + b"a" * 5001))
         self.assertIn(b" 413 ", server.raw(head + b"Content-Length: 99999999999999\r\n\r\n"))
@@ -90,7 +90,7 @@ class Limits(unittest.TestCase):
         self.assertEqual((status, error_of(body)["code"]), (413, "too_large"))
 
     def test_a_full_queue_refuses(self):
-        server = self.server("--max-waiting", "1", model=MODEL)
+        server = self.server("--set", "max-waiting=1", model=MODEL)
         picture = GOOD[0].read_bytes()
         first, thread = self.long_request(server)
         status, fields, body = server.ask("POST", "/v1/classify", picture)
@@ -101,7 +101,7 @@ class Limits(unittest.TestCase):
         self.assertEqual(server.ask("POST", "/v1/classify", picture)[0], 200)
 
     def test_bodies_that_stall_take_no_place(self):
-        server = self.server("--max-waiting", "2")
+        server = self.server("--set", "max-waiting=2")
         picture = GOOD[0].read_bytes()
         slow = [self.half_a_request(server, picture) for _ in range(5)]
         wait_until(lambda: server.metrics()["hydrascope_queue_bytes"] == 50)
@@ -226,7 +226,7 @@ class Load(unittest.TestCase):
     """Twenty clients for some seconds, with good, broken and oversized pictures."""
 
     def test_twenty_clients(self):
-        server = Server(PROGRAM, "--max-bytes", "1000000", "--max-waiting", "6")
+        server = Server(PROGRAM, "--set", "max-bytes=1000000", "--set", "max-waiting=6")
         self.addCleanup(server.stop)
         expected = [without_seconds(record) for record in records(PROGRAM, *GOOD)]
         asked = [(f"/v1/classify?name={file}", file.read_bytes(), 200) for file in GOOD]

@@ -14,7 +14,7 @@ import time
 SOURCE = pathlib.Path(__file__).resolve().parents[3]
 TINY = SOURCE / "tests/corpus/states/0.1/tiny"
 # It does not say how its pictures are prepared, which would be a note of every answer.
-PREPARED = ("--set", "mean=0.5,0.5,0.5", "--set", "std=0.5,0.5,0.5", "--crop-pct", "0.9", "--set", "interpolation=bicubic")
+PREPARED = ("--set", "mean=0.5,0.5,0.5", "--set", "std=0.5,0.5,0.5", "--set", "crop-pct=0.9", "--set", "interpolation=bicubic")
 MODEL = "deit_tiny_patch16_224"  # the bundled one, which has layers and patches enough
 PICTURES = SOURCE / "tests/corpus/pictures"
 GOOD = [PICTURES / "good" / name for name in ("baseline.jpg", "progressive.jpg", "colour.bmp", "grey.jpg")]

@@ -84,8 +84,9 @@ TEST(ServiceTest, SaysWhatClassifyWrites) {
   const std::string file = asset("images/otter-head.jpg").string();
   const TemporaryFolder folder;
   const auto logits = folder.path() / "logits.npy";
-  const OrderedJson written = command_record(Words{"classify --format jsonl --no-progress", kRun} +
-                                             Words{"--save-logits", logits, file});
+  const OrderedJson written =
+      command_record(Words{"classify --format jsonl --set progress=off", kRun} +
+                     Words{"--save-logits", logits, file});
   Service service(request_of({}));
   const Answer of_file = service.ask({.name = file, .file = file}).get();
   const Answer of_bytes = service.ask(about(read_bytes(file), file)).get();
@@ -111,7 +112,7 @@ TEST(ServiceTest, SaysWhatVisualizeWrites) {
   const TemporaryFolder folder;
   const std::string file = folder.write("p.ppm", ppm(300, 200)).string();
   const std::string out = (folder.path() / "maps").string();
-  run_well(Words{"visualize --format jsonl --no-progress --save-raw --topk 2", kRun} +
+  run_well(Words{"visualize --format jsonl --set progress=off --save-raw --topk 2", kRun} +
            Words{"--layer 10,11 --head mean,2 --method hydra", "-o", out, file});
   Service service(request_of(Words{"--layer 10,11 --head mean,2 --method hydra"}, true));
   Question question = about(read_bytes(file), file);
@@ -122,7 +123,7 @@ TEST(ServiceTest, SaysWhatVisualizeWrites) {
   // One map at a time is an .npy file.
   for (const InputMap& map : answer.maps) {
     const std::string one = out + std::to_string(&map - answer.maps.data());
-    run_well(Words{"visualize --format jsonl --no-progress --save-raw --method hydra", kRun} +
+    run_well(Words{"visualize --format jsonl --set progress=off --save-raw --method hydra", kRun} +
              Words{"--layer", std::to_string(map.choice.layer), "--head", to_text(map.choice.head),
                    "--class", std::to_string(map.of_class.index), "-o", one, file});
     const Npy raw(one + "/p.map.npy");
@@ -152,7 +153,7 @@ TEST(ServiceTest, APartOfTheMapsCanBeAskedFor) {
 }
 
 TEST(ServiceTest, EveryAskerGetsTheAnswerToItsOwnQuestion) {
-  ServiceRequest request = request_of(Words{"--set max-pixels=200000 --max-bytes 800000"});
+  ServiceRequest request = request_of(Words{"--set max-pixels=200000 --set max-bytes=800000"});
   request.most_waiting = 8;
   Service service(std::move(request));
   std::vector<std::string> pictures;
@@ -358,7 +359,7 @@ TEST(ServiceTest, TilesAreOnePictureWithBoxes) {
   const TemporaryFolder folder;
   const std::string file = folder.write("p.ppm", ppm(500, 300)).string();
   const OrderedJson written = command_record(
-      Words{"classify --format jsonl --no-progress --views tiles", kRun} + Words{file});
+      Words{"classify --format jsonl --set progress=off --views tiles", kRun} + Words{file});
   Service service(request_of(Words{"--views tiles"}, true));
   Question question = about(read_bytes(file), file);
   question.maps = MapQuestion{};

@@ -62,7 +62,8 @@ TEST(MapWordsTest, ListsAreSplitAndDefaultsAreWords) {
   EXPECT_EQ(words.layers, (std::vector<std::string>{"0", "last"}));
   EXPECT_EQ(words.heads, (std::vector<std::string>{"mean"}));
   EXPECT_EQ(words.mapless, model::explain::MaplessLayers::skip);
-  EXPECT_EQ(requested({"--mapless", "cosine"}).maps.mapless, model::explain::MaplessLayers::cosine);
+  EXPECT_EQ(requested({"--set", "mapless=cosine"}).maps.mapless,
+            model::explain::MaplessLayers::cosine);
   const MapWords usual = requested({}).maps;
   EXPECT_EQ(usual.methods, (std::vector<std::string>{"hydra"}));
   EXPECT_EQ(usual.layers, (std::vector<std::string>{"last"}));

@@ -13,7 +13,7 @@ namespace hydrascope::testing {
 class VisualizeCliTest : public ::testing::Test {
  protected:
   Outcome visualize(Words arguments) {
-    return run(Words{"visualize --format jsonl --device cpu --no-progress"} + arguments,
+    return run(Words{"visualize --format jsonl --device cpu --set progress=off"} + arguments,
                {"", folder_.path(), {}});
   }
   /// The output of a run that must succeed.
