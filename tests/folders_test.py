@@ -1,4 +1,5 @@
-"""The folders of app/ include each other in one direction, and an option's name stands in its row alone. An alias of a
+"""The folders of app/ include each other in one direction, and an option's name stands in its row alone. No room is larger
+than CONTRIBUTING.md allows. An alias of a
 namespace means one thing in a room: builds that compile several files at once (unity), those with CUDA too, would not
 compile.
 
@@ -8,6 +9,7 @@ compile.
 import collections
 import pathlib
 import re
+import subprocess
 import sys
 
 ROOT = pathlib.Path(sys.argv[1] if len(sys.argv) > 1 else pathlib.Path(__file__).parent.parent)
@@ -76,6 +78,29 @@ def ambiguous_aliases():
             for (_, name), found in meanings.items() if len(found) > 1]
 
 
+def sizes():
+    """Lines of C++ and CUDA by room, of all of scripts/, and words of README and docs/, of files that git has or would take."""
+    listed = subprocess.run(["git", "-C", str(ROOT), "ls-files", "-co", "--exclude-standard", "-z"], capture_output=True).stdout.decode()
+    found = collections.Counter()
+    for name in filter(None, listed.split("\0")):
+        file, room = ROOT / name, name.split("/")[0]
+        if not file.is_file():
+            continue
+        if room == "scripts" or room in ("app", "model", "kernels", "viz", "tests") and file.suffix in (".h", ".cpp", ".cu", ".cuh"):
+            found[room] += file.read_bytes().count(b"\n")
+        elif name == "README.md" or room == "docs" and file.suffix == ".md":
+            found["words"] += len(file.read_text(encoding="utf-8").split())
+    return found
+
+
+def over_budget():
+    """A line for each row of CONTRIBUTING.md that is exceeded. Without git's list of files nothing is counted."""
+    budget = dict(re.findall(r"^\| (\w+) \| (\d+) \|$", (ROOT / "CONTRIBUTING.md").read_text(encoding="utf-8"), re.M))
+    found = sizes()
+    assert not found or found.keys() <= budget.keys(), "a row is missing"
+    return [f"{room} has {found[room]}, CONTRIBUTING.md allows {most}" for room, most in budget.items() if found[room] > int(most)]
+
+
 if __name__ == "__main__":
     way = circle(includes())
     print("\n".join(["folders of app/ include each other in a circle:", *way]) if way else "no circle")
@@ -83,4 +108,6 @@ if __name__ == "__main__":
     print("\n".join(aliases) or "no ambiguous alias")
     names = repeated_names()
     print("\n".join(names) or "no repeated name of an option")
-    sys.exit(1 if way or aliases or names else 0)
+    exceeded = over_budget()
+    print("\n".join(exceeded) or "no budget exceeded")
+    sys.exit(1 if way or aliases or names or exceeded else 0)

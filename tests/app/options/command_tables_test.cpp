@@ -10,8 +10,12 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <filesystem>
+#include <fstream>
 #include <functional>
+#include <iterator>
 #include <map>
+#include <set>
 #include <string>
 #include <vector>
 
@@ -63,6 +67,24 @@ TEST(CommandTables, NoTwoNamesOfAnOptionHaveTwoValues) {
     }
   }
   EXPECT_GT(seen, 20U);
+}
+
+TEST(CommandTables, StayWithinTheBudget) {
+  std::ifstream file(std::filesystem::path(HYDRASCOPE_SOURCE_DIR) / "CONTRIBUTING.md");
+  const std::string text(std::istreambuf_iterator<char>(file), {});
+  const auto allowed = [&](const std::string& what) {
+    const std::string row = "\n| " + what + " | ";
+    return std::stoul(text.substr(text.find(row) + row.size()));
+  };
+  std::set<std::string> names;
+  std::size_t places = 0;
+  for (const CommandSpec& command : command_specs())
+    for (const Option& option : shown(command).options) {
+      names.insert(option.name);
+      ++places;
+    }
+  EXPECT_LE(names.size(), allowed("options"));
+  EXPECT_LE(places, allowed("options x commands"));
 }
 
 TEST(CommandTables, HelpOfEveryOptionStandsAlone) {
