@@ -64,11 +64,15 @@ CommandSpec faithfulness_spec() {
       join({model_options(), faithfulness_options(), input_options(), labelled_set_options(),
             without(label_options(), {&PicturesRequest::label_type}), preprocessing_options(),
             one_view_options(), set_runtime_options(), output_options(), general_options()});
-  spec.common = {&ModelRequest::word,           &ModelRequest::attention,
-                 &FaithfulnessRequest::methods, &FaithfulnessRequest::measures,
-                 &FaithfulnessRequest::layer,   &FaithfulnessRequest::of_class,
-                 &TransformRequest::img_size,   &SetRequest::limit,
-                 &OutputRequest::file,          &OutputRequest::format};
+  spec.common = {&ModelRequest::word,
+                 &ModelRequest::attention,
+                 &FaithfulnessRequest::methods,
+                 &FaithfulnessRequest::measures,
+                 &FaithfulnessRequest::layer,
+                 &TransformRequest::img_size,
+                 &SetRequest::limit,
+                 &OutputRequest::file,
+                 &OutputRequest::format};
   spec.examples = {
       "hydrascope faithfulness photos/",
       "hydrascope faithfulness photos/ --method hydra,attention,gradcam --set steps=7",

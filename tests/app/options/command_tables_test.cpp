@@ -221,9 +221,10 @@ TEST(CommandTables, SettingsOfRunsAreChecked) {
                invalid_argument, "unknown option", "`set` model.overview=VALUE");
   for (const CommandSpec& command : command_specs()) {
     for (const Option& option : command.options) {
-      if (!option.default_value.empty())
+      if (!option.default_value.empty()) {
         EXPECT_NO_THROW(check_values(option, split_values(option, option.default_value), "default"))
             << option.name;
+      }
       if (option.key.empty()) continue;
       EXPECT_EQ(find_key(command, option.key), &option) << command.name;
       EXPECT_EQ(option.short_name, '\0') << option.key;

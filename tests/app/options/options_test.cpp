@@ -188,7 +188,7 @@ TEST(Values, OfScalarsAreTheLastOnesGiven) {
   EXPECT_EQ(parsed({"-m", "a", "--model", "b"}).named("model").text(), "b");
   EXPECT_EQ(parsed({"--set", "mean=1,2,3", "--set", "mean=4,5,6"}).named("mean").numbers(),
             (std::vector<double>{4, 5, 6}));
-  EXPECT_FALSE(parsed({"--native", "--native=no"}).named("native").flag());
+  EXPECT_FALSE(parsed({"--recursive", "--recursive=no"}).named("recursive").flag());
 }
 
 TEST(Values, OfTwoNamesOfOneOptionAreTheSame) {
