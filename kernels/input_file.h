@@ -20,7 +20,7 @@ inline std::atomic<int> g_stop_signal{0};
 bool becomes_ready(int descriptor, short event, int milliseconds);
 
 /// The file that a name or a descriptor leads to. A pipe, a terminal or a device may say nothing, or
-/// never end: reading it throws Error(failed) once a stop is requested. A pipe that nobody writes to
+/// never end: reading it throws Error(failed) once a stop is requested. A pipe without a writer
 /// is waited for when it is read, not when it is opened. Reading throws Error(unreadable), too.
 class InputFile final : public std::istream {
  public:

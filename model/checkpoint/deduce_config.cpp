@@ -216,6 +216,15 @@ void Checkpoint::read_activation(VitConfig& config) const {
 }
 
 std::vector<model::AttentionSpec> Checkpoint::stored_attention(std::int64_t depth) const {
+  const bool is_possible = depth >= 1 && depth <= 1024;
+  std::vector<model::AttentionSpec> layers(is_possible ? static_cast<std::size_t>(depth) : 0);
+  const std::string spec = is_own() && is_possible ? metadata("attention") : "";
+  try {
+    if (!spec.empty()) model::apply_attention_spec(spec, layers);
+  } catch (const Error& error) {
+    throw Error(ErrorCode::unsupported_format, std::string("attention: ") + error.what(),
+                file().string(), error.hint());
+  }
   if (const auto own = own_config()) {
     if (!own->attention.empty() && !std::cmp_equal(own->attention.size(), depth)) {
       throw Error(ErrorCode::failed,
@@ -225,10 +234,7 @@ std::vector<model::AttentionSpec> Checkpoint::stored_attention(std::int64_t dept
     }
     return own->attention;
   }
-  const std::string spec = is_own() ? metadata("attention") : "";
-  if (spec.empty()) return {};
-  std::vector<model::AttentionSpec> layers(static_cast<std::size_t>(depth));
-  model::apply_attention_spec(spec, layers);
+  if (spec.empty()) layers.clear();
   return layers;
 }
 
