@@ -218,6 +218,7 @@ int create(const ModelsRequest& request) {
   model::validate(config);
   model::seed_generators(request.seed);
   const model::VisionTransformer model(config);
+  throw_if_stopped();
   checkpoint::save_checkpoint(
       file, *model, request.dtype,
       {{"created_by", "hydrascope models create, seed " + std::to_string(request.seed)}});

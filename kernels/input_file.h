@@ -2,6 +2,8 @@
 // room, beside error.h, because every room reads.
 #pragma once
 
+#include "kernels/error.h"
+
 #include <atomic>
 #include <cstddef>
 #include <filesystem>
@@ -14,6 +16,15 @@ namespace hydrascope {
 
 /// The signal that asked this process to stop, as app/run/signal_stop.h notes it; 0: none.
 inline std::atomic<int> g_stop_signal{0};
+
+/// What work that is given up for such a signal throws.
+class Stopped : public Error {
+ public:
+  Stopped() : Error(ErrorCode::failed, "stopped by a signal") {}
+};
+inline void throw_if_stopped() {
+  if (g_stop_signal != 0) throw Stopped();
+}
 
 /// Waits until poll(2) tells of `event` (POLLIN, POLLOUT), an end or an error. False, with errno
 /// EINTR, once a stop is requested and `milliseconds` have brought nothing.

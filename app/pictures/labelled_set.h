@@ -74,7 +74,7 @@ inline constexpr std::array<std::string_view, 4> kSplits{"train", "val", "valida
 using LabelledInput = std::pair<Input, std::string>;  ///< "" where there is no label
 
 /// The inputs that words name; those that fail have no label. The classes of a named folder are its
-/// folders, as in `read_folder_classes`; without any it is a class, as is the folder of a file.
+/// folders, as in `read_folder_classes`; without any it is a class, as is the folder of a file, which a note says.
 /// Throws Error(invalid_argument) where two folders, but those of `kSplits`, would be one label, a
 /// class would lie in another, or one of several words may be a set or a class.
 std::vector<LabelledInput> read_folder_labels(const std::vector<std::string>& words, bool recursive,

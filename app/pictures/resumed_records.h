@@ -29,8 +29,10 @@ using EarlierAnswers = std::map<std::string, EarlierAnswer>;  ///< by their inpu
 /// The place of the answer that `input` has and keeps.
 std::optional<std::size_t> find_answer(EarlierAnswers& answers, const Input& input);
 /// Once all inputs were looked for: notes on the answers that stay and go. Throws Error(invalid_argument) where `holder` is of
-/// other inputs: none had an answer, or one's file is there and is none of them.
-std::vector<std::string> notes_on(const EarlierAnswers& answers, const std::string& holder,
+/// other inputs: one's file is there and is none of them, or no input has an answer and none was of a file in one of the
+/// folders among `words`, whose pictures may have new names.
+std::vector<std::string> notes_on(const EarlierAnswers& answers,
+                                  const std::vector<std::string>& words, const std::string& holder,
                                   const std::string& hint);
 
 /// The lines of an input in a file of JSON lines.

@@ -266,23 +266,28 @@ void OutputFile::open_part(Start start) {
   if (fs::file_size(part_, error) == 0 && fs::exists(target_, error)) {
     fs::copy_file(target_, part_, fs::copy_options::overwrite_existing, error);
     if (error) fail("the file cannot be written", error.value());
+    cut(size_of_whole_lines(part_));
+    is_copy_ = true;
+    return;
   }
   cut(size_of_whole_lines(part_));
 }
 
 void OutputFile::cut(std::uintmax_t size) {
   if (part_.empty()) return;
+  is_copy_ = false;
   std::error_code error;
   fs::resize_file(part_, size, error);
   if (error) fail("the file cannot be written", error.value());
 }
 
 OutputFile::~OutputFile() {
-  // A file that holds nothing is of no use to a later run.
+  // A part that holds nothing of this run is of no use to a later one.
   std::error_code ignored;
   if (file_) file_->flush();
   if (opened_ >= 0) ::close(opened_);
-  if (!part_.empty() && fs::file_size(part_, ignored) == 0 && !ignored) fs::remove(part_, ignored);
+  if (!part_.empty() && (is_copy_ || fs::file_size(part_, ignored) == 0) && !ignored)
+    fs::remove(part_, ignored);
 }
 
 std::ostream& OutputFile::stream() noexcept { return file_ ? *file_ : std::cout; }

@@ -75,7 +75,7 @@ class OutputFile {
   [[nodiscard]] bool is_standard_output() const noexcept { return is_standard_output_; }
   /// The place of the growing file; empty for a file that is written as it is.
   [[nodiscard]] const std::filesystem::path& part() const noexcept { return part_; }
-  /// Takes away what FILE.part holds from byte `size` on.
+  /// Takes away what FILE.part holds from byte `size` on. A file that is gone on with, and is neither cut nor closed, leaves no part.
   void cut(std::uintmax_t size);
   /// Flushes, and names the file; throws Error(unwritable) when not everything could be written.
   void close();
@@ -89,7 +89,8 @@ class OutputFile {
   std::filesystem::path target_;
   std::unique_ptr<FolderOf> folder_;
   std::filesystem::path part_;
-  int opened_ = -1;  ///< a device or a pipe
+  bool is_copy_ = false;  ///< the part holds a copy of the target alone
+  int opened_ = -1;       ///< a device or a pipe
   std::unique_ptr<std::streambuf> atomic_writes_;
   std::unique_ptr<std::ostream> file_;  ///< none: std::cout
   std::unique_ptr<FileLock> lock_;

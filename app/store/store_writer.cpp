@@ -106,7 +106,8 @@ void StoreWriter::read_part() {
 }
 
 std::vector<Input> StoreWriter::begin(StoreFacts facts,
-                                      std::vector<std::pair<Input, std::string>> wanted) {
+                                      std::vector<std::pair<Input, std::string>> wanted,
+                                      const std::vector<std::string>& words) {
   facts_ = std::move(facts);
   if (earlier_facts_) {
     earlier_facts_->require_same(facts_, file_.string(), kAnew);
@@ -126,7 +127,7 @@ std::vector<Input> StoreWriter::begin(StoreFacts facts,
     input.number = std::ssize(pictures_) - 1;
     missing.push_back(std::move(input));
   }
-  notes_ = notes_on(answers_, file_.string(), kAnew);
+  notes_ = notes_on(answers_, words, file_.string(), kAnew);
   name_stream(rows_, rows_file_);
   rows_.open(rows_file_, std::ios::binary | (num_values_ > 0 ? std::ios::app : std::ios::trunc));
   flush_results(rows_);

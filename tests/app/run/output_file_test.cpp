@@ -117,6 +117,16 @@ TEST_F(OwnFileTest, WhatIsRefusedStaysWithItsParts) {
   EXPECT_ERROR(OutputFile(folder_.path() / "other.txt"), invalid_argument, "would replace");
   EXPECT_EQ(read_bytes(notes), "\x01mine\n");
   EXPECT_EQ(read_bytes(part), "\x01mine, too\n");
+  const fs::path records = folder_.write("r.jsonl", "{}\n");
+  const fs::path copy = folder_.path() / "r.jsonl.part";
+  { const OutputFile refused(records.string(), "`output`", OutputFile::Start::after_whole_lines); }
+  EXPECT_FALSE(fs::exists(copy));
+  {
+    OutputFile begun(records.string(), "`output`", OutputFile::Start::after_whole_lines);
+    begun.cut(3);
+    begun.stream() << "[]\n";
+  }
+  EXPECT_EQ(read_bytes(copy), "{}\n[]\n");
   OutputFile forced(notes.string(), "`output`", OutputFile::Start::anew, FileKind::any);
   forced.stream() << "new\n";
   forced.close();
