@@ -161,12 +161,11 @@ int name_slot() {
   return slot;
 }
 
-/// `error` is errno, which may be of another call: the write that failed may be long ago. Mostly it
-/// is a full disk.
+/// `error` is errno, which may be of another call: the write that failed may be long ago.
 std::string why_not_written(int error) {
   const std::string limit = hint_of_write(EFBIG);
   if (error == EFBIG && !limit.empty()) return limit;
-  for (const int known : {EAGAIN, EDQUOT, EFBIG, EINTR, EIO, EPIPE})
+  for (const int known : {EAGAIN, EDQUOT, EFBIG, EINTR, EIO, ENOSPC, EPIPE})
     if (error == known) return std::generic_category().message(error);
   return "is there space left on the disk?" + (limit.empty() ? "" : " " + limit);
 }

@@ -3,6 +3,7 @@
 #include "app/build_info.h"
 #include "app/run/usage_error.h"
 #include "kernels/error.h"
+#include "kernels/limits.h"
 #include "kernels/new_file.h"
 
 #include <algorithm>
@@ -102,7 +103,9 @@ void StoreWriter::read_part() {
     }
   }
   lines_.cut(counted);
-  fs::resize_file(rows_file_, static_cast<std::uintmax_t>(num_values_) * sizeof(float));
+  std::error_code error;
+  fs::resize_file(rows_file_, static_cast<std::uintmax_t>(num_values_) * sizeof(float), error);
+  if (error) throw unwritable("cannot be written", rows_file_, error.value());
 }
 
 std::vector<Input> StoreWriter::begin(StoreFacts facts,
