@@ -131,6 +131,8 @@ std::vector<Input> StoreWriter::begin(StoreFacts facts,
     missing.push_back(std::move(input));
   }
   notes_ = notes_on(answers_, words, file_.string(), kAnew);
+  std::error_code ignored;
+  if (num_values_ == 0) fs::remove(rows_file_, ignored);  // of another run; a link, not its end
   name_stream(rows_, rows_file_);
   rows_.open(rows_file_, std::ios::binary | (num_values_ > 0 ? std::ios::app : std::ios::trunc));
   flush_results(rows_);
