@@ -17,7 +17,7 @@ namespace hydrascope {
 /// The signal that asked this process to stop, as app/run/signal_stop.h notes it; 0: none.
 inline std::atomic<int> g_stop_signal{0};
 
-/// What work that is given up for such a signal throws.
+/// Work that is given up for such a signal throws it.
 class Stopped : public Error {
  public:
   Stopped() : Error(ErrorCode::failed, "stopped by a signal") {}
