@@ -38,7 +38,7 @@ function spanText(rows, columns) {
 
 /** A file's name from a path: "a/b c.jpg" is "b_c.jpg". */
 function fileName(path) {
-  return path.replace(/^.*[/\\]/, '').replace(/[^\p{L}\p{N}._-]+/gu, '_');
+  return path.replace(/^.*\//, '').replace(/[^\p{L}\p{N}._-]+/gu, '_');
 }
 
 function save(blob, name) {
