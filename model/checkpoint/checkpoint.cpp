@@ -61,9 +61,9 @@ void check_own(const Metadata& metadata, const std::string& file) {
   expect("labels", "the name of a bundled list", is_field);
   const bool has_config = metadata.contains(std::string(kConfigKey));
   expect("arch", "the name of an architecture", [&](std::string_view text) {
-    return has_config ? is_field(text)
-                      : model::find_timm_model(text) != nullptr ||
-                            model::find_architecture(std::string(text)).has_value();
+    return has_config ||
+           model::find_timm_model(text) != nullptr ||  // else `deduce_config` compares
+           model::find_architecture(std::string(text)).has_value();
   });
   // `stored_attention` reads it as a whole.
   expect("attention", "mechanisms of layers",

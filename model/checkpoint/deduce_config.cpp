@@ -4,6 +4,7 @@
 #include "kernels/number_text.h"
 #include "model/checkpoint/checkpoint.h"
 #include "model/checkpoint/formats/safetensors_header.h"
+#include "model/checkpoint/formats/strict_json.h"
 #include "model/checkpoint/scalar_type.h"
 #include "model/config/architectures.h"
 #include "model/config/timm_models.h"
@@ -232,6 +233,12 @@ std::vector<model::AttentionSpec> Checkpoint::stored_attention(std::int64_t dept
                       " layers, the model has " + std::to_string(depth),
                   file().string());
     }
+    for (std::size_t i = 0; i < own->attention.size() && !spec.empty(); ++i)
+      if (layers[i].mechanism != own->attention[i].mechanism)
+        throw Error(
+            ErrorCode::unsupported_format,
+            "attention: says " + quote(spec) + ", and " + std::string(kConfigKey) + " has another",
+            file().string());
     return own->attention;
   }
   if (spec.empty()) layers.clear();
@@ -414,6 +421,16 @@ VitConfig Checkpoint::deduce_config(const HeadOptions& head) const {
   if (own) {
     config = *own;
     said_classes = config.num_classes;
+    const auto expect = [&](const char* key, const std::string& value) {
+      const auto said = metadata().find(key);
+      if (said != metadata().end() && said->second != value)
+        throw Error(ErrorCode::unsupported_format,
+                    std::string(key) + ": expected " + quote(value) + " as in " +
+                        std::string(kConfigKey) + ", found " + quote(said->second),
+                    subject);
+    };
+    expect("arch", config.arch);
+    expect("num_classes", std::to_string(config.num_classes));
   } else {
     if (const auto architecture = model::find_architecture(arch)) {
       config = architecture->config;

@@ -195,6 +195,17 @@ TEST(CheckpointTest, NonsenseUnderOwnKeysIsRefused) {
   EXPECT_ERROR(open("attention", "junk").deduce_config(), unsupported_format, "attention: unknown",
                "a.safetensors");
   EXPECT_TRUE(open("arch", "deit_tiny_patch16_224").is_own());
+  const auto beside_config = [&](const std::string& key, const std::string& value) {
+    const Metadata metadata{{std::string(kSchemaKey), "1"},
+                            {std::string(kConfigKey), model::to_json(small())},
+                            {key, value}};
+    return Checkpoint::open(contents.write(folder.path() / "c.safetensors", metadata))
+        .deduce_config();
+  };
+  EXPECT_EQ(beside_config("arch", small().arch).depth, small().depth);
+  EXPECT_ERROR(beside_config("arch", "junk"), unsupported_format, "arch: expected", "junk");
+  EXPECT_ERROR(beside_config("num_classes", "77"), unsupported_format, "num_classes: expected");
+  EXPECT_ERROR(beside_config("attention", "hydra"), unsupported_format, "attention: says");
   // Under the same words other programs may mean other things.
   EXPECT_FALSE(Checkpoint::open(contents.write(folder.path() / "b.safetensors",
                                                {{"img_size", "-1"}, {"labels", ""}}))
