@@ -182,6 +182,17 @@ void refuse_to_replace(const fs::path& file, FileKind kind, const std::string& p
     throw UsageError("would replace a file that holds no results", place, hint);
 }
 
+namespace {
+
+void refuse_part(const fs::path& part, FileKind kind, const std::string& place) {
+  std::error_code ignored;
+  if (kind != FileKind::any && fs::is_symlink(part, ignored))
+    throw UsageError("would write through a link", part.string(), "remove the link");
+  refuse_to_replace(part, kind, place);
+}
+
+}  // namespace
+
 AtomicWrites::int_type AtomicWrites::overflow(int_type letter) {
   if (traits_type::eq_int_type(letter, traits_type::eof())) return traits_type::not_eof(letter);
   pending_ += traits_type::to_char_type(letter);
@@ -298,12 +309,9 @@ OutputFile::OutputFile(const std::string& output, std::string_view option, Start
   target_ = end_of_links(output);  // a link stays one
   folder_ = std::make_unique<FolderOf>(target_);
   part_ = folder_->path() / beside(target_, ".part").filename();
-  if (fs::is_symlink(part_, error)) {
-    if (kind != FileKind::any)
-      throw UsageError("would write through a link", part_.string(), "remove the link");
-    fs::remove(part_, error);
-  }
-  for (const fs::path& file : {target_, part_}) refuse_to_replace(file, kind, place_);
+  refuse_to_replace(target_, kind, place_);
+  refuse_part(part_, kind, place_);
+  if (fs::is_symlink(part_, error)) fs::remove(part_, error);
   open_part(start);
 }
 
@@ -385,6 +393,7 @@ void check_output_file(const std::string& file, std::string_view option, FileKin
   if (fs::is_directory(file, error)) throw UsageError("expected a file, found a folder", place);
   if (error == std::errc::filename_too_long) throw UsageError("the name is too long", place);
   refuse_to_replace(file, kind, place);
+  if (kind == FileKind::text) refuse_part(beside(end_of_links(file), ".part"), kind, place);
 }
 
 }  // namespace hydrascope::app

@@ -233,8 +233,9 @@ std::vector<model::AttentionSpec> Checkpoint::stored_attention(std::int64_t dept
                       " layers, the model has " + std::to_string(depth),
                   file().string());
     }
-    for (std::size_t i = 0; i < own->attention.size() && !spec.empty(); ++i)
-      if (layers[i].mechanism != own->attention[i].mechanism)
+    const bool is_softmax = own->attention.empty();
+    for (std::size_t i = 0; i < layers.size() && !spec.empty(); ++i)
+      if (layers[i].mechanism != (is_softmax ? "softmax" : own->attention[i].mechanism))
         throw Error(
             ErrorCode::unsupported_format,
             "attention: says " + quote(spec) + ", and " + std::string(kConfigKey) + " has another",
