@@ -136,7 +136,7 @@ int run_embed(const ParsedOptions& options) {
     wanted.emplace_back(std::move(*input), std::move(label));
   }
   if (stop_requested()) return ended();
-  std::vector<Input> missing = store.begin(facts, std::move(wanted));
+  std::vector<Input> missing = store.begin(facts, std::move(wanted), request.words);
   for (const std::string& note : store.notes()) console.note(note);
   Progress progress("embed", std::ssize(missing), console.progress);
   session->hide_for_notes(progress);

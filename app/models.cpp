@@ -12,6 +12,7 @@
 #include "app/run/usage_error.h"
 #include "app/specs/specs.h"
 #include "app/tasks/format_only.h"
+#include "kernels/input_file.h"
 #include "kernels/number_text.h"
 #include "model/config/architectures.h"
 #include "model/config/network_cost.h"
@@ -127,7 +128,7 @@ Report settings_report() {
                option.default_value.empty() ? option.default_note : option.default_value,
                option.help, join_words(setting.commands, " ", " ")});
   }
-  report.add_table("settings", "settings", std::move(table));
+  report.add_table("settings", "settings", std::move(table), kMain);
   report.remarks = {"--set KEY=VALUE; a key's end behind its dot will do where it is the only one"};
   return report;
 }
@@ -208,7 +209,7 @@ int create(const ModelsRequest& request) {
   if (file.empty() || file == "-")
     throw UsageError("name the file to write", "models create", "-o FILE.safetensors");
   prepare_output(file, /*force=*/true);
-  refuse_to_replace(file, FileKind::weights, file);
+  refuse_to_replace(file, FileKind::random_weights, file);
   model::VitConfig config = random_model(wanted).config;
   if (wanted.num_classes) config.num_classes = *wanted.num_classes;
   if (const auto& size = request.transform.img_size) {
@@ -218,6 +219,7 @@ int create(const ModelsRequest& request) {
   model::validate(config);
   model::seed_generators(request.seed);
   const model::VisionTransformer model(config);
+  throw_if_stopped();
   checkpoint::save_checkpoint(
       file, *model, request.dtype,
       {{"created_by", "hydrascope models create, seed " + std::to_string(request.seed)}});

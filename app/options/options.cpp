@@ -278,13 +278,21 @@ void ParsedOptions::add(Setting setting, Source source, const std::string& origi
     return;
   }
   GivenOption& entry = entries_.at(setting.option->name);
-  if (entry.source > source) return;
-  const bool has_two_names =
-      entry.source == source && !setting.option->repeatable && entry.origin != origin;
-  if (has_two_names && entry.values != setting.words)
+  const auto refuse = [&] {
     throw UsageError("one option has two values, " + join_words(entry.values, ",", ",") + " and " +
                          join_words(setting.words, ",", ","),
                      entry.origin + " with " + origin, "leave one of them out");
+  };
+  if (entry.source > source) {
+    // An architecture and a model answer one question, so the stronger source does not decide.
+    const std::string arch = option_named("arch");
+    const bool is_arch = (entry.origin == arch) != (option_named(setting.spelling) == arch);
+    if (entry.source == Source::command_line && is_arch && entry.values != setting.words) refuse();
+    return;
+  }
+  const bool has_two_names =
+      entry.source == source && !setting.option->repeatable && entry.origin != origin;
+  if (has_two_names && entry.values != setting.words) refuse();
   // A repeatable option adds to what the same source gave and replaces what a weaker one did.
   if (!setting.option->repeatable || entry.source != source) entry.values.clear();
   std::ranges::move(setting.words, std::back_inserter(entry.values));

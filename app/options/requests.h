@@ -52,7 +52,7 @@ struct ModelRequest {
   std::string classes =
       {};  ///< `--classes`: a file of class vectors, in the place of the classifier
   bool may_lack_classes = false;  ///< the command has a use for a model without a classifier
-  bool is_default = false;        ///< nobody named it: `choose_model` did
+  bool is_default = false;        ///< `choose_model` chose it
 };
 ModelRequest model_request(const ParsedOptions& options);
 
@@ -74,16 +74,16 @@ std::optional<Asked<image::Views>> views_request(const ParsedOptions& options);
 /// Throws Error(invalid_argument) for options that do not go together.
 TransformRequest transform_request(const ParsedOptions& options);
 
-/// The meaning of `--set exif=auto`: people look at pictures upright; to learn and to score they stay as they
-/// are stored, as the tools do that published scores come from.
+/// The meaning of `--set exif=auto`: `upright` to look at pictures. Training and scores take pictures
+/// as they are stored, as the tools behind published scores do.
 enum class AutoExif { upright, as_stored };
 
 // The default model and the default views of the command line, of Python, of the library and of a request to `serve`.
 
-/// The model where nobody named one: the one for large pictures where views keep the picture's aspect, else the
+/// The model where none was named: the one for large pictures where views keep the picture's aspect, else the
 /// default model. Leaves a model that was named as it is.
 void choose_model(ModelRequest& model, const std::optional<Asked<image::Views>>& views);
-/// The views, and the model of them, of people who look at pictures and say nothing of model, transform and views: a
+/// The views, and their model, where a command that looks at pictures names no model, transform or views: a
 /// closer look. Leaves everything else as it is. Nothing is chosen beside `others`: options that need one view, or
 /// compare models. Throws Error(invalid_argument) for a model of closer looks where there are none.
 void choose_views(const ParsedOptions& options, ModelRequest& model, TransformRequest& transform,

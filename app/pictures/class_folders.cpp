@@ -100,6 +100,7 @@ std::vector<LabelledInput> read_folder_labels(const std::vector<std::string>& wo
     label = classes.insert(plain_folder(folder)).first->filename().string();
     image::require_class_name(label, input.given);
   };
+  std::set<std::string> named;  // after the folders of files, not below a set
   LabelledSet set;
   const auto add_pictures = [&](const fs::path& folder) {
     for (const LabelledPicture& picture : set.pictures) add(input_of(picture), folder);
@@ -109,7 +110,10 @@ std::vector<LabelledInput> read_folder_labels(const std::vector<std::string>& wo
   for (const std::string& word : words) {
     if (std::error_code ignored; !fs::is_directory(word, ignored) || !has_subfolders(word)) {
       InputStream inputs({word}, recursive, {}, standard_input);
-      while (const auto input = inputs.next()) add(*input, input->path.parent_path());
+      while (const auto input = inputs.next()) {
+        add(*input, input->path.parent_path());
+        if (!input->error) named.insert(labelled.back().second);
+      }
       set.passed += inputs.passed();
       continue;
     }
@@ -124,6 +128,9 @@ std::vector<LabelledInput> read_folder_labels(const std::vector<std::string>& wo
   }
   refuse_ambiguous(classes);
   notes = set.notes();
+  if (!named.empty())
+    notes.push_back("note: the label of a file is the folder that it lies in: " +
+                    printable(some_of({named.begin(), named.end()}, 5)));
   return labelled;
 }
 

@@ -108,14 +108,16 @@ FolderClasses classes_of_folders(const std::vector<fs::path>& folders, const ima
         "folders named by numbers are classes from 0 to " + std::to_string(labels.size() - 1) +
             ", found " + (from_one ? "folders that count from 1 to " : "") + some_of(unknown),
         subject,
-        hint != kHintOfEvaluation
-            ? hint
-            : "`class_map` FILE names the classes after the folders, line by line" +
-                  std::string(from_one ? " (seq " + unknown.front() + " > FILE)" : ""));
+        !hint.empty() ? hint
+                      : "`class_map` FILE names the classes after the folders, line by line" +
+                            std::string(from_one ? " (seq " + unknown.front() + " > FILE)" : ""));
   }
   if (unknown.size() == folders.size()) {
-    throw UsageError("no folder is named after a class of the model, found " + some_of(unknown),
-                     subject, hint);
+    throw UsageError(
+        "no folder is named after a class of the model, found " + some_of(unknown), subject,
+        !hint.empty() ? hint
+                      : "`class_map` FILE names the classes after the folders, one a line in the "
+                        "model's order; pictures without labels: `no_labels` `recursive`");
   }
   throw UsageError("folders that name no class, or more than one: " + some_of(unknown), subject,
                    kClassMap);
@@ -138,7 +140,7 @@ std::vector<fs::path> class_folders(const fs::path& folder, const std::string& o
 LabelledSet read_folder_classes(const fs::path& folder, const image::Labels& labels,
                                 const std::string& hint) {
   const std::vector<fs::path> folders =
-      class_folders(folder, hint == kHintOfEvaluation ? ", or give `labels_csv` FILE" : "");
+      class_folders(folder, hint.empty() ? ", or give `labels_csv` FILE" : "");
   const FolderClasses classes = classes_of_folders(folders, labels, folder.string(), hint);
   LabelledSet set;
   set.is_by_index = classes.are_indices;

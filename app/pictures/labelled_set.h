@@ -62,10 +62,6 @@ Input input_of(const LabelledPicture& picture);
 /// `count` of the pictures, evenly spread: sets are sorted by class.
 void thin_out(LabelledSet& set, std::size_t count);
 
-inline constexpr const char* kHintOfEvaluation =
-    "`class_map` FILE names the classes after the folders, one a line in the model's order; "
-    "pictures without labels: `no_labels` `recursive`";
-
 /// Adds what a class's folder holds, with the folders within, as torchvision and timm have it.
 void add_class_folder(const std::filesystem::path& folder, std::int64_t target, LabelledSet& set);
 /// Adds what lies beside the class folders: pictures as `beside_classes`, links to folders that are
@@ -78,7 +74,7 @@ inline constexpr std::array<std::string_view, 4> kSplits{"train", "val", "valida
 using LabelledInput = std::pair<Input, std::string>;  ///< "" where there is no label
 
 /// The inputs that words name; those that fail have no label. The classes of a named folder are its
-/// folders, as in `read_folder_classes`; without any it is a class, as is the folder of a file.
+/// folders, as in `read_folder_classes`; without any it is a class, as is the folder of a file, which a note says.
 /// Throws Error(invalid_argument) where two folders, but those of `kSplits`, would be one label, a
 /// class would lie in another, or one of several words may be a set or a class.
 std::vector<LabelledInput> read_folder_labels(const std::vector<std::string>& words, bool recursive,
@@ -93,10 +89,10 @@ std::vector<std::filesystem::path> class_folders(const std::filesystem::path& fo
 
 /// One folder per class, which its name says (`ClassWords`). Throws Error(invalid_argument) that
 /// lists the folders where some name no class or several, some are numbers and others names, or two
-/// numbers are one index (0 and 00); with `hint` where none names a class. Throws Error(empty)
-/// without pictures.
+/// numbers are one index (0 and 00). `hint` is the caller's way out where folders name no class;
+/// without one there are `evaluate`'s. Throws Error(empty) without pictures.
 LabelledSet read_folder_classes(const std::filesystem::path& folder, const image::Labels& labels,
-                                const std::string& hint = kHintOfEvaluation);
+                                const std::string& hint = {});
 
 /// `--labels-csv`: a table of files and classes (label_table.cpp). The header has the
 /// delimiter: comma, semicolon, tab, bar or blanks; UTF-8 or UTF-16; RFC 4180 quoting. Columns are

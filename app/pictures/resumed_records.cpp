@@ -32,8 +32,25 @@ std::optional<std::size_t> find_answer(EarlierAnswers& answers, const Input& inp
   return is_kept ? std::optional(place) : std::nullopt;
 }
 
-std::vector<std::string> notes_on(const EarlierAnswers& answers, const std::string& holder,
+namespace {
+
+/// Whether a file that is gone lay in one of the folders.
+bool lay_in_any(const fs::path& file, const std::vector<std::string>& words) {
+  std::error_code ignored;
+  if (!fs::is_directory(fs::absolute(file, ignored).parent_path(), ignored)) return false;
+  return std::ranges::any_of(words, [&](const std::string& word) {
+    const fs::path inside =
+        file.lexically_normal().lexically_relative(fs::path(word).lexically_normal());
+    return !inside.empty() && *inside.begin() != ".." && fs::is_directory(word, ignored);
+  });
+}
+
+}  // namespace
+
+std::vector<std::string> notes_on(const EarlierAnswers& answers,
+                                  const std::vector<std::string>& words, const std::string& holder,
                                   const std::string& hint) {
+  bool are_of_words = false;
   std::int64_t gone = 0;
   std::int64_t kept = 0;
   for (const auto& [name, answer] : answers) {
@@ -41,7 +58,9 @@ std::vector<std::string> notes_on(const EarlierAnswers& answers, const std::stri
     if (answer.is_wanted) continue;
     std::error_code ignored;
     const std::string addressed = path_of_address(name);
-    if (fs::exists(addressed.empty() ? name : addressed, ignored) || ++gone == std::ssize(answers))
+    const fs::path file = addressed.empty() ? name : addressed;
+    are_of_words = are_of_words || lay_in_any(file, words);
+    if (fs::exists(file, ignored) || (++gone == std::ssize(answers) && !are_of_words))
       throw UsageError("is of other inputs: " + name + " is none of these", holder, hint);
   }
   std::vector<std::string> notes;

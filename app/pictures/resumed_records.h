@@ -14,23 +14,25 @@
 
 namespace hydrascope::app {
 
-/// What `add_path` made "input" of, and "file". Throw OrderedJson::exception for what is no record.
+/// The path that `add_path` wrote as "input", and the record's "file". Throw OrderedJson::exception for what is no record.
 std::string recorded_name(const OrderedJson& record);
 FileStamp recorded_stamp(const OrderedJson& record);
 
 /// An answer stays while its input's file is as it was (version 0.1 kept no stamps), and goes when the file is gone.
 struct EarlierAnswer {
   FileStamp stamp;
-  std::size_t place;  ///< what the caller knows it by
+  std::size_t place;  ///< the caller's own number of it
   bool is_wanted = false;
   bool is_kept = false;
 };
 using EarlierAnswers = std::map<std::string, EarlierAnswer>;  ///< by their inputs' names
 /// The place of the answer that `input` has and keeps.
 std::optional<std::size_t> find_answer(EarlierAnswers& answers, const Input& input);
-/// Once all inputs were looked for: notes on what stays and goes. Throws Error(invalid_argument) where `holder` is of
-/// other inputs: none had an answer, or one's file is there and is none of them.
-std::vector<std::string> notes_on(const EarlierAnswers& answers, const std::string& holder,
+/// Once all inputs were looked for: notes on the answers that stay and go. Throws Error(invalid_argument) where `holder` is of
+/// other inputs: one's file is there and is none of them, or no input has an answer and none was of a file in one of the
+/// folders among `words`, whose pictures may have new names.
+std::vector<std::string> notes_on(const EarlierAnswers& answers,
+                                  const std::vector<std::string>& words, const std::string& holder,
                                   const std::string& hint);
 
 /// The lines of an input in a file of JSON lines.

@@ -33,8 +33,9 @@ std::string row_shape_text(std::span<const std::int64_t> shape) {
   return shape_text(std::to_string(shape.front()), shape.subspan(1));
 }
 
+/// Readers take the keys in any order, and by this one `may_be_replaced` knows the program's own arrays.
 std::string dictionary(const std::string& shape) {
-  return "{'descr': '<f4', 'fortran_order': False, 'shape': " + shape + ", }";
+  return "{'fortran_order': False, 'descr': '<f4', 'shape': " + shape + ", }";
 }
 
 /// `room` characters, or what the dictionary needs, and what aligns the values after it.

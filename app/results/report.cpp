@@ -100,6 +100,7 @@ void Report::write_json(Format format, std::ostream& out) const {
 
 void Report::write_for_people(Format format, std::ostream& out) const {
   const bool is_md = format == Format::md;
+  mark_text(out);
   bool has_begun = false;
   const auto begin_part = [&] { out << (std::exchange(has_begun, true) ? "\n" : ""); };
   if (const auto pairs = summary.texts(); !pairs.empty()) {

@@ -124,6 +124,7 @@ std::vector<bool> ResultTable::to_left() const {
 }
 
 void ResultTable::write(Format format, std::ostream& out) const {
+  if (format == Format::text || format == Format::md) mark_text(out);
   if (format == Format::text) {
     write_columns(texts(), to_left(), out);
   } else if (format == Format::md) {
@@ -235,6 +236,7 @@ void RecordStream::finish() {
 
 void RecordStream::begin() {
   if (std::exchange(has_begun_, true)) return;
+  if (format_ == Format::text) mark_text(out_);
   const bool is_json = format_ == Format::json || format_ == Format::jsonl;
   if (header_.is_object() && is_json) {
     const std::string text = R"({"schema":1,"header":)" + json_text(header_);

@@ -75,20 +75,74 @@ std::uintmax_t size_of_whole_lines(const fs::path& file) {
   return size;
 }
 
-/// Whether a file holds what no text of results does: a picture, a video or weights, as its first bytes say.
-bool holds_other_things(const std::string& head) {
-  if (head.find("\n<desc>hydrascope<") != head.npos)
-    return false;  // a drawing, which is a picture, too
-  return image::format_of_bytes(std::as_bytes(std::span(head))) != nullptr ||
-         std::ranges::any_of(head, [](unsigned char byte) {
-           return byte < ' ' && "\t\n\v\f\r\x1b"sv.find(byte) == std::string_view::npos;
-         });
+constexpr std::string_view kTextMark = "# made by hydrascope\n";
+
+/// The first columns of all tables in csv, and keys of all objects in JSON that have no schema.
+constexpr std::string_view kFirstColumns[] = {"input,frame,time",
+                                              "top1,top1_macro,top5",
+                                              "top1,top5,images",
+                                              "target,target_label,predicted",
+                                              "class,id,label",
+                                              "model,attention,class",
+                                              "layer,head,mechanism",
+                                              "layer,mechanism",
+                                              "model,attention,img_size",
+                                              "experiment,images_per_second_a",
+                                              "name,dtype,shape",
+                                              "version,build,commit",
+                                              "precision,pictures,top1_equal",
+                                              "kind,name,summary",
+                                              "model,file,arch",
+                                              "model,gflops_per_image",
+                                              "mechanism,aliases,summary",
+                                              "memory,aliases,summary",
+                                              "rule,aliases,summary",
+                                              "key,values,default",
+                                              "step,epoch",
+                                              "model_sha256,attention",
+                                              "peft_type,base_model_name_or_path,bias"};
+
+/// Whether an object that `text` begins with has these keys first.
+bool begins_with_keys(std::string_view text, std::string_view keys) {
+  std::size_t at = 0;
+  while (!keys.empty()) {
+    const std::string_view key = keys.substr(0, keys.find(','));
+    const std::string quoted = '"' + std::string(key) + "\":";
+    const std::size_t found = text.find(quoted, at);
+    if (found == text.npos || (at == 0 && text.find_first_not_of("[{ \n") != found)) return false;
+    at = found + quoted.size();
+    keys.remove_prefix(std::min(key.size() + 1, keys.size()));
+  }
+  return true;
+}
+
+bool is_own_text(std::string_view head) {
+  if (head.find_first_not_of(" \n") == head.npos || head == "[]\n" || head.starts_with(kTextMark) ||
+      (head.starts_with("<!doctype html>") &&
+       head.find("<meta name=\"generator\" content=\"hydrascope\"") != head.npos) ||
+      head.find("\n<desc>hydrascope<") != head.npos)
+    return true;
+  if (head.starts_with('{') || head.starts_with('[')) {
+    constexpr std::string_view kSchema = "\"schema\":1";
+    const std::size_t first = std::min(head.find_first_not_of("[{ \n"), head.size());
+    const std::string_view rest = head.substr(first);
+    if (rest.starts_with(kSchema) &&
+        ",}\n"sv.find(rest.substr(kSchema.size(), 1)) != std::string_view::npos)
+      return true;
+    return std::ranges::any_of(kFirstColumns,
+                               [&](std::string_view keys) { return begins_with_keys(head, keys); });
+  }
+  return std::ranges::any_of(kFirstColumns, [&](std::string_view columns) {
+    return head.starts_with(columns) && head.substr(columns.size()).find_first_of(",\n") == 0;
+  });
 }
 
 bool are_own_tensors(const fs::path& file, FileKind kind) {
   try {
     const auto metadata = checkpoint::SafetensorsFile::open(file).metadata();
     const auto writer = metadata.find("created_by");
+    if (kind == FileKind::random_weights)
+      return writer != metadata.end() && writer->second.starts_with("hydrascope models create");
     return metadata.contains("hydrascope.store") == (kind == FileKind::store) &&
            (metadata.contains("training.step") ||
             (writer != metadata.end() && writer->second.starts_with("hydrascope")));
@@ -104,14 +158,15 @@ bool may_be_replaced(const fs::path& file, FileKind kind) {
   if (kind == FileKind::any || !fs::is_regular_file(file, ignored) ||
       fs::file_size(file, ignored) == 0)
     return true;
-  if (kind == FileKind::store || kind == FileKind::weights) return are_own_tensors(file, kind);
+  if (kind == FileKind::store || kind == FileKind::weights || kind == FileKind::random_weights)
+    return are_own_tensors(file, kind);
   std::ifstream stream(file, std::ios::binary);
   std::string head(4096, '\0');
   stream.read(head.data(), std::ssize(head));
   head.resize(static_cast<std::size_t>(stream.gcount()));
-  if (kind == FileKind::text) return !holds_other_things(head);
+  if (kind == FileKind::text) return is_own_text(head);
   if (kind == FileKind::array)
-    return head.starts_with("\x93NUMPY") && head.find("'<f4', 'fortran_order': False") != head.npos;
+    return head.starts_with("\x93NUMPY") && head.find("{'fortran_order': False, 'descr'") == 10;
   std::string end(std::min<std::size_t>(64, head.size()), '\0');
   stream.clear();
   stream.seekg(-std::ssize(end), std::ios::end);
@@ -125,6 +180,17 @@ void refuse_to_replace(const fs::path& file, FileKind kind, const std::string& p
   if (!may_be_replaced(file, kind))
     throw UsageError("would replace a file that holds no results", place, hint);
 }
+
+namespace {
+
+void refuse_part(const fs::path& part, FileKind kind, const std::string& place) {
+  std::error_code ignored;
+  if (kind != FileKind::any && fs::is_symlink(part, ignored))
+    throw UsageError("would write through a link", part.string(), "remove the link");
+  refuse_to_replace(part, kind, place);
+}
+
+}  // namespace
 
 AtomicWrites::int_type AtomicWrites::overflow(int_type letter) {
   if (traits_type::eq_int_type(letter, traits_type::eof())) return traits_type::not_eof(letter);
@@ -161,17 +227,22 @@ int name_slot() {
   return slot;
 }
 
-/// `error` is errno, which may be of another call: the write that failed may be long ago. Mostly it
-/// is a full disk.
+/// `error` is errno, which may be of another call: the write that failed may be long ago.
 std::string why_not_written(int error) {
   const std::string limit = hint_of_write(EFBIG);
   if (error == EFBIG && !limit.empty()) return limit;
-  for (const int known : {EAGAIN, EDQUOT, EFBIG, EINTR, EIO, EPIPE})
+  for (const int known : {EAGAIN, EDQUOT, EFBIG, EINTR, EIO, ENOSPC, EPIPE})
     if (error == known) return std::generic_category().message(error);
   return "is there space left on the disk?" + (limit.empty() ? "" : " " + limit);
 }
 
 }  // namespace
+
+void mark_text(std::ostream& out) {
+  const bool is_of_file =
+      dynamic_cast<std::ofstream*>(&out) != nullptr && out.pword(name_slot()) != nullptr;
+  if (is_of_file && out.tellp() == std::streampos(0)) out << kTextMark;
+}
 
 void name_stream(std::ostream& out, const std::string& place) {
   out.pword(name_slot()) = const_cast<std::string*>(&place);
@@ -237,7 +308,9 @@ OutputFile::OutputFile(const std::string& output, std::string_view option, Start
   target_ = end_of_links(output);  // a link stays one
   folder_ = std::make_unique<FolderOf>(target_);
   part_ = folder_->path() / beside(target_, ".part").filename();
-  for (const fs::path& file : {target_, part_}) refuse_to_replace(file, kind, place_);
+  refuse_to_replace(target_, kind, place_);
+  refuse_part(part_, kind, place_);
+  if (fs::is_symlink(part_, error)) fs::remove(part_, error);
   open_part(start);
 }
 
@@ -266,23 +339,28 @@ void OutputFile::open_part(Start start) {
   if (fs::file_size(part_, error) == 0 && fs::exists(target_, error)) {
     fs::copy_file(target_, part_, fs::copy_options::overwrite_existing, error);
     if (error) fail("the file cannot be written", error.value());
+    cut(size_of_whole_lines(part_));
+    is_copy_ = true;
+    return;
   }
   cut(size_of_whole_lines(part_));
 }
 
 void OutputFile::cut(std::uintmax_t size) {
   if (part_.empty()) return;
+  is_copy_ = false;
   std::error_code error;
   fs::resize_file(part_, size, error);
   if (error) fail("the file cannot be written", error.value());
 }
 
 OutputFile::~OutputFile() {
-  // A file that holds nothing is of no use to a later run.
+  // A part that holds nothing of this run is of no use to a later one.
   std::error_code ignored;
   if (file_) file_->flush();
   if (opened_ >= 0) ::close(opened_);
-  if (!part_.empty() && fs::file_size(part_, ignored) == 0 && !ignored) fs::remove(part_, ignored);
+  if (!part_.empty() && (is_copy_ || fs::file_size(part_, ignored) == 0) && !ignored)
+    fs::remove(part_, ignored);
 }
 
 std::ostream& OutputFile::stream() noexcept { return file_ ? *file_ : std::cout; }
@@ -314,6 +392,7 @@ void check_output_file(const std::string& file, std::string_view option, FileKin
   if (fs::is_directory(file, error)) throw UsageError("expected a file, found a folder", place);
   if (error == std::errc::filename_too_long) throw UsageError("the name is too long", place);
   refuse_to_replace(file, kind, place);
+  if (kind == FileKind::text) refuse_part(beside(end_of_links(file), ".part"), kind, place);
 }
 
 }  // namespace hydrascope::app

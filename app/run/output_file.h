@@ -45,15 +45,20 @@ bool is_standard_output(const std::string& output);
 /// Whether `-o` means what is open already, descriptors of other numbers (/dev/fd/3) included.
 bool is_stream(const std::string& output);
 
-/// Kinds of results. Records, tables, pages and drawings (SVG) are `text`, videos `picture`. `any` is every file.
-enum class FileKind { text, picture, array, store, weights, any };
+/// Kinds of results. Records, tables, pages and drawings (SVG) are `text`, videos `picture`, weights of `models create`
+/// `random_weights`. `any` is every file.
+enum class FileKind { text, picture, array, store, weights, random_weights, any };
 
-/// Whether `file` is not there, is empty, or shows that this program wrote it as `kind`. Arrays have no room for a mark:
-/// one of float32 in C order may be.
+/// Whether `file` is not there, is empty, or shows that this program wrote it as `kind`: text by its first columns or
+/// keys, by a page's or a drawing's origin or by `mark_text`, arrays by the order of their header's keys.
 bool may_be_replaced(const std::filesystem::path& file, FileKind kind);
 /// Throws Error(invalid_argument) where it may not; `place` names the file.
-void refuse_to_replace(const std::filesystem::path& file, FileKind kind, const std::string& place,
-                       const std::string& hint = "give the results another name");
+void refuse_to_replace(
+    const std::filesystem::path& file, FileKind kind, const std::string& place,
+    const std::string& hint = "give the results another name, or remove the file first");
+
+/// Where `out` begins a file of OutputFile: writes the line by which a later run knows text without columns or keys.
+void mark_text(std::ostream& out);
 
 /// `-o`: standard output or another descriptor where it means one, else a file. It grows as FILE.part, which is locked meanwhile and takes
 /// the file's name on `close`: what the name stood for before stays until then, and what a killed run has written is found in FILE.part.
@@ -75,7 +80,7 @@ class OutputFile {
   [[nodiscard]] bool is_standard_output() const noexcept { return is_standard_output_; }
   /// The place of the growing file; empty for a file that is written as it is.
   [[nodiscard]] const std::filesystem::path& part() const noexcept { return part_; }
-  /// Takes away what FILE.part holds from byte `size` on.
+  /// Takes away what FILE.part holds from byte `size` on. A file that is gone on with, and is neither cut nor closed, leaves no part.
   void cut(std::uintmax_t size);
   /// Flushes, and names the file; throws Error(unwritable) when not everything could be written.
   void close();
@@ -89,7 +94,8 @@ class OutputFile {
   std::filesystem::path target_;
   std::unique_ptr<FolderOf> folder_;
   std::filesystem::path part_;
-  int opened_ = -1;  ///< a device or a pipe
+  bool is_copy_ = false;  ///< the part holds a copy of the target alone
+  int opened_ = -1;       ///< a device or a pipe
   std::unique_ptr<std::streambuf> atomic_writes_;
   std::unique_ptr<std::ostream> file_;  ///< none: std::cout
   std::unique_ptr<FileLock> lock_;

@@ -1,6 +1,7 @@
 #include "app/run/terminal_text.h"
 
 #include "model/checkpoint/formats/strict_json.h"
+#include "viz/text/utf8.h"
 
 #include <nlohmann/json.hpp>
 
@@ -25,12 +26,6 @@ std::string escape(char32_t code) {
   return text;
 }
 
-/// Whether a terminal takes it for a command: C0, DEL, C1, and what turns the direction of text.
-bool is_control(char32_t code) {
-  return code < 0x20 || (code >= 0x7F && code < 0xA0) || code == 0x61C || code == 0x200E ||
-         code == 0x200F || (code >= 0x202A && code <= 0x202E) || (code >= 0x2066 && code <= 0x2069);
-}
-
 }  // namespace
 
 std::string printable(std::string_view text) {
@@ -44,7 +39,7 @@ std::string printable(std::string_view text) {
     char32_t code = size == 1 ? byte : byte & (0xFFU >> (size + 1));
     for (std::size_t i = 1; i < size; ++i)
       code = code << 6 | (static_cast<unsigned char>(text[index + i]) & 0x3FU);
-    const bool is_shown = index < end && !is_control(code);
+    const bool is_shown = index < end && !viz::is_control(code) && !viz::turns_direction(code);
     shown += is_shown ? text.substr(index, size) : escape(code);
   }
   return shown;

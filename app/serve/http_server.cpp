@@ -56,11 +56,11 @@ HttpRequest head_of(const Parser& parser) {
   return head;
 }
 
-/// Whether a page of another origin asks. Browsers say so in Sec-Fetch-Site, but not to plain HTTP on other machines;
-/// there they send Origin with every POST. Other clients send neither.
+/// Whether a page of another origin asks, by Sec-Fetch-Site or by Origin. Browsers leave the first out of plain HTTP to
+/// other machines, where Origin comes with every POST. Other clients send neither.
 bool is_of_another_origin(const HttpRequest& head) {
   const std::string& site = head.header("sec-fetch-site");
-  if (!site.empty() && site != "none") return site != "same-origin";
+  if (!site.empty() && site != "none" && site != "same-origin") return true;
   const std::string& origin = head.header("origin");
   if (origin.empty()) return false;
   // A proxy says what it was asked for. A page of another origin cannot: such headers need CORS, which is off.

@@ -1,5 +1,5 @@
-// The models that a server answers with: the one that it was started with, and others that are opened when somebody
-// asks for them.
+// The models that a server answers with: the one that it was started with, and others that are opened when a
+// request names them.
 #pragma once
 
 #include "app/serve/task_threads.h"
@@ -42,12 +42,12 @@ class ModelShelf {
   [[nodiscard]] Service& first() { return *first_; }
   [[nodiscard]] const std::vector<std::string>& models() const noexcept { return models_; }
   [[nodiscard]] const std::vector<std::string>& views() const noexcept { return views_; }
-  /// Calls `use`, which asks it and does not wait, with the service of these words: at once where it is open. Else it
-  /// is opened, once for all who ask meanwhile, on a thread for that, after those that were asked for before. Then
-  /// they are called on that thread. `refuse` is told what `check`, `open` and `use` throw, and Error(out_of_memory)
-  /// where all places are at work; the next one who asks tries anew.
+  /// Calls `use`, which asks it and does not wait, with the service of these words: at once where it is open. Else a
+  /// thread of its own opens it, after those that were asked for before, once for all calls that come meanwhile. Then
+  /// `use` is called on that thread. `refuse` is given the exceptions of `check`, `open` and `use`, and Error(out_of_memory)
+  /// where all places are at work; the next call tries anew.
   void with(const ServedWords& words, const Use& use, const Refuse& refuse);
-  /// Refuses those whose model is not open, answers what has been asked, then has no service any more.
+  /// Refuses calls whose model is not open, lets open services answer, then has no service any more.
   void close();
 
  private:
@@ -66,10 +66,11 @@ class ModelShelf {
   Open open_;
   std::size_t most_;
   std::mutex mutex_;
-  bool is_closed_ = false;                          // guarded
-  std::list<Opened> opened_;                        // the same; the one that was asked last first
-  std::map<ServedWords, std::list<Asker>> askers_;  // the same: who waits for what is being opened
-  std::optional<TaskThreads> opener_;               // ends before what it uses
+  bool is_closed_ = false;    // guarded
+  std::list<Opened> opened_;  // the same; the one that was asked last first
+  std::map<ServedWords, std::list<Asker>>
+      askers_;                         // the same: calls that wait for a model that is being opened
+  std::optional<TaskThreads> opener_;  // ends before what it uses
 };
 
 }  // namespace hydrascope::app

@@ -3,6 +3,7 @@
 #include "app/build_info.h"
 #include "app/run/usage_error.h"
 #include "kernels/error.h"
+#include "kernels/limits.h"
 #include "kernels/new_file.h"
 
 #include <algorithm>
@@ -102,11 +103,14 @@ void StoreWriter::read_part() {
     }
   }
   lines_.cut(counted);
-  fs::resize_file(rows_file_, static_cast<std::uintmax_t>(num_values_) * sizeof(float));
+  std::error_code error;
+  fs::resize_file(rows_file_, static_cast<std::uintmax_t>(num_values_) * sizeof(float), error);
+  if (error) throw unwritable("cannot be written", rows_file_, error.value());
 }
 
 std::vector<Input> StoreWriter::begin(StoreFacts facts,
-                                      std::vector<std::pair<Input, std::string>> wanted) {
+                                      std::vector<std::pair<Input, std::string>> wanted,
+                                      const std::vector<std::string>& words) {
   facts_ = std::move(facts);
   if (earlier_facts_) {
     earlier_facts_->require_same(facts_, file_.string(), kAnew);
@@ -126,7 +130,9 @@ std::vector<Input> StoreWriter::begin(StoreFacts facts,
     input.number = std::ssize(pictures_) - 1;
     missing.push_back(std::move(input));
   }
-  notes_ = notes_on(answers_, file_.string(), kAnew);
+  notes_ = notes_on(answers_, words, file_.string(), kAnew);
+  std::error_code ignored;
+  if (num_values_ == 0) fs::remove(rows_file_, ignored);  // of another run; a link, not its end
   name_stream(rows_, rows_file_);
   rows_.open(rows_file_, std::ios::binary | (num_values_ > 0 ? std::ios::app : std::ios::trunc));
   flush_results(rows_);

@@ -25,9 +25,10 @@ class StoreWriter {
 
   /// The facts of the earlier vectors, if there are any.
   [[nodiscard]] const std::optional<StoreFacts>& earlier_facts() const { return earlier_facts_; }
-  /// Begins with all pictures of the store and their labels, in their order. Returns those that need a vector. Throws
+  /// Begins with all pictures of the store and their labels, in their order; `words` named them. Returns those that need a vector. Throws
   /// Error(invalid_argument) where the earlier vectors are of other facts or of other inputs.
-  std::vector<Input> begin(StoreFacts facts, std::vector<std::pair<Input, std::string>> wanted);
+  std::vector<Input> begin(StoreFacts facts, std::vector<std::pair<Input, std::string>> wanted,
+                           const std::vector<std::string>& words = {});
   /// `notes_on` the earlier vectors.
   [[nodiscard]] const std::vector<std::string>& notes() const noexcept { return notes_; }
 

@@ -53,7 +53,7 @@ int write_records(Session& session, const PicturesRequest& request, const Record
     }
     if (!stop_requested())
       for (const std::string& note :
-           notes_on(answers, file, "without `resume` the file is written anew"))
+           notes_on(answers, request.words, file, "without `resume` the file is written anew"))
         console.note(note);
     output.cut(earlier.empty() ? 0 : earlier.back().end);
     progress.advance(std::ssize(names) - std::ssize(left));

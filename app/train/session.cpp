@@ -12,6 +12,7 @@
 #include "app/session/session.h"
 #include "app/specs/training.h"
 #include "kernels/error.h"
+#include "model/checkpoint/formats/refused_weights.h"
 #include "model/device.h"
 #include "model/vision_transformer.h"
 
@@ -148,11 +149,20 @@ std::unique_ptr<FileLock> lock_run(const fs::path& folder) {
 }
 
 void refuse_other_files(const fs::path& folder) {
-  for (const fs::path name : {"metrics.jsonl", "best.safetensors", "last.safetensors",
-                              "adapter/adapter_model.safetensors"}) {
-    const bool is_log = name.extension() == ".jsonl";
-    refuse_to_replace(folder / name, is_log ? FileKind::text : FileKind::weights,
-                      (folder / name).string(), "`force` replaces it");
+  std::vector<fs::path> files{folder / "metrics.jsonl",
+                              folder / "adapter" / checkpoint::kAdapterConfig,
+                              folder / "adapter" / "adapter_model.safetensors"};
+  std::error_code ignored;
+  for (const fs::directory_entry& entry : fs::directory_iterator(folder, ignored))
+    if (const std::string name = entry.path().filename().string();
+        name == "best.safetensors" || name == "last.safetensors" ||
+        (name.ends_with(".safetensors") &&
+         (name.starts_with("step-") || name.starts_with("best-"))))
+      files.push_back(entry.path());
+  for (const fs::path& file : files) {
+    const bool is_text = file.extension() != ".safetensors";
+    refuse_to_replace(file, is_text ? FileKind::text : FileKind::weights, file.string(),
+                      "`force` replaces it");
   }
 }
 

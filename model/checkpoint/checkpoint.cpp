@@ -59,6 +59,18 @@ void check_own(const Metadata& metadata, const std::string& file) {
   expect("num_classes", "a number of classes",
          [](std::string_view text) { return is_count(text, 0); });
   expect("labels", "the name of a bundled list", is_field);
+  const bool has_config = metadata.contains(std::string(kConfigKey));
+  expect("arch", "the name of an architecture", [&](std::string_view text) {
+    return has_config ||
+           model::find_timm_model(text) != nullptr ||  // else `deduce_config` compares
+           model::find_architecture(std::string(text)).has_value();
+  });
+  // `stored_attention` reads it as a whole.
+  expect("attention", "mechanisms of layers",
+         [](std::string_view text) { return is_field(text.substr(0, text.find_first_of(":,"))); });
+  expect("transform", "an object with input_size", [](std::string_view text) {
+    return text.starts_with('{') && text.find("\"input_size\"") != text.npos;
+  });
 }
 
 }  // namespace

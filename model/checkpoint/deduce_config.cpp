@@ -4,6 +4,7 @@
 #include "kernels/number_text.h"
 #include "model/checkpoint/checkpoint.h"
 #include "model/checkpoint/formats/safetensors_header.h"
+#include "model/checkpoint/formats/strict_json.h"
 #include "model/checkpoint/scalar_type.h"
 #include "model/config/architectures.h"
 #include "model/config/timm_models.h"
@@ -216,6 +217,15 @@ void Checkpoint::read_activation(VitConfig& config) const {
 }
 
 std::vector<model::AttentionSpec> Checkpoint::stored_attention(std::int64_t depth) const {
+  const bool is_possible = depth >= 1 && depth <= 1024;
+  std::vector<model::AttentionSpec> layers(is_possible ? static_cast<std::size_t>(depth) : 0);
+  const std::string spec = is_own() && is_possible ? metadata("attention") : "";
+  try {
+    if (!spec.empty()) model::apply_attention_spec(spec, layers);
+  } catch (const Error& error) {
+    throw Error(ErrorCode::unsupported_format, std::string("attention: ") + error.what(),
+                file().string(), error.hint());
+  }
   if (const auto own = own_config()) {
     if (!own->attention.empty() && !std::cmp_equal(own->attention.size(), depth)) {
       throw Error(ErrorCode::failed,
@@ -223,12 +233,16 @@ std::vector<model::AttentionSpec> Checkpoint::stored_attention(std::int64_t dept
                       " layers, the model has " + std::to_string(depth),
                   file().string());
     }
+    const bool is_softmax = own->attention.empty();
+    for (std::size_t i = 0; i < layers.size() && !spec.empty(); ++i)
+      if (layers[i].mechanism != (is_softmax ? "softmax" : own->attention[i].mechanism))
+        throw Error(
+            ErrorCode::unsupported_format,
+            "attention: says " + quote(spec) + ", and " + std::string(kConfigKey) + " has another",
+            file().string());
     return own->attention;
   }
-  const std::string spec = is_own() ? metadata("attention") : "";
-  if (spec.empty()) return {};
-  std::vector<model::AttentionSpec> layers(static_cast<std::size_t>(depth));
-  model::apply_attention_spec(spec, layers);
+  if (spec.empty()) layers.clear();
   return layers;
 }
 
@@ -408,6 +422,16 @@ VitConfig Checkpoint::deduce_config(const HeadOptions& head) const {
   if (own) {
     config = *own;
     said_classes = config.num_classes;
+    const auto expect = [&](const char* key, const std::string& value) {
+      const auto said = metadata().find(key);
+      if (said != metadata().end() && said->second != value)
+        throw Error(ErrorCode::unsupported_format,
+                    std::string(key) + ": expected " + quote(value) + " as in " +
+                        std::string(kConfigKey) + ", found " + quote(said->second),
+                    subject);
+    };
+    expect("arch", config.arch);
+    expect("num_classes", std::to_string(config.num_classes));
   } else {
     if (const auto architecture = model::find_architecture(arch)) {
       config = architecture->config;

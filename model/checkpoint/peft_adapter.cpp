@@ -17,6 +17,8 @@
 #include <map>
 #include <memory>
 #include <optional>
+#include <set>
+#include <string>
 #include <system_error>
 #include <utility>
 
@@ -82,9 +84,26 @@ Json read_config(const fs::path& folder) {
                     " is not computed here",
                 file.string(), hint);
   }
-  if (const auto alpha = config.find("lora_alpha"); alpha == config.end() || !alpha->is_number())
-    throw Error(ErrorCode::decode_failed, "expected lora_alpha, a number", file.string());
+  for (const char* key : {"lora_alpha", "r"})
+    if (const auto at = config.find(key); at == config.end() || !at->is_number())
+      throw Error(ErrorCode::decode_failed, "expected " + std::string(key) + ", a number",
+                  file.string());
   return config;
+}
+
+/// The ranks that a module may have: those of `rank_pattern` whose name it ends in, else `r`. A pattern that is a
+/// regular expression may be for any module.
+std::set<double> ranks_of(const Json& config, std::string_view module) {
+  std::set<double> ranks{config.at("r").get<double>()};
+  const Json patterns = config.value("rank_pattern", Json::object());
+  for (const auto& [pattern, rank] : patterns.items()) {
+    if (!rank.is_number()) continue;
+    if (pattern.find_first_of("\\^$*+?()[]{}|") != pattern.npos)
+      ranks.insert(rank.get<double>());
+    else if (("." + std::string(module)).ends_with("." + pattern))
+      return {rank.get<double>()};
+  }
+  return ranks;
 }
 
 /// The tensor that one of the adapter changes: "a.lora_A.weight" -> "a.weight", "a.base_layer.bias"
@@ -105,6 +124,11 @@ bool fit(const Shape& of_b, const Shape& of_a, Shape weight) {
   fitting[0] = std::exchange(weight[0], of_a[0]);
   fitting[1] = of_a[0];
   return of_a == weight && of_b == fitting;
+}
+
+bool is_taken_from_base(const Json& config) {
+  const Json start = config.value("init_lora_weights", Json(true));
+  return start == "pissa" || start == "olora";
 }
 
 /// The value of s B A before it learns, if the base gives it up: PiSSA's part of the greatest singular
@@ -207,7 +231,13 @@ WeightFile with_adapter(const WeightFile& model, const fs::path& folder) {
     }
     // Beside a module that was learned as a whole PEFT may save the biases of both of its copies.
     const auto has = [&name = name](std::string_view part) { return name.find(part) != name.npos; };
-    if (has(".original_module.") || has(".modules_to_save.")) continue;
+    if (has(".original_module.")) continue;
+    if (const auto at = name.find(".modules_to_save."); at != name.npos) {
+      const std::string plain =
+          std::string(name.substr(0, at)).append(name.substr(name.rfind('.')));
+      if (!adapter.contains(plain)) refuse(name, "has no " + plain + " beside it", kMergeInPeft);
+      continue;
+    }
     if (!name.ends_with(kOfA)) {
       if (has(".lora_"))
         throw Error(ErrorCode::unsupported_format, std::string(name) + " is not computed here",
@@ -228,7 +258,21 @@ WeightFile with_adapter(const WeightFile& model, const fs::path& folder) {
              shape_text(of_a) + " and lora_B " + shape_text(of_b) + " do not make " +
                  shape_text(weight.shape),
              kOfItsModel);
-    const auto rank = static_cast<double>(of_a[0]);
+    // PEFT's A of PiSSA and OLoRA has no more rows than the weight has, but `r` makes the scale.
+    const auto rows = static_cast<double>(of_a[0]);
+    const bool has_start = is_taken_from_base(config);
+    if (has_start && weight.shape.size() != 2)
+      throw Error(ErrorCode::unsupported_format,
+                  std::string(name) + " begins with a part of a convolution, not computed here",
+                  file.string(), kMergeInPeft);
+    const bool is_full = has_start && of_a[0] == std::min(weight.shape[0], weight.shape[1]);
+    std::set<double> ranks = ranks_of(config, std::string_view(stem));
+    std::erase_if(ranks, [&](double rank) { return is_full ? rank < rows : rank != rows; });
+    if (ranks.size() != 1)
+      refuse(name, "has " + std::to_string(of_a[0]) + " rows, which " +
+                       (ranks.empty() ? "are not the rank" : "may be of several ranks") +
+                       " (r, rank_pattern) of " + std::string(kAdapterConfig));
+    const double rank = *ranks.begin();
     const double scale = alpha / (by_root ? std::sqrt(rank) : rank);
     const at::Tensor whole = floats(weight, model.file());
     const at::Tensor product =

@@ -93,5 +93,5 @@ function pictureOf(answer, name, image, names) {
     models[i].probabilities = classes.map(({index}) => known.find(each => each.index === index)?.prob);
   });
   const {url, width, height} = image;
-  return {name, image: url, width, height, classes, notes, boxes: boxesOf(answer), models};
+  return {name: visible(name), image: url, width, height, classes, notes, boxes: boxesOf(answer), models};
 }

@@ -15,7 +15,7 @@ function barOf(share) {
 
 /** A class with its probability, a bar as long as `share`, and words below, if there are any. */
 function rowOf(entry, share, words) {
-  const label = element('span', 'label', entry.label || `class ${entry.index}`);
+  const label = element('span', 'label', classText(entry));
   label.dir = 'auto';
   const parts = [label, element('span', 'value', percent(entry.prob)), barOf(share)];
   return words ? [...parts, element('span', 'beside', words)] : parts;

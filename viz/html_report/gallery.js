@@ -40,7 +40,7 @@ class Gallery {
       link.append(image);
     }
     link.title = name;
-    for (const text of [name.replace(/^.*[/\\]/, ''), label]) {
+    for (const text of [name.replace(/^.*\//, ''), label]) {
       const span = document.createElement('span');
       span.textContent = text;
       span.dir = 'auto';

@@ -178,7 +178,7 @@ class HeatPane {
 
   /** What the colours stand for. */
   measureText({quantity, additive, class: position}) {
-    const of = additive && position !== null ? ` of ${this.picture.classes[position].label || 'the class'}` : '';
+    const of = additive && position !== null ? ` of ${visible(this.picture.classes[position].label || 'the class')}` : '';
     const words = `${quantity}${of}`;
     return `${words.charAt(0).toUpperCase()}${words.slice(1)}, share of all patches`;
   }

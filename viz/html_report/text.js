@@ -18,8 +18,14 @@ function shareText(value, sum) {
   return `${Number((100 * value / sum).toPrecision(3))}\u00a0%`;
 }
 
+/** Characters that turn the direction of text are spelled out. */
+function visible(text) {
+  return text.replace(/[\u061c\u200e\u200f\u202a-\u202e\u2066-\u2069]/g,
+                      each => `\\u${each.charCodeAt(0).toString(16).padStart(4, '0')}`);
+}
+
 function classText(entry, probability) {
-  const label = entry.label || `class ${entry.index}`;
+  const label = visible(entry.label || `class ${entry.index}`);
   return typeof probability === 'number' ? `${label} (${percent(probability)})` : label;
 }
 
@@ -32,7 +38,7 @@ function spanText(rows, columns) {
 
 /** A file's name from a path: "a/b c.jpg" is "b_c.jpg". */
 function fileName(path) {
-  return path.replace(/^.*[/\\]/, '').replace(/[^\p{L}\p{N}._-]+/gu, '_');
+  return path.replace(/^.*\//, '').replace(/[^\p{L}\p{N}._-]+/gu, '_');
 }
 
 function save(blob, name) {

@@ -271,7 +271,9 @@ function command() {
   if (map.class !== null) words.class = `index:${picture.classes[map.class].index}`;
   if (!map.patch) words.format = 'png';
   Object.assign(words, settings.query);
-  const quoted = text => `'${text.replaceAll("'", "'\\''")}'`;
+  const quoted = text => visible(text) === text
+      ? `'${text.replaceAll("'", "'\\''")}'`
+      : `$'${visible(text.replace(/[\\']/g, each => `\\${each}`))}'`;
   const url = new URL(`v1/explain?${new URLSearchParams(words)}`, location.href);
   return `curl --data-binary @${quoted(file.name)} \\\n  ${quoted(decodeURIComponent(url))}` +
       (map.patch ? '' : ' \\\n  -o heatmap.png');
@@ -408,7 +410,7 @@ async function show({name, type, read}) {
   more.classes.clear();
   more.methods.clear();
   close();
-  say(name);
+  say(visible(name));
   try {
     const body = await read();  // a file that changes meanwhile is no other picture
     const image = await imageOf(body, type);
@@ -421,16 +423,16 @@ async function show({name, type, read}) {
   } catch (error) {
     if (mine !== number) return;
     clear();
-    say('', `${name}: ${error.message}`);
+    say('', `${visible(name)}: ${error.message}`);
     return;
   }
   original.src = file.image.url;
-  original.alt = name;
+  original.alt = visible(name);
   find('.original').hidden = file.image.width === 0;
   article.hidden = false;
   article.ariaBusy = 'true';
   form.classList.remove('empty');
-  find('h2 bdi').textContent = name;
+  find('h2 bdi').textContent = visible(name);
   explain(mine);
 }
 

@@ -16,6 +16,13 @@ bool is_forbidden_control(char32_t character) {
   return is_control(character) && character != '\t' && character != '\n' && character != '\r';
 }
 
+std::string spelled(char32_t character) {
+  constexpr std::string_view kDigits = "0123456789abcdef";
+  std::string text = "\\u";
+  for (int shift = 12; shift >= 0; shift -= 4) text += kDigits[character >> shift & 0xF];
+  return text;
+}
+
 }  // namespace
 
 std::string valid_text(std::string_view bytes) {
@@ -33,15 +40,22 @@ std::string valid_text(std::string_view bytes) {
 
 std::string escaped(std::string_view bytes) {
   std::string markup;
-  for (const char character : valid_text(bytes)) {
-    switch (character) {
+  const std::string text = valid_text(bytes);
+  for (std::string_view left = text; !left.empty();) {
+    const CodePoint character = first_code_point(left);
+    switch (character.value) {
       case '&': markup += "&amp;"; break;
       case '<': markup += "&lt;"; break;
       case '>': markup += "&gt;"; break;
       case '"': markup += "&quot;"; break;
       case '\'': markup += "&#39;"; break;
-      default: markup += character;
+      default:
+        if (turns_direction(character.value))
+          markup += spelled(character.value);
+        else
+          markup += left.substr(0, character.bytes);
     }
+    left.remove_prefix(character.bytes);
   }
   return markup;
 }

@@ -14,7 +14,8 @@ namespace hydrascope::viz::page {
 /// not allow, becomes U+FFFD.
 std::string valid_text(std::string_view bytes);
 
-/// `valid_text`, safe as the content of an element and of a quoted attribute.
+/// `valid_text`, safe as the content of an element and of a quoted attribute; characters that turn the direction of
+/// text are spelled `\u202e`.
 std::string escaped(std::string_view bytes);
 
 /// RFC 4648 with padding.

@@ -1,6 +1,7 @@
 #include "viz/picture/video_writer.h"
 
 #include "kernels/error.h"
+#include "kernels/limits.h"
 #include "kernels/new_file.h"
 #include "model/image/opencv/modules.h"
 #include "viz/picture/encode.h"
@@ -9,6 +10,7 @@
 
 #include <algorithm>
 #include <array>
+#include <cerrno>
 #include <cmath>
 #include <fstream>
 #include <optional>
@@ -122,16 +124,20 @@ void VideoWriter::close() {
   // Encoders do not report a full disk: what was written must at least begin to play.
   std::string ignored;
   const auto written = opencv::video_codecs().open(state_->pending->path().native(), ignored);
+  std::ofstream end(state_->pending->path(), std::ios::binary | std::ios::app);
   if (!written || !written->grab(ignored)) {
-    throw Error(ErrorCode::unwritable, "was not written whole: is the disk full?",
-                state_->file.native());
+    // The system says why to a further write.
+    end << std::string(1 << 20, '\0') << std::flush;
+    if (!end) throw unwritable("was not written whole", state_->file.native(), errno);
+    throw Error(ErrorCode::unwritable, "was not written whole", state_->file.native());
   }
   // The origin, as of a picture (`encode`), in a box of MP4 that players pass over.
   if (lower_extension(state_->file.native()) == ".mp4")
-    std::ofstream(state_->pending->path(), std::ios::binary | std::ios::app) << std::string_view(
+    end << std::string_view(
         "\0\0\0\x12"
         "freehydrascope",
         18);
+  if (!end.flush()) throw unwritable("cannot be written", state_->file.native(), errno);
   state_->pending->commit();
 }
 

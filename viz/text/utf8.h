@@ -23,4 +23,11 @@ constexpr bool is_control(char32_t code_point) {
   return code_point < 0x20 || (code_point >= 0x7F && code_point < 0xA0);
 }
 
+/// Marks, embeddings, overrides and isolates that turn the direction of text.
+constexpr bool turns_direction(char32_t code_point) {
+  return code_point == 0x61C || code_point == 0x200E || code_point == 0x200F ||
+         (code_point >= 0x202A && code_point <= 0x202E) ||
+         (code_point >= 0x2066 && code_point <= 0x2069);
+}
+
 }  // namespace hydrascope::viz

@@ -1,5 +1,6 @@
 #include "kernels/device/thread_team.h"
 #include "kernels/error.h"
+#include "kernels/input_file.h"
 #include "model/training/data/batch_loader.h"
 #include "model/transform.h"
 
@@ -32,6 +33,7 @@ HeldOutImages::HeldOutImages(std::vector<TrainingPicture> pictures,
   std::mutex reporting;
   kernels::device::ThreadTeam team(std::max(1, workers));
   team.run(static_cast<std::int64_t>(pictures.size()), [&](std::int64_t item, int) {
+    if (g_stop_signal != 0) return;
     const std::filesystem::path& file = pictures[item].file;
     try {
       images[item] = image::transform_pixels(transform, image::read_picture(file, decode));
@@ -41,6 +43,7 @@ HeldOutImages::HeldOutImages(std::vector<TrainingPicture> pictures,
       if (on_failure) on_failure(file.string(), error.what());
     }
   });
+  throw_if_stopped();
   // Any picture's plan serves: the output's size is the same for all.
   state_->output = image::plan_transform(transform, {2, 2}).output;
   for (std::size_t i = 0; i < pictures.size(); ++i) {

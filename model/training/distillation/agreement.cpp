@@ -59,6 +59,7 @@ AgreementMeter::AgreementMeter(Teacher& teacher, const HeldOutImages& images, Pr
   if (teacher_.target() == Target::features && !has_room) return;
   const AutocastScope scope(autocast_, device_.type());
   for (std::int64_t first = 0; first < images.count(); first += kBatch) {
+    end_if_stopped(group_);
     if (keeps_tokens) {
       const TeacherPass seen =
           teacher.look(batch(first).images, {shared_layers, teacher.config().depth});
@@ -143,6 +144,7 @@ at::Tensor AgreementMeter::sums_at(VisionTransformerImpl& student, const View& v
   at::Tensor sums = at::zeros({4}, at::device(device_).dtype(at::kDouble));
   std::size_t scenes = 0;
   for (std::int64_t first = 0; first < images_.count(); first += kBatch) {
+    end_if_stopped(group_);
     const auto number = static_cast<std::size_t>(first / kBatch);
     const at::Tensor all_wanted = wanted_of(number);
     for (const at::Tensor& found : found_in(student, number, view, scenes)) {

@@ -1,6 +1,7 @@
 #include "model/training/distillation/conversion.h"
 
 #include "kernels/error.h"
+#include "kernels/input_file.h"
 #include "kernels/stopwatch.h"
 #include "model/training/distillation/conversion_stages.h"
 #include "model/training/distillation/hydra_start.h"
@@ -155,6 +156,7 @@ void Conversion::State::start_hydra(Stage of) {
   chosen.cache_bytes = 0;
   BatchLoader loader(pictures, chosen);
   const auto images = [&](std::int64_t index) -> std::optional<at::Tensor> {
+    end_if_stopped(group);
     if (index == 0) loader.seek(0, 0);
     if (index == options.hydra_start_batches) return std::nullopt;
     return loader.next().images.to(device());
@@ -191,6 +193,7 @@ void Conversion::State::measure_costs(bool fits) {
   constexpr double kFewSteps = 20;
   // The last one first: where there is time for few steps, it alone has some, and no time goes into measuring.
   for (std::size_t i = stages.all().size(); i-- > stage && !is_tight;) {
+    end_if_stopped(group);
     const Stage of = stages.all()[i];
     const std::unique_ptr<TrainingTask> task = stages.make_task(of);
     LoaderOptions shown = stages.loader(of);
@@ -424,9 +427,15 @@ bool Conversion::State::run_stage() {
     return false;
   };
   bool stalled = false;
-  while (!trainer.finished() && !stalled) {
+  // A run that was stopped within a look begins with it.
+  const auto is_this = [&](const Evaluation& one) {
+    return one.stage == stage_name && one.step == position.step;
+  };
+  bool owes_look = position.step > 0 && look_after(position.step - 1) == position.step &&
+                   std::ranges::none_of(history.evaluations, is_this);
+  while ((owes_look || !trainer.finished()) && !stalled) {
     const std::int64_t first = trainer.position().step;
-    const std::int64_t next_look = look_after(first);
+    const std::int64_t next_look = std::exchange(owes_look, false) ? first : look_after(first);
     const std::int64_t next_state = state_after(first);
     const std::int64_t next_refit = refit_after(first);
     try {
@@ -447,8 +456,17 @@ bool Conversion::State::run_stage() {
     // A stage without looks.
     if (chosen.evaluations == 0 && answer == go_on) continue;
     if (average) average->swap();
-    evaluate(stage_name, position.step);
+    bool is_stopped = false;
+    try {
+      evaluate(stage_name, position.step);
+    } catch (const Stopped&) {
+      is_stopped = true;
+    }
     if (average) average->swap();
+    if (is_stopped) {
+      save(state_of(optimizer, average.get()));
+      return false;
+    }
     if (!std::isfinite(history.evaluations.back().agreement.distance()))
       return give_up("the model's outputs are not finite after " + stage_name + " " +
                      std::to_string(position.step));
@@ -479,7 +497,12 @@ void Conversion::State::finish(bool is_complete) {
   if (group.is_first()) states.name_best();
   group.barrier();  // rank 0 has written the best weights
   load_weights(states.best(), student);
-  const std::vector<double> errors = errors_of_layers();
+  std::vector<double> errors(history.layers.size(), std::numeric_limits<double>::quiet_NaN());
+  try {
+    errors = errors_of_layers();
+  } catch (const Stopped&) {
+    // They are not known.
+  }
   for (std::size_t i = 0; i < errors.size(); ++i) history.layers[i].after = errors[i];
 }
 

@@ -65,6 +65,7 @@ std::vector<double> attention_errors(Teacher& teacher, VisionTransformerImpl& st
   const std::int64_t count =
       std::min((most_images + group.world_size() - 1) / group.world_size(), images.count());
   for (std::int64_t first = 0; first < count; first += kBatch) {
+    end_if_stopped(group);
     const std::int64_t size = std::min(kBatch, count - first);
     const at::Tensor batch = images.batch(first, size).images.to(device);
     const AutocastScope scope(autocast, device.type());

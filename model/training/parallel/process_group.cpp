@@ -11,6 +11,7 @@
 #include "model/training/parallel/process_group.h"
 
 #include "kernels/error.h"
+#include "kernels/input_file.h"
 #include "kernels/stopwatch.h"
 
 #include <ATen/ATen.h>
@@ -170,6 +171,10 @@ std::unique_ptr<ProcessGroup> join_process_group(c10::Device device,
                 "`device` " + device.str(), "train in one process, or with `device` cpu");
   }
   return std::make_unique<ProcessGroup>(launch, interrupted);
+}
+
+void end_if_stopped(const ProcessGroup& group) {
+  if (group.world_size() == 1) throw_if_stopped();
 }
 
 std::int64_t number_of_first(ProcessGroup& group, std::int64_t mine) {

@@ -47,6 +47,8 @@ class ProcessGroup {
   std::unique_ptr<Backend> backend_;  ///< null for one process
 };
 
+/// Throws Stopped once a signal asks for the end. One of several processes goes on, as the others wait for it.
+void end_if_stopped(const ProcessGroup& group);
 /// Rank 0's number, on all ranks.
 std::int64_t number_of_first(ProcessGroup& group, std::int64_t mine);
 

@@ -5,6 +5,7 @@
 #include "app/options/options.h"
 #include "app/specs/training.h"
 #include "tests/error_matchers.h"
+#include "tests/temporary_folder.h"
 
 #include <gmock/gmock.h>
 #include <gtest/gtest.h>
@@ -214,6 +215,10 @@ TEST(CommandTables, SettingsOfRunsAreChecked) {
                "`set` size.lr=1", "did you mean sizes.lr?");
   EXPECT_ERROR(set("train", {"sizes.lr=1"}), invalid_argument, "no such setting");
   EXPECT_ERROR(set("convert", {"steps=1"}), invalid_argument, "names several settings");
+  const hydrascope::testing::TemporaryFolder folder;
+  const std::string config = folder.write("steps.json", R"({"steps": 1})").string();
+  EXPECT_ERROR(parse(*find_command("convert"), std::vector<std::string>{"-c", config}),
+               invalid_argument, "names several settings", "steps", "sizes.steps or exits.steps");
   EXPECT_ERROR(set("convert", {"sizes.lr"}), invalid_argument, "KEY=VALUE");
   EXPECT_ERROR(set("convert", {"sizes.lr=much"}), invalid_argument, "a number", "`set` sizes.lr");
   EXPECT_ERROR(set("convert", {"last.evaluations=0"}), invalid_argument, "at least 1");

@@ -59,6 +59,17 @@ TEST_F(OptionsConfig, YieldsToFlagsWhereverTheyStand) {
   EXPECT_EQ(options.named("seed").origin, "`set` seed");
 }
 
+TEST_F(OptionsConfig, AnArchitectureDoesNotReplaceAModel) {
+  EXPECT_ERROR(parsed(R"({"model": "a.safetensors"})", {"--arch", "deit"}), invalid_argument,
+               "one option has two values, deit and a.safetensors", "`arch` with my.json");
+  EXPECT_ERROR(parsed(R"({"arch": "deit"})", {"-m", "a.safetensors"}), invalid_argument,
+               "`model` with my.json");
+  EXPECT_EQ(parsed(R"({"arch": "deit"})", {"-m", "deit"}).named("model").text(), "deit");
+  EXPECT_EQ(parsed(R"({"arch": "a"})", {"--arch", "b"}).named("model").text(), "b");
+  EXPECT_EQ(parsed(R"({"model": "a"})", {"-m", "b"}).named("model").text(), "b");
+  EXPECT_EQ(parsed(R"({"imgsz": 96})", {"--img-size", "64"}).named("img-size").text(), "64");
+}
+
 TEST_F(OptionsConfig, KnowsAliases) {
   EXPECT_EQ(parsed(R"({"imgsz": 96})").named("img-size").text(), "96");
   EXPECT_EQ(parsed(R"({"fp16": true})").named("precision").text(), "float16");

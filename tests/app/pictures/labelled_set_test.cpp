@@ -169,10 +169,13 @@ TEST_F(FolderLabelsTest, AreTheNamesOfLinksToFolders) {
 
 TEST_F(FolderLabelsTest, AreTheFolderItselfWhereItHoldsNoOthers) {
   EXPECT_THAT(labels({"set/train/fox/", "set/train/owl"}), ElementsAre("e.jpg fox", "f.jpg owl"));
+  EXPECT_THAT(notes_,
+              ElementsAre("note: the label of a file is the folder that it lies in: fox, owl"));
   EXPECT_THAT(labels({"set/train/owl/f.jpg"}), ElementsAre("f.jpg owl"));
   EXPECT_THAT(labels({"-"}, at("set/val/fox/g.jpg") + "\n" + at("set/train/fox/e.jpg") + "\n"),
               ElementsAre("g.jpg fox", "e.jpg fox"));
   EXPECT_THAT(labels({"gone.jpg"}), ElementsAre("gone.jpg "));
+  EXPECT_THAT(notes_, ElementsAre());
 }
 
 TEST_F(FolderLabelsTest, AreRefusedWhereTheyWouldJoinClasses) {

@@ -26,7 +26,9 @@ class EarlierAnswersTest : public ::testing::Test {
     return one;
   }
   [[nodiscard]] std::string name_of(const std::string& name) const { return folder_.path() / name; }
-  [[nodiscard]] std::vector<std::string> notes() const { return notes_on(answers_, "s", "hint"); }
+  [[nodiscard]] std::vector<std::string> notes(const std::vector<std::string>& words = {}) const {
+    return notes_on(answers_, words, "s", "hint");
+  }
 
   TemporaryFolder folder_;
   EarlierAnswers answers_;
@@ -54,6 +56,19 @@ TEST_F(EarlierAnswersTest, StayWhileTheirFilesAreAsTheyWere) {
   EXPECT_FALSE(find_answer(answers_, input("new.jpg")));
   EXPECT_THAT(notes(),
               ElementsAre("2 inputs are answered already", "1 are dropped, their files are gone"));
+}
+
+TEST_F(EarlierAnswersTest, OfAFolderWhosePicturesHaveNewNamesAreDropped) {
+  EXPECT_FALSE(find_answer(answers_, input("new.jpg")));
+  answers_[name_of("old.jpg")] = {kNoStamp, 0};
+  answers_[name_of("older.jpg")] = {kNoStamp, 1};
+  EXPECT_ERROR(notes(), invalid_argument, "is of other inputs");
+  EXPECT_ERROR(notes({name_of("new.jpg")}), invalid_argument, "is of other inputs");
+  EXPECT_THAT(notes({folder_.path().string() + "/"}),
+              ElementsAre("2 are dropped, their files are gone"));
+  answers_.clear();
+  answers_[name_of("elsewhere/old.jpg")] = {kNoStamp, 0};
+  EXPECT_ERROR(notes({folder_.path()}), invalid_argument, "is of other inputs");
 }
 
 TEST_F(EarlierAnswersTest, OfOtherInputsAreRefused) {

@@ -50,7 +50,7 @@ NpyFile parse(const std::filesystem::path& file) {
 }
 
 std::string header_with(const std::string& shape) {
-  return "{'descr': '<f4', 'fortran_order': False, 'shape': " + shape + ", }";
+  return "{'fortran_order': False, 'descr': '<f4', 'shape': " + shape + ", }";
 }
 
 class NpyWriterTest : public ::testing::Test {

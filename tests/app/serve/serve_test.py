@@ -374,7 +374,9 @@ class Http(OfOneServer):
         for headers in ({"Origin": "http://example.org"}, {"Origin": "null"}, {"Origin": "https:" + own}, {"Origin": "http:" + other},
                         {"Origin": "http://localhost"}, {"Origin": f"http:{own} http:{own}"}, {"Origin": "http:" + own, "X_Forwarded_Proto": "https"},
                         {"Origin": "http:" + own, "X_Forwarded_Host": "a.example"}, {"Sec_Fetch_Site": "cross-site"}, {"Sec_Fetch_Site": "same-site"},
-                        {"Sec_Fetch_Site": "same-site", "Origin": "http:" + own}, {"Sec_Fetch_Site": "none", "Origin": "http://example.org"}):
+                        {"Sec_Fetch_Site": "same-site", "Origin": "http:" + own}, {"Sec_Fetch_Site": "none", "Origin": "http://example.org"},
+                        {"Sec_Fetch_Site": "same-origin", "Origin": "http://example.org"},
+                        {"Sec_Fetch_Site": "same-origin", "Origin": "https://a.example", "Host": "localhost"}):
             for request in asked:
                 with self.subTest(request[1], **headers):
                     status, fields, body = self.server.ask(*request, **headers)
@@ -384,7 +386,7 @@ class Http(OfOneServer):
         proxied = {"X_Forwarded_Proto": "https", "X_Forwarded_Host": "a.example:443"}
         for headers in ({}, {"Origin": "http:" + own}, {"Origin": "http://localhost", "Host": "LocalHost:80"}, {"Origin": "http://[::1]", "Host": "[::1]"},
                         {"Origin": "https://a.example", **proxied}, {"Origin": "http://a.example:81", "X_Forwarded_Host": "a.example:81, b"},
-                        {"Sec_Fetch_Site": "none"}, {"Sec_Fetch_Site": "same-origin", "Origin": "https://a.example", "Host": "localhost"}):
+                        {"Sec_Fetch_Site": "none"}, {"Sec_Fetch_Site": "same-origin", "Origin": "http:" + own}, {"Sec_Fetch_Site": "same-origin", "Origin": "https://a.example", **proxied}):
             for request in asked:
                 with self.subTest(request[1], **headers):
                     self.assertEqual(self.server.ask(*request, **headers)[0], 200)

@@ -177,13 +177,35 @@ TEST(CheckpointTest, NonsenseUnderOwnKeysIsRefused) {
     return Checkpoint::open(contents.write(folder.path() / "a.safetensors", metadata));
   };
   EXPECT_TRUE(open("img_size", "224").is_own());
-  const std::vector<std::string> keys{std::string(kSchemaKey), "img_size", "num_classes", "labels"};
+  const std::vector<std::string> keys{std::string(kSchemaKey),
+                                      "img_size",
+                                      "num_classes",
+                                      "labels",
+                                      "arch",
+                                      "attention",
+                                      "transform"};
   for (const std::string& key : keys)
     for (const char* value : {"", "-1", "+1", "1e999", "999999999999999999999", "2 ", "1x", "?"})
       EXPECT_ERROR(open(key, value), unsupported_format, (key + ": expected ").c_str(),
                    ("found \"" + std::string(value) + '"').c_str(), "a.safetensors");
   EXPECT_ERROR(open(keys.front(), "2"), unsupported_format, "expected \"1\"");
   EXPECT_ERROR(open("img_size", "224x0"), unsupported_format, "expected N or HxW");
+  EXPECT_ERROR(open("arch", "junk"), unsupported_format, "arch: expected");
+  EXPECT_ERROR(open("transform", "{}"), unsupported_format, "transform: expected");
+  EXPECT_ERROR(open("attention", "junk").deduce_config(), unsupported_format, "attention: unknown",
+               "a.safetensors");
+  EXPECT_TRUE(open("arch", "deit_tiny_patch16_224").is_own());
+  const auto beside_config = [&](const std::string& key, const std::string& value) {
+    const Metadata metadata{{std::string(kSchemaKey), "1"},
+                            {std::string(kConfigKey), model::to_json(small())},
+                            {key, value}};
+    return Checkpoint::open(contents.write(folder.path() / "c.safetensors", metadata))
+        .deduce_config();
+  };
+  EXPECT_EQ(beside_config("arch", small().arch).depth, small().depth);
+  EXPECT_ERROR(beside_config("arch", "junk"), unsupported_format, "arch: expected", "junk");
+  EXPECT_ERROR(beside_config("num_classes", "77"), unsupported_format, "num_classes: expected");
+  EXPECT_ERROR(beside_config("attention", "hydra"), unsupported_format, "attention: says");
   // Under the same words other programs may mean other things.
   EXPECT_FALSE(Checkpoint::open(contents.write(folder.path() / "b.safetensors",
                                                {{"img_size", "-1"}, {"labels", ""}}))

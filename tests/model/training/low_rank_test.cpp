@@ -12,6 +12,8 @@
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
+#include <algorithm>
+#include <filesystem>
 #include <map>
 #include <string>
 
@@ -185,14 +187,14 @@ TEST_F(LowRankTest, AnAdapterThatIsNotUnderstoodIsRefused) {
     return checkpoint::with_adapter(checkpoint::WeightFile::open(base), folder.path() / "adapter");
   };
   const auto open_with = [&](const std::string& setting) {
-    return open(R"({"peft_type": "LORA", "lora_alpha": 4, )" + setting + "}");
+    return open(R"({"peft_type": "LORA", "lora_alpha": 4, "r": 2, )" + setting + "}");
   };
   open_with(R"("use_dora": false, "alpha_pattern": {}, "newest": 0, "other": "", "last": null)");
   open_with(R"("init_lora_weights": "orthogonal", "bias": "all", "lora_dropout": 0.1)");
   // As version 0.1 wrote it.
   open_with(
       R"("base_model_name_or_path": "base", "bias": "none", "fan_in_fan_out": false,
-         "inference_mode": true, "lora_dropout": 0.0, "modules_to_save": ["head"], "r": 2,
+         "inference_mode": true, "lora_dropout": 0.0, "modules_to_save": ["head"],
          "target_modules": ["qkv", "proj"], "task_type": null)");
   EXPECT_ERROR(open(R"({"peft_type": "IA3", "lora_alpha": 4})"), unsupported_format,
                "peft_type is \"IA3\"");
@@ -238,6 +240,44 @@ TEST_F(LowRankTest, AnAdapterThatIsNotUnderstoodIsRefused) {
   other = product;
   other[0].second = at::zeros({2, shape[1], 1, 1});
   EXPECT_ERROR(open_tensors(other), invalid_argument, "do not make");
+  other = product;
+  other.emplace_back("base_model.model.head.modules_to_save.weight", at::zeros({5, 8}));
+  EXPECT_ERROR(open_tensors(other), invalid_argument,
+               "modules_to_save.weight has no base_model.model.head.weight beside it");
+}
+
+TEST_F(LowRankTest, TheRankIsThatOfTheSettings) {
+  TemporaryFolder folder;
+  const auto base = folder.path() / "base.safetensors";
+  checkpoint::save_checkpoint(base, *model_, checkpoint::Dtype::F32, {});
+  std::filesystem::create_directory(folder.path() / "adapter");
+  const std::string name = "blocks.0.attn.qkv.weight";
+  const at::Tensor weight = parameter(*model_, name).detach().clone();  // (3 D, D)
+  const std::int64_t dim = weight.size(1);
+  const auto merge = [&](const at::Tensor& b, const at::Tensor& a, const std::string& settings) {
+    const std::string layer = "base_model.model.blocks.0.attn.qkv.lora_";
+    write_tensors(folder.path() / "adapter/adapter_model.safetensors",
+                  {{layer + "A.weight", a}, {layer + "B.weight", b}}, {});
+    folder.write("adapter/adapter_config.json",
+                 R"({"peft_type": "LORA", "lora_alpha": 4, )" + settings + "}");
+    const auto merged =
+        checkpoint::with_adapter(checkpoint::WeightFile::open(base), folder.path() / "adapter");
+    return copy_of(*std::ranges::find(merged.tensors(), name, &checkpoint::TensorView::name));
+  };
+  // PEFT's PiSSA before a step: all singular values, r / alpha = D times too great, give the base.
+  const std::string above = std::to_string(4 * dim);
+  EXPECT_TRUE(at::allclose(
+      merge(weight * dim, at::eye(dim), R"("init_lora_weights": "pissa", "r": )" + above), weight,
+      1e-4, 1e-5));
+  const at::Tensor b = at::ones({3 * dim, 2}), a = at::ones({2, dim});
+  for (const char* settings :
+       {R"("r": 2)", R"("r": 8, "rank_pattern": {"attn.qkv": 2, "fc1": 4})",
+        R"("r": 8, "rank_pattern": {".*\\.qkv": 2})", R"("r": 2, "rank_pattern": {"kv": 8})"})
+    EXPECT_TRUE(at::allclose(merge(b, a, settings), weight + 4, 1e-5, 1e-5)) << settings;
+  for (const char* settings : {R"("r": 8)", R"("r": 2, "rank_pattern": {"qkv": 8})",
+                               R"("r": 4, "init_lora_weights": "pissa")"})
+    EXPECT_ERROR(merge(b, a, settings), invalid_argument, "has 2 rows, which are not the rank");
+  EXPECT_ERROR(merge(b, a, R"("lora_dropout": 0)"), decode_failed, "expected r, a number");
 }
 
 TEST_F(LowRankTest, ARankOrTargetThatFitsNothingIsRefused) {

@@ -22,6 +22,8 @@ TEST(MarkupTest, TextIsUtf8) {
 TEST(MarkupTest, MarkupIsEscaped) {
   EXPECT_EQ(escaped("<a b=\"c\" d='e'>&amp;\xFF"),
             "&lt;a b=&quot;c&quot; d=&#39;e&#39;&gt;&amp;amp;\uFFFD");
+  EXPECT_EQ(escaped("a\u202egpj\u061c\u2066\u6c34\U0001F9A6"),
+            "a\\u202egpj\\u061c\\u2066\u6c34\U0001F9A6");
 }
 
 TEST(MarkupTest, Base64) {

@@ -1,5 +1,6 @@
 #include "model/training/distillation/conversion.h"
 
+#include "kernels/input_file.h"
 #include "model/checkpoint/formats/safetensors.h"
 #include "model/registry/mechanisms.h"
 #include "tests/error_matchers.h"
@@ -11,6 +12,8 @@
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
+#include <cmath>
+#include <csignal>
 #include <functional>
 #include <limits>
 
@@ -279,6 +282,40 @@ TEST_F(ConversionTest, AResumedRunIsTheUninterruptedOneBitForBit) {
         << i;
   }
   EXPECT_EQ(history.best, expected.best);
+}
+
+TEST_F(ConversionTest, ASignalWithinALookEndsItAndTheNextRunBeginsWithIt) {
+  ConversionOptions chosen = options();
+  chosen.average_decay = 0.9;
+  VisionTransformer whole = student("hydra:last2");
+  EXPECT_TRUE(conversion(whole, "whole", chosen)->run({}).is_complete);
+  bool is_complete = false;
+  int parts = 0;
+  for (; !is_complete && parts < 20; ++parts) {
+    VisionTransformer model = student("hydra:last2");
+    const auto run = conversion(model, "parts", chosen);
+    if (const auto state = run->newest_state()) run->resume(*state);
+    ConversionEvents events;
+    std::int64_t steps = 0;
+    events.keep_going = [&] {
+      if (++steps == 3) g_stop_signal = SIGTERM;
+      return true;
+    };
+    const ConversionHistory history = run->run(events);
+    EXPECT_EQ(std::isnan(history.layers.front().after), g_stop_signal != 0);
+    g_stop_signal = 0;
+    is_complete = history.is_complete;
+  }
+  EXPECT_GT(parts, 4);
+  EXPECT_TRUE(is_complete);
+  for (const char* file : {"last.safetensors", "best.safetensors"})
+    EXPECT_EQ(read_bytes(folder_.path() / "parts" / file),
+              read_bytes(folder_.path() / "whole" / file))
+        << file;
+  g_stop_signal = SIGTERM;
+  VisionTransformer none = student("hydra:last2");
+  EXPECT_THROW(conversion(none, "none", chosen), Stopped);
+  g_stop_signal = 0;
 }
 
 TEST_F(ConversionTest, AStateOfOtherSettingsIsRefused) {
