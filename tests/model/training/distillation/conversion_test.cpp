@@ -11,8 +11,10 @@
 #include <ATen/Parallel.h>
 #include <gtest/gtest.h>
 
+#include <filesystem>
 #include <functional>
 #include <limits>
+#include <map>
 
 namespace hydrascope::model::training {
 namespace {
@@ -295,31 +297,11 @@ TEST_F(ConversionTest, AStateOfOtherSettingsIsRefused) {
   EXPECT_FALSE(other->newest_state());
 }
 
-TEST_F(ConversionTest, EndsAStageThatGetsNoBetter) {
-  ConversionOptions chosen = options();
-  chosen.outputs.steps = 0;
-  chosen.finetune = {.steps = 40, .learning_rate = 1e-12, .batch_size = 4, .evaluations = 20};
-  chosen.patience = 3;
-  VisionTransformer model = student("elu:2");
-  const ConversionHistory history = conversion(model, "run", chosen)->run({});
-  ASSERT_EQ(history.stages.size(), 1);
-  EXPECT_TRUE(history.stages[0].ended_early);
-  EXPECT_LT(history.stages[0].steps, 40);
-  EXPECT_TRUE(history.is_complete);
-}
-
 TEST_F(ConversionTest, WithoutTimeForAStepNoneIsTaken) {
   ConversionOptions chosen = options();
   chosen.max_seconds = 1e-9;
-  ConversionEvents events;
-  std::int64_t left_out = 0;
-  events.on_forecast = [&](const ConversionForecast& found) {
-    EXPECT_TRUE(found.stages.empty());
-    left_out = found.left_out;
-  };
   VisionTransformer model = student("elu:2");
-  const ConversionHistory history = conversion(model, "run", chosen)->run(events);
-  EXPECT_EQ(left_out, 2);
+  const ConversionHistory history = conversion(model, "run", chosen)->run({});
   EXPECT_FALSE(history.is_complete);
   EXPECT_TRUE(history.stages.empty());
   EXPECT_EQ(history.evaluations.back().stage, "start");
@@ -353,52 +335,63 @@ TEST_F(ConversionTest, StopsWhenTheTimeIsUp) {
   EXPECT_EQ(history.evaluations.back().step, begun + 1);
 }
 
-TEST_F(ConversionTest, FitsItsStagesToTheTimeAndGoesOnWithThem) {
+TEST_F(ConversionTest, StagesTakeTheStepsOfTheirTimeAndGoOnWithThemBitForBit) {
+  constexpr std::int64_t kAll = 10'000'000;
   ConversionOptions chosen = options();
-  chosen.outputs.steps = 100;
-  chosen.finetune.steps = 10'000'000;
-  chosen.max_seconds = 4;
-  std::vector<PlannedStage> forecast;
-  std::int64_t refits = 0;
+  chosen.outputs.steps = chosen.finetune.steps = kAll;
+  chosen.max_seconds = 2;
+  std::map<Stage, std::int64_t> got;
   std::int64_t steps = 0;
   ConversionEvents events;
-  events.on_forecast = [&](const ConversionForecast& found) {
-    EXPECT_TRUE(found.is_fitted);
-    EXPECT_LE(found.seconds, 4);
-    EXPECT_GT(found.costs.of_step(found.stages.at(0)), 0);
-    EXPECT_GT(found.costs.of_step(found.stages.at(1)), 0);
-    EXPECT_GT(found.costs.look, 0);
-    forecast = found.stages;
+  events.on_steps = [&](Stage stage, std::int64_t taken, std::int64_t whole) {
+    EXPECT_EQ(whole, kAll);
+    EXPECT_LT(taken, kAll);
+    EXPECT_GE(taken, 10);
+    got[stage] = taken;
   };
-  events.on_steps = [&](std::int64_t) { ++refits; };
-  events.keep_going = [&] { return refits < 2 || ++steps < 2; };
+  events.keep_going = [&] { return !got.contains(Stage::finetune) || ++steps < 2; };
   VisionTransformer model = student("elu:2");
   const auto run = conversion(model, "run", chosen);
   const ConversionHistory history = run->run(events);
-  ASSERT_EQ(forecast.size(), 2);
-  EXPECT_LT(forecast[0].options.steps, 100);
-  EXPECT_LT(forecast[1].options.steps, 10'000'000);
-  EXPECT_LT(forecast[1].options.learning_rate, 3e-3);
   ASSERT_EQ(history.stages.size(), 2);
-  EXPECT_EQ(history.stages[0].planned_steps, forecast[0].options.steps);
-  EXPECT_EQ(run->planned_steps(),
-            history.stages[0].planned_steps + history.stages[1].planned_steps);
+  EXPECT_EQ(history.stages[0].planned_steps, got.at(Stage::outputs));
+  EXPECT_EQ(history.stages[1].planned_steps, got.at(Stage::finetune));
+  EXPECT_EQ(run->planned_steps(), got.at(Stage::outputs) + got.at(Stage::finetune));
 
   // The state has them; its steps are what they were, whatever the time is now.
-  ConversionOptions later = chosen;
-  later.max_seconds = 0;
-  VisionTransformer again = student("elu:2");
-  const auto resumed = conversion(again, "run", later);
-  EXPECT_EQ(resumed->fitted_plan(), "");
-  resumed->resume(*resumed->newest_state());
-  EXPECT_EQ(resumed->planned_steps(), run->planned_steps());
-  EXPECT_EQ(resumed->fitted_plan(), run->fitted_plan());
-  events = {};
-  events.on_steps = [&](std::int64_t) { ADD_FAILURE() << "fitted anew"; };
-  const ConversionHistory rest = resumed->run(events);
+  chosen.max_seconds = 0;
+  const auto copy = [&](const char* name) {
+    std::filesystem::copy(folder_.path() / "run", folder_.path() / name,
+                          std::filesystem::copy_options::recursive);
+  };
+  copy("parts");
+  copy("smaller");
+  const auto go_on = [&](const std::string& name, std::int64_t most) {
+    VisionTransformer again = student("elu:2");
+    const auto resumed = conversion(again, name, chosen);
+    resumed->resume(*resumed->newest_state());
+    EXPECT_EQ(resumed->planned_steps(), run->planned_steps());
+    ConversionEvents of_rest;
+    of_rest.on_steps = [&](Stage, std::int64_t, std::int64_t) { ADD_FAILURE() << "chosen anew"; };
+    of_rest.keep_going = [&] { return --most > 0; };
+    return resumed->run(of_rest);
+  };
+  const ConversionHistory rest = go_on("run", kAll);
   EXPECT_TRUE(rest.is_complete);
-  EXPECT_EQ(rest.stages[1].steps, history.stages[1].planned_steps);
+  EXPECT_EQ(rest.stages[1].steps, got.at(Stage::finetune));
   EXPECT_LT(rest.losses.back().learning_rate, 1e-3) << "the schedule went to its end";
+  EXPECT_FALSE(go_on("parts", 3).is_complete);
+  EXPECT_TRUE(go_on("parts", kAll).is_complete);
+  for (const char* file : {"last.safetensors", "best.safetensors"})
+    EXPECT_EQ(read_bytes(folder_.path() / "parts" / file),
+              read_bytes(folder_.path() / "run" / file));
+
+  // Steps of half as many pictures are twice as many.
+  chosen.finetune.batch_size = 4;
+  VisionTransformer other = student("elu:2");
+  const auto smaller = conversion(other, "smaller", chosen);
+  smaller->resume(*smaller->newest_state());
+  EXPECT_EQ(smaller->planned_steps(), got.at(Stage::outputs) + 2 * got.at(Stage::finetune));
 }
 
 TEST_F(ConversionTest, ALookAtSharedTokensIsALookAtThePictures) {
@@ -544,7 +537,7 @@ TEST(ConversionHistory, IsReadBack) {
   ConversionHistory history;
   history.evaluations = {{"start", 0, 1.5, {12.5, 0.25}}, {"maps", 650, 100, {50, 0.1}}};
   history.losses = {{"maps", 20, 2.5, 1e-3, 1e-2}};
-  history.stages = {{"maps", 650, 600, 9600, 99.5, true}};
+  history.stages = {{"maps", 650, 600, 9600, 99.5, true}, {"outputs", 100, 9, 288, 1.5, false, 32}};
   history.layers = {{3, "hydra", 1.25, 0.5}};
   history.best = 1;
   history.seconds = 123.456;
@@ -553,6 +546,7 @@ TEST(ConversionHistory, IsReadBack) {
   EXPECT_EQ(to_json(again), to_json(history));
   EXPECT_EQ(again.best_evaluation().agreement.divergence, 0.1);
   EXPECT_TRUE(again.stages[0].ended_early);
+  EXPECT_EQ(again.stages[1].pictures_of_a_step, 32);
   history.evaluations = {{"start", 0, 1.5, {0, 0, Target::features, 0.5, 0.25}},
                          {"maps", 650, 100, {}}};
   const ConversionHistory features = history_from_json(to_json(history), "here");
