@@ -112,8 +112,9 @@ struct Trainer::State {
   }
 
   void skip() {
+    constexpr int kMostInARow = 10;
     ++skipped_steps;
-    if (++bad_steps < options.most_bad_steps) return;
+    if (++bad_steps < kMostInARow) return;
     throw NotFiniteError(ErrorCode::failed,
                          "the gradients were not finite in " + std::to_string(bad_steps) +
                              " steps in a row, the last of them step " +

@@ -26,8 +26,6 @@ struct TrainerOptions {
   c10::Device device{c10::kCPU};
   std::uint64_t seed = 42;  ///< for the modules' random numbers (drop-path), anew for every step
   std::int64_t log_every = 20;
-  /// Most updates in a row that are not finite before the run stops; each of them is skipped.
-  int most_bad_steps = 10;
 };
 
 /// Numbers of the steps since the last record.

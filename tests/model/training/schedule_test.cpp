@@ -40,14 +40,6 @@ TEST(ScheduleTest, CosineIsTimms) {
                          {99, 1.0244252618962858e-05}});
 }
 
-TEST(ScheduleTest, StepIsTimms) {
-  ScheduleOptions options = warmed_up("step");
-  options.decay_steps = 30;
-  expect_rates(
-      options,
-      {{4, 0.0008002000000000002}, {5, 1e-3}, {29, 1e-3}, {30, 1e-4}, {60, 1e-5}, {99, 1e-6}});
-}
-
 TEST(ScheduleTest, LinearIsTimmsPolynomialOfPowerOne) {
   ScheduleOptions options = warmed_up("linear");
   options.min_learning_rate = 1e-5;
@@ -67,9 +59,7 @@ TEST(ScheduleTest, StaysBehindTheEndAndNeedNotWarmUp) {
 
 TEST(ScheduleTest, RefusesWhatMakesNoSchedule) {
   ScheduleOptions options = warmed_up("cosin");
-  EXPECT_ERROR(validate(options), invalid_argument, "cosin", "cosine, step, linear");
-  options = warmed_up("step");
-  EXPECT_ERROR(validate(options), invalid_argument, "decay steps");
+  EXPECT_ERROR(validate(options), invalid_argument, "cosin", "cosine, linear");
   options = warmed_up("cosine");
   options.learning_rate = -1;
   EXPECT_ERROR(validate(options), invalid_argument, "learning rate");
