@@ -2,6 +2,7 @@
 
 #include "tests/error_matchers.h"
 #include "tests/model/training/distillation/small_models.h"
+#include "tests/model/training/reference_losses.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
@@ -41,41 +42,6 @@ ClassificationOptions without_smoothing() {
 
 double loss_of(ClassificationTask& task, const Batch& batch) {
   return task.loss(batch, 0).loss.item<double>();
-}
-
-/// log softmax(x / t)[row][column], by loops in double.
-double log_share(const at::Tensor& x, std::int64_t row, std::int64_t column, double t = 1) {
-  double sum = 0;
-  for (std::int64_t c = 0; c < x.size(1); ++c) sum += std::exp(x[row][c].item<double>() / t);
-  return x[row][column].item<double>() / t - std::log(sum);
-}
-
-/// Mean over the rows of -sum_c t_c log p_c, t being the label, of which `smoothing` is spread over
-/// all classes.
-double label_loss(const at::Tensor& logits, const at::Tensor& labels, double smoothing = 0) {
-  const auto rows = static_cast<double>(logits.size(0));
-  const auto columns = static_cast<double>(logits.size(1));
-  double sum = 0;
-  for (std::int64_t row = 0; row < logits.size(0); ++row) {
-    const auto label = labels[row].item<std::int64_t>();
-    for (std::int64_t column = 0; column < logits.size(1); ++column) {
-      const double target = (column == label ? 1 - smoothing : 0) + smoothing / columns;
-      sum -= target * log_share(logits, row, column);
-    }
-  }
-  return sum / rows;
-}
-
-/// Mean over the rows of KL(softmax(teacher / t) | softmax(student / t)).
-double divergence(const at::Tensor& student, const at::Tensor& teacher, double t) {
-  double sum = 0;
-  for (std::int64_t row = 0; row < student.size(0); ++row) {
-    for (std::int64_t column = 0; column < student.size(1); ++column) {
-      const double log_p = log_share(teacher, row, column, t);
-      sum += std::exp(log_p) * (log_p - log_share(student, row, column, t));
-    }
-  }
-  return sum / static_cast<double>(student.size(0));
 }
 
 /// A teacher's logits, which agree with the student's about the first of four images alone.
@@ -311,38 +277,17 @@ TEST(ClassificationTaskTest, TheTeacherSeesTheStudentsImagesAndIsNotTrained) {
       seen, mix_images(batch.images, draw_mixing(options.mixup, batch, options.seed, 0))));
 }
 
-/// The loss, and the gradients of all parameters.
-std::vector<at::Tensor> gradients(VisionTransformer& model, const ClassificationOptions& options) {
-  for (const at::Tensor& each : model->parameters()) each.mutable_grad().reset();
-  ClassificationTask task(*model, options, nullptr, 0);
-  const Batch batch = some_batch();
-  at::manual_seed(3);  // of drop-path
-  const at::Tensor loss = task.loss(batch, 0).loss;
-  loss.backward();
-  std::vector<at::Tensor> all{loss.detach()};
-  for (const at::Tensor& each : model->parameters()) all.push_back(each.grad());
-  return all;
-}
-
-TEST(ClassificationTaskTest, RecomputedBlocksGiveTheSameGradients) {
-  VisionTransformer model = random_model(small_config("hedgehog:0,softmax:1,hydra:2"));
-  ClassificationOptions plain, recomputed;
-  plain.drop_path_rate = recomputed.drop_path_rate = 0.4;
-  recomputed.recompute_blocks = true;
-  const std::vector<at::Tensor> expected = gradients(model, plain);
-  const std::vector<at::Tensor> found = gradients(model, recomputed);
-  ASSERT_EQ(found.size(), expected.size());
-  for (std::size_t i = 0; i < found.size(); ++i) {
-    ASSERT_EQ(found[i].defined(), expected[i].defined()) << i;
-    if (found[i].defined()) {
-      EXPECT_TRUE(at::equal(found[i], expected[i])) << i;
-    }
-  }
-  // The options do reach the model: other depths, and a graph that only recomputation has.
-  plain.drop_path_rate = 0;
-  EXPECT_FALSE(at::equal(gradients(model, plain).front(), expected.front()));
-  ClassificationTask task(*model, recomputed, nullptr, 0);
-  const at::Tensor loss = task.loss(some_batch(), 0).loss;
+// Their gradients are those of a plain pass: block_training_test.cpp.
+TEST(ClassificationTaskTest, RecomputationAndDropPathReachTheModel) {
+  VisionTransformer model = some_model();
+  ClassificationOptions options;
+  options.recompute_blocks = true;
+  ClassificationTask plain(*model, options, nullptr, 0);
+  options.drop_path_rate = 0.4;
+  ClassificationTask dropping(*model, options, nullptr, 0);
+  at::manual_seed(3);
+  EXPECT_NE(loss_of(dropping, some_batch()), loss_of(plain, some_batch()));
+  const at::Tensor loss = plain.loss(some_batch(), 0).loss;
   EXPECT_ERROR(torch::autograd::backward({loss}, {}, /*retain_graph=*/true, /*create_graph=*/true),
                failed, "recomputed");
 }
