@@ -13,10 +13,10 @@ using ::testing::HasSubstr;
 /// The end of a run: a signal as soon as its folder has a file.
 struct Ending {
   const char* name;
-  const char* options;
+  Words options;
   int signal;
   const char* awaited;
-  const char* begin;  ///< options of the first run alone
+  Words begin;  ///< options of the first run alone
 };
 
 class DistillCli : public ::testing::TestWithParam<Ending> {
@@ -38,7 +38,7 @@ class DistillCli : public ::testing::TestWithParam<Ending> {
                  "--attn hedgehog:10,hydra:11 --held-out 6 -b 4 --set maps.batch-size=2 --set "
                  "steps-maps=4 --set steps-outputs=4 --set run.log-interval=2 --threads 1 "
                  "--workers 1 --device cpu"} +
-           Words{GetParam().options} + more;
+           GetParam().options + more;
   }
   fs::path in(const std::string& name) const { return folder_.path() / name; }
 
@@ -47,21 +47,21 @@ class DistillCli : public ::testing::TestWithParam<Ending> {
 
 INSTANTIATE_TEST_SUITE_P(
     All, DistillCli,
-    ::testing::Values(Ending{"KilledBetweenTwoLooks",
-                             "--epochs 4 --set last.evaluations=1 --set run.recovery-interval=3",
-                             SIGKILL, "step-3.state.safetensors", ""},
-                      Ending{"Interrupted",
-                             "--epochs 8 --set last.evaluations=8 --set model-ema=on", SIGINT,
-                             "last.safetensors", ""},
-                      Ending{"Killed", "--epochs 8 --set last.evaluations=8 --set mixup=1", SIGKILL,
-                             "last.safetensors", "--resume auto"}),
+    ::testing::Values(
+        Ending{"KilledBetweenTwoLooks",
+               Words{"--epochs 4 --set last.evaluations=1 --set run.recovery-interval=3"}, SIGKILL,
+               "step-3.state.safetensors", Words()},
+        Ending{"Interrupted", Words{"--epochs 8 --set last.evaluations=8 --set model-ema=on"},
+               SIGINT, "last.safetensors", Words()},
+        Ending{"Killed", Words{"--epochs 8 --set last.evaluations=8 --set mixup=1"}, SIGKILL,
+               "last.safetensors", Words{"--resume auto"}}),
     [](const auto& ending) { return ending.param.name; });
 
 TEST_P(DistillCli, ARunThatWasEndedEndsAsOneThatWasNot) {
   const Ending& ending = GetParam();
-  run_well(command("whole.safetensors", {ending.begin}));
+  run_well(command("whole.safetensors", ending.begin));
   {
-    Program program(command("parts.safetensors", {ending.begin}), {});
+    Program program(command("parts.safetensors", ending.begin), {});
     Program::wait_for(in("parts.safetensors.training") / ending.awaited);
     program.signal(ending.signal);
     const Outcome outcome = program.wait();
@@ -71,7 +71,7 @@ TEST_P(DistillCli, ARunThatWasEndedEndsAsOneThatWasNot) {
       EXPECT_TRUE(fs::exists(in("parts.safetensors")));
     }
   }
-  const Outcome resumed = run_well(command("parts.safetensors", {"--resume auto"}));
+  const Outcome resumed = run_well(command("parts.safetensors", Words{"--resume auto"}));
   EXPECT_THAT(resumed.err, HasSubstr("resumed at step "));
   for (const char* name : {".training/last.safetensors", ".training/best.safetensors", ""})
     EXPECT_TRUE(read_bytes(in(std::string("whole.safetensors") + name)) ==
