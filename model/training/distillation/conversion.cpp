@@ -59,8 +59,7 @@ struct Conversion::State {
   double earlier_seconds = 0;               ///< of the sessions before this one
   Clock::time_point made = Clock::now();
   Clock::time_point started = Clock::now();
-  double look_seconds =
-      0;  ///< of a look at the held-out images, as far as this session has had one
+  double look_seconds = 0;      ///< of this session's last look at the held-out images
   double fidelity_seconds = 0;  ///< of `errors_of_layers`
   ConversionEvents events;
 

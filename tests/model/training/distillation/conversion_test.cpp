@@ -69,30 +69,6 @@ class ConversionTest : public ::testing::Test {
                                         folder_.path() / name, checkpoint::Metadata{}, identified);
   }
 
-  /// Runs that are stopped after 7 steps each go on until the last of `parts` is complete, and leave the files of
-  /// the run "whole". `begin` makes a run of "parts"; returns the last one's history.
-  ConversionHistory expect_whole_in_parts(
-      std::size_t parts, const std::function<VisionTransformer()>& model,
-      const std::function<std::unique_ptr<Conversion>(VisionTransformer&, const std::string&)>&
-          begin) {
-    ConversionHistory history;
-    for (std::size_t part = 1; part <= parts; ++part) {
-      VisionTransformer student = model();
-      const auto run = begin(student, "parts");
-      if (const auto state = run->newest_state()) run->resume(*state);
-      std::int64_t steps = 0;
-      ConversionEvents events;
-      events.keep_going = [&] { return ++steps < 7; };
-      history = run->run(events);
-      EXPECT_EQ(history.is_complete, part == parts) << part;
-    }
-    for (const char* file : {"last.safetensors", "best.safetensors"})
-      EXPECT_EQ(read_bytes(folder_.path() / "parts" / file),
-                read_bytes(folder_.path() / "whole" / file))
-          << file;
-    return history;
-  }
-
   TemporaryFolder folder_;
   Teacher teacher_;
   std::vector<TrainingPicture> pictures_;
@@ -118,51 +94,98 @@ TEST(AgreementTest, CosinesDecideAboutFeatures) {
   EXPECT_FALSE(features(0.9, 0.7).is_better_than(features(0.9, 0.7)));
 }
 
-TEST_F(ConversionTest, UpdatesOfLowRankGoOnBitForBitAndAreInTheWrittenWeights) {
+std::map<std::string, at::Tensor> copies_of(VisionTransformer& model) {
+  std::map<std::string, at::Tensor> copies;
+  for (const auto& item : model->named_parameters())
+    copies[item.key()] = item.value().detach().clone();
+  return copies;
+}
+
+/// A conversion that runs whole, and in parts of 7 steps each.
+struct Course {
+  const char* name;
+  VitConfig (*config)(const std::string& attention);
+  const char* attention;
+  void (*choose)(ConversionOptions& chosen);
+  std::size_t parts;
+};
+
+class ConversionCourseTest : public ConversionTest, public ::testing::WithParamInterface<Course> {};
+INSTANTIATE_TEST_SUITE_P(
+    All, ConversionCourseTest,
+    ::testing::Values(
+        Course{"LowRank", [](const std::string& attention) { return small_config(attention); },
+               "hydra:last2",
+               [](ConversionOptions& chosen) {
+                 chosen.low_rank = {.rank = 2, .targets = "qkv,proj,fc1,fc2"};
+                 chosen.average_decay = 0.9;
+               },
+               4},
+        Course{"Tower", [](const std::string& attention) { return small_tower(attention); },
+               "hedgehog:0-1,hydra:2",
+               [](ConversionOptions& chosen) { chosen.of_finetune.mixup.mixup_alpha = 0.8; }, 5},
+        Course{"Averages", [](const std::string& attention) { return small_config(attention); },
+               "hedgehog:0-1,hydra:2",
+               [](ConversionOptions& chosen) {
+                 chosen.average_decay = 0.9;
+                 chosen.of_finetune.mixup.mixup_alpha = 0.8;
+               },
+               5}),
+    [](const auto& course) { return course.param.name; });
+
+// Stopped in every stage, in the middle of a step's interval and at its end.
+TEST_P(ConversionCourseTest, AResumedRunIsTheUninterruptedOneBitForBit) {
+  const Course& course = GetParam();
+  Teacher teacher(random_model(course.config("softmax")));
   ConversionOptions chosen = options();
-  chosen.low_rank = {.rank = 2, .targets = "qkv,proj,fc1,fc2"};
-  chosen.average_decay = 0.9;
-  VisionTransformer whole = student("hydra:last2");
-  const ConversionHistory history = conversion(whole, "whole", chosen)->run({});
-  EXPECT_TRUE(history.is_complete);
-  EXPECT_LT(history.best_evaluation().agreement.distance(), history.start().agreement.distance());
-  AgreementMeter test(teacher_, *held_out_, *group_, at::kCPU, Autocast::off);
-  // The run's meter begins behind the layers that are the teacher's.
-  EXPECT_NEAR(test.measure(*whole).distance(), history.best_evaluation().agreement.distance(), 1e-6)
+  course.choose(chosen);
+  const auto begin = [&](VisionTransformer& model, const char* name) {
+    model = student_of(teacher.model(), course.config(course.attention));
+    return std::make_unique<Conversion>(teacher, *model, pictures_, *held_out_, *group_,
+                                        folder_.path() / name, checkpoint::Metadata{}, chosen);
+  };
+  VisionTransformer whole{nullptr};
+  const ConversionHistory expected = begin(whole, "whole")->run({});
+  EXPECT_TRUE(expected.is_complete);
+  const Agreement& start = expected.start().agreement;
+  const Agreement& best = expected.best_evaluation().agreement;
+  EXPECT_LT(best.distance(), start.distance());
+  if (teacher.target() == Target::features) {
+    EXPECT_GT(best.pooled_cosine, start.pooled_cosine);
+    EXPECT_GT(best.patch_cosine, start.patch_cosine);
+    EXPECT_LT(best.distance(), 0.5 * start.distance());
+  }
+  AgreementMeter test(teacher, *held_out_, *group_, at::kCPU, Autocast::off);
+  // The run's meter begins behind the layers that are the teacher's; here with low rank alone there are some.
+  EXPECT_NEAR(test.measure(*whole).distance(), best.distance(), chosen.low_rank.rank > 0 ? 1e-6 : 0)
       << "the student is the best state";
   for (const auto& item : whole->named_parameters())
     EXPECT_EQ(item.key().find("lora"), std::string::npos) << item.key();
 
-  expect_whole_in_parts(
-      4, [&] { return student("hydra:last2"); },
-      [&](VisionTransformer& model, const std::string& name) {
-        return conversion(model, name, chosen);
-      });
-}
-
-TEST_F(ConversionTest, ATowerLearnsItsTeachersFeaturesAndGoesOnBitForBit) {
-  Teacher tower(random_model(small_tower()));
-  const auto begin = [&](VisionTransformer& student, const std::string& name) {
-    ConversionOptions chosen = options();
-    chosen.of_finetune.mixup.mixup_alpha = 0.8;
-    return std::make_unique<Conversion>(tower, *student, pictures_, *held_out_, *group_,
-                                        folder_.path() / name, checkpoint::Metadata{}, chosen);
-  };
-  VisionTransformer whole = student_of(tower.model(), small_tower("hedgehog:0-1,hydra:2"));
-  const ConversionHistory history = begin(whole, "whole")->run({});
-  EXPECT_TRUE(history.is_complete);
-  for (const Evaluation& evaluation : history.evaluations)
-    EXPECT_EQ(evaluation.agreement.target, Target::features);
-  const Agreement& start = history.start().agreement;
-  const Agreement& best = history.best_evaluation().agreement;
-  EXPECT_GT(best.pooled_cosine, start.pooled_cosine);
-  EXPECT_GT(best.patch_cosine, start.patch_cosine);
-  EXPECT_LT(best.distance(), 0.5 * start.distance());
-  AgreementMeter test(tower, *held_out_, *group_, at::kCPU, Autocast::off);
-  EXPECT_EQ(test.measure(*whole).distance(), best.distance()) << "the student is the best state";
-
-  expect_whole_in_parts(
-      5, [&] { return student_of(tower.model(), small_tower("hedgehog:0-1,hydra:2")); }, begin);
+  ConversionHistory history;
+  for (std::size_t part = 1; part <= course.parts; ++part) {
+    VisionTransformer model{nullptr};
+    const auto run = begin(model, "parts");
+    if (const auto state = run->newest_state()) run->resume(*state);
+    std::int64_t steps = 0;
+    ConversionEvents events;
+    events.keep_going = [&] { return ++steps < 7; };
+    history = run->run(events);
+    EXPECT_EQ(history.is_complete, part == course.parts) << part;
+  }
+  for (const char* file : {"last.safetensors", "best.safetensors"})
+    EXPECT_EQ(read_bytes(folder_.path() / "parts" / file),
+              read_bytes(folder_.path() / "whole" / file))
+        << file;
+  ASSERT_EQ(history.evaluations.size(), expected.evaluations.size());
+  for (std::size_t i = 0; i < expected.evaluations.size(); ++i) {
+    EXPECT_EQ(history.evaluations[i].stage, expected.evaluations[i].stage);
+    EXPECT_EQ(history.evaluations[i].agreement.target, teacher.target());
+    EXPECT_EQ(history.evaluations[i].agreement.distance(),
+              expected.evaluations[i].agreement.distance())
+        << i;
+  }
+  EXPECT_EQ(history.best, expected.best);
 }
 
 TEST_F(ConversionTest, AStudentThatIsItsTeacherHasTheCosineOneAtEveryPooling) {
@@ -193,9 +216,7 @@ TEST_F(ConversionTest, FeaturesLeaveAClassifierAlone) {
   chosen.resolutions.sizes = {{48, 48}};
   Teacher teacher(random_model(small_config()), Target::features);
   VisionTransformer model = student_of(teacher.model(), small_config("hydra:2"));
-  std::map<std::string, at::Tensor> before;
-  for (const auto& item : model->named_parameters())
-    before[item.key()] = item.value().detach().clone();
+  std::map<std::string, at::Tensor> before = copies_of(model);
   Conversion run(teacher, *model, pictures_, *held_out_, *group_, folder_.path() / "run", {},
                  chosen);
   const ConversionHistory history = run.run({});
@@ -245,9 +266,7 @@ TEST_F(ConversionTest, BringsTheStudentNearTheTeacherAndKeepsTheBestState) {
 
 TEST_F(ConversionTest, FrozenParametersStay) {
   VisionTransformer model = student("hydra:1-2");
-  std::map<std::string, at::Tensor> before;
-  for (const auto& item : model->named_parameters())
-    before[item.key()] = item.value().detach().clone();
+  std::map<std::string, at::Tensor> before = copies_of(model);
   conversion(model, "run", options())->run({});
   bool moved = false;
   for (const auto& item : model->named_parameters()) {
@@ -258,29 +277,6 @@ TEST_F(ConversionTest, FrozenParametersStay) {
     moved = moved || (is_trained && !is_same);
   }
   EXPECT_TRUE(moved);
-}
-
-TEST_F(ConversionTest, AResumedRunIsTheUninterruptedOneBitForBit) {
-  ConversionOptions chosen = options();
-  chosen.average_decay = 0.9;
-  chosen.of_finetune.mixup.mixup_alpha = 0.8;
-  VisionTransformer whole = student("hedgehog:0-1,hydra:2");
-  const ConversionHistory expected = conversion(whole, "whole", chosen)->run({});
-
-  // Stopped in every stage, in the middle of a step's interval and at its end.
-  const ConversionHistory history = expect_whole_in_parts(
-      5, [&] { return student("hedgehog:0-1,hydra:2"); },
-      [&](VisionTransformer& model, const std::string& name) {
-        return conversion(model, name, chosen);
-      });
-  ASSERT_EQ(history.evaluations.size(), expected.evaluations.size());
-  for (std::size_t i = 0; i < expected.evaluations.size(); ++i) {
-    EXPECT_EQ(history.evaluations[i].stage, expected.evaluations[i].stage);
-    EXPECT_EQ(history.evaluations[i].agreement.divergence,
-              expected.evaluations[i].agreement.divergence)
-        << i;
-  }
-  EXPECT_EQ(history.best, expected.best);
 }
 
 TEST_F(ConversionTest, AStateOfOtherSettingsIsRefused) {
@@ -339,7 +335,7 @@ TEST_F(ConversionTest, StagesTakeTheStepsOfTheirTimeAndGoOnWithThemBitForBit) {
   constexpr std::int64_t kAll = 10'000'000;
   ConversionOptions chosen = options();
   chosen.outputs.steps = chosen.finetune.steps = kAll;
-  chosen.max_seconds = 2;
+  chosen.max_seconds = 3;
   std::map<Stage, std::int64_t> got;
   std::int64_t steps = 0;
   ConversionEvents events;
