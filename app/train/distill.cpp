@@ -273,7 +273,8 @@ void Distillation::say_what_happens(const training::ConversionOptions& chosen,
   }
   if (request_.transform.is_printed) console_.note(shown_.describe());
   console_.note(source_.name + ": " + model::to_text(source_.trained.attention) + " -> " +
-                model::to_text(source_.config.attention) + ", " + std::to_string(steps) +
+                model::to_text(source_.config.attention) + ", " +
+                (request_.max_minutes > 0 ? "at most " : "") + std::to_string(steps) +
                 " steps in all, on " + device_.str() + ", " +
                 std::string(name(chosen.trainer.autocast)));
   for (const std::string& source : pictures_.sources)

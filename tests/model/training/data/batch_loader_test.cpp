@@ -45,6 +45,10 @@ void expect_same(const Batch& a, const Batch& b) {
   EXPECT_EQ(a.index, b.index);
   EXPECT_TRUE(at::equal(a.targets, b.targets));
   EXPECT_TRUE(at::equal(a.images, b.images));
+  ASSERT_EQ(a.views.defined(), b.views.defined());
+  if (a.views.defined()) {
+    EXPECT_TRUE(at::equal(a.views, b.views));
+  }
 }
 
 TEST(BatchLoader, GivesEpochsOfBatches) {
@@ -92,16 +96,25 @@ TEST(BatchLoader, ABatchDependsOnItsPlaceAlone) {
 
 TEST(BatchLoader, SeekingIsWalking) {
   const TemporaryFolder folder;
-  LoaderOptions options = small_batches();
-  options.workers = 3;
-  BatchLoader loader(write_pictures(folder, 13), options);
-  std::vector<Batch> walked;
-  for (int i = 0; i < 9; ++i) walked.push_back(loader.next());
-  for (const int place : {5, 1, 7, 0, 0, 8}) {
-    loader.seek(place / 3, place % 3);
-    for (int i = place; i < std::min(place + 2, 9); ++i) expect_same(loader.next(), walked[i]);
+  const auto pictures = write_pictures(folder, 13);
+  const ResolutionOptions views{.sizes = {{24, 32}, {24, 24}, {48, 64}},
+                                .backgrounds = {folder.write("b.ppm", ppm(200, 100, 99))},
+                                .least_part = 12};
+  for (const ResolutionOptions& resolutions : {ResolutionOptions{}, views}) {
+    LoaderOptions options = small_batches();
+    options.resolutions = resolutions;
+    BatchLoader walking(pictures, options);
+    std::vector<Batch> walked;
+    for (int i = 0; i < 9; ++i) walked.push_back(walking.next());
+    options.workers = 3;
+    options.cache_bytes = 0;
+    BatchLoader loader(pictures, options);
+    for (const int place : {5, 1, 7, 0, 0, 8}) {
+      loader.seek(place / 3, place % 3);
+      for (int i = place; i < std::min(place + 2, 9); ++i) expect_same(loader.next(), walked[i]);
+    }
+    EXPECT_ERROR(loader.seek(0, 3), invalid_argument, "batch 3");
   }
-  EXPECT_ERROR(loader.seek(0, 3), invalid_argument, "batch 3");
 }
 
 TEST(BatchLoader, RanksSeeWhatOneProcessSees) {

@@ -221,23 +221,6 @@ TEST_F(ViewLoader, TargetsAreThoseOfTheParts) {
   }
 }
 
-TEST_F(ViewLoader, ABatchDependsOnItsPlaceAlone) {
-  BatchLoader walked(pictures_, options_);
-  std::vector<Batch> batches;
-  for (int i = 0; i < 9; ++i) batches.push_back(walked.next());
-  options_.workers = 3;
-  options_.cache_bytes = 0;
-  BatchLoader sought(pictures_, options_);
-  for (const int place : {7, 2, 0, 5}) {
-    sought.seek(place / 3, place % 3);
-    const Batch batch = sought.next();
-    EXPECT_TRUE(at::equal(batch.views, batches[static_cast<std::size_t>(place)].views)) << place;
-    EXPECT_TRUE(at::equal(batch.images, batches[static_cast<std::size_t>(place)].images)) << place;
-    EXPECT_TRUE(at::equal(batch.targets, batches[static_cast<std::size_t>(place)].targets))
-        << place;
-  }
-}
-
 TEST_F(ViewLoader, RanksDrawTheSameSizesAndOtherPictures) {
   options_.sampler.world_size = 2;
   options_.sampler.batch_size = 2;
