@@ -154,6 +154,26 @@ TEST(TrainingProcessesCliTest, AConversionGoesOnWithAnotherNumberOfProcesses) {
   EXPECT_EQ(looks.back(), report["stages"].back()["planned_steps"].get<std::int64_t>());
 }
 
+// Other numbers of steps would leave one of them waiting for the other.
+TEST(TrainingProcessesCliTest, RanksTakeTheSameStepsOfTheirMinutes) {
+  const TemporaryFolder folder;
+  write_conversion(folder);
+  const std::vector<Outcome> outcomes =
+      run_ranks(2,
+                exact("convert -m teacher.safetensors --attn hydra:last1 -i pictures --held-out 6 "
+                      "--set steps-outputs=1000000 --epochs 1000000 --max-minutes 0.15 -b 4 "
+                      "-o out.safetensors --format json"),
+                folder.path());
+  for (const Outcome& outcome : outcomes) ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const nlohmann::json stages = outcomes[0].json()["stages"];
+  ASSERT_EQ(stages.size(), 2U);
+  for (const nlohmann::json& stage : stages) {
+    EXPECT_GE(stage["planned_steps"], 10);
+    EXPECT_LT(stage["planned_steps"], 1000000);
+  }
+  EXPECT_EQ(stages[0]["steps"], stages[0]["planned_steps"]);
+}
+
 /// Without threads and batch sizes, which would make it one process.
 std::vector<std::string> conversion(const std::string& output, const Words& more) {
   Words words = words_of(
