@@ -28,7 +28,6 @@
 
 #include <ATen/ATen.h>
 
-#include <algorithm>
 #include <filesystem>
 #include <iostream>
 #include <map>

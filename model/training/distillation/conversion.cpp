@@ -198,7 +198,7 @@ void Conversion::State::take_chosen_steps() {
         static_cast<double>(begun.planned_steps) * static_cast<double>(begun.pictures_of_a_step);
     const double steps = shown / static_cast<double>(stages.pictures_of_a_step(*at));
     const auto whole = static_cast<double>(options.of(*at).steps);
-    stages.shorten(*at, std::max<std::int64_t>(1, std::llround(std::clamp(steps, 1.0, whole))));
+    stages.shorten(*at, std::llround(std::clamp(steps, 1.0, whole)));
   }
 }
 
