@@ -1,7 +1,5 @@
 #include "app/convert/report.h"
 
-#include "app/run/output_file.h"
-
 #include <algorithm>
 #include <filesystem>
 #include <utility>
@@ -146,8 +144,6 @@ void add_facts(const ConversionReport& conversion, Report& report) {
     report.add("eval_images", conversion.eval_images);
   report.add("minutes", history.seconds / kSecondsOfAMinute, 1);
   report.add("complete", history.is_complete);
-  if (!conversion.plan.empty())
-    report.summary.add("plan", OrderedJson::parse(conversion.plan), 0, kInJson);
   if (const std::string early = ended_early(history); !early.empty())
     report.add("ended_early", early);
   report.add("precision", conversion.precision);
@@ -218,11 +214,6 @@ Report report_of(const ConversionReport& conversion) {
   report.add_table("", "Recipe", ResultTable::of_settings(recipe), kOnPage | kFolded);
   if (!history.failure.empty()) report.notes.push_back("it failed: " + history.failure);
   return report;
-}
-
-void check_report_file(const std::string& file) {
-  check_extension(file, "`report`", {".json", ".html"});
-  check_output_file(file, "`report`");
 }
 
 }  // namespace hydrascope::app

@@ -38,7 +38,6 @@ struct ConversionReport {
   std::map<std::string, std::string> attention_options;
   std::vector<std::string> sources;  ///< of pictures
   std::string recipe = "{}";         ///< a JSON object
-  std::string plan = {};  ///< the stages as they were fitted to a time, as JSON; "": they were not
   model::training::ConversionHistory history;
   std::int64_t unreadable = 0;                                   ///< pictures
   std::string precision;                                         ///< of the file
@@ -50,9 +49,5 @@ struct ConversionReport {
 
 /// The numbers of the end, tables of stages and layers, and for the page curves.
 Report report_of(const ConversionReport& conversion);
-
-/// Throws Error(invalid_argument) for a file of `--report` that is neither .json nor .html, or cannot
-/// be written: better before an hour of training than after it.
-void check_report_file(const std::string& file);
 
 }  // namespace hydrascope::app

@@ -63,7 +63,7 @@ CommandSpec asking_spec(bool with_maps) {
   return spec;
 }
 
-/// An argument of a function may be a key of `--set`: "--crop-pct=1" is "--set=crop-pct=1" here.
+/// An argument of a function may be a key of `--set`: "--set", "crop-pct=1" is "--set=crop-pct=1" here.
 std::string with_set(const CommandSpec& spec, std::string word) {
   if (!word.starts_with("--")) return word;
   const std::size_t equals = std::min(word.find('='), word.size());

@@ -115,11 +115,6 @@ bool Progress::is_due(double now) const {
   return since >= kLineInterval || elapsed + seconds_left(elapsed).value_or(0) > kLineInterval;
 }
 
-void Progress::set_seconds_after(double seconds) {
-  const std::lock_guard lock(mutex_);
-  seconds_after_ = seconds;
-}
-
 void Progress::set_total(std::int64_t total) {
   const std::lock_guard lock(mutex_);
   options_.total = total;
@@ -148,7 +143,7 @@ void Progress::erase_bar() {
 std::optional<double> Progress::seconds_left(double elapsed) const {
   if (!options_.total || *options_.total <= 0 || units() <= 0 || elapsed <= 0) return std::nullopt;
   const double left = std::max(0.0, static_cast<double>(*options_.total) - units());
-  return elapsed * left / units() + seconds_after_;
+  return elapsed * left / units();
 }
 
 std::string Progress::status(double elapsed) const {

@@ -57,8 +57,6 @@ class Progress {
   /// counted unit takes its parts with it.
   void add_part(double count);
   void set_total(std::int64_t total);
-  /// Seconds of other work that follows, which the time left and the whole time then have in them.
-  void set_seconds_after(double seconds);
   /// A further text at the end of the next status: "loss 0.41".
   void set_detail(std::string detail);
   /// Removes the bar until the next `advance`: call it before results or messages go to the
@@ -85,7 +83,6 @@ class Progress {
   double last_shown_ = -std::numeric_limits<double>::infinity();
   std::int64_t done_ = 0;
   double part_ = 0;
-  double seconds_after_ = 0;
   bool has_shown_ = false;
   std::string detail_;
   bool bar_is_visible_ = false;

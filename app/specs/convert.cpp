@@ -128,10 +128,7 @@ std::vector<Option> recipe_options() {
                into(&ConvertOptions::train_from), takes("LAYER"),
                otherwise("the first converted one"), at_least(0), keyed("last.train-from")),
        flag("train-head", "let the classifier learn in the last stage",
-            into(&ConvertOptions::trains_head), keyed("last.train-head")),
-       integer("patience", "looks without a better state that end a stage; 0: never",
-               into(&ConvertOptions::patience), by_default("0"), at_least(0), role(Role::step),
-               keyed("last.patience"))});
+            into(&ConvertOptions::trains_head), keyed("last.train-head"))});
 }
 
 /// Rows of the stages that few runs change.
@@ -170,15 +167,9 @@ std::vector<Option> optimizer() {
 std::vector<Option> report_options() {
   std::vector<Option> options = without(output_options(), {&OutputRequest::file});
   row_of(options, &OutputRequest::format).help = "form of the summary on standard output";
-  options.push_back(text("report", "also write the report into a file; HTML has curves",
-                         into(&ConvertOptions::reports), takes("FILE.json|FILE.html"), repeatable,
-                         in("Output"), written, role(Role::report)));
   options.push_back(
       number("require-top1", "exit with code 4 if top-1 on --eval is below PCT percent",
              into(&ConvertOptions::required_top1), takes("PCT"), in("Output"), role(Role::report)));
-  options.push_back(
-      number("require-cosine", "exit with code 4 if a mean cosine of features on --eval is below C",
-             into(&ConvertOptions::required_cosine), takes("C"), in("Output"), role(Role::report)));
   return options;
 }
 
@@ -231,7 +222,7 @@ CommandSpec convert_spec() {
       "large/ -o window.safetensors",
       "hydrascope convert --exits auto -i photos/ -o exits.safetensors",
       "hydrascope convert -m softmax.safetensors --attn hedgehog,hydra:last2 -i photos/ -i "
-      "'@more.txt' -o mixed.safetensors --dtype float16 --report mixed.html --resume auto",
+      "'@more.txt' -o mixed.safetensors --dtype float16 --resume auto",
       "hydrascope convert --attn hydra:last4 -i photos/ -o out.safetensors --eval labelled/ "
       "--require-top1 75",
   };

@@ -42,12 +42,9 @@ std::vector<Option> schedule_options() {
                   by_default("300"), at_least(1), role(Role::step)),
           number("lr", "largest learning rate", into(&TrainOptions::learning_rate),
                  otherwise("5e-4 x pictures per update / 512"), at_least(0)),
-          text("sched",
-               "course of the learning rate over the run, updated every step; step: a "
-               "tenth after every "
-               "90 epochs",
+          text("sched", "course of the learning rate over the run, updated every step",
                into(&training::ScheduleOptions::kind), by_default("cosine"),
-               one_of({"cosine", "linear", "step", "constant"}), keyed("schedule.sched")),
+               one_of({"cosine", "linear", "constant"}), keyed("schedule.sched")),
           number("min-lr", "smallest learning rate", into(&TrainOptions::min_learning_rate),
                  otherwise("1e-5, but at most a hundredth of --lr"), at_least(0),
                  keyed("schedule.min-lr")),

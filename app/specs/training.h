@@ -91,13 +91,10 @@ struct ConvertOptions {
   double blocks_weight = 4;
   std::int64_t train_from = -1;
   bool trains_head = false;
-  std::int64_t patience = 0;
   std::vector<std::string> starts = {};  ///< files
   std::string evaluated_folder = {};
   std::string labels_csv = {};
   std::optional<double> required_top1 = {};
-  std::optional<double> required_cosine = {};
-  std::vector<std::string> reports = {};  ///< files
   // By `--set`:
   std::optional<std::int64_t> batch_size_maps = {};
   std::int64_t evaluations = 10;

@@ -113,7 +113,6 @@ ConvertRequest convert_request(const ParsedOptions& options) {
   conversion.train_from = request.train_from;
   conversion.trains_head = request.trains_head;
   if (request.averages) conversion.average_decay = request.average_decay;
-  conversion.patience = request.patience;
   conversion.max_seconds = request.max_seconds();
   conversion.steps_between_states = request.steps_between_states;
   conversion.recent_states = request.recent_states;
@@ -197,14 +196,11 @@ training::Target target_of(const ConvertRequest& request, bool has_classes) {
     if (target == Target::logits)
       throw UsageError("the model has no classes: it has features alone",
                        "`set` last.target=logits");
-    if (request.required_top1)
-      throw UsageError("the model has no classes", "`require_top1`", "`require_cosine` 0.95");
+    if (request.required_top1) throw UsageError("the model has no classes", "`require_top1`");
     if (!request.labels_csv.empty()) throw UsageError("the model has no classes", "`labels_csv`");
   }
   if (target == Target::features && request.trains_head)
     throw UsageError("features do not reach a classifier", "`train_head`");
-  if (target == Target::logits && request.required_cosine)
-    throw UsageError("logits are learned", "`require_cosine`", "`set` last.target=features");
   return target;
 }
 

@@ -28,7 +28,6 @@
 
 #include <ATen/ATen.h>
 
-#include <algorithm>
 #include <filesystem>
 #include <iostream>
 #include <map>
@@ -112,9 +111,6 @@ LabelledSet evaluation_pictures(const ConvertRequest& request, bool has_classes,
     if (request.required_top1)
       throw UsageError("nothing to measure top-1 on", "`require_top1`",
                        "`eval` FOLDER names labelled pictures");
-    if (request.required_cosine)
-      throw UsageError("nothing to measure features on", "`require_cosine`",
-                       "`eval` FOLDER names pictures");
     return {};
   }
   std::error_code ignored;
@@ -167,7 +163,6 @@ class Distillation : TrainingSession {
   std::vector<std::int64_t> take_over_starts(std::int64_t train_from);
   void say_what_happens(const training::ConversionOptions& chosen, std::int64_t steps) const;
   training::ConversionEvents events(const training::Conversion& conversion);
-  void say_forecast(const training::ConversionForecast& forecast) const;
   /// Top-1 and agreement of features of the written weights, with their rounding, into `report`.
   void evaluate(ConversionReport& report);
   /// Agreement of features on `--eval`.
@@ -175,8 +170,7 @@ class Distillation : TrainingSession {
   /// This process's part of some pictures.
   [[nodiscard]] std::vector<training::TrainingPicture> mine_of(
       const std::vector<training::TrainingPicture>& pictures) const;
-  /// `plan`: the stages as they were fitted to a time, or "".
-  int finish(const training::ConversionHistory& history, const std::string& plan);
+  int finish(const training::ConversionHistory& history);
 
   ConvertRequest request_;
   fs::path output_;
@@ -214,7 +208,6 @@ void Distillation::check_files() const {
   prepare_output(output_, resume_.force || goes_on);
   if (!resume_.force)
     refuse_to_replace(output_, FileKind::weights, output_.string(), "`force` replaces it");
-  for (const std::string& file : request_.reports) check_report_file(file);
 }
 
 void Distillation::build_models() {
@@ -278,54 +271,16 @@ void Distillation::say_what_happens(const training::ConversionOptions& chosen,
                   size_text(own_size) + "; what it says there is learned");
   }
   console_.note(source_.name + ": " + model::to_text(source_.trained.attention) + " -> " +
-                model::to_text(source_.config.attention) + ", " + std::to_string(steps) +
+                model::to_text(source_.config.attention) + ", " +
+                (request_.max_minutes > 0 ? "at most " : "") + std::to_string(steps) +
                 " steps in all, on " + device_.str() + ", " +
                 std::string(name(chosen.trainer.autocast)));
   for (const std::string& source : pictures_.sources)
     console_.detail("pictures (learned from + held out): " + source);
 }
 
-void Distillation::say_forecast(const training::ConversionForecast& forecast) const {
-  const double limit = request_.max_seconds();
-  const double all = seconds_of_process() + forecast.seconds;
-  std::string stages;
-  for (const auto& [stage, options] : forecast.stages) {
-    stages += (stages.empty() ? "" : ", ") + std::string(name(stage)) + " " +
-              std::to_string(options.steps) + " steps";
-    if (forecast.is_fitted && stage >= training::Stage::finetune)
-      stages += " at a rate of up to " + fixed(options.learning_rate, 5);
-  }
-  const std::string minutes = shortest_number(request_.max_minutes);
-  if (forecast.stages.empty()) {
-    console_.note("note: `max_minutes` " + minutes + ": " + about(seconds_of_process()) +
-                  " went into start and checks, and no step of learning fits into the rest");
-    return;
-  }
-  const std::string costs =
-      "a step takes " + fixed(forecast.costs.of_step(forecast.stages.front()), 2) +
-      " s, a look at the held-out pictures " + fixed(forecast.costs.look, 1) + " s";
-  if (forecast.is_fitted) {
-    const std::string short_of = forecast.left_out == 0
-                                     ? ""
-                                     : ", too few for all stages after " +
-                                           about(seconds_of_process()) + " of start and checks";
-    console_.note((short_of.empty() ? "" : "note: ") + ("fitted to " + minutes) + " minutes" +
-                  short_of + ": " + stages);
-    console_.detail(costs);
-  } else if (limit > 0 && all > limit) {
-    console_.note("note: " + about(all) + " in all, which `max_minutes` cuts off: " + stages);
-  } else {
-    console_.note(about(all) + " in all: " + stages);
-    console_.detail(costs);
-  }
-  console_.detail("ready after " + fixed(seconds_of_process(), 1) + " s");
-}
-
 training::ConversionEvents Distillation::events(const training::Conversion& conversion) {
   training::ConversionEvents events;
-  events.on_forecast = [this](const training::ConversionForecast& forecast) {
-    if (is_first()) say_forecast(forecast);
-  };
   events.on_stage = [this](const training::StageStart& start) {
     progress_.reset();
     const std::string label = std::string(name(start.stage)) + " " + std::to_string(start.number) +
@@ -333,9 +288,15 @@ training::ConversionEvents Distillation::events(const training::Conversion& conv
     first_step_ = start.step;
     progress_ =
         std::make_unique<Progress>(label, start.steps - start.step, console_.progress, "steps");
-    progress_->set_seconds_after(start.seconds_after);
   };
-  events.on_steps = [this](std::int64_t steps) { progress_->set_total(steps - first_step_); };
+  events.on_steps = [this](training::Stage stage, std::int64_t steps, std::int64_t whole) {
+    progress_->set_total(steps - first_step_);
+    if (!is_first()) return;
+    progress_->hide();
+    console_.note(std::string(name(stage)) + ": " + std::to_string(steps) + " of " +
+                  std::to_string(whole) + " steps in its part of `max_minutes` " +
+                  shortest_number(request_.max_minutes));
+  };
   events.keep_going = [this] {
     progress_->advance();
     return !stop_requested();
@@ -404,7 +365,7 @@ void Distillation::evaluate(ConversionReport& report) {
   }
 }
 
-int Distillation::finish(const training::ConversionHistory& history, const std::string& plan) {
+int Distillation::finish(const training::ConversionHistory& history) {
   const checkpoint::Dtype dtype = request_.dtype;
   if (is_first()) {
     const training::Agreement& best = history.best_evaluation().agreement;
@@ -412,7 +373,6 @@ int Distillation::finish(const training::ConversionHistory& history, const std::
     if (target_ == training::Target::features)
       for (const AgreementMeasure& measure : measures_of(target_))
         about_[measure.key] = fixed(best.*measure.value, measure.digits);
-    if (!plan.empty()) about_["plan"] = plan;
     about_["complete"] = history.is_complete ? "yes" : "no";
     checkpoint::save_checkpoint(output_, *student_, dtype, about_);
   }
@@ -426,7 +386,6 @@ int Distillation::finish(const training::ConversionHistory& history, const std::
   report.attention_options = computed_options(source_.config);
   report.sources = pictures_.sources;
   report.recipe = recipe_;
-  report.plan = plan;
   report.history = history;
   report.precision = dtype == checkpoint::Dtype::F32   ? "float32"
                      : dtype == checkpoint::Dtype::F16 ? "float16"
@@ -437,30 +396,29 @@ int Distillation::finish(const training::ConversionHistory& history, const std::
   const bool stops = training::number_of_first(*group_, stop_requested() ? 1 : 0) != 0;
   if (!evaluated_.empty() && !stops) evaluate(report);
   report.unreadable = unreadable_.count(*group_);
-  std::string below;  // the requirement that is not met
-  if (request_.required_top1 && report.top1 && *report.top1 < *request_.required_top1)
-    below = "top-1 is below --require-top1 " + shortest_number(*request_.required_top1);
-  if (const auto& found = report.eval_features;
-      request_.required_cosine && found &&
-      std::min(found->pooled_cosine, found->patch_cosine) < *request_.required_cosine)
-    below = "a mean cosine is below --require-cosine " + shortest_number(*request_.required_cosine);
+  const bool is_below =
+      request_.required_top1 && report.top1 && *report.top1 < *request_.required_top1;
   const int code = exit_code_after_stop(!history.failure.empty() ? kExitFailed
-                                        : !below.empty()         ? kExitCheckFailed
+                                        : is_below               ? kExitCheckFailed
                                         : report.unreadable > 0  ? kExitSomeInputsFailed
                                                                  : kExitOk);
   if (!is_first()) return code;
-  const Report written = report_of(report);
-  written.write(request_.output.format, std::cout);
-  for (const std::string& file : request_.reports) written.save(file, "`report`");
+  report_of(report).write(request_.output.format, std::cout);
   console_.note("wrote " + output_.string());
   if (!history.failure.empty()) {
     print_error(Error(ErrorCode::failed, history.failure, "convert",
                       "the file holds the best state before that; a run with a smaller `lr`, begun "
                       "anew with `force`, may go further"));
   } else if (!history.is_complete) {
+    if (history.stages.empty())
+      console_.note("note: `max_minutes` " + shortest_number(request_.max_minutes) + ": " +
+                    about(seconds_of_process()) +
+                    " went into start and checks, and no step of learning fits into the rest");
     console_.note("note: the conversion is not complete; `resume` auto goes on with it");
   }
-  if (!below.empty()) std::cerr << "check failed: " << below << '\n';
+  if (is_below)
+    std::cerr << "check failed: top-1 is below --require-top1 "
+              << shortest_number(*request_.required_top1) << '\n';
   return code;
 }
 
@@ -483,8 +441,6 @@ int Distillation::run() {
   build_models();
   const training::ConvertedLayers layers =
       training::converted_layers(teacher_->config(), *student_);
-  const training::FreeChoices free{.rate = !request_.learning_rate,
-                                   .batch = !request_.asked_batch_size};
   request_.choose_numbers(!layers.maps.empty(), run_.launch.world_size);
   run_.batch_size = request_.asked_batch_size.value();
   training::ConversionOptions chosen =
@@ -492,9 +448,6 @@ int Distillation::run() {
   chosen.loader.on_failure = unreadable_.report();
   // Blocks before the first one that learns are the teacher's.
   chosen.begun = take_over_starts(chosen.train_from >= 0 ? chosen.train_from : layers.first());
-  // Learned feature maps take no larger steps (docs/notes/conversion.md).
-  chosen.free = {.rate = free.rate && layers.maps.empty() && chosen.sizes.steps == 0,
-                 .batch = free.batch && chosen.sizes.steps == 0};
   chosen.seconds_after = kSecondsOfSaving;
   chosen.pictures_after = std::ssize(evaluated_);
   const std::int64_t steps_of_maps = layers.maps.empty() ? 0 : chosen.maps.steps;
@@ -539,7 +492,7 @@ int Distillation::run() {
   if (is_first()) log_ = std::make_unique<training::MetricLog>(states_folder(), steps_done);
   const training::ConversionHistory& history = conversion.run(events(conversion));
   if (progress_) progress_->finish();
-  const int code = finish(history, conversion.fitted_plan());
+  const int code = finish(history);
   group_->barrier();  // torchrun ends all when the first one ends with an exit code
   return code;
 }

@@ -78,9 +78,8 @@ training::ScheduleOptions schedule_of(const TrainRequest& request, const RunLeng
     throw UsageError("of " + std::to_string(length.epochs) + " epochs none would be left",
                      "`warmup_epochs` " + std::to_string(warmup_epochs));
   }
-  // timm's defaults, as for the decay of `--set sched=step`.
+  // timm's defaults.
   constexpr double kWarmupRate = 1e-6;
-  constexpr std::int64_t kDecayEpochs = 90;
   constexpr double kMinRate = 1e-5;
   constexpr double kMostOfRate = 0.01;
   training::ScheduleOptions schedule = request.schedule;
@@ -92,7 +91,6 @@ training::ScheduleOptions schedule_of(const TrainRequest& request, const RunLeng
   schedule.steps = length.steps();
   schedule.warmup_steps = warmup_epochs * length.steps_per_epoch;
   schedule.warmup_learning_rate = std::min(kWarmupRate, rate);
-  schedule.decay_steps = kDecayEpochs * length.steps_per_epoch;
   return schedule;
 }
 

@@ -30,11 +30,6 @@ constexpr std::array kDecays{
           [](const ScheduleOptions& options, std::int64_t step) {
             return between(options, (1 + std::cos(std::numbers::pi * progress(options, step))) / 2);
           }},
-    Decay{"step",
-          [](const ScheduleOptions& options, std::int64_t step) {
-            const auto times = static_cast<double>(step / options.decay_steps);
-            return options.learning_rate * std::pow(0.1, times);
-          }},
     Decay{"linear",
           [](const ScheduleOptions& options, std::int64_t step) {
             return between(options, 1 - progress(options, step));
@@ -69,9 +64,6 @@ void validate(const ScheduleOptions& options) {
   require(options.steps > 0, "expected 1 or more, found " + std::to_string(options.steps), "steps");
   require(options.warmup_steps >= 0,
           "expected 0 or more, found " + std::to_string(options.warmup_steps), "warm-up steps");
-  require(options.kind != "step" || options.decay_steps > 0,
-          "a step schedule needs 1 or more, found " + std::to_string(options.decay_steps),
-          "decay steps");
 }
 
 double learning_rate(const ScheduleOptions& options, std::int64_t step) {

@@ -8,14 +8,13 @@
 namespace hydrascope::model::training {
 
 struct ScheduleOptions {
-  /// cosine or step, which are timm's; linear, its poly with a power of 1; or constant
+  /// cosine, which is timm's; linear, its poly with a power of 1; or constant
   std::string kind = "cosine";
   double learning_rate = 1e-3;
   double min_learning_rate = 0;
   std::int64_t steps = 1;
   std::int64_t warmup_steps = 0;  ///< from `warmup_learning_rate`, linearly
   double warmup_learning_rate = 0;
-  std::int64_t decay_steps = 0;  ///< step: a tenth after each
 };
 
 /// Throws Error(invalid_argument) for settings that make no schedule. A warm-up may be longer than
@@ -25,7 +24,6 @@ void validate(const ScheduleOptions& options);
 /// off) the warm-up hides the beginning of the decay, which it does not delay:
 ///   cosine     min + (rate - min) (1 + cos(pi step / steps)) / 2
 ///   linear     min + (rate - min) (1 - step / steps)
-///   step       rate 0.1^floor(step / decay_steps)
 double learning_rate(const ScheduleOptions& options, std::int64_t step);
 
 }  // namespace hydrascope::model::training

@@ -99,7 +99,7 @@ struct Trainer::State {
     // All ranks hold the same gradients and so skip the same steps.
     const double norm = clip_gradients(parameters, options.clip_norm);
     if (std::isfinite(norm)) {
-      if (options.updates) optimizer.step(learning_rate(options.schedule, position.step));
+      optimizer.step(learning_rate(options.schedule, position.step));
       if (average != nullptr) average->update();
       bad_steps = 0;
       add(sums, of_step);
@@ -112,8 +112,9 @@ struct Trainer::State {
   }
 
   void skip() {
+    constexpr int kMostInARow = 10;
     ++skipped_steps;
-    if (++bad_steps < options.most_bad_steps) return;
+    if (++bad_steps < kMostInARow) return;
     throw NotFiniteError(ErrorCode::failed,
                          "the gradients were not finite in " + std::to_string(bad_steps) +
                              " steps in a row, the last of them step " +
@@ -169,7 +170,8 @@ bool Trainer::finished() const noexcept {
   return state_->position.step >= state_->options.schedule.steps;
 }
 
-void Trainer::set_steps(std::int64_t steps) {
+void Trainer::set_steps(std::int64_t steps, std::int64_t warmup_steps) {
+  state_->options.schedule.warmup_steps = warmup_steps;
   state_->options.schedule.steps = std::max({steps, state_->position.step, std::int64_t{1}});
 }
 

@@ -26,9 +26,6 @@ struct TrainerOptions {
   c10::Device device{c10::kCPU};
   std::uint64_t seed = 42;  ///< for the modules' random numbers (drop-path), anew for every step
   std::int64_t log_every = 20;
-  bool updates = true;  ///< false: steps change no weight, for timing them
-  /// Most updates in a row that are not finite before the run stops; each of them is skipped.
-  int most_bad_steps = 10;
 };
 
 /// Numbers of the steps since the last record.
@@ -70,7 +67,7 @@ class Trainer {
   [[nodiscard]] bool finished() const noexcept;
   /// Makes the run longer or shorter, which later steps' learning rates follow; at least as long as it
   /// has become.
-  void set_steps(std::int64_t steps);
+  void set_steps(std::int64_t steps, std::int64_t warmup_steps);
 
   /// Called with a record every `log_every` steps, and at the end of `run` with one of the
   /// remaining steps.

@@ -41,7 +41,7 @@ processes=()
 # convert SEED FILE ARGUMENT...
 convert() {
   "$program" convert "${@:3}" "${training[@]}" "${measured[@]}" "${processes[@]}" --set seed="$1" --dtype float16 \
-    --resume auto --force -o "$2" --report "${2%.safetensors}.json" --report "${2%.safetensors}.html"
+    --resume auto --force -o "$2" --format json >"${2%.safetensors}.json"
 }
 
 # Lists the pictures that exits learn from, those that they are calibrated on, and those that check the threshold.

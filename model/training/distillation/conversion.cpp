@@ -14,6 +14,7 @@
 #include <cmath>
 #include <limits>
 #include <optional>
+#include <span>
 #include <utility>
 #include <vector>
 
@@ -26,7 +27,6 @@ constexpr const char* kConversionStep = "conversion.step";
 constexpr const char* kSecondsField = "conversion.stage_seconds";
 constexpr const char* kHistoryField = "conversion.history";
 constexpr const char* kStepsDoneField = "conversion.steps_done";
-constexpr const char* kPlanField = "conversion.plan";
 
 const std::string& entry_of(const checkpoint::Metadata& fields, const std::string& key,
                             const std::string& file) {
@@ -60,13 +60,8 @@ struct Conversion::State {
   double earlier_seconds = 0;               ///< of the sessions before this one
   Clock::time_point made = Clock::now();
   Clock::time_point started = Clock::now();
-  ConversionCosts costs;
-  double fidelity_seconds = 0;            ///< of `errors_of_layers`
-  bool is_measured = false;               ///< the costs are
-  bool is_tight = false;                  ///< the last stage alone was measured: the time is short
-  bool is_fitted = false;                 ///< the stages were fitted to a time, here or before
-  std::vector<PlannedStage> fitted_from;  ///< the stages of a run with time enough
-  bool is_fitting = false;                ///< they still are: this session began the run
+  double look_seconds = 0;      ///< of this session's last look at the held-out images
+  double fidelity_seconds = 0;  ///< of `errors_of_layers`
   ConversionEvents events;
 
   State(Teacher& its_teacher, VisionTransformerImpl& its_student,
@@ -104,7 +99,7 @@ struct Conversion::State {
   /// Seconds of the process until its limit, without the end of the run and a reserve for steps that take
   /// longer than others.
   [[nodiscard]] double seconds_left() const {
-    constexpr double kPlanned = 0.98;  // of the time
+    constexpr double kPlanned = 0.95;  // of the time
     return kPlanned * options.max_seconds - options.seconds_before - seconds_since(made) -
            end_seconds();
   }
@@ -112,23 +107,17 @@ struct Conversion::State {
   [[nodiscard]] double end_seconds() const;
 
   void begin();
-  /// Measures a step of each stage that is to come, and what remains to be known of a look. `fits`: for stages
-  /// that are to be fitted to the time.
-  void measure_costs(bool fits);
-  /// Says how long the run will take and, if it begins and has a limit, fits its stages to that. False where the
-  /// time is over before a step.
-  bool look_ahead();
-  /// The steps of the last stage for which the time lasts, as fast as they have been.
-  void refit(Trainer& trainer);
+  /// Whether rank 0 has time left.
+  bool has_time() { return number_of_first(group, seconds_left() > 0 ? 1 : 0) != 0; }
+  /// The steps of the stage that fit into its share of the time left.
+  void choose_steps(Trainer& trainer, double step_seconds);
   void start_hydra(Stage of);
   /// Whether the run goes on to the next stage.
   bool run_stage();
   void evaluate(std::string stage_name, std::int64_t step);
-  [[nodiscard]] bool has_stalled(Stage of) const;
-  /// The stages as they were fitted, with the batches of all processes; "" if they were not.
-  [[nodiscard]] std::string fitted_plan() const;
-  /// Takes over the plan of a state, whose steps may have shown other numbers of pictures.
-  void take_plan(const std::string& text, const std::string& file);
+  /// Takes over the steps that a limit of time chose for the history's stages, where steps may have shown other
+  /// numbers of pictures.
+  void take_chosen_steps();
   void save(NamedTensors tensors);
   void finish(bool is_complete);
   [[nodiscard]] std::vector<double> errors_of_layers() {
@@ -169,7 +158,7 @@ void Conversion::State::evaluate(std::string stage_name, std::int64_t step) {
   const Clock::time_point begin = Clock::now();
   if (updates) updates->settle();
   const Agreement agreement = meter->measure(student);
-  costs.look = seconds_since(begin);
+  look_seconds = seconds_since(begin);
   history.evaluations.push_back({std::move(stage_name), step, seconds(), agreement});
   const bool is_best = history.evaluations.size() == 1 ||
                        agreement.is_better_than(history.best_evaluation().agreement);
@@ -182,155 +171,37 @@ void Conversion::State::evaluate(std::string stage_name, std::int64_t step) {
 }
 
 double Conversion::State::end_seconds() const {
-  const double of_a_picture = costs.look / static_cast<double>(history.held_out_images);
+  const double of_a_picture = look_seconds / static_cast<double>(history.held_out_images);
   return fidelity_seconds + options.seconds_after +
          of_a_picture * static_cast<double>(options.pictures_after);
 }
 
-void Conversion::State::measure_costs(bool fits) {
-  constexpr std::int64_t kFirstSteps = 1;  // these allocate, and wait for the first pictures
-  constexpr std::int64_t kMeasuredSteps = 2;
-  constexpr double kFewSteps = 20;
-  // The last one first: where there is time for few steps, it alone has some, and no time goes into measuring.
-  for (std::size_t i = stages.all().size(); i-- > stage && !is_tight;) {
-    end_if_stopped(group);
-    const Stage of = stages.all()[i];
-    const std::unique_ptr<TrainingTask> task = stages.make_task(of);
-    LoaderOptions shown = stages.loader(of);
-    shown.cache_bytes = 0;
-    BatchLoader loader(pictures, shown);
-    std::vector<ParameterGroup> groups = stages.parameters(of);
-    const std::unique_ptr<LowRankUpdates> measured = stages.updates(of, groups);
-    Optimizer optimizer(std::move(groups), options.optimizer);
-    TrainerOptions chosen = stages.trainer(of);
-    chosen.updates = false;
-    chosen.schedule.steps = kFirstSteps + kMeasuredSteps;
-    Trainer trainer(*task, loader, optimizer, nullptr, group, chosen);
-    if (measured) trainer.before_batch = [&] { measured->enter(); };
-    double& cost = costs.picture[static_cast<std::size_t>(of)];
-    trainer.run(kFirstSteps);
-    const double first = trainer.position().seconds;
-    const bool seems_tight = fits && seconds_left() - costs.look < kFewSteps * first;
-    is_tight = number_of_first(group, seems_tight ? 1 : 0) != 0;
-    if (is_tight) {
-      cost = first / static_cast<double>(kFirstSteps * options.of(of).batch_size);
-    } else {
-      trainer.run(kFirstSteps + kMeasuredSteps);
-      cost = (trainer.position().seconds - first) /
-             static_cast<double>(kMeasuredSteps * options.of(of).batch_size);
-    }
-    optimizer.zero_grad();
-  }
-  if (costs.look == 0) {  // a run that goes on has not looked yet
-    const Clock::time_point begin = Clock::now();
-    static_cast<void>(meter->measure(student));
-    costs.look = seconds_since(begin);
-  }
-  constexpr double kMicroseconds = 1e6;
-  const auto of_first = [&](double seconds) {
-    return static_cast<double>(number_of_first(
-               group, static_cast<std::int64_t>(std::llround(seconds * kMicroseconds)))) /
-           kMicroseconds;
-  };
-  for (double& seconds : costs.picture) seconds = of_first(seconds);
-  costs.look = of_first(costs.look);
-  fidelity_seconds = of_first(fidelity_seconds);
-  is_measured = true;
-}
-
-bool Conversion::State::look_ahead() {
-  const bool fits = options.max_seconds > 0 && !is_fitted && position.step == 0 && stage == 0 &&
-                    history.stages.empty();
-  if ((!fits && !events.on_forecast) || stage == stages.all().size()) return true;
-  measure_costs(fits);
-  const std::size_t all = stages.all().size();
-  bool has_time = true;
-  if (fits) {
-    constexpr double kMilliseconds = 1e3;
-    const auto of_first = number_of_first(group, std::llround(seconds_left() * kMilliseconds));
-    fitted_from = stages.planned(is_tight ? all - 1 : 0);
-    std::vector<PlannedStage> shorter = fitted_from;
-    has_time = fit(shorter, costs, static_cast<double>(of_first) / kMilliseconds, options.free);
-    // A run that has time enough stays what it is.
-    is_fitted = has_time && (shorter.size() < all ||
-                             seconds_of(shorter, costs) < seconds_of(fitted_from, costs));
-    is_fitting = is_fitted;
-    if (is_fitted) stages.plan_alone(shorter, "max_seconds");
-    if (is_fitted) fitted_from.erase(fitted_from.begin(), fitted_from.end() - std::ssize(shorter));
-  }
-  if (!events.on_forecast) return has_time;
-  ConversionForecast forecast;
-  forecast.step = position.step;
-  forecast.costs = costs;
-  forecast.is_fitted = is_fitted;
-  if (has_time) forecast.stages = stages.planned(stage);
-  forecast.left_out = static_cast<std::int64_t>(all - stage) - std::ssize(forecast.stages);
-  forecast.seconds = seconds_of(forecast.stages, costs) + end_seconds();
-  if (has_time)
-    forecast.seconds -= static_cast<double>(position.step) * costs.of_step(forecast.stages.front());
-  events.on_forecast(forecast);
-  return has_time;
-}
-
-void Conversion::State::refit(Trainer& trainer) {
+void Conversion::State::choose_steps(Trainer& trainer, double step_seconds) {
   const Stage current = stages.all()[stage];
-  StageOptions options_now = stages.options().of(current);
-  const TrainerPosition& now = trainer.position();
-  const double of_a_step = now.seconds / static_cast<double>(now.step);
-  const auto looks_done =
-      std::ranges::count(history.evaluations, name(current), &Evaluation::stage);
-  const double looks = static_cast<double>(options_now.evaluations - looks_done) * costs.look;
-  const auto steps =
-      now.step + static_cast<std::int64_t>(std::max(0.0, seconds_left() - looks) / of_a_step);
-  const StageOptions& whole = fitted_from.at(stage).options;
-  const std::int64_t most = whole.steps * whole.batch_size / options_now.batch_size;
-  options_now.steps =
-      number_of_first(group, std::clamp(steps, now.step + 1, std::max(most, now.step + 1)));
-  stages.plan(std::vector<PlannedStage>{{current, options_now}}, "max_seconds");
-  trainer.set_steps(options_now.steps);
-  history.stages.back().planned_steps = options_now.steps;
-  if (events.on_steps) events.on_steps(options_now.steps);
-}
-
-bool Conversion::State::has_stalled(Stage of) const {
-  if (options.patience == 0) return false;
-  double best = std::numeric_limits<double>::infinity();
-  double best_top1 = -1;
-  std::int64_t since = 0;
-  for (const Evaluation& evaluation : history.evaluations) {
-    if (evaluation.stage != name(of)) continue;
-    const bool improved =
-        evaluation.agreement.distance() < best || evaluation.agreement.top1 > best_top1;
-    since = improved ? 0 : since + 1;
-    best = std::min(best, evaluation.agreement.distance());
-    best_top1 = std::max(best_top1, evaluation.agreement.top1);
+  const std::int64_t whole = options.of(current).steps;
+  const double seconds =
+      (seconds_left() - look_seconds) * time_share(std::span(stages.all()).subspan(stage));
+  const std::int64_t steps = number_of_first(
+      group, steps_within(seconds, step_seconds, look_seconds, options.of(current)));
+  if (steps < whole) {
+    stages.shorten(current, steps);
+    trainer.set_steps(steps, options.of(current).warmup_steps);
+    history.stages.back().planned_steps = steps;
+    history.stages.back().pictures_of_a_step = stages.pictures_of_a_step(current);
   }
-  return since >= options.patience;
+  if (events.on_steps) events.on_steps(current, steps, whole);
 }
 
-std::string Conversion::State::fitted_plan() const {
-  if (!is_fitted) return {};
-  std::vector<PlannedStage> planned = stages.planned();
-  for (auto& [of, its] : planned) its.batch_size = stages.pictures_of_a_step(of);
-  return to_json(planned);
-}
-
-void Conversion::State::take_plan(const std::string& text, const std::string& file) {
-  std::vector<PlannedStage> planned = plan_from_json(text, file);
-  for (auto& [of, its] : planned) {
-    // Its batches are of all processes.
-    const std::int64_t shown = its.batch_size;
-    const std::int64_t others = stages.pictures_of_a_step(of) / options.of(of).batch_size;
-    its.batch_size = std::max<std::int64_t>(1, shown / others);
-    const double factor = static_cast<double>(shown) / static_cast<double>(its.batch_size * others);
-    const auto scaled = [&](std::int64_t steps) {
-      return static_cast<std::int64_t>(std::llround(static_cast<double>(steps) * factor));
-    };
-    its.steps = std::max<std::int64_t>(1, scaled(its.steps));
-    its.warmup_steps = std::min(scaled(its.warmup_steps), its.steps - 1);
+void Conversion::State::take_chosen_steps() {
+  for (const StageSummary& begun : history.stages) {
+    const auto at = std::ranges::find(stages.all(), begun.stage, [](Stage of) { return name(of); });
+    if (begun.pictures_of_a_step == 0 || at == stages.all().end()) continue;
+    const double shown =
+        static_cast<double>(begun.planned_steps) * static_cast<double>(begun.pictures_of_a_step);
+    const double steps = shown / static_cast<double>(stages.pictures_of_a_step(*at));
+    const auto whole = static_cast<double>(options.of(*at).steps);
+    stages.shorten(*at, std::llround(std::clamp(steps, 1.0, whole)));
   }
-  stages.plan_alone(planned, file);
-  is_fitted = true;
 }
 
 void Conversion::State::save(NamedTensors tensors) {
@@ -346,11 +217,14 @@ void Conversion::State::save(NamedTensors tensors) {
   state.fields[kSecondsField] = to_field(position.seconds);
   state.fields[kStepsDoneField] = std::to_string(state.step + renumbered);
   state.fields[kHistoryField] = to_json(history);
-  if (is_fitted) state.fields[kPlanField] = fitted_plan();
   states.save(student, about, state);
 }
 
 bool Conversion::State::run_stage() {
+  if (options.max_seconds > 0 && position.step == 0 && !has_time()) {
+    if (stage == 0) save({});
+    return false;
+  }
   const Stage current = stages.all()[stage];
   const StageOptions& chosen = options.of(current);
   const std::string stage_name(name(current));
@@ -395,27 +269,14 @@ bool Conversion::State::run_stage() {
       answer = out_of_time;
     return answer == go_on;
   };
-  if (events.on_stage) {
-    const double after =
-        is_measured ? seconds_of(stages.planned(stage + 1), costs) + end_seconds() : 0;
-    events.on_stage({current, stage + 1, stages.all().size(), position.step, chosen.steps, after});
-  }
+  if (events.on_stage)
+    events.on_stage({current, stage + 1, stages.all().size(), position.step, chosen.steps});
 
-  // Looks at the held-out images at steps that depend only on the options, and on the time where
-  // that decides about the steps.
+  // Looks at the held-out images at steps that depend only on the options and on the number of steps.
   const auto look_after = [&](std::int64_t step) {
     const std::int64_t looks = std::clamp<std::int64_t>(chosen.evaluations, 1, chosen.steps);
     const std::int64_t done = step * looks / chosen.steps;
     return ((done + 1) * chosen.steps + looks - 1) / looks;
-  };
-  // The last stage of a fitted run is fitted anew after these shares of it.
-  constexpr double kRefits[] = {0.1, 0.25, 0.5, 0.75, 0.9};
-  const auto refit_after = [&](std::int64_t step) {
-    if (!is_fitting || stage + 1 < stages.all().size()) return chosen.steps;
-    for (const double share : kRefits)
-      if (const auto at = std::llround(share * static_cast<double>(chosen.steps)); at > step)
-        return std::int64_t{at};
-    return chosen.steps;
   };
   const auto state_after = [&](std::int64_t step) {
     const std::int64_t interval = options.steps_between_states;
@@ -426,20 +287,25 @@ bool Conversion::State::run_stage() {
     summary.ended_early = true;
     return false;
   };
-  bool stalled = false;
   // A run that was stopped within a look begins with it.
   const auto is_this = [&](const Evaluation& one) {
     return one.stage == stage_name && one.step == position.step;
   };
   bool owes_look = position.step > 0 && look_after(position.step - 1) == position.step &&
                    std::ranges::none_of(history.evaluations, is_this);
-  while ((owes_look || !trainer.finished()) && !stalled) {
+  // With a limit of time the second step is measured: the first one allocates, and waits for the first pictures.
+  constexpr std::int64_t kMeasuredSteps = 2;
+  std::int64_t unmeasured =
+      options.max_seconds > 0 && position.step < kMeasuredSteps && summary.pictures_of_a_step == 0
+          ? kMeasuredSteps
+          : 0;
+  while (owes_look || !trainer.finished()) {
     const std::int64_t first = trainer.position().step;
     const std::int64_t next_look = std::exchange(owes_look, false) ? first : look_after(first);
     const std::int64_t next_state = state_after(first);
-    const std::int64_t next_refit = refit_after(first);
+    const double seconds_before = trainer.position().seconds;
     try {
-      trainer.run(std::min({next_look, next_state, next_refit}));
+      trainer.run(std::min({next_look, next_state, unmeasured > 0 ? first + 1 : chosen.steps}));
     } catch (const NotFiniteError& error) {
       return give_up(error.what());
     }
@@ -447,8 +313,10 @@ bool Conversion::State::run_stage() {
     summary.steps = position.step;
     summary.seconds = position.seconds;
     answer = number_of_first(group, answer);
+    if (unmeasured > 0 && position.step > first && --unmeasured == 0 && answer == go_on &&
+        !trainer.finished())
+      choose_steps(trainer, position.seconds - seconds_before);
     if (position.step < next_look && answer != out_of_time) {
-      if (answer == go_on && position.step == next_refit) refit(trainer);
       if (answer == stop || position.step == next_state) save(state_of(optimizer, average.get()));
       if (answer == stop) return false;
       continue;
@@ -470,16 +338,11 @@ bool Conversion::State::run_stage() {
     if (!std::isfinite(history.evaluations.back().agreement.distance()))
       return give_up("the model's outputs are not finite after " + stage_name + " " +
                      std::to_string(position.step));
-    if (answer == go_on && is_fitting && !trainer.finished() && position.step == next_refit)
-      refit(trainer);
-    stalled = has_stalled(current);
-    if (!trainer.finished() && !stalled) save(state_of(optimizer, average.get()));
-    if (answer != go_on) {
-      if (trainer.finished() || stalled) break;
-      return false;
+    if (!trainer.finished()) {
+      save(state_of(optimizer, average.get()));
+      if (answer != go_on) return false;
     }
   }
-  summary.ended_early = !trainer.finished();
   // The next stage starts from the averages, which were judged.
   if (average) average->swap();
   if (updates) updates->settle();
@@ -519,8 +382,6 @@ std::optional<std::filesystem::path> Conversion::newest_state() const {
   return state_->states.newest();
 }
 
-std::string Conversion::fitted_plan() const { return state_->fitted_plan(); }
-
 std::int64_t Conversion::planned_steps() const {
   return state_->stages.steps_before(state_->stages.all().size());
 }
@@ -546,8 +407,7 @@ Resumption Conversion::resume(const std::filesystem::path& file) {
     throw Error(ErrorCode::decode_failed, "the state contradicts itself", name);
   state.stage = static_cast<std::size_t>(stage);
   state.earlier_seconds = history.seconds;
-  if (const auto plan = loaded.fields.find(kPlanField); plan != loaded.fields.end())
-    state.take_plan(plan->second, name);
+  state.take_chosen_steps();
   if (is_within) {
     // Other processes have other steps: here the steps at which the same pictures have been seen.
     const std::int64_t steps = state.options.of(state.stages.all()[state.stage]).steps;
@@ -568,6 +428,8 @@ Resumption Conversion::resume(const std::filesystem::path& file) {
       renumber(state.position.step);
       planned = steps;
     }
+    std::int64_t& pictures = history.stages.back().pictures_of_a_step;
+    if (pictures != 0) pictures = state.stages.pictures_of_a_step(state.stages.all()[state.stage]);
   }
   const std::int64_t step = state.stages.steps_before(state.stage) + state.position.step;
   // Older versions' files lack this field.
@@ -593,9 +455,8 @@ const ConversionHistory& Conversion::run(const ConversionEvents& events) {
     state.begin();
     state.start_hydra(state.stages.all().empty() ? Stage::outputs : state.stages.all().front());
   }
-  bool goes_on = state.look_ahead();
-  if (!goes_on) state.save({});
-  while (goes_on && state.stage < state.stages.all().size()) goes_on = state.run_stage();
+  while (state.stage < state.stages.all().size() && state.run_stage()) {
+  }
   state.finish(/*is_complete=*/state.stage == state.stages.all().size());
   return state.history;
 }

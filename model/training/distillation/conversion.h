@@ -17,7 +17,6 @@
 #include <functional>
 #include <memory>
 #include <optional>
-#include <string>
 #include <vector>
 
 namespace hydrascope::model::training {
@@ -29,29 +28,13 @@ struct StageStart {
   std::size_t stages;  ///< number of the run's stages
   std::int64_t step;
   std::int64_t steps;
-  double seconds_after;  ///< of the stages that follow and of the end; 0: unknown
-};
-
-/// The course of a run as measured steps and looks foresee it.
-struct ConversionForecast {
-  std::vector<PlannedStage> stages;  ///< those still to come, the first at `step`
-  std::int64_t step = 0;
-  ConversionCosts costs;
-  double seconds = 0;  ///< until the end, with what comes after the run
-  /// Whether the stages were fitted to the time; false, where there is a limit: they will be cut.
-  bool is_fitted = false;
-  /// The stages that were left out because the time is too short for them. Without any stage the run ends
-  /// before its first step.
-  std::int64_t left_out = 0;
 };
 
 /// Called on every rank; each may be empty.
 struct ConversionEvents {
-  /// Before the first stage. Without it nothing is measured unless there is a time to fit.
-  std::function<void(const ConversionForecast& forecast)> on_forecast;
   std::function<void(const StageStart& start)> on_stage;
-  /// The stage has other steps: it was fitted anew to the time.
-  std::function<void(std::int64_t steps)> on_steps;
+  /// The stage takes `steps` of its `whole` steps, by the limit of time.
+  std::function<void(Stage stage, std::int64_t steps, std::int64_t whole)> on_steps;
   /// Numbers of the last steps; `step` counts all stages' steps.
   std::function<void(Stage stage, std::int64_t step, const StepRecord& record)> on_record;
   std::function<void(const Evaluation& evaluation, std::int64_t step, bool is_best)> on_evaluation;
@@ -91,11 +74,8 @@ class Conversion {
   /// `Trainer::run` does.
   const ConversionHistory& run(const ConversionEvents& events);
 
-  /// Steps of all stages; of a run that fits them to a time, as they are now.
+  /// Steps of all stages, as far as a limit of time has not chosen fewer yet.
   [[nodiscard]] std::int64_t planned_steps() const;
-  /// The stages as they were fitted to a time, in this run or in the one that it goes on with: JSON of
-  /// `plan_from_json`; "" if they were not.
-  [[nodiscard]] std::string fitted_plan() const;
 
  private:
   struct State;

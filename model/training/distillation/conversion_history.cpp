@@ -16,6 +16,11 @@ namespace {
 
 using Json = nlohmann::json;
 
+/// A key that stands only where the number is not 0; older versions' files lack it.
+struct OptionalKey {
+  const char* key;
+};
+
 // Each struct's fields once, for reading and writing.
 template <class Self, class Visitor>
 requires std::same_as<std::remove_const_t<Self>, Evaluation>
@@ -50,6 +55,7 @@ void visit(Self& self, Visitor&& visitor) {
   visitor("images", self.images);
   visitor("seconds", self.seconds);
   visitor("ended_early", self.ended_early);
+  visitor(OptionalKey{"pictures_of_a_step"}, self.pictures_of_a_step);
 }
 template <class Self, class Visitor>
 requires std::same_as<std::remove_const_t<Self>, LayerFidelity>
@@ -78,6 +84,9 @@ struct Writer {
   void operator()(const char* key, const Field& field) const {
     json[key] = field;
   }
+  void operator()(OptionalKey optional, std::int64_t number) const {
+    if (number != 0) json[optional.key] = number;
+  }
   void operator()(const char* key, Target target) const { json[key] = name(target); }
   template <class Entry>
   void operator()(const char* key, const std::vector<Entry>& list) const {
@@ -95,6 +104,9 @@ struct Reader {
   }
   void operator()(const char* key, std::int64_t& field) const {
     field = checkpoint::whole_number(json.at(key));
+  }
+  void operator()(OptionalKey optional, std::int64_t& number) const {
+    if (json.contains(optional.key)) (*this)(optional.key, number);
   }
   /// Older versions' files lack the field: they knew logits alone.
   void operator()(const char* key, Target& target) const {

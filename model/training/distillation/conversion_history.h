@@ -57,6 +57,8 @@ struct StageSummary {
   std::int64_t images = 0;  ///< shown; with several sizes, parts of views
   double seconds = 0;       ///< training alone
   bool ended_early = false;
+  /// Pictures of a step, by all processes, where a limit of time chose `planned_steps`; else 0.
+  std::int64_t pictures_of_a_step = 0;
 };
 
 /// Relative squared error of a layer's attention output, on the teacher's tokens.

@@ -43,15 +43,12 @@ struct ConversionOptions {
   /// Learning rates of maps, feature scales and layers, and weight decay, in the last stages.
   ParameterGroupOptions groups{.weight_decay = 0.02, .mechanism_rate_scale = 3};
 
-  /// A stage ends after so many evaluations in a row without a better one; 0: never.
-  std::int64_t patience = 0;
-  /// Limit of this process's seconds, `seconds_before` included; 0: no limit. A run that begins
-  /// fits its stages to it.
+  /// Limit of this process's seconds, `seconds_before` included; 0: no limit. A stage that begins takes as many of
+  /// its steps as its share of the time holds.
   double max_seconds = 0;
   double seconds_before = 0;        ///< of the process, when the conversion was made
   double seconds_after = 0;         ///< of what the process does afterwards, beside its looks
   std::int64_t pictures_after = 0;  ///< that the result is measured on afterwards, by all processes
-  FreeChoices free;                 ///< of what is fitted to the limit
   /// A JSON object of the facts that a resumed run must share with the run before.
   std::string identity = "{}";
 

@@ -65,29 +65,9 @@ bool ConversionStages::has_work(Stage stage) const {
   return !options_.resolutions.sizes.empty();
 }
 
-std::vector<PlannedStage> ConversionStages::planned(std::size_t first) const {
-  std::vector<PlannedStage> stages;
-  for (std::size_t i = first; i < stages_.size(); ++i)
-    stages.push_back({stages_[i], options_.of(stages_[i])});
-  return stages;
-}
-
-void ConversionStages::plan(const std::vector<PlannedStage>& stages, const std::string& subject) {
-  for (const PlannedStage& planned : stages) {
-    if (std::ranges::find(stages_, planned.stage) == stages_.end())
-      throw Error(ErrorCode::failed,
-                  "plans the stage " + std::string(name(planned.stage)) + ", which the run lacks",
-                  subject);
-    options_.of(planned.stage) = planned.options;
-  }
-}
-
-void ConversionStages::plan_alone(const std::vector<PlannedStage>& stages,
-                                  const std::string& subject) {
-  plan(stages, subject);
-  std::erase_if(stages_, [&](Stage stage) {
-    return std::ranges::find(stages, stage, &PlannedStage::stage) == stages.end();
-  });
+void ConversionStages::shorten(Stage stage, std::int64_t steps) {
+  StageOptions& whole = options_.of(stage);
+  whole = shortened(whole, steps, stage == stages_.back());
 }
 
 std::int64_t ConversionStages::pictures_of_a_step(Stage stage) const {

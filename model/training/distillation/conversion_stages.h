@@ -11,7 +11,6 @@
 
 #include <cstdint>
 #include <memory>
-#include <string>
 #include <vector>
 
 namespace hydrascope::model::training {
@@ -31,12 +30,8 @@ class ConversionStages {
 
   /// The stages with steps and something to train, in their order.
   [[nodiscard]] const std::vector<Stage>& all() const noexcept { return stages_; }
-  /// The stages from position `first` on, with their numbers.
-  [[nodiscard]] std::vector<PlannedStage> planned(std::size_t first = 0) const;
-  /// Gives stages other numbers. Throws Error(failed) with `subject` for stages that these are not.
-  void plan(const std::vector<PlannedStage>& stages, const std::string& subject);
-  /// The same, and the stages that are not among them are left out.
-  void plan_alone(const std::vector<PlannedStage>& stages, const std::string& subject);
+  /// Gives the stage other steps, its warm-up and its looks in proportion.
+  void shorten(Stage stage, std::int64_t steps);
   /// Pictures of a step, by all processes.
   [[nodiscard]] std::int64_t pictures_of_a_step(Stage stage) const;
   /// Steps of the stages before the one at position `index` of `all`.

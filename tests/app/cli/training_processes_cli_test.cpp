@@ -101,14 +101,13 @@ TEST(TrainingProcessesCliTest, ConvertingOnTwoIsConvertingWithTheDoubledBatch) {
         "--set steps-maps=4 --set steps-outputs=4 --epochs 2 --set last.evaluations=2 --set "
         "mixup=0 --set cutmix=0 "
         "-b " +
-        batch + " --set maps.batch-size=" + batch + " -o " + name + ".safetensors --report " +
-        name + ".json");
+        batch + " --set maps.batch-size=" + batch + " -o " + name + ".safetensors --format json");
   };
   const Outcome alone = run_well(command("8", "alone"), {.working_directory = folder.path()});
-  for (const Outcome& outcome : run_ranks(2, command("4", "shared"), folder.path()))
-    ASSERT_EQ(outcome.code, 0) << outcome.err;
-  const auto expected = nlohmann::json::parse(read_bytes(folder.path() / "alone.json"));
-  const auto report = nlohmann::json::parse(read_bytes(folder.path() / "shared.json"));
+  const std::vector<Outcome> shared = run_ranks(2, command("4", "shared"), folder.path());
+  for (const Outcome& outcome : shared) ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const auto expected = alone.json();
+  const auto report = shared[0].json();
   EXPECT_EQ(report["computed"], "cpu, float32, 2 processes");
   ASSERT_EQ(report["losses"].size(), expected["losses"].size());
   for (std::size_t i = 0; i < expected["losses"].size(); ++i) {
@@ -130,9 +129,8 @@ TEST(TrainingProcessesCliTest, AConversionGoesOnWithAnotherNumberOfProcesses) {
   write_conversion(folder);
   const Words command = exact(
       "convert -m teacher.safetensors --attn hydra:last1 -i pictures --held-out 6 "
-      "--set steps-outputs=0 --epochs 8 --set last.evaluations=8 -b 4 -o out.safetensors --report "
-      "out.json "
-      "--resume auto");
+      "--set steps-outputs=0 --epochs 8 --set last.evaluations=8 -b 4 -o out.safetensors "
+      "--format json --resume auto");
   const fs::path states = folder.path() / "out.safetensors.training";
   {
     Program program(command, {.working_directory = folder.path()});
@@ -142,18 +140,38 @@ TEST(TrainingProcessesCliTest, AConversionGoesOnWithAnotherNumberOfProcesses) {
   }
   const std::size_t logged_before = logged(states / "metrics.jsonl", "finetune/loss").size();
   ASSERT_GT(logged_before, 0U);
-  for (const Outcome& outcome : run_ranks(2, command, folder.path()))
-    ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const std::vector<Outcome> shared = run_ranks(2, command, folder.path());
+  for (const Outcome& outcome : shared) ASSERT_EQ(outcome.code, 0) << outcome.err;
   // Steps of two processes are twice as large: they are fewer, and come behind those that were.
   std::vector<double> steps = logged(states / "metrics.jsonl", "step");
   EXPECT_GT(steps.size(), logged_before);
   EXPECT_TRUE(std::ranges::is_sorted(steps));
-  const auto report = nlohmann::json::parse(read_bytes(folder.path() / "out.json"));
+  const auto report = shared[0].json();
   std::vector<std::int64_t> looks;
   for (const nlohmann::json& look : report["evaluations"])
     if (look["stage"] == "finetune") looks.push_back(look["step"]);
   EXPECT_TRUE(std::ranges::is_sorted(looks));
   EXPECT_EQ(looks.back(), report["stages"].back()["planned_steps"].get<std::int64_t>());
+}
+
+// Other numbers of steps would leave one of them waiting for the other.
+TEST(TrainingProcessesCliTest, RanksTakeTheSameStepsOfTheirMinutes) {
+  const TemporaryFolder folder;
+  write_conversion(folder);
+  const std::vector<Outcome> outcomes =
+      run_ranks(2,
+                exact("convert -m teacher.safetensors --attn hydra:last1 -i pictures --held-out 6 "
+                      "--set steps-outputs=1000000 --epochs 1000000 --max-minutes 0.15 -b 4 "
+                      "-o out.safetensors --format json"),
+                folder.path());
+  for (const Outcome& outcome : outcomes) ASSERT_EQ(outcome.code, 0) << outcome.err;
+  const nlohmann::json stages = outcomes[0].json()["stages"];
+  ASSERT_EQ(stages.size(), 2U);
+  for (const nlohmann::json& stage : stages) {
+    EXPECT_GE(stage["planned_steps"], 10);
+    EXPECT_LT(stage["planned_steps"], 1000000);
+  }
+  EXPECT_EQ(stages[0]["steps"], stages[0]["planned_steps"]);
 }
 
 /// Without threads and batch sizes, which would make it one process.

@@ -180,7 +180,7 @@ TEST(Roles, MakeRecipes) {
       "outputs steps-sizes target train-from train-head use-ema weight-decay");
   EXPECT_EQ(names_where("convert", free),
             "arch batch-size batch-size-maps crop-mode crop-pct grad-accum-steps img-size "
-            "interpolation mean patience processes std");
+            "interpolation mean processes std");
   EXPECT_EQ(role_of_setting("convert", "lr-sizes"), Role::task);
   EXPECT_EQ(role_of_setting("convert", "batch-size-maps"), Role::step);
 }

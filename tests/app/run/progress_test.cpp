@@ -180,14 +180,6 @@ TEST_F(ProgressTest, LongWorkSpeaksEarly) {
   EXPECT_EQ(shown(), "") << "six seconds in all";
 }
 
-TEST_F(ProgressTest, TimeOfWorkThatFollowsIsLeftToo) {
-  Progress progress(options(ProgressStyle::lines, 100), out_);
-  progress.set_seconds_after(30);
-  now_ += 10;
-  progress.advance(50);
-  EXPECT_THAT(shown(), EndsWith("0:40 left of 0:50\n"));
-}
-
 /// A large picture is long work by itself: its layers are parts of it.
 TEST_F(ProgressTest, PartsOfAPictureSayTheTimeLeft) {
   Progress progress(options(ProgressStyle::lines, 2), out_);

@@ -1,5 +1,7 @@
 #include "model/training/classification_task.h"
 
+#include "model/training/losses.h"
+#include "model/training/mixup.h"
 #include "tests/error_matchers.h"
 #include "tests/model/training/distillation/small_models.h"
 
@@ -311,40 +313,178 @@ TEST(ClassificationTaskTest, TheTeacherSeesTheStudentsImagesAndIsNotTrained) {
       seen, mix_images(batch.images, draw_mixing(options.mixup, batch, options.seed, 0))));
 }
 
-/// The loss, and the gradients of all parameters.
-std::vector<at::Tensor> gradients(VisionTransformer& model, const ClassificationOptions& options) {
-  for (const at::Tensor& each : model->parameters()) each.mutable_grad().reset();
-  ClassificationTask task(*model, options, nullptr, 0);
-  const Batch batch = some_batch();
-  at::manual_seed(3);  // of drop-path
-  const at::Tensor loss = task.loss(batch, 0).loss;
-  loss.backward();
-  std::vector<at::Tensor> all{loss.detach()};
-  for (const at::Tensor& each : model->parameters()) all.push_back(each.grad());
-  return all;
-}
-
-TEST(ClassificationTaskTest, RecomputedBlocksGiveTheSameGradients) {
-  VisionTransformer model = random_model(small_config("hedgehog:0,softmax:1,hydra:2"));
-  ClassificationOptions plain, recomputed;
-  plain.drop_path_rate = recomputed.drop_path_rate = 0.4;
-  recomputed.recompute_blocks = true;
-  const std::vector<at::Tensor> expected = gradients(model, plain);
-  const std::vector<at::Tensor> found = gradients(model, recomputed);
-  ASSERT_EQ(found.size(), expected.size());
-  for (std::size_t i = 0; i < found.size(); ++i) {
-    ASSERT_EQ(found[i].defined(), expected[i].defined()) << i;
-    if (found[i].defined()) {
-      EXPECT_TRUE(at::equal(found[i], expected[i])) << i;
-    }
-  }
-  // The options do reach the model: other depths, and a graph that only recomputation has.
-  plain.drop_path_rate = 0;
-  EXPECT_FALSE(at::equal(gradients(model, plain).front(), expected.front()));
-  ClassificationTask task(*model, recomputed, nullptr, 0);
-  const at::Tensor loss = task.loss(some_batch(), 0).loss;
+// Their gradients are those of a plain pass: block_training_test.cpp.
+TEST(ClassificationTaskTest, RecomputationAndDropPathReachTheModel) {
+  VisionTransformer model = some_model();
+  ClassificationOptions options;
+  options.recompute_blocks = true;
+  ClassificationTask plain(*model, options, nullptr, 0);
+  options.drop_path_rate = 0.4;
+  ClassificationTask dropping(*model, options, nullptr, 0);
+  at::manual_seed(3);
+  EXPECT_NE(loss_of(dropping, some_batch()), loss_of(plain, some_batch()));
+  const at::Tensor loss = plain.loss(some_batch(), 0).loss;
   EXPECT_ERROR(torch::autograd::backward({loss}, {}, /*retain_graph=*/true, /*create_graph=*/true),
                failed, "recomputed");
+}
+
+at::Tensor rows(std::initializer_list<double> values) {
+  return at::tensor(at::ArrayRef<double>(values), at::kDouble).view({2, -1});
+}
+
+const at::Tensor& logits() {
+  static const at::Tensor values = rows({1, -2, 0.5, 0, 3, 1});
+  return values;
+}
+
+TEST(LossesTest, CrossEntropyIsItsFormula) {
+  const at::Tensor targets = at::tensor({2, 1}, at::kLong);
+  for (const double smoothing : {0.0, 0.1})
+    EXPECT_NEAR(cross_entropy(logits(), targets, smoothing).item<double>(),
+                label_loss(logits(), targets, smoothing), 1e-12);
+}
+
+TEST(LossesTest, SoftTargetsGeneraliseLabels) {
+  const at::Tensor targets = at::tensor({2, 1}, at::kLong);
+  const at::Tensor smoothed = at::one_hot(targets, 3).to(at::kDouble) * 0.9 + 0.1 / 3;
+  EXPECT_NEAR(soft_cross_entropy(logits(), smoothed).item<double>(),
+              cross_entropy(logits(), targets, 0.1).item<double>(), 1e-12);
+}
+
+TEST(LossesTest, DivergenceIsItsFormula) {
+  const at::Tensor teacher = rows({0, 1, 2, -1, 0, 1});
+  EXPECT_NEAR(logit_divergence(logits(), teacher, 3).item<double>(),
+              9 * divergence(logits(), teacher, 3), 1e-12);
+  EXPECT_NEAR(logit_divergence(teacher, teacher).item<double>(), 0, 1e-12);
+}
+
+TEST(LossesTest, GradientsReachTheStudentAlone) {
+  const at::Tensor teacher = rows({0, 1, 2, -1, 0, 1}).requires_grad_();
+  const at::Tensor student = logits().clone().requires_grad_();
+  const double temperature = 2;
+  logit_divergence(student, teacher, temperature).backward();
+  EXPECT_FALSE(teacher.grad().defined());
+  // d/dz = T (softmax(z / T) - softmax(teacher / T)) / B.
+  const at::Tensor expected =
+      temperature *
+      (at::softmax(student / temperature, -1) - at::softmax(teacher / temperature, -1)) / 2;
+  EXPECT_TRUE(at::allclose(student.grad(), expected, 1e-10, 1e-12));
+}
+
+TEST(LossesTest, DistillationIsDeits) {
+  const at::Tensor teacher = rows({0, 1, 2, 4, 0, 1});
+  const at::Tensor of_labels = at::scalar_tensor(0.7, at::kDouble);
+  const double hard = label_loss(logits(), teacher.argmax(1));
+  EXPECT_NEAR(hard_distillation(of_labels, logits(), teacher).item<double>(), 0.35 + 0.5 * hard,
+              1e-12);
+  const double soft = logit_divergence(logits(), teacher, 3).item<double>();
+  EXPECT_NEAR(soft_distillation(of_labels, logits(), teacher, 3, 0.1).item<double>(),
+              0.63 + 0.1 * soft, 1e-12);
+}
+
+TEST(LossesTest, HalfTypesAreComputedInFloat) {
+  const at::Tensor half = logits().to(at::kBFloat16);
+  const at::Tensor targets = at::tensor({2, 1}, at::kLong);
+  EXPECT_EQ(cross_entropy(half, targets).scalar_type(), at::kFloat);
+  EXPECT_EQ(logit_divergence(half, half).scalar_type(), at::kFloat);
+}
+
+TEST(LossesTest, DivergenceFromProbabilitiesIsThatFromLogits) {
+  at::manual_seed(3);
+  const at::Tensor student = at::randn({4, 7}, at::kDouble);
+  const at::Tensor teacher = at::randn({4, 7}, at::kDouble);
+  EXPECT_NEAR(divergence_from(student, teacher.softmax(-1)).item<double>(),
+              logit_divergence(student, teacher).item<double>(), 1e-12);
+  const at::Tensor certain = at::one_hot(at::tensor({0, 1, 2, 3}, at::kLong), 7).to(at::kDouble);
+  EXPECT_NEAR(divergence_from(student, certain).item<double>(),
+              -student.log_softmax(-1).narrow(1, 0, 4).diagonal().mean().item<double>(), 1e-12);
+}
+
+MixupOptions both() {
+  MixupOptions options;
+  options.mixup_alpha = 0.8;
+  options.cutmix_alpha = 1;
+  return options;
+}
+
+TEST(MixupTest, DrawsWhatIsAskedFor) {
+  MixupOptions options = both();
+  options.prob = 0.75;
+  constexpr int kDraws = 4000;
+  int mixed = 0, cutmix = 0;
+  double mixup_share = 0;
+  for (std::uint64_t draw = 0; draw < kDraws; ++draw) {
+    RandomStream random({7, draw});
+    const Mixing mixing = draw_mixing(options, 20, 30, random);
+    if (mixing.is_cutmix) {
+      ++cutmix;
+      ASSERT_TRUE(0 <= mixing.top && mixing.top <= mixing.bottom && mixing.bottom <= 20);
+      ASSERT_TRUE(0 <= mixing.left && mixing.left <= mixing.right && mixing.right <= 30);
+      const auto area =
+          static_cast<double>((mixing.bottom - mixing.top) * (mixing.right - mixing.left));
+      ASSERT_DOUBLE_EQ(mixing.share, 1 - area / 600);
+    } else if (mixing.share < 1) {
+      mixup_share += mixing.share;
+    }
+    if (mixing.is_cutmix || mixing.share < 1) ++mixed;
+  }
+  // Four standard deviations: sqrt(4000 x 0.75 x 0.25) = 27, and of the share 0.31 / sqrt(1500).
+  EXPECT_NEAR(mixed, 0.75 * kDraws, 110);
+  EXPECT_NEAR(cutmix, 0.5 * 0.75 * kDraws, 123);
+  EXPECT_NEAR(mixup_share / (mixed - cutmix), 0.5, 0.032);
+}
+
+TEST(MixupTest, OneOfTheTwoIsAlwaysThatOne) {
+  MixupOptions mixup = both(), cutmix = both();
+  mixup.cutmix_alpha = 0;
+  cutmix.mixup_alpha = 0;
+  for (std::uint64_t draw = 0; draw < 50; ++draw) {
+    RandomStream random({8, draw});
+    EXPECT_FALSE(draw_mixing(mixup, 8, 8, random).is_cutmix);
+    EXPECT_TRUE(draw_mixing(cutmix, 8, 8, random).is_cutmix);
+    EXPECT_EQ(draw_mixing({}, 8, 8, random).share, 1);
+  }
+}
+
+TEST(MixupTest, MixesImages) {
+  at::manual_seed(0);
+  const at::Tensor images = at::randn({4, 3, 6, 8});
+  Mixing mixing;
+  mixing.share = 0.3;
+  const at::Tensor mixed = mix_images(images, mixing);
+  for (int i = 0; i < 4; ++i)
+    EXPECT_TRUE(at::allclose(mixed[i], 0.3 * images[i] + 0.7 * images[3 - i], 1e-5, 1e-6)) << i;
+}
+
+TEST(MixupTest, CutsABoxOutOfTheOtherImage) {
+  at::manual_seed(0);
+  const at::Tensor images = at::randn({4, 3, 6, 8});
+  const at::Tensor before = images.clone();
+  const at::Tensor mixed = mix_images(images, {0.75, true, 1, 4, 2, 6});
+  EXPECT_TRUE(at::equal(images, before));
+  for (int i = 0; i < 4; ++i) {
+    for (int row = 0; row < 6; ++row) {
+      for (int column = 0; column < 8; ++column) {
+        const bool inside = row >= 1 && row < 4 && column >= 2 && column < 6;
+        const at::Tensor expected = images.select(0, inside ? 3 - i : i);
+        ASSERT_TRUE(at::equal(mixed.select(0, i).select(1, row).select(1, column),
+                              expected.select(1, row).select(1, column)))
+            << i << ": " << row << ", " << column;
+      }
+    }
+  }
+}
+
+TEST(MixupTest, MixesAndSmoothsTargets) {
+  Mixing mixing;
+  mixing.share = 0.75;
+  const at::Tensor mixed = mix_targets(at::tensor({2, 0}, at::kLong), 4, mixing, 0.2);
+  const at::Tensor expected = at::tensor({0.05 + 0.25 * 0.8, 0.05, 0.05 + 0.75 * 0.8, 0.05,  //
+                                          0.05 + 0.75 * 0.8, 0.05, 0.05 + 0.25 * 0.8, 0.05},
+                                         at::kDouble)
+                                  .view({2, 4});
+  EXPECT_EQ(mixed.scalar_type(), at::kFloat);
+  EXPECT_TRUE(at::allclose(mixed.to(at::kDouble), expected, 1e-6, 1e-7));
 }
 
 }  // namespace classification_task_test

@@ -274,7 +274,7 @@ TEST_F(TrainerTest, OneBadPartSpoilsItsWholeUpdate) {
 }
 
 TEST_F(TrainerTest, GivesUpAfterTenBadStepsInARow) {
-  TrainerOptions options;  // its default is ten
+  TrainerOptions options;
   options.schedule = constant_rate(0.1, 100);
   std::vector<double> values(9, kNan);
   values.push_back(1);  // nine are borne, and the count begins anew

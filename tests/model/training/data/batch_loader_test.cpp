@@ -1,6 +1,9 @@
 #include "model/training/data/batch_loader.h"
 
+#include "model/training/data/picture_cache.h"
+#include "model/transform.h"
 #include "tests/error_matchers.h"
+#include "tests/model/image/sample_files.h"
 #include "tests/picture_files.h"
 #include "tests/temporary_folder.h"
 
@@ -12,6 +15,7 @@
 #include <map>
 #include <string>
 #include <thread>
+#include <utility>
 #include <vector>
 
 namespace hydrascope::model::training {
@@ -45,6 +49,10 @@ void expect_same(const Batch& a, const Batch& b) {
   EXPECT_EQ(a.index, b.index);
   EXPECT_TRUE(at::equal(a.targets, b.targets));
   EXPECT_TRUE(at::equal(a.images, b.images));
+  ASSERT_EQ(a.views.defined(), b.views.defined());
+  if (a.views.defined()) {
+    EXPECT_TRUE(at::equal(a.views, b.views));
+  }
 }
 
 TEST(BatchLoader, GivesEpochsOfBatches) {
@@ -92,16 +100,25 @@ TEST(BatchLoader, ABatchDependsOnItsPlaceAlone) {
 
 TEST(BatchLoader, SeekingIsWalking) {
   const TemporaryFolder folder;
-  LoaderOptions options = small_batches();
-  options.workers = 3;
-  BatchLoader loader(write_pictures(folder, 13), options);
-  std::vector<Batch> walked;
-  for (int i = 0; i < 9; ++i) walked.push_back(loader.next());
-  for (const int place : {5, 1, 7, 0, 0, 8}) {
-    loader.seek(place / 3, place % 3);
-    for (int i = place; i < std::min(place + 2, 9); ++i) expect_same(loader.next(), walked[i]);
+  const auto pictures = write_pictures(folder, 13);
+  const ResolutionOptions views{.sizes = {{24, 32}, {24, 24}, {48, 64}},
+                                .backgrounds = {folder.write("b.ppm", ppm(200, 100, 99))},
+                                .least_part = 12};
+  for (const ResolutionOptions& resolutions : {ResolutionOptions{}, views}) {
+    LoaderOptions options = small_batches();
+    options.resolutions = resolutions;
+    BatchLoader walking(pictures, options);
+    std::vector<Batch> walked;
+    for (int i = 0; i < 9; ++i) walked.push_back(walking.next());
+    options.workers = 3;
+    options.cache_bytes = 0;
+    BatchLoader loader(pictures, options);
+    for (const int place : {5, 1, 7, 0, 0, 8}) {
+      loader.seek(place / 3, place % 3);
+      for (int i = place; i < std::min(place + 2, 9); ++i) expect_same(loader.next(), walked[i]);
+    }
+    EXPECT_ERROR(loader.seek(0, 3), invalid_argument, "batch 3");
   }
-  EXPECT_ERROR(loader.seek(0, 3), invalid_argument, "batch 3");
 }
 
 TEST(BatchLoader, RanksSeeWhatOneProcessSees) {
@@ -251,6 +268,106 @@ TEST(BatchLoader, RefusesOptionsWithoutSense) {
   options.augment.hflip = 1.5;
   EXPECT_ERROR(BatchLoader(pictures, options), invalid_argument, "probabilities");
   EXPECT_ERROR(BatchLoader({}, {}), invalid_argument, "no pictures");
+}
+
+constexpr image::DecodeOptions kAnyPixels{.max_pixels = 1 << 20};
+
+TEST(PictureCache, KeepsWhatThereIsRoomFor) {
+  const testing::TemporaryFolder folder;
+  const auto a = folder.write("a", ppm(10, 10));
+  const auto b = folder.write("b", ppm(20, 10));
+  const auto c = folder.write("c", ppm(10, 10, 3));
+  PictureCache cache(700, 0, kAnyPixels);
+  const auto first = cache.load(a);
+  EXPECT_EQ(cache.bytes(), 300);
+  EXPECT_EQ(cache.load(b)->width, 20);  // 600 bytes more find no room
+  EXPECT_EQ(cache.bytes(), 300);
+  static_cast<void>(cache.load(c));
+  EXPECT_EQ(cache.bytes(), 600);
+  folder.write("a", "gone");
+  folder.write("b", "gone");
+  EXPECT_EQ(cache.load(a), first);
+  EXPECT_ERROR(cache.load(b), unsupported_format, "");
+}
+
+TEST(PictureCache, ReducesTheShorterSideKeptOrNot) {
+  const testing::TemporaryFolder folder;
+  const auto wide = folder.write("wide", ppm(90, 40));
+  const auto tall = folder.write("tall", ppm(30, 61));
+  const auto small = folder.write("small", ppm(20, 100));
+  for (const std::int64_t room : {0, 1 << 20}) {
+    PictureCache cache(room, 20, kAnyPixels);
+    EXPECT_EQ(cache.load(wide)->width, 45);
+    EXPECT_EQ(cache.load(wide)->height, 20);
+    EXPECT_EQ(cache.load(tall)->width, 20);
+    EXPECT_EQ(cache.load(tall)->height, 41);  // 40.67
+    EXPECT_EQ(cache.load(small)->height, 100);
+    EXPECT_EQ(cache.bytes(), room == 0 ? 0 : 3 * (45 * 20 + 20 * 41 + 20 * 100));
+  }
+}
+
+TEST(PictureCache, PicturesAreUprightWhereThatIsAskedFor) {
+  const auto turned = testing::data_folder("../corpus/pictures/good") /
+                      "exif.png";  // orientation 8: a quarter turn
+  PictureCache as_stored(0, 0, {.apply_exif = false});
+  PictureCache upright(0, 0, {.apply_exif = true});
+  const auto stored = as_stored.load(turned);
+  ASSERT_NE(stored->width, stored->height);
+  EXPECT_EQ(upright.load(turned)->width, stored->height);
+  EXPECT_EQ(upright.load(turned)->height, stored->width);
+}
+
+TEST(PictureCache, RefusesPicturesThatAreTooLarge) {
+  const testing::TemporaryFolder folder;
+  PictureCache cache(0, 0, {.max_pixels = 99});
+  EXPECT_ERROR(cache.load(folder.write("a", ppm(10, 10))), too_large, "10x10");
+}
+
+image::TransformConfig small_transform() {
+  image::TransformConfig transform;
+  transform.img_size = {20, 20};
+  transform.patch_size = 8;  // padded to 24 x 24
+  return transform;
+}
+
+TEST(HeldOutImages, AreWhatEvaluationSees) {
+  const testing::TemporaryFolder folder;
+  std::vector<TrainingPicture> pictures;
+  for (int i = 0; i < 7; ++i)
+    pictures.push_back(
+        {.file = folder.write(std::to_string(i), testing::ppm(50 + i, 40, i)), .target = 10 + i});
+  folder.write("4", "no picture");
+  std::vector<std::string> told;
+  const auto report = [&](const std::string& file, const std::string&) { told.push_back(file); };
+  HeldOutImages first(pictures, small_transform(), 3, report);
+  const HeldOutImages images = std::move(first);
+  EXPECT_EQ(told, std::vector{pictures[4].file.string()});
+  ASSERT_EQ(images.count(), 6);
+
+  const Batch batch = images.batch(2, 3);  // 2, 3 and 5
+  ASSERT_EQ(batch.images.sizes(), (at::IntArrayRef{3, 3, 24, 24}));
+  const std::vector<int> expected{2, 3, 5};
+  for (int i = 0; i < 3; ++i) {
+    EXPECT_EQ(batch.targets[i].item<std::int64_t>(), 10 + expected[i]);
+    const image::Picture picture = image::read_picture(pictures[expected[i]].file, {});
+    EXPECT_TRUE(at::equal(batch.images[i], image::apply_transform(small_transform(), picture)));
+  }
+}
+
+TEST(HeldOutImages, MayHaveNoLabels) {
+  const testing::TemporaryFolder folder;
+  const HeldOutImages images({{.file = folder.write("a", testing::ppm(30, 30))}}, small_transform(),
+                             1);
+  EXPECT_FALSE(images.batch(0, 1).targets.defined());
+}
+
+TEST(HeldOutImages, RefuseWhatThereIsNot) {
+  const HeldOutImages none({}, small_transform(), 2);
+  EXPECT_EQ(none.count(), 0);
+  EXPECT_ERROR(none.batch(0, 1), invalid_argument, "of 0");
+  image::TransformConfig native;
+  native.views = image::Views::native;
+  EXPECT_ERROR(HeldOutImages({}, native, 1), invalid_argument, "one size");
 }
 
 }  // namespace

@@ -60,7 +60,7 @@ TEST(ResolutionViews, ScenesNeedRoomAndBackgrounds) {
   int scenes = 0;
   int enlarged = 0;
   std::set<std::int64_t> parts;
-  for (int i = 0; i < 500; ++i) {
+  for (int i = 0; i < 6000; ++i) {
     RandomStream stream{2, static_cast<std::uint64_t>(i)};
     const ResolutionStep step = draw_resolution(options, {16, 16}, 32, stream);
     EXPECT_LE(step.views * step.parts, 32);
@@ -71,7 +71,7 @@ TEST(ResolutionViews, ScenesNeedRoomAndBackgrounds) {
     }
     if (step.is_scene) parts.insert(step.parts);
   }
-  EXPECT_NEAR(static_cast<double>(scenes) / (scenes + enlarged), 0.5, 0.12);
+  EXPECT_NEAR(static_cast<double>(scenes) / (scenes + enlarged), 0.5, 0.05);
   EXPECT_EQ(parts, (std::set<std::int64_t>{1, 2}));
   EXPECT_ERROR(check_resolutions({.sizes = {{0, 16}}}), invalid_argument, "pixel");
 }
@@ -151,25 +151,6 @@ TEST(ResolutionViews, PartsOfASceneAreWhereTheBackgroundIsNot) {
   EXPECT_NEAR(hard / (2.0 * kSeeds), 1.0 / 3, 0.15);
 }
 
-TEST(ResolutionViews, ScenesNeedRoom) {
-  const ResolutionOptions options{
-      .sizes = {{16, 16}, {48, 48}}, .backgrounds = {"b.ppm"}, .scene_share = 0.5};
-  double scenes = 0;
-  double large = 0;
-  for (int i = 0; i < 2000; ++i) {
-    RandomStream stream{3, static_cast<std::uint64_t>(i)};
-    const ResolutionStep step = draw_resolution(options, {16, 16}, 32, stream);
-    EXPECT_LE(step.views * step.parts, 32);
-    if (step.size.width == 16) {
-      EXPECT_FALSE(step.is_scene);
-      continue;
-    }
-    ++large;
-    scenes += step.is_scene ? 1 : 0;
-  }
-  EXPECT_NEAR(scenes / large, 0.5, 0.05);
-}
-
 TEST(ResolutionViews, AHeldOutSceneHoldsItsImageOnceAndIsTheSameAgain) {
   const ResolutionOptions options{.backgrounds = {"b.ppm"}, .least_part = 8};
   const at::Tensor image = at::full({3, 16, 16}, 200.0, at::kFloat);
@@ -237,23 +218,6 @@ TEST_F(ViewLoader, TargetsAreThoseOfTheParts) {
     const Batch batch = loader.next();
     const at::Tensor shown = batch.images.amax(at::IntArrayRef{1, 2, 3}).round() / 20;
     EXPECT_TRUE(at::equal(shown.to(at::kLong), batch.targets)) << i;
-  }
-}
-
-TEST_F(ViewLoader, ABatchDependsOnItsPlaceAlone) {
-  BatchLoader walked(pictures_, options_);
-  std::vector<Batch> batches;
-  for (int i = 0; i < 9; ++i) batches.push_back(walked.next());
-  options_.workers = 3;
-  options_.cache_bytes = 0;
-  BatchLoader sought(pictures_, options_);
-  for (const int place : {7, 2, 0, 5}) {
-    sought.seek(place / 3, place % 3);
-    const Batch batch = sought.next();
-    EXPECT_TRUE(at::equal(batch.views, batches[static_cast<std::size_t>(place)].views)) << place;
-    EXPECT_TRUE(at::equal(batch.images, batches[static_cast<std::size_t>(place)].images)) << place;
-    EXPECT_TRUE(at::equal(batch.targets, batches[static_cast<std::size_t>(place)].targets))
-        << place;
   }
 }
 

@@ -1,14 +1,20 @@
 #include "model/training/parallel/process_group.h"
 
 #include "kernels/stopwatch.h"
+#include "model/training/parallel/averaging.h"
+#include "model/training/parallel/launch_environment.h"
+#include "model/vision_transformer.h"
 #include "tests/error_matchers.h"
 #include "tests/free_port.h"
+#include "tests/model/training/distillation/small_models.h"
 #include "tests/model/training/parallel/ranks.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
 
 #include <cstdlib>
+#include <map>
+#include <string>
 #include <unistd.h>
 
 namespace hydrascope::model::training {
@@ -87,6 +93,145 @@ TEST(ProcessGroupTest, RankZeroServesTheStoreOfAShellLoop) {
   const at::Tensor one = at::ones({1});
   group->sum({one});
   EXPECT_EQ(one.item<float>(), 2);
+}
+
+std::vector<at::Tensor> zeros(std::initializer_list<at::ScalarType> types) {
+  std::vector<at::Tensor> parameters;
+  for (const at::ScalarType type : types)
+    parameters.push_back(at::zeros({2, 3}, type).requires_grad_(true));
+  return parameters;
+}
+
+void expect_gradient(const at::Tensor& parameter, double value) {
+  ASSERT_TRUE(parameter.grad().defined());
+  EXPECT_TRUE(at::equal(parameter.grad(), at::full_like(parameter, value)))
+      << parameter.grad() << " is not " << value;
+}
+
+TEST(AveragingTest, GradientsAreTheMeanOfRanksThatUseOtherParameters) {
+  if (run_as_ranks(2)) return;
+  const auto group = join_process_group(c10::kCPU);
+  const double x = group->is_first() ? 1 : 3;
+  for (int step = 0; step < 2; ++step) {
+    const auto w = zeros({at::kFloat, at::kDouble, at::kBFloat16, at::kFloat});
+    // 0 is used by both in two backward passes, 1 by rank 0, 2 by rank 1, 3 by none.
+    (w[0] * x).sum().backward();
+    ((w[0] * (10 * x)).sum() + w[group->is_first() ? 1 : 2].sum() * x).backward();
+    average_gradients(w, *group);
+    expect_gradient(w[0], 22);
+    expect_gradient(w[1], 0.5);
+    expect_gradient(w[2], 1.5);
+    EXPECT_FALSE(w[3].grad().defined());
+    for (int i = 0; i < 3; ++i) EXPECT_EQ(w[i].grad().scalar_type(), w[i].scalar_type());
+  }
+}
+
+TEST(AveragingTest, OneProcessIsLeftAlone) {
+  ProcessGroup group;
+  const auto w = zeros({at::kFloat, at::kFloat});
+  (w[0] * 4).sum().backward();
+  average_gradients(w, group);
+  expect_gradient(w[0], 4);
+  EXPECT_FALSE(w[1].grad().defined());
+}
+
+// Performer's random features are a buffer, the patch embedding is frozen.
+TEST(AveragingTest, EveryWeightIsRankZeros) {
+  if (run_as_ranks(2)) return;
+  const auto group = join_process_group(c10::kCPU);
+  const VitConfig config = small_config("performer");
+  const auto drawn_from = [&](std::uint64_t seed) {
+    at::manual_seed(seed);
+    return VisionTransformer(config);
+  };
+  VisionTransformer model = drawn_from(static_cast<std::uint64_t>(group->rank()));
+  model->named_parameters()["patch_embed.proj.weight"].set_requires_grad(false);
+  const VisionTransformer expected = drawn_from(0);
+  share_weights(*model, *group);
+  const auto theirs = named_tensors(*expected);
+  const auto ours = named_tensors(*model);
+  ASSERT_EQ(ours.size(), theirs.size());
+  bool has_buffer = false;
+  for (std::size_t i = 0; i < ours.size(); ++i) {
+    EXPECT_TRUE(at::equal(ours[i].second, theirs[i].second)) << ours[i].first;
+    has_buffer |= model->named_buffers().contains(ours[i].first);
+  }
+  EXPECT_TRUE(has_buffer);
+  EXPECT_TRUE(model->named_parameters()["head.weight"].requires_grad());
+}
+
+class LaunchEnvironmentTest : public ::testing::Test {
+ protected:
+  LaunchEnvironmentTest() { clear(); }
+  ~LaunchEnvironmentTest() override { clear(); }
+
+  static void set(const std::map<std::string, std::string>& values) {
+    for (const auto& [name, value] : values) setenv(name.c_str(), value.c_str(), 1);
+  }
+  static void set_all() {
+    set({{"RANK", "2"}, {"WORLD_SIZE", "4"}, {"MASTER_ADDR", "host"}, {"MASTER_PORT", "29500"}});
+  }
+
+ private:
+  static void clear() {
+    for (const char* name : {"RANK", "WORLD_SIZE", "LOCAL_WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT",
+                             "TORCHELASTIC_USE_AGENT_STORE"})
+      unsetenv(name);
+  }
+};
+
+TEST_F(LaunchEnvironmentTest, NothingMeansOneProcess) {
+  const LaunchEnvironment launch = read_launch_environment();
+  EXPECT_FALSE(launch.has_others());
+  EXPECT_TRUE(launch.is_first());
+}
+
+TEST_F(LaunchEnvironmentTest, AWorldOfOneNeedsNothingElse) {
+  set({{"WORLD_SIZE", "1"}});
+  EXPECT_FALSE(read_launch_environment().has_others());
+}
+
+TEST_F(LaunchEnvironmentTest, AShellLoopNeedsFourVariables) {
+  set_all();
+  const LaunchEnvironment launch = read_launch_environment();
+  EXPECT_EQ(launch.rank, 2);
+  EXPECT_EQ(launch.world_size, 4);
+  EXPECT_EQ(launch.local_world_size, 1);
+  EXPECT_EQ(launch.master_addr, "host");
+  EXPECT_EQ(launch.master_port, 29500);
+  EXPECT_FALSE(launch.agent_store);
+}
+
+TEST_F(LaunchEnvironmentTest, TorchrunSaysMore) {
+  set_all();
+  set({{"LOCAL_WORLD_SIZE", "2"}, {"TORCHELASTIC_USE_AGENT_STORE", "True"}});
+  const LaunchEnvironment launch = read_launch_environment();
+  EXPECT_EQ(launch.local_world_size, 2);
+  EXPECT_TRUE(launch.agent_store);
+}
+
+TEST_F(LaunchEnvironmentTest, AllOrNone) {
+  for (const char* name : {"RANK", "WORLD_SIZE", "MASTER_ADDR", "MASTER_PORT"}) {
+    set_all();
+    unsetenv(name);
+    EXPECT_ERROR(read_launch_environment(), invalid_argument, name, "is not set");
+  }
+}
+
+TEST_F(LaunchEnvironmentTest, WrongValuesNameTheVariable) {
+  const std::map<std::string, std::vector<std::string>> wrong = {
+      {"RANK", {"-1", "4", "1x", "one"}},
+      {"WORLD_SIZE", {"0", "-2", "4.0"}},
+      {"MASTER_PORT", {"0", "65536", "http"}},
+      {"LOCAL_WORLD_SIZE", {"0", "5"}}};
+  for (const auto& [name, values] : wrong) {
+    for (const std::string& value : values) {
+      set_all();
+      set({{name, value}});
+      EXPECT_ERROR(read_launch_environment(), invalid_argument, name.c_str(), value.c_str());
+    }
+    unsetenv(name.c_str());
+  }
 }
 
 }  // namespace
