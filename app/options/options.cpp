@@ -226,22 +226,23 @@ void check_positionals(const CommandSpec& command, std::span<const std::string> 
 }
 
 /// The first positional, what follows it and the options that go with it.
-void check_subcommand(const CommandSpec& command, const CommandLine& line) {
-  if (line.positionals.empty()) return;
-  const std::string& name = line.positionals.front();
+void check_subcommand(const CommandSpec& command, const ParsedOptions& options,
+                      const std::vector<std::string>& positionals) {
+  if (positionals.empty()) return;
+  const std::string& name = positionals.front();
   const std::vector<std::string> names = subcommand_names(command);
   if (std::ranges::find(names, name) == names.end()) {
     const std::string near = nearest(name, names);
     throw UsageError("expected " + join_words(names, ", ", " or ") + ", found '" + name + "'",
                      command.name, near.empty() ? "" : "did you mean " + near + "?");
   }
-  check_positionals(subcommand_spec(command, name), std::span(line.positionals).subspan(1));
-  for (const Setting& setting : line.settings) {
-    if (taken_by(*setting.option, name)) continue;
+  check_positionals(subcommand_spec(command, name), std::span(positionals).subspan(1));
+  for (const auto& [key, entry] : options.entries()) {
+    if (!entry.given() || taken_by(entry.option, name)) continue;
     std::vector<std::string> others;
-    for (const std::string& other : setting.option->subcommands)
+    for (const std::string& other : entry.option.subcommands)
       others.push_back(command.name + " " + other);
-    throw UsageError("takes no " + option_named(setting.spelling), command.name + " " + name,
+    throw UsageError("takes no " + entry.origin, command.name + " " + name,
                      join_words(others, ", ", " and ") + (others.size() == 1 ? " does" : " do"));
   }
 }
@@ -267,7 +268,7 @@ void ParsedOptions::add_key(const std::string& word, Source source) {
                                   : "did you mean " + near + "?");
   }
   if (equals == word.size()) throw UsageError("expected KEY=VALUE", "`set` " + word);
-  const std::string origin = "`set` " + key;
+  const std::string origin = key == row->name ? option_named(key) : "`set` " + key;
   add({row, key, check_values(*row, split_values(*row, word.substr(equals + 1)), origin)}, source,
       origin);
 }
@@ -320,7 +321,7 @@ ParsedOptions parse_words(const CommandSpec& command, std::span<const std::strin
   if (command.subcommands.empty()) {
     check_positionals(command, line.positionals);
   } else {
-    check_subcommand(command, line);
+    check_subcommand(command, parsed, line.positionals);
   }
   parsed.positionals_ = std::move(line.positionals);
   return parsed;

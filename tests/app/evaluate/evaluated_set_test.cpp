@@ -95,7 +95,7 @@ TEST_F(EvaluatedSetTest, AFlatFolderHasNoLabels) {
   EXPECT_ERROR(read({"--measure", "deletion,negative"}, kMeasures), invalid_argument, "no labels",
                "`measure` negative");
   EXPECT_ERROR(read({"--measure", "deletion", "--set", "explained-class=target"}, kMeasures),
-               invalid_argument, "no labels", "`set` explained-class target");
+               invalid_argument, "no labels", "`explained_class` target");
 }
 
 TEST_F(EvaluatedSetTest, WhatNeedsNoLabelsTakesAnyPictures) {

@@ -56,7 +56,7 @@ TEST_F(OptionsConfig, YieldsToFlagsWhereverTheyStand) {
   EXPECT_EQ(options.named("seed").integer(), 8);
   EXPECT_EQ(options.named("input").values, Words{"z"});
   EXPECT_FALSE(options.named("recursive").flag());
-  EXPECT_EQ(options.named("seed").origin, "`set` seed");
+  EXPECT_EQ(options.named("seed").origin, "`seed`");
 }
 
 TEST_F(OptionsConfig, AnArchitectureDoesNotReplaceAModel) {

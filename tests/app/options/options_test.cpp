@@ -71,10 +71,10 @@ TEST(Options, TakeListsSeparatedByCommas) {
 
 TEST(Options, CountTheValuesOfAList) {
   EXPECT_ERROR(parsed({"--set", "mean=.1,.2"}), invalid_argument, "expected 3 values, found 2",
-               "`set` mean");
+               "`mean`");
   EXPECT_ERROR(parsed({"--set", "mean=.1,.2", "--", ".3"}), invalid_argument, "found 2");
   EXPECT_ERROR(parsed({"--set=mean=.1,.2,.3,.4"}), invalid_argument, "found 4");
-  EXPECT_ERROR(parsed({"--set=mean=.1,,.3"}), invalid_argument, "empty", "`set` mean");
+  EXPECT_ERROR(parsed({"--set=mean=.1,,.3"}), invalid_argument, "empty", "`mean`");
 }
 
 TEST(Options, TakeNegativeNumbersForValues) {
@@ -167,7 +167,7 @@ TEST(Values, AreRequired) {
 
 TEST(Values, OfNumbersAreConsumedWhole) {
   EXPECT_ERROR(parsed({"--set", "crop-pct=0.5abc"}), invalid_argument, "a number", "'0.5abc'",
-               "`set` crop-pct");
+               "`crop_pct`");
   EXPECT_ERROR(parsed({"--set", "crop-pct=1,5"}), invalid_argument, "a number", "'1,5'");
   EXPECT_ERROR(parsed({"-b", "8.0"}), invalid_argument, "an integer", "'8.0'", "`batch_size`");
   EXPECT_ERROR(parsed({"--set", "mean=.4,.5x,.6"}), invalid_argument, "a number", "'.5x'");
