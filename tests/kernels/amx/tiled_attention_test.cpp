@@ -186,19 +186,6 @@ TEST(TiledAttend, QueriesSeeTheirKeysAndNoOthers) {
     for (std::int64_t c = 0; c < 32; ++c) ASSERT_EQ(image.y.is_nan(row, c), row == 0) << row;
 }
 
-/// Nearly all products are on tiles, two tiles of queries together.
-TEST(TiledAttend, LoadsWhatTheBlockingSays) {
-  TiledImage image({512, 1, 64}, Fill::normal);
-  image.run(192);
-  constexpr std::int64_t kTiles = 192 / 16 * (512 / 16) * (64 / 32);  // of a product
-  constexpr std::int64_t kScores = 192 / 16 * (512 / 16);
-  constexpr std::int64_t kOutputs = 2 * (192 / 16) * (64 / 16);  // for two blocks of keys
-  EXPECT_EQ(image.counts.dot, 2 * kTiles) << "q k^T, and the weights times v";
-  EXPECT_EQ(image.counts.load, 2 * kTiles + kOutputs / 2) << "one a product; sums of one block";
-  EXPECT_EQ(image.counts.store, kScores + kOutputs);
-  EXPECT_EQ(image.counts.configure, 2) << "for one tile, at first, and for two";
-}
-
 TEST(TiledAttend, MachineCodeGivesTheSameBits) {
   if (const char* reason = why_not_trapped()) GTEST_SKIP() << reason;
   for (const std::int64_t rows : {1, 16, 27, 45}) {
@@ -260,19 +247,6 @@ TEST(TiledLinearAttention, EqualsTheTwinForEveryMapAndInstructionSet) {
     image.mix(150);
     image.compare(11);
   }
-}
-
-TEST(TiledLinearAttention, LoadsWhatTheBlockingSays) {
-  TiledState image(la::shape_of(la::Feature::softmax_pair, 1, 64, 64), 96, Fill::normal);
-  image.mix(96);
-  // 128 features by 64 columns are 8 x 4 tiles, 96 keys 3 steps; the sums are read and written once.
-  EXPECT_EQ(image.of_sums.dot, 8 * 4 * 3);
-  EXPECT_EQ(image.of_sums.load, 8 * 4 * 3 + 8 * 4);
-  EXPECT_EQ(image.of_sums.store, 8 * 4);
-  // Twice 48 queries, 32 and 16; 128 features are 4 steps, 64 columns 4 tiles.
-  EXPECT_EQ(image.of_rows.dot, 2 * 3 * 4 * 4);
-  EXPECT_EQ(image.of_rows.load, 2 * (2 * 4 * 4 + 5 * 4))
-      << "1 a product of two tiles, 5 / 4 of one";
 }
 
 TEST(TiledLinearAttention, MachineCodeGivesTheSameBits) {

@@ -1,5 +1,5 @@
-// Whole layers on emulated tiles: row groups, tails, the session and the epilogue are the code that
-// runs on AMX, instantiated with the other Tiles.
+// Whole layers on emulated tiles: the cutting of rows, tails, the session and the epilogue are the code
+// that runs on AMX, instantiated with the other Tiles.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "tests/kernels/amx/tiled_layers_test.cpp"
 // clang-format off: the rest of the file is repeated by the first of these.
@@ -167,48 +167,6 @@ TEST(TiledLinear, TilesAreReleasedAfterAFaultToo) {
   layer.restrict(tiles);
   EXPECT_THROW(run(tiles, params), amx::TileFault);
   EXPECT_FALSE(tiles.configured());
-}
-
-/// Loads, stores and prefetches of a layer of DeiT-B's width, with as many rows as the plan cuts.
-TEST(TiledLinear, LoadsAndPrefetchesWhatTheOrderSays) {
-  constexpr std::int64_t kRows = 192;
-  constexpr std::int64_t kOut = 128;
-  Layer layer(kRows, 768, kOut);
-  EmulatedTiles tiles;
-  layer.restrict(tiles);
-  run(tiles, layer.params(Epilogue::store));
-  constexpr std::int64_t kDots = (kRows / 16) * (kOut / 16) * (768 / 32);
-  constexpr std::int64_t kSums = (kRows / 16) * (kOut / 16);
-  EXPECT_EQ(tiles.counts().dot, kDots);
-  EXPECT_EQ(tiles.counts().load, kDots + 2 * kSums) << "three blocks: two that continue sums";
-  EXPECT_EQ(tiles.counts().store, 3 * kSums);
-  EXPECT_LT(static_cast<double>(tiles.counts().load) / kDots, 1.09);
-  // Every line but the first block's is asked for once; what is no line of the weight faults.
-  EXPECT_EQ(tiles.counts().prefetch, (768 * kOut * 2 - 256 * 32 * 2) / 64);
-
-  Layer longer(kRows, 3072, 64);
-  EmulatedTiles of_longer;
-  longer.restrict(of_longer);
-  run(of_longer, longer.params(Epilogue::add));
-  EXPECT_EQ(of_longer.counts().dot, 12 * 4 * 96);
-  EXPECT_LT(static_cast<double>(of_longer.counts().load), 1.12 * 12 * 4 * 96);
-  EXPECT_EQ(of_longer.counts().prefetch, (3072 * 64 * 2 - 256 * 32 * 2) / 64);
-
-  // More pairs than sums wait for: the second passage of a block asks for nothing.
-  Layer many(2 * kRows, 768, 64);
-  EmulatedTiles of_many;
-  many.restrict(of_many);
-  run(of_many, many.params(Epilogue::store));
-  EXPECT_EQ(of_many.counts().dot, 24 * 4 * 24);
-  EXPECT_EQ(of_many.counts().prefetch, (768 * 64 * 2 - 256 * 32 * 2) / 64);
-
-  // A tile alone asks for the next panel.
-  Layer few(16, 768, kOut);
-  EmulatedTiles of_few;
-  few.restrict(of_few);
-  run(of_few, few.params(Epilogue::store));
-  EXPECT_EQ(of_few.counts().load * 4, of_few.counts().dot * 5);
-  EXPECT_EQ(of_few.counts().prefetch, 768 * 64 * 2 / 64);
 }
 
 /// The compiled layer with AmxTiles, instruction for instruction what it is with EmulatedTiles.
