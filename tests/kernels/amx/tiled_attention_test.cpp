@@ -49,7 +49,7 @@ HWY_AFTER_NAMESPACE();
 #if HWY_ONCE
 #include "tests/kernels/amx/trapped_tiles.h"
 #include "tests/kernels/linear_attention/linear_attention_image.h"
-#include "tests/kernels/softmax_attention/softmax_attention_image.h"
+#include "tests/kernels/softmax_attention/softmax_attention_suite.h"
 
 #include <gtest/gtest.h>
 
@@ -67,12 +67,13 @@ namespace test {
 namespace tiled_attention_test {
 
 using amx::EmulatedTiles;
-using softmax_attention_test::Seen;
 namespace la = linear_attention;
 namespace sa = softmax_attention;
 
 /// An image whose queries attend on emulated tiles, and the counts of all of them.
 struct TiledImage : softmax_attention_test::Image<BFloat16> {
+  static constexpr bool kSlow = true;
+  static constexpr std::int64_t kLeastHeadDim = 32;
   EmulatedTiles::Counts counts{};
 
   TiledImage(const sa::Shape& of, Fill how) : Image(of, how) {
@@ -90,102 +91,7 @@ struct TiledImage : softmax_attention_test::Image<BFloat16> {
   TiledImage& operator=(const TiledImage&) = delete;
 };
 
-void compare(TiledImage& image, std::int64_t rows) {
-  softmax_attention_test::compare<BFloat16>(image, rows);
-}
-
-TEST(TiledAttend, EqualsTheTwinOnEveryShapeAndInstructionSet) {
-  for_each_instruction_set([] {
-    for (const std::int64_t num_tokens : {1, 31, 32, 33, 64, 65, 198}) {
-      TiledImage image({num_tokens, 2, 64}, Fill::normal);
-      compare(image, std::min<std::int64_t>(num_tokens, 45));
-    }
-    for (const std::int64_t head_dim : {32, 48, 80, 96, 128}) {
-      TiledImage image({67, 2, head_dim}, Fill::normal);
-      compare(image, 17);
-    }
-  });
-  for (const std::int64_t rows : {1, 15, 16, 17, 31, 32, 33, 48, 197}) {
-    TiledImage image({577, 1, 64}, Fill::normal);
-    compare(image, rows);
-  }
-}
-
-TEST(TiledAttend, EqualsTheTwinOnEveryKindOfInput) {
-  for (const Fill how : kAllFills) {
-    TiledImage image({321, 1, 64}, how);
-    compare(image, 31);
-  }
-}
-
-TEST(TiledAttend, TheMaximumMayRiseInEveryBlock) {
-  for (const bool rising : {true, false}) {
-    TiledImage image({900, 1, 64}, Fill::normal);
-    for (std::int64_t j = 0; j < 900; ++j)  // scores from -30 to 30, and back
-      for (std::int64_t c = 0; c < 64; ++c)
-        image.k.at(j, c) = BFloat16(0.06F * static_cast<float>(rising ? j - 450 : 450 - j) / 8.0F);
-    for (std::int64_t c = 0; c < 64; ++c) {
-      image.q.at(0, c) = BFloat16(0.125F);
-      image.q.at(1, c) = BFloat16(-0.125F);
-      image.q.at(2, c) = BFloat16(1.0F);  // nearly one-hot
-    }
-    compare(image, 20);
-  }
-}
-
-TEST(TiledAttend, ARowDependsNeitherOnItsTileNorOnWhereItIsWritten) {
-  for (const std::int64_t head_dim : {48, 64}) {
-    TiledImage image({333, 1, head_dim}, Fill::normal);
-    image.run(197);
-    image.attend(150, 47, image.q);
-    image.attend(0, 0, image.q);
-    image.attend(0, 9, image.q);
-    image.attend(9, 141, image.q);
-    for (std::int64_t row = 0; row < 197; ++row)
-      ASSERT_EQ(0, std::memcmp(&image.q.at(row, 0), &image.y.at(row, 0),
-                               static_cast<std::size_t>(image.width) * 2))
-          << "row " << row;
-  }
-}
-
-TEST(TiledAttend, NanReachesWhatItBelongsTo) {
-  for (const std::int64_t num_tokens : {70, 321}) {
-    for (const std::int64_t key : {std::int64_t{5}, num_tokens - 1}) {
-      TiledImage image({num_tokens, 2, 32}, Fill::normal);
-      image.q.at(3, 2) = BFloat16(softmax_attention_test::kNaN);         // a query of head 0
-      image.v.at(key, 32 + 7) = BFloat16(softmax_attention_test::kNaN);  // a column of head 1
-      image.run(19);
-      for (std::int64_t row = 0; row < 19; ++row)
-        for (std::int64_t c = 0; c < 64; ++c)
-          ASSERT_EQ(image.y.is_nan(row, c), (row == 3 && c < 32) || c == 32 + 7)
-              << row << ", " << c;
-    }
-  }
-}
-
-TEST(TiledAttend, QueriesSeeTheirKeysAndNoOthers) {
-  for (const sa::Shape& shape : {sa::Shape{33, 1, 64}, sa::Shape{64, 2, 32}, sa::Shape{97, 2, 80},
-                                 sa::Shape{441, 1, 64}, sa::Shape{577, 1, 64}}) {
-    const std::int64_t rows = std::min<std::int64_t>(shape.num_tokens, 43);
-    for (const Seen& seen : softmax_attention_test::patterns_of_seen_keys(rows, shape.num_tokens)) {
-      TiledImage image(shape, Fill::normal);
-      image.pack(0, shape.num_tokens);
-      image.attend(0, rows, image.y, seen.bits<BFloat16>().data());
-      expect_rows(image.y, image.reference(rows, seen.keys.data()), 0,
-                  softmax_attention_test::tolerance<BFloat16>(image, rows),
-                  "N " + std::to_string(shape.num_tokens));
-    }
-  }
-  const Seen seen(19, 600, [](std::int64_t row, std::int64_t key) { return key % 19 == row; });
-  TiledImage image({600, 1, 32}, Fill::normal);
-  for (std::int64_t key = 0; key < 600; key += 19)
-    image.k.at(key, 3) = BFloat16(softmax_attention_test::kNaN);
-  image.pack(0, 600);
-  image.attend(0, 19, image.y, seen.bits<BFloat16>().data());
-  for (std::int64_t row = 0; row < 19; ++row)
-    for (std::int64_t c = 0; c < 32; ++c) ASSERT_EQ(image.y.is_nan(row, c), row == 0) << row;
-}
-
+using TiledImages = ::testing::Types<TiledImage>;
 TEST(TiledAttend, MachineCodeGivesTheSameBits) {
   if (const char* reason = why_not_trapped()) GTEST_SKIP() << reason;
   for (const std::int64_t rows : {1, 16, 27, 45}) {
@@ -203,6 +109,15 @@ TEST(TiledAttend, MachineCodeGivesTheSameBits) {
                              static_cast<std::size_t>(rows * emulated.y.stride) * 2));
   }
 }
+
+}  // namespace tiled_attention_test
+
+namespace softmax_attention_test {
+INSTANTIATE_TYPED_TEST_SUITE_P(Tiles, SoftmaxAttention, tiled_attention_test::TiledImages);
+INSTANTIATE_TYPED_TEST_SUITE_P(Tiles, ExactSoftmaxAttention, tiled_attention_test::TiledImages);
+}  // namespace softmax_attention_test
+
+namespace tiled_attention_test {
 
 /// An image that is mixed on emulated tiles, and the counts of its last calls.
 struct TiledState : linear_attention_test::Image<BFloat16> {
