@@ -183,19 +183,5 @@ TYPED_TEST(PatchifyCuda, NothingIsLaunchedForNoImagesAndWhatNoKernelServesIsRefu
   EXPECT_THROW(patchify::cuda::from_pixels(pixels, nullptr), Error);
 }
 
-TEST(PatchifyGeometry, BlocksAreRunsOfPatches) {
-  using namespace patchify::cuda;
-  EXPECT_EQ(pixel_geometry(1, 14, 14, PixelTile<16>::kPatches).grid.x, 14);
-  EXPECT_EQ(pixel_geometry(8, 24, 24, PixelTile<16>::kPatches).grid.x, 8 * 24 * 2);
-  // A store is as wide as the plane of a patch allows, and stays in one row of it or covers two.
-  EXPECT_EQ((PatchShape<16, 2>::kPack), 8);
-  EXPECT_EQ((PatchShape<14, 2>::kPack), 4);
-  EXPECT_EQ((PatchShape<14, 2>::kUnit), 2);
-  EXPECT_EQ((PatchShape<14, 4>::kPack), 4);
-  EXPECT_EQ((PatchShape<32, 4>::kPack), 4);
-  static_assert(14 * PixelTile<14>::kStride <= 48 * 1024 &&
-                32 * PixelTile<32>::kStride <= 48 * 1024);
-}
-
 }  // namespace patchify_cuda_test
 }  // namespace hydrascope::kernels::test
