@@ -26,6 +26,34 @@ using softmax_attention::Shape;
 constexpr std::int64_t kGap = 3;  // NaN between the rows of inputs and outputs
 inline const float kNaN = std::numeric_limits<float>::quiet_NaN();
 
+/// An output is a mean of values. It errs, in units of the largest value, by one rounding of itself, by that
+/// of the weights (bfloat16; less than the former, as they err independently), and by twice the error of a
+/// score: sqrt(d) roundings of float32 to a sum of magnitudes, here those of `rows` queries.
+template <class T>
+double tolerance(const Shape& shape, const StridedRows<T>& q, const StridedRows<T>& k,
+                 const StridedRows<T>& v, std::int64_t rows,
+                 const softmax_attention::Weighing& weighing = {}) {
+  const std::int64_t d = shape.head_dim;
+  double magnitude = 0;
+  double largest = 0;
+  for (std::int64_t j = 0; j < shape.num_tokens; ++j)
+    for (std::int64_t head = 0; head < shape.num_heads; ++head) {
+      for (std::int64_t i = head * d; i < (head + 1) * d; ++i)
+        largest = std::max(largest, std::abs(v.of(j, i)));
+      for (std::int64_t row = 0; row < rows; ++row) {
+        double sum = 0;
+        for (std::int64_t i = head * d; i < (head + 1) * d; ++i)
+          sum += std::abs(q.of(row, i) * k.of(j, i));
+        if (weighing.factor != nullptr)
+          sum = std::abs(static_cast<double>(weighing.factor[head])) * sum +
+                std::abs(static_cast<double>(weighing.bias[head]));
+        magnitude = std::max(magnitude, sum);
+      }
+    }
+  const double score_error = std::sqrt(static_cast<double>(d)) * 6e-8 * magnitude;
+  return largest * (rounding<T>() + 2 * score_error);
+}
+
 /// Queries (N, H d) scaled by 1/sqrt(d), keys and values of one image, and the kernel's memory.
 template <class T>
 struct Image {
@@ -88,7 +116,8 @@ struct Image {
   }
   /// The first `rows` of y against the twin's.
   void expect(std::int64_t rows, const std::uint8_t* sees = nullptr) const {
-    expect_rows(y, reference(rows, sees), 0, tolerance(*this, rows),
+    expect_rows(y, reference(rows, sees), 0,
+                tolerance(shape, q, k, v, std::min<std::int64_t>(rows, 4)),
                 "N " + std::to_string(shape.num_tokens) + ", d " + std::to_string(shape.head_dim));
     EXPECT_TRUE(keys.intact());
     EXPECT_TRUE(values.intact());
@@ -123,29 +152,6 @@ struct Seen {
     return all;
   }
 };
-
-/// An output is a mean of values. It errs, in units of the largest value, by one rounding of
-/// itself, by that of the weights (bfloat16; less than the former, as they err independently), and
-/// by twice the error of a score: sqrt(d) roundings of float32 to a sum of magnitudes.
-template <class T>
-double tolerance(const Image<T>& image, std::int64_t rows) {
-  const std::int64_t d = image.shape.head_dim;
-  double magnitude = 0;
-  double largest = 0;
-  for (std::int64_t j = 0; j < image.shape.num_tokens; ++j)
-    for (std::int64_t c = 0; c < image.width; c += d) {
-      for (std::int64_t i = 0; i < d; ++i)
-        largest = std::max(largest, std::abs(image.v.of(j, c + i)));
-      for (std::int64_t row = 0; row < std::min<std::int64_t>(rows, 4); ++row) {
-        double sum = 0;
-        for (std::int64_t i = 0; i < d; ++i)
-          sum += std::abs(image.q.of(row, c + i) * image.k.of(j, c + i));
-        magnitude = std::max(magnitude, sum);
-      }
-    }
-  const double score_error = std::sqrt(static_cast<double>(d)) * 6e-8 * magnitude;
-  return largest * (rounding<T>() + 2 * score_error);
-}
 
 /// A few keys, many, some in every group, the last ones alone; each query sees one at least.
 inline std::vector<Seen> patterns_of_seen_keys(std::int64_t rows, std::int64_t n) {
