@@ -1,4 +1,4 @@
-// What softmax attention has in common however it multiplies: suites over kinds of images, Image<T> or
+// Suites of softmax attention that hold however it multiplies. They run over kinds of images: Image<T>, or
 // one that attends in another way.
 #pragma once
 
@@ -128,8 +128,8 @@ REGISTER_TYPED_TEST_SUITE_P(SoftmaxAttention, EqualsTheTwinOnEveryShapeAndInstru
                             PackingTilesInAnyOrderFillsTheSamePanels,
                             ARowDependsNeitherOnItsTileNorOnWhereItIsWritten);
 
-/// What 8 bits do not have: an error bound for every row, columns of their own, infinite scores, keys
-/// that are not seen, parts.
+/// Properties that 8 bits do not have: an error bound for every row, columns of their own, infinite
+/// scores, keys that are not seen, parts.
 template <class Kind>
 class ExactSoftmaxAttention : public ::testing::Test {};
 TYPED_TEST_SUITE_P(ExactSoftmaxAttention);
