@@ -158,30 +158,5 @@ TEST(TileProduct, SumsThatWaitInMemoryLoseNothing) {
   }
 }
 
-// Defects that a test of the micro-kernel must notice, seeded from outside.
-TEST(TileProduct, NoticesAWrongConfigurationAndAWrongStride) {
-  std::vector<std::byte> a(16 * 128);
-  std::vector<std::byte> b(2 * amx::kPanelStepBytes);
-  std::vector<std::byte> c(16 * 256);
-  const amx::TileProduct right{a.data(), 128, 0, 2, b.data(), amx::kPanelForm, c.data(), 256};
-  const auto run = [&](const amx::TileProduct& p, bool configure) {
-    EmulatedTiles tiles;
-    restrict_to(tiles, a, b, c);
-    if (configure) tiles.configure(amx::configuration_for(16));
-    multiply_columns<amx::Elements::bfloat16>(tiles, p);
-  };
-  EXPECT_NO_THROW(run(right, true));
-  EXPECT_THROW(run(right, false), amx::TileFault) << "no session";
-  amx::TileProduct wrong = right;
-  wrong.a_stride = 136;
-  EXPECT_THROW(run(wrong, true), amx::TileFault) << "a stride of elements, not bytes, say";
-  wrong = right;
-  wrong.steps = 3;
-  EXPECT_THROW(run(wrong, true), amx::TileFault) << "reads behind the panel";
-  wrong = right;
-  wrong.lower = 1;
-  EXPECT_THROW(run(wrong, true), amx::TileFault) << "reads behind the last row";
-}
-
 }  // namespace tile_product_test
 }  // namespace hydrascope::kernels::test

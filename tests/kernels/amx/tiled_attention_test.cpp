@@ -7,7 +7,6 @@
 #include <hwy/highway.h>
 // clang-format on
 
-#include "kernels/amx/amx_tiles.h"
 #include "kernels/linear_attention/accumulate-inl.h"
 #include "kernels/linear_attention/read_out-inl.h"
 #include "kernels/softmax_attention/attend-inl.h"
@@ -21,33 +20,18 @@ void emulated_attend(amx::EmulatedTiles& tiles,
   TileStrips<amx::EmulatedTiles> strips(tiles);
   attend_of(strips, p);
 }
-void machine_attend(const softmax_attention::AttendParams<BFloat16>& p) {
-  amx::AmxTiles tiles;
-  TileStrips<amx::AmxTiles> strips(tiles);
-  attend_of(strips, p);
-}
 void emulated_accumulate(amx::EmulatedTiles& tiles,
                          const linear_attention::AccumulateParams<BFloat16>& p) {
   accumulate_any(TileStrips<amx::EmulatedTiles>(tiles), p);
-}
-void machine_accumulate(const linear_attention::AccumulateParams<BFloat16>& p) {
-  amx::AmxTiles tiles;
-  accumulate_any(TileStrips<amx::AmxTiles>(tiles), p);
 }
 void emulated_read_out(amx::EmulatedTiles& tiles,
                        const linear_attention::ReadOutParams<BFloat16>& p) {
   read_out_any(TileStrips<amx::EmulatedTiles>(tiles), p);
 }
-void machine_read_out(const linear_attention::ReadOutParams<BFloat16>& p) {
-  amx::AmxTiles tiles;
-  read_out_any(TileStrips<amx::AmxTiles>(tiles), p);
-}
-
 }  // namespace hydrascope::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-#include "tests/kernels/amx/trapped_tiles.h"
 #include "tests/kernels/linear_attention/linear_attention_image.h"
 #include "tests/kernels/softmax_attention/softmax_attention_suite.h"
 
@@ -57,11 +41,8 @@ HWY_AFTER_NAMESPACE();
 
 namespace hydrascope::kernels {
 HWY_EXPORT(emulated_attend);
-HWY_EXPORT(machine_attend);
 HWY_EXPORT(emulated_accumulate);
-HWY_EXPORT(machine_accumulate);
 HWY_EXPORT(emulated_read_out);
-HWY_EXPORT(machine_read_out);
 
 namespace test {
 namespace tiled_attention_test {
@@ -70,11 +51,10 @@ using amx::EmulatedTiles;
 namespace la = linear_attention;
 namespace sa = softmax_attention;
 
-/// An image whose queries attend on emulated tiles, and the counts of all of them.
+/// An image whose queries attend on emulated tiles.
 struct TiledImage : softmax_attention_test::Image<BFloat16> {
   static constexpr bool kSlow = true;
   static constexpr std::int64_t kLeastHeadDim = 32;
-  EmulatedTiles::Counts counts{};
 
   TiledImage(const sa::Shape& of, Fill how) : Image(of, how) {
     scratch_bytes = sa::Scratch<BFloat16>(nullptr, of.head_dim, sa::kByTiles).bytes;
@@ -84,7 +64,6 @@ struct TiledImage : softmax_attention_test::Image<BFloat16> {
       HWY_DYNAMIC_DISPATCH(emulated_attend)(tiles, p);
       EXPECT_FALSE(tiles.configured());
       EXPECT_EQ(tiles.counts().release, 1);
-      counts = tiles.counts();
     };
   }
   TiledImage(const TiledImage&) = delete;
@@ -92,24 +71,6 @@ struct TiledImage : softmax_attention_test::Image<BFloat16> {
 };
 
 using TiledImages = ::testing::Types<TiledImage>;
-TEST(TiledAttend, MachineCodeGivesTheSameBits) {
-  if (const char* reason = why_not_trapped()) GTEST_SKIP() << reason;
-  for (const std::int64_t rows : {1, 16, 27, 45}) {
-    TiledImage emulated({300, 1, 48}, Fill::normal);
-    emulated.run(rows);
-    TiledImage machine({300, 1, 48}, Fill::normal);
-    machine.attend_by = [&](const sa::AttendParams<BFloat16>& p) {
-      TrappedTiles trap;
-      HWY_DYNAMIC_DISPATCH(machine_attend)(p);
-      EXPECT_FALSE(trap.tiles().configured());
-      EXPECT_EQ(trap.tiles().counts().dot, emulated.counts.dot);
-    };
-    machine.run(rows);
-    EXPECT_EQ(0, std::memcmp(emulated.y.data(), machine.y.data(),
-                             static_cast<std::size_t>(rows * emulated.y.stride) * 2));
-  }
-}
-
 }  // namespace tiled_attention_test
 
 namespace softmax_attention_test {
@@ -119,23 +80,18 @@ INSTANTIATE_TYPED_TEST_SUITE_P(Tiles, ExactSoftmaxAttention, tiled_attention_tes
 
 namespace tiled_attention_test {
 
-/// An image that is mixed on emulated tiles, and the counts of its last calls.
+/// An image that is mixed on emulated tiles.
 struct TiledState : linear_attention_test::Image<BFloat16> {
-  EmulatedTiles::Counts of_sums{};
-  EmulatedTiles::Counts of_rows{};
-
   TiledState(const la::Shape& of, std::int64_t num_rows, Fill how) : Image(of, num_rows, how) {
     accumulate_by = [this](const la::AccumulateParams<BFloat16>& p) {
       EmulatedTiles tiles;
       HWY_DYNAMIC_DISPATCH(emulated_accumulate)(tiles, p);
       EXPECT_FALSE(tiles.configured());
-      of_sums = tiles.counts();
     };
     read_out_by = [this](const la::ReadOutParams<BFloat16>& p) {
       EmulatedTiles tiles;
       HWY_DYNAMIC_DISPATCH(emulated_read_out)(tiles, p);
       EXPECT_FALSE(tiles.configured());
-      of_rows = tiles.counts();
     };
   }
   TiledState(const TiledState&) = delete;
@@ -162,30 +118,6 @@ TEST(TiledLinearAttention, EqualsTheTwinForEveryMapAndInstructionSet) {
     image.mix(150);
     image.compare(11);
   }
-}
-
-TEST(TiledLinearAttention, MachineCodeGivesTheSameBits) {
-  if (const char* reason = why_not_trapped()) GTEST_SKIP() << reason;
-  const la::Shape shape = la::shape_of(la::Feature::exp_pair, 2, 24, 70);
-  TiledState emulated(shape, 53, Fill::normal);
-  emulated.mix(53);
-  TiledState machine(shape, 53, Fill::normal);
-  machine.accumulate_by = [&](const la::AccumulateParams<BFloat16>& p) {
-    TrappedTiles trap;
-    HWY_DYNAMIC_DISPATCH(machine_accumulate)(p);
-    EXPECT_FALSE(trap.tiles().configured());
-    EXPECT_EQ(trap.tiles().counts().dot, emulated.of_sums.dot);
-  };
-  machine.read_out_by = [&](const la::ReadOutParams<BFloat16>& p) {
-    TrappedTiles trap;
-    HWY_DYNAMIC_DISPATCH(machine_read_out)(p);
-    EXPECT_FALSE(trap.tiles().configured());
-    EXPECT_EQ(trap.tiles().counts().dot, emulated.of_rows.dot);
-  };
-  machine.mix(53);
-  EXPECT_EQ(emulated.combined, machine.combined);
-  EXPECT_EQ(0, std::memcmp(emulated.y.data(), machine.y.data(),
-                           static_cast<std::size_t>(53 * emulated.y.stride) * 2));
 }
 
 }  // namespace tiled_attention_test

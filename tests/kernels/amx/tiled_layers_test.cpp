@@ -7,7 +7,6 @@
 #include <hwy/highway.h>
 // clang-format on
 
-#include "kernels/amx/amx_tiles.h"
 #include "kernels/linear/tiled_linear-inl.h"
 #include "kernels/quantised_linear/tiled_quantised_linear-inl.h"
 #include "tests/kernels/amx/emulated_tiles.h"
@@ -26,21 +25,10 @@ void emulated_quantised_bfloat16(amx::EmulatedTiles& tiles,
                                  const quantised_linear::LinearParams<BFloat16>& p) {
   tiled_quantised_linear(tiles, p);
 }
-void machine_linear(const linear::LinearParams<BFloat16>& p) {
-  amx::AmxTiles tiles;
-  tiled_linear(tiles, p);
-}
-void machine_quantised(const quantised_linear::LinearParams<BFloat16>& p) {
-  amx::AmxTiles tiles;
-  tiled_quantised_linear(tiles, p);
-}
-
 }  // namespace hydrascope::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-#include "kernels/device/matrix_instructions.h"
-#include "tests/kernels/amx/trapped_tiles.h"
 #include "tests/kernels/linear/linear_layer.h"
 #include "tests/kernels/linear/linear_reference.h"
 
@@ -53,8 +41,6 @@ namespace hydrascope::kernels {
 HWY_EXPORT(emulated_linear);
 HWY_EXPORT(emulated_quantised_float32);
 HWY_EXPORT(emulated_quantised_bfloat16);
-HWY_EXPORT(machine_linear);
-HWY_EXPORT(machine_quantised);
 
 namespace test {
 namespace tiled_layers_test {
@@ -169,28 +155,6 @@ TEST(TiledLinear, TilesAreReleasedAfterAFaultToo) {
   EXPECT_FALSE(tiles.configured());
 }
 
-/// The compiled layer with AmxTiles, instruction for instruction what it is with EmulatedTiles.
-TEST(TiledLinear, MachineCodeGivesTheSameBits) {
-  if (const char* reason = why_not_trapped()) GTEST_SKIP() << reason;
-  for (const std::int64_t rows : {0, 1, 15, 16, 17, 37}) {
-    for (const Epilogue epilogue : {Epilogue::store, Epilogue::gelu, Epilogue::add}) {
-      Layer emulated(rows, 77, 70);
-      Layer machine(rows, 77, 70);
-      EmulatedTiles tiles;
-      run(tiles, emulated.params(epilogue));
-      TrappedTiles trap;
-      machine.restrict(trap.tiles());
-      HWY_DYNAMIC_DISPATCH(machine_linear)(machine.params(epilogue));
-      EXPECT_FALSE(trap.tiles().configured());
-      EXPECT_EQ(trap.tiles().counts().dot, tiles.counts().dot);
-      EXPECT_EQ(trap.tiles().counts().release, tiles.counts().release);
-      EXPECT_TRUE(machine.y.intact());
-      for (std::size_t i = 0; i < machine.y.values.size(); ++i)
-        ASSERT_EQ(machine.y.values[i].bits, emulated.y.values[i].bits) << rows << " rows";
-    }
-  }
-}
-
 template <class T>
 class TiledQuantisedLinear : public ::testing::Test {};
 TYPED_TEST_SUITE(TiledQuantisedLinear, CpuTypes);
@@ -231,16 +195,6 @@ TYPED_TEST(TiledQuantisedLinear, EqualsTheStripsBitForBit) {
     EXPECT_EQ(tiles.counts().release, rows == 0 ? 0 : 1);
     EXPECT_TRUE(found.intact());
     EXPECT_EQ(std::memcmp(found.data(), expected.data(), found.size() * sizeof(T)), 0);
-    if constexpr (sizeof(T) == 2) {
-      if (why_not_trapped() != nullptr) return;
-      std::fill_n(found.begin(), found.size(), T(0.5F));
-      for (std::int64_t r = 0; r < rows; ++r)
-        std::fill_n(found.begin() + r * stride + out, 3, T(std::nanf("")));
-      TrappedTiles trap;
-      HWY_DYNAMIC_DISPATCH(machine_quantised)(p);
-      EXPECT_EQ(trap.tiles().counts().dot, tiles.counts().dot);
-      EXPECT_EQ(std::memcmp(found.data(), expected.data(), found.size() * sizeof(T)), 0);
-    }
   };
   for_each_instruction_set([&] {
     for (const std::int64_t rows : {0, 1, 15, 16, 17, 33})

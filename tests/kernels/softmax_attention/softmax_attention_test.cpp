@@ -12,10 +12,11 @@ INSTANTIATE_TYPED_TEST_SUITE_P(Kernel, ExactSoftmaxAttention, Images);
 
 TEST(SoftmaxAttentionTargets, EveryTargetBesideAmxEqualsTheTwin) {
   for_each_target_beside_amx([] {
-    for (const std::int64_t num_tokens : {33, 321}) {
-      Image<BFloat16> image(Shape{num_tokens, 2, 64}, Fill::normal);
-      image.compare(33);
-    }
+    for (const std::int64_t head_dim : {48, 64})
+      for (const std::int64_t rows : {1, 16, 27, 33, 45}) {
+        Image<BFloat16> image(Shape{321, 2, head_dim}, Fill::normal);
+        image.compare(rows);
+      }
   });
 }
 
