@@ -28,6 +28,7 @@ void emulated_read_out(amx::EmulatedTiles& tiles,
                        const linear_attention::ReadOutParams<BFloat16>& p) {
   read_out_any(TileStrips<amx::EmulatedTiles>(tiles), p);
 }
+
 }  // namespace hydrascope::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
@@ -36,8 +37,6 @@ HWY_AFTER_NAMESPACE();
 #include "tests/kernels/softmax_attention/softmax_attention_suite.h"
 
 #include <gtest/gtest.h>
-
-#include <cstring>
 
 namespace hydrascope::kernels {
 HWY_EXPORT(emulated_attend);
@@ -58,7 +57,7 @@ struct TiledImage : softmax_attention_test::Image<BFloat16> {
 
   TiledImage(const sa::Shape& of, Fill how) : Image(of, how) {
     scratch_bytes = sa::Scratch<BFloat16>(nullptr, of.head_dim, sa::kByTiles).bytes;
-    attend_by = [this](const sa::AttendParams<BFloat16>& p) {
+    attend_by = [](const sa::AttendParams<BFloat16>& p) {
       EmulatedTiles tiles;
       // The other operands are guarded by NaN; panels lie beside each other.
       HWY_DYNAMIC_DISPATCH(emulated_attend)(tiles, p);
@@ -66,36 +65,24 @@ struct TiledImage : softmax_attention_test::Image<BFloat16> {
       EXPECT_EQ(tiles.counts().release, 1);
     };
   }
-  TiledImage(const TiledImage&) = delete;
-  TiledImage& operator=(const TiledImage&) = delete;
 };
 
 using TiledImages = ::testing::Types<TiledImage>;
-}  // namespace tiled_attention_test
-
-namespace softmax_attention_test {
-INSTANTIATE_TYPED_TEST_SUITE_P(Tiles, SoftmaxAttention, tiled_attention_test::TiledImages);
-INSTANTIATE_TYPED_TEST_SUITE_P(Tiles, ExactSoftmaxAttention, tiled_attention_test::TiledImages);
-}  // namespace softmax_attention_test
-
-namespace tiled_attention_test {
 
 /// An image that is mixed on emulated tiles.
 struct TiledState : linear_attention_test::Image<BFloat16> {
   TiledState(const la::Shape& of, std::int64_t num_rows, Fill how) : Image(of, num_rows, how) {
-    accumulate_by = [this](const la::AccumulateParams<BFloat16>& p) {
+    accumulate_by = [](const la::AccumulateParams<BFloat16>& p) {
       EmulatedTiles tiles;
       HWY_DYNAMIC_DISPATCH(emulated_accumulate)(tiles, p);
       EXPECT_FALSE(tiles.configured());
     };
-    read_out_by = [this](const la::ReadOutParams<BFloat16>& p) {
+    read_out_by = [](const la::ReadOutParams<BFloat16>& p) {
       EmulatedTiles tiles;
       HWY_DYNAMIC_DISPATCH(emulated_read_out)(tiles, p);
       EXPECT_FALSE(tiles.configured());
     };
   }
-  TiledState(const TiledState&) = delete;
-  TiledState& operator=(const TiledState&) = delete;
 };
 
 TEST(TiledLinearAttention, EqualsTheTwinForEveryMapAndInstructionSet) {
@@ -121,6 +108,12 @@ TEST(TiledLinearAttention, EqualsTheTwinForEveryMapAndInstructionSet) {
 }
 
 }  // namespace tiled_attention_test
+
+namespace softmax_attention_test {
+INSTANTIATE_TYPED_TEST_SUITE_P(Tiles, SoftmaxAttention, tiled_attention_test::TiledImages);
+INSTANTIATE_TYPED_TEST_SUITE_P(Tiles, ExactSoftmaxAttention, tiled_attention_test::TiledImages);
+}  // namespace softmax_attention_test
+
 }  // namespace test
 }  // namespace hydrascope::kernels
 #endif  // HWY_ONCE
