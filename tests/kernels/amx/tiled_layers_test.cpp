@@ -25,6 +25,7 @@ void emulated_quantised_bfloat16(amx::EmulatedTiles& tiles,
                                  const quantised_linear::LinearParams<BFloat16>& p) {
   tiled_quantised_linear(tiles, p);
 }
+
 }  // namespace hydrascope::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
