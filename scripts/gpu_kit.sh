@@ -315,9 +315,6 @@ steps_of_sanitize() {
     l1tex__t_requests_pipe_lsu_mem_global_op_st.sum,l1tex__t_sectors_pipe_lsu_mem_global_op_st.sum,l1tex__t_requests_pipe_lsu_mem_global_op_ld.sum,l1tex__t_sectors_pipe_lsu_mem_global_op_ld.sum)
   step counters_of_hydra 60 "${with_tool[@]}" ncu "${counters[@]}" --kernel-name 'regex:gate_kernel|project_kernel' \
     --launch-skip 4 --launch-count 4 "$program" --launches 30 --filter '^hydra forward, B 8, N 8161'
-  # Behind the launches by which an algorithm is chosen.
-  step counters_of_fc1 60 "${with_tool[@]}" ncu "${counters[@]}" --kernel-name 'regex:nvjet|gemm|cutlass|xmma' \
-    --launch-skip 170 --launch-count 2 "$program" --launches 30 --filter '^linear fc1, gelu'
   need tests/gpu_kernel_tests
   local sanitizer=("${sharded[@]}" "${with_tool[@]}" compute-sanitizer --print-limit 20)
   local filter='--gtest_filter=*HydraCuda*:*TensorCores*.Equals*:*TensorCores*.RowsDoNot*:*LayerNorm*'

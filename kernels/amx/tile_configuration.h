@@ -34,34 +34,19 @@ inline constexpr Tile<1> kSum1{};
 inline constexpr Tile<2> kSum2{};
 inline constexpr Tile<3> kSum3{};
 inline constexpr Tile<4> kFirstA{};
-inline constexpr Tile<5> kSpare{};  ///< a second tile of A, or a third one of B
+inline constexpr Tile<5> kSecondA{};
 inline constexpr Tile<6> kFirstB{};
 inline constexpr Tile<7> kSecondB{};
 
-/// The rows of A's tiles (1 to 16). `second` is 0 where one tile of A passes alone: tile 5 then is a
-/// third tile of B.
-struct TileRows {
-  int first;
-  int second = 0;
-  bool operator==(const TileRows&) const = default;
-};
-
-/// The sums have the rows of their tile of A, B has 16 groups of k; every row has 64 bytes.
-constexpr TileConfiguration configuration_for(TileRows rows) {
+/// `rows` (1 to 16) of A's tiles. The sums have as many, B has 16 groups of k; every row has 64 bytes.
+constexpr TileConfiguration configuration_for(int rows) {
   TileConfiguration configuration;
   configuration.palette = 1;
-  const int second = rows.second == 0 ? rows.first : rows.second;
-  const int spare = rows.second == 0 ? kTileRows : rows.second;
-  const int rows_of[kTiles] = {rows.first, rows.first, second,    second,
-                               rows.first, spare,      kTileRows, kTileRows};
   for (int tile = 0; tile < kTiles; ++tile) {
     configuration.row_bytes[tile] = static_cast<std::uint16_t>(kTileRowBytes);
-    configuration.rows[tile] = static_cast<std::uint8_t>(rows_of[tile]);
+    configuration.rows[tile] = static_cast<std::uint8_t>(tile < 6 ? rows : kTileRows);
   }
   return configuration;
-}
-constexpr TileConfiguration configuration_for(int rows) {
-  return configuration_for(TileRows{rows});
 }
 
 /// The tiles are configured while it lives and released when it ends: the system saves configured
@@ -69,17 +54,16 @@ constexpr TileConfiguration configuration_for(int rows) {
 template <class Tiles>
 class TileSession {
  public:
-  TileSession(Tiles& tiles, TileRows rows) : tiles_(tiles), rows_(rows) {
+  TileSession(Tiles& tiles, int rows) : tiles_(tiles), rows_(rows) {
     tiles_.configure(configuration_for(rows));
   }
-  TileSession(Tiles& tiles, int rows) : TileSession(tiles, TileRows{rows}) {}
   ~TileSession() { tiles_.release(); }
   TileSession(const TileSession&) = delete;
   TileSession& operator=(const TileSession&) = delete;
 
   [[nodiscard]] Tiles& tiles() { return tiles_; }
   /// Other rows from now on; the tiles' contents are lost if they differ.
-  void configure(TileRows rows) {
+  void configure(int rows) {
     if (rows == rows_) return;
     rows_ = rows;
     tiles_.configure(configuration_for(rows));
@@ -87,7 +71,7 @@ class TileSession {
 
  private:
   Tiles& tiles_;
-  TileRows rows_;
+  int rows_;
 };
 
 }  // namespace hydrascope::kernels::amx

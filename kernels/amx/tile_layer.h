@@ -2,25 +2,18 @@
 // and for 8 bits; `finish` gets the sums while they are in L1.
 //
 // Order: for each half panel (32 columns), blocks of at most 8 steps; through each block pass all
-//   pairs of tiles (32 rows). A block of B is 16 KiB and A's part of a pair as much: between two
-//   readings of a line of B pass 32 KiB and 4 KiB of sums, so that B stays in L1's 48 KiB and only A
-//   comes from L2.
-// Sums of up to 6 pairs wait for the next block: 24 KiB, in L2. With depth 768 (3 blocks) that is 2
-//   loads and 3 stores of a sum for 24 products: 1.08 loads per product.
+//   pairs of tiles (32 rows). A block of B is 16 KiB and A's part of a pair as much, so that B stays in
+//   L1's 48 KiB and only A comes from L2.
+// Sums of up to 6 pairs wait for the next block: 24 KiB, in L2.
 // Next block: the first passage of a block asks for the lines of the next one, which lie behind it in
-//   the weight's order, in even shares of its steps: with 6 pairs 5.3 lines a step. So weights come
-//   from the shared cache while tiles multiply. Each line is asked for once, and nothing outside the
-//   weight.
-// A tile without a second one (at most 16 of the rows) passes through the panel alone, after the
-//   pairs: 5 loads for 4 products.
-// Bound, by arithmetic (no processor with AMX has measured it): a step of four products takes the
-//   multiplying unit 64 cycles. Its loads take 66 at depth 768 and 192 rows, where L2 gives some 48
-//   bytes a cycle and L1 128: A 43, B 16, sums 7. Tiles so multiply in 97 % of the time between two
-//   epilogues; with all loads from L2 they would in 75 %.
-// Test: tests/kernels/amx/tiled_layers_test.cpp counts loads, prefetches and products.
+//   the weight's order, in even shares of its steps. So weights come from the shared cache while tiles
+//   multiply. Each line is asked for once, and nothing outside the weight.
+// Rows: the last pair ends at the last row and overlaps the pair before it; tile_product.h says what
+//   happens to fewer than 32. So one configuration serves the whole call, and every cut rounds a row
+//   the same way: results depend neither on the tiling nor on the threads.
+// Test: tests/kernels/amx/tiled_layers_test.cpp.
 #pragma once
 
-#include "kernels/amx/row_groups.h"
 #include "kernels/amx/tile_weights.h"
 
 #include <algorithm>
@@ -51,9 +44,8 @@ struct FinishedSums {
   std::int64_t column;
   std::int64_t columns;
   std::int64_t row;
-  int rows;
-  Sum* sums;
-  std::int64_t stride;  ///< sums from row to row: 32, or 64
+  int rows;   ///< at most 32
+  Sum* sums;  ///< rows kHalfColumns apart
 };
 
 template <Elements kElements, class Tiles, class Finish>
@@ -67,7 +59,7 @@ class LayerProduct {
         finish_(finish),
         form_(weight_form(layer.steps)),
         tile_rows_(tile_rows(layer.rows)),
-        pairs_((layer.rows + kTileRows - 1) / kGroupRows),
+        pairs_((layer.rows + kGroupRows - 1) / kGroupRows),
         blocks_((layer.steps + kBlockSteps - 1) / kBlockSteps) {}
 
   void run() {
@@ -75,7 +67,6 @@ class LayerProduct {
     for (panel_ = 0; panel_ < linear::panels_of(layer_.columns); ++panel_) {
       columns_ = linear::panel_columns(panel_ * kPanelColumns, layer_.columns);
       for (std::int64_t half = 0; half < halves(columns_); ++half) pass_pairs(half);
-      if (pairs_ * kGroupRows < layer_.rows) pass_single();
     }
   }
 
@@ -111,50 +102,31 @@ class LayerProduct {
         const Block now = block(panel_, half, index);
         const Block behind = first == 0 ? next(half, index) : Block{};
         for (std::int64_t i = 0; i < count; ++i) {
-          const RowGroup group = row_group(layer_.rows, (first + i) * kGroupRows);
+          const std::int64_t row = (first + i) * kGroupRows;
+          const std::int64_t upper = std::min(row, layer_.rows - tile_rows_);
+          const std::int64_t lower = std::min(row + kTileRows, layer_.rows - tile_rows_);
           Sum* const sums = sums_ + i * kGroupRows * kHalfColumns;
           const std::int64_t from = behind.lines() * i / count;
-          const std::byte* const a = layer_.a + now.begin * kTileRowBytes;
-          pair_product<kElements>(tiles_, TileProduct{a + group.tile[0].first * layer_.a_stride,
-                                                      a + group.tile[1].first * layer_.a_stride,
-                                                      layer_.a_stride,
-                                                      now.end - now.begin,
-                                                      now.b,
-                                                      form_,
-                                                      reinterpret_cast<std::byte*>(sums),
-                                                      kHalfColumns * kSumBytes,
-                                                      index > 0,
-                                                      {behind.b + from * kLineBytes,
-                                                       behind.lines() * (i + 1) / count - from}});
+          tile_product<kElements>(
+              tiles_,
+              TileProduct{layer_.a + now.begin * kTileRowBytes + upper * layer_.a_stride,
+                          layer_.a_stride,
+                          lower - upper,
+                          now.end - now.begin,
+                          now.b,
+                          form_,
+                          reinterpret_cast<std::byte*>(sums),
+                          kHalfColumns * kSumBytes,
+                          index > 0,
+                          {behind.b + from * kLineBytes, behind.lines() * (i + 1) / count - from}});
           if (index + 1 < blocks_) continue;
           const std::int64_t column = half * kHalfColumns;
-          const std::int64_t columns = std::min(kHalfColumns, columns_ - column);
-          for (int t = 0; t < 2; ++t)
-            finish(group.tile[t], sums + t * kTileRows * kHalfColumns, column, columns,
-                   kHalfColumns);
+          finish_(FinishedSums<Sum>{panel_, column, std::min(kHalfColumns, columns_ - column), row,
+                                    static_cast<int>(std::min(kGroupRows, layer_.rows - row)),
+                                    sums + (row - upper) * kHalfColumns});
         }
       }
     }
-  }
-
-  void pass_single() {
-    const RowTile tile = row_tile(layer_.rows, pairs_ * kGroupRows);
-    Ahead ahead;
-    // Without pairs nobody has asked for the next panel.
-    if (pairs_ == 0 && panel_ + 1 < linear::panels_of(layer_.columns))
-      ahead = {block(panel_ + 1, 0, 0).b, 2 * layer_.steps * kHalfStepBytes / kLineBytes};
-    single_product<kElements>(
-        tiles_,
-        TileProduct{layer_.a + tile.first * layer_.a_stride, nullptr, layer_.a_stride, layer_.steps,
-                    block(panel_, 0, 0).b, form_, reinterpret_cast<std::byte*>(sums_),
-                    kPanelColumns * kSumBytes, false, ahead});
-    finish(tile, sums_, 0, columns_, kPanelColumns);
-  }
-
-  void finish(const RowTile& tile, Sum* sums, std::int64_t column, std::int64_t columns,
-              std::int64_t stride) {
-    finish_(FinishedSums<Sum>{panel_, column, columns, tile.first + tile.done,
-                              tile_rows_ - tile.done, sums + tile.done * stride, stride});
   }
 
   Tiles& tiles_;

@@ -7,21 +7,20 @@
 //   B is 16 rows of 64 bytes, each a group of k (2 of bfloat16, 4 of int8) of 16 columns; TileForm
 //   says where tiles and rows lie: in a panel (linear/panel.h), or as weights are packed for AMX
 //   (tile_weights.h). C in float32 or int32, any stride.
-// Work: pair_product multiplies 32 rows and 32 columns, 2 x 2 tiles. A step is 4 loads of a KiB
-//   and 4 products of 2 * 16 * 16 * 32 FLOPs (8 bits: twice as many): 16 FLOPs per byte, where
-//   single tiles (2 loads per product) have 8. The eight registers are 4 sums and 2 + 2 operands;
-//   3 x 1 and 4 x 1 load more (4 / 3 and 5 / 4 loads per product). A product takes its unit 16
-//   cycles and a load of 16 lines two ports 8 (Intel's numbers for Sapphire Rapids; not measured
-//   here): 64 cycles of products against 32 of loads if all come from L1; tile_layer.h says which
-//   do. Four sums also cover most of a product's latency of 52 cycles. single_product takes 16 rows
-//   and 64 columns, 1 x 4: 5 loads for 4 products, again four sums. Sums that C continues cost one
-//   load each.
+// Work: 32 rows pass over 32 columns, 2 x 2 tiles. A step is 4 loads of a KiB and 4 products of
+//   2 * 16 * 16 * 32 FLOPs (8 bits: twice as many): 16 FLOPs per byte, where single tiles (2 loads per
+//   product) have 8. The eight registers are 4 sums and 2 + 2 operands; 3 x 1 and 4 x 1 load more
+//   (4 / 3 and 5 / 4 loads per product). Four sums also cover most of a product's latency of 52 cycles.
+//   Sums that C continues cost one load each.
+// Rows: the second tile of A ends at the last row and overlaps the first one where there are fewer
+//   than 32. Rows of both tiles are computed twice, with the same sums, so that nothing behind the
+//   last row is read or written. Fewer than 16 rows are two equal tiles of as many rows.
 // Numerics: float32 sums in the order of k, with the even and the odd k of each 32 summed apart and
 //   both sums added to C. vdpbf16ps, which adds one pair after the other, rounds differently.
 //   Subnormals count as zero in both. int32 sums are exact. A row's result does not depend on the
 //   other rows of its tile, nor on the steps of a call: a sum that waits in C is a float32 like a
 //   tile's. Tolerance: none, because the test's sums are exact.
-// Preconditions: tiles configured by a TileSession with the rows of A's tiles.
+// Preconditions: tiles configured by a TileSession with tile_rows(rows).
 // Test: tests/kernels/amx/tile_product_test.cpp; twin: EmulatedTiles, and linear_reference.h.
 #pragma once
 
@@ -46,6 +45,11 @@ inline constexpr std::int64_t kSumBytes = 4;
 inline constexpr std::int64_t kLineBytes = 64;
 inline constexpr std::int64_t kGroupRows = 2 * kTileRows;  ///< rows of A that share loads of B
 
+/// The rows of a tile of A where `rows` are left.
+constexpr int tile_rows(std::int64_t rows) {
+  return rows < kTileRows ? static_cast<int>(rows) : kTileRows;
+}
+
 /// Bytes from one part of B to the next.
 struct TileForm {
   std::int64_t row;   ///< a tile's rows
@@ -63,13 +67,13 @@ struct Ahead {
 };
 
 struct TileProduct {
-  const std::byte* upper;  ///< A's rows of the first tile
-  const std::byte* lower;  ///< A's rows of the second tile; null: there is none
-  std::int64_t a_stride;   ///< bytes from row to row
-  std::int64_t steps;      ///< number of steps, 64 bytes of A each
+  const std::byte* a;
+  std::int64_t a_stride;  ///< bytes from row to row
+  std::int64_t lower;     ///< the row of A and of C where the second tile begins, at most 16
+  std::int64_t steps;     ///< number of steps, 64 bytes of A each
   const std::byte* b;
   TileForm form;
-  std::byte* c;  ///< the second tile's rows 16 rows behind the first one's
+  std::byte* c;
   std::int64_t c_stride;
   bool accumulate = false;  ///< to the sums in C
   Ahead ahead{};
@@ -114,14 +118,14 @@ class LinesAhead {
 
 /// 2 x 2 tiles: 32 columns.
 template <Elements kElements, class Tiles>
-void pair_product(Tiles& tiles, const TileProduct& p) {
-  const std::byte* upper = p.upper;
-  const std::byte* lower = p.lower;
+void tile_product(Tiles& tiles, const TileProduct& p) {
+  const std::byte* upper = p.a;
+  const std::byte* lower = p.a + p.lower * p.a_stride;
   const std::byte* b = p.b;
   const std::int64_t a_stride = p.a_stride;
   const TileForm form = p.form;
   std::byte* const c = p.c;
-  std::byte* const lower_c = c + kTileRows * p.c_stride;
+  std::byte* const lower_c = c + p.lower * p.c_stride;
   constexpr std::int64_t kNextSums = kTileRows * kSumBytes;
   begin_sum(tiles, kSum0, p, c);
   begin_sum(tiles, kSum1, p, c + kNextSums);
@@ -134,9 +138,9 @@ void pair_product(Tiles& tiles, const TileProduct& p) {
     dot<kElements>(tiles, kSum0, kFirstA, kFirstB);
     tiles.load(kSecondB, b + form.tile, form.row);
     dot<kElements>(tiles, kSum1, kFirstA, kSecondB);
-    tiles.load(kSpare, lower, a_stride);
-    dot<kElements>(tiles, kSum2, kSpare, kFirstB);
-    dot<kElements>(tiles, kSum3, kSpare, kSecondB);
+    tiles.load(kSecondA, lower, a_stride);
+    dot<kElements>(tiles, kSum2, kSecondA, kFirstB);
+    dot<kElements>(tiles, kSum3, kSecondA, kSecondB);
     ahead.step();
     upper += kTileRowBytes;
     lower += kTileRowBytes;
@@ -146,52 +150,6 @@ void pair_product(Tiles& tiles, const TileProduct& p) {
   tiles.store(kSum1, c + kNextSums, p.c_stride);
   tiles.store(kSum2, lower_c, p.c_stride);
   tiles.store(kSum3, lower_c + kNextSums, p.c_stride);
-}
-
-/// 1 x 4 tiles: 64 columns.
-template <Elements kElements, class Tiles>
-void single_product(Tiles& tiles, const TileProduct& p) {
-  const std::byte* a = p.upper;
-  const std::byte* b = p.b;
-  const std::int64_t a_stride = p.a_stride;
-  const TileForm form = p.form;
-  constexpr std::int64_t kNextSums = kTileRows * kSumBytes;
-  begin_sum(tiles, kSum0, p, p.c);
-  begin_sum(tiles, kSum1, p, p.c + kNextSums);
-  begin_sum(tiles, kSum2, p, p.c + 2 * kNextSums);
-  begin_sum(tiles, kSum3, p, p.c + 3 * kNextSums);
-  LinesAhead ahead(tiles, p.ahead, p.steps);
-  for (std::int64_t step = p.steps; step > 0; --step) {
-    tiles.load(kFirstA, a, a_stride);
-    tiles.load(kSpare, b, form.row);
-    dot<kElements>(tiles, kSum0, kFirstA, kSpare);
-    tiles.load(kFirstB, b + form.tile, form.row);
-    dot<kElements>(tiles, kSum1, kFirstA, kFirstB);
-    tiles.load(kSecondB, b + form.half, form.row);
-    dot<kElements>(tiles, kSum2, kFirstA, kSecondB);
-    tiles.load(kSpare, b + form.half + form.tile, form.row);
-    dot<kElements>(tiles, kSum3, kFirstA, kSpare);
-    ahead.step();
-    a += kTileRowBytes;
-    b += form.step;
-  }
-  tiles.store(kSum0, p.c, p.c_stride);
-  tiles.store(kSum1, p.c + kNextSums, p.c_stride);
-  tiles.store(kSum2, p.c + 2 * kNextSums, p.c_stride);
-  tiles.store(kSum3, p.c + 3 * kNextSums, p.c_stride);
-}
-
-/// All 64 columns; of two tiles of rows only the first `columns` (32 or 64).
-template <Elements kElements, class Tiles>
-void tile_product(Tiles& tiles, const TileProduct& p, std::int64_t columns = kPanelColumns) {
-  if (p.lower == nullptr) return single_product<kElements>(tiles, p);
-  TileProduct half = p;
-  for (std::int64_t column = 0; column < columns; column += kHalfColumns) {
-    pair_product<kElements>(tiles, half);
-    half.b += p.form.half;
-    half.c += kHalfColumns * kSumBytes;
-    half.ahead = {};
-  }
 }
 
 }  // namespace hydrascope::kernels::amx

@@ -25,32 +25,18 @@ struct alignas(sizeof(T) * count) Pack {
 template <class T>
 inline constexpr int kPackSize = 16 / sizeof(T);
 
-// The emulator counts the warps' accesses to global memory, by the place that asks for them.
-#ifdef __CUDACC__
-#define HYDRASCOPE_AND_SITE
-#define HYDRASCOPE_PASS_SITE
-#define HYDRASCOPE_TOUCH(address, bytes, writes)
-#else
-#define HYDRASCOPE_AND_SITE , std::source_location site = std::source_location::current()
-#define HYDRASCOPE_PASS_SITE , site
-#define HYDRASCOPE_TOUCH(address, bytes, writes) emulator::touch(address, bytes, writes, site)
-#endif
-
 template <int count, class T>
-__device__ __forceinline__ Pack<T, count> load_pack(const T* from HYDRASCOPE_AND_SITE) {
-  HYDRASCOPE_TOUCH(from, count * sizeof(T), false);
+__device__ __forceinline__ Pack<T, count> load_pack(const T* from) {
   return *reinterpret_cast<const Pack<T, count>*>(from);
 }
 template <int count, class T>
-__device__ __forceinline__ void store_pack(T* to, const Pack<T, count>& pack HYDRASCOPE_AND_SITE) {
-  HYDRASCOPE_TOUCH(to, sizeof pack, true);
+__device__ __forceinline__ void store_pack(T* to, const Pack<T, count>& pack) {
   *reinterpret_cast<Pack<T, count>*>(to) = pack;
 }
 /// store_pack to global memory, always in one access. A plain store of 16 bytes whose values were
 /// computed one by one is taken apart by the compiler, into one of 2 bytes for each.
 template <int count, class T>
-__device__ __forceinline__ void store_global(T* to,
-                                             const Pack<T, count>& pack HYDRASCOPE_AND_SITE) {
+__device__ __forceinline__ void store_global(T* to, const Pack<T, count>& pack) {
 #ifdef __CUDACC__
   if constexpr (sizeof(pack) == 16) {
     const auto words = std::bit_cast<std::array<std::uint32_t, 4>>(pack);
@@ -62,16 +48,15 @@ __device__ __forceinline__ void store_global(T* to,
     return;
   }
 #endif
-  store_pack(to, pack HYDRASCOPE_PASS_SITE);
+  store_pack(to, pack);
 }
 
 /// `count` neighbouring float32 values from an address that 16 divides.
 template <int count>
-__device__ __forceinline__ void load_floats(const float* from,
-                                            float (&values)[count] HYDRASCOPE_AND_SITE) {
+__device__ __forceinline__ void load_floats(const float* from, float (&values)[count]) {
 #pragma unroll
   for (int i = 0; i < count; i += 4) {
-    const Pack<float, 4> four = load_pack<4>(from + i HYDRASCOPE_PASS_SITE);
+    const Pack<float, 4> four = load_pack<4>(from + i);
 #pragma unroll
     for (int j = 0; j < 4; ++j) values[i + j] = four.values[j];
   }
@@ -155,13 +140,9 @@ struct alignas(16) [[gnu::may_alias]] PackedWords {
   std::uint32_t words[4];
 };
 template <class T>
-__device__ __forceinline__ PackedWords<T> load_words(const T* from HYDRASCOPE_AND_SITE) {
-  HYDRASCOPE_TOUCH(from, sizeof(PackedWords<T>), false);
+__device__ __forceinline__ PackedWords<T> load_words(const T* from) {
   return *reinterpret_cast<const PackedWords<T>*>(from);
 }
-#undef HYDRASCOPE_AND_SITE
-#undef HYDRASCOPE_PASS_SITE
-#undef HYDRASCOPE_TOUCH
 template <class T>
 __device__ __forceinline__ float value_of(const PackedWords<T>& pack, int index) {
   if constexpr (sizeof(T) == 4) {

@@ -29,12 +29,9 @@ HWY_INLINE void add_remainder(const linear::LinearParams<BFloat16>& p,
       weight.in() - done,
       weight.panel<BFloat16>(f.panel) + done * linear::kPanelColumns + 2 * f.column,
       f.sums,
-      f.stride,
+      amx::kHalfColumns,
       true};
-  if (f.stride == linear::kPanelColumns)
-    panel_product(remainder, f.rows);
-  else
-    panel_product<amx::kHalfColumns>(remainder, f.rows);
+  panel_product<amx::kHalfColumns>(remainder, f.rows);
 }
 
 template <linear::Epilogue kEpilogue, class Tiles>
@@ -55,7 +52,7 @@ void tiled_linear_with(Tiles& tiles, const linear::LinearParams<BFloat16>& p) {
     if (done < weight.in()) add_remainder(p, f, done);
     const std::int64_t column = f.panel * linear::kPanelColumns + f.column;
     write_strip<BFloat16, kEpilogue>(
-        FloatSums{f.sums, f.stride}, f.rows, p.bias == nullptr ? nullptr : p.bias + column,
+        FloatSums{f.sums, amx::kHalfColumns}, f.rows, p.bias == nullptr ? nullptr : p.bias + column,
         p.y + f.row * p.y_stride + column, p.y_stride, static_cast<std::size_t>(f.columns));
   });
 }

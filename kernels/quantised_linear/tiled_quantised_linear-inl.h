@@ -36,7 +36,7 @@ void tiled_quantised_with(Tiles& tiles, const quantised_linear::LinearParams<T>&
     const std::int64_t column = f.panel * linear::kPanelColumns + f.column;
     write_strip<T, kEpilogue, BFloat16>(
         IntegerSums{f.sums, p.x.scale + f.row, p.x.least + f.row, weight.scale() + column,
-                    weight.sum() + column, f.stride},
+                    weight.sum() + column, amx::kHalfColumns},
         f.rows, p.bias == nullptr ? nullptr : p.bias + column, p.y + f.row * p.y_stride + column,
         p.y_stride, static_cast<std::size_t>(f.columns));
   });

@@ -8,8 +8,7 @@
 #include "kernels/device/gpu_info.h"
 #include "kernels/device/launch.h"
 #include "kernels/error.h"
-#include "scripts/bench/kernel_bench/stopwatch.h"
-#include "scripts/bench/kernel_bench/work.h"
+#include "scripts/bench/kernel_bench/measure.h"
 
 #include <cuda_runtime_api.h>
 #include <cxxopts.hpp>
@@ -19,7 +18,6 @@
 #include <cstdint>
 #include <functional>
 #include <iostream>
-#include <iterator>
 #include <regex>
 #include <stdexcept>
 #include <string>
@@ -32,13 +30,6 @@ constexpr int kExitFailed = 1;
 constexpr int kExitUsage = 2;
 constexpr int kExitNoGpu = 77;  // what test drivers take for "skipped"
 constexpr int kFewestLaunches = static_cast<int>(sized(30, 2));
-
-std::vector<Case> all_cases() {
-  std::vector<Case> all;
-  for (auto family : {attention_cases, layer_cases})
-    std::ranges::move(family(), std::back_inserter(all));
-  return all;
-}
 
 using Json = nlohmann::ordered_json;
 
@@ -71,13 +62,11 @@ class RowWriter {
  public:
   RowWriter() { put({{"header", current_device()}}); }
 
-  /// `cache` is "cold" or "warm"; `finite` whether the output is.
-  void write(const Case& each, const std::string& cache, const Times& times, bool finite) {
+  /// `finite`: whether the output is.
+  void write(const Case& each, const Times& times, bool finite) {
     const double gb_per_s = each.bytes / times.median / 1e3;
     if (copy_gb_per_s_ == 0) copy_gb_per_s_ = gb_per_s;
-    write(each, {{"cache", cache},
-                 {"launches", times.launches},
-                 {"runs_per_launch", times.runs_per_launch},
+    write(each, {{"cache", "cold"},
                  {"us_median", times.median},
                  {"us_p10", times.p10},
                  {"us_p90", times.p90},
@@ -105,24 +94,21 @@ std::string name_of(const Case& each) { return each.kernel + ", " + each.shape; 
 
 void write_copy(Stopwatch& stopwatch, const std::string& when, RowWriter& writer) {
   const Case copy{"copy", "1 GiB, " + when, "bytes", Stopwatch::copy_bytes(), 0, {}};
-  writer.write(copy, "cold", stopwatch.copy(), /*finite=*/true);
+  writer.write(copy, stopwatch.copy(), /*finite=*/true);
 }
 
-/// Cold and warm times. Whether all went well.
+/// Whether the output is finite.
 bool measure(const Case& each, Stopwatch& stopwatch, RowWriter& writer) {
-  const Work work = each.prepare(stopwatch.stream());
-  bool finite = true;
-  for (const bool cold : {true, false}) {
-    const Times times = cold ? stopwatch.cold(work) : stopwatch.warm(work);
-    finite = work.finite();
-    writer.write(each, cold ? "cold" : "warm", times, finite);
-  }
+  const Work work = each.prepare();
+  const Times times = stopwatch.cold(work);
+  const bool finite = work.finite();
+  writer.write(each, times, finite);
   return finite;
 }
 
 /// Nothing of calls whose output is not known. Whether all were equal.
 bool replay(const Case& each, int count, Stopwatch& stopwatch, RowWriter& writer) {
-  const Work work = each.prepare(stopwatch.stream());
+  const Work work = each.prepare();
   if (work.written.empty()) return true;
   const std::uint64_t different = stopwatch.replay(work, count);
   // Words of 16 bytes, in all of the calls.

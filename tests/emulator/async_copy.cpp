@@ -40,7 +40,6 @@ void copy_async(void* shared, const void* global, int bytes, const Site& site) {
     if (!accessible(global, kCopyBytes))
       block.fail("copies from memory that it may not read at " + text(site));
     note_read(global, kCopyBytes);
-    touch(global, kCopyBytes, false, site);
   }
   note_write(shared, kCopyBytes);
   for (int i = 0; i < kCopyBytes; i += 4)

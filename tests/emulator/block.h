@@ -106,8 +106,6 @@ class Block {
   void* shared(std::size_t bytes, const std::type_info& type);
   [[nodiscard]] bool in_shared(const void* from, std::size_t bytes) const;
   bool last(unsigned* counter, unsigned blocks, const Site& site);
-  /// The number of the block, counted over all launches.
-  [[nodiscard]] std::int64_t number() const { return number_; }
 
   ~Block();
 
@@ -143,7 +141,6 @@ class Block {
   Thread* current_ = nullptr;
   void (*call_)(const void*) = nullptr;
   const void* body_ = nullptr;
-  std::int64_t number_ = 0;
 
   Schedule schedule_{0};
   int ready_count_ = 0;

@@ -12,7 +12,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <source_location>
-#include <span>
 #include <typeinfo>
 
 #define __global__
@@ -72,27 +71,7 @@ void copy_async(void* shared, const void* global, int bytes, const Site& site);
 void copy_commit();
 void copy_wait(int pending);
 
-/// A thread's access to global memory by a pack or a copy in the background.
-struct Access {
-  Site site;
-  const void* at = nullptr;
-  int bytes = 0;
-  bool writes = false;
-  std::int64_t warp = 0;  ///< no other block's, nor another launch's
-  int lane = 0;
-};
-/// From now on accesses are kept, after those before are forgotten; or no more.
-void watch_accesses(bool on);
-/// Those that were kept, a thread's in their order; valid until the next launch.
-std::span<const Access> accesses();
-
-// ---- What the templates above need.
-
-inline bool accesses_are_watched = false;
-void keep_access(const void* at, int bytes, bool writes, const Site& site);
-inline void touch(const void* at, std::size_t bytes, bool writes, const Site& site) {
-  if (accesses_are_watched) keep_access(at, static_cast<int>(bytes), writes, site);
-}
+// ---- What the template above needs.
 
 void launch_erased(const char* name, const hydrascope::kernels::device::Geometry& geometry,
                    void (*call)(const void*), const void* body);
@@ -105,12 +84,3 @@ void launch(const char* name, const hydrascope::kernels::device::Geometry& geome
 }
 
 }  // namespace emulator
-
-/// CUDA's functions, for kernels that call them by these names: the host's, or up to two units in
-/// the last place off (rounding.h). exp2f and log2f are ex2.approx.ftz and lg2.approx: results
-/// below float32's normal numbers are 0; logarithms below 1 are good to 2^-22.
-namespace hydrascope::kernels {
-float expf(float x);
-float exp2f(float x);
-float log2f(float x);
-}  // namespace hydrascope::kernels

@@ -1,6 +1,5 @@
 // Collectives of the block and of a warp: what they check, and what the lanes get.
 #include "tests/emulator/block.h"
-#include "tests/emulator/rounding.h"
 #include "tests/emulator/sanitizers.h"
 
 #include <cstring>
@@ -43,7 +42,7 @@ Quad load_quad(const float* from) {
   return quad;
 }
 
-// d += a b as mma.m16n8k16 has it; the sum of an element is in the order of k, or a GPU's.
+// d += a b as mma.m16n8k16 has it; the sum of an element is in the order of k.
 void multiply(Thread* lanes) {
   const float* value = meanings(lanes[0].operands.to_float).of;
   float a[16][16];
@@ -67,11 +66,6 @@ void multiply(Thread* lanes) {
   }
   for (auto& row : d) {
     const float* factor = a[&row - d];
-    if (rounds_as_gpu()) {
-      for (int column = 0; column < 8; ++column)
-        row[column] = sum_of_products(row[column], factor, b[0] + column, 8, 16);
-      continue;
-    }
     Quad left = load_quad(row);
     Quad right = load_quad(row + 4);
     for (int k = 0; k < 16; ++k) {

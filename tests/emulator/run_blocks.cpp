@@ -95,7 +95,6 @@ void Block::run_one(std::int64_t turn) {
     tokens_ = static_cast<char*>(
         std::malloc(static_cast<std::size_t>(2 + warp_count_ * Warp::kMeetings)));
   }
-  ++number_;
   ready_count_ = 0;
   returned_count_ = 0;
   barrier_count_ = 0;

@@ -3,7 +3,6 @@
 #include "kernels/device/launch.cuh"
 #include "kernels/device/vector_io.cuh"
 #include "scripts/bench/kernel_bench/memory_kernels.h"
-#include "scripts/bench/kernel_bench/work.h"
 
 namespace hydrascope::bench {
 namespace {

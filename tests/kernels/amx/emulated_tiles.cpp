@@ -90,7 +90,6 @@ void EmulatedTiles::zero(int tile) {
 
 void EmulatedTiles::load(int tile, const std::byte* from, std::int64_t stride) {
   check_usable(tile, "tileloadd");
-  ++counts_.load;
   std::memset(tiles_[tile], 0, sizeof tiles_[tile]);
   for (int row = 0; row < configuration_.rows[tile]; ++row, from += stride) {
     check_memory(from, configuration_.row_bytes[tile], "tileloadd");
@@ -100,7 +99,6 @@ void EmulatedTiles::load(int tile, const std::byte* from, std::int64_t stride) {
 
 void EmulatedTiles::store(int tile, std::byte* to, std::int64_t stride) {
   check_usable(tile, "tilestored");
-  ++counts_.store;
   for (int row = 0; row < configuration_.rows[tile]; ++row, to += stride) {
     check_memory(to, configuration_.row_bytes[tile], "tilestored", true);
     if (!ranges_.empty()) stored_.insert(to);
@@ -109,7 +107,6 @@ void EmulatedTiles::store(int tile, std::byte* to, std::int64_t stride) {
 }
 
 void EmulatedTiles::prefetch(const void* line) {
-  ++counts_.prefetch;
   check_memory(static_cast<const std::byte*>(line), 64, "prefetch");
 }
 

@@ -27,14 +27,11 @@ class TileFault : public std::logic_error {
 
 class EmulatedTiles {
  public:
-  /// How often each instruction ran.
+  /// How often these instructions ran.
   struct Counts {
     std::int64_t configure = 0;
     std::int64_t release = 0;
-    std::int64_t load = 0;
-    std::int64_t store = 0;
     std::int64_t dot = 0;
-    std::int64_t prefetch = 0;
   };
 
   /// From the first call on, loads and prefetches must stay within these ranges, or read rows that a

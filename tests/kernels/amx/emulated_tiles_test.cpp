@@ -28,42 +28,6 @@ std::string fault_of(const std::function<void()>& action) {
   return "";
 }
 
-TEST(EmulatedTiles, RefusesIllegalConfigurations) {
-  struct Defect {
-    const char* message;
-    void (*apply)(TileConfiguration&);
-  };
-  const Defect kDefects[] = {
-      {"palette 2", [](TileConfiguration& c) { c.palette = 2; }},
-      {"start_row", [](TileConfiguration& c) { c.start_row = 1; }},
-      {"reserved", [](TileConfiguration& c) { c.reserved[13] = 1; }},
-      {"reserved", [](TileConfiguration& c) { c.reserved_row_bytes[0] = 64; }},
-      {"reserved", [](TileConfiguration& c) { c.reserved_rows[7] = 16; }},
-      {"tile 3 has rows above 64 bytes", [](TileConfiguration& c) { c.row_bytes[3] = 68; }},
-      {"tile 5 has more than 16 rows", [](TileConfiguration& c) { c.rows[5] = 17; }},
-      {"tile 0 has rows without bytes", [](TileConfiguration& c) { c.row_bytes[0] = 0; }},
-      {"tile 7 has rows without bytes", [](TileConfiguration& c) { c.rows[7] = 0; }},
-  };
-  for (const Defect& defect : kDefects) {
-    EmulatedTiles tiles;
-    TileConfiguration configuration = amx::configuration_for(16);
-    defect.apply(configuration);
-    EXPECT_THAT(fault_of([&] { tiles.configure(configuration); }),
-                testing::HasSubstr(defect.message));
-    EXPECT_FALSE(tiles.configured());
-  }
-  for (int rows = 1; rows <= 16; ++rows) {
-    EmulatedTiles tiles;
-    EXPECT_NO_THROW(tiles.configure(amx::configuration_for(rows)));
-  }
-  for (int first = 1; first <= 16; ++first) {
-    EmulatedTiles tiles;
-    EXPECT_NO_THROW(tiles.configure(amx::configuration_for({16, first})));
-  }
-  EmulatedTiles none;
-  EXPECT_THROW(none.configure(amx::configuration_for(0)), TileFault);
-}
-
 TEST(EmulatedTiles, TheConfigurationIsTheManualsBytes) {
   const TileConfiguration c = amx::configuration_for(16);
   const auto* bytes = reinterpret_cast<const unsigned char*>(&c);
@@ -76,68 +40,49 @@ TEST(EmulatedTiles, TheConfigurationIsTheManualsBytes) {
   }
 }
 
-TEST(EmulatedTiles, ReportsEveryUseWithoutConfigurationAndAfterRelease) {
-  alignas(64) std::byte memory[1024] = {};
-  EmulatedTiles tiles;
-  const std::function<void()> uses[] = {
-      [&] { tiles.zero(amx::kSum0); }, [&] { tiles.load(amx::kFirstA, memory, 64); },
-      [&] { tiles.store(amx::kSum0, memory, 64); },
-      [&] { tiles.dot_bfloat16(amx::kSum0, amx::kFirstA, amx::kFirstB); },
-      [&] { tiles.dot_uint8_int8(amx::kSum0, amx::kFirstA, amx::kFirstB); }};
-  for (const auto& use : uses)
-    EXPECT_THAT(fault_of(use), testing::HasSubstr("tiles are not configured"));
-  tiles.configure(amx::configuration_for(16));
-  for (const auto& use : uses) EXPECT_EQ(fault_of(use), "");
-  tiles.release();
-  for (const auto& use : uses)
-    EXPECT_THAT(fault_of(use), testing::HasSubstr("tiles are not configured"));
-}
-
-TEST(EmulatedTiles, ReportsTilesThatDoNotFit) {
-  const auto product_with = [](void (*change)(TileConfiguration&)) {
+TEST(EmulatedTiles, ReportsWhatTheProcessorRefuses) {
+  std::vector<std::byte> memory(16 * 96);
+  const auto fault_with = [&](void (*change)(TileConfiguration&), auto use) {
+    EmulatedTiles tiles;
+    tiles.allow_reading(memory.data(), memory.size());
+    TileConfiguration configuration = amx::configuration_for(16);
+    change(configuration);
     return fault_of([&] {
-      EmulatedTiles tiles;
-      TileConfiguration configuration = amx::configuration_for(16);
-      change(configuration);
       tiles.configure(configuration);
-      tiles.dot_bfloat16(amx::kSum0, amx::kFirstA, amx::kFirstB);
+      use(tiles);
     });
   };
-  EXPECT_EQ(product_with([](TileConfiguration&) {}), "");
-  EXPECT_THAT(product_with([](TileConfiguration& c) { c.rows[4] = 15; }),
-              testing::HasSubstr("sum and A differ in rows"));
-  EXPECT_THAT(product_with([](TileConfiguration& c) { c.row_bytes[6] = 60; }),
-              testing::HasSubstr("sum and B differ in columns"));
-  EXPECT_THAT(product_with([](TileConfiguration& c) { c.row_bytes[4] = 60; }),
-              testing::HasSubstr("A's columns and B's rows differ"));
-  EXPECT_THAT(product_with([](TileConfiguration& c) { c.rows[6] = 8; }),
-              testing::HasSubstr("A's columns and B's rows differ"));
-  EXPECT_THAT(product_with([](TileConfiguration& c) { c.rows[0] = 0, c.row_bytes[0] = 0; }),
-              testing::HasSubstr("tile 0 is not configured"));
-  EXPECT_THAT(product_with([](TileConfiguration& c) { c.row_bytes[4] = 62; }),
-              testing::HasSubstr("no multiple of 4"));
-  EmulatedTiles tiles;
-  tiles.configure(amx::configuration_for(16));
-  EXPECT_THAT(fault_of([&] { tiles.dot_bfloat16(amx::kSum0, amx::kFirstA, amx::kFirstA); }),
-              testing::HasSubstr("one tile in two roles"));
-}
-
-TEST(EmulatedTiles, ReportsAWrongStride) {
-  std::vector<std::byte> memory(16 * 96);
-  EmulatedTiles tiles;
-  tiles.allow_reading(memory.data(), memory.size());
-  tiles.configure(amx::configuration_for(16));
-  EXPECT_EQ(fault_of([&] { tiles.load(amx::kFirstA, memory.data(), 96); }), "");
-  EXPECT_THAT(fault_of([&] { tiles.load(amx::kFirstA, memory.data(), 100); }),
-              testing::HasSubstr("a row outside"));
-  EXPECT_THAT(fault_of([&] { tiles.load(amx::kFirstA, memory.data(), -96); }),
-              testing::HasSubstr("a row outside"));
-  EXPECT_EQ(fault_of([&] { tiles.store(amx::kSum0, memory.data(), 96); }), "") << "not restricted";
-  std::vector<std::byte> other(16 * 64);
-  tiles.allow_writing(other.data(), other.size());
-  EXPECT_THAT(fault_of([&] { tiles.store(amx::kSum0, memory.data(), 96); }),
-              testing::HasSubstr("a row outside"));
-  EXPECT_EQ(fault_of([&] { tiles.store(amx::kSum0, other.data(), 64); }), "");
+  const auto as_it_is = [](TileConfiguration&) {};
+  const auto multiply = [](EmulatedTiles& tiles) {
+    tiles.dot_bfloat16(amx::kSum0, amx::kFirstA, amx::kFirstB);
+  };
+  const auto load = [&](std::int64_t stride) {
+    return [&, stride](EmulatedTiles& tiles) { tiles.load(amx::kFirstA, memory.data(), stride); };
+  };
+  EXPECT_EQ(fault_with(as_it_is, multiply), "");
+  EXPECT_EQ(fault_with(as_it_is, load(96)), "");
+  const std::pair<const char*, std::string> kFaults[] = {
+      {"palette 2", fault_with([](TileConfiguration& c) { c.palette = 2; }, multiply)},
+      {"tile 5 has more than 16 rows",
+       fault_with([](TileConfiguration& c) { c.rows[5] = 17; }, multiply)},
+      {"sum and A differ in rows",
+       fault_with([](TileConfiguration& c) { c.rows[4] = 15; }, multiply)},
+      {"A's columns and B's rows differ",
+       fault_with([](TileConfiguration& c) { c.rows[6] = 8; }, multiply)},
+      {"one tile in two roles", fault_with(as_it_is,
+                                           [](EmulatedTiles& tiles) {
+                                             tiles.dot_bfloat16(amx::kSum0, amx::kFirstA,
+                                                                amx::kFirstA);
+                                           })},
+      {"tiles are not configured", fault_with(as_it_is,
+                                              [&](EmulatedTiles& tiles) {
+                                                tiles.release();
+                                                multiply(tiles);
+                                              })},
+      {"a row outside", fault_with(as_it_is, load(100))},
+      {"a row outside", fault_with(as_it_is, load(-96))},
+  };
+  for (const auto& [words, fault] : kFaults) EXPECT_THAT(fault, testing::HasSubstr(words));
 }
 
 TEST(EmulatedTiles, LoadsAndStoresByStrideAndLeavesGapsAlone) {

@@ -1,9 +1,7 @@
-// The micro-kernel and the cutting of rows, on emulated tiles everywhere and on AMX where there is
-// one.
+// The micro-kernel, on emulated tiles everywhere and on AMX where there is one.
 #include "kernels/amx/tile_product.h"
 
 #include "kernels/amx/amx_tiles.h"
-#include "kernels/amx/row_groups.h"
 #include "kernels/amx/tile_weights.h"
 #include "kernels/device/matrix_instructions.h"
 #include "kernels/linear/linear.h"
@@ -18,25 +16,6 @@ namespace tile_product_test {
 
 using amx::AmxTiles;
 using amx::EmulatedTiles;
-
-TEST(RowGroups, EveryRowIsWrittenOnceAndNoneOutsideIsRead) {
-  for (std::int64_t rows = 1; rows <= 200; ++rows) {
-    std::vector<int> written(static_cast<std::size_t>(rows));
-    const int tile_rows = amx::tile_rows(rows);
-    for (std::int64_t from = 0; from < rows; from += amx::kGroupRows) {
-      const amx::RowGroup group = amx::row_group(rows, from);
-      for (int t = 0; t < group.tiles; ++t) {
-        const amx::RowTile& tile = group.tile[t];
-        ASSERT_GE(tile.first, 0);
-        ASSERT_LE(tile.first + tile_rows, rows);
-        ASSERT_LT(tile.done, tile_rows) << "a tile for nothing";
-        for (std::int64_t r = tile.first + tile.done; r < tile.first + tile_rows; ++r)
-          ++written[static_cast<std::size_t>(r)];
-      }
-    }
-    for (const int times : written) ASSERT_EQ(times, 1) << rows << " rows";
-  }
-}
 
 template <amx::Elements kElements>
 struct Types {
@@ -63,21 +42,28 @@ void restrict_to(EmulatedTiles& tiles, std::span<const std::byte> a, std::span<c
 void restrict_to(AmxTiles&, std::span<const std::byte>, std::span<const std::byte>,
                  std::span<std::byte>) {}
 
-/// `second`: rows of the second tile, or 0.
 template <amx::Elements kElements, class Tiles>
-void compare(int rows, int second, std::int64_t steps, bool as_weights) {
+void multiply_columns(Tiles& tiles, amx::TileProduct p) {
+  for (int half = 0; half < 2; ++half) {
+    amx::tile_product<kElements>(tiles, p);
+    p.b += p.form.half;
+    p.c += amx::kHalfColumns * amx::kSumBytes;
+  }
+}
+
+template <amx::Elements kElements, class Tiles>
+void compare(int rows, std::int64_t steps, bool as_weights) {
   using Type = Types<kElements>;
-  SCOPED_TRACE(std::to_string(rows) + " + " + std::to_string(second) + " rows, " +
-               std::to_string(steps) + (as_weights ? " steps of weights" : " steps of a panel"));
+  SCOPED_TRACE(std::to_string(rows) + " rows, " + std::to_string(steps) +
+               (as_weights ? " steps of weights" : " steps of a panel"));
   const std::int64_t depth = steps * 64 / static_cast<std::int64_t>(sizeof(typename Type::A));
   const std::int64_t stride = depth + 10;
-  const std::int64_t all_rows = second > 0 ? 16 + second : rows;
   std::mt19937 random(static_cast<unsigned>(steps + rows));
   std::uniform_int_distribution<int> small(-8, 8);
   // Whole numbers: float32 sums are exact, in any order.
-  std::vector<typename Type::A> a(static_cast<std::size_t>(all_rows * stride));
+  std::vector<typename Type::A> a(static_cast<std::size_t>(rows * stride));
   std::vector<typename Type::B> b(static_cast<std::size_t>(depth * 64));
-  std::vector<typename Type::C> c(static_cast<std::size_t>(all_rows * 64), typename Type::C{77});
+  std::vector<typename Type::C> c(static_cast<std::size_t>(rows * 64), typename Type::C{77});
   if constexpr (kElements == amx::Elements::bfloat16) {
     for (auto& x : a) x = BFloat16(static_cast<float>(small(random)));
     for (auto& x : b) x = BFloat16(static_cast<float>(small(random)));
@@ -93,15 +79,15 @@ void compare(int rows, int second, std::int64_t steps, bool as_weights) {
   restrict_to(tiles, std::as_bytes(std::span(a)), std::as_bytes(std::span(ordered)),
               std::as_writable_bytes(std::span(c)));
   {
-    const amx::TileSession<Tiles> session(tiles, amx::TileRows{rows, second});
-    amx::tile_product<kElements>(
+    const amx::TileSession<Tiles> session(tiles, amx::tile_rows(rows));
+    multiply_columns<kElements>(
         tiles,
-        amx::TileProduct{bytes, second > 0 ? bytes + 16 * row_bytes : nullptr, row_bytes, steps,
+        amx::TileProduct{bytes, row_bytes, rows - amx::tile_rows(rows), steps,
                          reinterpret_cast<const std::byte*>(ordered.data()),
                          as_weights ? amx::weight_form(steps) : amx::kPanelForm,
                          reinterpret_cast<std::byte*>(c.data()), 64 * sizeof(typename Type::C)});
   }
-  for (std::int64_t r = 0; r < all_rows; ++r) {
+  for (std::int64_t r = 0; r < rows; ++r) {
     for (std::int64_t column = 0; column < 64; ++column) {
       double sum = 0;
       for (std::int64_t k = 0; k < depth; ++k) {
@@ -120,12 +106,10 @@ template <class Tiles>
 void compare_all() {
   for (const std::int64_t steps : {0, 1, 2, 5}) {
     for (const bool as_weights : {false, true}) {
-      for (const int rows : {1, 2, 7, 15, 16}) {
-        compare<amx::Elements::bfloat16, Tiles>(rows, 0, steps, as_weights);
-        compare<amx::Elements::uint8_int8, Tiles>(rows, 0, steps, as_weights);
-        compare<amx::Elements::bfloat16, Tiles>(16, rows, steps, as_weights);
+      for (const int rows : {1, 2, 7, 15, 16, 17, 18, 23, 31, 32}) {
+        compare<amx::Elements::bfloat16, Tiles>(rows, steps, as_weights);
+        compare<amx::Elements::uint8_int8, Tiles>(rows, steps, as_weights);
       }
-      compare<amx::Elements::uint8_int8, Tiles>(16, 16, steps, as_weights);
     }
   }
 }
@@ -148,81 +132,30 @@ TEST(TileProduct, MachineCodeDoesWhatItShould) {
   EXPECT_EQ(trap.tiles().counts().configure, trap.tiles().counts().release);
 }
 
-TEST(TileProduct, LoadsWhatTheBlockingSays) {
-  constexpr std::int64_t kSteps = 3;
-  std::vector<std::byte> a(32 * 64 * kSteps);
-  std::vector<std::byte> b(amx::kPanelStepBytes * kSteps);
-  std::vector<std::byte> c(32 * 256);
-  amx::TileProduct product{a.data(),    a.data() + 16 * 64 * kSteps,
-                           64 * kSteps, kSteps,
-                           b.data(),    amx::kPanelForm,
-                           c.data(),    256};
-  const auto counts = [&] {
-    EmulatedTiles tiles;
-    const amx::TileSession<EmulatedTiles> session(tiles, 16);
-    amx::tile_product<amx::Elements::bfloat16>(tiles, product);
-    return tiles.counts();
-  };
-  EXPECT_EQ(counts().dot, 8 * kSteps);
-  EXPECT_EQ(counts().load, 8 * kSteps) << "one load a product";
-  EXPECT_EQ(counts().store, 8);
-  product.accumulate = true;
-  EXPECT_EQ(counts().load, 8 * kSteps + 8) << "and one for each sum";
-  product.ahead = {b.data(), 7};
-  EXPECT_EQ(counts().prefetch, 7);
-  product.lower = nullptr;
-  EXPECT_EQ(counts().dot, 4 * kSteps);
-  EXPECT_EQ(counts().load, 5 * kSteps + 4);
-  EXPECT_EQ(counts().store, 4);
-}
-
 TEST(TileProduct, SumsThatWaitInMemoryLoseNothing) {
   constexpr std::int64_t kSteps = 5;
   std::vector<BFloat16> a(32 * 32 * kSteps);
   std::vector<BFloat16> b(64 * 32 * kSteps);
   fill(a, Fill::normal, 1);
   fill(b, Fill::normal, 2);
-  std::vector<float> whole(32 * 64);
-  std::vector<float> parts(32 * 64);
-  const auto run = [&](std::int64_t first, std::int64_t steps, std::vector<float>& c) {
-    const auto* rows = reinterpret_cast<const std::byte*>(a.data()) + first * 64;
-    EmulatedTiles tiles;
-    const amx::TileSession<EmulatedTiles> session(tiles, 16);
-    amx::tile_product<amx::Elements::bfloat16>(
-        tiles, amx::TileProduct{
-                   rows, rows + 16 * 64 * kSteps, 64 * kSteps, steps,
-                   reinterpret_cast<const std::byte*>(b.data()) + first * amx::kPanelStepBytes,
-                   amx::kPanelForm, reinterpret_cast<std::byte*>(c.data()), 256, first > 0});
-  };
-  run(0, kSteps, whole);
-  run(0, 2, parts);
-  run(2, 3, parts);
-  EXPECT_EQ(whole, parts);
-}
-
-// Defects that a test of the micro-kernel must notice, seeded from outside.
-TEST(TileProduct, NoticesAWrongConfigurationAndAWrongStride) {
-  std::vector<std::byte> a(16 * 128);
-  std::vector<std::byte> b(2 * amx::kPanelStepBytes);
-  std::vector<std::byte> c(16 * 256);
-  const amx::TileProduct right{a.data(), nullptr, 128, 2, b.data(), amx::kPanelForm, c.data(), 256};
-  const auto run = [&](const amx::TileProduct& p, bool configure) {
-    EmulatedTiles tiles;
-    restrict_to(tiles, a, b, c);
-    if (configure) tiles.configure(amx::configuration_for(16));
-    amx::tile_product<amx::Elements::bfloat16>(tiles, p);
-  };
-  EXPECT_NO_THROW(run(right, true));
-  EXPECT_THROW(run(right, false), amx::TileFault) << "no session";
-  amx::TileProduct wrong = right;
-  wrong.a_stride = 136;
-  EXPECT_THROW(run(wrong, true), amx::TileFault) << "a stride of elements, not bytes, say";
-  wrong = right;
-  wrong.steps = 3;
-  EXPECT_THROW(run(wrong, true), amx::TileFault) << "reads behind the panel";
-  wrong = right;
-  wrong.lower = a.data();
-  EXPECT_THROW(run(wrong, true), amx::TileFault) << "writes behind the sums";
+  for (const int rows : {9, 25, 32}) {  // of two equal tiles, of two that overlap, and apart
+    std::vector<float> whole(32 * 64);
+    std::vector<float> parts(32 * 64);
+    const auto run = [&](std::int64_t first, std::int64_t steps, std::vector<float>& c) {
+      EmulatedTiles tiles;
+      const amx::TileSession<EmulatedTiles> session(tiles, amx::tile_rows(rows));
+      multiply_columns<amx::Elements::bfloat16>(
+          tiles, amx::TileProduct{
+                     reinterpret_cast<const std::byte*>(a.data()) + first * 64, 64 * kSteps,
+                     rows - amx::tile_rows(rows), steps,
+                     reinterpret_cast<const std::byte*>(b.data()) + first * amx::kPanelStepBytes,
+                     amx::kPanelForm, reinterpret_cast<std::byte*>(c.data()), 256, first > 0});
+    };
+    run(0, kSteps, whole);
+    run(0, 2, parts);
+    run(2, 3, parts);
+    EXPECT_EQ(whole, parts);
+  }
 }
 
 }  // namespace tile_product_test

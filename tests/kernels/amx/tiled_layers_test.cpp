@@ -1,5 +1,5 @@
-// Whole layers on emulated tiles: row groups, tails, the session and the epilogue are the code that
-// runs on AMX, instantiated with the other Tiles.
+// Whole layers on emulated tiles: the cutting of rows, tails, the session and the epilogue are the code
+// that runs on AMX, instantiated with the other Tiles.
 #undef HWY_TARGET_INCLUDE
 #define HWY_TARGET_INCLUDE "tests/kernels/amx/tiled_layers_test.cpp"
 // clang-format off: the rest of the file is repeated by the first of these.
@@ -7,7 +7,6 @@
 #include <hwy/highway.h>
 // clang-format on
 
-#include "kernels/amx/amx_tiles.h"
 #include "kernels/linear/tiled_linear-inl.h"
 #include "kernels/quantised_linear/tiled_quantised_linear-inl.h"
 #include "tests/kernels/amx/emulated_tiles.h"
@@ -26,21 +25,11 @@ void emulated_quantised_bfloat16(amx::EmulatedTiles& tiles,
                                  const quantised_linear::LinearParams<BFloat16>& p) {
   tiled_quantised_linear(tiles, p);
 }
-void machine_linear(const linear::LinearParams<BFloat16>& p) {
-  amx::AmxTiles tiles;
-  tiled_linear(tiles, p);
-}
-void machine_quantised(const quantised_linear::LinearParams<BFloat16>& p) {
-  amx::AmxTiles tiles;
-  tiled_quantised_linear(tiles, p);
-}
 
 }  // namespace hydrascope::kernels::HWY_NAMESPACE
 HWY_AFTER_NAMESPACE();
 
 #if HWY_ONCE
-#include "kernels/device/matrix_instructions.h"
-#include "tests/kernels/amx/trapped_tiles.h"
 #include "tests/kernels/linear/linear_layer.h"
 #include "tests/kernels/linear/linear_reference.h"
 
@@ -53,8 +42,6 @@ namespace hydrascope::kernels {
 HWY_EXPORT(emulated_linear);
 HWY_EXPORT(emulated_quantised_float32);
 HWY_EXPORT(emulated_quantised_bfloat16);
-HWY_EXPORT(machine_linear);
-HWY_EXPORT(machine_quantised);
 
 namespace test {
 namespace tiled_layers_test {
@@ -169,70 +156,6 @@ TEST(TiledLinear, TilesAreReleasedAfterAFaultToo) {
   EXPECT_FALSE(tiles.configured());
 }
 
-/// Loads, stores and prefetches of a layer of DeiT-B's width, with as many rows as the plan cuts.
-TEST(TiledLinear, LoadsAndPrefetchesWhatTheOrderSays) {
-  constexpr std::int64_t kRows = 192;
-  constexpr std::int64_t kOut = 128;
-  Layer layer(kRows, 768, kOut);
-  EmulatedTiles tiles;
-  layer.restrict(tiles);
-  run(tiles, layer.params(Epilogue::store));
-  constexpr std::int64_t kDots = (kRows / 16) * (kOut / 16) * (768 / 32);
-  constexpr std::int64_t kSums = (kRows / 16) * (kOut / 16);
-  EXPECT_EQ(tiles.counts().dot, kDots);
-  EXPECT_EQ(tiles.counts().load, kDots + 2 * kSums) << "three blocks: two that continue sums";
-  EXPECT_EQ(tiles.counts().store, 3 * kSums);
-  EXPECT_LT(static_cast<double>(tiles.counts().load) / kDots, 1.09);
-  // Every line but the first block's is asked for once; what is no line of the weight faults.
-  EXPECT_EQ(tiles.counts().prefetch, (768 * kOut * 2 - 256 * 32 * 2) / 64);
-
-  Layer longer(kRows, 3072, 64);
-  EmulatedTiles of_longer;
-  longer.restrict(of_longer);
-  run(of_longer, longer.params(Epilogue::add));
-  EXPECT_EQ(of_longer.counts().dot, 12 * 4 * 96);
-  EXPECT_LT(static_cast<double>(of_longer.counts().load), 1.12 * 12 * 4 * 96);
-  EXPECT_EQ(of_longer.counts().prefetch, (3072 * 64 * 2 - 256 * 32 * 2) / 64);
-
-  // More pairs than sums wait for: the second passage of a block asks for nothing.
-  Layer many(2 * kRows, 768, 64);
-  EmulatedTiles of_many;
-  many.restrict(of_many);
-  run(of_many, many.params(Epilogue::store));
-  EXPECT_EQ(of_many.counts().dot, 24 * 4 * 24);
-  EXPECT_EQ(of_many.counts().prefetch, (768 * 64 * 2 - 256 * 32 * 2) / 64);
-
-  // A tile alone asks for the next panel.
-  Layer few(16, 768, kOut);
-  EmulatedTiles of_few;
-  few.restrict(of_few);
-  run(of_few, few.params(Epilogue::store));
-  EXPECT_EQ(of_few.counts().load * 4, of_few.counts().dot * 5);
-  EXPECT_EQ(of_few.counts().prefetch, 768 * 64 * 2 / 64);
-}
-
-/// The compiled layer with AmxTiles, instruction for instruction what it is with EmulatedTiles.
-TEST(TiledLinear, MachineCodeGivesTheSameBits) {
-  if (const char* reason = why_not_trapped()) GTEST_SKIP() << reason;
-  for (const std::int64_t rows : {0, 1, 15, 16, 17, 37}) {
-    for (const Epilogue epilogue : {Epilogue::store, Epilogue::gelu, Epilogue::add}) {
-      Layer emulated(rows, 77, 70);
-      Layer machine(rows, 77, 70);
-      EmulatedTiles tiles;
-      run(tiles, emulated.params(epilogue));
-      TrappedTiles trap;
-      machine.restrict(trap.tiles());
-      HWY_DYNAMIC_DISPATCH(machine_linear)(machine.params(epilogue));
-      EXPECT_FALSE(trap.tiles().configured());
-      EXPECT_EQ(trap.tiles().counts().dot, tiles.counts().dot);
-      EXPECT_EQ(trap.tiles().counts().release, tiles.counts().release);
-      EXPECT_TRUE(machine.y.intact());
-      for (std::size_t i = 0; i < machine.y.values.size(); ++i)
-        ASSERT_EQ(machine.y.values[i].bits, emulated.y.values[i].bits) << rows << " rows";
-    }
-  }
-}
-
 template <class T>
 class TiledQuantisedLinear : public ::testing::Test {};
 TYPED_TEST_SUITE(TiledQuantisedLinear, CpuTypes);
@@ -273,16 +196,6 @@ TYPED_TEST(TiledQuantisedLinear, EqualsTheStripsBitForBit) {
     EXPECT_EQ(tiles.counts().release, rows == 0 ? 0 : 1);
     EXPECT_TRUE(found.intact());
     EXPECT_EQ(std::memcmp(found.data(), expected.data(), found.size() * sizeof(T)), 0);
-    if constexpr (sizeof(T) == 2) {
-      if (why_not_trapped() != nullptr) return;
-      std::fill_n(found.begin(), found.size(), T(0.5F));
-      for (std::int64_t r = 0; r < rows; ++r)
-        std::fill_n(found.begin() + r * stride + out, 3, T(std::nanf("")));
-      TrappedTiles trap;
-      HWY_DYNAMIC_DISPATCH(machine_quantised)(p);
-      EXPECT_EQ(trap.tiles().counts().dot, tiles.counts().dot);
-      EXPECT_EQ(std::memcmp(found.data(), expected.data(), found.size() * sizeof(T)), 0);
-    }
   };
   for_each_instruction_set([&] {
     for (const std::int64_t rows : {0, 1, 15, 16, 17, 33})

@@ -54,20 +54,6 @@ TEST(CpuCeilingTest, NoProductIsFasterThanTheCeiling) {
   EXPECT_EQ(ceiling.threads, 1);
 }
 
-TEST(CpuCeilingTest, ThreadsTogetherAreNoSlowerThanOne) {
-  if (testing::under_sanitizer()) GTEST_SKIP() << "the kernels are slowed down, the ceiling is not";
-  if (std::getenv("HYDRASCOPE_EMULATED_PROCESSOR") != nullptr)
-    GTEST_SKIP() << "an emulator's times are no processor's";
-  ThreadTeam one(1);
-  ThreadTeam two(2);
-  const CpuCeiling alone = measure_ceiling(one);
-  const CpuCeiling both = measure_ceiling(two);
-  EXPECT_EQ(both.threads, 2);
-  constexpr double kDisturbed = 1.25;
-  EXPECT_GT(kDisturbed * both.float32.best, alone.float32.best);
-  EXPECT_LT(both.float32.best, 2 * kDisturbed * alone.float32.best);
-}
-
 TEST(CpuCeilingTest, RoundsFarApartOrThreadsFarBelowOneAreDisturbed) {
   const std::vector<double> even{98, 100, 97, 99, 96};
   EXPECT_FALSE(is_disturbed(even, 0));

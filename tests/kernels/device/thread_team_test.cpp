@@ -189,21 +189,6 @@ TEST(ThreadTeam, ARehearsalIsOneThreadAndTakesTheTimeOfEveryItem) {
   EXPECT_EQ(rehearsal[1].size(), 1U);
 }
 
-TEST(ThreadTeam, WorkMayBeConstantAndIsNotCopied) {
-  struct Work {
-    std::atomic<int>* calls;
-    explicit Work(std::atomic<int>* to) : calls(to) {}
-    Work(const Work&) = delete;
-    Work& operator=(const Work&) = delete;
-    void operator()(std::int64_t, int) const { ++*calls; }
-  };
-  std::atomic<int> calls{0};
-  const Work work(&calls);
-  ThreadTeam team(2);
-  team.run(5, work);
-  EXPECT_EQ(calls, 5);
-}
-
 TEST(ThreadTeam, SizeIsAtLeastOne) {
   for (const int size : {-3, 0, 1}) {
     ThreadTeam team(size);

@@ -195,28 +195,5 @@ TEST(HydraCombine, EqualsTheTwin) {
   });
 }
 
-TEST(HydraCombine, TilesGiveWhatOneTileGives) {
-  Tile<float> tile(41, 64, Fill::normal);
-  auto params = tile.params(kPublished);
-  hydra::project(params);
-  const std::vector<float> whole(tile.sum.begin(), tile.sum.end());
-  std::vector<float> sums(2 * 64);
-  auto first = params;
-  first.rows = first.query_rows = 17;
-  first.sum = sums.data();
-  hydra::project(first);
-  auto second = params;
-  second.rows = second.query_rows = 24;
-  second.weights.num_prefix = 0;
-  second.q += 17 * params.stride;
-  second.k += 17 * params.stride;
-  second.v += 17 * params.stride;
-  second.sum = sums.data() + 64;
-  hydra::project(second);
-  std::vector<float> g(64);
-  hydra::combine(sums.data(), 2, 64, 1, nullptr, g.data());
-  for (std::size_t f = 0; f < 64; ++f) EXPECT_NEAR(g[f], whole[f], 1e-5);
-}
-
 }  // namespace hydra_test
 }  // namespace hydrascope::kernels::test

@@ -172,20 +172,5 @@ TYPED_TEST(LayerNormCuda, RowsThatAreNotWholePacksAreRefused) {
   EXPECT_THROW(run(x.data() + 1, 16, 8), Error);
 }
 
-TEST(LayerNormGeometry, RowsOfCommonModelsStayInRegisters) {
-  using layer_norm::cuda::packs_per_lane;
-  EXPECT_EQ(packs_per_lane<BFloat16>(192), 1);
-  EXPECT_EQ(packs_per_lane<BFloat16>(768), 3);
-  EXPECT_EQ(packs_per_lane<BFloat16>(1024), 4);
-  EXPECT_EQ(packs_per_lane<BFloat16>(1280), 6);
-  EXPECT_EQ(packs_per_lane<BFloat16>(2048), 8);
-  EXPECT_EQ(packs_per_lane<BFloat16>(2056), 0);
-  EXPECT_EQ(packs_per_lane<BFloat16>(100), 0);  // no whole number of packs
-  EXPECT_EQ(packs_per_lane<float>(768), 6);
-  EXPECT_EQ(packs_per_lane<float>(1536), 12);
-  EXPECT_EQ(packs_per_lane<float>(1540), 0);
-  EXPECT_EQ(layer_norm::cuda::geometry(197).grid.x, 50);
-}
-
 }  // namespace layer_norm_cuda_test
 }  // namespace hydrascope::kernels::test

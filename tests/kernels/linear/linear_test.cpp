@@ -74,8 +74,10 @@ TEST(LinearKernelOfFloat32, NarrowWeightsGiveTheBitsOfTheSameNumbersInFloat32) {
 
 TEST(PackedWeightTest, EveryTargetBesideAmxReadsTheFormThatItPacks) {
   for_each_target_beside_amx([] {
-    for (const auto& [in, out] : {std::pair<std::int64_t, std::int64_t>{77, 65}, {64, 64}, {31, 9}})
-      compare<BFloat16>(13, in, out, Epilogue::add, Fill::normal);
+    for (const std::int64_t rows : {1, 14, 16, 36, 71})
+      for (const auto& [in, out] :
+           {std::pair<std::int64_t, std::int64_t>{77, 70}, {64, 64}, {31, 9}, {300, 33}})
+        compare<BFloat16>(rows, in, out, static_cast<Epilogue>(rows % 3), Fill::normal);
     const std::vector<float> weight = random_weight<BFloat16>(64, 64);
     const auto pack = [&](linear::Form form) {
       return PackedWeight(Storage::bfloat16, weight.data(), 64, 64, 64, form);

@@ -152,62 +152,72 @@ double tolerance(const ProductShape& shape) {
   return relative;
 }
 
-/// Operands of a case, here and on the device. Gaps are NaN.
+/// Rows of a batch, here and on the device. Gaps are NaN.
+template <class T>
+struct Operand {
+  std::int64_t offset;  ///< elements before the first row
+  std::vector<T> host;
+  DeviceArray<T> device;
+
+  /// Normal numbers, or with `scale` 0 NaN.
+  Operand(std::int64_t offset_, std::int64_t batch, std::int64_t batch_stride, std::int64_t rows,
+          std::int64_t stride, std::int64_t columns, unsigned seed, float scale = 1)
+      : offset(offset_),
+        host(static_cast<std::size_t>(offset + (batch - 1) * batch_stride + (rows - 1) * stride +
+                                      columns),
+             T(std::nanf(""))),
+        device(host.size()) {
+    std::vector<float> normal(static_cast<std::size_t>(batch * rows * columns));
+    fill(normal, Fill::normal, seed);
+    auto next = normal.begin();
+    for (std::int64_t image = 0; image < batch && scale != 0; ++image)
+      for (std::int64_t row = 0; row < rows; ++row)
+        for (std::int64_t column = 0; column < columns; ++column)
+          host[static_cast<std::size_t>(offset + image * batch_stride + row * stride + column)] =
+              T(scale * *next++);
+    upload();
+  }
+  void upload() {
+    if (!host.empty()) copy_memory(device.data(), host.data(), host.size() * sizeof(T));
+  }
+  [[nodiscard]] const T* here() const { return host.data() + offset; }
+  T* there() { return device.data() + offset; }
+};
+
+/// The operands of a case.
 template <class T>
 struct Operands {
   explicit Operands(const ProductCase& each)
       : shape(each.shape),
         in_place(each.in_place),
-        x(numbers(each.x_offset, shape.batch, shape.x_batch_stride, shape.rows, shape.x_stride,
-                  shape.in, 1, 1)),
-        weight(numbers(each.weight_offset, 1, 0, shape.out, shape.in, shape.in, 2,
-                       1 / std::sqrt(static_cast<float>(shape.in)))),
-        bias(numbers(each.bias_offset, 1, 0, 1, 0, shape.out, 3, 1)),
-        c(shape.add ? numbers(each.c_offset, shape.c_batch_stride == 0 ? 1 : shape.batch,
-                              shape.c_batch_stride, shape.rows, shape.c_stride, shape.out, 4, 1)
-                    : std::vector<T>()),
-        y(in_place ? numbers(each.y_offset, shape.batch, shape.y_batch_stride, shape.rows,
-                             shape.y_stride, shape.out, 5, 1)
-                   : std::vector<T>(extent(each.y_offset, shape.batch, shape.y_batch_stride,
-                                           shape.rows, shape.y_stride, shape.out),
-                                    T(std::nanf("")))),
-        device_x(x),
-        device_weight(weight),
-        device_bias(bias),
-        device_c(c),
-        device_y(y),
-        offsets(each) {
-    shape.x_alignment = alignment_of(device_x.data() + offsets.x_offset);
-    shape.weight_alignment = alignment_of(device_weight.data() + offsets.weight_offset);
-    shape.bias_alignment = alignment_of(device_bias.data() + offsets.bias_offset);
-    shape.y_alignment = alignment_of(device_y.data() + offsets.y_offset);
-    shape.c_alignment =
-        in_place ? shape.y_alignment : alignment_of(device_c.data() + offsets.c_offset);
+        x(each.x_offset, shape.batch, shape.x_batch_stride, shape.rows, shape.x_stride, shape.in,
+          1),
+        weight(each.weight_offset, 1, 0, shape.out, shape.in, shape.in, 2,
+               1 / std::sqrt(static_cast<float>(shape.in))),
+        bias(each.bias_offset, 1, 0, 1, 0, shape.out, 3),
+        c(each.c_offset, shape.c_batch_stride == 0 ? 1 : shape.batch, shape.c_batch_stride,
+          shape.rows, shape.c_stride, shape.out, 4),
+        y(each.y_offset, shape.batch, shape.y_batch_stride, shape.rows, shape.y_stride, shape.out,
+          5, in_place ? 1.0F : 0.0F) {
+    shape.x_alignment = alignment_of(x.there());
+    shape.weight_alignment = alignment_of(weight.there());
+    shape.bias_alignment = alignment_of(bias.there());
+    shape.y_alignment = alignment_of(y.there());
+    shape.c_alignment = in_place ? shape.y_alignment : alignment_of(c.there());
   }
 
   void run(Products& products, int product) {
-    T* result = device_y.data() + offsets.y_offset;
-    const T* added = nullptr;
-    if (shape.add) added = in_place ? result : device_c.data() + offsets.c_offset;
-    products.run(product, device_x.data() + offsets.x_offset,
-                 device_weight.data() + offsets.weight_offset,
-                 device_bias.data() + offsets.bias_offset, added, result);
-  }
-
-  /// The content of y after one product, gaps and all.
-  [[nodiscard]] std::vector<T> expected() const {
-    std::vector<T> result = y;
-    T* to = result.data() + offsets.y_offset;
-    const T* added = nullptr;
-    if (shape.add) added = in_place ? to : c.data() + offsets.c_offset;
-    host_product<T>(shape, x.data() + offsets.x_offset, weight.data() + offsets.weight_offset,
-                    bias.data() + offsets.bias_offset, added, to);
-    return result;
+    const T* added = in_place ? y.there() : c.there();
+    products.run(product, x.there(), weight.there(), bias.there(), shape.add ? added : nullptr,
+                 y.there());
   }
 
   void expect_equal_to_the_twin(const std::string& what) {
-    const std::vector<T> found = device_y.download();
-    const std::vector<T> wanted = expected();
+    const std::vector<T> found = y.device.download();
+    std::vector<T> wanted = y.host;  // after one product, gaps and all
+    T* to = wanted.data() + y.offset;
+    const T* added = in_place ? to : c.here();
+    host_product<T>(shape, x.here(), weight.here(), bias.here(), shape.add ? added : nullptr, to);
     std::vector<T> values;
     std::vector<double> twin;
     std::size_t touched = 0;
@@ -221,41 +231,15 @@ struct Operands {
       }
     }
     EXPECT_EQ(touched, 0U) << what << ": gaps of y were written";
-    EXPECT_TRUE(device_y.intact()) << what;
+    EXPECT_TRUE(y.device.intact()) << what;
     EXPECT_EQ(twin.size(), static_cast<std::size_t>(shape.batch * shape.rows * shape.out)) << what;
     expect_close(values.data(), twin, tolerance<T>(shape), 0, static_cast<std::size_t>(shape.out),
                  what);
   }
 
-  static std::size_t extent(std::int64_t offset, std::int64_t batch, std::int64_t batch_stride,
-                            std::int64_t rows, std::int64_t stride, std::int64_t columns) {
-    return static_cast<std::size_t>(offset + (batch - 1) * batch_stride + (rows - 1) * stride +
-                                    columns);
-  }
-
-  static std::vector<T> numbers(std::int64_t offset, std::int64_t batch, std::int64_t batch_stride,
-                                std::int64_t rows, std::int64_t stride, std::int64_t columns,
-                                unsigned seed, float scale) {
-    std::vector<T> all(extent(offset, batch, batch_stride, rows, stride, columns),
-                       T(std::nanf("")));
-    std::vector<float> normal(static_cast<std::size_t>(batch * rows * columns));
-    fill(normal, Fill::normal, seed);
-    auto next = normal.begin();
-    for (std::int64_t image = 0; image < batch; ++image) {
-      for (std::int64_t row = 0; row < rows; ++row) {
-        const std::int64_t first = offset + image * batch_stride + row * stride;
-        for (std::int64_t column = 0; column < columns; ++column)
-          all[static_cast<std::size_t>(first + column)] = T(scale * *next++);
-      }
-    }
-    return all;
-  }
-
   ProductShape shape;
   bool in_place;
-  std::vector<T> x, weight, bias, c, y;
-  DeviceArray<T> device_x, device_weight, device_bias, device_c, device_y;
-  ProductCase offsets;
+  Operand<T> x, weight, bias, c, y;
 };
 
 /// Calls body.operator()<T>() for the type that the products are in.
@@ -353,7 +337,7 @@ TEST_P(CublasLt, IsTheSameFromOneInstanceToTheNextIfDeterministic) {
         Operands<T> operands(each);
         operands.run(*products, products->plan(operands.shape));
         wait();
-        results.push_back(operands.device_y.download());
+        results.push_back(operands.y.device.download());
       }
       const std::size_t bytes = results[0].size() * sizeof(T);
       EXPECT_EQ(std::memcmp(results[0].data(), results[1].data(), bytes), 0);
@@ -374,7 +358,7 @@ TEST_P(CublasLt, ReplaysFromAGraph) {
       const int product = products->plan(operands.shape);
       const device::Graph graph(stream_, [&] { operands.run(*products, product); });
       for (int i = 0; i < 2; ++i) {
-        copy_memory(operands.device_y.data(), operands.y.data(), operands.y.size() * sizeof(T));
+        operands.y.upload();
         graph.launch();
         wait();
         operands.expect_equal_to_the_twin(each.what + ", replayed");

@@ -68,54 +68,49 @@ void check(Problem<T>& problem, std::int64_t step = 1) {
 template <class T>
 class LinearAttentionTensorCores : public DeviceTest {
  protected:
-  static bool serves(Feature feature) {
-    return cuda::serves<T>(shape_of(feature, 1, 64, 64), {1, 1, 1, 0, 1, 1});
+  /// body(feature) for those of the maps that the kernels serve, until one fails.
+  template <class Features, class Body>
+  void for_each_map(const Features& features, const Body& body) {
+    for (const Feature feature : features) {
+      if (!cuda::serves<T>(shape_of(feature, 1, 64, 64), {1, 1, 1, 0, 1, 1})) continue;
+      SCOPED_TRACE(name_of(feature));
+      body(feature);
+      if (this->HasFatalFailure()) return;
+    }
   }
 };
 using Stored = ::testing::Types<BFloat16, Float16>;
 TYPED_TEST_SUITE(LinearAttentionTensorCores, Stored);
 
 TYPED_TEST(LinearAttentionTensorCores, EqualsTheTwinsForEveryMap) {
-  for (const Feature feature : kAllFeatures) {
-    if (!this->serves(feature)) continue;
+  this->for_each_map(kAllFeatures, [](Feature feature) {
     for (const auto& [tokens, heads, images] :
          {std::tuple<std::int64_t, std::int64_t, std::int64_t>{1, 1, 1},
           {2, 1, 1},
           {31, 2, 1},
           {65, 1, 2}}) {
-      SCOPED_TRACE(name_of(feature) + ", tokens " + std::to_string(tokens));
+      SCOPED_TRACE(tokens);
       Problem<TypeParam> problem(shape_of(feature, heads, 64, 64), images, tokens);
       check(problem);
-      if (this->HasFatalFailure()) return;
     }
-  }
+  });
 }
 
-TYPED_TEST(LinearAttentionTensorCores, EqualsTheTwinsInEveryOrderOfThreads) {
-  for (const Feature feature : kOfEachKind) {
-    if (!this->serves(feature)) continue;
-    SCOPED_TRACE(name_of(feature));
+TYPED_TEST(LinearAttentionTensorCores, EqualsTheTwinsInEveryOrderOfThreadsAndForManyTokens) {
+  this->for_each_map(kOfEachKind, [](Feature feature) {
     Problem<TypeParam> problem(shape_of(feature, 1, 64, 64), 1, 66);
     const Expected<TypeParam> expected(problem);
     for_each_schedule([&] {
       problem.run();
       expected.compare(problem);
     });
-    if (this->HasFatalFailure()) return;
-  }
-}
-
-TYPED_TEST(LinearAttentionTensorCores, EqualsTheTwinForManyTokens) {
-  for (const Feature feature : kOfEachKind) {
-    if (!this->serves(feature)) continue;
     for (const auto& [tokens, heads] :
          {std::pair<std::int64_t, std::int64_t>{64, 1}, {197, 3}, {577, 1}}) {
-      SCOPED_TRACE(name_of(feature) + ", tokens " + std::to_string(tokens));
-      Problem<TypeParam> problem(shape_of(feature, heads, 64, 64), 1, tokens);
-      check(problem, tokens / 6);
-      if (this->HasFatalFailure()) return;
+      SCOPED_TRACE(tokens);
+      Problem<TypeParam> many(shape_of(feature, heads, 64, 64), 1, tokens);
+      check(many, tokens / 6);
     }
-  }
+  });
 }
 
 /// In one type, since the twin takes its time.
@@ -153,30 +148,26 @@ TEST_F(LinearAttentionTensorCoresParts, DividesByWhatTheNormaliserSays) {
 }
 
 TYPED_TEST(LinearAttentionTensorCores, EqualsTheTwinsOnEveryKindOfInput) {
-  for (const Feature feature : kAllFeatures) {
-    if (!this->serves(feature)) continue;
+  this->for_each_map(kAllFeatures, [](Feature feature) {
     for (const Fill how : kAllFills) {
       if (how == Fill::normal) continue;
-      SCOPED_TRACE(name_of(feature) + ", fill " + std::to_string(static_cast<int>(how)));
+      SCOPED_TRACE(static_cast<int>(how));
       Problem<TypeParam> problem(shape_of(feature, 1, 64, 64), 1, 18, how);
       check(problem);
-      if (this->HasFatalFailure()) return;
     }
-  }
+  });
 }
 
 TYPED_TEST(LinearAttentionTensorCores, TokensWeighTheirKeys) {
-  for (const Feature feature :
-       {Feature::exp_pair, Feature::softmax_both, Feature::unit, Feature::relu}) {
-    if (!this->serves(feature)) continue;
-    SCOPED_TRACE(name_of(feature));
+  constexpr Feature kSome[] = {Feature::exp_pair, Feature::softmax_both, Feature::unit,
+                               Feature::relu};
+  this->for_each_map(kSome, [](Feature feature) {
     Problem<TypeParam> problem(shape_of(feature, 1, 64, 64), 1, 67);
     problem.extent.weights.num_prefix = 5;
     problem.extent.weights.prefix = 0.75F;
     problem.extent.weights.patch = 0.2F;
     check(problem);
-    if (this->HasFatalFailure()) return;
-  }
+  });
 }
 
 TYPED_TEST(LinearAttentionTensorCores, TokensOfNoWeightAreNotThere) {
@@ -202,9 +193,8 @@ TYPED_TEST(LinearAttentionTensorCores, QueriesMayBeFewerThanKeys) {
 
 /// Gradients read it.
 TYPED_TEST(LinearAttentionTensorCores, TheStateIsWhatTheHeaderSays) {
-  for (const Feature feature : kAllFeatures) {
-    if (!this->serves(feature) || feature == Feature::unit) continue;
-    SCOPED_TRACE(name_of(feature));
+  this->for_each_map(kAllFeatures, [](Feature feature) {
+    if (feature == Feature::unit) return;
     Problem<TypeParam> problem(shape_of(feature, 2, 64, 64), 1, 66);
     problem.run();
     const std::vector<double> expected = la::sums_reference(problem.tokens(0));
@@ -220,13 +210,11 @@ TYPED_TEST(LinearAttentionTensorCores, TheStateIsWhatTheHeaderSays) {
       const double rounded = 1.2 * rounding<TypeParam>() * z * (is_sum ? largest : 1);
       EXPECT_NEAR(problem.state[i], expected[i], i < 65 * features ? rounded : 4e-6) << i;
     }
-  }
+  });
 }
 
 TYPED_TEST(LinearAttentionTensorCores, NanReachesWhatDependsOnItAndNothingElse) {
-  for (const Feature feature : kAllFeatures) {
-    if (!this->serves(feature)) continue;
-    SCOPED_TRACE(name_of(feature));
+  this->for_each_map(kAllFeatures, [](Feature feature) {
     Problem<TypeParam> problem(shape_of(feature, 4, 64, 64), 1, 20);
     problem.q.at(0, 2, 63) = TokenRows<TypeParam>::nan();          // row 2 of head 0
     problem.k.at(0, 5, 64 + 3) = TokenRows<TypeParam>::nan();      // all of head 1
@@ -237,7 +225,7 @@ TYPED_TEST(LinearAttentionTensorCores, NanReachesWhatDependsOnItAndNothingElse) 
         ASSERT_EQ(std::isnan(static_cast<float>(problem.y.at(0, t, c))),
                   c < 64 ? t == 2 : c < 2 * 64 || c == 3 * 64 - 1)
             << "row " << t << ", column " << c;
-  }
+  });
 }
 
 TYPED_TEST(LinearAttentionTensorCores, AnImageIsTheSameAloneAndAmongOthersAndAgain) {

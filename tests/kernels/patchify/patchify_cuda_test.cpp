@@ -146,28 +146,6 @@ TYPED_TEST(PatchifyCuda, EveryAlignmentOfPixelsIsServed) {
       compare_pixels<TypeParam>({2, 1, 2, patch, patch, 2 * patch - alignment % 4, alignment});
 }
 
-TYPED_TEST(PatchifyCuda, ABatchEqualsItsImages) {
-  const Case two{2, 1, 3, 16, 15, 47, 1};
-  PixelParams<TypeParam> p = pixel_params<TypeParam>(two);
-  const std::vector<std::uint8_t> pixels = noise(bytes_of(two, p.row_bytes));
-  const DeviceArray<std::uint8_t> device_pixels(pixels);
-  p.pixels = device_pixels.data();
-  const auto run = [&](std::int64_t values) {
-    return written<TypeParam>(values, [&](TypeParam* y) {
-      p.y = y;
-      patchify::cuda::from_pixels(p, nullptr);
-    });
-  };
-  const std::int64_t values = values_of(two);
-  const std::vector<TypeParam> together = run(values);
-  p.images = 1;
-  std::vector<TypeParam> alone = run(values / 2);
-  p.pixels += p.image_bytes;
-  for (const TypeParam value : run(values / 2)) alone.push_back(value);
-  for (std::size_t i = 0; i < together.size(); ++i)
-    ASSERT_EQ(static_cast<float>(together[i]), static_cast<float>(alone[i]));
-}
-
 TYPED_TEST(PatchifyCuda, NothingIsLaunchedForNoImagesAndWhatNoKernelServesIsRefused) {
   patchify::cuda::from_pixels(pixel_params<TypeParam>({0, 2, 2, 16, 32, 32}), nullptr);
   DeviceArray<TypeParam> y(3 * 16 * 16 + 1);
@@ -181,20 +159,6 @@ TYPED_TEST(PatchifyCuda, NothingIsLaunchedForNoImagesAndWhatNoKernelServesIsRefu
   pixels.y = y.data();
   pixels.grid_rows = std::int64_t{1} << 31;
   EXPECT_THROW(patchify::cuda::from_pixels(pixels, nullptr), Error);
-}
-
-TEST(PatchifyGeometry, BlocksAreRunsOfPatches) {
-  using namespace patchify::cuda;
-  EXPECT_EQ(pixel_geometry(1, 14, 14, PixelTile<16>::kPatches).grid.x, 14);
-  EXPECT_EQ(pixel_geometry(8, 24, 24, PixelTile<16>::kPatches).grid.x, 8 * 24 * 2);
-  // A store is as wide as the plane of a patch allows, and stays in one row of it or covers two.
-  EXPECT_EQ((PatchShape<16, 2>::kPack), 8);
-  EXPECT_EQ((PatchShape<14, 2>::kPack), 4);
-  EXPECT_EQ((PatchShape<14, 2>::kUnit), 2);
-  EXPECT_EQ((PatchShape<14, 4>::kPack), 4);
-  EXPECT_EQ((PatchShape<32, 4>::kPack), 4);
-  static_assert(14 * PixelTile<14>::kStride <= 48 * 1024 &&
-                32 * PixelTile<32>::kStride <= 48 * 1024);
 }
 
 }  // namespace patchify_cuda_test

@@ -161,31 +161,14 @@ TEST(QuantisedWeightForms, PairsGiveTheBitsOfQuads) {
 
 TYPED_TEST(QuantisedLinearKernel, EveryTargetBesideAmxReadsTheFormThatItPacks) {
   for_each_target_beside_amx([] {
-    compare<TypeParam>(13, 77, 65, Epilogue::add, Fill::normal, false);
+    for (const std::int64_t rows : {1, 14, 16, 36})
+      compare<TypeParam>(rows, 77, 65, static_cast<Epilogue>(rows % 3), Fill::normal, false);
     const std::vector<float> weight = random_weight<float>(64, 64);
     for (const ql::WeightForm form : kForms) {
       if (ql::reads_form(form)) continue;
       EXPECT_THROW(QuantisedWeight(weight.data(), 64, 64, 64, form), Error);
     }
   });
-}
-
-TEST(PairedPanelsTest, FindsPairsForTrainedWeightsAndLeavesTheExcessOfOthers) {
-  if (!ql::reads_form(ql::WeightForm::pairs)) return;
-  // As wide as the layers of small models: the largest is three times the standard deviation.
-  const std::vector<float> normal = random_weight<float>(64, 192);
-  const QuantisedWeight packed(normal.data(), 64, 192, 192, ql::WeightForm::pairs);
-  constexpr std::int64_t kSteps = 4 * 192 / 4;
-  EXPECT_LT(packed.pairs().num_excess(), kSteps / 50);
-  const std::vector<float> ones(64 * 192, 1.0F);
-  EXPECT_EQ(QuantisedWeight(ones.data(), 64, 192, 192, ql::WeightForm::pairs).pairs().num_excess(),
-            kSteps);
-  for (std::int64_t block = 0; block < 192; block += 16) {
-    const std::uint8_t* order = packed.pairs().group(3).order + block;
-    unsigned places = 0;
-    for (int i = 0; i < 16; ++i) places |= 1U << order[i];
-    EXPECT_EQ(places, 0xffffU) << "every k once";
-  }
 }
 
 TEST(QuantisedWeightTest, ATeamPacksTheSameBytes) {

@@ -1,6 +1,6 @@
 // Products::bytes: against the softmax of the numbers that k, v and q stand for in 8 bits, and against
 // the exact one.
-#include "tests/kernels/softmax_attention/softmax_attention_image.h"
+#include "tests/kernels/softmax_attention/softmax_attention_suite.h"
 
 #include <gtest/gtest.h>
 
@@ -12,12 +12,6 @@
 
 namespace hydrascope::kernels::test {
 namespace softmax_attention_test {
-
-using softmax_attention::Products;
-
-Shape in_bytes(std::int64_t num_tokens, std::int64_t num_heads, std::int64_t head_dim) {
-  return {num_tokens, num_heads, head_dim, Products::bytes};
-}
 
 /// The nearest numbers of 8 bits, each head of a row with a scale of its own.
 template <class T>
@@ -56,77 +50,62 @@ double relative_error(const Image<T>& image, std::int64_t rows,
          std::max(std::sqrt(values / static_cast<double>(image.shape.num_tokens)), 1e-30);
 }
 
-/// Rounding of weights to steps of 1 / 254 of the greatest one, each up or down, errs by 0.3 % of a
-/// value where few keys count and by less where many do. Rounding of q, k and v errs as much again.
+/// An image whose products are in 8 bits.
 template <class T>
-void compare_bytes(Image<T>& image, std::int64_t rows) {
-  image.run(rows);
-  EXPECT_TRUE(image.keys.intact());
-  EXPECT_TRUE(image.values.intact());
-  const std::int64_t d = image.shape.head_dim;
-  const std::vector<float> q = rounded_to_bytes(image.q, d);
-  const std::vector<float> k = rounded_to_bytes(image.k, d);
-  const std::vector<float> v = rounded_to_bytes(image.v, d);
-  const auto name = "N " + std::to_string(image.shape.num_tokens) + ", d " + std::to_string(d);
-  EXPECT_LT(relative_error(
-                image, rows,
-                softmax_attention::softmax_attention_reference(
-                    image.shape, q.data(), image.width, rows, k.data(), v.data(), image.width)),
-            0.003 + rounding<T>() / 4)
-      << name;
-  EXPECT_LT(relative_error(image, rows, image.reference(rows)), 0.008) << name;
-}
+struct ByteImage : Image<T> {
+  static constexpr bool kBytes = true;
+  Fill how;
+
+  ByteImage(const Shape& of, Fill how_)
+      : Image<T>({of.num_tokens, of.num_heads, of.head_dim, softmax_attention::Products::bytes},
+                 how_),
+        how(how_) {}
+
+  /// Rounding of weights to steps of 1 / 254 of the greatest one, each up or down, errs by 0.3 % of a
+  /// value where few keys count and by less where many do. Rounding of q, k and v errs as much again.
+  void compare(std::int64_t rows) {
+    this->run(rows);
+    EXPECT_TRUE(this->keys.intact());
+    EXPECT_TRUE(this->values.intact());
+    const std::int64_t d = this->shape.head_dim;
+    if (how == Fill::large) return expect_means_of_values(rows);
+    const std::vector<float> near_q = rounded_to_bytes(this->q, d);
+    const std::vector<float> near_k = rounded_to_bytes(this->k, d);
+    const std::vector<float> near_v = rounded_to_bytes(this->v, d);
+    const auto name = "N " + std::to_string(this->shape.num_tokens) + ", d " + std::to_string(d);
+    EXPECT_LT(relative_error(*this, rows,
+                             softmax_attention::softmax_attention_reference(
+                                 this->shape, near_q.data(), this->width, rows, near_k.data(),
+                                 near_v.data(), this->width)),
+              0.003 + rounding<T>() / 4)
+        << name;
+    EXPECT_LT(relative_error(*this, rows, this->reference(rows)), 0.008) << name;
+  }
+
+  /// Scores of thousands do not bear rounding: a step decides which key has all the weight.
+  void expect_means_of_values(std::int64_t rows) {
+    double most = 0;
+    for (std::int64_t j = 0; j < this->shape.num_tokens; ++j)
+      for (std::int64_t c = 0; c < this->width; ++c)
+        most = std::max(most, std::abs(this->v.of(j, c)));
+    for (std::int64_t row = 0; row < rows; ++row)
+      for (std::int64_t c = 0; c < this->width; ++c)
+        ASSERT_LE(std::abs(this->y.of(row, c)), 1.01 * most) << row << ", " << c;
+  }
+};
+
+using ByteImages = ::testing::Types<ByteImage<float>, ByteImage<BFloat16>>;
+INSTANTIATE_TYPED_TEST_SUITE_P(Bytes, SoftmaxAttention, ByteImages);
 
 template <class T>
 class ByteAttentionKernel : public ::testing::Test {};
 TYPED_TEST_SUITE(ByteAttentionKernel, CpuTypes);
 
-TYPED_TEST(ByteAttentionKernel, EqualsTheTwinOnEveryShapeAndInstructionSet) {
-  for_each_instruction_set([] {
-    for (const std::int64_t num_tokens : {1, 2, 3, 31, 32, 33, 197, 198}) {
-      Image<TypeParam> image(in_bytes(num_tokens, 2, 64), Fill::normal);
-      compare_bytes(image, std::min<std::int64_t>(num_tokens, 45));
-    }
-    for (const std::int64_t head_dim : {1, 7, 16, 32, 48, 80, 96, 128}) {
-      Image<TypeParam> image(in_bytes(67, 2, head_dim), Fill::normal);
-      compare_bytes(image, 13);
-    }
-    // Several blocks of keys, and several groups of queries.
-    for (const std::int64_t num_tokens : {513, 577, 1089}) {
-      Image<TypeParam> image(in_bytes(num_tokens, 1, 64), Fill::normal);
-      compare_bytes(image, 200);
-    }
-  });
-}
-
-TYPED_TEST(ByteAttentionKernel, EqualsTheTwinOnEveryKindOfInput) {
-  for (const Fill how : kAllFills) {
-    SCOPED_TRACE(static_cast<int>(how));
-    for (const std::int64_t head_dim : {64, 80, 128})
-      for (const std::int64_t num_tokens : {33, 577}) {
-        Image<TypeParam> image(in_bytes(num_tokens, 3, head_dim), how);
-        if (how != Fill::large) {
-          compare_bytes(image, 31);
-          continue;
-        }
-        // Scores of thousands do not bear rounding: a step decides which key has all the weight.
-        image.run(31);
-        double most = 0;
-        for (std::int64_t j = 0; j < num_tokens; ++j)
-          for (std::int64_t c = 0; c < image.width; ++c)
-            most = std::max(most, std::abs(image.v.of(j, c)));
-        for (std::int64_t row = 0; row < 31; ++row)
-          for (std::int64_t c = 0; c < image.width; ++c)
-            ASSERT_LE(std::abs(image.y.of(row, c)), 1.01 * most) << row << ", " << c;
-      }
-  }
-}
-
 TYPED_TEST(ByteAttentionKernel, EveryKeyCounts) {
   for_each_instruction_set([] {
     // Each query has its key, all over two blocks, the last panel and the last quad.
     constexpr std::int64_t kKeys = 587;
-    Image<TypeParam> image(in_bytes(kKeys, 1, 32), Fill::normal);
+    ByteImage<TypeParam> image({kKeys, 1, 32}, Fill::normal);
     std::vector<std::int64_t> keys{0,   1,   15,  16,  63,  64,  294, 319,
                                    320, 321, 383, 511, 512, 575, 576};
     for (std::int64_t key = 577; key < kKeys; ++key) keys.push_back(key);
@@ -134,29 +113,29 @@ TYPED_TEST(ByteAttentionKernel, EveryKeyCounts) {
       for (std::int64_t c = 0; c < 32; ++c)
         image.q.at(static_cast<std::int64_t>(row), c) =
             TypeParam(2.0F * static_cast<float>(image.k.of(keys[row], c)));
-    compare_bytes(image, static_cast<std::int64_t>(keys.size()));
+    image.compare(static_cast<std::int64_t>(keys.size()));
   });
 }
 
 TYPED_TEST(ByteAttentionKernel, ValuesOfZerosTakeNoStepsFromTheOthers) {
   for_each_instruction_set([] {
-    Image<TypeParam> image(in_bytes(700, 2, 32), Fill::normal);
+    ByteImage<TypeParam> image({700, 2, 32}, Fill::normal);
     for (std::int64_t j = 0; j < 700; ++j)
       for (std::int64_t c = 0; c < 64; ++c)
         image.v.at(j, c) =
             TypeParam(j % 100 == 7 ? 0.0F : 0.01F * static_cast<float>(image.v.of(j, c)));
-    compare_bytes(image, 30);
+    image.compare(30);
     // No value of the first block reaches the least magnitude.
     for (std::int64_t j = 0; j < 384; ++j)
       for (std::int64_t c = 0; c < 64; ++c) image.v.at(j, c) = TypeParam(1e-33F);
-    compare_bytes(image, 30);
+    image.compare(30);
   });
 }
 
 TYPED_TEST(ByteAttentionKernel, ScoresOfAnySizeKeepTheGreatestWeight) {
   for_each_instruction_set([] {
     for (const float size : {1.0F, 16.0F, 256.0F, 1e4F, 1e9F}) {
-      Image<TypeParam> image(in_bytes(100, 1, 64), Fill::normal);
+      ByteImage<TypeParam> image({100, 1, 64}, Fill::normal);
       for (std::int64_t j = 0; j < 100; ++j)
         for (std::int64_t c = 0; c < 64; ++c) {
           image.q.at(j, c) = TypeParam(size);
@@ -169,30 +148,11 @@ TYPED_TEST(ByteAttentionKernel, ScoresOfAnySizeKeepTheGreatestWeight) {
   });
 }
 
-TYPED_TEST(ByteAttentionKernel, EqualsTheTwinForEveryNumberOfKeysInTheLastPanel) {
-  for_each_instruction_set([] {
-    for (std::int64_t num_tokens = 1; num_tokens <= 130; ++num_tokens) {
-      Image<TypeParam> image(in_bytes(num_tokens, 1, 32), Fill::normal);
-      compare_bytes(image, std::min<std::int64_t>(num_tokens, 1 + num_tokens % 13));
-    }
-  });
-}
-
-TYPED_TEST(ByteAttentionKernel, TheMaximumMayRiseInEveryBlock) {
-  for_each_instruction_set([] {
-    for (const bool rising : {true, false}) {
-      Image<TypeParam> image(in_bytes(1500, 1, 64), Fill::normal);
-      let_scores_rise(image, rising);
-      compare_bytes(image, 9);
-    }
-  });
-}
-
 TYPED_TEST(ByteAttentionKernel, ManySmallWeightsBesideALargeOneDoNotVanish) {
   for_each_instruction_set([] {
     // Key 0 has half of all weight, 2000 others have a 4000th each: less than half a step.
     constexpr std::int64_t kKeys = 2001;
-    Image<TypeParam> image(in_bytes(kKeys, 1, 16), Fill::ones);
+    ByteImage<TypeParam> image({kKeys, 1, 16}, Fill::ones);
     for (std::int64_t j = 0; j < kKeys; ++j)
       for (std::int64_t c = 0; c < 16; ++c) {
         image.k.at(j, c) = TypeParam(j == 0 && c == 0 ? 4.0F * std::log(2000.0F) : 0.0F);
@@ -207,28 +167,14 @@ TYPED_TEST(ByteAttentionKernel, ManySmallWeightsBesideALargeOneDoNotVanish) {
 TYPED_TEST(ByteAttentionKernel, ValuesOfAnySizeStandBesideEachOther) {
   for_each_instruction_set([] {
     // The greatest weight belongs to a value of zeros, the others to values of 1e-3 and 1e3.
-    Image<TypeParam> image(in_bytes(300, 2, 32), Fill::normal);
+    ByteImage<TypeParam> image({300, 2, 32}, Fill::normal);
     for (std::int64_t j = 0; j < 300; ++j)
       for (std::int64_t c = 0; c < 64; ++c) {
         if (j == 7) image.k.at(j, c) = TypeParam(image.q.of(0, c) > 0 ? 4.0F : -4.0F);
         image.v.at(j, c) = TypeParam(
             j == 7 ? 0.0F : static_cast<float>(image.v.of(j, c)) * (j % 2 ? 1e3F : 1e-3F));
       }
-    compare_bytes(image, 30);
-  });
-}
-
-TYPED_TEST(ByteAttentionKernel, PackingTilesInAnyOrderFillsTheSamePanels) {
-  for_each_instruction_set([] {
-    for (const Shape& shape : {in_bytes(197, 2, 64), in_bytes(198, 1, 80), in_bytes(67, 3, 5)})
-      expect_the_same_panels_in_any_order<TypeParam>(shape);
-  });
-}
-
-TYPED_TEST(ByteAttentionKernel, ARowDependsNeitherOnItsTileNorOnWhereItIsWritten) {
-  for_each_instruction_set([] {
-    for (const std::int64_t num_tokens : {197, 601})
-      expect_rows_of_their_own<TypeParam>(in_bytes(num_tokens, 2, 48));
+    image.compare(30);
   });
 }
 
@@ -237,7 +183,7 @@ TYPED_TEST(ByteAttentionKernel, NanAndInfinityReachTheirHead) {
     for (const float bad : {kNaN, std::numeric_limits<float>::infinity()})
       for (const std::int64_t num_tokens : {70, 577}) {
         const auto run_with = [&](auto spoil, auto is_bad) {
-          Image<TypeParam> image(in_bytes(num_tokens, 2, 32), Fill::normal);
+          ByteImage<TypeParam> image({num_tokens, 2, 32}, Fill::normal);
           spoil(image);
           image.run(9);
           for (std::int64_t row = 0; row < 9; ++row)

@@ -1,8 +1,6 @@
 #include "kernels/softmax_attention/few_queries.h"
 
-#include "tests/kernels/kernel_case.h"
-#include "tests/kernels/softmax_attention/softmax_attention_reference.h"
-#include "tests/kernels/strided_rows.h"
+#include "tests/kernels/softmax_attention/softmax_attention_image.h"
 
 #include <gtest/gtest.h>
 
@@ -18,13 +16,12 @@ using softmax_attention::kPartKeys;
 using softmax_attention::MergeParams;
 using softmax_attention::PartParams;
 using softmax_attention::Shape;
+using softmax_attention_test::kGap;
+using softmax_attention_test::kNaN;
 
 template <class T>
 class FewQueriesKernel : public ::testing::Test {};
 TYPED_TEST_SUITE(FewQueriesKernel, CpuTypes);
-
-constexpr std::int64_t kGap = 3;  // NaN between the rows of inputs and outputs
-const float kNaN = std::numeric_limits<float>::quiet_NaN();
 
 /// Queries scaled by 1/sqrt(d), and the keys and values of N tokens, of which those from `plain` on
 /// have a bias.
@@ -87,37 +84,13 @@ struct Asked {
         shape.num_heads, shape.head_dim, 1, parts.data() + before, static_cast<std::int64_t>(size),
         count, y.data() + last * y.stride, y.stride});
   }
-  /// An output is a mean of values. It errs, in units of the largest, by one rounding of itself and
-  /// by twice the error of a score: sqrt(d) roundings of float32 to a sum of magnitudes.
-  [[nodiscard]] double tolerance() const {
-    double magnitude = 0;
-    double largest = 0;
-    const std::int64_t d = shape.head_dim;
-    for (std::int64_t j = 0; j < shape.num_tokens; ++j)
-      for (std::int64_t head = 0; head < shape.num_heads; ++head)
-        for (std::int64_t row = 0; row < q.rows; ++row) {
-          double sum = 0;
-          for (std::int64_t i = head * d; i < (head + 1) * d; ++i) {
-            sum += std::abs(q.of(row, i) * k.of(j, i));
-            largest = std::max(largest, std::abs(v.of(j, i)));
-          }
-          if (!factor.empty()) {
-            const auto h = static_cast<std::size_t>(head);
-            sum = std::abs(static_cast<double>(factor[h])) * sum +
-                  std::abs(static_cast<double>(bias[h]));
-          }
-          magnitude = std::max(magnitude, sum);
-        }
-    const double score_error = std::sqrt(static_cast<double>(d)) * 6e-8 * magnitude;
-    return largest * (rounding<T>() + 2 * score_error);
-  }
   void compare(std::int64_t keys_of_a_part = kPartKeys) {
     run(keys_of_a_part);
     softmax_attention::Weighing weighing;
     if (!factor.empty()) weighing = {factor.data(), bias.data(), plain};
     const std::vector<double> expected = softmax_attention::softmax_attention_reference(
         shape, q.data(), q.stride, q.rows, k.data(), v.data(), k.stride, weighing);
-    expect_rows(y, expected, 0, tolerance(),
+    expect_rows(y, expected, 0, softmax_attention_test::tolerance(shape, q, k, v, q.rows, weighing),
                 "N " + std::to_string(shape.num_tokens) + ", d " + std::to_string(shape.head_dim));
   }
 };

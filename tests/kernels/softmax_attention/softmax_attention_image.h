@@ -26,9 +26,42 @@ using softmax_attention::Shape;
 constexpr std::int64_t kGap = 3;  // NaN between the rows of inputs and outputs
 inline const float kNaN = std::numeric_limits<float>::quiet_NaN();
 
+/// An output is a mean of values. It errs, in units of the largest value, by one rounding of itself, by that
+/// of the weights (bfloat16; less than the former, as they err independently), and by twice the error of a
+/// score: sqrt(d) roundings of float32 to a sum of magnitudes, here those of `rows` queries.
+template <class T>
+double tolerance(const Shape& shape, const StridedRows<T>& q, const StridedRows<T>& k,
+                 const StridedRows<T>& v, std::int64_t rows,
+                 const softmax_attention::Weighing& weighing = {}) {
+  const std::int64_t d = shape.head_dim;
+  double magnitude = 0;
+  double largest = 0;
+  for (std::int64_t j = 0; j < shape.num_tokens; ++j)
+    for (std::int64_t head = 0; head < shape.num_heads; ++head) {
+      for (std::int64_t i = head * d; i < (head + 1) * d; ++i)
+        largest = std::max(largest, std::abs(v.of(j, i)));
+      for (std::int64_t row = 0; row < rows; ++row) {
+        double sum = 0;
+        for (std::int64_t i = head * d; i < (head + 1) * d; ++i)
+          sum += std::abs(q.of(row, i) * k.of(j, i));
+        if (weighing.factor != nullptr)
+          sum = std::abs(static_cast<double>(weighing.factor[head])) * sum +
+                std::abs(static_cast<double>(weighing.bias[head]));
+        magnitude = std::max(magnitude, sum);
+      }
+    }
+  const double score_error = std::sqrt(static_cast<double>(d)) * 6e-8 * magnitude;
+  return largest * (rounding<T>() + 2 * score_error);
+}
+
 /// Queries (N, H d) scaled by 1/sqrt(d), keys and values of one image, and the kernel's memory.
 template <class T>
 struct Image {
+  using Value = T;
+  static constexpr bool kSlow = false;              ///< attends on an emulator
+  static constexpr bool kBytes = false;             ///< by numbers of 8 bits
+  static constexpr std::int64_t kLeastHeadDim = 1;  ///< that `attend_by` serves
+
   Shape shape;
   std::int64_t width;
   StridedRows<T> q, k, v;
@@ -81,6 +114,18 @@ struct Image {
     return softmax_attention::softmax_attention_reference(
         shape, q.data(), q.stride, rows, k.data(), v.data(), k.stride, {nullptr, nullptr, 0, sees});
   }
+  /// The first `rows` of y against the twin's.
+  void expect(std::int64_t rows, const std::uint8_t* sees = nullptr) const {
+    expect_rows(y, reference(rows, sees), 0,
+                tolerance(shape, q, k, v, std::min<std::int64_t>(rows, 4)),
+                "N " + std::to_string(shape.num_tokens) + ", d " + std::to_string(shape.head_dim));
+    EXPECT_TRUE(keys.intact());
+    EXPECT_TRUE(values.intact());
+  }
+  void compare(std::int64_t rows) {
+    run(rows);
+    expect(rows);
+  }
 };
 
 /// Which keys each query sees, as the twin and as the kernel reads it.
@@ -108,39 +153,6 @@ struct Seen {
   }
 };
 
-/// An output is a mean of values. It errs, in units of the largest value, by one rounding of
-/// itself, by that of the weights (bfloat16; less than the former, as they err independently), and
-/// by twice the error of a score: sqrt(d) roundings of float32 to a sum of magnitudes.
-template <class T>
-double tolerance(const Image<T>& image, std::int64_t rows) {
-  const std::int64_t d = image.shape.head_dim;
-  double magnitude = 0;
-  double largest = 0;
-  for (std::int64_t j = 0; j < image.shape.num_tokens; ++j)
-    for (std::int64_t c = 0; c < image.width; c += d) {
-      for (std::int64_t i = 0; i < d; ++i)
-        largest = std::max(largest, std::abs(image.v.of(j, c + i)));
-      for (std::int64_t row = 0; row < std::min<std::int64_t>(rows, 4); ++row) {
-        double sum = 0;
-        for (std::int64_t i = 0; i < d; ++i)
-          sum += std::abs(image.q.of(row, c + i) * image.k.of(j, c + i));
-        magnitude = std::max(magnitude, sum);
-      }
-    }
-  const double score_error = std::sqrt(static_cast<double>(d)) * 6e-8 * magnitude;
-  return largest * (rounding<T>() + 2 * score_error);
-}
-
-template <class T>
-void compare(Image<T>& image, std::int64_t rows) {
-  image.run(rows);
-  expect_rows(image.y, image.reference(rows), 0, tolerance(image, rows),
-              "N " + std::to_string(image.shape.num_tokens) + ", d " +
-                  std::to_string(image.shape.head_dim));
-  EXPECT_TRUE(image.keys.intact());
-  EXPECT_TRUE(image.values.intact());
-}
-
 /// A few keys, many, some in every group, the last ones alone; each query sees one at least.
 inline std::vector<Seen> patterns_of_seen_keys(std::int64_t rows, std::int64_t n) {
   return {{rows, n, [](std::int64_t row, std::int64_t key) { return key == 0 || key < row; }},
@@ -154,48 +166,6 @@ inline std::vector<Seen> patterns_of_seen_keys(std::int64_t rows, std::int64_t n
              return (row * 31 + key * 17) % 5 == 0 || key == row % n;
            }},
           {rows, n, [n](std::int64_t row, std::int64_t key) { return key + row % 2 + 1 >= n; }}};
-}
-
-/// Scores of queries 0 and 1 go from -30 to 30 over the keys, or back. The image has 1500 tokens and a
-/// head of 64.
-template <class T>
-void let_scores_rise(Image<T>& image, bool rising) {
-  for (std::int64_t j = 0; j < 1500; ++j)
-    for (std::int64_t c = 0; c < 64; ++c)
-      image.k.at(j, c) = T(0.04F * static_cast<float>(rising ? j - 750 : 750 - j) / 8.0F);
-  for (std::int64_t c = 0; c < 64; ++c) {
-    image.q.at(0, c) = T(0.125F);
-    image.q.at(1, c) = T(-0.125F);
-  }
-}
-
-/// More than 62 tokens.
-template <class T>
-void expect_the_same_panels_in_any_order(const Shape& shape) {
-  Image<T> once(shape, Fill::normal);
-  Image<T> tiles(shape, Fill::normal);
-  once.pack(0, shape.num_tokens);
-  tiles.pack(62, shape.num_tokens - 62);
-  tiles.pack(0, 0);
-  tiles.pack(37, 25);  // one after the other, `first` may be odd
-  tiles.pack(0, 37);
-  EXPECT_EQ(0, std::memcmp(once.keys.data(), tiles.keys.data(), once.keys.size() * sizeof(T)));
-  EXPECT_EQ(0,
-            std::memcmp(once.values.data(), tiles.values.data(), once.values.size() * sizeof(T)));
-}
-
-/// A row depends neither on its tile nor on where it is written. At least 197 tokens.
-template <class T>
-void expect_rows_of_their_own(const Shape& shape) {
-  Image<T> image(shape, Fill::normal);
-  image.run(shape.num_tokens);
-  image.attend(150, 47, image.q);
-  image.attend(0, 0, image.q);
-  image.attend(0, 150, image.q);
-  for (std::int64_t row = 0; row < 197; ++row)
-    ASSERT_EQ(0, std::memcmp(&image.q.at(row, 0), &image.y.at(row, 0),
-                             static_cast<std::size_t>(image.width) * sizeof(T)))
-        << "row " << row;
 }
 
 }  // namespace softmax_attention_test

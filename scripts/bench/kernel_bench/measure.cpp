@@ -1,22 +1,49 @@
-#include "scripts/bench/kernel_bench/stopwatch.h"
+#include "scripts/bench/kernel_bench/measure.h"
 
 #include "kernels/device/graph.h"
 #include "kernels/device/launch.h"
-#include "scripts/bench/kernel_bench/memory_kernels.h"
 
 #include <cuda_runtime_api.h>
 
 #include <algorithm>
 #include <cmath>
+#include <random>
+#include <type_traits>
 
 namespace hydrascope::bench {
 namespace {
 
+using kernels::BFloat16;
 using kernels::device::check_cuda;
 using kernels::device::Graph;
 
+constexpr std::size_t kPeriod = 1'000'003;               // a prime
 constexpr int kWindow = static_cast<int>(sized(10, 2));  // launches whose median is compared
 constexpr std::size_t kCopied = sized(std::int64_t{1} << 30, 4096);
+constexpr std::size_t kWord = 16;
+
+template <class T>
+const std::vector<T>& random_table() {
+  static const std::vector<T> table = [] {
+    std::mt19937 random(42);
+    std::normal_distribution<float> normal;
+    std::vector<T> values(kPeriod);
+    for (T& value : values) {
+      if constexpr (std::is_same_v<T, std::uint8_t>)
+        value = static_cast<T>(random());
+      else
+        value = T(normal(random));
+    }
+    return values;
+  }();
+  return table;
+}
+
+void copy(void* to, const void* from, std::size_t bytes) {
+  check_cuda(cudaMemcpy(to, from, bytes, cudaMemcpyDefault), "cudaMemcpy");
+}
+/// Copies on the device and cudaMemset return early, and streams that measure do not wait for them.
+void finish() { check_cuda(cudaDeviceSynchronize(), "cudaDeviceSynchronize"); }
 
 std::size_t flushed_bytes() {
   int device = 0;
@@ -35,20 +62,51 @@ double percentile(const std::vector<double>& sorted, double share) {
 
 }  // namespace
 
-Times summarise(std::vector<double> microseconds) {
-  std::ranges::sort(microseconds);
-  Times times;
-  times.median = percentile(microseconds, 0.5);
-  times.p10 = percentile(microseconds, 0.1);
-  times.p90 = percentile(microseconds, 0.9);
-  times.launches = static_cast<int>(microseconds.size());
-  return times;
+std::shared_ptr<void> device_memory(std::size_t bytes) {
+  void* memory = nullptr;
+  check_cuda(cudaMalloc(&memory, std::max<std::size_t>(bytes, 1)), "cudaMalloc");
+  return {memory, cudaFree};
 }
+
+template <class T>
+DeviceMemory<T> random_memory(std::size_t count) {
+  DeviceMemory<T> memory(count);
+  copy(memory.data(), random_table<T>().data(), std::min(kPeriod, count) * sizeof(T));
+  for (std::size_t filled = kPeriod; filled < count; filled *= 2)
+    copy(memory.data() + filled, memory.data(), std::min(filled, count - filled) * sizeof(T));
+  finish();
+  return memory;
+}
+template DeviceMemory<BFloat16> random_memory(std::size_t);
+template DeviceMemory<std::uint8_t> random_memory(std::size_t);
+
+DeviceMemory<std::uint8_t> zeroed_memory(std::size_t count) {
+  DeviceMemory<std::uint8_t> memory(count);
+  check_cuda(cudaMemset(memory.data(), 0, memory.bytes()), "cudaMemset");
+  finish();
+  return memory;
+}
+
+template <class T>
+bool is_finite(const DeviceMemory<T>& memory) {
+  constexpr std::size_t kChunk = std::size_t{1} << 24;
+  std::vector<T> values;
+  for (std::size_t begin = 0; begin < memory.size(); begin += kChunk) {
+    values.resize(std::min(kChunk, memory.size() - begin));
+    copy(values.data(), memory.data() + begin, values.size() * sizeof(T));
+    if (!std::ranges::all_of(values,
+                             [](T value) { return std::isfinite(static_cast<float>(value)); }))
+      return false;
+  }
+  return true;
+}
+template bool is_finite(const DeviceMemory<float>&);
+template bool is_finite(const DeviceMemory<BFloat16>&);
 
 Stopwatch::Stopwatch(int launches)
     : launches_(launches),
       written_(flushed_bytes()),
-      read_(random_memory<std::uint8_t>(flushed_bytes(), 1)),
+      read_(random_memory<std::uint8_t>(flushed_bytes())),
       sink_(sizeof(std::uint32_t)) {
   cudaStream_t stream = nullptr;
   check_cuda(cudaStreamCreateWithFlags(&stream, cudaStreamNonBlocking), "cudaStreamCreate");
@@ -58,14 +116,7 @@ Stopwatch::Stopwatch(int launches)
       events->emplace_back(kernels::device::Event::Timing::on).record(stream);
 }
 
-void Stopwatch::flush() {
-  check_cuda(cudaMemsetAsync(written_.data(), 0x5a, written_.bytes(), stream()), "cudaMemsetAsync");
-  constexpr std::size_t kWord = 16;
-  read_memory(read_.data(), read_.bytes() / kWord, reinterpret_cast<std::uint32_t*>(sink_.data()),
-              stream());
-}
-
-std::vector<double> Stopwatch::sample(int count, const Call& before, const Call& timed) {
+Times Stopwatch::sample(int count, const Call& before, const Call& timed) {
   for (int i = 0; i < count; ++i) {
     before();
     begin_[i].record(stream());
@@ -76,7 +127,9 @@ std::vector<double> Stopwatch::sample(int count, const Call& before, const Call&
   std::vector<double> microseconds;
   for (int i = 0; i < count; ++i)
     microseconds.push_back(1e3 * static_cast<double>(end_[i].milliseconds_since(begin_[i])));
-  return microseconds;
+  std::ranges::sort(microseconds);
+  return {percentile(microseconds, 0.5), percentile(microseconds, 0.1),
+          percentile(microseconds, 0.9)};
 }
 
 Times Stopwatch::settled_times(const Call& before, const Call& timed) {
@@ -84,38 +137,25 @@ Times Stopwatch::settled_times(const Call& before, const Call& timed) {
   constexpr double kTolerance = 0.02;
   double previous = 0;
   for (int i = 0; i < kMostWindows; ++i) {
-    const double median = summarise(sample(kWindow, before, timed)).median;
+    const double median = sample(kWindow, before, timed).median;
     if (std::abs(median - previous) <= kTolerance * median) break;
     previous = median;
   }
-  return summarise(sample(launches_, before, timed));
+  return sample(launches_, before, timed);
 }
 
 Times Stopwatch::cold(const Work& work) {
-  return settled_times([&] { flush(); }, [&] { work.run(stream()); });
-}
-
-Times Stopwatch::warm(const Work& work) {
-  constexpr double kLaunch = 300;  // microseconds, beside which the launch of a graph is little
-  constexpr int kMostRuns = static_cast<int>(sized(20, 2));
-  const double once = summarise(sample(
-                                    kWindow, [] {}, [&] { work.run(stream()); }))
-                          .median;
-  const int runs = std::clamp(static_cast<int>(std::ceil(kLaunch / once)), 1, kMostRuns);
-  const Graph graph(stream(), [&] {
-    for (int i = 0; i < runs; ++i) work.run(stream());
-  });
-  Times times = settled_times([] {}, [&] { graph.launch(); });
-  times.median /= runs;
-  times.p10 /= runs;
-  times.p90 /= runs;
-  times.runs_per_launch = runs;
-  return times;
+  const auto flush = [&] {
+    check_cuda(cudaMemsetAsync(written_.data(), 0x5a, written_.bytes(), stream()),
+               "cudaMemsetAsync");
+    read_memory(read_.data(), read_.bytes() / kWord, reinterpret_cast<std::uint32_t*>(sink_.data()),
+                stream());
+  };
+  return settled_times(flush, [&] { work.run(stream()); });
 }
 
 std::uint64_t Stopwatch::replay(const Work& work, int count) {
   constexpr int kCallsOfGraph = 20;
-  constexpr std::size_t kWord = 16;
   work.run(stream());
   std::vector<DeviceMemory<std::uint8_t>> first;
   for (const Work::Written& written : work.written) {
@@ -125,7 +165,7 @@ std::uint64_t Stopwatch::replay(const Work& work, int count) {
                "cudaMemcpyAsync");
   }
   std::uint64_t result = 0;
-  const auto different = zeroed_memory<std::uint8_t>(sizeof result);
+  const auto different = zeroed_memory(sizeof result);
   const auto compare = [&] {
     for (std::size_t i = 0; i < first.size(); ++i)
       compare_memory(first[i].data(), work.written[i].data, first[i].bytes() / kWord,
@@ -151,7 +191,7 @@ std::uint64_t Stopwatch::replay(const Work& work, int count) {
 double Stopwatch::copy_bytes() { return 2.0 * static_cast<double>(kCopied); }
 
 Times Stopwatch::copy() {
-  const auto from = random_memory<std::uint8_t>(kCopied, 2);
+  const auto from = random_memory<std::uint8_t>(kCopied);
   const DeviceMemory<std::uint8_t> to(kCopied);
   return settled_times([] {},
                        [&] {
