@@ -3,7 +3,12 @@
 #include "app/specs/requests.h"
 #include "app/specs/specs.h"
 
-#include <algorithm>
+#include <array>
+#include <mutex>
+#include <optional>
+#include <string>
+#include <string_view>
+#include <vector>
 
 namespace hydrascope::app {
 
@@ -42,28 +47,55 @@ CommandSpec help_spec() {
   return spec;
 }
 
+/// A table is made when its command is asked for: naming one photograph needs one of them.
+struct Command {
+  std::string_view names;  ///< the name and its aliases, between blanks
+  CommandSpec (*make)();
+};
+constexpr std::array kCommands{
+    Command{" classify predict ", classify_spec},
+    Command{" visualize attn ", visualize_spec},
+    Command{" embed ", embed_spec},
+    Command{" search ", search_spec},
+    Command{" serve server ", serve_spec},
+    Command{" benchmark bench ", benchmark_spec},
+    Command{" evaluate eval validate ", evaluate_spec},
+    Command{" compare ", compare_spec},
+    Command{" faithfulness ", faithfulness_spec},
+    Command{" diagnose ", diagnose_spec},
+    Command{" convert distill ", convert_spec},
+    Command{" train ", train_spec},
+    Command{" models ", models_spec},
+    Command{" inspect ", inspect_spec},
+    Command{" doctor ", doctor_spec},
+    Command{" completion ", completion_spec},
+    Command{" version ", version_spec},
+    Command{" help ", help_spec},
+};
+
 }  // namespace
 
 const std::vector<CommandSpec>& command_specs() {
   static const std::vector<CommandSpec> all = [] {
-    std::vector<CommandSpec> specs{
-        classify_spec(),   visualize_spec(), embed_spec(),   search_spec(),       serve_spec(),
-        benchmark_spec(),  evaluate_spec(),  compare_spec(), faithfulness_spec(), diagnose_spec(),
-        convert_spec(),    train_spec(),     models_spec(),  inspect_spec(),      doctor_spec(),
-        completion_spec(), version_spec(),   help_spec(),
-    };
-    for (CommandSpec& spec : specs) spec = with_settings(std::move(spec));
+    std::vector<CommandSpec> specs;
+    for (const Command& command : kCommands) specs.push_back(with_settings(command.make()));
     return specs;
   }();
   return all;
 }
 
 const CommandSpec* find_command(std::string_view name) {
-  const auto found = std::ranges::find_if(command_specs(), [&](const CommandSpec& command) {
-    return command.name == name ||
-           std::ranges::find(command.aliases, name) != command.aliases.end();
-  });
-  return found == command_specs().end() ? nullptr : &*found;
+  static std::mutex mutex;
+  static std::array<std::optional<CommandSpec>, kCommands.size()> made;
+  if (name.find(' ') != name.npos) return nullptr;
+  const std::string word = " " + std::string(name) + " ";
+  for (std::size_t i = 0; i < kCommands.size(); ++i) {
+    if (kCommands[i].names.find(word) == std::string_view::npos) continue;
+    const std::scoped_lock lock(mutex);
+    if (!made[i]) made[i] = with_settings(kCommands[i].make());
+    return &*made[i];
+  }
+  return nullptr;
 }
 
 CommandSpec inspect_spec() {

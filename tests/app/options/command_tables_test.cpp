@@ -105,6 +105,20 @@ TEST(CommandTables, HelpOfEveryOptionStandsAlone) {
   }
 }
 
+TEST(CommandTables, AreFoundByEveryName) {
+  for (const CommandSpec& command : command_specs()) {
+    std::vector<std::string> names = command.aliases;
+    names.push_back(command.name);
+    for (const std::string& name : names) {
+      ASSERT_NE(find_command(name), nullptr) << name;
+      EXPECT_EQ(find_command(name)->name, command.name);
+      EXPECT_EQ(find_command(name)->options.size(), command.options.size());
+    }
+  }
+  for (const char* none : {"", " ", "classify predict", "classif"})
+    EXPECT_EQ(find_command(none), nullptr) << none;
+}
+
 TEST(CommandTables, HelpSaysWhatACommandDoes) {
   const auto brief_help = [](const char* command) {
     return brief_help_text(*find_command(command));
