@@ -84,6 +84,18 @@ void check_format(const std::string& format, Route route) {
   refuse_parameter("expected one of " + names + ", found '" + format + "'", "format");
 }
 
+/// `set=label-type=id` is `label_type=id`: the key that belongs to an answer. All others belong to the server's model.
+std::pair<std::string, std::string> without_set(std::pair<std::string, std::string> parameter) {
+  auto& [name, value] = parameter;
+  if (name != "set") return parameter;
+  const std::size_t equals = std::min(value.find('='), value.size());
+  const std::string key = value.substr(0, equals);
+  if (key != "label-type" && key != "label_type" && key != "run.label-type")
+    refuse_parameter("is set where the server starts: hydrascope serve --set KEY=VALUE",
+                     "set=" + key.substr(0, 100));
+  return {"label_type", value.substr(std::min(equals + 1, value.size()))};
+}
+
 }  // namespace
 
 const RouteEntry* find_route_or_null(std::string_view path) {
@@ -105,7 +117,8 @@ AskedOf asked_of(const HttpRequest& request) {
   asked.question.name = "picture";
   MapQuestion maps;
   std::vector<std::string> patch;
-  for (const auto& [name, value] : request.query) {
+  for (const auto& parameter : request.query) {
+    const auto [name, value] = without_set(parameter);
     const bool explains = route == Route::explain;
     if (name == "name") {
       asked.question.name = value;
