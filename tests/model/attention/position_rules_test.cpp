@@ -196,28 +196,6 @@ TEST(PositionRulesTest, EveryRuleIsTried) {
   EXPECT_EQ(model::position_rules().size(), tried.size());
 }
 
-TEST(PositionRulesTest, EveryRuleHasASettingThatIsSoftmax) {
-  const at::NoGradGuard no_grad;
-  const Tokens x = exact_tokens(kLarger);
-  const at::Tensor softmax = mixer_with({}).mix(x, kLarger);
-  const auto expect_softmax = [&](const PositionSpec& rule, bool zeros) {
-    SCOPED_TRACE(name_of(rule));
-    const MixerUnderTest mixer = mixer_with(rule);
-    if (zeros)
-      for (at::Tensor& parameter : mixer.owner().parameters()) parameter.zero_();
-    EXPECT_TRUE(all_near(mixer.mix(x, kLarger), softmax, 1e-12));
-  };
-  expect_softmax(rule_of("rope", {{"scale", "0"}}), false);
-  expect_softmax(rule_of("rope", {{"variant", "mixed"}, {"scale", "0"}}), false);
-  expect_softmax(rule_of("alibi", {{"strength", "0"}}), false);
-  expect_softmax(rule_of("lookhere", {{"strength", "0"}, {"view", "none"}}), false);
-  for (const char* table : {"swin", "t5", "mlp"})
-    expect_softmax(rule_of("relbias", {{"table", table}}), true);
-  expect_softmax(rule_of("shaw", {{"values", "on"}}), true);
-  expect_softmax(rule_of("transformer_xl"), true);
-  expect_softmax(rule_of("da", {{"positive", "off"}}), true);
-}
-
 // Parameters at their start, not those that MixerUnderTest moves away.
 TEST(PositionRulesTest, RulesOfParametersBeginAsSoftmax) {
   const at::NoGradGuard no_grad;
@@ -245,43 +223,6 @@ at::Tensor scores_of_equal_tokens(const MixerUnderTest& mixer, const TokenGrid& 
   const at::Tensor q = at::randn({1, 3, 1, 8}, at::kDouble).expand({1, 3, grid.num_tokens(), 8});
   const at::Tensor k = at::randn({1, 3, 1, 8}, at::kDouble).expand({1, 3, grid.num_tokens(), 8});
   return mixer.mixer().position()->score_rows(q, k, grid, 0).squeeze(0);
-}
-
-TEST(PositionRulesTest, ScoresOfPatchesDependOnTheirOffsetAlone) {
-  const at::NoGradGuard no_grad;
-  const TokenGrid grid{1, 5, 6};
-  for (const PositionSpec& rule : all_rules()) {
-    SCOPED_TRACE(name_of(rule));
-    const at::Tensor scores = scores_of_equal_tokens(mixer_with(rule), grid)
-                                  .slice(1, 1)
-                                  .slice(2, 1)
-                                  .view({3, 5, 6, 5, 6});
-    const at::Tensor shifted = scores.slice(1, 1).slice(2, 2).slice(3, 1).slice(4, 2);
-    const at::Tensor first = scores.slice(1, 0, 4).slice(2, 0, 4).slice(3, 0, 4).slice(4, 0, 4);
-    const at::Tensor is_seen = first.isfinite();
-    EXPECT_TRUE(at::equal(is_seen, shifted.isfinite()));
-    EXPECT_TRUE(all_near(at::where(is_seen, shifted, 0.0), at::where(is_seen, first, 0.0), 1e-11));
-  }
-}
-
-TEST(PositionRulesTest, RotationKeepsNormsAndTheOrigin) {
-  const at::NoGradGuard no_grad;
-  const Tokens x = exact_tokens(kLarger);
-  for (const PositionSpec& rule : all_rules()) {
-    if (rule.rule != "rope") continue;
-    SCOPED_TRACE(name_of(rule));
-    const MixerUnderTest mixer = mixer_with(rule);
-    const at::Tensor turned = mixer.mixer().position()->turned(x.q, kLarger, 0);
-    EXPECT_TRUE(all_near(turned.norm(2, -1), x.q.norm(2, -1), 1e-12));
-    const std::int64_t still =
-        rule.options.contains("coords") && rule.options.at("coords") == "unit"
-            ? kLarger.num_prefix
-            : kLarger.num_prefix + 1;
-    EXPECT_TRUE(at::equal(turned.narrow(2, 0, still), x.q.narrow(2, 0, still)));
-    EXPECT_GT(relative_error(turned.narrow(2, still, 5), x.q.narrow(2, still, 5)), 0.01);
-    EXPECT_TRUE(all_near(mixer.mixer().position()->turned(x.q.narrow(2, 1, 9), kLarger, 1),
-                         turned.narrow(2, 1, 9), 1e-12));
-  }
 }
 
 TEST(PositionRulesTest, AnOverviewIsTurnedAsAPictureOfItsSize) {
