@@ -7,7 +7,6 @@
 #include "model/explain/gradient_sweep.h"
 #include "model/explain/mixer_inputs.h"
 #include "model/explain/readout.h"
-#include "model/explain/remembered_rows.h"
 #include "model/registry/mechanisms.h"
 
 #include <ATen/core/Tensor.h>
@@ -20,6 +19,12 @@
 #include <vector>
 
 namespace hydrascope::model::explain {
+
+/// The parts that a frame's own tokens and earlier frames' have in the output of a layer with a memory.
+struct FrameParts {
+  at::Tensor own;      ///< (G, H, N), of the frame's tokens
+  at::Tensor earlier;  ///< (G, H), of all tokens that are kept
+};
 
 /// Filled modules and the layers that they are filled for, ascending.
 struct ExplainedModel {

@@ -1,6 +1,4 @@
 // Maps of a frame beside the frames before it, against twins that hold the tokens of all frames, in double.
-#include "model/explain/remembered_rows.h"
-
 #include "model/explain/explainer.h"
 #include "tests/error_matchers.h"
 #include "tests/model/explain/brute_force.h"
