@@ -226,7 +226,7 @@ MixerCost span_cost(const MixerSize& size, const MechanismOptions& options) {
   return sparse_cost(size, neighborhood_heads({{window, window}, 1, true}, size.num_heads, 0));
 }
 
-const MechanismRegistration kAdaptiveSpan({
+const MechanismRegistration kAdaptiveSpan(over_some_tokens({
     .name = "adaptive_span",
     .summary = "softmax attention whose heads learn how far they look, O(N D z^2)",
     .citation = "Sukhbaatar et al. 2019, Adaptive Attention Span in Transformers, arXiv 1905.07799",
@@ -237,11 +237,6 @@ const MechanismRegistration kAdaptiveSpan({
     .map_definition =
         "A_ij = m_ij exp(q_i k_j / sqrt(d)) / sum, m_ij from 1 within the head's span "
         "to 0 beyond it, 1 for prefix tokens; rows of prefix tokens over all",
-    .rows_sum_to_one = true,
-    .non_negative = true,
-    .permutation_equivariant = false,
-    .sparse = true,
-    .takes_positions = true,
     .cost = span_cost,
     .added_elements =
         [](const MixerSize& size, const MechanismOptions& options) {
@@ -251,7 +246,7 @@ const MechanismRegistration kAdaptiveSpan({
     .make = [](const TokenMixerArguments& arguments) -> std::unique_ptr<TokenMixer> {
       return std::make_unique<AdaptiveSpanMixer>(arguments);
     },
-});
+}));
 
 }  // namespace
 }  // namespace hydrascope::model

@@ -152,7 +152,7 @@ MixerCost etc_cost(const MixerSize& size, const MechanismOptions& options) {
   return cost;
 }
 
-const MechanismRegistration kEtc({
+const MechanismRegistration kEtc(over_some_tokens({
     .name = "etc",
     .summary = "neighbourhoods, and registers that each see a region of the picture, O(N D w^2)",
     .citation = "Ainslie et al. 2020, ETC: Encoding Long and Structured Inputs in Transformers, "
@@ -162,11 +162,6 @@ const MechanismRegistration kEtc({
         "A_h = softmax(q_h k_h^T / sqrt(d)) over the patches around the query, its "
         "region's register and the other prefix tokens, 0 elsewhere; rows of "
         "registers over their regions and the prefix, of other prefix tokens over all",
-    .rows_sum_to_one = true,
-    .non_negative = true,
-    .permutation_equivariant = false,
-    .sparse = true,
-    .takes_positions = true,
     .cost = etc_cost,
     .make = [](const TokenMixerArguments& arguments) -> std::unique_ptr<TokenMixer> {
       if (kRegions(arguments.options)) return std::make_unique<EtcMixer>(arguments);
@@ -174,7 +169,7 @@ const MechanismRegistration kEtc({
           etc_heads(arguments.options, arguments.training_grid, arguments.num_heads), arguments,
           PrefixRows::plain);
     },
-});
+}));
 
 }  // namespace
 }  // namespace hydrascope::model

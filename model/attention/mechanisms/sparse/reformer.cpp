@@ -12,6 +12,7 @@
 // shared q and k the place is the chunk itself, as in the paper, which looks one chunk back in a
 // causal order. A pair of several rounds counts once: the softmax is over the union.
 #include "model/attention/sparse/content_softmax.h"
+#include "model/attention/sparse/sparse_softmax.h"
 #include "model/attention/sparse/split_mix.h"
 #include "model/registry/mechanisms.h"
 
@@ -164,7 +165,7 @@ MixerCost reformer_cost(const MixerSize& size, const MechanismOptions& options) 
           4 * n * features * static_cast<double>(size.bytes_per_element), pairs};
 }
 
-const MechanismRegistration kReformer({
+const MechanismRegistration kReformer(over_some_tokens({
     .name = "reformer",
     .aliases = {"lsh"},
     .summary = "softmax attention over patches of the query's hash buckets, O(N D c) and hashing",
@@ -174,11 +175,6 @@ const MechanismRegistration kReformer({
                       "any round, that its chunk reads, itself and the prefix tokens, 0 elsewhere; "
                       "rows of prefix tokens over all. Without share_qk a chunk reads around its "
                       "first query's bucket, and its later queries may miss keys of theirs",
-    .rows_sum_to_one = true,
-    .non_negative = true,
-    .permutation_equivariant = false,
-    .sparse = true,
-    .takes_positions = true,
     .cost = reformer_cost,
     .make = [](const TokenMixerArguments& arguments) -> std::unique_ptr<TokenMixer> {
       const MechanismOptions& options = arguments.options;
@@ -188,7 +184,7 @@ const MechanismRegistration kReformer({
           std::make_unique<HashPattern>(kBucket(options), kRounds(options), seed),
           arguments.position, kReformerShareQk(options));
     },
-});
+}));
 
 }  // namespace
 }  // namespace hydrascope::model

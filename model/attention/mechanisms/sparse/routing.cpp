@@ -243,7 +243,7 @@ MixerCost routing_cost(const MixerSize& size, const MechanismOptions& options) {
   return cost;
 }
 
-const MechanismRegistration kRouting({
+const MechanismRegistration kRouting(over_some_tokens({
     .name = "routing",
     .aliases = {"routing_transformer"},
     .summary = "softmax attention within clusters of keys, and around each patch, O(N^1.5 D)",
@@ -254,16 +254,11 @@ const MechanismRegistration kRouting({
         "A_h = softmax(q_h k_h^T / sqrt(d)) over the keys of the query's cluster, or "
         "its neighbourhood in local heads, itself and the prefix tokens, 0 elsewhere; "
         "rows of prefix tokens over all",
-    .rows_sum_to_one = true,
-    .non_negative = true,
-    .permutation_equivariant = false,
-    .sparse = true,
-    .takes_positions = true,
     .cost = routing_cost,
     .make = [](const TokenMixerArguments& arguments) -> std::unique_ptr<TokenMixer> {
       return std::make_unique<RoutingMixer>(arguments);
     },
-});
+}));
 
 }  // namespace
 }  // namespace hydrascope::model
