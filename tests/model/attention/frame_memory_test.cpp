@@ -405,11 +405,5 @@ TEST(FrameMemoryTest, AFrameLooksAndThenJoins) {
     expect_parts_of_mix(exact_mixer(spec_of("softmax")), name);
 }
 
-TEST(FrameMemoryTest, EveryMemoryIsTried) {
-  std::set<std::string> names;
-  for (const model::MemoryEntry* entry : model::memories()) names.insert(entry->name);
-  EXPECT_EQ(names, (std::set<std::string>{"compressive", "state", "xl"}));
-}
-
 }  // namespace frame_memory_test
 }  // namespace hydrascope::testing

@@ -255,34 +255,26 @@ TEST(PositionRulesTest, AnOverviewIsTurnedAsAPictureOfItsSize) {
   }
 }
 
-// The numbers of heads that the authors' code knows; three have fewer directions than there are.
-TEST(PositionRulesTest, LookHereOfPublishedHeadsAgreesWithItsTwin) {
+void expect_twin_of_heads(std::int64_t heads, const PositionSpec& rule) {
+  SCOPED_TRACE(name_of(rule) + " of " + std::to_string(heads) + " heads");
   const at::NoGradGuard no_grad;
   at::manual_seed(34);
-  for (const std::int64_t heads : {6, 12, 16}) {
-    const HeadShape shape{heads, 4};
-    const Tokens x = random_tokens(1, kLarger.num_tokens(), shape, at::kDouble);
-    for (const char* view : {"180", "90", "45", "none"}) {
-      SCOPED_TRACE(std::to_string(heads) + ", " + view);
-      const PositionSpec rule = rule_of("lookhere", {{"view", view}});
-      MixerUnderTest mixer(spec_of("softmax"), kTrained, shape, rule);
-      EXPECT_TRUE(all_near(mixer.mix(x, kLarger),
-                           position_twin(rule, x.q, x.k, x.v, kLarger, {kTrained}, {}), 1e-12));
-    }
-  }
+  const HeadShape shape{heads, 4};
+  const Tokens x = random_tokens(1, kLarger.num_tokens(), shape, at::kDouble);
+  const MixerUnderTest mixer(spec_of("softmax"), kTrained, shape, rule);
+  EXPECT_TRUE(all_near(mixer.mix(x, kLarger),
+                       position_twin(rule, x.q, x.k, x.v, kLarger, {kTrained}, {}), 1e-12));
+}
+
+// The numbers of heads that the authors' code knows; three have fewer directions than there are.
+TEST(PositionRulesTest, LookHereOfPublishedHeadsAgreesWithItsTwin) {
+  for (const std::int64_t heads : {6, 12, 16})
+    for (const char* view : {"180", "90", "45", "none"})
+      expect_twin_of_heads(heads, rule_of("lookhere", {{"view", view}}));
 }
 
 TEST(PositionRulesTest, AlibisSlopesAreThePublishedOnes) {
-  const at::NoGradGuard no_grad;
-  for (const std::int64_t heads : {1, 2, 6, 8}) {
-    SCOPED_TRACE(heads);
-    const HeadShape shape{heads, 4};
-    const Tokens x = random_tokens(1, kLarger.num_tokens(), shape, at::kDouble);
-    MixerUnderTest mixer(spec_of("softmax"), kTrained, shape, rule_of("alibi"));
-    EXPECT_TRUE(all_near(mixer.mix(x, kLarger),
-                         position_twin(rule_of("alibi"), x.q, x.k, x.v, kLarger, {kTrained}, {}),
-                         1e-12));
-  }
+  for (const std::int64_t heads : {1, 2, 6, 8}) expect_twin_of_heads(heads, rule_of("alibi"));
 }
 
 TEST(PositionRulesTest, ATableOfOneNumberHasItAtEverySize) {

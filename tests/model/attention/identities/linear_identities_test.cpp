@@ -1,7 +1,7 @@
 // What twins in double at common sizes of numbers do not show of linear attention and of Hydra: clamped
 // denominators, tokens below eps, exponents beyond a type. Cases 17 and 23 of the mathematical reference.
+#include "model/attention/linear/feature_map.h"
 #include "model/attention/linear/linear_attention.h"
-#include "tests/model/attention/local_feature_map.h"
 #include "tests/model/attention/mixer_under_test.h"
 #include "tests/model/tensor_match.h"
 
@@ -9,7 +9,9 @@
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
+#include <functional>
 #include <string>
+#include <utility>
 #include <vector>
 
 namespace hydrascope::testing {
@@ -25,6 +27,37 @@ using torch::autograd::grad;
 
 const HeadShape kShape{2, 4};
 const TokenGrid kGrid{1, 4, 6};
+
+/// Feature maps that no mechanism has.
+class LocalFeatureMap : public model::FeatureMap {
+ public:
+  using Function = std::function<at::Tensor(const at::Tensor& x, Side side, const TokenSpan& span)>;
+  LocalFeatureMap(Values values, Function function)
+      : values_(values), function_(std::move(function)) {}
+
+  [[nodiscard]] Values values() const override { return values_; }
+  [[nodiscard]] at::Tensor operator()(const at::Tensor& x, Side side,
+                                      const TokenSpan& span) const override {
+    return function_(x, side, span);
+  }
+
+ private:
+  Values values_;
+  Function function_;
+};
+
+/// The same function of queries and keys.
+FeatureMapPtr features(std::function<at::Tensor(const at::Tensor&)> phi) {
+  return c10::make_intrusive<LocalFeatureMap>(
+      model::FeatureMap::Values::features,
+      [phi = std::move(phi)](const at::Tensor& x, Side, const TokenSpan&) { return phi(x); });
+}
+
+/// Exponents U of queries and W of keys.
+FeatureMapPtr logarithms(LocalFeatureMap::Function function) {
+  return c10::make_intrusive<LocalFeatureMap>(model::FeatureMap::Values::logarithms,
+                                              std::move(function));
+}
 
 Tokens tokens_of(std::uint64_t seed, const TokenGrid& grid = kGrid, std::int64_t batch = 1) {
   at::manual_seed(seed);
