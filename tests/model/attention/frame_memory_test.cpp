@@ -69,7 +69,7 @@ Tensor row(const Tensor& x, std::int64_t head, std::int64_t token) { return x[0]
 
 // ---- state
 
-/// What a twin makes of the frames so far, the newest last.
+/// The output of a twin for the frames so far, the newest last.
 Tensor output_of(const FrameTwin& twin, const std::vector<Tokens>& seen) {
   std::vector<Frame> newest_first;
   for (auto x = seen.rbegin(); x != seen.rend(); ++x)

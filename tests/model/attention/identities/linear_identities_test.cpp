@@ -1,5 +1,5 @@
-// What twins in double at common sizes of numbers do not show of linear attention and of Hydra: clamped
-// denominators, tokens below eps, exponents beyond a type. Cases 17 and 23 of the mathematical reference.
+// Linear attention and Hydra beyond the sizes of numbers at which twins are compared: clamped denominators,
+// tokens below eps, exponents beyond a type. Cases 17 and 23 of the mathematical reference.
 #include "model/attention/linear/feature_map.h"
 #include "model/attention/linear/linear_attention.h"
 #include "tests/model/attention/mixer_under_test.h"
