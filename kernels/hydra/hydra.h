@@ -4,8 +4,7 @@
 //   combine   g = scale * sum of all tiles' c
 //   gate      y_t = qh_t * g, or (add_gated) y_t += (q_t / r(q_t)) * g of queries as they are
 // r is a norm over the whole row of D features, at least eps. Deviations from the paper: eps, the token
-// weights w (reason: tests/model/attention/hydra_growth_test.cpp) and an optional per-feature
-// scale.
+// weights w (reason: model/attention/token_scale.h) and an optional per-feature scale.
 //
 // Tensors: q, k, v, q_hat, y in T, rows contiguous, strides and alignment free, any D >= 1 and
 //   any number of rows; sums, g, feature_scale in float32. Only q_hat = q

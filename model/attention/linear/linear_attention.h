@@ -25,7 +25,7 @@ std::optional<kernels::linear_attention::Rule> kernel_rule(const FeatureMap& map
 /// run as the reference below does, in that type, and keep their features for the backward pass:
 /// memory is then O(N (F + d) + F d). S and z are rounded to bfloat16 before they meet the queries,
 /// and eps is added to m for maps in logarithms too: without the maxima m may be next to nothing. The
-/// error is measured by tests/model/attention/bfloat16_training_test.cpp.
+/// error is measured by tests/model/attention/precision_test.cpp.
 at::Tensor linear_attention(const FeatureMapPtr& map, const at::Tensor& q, const at::Tensor& k,
                             const at::Tensor& v, const TokenGrid& grid,
                             const Normaliser& normaliser);

@@ -261,17 +261,21 @@ MixerCost sparse_cost(const MixerSize& size, const std::vector<HeadPattern>& hea
           pairs};
 }
 
+MechanismEntry over_some_tokens(MechanismEntry entry) {
+  entry.rows_sum_to_one = true;
+  entry.non_negative = true;
+  entry.permutation_equivariant = false;
+  entry.sparse = true;
+  entry.takes_positions = true;
+  return entry;
+}
+
 MechanismEntry sparse_mechanism(
     MechanismEntry entry, HeadPatterns heads,
     std::function<std::optional<GridExtent>(const MechanismOptions&, const SparseLayer&)> windows) {
   entry.options.push_back(prefix_rows_option());
   entry.parameters = {{"prefix_rows.gain", "(H), with prefix_rows=learned", "ones"},
                       {"prefix_rows.overview", "(H), with prefix_rows=learned", "zeros"}};
-  entry.rows_sum_to_one = true;
-  entry.non_negative = true;
-  entry.permutation_equivariant = false;
-  entry.sparse = true;
-  entry.takes_positions = true;
   entry.cost = [heads](const MixerSize& size, const MechanismOptions& options) {
     return sparse_cost(
         size, heads(options, {size.training_grid, size.num_heads, size.layer_index, size.depth}));
@@ -289,7 +293,7 @@ MechanismEntry sparse_mechanism(
         heads(arguments.options, layer), arguments, prefix_rows_option()(arguments.options),
         windows ? windows(arguments.options, layer) : std::nullopt);
   };
-  return entry;
+  return over_some_tokens(std::move(entry));
 }
 
 }  // namespace hydrascope::model

@@ -78,6 +78,9 @@ struct SparseLayer {
 using HeadPatterns = std::function<std::vector<HeadPattern>(const MechanismOptions& options,
                                                             const SparseLayer& layer)>;
 
+/// `entry` with the flags of softmax over some of the tokens.
+MechanismEntry over_some_tokens(MechanismEntry entry);
+
 /// The mechanism of these patterns, with the option `prefix_rows`. `windows`: their size, if all
 /// heads of a layer see the windows of SparseSoftmaxMixer; may be empty.
 MechanismEntry sparse_mechanism(

@@ -57,6 +57,12 @@ TEST_P(ConformanceMapTest, RowsOfTheMapAreTheFunction) {
     ASSERT_EQ(map.sizes(), (at::IntArrayRef{2, tokens.q.size(1), n, n}));
     const at::Tensor y = model::merge_heads(map.matmul(tokens.v));
     EXPECT_LT(relative_error(y, mixer.mix(tokens, grid)), 1e-9);
+    if (has_twin(entry().name)) {
+      const std::int64_t heads = tokens.q.size(1);
+      const at::Tensor one_hot = at::eye(n, at::kDouble).expand({2, heads, n, n});
+      const at::Tensor of_twin = mixer.twin({tokens.q, tokens.k, one_hot}, grid);
+      EXPECT_LT(relative_error(map, of_twin.unflatten(2, {heads, n}).transpose(1, 2)), 1e-9);
+    }
     const at::Tensor middle = mixer.mixer().attention_rows(tokens.q, tokens.k, grid, 11, 6);
     EXPECT_LT(relative_error(middle, map.narrow(2, 11, 6)), 1e-12);
     if (entry().rows_sum_to_one) expect_rows_sum_to_one(map);

@@ -2,6 +2,7 @@
 // every precision and shape, and finite ones.
 #include "kernels/error.h"
 #include "model/device.h"
+#include "tests/error_matchers.h"
 #include "tests/model/attention/mixer_under_test.h"
 #include "tests/model/attention/registry_cases.h"
 
@@ -103,6 +104,15 @@ TEST_P(ConformanceTest, AnotherSizeIsRefusedOrAgreesWithTheTwin) {
       }
     }
   }
+}
+
+TEST(ConformanceMessagesTest, AProjectionOfTokensNamesBothNumbersOfThem) {
+  const MixerUnderTest mixer(spec_of("linformer"), {1, 4, 6});
+  const TokenGrid grid{1, 5, 6};
+  const Tokens tokens = random_tokens(2, grid.num_tokens(), {});
+  for (const Kernels kernels : kBothKernels)
+    EXPECT_ERROR(mixer.mix(tokens, grid, kernels), invalid_argument, "25", "31");
+  EXPECT_ERROR(mixer.map(tokens, grid), invalid_argument, "25", "31");
 }
 
 /// Also when the weights stay in float32, as in training with mixed precision.

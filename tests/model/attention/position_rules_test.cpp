@@ -1,4 +1,5 @@
 // Position rules in the mixers that take them: twins, identities, gradients, maps.
+#include "kernels/error.h"
 #include "model/attention/positions/position_rule.h"
 #include "model/registry/positions.h"
 #include "tests/model/attention/mixer_under_test.h"
@@ -68,9 +69,10 @@ bool has_twin_at(const PositionSpec& rule, const TokenGrid& grid) {
 }
 
 MixerUnderTest mixer_with(const PositionSpec& rule,
-                          const model::AttentionSpec& spec = spec_of("softmax")) {
-  at::manual_seed(31);
-  MixerUnderTest mixer(spec, kTrained, kShape, rule);
+                          const model::AttentionSpec& spec = spec_of("softmax"),
+                          const TokenGrid& trained = kTrained, std::uint64_t seed = 31) {
+  at::manual_seed(seed);
+  MixerUnderTest mixer(spec, trained, kShape, rule);
   mixer.make_exact();
   return mixer;
 }
@@ -81,8 +83,8 @@ Parameters parameters_of(const MixerUnderTest& mixer) {
   return parameters;
 }
 
-Tokens exact_tokens(const TokenGrid& grid) {
-  at::manual_seed(32);
+Tokens exact_tokens(const TokenGrid& grid, std::uint64_t seed = 32) {
+  at::manual_seed(seed);
   return random_tokens(2, grid.num_tokens(), kShape, at::kDouble);
 }
 
@@ -196,28 +198,6 @@ TEST(PositionRulesTest, EveryRuleIsTried) {
   EXPECT_EQ(model::position_rules().size(), tried.size());
 }
 
-TEST(PositionRulesTest, EveryRuleHasASettingThatIsSoftmax) {
-  const at::NoGradGuard no_grad;
-  const Tokens x = exact_tokens(kLarger);
-  const at::Tensor softmax = mixer_with({}).mix(x, kLarger);
-  const auto expect_softmax = [&](const PositionSpec& rule, bool zeros) {
-    SCOPED_TRACE(name_of(rule));
-    const MixerUnderTest mixer = mixer_with(rule);
-    if (zeros)
-      for (at::Tensor& parameter : mixer.owner().parameters()) parameter.zero_();
-    EXPECT_TRUE(all_near(mixer.mix(x, kLarger), softmax, 1e-12));
-  };
-  expect_softmax(rule_of("rope", {{"scale", "0"}}), false);
-  expect_softmax(rule_of("rope", {{"variant", "mixed"}, {"scale", "0"}}), false);
-  expect_softmax(rule_of("alibi", {{"strength", "0"}}), false);
-  expect_softmax(rule_of("lookhere", {{"strength", "0"}, {"view", "none"}}), false);
-  for (const char* table : {"swin", "t5", "mlp"})
-    expect_softmax(rule_of("relbias", {{"table", table}}), true);
-  expect_softmax(rule_of("shaw", {{"values", "on"}}), true);
-  expect_softmax(rule_of("transformer_xl"), true);
-  expect_softmax(rule_of("da", {{"positive", "off"}}), true);
-}
-
 // Parameters at their start, not those that MixerUnderTest moves away.
 TEST(PositionRulesTest, RulesOfParametersBeginAsSoftmax) {
   const at::NoGradGuard no_grad;
@@ -245,43 +225,6 @@ at::Tensor scores_of_equal_tokens(const MixerUnderTest& mixer, const TokenGrid& 
   const at::Tensor q = at::randn({1, 3, 1, 8}, at::kDouble).expand({1, 3, grid.num_tokens(), 8});
   const at::Tensor k = at::randn({1, 3, 1, 8}, at::kDouble).expand({1, 3, grid.num_tokens(), 8});
   return mixer.mixer().position()->score_rows(q, k, grid, 0).squeeze(0);
-}
-
-TEST(PositionRulesTest, ScoresOfPatchesDependOnTheirOffsetAlone) {
-  const at::NoGradGuard no_grad;
-  const TokenGrid grid{1, 5, 6};
-  for (const PositionSpec& rule : all_rules()) {
-    SCOPED_TRACE(name_of(rule));
-    const at::Tensor scores = scores_of_equal_tokens(mixer_with(rule), grid)
-                                  .slice(1, 1)
-                                  .slice(2, 1)
-                                  .view({3, 5, 6, 5, 6});
-    const at::Tensor shifted = scores.slice(1, 1).slice(2, 2).slice(3, 1).slice(4, 2);
-    const at::Tensor first = scores.slice(1, 0, 4).slice(2, 0, 4).slice(3, 0, 4).slice(4, 0, 4);
-    const at::Tensor is_seen = first.isfinite();
-    EXPECT_TRUE(at::equal(is_seen, shifted.isfinite()));
-    EXPECT_TRUE(all_near(at::where(is_seen, shifted, 0.0), at::where(is_seen, first, 0.0), 1e-11));
-  }
-}
-
-TEST(PositionRulesTest, RotationKeepsNormsAndTheOrigin) {
-  const at::NoGradGuard no_grad;
-  const Tokens x = exact_tokens(kLarger);
-  for (const PositionSpec& rule : all_rules()) {
-    if (rule.rule != "rope") continue;
-    SCOPED_TRACE(name_of(rule));
-    const MixerUnderTest mixer = mixer_with(rule);
-    const at::Tensor turned = mixer.mixer().position()->turned(x.q, kLarger, 0);
-    EXPECT_TRUE(all_near(turned.norm(2, -1), x.q.norm(2, -1), 1e-12));
-    const std::int64_t still =
-        rule.options.contains("coords") && rule.options.at("coords") == "unit"
-            ? kLarger.num_prefix
-            : kLarger.num_prefix + 1;
-    EXPECT_TRUE(at::equal(turned.narrow(2, 0, still), x.q.narrow(2, 0, still)));
-    EXPECT_GT(relative_error(turned.narrow(2, still, 5), x.q.narrow(2, still, 5)), 0.01);
-    EXPECT_TRUE(all_near(mixer.mixer().position()->turned(x.q.narrow(2, 1, 9), kLarger, 1),
-                         turned.narrow(2, 1, 9), 1e-12));
-  }
 }
 
 TEST(PositionRulesTest, AnOverviewIsTurnedAsAPictureOfItsSize) {
@@ -314,34 +257,26 @@ TEST(PositionRulesTest, AnOverviewIsTurnedAsAPictureOfItsSize) {
   }
 }
 
-// The numbers of heads that the authors' code knows; three have fewer directions than there are.
-TEST(PositionRulesTest, LookHereOfPublishedHeadsAgreesWithItsTwin) {
+void expect_twin_of_heads(std::int64_t heads, const PositionSpec& rule) {
+  SCOPED_TRACE(name_of(rule) + " of " + std::to_string(heads) + " heads");
   const at::NoGradGuard no_grad;
   at::manual_seed(34);
-  for (const std::int64_t heads : {6, 12, 16}) {
-    const HeadShape shape{heads, 4};
-    const Tokens x = random_tokens(1, kLarger.num_tokens(), shape, at::kDouble);
-    for (const char* view : {"180", "90", "45", "none"}) {
-      SCOPED_TRACE(std::to_string(heads) + ", " + view);
-      const PositionSpec rule = rule_of("lookhere", {{"view", view}});
-      MixerUnderTest mixer(spec_of("softmax"), kTrained, shape, rule);
-      EXPECT_TRUE(all_near(mixer.mix(x, kLarger),
-                           position_twin(rule, x.q, x.k, x.v, kLarger, {kTrained}, {}), 1e-12));
-    }
-  }
+  const HeadShape shape{heads, 4};
+  const Tokens x = random_tokens(1, kLarger.num_tokens(), shape, at::kDouble);
+  const MixerUnderTest mixer(spec_of("softmax"), kTrained, shape, rule);
+  EXPECT_TRUE(all_near(mixer.mix(x, kLarger),
+                       position_twin(rule, x.q, x.k, x.v, kLarger, {kTrained}, {}), 1e-12));
+}
+
+// The numbers of heads that the authors' code knows; three have fewer directions than there are.
+TEST(PositionRulesTest, LookHereOfPublishedHeadsAgreesWithItsTwin) {
+  for (const std::int64_t heads : {6, 12, 16})
+    for (const char* view : {"180", "90", "45", "none"})
+      expect_twin_of_heads(heads, rule_of("lookhere", {{"view", view}}));
 }
 
 TEST(PositionRulesTest, AlibisSlopesAreThePublishedOnes) {
-  const at::NoGradGuard no_grad;
-  for (const std::int64_t heads : {1, 2, 6, 8}) {
-    SCOPED_TRACE(heads);
-    const HeadShape shape{heads, 4};
-    const Tokens x = random_tokens(1, kLarger.num_tokens(), shape, at::kDouble);
-    MixerUnderTest mixer(spec_of("softmax"), kTrained, shape, rule_of("alibi"));
-    EXPECT_TRUE(all_near(mixer.mix(x, kLarger),
-                         position_twin(rule_of("alibi"), x.q, x.k, x.v, kLarger, {kTrained}, {}),
-                         1e-12));
-  }
+  for (const std::int64_t heads : {1, 2, 6, 8}) expect_twin_of_heads(heads, rule_of("alibi"));
 }
 
 TEST(PositionRulesTest, ATableOfOneNumberHasItAtEverySize) {
@@ -365,6 +300,115 @@ TEST(PositionRulesTest, ATableOfOneNumberHasItAtEverySize) {
     EXPECT_TRUE(all_near(patches, at::full_like(patches, 1.0 + static_cast<double>(head)), 1e-12));
     const at::Tensor prefix = bias[head].slice(0, 0, 2);
     EXPECT_TRUE(all_near(prefix, at::full_like(prefix, 7), 1e-12));
+  }
+}
+
+// ---- learned spans, registers or the tokens themselves decide what a patch sees
+
+/// Two of the prefix tokens are registers.
+const TokenGrid kRegisters{3, 4, 5, 0, 0, 2};
+
+/// Every rule, and two of their options.
+std::vector<PositionSpec> rules() {
+  std::vector<PositionSpec> list{{"rope", {{"variant", "mixed"}}}, {"shaw", {{"values", "on"}}}};
+  for (const model::PositionEntry* entry : model::position_rules())
+    list.push_back({entry->name, {}});
+  return list;
+}
+
+/// A rule multiplies a map's weights by e^(s' - s): `turned` are q and k as the scores s take them.
+at::Tensor expected_output(const MixerUnderTest& mixer, const model::AttentionSpec& spec,
+                           const PositionSpec& rule, const Tokens& x) {
+  const Parameters parameters = parameters_of(mixer);
+  const auto turned = [&](const at::Tensor& t) {
+    return position_turned(rule, t, kRegisters, {kRegisters}, parameters);
+  };
+  const std::int64_t n = kRegisters.num_tokens();
+  const at::Tensor one_hot = at::eye(n, at::kDouble).expand({2, kShape.num_heads, n, n});
+  const at::Tensor map =
+      twin(spec, turned(x.q), turned(x.k), one_hot, kRegisters, kRegisters, parameters)
+          .unflatten(2, {kShape.num_heads, n})
+          .transpose(1, 2);
+  const bool shares = spec.options.contains("share_qk");
+  const at::Tensor keys = shares ? x.q / x.q.norm(2, -1, true) : x.k;
+  const RuledPairs pairs = position_pairs(rule, x.q, keys, kRegisters, {kRegisters}, parameters);
+  const at::Tensor plain = at::matmul(turned(x.q), turned(keys).transpose(2, 3)) / std::sqrt(8.0);
+  const at::Tensor weights = map * (pairs.scores - plain).exp();
+  return averaged(weights / weights.sum(-1, true), x.v, pairs);
+}
+
+class ContentPositionTest : public ::testing::TestWithParam<model::AttentionSpec> {};
+
+TEST_P(ContentPositionTest, EveryRuleChangesTheScoresOfWhatIsSeen) {
+  for (const PositionSpec& rule : rules()) {
+    SCOPED_TRACE(rule.rule + (rule.options.empty() ? "" : " with an option"));
+    // A span that is the query's is that of the query as it was projected.
+    if (rule.rule == "rope" && GetParam().options.contains("dynamic")) continue;
+    const MixerUnderTest mixer = mixer_with(rule, GetParam(), kRegisters, 51);
+    const Tokens x = exact_tokens(kRegisters, 52).leaves();
+    std::vector<at::Tensor> inputs{x.q, x.k, x.v};
+    for (const auto& item : mixer.owner().named_parameters()) inputs.push_back(item.value());
+    const at::Tensor weight = at::randn({2, kRegisters.num_tokens(), 24}, at::kDouble);
+    const auto gradients = [&](const at::Tensor& y) {
+      return torch::autograd::grad({(y * weight).sum()}, inputs, {}, std::nullopt, false,
+                                   /*allow_unused=*/true);
+    };
+    const at::Tensor expected = expected_output(mixer, GetParam(), rule, x);
+    const auto wanted = gradients(expected);
+    for (const Kernels kernels : {Kernels::fused, Kernels::reference}) {
+      const at::Tensor y = mixer.mix(x, kRegisters, kernels);
+      EXPECT_TRUE(all_near(y, expected, 1e-11));
+      const auto found = gradients(y);
+      for (std::size_t i = 0; i < inputs.size(); ++i) {
+        // A query and a key have no gradient where k is not used.
+        if (!found[i].defined() || !wanted[i].defined()) continue;
+        EXPECT_TRUE(all_near(found[i], wanted[i], 1e-9)) << "input " << i;
+      }
+    }
+  }
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Mechanisms, ContentPositionTest,
+    ::testing::Values(spec_of("etc", {{"window", "3"}}), spec_of("reformer", {{"bucket", "4"}}),
+                      spec_of("reformer", {{"bucket", "4"}, {"share_qk", "on"}}),
+                      spec_of("routing", {{"clusters", "4"}, {"window", "3"}}),
+                      spec_of("adaptive_span", {{"max", "2"}, {"ramp", "1.5"}}),
+                      spec_of("adaptive_span", {{"max", "2"}, {"dynamic", "on"}})),
+    [](const auto& parameter) {
+      return parameter.param.mechanism + "_" + parameter.param.options.rbegin()->first;
+    });
+
+/// Sorted keys lie nowhere, so that only a rule that turns has the map of turned tokens.
+TEST(SinkhornPositionTest, RotationTurnsWhatIsSorted) {
+  const at::NoGradGuard no_grad;
+  const model::AttentionSpec spec = spec_of("sinkhorn", {{"tile", "2x3"}});
+  for (const PositionSpec& rule :
+       {PositionSpec{"rope", {}}, PositionSpec{"rope", {{"variant", "mixed"}}}}) {
+    const MixerUnderTest mixer = mixer_with(rule, spec, kRegisters, 51);
+    const Tokens x = exact_tokens(kRegisters, 52);
+    const at::Tensor expected = expected_output(mixer, spec, rule, x);
+    for (const Kernels kernels : {Kernels::fused, Kernels::reference})
+      EXPECT_TRUE(all_near(mixer.mix(x, kRegisters, kernels), expected, 1e-11));
+  }
+}
+
+TEST(SinkhornPositionTest, OneTileUnderARuleIsSoftmaxUnderIt) {
+  const at::NoGradGuard no_grad;
+  for (const PositionSpec& rule : rules()) {
+    SCOPED_TRACE(rule.rule);
+    if (rule.options.contains("values")) {
+      EXPECT_THROW(mixer_with(rule, spec_of("sinkhorn"), kRegisters, 51), Error);
+      continue;
+    }
+    const Tokens x = exact_tokens(kRegisters, 52);
+    // The rule's parameters are those of softmax's layer.
+    const MixerUnderTest mixer = mixer_with(rule, spec_of("sinkhorn"), kRegisters, 51);
+    const MixerUnderTest softmax = mixer_with(rule, spec_of("softmax"), kRegisters, 51);
+    for (const auto& item : softmax.owner().named_parameters()) mixer.set(item.key(), item.value());
+    const at::Tensor expected = softmax.mix(x, kRegisters);
+    for (const Kernels kernels : {Kernels::fused, Kernels::reference})
+      EXPECT_TRUE(all_near(mixer.mix(x, kRegisters, kernels), expected, 1e-11));
   }
 }
 

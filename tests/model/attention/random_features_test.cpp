@@ -1,8 +1,6 @@
 // Random features: cases 27 and 28 of the mathematical reference. Seeds are fixed, so the
 // statistics are numbers that either hold or do not.
-#include "model/attention/linear/linear_attention.h"
 #include "model/attention/linear/random_projection.h"
-#include "tests/model/attention/local_feature_map.h"
 #include "tests/model/attention/mixer_under_test.h"
 #include "tests/model/tensor_match.h"
 
@@ -10,7 +8,6 @@
 #include <c10/core/InferenceMode.h>
 #include <gtest/gtest.h>
 
-#include <algorithm>
 #include <cmath>
 #include <cstdint>
 #include <vector>
@@ -18,10 +15,7 @@
 namespace hydrascope::testing {
 namespace {
 
-using model::FeatureMapPtr;
-using model::Side;
 using model::TokenGrid;
-using model::TokenSpan;
 
 constexpr std::int64_t kDim = 8;
 constexpr std::int64_t kRows = 64;
@@ -78,33 +72,6 @@ TEST(RandomFeaturesTest, AttentionCase27EstimatesAreUnbiased) {
   }
 }
 
-/// The check above would notice: the Q of a QR is not Haar distributed as it comes.
-TEST(RandomFeaturesTest, AttentionCase27WithoutTheSignsOfRTheyAreBiased) {
-  const c10::InferenceMode inference;
-  at::manual_seed(2);
-  constexpr std::int64_t kDraws = 3000;
-  const at::Tensor gaussian = at::randn({kDraws, kRows / kDim, kDim, kDim}, at::kDouble);
-  const at::Tensor q = std::get<0>(at::linalg_qr(gaussian));
-  const at::Tensor lengths = at::randn_like(gaussian).norm(2, -1, true);
-  const at::Tensor rows = (q.mT() * lengths).reshape({kDraws, kRows, kDim});
-  double worst = 0;
-  for (const Pair& pair : pairs()) {
-    const double truth = pair.x.dot(pair.y).exp().item<double>();
-    worst = std::max(worst, std::abs(deviation(positive_estimates(rows, pair), truth)));
-  }
-  EXPECT_GT(worst, 4);
-}
-
-TEST(RandomFeaturesTest, AttentionCase27HyperbolicFeaturesVaryLess) {
-  const c10::InferenceMode inference;
-  at::manual_seed(6);
-  const at::Tensor projections = at::randn({300, kRows, kDim}, at::kDouble);
-  for (const Pair& pair : pairs()) {
-    EXPECT_LT(hyperbolic_estimates(projections, pair).std().item<double>(),
-              positive_estimates(projections, pair).std().item<double>());
-  }
-}
-
 TEST(RandomFeaturesTest, AttentionCase27RowsOfABlockAreOrthogonal) {
   const c10::InferenceMode inference;
   // Two whole blocks and a part of one; stored in float32, hence 1e-6.
@@ -126,43 +93,6 @@ TEST(RandomFeaturesTest, AttentionCase27SeedsDecideAndLayersDiffer) {
   EXPECT_FALSE(at::equal(draw(3), draw(4)));
   EXPECT_NE(model::layer_seed(0, 0), model::layer_seed(0, 1));
   EXPECT_NE(model::layer_seed(0, 1), model::layer_seed(1, 0));
-}
-
-TEST(RandomFeaturesTest, AttentionCase27TheQueriesNormCancelsTheKeysDoesNot) {
-  at::manual_seed(3);
-  const TokenGrid grid{1, 3, 4};
-  const Tokens tokens = random_tokens(1, grid.num_tokens(), {2, kDim}, at::kDouble);
-  const at::Tensor w = model::random_projection(kRows, kDim, 7).to(at::kDouble);
-  const auto map_with = [&](bool norm_of_queries, bool norm_of_keys) {
-    const FeatureMapPtr map =
-        logarithms([=](const at::Tensor& tensor, Side side, const TokenSpan&) {
-          const at::Tensor x = tensor * std::pow(static_cast<double>(kDim), -0.25);
-          const at::Tensor exponents = x.matmul(w.t());
-          const bool with_norm = side == Side::query ? norm_of_queries : norm_of_keys;
-          return with_norm ? at::Tensor(exponents - (x * x).sum(-1, true) / 2) : exponents;
-        });
-    return linear_attention_rows(map, tokens.q, tokens.k, grid, {}, 0, grid.num_tokens());
-  };
-  const at::Tensor full = map_with(true, true);
-  EXPECT_TRUE(all_near(map_with(false, true), full, 1e-12));
-  EXPECT_GT((map_with(true, false) - full).abs().max().item<double>(), 1e-3);
-  const MixerUnderTest performer =
-      plain_mixer(spec_of("performer", {{"variant", "pos"}, {"features", "64"}}), grid, {2, kDim});
-  performer.set("feature_map.projection", w);
-  EXPECT_TRUE(all_near(performer.map(tokens, grid), full, 1e-12));
-}
-
-TEST(RandomFeaturesTest, AttentionCase27ManyFeaturesApproachSoftmax) {
-  const c10::InferenceMode inference;
-  at::manual_seed(4);
-  const TokenGrid grid{1, 3, 4};
-  Tokens tokens = random_tokens(1, grid.num_tokens(), {2, kDim}, at::kDouble);
-  tokens.q = 0.5 * tokens.q;
-  tokens.k = 0.5 * tokens.k;
-  const at::Tensor softmax = plain_mixer(spec_of("softmax"), grid, {2, kDim}).map(tokens, grid);
-  const MixerUnderTest performer =
-      plain_mixer(spec_of("performer", {{"features", "8192"}}), grid, {2, kDim});
-  EXPECT_LT(relative_l2(performer.map(tokens, grid), softmax), 0.05);
 }
 
 TEST(RandomFeaturesTest, AttentionCase28RfaApproachesItsKernel) {

@@ -164,20 +164,6 @@ TEST(SparseModelTest, MechanismsThatKnowOneGridHaveNoOverview) {
   }
 }
 
-// T3
-TEST(SparseModelTest, TheLastLayerOfAModelThatReadsItsClassTokenMayBeAnyPattern) {
-  const c10::InferenceMode inference;
-  const at::Tensor picture = at::randn({1, 3, 56, 48}, at::kDouble);
-  const at::Tensor expected = model_of(small_model("softmax"))->forward(picture);
-  for (const char* name : {"window", "neighborhood", "strided"}) {
-    model::VitConfig config = small_model("softmax");
-    config.attention.back() = spec_of(name);
-    EXPECT_TRUE(all_near(model_of(config)->forward(picture), expected, 1e-12));
-    config.attention.front() = spec_of(name);
-    EXPECT_GT(relative_error(model_of(config)->forward(picture), expected), 1e-4);
-  }
-}
-
 TEST(SparseModelTest, AModelRemembersTheNumbersOfItsTrainingGrid) {
   model::VitConfig config = small_model("window");
   config.attention.back() = spec_of("neighborhood", {{"window", "5"}});

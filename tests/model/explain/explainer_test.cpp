@@ -1,6 +1,5 @@
 #include "model/explain/explainer.h"
 
-#include "model/explain/gradient_sweep.h"
 #include "model/explain/image_explanations.h"
 #include "tests/error_matchers.h"
 #include "tests/model/explain/brute_force.h"
@@ -14,7 +13,6 @@
 #include <algorithm>
 #include <cmath>
 #include <limits>
-#include <map>
 #include <span>
 #include <utility>
 #include <vector>
@@ -145,20 +143,6 @@ TEST(ExplainerTest, ClassVectorsTakeThePlaceOfTheClassifier) {
             1e-4);
 }
 
-TEST(ExplainerTest, HeadsSumToTheMapOrAverageToIt) {
-  const BruteForce truth(small_config(kMixed), 8, 8, 13);
-  for (const std::int64_t layer : {2, 1}) {
-    const Explanation map = truth.explain({Method::hydra, layer, 3});
-    const Explanation heads = truth.explain({Method::hydra, layer, 3, true});
-    EXPECT_EQ(heads.map.sizes(), (at::IntArrayRef{3, 8, 8}));
-    EXPECT_EQ(heads.prefix.sizes(), (at::IntArrayRef{3, 1}));
-    EXPECT_LT(relative_to_largest(all_heat(heads).sum(0), all_heat(map).to(at::kDouble)), 1e-5);
-  }
-  const Explanation row = truth.explain({Method::attention, 2});
-  const Explanation heads = truth.explain({Method::attention, 2, 0, true});
-  EXPECT_LT(relative_to_largest(all_heat(heads).mean(0), all_heat(row).to(at::kDouble)), 1e-5);
-}
-
 TEST(ExplainerTest, OwnShareIsTheClassTokens) {
   VitConfig config = small_config(kMixed);
   config.reg_tokens = 2;
@@ -177,25 +161,6 @@ TEST(ExplainerTest, OwnShareIsTheClassTokens) {
     EXPECT_EQ(model::explain::class_token_share(config, found.map, found.prefix), 0);
     config.class_token = true;
     EXPECT_NEAR(found.total, all_heat(found).sum().item<double>(), 1e-5 * size);
-  }
-}
-
-/// The few rows behind the class token against the gradient of all tokens.
-TEST(ExplainerTest, ReadoutsRowsAreTheWholeSweep) {
-  for (const char* const attention : {"softmax", "hydra", "hedgehog", "nystrom", "polynl"}) {
-    const BruteForce truth(mechanism_config(attention), 8, 8, 15);
-    const Explanation found = truth.explain({Method::hydra, 2, 6, true});
-    model::VisionTransformer modules(truth.config());
-    modules->eval();
-    const at::NoGradGuard no_grad;
-    truth.fill()(*modules, {});
-    for (at::Tensor& parameter : modules->parameters()) parameter.set_requires_grad(false);
-    const std::vector<std::int64_t> classes{6};
-    model::explain::GradientSweep sweep(*modules, truth.grid(), classes);
-    const auto swept = sweep.step(truth.traced({2}), model::explain::GradientSweep::Depth::values);
-    const at::Tensor heat = (swept.inputs.v * swept.of_class[0].values).sum(-1).squeeze(0);
-    EXPECT_LT(relative_to_largest(all_heat(found), heat.to(at::kDouble)), 1e-5) << attention;
-    EXPECT_TRUE(swept.of_class[0].mixed.slice(1, 1).eq(0).all().item<bool>());
   }
 }
 

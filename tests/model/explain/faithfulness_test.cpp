@@ -1,6 +1,8 @@
 #include "model/explain/faithfulness.h"
 
 #include "kernels/error.h"
+#include "model/explain/baseline_maps.h"
+#include "model/explain/substrate.h"
 #include "model/inference/overlap.h"
 #include "tests/error_matchers.h"
 
@@ -9,6 +11,8 @@
 #include <gtest/gtest.h>
 
 #include <algorithm>
+#include <array>
+#include <cmath>
 #include <limits>
 #include <memory>
 #include <numeric>
@@ -152,16 +156,6 @@ TEST(FaithfulnessTest, InsertionOfAKnownModelIsExact) {
               kTolerance);
 }
 
-TEST(FaithfulnessTest, NothingBeatsTheTruth) {
-  at::manual_seed(2);
-  const at::Tensor weights = at::softmax(at::rand({12}) * 3, 0).view({3, 4});
-  WeightedPatches model(weights);
-  std::vector<at::Tensor> maps{weights.to(at::kFloat)};
-  for (int i = 0; i < 20; ++i) maps.push_back(at::rand({3, 4}));
-  const auto scores = areas(model, white(3, 4), maps, options_of({Measure::deletion}, 6));
-  EXPECT_EQ(std::ranges::min_element(scores) - scores.begin(), 0);
-}
-
 TEST(FaithfulnessTest, PerturbationCountsWhatTheLabelStillWins) {
   // Class 0 wins while more than half of the weight is there.
   at::Tensor weights = at::full({1, 10}, 0.04);
@@ -249,6 +243,78 @@ TEST(FaithfulnessTest, SaysHowOftenTheModelLooks) {
   const std::vector<at::Tensor> maps(3, weights);
   ASSERT_TRUE(score_maps(model, white(2, 2), maps, options));
   EXPECT_EQ(looks, num_looks(3, 4, options));
+}
+
+TEST(SubstrateTest, MeanIsZeroAndBlackIsWhatBytesOfZeroBecome) {
+  const at::Tensor image = at::rand({3, 8, 8});
+  PictureSubstrates substrates(image, {0.5, 0.4, 0.3}, {0.1, 0.2, 0.3});
+  EXPECT_TRUE(at::equal(substrates.get(Substrate::mean), at::zeros_like(image)));
+  const at::Tensor& black = substrates.get(Substrate::black);
+  EXPECT_TRUE(at::allclose(black.select(0, 0), at::full({8, 8}, -5.0F)));
+  EXPECT_TRUE(at::allclose(black.select(0, 1), at::full({8, 8}, -2.0F)));
+  EXPECT_TRUE(at::allclose(black.select(0, 2), at::full({8, 8}, -1.0F)));
+  EXPECT_EQ(&black, &substrates.get(Substrate::black)) << "made once";
+  EXPECT_TRUE(at::equal(substrates.get(Substrate::blur), blurred(image, blur_sigma(8, 8))));
+}
+
+TEST(SubstrateTest, BlurSpreadsAPointAsAGaussian) {
+  constexpr double kSigma = 2;
+  at::Tensor image = at::zeros({3, 41, 31});
+  image[1][20][15] = 1;
+  const at::Tensor blur = blurred(image, kSigma);
+  EXPECT_NEAR(blur.select(0, 1).sum().item<double>(), 1, 1e-5);
+  EXPECT_EQ(blur.select(0, 0).abs().sum().item<double>(), 0) << "channels are apart";
+  const auto at = [&](std::int64_t y, std::int64_t x) { return blur[1][y][x].item<double>(); };
+  EXPECT_NEAR(at(23, 14) / at(20, 15), std::exp(-(9.0 + 1.0) / (2 * kSigma * kSigma)), 1e-5);
+  EXPECT_EQ(at(20 + 7, 15), 0) << "cut at three sigma";
+  EXPECT_GT(at(20 + 6, 15), 0);
+}
+
+TEST(SubstrateTest, BlurKeepsFlatPicturesAndFitsIntoSmallOnes) {
+  const at::Tensor flat = at::full({3, 6, 9}, 0.7F);
+  EXPECT_TRUE(at::allclose(blurred(flat, 1.5), flat));
+  EXPECT_TRUE(at::allclose(blurred(flat, 50), flat)) << "wider than the picture";
+  EXPECT_DOUBLE_EQ(blur_sigma(224, 448), 11.2);
+}
+
+TEST(SubstrateTest, SubstratesAreFoundByName) {
+  for (const SubstrateEntry& entry : substrates()) {
+    EXPECT_EQ(find_substrate_or_null(entry.name), &entry);
+    EXPECT_EQ(entry_of(entry.substrate).name, entry.name);
+  }
+  EXPECT_EQ(find_substrate_or_null("white"), nullptr);
+}
+
+using Seed = std::array<std::uint32_t, 2>;
+
+TEST(BaselineMapsTest, ASeedMakesOneRandomMap) {
+  const at::Tensor map = random_map(14, 14, Seed{42, 0});
+  EXPECT_TRUE(at::equal(map, random_map(14, 14, Seed{42, 0})));
+  EXPECT_FALSE(at::equal(map, random_map(14, 14, Seed{42, 1})));
+  EXPECT_FALSE(at::equal(map, random_map(14, 14, Seed{43, 0})));
+  EXPECT_GE(map.min().item<float>(), 0.0F);
+  EXPECT_LT(map.max().item<float>(), 1.0F);
+  EXPECT_NEAR(random_map(100, 100, Seed{1, 2}).mean().item<double>(), 0.5, 0.01);
+}
+
+TEST(BaselineMapsTest, RandomMapsAreTheSameOnEveryMachine) {
+  // The numbers of the standard's seed_seq and mt19937_64 for the words 42, 0: the upper 24 bits.
+  const at::Tensor map = random_map(1, 2, Seed{42, 0});
+  EXPECT_EQ(std::ldexp(map[0][0].item<float>(), 24), 5559825.0F);
+  EXPECT_EQ(std::ldexp(map[0][1].item<float>(), 24), 9904547.0F);
+}
+
+TEST(BaselineMapsTest, TheCentreIsAGaussianOfAQuarterOfEachEdge) {
+  const at::Tensor map = center_map(8, 4);
+  EXPECT_TRUE(at::equal(map, map.flip({0})));
+  EXPECT_TRUE(at::equal(map, map.flip({1})));
+  const auto at = [&](std::int64_t row, std::int64_t column) {
+    return map[row][column].item<double>();
+  };
+  EXPECT_NEAR(at(1, 0), std::exp(-0.5 * (1.25 * 1.25 + 1.5 * 1.5)), 1e-6);
+  EXPECT_NEAR(at(0, 1) / at(3, 1), std::exp(-0.5 * (1.75 * 1.75 - 0.25 * 0.25)), 1e-6);
+  const at::Tensor odd = center_map(3, 5);
+  EXPECT_EQ(odd[1][2].item<float>(), 1.0F);
 }
 
 }  // namespace faithfulness_test

@@ -1,8 +1,7 @@
 // Maps of a frame beside the frames before it, against twins that hold the tokens of all frames, in double.
-#include "model/explain/remembered_rows.h"
-
 #include "model/explain/explainer.h"
 #include "tests/error_matchers.h"
+#include "tests/model/attention/twins/frame_twins.h"
 #include "tests/model/explain/brute_force.h"
 #include "tests/model/small_vit.h"
 #include "tests/model/tensor_match.h"
@@ -13,7 +12,6 @@
 
 #include <algorithm>
 #include <cmath>
-#include <functional>
 #include <span>
 #include <string>
 #include <vector>
@@ -30,11 +28,6 @@ using model::explain::Method;
 using model::explain::Request;
 
 constexpr std::int64_t kLast = 2;  // of three layers
-
-struct Frame {
-  Tensor tokens;   ///< (1, N, D), which enter the last block
-  Tensor q, k, v;  ///< (H, N, d)
-};
 
 /// A model, and frames in front of its last block, in double.
 class Video {
@@ -89,66 +82,12 @@ class Video {
   std::vector<Frame> frames_;
 };
 
-// ---- twins: the weights (H, d, M) of the class token's row, over the tokens of the frame and then of
-// earlier frames, given the newest first
-
-using Twin = std::function<Tensor(const std::vector<Frame>& newest_first)>;
-
-Tensor class_token_of(const Tensor& q) { return q.select(1, 0).unsqueeze(-1); }  // (H, d, 1)
-
-Twin softmax_over_frames(double decay) {
-  return [decay](const std::vector<Frame>& frames) {
-    const Tensor q = class_token_of(frames.front().q);
-    std::vector<Tensor> scores;
-    for (std::size_t age = 0; age < frames.size(); ++age)
-      scores.push_back(frames[age].k.matmul(q).squeeze(-1) / std::sqrt(q.size(1)) -
-                       decay * static_cast<double>(age));
-    return at::cat(scores, 1).softmax(1).unsqueeze(1).expand({-1, q.size(1), -1});
-  };
-}
-
-Twin linear_over_frames(double lambda, const std::function<Tensor(const Tensor&)>& phi,
-                        double eps) {
-  return [=](const std::vector<Frame>& frames) {
-    const Tensor q = phi(class_token_of(frames.front().q));
-    std::vector<Tensor> products;
-    double weights = 0;
-    for (std::size_t age = 0; age < frames.size(); ++age) {
-      const double weight = std::pow(lambda, age);
-      products.push_back(weight * phi(frames[age].k).matmul(q).squeeze(-1));
-      weights += weight;
-    }
-    const Tensor all = at::cat(products, 1);
-    const Tensor rows = all / (all.sum(1, /*keepdim=*/true) + eps * weights);
-    return rows.unsqueeze(1).expand({-1, q.size(1), -1});
-  };
-}
-
-Twin hydra_over_frames(double lambda) {
-  return [=](const std::vector<Frame>& frames) {
-    const auto unit = [](const Tensor& x) {  // (H, N, d) -> (H, d, N), by the norm of all features
-      const Tensor by_feature = x.transpose(1, 2);
-      return by_feature / by_feature.square().sum(0, true).sum(1, true).sqrt();
-    };
-    const Tensor q = unit(frames.front().q).narrow(2, 0, 1);
-    std::vector<Tensor> rows;
-    double weights = 0;
-    for (std::size_t age = 0; age < frames.size(); ++age) {
-      rows.push_back(std::pow(lambda, age) * q * unit(frames[age].k));
-      weights += std::pow(lambda, age);
-    }
-    return at::cat(rows, 2) / weights;
-  };
-}
-
-Tensor elu_plus_one(const Tensor& x) { return at::where(x > 0, x + 1, x.exp()); }
-
 struct Case {
   std::string attention;
   std::string memory;
   std::vector<std::string> settings;
   std::size_t most_earlier;  ///< frames that a twin gets
-  Twin twin;
+  FrameTwin twin;
 };
 
 std::vector<Case> cases() {
@@ -196,10 +135,8 @@ TEST(RememberedRowsTest, AgreeWithTwinsThatHoldAllFrames) {
       SCOPED_TRACE("frame " + std::to_string(newest_first.size()));
       newest_first.insert(newest_first.begin(), frame);
       if (newest_first.size() > most_earlier + 1) newest_first.pop_back();
-      std::vector<Tensor> all_values;
-      for (const Frame& one : newest_first) all_values.push_back(one.v);
-      const Tensor weights = twin(newest_first);
-      const Tensor contributions = weights * at::cat(all_values, 1).transpose(1, 2);  // (H, d, M)
+      const Tensor weights = twin(newest_first).select(1, 0);          // of the class token
+      const Tensor contributions = weights * values_of(newest_first);  // (H, d, M)
       for (const Explanation& found : video.explain(explainer, frame, requests)) {
         if (found.request.method == Method::attention) {
           expect_parts(found, weights.select(1, 0), num_tokens);

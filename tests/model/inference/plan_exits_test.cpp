@@ -62,26 +62,48 @@ double middle(const at::Tensor& scores) {
   return (sorted[half - 1].item<double>() + sorted[half].item<double>()) / 2;
 }
 
+/// Watched exits are the modules', and the whole model answers.
+void expect_exits_of_the_modules(const VitConfig& config, const at::Tensor& images) {
+  SCOPED_TRACE(to_json(config));
+  const VisionTransformer model = filled(config);
+  const EngineOutputs wanted = by_modules(model, Exits::watch, images);
+  const EngineOutputs found = InferencePlan(model, with(Exits::watch)).compute(images);
+  EXPECT_LT((found.exits.scores - wanted.exits.scores).abs().max().item<double>(), 1e-3);
+  EXPECT_TRUE(at::equal(found.exits.classes, wanted.exits.classes));
+  EXPECT_FALSE(found.exits.layers.defined());
+  EXPECT_TRUE(at::equal(found.logits, InferencePlan(model, options()).logits(images)));
+}
+
+void expect_exits_of_other_parts(const VitConfig& plain, std::int64_t width,
+                                 const std::vector<std::function<void(VitConfig&)>>& changes) {
+  at::manual_seed(5);
+  const at::Tensor images = at::randn({2, 3, 64, width});
+  for (const auto& change : changes) {
+    VitConfig config = plain;
+    change(config);
+    expect_exits_of_the_modules(config, images);
+  }
+}
+
 TEST(PlanExitsTest, WatchedExitsAreTheModules) {
   at::manual_seed(5);
   const at::Tensor images = at::randn({5, 3, 64, 72});
   for (const char* attention :
        {"softmax", "window:0,hydra:1-3", "hedgehog", "softmax:0,nystrom:1-3"}) {
+    VitConfig config = with_exits(attention);
     for (const ExitRule rule :
          {ExitRule::margin, ExitRule::entropy, ExitRule::saturation, ExitRule::learned}) {
-      SCOPED_TRACE(std::string(attention) + ", " + std::string(name(rule)));
-      VitConfig config = with_exits(attention);
       config.exit_rule = rule;
-      const VisionTransformer model = filled(config);
-      const EngineOutputs wanted = by_modules(model, Exits::watch, images);
-      const EngineOutputs found = InferencePlan(model, with(Exits::watch)).compute(images);
-      EXPECT_LT((found.exits.scores - wanted.exits.scores).abs().max().item<double>(), 1e-3);
-      EXPECT_TRUE(at::equal(found.exits.classes, wanted.exits.classes));
-      EXPECT_FALSE(found.exits.layers.defined());
-      EXPECT_TRUE(at::equal(found.logits, InferencePlan(model, options()).logits(images)))
-          << "the whole model answers";
+      expect_exits_of_the_modules(config, images);
     }
   }
+  expect_exits_of_other_parts(
+      with_exits(), 64,
+      {[](VitConfig& c) { c.act = Activation::quick_gelu; },
+       [](VitConfig& c) { c.act = Activation::gelu_tanh; },
+       [](VitConfig& c) { c.distilled = true; }, [](VitConfig& c) { c.reg_tokens = 4; },
+       [](VitConfig& c) { c.pos_embed = PosEmbed::layers; },
+       [](VitConfig& c) { c.layer_scale = true; }, [](VitConfig& c) { c.num_heads = 6; }});
 }
 
 TEST(PlanExitsTest, CoarseExitsAreTheModules) {
@@ -89,55 +111,17 @@ TEST(PlanExitsTest, CoarseExitsAreTheModules) {
   const at::Tensor images = at::randn({5, 3, 104, 136});  // an odd number of rows and columns
   for (const char* attention :
        {"softmax", "window", "window:0,hydra:1-3", "hedgehog", "softmax:0,nystrom:1-3"}) {
+    VitConfig config = with_coarse_exits(attention);
     for (const ExitRule rule : {ExitRule::margin, ExitRule::entropy}) {
-      SCOPED_TRACE(std::string(attention) + ", " + std::string(name(rule)));
-      VitConfig config = with_coarse_exits(attention);
       config.exit_rule = rule;
-      const VisionTransformer model = filled(config);
-      const EngineOutputs wanted = by_modules(model, Exits::watch, images);
-      const EngineOutputs found = InferencePlan(model, with(Exits::watch)).compute(images);
-      EXPECT_LT((found.exits.scores - wanted.exits.scores).abs().max().item<double>(), 1e-3);
-      EXPECT_TRUE(at::equal(found.exits.classes, wanted.exits.classes));
-      EXPECT_TRUE(at::equal(found.logits, InferencePlan(model, options()).logits(images)))
-          << "the whole model answers";
+      expect_exits_of_the_modules(config, images);
     }
   }
-}
-
-TEST(PlanExitsTest, CoarseExitsOfOtherPartsAreTheModules) {
-  at::manual_seed(5);
-  const at::Tensor images = at::randn({2, 3, 64, 72});
-  for (const auto& change : std::vector<std::function<void(VitConfig&)>>{
-           [](VitConfig& c) { c.global_pool = Pooling::avg; },
-           [](VitConfig& c) { c.swiglu_mlp = true; }, [](VitConfig& c) { c.post_norm = true; },
-           [](VitConfig& c) { c.distilled = true; }, [](VitConfig& c) { c.reg_tokens = 4; }}) {
-    VitConfig config = with_coarse_exits();
-    change(config);
-    const VisionTransformer model = filled(config);
-    const EngineOutputs wanted = by_modules(model, Exits::watch, images);
-    const EngineOutputs found = InferencePlan(model, with(Exits::watch)).compute(images);
-    EXPECT_LT((found.exits.scores - wanted.exits.scores).abs().max().item<double>(), 1e-3);
-    EXPECT_TRUE(at::equal(found.exits.classes, wanted.exits.classes));
-  }
-}
-
-TEST(PlanExitsTest, OfOtherPartsAreTheModules) {
-  at::manual_seed(5);
-  const at::Tensor images = at::randn({2, 3, 64, 64});
-  for (const auto& change : std::vector<std::function<void(VitConfig&)>>{
-           [](VitConfig& c) { c.act = Activation::quick_gelu; },
-           [](VitConfig& c) { c.act = Activation::gelu_tanh; },
-           [](VitConfig& c) { c.distilled = true; }, [](VitConfig& c) { c.reg_tokens = 4; },
-           [](VitConfig& c) { c.pos_embed = PosEmbed::layers; },
-           [](VitConfig& c) { c.layer_scale = true; }, [](VitConfig& c) { c.num_heads = 6; }}) {
-    VitConfig config = with_exits();
-    change(config);
-    const VisionTransformer model = filled(config);
-    const EngineOutputs wanted = by_modules(model, Exits::watch, images);
-    const EngineOutputs found = InferencePlan(model, with(Exits::watch)).compute(images);
-    EXPECT_LT((found.exits.scores - wanted.exits.scores).abs().max().item<double>(), 1e-3);
-    EXPECT_TRUE(at::equal(found.exits.classes, wanted.exits.classes));
-  }
+  expect_exits_of_other_parts(
+      with_coarse_exits(), 72,
+      {[](VitConfig& c) { c.global_pool = Pooling::avg; },
+       [](VitConfig& c) { c.swiglu_mlp = true; }, [](VitConfig& c) { c.post_norm = true; },
+       [](VitConfig& c) { c.distilled = true; }, [](VitConfig& c) { c.reg_tokens = 4; }});
 }
 
 TEST(PlanExitsTest, AThresholdOfOneIsTheWholeModel) {

@@ -85,22 +85,6 @@ TEST(PlanMemoryTest, FramesAreThoseOfTheModules) {
   }
 }
 
-TEST(PlanMemoryTest, AStillVideoStaysWhereItIs) {
-  at::manual_seed(6);
-  const at::Tensor picture = at::randn({1, 3, 64, 64});
-  const at::Tensor still = picture.expand({6, -1, -1, -1});
-  for (const Case& one : cases()) {
-    if (one.memory.starts_with("compressive")) continue;
-    SCOPED_TRACE(one.memory + " " + to_text(one.config.attention));
-    const VisionTransformer model = filled(one.config);
-    const at::Tensor alone = InferencePlan(model, options()).logits(picture).expand({6, -1});
-    InferencePlan plan(model, remembering(one.config, one.memory));
-    EXPECT_LT(relative(play(plan, still), alone), 1e-5);
-    ModulesEngine modules(model, remembering(one.config, one.memory));
-    EXPECT_LT(relative(play(modules, still), alone), 1e-5);
-  }
-}
-
 TEST(PlanMemoryTest, AVideoBeginsAsInAFreshRun) {
   at::manual_seed(7);
   const at::Tensor first = at::randn({3, 3, 64, 64});

@@ -214,13 +214,15 @@ TEST(PlanTest, SameBitsAgainAndNearlyTheSameWithOtherThreads) {
   }
 }
 
-TEST(PlanTest, OtherThreadsAndBatchesStayWithinTheDocumentedBounds) {
+// Deterministic plans give the same bits, others stay within the documented bounds.
+TEST(PlanTest, ResultsDependLittleOnBatchAndThreads) {
   at::manual_seed(5);
   const at::Tensor images = at::randn({3, 3, 104, 136});
   for (const char* attention : {"softmax", "hydra", "hedgehog"}) {
     for (const bool int8 : {false, true}) {
-      SCOPED_TRACE(std::string(attention) + (int8 ? " int8" : " bfloat16"));
-      VisionTransformer model = filled(small(attention));
+      SCOPED_TRACE(std::string(attention) + (int8 ? " int8" : ""));
+      const VisionTransformer model = filled(small(attention));
+      expect_same_bits(model, images, int8);
       InferenceOptions chosen = options(at::kBFloat16, 1);
       chosen.precision.int8 = int8;
       const at::Tensor one = InferencePlan(model, chosen).logits(images);
@@ -229,18 +231,6 @@ TEST(PlanTest, OtherThreadsAndBatchesStayWithinTheDocumentedBounds) {
       const double bound = int8 ? 5e-2 : 2e-2;
       EXPECT_LT(relative(five.logits(images), one), bound);
       EXPECT_LT(relative(five.logits(images.narrow(0, 1, 1)), one.narrow(0, 1, 1)), bound);
-    }
-  }
-}
-
-TEST(PlanTest, DeterministicBitsDependNeitherOnBatchNorOnThreads) {
-  at::manual_seed(5);
-  const at::Tensor images = at::randn({3, 3, 104, 136});
-  for (const char* attention : {"softmax", "hydra", "hedgehog"}) {
-    for (const bool int8 : {false, true}) {
-      SCOPED_TRACE(std::string(attention) + (int8 ? " int8" : " float32"));
-      VisionTransformer model = filled(small(attention));
-      expect_same_bits(model, images, int8);
     }
   }
 }

@@ -3,6 +3,7 @@
 
 #include "model/inference/cpu/precision_choice.h"
 #include "model/inference/inference_plan.h"
+#include "model/inference/modules_engine.h"
 #include "model/registry/mechanisms.h"
 #include "tests/model/small_vit.h"
 
@@ -259,6 +260,9 @@ inline void expect_traces(VisionTransformer model, const at::Tensor& images,
   const auto [logits, trace, features, exits] = plan.compute(images);
   EXPECT_EQ(plan.describe().kernels, "fused");
   EXPECT_TRUE(at::equal(logits, InferencePlan(model, options()).logits(images)));
+  const EngineOutputs of_modules = ModulesEngine(model, tracing).compute(images);
+  EXPECT_LT(relative(of_modules.tokens, trace), 1e-5);
+  EXPECT_TRUE(at::equal(of_modules.logits, ModulesEngine(model, options()).logits(images)));
   InferencePlan split(model, tracing);
   split.prepare(images.size(0), images.size(2), images.size(3), /*splits=*/true);
   EXPECT_LT(relative(split.compute(images).tokens, trace), 1e-5);

@@ -8,14 +8,16 @@
 //   global to local   a register sees the patches of its cells, the class token all,
 //   global to global  and all prefix tokens.
 // regions=off makes registers global. A model without registers has no regions.
+#include "model/attention/projection/patch_pooling.h"
 #include "model/attention/sparse/neighborhood_pattern.h"
-#include "model/attention/sparse/regions.h"
 #include "model/attention/sparse/sparse_softmax.h"
 #include "model/registry/mechanisms.h"
 
 #include <ATen/ATen.h>
 
+#include <cstdint>
 #include <limits>
+#include <map>
 #include <memory>
 #include <vector>
 
@@ -33,6 +35,64 @@ const ChoiceOption<bool> kEtcClips = border_option(false);
 std::vector<HeadPattern> etc_heads(const MechanismOptions& options, const TokenGrid& training,
                                    std::int64_t num_heads) {
   return neighborhood_heads({kEtcWindow(options, training), 1, kEtcClips(options)}, num_heads, 0);
+}
+
+/// The register of each image token, counted from the first register: (image tokens) int64 on the CPU.
+/// The grid has registers.
+Tensor register_of(const TokenGrid& grid) {
+  std::vector<Tensor> parts;
+  const auto add = [&](std::int64_t rows, std::int64_t columns) {
+    if (rows * columns == 0) return;
+    const GridExtent cells = cells_of({rows, columns}, grid.num_registers);
+    const auto along = [](std::int64_t length, std::int64_t count) {
+      return (at::arange(length, at::kLong) * count).div(length, "floor");
+    };
+    parts.push_back((along(rows, cells.rows).unsqueeze(1) * cells.columns +
+                     along(columns, cells.columns).unsqueeze(0))
+                        .flatten()
+                        .remainder(grid.num_registers));
+  };
+  add(grid.rows, grid.columns);
+  add(grid.overview_rows, grid.overview_columns);
+  return parts.empty() ? at::empty({0}, at::kLong) : at::cat(parts);
+}
+
+/// Whether one of tokens first .. first + count and a token are a register and an image token that is
+/// not its own: (count, N) bool on the CPU.
+Tensor are_apart(const TokenGrid& grid, std::int64_t first, std::int64_t count) {
+  const Tensor prefix = at::arange(grid.num_prefix, at::kLong);
+  const Tensor owner =
+      at::cat({prefix - (grid.num_prefix - grid.num_registers), register_of(grid)});
+  const Tensor is_image = at::arange(grid.num_tokens(), at::kLong) >= grid.num_prefix;
+  const Tensor is_register = owner.ge(0).logical_and(is_image.logical_not());
+  const auto rows = [&](const Tensor& x) { return x.narrow(0, first, count).unsqueeze(1); };
+  return rows(is_register)
+      .logical_and(is_image)
+      .logical_or(rows(is_image).logical_and(is_register))
+      .logical_and(rows(owner).ne(owner));
+}
+
+/// Groups in which a register's patches see that register: every image token is in one of them.
+std::vector<KeyGroups> region_groups(const TokenGrid& grid) {
+  const Tensor owner = register_of(grid);
+  std::map<std::int64_t, std::vector<KeyGroups>> by_size;
+  for (std::int64_t r = 0; r < grid.num_registers; ++r) {
+    const Tensor patches = owner.eq(r).nonzero().view({1, -1});
+    if (patches.numel() == 0) continue;
+    // The registers lie in front of the first patch.
+    const Tensor key = at::full({1, 1}, r - grid.num_registers, at::kLong);
+    by_size[patches.size(1)].push_back({patches, key, {}});
+  }
+  std::vector<KeyGroups> groups;
+  for (const auto& [size, alike] : by_size) {
+    std::vector<Tensor> queries, keys;
+    for (const KeyGroups& one : alike) {
+      queries.push_back(one.queries);
+      keys.push_back(one.keys);
+    }
+    groups.push_back({at::cat(queries), at::cat(keys), {}});
+  }
+  return groups;
 }
 
 /// ETC with regions; without registers it is softmax in neighbourhoods.
@@ -92,7 +152,7 @@ MixerCost etc_cost(const MixerSize& size, const MechanismOptions& options) {
   return cost;
 }
 
-const MechanismRegistration kEtc({
+const MechanismRegistration kEtc(over_some_tokens({
     .name = "etc",
     .summary = "neighbourhoods, and registers that each see a region of the picture, O(N D w^2)",
     .citation = "Ainslie et al. 2020, ETC: Encoding Long and Structured Inputs in Transformers, "
@@ -102,11 +162,6 @@ const MechanismRegistration kEtc({
         "A_h = softmax(q_h k_h^T / sqrt(d)) over the patches around the query, its "
         "region's register and the other prefix tokens, 0 elsewhere; rows of "
         "registers over their regions and the prefix, of other prefix tokens over all",
-    .rows_sum_to_one = true,
-    .non_negative = true,
-    .permutation_equivariant = false,
-    .sparse = true,
-    .takes_positions = true,
     .cost = etc_cost,
     .make = [](const TokenMixerArguments& arguments) -> std::unique_ptr<TokenMixer> {
       if (kRegions(arguments.options)) return std::make_unique<EtcMixer>(arguments);
@@ -114,7 +169,7 @@ const MechanismRegistration kEtc({
           etc_heads(arguments.options, arguments.training_grid, arguments.num_heads), arguments,
           PrefixRows::plain);
     },
-});
+}));
 
 }  // namespace
 }  // namespace hydrascope::model

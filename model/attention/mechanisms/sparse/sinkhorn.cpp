@@ -122,7 +122,7 @@ MixerCost sinkhorn_cost(const MixerSize& size, const MechanismOptions& options) 
   return cost;
 }
 
-const MechanismRegistration kSinkhorn({
+const MechanismRegistration kSinkhorn(over_some_tokens({
     .name = "sinkhorn",
     .summary = "softmax attention over a tile and one that learned sorting puts in its place",
     .citation = "Tay et al. 2020, Sparse Sinkhorn Attention, arXiv 2002.11296",
@@ -131,11 +131,6 @@ const MechanismRegistration kSinkhorn({
     .map_definition =
         "A_h = softmax(q_h [k_h, S k_h]^T / sqrt(d)) over the query's tile, the sorted one, shared "
         "out by S, and the prefix tokens; rows of prefix tokens over all",
-    .rows_sum_to_one = true,
-    .non_negative = true,
-    .permutation_equivariant = false,
-    .sparse = true,
-    .takes_positions = true,
     .cost = sinkhorn_cost,
     .added_elements =
         [](const MixerSize& size, const MechanismOptions&) {
@@ -144,7 +139,7 @@ const MechanismRegistration kSinkhorn({
     .make = [](const TokenMixerArguments& arguments) -> std::unique_ptr<TokenMixer> {
       return std::make_unique<SinkhornMixer>(arguments);
     },
-});
+}));
 
 }  // namespace
 }  // namespace hydrascope::model

@@ -1,7 +1,7 @@
-// Identities of linear attention for arbitrary feature maps, of its backward pass and of Taylor-2:
-// cases 16, 17 and 26 of the mathematical reference.
+// Linear attention and Hydra beyond the sizes of numbers at which twins are compared: clamped denominators,
+// tokens below eps, exponents beyond a type. Cases 17 and 23 of the mathematical reference.
+#include "model/attention/linear/feature_map.h"
 #include "model/attention/linear/linear_attention.h"
-#include "tests/model/attention/local_feature_map.h"
 #include "tests/model/attention/mixer_under_test.h"
 #include "tests/model/tensor_match.h"
 
@@ -9,7 +9,7 @@
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
-#include <cmath>
+#include <functional>
 #include <string>
 #include <utility>
 #include <vector>
@@ -18,61 +18,56 @@ namespace hydrascope::testing {
 namespace linear_identities_test {
 
 using model::FeatureMapPtr;
+using model::Kernels;
 using model::Normaliser;
+using model::Side;
 using model::TokenGrid;
+using model::TokenSpan;
 using torch::autograd::grad;
 
-const HeadShape kShape{2, 5};
-/// More tokens than a chunk of features holds.
-const TokenGrid kGrid{1, 30, 41};
+const HeadShape kShape{2, 4};
+const TokenGrid kGrid{1, 4, 6};
 
-at::Tensor elu_plus_one(const at::Tensor& x) { return at::elu(x) + 1; }
+/// Feature maps that no mechanism has.
+class LocalFeatureMap : public model::FeatureMap {
+ public:
+  using Function = std::function<at::Tensor(const at::Tensor& x, Side side, const TokenSpan& span)>;
+  LocalFeatureMap(Values values, Function function)
+      : values_(values), function_(std::move(function)) {}
 
-/// Positive, with zeros, more features than d, fewer than d.
-const std::vector<std::pair<std::string, FeatureMapPtr>>& maps() {
-  static const std::vector<std::pair<std::string, FeatureMapPtr>> list{
-      {"elu + 1", features(elu_plus_one)},
-      {"relu", features([](const at::Tensor& x) { return at::relu(x); })},
-      {"squares", features([](const at::Tensor& x) {
-         return at::cat({x * x, x * x * x * x}, -1);
-       })},
-      {"one", features([](const at::Tensor& x) { return at::sigmoid(x.narrow(-1, 0, 1)); })}};
-  return list;
-}
-
-at::Tensor features_of(const FeatureMapPtr& map, const at::Tensor& x, model::Side side) {
-  return (*map)(x, side, {0, kGrid});
-}
-
-TEST(LinearIdentitiesTest, AttentionCase16LinearOrderIsTheQuadraticForm) {
-  for (const auto& [name, map] : maps()) {
-    for (const double eps : {0.0, 1e-6, 3.0}) {
-      SCOPED_TRACE(name + ", eps " + std::to_string(eps));
-      at::manual_seed(1);
-      Tokens tokens = random_tokens(2, kGrid.num_tokens(), kShape, at::kDouble);
-      tokens.q.select(3, 0).abs_();  // no query without a feature: 0 / 0 at eps 0
-      const Normaliser normaliser{Normaliser::Rule::add_eps, static_cast<float>(eps)};
-      const at::Tensor weights = features_of(map, tokens.q, model::Side::query)
-                                     .matmul(features_of(map, tokens.k, model::Side::key).mT());
-      const at::Tensor m = weights.sum(-1, true) + eps;
-      const at::Tensor expected = (weights / m).matmul(tokens.v);
-      const at::Tensor y = linear_attention(map, tokens.q, tokens.k, tokens.v, kGrid, normaliser);
-      EXPECT_TRUE(all_near(y, expected, 1e-10));
-      EXPECT_TRUE(
-          all_near(linear_attention_reference(map, tokens.q, tokens.k, tokens.v, kGrid, normaliser),
-                   expected, 1e-10));
-      const at::Tensor rows =
-          linear_attention_rows(map, tokens.q, tokens.k, kGrid, normaliser, 0, 50);
-      EXPECT_TRUE(all_near(rows.sum(-1), ((m - eps) / m).squeeze(-1).narrow(2, 0, 50), 1e-10));
-    }
+  [[nodiscard]] Values values() const override { return values_; }
+  [[nodiscard]] at::Tensor operator()(const at::Tensor& x, Side side,
+                                      const TokenSpan& span) const override {
+    return function_(x, side, span);
   }
+
+ private:
+  Values values_;
+  Function function_;
+};
+
+/// The same function of queries and keys.
+FeatureMapPtr features(std::function<at::Tensor(const at::Tensor&)> phi) {
+  return c10::make_intrusive<LocalFeatureMap>(
+      model::FeatureMap::Values::features,
+      [phi = std::move(phi)](const at::Tensor& x, Side, const TokenSpan&) { return phi(x); });
+}
+
+/// Exponents U of queries and W of keys.
+FeatureMapPtr logarithms(LocalFeatureMap::Function function) {
+  return c10::make_intrusive<LocalFeatureMap>(model::FeatureMap::Values::logarithms,
+                                              std::move(function));
+}
+
+Tokens tokens_of(std::uint64_t seed, const TokenGrid& grid = kGrid, std::int64_t batch = 1) {
+  at::manual_seed(seed);
+  return random_tokens(batch, grid.num_tokens(), kShape, at::kDouble);
 }
 
 /// Signed features, whose sums are moved away from 0 with their sign; there m is a constant.
 TEST(LinearIdentitiesTest, AttentionCase17GradientWithAClampedDenominator) {
-  at::manual_seed(6);
   const TokenGrid grid{1, 5, 6};
-  const Tokens tokens = random_tokens(2, grid.num_tokens(), kShape, at::kDouble).leaves();
+  const Tokens tokens = tokens_of(6, grid, 2).leaves();
   constexpr double kEps = 5;
   const at::Tensor weights = tokens.q.sin().matmul(tokens.k.sin().mT());
   const auto divided = [&](const at::Tensor& w) {
@@ -83,7 +78,7 @@ TEST(LinearIdentitiesTest, AttentionCase17GradientWithAClampedDenominator) {
   const at::Tensor clamped = (weights.sum(-1).abs() < kEps).to(at::kDouble).mean();
   ASSERT_GT(clamped.item<double>(), 0.1);
   ASSERT_LT(clamped.item<double>(), 0.9);
-  const model::FeatureMapPtr map = features([](const at::Tensor& x) { return x.sin(); });
+  const FeatureMapPtr map = features([](const at::Tensor& x) { return x.sin(); });
   const Normaliser normaliser{Normaliser::Rule::signed_clamp, kEps};
   const auto expect_gradients = [&](const at::Tensor& y, const at::Tensor& expected) {
     EXPECT_TRUE(all_near(y, expected, 1e-10));
@@ -100,18 +95,159 @@ TEST(LinearIdentitiesTest, AttentionCase17GradientWithAClampedDenominator) {
                    divided(weights));
 }
 
-TEST(LinearIdentitiesTest, AttentionCase26Taylor2) {
-  at::manual_seed(5);
-  const TokenGrid grid{1, 4, 5};
-  const Tokens tokens = random_tokens(1, grid.num_tokens(), kShape, at::kDouble);
-  const at::Tensor s =
-      tokens.q.matmul(tokens.k.mT()) / std::sqrt(static_cast<double>(kShape.head_dim));
-  const at::Tensor weights = 1 + s + s * s / 2;
-  const MixerUnderTest mixer = plain_mixer(spec_of("taylor2"), grid, kShape);
-  // A = w / m, so m = w / A: never below N / 2, which is why no epsilon is needed.
-  const at::Tensor m = weights / mixer.map(tokens, grid);
-  EXPECT_TRUE(all_near(m, weights.sum(-1, true).expand_as(m), 1e-9));
-  EXPECT_GE(m.min().item<double>(), static_cast<double>(grid.num_tokens()) / 2);
+/// Norms above, below and far below an eps of one half.
+Tokens with_small_tokens() {
+  Tokens tokens = tokens_of(2, kGrid, 2);
+  for (const at::Tensor& x : {tokens.q, tokens.k}) {
+    x.select(2, 3).mul_(1e-2);
+    x.select(2, 5).mul_(1e-5);
+  }
+  return tokens.leaves();
+}
+
+TEST(LinearIdentitiesTest, AttentionCase17EpsPoliciesAndTokensBelowEps) {
+  for (const char* const kernel : {"cosine", "l1"}) {
+    for (const char* const policy : {"max", "rsqrt", "add"}) {
+      SCOPED_TRACE(std::string(kernel) + ", " + policy);
+      const model::AttentionSpec spec = spec_of(
+          "hydra", {{"phi_q", kernel}, {"phi_k", kernel}, {"eps_policy", policy}, {"eps", "0.5"}});
+      const Tokens tokens = with_small_tokens();
+      const MixerUnderTest mixer = plain_mixer(spec, kGrid, kShape);
+      const auto phi = [&](const at::Tensor& x) {
+        const at::Tensor token = model::merge_heads(x);
+        const at::Tensor r = std::string(kernel) == "l1" ? token.abs().sum(-1, true)
+                                                         : (token * token).sum(-1, true).sqrt();
+        const std::string name = policy;
+        return token / (name == "max"     ? at::clamp_min(r, 0.5)
+                        : name == "rsqrt" ? (r * r + 0.25).sqrt()
+                                          : r + 0.5);
+      };
+      const at::Tensor c = (phi(tokens.k) * model::merge_heads(tokens.v)).sum(1, true);
+      const at::Tensor expected = phi(tokens.q) * c;
+      const at::Tensor g = at::randn_like(expected);
+      const auto slopes = grad({expected}, {tokens.q, tokens.k, tokens.v}, {g});
+      for (const Kernels kernels : {Kernels::fused, Kernels::reference}) {
+        const at::Tensor y = mixer.mix(tokens, kGrid, kernels);
+        EXPECT_TRUE(all_near(y, expected, 1e-10));
+        const auto found = grad({y}, {tokens.q, tokens.k, tokens.v}, {g});
+        for (std::size_t i = 0; i < 3; ++i) {
+          at::Tensor slope = slopes[i];
+          if (i < 2) {  // a token below eps counts as constant
+            for (const std::int64_t small : {3, 5}) slope.select(2, small).zero_();
+          }
+          EXPECT_TRUE(all_near(found[i], slope, 1e-10)) << "qkv"[i];
+        }
+        EXPECT_GT(found[0].select(2, 4).abs().min().item<double>(), 0);
+      }
+    }
+  }
+}
+
+at::Tensor both_signs(const at::Tensor& u) { return at::cat({u, -u}, -1); }
+
+/// log sum_f exp(a_if + b_jf): logarithms of the weights, (..., N, N).
+at::Tensor log_weights(const at::Tensor& a, const at::Tensor& b) {
+  return at::logsumexp(a.unsqueeze(-2) + b.unsqueeze(-3), -1);
+}
+
+FeatureMapPtr hedgehog_exponents() {
+  return logarithms([](const at::Tensor& x, Side, const TokenSpan&) { return both_signs(x); });
+}
+
+TEST(LinearIdentitiesTest, AttentionCase23DenominatorsLieBetweenOneAndFN) {
+  for (const double scale : {0.01, 1.0, 30.0}) {
+    Tokens tokens = tokens_of(2);
+    tokens.q = (scale * tokens.q).clamp(-65, 65).to(at::kFloat);
+    tokens.k = (scale * tokens.k).clamp(-65, 65).to(at::kFloat);
+    const FeatureMapPtr map = hedgehog_exponents();
+    const model::ops::LinearFormula formula(*map, {}, kGrid, {});
+    const at::Tensor keys = formula.values(tokens.k, Side::key, 0);
+    const at::Tensor maximum = formula.maximum(keys);
+    const at::Tensor z = formula.key_features(keys, maximum, 0).sum(2);
+    const at::Tensor a = formula.query_features(formula.values(tokens.q, Side::query, 0), maximum);
+    const at::Tensor denominators = (a * z.unsqueeze(2)).sum(-1);
+    EXPECT_GE(denominators.min().item<double>(), 1);
+    EXPECT_LE(denominators.max().item<double>(),
+              static_cast<double>(2 * kShape.head_dim * kGrid.num_tokens()));
+  }
+}
+
+TEST(LinearIdentitiesTest, AttentionCase23LargeExponentsInFloat) {
+  Tokens tokens = tokens_of(3);
+  tokens.q = (60 * tokens.q).clamp(-130, 130).to(at::kFloat).to(at::kDouble);
+  tokens.k = (60 * tokens.k).clamp(-130, 130).to(at::kFloat).to(at::kDouble);
+  const at::Tensor weights = log_weights(both_signs(tokens.q), both_signs(tokens.k));
+  const at::Tensor expected = model::merge_heads(at::softmax(weights, -1).matmul(tokens.v));
+  const MixerUnderTest mixer(spec_of("hedgehog"), kGrid, kShape);
+  mixer.set_identity_maps();
+  for (const Kernels kernels : {Kernels::fused, Kernels::reference}) {
+    const at::Tensor y = mixer.mix(tokens.to(at::kFloat), kGrid, kernels);
+    EXPECT_TRUE(at::isfinite(y).all().item<bool>());
+    EXPECT_LT(relative_error(y, expected), 1e-4);
+  }
+}
+
+TEST(LinearIdentitiesTest, AttentionCase23ARunningMaximumGivesTheSameSums) {
+  const TokenGrid grid{1, 100, 100};  // more than a chunk of tokens
+  Tokens tokens = tokens_of(5, grid);
+  tokens.k = tokens.k * at::linspace(0.1, 30, grid.num_tokens()).view({1, 1, -1, 1});  // it rises
+  const FeatureMapPtr map = hedgehog_exponents();
+  EXPECT_TRUE(all_near(linear_attention(map, tokens.q, tokens.k, tokens.v, grid, {}),
+                       linear_attention_reference(map, tokens.q, tokens.k, tokens.v, grid, {}),
+                       1e-10));
+}
+
+// ---- several chunks of tokens: features wide enough that a chunk is 64 tokens
+
+constexpr TokenGrid kChunks{2, 11, 14};  // 156 tokens: two chunks and a part
+constexpr HeadShape kWideHeads{2, 32};
+
+std::vector<model::AttentionSpec> wide_maps() {
+  return {{"taylor2", {}},
+          {"hedgehog", {{"width", "1024"}}},
+          {"hedgehog", {{"width", "1024"}, {"share_qk", "on"}, {"variant", "softmax1"}}},
+          {"t2r", {{"width", "1024"}, {"share_qk", "on"}}},
+          {"performer", {{"features", "1024"}}},
+          {"rfa", {{"features", "1024"}}}};
+}
+
+TEST(ChunkTest, OutputsGradientsAndRowsAreThoseOfTheWholeSequence) {
+  for (const model::AttentionSpec& spec : wide_maps()) {
+    SCOPED_TRACE(describe(spec));
+    at::manual_seed(5);
+    const MixerUnderTest mixer(spec, kChunks, kWideHeads);
+    mixer.make_exact();
+    const Tokens tokens = random_tokens(1, kChunks.num_tokens(), kWideHeads, at::kDouble).leaves();
+    std::vector<at::Tensor> inputs{tokens.q, tokens.k, tokens.v};
+    for (const at::Tensor& parameter : mixer.owner().parameters()) inputs.push_back(parameter);
+    const at::Tensor direction = at::randn({1, kChunks.num_tokens(), 64}, at::kDouble);
+    const auto gradients = [&](model::Kernels kernels) {
+      return torch::autograd::grad({(mixer.mix(tokens, kChunks, kernels) * direction).sum()},
+                                   inputs);
+    };
+    EXPECT_LT(relative_error(mixer.mix(tokens, kChunks), mixer.twin(tokens, kChunks)), 1e-10);
+    const auto fused = gradients(model::Kernels::fused);
+    const auto reference = gradients(model::Kernels::reference);
+    ASSERT_EQ(fused.size(), reference.size());
+    for (std::size_t i = 0; i < fused.size(); ++i)
+      EXPECT_LT(relative_error(fused[i], reference[i]), 1e-9) << "input " << i;
+    const at::Tensor rows = mixer.map(tokens, kChunks);
+    const at::Tensor y = model::merge_heads(rows.matmul(tokens.v));
+    EXPECT_LT(relative_error(y, mixer.mix(tokens, kChunks)), 1e-10);
+  }
+}
+
+TEST(ChunkTest, SecondDerivativesAreRefusedNotWrong) {
+  for (const char* name : {"hydra", "elu", "taylor2"}) {
+    const MixerUnderTest mixer({name, {}}, kChunks, kWideHeads);
+    const Tokens tokens = random_tokens(1, kChunks.num_tokens(), kWideHeads).leaves();
+    const auto second_derivative = [&] {
+      const auto first = grad({mixer.mix(tokens, kChunks).sum()}, {tokens.q}, {},
+                              /*retain_graph=*/true, /*create_graph=*/true);
+      return grad({first[0].sum()}, {tokens.q});
+    };
+    EXPECT_ANY_THROW(second_derivative()) << name;
+  }
 }
 
 }  // namespace linear_identities_test

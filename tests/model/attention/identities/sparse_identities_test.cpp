@@ -1,17 +1,18 @@
-// The identities of softmax over some of the tokens, whatever the pattern, and what the patterns
-// themselves promise. The twins are held against all options in the conformance suite.
+// Softmax over some of the tokens: what holds bit for bit whatever the pattern, and what patterns promise
+// by layer, seed and picture. The twins are held against all options in the conformance suite.
 #include "model/attention/balanced_intervals.h"
-#include "tests/model/attention/identities/pattern_identities.h"
+#include "model/attention/sparse/tile_sorting.h"
+#include "tests/model/attention/mixer_under_test.h"
+#include "tests/model/tensor_match.h"
 
 #include <ATen/ATen.h>
 #include <c10/core/InferenceMode.h>
 #include <gtest/gtest.h>
 #include <torch/csrc/autograd/autograd.h>
 
-#include <cmath>
+#include <cctype>
 #include <cstdlib>
 #include <string>
-#include <utility>
 #include <vector>
 
 namespace hydrascope::testing {
@@ -21,34 +22,88 @@ using model::AttentionSpec;
 using model::Kernels;
 using model::TokenGrid;
 
-using namespace patterns;  // NOLINT(google-build-using-namespace)
+const HeadShape kShape{2, 4};
+const TokenGrid kTraining{2, 4, 3};
+const std::vector<Kernels> kBoth{Kernels::fused, Kernels::reference};
+
+Tokens tokens_of(std::uint64_t seed, const TokenGrid& grid) {
+  at::manual_seed(seed);
+  return random_tokens(2, grid.num_tokens(), kShape, at::kDouble);
+}
+
+std::string test_name(const ::testing::TestParamInfo<AttentionSpec>& parameter) {
+  std::string name = describe(parameter.param);
+  for (char& c : name) {
+    if (std::isalnum(static_cast<unsigned char>(c)) == 0) c = '_';
+  }
+  return name;
+}
+
+/// Whoever is seen has a weight.
+at::Tensor seen(const at::Tensor& map) { return map.ne(0); }
+
+/// Values of every width are averaged by the map, also the one column of rollouts.
+void expect_the_map(const MixerUnderTest& mixer, const std::vector<TokenGrid>& grids) {
+  for (const TokenGrid& grid : grids) {
+    SCOPED_TRACE(std::to_string(grid.rows) + " x " + std::to_string(grid.columns));
+    Tokens tokens = tokens_of(5, grid);
+    const at::Tensor map = mixer.map(tokens, grid);
+    for (const std::int64_t width : {std::int64_t{1}, kShape.head_dim, std::int64_t{7}}) {
+      tokens.v = at::randn({2, 2, grid.num_tokens(), width}, at::kDouble);
+      for (const Kernels kernels : kBoth) {
+        EXPECT_TRUE(all_near(mixer.mix(tokens, grid, kernels),
+                             model::merge_heads(map.matmul(tokens.v)), 1e-12));
+      }
+    }
+  }
+}
+
+/// Map, output and gradients of q, k and v.
+void expect_softmax(const MixerUnderTest& mixer, const TokenGrid& grid) {
+  const MixerUnderTest softmax = plain_mixer(spec_of("softmax"), grid, kShape);
+  const Tokens tokens = tokens_of(7, grid).leaves();
+  const at::Tensor weights = at::randn({2, grid.num_tokens(), 8}, at::kDouble);
+  const auto gradients = [&](const MixerUnderTest& of, Kernels kernels) {
+    return torch::autograd::grad({(of.mix(tokens, grid, kernels) * weights).sum()},
+                                 {tokens.q, tokens.k, tokens.v});
+  };
+  EXPECT_TRUE(all_near(mixer.map(tokens, grid), softmax.map(tokens, grid), 1e-12));
+  const auto expected = gradients(softmax, Kernels::fused);
+  for (const Kernels kernels : kBoth) {
+    EXPECT_TRUE(
+        all_near(mixer.mix(tokens, grid, kernels), softmax.mix(tokens, grid, kernels), 1e-12));
+    const auto found = gradients(mixer, kernels);
+    for (std::size_t i = 0; i < 3; ++i) EXPECT_TRUE(all_near(found[i], expected[i], 1e-12)) << i;
+  }
+  const at::NoGradGuard no_grad;
+  EXPECT_TRUE(all_near(mixer.mix(tokens, grid), softmax.mix(tokens, grid), 1e-12));
+}
 
 /// Neither side is a multiple of a window's.
 const TokenGrid kGrid{2, 9, 10};
 
+/// Keys change where a pattern does not depend on them.
+void expect_unseen_changes_no_bit(const AttentionSpec& spec, const TokenGrid& grid, bool keys) {
+  const c10::InferenceMode inference;
+  const Tokens tokens = tokens_of(4, grid);
+  const MixerUnderTest mixer = plain_mixer(spec, kTraining, kShape);
+  const at::Tensor sees = seen(mixer.map(tokens, grid));  // (B, H, N, N)
+  for (const Kernels kernels : kBoth) {
+    const at::Tensor before = model::split_heads(mixer.mix(tokens, grid, kernels), 2);
+    for (const std::int64_t token : {grid.num_prefix, std::int64_t{47}, grid.num_tokens() - 1}) {
+      Tokens changed{tokens.q, tokens.k.clone(), tokens.v.clone()};
+      if (keys) changed.k.select(2, token).mul_(-3);
+      changed.v.select(2, token).add_(100);
+      const at::Tensor after = model::split_heads(mixer.mix(changed, grid, kernels), 2);
+      EXPECT_TRUE(at::equal(after.eq(before).all(-1), sees.select(3, token).logical_not()))
+          << token;
+    }
+  }
+}
+
 class SparseTest : public ::testing::TestWithParam<AttentionSpec> {};
 
-// T2
-TEST_P(SparseTest, SoftmaxIsTheAverageOfWhatIsSeenAndWhatIsNot) {
-  const c10::InferenceMode inference;
-  expect_average_of_seen_and_unseen(plain_mixer(GetParam(), kTraining, kShape), tokens_of(1, kGrid),
-                                    kGrid);
-}
-
-// T4
-TEST_P(SparseTest, PrefixTokensSeeAllAndAreSeenByAll) {
-  const c10::InferenceMode inference;
-  const Tokens tokens = tokens_of(2, kGrid);
-  const MixerUnderTest mixer = plain_mixer(GetParam(), kTraining, kShape);
-  const MixerUnderTest softmax = plain_mixer(spec_of("softmax"), kTraining, kShape);
-  for (const Kernels kernels : {Kernels::fused, Kernels::reference}) {
-    EXPECT_TRUE(all_near(mixer.mix(tokens, kGrid, kernels).narrow(1, 0, 2),
-                         softmax.mix(tokens, kGrid).narrow(1, 0, 2), 1e-12));
-  }
-  EXPECT_TRUE(seen(mixer.map(tokens, kGrid)).narrow(3, 0, 2).all().item<bool>());
-}
-
-// T5: the cost counts the pairs that are seen.
+// The cost counts the pairs that are seen.
 TEST_P(SparseTest, RowsAreDistributionsOverAsManyKeysAsTheCostCounts) {
   const c10::InferenceMode inference;
   const Tokens tokens = tokens_of(3, kGrid);
@@ -66,113 +121,35 @@ TEST_P(SparseTest, RowsAreDistributionsOverAsManyKeysAsTheCostCounts) {
   EXPECT_EQ(cost.flops, static_cast<double>(4 * kShape.head_dim) * sees[0].sum().item<double>());
 }
 
-// T6, T9
 TEST_P(SparseTest, WhatIsNotSeenChangesNoBit) {
-  const c10::InferenceMode inference;
-  const Tokens tokens = tokens_of(4, kGrid);
-  const MixerUnderTest mixer = plain_mixer(GetParam(), kTraining, kShape);
-  const at::Tensor sees = seen(mixer.map(tokens, kGrid))[0];  // (H, N, N)
-  for (const Kernels kernels : {Kernels::fused, Kernels::reference}) {
-    const at::Tensor before = model::split_heads(mixer.mix(tokens, kGrid, kernels), 2);
-    for (const std::int64_t token : {std::int64_t{2}, std::int64_t{47}, kGrid.num_tokens() - 1}) {
-      Tokens changed{tokens.q, tokens.k.clone(), tokens.v.clone()};
-      changed.k.select(2, token).mul_(-3);
-      changed.v.select(2, token).add_(100);
-      const at::Tensor after = model::split_heads(mixer.mix(changed, kGrid, kernels), 2);
-      const at::Tensor same = after.eq(before).all(-1);  // (B, H, N)
-      const at::Tensor expected = sees.select(2, token).logical_not();
-      EXPECT_TRUE(at::equal(same, expected.unsqueeze(0).expand_as(same))) << token;
-    }
-  }
+  expect_unseen_changes_no_bit(GetParam(), kGrid, true);
 }
 
-// T7, T9: ragged borders, single rows and columns, no patches, no prefix.
+// Ragged borders, single rows and columns, no patches, no prefix.
 TEST_P(SparseTest, OddGridsAndNarrowValuesAreTheMap) {
   const c10::InferenceMode inference;
   expect_the_map(plain_mixer(GetParam(), kTraining, kShape),
                  {{2, 1, 13}, {2, 13, 1}, {0, 11, 7}, {1, 2, 2}, {3, 0, 0}, {1, 5, 23}});
 }
 
-const std::vector<AttentionSpec> kSymmetric{
-    spec_of("window"),
-    spec_of("window", {{"size", "3x5"}}),
-    spec_of("window", {{"size", "4"}, {"halo", "1"}}),
-    spec_of("window", {{"size", "4x3"}, {"shift", "alternate"}}),
-    spec_of("neighborhood"),
-    spec_of("neighborhood", {{"window", "3"}}),
-    spec_of("neighborhood", {{"window", "4x2"}, {"border", "clip"}}),
-    spec_of("neighborhood", {{"window", "3x2"}, {"dilation", "2"}, {"dilated_heads", "1"}}),
-    spec_of("longformer"),
-    spec_of("strided"),
-    spec_of("strided", {{"combine", "rows"}}),
-    spec_of("strided", {{"combine", "columns"}}),
-};
-
-/// Those that read the picture line by line, or number its tiles so.
-const std::vector<AttentionSpec> kOthers{
-    spec_of("window", {{"size", "3"}, {"order", "raster"}}),
-    spec_of("strided", {{"band", "1"}}),
-    spec_of("strided", {{"combine", "heads"}}),
-    spec_of("fixed", {{"summary", "3"}}),
-    spec_of("fixed", {{"block", "4x5"}, {"summary", "4"}}),
-    spec_of("fixed", {{"block", "4x5"}, {"summary", "4"}, {"combine", "heads"}}),
-    spec_of("blockwise"),
-    spec_of("blockwise", {{"tile", "5"}, {"identity_heads", "1"}}),
-    spec_of("bigbird", {{"block", "2"}, {"random_blocks", "4"}, {"random", "head"}}),
-};
-
-INSTANTIATE_TEST_SUITE_P(Symmetric, SparseTest, ::testing::ValuesIn(kSymmetric), test_name);
-INSTANTIATE_TEST_SUITE_P(Others, SparseTest, ::testing::ValuesIn(kOthers), test_name);
-
-/// The same options with rows and columns exchanged.
-AttentionSpec transposed(AttentionSpec spec) {
-  for (auto& [key, value] : spec.options) {
-    if (const auto cross = value.find('x'); cross != std::string::npos)
-      value = value.substr(cross + 1) + "x" + value.substr(0, cross);
-    if (key == "combine" && value != "merged") value = value == "rows" ? "columns" : "rows";
-  }
-  return spec;
-}
-
-// T8
-class SymmetricTest : public SparseTest {};
-
-TEST_P(SymmetricTest, TransposingThePictureTransposesTheOutput) {
-  const c10::InferenceMode inference;
-  const Tokens tokens = tokens_of(6, kGrid);
-  const TokenGrid turned{kGrid.num_prefix, kGrid.columns, kGrid.rows};
-  const at::Tensor index = at::arange(kGrid.num_tokens());
-  const at::Tensor order =
-      at::cat({index.narrow(0, 0, 2), index.narrow(0, 2, 90).view({9, 10}).t().flatten()});
-  const at::Tensor y = plain_mixer(GetParam(), kTraining, kShape).mix(tokens, kGrid);
-  const MixerUnderTest other =
-      plain_mixer(transposed(GetParam()), {2, kTraining.columns, kTraining.rows}, kShape);
-  EXPECT_TRUE(all_near(other.mix(tokens.tokens(order), turned), y.index_select(1, order), 1e-12));
-}
-
-INSTANTIATE_TEST_SUITE_P(Patterns, SymmetricTest, ::testing::ValuesIn(kSymmetric), test_name);
-
-class CoverTest : public ::testing::TestWithParam<AttentionSpec> {};
-
-// T1
-TEST_P(CoverTest, IsSoftmaxWithItsGradients) {
-  expect_softmax(plain_mixer(GetParam(), kGrid, kShape), kGrid);
-}
-
 INSTANTIATE_TEST_SUITE_P(
-    Options, CoverTest,
-    ::testing::Values(spec_of("window"), spec_of("window", {{"size", "10"}}),
-                      spec_of("window", {{"size", "2"}, {"halo", "9"}}),
-                      spec_of("window", {{"prefix_rows", "learned"}}),
-                      spec_of("window", {{"shift", "alternate"}}), spec_of("neighborhood"),
-                      spec_of("neighborhood", {{"window", "9x10"}}),
-                      spec_of("neighborhood", {{"window", "20"}, {"border", "clip"}}),
-                      spec_of("window", {{"order", "raster"}}),
-                      spec_of("longformer", {{"window", "20"}, {"dilation", "1"}}),
-                      spec_of("strided", {{"band", "8"}}), spec_of("fixed"),
-                      spec_of("fixed", {{"block", "2"}, {"summary", "4"}}), spec_of("blockwise"),
-                      spec_of("bigbird", {{"window_blocks", "5"}}),
-                      spec_of("bigbird", {{"block", "3"}, {"random_blocks", "12"}})),
+    Patterns, SparseTest,
+    ::testing::Values(
+        spec_of("window"), spec_of("window", {{"size", "3x5"}}),
+        spec_of("window", {{"size", "4"}, {"halo", "1"}}),
+        spec_of("window", {{"size", "4x3"}, {"shift", "alternate"}}), spec_of("neighborhood"),
+        spec_of("neighborhood", {{"window", "3"}}),
+        spec_of("neighborhood", {{"window", "4x2"}, {"border", "clip"}}),
+        spec_of("neighborhood", {{"window", "3x2"}, {"dilation", "2"}, {"dilated_heads", "1"}}),
+        spec_of("longformer"), spec_of("strided"), spec_of("strided", {{"combine", "rows"}}),
+        spec_of("strided", {{"combine", "columns"}}),
+        spec_of("window", {{"size", "3"}, {"order", "raster"}}),
+        spec_of("strided", {{"band", "1"}}), spec_of("strided", {{"combine", "heads"}}),
+        spec_of("fixed", {{"summary", "3"}}),
+        spec_of("fixed", {{"block", "4x5"}, {"summary", "4"}}),
+        spec_of("fixed", {{"block", "4x5"}, {"summary", "4"}, {"combine", "heads"}}),
+        spec_of("blockwise"), spec_of("blockwise", {{"tile", "5"}, {"identity_heads", "1"}}),
+        spec_of("bigbird", {{"block", "2"}, {"random_blocks", "4"}, {"random", "head"}})),
     test_name);
 
 TEST(SparseIdentitiesTest, AtTheTrainingSizeNoBitDiffersFromSoftmax) {
@@ -227,56 +204,6 @@ TEST(SparseIdentitiesTest, ShiftedWindowsLieAcrossTheBordersInOddLayers) {
   EXPECT_TRUE(along_a_row(spec, 4, 1).all().item<bool>());
 }
 
-TEST(SparseIdentitiesTest, NeighbourhoodsShiftInwardsOrAreClipped) {
-  const auto firsts_and_counts = [](const at::Tensor& sees) {
-    std::vector<std::pair<std::int64_t, std::int64_t>> list;
-    for (const at::Tensor& row : sees.unbind())
-      list.emplace_back(row.nonzero().min().item<std::int64_t>(), row.sum().item<std::int64_t>());
-    return list;
-  };
-  using Rows = std::vector<std::pair<std::int64_t, std::int64_t>>;
-  const AttentionSpec shift = spec_of("neighborhood", {{"window", "3"}});
-  EXPECT_EQ(firsts_and_counts(along_a_row(shift, 6)),
-            (Rows{{0, 3}, {0, 3}, {1, 3}, {2, 3}, {3, 3}, {3, 3}}));
-  const AttentionSpec clip = spec_of("neighborhood", {{"window", "3"}, {"border", "clip"}});
-  EXPECT_EQ(firsts_and_counts(along_a_row(clip, 6)),
-            (Rows{{0, 2}, {0, 3}, {1, 3}, {2, 3}, {3, 3}, {4, 2}}));
-  const AttentionSpec dilated = spec_of("neighborhood", {{"window", "3"}, {"dilation", "2"}});
-  EXPECT_EQ(firsts_and_counts(along_a_row(dilated, 8)),
-            (Rows{{0, 3}, {1, 3}, {0, 3}, {1, 3}, {2, 3}, {3, 3}, {2, 3}, {3, 3}}));
-  // Phases do not mix.
-  const at::Tensor parity = at::arange(8).remainder(2);
-  EXPECT_FALSE(along_a_row(dilated, 8)
-                   .logical_and(parity.unsqueeze(0).ne(parity.unsqueeze(1)))
-                   .any()
-                   .item<bool>());
-}
-
-TEST(SparseIdentitiesTest, NeighbourhoodsMoveWithThePicture) {
-  const c10::InferenceMode inference;
-  const TokenGrid grid{1, 12, 11};
-  const Tokens tokens = tokens_of(9, grid);
-  // Every token takes what the one above and to the left of it had.
-  const at::Tensor patches = at::arange(12 * 11).view({12, 11});
-  const at::Tensor order =
-      at::cat({at::zeros({1}, at::kLong), 1 + patches.roll({1, 1}, {0, 1}).flatten()});
-  for (const AttentionSpec& spec :
-       {spec_of("neighborhood", {{"window", "3"}}),
-        spec_of("neighborhood", {{"window", "3"}, {"border", "clip"}}),
-        spec_of("neighborhood", {{"window", "2"}, {"dilation", "2"}})}) {
-    const MixerUnderTest mixer = plain_mixer(spec, grid, kShape);
-    const auto inside = [&](const Tokens& of, std::int64_t first) {
-      return mixer.mix(of, grid)
-          .slice(1, 1)
-          .unflatten(1, {12, 11})
-          .narrow(1, first, 6)
-          .narrow(2, first, 5);
-    };
-    EXPECT_TRUE(all_near(inside(tokens.tokens(order), 4), inside(tokens, 3), 1e-12))
-        << describe(spec);
-  }
-}
-
 TEST(SparseIdentitiesTest, LongformersWindowsGrowWithDepth) {
   std::vector<std::int64_t> windows;
   for (std::int64_t layer = 0; layer < 5; ++layer) {
@@ -285,17 +212,6 @@ TEST(SparseIdentitiesTest, LongformersWindowsGrowWithDepth) {
     windows.push_back(along_a_row(spec, 60, layer, 5)[30].sum().item<std::int64_t>());
   }
   EXPECT_EQ(windows, (std::vector<std::int64_t>{3, 5, 9, 11, 13}));
-}
-
-TEST(SparseIdentitiesTest, TwoLayersOfStridedJoinAllPatches) {
-  torch::nn::Module owner;
-  const auto mixer =
-      model::find_mechanism("strided").make({1, 1, 0, 2, kTraining, spec_of("strided"), owner});
-  const TokenGrid grid{0, 9, 10};
-  const at::Tensor q = at::zeros({1, 1, 90, 1});
-  const at::Tensor once = mixer->attention_rows(q, q, grid, 0, 90)[0][0];
-  EXPECT_EQ(once[0].ne(0).sum().item<std::int64_t>(), 9 + 10 - 1);
-  EXPECT_TRUE(once.matmul(once).ne(0).all().item<bool>());
 }
 
 TEST(SparseIdentitiesTest, DrawsOfBigBirdDifferByLayerAndSeedAlone) {
@@ -311,84 +227,164 @@ TEST(SparseIdentitiesTest, DrawsOfBigBirdDifferByLayerAndSeedAlone) {
   EXPECT_TRUE(pattern(0, "0").sum(1).eq(4).all().item<bool>());
 }
 
-TEST(SparseIdentitiesTest, LayersOfNeighbourhoodsReachHalfAWindowEach) {
-  const at::Tensor once = along_a_row(spec_of("neighborhood", {{"window", "5"}}), 40);
-  at::Tensor reached = at::eye(40);
-  for (std::int64_t layers = 1; layers < 5; ++layers) {
-    reached = once.to(at::kFloat).matmul(reached);
-    const std::int64_t keys = reached[20].ne(0).sum().item<std::int64_t>();
-    EXPECT_EQ(keys, 2 * 2 * layers + 1) << layers;
-  }
-}
-
-// N / N_train is 15 / 6 here, in numbers that are easy to check by hand.
-TEST(SparseIdentitiesTest, LogitScaleSharpensRowsThatSeeAllTokens) {
-  const c10::InferenceMode inference;
-  const TokenGrid training{1, 1, 5};
-  const TokenGrid grid{1, 2, 7};
-  const Tokens tokens = tokens_of(10, grid);
-  const double factor = std::log(15.0) / std::log(6.0);
-  const at::Tensor scores = tokens.q.matmul(tokens.k.mT()) / 2;
-  const at::Tensor sharper = at::softmax(factor * scores, -1);
-  const AttentionSpec log = spec_of("softmax", {{"logit_scale", "log"}});
-  const MixerUnderTest softmax = plain_mixer(log, training, kShape);
-  EXPECT_TRUE(all_near(softmax.map(tokens, grid), sharper, 1e-12));
-  const MixerUnderTest window =
-      plain_mixer(spec_of("window", {{"prefix_rows", "scaled"}}), training, kShape);
-  const MixerUnderTest plain = plain_mixer(spec_of("window"), training, kShape);
-  const at::Tensor map = window.map(tokens, grid);
-  EXPECT_TRUE(all_near(map.narrow(2, 0, 1), sharper.narrow(2, 0, 1), 1e-12));
-  EXPECT_TRUE(at::equal(map.slice(2, 1), plain.map(tokens, grid).slice(2, 1)));
-  // At the size of training, and below it, the published model.
-  for (const TokenGrid& smaller : {training, TokenGrid{1, 1, 3}}) {
-    const Tokens few = tokens_of(11, smaller);
-    EXPECT_TRUE(at::equal(softmax.mix(few, smaller),
-                          plain_mixer(spec_of("softmax"), training, kShape).mix(few, smaller)));
-  }
-}
-
-// A prefix token sees the picture twice, and both copies weigh the same to it.
-TEST(SparseIdentitiesTest, OverviewIsAWindowAndWeighsAsMuchAsThePicture) {
+TEST(SparseIdentitiesTest, AnOverviewIsTheTwins) {
   const c10::InferenceMode inference;
   const TokenGrid training{1, 3, 3};
   const TokenGrid grid{1, 6, 8, 3, 4};
   const Tokens tokens = tokens_of(12, grid);
-  const auto map_of = [&](const char* rows) {
-    return plain_mixer(spec_of("window", {{"prefix_rows", rows}}), training, kShape)
-        .map(tokens, grid);
-  };
-  const at::Tensor map = map_of("plain");
-  const TokenGrid native{1, 6, 8};
-  const at::Tensor without = plain_mixer(spec_of("window"), training, kShape)
-                                 .map(tokens.tokens(at::arange(native.num_tokens())), native);
-  EXPECT_TRUE(all_near(map.narrow(2, 1, 48).narrow(3, 0, 49), without.slice(2, 1), 1e-12));
-  EXPECT_TRUE(seen(map.narrow(2, 1, 48).slice(3, 49)).logical_not().all().item<bool>());
-  // Patches of the overview see each other and the prefix: softmax of a picture of that size.
-  const at::Tensor of_overview = at::cat({at::arange(1), at::arange(49, 61)});
-  const TokenGrid alone{1, 3, 4};
-  const at::Tensor softmax =
-      plain_mixer(spec_of("softmax"), training, kShape).map(tokens.tokens(of_overview), alone);
-  EXPECT_TRUE(all_near(map.slice(2, 49).index_select(3, of_overview), softmax.slice(2, 1), 1e-12));
-  EXPECT_TRUE(seen(map.slice(2, 49).narrow(3, 1, 48)).logical_not().all().item<bool>());
-  // Equal keys: as many patches as the picture has lie in each copy.
-  Tokens equal = tokens;
-  equal.k = equal.k.narrow(2, 0, 1).expand_as(equal.k);
-  const at::Tensor row =
-      plain_mixer(spec_of("window", {{"prefix_rows", "scaled"}}), training, kShape)
-          .map(equal, grid)
-          .select(2, 0);
-  EXPECT_TRUE(all_near(row.slice(2, 49).sum(-1), row.narrow(2, 1, 48).sum(-1), 1e-12));
   for (const char* mechanism : {"window", "neighborhood", "strided"}) {
     for (const char* rows : {"plain", "scaled", "learned"}) {
       const AttentionSpec spec = spec_of(mechanism, {{"prefix_rows", rows}});
       const MixerUnderTest mixer(spec, training, kShape);
       mixer.make_exact();
       const at::Tensor expected = mixer.twin(tokens, grid);
-      for (const Kernels kernels : {Kernels::fused, Kernels::reference})
+      for (const Kernels kernels : kBoth)
         EXPECT_TRUE(all_near(mixer.mix(tokens, grid, kernels), expected, 1e-12))
             << mechanism << " " << rows;
     }
   }
+}
+
+// ---- learned spans, registers or the tokens themselves decide what a patch sees
+
+/// Two of the prefix tokens are registers.
+const TokenGrid kRegisters{3, 9, 10, 0, 0, 2};
+
+class FoundTest : public ::testing::TestWithParam<AttentionSpec> {};
+
+TEST_P(FoundTest, ValuesThatAreNotSeenChangeNoBit) {
+  expect_unseen_changes_no_bit(GetParam(), kRegisters, false);
+}
+
+// Ragged borders, single rows and columns, no patches, no prefix, an overview.
+TEST_P(FoundTest, OddGridsAndNarrowValuesAreTheMap) {
+  const c10::InferenceMode inference;
+  expect_the_map(plain_mixer(GetParam(), kTraining, kShape), {{2, 1, 13},
+                                                              {2, 13, 1, 0, 0, 1},
+                                                              {0, 11, 7},
+                                                              {1, 2, 2},
+                                                              {3, 0, 0, 0, 0, 2},
+                                                              {6, 5, 23, 0, 0, 5},
+                                                              {3, 6, 8, 3, 4, 2}});
+}
+
+TEST(SinkhornIdentitiesTest, OddGridsAndNarrowValuesAreTheMap) {
+  const c10::InferenceMode inference;
+  expect_the_map(plain_mixer(spec_of("sinkhorn", {{"tile", "3"}}), kTraining, kShape),
+                 {{2, 1, 13}, {2, 13, 1}, {0, 11, 7}, {1, 2, 2}, {3, 0, 0}, {3, 6, 8, 3, 4}});
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Options, FoundTest,
+    ::testing::Values(spec_of("etc", {{"window", "3"}}),
+                      spec_of("etc", {{"window", "4x3"}, {"border", "clip"}}),
+                      spec_of("etc", {{"window", "3"}, {"regions", "off"}}),
+                      spec_of("reformer", {{"bucket", "8"}}),
+                      spec_of("reformer", {{"bucket", "5"}, {"rounds", "3"}, {"seed", "2"}}),
+                      spec_of("routing"), spec_of("routing", {{"local_heads", "0"}}),
+                      spec_of("routing", {{"clusters", "12"}, {"steps", "1"}})),
+    test_name);
+
+class WholeTest : public ::testing::TestWithParam<AttentionSpec> {};
+
+TEST_P(WholeTest, IsSoftmaxWithItsGradients) {
+  const TokenGrid grid{2, 9, 10};
+  const MixerUnderTest mixer = plain_mixer(GetParam(), grid, kShape);
+  if (GetParam().mechanism == "adaptive_span" && !GetParam().options.contains("dynamic"))
+    mixer.set("span.length", at::ones({2}));
+  expect_softmax(mixer, grid);
+}
+
+INSTANTIATE_TEST_SUITE_P(
+    Options, WholeTest,
+    ::testing::Values(spec_of("etc"), spec_of("etc", {{"window", "20"}, {"border", "clip"}}),
+                      spec_of("adaptive_span"), spec_of("reformer", {{"bucket", "0"}}),
+                      spec_of("sinkhorn"), spec_of("sinkhorn", {{"tile", "9x5"}}),
+                      spec_of("routing", {{"clusters", "1"}, {"local_heads", "0"}}),
+                      spec_of("routing",
+                              {{"clusters", "1"}, {"window", "10"}, {"local_heads", "0.5"}})),
+    test_name);
+
+TEST(FoundIdentitiesTest, ThePenaltyIsTheMeanSpanAndShortensIt) {
+  const MixerUnderTest mixer =
+      plain_mixer(spec_of("adaptive_span", {{"penalty", "0.5"}}), kTraining, kShape);
+  mixer.set("span.length", at::tensor({0.25, 1.5}));
+  const at::Tensor penalty = mixer.mixer().penalty();
+  EXPECT_NEAR(penalty.item<double>(), 0.5 * (0.25 + 1.5) / 2, 1e-12);
+  const at::Tensor gradient = torch::autograd::grad({penalty}, {mixer.tensor("span.length")})[0];
+  EXPECT_TRUE(all_near(gradient, at::full({2}, 0.25, at::kDouble), 1e-12)) << "beyond 1 as well";
+  const MixerUnderTest without =
+      plain_mixer(spec_of("adaptive_span", {{"penalty", "0"}}), kTraining, kShape);
+  EXPECT_FALSE(without.mixer().penalty().defined());
+  EXPECT_FALSE(plain_mixer(spec_of("window"), kTraining, kShape).mixer().penalty().defined());
+}
+
+TEST(FoundIdentitiesTest, EtcAndItsGradientsAreTheTwinsWithRegisters) {
+  for (const TokenGrid& grid : {kRegisters, TokenGrid{7, 5, 4, 0, 0, 6}}) {
+    for (const char* regions : {"on", "off"}) {
+      const MixerUnderTest mixer =
+          plain_mixer(spec_of("etc", {{"window", "3"}, {"regions", regions}}), kTraining, kShape);
+      const Tokens tokens = tokens_of(8, grid).leaves();
+      const at::Tensor weights = at::randn({2, grid.num_tokens(), 8}, at::kDouble);
+      const at::Tensor expected = mixer.twin(tokens, grid);
+      const auto of = [&](const at::Tensor& y) {
+        return torch::autograd::grad({(y * weights).sum()}, {tokens.q, tokens.k, tokens.v});
+      };
+      const auto wanted = of(expected);
+      for (const Kernels kernels : kBoth) {
+        const at::Tensor y = mixer.mix(tokens, grid, kernels);
+        EXPECT_TRUE(all_near(y, expected, 1e-12));
+        const auto found = of(y);
+        for (std::size_t i = 0; i < 3; ++i) EXPECT_TRUE(all_near(found[i], wanted[i], 1e-12)) << i;
+      }
+      const std::int64_t dim = kShape.num_heads * kShape.head_dim;
+      const AttentionSpec spec = spec_of("etc", {{"window", "3"}, {"regions", regions}});
+      const double flops = model::find_mechanism("etc")
+                               .cost({grid, dim, kShape.num_heads, 8, kTraining, 1, 2}, spec)
+                               .flops;
+      EXPECT_EQ(flops, static_cast<double>(4 * kShape.head_dim) *
+                           seen(mixer.map(tokens, grid))[0].sum().item<double>());
+    }
+  }
+}
+
+TEST(FoundIdentitiesTest, HashesDifferByLayerAndSeedAlone) {
+  const c10::InferenceMode inference;
+  const Tokens tokens = tokens_of(12, kRegisters);
+  const auto sees = [&](std::int64_t layer, const char* seed) {
+    torch::nn::Module owner;
+    const AttentionSpec spec = spec_of("reformer", {{"bucket", "8"}, {"seed", seed}});
+    const auto mixer =
+        model::find_mechanism("reformer").make({2, 4, layer, 4, kTraining, spec, owner});
+    return seen(mixer->attention_rows(tokens.q, tokens.k, kRegisters, 0, kRegisters.num_tokens()));
+  };
+  EXPECT_TRUE(at::equal(sees(0, "0"), sees(0, "0")));
+  EXPECT_FALSE(at::equal(sees(0, "0"), sees(1, "0")));
+  EXPECT_FALSE(at::equal(sees(0, "0"), sees(0, "1")));
+}
+
+TEST(SinkhornIdentitiesTest, SortedTilesAreMixturesOfTheOthers) {
+  const c10::InferenceMode inference;
+  const Tokens tokens = tokens_of(1, {1, 9, 10});
+  const at::Tensor weight = at::eye(4, at::kDouble).repeat({2, 1, 1});
+  const auto sorting = model::sort_tiles(tokens.q, tokens.k, weight, {1, 9, 10}, {3, 4}, 64, 0.3);
+  ASSERT_EQ(sorting.patches.sizes(), (at::IntArrayRef{9, 12}));
+  const at::Tensor& s = sorting.weights;
+  EXPECT_TRUE(all_near(s.sum(3), at::ones({2, 2, 9}, at::kDouble), 1e-12));
+  EXPECT_TRUE(all_near(s.sum(2), at::ones({2, 2, 9}, at::kDouble), 1e-6))
+      << "as balanced as it gets";
+  EXPECT_EQ(s.diagonal(0, 2, 3).abs().max().item<double>(), 0);
+  EXPECT_GT(s.min().item<double>(), -1e-300);
+}
+
+TEST(SinkhornIdentitiesTest, TheCostCountsPairsAndSums) {
+  const TokenGrid grid{2, 3, 12};  // three tiles
+  const model::MixerCost cost =
+      model::find_mechanism("sinkhorn")
+          .cost({grid, 8, 2, 8, kTraining, 1, 2}, spec_of("sinkhorn", {{"tile", "3x4"}}));
+  const double pairs = 2 * 38 + 36 * 2 + 36 * 12 + 36 * 12;
+  EXPECT_EQ(cost.pairs, pairs);
+  EXPECT_EQ(cost.flops, 4 * 8 * (pairs + 36 * 3));
 }
 
 }  // namespace sparse_identities_test

@@ -22,13 +22,21 @@ using namespace executor_test;  // NOLINT(google-build-using-namespace)
 class StreamingExecutorTest : public ::testing::TestWithParam<std::pair<Storage, bool>> {};
 
 TEST_P(StreamingExecutorTest, ThreadsChangeNothingButTheOrderOfSums) {
-  const Network network = make_network(GetParam().first, GetParam().second);
   const float tolerance = GetParam().first == Storage::float32 ? 1e-5F : 0.02F;
-  for (const auto& [rows, columns] :
-       {std::pair<std::int64_t, std::int64_t>{1, 1}, {7, 11}, {20, 19}}) {
-    const std::vector<float> one = logits_of(network, rows, columns, 2, 2, 1);
-    for (const float value : one) ASSERT_TRUE(std::isfinite(value));
-    expect_near(logits_of(network, rows, columns, 2, 2, 4), one, tolerance);
+  ExecutionOptions fixed;
+  fixed.fixed_tiles = true;
+  for (const bool windows : {false, true}) {
+    const Network network = windows ? make_windowed_network(GetParam().first, GetParam().second)
+                                    : make_network(GetParam().first, GetParam().second);
+    for (const auto& [rows, columns] :
+         {std::pair<std::int64_t, std::int64_t>{1, 1}, {7, 6}, {7, 11}, {20, 19}}) {
+      const std::vector<float> one = logits_of(network, rows, columns, 2, 2, 1);
+      for (const float value : one) ASSERT_TRUE(std::isfinite(value));
+      expect_near(logits_of(network, rows, columns, 2, 2, 4), one, tolerance);
+      const std::vector<float> same = logits_of(network, rows, columns, 2, 2, 1, fixed);
+      EXPECT_EQ(logits_of(network, rows, columns, 2, 2, 4, fixed), same);
+      EXPECT_EQ(logits_of(network, rows, columns, 5, 2, 3, fixed), same) << "another batch";
+    }
   }
 }
 
@@ -160,31 +168,6 @@ TEST(StreamingExecutorOptions, QuantisedLayersAndTheirRanges) {
   network = quantised(std::move(network));
   // That all of it is there, and where, is seen by plan_test.cpp's twin.
   expect_near(logits_of(network, 9, 12, 2, 2, 2), wide, 0.05F);
-}
-
-TEST(StreamingExecutorOptions, FixedTilesGiveTheSameBits) {
-  const Network network = make_network(Storage::float32, false);
-  ExecutionOptions options;
-  options.fixed_tiles = true;
-  const std::vector<float> one = logits_of(network, 20, 19, 2, 2, 1, options);
-  for (const float value : one) ASSERT_TRUE(std::isfinite(value));
-  EXPECT_EQ(logits_of(network, 20, 19, 2, 2, 4, options), one);
-  EXPECT_EQ(logits_of(network, 20, 19, 5, 2, 3, options), one) << "another batch";
-}
-
-TEST_P(StreamingExecutorTest, WindowsAreTheSameWhateverTilesAndThreadsCutThem) {
-  const Network network = make_windowed_network(GetParam().first, GetParam().second);
-  const float tolerance = GetParam().first == Storage::float32 ? 1e-5F : 0.02F;
-  ExecutionOptions fixed;
-  fixed.fixed_tiles = true;
-  for (const auto& [rows, columns] :
-       {std::pair<std::int64_t, std::int64_t>{1, 1}, {7, 6}, {7, 11}, {20, 19}}) {
-    const std::vector<float> one = logits_of(network, rows, columns, 2, 2, 1);
-    for (const float value : one) ASSERT_TRUE(std::isfinite(value));
-    expect_near(logits_of(network, rows, columns, 2, 2, 4), one, tolerance);
-    EXPECT_EQ(logits_of(network, rows, columns, 2, 2, 4, fixed),
-              logits_of(network, rows, columns, 2, 2, 3, fixed));
-  }
 }
 
 TEST(StreamingExecutorOptions, OneWindowIsSoftmax) {
