@@ -175,13 +175,11 @@ std::vector<Option> views_options() {
   return in_group(
       "Preprocessing", Role::task,
       {text("views",
-            "views of a picture; whole: resized and cropped; native: as --native; tiles: "
-            "overlapping tiles, each class by its best one; pyramid: the whole, and tiles at the "
-            "picture's size and its halves; look: one pass at 1088 pixels "
-            "(--img-size) along the shorter edge, then closer where its map says",
+            "view of a picture; whole: resized and cropped; native: as --native; look: one pass at "
+            "1088 pixels (--img-size) along the shorter edge, then closer where its map says",
             into(&TransformRequest::views, image::parse_views),
             otherwise("look; whole beside a model, a size or a crop, and to evaluate"),
-            one_of({"whole", "native", "tiles", "pyramid", "look"})),
+            one_of({"whole", "native", "look"})),
        text("look-model", "model that looks closer, with --views look",
             into(&TransformRequest::look_model), takes("MODEL"),
             otherwise("softmax beside a bundled model, else the same"), role(Role::source))});
