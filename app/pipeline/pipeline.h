@@ -98,7 +98,7 @@ struct CloserLooks {
     double probability = 0;
   };
   std::vector<Place> looks = {};
-  /// Where the map says that something is; nothing where neither the answer nor a sure look is there.
+  /// The place where the map says that something is; nothing where neither the answer nor a sure look is there.
   std::optional<Place> thing = {};
   /// By look: the box of the thing where it is at that, else its own; nothing where it is at all of the picture.
   std::vector<std::optional<Box>> found_in = {};
