@@ -133,8 +133,8 @@ struct PipelineResult {
   at::Tensor logits;      ///< (num_classes) float32; undefined on error; of looks the logarithms of
                           ///< their probabilities
   ClassScores scores;     ///< of the logits; none on error
-  PictureExit exit = {};  ///< of one view
-  at::Tensor features = {};  ///< (D) float32, where the engine gives them; of a picture in one view
+  PictureExit exit = {};
+  at::Tensor features = {};  ///< (D) float32, where the engine gives them
   at::Tensor tokens = {};    ///< traced tokens, float32 (layers, N, D); undefined on error
   std::optional<CloserLooks> closer = {};
   double seconds = 0;           ///< the batch's model time / its images, and of looks
@@ -153,7 +153,7 @@ PipelineTiming run_pipeline(const std::function<std::optional<Input>()>& next,
                             model::inference::Engine& model, const PipelineOptions& options,
                             const std::function<bool(PipelineResult&)>& done);
 
-/// A decoded picture that is one view, on the calling thread: the options' transform and the model.
+/// A decoded picture, on the calling thread: the options' transform and the model.
 PipelineResult look_at(image::Picture& picture, model::inference::Engine& model,
                        const PipelineOptions& options);
 

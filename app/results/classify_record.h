@@ -109,8 +109,8 @@ void add_end(OrderedJson& object, const InputRecord& record);
 /// "2160x3840 -> 224x224 (HxW)": of the picture and of what the model saw, at first where it looked closer.
 std::string sizes_text(const InputRecord& record);
 
-struct ClassifyRecord : InputRecord {  ///< its seconds: its batch's / batch size, of all its views
-  std::int64_t tokens = 0;             ///< of a view, the first where the others are closer looks
+struct ClassifyRecord : InputRecord {  ///< its seconds: its batch's / batch size, and its looks'
+  std::int64_t tokens = 0;             ///< of the pass before closer looks, where there are any
   /// The layer behind which the picture left the model; nothing where no picture may leave.
   std::optional<std::int64_t> exit_layer = {};
   std::vector<Prediction> top;  ///< the answer: `top_classes`
