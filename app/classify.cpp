@@ -35,7 +35,6 @@ ClassifyRequest classify_request(const ParsedOptions& options) {
   ClassifyRequest request{pictures_request(options, AutoExif::upright,
                                            {&ClassifyRequest::save_input, &VoteRequest::store,
                                             &RunRequest::memory, &RunRequest::memory_options})};
-  refuse_beside_views(options, {&ClassifyRequest::save_logits, &ClassifyRequest::save_input});
   options.fill(request);
   for (const auto& [field, file] :
        {std::pair(Field(&ClassifyRequest::save_logits), request.save_logits),

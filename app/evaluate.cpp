@@ -91,7 +91,7 @@ void prepare_calibration(Session& session, const LabelledSet& set, double delta)
     throw UsageError(
         "the model has no exits", option,
         "`coarse_exits` needs no learning, `hydrascope convert --exits auto` learns some");
-  if (session.transform().views.have_places)
+  if (session.transform().views.have_looks)
     throw UsageError("an exit is calibrated on one view of each picture", option, "`views` whole");
   if (const std::int64_t fewest = fewest_trials(delta); std::ssize(set.pictures) < fewest)
     throw UsageError("expected at least " + std::to_string(fewest) + " pictures, found " +

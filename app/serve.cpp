@@ -39,8 +39,7 @@ ServeRequest serve_request(const ParsedOptions& options) {
   ServiceRequest& service = request.service;
   const bool answers_classes_alone = service.maps->methods == std::vector<std::string>{"none"};
   if (answers_classes_alone) service.maps.reset();
-  service.embeds = !answers_classes_alone &&
-                   !(service.transform.views && service.transform.views->value.are_several);
+  service.embeds = !answers_classes_alone;
   // A request that is let in is counted as it comes in.
   service.most_waiting = std::numeric_limits<std::int32_t>::max();
   service.most_maps = kMostMaps;
@@ -169,7 +168,7 @@ int run_serve(const ParsedOptions& options) {
   constexpr std::size_t kMostOpen = 4;
   auto shelf = std::make_unique<ModelShelf>(
       std::move(service), ServedWords{own_model, own_views}, models,
-      std::vector<std::string>{"look", "whole", "native", "tiles", "pyramid"}, open, kMostOpen);
+      std::vector<std::string>{"look", "whole", "native"}, open, kMostOpen);
   api_settings.page = [&request, &shelf = *shelf](const ServedWords& words, const Service& of) {
     if (!request.service.maps)
       throw UsageError("the page shows maps, and the server was started without", "`method` none");

@@ -99,9 +99,6 @@ int run_visualize(const ParsedOptions& options) {
   add_facts(outputs.report, *session, other.get());
   pipeline.keep_picture = true;
   pipeline.video_stride = request.video_stride;
-  pipeline.explained_classes = [classes](const Input&, const BestViews& best) {
-    return classes.resolve(best.first(classes.num_best()), /*keep_repeated=*/false);
-  };
 
   VisualizationOptions visualization_options;
   visualization_options.folder = outputs.folder;

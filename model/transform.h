@@ -13,7 +13,7 @@ namespace hydrascope::image {
 /// the CPU; with `in_chans` 1 the grey channel three times. Only the crop is resized (`resample`),
 /// on the calling thread. Throws what `plan_transform` throws.
 at::Tensor transform_pixels(const TransformConfig& config, const Picture& picture);
-/// The same with a given plan, one of several views.
+/// The same with a given plan.
 at::Tensor transform_pixels(const TransformConfig& config, const Picture& picture,
                             const TransformPlan& plan);
 

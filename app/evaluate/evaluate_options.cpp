@@ -205,7 +205,6 @@ EvaluateRequest evaluate_request(const ParsedOptions& options, const SetJobs& jo
 }
 
 void check_evaluate_options(const ParsedOptions& options, Format format) {
-  refuse_beside_views(options, {&ScoreRequest::save_logits});
   for (const Field& field :
        std::initializer_list<Field>{&OutputRequest::file, &ScoreRequest::save_logits,
                                     &ScoreRequest::per_class, &ScoreRequest::html}) {

@@ -85,7 +85,7 @@ std::string ServeMetrics::text(const MetricGauges& gauges) const {
                   "Those with an error as their record.");
   add_sample(text, "hydrascope_pictures_failed_total", "", std::to_string(failed_));
   describe_metric(text, "hydrascope_batch_images", "histogram",
-                  "Pictures, or views of pictures, per batch.");
+                  "Pictures, or closer looks at one, per batch.");
   batch_images_.write(text, "hydrascope_batch_images", "");
   describe_metric(text, "hydrascope_batch_seconds", "histogram",
                   "Seconds that the model takes for a batch.");

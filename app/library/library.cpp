@@ -229,8 +229,7 @@ hydrascope_answer::hydrascope_answer(hydrascope::app::Answer answer,
   for (const app::Prediction& one : given.record.top) {
     const app::Box box = one.box.value_or(app::Box());
     top.push_back({one.index, one.id.c_str(), one.label.c_str(), one.prob, one.logit,
-                   one.box.has_value() ? 1 : 0, box.left, box.top, box.width, box.height,
-                   one.support.has_value() ? 1 : 0, one.support.value_or(0)});
+                   one.box.has_value() ? 1 : 0, box.left, box.top, box.width, box.height});
   }
   for (std::size_t i = 0; i < given.maps.size(); ++i) {
     map_records.push_back(app::json_text(app::to_json(given.map_records[i])));

@@ -26,10 +26,9 @@ struct InputMap {
   double total = 0;          ///< heat of all tokens, the class token's and earlier frames' too
   bool is_additive = false;  ///< `total` is what the layer adds to the class's logit
   std::string note;          ///< of the method; may be empty
-  std::vector<std::string> rules;  ///< of rollouts, one rule per layer, from 0
-  viz::Placement placement = {};   ///< of the view that it is of, on the picture
-  std::vector<Prediction> things =
-      {};  ///< found in the picture by closer looks, or by tiles that agree
+  std::vector<std::string> rules;        ///< of rollouts, one rule per layer, from 0
+  viz::Placement placement = {};         ///< on the picture
+  std::optional<Prediction> thing = {};  ///< found in the picture by closer looks
 };
 
 /// "otter 67.5 %".

@@ -58,18 +58,6 @@ Option& row_of(std::vector<Option>& options, const Field& field) {
   return *found;
 }
 
-void refuse_beside_views(const ParsedOptions& options, std::initializer_list<Field> fields) {
-  const auto views = views_request(options);
-  if (!views || !views->value.are_several) return;
-  for (const Field& field : fields) {
-    if (!options.given(field)) continue;
-    throw UsageError(
-        "works where a picture is one view",
-        options[field].origin + " with " + views->origin + " " + std::string(views->value.name),
-        "leave one of them out");
-  }
-}
-
 Option stored_dtype(std::string default_note) {
   return text("dtype", "number format of the weights in the new file",
               into(&WeightsRequest::dtype, parse_dtype), otherwise(std::move(default_note)),

@@ -169,8 +169,4 @@ std::vector<Option> hide(std::vector<Option> options, std::initializer_list<Fiel
 /// The row of `field`, to change what a command has otherwise. Error(internal) if there is none.
 Option& row_of(std::vector<Option>& options, const Field& field);
 
-/// If `--views` cuts pictures into several: throws Error(invalid_argument) for each of `fields` that
-/// is given, too.
-void refuse_beside_views(const ParsedOptions& options, std::initializer_list<Field> fields);
-
 }  // namespace hydrascope::app

@@ -190,8 +190,7 @@ void check_frames(const PicturesRequest& request, double video_average) {
     throw UsageError("frames with a memory come one by one", "`memory` with `batch_size`",
                      "leave one of them out");
   const auto& views = request.transform.views;
-  const bool is_looked_at = views && !request.transform.is_default &&
-                            (views->value.are_several || views->value.have_looks);
+  const bool is_looked_at = views && !request.transform.is_default && views->value.have_looks;
   if (is_looked_at && (remembers || video_average > 0))
     throw UsageError("works where a frame is one view",
                      std::string(remembers ? "`memory`" : "`video_average`") + " with `views`",
@@ -209,7 +208,7 @@ VoteRequest vote_request(const ParsedOptions& options, const PicturesRequest& re
     return vote;
   }
   const auto& views = request.transform.views;
-  if (views && views->value.have_places)
+  if (views && views->value.have_looks)
     throw UsageError("a vector is of one view",
                      "`knn` with " + views->origin + " " + std::string(views->value.name),
                      "`views` whole or native");

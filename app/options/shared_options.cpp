@@ -170,14 +170,12 @@ std::vector<Option> views_options() {
   return in_group(
       "Preprocessing", Role::task,
       {text("views",
-            "views of a picture; whole: resized and cropped; native: at its own size, fitted to "
-            "the patches; tiles: "
-            "overlapping tiles, each class by its best one; pyramid: the whole, and tiles at the "
-            "picture's size and its halves; look: one pass at 1088 pixels "
-            "(--img-size) along the shorter edge, then closer where its map says",
+            "view of a picture; whole: resized and cropped; native: at its own size, fitted to the "
+            "patches; look: one pass at 1088 pixels (--img-size) along the shorter edge, then "
+            "closer where its map says",
             into(&TransformRequest::views, image::parse_views),
             otherwise("look; whole beside a model, a size or a crop, and to evaluate"),
-            one_of({"whole", "native", "tiles", "pyramid", "look"}), also({{"native", "native"}})),
+            one_of({"whole", "native", "look"}), also({{"native", "native"}})),
        text("look-model", "model that looks closer, with --views look",
             into(&TransformRequest::look_model), takes("MODEL"),
             otherwise("softmax beside a bundled model, else the same"), role(Role::source),

@@ -137,37 +137,6 @@ std::int64_t byte_size(const PipelineResult& result) {
   return pixels + bytes(result.tensor) + bytes(result.tokens);
 }
 
-std::vector<PictureJob> cut_into_views(PictureJob job, const PipelineOptions& options,
-                                       CoreSeconds& seconds) {
-  std::vector<PictureJob> views;
-  try {
-    if (options.check_wanted) options.check_wanted(job.input);
-    const double begin = thread_cpu_seconds();
-    if (!job.picture) {
-      job.picture = std::make_shared<image::Picture>(picture_of(job.input, options.decode));
-      job.note = remark_on(job.input);
-    }
-    const double decoded = thread_cpu_seconds();
-    const image::Size size{job.picture->height, job.picture->width};
-    const std::vector<image::TransformPlan> plans =
-        image::plan_views(options.transform, size, options.decode.max_pixels);
-    for (std::size_t i = 0; i < plans.size(); ++i) {
-      job.view = PictureView{plans[i], i, plans.size(), job.picture};
-      views.push_back(job);
-    }
-    seconds = {decoded - begin, thread_cpu_seconds() - decoded};
-  } catch (...) {
-    PipelineResult failed;
-    fail(failed);
-    job.input.error = failed.error;
-    job.input.message = failed.message;
-    job.picture.reset();
-    job.view.reset();
-    views = {std::move(job)};
-  }
-  return views;
-}
-
 bool PipelineOptions::Looking::is_small(const image::Size& picture, bool is_frame) const {
   constexpr std::int64_t kLong = 2;  // times as long as wide
   const auto [shorter, longer] = std::minmax(picture.height, picture.width);
@@ -202,7 +171,6 @@ PipelineResult prepare(PictureJob job, const PipelineOptions& options,
   result.time = job.time;
   result.video = job.video;
   result.input = std::move(job.input);
-  if (job.view) result.view = *job.view;
   if (result.input.error) {
     result.error = result.input.error;
     result.message = result.input.message;
@@ -224,10 +192,8 @@ PipelineResult prepare(PictureJob job, const PipelineOptions& options,
     result.seer = is_small ? Seer{looking->engine, &looking->whole, is_small}
                            : Seer{&model, &options.transform};
     const image::TransformConfig& transform = *result.seer.transform;
-    if (!job.view)
-      result.view.plan =
-          image::plan_transform(transform, result.picture, options.decode.max_pixels);
-    const image::TransformPlan& plan = result.view.plan;
+    const image::TransformPlan& plan = result.plan =
+        image::plan_transform(transform, result.picture, options.decode.max_pixels);
     result.note = image::describe_fit(transform, plan);
     if (!job.note.empty()) result.note += (result.note.empty() ? "" : "; ") + job.note;
     result.model_size = plan.output;
@@ -235,7 +201,7 @@ PipelineResult prepare(PictureJob job, const PipelineOptions& options,
     if (!takes_bytes(*result.seer.engine) || transform.in_chans != 3)
       result.tensor = image::normalise(transform, result.tensor, plan.output);
     const bool is_kept = options.keep_picture || (looking && !is_small);
-    if (is_kept && !job.view) result.pixels = std::move(*job.picture);
+    if (is_kept) result.pixels = std::move(*job.picture);
   } catch (...) {
     fail(result);
   }

@@ -1,4 +1,4 @@
-// One picture on its way to the model: read, cut into views, transformed. The work of the pipeline's
+// One picture on its way to the model: read, transformed. The work of the pipeline's
 // threads on it; none of them knows the others here.
 #pragma once
 
@@ -9,12 +9,10 @@
 #include <memory>
 #include <optional>
 #include <string>
-#include <vector>
 
 namespace hydrascope::app {
 
-/// A picture or one of its views. Video frames arrive decoded: their reader is sequential. So do
-/// views, which share a picture.
+/// A picture. Video frames arrive decoded: their reader is sequential.
 struct PictureJob {
   std::int64_t sequence = 0;
   Input input;
@@ -23,7 +21,6 @@ struct PictureJob {
   image::VideoFacts video = {};
   std::string note = {};  ///< what the record says of the frame
   std::shared_ptr<image::Picture> picture = {};
-  std::optional<PictureView> view = {};
 };
 
 /// Processor time of the calling thread: unlike wall time, it does not grow when threads share a
@@ -38,10 +35,6 @@ void check_pixels(const PixelRows& rows);
 
 /// The input's picture, upright as `options` say. Throws what reading and decoding throw.
 image::Picture picture_of(const Input& input, const image::DecodeOptions& options);
-
-/// A job per view, the picture read; one that has failed where it cannot be.
-std::vector<PictureJob> cut_into_views(PictureJob job, const PipelineOptions& options,
-                                       CoreSeconds& seconds);
 
 /// The bytes of pixels and tensors.
 std::int64_t byte_size(const PipelineResult& result);

@@ -62,8 +62,6 @@ class Pipeline {
                                                             BatchGroups::kMostAutomaticBatch);
     // Batches under way, one that is gathered meanwhile, and what the workers hold.
     window_ = (most_under_way_ + 1) * largest_batch + 2 * options.workers;
-    are_several_ = options.transform.views.are_several;
-    in_order_ = options.in_order || are_several_;
   }
   Pipeline(const Pipeline&) = delete;
   Pipeline& operator=(const Pipeline&) = delete;
@@ -110,7 +108,7 @@ class Pipeline {
       while (std::optional<Input> input = next_()) {
         if (input->is_video && !input->error) {
           if (!read_video(*input)) break;
-        } else if (!hand_over({.input = std::move(*input)})) {
+        } else if (!push({.input = std::move(*input)})) {
           break;
         }
       }
@@ -132,11 +130,6 @@ class Pipeline {
     std::optional<image::VideoReader> video;
     bool has_frames = false;
     try {
-      // A class that is found in one place of a frame and in another of the next has no steady map.
-      if (are_several_ && options_.keep_picture)
-        throw Error(ErrorCode::unsupported_format,
-                    "is a video; `views` " + std::string(image::name(options_.transform.views)) +
-                        " draws pictures");
       video.emplace(input.path, options_.video_stride);
       image::VideoFacts facts = video->facts();
       if (options_.keep_picture) facts.copy_rate = video->copy_rate();
@@ -148,7 +141,7 @@ class Pipeline {
                          .video = facts,
                          .note = remark_on(*read),
                          .picture = std::make_shared<image::Picture>(std::move(read->picture))};
-        if (!hand_over(std::move(frame))) return false;
+        if (!push(std::move(frame))) return false;
       }
       return true;
     } catch (const Error& error) {
@@ -158,18 +151,6 @@ class Pipeline {
       if (has_frames) failed.frame = video->position();
       return push(std::move(failed));
     }
-  }
-
-  /// Pushes a picture, or each of the views that it is cut into here; false when the run is over.
-  bool hand_over(PictureJob job) {
-    if (!are_several_ || job.input.error) return push(std::move(job));
-    CoreSeconds seconds;
-    std::vector<PictureJob> views = cut_into_views(std::move(job), options_, seconds);
-    {
-      const std::lock_guard lock(mutex_);
-      add(seconds);
-    }
-    return std::ranges::all_of(views, [this](PictureJob& view) { return push(std::move(view)); });
   }
 
   /// Waits for a place in the window; false when the run is over.
@@ -251,7 +232,7 @@ class Pipeline {
 
   /// The next result that can be handed out.
   std::map<std::int64_t, PipelineResult>::iterator first_finished() {
-    return in_order_ ? finished_items_.find(emitted_) : finished_items_.begin();
+    return options_.in_order ? finished_items_.find(emitted_) : finished_items_.begin();
   }
 
   /// The next batch; empty when there is something to emit or nothing will come any more
@@ -307,8 +288,7 @@ class Pipeline {
     model::inference::ImageBatch batch = batch_of(std::move(images), size, *seer.transform);
     batch.goes_on = remembers_ && frames_.follows(items.front().result);
     if (options_.layer_done) {
-      double pictures = 0;
-      for (const Item& item : items) pictures += 1 / static_cast<double>(item.result.view.count);
+      const auto pictures = static_cast<double>(items.size());
       batch.block_done = [this, pictures, all = seer.engine->config().depth](std::int64_t done) {
         options_.layer_done(done, all, pictures);
       };
@@ -424,8 +404,6 @@ class Pipeline {
   const std::function<bool(PipelineResult&)>& done_;
   int most_under_way_;
   std::int64_t window_ = 0;
-  bool are_several_ = false;  // views of a picture, which are cut here
-  bool in_order_ = true;
   bool remembers_ = false;  // the model takes one picture at a time, frames in their order
   FollowedFrames frames_;   // that it was given
   std::deque<UnderWay> under_way_;
@@ -457,15 +435,13 @@ class Pipeline {
 PipelineTiming run_pipeline(const std::function<std::optional<Input>()>& next,
                             model::inference::Engine& model, const PipelineOptions& options,
                             const std::function<bool(PipelineResult&)>& done) {
-  ViewCombiner views(options, done);
   FrameAverage average(options.video_average);
-  const std::function<bool(PipelineResult&)> add = [&](PipelineResult& view) {
-    average.add(view);
-    return views.add(view);
+  const std::function<bool(PipelineResult&)> add = [&](PipelineResult& result) {
+    average.add(result);
+    finish_result(result);
+    return done(result);
   };
-  PipelineTiming timing = Pipeline(next, model, options, add).run();
-  timing.images = views.classified();
-  return timing;
+  return Pipeline(next, model, options, add).run();
 }
 
 PipelineResult look_at(image::Picture& picture, model::inference::Engine& model,
@@ -473,22 +449,17 @@ PipelineResult look_at(image::Picture& picture, model::inference::Engine& model,
   PictureJob job;
   job.picture = {std::shared_ptr<void>(), &picture};  // the caller's
   CoreSeconds seconds;
-  PipelineResult seen = prepare(std::move(job), options, model, seconds);
-  if (!seen.error) {
-    auto [logits, tokens, features, exits] =
-        seen.seer.engine->compute(batch_of({seen.tensor}, seen.model_size, *seen.seer.transform));
-    seen.logits = logits.select(0, 0);
-    if (features.defined()) seen.features = features.select(0, 0);
-    if (tokens.defined()) seen.tokens = tokens.select(0, 0);
-    seen.exit = exit_of(exits, 0);
-    require_finite_logits(seen);
+  PipelineResult result = prepare(std::move(job), options, model, seconds);
+  if (!result.error) {
+    auto [logits, tokens, features, exits] = result.seer.engine->compute(
+        batch_of({result.tensor}, result.model_size, *result.seer.transform));
+    result.logits = logits.select(0, 0);
+    if (features.defined()) result.features = features.select(0, 0);
+    if (tokens.defined()) result.tokens = tokens.select(0, 0);
+    result.exit = exit_of(exits, 0);
+    require_finite_logits(result);
   }
-  PipelineResult result;
-  const std::function<bool(PipelineResult&)> take = [&](PipelineResult& one) {
-    result = std::move(one);
-    return true;
-  };
-  ViewCombiner(options, take).add(seen);
+  finish_result(result);
   return result;
 }
 

@@ -8,8 +8,7 @@
 #include "app/pipeline/pipeline_timing.h"
 #include "app/pipeline/trained_size.h"
 #include "app/results/classify_record.h"
-#include "app/scores/best_views.h"
-#include "app/scores/found_in_views.h"
+#include "app/scores/class_scores.h"
 #include "model/image/decode.h"
 #include "model/image/video.h"
 #include "model/inference/engine.h"
@@ -20,7 +19,6 @@
 #include <cstddef>
 #include <cstdint>
 #include <functional>
-#include <map>
 #include <memory>
 #include <optional>
 #include <string>
@@ -37,19 +35,15 @@ struct PipelineOptions {
   std::int64_t batch_size = 0;    ///< 0: chosen by the number of tokens
   std::int64_t video_stride = 0;  ///< every so many frames; 0: one a second, by their time stamps
   /// The weight of a frame's logits over the next frame's in the mean that answers; 0: each frame's own
-  /// answer. Frames are one view each.
+  /// answer.
   double video_average = 0;
   /// Bytes of pictures and tokens that may wait.
   std::int64_t memory_budget = std::int64_t{1} << 30;
   bool keep_input = true;     ///< results have their `tensor`
   bool keep_picture = false;  ///< results have their picture's pixels, as decoded
-  /// As far as the views of a picture are known: the classes whose best view's tokens are kept. A
-  /// picture that is one view keeps all tokens. May be empty: none.
-  std::function<std::vector<std::int64_t>(const Input&, const BestViews&)> explained_classes;
   bool refuses_nan = true;    ///< logits that are not finite are their picture's failure
   bool halve_batches = true;  ///< what does not fit is tried in halves; else it ends the run
-  /// Whether results come in the order of their inputs. Else each comes as soon as it is there,
-  /// which pictures in several views do not do.
+  /// Whether results come in the order of their inputs. Else each comes as soon as it is there.
   bool in_order = true;
   bool ends_on_signal = true;  ///< `stop_requested` ends the run
   /// LibTorch's loops of a worker stay on that worker's thread. In a process where OpenMP's threads
@@ -66,7 +60,7 @@ struct PipelineOptions {
   /// Is told of every batch, on the calling thread: its images, and their seconds; may be empty.
   std::function<void(std::int64_t, double)> batch_done;
   /// Is told by the CPU's plan, on the calling thread, of each layer that a batch has passed: the layers that are
-  /// done, all layers, and the pictures, of which a view is a part; must not throw, may be empty.
+  /// done, all layers, and the pictures; must not throw, may be empty.
   std::function<void(std::int64_t done, std::int64_t all, double pictures)> layer_done;
   /// Throws Error for an input whose result nobody wants any more, which then fails with it: asked
   /// on several threads, before the picture is decoded and before its batch is computed; may be
@@ -87,14 +81,6 @@ struct PipelineOptions {
   std::optional<Looking> looking = {};
 };
 
-/// One view of a picture on its way through the pipeline.
-struct PictureView {
-  image::TransformPlan plan;
-  std::size_t number = 0;
-  std::size_t count = 1;
-  std::shared_ptr<image::Picture> source;  ///< the whole picture
-};
-
 /// The engine and the transform that see a picture: the run's, or for a small picture the ones of
 /// `PipelineOptions::looking`.
 struct Seer {
@@ -112,33 +98,10 @@ struct CloserLooks {
     double probability = 0;
   };
   std::vector<Place> looks = {};
-  std::vector<Place> things = {};  ///< where the map says that something is, the surest first
-  /// By look: the box of the thing that it is at, else its own; nothing where it is at all of the picture.
+  /// The place where the map says that something is; nothing where neither the answer nor a sure look is there.
+  std::optional<Place> thing = {};
+  /// By look: the box of the thing where it is at that, else its own; nothing where it is at all of the picture.
   std::vector<std::optional<Box>> found_in = {};
-};
-
-/// The views that a picture was classified in: one or more. None of a failure.
-struct PictureViews {
-  image::Views kind = image::Views::whole;
-  std::vector<image::TransformPlan> plans = {};  ///< of looks only the pass before them
-  BestViews best = {};           ///< what was found in which of them, or by which look
-  std::vector<Box> places = {};  ///< of them, or of the looks; empty where there is one view
-  std::vector<FoundInViews> found = {};  ///< what tiles agree on
-  std::optional<CloserLooks> closer = {};
-  std::map<std::size_t, at::Tensor> tokens = {};  ///< traced tokens, float32 (layers, N, D) by view
-  /// The tokens of a picture in one view. Throws Error(invalid_argument) with `subject`, which is
-  /// of no view among several.
-  [[nodiscard]] const at::Tensor& tokens_of_whole(const std::string& subject) const;
-  /// The class as tiles agree on it; null where they do not.
-  [[nodiscard]] const FoundInViews* found_or_null(std::int64_t index) const;
-  /// The `count` first classes: those that tiles agree on, then the most probable ones.
-  [[nodiscard]] std::vector<std::int64_t> first_classes(std::int64_t count) const;
-  /// The place of a class on the picture; nothing where the picture is one view, or all of it a look.
-  [[nodiscard]] std::optional<Box> box_of_class(std::int64_t index) const;
-  /// The number of the view whose tokens explain a class.
-  [[nodiscard]] std::size_t explained_view(std::int64_t index) const;
-  /// Whether the classes' probabilities add up to one.
-  [[nodiscard]] bool is_distribution() const { return places.empty() || closer; }
 };
 
 /// A picture at a model's exits.
@@ -160,20 +123,22 @@ struct PipelineResult {
   image::VideoFacts video;     ///< of a frame
   image::Size picture;         ///< after EXIF orientation
   image::Size model_size;
-  std::string note;   ///< "padded 1080x1920 to 1088x1920 (HxW)"
+  std::string note;  ///< "padded 1080x1920 to 1088x1920 (HxW)"
+  image::TransformPlan plan =
+      {};             ///< from the picture to what the model sees, of looks the pass before them
   at::Tensor tensor;  ///< for the model: (3, H, W) float32, or bytes (h, w, 3) where it takes those
-                      ///< (see `model_input`); undefined on error, and of several views
+                      ///< (see `model_input`); undefined on error
   image::Picture pixels;  ///< with `keep_picture`, and where looks are to follow
   Seer seer;              ///< of a picture that could be decoded
-  at::Tensor logits;      ///< (num_classes) float32; undefined on error; each class's in its best
-                          ///< view, hence the softmax of several views says nothing
-  PictureExit exit = {};  ///< of one view
-  at::Tensor features = {};  ///< (D) float32, where the engine gives them; of a picture in one view
-  PictureViews views;
-  PictureView view;             ///< of what is not yet combined
-  at::Tensor tokens;            ///< the same
-  double seconds = 0;           ///< the batch's model time / its images, of all views
-  std::int64_t batch_size = 1;  ///< images of that batch, or of the last view's
+  at::Tensor logits;      ///< (num_classes) float32; undefined on error; of looks the logarithms of
+                          ///< their probabilities
+  ClassScores scores;     ///< of the logits; none on error
+  PictureExit exit = {};
+  at::Tensor features = {};  ///< (D) float32, where the engine gives them
+  at::Tensor tokens = {};    ///< traced tokens, float32 (layers, N, D); undefined on error
+  std::optional<CloserLooks> closer = {};
+  double seconds = 0;           ///< the batch's model time / its images, and of looks
+  std::int64_t batch_size = 1;  ///< images of that batch
   std::optional<ErrorCode> error;
   std::string message;
 };
@@ -184,15 +149,11 @@ struct PipelineResult {
 /// with an error; an exception from `done`, `next` or the model's code (out of memory excepted: it
 /// halves the batch for pictures of that size, and fails the input that does not fit alone) ends
 /// the run and is rethrown here. An engine with a memory gets the frames of a video one by one.
-///
-/// `done` gets one result for all views of a picture. If the transform has tiles, one thread
-/// decodes; the views are then cut and classified in batches, a window of them at a time, however
-/// large the picture.
 PipelineTiming run_pipeline(const std::function<std::optional<Input>()>& next,
                             model::inference::Engine& model, const PipelineOptions& options,
                             const std::function<bool(PipelineResult&)>& done);
 
-/// A decoded picture that is one view, on the calling thread: the options' transform and the model.
+/// A decoded picture, on the calling thread: the options' transform and the model.
 PipelineResult look_at(image::Picture& picture, model::inference::Engine& model,
                        const PipelineOptions& options);
 

@@ -9,9 +9,7 @@
 
 #include <cstddef>
 #include <cstdint>
-#include <functional>
 #include <optional>
-#include <set>
 #include <span>
 #include <string>
 #include <vector>
@@ -43,8 +41,7 @@ class FollowedFrames {
 class FrameAverage {
  public:
   explicit FrameAverage(double share) : share_(share) {}
-  /// The mean takes the place of the logits of a frame in one view; results come in their order. Others
-  /// stay as they are.
+  /// The mean takes the place of the logits of a frame; results come in their order. Pictures stay as they are.
   void add(PipelineResult& result);
 
  private:
@@ -54,44 +51,14 @@ class FrameAverage {
   double weight_ = 0;
 };
 
-// From the results of a picture's views, one after the other, to the picture's.
+/// After the model: the scores of the logits. Those of a failure go, and its tokens.
+void finish_result(PipelineResult& result);
 
-class ViewCombiner {
- public:
-  /// Both must outlive it.
-  ViewCombiner(const PipelineOptions& options, const std::function<bool(PipelineResult&)>& done)
-      : options_(options), done_(done) {}
-
-  /// The result of the next view, in order, which it takes apart; `done` gets the picture's after
-  /// the last, and says whether to go on. A picture fails as its first view that does.
-  bool add(PipelineResult& view);
-  /// Pictures that did not fail.
-  [[nodiscard]] std::int64_t classified() const noexcept { return classified_; }
-
- private:
-  /// `view` may be `picture` itself, the first.
-  void take(PipelineResult& view, PipelineResult& picture);
-  /// Values of one view of several go, values of all views come in their place.
-  void become_one(PipelineResult& picture);
-
-  const PipelineOptions& options_;
-  const std::function<bool(PipelineResult&)>& done_;
-  std::optional<PipelineResult> picture_;  // in the making
-  std::int64_t classified_ = 0;
-  /// Whose tokens are kept: the views that the explained classes are best in, and those that may be, or are,
-  /// places where views agree.
-  [[nodiscard]] std::set<std::size_t> explained_views(const PipelineResult& picture);
-
-  std::vector<std::vector<float>> probabilities_;  // by view, where they are several
-  std::vector<bool> agree_;                        // with a neighbour: views of rows that are over
-};
-
-/// Fills in what became of one input: its name, sizes, views and looks, its error.
+/// Fills in what became of one input: its name, sizes, view and looks, its error.
 void add_result(InputRecord& record, const PipelineResult& result, const image::Labels& labels);
 
 /// The answer to a result without an error, the surest first: its `count` best classes, or all where there are
-/// fewer; of tiles the classes that they agree on, `count` at most, or else the best one alone. Each has the
-/// probability and the logit of its best view, and of several views the box.
+/// fewer. After closer looks each has the box where it was found, unless that is all of the picture.
 std::vector<Prediction> top_classes(const PipelineResult& result, std::int64_t count,
                                     const image::Labels& labels);
 /// Those of `indices`, in their order, with their ranks among all.

@@ -69,10 +69,10 @@ void add_views(OrderedJson& object, const InputRecord& record) {
   object["num_views"] = record.num_views;
   if (record.seen) object["seen"] = to_json(*record.seen);
   if (!record.looks.empty()) object["look_model"] = record.look_model;
-  for (const Prediction& found : record.things) {
+  if (record.thing) {
     OrderedJson& thing = object["things"].emplace_back();
-    add_class(thing, found);
-    add_box(thing, found);
+    add_class(thing, *record.thing);
+    add_box(thing, *record.thing);
   }
 }
 
@@ -104,9 +104,6 @@ std::string sizes_text(const InputRecord& record) {
     return std::to_string(height) + 'x' + std::to_string(width);
   };
   return size(record.height, record.width) + " -> " +
-         (record.num_views == 1 || !record.looks.empty()
-              ? ""
-              : std::to_string(record.num_views) + " of ") +
          size(record.model_size[0], record.model_size[1]) + " (HxW)";
 }
 
@@ -158,8 +155,6 @@ TableLine table_line(const Prediction& prediction, LabelType label_type) {
     line.remark = '(' + printable(prediction.id) + ')';
   if (const std::optional<Box>& box = prediction.box)
     line.remark += (line.remark.empty() ? "" : "  ") + place_text(*box) + ' ' + size_text(*box);
-  if (prediction.support)
-    line.remark += ", beside it " + fixed(*prediction.support * 100, 1) + " %";
   return line;
 }
 
@@ -208,7 +203,6 @@ OrderedJson to_json(const ClassifyRecord& record) {
     OrderedJson& one = top.emplace_back();
     one["rank"] = prediction.rank;
     add_class(one, prediction);
-    if (prediction.support) one["support"] = rounded(*prediction.support);
     one["logit"] = rounded(decimal(prediction.logit, kLogitDecimals));
     add_box(one, prediction);
   }
@@ -249,18 +243,10 @@ std::string to_text(const ClassifyRecord& record, LabelType label_type, bool col
     }
     text += '\n';
   }
-  const bool are_tiles = record.num_views > 1 && record.views && record.views->are_several;
-  if (are_tiles && !record.top.empty() && !record.top.front().support)
-    text +=
-        "  " +
-        styled("seen by one view alone: no two that overlap agree on a class", Style::dim, color) +
-        '\n';
   if (const std::string line = look_line(record); !line.empty())
     text += "  " + styled(line, Style::dim, color) + '\n';
-  for (const Prediction& thing : record.things) {
-    if (record.top.empty() || thing.index == record.top.front().index) continue;
-    text += "  " + styled(thing_line(thing, label_type), Style::dim, color) + '\n';
-  }
+  if (record.thing && !record.top.empty() && record.thing->index != record.top.front().index)
+    text += "  " + styled(thing_line(*record.thing, label_type), Style::dim, color) + '\n';
   if (record.exit_layer)
     text +=
         "  " +

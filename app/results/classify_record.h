@@ -37,10 +37,7 @@ struct Prediction {
   std::string label;       ///< class name
   double prob = 0;         ///< softmax over all classes
   double logit = 0;
-  std::optional<Box> box = {};  ///< of the view that both are of, where there are several
-  /// The class's probability in a neighbour of its view, for what tiles agree on; `prob` is then the geometric
-  /// mean of both views', and the box is around all such views that touch.
-  std::optional<double> support = {};
+  std::optional<Box> box = {};  ///< where closer looks found it
 };
 
 enum class LabelType { name, id, index };
@@ -56,7 +53,7 @@ struct InputRecord {
   std::int64_t width = 0;             ///< of the picture, after orientation
   std::int64_t height = 0;
   std::array<std::int64_t, 2> model_size{};  ///< height, width fed to the model
-  /// Tiles, pyramid, look, or whole for a small picture beside look; nothing where all pictures are one view.
+  /// Look, or whole for a small picture beside look; nothing where all pictures are one view.
   std::optional<image::Views> views = {};
   std::int64_t num_views = 1;
   std::optional<Box> seen = {};  ///< the part of a small picture that was looked at once
@@ -66,8 +63,8 @@ struct InputRecord {
     double weight = 0;
   };
   std::vector<Look> looks = {};
-  /// Things that the looks found where the map says that something is.
-  std::vector<Prediction> things = {};
+  /// The thing that the looks found where the map says that something is.
+  std::optional<Prediction> thing = {};
   std::string look_model = {};  ///< that looked closer, where it did
   std::string device;           ///< "cpu", "cuda:0"
   std::string precision;        ///< "float32", ...
@@ -98,7 +95,7 @@ std::string begin_text(const InputRecord& record, bool color);
 
 /// width, height, model_size.
 void add_sizes(OrderedJson& object, const InputRecord& record);
-/// "tiles" and their number, where the picture was more than one view; what closer looks found.
+/// "look" and the number of views, where the picture was more than one; what closer looks found.
 void add_views(OrderedJson& object, const InputRecord& record);
 /// attention, and its options and what is approximated where there are any.
 void add_attention(OrderedJson& object, const InputRecord& record);
@@ -109,12 +106,11 @@ void add_box(OrderedJson& object, const Prediction& prediction);
 /// note, where there is one, seconds, and the batch that they are a share of.
 void add_end(OrderedJson& object, const InputRecord& record);
 
-/// "2160x3840 -> 224x224 (HxW)", "2160x3840 -> 299 of 224x224 (HxW)": of the picture and of what
-/// the model saw, at first where it looked closer.
+/// "2160x3840 -> 224x224 (HxW)": of the picture and of what the model saw, at first where it looked closer.
 std::string sizes_text(const InputRecord& record);
 
-struct ClassifyRecord : InputRecord {  ///< its seconds: its batch's / batch size, of all its views
-  std::int64_t tokens = 0;             ///< of a view, the first where the others are closer looks
+struct ClassifyRecord : InputRecord {  ///< its seconds: its batch's / batch size, and its looks'
+  std::int64_t tokens = 0;             ///< of the pass before closer looks, where there are any
   /// The layer behind which the picture left the model; nothing where no picture may leave.
   std::optional<std::int64_t> exit_layer = {};
   std::vector<Prediction> top;  ///< the answer: `top_classes`
@@ -130,8 +126,8 @@ OrderedJson to_json(const ClassifyRecord& record);
 inline constexpr std::string_view kClassifyColumns =
     "input frame time width height model_height=/model_size/0 model_width=/model_size/1 "
     "tokens views num_views rank=/top/rank index=/top/index id=/top/id "
-    "label=/top/label prob=/top/prob support=/top/support logit=/top/logit box_left=/top/box/left "
-    "box_top=/top/box/top box_width=/top/box/width box_height=/top/box/height device "
+    "label=/top/label prob=/top/prob logit=/top/logit box_left=/top/box/left box_top=/top/box/top "
+    " box_width=/top/box/width box_height=/top/box/height device "
     "precision attention attention_options approximations kernels note seconds exit_layer "
     "error_code=/error/code error_message=/error/message";
 inline constexpr const char* kClassifyRows = "top";
@@ -143,9 +139,8 @@ inline constexpr const char* kClassifyRows = "top";
 ///       2   3.40 %  mink   (n02442845)
 ///
 /// The time of a picture in a batch is its share: "13.4 ms each in a batch of 8".
-/// Tiles and a pyramid say each class's probability in a neighbour, or that views do not agree.
-/// Each prediction of a picture in several views says where its box begins, left,top, and its size,
-/// height x width: "at 448,336 224x224". Closer looks are one more line: "looked at 25 places of
+/// After closer looks each prediction says where its box begins, left,top, and its size, height x width:
+/// "at 448,336 224x224". The looks are one more line: "looked at 25 places of
 /// 1088x1920, found in 299x310 at 801,400", and so is a single one at a small picture.
 /// `label_type`: what the label column shows.
 std::string to_text(const ClassifyRecord& record, LabelType label_type, bool color);

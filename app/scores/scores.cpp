@@ -44,22 +44,6 @@ ScoredPicture score_picture(std::span<const float> logits, std::int64_t target, 
   return scored;
 }
 
-ScoredPicture score_picture(const BestViews& views, std::int64_t target, std::size_t index) {
-  const auto probability = [&](std::int64_t one) {
-    return views.classes().at(static_cast<std::size_t>(one)).probability;
-  };
-  ScoredPicture scored;
-  scored.index = index;
-  scored.target = target;
-  scored.predicted = views.first(1).at(0);
-  scored.confidence = probability(scored.predicted);
-  if (!scored.is_labelled()) return scored;
-  scored.rank = views.rank(target);
-  scored.target_probability = probability(target);
-  scored.log_loss = scored.brier = std::numeric_limits<double>::quiet_NaN();
-  return scored;
-}
-
 namespace {
 
 /// ln of the sum of exp.

@@ -4,7 +4,6 @@
 
 #include "app/pictures/labelled_set.h"
 #include "app/results/table.h"
-#include "app/scores/best_views.h"
 #include "model/image/labels.h"
 
 #include <algorithm>
@@ -31,7 +30,7 @@ struct ScoredPicture {
   // Only labelled pictures have these.
   std::int64_t rank = 0;          ///< of the target, from 1; ties go to the lower class
   double target_probability = 0;  ///< softmax over all classes
-  double log_loss = 0;            ///< -ln of it; this and the next NaN of several views
+  double log_loss = 0;            ///< -ln of it
   double brier = 0;               ///< sum over the classes of (probability - [is the target])^2
 
   [[nodiscard]] bool is_labelled() const noexcept { return target != kNoClass; }
@@ -40,9 +39,6 @@ struct ScoredPicture {
 
 /// `target` is a class of the logits, or kNoClass.
 ScoredPicture score_picture(std::span<const float> logits, std::int64_t target, std::size_t index);
-/// The same of a picture in several views, whose probabilities are no distribution: there is a
-/// confidence, but no loss.
-ScoredPicture score_picture(const BestViews& views, std::int64_t target, std::size_t index);
 
 // Top-1 and top-5 of a labelled set, by one label and by several.
 

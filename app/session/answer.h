@@ -36,8 +36,7 @@ struct Asking {
 struct Answer {
   /// The record that `classify` writes, also of a picture that failed, with the notes on it.
   ClassifyRecord record;
-  /// (num_classes); of several views each class's in its best one, of closer looks the logarithms of
-  /// their probabilities.
+  /// (num_classes); of closer looks the logarithms of their probabilities.
   std::vector<float> logits;
   std::vector<MapRecord> map_records;     ///< what `visualize` writes, without files
   std::vector<InputMap> maps;             ///< the same maps

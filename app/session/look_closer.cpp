@@ -157,11 +157,8 @@ std::vector<std::size_t> looks_at(const look::Area& thing, std::span<const look:
   return seen;
 }
 
-// The map of a picture with one thing has faint regions, too, and a look at water is sure of a jellyfish.
-// A second thing counts where a look of its own gives a class that probability,
+// A thing that is not the answer counts where the looks at it give a class that probability.
 constexpr double kSure = 0.6;
-// the answer of all looks gives the class this one, and its look shows nothing of the things before it.
-constexpr double kLikely = 0.01;
 
 // The first looks, and the probability of an answer to which more of them add nothing.
 constexpr std::size_t kFirstLooks = 8;
@@ -172,7 +169,7 @@ constexpr double kClear = 0.5;
 std::int64_t look_closer(PipelineResult& result, const look::AttentionMap& map,
                          model::inference::Engine& engine,
                          const image::TransformConfig& transform) {
-  const image::TransformPlan& pass = result.views.plans.front();
+  const image::TransformPlan& pass = result.plan;
   const std::int64_t width = std::min(pass.cropped.width, pass.resized.width);
   const std::int64_t height = std::min(pass.cropped.height, pass.resized.height);
   look::Places places = look::find_places(map, width, height);
@@ -200,11 +197,6 @@ std::int64_t look_closer(PipelineResult& result, const look::AttentionMap& map,
   const std::size_t num_looks = tensors.size();
   places.looks.resize(num_looks);
   boxes.resize(num_looks);
-  // The looks follow the peak, hence other things have one of their own.
-  for (std::size_t i = 1; i < places.things.size(); ++i)
-    boxes.push_back(
-        on_picture(look::square_of(places.things[i], width, height), pass, result.picture));
-  looker.look_at(std::span(boxes).subspan(num_looks), tensors);
 
   std::vector<std::size_t> best_looks;  // by class
   for (std::size_t index = 0; index < mixture.probabilities.size(); ++index) {
@@ -220,56 +212,29 @@ std::int64_t look_closer(PipelineResult& result, const look::AttentionMap& map,
       std::ranges::max_element(mixture.probabilities) - mixture.probabilities.begin();
   const std::size_t look_of_answer = best_looks[static_cast<std::size_t>(answer)];
 
-  struct Thing {
-    look::Area area;
-    CloserLooks::Place place;
-  };
-  std::vector<Thing> things;
-  for (std::size_t i = 0; i < places.things.size(); ++i) {
-    const look::Area& area = places.things[i];
-    const Box box = on_picture(area, pass, result.picture);
-    const CloserLooks::Place place =
-        i == 0 ? place_of(box, 1, mixture.of(looks_at(area, places.looks)))
-               : place_of(box, 0, look::distribution_of(values_of(tensors[num_looks + i - 1])));
-    const auto is_of_its_own = [&] {
-      const look::Area shown = look::square_of(area, width, height);
-      return mixture.probabilities[static_cast<std::size_t>(place.index)] >= kLikely &&
-             std::ranges::none_of(std::span(places.things).first(i), [&](const look::Area& before) {
-               return look::shared_pixels(before, shown) > 0;
-             });
-    };
-    const bool is_of_answer =
-        i == 0 && place.index == answer && look::is_at(places.looks[look_of_answer].area, area);
-    if (is_of_answer || (place.probability >= kSure && (i == 0 || is_of_its_own())))
-      things.push_back({area, place});
-  }
-
   CloserLooks closer;
-  for (const Thing& thing : things) closer.things.push_back(thing.place);
+  if (places.thing) {
+    const CloserLooks::Place thing = place_of(on_picture(*places.thing, pass, result.picture), 1,
+                                              mixture.of(looks_at(*places.thing, places.looks)));
+    const bool is_of_answer =
+        thing.index == answer && look::is_at(places.looks[look_of_answer].area, *places.thing);
+    if (is_of_answer || thing.probability >= kSure) closer.thing = thing;
+  }
   for (std::size_t i = 0; i < num_looks; ++i) {
-    const look::Area& area = places.looks[i].area;
-    const CloserLooks::Place& seen =
-        closer.looks.emplace_back(place_of(boxes[i], mixture.weights[i], mixture.distributions[i]));
-    const std::int64_t index = i == look_of_answer ? answer : seen.index;
+    closer.looks.push_back(place_of(boxes[i], mixture.weights[i], mixture.distributions[i]));
     std::optional<Box>& place = closer.found_in.emplace_back();
     if (!is_all_of(boxes[i], result.picture)) place = boxes[i];
-    double most = 0;
-    for (const Thing& thing : things) {
-      if (!look::is_at(area, thing.area)) continue;
-      // A thing of that class goes before others, and the answer is in no thing of another class.
-      if (i == look_of_answer && thing.place.index != answer) continue;
-      const double share = look::overlap(area, thing.area) + (thing.place.index == index ? 1 : 0);
-      if (share > most) place = thing.place.box;
-      most = std::max(most, share);
-    }
+    // The answer is in no thing of another class.
+    if (closer.thing && look::is_at(places.looks[i].area, *places.thing) &&
+        (i != look_of_answer || closer.thing->index == answer))
+      place = closer.thing->box;
   }
-  PictureViews& views = result.views;
-  views.best = BestViews::of_mixture(mixture.probabilities, best_looks);
-  views.places.assign(boxes.begin(), boxes.begin() + static_cast<std::ptrdiff_t>(num_looks));
-  views.closer = std::move(closer);
+  result.scores = ClassScores::of_mixture(mixture.probabilities, best_looks);
+  result.closer = std::move(closer);
   result.logits = at::empty({std::ssize(mixture.probabilities)});
   float* values = result.logits.mutable_data_ptr<float>();
-  for (const BestViews::Best& one : views.best.classes()) *values++ = static_cast<float>(one.logit);
+  for (const ClassScores::Score& one : result.scores.classes())
+    *values++ = static_cast<float>(one.logit);
   return std::ssize(boxes);
 }
 

@@ -10,7 +10,7 @@
 
 namespace hydrascope::app {
 
-/// Takes a result without an error that has its `pixels`, and the map of its only view. Looks are cut out of the
+/// Takes a result without an error that has its `pixels`, and its map. Looks are cut out of the
 /// picture as decoded, and prepared as `transform` says for `engine`, whose classes are the pass's. Their answer
 /// takes the place of the pass's: logits are then logarithms of probabilities. Returns the number of looks.
 std::int64_t look_closer(PipelineResult& result, const look::AttentionMap& map,

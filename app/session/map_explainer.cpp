@@ -11,7 +11,6 @@
 #include <algorithm>
 #include <cstddef>
 #include <iterator>
-#include <set>
 #include <utility>
 
 namespace hydrascope::app {
@@ -89,26 +88,23 @@ MapExplainer::MapExplainer(std::uint64_t seed, const ModelSource& source, Traced
       remembers_(!classifier.memory.empty()),
       explainer_(make_explainer(seed, source, requests_for(wanted_, config_.depth), classifier)) {}
 
-model::TokenGrid MapExplainer::grid_of(const image::TransformPlan& view) const {
-  return config_.token_grid(view.output.height / config_.patch_size,
-                            view.output.width / config_.patch_size);
+model::TokenGrid MapExplainer::grid_of(const image::TransformPlan& plan) const {
+  return config_.token_grid(plan.output.height / config_.patch_size,
+                            plan.output.width / config_.patch_size);
 }
 
 viz::HeatMap MapExplainer::patch_row(const PipelineResult& result, std::int64_t layer,
                                      std::int64_t row, std::int64_t column) {
-  const at::Tensor& tokens = result.views.tokens_of_whole("patch");
-  const ExplanationThreads threads(tokens.size(0) * tokens.size(1));
-  return heat_map(
-      explainer_.patch_row(tokens, grid_of(result.views.plans.front()), layer, row, column));
+  const ExplanationThreads threads(result.tokens.size(0) * result.tokens.size(1));
+  return heat_map(explainer_.patch_row(result.tokens, grid_of(result.plan), layer, row, column));
 }
 
 look::AttentionMap MapExplainer::attention(const PipelineResult& result) {
-  const at::Tensor& tokens = result.views.tokens.at(0);
-  const model::TokenGrid grid = grid_of(result.views.plans.front());
-  const ExplanationThreads threads(tokens.size(0) * tokens.size(1));
+  const model::TokenGrid grid = grid_of(result.plan);
+  const ExplanationThreads threads(result.tokens.size(0) * result.tokens.size(1));
   at::Tensor sum = at::zeros({grid.rows, grid.columns}, at::kDouble);
   for (const Explanation& layer :
-       explainer_.explain(tokens, grid, requests_of_looks(config_.depth)))
+       explainer_.explain(result.tokens, grid, requests_of_looks(config_.depth)))
     sum += layer.map.clamp_min(0);  // some mechanisms' maps have signs
   look::AttentionMap map{grid.rows, grid.columns, config_.patch_size};
   const at::Tensor mean = (sum + kNearlyNothing) / (sum + kNearlyNothing).sum();
@@ -117,41 +113,17 @@ look::AttentionMap MapExplainer::attention(const PipelineResult& result) {
 }
 
 at::Tensor MapExplainer::patch_tokens(const PipelineResult& result) {
-  const at::Tensor& tokens = result.views.tokens_of_whole("patches");
-  const ExplanationThreads threads(tokens.size(0) * tokens.size(1));
-  return explainer_.patch_tokens(tokens, grid_of(result.views.plans.front()));
+  const ExplanationThreads threads(result.tokens.size(0) * result.tokens.size(1));
+  return explainer_.patch_tokens(result.tokens, grid_of(result.plan));
 }
 
 std::vector<InputMap> MapExplainer::explain(const PipelineResult& result,
                                             std::span<const Prediction> classes,
                                             std::span<const MapChoice> choices,
                                             const model::explain::BeforeStep& before_step) {
-  const PictureViews& views = result.views;
   if (!frames_.follows(result)) explainer_.forget();
   if (class_vectors_of_) explainer_.set_class_vectors(class_vectors_of_(result.features));
-  const auto view_of = [&](const Prediction& one) { return views.explained_view(one.index); };
-  std::vector<InputMap> maps;
-  std::set<std::size_t> explained;
-  for (const Prediction& first : classes) {
-    const std::size_t view = view_of(first);
-    if (!explained.insert(view).second) continue;
-    std::vector<Prediction> found_there;
-    std::ranges::copy_if(classes, std::back_inserter(found_there),
-                         [&](const Prediction& one) { return view_of(one) == view; });
-    const image::TransformPlan& plan = views.plans.at(view);
-    for (InputMap& map :
-         explain(views.tokens.at(view), grid_of(plan), found_there, choices, before_step)) {
-      map.placement = placement_of(plan, result.picture, config_.patch_size);
-      maps.push_back(std::move(map));
-    }
-  }
-  return maps;
-}
-
-std::vector<InputMap> MapExplainer::explain(const at::Tensor& tokens, const model::TokenGrid& grid,
-                                            std::span<const Prediction> classes,
-                                            std::span<const MapChoice> choices,
-                                            const model::explain::BeforeStep& before_step) {
+  if (classes.empty()) return {};
   std::vector<Request> requests;
   struct Wanted {
     const MapChoice* choice;
@@ -172,9 +144,9 @@ std::vector<InputMap> MapExplainer::explain(const at::Tensor& tokens, const mode
       if (same == requests.end()) requests.push_back(request);
     }
   }
-  const ExplanationThreads threads(tokens.size(0) * tokens.size(1));
+  const ExplanationThreads threads(result.tokens.size(0) * result.tokens.size(1));
   const std::vector<Explanation> explanations =
-      explainer_.explain(tokens, grid, requests, before_step);
+      explainer_.explain(result.tokens, grid_of(result.plan), requests, before_step);
   std::vector<InputMap> maps;
   for (const auto& [choice, of_class, request] : wanted) {
     const Explanation& explanation = explanations.at(request);
@@ -185,17 +157,11 @@ std::vector<InputMap> MapExplainer::explain(const at::Tensor& tokens, const mode
         remembers_ ? heat_of(explanation.earlier, choice->head).item<double>() : 0;
     const bool is_additive =
         choice->method == model::explain::Method::hydra && choice->head.kind != Head::Kind::maximum;
-    maps.push_back({*choice,
-                    *of_class,
-                    heat_map(map),
-                    explanation.is_signed,
+    maps.push_back({*choice, *of_class, heat_map(map), explanation.is_signed,
                     class_token_share(config_, map, prefix),
                     remembers_ ? std::optional(memory_share(own, earlier)) : std::nullopt,
-                    own + earlier,
-                    is_additive,
-                    explanation.note,
-                    explanation.rules,
-                    {}});
+                    own + earlier, is_additive, explanation.note, explanation.rules,
+                    placement_of(result.plan, result.picture, config_.patch_size)});
   }
   return maps;
 }

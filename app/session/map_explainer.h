@@ -45,27 +45,22 @@ class MapExplainer {
                const model::inference::InferenceOptions& classifier);
 
   /// For a result without an error, and for each of `choices`, which are among the constructor's, a map
-  /// of every class, or of the first where the method's is the same for all, over each class's best
-  /// view. Results of a classifier with a memory come in their order, all of them.
+  /// of every class, or of the first where the method's is the same for all. Results of a classifier with a
+  /// memory come in their order, all of them.
   std::vector<InputMap> explain(const PipelineResult& result, std::span<const Prediction> classes,
                                 std::span<const MapChoice> choices,
                                 const model::explain::BeforeStep& before_step = {});
-  /// `Explainer::patch_row`, of a result in one view.
+  /// `Explainer::patch_row`.
   viz::HeatMap patch_row(const PipelineResult& result, std::int64_t layer, std::int64_t row,
                          std::int64_t column);
-  /// The class token's attention over the patches of a result's first view, with `TracedFor::looks`:
-  /// the mean of the heads and of the layers of the second half.
+  /// The class token's attention over the patches, with `TracedFor::looks`: the mean of the heads and of the layers of the second half.
   look::AttentionMap attention(const PipelineResult& result);
-  /// The patch tokens after the last norm, (patches, embed_dim) float32 on the CPU: for a result in one
-  /// view, with `TracedFor::patches`.
+  /// The patch tokens after the last norm, (patches, embed_dim) float32 on the CPU: with
+  /// `TracedFor::patches`.
   at::Tensor patch_tokens(const PipelineResult& result);
 
  private:
-  std::vector<InputMap> explain(const at::Tensor& tokens, const model::TokenGrid& grid,
-                                std::span<const Prediction> classes,
-                                std::span<const MapChoice> choices,
-                                const model::explain::BeforeStep& before_step);
-  [[nodiscard]] model::TokenGrid grid_of(const image::TransformPlan& view) const;
+  [[nodiscard]] model::TokenGrid grid_of(const image::TransformPlan& plan) const;
 
   model::VitConfig config_;
   TracedFor wanted_;

@@ -71,14 +71,12 @@ struct Service::State {
   std::optional<Input> next();
   void report(PipelineResult& result);
   Answer answer(const Unanswered& one, const PipelineResult& result);
-  std::vector<std::int64_t> explained_classes(const Input& input, const BestViews& best);
   /// After a run that ended with an error: answers the questions that it was at work on, or else the next one;
   /// false where there is none and the service is closed.
   bool fail_taken(const Error& error);
   void set_layers(std::int64_t done, std::int64_t all) {
     if (all > 0) layers = {static_cast<std::int32_t>(done), static_cast<std::int32_t>(all)};
   }
-  /// A view whose batch is computed next.
   /// The maps that a method of the model has beside `maps`, by name.
   void add_other_methods(std::vector<MapChoice>& maps) const;
   /// Not under the mutex.
@@ -119,8 +117,6 @@ void Service::State::open() {
   }
   session->labels();
   session->announce();
-  if (request.embeds && session->transform().views.are_several)
-    throw UsageError("an embedding is of one view", request.transform.views->origin);
   TracedFor explained{.embeddings = request.embeds};
   if (request.maps) {
     MapSelection selection = choose_maps(session->config(), *request.maps);
@@ -138,9 +134,6 @@ void Service::State::open() {
   pipeline.ends_on_signal = false;
   pipeline.serial_workers = true;
   pipeline.patience = kPatience;
-  pipeline.explained_classes = [this](const Input& input, const BestViews& best) {
-    return explained_classes(input, best);
-  };
   pipeline.check_wanted = [this](const Input& input) {
     const std::lock_guard lock(mutex);
     if (const auto found = asked.find(input.number); found != asked.end())
@@ -205,14 +198,6 @@ std::optional<Input> Service::State::next() {
   }
 }
 
-std::vector<std::int64_t> Service::State::explained_classes(const Input& input,
-                                                            const BestViews& best) {
-  const std::lock_guard lock(mutex);
-  const std::optional<ClassChoice>& classes = asked.at(input.number).classes;
-  if (!classes) return {};
-  return classes->resolve(best.first(classes->num_best()), /*keep_repeated=*/false);
-}
-
 void Service::State::report(PipelineResult& result) {
   Unanswered one;
   {
@@ -236,7 +221,7 @@ Answer Service::State::answer(const Unanswered& one, const PipelineResult& resul
                   set_layers(done * depth / all, depth);
                 }};
   if (one.classes && !result.error)
-    wanted.classes = one.classes->resolve(result.views.first_classes(one.classes->num_best()),
+    wanted.classes = one.classes->resolve(result.scores.first(one.classes->num_best()),
                                           /*keep_repeated=*/false);
   Answer answer = session->answer(result, wanted);
   if (result.error) return answer;
@@ -385,7 +370,7 @@ const image::Views& Service::views() const noexcept { return state_->session->tr
 std::string Service::transform() const { return image::describe(state_->session->transform()); }
 std::vector<std::int64_t> Service::patch_layers() const {
   std::vector<std::int64_t> layers;
-  if (maps().empty() || state_->session->transform().views.are_several) return layers;
+  if (maps().empty()) return layers;
   for (const std::int64_t layer :
        MapExplainer::traced_layers(config(), state_->session->explained()))
     if (model::explain::why_not(config(), model::explain::Method::attention, layer).empty())

@@ -27,7 +27,7 @@ struct ServiceRequest : PicturesRequest {  ///< its words and its output play no
   bool embeds = false;                     ///< whether embeddings can be asked for
   std::size_t most_waiting = 1024;         ///< questions that have no answer yet
   std::optional<std::int64_t> most_maps = {};  ///< of one question; nothing: as many as it asks for
-  /// Is told of every batch, on the service's thread: pictures or views, and seconds of the model;
+  /// Is told of every batch, on the service's thread: pictures or looks, and seconds of the model;
   /// may be empty.
   std::function<void(std::int64_t, double)> batch_done = {};
 };

@@ -108,7 +108,7 @@ std::unique_ptr<Session> Session::of(ModelSource source, const TransformRequest&
 void Session::add_second_model(const TransformRequest& transform) {
   if (source_->answer)
     throw UsageError("closer looks have a classifier of their own", "`views` look",
-                     "`views` whole, native or tiles");
+                     "`views` whole or native");
   require_attention(config(), source().name);
   std::shared_ptr<const ModelSource> source = source_;
   std::string word = transform.look_model;
@@ -249,8 +249,8 @@ void Session::look_closer(PipelineResult& result) {
     const Error error = as_error(std::current_exception());
     result.error = error.code();
     result.message = spelled(error.what());
-    result.logits.reset();
-    result.views = {};
+    result.closer.reset();
+    finish_result(result);
   }
   if (!pipeline_.keep_picture || result.error) result.pixels = {};
 }
@@ -270,7 +270,7 @@ ClassifyRecord Session::record(const PipelineResult& result, std::int64_t topk) 
   add_result(record, result, labels());
   if (result.error) return record;
   record.tokens = engine().num_tokens(result.model_size.height, result.model_size.width);
-  if (result.views.places.empty()) record.exit_layer = result.exit.layer;
+  if (!result.closer) record.exit_layer = result.exit.layer;
   record.top = top_classes(result, topk, labels());
   std::erase_if(record.top,
                 [&](const Prediction& one) { return one.logit < source_->least_logit; });
@@ -320,9 +320,7 @@ void Session::explain(const PipelineResult& result, const Asking& asked, Answer&
     throw Error(ErrorCode::failed, source_->name + ", which sees small pictures, has no such map");
   answer.maps = explainer_->explain(result, chosen_classes(result, asked.classes, labels()), maps,
                                     asked.before_step);
-  const ClassifyRecord& record = answer.record;
-  const bool are_found = !record.top.empty() && record.top.front().support;
-  for (InputMap& map : answer.maps) map.things = are_found ? record.top : record.things;
+  for (InputMap& map : answer.maps) map.thing = answer.record.thing;
   MapRecord facts;
   static_cast<InputRecord&>(facts) = answer.record;
   for (const InputMap& map : answer.maps) answer.map_records.push_back(record_of(facts, map));

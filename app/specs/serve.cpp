@@ -65,7 +65,7 @@ CommandSpec serve_spec() {
                  &ListenRequest::host, &ListenRequest::port};
   spec.examples = {
       "hydrascope serve",
-      "hydrascope serve --port 8081 --method hydra,attention --views tiles",
+      "hydrascope serve --port 8081 --method hydra,attention --views whole",
       "curl --data-binary @photo.jpg 'localhost:8080/v1/classify?topk=3'",
   };
   return spec;

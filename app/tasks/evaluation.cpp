@@ -142,16 +142,12 @@ bool Evaluation::add(const PipelineResult& result, const at::Tensor& reference) 
   } else {
     const std::span<const float> logits = values_of(result.logits);
     const std::int64_t target = set_.pictures[index].target;
-    const PictureViews& views = result.views;
-    const ScoredPicture picture = views.is_distribution()
-                                      ? score_picture(logits, target, index)
-                                      : score_picture(views.best, target, index);
+    const ScoredPicture picture = score_picture(logits, target, index);
     scores_.add(picture);
     errors_.add(picture);
     if (reference.defined()) scores_.add_reference(picture, logits, values_of(reference));
     if (logits_) logits_->append(logits, result.logits.sizes());
-    if (views.places.empty())
-      add_exit(result.exit, std::ranges::max_element(logits) - logits.begin());
+    if (!result.closer) add_exit(result.exit, std::ranges::max_element(logits) - logits.begin());
   }
   // Looks at a picture that was measured are counted already.
   progress_.advance(faithfulness_ == nullptr || result.error ? looks_ : 0);
@@ -167,7 +163,7 @@ std::vector<Gallery> Evaluation::surest_errors(const image::Labels& labels) cons
   ErrorGallery::Drawing drawing;
   const auto begin = Clock::now();
   const std::vector<MapChoice> maps = default_maps(session_.config());
-  const bool is_one_view = !session_.transform().views.have_places;
+  const bool is_one_view = !session_.transform().views.have_looks;
   if (!errors_.worst().empty() && is_one_view && !maps.empty()) {
     explainer = session_.in_precision(session_.run_request().precision);
     explainer->load({.maps = maps});

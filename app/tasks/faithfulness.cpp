@@ -141,7 +141,7 @@ std::vector<at::Tensor> FaithfulnessRun::make_maps(const PipelineResult& result,
     for (explain::Request& request : plan_.requests) request.class_index = class_index;
     const model::TokenGrid grid = session_.config().token_grid(rows, columns);
     for (const explain::Explanation& explanation :
-         explainer_->explain(result.views.tokens_of_whole("faithfulness"), grid, plan_.requests)) {
+         explainer_->explain(result.tokens, grid, plan_.requests)) {
       maps.push_back(explanation.map);
       keep_note(explanation);
     }

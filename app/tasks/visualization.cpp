@@ -63,7 +63,7 @@ void Visualization::explain(PipelineResult& result, MapRecord& facts) {
   const auto begin = Clock::now();
   const bool is_frame = result.frame.has_value();
   const std::vector<std::int64_t> classes =
-      classes_.resolve(result.views.first_classes(classes_.num_best()), /*keep_repeated=*/is_frame);
+      classes_.resolve(result.scores.first(classes_.num_best()), /*keep_repeated=*/is_frame);
   ExplainedInput input;
   double shown = 0;
   static_cast<ModelAnswer&>(input) = answer_of(

@@ -99,18 +99,18 @@ void draw_map(viz::Canvas& picture, const ShownMap& shown, const FigureOptions& 
     draw_label(picture,
                title.emplace(label_of_box(picture, placement, shown.caption.front(), *font)),
                *font);
-  for (auto [place, text] : shown.marks) {
-    if (font == nullptr) throw Error(ErrorCode::internal, "a box to label and no font");
-    place.horizontal.picture = picture.width;
-    place.vertical.picture = picture.height;
-    viz::frame_seen(picture, place, std::max(1, shorter_edge / 540));
-    BoxLabel label = label_of_box(picture, place, text, *font);
-    const bool is_taken = title && label.x < title->x + title->width &&
-                          title->x < label.x + label.width && label.y < title->y + title->height &&
-                          title->y < label.y + label.height;
-    if (is_taken) label.y = title->y + title->height;
-    draw_label(picture, label, *font);
-  }
+  if (!shown.mark) return;
+  if (font == nullptr) throw Error(ErrorCode::internal, "a box to label and no font");
+  auto [place, text] = *shown.mark;
+  place.horizontal.picture = picture.width;
+  place.vertical.picture = picture.height;
+  viz::frame_seen(picture, place, std::max(1, shorter_edge / 540));
+  BoxLabel label = label_of_box(picture, place, text, *font);
+  const bool is_taken = title && label.x < title->x + title->width &&
+                        title->x < label.x + label.width && label.y < title->y + title->height &&
+                        title->y < label.y + label.height;
+  if (is_taken) label.y = title->y + title->height;
+  draw_label(picture, label, *font);
 }
 
 /// All of `picture` in the middle of a canvas that is not smaller.
@@ -173,15 +173,12 @@ ShownMap shown_map(const InputMap& map, const FigureOptions& options) {
   shown.choice = map.choice;
   shown.placement = map.placement;
   // The looks at a thing alone are surer than the answer, whose probability the caption has.
-  for (const Prediction& thing : map.things) {
-    const bool is_of_class = thing.index == map.of_class.index;
-    shown.marks.push_back({placement_of(*thing.box, map.placement),
-                           thing.support || !is_of_class ? caption(thing, options.label_type)
-                                                         : label_text(thing, options.label_type)});
-    shown.is_marked = shown.is_marked || (thing.support && is_of_class);
-  }
-  if (map.things.empty() && map.of_class.box) {
-    shown.marks.push_back({placement_of(*map.of_class.box, map.placement), shown.caption.front()});
+  if (const std::optional<Prediction>& thing = map.thing) {
+    shown.mark = {placement_of(*thing->box, map.placement),
+                  thing->index == map.of_class.index ? label_text(*thing, options.label_type)
+                                                     : caption(*thing, options.label_type)};
+  } else if (map.of_class.box) {
+    shown.mark = {placement_of(*map.of_class.box, map.placement), shown.caption.front()};
     shown.is_marked = true;
   }
   return shown;

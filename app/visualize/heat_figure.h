@@ -59,13 +59,13 @@ struct ShownMap {
   std::string quantity;
   MapChoice choice;
   viz::Placement placement = {};
-  /// Parts of the picture that are framed, each with its class: the map's view, or what looks found.
+  /// A part of the picture that is framed, with its class: what looks found.
   struct Mark {
     viz::Placement placement;
     std::string text;
   };
-  std::vector<Mark> marks = {};
-  bool is_marked = false;  ///< one of them has the map's class and its probability
+  std::optional<Mark> mark = {};
+  bool is_marked = false;  ///< the mark has the map's class and its probability
 };
 ShownMap shown_map(const InputMap& map, const FigureOptions& options);
 
@@ -73,7 +73,7 @@ ShownMap shown_map(const InputMap& map, const FigureOptions& options);
 /// Several layers stand side by side, and a row is a method, head and class; else a
 /// row is a method. A mark has its class at a corner, and its
 /// probability where the class is not the answer's. `font` may be null where there
-/// are neither marks nor a title nor extras. With `frame`, for
+/// is neither a mark nor a title nor extras. With `frame`, for
 /// a video, the picture is shown in the middle of that size, as large as it fits, and the figure's
 /// layout is the same for all frames of as many maps. Takes some 20 ms for two megapixels.
 viz::Canvas draw_figure(viz::Canvas picture, std::span<const ShownMap> maps,

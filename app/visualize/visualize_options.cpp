@@ -80,7 +80,6 @@ VisualizeRequest visualize_request(const ParsedOptions& options) {
       {&AgainstRequest::word, &AgainstRequest::attention, &AgainstRequest::attention_options,
        &VoteRequest::store, &RunRequest::memory, &RunRequest::memory_options})};
   check_frames(request);
-  refuse_beside_views(options, {&OutputOptions::html, &VisualizeRequest::video_stride});
   OutputOptions& outputs = request.outputs;
   options.fill(request, request.maps, outputs, outputs.encode);
   request.vote = vote_request(options, request);
@@ -109,7 +108,7 @@ VisualizeRequest visualize_request(const ParsedOptions& options) {
 OutputOptions heatmap_outputs(const VisualizeRequest& request, std::size_t num_maps, int threads) {
   OutputOptions outputs = request.outputs;
   if (outputs.image_format) viz::require_encoder(*outputs.image_format);
-  const bool have_places = request.transform.views && request.transform.views->value.have_places;
+  const bool have_places = request.transform.views && request.transform.views->value.have_looks;
   outputs.font = font_of(outputs.figure, num_maps, have_places);
   outputs.threads = threads;
   return outputs;

@@ -175,36 +175,6 @@ std::int64_t window_start(std::int64_t picture, std::int64_t window, CropMode mo
   return static_cast<std::int64_t>(std::nearbyint(static_cast<double>(picture - window) / 2.0));
 }
 
-/// Most tiles of a picture that is enlarged to hold one: a line of 4000 pixels would be 5333.
-constexpr std::int64_t kMostEnlarged = 500;
-
-std::int64_t step_of(std::int64_t tile) { return tile - tile / 4; }
-
-/// Number of the results of `tile_starts`.
-std::int64_t count_tiles(std::int64_t edge, std::int64_t tile) {
-  return (edge - tile + step_of(tile) - 1) / step_of(tile) + 1;
-}
-
-/// The starts of tiles along an edge: no tile reaches beyond its end.
-std::vector<std::int64_t> tile_starts(std::int64_t edge, std::int64_t tile) {
-  const std::int64_t last = edge - tile;
-  const std::int64_t step = step_of(tile);
-  std::vector<std::int64_t> starts;
-  for (std::int64_t start = 0; start < last; start += step) starts.push_back(start);
-  starts.push_back(last);
-  return starts;
-}
-
-/// The picture's size, or the least size that holds a tile.
-Size covering(Size picture, Size tile) {
-  const bool holds_one = picture.height >= tile.height && picture.width >= tile.width;
-  return holds_one ? picture : resize_keep_ratio(picture, tile, 0.0);
-}
-
-Size halved(Size size) {
-  return for_each_edge(size, [](std::int64_t n) { return (n + 1) / 2; });
-}
-
 }  // namespace
 
 TransformPlan plan_transform(const TransformConfig& config, Size picture, std::int64_t max_pixels) {
@@ -231,44 +201,6 @@ TransformPlan plan_transform(const TransformConfig& config, Size picture, std::i
   return plan;
 }
 
-std::vector<TransformPlan> plan_views(const TransformConfig& config, Size picture,
-                                      std::int64_t max_pixels) {
-  const TransformPlan whole = plan_transform(config, picture, max_pixels);
-  if (!config.views.are_several) return {whole};
-  const Size tile = whole.cropped;
-  std::vector<TransformPlan> views;
-  const auto add_tiles = [&](Size resized) {
-    TransformPlan view = whole;
-    view.resized = resized;
-    check_memory(view, picture, max_pixels);
-    const std::int64_t count =
-        count_tiles(resized.height, tile.height) * count_tiles(resized.width, tile.width);
-    if (resized.height > picture.height && count > kMostEnlarged) {
-      throw Error(ErrorCode::too_large,
-                  "too thin for tiles: " + size_text(picture) +
-                      " pixels (HxW) would be enlarged to " + size_text(resized) +
-                      "; `views` whole shows the middle, with `crop_mode`=squash all at once");
-    }
-    const std::vector<std::int64_t> columns = tile_starts(resized.width, tile.width);
-    for (const std::int64_t top : tile_starts(resized.height, tile.height)) {
-      view.window_top = top;
-      for (const std::int64_t left : columns) {
-        view.window_left = left;
-        views.push_back(view);
-      }
-    }
-  };
-  const bool is_pyramid = config.views == Views::pyramid;
-  if (is_pyramid) views.push_back(whole);
-  add_tiles(covering(picture, tile));
-  if (!is_pyramid) return views;
-  const auto holds_two_by_two = [&](Size size) {
-    return size.height >= 2 * tile.height && size.width >= 2 * tile.width;
-  };
-  for (Size size = halved(picture); holds_two_by_two(size); size = halved(size)) add_tiles(size);
-  return views;
-}
-
 bool resamples_columns_first(Size from, Size to) {
   return to.height < from.height && from.height - to.height > 2 * (from.width - to.width);
 }
@@ -283,9 +215,7 @@ std::string describe(const TransformConfig& config) {
                             : config.img_size;
   const Size scale = scale_size(img_size, config.crop_pct);
   std::string line;
-  if (config.views == Views::tiles) {
-    line = "tiles of " + size_text(img_size);
-  } else if (config.views.have_looks) {
+  if (config.views.have_looks) {
     line = "shorter edge " + std::to_string(std::min(img_size.height, img_size.width)) + how +
            ", then a closer look at parts of the picture; small pictures whole";
   } else if (config.views == Views::native) {
@@ -303,8 +233,6 @@ std::string describe(const TransformConfig& config) {
     line = "resize " + (is_square ? std::to_string(scale.height) : "to cover " + size_text(scale)) +
            how + " -> centre crop " + size_text(img_size);
   }
-  if (config.views == Views::pyramid)
-    line += ", and tiles of " + size_text(img_size) + " at the picture's size and halves of it";
   const bool may_change =
       config.views.keep_aspect || round_up(img_size, config.patch_size) != img_size;
   if (may_change && config.fit != Fit::resize) {
@@ -358,8 +286,7 @@ std::string_view name(Fit value) {
 }
 
 Views parse_views(std::string_view word) {
-  constexpr std::array kValues{Views::whole, Views::native, Views::tiles, Views::pyramid,
-                               Views::look};
+  constexpr std::array kValues{Views::whole, Views::native, Views::look};
   return parse("views", kValues, word);
 }
 

@@ -6,7 +6,6 @@
 #include <cstdint>
 #include <string>
 #include <string_view>
-#include <vector>
 
 namespace hydrascope::image {
 
@@ -18,26 +17,21 @@ enum class Fit { pad, crop, resize, corner };
 /// A way to see a picture with its facts, decided here once: code asks these, not which way it is.
 struct Views {
   std::string_view name;
-  bool are_several;  ///< the picture is cut into views, each of which has a place on it
-  bool have_places;  ///< an answer has a place on the picture
-  bool have_crop;    ///< `crop_pct` and `crop_mode` say how a view is cropped
-  bool keep_size;    ///< each picture is seen at its own size
+  bool have_crop;  ///< `crop_pct` and `crop_mode` say how a view is cropped
+  bool keep_size;  ///< each picture is seen at its own size
   /// Edges grow and shrink together: pictures have many more patches than a model is trained on.
   bool keep_aspect;
-  bool have_looks;  ///< parts of the picture are looked at more closely behind the first pass
+  /// Parts of the picture are looked at more closely behind the first pass: an answer has a place on the picture.
+  bool have_looks;
 
-  static const Views whole;    ///< resized and cropped
-  static const Views native;   ///< at its own size
-  static const Views tiles;    ///< in tiles of the model's size
-  static const Views pyramid;  ///< as a whole and in tiles of several scales
-  static const Views look;     ///< at a bounded size before a closer look at parts of it
+  static const Views whole;   ///< resized and cropped
+  static const Views native;  ///< at its own size
+  static const Views look;    ///< at a bounded size before a closer look at parts of it
   friend bool operator==(const Views& one, const Views& other) { return one.name == other.name; }
 };
-inline constexpr Views Views::whole{"whole", false, false, true, false, false, false};
-inline constexpr Views Views::native{"native", false, false, false, true, true, false};
-inline constexpr Views Views::tiles{"tiles", true, true, false, false, false, false};
-inline constexpr Views Views::pyramid{"pyramid", true, true, true, false, false, false};
-inline constexpr Views Views::look{"look", false, true, false, false, true, true};
+inline constexpr Views Views::whole{"whole", true, false, false, false};
+inline constexpr Views Views::native{"native", false, true, true, false};
+inline constexpr Views Views::look{"look", false, false, true, true};
 
 /// Height and width in pixels, always in this order.
 struct Size {
@@ -95,17 +89,6 @@ struct TransformPlan {
 /// an edge that `border` would scale to nothing keeps one pixel; Pillow fails.
 TransformPlan plan_transform(const TransformConfig& config, Size picture,
                              std::int64_t max_pixels = std::int64_t{1} << 29);
-
-/// The views of a picture: `plan_transform`'s alone, unless `config.views` are several. A
-/// tile is the window that the whole picture would be cropped to, cut from the picture at its own
-/// size: each begins three quarters of a tile after the one before, the last is shifted back to end
-/// with the picture. A picture that is smaller than a tile along an edge is first enlarged until it
-/// covers one, to at most 500 tiles (too_large). A pyramid is the whole picture, then its tiles,
-/// then the tiles of the picture halved again and again, as long as two tiles fit along each edge:
-/// 2160x3840 pixels have 1, 299, 84 and 18. Views of one `resized` follow each other, tiles row by
-/// row. Errors as `plan_transform`.
-std::vector<TransformPlan> plan_views(const TransformConfig& config, Size picture,
-                                      std::int64_t max_pixels = std::int64_t{1} << 29);
 
 /// Whether the columns are the first pass of a separable resampling, which matters as bytes are
 /// clipped between the passes. Pillow 13 begins with the columns when it removes more than twice as

@@ -150,10 +150,6 @@ std::vector<double> Mixture::of(std::span<const std::size_t> some) const {
   return mixed;
 }
 
-std::vector<double> distribution_of(std::span<const float> logits) {
-  return opinion_of(logits).probabilities;
-}
-
 Mixture mix(const AttentionMap& map, std::int64_t width, std::int64_t height,
             std::span<const Look> looks, std::span<const std::span<const float>> logits,
             std::span<const float> of_pass) {

@@ -20,9 +20,6 @@ struct Mixture {
   [[nodiscard]] std::vector<double> of(std::span<const std::size_t> some) const;
 };
 
-/// The opinion of one look: softmax of its logits / 0.6.
-std::vector<double> distribution_of(std::span<const float> logits);
-
 /// Brings `count` looks to the front: those at the whole, and those that the gate's terms of the map make likeliest.
 /// Both parts keep their order.
 void bring_forward(const AttentionMap& map, std::int64_t width, std::int64_t height,

@@ -9,10 +9,7 @@
 namespace hydrascope::look {
 namespace {
 
-constexpr double kThreshold = 0.1;  // of the peak
-constexpr double kNextPeak = 0.3;   // of a further thing, over the first's
-constexpr std::size_t kMostThings = 3;
-constexpr std::int64_t kAround = 2;   // cells that go with a thing
+constexpr double kThreshold = 0.1;    // of the peak
 constexpr double kMostOverlap = 0.3;  // of two looks of a side
 constexpr std::array<std::int64_t, 6> kSides{160, 224, 320, 448, 640, 896};
 constexpr std::array<std::size_t, 6> kCounts{3, 3, 3, 2, 2, 1};
@@ -80,35 +77,8 @@ Area bounds(const std::vector<std::size_t>& cells, const AttentionMap& map, doub
   return {x, y, pixels(right, width) - x, pixels(bottom, height) - y};
 }
 
-/// Takes the cells, and those around them, out of the map.
-void erase(AttentionMap& map, const std::vector<std::size_t>& cells) {
-  for (const std::size_t cell : cells) {
-    const std::int64_t row = static_cast<std::int64_t>(cell) / map.columns;
-    const std::int64_t column = static_cast<std::int64_t>(cell) % map.columns;
-    const std::int64_t end_row = std::min(row + kAround + 1, map.rows);
-    const std::int64_t end_column = std::min(column + kAround + 1, map.columns);
-    for (std::int64_t i = std::max<std::int64_t>(row - kAround, 0); i < end_row; ++i)
-      for (std::int64_t j = std::max<std::int64_t>(column - kAround, 0); j < end_column; ++j)
-        map.values[static_cast<std::size_t>(i * map.columns + j)] = 0;
-  }
-}
-
 std::size_t peak_of(const AttentionMap& map) {
   return static_cast<std::size_t>(std::ranges::max_element(map.values) - map.values.begin());
-}
-
-std::vector<Area> find_things(AttentionMap map, double width, double height) {
-  std::vector<Area> things;
-  const double highest = map.values[peak_of(map)];
-  while (things.size() < kMostThings) {
-    const std::size_t peak = peak_of(map);
-    const double value = map.values[peak];
-    if (!(value > 0) || (!things.empty() && value < kNextPeak * highest)) break;
-    const std::vector<std::size_t> cells = connected(map, peak, kThreshold * value);
-    things.push_back(bounds(cells, map, width, height));
-    erase(map, cells);
-  }
-  return things;
 }
 
 /// The boxes of a side with the most of the map.
@@ -153,13 +123,14 @@ Area around(double x, double y, double side, double width, double height) {
           std::clamp(y - box_height / 2, 0.0, height - box_height), box_width, box_height};
 }
 
-}  // namespace
-
+/// The pixels that two boxes share.
 double shared_pixels(const Area& a, const Area& b) {
   const double width = std::min(a.left + a.width, b.left + b.width) - std::max(a.left, b.left);
   const double height = std::min(a.top + a.height, b.top + b.height) - std::max(a.top, b.top);
   return std::max(width, 0.0) * std::max(height, 0.0);
 }
+
+}  // namespace
 
 double overlap(const Area& a, const Area& b) {
   const double shared = shared_pixels(a, b);
@@ -212,7 +183,8 @@ Places find_places(const AttentionMap& map, std::int64_t width, std::int64_t hei
   const AttentionMap smooth = smoothed(map);
   const std::size_t peak = peak_of(smooth);
   Places places;
-  places.things = find_things(smooth, w, h);
+  if (const double value = smooth.values[peak]; value > 0)
+    places.thing = bounds(connected(smooth, peak, kThreshold * value), smooth, w, h);
   const auto add = [&](const Area& area, bool of_whole) {
     places.looks.push_back({area, of_whole});
   };
@@ -233,12 +205,6 @@ Places find_places(const AttentionMap& map, std::int64_t width, std::int64_t hei
   add(around(w / 2, h / 2, static_cast<double>(shorter), w, h), true);
   add({0, 0, w, h}, true);
   return places;
-}
-
-Area square_of(const Area& thing, std::int64_t width, std::int64_t height) {
-  const double side = std::max(96.0, 1.05 * std::max(thing.width, thing.height));
-  return around(thing.left + thing.width / 2, thing.top + thing.height / 2, side,
-                static_cast<double>(width), static_cast<double>(height));
 }
 
 }  // namespace hydrascope::look

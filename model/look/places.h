@@ -2,6 +2,7 @@
 #pragma once
 
 #include <cstdint>
+#include <optional>
 #include <vector>
 
 namespace hydrascope::look {
@@ -13,8 +14,6 @@ struct Area {
   double width = 0;
   double height = 0;
 };
-/// The pixels that two boxes share.
-double shared_pixels(const Area& a, const Area& b);
 /// The intersection of two boxes over their union, 0 to 1.
 double overlap(const Area& a, const Area& b);
 
@@ -55,24 +54,19 @@ struct Look {
 };
 
 struct Places {
-  std::vector<Area> things;  ///< where the map says that something is, the surest first: 1 to 3
-  std::vector<Look>
-      looks;  ///< some 25: squares of several sides where the map is densest, and the whole
+  std::optional<Area> thing;  ///< where the map says that something is; nothing of an empty map
+  /// Some 25: squares of several sides where the map is densest, and the whole.
+  std::vector<Look> looks;
 };
 
 /// The places of a picture that fills `width` x `height` pixels at the top left of the map's cells.
 ///
-/// Things: the connected cells (4 neighbours) above a tenth of the smoothed map's peak; again without
-/// them and two cells around them, while the peak is above three tenths of the first.
+/// The thing: the connected cells (4 neighbours) above a tenth of the smoothed map's peak.
 ///
 /// Looks: for each of the sides 160, 224, 320, 448, 640, 896 and the picture's shorter edge the 3, 3, 3,
 /// 2, 2, 1 and 1 boxes with the most of the map, none of which overlaps another by more than 0.3;
 /// squares of the first six sides around the peak; the central square; the whole. Boxes end with the
 /// picture: a side above an edge gives a rectangle.
 Places find_places(const AttentionMap& map, std::int64_t width, std::int64_t height);
-
-/// The square that shows a thing with a little of its surroundings, moved into the picture: 1.05 times the longer edge,
-/// at least 96 pixels.
-Area square_of(const Area& thing, std::int64_t width, std::int64_t height);
 
 }  // namespace hydrascope::look

@@ -15,7 +15,7 @@ ROOT = Path(__file__).resolve().parents[2]
 sys.path.insert(0, str(ROOT / "docs" / "notes" / "look"))
 from cands import candidates  # noqa: E402
 from feats import mix  # noqa: E402
-from look import things  # noqa: E402
+from look import thing  # noqa: E402
 
 # Rows and columns of cells, then spots: row, column, breadth, height; all in cells.
 CASES = {
@@ -45,7 +45,7 @@ def golden(rows, columns, spots):
     logits = np.stack([logits_of(1 + i) for i in range(len(looks))]).astype("f4").astype(float)
     weights, probabilities = mix(size, m, logits_of(0).astype("f4").astype(float), looks, logits)
     boxes = lambda areas: [[round(float(v), 4) for v in area] for area in areas]
-    return {"rows": rows, "columns": columns, "spots": spots, "things": boxes(things(m)),
+    return {"rows": rows, "columns": columns, "spots": spots, "thing": boxes([thing(m)])[0],
             "looks": boxes(look[2] for look in looks), "weights": [round(float(w), 7) for w in weights],
             "probabilities": [round(float(p), 7) for p in probabilities]}
 

@@ -28,7 +28,7 @@ function placeOf(box, {width, height}) {
 }
 
 /**
- * The places of the classes, the first uppermost; after closer looks the things that these found. The looks at a
+ * The places of the classes, the first uppermost; after closer looks the thing that these found. The looks at the
  * thing alone are surer than the answer, whose probability the list has: the answer's thing has none.
  */
 function boxesOf({top, things, ...picture}) {

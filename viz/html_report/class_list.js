@@ -36,8 +36,7 @@ class ClassList {
   }
 
   itemOf(entry, canChoose, onChoose) {
-    const parts = rowOf(
-        entry, entry.prob, entry.support === undefined ? '' : `${percent(entry.support)} in the view beside it`);
+    const parts = rowOf(entry, entry.prob);
     if (!canChoose(entry)) return element('li', 'row', ...parts);
     const button = element('button', 'row', ...parts);
     button.type = 'button';
@@ -46,12 +45,8 @@ class ClassList {
     return element('li', '', button);
   }
 
-  remarksOf({width, height, model_size: [rows, columns], num_views, views, top, note, notes}) {
-    const areTiles = views === 'tiles' || views === 'pyramid';
-    const alone = areTiles && top[0] && top[0].support === undefined ?
-        'seen by one view alone: no two that overlap agree on a class' : '';
-    const count = areTiles && num_views > 1 ? `${num_views} of ` : '';
-    return [alone, `${height}x${width} \u2192 ${count}${rows}x${columns} (HxW)`, note, ...notes ?? []]
+  remarksOf({width, height, model_size: [rows, columns], note, notes}) {
+    return [`${height}x${width} \u2192 ${rows}x${columns} (HxW)`, note, ...notes ?? []]
         .filter(Boolean).map(text => element('p', 'note', text));
   }
 

@@ -25,7 +25,7 @@ class Picture(Structure):
 class PredictionFields(Structure):
     _fields_ = [("index", c_int64), ("id", c_char_p), ("label", c_char_p), ("probability", c_double),
                 ("logit", c_double), ("has_box", c_int), ("left", c_int64), ("top", c_int64), ("width", c_int64),
-                ("height", c_int64), ("has_support", c_int), ("support", c_double)]
+                ("height", c_int64)]
 
 
 class MapFields(Structure):

@@ -32,14 +32,10 @@ class Prediction:
     logit: float
     id: str = ""
     box: Box | None = None
-    """With `views`: where the class was found."""
-    support: float | None = None
-    """With `views` tiles and pyramid: the probability in the view beside, where both agree on the class. `probability` is
-    then the geometric mean of both. Without it one view alone saw the class."""
+    """With `views` look, the default for large pictures: where the class was found."""
 
     def __str__(self) -> str:
-        beside = "" if self.support is None else f" (beside it {self.support:.1%})"
-        return f"{self.label} {self.probability:.1%}{beside}"
+        return f"{self.label} {self.probability:.1%}"
 
 
 class _Source:
@@ -130,7 +126,7 @@ class Answer(_Shown):
     record: dict[str, Any]
     """The command line's text about the picture."""
     top: tuple[Prediction, ...] = ()
-    """The most probable classes; of tiles the detections that the command line prints, with places and support."""
+    """The most probable classes."""
     logits: np.ndarray = field(default_factory=lambda: np.empty(0, np.float32))
     maps: tuple[Map, ...] = ()
     embedding: np.ndarray = field(default_factory=lambda: np.empty(0, np.float32))
@@ -196,8 +192,7 @@ def _floats(what: str, handle: int) -> np.ndarray:
 
 def _prediction(one: _library.PredictionFields) -> Prediction:
     box = (one.left, one.top, one.width, one.height) if one.has_box else None
-    return Prediction(one.index, one.label.decode(), one.probability, one.logit, one.id.decode(), box,
-                      one.support if one.has_support else None)
+    return Prediction(one.index, one.label.decode(), one.probability, one.logit, one.id.decode(), box)
 
 
 def _map(one: _library.MapFields, source: _Source, place: int) -> Map:

@@ -64,9 +64,7 @@ def _model(model: Any, wants: int, options: dict[str, Any]) -> Model:
     with _lock:
         found = _opened.get(key)
         if found is None or wants & ~found._wants:
-            # Embeddings cost nothing, and exist of single views.
-            if options.get("views") is None:
-                wants |= _library.EMBEDDING
+            wants |= _library.EMBEDDING  # embeddings cost nothing
             _opened[key] = found = _open(model, wants | (found._wants if found else 0), options)
             if len(_opened) > _MOST_OPEN:
                 _opened.popitem(last=False)

@@ -74,11 +74,11 @@ TEST(RequestsTest, ExifIsAppliedWhereTheCommandOrTheUserWantsIt) {
 
 TEST(RequestsTest, ATransformSaysWhereItsValuesComeFrom) {
   const TransformRequest request = transform_request(
-      classify({"--imgsz", "32x64", "--set", "mean=0.1,0.2,0.3", "--views", "tiles"}));
+      classify({"--imgsz", "32x64", "--set", "mean=0.1,0.2,0.3", "--views", "whole"}));
   EXPECT_EQ(request.img_size->value, (image::Size{32, 64}));
   EXPECT_EQ(request.img_size->origin, "`imgsz`");
   EXPECT_THAT(request.mean->value, ElementsAre(0.1, 0.2, 0.3));
-  EXPECT_EQ(request.views->value, image::Views::tiles);
+  EXPECT_EQ(request.views->value, image::Views::whole);
   EXPECT_FALSE(request.std || request.crop_pct);
   for (const Words& words : {Words{"--native"}, {"--views", "native"}})
     EXPECT_EQ(transform_request(classify(words)).views->value, image::Views::native);
@@ -92,7 +92,7 @@ TEST(RequestsTest, LargePicturesHaveTheModelThatWasMadeForThem) {
   for (const Words& words : {Words{"--native"}, {"--views", "native"}, {"--views", "look"}})
     EXPECT_EQ(model_request(classify(words)).word, kLargePicturesModel) << words.back();
   EXPECT_EQ(model_request(classify({"--native", "-m", "a.pth"})).word, "a.pth");
-  for (const Words& words : {Words{}, {"--views", "tiles"}, {"--native", "--attn", "hydra"}})
+  for (const Words& words : {Words{}, {"--views", "whole"}, {"--native", "--attn", "hydra"}})
     EXPECT_EQ(model_request(classify(words)).word, "");
 }
 
@@ -136,14 +136,13 @@ TEST(RequestsTest, AClientOfAServerHasTheDefaultsOfTheCommandLine) {
   for (const Case& each : std::vector<Case>{
            {{}, "", "whole", {"--views", "whole"}},
            {{}, "", "native", {"--native"}},
-           {{}, "", "tiles", {"--views", "tiles"}},
            {{}, "a.pth", "", {"-m", "a.pth"}},
            {{}, "a.pth", "look", {"-m", "a.pth", "--views", "look"}},
            {{"--set", "look-model=b.pth"}, "a.pth", "", {"-m", "a.pth"}},
            {{"--views", "whole"}, "", "native", {"--native"}},
            {{"--views", "whole"}, "", "look", {"--views", "look"}},
            {{"--native"}, "", "whole", {"--views", "whole"}},
-           {{"--views", "tiles"}, "a.pth", "", {"-m", "a.pth", "--views", "tiles"}},
+           {{"--views", "whole"}, "a.pth", "", {"-m", "a.pth", "--views", "whole"}},
            {{"-m", "b.pth"}, "", "native", {"-m", "b.pth", "--native"}},
            {{"-m", "b.pth", "--set", "mean=0,0,0"}, "a.pth", "", {"-m", "a.pth"}},
            {{"--img-size", "384x640"}, "", "look", {"--views", "look"}},
@@ -179,11 +178,11 @@ TEST(RequestsTest, RefuseWhatDoesNotGoTogether) {
   }
   EXPECT_ERROR(pictures_request(classify({"--set", "look-model=a.pth"}), AutoExif::as_stored),
                invalid_argument, "closer looks", "`views` look");
-  for (const char* views : {"native", "tiles", "look"}) {
+  for (const char* views : {"native", "look"}) {
     EXPECT_ERROR(transform_request(classify({"--views", views, "--set", "crop-pct=1"})),
                  invalid_argument, "nothing is resized and cropped");
   }
-  EXPECT_TRUE(transform_request(classify({"--views", "pyramid", "--set", "crop-pct=1"})).crop_pct);
+  EXPECT_TRUE(transform_request(classify({"--views", "whole", "--set", "crop-pct=1"})).crop_pct);
   EXPECT_ERROR(transform_request(classify({"--img-size", "0"})), invalid_argument, "HxW");
   EXPECT_ERROR(classify({"--threads", "1025"}), invalid_argument, "1024");
 }

@@ -216,20 +216,10 @@ TEST(PlacementOfTest, NumbersOfACrop) {
   EXPECT_EQ(placement.horizontal.cells, 14);
 }
 
-TEST(BoxOfViewTest, TilesLieWhereTheyWereCut) {
-  TransformConfig made = config({224, 224}, 0.875);
-  made.views = image::Views::pyramid;
+TEST(BoxOfTest, ACropIsTheMiddleWithoutItsBorder) {
   const Size size{1080, 1920};
-  const std::vector<image::TransformPlan> views = image::plan_views(made, size);
-  EXPECT_EQ(box_of(views[0], size), (Box{489, 67, 946, 945})) << "the middle, without its border";
-  EXPECT_EQ(box_of(views[1], size), (Box{0, 0, 224, 224}));
-  EXPECT_EQ(box_of(views[2], size), (Box{168, 0, 224, 224}));
-  EXPECT_EQ(box_of(views[84], size), (Box{1696, 856, 224, 224})) << "the last of its own size";
-  EXPECT_EQ(box_of(views[85], size), (Box{0, 0, 448, 448}));
-  EXPECT_EQ(box_of(views.back(), size), (Box{1472, 632, 448, 448}));
-  const Size small{100, 300};
-  made.views = image::Views::tiles;
-  EXPECT_EQ(box_of(image::plan_views(made, small)[0], small), (Box{0, 0, 100, 100}));
+  const TransformConfig made = config({224, 224}, 0.875);
+  EXPECT_EQ(box_of(image::plan_transform(made, size), size), (Box{489, 67, 946, 945}));
 }
 
 }  // namespace picture_placement_test

@@ -37,18 +37,16 @@ class Pictures(unittest.TestCase):
         self.assertEqual((answer.label, answer.probability), (answer.top[0].label, answer.top[0].probability))
         self.assertEqual(answer.logits.shape, (self.model.facts["num_classes"],))
 
-    def test_tiles_answer_with_what_they_agree_on(self) -> None:
-        with hydrascope.Model(views="tiles", **EXACT) as model:
-            answer = model.classify(OTTER)
-        said = record("classify", *WORDS, "--views", "tiles", OTTER)
+    def test_a_look_says_where_it_found_the_class(self) -> None:
+        picture = ROOT / "assets/images/oakland-zoo-otters.jpg"
+        with hydrascope.Model(views="look", **EXACT) as model:
+            answer = model.classify(picture)
+        said = record("classify", *WORDS, "--views", "look", picture)
         self.assertEqual(timeless(answer.record), timeless(said))
-        self.assertNotIn("things", said)
-        self.assertEqual(len(answer.top), len(said["top"]))
-        for one, wanted in zip(answer.top, said["top"]):
-            self.assertAlmostEqual(one.probability, wanted["prob"], places=5)
-            self.assertAlmostEqual(one.support, wanted["support"], places=5)
-            self.assertEqual(one.box, tuple(wanted["box"][edge] for edge in ("left", "top", "width", "height")))
-        self.assertIn(f"otter {answer.top[0].probability:.1%} (beside it ", repr(answer))
+        wanted = [one.get("box") for one in said["top"]]
+        self.assertTrue(any(wanted))
+        for one, box in zip(answer.top, wanted):
+            self.assertEqual(one.box, box and tuple(box[edge] for edge in ("left", "top", "width", "height")))
 
     def test_every_form_of_a_picture_is_the_same(self) -> None:
         expected = self.model.classify(OTTER).logits

@@ -34,21 +34,14 @@ ClassifyRecord otter() {
   return record;
 }
 
-ClassifyRecord otter_in_tiles() {
+ClassifyRecord otter_looked_at() {
   ClassifyRecord record = otter();
-  record.views = image::Views::tiles;
-  record.num_views = 299;
   record.top[0].box = {448, 336, 224, 256};
   record.top[1].box = {0, 0, 224, 256};
-  return record;
-}
-
-ClassifyRecord otter_looked_at() {
-  ClassifyRecord record = otter_in_tiles();
   record.views = image::Views::look;
   record.num_views = 3;
   record.looks = {{record.top[0], 0.75}, {record.top[1], 0.25}};
-  record.things = {record.top[0]};
+  record.thing = record.top[0];
   record.look_model = "deit_tiny";
   return record;
 }
@@ -189,7 +182,7 @@ TEST(JsonArray, IsStreamedAndValidWhereverItEnds) {
 constexpr std::string_view kHeader =
     "input,frame,time,width,height,model_height,model_width,tokens,views,num_views,rank,index,id,"
     "label,"
-    "prob,support,logit,box_left,box_top,box_width,box_height,device,precision,attention,attention_"
+    "prob,logit,box_left,box_top,box_width,box_height,device,precision,attention,attention_"
     "options,"
     "approximations,kernels,note,seconds,exit_layer,error_code,error_"
     "message\n";
@@ -198,12 +191,12 @@ TEST(Csv, ARowAPredictionAndAFailure) {
   EXPECT_EQ(
       written(Format::csv, {otter(), broken()}),
       std::string(kHeader) +
-          "otters.jpg,,,3840,2160,224,256,225,,,1,360,n02444819,otter,0.9312,,11.84,,,,,cpu,"
+          "otters.jpg,,,3840,2160,224,256,225,,,1,360,n02444819,otter,0.9312,11.84,,,,,cpu,"
           "float32,"
           "softmax,,,,,0.0134,,,\n"
-          "otters.jpg,,,3840,2160,224,256,225,,,2,357,n02442845,mink,0.034,,8.5,,,,,cpu,float32,"
+          "otters.jpg,,,3840,2160,224,256,225,,,2,357,n02442845,mink,0.034,8.5,,,,,cpu,float32,"
           "softmax,,,,,0.0134,,,\n"
-          "bad.jpg,,,,,,,,,,,,,,,,,,,,,,,,,,,,,,decode_failed,ends after 12 rows\n");
+          "bad.jpg,,,,,,,,,,,,,,,,,,,,,,,,,,,,,decode_failed,ends after 12 rows\n");
   EXPECT_EQ(written(Format::csv, {}), kHeader);
 }
 
@@ -215,10 +208,10 @@ TEST(JsonLines, TheTimeOfAPictureInABatchIsItsShareAndSaysSo) {
               HasSubstr("  13.4 ms each in a batch of 8  cpu"));
 }
 
-TEST(JsonLines, WhatIsFoundInViewsHasItsBox) {
-  const auto json = nlohmann::json::parse(written(Format::jsonl, {otter_in_tiles()}));
-  EXPECT_EQ(json["views"], "tiles");
-  EXPECT_EQ(json["num_views"], 299);
+TEST(JsonLines, WhatIsFoundInALookHasItsBox) {
+  const auto json = nlohmann::json::parse(written(Format::jsonl, {otter_looked_at()}));
+  EXPECT_EQ(json["views"], "look");
+  EXPECT_EQ(json["num_views"], 3);
   EXPECT_EQ(json["top"][0]["box"],
             nlohmann::json::parse(R"({"left":448,"top":336,"width":224,"height":256})"));
   const auto whole = nlohmann::json::parse(written(Format::jsonl, {otter()}));
@@ -226,7 +219,7 @@ TEST(JsonLines, WhatIsFoundInViewsHasItsBox) {
   EXPECT_FALSE(whole["top"][0].contains("box"));
 }
 
-TEST(Json, LooksHaveTheirWeightsAndThingsTheirBoxes) {
+TEST(Json, LooksHaveTheirWeightsAndTheThingItsBox) {
   const auto json = nlohmann::json::parse(written(Format::jsonl, {otter_looked_at()}));
   EXPECT_EQ(json["views"], "look");
   EXPECT_EQ(json["looks"][1], nlohmann::json::parse(R"({"index":357,"id":"n02442845",
@@ -245,13 +238,10 @@ TEST(Text, LooksAreALine) {
 
 TEST(Text, AThingOfAnotherClassThanTheAnswersIsALine) {
   ClassifyRecord record = otter_looked_at();
-  ASSERT_EQ(record.things.size(), 1U);
-  Prediction second = record.things.front();
-  second.index = 5;
-  second.label = "heron";
-  second.prob = 0.75;
-  second.box = Box{10, 20, 300, 200};
-  record.things.push_back(second);
+  record.thing->index = 5;
+  record.thing->label = "heron";
+  record.thing->prob = 0.75;
+  record.thing->box = Box{10, 20, 300, 200};
   EXPECT_THAT(written(Format::text, {record}),
               ::testing::EndsWith(
                   "found in 256x224 at 448,336\n  a thing: heron 75.00 % at 10,20 200x300\n"));
@@ -279,30 +269,16 @@ TEST(Text, ASmallPicturesLookSaysWhatItSaw) {
               ::testing::EndsWith("\n  looked at once, without closer looks: all of it\n"));
 }
 
-TEST(Csv, WhatIsFoundInViewsHasItsBox) {
-  EXPECT_THAT(written(Format::csv, {otter_in_tiles()}),
-              HasSubstr(",225,tiles,299,1,360,n02444819,otter,0.9312,,11.84,448,336,224,256,cpu,"));
+TEST(Csv, WhatIsFoundInALookHasItsBox) {
+  EXPECT_THAT(written(Format::csv, {otter_looked_at()}),
+              HasSubstr(",225,look,3,1,360,n02444819,otter,0.9312,11.84,448,336,224,256,cpu,"));
 }
 
-TEST(Text, WhatIsFoundInViewsHasItsPlace) {
-  EXPECT_EQ(written(Format::text, {otter_in_tiles()}),
-            "otters.jpg  2160x3840 -> 299 of 224x256 (HxW)  225 tokens  13.4 ms  cpu float32 "
-            "softmax\n"
-            "  1  93.12 %  otter  (n02444819)  at 448,336 256x224\n"
-            "  2   3.40 %  mink   (n02442845)  at 0,0 256x224\n"
-            "  seen by one view alone: no two that overlap agree on a class\n");
-  ClassifyRecord agreed = otter_in_tiles();
-  agreed.top[0].support = 0.816;
-  EXPECT_THAT(
-      written(Format::text, {agreed}),
-      ::testing::EndsWith(" softmax\n"
-                          "  1  93.12 %  otter  (n02444819)  at 448,336 256x224, beside it 81.6 %\n"
-                          "  2   3.40 %  mink   (n02442845)  at 0,0 256x224\n"));
-  EXPECT_THAT(
-      written(Format::jsonl, {agreed}),
-      HasSubstr(R"("top":[{"rank":1,"index":360,"id":"n02444819","label":"otter","prob":0.9312,)"
-                R"("support":0.816,"logit":11.84,"box":{"left":448)"));
-  EXPECT_THAT(written(Format::text, {otter_in_tiles()}, LabelType::id),
+TEST(Text, WhatIsFoundInALookHasItsPlace) {
+  EXPECT_THAT(written(Format::text, {otter_looked_at()}),
+              HasSubstr("  1  93.12 %  otter  (n02444819)  at 448,336 256x224\n"
+                        "  2   3.40 %  mink   (n02442845)  at 0,0 256x224\n"));
+  EXPECT_THAT(written(Format::text, {otter_looked_at()}, LabelType::id),
               HasSubstr("n02444819  at 448,336 256x224\n"));
 }
 

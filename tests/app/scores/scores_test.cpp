@@ -60,22 +60,6 @@ TEST(ScoredPictureTest, TiesGoToTheLowerClass) {
   EXPECT_EQ(score_picture(logits, 3, 0).rank, 4);
 }
 
-TEST(ScoredPictureTest, SeveralViewsHaveAConfidenceAndNoLoss) {
-  BestViews views;
-  views.add(std::array<float, 3>{0, std::log(2.0F), 0}, 0);
-  views.add(std::array<float, 3>{std::log(8.0F), 0, 0}, 1);
-  const ScoredPicture scored = score_picture(views, 1, 7);
-  EXPECT_EQ(scored.index, 7U);
-  EXPECT_EQ(scored.predicted, 0);
-  EXPECT_EQ(scored.rank, 2);
-  EXPECT_NEAR(scored.confidence, 0.8, 1e-7);
-  EXPECT_NEAR(scored.target_probability, 0.5, 1e-7);
-  EXPECT_TRUE(std::isnan(scored.log_loss));
-  EXPECT_TRUE(std::isnan(scored.brier));
-  EXPECT_TRUE(score_picture(views, 0, 0).is_right());
-  EXPECT_FALSE(score_picture(views, kNoClass, 0).is_labelled());
-}
-
 TEST(ScoredPictureTest, LargeLogitsAndNoNumbers) {
   const std::array<float, 2> large{3000, -3000};
   const ScoredPicture scored = score_picture(large, 1, 0);

@@ -180,9 +180,9 @@ class OneModel(LivePage):
         self.assertEqual(self.js("document.querySelector('[data-menu=views] select').value"), "whole")
         self.browser.problems[:] = [text for text in self.browser.problems if " 400 " not in text]
         # The address opens the same page.
-        self.browser.open(self.server.url + "?model=deit_tiny_patch16_224.window&views=tiles")
+        self.browser.open(self.server.url + "?model=deit_tiny_patch16_224.window&views=native")
         self.assertIn("window", self.js("document.querySelector('h1').textContent"))
-        self.assertEqual(self.js("document.querySelector('[data-menu=views] select').value"), "tiles")
+        self.assertEqual(self.js("document.querySelector('[data-menu=views] select').value"), "native")
 
     def test_another_method_is_asked_for(self):
         self.drop()
@@ -293,21 +293,6 @@ class OneModel(LivePage):
                 self.js("document.querySelectorAll('details').forEach(each => { each.open = true; })")
             found = self.js("axe.run().then(result => result.violations.map(each => `${each.id}: ${each.nodes.map(node => node.html)}`))")
             self.assertEqual(found, [], state)
-
-
-class Tiles(LivePage):
-    options = ("--views", "tiles")
-
-    def test_boxes_are_the_classes_of_the_list(self):
-        self.drop()
-        boxes = "document.querySelectorAll('.stage .box button')"
-        self.assertGreater(self.js(f"{boxes}.length"), 0)
-        self.assertEqual(self.js(f"[...{boxes}].reverse().map(each => each.textContent.replace(/ \\(.*/, ''))"), self.top())
-        # A click on the last box, which lies below the others, explains its class.
-        self.js(f"{boxes}[0].click()")
-        last = self.top()[-1]
-        self.browser.wait_for(f"document.querySelector('.caption').textContent.includes({json.dumps(last)})")
-        self.keep_screenshot("tiles")
 
 
 class Looks(LivePage):

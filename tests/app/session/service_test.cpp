@@ -349,24 +349,5 @@ TEST(ServiceTest, AModelWithoutAClassifierIsAskedForEmbeddingsAlone) {
   EXPECT_EQ(std::ssize(service.ask(question).get().embedding), config.embed_dim);
 }
 
-TEST(ServiceTest, AnEmbeddingIsOfOneView) {
-  ServiceRequest request = request_of({"--views tiles"});
-  request.embeds = true;
-  EXPECT_ERROR(Service(std::move(request)), invalid_argument, "`views`", "one view");
-}
-
-TEST(ServiceTest, TilesAreOnePictureWithBoxes) {
-  const TemporaryFolder folder;
-  const std::string file = folder.write("p.ppm", ppm(500, 300)).string();
-  const OrderedJson written = command_record(
-      Words{"classify --format jsonl --set progress=off --views tiles", kRun} + Words{file});
-  Service service(request_of(Words{"--views tiles"}, true));
-  Question question = about(read_bytes(file), file);
-  question.maps = MapQuestion{};
-  const Answer answer = service.ask(question).get();
-  EXPECT_EQ(timeless(to_json(answer.record)), written);
-  ASSERT_EQ(answer.maps.size(), 1U);
-}
-
 }  // namespace service_test
 }  // namespace hydrascope::app

@@ -92,7 +92,6 @@ TEST(HeatmapOutputsTest, FilesAndThePage) {
   EXPECT_NE(outputs_of({"--no-caption"}).font, nullptr) << "for the boxes of a closer look";
   EXPECT_FALSE(outputs_of({}).image_format) << "by the size of each";
   EXPECT_NE(outputs_of({}, 2).font, nullptr);
-  EXPECT_NE(outputs_of({"--views", "tiles"}, 1).font, nullptr) << "for its label";
   EXPECT_ERROR(requested({"-o", "-"}), invalid_argument, "a folder");
   EXPECT_ERROR(requested({"-o", "maps.png"}), invalid_argument, "a folder");
   EXPECT_ERROR(requested({"--html", "photo.jpg"}), invalid_argument, ".html");

@@ -135,94 +135,6 @@ TEST(TransformPlan, RefusesConfigurationsWithoutSense) {
   EXPECT_ERROR(plan_transform(config, {9, 9}), invalid_argument, "patch size 0");
 }
 
-TransformConfig tiled(Size tile, Views views = Views::tiles) {
-  TransformConfig config;
-  config.img_size = tile;
-  config.views = views;
-  return config;
-}
-
-TEST(PlanViews, TilesLieInsideAndLeaveNoPixelOut) {
-  for (const Size tile : {Size{224, 224}, Size{64, 96}}) {
-    for (const Size picture :
-         {Size{224, 224}, Size{225, 224}, Size{392, 393}, Size{393, 900}, Size{1080, 1920},
-          Size{231, 1001}, Size{100, 1000}, Size{1000, 100}, Size{1, 1}, Size{7, 300}}) {
-      const std::vector<TransformPlan> views = plan_views(tiled(tile), picture);
-      const Size resized = views.front().resized;
-      const bool holds_one = picture.height >= tile.height && picture.width >= tile.width;
-      if (holds_one)
-        EXPECT_EQ(resized, picture) << "tiles need no resampling";
-      else
-        EXPECT_TRUE(resized.height == tile.height || resized.width == tile.width)
-            << "enlarged no more than it takes";
-      std::vector<int> seen(static_cast<std::size_t>(resized.height * resized.width));
-      for (const TransformPlan& view : views) {
-        EXPECT_EQ(view.resized, resized);
-        EXPECT_EQ(view.cropped, tile);
-        EXPECT_EQ(view.output, tile);
-        ASSERT_GE(view.window_top, 0);
-        ASSERT_GE(view.window_left, 0);
-        ASSERT_LE(view.window_top + tile.height, resized.height);
-        ASSERT_LE(view.window_left + tile.width, resized.width);
-        for (std::int64_t y = view.window_top; y < view.window_top + tile.height; ++y) {
-          const auto row = seen.begin() + y * resized.width + view.window_left;
-          std::for_each(row, row + tile.width, [](int& count) { ++count; });
-        }
-      }
-      EXPECT_GT(std::ranges::min(seen), 0)
-          << picture.height << "x" << picture.width << " in " << tile.height << "x" << tile.width;
-    }
-  }
-}
-
-TEST(PlanViews, TilesOverlapByAQuarterAndTheLastIsShiftedInwards) {
-  std::vector<std::int64_t> lefts;
-  for (const TransformPlan& view : plan_views(tiled({224, 224}), {224, 700}))
-    lefts.push_back(view.window_left);
-  EXPECT_EQ(lefts, (std::vector<std::int64_t>{0, 168, 336, 476}));
-  EXPECT_EQ(plan_views(tiled({224, 224}), {392, 392}).size(), 4U) << "two, exactly";
-  EXPECT_EQ(plan_views(tiled({224, 224}), {393, 392}).size(), 6U);
-  EXPECT_EQ(plan_views(tiled({1, 1}), {3, 2}).size(), 6U) << "tiles too small to overlap";
-}
-
-TEST(PlanViews, PyramidsAreTheWholeAndTilesOfHalvedSizes) {
-  const auto sizes = [](Size picture) {
-    std::vector<std::pair<Size, int>> found;
-    for (const TransformPlan& view : plan_views(tiled({224, 224}, Views::pyramid), picture)) {
-      if (found.empty() || found.back().first != view.resized) found.emplace_back(view.resized, 0);
-      ++found.back().second;
-    }
-    return found;
-  };
-  using Sizes = std::vector<std::pair<Size, int>>;
-  EXPECT_EQ(sizes({2160, 3840}),
-            (Sizes{{{256, 455}, 1}, {{2160, 3840}, 299}, {{1080, 1920}, 84}, {{540, 960}, 18}}));
-  EXPECT_EQ(sizes({894, 2000}), (Sizes{{{256, 572}, 1}, {{894, 2000}, 60}})) << "447 < 2 x 224";
-  EXPECT_EQ(sizes({895, 896}).size(), 3U) << "an odd edge is halved upwards";
-  EXPECT_EQ(sizes({100, 120}), (Sizes{{{256, 307}, 1}, {{224, 269}, 2}}));
-  const TransformConfig config = tiled({224, 224}, Views::pyramid);
-  EXPECT_EQ(plan_views(config, {1080, 1920}).front().window_left,
-            plan_transform({}, {1080, 1920}).window_left);
-  EXPECT_EQ(plan_views({}, {1080, 1920}).size(), 1U);
-}
-
-TEST(PlanViews, TilesThatThePatchDoesNotDivideAreFitted) {
-  TransformConfig config = tiled({230, 230});
-  EXPECT_EQ(plan_views(config, {500, 500}).front().cropped, (Size{230, 230}));
-  EXPECT_EQ(plan_views(config, {500, 500}).front().output, (Size{240, 240}));
-  config.fit = Fit::crop;
-  EXPECT_EQ(plan_views(config, {500, 500}).front().cropped, (Size{224, 224}));
-}
-
-TEST(PlanViews, WhatWouldTakeTooMuchMemory) {
-  EXPECT_ERROR(plan_views(tiled({224, 224}), {1, 30000}), too_large, "too thin for tiles",
-               "1x30000");
-  EXPECT_ERROR(plan_views(tiled({224, 224}), {1, 1 << 29}), too_large, "too thin for tiles");
-  EXPECT_ERROR(plan_views(tiled({224, 224}), {1, 4000}), too_large, "too thin for tiles", "1x4000");
-  EXPECT_EQ(plan_views(tiled({224, 224}), {20, 6000}).size(), 400U);
-  EXPECT_ERROR(plan_views(tiled({224, 224}), {0, 5}), empty, "0x5 pixels (HxW)");
-}
-
 // What Pillow 13 does, found by comparing its result with both orders.
 TEST(TransformPlan, OrderOfThePasses) {
   EXPECT_FALSE(resamples_columns_first({299, 299}, {256, 256}));
@@ -255,12 +167,17 @@ TEST(TransformWords, Describe) {
           .starts_with("native size resized to multiples of 16 (bicubic, antialias) -> mean"));
 }
 
-TEST(PlanViews, ALookBeginsWithTheWholePictureAtABoundedSize) {
-  const TransformConfig look = tiled({1088, 1088}, Views::look);
-  const auto resized_and_output = [&](Size picture) {
-    const std::vector<TransformPlan> views = plan_views(look, picture);
-    EXPECT_EQ(views.size(), 1U);
-    return std::pair(views.front().resized, views.front().output);
+TransformConfig look_at_1088() {
+  TransformConfig config;
+  config.img_size = {1088, 1088};
+  config.views = Views::look;
+  return config;
+}
+
+TEST(TransformPlan, ALookBeginsWithTheWholePictureAtABoundedSize) {
+  const auto resized_and_output = [](Size picture) {
+    const TransformPlan plan = plan_transform(look_at_1088(), picture);
+    return std::pair(plan.resized, plan.output);
   };
   // Reduced, enlarged and upright; nearly that size; a panorama: 2.2 x 1088 x 1088 pixels.
   EXPECT_EQ(resized_and_output({2160, 3840}), std::pair(Size{1088, 1936}, Size{1088, 1936}));
@@ -273,22 +190,15 @@ TEST(PlanViews, ALookBeginsWithTheWholePictureAtABoundedSize) {
 }
 
 TEST(TransformWords, DescribeViews) {
-  EXPECT_TRUE(describe(tiled({224, 224})).starts_with("tiles of 224x224 -> mean"))
-      << describe(tiled({224, 224}));
-  EXPECT_TRUE(describe(tiled({224, 224}, Views::pyramid))
-                  .starts_with("resize 256 (bicubic, antialias) -> centre crop 224x224, and tiles "
-                               "of 224x224 at the picture's size and halves of it -> mean"))
-      << describe(tiled({224, 224}, Views::pyramid));
   EXPECT_TRUE(
-      describe(tiled({1088, 1088}, Views::look))
+      describe(look_at_1088())
           .starts_with("shorter edge 1088 (bicubic, antialias), then a closer look at parts "
                        "of the picture; small pictures whole -> pad to multiples of 16 -> mean"))
-      << describe(tiled({1088, 1088}, Views::look));
+      << describe(look_at_1088());
   EXPECT_EQ(name(TransformConfig().views), "whole");
   EXPECT_EQ(name(parse_views("native")), "native");
-  EXPECT_EQ(name(Views::tiles), "tiles");
-  EXPECT_EQ(name(Views::pyramid), "pyramid");
   EXPECT_EQ(name(Views::look), "look");
+  EXPECT_ERROR(parse_views("tiles"), invalid_argument, "'tiles'", "whole, native, look");
 }
 
 TEST(TransformWords, DescribeFit) {

@@ -65,9 +65,8 @@ TEST(Look, FindsAndAnswersAsThePrototype) {
     const std::int64_t width = 16 * map.columns;
     const std::int64_t height = 16 * map.rows;
     const Places places = find_places(map, width, height);
-    ASSERT_EQ(places.things.size(), golden["things"].size());
-    for (std::size_t i = 0; i < places.things.size(); ++i)
-      expect_box(places.things[i], golden["things"][i]);
+    ASSERT_TRUE(places.thing);
+    expect_box(*places.thing, golden["thing"]);
     ASSERT_EQ(places.looks.size(), golden["looks"].size());
     std::vector<std::vector<float>> logits;
     for (std::size_t i = 0; i < places.looks.size(); ++i) {
@@ -89,8 +88,8 @@ TEST(Look, FindsAndAnswersAsThePrototype) {
 TEST(Look, StaysWithinAPictureThatEndsInAPatch) {
   AttentionMap map{2, 3, 16, {0.1, 0.1, 0.1, 0.1, 0.1, 0.5}};
   const Places places = find_places(map, 40, 23);
-  ASSERT_FALSE(places.things.empty());
-  std::vector<Area> areas = places.things;
+  ASSERT_TRUE(places.thing);
+  std::vector<Area> areas{*places.thing};
   for (const Look& look : places.looks) areas.push_back(look.area);
   for (const Area& area : areas) {
     EXPECT_GE(area.left, 0);
@@ -100,6 +99,10 @@ TEST(Look, StaysWithinAPictureThatEndsInAPatch) {
     EXPECT_LE(area.left + area.width, 40);
     EXPECT_LE(area.top + area.height, 23);
   }
+}
+
+TEST(Look, FindsNoThingInAnEmptyMap) {
+  EXPECT_FALSE(find_places({2, 3, 16, std::vector<double>(6)}, 48, 32).thing);
 }
 
 TEST(Look, IsAtAThingThatItSeesOrLiesIn) {

@@ -41,13 +41,10 @@ typedef struct hydrascope_prediction {
   int64_t index;  /* of the class, from 0 */
   const char* id; /* "" where the labels have none */
   const char* label;
-  double
-      probability; /* of all classes; with --views tiles and pyramid the probability in two views which agree, or in one */
+  double probability; /* of all classes */
   double logit;
-  int has_box; /* with --views, and by default in large pictures: where the class was found, in pixels of the picture */
+  int has_box; /* with --views look, and by default in large pictures: where the class was found, in pixels of the picture */
   int64_t left, top, width, height;
-  int has_support; /* with --views tiles and pyramid: whether two views agree on the class */
-  double support;  /* then its probability in the view beside the surer one */
 } hydrascope_prediction;
 
 typedef struct hydrascope_map {
