@@ -4,7 +4,6 @@
 #include "model/checkpoint/formats/torch/torch_container.h"
 #include "model/checkpoint/formats/torch/zip_archive.h"
 
-#include <array>
 #include <string>
 #include <string_view>
 #include <utility>
@@ -19,33 +18,14 @@ namespace {
 
 /// Throws the error for an archive without a pickle.
 [[noreturn]] void refuse_archive(const ZipArchive& archive, const std::string& subject) {
-  struct Known {
-    std::string_view ending;  ///< of an entry's name
-    const char* what;
-    const char* hint;
-  };
-  constexpr const char* kAround = "a zip archive around weights";
-  constexpr const char* kUnpack = "unpack it and name the weights inside";
-  constexpr std::array kKnown{
-      Known{"/archive_format", "an exported program (torch.export)",
-            "in Python: torch.save(torch.export.load(FILE).state_dict, \"weights.pth\")"},
-      Known{".npy", "an archive of NumPy arrays (.npz)",
-            "timm reads those of Google's models in Python: model.load_pretrained(FILE), then "
-            "torch.save(model.state_dict(), \"weights.pth\")"},
-      Known{"model.weights.h5", "a Keras model",
-            "in Python, open it with Keras and save the weights as safetensors"},
-      Known{".safetensors", kAround, kUnpack},
-      Known{".pth", kAround, kUnpack},
-      Known{".pt", kAround, kUnpack},
-      Known{".bin", kAround, kUnpack},
-      Known{".ckpt", kAround, kUnpack}};
-  for (const auto& [ending, what, hint] : kKnown) {
-    for (const auto& [name, entry] : archive.entries()) {
-      if (name.ends_with(ending))
-        refuse_zip("expected a file of torch.save, found " + std::string(what), subject, hint);
-    }
+  for (const auto& [name, entry] : archive.entries()) {
+    if (name.ends_with(".npy"))
+      refuse_zip("expected a file of torch.save, found an archive of NumPy arrays (.npz)", subject,
+                 "timm reads those of Google's models in Python: model.load_pretrained(FILE), then "
+                 "torch.save(model.state_dict(), \"weights.pth\")");
   }
-  refuse_zip("expected a file of torch.save, found a zip archive without a data.pkl", subject);
+  refuse_zip("expected a file of torch.save, found a zip archive without a data.pkl", subject,
+             "if it holds weights, unpack it and name them");
 }
 
 /// "NAME/": every entry lies in one folder, mostly named like the file.

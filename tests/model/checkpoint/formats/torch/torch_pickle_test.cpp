@@ -1,6 +1,5 @@
 #include "model/checkpoint/formats/torch/torch_pickle.h"
 
-#include "model/checkpoint/formats/foreign_formats.h"
 #include "tests/error_matchers.h"
 #include "tests/model/checkpoint/formats/safetensors_bytes.h"
 #include "tests/model/checkpoint/formats/torch/pickle_bytes.h"
@@ -231,13 +230,6 @@ TEST(TorchPickleTest, BoundsMetadata) {
   EXPECT_EQ(file.metadata().size(), 1024u);
   EXPECT_FALSE(file.metadata().contains("long"));
   EXPECT_FALSE(file.metadata().contains("bad"));
-}
-
-TEST(TorchPickleTest, KnowsTheProtocolsOfLegacyFiles) {
-  for (const char* bytes : {"\x80\x02", "\x80\x03", "\x80\x04", "\x80\x05"}) {
-    EXPECT_EQ(sniff_format(bytes_of(bytes)), "torch_legacy");
-  }
-  EXPECT_EQ(sniff_format(bytes_of("\x80\x06")), "unknown");
 }
 
 }  // namespace torch_pickle_test
