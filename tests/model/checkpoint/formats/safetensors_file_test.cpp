@@ -156,8 +156,9 @@ TEST_F(ShardedSafetensorsTest, RefusesBrokenIndexes) {
   for (const testing::Json& row :
        testing::read_cases("model/checkpoint/formats/broken_indexes.jsonl"))
     testing::expect_case(row, [&] {
-      if (row.contains("map")) open_map(row["map"]);
-      open(testing::bytes_in(row.value("index", "")));
+      const SafetensorsFile file =
+          row.contains("map") ? open_map(row["map"])
+                              : open(testing::bytes_in(row.at("index").get<std::string>()));
     });
 }
 
