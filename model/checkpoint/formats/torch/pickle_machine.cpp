@@ -5,9 +5,9 @@
 #include "model/checkpoint/formats/strict_json.h"
 #include "model/checkpoint/formats/torch/pickle_calls.h"
 #include "model/checkpoint/formats/torch/pickle_globals.h"
-#include "model/checkpoint/formats/torch/pickle_opcodes.h"
 
 #include <bit>
+#include <cstdint>
 #include <optional>
 #include <string>
 #include <utility>
@@ -15,6 +15,78 @@
 
 namespace hydrascope::checkpoint::pickle {
 namespace {
+
+/// By the names of Python's Lib/pickle.py.
+enum class Opcode : std::uint8_t {
+  mark = '(',
+  stop = '.',
+  pop = '0',
+  pop_mark = '1',
+  dup = '2',
+  float_text = 'F',
+  binfloat = 'G',
+  int_text = 'I',
+  binint = 'J',
+  binint1 = 'K',
+  long_text = 'L',
+  binint2 = 'M',
+  none = 'N',
+  persid = 'P',
+  binpersid = 'Q',
+  reduce = 'R',
+  string = 'S',
+  binstring = 'T',
+  short_binstring = 'U',
+  unicode = 'V',
+  binunicode = 'X',
+  append = 'a',
+  build = 'b',
+  global = 'c',
+  dict = 'd',
+  empty_dict = '}',
+  appends = 'e',
+  get = 'g',
+  binget = 'h',
+  inst = 'i',
+  long_binget = 'j',
+  list = 'l',
+  empty_list = ']',
+  obj = 'o',
+  put = 'p',
+  binput = 'q',
+  long_binput = 'r',
+  setitem = 's',
+  tuple = 't',
+  empty_tuple = ')',
+  setitems = 'u',
+  binbytes = 'B',
+  short_binbytes = 'C',
+  proto = 0x80,
+  newobj = 0x81,
+  ext1 = 0x82,
+  ext2 = 0x83,
+  ext4 = 0x84,
+  tuple1 = 0x85,
+  tuple2 = 0x86,
+  tuple3 = 0x87,
+  newtrue = 0x88,
+  newfalse = 0x89,
+  long1 = 0x8a,
+  long4 = 0x8b,
+  short_binunicode = 0x8c,
+  binunicode8 = 0x8d,
+  binbytes8 = 0x8e,
+  empty_set = 0x8f,
+  additems = 0x90,
+  frozenset = 0x91,
+  newobj_ex = 0x92,
+  stack_global = 0x93,
+  memoize = 0x94,
+  frame = 0x95,
+  bytearray8 = 0x96,
+  next_buffer = 0x97,
+  readonly_buffer = 0x98
+};
 
 constexpr unsigned kNewestProtocol = 5;
 
