@@ -10,49 +10,38 @@
 #include <cstdint>
 #include <optional>
 #include <string>
+#include <string_view>
 #include <utility>
 #include <vector>
 
 namespace hydrascope::checkpoint::pickle {
 namespace {
 
-/// By the names of Python's Lib/pickle.py.
+/// By the names of Python's Lib/pickle.py, without those of text protocols.
 enum class Opcode : std::uint8_t {
   mark = '(',
   stop = '.',
   pop = '0',
   pop_mark = '1',
   dup = '2',
-  float_text = 'F',
   binfloat = 'G',
-  int_text = 'I',
   binint = 'J',
   binint1 = 'K',
-  long_text = 'L',
   binint2 = 'M',
   none = 'N',
-  persid = 'P',
   binpersid = 'Q',
   reduce = 'R',
-  string = 'S',
   binstring = 'T',
   short_binstring = 'U',
-  unicode = 'V',
   binunicode = 'X',
   append = 'a',
   build = 'b',
   global = 'c',
-  dict = 'd',
   empty_dict = '}',
   appends = 'e',
-  get = 'g',
   binget = 'h',
-  inst = 'i',
   long_binget = 'j',
-  list = 'l',
   empty_list = ']',
-  obj = 'o',
-  put = 'p',
   binput = 'q',
   long_binput = 'r',
   setitem = 's',
@@ -190,21 +179,6 @@ class Machine {
       }
       case Opcode::binpersid: return push(load_persistent(pop(), heap_));
 
-      case Opcode::float_text:
-      case Opcode::int_text:
-      case Opcode::long_text:
-      case Opcode::string:
-      case Opcode::unicode:
-      case Opcode::put:
-      case Opcode::get:
-      case Opcode::list:
-      case Opcode::dict:
-      case Opcode::inst:
-      case Opcode::obj:
-      case Opcode::persid:
-        throw Error(ErrorCode::unsupported_format,
-                    "the pickle has the protocol 0 or 1, expected at least 2, torch.save's default",
-                    heap_.subject(), "in Python: torch.save(torch.load(\"FILE\"), \"FILE\")");
       case Opcode::ext1:
       case Opcode::ext2:
       case Opcode::ext4: refuse("refused to load a class by a number of Python's copyreg");
@@ -212,6 +186,11 @@ class Machine {
       case Opcode::readonly_buffer: refuse("the pickle needs buffers that lie outside the file");
       case Opcode::stop: break;
     }
+    constexpr std::string_view kOfTextProtocols = "FILPSVdgilop";
+    if (kOfTextProtocols.find(static_cast<char>(opcode)) != kOfTextProtocols.npos)
+      throw Error(ErrorCode::unsupported_format,
+                  "the pickle has the protocol 0 or 1, expected at least 2, torch.save's default",
+                  heap_.subject(), "in Python: torch.save(torch.load(\"FILE\"), \"FILE\")");
     fail("an unknown opcode " + std::to_string(static_cast<unsigned>(opcode)));
   }
 
