@@ -5,7 +5,6 @@
 #include "model/image/needed_pixels.h"
 #include "tests/as_nobody.h"
 #include "tests/error_matchers.h"
-#include "tests/model/image/corpus.h"
 #include "tests/model/image/sample_files.h"
 #include "tests/temporary_folder.h"
 

@@ -4,7 +4,7 @@
 #include "model/image/decode.h"
 #include "model/image/decoders/decoders.h"
 #include "tests/cases.h"
-#include "tests/model/image/corpus.h"
+#include "tests/model/image/sample_files.h"
 #include "tests/picture_files.h"
 #include "tests/temporary_folder.h"
 

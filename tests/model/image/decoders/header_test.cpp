@@ -1,6 +1,5 @@
 #include "model/image/decode.h"
 #include "tests/cases.h"
-#include "tests/model/image/corpus.h"
 #include "tests/model/image/sample_files.h"
 
 #include <gtest/gtest.h>
