@@ -82,13 +82,11 @@ class PickleSequence {
   pickle::Heap& heap_;
 };
 
-/// `of` is the pickle's apparent content.
-void check_magic(const pickle::Value& value, const std::string& subject, std::string_view of = {}) {
+void check_magic(const pickle::Value& value, const std::string& subject) {
   const auto* number = std::get_if<pickle::BigInteger>(&value);
   if (number != nullptr && number->bytes == kMagic) return;
-  throw Error(ErrorCode::unsupported_format,
-              "expected a file of torch.save, found another pickle" + std::string(of), subject,
-              "in Python, save the weights with torch.save(state_dict, \"weights.pth\")");
+  throw Error(ErrorCode::unsupported_format, "expected a file of torch.save, found another pickle",
+              subject, "in Python, save the weights with torch.save(state_dict, \"weights.pth\")");
 }
 
 void check_machine(const pickle::Value& facts, const std::string& subject) {
@@ -162,15 +160,9 @@ TorchContents read_torch_legacy(std::span<const std::byte> bytes, pickle::Heap& 
   // The magic number comes first: a pickle of another program would otherwise be refused for its
   // calls, which helps nobody.
   constexpr std::size_t kFirstPickle = 32;
-  constexpr std::size_t kFirstNames = 1024;
   const std::string_view front(reinterpret_cast<const char*>(bytes.data()),
-                               std::min(bytes.size(), kFirstNames));
-  if (front.substr(0, kFirstPickle).find(kMagic) == std::string_view::npos) {
-    check_magic({}, subject,
-                front.find("sklearn") != std::string_view::npos ? " (of scikit-learn)"
-                : front.find("numpy") != std::string_view::npos ? " (of NumPy arrays)"
-                                                                : "");
-  }
+                               std::min(bytes.size(), kFirstPickle));
+  if (front.find(kMagic) == std::string_view::npos) check_magic({}, subject);
 
   PickleSequence pickles(bytes, heap);
   check_magic(pickles.next(), subject);
