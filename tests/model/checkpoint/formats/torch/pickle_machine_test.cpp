@@ -2,7 +2,7 @@
 
 #include "tests/error_matchers.h"
 #include "tests/model/checkpoint/formats/safetensors_bytes.h"
-#include "tests/model/checkpoint/formats/torch/pickle_bytes.h"
+#include "tests/model/checkpoint/formats/torch/pickle_rows.h"
 
 #include <gtest/gtest.h>
 
