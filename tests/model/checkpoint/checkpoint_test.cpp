@@ -213,10 +213,9 @@ TEST(CheckpointTest, DeducesFromShapesAloneOrSaysWhatItCannot) {
       Contents contents{VisionTransformer(config)};
       for (const std::string name : row.value("remove", testing::Json::array()))
         contents.remove(name);
-      for (const auto& [name, shape] : row.value("add", testing::Json::object()).items())
+      for (const auto& [name, shape] : testing::members(row, "add"))
         contents.add(name, at::zeros(shape.get<std::vector<std::int64_t>>()));
-      for (const auto& [from, to] : row.value("rename", testing::Json::object()).items())
-        contents.rename(from, to);
+      for (const auto& [from, to] : testing::members(row, "rename")) contents.rename(from, to);
       const Checkpoint file = Checkpoint::open(contents.write(folder.path() / "a.safetensors"));
       const VitConfig deduced = row.value("load", "") == "small" ? small() : file.deduce_config();
       if (!row.contains("load")) {

@@ -23,13 +23,13 @@ TEST(Labels, EveryListIsReadOrRefused) {
       EXPECT_EQ(row.value("size", labels.size()), labels.size());
       EXPECT_EQ(row.value("has_ids", labels.has_ids()), labels.has_ids());
       const auto each = [&](const char* field, std::string Label::*member) {
-        for (const auto& [index, text] : row.value(field, Json::object()).items())
+        for (const auto& [index, text] : testing::members(row, field))
           EXPECT_EQ(labels.at(std::stoi(index)).*member, text.get<std::string>()) << index;
       };
       each("ids", &Label::id);
       each("names", &Label::names);
       each("short", &Label::short_name);
-      for (const auto& [name, classes] : row.value("find", Json::object()).items())
+      for (const auto& [name, classes] : testing::members(row, "find"))
         EXPECT_EQ(Json(labels.find_name(name)), classes) << name;
     });
   }

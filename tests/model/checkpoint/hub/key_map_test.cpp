@@ -41,7 +41,7 @@ void expect_mapped(const Json& row, const std::string& prefix) {
                    {"pools_mean", mapping.pools_mean},
                    {"left_out", mapping.left_out()}};
   for (const auto& [fact, value] : facts.items()) EXPECT_EQ(row.value(fact, value), value) << fact;
-  for (const auto& [target, names] : row.value("file_names", Json::object()).items())
+  for (const auto& [target, names] : testing::members(row, "file_names"))
     EXPECT_EQ(Json(mapping.file_names(target)), names) << target;
 }
 

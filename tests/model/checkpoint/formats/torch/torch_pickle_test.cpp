@@ -52,11 +52,11 @@ std::string pickled(const Json& pieces) {
 std::string made(const Json& row) {
   if (row.contains("bytes")) return bytes_in(row["bytes"].get<std::string>());
   std::vector<ZipPart> parts;
-  for (const auto& [name, content] : row.value("parts", Json::object()).items())
+  for (const auto& [name, content] : members(row, "parts"))
     parts.push_back({name, content.is_array() ? pickle_of(pickled(content)) : piece(content)});
   if (!parts.empty()) return zip_of(parts);
   Storages storages;
-  for (const auto& [key, content] : row.value("data", Json::object()).items())
+  for (const auto& [key, content] : members(row, "data"))
     storages.emplace_back(key, piece(content));
   if (row.contains("again")) storages.push_back(storages.front());
   if (row.contains("zip")) return torch_zip(pickled(row["zip"]), storages);
@@ -75,17 +75,17 @@ TEST(TorchPickleTest, EveryFileIsReadOrRefused) {
       const Json facts{{"format", file.format()},     {"entry", file.entry()},
                        {"has_ema", file.has_ema()},   {"names", names(file.tensors())},
                        {"metadata", file.metadata()}, {"note", file.note()}};
-      for (const auto& [fact, value] : row.value("facts", Json::object()).items())
+      for (const auto& [fact, value] : members(row, "facts"))
         EXPECT_EQ(facts.at(fact), value) << fact;
       for (const std::string words : row.value("note", Json::array()))
         EXPECT_NE(file.note().find(words), std::string::npos) << file.note();
-      for (const auto& [name, values] : row.value("floats", Json::object()).items())
+      for (const auto& [name, values] : members(row, "floats"))
         EXPECT_EQ(Json(floats(find(file, name))), values) << name;
-      for (const auto& [name, values] : row.value("contents", Json::object()).items())
+      for (const auto& [name, values] : members(row, "contents"))
         EXPECT_EQ(Json(elements<std::uint8_t>(find(file, name))), values) << name;
-      for (const auto& [name, shape] : row.value("shapes", Json::object()).items())
+      for (const auto& [name, shape] : members(row, "shapes"))
         EXPECT_EQ(Json(find(file, name).shape), shape) << name;
-      for (const auto& [name, dtype] : row.value("dtypes", Json::object()).items())
+      for (const auto& [name, dtype] : members(row, "dtypes"))
         EXPECT_EQ(checkpoint::name(find(file, name).dtype), dtype.get<std::string>()) << name;
     });
   }
