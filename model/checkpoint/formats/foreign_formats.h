@@ -9,7 +9,7 @@
 namespace hydrascope::checkpoint {
 
 /// The format by the first bytes: "safetensors", "torch_zip" (any zip archive), "torch_legacy" (any
-/// pickle), "json", "empty", the name of a format that is not read ("gguf", "onnx", "hdf5",
+/// pickle), "json", "empty", the name of a format that is not read and often met ("gguf", "onnx", "hdf5",
 /// "git_lfs_pointer", "html", "picture", ...), "text", "zeros" or "unknown". Pure; a few hundred
 /// bytes are enough.
 std::string_view sniff_format(std::span<const std::byte> bytes);

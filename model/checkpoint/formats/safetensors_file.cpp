@@ -86,7 +86,7 @@ WeightMap read_weight_map(std::string_view text, const std::string& subject) {
 bool is_shard_index(const fs::path& file, std::span<const std::byte> bytes) {
   const std::string_view format = sniff_format(bytes);
   if (file.native().ends_with(".index.json"))
-    return format != "git_lfs_pointer" && format != "git_annex_pointer" && format != "html";
+    return format != "git_lfs_pointer" && format != "html";
   const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
   return format == "json" && bytes.size() <= kMaxHeaderBytes &&
          text.find("\"weight_map\"") != std::string_view::npos;

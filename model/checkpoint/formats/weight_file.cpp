@@ -18,17 +18,9 @@ namespace fs = std::filesystem;
 std::string_view format_of(const fs::path& file) {
   const MappedFile mapped(file);
   const std::span<const std::byte> bytes = mapped.bytes();
-  std::string_view format = sniff_format(bytes);
+  const std::string_view format = sniff_format(bytes);
   if (format == "safetensors" || format == "torch_zip" || format == "torch_legacy") return format;
   if (is_shard_index(file, bytes)) return "safetensors";
-  // The index of a TensorFlow checkpoint has its mark at the end.
-  constexpr std::string_view kTableEnd{"\x57\xFB\x80\x8B\x24\x75\x47\xDB"};
-  const std::string_view text(reinterpret_cast<const char*>(bytes.data()), bytes.size());
-  if (text.ends_with(kTableEnd)) format = "tensorflow";
-  // The numbers of an OpenVINO model have no mark, but a description beside them.
-  std::error_code ignored;
-  if (format == "unknown" && fs::exists(fs::path(file).replace_extension(".xml"), ignored))
-    format = "openvino";
   // A file with a damaged length has no format's mark.
   const bool is_damaged = file.extension() == ".safetensors" && format == "unknown";
   if (!is_damaged)

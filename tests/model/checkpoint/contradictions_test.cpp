@@ -2,12 +2,15 @@
 // them: each is refused, or the file counts.
 #include "model/checkpoint/checkpoint.h"
 #include "model/vision_transformer.h"
+#include "tests/cases.h"
 #include "tests/error_matchers.h"
 #include "tests/model/checkpoint/layouts.h"
 #include "tests/temporary_folder.h"
 
 #include <ATen/ATen.h>
 #include <gtest/gtest.h>
+
+#include <fstream>
 
 namespace hydrascope::checkpoint {
 namespace layouts_test {
@@ -22,50 +25,61 @@ fs::path with_tensor(const fs::path& plain, const fs::path& file, const std::str
   return file;
 }
 
-TEST(ContradictionsTest, ATensorOfAnotherPartIsAnError) {
+/// The file of a row, and the configuration beside it.
+fs::path write_row(VisionTransformer& model, const testing::Json& row, const fs::path& folder) {
+  const std::string names = row.value("names", "timm");
+  const fs::path plain = folder / "plain.bin";
+  const fs::path file = folder / "model.safetensors";
+  if (names == "unknown" || names == "fc_norm") {
+    write_as(model, plain, [&](const std::string& name) {
+      if (names == "fc_norm") return std::vector{name.starts_with("norm.") ? "fc_" + name : name};
+      return std::vector{"vision_model." + name.substr(0, name.size() - 2)};
+    });
+  } else {
+    write_as(model, plain, names == "timm" ? Names::timm : Names::hugging_face_4, "");
+  }
+  if (row.contains("tensor")) {
+    with_tensor(plain, file, row["tensor"]);
+  } else {
+    write_safetensors(file, SafetensorsFile::open(plain).tensors(),
+                      row.value("metadata", Metadata()));
+  }
+  fs::remove(plain);
+  if (row.contains("config")) std::ofstream(folder / "config.json") << row["config"];
+  return file;
+}
+
+TEST(ContradictionsTest, EachIsRefusedOrTheFileCounts) {
+  VisionTransformer model = random_model(small());
+  for (const testing::Json& row : testing::read_cases("model/checkpoint/contradictions.jsonl")) {
+    testing::expect_case(row, [&] {
+      const testing::TemporaryFolder folder;
+      const fs::path path = write_row(model, row, folder.path());
+      if (row.contains("equal")) return expect_equal_logits(model, folder.path());
+      Checkpoint file = Checkpoint::open(path);
+      VitConfig config = small();
+      if (row.contains("complete")) return file.complete(config);
+      VisionTransformer target(config);
+      if (row.contains("load")) return static_cast<void>(file.load_into(*target));
+      HeadOptions head;
+      if (row.contains("classes")) head.num_classes = row["classes"];
+      testing::expect_facts(testing::Json::parse(model::to_json(file.deduce_config(head))),
+                            row.value("deduced", testing::Json::object()));
+    });
+  }
+}
+
+TEST(ContradictionsTest, RotationsAndALayerBeforeTheClassifierMayHaveAPlace) {
   const testing::TemporaryFolder folder;
   VisionTransformer model = random_model(small());
   const fs::path plain = folder.path() / "plain.safetensors";
   write_as(model, plain, Names::timm, "");
-  for (const char* name :
-       {"blocks.0.attn.gate", "blocks.1.attn.foo.weight", "blocks.0.attn.inner_attn_ln.weight",
-        "blocks.0.attn.rel_pos_h", "blocks.0.attn.logit_scale", "blocks.0.attn.q_norm.weight",
-        "blocks.1.attn.rel_pos.mlp.fc1.weight", "blocks.1.pos_embed", "blocks.0.attn.lambda_k1",
-        "blocks.0.attn.relative_position_bias_table2"}) {
-    const Checkpoint file =
-        Checkpoint::open(with_tensor(plain, folder.path() / "a.safetensors", name));
-    VisionTransformer target(small());
-    EXPECT_ERROR(file.load_into(*target), failed, "this program does not compute", name);
-  }
-  for (const char* name :
-       {"blocks.0.ls3.gamma", "blocks.0.norm3.weight", "head.fc.weight", "pre_logits.fc.weight"}) {
-    const Checkpoint file =
-        Checkpoint::open(with_tensor(plain, folder.path() / "a.safetensors", name));
-    EXPECT_ERROR(file.deduce_config(), unsupported_format, "this program does not compute", name);
-  }
-  EXPECT_ERROR(Checkpoint::open(
-                   with_tensor(plain, folder.path() / "a.safetensors", "blocks.0.mlp.w12.weight")),
-               failed, "stand both for blocks.0.mlp.fc1.weight");
-  // Parts that this program computes in networks which have another activation as well.
-  for (const char* name : {"norm_pre.weight", "attn_pool.latent", "blocks.0.attn.norm.weight",
-                           "patch_embed.norm.weight"}) {
-    const Checkpoint file =
-        Checkpoint::open(with_tensor(plain, folder.path() / "a.safetensors", name));
-    EXPECT_ERROR(file.deduce_config(), failed, "activation", "config.json");
-  }
-  for (const char* name :
-       {"mask_token", "blocks.0.attn.relative_position_index", "decoder_embed.weight"})
-    expect_equal_logits(model, with_tensor(plain, folder.path() / "a.safetensors", name));
-  // Rotations, which a plain ViT lacks, and a layer before the classifier, which a new one may replace.
   const fs::path other = folder.path() / "a.safetensors";
   for (const char* name : {"rope.periods", "rope.bands"}) {
-    VisionTransformer target(small());
-    EXPECT_ERROR(Checkpoint::open(with_tensor(plain, other, name)).load_into(*target), failed,
-                 "this program does not compute", name);
     VitConfig turned = small();
     turned.rel_pos.assign(static_cast<std::size_t>(turned.depth), {"rope", {}});
     VisionTransformer of_rotations(turned);
-    Checkpoint file = Checkpoint::open(other);
+    Checkpoint file = Checkpoint::open(with_tensor(plain, other, name));
     file.complete(turned);
     EXPECT_NO_THROW(file.load_into(*of_rotations));
   }
@@ -73,19 +87,6 @@ TEST(ContradictionsTest, ATensorOfAnotherPartIsAnError) {
   const Checkpoint file = Checkpoint::open(with_tensor(plain, other, "pre_logits.fc.weight"));
   VisionTransformer fresh(file.deduce_config(reset));
   EXPECT_EQ(file.load_into(*fresh, reset).unused.size(), 3U);
-}
-
-TEST(ContradictionsTest, TwoTensorsForOneAreNamed) {
-  const testing::TemporaryFolder folder;
-  VisionTransformer model = random_model(small());
-  const fs::path plain = folder.path() / "plain.safetensors";
-  write_as(model, plain, Names::timm, "");
-  const fs::path file = with_tensor(plain, folder.path() / "a.safetensors", "classifier.bias");
-  EXPECT_ERROR(Checkpoint::open(file), failed, "classifier.bias", "head.bias",
-               "stand both for head.bias");
-  with_tensor(plain, file, "blocks.0.attn.q_bias");
-  EXPECT_ERROR(Checkpoint::open(file), failed, "blocks.0.attn.q_bias", "blocks.0.attn.qkv.bias",
-               "stand both for");
 }
 
 TEST(ContradictionsTest, BareFilesThatTwoNetworksHaveAreRefused) {
@@ -123,29 +124,6 @@ TEST(ContradictionsTest, BareFilesThatTwoNetworksHaveAreRefused) {
   EXPECT_EQ(Checkpoint::open(file).deduce_config().img_height, 32);
 }
 
-TEST(ContradictionsTest, ANameInTheFileIsCheckedLikeAConfiguration) {
-  const testing::TemporaryFolder folder;
-  VisionTransformer model = random_model(small());
-  const fs::path plain = folder.path() / "plain.safetensors";
-  write_as(model, plain, Names::timm, "");
-  const SafetensorsFile contents = SafetensorsFile::open(plain);
-  const auto deduce = [&](const Metadata& metadata) {
-    const fs::path file = folder.path() / "a.safetensors";
-    write_safetensors(file, contents.tensors(), metadata);
-    return Checkpoint::open(file).deduce_config();
-  };
-  EXPECT_EQ(deduce({{"args.model", "vit_tiny_patch8_32"}}).arch, "vit_tiny_patch8_32");
-  EXPECT_EQ(
-      deduce({{"arch", "vit_tiny_patch8_32"}, {"args.model_kwargs.num_heads", "6"}}).num_heads, 6);
-  EXPECT_ERROR(deduce({{"args.model", "vit_pwee_patch16_reg1_gap_256"}}), unsupported_format,
-               "parallel blocks", "a.safetensors");
-  EXPECT_ERROR(deduce({{"arch", "mine"}}), unsupported_format, "'mine' is not known");
-  EXPECT_ERROR(deduce({{"arch", "vit_base_patch8_224"}}), invalid_argument,
-               "(embed_dim) says 768, the tensors show 192");
-  EXPECT_ERROR(deduce({{"arch", "vit_tiny_patch8_32"}, {"args.gp", "avg"}}), invalid_argument,
-               "global_pool says avg with an fc_norm");
-}
-
 TEST(ContradictionsTest, AnotherAttentionNeedsNotWhatTheOneBeforeHad) {
   const testing::TemporaryFolder folder;
   VisionTransformer model = random_model(small());
@@ -177,114 +155,6 @@ TEST(ContradictionsTest, AnotherAttentionNeedsNotWhatTheOneBeforeHad) {
   write_safetensors(torn, views, whole.metadata());
   EXPECT_ERROR(Checkpoint::open(torn).load_into(*hedgehog), failed, "missing: blocks.1.attn.");
   EXPECT_FALSE(Checkpoint::open(plain).load_into(*hedgehog).initialised.empty());
-}
-
-TEST(ContradictionsTest, ConfigurationsThatContradictTheWeightsAreErrors) {
-  const testing::TemporaryFolder folder;
-  VisionTransformer model =
-      random_model(small());  // of 192 features, patch 8, 32 pixels, 5 classes
-  write_as(model, folder.path() / "model.safetensors", Names::timm, "");
-  for (const auto& [config, words] : {
-           std::pair{R"({"architecture": "vit_tiny_patch8_32", "num_features": 768})",
-                     "num_features says 768"},
-           {R"({"architecture": "vit_base_patch8_224"})",
-            "(embed_dim) says 768, the tensors show 192"},
-           {R"({"architecture": "vit_tiny_patch16_224"})",
-            "(patch_size) says 16, the tensors show 8"},
-           {R"({"architecture": "vit_tiny_patch8_32", "num_classes": 1000})",
-            "num_classes says 1000"},
-           {R"({"architecture": "vit", "label_names": ["a"]})", "label_names says 1"},
-           {R"({"model_type": "vit", "image_size": 96})", "image_size says 96x96"},
-           {R"({"model_type": "vit", "id2label": {"0": "ant", "1": "bee"}})", "id2label says 2"},
-       }) {
-    folder.write("config.json", config);
-    EXPECT_ERROR(Checkpoint::open(folder.path()).deduce_config(), invalid_argument, words);
-  }
-  // A new classifier is of another size.
-  folder.write("config.json", R"({"architecture": "vit_tiny_patch8_32", "num_classes": 1000})");
-  EXPECT_EQ(Checkpoint::open(folder.path()).deduce_config({.num_classes = 7}).num_classes, 7);
-  folder.write("config.json", R"({"architecture": "mine", "model_args": {"num_heads": 3}})");
-  EXPECT_ERROR(Checkpoint::open(folder.path()).deduce_config(), unsupported_format,
-               "'mine' is not known");
-  folder.write("config.json", R"({"architecture": "vit", "model_args": {"num_heads": 4}})");
-  Checkpoint file = Checkpoint::open(folder.path());
-  VitConfig named = small();
-  EXPECT_ERROR(file.complete(named), invalid_argument, "3 attention heads", "says 4");
-}
-
-/// `--model NAME` says the activation and the order of norms; a configuration beside the file may say others.
-TEST(ContradictionsTest, ANamedArchitectureHasTheActivationOfTheFile) {
-  const testing::TemporaryFolder folder;
-  VisionTransformer model = random_model(small());
-  write_as(model, folder.path() / "model.safetensors", Names::timm, "");
-  const auto complete = [&](const std::string& arguments) {
-    folder.write("config.json",
-                 R"({"architecture": "vit", "model_args": {"num_heads": 3)" + arguments + "}}");
-    Checkpoint file = Checkpoint::open(folder.path());
-    VitConfig named = small();
-    file.complete(named);
-  };
-  EXPECT_NO_THROW(complete(""));
-  EXPECT_NO_THROW(complete(R"(, "act_layer": "gelu")"));
-  for (const char* other : {"quick_gelu", "gelu_tanh"})
-    EXPECT_ERROR(complete(R"(, "act_layer": ")" + std::string(other) + "\""), invalid_argument,
-                 "another activation", "config.json");
-
-  // Hugging Face's configuration says it by another word, timm's name says the order of norms.
-  const auto complete_beside = [&](Names names, const std::string& config) {
-    const testing::TemporaryFolder other;
-    write_as(model, other.path() / "model.safetensors", names, "");
-    other.write("config.json", config);
-    Checkpoint file = Checkpoint::open(other.path());
-    VitConfig named = small();
-    file.complete(named);
-  };
-  const auto of_hugging_face = [](const std::string& activation) {
-    return R"({"model_type": "vit", "num_attention_heads": 3, "hidden_act": ")" + activation +
-           "\"}";
-  };
-  EXPECT_NO_THROW(complete_beside(Names::hugging_face_4, of_hugging_face("gelu")));
-  for (const char* other : {"quick_gelu", "gelu_new"})
-    EXPECT_ERROR(complete_beside(Names::hugging_face_4, of_hugging_face(other)), invalid_argument,
-                 "another activation", "config.json");
-  EXPECT_ERROR(complete_beside(Names::timm, R"({"architecture": "vit_base_patch16_rpn_224",
-                                                "model_args": {"num_heads": 3}})"),
-               invalid_argument, "another order of norms", "config.json");
-}
-
-TEST(ContradictionsTest, TheConfigurationIsReadBeforeNamesAreJudged) {
-  const testing::TemporaryFolder folder;
-  VisionTransformer model = random_model(small());
-  write_as(model, folder.path() / "model.safetensors", [](const std::string& name) {
-    return std::vector<std::string>{"vision_model." + name.substr(0, name.size() - 2)};
-  });
-  for (const auto& [config, words] : {
-           std::pair{R"({"model_type": "swinv2", "architectures": ["Swinv2Model"]})",
-                     "model_type 'swinv2' is not computed"},
-           {R"({"model_type": "siglip2"})", "model_type 'siglip2'"},
-           {R"({"architecture": "swin_tiny_patch4_window7_224"})", "swin_transformer"},
-       }) {
-    folder.write("config.json", config);
-    EXPECT_ERROR(Checkpoint::open(folder.path()), unsupported_format, words, "config.json");
-  }
-  folder.write("config.json", R"({"architecture": "my_tower"})");
-  EXPECT_ERROR(Checkpoint::open(folder.path()), unsupported_format, "'my_tower' is not known");
-}
-
-TEST(ContradictionsTest, PoolingIsWhatTheConfigurationSays) {
-  const testing::TemporaryFolder folder;
-  VisionTransformer model = random_model(small());
-  // timm's fc_norm behind the class token is the norm before it.
-  write_as(model, folder.path() / "model.safetensors", [](const std::string& name) {
-    return std::vector<std::string>{name.starts_with("norm.") ? "fc_" + name : name};
-  });
-  folder.write("config.json", R"({"architecture": "vit_tiny_patch8_32", "global_pool": "token",
-                                  "model_args": {"fc_norm": true, "global_pool": "token"}})");
-  expect_equal_logits(model, folder.path());
-  folder.write("config.json", R"({"architecture": "vit_tiny_patch8_32", "global_pool": "avg"})");
-  const VitConfig mean = Checkpoint::open(folder.path()).deduce_config();
-  EXPECT_EQ(mean.global_pool, model::Pooling::avg);
-  EXPECT_TRUE(mean.fc_norm);
 }
 
 }  // namespace layouts_test

@@ -5,7 +5,7 @@
 #include "model/checkpoint/formats/safetensors.h"
 #include "model/vision_transformer.h"
 #include "tests/error_matchers.h"
-#include "tests/model/deterministic_weights.h"
+#include "tests/model/checkpoint/goldens.h"
 #include "tests/model/tensor_match.h"
 #include "tests/temporary_folder.h"
 
@@ -15,9 +15,7 @@
 #include <nlohmann/json.hpp>
 
 #include <algorithm>
-#include <cmath>
 #include <cstring>
-#include <deque>
 #include <filesystem>
 #include <map>
 #include <string>
@@ -28,9 +26,8 @@ namespace layout_goldens_test {
 
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
-using Shape = std::vector<std::int64_t>;
-
-const fs::path kGoldens = fs::path(HYDRASCOPE_SOURCE_DIR) / "tests/data/layouts";
+using testing::Golden;
+using testing::Shape;
 
 /// Goldens whose network has a part that is not computed, and words of the refusal.
 const std::map<std::string, std::string>& refused() {
@@ -40,68 +37,18 @@ const std::map<std::string, std::string>& refused() {
   return kRefused;
 }
 
-std::vector<std::string> golden_names() {
-  std::vector<std::string> names;
-  for (const auto& entry : fs::directory_iterator(kGoldens)) names.push_back(entry.path().stem());
-  std::ranges::sort(names);
-  return names;
-}
-
-std::vector<float> values_of(const std::string& name, const Shape& shape, std::uint64_t seed) {
-  std::int64_t count = 1;
-  for (const std::int64_t size : shape) count *= size;
-  std::vector<float> values(static_cast<std::size_t>(count));
-  // Scalars belong to parts that are left out.
-  if (!shape.empty()) testing::fill_deterministic(name, shape, values, seed);
-  return values;
-}
-
-struct Golden {
-  Metadata metadata;
-  at::Tensor answer, input;
-  std::uint64_t seed = 0;
-
-  [[nodiscard]] bool is_of_features() const { return metadata.at("kind") == "features"; }
-};
-
 Golden read_golden(const std::string& name) {
-  const auto file = SafetensorsFile::open(kGoldens / (name + ".safetensors"));
-  const TensorView* view = file.find("answer");
-  const auto shape = Json::parse(file.metadata().at("input_shape")).get<Shape>();
-  const std::uint64_t seed = std::stoull(file.metadata().at("seed"));
-  std::vector<float> values = values_of("input", shape, seed);
-  return {file.metadata(),
-          at::from_blob(const_cast<std::byte*>(view->data.data()), view->shape, at::kFloat).clone(),
-          at::from_blob(values.data(), shape, at::kFloat).clone(), seed};
+  return testing::read_golden("layouts/" + name, "answer");
 }
 
-/// DINOv3's periods: base^(n / count).
-std::vector<float> periods(double base, std::int64_t count) {
-  std::vector<float> values;
-  for (std::int64_t n = 0; n < count; ++n)
-    values.push_back(
-        static_cast<float>(std::pow(base, static_cast<double>(n) / static_cast<double>(count))));
-  return values;
-}
-
-/// The checkpoint by its program's names, and the configuration that the program puts beside it.
+/// Authors' files come without a configuration; the number of heads does not follow from so small a width.
 void write_files(const testing::TemporaryFolder& folder, const Golden& golden, double base = 100) {
-  std::deque<std::vector<float>> memory;
-  std::vector<TensorView> views;
-  const Json tensors = Json::parse(golden.metadata.at("tensors"));
-  for (const auto& [name, shape] : tensors.items()) {
-    const auto sizes = shape.get<Shape>();
-    memory.push_back(name == "rope_embed.periods" ? periods(base, sizes[0])
-                                                  : values_of(name, sizes, golden.seed));
-    views.push_back({name, Dtype::F32, sizes, std::as_bytes(std::span(memory.back()))});
-  }
-  // Authors' files come alone; the number of heads does not follow from so small a width.
   const std::string& config = golden.metadata.at("config");
-  folder.write("config.json",
-               config.empty()
-                   ? R"({"architecture": "vit", "model_args": {"num_heads": 2, "img_size": 32}})"
-                   : config);
-  write_safetensors(folder.path() / "model.safetensors", views, {{"format", "pt"}});
+  testing::write_golden(
+      folder, golden.metadata,
+      config.empty() ? R"({"architecture": "vit", "model_args": {"num_heads": 2, "img_size": 32}})"
+                     : config,
+      base);
 }
 
 TEST(LayoutGoldensTest, DinoV3sAuthorsKeepTheBaseOfRotationsInTheFile) {
@@ -173,7 +120,7 @@ TEST_P(LayoutGoldenTest, OpensAndAnswersAsItsProgram) {
   }
   auto weights = Checkpoint::open(folder.path());
   const model::VitConfig config = weights.deduce_config();
-  EXPECT_EQ(config.num_classes == 0, golden.is_of_features());
+  EXPECT_EQ(config.num_classes == 0, golden.metadata.at("kind") == "features");
   model::VisionTransformer model(config);
   model->eval();
   EXPECT_EQ(weights.load_into(*model).initialised.size(), 0U);
@@ -192,7 +139,8 @@ TEST_P(LayoutGoldenTest, OpensAndAnswersAsItsProgram) {
   EXPECT_TRUE(at::equal(answer_of(reopened, golden.input), answer));
 }
 
-INSTANTIATE_TEST_SUITE_P(Files, LayoutGoldenTest, ::testing::ValuesIn(golden_names()),
+INSTANTIATE_TEST_SUITE_P(Files, LayoutGoldenTest,
+                         ::testing::ValuesIn(testing::golden_names("layouts")),
                          [](const auto& parameter) { return parameter.param; });
 
 bool has_note(const Checkpoint& checkpoint, std::string_view text) {
@@ -240,7 +188,7 @@ TEST(TowerFormsTest, TokensAndProjectionsOfClipHaveTheModulesShapes) {
   const Golden golden = read_golden("open_clip");
   const testing::TemporaryFolder folder;
   const Checkpoint checkpoint = open_mapped(folder, golden);
-  const std::vector<float> proj = values_of("visual.proj", {32, 16}, golden.seed);
+  const std::vector<float> proj = testing::golden_values("visual.proj", {32, 16}, golden.seed);
   const std::vector<float> head = numbers_of(checkpoint, "head.weight", {16, 32});
   ASSERT_EQ(head.size(), proj.size());
   for (std::size_t row = 0; row < 32; ++row)
@@ -248,11 +196,11 @@ TEST(TowerFormsTest, TokensAndProjectionsOfClipHaveTheModulesShapes) {
       EXPECT_EQ(head[column * 32 + row], proj[row * 16 + column]);
   EXPECT_EQ(numbers_of(checkpoint, "head.bias", {16}), std::vector<float>(16, 0.0F));
   EXPECT_EQ(numbers_of(checkpoint, "cls_token", {1, 1, 32}),
-            values_of("visual.class_embedding", {32}, golden.seed));
+            testing::golden_values("visual.class_embedding", {32}, golden.seed));
   EXPECT_EQ(numbers_of(checkpoint, "pos_embed", {1, 17, 32}),
-            values_of("visual.positional_embedding", {17, 32}, golden.seed));
+            testing::golden_values("visual.positional_embedding", {17, 32}, golden.seed));
   EXPECT_EQ(numbers_of(checkpoint, "norm_pre.weight", {32}),
-            values_of("visual.ln_pre.weight", {32}, golden.seed));
+            testing::golden_values("visual.ln_pre.weight", {32}, golden.seed));
   EXPECT_EQ(checkpoint.find("patch_embed.proj.bias"), nullptr);
   EXPECT_TRUE(has_note(checkpoint, "left out: the text tower ("));
 }
@@ -262,16 +210,18 @@ TEST(TowerFormsTest, SiglipsPoolingIsCutIntoQueriesAndTheRest) {
   const testing::TemporaryFolder folder;
   const Checkpoint checkpoint = open_mapped(folder, golden);
   const std::string attention = "vision_model.head.attention.";
-  const std::vector<float> rows = values_of(attention + "in_proj_weight", {96, 32}, golden.seed);
+  const std::vector<float> rows =
+      testing::golden_values(attention + "in_proj_weight", {96, 32}, golden.seed);
   EXPECT_EQ(numbers_of(checkpoint, "attn_pool.q.weight", {32, 32}),
             std::vector(rows.begin(), rows.begin() + 32 * 32));
   EXPECT_EQ(numbers_of(checkpoint, "attn_pool.kv.weight", {64, 32}),
             std::vector(rows.begin() + 32 * 32, rows.end()));
-  const std::vector<float> biases = values_of(attention + "in_proj_bias", {96}, golden.seed);
+  const std::vector<float> biases =
+      testing::golden_values(attention + "in_proj_bias", {96}, golden.seed);
   EXPECT_EQ(numbers_of(checkpoint, "attn_pool.kv.bias", {64}),
             std::vector(biases.begin() + 32, biases.end()));
   EXPECT_EQ(numbers_of(checkpoint, "attn_pool.latent", {1, 1, 32}),
-            values_of("vision_model.head.probe", {1, 1, 32}, golden.seed));
+            testing::golden_values("vision_model.head.probe", {1, 1, 32}, golden.seed));
   EXPECT_EQ(checkpoint.find("attn_pool.qkv.weight"), nullptr);
 }
 

@@ -8,7 +8,7 @@
 #include "model/position_embedding.h"
 #include "model/vision_transformer.h"
 #include "tests/error_matchers.h"
-#include "tests/model/deterministic_weights.h"
+#include "tests/model/checkpoint/goldens.h"
 #include "tests/model/tensor_match.h"
 #include "tests/temporary_folder.h"
 
@@ -17,8 +17,6 @@
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
 
-#include <algorithm>
-#include <deque>
 #include <filesystem>
 #include <string>
 #include <vector>
@@ -29,59 +27,18 @@ namespace position_goldens_test {
 namespace fs = std::filesystem;
 using Json = nlohmann::json;
 
-const fs::path kGoldens = fs::path(HYDRASCOPE_SOURCE_DIR) / "tests/data/positions";
-
-std::vector<std::string> golden_names() {
-  std::vector<std::string> names;
-  for (const auto& entry : fs::directory_iterator(kGoldens)) names.push_back(entry.path().stem());
-  std::ranges::sort(names);
-  return names;
-}
-
-std::vector<float> values_of(const std::string& name, const std::vector<std::int64_t>& shape,
-                             std::uint64_t seed) {
-  std::int64_t count = 1;
-  for (const std::int64_t size : shape) count *= size;
-  std::vector<float> values(static_cast<std::size_t>(count));
-  testing::fill_deterministic(name, shape, values, seed);
-  return values;
-}
-
 /// The checkpoint of a golden, with timm's names, and the configuration that timm puts beside it.
 fs::path write_timms_files(const testing::TemporaryFolder& folder,
                            const checkpoint::Metadata& golden) {
-  const std::uint64_t seed = std::stoull(golden.at("seed"));
-  std::deque<std::vector<float>> memory;
-  std::vector<checkpoint::TensorView> views;
-  const Json tensors = Json::parse(golden.at("tensors"));
-  for (const auto& [name, shape] : tensors.items()) {
-    const auto sizes = shape.get<std::vector<std::int64_t>>();
-    memory.push_back(values_of(name, sizes, seed));
-    views.push_back({name, checkpoint::Dtype::F32, sizes, std::as_bytes(std::span(memory.back()))});
-  }
-  folder.write("config.json", Json{{"architecture", golden.at("arch")},
-                                   {"num_classes", 10},
-                                   {"model_args", Json::parse(golden.at("model_args"))}}
-                                  .dump());
-  const fs::path file = folder.path() / "model.safetensors";
-  checkpoint::write_safetensors(file, views, {{"format", "pt"}});
-  return file;
+  return testing::write_golden(folder, golden,
+                               Json{{"architecture", golden.at("arch")},
+                                    {"num_classes", 10},
+                                    {"model_args", Json::parse(golden.at("model_args"))}}
+                                   .dump());
 }
 
-struct Golden {
-  checkpoint::Metadata metadata;
-  at::Tensor logits, input;
-};
-
-Golden read_golden(const std::string& name) {
-  const auto file = checkpoint::SafetensorsFile::open(kGoldens / (name + ".safetensors"));
-  const checkpoint::TensorView* view = file.find("logits");
-  const auto shape =
-      Json::parse(file.metadata().at("input_shape")).get<std::vector<std::int64_t>>();
-  std::vector<float> values = values_of("input", shape, std::stoull(file.metadata().at("seed")));
-  return {file.metadata(),
-          at::from_blob(const_cast<std::byte*>(view->data.data()), view->shape, at::kFloat).clone(),
-          at::from_blob(values.data(), shape, at::kFloat).clone()};
+testing::Golden read_golden(const std::string& name) {
+  return testing::read_golden("positions/" + name, "logits");
 }
 
 constexpr double kTolerance = 2e-5;
@@ -90,7 +47,7 @@ class PositionGoldenTest : public ::testing::TestWithParam<std::string> {};
 
 TEST_P(PositionGoldenTest, TimmsFileOpensAndLogitsAreTimms) {
   const c10::InferenceMode inference;
-  const Golden golden = read_golden(GetParam());
+  const testing::Golden golden = read_golden(GetParam());
   const testing::TemporaryFolder folder;
   const auto weights = checkpoint::Checkpoint::open(write_timms_files(folder, golden.metadata));
   const VitConfig config = weights.deduce_config();
@@ -99,9 +56,9 @@ TEST_P(PositionGoldenTest, TimmsFileOpensAndLogitsAreTimms) {
   const checkpoint::LoadReport report = weights.load_into(*model);
   EXPECT_TRUE(report.initialised.empty()) << report.initialised.front();
   EXPECT_TRUE(report.unused.empty()) << report.unused.front();
-  EXPECT_TRUE(testing::all_near(model->forward(golden.input), golden.logits, kTolerance));
+  EXPECT_TRUE(testing::all_near(model->forward(golden.input), golden.answer, kTolerance));
   EXPECT_TRUE(testing::all_near(model->forward(golden.input, {.kernels = Kernels::reference}),
-                                golden.logits, kTolerance));
+                                golden.answer, kTolerance));
 
   inference::InferenceOptions options;
   Classifier classifier(config, weights, options);
@@ -109,7 +66,7 @@ TEST_P(PositionGoldenTest, TimmsFileOpensAndLogitsAreTimms) {
   EXPECT_EQ(classifier.engine().describe().kernels,
             config.rel_pos_of(0).rule == "rope" ? "fused" : "fused+modules");
   EXPECT_TRUE(
-      testing::all_near(classifier.engine().logits(golden.input), golden.logits, kTolerance));
+      testing::all_near(classifier.engine().logits(golden.input), golden.answer, kTolerance));
 
   // As our own file, which says what the names of timm's did not.
   const fs::path own = folder.path() / "own/model.safetensors";
@@ -122,11 +79,12 @@ TEST_P(PositionGoldenTest, TimmsFileOpensAndLogitsAreTimms) {
   EXPECT_TRUE(at::equal(reopened->forward(golden.input), model->forward(golden.input)));
 }
 
-INSTANTIATE_TEST_SUITE_P(Timm, PositionGoldenTest, ::testing::ValuesIn(golden_names()),
+INSTANTIATE_TEST_SUITE_P(Timm, PositionGoldenTest,
+                         ::testing::ValuesIn(testing::golden_names("positions")),
                          [](const auto& parameter) { return parameter.param; });
 
 TEST(PositionCheckpointTest, TheTensorsOfARuleShowItWithoutAConfiguration) {
-  const Golden golden = read_golden("rope_mixed");
+  const testing::Golden golden = read_golden("rope_mixed");
   const testing::TemporaryFolder folder;
   const fs::path file = write_timms_files(folder, golden.metadata);
   fs::remove(folder.path() / "config.json");
@@ -138,7 +96,7 @@ TEST(PositionCheckpointTest, TheTensorsOfARuleShowItWithoutAConfiguration) {
   EXPECT_NE(weights.find("blocks.1.attn.rope.freqs"), nullptr);
   EXPECT_EQ(weights.find("rope.freqs"), nullptr);
 
-  const Golden axial = read_golden("rope");
+  const testing::Golden axial = read_golden("rope");
   const testing::TemporaryFolder other;
   const fs::path bare = write_timms_files(other, axial.metadata);
   fs::remove(other.path() / "config.json");
@@ -146,7 +104,7 @@ TEST(PositionCheckpointTest, TheTensorsOfARuleShowItWithoutAConfiguration) {
                "`model` NAME");
 
   for (const char* name : {"eva02", "eva02_base"}) {
-    const Golden eva = read_golden(name);
+    const testing::Golden eva = read_golden(name);
     const testing::TemporaryFolder of_eva;
     const fs::path unnamed = write_timms_files(of_eva, eva.metadata);
     fs::remove(of_eva.path() / "config.json");
@@ -155,17 +113,23 @@ TEST(PositionCheckpointTest, TheTensorsOfARuleShowItWithoutAConfiguration) {
   }
 }
 
-// Every rule and every kind of table, saved and opened again; the plan says what the modules say.
-TEST(PositionCheckpointTest, ConfigurationsComeBackWithTheFile) {
-  const c10::InferenceMode inference;
-  const testing::TemporaryFolder folder;
+VitConfig of_three_layers(PosEmbed embedding) {
   VitConfig config;
-  config.img_height = 48;
-  config.img_width = 64;
+  config.img_height = config.img_width = 48;
   config.embed_dim = 48;
   config.depth = 3;
   config.num_heads = 3;
   config.num_classes = 5;
+  config.pos_embed = embedding;
+  return config;
+}
+
+// Every rule and every kind of table, saved and opened again; the plan says what the modules say.
+TEST(PositionCheckpointTest, ConfigurationsComeBackWithTheFile) {
+  const c10::InferenceMode inference;
+  const testing::TemporaryFolder folder;
+  VitConfig config = of_three_layers(PosEmbed::learned);
+  config.img_width = 64;
   config.attention.resize(3);
   config.attention[1] = {"window", {{"size", "2"}}};
   for (const PosEmbed embedding :
@@ -196,12 +160,7 @@ TEST(PositionCheckpointTest, ConfigurationsComeBackWithTheFile) {
 }
 
 TEST(PositionCheckpointTest, ATableGivesWayToSincosAndIsNotMissed) {
-  VitConfig config;
-  config.img_height = config.img_width = 48;
-  config.embed_dim = 48;
-  config.depth = 1;
-  config.num_heads = 3;
-  config.num_classes = 5;
+  VitConfig config = of_three_layers(PosEmbed::learned);
   const testing::TemporaryFolder folder;
   const fs::path file = folder.path() / "model.safetensors";
   checkpoint::save_checkpoint(file, *VisionTransformer(config), checkpoint::Dtype::F32, {});
@@ -209,17 +168,6 @@ TEST(PositionCheckpointTest, ATableGivesWayToSincosAndIsNotMissed) {
   config.pos_embed = PosEmbed::sincos;
   VisionTransformer other(config);
   EXPECT_EQ(weights.load_into(*other).unused, std::vector<std::string>{"pos_embed"});
-}
-
-VitConfig of_three_layers(PosEmbed embedding) {
-  VitConfig config;
-  config.img_height = config.img_width = 48;
-  config.embed_dim = 48;
-  config.depth = 3;
-  config.num_heads = 3;
-  config.num_classes = 5;
-  config.pos_embed = embedding;
-  return config;
 }
 
 TEST(PositionCheckpointTest, TablesInEveryLayerBeginAsTheModelWithoutThem) {
@@ -293,7 +241,7 @@ TEST(PositionCheckpointTest, TablesInEveryLayerAreAddedToThePatchesThatEnterIt) 
 }
 
 TEST(PositionCheckpointTest, HalfOfASplitGateIsMissed) {
-  const Golden golden = read_golden("dinov3_plus");
+  const testing::Golden golden = read_golden("dinov3_plus");
   const testing::TemporaryFolder folder;
   checkpoint::Metadata torn = golden.metadata;
   Json tensors = Json::parse(torn.at("tensors"));

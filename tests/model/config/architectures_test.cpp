@@ -3,6 +3,7 @@
 #include "model/config/architectures.h"
 
 #include "model/config/timm_models.h"
+#include "tests/cases.h"
 
 #include <gtest/gtest.h>
 #include <nlohmann/json.hpp>
@@ -203,48 +204,24 @@ TEST(ArchitecturesTest, HeadsAreAssumedOnlyWhereTimmsModelsOfThatWidthAgree) {
   EXPECT_FALSE(usual_num_heads(768, false)) << "vit_base_patch16_gap_224 has 16";
 }
 
-struct Relative {
-  const char* name;
-  std::int64_t embed_dim, num_heads, patch_size, size, prefix;
-  double crop_pct;
-};
-
 TEST(ArchitecturesTest, OtherSizesPatchesAndRegistersAreAskedForByName) {
-  const Relative cases[] = {
-      {"deit_tiny_patch8_16", 192, 3, 8, 16, 1, 0.875},
-      {"deit_tiny_distilled_patch8_64", 192, 3, 8, 64, 2, 0.875},
-      {"vit_tiny_patch32_96", 192, 3, 32, 96, 1, 0.9},
-      {"vit_base_patch14_reg4_518", 768, 12, 14, 518, 5, 0.9},
-      {"vit_small_patch8_384", 384, 6, 8, 384, 1, 1.0},
-      {"deit3_medium_patch16_384", 512, 8, 16, 384, 1, 0.9},
-      {"vit_huge_patch16_448", 1280, 16, 16, 448, 1, 0.9},
-  };
-  for (const Relative& item : cases) {
-    SCOPED_TRACE(item.name);
-    const auto found = find_architecture(item.name);
-    ASSERT_TRUE(found);
-    EXPECT_NO_THROW(validate(found->config));
-    EXPECT_EQ(found->config.arch, item.name);
-    EXPECT_EQ(found->config.embed_dim, item.embed_dim);
-    EXPECT_EQ(found->config.num_heads, item.num_heads);
-    EXPECT_EQ(found->config.patch_size, item.patch_size);
-    EXPECT_EQ(found->config.img_width, item.size);
-    EXPECT_EQ(found->config.num_prefix_tokens(), item.prefix);
-    EXPECT_EQ(found->transform.crop_pct, item.crop_pct);
-    EXPECT_EQ(found->transform.img_size, (image::Size{item.size, item.size}));
-    EXPECT_EQ(found->transform.patch_size, item.patch_size);
-  }
-}
-
-TEST(ArchitecturesTest, OtherWordsAreNone) {
-  for (const char* name :
-       {"", "resnet50", "deit_tiny", "deit_tiny_patch16", "deit_tiny_patch16_225",
-        "deit_tiny_patch16_224_x", "deit_large_patch16_224", "deit3_tiny_patch16_224",
-        "vit_base_distilled_patch16_224", "vit_base_patch9_225", "vit_base_patch_224",
-        "vit_base_patch16_", "vit_base_patch16_reg_224", "vit_base_patch16_reg0_224",
-        "deit_tiny_patch16_reg4_224", "_patch16_224", "patch16_224", "vit_base_patch14_dinov3",
-        "vit_base_patch16_99999999999999999999"}) {
-    EXPECT_FALSE(find_architecture(name)) << name;
+  for (const json& row : testing::read_cases("model/config/relative_names.jsonl")) {
+    SCOPED_TRACE(row);
+    const auto found = find_architecture(row.at("name").get<std::string>());
+    ASSERT_EQ(found.has_value(), row.contains("size"));
+    if (!found) continue;
+    const VitConfig& ours = found->config;
+    EXPECT_NO_THROW(validate(ours));
+    const json facts{{"name", ours.arch},
+                     {"embed_dim", ours.embed_dim},
+                     {"num_heads", ours.num_heads},
+                     {"patch_size", ours.patch_size},
+                     {"size", ours.img_width},
+                     {"prefix", ours.num_prefix_tokens()},
+                     {"crop_pct", found->transform.crop_pct}};
+    testing::expect_facts(row, facts);
+    EXPECT_EQ(found->transform.img_size, (image::Size{ours.img_width, ours.img_width}));
+    EXPECT_EQ(found->transform.patch_size, ours.patch_size);
   }
 }
 

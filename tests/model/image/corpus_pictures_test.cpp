@@ -3,7 +3,6 @@
 #include "kernels/error.h"
 #include "model/image/decode.h"
 #include "model/image/decoders/decoders.h"
-#include "tests/model/image/corpus.h"
 #include "tests/model/image/sample_files.h"
 
 #include <gtest/gtest.h>

@@ -5,7 +5,6 @@
 #include "model/image/needed_pixels.h"
 #include "tests/as_nobody.h"
 #include "tests/error_matchers.h"
-#include "tests/model/image/corpus.h"
 #include "tests/model/image/sample_files.h"
 #include "tests/temporary_folder.h"
 
@@ -52,12 +51,6 @@ std::array<std::uint8_t, 3> pixel(const Picture& picture, int x, int y) {
                           static_cast<std::size_t>(x)) *
                          3;
   return {picture.rgb[at], picture.rgb[at + 1], picture.rgb[at + 2]};
-}
-
-/// Rows from the top, bottom-up in the file, blue first: a 24-bit BMP of one colour a pixel.
-std::string two_pixel_bmp(std::string_view pixels_and_padding) {
-  return "BM\x3E\0\0\0\0\0\0\0\x36\0\0\0\x28\0\0\0\x02\0\0\0\x01\0\0\0\x01\0\x18\0\0\0\0\0\0\0\0\0"s +
-         "\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0\0"s + std::string(pixels_and_padding);
 }
 
 TEST(Decode, JpegWithoutOpencvHasItsPixels) {
@@ -179,58 +172,11 @@ TEST(Decode, BackgroundUnderTransparency) {
   EXPECT_EQ(pixel(over_colour, 10, 2)[1], (46 * 154 + 200 * 101 + 127) / 255);
 }
 
-// Orientation o shows the pixel (x, y) of the stored picture at the place that the Exif standard
-// says.
-TEST(Decode, EveryOrientation) {
-  std::string bytes = sample("exif.png");
-  const std::size_t chunk = bytes.find("eXIf");
-  ASSERT_NE(chunk, std::string::npos);
-  const std::size_t tag = bytes.find("\x12\x01\x03\x00", chunk) != std::string::npos
-                              ? bytes.find("\x12\x01\x03"s, chunk) + 8
-                              : bytes.find("\x01\x12\0\x03"s, chunk) + 9;
-  ASSERT_EQ(bytes[tag], 8);
-  const Picture stored = testing::pillows_answer("pictures/good/colour.png");  // the same pixels
-  const int w = stored.width;
-  const int h = stored.height;
-  for (int orientation = 1; orientation <= 8; ++orientation) {
-    SCOPED_TRACE(orientation);
-    bytes[tag] = static_cast<char>(orientation);
-    // The chunk's checksum no longer fits; it is an ancillary chunk, so decoders go on.
-    ASSERT_EQ(probe(bytes_of(bytes)).orientation, orientation);
-    const Picture upright = decode_text(bytes);
-    ASSERT_EQ(upright.width, orientation < 5 ? w : h);
-    ASSERT_EQ(upright.height, orientation < 5 ? h : w);
-    for (int y = 0; y < h; ++y) {
-      for (int x = 0; x < w; ++x) {
-        const std::array<std::array<int, 2>, 8> places{{{x, y},
-                                                        {w - 1 - x, y},
-                                                        {w - 1 - x, h - 1 - y},
-                                                        {x, h - 1 - y},
-                                                        {y, x},
-                                                        {h - 1 - y, x},
-                                                        {h - 1 - y, w - 1 - x},
-                                                        {y, w - 1 - x}}};
-        const auto [to_x, to_y] = places[static_cast<std::size_t>(orientation - 1)];
-        ASSERT_EQ(pixel(upright, to_x, to_y), pixel(stored, x, y)) << x << ", " << y;
-      }
-    }
-  }
-}
-
 TEST(Decode, OrientationCanBeIgnored) {
   DecodeOptions options;
   EXPECT_EQ(decode_text(sample("exif.jpg"), options).width, 11);
   options.apply_exif = false;
   EXPECT_EQ(decode_text(sample("exif.jpg"), options).width, 19);
-}
-
-TEST(Decode, RefusesWhatIsNoPicture) {
-  EXPECT_ERROR(decode_text(""), empty, "empty");
-  EXPECT_ERROR(decode_text("hello, I am called holiday.jpg"), unsupported_format, "no picture");
-  EXPECT_ERROR(decode_text("\0\0\0\x20"
-                           "ftypavif"s),
-               unsupported_format, "AVIF");
-  EXPECT_ERROR(decode_text("\xFF\xD8\xFF"), decode_failed, "jpeg");
 }
 
 // The header of a PNG and nothing else: the limit is checked before anything is allocated.
@@ -267,18 +213,6 @@ TEST(Decode, JpegWhoseEndIsLost) {
   EXPECT_ERROR(decode_text(whole.substr(0, whole.size() - 80)), decode_failed, "truncated");
 }
 
-TEST(Decode, EveryFormatCutInTheMiddleIsAnError) {
-  for (const auto& entry : std::filesystem::directory_iterator(testing::good_picture(""))) {
-    const std::string whole = read_file(entry.path());
-    if (probe(bytes_of(whole)).format.empty()) continue;
-    // An animation ends with a frame that nobody reads.
-    const std::size_t length =
-        whole.size() / (entry.path().filename() == "first_of_two.gif" ? 8 : 2);
-    EXPECT_NE(failure_of(std::string_view(whole).substr(0, length)), std::nullopt)
-        << entry.path() << " cut to " << length;
-  }
-}
-
 TEST(Decode, BytesBehindThePictureAreIgnored) {
   for (const char* file :
        {"baseline.jpg", "progressive.jpg", "colour.png", "colour.bmp", "transparent.gif"}) {
@@ -297,14 +231,6 @@ TEST(Decode, OnlyTheEndMarkIsMissing) {
   }
 }
 
-TEST(Decode, HuffmanTableWithTooManyCodes) {
-  std::string bytes = sample("baseline.jpg");
-  const std::size_t table = bytes.find("\xFF\xC4");
-  ASSERT_NE(table, std::string::npos);
-  bytes.replace(table + 5, 2, "\xFF\xFF");
-  EXPECT_ERROR(decode_text(bytes), decode_failed, has_libjpeg() ? "Huffman table" : "256 codes");
-}
-
 // Codecs like to print; a program's standard error belongs to the program.
 TEST(Decode, PrintsNothing) {
   std::string early_end = sample("baseline.jpg");
@@ -320,15 +246,6 @@ TEST(Decode, PrintsNothing) {
   EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
   EXPECT_EQ(png_failure, ErrorCode::decode_failed);
   EXPECT_NE(tiff_failure, std::nullopt);
-}
-
-TEST(Decode, BmpRowsMustBeComplete) {
-  const std::string whole = two_pixel_bmp("\x03\x02\x01\x06\x05\x04\0\0"s);
-  const Picture picture = decode_text(whole);
-  EXPECT_EQ(pixel(picture, 0, 0), (std::array<std::uint8_t, 3>{1, 2, 3}));
-  EXPECT_EQ(pixel(picture, 1, 0), (std::array<std::uint8_t, 3>{4, 5, 6}));
-  EXPECT_ERROR(decode_text(two_pixel_bmp("\x03\x02\x01"s)), decode_failed,
-               "60 bytes expected, 57 found");
 }
 
 TEST(ReadPicture, FromFile) {

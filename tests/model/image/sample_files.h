@@ -1,16 +1,19 @@
-// The files of tests/data as bytes and as pictures.
+// The files of tests/data and the pictures of tests/corpus as bytes and as pictures, and what Pillow makes of them.
 #pragma once
 
+#include "model/checkpoint/formats/safetensors.h"
 #include "model/image/decode.h"
 
 #include <gtest/gtest.h>
 
+#include <algorithm>
 #include <cstddef>
 #include <filesystem>
 #include <fstream>
 #include <iterator>
 #include <span>
 #include <sstream>
+#include <stdexcept>
 #include <string>
 #include <string_view>
 
@@ -42,6 +45,29 @@ inline image::Picture read_ppm(const std::filesystem::path& file) {
   EXPECT_EQ(max_value, 255) << file;
   const std::size_t begin = static_cast<std::size_t>(header.tellg()) + 1;
   picture.rgb.assign(text.begin() + static_cast<std::ptrdiff_t>(begin), text.end());
+  return picture;
+}
+
+inline std::filesystem::path corpus_folder() {
+  return std::filesystem::path(HYDRASCOPE_SOURCE_DIR) / "tests" / "corpus";
+}
+
+/// One of its sound pictures.
+inline std::filesystem::path good_picture(const std::string& name) {
+  return corpus_folder() / "pictures" / "good" / name;
+}
+
+/// Pillow's pixels, upright, of a file that is named from the corpus' folder on.
+inline image::Picture pillows_answer(const std::string& file) {
+  static const auto answers =
+      checkpoint::SafetensorsFile::open(corpus_folder() / "answers.safetensors");
+  const checkpoint::TensorView* view = answers.find(file);
+  if (view == nullptr) throw std::runtime_error("no answer for " + file);
+  image::Picture picture{
+      static_cast<int>(view->shape.at(1)), static_cast<int>(view->shape.at(0)), {}};
+  picture.rgb.resize(view->data.size());
+  std::ranges::transform(view->data, picture.rgb.begin(),
+                         [](std::byte b) { return std::to_integer<std::uint8_t>(b); });
   return picture;
 }
 

@@ -1,11 +1,11 @@
 #include "model/registry/attention_spec.h"
 
 #include "model/registry/mechanisms.h"
+#include "tests/cases.h"
 #include "tests/error_matchers.h"
 
 #include <gtest/gtest.h>
 
-#include <initializer_list>
 #include <string>
 
 namespace hydrascope::model {
@@ -26,48 +26,31 @@ std::vector<AttentionSpec> layers_of(std::size_t depth) {
   return std::vector<AttentionSpec>(depth, {"test_beta", {}});
 }
 
-std::string applied(const char* spec, std::size_t depth = 12) {
-  auto layers = layers_of(depth);
-  apply_attention_spec(spec, layers);
-  std::string letters;
-  for (const AttentionSpec& layer : layers) letters += layer.mechanism == "test_alpha" ? 'a' : 'b';
-  return letters;
-}
-
-TEST(AttentionSpecTest, SelectsLayers) {
-  EXPECT_EQ(applied("test_alpha"), "aaaaaaaaaaaa");
-  EXPECT_EQ(applied("test_a:0-9"), "aaaaaaaaaabb");
-  EXPECT_EQ(applied("test_alpha:3"), "bbbabbbbbbbb");
-  EXPECT_EQ(applied("test_alpha:0-1,test_alpha:4"), "aabbabbbbbbb");
-  EXPECT_EQ(applied("test_alpha:last4"), "bbbbbbbbaaaa");
-  EXPECT_EQ(applied("test_alpha:first2"), "aabbbbbbbbbb");
-  EXPECT_EQ(applied("test_alpha:every2"), "babababababa");
-  EXPECT_EQ(applied("test_alpha:every2", 5), "ababa");
-  EXPECT_EQ(applied("test_alpha:every5"), "babbbbabbbba");
-  EXPECT_EQ(applied("test_alpha,test_beta:last1"), "aaaaaaaaaaab");
-}
-
-TEST(AttentionSpecTest, RefusesWhatItCannotMean) {
-  auto layers = layers_of(12);
-  for (const char* spec :
-       {"", "test_alpha:", "test_alpha:12", "test_alpha:5-3", "test_alpha:last0",
-        "test_alpha:last13", "test_alpha:1x", "test_alpha:-1", "test_alpha,,test_beta", ":3",
-        "test_alpha:every", "test_alpha:0-99999999999999999999", "test_alpha,test_beta",
-        "test_alpha:0-3,test_beta:first6"}) {
-    EXPECT_ERROR(apply_attention_spec(spec, layers), invalid_argument);
-  }
-  EXPECT_ERROR(apply_attention_spec("hydrra", layers), invalid_argument, "hydrra", "test_alpha");
-  EXPECT_EQ(layers, layers_of(12)) << "a refused spec changes nothing";
-}
-
-TEST(AttentionSpecTest, TextIsReadBack) {
-  for (const char* spec : {"test_alpha", "test_alpha:0-9,test_beta:10-11",
-                           "test_beta:0,test_alpha:1-11", "test_alpha:every2"}) {
-    auto layers = layers_of(12);
-    apply_attention_spec(spec, layers);
-    auto again = layers_of(12);
-    apply_attention_spec(to_text(layers), again);
-    EXPECT_EQ(layers, again) << spec << " became " << to_text(layers);
+TEST(AttentionSpecTest, SelectsLayersAndSetsTheirOptions) {
+  for (const testing::Json& row : testing::read_cases("model/registry/attention_specs.jsonl")) {
+    auto layers = layers_of(row.value("layers", 12U));
+    auto before = layers;
+    testing::expect_case(row, [&] {
+      apply_attention_spec(row.at("spec").get<std::string>(), layers);
+      before = layers;
+      for (const std::string option : row.value("options", testing::Json::array()))
+        apply_attention_option(option, layers);
+      std::string chosen;
+      std::string scales;
+      for (const AttentionSpec& layer : layers) {
+        chosen += layer.mechanism == "test_alpha" ? 'a' : 'b';
+        scales += layer.options.contains("scale") ? layer.options.at("scale") : "-";
+      }
+      EXPECT_EQ(row.value("chosen", chosen), chosen);
+      EXPECT_EQ(row.value("scales", scales), scales);
+      if (row.contains("options")) return;
+      auto again = layers_of(layers.size());
+      apply_attention_spec(to_text(layers), again);
+      EXPECT_EQ(layers, again) << to_text(layers);
+    });
+    if (row.contains("error")) {
+      EXPECT_EQ(layers, before) << "what is refused changes nothing: " << row;
+    }
   }
   EXPECT_EQ(to_text(layers_of(3)), "test_beta");
   EXPECT_EQ(to_text(std::vector<AttentionSpec>{}), "softmax");
@@ -82,59 +65,6 @@ TEST(AttentionSpecTest, KeepsOptionsOfLayersThatStay) {
   EXPECT_EQ(layers[1].options.at("norm"), "l1");
   EXPECT_EQ(layers[1].options.at("scale"), "0.5");
   EXPECT_TRUE(layers[2].options.empty());
-}
-
-TEST(AttentionSpecTest, ChecksOptions) {
-  auto layers = layers_of(4);
-  apply_attention_spec("test_alpha:0", layers);
-  EXPECT_ERROR(apply_attention_option("test_alpha.norm", layers), invalid_argument,
-               "mechanism.key=value");
-  EXPECT_ERROR(apply_attention_option("norm=l1", layers), invalid_argument, "mechanism.key=value");
-  EXPECT_ERROR(apply_attention_option("test_alfa.norm=l1", layers), invalid_argument, "'test_alfa'",
-               "`attn_opt`");
-  EXPECT_ERROR(apply_attention_option("test_alpha.nrm=l1", layers), invalid_argument, "nrm",
-               "norm, scale");
-  EXPECT_ERROR(apply_attention_option("test_alpha.norm=l3", layers), invalid_argument, "l2|l1",
-               "l3");
-  EXPECT_ERROR(apply_attention_option("test_beta.x=1", layers), invalid_argument,
-               "takes no options");
-  apply_attention_spec("test_beta", layers);
-  EXPECT_ERROR(apply_attention_option("test_alpha.norm=l1", layers), invalid_argument,
-               "no layer runs test_alpha");
-}
-
-TEST(AttentionSpecTest, OptionsOfSomeLayers) {
-  const auto scales = [](std::initializer_list<const char*> options) {
-    auto layers = layers_of(6);
-    apply_attention_spec("test_alpha:1-5", layers);
-    for (const char* option : options) apply_attention_option(option, layers);
-    std::string text;
-    for (const AttentionSpec& layer : layers) {
-      const auto found = layer.options.find("scale");
-      text += found == layer.options.end() ? "-" : found->second;
-    }
-    return text;
-  };
-  EXPECT_EQ(scales({"test_a:2.scale=5"}), "--5---");
-  EXPECT_EQ(scales({"test_alpha:3-4.scale=5"}), "---55-");
-  EXPECT_EQ(scales({"test_alpha:last2.scale=5"}), "----55");
-  EXPECT_EQ(scales({"test_alpha:every2.scale=5"}), "-5-5-5");
-  EXPECT_EQ(scales({"test_alpha:first3.scale=5"}), "-55---") << "layer 0 runs another one";
-  EXPECT_EQ(scales({"test_alpha.scale=5", "test_alpha:2.scale=7"}), "-57555")
-      << "the last one wins";
-  EXPECT_EQ(scales({"test_alpha:2.scale=0.5"}), "--0.5---") << "the value has a dot of its own";
-  auto layers = layers_of(6);
-  apply_attention_spec("test_alpha:1-5", layers);
-  const auto before = layers;
-  EXPECT_ERROR(apply_attention_option("test_alpha:0.scale=5", layers), invalid_argument,
-               "none of the layers '0' runs test_alpha");
-  EXPECT_ERROR(apply_attention_option("test_alpha:6.scale=5", layers), invalid_argument,
-               "layers go from 0 to 5", "attn_opt");
-  EXPECT_ERROR(apply_attention_option("test_alpha:.scale=5", layers), invalid_argument,
-               "a layer number");
-  EXPECT_ERROR(apply_attention_option("test_alpha:2=5", layers), invalid_argument,
-               "mechanism:layers.key=value");
-  EXPECT_EQ(layers, before);
 }
 
 TEST(AttentionSpecTest, OptionsOfEarlierVersionsMayHaveTheValueThatIsLeft) {

@@ -1,6 +1,7 @@
 #include "model/registry/positions.h"
 
 #include "model/config/config.h"
+#include "tests/cases.h"
 #include "tests/error_matchers.h"
 
 #include <gtest/gtest.h>
@@ -53,23 +54,13 @@ TEST(PositionSpecTest, SettingsAreOfARuleOrOfSomeOfItsLayers) {
 }
 
 TEST(PositionSpecTest, RefusesWhatItCannotMean) {
-  Layers layers(4);
-  EXPECT_ERROR(apply_position_spec("test_tern", layers), invalid_argument, "test_tern",
-               "test_turn");
-  EXPECT_ERROR(apply_position_spec("test_turn:4", layers), invalid_argument, "0 to 3", "`rel_pos`");
-  EXPECT_ERROR(apply_position_spec(":1", layers), invalid_argument, "a rule's name");
-  EXPECT_ERROR(apply_position_spec("test_turn,none", layers), invalid_argument, "later parts");
-  EXPECT_ERROR(apply_position_option("test_turn.base=2", layers), invalid_argument,
-               "no layer has test_turn", "`rel_pos`");
-  apply_position_spec("test_turn:0-1", layers);
-  EXPECT_ERROR(apply_position_option("test_turn:2.base=2", layers), invalid_argument,
-               "none of the layers '2' has test_turn");
-  EXPECT_ERROR(apply_position_option("test_turn.base=0", layers), invalid_argument, "1 to 1000");
-  EXPECT_ERROR(apply_position_option("test_turn.size=1", layers), invalid_argument,
-               "no option 'size'");
-  EXPECT_ERROR(apply_position_option("test_turn", layers), invalid_argument, "rule.key=value");
-  EXPECT_ERROR(apply_position_option("test_tern.base=2", layers), invalid_argument, "'test_tern'",
-               "`rel_pos_opt`");
+  for (const testing::Json& row : testing::read_cases("model/registry/position_specs.jsonl")) {
+    testing::expect_case(row, [&] {
+      Layers layers(4);
+      apply_position_spec(row.at("spec").get<std::string>(), layers);
+      for (const std::string option : row.at("options")) apply_position_option(option, layers);
+    });
+  }
   EXPECT_ERROR(PositionRegistration({.name = "none"}), internal, "twice");
 }
 

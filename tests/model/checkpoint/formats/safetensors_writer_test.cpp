@@ -1,4 +1,5 @@
 #include "model/checkpoint/formats/safetensors.h"
+#include "tests/cases.h"
 #include "tests/error_matchers.h"
 #include "tests/model/checkpoint/formats/safetensors_bytes.h"
 #include "tests/temporary_folder.h"
@@ -11,7 +12,6 @@
 #include <bit>
 #include <csignal>
 #include <limits>
-#include <map>
 #include <sys/resource.h>
 #include <sys/stat.h>
 
@@ -88,46 +88,9 @@ TEST_F(SafetensorsWriterTest, RoundTripKeepsEveryBit) {
   EXPECT_THAT(file.find("one")->shape, IsEmpty());
 }
 
-/// scripts/make/make_safetensors_fixture.py has the numbers: 0, 1, -2.5, 3, 0.5, 96, and for
-/// integers what is left of their magnitudes.
 TEST_F(SafetensorsWriterTest, ReadsAndWritesAgainWhatTheLibraryWrote) {
-  struct Stored {
-    Dtype dtype;
-    std::string_view hex;
-    std::vector<std::int64_t> shape{2, 3};
-  };
-  const std::map<std::string, Stored> expected{
-      {"float64",
-       {Dtype::F64,
-        "0000000000000000000000000000f03f00000000000004c0"
-        "0000000000000840000000000000e03f0000000000005840"}},
-      {"float32", {Dtype::F32, "000000000000803f000020c0000040400000003f0000c042"}},
-      {"complex64",
-       {Dtype::C64,
-        "00000000000000000000803f00000000000020c000000000"
-        "00004040000000000000003f000000000000c04200000000"}},
-      {"bfloat16", {Dtype::BF16, "0000803f20c04040003fc042"}},
-      {"float16", {Dtype::F16, "0000003c00c1004200380056"}},
-      {"float8_e4m3fn", {Dtype::F8_E4M3, "0038c244306c"}},
-      {"float8_e5m2", {Dtype::F8_E5M2, "003cc1423856"}},
-      {"uint64",
-       {Dtype::U64,
-        "000000000000000001000000000000000200000000000000"
-        "030000000000000000000000000000006000000000000000"}},
-      {"int64",
-       {Dtype::I64,
-        "000000000000000001000000000000000200000000000000"
-        "030000000000000000000000000000006000000000000000"}},
-      {"uint32", {Dtype::U32, "000000000100000002000000030000000000000060000000"}},
-      {"int32", {Dtype::I32, "000000000100000002000000030000000000000060000000"}},
-      {"uint16", {Dtype::U16, "000001000200030000006000"}},
-      {"int16", {Dtype::I16, "000001000200030000006000"}},
-      {"uint8", {Dtype::U8, "000102030060"}},
-      {"int8", {Dtype::I8, "000102030060"}},
-      {"bool", {Dtype::BOOL, "000101010001"}},
-      {"a scalar", {Dtype::F32, "0000e840", {}}},
-      {"nothing", {Dtype::F32, "", {0, 3}}},
-      {"blöcke.0.\"é€𝄞\"\n", {Dtype::F32, "0000803f", {1}}}};
+  const std::vector<testing::Json> expected =
+      testing::read_cases("model/checkpoint/formats/library_tensors.jsonl");
   const auto hex_of = [](std::span<const std::byte> bytes) {
     std::string hex;
     for (const std::byte byte : bytes) {
@@ -143,13 +106,13 @@ TEST_F(SafetensorsWriterTest, ReadsAndWritesAgainWhatTheLibraryWrote) {
   for (const SafetensorsFile* file : {&library, &again}) {
     EXPECT_EQ(file->tensors().size(), expected.size());
     EXPECT_THAT(file->metadata(), ElementsAre(Pair("written_by", StartsWith("safetensors "))));
-    for (const auto& [name, stored] : expected) {
-      SCOPED_TRACE(name);
-      const TensorView* tensor = file->find(name);
+    for (const testing::Json& row : expected) {
+      SCOPED_TRACE(row);
+      const TensorView* tensor = file->find(row.at("name").get<std::string>());
       ASSERT_NE(tensor, nullptr);
-      EXPECT_EQ(tensor->dtype, stored.dtype);
-      EXPECT_EQ(tensor->shape, stored.shape);
-      EXPECT_EQ(hex_of(tensor->data), stored.hex);
+      EXPECT_EQ(name(tensor->dtype), row.at("dtype").get<std::string>());
+      EXPECT_EQ(testing::Json(tensor->shape), row.at("shape"));
+      EXPECT_EQ(hex_of(tensor->data), row.at("hex").get<std::string>());
     }
   }
 }

@@ -2,11 +2,11 @@
 
 #include "model/checkpoint/formats/refused_weights.h"
 #include "model/checkpoint/formats/weight_file.h"
+#include "tests/cases.h"
 #include "tests/error_matchers.h"
 #include "tests/model/checkpoint/formats/safetensors_bytes.h"
 #include "tests/temporary_folder.h"
 
-#include <gmock/gmock.h>
 #include <gtest/gtest.h>
 
 namespace hydrascope::checkpoint {
@@ -14,9 +14,6 @@ namespace weight_folder_test {
 
 namespace fs = std::filesystem;
 using hydrascope::testing::TemporaryFolder;
-using ::testing::ElementsAre;
-using ::testing::HasSubstr;
-using ::testing::IsEmpty;
 
 class WeightFolderTest : public ::testing::Test {
  protected:
@@ -25,81 +22,31 @@ class WeightFolderTest : public ::testing::Test {
   }
   /// The name of the file that is chosen.
   std::string chosen() {
-    notes_.clear();
     return choose_weights(folder_.path(), notes_).lexically_relative(folder_.path()).string();
   }
   TemporaryFolder folder_;
   std::vector<std::string> notes_;
 };
 
-TEST_F(WeightFolderTest, TimmsTrainingFolderGivesItsBest) {
-  add({"args.yaml", "summary.csv", "last.pth.tar", "checkpoint-0.pth.tar", "checkpoint-1.pth.tar"});
-  EXPECT_EQ(chosen(), "last.pth.tar");
-  EXPECT_THAT(notes_, ElementsAre("last.pth.tar is read, one of 3 files of weights in the folder"));
-  add({"model_best.pth.tar"});
-  EXPECT_EQ(chosen(), "model_best.pth.tar");
-  EXPECT_THAT(notes_, ElementsAre(HasSubstr("model_best.pth.tar is read, one of 4 files")));
-}
-
-TEST_F(WeightFolderTest, UsualNamesComeInOrder) {
-  add({"other.pth", "pytorch_model.bin.index.json", "pytorch_model-00001-of-00002.bin",
-       "pytorch_model-00002-of-00002.bin"});
-  EXPECT_EQ(chosen(), "pytorch_model.bin.index.json");
-  add({"pytorch_model.bin"});
-  EXPECT_EQ(chosen(), "pytorch_model.bin");
-  add({"model.safetensors.index.json"});
-  EXPECT_EQ(chosen(), "model.safetensors.index.json");
-  add({"model.safetensors"});
-  EXPECT_EQ(chosen(), "model.safetensors");
-  EXPECT_THAT(notes_,
-              ElementsAre("model.safetensors is read, one of 3 files of weights in the folder"));
-}
-
-TEST_F(WeightFolderTest, WhatTrainersKeepBesideIsNoCandidate) {
-  add({"._model.safetensors", "optimizer.pt", "scheduler.pt", "rng_state.pth", "training_args.bin",
-       "scaler.pt", "config.json", "epoch=3-step=40.ckpt"});
-  EXPECT_EQ(chosen(), "epoch=3-step=40.ckpt");
-  EXPECT_THAT(notes_, IsEmpty());
-}
-
-TEST_F(WeightFolderTest, SeveralAreListedWhereNoneStandsOut) {
-  add({"a.pth", "b.pth", "bestiary.pth"});
-  EXPECT_ERROR(chosen(), invalid_argument, "3 files of weights (a.pth, b.pth, bestiary.pth)",
-               "name one of them");
-  add({"best-1.ckpt", "best-2.ckpt"});
-  EXPECT_ERROR(chosen(), invalid_argument, "5 files of weights");
-}
-
-TEST_F(WeightFolderTest, ShardsNeedTheirIndex) {
-  add({"model-00001-of-00002.safetensors", "model-00002-of-00002.safetensors"});
-  EXPECT_ERROR(chosen(), failed, "their index (*.index.json) is missing");
-}
-
-TEST_F(WeightFolderTest, CheckpointsOfATrainerLieInFolders) {
-  fs::create_directory(folder_.path() / "checkpoint-10");
-  fs::create_directory(folder_.path() / "runs");
-  add({"checkpoint-10/model.safetensors", "checkpoint-10/optimizer.pt", "runs/events"});
-  EXPECT_EQ(chosen(), "checkpoint-10/model.safetensors");
-  EXPECT_THAT(notes_, ElementsAre("the weights are those of the folder checkpoint-10"));
-  fs::create_directory(folder_.path() / "checkpoint-20");
-  add({"checkpoint-20/pytorch_model.bin"});
-  EXPECT_ERROR(chosen(), invalid_argument, "2 folders with weights (checkpoint-10, checkpoint-20)");
+TEST(WeightFoldersTest, TheFileThatStandsOutIsRead) {
+  for (const testing::Json& row :
+       testing::read_cases("model/checkpoint/formats/weight_folder.jsonl")) {
+    testing::expect_case(row, [&] {
+      const TemporaryFolder folder;
+      std::vector<std::string> notes;
+      for (const std::string name : row.at("files")) folder.write(name, "x");
+      const fs::path chosen = choose_weights(folder.path(), notes);
+      EXPECT_EQ(chosen.lexically_relative(folder.path()).string(), row.value("chosen", ""));
+      EXPECT_EQ(row.value("notes", testing::Json(notes)), testing::Json(notes));
+    });
+  }
 }
 
 TEST_F(WeightFolderTest, OtherFormatsAreNamedByTheirFile) {
-  EXPECT_ERROR(chosen(), not_found, "no model.safetensors");
   EXPECT_FALSE(holds_weights(folder_.path()));
   folder_.write("tf_model.h5", "\x89HDF\r\n\x1A\n");
   EXPECT_ERROR(WeightFile::open(folder_.path()), unsupported_format, "an HDF5 file", "tf_model.h5");
   EXPECT_TRUE(holds_weights(folder_.path()));
-  // The numbers beside a description of an OpenVINO model are none of ours.
-  fs::remove(folder_.path() / "tf_model.h5");
-  folder_.write("openvino_model.xml", "<?xml version=\"1.0\"?><net name=\"a\">");
-  add({"openvino_model.bin"});
-  EXPECT_ERROR(WeightFile::open(folder_.path()), unsupported_format, "an OpenVINO model");
-  folder_.write("openvino_model.bin", "\1\2\3\4\5\6\7\x08\x09\x0A");
-  EXPECT_ERROR(WeightFile::open(folder_.path() / "openvino_model.bin"), unsupported_format,
-               "an OpenVINO model");
 }
 
 TEST_F(WeightFolderTest, ALinkToNothingIsNoAbsentFile) {
