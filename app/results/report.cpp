@@ -41,11 +41,11 @@ viz::Canvas contact_sheet(std::span<const Gallery> galleries, int columns) {
   std::vector<viz::Panel> panels;
   for (const Gallery& gallery : galleries) {
     while (panels.size() % static_cast<std::size_t>(columns) != 0)
-      panels.push_back({viz::filled(1, 1, style.background), {}, std::nullopt});
+      panels.push_back({viz::filled(1, 1, style.background), {}});
     for (const viz::GalleryPicture& each : gallery.pictures) {
       std::vector<std::string> lines{viz::short_name(each)};
       lines.insert(lines.end(), each.caption.begin(), each.caption.end());
-      panels.push_back({each.picture, std::move(lines), std::nullopt});
+      panels.push_back({each.picture, std::move(lines)});
     }
   }
   return viz::make_figure(panels, style, viz::Font(bundled_fonts()));

@@ -76,7 +76,6 @@ viz::Placement placement_of(const Box& box, const viz::Placement& map) {
 /// `picture` may have another size than the input.
 void draw_map(viz::Canvas& picture, const ShownMap& shown, const FigureOptions& options,
               const viz::Font* font) {
-  if (options.grey) viz::make_grey(picture);
   viz::Placement placement = shown.placement;
   // Placement is relative to the picture's size, so the other size is all it needs.
   placement.horizontal.picture = picture.width;
@@ -84,16 +83,9 @@ void draw_map(viz::Canvas& picture, const ShownMap& shown, const FigureOptions& 
   viz::OverlayStyle style;
   style.colormap = shown.colormap;
   style.alpha = options.alpha;
-  style.fade = options.fade;
-  style.sampling = options.sampling;
   viz::draw_heat(picture, shown.map, shown.range, placement, style);
   const int shorter_edge = std::min(picture.width, picture.height);
   viz::frame_seen(picture, placement, std::max(1, shorter_edge / 540));
-  if (options.outlined_mass) {
-    const int thickness = std::max(2, shorter_edge / 360);
-    viz::outline_cells(picture, viz::smallest_set(shown.map, *options.outlined_mass), placement,
-                       thickness);
-  }
   std::optional<BoxLabel> title;
   if (options.title && font != nullptr && !shown.is_marked)
     draw_label(picture,
@@ -167,9 +159,8 @@ ShownMap shown_map(const InputMap& map, const FigureOptions& options) {
   shown.colormap =
       options.colormap != nullptr ? options.colormap : &default_colormap(has_two_signs);
   // 0 has the neutral colour of a diverging table.
-  shown.range = viz::range_of(shown.map, shown.colormap->diverging, options.outlier_percent);
+  shown.range = viz::range_of(shown.map, shown.colormap->diverging, viz::kOutlierPercent);
   shown.caption = caption(map, options.label_type);
-  shown.quantity = quantity(map);
   shown.choice = map.choice;
   shown.placement = map.placement;
   // The looks at a thing alone are surer than the answer, whose probability the caption has.
@@ -206,7 +197,7 @@ viz::Canvas draw_figure(viz::Canvas picture, std::span<const ShownMap> maps,
   if (font == nullptr) throw Error(ErrorCode::internal, "a figure with text and no font");
   viz::FigureStyle style;
   const auto without_map = [&](viz::Canvas shown) {
-    return viz::Panel{letterboxed(std::move(shown), size), {}, std::nullopt};
+    return viz::Panel{letterboxed(std::move(shown), size), {}};
   };
   FigureOptions panel_options = options;
   panel_options.title = options.title && !is_sheet && !options.caption;
@@ -221,11 +212,6 @@ viz::Canvas draw_figure(viz::Canvas picture, std::span<const ShownMap> maps,
       draw_map(drawn, *shown, panel_options, font);
       panel.picture = letterboxed(std::move(drawn), size);
       if (is_sheet || options.caption) panel.caption = shown->caption;
-      if (options.colorbar_numbers) {
-        panel.bar = viz::ColorBar{shown->colormap, shown->range, shown->quantity};
-      } else if (options.colorbar) {
-        panel.bar = viz::ColorBar{shown->colormap, shown->range, {}, true};
-      }
     }
   }
   style.steady = frame.has_value();

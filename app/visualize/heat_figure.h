@@ -19,35 +19,16 @@
 namespace hydrascope::app {
 
 struct FigureOptions {
-  viz::Sign sign = viz::Sign::both;
+  viz::Sign sign = viz::Sign::positive;
   const viz::Colormap* colormap = nullptr;  ///< none: by whether the map has two signs
-  double alpha = 0.5;
-  bool fade = false;
-  bool grey = false;  ///< the picture below the heat
-  viz::Sampling sampling = viz::Sampling::smooth;
-  bool colorbar = false;
-  bool colorbar_numbers = false;  ///< of the bar, instead of "low" and "high"
-  bool caption = false;           ///< contact sheets have captions always
-  bool title = false;             ///< class and probability on a single map without a caption
-  bool beside = false;            ///< the picture as it is in front of the maps
-  double outlier_percent = 0;
-  std::optional<double> outlined_mass;     ///< 0..1: the smallest set of cells that holds it
+  double alpha = 0.8;
+  bool caption = false;  ///< contact sheets have captions always
+  bool title = false;    ///< class and probability on a single map without a caption
+  bool beside = false;   ///< the picture as it is in front of the maps
   LabelType label_type = LabelType::name;  ///< of captions
-  std::string font;                        ///< a file, or ""
 
-  /// As `visualize` draws by default.
-  static FigureOptions of_evidence() {
-    FigureOptions options;
-    options.sign = viz::Sign::positive;
-    options.alpha = 0.8;
-    options.fade = true;
-    options.outlier_percent = 30;
-    return options;
-  }
   /// Whether a figure of so many maps is more than a picture of that size; it needs a font, as a title does.
-  [[nodiscard]] bool has_extras(std::size_t maps) const {
-    return maps > 1 || colorbar || colorbar_numbers || caption || beside;
-  }
+  [[nodiscard]] bool has_extras(std::size_t maps) const { return maps > 1 || caption || beside; }
 };
 
 /// A map ready to be drawn.
@@ -56,7 +37,6 @@ struct ShownMap {
   viz::ValueRange range;
   const viz::Colormap* colormap = nullptr;
   std::vector<std::string> caption;
-  std::string quantity;
   MapChoice choice;
   viz::Placement placement = {};
   /// Parts of the picture that are framed, each with its class: the map's view, or what looks found.

@@ -29,7 +29,7 @@ struct Normalise {
 /// Row `row` of the picture's t, at the columns of the grid.
 void heat_line(const OverlayParams& p, std::int64_t row, const Normalise& normalise,
                std::vector<float>& line) {
-  const Position at = position(p.sampling == Sampling::bilinear, row, p.vertical);
+  const Position at = position(row, p.vertical);
   const float* heat = p.heat + at.cell * p.heat_stride;
   for (std::int64_t c = 0; c < p.horizontal.cells; ++c)
     line[static_cast<std::size_t>(c)] = normalise(heat[c]);
@@ -46,10 +46,8 @@ class Blend {
  public:
   explicit Blend(const OverlayParams& p) {
     // a = |slope t + offset|
-    slope_ = p.opacity == Opacity::heat        ? p.alpha
-             : p.opacity == Opacity::deviation ? 2 * p.alpha
-                                               : 0;
-    offset_ = p.opacity == Opacity::heat ? 0 : p.opacity == Opacity::deviation ? -p.alpha : p.alpha;
+    slope_ = p.opacity == Opacity::heat ? p.alpha : 2 * p.alpha;
+    offset_ = p.opacity == Opacity::heat ? 0 : -p.alpha;
     for (std::size_t i = 0; i < 256; ++i) {
       for (std::size_t c = 0; c < 3; ++c) {
         entries_[i].color[c] = static_cast<float>(p.colors[3 * i + c]);
@@ -131,7 +129,7 @@ void overlay(const OverlayParams& p, std::int64_t first_row, std::int64_t row_co
   std::vector<Position> columns;
   columns.reserve(static_cast<std::size_t>(across.seen_end - across.seen_begin));
   for (std::int64_t column = across.seen_begin; column < across.seen_end; ++column)
-    columns.push_back(position(p.sampling == Sampling::bilinear, column, across));
+    columns.push_back(position(column, across));
   std::vector<float> line(static_cast<std::size_t>(across.cells));
   for (std::int64_t row = first_row; row < first_row + row_count; ++row) {
     const std::uint8_t* picture = p.picture + row * p.picture_stride;

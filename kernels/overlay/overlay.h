@@ -6,14 +6,12 @@
 //   u(i) = ((2 i + 1) step - start) / (2 half_cell) of `vertical`: how many cells the centre of
 //     row i lies beyond the grid's edge; v(j) likewise of `horizontal`. The grid may begin and end
 //     inside the picture or outside of it (a crop, padding).
-//   t = n upsampled.
-//     bilinear: half-pixel centres, row coordinate u - 1/2 clamped to [0, R - 1], linear between
-//       the rows around it; columns likewise (what torch's interpolate calls bilinear without
-//       align_corners). Cells of weight 0 do not count.
-//     nearest: the cell under the pixel's centre, clamped, so that patches can be seen.
+//   t = n upsampled: half-pixel centres, row coordinate u - 1/2 clamped to [0, R - 1], linear
+//     between the rows around it; columns likewise (what torch's interpolate calls bilinear without
+//     align_corners). Cells of weight 0 do not count.
 //   colour = colours at 255 t, linear between entry floor(255 t) and the next.
-//   a = alpha (Opacity::constant), alpha t (Opacity::heat: cold parts show the picture) or
-//     alpha |2 t - 1| (Opacity::deviation: the middle of a diverging map does).
+//   a = alpha t (Opacity::heat: cold parts show the picture) or alpha |2 t - 1|
+//     (Opacity::deviation: the middle of a diverging map does).
 //   y = (1 - a) picture + a colour (Porter and Duff 1984, doi 10.1145/800031.808606), rounded; a
 //     NaN t gives y = picture. Unseen pixels (i, j outside seen_*): y = unseen_brightness picture.
 // Tensors: see the fields; any alignment. y may be the picture (with the same stride) and must not
@@ -36,8 +34,7 @@
 
 namespace hydrascope::kernels::overlay {
 
-enum class Sampling { bilinear, nearest };
-enum class Opacity { constant, heat, deviation };
+enum class Opacity { heat, deviation };
 
 /// Along one edge of the picture: where the grid lies.
 struct Edge {
@@ -60,7 +57,6 @@ struct OverlayParams {
   float low;                   ///< heat of the first colour
   float high;                  ///< heat of the last
   const std::uint8_t* colors;  ///< (256, 3)
-  Sampling sampling;
   Opacity opacity;
   float alpha;
   float unseen_brightness;

@@ -44,22 +44,9 @@ inline double bilinear(const OverlayParams& p, std::int64_t i, std::int64_t j) {
   return t;
 }
 
-inline double nearest(const OverlayParams& p, std::int64_t i, std::int64_t j) {
-  const auto cell = [](std::int64_t pixel, const Edge& edge) {
-    const std::int64_t centre = (2 * pixel + 1) * edge.step - edge.start;
-    return std::clamp(centre / (2 * edge.half_cell), std::int64_t{0}, edge.cells - 1);
-  };
-  return normalised(p, cell(i, p.vertical), cell(j, p.horizontal));
-}
-
 inline double share(const OverlayParams& p, double t) {
   const auto alpha = static_cast<double>(p.alpha);
-  switch (p.opacity) {
-    case Opacity::constant: return alpha;
-    case Opacity::heat: return alpha * t;
-    case Opacity::deviation: return alpha * std::abs(2 * t - 1);
-  }
-  return alpha;
+  return p.opacity == Opacity::heat ? alpha * t : alpha * std::abs(2 * t - 1);
 }
 
 inline bool is_unseen(std::int64_t pixel, const Edge& edge) {
@@ -81,7 +68,7 @@ inline std::vector<double> overlay_reference(const OverlayParams& p) {
   std::vector<double> y;
   for (std::int64_t i = 0; i < p.vertical.pixels; ++i) {
     for (std::int64_t j = 0; j < p.horizontal.pixels; ++j) {
-      const double t = p.sampling == Sampling::bilinear ? bilinear(p, i, j) : nearest(p, i, j);
+      const double t = bilinear(p, i, j);
       const double a = share(p, t);
       for (int channel = 0; channel < 3; ++channel) {
         const auto pixel = static_cast<double>(p.picture[i * p.picture_stride + 3 * j + channel]);
