@@ -47,10 +47,10 @@ CommandSpec help_spec() {
 const std::vector<CommandSpec>& command_specs() {
   static const std::vector<CommandSpec> all = [] {
     std::vector<CommandSpec> specs{
-        classify_spec(),   visualize_spec(), embed_spec(),   search_spec(),       serve_spec(),
-        benchmark_spec(),  evaluate_spec(),  compare_spec(), faithfulness_spec(), diagnose_spec(),
-        convert_spec(),    train_spec(),     models_spec(),  inspect_spec(),      doctor_spec(),
-        completion_spec(), version_spec(),   help_spec(),
+        classify_spec(),  visualize_spec(), embed_spec(),   search_spec(),       serve_spec(),
+        benchmark_spec(), evaluate_spec(),  compare_spec(), faithfulness_spec(), diagnose_spec(),
+        convert_spec(),   train_spec(),     models_spec(),  doctor_spec(),       completion_spec(),
+        version_spec(),   help_spec(),
     };
     for (CommandSpec& spec : specs) spec = with_settings(std::move(spec));
     return specs;
@@ -64,29 +64,6 @@ const CommandSpec* find_command(std::string_view name) {
            std::ranges::find(command.aliases, name) != command.aliases.end();
   });
   return found == command_specs().end() ? nullptr : &*found;
-}
-
-CommandSpec inspect_spec() {
-  CommandSpec spec;
-  spec.name = "inspect";
-  spec.summary = "print the header of a checkpoint without loading it";
-  spec.group = "Make and inspect models";
-  spec.positionals = "FILE";
-  spec.options =
-      join({{flag("use-ema", "show the moving average of the weights that the file holds",
-                  into(&ModelRequest::use_ema), in("Model"), role(Role::model)),
-             flag("verify",
-                  "read all weights too; exit code 4 if some are NaN or infinite (text and json "
-                  "name them)",
-                  into(&InspectRequest::verify), role(Role::report))},
-            output_options(),
-            general_options()});
-  spec.common = {&ModelRequest::use_ema, &InspectRequest::verify, &OutputRequest::file,
-                 &OutputRequest::format};
-  spec.examples = {"hydrascope inspect model.safetensors",
-                   "hydrascope inspect model.safetensors --verify",
-                   "hydrascope inspect checkpoint.pth --format json"};
-  return spec;
 }
 
 CommandSpec doctor_spec() {

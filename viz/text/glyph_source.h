@@ -18,8 +18,8 @@ struct InkBox {
 
 class GlyphSource {
  public:
-  /// Fonts are trusted: that its tables are there and have their checksums is checked, what they say
-  /// is not. Throws Error(not_found, unreadable, decode_failed).
+  /// The content of a font is trusted: the fonts are those that come with the program. Throws
+  /// Error(not_found, unreadable), and Error(decode_failed) for a file that is no font.
   explicit GlyphSource(const std::filesystem::path& file);
   ~GlyphSource();
   GlyphSource(GlyphSource&&) noexcept;

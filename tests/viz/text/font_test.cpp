@@ -118,13 +118,6 @@ TEST(FontTest, FilesThatAreNoFontsAreRefused) {
   EXPECT_ERROR(Font({folder.write("empty.ttf")}), decode_failed, "empty.ttf");
   EXPECT_ERROR(Font({folder.write("text.ttf", "no font, but long enough for a header")}),
                decode_failed, "text.ttf");
-  const std::string whole =
-      testing::read_bytes(HYDRASCOPE_SOURCE_DIR "/assets/fonts/DejaVuSans-subset.ttf");
-  EXPECT_ERROR(Font({folder.write("cut.ttf", whole.substr(0, whole.size() / 2))}), decode_failed,
-               "damaged");
-  std::string changed = whole;
-  changed[changed.size() / 2] ^= 1;
-  EXPECT_ERROR(Font({folder.write("changed.ttf", changed)}), decode_failed, "damaged");
 }
 
 }  // namespace
