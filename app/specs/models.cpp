@@ -39,7 +39,7 @@ CommandSpec models_spec() {
   spec.group = "Make and inspect models";
   spec.subcommands = {
       {"list", "bundled models, architectures, attention mechanisms and position rules"},
-      {"info", "description of a model, a file's header, an attention mechanism or a position rule",
+      {"info", "description of a model, a file, a mechanism or a rule",
        "[MODEL|FILE|MECHANISM|RULE]"},
       {"create", "a checkpoint with random weights", "[ARCHITECTURE]"},
       {"path", "path of a model's file, bundled or in the Hugging Face cache", "[MODEL]"}};

@@ -82,7 +82,7 @@ TEST(EncodeTest, LossyFormatsKeepWhatCanBeSeen) {
     for (std::size_t i = 0; i < canvas.rgb.size(); ++i)
       sum += std::abs(picture.rgb[i] - canvas.rgb[i]);
     EXPECT_LT(sum / static_cast<double>(canvas.rgb.size()), 3.0);
-    EXPECT_LT(encode(canvas, format, {20}).size(), encode(canvas, format, {95}).size());
+    EXPECT_LT(encode(canvas, format, 20).size(), encode(canvas, format, 95).size());
   }
 }
 
