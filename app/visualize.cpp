@@ -2,6 +2,7 @@
 #include "app/command.h"
 #include "app/maps/map_choice.h"
 #include "app/maps/map_record.h"
+#include "app/options/written_files.h"
 #include "app/pictures/inputs.h"
 #include "app/results/table.h"
 #include "app/run/console.h"
@@ -23,6 +24,7 @@
 #include <memory>
 #include <optional>
 #include <span>
+#include <string>
 #include <thread>
 #include <utility>
 
@@ -65,12 +67,14 @@ std::size_t most_maps(const MapSelection& selection, const ClassChoice& classes)
 /// The input of a run whose output is the file of one heatmap; nothing where a list ends before its first
 /// path. Throws Error(invalid_argument) for a video and for several inputs.
 std::optional<Input> only_input(InputStream& inputs, const std::filesystem::path& output) {
+  const std::string place = "`output` " + output.string();
   const auto refuse = [&](const char* what) {
-    throw UsageError(what, "`output` " + output.string(), "`output` FOLDER takes all heatmaps");
+    throw UsageError(what, place, "`output` FOLDER takes all heatmaps");
   };
   std::optional<Input> first = inputs.next();
   if (first && first->is_video) refuse("is the file of one picture, and the input is a video");
   if (first && inputs.next()) refuse("is the file of one picture, and there are several inputs");
+  if (first && !first->memory) refuse_input(output, place, first->path);
   return first;
 }
 
