@@ -228,7 +228,7 @@ bool inspect(const std::filesystem::path& file, const ModelsRequest& request, Re
   return !request.verify || add_not_finite(weights, report);
 }
 
-/// What a name means that is not a file's; nothing for a model's.
+/// The description of a name that no file has; nothing for a model's name.
 std::optional<Report> described_name(const ModelsRequest& request) {
   const std::string& name = request.model.word;
   if (name == "set") return settings_report();

@@ -48,7 +48,7 @@ viz::Canvas contact_sheet(std::span<const Gallery> galleries, int columns) {
       panels.push_back({each.picture, std::move(lines)});
     }
   }
-  return viz::make_figure(panels, style, viz::Font(bundled_fonts()));
+  return viz::make_figure(panels, style, viz::Font(bundled_font()));
 }
 
 Report Report::of(std::string title, ResultTable table) {
@@ -168,13 +168,12 @@ const std::vector<Gallery>& Report::made_galleries() const {
 
 void Report::save(const std::string& file, const std::string& option) const {
   constexpr std::size_t kMostColumns = 6;
-  if (const auto format = viz::find_image_format(file)) {
+  if (viz::find_image_format(file)) {
     std::size_t columns = 1;
     for (const Gallery& gallery : made_galleries())
       columns = std::clamp(gallery.pictures.size(), columns, kMostColumns);
     check_output_file(file, option, FileKind::picture);
-    const auto sheet = contact_sheet(made_galleries(), static_cast<int>(columns));
-    return viz::write_image(file, sheet, *format);
+    return viz::write_image(file, contact_sheet(made_galleries(), static_cast<int>(columns)));
   }
   OutputFile output(file, option);
   if (lower_extension(file) == ".svg") {

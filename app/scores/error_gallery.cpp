@@ -109,8 +109,7 @@ void ErrorGallery::write(const LabelledSet& set, const image::Labels& labels,
   for (std::size_t first = 0; first < worst_.size(); first += kOnSheet) {
     const Gallery errors{"", pictures(first, kOnSheet, set, labels, decode, notice)};
     if (errors.pictures.empty()) continue;
-    viz::write_image(folder_ / sheet_name(first), contact_sheet({&errors, 1}, kColumns),
-                     viz::ImageFormat::jpeg);
+    viz::write_image(folder_ / sheet_name(first), contact_sheet({&errors, 1}, kColumns));
   }
 }
 

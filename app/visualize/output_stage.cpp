@@ -214,7 +214,7 @@ void OutputStage::write_picture(ExplainedInput& input, const viz::Canvas& figure
   const std::filesystem::path heatmap =
       options_.file.empty() ? file(input.name, ".heatmap" + std::string(ending_of(figure)))
                             : options_.file;
-  viz::write_image(heatmap, figure, viz::image_format(heatmap.native()));
+  viz::write_image(heatmap, figure);
   input.facts.heatmap_file = heatmap.string();
   if (!options_.save_raw) return;
   const std::filesystem::path maps =

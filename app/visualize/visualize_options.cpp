@@ -51,14 +51,14 @@ void take_output(const GivenOption& given, OutputOptions& outputs) {
 }  // namespace
 
 std::shared_ptr<const viz::Font> open_font() {
-  const std::vector<fs::path> files = bundled_fonts();
-  if (files.empty()) throw Error(ErrorCode::failed, "no font comes with this build", "captions");
-  return std::make_shared<const viz::Font>(files);
+  return std::make_shared<const viz::Font>(bundled_font());
 }
 
 std::shared_ptr<const viz::Font> font_of(const FigureOptions& figure, std::size_t num_maps,
                                          bool have_places) {
-  if (figure.has_extras(num_maps) || have_places || (figure.title && !bundled_fonts().empty()))
+  std::error_code ignored;
+  if (figure.has_extras(num_maps) || have_places ||
+      (figure.title && fs::exists(bundled_font(), ignored)))
     return open_font();
   return nullptr;
 }

@@ -33,7 +33,7 @@ struct VisualizeRequest : PicturesRequest {
 FigureOptions figure_options(const ParsedOptions& options);
 /// The form of a page that shows the same as the figures.
 viz::ReportOptions report_options(const FigureOptions& figure);
-/// The bundled fonts: what one lacks, the next may have. Throws Error(failed) where there are none.
+/// The bundled font. Throws Error(not_found) where it is missing.
 std::shared_ptr<const viz::Font> open_font();
 /// The font of figures with `num_maps` maps, and with boxes if `have_places`; null where nothing is written.
 std::shared_ptr<const viz::Font> font_of(const FigureOptions& figure, std::size_t num_maps,

@@ -105,7 +105,8 @@ std::vector<std::byte> encode(const Canvas& canvas, ImageFormat format, int qual
   }
 }
 
-void write_image(const std::filesystem::path& file, const Canvas& canvas, ImageFormat format) {
+void write_image(const std::filesystem::path& file, const Canvas& canvas) {
+  const ImageFormat format = image_format(file.native());
   NewFile written(file);
   written.write(encode(canvas, format));
   written.commit();

@@ -158,7 +158,7 @@ std::vector<std::vector<int>> panel_rows(const viz::Canvas& figure, std::uint8_t
 }
 
 viz::Font bundled_font() {
-  return viz::Font({HYDRASCOPE_SOURCE_DIR "/assets/fonts/DejaVuSans-subset.ttf"});
+  return viz::Font(HYDRASCOPE_SOURCE_DIR "/assets/fonts/DejaVuSans-subset.ttf");
 }
 
 TEST(DrawFigureTest, TheAnswerIsInTheCornerBesideThings) {
