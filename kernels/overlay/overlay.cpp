@@ -13,31 +13,16 @@
 namespace hydrascope::kernels::overlay {
 namespace {
 
-/// n of the equation.
-struct Normalise {
-  explicit Normalise(const OverlayParams& p)
-      : low(p.low), scale(p.high > p.low ? 1 / (p.high - p.low) : 0) {}
-  float operator()(float heat) const {
-    if (scale == 0) return heat == heat ? 0 : heat;
-    const float t = (heat - low) * scale;
-    return t < 0 ? 0 : t > 1 ? 1 : t;  // a NaN stays
-  }
-  float low;
-  float scale;
-};
-
 /// Row `row` of the picture's t, at the columns of the grid.
-void heat_line(const OverlayParams& p, std::int64_t row, const Normalise& normalise,
-               std::vector<float>& line) {
+void heat_line(const OverlayParams& p, std::int64_t row, std::vector<float>& line) {
   const Position at = position(row, p.vertical);
   const float* heat = p.heat + at.cell * p.heat_stride;
-  for (std::int64_t c = 0; c < p.horizontal.cells; ++c)
-    line[static_cast<std::size_t>(c)] = normalise(heat[c]);
+  std::copy_n(heat, p.horizontal.cells, line.begin());
   if (at.weight == 0) return;
   heat += p.heat_stride;
   for (std::int64_t c = 0; c < p.horizontal.cells; ++c) {
     float& t = line[static_cast<std::size_t>(c)];
-    t += (normalise(heat[c]) - t) * at.weight;
+    t += (heat[c] - t) * at.weight;
   }
 }
 
@@ -118,7 +103,6 @@ void check(const OverlayParams& p) {
 
 void overlay(const OverlayParams& p, std::int64_t first_row, std::int64_t row_count) {
   check(p);
-  const Normalise normalise(p);
   const Blend blend(p);
   const std::array<std::uint8_t, 256> unseen = dimmed(p.unseen_brightness);
   const auto dim = [&](const std::uint8_t* from, std::int64_t pixels, std::uint8_t* to) {
@@ -139,7 +123,7 @@ void overlay(const OverlayParams& p, std::int64_t first_row, std::int64_t row_co
       continue;
     }
     dim(picture, across.seen_begin, y);
-    heat_line(p, row, normalise, line);
+    heat_line(p, row, line);
     const float* cells = line.data();
     const std::uint8_t* pixel = picture + 3 * across.seen_begin;
     std::uint8_t* to = y + 3 * across.seen_begin;

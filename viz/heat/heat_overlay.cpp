@@ -77,8 +77,6 @@ void draw_heat(Canvas& picture, const HeatMap& map, const ValueRange& range,
   params.horizontal = edge(grid.horizontal);
   params.heat = shares.values.data();
   params.heat_stride = shares.columns;
-  params.low = 0;
-  params.high = 1;
   params.colors = style.colormap->colors.data();
   params.opacity = style.colormap->diverging ? overlay::Opacity::deviation : overlay::Opacity::heat;
   params.alpha = static_cast<float>(style.alpha);

@@ -52,7 +52,6 @@ struct ReportOptions {
   std::string title;
   std::vector<std::pair<std::string, std::string>> facts;  ///< of the run: model, attention, ...
   std::vector<std::string> models = {};                    ///< their names, where there are two
-  int quality = 82;                                        ///< of their JPEG, at most
 
   // Chosen at first. Empty names: the defaults of colormap.h.
   std::string colormap;         ///< of maps drawn with one sign

@@ -9,15 +9,6 @@
 
 namespace hydrascope::kernels::overlay {
 
-/// n(r, c)
-inline double normalised(const OverlayParams& p, std::int64_t row, std::int64_t column) {
-  const auto heat = static_cast<double>(p.heat[row * p.heat_stride + column]);
-  if (std::isnan(heat)) return heat;
-  const auto low = static_cast<double>(p.low);
-  const auto high = static_cast<double>(p.high);
-  return high > low ? std::clamp((heat - low) / (high - low), 0.0, 1.0) : 0.0;
-}
-
 /// The grid's coordinate of a pixel's centre, in cells from the first one's centre. If it is a
 /// whole number it comes out as one: a quotient of integers, which is rounded correctly.
 inline double coordinate(std::int64_t pixel, const Edge& edge) {
@@ -37,8 +28,9 @@ inline double bilinear(const OverlayParams& p, std::int64_t i, std::int64_t j) {
       const double right = v - std::floor(v);
       const double weight = (row == 0 ? 1 - down : down) * (column == 0 ? 1 - right : right);
       if (weight > 0)
-        t += weight * normalised(p, static_cast<std::int64_t>(u) + row,
-                                 static_cast<std::int64_t>(v) + column);
+        t += weight *
+             static_cast<double>(p.heat[(static_cast<std::int64_t>(u) + row) * p.heat_stride +
+                                        static_cast<std::int64_t>(v) + column]);
     }
   }
   return t;
