@@ -251,7 +251,7 @@ int info(const ModelsRequest& request, OutputFile& output) {
   std::optional<Report> named = described_name(request);
   const std::optional<std::filesystem::path> file = named ? std::nullopt : inspected_file(request);
   if (request.verify && !file)
-    throw UsageError("expected a file of weights", "`verify`", "`hydrascope models info` FILE");
+    throw UsageError("expected a file of weights", "`verify`", "`hydrascope models info FILE`");
   Report report = named ? std::move(*named) : Report("hydrascope models info");
   bool is_finite = true;
   if (file)

@@ -125,7 +125,7 @@ void ViewCombiner::become_one(PipelineResult& picture) {
   picture.views.found = found_in_views(probabilities_, picture.views.places);
   probabilities_.clear();
   agree_.clear();
-  // All views are classified: nobody reads the picture any more.
+  // All views are classified: the picture is not needed any more.
   if (options_.keep_picture) picture.pixels = std::move(*picture.view.source);
 }
 

@@ -67,7 +67,7 @@ VideoWriter::~VideoWriter() {
   try {
     close();
   } catch (const Error&) {
-    // A caller who must know of a failure has called close().
+    // A caller that must know of a failure has called close().
   }
 }
 

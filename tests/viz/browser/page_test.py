@@ -234,7 +234,7 @@ class ManyPictures(BrowserTest):
 if __name__ == "__main__":
     parser = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     parser.add_argument("sample_report", type=pathlib.Path)
-    parser.add_argument("--axe", type=pathlib.Path, help="axe-core, which looks for what shuts people out")
+    parser.add_argument("--axe", type=pathlib.Path, help="axe-core, which checks accessibility")
     parser.add_argument("--screenshots", help="keep pictures of the page in this folder")
     BrowserTest.arguments, rest = parser.parse_known_args()
     if chromium.find() is None:
