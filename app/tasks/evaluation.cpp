@@ -188,7 +188,7 @@ std::vector<Gallery> Evaluation::surest_errors(const image::Labels& labels) cons
           explainer->look(picture), {.maps = maps, .classes = {error.target, error.predicted}});
       const FigureOptions figure;
       for (const InputMap& map : answer.maps)
-        drawn.push_back(draw_figure(shrunk, std::array{shown_map(map, figure)}, figure, nullptr));
+        drawn.push_back(draw_figure(shrunk, std::array{shown_map(map, figure)}, figure));
       return drawn;
     };
   }

@@ -27,7 +27,7 @@ struct FigureOptions {
   bool beside = false;   ///< the picture as it is in front of the maps
   LabelType label_type = LabelType::name;  ///< of captions
 
-  /// Whether a figure of so many maps is more than a picture of that size; it needs a font, as a title does.
+  /// Whether a figure of so many maps is more than a picture of that size.
   [[nodiscard]] bool has_extras(std::size_t maps) const { return maps > 1 || caption || beside; }
 };
 
@@ -52,12 +52,11 @@ ShownMap shown_map(const InputMap& map, const FigureOptions& options);
 /// One map without extras at the picture's own size; else panels of a size by their number.
 /// Several layers stand side by side, and a row is a method, head and class; else a
 /// row is a method. A mark has its class at a corner, and its
-/// probability where the class is not the answer's. `font` may be null where there
-/// are neither marks nor a title nor extras. With `frame`, for
+/// probability where the class is not the answer's. With `frame`, for
 /// a video, the picture is shown in the middle of that size, as large as it fits, and the figure's
 /// layout is the same for all frames of as many maps. Takes some 20 ms for two megapixels.
 viz::Canvas draw_figure(viz::Canvas picture, std::span<const ShownMap> maps,
-                        const FigureOptions& options, const viz::Font* font,
+                        const FigureOptions& options,
                         std::optional<viz::Size> frame = std::nullopt);
 
 /// The maps of a video's frames, with colours that do not flicker: the range that the first and the

@@ -178,8 +178,8 @@ OrderedWorkers::Second OutputStage::produce(const std::shared_ptr<ExplainedInput
       job.page = page_->prepare(picture);
       job.picture = std::move(picture.picture);
     }
-    auto figure = std::make_shared<viz::Canvas>(draw_figure(
-        std::move(job.picture), job.shown, options_.figure, options_.font.get(), job.frame_size));
+    auto figure = std::make_shared<viz::Canvas>(
+        draw_figure(std::move(job.picture), job.shown, options_.figure, job.frame_size));
     job.shown.clear();
     if (!job.video) {
       write_picture(job, *figure);

@@ -10,7 +10,6 @@
 #include "viz/html_report/html_report.h"
 #include "viz/picture/canvas.h"
 #include "viz/picture/encode.h"
-#include "viz/text/font.h"
 
 #include <array>
 #include <atomic>
@@ -69,7 +68,6 @@ struct OutputOptions {
   std::filesystem::path folder;
   std::filesystem::path file = {};  ///< the heatmap of the only input; empty: names by the inputs
   FigureOptions figure;
-  std::shared_ptr<const viz::Font> font;  ///< may be null where figures have no extras
   bool save_raw = false;
   std::filesystem::path html;  ///< empty: no page
   viz::ReportOptions report;

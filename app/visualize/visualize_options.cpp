@@ -2,7 +2,6 @@
 
 #include "app/evaluate/evaluate_options.h"
 #include "app/options/option_builders.h"
-#include "app/run/assets.h"
 #include "app/run/output_file.h"
 #include "app/run/usage_error.h"
 #include "viz/picture/encode.h"
@@ -10,7 +9,6 @@
 
 #include <algorithm>
 #include <array>
-#include <memory>
 #include <string>
 #include <system_error>
 #include <utility>
@@ -49,19 +47,6 @@ void take_output(const GivenOption& given, OutputOptions& outputs) {
 }
 
 }  // namespace
-
-std::shared_ptr<const viz::Font> open_font() {
-  return std::make_shared<const viz::Font>(bundled_font());
-}
-
-std::shared_ptr<const viz::Font> font_of(const FigureOptions& figure, std::size_t num_maps,
-                                         bool have_places) {
-  std::error_code ignored;
-  if (figure.has_extras(num_maps) || have_places ||
-      (figure.title && fs::exists(bundled_font(), ignored)))
-    return open_font();
-  return nullptr;
-}
 
 FigureOptions figure_options(const ParsedOptions& options) {
   FigureOptions figure;
@@ -117,8 +102,6 @@ OutputOptions heatmap_outputs(const VisualizeRequest& request, std::size_t num_m
   if (!outputs.file.empty() && num_maps > 1)
     throw UsageError("is the file of one map, and there are " + std::to_string(num_maps),
                      "`output` " + outputs.file.string(), "`output` FOLDER takes their sheet");
-  const bool have_places = request.transform.views && request.transform.views->value.have_places;
-  outputs.font = font_of(outputs.figure, num_maps, have_places);
   outputs.threads = threads;
   return outputs;
 }

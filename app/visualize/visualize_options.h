@@ -26,23 +26,17 @@ struct VisualizeRequest : PicturesRequest {
   std::optional<std::int64_t> topk = {};
   VoteRequest vote = {};
   std::optional<ModelRequest> against = {};
-  OutputOptions outputs = {};  ///< without font and threads, and the page's title and facts
+  OutputOptions outputs = {};  ///< without threads, and the page's title and facts
   std::int64_t video_stride = 1;
 };
 /// The form of figures by the options of `drawing_options` and `--label-type`.
 FigureOptions figure_options(const ParsedOptions& options);
 /// The form of a page that shows the same as the figures.
 viz::ReportOptions report_options(const FigureOptions& figure);
-/// The bundled font. Throws Error(not_found) where it is missing.
-std::shared_ptr<const viz::Font> open_font();
-/// The font of figures with `num_maps` maps, and with boxes if `have_places`; null where nothing is written.
-std::shared_ptr<const viz::Font> font_of(const FigureOptions& figure, std::size_t num_maps,
-                                         bool have_places);
 /// Throws Error(invalid_argument) for options that do not go together.
 VisualizeRequest visualize_request(const ParsedOptions& options);
 
-/// The outputs with the font of figures. Throws what `viz::Font` throws, and Error(invalid_argument) for several
-/// maps in one file.
+/// The outputs of a run with so many maps an input. Throws Error(invalid_argument) for several maps in one file.
 OutputOptions heatmap_outputs(const VisualizeRequest& request, std::size_t num_maps, int threads);
 
 }  // namespace hydrascope::app

@@ -1,8 +1,6 @@
 #include "app/visualize/heat_figure.h"
 
 #include "app/maps/input_map.h"
-#include "kernels/error.h"
-#include "tests/error_matchers.h"
 
 #include <gtest/gtest.h>
 
@@ -61,11 +59,10 @@ TEST(ShownMapTest, TwoSignsAreShownAroundZero) {
 
 /// The maps over `placement`, those with a label over their own.
 viz::Canvas drawn(viz::Canvas picture, const viz::Placement& placement, std::vector<ShownMap> maps,
-                  const FigureOptions& options, const viz::Font* font,
-                  std::optional<viz::Size> frame = std::nullopt) {
+                  const FigureOptions& options, std::optional<viz::Size> frame = std::nullopt) {
   for (ShownMap& map : maps)
     if (map.marks.empty()) map.placement = placement;
-  return draw_figure(std::move(picture), maps, options, font, frame);
+  return draw_figure(std::move(picture), maps, options, frame);
 }
 
 TEST(ShownMapTest, CaptionsNameClassesAsAsked) {
@@ -108,7 +105,7 @@ TEST(ShownMapTest, OneSignIsShownFromEndToEnd) {
 TEST(DrawFigureTest, OneMapIsThePictureAtItsOwnSize) {
   const std::vector<ShownMap> maps{
       shown_map(input_map(Method::attention, {0, 0, 0, 9}, false), {})};
-  const viz::Canvas figure = drawn(grey(40, 30), whole(40, 30), maps, {}, nullptr);
+  const viz::Canvas figure = drawn(grey(40, 30), whole(40, 30), maps, {});
   EXPECT_EQ(figure.width, 40);
   EXPECT_EQ(figure.height, 30);
   const auto red = [&](int x, int y) {
@@ -125,7 +122,7 @@ TEST(DrawFigureTest, WhatTheModelDidNotSeeIsDimmedBehindAThinLine) {
   options.alpha = 0;
   const std::vector<ShownMap> maps{
       shown_map(input_map(Method::attention, {0, 0, 0, 9}, false), options)};
-  const viz::Canvas figure = drawn(grey(40, 30), crop, maps, options, nullptr);
+  const viz::Canvas figure = drawn(grey(40, 30), crop, maps, options);
   const auto red = [&](int x) {
     return figure.rgb.at(static_cast<std::size_t>((10 * 40 + x) * 3));
   };
@@ -157,12 +154,7 @@ std::vector<std::vector<int>> panel_rows(const viz::Canvas& figure, std::uint8_t
   return rows;
 }
 
-viz::Font bundled_font() {
-  return viz::Font(HYDRASCOPE_SOURCE_DIR "/assets/fonts/DejaVuSans-subset.ttf");
-}
-
 TEST(DrawFigureTest, TheAnswerIsInTheCornerBesideThings) {
-  const viz::Font font = bundled_font();
   FigureOptions options;
   options.alpha = 0;
   options.title = true;
@@ -171,7 +163,7 @@ TEST(DrawFigureTest, TheAnswerIsInTheCornerBesideThings) {
   const auto dark_rows = [&](const std::vector<Prediction>& things) {
     map.things = things;
     const std::vector<ShownMap> maps{shown_map(map, options)};
-    const viz::Canvas figure = draw_figure(grey(400, 300), maps, options, &font);
+    const viz::Canvas figure = draw_figure(grey(400, 300), maps, options);
     int rows = 0;
     while (figure.rgb.at(static_cast<std::size_t>((rows * 400 + 1) * 3)) == 32) ++rows;
     return rows;
@@ -185,7 +177,6 @@ TEST(DrawFigureTest, TheAnswerIsInTheCornerBesideThings) {
 }
 
 TEST(DrawFigureTest, AMapOfAViewLiesInItsBoxBelowItsClass) {
-  const viz::Font font = bundled_font();
   FigureOptions options;
   options.alpha = 0;
   InputMap map = input_map(Method::hydra, {0, 0, 0, 9}, true);
@@ -193,7 +184,7 @@ TEST(DrawFigureTest, AMapOfAViewLiesInItsBoxBelowItsClass) {
   map.placement = viz::Placement{{150, 75, 30, 40, 40, 2}, {200, 100, 50, 40, 40, 2}};
   map.of_class.box = Box{100, 60, 80, 80};
   const std::vector<ShownMap> maps{shown_map(map, options)};
-  const viz::Canvas figure = drawn(grey(200, 150), whole(200, 150), maps, options, &font);
+  const viz::Canvas figure = drawn(grey(200, 150), whole(200, 150), maps, options);
   ASSERT_EQ(viz::size_of(figure), (viz::Size{200, 150}));
   const auto pixel = [&](int x, int y) {
     const std::size_t at = static_cast<std::size_t>((y * 200 + x) * 3);
@@ -204,20 +195,18 @@ TEST(DrawFigureTest, AMapOfAViewLiesInItsBoxBelowItsClass) {
   EXPECT_EQ(pixel(90, 100), (std::array{77, 77, 77})) << "outside it is dimmed";
   EXPECT_EQ(pixel(190, 145), (std::array{77, 77, 77}));
   EXPECT_EQ(pixel(100, 58), (std::array{32, 32, 32})) << "above its corner is its label";
-  EXPECT_ERROR(drawn(grey(200, 150), whole(200, 150), maps, options, nullptr), internal, "font");
   // At the upper edge the label has no room above.
   map.of_class.box = Box{100, 0, 80, 80};
   map.placement = viz::Placement{{150, 75, 0, 40, 40, 2}, {200, 100, 50, 40, 40, 2}};
   const std::vector<ShownMap> upper{shown_map(map, options)};
-  const viz::Canvas labelled = drawn(grey(200, 150), whole(200, 150), upper, options, &font);
+  const viz::Canvas labelled = drawn(grey(200, 150), whole(200, 150), upper, options);
   EXPECT_EQ(labelled.rgb.at(100 * 3), 32);
   // On a sheet the panels are smaller, and so is the box.
   const std::vector<ShownMap> two{maps.front(), upper.front()};
-  EXPECT_NO_THROW(drawn(grey(2000, 1500), whole(2000, 1500), two, options, &font));
+  EXPECT_NO_THROW(drawn(grey(2000, 1500), whole(2000, 1500), two, options));
 }
 
 TEST(DrawFigureTest, LayersStandSideBySideAndARowIsAMethodHeadAndClass) {
-  const viz::Font font = bundled_font();
   FigureOptions options;
   options.alpha = 0;
   const auto rows_of_panels = [&](std::vector<std::int64_t> layers, int classes, int heads,
@@ -236,8 +225,7 @@ TEST(DrawFigureTest, LayersStandSideBySideAndARowIsAMethodHeadAndClass) {
       }
     }
     std::vector<std::size_t> sizes;
-    for (const auto& row :
-         panel_rows(drawn(grey(40, 40), whole(40, 40), maps, options, &font), 128))
+    for (const auto& row : panel_rows(drawn(grey(40, 40), whole(40, 40), maps, options), 128))
       sizes.push_back(row.size());
     return sizes;
   };
@@ -253,7 +241,6 @@ TEST(DrawFigureTest, LayersStandSideBySideAndARowIsAMethodHeadAndClass) {
 }
 
 TEST(DrawFigureTest, ALayerThatAMethodLacksLeavesItsRowShorter) {
-  const viz::Font font = bundled_font();
   FigureOptions options;
   options.alpha = 0;
   std::vector<ShownMap> maps;
@@ -263,7 +250,7 @@ TEST(DrawFigureTest, ALayerThatAMethodLacksLeavesItsRowShorter) {
     map.choice.layer = layer;
     maps.push_back(shown_map(map, options));
   }
-  const auto rows = panel_rows(drawn(grey(40, 40), whole(40, 40), maps, options, &font), 128);
+  const auto rows = panel_rows(drawn(grey(40, 40), whole(40, 40), maps, options), 128);
   ASSERT_EQ(rows.size(), 2U);
   ASSERT_EQ(rows[0].size(), 1U);
   ASSERT_EQ(rows[1].size(), 2U);
@@ -271,7 +258,6 @@ TEST(DrawFigureTest, ALayerThatAMethodLacksLeavesItsRowShorter) {
 }
 
 TEST(DrawFigureTest, FramesHaveOneLayout) {
-  const viz::Font font = bundled_font();
   FigureOptions options;
   options.caption = true;
   const auto frame = [&](const std::string& label, float largest, viz::Size picture,
@@ -280,7 +266,7 @@ TEST(DrawFigureTest, FramesHaveOneLayout) {
     map.of_class.label = label;
     const std::vector<ShownMap> maps(count, shown_map(map, options));
     return drawn(grey(picture.width, picture.height), whole(picture.width, picture.height), maps,
-                 options, &font, viz::Size{160, 120});
+                 options, viz::Size{160, 120});
   };
   for (const std::size_t count : {1U, 3U}) {
     const viz::Size first = viz::size_of(frame("otter", 1, {160, 120}, count));
@@ -295,8 +281,7 @@ TEST(DrawFigureTest, PicturesOfAnotherSizeAreFittedIntoTheFrame) {
   const FigureOptions options;
   const std::vector<ShownMap> maps{
       shown_map(input_map(Method::attention, {0, 0, 0, 9}, false), options)};
-  const viz::Canvas figure =
-      drawn(grey(30, 60), whole(30, 60), maps, options, nullptr, viz::Size{40, 30});
+  const viz::Canvas figure = drawn(grey(30, 60), whole(30, 60), maps, options, viz::Size{40, 30});
   ASSERT_EQ(viz::size_of(figure), (viz::Size{40, 30}));
   const auto red = [&](int x, int y) {
     return figure.rgb.at(static_cast<std::size_t>((y * 40 + x) * 3));
@@ -307,15 +292,6 @@ TEST(DrawFigureTest, PicturesOfAnotherSizeAreFittedIntoTheFrame) {
   EXPECT_NE(red(12, 0), 0);
   EXPECT_EQ(red(13, 5), 128);
   EXPECT_NE(red(25, 25), 128);
-}
-
-TEST(DrawFigureTest, TextNeedsAFont) {
-  const std::vector<ShownMap> maps{
-      shown_map(input_map(Method::attention, {0, 0, 0, 9}, false), {})};
-  FigureOptions options;
-  options.caption = true;
-  EXPECT_TRUE(options.has_extras(1));
-  EXPECT_ERROR(drawn(grey(4, 4), whole(4, 4), maps, options, nullptr), internal, "font");
 }
 
 TEST(SteadyColorsTest, ColoursFollowSlowlyAndMapsStay) {

@@ -61,10 +61,7 @@ class OutputStageTest : public ::testing::Test {
 };
 
 TEST_F(OutputStageTest, RecordsOfAnInputComeTogetherAndInOrder) {
-  OutputOptions options;
-  options.font = std::make_shared<const viz::Font>(HYDRASCOPE_SOURCE_DIR
-                                                   "/assets/fonts/DejaVuSans-subset.ttf");
-  const auto output = stage(options);
+  const auto output = stage();
   ExplainedInput two = explained("two");
   two.maps.push_back(two.maps.front());
   two.maps.back().choice.layer = 3;

@@ -74,12 +74,6 @@ TEST(HeatmapOutputsTest, FilesAndThePage) {
   EXPECT_EQ(outputs.report.signed_colormap, "cividis") << "a table that is named serves all maps";
   EXPECT_TRUE(outputs.save_raw);
   EXPECT_EQ(outputs.threads, 3);
-  EXPECT_NE(outputs.font, nullptr) << "for class and probability";
-  EXPECT_EQ(outputs_of({"--no-caption", "--views", "whole"}).font, nullptr)
-      << "nothing is written on one map";
-  EXPECT_NE(outputs_of({"--no-caption"}).font, nullptr) << "for the boxes of a closer look";
-  EXPECT_NE(outputs_of({}, 2).font, nullptr);
-  EXPECT_NE(outputs_of({"--views", "tiles"}, 1).font, nullptr) << "for its label";
   EXPECT_ERROR(requested({"-o", "-"}), invalid_argument, "a folder");
   EXPECT_ERROR(requested({"--html", "photo.jpg"}), invalid_argument, ".html");
 }
