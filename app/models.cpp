@@ -210,7 +210,7 @@ std::optional<std::filesystem::path> inspected_file(const ModelsRequest& request
 }
 
 /// Returns whether all numbers are finite, where that was asked for.
-bool inspect(const std::filesystem::path& file, const ModelsRequest& request, Report& report) {
+bool add_file(const std::filesystem::path& file, const ModelsRequest& request, Report& report) {
   const checkpoint::WeightFile weights =
       checkpoint::WeightFile::open(file, {request.model.use_ema});
   Findings findings = look_at(weights);
@@ -247,7 +247,7 @@ std::optional<Report> described_name(const ModelsRequest& request) {
   return report;
 }
 
-int info(const ModelsRequest& request, OutputFile& output) {
+int write_info(const ModelsRequest& request, OutputFile& output) {
   std::optional<Report> named = described_name(request);
   const std::optional<std::filesystem::path> file = named ? std::nullopt : inspected_file(request);
   if (request.verify && !file)
@@ -255,7 +255,7 @@ int info(const ModelsRequest& request, OutputFile& output) {
   Report report = named ? std::move(*named) : Report("hydrascope models info");
   bool is_finite = true;
   if (file)
-    is_finite = inspect(*file, request, report);
+    is_finite = add_file(*file, request, report);
   else if (!named)
     add_model(OpenedModel(request), /*has_header=*/false, report);
   report.write(request.output.format, output.stream(), [&](const std::string& note) {
@@ -315,7 +315,7 @@ int run_models(const ParsedOptions& options) {
   if (request.action == "path")
     path(request.model.word, output);
   else if (request.action == "info")
-    code = info(request, output);
+    code = write_info(request, output);
   else
     listing().write(request.output.format, output.stream());
   output.close();

@@ -30,9 +30,10 @@ bool fits(ImageFormat format, std::int64_t width, std::int64_t height);
 void require_encoder(ImageFormat format);
 
 /// The quality of JPEG and WebP, 1..100.
-inline constexpr int kQuality = 90;
+inline constexpr int kDefaultQuality = 90;
 /// The picture says at its end that "hydrascope" made it. Throws Error(unsupported_format, out_of_memory, failed).
-std::vector<std::byte> encode(const Canvas& canvas, ImageFormat format, int quality = kQuality);
+std::vector<std::byte> encode(const Canvas& canvas, ImageFormat format,
+                              int quality = kDefaultQuality);
 /// In the format of its extension, under a temporary name, then renamed. Throws also Error(unwritable) if writing
 /// fails.
 void write_image(const std::filesystem::path& file, const Canvas& canvas);
