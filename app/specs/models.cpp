@@ -36,7 +36,7 @@ CommandSpec models_spec() {
   spec.name = "models";
   spec.summary =
       "list models and attention mechanisms; describe or create one, or a file of weights";
-  spec.group = "Make and inspect models";
+  spec.group = "Make and describe models";
   spec.subcommands = {
       {"list", "bundled models, architectures, attention mechanisms and position rules"},
       {"info", "description of a model, a file, a mechanism or a rule",
