@@ -34,7 +34,6 @@ int run_diagnose(const ParsedOptions& options);
 int run_convert(const ParsedOptions& options);
 int run_train(const ParsedOptions& options);
 int run_models(const ParsedOptions& options);
-int run_inspect(const ParsedOptions& options);
 int run_doctor(const ParsedOptions& options);
 
 }  // namespace hydrascope::app

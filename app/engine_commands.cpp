@@ -12,7 +12,7 @@ std::span<const CommandRun> command_runs() {
       CommandRun{"serve", run_serve},       CommandRun{"evaluate", run_evaluate},
       CommandRun{"compare", run_compare},   CommandRun{"faithfulness", run_faithfulness},
       CommandRun{"diagnose", run_diagnose}, CommandRun{"models", run_models},
-      CommandRun{"inspect", run_inspect},   CommandRun{"doctor", run_doctor},
+      CommandRun{"doctor", run_doctor},
   };
   return kRuns;
 }

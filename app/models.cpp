@@ -1,5 +1,6 @@
 // hydrascope models: list, info, create, path.
 #include "app/command.h"
+#include "app/model/inspection.h"
 #include "app/model/model_metadata.h"
 #include "app/model/model_source.h"
 #include "app/options/mechanism_listing.h"
@@ -9,7 +10,9 @@
 #include "app/run/assets.h"
 #include "app/run/console.h"
 #include "app/run/output_file.h"
+#include "app/run/terminal_text.h"
 #include "app/run/usage_error.h"
+#include "app/specs/requests.h"
 #include "app/specs/specs.h"
 #include "app/tasks/format_only.h"
 #include "kernels/input_file.h"
@@ -26,7 +29,9 @@
 #include <filesystem>
 #include <iostream>
 #include <map>
+#include <optional>
 #include <set>
+#include <string>
 #include <utility>
 
 namespace hydrascope::app {
@@ -38,6 +43,7 @@ struct ModelsRequest {
   OutputRequest output;
   ModelRequest model = {};  ///< the argument's, where `-m` names none
   TransformRequest transform = {};
+  bool verify = false;
   std::uint64_t seed = 42;
   checkpoint::Dtype dtype = checkpoint::Dtype::F32;
 };
@@ -50,6 +56,7 @@ ModelsRequest models_request(const ParsedOptions& options) {
     throw UsageError("expected one model, found " + std::to_string(words.size() - 1),
                      "models " + words[0]);
   request.model = model_request(options);
+  request.model.may_lack_classes = true;
   if (const GivenOption& named = options[&ModelRequest::word]; words.size() == 2) {
     if (named.given() && !named.is(words[1]))
       throw UsageError("two answers to which model",
@@ -57,6 +64,7 @@ ModelsRequest models_request(const ParsedOptions& options) {
     request.model.word = words[1];
   }
   request.transform = transform_request(options);
+  request.verify = options[&ModelInfoRequest::verify].flag();
   take(options[&RunRequest::seed], request.seed);
   request.dtype = weights_request(options).dtype.value_or(request.dtype);
   return request;
@@ -150,35 +158,27 @@ void add_config(const model::VitConfig& config, Report& report) {
   report.add_table("", "configuration", ResultTable::of_settings(settings), kForPeople);
 }
 
-Report described(const ModelsRequest& request) {
-  const std::string& name = request.model.word;
-  if (name == "set") return settings_report();
-  if (std::error_code ignored; !std::filesystem::exists(name, ignored)) {
-    if (const auto* mechanism = model::find_mechanism_or_null(name))
-      return mechanism_report(*mechanism);
-    if (const auto* memory = model::find_memory_or_null(name)) return memory_report(*memory);
-    if (const auto* rule = model::find_position_rule_or_null(name))
-      return position_rule_report(*rule);
-  }
-  Report report("hydrascope models info");
-  if (names_architecture(request.model)) {
-    const model::VitConfig c = random_model(request.model).config;
-    report.add("model", name);
-    report.add("gflops_per_image", model::gflops_per_image(c, c.training_grid()), 3);
-    add_config(c, report);
-    return report;
-  }
-  const ModelSource source = open_model(request.model);
-  const ResolvedTransform transform = resolve_transform(request.transform, source);
+/// A model that can be computed.
+struct OpenedModel {
+  explicit OpenedModel(const ModelsRequest& request)
+      : source(open_model(request.model)),
+        transform(resolve_transform(request.transform, source)) {}
+  ModelSource source;
+  ResolvedTransform transform;
+};
+
+/// `has_header`: `report` has the facts of `add_header`.
+void add_model(const OpenedModel& opened, bool has_header, Report& report) {
+  const auto& [source, transform] = opened;
   const image::Size size = transform.config.img_size;
   const std::int64_t patch = source.config.patch_size;
   const model::TokenGrid grid =
       source.config.token_grid((size.height + patch - 1) / patch, (size.width + patch - 1) / patch);
   report.add("model", source.name);
   report.add("file", source.weights.file().string());
-  report.add("arch", source.config.arch);
+  if (!has_header) report.add("arch", source.config.arch);
   report.add("parameters", parameter_count(source.weights));
-  report.add("attention", model::to_text(source.config.attention));
+  if (!has_header) report.add("attention", model::to_text(source.config.attention));
   if (const auto values = computed_options(source.config); !values.empty())
     report.add("attention_options", values);
   report.summary.add_size("img_size", size.height, size.width);
@@ -198,7 +198,75 @@ Report described(const ModelsRequest& request) {
   }
   report.add_table("mechanisms", "", std::move(mechanisms));
   add_config(source.config, report);
+}
+
+/// The weights whose header is described: those of `models info FILE`, and with `--verify` a bundled model's.
+std::optional<std::filesystem::path> inspected_file(const ModelsRequest& request) {
+  const std::string& name = request.model.word;
+  if (!request.model.checkpoint.empty()) return std::nullopt;
+  if (std::error_code ignored; std::filesystem::exists(name, ignored)) return name;
+  if (const auto bundled = named_model(name.empty() ? kDefaultModel : name))
+    return request.verify ? bundled : std::nullopt;
+  return hub_folder(name);
+}
+
+/// Returns whether all numbers are finite, where that was asked for.
+bool add_file(const std::filesystem::path& file, const ModelsRequest& request, Report& report) {
+  const checkpoint::WeightFile weights =
+      checkpoint::WeightFile::open(file, {request.model.use_ema});
+  Findings findings = look_at(weights);
+  std::optional<OpenedModel> opened;
+  try {
+    if (findings.problem.empty()) opened.emplace(request);
+  } catch (const Error& error) {
+    // The request is wrong, or the header is all that can be said of the file.
+    if (error.code() == ErrorCode::invalid_argument) throw;
+    findings.notes.push_back(spelled(error.about() + ": " + error.what()));
+  }
+  if (opened) findings.attention = model::to_text(opened->source.config.attention);
+  add_header(weights, findings, report);
+  if (opened) add_model(*opened, /*has_header=*/true, report);
+  return !request.verify || add_not_finite(weights, report);
+}
+
+/// The description of a name that no file has; nothing for a model's name.
+std::optional<Report> described_name(const ModelsRequest& request) {
+  const std::string& name = request.model.word;
+  if (name == "set") return settings_report();
+  if (std::error_code ignored; std::filesystem::exists(name, ignored)) return std::nullopt;
+  if (const auto* mechanism = model::find_mechanism_or_null(name))
+    return mechanism_report(*mechanism);
+  if (const auto* memory = model::find_memory_or_null(name)) return memory_report(*memory);
+  if (const auto* rule = model::find_position_rule_or_null(name))
+    return position_rule_report(*rule);
+  if (!names_architecture(request.model)) return std::nullopt;
+  Report report("hydrascope models info");
+  const model::VitConfig c = random_model(request.model).config;
+  report.add("model", name);
+  report.add("gflops_per_image", model::gflops_per_image(c, c.training_grid()), 3);
+  add_config(c, report);
   return report;
+}
+
+int write_info(const ModelsRequest& request, OutputFile& output) {
+  std::optional<Report> named = described_name(request);
+  const std::optional<std::filesystem::path> file = named ? std::nullopt : inspected_file(request);
+  if (request.verify && !file)
+    throw UsageError("expected a file of weights", "`verify`", "`hydrascope models info FILE`");
+  Report report = named ? std::move(*named) : Report("hydrascope models info");
+  bool is_finite = true;
+  if (file)
+    is_finite = add_file(*file, request, report);
+  else if (!named)
+    add_model(OpenedModel(request), /*has_header=*/false, report);
+  report.write(request.output.format, output.stream(), [&](const std::string& note) {
+    // A failed check is reported in any case.
+    if (is_finite)
+      request.console.note(note);
+    else
+      std::cerr << printable(note) + '\n';
+  });
+  return is_finite ? kExitOk : kExitCheckFailed;
 }
 
 int create(const ModelsRequest& request) {
@@ -245,13 +313,15 @@ int run_models(const ParsedOptions& options) {
   const ModelsRequest request = models_request(options);
   if (request.action == "create") return create(request);
   OutputFile output(request.output.file);
+  int code = kExitOk;
   if (request.action == "path")
     path(request.model.word, output);
+  else if (request.action == "info")
+    code = write_info(request, output);
   else
-    (request.action == "info" ? described(request) : listing())
-        .write(request.output.format, output.stream());
+    listing().write(request.output.format, output.stream());
   output.close();
-  return kExitOk;
+  return code;
 }
 
 }  // namespace hydrascope::app

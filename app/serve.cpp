@@ -65,7 +65,6 @@ ApiOptions api_options(const ServeRequest& request, const Service& service) {
   options.most_bytes = std::max(kMostBytes, request.service.run.decode.max_bytes);
   options.timeout = request.server.timeout;
   options.figure = request.figure;
-  options.font = open_font(request.figure.font);
   options.decode = request.service.run.decode;
   return options;
 }

@@ -2,6 +2,7 @@
 #include "app/command.h"
 #include "app/maps/map_choice.h"
 #include "app/maps/map_record.h"
+#include "app/options/written_files.h"
 #include "app/pictures/inputs.h"
 #include "app/results/table.h"
 #include "app/run/console.h"
@@ -18,9 +19,12 @@
 #include "viz/picture/encode.h"
 
 #include <atomic>
+#include <filesystem>
 #include <iostream>
 #include <memory>
+#include <optional>
 #include <span>
+#include <string>
 #include <thread>
 #include <utility>
 
@@ -60,6 +64,20 @@ std::size_t most_maps(const MapSelection& selection, const ClassChoice& classes)
   return static_cast<std::size_t>(count);
 }
 
+/// The input of a run whose output is the file of one heatmap; nothing where a list ends before its first
+/// path. Throws Error(invalid_argument) for a video and for several inputs.
+std::optional<Input> only_input(InputStream& inputs, const std::filesystem::path& output) {
+  const std::string place = "`output` " + output.string();
+  const auto refuse = [&](const char* what) {
+    throw UsageError(what, place, "`output` FOLDER takes all heatmaps");
+  };
+  std::optional<Input> first = inputs.next();
+  if (first && first->is_video) refuse("is the file of one picture, and the input is a video");
+  if (first && inputs.next()) refuse("is the file of one picture, and there are several inputs");
+  if (first && !first->memory) refuse_input(output, place, first->path);
+  return first;
+}
+
 }  // namespace
 
 int run_visualize(const ParsedOptions& options) {
@@ -80,6 +98,9 @@ int run_visualize(const ParsedOptions& options) {
   const MapSelection selection = choose_maps(session->config(), map_choice);
   PipelineOptions& pipeline = session->pipeline();
   OutputOptions outputs = heatmap_outputs(request, most_maps(selection, classes), pipeline.workers);
+  InputStream inputs(words, request.recursive);
+  std::optional<Input> first;
+  if (!outputs.file.empty()) first = only_input(inputs, outputs.file);
   std::unique_ptr<Session> other;
   MapSelection others;
   if (request.against) {
@@ -104,8 +125,7 @@ int run_visualize(const ParsedOptions& options) {
   visualization_options.folder = outputs.folder;
   visualization_options.endings = {".heatmap.mp4", ".map.npy"};
   for (const viz::ImageFormat format : kFormatsBySize)
-    visualization_options.endings.push_back(
-        ".heatmap" + std::string(viz::extension(outputs.image_format.value_or(format))));
+    visualization_options.endings.push_back(".heatmap" + std::string(viz::extension(format)));
   visualization_options.words = words;
   visualization_options.recursive = request.recursive;
   visualization_options.figure = outputs.figure;
@@ -135,8 +155,9 @@ int run_visualize(const ParsedOptions& options) {
   Visualization visualization(std::move(visualization_options), std::move(classes), *session,
                               other.get(), output, progress);
 
-  InputStream inputs(words, request.recursive);
-  const auto next_input = [&] { return inputs.next(); };
+  const auto next_input = [&] {
+    return first ? std::exchange(first, std::nullopt) : inputs.next();
+  };
   const PipelineTiming timing = session->run(next_input, [&](PipelineResult& result) {
     const bool failed = result.error.has_value();
     if (result.frame == 0) count.add_video(result.video);

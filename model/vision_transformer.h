@@ -147,7 +147,7 @@ class VisionTransformerImpl : public torch::nn::Module {
 TORCH_MODULE(VisionTransformer);
 
 /// Name and tensor of everything a checkpoint of this model holds, in module order: the one table
-/// that loading, saving and `inspect` compare with.
+/// that loading, saving and `models info` compare with.
 std::vector<std::pair<std::string, torch::Tensor>> named_tensors(
     const VisionTransformerImpl& model);
 

@@ -134,8 +134,7 @@ viz::Canvas draw(const Answer& answer, std::span<const std::size_t> maps,
                        "maps");
     shown.push_back(shown_map(answer.maps[map], figure));
   }
-  const auto font = font_of(figure, shown.size(), /*have_places=*/false);
-  return draw_figure(std::move(canvas), shown, figure, font.get());
+  return draw_figure(std::move(canvas), shown, figure);
 }
 
 /// The options that maps are drawn with.

@@ -35,7 +35,7 @@ struct InputMap {
 std::string caption(const Prediction& prediction, LabelType label_type);
 /// The text of the caption: "otter 67.5 %", then "hydra, layer 11, head max".
 std::vector<std::string> caption(const InputMap& map, LabelType label_type);
-/// The quantity of the map, for its colour bar: "weight".
+/// The quantity of the map: "weight".
 std::string quantity(const InputMap& map);
 /// Notes for the reader of the record: the method's own note, what a rollout did layer by
 /// layer. Clauses joined by "; ", or "".

@@ -21,9 +21,10 @@ void require_finite_logits(PipelineResult& result) {
         std::ranges::count_if(values, [](float value) { return !std::isfinite(value); });
     if (bad == 0) continue;
     result.error = ErrorCode::failed;
-    result.message = std::to_string(bad) + " of " + std::to_string(values.size()) + " " + what +
-                     " are NaN or infinite; `hydrascope inspect --verify` looks for the same in "
-                     "the weights";
+    result.message =
+        std::to_string(bad) + " of " + std::to_string(values.size()) + " " + what +
+        " are NaN or infinite; `hydrascope models info FILE --verify` looks for the same in "
+        "the weights";
     result.logits.reset();
     result.features.reset();
     return;

@@ -1,12 +1,11 @@
 #include "app/results/report.h"
 
+#include "app/results/caption_font.h"
 #include "app/results/file_extension.h"
-#include "app/run/assets.h"
 #include "app/run/output_file.h"
 #include "app/run/terminal_text.h"
 #include "viz/figure/figure.h"
 #include "viz/picture/encode.h"
-#include "viz/text/font.h"
 
 #include <algorithm>
 #include <iterator>

@@ -125,16 +125,7 @@ std::vector<std::string> bundled_images() {
   return files;
 }
 
-std::vector<fs::path> bundled_fonts() {
-  std::vector<fs::path> files;
-  std::error_code ignored;
-  for (const auto& entry : fs::directory_iterator(assets_folder() / "fonts", ignored)) {
-    const fs::path extension = entry.path().extension();
-    if (extension == ".ttf" || extension == ".otf") files.push_back(entry.path());
-  }
-  std::ranges::sort(files);
-  return files;
-}
+fs::path bundled_font() { return assets_folder() / "fonts" / "DejaVuSans-subset.ttf"; }
 
 std::optional<fs::path> bundled_labels(std::string_view name) {
   return bundled_file("labels", name, ".txt");

@@ -284,7 +284,7 @@ void ServeApi::finish(Exchange& exchange) {
     } else if (format == "png") {
       response.type = "image/png";
       response.body = explained_picture(answer, std::as_bytes(std::span(exchange.pictures.front())),
-                                        options_.decode, options_.figure, options_.font.get());
+                                        options_.decode, options_.figure);
     } else {
       response.body = json_text(exchange.route == Route::embed ? embedded_json(answer)
                                                                : answered_json(answer)) +

@@ -8,7 +8,6 @@
 #include "app/serve/task_threads.h"
 #include "app/session/service.h"
 #include "app/visualize/heat_figure.h"
-#include "viz/text/font.h"
 
 #include <atomic>
 #include <cstdint>
@@ -24,8 +23,7 @@ struct ApiOptions {
   std::int64_t most_bytes = 0;     ///< of all bodies together, as far as they have come
   double timeout = 60;             ///< seconds from the end of a body to its answer
   FigureOptions figure;
-  std::shared_ptr<const viz::Font> font;  ///< may be null: then no figure has extras
-  image::DecodeOptions decode;            ///< of pictures that are drawn on
+  image::DecodeOptions decode;  ///< of pictures that are drawn on
   /// The page "/" of a service.
   std::function<std::string(const ServedWords&, const Service&)> page;
 };

@@ -49,13 +49,12 @@ std::string explained_array(const Answer& answer) {
 }
 
 std::string explained_picture(const Answer& answer, std::span<const std::byte> encoded,
-                              const image::DecodeOptions& decode, const FigureOptions& figure,
-                              const viz::Font* font) {
+                              const image::DecodeOptions& decode, const FigureOptions& figure) {
   image::Picture picture = decode_bytes(encoded, decode);
   std::vector<ShownMap> shown;
   for (const InputMap& map : answer.maps) shown.push_back(shown_map(map, figure));
   const viz::Canvas drawn =
-      draw_figure({picture.width, picture.height, std::move(picture.rgb)}, shown, figure, font);
+      draw_figure({picture.width, picture.height, std::move(picture.rgb)}, shown, figure);
   const std::vector<std::byte> bytes = viz::encode(drawn, viz::ImageFormat::png);
   return {reinterpret_cast<const char*>(bytes.data()), bytes.size()};
 }

@@ -4,7 +4,6 @@
 #include "app/results/json.h"
 #include "app/session/service.h"
 #include "app/visualize/heat_figure.h"
-#include "viz/text/font.h"
 
 #include <span>
 #include <string>
@@ -18,8 +17,7 @@ OrderedJson answered_json(const Answer& answer);
 std::string explained_array(const Answer& answer);
 /// A PNG as `visualize` draws it over the picture. Throws what decoding throws.
 std::string explained_picture(const Answer& answer, std::span<const std::byte> encoded,
-                              const image::DecodeOptions& decode, const FigureOptions& figure,
-                              const viz::Font* font);
+                              const image::DecodeOptions& decode, const FigureOptions& figure);
 /// An embedding, with what the record says of the run.
 OrderedJson embedded_json(const Answer& answer);
 

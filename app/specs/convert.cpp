@@ -181,7 +181,7 @@ CommandSpec convert_spec() {
   spec.program = kTrainer;
   spec.aliases = {"distill"};
   spec.summary = "give a trained model another attention, or rewrite a checkpoint";
-  spec.group = "Make and inspect models";
+  spec.group = "Make and describe models";
   spec.positionals = "[PICTURES...|IN OUT]";
   const std::vector<Option> runtime = training_runtime_options(
       "", "one per core, up to 4, on a CPU without --threads and --batch-size");

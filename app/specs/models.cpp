@@ -1,6 +1,7 @@
 // The table of `hydrascope models`.
 #include "app/options/option_builders.h"
 #include "app/options/requests.h"
+#include "app/specs/requests.h"
 #include "app/specs/specs.h"
 
 namespace hydrascope::app {
@@ -16,6 +17,7 @@ Option seed() {
 
 std::vector<std::string> subcommands_of(const Option& option) {
   if (option.field == &ModelRequest::word) return {"info", "create", "path"};
+  if (option.field == &ModelInfoRequest::verify) return {"info"};
   if (option.field == &ModelRequest::num_classes) return {"create"};
   for (const Field& field : std::initializer_list<Field>{
            &ModelRequest::attention, &ModelRequest::attention_options, &ModelRequest::rel_pos,
@@ -32,12 +34,13 @@ std::vector<std::string> subcommands_of(const Option& option) {
 CommandSpec models_spec() {
   CommandSpec spec;
   spec.name = "models";
-  spec.summary = "list models and attention mechanisms; describe or create one";
-  spec.group = "Make and inspect models";
+  spec.summary =
+      "list models and attention mechanisms; describe or create one, or a file of weights";
+  spec.group = "Make and describe models";
   spec.subcommands = {
       {"list", "bundled models, architectures, attention mechanisms and position rules"},
-      {"info", "description of a model, an attention mechanism or a position rule",
-       "[MODEL|MECHANISM|RULE]"},
+      {"info", "description of a model, a file, a mechanism or a rule",
+       "[MODEL|FILE|MECHANISM|RULE]"},
       {"create", "a checkpoint with random weights", "[ARCHITECTURE]"},
       {"path", "path of a model's file, bundled or in the Hugging Face cache", "[MODEL]"}};
   // `info` shows the transform, which all of them change.
@@ -49,14 +52,19 @@ CommandSpec models_spec() {
                                       &TransformRequest::std, &image::DecodeOptions::apply_exif}),
        in_group("Create", Role::place, {stored_dtype("float32")}),
        {seed()},
+       {flag("verify",
+             "read all weights of FILE too; exit code 4 if some are NaN or infinite (text and json "
+             "name them)",
+             into(&ModelInfoRequest::verify), role(Role::report))},
        output_options(),
        general_options()});
   for (Option& option : spec.options) option.subcommands = subcommands_of(option);
-  spec.common = {&ModelRequest::word, &ModelRequest::attention, &TransformRequest::img_size,
-                 &OutputRequest::file, &OutputRequest::format};
+  spec.common = {&ModelRequest::word,       &ModelRequest::attention, &TransformRequest::img_size,
+                 &ModelInfoRequest::verify, &OutputRequest::file,     &OutputRequest::format};
   spec.examples = {
       "hydrascope models list",
       "hydrascope models info deit_base_patch16_224",
+      "hydrascope models info model.safetensors --verify",
       "hydrascope models info hedgehog",
       "hydrascope models create --arch deit_base_patch16_224 --set seed=0 -o base.safetensors",
   };

@@ -40,7 +40,7 @@ struct ListenRequest {
   std::optional<std::int64_t> most_waiting = {};  ///< without: two batches
 };
 
-struct InspectRequest {
+struct ModelInfoRequest {
   bool verify = false;
 };
 

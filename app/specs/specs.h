@@ -30,7 +30,6 @@ CommandSpec diagnose_spec();
 CommandSpec convert_spec();
 CommandSpec train_spec();
 CommandSpec models_spec();
-CommandSpec inspect_spec();
 CommandSpec doctor_spec();
 
 }  // namespace hydrascope::app

@@ -66,7 +66,6 @@ constexpr std::array kCommands{
     Command{" convert distill ", convert_spec},
     Command{" train ", train_spec},
     Command{" models ", models_spec},
-    Command{" inspect ", inspect_spec},
     Command{" doctor ", doctor_spec},
     Command{" completion ", completion_spec},
     Command{" version ", version_spec},
@@ -96,29 +95,6 @@ const CommandSpec* find_command(std::string_view name) {
     return &*made[i];
   }
   return nullptr;
-}
-
-CommandSpec inspect_spec() {
-  CommandSpec spec;
-  spec.name = "inspect";
-  spec.summary = "print the header of a checkpoint without loading it";
-  spec.group = "Make and inspect models";
-  spec.positionals = "FILE";
-  spec.options =
-      join({{flag("use-ema", "show the moving average of the weights that the file holds",
-                  into(&ModelRequest::use_ema), in("Model"), role(Role::model)),
-             flag("verify",
-                  "read all weights too; exit code 4 if some are NaN or infinite (text and json "
-                  "name them)",
-                  into(&InspectRequest::verify), role(Role::report))},
-            output_options(),
-            general_options()});
-  spec.common = {&ModelRequest::use_ema, &InspectRequest::verify, &OutputRequest::file,
-                 &OutputRequest::format};
-  spec.examples = {"hydrascope inspect model.safetensors",
-                   "hydrascope inspect model.safetensors --verify",
-                   "hydrascope inspect checkpoint.pth --format json"};
-  return spec;
 }
 
 CommandSpec doctor_spec() {

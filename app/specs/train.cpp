@@ -141,7 +141,7 @@ CommandSpec train_spec() {
   spec.name = "train";
   spec.program = kTrainer;
   spec.summary = "train a model from scratch, or fine-tune one, on a folder of classes";
-  spec.group = "Make and inspect models";
+  spec.group = "Make and describe models";
   spec.positionals = "FOLDER";
   spec.options =
       join({data_options(), training_input_options(), new_head_options(), model_options(), output(),

@@ -27,14 +27,6 @@ viz::Sign parse_sign(const std::string& word) {
   return word == "absolute" ? viz::Sign::absolute : viz::Sign::both;
 }
 
-viz::Sampling parse_blocks(const std::string& word) {
-  return word == "true" ? viz::Sampling::nearest : viz::Sampling::smooth;
-}
-
-viz::ImageFormat parse_image_format(const std::string& word) {
-  return viz::image_format("." + word);
-}
-
 std::vector<std::string> colormap_names() {
   std::vector<std::string> names;
   for (const viz::Colormap& colormap : viz::colormaps()) names.emplace_back(colormap.name);
@@ -79,42 +71,24 @@ std::vector<Option> drawing_options() {
                otherwise(std::string(viz::kDefaultColormap) + "; " +
                          std::string(viz::kDefaultDivergingColormap) + " with two signs"),
                one_of(colormap_names())),
-          number("alpha", "opacity of the colours, 0 to 1", into(&FigureOptions::alpha),
-                 takes("SHARE"), by_default("0.8"), at_least(0), at_most(1)),
-          flag("fade", "draw weak heat more transparent", into(&FigureOptions::fade),
-               by_default("true"), also({{"no-fade", "false"}})),
-          flag("grey", "draw the heat over the picture in grey", into(&FigureOptions::grey)),
-          flag("blocks", "draw each patch in one colour, without smoothing",
-               into(&FigureOptions::sampling, parse_blocks)),
-          flag("colorbar", "draw a bar of the colours beside the map",
-               into(&FigureOptions::colorbar)),
-          flag("colorbar-numbers", "draw the bar with its values",
-               into(&FigureOptions::colorbar_numbers)),
+          number("alpha", "opacity of the colour of the most heat, 0 to 1",
+                 into(&FigureOptions::alpha), takes("SHARE"), by_default("0.8"), at_least(0),
+                 at_most(1)),
           flag("caption",
                "write class, probability, method, layer and head below the picture; without it "
-               "class "
-               "and probability stand on the picture, with --no-caption nothing does",
+               "class and probability stand on the picture, with --no-caption nothing does",
                into(&FigureOptions::caption), also({{"no-caption", "false"}})),
           flag("beside", "draw the plain picture beside the heatmap", into(&FigureOptions::beside)),
-          number("outlier-perc", "percentage of the heat beyond the end of the colours",
-                 into(&FigureOptions::outlier_percent), takes("P"), by_default("30"), at_least(0),
-                 at_most(99)),
-          number(
-              "threshold",
-              "share of the positive heat, 0 to 1; the fewest patches with that share are outlined",
-              into(&FigureOptions::outlined_mass), takes("MASS"), at_least(0), at_most(1)),
-          text("font",
-               "font of captions; bundled fonts draw its missing letters; take no font from "
-               "strangers",
-               into(&FigureOptions::font), takes("FILE.ttf"), reads),
       });
 }
 
 std::vector<Option> heatmap_output_options() {
   std::vector<Option> options = record_output_options();
   Option& folder = row_of(options, &OutputRequest::file);
-  folder.placeholder = "FOLDER";
-  folder.help = "folder for heatmaps and raw maps";
+  folder.placeholder = "FOLDER|FILE";
+  folder.help =
+      "folder for heatmaps and raw maps; NAME.png or NAME.jpg is the heatmap of one picture and "
+      "map";
   folder.default_value = "heatmaps";
   folder.default_note = "";
   folder.aliases = {};
@@ -125,12 +99,6 @@ std::vector<Option> heatmap_output_options() {
   const std::vector<Option> more = in_group(
       "Output", Role::place,
       {
-          text("image-format", "file format of the heatmaps",
-               into(&OutputOptions::image_format, parse_image_format),
-               otherwise("png; jpeg above 4 megapixels"), one_of({"png", "jpeg", "webp"}),
-               synonyms({{"jpg", "jpeg"}})),
-          integer("quality", "quality of jpeg and webp heatmaps, 1 to 100",
-                  into(&viz::EncodeOptions::quality), by_default("90"), at_least(1), at_most(100)),
           flag(
               "save-raw",
               "also write the map, float32 (rows, columns), as NAME.map.npy; (maps, rows, columns) "
@@ -181,8 +149,8 @@ CommandSpec visualize_spec() {
                  &RunRequest::precision, &OutputRequest::file,     &OutputOptions::html,
                  &AgainstRequest::word,  &OutputOptions::save_raw};
   spec.examples = {
-      "hydrascope visualize photo.jpg",
-      "hydrascope visualize photo.jpg --method hydra --topk 3 --colorbar",
+      "hydrascope visualize photo.jpg -o heat.png",
+      "hydrascope visualize photo.jpg --method hydra --topk 3 --caption",
       "hydrascope visualize -m deit_tiny_patch16_224.hydra_last2 photo.jpg --save-raw",
       "hydrascope visualize pictures --layer all --html maps.html -o maps",
       "hydrascope visualize pictures --html maps.html -m converted.safetensors --against "

@@ -173,9 +173,9 @@ std::vector<Gallery> Evaluation::surest_errors(const image::Labels& labels) cons
       if (seconds_since(begin) > kMostSeconds) return drawn;
       const Answer answer = explainer->answer(
           explainer->look(picture), {.maps = maps, .classes = {error.target, error.predicted}});
-      const FigureOptions figure = FigureOptions::of_evidence();
+      const FigureOptions figure;
       for (const InputMap& map : answer.maps)
-        drawn.push_back(draw_figure(shrunk, std::array{shown_map(map, figure)}, figure, nullptr));
+        drawn.push_back(draw_figure(shrunk, std::array{shown_map(map, figure)}, figure));
       return drawn;
     };
   }

@@ -1,5 +1,6 @@
 #include "app/visualize/heat_figure.h"
 
+#include "app/results/caption_font.h"
 #include "kernels/error.h"
 
 #include <algorithm>
@@ -42,7 +43,8 @@ struct BoxLabel {
 
 /// `text` above the box that `placement` lies in, or inside where there is no room above it.
 BoxLabel label_of_box(const viz::Canvas& picture, const viz::Placement& placement,
-                      const std::string& text, const viz::Font& font) {
+                      const std::string& text) {
+  const viz::Font& font = caption_font();
   BoxLabel label;
   label.pixels = std::max(12.0, std::round(std::min(picture.width, picture.height) / 36.0));
   label.margin = static_cast<int>(label.pixels / 4);
@@ -57,11 +59,11 @@ BoxLabel label_of_box(const viz::Canvas& picture, const viz::Placement& placemen
   return label;
 }
 
-void draw_label(viz::Canvas& picture, const BoxLabel& label, const viz::Font& font) {
+void draw_label(viz::Canvas& picture, const BoxLabel& label) {
   constexpr viz::Color kPaper{32, 32, 32};
   constexpr viz::Color kInk{255, 255, 255};
   viz::fill_rectangle(picture, label.x, label.y, label.width, label.height, kPaper);
-  font.draw(picture, label.text, label.x + label.margin, label.y, label.pixels, kInk);
+  caption_font().draw(picture, label.text, label.x + label.margin, label.y, label.pixels, kInk);
 }
 
 /// A box of the picture that `map` is placed on.
@@ -74,9 +76,7 @@ viz::Placement placement_of(const Box& box, const viz::Placement& map) {
 }
 
 /// `picture` may have another size than the input.
-void draw_map(viz::Canvas& picture, const ShownMap& shown, const FigureOptions& options,
-              const viz::Font* font) {
-  if (options.grey) viz::make_grey(picture);
+void draw_map(viz::Canvas& picture, const ShownMap& shown, const FigureOptions& options) {
   viz::Placement placement = shown.placement;
   // Placement is relative to the picture's size, so the other size is all it needs.
   placement.horizontal.picture = picture.width;
@@ -84,33 +84,23 @@ void draw_map(viz::Canvas& picture, const ShownMap& shown, const FigureOptions& 
   viz::OverlayStyle style;
   style.colormap = shown.colormap;
   style.alpha = options.alpha;
-  style.fade = options.fade;
-  style.sampling = options.sampling;
   viz::draw_heat(picture, shown.map, shown.range, placement, style);
   const int shorter_edge = std::min(picture.width, picture.height);
   viz::frame_seen(picture, placement, std::max(1, shorter_edge / 540));
-  if (options.outlined_mass) {
-    const int thickness = std::max(2, shorter_edge / 360);
-    viz::outline_cells(picture, viz::smallest_set(shown.map, *options.outlined_mass), placement,
-                       thickness);
-  }
   std::optional<BoxLabel> title;
-  if (options.title && font != nullptr && !shown.is_marked)
-    draw_label(picture,
-               title.emplace(label_of_box(picture, placement, shown.caption.front(), *font)),
-               *font);
+  if (options.title && !shown.is_marked)
+    draw_label(picture, title.emplace(label_of_box(picture, placement, shown.caption.front())));
   if (!shown.mark) return;
-  if (font == nullptr) throw Error(ErrorCode::internal, "a box to label and no font");
   auto [place, text] = *shown.mark;
   place.horizontal.picture = picture.width;
   place.vertical.picture = picture.height;
   viz::frame_seen(picture, place, std::max(1, shorter_edge / 540));
-  BoxLabel label = label_of_box(picture, place, text, *font);
+  BoxLabel label = label_of_box(picture, place, text);
   const bool is_taken = title && label.x < title->x + title->width &&
                         title->x < label.x + label.width && label.y < title->y + title->height &&
                         title->y < label.y + label.height;
   if (is_taken) label.y = title->y + title->height;
-  draw_label(picture, label, *font);
+  draw_label(picture, label);
 }
 
 /// All of `picture` in the middle of a canvas that is not smaller.
@@ -167,9 +157,8 @@ ShownMap shown_map(const InputMap& map, const FigureOptions& options) {
   shown.colormap =
       options.colormap != nullptr ? options.colormap : &default_colormap(has_two_signs);
   // 0 has the neutral colour of a diverging table.
-  shown.range = viz::range_of(shown.map, shown.colormap->diverging, options.outlier_percent);
+  shown.range = viz::range_of(shown.map, shown.colormap->diverging, viz::kOutlierPercent);
   shown.caption = caption(map, options.label_type);
-  shown.quantity = quantity(map);
   shown.choice = map.choice;
   shown.placement = map.placement;
   // The looks at a thing alone are surer than the answer, whose probability the caption has.
@@ -185,8 +174,7 @@ ShownMap shown_map(const InputMap& map, const FigureOptions& options) {
 }
 
 viz::Canvas draw_figure(viz::Canvas picture, std::span<const ShownMap> maps,
-                        const FigureOptions& options, const viz::Font* font,
-                        std::optional<viz::Size> frame) {
+                        const FigureOptions& options, std::optional<viz::Size> frame) {
   const bool is_sheet = maps.size() > 1;
   const std::vector<Row> rows = rows_of(maps);
   const std::size_t columns = columns_of(rows, options.beside);
@@ -197,13 +185,12 @@ viz::Canvas draw_figure(viz::Canvas picture, std::span<const ShownMap> maps,
   }
   if (viz::size_of(picture) != size) picture = viz::fitted(picture, size.width, size.height);
   if (!options.has_extras(maps.size())) {
-    draw_map(picture, maps.front(), options, font);
+    draw_map(picture, maps.front(), options);
     return letterboxed(std::move(picture), size);
   }
-  if (font == nullptr) throw Error(ErrorCode::internal, "a figure with text and no font");
   viz::FigureStyle style;
   const auto without_map = [&](viz::Canvas shown) {
-    return viz::Panel{letterboxed(std::move(shown), size), {}, std::nullopt};
+    return viz::Panel{letterboxed(std::move(shown), size), {}};
   };
   FigureOptions panel_options = options;
   panel_options.title = options.title && !is_sheet && !options.caption;
@@ -215,19 +202,14 @@ viz::Canvas draw_figure(viz::Canvas picture, std::span<const ShownMap> maps,
     for (const ShownMap* shown : row) {
       viz::Panel& panel = panels.emplace_back();
       viz::Canvas drawn = picture;
-      draw_map(drawn, *shown, panel_options, font);
+      draw_map(drawn, *shown, panel_options);
       panel.picture = letterboxed(std::move(drawn), size);
       if (is_sheet || options.caption) panel.caption = shown->caption;
-      if (options.colorbar_numbers) {
-        panel.bar = viz::ColorBar{shown->colormap, shown->range, shown->quantity};
-      } else if (options.colorbar) {
-        panel.bar = viz::ColorBar{shown->colormap, shown->range, {}, true};
-      }
     }
   }
   style.steady = frame.has_value();
   style.columns = static_cast<int>(columns);
-  return viz::make_figure(panels, style, *font);
+  return viz::make_figure(panels, style, caption_font());
 }
 
 std::vector<ShownMap> SteadyColors::shown(std::span<const InputMap> maps,

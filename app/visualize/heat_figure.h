@@ -19,35 +19,16 @@
 namespace hydrascope::app {
 
 struct FigureOptions {
-  viz::Sign sign = viz::Sign::both;
+  viz::Sign sign = viz::Sign::positive;
   const viz::Colormap* colormap = nullptr;  ///< none: by whether the map has two signs
-  double alpha = 0.5;
-  bool fade = false;
-  bool grey = false;  ///< the picture below the heat
-  viz::Sampling sampling = viz::Sampling::smooth;
-  bool colorbar = false;
-  bool colorbar_numbers = false;  ///< of the bar, instead of "low" and "high"
-  bool caption = false;           ///< contact sheets have captions always
-  bool title = false;             ///< class and probability on a single map without a caption
-  bool beside = false;            ///< the picture as it is in front of the maps
-  double outlier_percent = 0;
-  std::optional<double> outlined_mass;     ///< 0..1: the smallest set of cells that holds it
+  double alpha = 0.8;
+  bool caption = false;  ///< contact sheets have captions always
+  bool title = false;    ///< class and probability on a single map without a caption
+  bool beside = false;   ///< the picture as it is in front of the maps
   LabelType label_type = LabelType::name;  ///< of captions
-  std::string font;                        ///< a file, or ""
 
-  /// As `visualize` draws by default.
-  static FigureOptions of_evidence() {
-    FigureOptions options;
-    options.sign = viz::Sign::positive;
-    options.alpha = 0.8;
-    options.fade = true;
-    options.outlier_percent = 30;
-    return options;
-  }
-  /// Whether a figure of so many maps is more than a picture of that size; it needs a font, as a title does.
-  [[nodiscard]] bool has_extras(std::size_t maps) const {
-    return maps > 1 || colorbar || colorbar_numbers || caption || beside;
-  }
+  /// Whether a figure of so many maps is more than a picture of that size.
+  [[nodiscard]] bool has_extras(std::size_t maps) const { return maps > 1 || caption || beside; }
 };
 
 /// A map ready to be drawn.
@@ -56,7 +37,6 @@ struct ShownMap {
   viz::ValueRange range;
   const viz::Colormap* colormap = nullptr;
   std::vector<std::string> caption;
-  std::string quantity;
   MapChoice choice;
   viz::Placement placement = {};
   /// A part of the picture that is framed, with its class: what looks found.
@@ -72,12 +52,11 @@ ShownMap shown_map(const InputMap& map, const FigureOptions& options);
 /// One map without extras at the picture's own size; else panels of a size by their number.
 /// Several layers stand side by side, and a row is a method, head and class; else a
 /// row is a method. A mark has its class at a corner, and its
-/// probability where the class is not the answer's. `font` may be null where there
-/// is neither a mark nor a title nor extras. With `frame`, for
+/// probability where the class is not the answer's. With `frame`, for
 /// a video, the picture is shown in the middle of that size, as large as it fits, and the figure's
 /// layout is the same for all frames of as many maps. Takes some 20 ms for two megapixels.
 viz::Canvas draw_figure(viz::Canvas picture, std::span<const ShownMap> maps,
-                        const FigureOptions& options, const viz::Font* font,
+                        const FigureOptions& options,
                         std::optional<viz::Size> frame = std::nullopt);
 
 /// The maps of a video's frames, with colours that do not flicker: the range that the first and the

@@ -97,6 +97,14 @@ void write_maps(const std::filesystem::path& file, std::span<const InputMap> map
   written.commit();
 }
 
+/// PNG, or JPEG where a PNG would take some 8 MB and more.
+std::string_view ending_of(const viz::Canvas& figure) {
+  constexpr std::int64_t kMostOfPng = 4'000'000;  // pixels
+  const bool is_large = std::int64_t{figure.width} * figure.height > kMostOfPng &&
+                        viz::fits(viz::ImageFormat::jpeg, figure.width, figure.height);
+  return viz::extension(is_large ? viz::ImageFormat::jpeg : viz::ImageFormat::png);
+}
+
 /// Its message names the file, which is not the input.
 MapRecord failure_of(MapRecord facts, const Error& error) {
   facts.error = error.code();
@@ -129,7 +137,7 @@ OutputStage::OutputStage(OutputOptions options, WriteRecords write)
     : options_(std::move(options)),
       write_(std::move(write)),
       workers_(options_.threads, options_.threads + 1) {
-  make_folder(options_.folder);
+  if (options_.file.empty()) make_folder(options_.folder);
   if (!options_.html.empty()) page_.emplace(options_.html, options_.report);
 }
 
@@ -170,8 +178,8 @@ OrderedWorkers::Second OutputStage::produce(const std::shared_ptr<ExplainedInput
       job.page = page_->prepare(picture);
       job.picture = std::move(picture.picture);
     }
-    auto figure = std::make_shared<viz::Canvas>(draw_figure(
-        std::move(job.picture), job.shown, options_.figure, options_.font.get(), job.frame_size));
+    auto figure = std::make_shared<viz::Canvas>(
+        draw_figure(std::move(job.picture), job.shown, options_.figure, job.frame_size));
     job.shown.clear();
     if (!job.video) {
       write_picture(job, *figure);
@@ -202,21 +210,15 @@ void OutputStage::add_to_video(ExplainedInput& input, const viz::Canvas& figure)
   report(input);
 }
 
-viz::ImageFormat OutputStage::format_of(const viz::Canvas& figure) const {
-  constexpr std::int64_t kMostOfPng = 4'000'000;  // pixels, which take some 8 MB
-  if (options_.image_format) return *options_.image_format;
-  const bool is_large = std::int64_t{figure.width} * figure.height > kMostOfPng &&
-                        viz::fits(viz::ImageFormat::jpeg, figure.width, figure.height);
-  return is_large ? viz::ImageFormat::jpeg : viz::ImageFormat::png;
-}
-
 void OutputStage::write_picture(ExplainedInput& input, const viz::Canvas& figure) {
-  const viz::ImageFormat format = format_of(figure);
-  const auto heatmap = file(input.name, ".heatmap" + std::string(viz::extension(format)));
-  viz::write_image(heatmap, figure, format, options_.encode);
+  const std::filesystem::path heatmap =
+      options_.file.empty() ? file(input.name, ".heatmap" + std::string(ending_of(figure)))
+                            : options_.file;
+  viz::write_image(heatmap, figure);
   input.facts.heatmap_file = heatmap.string();
   if (!options_.save_raw) return;
-  const auto maps = file(input.name, ".map.npy");
+  const std::filesystem::path maps =
+      options_.file.empty() ? file(input.name, ".map.npy") : options_.file_of_maps();
   write_maps(maps, input.maps);
   input.facts.map_file = maps.string();
 }

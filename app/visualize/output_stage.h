@@ -10,7 +10,6 @@
 #include "viz/html_report/html_report.h"
 #include "viz/picture/canvas.h"
 #include "viz/picture/encode.h"
-#include "viz/text/font.h"
 
 #include <array>
 #include <atomic>
@@ -62,19 +61,22 @@ class OutputNames {
   std::map<std::string, int> last_number_;  ///< of a name that came before
 };
 
-/// The format of a file without a chosen one: PNG, JPEG of a large figure.
+/// The formats of heatmaps: PNG, JPEG of a large figure.
 inline constexpr std::array kFormatsBySize{viz::ImageFormat::png, viz::ImageFormat::jpeg};
 
 struct OutputOptions {
   std::filesystem::path folder;
-  std::optional<viz::ImageFormat> image_format;  ///< nothing: by the size of each
-  viz::EncodeOptions encode;
+  std::filesystem::path file = {};  ///< the heatmap of the only input; empty: names by the inputs
   FigureOptions figure;
-  std::shared_ptr<const viz::Font> font;  ///< may be null where figures have no extras
   bool save_raw = false;
   std::filesystem::path html;  ///< empty: no page
   viz::ReportOptions report;
   int threads = 1;
+
+  /// With `file`: of its raw maps, "heat.map.npy" beside "heat.png".
+  [[nodiscard]] std::filesystem::path file_of_maps() const {
+    return std::filesystem::path(file).replace_extension(".map.npy");
+  }
 };
 
 /// The answer of a model about a picture.
@@ -100,8 +102,8 @@ class OutputStage {
  public:
   using WriteRecords = std::function<void(std::span<const MapRecord>)>;
   /// `write` gets the records of an input: one per map, or one of a failure; in input order, one
-  /// input at a time, on any thread. Makes the folder. Throws Error(unwritable) where it cannot be
-  /// made.
+  /// input at a time, on any thread. Makes the folder, where names are given
+  /// in one. Throws Error(unwritable) where it cannot be made.
   OutputStage(OutputOptions options, WriteRecords write);
 
   /// Waits while enough is under way. A picture that cannot be encoded becomes a failure, as does
@@ -121,7 +123,6 @@ class OutputStage {
                                            const std::string& ending) const {
     return options_.folder / (name + ending);
   }
-  [[nodiscard]] viz::ImageFormat format_of(const viz::Canvas& figure) const;
   /// On a worker: what needs no order. Returns what does.
   OrderedWorkers::Second produce(const std::shared_ptr<ExplainedInput>& input);
   void write_picture(ExplainedInput& input, const viz::Canvas& figure);

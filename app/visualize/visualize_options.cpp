@@ -2,14 +2,14 @@
 
 #include "app/evaluate/evaluate_options.h"
 #include "app/options/option_builders.h"
-#include "app/run/assets.h"
 #include "app/run/output_file.h"
 #include "app/run/usage_error.h"
+#include "viz/picture/encode.h"
 #include "viz/scale/colormap.h"
 
 #include <algorithm>
 #include <array>
-#include <memory>
+#include <string>
 #include <system_error>
 #include <utility>
 
@@ -18,38 +18,35 @@ namespace {
 
 namespace fs = std::filesystem;
 
-/// `-o maps.png` or `-o records.jsonl` means something else than a folder of that name.
-void refuse_file_for_folder(const fs::path& folder) {
-  if (folder == "-")
-    throw UsageError("heatmaps are files, expected a folder", "`output` -",
+/// `heat.png` is the file of one heatmap, `records.jsonl` neither that nor the name of a folder.
+void take_output(const GivenOption& given, OutputOptions& outputs) {
+  const fs::path output = given.text();
+  const std::string place = given.origin + " " + output.string();
+  if (output == "-")
+    throw UsageError("heatmaps are files, expected a folder or NAME.png", place,
                      "records go to standard output in any case");
   std::error_code none;
-  if (fs::is_directory(folder, none)) return;
-  static constexpr std::array kFiles{".png", ".jpg", ".jpeg", ".webp", ".json", ".jsonl",
-                                     ".csv", ".txt", ".html", ".npy",  ".mp4"};
-  if (std::ranges::find(kFiles, folder.extension().string()) == kFiles.end()) return;
-  throw UsageError("names a folder, not a file", "`output` " + folder.string(),
+  outputs.folder = output;
+  if (fs::is_directory(output, none)) return;
+  const std::string extension = viz::lower_extension(output.native());
+  static constexpr std::array kPictures{".png", ".jpg", ".jpeg"};
+  if (std::ranges::find(kPictures, extension) != kPictures.end()) {
+    check_output_file(output.string(), given.origin, FileKind::picture);
+    outputs.folder = output.parent_path();
+    outputs.file = output;
+    if (outputs.save_raw)
+      refuse_to_replace(outputs.file_of_maps(), FileKind::array,
+                        "`save_raw` " + outputs.file_of_maps().string());
+    return;
+  }
+  static constexpr std::array kOthers{".webp", ".json", ".jsonl", ".csv",
+                                      ".txt",  ".html", ".npy",   ".mp4"};
+  if (std::ranges::find(kOthers, extension) == kOthers.end()) return;
+  throw UsageError("names a folder, or the heatmap of one picture: NAME.png or NAME.jpg", place,
                    "records go to standard output");
 }
 
 }  // namespace
-
-std::shared_ptr<const viz::Font> open_font(const std::string& given) {
-  std::vector<fs::path> files = bundled_fonts();
-  if (!given.empty()) files.insert(files.begin(), given);
-  if (files.empty())
-    throw Error(ErrorCode::failed, "no font comes with this build", "captions", "give `font` FILE");
-  return std::make_shared<const viz::Font>(files);
-}
-
-std::shared_ptr<const viz::Font> font_of(const FigureOptions& figure, std::size_t num_maps,
-                                         bool have_places) {
-  // A font that is named is opened in any case: what is wrong with it is said.
-  if (figure.has_extras(num_maps) || have_places || !figure.font.empty() ||
-      (figure.title && !bundled_fonts().empty()))
-    return open_font(figure.font);
-  return nullptr;
-}
 
 FigureOptions figure_options(const ParsedOptions& options) {
   FigureOptions figure;
@@ -64,12 +61,7 @@ viz::ReportOptions report_options(const FigureOptions& figure) {
   viz::ReportOptions report;
   if (figure.colormap != nullptr) report.colormap = report.signed_colormap = figure.colormap->name;
   report.sign = figure.sign;
-  report.outlined_mass = figure.outlined_mass.value_or(0);
-  report.outlier_percent = figure.outlier_percent;
   report.alpha = figure.alpha;
-  report.blocks = figure.sampling == viz::Sampling::nearest;
-  report.fade = figure.fade;
-  report.grey = figure.grey;
   if (figure.beside) report.split = kHalf;
   return report;
 }
@@ -81,10 +73,9 @@ VisualizeRequest visualize_request(const ParsedOptions& options) {
        &VoteRequest::store, &RunRequest::memory, &RunRequest::memory_options})};
   check_frames(request);
   OutputOptions& outputs = request.outputs;
-  options.fill(request, request.maps, outputs, outputs.encode);
+  options.fill(request, request.maps, outputs);
   request.vote = vote_request(options, request);
-  outputs.folder = request.output.file;
-  refuse_file_for_folder(outputs.folder);
+  take_output(options[&OutputRequest::file], outputs);
   outputs.figure = figure_options(options);
   outputs.report = report_options(outputs.figure);
   if (!outputs.html.empty()) check_output_file(outputs.html, options[&OutputOptions::html].origin);
@@ -107,9 +98,9 @@ VisualizeRequest visualize_request(const ParsedOptions& options) {
 
 OutputOptions heatmap_outputs(const VisualizeRequest& request, std::size_t num_maps, int threads) {
   OutputOptions outputs = request.outputs;
-  if (outputs.image_format) viz::require_encoder(*outputs.image_format);
-  const bool have_places = request.transform.views && request.transform.views->value.have_looks;
-  outputs.font = font_of(outputs.figure, num_maps, have_places);
+  if (!outputs.file.empty() && num_maps > 1)
+    throw UsageError("is the file of one map, and there are " + std::to_string(num_maps),
+                     "`output` " + outputs.file.string(), "`output` FOLDER takes their sheet");
   outputs.threads = threads;
   return outputs;
 }

@@ -14,8 +14,8 @@
 namespace hydrascope::app {
 
 std::vector<Option> map_options();      // method, layer, head, class, topk, mapless
-std::vector<Option> drawing_options();  // sign, cmap, alpha, fade, blocks, colorbar, ..., font
-/// output, format and what else is about files: image-format, quality, save-raw, html.
+std::vector<Option> drawing_options();  // sign, cmap, alpha, caption, beside
+/// output, format and what else is about files: save-raw, html.
 std::vector<Option> heatmap_output_options();
 std::vector<Option> heatmap_video_options();  // video-stride
 
@@ -26,22 +26,17 @@ struct VisualizeRequest : PicturesRequest {
   std::optional<std::int64_t> topk = {};
   VoteRequest vote = {};
   std::optional<ModelRequest> against = {};
-  OutputOptions outputs = {};  ///< without font and threads, and the page's title and facts
+  OutputOptions outputs = {};  ///< without threads, and the page's title and facts
   std::int64_t video_stride = 1;
 };
 /// The form of figures by the options of `drawing_options` and `--set label-type`.
 FigureOptions figure_options(const ParsedOptions& options);
 /// The form of a page that shows the same as the figures.
 viz::ReportOptions report_options(const FigureOptions& figure);
-/// `given` first, which may be "", then those that come along: what one lacks, the next may have.
-std::shared_ptr<const viz::Font> open_font(const std::string& given);
-/// The font of figures with `num_maps` maps, and with boxes if `have_places`; null where nothing is written.
-std::shared_ptr<const viz::Font> font_of(const FigureOptions& figure, std::size_t num_maps,
-                                         bool have_places);
 /// Throws Error(invalid_argument) for options that do not go together.
 VisualizeRequest visualize_request(const ParsedOptions& options);
 
-/// The outputs with the font of figures. Throws what `viz::require_encoder` and `viz::Font` throw.
+/// The outputs of a run with so many maps an input. Throws Error(invalid_argument) for several maps in one file.
 OutputOptions heatmap_outputs(const VisualizeRequest& request, std::size_t num_maps, int threads);
 
 }  // namespace hydrascope::app

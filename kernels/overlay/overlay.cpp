@@ -13,31 +13,16 @@
 namespace hydrascope::kernels::overlay {
 namespace {
 
-/// n of the equation.
-struct Normalise {
-  explicit Normalise(const OverlayParams& p)
-      : low(p.low), scale(p.high > p.low ? 1 / (p.high - p.low) : 0) {}
-  float operator()(float heat) const {
-    if (scale == 0) return heat == heat ? 0 : heat;
-    const float t = (heat - low) * scale;
-    return t < 0 ? 0 : t > 1 ? 1 : t;  // a NaN stays
-  }
-  float low;
-  float scale;
-};
-
 /// Row `row` of the picture's t, at the columns of the grid.
-void heat_line(const OverlayParams& p, std::int64_t row, const Normalise& normalise,
-               std::vector<float>& line) {
-  const Position at = position(p.sampling == Sampling::bilinear, row, p.vertical);
+void heat_line(const OverlayParams& p, std::int64_t row, std::vector<float>& line) {
+  const Position at = position(row, p.vertical);
   const float* heat = p.heat + at.cell * p.heat_stride;
-  for (std::int64_t c = 0; c < p.horizontal.cells; ++c)
-    line[static_cast<std::size_t>(c)] = normalise(heat[c]);
+  std::copy_n(heat, p.horizontal.cells, line.begin());
   if (at.weight == 0) return;
   heat += p.heat_stride;
   for (std::int64_t c = 0; c < p.horizontal.cells; ++c) {
     float& t = line[static_cast<std::size_t>(c)];
-    t += (normalise(heat[c]) - t) * at.weight;
+    t += (heat[c] - t) * at.weight;
   }
 }
 
@@ -46,10 +31,8 @@ class Blend {
  public:
   explicit Blend(const OverlayParams& p) {
     // a = |slope t + offset|
-    slope_ = p.opacity == Opacity::heat        ? p.alpha
-             : p.opacity == Opacity::deviation ? 2 * p.alpha
-                                               : 0;
-    offset_ = p.opacity == Opacity::heat ? 0 : p.opacity == Opacity::deviation ? -p.alpha : p.alpha;
+    slope_ = p.opacity == Opacity::heat ? p.alpha : 2 * p.alpha;
+    offset_ = p.opacity == Opacity::heat ? 0 : -p.alpha;
     for (std::size_t i = 0; i < 256; ++i) {
       for (std::size_t c = 0; c < 3; ++c) {
         entries_[i].color[c] = static_cast<float>(p.colors[3 * i + c]);
@@ -120,7 +103,6 @@ void check(const OverlayParams& p) {
 
 void overlay(const OverlayParams& p, std::int64_t first_row, std::int64_t row_count) {
   check(p);
-  const Normalise normalise(p);
   const Blend blend(p);
   const std::array<std::uint8_t, 256> unseen = dimmed(p.unseen_brightness);
   const auto dim = [&](const std::uint8_t* from, std::int64_t pixels, std::uint8_t* to) {
@@ -131,7 +113,7 @@ void overlay(const OverlayParams& p, std::int64_t first_row, std::int64_t row_co
   std::vector<Position> columns;
   columns.reserve(static_cast<std::size_t>(across.seen_end - across.seen_begin));
   for (std::int64_t column = across.seen_begin; column < across.seen_end; ++column)
-    columns.push_back(position(p.sampling == Sampling::bilinear, column, across));
+    columns.push_back(position(column, across));
   std::vector<float> line(static_cast<std::size_t>(across.cells));
   for (std::int64_t row = first_row; row < first_row + row_count; ++row) {
     const std::uint8_t* picture = p.picture + row * p.picture_stride;
@@ -141,7 +123,7 @@ void overlay(const OverlayParams& p, std::int64_t first_row, std::int64_t row_co
       continue;
     }
     dim(picture, across.seen_begin, y);
-    heat_line(p, row, normalise, line);
+    heat_line(p, row, line);
     const float* cells = line.data();
     const std::uint8_t* pixel = picture + 3 * across.seen_begin;
     std::uint8_t* to = y + 3 * across.seen_begin;

@@ -1,19 +1,15 @@
 // Heat drawn over a picture, by which a visualizer shows an attention map.
 //
 // Equations, for pixel (i, j) of the picture:
-//   n(r, c) = clamp((heat[r, c] - low) / (high - low), 0, 1), a NaN stays; 0 for every number
-//     unless high > low (a map that is the same everywhere).
 //   u(i) = ((2 i + 1) step - start) / (2 half_cell) of `vertical`: how many cells the centre of
 //     row i lies beyond the grid's edge; v(j) likewise of `horizontal`. The grid may begin and end
 //     inside the picture or outside of it (a crop, padding).
-//   t = n upsampled.
-//     bilinear: half-pixel centres, row coordinate u - 1/2 clamped to [0, R - 1], linear between
-//       the rows around it; columns likewise (what torch's interpolate calls bilinear without
-//       align_corners). Cells of weight 0 do not count.
-//     nearest: the cell under the pixel's centre, clamped, so that patches can be seen.
+//   t = heat upsampled: half-pixel centres, row coordinate u - 1/2 clamped to [0, R - 1], linear
+//     between the rows around it; columns likewise (what torch's interpolate calls bilinear without
+//     align_corners). Cells of weight 0 do not count.
 //   colour = colours at 255 t, linear between entry floor(255 t) and the next.
-//   a = alpha (Opacity::constant), alpha t (Opacity::heat: cold parts show the picture) or
-//     alpha |2 t - 1| (Opacity::deviation: the middle of a diverging map does).
+//   a = alpha t (Opacity::heat: cold parts show the picture) or alpha |2 t - 1|
+//     (Opacity::deviation: the middle of a diverging map does).
 //   y = (1 - a) picture + a colour (Porter and Duff 1984, doi 10.1145/800031.808606), rounded; a
 //     NaN t gives y = picture. Unseen pixels (i, j outside seen_*): y = unseen_brightness picture.
 // Tensors: see the fields; any alignment. y may be the picture (with the same stride) and must not
@@ -27,7 +23,7 @@
 // Deterministic: every pixel by itself; it depends neither on the rows of the call nor on others.
 // Preconditions: 0 <= alpha, unseen_brightness <= 1; for both edges cells >= 1, cells and pixels
 //   below 2^29, step and half_cell >= 1; 2 (pixels + 1) step, |start| and 2 half_cell below 2^61;
-//   0 <= seen_begin <= seen_end <= pixels; high - low finite. Else Error(internal), where it can be
+//   0 <= seen_begin <= seen_end <= pixels; heat from 0 to 1, or NaN. Else Error(internal), where it can be
 //   seen without reading the heat.
 // Test: tests/kernels/overlay/overlay_test.cpp; twin: overlay_reference.h beside it.
 #pragma once
@@ -36,8 +32,7 @@
 
 namespace hydrascope::kernels::overlay {
 
-enum class Sampling { bilinear, nearest };
-enum class Opacity { constant, heat, deviation };
+enum class Opacity { heat, deviation };
 
 /// Along one edge of the picture: where the grid lies.
 struct Edge {
@@ -55,12 +50,9 @@ struct OverlayParams {
   std::int64_t picture_stride;  ///< bytes between rows
   Edge vertical;
   Edge horizontal;
-  const float* heat;           ///< (vertical.cells, horizontal.cells)
+  const float* heat;           ///< (vertical.cells, horizontal.cells), 0..1 or NaN
   std::int64_t heat_stride;    ///< elements between rows
-  float low;                   ///< heat of the first colour
-  float high;                  ///< heat of the last
   const std::uint8_t* colors;  ///< (256, 3)
-  Sampling sampling;
   Opacity opacity;
   float alpha;
   float unseen_brightness;

@@ -15,18 +15,16 @@ struct Position {
 };
 
 /// The position of `pixel` along an edge that overlay.h allows.
-constexpr Position position(bool bilinear, std::int64_t pixel, const Edge& edge) {
-  const std::int64_t centre = (2 * pixel + 1) * edge.step - edge.start;
+constexpr Position position(std::int64_t pixel, const Edge& edge) {
   // Cell centres lie half a cell after their edges.
-  const std::int64_t from = bilinear ? centre - edge.half_cell : centre;
+  const std::int64_t from = (2 * pixel + 1) * edge.step - edge.start - edge.half_cell;
   if (from <= 0) return {0, 0.0F};
   const auto units = static_cast<std::uint64_t>(from);
   const std::uint64_t of_cell = 2 * static_cast<std::uint64_t>(edge.half_cell);
   const std::uint64_t cell = units / of_cell;
   if (cell >= static_cast<std::uint64_t>(edge.cells - 1))
     return {static_cast<std::int32_t>(edge.cells - 1), 0.0F};
-  const float weight =
-      bilinear ? static_cast<float>(units - cell * of_cell) / static_cast<float>(of_cell) : 0.0F;
+  const float weight = static_cast<float>(units - cell * of_cell) / static_cast<float>(of_cell);
   return {static_cast<std::int32_t>(cell), weight};
 }
 

@@ -27,8 +27,9 @@ void require_matches(const std::vector<std::string>& patterns, const VisionTrans
   for (const std::string& pattern : patterns) {
     if (std::ranges::none_of(parameters.keys(),
                              [&](const std::string& name) { return matches(pattern, name); })) {
-      throw Error(ErrorCode::invalid_argument, "matches no parameter of the model", pattern,
-                  "names look like blocks.3.attn.qkv.weight; `hydrascope inspect` lists them");
+      throw Error(
+          ErrorCode::invalid_argument, "matches no parameter of the model", pattern,
+          "names look like blocks.3.attn.qkv.weight; `hydrascope models info FILE` lists them");
     }
   }
 }

@@ -15,7 +15,7 @@ heatmap() {  # NAME OPTION...
   local name=$1
   shift
   "$program" visualize -q --set progress=off -m deit_tiny_patch16_224.window --precision float32 --format jsonl --no-caption \
-    --image-format png -o "$work/$name" "$@" "$photo" >"$work/$name.jsonl"
+    -o "$work/$name.png" "$@" "$photo" >"$work/$name.jsonl"
 }
 heatmap small --set crop-pct=1 --set crop-mode=squash
 heatmap native --native
@@ -60,5 +60,6 @@ PYTHON
 
 photo=assets/images/oakland-zoo-otters.jpg
 "$program" visualize -q --set progress=off --class otter --method hydra,attention,rollout,grad-rollout,gradcam,attn-gradcam \
-  --image-format jpeg --quality 85 -o "$work" "$photo" >"$work/methods.txt"
-mv "$work/oakland-zoo-otters.heatmap.jpg" "$figures/otters_methods.jpg"
+  -o "$work" "$photo" >"$work/methods.txt"
+python3 -c 'import sys; from PIL import Image; Image.open(sys.argv[1]).convert("RGB").save(sys.argv[2], quality=85)' \
+  "$work"/oakland-zoo-otters.heatmap.* "$figures/otters_methods.jpg"

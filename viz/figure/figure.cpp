@@ -15,20 +15,13 @@ namespace {
 
 constexpr int kMostCaptionLines = 3;  // that a line is broken into
 
-/// A panel laid out: its picture and bar in a block, texts below.
+/// A panel laid out: its picture, and its text below.
 struct Block {
   Canvas picture;
-  std::optional<ColorBarLayout> bar;
-  int bar_gap;
   TextBlock caption;
   int caption_width;
 
-  /// The width of the picture and what is below it.
-  [[nodiscard]] int left_width() const { return std::max(picture.width, caption_width); }
-  [[nodiscard]] int width() const { return left_width() + (bar ? bar_gap + bar->width() : 0); }
-  [[nodiscard]] int text_height() const {
-    return std::max(caption.height(), bar ? bar->footer_height() : 0);
-  }
+  [[nodiscard]] int width() const { return std::max(picture.width, caption_width); }
 };
 
 /// Large enough to be read on a small picture, and in proportion to a large one that is looked at
@@ -48,18 +41,16 @@ Canvas sized(const Canvas& picture, const FigureStyle& style) {
 }
 
 std::vector<Block> laid_out(const std::vector<Panel>& panels, std::vector<Canvas> pictures,
-                            const Font& font, double text, int gap, bool steady) {
+                            const Font& font, double text, bool steady) {
   std::vector<Block> blocks;
   blocks.reserve(panels.size());
   for (std::size_t i = 0; i < panels.size(); ++i) {
     const Panel& panel = panels[i];
     // A picture of a few pixels still gets some words.
     const int room = std::max(pictures[i].width, static_cast<int>(8 * text));
-    const int height = pictures[i].height;
     TextBlock caption(panel.caption, font, text, room, steady ? 1 : kMostCaptionLines);
     const int width = steady && !panel.caption.empty() ? room : caption.width();
-    blocks.push_back({std::move(pictures[i]), std::nullopt, gap, std::move(caption), width});
-    if (panel.bar) blocks.back().bar.emplace(*panel.bar, height, font, text, steady);
+    blocks.push_back({std::move(pictures[i]), std::move(caption), width});
   }
   return blocks;
 }
@@ -72,7 +63,7 @@ int columns_of(const std::vector<Block>& blocks, int wanted, int margin) {
   std::int64_t height = 0;
   for (const Block& block : blocks) {
     width = std::max<std::int64_t>(width, block.width() + margin);
-    height = std::max<std::int64_t>(height, block.picture.height + block.text_height() + margin);
+    height = std::max<std::int64_t>(height, block.picture.height + block.caption.height() + margin);
   }
   int best = 1;
   std::int64_t shortest = std::numeric_limits<std::int64_t>::max();
@@ -110,7 +101,7 @@ struct Grid {
       int& picture = picture_heights[i / columns];
       picture = std::max(picture, blocks[i].picture.height);
       int& text = text_heights[i / columns];
-      text = std::max(text, blocks[i].text_height());
+      text = std::max(text, blocks[i].caption.height());
     }
   }
   [[nodiscard]] std::size_t rows() const { return picture_heights.size(); }
@@ -126,12 +117,8 @@ struct Grid {
 };
 
 void draw_block(Canvas& sheet, const Block& block, int x, int bottom, int text_y, Color text) {
-  const int top = bottom - block.picture.height;
-  paste(sheet, block.picture, x, top);
+  paste(sheet, block.picture, x, bottom - block.picture.height);
   block.caption.draw(sheet, x, text_y, text);
-  if (!block.bar) return;
-  const int beside = x + block.left_width() + block.bar_gap;
-  block.bar->draw(sheet, beside, top, text_y, text);
 }
 
 }  // namespace
@@ -141,29 +128,21 @@ Canvas make_figure(const std::vector<Panel>& panels, const FigureStyle& style, c
   std::vector<Canvas> pictures;
   pictures.reserve(panels.size());
   for (const Panel& panel : panels) pictures.push_back(sized(panel.picture, style));
-  if (panels.size() == 1 && panels[0].caption.empty() && !panels[0].bar && style.title.empty())
-    return std::move(pictures[0]);
+  if (panels.size() == 1 && panels[0].caption.empty()) return std::move(pictures[0]);
 
   const double text = legible_text(pictures);
   const int margin = static_cast<int>(std::ceil(text * 0.8));
   const int text_gap = static_cast<int>(std::ceil(text * 0.4));
-  const std::vector<Block> blocks =
-      laid_out(panels, std::move(pictures), font, text, text_gap, style.steady);
+  const std::vector<Block> blocks = laid_out(panels, std::move(pictures), font, text, style.steady);
   const Grid grid(blocks, columns_of(blocks, style.columns, margin), text_gap);
 
   std::int64_t width = margin;
   for (const int column : grid.widths) width += column + margin;
-  std::vector<std::string> title;
-  if (!style.title.empty()) title.push_back(style.title);
-  const TextBlock heading(title, font, std::round(1.3 * text),
-                          static_cast<int>(std::min<std::int64_t>(width - 2 * margin, 1 << 28)));
-  const int heading_height = title.empty() ? 0 : heading.height() + margin / 2;
-  std::int64_t height = margin + heading_height;
+  std::int64_t height = margin;
   for (std::size_t row = 0; row < grid.rows(); ++row) height += grid.row_height(row) + margin;
 
   Canvas sheet = blank(width, height, style.background);
-  heading.draw(sheet, margin, margin, style.text);
-  int y = margin + heading_height;
+  int y = margin;
   for (std::size_t row = 0; row < grid.rows(); ++row) {
     const int bottom = y + grid.picture_heights[row];
     int x = margin;

@@ -115,23 +115,4 @@ HeatMap smoothed(const HeatMap& shares, std::int64_t factor) {
   return finer_transposed(finer_transposed(shares, factor), factor);
 }
 
-std::vector<std::uint8_t> smallest_set(const HeatMap& map, double mass) {
-  std::vector<std::size_t> positive;
-  for (std::size_t i = 0; i < map.values.size(); ++i)
-    if (map.values[i] > 0 && std::isfinite(map.values[i])) positive.push_back(i);
-  std::ranges::stable_sort(positive, std::greater(), [&](std::size_t i) { return map.values[i]; });
-  const auto add = [&](double sum, std::size_t i) { return sum + double{map.values[i]}; };
-  // Added in the order of the search below, so that a mass of 1 is reached exactly.
-  const double wanted = mass * std::accumulate(positive.begin(), positive.end(), 0.0, add);
-
-  std::vector<std::uint8_t> set(map.values.size(), 0);
-  double held = 0;
-  for (const std::size_t cell : positive) {
-    if (held >= wanted) break;
-    set[cell] = 1;
-    held = add(held, cell);
-  }
-  return set;
-}
-
 }  // namespace hydrascope::viz

@@ -19,10 +19,12 @@ enum class Sign { both, positive, absolute };
 /// `positive` raises what is below 0 to 0, `absolute` takes magnitudes.
 HeatMap with_sign(HeatMap map, Sign sign);
 
+/// The percentage of a map's heat that figures and pages leave beyond the end of the colours.
+inline constexpr double kOutlierPercent = 30;
 /// Smallest and largest value; with `symmetric` -m .. m, m the largest magnitude. The farthest cells
 /// lie beyond as long as they hold no more than `outlier_percent` of the heat, which is the sum of
 /// distances from the median, or from 0 with `symmetric`: a small object keeps its colours, as a
-/// share of the cells would not let it. NaN is left out; a map without a number, or of one value, has an empty range that `draw` still
+/// share of the cells would not let it. NaN is left out; a map without a number, or of one value, has an empty range, which `draw_heat`
 /// draws.
 ValueRange range_of(const HeatMap& map, bool symmetric, double outlier_percent);
 
@@ -35,9 +37,5 @@ std::int64_t fineness(std::int64_t rows, std::int64_t columns);
 /// 10.1109/TASSP.1981.1163711; a = -1/2): the middle of a cell keeps its share if the factor is odd, and a
 /// single hot cell is round. Within 0..1; the cells of a NaN stay NaN and count for no other.
 HeatMap smoothed(const HeatMap& shares, std::int64_t factor);
-
-/// The smallest set of cells that holds `mass` (0..1) of the map's positive heat, largest first: 1
-/// for those in it. Ties go to the earlier cell. All 0 for a map without positive heat.
-std::vector<std::uint8_t> smallest_set(const HeatMap& map, double mass);
 
 }  // namespace hydrascope::viz

@@ -6,32 +6,21 @@
 #include "viz/picture/canvas.h"
 #include "viz/scale/colormap.h"
 
-#include <cstdint>
-#include <vector>
-
 namespace hydrascope::viz {
-
-enum class Sampling { smooth, nearest };
 
 struct OverlayStyle {
   const Colormap* colormap = nullptr;  ///< must be set
-  double alpha = 0.5;                  ///< share of the colour, 0..1
-  bool fade = false;  ///< the share falls with the heat (by magnitude for diverging maps)
-  Sampling sampling = Sampling::smooth;
-  double unseen_brightness = 0.6;  ///< of what the model did not see
+  double alpha = 0.8;                  ///< share of the colour of the most heat, 0..1
+  double unseen_brightness = 0.6;      ///< of what the model did not see
 };
 
-/// Over all of `picture`, whose size is `placement`'s. Cells of NaN show the picture.
+/// Over all of `picture`, whose size is `placement`'s: smooth between cells, the share of the colour in
+/// proportion to the heat (to its magnitude with a diverging map). Cells of NaN show the picture.
 void draw_heat(Canvas& picture, const HeatMap& map, const ValueRange& range,
                const Placement& placement, const OverlayStyle& style);
 
 /// A light line `thickness` pixels wide around what the model saw, over what it did not see. None
 /// where it saw the whole picture.
 void frame_seen(Canvas& picture, const Placement& placement, int thickness);
-
-/// The border of a set of cells (rows * columns, 1 for those in it) in white with a dark edge,
-/// `thickness` pixels wide, clipped to what the model saw.
-void outline_cells(Canvas& picture, const std::vector<std::uint8_t>& cells,
-                   const Placement& placement, int thickness);
 
 }  // namespace hydrascope::viz

@@ -23,12 +23,4 @@ SeenRange seen(const Axis& axis) {
   return {first_pixel(axis, 0), first_pixel(axis, std::min(axis.window, axis.output))};
 }
 
-std::int64_t cell_at(const Axis& axis, std::int64_t pixel) {
-  const SeenRange range = seen(axis);
-  if (pixel < range.begin || pixel >= range.end) return -1;
-  // In units of half a picture pixel of the window.
-  const std::int64_t centre = (2 * pixel + 1) * axis.resized - 2 * axis.window_start * axis.picture;
-  return std::min(centre * axis.cells / (2 * axis.picture * axis.output), axis.cells - 1);
-}
-
 }  // namespace hydrascope::viz

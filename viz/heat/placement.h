@@ -34,7 +34,5 @@ struct SeenRange {
   std::int64_t end = 0;
 };
 SeenRange seen(const Axis& axis);
-/// The cell that the centre of pixel `pixel` lies in; -1 where the model did not see it.
-std::int64_t cell_at(const Axis& axis, std::int64_t pixel);
 
 }  // namespace hydrascope::viz

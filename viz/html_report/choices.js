@@ -137,15 +137,11 @@ class MapChoices {
 
 const kSigns = ['both', 'positive', 'absolute'].map(sign => [sign, sign]);
 
-/** The controls of opacity, colours and the like in a form. */
+/** The controls of opacity, sign and colours in a form. */
 class LookChoices {
   constructor(form, colormaps, onChange) {
-    this.inputs = [...form.querySelectorAll('.looks input')];
-    for (const input of this.inputs) {
-      input.addEventListener('input', () => {
-        onChange(input.name, input.type === 'checkbox' ? input.checked : Number(input.value));
-      });
-    }
+    this.opacity = form.elements.opacity;
+    this.opacity.addEventListener('input', () => onChange('opacity', Number(this.opacity.value)));
     this.colormaps = colormaps.map(table => [table.name, table.name]);
     this.choices = {};
     for (const kind of ['sign', 'colormap', 'signedColormap']) {
@@ -156,16 +152,10 @@ class LookChoices {
 
   /** Only what the signed and unsigned maps, where there are any, need. */
   show(look, {signed, unsigned}) {
-    for (const input of this.inputs) {
-      if (input.type === 'checkbox') {
-        input.checked = look[input.name];
-      } else {
-        input.value = String(look[input.name]);
-        const amount = Math.round(100 * look[input.name]);
-        input.setAttribute('aria-valuetext', `${amount} percent`);
-        input.closest('.field').querySelector('.amount').textContent = `${amount}\u00a0%`;
-      }
-    }
+    const amount = Math.round(100 * look.opacity);
+    this.opacity.value = String(look.opacity);
+    this.opacity.setAttribute('aria-valuetext', `${amount} percent`);
+    this.opacity.closest('.field').querySelector('.amount').textContent = `${amount}\u00a0%`;
     const isBoth = look.sign === 'both';
     const {sign, colormap, signedColormap} = this.choices;
     sign.show(signed ? kSigns : [], look.sign);

@@ -52,18 +52,11 @@ class Axis {
       last: Math.min(Math.floor(this.cellsTo(end) - 0.5 + kRounding), this.cells - 1)};
   }
 
-  /** `edge` in pixels of a picture of `shown`, moved to lie `margin` within what was seen. */
-  seenEdge(cell, shown, margin) {
-    const {begin, end} = this.seen;
-    return Math.max(
-        begin * shown + margin, Math.min(this.edge(cell) * shown, end * shown - margin));
-  }
-
   /**
    * For every pixel of a picture of `shown` the two cells that its value lies between and the
    * second one's weight; pixels from `first` up to `end` were seen.
    */
-  samples(shown, smooth) {
+  samples(shown) {
     const near = new Int32Array(shown);
     const far = new Int32Array(shown);
     const weight = new Float32Array(shown);
@@ -71,12 +64,9 @@ class Axis {
     let end = 0;
     for (let pixel = 0; pixel < shown; ++pixel) {
       const place = (pixel + 0.5) / shown;
-      const cell = this.cellAt(place);
-      if (cell < 0) continue;
+      if (this.cellAt(place) < 0) continue;
       first = Math.min(first, pixel);
       end = pixel + 1;
-      near[pixel] = far[pixel] = cell;
-      if (!smooth) continue;
       const centred = Math.min(Math.max(this.position(place) - 0.5, 0), this.cells - 1);
       near[pixel] = Math.floor(centred);
       far[pixel] = Math.min(near[pixel] + 1, this.cells - 1);
@@ -84,30 +74,4 @@ class Axis {
     }
     return {near, far, weight, first, end};
   }
-}
-
-/**
- * The sides of cells (a set of indices) where the set ends, as a path that is stroked over a
- * picture of `width` x `height` pixels.
- */
-function outlineOf(cells, vertical, horizontal, {width, height}, margin) {
-  const path = new Path2D();
-  const has = (row, column) => row >= 0 && row < vertical.cells && column >= 0 &&
-      column < horizontal.cells && cells.has(row * horizontal.cells + column);
-  for (const cell of cells) {
-    const column = cell % horizontal.cells;
-    const row = (cell - column) / horizontal.cells;
-    const [left, right] = [0, 1].map(i => horizontal.seenEdge(column + i, width, margin));
-    const [top, bottom] = [0, 1].map(i => vertical.seenEdge(row + i, height, margin));
-    if (left === right || top === bottom) continue;  // not on the picture
-    const line = (x, y, toX, toY) => {
-      path.moveTo(x, y);
-      path.lineTo(toX, toY);
-    };
-    if (!has(row - 1, column)) line(left, top, right, top);
-    if (!has(row + 1, column)) line(left, bottom, right, bottom);
-    if (!has(row, column - 1)) line(left, top, left, bottom);
-    if (!has(row, column + 1)) line(right, top, right, bottom);
-  }
-  return path;
 }

@@ -82,22 +82,6 @@ function smoothed(shares, rows, columns, factor) {
   return smoothedAlong(wide, columns * factor, 1, rows, columns * factor, factor);
 }
 
-/** smallest_set of viz/heat_map.h, as the set of the cells' indices. */
-function smallestSet(values, mass) {
-  const cells = new Set();
-  if (mass === 0) return cells;
-  const positive = [...values.keys()].filter(i => values[i] > 0 && Number.isFinite(values[i]));
-  positive.sort((a, b) => values[b] - values[a]);
-  const wanted = mass * positive.reduce((sum, i) => sum + values[i], 0);
-  let held = 0;
-  for (const cell of positive) {
-    if (held >= wanted) break;
-    cells.add(cell);
-    held += values[cell];
-  }
-  return cells;
-}
-
 /** The colour table that a map has: signed maps that are drawn with both signs have their own. */
 function tableOf(entry, look, colormaps) {
   const isTwoSided = entry.signed && look.sign === 'both';
@@ -112,9 +96,7 @@ function heatOf(values, entry, look, settings) {
   const heat = withSign(values, look.sign);
   const range = rangeOf(heat, isDiverging, settings.outlierPercent);
   const sum = values.reduce((all, value) => Number.isFinite(value) ? all + Math.abs(value) : all, 0);
-  return {
-    values, range, table, sum, shares: sharesOf(heat, range, isDiverging),
-    outlined: smallestSet(heat, look.mass)};
+  return {values, range, table, sum, shares: sharesOf(heat, range, isDiverging)};
 }
 
 /** Between cells of which some may be NaN: a cell of weight 0 does not count. */
@@ -133,7 +115,7 @@ function inkOf({colors, diverging}, look) {
   const ink = new Uint32Array(256);
   for (let i = 0; i < 256; ++i) {
     const share = i / 255;
-    const strength = !look.fade ? 1 : diverging ? Math.abs(2 * share - 1) : share;
+    const strength = diverging ? Math.abs(2 * share - 1) : share;
     ink[i] = rgba(...colors.subarray(3 * i, 3 * i + 3), Math.round(255 * look.opacity * strength));
   }
   return ink;
@@ -153,7 +135,9 @@ class HeatPainter {
     this.image = new ImageData(width, height);
     this.pixels = new Uint32Array(this.image.data.buffer);
     this.pixels.fill(rgba(0, 0, 0, Math.round(255 * (1 - unseenBrightness))));
-    this.sample(true);
+    const finer = axis => new Axis({...axis, cells: axis.cells * this.factor});
+    this.rows = finer(vertical).samples(height);
+    this.columns = finer(horizontal).samples(width);
     const reach = Math.max(1, Math.floor(Math.min(width, height) / 540));
     const {rows, columns} = this;
     if (rows.first >= rows.end || columns.first >= columns.end) return;
@@ -164,25 +148,12 @@ class HeatPainter {
     }
   }
 
-  sample(smooth) {
-    if (this.smooth === smooth) return;
-    this.smooth = smooth;
-    const finer = axis => smooth ? new Axis({...axis, cells: axis.cells * this.factor}) : axis;
-    this.rows = finer(this.vertical).samples(this.height, smooth);
-    this.columns = finer(this.horizontal).samples(this.width, smooth);
-  }
-
   paint(context, heat, look) {
-    this.sample(look.smooth);
     const {rows, pixels} = this;
     const {near, far, weight, first, end} = this.columns;
-    const {table, outlined} = heat;
-    if (look.smooth) {
-      heat.smooth ??= smoothed(heat.shares, this.vertical.cells, this.horizontal.cells, this.factor);
-    }
-    const shares = look.smooth ? heat.smooth : heat.shares;
-    const cells = this.horizontal.cells * (look.smooth ? this.factor : 1);
-    const ink = inkOf(table, look);
+    const shares = heat.smooth ??= smoothed(heat.shares, this.vertical.cells, this.horizontal.cells, this.factor);
+    const cells = this.horizontal.cells * this.factor;
+    const ink = inkOf(heat.table, look);
     const line = new Float32Array(cells);
     for (let y = rows.first; y < rows.end; ++y) {
       const above = rows.near[y] * cells;
@@ -198,19 +169,5 @@ class HeatPainter {
       }
     }
     context.putImageData(this.image, 0, 0);
-    this.outline(context, outlined);
-  }
-
-  /** outline_cells of viz/heat_overlay.h. */
-  outline(context, cells) {
-    if (cells.size === 0) return;
-    const thickness = Math.max(2, Math.floor(Math.min(this.width, this.height) / 360));
-    const dark = Math.max(1, Math.floor(thickness / 3));
-    context.lineCap = 'square';
-    for (const [color, width] of [['#181818', thickness + 2 * dark], ['#fff', thickness]]) {
-      context.strokeStyle = color;
-      context.lineWidth = width;
-      context.stroke(outlineOf(cells, this.vertical, this.horizontal, this, width / 2));
-    }
   }
 }

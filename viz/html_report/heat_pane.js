@@ -7,7 +7,7 @@ class HeatPane {
   /**
    * `picture` and `model` as `pictureOf` makes them, a map's values being there at once or promised;
    * `settings`: page_data.cpp.
-   * `on`: what is called with what a person does here: point(place {x, y} or null, "where it is no
+   * `on`: called with what is done here: point(place {x, y} or null, "where it is no
    * cell"), area({left, top, right, bottom} or null) and split(share), all places of 0 to 1; where
    * there is one, pick({row, column}) is called for a cell that is clicked, or entered, and
    * choose(entry) for the class of a box.
@@ -92,7 +92,7 @@ class HeatPane {
     surface.addEventListener('pointerleave', event => {
       if (event.pointerType === 'mouse' && document.activeElement !== surface) this.on.point(null);
     });
-    // Whoever came by a pointer has chosen already.
+    // A focus by pointer comes with a place.
     surface.addEventListener('focus', () => {
       if (surface.matches(':focus-visible') && !this.cell) this.pointAt(this.middle());
     });
@@ -141,7 +141,6 @@ class HeatPane {
     if (this.look !== look) this.heats.clear();
     this.map = map;
     this.look = look;
-    this.image.classList.toggle('grey', look.grey);
     this.measure.textContent = this.measureText(map);
     if (map.axes.vertical !== this.vertical || map.axes.horizontal !== this.horizontal) {
       Object.assign(this, map.axes);  // of another view of the picture
@@ -420,9 +419,7 @@ class HeatPane {
     const context = canvas.getContext('2d');
     context.fillStyle = '#fff';
     context.fillRect(0, 0, width, canvas.height);
-    if (this.look.grey) context.filter = 'grayscale(1)';
     context.drawImage(this.image, 0, 0, width, height);
-    context.filter = 'none';
     const layer = document.createElement('canvas');
     [layer.width, layer.height] = [width, height];
     this.painterOf(width, height).paint(layer.getContext('2d'), this.heat(), this.look);

@@ -37,7 +37,8 @@ std::string lines_of(const std::vector<std::string>& top) {
 }
 
 /// A page of 50 photographs has to stay small next to their maps.
-page::PagePicture large_picture(const ReportPicture& picture, int quality) {
+page::PagePicture large_picture(const ReportPicture& picture) {
+  constexpr int kMostQuality = 82;
   constexpr std::int64_t kFineGrid = 40;
   constexpr std::int64_t kVeryFineGrid = 100;
   constexpr int kEdge = 800;
@@ -45,7 +46,8 @@ page::PagePicture large_picture(const ReportPicture& picture, int quality) {
   const int scale = picture.finest_grid > kVeryFineGrid ? 4
                     : picture.finest_grid > kFineGrid   ? 2
                                                         : 1;
-  return page::page_picture(picture.picture, scale * kEdge, quality, kMostBytes * scale * scale);
+  return page::page_picture(picture.picture, scale * kEdge, kMostQuality,
+                            kMostBytes * scale * scale);
 }
 
 page::PagePicture thumbnail(const Canvas& picture) {
@@ -116,7 +118,7 @@ HtmlReport::HtmlReport(const std::filesystem::path& file, ReportOptions options)
 HtmlReport::~HtmlReport() = default;
 
 PreparedPicture HtmlReport::prepare(const ReportPicture& picture) const {
-  const page::PagePicture shown = large_picture(picture, state_->options.quality);
+  const page::PagePicture shown = large_picture(picture);
   std::string name = page::escaped(picture.name);
   std::string content =
       page::fill(page::kPicture, {{"name", name},

@@ -52,19 +52,13 @@ struct ReportOptions {
   std::string title;
   std::vector<std::pair<std::string, std::string>> facts;  ///< of the run: model, attention, ...
   std::vector<std::string> models = {};                    ///< their names, where there are two
-  int quality = 82;                                        ///< of their JPEG, at most
 
   // Chosen at first. Empty names: the defaults of colormap.h.
   std::string colormap;         ///< of maps drawn with one sign
   std::string signed_colormap;  ///< of signed maps drawn with both
-  double alpha = 0.5;
-  bool blocks = false;  ///< each cell in one colour instead of smoothly
-  bool fade = false;    ///< the share of the colour falls with the heat
-  bool grey = false;    ///< the picture below it
-  double split = 0;     ///< 0..1 of the width shows the picture without heat
-  Sign sign = Sign::both;
-  double outlined_mass = 0;    ///< 0..1: the smallest set of cells that holds it
-  double outlier_percent = 0;  ///< of a map's heat: range_of. Not to be chosen in the page.
+  double alpha = 0.8;
+  double split = 0;  ///< 0..1 of the width shows the picture without heat
+  Sign sign = Sign::positive;
 };
 
 class HtmlReport {

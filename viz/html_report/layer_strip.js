@@ -57,14 +57,12 @@ class LayerStrip {
       const {vertical, horizontal} = map.axes;
       const painter = new HeatPainter(vertical, horizontal, heat.width, heat.height, settings.unseenBrightness);
       map.values ??= map.read();
-      painter.paint(heat.getContext('2d'), heatOf(map.values, map, look, this.settings), {...look, mass: 0});
+      painter.paint(heat.getContext('2d'), heatOf(map.values, map, look, this.settings), look);
       const context = canvas.getContext('2d');
-      if (look.grey) context.filter = 'grayscale(1)';
       context.drawImage(image, 0, 0, width, height);
-      context.filter = 'none';
       context.imageSmoothingQuality = 'high';
       context.drawImage(heat, 0, 0, width, height);
-      await new Promise(done => setTimeout(done));  // what a person does comes first
+      await new Promise(done => setTimeout(done));  // the page's own events come first
     }
   }
 }

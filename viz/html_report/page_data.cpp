@@ -62,17 +62,13 @@ std::string settings_json(const ReportOptions& options) {
       {"models", std::move(models)},
       {"colormaps", std::move(tables)},
       {"unseenBrightness", OverlayStyle().unseen_brightness},
-      {"outlierPercent", options.outlier_percent},
+      {"outlierPercent", kOutlierPercent},
       {"split", std::clamp(options.split, 0.0, 1.0)},
       {"look",
        {{"opacity", std::clamp(options.alpha, 0.0, 1.0)},
         {"colormap", chosen(options.colormap, kDefaultColormap)},
         {"signedColormap", chosen(options.signed_colormap, kDefaultDivergingColormap)},
-        {"sign", sign_name(options.sign)},
-        {"mass", std::clamp(options.outlined_mass, 0.0, 1.0)},
-        {"smooth", !options.blocks},
-        {"fade", options.fade},
-        {"grey", options.grey}}}};
+        {"sign", sign_name(options.sign)}}}};
   return script_text(settings.dump());
 }
 

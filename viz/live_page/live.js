@@ -1,5 +1,5 @@
 // The page of a server: a picture is sent to it, and what comes back is shown in the same views as a
-// report's. Maps of other classes and rows of patches are asked for when somebody wants to see them.
+// report's. Maps of other classes and rows of patches are asked for when they are chosen.
 
 let settings = readSettings();
 const article = document.querySelector('article');
@@ -82,9 +82,9 @@ function watch(what) {
   };
 }
 
-// A map that somebody waits for comes before those that come by themselves, which are given up meanwhile.
+// A map that was chosen comes before those that come by themselves, which are given up meanwhile.
 
-let inFront = 0;        // questions that somebody waits for
+let inFront = 0;        // questions about what was chosen
 let atBack = null;      // what comes by itself: gives it up
 let isWhole = false;    // it has come
 const more = {classes: new Set(), methods: new Set()};  // that were asked for beside the usual ones
@@ -134,7 +134,7 @@ async function askRest() {
   }
 }
 
-/** Goes on with the rest once nobody waits any more. */
+/** Goes on with the rest once no chosen map is awaited. */
 function goOn() {
   if (inFront > 0) return;
   atBack = null;
@@ -198,7 +198,7 @@ function add(json) {
   present();
 }
 
-/** The map that is shown, of another class or method: what somebody waits for is one map. */
+/** The map that is shown, of another class or method: a choice asks for one map. */
 function shownQuery() {
   const {method, layer, head} = view.panes[0].map.patch ? firstWanted(picture.models[0].maps) : view.panes[0].map;
   return {name: file.name, method, layer, head};

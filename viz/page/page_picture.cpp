@@ -15,7 +15,7 @@ PagePicture page_picture(const Canvas& picture, int edge, int quality, std::size
   quality = std::clamp(quality, 1, 100);
   edge = std::min(edge, std::max(picture.width, picture.height));
   Canvas shrunk = fitted(picture, edge, edge);
-  std::vector<std::byte> bytes = encode(shrunk, ImageFormat::jpeg, {.quality = quality});
+  std::vector<std::byte> bytes = encode(shrunk, ImageFormat::jpeg, quality);
   while (bytes.size() > max_bytes && (quality > kLowestQuality || edge > kShortestEdge)) {
     if (quality > kLowestQuality) {
       quality = std::max(quality - kQualityStep, kLowestQuality);
@@ -23,7 +23,7 @@ PagePicture page_picture(const Canvas& picture, int edge, int quality, std::size
       edge = edge * 4 / 5;
       shrunk = fitted(picture, edge, edge);
     }
-    bytes = encode(shrunk, ImageFormat::jpeg, {.quality = quality});
+    bytes = encode(shrunk, ImageFormat::jpeg, quality);
   }
   return {shrunk.width, shrunk.height, base64(bytes)};
 }

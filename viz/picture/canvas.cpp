@@ -97,18 +97,6 @@ void paste(Canvas& onto, const Canvas& from, int x, int y) {
     std::memcpy(pixel(onto, columns.begin, row), pixel(from, columns.begin - x, row - y), bytes);
 }
 
-void make_grey(Canvas& canvas) {
-  constexpr float kRed = 0.2126F;
-  constexpr float kGreen = 0.7152F;
-  constexpr float kBlue = 0.0722F;
-  for (std::size_t i = 0; i + 2 < canvas.rgb.size(); i += 3) {
-    std::uint8_t* const rgb = &canvas.rgb[i];
-    const float luma = kRed * static_cast<float>(rgb[0]) + kGreen * static_cast<float>(rgb[1]) +
-                       kBlue * static_cast<float>(rgb[2]);
-    std::fill_n(rgb, 3, static_cast<std::uint8_t>(std::lround(luma)));
-  }
-}
-
 void fill_rectangle(Canvas& canvas, int x, int y, int width, int height, Color color) {
   const Clipped columns = clipped(x, width, canvas.width);
   const Clipped rows = clipped(y, height, canvas.height);

@@ -33,8 +33,6 @@ std::uint8_t* pixel(Canvas& canvas, int x, int y);
 Canvas filled(int width, int height, Color color);
 /// Copies all of `from` to where its corner lies at (x, y); what falls outside is left out.
 void paste(Canvas& onto, const Canvas& from, int x, int y);
-/// Takes the colours away: to the luma of ITU-R BT.709, as CSS's `grayscale(1)`.
-void make_grey(Canvas& canvas);
 void fill_rectangle(Canvas& canvas, int x, int y, int width, int height, Color color);
 /// The largest size of the same ratio that fits into width x height.
 Size fitted_size(Size size, int width, int height);

@@ -76,8 +76,7 @@ void require_encoder(ImageFormat format) {
 #endif
 }
 
-std::vector<std::byte> encode(const Canvas& canvas, ImageFormat format,
-                              const EncodeOptions& options) {
+std::vector<std::byte> encode(const Canvas& canvas, ImageFormat format, int quality) {
   require_encoder(format);
   const Format& properties = viz::properties(format);
   if (canvas.width < 1 || canvas.height < 1 ||
@@ -89,7 +88,6 @@ std::vector<std::byte> encode(const Canvas& canvas, ImageFormat format,
   if (canvas.rgb.size() !=
       static_cast<std::size_t>(canvas.width) * static_cast<std::size_t>(canvas.height) * 3)
     throw Error(ErrorCode::internal, "a canvas has 3 bytes per pixel", "canvas");
-  const int quality = std::clamp(options.quality, 1, 100);
   try {
     std::vector<std::byte> bytes;
 #ifdef HYDRASCOPE_WITH_OPENCV
@@ -107,10 +105,10 @@ std::vector<std::byte> encode(const Canvas& canvas, ImageFormat format,
   }
 }
 
-void write_image(const std::filesystem::path& file, const Canvas& canvas, ImageFormat format,
-                 const EncodeOptions& options) {
+void write_image(const std::filesystem::path& file, const Canvas& canvas) {
+  const ImageFormat format = image_format(file.native());
   NewFile written(file);
-  written.write(encode(canvas, format, options));
+  written.write(encode(canvas, format));
   written.commit();
 }
 

@@ -29,16 +29,15 @@ bool fits(ImageFormat format, std::int64_t width, std::int64_t height);
 /// Throws Error(unsupported_format) for WebP without OpenCV.
 void require_encoder(ImageFormat format);
 
-struct EncodeOptions {
-  int quality = 90;  ///< of JPEG and WebP, 1..100
-};
+/// The quality of JPEG and WebP, 1..100.
+inline constexpr int kDefaultQuality = 90;
 /// The picture says at its end that "hydrascope" made it. Throws Error(unsupported_format, out_of_memory, failed).
 std::vector<std::byte> encode(const Canvas& canvas, ImageFormat format,
-                              const EncodeOptions& options = {});
-/// Under a temporary name, then renamed. Throws also Error(unwritable) if writing fails.
-void write_image(const std::filesystem::path& file, const Canvas& canvas, ImageFormat format,
-                 const EncodeOptions& options = {});
-/// Begins to load what encodes, on a thread of its own: for who has something else to do meanwhile.
+                              int quality = kDefaultQuality);
+/// In the format of its extension, under a temporary name, then renamed. Throws also Error(unwritable) if writing
+/// fails.
+void write_image(const std::filesystem::path& file, const Canvas& canvas);
+/// Begins to load what encodes on a thread of its own, while the caller does something else.
 [[nodiscard]] std::jthread prepare_to_encode();
 
 }  // namespace hydrascope::viz

@@ -4,16 +4,15 @@
 #include "kernels/limits.h"
 #include "kernels/new_file.h"
 #include "model/image/opencv/modules.h"
-#include "viz/picture/encode.h"
 
 #ifdef HYDRASCOPE_WITH_OPENCV
 
-#include <algorithm>
 #include <array>
 #include <cerrno>
 #include <cmath>
 #include <fstream>
 #include <optional>
+#include <string>
 #include <string_view>
 #include <utility>
 #endif
@@ -24,26 +23,13 @@ namespace hydrascope::viz {
 
 namespace {
 
-struct Codec {
-  std::string_view extension;
-  std::array<char, 4> tag;
-  std::string_view name;
-};
-
-/// In the order in which they are tried: the smaller files first.
-constexpr std::array kCodecs{Codec{".mp4", {'a', 'v', 'c', '1'}, "H.264"},
-                             Codec{".mp4", {'m', 'p', '4', 'v'}, "MPEG-4"},
-                             Codec{".mkv", {'H', '2', '6', '4'}, "H.264"},
-                             Codec{".mkv", {'F', 'M', 'P', '4'}, "MPEG-4"},
-                             Codec{".webm", {'V', 'P', '8', '0'}, "VP8"},
-                             Codec{".webm", {'V', 'P', '9', '0'}, "VP9"},
-                             Codec{".avi", {'M', 'J', 'P', 'G'}, "Motion JPEG"}};
+/// H.264, which makes the smaller files, then MPEG-4.
+constexpr std::array kCodecs{std::array{'a', 'v', 'c', '1'}, std::array{'m', 'p', '4', 'v'}};
 
 }  // namespace
 
 struct VideoWriter::State {
   std::filesystem::path file;
-  std::string codec;
   int width = 0;
   int height = 0;
   std::optional<PendingFile> pending;
@@ -59,11 +45,6 @@ VideoWriter::VideoWriter(std::filesystem::path file, int width, int height,
   state_->width = width;
   state_->height = height;
   const std::string& name = state_->file.native();
-  const std::string extension = lower_extension(name);
-  if (std::ranges::find(kCodecs, extension, &Codec::extension) == kCodecs.end()) {
-    throw Error(ErrorCode::unsupported_format,
-                "expected a video that ends in .mp4, .mkv, .avi or .webm", name);
-  }
   if (width < 2 || height < 2) {
     throw Error(ErrorCode::unsupported_format,
                 "frames of " + std::to_string(width) + " x " + std::to_string(height) +
@@ -75,28 +56,20 @@ VideoWriter::VideoWriter(std::filesystem::path file, int width, int height,
                 name);
   }
   state_->pending.emplace(state_->file);
-  std::string tried;
-  for (const Codec& codec : kCodecs) {
-    if (codec.extension != extension) continue;
-    tried += (tried.empty() ? "" : ", ") + std::string(codec.name);
+  for (const std::array<char, 4>& tag : kCodecs) {
     // Colour conversion of chroma at half resolution takes even edges only.
-    state_->writer =
-        opencv::video_codecs().create(state_->pending->path().native(), codec.tag,
-                                      frames_per_second, width / 2 * 2, height / 2 * 2);
-    if (state_->writer) {
-      state_->codec = codec.name;
-      return;
-    }
+    state_->writer = opencv::video_codecs().create(
+        state_->pending->path().native(), tag, frames_per_second, width / 2 * 2, height / 2 * 2);
+    if (state_->writer) return;
   }
-  throw Error(ErrorCode::unsupported_format, "this OpenCV encodes none of " + tried, name,
-              "try another extension: .mp4, .mkv, .avi, .webm");
+  throw Error(ErrorCode::unsupported_format, "this OpenCV encodes neither H.264 nor MPEG-4", name);
 }
 
 VideoWriter::~VideoWriter() {
   try {
     close();
   } catch (const Error&) {
-    // A caller who must know of a failure has called close().
+    // A caller that must know of a failure has called close().
   }
 }
 
@@ -132,23 +105,19 @@ void VideoWriter::close() {
     throw Error(ErrorCode::unwritable, "was not written whole", state_->file.native());
   }
   // The origin, as of a picture (`encode`), in a box of MP4 that players pass over.
-  if (lower_extension(state_->file.native()) == ".mp4")
-    end << std::string_view(
-        "\0\0\0\x12"
-        "freehydrascope",
-        18);
+  end << std::string_view(
+      "\0\0\0\x12"
+      "freehydrascope",
+      18);
   if (!end.flush()) throw unwritable("cannot be written", state_->file.native(), errno);
   state_->pending->commit();
 }
 
 std::int64_t VideoWriter::frames() const noexcept { return state_->frames; }
-const std::string& VideoWriter::codec() const noexcept { return state_->codec; }
 
 #else
 
-struct VideoWriter::State {
-  std::string codec;
-};
+struct VideoWriter::State {};
 
 VideoWriter::VideoWriter(std::filesystem::path file, int, int, double) {
   throw Error(ErrorCode::unsupported_format, "is a video, and this build has no OpenCV to write it",
@@ -159,7 +128,6 @@ VideoWriter::~VideoWriter() = default;
 void VideoWriter::add(const Canvas&) {}
 void VideoWriter::close() {}
 std::int64_t VideoWriter::frames() const noexcept { return 0; }
-const std::string& VideoWriter::codec() const noexcept { return state_->codec; }
 
 #endif
 

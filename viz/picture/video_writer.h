@@ -1,5 +1,5 @@
-// Frames -> a video file. Needs OpenCV, which may print to C's `stderr` when a file is opened (it
-// does for .webm) or closed: model/image's CapturedMessages around both keeps that off the
+// Frames -> an MP4 file. Needs OpenCV, which may print to C's `stderr` when a file is opened or
+// closed: model/image's CapturedMessages around both keeps that off the
 // terminal.
 #pragma once
 
@@ -8,15 +8,14 @@
 #include <cstdint>
 #include <filesystem>
 #include <memory>
-#include <string>
 
 namespace hydrascope::viz {
 
 class VideoWriter {
  public:
-  /// By the extension: .mp4, .mkv, .avi, .webm. Written under a temporary name beside `file`.
-  /// Throws Error(unsupported_format) in a build without OpenCV, for another extension and where no
-  /// codec of it opens, Error(unwritable) if writing fails.
+  /// `file` ends in .mp4; it is written under a temporary name beside it. Throws
+  /// Error(unsupported_format) in a build without OpenCV and where no codec opens, Error(unwritable)
+  /// if writing fails.
   VideoWriter(std::filesystem::path file, int width, int height, double frames_per_second);
   VideoWriter(const VideoWriter&) = delete;
   VideoWriter& operator=(const VideoWriter&) = delete;
@@ -28,8 +27,6 @@ class VideoWriter {
   /// without a frame nothing is left. Throws Error(unwritable).
   void close();
   [[nodiscard]] std::int64_t frames() const noexcept;
-  /// The name of the encoding: "H.264", "MPEG-4", "Motion JPEG", "VP9", "VP8".
-  [[nodiscard]] const std::string& codec() const noexcept;
 
  private:
   struct State;

@@ -1,24 +1,49 @@
+// stb_truetype, https://github.com/nothings/stb (public domain). The implementation is compiled
+// here, with internal linkage so that another copy in the process cannot clash with it.
 #include "viz/text/font.h"
 
 #include "kernels/error.h"
-#include "viz/text/glyph_source.h"
+#include "kernels/input_file.h"
 #include "viz/text/utf8.h"
 
 #include <algorithm>
 #include <cmath>
 #include <cstddef>
+#include <cstdint>
+
+#if defined(__GNUC__)
+#pragma GCC diagnostic push
+#pragma GCC diagnostic ignored "-Wconversion"
+#pragma GCC diagnostic ignored "-Wsign-conversion"
+#pragma GCC diagnostic ignored "-Wshadow"
+#pragma GCC diagnostic ignored "-Wunused-function"
+#pragma GCC diagnostic ignored "-Wpedantic"
+#endif
+#define STB_TRUETYPE_IMPLEMENTATION
+#define STBTT_STATIC
+#include <stb/stb_truetype.h>
+#if defined(__GNUC__)
+#pragma GCC diagnostic pop
+#endif
 
 namespace hydrascope::viz {
 namespace {
 
 constexpr std::string_view kEllipsis = "\u2026";
 
+/// Pixels that a glyph may touch, relative to its origin on the baseline; y grows downwards.
+struct InkBox {
+  int left = 0;
+  int top = 0;
+  int right = 0;
+  int bottom = 0;
+};
+
 /// A glyph where it stands: its origin, in whole pixels and the rest, and what it touches.
 struct Placed {
-  const GlyphSource* source;
   int glyph;
   int x;
-  double shift;
+  float shift;
   InkBox ink;
 };
 
@@ -44,43 +69,61 @@ void blend(std::uint8_t* pixel, Color color, std::uint8_t coverage) {
 }  // namespace
 
 struct Font::State {
-  std::vector<GlyphSource> sources;
+  std::string bytes;
+  stbtt_fontinfo font{};
 
-  struct Choice {
-    const GlyphSource* source;
-    int glyph;
-  };
-  [[nodiscard]] Choice choose(char32_t code_point) const {
-    for (const char32_t wanted : {code_point, kReplacementCharacter}) {
-      for (const GlyphSource& source : sources)
-        if (const int glyph = source.glyph(wanted); glyph != 0) return {&source, glyph};
-    }
-    return {&sources.front(), 0};
+  [[nodiscard]] float scale(double pixels) const {
+    return stbtt_ScaleForMappingEmToPixels(&font, static_cast<float>(pixels));
+  }
+
+  /// U+FFFD's where the font lacks a character.
+  [[nodiscard]] int glyph(char32_t code_point) const {
+    const int found = stbtt_FindGlyphIndex(&font, static_cast<int>(code_point));
+    return found != 0 ? found : stbtt_FindGlyphIndex(&font, kReplacementCharacter);
+  }
+
+  /// Coverage 0..255 of the pixels of a glyph's box, row by row.
+  [[nodiscard]] std::vector<std::uint8_t> coverage(const Placed& placed, double pixels) const {
+    const int width = placed.ink.right - placed.ink.left;
+    const int height = placed.ink.bottom - placed.ink.top;
+    std::vector<std::uint8_t> values(static_cast<std::size_t>(width) *
+                                     static_cast<std::size_t>(height));
+    stbtt_MakeGlyphBitmapSubpixel(&font, values.data(), width, height, width, scale(pixels),
+                                  scale(pixels), placed.shift, 0, placed.glyph);
+    return values;
   }
 
   [[nodiscard]] Line line(std::string_view text, double pixels) const {
+    const float scale = this->scale(pixels);
+    const auto scaled = [scale](int units) { return units * static_cast<double>(scale); };
+    int ascent = 0;
+    int descent = 0;
+    stbtt_GetFontVMetrics(&font, &ascent, &descent, nullptr);
     Line line;
-    line.above = static_cast<int>(std::ceil(sources.front().ascent(pixels)));
-    line.below = static_cast<int>(std::ceil(sources.front().descent(pixels)));
+    line.above = static_cast<int>(std::ceil(scaled(ascent)));
+    line.below = static_cast<int>(std::ceil(-scaled(descent)));
     double pen = 0;
     int leftmost = 0;
-    Choice before{nullptr, 0};
+    int before = -1;
     while (!text.empty()) {
       const CodePoint next = first_code_point(text);
       text.remove_prefix(next.bytes);
-      const Choice choice = choose(visible(next.value));
-      if (choice.source == before.source)
-        pen += choice.source->kerning(before.glyph, choice.glyph, pixels);
+      const int glyph = this->glyph(visible(next.value));
+      if (before >= 0) pen += scaled(stbtt_GetGlyphKernAdvance(&font, before, glyph));
       const int x = static_cast<int>(std::floor(pen));
-      const double shift = pen - x;
-      const InkBox ink = choice.source->ink(choice.glyph, pixels, shift);
-      line.glyphs.push_back({choice.source, choice.glyph, x, shift, ink});
-      pen += choice.source->advance(choice.glyph, pixels);
+      const auto shift = static_cast<float>(pen - x);
+      InkBox ink;
+      stbtt_GetGlyphBitmapBoxSubpixel(&font, glyph, scale, scale, shift, 0, &ink.left, &ink.top,
+                                      &ink.right, &ink.bottom);
+      line.glyphs.push_back({glyph, x, shift, ink});
+      int advance = 0;
+      stbtt_GetGlyphHMetrics(&font, glyph, &advance, nullptr);
+      pen += scaled(advance);
       leftmost = std::min(leftmost, x + ink.left);
       line.width = std::max({line.width, x + ink.right, static_cast<int>(std::ceil(pen))});
       line.above = std::max(line.above, -ink.top);
       line.below = std::max(line.below, ink.bottom);
-      before = choice;
+      before = glyph;
     }
     // A first letter that reaches back moves the line: nothing lies left of it.
     for (Placed& glyph : line.glyphs) glyph.x -= leftmost;
@@ -89,9 +132,15 @@ struct Font::State {
   }
 };
 
-Font::Font(const std::vector<std::filesystem::path>& files) : state_(std::make_unique<State>()) {
-  if (files.empty()) throw Error(ErrorCode::not_found, "no font file was named", "font");
-  for (const std::filesystem::path& file : files) state_->sources.emplace_back(file);
+Font::Font(const std::filesystem::path& file) : state_(std::make_unique<State>()) {
+  InputFile in(file);
+  in.require_open(file);
+  state_->bytes = in.text();
+  constexpr std::size_t kHeader = 12;
+  const auto* bytes = reinterpret_cast<const unsigned char*>(state_->bytes.data());
+  const int offset = state_->bytes.size() < kHeader ? -1 : stbtt_GetFontOffsetForIndex(bytes, 0);
+  if (offset < 0 || stbtt_InitFont(&state_->font, bytes, offset) == 0)
+    throw Error(ErrorCode::decode_failed, "is not a TrueType font", file.native());
 }
 Font::~Font() = default;
 Font::Font(Font&&) noexcept = default;
@@ -107,8 +156,7 @@ int Font::draw(Canvas& canvas, std::string_view text, int x, int y, double pixel
   const Line line = state_->line(text, pixels);
   for (const Placed& placed : line.glyphs) {
     const InkBox& ink = placed.ink;
-    const std::vector<std::uint8_t> coverage =
-        placed.source->coverage(placed.glyph, pixels, placed.shift, ink);
+    const std::vector<std::uint8_t> coverage = state_->coverage(placed, pixels);
     const int left = x + placed.x + ink.left;
     const int top = y + line.above + ink.top;
     const int width = ink.right - ink.left;

@@ -1,4 +1,4 @@
-// Text on a canvas, from a TrueType font, in any language that the font has.
+// Text on a canvas, from a TrueType font, in any language that the font has. Only its source includes stb_truetype.
 #pragma once
 
 #include "viz/picture/canvas.h"
@@ -7,7 +7,6 @@
 #include <memory>
 #include <string>
 #include <string_view>
-#include <vector>
 
 namespace hydrascope::viz {
 
@@ -19,9 +18,10 @@ struct TextSize {
 
 class Font {
  public:
-  /// The first font that has a character draws it; bytes that are no UTF-8 and characters of none
-  /// become U+FFFD. Throws Error(not_found, unreadable, decode_failed).
-  explicit Font(const std::vector<std::filesystem::path>& files);
+  /// Bytes that are no UTF-8 and characters that the font lacks become U+FFFD. The content of a font is
+  /// trusted: it is the one that comes with the program. Throws Error(not_found, unreadable), and
+  /// Error(decode_failed) for a file that is no font.
+  explicit Font(const std::filesystem::path& file);
   ~Font();
   Font(Font&&) noexcept;
   Font& operator=(Font&&) noexcept;

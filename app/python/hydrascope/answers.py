@@ -74,7 +74,7 @@ class _Shown:
 
     def draw(self, picture: _pictures.PictureLike | None = None, **options: Any) -> PIL.Image.Image:
         """The picture with the maps over it, as `hydrascope visualize` draws them with the options of its drawing
-        (`caption=True`, `colorbar=True`, `beside=True`, `sign="both"`, `cmap="turbo"`). The picture must be given where it was
+        (`caption=True`, `beside=True`, `sign="both"`, `cmap="turbo"`). The picture must be given where it was
         one of several in memory."""
         if self._source is None:
             raise InvalidArgumentError("an answer that failed, or came from another process, cannot be drawn")

@@ -18,7 +18,7 @@ from . import _library
 from .errors import Error, NotFoundError, make_error, warn
 
 def run(*words: object, **options: Any) -> str:
-    """Runs a command of the program, `run("inspect", "model.safetensors", format="json")`, and returns what it writes to
+    """Runs a command of the program, `run("models", "info", "model.safetensors", format="json")`, and returns what it writes to
     standard output. Its notes are warnings, and what else it says comes to `sys.stderr` while it runs: how far it is every ten
     seconds, unless `progress=False`. Its first error is the exception; of pictures that failed that is the first one's. The
     exception's `output` is what was written by then. An interrupt ends the program in order, a second one at once."""

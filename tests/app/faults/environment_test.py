@@ -210,7 +210,7 @@ class Inputs(Case):
                       ["compare", "set/a", *tiny, "--against", "tiny/model.safetensors", "--attn", "hydra", "-o", "tiny/model.safetensors"],
                       ["diagnose", "set", *tiny, "-o", "set/a/0.ppm"], ["faithfulness", "set/a", *tiny, "--set", "no-labels=on", "-o", "set/a/0.ppm"],
                       ["visualize", "photo.jpg", *tiny, "-o", "maps", "--html", "photo.jpg"],
-                      ["inspect", "tiny/model.safetensors", "-o", "tiny/model.safetensors"], ["inspect", "tiny", "-o", "tiny/model.safetensors"],
+                      ["models", "info", "tiny/model.safetensors", "-o", "tiny/model.safetensors"],
                       ["models", "info", "tiny", "-o", "tiny/model.safetensors"], ["doctor", "-o", "photo.jpg"],
                       ["convert", "tiny", "tiny/model.safetensors", "--force"],
                       ["convert", "tiny/model.safetensors", "tiny/../tiny/model.safetensors", "--force"],
@@ -316,7 +316,7 @@ class Limits(Case):
         (self.folder / "set/a").mkdir(parents=True)
         shutil.copy(PHOTO, self.folder / "set/a/1.jpg")
         tiny = ["-m", str(TINY)]
-        commands = [["version"], ["help"], ["doctor"], ["models", "list"], ["inspect", str(TINY)], CLASSIFY, ["visualize", PHOTO, *tiny, "-o", "m"],
+        commands = [["version"], ["help"], ["doctor"], ["models", "list"], ["models", "info", str(TINY)], CLASSIFY, ["visualize", PHOTO, *tiny, "-o", "m"],
                     ["evaluate", "set", *tiny, "--recursive", "--set", "no-labels=on"], ["convert", str(TINY), "o.safetensors", "--force"]]
         fine = [words for words in commands if words[0] in ("classify", "visualize", "evaluate")]
         for megabytes in (50, *range(100, 760, 60), 800, 1000, 2000):
@@ -342,7 +342,7 @@ class Limits(Case):
                 self.assert_refused(self.limited(resource.RLIMIT_FSIZE, most, *words), name, f"`ulimit -f` limits files to {most} bytes",
                                     codes=(1,))
         shutil.rmtree(self.folder / "m")
-        for words in (CLASSIFY, ["help"], ["models", "list"], ["inspect", str(TINY)], ["visualize", PHOTO, "-m", str(TINY), "-o", "m"]):
+        for words in (CLASSIFY, ["help"], ["models", "list"], ["models", "info", str(TINY)], ["visualize", PHOTO, "-m", str(TINY), "-o", "m"]):
             with self.subTest(words[0]), open(self.folder / "log", "wb") as log:
                 self.assert_refused(self.limited(resource.RLIMIT_FSIZE, 0, *words, stdout=log), "standard output", "`ulimit -f` limits files",
                                     codes=(1,))

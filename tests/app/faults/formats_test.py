@@ -39,20 +39,20 @@ COMMANDS = {
     "benchmark --compare": (["benchmark", "--compare", "before.json", "after.json"], "experiment"),
     "models list": (["models", "list"], "kind,name,summary,aliases"),
     "models": (["models"], "kind,name,summary,aliases"),
-    "models info of a model": (["models", "info", str(TINY)], "model"),
+    "models info of a model": (["models", "info", "deit_tiny_patch16_224.softmax"], "model"),
     "models info of an architecture": (["models", "info", "deit_tiny_patch16_224"], "model"),
     "models info of a mechanism": (["models", "info", "hedgehog"], "mechanism"),
     "models info of a rule": (["models", "info", "alibi"], "rule"),
-    "inspect": (["inspect", str(TINY)], "name,dtype,shape,bytes"),
-    "inspect --verify": (["inspect", "nan.safetensors", "--verify"], "name,dtype,shape,bytes"),
+    "models info of a file": (["models", "info", str(TINY)], "name,dtype,shape,bytes"),
+    "models info --verify": (["models", "info", "nan.safetensors", "--verify"], "name,dtype,shape,bytes"),
     "doctor": (["doctor"], "version"),
     "doctor --self-test": (["doctor", "--self-test"], ""),
     "train": (["train", "set", *LEARN, "-o", "run"], ""),
     "convert": (["convert", "--attn", "hydra", "-i", "set", "-o", "new.safetensors", "--set", "steps-outputs=1", *LEARN], ""),
 }
-CODES = {"inspect --verify": 4, "classify of odd names": 3, "visualize": 3}
+CODES = {"models info --verify": 4, "classify of odd names": 3, "visualize": 3}
 # One writer makes the formats of all commands: records as they come, and tables at the end, are asked for in each.
-IN_EVERY_FORMAT = {"classify of odd names", "evaluate with confusions", "benchmark --compare", "models list", "inspect --verify"}
+IN_EVERY_FORMAT = {"classify of odd names", "evaluate with confusions", "benchmark --compare", "models list", "models info --verify"}
 
 
 class Formats(unittest.TestCase):
@@ -148,7 +148,7 @@ class Formats(unittest.TestCase):
         self.assertEqual(done.stdout, "experiment,images_per_second_a,images_per_second_b,ratio,ratio_low,ratio_high,memory_ratio\n")
         for text in ("only in A: ", "only in B: ", "differs: cpu: "):
             self.assertIn(text, done.stderr)
-        done = self.run_program("inspect", "nan.safetensors", "--verify", "--format", "csv")
+        done = self.run_program("models", "info", "nan.safetensors", "--verify", "--format", "csv")
         self.assertIn("is not finite", done.stderr)
         self.assertNotIn("finite", done.stdout)
 

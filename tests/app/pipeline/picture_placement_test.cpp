@@ -2,6 +2,7 @@
 // that the placement says, whatever the transform did.
 #include "app/pipeline/predictions.h"
 #include "model/transform.h"
+#include "tests/viz/heat/cell_at.h"
 #include "viz/picture/encode.h"
 
 #include <gtest/gtest.h>

@@ -384,7 +384,7 @@ class Errors(unittest.TestCase):
             output = Path(folder) / "out.safetensors"
             for ask in (lambda name: hydrascope.classify(name, **EXACT), hydrascope.Model,
                         lambda name: hydrascope.Model(labels=name), lambda name: hydrascope.convert(name, output),
-                        lambda name: hydrascope.run("inspect", name), lambda name: hydrascope.run("classify", name),
+                        lambda name: hydrascope.run("models", "info", name), lambda name: hydrascope.run("classify", name),
                         lambda name: hydrascope.run("classify", name, format="json"), nn.load):
                 with self.assertRaisesRegex(hydrascope.NotFoundError, "no such file.*nonexistent") as caught:
                     ask("/nonexistent.safetensors")

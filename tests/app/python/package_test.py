@@ -426,7 +426,7 @@ class Commands(unittest.TestCase):
             written = hydrascope.convert(ROOT / "assets" / "models" / "deit_tiny_patch16_224.hydra_last2.safetensors", file)
             self.assertEqual(written, file)
             self.assertIn("head.weight", safetensors.torch.load_file(file))
-            self.assertIn("hydra", hydrascope.run("inspect", file))
+            self.assertIn("hydra", hydrascope.run("models", "info", file))
             with self.assertRaisesRegex(hydrascope.Error, "no such file .*nonexistent"):
                 hydrascope.convert("/nonexistent.pth", file)
 

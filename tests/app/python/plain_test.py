@@ -114,7 +114,7 @@ class Versions(unittest.TestCase):
         def python(*words: str) -> subprocess.CompletedProcess:
             return subprocess.run([sys.executable, "-B", *words], capture_output=True, text=True, check=False, env=environment)
 
-        for call in ("classify('a.jpg')", "explain('a.jpg')", "embed('a.jpg')", "Model()", "__version__", "run('inspect', 'a')",
+        for call in ("classify('a.jpg')", "explain('a.jpg')", "embed('a.jpg')", "Model()", "__version__", "run('models', 'info', 'a')",
                      "convert('a', 'b')"):
             done = python("-c", f"import hydrascope; hydrascope.{call}")
             self.assertEqual(done.stderr.splitlines()[-1], f"hydrascope.errors.TorchError: {sentence}", call)

@@ -94,9 +94,9 @@ TEST_F(OwnFileTest, ArraysAndPicturesAndTensorsAreOfTheirKind) {
     writer.append(std::vector<float>{1, 2}, std::array<std::int64_t, 1>{2});
   }
   const fs::path picture = folder_.path() / "a.png";
-  viz::write_image(picture, viz::filled(40, 30, {}), viz::ImageFormat::png);
+  viz::write_image(picture, viz::filled(40, 30, {}));
   const fs::path photograph = folder_.path() / "a.jpg";
-  viz::write_image(photograph, viz::filled(40, 30, {}), viz::ImageFormat::jpeg);
+  viz::write_image(photograph, viz::filled(40, 30, {}));
   const fs::path store = folder_.path() / "store.safetensors";
   checkpoint::write_safetensors(
       store, {}, {{"created_by", "hydrascope 0.1.0 embed"}, {"hydrascope.store", "{}"}});

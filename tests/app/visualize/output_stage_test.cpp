@@ -61,10 +61,7 @@ class OutputStageTest : public ::testing::Test {
 };
 
 TEST_F(OutputStageTest, RecordsOfAnInputComeTogetherAndInOrder) {
-  OutputOptions options;
-  options.font = std::make_shared<const viz::Font>(
-      std::vector<fs::path>{HYDRASCOPE_SOURCE_DIR "/assets/fonts/DejaVuSans-subset.ttf"});
-  const auto output = stage(options);
+  const auto output = stage();
   ExplainedInput two = explained("two");
   two.maps.push_back(two.maps.front());
   two.maps.back().choice.layer = 3;
@@ -198,13 +195,9 @@ TEST_F(VideoOutputTest, FramesAreShownAtTheirTimes) {
 
 TEST_F(VideoOutputTest, CodecsAreSilent) {
   ::testing::internal::CaptureStderr();
-  for (const char* name : {"clip.webm", "clip.mp4", "clip.avi"}) {
-    try {
-      VideoOutput video(path(name), {}, 10);
-      video.add(viz::filled(96, 64, {90, 90, 90}), std::vector{map_of(2, 3)});
-    } catch (const Error& error) {
-      EXPECT_EQ(error.code(), ErrorCode::unsupported_format) << name;
-    }
+  {
+    VideoOutput video(path("clip.mp4"), {}, 10);
+    video.add(viz::filled(96, 64, {90, 90, 90}), std::vector{map_of(2, 3)});
   }
   EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
 }
@@ -232,7 +225,7 @@ TEST(OutputNamesTest, FilesOfOthersKeepTheirNames) {
   const TemporaryFolder folder;
   folder.write("photo.heatmap.png", testing::ppm(4, 3));
   folder.write("map.map.npy", "no array");
-  viz::write_image(folder.path() / "own.heatmap.png", viz::filled(4, 3, {}), viz::ImageFormat::png);
+  viz::write_image(folder.path() / "own.heatmap.png", viz::filled(4, 3, {}));
   OutputNames names(folder.path(), {".heatmap.png", ".map.npy"}, {}, false);
   EXPECT_EQ(names.name_for("photo.jpg"), "photo-2");
   EXPECT_EQ(names.name_for("map.jpg"), "map-2");

@@ -2,6 +2,8 @@
 
 #include "app/command.h"
 #include "tests/error_matchers.h"
+#include "tests/picture_files.h"
+#include "tests/temporary_folder.h"
 
 #include <gtest/gtest.h>
 
@@ -25,9 +27,6 @@ TEST(FigureOptionsTest, DefaultsDrawTheEvidenceForTheClassAlone) {
   EXPECT_EQ(options.sign, viz::Sign::positive);
   EXPECT_EQ(options.colormap, nullptr);
   EXPECT_DOUBLE_EQ(options.alpha, 0.8);
-  EXPECT_TRUE(options.fade);
-  EXPECT_DOUBLE_EQ(options.outlier_percent, 30);
-  EXPECT_FALSE(options.outlined_mass.has_value());
   EXPECT_FALSE(options.has_extras(1));
   EXPECT_TRUE(options.has_extras(2));
 }
@@ -37,23 +36,15 @@ TEST(FigureOptionsTest, EveryOptionArrives) {
   EXPECT_EQ(figure({"--sign", "absolute"}).sign, viz::Sign::absolute);
   EXPECT_EQ(figure({"--cmap", "viridis"}).colormap, viz::find_colormap_or_null("viridis"));
   EXPECT_DOUBLE_EQ(figure({"--alpha", "0.9"}).alpha, 0.9);
-  EXPECT_FALSE(figure({"--no-fade"}).fade);
-  EXPECT_TRUE(figure({"--fade"}).fade);
-  EXPECT_TRUE(figure({"--grey"}).grey);
-  EXPECT_EQ(figure({"--blocks"}).sampling, viz::Sampling::nearest);
-  EXPECT_DOUBLE_EQ(figure({"--outlier_perc", "2"}).outlier_percent, 2);
-  EXPECT_DOUBLE_EQ(figure({"--threshold", "0.6"}).outlined_mass.value(), 0.6);
-  EXPECT_TRUE(figure({"--colorbar"}).colorbar);
-  EXPECT_FALSE(figure({"--colorbar"}).colorbar_numbers);
-  EXPECT_TRUE(figure({"--colorbar-numbers"}).colorbar_numbers);
-  for (const char* extra : {"--colorbar", "--colorbar-numbers", "--caption", "--beside"})
+  for (const char* extra : {"--caption", "--beside"})
     EXPECT_TRUE(figure({extra}).has_extras(1)) << extra;
 }
 
 TEST(FigureOptionsTest, WhatDoesNotExist) {
   EXPECT_ERROR(figure({"--cmap", "jet"}), invalid_argument, "`cmap`");
   EXPECT_ERROR(figure({"--cmap", "virdis"}), invalid_argument, "viridis");
-  EXPECT_ERROR(figure({"--threshold", "2"}), invalid_argument, "`threshold`");
+  EXPECT_ERROR(figure({"--alpha", "2"}), invalid_argument, "`alpha`");
+  EXPECT_ERROR(figure({"--no-fade"}), invalid_argument, "no-fade");
 }
 
 TEST(MapWordsTest, ListsAreSplitAndDefaultsAreWords) {
@@ -75,26 +66,31 @@ TEST(MapWordsTest, ListsAreSplitAndDefaultsAreWords) {
 }
 
 TEST(HeatmapOutputsTest, FilesAndThePage) {
-  const OutputOptions outputs =
-      outputs_of({"-o", "maps", "--image-format", "jpg", "--quality", "70", "--cmap", "cividis",
-                  "--html", "page.html", "--save-raw", "--views", "whole"});
+  const OutputOptions outputs = outputs_of(
+      {"-o", "maps", "--cmap", "cividis", "--html", "page.html", "--save-raw", "--views", "whole"});
   EXPECT_EQ(outputs.folder, "maps");
-  EXPECT_EQ(outputs.image_format, viz::ImageFormat::jpeg);
-  EXPECT_EQ(outputs.encode.quality, 70);
+  EXPECT_EQ(outputs.file, "");
   EXPECT_EQ(outputs.html, "page.html");
   EXPECT_EQ(outputs.report.colormap, "cividis");
   EXPECT_EQ(outputs.report.signed_colormap, "cividis") << "a table that is named serves all maps";
   EXPECT_TRUE(outputs.save_raw);
   EXPECT_EQ(outputs.threads, 3);
-  EXPECT_NE(outputs.font, nullptr) << "for class and probability";
-  EXPECT_EQ(outputs_of({"--no-caption", "--views", "whole"}).font, nullptr)
-      << "nothing is written on one map";
-  EXPECT_NE(outputs_of({"--no-caption"}).font, nullptr) << "for the boxes of a closer look";
-  EXPECT_FALSE(outputs_of({}).image_format) << "by the size of each";
-  EXPECT_NE(outputs_of({}, 2).font, nullptr);
   EXPECT_ERROR(requested({"-o", "-"}), invalid_argument, "a folder");
-  EXPECT_ERROR(requested({"-o", "maps.png"}), invalid_argument, "a folder");
   EXPECT_ERROR(requested({"--html", "photo.jpg"}), invalid_argument, ".html");
+}
+
+TEST(HeatmapOutputsTest, ANameOfAPictureIsTheFileOfOneMap) {
+  const testing::TemporaryFolder folder;
+  const std::string file = folder.path() / "heat.PNG";
+  EXPECT_EQ(outputs_of({"-o", file}).file, file);
+  EXPECT_EQ(outputs_of({"-o", file}).file_of_maps(), folder.path() / "heat.map.npy");
+  EXPECT_ERROR(outputs_of({"-o", file}, 2), invalid_argument, "one map", "there are 2", "heat.PNG");
+  EXPECT_ERROR(requested({"-o", folder.path() / "none" / "heat.jpg"}), not_found, "no such folder");
+  EXPECT_ERROR(requested({"-o", "heat.webp"}), invalid_argument, "NAME.png");
+  EXPECT_ERROR(requested({"-o", folder.write("photo.jpg", testing::ppm(4, 3))}), invalid_argument,
+               "would replace a file");
+  std::filesystem::create_directory(file);
+  EXPECT_EQ(outputs_of({"-o", file}).folder, file);
 }
 
 }  // namespace visualize_options_test

@@ -32,11 +32,8 @@ struct OverlayCase {
   std::int64_t heat_columns;
   std::int64_t more_height = 0;  ///< of the span, behind the picture
   std::int64_t more_width = 0;
-  overlay::Sampling sampling = overlay::Sampling::bilinear;
-  overlay::Opacity opacity = overlay::Opacity::constant;
+  overlay::Opacity opacity = overlay::Opacity::heat;
   float alpha = 0.6F;
-  float low = -1;
-  float high = 1.5F;
   std::int64_t gap = 5;     ///< bytes between rows; a multiple of 4 with widths of 4 keeps words
   std::int64_t offset = 0;  ///< bytes before the picture and before y
   bool nan = true;          ///< some cells are NaN
@@ -65,9 +62,7 @@ inline std::string name(const OverlayCase& c) {
          std::to_string(c.heat_rows) + "x" + std::to_string(c.heat_columns) + " + " +
          std::to_string(c.more_height) + "," + std::to_string(c.more_width) + " gap " +
          std::to_string(c.gap) + " offset " + std::to_string(c.offset) +
-         (c.sampling == overlay::Sampling::nearest ? " nearest" : " bilinear") +
-         (c.opacity == overlay::Opacity::heat ? " by heat" : "") +
-         (c.opacity == overlay::Opacity::deviation ? " by deviation" : "") +
+         (c.opacity == overlay::Opacity::heat ? " by heat" : " by deviation") +
          (c.placed ? " placed" : "");
 }
 
@@ -85,8 +80,9 @@ struct OverlayInput {
     std::vector<float> cells(static_cast<std::size_t>(c.heat_rows * c.heat_columns));
     fill(cells, Fill::normal, 2);
     for (std::size_t i = 0; i < cells.size(); ++i) {
+      cells[i] = std::clamp(0.4F + 0.4F * cells[i], 0.0F, 1.0F);
       if (c.nan && i % 7 == 3) cells[i] = std::numeric_limits<float>::quiet_NaN();
-      if (i % 11 == 5) cells[i] = i % 2 == 0 ? c.high : c.low;
+      if (i % 11 == 5) cells[i] = i % 2 == 0 ? 1 : 0;
       const auto at = static_cast<std::int64_t>(i);
       heat[static_cast<std::size_t>(at / c.heat_columns * heat_stride + at % c.heat_columns)] =
           cells[i];
@@ -109,10 +105,7 @@ struct OverlayInput {
             c.horizontal(),
             heat.data(),
             heat_stride,
-            c.low,
-            c.high,
             colors.data(),
-            c.sampling,
             c.opacity,
             c.alpha,
             0.35F,
@@ -161,36 +154,29 @@ void expect_overlay(const OverlayCase& c, const OverlayInput& input,
 /// Sizes that no group of pixels and no grid divides.
 inline std::vector<OverlayCase> overlay_cases() {
   std::vector<OverlayCase> cases;
-  for (const auto sampling : {overlay::Sampling::bilinear, overlay::Sampling::nearest}) {
-    for (const auto opacity :
-         {overlay::Opacity::constant, overlay::Opacity::heat, overlay::Opacity::deviation}) {
-      const auto add = [&](OverlayCase c) {
-        c.sampling = sampling;
-        c.opacity = opacity;
-        cases.push_back(c);
-      };
-      add({1, 1, 1, 1});
-      add({1, 1, 3, 2});
-      add({7, 5, 1, 1});
-      add({2, 3, 5, 7});  // more cells than pixels
-      add({16, 16, 16, 16});
-      add({33, 31, 2, 3});
-      add({48, 80, 3, 5, 0, 0});  // 16 pixels per cell
-      add({45, 75, 3, 5, 0, 0});  // 15: centres of cells are centres of pixels
-      add({43, 71, 3, 5, 5, 9});  // padded to whole patches
-      add({9, 13, 4, 4, 0, 0});
-      for (const std::int64_t width : {4, 8, 9, 10, 11, 100})
-        for (const std::int64_t gap : {0, 4})
-          add({5, width, 3, 4, 0, 0, sampling, opacity, 0.6F, -1, 1.5F, gap});
-      add({5, 16, 3, 4, 0, 0, sampling, opacity, 0.6F, -1, 1.5F, 0, 1});
-      add({5, 16, 3, 4, 0, 0, sampling, opacity, 0.0F});
-      add({5, 16, 3, 4, 0, 0, sampling, opacity, 1.0F});
-      add({20, 20, 3, 4, 0, 0, sampling, opacity, 0.3F, 0.25F, 0.25F});  // no range
-      add({20, 20, 3, 4, 0, 0, sampling, opacity, 0.3F, 1.0F, -1.0F});
-      add({60, 60, 7, 6, 0, 0, sampling, opacity, 1.0F, -1e-3F, 3e4F, 0, 0, false});
-      for (const auto& [height, width] : {std::pair{48, 80}, {43, 71}, {9, 16}, {1, 2}})
-        add({height, width, 5, 7, 0, 0, sampling, opacity, 0.6F, -1, 1.5F, 0, 0, true, true});
-    }
+  for (const auto opacity : {overlay::Opacity::heat, overlay::Opacity::deviation}) {
+    const auto add = [&](OverlayCase c) {
+      c.opacity = opacity;
+      cases.push_back(c);
+    };
+    add({1, 1, 1, 1});
+    add({1, 1, 3, 2});
+    add({7, 5, 1, 1});
+    add({2, 3, 5, 7});  // more cells than pixels
+    add({16, 16, 16, 16});
+    add({33, 31, 2, 3});
+    add({48, 80, 3, 5, 0, 0});  // 16 pixels per cell
+    add({45, 75, 3, 5, 0, 0});  // 15: centres of cells are centres of pixels
+    add({43, 71, 3, 5, 5, 9});  // padded to whole patches
+    add({9, 13, 4, 4, 0, 0});
+    for (const std::int64_t width : {4, 8, 9, 10, 11, 100})
+      for (const std::int64_t gap : {0, 4}) add({5, width, 3, 4, 0, 0, opacity, 0.6F, gap});
+    add({5, 16, 3, 4, 0, 0, opacity, 0.6F, 0, 1});
+    add({5, 16, 3, 4, 0, 0, opacity, 0.0F});
+    add({5, 16, 3, 4, 0, 0, opacity, 1.0F});
+    add({60, 60, 7, 6, 0, 0, opacity, 1.0F, 0, 0, false});
+    for (const auto& [height, width] : {std::pair{48, 80}, {43, 71}, {9, 16}, {1, 2}})
+      add({height, width, 5, 7, 0, 0, opacity, 0.6F, 0, 0, true, true});
   }
   return cases;
 }

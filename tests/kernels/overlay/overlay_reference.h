@@ -9,15 +9,6 @@
 
 namespace hydrascope::kernels::overlay {
 
-/// n(r, c)
-inline double normalised(const OverlayParams& p, std::int64_t row, std::int64_t column) {
-  const auto heat = static_cast<double>(p.heat[row * p.heat_stride + column]);
-  if (std::isnan(heat)) return heat;
-  const auto low = static_cast<double>(p.low);
-  const auto high = static_cast<double>(p.high);
-  return high > low ? std::clamp((heat - low) / (high - low), 0.0, 1.0) : 0.0;
-}
-
 /// The grid's coordinate of a pixel's centre, in cells from the first one's centre. If it is a
 /// whole number it comes out as one: a quotient of integers, which is rounded correctly.
 inline double coordinate(std::int64_t pixel, const Edge& edge) {
@@ -37,29 +28,17 @@ inline double bilinear(const OverlayParams& p, std::int64_t i, std::int64_t j) {
       const double right = v - std::floor(v);
       const double weight = (row == 0 ? 1 - down : down) * (column == 0 ? 1 - right : right);
       if (weight > 0)
-        t += weight * normalised(p, static_cast<std::int64_t>(u) + row,
-                                 static_cast<std::int64_t>(v) + column);
+        t += weight *
+             static_cast<double>(p.heat[(static_cast<std::int64_t>(u) + row) * p.heat_stride +
+                                        static_cast<std::int64_t>(v) + column]);
     }
   }
   return t;
 }
 
-inline double nearest(const OverlayParams& p, std::int64_t i, std::int64_t j) {
-  const auto cell = [](std::int64_t pixel, const Edge& edge) {
-    const std::int64_t centre = (2 * pixel + 1) * edge.step - edge.start;
-    return std::clamp(centre / (2 * edge.half_cell), std::int64_t{0}, edge.cells - 1);
-  };
-  return normalised(p, cell(i, p.vertical), cell(j, p.horizontal));
-}
-
 inline double share(const OverlayParams& p, double t) {
   const auto alpha = static_cast<double>(p.alpha);
-  switch (p.opacity) {
-    case Opacity::constant: return alpha;
-    case Opacity::heat: return alpha * t;
-    case Opacity::deviation: return alpha * std::abs(2 * t - 1);
-  }
-  return alpha;
+  return p.opacity == Opacity::heat ? alpha * t : alpha * std::abs(2 * t - 1);
 }
 
 inline bool is_unseen(std::int64_t pixel, const Edge& edge) {
@@ -81,7 +60,7 @@ inline std::vector<double> overlay_reference(const OverlayParams& p) {
   std::vector<double> y;
   for (std::int64_t i = 0; i < p.vertical.pixels; ++i) {
     for (std::int64_t j = 0; j < p.horizontal.pixels; ++j) {
-      const double t = p.sampling == Sampling::bilinear ? bilinear(p, i, j) : nearest(p, i, j);
+      const double t = bilinear(p, i, j);
       const double a = share(p, t);
       for (int channel = 0; channel < 3; ++channel) {
         const auto pixel = static_cast<double>(p.picture[i * p.picture_stride + 3 * j + channel]);

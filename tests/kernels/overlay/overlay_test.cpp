@@ -15,7 +15,6 @@ namespace {
 using overlay::Edge;
 using overlay::Opacity;
 using overlay::OverlayParams;
-using overlay::Sampling;
 
 TEST(Overlay, EqualsTheEquationInAnyPartOfTheRows) {
   for (const OverlayCase& c : overlay_cases()) {
@@ -50,14 +49,14 @@ struct Strip {
     for (std::size_t i = 0; i < 768; ++i) colors[i] = static_cast<std::uint8_t>(i / 3);
   }
   /// The red channel of y.
-  std::vector<int> drawn(const std::vector<float>& heat, std::int64_t width, Sampling sampling,
-                         Opacity opacity, float alpha) {
+  std::vector<int> drawn(const std::vector<float>& heat, std::int64_t width, Opacity opacity,
+                         float alpha) {
     const std::vector<std::uint8_t> picture(static_cast<std::size_t>(3 * width), 100);
     std::vector<std::uint8_t> y(picture.size());
     const auto cells = static_cast<std::int64_t>(heat.size());
     overlay::overlay(
         {picture.data(), 3 * width, edge_from_corner(1, 1, 1), columns(width, cells), heat.data(),
-         cells, 0, 1, colors.data(), sampling, opacity, alpha, 0.25F, y.data(), 3 * width},
+         cells, colors.data(), opacity, alpha, 0.25F, y.data(), 3 * width},
         0, 1);
     std::vector<int> red;
     for (std::size_t i = 0; i < y.size(); i += 3) red.push_back(y[i]);
@@ -72,23 +71,17 @@ TEST(Overlay, ByHand) {
   using Row = std::vector<int>;
   const float nan = std::numeric_limits<float>::quiet_NaN();
   Strip strip;
-  EXPECT_EQ(strip.drawn({0, 1}, 4, Sampling::nearest, Opacity::constant, 1), (Row{0, 0, 255, 255}));
   // Half-pixel centres: pixels at -1/4, 1/4, 3/4, 5/4 of the way from cell to cell, clamped.
-  EXPECT_EQ(strip.drawn({0, 1}, 4, Sampling::bilinear, Opacity::constant, 1),
-            (Row{0, 64, 191, 255}));
-  EXPECT_EQ(strip.drawn({-5, 7}, 2, Sampling::bilinear, Opacity::constant, 1), (Row{0, 255}));
-  EXPECT_EQ(strip.drawn({0, 1}, 2, Sampling::nearest, Opacity::constant, 0.5F), (Row{50, 178}));
-  EXPECT_EQ(strip.drawn({0, 1}, 2, Sampling::nearest, Opacity::heat, 0.5F), (Row{100, 178}));
+  EXPECT_EQ(strip.drawn({0, 1}, 4, Opacity::heat, 1), (Row{100, 91, 168, 255}));
+  EXPECT_EQ(strip.drawn({0, 1}, 2, Opacity::heat, 0.5F), (Row{100, 178}));
   // A NaN leaves the picture wherever it has weight, and only there.
-  EXPECT_EQ(strip.drawn({0, nan, 1}, 9, Sampling::bilinear, Opacity::constant, 1),
-            (Row{0, 0, 100, 100, 100, 100, 100, 255, 255}));
-  EXPECT_EQ(strip.drawn({0, nan, 1}, 6, Sampling::nearest, Opacity::constant, 1),
-            (Row{0, 0, 100, 100, 255, 255}));
+  EXPECT_EQ(strip.drawn({1, nan, 1}, 9, Opacity::heat, 1),
+            (Row{255, 255, 100, 100, 100, 100, 100, 255, 255}));
 }
 
 TEST(Overlay, OpacityByDeviationShowsThePictureInTheMiddle) {
   Strip strip;
-  EXPECT_EQ(strip.drawn({0, 0.25F, 0.5F, 1}, 4, Sampling::nearest, Opacity::deviation, 1),
+  EXPECT_EQ(strip.drawn({0, 0.25F, 0.5F, 1}, 4, Opacity::deviation, 1),
             (std::vector<int>{0, 82, 100, 255}));
 }
 
@@ -99,14 +92,10 @@ TEST(Overlay, PixelsThatAreNotSeenAreDimmedWhateverTheHeat) {
     return Edge{width, cells, 1, 4, 2, 3, 6};
   };
   using Row = std::vector<int>;
-  EXPECT_EQ(strip.drawn({0, 1}, 8, Sampling::nearest, Opacity::constant, 1),
-            (Row{25, 25, 25, 0, 255, 255, 25, 25}));
   // Outside of the grid's centres its outermost cells go on.
-  EXPECT_EQ(strip.drawn({0, 1}, 8, Sampling::bilinear, Opacity::constant, 1),
-            (Row{25, 25, 25, 64, 191, 255, 25, 25}));
+  EXPECT_EQ(strip.drawn({0, 1}, 8, Opacity::heat, 1), (Row{25, 25, 25, 91, 168, 255, 25, 25}));
   const float nan = std::numeric_limits<float>::quiet_NaN();
-  EXPECT_EQ(strip.drawn({nan, 1}, 8, Sampling::nearest, Opacity::constant, 1),
-            (Row{25, 25, 25, 100, 255, 255, 25, 25}));
+  EXPECT_EQ(strip.drawn({nan, 1}, 8, Opacity::heat, 1), (Row{25, 25, 25, 100, 100, 255, 25, 25}));
 }
 
 TEST(Overlay, PositionsAreExact) {
@@ -114,14 +103,11 @@ TEST(Overlay, PositionsAreExact) {
     for (const std::int32_t span : {1, 2, 13, 224, 1080}) {
       const Edge edge = edge_from_corner(span, cells, span);
       for (std::int32_t pixel = 0; pixel < span; ++pixel) {
-        const auto at = overlay::position(true, pixel, edge);
+        const auto at = overlay::position(pixel, edge);
         const double exact =
             std::clamp((pixel + 0.5) * cells / span - 0.5, 0.0, static_cast<double>(cells - 1));
         ASSERT_NEAR(at.cell + static_cast<double>(at.weight), exact, 1e-6);
         ASSERT_TRUE(at.weight >= 0 && at.weight < 1 && (at.cell < cells - 1 || at.weight == 0));
-        const auto under = overlay::position(false, pixel, edge);
-        ASSERT_EQ(under.cell, static_cast<std::int32_t>((2 * pixel + 1) * cells / (2 * span)));
-        ASSERT_EQ(under.weight, 0.0F);
       }
     }
   }
@@ -131,16 +117,19 @@ TEST(Overlay, PositionsOfTheLargestNumbersAreExact) {
   constexpr std::int64_t kMost = (std::int64_t{1} << 29) - 1;
   constexpr std::int64_t kUnits = std::int64_t{1} << 61;
   const Edge longest = edge_from_corner(kMost, 8, kMost);
-  EXPECT_EQ(overlay::position(true, kMost - 1, longest).cell, 7);
-  EXPECT_EQ(overlay::position(false, kMost / 2, longest).cell, 4);
-  EXPECT_EQ(overlay::position(false, kMost / 2 - 1, longest).cell, 3);
+  EXPECT_EQ(overlay::position(kMost - 1, longest).cell, 7);
+  EXPECT_EQ(overlay::position(kMost / 2, longest).cell, 3);
+  EXPECT_EQ(overlay::position(kMost / 2, longest).weight, 0.5F);
+  // The centre of cell 3 lies between the centres of two pixels.
+  EXPECT_EQ(overlay::position(std::int64_t{7} << 25, longest).cell, 3);
+  EXPECT_EQ(overlay::position((std::int64_t{7} << 25) - 1, longest).cell, 2);
   // Steps of nearly 2^31 units, half a cell each, from far in front of the picture.
   const std::int64_t step = kUnits / 2 / (kMost + 1) - 1;
   const Edge fine{kMost, 64, step, -(kUnits - 1), kUnits / 4 - 1, 0, kMost};
-  EXPECT_EQ(overlay::position(false, 0, fine).cell, 2);
-  EXPECT_EQ(overlay::position(false, kMost - 1, fine).cell, 3);
+  EXPECT_EQ(overlay::position(0, fine).cell, 1);
+  EXPECT_EQ(overlay::position(kMost - 1, fine).cell, 3);
   const Edge behind{kMost, 64, step, kUnits - 1, kUnits / 4 - 1, 0, kMost};
-  EXPECT_EQ(overlay::position(true, kMost - 1, behind).cell, 0);
+  EXPECT_EQ(overlay::position(kMost - 1, behind).cell, 0);
 }
 
 TEST(Overlay, WhatCannotBeDrawnIsRefused) {

@@ -36,15 +36,16 @@ globalThis.setSplit = async (share, j = 0) => {
   slider.dispatchEvent(new Event('input'));
   return frames();
 };
-/** The picture with the heat over it, at the picture's own size. */
-globalThis.shown = (j = 0) => {
+/** The picture, or black, with the heat over it, at the picture's own size. */
+globalThis.shown = (j = 0, isBlack = false) => {
   const image = pane(j).querySelector('img');
   const heat = pane(j).querySelector('.heat');
   const canvas = document.createElement('canvas');
   canvas.width = image.naturalWidth;
   canvas.height = image.naturalHeight;
   const context = canvas.getContext('2d');
-  context.drawImage(image, 0, 0);
+  if (isBlack) context.fillRect(0, 0, canvas.width, canvas.height);
+  else context.drawImage(image, 0, 0);
   context.drawImage(heat, 0, 0, canvas.width, canvas.height);
   return context.getImageData(0, 0, canvas.width, canvas.height);
 };

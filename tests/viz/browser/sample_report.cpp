@@ -2,6 +2,7 @@
 // what the program itself draws: report.html with expected.json, look-N.html of several options
 // with first_looks.json, pair.html of two models, closer.html of closer looks with closer.json,
 // fine.html of a fine grid, charts.html, and large.html.
+#include "tests/viz/heat/cell_at.h"
 #include "viz/charts/chart_page.h"
 #include "viz/heat/heat_overlay.h"
 #include "viz/heat/placement.h"
@@ -173,12 +174,11 @@ SamplePicture sample_picture(std::string name, int width, int height, const Plac
   return picture;
 }
 
-/// The program's drawing at full opacity: the colour of every `kStep`th pixel; null where it is the
-/// picture, dimmed.
+/// The program's drawing over black, at full opacity: the colour of every `kStep`th pixel; null where it is
+/// what the model did not see.
 Json expected_colors(const SamplePicture& picture, const SampleMap& map,
                      const ReportOptions& options) {
   constexpr int kStep = 7;
-  constexpr int kThickness = 2;
   Canvas drawn = filled(picture.picture.width, picture.picture.height, {});
   const HeatMap heat = with_sign(map.map, options.sign);
   const bool is_two_sided = map.is_signed && options.sign == Sign::both;
@@ -186,10 +186,8 @@ Json expected_colors(const SamplePicture& picture, const SampleMap& map,
   OverlayStyle style;
   style.colormap = find_colormap_or_null(table);
   style.alpha = 1;
-  style.sampling = options.blocks ? Sampling::nearest : Sampling::smooth;
-  const ValueRange range = range_of(heat, style.colormap->diverging, options.outlier_percent);
+  const ValueRange range = range_of(heat, style.colormap->diverging, kOutlierPercent);
   draw_heat(drawn, heat, range, picture.placement, style);
-  outline_cells(drawn, smallest_set(heat, options.outlined_mass), picture.placement, kThickness);
   frame_seen(drawn, picture.placement, 1);
   Json colors = Json::array();
   for (int y = 0; y < drawn.height; y += kStep) {
@@ -209,18 +207,16 @@ ReportOptions opaque(std::string_view colormap, std::string_view signed_colormap
   options.title = "Heat maps";
   options.colormap = colormap;
   options.signed_colormap = signed_colormap;
+  options.sign = Sign::both;
   options.alpha = 1;
   return options;
 }
 
 Json expected_map(const SamplePicture& picture, const SampleMap& map) {
-  const ReportOptions smooth = opaque(kDefaultColormap, kDefaultDivergingColormap);
-  ReportOptions blocks = smooth;
-  blocks.blocks = true;
+  const ReportOptions options = opaque(kDefaultColormap, kDefaultDivergingColormap);
   return {{"columns", map.map.columns},
           {"values", map.map.values},
-          {"blocks", expected_colors(picture, map, blocks)},
-          {"smooth", expected_colors(picture, map, smooth)}};
+          {"colors", expected_colors(picture, map, options)}};
 }
 
 const SampleMap& map_of(const SamplePicture& picture, std::string_view method, std::int64_t layer) {
@@ -247,6 +243,7 @@ void write_pair(const std::filesystem::path& folder) {
   ReportOptions options;
   options.title = "Two models";
   options.models = {"first", "second <model>"};
+  options.sign = Sign::both;
   HtmlReport report(folder / "pair.html", options);
   for (const char* name : {"one.jpg", "two.jpg"}) {
     SamplePicture picture = sample_picture(
@@ -342,6 +339,7 @@ void write_sample(const std::filesystem::path& folder) {
 
   ReportOptions options;
   options.title = "Heat maps of \"synthetic\" <pictures>";
+  options.sign = Sign::both;
   options.facts = {{"model", "deit_tiny_patch16_224"},
                    {"attention", "hydra"},
                    {"device", "cpu"},
@@ -364,18 +362,12 @@ void write_sample(const std::filesystem::path& folder) {
 
 /// A page by look, each with a signed map over one picture and an unsigned one over another.
 void write_first_looks(const std::filesystem::path& folder) {
-  // Cells begin between pixels of the page, so that outlines do not depend on how lines are drawn.
   const Placement placement{{336, 224, 0, 224, 224, 14}, {448, 224, 0, 224, 224, 14}};
   std::vector<ReportOptions> looks(4, opaque("viridis", "viridis"));
-  looks[0].outlier_percent = 10;
   looks[1] = opaque(kDefaultColormap, kDefaultDivergingColormap);
   looks[1].sign = Sign::positive;
-  looks[1].outlined_mass = 0.5;
   looks[2] = opaque("blue-orange", "blue-orange");
   looks[2].sign = Sign::absolute;
-  looks[2].blocks = true;
-  looks[2].outlier_percent = 5;
-  looks[2].outlined_mass = 0.3;
   looks[3] = opaque("magma", kDefaultDivergingColormap);
   Json cases = Json::array();
   for (std::size_t i = 0; i < looks.size(); ++i) {

@@ -3,6 +3,7 @@
 #include "tests/error_matchers.h"
 #include "tests/viz/picture/pixel_colors.h"
 #include "tests/viz/text/bundled_font.h"
+#include "viz/text/text_block.h"
 
 #include <gtest/gtest.h>
 
@@ -54,16 +55,12 @@ Box ink_of(const Canvas& canvas, int left, int top, int right, int bottom) {
   return box_of(part, [](Color c) { return c != kWhite; });
 }
 
-ColorBar bar(const char* name, ValueRange range, std::string label = {}) {
-  return {find_colormap_or_null(name), range, std::move(label)};
-}
-
 TEST(FigureTest, APictureAloneIsItself) {
   const Canvas picture = filled(30, 20, kBlue);
-  EXPECT_EQ(make_figure({{picture, {}, {}}}, {}, bundled_font()).rgb, picture.rgb);
+  EXPECT_EQ(make_figure({{picture, {}}}, {}, bundled_font()).rgb, picture.rgb);
   FigureStyle style;
   style.panel_width = 15;
-  EXPECT_EQ(make_figure({{picture, {}, {}}}, style, bundled_font()).height, 10);
+  EXPECT_EQ(make_figure({{picture, {}}}, style, bundled_font()).height, 10);
   EXPECT_ERROR(make_figure({}, {}, bundled_font()), empty, "panel");
 }
 
@@ -71,8 +68,8 @@ TEST(FigureTest, PicturesKeepTheirPixelsSideBySide) {
   FigureStyle style;
   style.columns = 2;
   const Canvas figure =
-      make_figure({{filled(80, 60, kBlue), {}, {}}, {filled(80, 60, kGreen), {"a caption"}, {}}},
-                  style, bundled_font());
+      make_figure({{filled(80, 60, kBlue), {}}, {filled(80, 60, kGreen), {"a caption"}}}, style,
+                  bundled_font());
   const Box left = box_of(figure, kBlue);
   const Box right = box_of(figure, kGreen);
   EXPECT_EQ(left.pixels, 80 * 60);
@@ -109,11 +106,8 @@ TEST(FigureTest, CaptionsAreBrokenIntoLinesAndNotCut) {
 TEST(FigureTest, InkKeepsItsDistanceFromTheBorder) {
   for (const auto& [width, height] : {std::pair{32, 18}, {224, 224}, {1920, 1080}}) {
     Panel panel{filled(width, height, kBlue),
-                {"otter, Äg 93.1 %", "a second line that is somewhat longer"},
-                bar("inferno", {-0.000012F, 0.000034F}, "attention")};
-    FigureStyle style;
-    style.title = "a title";
-    const Canvas figure = make_figure({panel, panel}, style, bundled_font());
+                {"otter, Äg 93.1 %", "a second line that is somewhat longer"}};
+    const Canvas figure = make_figure({panel, panel}, {}, bundled_font());
     const Box ink = box_of(figure, [](Color c) { return c != kWhite; });
     EXPECT_GE(ink.left, 4);
     EXPECT_GE(ink.top, 4);
@@ -123,42 +117,8 @@ TEST(FigureTest, InkKeepsItsDistanceFromTheBorder) {
   }
 }
 
-TEST(FigureTest, TheBarStandsBesideThePictureFromTheHighestColourDown) {
-  const ColorBar viridis = bar("viridis", {0, 1});
-  const Canvas figure = make_figure({{filled(224, 224, kBlue), {}, viridis}}, {}, bundled_font());
-  const Box picture = box_of(figure, kBlue);
-  const Box top = box_of(figure, viridis.colormap->color(255));
-  const Box bottom = box_of(figure, viridis.colormap->color(0));
-  EXPECT_EQ(top.top, picture.top + 1) << "inside a frame of one pixel";
-  EXPECT_EQ(bottom.bottom, picture.bottom - 1);
-  EXPECT_EQ(top.left, bottom.left);
-  EXPECT_GT(top.left, picture.right);
-  const Box values = ink_of(figure, top.right + 6, 0, figure.width, figure.height);
-  EXPECT_GT(values.pixels, 100) << "values beside the bar";
-}
-
-TEST(FigureTest, ABarOfWordsHasNoNumbers) {
-  const auto drawn = [](ValueRange range, bool words, bool steady) {
-    ColorBar colors = bar("inferno", range);
-    colors.words = words;
-    FigureStyle style;
-    style.steady = steady;
-    return make_figure({{filled(224, 224, kBlue), {}, colors}}, style, bundled_font());
-  };
-  const Canvas small = drawn({0, 0.0035F}, true, false);
-  EXPECT_EQ(small.rgb, drawn({-12000, 12000}, true, false).rgb) << "whatever the values are";
-  EXPECT_NE(small.rgb, drawn({0, 0.0035F}, false, false).rgb);
-  EXPECT_EQ(drawn({0, 1}, true, true).rgb, drawn({0, 2e-7F}, true, true).rgb);
-  // Two words, at the ends of the bar.
-  const Box picture = box_of(small, kBlue);
-  const Box words = ink_of(small, picture.right + 24, 0, small.width, small.height);
-  const Box middle = ink_of(small, picture.right + 24, 60, small.width, small.height - 60);
-  EXPECT_GT(words.pixels, 50);
-  EXPECT_EQ(middle.pixels, 0);
-}
-
 TEST(FigureTest, ContactSheetsFillRows) {
-  const std::vector<Panel> panels(12, Panel{filled(100, 100, kBlue), {"layer"}, {}});
+  const std::vector<Panel> panels(12, Panel{filled(100, 100, kBlue), {"layer"}});
   const Canvas square = make_figure(panels, {}, bundled_font());
   EXPECT_EQ(box_of(square, kBlue).pixels, 12 * 100 * 100);
   EXPECT_LT(square.width, 5 * 120);
@@ -173,8 +133,7 @@ TEST(FigureTest, ContactSheetsFillRows) {
 
 TEST(FigureTest, TextGrowsWithThePicture) {
   const auto caption_height = [](int width, int height) {
-    const Canvas figure =
-        make_figure({{filled(width, height, kBlue), {"H"}, {}}}, {}, bundled_font());
+    const Canvas figure = make_figure({{filled(width, height, kBlue), {"H"}}}, {}, bundled_font());
     const Box picture = box_of(figure, kBlue);
     const Box ink = ink_of(figure, 0, picture.bottom, figure.width, figure.height);
     return ink.bottom - ink.top;
@@ -184,25 +143,21 @@ TEST(FigureTest, TextGrowsWithThePicture) {
   EXPECT_GE(caption_height(3840, 2160), 30);
 }
 
-TEST(FigureTest, SteadyFiguresDependOnNeitherWordsNorNumbers) {
-  const auto drawn = [](int width, const std::string& name, ValueRange range, bool steady) {
+TEST(FigureTest, SteadyFiguresDependOnNoWords) {
+  const auto drawn = [](int width, const std::string& name, bool steady) {
     FigureStyle style;
     style.steady = steady;
-    const Panel panel{filled(width, 150, kBlue), {name, "how"}, bar("viridis", range, "weight")};
+    const Panel panel{filled(width, 150, kBlue), {name, "how"}};
     return make_figure({panel, panel, panel}, style, bundled_font());
   };
   const std::string long_name = "a name of many words that has no room in a line of its picture";
   for (const int width : {40, 200}) {
-    const Canvas plain = drawn(width, "otter", {0, 1}, true);
-    for (const ValueRange range : {ValueRange{-0.0125F, 0.0125F}, ValueRange{2e-7F, 9e-7F},
-                                   ValueRange{-12000, 12000}, ValueRange{3, 3}}) {
-      const Canvas figure = drawn(width, long_name, range, true);
-      EXPECT_EQ(figure.width, plain.width) << range.low;
-      EXPECT_EQ(figure.height, plain.height) << range.low;
-      EXPECT_EQ(box_of(figure, kBlue).right, box_of(plain, kBlue).right);
-    }
-    EXPECT_NE(drawn(width, long_name, {2e-7F, 9e-7F}, false).height,
-              drawn(width, "otter", {0, 1}, false).height)
+    const Canvas plain = drawn(width, "otter", true);
+    const Canvas figure = drawn(width, long_name, true);
+    EXPECT_EQ(figure.width, plain.width);
+    EXPECT_EQ(figure.height, plain.height);
+    EXPECT_EQ(box_of(figure, kBlue).right, box_of(plain, kBlue).right);
+    EXPECT_NE(drawn(width, long_name, false).height, drawn(width, "otter", false).height)
         << "else all words are shown";
   }
 }
@@ -210,8 +165,8 @@ TEST(FigureTest, SteadyFiguresDependOnNeitherWordsNorNumbers) {
 TEST(FigureTest, FiguresOfAnImpossibleSizeAreRefused) {
   FigureStyle style;
   style.columns = 1;
-  std::vector<Panel> panels(6, Panel{filled(8, 7000, kBlue), {"x"}, {}});
-  panels.push_back({filled(7000, 8, kBlue), {"x"}, {}});
+  std::vector<Panel> panels(6, Panel{filled(8, 7000, kBlue), {"x"}});
+  panels.push_back({filled(7000, 8, kBlue), {"x"}});
   EXPECT_ERROR(make_figure(panels, style, bundled_font()), too_large, "2^28");
 }
 

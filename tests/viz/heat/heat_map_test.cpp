@@ -14,7 +14,6 @@ namespace heat_map_test {
 
 constexpr float kNan = std::numeric_limits<float>::quiet_NaN();
 constexpr float kInfinity = std::numeric_limits<float>::infinity();
-using Cells = std::vector<std::uint8_t>;
 
 HeatMap row(std::vector<float> values) {
   const auto columns = static_cast<std::int64_t>(values.size());
@@ -76,23 +75,6 @@ TEST(HeatMapTest, OutliersAreAShareOfTheHeatSoThatSmallObjectsKeepTheirColours) 
   EXPECT_EQ(range.low, 0);
   EXPECT_GT(range.high, 2) << "of 1 to 2.9, far above the rest";
   EXPECT_LT(range.high, 2.9F);
-}
-
-TEST(HeatMapTest, TheSmallestSetHoldsTheMass) {
-  const HeatMap map = row({1, 5, -9, 3, 1, kNan});  // 10 of positive heat
-  EXPECT_EQ(smallest_set(map, 0), (Cells{0, 0, 0, 0, 0, 0}));
-  EXPECT_EQ(smallest_set(map, 0.3), (Cells{0, 1, 0, 0, 0, 0}));
-  EXPECT_EQ(smallest_set(map, 0.5), (Cells{0, 1, 0, 0, 0, 0}));
-  EXPECT_EQ(smallest_set(map, 0.51), (Cells{0, 1, 0, 1, 0, 0}));
-  EXPECT_EQ(smallest_set(map, 0.85), (Cells{1, 1, 0, 1, 0, 0})) << "ties go to the earlier cell";
-  EXPECT_EQ(smallest_set(map, 1), (Cells{1, 1, 0, 1, 1, 0}));
-  EXPECT_EQ(smallest_set(row({-1, 0, kNan}), 0.9), (Cells{0, 0, 0}));
-}
-
-TEST(HeatMapTest, AllOfTheMassIsReachedInSpiteOfRounding) {
-  HeatMap map{1, 1000, {}};
-  for (int i = 0; i < 1000; ++i) map.values.push_back(1.0F / static_cast<float>(3 + 7 * i));
-  EXPECT_EQ(smallest_set(map, 1), Cells(1000, 1));
 }
 
 TEST(HeatMapTest, ASmoothHotCellIsRound) {

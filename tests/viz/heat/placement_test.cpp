@@ -1,5 +1,7 @@
 #include "viz/heat/placement.h"
 
+#include "tests/viz/heat/cell_at.h"
+
 #include <gtest/gtest.h>
 
 namespace hydrascope::viz {

@@ -118,17 +118,14 @@ TEST_F(HtmlReportTest, TellsTheScriptHowMapsAreDrawnAtFirst) {
   ReportOptions options;
   options.colormap = options.signed_colormap = "viridis";
   options.sign = Sign::absolute;
-  options.outlined_mass = 0.25;
-  options.outlier_percent = 2;
   options.alpha = 0.75;
   const std::string page = write({sample("a.jpg")}, options);
   const auto texts =
       between(page, R"(<script type="application/json" id="settings">)", "</script>");
   const nlohmann::json settings = nlohmann::json::parse(texts.at(0));
   EXPECT_EQ(settings["look"], nlohmann::json::parse(R"({"opacity": 0.75, "colormap": "viridis",
-            "signedColormap": "viridis", "sign": "absolute", "mass": 0.25, "smooth": true,
-            "fade": false, "grey": false})"));
-  EXPECT_EQ(settings["outlierPercent"], 2);
+            "signedColormap": "viridis", "sign": "absolute"})"));
+  EXPECT_EQ(settings["outlierPercent"], kOutlierPercent);
   EXPECT_EQ(settings["unseenBrightness"], OverlayStyle().unseen_brightness);
 }
 

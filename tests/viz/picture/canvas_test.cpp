@@ -19,12 +19,6 @@ int count(const Canvas& canvas, Color color) {
   return count_pixels(canvas, [color](Color found) { return found == color; });
 }
 
-TEST(CanvasTest, GreyIsTheLuma) {
-  Canvas canvas{3, 1, {255, 0, 0, 0, 255, 0, 10, 100, 200}};
-  make_grey(canvas);
-  EXPECT_EQ(canvas.rgb, (std::vector<std::uint8_t>{54, 54, 54, 182, 182, 182, 88, 88, 88}));
-}
-
 TEST(CanvasTest, RectanglesAreClipped) {
   Canvas canvas = filled(7, 5, kBlack);
   EXPECT_EQ(count(canvas, kBlack), 35);

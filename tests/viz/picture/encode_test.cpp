@@ -82,7 +82,7 @@ TEST(EncodeTest, LossyFormatsKeepWhatCanBeSeen) {
     for (std::size_t i = 0; i < canvas.rgb.size(); ++i)
       sum += std::abs(picture.rgb[i] - canvas.rgb[i]);
     EXPECT_LT(sum / static_cast<double>(canvas.rgb.size()), 3.0);
-    EXPECT_LT(encode(canvas, format, {20}).size(), encode(canvas, format, {95}).size());
+    EXPECT_LT(encode(canvas, format, 20).size(), encode(canvas, format, 95).size());
   }
 }
 
@@ -114,19 +114,22 @@ TEST(EncodeTest, PicturesThatAFormatHasNoRoomForAreRefused) {
 TEST(WriteImageTest, AFileIsWholeOrNotThere) {
   const testing::TemporaryFolder folder;
   const fs::path file = folder.write("picture.png", "an older one");
-  write_image(file, gradient(40, 30), ImageFormat::png);
+  write_image(file, gradient(40, 30));
   EXPECT_EQ(image::read_picture(file, {}).rgb, gradient(40, 30).rgb);
-  EXPECT_THROW(write_image(file, Canvas{}, ImageFormat::png), Error);
+  EXPECT_THROW(write_image(file, Canvas{}), Error);
   EXPECT_EQ(image::read_picture(file, {}).width, 40) << "the older one stays";
   EXPECT_EQ(std::distance(fs::directory_iterator(folder.path()), {}), 1) << "nothing is left";
 }
 
 TEST(WriteImageTest, PlacesThatCannotBeWrittenAreNamed) {
   const testing::TemporaryFolder folder;
-  EXPECT_ERROR(write_image(folder.path() / "none" / "a.png", gradient(2, 2), ImageFormat::png),
-               unwritable, "a.png", "cannot be created");
-  EXPECT_ERROR(write_image(folder.path(), gradient(2, 2), ImageFormat::png), unwritable, "folder");
-  EXPECT_ERROR(write_image("/dev/null", gradient(2, 2), ImageFormat::png), unwritable, "device");
+  EXPECT_ERROR(write_image(folder.path() / "none" / "a.png", gradient(2, 2)), unwritable, "a.png",
+               "cannot be created");
+  fs::create_directory(folder.path() / "folder.png");
+  EXPECT_ERROR(write_image(folder.path() / "folder.png", gradient(2, 2)), unwritable, "folder");
+  fs::create_symlink("/dev/null", folder.path() / "device.png");
+  EXPECT_ERROR(write_image(folder.path() / "device.png", gradient(2, 2)), unwritable, "device");
+  EXPECT_ERROR(write_image(folder.path() / "a.gif", gradient(2, 2)), unsupported_format, "a.gif");
 }
 
 /// Encodes in a process that may take so much more than it has. Exits with 0, or 1 where that was

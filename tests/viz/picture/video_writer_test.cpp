@@ -9,7 +9,6 @@
 
 #include <cmath>
 #include <cstdlib>
-#include <memory>
 #include <string>
 #include <vector>
 
@@ -55,32 +54,20 @@ class VideoWriterTest : public ::testing::Test {
   testing::TemporaryFolder folder_;
 };
 
-class VideoFormatTest : public VideoWriterTest,
-                        public ::testing::WithParamInterface<std::string> {};
-
-TEST_P(VideoFormatTest, FramesAreReadBack) {
+TEST_F(VideoWriterTest, FramesAreReadBack) {
   constexpr int kFrames = 9;
-  const auto file = folder_.path() / ("clip" + GetParam());
-  std::unique_ptr<VideoWriter> writer;
-  const image::CapturedMessages messages;  // of OpenCV, about its guess of WebM's tag
-  try {
-    writer = std::make_unique<VideoWriter>(file, 96, 64, 12.5);
-  } catch (const Error& error) {
-    EXPECT_EQ(error.code(), ErrorCode::unsupported_format);
-    EXPECT_FALSE(std::filesystem::exists(file));
-    GTEST_SKIP() << error.what();
-  }
-  for (int i = 0; i < kFrames; ++i) writer->add(frame(i, 96, 64));
-  EXPECT_EQ(writer->frames(), kFrames);
-  EXPECT_FALSE(writer->codec().empty());
-  writer->close();
+  const auto file = folder_.path() / "clip.mp4";
+  VideoWriter writer(file, 96, 64, 12.5);
+  for (int i = 0; i < kFrames; ++i) writer.add(frame(i, 96, 64));
+  EXPECT_EQ(writer.frames(), kFrames);
+  writer.close();
 
   image::VideoReader reader(file, 1);
   EXPECT_NEAR(reader.facts().frames_per_second, 12.5, 0.1);
   EXPECT_NEAR(static_cast<double>(reader.facts().num_frames), kFrames, 1);
   for (int i = 0; i < kFrames; ++i) {
     const auto picture = reader.next();
-    ASSERT_TRUE(picture.has_value()) << "frame " << i << " of " << writer->codec();
+    ASSERT_TRUE(picture.has_value()) << "frame " << i;
     ASSERT_EQ(picture->picture.width, 96);
     ASSERT_EQ(picture->picture.height, 64);
     const double difference = mean_difference(picture->picture, frame(i, 96, 64));
@@ -91,12 +78,8 @@ TEST_P(VideoFormatTest, FramesAreReadBack) {
   EXPECT_FALSE(reader.next().has_value());
 }
 
-INSTANTIATE_TEST_SUITE_P(Formats, VideoFormatTest,
-                         ::testing::Values(".mp4", ".mkv", ".avi", ".webm"),
-                         [](const auto& test) { return test.param.substr(1); });
-
 TEST_F(VideoWriterTest, OddEdgesLoseAPixel) {
-  const auto file = folder_.path() / "odd.AVI";
+  const auto file = folder_.path() / "odd.mp4";
   VideoWriter writer(file, 97, 65, 10);
   writer.add(frame(2, 97, 65));
   writer.close();
@@ -124,9 +107,6 @@ TEST_F(VideoWriterTest, WhatIsNotClosedCanBePlayed) {
 TEST_F(VideoWriterTest, Errors) {
   const auto& folder = folder_.path();
   ::testing::internal::CaptureStderr();
-  EXPECT_ERROR(VideoWriter(folder / "clip.gif", 96, 64, 10), unsupported_format, "clip.gif", ".mp4",
-               ".webm");
-  EXPECT_ERROR(VideoWriter(folder / "clip", 96, 64, 10), unsupported_format, ".avi");
   EXPECT_ERROR(VideoWriter(folder / "nowhere" / "clip.mp4", 96, 64, 10), unwritable, "clip.mp4",
                "No such file");
   std::filesystem::create_directory(folder / "folder.mp4");
@@ -134,15 +114,16 @@ TEST_F(VideoWriterTest, Errors) {
   EXPECT_ERROR(VideoWriter(folder / "clip.mp4", 1, 64, 10), unsupported_format, "1 x 64");
   EXPECT_ERROR(VideoWriter(folder / "clip.mp4", 96, 64, 0), invalid_argument, "frames a second");
   EXPECT_FALSE(std::filesystem::exists(folder / "clip.mp4"));
-  VideoWriter writer(folder / "clip.avi", 96, 64, 10);
+  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
+  const image::CapturedMessages messages;
+  VideoWriter writer(folder / "clip.mp4", 96, 64, 10);
   EXPECT_ERROR(writer.add(frame(0, 64, 64)), internal, "64 x 64", "96 x 64");
   writer.close();
   EXPECT_ERROR(writer.add(frame(0, 96, 64)), internal, "closed");
-  EXPECT_EQ(::testing::internal::GetCapturedStderr(), "");
 }
 
 TEST_F(VideoWriterTest, TheFileHasItsNameOnceItCanBePlayed) {
-  const auto file = folder_.write("clip.avi", "the run before");
+  const auto file = folder_.write("clip.mp4", "the run before");
   VideoWriter writer(file, 96, 64, 10);
   writer.add(frame(0, 96, 64));
   EXPECT_EQ(testing::read_bytes(file), "the run before");
@@ -152,7 +133,7 @@ TEST_F(VideoWriterTest, TheFileHasItsNameOnceItCanBePlayed) {
 }
 
 TEST_F(VideoWriterTest, WithoutAFrameWhatWasThereStays) {
-  const auto file = folder_.write("clip.avi", "the run before");
+  const auto file = folder_.write("clip.mp4", "the run before");
   VideoWriter(file, 96, 64, 10).close();
   EXPECT_EQ(testing::read_bytes(file), "the run before");
   EXPECT_EQ(names().size(), 1U);
@@ -160,10 +141,10 @@ TEST_F(VideoWriterTest, WithoutAFrameWhatWasThereStays) {
 
 TEST_F(VideoWriterTest, AVideoThatVanishedIsNotWritten) {
   const image::CapturedMessages messages;
-  VideoWriter writer(folder_.path() / "gone.avi", 96, 64, 10);
+  VideoWriter writer(folder_.path() / "gone.mp4", 96, 64, 10);
   writer.add(frame(0, 96, 64));
   for (const auto& name : names()) std::filesystem::remove(name);
-  EXPECT_ERROR(writer.close(), unwritable, "gone.avi", "not written whole");
+  EXPECT_ERROR(writer.close(), unwritable, "gone.mp4", "not written whole");
 }
 
 TEST(VideoWriterWithoutOpenCv, SaysSo) {

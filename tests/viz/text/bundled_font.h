@@ -6,7 +6,7 @@
 namespace hydrascope::viz {
 
 inline const Font& bundled_font() {
-  static const Font font({HYDRASCOPE_SOURCE_DIR "/assets/fonts/DejaVuSans-subset.ttf"});
+  static const Font font(HYDRASCOPE_SOURCE_DIR "/assets/fonts/DejaVuSans-subset.ttf");
   return font;
 }
 

@@ -1,38 +1,17 @@
-// hydrascope inspect: what a checkpoint's header says, and whether its numbers are numbers.
-#include "app/command.h"
-#include "app/options/requests.h"
-#include "app/results/report.h"
-#include "app/run/assets.h"
+#include "app/model/inspection.h"
+
 #include "app/run/console.h"
-#include "app/run/output_file.h"
-#include "app/run/terminal_text.h"
-#include "app/run/usage_error.h"
-#include "app/specs/requests.h"
-#include "model/checkpoint/checkpoint.h"
+#include "kernels/error.h"
+#include "model/config/config.h"
 
 #include <algorithm>
+#include <cstddef>
 #include <cstdint>
 #include <cstring>
-#include <filesystem>
-#include <iostream>
-#include <optional>
 #include <span>
-#include <string>
-#include <system_error>
 #include <utility>
-#include <vector>
 
 namespace hydrascope::app {
-namespace {
-
-/// The file as a vision transformer. One that is none is still worth looking at.
-struct Findings {
-  std::string arch;
-  std::string attention;
-  std::string layout;
-  std::vector<std::string> notes;
-  std::string problem;  ///< why it is none, or not a complete one
-};
 
 Findings look_at(const checkpoint::WeightFile& file) {
   Findings findings;
@@ -51,6 +30,8 @@ Findings look_at(const checkpoint::WeightFile& file) {
   }
   return findings;
 }
+
+namespace {
 
 /// How many numbers of a tensor are none.
 struct NotFinite {
@@ -96,8 +77,9 @@ std::vector<NotFinite> not_finite(const checkpoint::WeightFile& file) {
   return all;
 }
 
-Report report_of(const checkpoint::WeightFile& file, const Findings& findings) {
-  Report report("hydrascope inspect");
+}  // namespace
+
+void add_header(const checkpoint::WeightFile& file, const Findings& findings, Report& report) {
   const auto or_null = [](const std::string& text) {
     return text.empty() ? OrderedJson() : OrderedJson(text);
   };
@@ -121,11 +103,11 @@ Report report_of(const checkpoint::WeightFile& file, const Findings& findings) {
   report.add_table("tensors", "tensors", std::move(tensors), kMain);
   report.notes = findings.notes;
   if (findings.arch.empty()) report.notes.push_back("no vision transformer: " + findings.problem);
-  return report;
 }
 
-void add_not_finite(const std::vector<NotFinite>& all, Report& report) {
+bool add_not_finite(const checkpoint::WeightFile& file, Report& report) {
   ResultTable table({{"name", "tensor"}, {"nan", "NaN"}, {"infinite", "infinite"}});
+  const std::vector<NotFinite> all = not_finite(file);
   for (const NotFinite& one : all) {
     table.add({one.tensor, one.nan, one.infinite});
     report.notes.push_back(one.tensor + " is not finite: " + std::to_string(one.nan) + " NaN, " +
@@ -133,39 +115,7 @@ void add_not_finite(const std::vector<NotFinite>& all, Report& report) {
   }
   report.add_table("not_finite", "", std::move(table), kInJson);
   if (all.empty()) report.remarks.emplace_back("all weights are finite");
-}
-
-}  // namespace
-
-int run_inspect(const ParsedOptions& options) {
-  if (options.positionals().size() != 1) {
-    throw UsageError("expected one file, found " + std::to_string(options.positionals().size()),
-                     "inspect");
-  }
-  const std::filesystem::path given = options.positionals().front();
-  std::error_code ignored;
-  const auto cached =
-      std::filesystem::exists(given, ignored) ? std::nullopt : hub_folder(given.native());
-  const checkpoint::WeightFile file = checkpoint::WeightFile::open(
-      cached.value_or(given), {options[&ModelRequest::use_ema].flag()});
-  Report report = report_of(file, look_at(file));
-  std::vector<NotFinite> bad;
-  if (options[&InspectRequest::verify].flag()) {
-    bad = not_finite(file);
-    add_not_finite(bad, report);
-  }
-  const auto& [name, format] = output_request(options);
-  const Console console = console_request(options);
-  OutputFile output(name);
-  report.write(format, output.stream(), [&](const std::string& note) {
-    // A failure is said in any case.
-    if (bad.empty())
-      console.note(note);
-    else
-      std::cerr << printable(note) + '\n';
-  });
-  output.close();
-  return bad.empty() ? kExitOk : kExitCheckFailed;
+  return all.empty();
 }
 
 }  // namespace hydrascope::app
