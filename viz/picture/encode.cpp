@@ -30,7 +30,6 @@ constexpr std::array kFormats{
            "\0\0\0\x13tEXtSoftware\0hydrascope\x8F\x05OS"sv, 12},
     Format{ImageFormat::jpeg, "JPEG", ".jpg", 65500,  // the limit of libjpeg
            "\xFF\xFE\0\x0Chydrascope"sv, 2},
-    Format{ImageFormat::webp, "WebP", ".webp", 16383, "TEXT\x0A\0\0\0hydrascope"sv, 0},
 };
 
 const Format& properties(ImageFormat format) {
@@ -56,8 +55,8 @@ std::optional<ImageFormat> find_image_format(std::string_view name) {
 
 ImageFormat image_format(std::string_view name) {
   if (const auto found = find_image_format(name)) return *found;
-  throw Error(ErrorCode::unsupported_format,
-              "expected a name that ends in .png, .jpg, .jpeg or .webp", std::string(name));
+  throw Error(ErrorCode::unsupported_format, "expected a name that ends in .png, .jpg or .jpeg",
+              std::string(name));
 }
 
 std::string_view extension(ImageFormat format) { return properties(format).extension; }
@@ -66,18 +65,7 @@ bool fits(ImageFormat format, std::int64_t width, std::int64_t height) {
   return std::max(width, height) <= properties(format).longest_edge;
 }
 
-void require_encoder(ImageFormat format) {
-  if (format != ImageFormat::webp) return;
-#ifdef HYDRASCOPE_WITH_OPENCV
-  static_cast<void>(opencv::picture_codecs());
-#else
-  throw Error(ErrorCode::unsupported_format, "this build writes no WebP: it has no OpenCV", "webp",
-              "write .png or .jpg, or build with HYDRASCOPE_OPENCV=ON");
-#endif
-}
-
 std::vector<std::byte> encode(const Canvas& canvas, ImageFormat format, int quality) {
-  require_encoder(format);
   const Format& properties = viz::properties(format);
   if (canvas.width < 1 || canvas.height < 1 ||
       std::max(canvas.width, canvas.height) > properties.longest_edge)
@@ -91,7 +79,7 @@ std::vector<std::byte> encode(const Canvas& canvas, ImageFormat format, int qual
   try {
     std::vector<std::byte> bytes;
 #ifdef HYDRASCOPE_WITH_OPENCV
-    if (format == ImageFormat::webp || opencv::why_no_picture_codecs().empty())
+    if (opencv::why_no_picture_codecs().empty())
       bytes = encode_with_opencv(canvas, format, quality);
 #endif
     if (bytes.empty()) bytes = encode_with_stb(canvas, format, quality);

@@ -18,18 +18,16 @@ namespace hydrascope::viz {
 /// ".jpg" of "a/B.JPG"; empty where there is none.
 std::string lower_extension(std::string_view name);
 
-enum class ImageFormat { png, jpeg, webp };
-/// By the extension of `name` (.png .jpg .jpeg .webp); nothing for another one.
+enum class ImageFormat { png, jpeg };
+/// By the extension of `name` (.png .jpg .jpeg); nothing for another one.
 std::optional<ImageFormat> find_image_format(std::string_view name);
 /// The same; throws Error(unsupported_format).
 ImageFormat image_format(std::string_view name);
 std::string_view extension(ImageFormat format);
 /// Whether the format has room for edges of so many pixels.
 bool fits(ImageFormat format, std::int64_t width, std::int64_t height);
-/// Throws Error(unsupported_format) for WebP without OpenCV.
-void require_encoder(ImageFormat format);
 
-/// The quality of JPEG and WebP, 1..100.
+/// The quality of JPEG, 1..100.
 inline constexpr int kDefaultQuality = 90;
 /// The picture says at its end that "hydrascope" made it. Throws Error(unsupported_format, out_of_memory, failed).
 std::vector<std::byte> encode(const Canvas& canvas, ImageFormat format,

@@ -82,7 +82,6 @@ bool decode(std::span<const std::byte> file, Samples& samples, std::string& why)
 /// less.
 std::vector<int> parameters(std::string_view extension, int quality) {
   if (extension == ".jpg") return {cv::IMWRITE_JPEG_QUALITY, quality};
-  if (extension == ".webp") return {cv::IMWRITE_WEBP_QUALITY, quality};
   return {};
 }
 
